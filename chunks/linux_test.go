@@ -1,4 +1,5 @@
-// Real traffic: messages between Linux's NFS/RDMA client and server decode whole and encode to the same bytes.
+// Real traffic: messages between Linux's NFS/RDMA client and server decode whole and encode to the
+// same bytes.
 
 package chunks_test
 

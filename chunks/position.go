@@ -1,4 +1,5 @@
-// Position and offset: where a Read chunk's item stands in the complete call and in the reduced stream (RFC 8166 §3.4.5).
+// Position and offset: where a Read chunk's item stands in the complete call and in the reduced
+// stream (RFC 8166 §3.4.5).
 
 package chunks
 

@@ -25,7 +25,8 @@ type ReadSegment struct {
 // A Chunk is the segments of a Write chunk or of the Reply chunk.
 type Chunk []Segment
 
-// Len is the sum of the lengths, in bytes. It cannot overflow: each is 32 bits wide (RFC 8166 §3.4.4 [R8166-049]).
+// Len is the sum of the lengths, in bytes. It cannot overflow: each is 32 bits wide (RFC 8166
+// §3.4.4 [R8166-049]).
 func (c Chunk) Len() uint64 {
 	var n uint64
 	for i := range c {
@@ -34,7 +35,8 @@ func (c Chunk) Len() uint64 {
 	return n
 }
 
-// Unuse sets all lengths to zero: the chunk as a reply returns it when it holds nothing (RFC 8166 §4.3.2.2 [R8166-130]).
+// Unuse sets all lengths to zero: the chunk as a reply returns it when it holds nothing (RFC 8166
+// §4.3.2.2 [R8166-130]).
 func (c Chunk) Unuse() {
 	for i := range c {
 		c[i].Length = 0

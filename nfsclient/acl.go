@@ -1,4 +1,5 @@
-// ACLs: GETACL and SETACL of NFSACL, the program that servers have beside NFS (100227, on its port).
+// ACLs: GETACL and SETACL of NFSACL, the program that servers have beside NFS (100227, on its
+// port).
 
 package nfsclient
 
@@ -51,7 +52,8 @@ type aclServer struct{ absent atomic.Bool }
 // noACL is the error of a server without NFSACL, which is not asked again.
 func noACL(proc uint32) error { return &StatusError{Proc: proc, Status: nfs3.ErrNotSupp} }
 
-// learn makes of the error of a call what the caller is told, and notes a server without the program.
+// learn makes of the error of a call what the caller is told, and notes a server without the
+// program.
 func (s *aclServer) learn(proc uint32, err error) error {
 	var vers *transport.MismatchError
 	if errors.Is(err, transport.ErrProgUnavail) || errors.Is(err, transport.ErrProcUnavail) || errors.As(err, &vers) && vers.Prog != 0 {
@@ -95,8 +97,8 @@ func (c *Client) GetACL(ctx context.Context, fh nfs3.FH) (acls ACLs, attr nfs3.P
 	return acls, res.Attr, nil
 }
 
-// SetACL sets the ACLs of an object, of a directory both: NFSACL has no call that leaves one of the two as
-// it is (Linux's server takes away the one that is not sent). Permission bits change with
+// SetACL sets the ACLs of an object, of a directory both: NFSACL has no call that leaves one of the
+// two as it is (Linux's server takes away the one that is not sent). Permission bits change with
 // acls.Access, which must not be empty. attr is what the reply said of the object.
 func (c *Client) SetACL(ctx context.Context, fh nfs3.FH, acls ACLs, dir bool) (attr nfs3.PostOpAttr, err error) {
 	if c.acl.absent.Load() {

@@ -1,4 +1,5 @@
-// ACLs: both procedures over both transports, lists of any length, servers without them and servers that lie.
+// ACLs: both procedures over both transports, lists of any length, servers without them and servers
+// that lie.
 
 package nfsclient_test
 
@@ -18,7 +19,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
 )
 
-// An aclStub is NFSACL of a server that keeps one object's lists. It is for what no real server does.
+// An aclStub is NFSACL of a server that keeps one object's lists. It is for what no real server
+// does.
 type aclStub struct {
 	calls atomic.Int32
 

@@ -1,4 +1,5 @@
-// The data path does not allocate, at either end (the race detector makes pools lose things on purpose).
+// The data path does not allocate, at either end (the race detector makes pools lose things on
+// purpose).
 
 //go:build !race
 
@@ -45,7 +46,8 @@ func TestDataPathDoesNotAllocate(t *testing.T) {
 				})
 			}
 			n := measure()
-			// The server keeps nothing of a file that has just changed: its LOOKUP is the long one for some ticks of the clock.
+			// The server keeps nothing of a file that has just changed: its LOOKUP is the long one
+			// for some ticks of the clock.
 			for try := 0; n >= 1 && name == "LOOKUP" && try < 100; try++ {
 				time.Sleep(10 * time.Millisecond)
 				n = measure()

@@ -50,15 +50,16 @@ type Options struct {
 	// Conns by itself. It must not block.
 	Responding func(bool)
 
-	// Moved, if set, is told of each of several servers ("host:port") when the Client goes on with it, and, with an error, when it answers and
-	// is not used. It must not block.
+	// Moved, if set, is told of each of several servers ("host:port") when the Client goes on with
+	// it, and, with an error, when it answers and is not used. It must not block.
 	Moved func(server string, err error)
 
 	// ReadSize and WriteSize are the most bytes of one READ and one WRITE of the mounted
 	// exports; 0: as many as client and server can.
 	ReadSize, WriteSize int
 
-	// Device is the RNIC for RDMA; nil: one of our own, of Provider and with this CRC mode and KeepThreads (rnic.DeviceConfig).
+	// Device is the RNIC for RDMA; nil: one of our own, of Provider and with this CRC mode and
+	// KeepThreads (rnic.DeviceConfig).
 	Device      *rnic.Device
 	Provider    Provider
 	CRC         rnic.CRCMode
@@ -98,9 +99,10 @@ func (c *Client) As(cred transport.Cred) *Client {
 	return &as
 }
 
-// Dial connects to addr, HOST:PORT or HOST, whose port is then the transport's
-// default. Several servers of one volume are separated by commas: one that answers is used, and when it does not any more the
-// next one that has the mounted directories by the same handles. Close closes all connections.
+// Dial connects to addr, HOST:PORT or HOST, whose port is then the transport's default. Several
+// servers of one volume are separated by commas: one that answers is used, and when it does not any
+// more the next one that has the mounted directories by the same handles. Close closes all
+// connections.
 func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	t, err := ParseServer(addr)
 	if err != nil {

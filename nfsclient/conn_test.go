@@ -20,8 +20,9 @@ func okGetattr(c *transport.Call) error {
 	return nil
 }
 
-// TestSmallCallsDoNotWaitBehindPayload has 64 transfers of 1 MiB under way on 2, 3 and 4 connections: they
-// are spread, and for small calls there is one with no more than one transfer on it.
+// TestSmallCallsDoNotWaitBehindPayload has 64 transfers of 1 MiB under way on 2, 3 and 4
+// connections: they are spread, and for small calls there is one with no more than one transfer on
+// it.
 func TestSmallCallsDoNotWaitBehindPayload(t *testing.T) {
 	addr := serveGetattr(t, okGetattr)
 	for n := 2; n <= 4; n++ {
@@ -46,8 +47,8 @@ func TestSmallCallsDoNotWaitBehindPayload(t *testing.T) {
 	}
 }
 
-// TestLostConnectionCostsTheOthersNothing: one of three connections is cut and cannot be made again;
-// all further calls are answered over the others.
+// TestLostConnectionCostsTheOthersNothing: one of three connections is cut and cannot be made
+// again; all further calls are answered over the others.
 func TestLostConnectionCostsTheOthersNothing(t *testing.T) {
 	addr := serveGetattr(t, okGetattr)
 	var made []net.Conn

@@ -104,8 +104,8 @@ func waitUntil(cond func() bool) {
 	}
 }
 
-// TestSilentConnectionsAreAvoided: a call waits on one of three connections; once that is seen to be silent,
-// the others take all further calls, and when it speaks again it takes its share.
+// TestSilentConnectionsAreAvoided: a call waits on one of three connections; once that is seen to
+// be silent, the others take all further calls, and when it speaks again it takes its share.
 func TestSilentConnectionsAreAvoided(t *testing.T) {
 	d, addr := newDam(t, serveGetattr(t, func(c *transport.Call) error {
 		c.Args.Rest()
@@ -164,8 +164,8 @@ func TestOneSilentConnectionIsUsed(t *testing.T) {
 	}
 }
 
-// TestJukeboxIsOutwaitedWhenHard: a Client that waits for its server for as long as it takes does so too when
-// the server says that it needs time, and its context ends that.
+// TestJukeboxIsOutwaitedWhenHard: a Client that waits for its server for as long as it takes does
+// so too when the server says that it needs time, and its context ends that.
 func TestJukeboxIsOutwaitedWhenHard(t *testing.T) {
 	var asked, puts atomic.Int32
 	addr := serveGetattr(t, func(c *transport.Call) error {
@@ -208,7 +208,8 @@ func TestJukeboxPatience(t *testing.T) {
 	}
 }
 
-// TestCancelledDialsEnd: whether a host has one address or several, and its time is shared among these.
+// TestCancelledDialsEnd: whether a host has one address or several, and its time is shared among
+// these.
 func TestCancelledDialsEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -60,8 +60,8 @@ func TestLossIsToldOnce(t *testing.T) {
 	l.needs(false)
 }
 
-// TestWritesDuringALossyCommitAreLostToo: what was answered under the old verifier while the COMMIT ran
-// is not what it reports; the next Sync does.
+// TestWritesDuringALossyCommitAreLostToo: what was answered under the old verifier while the COMMIT
+// ran is not what it reports; the next Sync does.
 func TestWritesDuringALossyCommitAreLostToo(t *testing.T) {
 	l := &ledger{T: t}
 	l.write(verf1)
@@ -123,7 +123,8 @@ type modelSync struct {
 }
 
 // TestSyncsAgainstAModel: writes, Syncs and restarts in any order, with replies seen late. No Sync
-// reports success with lost data that no earlier one has reported, and without a restart none reports a loss.
+// reports success with lost data that no earlier one has reported, and without a restart none
+// reports a loss.
 func TestSyncsAgainstAModel(t *testing.T) {
 	for seed := range uint64(20000) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -186,7 +187,8 @@ func TestSyncsAgainstAModel(t *testing.T) {
 	}
 }
 
-// TestSecondCommitOfTheSameWrites: its verifier says nothing of data that the first has made stable.
+// TestSecondCommitOfTheSameWrites: its verifier says nothing of data that the first has made
+// stable.
 func TestSecondCommitOfTheSameWrites(t *testing.T) {
 	l := &ledger{T: t}
 	l.write(verf1)

@@ -14,7 +14,8 @@ func BeginWith(t *testing.T, server int) {
 	t.Cleanup(func() { drawn = was })
 }
 
-// WaitForServers has the Clients of a test pass no server over that is alive and late, as on a busy machine. One that is dead refuses them.
+// WaitForServers has the Clients of a test pass no server over that is alive and late, as on a busy
+// machine. One that is dead refuses them.
 func WaitForServers(t *testing.T) {
 	was := oneDialTimeout
 	oneDialTimeout = time.Minute

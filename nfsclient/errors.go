@@ -17,7 +17,8 @@ import (
 // succeeded must be written again.
 var ErrLostWrites = errors.New("the server restarted and may have lost data that was not synced: write it again")
 
-// ErrOtherVolume is of one of several servers that does not serve what the one in use does, or by other handles.
+// ErrOtherVolume is of one of several servers that does not serve what the one in use does, or by
+// other handles.
 var ErrOtherVolume = errors.New("it does not serve the same volume by the same handles")
 
 // Errors of replies that no correct server sends.
@@ -60,7 +61,8 @@ func (e *MountError) Error() string {
 	return "mount " + e.Path + ": " + errno(nfs3.Status(e.Status)).Error() + " (" + e.Status.String() + ")"
 }
 
-// Unwrap lets errors.Is and errors.As see the Errno. The statuses of MOUNT are numbered like those of NFS.
+// Unwrap lets errors.Is and errors.As see the Errno. The statuses of MOUNT are numbered like those
+// of NFS.
 func (e *MountError) Unwrap() error { return errno(nfs3.Status(e.Status)) }
 
 // Is compares with a status, and with fs.ErrInvalid.

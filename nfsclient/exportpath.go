@@ -1,4 +1,5 @@
-// From a path on a server to the export that it is in: the part of path resolution that comes before the mount.
+// From a path on a server to the export that it is in: the part of path resolution that comes
+// before the mount.
 
 package nfsclient
 

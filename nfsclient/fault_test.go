@@ -171,7 +171,8 @@ func TestChangedVerifierBetweenWrites(t *testing.T) {
 	})
 }
 
-// TestShortTransfers: a server may read and write less than was asked for (RFC 1813 §3.3.6, §3.3.7).
+// TestShortTransfers: a server may read and write less than was asked for (RFC 1813 §3.3.6,
+// §3.3.7).
 func TestShortTransfers(t *testing.T) {
 	const most = 1000
 	content := random(10_123, 9)

@@ -141,8 +141,9 @@ func (f *FS) createNew(ctx context.Context, name string, perm fs.FileMode) (Node
 	attr := nfs3.Sattr{SetMode: true, Mode: WireMode(perm)}
 	var verf nfs3.Verf
 	_, _ = rand.Read(verf[:]) // never fails
-	// EXCLUSIVE and not GUARDED: a reply may be lost and the call sent again, after the server's cache of duplicates has
-	// been emptied by a restart. The verifier, kept with the file, tells our own first try from another's file.
+	// EXCLUSIVE and not GUARDED: a reply may be lost and the call sent again, after the server's
+	// cache of duplicates has been emptied by a restart. The verifier, kept with the file, tells
+	// our own first try from another's file.
 	n, err := f.c.Create(ctx, dir, base, nfs3.Exclusive, nfs3.Sattr{}, verf)
 	if errors.Is(err, nfs3.ErrNotSupp) {
 		return f.c.Create(ctx, dir, base, nfs3.Guarded, attr, nfs3.Verf{})
@@ -248,7 +249,8 @@ func (f *File) Close() error {
 	if !f.closed.set() {
 		return pathError("close", f.name, fs.ErrClosed)
 	}
-	// As in close(2) of NFS clients: data is stable when the file is closed, or the program hears that it is not.
+	// As in close(2) of NFS clients: data is stable when the file is closed, or the program hears
+	// that it is not.
 	return f.sync("close")
 }
 

@@ -50,8 +50,8 @@ func (f *File) WriteTo(w io.Writer) (total int64, err error) {
 	defer f.posMu.Unlock()
 	ring := newPieces(f.fs.size.rtmax)
 	off := f.pos
-	// Offsets are given out in order, as if each READ returned all that was asked for: one that is short is the last,
-	// since ReadAt goes on until its buffer is full or the file ends.
+	// Offsets are given out in order, as if each READ returned all that was asked for: one that is
+	// short is the last, since ReadAt goes on until its buffer is full or the file ends.
 	fetch := func(p *piece) {
 		at := off
 		off += int64(len(p.buf))
@@ -98,8 +98,8 @@ func (f *File) ReadFrom(r io.Reader) (total int64, err error) {
 	start := f.pos
 	for i := 0; err == nil; i = (i + 1) % len(ring) {
 		p := ring[i]
-		// The oldest piece: its buffer is used again, so its WRITE has to have ended. Pieces after one that failed may
-		// have been written; what is counted is what was read of r.
+		// The oldest piece: its buffer is used again, so its WRITE has to have ended. Pieces after
+		// one that failed may have been written; what is counted is what was read of r.
 		if err = p.wait(); err != nil {
 			break
 		}

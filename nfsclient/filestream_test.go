@@ -108,7 +108,8 @@ func (w *badWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestWriteToStopsAtAShortWrite: what its writer did not take is not counted, nor passed over by the position.
+// TestWriteToStopsAtAShortWrite: what its writer did not take is not counted, nor passed over by
+// the position.
 func TestWriteToStopsAtAShortWrite(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	data := random(5<<20, 8)

@@ -61,7 +61,8 @@ func (d *dirty) begin() (m mark, needed bool) {
 func (d *dirty) committed(m mark, verf nfs3.Verf) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// A verifier that differs means nothing where another COMMIT had covered all of m before the restart.
+	// A verifier that differs means nothing where another COMMIT had covered all of m before the
+	// restart.
 	covered := verf == m.verf || d.stable >= m.last && d.lost == m.lost
 	switch {
 	case verf == m.verf:

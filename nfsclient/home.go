@@ -27,8 +27,8 @@ func lookUp(ctx context.Context, name string) (hosts []string, err error) {
 	return hosts, err
 }
 
-// A home is the address of a server that has a name. All connections of a Client share it, and
-// stay with an address that has answered for as long as the name has it: the hosts of one name need not
+// A home is the address of a server that has a name. All connections of a Client share it, and stay
+// with an address that has answered for as long as the name has it: the hosts of one name need not
 // be one server, and the handles of one mean nothing to another. It is a transport.Moves.
 type home struct {
 	name string // set once
@@ -62,7 +62,8 @@ func (h *home) Connected(_ context.Context, addr string, _ transport.Try) error 
 // Here lets a connection be that has been made: the server may answer at its old address as well.
 func (h *home) Here(string) bool { return true }
 
-// Next looks the name up again when nobody answers at addr. Another connection may have moved already.
+// Next looks the name up again when nobody answers at addr. Another connection may have moved
+// already.
 func (h *home) Next(ctx context.Context, addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

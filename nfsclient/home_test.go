@@ -41,8 +41,8 @@ func useNames(t *testing.T) (set func(addrs ...string)) {
 	}
 }
 
-// TestServerIsFollowedToItsNewAddress: the connections of a Client are cut, nobody answers at the old address,
-// and the name has another one: that is used from then on, by all of them.
+// TestServerIsFollowedToItsNewAddress: the connections of a Client are cut, nobody answers at the
+// old address, and the name has another one: that is used from then on, by all of them.
 func TestServerIsFollowedToItsNewAddress(t *testing.T) {
 	set := useNames(t)
 	set("127.0.0.2")

@@ -1,4 +1,5 @@
-// Tests of listings by servers that lose their cookies or go in circles, and of what io/fs makes of them.
+// Tests of listings by servers that lose their cookies or go in circles, and of what io/fs makes of
+// them.
 
 package nfsclient_test
 

@@ -16,7 +16,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// ErrNoLockManager is the error of calls to the lock manager of a server that has none which can be found.
+// ErrNoLockManager is the error of calls to the lock manager of a server that has none which can be
+// found.
 var ErrNoLockManager = errors.New("the server has no lock manager (NLM 4)")
 
 // The procedures that clients call, by number; the others are empty.
@@ -35,9 +36,9 @@ var lockProcs = func() (p [nlm4.ProcGrantedRes + 1]transport.Proc) {
 	return p
 }()
 
-// lockSearch is how long it is not looked for again after no lock manager was found, lockSearchMost how long
-// rpcbind and the lock manager can take to answer, and how long after a restart of the server they can take to start, and
-// lockSearchEvery when they are asked again then.
+// lockSearch is how long it is not looked for again after no lock manager was found, lockSearchMost
+// how long rpcbind and the lock manager can take to answer, and how long after a restart of the
+// server they can take to start, and lockSearchEvery when they are asked again then.
 const (
 	lockSearch      = 5 * time.Second
 	lockSearchMost  = 15 * time.Second
@@ -56,8 +57,9 @@ type lockManager struct {
 	closed bool
 }
 
-// CallLockManager does one procedure of NLM 4 at the server: on the connection of NFS where it is there, else at Options.LockPort or
-// where rpcbind says, over TCP. ErrNoLockManager: there is none. Slices that res keeps are valid in DecodeXDR only.
+// CallLockManager does one procedure of NLM 4 at the server: on the connection of NFS where it is
+// there, else at Options.LockPort or where rpcbind says, over TCP. ErrNoLockManager: there is none.
+// Slices that res keeps are valid in DecodeXDR only.
 func (c *Client) CallLockManager(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
 	conn, err := c.lockConn(ctx)
 	if err != nil {
@@ -76,7 +78,8 @@ func (c *Client) CallLockManager(ctx context.Context, proc uint32, args xdr.Mars
 	return err
 }
 
-// LockManagerConnects is how often a connection to the lock manager has been made; 0: none has been needed.
+// LockManagerConnects is how often a connection to the lock manager has been made; 0: none has been
+// needed.
 func (c *Client) LockManagerConnects() uint64 {
 	m := c.locks
 	m.mu.Lock()
@@ -87,7 +90,8 @@ func (c *Client) LockManagerConnects() uint64 {
 	return m.conn.Figures().Connects
 }
 
-// leave ends the connection to the lock manager of a server that the Client has left; lockMoves finds that of the next one.
+// leave ends the connection to the lock manager of a server that the Client has left; lockMoves
+// finds that of the next one.
 func (m *lockManager) leave() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,9 +146,10 @@ func (m *lockManager) known() (*transport.Client, error) {
 	return m.conn, m.err
 }
 
-// findLockManager looks for the lock manager until it is known whether the server has one. A server that is dying has none either: so one that
-// has none has to answer over NFS, and by the connection that it had before. A mount that waits for a dead server waits here too, as Linux's
-// client does, whose calls to a lock manager are those of a hard mount.
+// findLockManager looks for the lock manager until it is known whether the server has one. A server
+// that is dying has none either: so one that has none has to answer over NFS, and by the connection
+// that it had before. A mount that waits for a dead server waits here too, as Linux's client does,
+// whose calls to a lock manager are those of a hard mount.
 func (c *Client) findLockManager(ctx context.Context) (conn *transport.Client, own bool, err error) {
 	var starting time.Time // until when a server that has started again may still be without
 	for {
@@ -200,7 +205,8 @@ func (c *Client) lockPort(ctx context.Context) (int, error) {
 	return c.getPort(ctx, nlm4.Program, nlm4.Version)
 }
 
-// lockMoves finds a lock manager that has another port after a restart, or is at another server. It is a transport.Moves.
+// lockMoves finds a lock manager that has another port after a restart, or is at another server. It
+// is a transport.Moves.
 type lockMoves struct{ c *Client }
 
 // Connected keeps the locks at the server that the data is at.

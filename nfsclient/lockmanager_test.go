@@ -83,7 +83,8 @@ func (s *dyingServer) await(asked <-chan error, what string, holds func(transpor
 
 func waits(f transport.LinkFigures) bool { return f.Waiting > 0 }
 
-// TestServerThatDiesHasALockManager, as far as is known: who asks first waits until the server is there again, and its lock manager after it.
+// TestServerThatDiesHasALockManager, as far as is known: who asks first waits until the server is
+// there again, and its lock manager after it.
 func TestServerThatDiesHasALockManager(t *testing.T) {
 	s, stop := newDyingServer(t, transport.Hard)
 	if err := <-s.ask(t.Context()); !errors.Is(err, ErrNoLockManager) {
@@ -102,7 +103,8 @@ func TestServerThatDiesHasALockManager(t *testing.T) {
 	}
 }
 
-// TestSearchOfALockManagerEnds with its context, also where the server is dead, and for all who wait for it.
+// TestSearchOfALockManagerEnds with its context, also where the server is dead, and for all who
+// wait for it.
 func TestSearchOfALockManagerEnds(t *testing.T) {
 	s, stop := newDyingServer(t, transport.Hard)
 	stop()
@@ -121,8 +123,8 @@ func TestSearchOfALockManagerEnds(t *testing.T) {
 	}
 }
 
-// TestSearchOfALockManagerSoft: a Client that does not wait for a dead server for as long as it takes gets its error, which is not that of a
-// server without a lock manager.
+// TestSearchOfALockManagerSoft: a Client that does not wait for a dead server for as long as it
+// takes gets its error, which is not that of a server without a lock manager.
 func TestSearchOfALockManagerSoft(t *testing.T) {
 	s, stop := newDyingServer(t, time.Second)
 	stop()

@@ -38,7 +38,8 @@ func endsWith(goroutines, fds int) bool {
 	return false
 }
 
-// openFiles counts descriptors, without that of the runtime's poller, which comes with the first socket.
+// openFiles counts descriptors, without that of the runtime's poller, which comes with the first
+// socket.
 func openFiles() (n int) {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

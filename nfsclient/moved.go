@@ -1,8 +1,10 @@
 // Replies of a server that is not the one before: what they mean of calls that went to both.
 //
-// A server keeps the replies of calls that must not be carried out twice, for those that are sent again (duplicate request
-// cache). Another server does not know them: a call that was carried out, and whose reply was lost with its server, is carried out
-// again there, and what it finds is its own work. REMOVE finds nothing, MKDIR a directory. So for such replies it is looked what is there.
+// A server keeps the replies of calls that must not be carried out twice, for those that are sent
+// again (duplicate request cache). Another server does not know them: a call that was carried out,
+// and whose reply was lost with its server, is carried out again there, and what it finds is its
+// own work. REMOVE finds nothing, MKDIR a directory. So for such replies it is looked what is
+// there.
 
 package nfsclient
 
@@ -19,8 +21,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// marked is args with a mark in what they make: an access time of the second before, at a nanosecond that is drawn. By that our own
-// directory is told from another client's of the same name, and two that make a directory for a lock do not both have it.
+// marked is args with a mark in what they make: an access time of the second before, at a
+// nanosecond that is drawn. By that our own directory is told from another client's of the same
+// name, and two that make a directory for a lock do not both have it.
 func marked(args xdr.Marshaler) xdr.Marshaler {
 	switch a := args.(type) {
 	case *nfs3.MkdirArgs:
@@ -74,8 +77,8 @@ func (c *Client) fromServer(ctx context.Context, from transport.Answer, proc uin
 	return nil
 }
 
-// ofServer makes the write verifiers of two servers differ, which could be equal by chance, or because servers count
-// their starts: what was written to one is not committed by the other.
+// ofServer makes the write verifiers of two servers differ, which could be equal by chance, or
+// because servers count their starts: what was written to one is not committed by the other.
 func ofServer(addr string, res xdr.Unmarshaler) {
 	var verf *nfs3.Verf
 	switch r := res.(type) {
@@ -91,8 +94,9 @@ func ofServer(addr string, res xdr.Unmarshaler) {
 	binary.BigEndian.PutUint64(verf[:], binary.BigEndian.Uint64(verf[:])^h.Sum64())
 }
 
-// doneBefore reports whether a call that is refused with st has been carried out by the server before. Nobody can tell that of a name that
-// is gone: REMOVE and RMDIR count as done, and RENAME if there is something by the new name.
+// doneBefore reports whether a call that is refused with st has been carried out by the server
+// before. Nobody can tell that of a name that is gone: REMOVE and RMDIR count as done, and RENAME
+// if there is something by the new name.
 func (c *Client) doneBefore(ctx context.Context, proc uint32, args xdr.Marshaler, st nfs3.Status) (bool, error) {
 	gone := st == nfs3.ErrNoEnt
 	switch proc {

@@ -1,4 +1,5 @@
-// Names on servers that refuse in other words than Linux: a directory is told by its attributes, not by the status.
+// Names on servers that refuse in other words than Linux: a directory is told by its attributes,
+// not by the status.
 
 package nfsclient_test
 
@@ -33,8 +34,8 @@ func refusing(status *atomic.Uint32, all bool) func(run) run {
 	}
 }
 
-// TestRemoveOfDirectories: servers refuse REMOVE of one with ISDIR, PERM or INVAL. Remove falls back on
-// RMDIR for those alone, and Unlink says EISDIR, as unlink(2) of Linux does.
+// TestRemoveOfDirectories: servers refuse REMOVE of one with ISDIR, PERM or INVAL. Remove falls
+// back on RMDIR for those alone, and Unlink says EISDIR, as unlink(2) of Linux does.
 func TestRemoveOfDirectories(t *testing.T) {
 	for _, c := range []struct {
 		status nfs3.Status
@@ -63,7 +64,8 @@ func TestRemoveOfDirectories(t *testing.T) {
 	}
 }
 
-// TestRemoveOfFilesThatAreRefused: the same words for a file are what they say, and RMDIR is not tried.
+// TestRemoveOfFilesThatAreRefused: the same words for a file are what they say, and RMDIR is not
+// tried.
 func TestRemoveOfFilesThatAreRefused(t *testing.T) {
 	for s, want := range map[nfs3.Status]error{nfs3.ErrPerm: syscall.EPERM, nfs3.ErrInval: syscall.EINVAL, nfs3.ErrAcces: syscall.EACCES} {
 		var status atomic.Uint32
@@ -137,7 +139,8 @@ func listed(t *testing.T, fsys *nfsclient.FS) (list []string) {
 	return list
 }
 
-// TestRenameOfDirectoriesWithASlash: either slash asks for a directory, and the target may have one too.
+// TestRenameOfDirectoriesWithASlash: either slash asks for a directory, and the target may have one
+// too.
 func TestRenameOfDirectoriesWithASlash(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
@@ -162,7 +165,8 @@ func TestRenameOfDirectoriesWithASlash(t *testing.T) {
 	})
 }
 
-// TestLinkRefusesDirectories: as link(2), whatever the server's word would be; what exists comes first.
+// TestLinkRefusesDirectories: as link(2), whatever the server's word would be; what exists comes
+// first.
 func TestLinkRefusesDirectories(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
@@ -234,8 +238,8 @@ func TestMknodKinds(t *testing.T) {
 	}
 }
 
-// TestMkdirAllThroughLinks: directories that are missing are made where links lead, not in place of a
-// link that leads nowhere, and what is no directory is in the way.
+// TestMkdirAllThroughLinks: directories that are missing are made where links lead, not in place of
+// a link that leads nowhere, and what is no directory is in the way.
 func TestMkdirAllThroughLinks(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()

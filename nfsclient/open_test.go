@@ -57,8 +57,8 @@ func (s *switched) row(real run) run {
 	}
 }
 
-// TestOpenAsksWhetherItMayRead: where the mode leaves it open, for a file, and only to read it: a server
-// lets a file's owner read whatever its mode (RFC 1813 §4.4).
+// TestOpenAsksWhetherItMayRead: where the mode leaves it open, for a file, and only to read it: a
+// server lets a file's owner read whatever its mode (RFC 1813 §4.4).
 func TestOpenAsksWhetherItMayRead(t *testing.T) {
 	var n counts
 	none := &switched{res: &nfs3.AccessRes{}}
@@ -158,8 +158,8 @@ func TestOpenEmptiesOnlyWhatItShould(t *testing.T) {
 	})
 }
 
-// TestZeroBytesInNames: no such name exists, for any operation, wherever in the path the byte is; the
-// server is not asked.
+// TestZeroBytesInNames: no such name exists, for any operation, wherever in the path the byte is;
+// the server is not asked.
 func TestZeroBytesInNames(t *testing.T) {
 	var n counts
 	faulty(t, n.rows(nil), func(t *testing.T, fsys *nfsclient.FS) {
@@ -200,8 +200,8 @@ func TestZeroBytesInNames(t *testing.T) {
 // second is the error of a call that returns something else too.
 func second[T any](_ T, err error) error { return err }
 
-// TestExclusiveCreateReportsItsAttributes: a file that was made, but whose mode or times could not be set,
-// or whose attributes could not be read, is not one that is open.
+// TestExclusiveCreateReportsItsAttributes: a file that was made, but whose mode or times could not
+// be set, or whose attributes could not be read, is not one that is open.
 func TestExclusiveCreateReportsItsAttributes(t *testing.T) {
 	const excl = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	setattr, getattr := &switched{res: &nfs3.SetattrRes{Status: nfs3.ErrIO}}, &switched{res: &nfs3.GetattrRes{Status: nfs3.ErrStale}}

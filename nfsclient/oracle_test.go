@@ -1,4 +1,5 @@
-// Path resolution compared with the kernel's: the same tree, the same operation, the same path, the same error and result.
+// Path resolution compared with the kernel's: the same tree, the same operation, the same path, the
+// same error and result.
 
 package nfsclient_test
 

@@ -76,7 +76,8 @@ func (c *Client) ReadAttr(ctx context.Context, fh nfs3.FH, p []byte, off uint64,
 	if attr != nil {
 		*attr = op.res.Attr
 	}
-	// Before it goes back to the pool: a pooled op must not keep the caller's memory from being collected.
+	// Before it goes back to the pool: a pooled op must not keep the caller's memory from being
+	// collected.
 	op.sink = nil
 	readOps.Put(op)
 	if err != nil {
@@ -122,8 +123,8 @@ func (c *Client) WriteWcc(ctx context.Context, fh nfs3.FH, p []byte, off uint64,
 	if err != nil {
 		return Written{}, err
 	}
-	// A server that takes nothing without an error would have a writer try for ever, and one that promises less than was
-	// asked for has broken RFC 1813 §3.3.7.
+	// A server that takes nothing without an error would have a writer try for ever, and one that
+	// promises less than was asked for has broken RFC 1813 §3.3.7.
 	if w.N > len(p) || w.N == 0 && len(p) > 0 || w.Committed < how {
 		return Written{}, errBadReply
 	}

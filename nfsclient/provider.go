@@ -51,8 +51,8 @@ func (o *Options) device(p Provider) *rnic.Device {
 	return iwarp.Open(cfg)
 }
 
-// Of the time for a connection AutoProvider gives iWARP one half at most, and RoCE after that one quarter: a host
-// without RoCE never answers, and a server with RoCE does so at once.
+// Of the time for a connection AutoProvider gives iWARP one half at most, and RoCE after that one
+// quarter: a host without RoCE never answers, and a server with RoCE does so at once.
 const (
 	autoIWARPShare = 2
 	autoRoCEShare  = 4

@@ -78,7 +78,8 @@ func TestOneAddressOfManyIsUsed(t *testing.T) {
 	}
 }
 
-// A server that puts a call off for ever is asked for ten times CallTimeout, and then its status is told.
+// A server that puts a call off for ever is asked for ten times CallTimeout, and then its status is
+// told.
 func TestJukeboxEnds(t *testing.T) {
 	procs := make([]transport.Procedure, nfs3.ProcGetattr+1)
 	var asked atomic.Int32

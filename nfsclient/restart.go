@@ -21,7 +21,8 @@ func (c *Client) NotifyRestart(ctx context.Context, server, name string, state i
 		server = c.home.address()
 	}
 	news := &nsm.StatChange{Name: []byte(name), State: state}
-	// Ours has it on the ports of NFS, whatever rpcbind says: that of its machine may know the status monitor of another, such as a mount's there.
+	// Ours has it on the ports of NFS, whatever rpcbind says: that of its machine may know the
+	// status monitor of another, such as a mount's there.
 	if port := c.tcpPort(); port != 0 && c.notify(ctx, server, port, news) == nil {
 		return nil
 	}
@@ -61,8 +62,9 @@ func (c *Client) tcpPort() int {
 	return n
 }
 
-// ServerAddress is the address of the server, without a port, as the kernel writes it: an IPv6 address can be written in many ways. Of several
-// servers it is the one that calls go to, or went to last, not one that is being tried.
+// ServerAddress is the address of the server, without a port, as the kernel writes it: an IPv6
+// address can be written in many ways. Of several servers it is the one that calls go to, or went
+// to last, not one that is being tried.
 func (c *Client) ServerAddress() string {
 	host := c.home.address()
 	if g := c.several(); g != nil {

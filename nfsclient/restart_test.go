@@ -18,7 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// TestNotifyRestartFreesLocks of the machine of that name, once for each number, over both transports.
+// TestNotifyRestartFreesLocks of the machine of that name, once for each number, over both
+// transports.
 func TestNotifyRestartFreesLocks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		machine.Skip(t, "servers believe it of a reserved port, which is root's")

@@ -1,5 +1,5 @@
-// Rules of data safety, each with a server that breaks what is promised: no error of a part is lost,
-// no promise is believed that was not given, no name leads out of a directory.
+// Rules of data safety, each with a server that breaks what is promised: no error of a part is
+// lost, no promise is believed that was not given, no name leads out of a directory.
 
 package nfsclient_test
 
@@ -84,7 +84,8 @@ func TestErrorsOfPartsAreTold(t *testing.T) {
 	})
 }
 
-// TestUnstableAnswerToStableWrite: what was to be on stable storage and is not is an error (RFC 1813 §3.3.7).
+// TestUnstableAnswerToStableWrite: what was to be on stable storage and is not is an error (RFC
+// 1813 §3.3.7).
 func TestUnstableAnswerToStableWrite(t *testing.T) {
 	for _, committed := range []nfs3.StableHow{nfs3.Unstable, nfs3.DataSync} {
 		rows := map[uint32]func(run) run{nfs3.ProcWrite: answer(&nfs3.WriteRes{Count: 4, Committed: committed})}
@@ -124,8 +125,8 @@ func TestNamesThatLeadAway(t *testing.T) {
 	}
 }
 
-// TestHalfEntries: a listing that brings a handle without attributes, or attributes without a handle,
-// is completed by a LOOKUP; half of it is not taken for the whole.
+// TestHalfEntries: a listing that brings a handle without attributes, or attributes without a
+// handle, is completed by a LOOKUP; half of it is not taken for the whole.
 func TestHalfEntries(t *testing.T) {
 	other := nfs3.Fattr{Type: nfs3.TypeDir, Size: 99}
 	stray, err := nfs3.MakeFH([]byte("no handle of this server"))
@@ -151,8 +152,9 @@ func TestHalfEntries(t *testing.T) {
 	}
 }
 
-// TestExclusiveCreate: a server without EXCLUSIVE gets GUARDED, which still makes no file that is there; and the
-// times of a new file are those of the clock, not the verifier that servers keep in them.
+// TestExclusiveCreate: a server without EXCLUSIVE gets GUARDED, which still makes no file that is
+// there; and the times of a new file are those of the clock, not the verifier that servers keep in
+// them.
 func TestExclusiveCreate(t *testing.T) {
 	const excl = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	rows := map[uint32]func(run) run{nfs3.ProcCreate: func(real run) run {

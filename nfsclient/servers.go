@@ -1,9 +1,11 @@
 // Several servers of one volume: which one a Client uses, and where it goes when that one dies.
 //
-// All connections of a Client are to one server at a time: what is written UNSTABLE to one is not seen, nor committed, by
-// another, whose attributes of the file are older, too. Clients begin with a server that is drawn, so that all are
-// used. When a server does not answer the next one is tried, and before a call goes there it is asked for the roots that are
-// mounted: a server that does not know their handles, or has something else by them, serves another volume and is not used.
+// All connections of a Client are to one server at a time: what is written UNSTABLE to one is not
+// seen, nor committed, by another, whose attributes of the file are older, too. Clients begin with
+// a server that is drawn, so that all are used. When a server does not answer the next one is
+// tried, and before a call goes there it is asked for the roots that are mounted: a server that
+// does not know their handles, or has something else by them, serves another volume and is not
+// used.
 
 package nfsclient
 
@@ -22,7 +24,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// oneDialTimeout bounds an attempt to connect to one of several servers; tests put another in its place.
+// oneDialTimeout bounds an attempt to connect to one of several servers; tests put another in its
+// place.
 var oneDialTimeout = 5 * time.Second
 
 // drawn is the server that a Client begins with, of n; tests put another in its place.
@@ -219,8 +222,8 @@ func (r *root) check(ctx context.Context, try transport.Try) error {
 	return nil
 }
 
-// Next goes to the next address, and the next server, when nobody answers at addr. That another connection is up there says nothing: one
-// that nobody uses does not notice the end of its server.
+// Next goes to the next address, and the next server, when nobody answers at addr. That another
+// connection is up there says nothing: one that nobody uses does not notice the end of its server.
 func (g *group) Next(ctx context.Context, addr string) string {
 	g.search.Lock()
 	defer g.search.Unlock()
@@ -325,8 +328,9 @@ func (c *Client) followRoot(ctx context.Context, fh nfs3.FH) error {
 	return err
 }
 
-// CheckServers asks each of several servers that answers whether it serves the volume that is mounted, and returns the
-// error of the first that does not. silent is told of each that does not answer.
+// CheckServers asks each of several servers that answers whether it serves the volume that is
+// mounted, and returns the error of the first that does not. silent is told of each that does not
+// answer.
 func (c *Client) CheckServers(ctx context.Context, silent func(server string, err error)) error {
 	g := c.several()
 	if g == nil {

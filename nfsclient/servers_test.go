@@ -19,8 +19,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A volatile is what a server has in memory and has not brought to the disk: it is gone when the server is killed. Its write verifier is that of
-// all others, and always the same: the worst that a client can meet.
+// A volatile is what a server has in memory and has not brought to the disk: it is gone when the
+// server is killed. Its write verifier is that of all others, and always the same: the worst that a
+// client can meet.
 type volatile struct {
 	dir string
 
@@ -84,8 +85,9 @@ func (v *volatile) lose() {
 	clear(v.written)
 }
 
-// TestSyncedDataOutlivesServers: a program writes and syncs while the servers die in turn, with all that they have not committed, and
-// have equal write verifiers. What a Sync has acknowledged is on the disk.
+// TestSyncedDataOutlivesServers: a program writes and syncs while the servers die in turn, with all
+// that they have not committed, and have equal write verifiers. What a Sync has acknowledged is on
+// the disk.
 func TestSyncedDataOutlivesServers(t *testing.T) {
 	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
 		must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o666))
@@ -139,7 +141,8 @@ func TestSyncedDataOutlivesServers(t *testing.T) {
 	})
 }
 
-// TestConnectionsMoveTogether: when the server dies all connections go to the same other one, and back when that dies.
+// TestConnectionsMoveTogether: when the server dies all connections go to the same other one, and
+// back when that dies.
 func TestConnectionsMoveTogether(t *testing.T) {
 	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
 		a, b := newTwin(t, tr, dir, 1, nil), newTwin(t, tr, dir, 1, nil)
@@ -185,8 +188,9 @@ func TestConnectionsMoveTogether(t *testing.T) {
 	})
 }
 
-// TestConnectionsToTheOldServerEnd: one of several connections is cut and cannot be made again, while the server answers on the others. They
-// follow it: no file is written at two servers at once.
+// TestConnectionsToTheOldServerEnd: one of several connections is cut and cannot be made again,
+// while the server answers on the others. They follow it: no file is written at two servers at
+// once.
 func TestConnectionsToTheOldServerEnd(t *testing.T) {
 	nfsclient.BeginWith(t, 0)
 	nfsclient.WaitForServers(t)
@@ -245,7 +249,8 @@ func TestDeadServerIsPassedOver(t *testing.T) {
 	})
 }
 
-// otherFile answers GETATTR with the attributes of an object of another file system, by the same handle.
+// otherFile answers GETATTR with the attributes of an object of another file system, by the same
+// handle.
 func otherFile(real run) run {
 	return func(c *transport.Call) error {
 		c.Args.Rest()
@@ -254,8 +259,9 @@ func otherFile(real run) run {
 	}
 }
 
-// TestOtherVolumeIsNotUsed: the only server that is left has another handle key, or something else by the same handle. No call goes there, and
-// the error says why. When the one of before is back all goes on.
+// TestOtherVolumeIsNotUsed: the only server that is left has another handle key, or something else
+// by the same handle. No call goes there, and the error says why. When the one of before is back
+// all goes on.
 func TestOtherVolumeIsNotUsed(t *testing.T) {
 	for what, key := range map[string]byte{"key": 2, "file": 1} {
 		t.Run(what, func(t *testing.T) {
@@ -414,8 +420,9 @@ func makeFIFO(ctx context.Context, f *nfsclient.FS) error {
 	return err
 }
 
-// TestLostRepliesOfDeadServers: a server carries a call out and dies, and the next one, which knows nothing of it, refuses it: it counts
-// as done. Where another client has done the same meanwhile, it does not.
+// TestLostRepliesOfDeadServers: a server carries a call out and dies, and the next one, which knows
+// nothing of it, refuses it: it counts as done. Where another client has done the same meanwhile,
+// it does not.
 func TestLostRepliesOfDeadServers(t *testing.T) {
 	for _, l := range lostReplies {
 		for _, ours := range []bool{true, false} {
@@ -451,7 +458,8 @@ func TestLostRepliesOfDeadServers(t *testing.T) {
 	}
 }
 
-// TestLostReplyOfAServerThatPutsOff: the next server wants the call again later before it refuses it.
+// TestLostReplyOfAServerThatPutsOff: the next server wants the call again later before it refuses
+// it.
 func TestLostReplyOfAServerThatPutsOff(t *testing.T) {
 	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
 		must(t, makeFile("x")(dir))

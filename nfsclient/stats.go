@@ -24,7 +24,8 @@ type CallStats struct {
 	Queue     time.Duration // sum of the times that calls have waited to be sent
 	RoundTrip time.Duration // sum of the times from then to the reply
 
-	// Times counts round trips by their length: see TimeBucket. It has as many entries as are needed.
+	// Times counts round trips by their length: see TimeBucket. It has as many entries as are
+	// needed.
 	Times []uint64
 }
 

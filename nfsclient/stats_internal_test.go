@@ -42,7 +42,8 @@ func TestCountersAreOfWhatWasCalled(t *testing.T) {
 	}
 }
 
-// NLM_GRANTED_RES has the highest number of all, and is called when a server calls by GRANTED_MSG, as Linux's does.
+// NLM_GRANTED_RES has the highest number of all, and is called when a server calls by GRANTED_MSG,
+// as Linux's does.
 func TestCallsToTheLockManagerAreCounted(t *testing.T) {
 	c := &Client{calls: new(callCounts)}
 	for i := range lockProcs {

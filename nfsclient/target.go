@@ -180,8 +180,8 @@ func (t Target) Hosts() string {
 	return strings.Join(hosts, ",")
 }
 
-// cutHost splits HOST:/path, where HOST may be several. A slash before the colon makes it a local path. An
-// IPv6 address needs no brackets here: ":/" ends it in either case.
+// cutHost splits HOST:/path, where HOST may be several. A slash before the colon makes it a local
+// path. An IPv6 address needs no brackets here: ":/" ends it in either case.
 func cutHost(s string) (hosts, p string, ok bool) {
 	i := strings.Index(s, ":/")
 	if i <= 0 || strings.Contains(s[:i], "/") {
@@ -294,7 +294,8 @@ func checkHost(h string) error {
 	return nil
 }
 
-// Addr is HOST:PORT to dial, with the default port of the transport when none is set; of several servers all, separated by commas.
+// Addr is HOST:PORT to dial, with the default port of the transport when none is set; of several
+// servers all, separated by commas.
 func (t Target) Addr() string {
 	if t.Others != "" {
 		var all []string

@@ -1,4 +1,5 @@
-// The rig of the tests with several servers: servers of one directory, with one handle key, that are killed and started again.
+// The rig of the tests with several servers: servers of one directory, with one handle key, that
+// are killed and started again.
 
 package nfsclient_test
 
@@ -33,7 +34,8 @@ type twin struct {
 	done chan struct{}
 }
 
-// newTwin starts a server of a directory at an address of its own. Rows of NFSv3 are replaced; wrap gets the row that was there.
+// newTwin starts a server of a directory at an address of its own. Rows of NFSv3 are replaced; wrap
+// gets the row that was there.
 func newTwin(t *testing.T, tr nfsclient.Transport, dir string, key byte, rows map[uint32]func(run) run) *twin {
 	t.Helper()
 	tree, err := osfs.New(dir, osfs.Options{})

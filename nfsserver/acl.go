@@ -18,18 +18,17 @@ const (
 	DefaultACL                // of a directory: what is made in it begins with
 )
 
-// An ACLer is an FS whose objects can have POSIX ACLs, by which its methods decide. What is
-// made in a directory with a default ACL gets it, and the mode asked for bounds it in place of a umask.
+// An ACLer is an FS whose objects can have POSIX ACLs, by which its methods decide. What is made in
+// a directory with a default ACL gets it, and the mode asked for bounds it in place of a umask.
 type ACLer interface {
-	// ACL returns an ACL; empty: there is none, so an object's mode says all. Everybody may know it.
-	// EOPNOTSUPP: the object's file system has no ACLs, so clients need not ask.
-	// Concurrency: as Getattr. Durability: changes nothing.
+	// ACL returns an ACL; empty: there is none, so an object's mode says all. Everybody may know
+	// it. EOPNOTSUPP: the object's file system has no ACLs, so clients need not ask. Concurrency:
+	// as Getattr. Durability: changes nothing.
 	ACL(r Ref, t ACLType) (posixacl.ACL, error)
-	// SetACL gives an object a valid ACL as c, who has to be its owner or root (EPERM); the empty one is taken
-	// away. The mode follows an access ACL, as the ACL follows a mode that Setattr sets.
-	// EOPNOTSUPP: the object's file system has no ACLs.
-	// Concurrency: others see the ACL and the mode of before or of after.
-	// Durability: Sync of r with dataOnly false.
+	// SetACL gives an object a valid ACL as c, who has to be its owner or root (EPERM); the empty
+	// one is taken away. The mode follows an access ACL, as the ACL follows a mode that Setattr
+	// sets. EOPNOTSUPP: the object's file system has no ACLs. Concurrency: others see the ACL and
+	// the mode of before or of after. Durability: Sync of r with dataOnly false.
 	SetACL(c Cred, r Ref, t ACLType, a posixacl.ACL) error
 }
 
@@ -103,7 +102,8 @@ func setACL(q *request, a *nfsacl3.SetACLArgs, res *nfsacl3.SetACLRes) error {
 	return q.syncChanged(err, &q.ref)
 }
 
-// setACLs sets the lists that travel, under the lock of o. Nothing has changed if one of them is refused for what it is.
+// setACLs sets the lists that travel, under the lock of o. Nothing has changed if one of them is
+// refused for what it is.
 func (o *object) setACLs(w *Cred, lists *nfsacl3.ACLs) error {
 	at, err := o.attr()
 	if err != nil {
@@ -132,7 +132,8 @@ func (o *object) setACLs(w *Cred, lists *nfsacl3.ACLs) error {
 	return nil
 }
 
-// wireACL is an ACL of an object with attributes at as it travels: the owner and the group are named.
+// wireACL is an ACL of an object with attributes at as it travels: the owner and the group are
+// named.
 func wireACL(acl posixacl.ACL, at *Attr) []nfsacl3.Entry {
 	list := make([]nfsacl3.Entry, len(acl))
 	for i, e := range acl {

@@ -88,7 +88,8 @@ func (v *volume) wantFacl(name string, want ...string) {
 	}
 }
 
-// TestGetACL: what setfacl has set travels with owner and group; what has no ACL has that of its mode.
+// TestGetACL: what setfacl has set travels with owner and group; what has no ACL has that of its
+// mode.
 func TestGetACL(t *testing.T) {
 	conformance.Proves(t, "R8267-019", "R8267-021")
 	v := newVolume(t)
@@ -127,7 +128,8 @@ func TestGetACL(t *testing.T) {
 	})
 }
 
-// TestSetACL: getfacl shows what was set, mode and mask follow each other, and only owner and root may.
+// TestSetACL: getfacl shows what was set, mode and mask follow each other, and only owner and root
+// may.
 func TestSetACL(t *testing.T) {
 	v := newVolume(t)
 	v.host.transports(func(t *testing.T, dial func(transport.Cred) *client) {
@@ -177,7 +179,8 @@ func TestSetACL(t *testing.T) {
 	})
 }
 
-// TestSetDefaultACL: what is made in a directory has what its default ACL says, whoever set it; a list that does not travel stays.
+// TestSetDefaultACL: what is made in a directory has what its default ACL says, whoever set it; a
+// list that does not travel stays.
 func TestSetDefaultACL(t *testing.T) {
 	v := newVolume(t)
 	v.host.transports(func(t *testing.T, dial func(transport.Cred) *client) {
@@ -263,7 +266,8 @@ func (h hostile) EncodeXDR(e *xdr.Encoder) {
 	e.Uint32(h.count)
 }
 
-// TestLargestACLs: as many entries as the protocol has travel both ways, as long calls and replies over RDMA.
+// TestLargestACLs: as many entries as the protocol has travel both ways, as long calls and replies
+// over RDMA.
 func TestLargestACLs(t *testing.T) {
 	conformance.Proves(t, "R8267-022")
 	needTools(t)
@@ -286,7 +290,8 @@ func TestLargestACLs(t *testing.T) {
 	})
 }
 
-// TestACLRights: read-only exports refuse, squashed callers are who they act as, no_acl and file systems without ACLs have none.
+// TestACLRights: read-only exports refuse, squashed callers are who they act as, no_acl and file
+// systems without ACLs have none.
 func TestACLRights(t *testing.T) {
 	needTools(t, "setfacl")
 	dir := t.TempDir()

@@ -1,4 +1,5 @@
-// The seam to an audit log: what calls ask to change of names and attributes, who asks, and what becomes of it.
+// The seam to an audit log: what calls ask to change of names and attributes, who asks, and what
+// becomes of it.
 
 package nfsserver
 
@@ -14,13 +15,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// An Auditor is told of each call that asks for a change of names or attributes (CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR,
-// RENAME, LINK, SETATTR, and SETACL of NFSACL), once its status is known and before it is answered. It is not told of calls that
-// the server answers without a look at them: a repeated one, from the duplicate request cache; one that is told to come again
-// because too many wait for the same export; and one whose caller is not believed.
+// An Auditor is told of each call that asks for a change of names or attributes (CREATE, MKDIR,
+// SYMLINK, MKNOD, REMOVE, RMDIR, RENAME, LINK, SETATTR, and SETACL of NFSACL), once its status is
+// known and before it is answered. It is not told of calls that the server answers without a look
+// at them: a repeated one, from the duplicate request cache; one that is told to come again because
+// too many wait for the same export; and one whose caller is not believed.
 type Auditor interface {
-	// Change must not wait, as the call does meanwhile. c and all it points at are valid until it returns.
-	// Concurrency: many calls at once; of two changes that depend on one another the first is told first.
+	// Change must not wait, as the call does meanwhile. c and all it points at are valid until it
+	// returns. Concurrency: many calls at once; of two changes that depend on one another the first
+	// is told first.
 	Change(c *Change)
 }
 
@@ -32,8 +35,8 @@ type Change struct {
 
 	Named    bool // the caller says who it is (AUTH_SYS): UID and GID
 	UID, GID uint32
-	// Acted: it was found out as whom the call acts (Squash, and the rules of the export): ActsUID and ActsGID. A call that was
-	// refused before has no such user.
+	// Acted: it was found out as whom the call acts (Squash, and the rules of the export): ActsUID
+	// and ActsGID. A call that was refused before has no such user.
 	Acted            bool
 	ActsUID, ActsGID uint32
 
@@ -64,7 +67,8 @@ type Place struct {
 
 var changes = sync.Pool{New: func() any { return new(Change) }}
 
-// audited tells the Auditor of a call that has ended with st; describe adds its arguments and results.
+// audited tells the Auditor of a call that has ended with st; describe adds its arguments and
+// results.
 func audited[A, R any](q *request, s *Server, c *transport.Call, fh *nfs3.FH, st nfs3.Status, describe func(*Change, *A, *R), a *A, r *R) {
 	ch := changes.Get().(*Change)
 	*ch = Change{Time: time.Now(), Remote: c.Remote, RDMA: c.RDMA, Status: st,

@@ -1,4 +1,5 @@
-// The Auditor is told of all changes of names and attributes, of those refused too, and of nothing else.
+// The Auditor is told of all changes of names and attributes, of those refused too, and of nothing
+// else.
 
 package nfsserver_test
 
@@ -78,7 +79,8 @@ func (r *auditLines) take() []string {
 	return lines
 }
 
-// TestAuditorIsToldOfEachChange: each operation over each transport, with its user as sent and after root was squashed.
+// TestAuditorIsToldOfEachChange: each operation over each transport, with its user as sent and
+// after root was squashed.
 func TestAuditorIsToldOfEachChange(t *testing.T) {
 	var told auditLines
 	h := serve(t, nfsserver.Options{Squash: nfsserver.Squash{TrustLocal: true}, Auditor: &told, Exports: []nfsserver.Export{
@@ -150,7 +152,8 @@ func TestAuditorIsToldOfEachChange(t *testing.T) {
 	}
 }
 
-// TestAuditorIsToldOfStrangers: who is no client of an export, or makes handles up, is told of without a user.
+// TestAuditorIsToldOfStrangers: who is no client of an export, or makes handles up, is told of
+// without a user.
 func TestAuditorIsToldOfStrangers(t *testing.T) {
 	var told auditLines
 	h := serve(t, nfsserver.Options{Squash: remote, Auditor: &told, Exports: ruled(t, "/x 10.0.0.1\n/y *\n")})
@@ -168,7 +171,8 @@ type silent struct{}
 
 func (silent) Change(*nfsserver.Change) {}
 
-// TestAuditorAllocatesNothing: a SETATTR that is refused allocates as much with an Auditor as without.
+// TestAuditorAllocatesNothing: a SETATTR that is refused allocates as much with an Auditor as
+// without.
 func TestAuditorAllocatesNothing(t *testing.T) {
 	var n [2]float64
 	for i, a := range []nfsserver.Auditor{nil, silent{}} {

@@ -7,8 +7,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// nfsProgram is NFS version 3. Inline are the procedures that ask no more than
-// the attributes of an object, LOOKUP, and READ of what is in memory; placeByHandle says of which objects that waits for no disk.
+// nfsProgram is NFS version 3. Inline are the procedures that ask no more than the attributes of an
+// object, LOOKUP, and READ of what is in memory; placeByHandle says of which objects that waits for
+// no disk.
 func (s *Server) nfsProgram() *transport.Program {
 	procs := []transport.Procedure{
 		nfs3.ProcNull:        {Run: null, Inline: true, Idempotent: true},

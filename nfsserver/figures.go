@@ -12,8 +12,9 @@ import (
 type Figures struct {
 	Exports int // that are served
 	Mounts  int // pairs of a client and a directory that MOUNT's list has, 1024 at most
-	// Times that the rules of an export were asked about a client and refused it: as none of its clients, or for its
-	// port. A connection asks once for each export, and again when the exports have changed.
+	// Times that the rules of an export were asked about a client and refused it: as none of its
+	// clients, or for its port. A connection asks once for each export, and again when the exports
+	// have changed.
 	RefusedClient, RefusedPort uint64
 }
 

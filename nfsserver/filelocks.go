@@ -12,23 +12,25 @@ const (
 	Exclusive
 )
 
-// A Locker is an FS whose files can be locked by programs beside the server (fcntl(2)). The files of
-// any other FS are the server's alone.
+// A Locker is an FS whose files can be locked by programs beside the server (fcntl(2)). The files
+// of any other FS are the server's alone.
 type Locker interface {
 	// OpenLocks returns the server's locks on a regular file, of which there are none yet. It may
 	// block on a disk. Until they are closed the file stays in use, whatever becomes of its names.
 	OpenLocks(r Ref) (FileLocks, error)
 }
 
-// A Reclaimer is a Locker that goes on with the locks of the process before: it keeps other programs from them while clients reclaim them.
+// A Reclaimer is a Locker that goes on with the locks of the process before: it keeps other
+// programs from them while clients reclaim them.
 type Reclaimer interface {
 	Locker
-	// EndGrace has it release, soon, what no client has locked again: none can reclaim it any more. It waits for no disk and no service, and
-	// is called again and again.
+	// EndGrace has it release, soon, what no client has locked again: none can reclaim it any more.
+	// It waits for no disk and no service, and is called again and again.
 	EndGrace()
 }
 
-// EndGrace tells the exports that are open that the period to reclaim locks in is over. One that is opened later is told by the next call.
+// EndGrace tells the exports that are open that the period to reclaim locks in is over. One that is
+// opened later is told by the next call.
 func (s *Server) EndGrace() {
 	for _, e := range s.table.Load().entries {
 		if !e.x.enter() {
@@ -57,7 +59,8 @@ type FileLocks interface {
 	// program holds a lock that is in the way, and nothing has changed; it does not wait for it.
 	// EROFS: the file cannot be locked exclusively, since it cannot be written.
 	Set(start, end uint64, t LockType) error
-	// Test returns a lock of another program that Set would fail for; t is Unlocked where there is none.
+	// Test returns a lock of another program that Set would fail for; t is Unlocked where there is
+	// none.
 	Test(start, end uint64, t LockType) (at, last uint64, other LockType, err error)
 	// Close releases all locks.
 	Close() error
@@ -66,7 +69,8 @@ type FileLocks interface {
 // InodeLocks are FileLocks of a file whose locks the kernel lists (proc_locks(5)).
 type InodeLocks interface {
 	FileLocks
-	// Inode returns what the file is called there: the device, and the number of the inode. It waits for no disk.
+	// Inode returns what the file is called there: the device, and the number of the inode. It
+	// waits for no disk.
 	Inode() (major, minor uint32, number uint64, err error)
 }
 

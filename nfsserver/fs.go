@@ -32,10 +32,10 @@ var (
 // FILE_SYNC and COMMIT (RFC 1813 §3.3.7, §3.3.21) from these two facts. A method
 // that fails has changed nothing, unless it says otherwise.
 //
-// Permissions: methods with a Cred do what that user may do and refuse the rest,
-// EACCES and EPERM as system calls give them. A method that finds or changes a
-// name needs what a local process needs on the directory. Names are single components, neither empty nor with a slash or
-// NUL; "." and ".." come only to Lookup.
+// Permissions: methods with a Cred do what that user may do and refuse the rest, EACCES and EPERM
+// as system calls give them. A method that finds or changes a name needs what a local process needs
+// on the directory. Names are single components, neither empty nor with a slash or NUL; "." and
+// ".." come only to Lookup.
 //
 // Errors are syscall.Errno values, those of io/fs, or those above; status.go
 // maps them. A Ref that names nothing gives ErrStale.
@@ -63,13 +63,12 @@ type FS interface {
 	// a ReadAt or WriteAt each byte has the outcome of one order or the other.
 	// Durability: Sync of r with dataOnly false.
 	Setattr(c Cred, r Ref, s *SetAttr) error
-	// ReadAt fills p from offset off and returns how many bytes there were;
-	// fewer than len(p) means that the file ends there, which is no error.
-	// Its owner may read a file whatever the mode, and so may who may execute it
-	// (RFC 1813 §4.4); permission is checked even if p is empty.
+	// ReadAt fills p from offset off and returns how many bytes there were; fewer than len(p) means
+	// that the file ends there, which is no error. Its owner may read a file whatever the mode, and
+	// so may who may execute it (RFC 1813 §4.4); permission is checked even if p is empty.
 	// Concurrency: beside a WriteAt of the same bytes each byte is the old or the new one.
-	// Durability: changes nothing but, later, the access time; what it reads is possibly not stable yet.
-	// It does not allocate in the steady state, and keeps nothing of p.
+	// Durability: changes nothing but, later, the access time; what it reads is possibly not stable
+	// yet. It does not allocate in the steady state, and keeps nothing of p.
 	ReadAt(c Cred, r Ref, p []byte, off uint64) (int, error)
 	// WriteAt writes p at off, which may be beyond the end: the gap reads as zeros.
 	// The owner may write whatever the mode (RFC 1813 §4.4). With p empty it checks
@@ -141,7 +140,8 @@ type FS interface {
 	// emitted once, whatever else comes or goes; one that comes or goes meanwhile once or never.
 	// Durability: changes nothing; names are possibly not stable yet.
 	ReadDir(c Cred, dir Ref, cookie uint64, plus bool, emit func(*Dirent) bool) (eof bool, err error)
-	// Statfs tells the room left, which other calls change at any time. Durability: changes nothing.
+	// Statfs tells the room left, which other calls change at any time. Durability: changes
+	// nothing.
 	Statfs(r Ref) (Statfs, error)
 	// Close frees what the FS holds. No call may be running or follow. What was not
 	// synced may be lost.
@@ -164,8 +164,9 @@ type Info struct {
 	Quick bool
 	// QuickReads: ReadInUse (see QuickReader) is worth trying.
 	QuickReads bool
-	// Shared: others change directories at any moment, by other servers of the same FS above all. Attributes of before an operation are not
-	// told of them: they would not be of its own moment (RFC 1813 §2.6).
+	// Shared: others change directories at any moment, by other servers of the same FS above all.
+	// Attributes of before an operation are not told of them: they would not be of its own moment
+	// (RFC 1813 §2.6).
 	Shared bool
 	// SyncSetsTimes: Sync itself may change the times of a file.
 	SyncSetsTimes bool

@@ -152,8 +152,9 @@ func (t *groupTable) fetch(uid uint32, u *userGroups) {
 	t.users[uid] = u
 }
 
-// FileGroups returns the primary and all groups of a user. It asks the user database: /etc/passwd and /etc/group or, in a
-// build with cgo, whatever nsswitch.conf names. Options.Groups may know more.
+// FileGroups returns the primary and all groups of a user. It asks the user database: /etc/passwd
+// and /etc/group or, in a build with cgo, whatever nsswitch.conf names. Options.Groups may know
+// more.
 func FileGroups(uid uint32) (gid uint32, gids []uint32, err error) {
 	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {

@@ -43,7 +43,8 @@ func (k sipKey) seal(h *handle, id uint32, r *Ref) {
 	binary.BigEndian.PutUint64(h.b[8:], k.sum(h.b[:h.n]))
 }
 
-// handleExport is the export that a handle names, which its MAC has not confirmed; ok is false for what has not the form of a handle.
+// handleExport is the export that a handle names, which its MAC has not confirmed; ok is false for
+// what has not the form of a handle.
 func handleExport(b []byte) (id uint32, ok bool) {
 	if len(b) <= handleHeader || len(b) > maxHandle || b[0] != handleFormat || int(b[1]) != len(b)-handleHeader {
 		return 0, false

@@ -4,9 +4,10 @@ package nfsserver
 
 import "github.com/nfsrdma/nfsrdma/xdr/nfs3"
 
-// A HandleKeyer is an FS that several servers serve at once. Its key takes the place of the server's (Options.Key) in
-// handles of its files, so that those which one server has given out are good at the others. They have to export it under the same
-// name, too, or with the same fsid, whose number the handles contain.
+// A HandleKeyer is an FS that several servers serve at once. Its key takes the place of the
+// server's (Options.Key) in handles of its files, so that those which one server has given out are
+// good at the others. They have to export it under the same name, too, or with the same fsid, whose
+// number the handles contain.
 type HandleKeyer interface {
 	// HandleKey is the key; zero: the server's. It never changes, and HandleKey never blocks.
 	HandleKey() [KeySize]byte
@@ -20,8 +21,9 @@ func (s *Server) keyOf(x *export) sipKey {
 	return s.key
 }
 
-// ref is the file of a handle that names export x: NFS3ERR_BADHANDLE where its MAC is another. The key of an export that is not open is possibly
-// not known yet, and then its clients are to ask again.
+// ref is the file of a handle that names export x: NFS3ERR_BADHANDLE where its MAC is another. The
+// key of an export that is not open is possibly not known yet, and then its clients are to ask
+// again.
 func (s *Server) ref(x *export, fh *nfs3.FH) (Ref, error) {
 	if !x.ready.Load() {
 		if err := x.available(); err != nil {
@@ -36,7 +38,8 @@ func (s *Server) ref(x *export, fh *nfs3.FH) (Ref, error) {
 	return r, nil
 }
 
-// noExport is what a handle gets that names no export: the server's own key tells one of an export that is gone from one that never was.
+// noExport is what a handle gets that names no export: the server's own key tells one of an export
+// that is gone from one that never was.
 func (s *Server) noExport(fh *nfs3.FH) error {
 	if _, _, ok := s.key.open(fh.Bytes()); ok {
 		return nfs3.ErrStale

@@ -1,4 +1,5 @@
-// Handles of a file system that several servers serve: good at each of them, and sealed by its own key alone.
+// Handles of a file system that several servers serve: good at each of them, and sealed by its own
+// key alone.
 
 package nfsserver_test
 
@@ -18,8 +19,9 @@ type keyed struct {
 
 func (k *keyed) HandleKey() [nfsserver.KeySize]byte { return k.key }
 
-// TestHandlesOfSharedFileSystem: two servers with keys of their own take each other's handles of the file system that both serve, and of
-// no other; who has a server's key cannot make handles of it.
+// TestHandlesOfSharedFileSystem: two servers with keys of their own take each other's handles of
+// the file system that both serve, and of no other; who has a server's key cannot make handles of
+// it.
 func TestHandlesOfSharedFileSystem(t *testing.T) {
 	shared, own := memory(t), [nfsserver.KeySize]byte{9}
 	start := func(key byte, of [nfsserver.KeySize]byte) (*client, *client) {
@@ -44,8 +46,8 @@ func TestHandlesOfSharedFileSystem(t *testing.T) {
 	a.want("a handle of the volume by a server's key", a.getattr(zero.root).Status, nfs3.ErrBadHandle)
 }
 
-// TestKeyOfLateFileSystem: until a file system is open its key is not known, and clients are to ask again rather than be told that their
-// handles are bad.
+// TestKeyOfLateFileSystem: until a file system is open its key is not known, and clients are to ask
+// again rather than be told that their handles are bad.
 func TestKeyOfLateFileSystem(t *testing.T) {
 	tree := memfs.New(memfs.Options{Mode: 0o777})
 	first := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/vol", FS: &keyed{tree, [nfsserver.KeySize]byte{9}}}}})

@@ -1,4 +1,5 @@
-// Whom the server believes, and as whom a call acts: AUTH_SYS, the owner of the peer's socket, squashing.
+// Whom the server believes, and as whom a call acts: AUTH_SYS, the owner of the peer's socket,
+// squashing.
 
 package nfsserver
 
@@ -45,7 +46,8 @@ type Squash struct {
 // reservedPorts is the end of those that a process needs privilege for.
 const reservedPorts = 1024
 
-// authorize decides for each call of all programs, NULL apart, whether it is let in, and notes whose it is.
+// authorize decides for each call of all programs, NULL apart, whether it is let in, and notes
+// whose it is.
 func (s *Server) authorize(c *transport.Call) oncrpc.AuthStat {
 	why := s.distrust(c)
 	if why == "" {
@@ -95,7 +97,8 @@ func port(a net.Addr) int {
 	return reservedPorts
 }
 
-// who returns the user as whom call c acts, with the rights of its caller in the export. GIDs may be part of c. The call has been authorized.
+// who returns the user as whom call c acts, with the rights of its caller in the export. GIDs may
+// be part of c. The call has been authorized.
 func (s *Server) who(c *transport.Call, may *rights) Cred {
 	if may.all || c.Cred.Flavor != oncrpc.FlavorSys {
 		return may.anon

@@ -1,4 +1,5 @@
-// Who is believed, and as whom callers act: squashing, and processes of other users on this machine.
+// Who is believed, and as whom callers act: squashing, and processes of other users on this
+// machine.
 
 package nfsserver_test
 
@@ -29,7 +30,8 @@ import (
 // groupOfSecret may read the file "secret" of an export of serveSecret, and nobody else may.
 const groupOfSecret = 4242
 
-// serveSecret serves /x, where everybody may make files, for callers owned as owner says (nil: by the kernel).
+// serveSecret serves /x, where everybody may make files, for callers owned as owner says (nil: by
+// the kernel).
 func serveSecret(t *testing.T, q nfsserver.Squash, owner *transport.Owner) (tcp, rdma net.Addr) {
 	t.Helper()
 	tree := memfs.New(memfs.Options{Mode: 0o777})

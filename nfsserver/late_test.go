@@ -34,8 +34,8 @@ type keptFS struct{ nfsserver.FS }
 
 func (keptFS) Close() error { return nil }
 
-// TestReasonsAreLoggedOnce: an export that fails to open again and again has one line in the log for
-// each reason in a row.
+// TestReasonsAreLoggedOnce: an export that fails to open again and again has one line in the log
+// for each reason in a row.
 func TestReasonsAreLoggedOnce(t *testing.T) {
 	l := record(t)
 	a, b := errors.New("a"), errors.New("b")
@@ -127,8 +127,8 @@ func TestCloseWhileAnExportOpens(t *testing.T) {
 	<-fs.closed
 }
 
-// A READ that comes while its export is not open, and runs when it is, waits for the disk elsewhere: it was let run where it arrived
-// since there was nothing to wait for.
+// A READ that comes while its export is not open, and runs when it is, waits for the disk
+// elsewhere: it was let run where it arrived since there was nothing to wait for.
 func TestReadWhileAnExportIsOpened(t *testing.T) {
 	key := [nfsserver.KeySize]byte{1}
 	tree := keptFS{memory(t)}

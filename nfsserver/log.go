@@ -23,7 +23,8 @@ func viaName(c *transport.Call) string {
 	return "tcp"
 }
 
-// logMount writes what became of a MNT. What rules refuse has a line of its own, which says why (decide).
+// logMount writes what became of a MNT. What rules refuse has a line of its own, which says why
+// (decide).
 func (s *Server) logMount(c *transport.Call, dir, export string, st mount3.Status) {
 	fields := logrus.Fields{"peer": c.Remote, "dir": dir, "transport": viaName(c), "vers": mount3.Version}
 	if st != mount3.OK {
@@ -42,15 +43,17 @@ func (s *Server) logUmount(c *transport.Call, dirs []string) {
 	}
 }
 
-// seenSlots is how many pairs of client and export are remembered at most, seenReach in how many slots one is looked for.
+// seenSlots is how many pairs of client and export are remembered at most, seenReach in how many
+// slots one is looked for.
 const (
 	seenSlots = 1024
 	seenReach = 8
 )
 
-// A seenTable remembers pairs of client and export that were told of. It has one word for each, so that it needs neither a
-// lock nor memory on the data path: where there are too many, a newer pair takes the place of an older, which is told
-// of again, as often as the log allows. The zero value is ready.
+// A seenTable remembers pairs of client and export that were told of. It has one word for each, so
+// that it needs neither a lock nor memory on the data path: where there are too many, a newer pair
+// takes the place of an older, which is told of again, as often as the log allows. The zero value
+// is ready.
 type seenTable struct {
 	slots [seenSlots]atomic.Uint64
 }
@@ -76,7 +79,8 @@ func (t *seenTable) first(addr [16]byte, export uint32) bool {
 	return t.slots[at%seenSlots].Swap(h) != h
 }
 
-// logSquash writes that root of a client acts as somebody else, which users take for a fault: once for each client and export.
+// logSquash writes that root of a client acts as somebody else, which users take for a fault: once
+// for each client and export.
 func (s *Server) logSquash(c *transport.Call, may *rights) {
 	addr, ok := addrOf(c.Remote)
 	if !ok || may.export == nil || !s.squashed.first(addr.As16(), may.export.id) {

@@ -96,7 +96,8 @@ func TestLogOfMounts(t *testing.T) {
 	}
 }
 
-// TestLogIsBounded: of a thousand mounts the log has some, and says nothing of others' calls for it.
+// TestLogIsBounded: of a thousand mounts the log has some, and says nothing of others' calls for
+// it.
 func TestLogIsBounded(t *testing.T) {
 	l := record(t)
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x *(rw,insecure)\n")})
@@ -112,8 +113,8 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
-// TestLogOfSquashedRoot: once for each client and export, whatever it calls, over all its connections; not for users,
-// nor where root is root.
+// TestLogOfSquashedRoot: once for each client and export, whatever it calls, over all its
+// connections; not for users, nor where root is root.
 func TestLogOfSquashedRoot(t *testing.T) {
 	l := record(t, "peer", "export", "as-uid")
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x *(rw,insecure)\n/y *(rw,insecure,anonuid=77)\n/z *(rw,insecure,no_root_squash)\n")})

@@ -1,4 +1,5 @@
-// Exports inside others: how a client of the one above comes to the one below (crossmnt and nohide of exports(5)).
+// Exports inside others: how a client of the one above comes to the one below (crossmnt and nohide
+// of exports(5)).
 
 package nfsserver
 
@@ -10,12 +11,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// A file system that is mounted inside an export and is exported by itself is entered through the export above where
-// that has crossmnt or the one below has nohide, and the client may use the one below: it has its own rules and
-// handles. Others see the directory that it is mounted on or, with crossmnt, what the FS above shows there. A
-// mere subdirectory that is exported by itself stays part of the export above, as it does with knfsd.
+// A file system that is mounted inside an export and is exported by itself is entered through the
+// export above where that has crossmnt or the one below has nohide, and the client may use the one
+// below: it has its own rules and handles. Others see the directory that it is mounted on or, with
+// crossmnt, what the FS above shows there. A mere subdirectory that is exported by itself stays
+// part of the export above, as it does with knfsd.
 
-// nest notes for each entry which others its clients may enter: of those below it, the ones with no other between.
+// nest notes for each entry which others its clients may enter: of those below it, the ones with no
+// other between.
 func (t *table) nest() {
 	for _, e := range t.entries {
 		if e.rules == nil {
@@ -34,8 +37,8 @@ func (t *table) nest() {
 	}
 }
 
-// nestedAt returns the entry below that could be what name in the directory of q stands for. It asks the file
-// system only for a name that is the last part of such an entry's.
+// nestedAt returns the entry below that could be what name in the directory of q stands for. It
+// asks the file system only for a name that is the last part of such an entry's.
 func (q *request) nestedAt(name string) *entry {
 	for _, n := range q.entry.nested {
 		if path.Base(n.x.name) == name && q.isAt(path.Dir(n.x.name)) {
@@ -60,8 +63,9 @@ func (q *request) isAt(p string) bool {
 	return at == q.ref
 }
 
-// cross gives the handle and the attributes of the export that a name stands for, in place of what the FS of the directory
-// has there; ok is false where it is none that the caller may enter. dir is the attributes of the directory.
+// cross gives the handle and the attributes of the export that a name stands for, in place of what
+// the FS of the directory has there; ok is false where it is none that the caller may enter. dir is
+// the attributes of the directory.
 func (q *request) cross(name string, dir *Attr) (x *export, r Ref, at Attr, ok bool, err error) {
 	n := q.nestedAt(name)
 	if n == nil {
@@ -89,7 +93,8 @@ func (q *request) cross(name string, dir *Attr) (x *export, r Ref, at Attr, ok b
 	return n.x, n.x.root, at, true, nil
 }
 
-// mayCross reports whether a name could stand for another export, so that a listing leaves it to LOOKUP to tell.
+// mayCross reports whether a name could stand for another export, so that a listing leaves it to
+// LOOKUP to tell.
 func (q *request) mayCross(name []byte) bool {
 	for _, n := range q.entry.nested {
 		if path.Base(n.x.name) == string(name) {

@@ -9,8 +9,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestExportsInside: the export below, on another file system, is entered with crossmnt above or nohide, by those who are its
-// clients, and its own rules hold there; a listing gives no handle of the directory that lies under it.
+// TestExportsInside: the export below, on another file system, is entered with crossmnt above or
+// nohide, by those who are its clients, and its own rules hold there; a listing gives no handle of
+// the directory that lies under it.
 func TestExportsInside(t *testing.T) {
 	for _, c := range []struct {
 		name, up, down string

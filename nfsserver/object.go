@@ -17,9 +17,9 @@ type object struct {
 	may *rights // of the caller in the export
 }
 
-// open finds the object of a handle: NFS3ERR_BADHANDLE for what is no handle of
-// ours, NFS3ERR_STALE for one of an export that is not there any more, NFS3ERR_JUKEBOX while it is not open, and
-// what Rules say of the caller. Without an error the caller uses the export until it calls leave.
+// open finds the object of a handle: NFS3ERR_BADHANDLE for what is no handle of ours, NFS3ERR_STALE
+// for one of an export that is not there any more, NFS3ERR_JUKEBOX while it is not open, and what
+// Rules say of the caller. Without an error the caller uses the export until it calls leave.
 func (s *Server) open(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err error) {
 	id, ok := handleExport(fh.Bytes())
 	if !ok {

@@ -28,16 +28,20 @@ type QuickLooker interface {
 	LookupInUse(c Cred, dir Ref, name string) (r Ref, a Attr, ok bool)
 }
 
-// A QuickReader is an FS that can read what is in memory without waiting for a disk; where Info.QuickReads is set it is asked to.
+// A QuickReader is an FS that can read what is in memory without waiting for a disk; where
+// Info.QuickReads is set it is asked to.
 type QuickReader interface {
-	// ReadsInUse reports whether ReadInUse of a file is worth trying: it is in use, and what was read of it lately was in memory.
+	// ReadsInUse reports whether ReadInUse of a file is worth trying: it is in use, and what was
+	// read of it lately was in memory.
 	ReadsInUse(r Ref) bool
-	// ReadInUse is ReadAt of a file that is in use, by a caller who has been allowed it lately. ok is false wherever
-	// ReadAt could wait, would fail, or would not fill p, the content of which is arbitrary then.
+	// ReadInUse is ReadAt of a file that is in use, by a caller who has been allowed it lately. ok
+	// is false wherever ReadAt could wait, would fail, or would not fill p, the content of which is
+	// arbitrary then.
 	ReadInUse(c Cred, r Ref, p []byte, off uint64) (n int, ok bool)
 }
 
-// quickRead is the longest READ that runs where it arrived: calls after it on the connection wait for the copy.
+// quickRead is the longest READ that runs where it arrived: calls after it on the connection wait
+// for the copy.
 const quickRead = 16 << 10
 
 // quickWrite is the longest WRITE that is Short.
@@ -49,7 +53,8 @@ func (s *Server) placeByHandle(c *transport.Call) (lane int, inline bool) {
 	return s.place(c, func(x *export, r Ref) bool { return x.inUse == nil || x.inUse.InUse(r) })
 }
 
-// place is placeByHandle; quick reports whether a call waits for no disk of an object, of an export that is Quick.
+// place is placeByHandle; quick reports whether a call waits for no disk of an object, of an export
+// that is Quick.
 func (s *Server) place(c *transport.Call, quick func(*export, Ref) bool) (lane int, inline bool) {
 	args := *c.Args
 	b := args.Opaque(nfs3.FHSize) // no FH: this is done for each call, and needs no copy
@@ -75,8 +80,8 @@ func (s *Server) place(c *transport.Call, quick func(*export, Ref) bool) (lane i
 	return x.lane, !ok || quick(x, r)
 }
 
-// placeAccess is placeByHandle of ACCESS and LOOKUP, which ask as whom the call acts: where that takes
-// a look-up of groups, no other call waits for it, as it may be one in a directory service.
+// placeAccess is placeByHandle of ACCESS and LOOKUP, which ask as whom the call acts: where that
+// takes a look-up of groups, no other call waits for it, as it may be one in a directory service.
 func (s *Server) placeAccess(c *transport.Call) (lane int, inline bool) {
 	lane, inline = s.placeByHandle(c)
 	return lane, inline && s.knows(c)
@@ -98,8 +103,9 @@ func (s *Server) placeRead(c *transport.Call) (lane int, inline bool) {
 	return lane, inline && s.knows(c)
 }
 
-// shortWrite is the Short of WRITE: one of few bytes that need not be stable, to a file that is in use on a disk of this machine, is a copy
-// into the kernel's memory, unless that has too much to write already.
+// shortWrite is the Short of WRITE: one of few bytes that need not be stable, to a file that is in
+// use on a disk of this machine, is a copy into the kernel's memory, unless that has too much to
+// write already.
 func (s *Server) shortWrite(c *transport.Call) bool {
 	args := *c.Args
 	args.Opaque(nfs3.FHSize)

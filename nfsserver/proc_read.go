@@ -35,7 +35,8 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 	switch {
 	case want > 0:
 		buf := q.call.Buffer(int(want))
-		// NFS3ERR_JUKEBOX, and not an I/O error: the client asks again, when others have given memory back.
+		// NFS3ERR_JUKEBOX, and not an I/O error: the client asks again, when others have given
+		// memory back.
 		switch {
 		case buf == nil && !q.call.MayWait():
 			return transport.ErrWouldWait
@@ -58,8 +59,8 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 		res.EOF = a.Offset >= at.Size
 		return nil
 	}
-	// After the data: attributes of before could be those of a file that was since made shorter, and tell an end
-	// that these bytes lie beyond.
+	// After the data: attributes of before could be those of a file that was since made shorter,
+	// and tell an end that these bytes lie beyond.
 	if at, err = q.attr(); err != nil {
 		return err
 	}
@@ -71,8 +72,9 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 
 // A LaterReader is an FS that can leave a file's bytes where they are until a reply leaves.
 type LaterReader interface {
-	// ReadLater is ReadAt of the n bytes at off, without any: whoever sends them reads them from what it returns, and sees what is
-	// written to the file until then. errors.ErrUnsupported: of this file only ReadAt is to be had now.
+	// ReadLater is ReadAt of the n bytes at off, without any: whoever sends them reads them from
+	// what it returns, and sees what is written to the file until then. errors.ErrUnsupported: of
+	// this file only ReadAt is to be had now.
 	ReadLater(c Cred, r Ref, n int, off uint64) (mem.Later, error)
 }
 

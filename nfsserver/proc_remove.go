@@ -103,8 +103,8 @@ func (q *request) second(fh *nfs3.FH) (object, error) {
 	return object{x, r, q.may}, nil
 }
 
-// renameLocked does RENAME under the locks of both directories. One that is both is asked about once: with some file systems that is a question
-// to another machine.
+// renameLocked does RENAME under the locks of both directories. One that is both is asked about
+// once: with some file systems that is a question to another machine.
 func renameLocked(from, to *object, w *Cred, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
 	err := from.changeable(a.From.Name, &res.FromWcc.Before)
 	var err2 error

@@ -16,8 +16,9 @@ func write(q *request, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
 	w := q.who()
 	for range writeTries {
 		res.Verf = q.x.written.get() // before the data: if it changes meanwhile the client sends again
-		// For the attributes of before and after: no other call of ours changes the file between them, so the client may keep its
-		// cache (RFC 1813 §2.6). The sync that follows needs no lock, and waits for a disk.
+		// For the attributes of before and after: no other call of ours changes the file between
+		// them, so the client may keep its cache (RFC 1813 §2.6). The sync that follows needs no
+		// lock, and waits for a disk.
 		lock := q.x.locks.lock(&q.ref)
 		var err error
 		res.Count, err = q.write(&w, a, &res.Wcc.Before)
@@ -33,7 +34,8 @@ func write(q *request, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
 		if res.Verf == q.x.written.get() {
 			return nil
 		}
-		// A sync of another call on this export has failed since, and may have lost these bytes too.
+		// A sync of another call on this export has failed since, and may have lost these bytes
+		// too.
 	}
 	return nfs3.ErrIO
 }
@@ -51,7 +53,8 @@ func (o *object) write(w *Cred, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint
 		return 0, nfs3.ErrROFS
 	case at.Type == TypeDir:
 		return 0, nfs3.ErrIsDir
-	// Count and the length of data are told apart on the wire (RFC 1813 §3.3.7), and over RDMA the data came by a chunk.
+	// Count and the length of data are told apart on the wire (RFC 1813 §3.3.7), and over RDMA the
+	// data came by a chunk.
 	case at.Type != TypeReg || uint64(a.Count) != uint64(len(a.Data)):
 		return 0, nfs3.ErrInval
 	case a.Offset > limit || uint64(a.Count) > limit-a.Offset:
@@ -96,8 +99,9 @@ func commit(q *request, _ *nfs3.CommitArgs, res *nfs3.CommitRes) error {
 	return nil
 }
 
-// commitWcc gives a COMMIT's reply the same attributes before and after: it changes none, and while it waits for the disk others may. Were those of
-// its beginning told as before, its client would take what others have written meanwhile for its own, and keep its cache (RFC 1813 §2.6).
+// commitWcc gives a COMMIT's reply the same attributes before and after: it changes none, and while
+// it waits for the disk others may. Were those of its beginning told as before, its client would
+// take what others have written meanwhile for its own, and keep its cache (RFC 1813 §2.6).
 func commitWcc(res *nfs3.CommitRes, at *Attr) {
 	res.Wcc = nfs3.WccData{Before: preOp(at), After: postOp(at)}
 }

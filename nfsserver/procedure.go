@@ -56,7 +56,8 @@ type results[R any] interface {
 	EncodeXDR(e *xdr.Encoder)
 }
 
-// A frame is what one call of a procedure needs; frames are pooled, so that a call allocates nothing.
+// A frame is what one call of a procedure needs; frames are pooled, so that a call allocates
+// nothing.
 type frame[A, R any] struct {
 	req  request
 	args A
@@ -70,7 +71,8 @@ func adapt[A, R any, PA arguments[A], PR results[R]](s *Server, run handler[A, R
 	return adaptChange[A, R, PA, PR](s, run, nil)
 }
 
-// adaptChange is adapt of a procedure that changes names or attributes, of whose calls describe tells the Auditor.
+// adaptChange is adapt of a procedure that changes names or attributes, of whose calls describe
+// tells the Auditor.
 func adaptChange[A, R any, PA arguments[A], PR results[R]](s *Server, run handler[A, R], describe func(*Change, *A, *R)) func(*transport.Call) error {
 	frames := sync.Pool{New: func() any { return new(frame[A, R]) }}
 	return func(c *transport.Call) error {

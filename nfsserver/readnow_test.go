@@ -44,7 +44,8 @@ func (f *hotFS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) 
 	return f.FS.ReadAt(c, r, p, off)
 }
 
-// TestReadsWhereTheyArrive: a short READ of what is in memory is done there, any other by a worker, with the same results.
+// TestReadsWhereTheyArrive: a short READ of what is in memory is done there, any other by a worker,
+// with the same results.
 func TestReadsWhereTheyArrive(t *testing.T) {
 	fs := &hotFS{FS: memory(t)}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: fs}}})

@@ -46,8 +46,8 @@ func rules(t *testing.T, text string) *exports.Export {
 	return f.Exports[0]
 }
 
-// TestReplaceUnderLoad: while exports come, go and change their rules no call on one that stays fails, and
-// each file system that went is closed when its last call has ended.
+// TestReplaceUnderLoad: while exports come, go and change their rules no call on one that stays
+// fails, and each file system that went is closed when its last call has ended.
 func TestReplaceUnderLoad(t *testing.T) {
 	stay := ruled(t, "/stay *(rw,insecure)\n")
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: stay})
@@ -158,7 +158,8 @@ func (s *slowFS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 	return s.watchedFS.Getattr(r)
 }
 
-// TestReplaceWaitsForCalls: a file system that went is not closed while a call is in it, and nobody waits for that call.
+// TestReplaceWaitsForCalls: a file system that went is not closed while a call is in it, and nobody
+// waits for that call.
 func TestReplaceWaitsForCalls(t *testing.T) {
 	slow := &slowFS{&watchedFS{memory(t), t, make(chan struct{})}, make(chan struct{}), make(chan struct{})}
 	list := ruled(t, "/stay *(rw,insecure)\n/slow *(rw,insecure)\n")

@@ -1,4 +1,5 @@
-// What a caller may do in an export: found out once for each connection and export, and looked at in every call.
+// What a caller may do in an export: found out once for each connection and export, and looked at
+// in every call.
 
 package nfsserver
 
@@ -37,7 +38,8 @@ func (s *Server) openRights(x *export, readOnly bool) rights {
 	return r
 }
 
-// clientRights are those that the rules give to a client. A server without privileges acts as one user, whatever they say.
+// clientRights are those that the rules give to a client. A server without privileges acts as one
+// user, whatever they say.
 func (s *Server) clientRights(x *export, o *exports.Options, readOnly bool) *rights {
 	r := s.openRights(x, readOnly || o.ReadOnly)
 	r.async, r.secure, r.noACL = o.Async, o.Secure, o.NoACL
@@ -47,7 +49,8 @@ func (s *Server) clientRights(x *export, o *exports.Options, readOnly bool) *rig
 	return &r
 }
 
-// namedFor is how long a decision that depends on host names is used before the Resolver is asked again.
+// namedFor is how long a decision that depends on host names is used before the Resolver is asked
+// again.
 const namedFor = 5 * time.Second
 
 // A decision is the rights of a connection's client in an export. The zero value is none.
@@ -61,7 +64,8 @@ func (d *decision) valid() bool {
 	return (d.may != nil || d.err != nil) && (d.until.IsZero() || time.Now().Before(d.until))
 }
 
-// decisions are those of a connection in a table, by slot. They do not change; the next that is found out goes into a copy.
+// decisions are those of a connection in a table, by slot. They do not change; the next that is
+// found out goes into a copy.
 type decisions struct {
 	t  *table
 	of []decision
@@ -86,9 +90,10 @@ func memoOf(c *transport.Call) *memo {
 	return c.Memo.Load().(*memo)
 }
 
-// rights returns what the caller of c may do in entry e of its table: NFS3ERR_ACCES for who is none of the clients,
-// NFS3ERR_PERM for a port that is not reserved, NFS3ERR_JUKEBOX while its name is looked up. It allocates
-// nothing once the connection has a decision, which also shows what it uses (sight.go).
+// rights returns what the caller of c may do in entry e of its table: NFS3ERR_ACCES for who is none
+// of the clients, NFS3ERR_PERM for a port that is not reserved, NFS3ERR_JUKEBOX while its name is
+// looked up. It allocates nothing once the connection has a decision, which also shows what it uses
+// (sight.go).
 func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
 	t := e.t
 	var known *decisions
@@ -156,8 +161,8 @@ func addrOf(a net.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// nameWait is how long a MNT waits for the names of its client, as it has no status for "later", and nameWaits how many of
-// them wait at once: each has a worker.
+// nameWait is how long a MNT waits for the names of its client, as it has no status for "later",
+// and nameWaits how many of them wait at once: each has a worker.
 const (
 	nameWait  = 6 * time.Second
 	namePoll  = 10 * time.Millisecond

@@ -61,8 +61,8 @@ func (c *client) mnt(path string) (res mount3.MntRes) {
 	return res
 }
 
-// TestRulesByClient: of three clients one writes, one reads, and one is refused, by MNT and, with the handle of
-// another, by every procedure.
+// TestRulesByClient: of three clients one writes, one reads, and one is refused, by MNT and, with
+// the handle of another, by every procedure.
 func TestRulesByClient(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x 127.0.0.1(rw,insecure) 127.0.0.2(insecure)\n/y *(insecure)\n")})
 	one, two, three := h.dialFrom("127.0.0.1", user), h.dialFrom("127.0.0.2", user), h.dialFrom("127.0.0.3", user)
@@ -132,7 +132,8 @@ func TestRulesSecure(t *testing.T) {
 	c["tcp"].want("GETATTR from a high port", c["tcp"].getattr(c["rdma"].root).Status, nfs3.ErrPerm)
 }
 
-// TestMountBelowAnExport: a subdirectory can be mounted, by the nearest export that the client may use.
+// TestMountBelowAnExport: a subdirectory can be mounted, by the nearest export that the client may
+// use.
 func TestMountBelowAnExport(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755); err != nil {
@@ -183,8 +184,8 @@ func (l laterNames) Addrs(string) (addrs []netip.Addr, known bool) {
 
 func (l laterNames) Names(netip.Addr) ([]string, bool) { return nil, true }
 
-// TestCallsDoNotWaitForNames: while the name of a client is looked up NFS calls are told to come again, and MNT, which
-// has no answer for that, gets its result when the name is known.
+// TestCallsDoNotWaitForNames: while the name of a client is looked up NFS calls are told to come
+// again, and MNT, which has no answer for that, gets its result when the name is known.
 func TestCallsDoNotWaitForNames(t *testing.T) {
 	names := laterNames{make(chan struct{})}
 	h := serve(t, nfsserver.Options{Squash: remote, Names: names, Exports: ruled(t, "/x pc(rw,insecure) 127.0.0.2(rw,insecure)\n")})

@@ -53,8 +53,8 @@ func (d *brokenDisk) Sync(r nfsserver.Ref, dataOnly bool) error {
 	return d.FS.Sync(r, dataOnly)
 }
 
-// TestFailedWriteIsTold: in each stability, also where the sync after it succeeds; and FILE_SYNC syncs
-// all of a file, DATA_SYNC its data (RFC 1813 §3.3.7).
+// TestFailedWriteIsTold: in each stability, also where the sync after it succeeds; and FILE_SYNC
+// syncs all of a file, DATA_SYNC its data (RFC 1813 §3.3.7).
 func TestFailedWriteIsTold(t *testing.T) {
 	d := &brokenDisk{FS: memory(t)}
 	h := serve(t, nfsserver.Options{Squash: believeAll, AsyncNames: true, Exports: []nfsserver.Export{{Name: "/e", FS: d}}})
@@ -74,8 +74,8 @@ func TestFailedWriteIsTold(t *testing.T) {
 	}
 }
 
-// TestExclusiveTakesOnlyItsOwn: a file with another verifier in either half, or with data in it, is another
-// client's (RFC 1813 §3.3.8).
+// TestExclusiveTakesOnlyItsOwn: a file with another verifier in either half, or with data in it, is
+// another client's (RFC 1813 §3.3.8).
 func TestExclusiveTakesOnlyItsOwn(t *testing.T) {
 	eachFS(t, func(c *client, _ *host) {
 		v := nfs3.Verf{1, 2, 3, 4, 5, 6, 7, 8}
@@ -122,8 +122,8 @@ func TestExclusiveTakesOnlyTheCallersOwn(t *testing.T) {
 	})
 }
 
-// TestCommitTakesPermission: who is not allowed to write a file is not allowed to have it synced, and its
-// owner may whatever the mode. A program that runs from it does not matter.
+// TestCommitTakesPermission: who is not allowed to write a file is not allowed to have it synced,
+// and its owner may whatever the mode. A program that runs from it does not matter.
 func TestCommitTakesPermission(t *testing.T) {
 	eachFS(t, func(c *client, h *host) {
 		u := h.dial(user)
@@ -214,7 +214,8 @@ func TestPageOfManyNames(t *testing.T) {
 	})
 }
 
-// TestHandleOfAnExportThatIsGone: good by its MAC, and of nothing that is served: STALE in every procedure.
+// TestHandleOfAnExportThatIsGone: good by its MAC, and of nothing that is served: STALE in every
+// procedure.
 func TestHandleOfAnExportThatIsGone(t *testing.T) {
 	key := [nfsserver.KeySize]byte{7}
 	start := func(name string) *client {

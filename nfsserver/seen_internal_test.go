@@ -1,4 +1,5 @@
-// The table of pairs that were told of: each is known once it was seen, from many goroutines, and it never grows.
+// The table of pairs that were told of: each is known once it was seen, from many goroutines, and
+// it never grows.
 
 package nfsserver
 

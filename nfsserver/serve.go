@@ -20,8 +20,8 @@ type Listen struct {
 	TCP  string // address of ONC RPC over TCP, such as "127.0.0.1:2049"; "": off
 	RDMA string // address of RPC-over-RDMA over iWARP, such as "127.0.0.1:20049"; "": off
 
-	// TCPOn and RDMAOn, where they are set, take the place of TCP and RDMA: listeners of transport.ListenOn, which are
-	// closed with the Service, or when Start fails.
+	// TCPOn and RDMAOn, where they are set, take the place of TCP and RDMA: listeners of
+	// transport.ListenOn, which are closed with the Service, or when Start fails.
 	TCPOn, RDMAOn net.Listener
 
 	// RoCE is the address of RPC-over-RDMA over RoCEv2, such as "127.0.0.1:20049"; "": off. The
@@ -37,8 +37,8 @@ type Listen struct {
 	// roce.Options.Unserved; and with nil for the address of RoCE that could not be had at first.
 	RoCEUnserved func(at netip.Addr, err error)
 
-	// Programs are served at all addresses beside NFS and MOUNT, to callers that those let in. Those with lanes have
-	// the Server's Names.
+	// Programs are served at all addresses beside NFS and MOUNT, to callers that those let in.
+	// Those with lanes have the Server's Names.
 	Programs []*transport.Program
 
 	Device rnic.DeviceConfig // of both providers

@@ -63,7 +63,8 @@ type Export struct {
 	// later (NFS3ERR_JUKEBOX); if it fails, NFS3ERR_IO.
 	Open     func() (FS, error)
 	ReadOnly bool // whatever Rules say
-	// Rules say which clients may use the export, and how (exports(5)). nil: all may, as Squash says.
+	// Rules say which clients may use the export, and how (exports(5)). nil: all may, as Squash
+	// says.
 	Rules *exports.Export
 }
 
@@ -84,7 +85,8 @@ type Options struct {
 	AsyncNames bool
 	// NoACL leaves the NFSACL program out: clients see modes only, and set no ACLs.
 	NoACL bool
-	// Names tells the names of clients to Rules. nil: an exports.Names that asks as this machine does.
+	// Names tells the names of clients to Rules. nil: an exports.Names that asks as this machine
+	// does.
 	Names exports.Resolver
 	// Auditor is told of changes of names and attributes. nil: nobody is.
 	Auditor Auditor

@@ -21,7 +21,8 @@ func (f remoteFS) Info() nfsserver.Info {
 	return in
 }
 
-// TestShortWrites: a WRITE is short that has few bytes, waits for no disk, and is to a file of this machine that is in use.
+// TestShortWrites: a WRITE is short that has few bytes, waits for no disk, and is to a file of this
+// machine that is in use.
 func TestShortWrites(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{
 		{Name: "/x", FS: memory(t)}, {Name: "/remote", FS: remoteFS{memory(t)}}, {Name: "/disk", FS: disk(t)}}})
@@ -47,7 +48,8 @@ func TestShortWrites(t *testing.T) {
 		x.args.EncodeXDR(e)
 		call := transport.Call{Cred: root, Args: xdr.NewDecoder(e.Bytes())}
 		got := short(&call)
-		// A file of a disk is closed for a moment when it has been synced; an attribute asked for opens it for a while.
+		// A file of a disk is closed for a moment when it has been synced; an attribute asked for
+		// opens it for a while.
 		for end := time.Now().Add(time.Minute); x.want && !got && x.args.FH == used && time.Now().Before(end); got = short(&call) {
 			c.attr(used)
 			call.Args = xdr.NewDecoder(e.Bytes())

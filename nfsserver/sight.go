@@ -15,12 +15,14 @@ import (
 type Client struct {
 	transport.ConnInfo
 	Exports []string // that it has used since the exports were last replaced, and may use
-	// Users are those that it has called as lately, 32 at most, the newest first; OtherCalls are the calls of those before.
+	// Users are those that it has called as lately, 32 at most, the newest first; OtherCalls are
+	// the calls of those before.
 	Users      []User
 	OtherCalls uint64
 }
 
-// Clients describes the connections that there are, by address, and what those have moved that have ended.
+// Clients describes the connections that there are, by address, and what those have moved that have
+// ended.
 func (v *Service) Clients() (list []Client, ended transport.Traffic) {
 	conns, ended := v.rpc.Conns()
 	for _, c := range conns {
@@ -63,7 +65,8 @@ func (t *table) used(known *decisions) (names []string) {
 	return names
 }
 
-// Drain has the server take no connections of new clients (on), or again those of all. Clients that are connected go on.
+// Drain has the server take no connections of new clients (on), or again those of all. Clients that
+// are connected go on.
 func (v *Service) Drain(on bool) { v.rpc.Drain(on) }
 
 // Draining reports whether the server takes no new clients.
@@ -80,13 +83,15 @@ type ExportInfo struct {
 	Whole   exports.Whole
 }
 
-// A RuleInfo is what clients may do in an export, as it is in force: the exports file and the options of the Server together.
+// A RuleInfo is what clients may do in an export, as it is in force: the exports file and the
+// options of the Server together.
 type RuleInfo struct {
 	Spec    string // as in the exports file; "*" of an export without rules
 	Options exports.Options
 }
 
-// Exports describes the exports, in their order, once their file systems have answered or wait has passed.
+// Exports describes the exports, in their order, once their file systems have answered or wait has
+// passed.
 func (v *Service) Exports(wait time.Duration) (list []ExportInfo) {
 	entries := v.srv.table.Load().entries
 	end := time.After(wait)
@@ -122,7 +127,8 @@ func (v *Service) Exports(wait time.Duration) (list []ExportInfo) {
 	return list
 }
 
-// probe asks the file system of an export for something. Of one that does not answer no more than one question waits.
+// probe asks the file system of an export for something. Of one that does not answer no more than
+// one question waits.
 func (x *export) probe() chan bool {
 	answer := make(chan bool, 1)
 	if !x.ready.Load() || !x.probing.CompareAndSwap(false, true) {

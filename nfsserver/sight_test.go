@@ -26,8 +26,8 @@ func of(t *testing.T, list []nfsserver.Client, provider string) nfsserver.Client
 	return list[0]
 }
 
-// TestClients: connections with what they have moved and which exports they use, with rules and without, as which users; what has
-// ended is counted on.
+// TestClients: connections with what they have moved and which exports they use, with rules and
+// without, as which users; what has ended is counted on.
 func TestClients(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/plain", FS: memory(t)},
 		{Name: "/ruled", FS: memory(t), Rules: rules(t, "/ruled *(rw,insecure,no_root_squash)")},
@@ -116,8 +116,8 @@ func TestExportsInForce(t *testing.T) {
 	}
 }
 
-// TestDrain: while a server is drained it takes nobody new, over no transport; who is connected goes on, with new
-// connections too, and when that is undone all are taken again.
+// TestDrain: while a server is drained it takes nobody new, over no transport; who is connected
+// goes on, with new connections too, and when that is undone all are taken again.
 func TestDrain(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/plain", FS: memory(t)}}})
 	old := h.dialFrom("127.0.0.1", user)

@@ -14,7 +14,8 @@ func newSipKey(b *[KeySize]byte) sipKey {
 	return sipKey{binary.LittleEndian.Uint64(b[:8]), binary.LittleEndian.Uint64(b[8:])}
 }
 
-// sipState is the four words of the algorithm (Aumasson and Bernstein, "SipHash: a fast short-input PRF", §2).
+// sipState is the four words of the algorithm (Aumasson and Bernstein, "SipHash: a fast short-input
+// PRF", §2).
 type sipState struct{ v0, v1, v2, v3 uint64 }
 
 // A round is mix and then cross. They are by value and apart, so that the compiler puts

@@ -96,7 +96,8 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// unclosed returns the exports that are served, and those of earlier tables that are not closed yet.
+// unclosed returns the exports that are served, and those of earlier tables that are not closed
+// yet.
 func (s *Server) unclosed() (list []*export) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

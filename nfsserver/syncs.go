@@ -14,8 +14,8 @@ import (
 // come while a sync runs wait for its end, have one more for all of them
 // together, and share its error; that also makes fewer syncs.
 type syncTable struct {
-	// Guards all below and every syncing. It is not held while a file system syncs, so a disk that hangs holds up
-	// the calls that sync the same object, and no other.
+	// Guards all below and every syncing. It is not held while a file system syncs, so a disk that
+	// hangs holds up the calls that sync the same object, and no other.
 	mu   sync.Mutex
 	busy map[Ref]*syncing
 	free []*syncing // some to use again
@@ -43,7 +43,8 @@ func (t *syncTable) sync(key Ref, dataOnly bool, run func(dataOnly bool) error) 
 	defer t.leave(key, s)
 	s.full = s.full || !dataOnly
 	mine := s.begun + 1 // the next to begin: one that runs may have begun too early for us
-	// The first to find none running does it for all, those that come meanwhile included: they are after mine.
+	// The first to find none running does it for all, those that come meanwhile included: they are
+	// after mine.
 	for s.done < mine {
 		if s.running {
 			s.ended.Wait()

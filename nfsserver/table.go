@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// A table is the exports of one moment. It does not change: a call finds its export, and its rights there, in one
-// table, whatever is set up meanwhile.
+// A table is the exports of one moment. It does not change: a call finds its export, and its rights
+// there, in one table, whatever is set up meanwhile.
 type table struct {
 	entries []*entry // in the order of the Options
 	byID    map[uint32]*entry
@@ -33,8 +33,9 @@ type entry struct {
 	nested  []*entry                    // those below this one that clients of it enter (nest.go)
 }
 
-// newTable makes the table of a list, in which an Export with neither FS nor Open stands for the one of that name in old.
-// The caller starts to open those of opens once the table is used. Nothing has changed after an error.
+// newTable makes the table of a list, in which an Export with neither FS nor Open stands for the
+// one of that name in old. The caller starts to open those of opens once the table is used. Nothing
+// has changed after an error.
 func (s *Server) newTable(list []Export, old *table) (_ *table, opens map[*export]func() (FS, error), err error) {
 	if len(list) == 0 {
 		return nil, nil, errors.New("nothing to export")
@@ -163,8 +164,9 @@ func (s *Server) enter(id uint32) *entry {
 	}
 }
 
-// enter counts a call that uses the export, unless it is retired. The order of the two steps is that of retire,
-// reversed: either the call sees that the export is retired, or retire sees the call.
+// enter counts a call that uses the export, unless it is retired. The order of the two steps is
+// that of retire, reversed: either the call sees that the export is retired, or retire sees the
+// call.
 func (x *export) enter() bool {
 	x.calls.Add(1)
 	if x.retired.Load() {
@@ -179,8 +181,8 @@ func (x *export) leave() { x.calls.Add(-1) }
 // retirePoll is how often it is looked whether a retired export is still used.
 const retirePoll = 20 * time.Millisecond
 
-// retire takes an export that is in no table any more out of use: once the calls on it have ended its FS is closed,
-// so that the file system can be unmounted, and its lane is free for another.
+// retire takes an export that is in no table any more out of use: once the calls on it have ended
+// its FS is closed, so that the file system can be unmounted, and its lane is free for another.
 func (s *Server) retire(x *export) {
 	x.retired.Store(true)
 	if x.giveUp() {
@@ -200,10 +202,11 @@ func (s *Server) retire(x *export) {
 	s.free = append(s.free, x.lane)
 }
 
-// Replace puts a list of exports in the place of those that are served, in one step: a call is under the old ones or
-// under the new. An Export with neither FS nor Open stands for the one with its name, and fsid, that is served: it
-// goes on, with other Rules, and its clients notice nothing. Handles of one that is not in the list are stale
-// from now on (NFS3ERR_STALE); its FS is closed when the last call on it has ended. After an error all is as it was.
+// Replace puts a list of exports in the place of those that are served, in one step: a call is
+// under the old ones or under the new. An Export with neither FS nor Open stands for the one with
+// its name, and fsid, that is served: it goes on, with other Rules, and its clients notice nothing.
+// Handles of one that is not in the list are stale from now on (NFS3ERR_STALE); its FS is closed
+// when the last call on it has ended. After an error all is as it was.
 func (v *Service) Replace(list []Export) error {
 	s := v.srv
 	s.mu.Lock()

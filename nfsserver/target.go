@@ -1,4 +1,5 @@
-// What other programs than NFS and MOUNT ask of the server: which file a handle names, and as whom a caller acts on it.
+// What other programs than NFS and MOUNT ask of the server: which file a handle names, and as whom
+// a caller acts on it.
 
 package nfsserver
 
@@ -18,9 +19,10 @@ type Target struct {
 	Cred     Cred   // as whom the caller acts; GIDs may be part of the call
 }
 
-// OnTarget calls do with the file of a handle. The call has been authorized (Listen.Programs are). ErrStale: there is
-// no such file, or the handle is none; ErrBusy: its export is not open yet, or it is not yet known whether the caller may
-// use it; another error: it is not allowed to. do has not been called then.
+// OnTarget calls do with the file of a handle. The call has been authorized (Listen.Programs are).
+// ErrStale: there is no such file, or the handle is none; ErrBusy: its export is not open yet, or
+// it is not yet known whether the caller may use it; another error: it is not allowed to. do has
+// not been called then.
 func (s *Server) OnTarget(c *transport.Call, fh []byte, do func(Target)) error {
 	h, err := nfs3.MakeFH(fh)
 	if err != nil {
@@ -39,8 +41,9 @@ func (s *Server) OnTarget(c *transport.Call, fh []byte, do func(Target)) error {
 	return nil
 }
 
-// Lane returns the lane of the export that a handle names, which Programs with lanes return from Procedure.Lane, or -1. The
-// handle need not be authentic: it decides only which calls this one waits beside.
+// Lane returns the lane of the export that a handle names, which Programs with lanes return from
+// Procedure.Lane, or -1. The handle need not be authentic: it decides only which calls this one
+// waits beside.
 func (s *Server) Lane(fh []byte) int {
 	if len(fh) <= handleHeader {
 		return -1

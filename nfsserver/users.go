@@ -45,8 +45,9 @@ type userCalls struct {
 // usersEpoch is what times count from: the clock of durations is quicker to ask than that of times.
 var usersEpoch = time.Now()
 
-// users are those of a connection. Most calls come from the user that made the call before: they cost two atomic
-// operations on memory of their connection, no lock, no look at the clock. The zero value is ready.
+// users are those of a connection. Most calls come from the user that made the call before: they
+// cost two atomic operations on memory of their connection, no lock, no look at the clock. The zero
+// value is ready.
 type users struct {
 	newest atomic.Pointer[userCalls]
 
@@ -91,8 +92,8 @@ func (u *users) change(key userKey) *userCalls {
 	return n
 }
 
-// list describes the users, the newest first, and the calls of those that are not known any more. The newest has been
-// idle as long as its connection.
+// list describes the users, the newest first, and the calls of those that are not known any more.
+// The newest has been idle as long as its connection.
 func (u *users) list(idle time.Duration) (list []User, other uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

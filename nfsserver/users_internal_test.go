@@ -1,4 +1,5 @@
-// The users of a connection: each call counted once, from many goroutines, the newest known, and never more than there is room for.
+// The users of a connection: each call counted once, from many goroutines, the newest known, and
+// never more than there is room for.
 
 package nfsserver
 
@@ -48,7 +49,8 @@ func TestUsersOfAConnection(t *testing.T) {
 	}
 }
 
-// TestUsersCountedAtOnce: calls of a connection may come from several goroutines, and be looked at meanwhile.
+// TestUsersCountedAtOnce: calls of a connection may come from several goroutines, and be looked at
+// meanwhile.
 func TestUsersCountedAtOnce(t *testing.T) {
 	const each = 1000
 	var u users
@@ -76,7 +78,8 @@ func TestUsersCountedAtOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkUsers is what a call costs, by the user that makes it: the one of the call before, or another one.
+// BenchmarkUsers is what a call costs, by the user that makes it: the one of the call before, or
+// another one.
 func BenchmarkUsers(b *testing.B) {
 	for name, of := range map[string]userKey{"same": 1, "of2": 2, "of32": maxUsers} {
 		b.Run(name, func(b *testing.B) {

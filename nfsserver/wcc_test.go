@@ -23,8 +23,9 @@ func (d *slowDisk) Sync(r nfsserver.Ref, dataOnly bool) error {
 	return d.FS.Sync(r, dataOnly)
 }
 
-// TestCommitTellsOfOneMoment: what another client writes while a COMMIT waits for the disk is not between its attributes before and after: the
-// client that commits would take it for its own, and keep its cache.
+// TestCommitTellsOfOneMoment: what another client writes while a COMMIT waits for the disk is not
+// between its attributes before and after: the client that commits would take it for its own, and
+// keep its cache.
 func TestCommitTellsOfOneMoment(t *testing.T) {
 	disk := &slowDisk{FS: memory(t)}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/e", FS: disk}}})
@@ -58,7 +59,8 @@ func (f sharedFS) Info() nfsserver.Info {
 	return in
 }
 
-// TestNothingIsToldOfSharedDirectoriesBefore: another server may change them between the look at them and the operation.
+// TestNothingIsToldOfSharedDirectoriesBefore: another server may change them between the look at
+// them and the operation.
 func TestNothingIsToldOfSharedDirectoriesBefore(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/e", FS: sharedFS{memory(t)}}}})
 	c := h.dial(root).mount("/e")

@@ -38,7 +38,8 @@ func (f *piecemealFS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off u
 	return len(p), nil
 }
 
-// TestWritesAreNotMixed: of two WRITEs of the same bytes at the same moment all bytes are of one, in whatever pieces the FS writes them.
+// TestWritesAreNotMixed: of two WRITEs of the same bytes at the same moment all bytes are of one,
+// in whatever pieces the FS writes them.
 func TestWritesAreNotMixed(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/e", FS: &piecemealFS{FS: memory(t)}}}})
 	clients := []*client{h.dial(root).mount("/e"), h.dialRDMA(root).mount("/e")}

@@ -1,4 +1,5 @@
-// Bytes that setfacl has written, what the kernel says of lists, truncations, round trips, and the fuzz target.
+// Bytes that setfacl has written, what the kernel says of lists, truncations, round trips, and the
+// fuzz target.
 
 package posixacl
 

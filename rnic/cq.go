@@ -59,7 +59,8 @@ func (d *Device) NewCQ(depth int) *CQ {
 	return &CQ{depth: depth, ring: make([]WC, min(depth, firstRing)), wake: make(chan struct{}, 1)}
 }
 
-// push adds one completion and reports whether it was within the depth. due: a handler is to be told soon.
+// push adds one completion and reports whether it was within the depth. due: a handler is to be
+// told soon.
 func (cq *CQ) push(wc WC, due bool) bool {
 	cq.mu.Lock()
 	fits := cq.put(&wc)
@@ -175,12 +176,14 @@ func (cq *CQ) notify() bool {
 	}
 }
 
-// handling reports whether a goroutine runs the handler. Once it does not, after a notify, the handler
-// has had all completions that were added before that notify, whoever ran it: fresh is cleared by who has the turn alone.
+// handling reports whether a goroutine runs the handler. Once it does not, after a notify, the
+// handler has had all completions that were added before that notify, whoever ran it: fresh is
+// cleared by who has the turn alone.
 func (cq *CQ) handling() bool { return cq.turn.Load() != handlerIdle }
 
-// settle returns when the handler has had, and done with, all completions that were added before. Another goroutine may run it, with
-// a round that began before them: the round after that has them. It MUST NOT be called by the handler.
+// settle returns when the handler has had, and done with, all completions that were added before.
+// Another goroutine may run it, with a round that began before them: the round after that has them.
+// It MUST NOT be called by the handler.
 func (cq *CQ) settle() {
 	before := cq.rounds.Load()
 	cq.notify()

@@ -1,4 +1,5 @@
-// What the verbs do of driving: for providers that cannot be driven, and of handlers that others run.
+// What the verbs do of driving: for providers that cannot be driven, and of handlers that others
+// run.
 
 package rnic
 
@@ -19,7 +20,8 @@ func (e *drivenEnd) Drive(func() bool) { e.calls++ }
 func (e *drivenEnd) Rouse()            { e.calls++ }
 func (e *drivenEnd) Prompt()           { e.calls++ }
 
-// TestDeferredIsTold: a provider that cannot be driven has nobody to tell of a deferred completion later, so it does at once.
+// TestDeferredIsTold: a provider that cannot be driven has nobody to tell of a deferred completion
+// later, so it does at once.
 func TestDeferredIsTold(t *testing.T) {
 	for _, driven := range []bool{false, true} {
 		_, cq, qp, ep := stillQP(t)
@@ -47,7 +49,8 @@ func TestDeferredIsTold(t *testing.T) {
 	}
 }
 
-// TestHandling: once nobody handles, after a Notify, the handler has had all that was complete before it, whoever ran it.
+// TestHandling: once nobody handles, after a Notify, the handler has had all that was complete
+// before it, whoever ran it.
 func TestHandling(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -81,8 +84,8 @@ func TestHandling(t *testing.T) {
 	qp.Close()
 }
 
-// TestDoneAfterHandler: Done is closed once the handler has had everything that was flushed, also where another goroutine
-// runs it, and has not polled yet.
+// TestDoneAfterHandler: Done is closed once the handler has had everything that was flushed, also
+// where another goroutine runs it, and has not polled yet.
 func TestDoneAfterHandler(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	if err := qp.PostRecv(RecvWR{}); err != nil {

@@ -1,14 +1,15 @@
-// Gathering: posted work that a provider keeps until somebody asks for completions, so that much of it leaves together.
+// Gathering: posted work that a provider keeps until somebody asks for completions, so that much of
+// it leaves together.
 
 package rnic
 
-// Asks is how often completions of sends have been asked for. A program that posts more than once between two of its questions
-// is about to post more, or to ask.
+// Asks is how often completions of sends have been asked for. A program that posts more than once
+// between two of its questions is about to post more, or to ask.
 func (q *ProviderQP) Asks() uint32 { return q.sendCQ.asks.Load() }
 
-// Gather reports whether the endpoint, a Gatherer, is allowed to keep what has been posted: whoever asks for completions of
-// sends, and finds none, has it send that. It is not where somebody waits for completions already, or a handler has them: such
-// a program never asks.
+// Gather reports whether the endpoint, a Gatherer, is allowed to keep what has been posted: whoever
+// asks for completions of sends, and finds none, has it send that. It is not where somebody waits
+// for completions already, or a handler has them: such a program never asks.
 func (q *ProviderQP) Gather() bool { return q.sendCQ.gather((*QP)(q)) }
 
 func (cq *CQ) gather(qp *QP) bool {
@@ -28,7 +29,8 @@ func (cq *CQ) gather(qp *QP) bool {
 	return true
 }
 
-// sendGathered has endpoints send what they keep, and reports whether there was any. No lock may be held.
+// sendGathered has endpoints send what they keep, and reports whether there was any. No lock may be
+// held.
 func (cq *CQ) sendGathered() (any bool) {
 	for cq.keeps.Load() {
 		qp := cq.nextGathered()
@@ -57,8 +59,8 @@ func (cq *CQ) nextGathered() *QP {
 	return qp
 }
 
-// BeginBatch has those who wait for completions woken once for all that come until EndBatch, which the caller owes when this
-// reports true. It is for what takes microseconds.
+// BeginBatch has those who wait for completions woken once for all that come until EndBatch, which
+// the caller owes when this reports true. It is for what takes microseconds.
 func (q *ProviderQP) BeginBatch() bool {
 	cq := q.sendCQ
 	if cq.handler.Load() != nil {

@@ -1,4 +1,5 @@
-// The Memory Region: where the peer may read and write, and the one place that checks whether it may.
+// The Memory Region: where the peer may read and write, and the one place that checks whether it
+// may.
 
 package rnic
 
@@ -105,8 +106,8 @@ func (mr *MR) Divert(buf []byte) bool {
 	return ok
 }
 
-// release returns once nothing that waits to be sent points into the memory that mr had. It is called
-// also when mr was invalid already: whoever made it so might not have come to that yet.
+// release returns once nothing that waits to be sent points into the memory that mr had. It is
+// called also when mr was invalid already: whoever made it so might not have come to that yet.
 func (mr *MR) release() {
 	if mr.pins.Load() == 0 {
 		return

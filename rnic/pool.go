@@ -7,19 +7,19 @@ import (
 	"unsafe"
 )
 
-// A BufferPool has buffers for the receives of many QPs, and smaller ones for messages that are known to be small. A
-// receive that names a pool instead of a buffer takes one when a message begins to arrive, so that QPs that wait hold
-// none: what posted receives cost then follows the messages that are there, not the connections.
-// Buffers that nobody takes for some time are left to the garbage collector. All
-// methods may be called from any goroutine.
+// A BufferPool has buffers for the receives of many QPs, and smaller ones for messages that are
+// known to be small. A receive that names a pool instead of a buffer takes one when a message
+// begins to arrive, so that QPs that wait hold none: what posted receives cost then follows the
+// messages that are there, not the connections. Buffers that nobody takes for some time are left to
+// the garbage collector. All methods may be called from any goroutine.
 type BufferPool struct {
 	size  int // set once
 	pool  sync.Pool
 	small sync.Pool // of smallBuffer bytes
 }
 
-// smallBuffer is the size of the smaller buffers of a pool: most messages of RPC fit, and a peer that sends many of them
-// which have to wait holds no more than that for each.
+// smallBuffer is the size of the smaller buffers of a pool: most messages of RPC fit, and a peer
+// that sends many of them which have to wait holds no more than that for each.
 const smallBuffer = 4 << 10
 
 // NewBufferPool returns a pool of buffers of size bytes, at least one.

@@ -4,7 +4,8 @@ package rnic
 
 import "testing"
 
-// TestBufferForMessage: a message gets a buffer that it fits in, a small one where the pool's are larger.
+// TestBufferForMessage: a message gets a buffer that it fits in, a small one where the pool's are
+// larger.
 func TestBufferForMessage(t *testing.T) {
 	large, small := NewBufferPool(12<<10), NewBufferPool(1<<10)
 	for _, c := range []struct {

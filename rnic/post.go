@@ -15,9 +15,10 @@ var postings = sync.Pool{New: func() any { return new([]Posted) }}
 // when nobody else is transmitting, the caller's goroutine hands to the kernel
 // what there is room for, and leaves the rest to the provider.
 //
-// A provider may keep small RDMA Writes and Reads of a program that posts several before it asks for completions, until the
-// CQ is asked and has none (Poll, Wait), other work is posted, or two milliseconds are over: they then share a
-// system call and a packet. Nothing is kept that is unsignaled, or whose CQ has a handler or a goroutine in Wait.
+// A provider may keep small RDMA Writes and Reads of a program that posts several before it asks
+// for completions, until the CQ is asked and has none (Poll, Wait), other work is posted, or two
+// milliseconds are over: they then share a system call and a packet. Nothing is kept that is
+// unsignaled, or whose CQ has a handler or a goroutine in Wait.
 func (qp *QP) PostSend(wrs ...SendWR) error {
 	if len(wrs) == 0 {
 		return nil
@@ -38,8 +39,9 @@ func (qp *QP) PostSend(wrs ...SendWR) error {
 	return qp.ep.PostSend(*list)
 }
 
-// TakesSources reports whether a Write may have a Source, and whether that is quicker now than payload in memory. That
-// one may is false before the QP is connected, and does not change while it is.
+// TakesSources reports whether a Write may have a Source, and whether that is quicker now than
+// payload in memory. That one may is false before the QP is connected, and does not change while it
+// is.
 func (qp *QP) TakesSources() (can, pays bool) {
 	if ep, ok := qp.ep.(SourceEndpoint); ok {
 		return ep.TakesSources()
@@ -47,7 +49,8 @@ func (qp *QP) TakesSources() (can, pays bool) {
 	return false, false
 }
 
-// checkSend checks a work request before it is queued, and returns the length of its message in bytes.
+// checkSend checks a work request before it is queued, and returns the length of its message in
+// bytes.
 func (qp *QP) checkSend(wr *SendWR) (n uint32, err error) {
 	if wr.Source != nil {
 		if can, _ := qp.TakesSources(); !can || wr.Op != OpWrite {

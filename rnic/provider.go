@@ -46,8 +46,9 @@ type StreamProvider interface {
 type ServiceProvider interface {
 	Provider
 
-	// ListenFor is Listen for QPs of service s, which is one of Caps.Services. To Accept a request for datagrams is to tell
-	// the peer the number and the Q_Key of a QP, which may have been established by another request already.
+	// ListenFor is Listen for QPs of service s, which is one of Caps.Services. To Accept a request
+	// for datagrams is to tell the peer the number and the Q_Key of a QP, which may have been
+	// established by another request already.
 	ListenFor(s Service, network, addr string) (Listener, error)
 }
 
@@ -85,7 +86,8 @@ type SourceEndpoint interface {
 	Endpoint
 
 	// TakesSources reports whether Writes with a Source are taken, which is false before the QP is
-	// connected and does not change while it is, and whether that is quicker now than payload in memory.
+	// connected and does not change while it is, and whether that is quicker now than payload in
+	// memory.
 	TakesSources() (can, pays bool)
 }
 
@@ -93,7 +95,8 @@ type SourceEndpoint interface {
 type ReceiveEndpoint interface {
 	Endpoint
 
-	// ReceivesPosted is called after receives have been posted where there were none. It never waits for the network.
+	// ReceivesPosted is called after receives have been posted where there were none. It never
+	// waits for the network.
 	ReceivesPosted()
 }
 
@@ -105,7 +108,8 @@ type ChecksumEndpoint interface {
 	CRC() bool
 }
 
-// A GroupEndpoint is an Endpoint that can be attached to multicast groups, if it is of UD; see QP.Join.
+// A GroupEndpoint is an Endpoint that can be attached to multicast groups, if it is of UD; see
+// QP.Join.
 type GroupEndpoint interface {
 	Endpoint
 
@@ -115,8 +119,9 @@ type GroupEndpoint interface {
 
 // A Driver is an Endpoint whose receive side need not have a goroutine of its own.
 type Driver interface {
-	// Drive runs the receive side of the QP, and the CQ handlers, on the caller's goroutine until done reports
-	// true, if nobody else runs it and for as long as that can last; whether it has, only done tells.
+	// Drive runs the receive side of the QP, and the CQ handlers, on the caller's goroutine until
+	// done reports true, if nobody else runs it and for as long as that can last; whether it has,
+	// only done tells.
 	Drive(done func() bool)
 
 	// Rouse has the provider run the receive side if nobody does.
@@ -126,17 +131,19 @@ type Driver interface {
 	Prompt()
 }
 
-// A Gatherer is an Endpoint that may keep posted work for a while, so that it leaves together with what is posted next;
-// see ProviderQP.Gather.
+// A Gatherer is an Endpoint that may keep posted work for a while, so that it leaves together with
+// what is posted next; see ProviderQP.Gather.
 type Gatherer interface {
 	// SendGathered sends what is kept, as PostSend would have.
 	SendGathered()
 }
 
-// A Lender is an Endpoint whose receive loop can do other work as well, which then needs no goroutine that has to be woken.
+// A Lender is an Endpoint whose receive loop can do other work as well, which then needs no
+// goroutine that has to be woken.
 type Lender interface {
-	// Lend has f run once, by the goroutine of the receive loop after what has come is done, or by one of its own. Where f takes long another
-	// goroutine receives meanwhile, and the end of the QP does not wait for f. It is for CQ handlers; false: not now.
+	// Lend has f run once, by the goroutine of the receive loop after what has come is done, or by
+	// one of its own. Where f takes long another goroutine receives meanwhile, and the end of the
+	// QP does not wait for f. It is for CQ handlers; false: not now.
 	Lend(f func()) bool
 }
 
@@ -172,9 +179,10 @@ type ConnRequest interface {
 	// ORD is how many RDMA Reads the peer wants to have outstanding; 0 also when it did not say.
 	ORD() int
 
-	// Accept accepts the request and brings qp to RTS. Receives that the peer may use at once
-	// have to be posted before. A qp of UD that is in RTS, on the address that the request came to, stays as it is: the peer is told of
-	// it, as were others. Who the peer's QP is, its first message says.
+	// Accept accepts the request and brings qp to RTS. Receives that the peer may use at once have
+	// to be posted before. A qp of UD that is in RTS, on the address that the request came to,
+	// stays as it is: the peer is told of it, as were others. Who the peer's QP is, its first
+	// message says.
 	Accept(qp *QP, p ConnParams) error
 
 	// Reject refuses the request, with bytes for the peer's ULP.
@@ -185,10 +193,12 @@ type ConnRequest interface {
 type DatagramRequest interface {
 	ConnRequest
 
-	// Sockets is the addresses of our socket and of the one that has sent the request, to ask the system about them.
+	// Sockets is the addresses of our socket and of the one that has sent the request, to ask the
+	// system about them.
 	Sockets() (local, remote netip.AddrPort)
 
-	// Abandon has an Accept that waits for the peer fail, now or when it comes to that. It does not wait, and may be called more than once.
+	// Abandon has an Accept that waits for the peer fail, now or when it comes to that. It does not
+	// wait, and may be called more than once.
 	Abandon()
 }
 
@@ -250,8 +260,8 @@ func (d *Device) Listen(network, addr string) (Listener, error) {
 	return d.provider.Listen(network, addr)
 }
 
-// ListenFor is Listen for QPs of service s: a listener takes requests for QPs of one service. What Accept does with a
-// QP of UD is said at ConnRequest.
+// ListenFor is Listen for QPs of service s: a listener takes requests for QPs of one service. What
+// Accept does with a QP of UD is said at ConnRequest.
 func (d *Device) ListenFor(s Service, network, addr string) (Listener, error) {
 	if s == RC {
 		return d.provider.Listen(network, addr)
@@ -287,8 +297,8 @@ func (noListener) Accept(context.Context) (ConnRequest, error) { return nil, err
 func (l noListener) Addr() net.Addr                            { return l.addr }
 func (noListener) Close() error                                { return nil }
 
-// Connect connects qp to a Listener at addr ("host:port") and brings it to RTS. ctx bounds all of it.
-// A refusal of the peer's ULP is a *RejectError. A QP whose Connect fails is as it was and may
+// Connect connects qp to a Listener at addr ("host:port") and brings it to RTS. ctx bounds all of
+// it. A refusal of the peer's ULP is a *RejectError. A QP whose Connect fails is as it was and may
 // be tried again, unless its Err says that it has ended.
 //
 // A QP of UD is connected to nobody: Connect has the listener name a QP, which QP.Peer returns.

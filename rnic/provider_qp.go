@@ -1,4 +1,5 @@
-// What a provider may do to a QP: memory on the peer's behalf, receives, completions, and its state.
+// What a provider may do to a QP: memory on the peer's behalf, receives, completions, and its
+// state.
 
 package rnic
 
@@ -94,11 +95,13 @@ func (q *ProviderQP) NextRecv() (RecvWR, bool) { return q.rq.next() }
 // Receives is how many receives are posted, that of NextRecv included.
 func (q *ProviderQP) Receives() int { return q.rq.count() }
 
-// PopRecv drops the receive that NextRecv has returned: its message is complete. The caller completes it.
+// PopRecv drops the receive that NextRecv has returned: its message is complete. The caller
+// completes it.
 func (q *ProviderQP) PopRecv() { q.rq.pop() }
 
-// CompleteRecv adds a completion to the receive CQ, as SendQueue.Retire does with those of sends. Both report
-// whether there was room within the depth of the CQ; if not, the QP has to end with ErrCQOverrun.
+// CompleteRecv adds a completion to the receive CQ, as SendQueue.Retire does with those of sends.
+// Both report whether there was room within the depth of the CQ; if not, the QP has to end with
+// ErrCQOverrun.
 func (q *ProviderQP) CompleteRecv(wc WC) bool { wc.QP = (*QP)(q); return q.recvCQ.push(wc, true) }
 
 // Notify runs the handlers of the CQs that have had completions since, and reports whether
@@ -108,8 +111,9 @@ func (q *ProviderQP) Notify() bool {
 	return q.sendCQ.notify() || ran
 }
 
-// Woken reports whether a goroutine in CQ.Wait has been woken by completions since the last call. The provider's
-// goroutine that has found nothing more to do then does not stay on the processor for it.
+// Woken reports whether a goroutine in CQ.Wait has been woken by completions since the last call.
+// The provider's goroutine that has found nothing more to do then does not stay on the processor
+// for it.
 func (q *ProviderQP) Woken() bool {
 	woken := q.recvCQ.woken.Load() && q.recvCQ.woken.Swap(false)
 	return q.sendCQ.woken.Load() && q.sendCQ.woken.Swap(false) || woken
@@ -118,12 +122,12 @@ func (q *ProviderQP) Woken() bool {
 // NotifySends is Notify for the CQ of the sends alone.
 func (q *ProviderQP) NotifySends() { q.sendCQ.notify() }
 
-// Handling reports whether some goroutine runs a handler of the CQs. Once it does not, after a Notify of the
-// caller's, the handlers have had all that was complete before that Notify.
+// Handling reports whether some goroutine runs a handler of the CQs. Once it does not, after a
+// Notify of the caller's, the handlers have had all that was complete before that Notify.
 func (q *ProviderQP) Handling() bool { return q.recvCQ.handling() || q.sendCQ.handling() }
 
-// OwesNotify reports whether completions of sends, and not of deferred ones alone, wait for a Notify
-// that nobody is going to make.
+// OwesNotify reports whether completions of sends, and not of deferred ones alone, wait for a
+// Notify that nobody is going to make.
 func (q *ProviderQP) OwesNotify() bool { return q.sendCQ.owes() }
 
 // Established brings an idle QP to RTS, with what was negotiated and the private data of the
@@ -147,10 +151,10 @@ func (q *ProviderQP) Resolved(peer AddressHandle) {
 	qp.peer = peer
 }
 
-// Fail ends a connected QP with err as its cause; the first cause wins, and Fail reports
-// whether it was this one. tell: the peer will be told of it, which takes time until Ended. io.EOF after
-// Disconnect is the end that both sides wanted, and leaves no error. What is posted
-// has to be flushed then: SendQueue.Flush, and Flushed.
+// Fail ends a connected QP with err as its cause; the first cause wins, and Fail reports whether it
+// was this one. tell: the peer will be told of it, which takes time until Ended. io.EOF after
+// Disconnect is the end that both sides wanted, and leaves no error. What is posted has to be
+// flushed then: SendQueue.Flush, and Flushed.
 func (q *ProviderQP) Fail(err error, tell bool) bool {
 	qp := (*QP)(q)
 	qp.mu.Lock()
@@ -177,9 +181,9 @@ func (q *ProviderQP) Failed() bool {
 	return q.failed
 }
 
-// Flushed completes all receives as flushed, after the provider has done so with its sends, runs the
-// handlers, or waits for who runs them, and closes Done: nothing of the QP is unknown to the program then. Nothing is
-// placed any more when it is called, once, not by a handler.
+// Flushed completes all receives as flushed, after the provider has done so with its sends, runs
+// the handlers, or waits for who runs them, and closes Done: nothing of the QP is unknown to the
+// program then. Nothing is placed any more when it is called, once, not by a handler.
 func (q *ProviderQP) Flushed() {
 	qp := (*QP)(q)
 	qp.rq.flush(qp)

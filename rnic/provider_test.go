@@ -343,7 +343,8 @@ func TestQueuesWrap(t *testing.T) {
 	}
 }
 
-// TestFlushInOrder: what was done completes as done, the rest as flushed, oldest first, unsignaled too.
+// TestFlushInOrder: what was done completes as done, the rest as flushed, oldest first, unsignaled
+// too.
 func TestFlushInOrder(t *testing.T) {
 	_, cq, _, ep := stillQP(t)
 	var sq SendQueue[int]
@@ -364,7 +365,8 @@ func TestFlushInOrder(t *testing.T) {
 	}
 }
 
-// TestWoken: a provider learns that completions have woken somebody who waits for them, once; where nobody waits, or they come again, they have not.
+// TestWoken: a provider learns that completions have woken somebody who waits for them, once; where
+// nobody waits, or they come again, they have not.
 func TestWoken(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	defer qp.Close()

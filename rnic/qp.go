@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// A QP is one end of a connection: a send queue and a receive queue, and the provider's
-// Endpoint that moves messages between them and the peer's. Its methods may be called from any goroutine.
+// A QP is one end of a connection: a send queue and a receive queue, and the provider's Endpoint
+// that moves messages between them and the peer's. Its methods may be called from any goroutine.
 type QP struct {
 	// set once, in CreateQP
 	dev            *Device
@@ -110,7 +110,8 @@ func (qp *QP) idleOrErr() error {
 	return nil
 }
 
-// Done is closed when the QP has left RTS for good, all work has been flushed, and the handlers of its CQs have been told of that.
+// Done is closed when the QP has left RTS for good, all work has been flushed, and the handlers of
+// its CQs have been told of that.
 func (qp *QP) Done() <-chan struct{} { return qp.done }
 
 // Err is why the QP ended: nil while it has not, or after Disconnect; io.EOF when
@@ -134,22 +135,25 @@ func (qp *QP) RemoteAddr() net.Addr { return qp.ep.RemoteAddr() }
 // LocalAddr is our address, nil when the QP was never connected.
 func (qp *QP) LocalAddr() net.Addr { return qp.ep.LocalAddr() }
 
-// CRC reports whether what is sent over the connection has CRCs of the provider's, which the receiver checks.
+// CRC reports whether what is sent over the connection has CRCs of the provider's, which the
+// receiver checks.
 func (qp *QP) CRC() bool {
 	e, ok := qp.ep.(ChecksumEndpoint)
 	return ok && e.CRC()
 }
 
-// Peer is the QP that Connect of a UD QP has been told of: where to send to. Its zero value is of all other QPs.
+// Peer is the QP that Connect of a UD QP has been told of: where to send to. Its zero value is of
+// all other QPs.
 func (qp *QP) Peer() AddressHandle {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	return qp.peer
 }
 
-// Join attaches a QP of UD to a multicast group of IP: what is sent to the group on the network of the QP's address, with the QP's
-// Q_Key, comes to it too, as to all others that are attached. A sender that is attached gets its own datagrams. Join returns
-// where to send to the group, for which nobody has to have joined it. Groups are left when the QP ends.
+// Join attaches a QP of UD to a multicast group of IP: what is sent to the group on the network of
+// the QP's address, with the QP's Q_Key, comes to it too, as to all others that are attached. A
+// sender that is attached gets its own datagrams. Join returns where to send to the group, for
+// which nobody has to have joined it. Groups are left when the QP ends.
 func (qp *QP) Join(group netip.Addr) (AddressHandle, error) {
 	ep, ok := qp.ep.(GroupEndpoint)
 	if !ok {

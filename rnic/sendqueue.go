@@ -42,7 +42,8 @@ type SendChunk[T any] [sendChunkEntries]SendEntry[T]
 
 const sendChunkEntries = 16
 
-// Init makes an empty queue for depth entries, closed. pool is of *SendChunk[T], and many queues share it.
+// Init makes an empty queue for depth entries, closed. pool is of *SendChunk[T], and many queues
+// share it.
 func (sq *SendQueue[T]) Init(q *ProviderQP, depth int, pool *sync.Pool) {
 	sq.q, sq.pool, sq.depth = q, pool, max(depth, 1)
 	size := ringSize(sq.depth + sendChunkEntries) // so that no chunk has entries of both ends
@@ -109,7 +110,8 @@ func (sq *SendQueue[T]) Begun() (from, to uint32) { return sq.head, sq.next }
 func (sq *SendQueue[T]) Empty() bool { return sq.head == sq.tail }
 
 // Retire completes what is done at the head of the queue, in posting order whatever its kind, and
-// reports whether the CQ had room. internal, which may be nil, is told of entries of the provider's own.
+// reports whether the CQ had room. internal, which may be nil, is told of entries of the provider's
+// own.
 func (sq *SendQueue[T]) Retire(internal func(Status)) (fits bool) {
 	fits = true
 	cq, put, due := sq.q.sendCQ, false, sq.q.driver == nil // due: the handler is to be told soon
@@ -140,8 +142,9 @@ func (sq *SendQueue[T]) Retire(internal func(Status)) (fits bool) {
 	return fits
 }
 
-// vacate returns the chunk before head to the pool when the last entry of it has been retired, or of
-// the whole queue: nobody holds an entry that is not in [head, tail), and none of those is in it.
+// vacate returns the chunk before head to the pool when the last entry of it has been retired, or
+// of the whole queue: nobody holds an entry that is not in [head, tail), and none of those is in
+// it.
 func (sq *SendQueue[T]) vacate() {
 	if sq.head%sendChunkEntries == 0 || sq.head == sq.tail {
 		c := &sq.ring[((sq.head-1)&sq.mask)/sendChunkEntries]
@@ -150,7 +153,8 @@ func (sq *SendQueue[T]) vacate() {
 	}
 }
 
-// Flush completes all that is not complete as flushed, oldest first, and takes no more. Everything is begun then.
+// Flush completes all that is not complete as flushed, oldest first, and takes no more. Everything
+// is begun then.
 func (sq *SendQueue[T]) Flush(internal func(Status)) {
 	sq.open = false
 	sq.next = sq.tail

@@ -46,8 +46,9 @@ const (
 	OpCmpSwap
 	OpSwap // whatever is there
 
-	// Those of InfiniBand, where Caps.ImmediateData is set: four bytes go along with the message, the low
-	// ones of Immediate. The peer finds them in the WC of the receive that the message completes.
+	// Those of InfiniBand, where Caps.ImmediateData is set: four bytes go along with the message,
+	// the low ones of Immediate. The peer finds them in the WC of the receive that the message
+	// completes.
 	OpSendImmediate
 	OpSendSEImmediate
 	OpWriteImmediate // takes a receive of the peer's, and leaves its buffer as it was
@@ -56,7 +57,8 @@ const (
 	OpRecvWrite // in a WC only: a receive completed by an RDMA Write with Immediate Data
 )
 
-// IsAtomic reports one of the atomic operations, IsImmediate one of the two kinds of Immediate Data.
+// IsAtomic reports one of the atomic operations, IsImmediate one of the two kinds of Immediate
+// Data.
 func (op Opcode) IsAtomic() bool    { return op == OpFetchAdd || op == OpCmpSwap || op == OpSwap }
 func (op Opcode) IsImmediate() bool { return op == OpImmediate || op == OpImmediateSE }
 
@@ -84,9 +86,9 @@ type SendWR struct {
 	Op  Opcode
 	SGL [][]byte // Send*, Write: the payload, gathered in order
 
-	// Source, if not nil, has the payload of a Write, and SGL memory that stands for it, whose content the
-	// provider may overwrite with it or leave alone. Several Writes that follow each other may have
-	// the same. It stays untouched as long as SGL.
+	// Source, if not nil, has the payload of a Write, and SGL memory that stands for it, whose
+	// content the provider may overwrite with it or leave alone. Several Writes that follow each
+	// other may have the same. It stays untouched as long as SGL.
 	Source Source
 
 	RemoteSTag STag   // Write: target; Read: source
@@ -109,8 +111,8 @@ type SendWR struct {
 	Together   bool // others are about to post as well: they may be let run before it is sent, so that all of it leaves at once
 }
 
-// A Source has bytes that come to this process's memory at the last moment, when they are about to be sent, such as
-// those of a file. They leave it in order.
+// A Source has bytes that come to this process's memory at the last moment, when they are about to
+// be sent, such as those of a file. They leave it in order.
 type Source interface {
 	// ReadFull copies the next len(p) bytes to p. It does not wait.
 	ReadFull(p []byte) error
@@ -159,7 +161,8 @@ type WC struct {
 	Value       uint64 // Immediate Data; of an atomic operation, what was there before
 }
 
-// CRCMode is what is asked of the peer about checksums of what is sent, for providers that leave a choice.
+// CRCMode is what is asked of the peer about checksums of what is sent, for providers that leave a
+// choice.
 type CRCMode uint8
 
 // CRC modes.
@@ -210,8 +213,8 @@ type QPConfig struct {
 	SendCQ, RecvCQ   *CQ
 	SQDepth, RQDepth int
 
-	// Waiting reports whether anybody waits for what comes on this QP. With it, QP.Drive can take the place of
-	// the provider's receive loop. It takes no lock that is held while posting.
+	// Waiting reports whether anybody waits for what comes on this QP. With it, QP.Drive can take
+	// the place of the provider's receive loop. It takes no lock that is held while posting.
 	Waiting func() bool
 }
 
@@ -251,7 +254,8 @@ type RejectError struct {
 
 func (e *RejectError) Error() string { return "rnic: connection refused by the peer" }
 
-// A PeerError is the end of a QP because the peer said so: QP.Err can be asked for it with errors.As.
+// A PeerError is the end of a QP because the peer said so: QP.Err can be asked for it with
+// errors.As.
 type PeerError interface {
 	error
 

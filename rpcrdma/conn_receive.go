@@ -1,4 +1,5 @@
-// Inbound, for both roles: receives, completions, and which messages are replies, calls, or dropped.
+// Inbound, for both roles: receives, completions, and which messages are replies, calls, or
+// dropped.
 
 package rpcrdma
 
@@ -80,8 +81,8 @@ func (rs *receives) put(r *recvCtx) {
 	rs.mu.Unlock()
 }
 
-// repost gives a receive back to the receive queue, and its buffer to the pool (RFC 8166 §3.3.1 [R8166-032]). After
-// the end of the connection that fails, and nobody needs it.
+// repost gives a receive back to the receive queue, and its buffer to the pool (RFC 8166 §3.3.1
+// [R8166-032]). After the end of the connection that fails, and nobody needs it.
 func (c *Conn) repost(r *recvCtx) {
 	c.receives.put(r)
 	if !c.responder.retire() {
@@ -120,7 +121,8 @@ func (c *Conn) complete(wc *rnic.WC) {
 		if !ok {
 			return // flushed: watch ends the connection
 		}
-		// The receive is ours, with the pool's buffer in it, until a role or receive posts it again.
+		// The receive is ours, with the pool's buffer in it, until a role or receive posts it
+		// again.
 		c.receive(c.receives.take(wc.Buf, int(wc.Len)))
 	case wrCall:
 		c.workDone()

@@ -195,8 +195,9 @@ func TestCancelledCallsLeaveOverSlowLink(t *testing.T) {
 	}
 }
 
-// TestSendGraceCountsLooks: a process that was stopped for all of sendGrace finds one tick when it goes on, and
-// its cancelled call has time to leave then; ticks at each of which nothing has moved end the connection.
+// TestSendGraceCountsLooks: a process that was stopped for all of sendGrace finds one tick when it
+// goes on, and its cancelled call has time to leave then; ticks at each of which nothing has moved
+// end the connection.
 func TestSendGraceCountsLooks(t *testing.T) {
 	for looks := 1; looks <= stallTicks; looks++ {
 		c, _ := connect(t, Config{Credits: 1})

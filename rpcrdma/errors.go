@@ -18,8 +18,8 @@ var (
 	ErrTimeout  = errors.New("rpcrdma: no reply in time")
 	ErrEnded    = errors.New("rpcrdma: the request has been ended already")
 
-	// ErrUnreliable is of a device without what RFC 8166 builds on: messages that arrive once and in
-	// order, and RDMA Reads.
+	// ErrUnreliable is of a device without what RFC 8166 builds on: messages that arrive once and
+	// in order, and RDMA Reads.
 	ErrUnreliable = errors.New("rpcrdma: the provider has no reliable connections with RDMA Reads")
 )
 

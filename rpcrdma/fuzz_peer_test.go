@@ -1,4 +1,5 @@
-// The two ends of FuzzConn: a peer that validates what it receives, and calls of ours that it answers.
+// The two ends of FuzzConn: a peer that validates what it receives, and calls of ours that it
+// answers.
 
 package rpcrdma
 

@@ -37,7 +37,8 @@ const (
 // A Proc is the kind of a message.
 type Proc uint32
 
-// The kinds of messages (RFC 8166 §4.1.2 [R8166-098]). MSGP and DONE are never sent (RFC 8166 §4.6.1 [R8166-171], RFC 8166 §4.6.2 [R8166-174]).
+// The kinds of messages (RFC 8166 §4.1.2 [R8166-098]). MSGP and DONE are never sent (RFC 8166
+// §4.6.1 [R8166-171], RFC 8166 §4.6.2 [R8166-174]).
 const (
 	ProcMsg   Proc = iota // RPC message inline
 	ProcNoMsg             // RPC message in a Position-zero Read chunk or Reply chunk

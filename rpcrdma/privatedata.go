@@ -30,10 +30,10 @@ const (
 // unsaidInlineSize is the size of a peer that says nothing of it (RFC 8166 §3.3.3).
 const unsaidInlineSize = 1024
 
-// DefaultInlineSize is ours where Config has none. Between two ends of ours a READ or WRITE of 8 KiB,
-// the page of a database, is one Send: with no registration, no RDMA Read or Write, no invalidation. More
-// would save less, since what travels inline is copied once more. A receive has a buffer of that
-// size only while a message is in it.
+// DefaultInlineSize is ours where Config has none. Between two ends of ours a READ or WRITE of 8
+// KiB, the page of a database, is one Send: with no registration, no RDMA Read or Write, no
+// invalidation. More would save less, since what travels inline is copied once more. A receive has
+// a buffer of that size only while a message is in it.
 const DefaultInlineSize = 12 << 10
 
 // linuxInlineSize is that of Linux, which has sent as much whatever it was told.
@@ -46,7 +46,8 @@ type PrivateData struct {
 	RecvSize         int  // the smallest receive it posts, bytes
 }
 
-// defaultPrivateData stands for a peer that says nothing that we understand (RFC 8797 §5.1 [R8797-019], RFC 8166 §3.3.3 [R8166-038]).
+// defaultPrivateData stands for a peer that says nothing that we understand (RFC 8797 §5.1
+// [R8797-019], RFC 8166 §3.3.3 [R8166-038]).
 var defaultPrivateData = PrivateData{SendSize: unsaidInlineSize, RecvSize: unsaidInlineSize}
 
 // AppendPrivateData appends the eight bytes. Sizes are rounded down to what the

@@ -1,4 +1,5 @@
-// The providers of the verbs that connections are tested over: one table, and tests that run over each of them.
+// The providers of the verbs that connections are tested over: one table, and tests that run over
+// each of them.
 
 package rpcrdma
 
@@ -24,8 +25,8 @@ var providers = []provider{
 	{roce.Name, openRoCE, "udp", "127.0.0.1:20049"},
 }
 
-// openRoCE uses a UDP port of the test's own. At that of RoCE the tests of other packages would take turns with these, and a client
-// come from another address each time.
+// openRoCE uses a UDP port of the test's own. At that of RoCE the tests of other packages would
+// take turns with these, and a client come from another address each time.
 func openRoCE(t testing.TB, cfg rnic.DeviceConfig) *rnic.Device {
 	return roce.OpenWith(cfg, roce.Options{Port: uint16(machine.Port(t))})
 }

@@ -99,7 +99,8 @@ func TestLoneCall(t *testing.T) {
 	})
 }
 
-// TestCallBesideLoneOne: whatever the order of their replies, each of two calls has its own at once.
+// TestCallBesideLoneOne: whatever the order of their replies, each of two calls has its own at
+// once.
 func TestCallBesideLoneOne(t *testing.T) {
 	for _, firstFirst := range []bool{true, false} {
 		inBubble(t, func(t *testing.T, q *quiet) {
@@ -119,7 +120,8 @@ func TestCallBesideLoneOne(t *testing.T) {
 	}
 }
 
-// TestLoneCallGivesUp: a caller that drives leaves soon when its patience ends, and the late reply gives the credit back.
+// TestLoneCallGivesUp: a caller that drives leaves soon when its patience ends, and the late reply
+// gives the credit back.
 func TestLoneCallGivesUp(t *testing.T) {
 	const soon = 25 * time.Millisecond
 	for _, how := range []error{context.Canceled, ErrTimeout} {
@@ -152,7 +154,8 @@ func TestLoneCallGivesUp(t *testing.T) {
 	}
 }
 
-// TestSlowCallIsNoStall: of a call that has left the peer has taken all, however long it takes to answer.
+// TestSlowCallIsNoStall: of a call that has left the peer has taken all, however long it takes to
+// answer.
 func TestSlowCallIsNoStall(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *quiet) {
 		q.alone()
@@ -165,7 +168,8 @@ func TestSlowCallIsNoStall(t *testing.T) {
 	})
 }
 
-// TestEarlyReply: a reply that is handled before the poster has noted that the call has left waits for nothing else.
+// TestEarlyReply: a reply that is handled before the poster has noted that the call has left waits
+// for nothing else.
 func TestEarlyReply(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *quiet) {
 		early := func() {
@@ -211,7 +215,8 @@ func TestEarlyReplyOfOther(t *testing.T) {
 	})
 }
 
-// TestGiveUpBeforeSent: a call that is given up while another caller sends it is back as soon as it has left.
+// TestGiveUpBeforeSent: a call that is given up while another caller sends it is back as soon as it
+// has left.
 func TestGiveUpBeforeSent(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *quiet) {
 		held := make(chan struct{})

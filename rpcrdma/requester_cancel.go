@@ -57,9 +57,9 @@ func (c *Conn) awaitProgress(k *Call) {
 	c.awaitMoves(k, grace.C)
 }
 
-// awaitMoves is awaitProgress with a look at each tick. It counts the looks at which nothing had moved, and not the
-// time: a process that was stopped, or a machine with no time for it, has moved nothing either,
-// and finds one tick when it goes on.
+// awaitMoves is awaitProgress with a look at each tick. It counts the looks at which nothing had
+// moved, and not the time: a process that was stopped, or a machine with no time for it, has moved
+// nothing either, and finds one tick when it goes on.
 func (c *Conn) awaitMoves(k *Call, ticks <-chan time.Time) {
 	for still := (stall{bytes: c.qp.Moved()}); ; {
 		select {

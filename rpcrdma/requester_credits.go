@@ -8,7 +8,8 @@ package rpcrdma
 //
 // The limits are absolute (RFC 8166 §3.3.1 [R8166-022]): requested is our own, granted the peer's
 // newest word, and the window is the smaller of the two (RFC 8166 §3.3.1 [R8166-021]), never less
-// than one (RFC 8166 §3.3.1 [R8166-025]). Before the first reply the window is one (RFC 8166 §3.3.3 [R8166-039]).
+// than one (RFC 8166 §3.3.1 [R8166-025]). Before the first reply the window is one (RFC 8166 §3.3.3
+// [R8166-039]).
 type credits struct {
 	requested int
 	granted   int

@@ -8,10 +8,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// An exposure is the memory of one call that the peer can use: the caller's own (Sink and
-// argument items), and buffers of ours for what travels whole. Each region is exposed for one call,
-// with the one right that it needs, under a new STag (RFC 8166 §8.1.3 [R8166-201], RFC 8797 §3.2 [R8797-002]); the
-// MRs are kept from call to call. Who has the Call owns it; there is no lock, for
+// An exposure is the memory of one call that the peer can use: the caller's own (Sink and argument
+// items), and buffers of ours for what travels whole. Each region is exposed for one call, with the
+// one right that it needs, under a new STag (RFC 8166 §8.1.3 [R8166-201], RFC 8797 §3.2
+// [R8797-002]); the MRs are kept from call to call. Who has the Call owns it; there is no lock, for
 // the RNIC has its own where bytes are placed.
 type exposure struct {
 	pd *rnic.PD // set once

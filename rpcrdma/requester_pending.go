@@ -2,8 +2,9 @@
 
 package rpcrdma
 
-// pendingCalls finds a Call by its XID. It is a hash table of linked Calls, which grows with the most that have waited at once: most connections
-// have few, and once it has grown putting in and taking out allocates nothing. The requester's lock guards it.
+// pendingCalls finds a Call by its XID. It is a hash table of linked Calls, which grows with the
+// most that have waited at once: most connections have few, and once it has grown putting in and
+// taking out allocates nothing. The requester's lock guards it.
 type pendingCalls struct {
 	buckets []*Call // linked by Call.nextXID; made by the first call
 	most    int     // of buckets

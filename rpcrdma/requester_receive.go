@@ -1,4 +1,5 @@
-// The requester, inbound: replies and errors matched with the calls that they answer, and completed sends.
+// The requester, inbound: replies and errors matched with the calls that they answer, and completed
+// sends.
 
 package rpcrdma
 
@@ -40,7 +41,8 @@ func (rq *requester) takeReply(h *Header, r *recvCtx) bool {
 	}
 	k.recv = r
 	late := rq.answer(k)
-	// Where calls go both ways RDMA_NOMSG does not say whose credits it carries (RFC 8167 §4.1 [R8167-006]).
+	// Where calls go both ways RDMA_NOMSG does not say whose credits it carries (RFC 8167 §4.1
+	// [R8167-006]).
 	if h.Proc == ProcMsg || rq.c.responder.handler == nil {
 		rq.credits.grant(h.Credits)
 		rq.wakeWaiters()
@@ -52,8 +54,8 @@ func (rq *requester) takeReply(h *Header, r *recvCtx) bool {
 	return true
 }
 
-// takeError ends the call that the peer could not take: it is permanent (RFC 8166 §4.5 [R8166-154]).
-// An error that names no pending call is dropped, which is also what a responder does
+// takeError ends the call that the peer could not take: it is permanent (RFC 8166 §4.5
+// [R8166-154]). An error that names no pending call is dropped, which is also what a responder does
 // with any of them (RFC 8166 §4.2.4 [R8166-114]).
 func (rq *requester) takeError(h *Header) {
 	rq.mu.Lock()

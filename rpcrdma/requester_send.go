@@ -83,8 +83,9 @@ func (k *Call) offer(plan chunks.CallPlan) error {
 	return nil
 }
 
-// exposeArgs exposes the argument items as Read chunks, with no pad (RFC 8166 §3.4.5.2 [R8166-067]),
-// or a copy of the complete call as Position-zero chunk (RFC 8166 §3.5.3 [R8166-088]).
+// exposeArgs exposes the argument items as Read chunks, with no pad (RFC 8166 §3.4.5.2
+// [R8166-067]), or a copy of the complete call as Position-zero chunk (RFC 8166 §3.5.3
+// [R8166-088]).
 func (k *Call) exposeArgs(form chunks.Form) error {
 	m := &k.memory
 	switch form {

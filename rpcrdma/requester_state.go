@@ -61,7 +61,8 @@ func (s callState) holdsCredit() bool { return s >= callCredited && s < callStat
 // givenUp reports whether Do has returned without a reply.
 func (s callState) givenUp() bool { return s == callAbandoned || s == callOrphaned }
 
-// awaitsSend reports whether somebody waits for the completion of the call's Send, and for nothing else first.
+// awaitsSend reports whether somebody waits for the completion of the call's Send, and for nothing
+// else first.
 func (s callState) awaitsSend() bool { return s == callLeaving || s == callEarly }
 
 // The arrows of the drawing: callNext[s] is what can follow s.

@@ -1,4 +1,5 @@
-// The responder's memory of calls whose chunks cost a connection, so that their replay does not cost the next one.
+// The responder's memory of calls whose chunks cost a connection, so that their replay does not
+// cost the next one.
 
 package rpcrdma
 

@@ -1,4 +1,5 @@
-// The responder's grant: how many calls the peer can have in flight, raised and lowered at run time.
+// The responder's grant: how many calls the peer can have in flight, raised and lowered at run
+// time.
 
 package rpcrdma
 
@@ -123,7 +124,8 @@ func (g *grants) heard(r *Request, sent bool) {
 	}
 }
 
-// retire reports whether a receive is not to be posted again, since there are more than the grant needs.
+// retire reports whether a receive is not to be posted again, since there are more than the grant
+// needs.
 func (rs *responder) retire() bool {
 	g := &rs.grant
 	if g.surplus.Load() == 0 {

@@ -11,9 +11,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// A lateItem is the first result item of a reply, whose bytes are read when their RDMA Write leaves. The Send that tells of them comes
-// after it, and nobody has looked at the Send's bytes before the Write's are all with TCP: so it can be told then that
-// there were fewer. Owned as the Request is; from the reply on by the RNIC's transmitter, until the Send has completed.
+// A lateItem is the first result item of a reply, whose bytes are read when their RDMA Write
+// leaves. The Send that tells of them comes after it, and nobody has looked at the Send's bytes
+// before the Write's are all with TCP: so it can be told then that there were fewer. Owned as the
+// Request is; from the reply on by the RNIC's transmitter, until the Send has completed.
 type lateItem struct {
 	src  mem.Later // nil: there is none
 	off  int64     // of the next byte
@@ -27,8 +28,8 @@ type lateItem struct {
 // TakesLater reports whether the first result item can be read when it leaves, and is cheaper that
 // way.
 func (r *Request) TakesLater() bool {
-	// A Write chunk without segments is for an item that is wanted elsewhere (RFC 8166 §4.3.2.3 [R8166-133]), and by a Reply
-	// chunk the stream could leave before the item has been read.
+	// A Write chunk without segments is for an item that is wanted elsewhere (RFC 8166 §4.3.2.3
+	// [R8166-133]), and by a Reply chunk the stream could leave before the item has been read.
 	if h := &r.hdr; len(h.Write) == 0 || len(h.Write[0]) == 0 || h.HasReply {
 		return false
 	}
@@ -36,8 +37,9 @@ func (r *Request) TakesLater() bool {
 	return pays
 }
 
-// Later has the n bytes of src from off on be the first result item, whose place is a Buffer of that length that is not filled. They are read when
-// they are sent. If there are fewer by then, the rest of the requester's memory gets zeros, and cut changes the reply's stream, in which the item
+// Later has the n bytes of src from off on be the first result item, whose place is a Buffer of
+// that length that is not filled. They are read when they are sent. If there are fewer by then, the
+// rest of the requester's memory gets zeros, and cut changes the reply's stream, in which the item
 // may be of any length, but is not of another place. The Request has src until its reply has left.
 func (r *Request) Later(src mem.Later, off int64, n int, cut mem.Cut) {
 	r.giveUpLater()
@@ -90,7 +92,8 @@ func (s *lateSource) ReadFull(p []byte) error {
 	return nil
 }
 
-// cutLater makes the reply one of n bytes. Its header has the length that it had: a chunk keeps its segments.
+// cutLater makes the reply one of n bytes. Its header has the length that it had: a chunk keeps its
+// segments.
 func (r *Request) cutLater(n int, end bool) {
 	l := &r.late
 	l.over = true

@@ -86,7 +86,8 @@ func laterServer(t *testing.T, src *shrinking) *echoServer {
 	}}
 }
 
-// TestLaterItems: the reply tells of the bytes that there are when they leave, over all segments, and the rest of the requester's memory gets zeros.
+// TestLaterItems: the reply tells of the bytes that there are when they leave, over all segments,
+// and the rest of the requester's memory gets zeros.
 func TestLaterItems(t *testing.T) {
 	const n, half = 300_000, 150_000
 	whole := make([]byte, n)
@@ -140,8 +141,8 @@ func TestLaterItems(t *testing.T) {
 	}
 }
 
-// TestLaterItemsGoByWriteChunks: without one the caller is told that nothing can be read later, and an item that is told of in another length
-// is an error of the program; both times src is let go.
+// TestLaterItemsGoByWriteChunks: without one the caller is told that nothing can be read later, and
+// an item that is told of in another length is an error of the program; both times src is let go.
 func TestLaterItemsGoByWriteChunks(t *testing.T) {
 	src := &shrinking{b: make([]byte, 5000)}
 	takes, reply := make(chan bool, 1), make(chan error, 1)
@@ -191,7 +192,8 @@ func TestLaterItemsGoByWriteChunks(t *testing.T) {
 	p.null("at the end")
 }
 
-// TestLaterItemOfACallThatFails: the reply has no item after all, src is let go, and the chunk comes back unused.
+// TestLaterItemOfACallThatFails: the reply has no item after all, src is let go, and the chunk
+// comes back unused.
 func TestLaterItemOfACallThatFails(t *testing.T) {
 	before, src := new(shrinking), &shrinking{b: make([]byte, 5000)}
 	srv := &echoServer{hold: func(r *Request, xid uint32) bool {

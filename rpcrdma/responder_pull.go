@@ -143,9 +143,9 @@ func (rs *responder) pulled(index int, ok bool) {
 	r.assemble()
 }
 
-// assemble puts the call together from the inline bytes and the pulled chunks,
-// which lie one after the other in order of their Positions, and has it served.
-// Whether a chunk holds its item's pad too only the decoder can tell (RFC 8166 §3.4.5.2 [R8166-071]).
+// assemble puts the call together from the inline bytes and the pulled chunks, which lie one after
+// the other in order of their Positions, and has it served. Whether a chunk holds its item's pad
+// too only the decoder can tell (RFC 8166 §3.4.5.2 [R8166-071]).
 func (r *Request) assemble() {
 	stream, pulled := r.inline(), r.pull.B
 	items := r.items

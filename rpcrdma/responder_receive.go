@@ -1,4 +1,5 @@
-// The responder, inbound: calls are taken in, checked in the RFC's order, and served, pulled or refused.
+// The responder, inbound: calls are taken in, checked in the RFC's order, and served, pulled or
+// refused.
 
 package rpcrdma
 

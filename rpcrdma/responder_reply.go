@@ -14,8 +14,8 @@ import (
 // ErrTooLarge is returned. Any goroutine; it never blocks.
 func (r *Request) Reply(m chunks.Message) error { return r.reply(m, false) }
 
-// ReplyTogether is Reply where other goroutines are about to reply on the same connection: they may be let run first, and all
-// replies leave at once.
+// ReplyTogether is Reply where other goroutines are about to reply on the same connection: they may
+// be let run first, and all replies leave at once.
 func (r *Request) ReplyTogether(m chunks.Message) error { return r.reply(m, true) }
 
 func (r *Request) reply(m chunks.Message, together bool) error {
@@ -49,7 +49,8 @@ func (r *Request) reply(m chunks.Message, together bool) error {
 	return r.postReply()
 }
 
-// RejectChunks answers RDMA_ERROR ERR_CHUNK: an item that is not eligible came in a chunk (RFC 8166 §6.1 [R8166-189]).
+// RejectChunks answers RDMA_ERROR ERR_CHUNK: an item that is not eligible came in a chunk (RFC 8166
+// §6.1 [R8166-189]).
 func (r *Request) RejectChunks() error {
 	if !r.endServed(requestReplying) {
 		return ErrEnded

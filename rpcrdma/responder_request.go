@@ -47,7 +47,8 @@ type Request struct {
 // Conn is the connection that the call came on.
 func (r *Request) Conn() *Conn { return r.rs.c }
 
-// Scratch is a slice of length 0 for the reply's stream, of good capacity, valid until the reply has left.
+// Scratch is a slice of length 0 for the reply's stream, of good capacity, valid until the reply
+// has left.
 func (r *Request) Scratch() []byte {
 	if r.scratch == nil {
 		r.scratch = r.rs.c.receives.buffers.Get()
@@ -67,8 +68,9 @@ func (r *Request) Buffer(n int) []byte {
 	return f.B[:n:n]
 }
 
-// Lend has f run by the goroutine of the receive loop once it has done what has come, so that no other one has to be woken for a
-// call that may wait; another goroutine receives while that takes long. It is for ServeRPC; false: f is the caller's to run.
+// Lend has f run by the goroutine of the receive loop once it has done what has come, so that no
+// other one has to be woken for a call that may wait; another goroutine receives while that takes
+// long. It is for ServeRPC; false: f is the caller's to run.
 func (r *Request) Lend(f func()) bool { return r.rs.c.qp.Lend(f) }
 
 // Drop ends the request with no answer.

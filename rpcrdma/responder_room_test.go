@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A roomServer is a leanServer that counts calls which hold room for a reply before they ask for it.
+// A roomServer is a leanServer that counts calls which hold room for a reply before they ask for
+// it.
 type roomServer struct {
 	leanServer
 	calls, early atomic.Int32
@@ -21,8 +22,8 @@ func (s *roomServer) ServeRPC(r *Request) {
 	s.leanServer.ServeRPC(r)
 }
 
-// TestRoomForRepliesIsTakenLate: a call that waits, for its Read chunks or a worker, holds no room for a reply, on a
-// Request that is used for the first time or again.
+// TestRoomForRepliesIsTakenLate: a call that waits, for its Read chunks or a worker, holds no room
+// for a reply, on a Request that is used for the first time or again.
 func TestRoomForRepliesIsTakenLate(t *testing.T) { overProviders(t, testRoomForRepliesIsTakenLate) }
 
 func testRoomForRepliesIsTakenLate(t *bed) {

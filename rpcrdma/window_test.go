@@ -1,4 +1,5 @@
-// Receives and credits at their edges: bursts of all that is granted, grants of nothing, new connections.
+// Receives and credits at their edges: bursts of all that is granted, grants of nothing, new
+// connections.
 
 package rpcrdma
 

@@ -117,20 +117,30 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// maxComment is the width of a comment's line, with tabs of four columns. The rule for new ones is 100; the limit
-// shrinks as the old ones are wrapped.
-const maxComment = 150
+// The width of a comment's line, with tabs of four columns. Code and lists in comments may be wider.
+const (
+	maxComment     = 100
+	maxWideComment = 150 // in wide
+)
+
+// wide are folders and files with comments that were written before the limit. The list only shrinks.
+var wide = []string{"cmd", "deploy", "nfsserver/juicefs", "test", "nfsclient/fusefs/exclusive_test.go", "rnic/roce/core/sim_test.go"}
 
 func TestCommentWidth(t *testing.T) {
 	eachFile(t, func(path string, src []byte) {
-		n := 0
+		limit, n := maxComment, 0
+		if in(path, wide...) {
+			limit = maxWideComment
+		}
 		for line := range strings.Lines(string(src)) {
 			n++
-			if !strings.HasPrefix(strings.TrimSpace(line), "//") {
+			text, ok := strings.CutPrefix(strings.TrimSpace(line), "//")
+			if !ok || strings.HasPrefix(text, "\t") || strings.HasPrefix(text, "  ") {
 				continue
 			}
-			if width := utf8.RuneCountInString(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    ")); width > maxComment {
-				t.Errorf("%s, line %d: a comment of %d columns, more than %d: wrap it at 100", path, n, width, maxComment)
+			width := utf8.RuneCountInString(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    "))
+			if width > limit {
+				t.Errorf("%s, line %d: a comment of %d columns, more than %d: wrap it at 100", path, n, width, limit)
 			}
 		}
 	})

@@ -48,7 +48,8 @@ func (e *endless) Accept(*rnic.QP, rnic.ConnParams) error {
 	return rnic.ErrClosed
 }
 
-// TestShutdownAbandons: Shutdown does not wait for a peer that has asked for a connection and is not heard of again.
+// TestShutdownAbandons: Shutdown does not wait for a peer that has asked for a connection and is
+// not heard of again.
 func TestShutdownAbandons(t *testing.T) {
 	e := &endless{asked: make(chan struct{}, 1), waits: make(chan struct{}), abandoned: make(chan struct{}), closed: make(chan struct{})}
 	s := NewServer(ServerConfig{})

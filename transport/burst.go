@@ -20,6 +20,7 @@ func (b *burst) add(n int) {
 	}
 }
 
-// giveWay is sched_yield(2), which does nothing where no other thread waits for this processor; Go's scheduler
-// need not know. It is a variable for tests, which write it before the first connection is made.
+// giveWay is sched_yield(2), which does nothing where no other thread waits for this processor;
+// Go's scheduler need not know. It is a variable for tests, which write it before the first
+// connection is made.
 var giveWay = func() { syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -26,8 +26,9 @@ type Call struct {
 	RDMA   bool
 	XID    uint32
 	Cred   Cred
-	// Memo is where the program keeps what it has found out about the connection, for its later calls. Several calls may read
-	// and write it at once; all values have one type. nil: there is no connection, as over UDP, where clients share a socket.
+	// Memo is where the program keeps what it has found out about the connection, for its later
+	// calls. Several calls may read and write it at once; all values have one type. nil: there is
+	// no connection, as over UDP, where clients share a socket.
 	Memo *atomic.Value
 	// Distinct: the server has a call of the same bytes, host and user over another connection, and
 	// this call does not repeat it.
@@ -66,8 +67,8 @@ type Call struct {
 type carrier interface {
 	lines() *lines
 	buffer(c *Call, n int) []byte
-	// lend has the receive loop run c, which has been counted, by workerPool.runLent, if c is short or alone on the connection. It is called by
-	// the receive loop; false: it does not.
+	// lend has the receive loop run c, which has been counted, by workerPool.runLent, if c is short
+	// or alone on the connection. It is called by the receive loop; false: it does not.
 	lend(c *Call) bool
 	reply(c *Call)        // c.res is the whole reply
 	rejectChunks(c *Call) // ERR_CHUNK where there are chunks
@@ -152,13 +153,15 @@ const (
 // laterMin is the smallest number of bytes that is cheaper to read when the reply leaves.
 const laterMin = 32 << 10
 
-// TakesLater reports whether the n bytes of the reply's first item may be read when it leaves (Later), and that pays.
+// TakesLater reports whether the n bytes of the reply's first item may be read when it leaves
+// (Later), and that pays.
 func (c *Call) TakesLater(n int) bool {
 	return n >= laterMin && c.req != nil && c.req.TakesLater()
 }
 
-// Later has the n bytes of src from off on be the reply's first item, whose Data is n bytes of Buffer, not filled. They are read when they
-// are sent; if there are fewer by then, cut changes the reply. The call has src from here on. TakesLater has reported true.
+// Later has the n bytes of src from off on be the reply's first item, whose Data is n bytes of
+// Buffer, not filled. They are read when they are sent; if there are fewer by then, cut changes the
+// reply. The call has src from here on. TakesLater has reported true.
 func (c *Call) Later(src mem.Later, off int64, n int, cut mem.Cut) { c.req.Later(src, off, n, cut) }
 
 // Room has the reply's stream hold n bytes more. What is beyond the small space

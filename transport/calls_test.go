@@ -156,8 +156,8 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
-// TestTimerThatLostToItsReply: an attempt that ended at the very moment when its reply came has succeeded, and its
-// timer has fired. The call that uses the same memory next is given up in time.
+// TestTimerThatLostToItsReply: an attempt that ended at the very moment when its reply came has
+// succeeded, and its timer has fired. The call that uses the same memory next is given up in time.
 func TestTimerThatLostToItsReply(t *testing.T) {
 	k := new(Client).newOutCall()
 	k.arm(now())

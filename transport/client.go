@@ -36,7 +36,8 @@ type ClientConfig struct {
 	// one; 0: a third of CallTimeout, 20 s where that is Hard. A call that takes
 	// longer while the server answers others, or a NULL, is waited for.
 	RetryTimeout time.Duration
-	// DialTimeout bounds one attempt to connect after the first; 0: CallTimeout, or a minute where that is Hard.
+	// DialTimeout bounds one attempt to connect after the first; 0: CallTimeout, or a minute where
+	// that is Hard.
 	DialTimeout time.Duration
 	// Responding, if set, is told false when the server has answered nothing for
 	// noticeTime while calls wait, and true when it answers again. It must not block.
@@ -111,8 +112,8 @@ type Client struct {
 	closing context.Context
 	end     context.CancelFunc
 
-	// Guarded by mu. At most one of link and dialing is set: a connection, or the attempt to make one that all calls
-	// wait for. No call is made under mu, and none waits under it.
+	// Guarded by mu. At most one of link and dialing is set: a connection, or the attempt to make
+	// one that all calls wait for. No call is made under mu, and none waits under it.
 	mu      sync.Mutex
 	link    link
 	dialing chan struct{} // closed when the attempt to connect that runs has ended
@@ -271,7 +272,8 @@ func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline 
 		}
 		return err
 	}
-	// The first call to notice takes the connection away; the others find another link, or none, and do nothing.
+	// The first call to notice takes the connection away; the others find another link, or none,
+	// and do nothing.
 	c.discard(l, lost.err)
 	if c.closing.Err() != nil {
 		return ErrClosed
@@ -279,7 +281,8 @@ func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline 
 	if (c.cfg.MaxRetries != 0 && try >= c.cfg.MaxRetries) || passed(deadline) {
 		return c.connectError(lost.err)
 	}
-	// The first time at once: a server that was restarted is back, and its clients are not to wait for nothing.
+	// The first time at once: a server that was restarted is back, and its clients are not to wait
+	// for nothing.
 	if try > 0 {
 		return sleep(ctx, min(backoffMin<<min(try, 16), backoffMax))
 	}
@@ -309,8 +312,9 @@ func (c *Client) connection(ctx context.Context, deadline time.Time) (link, stri
 	}
 }
 
-// redial has an attempt to connect run, and returns what is closed at its end. mu is held. It is on a goroutine of the Client's, not the
-// call's: a call that is given up takes nobody's connection with it.
+// redial has an attempt to connect run, and returns what is closed at its end. mu is held. It is on
+// a goroutine of the Client's, not the call's: a call that is given up takes nobody's connection
+// with it.
 func (c *Client) redial() <-chan struct{} {
 	if c.dialing == nil {
 		c.dialing = make(chan struct{})
@@ -436,7 +440,8 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	var err error
 	if l != nil {
-		// Ends every call that waits for a reply; wg then has the loops and attempts to connect left.
+		// Ends every call that waits for a reply; wg then has the loops and attempts to connect
+		// left.
 		err = l.close(ErrClosed)
 	}
 	c.wg.Wait()

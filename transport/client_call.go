@@ -62,8 +62,9 @@ func (k *outCall) recycle() {
 	outCallPool.Put(k)
 }
 
-// arm sets when the attempt ends; zero: never. A timer that is set to an earlier time is left so: a caller of many
-// calls, each of which is answered long before, does not set it for each, and tooEarly sets it right when it fires.
+// arm sets when the attempt ends; zero: never. A timer that is set to an earlier time is left so: a
+// caller of many calls, each of which is answered long before, does not set it for each, and
+// tooEarly sets it right when it fires.
 func (k *outCall) arm(until time.Time) {
 	k.until = until
 	switch {
@@ -77,9 +78,9 @@ func (k *outCall) arm(until time.Time) {
 	}
 }
 
-// tooEarly reports whether the timer was that of an earlier call: then it is set to the time of this one. The caller has
-// received from its channel, so that it fires no more unless it is set: the reply can come at this moment all the
-// same, and the call succeed.
+// tooEarly reports whether the timer was that of an earlier call: then it is set to the time of
+// this one. The caller has received from its channel, so that it fires no more unless it is set:
+// the reply can come at this moment all the same, and the call succeed.
 func (k *outCall) tooEarly() bool {
 	k.armed = time.Time{}
 	left := k.until.Sub(now())
@@ -145,8 +146,8 @@ func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
 		return fmt.Errorf("%w: results of %s: %w", ErrBadReply, k.proc.Name, d.Err())
 	}
 	if d.ItemsLeft() > 0 || (reduced && d.SinkUsed()) {
-		// An item came by a chunk that does not exist, or not by the one it had (RFC 8166 §6.1 [R8166-190
-		// R8166-191]).
+		// An item came by a chunk that does not exist, or not by the one it had (RFC 8166 §6.1
+		// [R8166-190 R8166-191]).
 		return fmt.Errorf("%w: results of %s: item and chunk do not match", ErrBadReply, k.proc.Name)
 	}
 	return nil

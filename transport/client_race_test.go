@@ -1,4 +1,5 @@
-// A Client between its connections: what is closed, kept and reported when an end, a call and a dial meet.
+// A Client between its connections: what is closed, kept and reported when an end, a call and a
+// dial meet.
 
 package transport
 
@@ -45,8 +46,8 @@ func linked(t *testing.T, cfg ClientConfig, dial func(ctx context.Context) (link
 	return c
 }
 
-// TestCallAtTheEndOfItsClient: a call that runs when Close is called fails with ErrClosed, however often it
-// might be repeated, and not with what the connection says of its end.
+// TestCallAtTheEndOfItsClient: a call that runs when Close is called fails with ErrClosed, however
+// often it might be repeated, and not with what the connection says of its end.
 func TestCallAtTheEndOfItsClient(t *testing.T) {
 	for _, retries := range []int{0, -1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -72,7 +73,8 @@ func TestCallAtTheEndOfItsClient(t *testing.T) {
 	}
 }
 
-// TestLateLossReportsItsCause: a connection that is lost when the call's time is over is not made again for it.
+// TestLateLossReportsItsCause: a connection that is lost when the call's time is over is not made
+// again for it.
 func TestLateLossReportsItsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0
@@ -91,8 +93,8 @@ func TestLateLossReportsItsCause(t *testing.T) {
 	})
 }
 
-// TestLateLossSparesTheNewConnection: of two calls that lose one connection, the second to notice does not
-// end the one that has been made since.
+// TestLateLossSparesTheNewConnection: of two calls that lose one connection, the second to notice
+// does not end the one that has been made since.
 func TestLateLossSparesTheNewConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var made []*madeLink
@@ -121,7 +123,8 @@ func TestLateLossSparesTheNewConnection(t *testing.T) {
 	})
 }
 
-// TestConnectionThatComesAfterClose: a dial that succeeds though the Client is closed leaves nothing open.
+// TestConnectionThatComesAfterClose: a dial that succeeds though the Client is closed leaves
+// nothing open.
 func TestConnectionThatComesAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := &madeLink{trip: func(context.Context) error { return &lostError{errors.New("cut")} }}
@@ -150,7 +153,8 @@ func TestConnectionThatComesAfterClose(t *testing.T) {
 	})
 }
 
-// TestWhyADialIsWaitedForInVain: what was wrong with the attempt before says more than that time is over.
+// TestWhyADialIsWaitedForInVain: what was wrong with the attempt before says more than that time is
+// over.
 func TestWhyADialIsWaitedForInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cause := errors.New("connection refused")
@@ -174,8 +178,8 @@ func TestWhyADialIsWaitedForInVain(t *testing.T) {
 	})
 }
 
-// TestResultsOverTheBound: an item that came inside of a reply that is longer than was made room for is
-// ErrNoRoom; results without an item are not measured, and damaged ones are damaged.
+// TestResultsOverTheBound: an item that came inside of a reply that is longer than was made room
+// for is ErrNoRoom; results without an item are not measured, and damaged ones are damaged.
 func TestResultsOverTheBound(t *testing.T) {
 	reply := func(words int) *xdr.Encoder {
 		e := new(xdr.Encoder)
@@ -237,7 +241,8 @@ func TestFailuresOverRDMA(t *testing.T) {
 	}
 }
 
-// TestWhatAProbeTakesForAnAnswer: any reply will do, but not one that says that nothing can be understood.
+// TestWhatAProbeTakesForAnAnswer: any reply will do, but not one that says that nothing can be
+// understood.
 func TestWhatAProbeTakesForAnAnswer(t *testing.T) {
 	ended, cancel := context.WithCancel(bg)
 	cancel()
@@ -263,8 +268,8 @@ func TestWhatAProbeTakesForAnAnswer(t *testing.T) {
 	}
 }
 
-// TestHungUpIsNotTheEndOfAFile: a server that closes its connections is reported in words of its own. An
-// io.EOF would tell the reader of a file that it has all of it.
+// TestHungUpIsNotTheEndOfAFile: a server that closes its connections is reported in words of its
+// own. An io.EOF would tell the reader of a file that it has all of it.
 func TestHungUpIsNotTheEndOfAFile(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		p, s, addr := n.start(t, ServerConfig{})

@@ -1,4 +1,5 @@
-// A service that several servers have: which of them a Client is connected to, and whose answer a reply is.
+// A service that several servers have: which of them a Client is connected to, and whose answer a
+// reply is.
 
 package transport
 
@@ -9,10 +10,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// Moves follows a service from one address to another ("host:port"), of the same server or of another one.
+// Moves follows a service from one address to another ("host:port"), of the same server or of
+// another one.
 type Moves interface {
-	// Connected is told that a connection to addr has been made, before calls go over it; try makes one call over it that
-	// is not sent again. With an error the connection is closed, as if it could not be made. It must return when ctx ends.
+	// Connected is told that a connection to addr has been made, before calls go over it; try makes
+	// one call over it that is not sent again. With an error the connection is closed, as if it
+	// could not be made. It must return when ctx ends.
 	Connected(ctx context.Context, addr string, try Try) error
 	// Next returns where to connect to after an attempt at addr has failed: there again, or
 	// elsewhere. It may take as long as ctx lets it.
@@ -35,8 +38,8 @@ func (e *MoveError) Unwrap() error { return e.Err }
 // An Answer tells which server a reply is from.
 type Answer struct {
 	Addr string // of the server ("host:port")
-	// Elsewhere: an attempt before went to another address, and may have been carried out there. The cache of duplicate requests
-	// of this server does not know of it.
+	// Elsewhere: an attempt before went to another address, and may have been carried out there.
+	// The cache of duplicate requests of this server does not know of it.
 	Elsewhere bool
 }
 
@@ -78,8 +81,9 @@ func (c *Client) try(ctx context.Context, l link, p *Proc, args xdr.Marshaler, r
 	return err
 }
 
-// Leave ends the connection unless it is to addr, where the service is now: the calls under way are sent again there. It connects there at once, for
-// who spreads calls over several Clients prefers those that are connected. addr is "" where only Moves knows it.
+// Leave ends the connection unless it is to addr, where the service is now: the calls under way are
+// sent again there. It connects there at once, for who spreads calls over several Clients prefers
+// those that are connected. addr is "" where only Moves knows it.
 func (c *Client) Leave(addr string, why error) {
 	c.mu.Lock()
 	l := c.link

@@ -1,4 +1,5 @@
-// Callers that write for each other over a simulated TCP connection: when the right to write passes on.
+// Callers that write for each other over a simulated TCP connection: when the right to write passes
+// on.
 
 package transport
 
@@ -116,8 +117,8 @@ func TestReplyFreesTheWriter(t *testing.T) {
 	}
 }
 
-// TestNoCallerWritesForAllOthers: on a slow link that many callers keep full, no call takes longer than
-// the bytes that were queued before it.
+// TestNoCallerWritesForAllOthers: on a slow link that many callers keep full, no call takes longer
+// than the bytes that were queued before it.
 func TestNoCallerWritesForAllOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, each, size, step = 16, 8, 256 << 10, 16 << 10
@@ -190,7 +191,8 @@ func TestReplyWinsOverTimerAndContext(t *testing.T) {
 	})
 }
 
-// TestSmallCallsAreWrittenTogether: what comes while a call is written follows in one piece, up to batchMax.
+// TestSmallCallsAreWrittenTogether: what comes while a call is written follows in one piece, up to
+// batchMax.
 func TestSmallCallsAreWrittenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := pipeLink(t, ClientConfig{})
@@ -219,8 +221,9 @@ func TestSmallCallsAreWrittenTogether(t *testing.T) {
 	})
 }
 
-// TestWritersStorm: calls of all sizes that are given up at any moment, on a link that stops and goes
-// on. Every record that arrives is whole and right, every call ends as it should, and nothing is left.
+// TestWritersStorm: calls of all sizes that are given up at any moment, on a link that stops and
+// goes on. Every record that arrives is whole and right, every call ends as it should, and nothing
+// is left.
 func TestWritersStorm(t *testing.T) {
 	seeds := uint64(300)
 	if testing.Short() {

@@ -6,6 +6,6 @@ import "time"
 
 var epoch = time.Now()
 
-// now is the present for measuring how much time passes; its wall clock is that of the program's start,
-// carried on.
+// now is the present for measuring how much time passes; its wall clock is that of the program's
+// start, carried on.
 func now() time.Time { return epoch.Add(time.Since(epoch)) }

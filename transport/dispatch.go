@@ -31,15 +31,16 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 	if !s.header(c, p) {
 		return // answered or dropped already
 	}
-	// A Read chunk is for the one argument that the binding names (RFC 8166 §6.1 [R8166-189]), and no part of the RPC header
-	// was one. With ERR_CHUNK and not GARBAGE_ARGS, since it is the transport header that is wrong.
+	// A Read chunk is for the one argument that the binding names (RFC 8166 §6.1 [R8166-189]), and
+	// no part of the RPC header was one. With ERR_CHUNK and not GARBAGE_ARGS, since it is the
+	// transport header that is wrong.
 	if items > 0 && (!c.proc.ArgItem || c.args.ItemsLeft() != items) {
 		s.refused.count(refusedChunks)
 		c.via.rejectChunks(c)
 		return
 	}
-	// Before the duplicate cache: who is not allowed to make a call MUST NOT be told the reply of another's. NULL is for anybody, to see
-	// whether the server is there (RFC 5531 §12.1).
+	// Before the duplicate cache: who is not allowed to make a call MUST NOT be told the reply of
+	// another's. NULL is for anybody, to see whether the server is there (RFC 5531 §12.1).
 	if c.header.Proc != 0 && c.prog.Authorize != nil {
 		if stat := c.prog.Authorize(c); stat != oncrpc.AuthOK {
 			s.refused.count(refusedAuth)
@@ -47,7 +48,8 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 			return
 		}
 	}
-	// Which lane is asked once, after authorization, since the arguments that it looks at are the word of anybody until then.
+	// Which lane is asked once, after authorization, since the arguments that it looks at are the
+	// word of anybody until then.
 	inline := c.proc.Inline
 	if c.proc.Lane != nil {
 		lane, quick := c.proc.Lane(c)

@@ -222,8 +222,8 @@ func TestDispatchItems(t *testing.T) {
 	}
 }
 
-// TestInlineProcedureThatWouldWait: it is run again by a worker, from the start of its
-// arguments, with nothing of the first time in the reply; where it may wait the error is one as any other.
+// TestInlineProcedureThatWouldWait: it is run again by a worker, from the start of its arguments,
+// with nothing of the first time in the reply; where it may wait the error is one as any other.
 func TestInlineProcedureThatWouldWait(t *testing.T) {
 	var tries, waits int
 	run := func(c *Call) error {
@@ -257,8 +257,8 @@ func TestInlineProcedureThatWouldWait(t *testing.T) {
 	}
 }
 
-// TestBufferOfProcedureThatWouldWait: a worker gets the Buffer that the procedure had where its call arrived, once, so that no memory is
-// held twice; the next call gets its own.
+// TestBufferOfProcedureThatWouldWait: a worker gets the Buffer that the procedure had where its
+// call arrived, once, so that no memory is held twice; the next call gets its own.
 func TestBufferOfProcedureThatWouldWait(t *testing.T) {
 	const size = 6 << 10
 	var onLoop, onWorker, more []byte

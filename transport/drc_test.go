@@ -40,7 +40,8 @@ func TestDuplicateHasTheFirstReply(t *testing.T) {
 	}
 }
 
-// TestDuplicateOfADatagramPeer: a client over RoCE, which has a UDP address, is known by it as any other, and keeps it when it changes to TCP.
+// TestDuplicateOfADatagramPeer: a client over RoCE, which has a UDP address, is known by it as any
+// other, and keeps it when it changes to TCP.
 func TestDuplicateOfADatagramPeer(t *testing.T) {
 	s, p := newTestServer(t)
 	over := func(remote net.Addr) *tape {

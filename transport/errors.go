@@ -20,8 +20,8 @@ var (
 	ErrClosed      = errors.New("rpc: closed")
 	ErrBadReply    = errors.New("rpc: the reply does not decode")
 
-	// ErrWouldWait is for a procedure that runs where the call arrived (Call.MayWait reports false) and
-	// finds that it has to wait: it has done nothing, and is run again by a worker.
+	// ErrWouldWait is for a procedure that runs where the call arrived (Call.MayWait reports false)
+	// and finds that it has to wait: it has done nothing, and is run again by a worker.
 	ErrWouldWait = errors.New("rpc: the procedure would wait")
 
 	// ErrNoRoom ends a call whose result item is longer than its sink or, where there is no

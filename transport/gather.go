@@ -52,7 +52,8 @@ func (g *gather) piece(b []byte) {
 	if g.arena == nil {
 		g.arena = make([]byte, 0, arenaSize)
 	}
-	// Pointed at, so b belongs to the list until it has been written: calls are released after that only.
+	// Pointed at, so b belongs to the list until it has been written: calls are released after that
+	// only.
 	if len(b) > gatherCopy || len(b) > cap(g.arena)-len(g.arena) {
 		g.point(b)
 		return

@@ -36,7 +36,8 @@ func record(n int) []byte {
 	return e.Bytes()
 }
 
-// TestCutRecordsGiveBack: peers that promise large records and leave in the middle of them do not use up the budget.
+// TestCutRecordsGiveBack: peers that promise large records and leave in the middle of them do not
+// use up the budget.
 func TestCutRecordsGiveBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(ServerConfig{}, newTestProgram().program())
@@ -89,7 +90,8 @@ func TestLargeRecordWaitsForTheBudget(t *testing.T) {
 	}
 }
 
-// TestPauseAfterASplitRecord: a record that came in two parts leaves no deadline behind; half a one does.
+// TestPauseAfterASplitRecord: a record that came in two parts leaves no deadline behind; half a one
+// does.
 func TestPauseAfterASplitRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(ServerConfig{HalfTimeout: time.Minute}, newTestProgram().program())

@@ -230,9 +230,10 @@ func (l *line) moved() {
 	}
 }
 
-// hopeless reports whether a call of l that got no worker now would wait in vain: others of l have, and since
-// then none of the lane has ended. Where one has, even of another connection, workers become free, and
-// a line that does not stand among those that wait would never get one on a disk that is kept busy.
+// hopeless reports whether a call of l that got no worker now would wait in vain: others of l have,
+// and since then none of the lane has ended. Where one has, even of another connection, workers
+// become free, and a line that does not stand among those that wait would never get one on a disk
+// that is kept busy.
 func (l *line) hopeless() bool { return l.overdue && l.overdueAt == l.share.lane.ended }
 
 // push adds a call to those that wait.

@@ -1,4 +1,5 @@
-// Who gets a worker: lanes, clients and connections that never give theirs back leave some to the others.
+// Who gets a worker: lanes, clients and connections that never give theirs back leave some to the
+// others.
 
 package transport
 
@@ -266,8 +267,8 @@ func TestLineMoves(t *testing.T) {
 	}
 }
 
-// TestLanesCome: a lane that comes while calls run gets its own workers and shares of the others like those that were
-// there, once calls have ended; and a name of its own.
+// TestLanesCome: a lane that comes while calls run gets its own workers and shares of the others
+// like those that were there, once calls have ended; and a name of its own.
 func TestLanesCome(t *testing.T) {
 	b := newBoard(t, 16, 8, "a")
 	one, two := b.conn(1), b.conn(2)

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A call that is alone is run by the receive loop, counted as a worker's; calls that wait for its end get workers.
+// A call that is alone is run by the receive loop, counted as a worker's; calls that wait for its
+// end get workers.
 func TestLentCallIsCounted(t *testing.T) {
 	via := newTape("10.0.0.1")
 	via.work.most, via.work.slots = 1, 1000
@@ -42,8 +43,8 @@ func TestLentCallIsCounted(t *testing.T) {
 	p.close(true)
 }
 
-// Over RDMA a client's call that waits, and that its connection's receive loop runs, holds up none that comes after it, and
-// is waited for by Shutdown.
+// Over RDMA a client's call that waits, and that its connection's receive loop runs, holds up none
+// that comes after it, and is waited for by Shutdown.
 func TestLentCallHoldsUpNone(t *testing.T) {
 	n := networks[1]
 	p := newTestProgram()
@@ -86,7 +87,8 @@ func TestLentCallHoldsUpNone(t *testing.T) {
 	}
 }
 
-// Short calls that come together are run by the receive loop of their connection, and none is held up by one that takes long after all.
+// Short calls that come together are run by the receive loop of their connection, and none is held
+// up by one that takes long after all.
 func TestShortCallsThatAreLent(t *testing.T) {
 	n := networks[1]
 	p := newTestProgram()

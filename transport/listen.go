@@ -58,8 +58,8 @@ func anyAddress(network, _ string, c syscall.RawConn) (err error) {
 	return err
 }
 
-// listenAt is what package net has to be asked for: by itself it takes IPv6 in for 0.0.0.0, and fails for [::] where the
-// kernel has no IPv6.
+// listenAt is what package net has to be asked for: by itself it takes IPv6 in for 0.0.0.0, and
+// fails for [::] where the kernel has no IPv6.
 func listenAt(network, addr string) (string, string) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -75,7 +75,8 @@ func listenAt(network, addr string) (string, string) {
 	return network, addr
 }
 
-// ListenOn is Listen on what another has opened, such as a service manager, and closes in the end. It MUST be of plain TCP.
+// ListenOn is Listen on what another has opened, such as a service manager, and closes in the end.
+// It MUST be of plain TCP.
 func ListenOn(l net.Listener) net.Listener {
 	return &reserveListener{Listener: l, reserve: openReserve()}
 }

@@ -57,7 +57,8 @@ func TestListenAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestListenersShowTheirSocket: what sets options of a listener's socket reaches that one; a listener without a socket says so.
+// TestListenersShowTheirSocket: what sets options of a listener's socket reaches that one; a
+// listener without a socket says so.
 func TestListenersShowTheirSocket(t *testing.T) {
 	l, err := Listen("127.0.0.1:0")
 	if err != nil {

@@ -4,11 +4,11 @@ package transport
 
 import "time"
 
-// lineWait is how long the calls of a line wait while not one of them begins or ends. Then
-// they are answered, where the procedure has an answer for that (Procedure.Busy),
-// and give back what they hold: a credit, memory. So are those that come after them, at
-// once, until one begins or ends again, or one of another line of the lane ends. A line that moves at all waits as
-// long as it takes.
+// lineWait is how long the calls of a line wait while not one of them begins or ends. Then they are
+// answered, where the procedure has an answer for that (Procedure.Busy), and give back what they
+// hold: a credit, memory. So are those that come after them, at once, until one begins or ends
+// again, or one of another line of the lane ends. A line that moves at all waits as long as it
+// takes.
 const lineWait = 3 * time.Second
 
 // watchLines has the lines looked at as long as calls wait. The caller holds mu.

@@ -150,8 +150,8 @@ func TestSlowCallsAreNotOverdue(t *testing.T) {
 	})
 }
 
-// A connection whose calls have waited in vain stands in line again when the disk answers others: on a disk
-// that others keep busy it would else be told to come again for ever.
+// A connection whose calls have waited in vain stands in line again when the disk answers others:
+// on a disk that others keep busy it would else be told to come again for ever.
 func TestOverdueLineWaitsAgain(t *testing.T) {
 	inDisk(t, func(t *testing.T, s *Server, d *diskProgram) {
 		busy := make([]*tape, 40) // more than their client may have workers for

@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOwnerUDP: who has bound the peer's address and port is its owner. Where nobody of this machine has, and it is an address of
-// this machine, nobody is known; one that is bound to all addresses is not the peer's.
+// TestOwnerUDP: who has bound the peer's address and port is its owner. Where nobody of this
+// machine has, and it is an address of this machine, nobody is known; one that is bound to all
+// addresses is not the peer's.
 func TestOwnerUDP(t *testing.T) {
 	var d sockDiag
 	defer d.close()

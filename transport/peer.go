@@ -25,8 +25,8 @@ func (p *peer) init(remote net.Addr) {
 // client is who the peer is when workers are shared out.
 func (p *peer) client() clientKey { return clientKey{hostPrefix(p.addr), p.owner} }
 
-// addrOf is the address of a peer; not valid for networks that have none. What counts and remembers calls by
-// address has no bounds there, and takes no copy of a call for one.
+// addrOf is the address of a peer; not valid for networks that have none. What counts and remembers
+// calls by address has no bounds there, and takes no copy of a call for one.
 func addrOf(remote net.Addr) netip.Addr { return addrPortOf(remote).Addr().Unmap() }
 
 // addrPortOf is the address and port of an end; not valid for networks that have none.

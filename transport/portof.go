@@ -11,7 +11,8 @@ import (
 
 var getPortProc = Proc{Prog: rpcbind.Program, Vers: rpcbind.Version, Proc: rpcbind.ProcGetport, Name: "PMAPPROC_GETPORT", MaxReply: 4}
 
-// PortOf returns the TCP port of a program, as the port mapper says that c is connected to (RFC 1833 §3.2, version 2).
+// PortOf returns the TCP port of a program, as the port mapper says that c is connected to (RFC
+// 1833 §3.2, version 2).
 func (c *Client) PortOf(ctx context.Context, prog, vers uint32) (uint16, error) {
 	var res rpcbind.PortRes
 	if err := c.Call(ctx, &getPortProc, &rpcbind.Mapping{Prog: prog, Vers: vers, Prot: rpcbind.TCP}, &res, nil, 0); err != nil {

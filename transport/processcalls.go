@@ -4,7 +4,8 @@ package transport
 
 import "sync/atomic"
 
-// largeCall is how long a message is, at the least, that makes a call a large one: what moves it counts for more than what a call costs.
+// largeCall is how long a message is, at the least, that makes a call a large one: what moves it
+// counts for more than what a call costs.
 const largeCall = 32 << 10
 
 var processCalls struct {

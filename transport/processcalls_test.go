@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Client and server of this process both count each call, and each that moves much, whichever way, as a large one too.
+// Client and server of this process both count each call, and each that moves much, whichever way,
+// as a large one too.
 func TestProcessCalls(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		_, _, addr := n.start(t, ServerConfig{})

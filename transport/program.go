@@ -10,8 +10,8 @@ type Program struct {
 	Name            string
 	Number, Version uint32
 	Procs           []Procedure
-	// Lanes are the names of what calls may wait for, each without the others: exported
-	// file systems. Programs of one Server that have lanes have the same. Server.NameLane adds to them.
+	// Lanes are the names of what calls may wait for, each without the others: exported file
+	// systems. Programs of one Server that have lanes have the same. Server.NameLane adds to them.
 	Lanes []string
 	// Authorize decides whether a call's Cred is believed of its Owner and Remote: any
 	// AuthStat but AuthOK refuses it. It is asked of every call but those of procedure 0,
@@ -35,8 +35,9 @@ type Procedure struct {
 	// waits, and leaves c.Args as it is for Run (it reads a copy). Run waits
 	// for nothing of another lane. nil: -1, true.
 	Lane func(c *Call) (lane int, inline bool)
-	// Short reports whether a call that may wait usually takes some microseconds, less than it takes to wake a worker for it: then the
-	// receive loop of its connection may run it after others, where it can be told when it takes long after all. It is asked where the call
+	// Short reports whether a call that may wait usually takes some microseconds, less than it
+	// takes to wake a worker for it: then the receive loop of its connection may run it after
+	// others, where it can be told when it takes long after all. It is asked where the call
 	// arrived, as Lane is. nil: false.
 	Short func(c *Call) bool
 	// Busy encodes in c.Res the results that ask the client to come again later: of a call that

@@ -35,8 +35,8 @@ func (l *RateLog) Warn(cause Cause, fields logrus.Fields) {
 	l.write(logrus.WarnLevel, cause, 1, fields)
 }
 
-// Info writes a line that is no fault of anybody's. After a pause burst lines of a cause may come at once: many clients mount
-// when a building's power is back.
+// Info writes a line that is no fault of anybody's. After a pause burst lines of a cause may come
+// at once: many clients mount when a building's power is back.
 func (l *RateLog) Info(cause Cause, burst int, fields logrus.Fields) {
 	l.write(logrus.InfoLevel, cause, burst, fields)
 }

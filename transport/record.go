@@ -66,7 +66,8 @@ func (r *recordReader) next() (*mem.Buffer, error) {
 		if rec != nil {
 			have = len(rec.B)
 		}
-		// Held against what is left before anything is allocated: the length is the peer's word (RFC 5531 §11).
+		// Held against what is left before anything is allocated: the length is the peer's word
+		// (RFC 5531 §11).
 		if err == nil && length > r.limit-have {
 			err = errRecordSize
 		}

@@ -128,7 +128,8 @@ func TestRecordCharge(t *testing.T) {
 	}
 }
 
-// What a gather writes, a recordReader reads: items and pads in place, whatever is copied and whatever pointed at.
+// What a gather writes, a recordReader reads: items and pads in place, whatever is copied and
+// whatever pointed at.
 func TestGatherRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var g gather

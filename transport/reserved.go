@@ -1,4 +1,5 @@
-// A source port below 1024, which servers that are told to (secure of exports(5)) ask of TCP clients.
+// A source port below 1024, which servers that are told to (secure of exports(5)) ask of TCP
+// clients.
 
 package transport
 

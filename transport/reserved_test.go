@@ -69,7 +69,8 @@ func TestReservedPortsAreNotAllTaken(t *testing.T) {
 	}
 }
 
-// TestReservedOnly: of all ports in use but one that one is found, and without any there is no connection.
+// TestReservedOnly: of all ports in use but one that one is found, and without any there is no
+// connection.
 func TestReservedOnly(t *testing.T) {
 	needRoot(t)
 	rnictest.OwnNetwork(t)
@@ -102,7 +103,8 @@ func TestReservedOnly(t *testing.T) {
 	}
 }
 
-// TestReservedPortIsNoMust: a server that refuses is told of, and who is not allowed to bind connects all the same.
+// TestReservedPortIsNoMust: a server that refuses is told of, and who is not allowed to bind
+// connects all the same.
 func TestReservedPortIsNoMust(t *testing.T) {
 	addr := fmt.Sprint("127.0.0.1:", machine.Port(t))
 	if _, err := dialReserved(bg, "tcp", addr); !errors.Is(err, syscall.ECONNREFUSED) {

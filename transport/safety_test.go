@@ -28,7 +28,8 @@ func (p *poorCarrier) buffer(_ *Call, n int) []byte {
 	return make([]byte, n)
 }
 
-// TestBufferWaitsOffTheLoopOnly: the receive loop asks once, a worker until it has a buffer, and then no more.
+// TestBufferWaitsOffTheLoopOnly: the receive loop asks once, a worker until it has a buffer, and
+// then no more.
 func TestBufferWaitsOffTheLoopOnly(t *testing.T) {
 	for _, row := range []struct {
 		onLoop         bool
@@ -44,7 +45,8 @@ func TestBufferWaitsOffTheLoopOnly(t *testing.T) {
 	}
 }
 
-// sloppy is a program whose procedure does not ask whether its arguments decode, and gives large results.
+// sloppy is a program whose procedure does not ask whether its arguments decode, and gives large
+// results.
 func sloppy(runs *atomic.Int32, size int) *Program {
 	return &Program{Name: "SLOPPY", Number: testProg, Version: testVers, Procs: []Procedure{{Name: "SLOPPY", Run: func(c *Call) error {
 		runs.Add(1)
@@ -54,7 +56,8 @@ func sloppy(runs *atomic.Int32, size int) *Program {
 	}}}}
 }
 
-// TestNoResultsOfBadArguments: GARBAGE_ARGS, whatever the procedure has made of arguments that do not decode.
+// TestNoResultsOfBadArguments: GARBAGE_ARGS, whatever the procedure has made of arguments that do
+// not decode.
 func TestNoResultsOfBadArguments(t *testing.T) {
 	s := NewServer(ServerConfig{}, sloppy(new(atomic.Int32), 4))
 	defer s.Shutdown(context.Background())
@@ -90,7 +93,8 @@ func TestWhatTheCacheKeeps(t *testing.T) {
 	}
 }
 
-// TestLongerArgumentsAreAnotherCall: the checksum covers the beginning of the arguments, their length all of them.
+// TestLongerArgumentsAreAnotherCall: the checksum covers the beginning of the arguments, their
+// length all of them.
 func TestLongerArgumentsAreAnotherCall(t *testing.T) {
 	var runs atomic.Int32
 	s := NewServer(ServerConfig{}, sloppy(&runs, 4))
@@ -179,9 +183,9 @@ func TestQueuedCallIsTakenBack(t *testing.T) {
 	})
 }
 
-// TestCallIsNotWrittenAfterItReturned: a call that is cancelled while its record is being written, by
-// itself or by another call, returns when nobody reads its memory any more. With half a record sent the
-// connection is of no use.
+// TestCallIsNotWrittenAfterItReturned: a call that is cancelled while its record is being written,
+// by itself or by another call, returns when nobody reads its memory any more. With half a record
+// sent the connection is of no use.
 func TestCallIsNotWrittenAfterItReturned(t *testing.T) {
 	for _, byAnother := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

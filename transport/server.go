@@ -21,8 +21,8 @@ import (
 type ServerConfig struct {
 	Workers int // calls of one connection and one lane that run at once; 0: 64
 	// MaxWorkers is the most calls of all connections that run at once, and so about how many
-	// threads procedures that wait for disks can take. A lane can have half of them, one
-	// client half of that. 0: 256, or fewer, but at least 64, where Budget has less than 1 MiB for each.
+	// threads procedures that wait for disks can take. A lane can have half of them, one client
+	// half of that. 0: 256, or fewer, but at least 64, where Budget has less than 1 MiB for each.
 	MaxWorkers int
 	MaxRecord  int // the most bytes of one TCP record; 0: 2 MiB
 	// MaxConns is the most connections at once; 0: 1024. When one more comes, one
@@ -136,8 +136,8 @@ func lanesOf(list []*Program) (names []string) {
 	return names
 }
 
-// NameLane gives lane i of the programs, an index of their Lanes, another name; where i is one more than
-// there are the Server has that lane from now on, and Procedure.Lane may return it.
+// NameLane gives lane i of the programs, an index of their Lanes, another name; where i is one more
+// than there are the Server has that lane from now on, and Procedure.Lane may return it.
 func (s *Server) NameLane(i int, name string) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()

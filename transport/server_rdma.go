@@ -132,7 +132,8 @@ func (r *rdmaConn) serve(dev *rnic.Device) {
 
 // ServeRPC takes one call. It is where rpcrdma hands them over.
 func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
-	// Always has room: the credits bound what a client can send, and the gate only counts here, for drain.
+	// Always has room: the credits bound what a client can send, and the gate only counts here, for
+	// drain.
 	r.calls.tryEnter()
 	r.countAlone()
 	r.srv.count(r, len(req.Msg.Stream)+itemBytes(req.Msg.Items))
@@ -149,7 +150,8 @@ func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
 	r.srv.dispatcher.serve(c, &r.peer)
 }
 
-// lendMin is from how many calls in a row on, with no other one beside them, the receive loop runs them.
+// lendMin is from how many calls in a row on, with no other one beside them, the receive loop runs
+// them.
 const lendMin = 8
 
 // countAlone counts a call that has come.
@@ -166,7 +168,8 @@ func (r *rdmaConn) lend(c *Call) bool {
 	return (c.short || r.alone >= lendMin) && r.lent.push(c, r.runLent)
 }
 
-// Lent calls are those that the receive loop has been given and nobody has begun. Each is taken by one of as many functions.
+// Lent calls are those that the receive loop has been given and nobody has begun. Each is taken by
+// one of as many functions.
 type lentCalls struct {
 	mu    sync.Mutex
 	calls []*Call // guarded by mu; in order
@@ -221,8 +224,9 @@ func (r *rdmaConn) reply(c *Call) {
 // togetherMost is the longest reply that is held back for others.
 const togetherMost = 16 << 10
 
-// together reports whether other calls of the connection are likely to end with c: those that the receive loop could have run, had they not to
-// wait for a disk, wait there for the same, and several are told of it at once.
+// together reports whether other calls of the connection are likely to end with c: those that the
+// receive loop could have run, had they not to wait for a disk, wait there for the same, and
+// several are told of it at once.
 func (r *rdmaConn) together(c *Call, m chunks.Message) bool {
 	return c.line != nil && c.proc.Inline && len(m.Stream)+itemBytes(m.Items) <= togetherMost && !r.calls.only()
 }
@@ -283,7 +287,8 @@ func (r *rdmaConn) end() *rpcrdma.Conn {
 	r.peer.origin.ended(fateCut)
 	r.cancel()
 	r.calls.shutDown()
-	// A peer that has asked by datagrams may never have been there: serve would wait for it for up to a minute.
+	// A peer that has asked by datagrams may never have been there: serve would wait for it for up
+	// to a minute.
 	if d, ok := r.req.(rnic.DatagramRequest); ok && conn == nil {
 		d.Abandon()
 	}

@@ -146,8 +146,9 @@ func (t *tcpConn) receiveLoop() {
 
 func (t *tcpConn) receive() error {
 	for {
-		// Entered before the record is read, not after: a client with too many calls is not read from, and TCP
-		// tells it so; nothing is dropped. Replies that wait for this loop leave before it waits.
+		// Entered before the record is read, not after: a client with too many calls is not read
+		// from, and TCP tells it so; nothing is dropped. Replies that wait for this loop leave
+		// before it waits.
 		if !t.calls.tryEnter() {
 			t.flush()
 			if !t.calls.enter() {
@@ -169,7 +170,8 @@ func (t *tcpConn) receive() error {
 		t.received.Add(1)
 		c := getCall(t)
 		c.Ctx, c.Remote = t.ctx, t.remote
-		// The arguments point into rec, and large results into Buffer's: both go back when the reply has been written.
+		// The arguments point into rec, and large results into Buffer's: both go back when the
+		// reply has been written.
 		c.rec = rec
 		c.out = mem.Get(replySpace)
 		c.args.Reset(rec.B, nil)
@@ -263,7 +265,8 @@ func (t *tcpConn) write() {
 	t.writing = true
 	for len(t.out) > 0 {
 		batch := t.out
-		// Two arrays in turn: replies are added to one while the other is written, and neither is allocated anew.
+		// Two arrays in turn: replies are added to one while the other is written, and neither is
+		// allocated anew.
 		t.out, t.spare = t.spare[:0], nil
 		t.mu.Unlock()
 		t.writeBatch(batch)
@@ -289,7 +292,8 @@ func (t *tcpConn) writeBatch(batch []*Call) {
 			t.close()
 		}
 	}
-	// Whether it was written or not: after an error the client finds the connection lost and sends its calls again.
+	// Whether it was written or not: after an error the client finds the connection lost and sends
+	// its calls again.
 	for i, c := range batch {
 		batch[i] = nil
 		t.release(c)
@@ -345,8 +349,8 @@ func (t *tcpConn) close() {
 	t.mu.Lock()
 	t.failed = true
 	t.mu.Unlock()
-	// In this order: procedures learn of it, the one who writes and the receive loop are woken by the closed socket,
-	// and last whoever waits at the gate.
+	// In this order: procedures learn of it, the one who writes and the receive loop are woken by
+	// the closed socket, and last whoever waits at the gate.
 	t.peer.origin.ended(fateCut)
 	t.cancel()
 	t.nc.Close()

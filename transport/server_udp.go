@@ -23,9 +23,9 @@ const (
 
 // ServeUDP takes calls from the socket until Shutdown, which closes it, and then returns ErrClosed.
 //
-// Anybody can write anybody's address into a datagram, so a reply to another machine is dropped where
-// it has more bytes than its call: the server is no amplifier for who floods a third. A reply leaves from the
-// address that the call came to.
+// Anybody can write anybody's address into a datagram, so a reply to another machine is dropped
+// where it has more bytes than its call: the server is no amplifier for who floods a third. A reply
+// leaves from the address that the call came to.
 func (s *Server) ServeUDP(pc *net.UDPConn) error {
 	u, err := newUDPSocket(s, pc)
 	if err == nil {
@@ -67,8 +67,8 @@ type udpFrom struct {
 	size   int
 }
 
-// mayHave reports whether a reply of that many bytes may be sent. The kernel takes no datagram with a
-// loopback address from outside.
+// mayHave reports whether a reply of that many bytes may be sent. The kernel takes no datagram with
+// a loopback address from outside.
 func (f *udpFrom) mayHave(reply int) bool {
 	return reply <= udpReply && (reply <= f.size || f.remote.Addr().IsLoopback())
 }

@@ -174,7 +174,8 @@ func TestUDPIsBounded(t *testing.T) {
 	}
 }
 
-// A reply that is larger than its call leaves to this machine alone, whoever the datagram says it is from.
+// A reply that is larger than its call leaves to this machine alone, whoever the datagram says it
+// is from.
 func TestUDPIsNoAmplifier(t *testing.T) {
 	for _, c := range []struct {
 		remote     string

@@ -1,4 +1,5 @@
-// What goes on in a server at one moment: its connections and what they have moved, and whether it takes new clients.
+// What goes on in a server at one moment: its connections and what they have moved, and whether it
+// takes new clients.
 
 package transport
 
@@ -10,7 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
-// Traffic is what connections have moved: whole RPC messages, with their headers and data, calls that were refused included.
+// Traffic is what connections have moved: whole RPC messages, with their headers and data, calls
+// that were refused included.
 type Traffic struct {
 	Calls   uint64
 	In, Out uint64 // bytes of calls, and of replies
@@ -34,8 +36,8 @@ type ConnInfo struct {
 	Memo     any           // what Call.Memo has of it; nil: nothing
 }
 
-// Conns describes the connections that there are, in no order, and what those have moved that have ended. Nothing that
-// serves calls waits for it for longer than it takes to copy a list.
+// Conns describes the connections that there are, in no order, and what those have moved that have
+// ended. Nothing that serves calls waits for it for longer than it takes to copy a list.
 func (s *Server) Conns() (list []ConnInfo, ended Traffic) {
 	s.mu.Lock()
 	conns := make([]serverConn, 0, len(s.conns))
@@ -76,8 +78,9 @@ func (r *rdmaConn) describe(i *ConnInfo) {
 	}
 }
 
-// Drain has the server take no connections of new clients (on), or again those of all. The hosts that have a connection now can
-// go on to open others, since a client that is connected uses several and connects again by itself.
+// Drain has the server take no connections of new clients (on), or again those of all. The hosts
+// that have a connection now can go on to open others, since a client that is connected uses
+// several and connects again by itself.
 func (s *Server) Drain(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,8 +27,8 @@ func (d *sockDiag) close() {
 	d.route.close()
 }
 
-// owner returns who has the TCP socket at remote that is connected to ours at local. ownerUDP returns who has the UDP socket that is
-// bound to remote.
+// owner returns who has the TCP socket at remote that is connected to ours at local. ownerUDP
+// returns who has the UDP socket that is bound to remote.
 func (d *sockDiag) owner(local, remote netip.AddrPort) Owner {
 	return d.answer(question{local, remote, unix.IPPROTO_TCP})
 }
@@ -110,7 +110,8 @@ const (
 	tcpNewSynR     = 12
 )
 
-// find looks for the socket that q is about, on the interface that it is bound to (0: on none), and returns its user.
+// find looks for the socket that q is about, on the interface that it is bound to (0: on none), and
+// returns its user.
 func (d *sockDiag) find(q question, dev uint32) (uid uint32, ok bool) {
 	var req [diagReqLen]byte
 	local, remote := unmap(q.local), unmap(q.remote)

@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A short reply of a call that had to wait, though its procedure usually does not, is sent together with others, if there are any.
+// A short reply of a call that had to wait, though its procedure usually does not, is sent together
+// with others, if there are any.
 func TestRepliesOfCallsThatWaited(t *testing.T) {
 	inline, other := &Procedure{Inline: true}, &Procedure{}
 	short, long := make([]byte, 4096), make([]byte, 64<<10)

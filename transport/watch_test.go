@@ -30,8 +30,8 @@ func simulate(t *testing.T, cfg ClientConfig) *simulated {
 	return simulateBeside(t, cfg)
 }
 
-// simulateCalls gives the test calls of its own: the timers of those that were made before are of real time. It is for the
-// beginning of a test: nobody is to use the pool that it replaces.
+// simulateCalls gives the test calls of its own: the timers of those that were made before are of
+// real time. It is for the beginning of a test: nobody is to use the pool that it replaces.
 func simulateCalls(t *testing.T) {
 	pool := outCallPool
 	outCallPool = newOutCallPool()
@@ -115,8 +115,9 @@ func TestExpiredCallKeepsTheConnection(t *testing.T) {
 	})
 }
 
-// The timer of a call is left as the call before it had set it: it fires too early then, and that ends nothing. A
-// Client that waits for ever is not ended by the timer of another one, whose calls it uses again.
+// The timer of a call is left as the call before it had set it: it fires too early then, and that
+// ends nothing. A Client that waits for ever is not ended by the timer of another one, whose calls
+// it uses again.
 func TestTimerOfAnEarlierCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulate(t, ClientConfig{CallTimeout: 30 * time.Second})

@@ -36,15 +36,16 @@ type worker struct {
 	since time.Time // when it became idle
 }
 
-// submit has c run on a worker, now or when its turn comes. It returns false, and c is still
-// the caller's, where calls of the same connection and lane have waited in vain, and none of the lane has ended since.
+// submit has c run on a worker, now or when its turn comes. It returns false, and c is still the
+// caller's, where calls of the same connection and lane have waited in vain, and none of the lane
+// has ended since.
 func (p *workerPool) submit(c *Call) bool {
 	p.mu.Lock()
 	return p.submitLocked(c, false)
 }
 
-// submitLent is submit for the receive loop, which can run c itself: to give it to a worker is to wake a thread, and
-// takes longer than what most calls do.
+// submitLent is submit for the receive loop, which can run c itself: to give it to a worker is to
+// wake a thread, and takes longer than what most calls do.
 func (p *workerPool) submitLent(c *Call) bool {
 	p.mu.Lock()
 	return p.submitLocked(c, true)
@@ -82,7 +83,8 @@ func (p *workerPool) give(l *line, c *Call) {
 		w := p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		p.mu.Unlock()
-		// Never waits: the worker is off the stack, so nobody else sends to it, and its channel holds one.
+		// Never waits: the worker is off the stack, so nobody else sends to it, and its channel
+		// holds one.
 		w.work <- c
 		return
 	}

@@ -70,8 +70,9 @@ func (r *request) cached(n *node) (bits uint32, ok bool) {
 	return 0, false
 }
 
-// keepRights has rights and ACLs be believed after a change that was our own, from how n was to how it is, and
-// that was not of mode or owner: names that were made in a directory. The caller holds mu.
+// keepRights has rights and ACLs be believed after a change that was our own, from how n was to how
+// it is, and that was not of mode or owner: names that were made in a directory. The caller holds
+// mu.
 func (n *node) keepRights(was *nfs3.Fattr) {
 	is := &n.attr
 	if was.Mode != is.Mode || was.UID != is.UID || was.GID != is.GID {

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A knownACL is what the server said of an object's ACLs. It holds while the attributes are trusted and
-// mode and ctime are the same, which a change of an ACL moves, or was moved by operations of
+// A knownACL is what the server said of an object's ACLs. It holds while the attributes are trusted
+// and mode and ctime are the same, which a change of an ACL moves, or was moved by operations of
 // ours alone that change none of these. Where the object has only a mode, access is empty.
 type knownACL struct {
 	access, def posixacl.ACL
@@ -23,7 +23,8 @@ type knownACL struct {
 	mode        uint32
 }
 
-// cachedACL is what is known of the ACLs of n; nil: the server has to be asked. The caller holds mu.
+// cachedACL is what is known of the ACLs of n; nil: the server has to be asked. The caller holds
+// mu.
 func (n *node) cachedACL() *knownACL {
 	if !n.acl.of(&n.attr) || n.left(time.Now()) <= 0 {
 		return nil
@@ -34,15 +35,15 @@ func (n *node) cachedACL() *knownACL {
 // of reports whether k was learned of an object that is as a says.
 func (k *knownACL) of(a *nfs3.Fattr) bool { return k != nil && k.ctime == a.Ctime && k.mode == a.Mode }
 
-// keepsOut reports whether some user or group has no right to search a directory with the access ACL acl, though its mode may give
-// everybody the right: an entry that names them does not.
+// keepsOut reports whether some user or group has no right to search a directory with the access
+// ACL acl, though its mode may give everybody the right: an entry that names them does not.
 func keepsOut(acl posixacl.ACL) bool {
 	return slices.ContainsFunc(acl, func(e posixacl.Entry) bool { return e.Perm&posixacl.Execute == 0 })
 }
 
-// learnSearchers has the ACL of dir be known where the mode says that all may search it: the kernel must not
-// walk by names in it without asking if the ACL names users without the right. It is one call for each directory. What
-// the server does not say is seen by searched.
+// learnSearchers has the ACL of dir be known where the mode says that all may search it: the kernel
+// must not walk by names in it without asking if the ACL names users without the right. It is one
+// call for each directory. What the server does not say is seen by searched.
 func (r *request) learnSearchers(dir *node) {
 	if r.fs.opt.NoACL || !r.fs.manyUsers() || r.fs.opt.LookupCache == LookupNone {
 		return
@@ -55,8 +56,8 @@ func (r *request) learnSearchers(dir *node) {
 	}
 }
 
-// keepACL enters k, which the reply of a call sent at s has brought with the attributes attr. One that was
-// under way while we have set another is void. The caller holds mu.
+// keepACL enters k, which the reply of a call sent at s has brought with the attributes attr. One
+// that was under way while we have set another is void. The caller holds mu.
 func (n *node) keepACL(k *knownACL, s stamp, attr *nfs3.Fattr) {
 	if s.tick > n.aclSet {
 		k.ctime, k.mode = attr.Ctime, attr.Mode
@@ -116,8 +117,9 @@ func (r *request) setACL(n *node, isDefault bool, acl posixacl.ACL) error {
 	dir := n.isDir()
 	set := nfsclient.ACLs{Access: acl}
 	if dir || isDefault || len(acl) == 0 {
-		// Both lists of a directory are set by one call, and to take an access ACL away is to set what the mode
-		// says. What others have set meanwhile must not be undone, so the server is asked.
+		// Both lists of a directory are set by one call, and to take an access ACL away is to set
+		// what the mode says. What others have set meanwhile must not be undone, so the server is
+		// asked.
 		is, attr, _, err := r.askACL(n)
 		if err != nil {
 			return err
@@ -137,7 +139,8 @@ func (r *request) setACL(n *node, isDefault bool, acl posixacl.ACL) error {
 	return r.callSetACL(n, set, dir)
 }
 
-// writeFirst sends what was written and what is held: a writer may lose his right by the call that follows.
+// writeFirst sends what was written and what is held: a writer may lose his right by the call that
+// follows.
 func (r *request) writeFirst(n *node) error {
 	if err := r.fs.sendHeld(r, n); err != nil {
 		return err
@@ -151,8 +154,8 @@ func (r *request) writeFirst(n *node) error {
 	return nil
 }
 
-// callSetACL is one SETACL. All that followed from the ACL before is forgotten, though the ctime can be the same: the clocks of
-// servers tick slowly.
+// callSetACL is one SETACL. All that followed from the ACL before is forgotten, though the ctime
+// can be the same: the clocks of servers tick slowly.
 func (r *request) callSetACL(n *node, acls nfsclient.ACLs, dir bool) error {
 	f := r.fs
 	s := f.stamp()
@@ -174,10 +177,10 @@ func (r *request) callSetACL(n *node, acls nfsclient.ACLs, dir bool) error {
 	return nil
 }
 
-// newMode is the mode of an object that a program makes in dir. The kernel leaves the umask to us (FUSE_DONT_MASK),
-// since it does not count where the directory has a default ACL: that gives the object its ACL, less
-// what the program did not ask for. The server does the same; its answer must not depend on
-// whether it takes the mode with the call or by a SETATTR after it.
+// newMode is the mode of an object that a program makes in dir. The kernel leaves the umask to us
+// (FUSE_DONT_MASK), since it does not count where the directory has a default ACL: that gives the
+// object its ACL, less what the program did not ask for. The server does the same; its answer must
+// not depend on whether it takes the mode with the call or by a SETATTR after it.
 func (r *request) newMode(dir *node, mode, umask uint32) (uint32, error) {
 	mode &= 0o7777
 	if r.fs.opt.NoACL {

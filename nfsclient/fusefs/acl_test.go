@@ -1,4 +1,5 @@
-// ACLs of a mount, by the tools that users have for them, beside the same commands on the server's directory.
+// ACLs of a mount, by the tools that users have for them, beside the same commands on the server's
+// directory.
 
 package fusefs_test
 
@@ -38,8 +39,9 @@ func sh(t testing.TB, dir, script string) string {
 	return string(out)
 }
 
-// same runs a script in the mount and in a directory of this machine beside the exported one, and compares
-// what it prints, what getfacl shows of all that is there then, and what getfacl shows on the server.
+// same runs a script in the mount and in a directory of this machine beside the exported one, and
+// compares what it prints, what getfacl shows of all that is there then, and what getfacl shows on
+// the server.
 func (m *mounted) same(local, script string) {
 	m.t.Helper()
 	const show = "getfacl -nR . 2>&1; find . -type f -o -type d | sort | xargs ls -ld | cut -d' ' -f1"
@@ -63,7 +65,8 @@ func (m *mounted) beside() string {
 	return local
 }
 
-// TestACLsAsLocally: setfacl, getfacl, chmod, ls and cp mean in a mount what they mean in a directory.
+// TestACLsAsLocally: setfacl, getfacl, chmod, ls and cp mean in a mount what they mean in a
+// directory.
 func TestACLsAsLocally(t *testing.T) {
 	needTools(t, "setfacl", "getfacl", "getfattr")
 	for _, rdma := range []bool{true, false} {
@@ -94,7 +97,8 @@ func TestACLsAsLocally(t *testing.T) {
 	}
 }
 
-// TestNewFilesInDirectoryWithDefaultACL: the umask does not count there, and does everywhere else, whoever makes what.
+// TestNewFilesInDirectoryWithDefaultACL: the umask does not count there, and does everywhere else,
+// whoever makes what.
 func TestNewFilesInDirectoryWithDefaultACL(t *testing.T) {
 	needTools(t, "setfacl", "getfacl")
 	m := mountOver(t, options{AcMin: long, AcMax: long}, true)
@@ -118,7 +122,8 @@ func TestNewFilesInDirectoryWithDefaultACL(t *testing.T) {
 	m.same(local, "umask 077; touch acl/file; mkdir acl/dir")
 }
 
-// TestUserWithRightsByACL: who may read by an ACL alone reads, and does not any more when it is gone.
+// TestUserWithRightsByACL: who may read by an ACL alone reads, and does not any more when it is
+// gone.
 func TestUserWithRightsByACL(t *testing.T) {
 	needTools(t, "setfacl")
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
@@ -152,7 +157,8 @@ func TestUserWithRightsByACL(t *testing.T) {
 	}
 }
 
-// TestACLsOfOthersAreSeen: what is set on the server is shown once the attributes are asked for again.
+// TestACLsOfOthersAreSeen: what is set on the server is shown once the attributes are asked for
+// again.
 func TestACLsOfOthersAreSeen(t *testing.T) {
 	needTools(t, "setfacl", "getfacl")
 	m := mount(t, options{AcMin: -1, AcMax: -1})
@@ -206,7 +212,8 @@ func TestAttributeBuffers(t *testing.T) {
 	want(t, unix.Removexattr(file, "user.x"), syscall.EOPNOTSUPP)
 }
 
-// TestACLsCostFewCalls: ls -l asks once for each file that is not its own, and for none where there are no ACLs.
+// TestACLsCostFewCalls: ls -l asks once for each file that is not its own, and for none where there
+// are no ACLs.
 func TestACLsCostFewCalls(t *testing.T) {
 	const files = "100"
 	for _, noACL := range []bool{false, true} {
@@ -241,7 +248,8 @@ func TestACLsCostFewCalls(t *testing.T) {
 	}
 }
 
-// TestNoACLsCostNoCalls: of a file system that has no ACLs the server is asked once, and the rights of new files are those of any file system.
+// TestNoACLsCostNoCalls: of a file system that has no ACLs the server is asked once, and the rights
+// of new files are those of any file system.
 func TestNoACLsCostNoCalls(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, Plain: true})
 	sh(t, m.export, "mkdir theirs; cd theirs; touch $(seq 100)")
@@ -255,8 +263,8 @@ func TestNoACLsCostNoCalls(t *testing.T) {
 	}
 }
 
-// TestNamedUserIsKeptOut: who must not search a directory that the mode opens to everybody does not get in by names that
-// another has walked by.
+// TestNamedUserIsKeptOut: who must not search a directory that the mode opens to everybody does not
+// get in by names that another has walked by.
 func TestNamedUserIsKeptOut(t *testing.T) {
 	needTools(t, "setfacl")
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
@@ -272,7 +280,8 @@ func TestNamedUserIsKeptOut(t *testing.T) {
 		}
 		sh(t, m.dir, "rm -r d")
 	}
-	// Everywhere else the kernel walks by itself, and one call for each directory is all that it costs.
+	// Everywhere else the kernel walks by itself, and one call for each directory is all that it
+	// costs.
 	sh(t, m.export, "mkdir -p a/b/c; touch $(seq -f a/b/c/%.0f 100)")
 	before := m.stats()
 	for range 5 {

@@ -13,10 +13,12 @@
 // operations of ours on the object are under way, whose replies may be out of order.
 // Anything else was another client, and what we hold of the content is void.
 //
-// A server that can't have these attributes be of the operation's own moment says nothing of before, as RFC 1813 §2.6 asks of it:
-// one of several that export the same files. A file that we write is taken to have changed by that, as by Linux's client. In a directory
-// many make names. Neither such an operation nor attributes that come while others of ours are under way prove anything of its other names, so they
-// are believed for no longer than without it, and are void after that, since nobody can tell whose changes the new times are of.
+// A server that can't have these attributes be of the operation's own moment says nothing of
+// before, as RFC 1813 §2.6 asks of it: one of several that export the same files. A file that we
+// write is taken to have changed by that, as by Linux's client. In a directory many make names.
+// Neither such an operation nor attributes that come while others of ours are under way prove
+// anything of its other names, so they are believed for no longer than without it, and are void
+// after that, since nobody can tell whose changes the new times are of.
 //
 // For how long? As nfs(5) has it: the least time at first and after each foreign change,
 // doubled each time that the attributes prove unchanged for as long as they were trusted.
@@ -43,7 +45,8 @@ type attrs struct {
 	busy    int    // operations of ours that change the object and are under way
 	lastOwn uint64 // the moment when the last such operation ended
 
-	// unproven: since sent, the directory has changed while operations of ours were under way, and nothing proves that all of it was theirs.
+	// unproven: since sent, the directory has changed while operations of ours were under way, and
+	// nothing proves that all of it was theirs.
 	unproven bool
 
 	// content counts the changes by others to what the object holds: the bytes of a

@@ -1,4 +1,5 @@
-// Names of a directory in all orders of calls, replies and changes by others: none is believed for good that another client has changed.
+// Names of a directory in all orders of calls, replies and changes by others: none is believed for
+// good that another client has changed.
 
 package fusefs
 
@@ -10,7 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A directory is one of a server that does changes one after the other, and what a mount knows of it.
+// A directory is one of a server that does changes one after the other, and what a mount knows of
+// it.
 type directory struct {
 	object
 	rng     *rand.Rand
@@ -115,8 +117,8 @@ func (d *directory) wrong() bool {
 	return false
 }
 
-// TestForeignNamesAreSeen: whatever comes in whatever order, when the attributes have timed out and were asked for, no name is believed that is
-// older than another client's change.
+// TestForeignNamesAreSeen: whatever comes in whatever order, when the attributes have timed out and
+// were asked for, no name is believed that is older than another client's change.
 func TestForeignNamesAreSeen(t *testing.T) {
 	for seed := range uint64(20000) {
 		d := newDirectory(seed, seed%2 > 0)
@@ -141,7 +143,8 @@ func TestForeignNamesAreSeen(t *testing.T) {
 	}
 }
 
-// TestOwnNamesAreKept: calls one after the other, of which the server says how the directory was before them, make nothing void.
+// TestOwnNamesAreKept: calls one after the other, of which the server says how the directory was
+// before them, make nothing void.
 func TestOwnNamesAreKept(t *testing.T) {
 	for seed := range uint64(200) {
 		d := newDirectory(seed, false)

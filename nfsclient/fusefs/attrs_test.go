@@ -116,7 +116,8 @@ func TestWhoseChange(t *testing.T) {
 	}
 }
 
-// TestTrustGrows: from the least time, doubled while nothing changes, up to the most; and down again.
+// TestTrustGrows: from the least time, doubled while nothing changes, up to the most; and down
+// again.
 func TestTrustGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newObject()
@@ -149,8 +150,9 @@ func TestTrustGrows(t *testing.T) {
 	})
 }
 
-// TestChangeOfUnknownBeginning: where the server does not say how a directory was before a change of ours, its names are believed for as long as they
-// would have been without it, and for no longer, however often we change it.
+// TestChangeOfUnknownBeginning: where the server does not say how a directory was before a change
+// of ours, its names are believed for as long as they would have been without it, and for no
+// longer, however often we change it.
 func TestChangeOfUnknownBeginning(t *testing.T) {
 	dir := func(n uint32) nfs3.Fattr {
 		a := version(n)
@@ -188,7 +190,8 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 			t.Errorf("a second look: content %d", o.content)
 		}
 
-		// The next change finds out as well as a look does, and so does one of which the server says how the directory was.
+		// The next change finds out as well as a look does, and so does one of which the server
+		// says how the directory was.
 		for i, pre := range []*nfs3.Fattr{nil, new(nfs3.Fattr)} {
 			o = begin()
 			own(o, 2, nil)
@@ -205,7 +208,8 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 			}
 		}
 
-		// A look that sees another's change makes them void at once; a change of ours that changed nothing proves that none did.
+		// A look that sees another's change makes them void at once; a change of ours that changed
+		// nothing proves that none did.
 		o = begin()
 		own(o, 2, nil)
 		if !o.reply(o.call(), dir(3), nil, false) || o.content != 1 || o.unproven {
@@ -222,8 +226,9 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 	})
 }
 
-// TestChangeBesideOthersCalls: attributes that come while an operation of ours on a directory is under way can have another client's name in
-// them, which nothing tells of later. So the names are void when their time is over, unless the attributes before prove that all was ours.
+// TestChangeBesideOthersCalls: attributes that come while an operation of ours on a directory is
+// under way can have another client's name in them, which nothing tells of later. So the names are
+// void when their time is over, unless the attributes before prove that all was ours.
 func TestChangeBesideOthersCalls(t *testing.T) {
 	dir := func(n uint32) nfs3.Fattr {
 		a := version(n)

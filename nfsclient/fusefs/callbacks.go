@@ -1,4 +1,5 @@
-// Where the server's lock manager calls us: a port of this mount, that the port mapper of the machine is told of.
+// Where the server's lock manager calls us: a port of this mount, that the port mapper of the
+// machine is told of.
 
 package fusefs
 
@@ -13,8 +14,8 @@ import (
 // An announcement has the port mapper know a program at a port until withdraw.
 type announcement func(ctx context.Context, at netip.AddrPort) (withdraw func(), err error)
 
-// listener serves a program until stop, if it can be announced. Servers call over TCP, and some over UDP, whatever
-// the transport of NFS.
+// listener serves a program until stop, if it can be announced. Servers call over TCP, and some
+// over UDP, whatever the transport of NFS.
 func (a announcement) listener() func(ctx context.Context, p *transport.Program) (stop func(), err error) {
 	if a == nil {
 		return nil

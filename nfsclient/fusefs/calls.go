@@ -28,8 +28,8 @@ func (f *fileSystem) learnPost(n *node, s stamp, post *nfs3.PostOpAttr) {
 }
 
 // learnCtime enters what the reply of an operation that changes the ctime of n, and never its
-// content, says of it: a new size or mtime is of another client. Without attributes what was known is
-// out of date.
+// content, says of it: a new size or mtime is of another client. Without attributes what was known
+// is out of date.
 func (f *fileSystem) learnCtime(n *node, s stamp, post *nfs3.PostOpAttr) {
 	if !post.Present {
 		f.expire(n)

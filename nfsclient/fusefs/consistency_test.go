@@ -36,8 +36,8 @@ func TestCloseToOpen(t *testing.T) {
 	}
 }
 
-// cached does something until the kernel does without us for it: the first times we may have told it to
-// forget, of what was on the server before the mount.
+// cached does something until the kernel does without us for it: the first times we may have told
+// it to forget, of what was on the server before the mount.
 func (m *mounted) cached(operation string, do func()) {
 	m.t.Helper()
 	eventually(m.t, "no more "+operation, func() bool {
@@ -47,8 +47,8 @@ func (m *mounted) cached(operation string, do func()) {
 	})
 }
 
-// TestOpenWaitsForOldPagesToGo: where another client has changed a file, the kernel's pages of it are
-// gone when open returns, and not a moment later.
+// TestOpenWaitsForOldPagesToGo: where another client has changed a file, the kernel's pages of it
+// are gone when open returns, and not a moment later.
 func TestOpenWaitsForOldPagesToGo(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	read := func(want string) {
@@ -64,8 +64,8 @@ func TestOpenWaitsForOldPagesToGo(t *testing.T) {
 	read("after!")
 }
 
-// TestCachesGrowOldInSleep: attributes and names that are trusted for an hour are asked for again after
-// the machine has slept for two, though no clock of the process has moved.
+// TestCachesGrowOldInSleep: attributes and names that are trusted for an hour are asked for again
+// after the machine has slept for two, though no clock of the process has moved.
 func TestCachesGrowOldInSleep(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must(t, os.WriteFile(m.there("file"), []byte("x"), 0o600))
@@ -208,8 +208,8 @@ func TestListingBringsAttributes(t *testing.T) {
 	}
 }
 
-// TestStaleHandleIsFoundByName: a file whose directories another client has replaced is found under its name, also
-// where the server shows no change of the topmost.
+// TestStaleHandleIsFoundByName: a file whose directories another client has replaced is found under
+// its name, also where the server shows no change of the topmost.
 func TestStaleHandleIsFoundByName(t *testing.T) {
 	for _, remember := range []bool{false, true} {
 		m := mount(t, options{AcMin: long, AcMax: long, Remember: remember})
@@ -336,8 +336,8 @@ func (f sharedFS) Info() nfsserver.Info {
 	return in
 }
 
-// TestNameBesideOwnChange: where the server does not tell how a directory was before a change of ours, another client's that came just before it
-// is seen when the attributes have timed out.
+// TestNameBesideOwnChange: where the server does not tell how a directory was before a change of
+// ours, another client's that came just before it is seen when the attributes have timed out.
 func TestNameBesideOwnChange(t *testing.T) {
 	m := mount(t, options{AcMin: time.Second, AcMax: time.Second, Shared: true})
 	must(t, os.Mkdir(m.at("d"), 0o755))
@@ -371,8 +371,8 @@ func TestListedNameIsThere(t *testing.T) {
 	must(t, err)
 }
 
-// TestOwnCallsHideNoChange: the reply to a call that changes no content shows that another client has
-// changed it, and the open that follows brings that.
+// TestOwnCallsHideNoChange: the reply to a call that changes no content shows that another client
+// has changed it, and the open that follows brings that.
 func TestOwnCallsHideNoChange(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	acl := posixacl.ACL{{Tag: posixacl.UserObj, Perm: 6, ID: posixacl.NoID}, {Tag: posixacl.User, Perm: 4, ID: 7}, {Tag: posixacl.GroupObj, Perm: 0, ID: posixacl.NoID},

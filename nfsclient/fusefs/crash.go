@@ -28,16 +28,19 @@ func (f *fileSystem) stable() *nlm.Stable {
 		Peer: func() string { return strings.ReplaceAll(f.client.ServerAddress(), "/", "_") }}
 }
 
-// firstNet is the machine's own network namespace from Linux 6.17 on, where process 1 is not ours to ask.
+// firstNet is the machine's own network namespace from Linux 6.17 on, where process 1 is not ours
+// to ask.
 const firstNet = "net:[4026531833]"
 
-// network names the network namespace of this thread, which is the process's; "" where it is not known, for all mounts alike.
+// network names the network namespace of this thread, which is the process's; "" where it is not
+// known, for all mounts alike.
 func network() string {
 	net, _ := os.Readlink("/proc/thread-self/ns/net")
 	if first, err := os.Readlink("/proc/1/ns/net"); err == nil && net == first || net == firstNet {
 		return "machine"
 	}
-	// The number in the link is given again to the namespaces that come after one's end, and records outlive that. The cookie is not.
+	// The number in the link is given again to the namespaces that come after one's end, and
+	// records outlive that. The cookie is not.
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return net
@@ -49,8 +52,9 @@ func network() string {
 	return net
 }
 
-// restarted tells a server, which then frees the locks of other mounts of this machine as well. Those of the kernel may have some by
-// now, and their status monitor has told it when the machine started; those of users, who have no record, may have some, too.
+// restarted tells a server, which then frees the locks of other mounts of this machine as well.
+// Those of the kernel may have some by now, and their status monitor has told it when the machine
+// started; those of users, who have no record, may have some, too.
 func (f *fileSystem) restarted(ctx context.Context, server, name string, state int32) error {
 	mounts, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -70,8 +74,9 @@ var (
 	errUserMounts   = errors.New("users have mounts, whose locks it would free too if it were told of the start")
 )
 
-// otherMounts is the error of a list of mounts (proc_pid_mountinfo(5)) that has one of the kernel's NFSv3 from a server, by its
-// address, or one of a user by FUSE: of which server that is its name does not say for sure.
+// otherMounts is the error of a list of mounts (proc_pid_mountinfo(5)) that has one of the kernel's
+// NFSv3 from a server, by its address, or one of a user by FUSE: of which server that is its name
+// does not say for sure.
 func otherMounts(mountinfo io.Reader, server string) error {
 	lines := bufio.NewScanner(mountinfo)
 	for lines.Scan() {

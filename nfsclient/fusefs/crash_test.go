@@ -46,7 +46,8 @@ func TestNetworksHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestOtherMounts of the kernel's NFSv3 from one server, whatever the way, and of users, and no others.
+// TestOtherMounts of the kernel's NFSv3 from one server, whatever the way, and of users, and no
+// others.
 func TestOtherMounts(t *testing.T) {
 	const before = "24 1 254:0 / / rw - ext4 /dev/vda rw\n"
 	for line, want := range map[string]error{

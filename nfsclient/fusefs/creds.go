@@ -154,7 +154,8 @@ func seen(pid uint32) uint32 {
 	return pid
 }
 
-// statusLines gives the lines of /proc/PID/status, key and value, and reports whether there is such a process.
+// statusLines gives the lines of /proc/PID/status, key and value, and reports whether there is such
+// a process.
 func statusLines(pid uint32, line func(key string, rest []byte)) bool {
 	if pid == 0 {
 		return false

@@ -113,10 +113,10 @@ func (e *dirEntry) dirent(f *fileSystem) fuse.DirEntry {
 	return d
 }
 
-// fillPlus tells the kernel what an entry leads to. If we have changed names since the page was read,
-// it stays a name alone (node 0), which the kernel looks up if it is used. If another client has, as
-// the page's own attributes may show, the kernel is to ask at once. But it drops what it believes of
-// the name, such as that nothing has it.
+// fillPlus tells the kernel what an entry leads to. If we have changed names since the page was
+// read, it stays a name alone (node 0), which the kernel looks up if it is used. If another client
+// has, as the page's own attributes may show, the kernel is to ask at once. But it drops what it
+// believes of the name, such as that nothing has it.
 func (f *fileSystem) fillPlus(out *fuse.EntryOut, h *handle, e *dirEntry) {
 	l := h.list
 	if !e.fh.Present || !e.attr.Present || e.name == "." || e.name == ".." {

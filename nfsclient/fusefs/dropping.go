@@ -18,8 +18,8 @@ type dropping struct {
 	wg    sync.WaitGroup
 }
 
-// run has change done, which drops or stores pages of n, while no other is done of n. It returns nil
-// when that has ended, or the error of ctx: change then goes on, or has not begun and will not.
+// run has change done, which drops or stores pages of n, while no other is done of n. It returns
+// nil when that has ended, or the error of ctx: change then goes on, or has not begun and will not.
 func (d *dropping) run(ctx context.Context, n *node, change func()) error {
 	ended, before := d.begin(n)
 	for before != nil {

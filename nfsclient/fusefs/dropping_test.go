@@ -18,7 +18,8 @@ import (
 // slowAt is the offset from which a slowFS answers late.
 const slowAt = 1 << 29
 
-// reads is locked while a slowFS does not answer, and readsHeld has an element for each READ that waits.
+// reads is locked while a slowFS does not answer, and readsHeld has an element for each READ that
+// waits.
 var (
 	reads     sync.Mutex
 	readsHeld = make(chan struct{}, 1024)
@@ -141,8 +142,8 @@ func TestSilentServerLeavesOthersFree(t *testing.T) {
 	})
 }
 
-// TestSlowFileLeavesOthersWatched: a file has a page that the server does not fill, and so its pages
-// cannot be dropped. Other files that are open still show the writes of another client.
+// TestSlowFileLeavesOthersWatched: a file has a page that the server does not fill, and so its
+// pages cannot be dropped. Other files that are open still show the writes of another client.
 func TestSlowFileLeavesOthersWatched(t *testing.T) {
 	m := mount(t, options{AcMin: 10 * time.Millisecond, AcMax: 20 * time.Millisecond, NoCTO: true, Slow: true})
 	files := m.large("stuck", "free")
@@ -164,8 +165,8 @@ func TestSlowFileLeavesOthersWatched(t *testing.T) {
 	}
 }
 
-// TestInterruptedOpenFails: a signal ends an open while the kernel has old pages. The program has no
-// open file, since it would read those.
+// TestInterruptedOpenFails: a signal ends an open while the kernel has old pages. The program has
+// no open file, since it would read those.
 func TestInterruptedOpenFails(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, NoCTO: true, Slow: true, OwnPIDs: true})
 	m.say("unseen")

@@ -1,9 +1,11 @@
-// Making a file that nobody else has made (O_EXCL): in one call where the server keeps times as they are set.
+// Making a file that nobody else has made (O_EXCL): in one call where the server keeps times as
+// they are set.
 //
-// A CREATE whose reply was lost is sent again, and a server that has forgotten the first finds a file which it has
-// made for this very call. EXCLUSIVE tells that file from another's by a verifier, but brings no attributes, so that a
-// SETATTR has to follow (RFC 1813 §3.3.8). GUARDED brings them, and there the access time does what the verifier
-// does: it is of the second before, and at which nanosecond of it is drawn anew for each attempt.
+// A CREATE whose reply was lost is sent again, and a server that has forgotten the first finds a
+// file which it has made for this very call. EXCLUSIVE tells that file from another's by a
+// verifier, but brings no attributes, so that a SETATTR has to follow (RFC 1813 §3.3.8). GUARDED
+// brings them, and there the access time does what the verifier does: it is of the second before,
+// and at which nanosecond of it is drawn anew for each attempt.
 
 package fusefs
 
@@ -54,8 +56,8 @@ func (r *request) createExclusive(dir *node, name string, attr nfs3.Sattr) (*nod
 	return n, nil
 }
 
-// createMarked is CREATE of a file that is known by its access time. A name that exists is ours if the file has
-// that: then the call was carried out before, and its reply lost.
+// createMarked is CREATE of a file that is known by its access time. A name that exists is ours if
+// the file has that: then the call was carried out before, and its reply lost.
 func (r *request) createMarked(dir *node, name string, args *nfs3.CreateArgs) (*node, error) {
 	n, err := r.make(dir, name, nfs3.ProcCreate, args)
 	if err == nil {

@@ -1,4 +1,5 @@
-// What tests of mounts need of the inside: a sleep of the machine, notices that are late, changes that are held for long.
+// What tests of mounts need of the inside: a sleep of the machine, notices that are late, changes
+// that are held for long.
 
 package fusefs
 
@@ -25,7 +26,8 @@ func HoldFor(m *MountPoint, d time.Duration) {
 	m.fs.holds.mu.Unlock()
 }
 
-// BoundNodes has the mount prune more than count nodes, by names where byName is set, as before Linux 6.18.
+// BoundNodes has the mount prune more than count nodes, by names where byName is set, as before
+// Linux 6.18.
 func BoundNodes(m *MountPoint, count int, byName bool) {
 	m.fs.table.mu.Lock()
 	m.fs.table.most = count

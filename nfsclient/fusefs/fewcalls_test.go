@@ -1,4 +1,5 @@
-// How few calls programs cost that work on many small files, and that none is spared that is needed.
+// How few calls programs cost that work on many small files, and that none is spared that is
+// needed.
 
 package fusefs_test
 
@@ -53,7 +54,8 @@ func TestNewNameOfAnotherIsSeenSoon(t *testing.T) {
 	}
 }
 
-// TestLookingAtAllFilesListsTheDirectory: stat(2) of each file of a directory is not a call for each.
+// TestLookingAtAllFilesListsTheDirectory: stat(2) of each file of a directory is not a call for
+// each.
 func TestLookingAtAllFilesListsTheDirectory(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must(t, os.Mkdir(m.there("d"), 0o755))

@@ -1,13 +1,16 @@
-// Changes of attributes that wait for the next call: what is set of a file that a program is just making.
+// Changes of attributes that wait for the next call: what is set of a file that a program is just
+// making.
 //
-// Who unpacks or copies a file makes it, writes it, sets its times, its owner and its mode, each by a system call of its
-// own, and closes it. Each would be a round trip. Times, and an owner that the file has already, are
-// held here instead. A change of the mode takes them along; close, fsync, stat, read and write have them sent
-// first, and so does holdFor. What another client sees of a file that is being written was never more than that.
+// Who unpacks or copies a file makes it, writes it, sets its times, its owner and its mode, each by
+// a system call of its own, and closes it. Each would be a round trip. Times, and an owner that the
+// file has already, are held here instead. A change of the mode takes them along; close, fsync,
+// stat, read and write have them sent first, and so does holdFor. What another client sees of a
+// file that is being written was never more than that.
 //
-// Only what nobody refuses is held: the file was made by an open whose first close is still to come, the caller is
-// its owner, and the attributes that say so are trusted. An error that comes nevertheless, such as a full disk, is
-// told as that of a WRITE is: by the next write, fsync or close.
+// Only what nobody refuses is held: the file was made by an open whose first close is still to
+// come, the caller is its owner, and the attributes that say so are trusted. An error that comes
+// nevertheless, such as a full disk, is told as that of a WRITE is: by the next write, fsync or
+// close.
 
 package fusefs
 
@@ -63,8 +66,8 @@ func setTimesOf(s, t *nfs3.Sattr) {
 	}
 }
 
-// hold keeps a change for a later call, and reports whether it does. Written data, which must not come after it, is
-// on its way then.
+// hold keeps a change for a later call, and reports whether it does. Written data, which must not
+// come after it, is on its way then.
 func (r *request) hold(n *node, s *nfs3.Sattr) bool {
 	if r.fs.opt.Sync || !n.hold(r.who, s) {
 		return false
@@ -110,8 +113,8 @@ func (n *node) gives(s *nfs3.Sattr) bool {
 	return s.SetUID && s.UID != n.attr.UID || s.SetGID && s.GID != n.attr.GID
 }
 
-// takeAlong has s set what is held, where both can be one call: endHeld is to follow then. An owner that is
-// held is not set again, since servers take set-id bits from a mode that comes with one.
+// takeAlong has s set what is held, where both can be one call: endHeld is to follow then. An owner
+// that is held is not set again, since servers take set-id bits from a mode that comes with one.
 func (n *node) takeAlong(who *caller, s *nfs3.Sattr) *held {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -124,7 +127,8 @@ func (n *node) takeAlong(who *caller, s *nfs3.Sattr) *held {
 	return h
 }
 
-// endHeld ends a call that should have set what was held. A call that was interrupted is made again later.
+// endHeld ends a call that should have set what was held. A call that was interrupted is made again
+// later.
 func (f *fileSystem) endHeld(n *node, h *held, err error) {
 	n.mu.Lock()
 	close(h.under)
@@ -139,7 +143,8 @@ func (f *fileSystem) endHeld(n *node, h *held, err error) {
 	}
 }
 
-// sendHeld has the server told of what is held of n. Its error is that of ctx alone: others are for tellHeld.
+// sendHeld has the server told of what is held of n. Its error is that of ctx alone: others are for
+// tellHeld.
 func (f *fileSystem) sendHeld(ctx context.Context, n *node) error {
 	for n.held.Load() != nil {
 		n.mu.Lock()
@@ -243,7 +248,8 @@ func (q *holds) add(n *node) {
 	}
 }
 
-// remove is for who has found nothing held; what was held since then stays, or is about to be added.
+// remove is for who has found nothing held; what was held since then stays, or is about to be
+// added.
 func (q *holds) remove(n *node) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,4 +1,5 @@
-// Changes of attributes that wait: how few calls they are, what has them sent, and that no error of theirs is lost.
+// Changes of attributes that wait: how few calls they are, what has them sent, and that no error of
+// theirs is lost.
 
 package fusefs_test
 
@@ -137,7 +138,8 @@ func TestHeldTimesAreSent(t *testing.T) {
 	}
 }
 
-// TestOnlyNewFilesAreHeld: what others may see, or what may be refused, is done when the system call returns.
+// TestOnlyNewFilesAreHeld: what others may see, or what may be refused, is done when the system
+// call returns.
 func TestOnlyNewFilesAreHeld(t *testing.T) {
 	for what, prepare := range map[string]func(m *mounted) *os.File{
 		"opened": func(m *mounted) *os.File {

@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Read answers with what was read ahead, in the memory that the RNIC has placed it in, or fills p, the memory that the
-// RNIC then places READ data in.
+// Read answers with what was read ahead, in the memory that the RNIC has placed it in, or fills p,
+// the memory that the RNIC then places READ data in.
 func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
 	r := f.begin(opRead, cancel, &in.Caller)
 	defer r.end()
@@ -54,8 +54,8 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 	return f.lend(v, h.n, group, cuts), fuse.OK
 }
 
-// A lentResult is the reply to a READ, in memory of the request or of the data path, which is held until the kernel has
-// the data. It has Slices so that the data leaves from where it is.
+// A lentResult is the reply to a READ, in memory of the request or of the data path, which is held
+// until the kernel has the data. It has Slices so that the data leaves from where it is.
 type lentResult struct {
 	view  datapath.View
 	fs    *fileSystem

@@ -1,12 +1,13 @@
-// The names of a directory as a listing brought them, or as we made them: looking one up asks nobody.
+// The names of a directory as a listing brought them, or as we made them: looking one up asks
+// nobody.
 //
 // A directory that we have made has no names but those that we make in it. And where several names
 // of one are looked up, one READDIRPLUS brings the next hundreds: a program that looks at
 // one file of a directory mostly looks at all.
 //
-// Both hold as long as the directory has not changed by another's hand, as names that were looked up
-// do. A name that the server was never asked about is believed to be absent only
-// right after the server has said how the directory is.
+// Both hold as long as the directory has not changed by another's hand, as names that were looked
+// up do. A name that the server was never asked about is believed to be absent only right after the
+// server has said how the directory is.
 
 package fusefs
 
@@ -198,8 +199,8 @@ func (r *request) lookedUp(dir *node) {
 	}
 }
 
-// goOn has k go on where what is known of dir ends, unless that is as old as age. It reports false where
-// more is of no use: there is none, or what there was is not what was looked up.
+// goOn has k go on where what is known of dir ends, unless that is as old as age. It reports false
+// where more is of no use: there is none, or what there was is not what was looked up.
 func (t *table) goOn(dir *node, k *known, age time.Duration) (forgot uint64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -223,7 +224,8 @@ func (t *table) forgotten(dir *node) uint64 {
 	return dir.forgot
 }
 
-// listInto reads one page of a directory. Entries whose attributes may change by another name are names alone.
+// listInto reads one page of a directory. Entries whose attributes may change by another name are
+// names alone.
 func (r *request) listInto(k *known, dir *node) error {
 	now, entries := r.fs.stamp(), 0
 	if k.at.Cookie == 0 {

@@ -1,4 +1,5 @@
-// What is known of a directory's names: it follows every change, and is forgotten where it may be wrong.
+// What is known of a directory's names: it follows every change, and is forgotten where it may be
+// wrong.
 
 package fusefs
 
@@ -9,7 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestKnownNamesFollowChanges: a name that a listing brought is used once, and each change of a name counts.
+// TestKnownNamesFollowChanges: a name that a listing brought is used once, and each change of a
+// name counts.
 func TestKnownNamesFollowChanges(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	dir := tab.root

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestReadersGetTheirOwnData: programs that read files in order at the same time, through memory that is used again at once,
-// each get what their file has.
+// TestReadersGetTheirOwnData: programs that read files in order at the same time, through memory
+// that is used again at once, each get what their file has.
 func TestReadersGetTheirOwnData(t *testing.T) {
 	m := mountOver(t, options{AcMin: long, AcMax: long}, true)
 	const files, size = 32, 4 << 20

@@ -1,8 +1,9 @@
 // Locks of programs, which the server decides: fcntl(2) and flock(2).
 //
-// A lock is a point at which clients agree on what a file holds (nfs(5)): what was written goes to the server before one is
-// taken or released, and what is cached of the file is dropped when one has been taken, whatever its times say: those
-// of another client's write may be within one tick of the server's clock.
+// A lock is a point at which clients agree on what a file holds (nfs(5)): what was written goes to
+// the server before one is taken or released, and what is cached of the file is dropped when one
+// has been taken, whatever its times say: those of another client's write may be within one tick of
+// the server's clock.
 
 package fusefs
 
@@ -22,7 +23,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// lockCapabilities are what the kernel is asked for, so that it leaves locks to us. Without them it keeps them itself.
+// lockCapabilities are what the kernel is asked for, so that it leaves locks to us. Without them it
+// keeps them itself.
 func (o *Options) lockCapabilities() (caps uint64) {
 	if !o.LocalPosix {
 		caps |= fuse.CAP_POSIX_LOCKS
@@ -47,7 +49,8 @@ func (f *fileSystem) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return f.setLock(opSetlk, cancel, in, false)
 }
 
-// SetLkw is SetLk that waits. Any signal with a handler ends the wait, as of a lock of a local file.
+// SetLkw is SetLk that waits. Any signal with a handler ends the wait, as of a lock of a local
+// file.
 func (f *fileSystem) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return f.setLock(opSetlkw, cancel, in, true)
 }
@@ -110,8 +113,8 @@ func (f *fileSystem) lockRequest(r *request, h *handle, in *fuse.LkIn) nlm.Reque
 		Start: in.Lk.Start, End: in.Lk.End, Exclusive: in.Lk.Typ == syscall.F_WRLCK}
 }
 
-// closeLocks releases what programs had locked that the kernel has not told the end of. A server that does not
-// answer is not waited for.
+// closeLocks releases what programs had locked that the kernel has not told the end of. A server
+// that does not answer is not waited for.
 func (f *fileSystem) closeLocks() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastCalls)
 	defer cancel()

@@ -96,7 +96,8 @@ func reopen(t *testing.T, file *os.File) *os.File {
 	return again
 }
 
-// TestCloseReleases: a process that closes a file any way loses its locks of fcntl; locks of an open file go with it.
+// TestCloseReleases: a process that closes a file any way loses its locks of fcntl; locks of an
+// open file go with it.
 func TestCloseReleases(t *testing.T) {
 	l := openLockable(t, options{}, false)
 	must(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 0))
@@ -126,7 +127,8 @@ func TestCloseReleases(t *testing.T) {
 	})
 }
 
-// within fails the test with a line of its own where what should end does not: the call stays behind.
+// within fails the test with a line of its own where what should end does not: the call stays
+// behind.
 func within(t *testing.T, what string, call func() error) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -142,7 +144,8 @@ func within(t *testing.T, what string, call func() error) {
 // waitMost is far more than the slowest machine needs for a lock that is free.
 const waitMost = 2 * time.Minute
 
-// start runs a program, which is killed at the end of the test, and waits until it has written a line.
+// start runs a program, which is killed at the end of the test, and waits until it has written a
+// line.
 func start(t *testing.T, line, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -161,7 +164,8 @@ func start(t *testing.T, line, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestKilledProgramReleases, and who waits for its lock has it, while others read and write the file.
+// TestKilledProgramReleases, and who waits for its lock has it, while others read and write the
+// file.
 func TestKilledProgramReleases(t *testing.T) {
 	l := openLockable(t, options{}, false)
 	holder := start(t, "locked", "flock", "--no-fork", l.here.Name(), "sh", "-c", "printf locked; exec sleep 1000")
@@ -227,7 +231,8 @@ func TestLockBringsTheOthersData(t *testing.T) {
 	}
 }
 
-// TestLocksOutliveTheServer: after a restart they are reclaimed, and programs of its machine find them there again.
+// TestLocksOutliveTheServer: after a restart they are reclaimed, and programs of its machine find
+// them there again.
 func TestLocksOutliveTheServer(t *testing.T) {
 	l := openLockable(t, options{AcMin: time.Millisecond, AcMax: time.Millisecond}, false)
 	must(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 5))

@@ -81,8 +81,9 @@ func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*Mou
 	return m, nil
 }
 
-// Attach mounts any file system of go-fuse with what Mount asks of the kernel, so that what FUSE itself
-// costs can be measured. ended is called in a goroutine of its own once the kernel sends no more.
+// Attach mounts any file system of go-fuse with what Mount asks of the kernel, so that what FUSE
+// itself costs can be measured. ended is called in a goroutine of its own once the kernel sends no
+// more.
 func Attach(raw fuse.RawFileSystem, dir string, opt Options, ended func()) (*fuseloop.Server, error) {
 	if err := opt.setDefaults(); err != nil {
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
@@ -126,9 +127,9 @@ func mountError(dir string, opt *Options, err error) error {
 	return fmt.Errorf("mount %s: %s", dir, strings.TrimSpace(err.Error()))
 }
 
-// background is how many asynchronous requests the kernel may send: their buffers, up to maxRequest each, are
-// two thirds of the bound of memory again at most. Those that a program waits for cannot be bounded: a
-// kernel that is not listened to cannot be told either that a program was killed.
+// background is how many asynchronous requests the kernel may send: their buffers, up to maxRequest
+// each, are two thirds of the bound of memory again at most. Those that a program waits for cannot
+// be bounded: a kernel that is not listened to cannot be told either that a program was killed.
 func (o *Options) background() int {
 	return int(min(max(o.Memory/3*2/maxRequest, minBackground), maxBackground))
 }

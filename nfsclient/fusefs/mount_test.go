@@ -88,7 +88,8 @@ mv -T x/a a/d2; rm -r a copy x t.tar; [ -z "$(ls -A)" ]`
 	}
 }
 
-// TestAbsentFeaturesHaveTheKernelsErrors: what NFSv3 has not is refused as the kernel's client does.
+// TestAbsentFeaturesHaveTheKernelsErrors: what NFSv3 has not is refused as the kernel's client
+// does.
 func TestAbsentFeaturesHaveTheKernelsErrors(t *testing.T) {
 	m := mount(t, options{})
 	file, err := os.Create(m.at("file"))
@@ -192,7 +193,8 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Errorf("it does not come to be that %s", what)
 }
 
-// TestListingOfManyNames lists a directory of several pages, from the start and from positions in it.
+// TestListingOfManyNames lists a directory of several pages, from the start and from positions in
+// it.
 func TestListingOfManyNames(t *testing.T) {
 	m := mount(t, options{})
 	var names []string
@@ -229,7 +231,8 @@ func TestRenameOverOpenDirectory(t *testing.T) {
 	}
 }
 
-// TestRemovedFIFOIsStillThere: FUSE does not tell of an open FIFO, which has its attributes when it is removed, too.
+// TestRemovedFIFOIsStillThere: FUSE does not tell of an open FIFO, which has its attributes when it
+// is removed, too.
 func TestRemovedFIFOIsStillThere(t *testing.T) {
 	m := mount(t, options{AcMin: time.Millisecond, AcMax: time.Millisecond})
 	must(t, unix.Mkfifo(m.at("fifo"), 0o640))
@@ -258,7 +261,8 @@ func TestRmdirAfterLastClose(t *testing.T) {
 	}
 }
 
-// TestRmdirWaitsForNoOpenFile: where a program has the removed file open, the directory is not empty, at once.
+// TestRmdirWaitsForNoOpenFile: where a program has the removed file open, the directory is not
+// empty, at once.
 func TestRmdirWaitsForNoOpenFile(t *testing.T) {
 	m := mount(t, options{})
 	must(t, os.Mkdir(m.at("dir"), 0o755))
@@ -273,8 +277,8 @@ func TestRmdirWaitsForNoOpenFile(t *testing.T) {
 	must(t, file.Close())
 }
 
-// TestListingBringsNoRemovedName: a name that is removed while a listing goes on stays removed, though the
-// page that the server sent before has it.
+// TestListingBringsNoRemovedName: a name that is removed while a listing goes on stays removed,
+// though the page that the server sent before has it.
 func TestListingBringsNoRemovedName(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	const files = 250

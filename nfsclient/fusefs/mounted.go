@@ -1,4 +1,5 @@
-// What is mounted on files of this machine, which a name that the kernel is told to forget would take with it.
+// What is mounted on files of this machine, which a name that the kernel is told to forget would
+// take with it.
 
 package fusefs
 
@@ -9,8 +10,9 @@ import (
 	"strings"
 )
 
-// mountedNames are the names, without their directories, of all that something is mounted on in this process's
-// mount namespace. More than those in one mount do no harm: the names are left to time out.
+// mountedNames are the names, without their directories, of all that something is mounted on in
+// this process's mount namespace. More than those in one mount do no harm: the names are left to
+// time out.
 func mountedNames() map[string]bool {
 	text, _ := os.ReadFile("/proc/self/mountinfo") // without it nothing is known to be mounted
 	names := make(map[string]bool)
@@ -22,7 +24,8 @@ func mountedNames() map[string]bool {
 	return names
 }
 
-// unescapeMount reads a path of mountinfo, in which some bytes are three octal digits after a backslash.
+// unescapeMount reads a path of mountinfo, in which some bytes are three octal digits after a
+// backslash.
 func unescapeMount(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

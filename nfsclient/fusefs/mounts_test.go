@@ -1,4 +1,5 @@
-// What programs have in a directory that another client changes: their working directory, and mounts.
+// What programs have in a directory that another client changes: their working directory, and
+// mounts.
 
 package fusefs_test
 
@@ -11,8 +12,9 @@ import (
 	"time"
 )
 
-// TestForeignChangeKeepsMountsAndWorkingDirectories: a new name of another client, and a chmod that takes no right away, end neither what is
-// mounted on a directory in the same one, nor the name of the directory that a program is in.
+// TestForeignChangeKeepsMountsAndWorkingDirectories: a new name of another client, and a chmod that
+// takes no right away, end neither what is mounted on a directory in the same one, nor the name of
+// the directory that a program is in.
 func TestForeignChangeKeepsMountsAndWorkingDirectories(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: 50 * time.Millisecond, AcMax: 50 * time.Millisecond})
 	for _, dir := range []string{"d", "d/in", "d/on"} {

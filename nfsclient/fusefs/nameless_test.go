@@ -1,4 +1,5 @@
-// A server that knows files for longer than they have names, as Linux's does while it has them open.
+// A server that knows files for longer than they have names, as Linux's does while it has them
+// open.
 
 package fusefs_test
 

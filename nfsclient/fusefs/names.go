@@ -122,9 +122,9 @@ func (t *table) believed(dir *node, name string) bool {
 // unsure is the content of a directory of which no name that was looked up is believed.
 const unsure = ^uint64(0)
 
-// doubtPath has the server asked for all names on the ways to n, at the next walk along them. That n is stale may
-// come of a directory above that is another one now, though its own directory does not look changed: times of a
-// server tick slowly, and attributes are trusted. The caller holds mu.
+// doubtPath has the server asked for all names on the ways to n, at the next walk along them. That
+// n is stale may come of a directory above that is another one now, though its own directory does
+// not look changed: times of a server tick slowly, and attributes are trusted. The caller holds mu.
 func (t *table) doubtPath(n *node) {
 	seen := map[*node]bool{n: true}
 	for ways := []*node{n}; len(ways) > 0; {
@@ -146,8 +146,8 @@ type named struct {
 	name string
 }
 
-// namesOf lists the names of dir that the kernel may know: those of directories, those of files that
-// are not open, and all others, of which some are of nothing.
+// namesOf lists the names of dir that the kernel may know: those of directories, those of files
+// that are not open, and all others, of which some are of nothing.
 func (t *table) namesOf(dir *node) (dirs, closed []named, others []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

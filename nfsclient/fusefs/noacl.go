@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// withoutACLs are file systems, of one object of which the server has said that it has no ACLs. It is not asked about
-// others: `ls -l` would ask about each file. Linux's client asks no more for as long as the mount; here it is asked again after
-// a while, and at once where somebody sets an ACL, so that nobody has to mount anew when they have been enabled.
+// withoutACLs are file systems, of one object of which the server has said that it has no ACLs. It
+// is not asked about others: `ls -l` would ask about each file. Linux's client asks no more for as
+// long as the mount; here it is asked again after a while, and at once where somebody sets an ACL,
+// so that nobody has to mount anew when they have been enabled.
 type withoutACLs struct {
 	mu    sync.Mutex
 	until map[uint64]time.Time // by fsid; guarded by mu

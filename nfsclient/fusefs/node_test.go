@@ -65,7 +65,8 @@ func TestNamesFollowRenames(t *testing.T) {
 	}
 }
 
-// TestStaleNodesAreFoundNoMore: a handle that the server does not know is not met under its name again.
+// TestStaleNodesAreFoundNoMore: a handle that the server does not know is not met under its name
+// again.
 func TestStaleNodesAreFoundNoMore(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	a := tab.enter(handleOf("a"), tab.root, "a", 0)

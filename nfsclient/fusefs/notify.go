@@ -120,9 +120,10 @@ func (f *fileSystem) changedByOthers(n *node) {
 
 // tell has the kernel forget what it knows of n.
 //
-// A name that it is told to forget takes with it what is mounted on its directory or below, and a program that is in
-// there has no name for where it is. So those of directories are left to time out, but where callers have lost the right
-// to walk by them; the kernel can still be asked to forget those that nothing is in.
+// A name that it is told to forget takes with it what is mounted on its directory or below, and a
+// program that is in there has no name for where it is. So those of directories are left to time
+// out, but where callers have lost the right to walk by them; the kernel can still be asked to
+// forget those that nothing is in.
 func (f *fileSystem) tell(n *node, waited bool) {
 	if n.isDir() {
 		searchers := n.searchers.Load()
@@ -154,8 +155,9 @@ func (f *fileSystem) tell(n *node, waited bool) {
 	})
 }
 
-// forgetFiles has the kernel forget names in dir that are not those of directories, nor mounted on. One that is mounted
-// on in this very moment is not told from the others, so this is for those that cannot be pruned.
+// forgetFiles has the kernel forget names in dir that are not those of directories, nor mounted on.
+// One that is mounted on in this very moment is not told from the others, so this is for those that
+// cannot be pruned.
 func (f *fileSystem) forgetFiles(dir *node, names []string) {
 	if len(names) == 0 {
 		return

@@ -38,8 +38,8 @@ type Options struct {
 	// long each time they prove unchanged, up to the Max. 0: 3, 60, 30 and 60 s; less than 0: none.
 	AcRegMin, AcRegMax, AcDirMin, AcDirMax time.Duration
 
-	// NoACL keeps the server's ACLs from being read and set. They count all the same. Mount sets it where
-	// the server does not speak NFSACL.
+	// NoACL keeps the server's ACLs from being read and set. They count all the same. Mount sets it
+	// where the server does not speak NFSACL.
 	NoACL bool
 
 	// NoAC trusts no attributes and writes through, so that clients agree at all times.
@@ -49,21 +49,25 @@ type Options struct {
 
 	LookupCache LookupCache
 
-	// LocalPosix and LocalFlock keep locks of fcntl(2) and of flock(2) between the programs of this mount;
-	// else the server's lock manager decides (local_lock= of nfs(5)).
+	// LocalPosix and LocalFlock keep locks of fcntl(2) and of flock(2) between the programs of this
+	// mount; else the server's lock manager decides (local_lock= of nfs(5)).
 	LocalPosix, LocalFlock bool
-	// LockDir is a directory of this user alone in which it is kept who has locks, so that the next mount of the same
-	// Source with the same root releases them if the process is killed; "": the server then keeps them.
+	// LockDir is a directory of this user alone in which it is kept who has locks, so that the next
+	// mount of the same Source with the same root releases them if the process is killed; "": the
+	// server then keeps them.
 	LockDir string
-	// StableDir is a directory of this user alone on stable storage, and Boot names this start of the machine: where both are given a
-	// mount after a crash of the machine has the server free the locks that it had. Servers let root's mounts do that.
+	// StableDir is a directory of this user alone on stable storage, and Boot names this start of
+	// the machine: where both are given a mount after a crash of the machine has the server free
+	// the locks that it had. Servers let root's mounts do that.
 	StableDir, Boot string
-	// Announce has the port mapper of this machine (rpcbind) know the lock manager of this mount (NLM 4) until withdraw, at a port
-	// of its TCP and UDP, so that servers call who waits for a lock. It is called when somebody first does, and fails where
-	// the machine has another lock manager, which is then left alone. nil: who waits asks again and again.
+	// Announce has the port mapper of this machine (rpcbind) know the lock manager of this mount
+	// (NLM 4) until withdraw, at a port of its TCP and UDP, so that servers call who waits for a
+	// lock. It is called when somebody first does, and fails where the machine has another lock
+	// manager, which is then left alone. nil: who waits asks again and again.
 	Announce func(ctx context.Context, at netip.AddrPort) (withdraw func(), err error)
-	// AnnounceMonitor does the same for the status monitor of this mount (NSM 1), which servers tell that they have started again. It is called with
-	// the first lock, and fails where the machine has a status monitor. nil: a restart is noticed by the connection alone.
+	// AnnounceMonitor does the same for the status monitor of this mount (NSM 1), which servers
+	// tell that they have started again. It is called with the first lock, and fails where the
+	// machine has a status monitor. nil: a restart is noticed by the connection alone.
 	AnnounceMonitor func(ctx context.Context, at netip.AddrPort) (withdraw func(), err error)
 
 	// Sync makes each write stable on the server before it returns.
@@ -73,8 +77,8 @@ type Options struct {
 	// SoftErr is ETIMEDOUT for calls that the server did not answer in their CallTimeout, else EIO.
 	SoftErr bool
 
-	// Memory bounds all data that the mount holds, in bytes: written data until it is stable on
-	// the server, of which it has two thirds, and what is read ahead. 0: 384 MiB; the least is 16 MiB.
+	// Memory bounds all data that the mount holds, in bytes: written data until it is stable on the
+	// server, of which it has two thirds, and what is read ahead. 0: 384 MiB; the least is 16 MiB.
 	// Buffers of the kernel's own requests under way come besides (Stats.RequestMemory).
 	Memory int64
 

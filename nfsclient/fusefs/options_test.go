@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestTimesOfTheAttributeCache: the defaults are those of nfs(5); what is given alone moves the other.
+// TestTimesOfTheAttributeCache: the defaults are those of nfs(5); what is given alone moves the
+// other.
 func TestTimesOfTheAttributeCache(t *testing.T) {
 	const s = time.Second
 	for _, c := range []struct {

@@ -13,8 +13,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// asNobody runs the child of a description as nobody, whom fusermount3 finds in passwd, in a mount namespace where
-// /dev/fuse is open to all. $1 is the child's program, $2 an empty directory, $3 the mount point, $4 what is done there.
+// asNobody runs the child of a description as nobody, whom fusermount3 finds in passwd, in a mount
+// namespace where /dev/fuse is open to all. $1 is the child's program, $2 an empty directory, $3
+// the mount point, $4 what is done there.
 const asNobody = `
 mknod $2/fuse c 10 229
 chmod 666 $2/fuse
@@ -38,8 +39,8 @@ wait $child || true
 cat $2/out
 if grep " $3 " /proc/mounts; then exit 1; fi`
 
-// TestOrdinaryUser: who cannot call mount(2) mounts by fusermount3, for himself, and is told in one line what allow_other
-// wants.
+// TestOrdinaryUser: who cannot call mount(2) mounts by fusermount3, for himself, and is told in one
+// line what allow_other wants.
 func TestOrdinaryUser(t *testing.T) {
 	needFUSE(t)
 	for _, tool := range []string{"unshare", "setpriv", "fusermount3"} {

@@ -1,7 +1,8 @@
-// Pruning: the kernel is asked to forget objects that no program uses, when it holds more than there is memory for.
+// Pruning: the kernel is asked to forget objects that no program uses, when it holds more than
+// there is memory for.
 //
-// Each object that the kernel knows has a node here, and it forgets one only when the whole machine is short of
-// memory: a listing of a million names would stay for as long as the mount.
+// Each object that the kernel knows has a node here, and it forgets one only when the whole machine
+// is short of memory: a listing of a million names would stay for as long as the mount.
 
 package fusefs
 
@@ -61,7 +62,8 @@ func (p *pruning) stop() {
 	p.wg.Wait()
 }
 
-// run makes rounds, each of which leaves an eighth of the bound free, if the kernel can do without the rest.
+// run makes rounds, each of which leaves an eighth of the bound free, if the kernel can do without
+// the rest.
 func (p *pruning) run() {
 	f := p.fs
 	for p.next(false) {
@@ -76,8 +78,9 @@ func (p *pruning) run() {
 	}
 }
 
-// forgetNames has the kernel forget the names that lead to files. Directories are left alone: one that a
-// program is in would have no name for it from then on. So are names that are mounted on, which would be unmounted.
+// forgetNames has the kernel forget the names that lead to files. Directories are left alone: one
+// that a program is in would have no name for it from then on. So are names that are mounted on,
+// which would be unmounted.
 func (f *fileSystem) forgetNames(ids []uint64) {
 	mounted := mountedNames()
 	for _, id := range ids {
@@ -90,8 +93,8 @@ func (f *fileSystem) forgetNames(ids []uint64) {
 	}
 }
 
-// idle returns nodes that are neither open nor have names below them that the kernel may hold: as many
-// as there are over seven eighths of the bound, whichever they are.
+// idle returns nodes that are neither open nor have names below them that the kernel may hold: as
+// many as there are over seven eighths of the bound, whichever they are.
 func (t *table) idle() []uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

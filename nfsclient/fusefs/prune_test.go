@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestNodesAreBounded: a listing of many names does not stay in memory; what is open stays, and what was forgotten is
-// there when it is asked for, by a kernel that forgets objects and by an older one that forgets names.
+// TestNodesAreBounded: a listing of many names does not stay in memory; what is open stays, and
+// what was forgotten is there when it is asked for, by a kernel that forgets objects and by an
+// older one that forgets names.
 func TestNodesAreBounded(t *testing.T) {
 	for _, how := range []string{"bound nodes", "bound names"} {
 		t.Run(how, func(t *testing.T) {

@@ -403,7 +403,8 @@ func (m *mounted) end() {
 	}
 }
 
-// abort ends a mount that does not end by itself: by the control file of the kernel, so that nothing waits for it.
+// abort ends a mount that does not end by itself: by the control file of the kernel, so that
+// nothing waits for it.
 func (m *mounted) abort() {
 	var st syscall.Stat_t
 	if syscall.Stat(m.dir, &st) == nil {

@@ -86,8 +86,8 @@ func (r *request) setattr(n *node, s nfs3.Sattr) error {
 	return err
 }
 
-// setattrNow is setattr where nothing is held. What was written before is sent first: it would change
-// the times again, or not be allowed any more.
+// setattrNow is setattr where nothing is held. What was written before is sent first: it would
+// change the times again, or not be allowed any more.
 func (r *request) setattrNow(n *node, s nfs3.Sattr) error {
 	call := func(ctx context.Context) error { return r.fs.callSetattr(ctx, r.who, n, &s) }
 	d := n.file()
@@ -127,8 +127,8 @@ func (f *fileSystem) callSetattr(ctx context.Context, who *caller, n *node, s *n
 	return nil
 }
 
-// narrowed reports whether callers may have lost the right to search n by a SETATTR, whose reply need not have said
-// how n is now.
+// narrowed reports whether callers may have lost the right to search n by a SETATTR, whose reply
+// need not have said how n is now.
 func (f *fileSystem) narrowed(n *node, s *nfs3.Sattr) bool {
 	if s.SetMode && s.Mode&searchAll != searchAll {
 		return f.manyUsers()

@@ -39,8 +39,8 @@ func TestFatalSignalEndsAWait(t *testing.T) {
 	}
 }
 
-// TestHandledSignalEndsNoCall: a signal that the program handles does not make a call fail; its call
-// goes on when the server answers.
+// TestHandledSignalEndsNoCall: a signal that the program handles does not make a call fail; its
+// call goes on when the server answers.
 func TestHandledSignalEndsNoCall(t *testing.T) {
 	m := mount(t, options{})
 	must(t, os.WriteFile(m.there("file"), []byte("data\n"), 0o600))

@@ -96,9 +96,9 @@ func (f *fileSystem) entrySize(n *node, size uint64) uint64 {
 	return shown
 }
 
-// learnNamed is learn for a reply that names n to the kernel. If that makes the kernel's size smaller,
-// no notice must come before it: the pages are left to the next look at open files, and fillNode has
-// the kernel ask for attributes before it shows them.
+// learnNamed is learn for a reply that names n to the kernel. If that makes the kernel's size
+// smaller, no notice must come before it: the pages are left to the next look at open files, and
+// fillNode has the kernel ask for attributes before it shows them.
 func (f *fileSystem) learnNamed(n *node, s stamp, attr *nfs3.Fattr) {
 	n.mu.Lock()
 	cut := attr.Size < n.shown
@@ -127,11 +127,11 @@ func (n *node) shows() (size, shown uint64, ok bool) {
 	return size, n.shown, !n.seen || n.attr.Type != nfs3.TypeReg || n.pages == n.content && size == n.shown
 }
 
-// showSize makes the kernel's size and pages of a file those of its attributes. Its error is that of
-// ctx: the kernel has old pages. It waits for pages that are being read or written, so READs and
+// showSize makes the kernel's size and pages of a file those of its attributes. Its error is that
+// of ctx: the kernel has old pages. It waits for pages that are being read or written, so READs and
 // WRITEs of pages must not call it. SETATTR of the size must not either: the kernel sends no pages
-// meanwhile. showSize reports whether it has sent notices, after which the kernel ignores attributes
-// in the reply to an earlier request.
+// meanwhile. showSize reports whether it has sent notices, after which the kernel ignores
+// attributes in the reply to an earlier request.
 func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notified bool, err error) {
 	size, shown, ok := n.shows()
 	if ok {

@@ -113,7 +113,8 @@ func TestLateNoticeIsLeftOut(t *testing.T) {
 }
 
 // TestCutFileShowsNoZeros: a program has a file open, with only its first page in memory. It reads
-// no zeros after another client has emptied the file, also while the mount looks at open files often.
+// no zeros after another client has emptied the file, also while the mount looks at open files
+// often.
 func TestCutFileShowsNoZeros(t *testing.T) {
 	for _, trusted := range []time.Duration{long, 10 * time.Millisecond} {
 		m := mount(t, options{AcMin: trusted, AcMax: trusted})

@@ -1,4 +1,5 @@
-// Sleep of the machine: what is cached grows old meanwhile, though the clocks that count it stand still.
+// Sleep of the machine: what is cached grows old meanwhile, though the clocks that count it stand
+// still.
 
 package fusefs
 
@@ -46,8 +47,8 @@ func sleepOffset() time.Duration {
 	return time.Duration(boot.Nano() - mono.Nano())
 }
 
-// A clockAlarm tells of changes of the machine's clock: one that is set, and the one that the kernel
-// makes at the end of a sleep. It costs nothing while there are none.
+// A clockAlarm tells of changes of the machine's clock: one that is set, and the one that the
+// kernel makes at the end of a sleep. It costs nothing while there are none.
 type clockAlarm struct {
 	once sync.Once
 	f    *os.File // a timer far away, cancelled by each change (timerfd_create(2))

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestSleepIsNoticed: each time that the clock is changed, what it has slept since the last time counts, and
-// a clock that was only set is no sleep.
+// TestSleepIsNoticed: each time that the clock is changed, what it has slept since the last time
+// counts, and a clock that was only set is no sleep.
 func TestSleepIsNoticed(t *testing.T) {
 	offsets := []time.Duration{5, 5, 5 + time.Hour, 5 + time.Hour + time.Millisecond, 5 + 3*time.Hour}
 	next := -1
@@ -31,7 +31,8 @@ func TestSleepIsNoticed(t *testing.T) {
 	}
 }
 
-// TestClockAlarmEnds: the kernel gives a timer that tells of its clock, and stop ends the wait for it.
+// TestClockAlarmEnds: the kernel gives a timer that tells of its clock, and stop ends the wait for
+// it.
 func TestClockAlarmEnds(t *testing.T) {
 	a, err := newClockAlarm()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // Stats is what a mount has done since it was mounted, and what it holds.
 type Stats struct {
 	Age time.Duration // since the mount
-	// Nodes is the objects that the kernel knows. It is asked to forget some that no program uses when
-	// they are more than NodesMost, one for each 2 KiB of Options.Memory.
+	// Nodes is the objects that the kernel knows. It is asked to forget some that no program uses
+	// when they are more than NodesMost, one for each 2 KiB of Options.Memory.
 	Nodes, NodesMost int
 	Open             int // open files and directories
 
@@ -43,8 +43,8 @@ type Stats struct {
 	Data datapath.Stats
 }
 
-// CallStats is the calls of one procedure. Queue is how long a call waited to be sent, RoundTrip how
-// long it then took.
+// CallStats is the calls of one procedure. Queue is how long a call waited to be sent, RoundTrip
+// how long it then took.
 type CallStats struct {
 	Count, Errors, Retransmits  uint64
 	SentBytes, ReceivedBytes    uint64

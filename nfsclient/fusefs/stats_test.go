@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient/internal/datapath"
 )
 
-// TestFiguresSince: what is counted is of the time between, what is held is of the later moment, and
-// means and quantiles are those of the calls between.
+// TestFiguresSince: what is counted is of the time between, what is held is of the later moment,
+// and means and quantiles are those of the calls between.
 func TestFiguresSince(t *testing.T) {
 	at := func(slow uint64) Stats {
 		c := nfsclient.CallStats{Count: 10 + slow, Errors: slow, SentBytes: 100 * slow, Queue: 10 * time.Microsecond,

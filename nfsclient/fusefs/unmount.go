@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ErrCovered is the error of Unmount where the directory shows something else: another mount on top,
-// which the kernel would unmount in place of ours, or what is below a mount that was detached.
+// ErrCovered is the error of Unmount where the directory shows something else: another mount on
+// top, which the kernel would unmount in place of ours, or what is below a mount that was detached.
 var ErrCovered = errors.New("it is not what the directory shows")
 
 // Wait returns when the file system is unmounted, and all that was written to it is on
@@ -39,7 +39,8 @@ func (m *MountPoint) Unmount() error {
 	return m.Wait()
 }
 
-// Sync brings what was written so far to stable storage. The error is that of ctx, or of data that was lost.
+// Sync brings what was written so far to stable storage. The error is that of ctx, or of data that
+// was lost.
 func (m *MountPoint) Sync(ctx context.Context) error {
 	m.fs.sync(ctx)
 	if err := ctx.Err(); err != nil {
@@ -48,13 +49,13 @@ func (m *MountPoint) Sync(ctx context.Context) error {
 	return m.fs.lastError()
 }
 
-// Held reports whether the kernel still has the mount. Where it is gone from the tree, another mount namespace has a copy of it, or
-// programs have used it since before it was detached.
+// Held reports whether the kernel still has the mount. Where it is gone from the tree, another
+// mount namespace has a copy of it, or programs have used it since before it was detached.
 func (m *MountPoint) Held() bool { return m.server.Connected() }
 
-// Abandon ends a mount that cannot be unmounted: it brings what was written to stable storage
-// and takes no more, so that nothing is accepted that would be lost when the process ends, as it
-// should then. Programs that still use the mount get errors. The error is that of data that was lost.
+// Abandon ends a mount that cannot be unmounted: it brings what was written to stable storage and
+// takes no more, so that nothing is accepted that would be lost when the process ends, as it should
+// then. Programs that still use the mount get errors. The error is that of data that was lost.
 func (m *MountPoint) Abandon() error {
 	m.fs.holds.send()
 	if err := m.fs.engine.Close(context.Background()); err != nil {

@@ -24,8 +24,8 @@ func as(t testing.TB, uid, gid uint32, groups []uint32, script string) (string, 
 	return strings.TrimSpace(string(out)), err == nil
 }
 
-// TestEachUserHasHisOwnRights: calls are made in the name of the caller with his groups, and what one
-// user has looked up opens nothing to another.
+// TestEachUserHasHisOwnRights: calls are made in the name of the caller with his groups, and what
+// one user has looked up opens nothing to another.
 func TestEachUserHasHisOwnRights(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
 	if out, ok := as(t, 1001, 1001, nil, "cd "+m.dir+" && umask 077 && mkdir private && echo secret >private/file && echo open >mine && chgrp 1001 mine && chmod 640 mine"); !ok {
@@ -76,8 +76,8 @@ func TestRightToSearchEndsWithChmod(t *testing.T) {
 	}
 }
 
-// TestFailedRenameKeepsItsTarget: a rename that the server refuses leaves the file that it would have
-// replaced under its name, open or not, with one name or two.
+// TestFailedRenameKeepsItsTarget: a rename that the server refuses leaves the file that it would
+// have replaced under its name, open or not, with one name or two.
 func TestFailedRenameKeepsItsTarget(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
 	if out, ok := as(t, 1001, 1001, nil, "cd "+m.dir+" && mkdir -m 755 theirs && echo new >theirs/source && mkdir -m 777 ours"); !ok {
@@ -91,7 +91,8 @@ func TestFailedRenameKeepsItsTarget(t *testing.T) {
 	}
 }
 
-// TestSetIDBitsAreTakenOff: the server takes them off when another than root writes, and the mount shows it.
+// TestSetIDBitsAreTakenOff: the server takes them off when another than root writes, and the mount
+// shows it.
 func TestSetIDBitsAreTakenOff(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
 	if out, ok := as(t, 1001, 1001, nil, "cd "+m.dir+" && echo x >file && chmod 6777 file"); !ok {

@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Without FUSE_POSIX_ACL, which would have the kernel decide by the ACLs in place of the server, it hands
-// these attributes on as any other, checks their form and that the caller owns the object, and caches nothing.
-// Where the server has no NFSACL, and with NoACL, none of this is called: go-fuse answers the first
-// request with ENOSYS, and the kernel sends no other (see Options.fuse).
+// Without FUSE_POSIX_ACL, which would have the kernel decide by the ACLs in place of the server, it
+// hands these attributes on as any other, checks their form and that the caller owns the object,
+// and caches nothing. Where the server has no NFSACL, and with NoACL, none of this is called:
+// go-fuse answers the first request with ENOSYS, and the kernel sends no other (see Options.fuse).
 
 // errNoAttr is the error of an attribute that the object does not have.
 const errNoAttr = syscall.ENODATA
@@ -35,7 +35,8 @@ func (r *request) hasACLs(n *node) error {
 	return nil
 }
 
-// GetXAttr reads an ACL. The kernel asks for security.capability, too, at the first write to each file.
+// GetXAttr reads an ACL. The kernel asks for security.capability, too, at the first write to each
+// file.
 func (f *fileSystem) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
 	isDefault, ok := aclAttr(attr)
 	if !ok {
@@ -111,12 +112,14 @@ func (f *fileSystem) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, attr 
 	return f.changeACL(opSetxattr, cancel, &in.InHeader, attr, acl, err)
 }
 
-// RemoveXAttr takes an ACL away. That there is none is no error, as of file systems of this machine.
+// RemoveXAttr takes an ACL away. That there is none is no error, as of file systems of this
+// machine.
 func (f *fileSystem) RemoveXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr string) fuse.Status {
 	return f.changeACL(opRemovexattr, cancel, h, attr, nil, nil)
 }
 
-// changeACL sets an ACL, unless it is invalid, which is of less account than that the attribute is none.
+// changeACL sets an ACL, unless it is invalid, which is of less account than that the attribute is
+// none.
 func (f *fileSystem) changeACL(what op, cancel <-chan struct{}, h *fuse.InHeader, attr string, acl posixacl.ACL, invalid error) fuse.Status {
 	r := f.begin(what, cancel, &h.Caller)
 	defer r.end()

@@ -12,12 +12,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A server looks for the lock manager of a client where the port mapper of the client's machine says. That names one program for the
-// machine, most often the kernel's; so callbacks are listened for when somebody first waits, and where that cannot be, requests
-// stay out of the queue and ask again and again.
+// A server looks for the lock manager of a client where the port mapper of the client's machine
+// says. That names one program for the machine, most often the kernel's; so callbacks are listened
+// for when somebody first waits, and where that cannot be, requests stay out of the queue and ask
+// again and again.
 //
-// A callback is no proof: anybody can call. It ends the pause of who waits, and the lock is there when the reply to the next LOCK says so,
-// which a server that has granted it answers at once.
+// A callback is no proof: anybody can call. It ends the pause of who waits, and the lock is there
+// when the reply to the next LOCK says so, which a server that has granted it answers at once.
 
 // callbacks is whether GRANTED reaches us. Locks.mu guards it.
 type callbacks struct {
@@ -116,7 +117,8 @@ func (l *Locks) answer(c *transport.Call, reply func(*nlm4.Res)) error {
 	return nil
 }
 
-// sendResult answers GRANTED_MSG, as Linux's server calls: by GRANTED_RES at the server itself, never to who says that he is it.
+// sendResult answers GRANTED_MSG, as Linux's server calls: by GRANTED_RES at the server itself,
+// never to who says that he is it.
 func (l *Locks) sendResult(r *nlm4.Res) {
 	res := nlm4.Res{Cookie: slices.Clone(r.Cookie), Status: r.Status}
 	l.mu.Lock()
@@ -133,8 +135,9 @@ func (l *Locks) sendResult(r *nlm4.Res) {
 	})
 }
 
-// granting ends the pause of those who wait for what a callback says is theirs. Denied has the server give it to
-// another, or release it: so what is held already is wanted, of which the reply to LOCK came first.
+// granting ends the pause of those who wait for what a callback says is theirs. Denied has the
+// server give it to another, or release it: so what is held already is wanted, of which the reply
+// to LOCK came first.
 func (l *Locks) granting(a *nlm4.TestArgs) nlm4.Status {
 	fh, err := nfs3.MakeFH(a.Lock.FH)
 	if err != nil || !bytes.Equal(a.Lock.Owner, l.object) {
@@ -169,9 +172,10 @@ func (l *Locks) granting(a *nlm4.TestArgs) nlm4.Status {
 	return nlm4.Denied
 }
 
-// correct answers a callback of what an owner does not hold that way, by now: Linux's server calls again after a minute where our
-// answer was lost. Denied has it release all of s, also bytes that the owner has locked since, or is about to. So it is accepted, and when no
-// call is made about the owner the server is told what is held of s. mu is held.
+// correct answers a callback of what an owner does not hold that way, by now: Linux's server calls
+// again after a minute where our answer was lost. Denied has it release all of s, also bytes that
+// the owner has locked since, or is about to. So it is accepted, and when no call is made about the
+// owner the server is told what is held of s. mu is held.
 func (l *Locks) correct(o *owner, s span) nlm4.Status {
 	c := &l.callbacks
 	select {

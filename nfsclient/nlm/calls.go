@@ -28,8 +28,9 @@ type outcome struct {
 	err    error
 }
 
-// attempt is one LOCK that does not wait; w is where it stands in the server's queue, nil or not blocking: nowhere. A program that is
-// killed meanwhile does not end the call, whose result would not be known: when it has come, what it has taken is given back.
+// attempt is one LOCK that does not wait; w is where it stands in the server's queue, nil or not
+// blocking: nowhere. A program that is killed meanwhile does not end the call, whose result would
+// not be known: when it has come, what it has taken is given back.
 func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm4.Status, error) {
 	handed, gone := make(chan outcome), ctx.Done() // the channel, for ctx is not ours after the return
 	s, handle := q.span(), q.Handle
@@ -57,8 +58,9 @@ func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm
 			return
 		}
 		defer func() { <-o.slot }()
-		// Again, for of two ready channels either is taken. Who has given up may have left the queue while we had not begun, and Close
-		// has released what there was: nobody would take back what is asked for now.
+		// Again, for of two ready channels either is taken. Who has given up may have left the
+		// queue while we had not begun, and Close has released what there was: nobody would take
+		// back what is asked for now.
 		select {
 		case <-gone:
 			return
@@ -102,7 +104,8 @@ func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm
 	}
 }
 
-// alone has work done while no other call is made about the owner. When ctx ends, or such a call is given up, it goes on behind the caller.
+// alone has work done while no other call is made about the owner. When ctx ends, or such a call is
+// given up, it goes on behind the caller.
 func (l *Locks) alone(ctx context.Context, o *owner, silent *giveUp, work func()) error {
 	done := make(chan struct{})
 	l.hold(o)
@@ -140,7 +143,8 @@ func (l *Locks) granted(o *owner, s span, handle uint64, seen place) {
 	l.startWatch(seen)
 }
 
-// startWatch has restarts of the server noticed, of which there was none before seen: the first connection is no restart. mu is held.
+// startWatch has restarts of the server noticed, of which there was none before seen: the first
+// connection is no restart. mu is held.
 func (l *Locks) startWatch(seen place) {
 	l.listenForNotices()
 	if !l.watching {
@@ -180,11 +184,12 @@ func (l *Locks) unlock(o *owner, s span) {
 	l.dropped(o, s)
 }
 
-// insist makes a call until the server has answered it for good: asking again would not change it. One that is refused to who asks,
-// such as a program whose ticket has expired, is made in the name of the mount: else what it has locked would be left at the server.
+// insist makes a call until the server has answered it for good: asking again would not change it.
+// One that is refused to who asks, such as a program whose ticket has expired, is made in the name
+// of the mount: else what it has locked would be left at the server.
 //
-// A server in its period of grace may answer at its end alone. Until then the owner is ours, so what it holds is reclaimed here, but for
-// what is being released (nil: nothing).
+// A server in its period of grace may answer at its end alone. Until then the owner is ours, so
+// what it holds is reclaimed here, but for what is being released (nil: nothing).
 func (l *Locks) insist(o *owner, released *span, proc uint32, args func(cookie []byte) xdr.Marshaler) {
 	who, reclaimed := l.whoOf(o), false
 	for wait := graceWait; ; wait = min(2*wait, insistMost) {
@@ -207,15 +212,16 @@ func (l *Locks) insist(o *owner, released *span, proc uint32, args func(cookie [
 // insistMost is the longest wait until such a call is made again.
 const insistMost = 30 * time.Second
 
-// isRefused reports whether the server has refused a call, and will again. What the error wraps does not count: that of a lost
-// connection wraps the system's, and then nothing is known of the call.
+// isRefused reports whether the server has refused a call, and will again. What the error wraps
+// does not count: that of a lost connection wraps the system's, and then nothing is known of the
+// call.
 func isRefused(err error) bool {
 	_, refused := any(err).(syscall.Errno)
 	return refused
 }
 
-// restore gives back what a LOCK of s may have taken that nobody wants any more, and takes what the owner held
-// before. The owner's slot is held.
+// restore gives back what a LOCK of s may have taken that nobody wants any more, and takes what the
+// owner held before. The owner's slot is held.
 func (l *Locks) restore(o *owner, s span, before ranges) {
 	for _, free := range before.gaps(s) {
 		l.unlock(o, free)
@@ -237,7 +243,8 @@ func (l *Locks) restore(o *owner, s span, before ranges) {
 	}
 }
 
-// retake is LOCK, without waiting, until the server has answered. In a period of grace what is remembered is reclaimed.
+// retake is LOCK, without waiting, until the server has answered. In a period of grace what is
+// remembered is reclaimed.
 func (l *Locks) retake(o *owner, s span) nlm4.Status {
 	for wait := graceWait; ; wait = min(2*wait, insistMost) {
 		r := l.lock(o, s, false, false)
@@ -279,8 +286,8 @@ func (l *Locks) wire(fh nfs3.FH, svid int32, s span) nlm4.Lock {
 // cookie is a new one: servers take a call with the cookie of an earlier one for the same.
 func (l *Locks) cookie() []byte { return binary.BigEndian.AppendUint64(nil, l.cookies.Add(1)) }
 
-// mine reports whether a holder is the owner of this mount with that svid. Linux's server leaves the object
-// out, and gives its own number for the svid: see stillHeld.
+// mine reports whether a holder is the owner of this mount with that svid. Linux's server leaves
+// the object out, and gives its own number for the svid: see stillHeld.
 func (l *Locks) mine(h *nlm4.Holder, svid int32) bool {
 	return h.Svid == svid && (len(h.Owner) == 0 || bytes.Equal(h.Owner, l.object))
 }

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestWhoWouldWaitForItself is told at once, of two and of three, and of two that share; the others have their locks when it has ended.
+// TestWhoWouldWaitForItself is told at once, of two and of three, and of two that share; the others
+// have their locks when it has ended.
 func TestWhoWouldWaitForItself(t *testing.T) {
 	simulate(t, func(b *bench) {
 		soon, cancel := context.WithTimeout(context.Background(), time.Hour)

@@ -1,8 +1,10 @@
-// The journal: which owners may have locks, for the next mount to release when the process of this one was killed.
+// The journal: which owners may have locks, for the next mount to release when the process of this
+// one was killed.
 //
-// A server keeps the locks of a process until it hears that the machine has started again, which would be wrong where only
-// the process has gone: others on the machine have locks, too. So each mount writes its owners to a file of its own, locked as
-// long as the process lives. A file that nobody has locked is of a process that was killed.
+// A server keeps the locks of a process until it hears that the machine has started again, which
+// would be wrong where only the process has gone: others on the machine have locks, too. So each
+// mount writes its owners to a file of its own, locked as long as the process lives. A file that
+// nobody has locked is of a process that was killed.
 
 package nlm
 
@@ -22,9 +24,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A journal is the file. Locks.mu guards it. Its first line is the server, the caller and the object of the mount; each other one is an owner: the
-// svid and the handle of the file, and where it may stand in the server's queue the first byte, the last, and whether
-// it is to be exclusive: a place in a queue becomes a lock.
+// A journal is the file. Locks.mu guards it. Its first line is the server, the caller and the
+// object of the mount; each other one is an owner: the svid and the handle of the file, and where
+// it may stand in the server's queue the first byte, the last, and whether it is to be exclusive: a
+// place in a queue becomes a lock.
 type journal struct {
 	file  *os.File
 	lines int
@@ -33,7 +36,8 @@ type journal struct {
 const (
 	journalName = "locks-" // and what makes it unique
 
-	// A journal is written anew, without the owners that have gone, when it has more lines than twice the owners and this.
+	// A journal is written anew, without the owners that have gone, when it has more lines than
+	// twice the owners and this.
 	journalSlack = 4096
 )
 
@@ -86,8 +90,8 @@ func (w *wait) line() string {
 	return fmt.Sprintf("%d %x %d %d %t\n", w.owner.svid, w.owner.fh.Bytes(), w.span.start, w.span.end, w.span.exclusive)
 }
 
-// noteLine enters a line about what is in files already. mu is held. Without a journal locks work: it is for the death
-// of the process alone.
+// noteLine enters a line about what is in files already. mu is held. Without a journal locks work:
+// it is for the death of the process alone.
 func (l *Locks) noteLine(line string) {
 	if l.opt.Dir == "" {
 		return
@@ -122,8 +126,8 @@ func (l *Locks) closeJournal(released bool) {
 	l.journal.file = nil
 }
 
-// releaseOrphans releases what mounts of the same server had locked whose processes were killed. A journal that the
-// server does not answer to is left for the next mount.
+// releaseOrphans releases what mounts of the same server had locked whose processes were killed. A
+// journal that the server does not answer to is left for the next mount.
 func (l *Locks) releaseOrphans() {
 	paths, _ := filepath.Glob(filepath.Join(l.opt.Dir, journalName+"*")) // the pattern is a good one
 	for _, path := range paths {
@@ -167,8 +171,8 @@ func (l *Locks) releaseAll(file *os.File) bool {
 	return lines.Err() == nil
 }
 
-// settle makes a call for an owner that is no more, and reports whether the server has answered it for good. One whose lock manager is not
-// found may have it a moment later: that is no answer.
+// settle makes a call for an owner that is no more, and reports whether the server has answered it
+// for good. One whose lock manager is not found may have it a moment later: that is no answer.
 func (l *Locks) settle(proc uint32, args xdr.Marshaler) bool {
 	for {
 		var res result

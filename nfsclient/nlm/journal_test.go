@@ -18,7 +18,8 @@ func (l *Locks) kill() {
 	_ = l.journal.file.Close()
 }
 
-// TestNextMountReleases what a killed process had locked, and nothing of one that lives or is of another server.
+// TestNextMountReleases what a killed process had locked, and nothing of one that lives or is of
+// another server.
 func TestNextMountReleases(t *testing.T) {
 	dir := t.TempDir()
 	left := func(t *testing.T, want int) {
@@ -80,7 +81,8 @@ func TestJournalStaysSmall(t *testing.T) {
 	})
 }
 
-// TestJournalOfAServerThatRefuses is left for the next mount: the search for its lock manager may have come too early.
+// TestJournalOfAServerThatRefuses is left for the next mount: the search for its lock manager may
+// have come too early.
 func TestJournalOfAServerThatRefuses(t *testing.T) {
 	dir := t.TempDir()
 	simulate(t, func(b *bench) {

@@ -1,12 +1,12 @@
 // The locks of a mount: who holds what, and the calls that take, release and test.
 
-// Package nlm has the locks of one mount, by the network lock manager of its server (NLM 4, RFC 1813
-// appendix II). The server decides, also between programs of this machine; here is kept what it has
-// granted, to release it when a program ends (Release, ReleaseHandle) and to reclaim it when the server has
-// started again (recover.go).
+// Package nlm has the locks of one mount, by the network lock manager of its server (NLM 4, RFC
+// 1813 appendix II). The server decides, also between programs of this machine; here is kept what
+// it has granted, to release it when a program ends (Release, ReleaseHandle) and to reclaim it when
+// the server has started again (recover.go).
 //
-// Who waits for a lock stands in a queue of the server where its callbacks (GRANTED) reach us, and else asks again and again
-// (waits.go, callback.go).
+// Who waits for a lock stands in a queue of the server where its callbacks (GRANTED) reach us, and
+// else asks again and again (waits.go, callback.go).
 //
 // Lock order: owner.slot, then Locks.mu, which is not held during a call.
 package nlm
@@ -31,14 +31,15 @@ import (
 
 // A Server makes the calls.
 type Server interface {
-	// NLM does one procedure in the name of who, as Owner.Who has it; nil: of the mount.
-	// The error is a syscall.Errno where the server has refused the call, and will again, and wraps a transport.ConnectError where
-	// it was given up without an answer.
+	// NLM does one procedure in the name of who, as Owner.Who has it; nil: of the mount. The error
+	// is a syscall.Errno where the server has refused the call, and will again, and wraps a
+	// transport.ConnectError where it was given up without an answer.
 	NLM(ctx context.Context, who any, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error
-	// Connections is how often a connection to the lock manager has been made. With each further one the
-	// server may have started again.
+	// Connections is how often a connection to the lock manager has been made. With each further
+	// one the server may have started again.
 	Connections() uint64
-	// Moves is how often another server has taken the place of the one before. It knows none of the locks, and is in no period of grace for them.
+	// Moves is how often another server has taken the place of the one before. It knows none of the
+	// locks, and is in no period of grace for them.
 	Moves() uint64
 }
 
@@ -48,17 +49,20 @@ type Options struct {
 	Name   string            // of this machine, as the server is to know it (caller_name)
 	Log    func(line string) // is told of lost locks; nil: nobody is
 
-	// Listen serves the callbacks of servers until stop, where they find them: it has the port mapper of this machine know them. The
-	// error is that it does not, such as where another lock manager is known to it. nil: there are none.
+	// Listen serves the callbacks of servers until stop, where they find them: it has the port
+	// mapper of this machine know them. The error is that it does not, such as where another lock
+	// manager is known to it. nil: there are none.
 	Listen func(ctx context.Context, callbacks *transport.Program) (stop func(), err error)
 
-	// ListenNotify serves the status monitor of this mount in the same way, to which servers tell that they have started again, and From
-	// reports whether a caller is the server. nil: that is noticed by the connection alone.
+	// ListenNotify serves the status monitor of this mount in the same way, to which servers tell
+	// that they have started again, and From reports whether a caller is the server. nil: that is
+	// noticed by the connection alone.
 	ListenNotify func(ctx context.Context, monitor *transport.Program) (stop func(), err error)
 	From         func(caller net.Addr) bool
 
-	// Dir is a directory of this user alone, and Source names the export of a server there: locks that are left when the process is killed are
-	// released by the next mount with the same. "": by nobody.
+	// Dir is a directory of this user alone, and Source names the export of a server there: locks
+	// that are left when the process is killed are released by the next mount with the same. "": by
+	// nobody.
 	Dir, Source string
 
 	// Stable has the server told of a crash of this machine, nil: nobody tells it.
@@ -72,19 +76,22 @@ type Stable struct {
 	Net  string // names the network namespace of the mount, that of the machine itself by the same name in each start
 	// Peer is the server of the moment, as part of a file's name: its address.
 	Peer func() string
-	// Restarted tells a server, by its Peer, that this machine, which it knows by a name, has started again, with a number larger than the last one
-	// (SM_NOTIFY): it frees all locks of the machine. The error is that it was not told, or not to be. It may be called at once for several.
+	// Restarted tells a server, by its Peer, that this machine, which it knows by a name, has
+	// started again, with a number larger than the last one (SM_NOTIFY): it frees all locks of the
+	// machine. The error is that it was not told, or not to be. It may be called at once for
+	// several.
 	Restarted func(ctx context.Context, peer, name string, state int32) error
 }
 
-// A Key tells the owners of locks of one file apart: a process for fcntl(2), an open file for flock(2) and for
-// locks of open file descriptions.
+// A Key tells the owners of locks of one file apart: a process for fcntl(2), an open file for
+// flock(2) and for locks of open file descriptions.
 type Key struct {
 	ID    uint64
 	Flock bool
 }
 
-// A Request is bytes of a file, from Start to End, both included (the highest int64: all that follow), and who is to have them.
+// A Request is bytes of a file, from Start to End, both included (the highest int64: all that
+// follow), and who is to have them.
 type Request struct {
 	FH         nfs3.FH
 	Key        Key
@@ -105,18 +112,20 @@ type Holder struct {
 	Pid        uint32 // 0: of another machine
 }
 
-// maxWaiters bounds the requests that wait for a lock: each has a goroutine and a request of the kernel.
+// maxWaiters bounds the requests that wait for a lock: each has a goroutine and a request of the
+// kernel.
 const maxWaiters = 4096
 
-// How long to wait until the next attempt: for a lock that is taken, from the least to the most, and
-// where the server lets nobody lock (grace).
+// How long to wait until the next attempt: for a lock that is taken, from the least to the most,
+// and where the server lets nobody lock (grace).
 const (
 	pollLeast = 20 * time.Millisecond
 	pollMost  = time.Second
 	graceWait = time.Second
 )
 
-// Locks is the locks of one mount. All methods can be called at once. Without locks it has no goroutine.
+// Locks is the locks of one mount. All methods can be called at once. Without locks it has no
+// goroutine.
 type Locks struct {
 	// Set once.
 	opt    Options
@@ -184,7 +193,8 @@ func New(o Options) *Locks {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], rand.Uint64())
 	l.object = append([]byte(o.Name+":"), hex.EncodeToString(b[:])...)
-	// Linux's server tells the owners of one machine apart by svid alone. The kernel of this machine counts from 1.
+	// Linux's server tells the owners of one machine apart by svid alone. The kernel of this
+	// machine counts from 1.
 	l.svid = 1<<30 | rand.Int32()>>1
 	l.probe = l.svid
 	l.ctx, l.end = context.WithCancel(context.Background())
@@ -252,9 +262,9 @@ func (l *Locks) leave(o *owner) {
 	}
 }
 
-// Lock takes a lock, in place of what the owner holds of the bytes. Where it is taken it waits, if the request says so, until stop
-// is closed (EINTR); without that it fails with EAGAIN. ctx ends calls, too, with its error: what such a call
-// has taken is given back.
+// Lock takes a lock, in place of what the owner holds of the bytes. Where it is taken it waits, if
+// the request says so, until stop is closed (EINTR); without that it fails with EAGAIN. ctx ends
+// calls, too, with its error: what such a call has taken is given back.
 func (l *Locks) Lock(ctx context.Context, stop <-chan struct{}, q *Request) error {
 	if err := l.monitor(ctx, stop, false); err != nil {
 		return err
@@ -321,8 +331,8 @@ func (l *Locks) freed(o *owner) <-chan struct{} {
 	return l.files[o.fh].wake
 }
 
-// Unlock releases bytes that the owner may hold. It is done when this returns without an error, and goes on
-// where ctx has ended, or a call was given up.
+// Unlock releases bytes that the owner may hold. It is done when this returns without an error, and
+// goes on where ctx has ended, or a call was given up.
 func (l *Locks) Unlock(ctx context.Context, fh nfs3.FH, key Key, start, end uint64) error {
 	return l.unlockOf(ctx, fh, key, span{start: start, end: end}, true)
 }
@@ -341,12 +351,14 @@ func (l *Locks) unlockOf(ctx context.Context, fh nfs3.FH, key Key, s span, hurri
 	return l.alone(ctx, o, silent, func() { l.release(o, s) })
 }
 
-// Release releases all that an owner holds of a file: a process that closes it any way does (close(2)).
+// Release releases all that an owner holds of a file: a process that closes it any way does
+// (close(2)).
 func (l *Locks) Release(ctx context.Context, fh nfs3.FH, key Key) error {
 	return l.Unlock(ctx, fh, key, 0, lastByte)
 }
 
-// ReleaseHandle releases what is left of the locks that were taken by an open file, which nobody has any more.
+// ReleaseHandle releases what is left of the locks that were taken by an open file, which nobody
+// has any more.
 func (l *Locks) ReleaseHandle(ctx context.Context, fh nfs3.FH, handle uint64) {
 	if l.some.Load() == 0 {
 		return

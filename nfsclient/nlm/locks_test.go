@@ -19,7 +19,8 @@ import (
 
 var errLost = errors.New("no answer")
 
-// TestRangesAsTheServerHasThem: after many random calls of some owners what is remembered here is what the server has.
+// TestRangesAsTheServerHasThem: after many random calls of some owners what is remembered here is
+// what the server has.
 func TestRangesAsTheServerHasThem(t *testing.T) {
 	simulate(t, func(b *bench) {
 		rnd := rand.New(rand.NewPCG(1, 2))
@@ -69,7 +70,8 @@ func (b *bench) compare() {
 	}
 }
 
-// TestWaiting: until it is free, until a signal, not at all for too many; and at once for what is released here.
+// TestWaiting: until it is free, until a signal, not at all for too many; and at once for what is
+// released here.
 func TestWaiting(t *testing.T) {
 	simulate(t, func(b *bench) {
 		other := b.another()
@@ -113,7 +115,8 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// TestProgramGoneDuringTheCall: what its LOCK takes is given back when the reply comes, and what it had before is as it was.
+// TestProgramGoneDuringTheCall: what its LOCK takes is given back when the reply comes, and what it
+// had before is as it was.
 func TestProgramGoneDuringTheCall(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 5, false), 0)
@@ -132,8 +135,9 @@ func TestProgramGoneDuringTheCall(t *testing.T) {
 	})
 }
 
-// TestLostReplies: a LOCK of which nothing is known is taken back, an UNLOCK is made again; also where the connection was lost
-// with an error of the system, which is nothing that the server has said.
+// TestLostReplies: a LOCK of which nothing is known is taken back, an UNLOCK is made again; also
+// where the connection was lost with an error of the system, which is nothing that the server has
+// said.
 func TestLostReplies(t *testing.T) {
 	for _, cause := range []error{errLost, &net.OpError{Op: "read", Err: syscall.ECONNRESET}} {
 		simulate(t, func(b *bench) {
@@ -172,7 +176,8 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
-// TestLostDowngrade: a lock that was to become shared is exclusive again, also where the replies to that are lost.
+// TestLostDowngrade: a lock that was to become shared is exclusive again, also where the replies to
+// that are lost.
 func TestLostDowngrade(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 5, true), 0)
@@ -239,7 +244,8 @@ func (s *expiring) NLM(ctx context.Context, who any, proc uint32, args xdr.Marsh
 	return s.model.NLM(ctx, who, proc, args, res)
 }
 
-// TestExpiredTicket: what a program has locked does not outlive it, though the server does not know it any more.
+// TestExpiredTicket: what a program has locked does not outlive it, though the server does not know
+// it any more.
 func TestExpiredTicket(t *testing.T) {
 	simulate(t, func(b *bench) {
 		s := &expiring{model: b.m}

@@ -9,11 +9,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 )
 
-// Most restarts are noticed by the connection, and first there. But a server may also take locks from a client whose connection goes
-// on, or has an address move to another machine, and then tells the status monitor of the client's machine. Where that is the host's
-// (rpc.statd) it tells the kernel alone; where there is none the mount is told, from its first lock on.
+// Most restarts are noticed by the connection, and first there. But a server may also take locks
+// from a client whose connection goes on, or has an address move to another machine, and then tells
+// the status monitor of the client's machine. Where that is the host's (rpc.statd) it tells the
+// kernel alone; where there is none the mount is told, from its first lock on.
 //
-// A notice is no proof: it has the locks reclaimed, which a server that has not started again refuses, and says then who has them.
+// A notice is no proof: it has the locks reclaimed, which a server that has not started again
+// refuses, and says then who has them.
 
 // notices is whether SM_NOTIFY reaches us. Locks.mu guards it.
 type notices struct {

@@ -22,7 +22,8 @@ func (b *bench) tell() {
 	}
 }
 
-// TestNoticeReclaims what a server has lost whose connection goes on, and no more often than is good for it.
+// TestNoticeReclaims what a server has lost whose connection goes on, and no more often than is
+// good for it.
 func TestNoticeReclaims(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -48,7 +49,8 @@ func TestNoticeReclaims(t *testing.T) {
 	})
 }
 
-// TestNoticeThatIsNotTrue changes nothing; one of locks that are another's now loses them, with one line.
+// TestNoticeThatIsNotTrue changes nothing; one of locks that are another's now loses them, with one
+// line.
 func TestNoticeThatIsNotTrue(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -71,7 +73,8 @@ func TestNoticeThatIsNotTrue(t *testing.T) {
 	})
 }
 
-// TestNoticesAreListenedForWithTheFirstLock, until the end, and again where it did not work; and only the server's count.
+// TestNoticesAreListenedForWithTheFirstLock, until the end, and again where it did not work; and
+// only the server's count.
 func TestNoticesAreListenedForWithTheFirstLock(t *testing.T) {
 	simulate(t, func(b *bench) {
 		var mu sync.Mutex

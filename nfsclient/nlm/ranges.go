@@ -38,8 +38,8 @@ func spanOf(lock *nlm4.Lock, exclusive bool) span {
 	return s
 }
 
-// ranges are spans that do not overlap, in no order. Neighbours of one kind stay apart: what was taken in
-// pieces is reclaimed in pieces.
+// ranges are spans that do not overlap, in no order. Neighbours of one kind stay apart: what was
+// taken in pieces is reclaimed in pieces.
 type ranges []span
 
 // without returns the ranges with all bytes of s taken out.

@@ -1,11 +1,13 @@
 // The crash of this machine: servers keep its locks until they are told.
 //
-// Where the process of a mount is killed alone, the next mount knows its owners (journal.go). After a crash of the machine nobody does,
-// and to write each of them to stable storage before its first lock would cost more than the lock. So there is one file for each
-// server that this machine may have locks at, with the start of the machine in which it was made. A mount that finds one of an
-// earlier start has the server free all that this machine had (SM_NOTIFY, as its status monitor does for the kernel's mounts), before
-// any lock of this start is taken, which would be freed as well. So each mount with locks has the file locked, shared; who tells the server has
-// it alone; and the last one removes it.
+// Where the process of a mount is killed alone, the next mount knows its owners (journal.go). After
+// a crash of the machine nobody does, and to write each of them to stable storage before its first
+// lock would cost more than the lock. So there is one file for each server that this machine may
+// have locks at, with the start of the machine in which it was made. A mount that finds one of an
+// earlier start has the server free all that this machine had (SM_NOTIFY, as its status monitor
+// does for the kernel's mounts), before any lock of this start is taken, which would be freed as
+// well. So each mount with locks has the file locked, shared; who tells the server has it alone;
+// and the last one removes it.
 //
 // The files go by addresses, of which a server may have several: what is told to one of them frees
 // what was locked by another. So the first mount after a crash tells all servers of earlier starts,
@@ -34,13 +36,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A record is the content of the file: JSON, a line when the mount that made it begins it, and a line with the network for each that came
-// to it. Lines are only added while there may be locks, so that no crash loses those before.
+// A record is the content of the file: JSON, a line when the mount that made it begins it, and a
+// line with the network for each that came to it. Lines are only added while there may be locks, so
+// that no crash loses those before.
 type record struct {
 	Name  string `json:",omitempty"` // of this machine, as the server knows it
 	Boot  string `json:",omitempty"` // the start of the machine in which it may have taken locks
 	State int32  `json:",omitempty"` // of the last SM_NOTIFY: odd, and larger each time
-	// The networks of this machine that its mounts are in: servers know the machine by other addresses in each.
+	// The networks of this machine that its mounts are in: servers know the machine by other
+	// addresses in each.
 	Nets []string
 }
 
@@ -52,8 +56,9 @@ const (
 	maxRecord    = 1 << 20          // bytes of a file: some 30 for each network
 )
 
-// monitor has the server told of the next crash of the machine before there is a lock, and of the last one. With first the mount has none yet:
-// it has only something to do where it finds a file. The error is that of ctx.
+// monitor has the server told of the next crash of the machine before there is a lock, and of the
+// last one. With first the mount has none yet: it has only something to do where it finds a file.
+// The error is that of ctx.
 func (l *Locks) monitor(ctx context.Context, stop <-chan struct{}, first bool) error {
 	if l.opt.Stable == nil {
 		return nil
@@ -85,7 +90,8 @@ func (l *Locks) isMonitored(peer string) bool {
 	return last != nil && *last == peer
 }
 
-// openRecord has the mount hold the file of a server; without create only one that is there. Those of servers before stay: they may have locks.
+// openRecord has the mount hold the file of a server; without create only one that is there. Those
+// of servers before stay: they may have locks.
 func (l *Locks) openRecord(peer string, create bool) {
 	name := filepath.Join(l.opt.Stable.Dir, recordName+peer)
 	if l.isMonitored(peer) || slices.ContainsFunc(l.records, func(f *os.File) bool { return f.Name() == name }) {
@@ -116,7 +122,8 @@ func (l *Locks) openRecord(peer string, create bool) {
 	l.monitored.Store(&peer)
 }
 
-// recordName is what the files begin with, and gateName the file that is held by who looks after them.
+// recordName is what the files begin with, and gateName the file that is held by who looks after
+// them.
 const (
 	recordName = "server-"
 	gateName   = "gate"
@@ -133,7 +140,8 @@ func (o *Stable) records() (paths []string) {
 	return paths
 }
 
-// holdGate returns the gate, which the mount then holds. nil: it need not, as there are no files, and without create there is to be none.
+// holdGate returns the gate, which the mount then holds. nil: it need not, as there are no files,
+// and without create there is to be none.
 func (l *Locks) holdGate(create bool) (*os.File, error) {
 	o := l.opt.Stable
 	if !create && len(o.records()) == 0 {
@@ -150,9 +158,10 @@ func (l *Locks) holdGate(create bool) (*os.File, error) {
 	}
 }
 
-// tellEarlier has the servers told, at once, that this machine may have locks at from before it started, but for the mount's own, of which the
-// file is the mount's to renew. It reports whether that one can be told: no mount has a lock, by whichever address. What
-// is told needs no file any more. The gate is held.
+// tellEarlier has the servers told, at once, that this machine may have locks at from before it
+// started, but for the mount's own, of which the file is the mount's to renew. It reports whether
+// that one can be told: no mount has a lock, by whichever address. What is told needs no file any
+// more. The gate is held.
 func (l *Locks) tellEarlier(peer string) bool {
 	o := l.opt.Stable
 	var earlier []*os.File
@@ -180,8 +189,9 @@ func (l *Locks) tellEarlier(peer string) bool {
 	return true
 }
 
-// tellAll tells the servers of files that the mount has alone, many at once, for no longer than notifyOthers in all. It does so in no
-// order: those that never answer, which there may be as many of as are told at once, would be the first each time.
+// tellAll tells the servers of files that the mount has alone, many at once, for no longer than
+// notifyOthers in all. It does so in no order: those that never answer, which there may be as many
+// of as are told at once, would be the first each time.
 func (l *Locks) tellAll(files []*os.File) {
 	rand.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
 	ctx, cancel := context.WithTimeout(l.ctx, notifyOthers)
@@ -201,7 +211,8 @@ func (l *Locks) tellAll(files []*os.File) {
 	all.Wait()
 }
 
-// sharesNet reports whether the mounts that hold a file are in the network of this one, as far as is known.
+// sharesNet reports whether the mounts that hold a file are in the network of this one, as far as
+// is known.
 func (l *Locks) sharesNet(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {
@@ -237,7 +248,8 @@ func (l *Locks) tell(ctx context.Context, peer string, r *record) bool {
 // errOthersHaveLocks is why a server is not told.
 var errOthersHaveLocks = errors.New("other mounts have locks, which it would free too, if it is the same server by another address")
 
-// holdRecord returns the file of the server, locked shared and with this start in it if that could be. tell: the server can be told.
+// holdRecord returns the file of the server, locked shared and with this start in it if that could
+// be. tell: the server can be told.
 func (l *Locks) holdRecord(peer string, create, tell bool) (*os.File, error) {
 	o := l.opt.Stable
 	path := filepath.Join(o.Dir, recordName+peer)
@@ -258,7 +270,8 @@ func (l *Locks) holdRecord(peer string, create, tell bool) (*os.File, error) {
 			return nil, err
 		}
 		if file, err = lockRecord(path, create, unix.LOCK_SH); err == nil { // others have locks there
-			// They may have been told that it cannot be told; who is about to tell it has the file alone.
+			// They may have been told that it cannot be told; who is about to tell it has the file
+			// alone.
 			if r, err := readRecord(file); err != nil || r.Boot == o.Boot || looks == recordLooks {
 				return file, nil
 			}
@@ -271,7 +284,8 @@ func (l *Locks) holdRecord(peer string, create, tell bool) (*os.File, error) {
 	}
 }
 
-// lockRecord opens the file with a lock, unless others have locks that forbid it. One that the last mount has removed meanwhile is none.
+// lockRecord opens the file with a lock, unless others have locks that forbid it. One that the last
+// mount has removed meanwhile is none.
 func lockRecord(path string, create bool, how int) (*os.File, error) {
 	flags := os.O_RDWR | unix.O_NOFOLLOW
 	if create {
@@ -294,7 +308,8 @@ func lockRecord(path string, create bool, how int) (*os.File, error) {
 	}
 }
 
-// renew has the server told where the file, which this mount has alone, is of an earlier start, and writes this one.
+// renew has the server told where the file, which this mount has alone, is of an earlier start, and
+// writes this one.
 func (l *Locks) renew(file *os.File, peer string, tell bool) error {
 	r, err := readRecord(file)
 	switch {
@@ -330,7 +345,8 @@ func readRecord(file *os.File) (r record, err error) {
 	return r, nil
 }
 
-// writeRecord begins the file anew, and brings it to stable storage. The mount has it alone, and nobody has locks there.
+// writeRecord begins the file anew, and brings it to stable storage. The mount has it alone, and
+// nobody has locks there.
 func writeRecord(file *os.File, r *record) error {
 	if err := file.Truncate(0); err != nil {
 		return err
@@ -338,8 +354,9 @@ func writeRecord(file *os.File, r *record) error {
 	return addToRecord(file, r)
 }
 
-// addToRecord brings one more line to stable storage, and the file's name. What is there stays, also where a crash has left a part of a line, or
-// zeros in its place: so a line has an end of its own, and begins after the end of what was before.
+// addToRecord brings one more line to stable storage, and the file's name. What is there stays,
+// also where a crash has left a part of a line, or zeros in its place: so a line has an end of its
+// own, and begins after the end of what was before.
 func addToRecord(file *os.File, r *record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -367,8 +384,9 @@ func addToRecord(file *os.File, r *record) error {
 	return dir.Sync()
 }
 
-// closeRecords removes the files after the last mount of their servers, but for those that may have locks left, and those of an earlier start.
-// A server that the mount has left is not told what has been released since: its file stays until it is told of the next start.
+// closeRecords removes the files after the last mount of their servers, but for those that may have
+// locks left, and those of an earlier start. A server that the mount has left is not told what has
+// been released since: its file stays until it is told of the next start.
 func (l *Locks) closeRecords(released bool) {
 	for _, file := range l.records {
 		defer file.Close()

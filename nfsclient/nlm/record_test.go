@@ -99,8 +99,8 @@ func simulateCrashes(t *testing.T, test func(r *teller)) {
 	simulate(t, func(b *bench) { test(&teller{b: b, dir: dir}) })
 }
 
-// TestServerIsToldOfACrash once, by the first mount of the next start, with a number that grows; and neither of the end of a process
-// nor of a mount.
+// TestServerIsToldOfACrash once, by the first mount of the next start, with a number that grows;
+// and neither of the end of a process nor of a mount.
 func TestServerIsToldOfACrash(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		idle := r.mount("1")
@@ -143,7 +143,8 @@ func TestServerIsToldOfACrash(t *testing.T) {
 	})
 }
 
-// TestNoLockBeforeTheServerIsTold: it would be freed as well. Who is interrupted does not wait for that.
+// TestNoLockBeforeTheServerIsTold: it would be freed as well. Who is interrupted does not wait for
+// that.
 func TestNoLockBeforeTheServerIsTold(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		l := r.mount("1")
@@ -170,8 +171,8 @@ func TestNoLockBeforeTheServerIsTold(t *testing.T) {
 	})
 }
 
-// TestServerThatCannotBeTold: locks work, the log has a line, and the next mount that is alone tries again; one beside others
-// with locks does not.
+// TestServerThatCannotBeTold: locks work, the log has a line, and the next mount that is alone
+// tries again; one beside others with locks does not.
 func TestServerThatCannotBeTold(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		l := r.mount("1")
@@ -206,7 +207,8 @@ func TestServerThatCannotBeTold(t *testing.T) {
 	})
 }
 
-// TestServerWithSeveralAddresses: the first mount after a crash tells them all, before it takes a lock, and no mount tells any after it.
+// TestServerWithSeveralAddresses: the first mount after a crash tells them all, before it takes a
+// lock, and no mount tells any after it.
 func TestServerWithSeveralAddresses(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		for i, address := range []string{"one", "two", "three"} {
@@ -235,7 +237,8 @@ func TestServerWithSeveralAddresses(t *testing.T) {
 	})
 }
 
-// TestAddressThatDidNotAnswer is told when no mount has locks any more, and not while one has some by another address.
+// TestAddressThatDidNotAnswer is told when no mount has locks any more, and not while one has some
+// by another address.
 func TestAddressThatDidNotAnswer(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		for i, address := range []string{"one", "two"} {
@@ -292,7 +295,8 @@ func TestMountsOfOtherNetworks(t *testing.T) {
 	})
 }
 
-// TestRecordThatWasNotWritten to its end is of a mount that had no lock yet; and without a directory locks work.
+// TestRecordThatWasNotWritten to its end is of a mount that had no lock yet; and without a
+// directory locks work.
 func TestRecordThatWasNotWritten(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		path := filepath.Join(r.dir, "server-server")
@@ -318,7 +322,8 @@ func TestRecordThatWasNotWritten(t *testing.T) {
 	})
 }
 
-// TestServersOfAMountThatMoved are all told of the crash: the first may still have what was locked there, the second has it now.
+// TestServersOfAMountThatMoved are all told of the crash: the first may still have what was locked
+// there, the second has it now.
 func TestServersOfAMountThatMoved(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		var at atomic.Pointer[string]
@@ -354,7 +359,8 @@ func TestServersOfAMountThatMoved(t *testing.T) {
 	})
 }
 
-// TestMountsOfManyNetworks, as of a machine with many containers, are all in the file, and it is read whole.
+// TestMountsOfManyNetworks, as of a machine with many containers, are all in the file, and it is
+// read whole.
 func TestMountsOfManyNetworks(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		stays := r.mount("1")
@@ -372,7 +378,8 @@ func TestMountsOfManyNetworks(t *testing.T) {
 	})
 }
 
-// TestServersThatDoNotAnswer, many of them and that of the mount itself, keep the first lock waiting for a time that does not grow with them.
+// TestServersThatDoNotAnswer, many of them and that of the mount itself, keep the first lock
+// waiting for a time that does not grow with them.
 func TestServersThatDoNotAnswer(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		const servers = 3 * notifyAtOnce
@@ -427,8 +434,8 @@ func TestServersThatDoNotAnswer(t *testing.T) {
 	})
 }
 
-// TestRecordIsOnlyAddedTo: while there are locks a crash in the midst of a change loses nothing that was there, and what is added to the
-// remains of it counts.
+// TestRecordIsOnlyAddedTo: while there are locks a crash in the midst of a change loses nothing
+// that was there, and what is added to the remains of it counts.
 func TestRecordIsOnlyAddedTo(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		path := filepath.Join(r.dir, "server-server")
@@ -470,7 +477,8 @@ func TestRecordIsOnlyAddedTo(t *testing.T) {
 			}
 			file.Close()
 		}
-		// What a file system says is longer than what it has brought to the disk reads as zeros there.
+		// What a file system says is longer than what it has brought to the disk reads as zeros
+		// there.
 		if err := os.WriteFile(path, append(slices.Clone(before), make([]byte, len(after)-len(before))...), 0o600); err != nil {
 			r.b.Fatal(err)
 		}

@@ -20,7 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// Between two looks at the connection, and two calls that try it: much less than the grace of any server.
+// Between two looks at the connection, and two calls that try it: much less than the grace of any
+// server.
 const (
 	lookEvery  = time.Second
 	probeEvery = 10 * time.Second
@@ -74,7 +75,8 @@ func (l *Locks) watch() {
 // A place is a connection to a server.
 type place struct{ connects, moves uint64 }
 
-// place is the one of the moment. Moves is read first: a move in between is seen late, but no lock is then taken for checked at the new server.
+// place is the one of the moment. Moves is read first: a move in between is seen late, but no lock
+// is then taken for checked at the new server.
 func (l *Locks) place() place {
 	moves := l.opt.Server.Moves()
 	return place{l.opt.Server.Connections(), moves}
@@ -93,8 +95,8 @@ func (l *Locks) holding() (all []*owner) {
 	return all
 }
 
-// reclaimAll reclaims what is held. An owner with a call under way is taken later: a server in its period of grace may keep
-// that call waiting until it is over.
+// reclaimAll reclaims what is held. An owner with a call under way is taken later: a server in its
+// period of grace may keep that call waiting until it is over.
 func (l *Locks) reclaimAll() {
 	l.mu.Lock()
 	left := l.holding()
@@ -140,7 +142,8 @@ func (l *Locks) say(f *fate) {
 	}
 }
 
-// reclaimRest reclaims what an owner holds beside a span that is being released; nil: all. Its slot is held.
+// reclaimRest reclaims what an owner holds beside a span that is being released; nil: all. Its slot
+// is held.
 func (l *Locks) reclaimRest(o *owner, released *span) {
 	rest := l.heldIn(o, allBytes)
 	if released != nil {
@@ -172,7 +175,8 @@ func (l *Locks) moved() bool {
 	return l.seen.moves != l.opt.Server.Moves()
 }
 
-// goneMost is how long a dead server may take to let go of what its files have locked: its process is about to end.
+// goneMost is how long a dead server may take to let go of what its files have locked: its process
+// is about to end.
 const goneMost = 5 * time.Second
 
 // takeAnew takes a lock at a server that knows nothing of it. Those of one check share the time.
@@ -191,7 +195,8 @@ func (l *Locks) takeAnew(o *owner, s span, f *fate) bool {
 	}
 }
 
-// mayChange reports whether a lock that is refused with a status may be given to who asks again: not where the file is gone there.
+// mayChange reports whether a lock that is refused with a status may be given to who asks again:
+// not where the file is gone there.
 func mayChange(st nlm4.Status, until time.Time) bool {
 	return st == nlm4.DeniedGracePeriod || st == nlm4.Denied && !time.Now().After(until)
 }
@@ -227,14 +232,15 @@ func (l *Locks) stillHeld(o *owner, s span) (st nlm4.Status, known bool) {
 	case l.mine(&res.Holder, o.svid):
 		return nlm4.Granted, true
 	}
-	// Linux's server does not say who it is: the svid is the number of its own thread. But the owner's locks are not in its
-	// own way, so where nobody else's is the holder is the owner.
+	// Linux's server does not say who it is: the svid is the number of its own thread. But the
+	// owner's locks are not in its own way, so where nobody else's is the holder is the owner.
 	others, err := l.test(l.ctx, o.fh, o.svid, full, l.whoOf(o))
 	switch {
 	case err != nil || others.Status == nlm4.DeniedGracePeriod:
 		return 0, false
 	case others.Status != nlm4.Denied:
-		// Unless it was another, who has released its lock between the two questions: then nobody holds s now.
+		// Unless it was another, who has released its lock between the two questions: then nobody
+		// holds s now.
 		again, err := l.test(l.ctx, o.fh, l.probe, full, l.whoOf(o))
 		if err != nil || again.Status == nlm4.DeniedGracePeriod {
 			return 0, false

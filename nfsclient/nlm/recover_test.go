@@ -21,7 +21,8 @@ func (b *bench) takeSome() string {
 	return "xxxx--2211"
 }
 
-// TestReclaim: after a restart all locks are there again before the period of grace is over, and new ones wait for its end.
+// TestReclaim: after a restart all locks are there again before the period of grace is over, and
+// new ones wait for its end.
 func TestReclaim(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -42,7 +43,8 @@ func TestReclaim(t *testing.T) {
 	})
 }
 
-// TestReclaimTooLate: locks that the server does not give back are lost, with one line, and are nobody's concern then.
+// TestReclaimTooLate: locks that the server does not give back are lost, with one line, and are
+// nobody's concern then.
 func TestReclaimTooLate(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.takeSome()
@@ -61,8 +63,8 @@ func TestReclaimTooLate(t *testing.T) {
 	})
 }
 
-// TestLocksMoveToAnotherServer: it knows none of them and is in no period of grace. What nobody holds there is taken anew, what
-// another client has taken is lost, and one line tells of each.
+// TestLocksMoveToAnotherServer: it knows none of them and is in no period of grace. What nobody
+// holds there is taken anew, what another client has taken is lost, and one line tells of each.
 func TestLocksMoveToAnotherServer(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -113,7 +115,8 @@ func TestFileThatTheNextServerRefuses(t *testing.T) {
 	}
 }
 
-// TestRestartOfTheServerMovedTo: where the move was before the first lock it is no move, and locks that are not given back are lost.
+// TestRestartOfTheServerMovedTo: where the move was before the first lock it is no move, and locks
+// that are not given back are lost.
 func TestRestartOfTheServerMovedTo(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.m.move()
@@ -127,7 +130,8 @@ func TestRestartOfTheServerMovedTo(t *testing.T) {
 	})
 }
 
-// TestDeadServerLetsGoLate: what the last server had locked on the files is still locked for a moment.
+// TestDeadServerLetsGoLate: what the last server had locked on the files is still locked for a
+// moment.
 func TestDeadServerLetsGoLate(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -143,8 +147,8 @@ func TestDeadServerLetsGoLate(t *testing.T) {
 	})
 }
 
-// TestHolderGoesWhileItIsAskedFor: a lock that the server did not give back was another's, who releases it between the two
-// questions who that is. It is lost all the same.
+// TestHolderGoesWhileItIsAskedFor: a lock that the server did not give back was another's, who
+// releases it between the two questions who that is. It is lost all the same.
 func TestHolderGoesWhileItIsAskedFor(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 0, 3, true), 0)
@@ -175,8 +179,8 @@ func TestHolderGoesWhileItIsAskedFor(t *testing.T) {
 	})
 }
 
-// TestLostConnectionLosesNoLocks: the server has not started again, and says who holds them; the one of Linux without the object, and with
-// the number of its own thread for the svid.
+// TestLostConnectionLosesNoLocks: the server has not started again, and says who holds them; the
+// one of Linux without the object, and with the number of its own thread for the svid.
 func TestLostConnectionLosesNoLocks(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -213,8 +217,8 @@ func TestFirstConnectionIsNoRestart(t *testing.T) {
 	})
 }
 
-// TestUnlockDuringGrace keeps no other owner from its reclaim, though it has to wait for the end: neither
-// of the owners that are reclaimed before it, nor of those after.
+// TestUnlockDuringGrace keeps no other owner from its reclaim, though it has to wait for the end:
+// neither of the owners that are reclaimed before it, nor of those after.
 func TestUnlockDuringGrace(t *testing.T) {
 	for owner, left := range map[uint64]string{1: "------1111", 2: "xxxx--11"} {
 		simulate(t, func(b *bench) {

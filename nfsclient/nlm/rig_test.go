@@ -1,4 +1,5 @@
-// A lock manager for the tests: its locks byte by byte, restarts, grace, calls that hang or get lost.
+// A lock manager for the tests: its locks byte by byte, restarts, grace, calls that hang or get
+// lost.
 
 package nlm
 
@@ -85,7 +86,8 @@ func (m *model) Moves() uint64 {
 	return m.moves
 }
 
-// move has another server take the place of this one: it knows no locks, and has no period of grace.
+// move has another server take the place of this one: it knows no locks, and has no period of
+// grace.
 func (m *model) move() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,7 +190,8 @@ func (m *model) queued(l *nlm4.Lock, exclusive bool) int {
 	})
 }
 
-// grant gives what is free to who waits for it, and calls, as Linux's server does: its callback says another cookie and the server's own name.
+// grant gives what is free to who waits for it, and calls, as Linux's server does: its callback
+// says another cookie and the server's own name.
 func (m *model) grant() {
 	for i := 0; i < len(m.queue); {
 		a := m.queue[i]

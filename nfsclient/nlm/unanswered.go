@@ -1,4 +1,5 @@
-// Calls that are given up, as those of soft mounts are: the work goes on, and who waits for it is told.
+// Calls that are given up, as those of soft mounts are: the work goes on, and who waits for it is
+// told.
 
 package nlm
 
@@ -10,9 +11,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// What a call without an answer has done is not known, so no other call about its owner is made until an UNLOCK was answered (insist): one that came
-// late would release what was locked since. A program of a soft mount is not to wait for that: its next call fails when another one of
-// the owner's has been given up.
+// What a call without an answer has done is not known, so no other call about its owner is made
+// until an UNLOCK was answered (insist): one that came late would release what was locked since. A
+// program of a soft mount is not to wait for that: its next call fails when another one of the
+// owner's has been given up.
 
 // A giveUp is the next call about an owner that is given up.
 type giveUp struct {

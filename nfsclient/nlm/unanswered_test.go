@@ -16,7 +16,8 @@ import (
 // softTime is how long calls of the soft mount wait.
 const softTime = 5 * time.Second
 
-// silence has calls given up after softTime, until it is mended. What they would do the server has done where done says so.
+// silence has calls given up after softTime, until it is mended. What they would do the server has
+// done where done says so.
 func (b *bench) silence(done bool) (mend func()) {
 	give := func(uint32) error {
 		b.m.mu.Unlock()
@@ -32,8 +33,9 @@ func (b *bench) silence(done bool) (mend func()) {
 	return func() { b.m.set(func() { b.m.before, b.m.after = nil, nil }) }
 }
 
-// TestSoftCallsEnd, each after the time of one call, also those after a LOCK of which nothing is known: UNLOCK is not answered either. What
-// the program was told has failed is then released, and no more than that.
+// TestSoftCallsEnd, each after the time of one call, also those after a LOCK of which nothing is
+// known: UNLOCK is not answered either. What the program was told has failed is then released, and
+// no more than that.
 func TestSoftCallsEnd(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		simulate(t, func(b *bench) {

@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A wait is a request that cannot have its lock yet. Where callbacks reach us it is in a queue of the server (LOCK with
-// block), from the first such LOCK until another status than BLOCKED, or CANCEL: a server that is not told otherwise gives the lock to
-// who does not want it any more.
+// A wait is a request that cannot have its lock yet. Where callbacks reach us it is in a queue of
+// the server (LOCK with block), from the first such LOCK until another status than BLOCKED, or
+// CANCEL: a server that is not told otherwise gives the lock to who does not want it any more.
 type wait struct {
 	owner  *owner
 	span   span
@@ -28,13 +28,16 @@ type wait struct {
 	queued bool // the server may have it in its queue; of who has the owner's slot
 }
 
-// Between two attempts while the server is expected to call: callbacks get lost. As with Linux's client.
+// Between two attempts while the server is expected to call: callbacks get lost. As with Linux's
+// client.
 const callbackPoll = 30 * time.Second
 
-// cancelWait is how long a program that is interrupted waits for its request to be out of the queue.
+// cancelWait is how long a program that is interrupted waits for its request to be out of the
+// queue.
 const cancelWait = 2 * time.Second
 
-// beginWait counts one who waits. The error is why it is not to: there are too many, or it would wait for itself in the end.
+// beginWait counts one who waits. The error is why it is not to: there are too many, or it would
+// wait for itself in the end.
 func (l *Locks) beginWait(o *owner, s span) (*wait, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +64,8 @@ func (l *Locks) enqueue(w *wait, seen place) {
 	l.startWatch(seen)
 }
 
-// endWait ends a wait, which is out of the server's queue then. Where that takes long it goes on behind the caller.
+// endWait ends a wait, which is out of the server's queue then. Where that takes long it goes on
+// behind the caller.
 func (l *Locks) endWait(ctx context.Context, w *wait) {
 	if w == nil {
 		return
@@ -87,8 +91,8 @@ func (l *Locks) endWait(ctx context.Context, w *wait) {
 		if w.queued {
 			l.takeBack(w.owner, w, w.span, l.heldIn(w.owner, w.span))
 		}
-		// Not earlier: GRANTED that crosses CANCEL is answered as wanted. A server that is told otherwise may release what
-		// restore has just taken again.
+		// Not earlier: GRANTED that crosses CANCEL is answered as wanted. A server that is told
+		// otherwise may release what restore has just taken again.
 		l.dequeue(w)
 	})
 	late := time.NewTimer(cancelWait)
@@ -100,7 +104,8 @@ func (l *Locks) endWait(ctx context.Context, w *wait) {
 	}
 }
 
-// dequeue has callbacks not find a wait any more, and others of the file ask again: CANCEL may have been that of an equal one.
+// dequeue has callbacks not find a wait any more, and others of the file ask again: CANCEL may have
+// been that of an equal one.
 func (l *Locks) dequeue(w *wait) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,8 +123,9 @@ func (l *Locks) dequeue(w *wait) {
 	}
 }
 
-// takeBack has the owner hold of s what it held before a LOCK whose lock nobody wants any more, and the server have
-// the request in its queue no more. w is nil where it cannot be there. The owner's slot is held.
+// takeBack has the owner hold of s what it held before a LOCK whose lock nobody wants any more, and
+// the server have the request in its queue no more. w is nil where it cannot be there. The owner's
+// slot is held.
 func (l *Locks) takeBack(o *owner, w *wait, s span, before ranges) {
 	if w != nil {
 		l.cancel(o, s)
@@ -128,15 +134,16 @@ func (l *Locks) takeBack(o *owner, w *wait, s span, before ranges) {
 	l.restore(o, s, before)
 }
 
-// cancel is CANCEL until the server has answered. That it knows of no such request is an answer, too: it has granted it, or never had it.
+// cancel is CANCEL until the server has answered. That it knows of no such request is an answer,
+// too: it has granted it, or never had it.
 func (l *Locks) cancel(o *owner, s span) {
 	l.insist(o, nil, nlm4.ProcCancel, func(cookie []byte) xdr.Marshaler {
 		return &nlm4.CancelArgs{Cookie: cookie, Block: true, Exclusive: s.exclusive, Lock: l.wire(o.fh, o.svid, s)}
 	})
 }
 
-// await waits until it is time for the next attempt. late: nobody has told us that it is. The error is why there is to
-// be none.
+// await waits until it is time for the next attempt. late: nobody has told us that it is. The error
+// is why there is to be none.
 func (l *Locks) await(ctx context.Context, stop, freed, called <-chan struct{}, d time.Duration) (late bool, err error) {
 	t := time.NewTimer(d)
 	defer t.Stop()

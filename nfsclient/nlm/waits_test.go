@@ -80,14 +80,16 @@ func (b queue) hear() {
 	}
 }
 
-// TestCallbackEndsTheWait at once, and until then few calls are made, once the server has been heard.
+// TestCallbackEndsTheWait at once, and until then few calls are made, once the server has been
+// heard.
 func TestCallbackEndsTheWait(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		b.hear()
 		ended := b.wait(context.Background(), nil)
 		before := b.m.count()
 		time.Sleep(time.Hour)
-		// Each of the two mounts tries the connection every ten seconds, as long as it has something to lose by a restart.
+		// Each of the two mounts tries the connection every ten seconds, as long as it has
+		// something to lose by a restart.
 		if n := b.m.count() - before; n > 3600/30+2*3600/10+2 {
 			b.Errorf("%d calls in an hour", n)
 		}
@@ -133,7 +135,8 @@ func (b queue) makeRoom(proc uint32) error {
 	return nil
 }
 
-// TestGivenUpWaitLeavesTheQueue: interrupted, and killed; nobody has the lock afterwards, and what was held before still is.
+// TestGivenUpWaitLeavesTheQueue: interrupted, and killed; nobody has the lock afterwards, and what
+// was held before still is.
 func TestGivenUpWaitLeavesTheQueue(t *testing.T) {
 	for name, crosses := range map[string]bool{"in the queue": false, "granted meanwhile": true} {
 		for _, killed := range []bool{false, true} {
@@ -196,7 +199,8 @@ func TestReplyLostInTheQueue(t *testing.T) {
 	})
 }
 
-// TestUnmountLeavesTheQueue: also who waits at the end of the mount is not granted anything after it.
+// TestUnmountLeavesTheQueue: also who waits at the end of the mount is not granted anything after
+// it.
 func TestUnmountLeavesTheQueue(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		l := b.called(Options{})
@@ -233,8 +237,8 @@ func TestServerRestartsWhileOneWaits(t *testing.T) {
 	})
 }
 
-// TestNobodyIsCalledWhereAnotherListens: requests stay out of the queue, for which nobody would take the lock, and that is looked at
-// again after a time.
+// TestNobodyIsCalledWhereAnotherListens: requests stay out of the queue, for which nobody would
+// take the lock, and that is looked at again after a time.
 func TestNobodyIsCalledWhereAnotherListens(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		b.m.set(func() { b.m.deny = errors.New("the kernel's") })
@@ -282,7 +286,8 @@ func TestKilledInTheQueue(t *testing.T) {
 	})
 }
 
-// TestCallbacksThatAreNotOurs are denied, so that the server gives the lock to another; of an owner that has locks they are not.
+// TestCallbacksThatAreNotOurs are denied, so that the server gives the lock to another; of an owner
+// that has locks they are not.
 func TestCallbacksThatAreNotOurs(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 5, true), 0)
@@ -344,7 +349,8 @@ func caller(t *testing.T, p *transport.Program) *transport.Client {
 	return c
 }
 
-// TestBothFormsOfGranted: the procedure has a reply, the message is answered by a call to the server.
+// TestBothFormsOfGranted: the procedure has a reply, the message is answered by a call to the
+// server.
 func TestBothFormsOfGranted(t *testing.T) {
 	s := &resultServer{results: make(chan nlm4.Res, 1)}
 	l := New(Options{Server: s, Name: "host"})
@@ -372,8 +378,8 @@ type nothing struct{}
 
 func (nothing) DecodeXDR(*xdr.Decoder) {}
 
-// TestNobodyAsksAtTheEnd: who is about to ask when the mount ends, or when his program has gone, enters no queue that nobody would
-// take him out of: of the end of his call nobody would be told.
+// TestNobodyAsksAtTheEnd: who is about to ask when the mount ends, or when his program has gone,
+// enters no queue that nobody would take him out of: of the end of his call nobody would be told.
 func TestNobodyAsksAtTheEnd(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		q := request(5, 2, 5, true)
@@ -407,8 +413,8 @@ func TestNobodyAsksAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestLateCallback: the lock that it says was taken by LOCK before, and a part was released and another is shared since. The server
-// releases what it is denied.
+// TestLateCallback: the lock that it says was taken by LOCK before, and a part was released and
+// another is shared since. The server releases what it is denied.
 func TestLateCallback(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 9, true), 0)

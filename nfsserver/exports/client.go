@@ -20,8 +20,8 @@ const (
 	everybody
 )
 
-// rank is the place in the order of exports(5): single hosts, networks, wildcards, everybody. Of several of
-// one rank the first in the file decides.
+// rank is the place in the order of exports(5): single hosts, networks, wildcards, everybody. Of
+// several of one rank the first in the file decides.
 func (k kind) rank() int {
 	switch k {
 	case byAddress, byName:
@@ -118,7 +118,8 @@ func maskLength(m [4]byte) (n int, ok bool) {
 // same reports whether two specifications are of the same clients.
 func (c *Client) same(d *Client) bool { return c.kind == d.kind && c.name == d.name && c.net == d.net }
 
-// A Resolver tells names and addresses of hosts from memory: it never waits. known is false while it has not been told yet.
+// A Resolver tells names and addresses of hosts from memory: it never waits. known is false while
+// it has not been told yet.
 type Resolver interface {
 	// Addrs are the addresses of a host.
 	Addrs(host string) (addrs []netip.Addr, known bool)
@@ -133,8 +134,8 @@ type Match struct {
 	ByName  bool    // names had a part in it, so that it is true for a while only
 }
 
-// Match finds the client of the export that addr falls under, which is not an IPv4 address in the form of
-// an IPv6 one. It allocates nothing where no client is given by name.
+// Match finds the client of the export that addr falls under, which is not an IPv4 address in the
+// form of an IPv6 one. It allocates nothing where no client is given by name.
 func (x *Export) Match(addr netip.Addr, r Resolver) (m Match) {
 	addr = addr.WithZone("")
 	for _, c := range x.ranked {

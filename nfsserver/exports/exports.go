@@ -10,9 +10,10 @@
 //	match := file.Exports[0].Match(netip.MustParseAddr(client), nil) // no Resolver: no host is given by name
 //	fmt.Println(client, match.Client.Options.String())
 //
-// Parse is strict: what the server does not have is an error with line and column, since a rule that is silently left
-// out gives rights that nobody meant to give. Match chooses among the clients of one export. Neither
-// waits for anything: host names are asked of a Resolver, which answers from memory (Names).
+// Parse is strict: what the server does not have is an error with line and column, since a rule
+// that is silently left out gives rights that nobody meant to give. Match chooses among the clients
+// of one export. Neither waits for anything: host names are asked of a Resolver, which answers from
+// memory (Names).
 //
 // Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package exports
@@ -31,7 +32,8 @@ type File struct {
 	Exports []*Export
 }
 
-// An Export is a directory with the clients that may use it, from one line or several. It does not change.
+// An Export is a directory with the clients that may use it, from one line or several. It does not
+// change.
 type Export struct {
 	Path    string // absolute and clean
 	Line    int    // of the file, the first that has it
@@ -41,7 +43,8 @@ type Export struct {
 	ranked []*Client // by rank, then in the order of the file: Match takes the first that matches
 }
 
-// Whole is the options that hold for an export and not for one client: all its clients have the same.
+// Whole is the options that hold for an export and not for one client: all its clients have the
+// same.
 type Whole struct {
 	CrossMounts  bool   // crossmnt: what is mounted below is served, too
 	NoHide       bool   // nohide: clients of an export above enter this one
@@ -61,7 +64,8 @@ type Client struct {
 	net          netip.Prefix // of an address, all bits of it, or of a network
 }
 
-// Options is what a client may do. The zero value is not the default: that is ReadOnly, Secure, and user and group 65534.
+// Options is what a client may do. The zero value is not the default: that is ReadOnly, Secure, and
+// user and group 65534.
 type Options struct {
 	ReadOnly         bool
 	Async            bool // changes are answered before they are on stable storage
@@ -79,7 +83,8 @@ func defaults() Options {
 	return Options{ReadOnly: true, Secure: true, AnonUID: nobody, AnonGID: nobody}
 }
 
-// String is the options in the words of the file, defaults included, those of the whole export apart.
+// String is the options in the words of the file, defaults included, those of the whole export
+// apart.
 func (o *Options) String() string {
 	word := func(on bool, yes, no string) string {
 		if on {

@@ -119,7 +119,8 @@ func TestMatchTakesTheFirstOfTheMostSpecific(t *testing.T) {
 	}
 }
 
-// TestNamesNeverBlock: while the name service is silent the question is open, and after the bounded wait answered.
+// TestNamesNeverBlock: while the name service is silent the question is open, and after the bounded
+// wait answered.
 func TestNamesNeverBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{blocked: make(chan struct{})}
@@ -143,7 +144,8 @@ func TestNamesNeverBlock(t *testing.T) {
 	})
 }
 
-// TestNamesAreRenewed: an answer lives for its time; while the name service fails the old one goes on, not for ever.
+// TestNamesAreRenewed: an answer lives for its time; while the name service fails the old one goes
+// on, not for ever.
 func TestNamesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{addrs: map[string][]string{"pc": {"10.0.0.1"}}}

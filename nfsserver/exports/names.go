@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// How long an answer is used, how long one is used on while the name service does not answer, how long a look-up
-// may take, how many answers are kept, and how many look-ups run at once: clients choose the addresses.
+// How long an answer is used, how long one is used on while the name service does not answer, how
+// long a look-up may take, how many answers are kept, and how many look-ups run at once: clients
+// choose the addresses.
 const (
 	nameAge     = time.Minute
 	failedAge   = 10 * time.Second
@@ -30,9 +31,9 @@ type Lookup interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Names is a Resolver that asks a name service and remembers. A name of an address counts only if it leads back to that
-// address, as anybody can give his addresses any name. An answer that is old is used once more while it
-// is looked up again. All methods may be called at once.
+// Names is a Resolver that asks a name service and remembers. A name of an address counts only if
+// it leads back to that address, as anybody can give his addresses any name. An answer that is old
+// is used once more while it is looked up again. All methods may be called at once.
 type Names struct {
 	// Set once.
 	lookup Lookup

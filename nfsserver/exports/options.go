@@ -84,7 +84,8 @@ func Words() (words []Word) {
 	return words
 }
 
-// options reads a list of options up to a byte of stop or the end of the word. It keeps mistakes of single options, and goes on.
+// options reads a list of options up to a byte of stop or the end of the word. It keeps mistakes of
+// single options, and goes on.
 func (p *parser) options(o *Options, stop string) error {
 	seen := map[string]string{}
 	for {
@@ -127,7 +128,8 @@ func (p *parser) option(o *Options, seen map[string]string, begin int, word stri
 	return nil
 }
 
-// id reads a user or group; -2, which old files have for nobody, is the number with the same 32 bits.
+// id reads a user or group; -2, which old files have for nobody, is the number with the same 32
+// bits.
 func id(to *uint32, value string) error {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < -1<<31 || n >= 1<<32-1 || n == -1 {

@@ -27,7 +27,8 @@ func (p *parser) keep(err error) {
 	}
 }
 
-// Parse reads the text of an exports file; name is what errors, which are of type *Error, call it. It returns the first mistake.
+// Parse reads the text of an exports file; name is what errors, which are of type *Error, call it.
+// It returns the first mistake.
 func Parse(name string, text []byte) (*File, error) {
 	f, mistakes := ParseAll(name, text)
 	if len(mistakes) > 0 {
@@ -36,8 +37,9 @@ func Parse(name string, text []byte) (*File, error) {
 	return f, nil
 }
 
-// ParseAll is Parse that goes on after a mistake, and returns all of them in the order of the file. A line is read to its end unless it
-// is not clear where its next word begins. The File is nil then.
+// ParseAll is Parse that goes on after a mistake, and returns all of them in the order of the file.
+// A line is read to its end unless it is not clear where its next word begins. The File is nil
+// then.
 func ParseAll(name string, text []byte) (*File, []error) {
 	p := parser{scanner: scanner{file: name, text: text}, byPath: map[string]*Export{}, byFSID: map[uint64]*Export{}}
 	if i := bytes.IndexByte(text, 0); i >= 0 {
@@ -111,8 +113,8 @@ func (p *parser) line() error {
 	return nil
 }
 
-// exportfsBreak skips a line end between a directory and its client, where the next line is a client: exportfs -v
-// breaks the line after a long path, and begins the next one with two tabs.
+// exportfsBreak skips a line end between a directory and its client, where the next line is a
+// client: exportfs -v breaks the line after a long path, and begins the next one with two tabs.
 func (p *parser) exportfsBreak() {
 	next, ok := bytes.CutPrefix(p.text[min(p.at, len(p.text)):], []byte("\n\t\t"))
 	if ok && len(next) > 0 && !bytes.ContainsRune([]byte("/\"# \t\r\n"), rune(next[0])) {

@@ -29,7 +29,8 @@ func show(f *exports.File) string {
 
 const rest = ",sync,secure,root_squash"
 
-// TestManualsExamples: the lines of the example in exports(5), less those with netgroups, which are refused.
+// TestManualsExamples: the lines of the example in exports(5), less those with netgroups, which are
+// refused.
 func TestManualsExamples(t *testing.T) {
 	for line, want := range map[string]string{
 		"/               master(rw) trusty(rw,no_root_squash)":             "/ master rw" + rest + "\n/ trusty rw,sync,secure,no_root_squash\n",
@@ -171,8 +172,8 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 	}
 }
 
-// TestLinesOfExportfs: the lines of exportfs -v can stand in a file as they are, and what has to change in a file of Linux is
-// listed at once.
+// TestLinesOfExportfs: the lines of exportfs -v can stand in a file as they are, and what has to
+// change in a file of Linux is listed at once.
 func TestLinesOfExportfs(t *testing.T) {
 	const options = "(sync,wdelay,hide,no_subtree_check,sec=sys,rw,secure,root_squash,no_all_squash)\n"
 	for text, want := range map[string]string{
@@ -225,8 +226,8 @@ func TestAllMistakes(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text makes the parser fail in another way than with an error whose place is in the text, and what
-// it takes it takes again when the clients are written one by one.
+// FuzzParse: no text makes the parser fail in another way than with an error whose place is in the
+// text, and what it takes it takes again when the clients are written one by one.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"/ master(rw) trusty(rw,no_root_squash)\n", "/srv/www -sync,rw server @trusted @external(ro)", "\"/a b\" *(fsid=7)\\\n 10.0.0.0/8",
 		`/a\040b ::/64(anonuid=-2)`, "/a b[0-9].c(rw,sec=sys) # x\n", "/foo 192.168.0.0/255.255.252.0(crossmnt,nohide)"} {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A scanner walks over the bytes of a file. A line that ends with a backslash goes on in the next one, where
-// backslash and line end stand for a blank.
+// A scanner walks over the bytes of a file. A line that ends with a backslash goes on in the next
+// one, where backslash and line end stand for a blank.
 type scanner struct {
 	file string
 	text []byte
@@ -97,7 +97,8 @@ func (s *scanner) wordEnd() bool {
 	return ok
 }
 
-// path reads a path, with double quotes around any part of it and \ooo for bytes that are hard to write.
+// path reads a path, with double quotes around any part of it and \ooo for bytes that are hard to
+// write.
 func (s *scanner) path() (string, error) {
 	var out []byte
 	quote := -1 // where the one that is open began

@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// TestBounds: who takes all that he can leaves room for others, and has room again once he gives back.
+// TestBounds: who takes all that he can leaves room for others, and has room again once he gives
+// back.
 func TestBounds(t *testing.T) {
 	r := newRig(t, Options{}, believeAll, false, func(s *Service) {
 		s.ledger.bounds = bounds{hosts: 5, hostsAt: 4, all: counts{4, 40, 4, 20}, one: counts{2, 20, 2, 10}}

@@ -17,8 +17,8 @@ import (
 )
 
 // A client is called only at the address that it has called from, at the port that its port mapper
-// says. The calls of one client are made one after another, by a goroutine that lives while there are
-// any: a client that does not answer keeps no other waiting.
+// says. The calls of one client are made one after another, by a goroutine that lives while there
+// are any: a client that does not answer keeps no other waiting.
 
 // callers has those goroutines.
 type callers struct {
@@ -55,7 +55,8 @@ const (
 // callGranted has the client of a waiter told that it has its lock. The file is locked.
 func (s *Service) callGranted(w *waiter) { s.enqueue(w.owner.host.key, outgoing{waiter: w}) }
 
-// callResult sends the result of a message. Where too many wait it is dropped: the client sends its message again.
+// callResult sends the result of a message. Where too many wait it is dropped: the client sends its
+// message again.
 func (s *Service) callResult(k hostKey, proc uint32, result []byte) {
 	s.enqueue(k, outgoing{proc: proc, result: result})
 }
@@ -166,7 +167,8 @@ func (s *Service) connect(rpc **transport.Client, addr netip.Addr) (err error) {
 	return err
 }
 
-// dial connects to a port of a client, from the address that it knows us by and, where that is possible, a reserved port.
+// dial connects to a port of a client, from the address that it knows us by and, where that is
+// possible, a reserved port.
 func (s *Service) dial(ctx context.Context, addr netip.Addr, port uint16) (*transport.Client, error) {
 	cfg := transport.ClientConfig{Cred: transport.SysCred(), CallTimeout: callTimeout, MaxRetries: -1, ReservedPort: true}
 	if s.opts.Local.IsValid() && s.opts.Local.Is4() == addr.Is4() {
@@ -201,8 +203,8 @@ func (s *Service) send(rpc *transport.Client, m outgoing) error {
 	return nil
 }
 
-// confirm ends a waiter that holds its lock: its client has taken it, or does not want it. One that is not there any more has been
-// ended by a call of its client, which counts.
+// confirm ends a waiter that holds its lock: its client has taken it, or does not want it. One that
+// is not there any more has been ended by a call of its client, which counts.
 func (s *Service) confirm(w *waiter, wanted bool) {
 	f := s.hold(w.file.key)
 	defer s.letGo(f)

@@ -23,8 +23,8 @@ type request struct {
 	exclusive bool
 }
 
-// on finds the file, the owner and the range of a lock, and runs do. known: it is about an owner that has something; where
-// it has nothing, do is called with no owner.
+// on finds the file, the owner and the range of a lock, and runs do. known: it is about an owner
+// that has something; where it has nothing, do is called with no owner.
 func (s *Service) on(c *transport.Call, l *nlm4.Lock, exclusive, known bool, do func(*request) nlm4.Status) (st nlm4.Status) {
 	if l.Offset > lastByte {
 		return nlm4.FBig
@@ -58,8 +58,9 @@ func (q *request) hold() *file {
 	return q.svc.hold(fileKey{q.target.Export, q.target.Ref})
 }
 
-// mayLock checks that the caller may lock the file at all. As with Linux's server it needs to be able to read it, whichever the
-// lock, or own it: the client has opened the file, and its user's rights have been checked then.
+// mayLock checks that the caller may lock the file at all. As with Linux's server it needs to be
+// able to read it, whichever the lock, or own it: the client has opened the file, and its user's
+// rights have been checked then.
 func (q *request) mayLock() error {
 	t := &q.target
 	a, err := t.FS.Getattr(t.Ref)
@@ -102,7 +103,8 @@ func (s *Service) test(c *transport.Call, a *nlm4.TestArgs) nlm4.TestRes {
 	return res
 }
 
-// inTheWay returns the first lock that a request conflicts with, or nil. The owner of another program's is not known.
+// inTheWay returns the first lock that a request conflicts with, or nil. The owner of another
+// program's is not known.
 func (f *file) inTheWay(q *request) (*nlm4.Holder, error) {
 	if h := f.locks.conflict(q.owner, q.span, q.exclusive); h != nil {
 		return &nlm4.Holder{Exclusive: h.exclusive, Svid: h.owner.key.svid, Owner: []byte(h.owner.key.object),
@@ -158,8 +160,9 @@ func (s *Service) tryLock(c *transport.Call, a *nlm4.LockArgs, monitored bool) n
 	})
 }
 
-// reclaimLate is a LOCK that reclaims when nobody can any more. It is refused, but for what its owner has: a client that has been told of
-// a restart reclaims all that it knows of, also what it was given since.
+// reclaimLate is a LOCK that reclaims when nobody can any more. It is refused, but for what its
+// owner has: a client that has been told of a restart reclaims all that it knows of, also what it
+// was given since.
 func (s *Service) reclaimLate(c *transport.Call, a *nlm4.LockArgs) nlm4.Status {
 	return s.on(c, &a.Lock, a.Exclusive, true, func(q *request) nlm4.Status {
 		if q.owner != nil {
@@ -174,7 +177,8 @@ func (s *Service) reclaimLate(c *transport.Call, a *nlm4.LockArgs) nlm4.Status {
 	})
 }
 
-// inTime reports whether a host can lock something now: in the period of grace reclaim what it had, and else what is new.
+// inTime reports whether a host can lock something now: in the period of grace reclaim what it had,
+// and else what is new.
 func (s *Service) inTime(hk hostKey, reclaim bool) bool {
 	grace := s.Grace() > 0
 	return grace == reclaim && (!grace || s.monitor.mayReclaim(hk))
@@ -218,7 +222,8 @@ func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 	return nlm4.Blocked
 }
 
-// enqueue has a request wait if it can: then the status is Blocked. foreign: another program's lock is in the way.
+// enqueue has a request wait if it can: then the status is Blocked. foreign: another program's lock
+// is in the way.
 func (f *file) enqueue(q *request, a *nlm4.LockArgs, foreign bool) nlm4.Status {
 	if !f.svc.ledger.charge(q.owner, counts{waiters: 1}) {
 		return nlm4.DeniedNoLocks
@@ -235,8 +240,8 @@ func (f *file) enqueue(q *request, a *nlm4.LockArgs, foreign bool) nlm4.Status {
 	return nlm4.Blocked
 }
 
-// cancel is CANCEL: the client does not wait any more. One that has been granted its lock meanwhile, without knowing, has it
-// taken back.
+// cancel is CANCEL: the client does not wait any more. One that has been granted its lock
+// meanwhile, without knowing, has it taken back.
 func (s *Service) cancel(c *transport.Call, a *nlm4.CancelArgs) nlm4.Status {
 	return s.on(c, &a.Lock, a.Exclusive, true, func(q *request) nlm4.Status {
 		if q.owner == nil {
@@ -257,7 +262,8 @@ func (s *Service) cancel(c *transport.Call, a *nlm4.CancelArgs) nlm4.Status {
 	})
 }
 
-// unlock is UNLOCK. To release what is not locked is no error: the reply to an earlier UNLOCK may have been lost.
+// unlock is UNLOCK. To release what is not locked is no error: the reply to an earlier UNLOCK may
+// have been lost.
 func (s *Service) unlock(c *transport.Call, a *nlm4.UnlockArgs) nlm4.Status {
 	return s.on(c, &a.Lock, false, true, func(q *request) nlm4.Status {
 		if q.owner == nil {

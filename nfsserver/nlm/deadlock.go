@@ -7,15 +7,19 @@ import (
 	"sync"
 )
 
-// A waitGraph is who waits. Together with the locks of files it says for whom: an owner waits for each owner of a lock that is in
-// the way of its request. A request that would close a circle of these is answered NLM4_DEADLCK (RFC 1813 §6.1.4) and does not wait,
-// as fcntl(2) fails with EDEADLK between processes of one machine, and as the server of Linux 6.1 does (that of 6.12 has both wait).
+// A waitGraph is who waits. Together with the locks of files it says for whom: an owner waits for
+// each owner of a lock that is in the way of its request. A request that would close a circle of
+// these is answered NLM4_DEADLCK (RFC 1813 §6.1.4) and does not wait, as fcntl(2) fails with
+// EDEADLK between processes of one machine, and as the server of Linux 6.1 does (that of 6.12 has
+// both wait).
 //
-// Programs of this machine are in circles, too, as far as the kernel lists them. One that closes a circle itself the kernel does not
-// tell: our locks are those of an open file description, which it does not follow. Then a client is told that asks again.
+// Programs of this machine are in circles, too, as far as the kernel lists them. One that closes a
+// circle itself the kernel does not tell: our locks are those of an open file description, which it
+// does not follow. Then a client is told that asks again.
 //
-// An owner is a process for its client, so one of its threads that does not wait may yet release what others
-// wait for; clients do not say so, and fcntl(2) takes such a process for one that waits, too.
+// An owner is a process for its client, so one of its threads that does not wait may yet release
+// what others wait for; clients do not say so, and fcntl(2) takes such a process for one that
+// waits, too.
 type waitGraph struct {
 	mu    sync.Mutex // guards all below; and file.locks, which change under file.mu as well
 	waits map[*owner][]*waiter
@@ -26,12 +30,13 @@ func (g *waitGraph) init() {
 	g.waits, g.files = map[*owner][]*waiter{}, map[inode]*file{}
 }
 
-// maxLooks bounds how many locks one search looks at, as others' requests wait for its end. A circle that it does not find is one that
-// nobody is told of, until a client gives up.
+// maxLooks bounds how many locks one search looks at, as others' requests wait for its end. A
+// circle that it does not find is one that nobody is told of, until a client gives up.
 const maxLooks = 32 << 10
 
-// wait enters a waiter unless it would close a circle, and reports whether it has. One that is there is taken out where by now
-// it is in a circle. p are the programs that may be in it, nil: none.
+// wait enters a waiter unless it would close a circle, and reports whether it has. One that is
+// there is taken out where by now it is in a circle. p are the programs that may be in it, nil:
+// none.
 func (g *waitGraph) wait(w *waiter, p *programs) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,7 +90,8 @@ func (g *waitGraph) closes(w *waiter, p *programs) bool {
 	return false
 }
 
-// clients follows the locks of clients that are in the way of a request, and reports whether one is of who has begun.
+// clients follows the locks of clients that are in the way of a request, and reports whether one is
+// of who has begun.
 func (s *search) clients(at *step) bool {
 	if at.file == nil {
 		return false

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// TestWhoWouldWaitForHimselfIsTold, and nobody else: of two and of three clients, over two files; the others have their locks
-// when he goes on.
+// TestWhoWouldWaitForHimselfIsTold, and nobody else: of two and of three clients, over two files;
+// the others have their locks when he goes on.
 func TestWhoWouldWaitForHimselfIsTold(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -55,7 +55,8 @@ func TestSharesThatBothWantAlone(t *testing.T) {
 	}
 }
 
-// TestWaitersThatLeaveAreInNoCircle: who has given up, or has been freed with its client, keeps nobody from waiting.
+// TestWaitersThatLeaveAreInNoCircle: who has given up, or has been freed with its client, keeps
+// nobody from waiting.
 func TestWaitersThatLeaveAreInNoCircle(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -77,8 +78,8 @@ func TestWaitersThatLeaveAreInNoCircle(t *testing.T) {
 	}
 }
 
-// TestCirclesOfManyEndTheSearch: a row of owners that each wait for the next, closed by its last; and one that is too long to be
-// looked at in full.
+// TestCirclesOfManyEndTheSearch: a row of owners that each wait for the next, closed by its last;
+// and one that is too long to be looked at in full.
 func TestCirclesOfManyEndTheSearch(t *testing.T) {
 	for _, c := range []struct {
 		owners int

@@ -1,4 +1,5 @@
-// A file with locks: its holdings, who waits, its shares, and what other programs are shown of them.
+// A file with locks: its holdings, who waits, its shares, and what other programs are shown of
+// them.
 
 package nlm
 
@@ -27,7 +28,8 @@ type file struct {
 
 	users int // guarded by Service.mu: calls that hold the file, or wait for mu
 
-	// Guards all below. The file system is called under it: what hangs holds up the calls on this file and no other.
+	// Guards all below. The file system is called under it: what hangs holds up the calls on this
+	// file and no other.
 	mu      sync.Mutex
 	host    *host               // that the file is charged to; nil: it is not open
 	kernel  nfsserver.FileLocks // nil: not open, or no other program can lock the file
@@ -37,8 +39,9 @@ type file struct {
 	shares  []share
 }
 
-// A waiter is a blocking request. While it waits it has a place in the queue of its file; then it holds the
-// lock, and its client is told so until it has confirmed it. Whatever takes it out of file.waiters ends it.
+// A waiter is a blocking request. While it waits it has a place in the queue of its file; then it
+// holds the lock, and its client is told so until it has confirmed it. Whatever takes it out of
+// file.waiters ends it.
 type waiter struct {
 	// Set once.
 	file *file
@@ -109,8 +112,9 @@ func (f *file) release(o *owner, s span) error {
 	return f.change(o, s, func(l *lockset) { l.clear(o, s) })
 }
 
-// change has do change the locks of o within s, and nothing else. With an error they are what they were. It copies no more than the locks
-// that s overlaps or touches, as those of a file can be many. do is called for these first, to see what comes of it.
+// change has do change the locks of o within s, and nothing else. With an error they are what they
+// were. It copies no more than the locks that s overlaps or touches, as those of a file can be
+// many. do is called for these first, to see what comes of it.
 func (f *file) change(o *owner, s span, do func(*lockset)) error {
 	now := f.locks.near(s)
 	next := slices.Clone(now)
@@ -122,10 +126,12 @@ func (f *file) change(o *owner, s span, do func(*lockset)) error {
 	if f.kernel != nil {
 		parts := next.parts(s)
 		if len(parts) > 1 {
-			// What is released: it takes as long as what has changed, not as what others have there.
+			// What is released: it takes as long as what has changed, not as what others have
+			// there.
 			parts = changes(now.parts(s), parts)
 		}
-		// What is locked is one part, so that where another program is in the way nothing has been changed.
+		// What is locked is one part, so that where another program is in the way nothing has been
+		// changed.
 		for _, p := range parts {
 			if err := f.kernel.Set(p.start, p.end, p.kind); err != nil {
 				if d > 0 {
@@ -174,7 +180,8 @@ func (f *file) drop(w *waiter) {
 	}
 }
 
-// undo takes from a waiter the lock that its client does not want, and gives back what it had before.
+// undo takes from a waiter the lock that its client does not want, and gives back what it had
+// before.
 func (f *file) undo(w *waiter) {
 	err := f.change(w.owner, w.span, func(l *lockset) {
 		l.clear(w.owner, w.span)

@@ -21,7 +21,8 @@ func (c *counted) Set(start, end uint64, t nfsserver.LockType) error {
 	return c.FileLocks.Set(start, end, t)
 }
 
-// TestReleaseCostsWhatItChanges: not what others have in the file, of which a client can make as many as it likes.
+// TestReleaseCostsWhatItChanges: not what others have in the file, of which a client can make as
+// many as it likes.
 func TestReleaseCostsWhatItChanges(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -59,8 +60,8 @@ func TestReleaseCostsWhatItChanges(t *testing.T) {
 	}
 }
 
-// TestHostsOfOneAddress: a client that gives itself ever new names is remembered by a few of them, in memory and on stable storage, and others
-// have room.
+// TestHostsOfOneAddress: a client that gives itself ever new names is remembered by a few of them,
+// in memory and on stable storage, and others have room.
 func TestHostsOfOneAddress(t *testing.T) {
 	state := t.TempDir()
 	r := newRig(t, Options{StateDir: state}, believeAll, false, nil)

@@ -18,14 +18,17 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// NLM has no lease: a client keeps its locks until it says that it has started again, and one whose machine does not start again keeps
-// others waiting for good. So while somebody asks for what a client has, its machine is asked whether it is up: the port mapper's port answers
-// there, be it by a refusal. A machine that has answered when the client took its first lock, and then for Options.Gone neither answers, nor has a
-// connection, nor calls, is gone, and its clients' locks are freed. One whose packet filter drops the question has never answered, and is never gone.
-// Nor is one while nobody is heard: it may be we who are cut off. So who asks for its locks has to be heard once it has been silent for that long.
+// NLM has no lease: a client keeps its locks until it says that it has started again, and one whose
+// machine does not start again keeps others waiting for good. So while somebody asks for what a
+// client has, its machine is asked whether it is up: the port mapper's port answers there, be it by
+// a refusal. A machine that has answered when the client took its first lock, and then for
+// Options.Gone neither answers, nor has a connection, nor calls, is gone, and its clients' locks
+// are freed. One whose packet filter drops the question has never answered, and is never gone. Nor
+// is one while nobody is heard: it may be we who are cut off. So who asks for its locks has to be
+// heard once it has been silent for that long.
 //
-// A client that was cut off, and is there again, is told as after a restart of ours (SM_NOTIFY): it reclaims its locks, is refused, and so
-// knows that they are lost.
+// A client that was cut off, and is there again, is told as after a restart of ours (SM_NOTIFY): it
+// reclaims its locks, is refused, and so knows that they are lost.
 
 const (
 	defaultGone = 10 * time.Minute
@@ -130,7 +133,8 @@ func (g *ledger) wantedHosts(now time.Time) (list []*host) {
 	return list
 }
 
-// found notes whether a client's machine is there, and reports whether the client is gone. Its silence goes on where it was asked after since.
+// found notes whether a client's machine is there, and reports whether the client is gone. Its
+// silence goes on where it was asked after since.
 func (g *ledger) found(h *host, there bool, now, since time.Time, gone time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -151,10 +155,12 @@ func (g *ledger) found(h *host, there bool, now, since time.Time, gone time.Dura
 // goneLoop looks for clients that are gone.
 func (s *Service) goneLoop() { s.repeat(lookEvery(s.opts.Gone), s.lookForGone) }
 
-// lookEvery is how often it looks: who is to be gone after a short time is not waited for much longer.
+// lookEvery is how often it looks: who is to be gone after a short time is not waited for much
+// longer.
 func lookEvery(gone time.Duration) time.Duration { return min(goneEvery, max(gone/4, time.Second)) }
 
-// backLoop tells those that were gone when they are there again. Many that are not keep nobody waiting who asks for locks.
+// backLoop tells those that were gone when they are there again. Many that are not keep nobody
+// waiting who asks for locks.
 func (s *Service) backLoop() { s.repeat(goneEvery, s.tellAbsent) }
 
 // repeat does work until Close.
@@ -171,8 +177,9 @@ func (s *Service) repeat(every time.Duration, work func()) {
 	}
 }
 
-// wantWaiting notes the clients whose locks others wait for, and when those were heard: Linux asks again every 30 s. One that does not is asked
-// whether it is up. That it has a connection is no proof, as it goes on for minutes when we are cut off.
+// wantWaiting notes the clients whose locks others wait for, and when those were heard: Linux asks
+// again every 30 s. One that does not is asked whether it is up. That it has a connection is no
+// proof, as it goes on for minutes when we are cut off.
 func (s *Service) wantWaiting() {
 	now, wanting := time.Now(), s.waits.wanting()
 	var quiet []*host
@@ -203,7 +210,8 @@ func (g *ledger) lastCall(h *host) time.Time {
 	return h.there.called
 }
 
-// lookForGone asks the machines of clients that others wait for, and frees the locks of those that are gone.
+// lookForGone asks the machines of clients that others wait for, and frees the locks of those that
+// are gone.
 func (s *Service) lookForGone() {
 	s.wantWaiting()
 	since := s.looked.Add(-wantedFor) // not all are asked each time
@@ -252,7 +260,8 @@ func (s *Service) bury(h *host) {
 	s.absent.add(h.key.addr, time.Now())
 }
 
-// add notes one that is to be told. Where there are too many, the one that has been away for longest is not expected any more. mu is held.
+// add notes one that is to be told. Where there are too many, the one that has been away for
+// longest is not expected any more. mu is held.
 func (a *absence) add(addr netip.Addr, now time.Time) {
 	a.left[addr], a.news = &absent{since: now}, true
 	if len(a.left) <= mostAbsent {
@@ -267,7 +276,8 @@ func (a *absence) add(addr netip.Addr, now time.Time) {
 	delete(a.left, first)
 }
 
-// due begins a round: it returns whom to tell, and since when each is absent; and those who wait, but are told if they are there. mu is held.
+// due begins a round: it returns whom to tell, and since when each is absent; and those who wait,
+// but are told if they are there. mu is held.
 func (a *absence) due() (now, perhaps map[netip.Addr]time.Time) {
 	now, perhaps = map[netip.Addr]time.Time{}, map[netip.Addr]time.Time{}
 	for addr, e := range a.left {
@@ -281,7 +291,8 @@ func (a *absence) due() (now, perhaps map[netip.Addr]time.Time) {
 	return now, perhaps
 }
 
-// told notes how an attempt has ended. One that has lost locks since is to be told of that. mu is held.
+// told notes how an attempt has ended. One that has lost locks since is to be told of that. mu is
+// held.
 func (a *absence) told(addr netip.Addr, since time.Time, there, done bool) {
 	switch e := a.left[addr]; {
 	case e == nil || !e.since.Equal(since):
@@ -293,7 +304,8 @@ func (a *absence) told(addr netip.Addr, since time.Time, there, done bool) {
 	}
 }
 
-// tellAbsent tells those who are there again that we have started again, which for their locks is the same.
+// tellAbsent tells those who are there again that we have started again, which for their locks is
+// the same.
 func (s *Service) tellAbsent() {
 	s.absent.mu.Lock()
 	since, perhaps := s.absent.due()
@@ -323,8 +335,9 @@ func (s *Service) tellAbsent() {
 	})
 }
 
-// renew changes our number where clients have lost locks since it was changed: status monitors pass on what is news to them alone. One that
-// is told in vain, since no status monitor answers there, needs no further number.
+// renew changes our number where clients have lost locks since it was changed: status monitors pass
+// on what is news to them alone. One that is told in vain, since no status monitor answers there,
+// needs no further number.
 func (s *Service) renew() error {
 	s.absent.mu.Lock()
 	news := s.absent.news

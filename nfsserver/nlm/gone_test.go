@@ -53,8 +53,8 @@ func goneRig(t *testing.T, up bool) (r *rig, m *machines, a, b *peer, fh []byte)
 	return r, m, a, b, fh
 }
 
-// TestClientThatIsGone: what it has is freed when others have asked for it, and it is told when it is there again, with a number that
-// is new; what it was given since it keeps.
+// TestClientThatIsGone: what it has is freed when others have asked for it, and it is told when it
+// is there again, with a number that is new; what it was given since it keeps.
 func TestClientThatIsGone(t *testing.T) {
 	r, m, a, b, fh := goneRig(t, true)
 	before := r.locks.monitor.number()
@@ -99,7 +99,8 @@ func TestClientThatIsGone(t *testing.T) {
 	}
 }
 
-// TestClientsThatAreThere: one that calls, that has a connection, whose machine answers again, or has never answered, keeps what it has.
+// TestClientsThatAreThere: one that calls, that has a connection, whose machine answers again, or
+// has never answered, keeps what it has.
 func TestClientsThatAreThere(t *testing.T) {
 	for name, c := range map[string]struct {
 		up   bool
@@ -130,8 +131,8 @@ func TestClientsThatAreThere(t *testing.T) {
 	}
 }
 
-// TestSilenceIsOneStretch: between two looks that are far apart a machine may have been up, and one that does not answer now has
-// not been silent since the first.
+// TestSilenceIsOneStretch: between two looks that are far apart a machine may have been up, and one
+// that does not answer now has not been silent since the first.
 func TestSilenceIsOneStretch(t *testing.T) {
 	const gone = 10 * time.Minute
 	for name, c := range map[string]struct {
@@ -172,8 +173,9 @@ func TestLooksForGone(t *testing.T) {
 	}
 }
 
-// TestServerThatIsCutOff does not take all for gone: who waits has to be heard once a client has been silent for long enough, by a call, or as its
-// machine answers when it has not called for a time.
+// TestServerThatIsCutOff does not take all for gone: who waits has to be heard once a client has
+// been silent for long enough, by a call, or as its machine answers when it has not called for a
+// time.
 func TestServerThatIsCutOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		calls, quiet, answers bool // what who waits does; quiet: it last called long ago
@@ -263,7 +265,8 @@ func TestThoseWhoAreBackAreToldAtOnce(t *testing.T) {
 	}
 }
 
-// TestWhoHasNoStatusMonitor is told in vain, each time with the same number, until another has lost locks.
+// TestWhoHasNoStatusMonitor is told in vain, each time with the same number, until another has lost
+// locks.
 func TestWhoHasNoStatusMonitor(t *testing.T) {
 	r, _, _, _, _ := goneRig(t, true)
 	var asked atomic.Int32 // those of one round are told at once
@@ -295,7 +298,8 @@ func TestWhoHasNoStatusMonitor(t *testing.T) {
 	}
 }
 
-// TestWhoHasBeenAwayForLong is asked less and less often whether it is there, and told at once when it has a connection.
+// TestWhoHasBeenAwayForLong is asked less and less often whether it is there, and told at once when
+// it has a connection.
 func TestWhoHasBeenAwayForLong(t *testing.T) {
 	r, m, _, _, _ := goneRig(t, true)
 	m.set(false)

@@ -1,4 +1,5 @@
-// The end of the period to reclaim locks in, of which file systems are told that hold what the process before had locked.
+// The end of the period to reclaim locks in, of which file systems are told that hold what the
+// process before had locked.
 
 package nlm
 

@@ -8,15 +8,17 @@ import (
 	"time"
 )
 
-// A hostKey is a client: the address that it calls from and the name that it gives itself. A
-// user of this machine other than root is a client apart from all others here, so that none releases another's locks.
+// A hostKey is a client: the address that it calls from and the name that it gives itself. A user
+// of this machine other than root is a client apart from all others here, so that none releases
+// another's locks.
 type hostKey struct {
 	addr netip.Addr // unmapped
 	uid  int64      // of a user of this machine, -1: none in particular
 	name string
 }
 
-// A host is a client that has locks, waits for some, or had some lately. Its fields are guarded by ledger.mu.
+// A host is a client that has locks, waits for some, or had some lately. Its fields are guarded by
+// ledger.mu.
 type host struct {
 	key    hostKey
 	owners map[ownerKey]*owner
@@ -60,7 +62,8 @@ func (c counts) plus(d counts) counts {
 	return counts{c.files + d.files, c.locks + d.locks, c.waiters + d.waiters, c.owners + d.owners}
 }
 
-// defaultBounds lets no client take more than half of anything. Each file with locks takes a descriptor.
+// defaultBounds lets no client take more than half of anything. Each file with locks takes a
+// descriptor.
 func defaultBounds(files int) bounds {
 	all := counts{files: files, locks: 64 << 10, waiters: 4 << 10, owners: 16 << 10}
 	return bounds{hosts: 8 << 10, hostsAt: 256, all: all, forgotten: 10 * time.Minute,
@@ -156,10 +159,12 @@ func (g *ledger) give(h *host, d counts) {
 	}
 }
 
-// isIdle reports whether a host has nothing. A file that it was the first to lock, and others have locks of, is not its any more.
+// isIdle reports whether a host has nothing. A file that it was the first to lock, and others have
+// locks of, is not its any more.
 func (h *host) isIdle() bool { return len(h.owners) == 0 }
 
-// charge has an owner with a reference use more, and reports whether it can; each lock and waiter is one more reference.
+// charge has an owner with a reference use more, and reports whether it can; each lock and waiter
+// is one more reference.
 func (g *ledger) charge(o *owner, d counts) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,4 +1,5 @@
-// The locks of one file: which owner holds which bytes, and how. Ranges only, no calls and no waiting.
+// The locks of one file: which owner holds which bytes, and how. Ranges only, no calls and no
+// waiting.
 
 package nlm
 
@@ -41,7 +42,8 @@ func kindOf(exclusive bool) nfsserver.LockType {
 }
 
 // A lockset is the holdings of one file, in the order of their starts. Those of one owner do not
-// overlap; and those that touch differ in kind, as in the kernel, so that one lock of an owner is one holding.
+// overlap; and those that touch differ in kind, as in the kernel, so that one lock of an owner is
+// one holding.
 type lockset []holding
 
 // conflict returns the first holding that a request of o conflicts with, or nil.
@@ -175,8 +177,9 @@ func (l lockset) edges(s span) (list []edge) {
 	return list
 }
 
-// parts returns s in parts, in order and without gaps: what other programs are to see of the
-// locks. Neighbours differ in kind. It takes little longer than to sort the locks: anybody may have many in a file.
+// parts returns s in parts, in order and without gaps: what other programs are to see of the locks.
+// Neighbours differ in kind. It takes little longer than to sort the locks: anybody may have many
+// in a file.
 func (l lockset) parts(s span) (list []part) {
 	held := map[bool]int{} // how many are open, by exclusive
 	kind := func() nfsserver.LockType {

@@ -80,8 +80,8 @@ func probes() (list []span) {
 
 var typeOf = map[nfsserver.LockType]int16{nfsserver.Unlocked: unix.F_UNLCK, nfsserver.Shared: unix.F_RDLCK, nfsserver.Exclusive: unix.F_WRLCK}
 
-// TestLocksetIsAsTheKernels: every request is granted or refused as the kernel does for owners that are
-// open file descriptions, and afterwards every byte is locked as there.
+// TestLocksetIsAsTheKernels: every request is granted or refused as the kernel does for owners that
+// are open file descriptions, and afterwards every byte is locked as there.
 func TestLocksetIsAsTheKernels(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	r := rand.New(rand.NewPCG(1, 2))
@@ -140,8 +140,8 @@ func checkShape(t *testing.T, set lockset) {
 	}
 }
 
-// TestPartsOnOneDescription: the server is one owner to the kernel, and yet another program sees each byte
-// locked as strongly as the strongest of its clients' locks.
+// TestPartsOnOneDescription: the server is one owner to the kernel, and yet another program sees
+// each byte locked as strongly as the strongest of its clients' locks.
 func TestPartsOnOneDescription(t *testing.T) {
 	dir := t.TempDir()
 	probe := openOFD(t, filepath.Join(dir, "f"))

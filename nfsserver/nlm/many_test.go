@@ -11,7 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// BenchmarkManyLocksInOneFile takes and releases a lock behind as many others as one client can have.
+// BenchmarkManyLocksInOneFile takes and releases a lock behind as many others as one client can
+// have.
 func BenchmarkManyLocksInOneFile(b *testing.B) {
 	const many = 32 << 10
 	o := &owner{host: &host{owners: map[ownerKey]*owner{}}, refs: 1}
@@ -34,7 +35,8 @@ func BenchmarkManyLocksInOneFile(b *testing.B) {
 	}
 }
 
-// TestLocksAreCounted: a file's locks are charged one by one, whatever a request joins and cuts, although it looks at few of them.
+// TestLocksAreCounted: a file's locks are charged one by one, whatever a request joins and cuts,
+// although it looks at few of them.
 func TestLocksAreCounted(t *testing.T) {
 	h := &host{owners: map[ownerKey]*owner{}}
 	owners := []*owner{{host: h, refs: 1}, {host: h, refs: 1}}
@@ -73,8 +75,8 @@ type noKernel struct{ nfsserver.FileLocks }
 
 func (noKernel) Set(_, _ uint64, _ nfsserver.LockType) error { return nil }
 
-// TestSearchesSeeNoLocksThatChange: those of a file are changed in place, and searches look at them from other files: the race detector holds
-// that they take turns.
+// TestSearchesSeeNoLocksThatChange: those of a file are changed in place, and searches look at them
+// from other files: the race detector holds that they take turns.
 func TestSearchesSeeNoLocksThatChange(t *testing.T) {
 	h, other := &host{owners: map[ownerKey]*owner{}}, &host{owners: map[ownerKey]*owner{}}
 	holder, waiting := &owner{host: h, refs: 1}, &owner{host: other, refs: 1}

@@ -46,13 +46,13 @@ type client struct {
 	Name []byte
 }
 
-// ErrInUse is the error of a state directory that another server uses. Each would notify the other's
-// clients of a restart, and those would give up their locks.
+// ErrInUse is the error of a state directory that another server uses. Each would notify the
+// other's clients of a restart, and those would give up their locks.
 var ErrInUse = errors.New("another server uses this state directory")
 
 // load reads the record of the last run, and begins this one. It fails if another server uses the
-// directory. If the state cannot be stored for another reason, each new client tries that again, and
-// gets no lock before.
+// directory. If the state cannot be stored for another reason, each new client tries that again,
+// and gets no lock before.
 func (m *monitor) load(dir string) error {
 	m.watched, m.earlier = map[hostKey]bool{}, map[hostKey]bool{}
 	// Seconds grow like the number of starts, should what is kept be lost.
@@ -180,7 +180,8 @@ func (m *monitor) watch(k hostKey) error {
 	return err
 }
 
-// retain forgets the clients that are not in left; with graceOver those of the last run, too, once they have been told.
+// retain forgets the clients that are not in left; with graceOver those of the last run, too, once
+// they have been told.
 func (m *monitor) retain(left map[hostKey]bool, graceOver bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -64,8 +64,8 @@ func keys(set map[netip.Addr]bool) (list []netip.Addr) {
 	return list
 }
 
-// notify tells the status monitor of a client that we have started again. The client knows us by the name or the address of its
-// mount, which it has not told us: it is told all that it may be.
+// notify tells the status monitor of a client that we have started again. The client knows us by
+// the name or the address of its mount, which it has not told us: it is told all that it may be.
 func (s *Service) notify(addr netip.Addr) error {
 	ctx, cancel := context.WithTimeout(s.ctx, callTimeout)
 	defer cancel()

@@ -15,8 +15,8 @@ func (s *Service) Programs() []*transport.Program {
 	return []*transport.Program{s.lockProgram(), s.statProgram()}
 }
 
-// lockProgram is NLM version 4. What takes or releases something is never done twice for one call: a late copy
-// of a LOCK would take again what has been released since.
+// lockProgram is NLM version 4. What takes or releases something is never done twice for one call:
+// a late copy of a LOCK would take again what has been released since.
 func (s *Service) lockProgram() *transport.Program {
 	test, lock, cancel, unlock := s.testing(), s.locking(true), s.canceling(), s.unlocking()
 	procs := []transport.Procedure{
@@ -48,7 +48,8 @@ func (s *Service) lockProgram() *transport.Program {
 // null does nothing. Arguments that it has none of are left.
 func null(*transport.Call) error { return nil }
 
-// nothing is the Busy of calls whose reply is void: their clients call again when they hear nothing.
+// nothing is the Busy of calls whose reply is void: their clients call again when they hear
+// nothing.
 func nothing(*transport.Call) {}
 
 // A procedure is one that exists with a reply and as a message with another in return.
@@ -69,7 +70,8 @@ func (p procedure) answer(c *transport.Call) error {
 	return err
 }
 
-// call is the procedure as a message: the result goes to the client by a call of its procedure proc.
+// call is the procedure as a message: the result goes to the client by a call of its procedure
+// proc.
 func (p procedure) call(proc uint32) func(*transport.Call) error {
 	return func(c *transport.Call) error {
 		res, caller, err := p.run(c)
@@ -164,8 +166,8 @@ func (s *Service) runFreeAll(c *transport.Call) error {
 	return nil
 }
 
-// busy is the Busy of the procedures with a result of their own: clients ask again after it. A result of TEST has no
-// more in that case.
+// busy is the Busy of the procedures with a result of their own: clients ask again after it. A
+// result of TEST has no more in that case.
 func busy(c *transport.Call) {
 	args := *c.Args
 	res := nlm4.Res{Cookie: args.Opaque(nlm4.MaxObject), Status: nlm4.DeniedGracePeriod}

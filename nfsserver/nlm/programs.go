@@ -1,4 +1,5 @@
-// Locks of other programs of this machine, as the kernel lists them: who of these waits, and for what.
+// Locks of other programs of this machine, as the kernel lists them: who of these waits, and for
+// what.
 
 package nlm
 
@@ -27,8 +28,9 @@ type programLock struct {
 	span
 }
 
-// programs are the locks of fcntl(2) that processes of this machine have and wait for. Locks of open file descriptions, ours among
-// them, are listed without a process: whoever has one cannot be seen to wait.
+// programs are the locks of fcntl(2) that processes of this machine have and wait for. Locks of
+// open file descriptions, ours among them, are listed without a process: whoever has one cannot be
+// seen to wait.
 type programs struct{ held, waits []programLock }
 
 const (
@@ -58,7 +60,8 @@ func parsePrograms(r io.Reader) *programs {
 	return p
 }
 
-// parseProgram reads one line (proc_locks(5)): "1: POSIX ADVISORY WRITE 1234 08:01:5678 0 EOF", with "->" before POSIX of who waits.
+// parseProgram reads one line (proc_locks(5)): "1: POSIX ADVISORY WRITE 1234 08:01:5678 0 EOF",
+// with "->" before POSIX of who waits.
 func parseProgram(line string) (l programLock, waits, ok bool) {
 	f := strings.Fields(line)
 	if len(f) > 1 && f[1] == "->" {

@@ -39,7 +39,8 @@ func TestProgramsAsTheKernelListsThem(t *testing.T) {
 	}
 }
 
-// A process is another program of this machine: this test's locks are those of the server's process.
+// A process is another program of this machine: this test's locks are those of the server's
+// process.
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -124,8 +125,9 @@ func TestProgramOfOurs(t *testing.T) {
 	}
 }
 
-// TestCirclesWithPrograms: a client that waits for a program, which waits for it, is told; so is one that waits for a client that does; and
-// who waits for the program alone is not. A program that closes a circle waits until the client asks again.
+// TestCirclesWithPrograms: a client that waits for a program, which waits for it, is told; so is
+// one that waits for a client that does; and who waits for the program alone is not. A program that
+// closes a circle waits until the client asks again.
 func TestCirclesWithPrograms(t *testing.T) {
 	r := plainRig(t)
 	paths := []string{r.newFile("f", 0o666), r.newFile("g", 0o666), r.newFile("h", 0o666)}

@@ -20,8 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// TestRestart: the clients that had locks are told, with a larger number, by each of our names; in the period of grace they reclaim, and
-// nobody else gets anything.
+// TestRestart: the clients that had locks are told, with a larger number, by each of our names; in
+// the period of grace they reclaim, and nobody else gets anything.
 func TestRestart(t *testing.T) {
 	state := t.TempDir()
 	o := Options{StateDir: state, Names: []string{"server"}, Grace: time.Hour}

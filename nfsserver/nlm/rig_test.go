@@ -1,4 +1,5 @@
-// A served Server with locks, clients of it made by hand, and the lock and status managers of those.
+// A served Server with locks, clients of it made by hand, and the lock and status managers of
+// those.
 
 package nlm
 

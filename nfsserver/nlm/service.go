@@ -48,16 +48,17 @@ import (
 
 // Options makes a Service. The zero value keeps nothing between runs.
 type Options struct {
-	// StateDir is where the clients to be told of a restart are kept, and the number of this start; "": nowhere. It is
-	// made, with mode 0700, where it is not there.
+	// StateDir is where the clients to be told of a restart are kept, and the number of this start;
+	// "": nowhere. It is made, with mode 0700, where it is not there.
 	StateDir string
-	// Grace is how long after a start clients may reclaim their locks and take no others, where there are clients that had some;
-	// 0: 50 s, as long as Linux's.
+	// Grace is how long after a start clients may reclaim their locks and take no others, where
+	// there are clients that had some; 0: 50 s, as long as Linux's.
 	Grace time.Duration
-	// Gone is how long a client that does not answer keeps locks that others wait for (gone.go); 0: 10 minutes, negative: for good.
+	// Gone is how long a client that does not answer keeps locks that others wait for (gone.go); 0:
+	// 10 minutes, negative: for good.
 	Gone time.Duration
-	// Local is the address to call clients from, which take no callback from another than they know; the zero
-	// value: any of this machine.
+	// Local is the address to call clients from, which take no callback from another than they
+	// know; the zero value: any of this machine.
 	Local netip.Addr
 	// Names are what clients may know this machine as, beside its addresses; nil: its host name.
 	Names []string
@@ -98,14 +99,16 @@ type Service struct {
 	wake   chan struct{}  // polled is not empty any more
 }
 
-// programsFor is how long after the last look at a file that another program has locked programs may be in a circle.
+// programsFor is how long after the last look at a file that another program has locked programs
+// may be in a circle.
 const programsFor = time.Minute
 
-// pollPause is how long after another program has released a lock a client that waits for it has it, at most.
+// pollPause is how long after another program has released a lock a client that waits for it has
+// it, at most.
 const pollPause = 200 * time.Millisecond
 
-// New returns the service of a Server's locks. It tells the clients of an earlier run to reclaim theirs.
-// Its only error is ErrInUse.
+// New returns the service of a Server's locks. It tells the clients of an earlier run to reclaim
+// theirs. Its only error is ErrInUse.
 func New(srv *nfsserver.Server, o Options) (*Service, error) {
 	s := newService(srv, o)
 	if err := s.monitor.load(o.StateDir); err != nil {
@@ -138,7 +141,8 @@ func newService(srv *nfsserver.Server, o Options) *Service {
 	return s
 }
 
-// mostFiles is how many files can have locks: each takes a descriptor, of those that no other limit counts on.
+// mostFiles is how many files can have locks: each takes a descriptor, of those that no other limit
+// counts on.
 func mostFiles() int {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
@@ -169,8 +173,9 @@ func (s *Service) Grace() time.Duration {
 	return 0
 }
 
-// Close ends the loops and releases all locks. No call may be running or follow. Clients that have locks are told with the next start.
-// Loops that a file system keeps waiting are left after some seconds, as the calls of a transport.Server are.
+// Close ends the loops and releases all locks. No call may be running or follow. Clients that have
+// locks are told with the next start. Loops that a file system keeps waiting are left after some
+// seconds, as the calls of a transport.Server are.
 func (s *Service) Close() {
 	s.end()
 	_ = s.udp.Shutdown(s.ctx) // which has ended: a NOTIFY that runs is made again
@@ -240,7 +245,8 @@ func (s *Service) poll(f *file) {
 	}
 }
 
-// programs are those of this machine that may be in a circle with a client, nil: none has kept a client waiting lately.
+// programs are those of this machine that may be in a circle with a client, nil: none has kept a
+// client waiting lately.
 func (s *Service) programs(foreign bool) *programs {
 	if last := s.foreign.Load(); !foreign && (last == nil || time.Since(*last) > programsFor) {
 		return nil
@@ -280,7 +286,8 @@ func (s *Service) pollLoop() {
 // sweepInterval is how often idle clients are looked for, and exports that are no more.
 const sweepInterval = 5 * time.Second
 
-// sweepLoop forgets clients that have had no locks for a time, and the locks of exports that are no more. It tells file systems of the end of grace.
+// sweepLoop forgets clients that have had no locks for a time, and the locks of exports that are no
+// more. It tells file systems of the end of grace.
 func (s *Service) sweepLoop() {
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
@@ -315,7 +322,8 @@ func (s *Service) freeHosts(hosts []*host) {
 	}
 }
 
-// free releases what some clients have of some files, and returns how many locks that were. Both functions are called under locks.
+// free releases what some clients have of some files, and returns how many locks that were. Both
+// functions are called under locks.
 func (s *Service) free(of func(*file) bool, gone func(*host) bool) (lost int) {
 	s.mu.Lock()
 	var list []*file

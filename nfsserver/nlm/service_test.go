@@ -62,8 +62,9 @@ func TestClientsExcludeOneAnother(t *testing.T) {
 	}
 }
 
-// program is another program of this machine, with the file open: to the kernel an open file description is
-// as much another as a process, whose locks would end here with any descriptor of the file.
+// program is another program of this machine, with the file open: to the kernel an open file
+// description is as much another as a process, whose locks would end here with any descriptor of
+// the file.
 func program(t *testing.T, path string) func(typ int16, s span) error {
 	t.Helper()
 	f := openOFD(t, path)
@@ -182,7 +183,8 @@ func TestLockedFileThatIsRemoved(t *testing.T) {
 	}
 }
 
-// TestExportThatIsNoMore: its locks are released, so that its file system can be unmounted, and those of others stay.
+// TestExportThatIsNoMore: its locks are released, so that its file system can be unmounted, and
+// those of others stay.
 func TestExportThatIsNoMore(t *testing.T) {
 	r := plainRig(t)
 	path := r.newFile("f", 0o666)
@@ -201,7 +203,8 @@ func TestExportThatIsNoMore(t *testing.T) {
 	p.want("another export's", p.lock(memory, 2, 0, 0, true), nlm4.Denied)
 }
 
-// TestExportsRules: who is no client of an export cannot lock its files, and who cannot write locks none exclusively.
+// TestExportsRules: who is no client of an export cannot lock its files, and who cannot write locks
+// none exclusively.
 func TestExportsRules(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)

@@ -1,4 +1,5 @@
-// Shares: what DOS clients deny to one another when they open a file. Other programs do not see them.
+// Shares: what DOS clients deny to one another when they open a file. Other programs do not see
+// them.
 
 package nlm
 

@@ -7,7 +7,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// onShare is on of a share, which is of a whole file. Its owner is none of a lock's: it has no process.
+// onShare is on of a share, which is of a whole file. Its owner is none of a lock's: it has no
+// process.
 func (s *Service) onShare(c *transport.Call, a *nlm4.ShareArgs, known bool, do func(*request) nlm4.Status) nlm4.Status {
 	l := nlm4.Lock{Caller: a.Caller, FH: a.FH, Owner: a.Owner, Svid: -1}
 	return s.on(c, &l, a.Access&nlm4.ShareWrite != 0, known, do)
@@ -40,7 +41,8 @@ func (s *Service) doUnshare(c *transport.Call, a *nlm4.ShareArgs) nlm4.Status {
 	})
 }
 
-// freeAll is FREE_ALL: the caller has started again, and has no locks. Only what has been locked from where it calls is freed.
+// freeAll is FREE_ALL: the caller has started again, and has no locks. Only what has been locked
+// from where it calls is freed.
 func (s *Service) freeAll(c *transport.Call, n *nlm4.Notify) {
 	hk := s.hostOf(c, n.Name)
 	for _, h := range s.ledger.hostsAt(hk.addr) {

@@ -57,8 +57,8 @@ type Snapshot struct {
 // snapshotWait is how long a Snapshot waits for files on which calls are running, all together.
 const snapshotWait = 200 * time.Millisecond
 
-// Snapshot returns at most limit locks. A file is locked while its own are copied, and none is waited for whose file system does
-// not answer.
+// Snapshot returns at most limit locks. A file is locked while its own are copied, and none is
+// waited for whose file system does not answer.
 func (s *Service) Snapshot(limit int) (snap Snapshot) {
 	s.mu.Lock()
 	files := make([]*file, 0, len(s.files))

@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// TestSnapshot: what is held and what waits, with who, where and since when; and no more than asked for.
+// TestSnapshot: what is held and what waits, with who, where and since when; and no more than asked
+// for.
 func TestSnapshot(t *testing.T) {
 	begin := time.Now()
 	r, _, b, fh := waiting(t) // a has 0 to 9 of svid 1, b waits for 5 to 14 of svid 2

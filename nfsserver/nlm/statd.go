@@ -13,7 +13,8 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// statProgram is NSM version 1. Its procedures for the lock manager of the same host monitor nothing: ours needs none of them.
+// statProgram is NSM version 1. Its procedures for the lock manager of the same host monitor
+// nothing: ours needs none of them.
 func (s *Service) statProgram() *transport.Program {
 	refuse := func(c *transport.Call) error {
 		res := nsm.StatRes{Result: nsm.Fail, State: s.monitor.number()}
@@ -48,9 +49,9 @@ func (s *Service) runNotify(c *transport.Call) error {
 	return nil
 }
 
-// restarted frees the locks of the client that says so. It is believed of itself alone: what calls from the address of a client,
-// and from a port that only its root can have. One that says the same again has been believed before, and
-// may have locked something since.
+// restarted frees the locks of the client that says so. It is believed of itself alone: what calls
+// from the address of a client, and from a port that only its root can have. One that says the same
+// again has been believed before, and may have locked something since.
 func (s *Service) restarted(from netip.AddrPort, a *nsm.StatChange) {
 	addr := from.Addr().Unmap()
 	hosts := s.ledger.hostsAt(addr)
@@ -60,7 +61,8 @@ func (s *Service) restarted(from netip.AddrPort, a *nsm.StatChange) {
 	}
 	var named []*host
 	for _, h := range hosts {
-		// Its status monitor may say its whole name where its lock manager says the first word, and the reverse.
+		// Its status monitor may say its whole name where its lock manager says the first word, and
+		// the reverse.
 		if strings.EqualFold(firstLabel(h.key.name), firstLabel(string(a.Name))) {
 			named = append(named, h)
 		}

@@ -89,7 +89,8 @@ func TestGrantThatIsNotWanted(t *testing.T) {
 	a.want("what b had before, exclusive", a.lock(fh, 1, 12, 1, true), nlm4.Denied)
 }
 
-// TestClientThatAsksInsteadOfListening has its lock with the reply to LOCK, and is not called any more.
+// TestClientThatAsksInsteadOfListening has its lock with the reply to LOCK, and is not called any
+// more.
 func TestClientThatAsksInsteadOfListening(t *testing.T) {
 	r, a, b, fh := waiting(t)
 	r.daemon.set(1<<30, nlm4.Granted)
@@ -163,7 +164,8 @@ func TestOldestIsServedFirst(t *testing.T) {
 	}
 }
 
-// TestNobodyIsInsideTwice: owners that lock, wait for GRANTED where they must, and unlock, never meet inside.
+// TestNobodyIsInsideTwice: owners that lock, wait for GRANTED where they must, and unlock, never
+// meet inside.
 func TestNobodyIsInsideTwice(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)

@@ -39,7 +39,8 @@ func (f *FS) ACL(r nfsserver.Ref, t nfsserver.ACLType) (posixacl.ACL, error) {
 	return nil, err
 }
 
-// SetACL sets the attribute or removes it, as the caller: the kernel decides, and has the mode follow.
+// SetACL sets the attribute or removes it, as the caller: the kernel decides, and has the mode
+// follow.
 func (f *FS) SetACL(c nfsserver.Cred, r nfsserver.Ref, t nfsserver.ACLType, a posixacl.ACL) error {
 	n, err := f.acquire(&r)
 	if err != nil {

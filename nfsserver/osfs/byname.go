@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An entry that is opened takes four system calls: open, handle, attributes, close. By
-// name it takes two, and one where its generation is kept (generations.go). But the name can be given to another file between them, so that is
-// done only where the handle itself has the inode number, which must be that of the
-// attributes; where the entry may be of another volume or mount, or has to be noted in
-// the index, it is opened.
+// An entry that is opened takes four system calls: open, handle, attributes, close. By name it
+// takes two, and one where its generation is kept (generations.go). But the name can be given to
+// another file between them, so that is done only where the handle itself has the inode number,
+// which must be that of the attributes; where the entry may be of another volume or mount, or has
+// to be noted in the index, it is opened.
 
 // describesByName reports whether entries can be described by describeName.
 func (f *FS) describesByName() bool {
@@ -51,7 +51,8 @@ func splitHandle(magic int64, typ int32, b []byte) (ino uint64, gen generation, 
 	return 0, generation{}, false
 }
 
-// joinHandle makes again, at the start of b, what splitHandle has taken apart, and returns its length.
+// joinHandle makes again, at the start of b, what splitHandle has taken apart, and returns its
+// length.
 func joinHandle(magic int64, ino uint64, gen generation, b []byte) int {
 	switch {
 	case magic == unix.TMPFS_MAGIC:
@@ -117,7 +118,8 @@ func (f *FS) statKnown(fd int, name []byte, st *unix.Stat_t, ref *nfsserver.Ref)
 	return true, nil
 }
 
-// keepGeneration keeps the generation of the file with the attributes st, which it was asked for at now or later.
+// keepGeneration keeps the generation of the file with the attributes st, which it was asked for at
+// now or later.
 func (f *FS) keepGeneration(st *unix.Stat_t, gen generation, now time.Time) {
 	if f.gens.settled(st, now) && f.gens.put(st, gen, f.cache.tick.Load()) {
 		f.wakeSweeper()
@@ -148,9 +150,10 @@ func handleOfName(fd int, name []byte, h *rawHandle) error {
 	return nil
 }
 
-// statName is fstatat(2) without an allocation, of the name itself; it ends in a NUL. The scheduler has to know of the call on every file
-// system: a name that is not in the kernel's memory, as one that is not there never is on tmpfs, waits for the lock of its
-// directory, which any user who may list it can hold for as long as he likes.
+// statName is fstatat(2) without an allocation, of the name itself; it ends in a NUL. The scheduler
+// has to know of the call on every file system: a name that is not in the kernel's memory, as one
+// that is not there never is on tmpfs, waits for the lock of its directory, which any user who may
+// list it can hold for as long as he likes.
 func (f *FS) statName(fd int, name []byte, st *unix.Stat_t) error {
 	_, _, errno := unix.Syscall6(unix.SYS_NEWFSTATAT, uintptr(fd), uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(st)),
 		unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, 0)

@@ -35,7 +35,8 @@ func listPlus(t *testing.T, f *FS, dir nfsserver.Ref, n int, emit func(*nfsserve
 	}
 }
 
-// TestEntriesAreWhatLookupFinds: handle and attributes of an entry are those of its file, on every file system.
+// TestEntriesAreWhatLookupFinds: handle and attributes of an entry are those of its file, on every
+// file system.
 func TestEntriesAreWhatLookupFinds(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, _ func()) {
 		for i, o := range []Options{{}, {noKernelHandles: true}, {SubtreeCheck: true}, {CrossMounts: true}} {
@@ -102,8 +103,8 @@ func TestPagesOfAListing(t *testing.T) {
 	}
 }
 
-// TestEntryOfAChangingName: an entry has the handle and the attributes of one file, whatever becomes
-// of its name meanwhile.
+// TestEntryOfAChangingName: an entry has the handle and the attributes of one file, whatever
+// becomes of its name meanwhile.
 func TestEntryOfAChangingName(t *testing.T) {
 	for name, base := range places(t) {
 		t.Run(name, func(t *testing.T) {

@@ -33,8 +33,8 @@ type shard struct {
 	cache *cache
 	max   int // 0: no limit of its own
 
-	// Shard locks are innermost: nothing is opened, closed or synced under one. What is to be closed is taken out under the
-	// lock, in a list, and closed when the lock is free (retireAll).
+	// Shard locks are innermost: nothing is opened, closed or synced under one. What is to be
+	// closed is taken out under the lock, in a list, and closed when the lock is free (retireAll).
 	mu    sync.Mutex // guards all below and the list fields of the nodes
 	nodes map[nfsserver.Ref]*node
 	lru   node // ring: lru.next is the node used last
@@ -84,7 +84,8 @@ func (c *cache) put(n *node) *node {
 	}
 	n.refs, n.used = 1, c.tick.Load()
 	n.written.Store(n.used)
-	// Entered before anything is evicted: the new node has a reference, and cannot be the one to go.
+	// Entered before anything is evicted: the new node has a reference, and cannot be the one to
+	// go.
 	s.nodes[n.ref] = n
 	s.pushFront(n)
 	s.count(1)

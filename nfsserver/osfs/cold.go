@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// coldMax is the longest read that goes through the ring: of what reads on the kernel has more in its cache than was asked for, and
-// the next read finds it there.
+// coldMax is the longest read that goes through the ring: of what reads on the kernel has more in
+// its cache than was asked for, and the next read finds it there.
 const coldMax = 64 << 10
 
 // pread reads as pread(2) does, from the descriptor fd of n. What is not in the page cache, of a
@@ -27,8 +27,8 @@ func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
 				if err == nil {
 					return k, nil
 				}
-				// An error may be the ring's: it is full, or its kernel (5.5) has no such operation. pread reports whether
-				// it is the file's.
+				// An error may be the ring's: it is full, or its kernel (5.5) has no such
+				// operation. pread reports whether it is the file's.
 			}
 		}
 	}
@@ -63,8 +63,9 @@ func (n *node) isDAX(fd int) bool {
 // statx is a variable for tests.
 var statx = unix.Statx
 
-// preadCached is preadNow, but asks before that whether the kernel has the pages, where that can be known: else it would begin to read them
-// from the disk, one read at a time, and the ring, which is given several at once, would begin with all of it again.
+// preadCached is preadNow, but asks before that whether the kernel has the pages, where that can be
+// known: else it would begin to read them from the disk, one read at a time, and the ring, which is
+// given several at once, would begin with all of it again.
 func (f *FS) preadCached(fd int, p []byte, off int64) (int, unix.Errno) {
 	if f.info.QuickReads {
 		if all, errno := cached(fd, uint64(off), len(p)); errno == 0 && !all {
@@ -74,9 +75,10 @@ func (f *FS) preadCached(fd int, p []byte, off int64) (int, unix.Errno) {
 	return preadNow(fd, p, off)
 }
 
-// preadNow is preadv2(2) with RWF_NOWAIT: it waits for no data of the file. It can wait, though: where pages are missing the kernel begins to read
-// ahead, for which it may need the file's map from the disk, or room in the disk's queue. So the scheduler is told of it: else this
-// processor, and with the next garbage collection all others, would stand still for that long.
+// preadNow is preadv2(2) with RWF_NOWAIT: it waits for no data of the file. It can wait, though:
+// where pages are missing the kernel begins to read ahead, for which it may need the file's map
+// from the disk, or room in the disk's queue. So the scheduler is told of it: else this processor,
+// and with the next garbage collection all others, would stand still for that long.
 func preadNow(fd int, p []byte, off int64) (int, unix.Errno) {
 	v := unix.Iovec{Base: &p[0], Len: uint64(len(p))}
 	n, _, errno := unix.Syscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&v)), 1, uintptr(off), uintptr(uint64(off)>>32), unix.RWF_NOWAIT)

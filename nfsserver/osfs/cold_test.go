@@ -54,7 +54,8 @@ func TestColdReads(t *testing.T) {
 	}
 }
 
-// Reads of a file do not wait for others that fill the ring, as those of a disk that has ceased to answer do.
+// Reads of a file do not wait for others that fill the ring, as those of a disk that has ceased to
+// answer do.
 func TestColdReadsBesideAFullRing(t *testing.T) {
 	r := cold.take()
 	if r == nil {

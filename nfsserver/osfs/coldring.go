@@ -62,7 +62,8 @@ func (c *coldRing) put() {
 	}
 }
 
-// sweep ends a ring that nobody uses. Where it has been used since the clock was started, the clock has been started again, or will be.
+// sweep ends a ring that nobody uses. Where it has been used since the clock was started, the clock
+// has been started again, or will be.
 func (c *coldRing) sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

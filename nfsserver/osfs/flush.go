@@ -38,7 +38,8 @@ func (q *flusher) init() {
 	q.ended.L = &q.mu
 }
 
-// end waits for the goroutine. No other one is begun: the FS is closed, and who has not seen that yet has begun his by the time that mu is had.
+// end waits for the goroutine. No other one is begun: the FS is closed, and who has not seen that
+// yet has begun his by the time that mu is had.
 func (q *flusher) end() {
 	q.mu.Lock()
 	running := q.running
@@ -80,14 +81,15 @@ func (f *FS) retire(n *node) {
 		n.close()
 		return
 	}
-	// On the goroutine of whoever has let go of the file: who writes faster than the disk takes it waits for the disk.
+	// On the goroutine of whoever has let go of the file: who writes faster than the disk takes it
+	// waits for the disk.
 	if !f.enqueue(n, maxFlushes) {
 		f.flushNode(n)
 	}
 }
 
-// retireAside is retire for who MUST NOT wait, for a connection waits for him: to close a large file that has been removed takes as long as
-// to free all of its pages.
+// retireAside is retire for who MUST NOT wait, for a connection waits for him: to close a large
+// file that has been removed takes as long as to free all of its pages.
 func (f *FS) retireAside(n *node) {
 	if n.shifts {
 		f.seeBirth(n)

@@ -52,7 +52,8 @@ func TestIdentityIsTheUUID(t *testing.T) {
 	}
 }
 
-// TestGivenFSID: a number that is given stands in attributes, 0 too, and handles of one number are not those of another.
+// TestGivenFSID: a number that is given stands in attributes, 0 too, and handles of one number are
+// not those of another.
 func TestGivenFSID(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "data", dir, "f")

@@ -83,7 +83,8 @@ func TestGenerationsAreGivenBack(t *testing.T) {
 }
 
 // TestHandlesOfNumbersUsedAgain: files that come and go in one directory, with numbers of those
-// before them (XFS gives them anew at once), are listed and looked up with the kernel's own handles.
+// before them (XFS gives them anew at once), are listed and looked up with the kernel's own
+// handles.
 func TestHandlesOfNumbersUsedAgain(t *testing.T) {
 	for place, base := range places(t) {
 		t.Run(place, func(t *testing.T) { reuseNumbers(t, tempDir(t, base)) })
@@ -98,7 +99,8 @@ func TestHandlesOfNumbersUsedAgain(t *testing.T) {
 	})
 }
 
-// reuseNumbers makes, removes and lists files, and returns how many had a number that another had before.
+// reuseNumbers makes, removes and lists files, and returns how many had a number that another had
+// before.
 func reuseNumbers(t *testing.T, dir string) (again int) {
 	f := newFS(t, dir, Options{})
 	if !f.byName {

@@ -1,4 +1,5 @@
-// A directory of which another process holds the lock: what waits for it, and that nothing else does.
+// A directory of which another process holds the lock: what waits for it, and that nothing else
+// does.
 
 package osfs
 
@@ -19,9 +20,10 @@ import (
 // heldDir is set in the process that the test runs itself in: the directory is its export.
 const heldDir = "NFSRDMA_TEST_HELD_DIR"
 
-// TestHeldDirectory: who lists a directory of a tmpfs into memory that is not there holds its lock, and with somebody else who waits to
-// make a name there, look-ups of names that are not there wait. Calls on the receive loop do not, and the rest of
-// the process goes on. It runs in a process of its own, for one that does not go on cannot fail.
+// TestHeldDirectory: who lists a directory of a tmpfs into memory that is not there holds its lock,
+// and with somebody else who waits to make a name there, look-ups of names that are not there wait.
+// Calls on the receive loop do not, and the rest of the process goes on. It runs in a process of
+// its own, for one that does not go on cannot fail.
 func TestHeldDirectory(t *testing.T) {
 	if dir := os.Getenv(heldDir); dir != "" {
 		lookHeld(t, dir)

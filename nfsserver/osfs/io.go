@@ -23,8 +23,8 @@ func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	}
 	done := 0
 	for done < len(p) {
-		// Short reads are for signals and ends: the server tells its client the end of the file by a short one, so
-		// it must not tell one that is none.
+		// Short reads are for signals and ends: the server tells its client the end of the file by
+		// a short one, so it must not tell one that is none.
 		k, err := f.pread(n, fd, p[done:], int64(off)+int64(done))
 		if err != nil {
 			return done, err
@@ -66,13 +66,15 @@ func (n *node) isFile() error {
 	return unix.EINVAL
 }
 
-// writePiece is how much one system call writes to a file system of this machine, some 10 µs of copying. Go's runtime looks at system calls
-// every 20 µs while there are such, takes one that it finds twice to be waiting, and wakes a thread for the processor which it seems to have
-// left free: for a WRITE of 1 MiB that, and one thread more than there are processors, costs more than the calls that it would save.
+// writePiece is how much one system call writes to a file system of this machine, some 10 µs of
+// copying. Go's runtime looks at system calls every 20 µs while there are such, takes one that it
+// finds twice to be waiting, and wakes a thread for the processor which it seems to have left free:
+// for a WRITE of 1 MiB that, and one thread more than there are processors, costs more than the
+// calls that it would save.
 const writePiece = 32 << 10
 
-// mostAtOnce is how much one system call writes. Where each is on the disk before it returns, as on what is mounted with "sync", pieces would be
-// as many waits.
+// mostAtOnce is how much one system call writes. Where each is on the disk before it returns, as on
+// what is mounted with "sync", pieces would be as many waits.
 func (f *FS) mostAtOnce() int {
 	var st unix.Statfs_t
 	if !f.info.Quick || fstatfs(f.tree.root, &st) != nil || st.Flags&unix.ST_SYNCHRONOUS != 0 {
@@ -117,7 +119,8 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	for done < len(p) {
 		piece := p[done : done+min(len(p)-done, f.atOnce)]
 		k, err := again2(func() (int, error) { return unix.Pwrite(fd, piece, int64(off)+int64(done)) })
-		// What has been written counts: the client learns how much, writes the rest, and gets the error then.
+		// What has been written counts: the client learns how much, writes the rest, and gets the
+		// error then.
 		if err != nil && done == 0 {
 			return 0, err
 		}
@@ -142,7 +145,8 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 	if err != nil {
 		return err
 	}
-	// Before the sync and not after: a WRITE that comes in between makes it dirty again, and is covered by the next.
+	// Before the sync and not after: a WRITE that comes in between makes it dirty again, and is
+	// covered by the next.
 	n.dirty.Store(false)
 	switch {
 	case fd < 0:

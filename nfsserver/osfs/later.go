@@ -16,8 +16,8 @@ import (
 var _ nfsserver.LaterReader = (*FS)(nil)
 
 // ReadLater does not look the pages up: that costs as much again as to copy from them. It is for
-// what the kernel has in memory now. What it throws out until the reply leaves is waited for then; of tmpfs, which has nothing to read from,
-// that is what was swapped out.
+// what the kernel has in memory now. What it throws out until the reply leaves is waited for then;
+// of tmpfs, which has nothing to read from, that is what was swapped out.
 func (f *FS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, count int, off uint64) (mem.Later, error) {
 	if !f.later || off > math.MaxInt64-uint64(count) {
 		return nil, errors.ErrUnsupported
@@ -47,8 +47,9 @@ func (f *FS) inMemory(fd int, off uint64, n int) bool {
 // arrivedStep is how far apart the places are that arrived looks at.
 const arrivedStep = 256 << 10
 
-// arrived reports whether pages of a range, all of which are in memory, have come from the disk: the kernel enters them before it asks for
-// them, as it does ahead of readers in order. They come in that order as a rule, so it looks at the last bytes of steps. It is false as well where
+// arrived reports whether pages of a range, all of which are in memory, have come from the disk:
+// the kernel enters them before it asks for them, as it does ahead of readers in order. They come
+// in that order as a rule, so it looks at the last bytes of steps. It is false as well where
 // somebody writes to the file, and the file system has readers wait for that (XFS).
 func arrived(fd int, off uint64, n int) bool {
 	var b [1]byte
@@ -64,8 +65,9 @@ func arrived(fd int, off uint64, n int) bool {
 // onlyTmpfs reports whether all files are on a tmpfs.
 func (f *FS) onlyTmpfs() bool { return f.top.magic == unix.TMPFS_MAGIC && !f.cross }
 
-// holdLater counts one more reply that is going to read n, and reports false where such replies hold half of all nodes already. How long they
-// do is up to their clients, who may read nothing: descriptors have to be left for others.
+// holdLater counts one more reply that is going to read n, and reports false where such replies
+// hold half of all nodes already. How long they do is up to their clients, who may read nothing:
+// descriptors have to be left for others.
 func (n *node) holdLater() bool {
 	if n.laters.Add(1) > 1 || shared.later.Add(1) <= shared.limit.Load()/2 {
 		return true
@@ -74,7 +76,8 @@ func (n *node) holdLater() bool {
 	return false
 }
 
-// dropLater is the opposite of holdLater. The first and the last of a node's replies count the node, whichever they are by then.
+// dropLater is the opposite of holdLater. The first and the last of a node's replies count the
+// node, whichever they are by then.
 func (n *node) dropLater() {
 	if n.laters.Add(-1) == 0 {
 		shared.later.Add(-1)

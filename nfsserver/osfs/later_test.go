@@ -1,4 +1,5 @@
-// Reading when a reply leaves: what ReadAt reads, to whom it may be read, and when only ReadAt is to be had.
+// Reading when a reply leaves: what ReadAt reads, to whom it may be read, and when only ReadAt is
+// to be had.
 
 package osfs
 
@@ -91,7 +92,8 @@ func TestReadLaterOfFewFiles(t *testing.T) {
 	}
 }
 
-// TestReadLaterOfWhatIsInMemory: what would have to be read from a disk is not left for later, nor what would change on it.
+// TestReadLaterOfWhatIsInMemory: what would have to be read from a disk is not left for later, nor
+// what would change on it.
 func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})
@@ -127,7 +129,8 @@ func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	}
 }
 
-// TestReadLaterOfWhatIsOnItsWay: pages that the kernel has asked its disk for count as in memory, but to read them waits for the disk.
+// TestReadLaterOfWhatIsOnItsWay: pages that the kernel has asked its disk for count as in memory,
+// but to read them waits for the disk.
 func TestReadLaterOfWhatIsOnItsWay(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})
@@ -160,8 +163,8 @@ func TestReadLaterOfWhatIsOnItsWay(t *testing.T) {
 	}
 }
 
-// TestReadLaterLeavesFilesToOthers: replies that do not leave hold half of the files that may be open, each file once, and who comes then is not
-// left for later until one of them has left.
+// TestReadLaterLeavesFilesToOthers: replies that do not leave hold half of the files that may be
+// open, each file once, and who comes then is not left for later until one of them has left.
 func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o755))
@@ -211,8 +214,8 @@ func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 	}
 }
 
-// TestReadLaterEndsWithoutWaiting: a reply that was the last to hold a file lets go of it at once, however many files wait for a disk; each of them
-// is synced and closed after that.
+// TestReadLaterEndsWithoutWaiting: a reply that was the last to hold a file lets go of it at once,
+// however many files wait for a disk; each of them is synced and closed after that.
 func TestReadLaterEndsWithoutWaiting(t *testing.T) {
 	real := flushData
 	t.Cleanup(func() { flushData = real })
@@ -260,7 +263,8 @@ func TestReadLaterEndsWithoutWaiting(t *testing.T) {
 	}
 }
 
-// TestReadLaterOutlivesItsFS: an export can be closed while its replies leave. Their descriptors are good until then, and closed after.
+// TestReadLaterOutlivesItsFS: an export can be closed while its replies leave. Their descriptors
+// are good until then, and closed after.
 func TestReadLaterOutlivesItsFS(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o755))
@@ -283,7 +287,8 @@ func TestReadLaterOutlivesItsFS(t *testing.T) {
 	}
 }
 
-// wasRead has a file's access time be as after a read that came after all changes: another read leaves it.
+// wasRead has a file's access time be as after a read that came after all changes: another read
+// leaves it.
 func wasRead(t *testing.T, name string) {
 	now := time.Now()
 	must(t, os.Chtimes(name, now.Add(time.Minute), now))

@@ -1,4 +1,5 @@
-// File systems of this machine's own: attributes of open files wait for no disk there, and others change directories through this machine alone.
+// File systems of this machine's own: attributes of open files wait for no disk there, and others
+// change directories through this machine alone.
 
 package osfs
 
@@ -7,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// local reports whether a file system of that magic number has the attributes of open
-// files in this machine's memory. Others ask a program (FUSE), a network (also GFS2 and
-// OCFS2), or file systems of either sort below them (overlay), which possibly never answer. Of those that
-// are not known that is assumed.
+// local reports whether a file system of that magic number has the attributes of open files in this
+// machine's memory. Others ask a program (FUSE), a network (also GFS2 and OCFS2), or file systems
+// of either sort below them (overlay), which possibly never answer. Of those that are not known
+// that is assumed.
 func local(magic int64) bool {
 	switch uint32(magic) {
 	case unix.EXT4_SUPER_MAGIC, // ext2 and ext3, too

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSharedFileSystems: directories of file systems that others change behind this machine's back are told of as such.
+// TestSharedFileSystems: directories of file systems that others change behind this machine's back
+// are told of as such.
 func TestSharedFileSystems(t *testing.T) {
 	for magic, want := range map[int64]bool{
 		unix.NFS_SUPER_MAGIC: true, unix.CEPH_SUPER_MAGIC: true, unix.SMB2_SUPER_MAGIC: true, unix.FUSE_SUPER_MAGIC: true, unix.V9FS_MAGIC: true,
@@ -30,7 +31,8 @@ func TestSharedFileSystems(t *testing.T) {
 	})
 }
 
-// TestSharedDirectoryIsToldLate is why: the directory has changed, and its attributes are those of before until a change by this machine.
+// TestSharedDirectoryIsToldLate is why: the directory has changed, and its attributes are those of
+// before until a change by this machine.
 func TestSharedDirectoryIsToldLate(t *testing.T) {
 	needRoot(t, "bindfs")
 	scratch := t.TempDir()

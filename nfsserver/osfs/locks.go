@@ -25,8 +25,8 @@ type fileLock struct {
 	readOnly bool // the kernel takes exclusive locks only where the description can write
 }
 
-// OpenLocks opens the file once more, for as long as it has locks. It is opened as the server, whatever
-// a caller may do: who asks for a lock has been checked before.
+// OpenLocks opens the file once more, for as long as it has locks. It is opened as the server,
+// whatever a caller may do: who asks for a lock has been checked before.
 func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -47,7 +47,8 @@ func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	return l, nil
 }
 
-// openToLock opens the file of n, also where its mode forbids that to this process, whose file it is.
+// openToLock opens the file of n, also where its mode forbids that to this process, whose file it
+// is.
 func (f *FS) openToLock(n *node, flags int) (int, error) {
 	reopen := func() (int, error) { return openHere(unix.AT_FDCWD, procPath(n.fd()), flags|unix.O_NONBLOCK) }
 	fd, err := reopen()
@@ -105,8 +106,8 @@ func (l *fileLock) Test(start, end uint64, t nfsserver.LockType) (at, last uint6
 	return at, last, other, nil
 }
 
-// Path returns the name by which the file was opened, as the kernel follows it through renames; " (deleted)" stands after
-// one that was removed.
+// Path returns the name by which the file was opened, as the kernel follows it through renames; "
+// (deleted)" stands after one that was removed.
 func (l *fileLock) Path() string {
 	name, err := os.Readlink(procPath(l.fd))
 	if err != nil || !strings.HasPrefix(name, "/") {
@@ -123,7 +124,8 @@ func (l *fileLock) Path() string {
 	return strings.TrimSuffix(dir, "/") + name
 }
 
-// Inode is the file's, where the file system has the device of its files: those of btrfs have others, which no lock is listed with.
+// Inode is the file's, where the file system has the device of its files: those of btrfs have
+// others, which no lock is listed with.
 func (l *fileLock) Inode() (major, minor uint32, number uint64, err error) {
 	var st unix.Stat_t
 	if err := again(func() error { return unix.Fstat(l.fd, &st) }); err != nil {

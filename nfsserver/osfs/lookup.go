@@ -74,9 +74,10 @@ func (z *zname) set(name string) bool { return copy(z[:len(z)-1], name) == len(n
 
 var _ nfsserver.QuickLooker = (*FS)(nil)
 
-// LookupInUse is Lookup of a file that is open, in a directory that is open and that c was
-// allowed to search a moment ago. The kernel is told to look no further than its memory (RESOLVE_CACHED), for which the
-// file has to be opened: on tmpfs too, where a name that is not there waits for the lock of its directory.
+// LookupInUse is Lookup of a file that is open, in a directory that is open and that c was allowed
+// to search a moment ago. The kernel is told to look no further than its memory (RESOLVE_CACHED),
+// for which the file has to be opened: on tmpfs too, where a name that is not there waits for the
+// lock of its directory.
 func (f *FS) LookupInUse(c nfsserver.Cred, dir nfsserver.Ref, name string) (ref nfsserver.Ref, attr nfsserver.Attr, ok bool) {
 	if !f.byName || name == "." || name == ".." {
 		return ref, attr, false

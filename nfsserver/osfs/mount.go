@@ -44,7 +44,8 @@ var runID = func() uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }()
 
-// givenFSID is what ids of numbers that were given are made with, and no magic number of a file system.
+// givenFSID is what ids of numbers that were given are made with, and no magic number of a file
+// system.
 const givenFSID = 1<<32 + 1
 
 // newMount describes the file system of fd, which it keeps.

@@ -25,8 +25,8 @@ type node struct {
 	numbered bool          // the generation is one of ours
 	ctime    unix.Timespec // when the node was made
 
-	// Guarded by the cache shard's mu.
-	// A node that is in the map, or has a reference, is open. dead, it is out of the map, and the last reference closes it.
+	// Guarded by the cache shard's mu. A node that is in the map, or has a reference, is open.
+	// dead, it is out of the map, and the last reference closes it.
 	refs       int
 	dead       bool   // not in the cache any more
 	used       uint32 // the cache's tick when it was last got
@@ -188,7 +188,8 @@ func (f *FS) acquireAny(r *nfsserver.Ref) (*node, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	// Two calls may come here for the same Ref at once: put keeps one node, and closes the other's descriptor.
+	// Two calls may come here for the same Ref at once: put keeps one node, and closes the other's
+	// descriptor.
 	n := newNode(&x)
 	n.path.Store(int32(fd))
 	return f.cache.put(n), nil

@@ -47,8 +47,9 @@ type Options struct {
 	// stale, about a second after it (subtree_check in exports(5)). Without it they
 	// go on naming the file, wherever it is.
 	SubtreeCheck bool
-	// FSID, if set, is the fsid of the directory's own file system in attributes and, in handles, what tells it from
-	// others, in place of what the file system says of itself (fsid= in exports(5)).
+	// FSID, if set, is the fsid of the directory's own file system in attributes and, in handles,
+	// what tells it from others, in place of what the file system says of itself (fsid= in
+	// exports(5)).
 	FSID *uint64
 }
 

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// On a file system of this machine it is a piece; all where each call is on the disk before it returns, or where a call may be one over a network.
+// On a file system of this machine it is a piece; all where each call is on the disk before it
+// returns, or where a call may be one over a network.
 func TestMostAtOnce(t *testing.T) {
 	needRoot(t, "mount")
 	for options, want := range map[string]int{"rw": writePiece, "sync": math.MaxInt} {

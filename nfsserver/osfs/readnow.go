@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An atimeRule is when a read changes the access time of a file, which on a file system with a journal can wait for that.
+// An atimeRule is when a read changes the access time of a file, which on a file system with a
+// journal can wait for that.
 type atimeRule uint8
 
 const (
@@ -21,7 +22,8 @@ const (
 	atimeFree                      // never, or it costs nothing
 )
 
-// atimeDay is less than the day after which relatime changes an access time: the clocks of the two decisions are not one.
+// atimeDay is less than the day after which relatime changes an access time: the clocks of the two
+// decisions are not one.
 const atimeDay = 23 * time.Hour
 
 // readRules finds out whether, and when, reads of this file system can be known not to wait.
@@ -36,14 +38,16 @@ func (f *FS) readRules() (can bool, rule atimeRule) {
 	case st.Flags&unix.ST_RELATIME != 0:
 		rule = atimeRelative
 	}
-	// Linux before 6.5 does not know the call, and a filter of system calls forbids what it does not know.
+	// Linux before 6.5 does not know the call, and a filter of system calls forbids what it does
+	// not know.
 	_, errno := cached(f.tree.root, 0, 1)
 	return rule != atimeEach && errno != unix.ENOSYS && errno != unix.EPERM, rule
 }
 
 var _ nfsserver.QuickReader = (*FS)(nil)
 
-// ReadsInUse is false for a while after each read in vain, and for longer after several in a row: to try costs as much as what it can save.
+// ReadsInUse is false for a while after each read in vain, and for longer after several in a row:
+// to try costs as much as what it can save.
 func (f *FS) ReadsInUse(r nfsserver.Ref) bool {
 	s := f.cache.of(&r)
 	s.mu.Lock()
@@ -68,9 +72,10 @@ func (n *node) noteRead(done bool) {
 	n.coldPasses.Store(1<<k - 1)
 }
 
-// ReadInUse is ReadAt of a file that is open, by a caller who was allowed it a moment ago or owns it, where the kernel has all pages in memory.
-// On a disk it is told not to wait (RWF_NOWAIT) as well: a page that is there may still be on its way from the disk. Of tmpfs, which knows no
-// such thing, pages are elsewhere only when they are swapped out.
+// ReadInUse is ReadAt of a file that is open, by a caller who was allowed it a moment ago or owns
+// it, where the kernel has all pages in memory. On a disk it is told not to wait (RWF_NOWAIT) as
+// well: a page that is there may still be on its way from the disk. Of tmpfs, which knows no such
+// thing, pages are elsewhere only when they are swapped out.
 func (f *FS) ReadInUse(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (count int, ok bool) {
 	n := f.cache.get(&r)
 	if n == nil {
@@ -82,7 +87,8 @@ func (f *FS) ReadInUse(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) 
 	if fd < 0 || n.isFile() != nil || len(p) == 0 || off > math.MaxInt64-uint64(len(p)) || !f.mayReadNow(n, &c) || !f.keepsAtime(fd) {
 		return 0, false
 	}
-	// Asked for first: where pages are missing, a read begins to read ahead before it refuses to wait, and can wait in that.
+	// Asked for first: where pages are missing, a read begins to read ahead before it refuses to
+	// wait, and can wait in that.
 	if all, errno := cached(fd, off, len(p)); errno != 0 || !all {
 		return 0, false
 	}
@@ -99,7 +105,8 @@ func (f *FS) mayReadNow(n *node, c *nfsserver.Cred) bool {
 	return f.isOwner(n, c) || n.grants.have(c, nfsserver.MayRead) || n.grants.have(c, nfsserver.MayExec)
 }
 
-// keepsAtime reports whether a read of a file leaves its access time as it is, or may change it for nothing.
+// keepsAtime reports whether a read of a file leaves its access time as it is, or may change it for
+// nothing.
 func (f *FS) keepsAtime(fd int) bool {
 	if f.atime == atimeFree {
 		return true

@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestReadInUse: it reads what ReadAt reads, of files that are open for reading and in memory, for callers who were allowed it.
+// TestReadInUse: it reads what ReadAt reads, of files that are open for reading and in memory, for
+// callers who were allowed it.
 func TestReadInUse(t *testing.T) {
 	for place, base := range places(t) {
 		t.Run(place, func(t *testing.T) { readInUse(t, tempDir(t, base)) })
@@ -52,7 +53,8 @@ func readInUse(t *testing.T, dir string) {
 	must(t, err)
 	for _, x := range []struct{ off, n int }{{0, 4096}, {4095, 2}, {8192, 16 << 10}, {len(want) - 1, 1}, {100, 5000}} {
 		got, ok := read(me, uint64(x.off), x.n)
-		// Once more: cachestat(2) may count too few pages, and what was read long ago is not open for reading any more.
+		// Once more: cachestat(2) may count too few pages, and what was read long ago is not open
+		// for reading any more.
 		for tries := 0; !ok && tries < 5; tries++ {
 			_, err := f.ReadAt(me, ref, make([]byte, len(want)), 0)
 			must(t, err)
@@ -159,7 +161,8 @@ func TestAccessTimes(t *testing.T) {
 	}
 }
 
-// TestReadsInVain: each read in vain has some more passed over, up to a bound, and one that is done ends that.
+// TestReadsInVain: each read in vain has some more passed over, up to a bound, and one that is done
+// ends that.
 func TestReadsInVain(t *testing.T) {
 	dir := tempDir(t, os.TempDir())
 	must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("0123456789"), 0o644))
@@ -194,7 +197,8 @@ func TestReadsInVain(t *testing.T) {
 	}
 }
 
-// TestReadInUseRefused: of files that may have been moved out of the directory, and of all that is mounted in it, others read.
+// TestReadInUseRefused: of files that may have been moved out of the directory, and of all that is
+// mounted in it, others read.
 func TestReadInUseRefused(t *testing.T) {
 	for _, o := range []Options{{SubtreeCheck: true}, {CrossMounts: true}} {
 		if f := newFS(t, tempDir(t, os.TempDir()), o); f.info.QuickReads {

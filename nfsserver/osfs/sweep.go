@@ -104,8 +104,9 @@ func (f *FS) sweepOnce() {
 // without that descriptor. room is how many more files can wait to be synced;
 // the others stay until the next sweep.
 func (s *shard) idle(now uint32, room *int) (out *node) {
-	// From the one used longest ago. The order tells when a node was last got, but not when its descriptor for
-	// writing was used: so all are looked at, and the loop does not stop at the first that stays.
+	// From the one used longest ago. The order tells when a node was last got, but not when its
+	// descriptor for writing was used: so all are looked at, and the loop does not stop at the
+	// first that stays.
 	for n := s.lru.prev; n != &s.lru; {
 		prev := n.prev
 		idle := n.refs == 0 && now-n.used >= idleTicks || n.write.Load() >= 0 && now-n.written.Load() >= idleTicks

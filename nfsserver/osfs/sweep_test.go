@@ -229,8 +229,8 @@ func TestRemovedFileIsNotSynced(t *testing.T) {
 	}
 }
 
-// TestRemovedFileIsClosed: one that is open is closed with its last name, also where it is known without being opened
-// once more, so that its space comes back.
+// TestRemovedFileIsClosed: one that is open is closed with its last name, also where it is known
+// without being opened once more, so that its space comes back.
 func TestRemovedFileIsClosed(t *testing.T) {
 	for what, remove := range map[string]func(f *FS) error{
 		"remove":      func(f *FS) error { return f.Remove(me, f.Root(), "file") },

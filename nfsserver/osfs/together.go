@@ -1,4 +1,5 @@
-// A listing with attributes that two processors make: a second goroutine describes entries whose turn has not come.
+// A listing with attributes that two processors make: a second goroutine describes entries whose
+// turn has not come.
 
 package osfs
 
@@ -16,7 +17,8 @@ const (
 	partsAhead  = 6  // parts that are described, or being described, before the one that is emitted
 	partsMax    = direntBuf/24/partEntries + 1
 
-	// helpFrom is the part with which help is asked for. A page that is small ends before, and nothing is described for nothing.
+	// helpFrom is the part with which help is asked for. A page that is small ends before, and
+	// nothing is described for nothing.
 	helpFrom = 2
 	// helpParts is how many parts have to be left then.
 	helpParts = 4
@@ -26,11 +28,13 @@ const (
 	waitSleep = 50 * time.Microsecond
 )
 
-// A shared is what two goroutines know of one buffer of entries. Its parts are emitted in order by the one that lists; each is
-// described by the one that has claimed it: the first directly before it emits it, or either some parts ahead of that. So the first
-// never waits for a goroutine that the scheduler does not run: what nobody has claimed it does itself.
+// A shared is what two goroutines know of one buffer of entries. Its parts are emitted in order by
+// the one that lists; each is described by the one that has claimed it: the first directly before
+// it emits it, or either some parts ahead of that. So the first never waits for a goroutine that
+// the scheduler does not run: what nobody has claimed it does itself.
 //
-// The buffer, the directory and its descriptor are the first's: it does not return before the second is out of them (leave).
+// The buffer, the directory and its descriptor are the first's: it does not return before the
+// second is out of them (leave).
 type sharedList struct {
 	// set by the first before the second is started
 	f     *FS
@@ -50,7 +54,8 @@ type sharedList struct {
 	ahead [partsAhead][partEntries]entryAhead // of part k in ahead[k%partsAhead]
 }
 
-// What the second goroutine does. One that has not begun when the first is done never touches the list.
+// What the second goroutine does. One that has not begun when the first is done never touches the
+// list.
 const (
 	helpNone int32 = iota
 	helpAsked
@@ -58,7 +63,8 @@ const (
 	helpOver
 )
 
-// An entryAhead is an entry that has been described before its turn, all but its name; ok: it is there.
+// An entryAhead is an entry that has been described before its turn, all but its name; ok: it is
+// there.
 type entryAhead struct {
 	de nfsserver.Dirent
 	ok bool
@@ -93,7 +99,8 @@ func (s *sharedList) split(b []byte) bool {
 // part is the entries of part k.
 func (s *sharedList) part(k int) []byte { return s.b[s.start[k]:s.start[k+1]] }
 
-// emitTogether emits the entries of b, which are of directory d and start where l stands, as readDir does. ok: there are enough of them to share.
+// emitTogether emits the entries of b, which are of directory d and start where l stands, as
+// readDir does. ok: there are enough of them to share.
 func (f *FS) emitTogether(d *node, l *listing, b []byte, now time.Time, emit func(*nfsserver.Dirent) bool) (end, ok bool) {
 	s := sharedLists.Get().(*sharedList)
 	s.users.Store(1)
@@ -156,7 +163,8 @@ func (s *sharedList) ask() {
 	go s.second()
 }
 
-// second describes what it can have until nothing more is needed, or there is nothing for some time.
+// second describes what it can have until nothing more is needed, or there is nothing for some
+// time.
 func (s *sharedList) second() {
 	if s.help.CompareAndSwap(helpAsked, helpRuns) {
 		for idle := 0; !s.stop.Load() && idle < idleTurns; {
@@ -197,8 +205,9 @@ func (s *sharedList) await(k int) {
 	pause(func() bool { return s.done[k].Load() || s.describeNext() && s.done[k].Load() })
 }
 
-// describeNext describes the first part after the one that is emitted which nobody has claimed, and reports whether there was one.
-// A part's room is free from the moment in which the part that had it has been emitted.
+// describeNext describes the first part after the one that is emitted which nobody has claimed, and
+// reports whether there was one. A part's room is free from the moment in which the part that had
+// it has been emitted.
 func (s *sharedList) describeNext() bool {
 	at := int(s.at.Load())
 	for k := at + 1; k < min(at+partsAhead, s.parts); k++ {

@@ -19,7 +19,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// manyFiles is a directory in which each file is as long as its name's number says, with two buffers of entries and more.
+// manyFiles is a directory in which each file is as long as its name's number says, with two
+// buffers of entries and more.
 func manyFiles(t *testing.T) (f *FS, count int) {
 	t.Helper()
 	for _, base := range places(t) {
@@ -37,7 +38,8 @@ func manyFiles(t *testing.T) (f *FS, count int) {
 	return nil, 0
 }
 
-// countedPage lists the root from a cookie on, n entries at most, and checks each against its name. It returns the cookie to go on from.
+// countedPage lists the root from a cookie on, n entries at most, and checks each against its name.
+// It returns the cookie to go on from.
 func countedPage(t *testing.T, f *FS, cookie uint64, n int) (names []string, next uint64, eof bool) {
 	t.Helper()
 	next = cookie
@@ -58,8 +60,9 @@ func countedPage(t *testing.T, f *FS, cookie uint64, n int) (names []string, nex
 	return names, next, eof
 }
 
-// Several at once list a directory of many names in pages of different lengths. All see each name once, with the attributes of
-// its file, whatever part of it a second goroutine has described, and in whichever part a page ends.
+// Several at once list a directory of many names in pages of different lengths. All see each name
+// once, with the attributes of its file, whatever part of it a second goroutine has described, and
+// in whichever part a page ends.
 func TestListingsTogether(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	f, count := manyFiles(t)
@@ -89,13 +92,15 @@ func TestListingsTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// A goroutine that was never run in time has let go of its list, too: all that are asked for count.
+	// A goroutine that was never run in time has let go of its list, too: all that are asked for
+	// count.
 	for helping.Load() != 0 {
 		runtime.Gosched()
 	}
 }
 
-// What the second has not begun, or where there is none, the first does itself; the order is the same.
+// What the second has not begun, or where there is none, the first does itself; the order is the
+// same.
 func TestListingAlone(t *testing.T) {
 	f, count := manyFiles(t)
 	with, _, _ := countedPage(t, f, 0, count+2)
@@ -107,7 +112,8 @@ func TestListingAlone(t *testing.T) {
 	}
 }
 
-// The parts of a buffer are all its entries, whatever their number; what is no entry ends the last part.
+// The parts of a buffer are all its entries, whatever their number; what is no entry ends the last
+// part.
 func TestPartsOfABuffer(t *testing.T) {
 	entry := make([]byte, 24)
 	entry[16] = 24
@@ -140,8 +146,8 @@ func TestPartsOfABuffer(t *testing.T) {
 	}
 }
 
-// The first does not let go of its buffer and descriptor while the second is at work, however long that takes; one that has not begun is
-// not waited for, and does nothing when it is run.
+// The first does not let go of its buffer and descriptor while the second is at work, however long
+// that takes; one that has not begun is not waited for, and does nothing when it is run.
 func TestSecondIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(sharedList)

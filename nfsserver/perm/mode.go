@@ -48,7 +48,8 @@ func chmoded(c *nfsserver.Cred, mode, gid uint32) uint32 {
 	return mode & nfsserver.ModeAll
 }
 
-// SettleMode completes s, which c may set on an object with attributes a, by what becomes of the mode.
+// SettleMode completes s, which c may set on an object with attributes a, by what becomes of the
+// mode.
 func SettleMode(c *nfsserver.Cred, a nfsserver.Attr, s *nfsserver.SetAttr) {
 	gid := a.GID
 	if s.Has(nfsserver.SetGID) {

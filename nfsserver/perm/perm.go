@@ -1,5 +1,5 @@
-// Package perm decides what a caller may do, as a kernel would, from mode, owner, group and ACL: for an FS whose
-// objects no kernel guards.
+// Package perm decides what a caller may do, as a kernel would, from mode, owner, group and ACL:
+// for an FS whose objects no kernel guards.
 package perm
 
 import (
@@ -44,8 +44,9 @@ func (o Object) May(c *nfsserver.Cred, want uint32) bool {
 	return bits&want == want
 }
 
-// byACL is May of one who is not the owner, in the order of acl(5): an entry for the user decides; else any of those
-// for groups that gives all of want, and if there are only others nobody gets it; else the entry for everybody.
+// byACL is May of one who is not the owner, in the order of acl(5): an entry for the user decides;
+// else any of those for groups that gives all of want, and if there are only others nobody gets it;
+// else the entry for everybody.
 func byACL(c *nfsserver.Cred, a *nfsserver.Attr, acl posixacl.ACL, want uint32) bool {
 	mask := uint32(7)
 	for _, e := range acl {
@@ -88,8 +89,8 @@ func (o Object) Check(c *nfsserver.Cred, want uint32) error {
 	return nil
 }
 
-// MayRead reports whether c may read a file: who owns it may, as it might have been opened before its
-// mode changed; and who may execute it must read it to do so (RFC 1813 §4.4).
+// MayRead reports whether c may read a file: who owns it may, as it might have been opened before
+// its mode changed; and who may execute it must read it to do so (RFC 1813 §4.4).
 func (o Object) MayRead(c *nfsserver.Cred) bool {
 	return o.May(c, nfsserver.MayRead) || c.UID == o.UID || o.May(c, nfsserver.MayExec)
 }
@@ -99,8 +100,8 @@ func (o Object) MayWrite(c *nfsserver.Cred) bool {
 	return o.May(c, nfsserver.MayWrite) || c.UID == o.UID
 }
 
-// MayUnlink checks that c may remove the name of an object with attributes a from directory o: it must be
-// writable, and a sticky one lets only owners.
+// MayUnlink checks that c may remove the name of an object with attributes a from directory o: it
+// must be writable, and a sticky one lets only owners.
 func (o Object) MayUnlink(c *nfsserver.Cred, a *nfsserver.Attr) error {
 	if err := o.Check(c, nfsserver.MayWrite|nfsserver.MayExec); err != nil {
 		return err

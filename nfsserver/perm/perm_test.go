@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/posixacl"
 )
 
-// object belongs to user 1 and group 10. Its mode is that of the ACL, the mask in the place of the group.
+// object belongs to user 1 and group 10. Its mode is that of the ACL, the mask in the place of the
+// group.
 func object(mode uint32, acl posixacl.ACL) perm.Object {
 	return perm.Object{Attr: &nfsserver.Attr{Type: nfsserver.TypeReg, UID: 1, GID: 10, Mode: mode}, ACL: acl}
 }

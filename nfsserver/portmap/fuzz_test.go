@@ -31,8 +31,9 @@ func steps(script []byte, call func(vers, proc uint32, args []byte)) {
 	}
 }
 
-// FuzzPrograms: whatever is asked, by root of this machine or by another, the port mapper goes on to answer, what the server itself has
-// registered stays as it is, others change nothing, and there are never more programs than there is room for.
+// FuzzPrograms: whatever is asked, by root of this machine or by another, the port mapper goes on
+// to answer, what the server itself has registered stays as it is, others change nothing, and there
+// are never more programs than there is room for.
 func FuzzPrograms(f *testing.F) {
 	seed := func(vers, proc uint32, args xdr.Marshaler) []byte {
 		e := xdr.NewEncoder(nil)

@@ -17,9 +17,9 @@ import (
 
 // Programs returns the port mapper, to be served over TCP and UDP.
 //
-// Anybody may ask. Only root of this machine and the user that the process runs as may change anything, as
-// the kernel says whose socket a call comes from. There is no CALLIT, BCAST or INDIRECT, by which a
-// port mapper makes calls of its own in another's name.
+// Anybody may ask. Only root of this machine and the user that the process runs as may change
+// anything, as the kernel says whose socket a call comes from. There is no CALLIT, BCAST or
+// INDIRECT, by which a port mapper makes calls of its own in another's name.
 func (t *Table) Programs() []*transport.Program {
 	null := transport.Procedure{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { return nil }}
 	ask := func(name string, run func(*transport.Call) error) transport.Procedure {
@@ -90,7 +90,8 @@ func (t *Table) pmapSet(c *transport.Call) error {
 	return nil
 }
 
-// pmapUnset takes a program out over all that version 2 knows, whatever the protocol of the arguments says (RFC 1833 §3.2).
+// pmapUnset takes a program out over all that version 2 knows, whatever the protocol of the
+// arguments says (RFC 1833 §3.2).
 func (t *Table) pmapUnset(c *transport.Call) error {
 	var m rpcbind.Mapping
 	if err := args(c, &m); err != nil {
@@ -149,8 +150,8 @@ func (t *Table) rpcbUnset(c *transport.Call) error {
 	return nil
 }
 
-// getaddr is GETADDR, and where exact GETVERSADDR. A caller that names no transport we know is told of the one by
-// which it calls (RFC 1833 §2.2.1).
+// getaddr is GETADDR, and where exact GETVERSADDR. A caller that names no transport we know is told
+// of the one by which it calls (RFC 1833 §2.2.1).
 func (t *Table) getaddr(c *transport.Call, exact bool) error {
 	var b rpcbind.Binding
 	if err := args(c, &b); err != nil {

@@ -38,7 +38,8 @@ func (e *ConflictError) Error() string {
 const (
 	rpcbindSocket = "/run/rpcbind.sock"
 	askTimeout    = 5 * time.Second
-	// lookEvery is how often it is looked whether rpcbind still knows us: one that was started anew knows nobody.
+	// lookEvery is how often it is looked whether rpcbind still knows us: one that was started anew
+	// knows nobody.
 	lookEvery = 15 * time.Second
 )
 
@@ -52,9 +53,10 @@ type Registrar struct {
 	done   sync.WaitGroup
 }
 
-// Register registers bindings and keeps them registered until Close. The error is ErrNone, another one of
-// rpcbind as a whole, or, for each program that another server has, a ConflictError (errors.Join), and
-// then the others are registered. The Registrar is never nil, and goes on trying.
+// Register registers bindings and keeps them registered until Close. The error is ErrNone, another
+// one of rpcbind as a whole, or, for each program that another server has, a ConflictError
+// (errors.Join), and then the others are registered. The Registrar is never nil, and goes on
+// trying.
 func Register(ctx context.Context, list []rpcbind.Binding) (*Registrar, error) {
 	return register(ctx, list, rpcbindSocket, lookEvery)
 }
@@ -122,8 +124,8 @@ func (r *Registrar) all(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// dial connects to rpcbind: by its socket, where the kernel tells it who we are, or else over loopback
-// from a reserved port, by which it knows root.
+// dial connects to rpcbind: by its socket, where the kernel tells it who we are, or else over
+// loopback from a reserved port, by which it knows root.
 func (r *Registrar) dial(ctx context.Context) (*transport.Client, error) {
 	cfg := transport.ClientConfig{Service: "rpcbind", CallTimeout: askTimeout, MaxRetries: -1, ReservedPort: true}
 	bySocket := cfg
@@ -142,8 +144,8 @@ func (r *Registrar) dial(ctx context.Context) (*transport.Client, error) {
 	return c, nil
 }
 
-// set registers b, which is not registered, but other may be. That is taken out where nobody serves it any more:
-// rpcbind knows a server that was killed until it is told otherwise.
+// set registers b, which is not registered, but other may be. That is taken out where nobody serves
+// it any more: rpcbind knows a server that was killed until it is told otherwise.
 func set(ctx context.Context, c *transport.Client, b *rpcbind.Binding, other string) error {
 	if other != "" {
 		if served(ctx, b, other) {
@@ -160,8 +162,8 @@ func set(ctx context.Context, c *transport.Client, b *rpcbind.Binding, other str
 	return err
 }
 
-// served reports whether what is registered at other answers: over TCP, as iWARP's port does, too. Of UDP it
-// is not known, so what is registered there stays.
+// served reports whether what is registered at other answers: over TCP, as iWARP's port does, too.
+// Of UDP it is not known, so what is registered there stays.
 func served(ctx context.Context, b *rpcbind.Binding, other string) bool {
 	at, err := rpcbind.ParseUniversalAddr(other)
 	if err != nil {
@@ -198,8 +200,8 @@ func change(ctx context.Context, c *transport.Client, proc uint32, b *rpcbind.Bi
 	return res.OK, err
 }
 
-// dump returns all that is registered, as universal addresses. Where one service is rpcbind says by this alone, whatever
-// the transport that it is asked over.
+// dump returns all that is registered, as universal addresses. Where one service is rpcbind says by
+// this alone, whatever the transport that it is asked over.
 func dump(ctx context.Context, c *transport.Client) (map[service]string, error) {
 	var list rpcbind.ListRes
 	if err := call(ctx, c, rpcbind.ProcDump, nothing{}, &list); err != nil {

@@ -1,4 +1,5 @@
-// A Registrar and the rpcbind of Debian, in a network of their own: the port and the socket are one on each machine.
+// A Registrar and the rpcbind of Debian, in a network of their own: the port and the socket are one
+// on each machine.
 
 package portmap
 
@@ -70,7 +71,8 @@ func awaitRegistered(t *testing.T, prog uint32, want ...string) {
 	t.Errorf("%d is registered as %q, want %q", prog, registered(t, prog), want)
 }
 
-// TestRpcbind: what is registered with an rpcbind, before there is one, when it starts again, and in the way of another server.
+// TestRpcbind: what is registered with an rpcbind, before there is one, when it starts again, and
+// in the way of another server.
 func TestRpcbind(t *testing.T) {
 	if !machine.Apart(t, "rpcbind") {
 		return

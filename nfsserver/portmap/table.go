@@ -48,8 +48,8 @@ func (t *Table) Add(own []rpcbind.Binding) {
 	}
 }
 
-// set registers what another program of this machine asks for. It reports whether that is registered, now or
-// already: one that stands elsewhere has to be taken out first.
+// set registers what another program of this machine asks for. It reports whether that is
+// registered, now or already: one that stands elsewhere has to be taken out first.
 func (t *Table) set(b *rpcbind.Binding, owner string) bool {
 	at, err := rpcbind.ParseUniversalAddr(b.Addr)
 	if err != nil || !slices.Contains(netids, b.Netid) || at.Port() == 0 || at.Addr().Is6() != strings.HasSuffix(b.Netid, "6") {
@@ -85,8 +85,9 @@ func (t *Table) unset(prog, vers uint32, netid, owner string) (done bool) {
 	return done
 }
 
-// find returns where a program is over a transport. Of one that is served in other versions alone it returns the lowest of
-// those, unless exact: its caller learns from the program itself which there are.
+// find returns where a program is over a transport. Of one that is served in other versions alone
+// it returns the lowest of those, unless exact: its caller learns from the program itself which
+// there are.
 func (t *Table) find(s service, exact bool) (netip.AddrPort, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 // gaveWay counts calls of giveWay, of all streams.
 var gaveWay atomic.Int64
 
-// transferred is what the tests below send and receive: with pieces of up to 320 KiB a burst ends after less than 640.
+// transferred is what the tests below send and receive: with pieces of up to 320 KiB a burst ends
+// after less than 640.
 const transferred = 8 << 20
 
 func wantBursts(t *testing.T, before int64) {
@@ -71,7 +72,8 @@ func TestReceivingGivesWay(t *testing.T) {
 	wantBursts(t, before)
 }
 
-// Each batch of a stream of large transfers, and of no other, lets others run where there has been a small call since one did.
+// Each batch of a stream of large transfers, and of no other, lets others run where there has been
+// a small call since one did.
 func TestBatchesGiveWayToCalls(t *testing.T) {
 	const batches = 20
 	a, b := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, batches)

@@ -52,8 +52,8 @@ func (p *provider) initiate(ctx context.Context, s *stream, c net.Conn, cp rnic.
 		c.Close()
 		return err
 	}
-	// A deadline is the one way to wake a read of a net.Conn; start clears it. If stop comes too late, the
-	// deadline may hit the stream that was just agreed on, so the end of ctx wins.
+	// A deadline is the one way to wake a read of a net.Conn; start clears it. If stop comes too
+	// late, the deadline may hit the stream that was just agreed on, so the end of ctx wins.
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(past) })
 	ses, err := p.request(c, &cp, opt.RTR)
 	if !stop() && err == nil {
@@ -71,8 +71,9 @@ func (p *provider) initiate(ctx context.Context, s *stream, c net.Conn, cp rnic.
 		}
 		return err
 	}
-	// RFC 5044 §7.1.2 lets the initiator send as soon as it has the Reply. Linux siw sends that before its
-	// socket is turned over to FPDUs, and can miss the wake-up of one that comes at once.
+	// RFC 5044 §7.1.2 lets the initiator send as soon as it has the Reply. Linux siw sends that
+	// before its socket is turned over to FPDUs, and can miss the wake-up of one that comes at
+	// once.
 	holdBack(ctx, s, opt.Settle)
 	if ses.rtr != 0 {
 		return s.sayReady(ctx, ses.opened)
@@ -121,8 +122,8 @@ func (p *provider) request(c net.Conn, cp *rnic.ConnParams, rtr RTR) (*session, 
 	crc := req.CRC || rep.CRC
 	s := &session{conn: c, early: early, ird: ird, ord: ord, private: rep.PrivateData,
 		modes: core.Modes{CRC: crc, WholeTrailer: crc, SendMarkers: rep.Markers, RecvMarkers: req.Markers}}
-	// The Reply is the end of the negotiation: there is no third frame in which to ask for less. What
-	// the peer's IRD leaves of our ORD is ours to keep to.
+	// The Reply is the end of the negotiation: there is no third frame in which to ask for less.
+	// What the peer's IRD leaves of our ORD is ours to keep to.
 	if o := rep.Enhanced.ORD; o != mpa.NotNegotiated && int(o) > ird { // RFC 6581 §9.1 [R5040-275]
 		return nil, refuseStream(s, errIRD)
 	}

@@ -48,8 +48,8 @@ func TestDirectSinkRevoked(t *testing.T) {
 	}
 }
 
-// TestBuffersOnlyWithInput: a QP that waits for input, or has ended, holds no buffer; a large one only
-// where a small one does not do.
+// TestBuffersOnlyWithInput: a QP that waits for input, or has ended, holds no buffer; a large one
+// only where a small one does not do.
 func TestBuffersOnlyWithInput(t *testing.T) {
 	s := newSide(t, rnic.DeviceConfig{}, 4)
 	r := &streamOf(s.qp).rx

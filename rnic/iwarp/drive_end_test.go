@@ -17,7 +17,8 @@ import (
 // A blocking is a connection with the calls of any net.Conn alone.
 type blocking struct{ net.Conn }
 
-// TestDriveEnds: the driver is back and the QP has ended within two ticks, with its cause; nothing of it runs after Close.
+// TestDriveEnds: the driver is back and the QP has ended within two ticks, with its cause; nothing
+// of it runs after Close.
 func TestDriveEnds(t *testing.T) {
 	aborted := errors.New("aborted")
 	for _, how := range []struct {
@@ -144,7 +145,8 @@ func TestAbortByDriver(t *testing.T) {
 	})
 }
 
-// TestEndWhileRecalled: the end sets deadlines, and so does a recall; neither stays in the way of the other.
+// TestEndWhileRecalled: the end sets deadlines, and so does a recall; neither stays in the way of
+// the other.
 func TestEndWhileRecalled(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		took := d.begin()

@@ -1,4 +1,5 @@
-// Callers that take in their answers themselves: who reads when, and that no answer waits for nobody.
+// Callers that take in their answers themselves: who reads when, and that no answer waits for
+// nobody.
 
 package iwarp
 
@@ -35,7 +36,8 @@ func TestDrive(t *testing.T) {
 	})
 }
 
-// TestDriveTCP: the same on a socket, in all modes, with payload that is placed by who drives, who keeps his thread if that was asked for.
+// TestDriveTCP: the same on a socket, in all modes, with payload that is placed by who drives, who
+// keeps his thread if that was asked for.
 func TestDriveTCP(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // with one processor the receive loop is always there first
 	for _, cfg := range []rnic.DeviceConfig{{}, {CRC: rnic.CRCStrict}, {KeepThreads: true}} {
@@ -79,7 +81,8 @@ func (d *driven) echo(c net.Conn, n int) {
 	}
 }
 
-// TestDriveOthers: who waits beside a driver gets the answer from it, and from the receive loop once it has left.
+// TestDriveOthers: who waits beside a driver gets the answer from it, and from the receive loop
+// once it has left.
 func TestDriveOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		took := d.begin()
@@ -161,8 +164,8 @@ func TestRestIsTaken(t *testing.T) {
 	}
 }
 
-// TestWaiterDrivesNext: a goroutine that waits for completions, since the receive loop has been there first, drives once it has been woken, where
-// the scheduler has one processor too.
+// TestWaiterDrivesNext: a goroutine that waits for completions, since the receive loop has been
+// there first, drives once it has been woken, where the scheduler has one processor too.
 func TestWaiterDrivesNext(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	taken := 0
@@ -212,8 +215,8 @@ func TestWaiterDrivesNext(t *testing.T) {
 	}
 }
 
-// TestRecall: a driver whose answer does not come is back after two ticks, and the receive loop takes in what
-// comes later; after that many calls are made before one drives again.
+// TestRecall: a driver whose answer does not come is back after two ticks, and the receive loop
+// takes in what comes later; after that many calls are made before one drives again.
 func TestRecall(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		if took := <-d.begin(); took > 2*restTick {
@@ -249,8 +252,8 @@ func TestRecallBusy(t *testing.T) {
 	})
 }
 
-// TestDriveBesideHandler: where another goroutine runs the handler that has the answer, the driver does not go on to
-// wait for what does not come.
+// TestDriveBesideHandler: where another goroutine runs the handler that has the answer, the driver
+// does not go on to wait for what does not come.
 func TestDriveBesideHandler(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		d.rest()
@@ -277,7 +280,8 @@ func TestDriveBesideHandler(t *testing.T) {
 	})
 }
 
-// TestDeferred: of a Send that is posted as deferred a handler is told with what comes later, or when it is asked for.
+// TestDeferred: of a Send that is posted as deferred a handler is told with what comes later, or
+// when it is asked for.
 func TestDeferred(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		runs := 0

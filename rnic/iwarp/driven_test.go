@@ -94,7 +94,8 @@ func (d *driven) ask() (done func() bool) {
 	return func() bool { return d.got.Load() >= n }
 }
 
-// drive makes a call and drives on a goroutine of its own; the channel tells how long it has driven.
+// drive makes a call and drives on a goroutine of its own; the channel tells how long it has
+// driven.
 func (d *driven) drive() <-chan time.Duration {
 	done, took := d.ask(), make(chan time.Duration, 1)
 	go func() {

@@ -20,7 +20,8 @@ const (
 	lingerTime = time.Second
 
 	// reasonTime bounds how long a failed write waits for the end of the input, which can have the
-	// peer's reason in it. It is read from what has come already, so a loaded machine has to be slow to need it all.
+	// peer's reason in it. It is read from what has come already, so a loaded machine has to be
+	// slow to need it all.
 	reasonTime = 50 * time.Millisecond
 )
 
@@ -46,7 +47,8 @@ func (s *stream) end(err error, quick bool) {
 		s.quick = true
 		s.link.conn().SetDeadline(past)
 	}
-	// Fail alone decides who was first; it sets the state, Terminate where the peer is to be told, else Error.
+	// Fail alone decides who was first; it sets the state, Terminate where the peer is to be told,
+	// else Error.
 	if !s.q.Fail(err, fault != nil) {
 		return
 	}
@@ -76,8 +78,9 @@ func (s *stream) sendFailed(err error) {
 // teardown runs on the transmit loop, once: nothing is placed or sent any more,
 // all work completes, the peer is told, the socket is closed.
 func (s *stream) teardown() {
-	// No more is sent, no more is placed, then all work completes: in this order, so that what completes as
-	// flushed is touched by nobody. The ULP has its buffers again after Flushed, however long the peer takes to read the Terminate below.
+	// No more is sent, no more is placed, then all work completes: in this order, so that what
+	// completes as flushed is touched by nobody. The ULP has its buffers again after Flushed,
+	// however long the peer takes to read the Terminate below.
 	rest := s.tx.stop()
 	s.rx.stop()
 	s.work.Flush()
@@ -94,8 +97,9 @@ func (s *stream) teardown() {
 	s.mu.Unlock()
 	if !quick {
 		s.sendTerminateAndFIN(rest, last)
-		// The receive loop discards until the peer's FIN, a reset or the deadline. Closing earlier, with
-		// input unread, would reset the connection and lose the Terminate (RFC 5040 §6.2.1 [R5040-183]).
+		// The receive loop discards until the peer's FIN, a reset or the deadline. Closing earlier,
+		// with input unread, would reset the connection and lose the Terminate (RFC 5040 §6.2.1
+		// [R5040-183]).
 		<-s.eof
 	}
 	conn.Close()

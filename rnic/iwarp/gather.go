@@ -1,4 +1,5 @@
-// Small work requests that are kept for a moment, so that several share a system call and a TCP segment.
+// Small work requests that are kept for a moment, so that several share a system call and a TCP
+// segment.
 
 package iwarp
 
@@ -10,11 +11,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// keepTime is between two looks of the clock at what is kept. Work that is there at both is of a program that does not ask for completions: so it
-// is kept for twice as long at most. Each look costs a wake-up of a thread, and what is sent by it another one.
+// keepTime is between two looks of the clock at what is kept. Work that is there at both is of a
+// program that does not ask for completions: so it is kept for twice as long at most. Each look
+// costs a wake-up of a thread, and what is sent by it another one.
 const keepTime = time.Millisecond
 
-// A gather is the clock of what is kept. It runs on while there is something, so that it is not set anew for each batch.
+// A gather is the clock of what is kept. It runs on while there is something, so that it is not set
+// anew for each batch.
 type gather struct {
 	armed atomic.Bool
 	seen  atomic.Uint32 // group of work that the last look has found
@@ -54,7 +57,8 @@ func (g *gather) ring() {
 
 var _ rnic.Gatherer = (*stream)(nil)
 
-// keep leaves posted work to whoever asks for completions next, or the clock. False: the caller has the turn, and sends it.
+// keep leaves posted work to whoever asks for completions next, or the clock. False: the caller has
+// the turn, and sends it.
 func (s *stream) keep() bool {
 	if s.q.Gather() {
 		s.gather.arm()

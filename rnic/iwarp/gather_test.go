@@ -81,7 +81,8 @@ func (k *keeper) polled() int {
 	return k.cq.Poll(wcs[:])
 }
 
-// The second post between two questions is kept, and the first when there were several before; one that is asked for leaves at once.
+// The second post between two questions is kept, and the first when there were several before; one
+// that is asked for leaves at once.
 func TestSecondPostIsKept(t *testing.T) {
 	keeping(t, func(k *keeper) {
 		k.wants("the first", k.write(100), true)
@@ -106,7 +107,8 @@ func TestSecondPostIsKept(t *testing.T) {
 	})
 }
 
-// What is kept leaves by the clock, with anything that is not kept, when there is much of it, and when the connection ends in good order.
+// What is kept leaves by the clock, with anything that is not kept, when there is much of it, and
+// when the connection ends in good order.
 func TestKeptWorkLeaves(t *testing.T) {
 	for _, how := range []struct {
 		name string
@@ -148,7 +150,8 @@ func TestKeptWorkLeaves(t *testing.T) {
 	}
 }
 
-// The clock sends what is there at two of its looks, not what is kept anew, and later, by a program that asks for completions time and again.
+// The clock sends what is there at two of its looks, not what is kept anew, and later, by a program
+// that asks for completions time and again.
 func TestClockLeavesWorkToWhoAsks(t *testing.T) {
 	keeping(t, func(k *keeper) {
 		k.write(100)
@@ -168,7 +171,8 @@ func TestClockLeavesWorkToWhoAsks(t *testing.T) {
 	})
 }
 
-// Nothing is kept where somebody waits for completions already, or where a handler has them: nobody would ask.
+// Nothing is kept where somebody waits for completions already, or where a handler has them: nobody
+// would ask.
 func TestNothingIsKeptForWhoDoesNotAsk(t *testing.T) {
 	keeping(t, func(k *keeper) {
 		for _, op := range []rnic.Opcode{rnic.OpRead, rnic.OpWrite} {

@@ -22,7 +22,8 @@ const (
 	answeredNever = 'n'
 )
 
-// The loop keeps its thread where all that came has been answered by the time it waits again, and not where others are still to answer.
+// The loop keeps its thread where all that came has been answered by the time it waits again, and
+// not where others are still to answer.
 func TestKeepsThreadForWhomItHasAnswered(t *testing.T) {
 	keeping(t, func(k *keeper) {
 		for range 15 {
@@ -64,7 +65,8 @@ func TestKeepsThreadForWhomItHasAnswered(t *testing.T) {
 	})
 }
 
-// Where callers wait in this process, what comes is for one of them to go on with, and not for who may keep his thread.
+// Where callers wait in this process, what comes is for one of them to go on with, and not for who
+// may keep his thread.
 func TestKeepsNoThreadWhereCallersWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		s := streamOf(d.qp)
@@ -79,8 +81,8 @@ func TestKeepsNoThreadWhereCallersWait(t *testing.T) {
 	})
 }
 
-// A stream is one of large transfers for some inputs after a large read or write. Its inputs do not take from the others' sleep, and
-// it does not sleep itself.
+// A stream is one of large transfers for some inputs after a large read or write. Its inputs do not
+// take from the others' sleep, and it does not sleep itself.
 func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
 	c, l := pipeLink(t)

@@ -1,4 +1,5 @@
-// The receive loop lent to others: it runs a function of the ULP's, and another goroutine receives if that takes long.
+// The receive loop lent to others: it runs a function of the ULP's, and another goroutine receives
+// if that takes long.
 
 package iwarp
 
@@ -14,28 +15,32 @@ import (
 var _ rnic.Lender = (*stream)(nil)
 
 const (
-	// lendTick is between two looks at what the receive loop has been lent for. What is there at both is slow, and what comes meanwhile is not to
-	// wait for it: so it bounds for how long it does, which is twice as long.
+	// lendTick is between two looks at what the receive loop has been lent for. What is there at
+	// both is slow, and what comes meanwhile is not to wait for it: so it bounds for how long it
+	// does, which is twice as long.
 	lendTick = 2 * time.Millisecond
 
-	// lendShort is how long a function takes at most that may hold up others: about what it costs to wake a thread for each.
+	// lendShort is how long a function takes at most that may hold up others: about what it costs
+	// to wake a thread for each.
 	lendShort = 100 * time.Microsecond
 
-	// lendMost is how many functions are left at a time: with more, goroutines on other processors have enough to do to be worth waking.
+	// lendMost is how many functions are left at a time: with more, goroutines on other processors
+	// have enough to do to be worth waking.
 	lendMost = 16
 
-	// lendPasses is how often the loop is not lent after it had to be replaced, or has held up what came.
+	// lendPasses is how often the loop is not lent after it had to be replaced, or has held up what
+	// came.
 	lendPasses = 64
 )
 
-// lentMost is how many loops of the process are lent at the same time. Beyond that there is always something to do for
-// goroutines that are awake, and nothing to be won; and each has a clock.
+// lentMost is how many loops of the process are lent at the same time. Beyond that there is always
+// something to do for goroutines that are awake, and nothing to be won; and each has a clock.
 var lentMost = int32(4 * runtime.GOMAXPROCS(0))
 
 var lent atomic.Int32
 
-// A lending is what the receive loop of a stream does beside receiving. To have another goroutine do it is to wake a thread for it, and
-// one more to look for further work.
+// A lending is what the receive loop of a stream does beside receiving. To have another goroutine
+// do it is to wake a thread for it, and one more to look for further work.
 //
 //	Lend        the CQ handler leaves a function
 //	runLent     the goroutine that has run the handler takes what there is: the receive loop runs one after another, and what they post
@@ -102,8 +107,9 @@ func (l *lending) take() (f func()) {
 	return f
 }
 
-// spill gives what was left goroutines of their own, and reports whether there was any. It is for who is not the receive loop and may have
-// run the CQ handler, and for functions that would wait for one that is slow.
+// spill gives what was left goroutines of their own, and reports whether there was any. It is for
+// who is not the receive loop and may have run the CQ handler, and for functions that would wait
+// for one that is slow.
 func (l *lending) spill() (any bool) {
 	for f := l.take(); f != nil; f = l.take() {
 		any = true
@@ -120,9 +126,11 @@ func (l *lending) close() {
 	l.spill()
 }
 
-// runLent runs what the handlers have left, and reports whether this goroutine is still the receive loop.
+// runLent runs what the handlers have left, and reports whether this goroutine is still the receive
+// loop.
 func (s *stream) runLent() bool {
-	// Again and again: a handler that is told of what the functions have sent may leave more, and nothing else might come.
+	// Again and again: a handler that is told of what the functions have sent may leave more, and
+	// nothing else might come.
 	for s.lending.filled.Load() {
 		if !s.runGroup() {
 			return false
@@ -152,7 +160,8 @@ func (s *stream) runGroup() bool {
 		began := time.Now()
 		f()
 		f, slow = nil, time.Since(began) >= lendShort
-		// Once the clock has ended the group another goroutine is the loop, and what is left is that one's.
+		// Once the clock has ended the group another goroutine is the loop, and what is left is
+		// that one's.
 		if !slow && l.under.Load() == mine {
 			f = l.take()
 		}
@@ -175,9 +184,11 @@ func (s *stream) runGroup() bool {
 // lendEpoch is what lending.began is counted from.
 var lendEpoch = time.Now()
 
-// answers notes what a function that runs alone has held up: once, when it posts, or has ended. Two that call by turns would else never be
-// found to be two, for each call is read when the other's has been run. What comes after the answer is not held up: it may be the next call
-// of whom it was for, who can be faster than we are at coming back from sending. What several post leaves when all have run.
+// answers notes what a function that runs alone has held up: once, when it posts, or has ended. Two
+// that call by turns would else never be found to be two, for each call is read when the other's
+// has been run. What comes after the answer is not held up: it may be the next call of whom it was
+// for, who can be faster than we are at coming back from sending. What several post leaves when all
+// have run.
 func (s *stream) answers() {
 	l := &s.lending
 	began := l.began.Load()
@@ -216,7 +227,8 @@ func (s *stream) beginLent() (mine uint64) {
 	return mine
 }
 
-// end is the end of group n as the lending of the loop: it has ended, or takes too long. Who reports true has ended it.
+// end is the end of group n as the lending of the loop: it has ended, or takes too long. Who
+// reports true has ended it.
 func (l *lending) end(n uint64) bool {
 	if !l.under.CompareAndSwap(n, 0) {
 		return false
@@ -225,8 +237,9 @@ func (l *lending) end(n uint64) bool {
 	return true
 }
 
-// tells reports whether completions of sends will be told of by the receive loop, once its functions have ended, or by
-// the clock. It is asked for after they have completed: whoever ends a group, or takes the loop from it, tells after that.
+// tells reports whether completions of sends will be told of by the receive loop, once its
+// functions have ended, or by the clock. It is asked for after they have completed: whoever ends a
+// group, or takes the loop from it, tells after that.
 func (l *lending) tells() bool { return l.under.Load() != 0 }
 
 // tick starts the clock unless it runs.

@@ -67,7 +67,8 @@ func (b *lender) message(t *testing.T, a *side) {
 	until(t, func() bool { return b.came.Load() > n })
 }
 
-// The receive loop runs what the handler leaves, once for each; what that posts leaves, and the completion is told.
+// The receive loop runs what the handler leaves, once for each; what that posts leaves, and the
+// completion is told.
 func TestLend(t *testing.T) {
 	var byLoop, runs atomic.Int64
 	a, b := newLender(t, time.Hour, func(qp *rnic.QP) { // the machine may be slow
@@ -98,7 +99,8 @@ func TestLend(t *testing.T) {
 	}
 }
 
-// What takes long holds nothing back that comes meanwhile, nor the end of the QP; and the loop is not lent for a while after it.
+// What takes long holds nothing back that comes meanwhile, nor the end of the QP; and the loop is
+// not lent for a while after it.
 func TestLendForLong(t *testing.T) {
 	hold, ended := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
@@ -126,8 +128,8 @@ func TestLendForLong(t *testing.T) {
 	until(t, func() bool { return lent.Load() == 0 })
 }
 
-// A grouper leaves a function for each message, in simulated time. Each takes its time, posts an answer, and notes how many answers
-// have left by then.
+// A grouper leaves a function for each message, in simulated time. Each takes its time, posts an
+// answer, and notes how many answers have left by then.
 type grouper struct {
 	*answerer
 	mu   sync.Mutex // guards own
@@ -191,7 +193,8 @@ func (g *grouper) answer(takes time.Duration) {
 	}
 }
 
-// Several functions are run by the loop, one after another, and what they post leaves together; that of one alone leaves at once.
+// Several functions are run by the loop, one after another, and what they post leaves together;
+// that of one alone leaves at once.
 func TestLendSeveral(t *testing.T) {
 	grouping(t, func(g *grouper, msn *uint32) {
 		for _, n := range []int{5, 1, lendMost} {
@@ -207,7 +210,8 @@ func TestLendSeveral(t *testing.T) {
 	})
 }
 
-// Those that come after one which is slow are not kept waiting by the next, and the loop is not lent for a while after that.
+// Those that come after one which is slow are not kept waiting by the next, and the loop is not
+// lent for a while after that.
 func TestLendSeveralOneSlow(t *testing.T) {
 	grouping(t, func(g *grouper, msn *uint32) {
 		g.after = []time.Duration{0, lendShort, time.Hour, 0}
@@ -232,8 +236,8 @@ func TestLendSeveralOneSlow(t *testing.T) {
 	})
 }
 
-// What has been posted before a function that takes very long leaves, those after it are run, and messages that come meanwhile are
-// received; what it posts in the end leaves as well.
+// What has been posted before a function that takes very long leaves, those after it are run, and
+// messages that come meanwhile are received; what it posts in the end leaves as well.
 func TestLendSeveralOneHeld(t *testing.T) {
 	for _, takes := range [][]time.Duration{{0, held, 0, 0}, {held, 0}} {
 		grouping(t, func(g *grouper, msn *uint32) {
@@ -253,7 +257,8 @@ func TestLendSeveralOneHeld(t *testing.T) {
 	}
 }
 
-// Functions after one that takes very long are run where the transmit loop waits, and nothing comes.
+// Functions after one that takes very long are run where the transmit loop waits, and nothing
+// comes.
 func TestLendSeveralWithNoRoom(t *testing.T) {
 	grouping(t, func(g *grouper, msn *uint32) {
 		s := streamOf(g.qp)
@@ -336,7 +341,8 @@ func TestEndWhileLent(t *testing.T) {
 	<-ended
 }
 
-// A loop that callers drive is lent to nobody, and no more than some functions are left at a time, which are taken in order.
+// A loop that callers drive is lent to nobody, and no more than some functions are left at a time,
+// which are taken in order.
 func TestLendIsRefused(t *testing.T) {
 	var s stream
 	var ran []int
@@ -376,7 +382,8 @@ func TestSpill(t *testing.T) {
 	s.lending.spill()
 }
 
-// What the last round of the handler leaves is run, too: that round runs where the end of the QP is seen to, and the receive loop may have ended.
+// What the last round of the handler leaves is run, too: that round runs where the end of the QP is
+// seen to, and the receive loop may have ended.
 func TestLendAtTheEnd(t *testing.T) {
 	a, b := newSide(t, rnic.DeviceConfig{}, 4), newSide(t, rnic.DeviceConfig{}, 4)
 	recv(t, b.qp, 1, make([]byte, 16))
@@ -401,7 +408,8 @@ func TestLendAtTheEnd(t *testing.T) {
 	}
 }
 
-// What comes when the answer has been sent is held up by nobody, however late the function comes back from that.
+// What comes when the answer has been sent is held up by nobody, however late the function comes
+// back from that.
 func TestNextCallIsNotHeldUp(t *testing.T) {
 	var runs atomic.Int64
 	a, b := newLender(t, time.Hour, func(qp *rnic.QP) {
@@ -427,7 +435,8 @@ func TestNextCallIsNotHeldUp(t *testing.T) {
 	until(t, func() bool { return runs.Load() == 3 })
 }
 
-// A function that takes some time, and holds up a message meanwhile, has the next ones be run by others; one that holds up nothing does not.
+// A function that takes some time, and holds up a message meanwhile, has the next ones be run by
+// others; one that holds up nothing does not.
 func TestLendHoldsUp(t *testing.T) {
 	for name, want := range map[string]int64{"nothing": 3, "a message": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -460,7 +469,8 @@ func TestLendHoldsUp(t *testing.T) {
 	}
 }
 
-// After a call that it was lent for the receive loop keeps its thread while it waits for the next one, and after no other.
+// After a call that it was lent for the receive loop keeps its thread while it waits for the next
+// one, and after no other.
 func TestLentLoopKeepsItsThread(t *testing.T) {
 	for name, lends := range map[string]bool{"lent": true, "not lent": false} {
 		t.Run(name, func(t *testing.T) {

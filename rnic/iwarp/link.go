@@ -18,8 +18,9 @@ const fallbackMSS = 1500 - 72
 type link interface {
 	// read blocks until there are bytes, or s has nothing to read for.
 	read(s sink) (int, error)
-	// writev hands over what of pieces, at most core.MaxPieces, the connection takes now; full: it takes no more,
-	// and waitWritable is next. It never blocks. Only a *tcpLink is given pieces of a Source.
+	// writev hands over what of pieces, at most core.MaxPieces, the connection takes now; full: it
+	// takes no more, and waitWritable is next. It never blocks. Only a *tcpLink is given pieces of
+	// a Source.
 	writev(pieces [][]byte, how core.Passing) (n int, full bool, err error)
 	// waitWritable blocks until writev can make headway.
 	waitWritable() error

@@ -16,10 +16,10 @@ import (
 // transmit loop alone writes, and blocks.
 //
 // The Try methods never block; an error that is syscall.EAGAIN means that nothing could be moved
-// now. The Wait methods return nil once there is something to read (or the end of the
-// stream) or room to write. Deadlines and Close end them as they end Read and Write.
-// One goroutine at a time reads, one writes. One that has a method MSS() int says by it how many bytes its
-// segments have at most.
+// now. The Wait methods return nil once there is something to read (or the end of the stream) or
+// room to write. Deadlines and Close end them as they end Read and Write. One goroutine at a time
+// reads, one writes. One that has a method MSS() int says by it how many bytes its segments have at
+// most.
 type ReadyConn interface {
 	net.Conn
 	// TryRead fills bufs in order with what is there; io.EOF at the end of the stream.

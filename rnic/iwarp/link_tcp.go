@@ -68,8 +68,8 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	return l, nil
 }
 
-// tryRead makes an attempt, and some more where there is time to look for an answer, or to sleep for it, before the poller waits. In bulk
-// traffic there is none: wait has its own turns for that.
+// tryRead makes an attempt, and some more where there is time to look for an answer, or to sleep
+// for it, before the poller waits. In bulk traffic there is none: wait has its own turns for that.
 func (l *tcpLink) tryRead(fd uintptr) bool {
 	for {
 		n, errno, ok := l.attempt(fd)
@@ -91,7 +91,8 @@ func (l *tcpLink) tryRead(fd uintptr) bool {
 	}
 }
 
-// largeInputs is how many inputs after a large read or write are taken to be of large transfers: their calls, acknowledges and what else is small.
+// largeInputs is how many inputs after a large read or write are taken to be of large transfers:
+// their calls, acknowledges and what else is small.
 const largeInputs = 16
 
 // found ends looking and sleeping: there is input, or an end of it, or of the time to read. Who
@@ -106,8 +107,8 @@ func (l *tcpLink) found() {
 	l.sleep.Input()
 }
 
-// sleeps waits for input where that pays, without the poller, and reports whether there is some. Bulk traffic, which has another mark, has its
-// own way to wait.
+// sleeps waits for input where that pays, without the poller, and reports whether there is some.
+// Bulk traffic, which has another mark, has its own way to wait.
 func (l *tcpLink) sleeps(fd uintptr) bool {
 	return l.mark == 1 && l.large.Load() == 0 && l.sink.keepsThread() && l.sink.missing() < markMin && l.sleep.Sleep(int(fd))
 }

@@ -82,8 +82,8 @@ func (l *listener) acceptLoop() {
 		pause = time.Millisecond
 		pace(c, l.had)
 		c.SetDeadline(time.Now().Add(l.p.handshakeTimeout(acceptTimeout)))
-		// A peer that connects and says nothing costs a descriptor and a goroutine: their number is bounded, and
-		// the oldest has to go, so that such peers cannot keep others out.
+		// A peer that connects and says nothing costs a descriptor and a goroutine: their number is
+		// bounded, and the oldest has to go, so that such peers cannot keep others out.
 		e := l.begin(c)
 		if e == nil {
 			c.Close()
@@ -116,8 +116,8 @@ func (l *listener) handshake(c net.Conn, e *list.Element) {
 	}
 	c.SetDeadline(time.Time{})
 	select {
-	// A slot bounds the requests that wait for Accept. Those of them keep their descriptors, so beyond
-	// the bound a peer is closed, and can try again, rather than wait unseen.
+	// A slot bounds the requests that wait for Accept. Those of them keep their descriptors, so
+	// beyond the bound a peer is closed, and can try again, rather than wait unseen.
 	case l.slots <- struct{}{}:
 		defer func() { <-l.slots }()
 	default: // Accept does not keep up
@@ -189,7 +189,8 @@ func (l *listener) Close() error {
 	return err
 }
 
-// end ends the Listener, once; the first cause is what Accept tells. It does not wait for the loops.
+// end ends the Listener, once; the first cause is what Accept tells. It does not wait for the
+// loops.
 func (l *listener) end(why error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -255,7 +256,8 @@ func (r *connRequest) accept(qp *rnic.QP, cp *rnic.ConnParams) error {
 		return mpa.ErrEarly
 	}
 	r.conn.SetDeadline(time.Now().Add(r.p.handshakeTimeout(acceptTimeout)))
-	// The Reply is written before the loops start, so it is the first of the stream without any lock.
+	// The Reply is written before the loops start, so it is the first of the stream without any
+	// lock.
 	if _, err := r.conn.Write(mpa.AppendFrame(nil, rep)); err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-// A receiver that has slept for its socket is woken by the network poller when it waits there again.
+// A receiver that has slept for its socket is woken by the network poller when it waits there
+// again.
 
 package iwarp
 
@@ -65,7 +66,8 @@ func TestReadWaitsInPollerAfterSleeps(t *testing.T) {
 	if err := l.c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	// What it waits for comes after it has found nothing, and is read only where something tells of it.
+	// What it waits for comes after it has found nothing, and is read only where something tells of
+	// it.
 	read := func(keep bool) {
 		t.Helper()
 		s := &promptSink{keep: keep, idle: func() { _, _ = c.Write([]byte{1}) }}

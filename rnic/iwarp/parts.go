@@ -1,4 +1,5 @@
-// A long batch answered in parts: what its handlers have posted so far leaves before all of them have run.
+// A long batch answered in parts: what its handlers have posted so far leaves before all of them
+// have run.
 
 package iwarp
 
@@ -8,17 +9,20 @@ import (
 )
 
 const (
-	// partTime is for how long handlers post before that leaves. The peer looks for input for longer before it sleeps
-	// (rnic/internal/look), and has the first replies to work on meanwhile: two ends with a processor each, which wait for each other's
-	// whole batches, take turns, and one of them always rests.
+	// partTime is for how long handlers post before that leaves. The peer looks for input for
+	// longer before it sleeps (rnic/internal/look), and has the first replies to work on meanwhile:
+	// two ends with a processor each, which wait for each other's whole batches, take turns, and
+	// one of them always rests.
 	partTime = 20 * time.Microsecond
 
-	// partAlone is after how many batches in a row, with none of another stream of the process between them, a stream is taken to be the
-	// only busy one. Beside others the processors have enough to do, and a part is one more system call and wake-up.
+	// partAlone is after how many batches in a row, with none of another stream of the process
+	// between them, a stream is taken to be the only busy one. Beside others the processors have
+	// enough to do, and a part is one more system call and wake-up.
 	partAlone = 8
 )
 
-// The stream that had the latest batch of this process, by its number, and the highest number given.
+// The stream that had the latest batch of this process, by its number, and the highest number
+// given.
 var latestBatch, streamNumbers atomic.Uint64
 
 // The parts of a stream's batches: when what handlers have posted leaves before the batch is done.
@@ -50,8 +54,8 @@ func (p *parts) end() {
 	}
 }
 
-// due reports whether what has been posted is to leave now. Any goroutine that posts may ask, not the receive loop's alone; one of them
-// is told so, and the time of the next part begins.
+// due reports whether what has been posted is to leave now. Any goroutine that posts may ask, not
+// the receive loop's alone; one of them is told so, and the time of the next part begins.
 func (p *parts) due() bool {
 	next := p.next.Load()
 	if next == 0 {

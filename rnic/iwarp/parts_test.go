@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// An answerer answers each message from the CQ's handler after a time of its own, and notes how much has left then.
+// An answerer answers each message from the CQ's handler after a time of its own, and notes how
+// much has left then.
 type answerer struct {
 	*keeper
 	after []time.Duration // what the handler takes for the next messages; empty: none
@@ -76,7 +77,8 @@ func answering(t *testing.T, f func(a *answerer, msn *uint32)) {
 	})
 }
 
-// What was posted for partTime leaves with the post after it, and the time begins anew; what is left leaves in the end.
+// What was posted for partTime leaves with the post after it, and the time begins anew; what is
+// left leaves in the end.
 func TestLongBatchIsAnsweredInParts(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
 		const most = partTime - 1
@@ -102,7 +104,8 @@ func TestShortBatchIsAnsweredWhole(t *testing.T) {
 	})
 }
 
-// Beside other busy streams a batch is answered whole: each batch of theirs starts the count of those that make a stream the only one.
+// Beside other busy streams a batch is answered whole: each batch of theirs starts the count of
+// those that make a stream the only one.
 func TestOneOfSeveralStreamsAnswersWhole(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
 		var other parts

@@ -9,7 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
 )
 
-// waits has p look each microsecond for what comes after d, and reports whether it was still looking then.
+// waits has p look each microsecond for what comes after d, and reports whether it was still
+// looking then.
 func waits(p *patience, d time.Duration) (looking bool) {
 	began := time.Unix(1, 0)
 	looking = true
@@ -41,7 +42,8 @@ func TestPatienceFollowsTheSender(t *testing.T) {
 	}
 }
 
-// Where others have the processor in between, it looks as often as it does at the least: a machine with much to do is no reason to sleep.
+// Where others have the processor in between, it looks as often as it does at the least: a machine
+// with much to do is no reason to sleep.
 func TestPatienceCountsLooksWhereOthersWork(t *testing.T) {
 	var p patience
 	now := time.Unix(1, 0)

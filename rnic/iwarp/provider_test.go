@@ -52,7 +52,8 @@ func TestOptionsOfAnother(t *testing.T) {
 	}
 }
 
-// TestRefusedSTag: a QP that the peer ended says which of its STags was refused, in no protocol's words.
+// TestRefusedSTag: a QP that the peer ended says which of its STags was refused, in no protocol's
+// words.
 func TestRefusedSTag(t *testing.T) {
 	for code, want := range map[term.Code]bool{term.RDMAPBounds: true, term.DDPInvalidSTag: true, term.RDMAPOpcode: false, term.DDPNoBuffer: false, term.MPACRC: false} {
 		var err error = &term.PeerError{Code: code, STag: 0x1234}

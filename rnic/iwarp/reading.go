@@ -35,20 +35,22 @@ var readerNext = [readers][]reader{
 	readRecall: {readLoop},
 }
 
-// onReader is told of each change; tests hold them against readerNext. It is written before the first
-// stream is made, and nil in programs.
+// onReader is told of each change; tests hold them against readerNext. It is written before the
+// first stream is made, and nil in programs.
 var onReader func(from, to reader)
 
 const (
 	// restTick is how long the receive loop rests between two looks. It bounds how late the end of
-	// an idle stream is seen, and how long a caller whose answer is slow cannot be interrupted: two of them.
+	// an idle stream is seen, and how long a caller whose answer is slow cannot be interrupted: two
+	// of them.
 	restTick = 10 * time.Millisecond
 
-	// slowWishes is how many wishes to drive are passed over after a driver had to be recalled: its answers are slow,
-	// and there is nothing to be won with those.
+	// slowWishes is how many wishes to drive are passed over after a driver had to be recalled: its
+	// answers are slow, and there is nothing to be won with those.
 	slowWishes = 64
 
-	// endingTurns is how often a caller gives way to a receive loop that is about to rest, before it sleeps as ever.
+	// endingTurns is how often a caller gives way to a receive loop that is about to rest, before
+	// it sleeps as ever.
 	endingTurns = 50
 )
 
@@ -120,8 +122,8 @@ func (r *reading) offer() {
 	r.put(readNobody)
 }
 
-// take is for a caller that would drive. The receive loop has woken it before it has done all that its batch asks
-// for: so it is given the time for that.
+// take is for a caller that would drive. The receive loop has woken it before it has done all that
+// its batch asks for: so it is given the time for that.
 func (r *reading) take() bool {
 	r.claims.Add(1)
 	defer r.claims.Add(-1)
@@ -189,8 +191,8 @@ func (s *stream) Drive(done func() bool) {
 	}
 	s.rx.keep = s.p.cfg.KeepThreads
 	for {
-		// Asked for before done: where another goroutine runs the handlers, it may have the answer, that was read by
-		// whoever was here before or by us, and nothing more would come.
+		// Asked for before done: where another goroutine runs the handlers, it may have the answer,
+		// that was read by whoever was here before or by us, and nothing more would come.
 		handling := s.q.Handling()
 		if done() {
 			break
@@ -212,7 +214,8 @@ func (s *stream) Drive(done func() bool) {
 		s.reading.handBack(nil)
 		return
 	}
-	// Asked for afterwards: who began to wait before found a driver here, and does not drive himself.
+	// Asked for afterwards: who began to wait before found a driver here, and does not drive
+	// himself.
 	if s.waiting() {
 		s.reading.rouse()
 	}
@@ -230,12 +233,14 @@ func (s *stream) rest() error {
 	woken := s.rx.woken
 	s.rx.woken = false // a driver has the receive side once it is offered
 	s.reading.offer()
-	// A goroutine that waited for completions still counts as waiting until it has run, and may be about to drive. Where Go's scheduler
-	// has one processor it cannot have run, nor be in take: the right would be reclaimed each time, and nobody would ever drive.
+	// A goroutine that waited for completions still counts as waiting until it has run, and may be
+	// about to drive. Where Go's scheduler has one processor it cannot have run, nor be in take:
+	// the right would be reclaimed each time, and nobody would ever drive.
 	if woken {
 		runtime.Gosched()
 	}
-	// Asked for afterwards, as in Drive; and so is whether end has already told that it needs the input.
+	// Asked for afterwards, as in Drive; and so is whether end has already told that it needs the
+	// input.
 	if s.waiting() || s.q.Failed() {
 		s.reading.yield() // who waits may be about to drive, and then reads for all
 		if s.reading.reclaim() {
@@ -265,8 +270,8 @@ func (s *stream) rest() error {
 	}
 }
 
-// recallDriver interrupts the wait of a driver, which then hands back. The end of the stream sets deadlines
-// too, so it is done again until the driver has seen it.
+// recallDriver interrupts the wait of a driver, which then hands back. The end of the stream sets
+// deadlines too, so it is done again until the driver has seen it.
 func (s *stream) recallDriver() error {
 	s.reading.wishes.Store(-slowWishes)
 	for {
@@ -280,7 +285,8 @@ func (s *stream) recallDriver() error {
 	}
 }
 
-// inputOf is the error of a driver's read but for an interruption, of which nothing is left afterwards.
+// inputOf is the error of a driver's read but for an interruption, of which nothing is left
+// afterwards.
 func (s *stream) inputOf(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestReading walks the drawing of reading: what each method does in each state in which it can be called.
+// TestReading walks the drawing of reading: what each method does in each state in which it can be
+// called.
 func TestReading(t *testing.T) {
 	all := []reader{readLoop, readEnding, readNobody, readDriver, readRecall}
 	for _, m := range []struct {
@@ -45,7 +46,8 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// TestReadingWishes: the receive loop rests when somebody would have driven, and after a recall not before many have.
+// TestReadingWishes: the receive loop rests when somebody would have driven, and after a recall not
+// before many have.
 func TestReadingWishes(t *testing.T) {
 	var r reading
 	r.init()

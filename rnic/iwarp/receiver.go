@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// A receiver reads the stream into a buffer, or payload straight to where it belongs, and has the core
-// do what has come. Only the receive loop runs it; mu is held while bytes are placed, so that
+// A receiver reads the stream into a buffer, or payload straight to where it belongs, and has the
+// core do what has come. Only the receive loop runs it; mu is held while bytes are placed, so that
 // stop can end placement for good.
 type receiver struct {
 	// owned by the receive loop
@@ -92,7 +92,8 @@ func (r *receiver) fill(l link) error {
 		return nil
 	}
 	if err == io.EOF && r.r == r.w && !r.in.InPlacement() {
-		// MPA has no message for the end of a stream: TCP's FIN is it, and it counts as one only between FPDUs.
+		// MPA has no message for the end of a stream: TCP's FIN is it, and it counts as one only
+		// between FPDUs.
 		return io.EOF
 	}
 	if err == io.EOF {
@@ -123,7 +124,8 @@ func (r *receiver) aim() (head, rest []byte, ok bool) {
 	return nil, rest, true
 }
 
-// release ends what aim began: n bytes have been read. idle: there was no input, and the link is going to wait for it.
+// release ends what aim began: n bytes have been read. idle: there was no input, and the link is
+// going to wait for it.
 func (r *receiver) release(n int, idle bool) {
 	if r.in.Borrowed() {
 		r.head = r.in.Return(n)
@@ -132,7 +134,8 @@ func (r *receiver) release(n int, idle bool) {
 	if idle && r.r == r.w {
 		r.giveBack()
 	}
-	// Who looks for more input has the processor that this one could go on with: what it posts next is what there will be input for.
+	// Who looks for more input has the processor that this one could go on with: what it posts next
+	// is what there will be input for.
 	if idle && r.woken {
 		r.woken = false
 		runtime.Gosched()

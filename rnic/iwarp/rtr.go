@@ -55,7 +55,8 @@ var (
 	errRTRKind = errors.New("rnic: not a kind of ready-to-receive message")
 )
 
-// offer puts the kinds into a frame (RFC 6581 §9.2 [R6581-039 R6581-040]); none is the client-server model.
+// offer puts the kinds into a frame (RFC 6581 §9.2 [R6581-039 R6581-040]); none is the
+// client-server model.
 func (k RTR) offer(e *mpa.Enhanced) {
 	e.PeerToPeer = k != 0
 	e.RTRWrite, e.RTRRead, e.RTRSend = k&RTRWrite != 0, k&RTRRead != 0, k&RTRSend != 0

@@ -156,7 +156,8 @@ func TestRTRNamed(t *testing.T) {
 }
 
 // TestRTRAwaited: a responder says nothing before the RTR, whatever its ULP has posted. Whatever
-// comes first opens the way, a message that was not agreed on too; but not one that is bad, and not silence.
+// comes first opens the way, a message that was not agreed on too; but not one that is bad, and not
+// silence.
 func TestRTRAwaited(t *testing.T) {
 	conformance.Proves(t, "R5044-133", "R6581-053")
 	write, send, read := tagged(0xc1, 0x40, 1, 0, nil), untagged(0x41, 0x43, 0, 0, 1, 0, nil), untagged(0x41, 0x41, 0, 1, 1, 0, readReq(0, 0, 0, 1, 0))

@@ -1,4 +1,5 @@
-// The peer-to-peer model as initiator, byte by byte: what is offered, what is chosen, what is said first.
+// The peer-to-peer model as initiator, byte by byte: what is offered, what is chosen, what is said
+// first.
 
 package iwarp
 

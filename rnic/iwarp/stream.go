@@ -15,10 +15,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
-// A stream is the Endpoint of one QP: the protocol core, which does no I/O, joined to a connection by
-// two goroutines. The receive loop reads as much as is there, has the core do it, runs the CQ
-// handlers once, and sends what they posted in one go. The transmit loop sleeps; it goes on
-// where TCP has no room, and ends the stream. Whoever else posts transmits himself.
+// A stream is the Endpoint of one QP: the protocol core, which does no I/O, joined to a connection
+// by two goroutines. The receive loop reads as much as is there, has the core do it, runs the CQ
+// handlers once, and sends what they posted in one go. The transmit loop sleeps; it goes on where
+// TCP has no room, and ends the stream. Whoever else posts transmits himself.
 type stream struct {
 	// set once, in NewEndpoint
 	q       *rnic.ProviderQP
@@ -28,11 +28,11 @@ type stream struct {
 	// set once, before the loops start
 	modes core.Modes
 
-	// parts that have their own locks
-	// The locks of a stream are rx.mu, tx.mu and that of work, in this order, and mu; mu is held with none of the
-	// others, but with work's before the loops start. tx.mu is taken under rx.mu where the peer invalidates a region that a
-	// batch points into, also a batch of another stream; never the other way, and neither is held
-	// while TCP is waited for, so a peer that stops reading cannot hold up what it has sent.
+	// parts that have their own locks The locks of a stream are rx.mu, tx.mu and that of work, in
+	// this order, and mu; mu is held with none of the others, but with work's before the loops
+	// start. tx.mu is taken under rx.mu where the peer invalidates a region that a batch points
+	// into, also a batch of another stream; never the other way, and neither is held while TCP is
+	// waited for, so a peer that stops reading cannot hold up what it has sent.
 	work core.Work
 	tx   transmitter
 	rx   receiver
@@ -44,8 +44,8 @@ type stream struct {
 	sends   atomic.Uint32 // posts that end with a Send, as answers do; modulo 2^32
 
 	txWake chan struct{} // one token: the transmit loop has something to do
-	// txWake is full at most once, so waking never waits and a loop that is awake looks again. eof is closed by the
-	// receive loop alone, and is how teardown knows that nothing is read any more.
+	// txWake is full at most once, so waking never waits and a loop that is awake looks again. eof
+	// is closed by the receive loop alone, and is how teardown knows that nothing is read any more.
 	eof   chan struct{} // closed when the receive loop has ended
 	loops sync.WaitGroup
 
@@ -84,9 +84,9 @@ type session struct {
 
 // start brings the QP to RTS and starts its loops.
 //
-// mu is held from the moment in which the QP is RTS until the loops run: a fail or Close that comes between
-// finds either no link, and no loops to wait for, or both. Established fails if the QP was closed meanwhile;
-// then nothing was started, and the caller closes the connection.
+// mu is held from the moment in which the QP is RTS until the loops run: a fail or Close that comes
+// between finds either no link, and no loops to wait for, or both. Established fails if the QP was
+// closed meanwhile; then nothing was started, and the caller closes the connection.
 func (s *stream) start(ses *session) error {
 	l, err := newLink(ses.conn)
 	if err != nil {
@@ -111,7 +111,8 @@ func (s *stream) start(ses *session) error {
 	s.tx.out.Start(ses.modes)
 	s.rx.start(ses.modes, ses.early)
 	s.work.Start(ses.ird, ses.ord, ses.gated)
-	// Queued before the QP's owner can post: start has not returned, so the RTR is the first of all.
+	// Queued before the QP's owner can post: start has not returned, so the RTR is the first of
+	// all.
 	if ses.rtr != 0 {
 		ses.opened = s.work.PostRTR(ses.rtr.workRequest())
 	}
@@ -127,8 +128,8 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 	if n := len(wrs); n > 0 && wrs[n-1].Op <= rnic.OpSendSEInvalidate {
 		s.sends.Add(1)
 	}
-	// The CRCs of the payload are computed on the poster's goroutine before any lock is taken: posters
-	// of one stream do that side by side, and the turn is held for less time.
+	// The CRCs of the payload are computed on the poster's goroutine before any lock is taken:
+	// posters of one stream do that side by side, and the turn is held for less time.
 	early := s.tx.out.Early(wrs)
 	mine, kept, err := s.work.Post(wrs, early)
 	early.Free()
@@ -153,7 +154,8 @@ var (
 	_ rnic.ChecksumEndpoint = (*stream)(nil)
 )
 
-// TakesSources reports whether the payload of a Write may come from a Source, and whether FPDUs are long enough for that.
+// TakesSources reports whether the payload of a Write may come from a Source, and whether FPDUs are
+// long enough for that.
 func (s *stream) TakesSources() (can, pays bool) {
 	if s.socketLink() == nil {
 		return false, false
@@ -201,8 +203,9 @@ func (s *stream) receive() {
 	}
 }
 
-// answered reports whether there have been as many answers as messages since there were that many of both: no other goroutine works for this peer
-// on what has come, and would need the processor that is kept.
+// answered reports whether there have been as many answers as messages since there were that many
+// of both: no other goroutine works for this peer on what has come, and would need the processor
+// that is kept.
 func (s *stream) answered(messages, sends uint32) bool {
 	n := s.rx.in.Messages() - messages
 	return s.waiting == nil && n > 0 && s.sends.Load()-sends >= n
@@ -210,10 +213,12 @@ func (s *stream) answered(messages, sends uint32) bool {
 
 func never() bool { return false }
 
-// digest has the core do what has been read. content reports whether who runs the receive side has got all that it waits for.
+// digest has the core do what has been read. content reports whether who runs the receive side has
+// got all that it waits for.
 func (s *stream) digest(content func() bool) {
 	// After an error the loop goes on: what comes is read and discarded until the socket ends, so
-	// that closing it does not reset it under our Terminate. fail may be called again; the first counts.
+	// that closing it does not reset it under our Terminate. fail may be called again; the first
+	// counts.
 	bunch := s.q.BeginBatch()
 	err := s.rx.consume()
 	if bunch && s.q.EndBatch() {
@@ -234,12 +239,14 @@ const batchBytes = 64 << 10
 // that what they post next leaves together (a third of the time is saved with 32 callers).
 func (s *stream) afterBatch(content func() bool) {
 	s.work.Collect()
-	// The handler runs with no lock held, and may post, close or invalidate. What it posts stays queued until Resume, so that one
-	// writev takes all of it, the responses to the peer's Reads too; of a batch that takes long, several do (parts).
+	// The handler runs with no lock held, and may post, close or invalidate. What it posts stays
+	// queued until Resume, so that one writev takes all of it, the responses to the peer's Reads
+	// too; of a batch that takes long, several do (parts).
 	s.parts.begin()
 	ran := s.q.Notify()
 	s.parts.end()
-	// To give way is for what others are to post. Before what the handlers have lent this goroutine to nothing comes.
+	// To give way is for what others are to post. Before what the handlers have lent this goroutine
+	// to nothing comes.
 	if ran && !s.lending.filled.Load() && !content() && s.work.Linger() {
 		runtime.Gosched()
 	}
@@ -250,8 +257,9 @@ func (s *stream) afterBatch(content func() bool) {
 // sendCollected sends what has been posted since Collect, and ends it.
 func (s *stream) sendCollected() {
 	if s.work.Resume() {
-		// A link that cannot be written to without waiting is the transmit loop's alone: the receive loop
-		// MUST NOT wait for room, or two peers with full windows would wait for each other.
+		// A link that cannot be written to without waiting is the transmit loop's alone: the
+		// receive loop MUST NOT wait for room, or two peers with full windows would wait for each
+		// other.
 		if s.link.inline() {
 			s.tx.run(batchBytes)
 		} else {
@@ -262,8 +270,9 @@ func (s *stream) sendCollected() {
 
 // inputEnded finds out how the inbound bytes ended.
 func (s *stream) inputEnded(err error) {
-	// A FIN between FPDUs is an orderly end if nothing is outstanding. What the transmitter has just handed to
-	// TCP may have been answered already, so its bookkeeping is waited for before that is decided.
+	// A FIN between FPDUs is an orderly end if nothing is outstanding. What the transmitter has
+	// just handed to TCP may have been answered already, so its bookkeeping is waited for before
+	// that is decided.
 	if err == io.EOF {
 		s.tx.barrier()
 		if s.work.Outstanding() || s.rx.inMessage() {
@@ -306,7 +315,8 @@ func (s *stream) wakeTx() {
 // Wait returns when the loops have ended.
 func (s *stream) Wait() { s.loops.Wait() }
 
-// Moved is the bytes of the stream that TCP has taken, and those that the peer has sent for our RDMA Reads.
+// Moved is the bytes of the stream that TCP has taken, and those that the peer has sent for our
+// RDMA Reads.
 func (s *stream) Moved() uint64 { return s.tx.handed.Load() + s.rx.in.ReadBytes() }
 
 // CRC reports whether the FPDUs of the stream have CRCs.

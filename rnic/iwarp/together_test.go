@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// Of goroutines that are about to post, the first lets the others do so before it sends, if it says that they are together.
+// Of goroutines that are about to post, the first lets the others do so before it sends, if it says
+// that they are together.
 func TestTogetherLeavesAtOnce(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // else others may post at the very moment in which the first one sends
 	const posts = 12

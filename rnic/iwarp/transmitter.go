@@ -15,9 +15,10 @@ import (
 // inlineBytes is how much a poster transmits before it hands over to the transmit loop.
 const inlineBytes = 1 << 20
 
-// A transmitter hands to TCP what the core makes of posted work and the peer's Reads. Only the holder of
-// the core's Turn runs it; mu is held while a batch is built or handed over, never while waiting for
-// room, so that others can take memory out of a batch (detach) or end the stream (stop).
+// A transmitter hands to TCP what the core makes of posted work and the peer's Reads. Only the
+// holder of the core's Turn runs it; mu is held while a batch is built or handed over, never while
+// waiting for room, so that others can take memory out of a batch (detach) or end the stream
+// (stop).
 type transmitter struct {
 	// set once
 	s    *stream
@@ -55,7 +56,8 @@ func (t *transmitter) runInline(budget int) {
 }
 
 // run transmits until there is nothing to do, or budget bytes are with TCP or TCP takes no more:
-// then the transmit loop goes on. The caller has the turn, and has given it back, or handed it over, after.
+// then the transmit loop goes on. The caller has the turn, and has given it back, or handed it
+// over, after.
 func (t *transmitter) run(budget int) {
 	for {
 		n, o, err := t.step()
@@ -64,13 +66,13 @@ func (t *transmitter) run(budget int) {
 		case err != nil && !errors.Is(err, rnic.ErrConnLost):
 			t.failed(err)
 			return
-		// The reason that the peer has given may still be on its way in, and sendFailed waits for it: a
-		// poster must not wait, and the receive loop would wait for itself.
+		// The reason that the peer has given may still be on its way in, and sendFailed waits for
+		// it: a poster must not wait, and the receive loop would wait for itself.
 		case err != nil || o == full: // the transmit loop will see a lost connection too
 			t.handOver()
 			return
-		// Rest looks at the queue under its lock and then gives the turn back, in one step: a work request
-		// posted before it is seen here, one posted after it finds the turn free.
+		// Rest looks at the queue under its lock and then gives the turn back, in one step: a work
+		// request posted before it is seen here, one posted after it finds the turn free.
 		case o == idle && t.s.work.Rest():
 			return
 		case budget <= 0: // and not before: to wake the transmit loop for nothing would cost as much as many small messages
@@ -85,7 +87,8 @@ func (t *transmitter) runLoop() {
 	for {
 		n, o, err := t.step()
 		if err == nil && o == full {
-			// What has completed is told now: the socket can stay full for as long as the peer likes.
+			// What has completed is told now: the socket can stay full for as long as the peer
+			// likes.
 			t.s.q.NotifySends()
 			t.s.lending.spill()
 			err = t.link.waitWritable()
@@ -97,7 +100,8 @@ func (t *transmitter) runLoop() {
 		t.s.q.NotifySends()
 		t.s.lending.spill()
 		t.burst.add(n)
-		// GiveUp, in failed, comes without this look: after an error teardown flushes what is queued.
+		// GiveUp, in failed, comes without this look: after an error teardown flushes what is
+		// queued.
 		if o == idle && t.s.work.Rest() {
 			return
 		}
@@ -131,7 +135,8 @@ func (t *transmitter) step() (n int, o outcome, err error) {
 	fits := t.out.Sent(n)
 	t.handed.Store(t.out.Position())
 	switch {
-	// The bytes have left all the same; only their completion has found no room (RFC 5040 §8.1.1 [R5040-214]).
+	// The bytes have left all the same; only their completion has found no room (RFC 5040 §8.1.1
+	// [R5040-214]).
 	case !fits:
 		return n, stepped, rnic.ErrCQOverrun
 	case err != nil:
@@ -140,7 +145,8 @@ func (t *transmitter) step() (n int, o outcome, err error) {
 	return n, t.outcome(full), nil
 }
 
-// outcome is what a step came to whose bytes TCP has taken, unless it takes no more. The caller holds mu.
+// outcome is what a step came to whose bytes TCP has taken, unless it takes no more. The caller
+// holds mu.
 func (t *transmitter) outcome(noRoom bool) outcome {
 	switch {
 	case noRoom:

@@ -28,8 +28,8 @@ func (l *takingLink) writev(pieces [][]byte, _ core.Passing) (n int, full bool, 
 func (*takingLink) inline() bool { return true }
 func (*takingLink) mss() int     { return 65_480 }
 
-// TestLoopIsNotWokenForNothing: the transmit loop is woken for what is left when the receive loop has sent what it sends at once, and
-// not where nothing is left.
+// TestLoopIsNotWokenForNothing: the transmit loop is woken for what is left when the receive loop
+// has sent what it sends at once, and not where nothing is left.
 func TestLoopIsNotWokenForNothing(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -65,8 +65,9 @@ func TestLoopIsNotWokenForNothing(t *testing.T) {
 	}
 }
 
-// TestRefusedResponseIsToldAfterOthers: a response of which the memory is gone by then ends the stream at once, although a response before it
-// has left in the same batch and nothing else waits to be sent.
+// TestRefusedResponseIsToldAfterOthers: a response of which the memory is gone by then ends the
+// stream at once, although a response before it has left in the same batch and nothing else waits
+// to be sent.
 func TestRefusedResponseIsToldAfterOthers(t *testing.T) {
 	keeping(t, func(k *keeper) {
 		mem, _ := k.pd.RegMR(make([]byte, 300), rnic.RemoteRead)

@@ -11,12 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// With BBR for congestion control the kernel paces a connection: a timer lets each packet go, and on a virtual machine to set one costs as much
-// as to send 64 KiB. Between two ends on one machine there is nothing that could be congested, so these do without. Others keep what the
-// machine's administrator has chosen. A socket that was paced once stays so, whatever it is told: it has to be told before it is connected, or, of
-// one that is accepted, the one that listens has.
+// With BBR for congestion control the kernel paces a connection: a timer lets each packet go, and
+// on a virtual machine to set one costs as much as to send 64 KiB. Between two ends on one machine
+// there is nothing that could be congested, so these do without. Others keep what the machine's
+// administrator has chosen. A socket that was paced once stays so, whatever it is told: it has to
+// be told before it is connected, or, of one that is accepted, the one that listens has.
 
-// plainControl is a congestion control that sets no pace, and that every kernel has and lets every program have.
+// plainControl is a congestion control that sets no pace, and that every kernel has and lets every
+// program have.
 const plainControl = "reno"
 
 // paces reports whether a congestion control is one that paces.
@@ -31,7 +33,8 @@ func setControl(fd uintptr, name string) error {
 	return unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
 }
 
-// unpace takes the pacing from a socket that is not connected, and returns what it had for congestion control, empty if that did not change.
+// unpace takes the pacing from a socket that is not connected, and returns what it had for
+// congestion control, empty if that did not change.
 func unpace(rc syscall.RawConn) (had string) {
 	_ = rc.Control(func(fd uintptr) {
 		if name := control(fd); paces(name) && setControl(fd, plainControl) == nil {
@@ -61,7 +64,8 @@ func canPace(rc syscall.RawConn) (can bool) {
 	return can
 }
 
-// unpaceListener is unpace of the socket of a listener, if it is known, and connections from elsewhere can have back what that had.
+// unpaceListener is unpace of the socket of a listener, if it is known, and connections from
+// elsewhere can have back what that had.
 func unpaceListener(nl net.Listener) (had string) {
 	sc, ok := nl.(syscall.Conn)
 	if !ok {
@@ -89,7 +93,8 @@ func dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return d.DialContext(ctx, network, addr)
 }
 
-// pace gives a connection that was accepted the congestion control that the socket which listens had, unless its other end is on this machine.
+// pace gives a connection that was accepted the congestion control that the socket which listens
+// had, unless its other end is on this machine.
 func pace(c net.Conn, had string) {
 	sc, ok := c.(syscall.Conn)
 	if had == "" || !ok || sameMachine(c.LocalAddr(), c.RemoteAddr()) {

@@ -42,7 +42,8 @@ func TestSameMachine(t *testing.T) {
 	}
 }
 
-// controlOf is the congestion control of a socket, after it has been set to want if that is not empty; ok: it could be.
+// controlOf is the congestion control of a socket, after it has been set to want if that is not
+// empty; ok: it could be.
 func controlOf(t *testing.T, sc syscall.Conn, want string) (got string, ok bool) {
 	t.Helper()
 	rc, err := sc.SyscallConn()
@@ -163,7 +164,8 @@ func (l *farListener) Accept() (net.Conn, error) {
 	return farConn{c, l.remote}, nil
 }
 
-// TestListenersPaceByWhereConnectionsComeFrom: those from elsewhere are left what the administrator has chosen.
+// TestListenersPaceByWhereConnectionsComeFrom: those from elsewhere are left what the administrator
+// has chosen.
 func TestListenersPaceByWhereConnectionsComeFrom(t *testing.T) {
 	for _, remote := range []net.Addr{nil, tcpAddr(t, "192.0.2.7:1")} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -32,7 +32,8 @@ type outgoing struct {
 	to netip.AddrPort
 }
 
-// NewBadWire harms each packet of w with a chance of 3 × chance in 1000. What it does depends on seed and the order of packets.
+// NewBadWire harms each packet of w with a chance of 3 × chance in 1000. What it does depends on
+// seed and the order of packets.
 func NewBadWire(w udp.Wire, chance int, seed uint64) *BadWire {
 	return &BadWire{wire: w, chance: chance, r: rand.New(rand.NewPCG(seed, 1))}
 }

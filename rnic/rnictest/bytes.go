@@ -16,7 +16,8 @@ func Tagged(ddp, ctrl byte, stag rnic.STag, to uint64, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// Untagged is an untagged segment: DDP and RDMAP control bytes, invalidate STag, QN, MSN, MO, payload.
+// Untagged is an untagged segment: DDP and RDMAP control bytes, invalidate STag, QN, MSN, MO,
+// payload.
 func Untagged(ddp, ctrl byte, inv rnic.STag, qn, msn, mo uint32, payload []byte) []byte {
 	b := []byte{ddp, ctrl}
 	for _, v := range []uint32{uint32(inv), qn, msn, mo} {

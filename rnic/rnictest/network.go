@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnNetwork moves the test's goroutine into a network namespace that has a loopback interface
-// and nothing else. It is for tests that need ports of their choice, or take all of them, which other
-// tests of this machine would miss. Sockets that the goroutine makes are of that
-// network; what it starts makes its own in the network of the process. The namespace ends with the
-// test and its sockets: the goroutine keeps its thread, which nobody uses again.
+// OwnNetwork moves the test's goroutine into a network namespace that has a loopback interface and
+// nothing else. It is for tests that need ports of their choice, or take all of them, which other
+// tests of this machine would miss. Sockets that the goroutine makes are of that network; what it
+// starts makes its own in the network of the process. The namespace ends with the test and its
+// sockets: the goroutine keeps its thread, which nobody uses again.
 //
 // It needs root, and fails the test where namespaces cannot be made.
 func OwnNetwork(t testing.TB) {

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// A Ready is one end of a connection that tells when it is ready: an iwarp.ReadyConn. What is written to
-// one end can be read from the other at once.
+// A Ready is one end of a connection that tells when it is ready: an iwarp.ReadyConn. What is
+// written to one end can be read from the other at once.
 type Ready struct {
 	net.Conn // nil: what is not here is not called
 
-	// AfterWrite, if not nil, runs after bytes have left and before TryWrite returns: the peer may have answered by then.
-	// It is set before the connection is used.
+	// AfterWrite, if not nil, runs after bytes have left and before TryWrite returns: the peer may
+	// have answered by then. It is set before the connection is used.
 	AfterWrite func()
 
 	pair *readyPair // set once
@@ -146,7 +146,8 @@ func (r *Ready) Close() error {
 	return nil
 }
 
-// SetDeadline is both of the following; SetReadDeadline and SetWriteDeadline are as those of any net.Conn.
+// SetDeadline is both of the following; SetReadDeadline and SetWriteDeadline are as those of any
+// net.Conn.
 func (r *Ready) SetDeadline(t time.Time) error {
 	r.SetReadDeadline(t)
 	return r.SetWriteDeadline(t)

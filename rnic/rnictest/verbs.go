@@ -1,4 +1,5 @@
-// What every provider promises to programs, whatever its wire protocol: one suite, which the tests of each of them run.
+// What every provider promises to programs, whatever its wire protocol: one suite, which the tests
+// of each of them run.
 
 package rnictest
 
@@ -25,7 +26,8 @@ func Verbs(t *testing.T, b Bed) {
 	}
 }
 
-// Sends, Writes and Reads of all sizes, none too, from payload in pieces, complete in order with all of their bytes in place.
+// Sends, Writes and Reads of all sizes, none too, from payload in pieces, complete in order with
+// all of their bytes in place.
 func testOperations(t *testing.T, b Bed) {
 	a, z := b.pair(t, 64, nil)
 	for i, n := range []int{0, 1, 3, 1000, 4096, 70_001} {
@@ -155,7 +157,8 @@ func testUnsignaled(t *testing.T, b Bed) {
 	}
 }
 
-// Disconnect sends what was posted before it takes leave; neither side has an error then but the end of the stream.
+// Disconnect sends what was posted before it takes leave; neither side has an error then but the
+// end of the stream.
 func testDisconnect(t *testing.T, b Bed) {
 	a, z := b.pair(t, 64, nil)
 	got := z.recv(1, 100_000)
@@ -176,7 +179,8 @@ func testDisconnect(t *testing.T, b Bed) {
 	}
 }
 
-// All that is posted completes as flushed, sends and receives each in order, when the QP is aborted; the first cause stays.
+// All that is posted completes as flushed, sends and receives each in order, when the QP is
+// aborted; the first cause stays.
 func testFlush(t *testing.T, b Bed) {
 	a, z := b.pair(t, 64, nil)
 	for i := range uint64(bedDepth) {
@@ -215,7 +219,8 @@ func testCloseIdle(t *testing.T, b Bed) {
 	a.ended()
 }
 
-// What the peer gave no right to ends the connection and touches nothing; who asked is told which STag it was.
+// What the peer gave no right to ends the connection and touches nothing; who asked is told which
+// STag it was.
 func testRefused(t *testing.T, b Bed) {
 	for _, c := range []struct {
 		name   string

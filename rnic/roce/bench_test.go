@@ -8,7 +8,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// BenchmarkPlainUDP moves 1 MiB in packets of 4 KiB from one socket to another, batches of 64 and an answer of one byte after each 64.
+// BenchmarkPlainUDP moves 1 MiB in packets of 4 KiB from one socket to another, batches of 64 and
+// an answer of one byte after each 64.
 func BenchmarkPlainUDP(b *testing.B) {
 	at, to := hosts(b)
 	x, y := plainUDP(b, at), plainUDP(b, to)
@@ -97,7 +98,8 @@ func streamOf(b *testing.B, x *side, wr rnic.SendWR) {
 func BenchmarkPingPong(b *testing.B)         { pingPong(b, rnic.RC, 0) }
 func BenchmarkDatagramPingPong(b *testing.B) { pingPong(b, rnic.UD, 40) }
 
-// pingPong has each side answer from its handler: nobody else has to be woken, as in the plain program.
+// pingPong has each side answer from its handler: nobody else has to be woken, as in the plain
+// program.
 func pingPong(b *testing.B, service rnic.Service, grh int) {
 	x, y := pair(b, service, Options{}, 4096)
 	done := make(chan struct{})

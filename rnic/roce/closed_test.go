@@ -9,7 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestOtherFamily: a peer whose address is not of the socket's family is never reached, and ends what is sent to it.
+// TestOtherFamily: a peer whose address is not of the socket's family is never reached, and ends
+// what is sent to it.
 func TestOtherFamily(t *testing.T) {
 	at, _ := hosts(t)
 	for _, service := range []rnic.Service{rnic.RC, rnic.UC} {
@@ -22,7 +23,8 @@ func TestOtherFamily(t *testing.T) {
 	}
 }
 
-// TestClosedWhileConnecting: a QP that is closed before its request leaves has none, and its port is not kept.
+// TestClosedWhileConnecting: a QP that is closed before its request leaves has none, and its port
+// is not kept.
 func TestClosedWhileConnecting(t *testing.T) {
 	at, to := hosts(t)
 	s := newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).bind(at)

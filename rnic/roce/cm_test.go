@@ -118,8 +118,8 @@ func TestConnectOverABadWire(t *testing.T) {
 	operations(t, a, b, []int{0, 100_000})
 }
 
-// TestReject: the words of a program that refuses come to the one that asked, whose QP can be tried again; so it is
-// where nobody listens.
+// TestReject: the words of a program that refuses come to the one that asked, whose QP can be tried
+// again; so it is where nobody listens.
 func TestReject(t *testing.T) {
 	m := meet(t, Options{})
 	a := newSide(t, m.dev, rnic.RC)

@@ -25,8 +25,8 @@ const connectTimeout = 10 * time.Second
 
 var errPrivateData = fmt.Errorf("roce: at most %d bytes of private data", privateDataMax)
 
-// Connect asks the listener at addr ("host:port") for a connection; port is that of the service, not of UDP. A QP whose Connect
-// fails is as it was, unless it was closed meanwhile.
+// Connect asks the listener at addr ("host:port") for a connection; port is that of the service,
+// not of UDP. A QP whose Connect fails is as it was, unless it was closed meanwhile.
 func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, cp rnic.ConnParams) error {
 	e, ok := ep.(*endpoint)
 	switch {
@@ -123,8 +123,8 @@ func (e *endpoint) local(b *binding, s *session, mtu int) cm.QP {
 		FlowControl: s.attrs.GiveCredits && e.cfg.Service == rnic.RC}
 }
 
-// transports are the services of connections as a REQ names them, and protocols what their service IDs have in the place of a protocol:
-// those of Linux's rdma_cm.
+// transports are the services of connections as a REQ names them, and protocols what their service
+// IDs have in the place of a protocol: those of Linux's rdma_cm.
 var (
 	transports = [...]mad.Service{rnic.RC: mad.ServiceRC, rnic.UC: mad.ServiceUC}
 	protocols  = [...]uint8{rnic.RC: mad.ProtocolTCP, rnic.UC: mad.ProtocolIB, rnic.UD: mad.ProtocolUDP}
@@ -162,15 +162,17 @@ const localTries = 8
 // spareNet contains the addresses that are tried.
 var spareNet = netip.MustParsePrefix("127.64.0.0/10")
 
-// spare is the address of loopback that this process has found free last. Servers know a client again by its address, when it
-// connects once more and repeats its calls, so it MUST NOT be another one each time.
+// spare is the address of loopback that this process has found free last. Servers know a client
+// again by its address, when it connects once more and repeats its calls, so it MUST NOT be another
+// one each time.
 var spare struct {
 	mu   sync.Mutex
 	addr netip.Addr // guarded by mu
 }
 
-// bindFor binds an endpoint to the address of this host that packets to peer come from. On one host two processes cannot have
-// the same port of the same address: to one of this host's own, packets may as well come from another address of 127.0.0.0/8.
+// bindFor binds an endpoint to the address of this host that packets to peer come from. On one host
+// two processes cannot have the same port of the same address: to one of this host's own, packets
+// may as well come from another address of 127.0.0.0/8.
 func (p *provider) bindFor(e *endpoint, peer netip.Addr, qkey uint32) (*binding, error) {
 	from, err := route(peer)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A control has the CM of a port. Events are handled under its lock, by whoever has called the CM; it comes before
-// the locks of endpoints, and after none of them.
+// A control has the CM of a port. Events are handled under its lock, by whoever has called the CM;
+// it comes before the locks of endpoints, and after none of them.
 type control struct {
 	t *port // set once
 
@@ -27,10 +27,12 @@ type control struct {
 	kept     *kept  // nil: connections are not kept
 }
 
-// maxOut bounds the datagrams that wait while the socket takes none: peers can have us make as many as they send.
+// maxOut bounds the datagrams that wait while the socket takes none: peers can have us make as many
+// as they send.
 const maxOut = 1024
 
-// guid tells this process from others, and from itself before it was restarted: peers let connections of one that is no more go.
+// guid tells this process from others, and from itself before it was restarted: peers let
+// connections of one that is no more go.
 var guid = random64()
 
 func random64() uint64 {
@@ -45,8 +47,8 @@ func (c *control) init(t *port) {
 	c.cm = cm.New(cm.Config{Addr: t.key.Addr(), GUID: guid, MTU: mtuCode(core.MaxMTU), Rand: random64})
 }
 
-// bound has as many connections be half-open as the listener allows that allows most. It is called when there is one more, or
-// one less. The caller holds mu.
+// bound has as many connections be half-open as the listener allows that allows most. It is called
+// when there is one more, or one less. The caller holds mu.
 func (c *control) bound() {
 	most := 0
 	for _, l := range c.services {
@@ -55,8 +57,9 @@ func (c *control) bound() {
 	c.cm.Bound(most)
 }
 
-// onePort is the UDP port that all packets of a peer come from whose message of connection management came from a port; 0 if it
-// has more. Who is in user space, as we are, has one socket, at the port of RoCE; others choose ports above 49151 by queue pair.
+// onePort is the UDP port that all packets of a peer come from whose message of connection
+// management came from a port; 0 if it has more. Who is in user space, as we are, has one socket,
+// at the port of RoCE; others choose ports above 49151 by queue pair.
 func (c *control) onePort(from uint16) uint16 {
 	if from == c.t.key.Port() {
 		return from
@@ -71,15 +74,16 @@ func mtuCode(bytes int) (m mad.MTU) {
 	return m
 }
 
-// do calls the CM, and does what follows. The service loop is woken if it sleeps for longer than the CM can wait now.
+// do calls the CM, and does what follows. The service loop is woken if it sleeps for longer than
+// the CM can wait now.
 func (c *control) do(f func(*cm.CM, cm.Instant)) {
 	if next, ok := c.call(f); ok {
 		c.t.hurry(next)
 	}
 }
 
-// call calls the CM, and does what follows: events first, since they can call it again, then what is to be sent. It returns
-// when run has to be called next.
+// call calls the CM, and does what follows: events first, since they can call it again, then what
+// is to be sent. It returns when run has to be called next.
 func (c *control) call(f func(*cm.CM, cm.Instant)) (next core.Instant, ok bool) {
 	c.mu.Lock()
 	at := cm.Instant(now())
@@ -117,8 +121,8 @@ func (c *control) general(_ core.Instant, p core.Packet) {
 	})
 }
 
-// run does what is due, and returns when it has to be called next. It is for the service loop, which it does not wake: that
-// would have it run without end.
+// run does what is due, and returns when it has to be called next. It is for the service loop,
+// which it does not wake: that would have it run without end.
 func (c *control) run() (next core.Instant, ok bool) {
 	return c.call(func(m *cm.CM, at cm.Instant) { m.Advance(at) })
 }

@@ -1,4 +1,5 @@
-// End-to-end flow control between two programs: what the connection manager declares, and what acknowledges tell then.
+// End-to-end flow control between two programs: what the connection manager declares, and what
+// acknowledges tell then.
 
 package roce
 
@@ -54,7 +55,8 @@ func (x *transmitter) idle() bool {
 	return x.head == nil && !x.busy
 }
 
-// Both ends declare it if they are told to, obey each other then, and a receive that is posted where there was none is told of at once.
+// Both ends declare it if they are told to, obey each other then, and a receive that is posted
+// where there was none is told of at once.
 func TestFlowControl(t *testing.T) {
 	told := make(chan struct{}, 1)
 	m := meet(t, Options{FlowControl: true, Wrap: func(w udp.Wire) udp.Wire { return &creditWire{Wire: w, told: told} }})
@@ -84,7 +86,8 @@ func TestFlowControl(t *testing.T) {
 	operations(t, b, a, []int{300_000})
 }
 
-// Without that nothing is declared and nothing obeyed, as with a peer whose receives are not this QP's alone.
+// Without that nothing is declared and nothing obeyed, as with a peer whose receives are not this
+// QP's alone.
 func TestNoFlowControl(t *testing.T) {
 	m := meet(t, Options{})
 	a, b := m.connected(t, rnic.ConnParams{}, rnic.ConnParams{})

@@ -36,9 +36,10 @@ package roce
 
 // # Who does what
 //
-// The protocol is package core, connection management is package cm, and neither does I/O. A port joins them to
-// the socket of one address; all QPs of the process that are bound to the address share it, for nobody else can have
-// UDP port 4791 there. A port has two goroutines, however many QPs it has, and one receive loop more for each multicast group:
+// The protocol is package core, connection management is package cm, and neither does I/O. A port
+// joins them to the socket of one address; all QPs of the process that are bound to the address
+// share it, for nobody else can have UDP port 4791 there. A port has two goroutines, however many
+// QPs it has, and one receive loop more for each multicast group:
 //
 //	receive loop    takes a batch of packets, has the cores do them, runs the handlers of the QPs that they were for, and
 //	                sends what came of that: acknowledges, data of Reads, and what the handlers posted, in one batch. It looks for
@@ -47,17 +48,19 @@ package roce
 //	service loop    sleeps. It keeps the time (timers.go), ends QPs, runs handlers that nobody else can run, and
 //	                waits for room in the socket
 //
-// Who posts work transmits it himself, without ever waiting, if nobody does already (transmit.go). QPs take turns, some
-// packets each, so that none starves.
+// Who posts work transmits it himself, without ever waiting, if nobody does already (transmit.go).
+// QPs take turns, some packets each, so that none starves.
 //
 // # The end
 //
-// Any error of the core ends the QP, as do Abort, Disconnect and the peer's DREQ. The core flushes the sends at once; the
-// service loop does the rest (endpoint.finish). A peer that is silent is asked after a while whether it is there, by a Write of no bytes.
+// Any error of the core ends the QP, as do Abort, Disconnect and the peer's DREQ. The core flushes
+// the sends at once; the service loop does the rest (endpoint.finish). A peer that is silent is
+// asked after a while whether it is there, by a Write of no bytes.
 //
 // # Locks
 //
-// spare.mu, then control.mu (the CM, and what its events do), then endpoint.mu, then those of core and of rnic. ports.mu comes after
-// control.mu, groups.mu after endpoint.mu. transmitter.mu, timers.mu and port.mu are taken one at a time, last of all. No handler runs
-// under a lock but port.receiving: that comes before all others, and only receive loops take it, so that one of them has packets in
-// hand at a time.
+// spare.mu, then control.mu (the CM, and what its events do), then endpoint.mu, then those of core
+// and of rnic. ports.mu comes after control.mu, groups.mu after endpoint.mu. transmitter.mu,
+// timers.mu and port.mu are taken one at a time, last of all. No handler runs under a lock but
+// port.receiving: that comes before all others, and only receive loops take it, so that one of them
+// has packets in hand at a time.

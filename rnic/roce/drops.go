@@ -13,15 +13,16 @@ type DropCount struct {
 	Count  uint64
 }
 
-// Drops counts the packets that the ports of this process, and their connection managers, have dropped, with one DropCount for each reason, those
-// that never occurred included. A count never falls: those of closed ports stay in it.
+// Drops counts the packets that the ports of this process, and their connection managers, have
+// dropped, with one DropCount for each reason, those that never occurred included. A count never
+// falls: those of closed ports stay in it.
 func Drops() []DropCount {
 	sum := allCounts()
 	return sum.list()
 }
 
-// Retransmissions is how often the queue pairs of this process have sent again what their peers had not acknowledged, each time
-// all of it. Like those of Drops the count never falls.
+// Retransmissions is how often the queue pairs of this process have sent again what their peers had
+// not acknowledged, each time all of it. Like those of Drops the count never falls.
 func Retransmissions() uint64 {
 	sum := allCounts()
 	return sum.packets.Retransmissions
@@ -29,8 +30,8 @@ func Retransmissions() uint64 {
 
 // allCounts sums the counts of all ports that there have been.
 func allCounts() dropCounts {
-	// The counters of a port are read without ports.mu, which is taken inside their locks elsewhere. One that
-	// ends in the meantime is counted as it was seen here.
+	// The counters of a port are read without ports.mu, which is taken inside their locks
+	// elsewhere. One that ends in the meantime is counted as it was seen here.
 	ports.mu.Lock()
 	sum := ports.ended
 	all := make([]*port, 0, len(ports.all)+len(ports.ending))

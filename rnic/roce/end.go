@@ -16,8 +16,8 @@ import (
 // errPeerLeft ends a QP whose peer has closed the connection with work outstanding.
 var errPeerLeft = fmt.Errorf("%w: the peer closed it with work outstanding", rnic.ErrConnLost)
 
-// Abort begins the end of a connected endpoint. It may be called from a CQ handler, and with locks of the caller's, so the
-// port's service loop does the rest.
+// Abort begins the end of a connected endpoint. It may be called from a CQ handler, and with locks
+// of the caller's, so the port's service loop does the rest.
 func (e *endpoint) Abort(err error) {
 	e.mu.Lock()
 	b, started := e.bound.Load(), e.started
@@ -30,7 +30,8 @@ func (e *endpoint) Abort(err error) {
 	b.port.endLater(e)
 }
 
-// finish is the end of an endpoint whose core is in ERR: it runs on the service loop of its port, once.
+// finish is the end of an endpoint whose core is in ERR: it runs on the service loop of its port,
+// once.
 func (e *endpoint) finish() {
 	b := e.bound.Load()
 	t := b.port
@@ -57,7 +58,8 @@ func (e *endpoint) finish() {
 	close(e.ends)
 }
 
-// Wait returns when no goroutine runs the endpoint any more. One that never was connected gives its port back.
+// Wait returns when no goroutine runs the endpoint any more. One that never was connected gives its
+// port back.
 func (e *endpoint) Wait() {
 	e.mu.Lock()
 	started := e.started
@@ -69,7 +71,8 @@ func (e *endpoint) Wait() {
 	<-e.ends
 }
 
-// Disconnect takes no more posts, and waits until what was posted is done, then until the peer has been told.
+// Disconnect takes no more posts, and waits until what was posted is done, then until the peer has
+// been told.
 func (e *endpoint) Disconnect(ctx context.Context) error {
 	b := e.bound.Load()
 	b.qp.ClosePosts()
@@ -95,8 +98,8 @@ func (e *endpoint) Disconnect(ctx context.Context) error {
 	return e.q.QP().Err()
 }
 
-// checkDrained closes drained when all work is done that was posted before Disconnect, and the peer has the acknowledges of its
-// own: what tells it of the end leaves after them.
+// checkDrained closes drained when all work is done that was posted before Disconnect, and the peer
+// has the acknowledges of its own: what tells it of the end leaves after them.
 func (e *endpoint) checkDrained(qp *core.QP) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -106,14 +109,16 @@ func (e *endpoint) checkDrained(qp *core.QP) {
 	}
 }
 
-// refusedBy notes why the network did not take a packet: the cause to tell if the peer does not answer.
+// refusedBy notes why the network did not take a packet: the cause to tell if the peer does not
+// answer.
 func (e *endpoint) refusedBy(err error) {
 	e.mu.Lock()
 	e.refusal = err
 	e.mu.Unlock()
 }
 
-// doubt has the CM ask, once for each answer that is overdue, whether the peer still knows the connection. Only the service loop calls it.
+// doubt has the CM ask, once for each answer that is overdue, whether the peer still knows the
+// connection. Only the service loop calls it.
 func (e *endpoint) doubt(overdue int) {
 	if overdue == e.overdue {
 		return

@@ -54,7 +54,8 @@ func TestSilentPeer(t *testing.T) {
 	}
 }
 
-// TestRefusedAccess: a Write to memory that is not the peer's to write to is refused, both ends end, and the writer is told of which STag.
+// TestRefusedAccess: a Write to memory that is not the peer's to write to is refused, both ends
+// end, and the writer is told of which STag.
 func TestRefusedAccess(t *testing.T) {
 	a, b := pair(t, rnic.RC, Options{}, 1024)
 	mr, _ := b.region(100, rnic.RemoteRead)
@@ -77,7 +78,8 @@ func TestRefusedAccess(t *testing.T) {
 	}
 }
 
-// TestPortsAreGivenBack: an address is free when the last QP on it has been closed, connected or not.
+// TestPortsAreGivenBack: an address is free when the last QP on it has been closed, connected or
+// not.
 func TestPortsAreGivenBack(t *testing.T) {
 	at, to := hosts(t)
 	a, b := pairAt(t, rnic.RC, Options{}, 1024, at, to)
@@ -94,8 +96,9 @@ func TestPortsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestPortInUse: another program has the port of our address. To listen there is refused with words; who connects to an
-// address of this host comes from another one, the same each time: that is what a server knows a client by.
+// TestPortInUse: another program has the port of our address. To listen there is refused with
+// words; who connects to an address of this host comes from another one, the same each time: that
+// is what a server knows a client by.
 func TestPortInUse(t *testing.T) {
 	port := uint16(machine.Port(t))
 	other, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(port)})

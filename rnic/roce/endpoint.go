@@ -226,7 +226,8 @@ func (e *endpoint) LocalAddr() net.Addr {
 	return net.UDPAddrFromAddrPort(e.bound.Load().port.key)
 }
 
-// RemoteAddr is the peer's address; nil when there was never a connection, and for UD, which has no one peer.
+// RemoteAddr is the peer's address; nil when there was never a connection, and for UD, which has no
+// one peer.
 func (e *endpoint) RemoteAddr() net.Addr {
 	e.mu.Lock()
 	defer e.mu.Unlock()

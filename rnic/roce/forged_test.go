@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// TestSender: a request names the socket that has sent it, so that nobody on this host passes for who has the port of RoCE at
-// the same address.
+// TestSender: a request names the socket that has sent it, so that nobody on this host passes for
+// who has the port of RoCE at the same address.
 func TestSender(t *testing.T) {
 	m := meet(t, Options{})
 	at, _ := hosts(t)
@@ -33,8 +33,8 @@ func TestSender(t *testing.T) {
 	}
 }
 
-// TestHalfOpenFollowsMaxHandshakes: a listener says how many connections can be half-open at its addresses, and the one that says
-// most counts.
+// TestHalfOpenFollowsMaxHandshakes: a listener says how many connections can be half-open at its
+// addresses, and the one that says most counts.
 func TestHalfOpenFollowsMaxHandshakes(t *testing.T) {
 	m := meet(t, Options{})
 	to := netip.MustParseAddrPort(m.addr)

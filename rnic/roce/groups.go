@@ -1,4 +1,5 @@
-// Multicast: the groups that QPs of a port are attached to, and the goroutines that take their packets.
+// Multicast: the groups that QPs of a port are attached to, and the goroutines that take their
+// packets.
 
 package roce
 
@@ -11,8 +12,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// groups are the memberships of a port in multicast groups. One lasts as long as a QP is attached; a receive loop of its own
-// takes what comes, for the socket of the port gets nothing that is for a group.
+// groups are the memberships of a port in multicast groups. One lasts as long as a QP is attached;
+// a receive loop of its own takes what comes, for the socket of the port gets nothing that is for a
+// group.
 type groups struct {
 	mu  sync.Mutex
 	all map[netip.Addr]*membership // guarded by mu
@@ -68,7 +70,8 @@ func (e *endpoint) Join(group netip.Addr) (rnic.AddressHandle, error) {
 	if _, is := e.groups[group]; is {
 		return ah, nil
 	}
-	// It fails for a QP of another service, and for one that has ended: finish takes mu after it has removed the QP.
+	// It fails for a QP of another service, and for one that has ended: finish takes mu after it
+	// has removed the QP.
 	if err := b.port.core.Attach(b.qp, group); err != nil {
 		return rnic.AddressHandle{}, err
 	}

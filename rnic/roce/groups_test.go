@@ -31,7 +31,8 @@ func (s *side) join(group netip.Addr) rnic.AddressHandle {
 	return ah
 }
 
-// sendsTo sends a datagram, and has it come to some and to nobody else: what follows on the same way, to each alone, comes first to those.
+// sendsTo sends a datagram, and has it come to some and to nobody else: what follows on the same
+// way, to each alone, comes first to those.
 func (s *side) sendsTo(ah rnic.AddressHandle, some []*side, others ...*side) {
 	s.t.Helper()
 	data := pattern(200, int(ah.QPN)+len(some))
@@ -70,8 +71,8 @@ func (s *side) sendsTo(ah rnic.AddressHandle, some []*side, others ...*side) {
 	}
 }
 
-// multicasts is what members and others see of a group, whose sender is on one host; the listener and more are on another, where
-// there runs functions.
+// multicasts is what members and others see of a group, whose sender is on one host; the listener
+// and more are on another, where there runs functions.
 func multicasts(t *testing.T, sender, listener *side, more func() *side, there func(func()), group netip.Addr) {
 	t.Helper()
 	second, third := more(), more()
@@ -116,7 +117,8 @@ func TestMulticastLoopback(t *testing.T) {
 	multicasts(t, datagramSide(t, a), more(), more, func(f func()) { f() }, netip.AddrFrom4([4]byte{239, a.As4()[1], a.As4()[2], a.As4()[3]}))
 }
 
-// TestJoinRefused: groups are of UD, of multicast addresses, of the address's family, and of QPs that have an address.
+// TestJoinRefused: groups are of UD, of multicast addresses, of the address's family, and of QPs
+// that have an address.
 func TestJoinRefused(t *testing.T) {
 	at, _ := hosts(t)
 	group := netip.MustParseAddr("239.1.2.3")

@@ -78,8 +78,8 @@ func await(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// TestStrangers: who is not the peer, but knows QPNs and the next PSN, puts nothing in and ends nothing, also from
-// the peer's own address, which everybody on its host can send from.
+// TestStrangers: who is not the peer, but knows QPNs and the next PSN, puts nothing in and ends
+// nothing, also from the peer's own address, which everybody on its host can send from.
 func TestStrangers(t *testing.T) {
 	m := meet(t, Options{})
 	a, b := m.connected(t, rnic.ConnParams{}, rnic.ConnParams{})
@@ -92,7 +92,8 @@ func TestStrangers(t *testing.T) {
 	other, _ := hosts(t)
 	from := map[string]*stranger{"another address": newStranger(t, other), "another port": newStranger(t, attrs.Peer)}
 	said := uint64(0)
-	// The peer is heard of again where the acknowledge of its last request was late, but not each time that strangers speak.
+	// The peer is heard of again where the acknowledge of its last request was late, but not each
+	// time that strangers speak.
 	heard, alive := e.heard.Load(), true
 	for tries := 0; alive && tries < 10; tries++ {
 		said += sayAll(from, at, attrs)
@@ -119,7 +120,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// sayAll has strangers say to a QP what would do it harm, and returns how many packets of that are counted as dropped for their address.
+// sayAll has strangers say to a QP what would do it harm, and returns how many packets of that are
+// counted as dropped for their address.
 func sayAll(from map[string]*stranger, at *binding, attrs core.Attrs) (said uint64) {
 	for _, s := range from {
 		for _, h := range []packet.Header{

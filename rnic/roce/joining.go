@@ -1,4 +1,5 @@
-// Whether packets travel joined: on a network that makes something else of the identification than this end has signed, they do not arrive.
+// Whether packets travel joined: on a network that makes something else of the identification than
+// this end has signed, they do not arrive.
 
 package roce
 
@@ -9,11 +10,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A joining counts the packets of a port that are sent again. The ICRC covers the identification of IPv4, which who takes apart joined packets
-// writes: Linux counts it from 0. An adapter that does so in its place, on this host or on one that forwards for a container, may do otherwise, and
-// the peer drops all of a message but the first. So what is sent again travels alone, and where that is much of it everything does from
-// then on: a network that loses that share of its packets gains nothing by joining. UC and UD, of which nothing is sent again, are joined only where
-// nothing can go wrong.
+// A joining counts the packets of a port that are sent again. The ICRC covers the identification of
+// IPv4, which who takes apart joined packets writes: Linux counts it from 0. An adapter that does
+// so in its place, on this host or on one that forwards for a container, may do otherwise, and the
+// peer drops all of a message but the first. So what is sent again travels alone, and where that is
+// much of it everything does from then on: a network that loses that share of its packets gains
+// nothing by joining. UC and UD, of which nothing is sent again, are joined only where nothing can
+// go wrong.
 type joining struct {
 	sure        bool // set once: loopback, or IPv6, which has no identification
 	sent, again int

@@ -1,4 +1,5 @@
-// Packets that travel joined, on networks that take them apart as they were signed, and on one that does not.
+// Packets that travel joined, on networks that take them apart as they were signed, and on one that
+// does not.
 
 package roce
 
@@ -22,8 +23,8 @@ type countingWire struct {
 
 func (w *countingWire) NeverJoin() { w.never++ }
 
-// Where nothing is known of who takes packets apart, those that are sent again travel alone, and all do once many were; those of UC and
-// UD always. On loopback, and over IPv6, all are joined.
+// Where nothing is known of who takes packets apart, those that are sent again travel alone, and
+// all do once many were; those of UC and UD always. On loopback, and over IPv6, all are joined.
 func TestWhatIsJoined(t *testing.T) {
 	var w countingWire
 	j := newJoining(netip.MustParseAddr("10.91.7.1"))
@@ -55,8 +56,8 @@ func TestWhatIsJoined(t *testing.T) {
 	}
 }
 
-// A mangler is a network that loses all but the first of packets that are joined, as who gives them other identifications than they are signed
-// with does: it sends them to a QP that is not there.
+// A mangler is a network that loses all but the first of packets that are joined, as who gives them
+// other identifications than they are signed with does: it sends them to a QP that is not there.
 type mangler struct {
 	udp.Wire
 	lost *atomic.Int64
@@ -84,8 +85,8 @@ func (w *mangler) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	return w.Wire.Add(n, t, to)
 }
 
-// Between two hosts packets are joined; where the network takes them apart in another way everything arrives all the same, and after some time
-// none is joined.
+// Between two hosts packets are joined; where the network takes them apart in another way
+// everything arrives all the same, and after some time none is joined.
 func TestJoinedBetweenHosts(t *testing.T) {
 	here, there, inOther := twoHosts(t)
 	for _, harm := range []bool{false, true} {

@@ -1,4 +1,5 @@
-// Connections kept in a file, for the process that comes after this one if it is killed: see Options.State.
+// Connections kept in a file, for the process that comes after this one if it is killed: see
+// Options.State.
 
 package roce
 
@@ -18,8 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A kept is the file of one port. No other process writes to it: only one can have the port. A goroutine writes, since who is told of
-// connections must not wait for a disk; what it has not written yet, or cannot, costs the peer some patience and no more.
+// A kept is the file of one port. No other process writes to it: only one can have the port. A
+// goroutine writes, since who is told of connections must not wait for a disk; what it has not
+// written yet, or cannot, costs the peer some patience and no more.
 type kept struct {
 	path string        // set once
 	wake chan struct{} // one token: there is something to write
@@ -30,8 +32,8 @@ type kept struct {
 	conns map[*cm.Conn]cm.Former // guarded by mu
 }
 
-// Between two writes is the time that keptShare of the first one take, from keptPause to keptMost: all connections are written each
-// time, and peers can make and end some as often as they like.
+// Between two writes is the time that keptShare of the first one take, from keptPause to keptMost:
+// all connections are written each time, and peers can make and end some as often as they like.
 const (
 	keptShare = 10
 	keptPause = 20 * time.Millisecond
@@ -42,14 +44,15 @@ func newKept(path string) *kept {
 	return &kept{path: path, wake: make(chan struct{}, 1), last: make(chan struct{}), done: make(chan struct{}), conns: make(map[*cm.Conn]cm.Former)}
 }
 
-// mostKept bounds the connections of a file, and keptSize what is read of one: the text of a connection is shorter than 160 bytes.
+// mostKept bounds the connections of a file, and keptSize what is read of one: the text of a
+// connection is shorter than 160 bytes.
 const (
 	mostKept = 1 << 16
 	keptSize = 160 * mostKept
 )
 
-// keep begins to keep the connections of the port in a directory, and ends those that another process has left there. The caller
-// holds mu.
+// keep begins to keep the connections of the port in a directory, and ends those that another
+// process has left there. The caller holds mu.
 func (c *control) keep(at cm.Instant, dir string) {
 	if dir == "" || c.kept != nil {
 		return
@@ -82,8 +85,8 @@ func (k *kept) end() {
 	<-k.done
 }
 
-// read is what the file has: nothing, if it is not there or not whole. Who could put something else there, such as a FIFO that nobody
-// writes to, has nobody wait for it.
+// read is what the file has: nothing, if it is not there or not whole. Who could put something else
+// there, such as a FIFO that nobody writes to, has nobody wait for it.
 func (k *kept) read() (list []cm.Former) {
 	f, err := os.OpenFile(k.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -101,8 +104,8 @@ func (k *kept) read() (list []cm.Former) {
 	return list[:min(len(list), mostKept)]
 }
 
-// happened takes a connection in when it is established, and out when its peer knows that it has ended, or is waited for no longer. A
-// nil k keeps nothing.
+// happened takes a connection in when it is established, and out when its peer knows that it has
+// ended, or is waited for no longer. A nil k keeps nothing.
 func (k *kept) happened(e *cm.Event) {
 	if k == nil || e.Kind != cm.Established && e.Kind != cm.Ended {
 		return
@@ -124,7 +127,8 @@ func (k *kept) changed() {
 	}
 }
 
-// loop writes what has changed. At the end it writes nothing that it has written: the socket is closed then, and the file may be another's.
+// loop writes what has changed. At the end it writes nothing that it has written: the socket is
+// closed then, and the file may be another's.
 func (k *kept) loop() {
 	defer close(k.done)
 	for {
@@ -167,7 +171,8 @@ func (k *kept) write(list []cm.Former) {
 	}
 }
 
-// writeNew makes a file in place of what was there, which is not written to: a symbolic link would have that be another file.
+// writeNew makes a file in place of what was there, which is not written to: a symbolic link would
+// have that be another file.
 func writeNew(path string, b []byte) error {
 	_ = os.Remove(path)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

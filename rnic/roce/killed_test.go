@@ -1,4 +1,5 @@
-// A peer that is killed, which says no word: whether it is started again or not, its end is noticed soon.
+// A peer that is killed, which says no word: whether it is started again or not, its end is noticed
+// soon.
 
 package roce
 
@@ -18,7 +19,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 )
 
-// victimAt has this program be the peer that is killed, at the address that it names; victimState is where that keeps its connections.
+// victimAt has this program be the peer that is killed, at the address that it names; victimState
+// is where that keeps its connections.
 const (
 	victimAt    = "NFSRDMA_ROCE_VICTIM"
 	victimState = "NFSRDMA_ROCE_VICTIM_STATE"
@@ -32,7 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beVictim accepts one connection, and does nothing until it is killed, or who would kill it is gone.
+// beVictim accepts one connection, and does nothing until it is killed, or who would kill it is
+// gone.
 func beVictim(at string) error {
 	dev := OpenWith(rnic.DeviceConfig{}, Options{State: os.Getenv(victimState)})
 	l, err := dev.Listen("udp", at)

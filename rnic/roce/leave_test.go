@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// A slowWire takes its time to send, and notes when it has been closed before it had. What follows the first batch answers a peer
-// that has repeated its message meanwhile, and can be lost.
+// A slowWire takes its time to send, and notes when it has been closed before it had. What follows
+// the first batch answers a peer that has repeated its message meanwhile, and can be lost.
 type slowWire struct {
 	sent atomic.Bool
 	udp.Wire
@@ -43,7 +43,8 @@ func (w *slowWire) Close() error {
 	return w.Wire.Close()
 }
 
-// TestDisconnectSendsTheLastAcknowledge: who has had a message disconnects at once, and its peer learns that it came.
+// TestDisconnectSendsTheLastAcknowledge: who has had a message disconnects at once, and its peer
+// learns that it came.
 func TestDisconnectSendsTheLastAcknowledge(t *testing.T) {
 	at, to := hosts(t)
 	slow := Options{Wrap: func(w udp.Wire) udp.Wire {
@@ -62,7 +63,8 @@ func TestDisconnectSendsTheLastAcknowledge(t *testing.T) {
 	a.good(1)
 }
 
-// TestBindFor: a QP is bound to the address that leads to its peer, and where another process has that one, to one beside it.
+// TestBindFor: a QP is bound to the address that leads to its peer, and where another process has
+// that one, to one beside it.
 func TestBindFor(t *testing.T) {
 	loopback := netip.MustParseAddr("127.0.0.1")
 	port := uint16(machine.Port(t))

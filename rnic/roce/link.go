@@ -36,8 +36,8 @@ type link struct {
 	used bool  // the endpoint was established with it, so its QP stays until this is released
 }
 
-// newLink joins an endpoint that has been bound to a connection of its port. It fails if that was undone: the QP may be closed
-// meanwhile, and the port with it.
+// newLink joins an endpoint that has been bound to a connection of its port. It fails if that was
+// undone: the QP may be closed meanwhile, and the port with it.
 func newLink(e *endpoint, b *binding, s *session) (*link, error) {
 	if err := e.holdPort(b); err != nil {
 		return nil, err
@@ -58,7 +58,8 @@ func (e *endpoint) holdPort(b *binding) error {
 	return nil
 }
 
-// settle closes made. The caller holds control.mu, as do those of the methods that are told of events.
+// settle closes made. The caller holds control.mu, as do those of the methods that are told of
+// events.
 func (l *link) settle(err error) {
 	if !l.done {
 		l.done, l.err = true, err
@@ -84,7 +85,8 @@ func (l *link) replied(at cm.Instant, e *cm.Event) {
 	}
 }
 
-// established: on the passive side the RTU has come, and what the peer sends is the program's from now on.
+// established: on the passive side the RTU has come, and what the peer sends is the program's from
+// now on.
 func (l *link) established(at cm.Instant) {
 	if !l.k.Active() {
 		if err := l.e.establish(l.session, l); err != nil {
@@ -112,7 +114,8 @@ func (l *link) released() {
 	if l.used {
 		l.c.t.core.Remove(l.qp)
 	}
-	// The port's last user closes its socket, which the receive loop, that may be who runs this, does not wait for.
+	// The port's last user closes its socket, which the receive loop, that may be who runs this,
+	// does not wait for.
 	l.c.t.release()
 }
 
@@ -138,7 +141,8 @@ func refusal(why error) error {
 	return fmt.Errorf("roce: %w", why)
 }
 
-// peerLeft ends a connected endpoint because the connection is over: the peer has disconnected, or it was ours.
+// peerLeft ends a connected endpoint because the connection is over: the peer has disconnected, or
+// it was ours.
 func (e *endpoint) peerLeft(why error) {
 	var err error = io.EOF
 	switch {
@@ -150,14 +154,16 @@ func (e *endpoint) peerLeft(why error) {
 	e.Abort(err)
 }
 
-// leave tells the peer that the connection is over, and does not wait. A nil link has no peer to be told.
+// leave tells the peer that the connection is over, and does not wait. A nil link has no peer to be
+// told.
 func (l *link) leave() {
 	if l != nil {
 		l.c.do(func(m *cm.CM, at cm.Instant) { _ = m.Disconnect(at, l.k, nil) }) // an error: it is over already
 	}
 }
 
-// disconnectTime is how long the peer is waited for that has been told of the end; it is told again after that.
+// disconnectTime is how long the peer is waited for that has been told of the end; it is told again
+// after that.
 const disconnectTime = 2 * time.Second
 
 // disconnect tells the peer that the connection is over, and waits for its answer.

@@ -1,4 +1,5 @@
-// Listening: a service on the ports of one address or of all, and the requests that wait for Accept.
+// Listening: a service on the ports of one address or of all, and the requests that wait for
+// Accept.
 
 package roce
 
@@ -43,8 +44,9 @@ var (
 	errNoAddrs = errors.New("roce: this host has no address to listen at")
 )
 
-// Listen takes connection requests for the service of port, at one address of this host ("host:port"), or at all that it has
-// (":port", all of IPv4 with "0.0.0.0:port"), also those that come or become free later: one at least has to be free.
+// Listen takes connection requests for the service of port, at one address of this host
+// ("host:port"), or at all that it has (":port", all of IPv4 with "0.0.0.0:port"), also those that
+// come or become free later: one at least has to be free.
 func (p *provider) Listen(network, addr string) (rnic.Listener, error) {
 	return p.ListenFor(rnic.RC, network, addr)
 }
@@ -91,8 +93,8 @@ func (l *listener) followAddrs(all netip.Addr) {
 	}
 }
 
-// addAll listens at all addresses of the host, those of IPv4 or all there are, but where it does already. It fails if it listens
-// nowhere then; else the unavailable addresses are reported.
+// addAll listens at all addresses of the host, those of IPv4 or all there are, but where it does
+// already. It fails if it listens nowhere then; else the unavailable addresses are reported.
 func (l *listener) addAll(all netip.Addr) error {
 	own, err := hostAddrs(all)
 	if err != nil {
@@ -210,7 +212,8 @@ func (l *listener) add(at netip.Addr) error {
 	return nil
 }
 
-// offer gives a request to Accept, and reports false if too many wait. The caller holds the lock of c.
+// offer gives a request to Accept, and reports false if too many wait. The caller holds the lock of
+// c.
 func (l *listener) offer(c *control, e *cm.Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -315,8 +318,9 @@ func (r *connRequest) RemoteAddr() net.Addr {
 // NetConn is nil: all connections of a port share a socket.
 func (r *connRequest) NetConn() net.Conn { return nil }
 
-// Sockets is our socket, and the one that has sent the request: not the one at the UDP port of RoCE, to which the answer goes. On
-// this host everybody can send from an address that another one's socket is bound to, but not from its port.
+// Sockets is our socket, and the one that has sent the request: not the one at the UDP port of
+// RoCE, to which the answer goes. On this host everybody can send from an address that another
+// one's socket is bound to, but not from its port.
 func (r *connRequest) Sockets() (local, remote netip.AddrPort) {
 	return r.c.t.key, netip.AddrPortFrom(r.c.t.zoned(r.k.Peer()), r.from)
 }
@@ -330,8 +334,8 @@ func (r *connRequest) IRD() int { return int(r.remote.ResponderResources) }
 // ORD is how many RDMA Reads the peer wants to have outstanding.
 func (r *connRequest) ORD() int { return int(r.remote.InitiatorDepth) }
 
-// Accept answers the request and returns when the peer has confirmed that the connection is made: before that its
-// address is not proven, and what comes from there is not taken.
+// Accept answers the request and returns when the peer has confirmed that the connection is made:
+// before that its address is not proven, and what comes from there is not taken.
 func (r *connRequest) Accept(qp *rnic.QP, cp rnic.ConnParams) error {
 	defer r.answered.Do(r.c.t.release)
 	e, ok := rnic.EndpointOf(qp).(*endpoint)
@@ -368,7 +372,8 @@ func (r *connRequest) Accept(qp *rnic.QP, cp rnic.ConnParams) error {
 	return err
 }
 
-// accept sends the REP and waits for the RTU, which may never come: anybody can ask in another's name.
+// accept sends the REP and waits for the RTU, which may never come: anybody can ask in another's
+// name.
 func (r *connRequest) accept(e *endpoint, b *binding, cp *rnic.ConnParams) error {
 	mtu := r.remote.PathMTU.Bytes()
 	peer := b.port.zoned(r.k.Peer())

@@ -26,8 +26,8 @@ func (w *askingWire) Receive(look bool) (int, error) {
 	return w.Wire.Receive(look)
 }
 
-// TestWhoIsWokenGoesFirst: the receive loop does not stay on the processor to look for more when it has woken somebody who waits for
-// completions; where a handler takes them it does.
+// TestWhoIsWokenGoesFirst: the receive loop does not stay on the processor to look for more when it
+// has woken somebody who waits for completions; where a handler takes them it does.
 func TestWhoIsWokenGoesFirst(t *testing.T) {
 	at, to := hosts(t)
 	asking := new(askingWire)

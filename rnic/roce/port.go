@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A port is one address and UDP port. All QPs of the process that are bound there share it, those of different Devices too,
-// for a second socket would take the packets of the first one.
+// A port is one address and UDP port. All QPs of the process that are bound there share it, those
+// of different Devices too, for a second socket would take the packets of the first one.
 type port struct {
 	// set once
 	key  netip.AddrPort
@@ -50,8 +50,8 @@ var ports = struct {
 	mu  sync.Mutex
 	all map[netip.AddrPort]*port // guarded by mu
 
-	// Counters never go back, so those of closed ports are kept: of a port in ending they are its own
-	// still, those of the others before it are in ended. Guarded by mu.
+	// Counters never go back, so those of closed ports are kept: of a port in ending they are its
+	// own still, those of the others before it are in ended. Guarded by mu.
 	ending map[*port]struct{}
 	ended  dropCounts
 }{all: make(map[netip.AddrPort]*port), ending: make(map[*port]struct{})}
@@ -138,7 +138,8 @@ func (t *port) wakeUp() {
 	}
 }
 
-// serviceLoop does what nobody else can: it waits for room in the socket, keeps the time, and ends QPs.
+// serviceLoop does what nobody else can: it waits for room in the socket, keeps the time, and ends
+// QPs.
 func (t *port) serviceLoop() {
 	defer t.leaveCounts()
 	defer t.control.keepNoMore()
@@ -194,8 +195,9 @@ func (t *port) runHandlers() {
 	}
 }
 
-// endLater has finish run for an endpoint whose core is in ERR. One that was not established has nothing to finish: its core is
-// in ERR because unbind gives it up, maybe while a packet for it is looked at.
+// endLater has finish run for an endpoint whose core is in ERR. One that was not established has
+// nothing to finish: its core is in ERR because unbind gives it up, maybe while a packet for it is
+// looked at.
 func (t *port) endLater(e *endpoint) {
 	e.mu.Lock()
 	started := e.started

@@ -1,4 +1,5 @@
-// Which side names the PSN that a connection begins with: Linux does as IBA says, so two ends of ours must, too.
+// Which side names the PSN that a connection begins with: Linux does as IBA says, so two ends of
+// ours must, too.
 
 package roce
 
@@ -13,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A recordingWire remembers what QP 1 was told of the PSN of each QP, and the PSN of the first RC request to each.
+// A recordingWire remembers what QP 1 was told of the PSN of each QP, and the PSN of the first RC
+// request to each.
 type recordingWire struct {
 	udp.Wire
 	r    *recorded
@@ -67,7 +69,8 @@ func (r *recorded) see(datagram []byte) {
 	}
 }
 
-// TestStartingPSN: the PSN in a REQ and in a REP is that of the first packet to the QP in it, not from it (IBA 12.7.31).
+// TestStartingPSN: the PSN in a REQ and in a REP is that of the first packet to the QP in it, not
+// from it (IBA 12.7.31).
 func TestStartingPSN(t *testing.T) {
 	r := &recorded{told: map[uint32]uint32{}, first: map[uint32]uint32{}}
 	m := meet(t, Options{Wrap: func(w udp.Wire) udp.Wire { return &recordingWire{Wire: w, r: r} }})

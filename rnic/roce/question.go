@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// UDPQKey is the Q_Key of QPs of UD that Connect and Accept establish: that of rdma_cm, RDMA_UDP_QKEY. Everybody knows it.
+// UDPQKey is the Q_Key of QPs of UD that Connect and Accept establish: that of rdma_cm,
+// RDMA_UDP_QKEY. Everybody knows it.
 const UDPQKey = 0x01234567
 
 var errOtherAddress = errors.New("roce: the request came to another address than the one that the QP is bound to")
@@ -70,7 +71,8 @@ func unresolved(why error) error {
 	return refusal(why)
 }
 
-// resolve has the listener at an address name its QP, and brings the endpoint, which has been bound, to RTS. After an error it is not bound.
+// resolve has the listener at an address name its QP, and brings the endpoint, which has been
+// bound, to RTS. After an error it is not bound.
 func (e *endpoint) resolve(ctx context.Context, b *binding, to netip.AddrPort, private []byte) error {
 	err := e.ask(ctx, b, to, private)
 	if err != nil {

@@ -35,7 +35,8 @@ func meetFor(t testing.TB, s rnic.Service, o Options) *meeting {
 	return &meeting{l, addr, dev}
 }
 
-// TestConnectUC: private data goes both ways, messages flow, and the end of one side is told to the other.
+// TestConnectUC: private data goes both ways, messages flow, and the end of one side is told to the
+// other.
 func TestConnectUC(t *testing.T) {
 	m := meetFor(t, rnic.UC, Options{})
 	a, b := newSide(t, m.dev, rnic.UC), newSide(t, m.dev, rnic.UC)
@@ -83,8 +84,8 @@ func (m *meeting) accept(ctx context.Context, qp *rnic.QP, private string) error
 	return r.Accept(qp, rnic.ConnParams{PrivateData: []byte(private)})
 }
 
-// TestResolve: each client is told of the same QP, which answers those who write to it; also where the CM's datagrams are lost, come twice
-// or in another order.
+// TestResolve: each client is told of the same QP, which answers those who write to it; also where
+// the CM's datagrams are lost, come twice or in another order.
 func TestResolve(t *testing.T) {
 	t.Run("good wire", func(t *testing.T) { resolveThrice(t, Options{}) })
 	t.Run("bad wire", func(t *testing.T) { resolveThrice(t, Options{Wrap: badly(100)}) })
@@ -126,8 +127,8 @@ func pingOnce(t *testing.T, a, b *side) {
 	}
 }
 
-// TestResolveRefused: the words of a program that refuses, nobody who listens, a service of connections, and nobody who accepts; the
-// QP can be tried again after each.
+// TestResolveRefused: the words of a program that refuses, nobody who listens, a service of
+// connections, and nobody who accepts; the QP can be tried again after each.
 func TestResolveRefused(t *testing.T) {
 	m := meetFor(t, rnic.UD, Options{})
 	a := newSide(t, m.dev, rnic.UD)
@@ -211,8 +212,8 @@ func TestWrongTransport(t *testing.T) {
 	}
 }
 
-// TestQuestionsAreBounded: questions that nobody answers make room for others, each peer gets one answer at most for each, and
-// the listener still serves.
+// TestQuestionsAreBounded: questions that nobody answers make room for others, each peer gets one
+// answer at most for each, and the listener still serves.
 func TestQuestionsAreBounded(t *testing.T) {
 	_, at := hosts(t)
 	dev := OpenWith(rnic.DeviceConfig{MaxHandshakes: 8}, Options{})

@@ -1,4 +1,5 @@
-// The receive loop of a port: packets in, completions out, and what follows from them back to the network.
+// The receive loop of a port: packets in, completions out, and what follows from them back to the
+// network.
 
 package roce
 
@@ -12,7 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A receiver is what a receive loop keeps: that of the port's address, and one for each multicast group.
+// A receiver is what a receive loop keeps: that of the port's address, and one for each multicast
+// group.
 type receiver struct {
 	t     *port
 	wire  udp.Receiver
@@ -21,8 +23,8 @@ type receiver struct {
 	woken bool        // they have woken somebody who waits for completions
 }
 
-// takes is how many packets are taken before what they made is sent. A peer whose window is in one batch goes on
-// sending then while the rest of the batch is looked at.
+// takes is how many packets are taken before what they made is sent. A peer whose window is in one
+// batch goes on sending then while the rest of the batch is looked at.
 const takes = 32
 
 // receiveLoop takes packets until the socket is closed.
@@ -44,8 +46,8 @@ func (t *port) receiveLoop(w udp.Receiver) {
 	}
 }
 
-// take gives packets of the batch to the cores, runs the handlers once for each QP, and sends what that made: answers, and what
-// the handlers posted, leave in one go.
+// take gives packets of the batch to the cores, runs the handlers once for each QP, and sends what
+// that made: answers, and what the handlers posted, leave in one go.
 func (r *receiver) take(from, to int) {
 	t, at := r.t, now()
 	t.receiving.Lock()

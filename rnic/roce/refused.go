@@ -1,4 +1,5 @@
-// What the network says of packets that nobody takes: it is kept for the service loop, which tells the QPs.
+// What the network says of packets that nobody takes: it is kept for the service loop, which tells
+// the QPs.
 
 package roce
 
@@ -14,7 +15,8 @@ type unheard struct {
 	bth [packet.BTHLen]byte
 }
 
-// maxRefusals bounds those that wait: anybody can send as many as they like, and of those for a QP one now and then is enough.
+// maxRefusals bounds those that wait: anybody can send as many as they like, and of those for a QP
+// one now and then is enough.
 const maxRefusals = 16
 
 // refusedAt is told of one, on any goroutine of the port's or of one that posts.

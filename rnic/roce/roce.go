@@ -19,7 +19,8 @@ const UDPPort = 4791
 
 func init() { rnic.Register(Name, Open) }
 
-// Depths of the read queues unless the DeviceConfig says otherwise: IRD costs memory for each QP, ORD does not.
+// Depths of the read queues unless the DeviceConfig says otherwise: IRD costs memory for each QP,
+// ORD does not.
 const (
 	defaultIRD = 16
 	defaultORD = 128
@@ -27,20 +28,24 @@ const (
 
 // Options is what only this provider knows of a Device.
 type Options struct {
-	// Port is the UDP port, of both ends; 0: UDPPort, which is the only one that others than this package use.
+	// Port is the UDP port, of both ends; 0: UDPPort, which is the only one that others than this
+	// package use.
 	Port uint16
 
-	// Wrap has the packets of each address go through what it returns; nil: nothing is between the ports and their
-	// sockets. It is for tests, and not called when the address is in use by this process already.
+	// Wrap has the packets of each address go through what it returns; nil: nothing is between the
+	// ports and their sockets. It is for tests, and not called when the address is in use by this
+	// process already.
 	Wrap func(udp.Wire) udp.Wire
 
-	// FlowControl has the acknowledges of RC tell the peer how many receives are posted (IBA 9.7.7.2), so that it waits where there are none
-	// instead of asking again. It is for queues that run empty: a peer sends one message at first, until it has been told of more.
-	// Credits that a peer tells are obeyed in any case.
+	// FlowControl has the acknowledges of RC tell the peer how many receives are posted (IBA
+	// 9.7.7.2), so that it waits where there are none instead of asking again. It is for queues
+	// that run empty: a peer sends one message at first, until it has been told of more. Credits
+	// that a peer tells are obeyed in any case.
 	FlowControl bool
 
-	// State is a directory where the connections of listeners are kept, in a file for each address: those that this process has
-	// when it is killed the next one ends, so that their peers need not wait until they find out; "": nowhere.
+	// State is a directory where the connections of listeners are kept, in a file for each address:
+	// those that this process has when it is killed the next one ends, so that their peers need not
+	// wait until they find out; "": nowhere.
 	State string
 
 	// Unserved is called for each unavailable address of a listener at all addresses that has
@@ -89,7 +94,8 @@ func depth(n, unset int) int {
 	return min(n, core.MaxOutstandingReads)
 }
 
-// privateDataMax is what a REQ of rdma_cm has room for, after the 36 bytes that name the IP addresses.
+// privateDataMax is what a REQ of rdma_cm has room for, after the 36 bytes that name the IP
+// addresses.
 const privateDataMax = 56
 
 // Caps is what the provider can do.

@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// TestControlIsBounded: while the socket takes nothing peers can have us keep answers for them, but not without end.
+// TestControlIsBounded: while the socket takes nothing peers can have us keep answers for them, but
+// not without end.
 func TestControlIsBounded(t *testing.T) {
 	p := stillPort(t)
 	for range 2 * maxOut {
@@ -31,7 +32,8 @@ func TestControlIsBounded(t *testing.T) {
 	}
 }
 
-// TestControlWaitsInOnePlace: datagrams that the transmitter has taken, and the socket has no room for, are sent before it takes more.
+// TestControlWaitsInOnePlace: datagrams that the transmitter has taken, and the socket has no room
+// for, are sent before it takes more.
 func TestControlWaitsInOnePlace(t *testing.T) {
 	p := stillPort(t)
 	for range 3 {
@@ -48,8 +50,9 @@ func TestControlWaitsInOnePlace(t *testing.T) {
 	}
 }
 
-// TestUnboundIsNotEnded: a packet can be looked at while the QP that it was for is given up, before there was a connection. There
-// is nothing to finish then, and a connection that the QP has later can end.
+// TestUnboundIsNotEnded: a packet can be looked at while the QP that it was for is given up, before
+// there was a connection. There is nothing to finish then, and a connection that the QP has later
+// can end.
 func TestUnboundIsNotEnded(t *testing.T) {
 	at, to := hosts(t)
 	s := newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).bind(at)
@@ -63,7 +66,8 @@ func TestUnboundIsNotEnded(t *testing.T) {
 	<-s.qp.Done()
 }
 
-// stillPort is the port that s is bound to, with a transmitter that sends nothing; its loops have ended.
+// stillPort is the port that s is bound to, with a transmitter that sends nothing; its loops have
+// ended.
 func stillPort(t *testing.T) *port {
 	t.Helper()
 	at, _ := hosts(t)
@@ -75,8 +79,8 @@ func stillPort(t *testing.T) *port {
 	return p
 }
 
-// TestServiceSleeps: a CM that waits for a time has the service loop sleep until then, not run without end; one that is given a
-// time by somebody else wakes it.
+// TestServiceSleeps: a CM that waits for a time has the service loop sleep until then, not run
+// without end; one that is given a time by somebody else wakes it.
 func TestServiceSleeps(t *testing.T) {
 	p := stillPort(t)
 	p.tick.Store(math.MaxInt64) // as the loop does before it looks for the next time

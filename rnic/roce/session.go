@@ -19,8 +19,8 @@ type session struct {
 // 4.096 µs times two to the power of localTimeout (67 ms), and seven times in a row end a
 // connection; a peer that has no receive posted is asked to wait for rnrTimer (code 12: 0.64 ms).
 //
-// The peer is asked for peerTimeout (268 ms) instead: it need not wait for longer each time, as we do, and other than an adapter this
-// process can be stopped for a moment.
+// The peer is asked for peerTimeout (268 ms) instead: it need not wait for longer each time, as we
+// do, and other than an adapter this process can be stopped for a moment.
 const (
 	localTimeout = 14
 	peerTimeout  = 16
@@ -29,7 +29,8 @@ const (
 	rnrTimer     = 12
 )
 
-// tellsCredits reports whether the acknowledges of a peer tell how many receives it has. Those of a shared queue are nobody's.
+// tellsCredits reports whether the acknowledges of a peer tell how many receives it has. Those of a
+// shared queue are nobody's.
 func tellsCredits(peer *cm.QP) bool { return peer.FlowControl && !peer.SRQ }
 
 // Attributes that the steps of a QP's life need, by service.

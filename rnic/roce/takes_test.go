@@ -13,7 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A lateWire takes packets late, so that many come at once, and notes how many of a batch were looked at before the first answer.
+// A lateWire takes packets late, so that many come at once, and notes how many of a batch were
+// looked at before the first answer.
 type lateWire struct {
 	udp.Wire
 	of netip.Addr
@@ -53,8 +54,8 @@ func (w *lateWire) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	return w.Wire.Add(n, t, to)
 }
 
-// A peer's whole window comes in one batch, and is not looked at to its end before the first of it is acknowledged: the peer
-// sends on meanwhile.
+// A peer's whole window comes in one batch, and is not looked at to its end before the first of it
+// is acknowledged: the peer sends on meanwhile.
 func TestLargeBatchIsAnsweredInParts(t *testing.T) {
 	at, to := hosts(t)
 	late := &lateWire{of: to}

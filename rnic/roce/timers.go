@@ -15,11 +15,13 @@ import (
 // keepalive is how long a peer is silent before it is asked whether it is still there.
 const keepalive = core.Instant(15 * time.Second)
 
-// doubtAfter is how many answers in a row are overdue when a peer is asked whether it knows the connection: after half a second.
+// doubtAfter is how many answers in a row are overdue when a peer is asked whether it knows the
+// connection: after half a second.
 const doubtAfter = 3
 
-// timers is a heap of endpoints by the time at which to look at them. A deadline that moves away, as it does with each
-// acknowledge, is not moved here: it is found out when the time has come, so steady traffic touches the heap seldom.
+// timers is a heap of endpoints by the time at which to look at them. A deadline that moves away,
+// as it does with each acknowledge, is not moved here: it is found out when the time has come, so
+// steady traffic touches the heap seldom.
 type timers struct {
 	mu   sync.Mutex
 	heap deadlines // guarded by mu

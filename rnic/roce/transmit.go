@@ -16,8 +16,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A transmitter sends what QPs have. Whoever has the turn runs it, and sends for everybody: the poster of work if
-// nobody else does, the receive loop after what came, and the service loop when the socket is full.
+// A transmitter sends what QPs have. Whoever has the turn runs it, and sends for everybody: the
+// poster of work if nobody else does, the receive loop after what came, and the service loop when
+// the socket is full.
 type transmitter struct {
 	t *port // set once
 
@@ -42,7 +43,8 @@ const (
 	// quantum is how many packets a QP sends before it is another one's turn.
 	quantum = 15
 
-	// inlineBatches is how many batches a poster sends before it leaves the rest to the service loop.
+	// inlineBatches is how many batches a poster sends before it leaves the rest to the service
+	// loop.
 	inlineBatches = 16
 )
 
@@ -60,7 +62,8 @@ func (x *transmitter) add(e *endpoint) {
 	x.tail = e
 }
 
-// kick has an endpoint send, on the caller's goroutine unless somebody else has the turn. It never waits.
+// kick has an endpoint send, on the caller's goroutine unless somebody else has the turn. It never
+// waits.
 func (x *transmitter) kick(e *endpoint) {
 	x.mu.Lock()
 	x.add(e)
@@ -111,7 +114,8 @@ func (x *transmitter) takeControl() {
 	}
 }
 
-// hold takes the turn, so that what is posted meanwhile leaves together; false if somebody else has it. run ends it.
+// hold takes the turn, so that what is posted meanwhile leaves together; false if somebody else has
+// it. run ends it.
 func (x *transmitter) hold() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -122,7 +126,8 @@ func (x *transmitter) hold() bool {
 	return true
 }
 
-// enqueue has an endpoint send in the turn that the caller or somebody else has; take reports that it is the caller's now.
+// enqueue has an endpoint send in the turn that the caller or somebody else has; take reports that
+// it is the caller's now.
 func (x *transmitter) enqueue(e *endpoint) (take bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -190,8 +195,8 @@ func (x *transmitter) flush(done <-chan struct{}) {
 	}
 }
 
-// run sends until there is nothing to send, or leaves the rest to the service loop. The caller has the turn, and has
-// none afterwards.
+// run sends until there is nothing to send, or leaves the rest to the service loop. The caller has
+// the turn, and has none afterwards.
 func (x *transmitter) run() {
 	for range inlineBatches {
 		if x.fill() {
@@ -314,7 +319,8 @@ func (x *transmitter) left(n int) {
 	}
 }
 
-// refused notes that the network did not take a packet. For RC it is one that was lost; an unreliable QP stops.
+// refused notes that the network did not take a packet. For RC it is one that was lost; an
+// unreliable QP stops.
 func (x *transmitter) refused(err error) {
 	e := x.owners[x.from]
 	x.owners[x.from] = nil

@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestUnreliableConnection: Sends and Writes arrive where nothing is lost, and complete when they have left.
+// TestUnreliableConnection: Sends and Writes arrive where nothing is lost, and complete when they
+// have left.
 func TestUnreliableConnection(t *testing.T) {
 	a, b := pair(t, rnic.UC, Options{}, 1024)
 	for i, n := range []int{0, 1, 1024, 50_000} {
@@ -43,7 +44,8 @@ func mustRegion(s *side) *rnic.MR {
 	return mr
 }
 
-// TestDatagrams: one QP hears two, over IPv4 and IPv6, and answers whom the completion and the GRH name.
+// TestDatagrams: one QP hears two, over IPv4 and IPv6, and answers whom the completion and the GRH
+// name.
 func TestDatagrams(t *testing.T) {
 	a, b := pair(t, rnic.UD, Options{}, 0)
 	c := newSide(t, OpenWith(rnic.DeviceConfig{}, Options{}), rnic.UD).bind(a.id.Addr)

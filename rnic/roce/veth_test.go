@@ -19,8 +19,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// twoHosts moves the test into a network of its own, and returns what runs a function in another one, with
-// an interface to the first. Each has an address of IPv4 and one of IPv6.
+// twoHosts moves the test into a network of its own, and returns what runs a function in another
+// one, with an interface to the first. Each has an address of IPv4 and one of IPv6.
 func twoHosts(t *testing.T) (here, there [2]netip.Addr, inOther func(func())) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -69,7 +69,8 @@ func twoHosts(t *testing.T) (here, there [2]netip.Addr, inOther func(func())) {
 	return [2]netip.Addr{a("10.91.7.1"), a("fd91:7::1")}, [2]netip.Addr{a("10.91.7.2"), a("fd91:7::2")}, inOther
 }
 
-// linkUp waits until the kernel has seen that an interface has a link, and takes what is for groups of IPv6 there: until then it drops them.
+// linkUp waits until the kernel has seen that an interface has a link, and takes what is for groups
+// of IPv6 there: until then it drops them.
 func linkUp(t *testing.T, name string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -85,7 +86,8 @@ func linkUp(t *testing.T, name string) {
 	}
 }
 
-// TestMulticastBetweenHosts: members on another host than the sender, over IPv4 and IPv6, and on the link alone.
+// TestMulticastBetweenHosts: members on another host than the sender, over IPv4 and IPv6, and on
+// the link alone.
 func TestMulticastBetweenHosts(t *testing.T) {
 	conformance.Proves(t, "IBU-182", "IBU-183")
 	here, there, inOther := twoHosts(t)

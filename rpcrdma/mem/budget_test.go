@@ -32,7 +32,8 @@ func TestBudgetShares(t *testing.T) {
 	}
 }
 
-// The largest request is met when nobody else has anything, and not when it would leave less than itself.
+// The largest request is met when nobody else has anything, and not when it would leave less than
+// itself.
 func TestBudgetLargest(t *testing.T) {
 	b := NewBudget(1 << 20)
 	one, other := b.Open(nil), b.Open(nil)

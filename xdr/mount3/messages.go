@@ -27,7 +27,8 @@ type MntRes struct {
 // EncodeXDR appends the result.
 func (r *MntRes) EncodeXDR(e *xdr.Encoder) { xdr.MustMarshal(e, r) }
 
-// DecodeXDR reads a result; a handle over 64 bytes, or more than MaxFlavor flavors, fail with xdr.ErrLimit.
+// DecodeXDR reads a result; a handle over 64 bytes, or more than MaxFlavor flavors, fail with
+// xdr.ErrLimit.
 func (r *MntRes) DecodeXDR(d *xdr.Decoder) {
 	*r = MntRes{}
 	unmarshal(d, r, 4+4+MaxHandle+4+4*MaxFlavor)

@@ -33,7 +33,8 @@ const (
 	MaxList   = 1 << 20 // bytes of a list of mounts or exports
 )
 
-// A Status is how MNT ended (mountstat3, RFC 1813 §5.1.5). Every value but OK can be used as an error.
+// A Status is how MNT ended (mountstat3, RFC 1813 §5.1.5). Every value but OK can be used as an
+// error.
 type Status uint32
 
 // The status values.

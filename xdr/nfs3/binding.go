@@ -1,4 +1,5 @@
-// The binding of NFSv3 to RPC-over-RDMA: what may ride in a chunk, and how large a reply can be (RFC 8267).
+// The binding of NFSv3 to RPC-over-RDMA: what may ride in a chunk, and how large a reply can be
+// (RFC 8267).
 
 package nfs3
 

@@ -52,7 +52,8 @@ func (r *ReadRes) EncodeXDR(e *xdr.Encoder) {
 	}
 }
 
-// CutRead makes an encoded ReadRes, of which stream is what comes before the data, one of n bytes of data. end: they are the last of the file.
+// CutRead makes an encoded ReadRes, of which stream is what comes before the data, one of n bytes
+// of data. end: they are the last of the file.
 func CutRead(stream []byte, n int, end bool) {
 	w := stream[len(stream)-3*4:] // count, eof, length of data
 	binary.BigEndian.PutUint32(w, uint32(n))

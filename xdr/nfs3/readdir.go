@@ -107,7 +107,8 @@ func attrSize(present bool) int {
 	return 4
 }
 
-// BeginEntries appends what stands before the entries of a directory result: OK, attributes, verifier.
+// BeginEntries appends what stands before the entries of a directory result: OK, attributes,
+// verifier.
 func BeginEntries(e *xdr.Encoder, dirAttr *PostOpAttr, verf Verf) {
 	e.Uint32(uint32(OK))
 	dirAttr.EncodeXDR(e)

@@ -40,7 +40,8 @@ func (a *ACLs) EncodeXDR(e *xdr.Encoder) {
 	encodeList(e, a.Mask&MaskDefault != 0, a.Default, a.DefaultCount, tagDefault)
 }
 
-// encodeList appends a count and the array of entries, which is empty where the list does not travel.
+// encodeList appends a count and the array of entries, which is empty where the list does not
+// travel.
 func encodeList(e *xdr.Encoder, travels bool, list []Entry, count, flag uint32) {
 	if !travels {
 		e.Uint32(count)
@@ -75,10 +76,11 @@ func minimal(list []Entry) bool {
 	return len(list) == 3 && list[0].Tag == TagUserObj && list[1].Tag == TagGroupObj && list[2].Tag == TagOther
 }
 
-// DecodeXDR reads mask and lists. Lists that travel come out in the order of tags, those of
-// TagUser and TagGroup by their ID; others are passed over. More than MaxEntries fail with xdr.ErrLimit;
-// unknown bits of Mask, a count that is not the number of entries, unknown tags, permissions beyond 7
-// and the ID -1 with xdr.ErrValue. Whether entries make an ACL together is left to the file system.
+// DecodeXDR reads mask and lists. Lists that travel come out in the order of tags, those of TagUser
+// and TagGroup by their ID; others are passed over. More than MaxEntries fail with xdr.ErrLimit;
+// unknown bits of Mask, a count that is not the number of entries, unknown tags, permissions beyond
+// 7 and the ID -1 with xdr.ErrValue. Whether entries make an ACL together is left to the file
+// system.
 func (a *ACLs) DecodeXDR(d *xdr.Decoder) {
 	if a.Mask = d.Uint32(); a.Mask&^MaskAll != 0 {
 		d.Fail(xdr.ErrValue)

@@ -7,9 +7,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// MaxReply is the most bytes of a result, RPC header not: status, attributes, mask, and two lists of
-// MaxEntries. The size of a GETACL's reply is not known to who calls, so over RDMA a
-// Reply chunk has to be as large, or as its caller is content with (RFC 8267 §5).
+// MaxReply is the most bytes of a result, RPC header not: status, attributes, mask, and two lists
+// of MaxEntries. The size of a GETACL's reply is not known to who calls, so over RDMA a Reply chunk
+// has to be as large, or as its caller is content with (RFC 8267 §5).
 const MaxReply = 4 + 4 + 84 + 4 + 2*(4+4+MaxEntries*entrySize)
 
 // A GetACLArgs is the arguments of GETACL: the object, and what of Mask is asked for.
@@ -62,8 +62,8 @@ func (r *GetACLRes) DecodeXDR(d *xdr.Decoder) {
 // SetStatus sets the status.
 func (r *GetACLRes) SetStatus(s nfs3.Status) { r.Status = s }
 
-// A SetACLArgs is the arguments of SETACL: those of the lists that ACLs.Mask names are set, an empty
-// one is taken away.
+// A SetACLArgs is the arguments of SETACL: those of the lists that ACLs.Mask names are set, an
+// empty one is taken away.
 type SetACLArgs struct {
 	FH   nfs3.FH
 	ACLs ACLs

@@ -1,7 +1,8 @@
 // Numbers of the NFSACL protocol, version 3.
 
-// Package nfsacl3 holds the message types of NFSACL version 3, the program beside NFS that reads and
-// sets POSIX access control lists (ACLs). No RFC describes it: the format is Solaris's, as Linux speaks it.
+// Package nfsacl3 holds the message types of NFSACL version 3, the program beside NFS that reads
+// and sets POSIX access control lists (ACLs). No RFC describes it: the format is Solaris's, as
+// Linux speaks it.
 package nfsacl3
 
 // Program and Version name NFSACL version 3 in an RPC call.

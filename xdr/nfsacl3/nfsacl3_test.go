@@ -99,8 +99,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOrder: entries come out sorted, whatever their order and flags were; one of four whose mask says
-// nothing loses it, any other keeps it.
+// TestOrder: entries come out sorted, whatever their order and flags were; one of four whose mask
+// says nothing loses it, any other keeps it.
 func TestOrder(t *testing.T) {
 	four := []Entry{{TagOther, 0, 1}, {TagMask, 0, 0xfd}, {TagGroupObj, 1, 5}, {TagUserObj | tagDefault, noID, 7}}
 	for _, c := range []struct{ in, want []Entry }{

@@ -4,8 +4,8 @@ package nlm4
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A Lock is what a call is about (nlm4_lock): Length bytes from Offset of the file
-// FH, for the owner that Caller, Owner and Svid name together. Length 0 is "to the end of the file".
+// A Lock is what a call is about (nlm4_lock): Length bytes from Offset of the file FH, for the
+// owner that Caller, Owner and Svid name together. Length 0 is "to the end of the file".
 type Lock struct {
 	Caller         []byte
 	FH             []byte

@@ -27,7 +27,8 @@ const (
 // maxName is the longest name of a host, in bytes (SM_MAXSTRLEN).
 const maxName = 1024
 
-// Fail is the result of STAT and MON (sm_res) of a monitor that does not do it; 0 is that of one that does.
+// Fail is the result of STAT and MON (sm_res) of a monitor that does not do it; 0 is that of one
+// that does.
 const Fail uint32 = 1
 
 // A StatRes is the result of STAT and MON (sm_stat_res): State is that of this host.

@@ -38,7 +38,8 @@ func (a *AuthSys) EncodeXDR(e *xdr.Encoder) {
 	}
 }
 
-// DecodeXDR reads a body; more than 16 groups or a machine name over 255 bytes fail with xdr.ErrLimit.
+// DecodeXDR reads a body; more than 16 groups or a machine name over 255 bytes fail with
+// xdr.ErrLimit.
 func (a *AuthSys) DecodeXDR(d *xdr.Decoder) {
 	*a = AuthSys{Stamp: d.Uint32(), Machine: d.Opaque(MaxMachine), UID: d.Uint32(), GID: d.Uint32()}
 	n := d.Uint32()

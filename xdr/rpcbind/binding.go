@@ -26,8 +26,8 @@ func (b *Binding) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// An AddrRes is the result of GETADDR and GETVERSADDR, a universal address (UniversalAddr); "" means that the
-// program is not registered.
+// An AddrRes is the result of GETADDR and GETVERSADDR, a universal address (UniversalAddr); ""
+// means that the program is not registered.
 type AddrRes struct{ Addr string }
 
 // EncodeXDR appends the result.

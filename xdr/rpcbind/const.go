@@ -6,7 +6,8 @@
 // xdr.Unmarshal with limits.
 package rpcbind
 
-// Program is the number of both; Version is the port mapper's, Version3 and Version4 are rpcbind's; Port is where all listen.
+// Program is the number of both; Version is the port mapper's, Version3 and Version4 are rpcbind's;
+// Port is where all listen.
 const (
 	Program  = 100000
 	Version  = 2

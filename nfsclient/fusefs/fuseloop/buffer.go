@@ -4,8 +4,8 @@ package fuseloop
 
 import "sync"
 
-// The sizes of buffers but the largest, which is for a request of the most that the kernel may send. Most requests have a name
-// or a page, and most replies too.
+// The sizes of buffers but the largest, which is for a request of the most that the kernel may
+// send. Most requests have a name or a page, and most replies too.
 const (
 	smallBuffer  = 8 << 10
 	middleBuffer = 132 << 10

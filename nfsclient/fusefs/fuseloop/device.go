@@ -12,8 +12,9 @@ import (
 
 // A device is the descriptor of a FUSE connection, with O_NONBLOCK, and how to wait for it.
 //
-// In Go's network poller is an epoll instance that has the device as its only member, and not the device: the poller's thread would be woken
-// by every request, by those too that the reader finds by looking for them. The member is armed (EPOLLONESHOT) for as long as the reader sleeps.
+// In Go's network poller is an epoll instance that has the device as its only member, and not the
+// device: the poller's thread would be woken by every request, by those too that the reader finds
+// by looking for them. The member is armed (EPOLLONESHOT) for as long as the reader sleeps.
 type device struct {
 	// set once
 	file *os.File // the epoll instance
@@ -84,7 +85,8 @@ func (d *device) await(try func() bool) error {
 	return d.conn.Read(d.wait)
 }
 
-// arm has the poller told of what is there to be read, or comes. It reports false where it cannot be: try again.
+// arm has the poller told of what is there to be read, or comes. It reports false where it cannot
+// be: try again.
 func (d *device) arm(ep int) bool {
 	d.armed = unix.EpollCtl(ep, unix.EPOLL_CTL_MOD, d.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT}) == nil
 	return d.armed
@@ -100,8 +102,9 @@ func (d *device) disarm(ep int) {
 	unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(ep), uintptr(unsafe.Pointer(&ev)), 1, 0, 0, 0)
 }
 
-// The runtime's scheduler is not told of reads and of writes of replies, for they wait for nobody: a thread of it that watches who is in
-// system calls would wake for each request, and take a share of the processors that is larger than the calls'.
+// The runtime's scheduler is not told of reads and of writes of replies, for they wait for nobody:
+// a thread of it that watches who is in system calls would wake for each request, and take a share
+// of the processors that is larger than the calls'.
 
 // read is one read(2), which brings one request or an error.
 func read(fd uintptr, p []byte) (int, syscall.Errno) {
@@ -129,8 +132,9 @@ func (d *device) writev(v []unix.Iovec) syscall.Errno {
 	}
 }
 
-// notice is writev for who is not counted in flight: the descriptor cannot be closed, and its number be another
-// file's, while it is under way. It can wait, for pages and for locks of the kernel's.
+// notice is writev for who is not counted in flight: the descriptor cannot be closed, and its
+// number be another file's, while it is under way. It can wait, for pages and for locks of the
+// kernel's.
 func (d *device) notice(v []unix.Iovec) syscall.Errno {
 	errno := unix.EBADF
 	_ = d.conn.Control(func(uintptr) { // its error: the descriptor is closed

@@ -25,7 +25,8 @@ func tells(t *testing.T, d *device) (yes bool) {
 	return yes
 }
 
-// The poller is told of a message for which the reader sleeps, and of none that the reader finds itself.
+// The poller is told of a message for which the reader sleeps, and of none that the reader finds
+// itself.
 func TestPollerIsToldWhereTheReaderSleeps(t *testing.T) {
 	k, fd := connect(t)
 	d, err := openDevice(fd)
@@ -86,7 +87,8 @@ func TestPollerIsToldWhereTheReaderSleeps(t *testing.T) {
 	quiet("after a wait for what was there")
 }
 
-// What has been read or waits makes no difference to whether the kernel has the mount; its end does, before anybody has read that.
+// What has been read or waits makes no difference to whether the kernel has the mount; its end
+// does, before anybody has read that.
 func TestConnected(t *testing.T) {
 	k, fd := connect(t)
 	d, err := openDevice(fd)

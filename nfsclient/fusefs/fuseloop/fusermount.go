@@ -24,7 +24,8 @@ func helper() (string, error) {
 	return "", fmt.Errorf("there is no fusermount3: %w", unix.EPERM)
 }
 
-// mountByHelper has fusermount3 mount; it passes the descriptor by a socket, whose number is in its environment.
+// mountByHelper has fusermount3 mount; it passes the descriptor by a socket, whose number is in its
+// environment.
 func mountByHelper(dir string, opts *fuse.MountOptions) (int, error) {
 	bin, err := helper()
 	if err != nil {
@@ -51,7 +52,8 @@ func mountByHelper(dir string, opts *fuse.MountOptions) (int, error) {
 	return receiveFD(pair[0])
 }
 
-// helperWords are the options as fusermount3 reads them: in a list with commas, so that those within are escaped.
+// helperWords are the options as fusermount3 reads them: in a list with commas, so that those
+// within are escaped.
 func helperWords(opts *fuse.MountOptions) []string {
 	words := append([]string(nil), opts.Options...)
 	if opts.AllowOther {

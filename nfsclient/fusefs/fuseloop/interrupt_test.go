@@ -48,7 +48,8 @@ func TestInterruptEndsOneWaitOnly(t *testing.T) {
 	}
 }
 
-// EAGAIN has the kernel ask again: for a request whose worker has not begun, and one that it drops itself.
+// EAGAIN has the kernel ask again: for a request whose worker has not begun, and one that it drops
+// itself.
 func TestInterruptThatComesTooEarlyOrLate(t *testing.T) {
 	f := newTestFS()
 	k := start(t, f)
@@ -111,8 +112,9 @@ func TestInterruptThatIsCut(t *testing.T) {
 	}
 }
 
-// Linux may send an INTERRUPT twice, when the signal comes while the request is being read. The second must not be
-// answered with EAGAIN: it would come again, and again, for as long as the request takes.
+// Linux may send an INTERRUPT twice, when the signal comes while the request is being read. The
+// second must not be answered with EAGAIN: it would come again, and again, for as long as the
+// request takes.
 func TestInterruptThatComesTwice(t *testing.T) {
 	f := newTestFS()
 	goOn := make(chan struct{})

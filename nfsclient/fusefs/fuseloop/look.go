@@ -4,10 +4,11 @@ package fuseloop
 
 import "time"
 
-// A looker is how a reader that has found nothing goes on. A program that makes one call after the other makes the next one sooner than a thread
-// can be put to sleep and woken, so the reader looks again for a while, and gives the processor to whoever wants it in between: on a small machine
-// the program may need it, or the server. Where nothing comes, or where the processor was away for long, the
-// reader sleeps at once for the next few times, and for more of them each time in a row.
+// A looker is how a reader that has found nothing goes on. A program that makes one call after the
+// other makes the next one sooner than a thread can be put to sleep and woken, so the reader looks
+// again for a while, and gives the processor to whoever wants it in between: on a small machine the
+// program may need it, or the server. Where nothing comes, or where the processor was away for
+// long, the reader sleeps at once for the next few times, and for more of them each time in a row.
 type looker struct {
 	busy   bool
 	since  time.Time // of the first look, when busy
@@ -17,10 +18,12 @@ type looker struct {
 }
 
 const (
-	// lookTime is how long it looks: what a program does between two calls, and about what it takes to sleep and to be woken.
+	// lookTime is how long it looks: what a program does between two calls, and about what it takes
+	// to sleep and to be woken.
 	lookTime = 50 * time.Microsecond
 
-	// lookTaken is how long the processor was away when it was not for the sake of a call: who sleeps would have been woken sooner.
+	// lookTaken is how long the processor was away when it was not for the sake of a call: who
+	// sleeps would have been woken sooner.
 	lookTaken = 500 * time.Microsecond
 
 	maxMisses = 8

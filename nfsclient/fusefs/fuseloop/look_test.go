@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The reader looks for a bounded time. Each time in a row that nothing came it sleeps at once twice as often, up to a bound, before it
-// looks again, and when something came it begins anew.
+// The reader looks for a bounded time. Each time in a row that nothing came it sleeps at once twice
+// as often, up to a bound, before it looks again, and when something came it begins anew.
 func TestLookingForNothingBecomesRare(t *testing.T) {
 	var l looker
 	at := time.Now()
@@ -41,7 +41,8 @@ func TestLookingForNothingBecomesRare(t *testing.T) {
 	}
 }
 
-// A request that was found when the processor had been away for long is none that was won by looking.
+// A request that was found when the processor had been away for long is none that was won by
+// looking.
 func TestLookingThatOthersInterrupt(t *testing.T) {
 	var l looker
 	at := time.Now()

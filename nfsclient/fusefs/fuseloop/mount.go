@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount mounts fs on dir and returns the Server, which is to be served at once: programs that look at dir wait. With
-// DirectMountStrict it is mounted by mount(2), which root may, else by fusermount3.
+// Mount mounts fs on dir and returns the Server, which is to be served at once: programs that look
+// at dir wait. With DirectMountStrict it is mounted by mount(2), which root may, else by
+// fusermount3.
 func Mount(fs fuse.RawFileSystem, dir string, opts *fuse.MountOptions) (*Server, error) {
 	var fd int
 	var err error
@@ -104,7 +105,8 @@ func (s *Server) Unmount() (err error) {
 	return err
 }
 
-// Connected reports whether the kernel still has the mount: in this mount namespace or another one, or detached and in use.
+// Connected reports whether the kernel still has the mount: in this mount namespace or another one,
+// or detached and in use.
 func (s *Server) Connected() bool { return s.dev.connected() }
 
 // logTo is where messages go that nobody waits for.

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InodeNotify has the kernel forget the attributes of a node, and the data from off on, length bytes of it; 0: to the
-// end. With off below 0 it is the attributes alone. It can wait for pages that are being read or written.
+// InodeNotify has the kernel forget the attributes of a node, and the data from off on, length
+// bytes of it; 0: to the end. With off below 0 it is the attributes alone. It can wait for pages
+// that are being read or written.
 func (s *Server) InodeNotify(node uint64, off, length int64) fuse.Status {
 	body := binary.NativeEndian.AppendUint64(nil, node)
 	body = binary.NativeEndian.AppendUint64(body, uint64(off))
@@ -29,7 +30,8 @@ func (s *Server) StoreNotify(node, off uint64, data []byte) fuse.Status {
 	return s.notify(noticeStore, append(body, data...))
 }
 
-// EntryNotify has the kernel forget a name of a directory. It takes the kernel's lock of that directory.
+// EntryNotify has the kernel forget a name of a directory. It takes the kernel's lock of that
+// directory.
 func (s *Server) EntryNotify(dir uint64, name string) fuse.Status {
 	body := binary.NativeEndian.AppendUint64(nil, dir)
 	body = binary.NativeEndian.AppendUint32(body, uint32(len(name)))
@@ -38,7 +40,8 @@ func (s *Server) EntryNotify(dir uint64, name string) fuse.Status {
 	return s.notify(noticeEntry, append(body, 0))
 }
 
-// PruneNotify has the kernel forget those of the nodes that nothing uses. It is ENOSYS before Linux 6.18.
+// PruneNotify has the kernel forget those of the nodes that nothing uses. It is ENOSYS before Linux
+// 6.18.
 func (s *Server) PruneNotify(nodes []uint64) fuse.Status {
 	if !s.settings.SupportsNotify(fuse.NOTIFY_PRUNE) {
 		return fuse.ENOSYS

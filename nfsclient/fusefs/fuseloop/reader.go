@@ -11,29 +11,35 @@ import (
 )
 
 const (
-	// aloneMin is from how many requests in a row on, with no other one beside them, the reader runs them itself.
+	// aloneMin is from how many requests in a row on, with no other one beside them, the reader
+	// runs them itself.
 	aloneMin = 8
 
-	// ownTick is between two looks at the request that the reader runs. One that is there at both is slow, and other requests are not to
-	// wait for it: so it bounds for how long they do, which is twice as long.
+	// ownTick is between two looks at the request that the reader runs. One that is there at both
+	// is slow, and other requests are not to wait for it: so it bounds for how long they do, which
+	// is twice as long.
 	ownTick = 2 * time.Millisecond
 
-	// contendedPasses is how many requests are left to workers after one that has kept others waiting.
+	// contendedPasses is how many requests are left to workers after one that has kept others
+	// waiting.
 	contendedPasses = 64
 
-	// forgetsMost is how many messages without a reply the reader does before it runs a request that it has read.
+	// forgetsMost is how many messages without a reply the reader does before it runs a request
+	// that it has read.
 	forgetsMost = 4
 )
 
 // A reading is the right to take requests from the device. One goroutine has it, the reader.
 //
-// Where a single program makes one call after the other the reader runs each request itself: to have a worker do it is to
-// wake a thread for it, and another one to look for more work, which takes longer than most requests. Meanwhile nobody
-// reads. A clock ticks for as long as that is done, and where it finds the same request twice it starts another reader; the
-// former one ends when it has answered. Other programs may wait in that time, so after each such wait workers get all requests for a while.
+// Where a single program makes one call after the other the reader runs each request itself: to
+// have a worker do it is to wake a thread for it, and another one to look for more work, which
+// takes longer than most requests. Meanwhile nobody reads. A clock ticks for as long as that is
+// done, and where it finds the same request twice it starts another reader; the former one ends
+// when it has answered. Other programs may wait in that time, so after each such wait workers get
+// all requests for a while.
 //
-// What a program leaves to be done and does not wait for is no sign of another program: RELEASE, which comes beside the call after
-// close(2), and FORGET, beside the one after unlink(2).
+// What a program leaves to be done and does not wait for is no sign of another program: RELEASE,
+// which comes beside the call after close(2), and FORGET, beside the one after unlink(2).
 type reading struct {
 	// set once
 	ended chan struct{} // closed by the reader when there will be no more requests
@@ -120,8 +126,8 @@ func (s *Server) pollRequest() (n int, errno syscall.Errno) {
 	}
 }
 
-// await is the next message, or what the device says at the end. Should the poller have an error of its own, then what has become of the
-// connection the device says.
+// await is the next message, or what the device says at the end. Should the poller have an error of
+// its own, then what has become of the connection the device says.
 func (s *Server) await() (n int, errno syscall.Errno) {
 	err := s.dev.await(s.reading.await)
 	if err == nil {
@@ -150,8 +156,9 @@ func (s *Server) runOwn(r *request) bool {
 	return g.own.CompareAndSwap(mine, 0)
 }
 
-// afterOwn is a poll after a request that the reader has run, and some more polls where it pays to look for the next request before sleeping. One
-// that is there at once and is another thread's had to wait.
+// afterOwn is a poll after a request that the reader has run, and some more polls where it pays to
+// look for the next request before sleeping. One that is there at once and is another thread's had
+// to wait.
 func (s *Server) afterOwn() (n int, errno syscall.Errno) {
 	g := &s.reading
 	n, errno = s.pollRequest()

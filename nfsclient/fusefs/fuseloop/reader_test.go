@@ -57,7 +57,8 @@ func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
 	}
 }
 
-// What a program leaves to be done and does not wait for is no sign of another program: its calls are still the reader's.
+// What a program leaves to be done and does not wait for is no sign of another program: its calls
+// are still the reader's.
 func TestWhatNobodyWaitsForIsNoOtherProgram(t *testing.T) {
 	f := newTestFS()
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -118,8 +119,8 @@ func TestWhatNobodyWaitsForIsNoOtherProgram(t *testing.T) {
 	k.cut()
 }
 
-// A request of the reader's own that waits holds others back for a moment only, and can be interrupted; then workers get
-// what comes.
+// A request of the reader's own that waits holds others back for a moment only, and can be
+// interrupted; then workers get what comes.
 func TestSlowRequestOfTheReader(t *testing.T) {
 	f := newTestFS()
 	f.interruptible()
@@ -157,7 +158,8 @@ func TestEndWhileTheReaderRunsARequest(t *testing.T) {
 	k.cut()
 }
 
-// Whose requests the reader runs: those that come one by one, and not after one that kept another thread waiting.
+// Whose requests the reader runs: those that come one by one, and not after one that kept another
+// thread waiting.
 func TestWhoRunsARequest(t *testing.T) {
 	var g reading
 	one := &request{}

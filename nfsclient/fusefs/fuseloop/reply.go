@@ -16,7 +16,8 @@ type sliced interface {
 	Slices() ([][]byte, fuse.Status)
 }
 
-// reply sends a whole reply. One that the kernel does not understand would leave a program waiting for ever.
+// reply sends a whole reply. One that the kernel does not understand would leave a program waiting
+// for ever.
 func (s *Server) reply(unique uint64, b []byte) { s.replied(unique, s.dev.write(b)) }
 
 // replied looks at what has become of a reply.
@@ -35,7 +36,8 @@ func (s *Server) refuse(unique uint64, status fuse.Status) {
 	s.reply(unique, appendOutHeader(b[:0], 0, -int32(status), unique))
 }
 
-// read answers a READ. The file system may place data in the reply's own memory, which leaves by one write(2) then.
+// read answers a READ. The file system may place data in the reply's own memory, which leaves by
+// one write(2) then.
 func (s *Server) read(r *request) {
 	in := (*fuse.ReadIn)(unsafe.Pointer(unsafe.SliceData(r.in.b)))
 	size := int(in.Size)
@@ -73,8 +75,8 @@ func (s *Server) read(r *request) {
 	s.replyData(r, out.b, slices, size)
 }
 
-// replyData answers with at most size bytes of data, from where they lie. head has room for the header, and data that
-// is right after it leaves with it as one piece.
+// replyData answers with at most size bytes of data, from where they lie. head has room for the
+// header, and data that is right after it leaves with it as one piece.
 func (s *Server) replyData(r *request, head []byte, slices [][]byte, size int) {
 	n := 0
 	v := piece(r.vec[:0], head[:outHeaderLen])

@@ -82,7 +82,8 @@ func TestReadReplies(t *testing.T) {
 	}
 }
 
-// A reply that the device does not take is followed by an error, so that the program does not wait for ever.
+// A reply that the device does not take is followed by an error, so that the program does not wait
+// for ever.
 func TestReplyThatIsRefused(t *testing.T) {
 	f := newTestFS()
 	large := make([]byte, 100<<10)

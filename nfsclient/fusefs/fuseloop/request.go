@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A request is one message of the kernel that gets a reply. The reader gives it to a worker; that one has it until
-// finish.
+// A request is one message of the kernel that gets a reply. The reader gives it to a worker; that
+// one has it until finish.
 type request struct {
 	inHeader
 	in     *buffer
@@ -32,12 +32,14 @@ type request struct {
 // bytes is the message.
 func (r *request) bytes() []byte { return r.in.b[:r.n] }
 
-// direct reports whether the request does not go through the ProtocolServer, so that cancel is its own.
+// direct reports whether the request does not go through the ProtocolServer, so that cancel is its
+// own.
 func (r *request) direct() bool { return r.opcode == opRead && r.n >= readLen }
 
 var requestPool = sync.Pool{New: func() any { return &request{cancel: make(chan struct{})} }}
 
-// newRequest is the request of which the reader's buffer has n bytes. A large one takes the buffer along.
+// newRequest is the request of which the reader's buffer has n bytes. A large one takes the buffer
+// along.
 func (s *Server) newRequest(h inHeader, n int) *request {
 	r := requestPool.Get().(*request)
 	r.inHeader, r.n = h, n
@@ -102,8 +104,9 @@ const (
 	delivered              // it has been interrupted
 )
 
-// interrupt closes the channel of a request that has one. A request that was interrupted before is left alone: the kernel
-// may send an INTERRUPT twice, if the signal comes while the request is being read.
+// interrupt closes the channel of a request that has one. A request that was interrupted before is
+// left alone: the kernel may send an INTERRUPT twice, if the signal comes while the request is
+// being read.
 func (f *inflight) interrupt(unique uint64) found {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,7 +140,8 @@ func (r *request) close() {
 	}
 }
 
-// interrupt answers an INTERRUPT. It is the reader's, so that it comes after the request that it is for has been entered.
+// interrupt answers an INTERRUPT. It is the reader's, so that it comes after the request that it is
+// for has been entered.
 func (s *Server) interrupt(h inHeader, b []byte) {
 	what := unknown
 	if len(b) >= interruptLen {
@@ -160,8 +164,8 @@ func (s *Server) interrupt(h inHeader, b []byte) {
 	s.reply(h.unique, out[:n])
 }
 
-// interruptAll ends the waits of all requests that are under way. A request that its worker has not begun yet is left for
-// another time.
+// interruptAll ends the waits of all requests that are under way. A request that its worker has not
+// begun yet is left for another time.
 func (s *Server) interruptAll() {
 	f := &s.inflight
 	f.mu.Lock()

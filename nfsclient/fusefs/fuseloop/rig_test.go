@@ -1,4 +1,5 @@
-// The rig: a socket that keeps the bounds of messages stands for /dev/fuse, and the test for the kernel.
+// The rig: a socket that keeps the bounds of messages stands for /dev/fuse, and the test for the
+// kernel.
 
 package fuseloop
 
@@ -129,8 +130,8 @@ func (k *kernel) silent() {
 	}
 }
 
-// ended waits until requests that have been answered are entered no more, so that their numbers can be used again. The
-// kernel does not do that.
+// ended waits until requests that have been answered are entered no more, so that their numbers can
+// be used again. The kernel does not do that.
 func (k *kernel) ended() {
 	k.t.Helper()
 	eventually(k.t, "the end of the requests", func() bool {

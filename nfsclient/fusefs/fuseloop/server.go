@@ -35,7 +35,8 @@ type Server struct {
 	next *buffer // the reader's: where the next request goes
 }
 
-// newServer takes over fd, a FUSE connection that was just mounted, and agrees with the kernel on what it may ask (INIT).
+// newServer takes over fd, a FUSE connection that was just mounted, and agrees with the kernel on
+// what it may ask (INIT).
 func newServer(fd int, fs fuse.RawFileSystem, opts *fuse.MountOptions) (*Server, error) {
 	dev, err := openDevice(fd)
 	if err != nil {
@@ -85,7 +86,8 @@ func (s *Server) init() error {
 	return nil
 }
 
-// Serve serves until the kernel sends no more, and returns when all requests have ended. It is called once.
+// Serve serves until the kernel sends no more, and returns when all requests have ended. It is
+// called once.
 func (s *Server) Serve() {
 	s.initReading()
 	s.workers.active.Go(s.readOn)
@@ -108,7 +110,8 @@ func (s *Server) Serve() {
 	}
 }
 
-// accept sees to one message, of n bytes in next. It returns the request, entered in flight, if there is a reply to be made.
+// accept sees to one message, of n bytes in next. It returns the request, entered in flight, if
+// there is a reply to be made.
 func (s *Server) accept(n int) *request {
 	b := s.next.b[:n]
 	if n < inHeaderLen {

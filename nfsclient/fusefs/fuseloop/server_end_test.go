@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A connection that ends right after the last request was taken is nothing to complain of: the reader does not wait, and the device
-// says that the file system is unmounted.
+// A connection that ends right after the last request was taken is nothing to complain of: the
+// reader does not wait, and the device says that the file system is unmounted.
 func TestEndBeforeTheWait(t *testing.T) {
-	// Of a full pipe whose reader is gone epoll tells the same as of a dead connection: an error, and nothing else.
+	// Of a full pipe whose reader is gone epoll tells the same as of a dead connection: an error,
+	// and nothing else.
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		t.Fatal(err)

@@ -89,7 +89,8 @@ func TestForgetHasNoReply(t *testing.T) {
 	}
 }
 
-// WRITEs that are under way at the same time have each their own data: a large one keeps the reader's buffer.
+// WRITEs that are under way at the same time have each their own data: a large one keeps the
+// reader's buffer.
 func TestWritesHaveTheirData(t *testing.T) {
 	f := newTestFS()
 	sizes := []int{0, 1, 4096, smallBuffer - 80, smallBuffer - 79, smallBuffer, 100_000, 100_000, 5}

@@ -62,10 +62,12 @@ func parseHeader(b []byte) inHeader {
 	return inHeader{opcode: binary.NativeEndian.Uint32(b[4:]), unique: binary.NativeEndian.Uint64(b[8:]), pid: binary.NativeEndian.Uint32(b[32:])}
 }
 
-// forgets reports whether a message is one that gets no reply, and that the kernel sends when it drops what it knew.
+// forgets reports whether a message is one that gets no reply, and that the kernel sends when it
+// drops what it knew.
 func (h inHeader) forgets() bool { return h.opcode == opForget || h.opcode == opBatchForget }
 
-// releases reports whether nobody waits for the reply: the program that has closed a file goes on meanwhile.
+// releases reports whether nobody waits for the reply: the program that has closed a file goes on
+// meanwhile.
 func (h inHeader) releases() bool { return h.opcode == opRelease || h.opcode == opReleasedir }
 
 // replyRoom is the most bytes that the reply to b can have.
@@ -86,8 +88,9 @@ func replyRoom(h inHeader, b []byte) int {
 	return room + int(binary.NativeEndian.Uint32(b[at:]))
 }
 
-// appendOutHeader appends the header of a reply with n bytes after it (struct fuse_out_header): length, status, unique.
-// The status of an error is below 0; that of a notice is its code, and unique is 0 then.
+// appendOutHeader appends the header of a reply with n bytes after it (struct fuse_out_header):
+// length, status, unique. The status of an error is below 0; that of a notice is its code, and
+// unique is 0 then.
 func appendOutHeader(b []byte, n int, status int32, unique uint64) []byte {
 	b = binary.NativeEndian.AppendUint32(b, uint32(outHeaderLen+n))
 	b = binary.NativeEndian.AppendUint32(b, uint32(status))

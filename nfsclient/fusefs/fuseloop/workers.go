@@ -4,7 +4,8 @@ package fuseloop
 
 import "sync"
 
-// idleMost is how many workers are kept with nothing to do. As many as there are requests may be at work.
+// idleMost is how many workers are kept with nothing to do. As many as there are requests may be at
+// work.
 const idleMost = 64
 
 // workers run requests, each as soon as it is given to them.
@@ -17,7 +18,8 @@ type workers struct {
 	active sync.WaitGroup // all workers; counted up by the reader alone
 }
 
-// do has r run, by the worker that became idle last: its stack and its data are the ones most likely to be in a cache.
+// do has r run, by the worker that became idle last: its stack and its data are the ones most
+// likely to be in a cache.
 func (w *workers) do(r *request) {
 	w.mu.Lock()
 	if last := len(w.idle) - 1; last >= 0 {
@@ -53,7 +55,8 @@ func (w *workers) rest(next chan *request) bool {
 	return true
 }
 
-// end lets all workers go, and calls done when the last request has ended. do must not be called any more.
+// end lets all workers go, and calls done when the last request has ended. do must not be called
+// any more.
 func (w *workers) end() {
 	w.mu.Lock()
 	w.ended = true

@@ -180,7 +180,8 @@ func (f *File) removePiece(i int) {
 	p.free()
 }
 
-// dropPieces takes all pieces of [off, end) out of the list. Those who wait for one of them look again.
+// dropPieces takes all pieces of [off, end) out of the list. Those who wait for one of them look
+// again.
 func (f *File) dropPieces(off, end int64) {
 	i, n := f.searchPiece(off), len(f.pieces)
 	for i < len(f.pieces) && f.pieces[i].off < end {

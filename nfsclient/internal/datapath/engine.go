@@ -99,8 +99,8 @@ func (e *Engine) each(do func(*File)) {
 	}
 }
 
-// Sync makes all that was written to any file before it stable. Its error is the
-// context's, or that of a WRITE or COMMIT that failed meanwhile; each Handle is told of its own as well.
+// Sync makes all that was written to any file before it stable. Its error is the context's, or that
+// of a WRITE or COMMIT that failed meanwhile; each Handle is told of its own as well.
 func (e *Engine) Sync(ctx context.Context) error {
 	e.each(func(f *File) { // all at once
 		f.mu.Lock()

@@ -167,7 +167,8 @@ func TestLastWriteBeforeCommitIsUnstable(t *testing.T) {
 	})
 }
 
-// A READ that is answered before written data after it has been sent finds the end of the file too early.
+// A READ that is answered before written data after it has been sent finds the end of the file too
+// early.
 func TestEndBeforeWrittenData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)

@@ -169,7 +169,8 @@ func (w *world) readAt(h *Handle, r *rand.Rand, actor int, off int64, size int) 
 	}
 }
 
-// sync syncs and looks what is stable then: all that was written before it, unless it was overwritten since.
+// sync syncs and looks what is stable then: all that was written before it, unless it was
+// overwritten since.
 func (w *world) sync(h *Handle) {
 	w.mu.Lock()
 	mark, before := w.count, bytes.Clone(w.bytes)

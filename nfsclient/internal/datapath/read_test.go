@@ -287,7 +287,8 @@ func TestReadAheadErrors(t *testing.T) {
 	})
 }
 
-// What was read ahead for nobody is dropped when it has grown old, and when the last has closed the file.
+// What was read ahead for nobody is dropped when it has grown old, and when the last has closed the
+// file.
 func TestReadAheadIsForgotten(t *testing.T) {
 	for _, how := range []string{"age", "close"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,8 +9,8 @@ type Stats struct {
 	// Written data in bytes: not sent yet, being sent, and sent but not committed.
 	Dirty, InFlight, Unstable int64
 
-	// Bytes of memory that hold written data until it is stable, and those that hold read-ahead; and
-	// the most that they can be.
+	// Bytes of memory that hold written data until it is stable, and those that hold read-ahead;
+	// and the most that they can be.
 	WriteMemory, WriteMemoryMost int64
 	ReadMemory, ReadMemoryMost   int64
 

@@ -18,8 +18,9 @@ func (f *File) WriteOut(ctx context.Context) error {
 	return f.writeOut(ctx)
 }
 
-// WriteThrough is WriteOut, and has data that one WRITE can take go to stable storage at once. Call it
-// where the file is mostly closed next, as after its times were set: that close then needs no COMMIT.
+// WriteThrough is WriteOut, and has data that one WRITE can take go to stable storage at once. Call
+// it where the file is mostly closed next, as after its times were set: that close then needs no
+// COMMIT.
 func (f *File) WriteThrough(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,8 +61,9 @@ func (f *File) sent(ctx context.Context, mark uint64, off, end int64) error {
 	}
 }
 
-// unsent returns an offset of [off, end) at which something of the Writes up to mark was not answered, or
-// -1. So that a long list is not searched from the start after each reply, it is the first such extent.
+// unsent returns an offset of [off, end) at which something of the Writes up to mark was not
+// answered, or -1. So that a long list is not searched from the start after each reply, it is the
+// first such extent.
 func (f *File) unsent(mark uint64, off, end int64) int64 {
 	for i := f.search(off); i < len(f.ext) && f.ext[i].off < end; i++ {
 		if x := f.ext[i]; x.seq <= mark && x.state != unstable {

@@ -22,8 +22,9 @@ func (v *View) Release() {
 	*v = View{}
 }
 
-// View is Read that does not copy what has been read ahead, where all that is asked for is in one piece: Data is the memory
-// of the Engine then that the READ was answered to, and otherwise the front of p.
+// View is Read that does not copy what has been read ahead, where all that is asked for is in one
+// piece: Data is the memory of the Engine then that the READ was answered to, and otherwise the
+// front of p.
 func (h *Handle) View(ctx context.Context, cred Cred, p []byte, off int64) (View, error) {
 	if off < 0 {
 		return View{}, syscall.EINVAL

@@ -1,8 +1,10 @@
-// CRC32C of large pieces, faster than the standard library's where the processor can multiply polynomials by the vector.
+// CRC32C of large pieces, faster than the standard library's where the processor can multiply
+// polynomials by the vector.
 
-// Package crc32c computes the Castagnoli CRC of the standard library's hash/crc32, and the same value always. Every byte of
-// an RDMA connection passes through it at both ends, so where the processor has VPCLMULQDQ for
-// vectors of 512 bits, pieces of some hundred bytes and more are folded by it.
+// Package crc32c computes the Castagnoli CRC of the standard library's hash/crc32, and the same
+// value always. Every byte of an RDMA connection passes through it at both ends, so where the
+// processor has VPCLMULQDQ for vectors of 512 bits, pieces of some hundred bytes and more are
+// folded by it.
 package crc32c
 
 import "hash/crc32"

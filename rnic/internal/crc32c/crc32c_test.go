@@ -10,7 +10,8 @@ import (
 
 var oracle = crc32.MakeTable(crc32.Castagnoli)
 
-// TestUpdateIsTheStandardLibrarys covers every length around the sizes at which folding goes on to its next step.
+// TestUpdateIsTheStandardLibrarys covers every length around the sizes at which folding goes on to
+// its next step.
 func TestUpdateIsTheStandardLibrarys(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	mem := make([]byte, 70_000)

@@ -6,12 +6,13 @@ package crc32c
 
 import "golang.org/x/sys/cpu"
 
-// A message is a polynomial over GF(2), and its CRC what is left of it modulo P. A vector of 128 bits that is D bits away
-// from another can be moved onto it: its two halves, times x^(D+64) and x^D modulo P, are congruent to it there, and are
-// short enough to be added. So the message is folded, four vectors of 512 bits at a time, then
-// one at a time, then within the last one, until 128 bits are left, whose CRC the crc32 instruction takes. Bits are
-// reflected, as CRC32C has them: the product of two reflected operands comes out one bit low, for which the constants are
-// shifted by one, and each exponent is 32 less, since the constants have 32 bits at the upper end of 64.
+// A message is a polynomial over GF(2), and its CRC what is left of it modulo P. A vector of 128
+// bits that is D bits away from another can be moved onto it: its two halves, times x^(D+64) and
+// x^D modulo P, are congruent to it there, and are short enough to be added. So the message is
+// folded, four vectors of 512 bits at a time, then one at a time, then within the last one, until
+// 128 bits are left, whose CRC the crc32 instruction takes. Bits are reflected, as CRC32C has them:
+// the product of two reflected operands comes out one bit low, for which the constants are shifted
+// by one, and each exponent is 32 less, since the constants have 32 bits at the upper end of 64.
 const (
 	foldMin    = 256        // bytes: the four vectors that folding begins with
 	polynomial = 0x1EDC6F41 // P, less x^32
@@ -19,8 +20,8 @@ const (
 
 var canFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasSSE42 && cpu.X86.HasPCLMULQDQ
 
-// A foldKeys has the constants in the order in which the assembly loads them; each pair is for the lower half of a vector,
-// which is the earlier in the message, and for the upper.
+// A foldKeys has the constants in the order in which the assembly loads them; each pair is for the
+// lower half of a vector, which is the earlier in the message, and for the upper.
 type foldKeys struct {
 	far   [2]uint64    // by 2048 bits, the four vectors of one round
 	near  [2]uint64    // by 512 bits, one vector

@@ -1,8 +1,11 @@
-// The CRC-32 of IEEE 802.3, faster than the standard library's where the processor can multiply polynomials by the vector.
+// The CRC-32 of IEEE 802.3, faster than the standard library's where the processor can multiply
+// polynomials by the vector.
 
-// Package crcieee computes the CRC-32 of the standard library's hash/crc32 with IEEETable, and the same value always. It is RoCEv2's
-// invariant CRC: every packet is one short piece, its masked headers, and one of the size of a path MTU, at both ends. So it
-// has to be quick for a dozen bytes, too, for which the standard library has tables of 8 KiB that payload drives out of the cache.
+// Package crcieee computes the CRC-32 of the standard library's hash/crc32 with IEEETable, and the
+// same value always. It is RoCEv2's invariant CRC: every packet is one short piece, its masked
+// headers, and one of the size of a path MTU, at both ends. So it has to be quick for a dozen
+// bytes, too, for which the standard library has tables of 8 KiB that payload drives out of the
+// cache.
 package crcieee
 
 import "hash/crc32"
@@ -21,19 +24,22 @@ func Update(crc uint32, p []byte) uint32 {
 	return crc32.Update(crc, crc32.IEEETable, p)
 }
 
-// A Piece is the CRC of the last N bytes of a message, which was computed where they were copied; none if N is 0.
+// A Piece is the CRC of the last N bytes of a message, which was computed where they were copied;
+// none if N is 0.
 type Piece struct {
 	N   int
 	CRC uint32
 }
 
-// Copy folds what is a multiple of copyUnit, the four vectors of one round, and no more than copyMax.
+// Copy folds what is a multiple of copyUnit, the four vectors of one round, and no more than
+// copyMax.
 const (
 	copyUnit = 256
 	copyMax  = 4096
 )
 
-// Copy copies src to the front of dst, which has room for it, and returns the CRC of src if it has come by that without another pass.
+// Copy copies src to the front of dst, which has room for it, and returns the CRC of src if it has
+// come by that without another pass.
 func Copy(dst, src []byte) Piece {
 	if n := len(src); canFold && n > 0 && n <= copyMax && n%copyUnit == 0 {
 		return Piece{n, foldCopy(0, dst, src)}

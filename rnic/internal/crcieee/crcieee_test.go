@@ -11,7 +11,8 @@ import (
 
 var oracle = crc32.IEEETable
 
-// TestUpdateIsTheStandardLibrarys covers every length around the sizes at which folding goes on to its next step.
+// TestUpdateIsTheStandardLibrarys covers every length around the sizes at which folding goes on to
+// its next step.
 func TestUpdateIsTheStandardLibrarys(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	mem := make([]byte, 70_000)
@@ -32,7 +33,8 @@ func TestUpdateIsTheStandardLibrarys(t *testing.T) {
 	}
 }
 
-// TestCopiesAreWholeAndTheirCRCsJoin: what Copy moves arrives, nothing beside it changes, and its CRC after one of what went before is that of both.
+// TestCopiesAreWholeAndTheirCRCsJoin: what Copy moves arrives, nothing beside it changes, and its
+// CRC after one of what went before is that of both.
 func TestCopiesAreWholeAndTheirCRCsJoin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	mem := make([]byte, 20_000)

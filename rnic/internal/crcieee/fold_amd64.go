@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// A message is a polynomial over GF(2), and its CRC what is left of it modulo P. How vectors are moved onto each other, and
-// why the constants are shifted by one and their exponents 32 less, is told in package crc32c, which differs in P, and in the end: the
-// processor has no instruction for this P, so the last 128 bits are reduced by products as well,
+// A message is a polynomial over GF(2), and its CRC what is left of it modulo P. How vectors are
+// moved onto each other, and why the constants are shifted by one and their exponents 32 less, is
+// told in package crc32c, which differs in P, and in the end: the processor has no instruction for
+// this P, so the last 128 bits are reduced by products as well,
 //
 //	128 bits, low half L, high half H    T = L·x^96 + H·x^32                  96 bits
 //	its first 32 bits F, the rest R      U = F·x^64 + R                       64 bits
@@ -23,8 +24,8 @@ const polynomial = 0x04C11DB7 // P, less x^32
 
 var canFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasPCLMULQDQ && cpu.X86.HasAVX
 
-// A foldKeys has the constants in the order in which the assembly loads them; each of the pairs of key is for the lower half of a
-// vector, which is the earlier in the message, and for the upper.
+// A foldKeys has the constants in the order in which the assembly loads them; each of the pairs of
+// key is for the lower half of a vector, which is the earlier in the message, and for the upper.
 type foldKeys struct {
 	far     [2]uint64    // by 2048 bits, the four vectors of one round
 	near    [2]uint64    // by 512 bits, one vector
@@ -105,7 +106,8 @@ var shifts = sync.OnceValue(func() *[copyMax/copyUnit + 1]uint64 {
 	return list
 })
 
-// foldShift is the CRC of a message whose CRC is crc, and then i times copyUnit bytes, less the CRC of those.
+// foldShift is the CRC of a message whose CRC is crc, and then i times copyUnit bytes, less the CRC
+// of those.
 func foldShift(crc uint32, i int) uint32 { return multiply(crc, shifts()[i], &keys) }
 
 //go:noescape

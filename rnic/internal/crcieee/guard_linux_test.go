@@ -1,4 +1,5 @@
-// Memory that must not be touched on both sides of what is read and written: the end of a packet may be that of a mapping.
+// Memory that must not be touched on both sides of what is read and written: the end of a packet
+// may be that of a mapping.
 
 package crcieee
 
@@ -27,7 +28,8 @@ func guarded(t *testing.T, n int) []byte {
 	return mem[page : page+n]
 }
 
-// TestNothingBesideIsTouched: of any length, at the beginning and at the end of accessible memory. An access beside it ends the process.
+// TestNothingBesideIsTouched: of any length, at the beginning and at the end of accessible memory.
+// An access beside it ends the process.
 func TestNothingBesideIsTouched(t *testing.T) {
 	const most = 5000
 	size := (most/syscall.Getpagesize() + 1) * syscall.Getpagesize()

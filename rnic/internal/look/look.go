@@ -1,5 +1,5 @@
-// Package look lets a receiver look for input some more before it goes to sleep: the receive loops of all providers, and callers that
-// receive for themselves.
+// Package look lets a receiver look for input some more before it goes to sleep: the receive loops
+// of all providers, and callers that receive for themselves.
 package look
 
 import (
@@ -13,10 +13,11 @@ var lookers atomic.Int32
 // Lookers is how many look in this process now.
 func Lookers() int { return int(lookers.Load()) }
 
-// A Looker is how a receiver that has found nothing goes on: it looks again for a while, because the answer to what was just sent is
-// often there sooner than a processor could be put to sleep and woken. That is for processors that have nothing better to do. Where somebody else
-// takes the processor meanwhile, or where nothing comes in time, it sleeps at once for the next few times, and for more of them each
-// time in a row.
+// A Looker is how a receiver that has found nothing goes on: it looks again for a while, because
+// the answer to what was just sent is often there sooner than a processor could be put to sleep and
+// woken. That is for processors that have nothing better to do. Where somebody else takes the
+// processor meanwhile, or where nothing comes in time, it sleeps at once for the next few times,
+// and for more of them each time in a row.
 type Looker struct {
 	busy   bool
 	since  time.Time     // of the first look, when busy
@@ -30,37 +31,43 @@ type Looker struct {
 }
 
 const (
-	// lookTime is how long it looks: several times what a peer works on one packet, and about what it takes to sleep and to be woken.
+	// lookTime is how long it looks: several times what a peer works on one packet, and about what
+	// it takes to sleep and to be woken.
 	lookTime = 50 * time.Microsecond
 
-	// lookTaken is how long it is from one look to the next when somebody else had the processor in between. That may be for milliseconds, in
-	// which a packet would have woken who sleeps. lookPrice is what that may cost each packet: what a look wins where processors are busy, which is
-	// to go to sleep, to be woken, and to wait for a processor then.
+	// lookTaken is how long it is from one look to the next when somebody else had the processor in
+	// between. That may be for milliseconds, in which a packet would have woken who sleeps.
+	// lookPrice is what that may cost each packet: what a look wins where processors are busy,
+	// which is to go to sleep, to be woken, and to wait for a processor then.
 	lookTaken = 20 * time.Microsecond
 	lookPrice = 8 * time.Microsecond
 
-	// lookWin is what a look wins that finds something, at the least: a part of what it takes to sleep and to be woken. What others take is paid for
-	// by that first, so that who finds nearly always goes on looking after a thread has had the processor for a moment. No more than lookMost
-	// counts, a time slice of the kernel's.
+	// lookWin is what a look wins that finds something, at the least: a part of what it takes to
+	// sleep and to be woken. What others take is paid for by that first, so that who finds nearly
+	// always goes on looking after a thread has had the processor for a moment. No more than
+	// lookMost counts, a time slice of the kernel's.
 	lookWin  = 5 * time.Microsecond
 	lookMost = 4 * time.Millisecond
 
-	// lookLongest is the longest of such times that counts: a process that was stopped, or a machine that stood still, has not paid for a look.
+	// lookLongest is the longest of such times that counts: a process that was stopped, or a
+	// machine that stood still, has not paid for a look.
 	lookLongest = 100 * time.Millisecond
 
-	// lookGive is how long goroutines that are ready wait at most for one that looks and finds, time and again, if no other processor
-	// takes them. To give way to them each time costs more than it is worth: the scheduler wakes a thread for it.
+	// lookGive is how long goroutines that are ready wait at most for one that looks and finds,
+	// time and again, if no other processor takes them. To give way to them each time costs more
+	// than it is worth: the scheduler wakes a thread for it.
 	lookGive = 200 * time.Microsecond
 
 	maxMisses = 8
 )
 
-// New is ready to look. Half of the processors at most look at the same time, for goroutines that have work need the others: where there is but one,
-// nobody looks.
+// New is ready to look. Half of the processors at most look at the same time, for goroutines that
+// have work need the others: where there is but one, nobody looks.
 func New() Looker { return Looker{most: half} }
 
-// NewAlone is New for the only receiver of a program that does nothing else: it looks with one processor, too, if the machine has others, and gives
-// way to goroutines that are ready each time, which wakes no thread then. It is for nobody who is not alone: with one processor, other input is
+// NewAlone is New for the only receiver of a program that does nothing else: it looks with one
+// processor, too, if the machine has others, and gives way to goroutines that are ready each time,
+// which wakes no thread then. It is for nobody who is not alone: with one processor, other input is
 // seen when a goroutine sleeps, or once in ten milliseconds.
 func NewAlone() Looker { return Looker{most: halfOrOne, alone: true} }
 
@@ -164,7 +171,8 @@ func (l *Looker) taken(took time.Duration) {
 	l.won = max(l.won-took, 0)
 }
 
-// Found ends looking: there is input, or an end of it. It follows each Again that reported true, unless another Again does.
+// Found ends looking: there is input, or an end of it. It follows each Again that reported true,
+// unless another Again does.
 func (l *Looker) Found() {
 	if l.busy {
 		l.end()

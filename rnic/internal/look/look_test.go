@@ -19,8 +19,8 @@ func alone(t *testing.T) Looker {
 	return Looker{most: one}
 }
 
-// A receiver looks for a bounded time; each time in a row that nothing came it sleeps at once twice as often, up to a bound, before it
-// looks again, and when something came it begins anew.
+// A receiver looks for a bounded time; each time in a row that nothing came it sleeps at once twice
+// as often, up to a bound, before it looks again, and when something came it begins anew.
 func TestLookingForNothingBecomesRare(t *testing.T) {
 	l := alone(t)
 	at := time.Now()
@@ -72,7 +72,8 @@ func TestLookingIsPaidFor(t *testing.T) {
 	}
 }
 
-// What looks have won pays for what others take, up to a bound, and once; looks that found something without looking win nothing.
+// What looks have won pays for what others take, up to a bound, and once; looks that found
+// something without looking win nothing.
 func TestLooksThatFindPay(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -183,7 +184,8 @@ func TestAloneLooksWithOneProcessor(t *testing.T) {
 	}
 }
 
-// A program that has fewer processors than before looks with fewer, and with more again when it has them back.
+// A program that has fewer processors than before looks with fewer, and with more again when it has
+// them back.
 func TestLimitFollowsProcessors(t *testing.T) {
 	t.Cleanup(runtime.SetDefaultGOMAXPROCS)
 	l := New()

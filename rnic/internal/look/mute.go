@@ -19,9 +19,11 @@ import (
 // that sleeps. The scheduler's runs first as often as not, on the processor of who has sent, and an
 // answer is later by all of its three system calls.
 //
-// There is no way to have a descriptor of package net out of the poller for a while, so its entry is changed where the kernel has it. The
-// kernel says in /proc/self/fdinfo what is registered with an epoll instance, and by which value the poller knows it (proc_pid_fdinfo(5));
-// where that cannot be read, or is not as expected, nothing is changed. Room to write, errors and the end of the connection are told of as ever.
+// There is no way to have a descriptor of package net out of the poller for a while, so its entry
+// is changed where the kernel has it. The kernel says in /proc/self/fdinfo what is registered with
+// an epoll instance, and by which value the poller knows it (proc_pid_fdinfo(5)); where that cannot
+// be read, or is not as expected, nothing is changed. Room to write, errors and the end of the
+// connection are told of as ever.
 type mute struct {
 	slept int64  // sleeps with input, until the entry has been looked for
 	state int8   // one of those below
@@ -37,14 +39,16 @@ const (
 	muteOn                  // it is not
 )
 
-// muteAfter is how many sleeps with input there are at least before the entry is looked for, which takes as long as several of them. Where the poller
-// has more descriptors than that there are as many sleeps: the kernel writes a line for each, and tells of no input of any of them meanwhile.
+// muteAfter is how many sleeps with input there are at least before the entry is looked for, which
+// takes as long as several of them. Where the poller has more descriptors than that there are as
+// many sleeps: the kernel writes a line for each, and tells of no input of any of them meanwhile.
 const muteAfter = 16
 
 // epollMost is below which number the poller's epoll instance is looked for.
 const epollMost = 256
 
-// pollerEpoll is the epoll instance of Go's network poller, of which a process has one; 0: not found yet.
+// pollerEpoll is the epoll instance of Go's network poller, of which a process has one; 0: not
+// found yet.
 var pollerEpoll atomic.Int64
 
 // pollerHas is how many descriptors the poller had when an entry was looked for last.
@@ -95,7 +99,8 @@ func (m *mute) find(fd int) error {
 	if ep := pollerEpoll.Load(); ep != 0 {
 		return m.entry(int(ep), fd)
 	}
-	// It was made with the first descriptor that the poller has got, so it is among the first of the process.
+	// It was made with the first descriptor that the poller has got, so it is among the first of
+	// the process.
 	var to [64]byte
 	for ep := range epollMost {
 		n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(ep), to[:])

@@ -27,7 +27,8 @@ func polled(t *testing.T) (fd int) {
 	return fd
 }
 
-// An entry is changed in nothing but input, once there have been some sleeps, and is as it was afterwards.
+// An entry is changed in nothing but input, once there have been some sleeps, and is as it was
+// afterwards.
 func TestMute(t *testing.T) {
 	fd := polled(t)
 	var was mute
@@ -98,7 +99,8 @@ func TestMuteAmongMany(t *testing.T) {
 	}
 }
 
-// A descriptor that the poller does not have is left alone, also where an epoll instance of the program's own has it.
+// A descriptor that the poller does not have is left alone, also where an epoll instance of the
+// program's own has it.
 func TestMuteRefused(t *testing.T) {
 	pollerEpoll.Store(0) // it is found again
 	var pipe [2]int

@@ -16,13 +16,17 @@ import (
 // more than twice what it takes the kernel to put a thread to sleep and to wake it. And unlike one
 // that looks, a thread that sleeps takes the processor from nobody.
 //
-// But it keeps one of the scheduler's processors (GOMAXPROCS), so that goroutines that are ready have to do with the others. So it is for a peer
-// that makes one call after the other, where that is all that goes on: a receiver that has woken nobody, while no other one has
-// input. Half of the processors at most are kept, by lookers too; and where nothing comes soon, it sleeps more and more seldom.
+// But it keeps one of the scheduler's processors (GOMAXPROCS), so that goroutines that are ready
+// have to do with the others. So it is for a peer that makes one call after the other, where that
+// is all that goes on: a receiver that has woken nobody, while no other one has input. Half of the
+// processors at most are kept, by lookers too; and where nothing comes soon, it sleeps more and
+// more seldom.
 //
-// Receivers of large transfers are no such others: what they have to do takes long, and small calls would wait for it. A goroutine that parks
-// gives its thread to a transfer, and once all processors of the scheduler have one, nobody waits for the next call. The
-// kernel prefers a thread that has slept to those that have not. But what comes must then come sooner: transfers need the processor, too.
+// Receivers of large transfers are no such others: what they have to do takes long, and small calls
+// would wait for it. A goroutine that parks gives its thread to a transfer, and once all processors
+// of the scheduler have one, nobody waits for the next call. The kernel prefers a thread that has
+// slept to those that have not. But what comes must then come sooner: transfers need the processor,
+// too.
 type Sleeper struct {
 	most   limit         // set once: of lookers and sleepers
 	fd     int           // of the sleep
@@ -57,13 +61,16 @@ const (
 	// it sleeps.
 	sleepMost = 5 * time.Millisecond
 
-	// sleepTime is how long it is worth sleeping for: longer than what most programs do between two calls, and a server for one.
+	// sleepTime is how long it is worth sleeping for: longer than what most programs do between two
+	// calls, and a server for one.
 	sleepTime = 250 * time.Microsecond
 
-	// sleepBeside is the same beside large transfers: what a client of this machine does between two calls, when it has a processor.
+	// sleepBeside is the same beside large transfers: what a client of this machine does between
+	// two calls, when it has a processor.
 	sleepBeside = 100 * time.Microsecond
 
-	// besideSleeps is how many sleeps after an input of a large transfer are taken to be beside one.
+	// besideSleeps is how many sleeps after an input of a large transfer are taken to be beside
+	// one.
 	besideSleeps = 64
 
 	// sleepPasses is how often it does not sleep after others have had input.

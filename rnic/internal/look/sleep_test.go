@@ -82,7 +82,8 @@ func refused(t *testing.T, s *Sleeper) (n int) {
 	return n
 }
 
-// Each time in a row that nothing comes it sleeps half as often, up to a bound, and when something comes it begins anew.
+// Each time in a row that nothing comes it sleeps half as often, up to a bound, and when something
+// comes it begins anew.
 func TestSleepingForNothingBecomesRare(t *testing.T) {
 	s := sleeper(t)
 	for _, want := range []int{0, 1, 3, 7, 15, 31, 63, 127, 255, 255} {
@@ -126,7 +127,8 @@ func TestSleepersAreLookers(t *testing.T) {
 	}
 }
 
-// Inputs of large transfers do not keep a receiver from sleeping, but for some sleeps after one what it sleeps for has to come sooner.
+// Inputs of large transfers do not keep a receiver from sleeping, but for some sleeps after one
+// what it sleeps for has to come sooner.
 func TestSleepingBesideLargeTransfers(t *testing.T) {
 	s := sleeper(t)
 	s.moved = moves.Load()

@@ -16,10 +16,12 @@ type turns struct {
 }
 
 const (
-	// turnsTime is how long it looks: what a server does for most calls that change a name, and a program between two of them.
+	// turnsTime is how long it looks: what a server does for most calls that change a name, and a
+	// program between two of them.
 	turnsTime = 100 * time.Microsecond
 
-	// turnsAway is how long the processor was away when it was not for the sake of a call: who sleeps would have been woken sooner.
+	// turnsAway is how long the processor was away when it was not for the sake of a call: who
+	// sleeps would have been woken sooner.
 	turnsAway = 500 * time.Microsecond
 )
 
@@ -32,7 +34,8 @@ func (t *turns) may() bool {
 	return true
 }
 
-// look calls found, with the processor given to others before each, until it reports true, or for turnsTime; now tells the time.
+// look calls found, with the processor given to others before each, until it reports true, or for
+// turnsTime; now tells the time.
 func (t *turns) look(now func() time.Time, found func() bool) bool {
 	since := now()
 	for last := since; ; {

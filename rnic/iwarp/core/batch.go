@@ -24,9 +24,9 @@ const (
 // from its scratch memory, payload where the work request has it. It is reused
 // for ever; building one allocates nothing.
 type batch struct {
-	// Built and taken by whoever has the Turn; detach and cut come from others, under the owner's lock.
-	// The ULP's memory is pointed at from point until its work request completes, a region's until its pin
-	// is gone: the batch owns neither, only its scratch.
+	// Built and taken by whoever has the Turn; detach and cut come from others, under the owner's
+	// lock. The ULP's memory is pointed at from point until its work request completes, a region's
+	// until its pin is gone: the batch owns neither, only its scratch.
 	q       *rnic.ProviderQP // set once
 	pieces  [][]byte
 	at      int      // the first range not all taken
@@ -55,7 +55,8 @@ func (b *batch) init(q *rnic.ProviderQP) {
 	b.scratch = b.small
 }
 
-// largeScratches is of *[batchScratch]byte: a connection has one while a batch of many FPDUs waits to be sent, and an idle one has none.
+// largeScratches is of *[batchScratch]byte: a connection has one while a batch of many FPDUs waits
+// to be sent, and an idle one has none.
 var largeScratches = sync.Pool{New: func() any { return new([batchScratch]byte) }}
 
 // read returns the next n bytes of src in memory of the batch, which may ask for left of them, n
@@ -82,8 +83,9 @@ func (b *batch) full() bool {
 // cramped reports whether the scratch memory could be too little for another FPDU.
 func (b *batch) cramped() bool { return len(b.scratch)+fpduScratch+inlineMax > cap(b.scratch) }
 
-// enlarge goes on in large scratch memory, if it has not done so before. Ranges point into the small one, which stays where
-// it is: many requests posted at once leave in one batch, not in one that the small memory has room for and another one.
+// enlarge goes on in large scratch memory, if it has not done so before. Ranges point into the
+// small one, which stays where it is: many requests posted at once leave in one batch, not in one
+// that the small memory has room for and another one.
 func (b *batch) enlarge() bool {
 	if cap(b.scratch) == batchScratch {
 		return false
@@ -102,7 +104,8 @@ func (b *batch) reset() {
 	b.shrink()
 }
 
-// shrink empties the memory that is the batch's own, to which no range points any more, and returns what is large to its pool.
+// shrink empties the memory that is the batch's own, to which no range points any more, and returns
+// what is large to its pool.
 func (b *batch) shrink() {
 	if cap(b.scratch) == batchScratch {
 		largeScratches.Put((*[batchScratch]byte)(b.scratch[:batchScratch]))
@@ -195,8 +198,9 @@ func (b *batch) unpin(pos uint64) {
 // detach replaces what is left of ranges in mr by copies, so that its memory can
 // be given back while a slow peer still has the bytes to come.
 func (b *batch) detach(mr *rnic.MR) {
-	// The range stays at its place in the list, so the order of the stream is kept, and what TCP has taken of it
-	// stays taken. The copy allocates: it is for regions invalidated under a slow peer, not for steady state.
+	// The range stays at its place in the list, so the order of the stream is kept, and what TCP
+	// has taken of it stays taken. The copy allocates: it is for regions invalidated under a slow
+	// peer, not for steady state.
 	for i := 0; i < len(b.pins); i++ {
 		pin := b.pins[i]
 		if pin.mr != mr {

@@ -46,8 +46,8 @@ func TestBatchOfManyPieces(t *testing.T) {
 	}
 }
 
-// TestSentBytesArePinnedByNobody: a region of which all that was asked for has been sent is not held any
-// more, so that giving it back does not have to look at what waits to be sent.
+// TestSentBytesArePinnedByNobody: a region of which all that was asked for has been sent is not
+// held any more, so that giving it back does not have to look at what waits to be sent.
 func TestSentBytesArePinnedByNobody(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -66,8 +66,8 @@ func TestSentBytesArePinnedByNobody(t *testing.T) {
 	}
 }
 
-// TestLargeScratchIsForTheRestOfABatch: what the small memory has no room for goes to a large one, in order, which is given back when
-// the batch has left.
+// TestLargeScratchIsForTheRestOfABatch: what the small memory has no room for goes to a large one,
+// in order, which is given back when the batch has left.
 func TestLargeScratchIsForTheRestOfABatch(t *testing.T) {
 	var b batch
 	b.init(nil)
@@ -101,7 +101,8 @@ func TestLargeScratchIsForTheRestOfABatch(t *testing.T) {
 	}
 }
 
-// TestPostedTogetherLeavesTogether: what is posted at once leaves in one batch, beyond what the small memory has room for.
+// TestPostedTogetherLeavesTogether: what is posted at once leaves in one batch, beyond what the
+// small memory has room for.
 func TestPostedTogetherLeavesTogether(t *testing.T) {
 	for _, op := range []rnic.Opcode{rnic.OpRead, rnic.OpSend} {
 		const n = 64

@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// writeStream is what a sender makes of count RDMA Writes of payload, each with a small Send after it.
+// writeStream is what a sender makes of count RDMA Writes of payload, each with a small Send after
+// it.
 func writeStream(t *testing.T, m Modes, mss, count int, payload []byte, stag rnic.STag, to uint64) []byte {
 	t.Helper()
 	s := newSide(t, rnic.DeviceConfig{}, 2*count)
@@ -23,8 +24,9 @@ func writeStream(t *testing.T, m Modes, mss, count int, payload []byte, stag rni
 	return s.end.sent
 }
 
-// TestBulkIsReceivedInPlace: once a connection is in bulk traffic, what is read through the buffer is the headers, the short
-// ends of messages and, with CRCs, their first segments: whatever TCP's segments are, and all of the stream being there to read.
+// TestBulkIsReceivedInPlace: once a connection is in bulk traffic, what is read through the buffer
+// is the headers, the short ends of messages and, with CRCs, their first segments: whatever TCP's
+// segments are, and all of the stream being there to read.
 func TestBulkIsReceivedInPlace(t *testing.T) {
 	const count, tail, window = 8, 2 << 10, 256 << 10
 	payload := noise(1 << 20)

@@ -1,4 +1,5 @@
-// Segments with CRCs that are read straight into their memory: only where it is known before, and told of only when right.
+// Segments with CRCs that are read straight into their memory: only where it is known before, and
+// told of only when right.
 
 package core
 
@@ -30,8 +31,8 @@ func crcScript(t *testing.T, mode rnic.CRCMode) *script {
 	return s
 }
 
-// TestContinuationIsPlacedAsItComes: of a message with CRCs the first segment is placed when it is whole and right, the
-// next ones while they come; in strict mode all are as the first.
+// TestContinuationIsPlacedAsItComes: of a message with CRCs the first segment is placed when it is
+// whole and right, the next ones while they come; in strict mode all are as the first.
 func TestContinuationIsPlacedAsItComes(t *testing.T) {
 	for mode, early := range map[rnic.CRCMode]bool{rnic.CRCOn: true, rnic.CRCStrict: false} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -59,8 +60,8 @@ func TestContinuationIsPlacedAsItComes(t *testing.T) {
 	}
 }
 
-// TestContinuationPieces: RDMA Writes and Read Responses of several segments with CRCs, in pieces that split them
-// anywhere, with a Send that tells of them after each.
+// TestContinuationPieces: RDMA Writes and Read Responses of several segments with CRCs, in pieces
+// that split them anywhere, with a Send that tells of them after each.
 func TestContinuationPieces(t *testing.T) {
 	for _, piece := range []int{61, 999, 16 << 10, 50_000, 1 << 20} {
 		for _, n := range []int{directMin, directMin + 21, bigLen} {
@@ -93,9 +94,10 @@ func TestContinuationPieces(t *testing.T) {
 	}
 }
 
-// TestContinuationDamaged: whatever bit of a segment that is read straight into its memory is wrong, the
-// stream ends because of its CRC, nothing is completed, and no byte is placed but from where the segment before has ended
-// on, in the region that it has named: not in another region that the peer may write either.
+// TestContinuationDamaged: whatever bit of a segment that is read straight into its memory is
+// wrong, the stream ends because of its CRC, nothing is completed, and no byte is placed but from
+// where the segment before has ended on, in the region that it has named: not in another region
+// that the peer may write either.
 func TestContinuationDamaged(t *testing.T) {
 	conformance.Proves(t, "R5044-083", "R5044-085", "R5044-087")
 	for name, at := range map[string]int{"length": 1, "last": 2, "opcode": 3, "STag": 7, "offset": 13, "first byte": 16, "last byte": 16 + bigLen - 1, "CRC": -1} {
@@ -163,7 +165,8 @@ func TestContinuationRevoked(t *testing.T) {
 	}
 }
 
-// response is the answer, in one large segment with its CRC, to a Read of all of sink that the script has been asked for.
+// response is the answer, in one large segment with its CRC, to a Read of all of sink that the
+// script has been asked for.
 func response(t *testing.T, s *script, sink *rnic.MR, data []byte) []byte {
 	t.Helper()
 	post(t, s.qp, rnic.SendWR{ID: 3, Op: rnic.OpRead, MR: sink, Length: uint32(len(data)), RemoteSTag: 9})
@@ -171,8 +174,8 @@ func response(t *testing.T, s *script, sink *rnic.MR, data []byte) []byte {
 	return mpa.AppendFPDU(nil, true, tagged(0xc1, 0x42, sink.STag(), sink.Base(), data))
 }
 
-// TestResponseIsPlacedAsItComes: the first segment of a response goes where the Read was posted for, which is known before its CRC; in strict
-// mode it is placed when that is right.
+// TestResponseIsPlacedAsItComes: the first segment of a response goes where the Read was posted
+// for, which is known before its CRC; in strict mode it is placed when that is right.
 func TestResponseIsPlacedAsItComes(t *testing.T) {
 	for mode, early := range map[rnic.CRCMode]bool{rnic.CRCOn: true, rnic.CRCStrict: false} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -196,8 +199,8 @@ func TestResponseIsPlacedAsItComes(t *testing.T) {
 	}
 }
 
-// TestResponseDamaged: whatever bit of the first segment of a response is wrong, the stream ends because of its CRC, the Read does not
-// succeed, and no byte is placed but in its sink.
+// TestResponseDamaged: whatever bit of the first segment of a response is wrong, the stream ends
+// because of its CRC, the Read does not succeed, and no byte is placed but in its sink.
 func TestResponseDamaged(t *testing.T) {
 	conformance.Proves(t, "R5044-083", "R5044-085", "R5044-087")
 	for name, at := range map[string]int{"length": 1, "last": 2, "opcode": 3, "STag": 7, "offset": 13, "first byte": 16, "last byte": 16 + bigLen - 1, "CRC": -1} {

@@ -1,4 +1,5 @@
-// Payload that is read straight into the memory it is for, without CRCs, or where its place is known before.
+// Payload that is read straight into the memory it is for, without CRCs, or where its place is
+// known before.
 
 package core
 
@@ -19,13 +20,14 @@ import (
 // taken away meanwhile is not touched again: its next byte ends the stream, as
 // it would have before the segment began.
 //
-// With CRCs the header of a segment is not believed before its CRC is right, so only a segment whose place is known
-// without it is read so: the next of the same RDMA Write (continuation), or any of the response to our oldest Read. Its
-// header names the memory that a verified segment has named, at the offset at which that one has ended, or that the Read was posted
-// for, and has passed the same check; damage cannot make it touch other memory. What it brings is delivered to nobody before its CRC, which is
-// computed as the bytes come, has been checked (RFC 5044 §6 [R5044-083]): there is no completion, no next segment. With
-// a wrong CRC the stream ends, and what is in the region from that offset on is undefined, as RFC 5040 leaves it after
-// any error.
+// With CRCs the header of a segment is not believed before its CRC is right, so only a segment
+// whose place is known without it is read so: the next of the same RDMA Write (continuation), or
+// any of the response to our oldest Read. Its header names the memory that a verified segment has
+// named, at the offset at which that one has ended, or that the Read was posted for, and has passed
+// the same check; damage cannot make it touch other memory. What it brings is delivered to nobody
+// before its CRC, which is computed as the bytes come, has been checked (RFC 5044 §6 [R5044-083]):
+// there is no completion, no next segment. With a wrong CRC the stream ends, and what is in the
+// region from that offset on is undefined, as RFC 5040 leaves it after any error.
 const (
 	directMin = 16 << 10 // with fewer bytes to come, one read of many FPDUs and a copy are cheaper
 	bulkPause = 4        // small FPDUs, as between two large messages, after which another large one is expected
@@ -37,8 +39,9 @@ const (
 // A placement is a segment that has been checked and whose payload is not all here.
 // The receive loop owns it.
 type placement struct {
-	// open is set by begin and ends with endDirect, or Discard. Between them the receive loop reads:
-	// Borrow, a read of the socket, Return, Placed, until got is n; then Consume sees the trailer.
+	// open is set by begin and ends with endDirect, or Discard. Between them the receive loop
+	// reads: Borrow, a read of the socket, Return, Placed, until got is n; then Consume sees the
+	// trailer.
 	open     bool
 	borrowed bool // between Borrow and Return
 	op       rdmap.Opcode
@@ -54,8 +57,9 @@ type placement struct {
 	mem      []byte                // what is borrowed
 }
 
-// A continuation is the segment that is expected next: after one of a tagged message that is not its last, for a sender
-// finishes a message before it begins another (RFC 5041 §5.3 [R5041-067]). The zero value: none is.
+// A continuation is the segment that is expected next: after one of a tagged message that is not
+// its last, for a sender finishes a message before it begins another (RFC 5041 §5.3 [R5041-067]).
+// The zero value: none is.
 type continuation struct {
 	op   rdmap.Opcode
 	stag uint32
@@ -122,9 +126,11 @@ func (in *Inbound) beginDirect(b []byte) (n int, err error) {
 	return len(b), nil
 }
 
-// placeKnown reports whether a segment that check has let pass, but whose CRC has not come, goes where no damage to its header could have sent it.
+// placeKnown reports whether a segment that check has let pass, but whose CRC has not come, goes
+// where no damage to its header could have sent it.
 func (in *Inbound) placeKnown(a *action) bool {
-	// checkResponse lets no response pass that does not name the sink of our oldest Read, at the byte that is next.
+	// checkResponse lets no response pass that does not name the sink of our oldest Read, at the
+	// byte that is next.
 	return a.op == rdmap.OpReadResponse || in.cont.is(a)
 }
 
@@ -132,7 +138,8 @@ func (in *Inbound) placeKnown(a *action) bool {
 // first n bytes of b, has come.
 func (in *Inbound) endDirect(b []byte) (n int, whole bool, err error) {
 	p := &in.place
-	// Told here and not by Borrow, so that Consume alone is where a stream ends, with the segment's header.
+	// Told here and not by Borrow, so that Consume alone is where a stream ends, with the segment's
+	// header.
 	if p.fault != nil {
 		return 0, false, in.fail(p.fault, p.head[:p.h.Len()], p.length)
 	}
@@ -173,9 +180,10 @@ func (in *Inbound) noteSmall(n int) {
 	}
 }
 
-// Limit is how many of the bytes after b are to be read into the buffer at once, tail being a few; 0: as many as there
-// are. What follows the header of a large segment is better read to where it belongs, and a first segment, whose CRC has
-// to be right first, is read with no more than the header of the one after it.
+// Limit is how many of the bytes after b are to be read into the buffer at once, tail being a few;
+// 0: as many as there are. What follows the header of a large segment is better read to where it
+// belongs, and a first segment, whose CRC has to be right first, is read with no more than the
+// header of the one after it.
 func (in *Inbound) Limit(b []byte, tail int) int {
 	bulk := in.small < bulkPause
 	switch {
@@ -192,9 +200,9 @@ func (in *Inbound) Limit(b []byte, tail int) int {
 	return 0
 }
 
-// Borrow returns the memory for the next Direct bytes, checked anew, to be read into until Return. It fails when
-// the stream has ended or the memory is gone: Consume then tells why. Under the owner's lock, which the
-// caller holds until Return; it does not wait for anything meanwhile.
+// Borrow returns the memory for the next Direct bytes, checked anew, to be read into until Return.
+// It fails when the stream has ended or the memory is gone: Consume then tells why. Under the
+// owner's lock, which the caller holds until Return; it does not wait for anything meanwhile.
 func (in *Inbound) Borrow() (p []byte, ok bool) {
 	l := &in.place
 	if in.stopped {
@@ -202,7 +210,8 @@ func (in *Inbound) Borrow() (p []byte, ok bool) {
 	}
 	if !l.h.Tagged {
 		l.borrowed = true
-		// The buffer of a Send belongs to the receive, which nobody can revoke: no lock is needed but the owner's.
+		// The buffer of a Send belongs to the receive, which nobody can revoke: no lock is needed
+		// but the owner's.
 		l.mem = in.recv.wr.Buf[int(l.h.MO)+l.got:][:l.left()]
 		return l.mem, true
 	}
@@ -222,9 +231,9 @@ func (in *Inbound) Borrow() (p []byte, ok bool) {
 // Borrowed reports whether Return is due.
 func (in *Inbound) Borrowed() bool { return in.place.borrowed }
 
-// Return ends what Borrow began: n bytes have been read, of which the first are in the memory of the placement. It
-// returns how many those are. Their CRC is computed here, while they are in the cache and nobody can take
-// the memory away.
+// Return ends what Borrow began: n bytes have been read, of which the first are in the memory of
+// the placement. It returns how many those are. Their CRC is computed here, while they are in the
+// cache and nobody can take the memory away.
 func (in *Inbound) Return(n int) (placed int) {
 	l := &in.place
 	placed = min(n, l.left())

@@ -12,9 +12,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// fuzzDirect makes segments, some of them large, out of plan, and has them read in pieces
-// by a receiver that reads directly and by one that does not. Memory, completions and error
-// must be equal when the stream is whole; a segment that fails has touched nothing. The same with CRCs, all of them right.
+// fuzzDirect makes segments, some of them large, out of plan, and has them read in pieces by a
+// receiver that reads directly and by one that does not. Memory, completions and error must be
+// equal when the stream is whole; a segment that fails has touched nothing. The same with CRCs, all
+// of them right.
 func fuzzDirect(t *testing.T, plan []byte, piece uint16) {
 	if len(plan) > 32 {
 		return

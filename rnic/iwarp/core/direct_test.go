@@ -1,4 +1,5 @@
-// Payload that is read straight into its memory: content, pieces, faults, and memory that is taken away.
+// Payload that is read straight into its memory: content, pieces, faults, and memory that is taken
+// away.
 
 package core
 

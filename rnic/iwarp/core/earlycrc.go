@@ -35,8 +35,8 @@ type earlyCRCs struct {
 
 var earlyPool = sync.Pool{New: func() any { return new(earlyCRCs) }}
 
-// Early computes the CRCs of the large Writes among wrs: nil where there are none, or CRCs are not in
-// use. Any goroutine may call it. It is for one Post of wrs; then Free it.
+// Early computes the CRCs of the large Writes among wrs: nil where there are none, or CRCs are not
+// in use. Any goroutine may call it. It is for one Post of wrs; then Free it.
 func (o *Outbound) Early(wrs []rnic.Posted) *earlyCRCs {
 	mulpdu := int(o.earlyMULPDU.Load())
 	if mulpdu == 0 {

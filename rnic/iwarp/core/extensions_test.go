@@ -213,7 +213,8 @@ func TestExtensionFaults(t *testing.T) {
 	}
 }
 
-// allowAtomic gives the world's readSink, which these tests do not read into, the right that they are about.
+// allowAtomic gives the world's readSink, which these tests do not read into, the right that they
+// are about.
 func (w *world) allowAtomic() error {
 	w.readSink.Invalidate()
 	return w.readSink.Rereg(make([]byte, 64), rnic.RemoteAtomic)

@@ -69,13 +69,15 @@ func (f *Fault) Error() string { return f.Err.Error() }
 // Unwrap is the error without what the peer is told.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// LocalFault is an error of ours that the peer is told of without a reason (RFC 5040 §7.1 [R5040-188]).
+// LocalFault is an error of ours that the peer is told of without a reason (RFC 5040 §7.1
+// [R5040-188]).
 func LocalFault(err error) *Fault {
 	return &Fault{Err: err, term: term.Terminate{Code: term.RDMAPLocal}}
 }
 
-// segmentFault is an error that was found in a ULPDU of length bytes, of which ulpdu is the beginning,
-// with the headers that go back to the peer, by the table of them (RFC 5040 §4.8 [R5040-086]). An error without a code is returned as it is.
+// segmentFault is an error that was found in a ULPDU of length bytes, of which ulpdu is the
+// beginning, with the headers that go back to the peer, by the table of them (RFC 5040 §4.8
+// [R5040-086]). An error without a code is returned as it is.
 func segmentFault(err error, ulpdu []byte, length int) error {
 	var e *term.Error
 	if !errors.As(err, &e) {

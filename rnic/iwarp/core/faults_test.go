@@ -1,4 +1,5 @@
-// The receive table, row by row: what a hand-made peer says, and the Terminate it gets, byte by byte.
+// The receive table, row by row: what a hand-made peer says, and the Terminate it gets, byte by
+// byte.
 
 package core
 
@@ -168,7 +169,8 @@ func TestFaultsOfThePeer(t *testing.T) {
 				}
 			}
 			seg := row.seg(w)
-			// What is behind the fault is not looked at: no byte of it lands (RFC 5041 §7.1 [R5041-109]).
+			// What is behind the fault is not looked at: no byte of it lands (RFC 5041 §7.1
+			// [R5041-109]).
 			evil := tagged(0xc1, 0x40, w.wr.STag(), w.wr.Base(), []byte("evil"))
 			s.say(mpa.AppendFPDU(mpa.AppendFPDU(nil, true, seg), true, evil))
 			var back []byte

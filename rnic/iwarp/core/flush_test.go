@@ -1,4 +1,5 @@
-// Work that is under way when a stream ends: it is flushed once, and what comes after finds none of it.
+// Work that is under way when a stream ends: it is flushed once, and what comes after finds none of
+// it.
 
 package core
 
@@ -31,8 +32,8 @@ func TestClosedTakesNoPosts(t *testing.T) {
 	s.want(t, rnic.OpSend, 1, rnic.WCSuccess)
 }
 
-// TestFlushForgetsResponses: a response that was not sent is not outstanding after the end, and whoever
-// waits for the queue to drain is told.
+// TestFlushForgetsResponses: a response that was not sent is not outstanding after the end, and
+// whoever waits for the queue to drain is told.
 func TestFlushForgetsResponses(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()

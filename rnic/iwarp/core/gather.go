@@ -10,9 +10,10 @@ const (
 	gatherOne   = 16 << 10 // of one message
 )
 
-// A gather knows how its program posts. One that posts several times before it asks for completions is likely to
-// do so again, and its next post need not leave at once: it leaves when completions are asked for. One that posts and asks
-// in turn has each post sent at once. It is guarded by Work.mu.
+// A gather knows how its program posts. One that posts several times before it asks for completions
+// is likely to do so again, and its next post need not leave at once: it leaves when completions
+// are asked for. One that posts and asks in turn has each post sent at once. It is guarded by
+// Work.mu.
 type gather struct {
 	asks  uint32 // of the CQ, when posted last
 	posts int    // since then
@@ -21,8 +22,9 @@ type gather struct {
 	group uint32 // number of those that are kept together
 }
 
-// keeps reports whether wrs, which have just been queued, may be kept, of waiting work requests in all. Only RDMA Writes and
-// Reads are: the peer's program is told of neither, and ours waits for their completions.
+// keeps reports whether wrs, which have just been queued, may be kept, of waiting work requests in
+// all. Only RDMA Writes and Reads are: the peer's program is told of neither, and ours waits for
+// their completions.
 func (g *gather) keeps(q *rnic.ProviderQP, wrs []rnic.Posted, waiting int) bool {
 	n := 0
 	for i := range wrs {
@@ -44,7 +46,8 @@ func (g *gather) keeps(q *rnic.ProviderQP, wrs []rnic.Posted, waiting int) bool 
 	return (g.many || g.posts > 1) && g.bytes < gatherBytes
 }
 
-// Kept returns the number of the group of work requests that waits, if any does: it is another one once those that waited before have left.
+// Kept returns the number of the group of work requests that waits, if any does: it is another one
+// once those that waited before have left.
 func (w *Work) Kept() (group uint32, any bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

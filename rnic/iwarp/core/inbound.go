@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// An Inbound turns the bytes of a stream into checked segments, places them and does what they
-// ask for. It does no I/O: Consume takes what has come. Each segment goes through check, which changes
+// An Inbound turns the bytes of a stream into checked segments, places them and does what they ask
+// for. It does no I/O: Consume takes what has come. Each segment goes through check, which changes
 // nothing and says what is to be done (an action), and do, which does it. Its methods are called by
 // the receive loop alone, but for Stop; its owner holds a lock while any of them is called that
 // says so, so that Stop ends placement for good.
@@ -28,16 +28,18 @@ type Inbound struct {
 	// ends the stream. Once stopped is set, it stays set.
 	stopped bool
 	begun   bool // a valid FPDU has arrived
-	// The next MSN of each untagged queue. They wrap from 2^32-1 to 0 (RFC 5041 §4.3 [R5041-047]), so
-	// they are compared for equality only: TCP keeps the order, and what is not the next is a fault.
+	// The next MSN of each untagged queue. They wrap from 2^32-1 to 0 (RFC 5041 §4.3 [R5041-047]),
+	// so they are compared for equality only: TCP keeps the order, and what is not the next is a
+	// fault.
 	sendMSN   uint32 // of the message on queue 0 that is expected, or being received
 	readMSN   uint32 // and queue 1
 	atomicMSN uint32 // and queue 3
 
-	// What is in the middle of being received. A sender finishes a message before it begins the next
-	// (RFC 5041 §5.3 [R5041-067]), but nothing here depends on that: recv and read are apart, so a peer that
-	// mixes a Send with a Read Response has both placed where they belong. place is a segment, not
-	// a message: at most one is open, and nothing is taken from the stream while it is.
+	// What is in the middle of being received. A sender finishes a message before it begins the
+	// next (RFC 5041 §5.3 [R5041-067]), but nothing here depends on that: recv and read are apart,
+	// so a peer that mixes a Send with a Read Response has both placed where they belong. place is
+	// a segment, not a message: at most one is open, and nothing is taken from the stream while it
+	// is.
 	recv   receiving
 	read   reading
 	mr     *rnic.MR // the last one written to
@@ -49,18 +51,21 @@ type Inbound struct {
 	small  int // FPDUs since one that was large: bulkPause of them, and no large one is expected next
 }
 
-// A receiving is the Send that is being received: from its first segment until its last one is complete.
+// A receiving is the Send that is being received: from its first segment until its last one is
+// complete.
 type receiving struct {
 	open bool
 	op   rdmap.Opcode
-	// A copy: the receive stays the head of the queue until the message is whole. wr.Buf may be from wr.Pool,
-	// and belongs to this side until CompleteRecv gives it to the ULP, or Release back to the pool.
+	// A copy: the receive stays the head of the queue until the message is whole. wr.Buf may be
+	// from wr.Pool, and belongs to this side until CompleteRecv gives it to the ULP, or Release
+	// back to the pool.
 	wr     rnic.RecvWR
 	placed uint32 // bytes in its buffer, which is also the MO of the next segment
 }
 
-// An owed is what has been done of Reads and Work has not been told of: a word for each would cost as much as what it tells. It is told
-// before Consume returns, and before any other message does anything that can be seen.
+// An owed is what has been done of Reads and Work has not been told of: a word for each would cost
+// as much as what it tells. It is told before Consume returns, and before any other message does
+// anything that can be seen.
 type owed struct {
 	done  uint32 // of our oldest Reads the whole response has come
 	made  uint32 // how many of ours Work had, those included, at the last look
@@ -69,8 +74,8 @@ type owed struct {
 	bytes uint64 // of Read Responses
 }
 
-// owedMost is how many Reads that are done wait to be told of: who waits for them, or for room to have others outstanding, need not
-// wait for a long batch.
+// owedMost is how many Reads that are done wait to be told of: who waits for them, or for room to
+// have others outstanding, need not wait for a long batch.
 const owedMost = 16
 
 // A reading is the Read of ours whose response is being received.
@@ -91,8 +96,8 @@ func (in *Inbound) Init(q *rnic.ProviderQP, w *Work) {
 // Start sets it up for a stream.
 func (in *Inbound) Start(m Modes) {
 	in.crc, in.extensions = m.CRC, m.Extensions
-	// Markers stand within the payload, so it cannot be read to where it belongs. With a CRC it can only if the
-	// place is known before the segment is: see continuation.
+	// Markers stand within the payload, so it cannot be read to where it belongs. With a CRC it can
+	// only if the place is known before the segment is: see continuation.
 	in.direct = m.Direct && !m.RecvMarkers && !(m.CRC && m.Strict)
 	if m.RecvMarkers {
 		in.markers = new(mpa.MarkerReceiver)
@@ -111,7 +116,8 @@ func (in *Inbound) Consume(b []byte) (used int, err error) {
 	return used, err
 }
 
-// settle tells Work of the Reads of both sides that it has not been told of. Fails with ErrCQOverrun.
+// settle tells Work of the Reads of both sides that it has not been told of. Fails with
+// ErrCQOverrun.
 func (in *Inbound) settle() (err error) {
 	o := &in.owed
 	if o.bytes > 0 {
@@ -174,7 +180,8 @@ func (in *Inbound) consume(b []byte) (used int, err error) {
 		if err != nil {
 			return used, in.fail(err, nil, 0)
 		}
-		// Not whole. It is left in front of the buffer, or its payload is placed as far as it has come.
+		// Not whole. It is left in front of the buffer, or its payload is placed as far as it has
+		// come.
 		if n == 0 {
 			n, err := in.beginDirect(b[used:])
 			return used + n, err
@@ -206,7 +213,8 @@ func (in *Inbound) next(b []byte) (ulpdu []byte, n int, err error) {
 	return mpa.ParseFPDU(b, in.crc)
 }
 
-// begin notes that a valid FPDU has come: a responder might send from now on (RFC 5044 §7.1.2 rule 4).
+// begin notes that a valid FPDU has come: a responder might send from now on (RFC 5044 §7.1.2 rule
+// 4).
 func (in *Inbound) begin() {
 	if !in.begun {
 		in.begun = true

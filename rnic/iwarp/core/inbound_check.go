@@ -1,4 +1,5 @@
-// What a received segment is allowed to do, check by check in the order that decides which error is told.
+// What a received segment is allowed to do, check by check in the order that decides which error is
+// told.
 
 package core
 
@@ -44,13 +45,13 @@ type action struct {
 	cause    *term.PeerError      // actTerminate
 }
 
-// check is every check on a segment that comes before anything is placed; the first that fails ends the
-// stream. length is the ULPDU's; when ulpdu is only the beginning of it, with the whole header,
+// check is every check on a segment that comes before anything is placed; the first that fails ends
+// the stream. length is the ULPDU's; when ulpdu is only the beginning of it, with the whole header,
 // the rest of the payload is placed directly. check changes nothing.
 //
-// The order is that of the layers, from below: the DDP header, RDMAP's control field, the opcode
-// on its queue, and then the message. So a segment with several faults is told as the lowest of them, as
-// a receiver is built that hands up from layer to layer. A Terminate is taken out before the
+// The order is that of the layers, from below: the DDP header, RDMAP's control field, the opcode on
+// its queue, and then the message. So a segment with several faults is told as the lowest of them,
+// as a receiver is built that hands up from layer to layer. A Terminate is taken out before the
 // opcode's own checks because a malformed one is never answered with another one.
 func (in *Inbound) check(ulpdu []byte, length int) (a action, err error) {
 	a.ulpdu, a.length = ulpdu, length
@@ -103,15 +104,17 @@ func (in *Inbound) checkSend(a *action) error {
 		}
 		room, placed = len(in.recv.wr.Buf), in.recv.placed
 	} else {
-		// Looked at, not taken: check changes nothing, and placeSend takes it. Between the two nobody else
-		// can, since this loop alone takes receives, and a flush waits for the owner's lock.
+		// Looked at, not taken: check changes nothing, and placeSend takes it. Between the two
+		// nobody else can, since this loop alone takes receives, and a flush waits for the owner's
+		// lock.
 		wr, ok := in.q.NextRecv()
 		if !ok {
 			return errNoBuffer
 		}
 		room = len(wr.Buf)
-		// A receive without a buffer gets one from the pool when its Send comes, not while it waits: a
-		// thousand idle connections hold no buffers. It is as large as the pool's, or as the message.
+		// A receive without a buffer gets one from the pool when its Send comes, not while it
+		// waits: a thousand idle connections hold no buffers. It is as large as the pool's, or as
+		// the message.
 		if wr.Buf == nil && wr.Pool != nil {
 			room = wr.Pool.Size()
 		}
@@ -136,15 +139,16 @@ func (in *Inbound) checkResponse(a *action) error {
 	a.kind = actResponse
 	e, done := in.read.e, in.read.done
 	if e == nil {
-		// The first segment of a response: no message says which Read it answers, so it is the oldest.
-		// An atomic operation in front has a response of its own kind, which has to come first.
+		// The first segment of a response: no message says which Read it answers, so it is the
+		// oldest. An atomic operation in front has a response of its own kind, which has to come
+		// first.
 		if e = in.oldestRead(); e == nil || e.Op.IsAtomic() {
 			return errNoRead
 		}
 		done = 0
 	}
-	// The sink is that of the request, byte by byte and without gaps. A peer that answers with another
-	// STag of ours, valid as it may be, writes where no Read has asked for anything.
+	// The sink is that of the request, byte by byte and without gaps. A peer that answers with
+	// another STag of ours, valid as it may be, writes where no Read has asked for anything.
 	if a.n > 0 {
 		if rnic.STag(a.h.STag) != e.P.sinkSTag {
 			return errWrongSink

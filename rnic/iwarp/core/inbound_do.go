@@ -10,8 +10,8 @@ import (
 // do does what check has let pass. Its errors are those of memory that is refused, of a CQ
 // that is full, and the peer's own.
 //
-// Under the owner's lock, like check before it. Below it come the lock of a Memory Region (Borrow until
-// Return), or that of Work with the CQ's inside; the order of all of them is in rnic/doc.go.
+// Under the owner's lock, like check before it. Below it come the lock of a Memory Region (Borrow
+// until Return), or that of Work with the CQ's inside; the order of all of them is in rnic/doc.go.
 func (in *Inbound) do(a *action) error {
 	switch a.kind {
 	case actAnswer:
@@ -31,7 +31,8 @@ func (in *Inbound) do(a *action) error {
 	if err := in.placePayload(a); err != nil {
 		return err
 	}
-	// Direct placement: the header and the checks are done for all n bytes, the payload is not here yet.
+	// Direct placement: the header and the checks are done for all n bytes, the payload is not here
+	// yet.
 	if len(a.payload) < a.n {
 		in.place.begin(in, a)
 		return nil
@@ -72,7 +73,8 @@ func (in *Inbound) placeSend(a *action) {
 	}
 }
 
-// bufferFor returns a buffer for the message that a segment begins: a small one if that is all of a small message.
+// bufferFor returns a buffer for the message that a segment begins: a small one if that is all of a
+// small message.
 func bufferFor(p *rnic.BufferPool, a *action) []byte {
 	if a.h.Last {
 		return p.GetFor(a.n)
@@ -83,8 +85,9 @@ func bufferFor(p *rnic.BufferPool, a *action) []byte {
 // placeTagged checks all n bytes of a segment and places what there is of them in mr.
 //
 // The check and the copy are under one lock, the region's: after Invalidate has returned, no byte
-// of the peer's reaches the memory any more (RFC 5040 §8.1.1 [R5040-209]). mr is what was last found
-// for the STag, which Borrow checks again; nil is refused there like any STag that names nothing.
+// of the peer's reaches the memory any more (RFC 5040 §8.1.1 [R5040-209]). mr is what was last
+// found for the STag, which Borrow checks again; nil is refused there like any STag that names
+// nothing.
 func (in *Inbound) placeTagged(mr *rnic.MR, a *action, need rnic.Access) error {
 	p, f := in.q.Borrow(mr, rnic.STag(a.h.STag), a.h.TO, a.n, need)
 	if f != rnic.MemOK {
@@ -133,8 +136,9 @@ func (in *Inbound) sendComplete(op rdmap.Opcode, inv rnic.STag) error {
 	}
 	wc := rnic.WC{ID: r.wr.ID, Op: rnic.OpRecv, Len: r.placed, Buf: r.wr.Buf, Solicited: op.Solicited()}
 	if op.Invalidates() {
-		// Before the completion, and all or nothing: a Send whose invalidation is refused completes no
-		// receive. The ULP would take the data of it for valid, and the STag for dead, and it is not.
+		// Before the completion, and all or nothing: a Send whose invalidation is refused completes
+		// no receive. The ULP would take the data of it for valid, and the STag for dead, and it is
+		// not.
 		switch in.q.RemoteInvalidate(inv) {
 		case rnic.MemSTag:
 			return errInvGone

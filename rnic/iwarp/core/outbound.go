@@ -22,9 +22,9 @@ type Modes struct {
 	Strict       bool // with CRCs it is not: each is checked before a byte of its segment is placed
 }
 
-// An Outbound turns Work into FPDUs. It does no I/O: Fill makes a batch, Pending is what of it TCP has
-// not taken, Sent says how much it took. Its methods are called by one goroutine at a time, the one that has
-// the Turn, but for Detach and Stop; its owner has a lock for that.
+// An Outbound turns Work into FPDUs. It does no I/O: Fill makes a batch, Pending is what of it TCP
+// has not taken, Sent says how much it took. Its methods are called by one goroutine at a time, the
+// one that has the Turn, but for Detach and Stop; its owner has a lock for that.
 type Outbound struct {
 	// set once
 	q       *rnic.ProviderQP
@@ -45,8 +45,8 @@ type Outbound struct {
 	before    mpa.MarkerSender // markers as they were before the batch
 	made      markedFPDU
 	src       *rnic.MR // the last one that a response was of
-	// Between them: a response can be refused in the middle of a batch. The FPDUs before it are good and
-	// go first, then the Terminate. So the fault waits here until Pending is empty.
+	// Between them: a response can be refused in the middle of a batch. The FPDUs before it are
+	// good and go first, then the Terminate. So the fault waits here until Pending is empty.
 	fault   error // what ended the batch in hand: told when that has left
 	stopped bool
 
@@ -116,16 +116,16 @@ func (o *Outbound) Pending() (pieces [][]byte, how Passing) {
 // seventh of the server's time.
 const sourcedSegment = 8 << 10
 
-// TakesSources reports whether payload may come from a Source, and whether that pays with FPDUs as long as
-// they are now. Any goroutine may call it.
+// TakesSources reports whether payload may come from a Source, and whether that pays with FPDUs as
+// long as they are now. Any goroutine may call it.
 func (o *Outbound) TakesSources() (can, pays bool) {
 	can = o.markers == nil
 	return can, can && o.lastMULPDU.Load() >= sourcedSegment
 }
 
-// Fill makes a batch, when TCP has taken all of the one before, of as many FPDUs as are there and fit.
-// Without an error and with nothing Pending after it there is nothing to send. The error, a *Fault or a plain
-// one, comes when what was built before it has left.
+// Fill makes a batch, when TCP has taken all of the one before, of as many FPDUs as are there and
+// fit. Without an error and with nothing Pending after it there is nothing to send. The error, a
+// *Fault or a plain one, comes when what was built before it has left.
 func (o *Outbound) Fill() error {
 	if !o.b.empty() {
 		return nil
@@ -143,14 +143,14 @@ func (o *Outbound) Fill() error {
 	return nil
 }
 
-// Messages follow each other without regard to whose they are, and each is cut to its end: segments of two
-// messages are never mixed. It stops where the batch is full, nothing can begin (door, ORD, fence), or
-// a segment is better off as the first of the next batch.
+// Messages follow each other without regard to whose they are, and each is cut to its end: segments
+// of two messages are never mixed. It stops where the batch is full, nothing can begin (door, ORD,
+// fence), or a segment is better off as the first of the next batch.
 func (o *Outbound) fill() {
 	o.b.reset()
 	if o.markers != nil {
-		// Remembered in case the batch is thrown away whole: the phase of the markers counts bytes of the
-		// stream, and those of a batch that never left are none.
+		// Remembered in case the batch is thrown away whole: the phase of the markers counts bytes
+		// of the stream, and those of a batch that never left are none.
 		o.before = *o.markers
 	}
 	for !o.b.full() {
@@ -198,8 +198,9 @@ func (o *Outbound) Sent(n int) (fits bool) {
 	return o.w.taken(o.b.pos)
 }
 
-// Idle reports whether nothing of what was taken from Work is left: no byte of a batch, and no message that has been begun, of which more
-// is to be sent, or a fault to be told. What Work has is another matter.
+// Idle reports whether nothing of what was taken from Work is left: no byte of a batch, and no
+// message that has been begun, of which more is to be sent, or a fault to be told. What Work has is
+// another matter.
 func (o *Outbound) Idle() bool { return o.b.empty() && o.cur.e == nil && o.cur.r == nil }
 
 // Position is how many bytes of the stream TCP has taken.
@@ -211,8 +212,8 @@ func (o *Outbound) Detach(mr *rnic.MR) { o.b.detach(mr) }
 // Stop ends transmission for good. It returns what is left of the FPDU that the
 // stream is inside of: only after it can a Terminate go.
 func (o *Outbound) Stop() []byte {
-	// TCP has a part of an FPDU, perhaps; the peer has to be given the rest before anything else, or it
-	// would take the Terminate for payload. What has not begun to leave is dropped.
+	// TCP has a part of an FPDU, perhaps; the peer has to be given the rest before anything else,
+	// or it would take the Terminate for payload. What has not begun to leave is dropped.
 	o.stopped = true
 	o.cur = message{}
 	if o.markers != nil && !o.b.empty() && o.b.pos == o.b.began {
@@ -223,7 +224,8 @@ func (o *Outbound) Stop() []byte {
 
 // Terminate appends the last FPDU of the stream (RFC 5040 §4.8) to what Stop returned.
 func (o *Outbound) Terminate(rest []byte, f *Fault) []byte {
-	// Built apart from batches: it is the last FPDU in this direction, and queue 2 has no other message.
+	// Built apart from batches: it is the last FPDU in this direction, and queue 2 has no other
+	// message.
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpTerminate), QN: ddp.QNTerminate, MSN: 1}
 	ulpdu := f.term.Append(h.Append(nil))
 	if o.markers != nil {

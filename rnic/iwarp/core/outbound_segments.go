@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// segment adds the next FPDU of the current message. added is false when it has to be left for a batch of
-// its own, or is at fault.
+// segment adds the next FPDU of the current message. added is false when it has to be left for a
+// batch of its own, or is at fault.
 func (o *Outbound) segment() (added bool, err error) {
 	if r := o.cur.r; r != nil {
 		if r.atomic {
@@ -55,8 +55,8 @@ func (o *Outbound) payloadHeader(e *entry) ddp.Header {
 // payloadSegment adds the next segment of a Send or RDMA Write.
 func (o *Outbound) payloadSegment(e *entry) (added bool, err error) {
 	h := o.payloadHeader(e)
-	// As much as the segment takes, unless the batch runs out of ranges, or the poster has cut elsewhere
-	// when it computed the CRCs: the segment size of TCP may have grown since.
+	// As much as the segment takes, unless the batch runs out of ranges, or the poster has cut
+	// elsewhere when it computed the CRCs: the segment size of TCP may have grown since.
 	n := o.span(min(int(e.Bytes-o.cur.sent), e.P.early.cut(o.mulpdu-h.Len())))
 	if o.splits(h.Len() + n) {
 		return false, nil
@@ -77,8 +77,8 @@ func (o *Outbound) payloadSegment(e *entry) (added bool, err error) {
 		if !h.Tagged {
 			o.sendMSN++
 		}
-		// taken completes it once the stream is at end, and its entry is used again: cur must not name
-		// it any longer than this.
+		// taken completes it once the stream is at end, and its entry is used again: cur must not
+		// name it any longer than this.
 		e.P.sent, e.P.end = true, o.b.end()
 		o.cur = message{}
 	}
@@ -188,8 +188,9 @@ func (o *Outbound) readRequest(e *entry) {
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpReadRequest), QN: ddp.QNRead, MSN: o.readMSN}
 	q := rdmap.ReadRequest{SinkSTag: uint32(e.P.sinkSTag), SinkTO: sinkTO(e),
 		Size: e.Bytes, SrcSTag: uint32(e.RemoteSTag), SrcTO: e.RemoteTO}
-	// The numbers of queue 1 are taken in the order in which requests are in the stream; the sink is that
-	// of the time of posting (sinkSTag), though the region may have been registered anew since.
+	// The numbers of queue 1 are taken in the order in which requests are in the stream; the sink
+	// is that of the time of posting (sinkSTag), though the region may have been registered anew
+	// since.
 	o.readMSN++
 	var room [rdmap.ReadRequestLen]byte
 	o.whole(&h, q.Append(room[:0]))
@@ -212,8 +213,9 @@ func (o *Outbound) responseSegment(r *answer) (added bool, err error) {
 	} else {
 		mr := o.q.Find(o.src, r.srcSTag)
 		o.src = mr
-		// Checked for each segment under the region's lock, and pinned past it (pointInto): an Invalidate
-		// that comes while the bytes wait for TCP has Detach copy them, so it need not wait for the peer.
+		// Checked for each segment under the region's lock, and pinned past it (pointInto): an
+		// Invalidate that comes while the bytes wait for TCP has Detach copy them, so it need not
+		// wait for the peer.
 		p, f := o.q.Borrow(mr, r.srcSTag, r.srcTO+uint64(sent), n, rnic.RemoteRead)
 		if f != rnic.MemOK {
 			return false, responseFault(r, sent, f)

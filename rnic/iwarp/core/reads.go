@@ -5,9 +5,10 @@ package core
 import "github.com/nfsrdma/nfsrdma/rnic"
 
 // readsOut is our requests that the peer has not answered, as indexes into the send queue, oldest
-// first: the peer answers in order (RFC 5040 §6.1). Requests [head, made) are whole in a batch, and the peer might
-// answer them; [made, tail) have been taken to be made. Guarded by Work.mu; indexes count for ever. The receive loop alone writes head,
-// but for clear, and reads what of the ring it knows to be made without the lock.
+// first: the peer answers in order (RFC 5040 §6.1). Requests [head, made) are whole in a batch, and
+// the peer might answer them; [made, tail) have been taken to be made. Guarded by Work.mu; indexes
+// count for ever. The receive loop alone writes head, but for clear, and reads what of the ring it
+// knows to be made without the lock.
 type readsOut struct {
 	ord              uint32 // how many may be outstanding
 	ring             []uint32
@@ -30,8 +31,8 @@ func (r *readsOut) push(i uint32) {
 func (r *readsOut) clear() { r.head, r.made = r.tail, r.tail }
 
 // readsIn is the peer's requests: responses [head, next) have been begun, [next, tail) not, and
-// [head, built) are whole in a batch. Guarded by Work.mu; the transmitter alone touches what it has begun, and the receive loop, which alone
-// writes tail, what comes after that.
+// [head, built) are whole in a batch. Guarded by Work.mu; the transmitter alone touches what it has
+// begun, and the receive loop, which alone writes tail, what comes after that.
 type readsIn struct {
 	ird                     uint32 // how many the peer may have outstanding
 	ring                    []answer
@@ -80,21 +81,23 @@ func ringSize(n int) int {
 	return size
 }
 
-// readsMade is how many of our requests the peer might answer. For the receive loop: readAt takes numbers below it until readsDone.
+// readsMade is how many of our requests the peer might answer. For the receive loop: readAt takes
+// numbers below it until readsDone.
 func (w *Work) readsMade() uint32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.reads.made - w.reads.head
 }
 
-// readAt is our request after i older ones. It is without the lock, which readsMade has taken since the request was
-// made: neither the place in the ring nor the entry is used again before readsDone.
+// readAt is our request after i older ones. It is without the lock, which readsMade has taken since
+// the request was made: neither the place in the ring nor the entry is used again before readsDone.
 func (w *Work) readAt(i uint32) *entry {
 	r := &w.reads
 	return w.sq.At(r.ring[(r.head+i)&r.mask])
 }
 
-// readsDone completes our n oldest requests; work that waited for them can go on. Fails with ErrCQOverrun.
+// readsDone completes our n oldest requests; work that waited for them can go on. Fails with
+// ErrCQOverrun.
 func (w *Work) readsDone(n uint32) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,8 +121,8 @@ func (w *Work) readsRoom() int {
 	return w.irq.room()
 }
 
-// answerAt is where the answer goes that follows i others that are not yet pushed: there is room. Nobody else
-// looks there before pushAnswers.
+// answerAt is where the answer goes that follows i others that are not yet pushed: there is room.
+// Nobody else looks there before pushAnswers.
 func (w *Work) answerAt(i uint32) *answer {
 	r := &w.irq
 	return &r.ring[(r.tail+i)&r.mask]

@@ -24,8 +24,8 @@ func TestReadRingsWrap(t *testing.T) {
 	}
 }
 
-// TestBuiltResponseFreesIRD: a response that is whole in a batch does not count any more, for the peer may
-// have it, and its next Read be here, before the call that hands it to TCP has returned.
+// TestBuiltResponseFreesIRD: a response that is whole in a batch does not count any more, for the
+// peer may have it, and its next Read be here, before the call that hands it to TCP has returned.
 func TestBuiltResponseFreesIRD(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{IRD: 1})
 	s.open()
@@ -43,8 +43,8 @@ func TestBuiltResponseFreesIRD(t *testing.T) {
 	}
 }
 
-// TestFaultLeavesWhatWasBuilt: a response whose memory has gone since it was asked for ends the stream, but
-// the response before it, which is in the same batch, leaves first.
+// TestFaultLeavesWhatWasBuilt: a response whose memory has gone since it was asked for ends the
+// stream, but the response before it, which is in the same batch, leaves first.
 func TestFaultLeavesWhatWasBuilt(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -62,7 +62,8 @@ func TestFaultLeavesWhatWasBuilt(t *testing.T) {
 	s.wantEnd(t, requestFaults[rnic.MemSTag])
 }
 
-// TestBegunResponseIsKept: a response of several batches stays in its place until TCP has its last byte.
+// TestBegunResponseIsKept: a response of several batches stays in its place until TCP has its last
+// byte.
 func TestBegunResponseIsKept(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{IRD: 1})
 	s.open()

@@ -18,8 +18,9 @@ func (c *counted) ReadFull(p []byte) error {
 	return c.reader.ReadFull(p)
 }
 
-// TestRoomKeepsWhatWasReadAhead: where a batch is full before it has taken what it was likely to, the next one goes on with that; and
-// nothing is read that the message does not have, for it may be another message's.
+// TestRoomKeepsWhatWasReadAhead: where a batch is full before it has taken what it was likely to,
+// the next one goes on with that; and nothing is read that the message does not have, for it may be
+// another message's.
 func TestRoomKeepsWhatWasReadAhead(t *testing.T) {
 	payload := noise(1_000_000)
 	src := new(counted)

@@ -1,4 +1,5 @@
-// The ready-to-receive message of RFC 6581 in the send queue: in front of all, and in nobody's name.
+// The ready-to-receive message of RFC 6581 in the send queue: in front of all, and in nobody's
+// name.
 
 package core
 
@@ -6,9 +7,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// PostRTR puts a message in front of all that the ULP will post, of which the ULP is told nothing, and shuts the
-// door until ungate. The channel is closed when the message is done, and stays open when it was flushed.
-// It comes after Start and before any Post.
+// PostRTR puts a message in front of all that the ULP will post, of which the ULP is told nothing,
+// and shuts the door until ungate. The channel is closed when the message is done, and stays open
+// when it was flushed. It comes after Start and before any Post.
 func (w *Work) PostRTR(wr rnic.SendWR) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -24,7 +24,8 @@ func TestNothingIsPlacedAfterAFault(t *testing.T) {
 	}
 }
 
-// TestResponsesAndWorkAlternate: when both are there neither waits for more than one message of the other.
+// TestResponsesAndWorkAlternate: when both are there neither waits for more than one message of the
+// other.
 func TestResponsesAndWorkAlternate(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -41,7 +42,8 @@ func TestResponsesAndWorkAlternate(t *testing.T) {
 	}
 }
 
-// TestCompleteWhenTCPHasAll: a message completes with its last byte, not before; then what follows it.
+// TestCompleteWhenTCPHasAll: a message completes with its last byte, not before; then what follows
+// it.
 func TestCompleteWhenTCPHasAll(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -61,8 +63,8 @@ func TestCompleteWhenTCPHasAll(t *testing.T) {
 	s.want(t, rnic.OpSend, 2, rnic.WCSuccess)
 }
 
-// TestTerminateAfterPartOfAnFPDU: what TCP has taken a part of goes out whole, and nothing else of the
-// batch, before the Terminate (RFC 5040 §6.2.1).
+// TestTerminateAfterPartOfAnFPDU: what TCP has taken a part of goes out whole, and nothing else of
+// the batch, before the Terminate (RFC 5040 §6.2.1).
 func TestTerminateAfterPartOfAnFPDU(t *testing.T) {
 	for _, markers := range []bool{false, true} {
 		for _, cut := range []int{0, 1, 700, 1023, 1024, 1500} {

@@ -162,7 +162,8 @@ func TestWrongResponses(t *testing.T) {
 	}
 }
 
-// TestAccessMatrix: each set of rights allows what it says, on the QPs that it says, until it is revoked.
+// TestAccessMatrix: each set of rights allows what it says, on the QPs that it says, until it is
+// revoked.
 func TestAccessMatrix(t *testing.T) {
 	conformance.Proves(t, "R5041-131", "R5041-133", "R5041-139", "R5041-140", "R5040-023", "R5040-207", "R5040-208")
 	for rights := range rnic.RemoteRead | rnic.RemoteWrite | rnic.LocalWrite + 1 {
@@ -226,8 +227,8 @@ func TestExtensions(t *testing.T) {
 	}
 }
 
-// TestPooledReceiveIsBounded: a message that is longer than the buffers of the receive's pool is refused
-// before one is taken, in one segment and in several (RFC 5041 §5.2).
+// TestPooledReceiveIsBounded: a message that is longer than the buffers of the receive's pool is
+// refused before one is taken, in one segment and in several (RFC 5041 §5.2).
 func TestPooledReceiveIsBounded(t *testing.T) {
 	for _, parts := range [][]int{{101}, {60, 41}} {
 		s := scriptInitiator(t, rnic.ConnParams{})
@@ -248,8 +249,8 @@ func TestPooledReceiveIsBounded(t *testing.T) {
 	}
 }
 
-// TestSmallMessagesTakeSmallBuffers: a small message of one segment holds less than the pool's size; one that goes
-// on after a small segment has room for all that may come.
+// TestSmallMessagesTakeSmallBuffers: a small message of one segment holds less than the pool's
+// size; one that goes on after a small segment has room for all that may come.
 func TestSmallMessagesTakeSmallBuffers(t *testing.T) {
 	const size = 64 << 10
 	s := scriptInitiator(t, rnic.ConnParams{})

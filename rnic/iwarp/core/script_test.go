@@ -1,4 +1,5 @@
-// The core with nothing below it: FPDUs are said and heard by hand, in one goroutine and in no time.
+// The core with nothing below it: FPDUs are said and heard by hand, in one goroutine and in no
+// time.
 
 package core
 

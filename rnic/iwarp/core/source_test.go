@@ -1,4 +1,5 @@
-// Payload from a Source: the stream is the one that the same bytes in memory make, wherever TCP stops or the end comes.
+// Payload from a Source: the stream is the one that the same bytes in memory make, wherever TCP
+// stops or the end comes.
 
 package core
 
@@ -20,8 +21,9 @@ func (r *reader) ReadFull(p []byte) error {
 	return err
 }
 
-// wrote is what a side sends for two Writes of payload and a Send, in steps of step bytes for the first limit bytes, and what
-// Stop makes of the rest. With sourced the payload comes from one Source, and the memory for it holds nothing of it.
+// wrote is what a side sends for two Writes of payload and a Send, in steps of step bytes for the
+// first limit bytes, and what Stop makes of the rest. With sourced the payload comes from one
+// Source, and the memory for it holds nothing of it.
 func wrote(t *testing.T, m Modes, mss int, payload []byte, sourced bool, step, limit int) (sent, rest []byte) {
 	t.Helper()
 	s := newSide(t, rnic.DeviceConfig{}, 8)
@@ -127,7 +129,8 @@ func TestSegmentsThatGrowInAMessage(t *testing.T) {
 	}
 }
 
-// TestSourceWithTooLittle: what it does not have is not sent as something else; the stream ends before the FPDUs that were asked for at once.
+// TestSourceWithTooLittle: what it does not have is not sent as something else; the stream ends
+// before the FPDUs that were asked for at once.
 func TestSourceWithTooLittle(t *testing.T) {
 	s := newSide(t, rnic.DeviceConfig{}, 8)
 	s.end.mss, s.end.room = 9000, 1<<20
@@ -140,7 +143,8 @@ func TestSourceWithTooLittle(t *testing.T) {
 	}
 }
 
-// TestSourceNeedsAnEndpointThatTakesIt: where it does not, nothing with a Source is posted; nor anything but a Write.
+// TestSourceNeedsAnEndpointThatTakesIt: where it does not, nothing with a Source is posted; nor
+// anything but a Write.
 func TestSourceNeedsAnEndpointThatTakesIt(t *testing.T) {
 	a, _ := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, 4)
 	if can, pays := a.qp.TakesSources(); can || pays {

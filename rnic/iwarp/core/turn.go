@@ -41,9 +41,10 @@ const (
 //	                                       ▲      resume                            │
 //	                                       └────────── resume, or interrupt ────────┘
 //
-// take needs an open door and nobody as holder; takePart is the same with a door at collect, and leaves it there. A door that
-// leaves open takes the turn from nobody: a holder goes on until it has nothing to send, or (giveBack) is asked to leave the rest
-// to the receive loop. A shut door never has a holder. Turn is guarded by Work.mu. No other code writes these fields.
+// take needs an open door and nobody as holder; takePart is the same with a door at collect, and
+// leaves it there. A door that leaves open takes the turn from nobody: a holder goes on until it
+// has nothing to send, or (giveBack) is asked to leave the rest to the receive loop. A shut door
+// never has a holder. Turn is guarded by Work.mu. No other code writes these fields.
 type Turn struct {
 	holder holder
 	door   door
@@ -66,7 +67,8 @@ func (t *Turn) collect() {
 	}
 }
 
-// linger is for a receive loop that lets others run, so that what they post leaves in its batch too.
+// linger is for a receive loop that lets others run, so that what they post leaves in its batch
+// too.
 func (t *Turn) linger() {
 	if t.door == doorCollect {
 		t.door = doorLinger
@@ -96,7 +98,8 @@ func (t *Turn) take() bool {
 	return true
 }
 
-// takePart gives the turn to the caller while posts are collected, if nobody has it: to send those that there are.
+// takePart gives the turn to the caller while posts are collected, if nobody has it: to send those
+// that there are.
 func (t *Turn) takePart() bool {
 	if t.holder != nobody || t.door != doorCollect {
 		return false

@@ -9,7 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestTurn walks the drawing of Turn: every transition from every state, and what each state allows.
+// TestTurn walks the drawing of Turn: every transition from every state, and what each state
+// allows.
 func TestTurn(t *testing.T) {
 	moves := map[string]func(*Turn){"open": (*Turn).open, "collect": (*Turn).collect, "linger": (*Turn).linger,
 		"interrupt": (*Turn).interrupt, "resume": (*Turn).resume}
@@ -78,8 +79,8 @@ func TestGate(t *testing.T) {
 	s.wantEOF()
 }
 
-// TestCollect: posts wait while the receive loop runs handlers, and leave in its batch; many of them
-// do not wait for others to have had their turn.
+// TestCollect: posts wait while the receive loop runs handlers, and leave in its batch; many of
+// them do not wait for others to have had their turn.
 func TestCollect(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -115,8 +116,8 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestCollectedPartLeaves: who is told to sends what has been collected so far and gives the turn back, and what is posted after it waits for
-// the receive loop, or for the next part.
+// TestCollectedPartLeaves: who is told to sends what has been collected so far and gives the turn
+// back, and what is posted after it waits for the receive loop, or for the next part.
 func TestCollectedPartLeaves(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -152,7 +153,8 @@ func TestCollectedPartLeaves(t *testing.T) {
 	}
 }
 
-// TestHolderLeaves: whoever transmits when the receive loop begins to collect leaves the rest to it.
+// TestHolderLeaves: whoever transmits when the receive loop begins to collect leaves the rest to
+// it.
 func TestHolderLeaves(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()

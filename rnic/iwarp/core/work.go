@@ -1,4 +1,5 @@
-// What is to be sent: posted work, Reads of ours that the peer has to answer, and Reads of its that we have to.
+// What is to be sent: posted work, Reads of ours that the peer has to answer, and Reads of its that
+// we have to.
 
 package core
 
@@ -73,7 +74,8 @@ type Work struct {
 	rtrDone func(rnic.Status)
 }
 
-// answering is whose message is next when both have one ready: they take turns, so that neither starves.
+// answering is whose message is next when both have one ready: they take turns, so that neither
+// starves.
 type answering bool
 
 const (
@@ -108,12 +110,12 @@ func (w *Work) Start(ird, ord int, gated bool) {
 	w.sq.Open()
 }
 
-// Post queues work requests, all or none, and reports whether it is the caller who has to transmit them, or may keep them
-// for a while, until Release.
+// Post queues work requests, all or none, and reports whether it is the caller who has to transmit
+// them, or may keep them for a while, until Release.
 //
 // The poster who gets the turn transmits on its own goroutine: one system call, and no other
-// goroutine is woken. If somebody else has it, that one finds the new work before it gives the turn back,
-// since Rest looks at the queue under the same lock: no work request is left lying.
+// goroutine is woken. If somebody else has it, that one finds the new work before it gives the turn
+// back, since Rest looks at the queue under the same lock: no work request is left lying.
 func (w *Work) Post(wrs []rnic.Posted, early *earlyCRCs) (mine, kept bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,7 +169,8 @@ func (w *Work) push(p *rnic.Posted, early *earlyCRCs) *entry {
 	return e
 }
 
-// claim gives the turn to the caller if there is something to send, and it can be had. The caller holds mu.
+// claim gives the turn to the caller if there is something to send, and it can be had. The caller
+// holds mu.
 func (w *Work) claim() bool { return w.ready() && w.turn.take() }
 
 // ready reports whether a message can begin. The caller holds mu.
@@ -185,8 +188,9 @@ func (w *Work) workReady() bool {
 	case e.Fence && !awaited(e.Op), e.Op == rnic.OpLocalInvalidate:
 		return w.reads.count() == 0
 	case awaited(e.Op):
-		// The queue is in order, so a Read that has to wait holds up what was posted after it; responses
-		// to the peer's Reads go on, or two peers that wait for each other would wait for ever.
+		// The queue is in order, so a Read that has to wait holds up what was posted after it;
+		// responses to the peer's Reads go on, or two peers that wait for each other would wait for
+		// ever.
 		return w.reads.count() < w.reads.ord
 	}
 	return true
@@ -225,17 +229,19 @@ func (w *Work) made() {
 	w.mu.Unlock()
 }
 
-// noteMade publishes requests as outstanding, and no longer counts responses that the peer might have. From then on the
-// receive loop can complete the requests, and their entries can be used again: a peer might answer before a
-// request has left, or without having one. So this comes when nothing of the entries
-// is needed any more: no message that was picked is still to be cut. The caller holds mu.
+// noteMade publishes requests as outstanding, and no longer counts responses that the peer might
+// have. From then on the receive loop can complete the requests, and their entries can be used
+// again: a peer might answer before a request has left, or without having one. So this comes when
+// nothing of the entries is needed any more: no message that was picked is still to be cut. The
+// caller holds mu.
 func (w *Work) noteMade() {
 	w.reads.made = w.reads.tail
 	w.irq.built = w.irq.next
 }
 
-// taken completes what TCP has taken all of, up to stream position pos: Sends and Writes
-// (RFC 5040 §6: they are with the LLP), and responses to the peer's Reads. It reports whether the CQ had room.
+// taken completes what TCP has taken all of, up to stream position pos: Sends and Writes (RFC 5040
+// §6: they are with the LLP), and responses to the peer's Reads. It reports whether the CQ had
+// room.
 func (w *Work) taken(pos uint64) (fits bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -254,7 +260,8 @@ func (w *Work) taken(pos uint64) (fits bool) {
 	return w.retire()
 }
 
-// retire completes what is done, oldest first, and closes drained when nothing is left. The caller holds mu.
+// retire completes what is done, oldest first, and closes drained when nothing is left. The caller
+// holds mu.
 func (w *Work) retire() (fits bool) {
 	fits = w.sq.Retire(w.rtrDone)
 	w.noteDrained()
@@ -332,15 +339,16 @@ func (w *Work) Collect() {
 	w.mu.Unlock()
 }
 
-// ReleasePart reports whether the caller has to send what has been posted since Collect, although more is to come.
+// ReleasePart reports whether the caller has to send what has been posted since Collect, although
+// more is to come.
 func (w *Work) ReleasePart() (mine bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ready() && w.turn.takePart()
 }
 
-// Linger reports whether the receive loop ought to let others run before it resumes: only if nothing
-// waits to be sent. What they post leaves in its batch, unless it is much.
+// Linger reports whether the receive loop ought to let others run before it resumes: only if
+// nothing waits to be sent. What they post leaves in its batch, unless it is much.
 func (w *Work) Linger() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -351,7 +359,8 @@ func (w *Work) Linger() bool {
 	return true
 }
 
-// Resume has posts sent at once again, and reports whether the caller has to send what was collected.
+// Resume has posts sent at once again, and reports whether the caller has to send what was
+// collected.
 func (w *Work) Resume() (mine bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -391,12 +400,13 @@ func (w *Work) Outstanding() bool {
 	return !w.sq.Empty() || !w.irq.empty()
 }
 
-// Flush completes all that is not complete as flushed, oldest first. Nothing is sent any more when it is called.
+// Flush completes all that is not complete as flushed, oldest first. Nothing is sent any more when
+// it is called.
 func (w *Work) Flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The lists of Reads name entries of the send queue: they are emptied before those are flushed. The peer's
-	// requests complete nothing of ours, they are forgotten.
+	// The lists of Reads name entries of the send queue: they are emptied before those are flushed.
+	// The peer's requests complete nothing of ours, they are forgotten.
 	w.reads.clear()
 	w.irq.clear()
 	w.sq.Flush(w.rtrDone)

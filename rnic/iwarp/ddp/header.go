@@ -129,7 +129,8 @@ func Parse(ulpdu []byte) (h Header, payload []byte, err error) {
 	return h, ulpdu[UntaggedLen:], nil
 }
 
-// MoreTagged reports whether a control byte begins a segment of a tagged message that is not its last.
+// MoreTagged reports whether a control byte begins a segment of a tagged message that is not its
+// last.
 func MoreTagged(ctrl byte) bool { return ctrl&(flagT|flagL) == flagT }
 
 // Terminated returns the header bytes of a segment, as a Terminate returns them

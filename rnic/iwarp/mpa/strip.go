@@ -10,10 +10,10 @@ type MarkerReceiver struct {
 	pos uint32 // stream position of the next FPDU, modulo 2^32
 }
 
-// Parse reads one FPDU from the front of b, which begins where the last one
-// ended. n == 0 with no error: more bytes are needed, and b is as it was.
-// Otherwise the ULPDU has been closed up over its markers, within b; ulpdu
-// aliases b. An FPDU that ends where a marker is due is complete at its CRC (RFC 5044 §4.3 [R5044-042]).
+// Parse reads one FPDU from the front of b, which begins where the last one ended. n == 0 with no
+// error: more bytes are needed, and b is as it was. Otherwise the ULPDU has been closed up over its
+// markers, within b; ulpdu aliases b. An FPDU that ends where a marker is due is complete at its
+// CRC (RFC 5044 §4.3 [R5044-042]).
 func (r *MarkerReceiver) Parse(b []byte, crc bool) (ulpdu []byte, n int, err error) {
 	head := 0
 	if leading(r.pos) {
@@ -48,7 +48,8 @@ func (r *MarkerReceiver) Parse(b []byte, crc bool) (ulpdu []byte, n int, err err
 func (r *MarkerReceiver) check(f []byte, head int) bool {
 	first := int(-r.pos % markerInterval)
 	for i := first; i < len(f); i += markerInterval {
-		// Reserved bytes and the low two bits are not looked at (RFC 5044 §4.2 [R5044-027 R5044-030]).
+		// Reserved bytes and the low two bits are not looked at (RFC 5044 §4.2 [R5044-027
+		// R5044-030]).
 		ptr := int(binary.BigEndian.Uint16(f[i+2:])) &^ 3
 		if ptr != max(i-head, 0) {
 			return false

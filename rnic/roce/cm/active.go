@@ -20,7 +20,8 @@ type Request struct {
 	Service mad.ServiceID // mad.IPService(mad.ProtocolTCP, port), as rdma_cm does
 	Local   QP
 
-	// SourcePort is told to the peer's program when the service is one of IP; it need not be anybody's.
+	// SourcePort is told to the peer's program when the service is one of IP; it need not be
+	// anybody's.
 	SourcePort uint16
 
 	// Private is for the peer's program: at most 56 bytes if the service is one of IP, and 92 else.
@@ -60,7 +61,8 @@ func (c *CM) buildREQ(r *Request, peer netip.Addr) mad.REQ {
 	}
 }
 
-// private is the private data of a REQ or SIDR_REQ, in room: the program's, after an IP CM header if the service is one of IP.
+// private is the private data of a REQ or SIDR_REQ, in room: the program's, after an IP CM header
+// if the service is one of IP.
 func (c *CM) private(room []byte, service mad.ServiceID, port uint16, peer netip.Addr, consumer []byte) ([]byte, error) {
 	b := make([]byte, 0, len(room))
 	if _, _, ok := service.IP(); ok {
@@ -126,15 +128,17 @@ func (c *CM) reply(a *arrival) Drop {
 	return Accepted
 }
 
-// validQPN reports whether a number can be that of a connection's queue pair: not 0 and 1, which are the managers', nor that of multicast.
+// validQPN reports whether a number can be that of a connection's queue pair: not 0 and 1, which
+// are the managers', nor that of multicast.
 func validQPN(n uint32) bool { return n > 1 && n < 1<<24-1 }
 
-// rtuRepeats is how often an RTU is sent again although nothing asks for it. A peer that is careful whom it sends to, as
-// ours is, does not repeat its REP by time: with the RTU lost it would wait for a first packet, and a program that
-// lets the peer speak first for it.
+// rtuRepeats is how often an RTU is sent again although nothing asks for it. A peer that is careful
+// whom it sends to, as ours is, does not repeat its REP by time: with the RTU lost it would wait
+// for a first packet, and a program that lets the peer speak first for it.
 const rtuRepeats = 3
 
-// Confirm sends the RTU, with private data of at most 224 bytes, after Replied: the queue pair is ready to send.
+// Confirm sends the RTU, with private data of at most 224 bytes, after Replied: the queue pair is
+// ready to send.
 func (c *CM) Confirm(now Instant, k *Conn, private []byte) error {
 	m := mad.RTU{LocalCommID: k.id, RemoteCommID: k.remoteID}
 	switch {

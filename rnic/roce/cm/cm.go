@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// An Instant is a point in time, or a time, in nanoseconds, on a clock of the owner's that never goes back.
+// An Instant is a point in time, or a time, in nanoseconds, on a clock of the owner's that never
+// goes back.
 type Instant int64
 
 const (
@@ -25,8 +26,9 @@ type Config struct {
 	MTU  mad.MTU       // largest path MTU that the port can have
 	Rand func() uint64 // numbers that nobody can predict
 
-	// ResponseTimeout is how long a REQ, DREQ or SIDR_REQ waits for its answer before it is sent again (default 18: 1.07 s), and
-	// Retries how often that is, at most 15 (default 15). The peer is told both.
+	// ResponseTimeout is how long a REQ, DREQ or SIDR_REQ waits for its answer before it is sent
+	// again (default 18: 1.07 s), and Retries how often that is, at most 15 (default 15). The peer
+	// is told both.
 	ResponseTimeout mad.Timeout
 	Retries         uint8
 

@@ -11,7 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// Each side is told of the other's queue pair and private data, and both that the connection is made.
+// Each side is told of the other's queue pair and private data, and both that the connection is
+// made.
 func TestConnect(t *testing.T) {
 	a, b := two(t)
 	ka, err := a.cm.Connect(0, request())

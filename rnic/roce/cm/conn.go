@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// QP is what a side tells the other about its queue pair. Those of the owner's own say what to send, those of
-// an Event what the peer has sent.
+// QP is what a side tells the other about its queue pair. Those of the owner's own say what to
+// send, those of an Event what the peer has sent.
 type QP struct {
 	QPN uint32 // 24 bits
 	PSN uint32 // 24 bits: of the first packet that the other side sends; it MUST NOT be predictable
@@ -21,8 +21,8 @@ type QP struct {
 	FlowControl        bool  // by the credits of AETH
 	SRQ                bool
 
-	// AckTimeout is, in a REQ, how long the side waits for an acknowledgment; in a REP how long the side
-	// takes to send one.
+	// AckTimeout is, in a REQ, how long the side waits for an acknowledgment; in a REP how long the
+	// side takes to send one.
 	AckTimeout mad.Timeout
 
 	// These are in a REQ only, and hold for both sides.
@@ -33,8 +33,8 @@ type QP struct {
 	QKey uint32 // of UD: in a SIDR_REP only
 }
 
-// A Conn is one connection, or one question for a service of UD, from Connect, Resolve, Requested or Asked on until Released. Only
-// its CM changes it.
+// A Conn is one connection, or one question for a service of UD, from Connect, Resolve, Requested
+// or Asked on until Released. Only its CM changes it.
 type Conn struct {
 	Owner any // the owner's; the CM does not look at it
 

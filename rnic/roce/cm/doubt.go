@@ -4,10 +4,12 @@ package cm
 
 import "github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 
-// Doubt asks the peer of an established connection whether it knows it. One that has been started anew does not, and drops what comes
-// for its queue pairs without a word, so that the owner would wait for as long as for a peer that is merely slow. What asks is a LAP
-// without a path: the only message whose answer tells that and that changes nothing (IBA 12.8). Only the active side can
-// send it. It is not repeated, and Linux does not answer it; if the connection is gone Ended follows, with ErrForgotten.
+// Doubt asks the peer of an established connection whether it knows it. One that has been started
+// anew does not, and drops what comes for its queue pairs without a word, so that the owner would
+// wait for as long as for a peer that is merely slow. What asks is a LAP without a path: the only
+// message whose answer tells that and that changes nothing (IBA 12.8). Only the active side can
+// send it. It is not repeated, and Linux does not answer it; if the connection is gone Ended
+// follows, with ErrForgotten.
 func (c *CM) Doubt(k *Conn) error {
 	if k.state != established || !k.active {
 		return ErrState
@@ -17,7 +19,8 @@ func (c *CM) Doubt(k *Conn) error {
 	return nil
 }
 
-// noPath takes an APR. Nobody who does not see our packets can make one up: it has the number of the last Doubt.
+// noPath takes an APR. Nobody who does not see our packets can make one up: it has the number of
+// the last Doubt.
 func (c *CM) noPath(a *arrival) Drop {
 	r, err := mad.ParseAPR(a.data)
 	if err != nil {

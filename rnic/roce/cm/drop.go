@@ -4,7 +4,8 @@ package cm
 
 import "strconv"
 
-// A Drop is why a datagram was dropped. The sender is not told, but by the refusals that Counters has.
+// A Drop is why a datagram was dropped. The sender is not told, but by the refusals that Counters
+// has.
 type Drop uint8
 
 // The reasons.

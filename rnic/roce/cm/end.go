@@ -8,8 +8,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// Disconnect ends a connection or a question, however far it is. private is for the peer's program if the connection
-// is established, at most 220 bytes. Ended follows, at once or when the peer has answered.
+// Disconnect ends a connection or a question, however far it is. private is for the peer's program
+// if the connection is established, at most 220 bytes. Ended follows, at once or when the peer has
+// answered.
 func (c *CM) Disconnect(now Instant, k *Conn, private []byte) error {
 	if len(private) > len(mad.DREQ{}.PrivateData) {
 		return ErrPrivate
@@ -45,8 +46,9 @@ func (c *CM) sendDREQ(now Instant, k *Conn, private []byte) {
 	c.timers.start(k, now+k.interval)
 }
 
-// withdraw tells the peer that nobody waits for it any more. Linux finds its connection by our identifier and GUID
-// when that is the reason, for the side that gives up on a REQ does not know the peer's identifier.
+// withdraw tells the peer that nobody waits for it any more. Linux finds its connection by our
+// identifier and GUID when that is the reason, for the side that gives up on a REQ does not know
+// the peer's identifier.
 func (c *CM) withdraw(k *Conn) {
 	m := mad.REJ{LocalCommID: k.id, RemoteCommID: k.remoteID, Message: mad.AnsweredOther, Reason: mad.RejTimeout, InfoLen: 8}
 	binary.BigEndian.PutUint64(m.Info[:], c.cfg.GUID)
@@ -124,8 +126,8 @@ func (c *CM) rejected(a *arrival) Drop {
 	return Accepted
 }
 
-// findRejected is the connection that a REJ is for. The active side that gives up before it has an answer does not
-// know our identifier, only its own.
+// findRejected is the connection that a REJ is for. The active side that gives up before it has an
+// answer does not know our identifier, only its own.
 func (c *CM) findRejected(a *arrival, r *mad.REJ) (*Conn, Drop) {
 	if r.RemoteCommID == 0 && r.Reason == mad.RejTimeout {
 		if k := c.requests[remote{a.from, r.LocalCommID, false}]; k != nil {
@@ -140,8 +142,8 @@ func (c *CM) findRejected(a *arrival, r *mad.REJ) (*Conn, Drop) {
 	return c.find(a, r.RemoteCommID, r.LocalCommID)
 }
 
-// tryAgain sends a REQ once more as a new one, after a while: to the peer its queue pair was one of a connection
-// that it thought was there, and is about to end.
+// tryAgain sends a REQ once more as a new one, after a while: to the peer its queue pair was one of
+// a connection that it thought was there, and is about to end.
 func (c *CM) tryAgain(now Instant, k *Conn) {
 	delete(c.conns, k.id)
 	c.name(k)

@@ -40,15 +40,16 @@ type Event struct {
 	Kind EventKind
 	Conn *Conn
 
-	// Remote is the peer's queue pair, with Requested and Replied. With Resolved its QPN and QKey count.
+	// Remote is the peer's queue pair, with Requested and Replied. With Resolved its QPN and QKey
+	// count.
 	Remote QP
 
-	// Source is who asks, with Requested and Asked: the address that the request came from, and the port that the
-	// peer says it has, 0 if the service is not one of IP.
+	// Source is who asks, with Requested and Asked: the address that the request came from, and the
+	// port that the peer says it has, 0 if the service is not one of IP.
 	Source netip.AddrPort
 
-	// Private is what the peer's program has sent along, without the IP CM header, to the end of its field: what
-	// the program has not filled is zero. It is the owner's.
+	// Private is what the peer's program has sent along, without the IP CM header, to the end of
+	// its field: what the program has not filled is zero. It is the owner's.
 	Private []byte
 
 	// Err is why, with Ended: one of the errors below, a *RejectError, a *SIDRError, or nil.

@@ -1,4 +1,5 @@
-// What strangers can do: floods of REQs, forged sources, guesses, and how much they are sent for it.
+// What strangers can do: floods of REQs, forged sources, guesses, and how much they are sent for
+// it.
 
 package cm
 
@@ -50,8 +51,9 @@ func (s *side) serve(now Instant, n *tally) (ended int) {
 	return ended
 }
 
-// A flood from many sources, none of which answers, takes a bounded part of memory, gets no more datagrams than it
-// sends, and a host that answers within a round trip connects in the middle of it.
+// A flood from many sources, none of which answers, takes a bounded part of memory, gets no more
+// datagrams than it sends, and a host that answers within a round trip connects in the middle of
+// it.
 func TestFloodOfManySources(t *testing.T) {
 	for _, repeat := range []int{1, 3} {
 		a, b := two(t)
@@ -118,7 +120,8 @@ func TestFloodOfOneSource(t *testing.T) {
 	}
 }
 
-// Datagrams of all kinds that belong to nothing are answered only as often as is allowed, and never more than one for one.
+// Datagrams of all kinds that belong to nothing are answered only as often as is allowed, and never
+// more than one for one.
 func TestFloodOfRefusals(t *testing.T) {
 	_, b := two(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -150,7 +153,8 @@ func TestFloodOfRefusals(t *testing.T) {
 	b.sent()
 }
 
-// Answers of a REJ or DREP, whatever they say, get none: two managers never talk to each other for ever.
+// Answers of a REJ or DREP, whatever they say, get none: two managers never talk to each other for
+// ever.
 func TestAnswersHaveNoAnswers(t *testing.T) {
 	_, b := two(t)
 	for _, d := range []Datagram{by(mad.AttrREJ, 1, &mad.REJ{RemoteCommID: 5}), by(mad.AttrDREP, 1, &mad.DREP{RemoteCommID: 5}),
@@ -161,7 +165,8 @@ func TestAnswersHaveNoAnswers(t *testing.T) {
 	}
 }
 
-// Who forges a source guesses the communication ID of the REP: a few guesses end what there is to be guessed.
+// Who forges a source guesses the communication ID of the REP: a few guesses end what there is to
+// be guessed.
 func TestGuessesOfRTU(t *testing.T) {
 	_, b := two(t)
 	n := newTally()
@@ -212,7 +217,8 @@ func TestSendsAreBounded(t *testing.T) {
 	}
 }
 
-// Who forges the answer to a question has to know the address that was asked, the identifier and the transaction.
+// Who forges the answer to a question has to know the address that was asked, the identifier and
+// the transaction.
 func TestForgedAnswers(t *testing.T) {
 	a, b := two(t)
 	_, err := a.cm.Resolve(0, Request{Peer: addrB, Service: sidrIP})

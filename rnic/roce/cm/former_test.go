@@ -14,7 +14,8 @@ func successor(s *side) *side {
 	return newSide(s.t, s.addr, 77, func(c *Config) { c.GUID = 0x505400ffff000000 })
 }
 
-// The peer of a connection is told of its end by a CM that was not there when it was made, until it answers.
+// The peer of a connection is told of its end by a CM that was not there when it was made, until it
+// answers.
 func TestEndFormer(t *testing.T) {
 	a, b := two(t)
 	ka, kb := connected(t, a, b, 0)

@@ -47,8 +47,8 @@ func (c *CM) check(t *testing.T) {
 	}
 }
 
-// FuzzReceive takes steps from the input: a call of the owner's, a datagram of a peer that knows what it is doing
-// with one byte changed, a datagram of the input's own, or time.
+// FuzzReceive takes steps from the input: a call of the owner's, a datagram of a peer that knows
+// what it is doing with one byte changed, a datagram of the input's own, or time.
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte{})
 	for i := range byte(16) {

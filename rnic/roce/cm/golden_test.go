@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// datagrams of a connection as Linux makes it; "@n" goes on at offset n of the datagram, and zeros go to its end.
+// datagrams of a connection as Linux makes it; "@n" goes on at offset n of the datagram, and zeros
+// go to its end.
 var goldens = map[mad.Attribute]string{
 	mad.AttrREQ: `01070203 00000000 00000001a1b2c3d4 0010 0000 00000000
 		a1b2c3d4 00000000 0000000001064e51 505400fffe000002 00000000 00000000 000011 80 000000 00 000000 a0 654321 a7 ffff 30 f0

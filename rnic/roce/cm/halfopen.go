@@ -1,4 +1,5 @@
-// What strangers may take up: half-open connections are counted, and the oldest makes room for the newest.
+// What strangers may take up: half-open connections are counted, and the oldest makes room for the
+// newest.
 
 package cm
 
@@ -7,8 +8,9 @@ import (
 	"net/netip"
 )
 
-// wrongRTUs is how many RTUs for no connection of a source end its half-open ones. Who forges the source has to guess
-// the communication ID, of 32 bits; so there are few guesses for each REQ, not as many as fit into Patience.
+// wrongRTUs is how many RTUs for no connection of a source end its half-open ones. Who forges the
+// source has to guess the communication ID, of 32 bits; so there are few guesses for each REQ, not
+// as many as fit into Patience.
 const wrongRTUs = 4
 
 // A source is an address with connections, half-open or proven.
@@ -61,8 +63,8 @@ func (c *CM) place(k *Conn, from state) {
 	}
 }
 
-// Bound has at most halfOpen connections be half-open, and a quarter of them of one source; 0: as many as Config says. Where
-// there are more, the oldest make room when the next one comes.
+// Bound has at most halfOpen connections be half-open, and a quarter of them of one source; 0: as
+// many as Config says. Where there are more, the oldest make room when the next one comes.
 func (c *CM) Bound(halfOpen int) {
 	c.most, c.mostOf = halfOpen, max(1, halfOpen/4)
 	if halfOpen <= 0 {
@@ -70,8 +72,8 @@ func (c *CM) Bound(halfOpen int) {
 	}
 }
 
-// makeRoom ends the oldest half-open connections where one more from a source is too many. Who is honest needs
-// a round trip to be half-open no more, which a flood has to be faster than.
+// makeRoom ends the oldest half-open connections where one more from a source is too many. Who is
+// honest needs a round trip to be half-open no more, which a flood has to be faster than.
 func (c *CM) makeRoom(from netip.Addr) {
 	for s := c.sources[from]; s != nil && s.halfOpen.Len() >= c.mostOf; {
 		c.evict(s.halfOpen.Front())

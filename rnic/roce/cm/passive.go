@@ -16,8 +16,9 @@ const (
 	minHeard    = 10 * millisecond  // between two REPs that Heard sends
 )
 
-// mraTimeout is how long an MRA asks the peer to wait: 1.07 s. After that it sends the REQ again, and hears the same, or the REP:
-// that is not repeated by itself for a peer that has not proven its address, so a long wait would be the price of one lost datagram.
+// mraTimeout is how long an MRA asks the peer to wait: 1.07 s. After that it sends the REQ again,
+// and hears the same, or the REP: that is not repeated by itself for a peer that has not proven its
+// address, so a long wait would be the price of one lost datagram.
 const mraTimeout mad.Timeout = 18
 
 // alternateUnsupported is FailoverAccepted of a REP that takes no alternate path.
@@ -70,8 +71,8 @@ func (c *CM) request(a *arrival) Drop {
 	return Accepted
 }
 
-// requestAgain takes a REQ that has the identifier of one that came before: it is that one again, or its peer uses
-// the identifier for two things.
+// requestAgain takes a REQ that has the identifier of one that came before: it is that one again,
+// or its peer uses the identifier for two things.
 func (c *CM) requestAgain(a *arrival, k *Conn, r *mad.REQ) Drop {
 	if a.tid != k.tid || r.LocalQPN != k.remoteQPN || r.ServiceID != k.service {
 		c.refuseREQ(a, r, mad.RejDuplicateCommID, nil)
@@ -88,7 +89,8 @@ func (c *CM) requestAgain(a *arrival, k *Conn, r *mad.REQ) Drop {
 	return DropDuplicate
 }
 
-// unfit is why a REQ cannot be told to the owner, 0 if it can; and who asks, with the part of the private data that is the program's.
+// unfit is why a REQ cannot be told to the owner, 0 if it can; and who asks, with the part of the
+// private data that is the program's.
 func (c *CM) unfit(from netip.Addr, r *mad.REQ) (source netip.AddrPort, private []byte, why mad.Reason, info []byte) {
 	source, private = netip.AddrPortFrom(from, 0), r.PrivateData[:]
 	switch {
@@ -110,8 +112,8 @@ func (c *CM) unfit(from netip.Addr, r *mad.REQ) (source netip.AddrPort, private 
 	return source, private, 0, nil
 }
 
-// fromIP takes the IP CM header off private data, if the service is one of IP. It has to say what the packet's IP
-// header said: an export may be meant for one address only.
+// fromIP takes the IP CM header off private data, if the service is one of IP. It has to say what
+// the packet's IP header said: an export may be meant for one address only.
 func (c *CM) fromIP(from netip.Addr, s mad.ServiceID, private []byte) (netip.AddrPort, []byte, bool) {
 	if _, _, ok := s.IP(); !ok {
 		return netip.AddrPortFrom(from, 0), private, true
@@ -153,8 +155,8 @@ func (c *CM) Accept(now Instant, k *Conn, local QP, private []byte) error {
 	return nil
 }
 
-// Reject refuses a request, with private data of at most 148 bytes. RejConsumer is the program's reason, with words of its own;
-// others are the owner's, such as RejNoQP.
+// Reject refuses a request, with private data of at most 148 bytes. RejConsumer is the program's
+// reason, with words of its own; others are the owner's, such as RejNoQP.
 func (c *CM) Reject(now Instant, k *Conn, why mad.Reason, private []byte) error {
 	m := mad.REJ{Reason: why}
 	if len(private) > len(m.PrivateData) {
@@ -200,9 +202,10 @@ func (c *CM) ready(a *arrival) Drop {
 	return Accepted
 }
 
-// Heard tells that a packet has come on the queue pair of a connection whose RTU has not: it is lost, or late. The REP is sent
-// again, so that the RTU is. The packet itself proves nothing, since who forges a REQ's source has chosen the PSN and has but
-// 24 bits to guess; so the owner MUST NOT give what it carries to the program before Established.
+// Heard tells that a packet has come on the queue pair of a connection whose RTU has not: it is
+// lost, or late. The REP is sent again, so that the RTU is. The packet itself proves nothing, since
+// who forges a REQ's source has chosen the PSN and has but 24 bits to guess; so the owner MUST NOT
+// give what it carries to the program before Established.
 func (c *CM) Heard(now Instant, k *Conn) {
 	if k.state != repSent || k.heard != 0 && now-k.heard < minHeard {
 		return
@@ -212,8 +215,8 @@ func (c *CM) Heard(now Instant, k *Conn) {
 	c.repeat(k)
 }
 
-// establish has a connection be made. Another one with the same queue pair of the peer's has ended without
-// our being told: the peer has just shown that it uses the queue pair for this one.
+// establish has a connection be made. Another one with the same queue pair of the peer's has ended
+// without our being told: the peer has just shown that it uses the queue pair for this one.
 func (c *CM) establish(now Instant, k *Conn) {
 	key := pair{k.peer, k.remoteGUID, k.remoteQPN}
 	old := c.pairs[key]

@@ -16,8 +16,8 @@ type arrival struct {
 	data *mad.Data
 }
 
-// Receive takes the payload of a packet that Admit has let in, and the source of its IP header. The bytes are the
-// caller's again when it returns.
+// Receive takes the payload of a packet that Admit has let in, and the source of its IP header. The
+// bytes are the caller's again when it returns.
 func (c *CM) Receive(now Instant, from netip.Addr, datagram []byte) Drop {
 	d := c.receive(now, from.Unmap().WithZone(""), datagram)
 	c.counters.Datagrams[d]++
@@ -55,8 +55,9 @@ var handlers = [...]func(*CM, *arrival) Drop{
 	mad.AttrLAP: (*CM).alternatePath, mad.AttrAPR: (*CM).noPath,
 }
 
-// find is the connection that a message is for: by our identifier, which only its peer knows, and if it has
-// told its own, by that too. What comes from elsewhere is a guess, or is for a connection of another.
+// find is the connection that a message is for: by our identifier, which only its peer knows, and
+// if it has told its own, by that too. What comes from elsewhere is a guess, or is for a connection
+// of another.
 func (c *CM) find(a *arrival, local, remote uint32) (*Conn, Drop) {
 	k := c.conns[local]
 	switch {
@@ -70,7 +71,8 @@ func (c *CM) find(a *arrival, local, remote uint32) (*Conn, Drop) {
 	return k, Accepted
 }
 
-// alternatePath refuses a LAP: the IP network finds another way by itself. It is answered also when the connection is gone: see Doubt.
+// alternatePath refuses a LAP: the IP network finds another way by itself. It is answered also when
+// the connection is gone: see Doubt.
 func (c *CM) alternatePath(a *arrival) Drop {
 	r := mad.ParseLAP(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)

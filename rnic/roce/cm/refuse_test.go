@@ -1,4 +1,5 @@
-// What is refused or dropped at the door: headers, services, paths, names that are taken, stale connections.
+// What is refused or dropped at the door: headers, services, paths, names that are taken, stale
+// connections.
 
 package cm
 
@@ -79,7 +80,8 @@ func TestDatagramsOfOtherKinds(t *testing.T) {
 	}
 }
 
-// A REQ that cannot be served is refused with the reason, once for each, and nothing is remembered of it.
+// A REQ that cannot be served is refused with the reason, once for each, and nothing is remembered
+// of it.
 func TestUnfitRequests(t *testing.T) {
 	for _, c := range []struct {
 		change func(*mad.REQ)
@@ -148,7 +150,8 @@ func TestRepeatedRequest(t *testing.T) {
 	}
 }
 
-// A REJ for a stale connection has the REQ sent once more, under another name; the second one counts.
+// A REJ for a stale connection has the REQ sent once more, under another name; the second one
+// counts.
 func TestStaleIsTriedAgainOnce(t *testing.T) {
 	a, b := two(t)
 	k, err := a.cm.Connect(0, request())
@@ -172,8 +175,8 @@ func TestStaleIsTriedAgainOnce(t *testing.T) {
 	}
 }
 
-// A peer that was restarted connects with the queue pair that it had. The REQ alone ends nothing, since it may be
-// forged; the RTU does. In time-wait the queue pair is refused.
+// A peer that was restarted connects with the queue pair that it had. The REQ alone ends nothing,
+// since it may be forged; the RTU does. In time-wait the queue pair is refused.
 func TestStaleConnection(t *testing.T) {
 	a, b := two(t)
 	_, old := connected(t, a, b, 0)

@@ -1,4 +1,5 @@
-// What is sent: messages become datagrams, are repeated, and are withheld from addresses that prove nothing.
+// What is sent: messages become datagrams, are repeated, and are withheld from addresses that prove
+// nothing.
 
 package cm
 
@@ -8,7 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// maxSends bounds the datagrams that wait for PollSend. An owner that polls after each call never comes near it.
+// maxSends bounds the datagrams that wait for PollSend. An owner that polls after each call never
+// comes near it.
 const maxSends = 4096
 
 // A message is the data of a datagram.
@@ -40,8 +42,9 @@ func (c *CM) repeat(k *Conn) {
 	}
 }
 
-// transmit sends a datagram to a connection's peer, unless it is half-open, the address is not proven, and all
-// that came from it has been answered already: a forged source MUST NOT be sent more than its forger has sent.
+// transmit sends a datagram to a connection's peer, unless it is half-open, the address is not
+// proven, and all that came from it has been answered already: a forged source MUST NOT be sent
+// more than its forger has sent.
 func (c *CM) transmit(k *Conn, b *[mad.Len]byte) bool {
 	if k.state.halfOpen() && !c.proven(k.peer) {
 		if k.credit == 0 {

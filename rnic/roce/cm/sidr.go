@@ -4,8 +4,9 @@ package cm
 
 import "github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 
-// Resolve asks a peer for the queue pair and the Q_Key of a service of UD: r.Local does not count, and r.Private may
-// have 180 bytes if the service is one of IP (mad.ProtocolUDP), else 216. Resolved or Ended follows, then Released.
+// Resolve asks a peer for the queue pair and the Q_Key of a service of UD: r.Local does not count,
+// and r.Private may have 180 bytes if the service is one of IP (mad.ProtocolUDP), else 216.
+// Resolved or Ended follows, then Released.
 func (c *CM) Resolve(now Instant, r Request) (*Conn, error) {
 	peer := r.Peer.Unmap().WithZone("")
 	if peer.BitLen() != c.cfg.Addr.BitLen() {
@@ -89,8 +90,8 @@ func (c *CM) askAgain(a *arrival, k *Conn, r *mad.SIDRREQ) Drop {
 	return DropDuplicate
 }
 
-// Answer sends the SIDR_REP, with private data of at most 136 bytes. With a status other than mad.SIDRValid there is no queue
-// pair to be told. Released follows.
+// Answer sends the SIDR_REP, with private data of at most 136 bytes. With a status other than
+// mad.SIDRValid there is no queue pair to be told. Released follows.
 func (c *CM) Answer(now Instant, k *Conn, s mad.SIDRStatus, qpn, qkey uint32, private []byte) error {
 	m := mad.SIDRREP{RequestID: k.remoteID, Status: s, QPN: qpn, QKey: qkey, ServiceID: k.service}
 	switch {

@@ -1,5 +1,5 @@
-// Three hosts over a network that loses, doubles and reorders datagrams, in virtual time: what connections promise
-// holds for every seed, and a seed can be run again.
+// Three hosts over a network that loses, doubles and reorders datagrams, in virtual time: what
+// connections promise holds for every seed, and a seed can be run again.
 
 package cm
 
@@ -229,7 +229,8 @@ func (x *end) data() {
 	}
 }
 
-// checkPair: the queue pairs of both sides know each other, and the passive side does not know before the active one.
+// checkPair: the queue pairs of both sides know each other, and the passive side does not know
+// before the active one.
 func (x *end) checkPair() {
 	peer := x.h.w.ends[x.remote]
 	if peer == nil || peer.remote != x.local || peer.k.Peer() != x.h.addr || peer.k.Active() == x.k.Active() {
@@ -241,7 +242,8 @@ func (x *end) checkPair() {
 	}
 }
 
-// begin is a program that wants a connection, or to know who has a service, of any host, its own one too.
+// begin is a program that wants a connection, or to know who has a service, of any host, its own
+// one too.
 func (w *world) begin() {
 	h, to := w.sides[w.r.IntN(3)], w.sides[w.r.IntN(3)]
 	x := &end{h: h, sidr: w.chance(200)}
@@ -297,8 +299,8 @@ func simulate(t *testing.T, seed uint64) {
 	}
 }
 
-// checkQuiet: when nothing happens any more, what there is are connections that are made, and whose peer, unless
-// too much was lost, has its half of it.
+// checkQuiet: when nothing happens any more, what there is are connections that are made, and whose
+// peer, unless too much was lost, has its half of it.
 func (w *world) checkQuiet(n int) {
 	begun := 0
 	for _, h := range w.sides {
@@ -322,8 +324,8 @@ func (w *world) checkQuiet(n int) {
 	}
 }
 
-// Every connection that is asked for is made or ends on both sides, with queue pairs that know each other; each is
-// told of its release last, and then nothing of it is left.
+// Every connection that is asked for is made or ends on both sides, with queue pairs that know each
+// other; each is told of its release last, and then nothing of it is left.
 func TestSimulated(t *testing.T) {
 	t.Parallel()
 	if s := os.Getenv("NFSRDMA_ROCE_SEED"); s != "" {

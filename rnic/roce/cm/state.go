@@ -26,10 +26,10 @@ import "strconv"
 //
 // What another CM has left goes from released to dreqSent: see EndFormer.
 //
-// Disconnect ends the other states too, by a REJ instead of a DREQ: reqSent and asking go to released,
-// reqReceived to refused, repReceived and repSent to timeWait. A repSent whose RTU does not come is released: who asked
-// may never have been there. Half-open are reqReceived, repSent, refused, asked and answered: any
-// of them goes to released when it has to make room (halfopen.go).
+// Disconnect ends the other states too, by a REJ instead of a DREQ: reqSent and asking go to
+// released, reqReceived to refused, repReceived and repSent to timeWait. A repSent whose RTU does
+// not come is released: who asked may never have been there. Half-open are reqReceived, repSent,
+// refused, asked and answered: any of them goes to released when it has to make room (halfopen.go).
 type state uint8
 
 const (
@@ -59,7 +59,8 @@ func (s state) String() string {
 	return "state(" + strconv.Itoa(int(s)) + ")"
 }
 
-// halfOpen reports whether a connection of this state was asked for by an address that has not proven itself.
+// halfOpen reports whether a connection of this state was asked for by an address that has not
+// proven itself.
 func (s state) halfOpen() bool {
 	return s == reqReceived || s == repSent || s == refused || s == asked || s == answered
 }
@@ -89,7 +90,8 @@ var next = [states][]state{
 // is made, and nil in programs.
 var onState func(k *Conn, to state)
 
-// become is the one writer of a Conn's state, and keeps the tables that depend on it. Each arrow has one function that draws it:
+// become is the one writer of a Conn's state, and keeps the tables that depend on it. Each arrow
+// has one function that draws it:
 //
 //	Connect, Resolve      released → reqSent, asking
 //	request, ask          released → reqReceived, asked

@@ -1,4 +1,5 @@
-// Each state and each message: what is done, what is answered, what comes next, and that nothing else is taken.
+// Each state and each message: what is done, what is answered, what comes next, and that nothing
+// else is taken.
 
 package cm
 
@@ -181,8 +182,8 @@ func makeAnswered(t testing.TB, s *side) *Conn {
 	return k
 }
 
-// A cell is what a message does in a state: how it is counted, what is answered (0: nothing), the state after it, and
-// what the owner is told.
+// A cell is what a message does in a state: how it is counted, what is answered (0: nothing), the
+// state after it, and what the owner is told.
 type cell struct {
 	drop   Drop
 	answer mad.Attribute
@@ -190,7 +191,8 @@ type cell struct {
 	told   string
 }
 
-// table is the cells in which something is done. In all others the message is dropped for the state.
+// table is the cells in which something is done. In all others the message is dropped for the
+// state.
 var table = map[string]map[mad.Attribute]cell{
 	"REQ sent": {
 		mad.AttrMRA: {Accepted, 0, reqSent, "[]"},
@@ -260,7 +262,8 @@ var table = map[string]map[mad.Attribute]cell{
 	},
 }
 
-// begins reports whether a message begins something of its own in a state, which has nothing to do with the connection.
+// begins reports whether a message begins something of its own in a state, which has nothing to do
+// with the connection.
 func begins(k *Conn, a mad.Attribute) bool {
 	return a == mad.AttrREQ && (k.active || k.service != service) || a == mad.AttrSIDRREQ && (k.active || k.service != sidrIP)
 }

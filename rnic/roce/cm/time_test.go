@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// run advances a side to its deadlines until nothing is due any more or limit is reached, and returns when datagrams were sent.
+// run advances a side to its deadlines until nothing is due any more or limit is reached, and
+// returns when datagrams were sent.
 func (s *side) run(limit Instant) (at []Instant) {
 	s.t.Helper()
 	for range 1000 {
@@ -41,7 +42,8 @@ func wantTimes(t *testing.T, got []Instant, n int, interval Instant) {
 
 const interval = 4096 << 18 // ns: the default time-out
 
-// A REQ that is not answered is sent again as often as was said; then the peer is told, and the owner.
+// A REQ that is not answered is sent again as often as was said; then the peer is told, and the
+// owner.
 func TestRequestIsRepeated(t *testing.T) {
 	a, _ := two(t)
 	ka, err := a.cm.Connect(0, request())
@@ -150,7 +152,8 @@ func TestAnswersAreRepeated(t *testing.T) {
 	}
 }
 
-// Without an RTU a REP is not sent again by time to an address that proves nothing, and is to one that does.
+// Without an RTU a REP is not sent again by time to an address that proves nothing, and is to one
+// that does.
 func TestREPIsRepeated(t *testing.T) {
 	a, b := two(t)
 	_, kb := ask(t, a, b, 0)

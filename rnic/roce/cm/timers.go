@@ -51,7 +51,8 @@ func (t timers) first() (at Instant, ok bool) {
 	return t[0].deadline, true
 }
 
-// A bucket limits how often something is done: steadily, or up to a tenth of a second's share at once.
+// A bucket limits how often something is done: steadily, or up to a tenth of a second's share at
+// once.
 type bucket struct{ next Instant }
 
 // take reports whether it may be done now, perSecond times in a second.

@@ -19,9 +19,9 @@ type Packet struct {
 	Network  []byte // IP and UDP headers
 }
 
-// admit is the first step of figure 117 as far as it needs the QP: its state, service, addresses and keys
-// (IBA 9.6 [IBU-175 IBU-176 IBU-177 IBU-179 IBU-181]). Reserved bits, FECN, BECN, MigReq and AckReq count for
-// nothing (IBA 9.6 [IBU-185]). The caller holds mu.
+// admit is the first step of figure 117 as far as it needs the QP: its state, service, addresses
+// and keys (IBA 9.6 [IBU-175 IBU-176 IBU-177 IBU-179 IBU-181]). Reserved bits, FECN, BECN, MigReq
+// and AckReq count for nothing (IBA 9.6 [IBU-185]). The caller holds mu.
 func (qp *QP) admit(p *Packet) Drop {
 	switch {
 	case !qp.state.receives():
@@ -38,7 +38,8 @@ func (qp *QP) admit(p *Packet) Drop {
 	return Accepted
 }
 
-// fromPeer reports whether a packet comes from the socket that the QP is connected with, as far as its headers say so.
+// fromPeer reports whether a packet comes from the socket that the QP is connected with, as far as
+// its headers say so.
 func (qp *QP) fromPeer(p *Packet) bool {
 	return p.Src == qp.attrs.Peer && (qp.attrs.PeerPort == 0 || p.SrcPort == qp.attrs.PeerPort)
 }

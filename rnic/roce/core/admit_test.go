@@ -1,4 +1,5 @@
-// What holds for every packet: network headers, ICRC, version, QP, state, service, addresses, keys; in this order.
+// What holds for every packet: network headers, ICRC, version, QP, state, service, addresses, keys;
+// in this order.
 
 package core
 
@@ -13,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// Each field of the headers that is wrong has the packet dropped, with the counter of that step alone.
+// Each field of the headers that is wrong has the packet dropped, with the counter of that step
+// alone.
 func TestHeaderChecks(t *testing.T) {
 	conformance.Proves(t, "IBU-002", "IBU-008", "IBU-017", "IBU-020", "IBU-114", "IBU-173", "IBU-174", "IBU-176", "IBU-177", "IBU-178", "IBU-181", "IBU-182", "IBU-188", "IBU-222", "IBU-229", "IBU-029")
 	s := responder(t, rnic.RemoteWrite)
@@ -106,8 +108,8 @@ func TestPKeys(t *testing.T) {
 	}
 }
 
-// Bits that are reserved, of congestion, of path migration, and a wish for an acknowledge change nothing;
-// a zero UDP checksum neither, over IPv4 and IPv6, nor what routers change.
+// Bits that are reserved, of congestion, of path migration, and a wish for an acknowledge change
+// nothing; a zero UDP checksum neither, over IPv4 and IPv6, nor what routers change.
 func TestBitsThatDoNotCount(t *testing.T) {
 	conformance.Proves(t, "IBU-152", "IBU-185", "IBU-243", "IBU-190", "IBU-002", "IBU-195")
 	for at, bits := range map[int]byte{1: 0x40, 4: 0xff, 8: 0xff} {
@@ -158,7 +160,8 @@ func TestCongestionNotification(t *testing.T) {
 	s.want(rnic.OpRecv, 1, 0)
 }
 
-// In each state packets are taken or dropped, and sends are taken or refused, as the drawing has it.
+// In each state packets are taken or dropped, and sends are taken or refused, as the drawing has
+// it.
 func TestStates(t *testing.T) {
 	conformance.Proves(t, "IBU-043", "IBU-063", "IBU-175", "IBU-242")
 	type does struct{ takes, posts, sends bool }

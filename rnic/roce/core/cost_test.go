@@ -65,8 +65,8 @@ func TestPacketsAllocateNothing(t *testing.T) {
 	}
 }
 
-// Whatever comes to a port with QPs of both services, in any order: no crash, no answer, at most one message
-// in hand, counters that add up, and a message afterwards arrives.
+// Whatever comes to a port with QPs of both services, in any order: no crash, no answer, at most
+// one message in hand, counters that add up, and a message afterwards arrives.
 func FuzzReceive(f *testing.F) {
 	f.Add(byte(0x24), uint32(100), byte(0), []byte("hello"), byte(0x22), uint32(101), []byte("x"))
 	f.Add(byte(0x20), uint32(100), byte(0), make([]byte, 256), byte(0x22), uint32(101), []byte("x"))
@@ -189,8 +189,8 @@ func TestReliableAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Whatever comes to an RC QP that has work on the wire: no crash, no byte outside of what was granted, answers within
-// the bound, and all work comes back.
+// Whatever comes to an RC QP that has work on the wire: no crash, no byte outside of what was
+// granted, answers within the bound, and all work comes back.
 func FuzzReceiveRC(f *testing.F) {
 	f.Add([]byte{0x04, 100, 0, 'x', 0x11, 5, 0, 0x11, 6, 31})
 	f.Add([]byte{0x0c, 100, 0, 1, 0x13, 101, 9, 2, 0x0d, 6, 3, 3, 0x11, 5, 0x60, 1, 0x11, 5, 0x21, 1})

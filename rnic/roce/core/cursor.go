@@ -11,7 +11,8 @@ type cursor struct {
 	off int // and of the byte in it
 }
 
-// copy fills b from where the cursor stands, and steps past that. The list has as many bytes. It returns what it has learned of the end of b.
+// copy fills b from where the cursor stands, and steps past that. The list has as many bytes. It
+// returns what it has learned of the end of b.
 func (c *cursor) copy(b []byte) (t packet.Tail) {
 	for len(b) > 0 {
 		from := c.sgl[c.at][c.off:]
@@ -38,7 +39,8 @@ func (c *cursor) step(n int) int {
 	return n
 }
 
-// put writes a packet at the front of b: headers, the next size bytes, and the pad. It returns its length, and what it has learned of its end.
+// put writes a packet at the front of b: headers, the next size bytes, and the pad. It returns its
+// length, and what it has learned of its end.
 func (c *cursor) put(b []byte, h *packet.Header, size int) (n int, t packet.Tail) {
 	n = h.Put(b)
 	t = c.copy(b[n : n+size])

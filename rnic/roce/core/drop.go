@@ -4,8 +4,8 @@ package core
 
 import "strconv"
 
-// A Drop is why a packet was dropped, in the order of the steps (figure 117, IBA 9.8.1 [IBU-017]). The
-// sender is told of none; the counters are all that there is to see.
+// A Drop is why a packet was dropped, in the order of the steps (figure 117, IBA 9.8.1 [IBU-017]).
+// The sender is told of none; the counters are all that there is to see.
 type Drop uint8
 
 // The reasons.
@@ -48,7 +48,8 @@ type Counters struct {
 	Packets [drops]uint64 // by Drop; of Accepted those that were taken
 
 	// Gaps is how often a PSN was not the one expected, whether the packet was dropped or began a
-	// message: what was between is lost (IBA 9.8.2.2.1 [IBU-071]). Lost is messages of which a part came.
+	// message: what was between is lost (IBA 9.8.2.2.1 [IBU-071]). Lost is messages of which a part
+	// came.
 	Gaps, Lost uint64
 	// Retransmissions is how often all that a peer had not acknowledged was sent again (IBA 9.7.8).
 	Retransmissions uint64

@@ -18,7 +18,8 @@ var (
 	ErrGroup = errors.New("roce: no multicast address, or not a UD QP of the port")
 )
 
-// A Port has the QPs of one address. Its methods may be called from any goroutine, but Receive from one at a time.
+// A Port has the QPs of one address. Its methods may be called from any goroutine, but Receive from
+// one at a time.
 type Port struct {
 	// set once
 	addr    netip.Addr
@@ -66,7 +67,8 @@ func (t *Port) Remove(qp *QP) {
 	t.count.add(&c)
 }
 
-// Attach has what is sent to a multicast group come to qp, too. The network has to be asked for it by the caller.
+// Attach has what is sent to a multicast group come to qp, too. The network has to be asked for it
+// by the caller.
 func (t *Port) Attach(qp *QP, group netip.Addr) error {
 	group = group.Unmap()
 	t.mu.Lock()
@@ -110,11 +112,13 @@ func (t *Port) Counters() Counters {
 	return c
 }
 
-// Receive takes one datagram: network is its IP and UDP headers as they were on the wire, datagram its payload with
-// the ICRC. It appends to touched the QPs that it gave the packet to; they may have completions to be told of (Notify), and
-// may have ended. All of them take it, or none does. Both slices are the caller's again when it returns.
+// Receive takes one datagram: network is its IP and UDP headers as they were on the wire, datagram
+// its payload with the ICRC. It appends to touched the QPs that it gave the packet to; they may
+// have completions to be told of (Notify), and may have ended. All of them take it, or none does.
+// Both slices are the caller's again when it returns.
 //
-// good says that the ICRC has been found right already, by who had to compute it to know what network was.
+// good says that the ICRC has been found right already, by who had to compute it to know what
+// network was.
 func (t *Port) Receive(now Instant, network, datagram []byte, good bool, touched []*QP) ([]*QP, Drop) {
 	p := Packet{Network: network}
 	d := t.parse(&p, datagram, good)
@@ -128,7 +132,8 @@ func (t *Port) Receive(now Instant, network, datagram []byte, good bool, touched
 	return t.give(now, &p, touched)
 }
 
-// congested gives a CNP to the QP that it is for. It takes no part in any message, and disturbs none (IBA 9.6 [IBU-186]).
+// congested gives a CNP to the QP that it is for. It takes no part in any message, and disturbs
+// none (IBA 9.6 [IBU-186]).
 func (t *Port) congested(p *Packet) {
 	t.mu.RLock()
 	qp := t.qps[p.DestQP]
@@ -204,8 +209,9 @@ func (t *Port) parse(p *Packet, datagram []byte, good bool) Drop {
 // Fragments never occur: RoCEv2 packets have DF (IBA wire RoCEv2 IPv4 [IBU-188]).
 const moreOrOffset = 0x3fff
 
-// addresses reads source and destination out of the network headers, and reports whether the headers
-// are ones that RoCEv2 has and their lengths agree with each other and with the datagram's (RoCEv2 mapping [IBU-114]).
+// addresses reads source and destination out of the network headers, and reports whether the
+// headers are ones that RoCEv2 has and their lengths agree with each other and with the datagram's
+// (RoCEv2 mapping [IBU-114]).
 func (p *Packet) addresses(datagram int) bool {
 	b := p.Network
 	var ip, after int

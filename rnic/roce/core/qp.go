@@ -27,7 +27,8 @@ const (
 // nextPSN is the PSN after psn (IBA 9.8.2.1.1 [IBU-045], 9.8.2.2.1 [IBU-069]).
 func nextPSN(psn uint32) uint32 { return (psn + 1) & maxPSN }
 
-// MaxMessage is the largest message, in bytes (9.8.2 table 54 [reconstructed] message size [IBU-036]).
+// MaxMessage is the largest message, in bytes (9.8.2 table 54 [reconstructed] message size
+// [IBU-036]).
 const MaxMessage = 1 << 31
 
 // Config is what a QP is made with, and keeps.
@@ -98,8 +99,9 @@ func (qp *QP) Service() packet.Service { return qp.service }
 // Owner is Config.Owner.
 func (qp *QP) Owner() any { return qp.owner }
 
-// Moved is how much of the work that was posted has been done, in bytes: what the peer has acknowledged, and what it has
-// sent for our Reads; of UC and UD, what the network has taken. Packets that are not full count as full ones.
+// Moved is how much of the work that was posted has been done, in bytes: what the peer has
+// acknowledged, and what it has sent for our Reads; of UC and UD, what the network has taken.
+// Packets that are not full count as full ones.
 func (qp *QP) Moved() uint64 { return qp.moved.Load() }
 
 // Counters is what became of the packets that came for the QP.
@@ -165,8 +167,9 @@ func (qp *QP) ClosePosts() {
 	qp.sq.Close()
 }
 
-// Probe posts an RDMA Write of no bytes that nobody is told of, to learn whether the peer is still there: it needs no memory, and
-// is acknowledged. If other work is outstanding, that has an answer due, and nothing is posted. RC only.
+// Probe posts an RDMA Write of no bytes that nobody is told of, to learn whether the peer is still
+// there: it needs no memory, and is acknowledged. If other work is outstanding, that has an answer
+// due, and nothing is posted. RC only.
 func (qp *QP) Probe() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
@@ -182,14 +185,16 @@ func (qp *QP) probePeer() {
 	e.P, e.Internal = progress{}, true
 }
 
-// Drained reports whether all work that was posted is complete, and all answers that the peer is owed have been built.
+// Drained reports whether all work that was posted is complete, and all answers that the peer is
+// owed have been built.
 func (qp *QP) Drained() bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	return qp.sq.Empty() && qp.res.head == qp.res.tail
 }
 
-// Outstanding reports whether work that was posted is not complete. A QP in SQD without any is drained.
+// Outstanding reports whether work that was posted is not complete. A QP in SQD without any is
+// drained.
 func (qp *QP) Outstanding() bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

@@ -65,8 +65,8 @@ type Fault struct {
 
 func (e *Fault) Error() string { return fmt.Sprintf("roce: %v of the peer: %v", e.Code, e.What) }
 
-// receiveRC takes a packet that was admitted: a request of the peer's, or the answer to one of ours. The
-// caller holds mu.
+// receiveRC takes a packet that was admitted: a request of the peer's, or the answer to one of
+// ours. The caller holds mu.
 func (qp *QP) receiveRC(now Instant, p *Packet) Drop {
 	qp.req.refused = 0
 	if qp.res.fault != nil {
@@ -78,8 +78,9 @@ func (qp *QP) receiveRC(now Instant, p *Packet) Drop {
 	return qp.receiveRequest(now, p)
 }
 
-// nextRC builds the next packet of either half; they take turns, packet by packet, so that neither starves. After a pause a request is
-// first: where a message is answered by one, the acknowledge leaves after it, and both can travel as one message of UDP.
+// nextRC builds the next packet of either half; they take turns, packet by packet, so that neither
+// starves. After a pause a request is first: where a message is answered by one, the acknowledge
+// leaves after it, and both can travel as one message of UDP.
 func (qp *QP) nextRC(now Instant, b []byte) (n int) {
 	if n = qp.nextCNP(b); n > 0 {
 		return n
@@ -100,7 +101,8 @@ func (qp *QP) nextRC(now Instant, b []byte) (n int) {
 	return 0
 }
 
-// Deadline is when Tick is to be called, if nothing else happens; ok is false if nothing is awaited.
+// Deadline is when Tick is to be called, if nothing else happens; ok is false if nothing is
+// awaited.
 func (qp *QP) Deadline() (at Instant, ok bool) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
@@ -128,7 +130,8 @@ func (qp *QP) Overdue() int {
 	return int(qp.req.retries)
 }
 
-// Tick does what the time asks for: work whose answer is overdue is sent again, by Next, and the peer is told again what it owes.
+// Tick does what the time asks for: work whose answer is overdue is sent again, by Next, and the
+// peer is told again what it owes.
 func (qp *QP) Tick(now Instant) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

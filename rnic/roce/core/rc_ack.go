@@ -1,4 +1,5 @@
-// Answers of the peer to what an RC QP has asked for: acknowledges, refusals, and the data of Reads.
+// Answers of the peer to what an RC QP has asked for: acknowledges, refusals, and the data of
+// Reads.
 
 package core
 
@@ -7,8 +8,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// receiveResponse takes an answer. One whose PSN is of nothing on the wire is a ghost, of a packet that was
-// sent again, and is dropped (IBA 9.7.5).
+// receiveResponse takes an answer. One whose PSN is of nothing on the wire is a ghost, of a packet
+// that was sent again, and is dropped (IBA 9.7.5).
 func (qp *QP) receiveResponse(now Instant, p *Packet) Drop {
 	r := &qp.req
 	credited := qp.credits(p)
@@ -43,8 +44,9 @@ func (qp *QP) receiveResponse(now Instant, p *Packet) Drop {
 	return Accepted
 }
 
-// acknowledged notes that the peer has everything before PSN to, and completes what ends there. Data of a Read or of an
-// atomic is not acknowledged without coming: missing reports that some before to did not, and is lost.
+// acknowledged notes that the peer has everything before PSN to, and completes what ends there.
+// Data of a Read or of an atomic is not acknowledged without coming: missing reports that some
+// before to did not, and is lost.
 func (qp *QP) acknowledged(now Instant, to uint32) (missing bool) {
 	r := &qp.req
 	from := r.una
@@ -75,7 +77,8 @@ func (qp *QP) acknowledged(now Instant, to uint32) (missing bool) {
 	return missing
 }
 
-// progress moves una on, if it has: the peer is alive, and the window opens; fast, if what got through is packets of ours.
+// progress moves una on, if it has: the peer is alive, and the window opens; fast, if what got
+// through is packets of ours.
 func (qp *QP) progress(now Instant, una uint32, fast bool) {
 	r := &qp.req
 	n := distance(una, r.una)
@@ -84,7 +87,8 @@ func (qp *QP) progress(now Instant, una uint32, fast bool) {
 	}
 	behind := distance(r.next, r.una) < n // what is to be sent again has come after all
 	r.una = una
-	// Further back it would be one that is to come, and with half of all PSNs on their way after it the circle would be full.
+	// Further back it would be one that is to come, and with half of all PSNs on their way after it
+	// the circle would be full.
 	if distance(una, r.message) >= halfCircle {
 		r.message = (una - halfCircle + 1) & maxPSN
 	}
@@ -104,8 +108,8 @@ func (qp *QP) progress(now Instant, una uint32, fast bool) {
 	}
 }
 
-// gap has work sent again because what came tells that something before it is lost: once for each place, for the packets
-// that are on their way tell the same.
+// gap has work sent again because what came tells that something before it is lost: once for each
+// place, for the packets that are on their way tell the same.
 func (qp *QP) gap(now Instant) {
 	r := &qp.req
 	if r.backed == r.una {
@@ -125,8 +129,8 @@ func (qp *QP) oldest() *entry {
 	return nil
 }
 
-// expects returns the Read or atomic whose data p is: everything before it is acknowledged with it, and data of older
-// Reads that did not come is asked for again.
+// expects returns the Read or atomic whose data p is: everything before it is acknowledged with it,
+// and data of older Reads that did not come is asked for again.
 func (qp *QP) expects(now Instant, p *Packet) (*entry, Drop) {
 	if qp.acknowledged(now, p.PSN) {
 		qp.gap(now)
@@ -191,7 +195,8 @@ func (qp *QP) atomicAck(now Instant, p *Packet) Drop {
 	return Accepted
 }
 
-// notReady waits as long as the peer asks for, and sends again from the packet that found no receive.
+// notReady waits as long as the peer asks for, and sends again from the packet that found no
+// receive.
 func (qp *QP) notReady(now Instant, p *Packet) {
 	r := &qp.req
 	if qp.acknowledged(now, p.PSN) {
@@ -214,8 +219,8 @@ func (qp *QP) notReady(now Instant, p *Packet) {
 	qp.seek(r.una)
 }
 
-// refused: a missing PSN has work sent again; anything else ends the QP, and the work request that was refused
-// completes with an error.
+// refused: a missing PSN has work sent again; anything else ends the QP, and the work request that
+// was refused completes with an error.
 func (qp *QP) refused(now Instant, p *Packet) {
 	missing := qp.acknowledged(now, p.PSN)
 	if qp.state == ERR {

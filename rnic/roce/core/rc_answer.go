@@ -1,4 +1,5 @@
-// Answers of the responder of RC on their way: acknowledges, and data of Reads and atomics, in order and bounded.
+// Answers of the responder of RC on their way: acknowledges, and data of Reads and atomics, in
+// order and bounded.
 
 package core
 
@@ -35,8 +36,9 @@ type responding struct {
 	early     early
 	fault     *Fault // the QP ends when the answers have left
 
-	// A ring; head and tail count on and are masked on use. It has room for IRD answers with data, IRD to
-	// requests that came once more, and an acknowledge after each: acknowledges that follow one another become one.
+	// A ring; head and tail count on and are masked on use. It has room for IRD answers with data,
+	// IRD to requests that came once more, and an acknowledge after each: acknowledges that follow
+	// one another become one.
 	ring           []answer
 	head, tail     uint32
 	reads, replays int // answers with data, of both kinds
@@ -65,7 +67,8 @@ func (r *responding) init(ird int) {
 
 func (r *responding) at(i uint32) *answer { return &r.ring[i&uint32(len(r.ring)-1)] }
 
-// push adds an answer, for which there is room: those with data are counted, and of acknowledges no two stand together.
+// push adds an answer, for which there is room: those with data are counted, and of acknowledges no
+// two stand together.
 func (r *responding) push(a answer) {
 	switch {
 	case a.op != packet.OpAck && a.again:
@@ -73,8 +76,8 @@ func (r *responding) push(a answer) {
 	case a.op != packet.OpAck:
 		r.reads++
 	case r.head != r.tail && r.at(r.tail-1).op == packet.OpAck:
-		// Each acknowledges what the one before it would have. A NAK stays until it has been sent: what it tells is
-		// told once, and no acknowledge that comes after it says more.
+		// Each acknowledges what the one before it would have. A NAK stays until it has been sent:
+		// what it tells is told once, and no acknowledge that comes after it says more.
 		if old := r.at(r.tail - 1); old.syndrome.Kind() == packet.KindACK || a.syndrome.Kind() != packet.KindACK {
 			*old = a
 		}
@@ -96,8 +99,9 @@ func (r *responding) pop() {
 	r.head++
 }
 
-// replay answers a request once more. If its answer waits, or goes on, it begins anew where the request asks, and ends there: who
-// asks for a part again has given up what is on its way. One more is queued only within the bound.
+// replay answers a request once more. If its answer waits, or goes on, it begins anew where the
+// request asks, and ends there: who asks for a part again has given up what is on its way. One more
+// is queued only within the bound.
 func (r *responding) replay(a answer, ird int) {
 	for i := r.head; i != r.tail; i++ {
 		old := r.at(i)
@@ -118,8 +122,8 @@ func (r *responding) replay(a answer, ird int) {
 
 func (r *responding) clear() { r.head, r.reads, r.replays = r.tail, 0, 0 }
 
-// remember keeps what an atomic operation found, in place of the oldest one. There is no room only where IRD is 0,
-// and no atomic is taken.
+// remember keeps what an atomic operation found, in place of the oldest one. There is no room only
+// where IRD is 0, and no atomic is taken.
 func (r *responding) remember(psn uint32, before uint64) {
 	r.atomics[r.oldest] = saved{psn, true, before}
 	r.oldest = (r.oldest + 1) % len(r.atomics)
@@ -159,8 +163,8 @@ func (qp *QP) nextAnswer(b []byte) (n int) {
 	return n
 }
 
-// readData builds the next packet of a Read's data, or 0 and a NAK in its place when the memory has been taken away
-// meanwhile. Rights are checked with each packet.
+// readData builds the next packet of a Read's data, or 0 and a NAK in its place when the memory has
+// been taken away meanwhile. Rights are checked with each packet.
 func (qp *QP) readData(a *answer, b []byte) (n int) {
 	size := min(int(a.left), qp.attrs.PathMTU)
 	ends := a.psn == a.last
@@ -186,8 +190,8 @@ func (qp *QP) readData(a *answer, b []byte) (n int) {
 		if fault != rnic.MemOK {
 			psn := a.psn
 			if a.again {
-				// The peer may have had all of the data, and then given up the memory: a request that comes late ends
-				// nothing. If it does wait for it, this tells it.
+				// The peer may have had all of the data, and then given up the memory: a request
+				// that comes late ends nothing. If it does wait for it, this tells it.
 				qp.res.replays--
 				*a = answer{op: packet.OpAck, psn: psn, syndrome: packet.NAK(packet.NAKRemoteAccess)} // in its place: an acknowledge that waits stays
 				return 0

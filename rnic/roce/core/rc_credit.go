@@ -1,5 +1,5 @@
-// End-to-end flow control of RC (IBA 9.7.7.2): a responder tells with its acknowledges how many receives it has, and a requester sends
-// no more messages that need one than that.
+// End-to-end flow control of RC (IBA 9.7.7.2): a responder tells with its acknowledges how many
+// receives it has, and a requester sends no more messages that need one than that.
 
 package core
 
@@ -8,11 +8,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A limit is the requester's side. Messages have numbers from 1 on, the SSN, and the responder counts those that it has completed, the MSN.
-// MSN and credits of an acknowledge are the LSN: messages up to that one find a receive. It never goes back: credits are told in
-// coarse steps, rounded down, and receives that were posted are not taken back.
+// A limit is the requester's side. Messages have numbers from 1 on, the SSN, and the responder
+// counts those that it has completed, the MSN. MSN and credits of an acknowledge are the LSN:
+// messages up to that one find a receive. It never goes back: credits are told in coarse steps,
+// rounded down, and receives that were posted are not taken back.
 //
-// A message without credit may go if it is the first one, SSN = LSN + 1: acknowledges that tell of new receives can be lost, and it brings another.
+// A message without credit may go if it is the first one, SSN = LSN + 1: acknowledges that tell of
+// new receives can be lost, and it brings another.
 type limit struct {
 	obeyed   bool // the peer tells its credits; false from its first acknowledge without any on
 	ssn, lsn uint32
@@ -29,8 +31,9 @@ func needsReceive(op rnic.Opcode) bool {
 	return true
 }
 
-// admits reports whether the next message may begin that needs a receive. settled: all that was sent is acknowledged, so the peer has counted
-// it, whatever its acknowledges say: one that counts otherwise holds up nothing for good.
+// admits reports whether the next message may begin that needs a receive. settled: all that was
+// sent is acknowledged, so the peer has counted it, whatever its acknowledges say: one that counts
+// otherwise holds up nothing for good.
 func (l *limit) admits(settled bool) bool {
 	if !l.obeyed {
 		return true
@@ -42,7 +45,8 @@ func (l *limit) admits(settled bool) bool {
 	return beyond <= 1 || beyond >= halfCircle
 }
 
-// begin numbers a message. One that needs no receive is counted by the peer and takes none of its credits.
+// begin numbers a message. One that needs no receive is counted by the peer and takes none of its
+// credits.
 func (l *limit) begin(psn uint32, needs bool) {
 	l.ssn = nextPSN(l.ssn)
 	switch {
@@ -63,7 +67,8 @@ func (l *limit) raise(lsn uint32) bool {
 	return true
 }
 
-// credited takes the credits of an acknowledge, and reports whether they tell anything new. A peer that tells none has no limit.
+// credited takes the credits of an acknowledge, and reports whether they tell anything new. A peer
+// that tells none has no limit.
 func (l *limit) credited(a packet.AETH) bool {
 	if !l.obeyed || a.Syndrome.Kind() != packet.KindACK {
 		return false
@@ -76,21 +81,23 @@ func (l *limit) credited(a packet.AETH) bool {
 	return l.raise((a.MSN + uint32(n)) & maxPSN)
 }
 
-// lone reports whether e is the message without credit, and a Send: one packet of it goes, and the others when that has found a receive. A Write
-// with immediate data needs it for its last packet only, so all of it goes.
+// lone reports whether e is the message without credit, and a Send: one packet of it goes, and the
+// others when that has found a receive. A Write with immediate data needs it for its last packet
+// only, so all of it goes.
 func (l *limit) lone(e *entry) bool {
 	return l.tries && e.P.first == l.tried && e.Op != rnic.OpWriteImmediate && e.Op != rnic.OpWriteSEImmediate
 }
 
-// credits takes those of a packet of the peer's that is no older than the last Send or Write that is done: one that tells of new receives alone
-// has its PSN, also where Reads came after it (QP.acknowledge).
+// credits takes those of a packet of the peer's that is no older than the last Send or Write that
+// is done: one that tells of new receives alone has its PSN, also where Reads came after it
+// (QP.acknowledge).
 func (qp *QP) credits(p *Packet) bool {
 	r := &qp.req
 	return p.Opcode.Carries(packet.ExtAETH) && distance(p.PSN, r.message) < distance(r.high, r.message) && r.limit.credited(p.AETH)
 }
 
-// aeth is the AETH of an answer that leaves now. Credits are those of the moment, as is the MSN: a receive that a message is being put into
-// counts, for the message does not yet.
+// aeth is the AETH of an answer that leaves now. Credits are those of the moment, as is the MSN: a
+// receive that a message is being put into counts, for the message does not yet.
 func (qp *QP) aeth(s packet.Syndrome) packet.AETH {
 	if qp.attrs.GiveCredits && s.Kind() == packet.KindACK {
 		n := qp.q.Receives()
@@ -100,9 +107,10 @@ func (qp *QP) aeth(s packet.Syndrome) packet.AETH {
 	return packet.AETH{Syndrome: s, MSN: qp.res.msn}
 }
 
-// ReceivesPosted is told when receives have been posted where there were none, and reports whether there is an acknowledge to be sent for it: the
-// peer, which has been told that there are none, waits (IBA 9.7.7.2, unsolicited acknowledge). Where no PSN is left for it the next answer tells, and
-// the peer's next message goes without credit.
+// ReceivesPosted is told when receives have been posted where there were none, and reports whether
+// there is an acknowledge to be sent for it: the peer, which has been told that there are none,
+// waits (IBA 9.7.7.2, unsolicited acknowledge). Where no PSN is left for it the next answer tells,
+// and the peer's next message goes without credit.
 func (qp *QP) ReceivesPosted() bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

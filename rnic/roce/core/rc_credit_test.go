@@ -1,4 +1,5 @@
-// End-to-end flow control of RC as a conversation: what goes without credit, what waits for it, and what ends the waiting.
+// End-to-end flow control of RC as a conversation: what goes without credit, what waits for it, and
+// what ends the waiting.
 
 package core
 
@@ -41,7 +42,8 @@ func TestCreditsHoldMessages(t *testing.T) {
 	b.take(fs[1])
 	a.take(b.says("Acknowledge 7 RNR NAK, 1.28ms 2; ")...)
 
-	// Receives are told of at once, and again with each acknowledge; a message that was refused waits for its time.
+	// Receives are told of at once, and again with each acknowledge; a message that was refused
+	// waits for its time.
 	b.recv(3, 10, 10, 10)
 	if d := a.take(b.says("Acknowledge 6 ACK, credits 3 2; ")...); d != Accepted {
 		t.Error(d)
@@ -77,7 +79,8 @@ func TestNoCreditNeeded(t *testing.T) {
 	fs := a.says("SEND Only 5 A; RDMA WRITE Only 6 A; RDMA READ Request 7 A; FetchAdd 8 A; ")
 	b.take(fs...)
 	a.take(b.says("Acknowledge 6 ACK, credits 2 4; RDMA READ response Only 7; ATOMIC Acknowledge 8; ")...)
-	// Two that need a receive have credit, and one goes without: the Write between them is not counted.
+	// Two that need a receive have credit, and one goes without: the Write between them is not
+	// counted.
 	a.posts(3, rnic.SendWR{})
 	b.take(a.says("RDMA WRITE Only with Immediate 9 A; RDMA WRITE Only a A; SEND Only b A; SEND Only c A; ")...)
 	a.take(b.send()...)
@@ -86,7 +89,8 @@ func TestNoCreditNeeded(t *testing.T) {
 	}
 }
 
-// Of a message without credit the first packet goes, and the others when that has found a receive; also when it is sent again.
+// Of a message without credit the first packet goes, and the others when that has found a receive;
+// also when it is sent again.
 func TestFirstPacketAlone(t *testing.T) {
 	a, b := careful(t)
 	a.post(rnic.SendWR{Op: rnic.OpWrite})
@@ -109,7 +113,8 @@ func TestFirstPacketAlone(t *testing.T) {
 	a.says("RDMA WRITE First 9; RDMA WRITE Middle a; RDMA WRITE Last with Immediate b A; ")
 }
 
-// A peer that tells no credits has no limit from its first acknowledge on, and none is obeyed that was not agreed on.
+// A peer that tells no credits has no limit from its first acknowledge on, and none is obeyed that
+// was not agreed on.
 func TestNoCreditsTold(t *testing.T) {
 	a, b := reliables(t, 256, 5, func(at *Attrs) { at.ObeyCredits = true })
 	b.recv(1, 10)
@@ -129,7 +134,8 @@ func TestNoCreditsTold(t *testing.T) {
 	a.says("SEND Only 6 A; SEND Only 7 A; SEND Only 8 A; ")
 }
 
-// Receives are told of with the PSN of the last Send also where Reads came after it, which are not acknowledged.
+// Receives are told of with the PSN of the last Send also where Reads came after it, which are not
+// acknowledged.
 func TestReceivesToldAfterReads(t *testing.T) {
 	a, b := careful(t)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
@@ -152,7 +158,8 @@ func TestReceivesToldAfterReads(t *testing.T) {
 	a.says("SEND Only a A; SEND Only b A; ")
 }
 
-// The limit never goes back, old acknowledges and forged ones move nothing, and all goes on where numbers begin anew.
+// The limit never goes back, old acknowledges and forged ones move nothing, and all goes on where
+// numbers begin anew.
 func TestLimitMovesOn(t *testing.T) {
 	a, _ := careful(t)
 	a.qp.req.limit.ssn, a.qp.req.limit.lsn = maxPSN-1, maxPSN-1
@@ -186,7 +193,8 @@ func TestPeerCountsOtherwise(t *testing.T) {
 	a.says("SEND Only 7 A; ")
 }
 
-// A QP that has been reset tells its next peer of receives only when that has been told that there are none, and one that has ended nobody.
+// A QP that has been reset tells its next peer of receives only when that has been told that there
+// are none, and one that has ended nobody.
 func TestNobodyWaits(t *testing.T) {
 	for _, to := range []State{RESET, ERR} {
 		s := newHost(addrB).newSide(t, rnic.RC, 8, 64)

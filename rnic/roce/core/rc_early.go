@@ -1,4 +1,5 @@
-// Requests that come before one that is expected: some are kept, for networks that turn the order of packets round.
+// Requests that come before one that is expected: some are kept, for networks that turn the order
+// of packets round.
 
 package core
 
@@ -8,12 +9,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// earlyRoom is how far ahead of what is expected a request may be to be kept, a power of two. What lies further ahead, or is kept already, is
-// dropped, for the peer sends it again.
+// earlyRoom is how far ahead of what is expected a request may be to be kept, a power of two. What
+// lies further ahead, or is kept already, is dropped, for the peer sends it again.
 const earlyRoom = 32
 
-// An early is requests that are kept, by their PSN. Those that a requester sends again after a loss are few then, too: what was kept is
-// acknowledged with what was missing.
+// An early is requests that are kept, by their PSN. Those that a requester sends again after a loss
+// are few then, too: what was kept is acknowledged with what was missing.
 type early struct {
 	slots [earlyRoom]*kept
 	n     int
@@ -27,7 +28,8 @@ type kept struct {
 
 var keptPool = sync.Pool{New: func() any { return new(kept) }}
 
-// keep keeps a request that is d PSNs ahead, and reports whether it has. What a packet asks for is checked when its turn has come.
+// keep keeps a request that is d PSNs ahead, and reports whether it has. What a packet asks for is
+// checked when its turn has come.
 func (e *early) keep(p *Packet, d uint32) bool {
 	if d >= earlyRoom || p.Reserved || len(p.Payload) > MaxMTU {
 		return false
@@ -77,8 +79,8 @@ func (e *early) clear() {
 	}
 }
 
-// follow takes the requests that were kept and whose turn has come, and acknowledges them: the peer may be sending them again. Data
-// of a Read that is the last of them does so, too.
+// follow takes the requests that were kept and whose turn has come, and acknowledges them: the peer
+// may be sending them again. Data of a Read that is the last of them does so, too.
 func (qp *QP) follow() {
 	e := &qp.res.early
 	some := false

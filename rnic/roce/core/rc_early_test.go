@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// writes posts n Writes of one packet each, and returns their packets, and the memory that they go to.
+// writes posts n Writes of one packet each, and returns their packets, and the memory that they go
+// to.
 func writes(t *testing.T, a, b *side, n int) (fs []frame, mem []byte) {
 	t.Helper()
 	mr, mem := b.host.region(t, 256*n, rnic.RemoteWrite)
@@ -33,7 +34,8 @@ func written(n int) (all []byte) {
 	return all
 }
 
-// Packets that overtake each other by a place or two are no loss: nobody is told of one, nothing is sent again, and all is done in order.
+// Packets that overtake each other by a place or two are no loss: nobody is told of one, nothing is
+// sent again, and all is done in order.
 func TestOvertakenRequests(t *testing.T) {
 	a, b := reliables(t, 256, 0xfffff0, nil)
 	fs, mem := writes(t, a, b, 40)
@@ -49,8 +51,9 @@ func TestOvertakenRequests(t *testing.T) {
 	}
 }
 
-// The third request that is ahead has the peer be told at once, and any after a time. What has been kept is acknowledged with what was
-// missing, so that it need not come again; what lies too far ahead does.
+// The third request that is ahead has the peer be told at once, and any after a time. What has been
+// kept is acknowledged with what was missing, so that it need not come again; what lies too far
+// ahead does.
 func TestEarlyRequestsAreKept(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	fs, mem := writes(t, a, b, 40)
@@ -74,7 +77,8 @@ func TestEarlyRequestsAreKept(t *testing.T) {
 	}
 }
 
-// Two gaps: with the first one filled the peer is told of the second, at once where enough is kept after it.
+// Two gaps: with the first one filled the peer is told of the second, at once where enough is kept
+// after it.
 func TestSecondGap(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	fs, _ := writes(t, a, b, 8)
@@ -90,8 +94,8 @@ func TestSecondGap(t *testing.T) {
 	b.says("Acknowledge b NAK, PSN sequence error 6; ")
 }
 
-// A kept request is checked when its turn comes: what it asks for wrongly ends the QP then, a receive that is not there has it come again, and
-// an end forgets all.
+// A kept request is checked when its turn comes: what it asks for wrongly ends the QP then, a
+// receive that is not there has it come again, and an end forgets all.
 func TestKeptRequestsAreChecked(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	good := b.say(packet.RCSendOnly, 5, nil)
@@ -161,7 +165,8 @@ func TestRequestsInAnyOrder(t *testing.T) {
 	}
 }
 
-// What is kept is a copy, for the packet's room is used again, and the first of a PSN: a later one does not take its place.
+// What is kept is a copy, for the packet's room is used again, and the first of a PSN: a later one
+// does not take its place.
 func TestKeptRequestsAreCopies(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	fs, mem := writes(t, a, b, 2)
@@ -179,7 +184,8 @@ func TestKeptRequestsAreCopies(t *testing.T) {
 	}
 }
 
-// A QP that goes back to RESET forgets what came too early: it is none of its next peer's, whose PSNs may be the same.
+// A QP that goes back to RESET forgets what came too early: it is none of its next peer's, whose
+// PSNs may be the same.
 func TestResetForgetsEarlyRequests(t *testing.T) {
 	b := newHost(addrB).newSide(t, rnic.RC, 4, 8)
 	mr, mem := b.host.region(t, 16, rnic.RemoteWrite)

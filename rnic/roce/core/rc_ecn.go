@@ -1,4 +1,5 @@
-// Congestion that switches tell of by marking packets: the peer is told by a CNP, and a CNP of the peer's makes the window smaller.
+// Congestion that switches tell of by marking packets: the peer is told by a CNP, and a CNP of the
+// peer's makes the window smaller.
 
 package core
 
@@ -10,7 +11,8 @@ type notifying struct {
 	last Instant // when the last one was; 0: never
 }
 
-// cnpInterval is the least time between two CNPs of a QP: marks that come closer tell of the same congestion.
+// cnpInterval is the least time between two CNPs of a QP: marks that come closer tell of the same
+// congestion.
 const cnpInterval Instant = 50e3
 
 // cnpReserved is what follows the BTH of a CNP.
@@ -23,7 +25,8 @@ func (c *notifying) marked(now Instant) {
 	}
 }
 
-// marked reports whether a switch on the way has marked the packet, for want of room (RFC 3168 section 5).
+// marked reports whether a switch on the way has marked the packet, for want of room (RFC 3168
+// section 5).
 func (p *Packet) marked() bool {
 	const ce = 3
 	if len(p.Network) == packet.IPv4Len+packet.UDPLen {
@@ -45,8 +48,9 @@ func (qp *QP) nextCNP(b []byte) (n int) {
 	return n + cnpReserved
 }
 
-// congested takes a CNP: a switch on the way has marked packets of ours. The window shrinks as after a loss, at most once for what
-// is on the wire, since all of that may be marked. UC and UD have no window.
+// congested takes a CNP: a switch on the way has marked packets of ours. The window shrinks as
+// after a loss, at most once for what is on the wire, since all of that may be marked. UC and UD
+// have no window.
 func (qp *QP) congested(p *Packet) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

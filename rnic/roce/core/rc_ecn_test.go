@@ -1,4 +1,5 @@
-// Packets that a switch has marked: one CNP for those that come together, and the peer sends less at once.
+// Packets that a switch has marked: one CNP for those that come together, and the peer sends less
+// at once.
 
 package core
 

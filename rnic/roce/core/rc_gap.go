@@ -1,4 +1,5 @@
-// Gaps that a peer does not fill: it is told again what is missing, and left if it is there and does nothing about it.
+// Gaps that a peer does not fill: it is told again what is missing, and left if it is there and
+// does nothing about it.
 
 package core
 
@@ -9,9 +10,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A gap is what is missing of a peer's requests: from the expected PSN to ahead. The NAK that tells so may be lost. And Linux's rxe of 6.1
-// at times sends nothing again, neither when it is told nor by its timer, while it answers whatever is asked of it: NFS gives up such a
-// connection after a minute, in which a mount stands still.
+// A gap is what is missing of a peer's requests: from the expected PSN to ahead. The NAK that tells
+// so may be lost. And Linux's rxe of 6.1 at times sends nothing again, neither when it is told nor
+// by its timer, while it answers whatever is asked of it: NFS gives up such a connection after a
+// minute, in which a mount stands still.
 type gap struct {
 	open  bool
 	alive bool    // the peer has answered something since it was told for the third time
@@ -21,29 +23,33 @@ type gap struct {
 	times uint8   // that it has been
 }
 
-// Packets overtake each other on their way, most of them by few places. So the peer is told of a gap when this many requests have come
-// that were behind what is missing (RFC 5681 §3.2 has the same number), or after some time, which is less than a requester waits.
+// Packets overtake each other on their way, most of them by few places. So the peer is told of a
+// gap when this many requests have come that were behind what is missing (RFC 5681 §3.2 has the
+// same number), or after some time, which is less than a requester waits.
 const (
 	tellAfter         = 3
 	tellWait  Instant = 300e3
 )
 
-// The peer is told again after firstTell, and each time after twice as long. When that was maxTells times, after 6.3 s in all, it is left
-// if it is alive. By then its timer has gone off twice at least: Linux has one of 0.5 to 2.1 s. Whether it is alive is asked from probedTells on.
+// The peer is told again after firstTell, and each time after twice as long. When that was maxTells
+// times, after 6.3 s in all, it is left if it is alive. By then its timer has gone off twice at
+// least: Linux has one of 0.5 to 2.1 s. Whether it is alive is asked from probedTells on.
 const (
 	firstTell   Instant = 100e6
 	maxTells    uint8   = 5
 	probedTells uint8   = 3
 )
 
-// leftWithin is how far ahead of what is expected a request can be that ends a QP. rxe has no more than 128 PSNs under way. One that is
-// further ahead may be forged, by who knows the QPN alone: half of all PSNs are ahead.
+// leftWithin is how far ahead of what is expected a request can be that ends a QP. rxe has no more
+// than 128 PSNs under way. One that is further ahead may be forged, by who knows the QPN alone:
+// half of all PSNs are ahead.
 const leftWithin = 256
 
 // ErrGap ends a QP whose peer does not send again what is missing.
 var ErrGap = fmt.Errorf("%w: the peer does not send again what was lost, though it answers", rnic.ErrConnLost)
 
-// missed notes that a request has come too early; told: the peer knows already that it has to send again.
+// missed notes that a request has come too early; told: the peer knows already that it has to send
+// again.
 func (g *gap) missed(now Instant, psn, expected uint32, told bool) {
 	switch {
 	case !g.open:
@@ -57,7 +63,8 @@ func (g *gap) missed(now Instant, psn, expected uint32, told bool) {
 	g.came++
 }
 
-// filled notes that all before expected has come, and how many requests are kept that came too early.
+// filled notes that all before expected has come, and how many requests are kept that came too
+// early.
 func (g *gap) filled(now Instant, expected uint32, kept int) {
 	if g.open && distance(g.ahead, expected) < halfCircle {
 		g.again, g.times, g.alive, g.came = now+firstTell, 0, false, kept // some of it is still missing

@@ -10,9 +10,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A requester that sends the packet that it was told of, and not what followed that, is told again. It is left at last if it answers what
-// it is asked meanwhile; one that does not may have been stopped, and its own end is for the time-out. Nor is it left for what is so
-// far ahead that it may be forged. Once the gap is filled nothing is told.
+// A requester that sends the packet that it was told of, and not what followed that, is told again.
+// It is left at last if it answers what it is asked meanwhile; one that does not may have been
+// stopped, and its own end is for the time-out. Nor is it left for what is so far ahead that it may
+// be forged. Once the gap is filled nothing is told.
 func TestGapIsToldAgain(t *testing.T) {
 	for _, row := range []struct{ answers, far bool }{{true, false}, {false, false}, {true, true}} {
 		answers := row.answers
@@ -106,8 +107,8 @@ func TestToldAgainIsNoRetry(t *testing.T) {
 	}
 }
 
-// A peer that sends again what was missing, and finds no receive, does what it is told: it is not left, however long that takes. What follows
-// on the wire comes too early each time.
+// A peer that sends again what was missing, and finds no receive, does what it is told: it is not
+// left, however long that takes. What follows on the wire comes too early each time.
 func TestWaitForAReceiveIsNoGap(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	a.post(rnic.SendWR{ID: 1})

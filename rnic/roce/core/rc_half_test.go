@@ -1,4 +1,5 @@
-// Half of all PSNs under way: the largest Read with the smallest path MTU, and what is told of Sends that are so long ago.
+// Half of all PSNs under way: the largest Read with the smallest path MTU, and what is told of
+// Sends that are so long ago.
 
 package core
 
@@ -40,8 +41,9 @@ func (s *side) few(n int) (fs []frame) {
 	return fs
 }
 
-// A Read Request of 2^23 packets takes half of all PSNs. While its data is on its way there is no PSN left that an acknowledge of the Send
-// before it could have: that of the Read's first packet would have the peer ask for it again.
+// A Read Request of 2^23 packets takes half of all PSNs. While its data is on its way there is no
+// PSN left that an acknowledge of the Send before it could have: that of the Read's first packet
+// would have the peer ask for it again.
 func TestReadOfHalfOfAllPSNs(t *testing.T) {
 	_, b := careful(t)
 	mr := b.host.largest(t, rnic.RemoteRead)
@@ -74,8 +76,8 @@ func TestReadOfHalfOfAllPSNs(t *testing.T) {
 	}
 }
 
-// The last Send's PSN is told as long as it is one of the half before what is expected, and not any more after that, however many PSNs
-// are taken at once.
+// The last Send's PSN is told as long as it is one of the half before what is expected, and not any
+// more after that, however many PSNs are taken at once.
 func TestAcknowledgedWithinHalf(t *testing.T) {
 	for _, c := range []struct {
 		back, psns uint32 // how far back the Send is, and the Read's PSNs
@@ -93,7 +95,8 @@ func TestAcknowledgedWithinHalf(t *testing.T) {
 	}
 }
 
-// The requester asks for 2^23 packets when nothing is on its way, and begins nothing after that before some of it has come.
+// The requester asks for 2^23 packets when nothing is on its way, and begins nothing after that
+// before some of it has come.
 func TestHalfOfAllPSNsUnderWay(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	sink := a.host.largest(t, rnic.LocalWrite)
@@ -110,8 +113,8 @@ func TestHalfOfAllPSNsUnderWay(t *testing.T) {
 	}
 }
 
-// Credits are told with the PSN of a Send or Write that is no older than the last one that is done. When Reads of half of all PSNs have been
-// done since, older ones are none that are to come.
+// Credits are told with the PSN of a Send or Write that is no older than the last one that is done.
+// When Reads of half of all PSNs have been done since, older ones are none that are to come.
 func TestCreditsAfterManyReads(t *testing.T) {
 	a, b := careful(t)
 	src, _ := b.host.region(t, 600, rnic.RemoteRead)

@@ -1,5 +1,5 @@
-// RC over a link of limited rate whose queue overflows, and over one that loses packets: what gets through, and that
-// one connection does not starve another.
+// RC over a link of limited rate whose queue overflows, and over one that loses packets: what gets
+// through, and that one connection does not starve another.
 
 package core
 
@@ -141,9 +141,10 @@ func (b *bottleneck) run(until Instant) {
 
 const gigabit = 8 // nanoseconds for a byte
 
-// Connections share a link whose queue overflows, and none starves; packets that are lost by chance cost what sending them
-// again does, and no more than a part of the link. The bounds are about two thirds of what was measured, and
-// where Reads are lost five sixths: less, and a Read waits for its requests one after the other.
+// Connections share a link whose queue overflows, and none starves; packets that are lost by chance
+// cost what sending them again does, and no more than a part of the link. The bounds are about two
+// thirds of what was measured, and where Reads are lost five sixths: less, and a Read waits for its
+// requests one after the other.
 func TestLinkIsShared(t *testing.T) {
 	t.Parallel()
 	const deep = 1 << 20

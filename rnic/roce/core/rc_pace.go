@@ -1,27 +1,31 @@
-// What RC does about loss before the peer is given up: times of answers, early repetition, and Reads in pieces.
+// What RC does about loss before the peer is given up: times of answers, early repetition, and
+// Reads in pieces.
 
 package core
 
-// probing has work sent again long before its answer is overdue by the time-out that both sides have agreed on,
-// as soon as it is late by the times that answers have taken. It is not counted as a retry: a peer that was stopped
-// is given up no sooner for it.
+// probing has work sent again long before its answer is overdue by the time-out that both sides
+// have agreed on, as soon as it is late by the times that answers have taken. It is not counted as
+// a retry: a peer that was stopped is given up no sooner for it.
 type probing struct {
 	probe  Instant // when; 0: never
 	probes uint8   // since an answer was timed; each waits twice as long (RFC 6298 §5.5)
 
-	// What the window was, and what was thought of it, when the oldest packets were sent again; 0: nothing has been, or an answer has come.
+	// What the window was, and what was thought of it, when the oldest packets were sent again; 0:
+	// nothing has been, or an answer has come.
 	held                   uint32
 	heldFound, heldCareful bool
 
-	// The time from a request to its answer, one at a time, and none for what was sent again (RFC 6298 §3, Karn's algorithm).
+	// The time from a request to its answer, one at a time, and none for what was sent again (RFC
+	// 6298 §3, Karn's algorithm).
 	timing     bool
 	timed      uint32  // PSN
 	timedAt    Instant // when it was sent
 	mean, vary Instant // smoothed, and how far times are from it (RFC 6298 §2); 0: not known
 }
 
-// How late an answer is at least before work is sent again, where a processor that serves something else for a moment is no
-// loss; how late where packets were lost not long ago, and it is more likely one; how late before any was timed; and how often the time doubles.
+// How late an answer is at least before work is sent again, where a processor that serves something
+// else for a moment is no loss; how late where packets were lost not long ago, and it is more
+// likely one; how late before any was timed; and how often the time doubles.
 const (
 	minProbe   Instant = 2e6
 	lossyProbe Instant = 500e3
@@ -29,8 +33,9 @@ const (
 	maxProbes          = 5
 )
 
-// probeLate sends the oldest packets again, no more of them than the smallest window has: where a queue on the way has become longer, or the
-// peer was stopped, the answer is on its way and nothing is lost.
+// probeLate sends the oldest packets again, no more of them than the smallest window has: where a
+// queue on the way has become longer, or the peer was stopped, the answer is on its way and nothing
+// is lost.
 func (qp *QP) probeLate(now Instant) {
 	r := &qp.req
 	r.probes++
@@ -43,8 +48,9 @@ func (qp *QP) probeLate(now Instant) {
 	r.window, r.held, r.heldFound, r.heldCareful = minWindow, held, found, careful
 }
 
-// probed is told of the first answer after that: late, it is for more than was sent again, and nothing was lost (as RFC 3522 tells
-// the two apart by time stamps). Else the window is half of what it was, as after any loss.
+// probed is told of the first answer after that: late, it is for more than was sent again, and
+// nothing was lost (as RFC 3522 tells the two apart by time stamps). Else the window is half of
+// what it was, as after any loss.
 func (qp *QP) probed(late bool) {
 	r := &qp.req
 	switch {
@@ -148,7 +154,8 @@ func (r *requesting) end() uint32 {
 	return r.high // not reached: packets of Reads before high lie in a request
 }
 
-// passed forgets the places that una has come to. Kept, they would be ahead of it again half a circle later.
+// passed forgets the places that una has come to. Kept, they would be ahead of it again half a
+// circle later.
 func (r *requesting) passed() {
 	n := 0
 	for n < len(r.ends) && distance(r.una, r.ends[n]) < halfCircle {
@@ -160,7 +167,8 @@ func (r *requesting) passed() {
 	r.slowed = r.slowed && distance(r.una, r.slowedAt) >= halfCircle
 }
 
-// misplacedEnd reports whether a Read's data ends where no request for it can end, or goes on where all of it has come.
+// misplacedEnd reports whether a Read's data ends where no request for it can end, or goes on where
+// all of it has come.
 func misplacedEnd(e *entry, p *Packet) bool {
 	if p.PSN == e.P.last {
 		return !p.Opcode.Ends()

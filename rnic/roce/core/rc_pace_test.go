@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A packet whose answer is late by the times that answers take is sent again long before it is overdue; that is no
-// retry, each waits twice as long, and what was sent again is not timed.
+// A packet whose answer is late by the times that answers take is sent again long before it is
+// overdue; that is no retry, each waits twice as long, and what was sent again is not timed.
 func TestProbes(t *testing.T) {
 	a, b := reliables(t, 256, 5, func(at *Attrs) { at.RetryCount = 1 })
 	r := &a.qp.req
@@ -56,8 +56,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// The window has a number of packets and of bytes at most: it doubles with each that gets through, and once something was lost
-// becomes one packet larger.
+// The window has a number of packets and of bytes at most: it doubles with each that gets through,
+// and once something was lost becomes one packet larger.
 func TestWindowGrows(t *testing.T) {
 	for mtu, most := range map[int]uint32{256: 256, 1024: 256, 2048: 256, 4096: 128} {
 		if widest(mtu) != most {
@@ -101,8 +101,8 @@ func TestWindowGrows(t *testing.T) {
 	}
 }
 
-// A probe sends few packets. If the answer was late, for more than these, the window is what it was, and nothing else is sent
-// again; if they were lost it is half of that, and the rest follows.
+// A probe sends few packets. If the answer was late, for more than these, the window is what it
+// was, and nothing else is sent again; if they were lost it is half of that, and the rest follows.
 func TestProbeOfWhatIsLate(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		a, b := reliables(t, 256, 5, nil)
@@ -186,8 +186,8 @@ func readRequests(t *testing.T, fs []frame) (rs [][2]uint32) {
 	return rs
 }
 
-// A Read of many packets is asked for in units as the window has room and the ORD allows; after a loss what was
-// asked for is asked for again to the same ends, and what was not in small units.
+// A Read of many packets is asked for in units as the window has room and the ORD allows; after a
+// loss what was asked for is asked for again to the same ends, and what was not in small units.
 func TestReadsInUnits(t *testing.T) {
 	a, b := reliables(t, 256, 1000, func(at *Attrs) { at.MaxReads, at.MaxDestReads = 3, 3 })
 	const n = 200*256 - 7
@@ -266,8 +266,8 @@ func TestTwoReadsInASmallWindow(t *testing.T) {
 	}
 }
 
-// A CNP of the peer's makes the window half as large, once for what is on the wire, and never too small; one of
-// another address does nothing.
+// A CNP of the peer's makes the window half as large, once for what is on the wire, and never too
+// small; one of another address does nothing.
 func TestCNPSlowsDown(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	cnp := func(from netip.Addr) {
@@ -297,7 +297,8 @@ func TestCNPSlowsDown(t *testing.T) {
 	}
 }
 
-// A message that answers one leaves before the acknowledge of that: the two are one message of UDP then, and who waits is woken once.
+// A message that answers one leaves before the acknowledge of that: the two are one message of UDP
+// then, and who waits is woken once.
 func TestAnswerLeavesBeforeItsAcknowledge(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	for i := range 3 {

@@ -7,9 +7,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// receiveRequest takes a request. What is ahead of the expected PSN may have overtaken that, and some of it is kept. The peer is told of
-// the gap (NAK, sequence error) when more has come, or some time has gone by, once unless it is not filled (tellGap). What is before
-// the expected PSN came already, and is answered again (IBA 9.7.5.1).
+// receiveRequest takes a request. What is ahead of the expected PSN may have overtaken that, and
+// some of it is kept. The peer is told of the gap (NAK, sequence error) when more has come, or some
+// time has gone by, once unless it is not filled (tellGap). What is before the expected PSN came
+// already, and is answered again (IBA 9.7.5.1).
 func (qp *QP) receiveRequest(now Instant, p *Packet) Drop {
 	in, r := &qp.in, &qp.res
 	if d := distance(p.PSN, in.epsn); d >= halfCircle {
@@ -80,7 +81,8 @@ func (qp *QP) request(p *Packet) Drop {
 		return d
 	}
 	if p.Opcode.Carries(packet.ExtIETH) {
-		// Before the completion: the program must not take the memory for its own while the peer can write there.
+		// Before the completion: the program must not take the memory for its own while the peer
+		// can write there.
 		if qp.q.RemoteInvalidate(rnic.STag(p.Invalidate)) != rnic.MemOK {
 			return DropAccess
 		}
@@ -102,17 +104,20 @@ func (qp *QP) taken(p *Packet, psns uint32) {
 	if p.Opcode.Ends() {
 		qp.res.msn = nextPSN(qp.res.msn)
 	}
-	// More than half a circle back it would be one that is to come. The PSNs in between are of Reads and atomics, and all of them can be on
-	// their way still: a Read of 2 GiB with an MTU of 256 has half of all PSNs.
+	// More than half a circle back it would be one that is to come. The PSNs in between are of
+	// Reads and atomics, and all of them can be on their way still: a Read of 2 GiB with an MTU of
+	// 256 has half of all PSNs.
 	if distance(p.PSN, qp.res.last)+psns > halfCircle {
 		qp.res.lastValid = false
 	}
 }
 
-// acknowledge answers for all Sends and Writes that were taken, up to the last one. What was taken after that is Reads and atomics, and answered by
-// its data alone (IBA 9.7.5.1): that can still be lost, and Linux rxe takes an acknowledge with the last PSN of a Read for its end, whatever
-// is missing of it. It reports whether there is anything to acknowledge: after Reads and atomics of half of all PSNs the peer waits for no
-// acknowledge of a Send or Write, and one with a PSN of theirs would have it ask for their data again.
+// acknowledge answers for all Sends and Writes that were taken, up to the last one. What was taken
+// after that is Reads and atomics, and answered by its data alone (IBA 9.7.5.1): that can still be
+// lost, and Linux rxe takes an acknowledge with the last PSN of a Read for its end, whatever is
+// missing of it. It reports whether there is anything to acknowledge: after Reads and atomics of
+// half of all PSNs the peer waits for no acknowledge of a Send or Write, and one with a PSN of
+// theirs would have it ask for their data again.
 func (qp *QP) acknowledge() bool {
 	if qp.res.lastValid {
 		qp.res.push(answer{op: packet.OpAck, psn: qp.res.last, syndrome: packet.ACK(packet.CreditUnlimited)})
@@ -153,7 +158,8 @@ func (qp *QP) readAnswer(p *Packet, n uint32) answer {
 		va: p.RETH.VA, rkey: rnic.STag(p.RETH.RKey), left: p.RETH.Length}
 }
 
-// atomicRequest does an atomic operation, once, and remembers what was there in case the answer is lost.
+// atomicRequest does an atomic operation, once, and remembers what was there in case the answer is
+// lost.
 func (qp *QP) atomicRequest(p *Packet) Drop {
 	a := &p.Atomic
 	switch {
@@ -187,8 +193,9 @@ func (qp *QP) atomicRequest(p *Packet) Drop {
 	return Accepted
 }
 
-// duplicate answers a request that was done before: a Send or a Write with an acknowledge, a Read with the data as it is now,
-// an atomic operation with what it found then. A Read or an atomic that is not known, or whose answer is on its way, is dropped.
+// duplicate answers a request that was done before: a Send or a Write with an acknowledge, a Read
+// with the data as it is now, an atomic operation with what it found then. A Read or an atomic that
+// is not known, or whose answer is on its way, is dropped.
 func (qp *QP) duplicate(p *Packet) Drop {
 	if p.Reserved {
 		return DropReserved

@@ -1,4 +1,5 @@
-// Reads that are repeated to a peer that answers again only what it remembers, as Linux rxe does, and answers that it would take for others.
+// Reads that are repeated to a peer that answers again only what it remembers, as Linux rxe does,
+// and answers that it would take for others.
 
 package core
 
@@ -11,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A rememberer is a responder that remembers the last Read Requests, and drops one that came before unless it asks for the end of one
-// of those.
+// A rememberer is a responder that remembers the last Read Requests, and drops one that came before
+// unless it asks for the end of one of those.
 type rememberer struct {
 	t    *testing.T
 	side *side
@@ -59,8 +60,8 @@ func remembering(t *testing.T, seed uint64, h harm, deaf bool, window uint32) (w
 	return w, got, mem
 }
 
-// A Read is asked for again as far as the request went that asked first, wherever its data was lost; also where nothing was lost for so long
-// that requests are wide.
+// A Read is asked for again as far as the request went that asked first, wherever its data was
+// lost; also where nothing was lost for so long that requests are wide.
 func TestReadsAreRepeatedToTheirEnd(t *testing.T) {
 	for _, window := range []uint32{initialWindow, widest(256)} {
 		for seed := range uint64(50) {
@@ -72,7 +73,8 @@ func TestReadsAreRepeatedToTheirEnd(t *testing.T) {
 	}
 }
 
-// A Read that nobody answers again ends the QP when the retries are used up, whatever was repeated early meanwhile.
+// A Read that nobody answers again ends the QP when the retries are used up, whatever was repeated
+// early meanwhile.
 func TestReadThatIsNeverAnsweredAgain(t *testing.T) {
 	w, _, _ := remembering(t, 1, harm{lose: 50, delay: 50_000}, true, initialWindow)
 	all := Instant(4096<<14) * 255 // of the first time and seven retries, each twice as long
@@ -84,8 +86,8 @@ func TestReadThatIsNeverAnsweredAgain(t *testing.T) {
 	}
 }
 
-// A Read is answered by its data alone, whatever else is acknowledged: an acknowledge with its last PSN would complete it at Linux rxe,
-// with the data that was lost missing.
+// A Read is answered by its data alone, whatever else is acknowledged: an acknowledge with its last
+// PSN would complete it at Linux rxe, with the data that was lost missing.
 func TestReadsAreAnsweredByData(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	src, _ := b.host.region(t, 600, rnic.RemoteRead|rnic.RemoteWrite)
@@ -118,8 +120,8 @@ func TestReadsAreAnsweredByData(t *testing.T) {
 	}
 }
 
-// After Reads of half of all PSNs the last Write is so long ago that its PSN would be one that is to come: a packet of it that comes again, as only
-// a forged one does, is not acknowledged.
+// After Reads of half of all PSNs the last Write is so long ago that its PSN would be one that is
+// to come: a packet of it that comes again, as only a forged one does, is not acknowledged.
 func TestLastWriteLongAgo(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	src, _ := b.host.region(t, 600, rnic.RemoteRead)

@@ -15,7 +15,8 @@ import (
 //	 │      └ of the packet that is sent next; before high when work is sent again
 //	 └ the oldest that is not acknowledged
 //
-// What is not acknowledged is kept in the send queue, and packets are built anew when they are sent again.
+// What is not acknowledged is kept in the send queue, and packets are built anew when they are sent
+// again.
 type requesting struct {
 	una, next, high uint32
 	message         uint32 // of the last packet of the last Send or Write that is done
@@ -24,9 +25,10 @@ type requesting struct {
 	reads           int    // outstanding Reads and atomics
 	answers         bool   // an answer is next; see nextRC
 
-	// How many packets are on the wire before an acknowledge is waited for: one more for each that got through until the network has
-	// shown what it carries, from then on one more for each window, half as many after each loss, so that a network that loses
-	// packets for want of room is relieved (RFC 5681 §3.1).
+	// How many packets are on the wire before an acknowledge is waited for: one more for each that
+	// got through until the network has shown what it carries, from then on one more for each
+	// window, half as many after each loss, so that a network that loses packets for want of room
+	// is relieved (RFC 5681 §3.1).
 	window, grown uint32
 	widest        uint32   // the largest window
 	found         bool     // what the network carries: there was a loss or a CNP
@@ -46,8 +48,9 @@ type requesting struct {
 	refused            Instant // since when the network refuses what is sent; 0: it does not
 }
 
-// Sizes of the window, in packets. The largest is what 512 KiB have, and 256 at most: beside a TCP connection that keeps a queue full, a
-// connection has the share of the link that it has of the queue, and with 128 small packets, as Linux rxe has, that was no fair one.
+// Sizes of the window, in packets. The largest is what 512 KiB have, and 256 at most: beside a TCP
+// connection that keeps a queue full, a connection has the share of the link that it has of the
+// queue, and with 128 small packets, as Linux rxe has, that was no fair one.
 const (
 	minWindow      = 4
 	initialWindow  = 64
@@ -58,11 +61,12 @@ const (
 // widest is the largest window of a path MTU. UD has none, and no window.
 func widest(mtu int) uint32 { return uint32(min(maxWindow, maxWindowBytes/max(mtu, 1))) }
 
-// askEach is how many packets leave at most before an acknowledge is asked for. As many leave when it comes: two of the longest messages of
-// UDP, of 15 packets of the largest path MTU each.
+// askEach is how many packets leave at most before an acknowledge is asked for. As many leave when
+// it comes: two of the longest messages of UDP, of 15 packets of the largest path MTU each.
 const askEach = 30
 
-// begin sets the PSN of the first packet, and whether the peer tells its credits: until it does it has none.
+// begin sets the PSN of the first packet, and whether the peer tells its credits: until it does it
+// has none.
 func (r *requesting) begin(psn uint32, mtu int, credits bool) {
 	r.una, r.next, r.high, r.message, r.backed = psn, psn, psn, (psn-1)&maxPSN, (psn-1)&maxPSN
 	r.widest = widest(mtu)
@@ -70,8 +74,9 @@ func (r *requesting) begin(psn uint32, mtu int, credits bool) {
 	r.window, r.grown, r.found, r.ends = initialWindow, 0, false, r.ends[:0]
 }
 
-// grow opens the window for n packets that have got through. Data of Reads opens it slowly from the beginning: it comes when the peer has time,
-// and its requests give the peer's packets room that nothing has tried yet.
+// grow opens the window for n packets that have got through. Data of Reads opens it slowly from the
+// beginning: it comes when the peer has time, and its requests give the peer's packets room that
+// nothing has tried yet.
 func (r *requesting) grow(n uint32, fast bool) {
 	if fast && !r.found {
 		r.window = min(r.window+n, r.widest)
@@ -134,8 +139,9 @@ func (qp *QP) nextRequest(now Instant, b []byte) (n int) {
 	return n
 }
 
-// overdue is when an answer to what is sent now is overdue; 0: never. Each time in a row it takes twice as long: the time-out can be
-// short, and a peer that is stopped for some seconds is not given up.
+// overdue is when an answer to what is sent now is overdue; 0: never. Each time in a row it takes
+// twice as long: the time-out can be short, and a peer that is stopped for some seconds is not
+// given up.
 func (qp *QP) overdue(now Instant) Instant {
 	if qp.attrs.Timeout == 0 {
 		return 0
@@ -143,8 +149,8 @@ func (qp *QP) overdue(now Instant) Instant {
 	return now + 4096<<(qp.attrs.Timeout+min(qp.req.retries, maxRetry))
 }
 
-// beginRC gives the next work request its PSNs. Reads and atomics wait for one of the ORD to be free; after a fence,
-// and for a local invalidation, all of them have to be done.
+// beginRC gives the next work request its PSNs. Reads and atomics wait for one of the ORD to be
+// free; after a fence, and for a local invalidation, all of them have to be done.
 func (qp *QP) beginRC() bool {
 	r := &qp.req
 	for qp.state == RTS {
@@ -202,7 +208,8 @@ func (qp *QP) buildMessage(e *entry, b []byte) int {
 	h.SE = last && solicited(e.Op)
 	h.RETH = packet.RETH{VA: e.RemoteTO, RKey: uint32(e.RemoteSTag), Length: e.Bytes}
 	h.Imm, h.Invalidate = uint32(e.Immediate), uint32(e.Invalidate)
-	// An acknowledge is asked for where a message ends, and often enough that the window never closes for want of one.
+	// An acknowledge is asked for where a message ends, and often enough that the window never
+	// closes for want of one.
 	r.next = nextPSN(r.next)
 	r.unasked++
 	h.AckReq = last || r.unasked >= min(max(1, r.window/4), askEach) || distance(r.next, r.una) >= r.window || at == 0 && r.limit.lone(e)
@@ -214,8 +221,8 @@ func (qp *QP) buildMessage(e *entry, b []byte) int {
 	return n
 }
 
-// buildRead builds a Read Request for what is missing of a Read, or the next piece of that, or the request of an atomic operation.
-// It returns 0 if the piece has to wait.
+// buildRead builds a Read Request for what is missing of a Read, or the next piece of that, or the
+// request of an atomic operation. It returns 0 if the piece has to wait.
 func (qp *QP) buildRead(e *entry, b []byte) int {
 	r := &qp.req
 	count := qp.piece(e)
@@ -264,8 +271,8 @@ func (qp *QP) seek(psn uint32) {
 	}
 }
 
-// again sends everything that is not acknowledged once more: an answer is overdue, or the peer has told of a gap.
-// Too often in a row, and the QP ends.
+// again sends everything that is not acknowledged once more: an answer is overdue, or the peer has
+// told of a gap. Too often in a row, and the QP ends.
 func (qp *QP) again(now Instant) {
 	r := &qp.req
 	if r.retries >= qp.attrs.RetryCount {

@@ -139,7 +139,8 @@ func TestAcknowledgesCoalesce(t *testing.T) {
 	}
 }
 
-// A gap is told of once; the requester sends again from there, and what had come after it is taken once.
+// A gap is told of once; the requester sends again from there, and what had come after it is taken
+// once.
 func TestSequenceNAK(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	b.recv(0, 10, 10, 10, 10)
@@ -199,7 +200,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// What came already is not done again: a Send is acknowledged, a Read read again, an atomic answered from memory.
+// What came already is not done again: a Send is acknowledged, a Read read again, an atomic
+// answered from memory.
 func TestDuplicates(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	b.recv(0, 10, 10)
@@ -217,7 +219,8 @@ func TestDuplicates(t *testing.T) {
 	copy(mem, pattern(600, 4))
 	b.take(again...)
 	fs := b.says("Acknowledge 5 ACK 3; ATOMIC Acknowledge 6; RDMA READ response First 7; RDMA READ response Middle 8; RDMA READ response Last 9; ")
-	// An acknowledge of everything, which a peer ought not to send, is not one of data that has not come.
+	// An acknowledge of everything, which a peer ought not to send, is not one of data that has not
+	// come.
 	a.take(a.say(packet.RCAck, 9, nil, func(h *packet.Header) { h.AETH.MSN = 3 }))
 	a.take(fs...)
 	exchange(a, b)
@@ -234,8 +237,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// A Read that is asked for again while its data is on the way begins anew; one that would reach past what was asked
-// for is not answered.
+// A Read that is asked for again while its data is on the way begins anew; one that would reach
+// past what was asked for is not answered.
 func TestReadAgainWhileAnswered(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, mem := b.host.region(t, 2000, rnic.RemoteRead)
@@ -307,7 +310,8 @@ func TestReceiverNotReady(t *testing.T) {
 	}
 }
 
-// Each request that is wrong is refused by the NAK of its kind; then both ends have ended, and know why.
+// Each request that is wrong is refused by the NAK of its kind; then both ends have ended, and know
+// why.
 func TestRefusals(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
@@ -365,7 +369,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// No right of the QP's own, more Reads than agreed on, and packets that are out of sequence: invalid requests.
+// No right of the QP's own, more Reads than agreed on, and packets that are out of sequence:
+// invalid requests.
 func TestInvalidRequests(t *testing.T) {
 	for name, say := range map[string]func(s *side, mr *rnic.MR) []frame{
 		"LAST first": func(s *side, _ *rnic.MR) []frame { return []frame{s.say(packet.RCSendLast, 100, []byte("x"))} },
@@ -433,8 +438,8 @@ func TestReadOfMemoryThatIsGone(t *testing.T) {
 	}
 }
 
-// A Read that has been done may be asked for again by a packet that was late, and the peer may have given up the memory meanwhile: both
-// QPs go on.
+// A Read that has been done may be asked for again by a packet that was late, and the peer may have
+// given up the memory meanwhile: both QPs go on.
 func TestLateReadOfMemoryThatIsGone(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)

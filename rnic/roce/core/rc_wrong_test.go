@@ -11,7 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// Answers that nothing was asked for, of wrong lengths and kinds: dropped, or the end of the QP, and never a byte out of place.
+// Answers that nothing was asked for, of wrong lengths and kinds: dropped, or the end of the QP,
+// and never a byte out of place.
 func TestWrongAnswers(t *testing.T) {
 	ask := func() (a *side, mem []byte) {
 		a, b := reliables(t, 256, 5, nil)
@@ -61,7 +62,8 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-// The window: no more packets on the wire than it has, and acknowledges are asked for before it closes.
+// The window: no more packets on the wire than it has, and acknowledges are asked for before it
+// closes.
 func TestWindow(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	b.recv(1, 256*1000)
@@ -93,8 +95,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// A flood of requests that come once more, and of ones that are ahead, is answered with no more than it has packets, and
-// kept within bounds.
+// A flood of requests that come once more, and of ones that are ahead, is answered with no more
+// than it has packets, and kept within bounds.
 func TestBoundedAnswers(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
@@ -122,7 +124,8 @@ func TestBoundedAnswers(t *testing.T) {
 	}
 }
 
-// A Read that comes once more when it is long done takes nothing away from those that the peer may have outstanding.
+// A Read that comes once more when it is long done takes nothing away from those that the peer may
+// have outstanding.
 func TestStaleReads(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)

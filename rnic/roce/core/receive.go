@@ -11,8 +11,8 @@ import (
 type receiving struct {
 	epsn uint32 // the PSN that is expected (IBA 9.8.2.2.1 [IBU-059])
 
-	// The message that is being received. A Send that is abandoned leaves its receive held: it stays at the
-	// head of the queue, and the next message begins in it anew (class D1 [IBU-161]).
+	// The message that is being received. A Send that is abandoned leaves its receive held: it
+	// stays at the head of the queue, and the next message begins in it anew (class D1 [IBU-161]).
 	open  bool
 	write bool // it is an RDMA Write
 	at    uint32
@@ -57,8 +57,8 @@ func (in *receiving) release() {
 	in.open, in.held, in.wr, in.mr = false, false, rnic.RecvWR{}, nil
 }
 
-// completeRecv completes the held receive: exactly one for a message (IBA 9.8.2.2.7 [IBU-123], 9.8.3.2.5
-// [IBU-149]). A completion queue that is full ends the QP (class G [IBU-169]).
+// completeRecv completes the held receive: exactly one for a message (IBA 9.8.2.2.7 [IBU-123],
+// 9.8.3.2.5 [IBU-149]). A completion queue that is full ends the QP (class G [IBU-169]).
 func (qp *QP) completeRecv(p *Packet, op rnic.Opcode, n uint32, src uint32) {
 	wc := rnic.WC{ID: qp.in.wr.ID, Op: op, Len: n, Buf: qp.in.wr.Buf, Solicited: p.SE, SrcQP: src}
 	if wc.Immediate = carriesImm(p); wc.Immediate {

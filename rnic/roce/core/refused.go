@@ -8,14 +8,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// refusedFor is how long the network refuses a peer's packets before it is given up: a firewall that is being set up
-// refuses them for a moment.
+// refusedFor is how long the network refuses a peer's packets before it is given up: a firewall
+// that is being set up refuses them for a moment.
 const refusedFor Instant = 1e9
 
-// Refused takes the word of the network that nobody has the port that a packet was for; datagram is what it quotes of that. It returns
-// the QP that the packet was of, nil if it was of none, which may have ended. Anybody can send such a message: only who sees our packets
-// knows a request of ours that waits for its answer by QPN and PSN, and could as well forge a NAK. And it takes more than one:
-// what is not answered is sent again, and if that is refused too, after refusedFor with nothing from the peer, the QP ends.
+// Refused takes the word of the network that nobody has the port that a packet was for; datagram is
+// what it quotes of that. It returns the QP that the packet was of, nil if it was of none, which
+// may have ended. Anybody can send such a message: only who sees our packets knows a request of
+// ours that waits for its answer by QPN and PSN, and could as well forge a NAK. And it takes more
+// than one: what is not answered is sent again, and if that is refused too, after refusedFor with
+// nothing from the peer, the QP ends.
 func (t *Port) Refused(now Instant, to netip.Addr, datagram []byte) *QP {
 	bth, ok := packet.ParseBTH(datagram)
 	if !ok || bth.Opcode.Service() != packet.RC {

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// Only of a request that waits for its answer, and only when it goes on for a while in which nothing comes from the peer, does the word
-// of the network end a QP: anybody can send it.
+// Only of a request that waits for its answer, and only when it goes on for a while in which
+// nothing comes from the peer, does the word of the network end a QP: anybody can send it.
 func TestPortOfThePeerIsGone(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	quote := func(op packet.Opcode, qpn, psn uint32) []byte {

@@ -54,8 +54,9 @@ type sending struct {
 // drop forgets the message in hand.
 func (o *sending) drop() { o.e, o.c = nil, cursor{} }
 
-// Next builds the next packet in b, which has room for MaxPacket, and returns its length without the
-// ICRC, and where it goes; ok is false if there is nothing to send. What is built has to be sent, in this order.
+// Next builds the next packet in b, which has room for MaxPacket, and returns its length without
+// the ICRC, and where it goes; ok is false if there is nothing to send. What is built has to be
+// sent, in this order.
 func (qp *QP) Next(now Instant, b []byte) (n int, r Route, ok bool) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
@@ -66,7 +67,8 @@ func (qp *QP) Next(now Instant, b []byte) (n int, r Route, ok bool) {
 		r.Tail, r.Again = qp.out.tail, qp.out.again
 		return n, r, n > 0
 	}
-	// Packets of one message follow each other: another begins only after its end (C9-176 / table 56 [IBU-050]).
+	// Packets of one message follow each other: another begins only after its end (C9-176 / table
+	// 56 [IBU-050]).
 	if qp.out.e == nil && !qp.begin() {
 		return 0, r, false
 	}
@@ -77,7 +79,8 @@ func (qp *QP) Next(now Instant, b []byte) (n int, r Route, ok bool) {
 	return n, r, true
 }
 
-// begin takes the next work request that has a packet, and reports whether there is one. In SQD none begins.
+// begin takes the next work request that has a packet, and reports whether there is one. In SQD
+// none begins.
 func (qp *QP) begin() bool {
 	for qp.state == RTS {
 		e := qp.sq.Next()
@@ -120,8 +123,8 @@ func SourcePort(local, remote uint32) uint16 {
 	return uint16(label&0x3fff^label>>14) | 0xc000
 }
 
-// build writes the next packet of e: all of the path MTU but in the last one, which has what is left
-// (C9-177 to C9-179 [IBU-051 IBU-052 IBU-053]).
+// build writes the next packet of e: all of the path MTU but in the last one, which has what is
+// left (C9-177 to C9-179 [IBU-051 IBU-052 IBU-053]).
 func (qp *QP) build(e *entry, b []byte) (n int) {
 	o := &qp.out
 	mtu := qp.mtu()
@@ -162,8 +165,8 @@ func (qp *QP) mtu() int {
 	return qp.attrs.PathMTU
 }
 
-// qkey is the Q_Key to send: the QP's own where the work request has bit 31 set, so that only who was
-// given a controlled Q_Key can send it (IBA 10.2.5 [IBU-232]).
+// qkey is the Q_Key to send: the QP's own where the work request has bit 31 set, so that only who
+// was given a controlled Q_Key can send it (IBA 10.2.5 [IBU-232]).
 func (qp *QP) qkey(asked uint32) uint32 {
 	if asked&(1<<31) != 0 {
 		return qp.attrs.QKey
@@ -206,10 +209,11 @@ func opcode(s packet.Service, op rnic.Opcode, first, last bool) packet.Opcode {
 	return packet.Opcode(s)<<5 | rc
 }
 
-// Sent notes that the network has taken n more packets, and completes the messages that end with them: no
-// answer will come (IBA 9.8.2.1.4 [IBU-055]).
+// Sent notes that the network has taken n more packets, and completes the messages that end with
+// them: no answer will come (IBA 9.8.2.1.4 [IBU-055]).
 //
-// Those of RC are complete when the peer has acknowledged them, and a packet that did not leave is one that was lost.
+// Those of RC are complete when the peer has acknowledged them, and a packet that did not leave is
+// one that was lost.
 func (qp *QP) Sent(n int) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
@@ -238,9 +242,10 @@ func (qp *QP) complete() {
 	}
 }
 
-// SendFailed notes that the network has refused the packet after those that Sent counted. Its message
-// completes with an error, what was posted after it is flushed, and the QP goes to SQE (IBA 9.8.2.1.4 [IBU-056],
-// 9.8.3.1.2 [IBU-136]). Packets that were built and have not left never do: their PSNs are used again.
+// SendFailed notes that the network has refused the packet after those that Sent counted. Its
+// message completes with an error, what was posted after it is flushed, and the QP goes to SQE (IBA
+// 9.8.2.1.4 [IBU-056], 9.8.3.1.2 [IBU-136]). Packets that were built and have not left never do:
+// their PSNs are used again.
 func (qp *QP) SendFailed() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

@@ -1,4 +1,5 @@
-// RC with end-to-end flow control over a network that loses, doubles, delays, reorders and damages datagrams.
+// RC with end-to-end flow control over a network that loses, doubles, delays, reorders and damages
+// datagrams.
 
 package core
 
@@ -11,7 +12,8 @@ import (
 // credits is what a side does about end-to-end flow control.
 type credits struct{ obeys, gives bool }
 
-// The same with end-to-end flow control: nothing waits for ever, and no message leaves without need before its receive is posted.
+// The same with end-to-end flow control: nothing waits for ever, and no message leaves without need
+// before its receive is posted.
 func TestSimulatedRCCredits(t *testing.T) {
 	simSeeds(t, func(t *testing.T, seed uint64) {
 		all := credits{true, true}
@@ -19,7 +21,8 @@ func TestSimulatedRCCredits(t *testing.T) {
 	})
 }
 
-// credited checks that no more messages that need a receive have left than the peer has posted, but for one.
+// credited checks that no more messages that need a receive have left than the peer has posted, but
+// for one.
 func (w *world) credited(s *side, high uint32, b []byte) {
 	h, _, err := packet.Parse(append(b[:len(b):len(b)], make([]byte, packet.ICRCLen)...))
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// Whatever UC and UD deliver is a message that was sent, whole; every send completes; every datagram is counted; nothing
-// is answered; and what is sent over a good network afterwards arrives, in order.
+// Whatever UC and UD deliver is a message that was sent, whole; every send completes; every
+// datagram is counted; nothing is answered; and what is sent over a good network afterwards
+// arrives, in order.
 func TestSimulatedUC(t *testing.T) {
 	simSeeds(t, func(t *testing.T, seed uint64) { simulateUnreliable(t, seed, rnic.UC) })
 }
@@ -21,7 +22,8 @@ func TestSimulatedUD(t *testing.T) {
 	simSeeds(t, func(t *testing.T, seed uint64) { simulateUnreliable(t, seed, rnic.UD) })
 }
 
-// unreliableSides is who sends and who receives: in UD one receives from many, two of them of one host.
+// unreliableSides is who sends and who receives: in UD one receives from many, two of them of one
+// host.
 func unreliableSides(t *testing.T, seed uint64, service rnic.Service) (senders []*side, to *side) {
 	if service == rnic.UC {
 		a, b := pair(t, 256, uint32(seed*7919)&maxPSN)
@@ -123,7 +125,8 @@ func completed(senders []*side) (n int) {
 	return n
 }
 
-// allCounted: of each datagram that came to b it is known what became of it, and it was not answered.
+// allCounted: of each datagram that came to b it is known what became of it, and it was not
+// answered.
 func (w *world) allCounted(b *side) {
 	w.t.Helper()
 	sum := uint64(0)

@@ -112,8 +112,9 @@ type Attrs struct {
 	QKey   uint32
 	Access rnic.Access
 	Peer   netip.Addr
-	// PeerPort is the UDP port that all packets of the peer come from, 0 if that is not known. It belongs to Peer. Whoever has an
-	// account on the peer's host, or on this one if that is the same, can send from its address, but not from its port.
+	// PeerPort is the UDP port that all packets of the peer come from, 0 if that is not known. It
+	// belongs to Peer. Whoever has an account on the peer's host, or on this one if that is the
+	// same, can send from its address, but not from its port.
 	PeerPort uint16
 	PathMTU  int    // 256, 512, 1024, 2048 or 4096 bytes of payload (IBA path MTU [IBU-212])
 	DestQPN  uint32 // 24 bits, as are the next two
@@ -127,7 +128,8 @@ type Attrs struct {
 
 	MaxReads, MaxDestReads int // 0 to MaxOutstandingReads
 
-	// End-to-end flow control (IBA 9.7.7.2): whether the peer's acknowledges tell how many receives it has, and ours tell how many there are.
+	// End-to-end flow control (IBA 9.7.7.2): whether the peer's acknowledges tell how many receives
+	// it has, and ours tell how many there are.
 	ObeyCredits, GiveCredits bool
 }
 
@@ -140,8 +142,9 @@ type change struct {
 	need, may Attr
 }
 
-// changes has a table of arrows for each service, after ibv_modify_qp(3) (verbs (ibv_modify_qp.3) UD [IBU-230],
-// verbs (ibv_modify_qp.3) UC [IBU-231]). UD and UC have no time-out, no count of retries, and no timer of RNR; RC has no SQE.
+// changes has a table of arrows for each service, after ibv_modify_qp(3) (verbs (ibv_modify_qp.3)
+// UD [IBU-230], verbs (ibv_modify_qp.3) UC [IBU-231]). UD and UC have no time-out, no count of
+// retries, and no timer of RNR; RC has no SQE.
 var changes = map[packet.Service]*[states][states]change{
 	packet.RC: {
 		RESET: {INIT: {true, AttrPKey | AttrAccess, 0}},
@@ -177,8 +180,9 @@ var (
 	ErrValue      = errors.New("value out of its range")
 )
 
-// Modify changes the state and the attributes in set, all or nothing. To ERR there is always a way: all sends
-// complete as flushed, and the caller has the rest of the QP end (rnic.ProviderQP.Flushed).
+// Modify changes the state and the attributes in set, all or nothing. To ERR there is always a way:
+// all sends complete as flushed, and the caller has the rest of the QP end
+// (rnic.ProviderQP.Flushed).
 func (qp *QP) Modify(to State, set Attr, a Attrs) error {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
@@ -294,8 +298,9 @@ func (qp *QP) become(to State) {
 	}
 }
 
-// becomeSQE stops the send queue after work that could not be sent: what was posted is flushed, what
-// comes is taken as before (9.9.3 [reconstructed] class requester [IBU-171]). The caller holds mu.
+// becomeSQE stops the send queue after work that could not be sent: what was posted is flushed,
+// what comes is taken as before (9.9.3 [reconstructed] class requester [IBU-171]). The caller holds
+// mu.
 func (qp *QP) becomeSQE() {
 	qp.state = SQE
 	qp.out.drop()
@@ -326,7 +331,8 @@ func (qp *QP) Ended() error {
 	return qp.cause
 }
 
-// Query is the state and the attributes; RQPSN is the PSN that is expected, SQPSN that of the next packet.
+// Query is the state and the attributes; RQPSN is the PSN that is expected, SQPSN that of the next
+// packet.
 func (qp *QP) Query() (State, Attrs) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

@@ -9,8 +9,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// TestTailsAreOfWhatLeaves: whatever pieces payload lies in, and with a pad or without, what is said of a packet's end is right: send compares.
-// Of payload that is a whole path MTU it is all of it.
+// TestTailsAreOfWhatLeaves: whatever pieces payload lies in, and with a pad or without, what is
+// said of a packet's end is right: send compares. Of payload that is a whole path MTU it is all of
+// it.
 func TestTailsAreOfWhatLeaves(t *testing.T) {
 	const mtu = 1024
 	whole := packet.CopyTail(make([]byte, mtu), make([]byte, mtu)).N // 0 where the processor cannot

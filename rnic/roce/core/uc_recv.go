@@ -1,4 +1,5 @@
-// The responder of UC: messages are put together in order, and one that lacks a packet is forgotten.
+// The responder of UC: messages are put together in order, and one that lacks a packet is
+// forgotten.
 
 package core
 
@@ -19,8 +20,9 @@ func carriesImm(p *Packet) bool { return p.Opcode.Carries(packet.ExtImmDt) }
 //	               ▲       any fault of the packet                │
 //	               └──────────────────────────────────────────────┘
 //
-// Whatever is wrong with a packet, the message in hand is lost with it and nothing else: the next FIRST or
-// ONLY is a new message, also the packet that broke the old one (C9-184, C9-186, C9-189 [IBU-067 IBU-073 IBU-085]).
+// Whatever is wrong with a packet, the message in hand is lost with it and nothing else: the next
+// FIRST or ONLY is a new message, also the packet that broke the old one (C9-184, C9-186, C9-189
+// [IBU-067 IBU-073 IBU-085]).
 func (qp *QP) receiveUC(p *Packet) Drop {
 	in := &qp.in
 	start := !p.Reserved && p.Opcode.Starts()
@@ -32,7 +34,8 @@ func (qp *QP) receiveUC(p *Packet) Drop {
 			return bad
 		}
 	}
-	// From here on the packet is in its place: it begins a message, or goes on with the one in hand.
+	// From here on the packet is in its place: it begins a message, or goes on with the one in
+	// hand.
 	if d := qp.checkUC(p); d != Accepted {
 		qp.abandon()
 		return d
@@ -44,7 +47,8 @@ func (qp *QP) receiveUC(p *Packet) Drop {
 	return Accepted
 }
 
-// ordered is the check of the PSN, then that of the opcode sequence, rules (1) to (5) of C9-187 [IBU-076].
+// ordered is the check of the PSN, then that of the opcode sequence, rules (1) to (5) of C9-187
+// [IBU-076].
 func (qp *QP) ordered(p *Packet, start bool) Drop {
 	in := &qp.in
 	switch {
@@ -68,8 +72,8 @@ func (qp *QP) abandon() {
 	}
 }
 
-// checkUC checks what can be checked before a byte is touched: the operation, the receive, lengths, the
-// R_Key (steps 4 to 6 of figure 117, IBA 9.8.1 [IBU-023 IBU-024 IBU-025]).
+// checkUC checks what can be checked before a byte is touched: the operation, the receive, lengths,
+// the R_Key (steps 4 to 6 of figure 117, IBA 9.8.1 [IBU-023 IBU-024 IBU-025]).
 func (qp *QP) checkUC(p *Packet) Drop {
 	in := &qp.in
 	write := p.Opcode.Operation() == packet.OpWrite
@@ -100,8 +104,9 @@ func (qp *QP) ucLength(p *Packet) bool {
 	return n > 0 && n <= mtu
 }
 
-// checkWrite checks where a Write goes: at its start for the whole message, by its RETH, and at each
-// packet that payloads and RETH agree. One of no bytes has no R_Key that counts (C9-193 [IBU-099]).
+// checkWrite checks where a Write goes: at its start for the whole message, by its RETH, and at
+// each packet that payloads and RETH agree. One of no bytes has no R_Key that counts (C9-193
+// [IBU-099]).
 func (qp *QP) checkWrite(p *Packet) Drop {
 	in := &qp.in
 	if p.Opcode.Starts() {
@@ -128,7 +133,8 @@ func (qp *QP) doUC(p *Packet) Drop {
 	n := uint32(len(p.Payload))
 	switch {
 	case write && n > 0:
-		// The key is checked again with each packet: memory is the program's from when Invalidate returns.
+		// The key is checked again with each packet: memory is the program's from when Invalidate
+		// returns.
 		dst, fault := qp.q.Borrow(in.mr, in.rkey, in.va, int(n), rnic.RemoteWrite)
 		if fault != rnic.MemOK {
 			return DropAccess

@@ -1,4 +1,5 @@
-// The responder of UC: what is taken, what is dropped, and that a lost packet costs its message and no other.
+// The responder of UC: what is taken, what is dropped, and that a lost packet costs its message and
+// no other.
 
 package core
 
@@ -92,7 +93,8 @@ func TestOpcodeSequence(t *testing.T) {
 				mr, _ := s.host.region(t, 3000, rnic.RemoteWrite)
 				said := func(op packet.Opcode, psn uint32, n int) frame {
 					return s.say(op, psn, full[:n], func(h *packet.Header) {
-						// A Write says how much it is going to be: here all packets before this one and this one.
+						// A Write says how much it is going to be: here all packets before this one
+						// and this one.
 						total := n
 						if !op.Ends() {
 							total = 256 * 3
@@ -145,7 +147,8 @@ func TestOpcodeSequence(t *testing.T) {
 	}
 }
 
-// goesOn: whatever came, nothing was sent back, and the next ONLY is taken, in the oldest receive that no message has used.
+// goesOn: whatever came, nothing was sent back, and the next ONLY is taken, in the oldest receive
+// that no message has used.
 func (s *side) goesOn(before []packet.Opcode, name string) {
 	s.t.Helper()
 	used := len(s.completions())
@@ -170,8 +173,8 @@ func ops(list []packet.Opcode) (b []byte) {
 	return b
 }
 
-// Of messages of up to four packets each packet is lost, doubled, swapped or damaged in turn: that message is
-// not delivered, all others are, and no buffer has bytes out of place.
+// Of messages of up to four packets each packet is lost, doubled, swapped or damaged in turn: that
+// message is not delivered, all others are, and no buffer has bytes out of place.
 func TestOnlyTheMessageIsLost(t *testing.T) {
 	conformance.Proves(t, "IBU-002", "IBU-003", "IBU-004", "IBU-005", "IBU-030", "IBU-031", "IBU-032", "IBU-033", "IBU-117", "IBU-118", "IBU-120",
 		"IBU-121", "IBU-065", "IBU-071", "IBU-170", "IBU-222")
@@ -260,7 +263,8 @@ func TestWaitsForAStart(t *testing.T) {
 	s.want(rnic.OpRecv, 1, 1)
 }
 
-// The PSN wraps, and anything but the one expected is a gap; initial values are what was programmed.
+// The PSN wraps, and anything but the one expected is a gap; initial values are what was
+// programmed.
 func TestExpectedPSN(t *testing.T) {
 	conformance.Proves(t, "IBU-040", "IBU-061", "IBU-067", "IBU-069")
 	for _, psn := range []uint32{0, 1, 0x800000, 0xffffff} {
@@ -359,7 +363,8 @@ func TestReceiveResources(t *testing.T) {
 	s.want(rnic.OpRecv, 2, 5)
 }
 
-// A buffer of a pool is taken when a message begins, kept for the next one if that is lost, and given back at the end.
+// A buffer of a pool is taken when a message begins, kept for the next one if that is lost, and
+// given back at the end.
 func TestPooledReceives(t *testing.T) {
 	s := responder(t, 0)
 	pool := rnic.NewBufferPool(300)
@@ -383,7 +388,8 @@ func TestPooledReceives(t *testing.T) {
 	}
 }
 
-// Where a Write MUST NOT go, from the key to the last byte; memory stays as it was, and the QP goes on.
+// Where a Write MUST NOT go, from the key to the last byte; memory stays as it was, and the QP goes
+// on.
 func TestWriteRights(t *testing.T) {
 	conformance.Proves(t, "IBU-013", "IBU-015", "IBU-023", "IBU-025", "IBU-026", "IBU-093", "IBU-094", "IBU-095", "IBU-096", "IBU-097", "IBU-166", "IBU-008")
 	s := responder(t, rnic.RemoteWrite)

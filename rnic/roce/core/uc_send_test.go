@@ -52,7 +52,8 @@ func list2bytes(ops []rnic.Opcode) (b []byte) {
 	return b
 }
 
-// Messages of all lengths around the path MTU, at each path MTU: opcodes, payloads, pads, PSNs, RETH.
+// Messages of all lengths around the path MTU, at each path MTU: opcodes, payloads, pads, PSNs,
+// RETH.
 func TestSegmentation(t *testing.T) {
 	conformance.Proves(t, "IBU-038", "IBU-041", "IBU-045", "IBU-047", "IBU-049", "IBU-050", "IBU-051", "IBU-052", "IBU-053",
 		"IBU-187", "IBU-188", "IBU-193", "IBU-194", "IBU-195", "IBU-240", "IBU-243", "IBU-251")

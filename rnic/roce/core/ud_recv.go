@@ -20,7 +20,8 @@ func (qp *QP) receiveUD(p *Packet) Drop {
 	return Accepted
 }
 
-// checkUD: a served opcode, a receive, and room in it for the GRH and the payload (C9-205, C9-206, C9-207).
+// checkUD: a served opcode, a receive, and room in it for the GRH and the payload (C9-205, C9-206,
+// C9-207).
 func (qp *QP) checkUD(p *Packet) Drop {
 	switch {
 	case p.Reserved:
@@ -33,8 +34,9 @@ func (qp *QP) checkUD(p *Packet) Drop {
 	return Accepted
 }
 
-// putGRH writes the network header in front of the payload: IPv6 as it is, IPv4 in the second half of the
-// room after zeros (A17.4.5.2 IPv4 [IBU-236], A17.4.5.2 IPv6 [IBU-237]). network has the UDP header too.
+// putGRH writes the network header in front of the payload: IPv6 as it is, IPv4 in the second half
+// of the room after zeros (A17.4.5.2 IPv4 [IBU-236], A17.4.5.2 IPv6 [IBU-237]). network has the UDP
+// header too.
 func putGRH(b, network []byte) {
 	if len(network) >= packet.GRHLen {
 		copy(b[:packet.GRHLen], network)

@@ -116,7 +116,8 @@ func TestDatagramsDropped(t *testing.T) {
 	}
 }
 
-// A datagram longer than the port's MTU leaves no packet, and completes as if; one without a destination is refused.
+// A datagram longer than the port's MTU leaves no packet, and completes as if; one without a
+// destination is refused.
 func TestOversizedDatagram(t *testing.T) {
 	conformance.Proves(t, "IBU-127", "IBU-215", "IBU-234", "IBU-125")
 	h := newHost(addrA)
@@ -187,7 +188,8 @@ func TestGeneralServices(t *testing.T) {
 	}
 }
 
-// The datagram that the network refuses completes with an error; the QP goes to SQE and takes what comes.
+// The datagram that the network refuses completes with an error; the QP goes to SQE and takes what
+// comes.
 func TestDatagramRefused(t *testing.T) {
 	conformance.Proves(t, "IBU-136", "IBU-171")
 	s := newHost(addrA).newSide(t, rnic.UD, 8, 64).datagrams(7)

@@ -1,4 +1,5 @@
-// The core with nothing below it: packets are said and heard by hand, in one goroutine and in no time.
+// The core with nothing below it: packets are said and heard by hand, in one goroutine and in no
+// time.
 
 package core
 
@@ -334,8 +335,8 @@ func (s *side) none() {
 	}
 }
 
-// dropped wants a packet dropped for a reason without any trace but the counter: no answer, no completion, the
-// same receives, the state as it was.
+// dropped wants a packet dropped for a reason without any trace but the counter: no answer, no
+// completion, the same receives, the state as it was.
 func (s *side) dropped(f frame, want Drop) {
 	s.t.Helper()
 	before, state := s.host.port.Counters(), s.state()

@@ -18,8 +18,8 @@ type ServiceID uint64
 
 const servicePrefix ServiceID = 0x00_00_00_00_01_00_0000
 
-// The protocols whose ports rdma_cm uses: TCP's for RC and UDP's for UD. Linux serves UC under its port space RDMA_PS_IB alone,
-// whose number stands in the place of a protocol.
+// The protocols whose ports rdma_cm uses: TCP's for RC and UDP's for UD. Linux serves UC under its
+// port space RDMA_PS_IB alone, whose number stands in the place of a protocol.
 const (
 	ProtocolTCP = 6
 	ProtocolUDP = 17

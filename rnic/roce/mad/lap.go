@@ -17,8 +17,9 @@ import "encoding/binary"
 //	 20    44  alternate path
 //	 64   168  private data
 
-// A LAP asks the peer to load an alternate path. An IP network does the rerouting
-// itself, so RoCE has no use for one. One without a path cannot be granted; its answer reports whether the peer knows the connection.
+// A LAP asks the peer to load an alternate path. An IP network does the rerouting itself, so RoCE
+// has no use for one. One without a path cannot be granted; its answer reports whether the peer
+// knows the connection.
 type LAP struct {
 	LocalCommID, RemoteCommID uint32
 	RemoteQPN                 uint32 // 24 bits

@@ -1,4 +1,5 @@
-// The layout of every message, as tables apart from the code: each field is where it belongs, and nothing else is.
+// The layout of every message, as tables apart from the code: each field is where it belongs, and
+// nothing else is.
 
 package mad
 

@@ -106,7 +106,8 @@ func (r *SIDRREP) Append(b []byte) []byte {
 	return b
 }
 
-// ParseSIDRREP reads a SIDR_REP. One that says it has more additional information than fits is an error.
+// ParseSIDRREP reads a SIDR_REP. One that says it has more additional information than fits is an
+// error.
 func ParseSIDRREP(d *Data) (SIDRREP, error) {
 	r := SIDRREP{
 		RequestID:   binary.BigEndian.Uint32(d[0:]),

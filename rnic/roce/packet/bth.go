@@ -52,7 +52,8 @@ func (h *BTH) put(b []byte) {
 	b[8] = flag(h.AckReq, flagA)
 }
 
-// parse reads the header at the front of b, which is long enough, and returns the transport version.
+// parse reads the header at the front of b, which is long enough, and returns the transport
+// version.
 func (h *BTH) parse(b []byte) (version byte) {
 	_ = b[BTHLen-1]
 	h.Opcode = Opcode(b[0])
@@ -68,8 +69,8 @@ func (h *BTH) parse(b []byte) (version byte) {
 	return b[1] & maskTVer
 }
 
-// ParseBTH reads the header at the front of what is known of a packet, which need not be all. ok is false if that is too short, or the
-// transport version is not 0.
+// ParseBTH reads the header at the front of what is known of a packet, which need not be all. ok is
+// false if that is too short, or the transport version is not 0.
 func ParseBTH(b []byte) (h BTH, ok bool) {
 	return h, len(b) >= BTHLen && h.parse(b) == 0
 }

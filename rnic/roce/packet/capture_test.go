@@ -56,7 +56,8 @@ func eachPacket(t testing.TB, f func(number int, wire []byte)) {
 	}
 }
 
-// The kernel's packets parse, their ICRCs are right, and they come out of the codecs as they went in.
+// The kernel's packets parse, their ICRCs are right, and they come out of the codecs as they went
+// in.
 func TestCapture(t *testing.T) {
 	count := map[Opcode]int{}
 	var c ICRC

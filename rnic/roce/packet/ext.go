@@ -4,7 +4,8 @@ package packet
 
 import "encoding/binary"
 
-// Sizes of the extended headers (IBA 9.3; of DETH, RETH and ImmDt also IBA wire RoCEv2 [IBU-192 IBU-193 IBU-194]).
+// Sizes of the extended headers (IBA 9.3; of DETH, RETH and ImmDt also IBA wire RoCEv2 [IBU-192
+// IBU-193 IBU-194]).
 const (
 	DETHLen         = 8
 	RETHLen         = 16

@@ -38,8 +38,8 @@ func ours(total uint16) *IPv4 {
 	return &IPv4{Length: total, Fragment: DontFragment, TTL: 64, Src: v4a, Dst: v4b}
 }
 
-// golden are packets from the IP header to the ICRC. The last two are of other stacks, the last of all
-// of an adapter.
+// golden are packets from the IP header to the ICRC. The last two are of other stacks, the last of
+// all of an adapter.
 var golden = []struct {
 	name    string
 	hex     string
@@ -127,7 +127,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// split takes the network headers off a packet and compares them with what their codecs make of them.
+// split takes the network headers off a packet and compares them with what their codecs make of
+// them.
 func split(t testing.TB, wire []byte) (network, datagram []byte) {
 	t.Helper()
 	again := make([]byte, GRHLen+UDPLen)

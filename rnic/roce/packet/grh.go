@@ -18,7 +18,8 @@ const (
 	shiftIPVer = 28
 )
 
-// GRH is the Global Route Header, in RoCEv2 the IPv6 header (IBA 8.3, IBA wire RoCEv2 GRH [IBU-196]):
+// GRH is the Global Route Header, in RoCEv2 the IPv6 header (IBA 8.3, IBA wire RoCEv2 GRH
+// [IBU-196]):
 //
 //	off  size  field
 //	  0     4  IPVer 4 bits, TClass 8, FlowLabel 20
@@ -72,9 +73,9 @@ func ParseGRH(b []byte) (h GRH, rest []byte, err error) {
 	return h, b[GRHLen:], nil
 }
 
-// PutGRH writes what stands in front of a UD receive that came over IPv4, 40 bytes at the front of b:
-// the IPv4 header in the second half. Annex A17 leaves the first half undefined; it is zeroed, so that
-// no bytes of another program's memory show there (IBA 11.4.1.2 [IBU-235]).
+// PutGRH writes what stands in front of a UD receive that came over IPv4, 40 bytes at the front of
+// b: the IPv4 header in the second half. Annex A17 leaves the first half undefined; it is zeroed,
+// so that no bytes of another program's memory show there (IBA 11.4.1.2 [IBU-235]).
 func (h *IPv4) PutGRH(b []byte) int {
 	clear(b[:GRHLen-IPv4Len])
 	h.Put(b[GRHLen-IPv4Len:])

@@ -77,9 +77,9 @@ func (h *Header) Put(b []byte) int {
 }
 
 // Parse reads a packet: b is the whole payload of its datagram, the ICRC included, which is not
-// looked at. payload is without the pad and aliases b. The fields of the BTH hold with ErrOpcode, too,
-// as a responder of RC answers a reserved opcode. Whether the length of the payload suits the opcode
-// and the path's MTU is the service's matter: what follows from it differs.
+// looked at. payload is without the pad and aliases b. The fields of the BTH hold with ErrOpcode,
+// too, as a responder of RC answers a reserved opcode. Whether the length of the payload suits the
+// opcode and the path's MTU is the service's matter: what follows from it differs.
 func Parse(b []byte) (h Header, payload []byte, err error) {
 	if len(b) < BTHLen+ICRCLen {
 		return h, nil, ErrShort

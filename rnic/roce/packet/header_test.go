@@ -42,7 +42,8 @@ func TestReservedBits(t *testing.T) {
 	}
 }
 
-// A reserved opcode is told with the BTH, by which RC answers it; the version counts before. IBA 9.6 [IBU-173].
+// A reserved opcode is told with the BTH, by which RC answers it; the version counts before. IBA
+// 9.6 [IBU-173].
 func TestReservedOpcode(t *testing.T) {
 	for op := range everyOpcode {
 		sent := Header{BTH: BTH{Opcode: op, PKey: 0xffff, DestQP: 7, AckReq: true, PSN: 9}}
@@ -114,7 +115,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// Numbers wider than their fields lose the bits that the fields have no room for, and touch no other field.
+// Numbers wider than their fields lose the bits that the fields have no room for, and touch no
+// other field.
 func TestWideNumbers(t *testing.T) {
 	h := Header{BTH: BTH{Opcode: UDSendOnly, DestQP: 0xff000001, PSN: 0xff000002, Pad: 0xfd}, DETH: DETH{SrcQP: 0xff000003}}
 	want := Header{BTH: BTH{Opcode: UDSendOnly, DestQP: 1, PSN: 2, Pad: 1}, DETH: DETH{SrcQP: 3}}
@@ -153,7 +155,8 @@ func TestNoAllocs(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever parses comes back from its headers, and payload, pad and ICRC are all the rest.
+// FuzzParse: whatever parses comes back from its headers, and payload, pad and ICRC are all the
+// rest.
 func FuzzParse(f *testing.F) {
 	for _, g := range golden {
 		_, datagram := split(f, unhex(f, g.hex))

@@ -12,15 +12,16 @@ import (
 // ICRCLen is the size of the ICRC, which ends every packet.
 const ICRCLen = 4
 
-// The CRC begins with the LRH that RoCEv2 does not have, as eight bytes of ones (IBA ICRC seed [IBU-217]).
+// The CRC begins with the LRH that RoCEv2 does not have, as eight bytes of ones (IBA ICRC seed
+// [IBU-217]).
 const absentLRH = 8
 
 // maxMasked is the most that Start copies to mask it: absent LRH, IPv6, UDP and BTH.
 const maxMasked = absentLRH + GRHLen + UDPLen + BTHLen
 
-// An ICRC computes the invariant CRC of one packet after another, in one pass over the pieces that the
-// packet lies in (IBA 7.8.1, Annex A17; IBA ICRC algorithm [IBU-216]). Fields that a router changes count as
-// ones:
+// An ICRC computes the invariant CRC of one packet after another, in one pass over the pieces that
+// the packet lies in (IBA 7.8.1, Annex A17; IBA ICRC algorithm [IBU-216]). Fields that a router
+// changes count as ones:
 //
 //	IPv4  TOS, TTL, header checksum                  [IBU-218]
 //	IPv6  traffic class, flow label, hop limit       [IBU-219]
@@ -28,8 +29,8 @@ const maxMasked = absentLRH + GRHLen + UDPLen + BTHLen
 //	BTH   byte 4: FECN, BECN and the reserved bits   [IBU-220]
 //
 // The zero value is ready. It is not for two goroutines at a time. It has the room for the masked
-// headers, so one that stays where it is makes no garbage. Packets that follow each other with the same network headers
-// have the CRC of those computed once.
+// headers, so one that stays where it is makes no garbage. Packets that follow each other with the
+// same network headers have the CRC of those computed once.
 type ICRC struct {
 	crc  uint32
 	room [maxMasked]byte
@@ -39,12 +40,12 @@ type ICRC struct {
 	before uint32          // the CRC up to their end
 }
 
-// Start begins a packet. network is its IP and UDP headers as they are on the wire; headers begins with the
-// whole BTH, and all of it counts: what follows the BTH need not come to Add again.
+// Start begins a packet. network is its IP and UDP headers as they are on the wire; headers begins
+// with the whole BTH, and all of it counts: what follows the BTH need not come to Add again.
 func (c *ICRC) Start(network, headers []byte) error { return c.StartWith(network, headers, Tail{}) }
 
-// A Tail is the CRC of the last N bytes of what there is of a packet: it was computed where they were copied, in the same pass. With N of 0
-// nothing is known.
+// A Tail is the CRC of the last N bytes of what there is of a packet: it was computed where they
+// were copied, in the same pass. With N of 0 nothing is known.
 type Tail = crcieee.Piece
 
 // CopyTail copies what is to be the end of a packet, but for the ICRC, to the front of dst.
@@ -100,12 +101,13 @@ func (c *ICRC) Add(b []byte) { c.crc = crcieee.Update(c.crc, b) }
 // Sum returns the ICRC of what there was since Start.
 func (c *ICRC) Sum() uint32 { return c.crc }
 
-// PutICRC stores an ICRC in the first four bytes of b, least significant byte first (IBA ICRC byte order [IBU-221]).
+// PutICRC stores an ICRC in the first four bytes of b, least significant byte first (IBA ICRC byte
+// order [IBU-221]).
 func PutICRC(b []byte, icrc uint32) { binary.LittleEndian.PutUint32(b, icrc) }
 
-// Valid reports whether a packet that was received whole ends with its ICRC. network is as for Start,
-// packet the payload of the datagram. One that is too short or came in another way is not valid
-// (IBA ICRC [IBU-222]).
+// Valid reports whether a packet that was received whole ends with its ICRC. network is as for
+// Start, packet the payload of the datagram. One that is too short or came in another way is not
+// valid (IBA ICRC [IBU-222]).
 func (c *ICRC) Valid(network, packet []byte) bool {
 	end := len(packet) - ICRCLen
 	if end < BTHLen || c.Start(network, packet[:end]) != nil {

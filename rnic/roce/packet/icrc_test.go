@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// slowICRC is the ICRC of a packet from its IP header on, without ICRC, bit by bit, from a list of masked
-// bytes of its own.
+// slowICRC is the ICRC of a packet from its IP header on, without ICRC, bit by bit, from a list of
+// masked bytes of its own.
 func slowICRC(packet []byte) uint32 {
 	masked := map[int]byte{1: 0xff, 8: 0xff, 10: 0xff, 11: 0xff, 26: 0xff, 27: 0xff, 32: 0xff}
 	if packet[0]>>4 == 6 {
@@ -32,8 +32,9 @@ func slowICRC(packet []byte) uint32 {
 	return ^crc
 }
 
-// Of every bit of each golden packet: changed, the ICRC is what the bit-by-bit one gives, and the packet is
-// valid only if the bit is one that routers change. IBA ICRC [IBU-218 IBU-219 IBU-220 IBU-222].
+// Of every bit of each golden packet: changed, the ICRC is what the bit-by-bit one gives, and the
+// packet is valid only if the bit is one that routers change. IBA ICRC [IBU-218 IBU-219 IBU-220
+// IBU-222].
 func TestEachBit(t *testing.T) {
 	conformance.Proves(t, "IBU-218", "IBU-219", "IBU-220", "IBU-222")
 	var c ICRC
@@ -121,8 +122,8 @@ func TestStartRefuses(t *testing.T) {
 	}
 }
 
-// TestTailsSaveAPass: with what is known of its end a packet has the ICRC that it has without, and those bytes are not looked at; an end that
-// begins in the BTH is refused.
+// TestTailsSaveAPass: with what is known of its end a packet has the ICRC that it has without, and
+// those bytes are not looked at; an end that begins in the BTH is refused.
 func TestTailsSaveAPass(t *testing.T) {
 	network := unhex(t, golden[0].hex)[:IPv4Len+UDPLen]
 	for _, n := range []int{256, 1024, 4096} {

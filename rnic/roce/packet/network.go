@@ -46,8 +46,8 @@ type IPv4 struct {
 	Dst      netip.Addr
 }
 
-// Put writes the header, with its checksum, at the front of b, which has room for it, and returns its
-// length. The addresses MUST be IPv4 or mapped.
+// Put writes the header, with its checksum, at the front of b, which has room for it, and returns
+// its length. The addresses MUST be IPv4 or mapped.
 func (h *IPv4) Put(b []byte) int {
 	_ = b[IPv4Len-1]
 	b[0] = versionIHL
@@ -65,8 +65,9 @@ func (h *IPv4) Put(b []byte) int {
 	return IPv4Len
 }
 
-// ParseIPv4 reads the header at the front of b; rest is what follows it and aliases b. The checksum is
-// not looked at: the kernel validated it, or it stands in a UD receive, where nothing goes by it.
+// ParseIPv4 reads the header at the front of b; rest is what follows it and aliases b. The checksum
+// is not looked at: the kernel validated it, or it stands in a UD receive, where nothing goes by
+// it.
 func ParseIPv4(b []byte) (h IPv4, rest []byte, err error) {
 	if len(b) < IPv4Len {
 		return h, nil, ErrShort

@@ -59,8 +59,8 @@ const (
 	CNP           Opcode = 0x81
 )
 
-// Known reports whether the opcode is in the table; all others are reserved (IBA table 38 [IBU-211]),
-// or of a service that is not spoken here.
+// Known reports whether the opcode is in the table; all others are reserved (IBA table 38
+// [IBU-211]), or of a service that is not spoken here.
 func (op Opcode) Known() bool { return kinds[op].operation != 0 }
 
 // String gives the packet's name in the table.

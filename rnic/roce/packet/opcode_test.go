@@ -31,8 +31,8 @@ var table = map[Opcode]struct {
 	0x81: {"CNP", 12, true},
 }
 
-// IBA table 38 [IBU-197 IBU-198 IBU-199 IBU-200 IBU-201 IBU-202 IBU-203 IBU-204 IBU-205 IBU-206 IBU-207 IBU-208 IBU-209
-// IBU-210 IBU-211].
+// IBA table 38 [IBU-197 IBU-198 IBU-199 IBU-200 IBU-201 IBU-202 IBU-203 IBU-204 IBU-205 IBU-206
+// IBU-207 IBU-208 IBU-209 IBU-210 IBU-211].
 func TestTable(t *testing.T) {
 	conformance.Proves(t, "IBU-197", "IBU-198", "IBU-199", "IBU-200", "IBU-201", "IBU-202", "IBU-203", "IBU-204", "IBU-205", "IBU-206", "IBU-207", "IBU-208", "IBU-209", "IBU-210", "IBU-211")
 	services := map[int]Service{0: RC, 1: UC, 3: UD, 4: ServiceCNP}

@@ -15,10 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Batch is packets on their way out. Where the socket joins them, packets of one length that follow each other to one peer are
-// one message, which the kernel takes apart (UDP_SEGMENT), or the receiver: the last may be shorter. It gives them the identifications 0, 1, 2 …
-// (IBA ICRC plain sockets IPv4 TX [IBU-224]). A network adapter that takes messages apart may do otherwise: then the peer drops all but
-// the first, and those that are sent again travel Alone.
+// A Batch is packets on their way out. Where the socket joins them, packets of one length that
+// follow each other to one peer are one message, which the kernel takes apart (UDP_SEGMENT), or the
+// receiver: the last may be shorter. It gives them the identifications 0, 1, 2 … (IBA ICRC plain
+// sockets IPv4 TX [IBU-224]). A network adapter that takes messages apart may do otherwise: then
+// the peer drops all but the first, and those that are sent again travel Alone.
 //
 // A Batch is not for two goroutines at a time, and MUST NOT be copied.
 type Batch struct {
@@ -183,10 +184,10 @@ func (b *Batch) left(n int) {
 	}
 }
 
-// part takes apart the message that the network has refused, so that each of its packets leaves by itself. It
-// reports whether there was more than one. An interface that supports no such messages gets none
-// from now on. EIO is the kernel's error for one without checksums. EINVAL is its error for packets
-// above an MTU that has become smaller; that one concerns only their length.
+// part takes apart the message that the network has refused, so that each of its packets leaves by
+// itself. It reports whether there was more than one. An interface that supports no such messages
+// gets none from now on. EIO is the kernel's error for one without checksums. EINVAL is its error
+// for packets above an MTU that has become smaller; that one concerns only their length.
 func (b *Batch) part() bool {
 	g := b.groups[b.done]
 	if g.n == 1 {
@@ -229,7 +230,8 @@ func (b *Batch) reset() {
 	b.groups = b.groups[:0]
 }
 
-// A headers is network headers of the last packet, which are those of the next one if it has the same length and addresses.
+// A headers is network headers of the last packet, which are those of the next one if it has the
+// same length and addresses.
 type headers struct {
 	from, to netip.AddrPort
 	size     int
@@ -247,8 +249,8 @@ func (h *headers) of(from, to netip.AddrPort, n int, id uint16) []byte {
 	return h.room[:h.length]
 }
 
-// header writes the network headers that a datagram of n bytes has on the wire at the front of b. Those fields that
-// routers change have any value.
+// header writes the network headers that a datagram of n bytes has on the wire at the front of b.
+// Those fields that routers change have any value.
 func header(b []byte, from, to netip.AddrPort, n int, id uint16) []byte {
 	length := packet.UDPLen + n
 	var at int

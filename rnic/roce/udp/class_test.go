@@ -1,6 +1,7 @@
 //go:build linux
 
-// What the network says of packets that come: the ECN bits, of a message of one packet and of several.
+// What the network says of packets that come: the ECN bits, of a message of one packet and of
+// several.
 
 package udp
 
@@ -10,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Packets leave as such that a switch may mark, and marks are found in the network headers that come with them.
+// Packets leave as such that a switch may mark, and marks are found in the network headers that
+// come with them.
 func TestECNBits(t *testing.T) {
 	for _, c := range []struct {
 		from, to    string

@@ -1,10 +1,11 @@
 // What an ordinary UDP socket can do for RoCEv2, and what not.
 
-// Package udp is the sockets of RoCEv2: packets go out with a right ICRC and come in with network headers
-// that the ICRC can be checked against, many for one system call. It knows no queue pairs.
+// Package udp is the sockets of RoCEv2: packets go out with a right ICRC and come in with network
+// headers that the ICRC can be checked against, many for one system call. It knows no queue pairs.
 //
-// The ICRC covers fields of the IP header, so a sender has to know what its kernel puts there, and a receiver what the
-// sender's did (roce: packet.ICRC). A UDP socket is not told. It is enough all the same:
+// The ICRC covers fields of the IP header, so a sender has to know what its kernel puts there, and
+// a receiver what the sender's did (roce: packet.ICRC). A UDP socket is not told. It is enough all
+// the same:
 //
 //	sending, IPv4    a socket that is not connected and never fragments (IP_MTU_DISCOVER, DO) sends DF and
 //	                 identification 0, always (IBA ICRC plain sockets IPv4 TX [IBU-224])
@@ -14,8 +15,10 @@
 //	IPv6             has no identification, all is known; a checksum of zero, as rxe sends it, has to be allowed
 //	                 (IBA ICRC plain sockets IPv6 [IBU-226])
 //
-// What routers change (TOS, TTL, flow label) is outside of the ICRC, and not known here: the headers that are made up have
-// 0 and 64 there. The socket is bound to one address, which is under the ICRC, too.
+// What routers change (TOS, TTL, flow label) is outside of the ICRC, and not known here: the
+// headers that are made up have 0 and 64 there. The socket is bound to one address, which is under
+// the ICRC, too.
 //
-// While a socket moves many bytes, the threads that receive from it are SCHED_BATCH (preempt.go): they interrupt nobody.
+// While a socket moves many bytes, the threads that receive from it are SCHED_BATCH (preempt.go):
+// they interrupt nobody.
 package udp

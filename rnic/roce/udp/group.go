@@ -35,11 +35,13 @@ func (r *groupReceiver) Receive(bool) (n int, err error) {
 	return r.in.Len(), err
 }
 
-// OpenGroup joins a multicast group on the interface that has the address at, and takes what comes there to the group and the
-// port of at. Closing it leaves the group. Others can have joined it on the same interface, and get the packets too.
+// OpenGroup joins a multicast group on the interface that has the address at, and takes what comes
+// there to the group and the port of at. Closing it leaves the group. Others can have joined it on
+// the same interface, and get the packets too.
 //
-// The socket is bound to the group, for a packet's ICRC covers where it was sent to, and a socket that is bound to an address of the interface
-// gets none of a group. It is a member there alone: by default Linux gives it what any socket of the host has joined for.
+// The socket is bound to the group, for a packet's ICRC covers where it was sent to, and a socket
+// that is bound to an address of the interface gets none of a group. It is a member there alone: by
+// default Linux gives it what any socket of the host has joined for.
 func OpenGroup(at netip.AddrPort, group netip.Addr) (Receiver, error) {
 	addr := at.Addr().Unmap()
 	group = group.Unmap().WithZone("")

@@ -19,22 +19,23 @@ const (
 // maxDatagram is the longest datagram that is received: a packet of the largest path MTU.
 const maxDatagram = packet.MaxHeaderLen + 4096 + 4 + packet.ICRCLen
 
-// An identifier finds identifications. What a bit of the identification does to the ICRC depends on how much
-// follows it, so there is a basis for each length of a packet, made when the first of that length comes.
+// An identifier finds identifications. What a bit of the identification does to the ICRC depends on
+// how much follows it, so there is a basis for each length of a packet, made when the first of that
+// length comes.
 type identifier struct {
 	icrc  packet.ICRC
 	bases [maxDatagram/4 + 1]*basis
 }
 
-// A basis is what the 16 bits of an identification can do to an ICRC, as vectors of which no two begin with the same
-// bit, and the identification that does each.
+// A basis is what the 16 bits of an identification can do to an ICRC, as vectors of which no two
+// begin with the same bit, and the identification that does each.
 type basis struct {
 	vectors [32]uint32 // by their highest bit; 0: none
 	ids     [32]uint16
 }
 
-// identify sets the identification in network, which has 0 there, to the one that makes the ICRC of the
-// datagram right, and reports whether there is one.
+// identify sets the identification in network, which has 0 there, to the one that makes the ICRC of
+// the datagram right, and reports whether there is one.
 func (d *identifier) identify(network, datagram []byte) bool {
 	end := len(datagram) - packet.ICRCLen
 	if end < packet.BTHLen || len(datagram) > maxDatagram || len(datagram)%4 != 0 || d.icrc.Start(network, datagram[:end]) != nil {
@@ -68,8 +69,8 @@ func newBasis(n int) *basis {
 	return b
 }
 
-// insert adds a vector. Those of 16 bits that lie together are independent: a CRC of 32 bits tells any
-// two bursts of up to 32 bits apart.
+// insert adds a vector. Those of 16 bits that lie together are independent: a CRC of 32 bits tells
+// any two bursts of up to 32 bits apart.
 func (b *basis) insert(v uint32, id uint16) {
 	for v != 0 {
 		high := bits.Len32(v) - 1

@@ -19,8 +19,8 @@ var (
 	portB = netip.MustParseAddrPort("192.0.2.2:4791")
 )
 
-// sealed is network headers and datagram of a packet with n bytes of payload, sent with an identification; the headers
-// come with 0 in its place.
+// sealed is network headers and datagram of a packet with n bytes of payload, sent with an
+// identification; the headers come with 0 in its place.
 func sealed(t testing.TB, id uint16, n int) (network, datagram []byte) {
 	t.Helper()
 	h := packet.Header{BTH: packet.BTH{Opcode: packet.UCSendOnly, PKey: 0xffff, DestQP: 0x12, PSN: uint32(n)}}
@@ -39,7 +39,8 @@ func sealed(t testing.TB, id uint16, n int) (network, datagram []byte) {
 	return network, datagram
 }
 
-// The packet of the digest that was sent with identification beef, and each identification at some lengths.
+// The packet of the digest that was sent with identification beef, and each identification at some
+// lengths.
 func TestIdentify(t *testing.T) {
 	conformance.Proves(t, "IBU-225")
 	var d identifier
@@ -62,7 +63,8 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// Of packets with random damage about one in 65,536 passes, no more; and what cannot be a packet is refused.
+// Of packets with random damage about one in 65,536 passes, no more; and what cannot be a packet is
+// refused.
 func TestDamageIsFound(t *testing.T) {
 	var d identifier
 	r := rand.New(rand.NewPCG(1, 2))

@@ -15,7 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
 )
 
-// An Inbound is packets that have come. It is not for two goroutines at a time, and MUST NOT be copied.
+// An Inbound is packets that have come. It is not for two goroutines at a time, and MUST NOT be
+// copied.
 type Inbound struct {
 	// set once
 	msgs    []mmsghdr
@@ -45,14 +46,15 @@ type received struct {
 	class       byte // TOS, or traffic class
 }
 
-// inboundRoom is one byte more than a packet can have, so that a longer one shows. joinedRoom is what packets that
-// the kernel has not taken apart can have together.
+// inboundRoom is one byte more than a packet can have, so that a longer one shows. joinedRoom is
+// what packets that the kernel has not taken apart can have together.
 const (
 	inboundRoom = maxDatagram + 1
 	joinedRoom  = 1 << 16
 )
 
-// NewInbound returns room for n messages of s, each of one packet or, if s has them joined, of several.
+// NewInbound returns room for n messages of s, each of one packet or, if s has them joined, of
+// several.
 func NewInbound(s *Socket, n int) *Inbound {
 	b := &Inbound{each: inboundRoom, local: s.local, errs: &s.errs, look: look.New()}
 	if s.joins {
@@ -116,9 +118,10 @@ func (b *Inbound) split() {
 // Len is how many packets have come with the last Receive.
 func (b *Inbound) Len() int { return len(b.packets) }
 
-// Packet is packet i: its network headers, made up but for what the ICRC covers, and the payload of the datagram. A
-// datagram that is longer than any packet is cut, so that its ICRC is wrong. good reports whether the ICRC is right. Both slices
-// are valid until the next call of Packet or Receive.
+// Packet is packet i: its network headers, made up but for what the ICRC covers, and the payload of
+// the datagram. A datagram that is longer than any packet is cut, so that its ICRC is wrong. good
+// reports whether the ICRC is right. Both slices are valid until the next call of Packet or
+// Receive.
 func (b *Inbound) Packet(i int) (network, datagram []byte, good bool) {
 	r := b.packets[i]
 	datagram = b.room[r.i*b.each:][r.from:min(r.to, r.from+inboundRoom)]
@@ -130,7 +133,8 @@ func (b *Inbound) Packet(i int) (network, datagram []byte, good bool) {
 	return network, datagram, b.id.icrc.Valid(network, datagram)
 }
 
-// putClass sets the TOS or traffic class in network headers that have a flow label of 0. It is outside of the ICRC.
+// putClass sets the TOS or traffic class in network headers that have a flow label of 0. It is
+// outside of the ICRC.
 func putClass(network []byte, class byte) {
 	if network[0]>>4 == 4 {
 		network[1] = class

@@ -14,17 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stream is what a socket knows of the bytes that it moves, and the policy of the threads that do it.
+// A stream is what a socket knows of the bytes that it moves, and the policy of the threads that do
+// it.
 //
-// A thread that is woken takes the processor from one that runs, if that has had its share lately. Where both of two
-// processors are busy with packets, a receiver that is woken for each message of UDP interrupts who sends them, its peer or
-// another thread of its process, and both can stay on one processor for milliseconds while the other one has nothing to do. A thread of
-// SCHED_BATCH (sched(7)) waits until the other one sleeps or its time is over, finds more packets then, and answers them together.
+// A thread that is woken takes the processor from one that runs, if that has had its share lately.
+// Where both of two processors are busy with packets, a receiver that is woken for each message of
+// UDP interrupts who sends them, its peer or another thread of its process, and both can stay on
+// one processor for milliseconds while the other one has nothing to do. A thread of SCHED_BATCH
+// (sched(7)) waits until the other one sleeps or its time is over, finds more packets then, and
+// answers them together.
 //
-// Where packets are few a thread that waits for its turn would only be late. So threads are given that policy while the socket moves many bytes,
-// when the receive loop runs on them; afterwards all threads of the process are what they were. What the process starts meanwhile, threads and
-// other programs, inherits it; the programs keep it. A process whose user has chosen a policy is left alone. It takes no privilege, but a filter of
-// system calls may forbid it, and then nothing changes.
+// Where packets are few a thread that waits for its turn would only be late. So threads are given
+// that policy while the socket moves many bytes, when the receive loop runs on them; afterwards all
+// threads of the process are what they were. What the process starts meanwhile, threads and other
+// programs, inherits it; the programs keep it. A process whose user has chosen a policy is left
+// alone. It takes no privilege, but a filter of system calls may forbid it, and then nothing
+// changes.
 type stream struct {
 	threads *policies    // set once
 	moved   atomic.Int64 // bytes, both ways
@@ -73,8 +78,9 @@ const (
 	schedBatch = 3
 )
 
-// There are many bytes when streamBytes move in streamTime, which is 125 MiB/s; messages of some hundred bytes, as fast as they can be answered, are
-// half of that. A stream ends when there were no longer many for streamRest.
+// There are many bytes when streamBytes move in streamTime, which is 125 MiB/s; messages of some
+// hundred bytes, as fast as they can be answered, are half of that. A stream ends when there were
+// no longer many for streamRest.
 const (
 	streamTime  = time.Millisecond
 	streamBytes = 128 << 10
@@ -165,7 +171,8 @@ func (s *stream) stop() {
 	}
 }
 
-// restore goes over the threads until none is SCHED_BATCH: one that was may have started another since they were listed.
+// restore goes over the threads until none is SCHED_BATCH: one that was may have started another
+// since they were listed.
 func (p *policies) restore() {
 	for again := true; again; {
 		again = false

@@ -65,15 +65,17 @@ func newMoving(p *policies) *moving {
 	return m
 }
 
-// move moves bytes in some time, of which packets come at the end, and reports whether a stream has begun.
+// move moves bytes in some time, of which packets come at the end, and reports whether a stream has
+// begun.
 func (m *moving) move(bytes int64, took time.Duration) (began bool) {
 	m.moved.Add(bytes)
 	m.now = m.now.Add(took)
 	return m.came(m.now)
 }
 
-// Threads on which the receive loop runs do not preempt while there are many bytes, and a while after; then all are what they were,
-// those too that one of them has started. Few bytes change nothing, and a change is asked for once.
+// Threads on which the receive loop runs do not preempt while there are many bytes, and a while
+// after; then all are what they were, those too that one of them has started. Few bytes change
+// nothing, and a change is asked for once.
 func TestStreamsDoNotPreempt(t *testing.T) {
 	b := &bench{runs: 1, is: map[int]int{1: schedOther, 2: schedOther, 3: schedOther, 4: 5}}
 	m := newMoving(&policies{scheduler: b})
@@ -148,7 +150,8 @@ func TestTwoStreams(t *testing.T) {
 	b.want(t, map[int]int{1: schedOther, 2: schedOther})
 }
 
-// A thread that starts while the others are gone over, by one whose turn has not come, is gone over as well.
+// A thread that starts while the others are gone over, by one whose turn has not come, is gone over
+// as well.
 func TestThreadsStartedMeanwhile(t *testing.T) {
 	b := &bench{runs: 1, is: map[int]int{1: schedOther}}
 	m := newMoving(&policies{scheduler: b})

@@ -13,9 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketErrors are what routers and hosts say of its packets (ICMP): the kernel keeps them in a queue, and has one call that sends
-// or receives fail for each. Anybody can send such a message, so the calls are made again, and what is said is a hint to whoever can tell
-// from the packet that it quotes whether it was ours.
+// socketErrors are what routers and hosts say of its packets (ICMP): the kernel keeps them in a
+// queue, and has one call that sends or receives fail for each. Anybody can send such a message, so
+// the calls are made again, and what is said is a hint to whoever can tell from the packet that it
+// quotes whether it was ours.
 type socketErrors struct {
 	mu      sync.Mutex                               // one goroutine reads the queue at a time
 	count   int                                      // guarded by mu: messages that were read
@@ -27,8 +28,9 @@ type socketErrors struct {
 // quoted is how much of a packet is of use: its BTH.
 const quoted = 64
 
-// OnRefused has f told of packets that came to a port that nobody has: where they were for, and how the datagram began, which is f's for
-// the call. It is called before the first Send and Receive. f MUST NOT wait, nor call methods of s.
+// OnRefused has f told of packets that came to a port that nobody has: where they were for, and how
+// the datagram began, which is f's for the call. It is called before the first Send and Receive. f
+// MUST NOT wait, nor call methods of s.
 func (s *Socket) OnRefused(f func(to netip.AddrPort, datagram []byte)) { s.errs.refused = f }
 
 // wantErrors asks the kernel for the queue.
@@ -39,8 +41,9 @@ func wantErrors(fd int, six bool) error {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_RECVERR, 1)
 }
 
-// explain reports whether a system call has failed, with errno, because of a message in the queue and not by its own fault: the latter
-// never refuses a connection, and of other errors one is explained by a message that was read since *seen of them were. It empties the queue.
+// explain reports whether a system call has failed, with errno, because of a message in the queue
+// and not by its own fault: the latter never refuses a connection, and of other errors one is
+// explained by a message that was read since *seen of them were. It empties the queue.
 func (e *socketErrors) explain(fd uintptr, errno syscall.Errno, seen *int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A packet to a port that nobody has is told of, with its beginning; and no other packet is lost for it, in or out.
+// A packet to a port that nobody has is told of, with its beginning; and no other packet is lost
+// for it, in or out.
 func TestPortUnreachable(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
 		a, b, gone := open(t, addr), open(t, addr), open(t, addr)

@@ -22,8 +22,8 @@ const udpNoCheck6RX = 102
 
 var errAddress = errors.New("roce: a socket needs the address of one interface, for the ICRC covers it")
 
-// A Socket sends and receives the packets of one address. Send and Receive may be called at the same time, each by
-// one goroutine.
+// A Socket sends and receives the packets of one address. Send and Receive may be called at the
+// same time, each by one goroutine.
 type Socket struct {
 	local netip.AddrPort // set once
 	conn  *net.UDPConn
@@ -100,8 +100,8 @@ func options(fd int, six bool) error {
 	return nil
 }
 
-// ect0 is the traffic class of what is sent: a switch that has no room soon may mark it instead of dropping it (RFC 3168 section 5).
-// The receiver tells the sender by a CNP.
+// ect0 is the traffic class of what is sent: a switch that has no room soon may mark it instead of
+// dropping it (RFC 3168 section 5). The receiver tells the sender by a CNP.
 const ect0 = 2
 
 // Local is the address that the socket is bound to.
@@ -110,8 +110,9 @@ func (s *Socket) Local() netip.AddrPort { return s.local }
 // Close ends what waits in Send and Receive, with an error that wraps net.ErrClosed.
 func (s *Socket) Close() error { return s.conn.Close() }
 
-// A segmentSize is the control message that says how long the packets of a message are; a told is one that comes with a message,
-// of which there are two: how long its packets are, and the traffic class of all of them.
+// A segmentSize is the control message that says how long the packets of a message are; a told is
+// one that comes with a message, of which there are two: how long its packets are, and the traffic
+// class of all of them.
 type (
 	segmentSize struct {
 		unix.Cmsghdr
@@ -130,9 +131,9 @@ type mmsghdr struct {
 	n uint32 // bytes that were moved
 }
 
-// Send hands the packets of b to the network, in order, and returns how many it took; full: it takes no more now, and
-// WaitWritable is next. It never waits. An error is of the first packet that was not taken, and of no other: those after it
-// can be tried again by taking it out (Batch.Drop).
+// Send hands the packets of b to the network, in order, and returns how many it took; full: it
+// takes no more now, and WaitWritable is next. It never waits. An error is of the first packet that
+// was not taken, and of no other: those after it can be tried again by taking it out (Batch.Drop).
 func (s *Socket) Send(b *Batch) (sent int, full bool, err error) {
 	b.err, b.full = 0, false
 	for b.at < b.n && err == nil && !b.full {
@@ -152,9 +153,10 @@ func (s *Socket) Send(b *Batch) (sent int, full bool, err error) {
 	return sent, b.full, err
 }
 
-// sendmmsg is one system call. Like recvmmsg it does not wait (MSG_DONTWAIT), so Go's scheduler is not told of it: it would give the processor
-// of a call that takes longer than 20 µs to another thread, as a batch of packets does, wake threads for that, and look for such
-// calls so often that doing so interrupts those who move packets.
+// sendmmsg is one system call. Like recvmmsg it does not wait (MSG_DONTWAIT), so Go's scheduler is
+// not told of it: it would give the processor of a call that takes longer than 20 µs to another
+// thread, as a batch of packets does, wake threads for that, and look for such calls so often that
+// doing so interrupts those who move packets.
 func (b *Batch) sendmmsg(fd uintptr) bool {
 	n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[b.done])), uintptr(len(b.groups)-b.done), unix.MSG_DONTWAIT, 0, 0)
 	switch e {
@@ -174,15 +176,16 @@ func (b *Batch) sendmmsg(fd uintptr) bool {
 // WaitWritable waits until there may be room for a packet.
 func (s *Socket) WaitWritable() error {
 	return s.raw.Write(func(fd uintptr) bool {
-		// Asked anew: that there was room since Send found none is told once, and may have been told before this call.
+		// Asked anew: that there was room since Send found none is told once, and may have been
+		// told before this call.
 		ask := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 		n, err := unix.Poll(ask, 0)
 		return n > 0 || err != nil
 	})
 }
 
-// Buffers asks for room for n bytes of packets each way, and reports what there is then, in bytes. A system without the right to more gives
-// what it allows everybody.
+// Buffers asks for room for n bytes of packets each way, and reports what there is then, in bytes.
+// A system without the right to more gives what it allows everybody.
 func (s *Socket) Buffers(n int) (in, out int) {
 	_ = s.raw.Control(func(fd uintptr) {
 		in = buffer(int(fd), unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, n)

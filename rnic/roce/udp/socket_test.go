@@ -46,7 +46,8 @@ func add(t *testing.T, b *Batch, n int, to netip.AddrPort) {
 	}
 }
 
-// gather receives n packets, each of which has a valid ICRC under the headers that come with it, from an address.
+// gather receives n packets, each of which has a valid ICRC under the headers that come with it,
+// from an address.
 func gather(t *testing.T, s *Socket, n int, from netip.AddrPort) (payloads [][]byte) {
 	t.Helper()
 	in := NewInbound(s, 16)
@@ -97,7 +98,8 @@ func exchange(t *testing.T, a, b *Socket) {
 	}
 }
 
-// Batches over IPv4: a raw socket sees DF and identification 0, and the ICRC holds for the headers as they are.
+// Batches over IPv4: a raw socket sees DF and identification 0, and the ICRC holds for the headers
+// as they are.
 func TestIPv4(t *testing.T) {
 	host := machine.Addr(t) // where nobody else has packets sent: the raw socket has little room
 	a, b := open(t, "127.0.0.1:0"), open(t, netip.AddrPortFrom(host, 0).String())
@@ -123,8 +125,9 @@ func TestIPv4(t *testing.T) {
 	}
 }
 
-// Packets of one length to one peer are joined on this host; they come as they were, in order, each with the identification of its place,
-// whether the receiver takes them joined or not. A shorter one, or another peer, ends what is joined.
+// Packets of one length to one peer are joined on this host; they come as they were, in order, each
+// with the identification of its place, whether the receiver takes them joined or not. A shorter
+// one, or another peer, ends what is joined.
 func TestJoined(t *testing.T) {
 	for _, whole := range []bool{true, false} {
 		a, b, c := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0"), open(t, "127.0.0.3:0")
@@ -152,7 +155,8 @@ func TestJoined(t *testing.T) {
 			}
 			add(t, out, n, to)
 		}
-		// 21 packets are 64,000 bytes; then 5 of which the last is shorter, 4, 1 to another peer, 9.
+		// 21 packets are 64,000 bytes; then 5 of which the last is shorter, 4, 1 to another peer,
+		// 9.
 		if len(out.groups) != 5 {
 			t.Errorf("%d messages", len(out.groups))
 		}
@@ -168,7 +172,8 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// A packet that is to be alone is joined with none before or after it, and leaves as it is signed; after NeverJoin all are so.
+// A packet that is to be alone is joined with none before or after it, and leaves as it is signed;
+// after NeverJoin all are so.
 func TestAlone(t *testing.T) {
 	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
 	out := NewBatch(a, 64)
@@ -258,7 +263,8 @@ func TestIPv6(t *testing.T) {
 	exchange(t, a, b)
 }
 
-// A packet that the network refuses is told of with what left before it; those after it leave when it has been dropped.
+// A packet that the network refuses is told of with what left before it; those after it leave when
+// it has been dropped.
 func TestRefusedPacket(t *testing.T) {
 	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
 	out := NewBatch(a, 3)

@@ -1,6 +1,7 @@
 //go:build linux
 
-// The wire: what a port needs of the socket below it, so that a test can lose packets between the two.
+// The wire: what a port needs of the socket below it, so that a test can lose packets between the
+// two.
 
 package udp
 
@@ -10,26 +11,29 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A Wire moves the packets of one address, in batches. The methods that send are called by one goroutine at a time, and so are
-// Receive and Packet; the two may run side by side.
+// A Wire moves the packets of one address, in batches. The methods that send are called by one
+// goroutine at a time, and so are Receive and Packet; the two may run side by side.
 type Wire interface {
 	// Local is the address, and the UDP port of both ends.
 	Local() netip.AddrPort
 
-	// Room is where the next packet is built, and Add appends it to the batch: n bytes, to which the ICRC is
-	// added; t is what is known of the CRC of the last of them, nothing in doubt. There is none when the batch is Full. Len is how many packets wait.
+	// Room is where the next packet is built, and Add appends it to the batch: n bytes, to which
+	// the ICRC is added; t is what is known of the CRC of the last of them, nothing in doubt. There
+	// is none when the batch is Full. Len is how many packets wait.
 	Room() []byte
 	Add(n int, t packet.Tail, to netip.AddrPort) error
 
-	// Alone has the packet that is added next travel by itself, joined with none before or after it (Batch); NeverJoin all from then on.
+	// Alone has the packet that is added next travel by itself, joined with none before or after it
+	// (Batch); NeverJoin all from then on.
 	Alone()
 	NeverJoin()
 
 	Full() bool
 	Len() int
 
-	// Send hands over the batch, and returns how many packets left; full: there is room for no more, and WaitWritable is
-	// next. It never waits. An error is of the first packet that is left, which Drop takes out.
+	// Send hands over the batch, and returns how many packets left; full: there is room for no
+	// more, and WaitWritable is next. It never waits. An error is of the first packet that is left,
+	// which Drop takes out.
 	Send() (sent int, full bool, err error)
 	Drop()
 	WaitWritable() error
@@ -42,8 +46,9 @@ type Wire interface {
 
 // A Receiver takes packets that come, in batches.
 type Receiver interface {
-	// Receive waits for packets and returns how many came. look: before it sleeps it may look for some more time, if there are processors with
-	// nothing else to do. Packet is one of them, valid until the next call of either; good: its ICRC is right.
+	// Receive waits for packets and returns how many came. look: before it sleeps it may look for
+	// some more time, if there are processors with nothing else to do. Packet is one of them, valid
+	// until the next call of either; good: its ICRC is right.
 	Receive(look bool) (n int, err error)
 	Packet(i int) (network, datagram []byte, good bool)
 
@@ -54,8 +59,8 @@ type Receiver interface {
 // BatchLen is how many packets a batch of a Wire has room for.
 const BatchLen = 60
 
-// socketBytes is the bytes of packets that a socket is to hold: several windows of the largest packets, with what the kernel
-// adds to each.
+// socketBytes is the bytes of packets that a socket is to hold: several windows of the largest
+// packets, with what the kernel adds to each.
 const socketBytes = 8 << 20
 
 // A wire is the Wire of an ordinary socket.

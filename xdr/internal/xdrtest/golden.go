@@ -1,4 +1,5 @@
-// Messages beside bytes that were written by hand: encoded, decoded, cut short at each byte, and arbitrary ones.
+// Messages beside bytes that were written by hand: encoded, decoded, cut short at each byte, and
+// arbitrary ones.
 
 // Package xdrtest is what the tests of each protocol's messages have in common.
 package xdrtest
@@ -18,7 +19,8 @@ type Message interface {
 	xdr.Unmarshaler
 }
 
-// Golden is a message, and its bytes as hexadecimal digits. It is no type of its own, so that lists of them need no names of fields.
+// Golden is a message, and its bytes as hexadecimal digits. It is no type of its own, so that lists
+// of them need no names of fields.
 type Golden = struct {
 	Name string
 	Msg  Message
@@ -35,7 +37,8 @@ func Encode(m xdr.Marshaler) []byte {
 // Fresh is a message of the same type without content.
 func Fresh(m Message) Message { return reflect.New(reflect.TypeOf(m).Elem()).Interface().(Message) }
 
-// Check has each message encode to its bytes, these decode to it, to the last byte, and each truncation of them be an error.
+// Check has each message encode to its bytes, these decode to it, to the last byte, and each
+// truncation of them be an error.
 func Check(t *testing.T, list []Golden) {
 	t.Helper()
 	for _, g := range list {
@@ -61,7 +64,8 @@ func Check(t *testing.T, list []Golden) {
 	}
 }
 
-// Fuzz decodes any bytes as the message that the first one picks. What decodes encodes to bytes that decode to the same.
+// Fuzz decodes any bytes as the message that the first one picks. What decodes encodes to bytes
+// that decode to the same.
 func Fuzz(f *testing.F, list []Golden) {
 	for i, g := range list {
 		f.Add(append([]byte{byte(i)}, Encode(g.Msg)...))

@@ -1,7 +1,7 @@
 // The ring: what is shared with the kernel, and how it is laid out.
 
-// Package uring reads files through io_uring(7), so that a goroutine that waits for a disk takes no thread, and several
-// reads share a system call.
+// Package uring reads files through io_uring(7), so that a goroutine that waits for a disk takes no
+// thread, and several reads share a system call.
 package uring
 
 import (

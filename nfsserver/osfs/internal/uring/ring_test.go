@@ -28,7 +28,8 @@ func open(t *testing.T) *Ring {
 	return r
 }
 
-// Many goroutines, more than the ring has entries, read a file that no cache has, each its own blocks, and each gets its own bytes.
+// Many goroutines, more than the ring has entries, read a file that no cache has, each its own
+// blocks, and each gets its own bytes.
 func TestReadsOfManyAtOnce(t *testing.T) {
 	const block, blocks = 4096, 1024
 	want := make([]byte, block*blocks)
@@ -77,7 +78,8 @@ func TestReadsOfManyAtOnce(t *testing.T) {
 	}
 }
 
-// Where reads wait for what does not answer, one more is refused at once: it does not wait for them.
+// Where reads wait for what does not answer, one more is refused at once: it does not wait for
+// them.
 func TestFullRing(t *testing.T) {
 	r := open(t)
 	var pipe [2]int
@@ -136,8 +138,8 @@ func TestThreadOfReader(t *testing.T) {
 	r.free <- rd
 }
 
-// onThreadThatEnds runs work on a thread that ends after it, and returns its number. The first thread of a process does not end: a goroutine
-// that got that one keeps it away from the next.
+// onThreadThatEnds runs work on a thread that ends after it, and returns its number. The first
+// thread of a process does not end: a goroutine that got that one keeps it away from the next.
 func onThreadThatEnds(work func()) int {
 	tid := make(chan int)
 	go func() {
