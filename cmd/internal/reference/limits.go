@@ -33,7 +33,7 @@ var limits = []struct {
 		{"target of a symbolic link that is decoded", "xdr/nfs3", "MaxPath", "bytes"},
 		{"entries of a POSIX ACL", "xdr/nfsacl3", "MaxEntries", ""},
 		{"supplementary groups of a caller without `--manage-gids`", "xdr/oncrpc", "MaxGIDs", ""},
-		{"data of `nfsrdmad serve --memory`, if `--memory-limit` is not given", "nfsserver/memfs", "defaultLimit", "bytes"},
+		{"data of `nfsrdmad serve --memory`", "nfsserver/memfs", "defaultLimit", "bytes"},
 	}},
 	{"Locks", []limit{
 		{"time after a restart in which clients can only reclaim locks", "nfsserver/nlm", "defaultGrace", "ns"},
