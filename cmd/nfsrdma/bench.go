@@ -92,7 +92,7 @@ func newBench(s *session.Session) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&o.Depth, "depth", 8, "keep `N` calls in flight (null: always 1)")
 	cmd.Flags().StringVar(&fileSize, "size", "256M", "`SIZE` of the file, with K, M or G")
-	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "`TIME` of each test (with --mount: of random reads, default 1s)")
+	cli.DurationVar(cmd.Flags(), &o.Duration, "duration", 3*time.Second, "`TIME` of each test (with --mount: of random reads, default 1s)")
 	cmd.Flags().StringVar(&block, "block", "1M", "`SIZE` of reads and writes in order, from 4K to 1M")
 	cmd.Flags().IntVar(&o.ServerPID, "server-pid", 0, "measure the CPU time of the server process `PID` too")
 	cmd.Flags().StringSliceVar(&o.Tests, "tests", bench.Tests, "run these `TESTS`")

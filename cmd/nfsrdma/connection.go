@@ -31,8 +31,8 @@ func addConnectionFlags(cmd *cobra.Command, s *session.Session) {
 	f.IntVar(&s.Flags.NConnect, "nconnect", 1, "connect `N` times to each server")
 	f.IntVar(&s.Flags.MountPort, "mount-port", 0, "TCP `PORT` of the server's MOUNT service (default: the NFS port, then the one from rpcbind)")
 	f.StringVar(&s.Flags.CRC, "crc", "on", "CRCs over iWARP: `MODE` on, auto, off or strict (check a CRC before any byte is placed)")
-	f.DurationVar(&s.Flags.ConnectTimeout, "connect-timeout", connectTimeout, "wait at most `TIME` for a connection and a mount")
-	f.DurationVar(&s.Flags.Timeout, "timeout", 0, "wait at most `TIME` for a silent server; 0: no limit")
+	cli.DurationVar(f, &s.Flags.ConnectTimeout, "connect-timeout", connectTimeout, "wait at most `TIME` for a connection and a mount")
+	cli.DurationVar(f, &s.Flags.Timeout, "timeout", 0, "wait at most `TIME` for a silent server; 0: no limit")
 	for name, words := range connectionWords {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}

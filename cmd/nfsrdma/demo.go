@@ -17,6 +17,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/treecopy"
@@ -37,7 +38,7 @@ single byte differs, the exit status is not 0.`,
 			return runDemo(cmd.Context(), s, cmd.OutOrStdout(), keep)
 		},
 	}
-	cmd.Flags().DurationVar(&keep, "duration", time.Second, "`TIME` of each measurement")
+	cli.DurationVar(cmd.Flags(), &keep, "duration", time.Second, "`TIME` of each measurement")
 	return cmd
 }
 

@@ -5,9 +5,11 @@ package main
 import (
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mantest"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/spf13/cobra"
 )
 
 func TestManPages(t *testing.T) {
@@ -22,4 +24,12 @@ func TestManPages(t *testing.T) {
 	mantest.Page(t, newHelper(&session.Session{}), mantest.Name(dir, "mount.nfsrdma", "8"))
 	mantest.Says(t, mantest.Name(dir, "mount.nfsrdma", "8"), "EXIT STATUS", "32 mounting failed", "FILES /etc/fstab")
 	mantest.Says(t, mantest.Name(dir, "nfsrdma-umount", "1"), "DESCRIPTION", "EXIT STATUS", "64 unmounted, while", "FILES /run/nfsrdma", "ENVIRONMENT GOMAXPROCS", "OPTIONS")
+}
+
+// TestHelpTexts: each line of help fits in a terminal, and its sentences are short.
+func TestHelpTexts(t *testing.T) {
+	mantest.Help(t, newRoot(&session.Session{}))
+	helper := newHelper(&session.Session{})
+	cli.Prepare(&cobra.Command{Use: "x"}, helper)
+	mantest.Help(t, helper)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mounter"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
@@ -86,7 +87,7 @@ In JSON all times are in seconds. Histograms count round trips by their least ti
 		ValidArgsFunction: completeMounted,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "a JSON object, in one line; times are nanoseconds")
-	cmd.Flags().DurationVar(&every, "interval", 0, "report again and again, each time what was done in this time")
+	cli.DurationVar(cmd.Flags(), &every, "interval", 0, "report again and again, each time what was done in this time")
 	return cmd
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ func newPing(s *session.Session) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&count, "count", "c", 5, "measure `N` round trips; 0: until Ctrl-C")
-	cmd.Flags().DurationVarP(&every, "interval", "i", 200*time.Millisecond, "wait this `TIME` between round trips")
+	cli.DurationVarP(cmd.Flags(), &every, "interval", "i", 200*time.Millisecond, "wait this `TIME` between round trips")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the summary only")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON, with times in seconds")
 	return cmd

@@ -57,7 +57,7 @@ call.`,
 	}
 	cmd.Flags().StringVar(&over, "rdma", "iwarp", "measure this RDMA `PROTOCOL`: iwarp or roce")
 	cli.Renamed(cmd, "provider", "rdma")
-	cmd.Flags().DurationVar(&duration, "duration", time.Second, "`TIME` of each test")
+	cli.DurationVar(cmd.Flags(), &duration, "duration", time.Second, "`TIME` of each test")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return cmd
 }

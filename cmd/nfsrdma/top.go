@@ -60,7 +60,7 @@ func newTop() *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&t.local, "local", false, "ask the server on this machine by its control socket")
 	f.StringVar(&t.control, "control", "", control.FlagHelp(control.Dir)+"; with --local")
-	f.DurationVar(&t.every, "interval", 2*time.Second, "`TIME` between two reports, at least 100ms")
+	cli.DurationVar(f, &t.every, "interval", 2*time.Second, "`TIME` between two reports, at least 100ms")
 	f.IntVar(&t.count, "count", 0, "print `N` reports as lines, then end; 0: no end")
 	f.BoolVar(&t.asJSON, "json", false, "print each report as JSON in one line, in bytes and seconds")
 	f.StringVar(&t.sort, "sort", string(top.Orders[0]), "sort by `COLUMN`: calls, bytes, mean, p99, queue, errors or name")

@@ -51,8 +51,8 @@ func newVerbs(s *session.Session) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := cmd.PersistentFlags()
-	f.DurationVar(&s.Flags.ConnectTimeout, "connect-timeout", connectTimeout, "wait at most `TIME` for the other end")
-	f.DurationVar(&s.Flags.Timeout, "timeout", 0, "wait at most `TIME` for a message; 0: no limit, or 1m where messages can be lost")
+	cli.DurationVar(f, &s.Flags.ConnectTimeout, "connect-timeout", connectTimeout, "wait at most `TIME` for the other end")
+	cli.DurationVar(f, &s.Flags.Timeout, "timeout", 0, "wait at most `TIME` for a message; 0: no limit, or 1m where messages can be lost")
 	cmd.AddCommand(newPingpong(s), newPerf(s), newRping(s), newUcmatose(s), newUdaddy(s), newMckey(s))
 	return cmd
 }

@@ -16,6 +16,11 @@ const helpWidth = 80
 func wrapHelp(root *cobra.Command) {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpWidth)))
 	wrapLong(root)
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		wrapLong(cmd) // completion, which cobra adds when the program runs
+		show(cmd, args)
+	})
 }
 
 func wrapLong(cmd *cobra.Command) {

@@ -17,8 +17,8 @@ func newMan(root *cobra.Command, helpers []*cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages to a directory",
-		Long: `Write the manual pages to a directory as man(1) has them: those of commands to DIR/man1, of formats of files
-to DIR/man5, of servers and what administrators use to DIR/man8.`,
+		Long: `Write the manual pages to a directory for man(1). Pages of commands go to DIR/man1,
+of file formats to DIR/man5, and of servers to DIR/man8.`,
 		Example: fmt.Sprintf("  %[1]s man /usr/local/share/man && man %[1]s", root.Name()),
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -19,7 +19,7 @@ const name = "control"
 
 // FlagHelp describes the flag that names a socket, for a program with a directory of its own.
 func FlagHelp(dir string) string {
-	return "socket by which commands reach the server (default: " + filepath.Join(RunDir, dir, name) + ", or " + filepath.Join("$XDG_RUNTIME_DIR", dir, name) + ")"
+	return "control `SOCKET` of the server (default: " + filepath.Join(RunDir, dir, name) + ", or " + filepath.Join("$XDG_RUNTIME_DIR", dir, name) + ")"
 }
 
 // ErrNoPath is that there is no place for the socket of a user.

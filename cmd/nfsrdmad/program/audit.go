@@ -19,7 +19,7 @@ type auditing struct {
 }
 
 func (a *auditing) flags(f *pflag.FlagSet) {
-	f.StringVar(&a.file, "audit", "", "file to which each call that asks for a change of names or attributes is written, as a line of JSON; opened again by SIGHUP and nfsrdmad reload (default: none)")
+	f.StringVar(&a.file, "audit", "", "write each call that changes names or attributes to this `FILE`, as a line of JSON; SIGHUP and nfsrdmad reload open it again (default: none)")
 }
 
 // open opens the file.

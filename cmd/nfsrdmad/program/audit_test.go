@@ -85,7 +85,7 @@ func TestServeAudit(t *testing.T) {
 	dir := t.TempDir()
 	file, socket, tcp, rdma := filepath.Join(dir, "audit"), filepath.Join(dir, "control"), freePort(t), freePort(t)
 	t.Run("serve", func(t *testing.T) {
-		serveUntilEnd(t, "--memory", "--audit", file, "--trust-local", "--control", socket, "--tcp-port", tcp, "--rdma", "iwarp", "--rdma-port", rdma, "--locks=false")
+		serveUntilEnd(t, "--memory", "--audit", file, "--trust-local", "--control", socket, "--tcp-port", tcp, "--rdma", "iwarp", "--rdma-port", rdma, "--locks", "off")
 		c := dialServe(t, "127.0.0.1:"+tcp)
 		awaitControl(t, socket)
 		changeAll(t, c)
@@ -176,7 +176,7 @@ func TestServeAuditFullDisk(t *testing.T) {
 	file, filler, tcp := filepath.Join(small, "audit"), filepath.Join(small, "filler"), freePort(t)
 	const n = 100
 	t.Run("serve", func(t *testing.T) {
-		serveUntilEnd(t, "--memory", "--audit", file, "--control", filepath.Join(dir, "control"), "--tcp-port", tcp, "--locks=false")
+		serveUntilEnd(t, "--memory", "--audit", file, "--control", filepath.Join(dir, "control"), "--tcp-port", tcp, "--locks", "off")
 		m, err := dialServe(t, "127.0.0.1:"+tcp).Mount(context.Background(), "/memory")
 		if err != nil {
 			t.Fatal(err)

@@ -28,15 +28,15 @@ func newCheck(k *Kind) *cobra.Command {
 	var client, memory string
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Check an exports file, and show who may do what",
-		Long: `Check an exports file and show what it gives to whom, defaults included. Where it has mistakes it
-shows all of them, with line and column.
+		Short: "Check an exports file, and show the rights of clients",
+		Long: `Check an exports file, and show the rights that it gives, with defaults. If it has
+mistakes, show all of them with line and column.
 
-With --client it tells what one client may do with a path, and by which rule: the most
-specific one, as exports(5) has it. A client that is refused gives exit status 1. FILE is
-` + k.exportsFile() + ` where it is not named.`,
+With --client, show the rights of one client in a path, and the rule that gives them.
+That is the most specific rule, as in exports(5). If the client is refused, the exit
+status is 1. The default FILE is ` + k.exportsFile() + `.`,
 		Example: `  nfsrdmad check
-  nfsrdmad check new-exports && cp new-exports ` + k.exportsFile() + ` && nfsrdmad reload
+  nfsrdmad check new-exports
   nfsrdmad check --client 10.0.0.7 /srv/data
   nfsrdmad check --memory new-exports
   nfsrdmad check --client pc7.example.org new-exports /srv/data`,
@@ -48,8 +48,8 @@ specific one, as exports(5) has it. A client that is refused gives exit status 1
 			return k.checkClient(cmd.Context(), cmd.OutOrStdout(), client, args)
 		},
 	}
-	cmd.Flags().StringVar(&client, "client", "", "tell what the client with this address or name may do with the path that follows")
-	cmd.Flags().StringVar(&memory, "memory", "", "the server runs with this flag: a line of this name is no directory's")
+	cmd.Flags().StringVar(&client, "client", "", "show the rights of the client with this `ADDRESS` or name in the path that follows")
+	cmd.Flags().StringVar(&memory, "memory", "", "the `NAME` of the memory tree, if the server has one: its line is no directory")
 	cmd.Flags().Lookup("memory").NoOptDefVal = defaultMemory
 	return cmd
 }

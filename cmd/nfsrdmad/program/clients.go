@@ -58,15 +58,19 @@ func newClients(k *Kind) *cobra.Command {
 	return newView(k, &cobra.Command{
 		Use:   "clients",
 		Short: "Show the clients of the running server",
-		Long: `Show the connections to the server on this machine, one in a line, by address: calls and the bytes of
-their messages, the age and how long there was no call, the users (by the client's word, AUTH_SYS;
-the newest first; --json has their calls) and the exports used since they were last taken in. Over RDMA also the credits (in use/granted), the inline thresholds in bytes (of messages to
-the client/from it), and what else was agreed on: CRCs (crc), sizes told in private data (pd),
-and remote invalidation (inv).`,
+		Long: `Show the connections to the server on this machine, one per line, by address:
+
+  CALLS IN OUT  calls, and the bytes of their messages
+  AGE IDLE      the age, and the time without a call
+  USERS         the AUTH_SYS users, the newest first; --json has their calls
+  EXPORTS       the exports in use since the last reload
+  CREDITS       over RDMA, credits in use and granted
+  INLINE        inline thresholds in bytes, to the client and from it
+  AGREED        CRCs (crc), sizes in private data (pd), remote invalidation (inv)`,
 		Example: `  nfsrdmad clients
   watch nfsrdmad clients
-  nfsrdmad clients --json | jq '.clients[] | select(.idle_seconds > 3600) | .address'
-  nfsrdmad clients --json | jq '.clients[] | select(any(.users[]; .uid == 0)) | .address'`,
+  nfsrdmad clients --json | jq '.clients[] | select(.idle_seconds > 3600)'
+  nfsrdmad clients --json | jq '.clients[] | select(any(.users[]; .uid == 0))'`,
 	}, showClients)
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
@@ -28,13 +29,14 @@ func newDrain(k *Kind) *cobra.Command {
 	var undo, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "drain",
-		Short: "Have the running server take no new clients, and wait for the end of the old ones",
-		Long: `Have the server on this machine take no connections of new clients, and wait until the last client has left.
+		Short: "Refuse new clients, and wait until the old ones have left",
+		Long: `Make the server on this machine refuse new clients, and wait until the last client
+has left.
 
-Who is connected goes on, and can connect again: clients are told apart by their address. New ones are
-refused, over TCP and RDMA, and try again later or elsewhere. After --timeout, or when this command is
-interrupted, the server goes on to refuse them until --undo, or until it is stopped: SIGTERM and
-systemctl stop end it as always.`,
+Connected clients continue, and can connect again from the same address. New ones are
+refused over TCP and RDMA, and try again later or elsewhere. After --timeout or Ctrl-C
+the server still refuses them, until --undo or its end. SIGTERM and systemctl stop
+end it as always.`,
 		Example: `  nfsrdmad drain && systemctl stop nfsrdmad
   nfsrdmad drain --timeout 10m || nfsrdmad clients
   nfsrdmad drain --undo`,
@@ -57,8 +59,8 @@ systemctl stop end it as always.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&socket, "control", "", k.controlHelp())
-	f.DurationVar(&timeout, "timeout", 0, "how long to wait for clients to leave, such as 30s or 10m (default: until they have)")
-	f.BoolVar(&undo, "undo", false, "have it take new clients again")
+	cli.DurationVar(f, &timeout, "timeout", 0, "wait at most `TIME` for clients to leave (default: no limit)")
+	f.BoolVar(&undo, "undo", false, "accept new clients again")
 	f.BoolVar(&asJSON, "json", false, jsonFlag)
 	return cmd
 }

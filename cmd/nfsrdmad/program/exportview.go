@@ -41,11 +41,12 @@ func newExports(k *Kind) *cobra.Command {
 	return newView(k, &cobra.Command{
 		Use:   "exports",
 		Short: "Show what the running server exports, and to whom",
-		Long: `Show the exports of the server on this machine as they are in force, in the grammar of an exports file with
-all options said, and in a comment the number that file handles have for the export and whether its
-file system answers. nfsrdmad check shows what a file would give, nfsrdmad help exports-file the grammar.`,
+		Long: `Show the present exports of the server on this machine, in the grammar of an exports
+file, with all options. A comment has the number of the export in file handles, and
+the state of its file system. To check a file before a reload, run nfsrdmad check.
+For the grammar, see nfsrdmad help exports-file.`,
 		Example: `  nfsrdmad exports
-  nfsrdmad exports --json | jq -r '.exports[] | select(.state != "open") | .path'`,
+  nfsrdmad exports --json | jq '.exports[] | select(.state != "open")'`,
 	}, showExports)
 }
 

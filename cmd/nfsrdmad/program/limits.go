@@ -35,12 +35,12 @@ const (
 )
 
 func (m *limits) flags(f *pflag.FlagSet) {
-	f.IntVar(&m.conns, "max-conns", mostConns, "connections at once; one more takes the place of an idle one or is refused (fewer where ulimit -n leaves no more)")
-	f.IntVar(&m.perHost, "max-conns-per-host", 0, "of these, from one IPv4 address or IPv6 /64 (default: a quarter, but no fewer than 64)")
-	f.IntVar(&m.handshakes, "max-handshakes", mostHandshakes, "RDMA connections in start-up at once; one more takes the place of the oldest")
-	f.IntVar(&m.credits, "credits", rpcrdma.DefaultCredits, "calls at once that an RDMA connection is granted")
+	f.IntVar(&m.conns, "max-conns", mostConns, "accept at most `N` connections at once; one more replaces an idle one or is refused (fewer if ulimit -n is low)")
+	f.IntVar(&m.perHost, "max-conns-per-host", 0, "accept at most `N` of these from one IPv4 address or IPv6 /64 (default: a quarter, at least 64)")
+	f.IntVar(&m.handshakes, "max-handshakes", mostHandshakes, "keep at most `N` RDMA connections in start-up; one more replaces the oldest")
+	f.IntVar(&m.credits, "credits", rpcrdma.DefaultCredits, "grant `N` calls at once to an RDMA connection")
 	m.given = f.Changed
-	f.StringVar(&m.budget, "budget", "256M", "bytes of data under way at once, over RDMA and TCP together (K, M or G)")
+	f.StringVar(&m.budget, "budget", "256M", "hold at most `SIZE` bytes of data in flight, with K, M or G")
 }
 
 // fit makes the numbers that were not given small enough for a limit on descriptors,

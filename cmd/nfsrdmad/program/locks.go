@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/nlm"
 	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
@@ -19,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 	"github.com/sirupsen/logrus"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
 // locks is the lock service and its flags. Without the service the methods do nothing.
@@ -33,10 +34,11 @@ type locks struct {
 	programs []*transport.Program
 }
 
-func (k *locks) flags(f *pflag.FlagSet) {
-	f.BoolVar(&k.on, "locks", true, "serve locks (NLM and NSM) on the ports of NFS: clients, and programs of this machine, exclude one another")
-	f.DurationVar(&k.gone, "locks-gone", 10*time.Minute, "free the locks of a client that has not answered for so long, where others ask for them (0: keep them)")
-	f.Uint16Var(&k.statd, "statd-port", 0, "UDP port on which clients tell that they have started again (default: the number of --tcp-port)")
+func (k *locks) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	cli.SwitchVar(cmd, &k.on, "locks", true, "serve locks (NLM and NSM) on the ports of NFS: `on|off`")
+	cli.DurationVar(f, &k.gone, "locks-gone", 10*time.Minute, "release the locks of a client that was silent for this `TIME`, if others want them; 0: keep them")
+	f.Uint16Var(&k.statd, "statd-port", 0, "UDP `PORT` on which clients report a restart (default: the number of --tcp-port)")
 }
 
 // open starts the service for a server that is going to be served on host.

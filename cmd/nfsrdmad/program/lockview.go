@@ -49,13 +49,13 @@ func newLocks(k *Kind) *cobra.Command {
 	return newView(k, &cobra.Command{
 		Use:   "locks",
 		Short: "Show the locks of the clients of the running server",
-		Long: `Show the locks that clients have by NLM, and those that they wait for, one in a line, by file. HOST and
-SVID are what the client says of itself and of its process; OWNER is the beginning of what it
-tells its owners apart by. Locks of programs on this machine are in /proc/locks.
+		Long: `Show the locks that clients hold or wait for by NLM, one per line, by file. HOST and
+SVID are the names that the client gives itself and its process. OWNER is the start
+of the name of the lock's owner. Locks of programs on this machine are in /proc/locks.
 
-Waiting are the requests in the server's queue. A mount of nfsrdma that the server cannot call, such as one
-of a machine without rpcbind, has none there while its programs wait: it asks again, every second
-at most, until the lock is free.`,
+Waiting locks are requests in the queue of the server. Some nfsrdma mounts cannot be
+called by the server, for example on a machine without rpcbind. They have no request
+in the queue. Instead they ask again about every second, until the lock is free.`,
 		Example: `  nfsrdmad locks
   nfsrdmad locks --json | jq '.locks[] | select(.state == "waiting")'`,
 	}, showLocks)
@@ -101,7 +101,7 @@ func newLockReport(l *nlm.LockInfo) lockReport {
 // showLocks writes a report for people.
 func showLocks(w io.Writer, r *locksReport) error {
 	if !r.On {
-		fmt.Fprintln(w, "the server serves no locks (--locks=false)")
+		fmt.Fprintln(w, "the server serves no locks (--locks off)")
 		return nil
 	}
 	if r.Grace > 0 {

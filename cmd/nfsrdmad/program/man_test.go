@@ -48,3 +48,8 @@ func TestManPages(t *testing.T) {
 		}
 	}
 }
+
+// TestHelpTexts: each line of help fits in a terminal, and its sentences are short.
+func TestHelpTexts(t *testing.T) {
+	mantest.Help(t, newRoot())
+}

@@ -17,13 +17,14 @@ func newReload(k *Kind) *cobra.Command {
 	var ifRunning bool
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "Have the server take its changed exports file in",
-		Long: `Have the server on this machine read its exports file again, as SIGHUP does.
+		Short: "Make the server read its exports file again",
+		Long: `Make the server on this machine read its exports file again, as SIGHUP does.
 
-The new file takes the place of the old one in one step. Clients of what stays notice nothing;
-what is not exported any more is stale for its clients. A file with a mistake is refused,
-and the server goes on with what it has. The file of --audit is opened again, so that it can be
-renamed before, as logrotate does; where that fails records go on to the one renamed.`,
+The new exports replace the old ones in one step. Clients of an export that stays
+notice nothing. Files of an export that was removed are stale for its clients. A file
+with a mistake is refused, and the old exports stay. The server also opens the audit
+log again, so that logrotate can rename it before. If that fails, records go to the
+renamed file.`,
 		Example: "  nfsrdmad check && nfsrdmad reload",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +45,7 @@ renamed before, as logrotate does; where that fails records go on to the one ren
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&ifRunning, "if-running", false, "succeed, and do nothing, where no server runs: for logrotate")
+	cmd.Flags().BoolVar(&ifRunning, "if-running", false, "succeed if no server runs (for logrotate)")
 	cmd.Flags().StringVar(&socket, "control", "", k.controlHelp())
 	return cmd
 }

@@ -35,7 +35,7 @@ func startRoCE(t *testing.T, in string, args ...string) (log *sharedBuffer, end 
 		command = append([]string{"ip", "netns", "exec", in}, command...)
 	}
 	cmd := exec.Command(command[0], command[1:]...)
-	args = append([]string{"serve", "--ephemeral-key", "--no-root-squash", "--rpcbind", "off", "--locks=false"}, args...)
+	args = append([]string{"serve", "--ephemeral-key", "--no-root-squash", "--rpcbind", "off", "--locks", "off"}, args...)
 	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(args, "\n"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	log = new(sharedBuffer)

@@ -41,10 +41,10 @@ func newRoot() *cobra.Command { return NewRoot(nil) }
 func NewRoot(k *Kind) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nfsrdmad",
-		Short: "NFSv3 server over RDMA (software iWARP) and TCP",
-		Long: `nfsrdmad exports directories by NFS version 3 over RPC-over-RDMA, on a software
-iWARP RNIC that needs no RDMA hardware and no kernel module, and over TCP. Which
-clients may use them the exports file says: nfsrdma-exports(5).`,
+		Short: "Serve directories by NFSv3 over RDMA and TCP, in user space",
+		Long: `nfsrdmad exports directories by NFS version 3 over RDMA (software iWARP and RoCEv2)
+and over TCP. It needs no RDMA hardware and no kernel module. The exports file says
+which clients can use which directories: see nfsrdma-exports(5).`,
 		Annotations: map[string]string{cli.Section: "8", cli.Protocols: protocols.List()},
 		Example: `  nfsrdmad serve /srv/data
   nfsrdmad serve --memory

@@ -112,9 +112,9 @@ func inTheWay(err error) string {
 	what := "an NFS server: end it (of the kernel: systemctl disable --now nfs-server)"
 	switch c.Binding.Prog {
 	case nsm.Program:
-		what = "rpc.statd, the status monitor of this machine's own NFS mounts: end it (systemctl mask --now rpc-statd), or serve no locks (--locks=false)"
+		what = "rpc.statd, the status monitor of this machine's own NFS mounts: end it (systemctl mask --now rpc-statd), or serve no locks (--locks off)"
 	case nlm4.Program:
-		what = "the kernel's lock manager: end its NFS server (systemctl disable --now nfs-server) and mount NFS on this machine with nolock, or serve no locks (--locks=false)"
+		what = "the kernel's lock manager: end its NFS server (systemctl disable --now nfs-server) and mount NFS on this machine with nolock, or serve no locks (--locks off)"
 	}
 	return "; most likely " + what + "; once it has ended ours is registered within 15 s"
 }

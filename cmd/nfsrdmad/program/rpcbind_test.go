@@ -110,8 +110,8 @@ func TestProgramsInTheWay(t *testing.T) {
 		err  error
 		want []string
 	}{
-		{errors.Join(taken(nsm.Program), taken(nsm.Program)), []string{"rpc.statd", "systemctl mask --now rpc-statd", "--locks=false", "within 15 s"}},
-		{errors.Join(taken(nlm4.Program), taken(nsm.Program)), []string{"nfs-server", "nolock", "--locks=false"}},
+		{errors.Join(taken(nsm.Program), taken(nsm.Program)), []string{"rpc.statd", "systemctl mask --now rpc-statd", "--locks off", "within 15 s"}},
+		{errors.Join(taken(nlm4.Program), taken(nsm.Program)), []string{"nfs-server", "nolock", "--locks off"}},
 		{taken(100003), []string{"nfs-server"}},
 		{errors.New("rpcbind refuses program 100003 over tcp: root may register it"), nil},
 	} {

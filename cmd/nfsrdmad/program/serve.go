@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/sirupsen/logrus"
@@ -64,41 +65,43 @@ type options struct {
 const serveExamples = `  # a directory, for clients on this machine
   nfsrdmad serve /srv/data
 
-  # two directories, one under another name, for everybody who can reach the address
+  # two directories, one under another name, for all hosts that can connect
   nfsrdmad serve --addr 0.0.0.0 /srv/data /home/me/music=/music
 
-  # an empty file tree in memory, to try things out
+  # an empty file tree in memory, for a test
   nfsrdmad serve --memory
 
-  # what a file in the grammar of exports(5) says, to the clients that it names
+  # the directories of an exports file, for the clients that it names
   nfsrdmad serve --addr 0.0.0.0 --exports /etc/nfsrdma/exports
 
-  # with a record of who changes which names and attributes
-  nfsrdmad serve --addr 0.0.0.0 --exports /etc/nfsrdma/exports --audit /var/log/nfsrdma/audit.log
+  # the same, with a record of all changes of names and attributes
+  nfsrdmad serve --addr 0.0.0.0 --exports /etc/nfsrdma/exports \\
+      --audit /var/log/nfsrdma/audit.log
 
-  # only over RDMA, nobody may write
-  nfsrdmad serve --tcp-port 0 --read-only /srv/data`
+  # only over RDMA, and read-only
+  nfsrdmad serve --tcp-port off --read-only /srv/data`
 
 func newServe(k *Kind) *cobra.Command {
 	o := options{kind: k}
 	cmd := &cobra.Command{
 		Use:   "serve [DIR[=/name]...]",
 		Short: "Export directories",
-		Long: `Export directories by NFS version 3, over RDMA and over TCP; MOUNT is served on both ports.
+		Long: `Export directories by NFS version 3, over RDMA and TCP. MOUNT is served on both ports.
 
-A directory is exported under its absolute path, or under /name, to all that can reach the
-server. An exports file (--exports), in the grammar of exports(5), says which clients may use
-which directories, and how; its rights are checked in every call. nfsrdmad check shows them.
-SIGHUP or nfsrdmad reload takes a changed file in, and opens the file of --audit again. A server
-that has neither leaves SIGHUP alone: it goes on when its terminal is closed. Ctrl-C and SIGTERM
-end it.
+A directory is exported under its absolute path, or under /name. All hosts that can
+reach the server can use it. An exports file (--exports) says which clients can use
+which directories, and how. Its grammar is that of exports(5). The server checks the
+rights in each call. nfsrdmad check shows them.
 
-When run by root
-the server acts as its callers: AUTH_SYS user, group and groups, but their root is
-nobody unless --no-root-squash. Run by anybody else, all callers act as the user who
-runs it. Callers on this machine are who the kernel says they are, unless --trust-local;
-other machines are believed, there is no other authentication: serve only networks
-that you trust.`,
+SIGHUP or nfsrdmad reload makes the server read a changed exports file, and open the
+audit log again. A server with neither ignores SIGHUP, so it survives the end of its
+terminal. Ctrl-C and SIGTERM end the server.
+
+If root runs the server, it acts as its callers: as their AUTH_SYS user, group and
+groups. Their root becomes nobody, unless --no-root-squash. If another user runs it,
+all callers act as that user. For callers on this machine the kernel names the user,
+unless --trust-local. Callers on other machines name their user themselves, without
+other authentication. So serve only networks that you trust.`,
 		Example: serveExamples,
 		RunE:    func(cmd *cobra.Command, args []string) error { return serve(cmd, &o, args) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -107,34 +110,34 @@ that you trust.`,
 	}
 	defaultFile, state := "none", k.dir()
 	if k == nil {
-		defaultFile = defaultExports + " if it is there and no directory is named"
+		defaultFile = defaultExports + ", if it exists and no directory is named"
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.addr, "addr", "127.0.0.1", "address to serve on: 192.0.2.1, [::1], fe80::1%eth0 …; 0.0.0.0 is all of IPv4, :: all there is")
-	f.StringVar(&o.rdma, "rdma", "auto", "providers of RDMA: iwarp (over TCP), roce (RoCEv2, over UDP port 4791), both as iwarp,roce; auto is both, and iwarp alone where that UDP port cannot be had")
-	f.Uint16Var(&o.rdmaPort, "rdma-port", 20049, "port of NFS over RDMA, the same for all providers; 0: off")
-	f.Uint16Var(&o.tcpPort, "tcp-port", 2049, "port of NFS over TCP; 0: off")
-	f.StringVar(&o.exports, "exports", "", "file with exports and their clients, in the grammar of exports(5) (default: "+defaultFile+")")
+	f.StringVar(&o.addr, "addr", "127.0.0.1", "serve on this `ADDRESS`: 192.0.2.1, [::1], fe80::1%eth0, or 0.0.0.0 for all of IPv4, or :: for all")
+	f.StringVar(&o.rdma, "rdma", "auto", "serve the RDMA `PROTOCOLS` iwarp (over TCP), roce (RoCEv2, over UDP port 4791) or iwarp,roce; auto: both, or iwarp alone if that UDP port is in use")
+	cli.PortVar(f, &o.rdmaPort, "rdma-port", 20049, "serve RDMA on this `PORT`, or off")
+	cli.PortVar(f, &o.tcpPort, "tcp-port", 2049, "serve TCP on this `PORT`, or off")
+	f.StringVar(&o.exports, "exports", "", "`FILE` with exports and their clients, in the grammar of exports(5) (default: "+defaultFile+")")
 	f.StringVar(&o.control, "control", "", k.controlHelp())
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse all changes")
-	f.StringVar(&o.memory, "memory", "", "export an empty file tree in memory under this name; a line of the exports file with this name says who may use it")
+	f.StringVar(&o.memory, "memory", "", "export an empty file tree in memory under this `NAME`; a line of the exports file can restrict its clients")
 	f.Lookup("memory").NoOptDefVal = defaultMemory
-	f.StringVar(&o.crc, "crc", "on", "CRCs on RDMA connections: on, off, auto (when the client asks for them), or strict (on, and no byte is placed before its CRC is right)")
-	f.StringVar(&o.logLevel, "log-level", "info", "error, warning, info or debug")
-	f.StringVar(&o.logFormat, "log-format", "text", "text, or json: a line of JSON for each line of the log")
-	f.StringVar(&o.stateDir, "state-dir", "", "where the key of file handles is kept (default: /var/lib/"+state+", or $XDG_STATE_HOME/"+state+")")
-	f.BoolVar(&o.ephemeral, "ephemeral-key", false, "keep no key: after a restart clients find their file handles stale and have to mount again")
+	f.StringVar(&o.crc, "crc", "on", "CRCs over iWARP: `MODE` on, off, auto (if the client requests them), or strict (check a CRC before any byte is placed)")
+	f.StringVar(&o.logLevel, "log-level", "info", "log this `LEVEL` and above: error, warning, info or debug")
+	f.StringVar(&o.logFormat, "log-format", "text", "write the log as `FORMAT` text or json")
+	f.StringVar(&o.stateDir, "state-dir", "", "keep the file-handle key and the list of lock holders in this `DIR` (default: /var/lib/"+state+", or $XDG_STATE_HOME/"+state+")")
+	f.BoolVar(&o.ephemeral, "ephemeral-key", false, "keep no file-handle key: after a restart, clients have stale handles and must mount again")
 	o.trust.flags(f)
 	if k == nil {
 		o.dirFlags(f)
 	} else {
 		k.Flags(f)
 	}
-	f.BoolVar(&o.asyncNames, "async-names", false, "answer changes of names and attributes before they are on disk, in the directories of the command line")
-	f.StringVar(&o.metrics, "metrics-addr", "", "address to serve figures on, as a page and for Prometheus, such as 127.0.0.1:9049 (default: none)")
-	f.StringVar(&o.rpcbind, "rpcbind", "auto", "how clients that give no port find us: auto (register with this machine's rpcbind, if it runs), serve (be one, on port 111 of --addr) or off")
-	f.StringVar(&o.acl, "acl", "on", "on, or off: whether clients read and set POSIX ACLs (getfacl, setfacl); off they see modes only, and the ACLs hold all the same")
-	o.locks.flags(f)
+	f.BoolVar(&o.asyncNames, "async-names", false, "answer changes of names and attributes before they are on disk, in directories of the command line")
+	f.StringVar(&o.metrics, "metrics-addr", "", "serve metrics on this `HOST:PORT`, such as 127.0.0.1:9049, as a page and for Prometheus (default: none)")
+	f.StringVar(&o.rpcbind, "rpcbind", "auto", "tell clients the ports by rpcbind: `MODE` auto (register, if rpcbind runs here), serve (answer on port 111 of --addr) or off")
+	f.StringVar(&o.acl, "acl", "on", "let clients read and set POSIX ACLs (getfacl, setfacl): `on|off`; with off the ACLs still apply")
+	o.locks.flags(cmd)
 	o.audit.flags(f)
 	o.limits.flags(f)
 	complete(cmd, "rpcbind", "auto", "serve", "off")
@@ -148,8 +151,8 @@ that you trust.`,
 
 // dirFlags are for directories alone.
 func (o *options) dirFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.crossmnt, "crossmnt", false, "serve what is mounted inside the directories of the command line, too; without it clients see the directories below")
-	f.BoolVar(&o.subtreeCheck, "subtree-check", false, "refuse handles of what was moved out of the directories of the command line (see docs/security.md for its cost)")
+	f.BoolVar(&o.crossmnt, "crossmnt", false, "serve file systems that are mounted below directories of the command line too")
+	f.BoolVar(&o.subtreeCheck, "subtree-check", false, "refuse handles of files that moved out of directories of the command line (costs a lookup of the path)")
 }
 
 // complete lets the shell complete the values of a flag.
@@ -181,7 +184,7 @@ func (o *options) plan(f *pflag.FlagSet) (l nfsserver.Listen, host string, passe
 		err = o.providers(&l, host)
 	}
 	if err == nil && o.rdmaPort == 0 && o.tcpPort == 0 {
-		err = errors.New("--rdma-port and --tcp-port are both 0: nothing to serve on")
+		err = errors.New("--rdma-port and --tcp-port are both off: nothing to serve on")
 	}
 	if err != nil {
 		passed.close()

@@ -74,9 +74,10 @@ func transportOf(provider string) string {
 func newStatus(k *Kind) *cobra.Command {
 	return newView(k, &cobra.Command{
 		Use:   "status",
-		Short: "Show how the running server is",
-		Long: `Show how the server on this machine is: since when it runs and where it listens, connections,
-calls and bytes, memory and descriptors, and whether its exports file is the one in use.`,
+		Short: "Show the state of the running server",
+		Long: `Show the state of the server on this machine: its age, its addresses, connections,
+calls, bytes, memory and file descriptors. It also says whether the present exports
+file is in use.`,
 		Example: `  nfsrdmad status
   nfsrdmad status --json | jq .connections`,
 	}, showStatus)

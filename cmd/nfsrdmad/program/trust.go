@@ -20,10 +20,10 @@ type trust struct {
 }
 
 func (t *trust) flags(f *pflag.FlagSet) {
-	f.BoolVar(&t.noRootSquash, "no-root-squash", false, "callers that are root act as root, not as nobody, in the directories of the command line")
-	f.BoolVar(&t.trustLocal, "trust-local", false, "believe what callers on this machine say of who they are, not what the kernel says")
-	f.BoolVar(&t.secure, "secure", false, "refuse callers from other machines whose source port is not below 1024; over TCP only, as Linux's RDMA client uses no such port")
-	f.BoolVar(&t.manageGIDs, "manage-gids", false, "look up the groups of callers on this machine (getent, id), and ignore the at most 16 that they send")
+	f.BoolVar(&t.noRootSquash, "no-root-squash", false, "let root of clients act as root, not as nobody, in directories of the command line")
+	f.BoolVar(&t.trustLocal, "trust-local", false, "let callers on this machine name their user themselves, as callers on other machines do")
+	f.BoolVar(&t.secure, "secure", false, "refuse callers of other machines with a source port from 1024 on (TCP only)")
+	f.BoolVar(&t.manageGIDs, "manage-gids", false, "look up the groups of callers in the user database of this machine, and ignore the 16 that they send")
 	f.BoolVar(&t.rootSquash, "root-squash", true, "")
 	_ = f.MarkHidden("root-squash")
 }

@@ -33,7 +33,7 @@ func newView[T any](k *Kind, cmd *cobra.Command, show func(io.Writer, *T) error)
 	return cmd
 }
 
-const jsonFlag = "write JSON: sizes in bytes, times in seconds"
+const jsonFlag = "print JSON, with sizes in bytes and times in seconds"
 
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(text.JSONWriter(w))

@@ -19,16 +19,23 @@ func newFormat() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "format METADATA-URL NAME",
 		Short: "Make a volume",
-		Long: `Make a JuiceFS volume with its metadata in a service and its objects in an object storage, as juicefs format does. The volume
-can then be served by nfsrdmad-juicefs and mounted by juicefs mount.
+		Long: `Make a JuiceFS volume, as juicefs format does. Its metadata is in a service, and its
+objects are in an object storage. Then nfsrdmad-juicefs can serve the volume, and
+juicefs mount can mount it.
 
-The bucket is made where it is lacking, and an object is stored and read first: nothing is made where that fails. A
-metadata service that has a volume is left alone, unless --replace has the name of that volume: its files are lost then.
+If the bucket is missing, it is made. An object is stored and read as a test. If the
+test fails, no volume is made. A metadata service that already has a volume is an
+error. --replace with the name of that volume replaces it, and its files are lost.
 
-Passwords do not belong on a command line. The one of the metadata service is taken from META_PASSWORD, or for Redis from the file
-META_PASSWORD_FILE, and the keys of the object storage from ACCESS_KEY, SECRET_KEY and SESSION_TOKEN; or the secret
-key is the first line of --secret-key-file. They are kept in the metadata, the secret ones encrypted.`,
-		Example: `  META_PASSWORD=... SECRET_KEY=... nfsrdmad-juicefs format --storage s3 --bucket https://s3.example.org/data --access-key joe redis://10.0.0.9/1 data
+Do not put passwords on a command line. The password of the metadata service comes
+from META_PASSWORD, or for Redis from the file META_PASSWORD_FILE. The keys of the
+object storage come from ACCESS_KEY, SECRET_KEY and SESSION_TOKEN. The secret key can
+also be the first line of --secret-key-file. The metadata keeps the keys, and encrypts
+the secret ones.`,
+		Example: `  # with META_PASSWORD and SECRET_KEY in the environment
+  nfsrdmad-juicefs format --storage s3 --bucket https://s3.example.org/data \\
+      --access-key joe redis://10.0.0.9/1 data
+
   nfsrdmad-juicefs format --bucket /srv/objects redis://127.0.0.1/1 data`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -51,15 +58,15 @@ key is the first line of --secret-key-file. They are kept in the metadata, the s
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&n.Storage, "storage", "file", "object storage, in JuiceFS's words: file, s3, minio, gs ...")
-	f.StringVar(&n.Bucket, "bucket", "", "URL of the bucket, or directory of this machine for file")
-	f.StringVar(&n.AccessKey, "access-key", "", "access key of the object storage (default: ACCESS_KEY)")
-	f.StringVar(&secretFile, "secret-key-file", "", "file with the secret key (default: SECRET_KEY)")
+	f.StringVar(&n.Storage, "storage", "file", "kind of object `STORAGE`, as in JuiceFS: file, s3, minio, gs ...")
+	f.StringVar(&n.Bucket, "bucket", "", "`URL` of the bucket, or a directory of this machine for file")
+	f.StringVar(&n.AccessKey, "access-key", "", "access `KEY` of the object storage (default: ACCESS_KEY)")
+	f.StringVar(&secretFile, "secret-key-file", "", "`FILE` with the secret key (default: SECRET_KEY)")
 	f.StringVar(&n.Compression, "compress", "", "compress blocks: lz4 or zstd")
-	f.StringVar(&capacity, "capacity", "", "most bytes of all files (K, M or G; default: no limit)")
-	f.Uint64Var(&n.Inodes, "inodes", 0, "most files and directories (0: no limit)")
-	f.IntVar(&n.TrashDays, "trash-days", 0, "days that removed files stay in the trash")
-	f.StringVar(&n.Replace, "replace", "", "existing volume to replace: its files are lost")
+	f.StringVar(&capacity, "capacity", "", "hold at most `SIZE` bytes, with K, M or G (default: no limit)")
+	f.Uint64Var(&n.Inodes, "inodes", 0, "hold at most `N` files and directories; 0: no limit")
+	f.IntVar(&n.TrashDays, "trash-days", 0, "keep removed files `N` days in the trash")
+	f.StringVar(&n.Replace, "replace", "", "replace the existing volume `NAME`: its files are lost")
 	return c
 }
 

@@ -36,17 +36,17 @@ func kind() *program.Kind {
 }
 
 func (s *settings) flags(f *pflag.FlagSet) {
-	f.StringVar(&s.cacheDir, "cache-dir", "", "directory to keep blocks of the object storage in (default: none are kept)")
-	f.StringVar(&s.cacheSize, "cache-size", "100G", "most bytes in --cache-dir (K, M or G)")
-	f.StringVar(&s.bufferSize, "buffer-size", "300M", "most bytes on their way to and from the object storage, for each volume (K, M or G)")
-	f.Int64Var(&s.upload, "upload-limit", 0, "megabits per second to the object storage (default: as the volume says)")
-	f.Int64Var(&s.download, "download-limit", 0, "megabits per second from the object storage (default: as the volume says)")
-	f.IntVar(&s.maxUploads, "max-uploads", 20, "blocks that are uploaded at once")
-	f.IntVar(&s.retries, "io-retries", 10, "how often what a service has not done is tried again, after waits that grow: 10 take some minutes")
-	f.DurationVar(&s.heartbeat, "heartbeat", 12*time.Second, "how often the server tells the other clients of the volume that it lives; its locks are theirs when it was silent for five of them")
-	f.BoolVar(&s.sharedReplies, "shared-replies", true, "record each REMOVE, RMDIR, RENAME and LINK in the metadata, so that another server recognizes what a client repeats there; not for volumes in directories")
-	f.StringVar(&s.subdir, "subdir", "", "export this directory of the volumes, not all of them")
-	f.IntVar(&s.trashDays, "trash-days", 0, "of a new volume: days that removed files stay in the trash")
+	f.StringVar(&s.cacheDir, "cache-dir", "", "cache blocks of the object storage in this `DIR` (default: no cache)")
+	f.StringVar(&s.cacheSize, "cache-size", "100G", "hold at most `SIZE` bytes in --cache-dir, with K, M or G")
+	f.StringVar(&s.bufferSize, "buffer-size", "300M", "hold at most `SIZE` bytes in flight to and from the object storage, for each volume")
+	f.Int64Var(&s.upload, "upload-limit", 0, "send at most `N` megabits per second to the object storage (default: the limit of the volume)")
+	f.Int64Var(&s.download, "download-limit", 0, "receive at most `N` megabits per second from the object storage (default: the limit of the volume)")
+	f.IntVar(&s.maxUploads, "max-uploads", 20, "upload `N` blocks at once")
+	f.IntVar(&s.retries, "io-retries", 10, "repeat a failed request to a service `N` times, after growing waits: 10 take some minutes")
+	f.DurationVar(&s.heartbeat, "heartbeat", 12*time.Second, "report to other clients of the volume each `TIME`; after five missed reports they take the locks of this server")
+	f.BoolVar(&s.sharedReplies, "shared-replies", true, "record each REMOVE, RMDIR, RENAME and LINK in the metadata, so that another server recognizes a repeated call; not for volumes in directories")
+	f.StringVar(&s.subdir, "subdir", "", "export only this `DIR` of the volumes")
+	f.IntVar(&s.trashDays, "trash-days", 0, "in a new volume, keep removed files `N` days in the trash")
 }
 
 const (

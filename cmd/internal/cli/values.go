@@ -1,0 +1,118 @@
+// Values of flags that are written in the same way by all commands: times, switches and ports.
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// off is the value of a flag that turns something off.
+const off = "off"
+
+// DurationVar defines a flag for a time, such as 30s or 5m. A number alone is seconds.
+func DurationVar(f *pflag.FlagSet, to *time.Duration, name string, value time.Duration, usage string) {
+	DurationVarP(f, to, name, "", value, usage)
+}
+
+// DurationVarP is DurationVar with a letter.
+func DurationVarP(f *pflag.FlagSet, to *time.Duration, name, letter string, value time.Duration, usage string) {
+	*to = value
+	f.VarP((*duration)(to), name, letter, usage)
+}
+
+type duration time.Duration
+
+func (d *duration) String() string {
+	if *d == 0 {
+		return "0"
+	}
+	return time.Duration(*d).String()
+}
+
+func (d *duration) Type() string { return "duration" }
+
+func (d *duration) Set(s string) error {
+	if seconds, err := strconv.ParseFloat(s, 64); err == nil && seconds > -maxSeconds && seconds < maxSeconds {
+		*d = duration(seconds * float64(time.Second))
+		return nil
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return errors.New("must be a time such as 5s, 2m or 1h; a number alone is seconds")
+	}
+	*d = duration(v)
+	return nil
+}
+
+// maxSeconds bounds what a time.Duration holds.
+const maxSeconds = 9e9
+
+// PortVar defines a flag for a port; 0 and "off" are none.
+func PortVar(f *pflag.FlagSet, to *uint16, name string, value uint16, usage string) {
+	*to = value
+	f.Var((*port)(to), name, usage)
+}
+
+type port uint16
+
+func (p *port) String() string {
+	if *p == 0 {
+		return off
+	}
+	return strconv.Itoa(int(*p))
+}
+
+func (p *port) Type() string { return "port" }
+
+func (p *port) Set(s string) error {
+	if s == off {
+		*p = 0
+		return nil
+	}
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil {
+		return fmt.Errorf("must be a port from 1 to 65535, or %s", off)
+	}
+	*p = port(n)
+	return nil
+}
+
+// SwitchVar defines a flag of cmd that is on or off. As an old spelling it takes what bool flags do, and warns.
+func SwitchVar(cmd *cobra.Command, to *bool, name string, value bool, usage string) {
+	*to = value
+	cmd.Flags().Var(&onOff{to, cmd, name}, name, usage)
+}
+
+type onOff struct {
+	to   *bool
+	cmd  *cobra.Command
+	name string
+}
+
+func (v *onOff) String() string {
+	if v.to == nil || !*v.to {
+		return off
+	}
+	return "on"
+}
+
+func (v *onOff) Type() string { return "on|off" }
+
+func (v *onOff) Set(s string) error {
+	switch s {
+	case "on", off:
+		*v.to = s == "on"
+		return nil
+	case "true", "false":
+		*v.to = s == "true"
+		Warn(v.cmd, fmt.Sprintf("--%s=%s is now written --%s %s", v.name, s, v.name, v))
+		return nil
+	}
+	return fmt.Errorf("must be on or %s", off)
+}
