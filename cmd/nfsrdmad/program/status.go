@@ -76,8 +76,8 @@ func newStatus(k *Kind) *cobra.Command {
 		Use:   "status",
 		Short: "Show the state of the running server",
 		Long: `Show the state of the server on this machine: its age, its addresses, connections,
-calls, bytes, memory and file descriptors. It also says whether the present exports
-file is in use.`,
+calls, bytes, memory and file descriptors. It also reports whether the present
+exports file is in use.`,
 		Example: `  nfsrdmad status
   nfsrdmad status --json | jq .connections`,
 	}, showStatus)
