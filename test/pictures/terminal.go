@@ -17,8 +17,8 @@ import (
 
 // The size of the terminal.
 const (
-	columns = 92
-	rows    = 22
+	columns = 104
+	rows    = 18
 )
 
 // Control sequences that nfsrdma top writes: a frame is from topLeft to eraseScreen, and one attribute may be around a line.
