@@ -57,7 +57,7 @@ var rxeProvider = []string{"etc/libibverbs.d/rxe.driver", "usr/lib/x86_64-linux-
 var modules = []string{
 	"virtio_pci", "virtio_net", "9p", "9pnet_virtio",
 	"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "iw_cm", "rpcrdma", "rdma_rxe",
-	"sch_netem", "sch_ingress", "cls_matchall", "act_mirred", "ifb",
+	"veth", "sch_netem", "sch_ingress", "cls_matchall", "act_mirred", "ifb",
 	"sunrpc", "nfs", "nfsv3", "nfsd", "lockd", "nfs_acl", "auth_rpcgss",
 	"brd", "loop", "vfat", "nls_cp437", "nls_ascii", "nls_iso8859-1", "nls_utf8", "ext4", "quota_v2", "crc32c_generic", "crc32c-intel", "crc32_generic", "crc32-pclmul", "libcrc32c",
 }

@@ -4,6 +4,7 @@
 //	linux-guest shell             a shell in a guest, on this terminal
 //	linux-guest run FILE          run a shell script in a guest ("-" is standard input)
 //	linux-guest knfsd             Linux's NFS server, until interrupted
+//	linux-guest beside [ROUNDS]   nfsrdmad and knfsd in one guest: a table of ratios; some minutes for each round
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -28,15 +30,15 @@ var (
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: linux-guest [-kernel 6.1|6.12] [-siw stock|fixed|rxe] build | shell | run FILE | knfsd")
+		fmt.Fprintln(os.Stderr, "usage: linux-guest [-kernel 6.1|6.12] [-siw stock|fixed|rxe] build | shell | run FILE | knfsd | beside [ROUNDS]")
 	}
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := command(ctx, flag.Arg(0))
 	var exit *guest.ExitError
-	if errors.As(err, &exit) {
-		os.Exit(exit.Code)
+	if flag.Arg(0) == "run" && errors.As(err, &exit) {
+		os.Exit(exit.Code) // its output has been printed
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "linux-guest:", err)
@@ -59,6 +61,14 @@ func command(ctx context.Context, name string) error {
 		return runScript(ctx, img, flag.Arg(1))
 	case "knfsd":
 		return knfsd(ctx, img)
+	case "beside":
+		rounds := 5
+		if flag.NArg() > 1 {
+			if rounds, err = strconv.Atoi(flag.Arg(1)); err != nil || rounds < 1 {
+				return fmt.Errorf("beside %s: must be a number of rounds", flag.Arg(1))
+			}
+		}
+		return beside(ctx, img, rounds)
 	}
 	flag.Usage()
 	return errors.New("no such command")
