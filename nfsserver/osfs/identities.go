@@ -24,9 +24,10 @@ import (
 // A call that creates a file gives it a new generation, and a call that removes one ends its
 // generation. A file for which none of this holds gets another generation: for example one that
 // others have both changed and read since it was last seen. Its former handles are stale, and a
-// look-up gives the new one. Two cases are not detected: another file of the same number with the
-// times of the first, either set or within the granularity of the times; and another directory of
-// the same name and number.
+// look-up gives the new one. Three cases are not detected: another file of the same number with the
+// times of the first, either set or within the granularity of the times; another directory of the
+// same name and number; and, if numbers belong to paths, a file that replaces one which the server
+// has open. The attributes of an open descriptor are those of the path, too.
 
 // An identities holds the files that have generations of ours.
 type identities struct {
@@ -140,9 +141,7 @@ func (f *FS) isSame(fd int, k inodeKey, e identity, st *unix.Stat_t) bool {
 		return false
 	}
 	at, ok := f.openHint(k, 0)
-	if ok {
-		unix.Close(at)
-	}
+	unix.Close(at) // -1 if it is not found
 	return ok
 }
 

@@ -234,6 +234,8 @@ func TestChangedByOthersStaysTheSame(t *testing.T) {
 
 		d, _, err := f.Mkdir(me, f.Root(), "d", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
 		must(t, err)
+		closeIdle(f)
+		descriptors := openFDs(t)
 		for i := range 3 {
 			closeIdle(f)
 			laterTimes(t, source)
@@ -243,6 +245,10 @@ func TestChangedByOthersStaysTheSame(t *testing.T) {
 			if _, err := f.Getattr(d); err != nil {
 				t.Errorf("a directory that others have changed and listed: %v", err)
 			}
+		}
+		closeIdle(f)
+		if n := openFDs(t); n != descriptors {
+			t.Errorf("%d descriptors with nothing open, want %d", n, descriptors)
 		}
 		times := nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: nfsserver.Time{Sec: 1e9}, Mtime: nfsserver.Time{Sec: 1e9}}
 		must(t, f.Setattr(me, r, &times))
@@ -264,6 +270,25 @@ func TestChangedByOthersStaysTheSame(t *testing.T) {
 			if want := int32(0); k != f.rootKey && e.pins != want {
 				t.Errorf("inode %d has %d pins with nothing open, want %d", k.ino, e.pins, want)
 			}
+		}
+	})
+}
+
+// TestPathOfAnOpenFileLeadsToAnother: while the server has a file open for reading, another process
+// renames it and makes a file at its path. A write by the handle does not change that file, unless
+// both have one number.
+func TestPathOfAnOpenFileLeadsToAnother(t *testing.T) {
+	eachUnnumbered(t, false, func(t *testing.T, f *FS, source string) {
+		r := createFile(t, f, f.Root(), "f", "content")
+		closeIdle(f)
+		mustRead(t, f, r, "content", "before")
+		must(t, os.Rename(filepath.Join(source, "f"), filepath.Join(source, "moved")))
+		write(t, "another", source, "f")
+		_, writeErr := f.WriteAt(me, r, []byte("CLOBBER"), 0)
+		got, err := os.ReadFile(filepath.Join(source, "f"))
+		must(t, err)
+		if string(got) != "another" {
+			t.Errorf("the file at its path has %q after a write (%v), want %q", got, writeErr, "another")
 		}
 	})
 }
@@ -313,6 +338,16 @@ func TestIdentitiesBounded(t *testing.T) {
 			t.Errorf("%d identities, want at most %d", n, maxIdentities)
 		}
 	})
+	var x identities
+	x.init()
+	for generation := range uint64(2) {
+		for i := range uint64(8) {
+			x.replace(inodeKey{ino: i}, generation, identity{generation: generation + 1})
+		}
+	}
+	if n := len(x.known); n != maxIdentities {
+		t.Errorf("%d identities after each was replaced, want %d", n, maxIdentities)
+	}
 }
 
 // TestIdentitiesModel: calls, and other processes below, make, write, rename, link and remove files
