@@ -1,0 +1,50 @@
+// The messages in docs/troubleshooting.md are those of the code, or of other programs.
+
+package test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	quoted = regexp.MustCompile("`([^`]+)`")
+	// otherWords are what stands as code in a symptom and is no message of ours: a command with an
+	// option, and the messages of the C library, of mount and of the kernel.
+	otherWords = regexp.MustCompile(`^([a-z]+ -.*|Permission denied|access denied by server.*|Read-only file system|Operation not supported|` +
+		`Stale file handle|Input/output error|No space left on device|File exists|No such file|Transport endpoint is not connected|` +
+		`No locks available|Resource deadlock avoided|rpc\.statd is not running|lockd: .*|no such host)$`)
+)
+
+func TestSymptomsAreMessages(t *testing.T) {
+	page, err := os.ReadFile("../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	eachFile(t, func(path string, src []byte) {
+		if !strings.HasSuffix(path, "_test.go") {
+			code.Write(src)
+		}
+	})
+	found := 0
+	for line := range strings.Lines(string(page)) {
+		symptom, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		if !ok {
+			continue
+		}
+		for _, m := range quoted.FindAllStringSubmatch(symptom, -1) {
+			if !strings.Contains(m[1], " ") || otherWords.MatchString(m[1]) {
+				continue
+			}
+			if found++; !strings.Contains(code.String(), m[1]) {
+				t.Errorf("no program of ours has the message %q", m[1])
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d messages, want at least 10", found)
+	}
+}
