@@ -23,7 +23,7 @@ func TestManPages(t *testing.T) {
 	}
 	mantest.Page(t, newHelper(&session.Session{}), mantest.Name(dir, "mount.nfsrdma", "8"))
 	mantest.Says(t, mantest.Name(dir, "mount.nfsrdma", "8"), "EXIT STATUS", "32 mounting failed", "FILES /etc/fstab")
-	mantest.Says(t, mantest.Name(dir, "nfsrdma-umount", "1"), "DESCRIPTION", "EXIT STATUS", "64 unmounted, while", "FILES /run/nfsrdma", "ENVIRONMENT GOMAXPROCS", "OPTIONS")
+	mantest.Says(t, mantest.Name(dir, "nfsrdma-umount", "1"), "DESCRIPTION", "EXIT STATUS", "64 unmounted, while", "FILES /run/nfsrdma", "ENVIRONMENT GOMAXPROCS", "DIAGNOSTICS", "OPTIONS", "SEE ALSO")
 }
 
 // TestHelpTexts: each line of help fits in a terminal, and its sentences are short.

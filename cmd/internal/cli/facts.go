@@ -86,7 +86,20 @@ func facts(cmd *cobra.Command) string {
 			}
 		}
 	}
+	for _, d := range diagnostics {
+		if d.of(cmd.CommandPath()) && cmd.Runnable() {
+			fmt.Fprintf(&b, "\n\n# DIAGNOSTICS\n\n%s\n", plainText(d.Meaning))
+		}
+	}
 	return b.String()
+}
+
+// diagnostics are the sections on errors, by program.
+var diagnostics = []Fact{
+	{[]string{"nfsrdma", "mount.nfsrdma"}, "", `Errors are on standard error, each in one line: what failed, the reason, and what to do. "nfsrdma doctor SERVER" tests
+the path to a server, and prints a remedy for each failure.`},
+	{[]string{"nfsrdmad"}, "", `Errors are on standard error, each in one line: what failed, the reason, and what to do. "nfsrdmad check" finds mistakes in
+an exports file. The server logs to standard error: see --log-level and --log-format of nfsrdmad serve.`},
 }
 
 // collect are the facts of a command by name. A name with several meanings has all of them.
