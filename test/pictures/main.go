@@ -59,7 +59,11 @@ func drawings(root string) ([]*drawing, error) {
 	}
 	f := figures{tables: readTables(string(page))}
 	all := append(charts(&f), ladders()...)
-	all = append(all, layers(), transports(), failover(), trust())
+	panels, err := dashboard(root)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, layers(), transports(), failover(), trust(), panels)
 	if f.err != nil {
 		return nil, fmt.Errorf("%s: %w", figuresPage, f.err)
 	}
