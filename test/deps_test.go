@@ -20,14 +20,15 @@ var floors = []struct {
 	knows  []string
 }{
 	{"posixacl", nil},
+	{"internal/similar", nil},
 	{"xdr", []string{"posixacl"}},
 	{"rnic", nil},
 	{"chunks", []string{"xdr"}},
 	{"rpcrdma", []string{"chunks", "rnic", "xdr"}},
 	{"transport", []string{"rpcrdma", "chunks", "rnic", "xdr"}},
-	{"nfsserver", []string{"posixacl", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
+	{"nfsserver", []string{"internal/similar", "posixacl", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
 	{"nfsclient", []string{"posixacl", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
-	{"cmd", []string{"posixacl", "nfsserver", "nfsclient", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
+	{"cmd", []string{"internal/similar", "posixacl", "nfsserver", "nfsclient", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
 	{"deploy", nil},
 	{"test", []string{"posixacl", "cmd", "nfsserver", "nfsclient", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
 }
@@ -66,7 +67,7 @@ var exactly = map[string][]string{
 	"chunks":                      {"xdr"},
 	"rpcrdma/mem":                 nil,
 	"rpcrdma":                     {"chunks", "rnic", "rpcrdma/mem", "xdr"},
-	"nfsserver/exports":           nil,
+	"nfsserver/exports":           {"internal/similar"},
 	"nfsserver/perm":              {"nfsserver", "posixacl"},
 	"nfsclient/internal/datapath": {"rpcrdma/mem", "xdr/nfs3"},
 	"nfsclient/nlm":               {"transport", "xdr", "xdr/nfs3", "xdr/nlm4", "xdr/nsm"},
@@ -75,7 +76,7 @@ var exactly = map[string][]string{
 	machine:                       nil,
 
 	"cmd/internal/audit":     {"nfsserver", "xdr/nfs3", "xdr/nfsacl3"},
-	"cmd/internal/cli":       nil,
+	"cmd/internal/cli":       {"internal/similar"},
 	"cmd/internal/child":     nil,
 	"cmd/internal/figures":   nil,
 	"cmd/internal/top":       {"cmd/internal/control", "cmd/internal/figures", "cmd/internal/text"},
@@ -84,9 +85,9 @@ var exactly = map[string][]string{
 	"cmd/internal/protocols": {"xdr/mount3", "xdr/nfs3", "xdr/nfsacl3", "xdr/nlm4", "xdr/nsm", "xdr/rpcbind"},
 	"cmd/internal/text":      {"nfsclient", "xdr/nfs3"},
 	"cmd/internal/bench":     {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic", "rnic/iwarp", "rnic/roce", "rnic/roce/packet", "rnic/roce/udp", "xdr/nfs3"},
-	"cmd/internal/session":   {"cmd/internal/cli", "cmd/internal/portprobe", "cmd/internal/text", "nfsclient", "rnic", "transport"},
+	"cmd/internal/session":   {"cmd/internal/cli", "cmd/internal/portprobe", "cmd/internal/rights", "cmd/internal/text", "nfsclient", "rnic", "transport", "xdr/nfs3"},
 	"cmd/internal/mountctl":  nil,
-	"cmd/internal/mountopt":  {"cmd/internal/cli", "nfsclient", "rnic", "transport"},
+	"cmd/internal/mountopt":  {"cmd/internal/cli", "internal/similar", "nfsclient", "rnic", "transport"},
 	"cmd/internal/verbs":     {"cmd/internal/bench", "cmd/internal/verbs/exchange", "rnic", "rnic/roce", "rnic/roce/packet"},
 	"cmd/internal/listing":   {"cmd/internal/cli", "cmd/internal/session", "cmd/internal/text", "nfsclient", "xdr/nfs3"},
 

@@ -40,8 +40,6 @@ func (p *parser) clientSpec() (c Client, err error) {
 	c.Spec = p.until("(")
 	fail := func(format string, args ...any) (Client, error) { return Client{}, p.fail(begin, format, args...) }
 	switch spec := c.Spec; {
-	case spec == "":
-		return fail("options without a client: write *( for everybody; no blank stands between a client and its options")
 	case spec == "*" || spec == "<world>": // as exportfs -v has it
 		c.kind, c.Spec = everybody, "*"
 		return c, nil
@@ -100,7 +98,7 @@ func (p *parser) network(begin int, c Client) (Client, error) {
 		}
 		bits = uint64(n)
 	case err != nil || int(bits) > a.BitLen():
-		return c, p.fail(at, "want the length of the network here, from 0 to %d, or the netmask of an IPv4 network", a.BitLen())
+		return c, p.fail(at, "the length of the network must be from 0 to %d, or the netmask of an IPv4 network", a.BitLen())
 	}
 	c.kind, c.net = byNetwork, netip.PrefixFrom(a, int(bits)).Masked()
 	return c, nil

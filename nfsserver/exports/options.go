@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nfsrdma/nfsrdma/internal/similar"
 )
 
 // An option is a word of the list.
@@ -92,10 +94,12 @@ func (p *parser) options(o *Options, stop string) error {
 		begin := p.at
 		word := p.until(stop + ",")
 		switch name, _, _ := strings.Cut(word, "="); {
+		case name == "" && stop != "" && p.wordEnd() && !p.lineEnd():
+			return p.fail(begin, "a blank inside the parentheses: write the options without blanks, such as (rw,sync)")
 		case name == "" && stop != "":
-			return p.fail(begin, "want an option here, such as ro or rw")
+			return p.fail(begin, "an option is missing here: write one, such as ro or rw")
 		case name == "":
-			return p.fail(begin, "want options here: a dash is followed by the defaults of the line, such as -rw,sync")
+			return p.fail(begin, "an option is missing here: a dash stands before the defaults of the line, such as -rw,sync")
 		}
 		p.keep(p.option(o, seen, begin, word))
 		if p.peek() != ',' {
@@ -113,13 +117,13 @@ func (p *parser) option(o *Options, seen map[string]string, begin int, word stri
 	case refused[name] != "":
 		return p.fail(begin, "option %s is not supported: %s", name, refused[name])
 	case !ok:
-		return p.fail(begin, "there is no option %q", name)
+		return p.fail(begin, "there is no option %q: %s", name, suggestion(name))
 	case seen[opt.about] != "":
 		return p.fail(begin, "%s stands beside %s in one list: leave one of them out", name, seen[opt.about])
 	case opt.value == "" && valued:
 		return p.fail(begin, "option %s takes no value", name)
 	case opt.value != "" && value == "":
-		return p.fail(begin, "want %s=%s", name, opt.value)
+		return p.fail(begin, "the value of %s is missing: write %s=%s", name, name, opt.value)
 	}
 	seen[opt.about] = name
 	if err := opt.set(o, value); err != nil {
@@ -128,12 +132,20 @@ func (p *parser) option(o *Options, seen map[string]string, begin int, word stri
 	return nil
 }
 
+// suggestion is what to do about an unknown option.
+func suggestion(name string) string {
+	if word := similar.Word(name, slices.Sorted(maps.Keys(options))); word != "" {
+		return "did you mean " + word + "?"
+	}
+	return "nfsrdma-exports(5) lists the options"
+}
+
 // id reads a user or group; -2, which old files have for nobody, is the number with the same 32
 // bits.
 func id(to *uint32, value string) error {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < -1<<31 || n >= 1<<32-1 || n == -1 {
-		return errors.New("want a number from 0 to 4294967294")
+		return errors.New("must be a number from 0 to 4294967294: id -u NAME prints the one of a user, id -g NAME of a group")
 	}
 	*to = uint32(n)
 	return nil
@@ -141,7 +153,7 @@ func id(to *uint32, value string) error {
 
 func flavor(value string) error {
 	if value != "sys" {
-		return errors.New("sys is the only flavor served")
+		return errors.New("only sec=sys is implemented, and no Kerberos: write sec=sys")
 	}
 	return nil
 }
@@ -160,7 +172,7 @@ func fsid(o *Options, value string) error {
 	}
 	b, err := hex.DecodeString(strings.NewReplacer("-", "", ":", "").Replace(value))
 	if err != nil || len(b) != 16 {
-		return errors.New("want a number below 4294967296, root, or a UUID")
+		return errors.New("must be a number below 4294967296, root, or a UUID")
 	}
 	w.FSID = binary.BigEndian.Uint64(b) ^ binary.BigEndian.Uint64(b[8:])
 	return nil

@@ -4,6 +4,7 @@ package exports
 
 import (
 	"bytes"
+	"fmt"
 	"path"
 	"strings"
 )
@@ -103,7 +104,7 @@ func (p *parser) line() error {
 			return err
 		}
 		if !p.wordEnd() {
-			return p.fail(p.at, "want a blank here, between two clients")
+			return p.fail(p.at, "a blank is missing here, between two clients")
 		}
 	}
 	if len(x.Clients) == n && len(p.mistakes) == kept {
@@ -141,7 +142,12 @@ func (p *parser) checkPath(at int, dir string) (string, error) {
 // client reads one client, with its options if it has some, for export x.
 func (p *parser) client(x *Export, o Options) error {
 	begin, kept := p.at, len(p.mistakes)
-	c, err := p.clientSpec()
+	c, err := Client{}, error(nil)
+	if p.peek() == '(' {
+		err = p.fail(begin, "%s", p.detached(x))
+	} else {
+		c, err = p.clientSpec()
+	}
 	p.keep(err)
 	if p.peek() == '(' {
 		p.at++
@@ -164,6 +170,16 @@ func (p *parser) client(x *Export, o Options) error {
 		}
 	}
 	return p.join(begin, x, c)
+}
+
+// detached is the mistake of options with no client directly before them, which exports(5) would give to all hosts.
+func (p *parser) detached(x *Export) string {
+	line, _ := p.place(p.at)
+	if n := len(x.Clients); n > 0 && x.Clients[n-1].line == line {
+		spec := x.Clients[n-1].Spec
+		return fmt.Sprintf("a blank before the parenthesis: remove it, as in %s(rw); options without a client would be for all hosts", spec)
+	}
+	return "options without a client: write one directly before them, such as 192.0.2.0/24(rw), or *(ro) for all hosts"
 }
 
 // join adds a client to an export.

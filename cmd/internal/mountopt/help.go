@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Names lists the options that have a meaning here, in the order of the help text.
-func Names() (names []string) {
+// names lists the options that have a meaning here, in the order of the help text.
+func names() (list []string) {
 	for _, x := range options {
 		if x.kind == done {
-			names = append(names, x.name)
+			list = append(list, x.name)
 		}
 	}
-	return names
+	return list
 }
 
 // Completions lists what the shell offers after -o, each with its help after a tab.
@@ -119,32 +119,4 @@ func appendHelp(b *strings.Builder, names []string, k kind, help string) {
 		line += " " + word
 	}
 	fmt.Fprintln(b, line)
-}
-
-// similar is the option that a mistyped name is one step away from, or "".
-func similar(name string) string {
-	for _, x := range options {
-		if x.kind == done && oneStep(name, x.name) {
-			return x.name
-		}
-	}
-	return ""
-}
-
-// oneStep reports whether a is b with one byte more, less or other, or two neighbours exchanged.
-func oneStep(a, b string) bool {
-	i := 0
-	for i < len(a) && i < len(b) && a[i] == b[i] {
-		i++
-	}
-	ra, rb := a[i:], b[i:]
-	switch {
-	case len(ra) == len(rb)+1:
-		return ra[1:] == rb
-	case len(rb) == len(ra)+1:
-		return rb[1:] == ra
-	case len(ra) == len(rb) && len(ra) > 0:
-		return ra[1:] == rb[1:] || len(ra) > 1 && ra[0] == rb[1] && ra[1] == rb[0] && ra[2:] == rb[2:]
-	}
-	return false
 }

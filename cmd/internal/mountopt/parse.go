@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/similar"
 )
 
 // A given is an option as it was given.
@@ -184,8 +186,8 @@ func (p *parser) order(least, most string, lo, hi *time.Duration) error {
 
 // unknown is the error of an option that is none.
 func unknown(name string) error {
-	if s := similar(name); s != "" {
+	if s := similar.Word(name, names()); s != "" {
 		return fmt.Errorf("unknown option %q: did you mean %s?", name, s)
 	}
-	return fmt.Errorf("unknown option %q: accepted are %s, and those of mount(8) and fstab(5)", name, strings.Join(Names(), " "))
+	return fmt.Errorf("unknown option %q: nfsrdma mount -o help lists the options", name)
 }

@@ -126,39 +126,43 @@ func TestMistakes(t *testing.T) {
 		"rszie=3":                   `unknown option "rszie": did you mean rsize?`,
 		"hrd":                       `unknown option "hrd": did you mean hard?`,
 		"fb":                        `unknown option "fb": did you mean fg?`,
-		"zzz=1":                     `unknown option "zzz": accepted are proto rdma tcp port`,
+		"zzz=1":                     `unknown option "zzz": nfsrdma mount -o help lists the options`,
 		"proto=udp":                 "option proto=udp: NFS over UDP is not spoken: write proto=tcp or proto=rdma",
 		"udp":                       "option udp: NFS over UDP is not spoken: write proto=tcp or proto=rdma",
-		"proto=sctp":                "option proto=sctp: want rdma, tcp or auto",
-		"mounthost=":                "option mounthost=: want the name or address of a host",
+		"proto=sctp":                "option proto=sctp: must be rdma, tcp or auto",
+		"mounthost=":                "option mounthost=: must be the name or the address of a host",
 		"mounthost=a,mountaddr=b":   "options mounthost=a and mountaddr=b contradict each other",
-		"context=":                  "option context=: want a label such as system_u:object_r:nfs_t:s0",
-		"write=soon":                "option write=soon: want lazy or eager or wait",
-		"max_connect=17":            "option max_connect=17: want a number from 1 to 16",
+		"context=":                  "option context=: must be a label such as system_u:object_r:nfs_t:s0",
+		"write=soon":                "option write=soon: must be lazy or eager or wait",
+		"max_connect=17":            "option max_connect=17: must be a number from 1 to 16",
 		"fsc,nofsc":                 "options fsc and nofsc contradict each other",
 		"minorversion=1":            "option minorversion=1: NFS version 3 has no minor versions: leave it out",
-		"xprtsec=tls":               "option xprtsec=tls: want none",
+		"xprtsec=tls":               "option xprtsec=tls: must be none",
 		"port":                      "option port: a value is missing: write port=N",
-		"port=x":                    "option port=x: want a number from 0 to 65535",
-		"port=+5":                   "option port=+5: want a number from 0 to 65535",
-		"port=70000":                "option port=70000: want a number",
+		"timeo=5s":                  "option timeo=5s: must be tenths of a second (timeo=50 is 5 s)",
+		"retry=2m":                  "option retry=2m: must be minutes from 0",
+		"actimeo=1s":                "option actimeo=1s: must be seconds from 0",
+		"nfsvers=4":                 "option nfsvers=4: only NFS version 3 is implemented: write vers=3",
+		"port=x":                    "option port=x: must be a number from 0 to 65535",
+		"port=+5":                   "option port=+5: must be a number from 0 to 65535",
+		"port=70000":                "option port=70000: must be a number",
 		"soft=1":                    "option soft=1: soft has no value: write soft alone",
-		"timeo=0":                   "option timeo=0: want a number from 1 to 6000",
 		"rdma=siw":                  "option rdma=siw: must be auto, iwarp or roce",
 		"rdma=iwarp,provider=roce":  "options rdma=iwarp and provider=roce contradict each other",
 		"rdma,tcp":                  "options rdma and tcp contradict each other",
-		"crc=maybe":                 "option crc=maybe: want on, auto, off or strict",
-		"lookupcache=x":             "option lookupcache=x: want all, pos or none",
-		"memory=1M":                 "option memory=1M: want a size of at least 16M",
-		"uid=joe":                   "option uid=joe: want a number, as id(1) prints it",
-		"uid=4294967295":            "option uid=4294967295: want a number",
-		"sec=krb5":                  "option sec=krb5: want sys",
-		"vers=4.2":                  "option vers=4.2: want 3",
-		"mountproto=rdma":           "option mountproto=rdma: want tcp or tcp6 or udp or udp6",
+		"timeo=0":                   "option timeo=0: must be tenths of a second (timeo=50 is 5 s) from 1 to 6000",
+		"crc=maybe":                 "option crc=maybe: must be on, auto, off or strict",
+		"lookupcache=x":             "option lookupcache=x: must be all, pos or none",
+		"memory=1M":                 "option memory=1M: must be a size of at least 16M",
+		"uid=joe":                   "option uid=joe: must be a number: id -u NAME prints",
+		"uid=4294967295":            "option uid=4294967295: must be a number",
+		"sec=krb5":                  "option sec=krb5: only sec=sys is implemented, and no Kerberos: write sec=sys",
+		"vers=4.2":                  "option vers=4.2: only NFS version 3 is implemented: write vers=3",
+		"mountproto=rdma":           "option mountproto=rdma: must be tcp or tcp6 or udp or udp6",
 		"remount,ro":                "option remount: options of a mount cannot be changed",
 		"nolock,local_lock=none":    "options nolock and local_lock=none contradict each other",
 		"lock,nolock":               "options lock and nolock contradict each other",
-		"local_lock=maybe":          "option local_lock=maybe: want all, flock, posix or none",
+		"local_lock=maybe":          "option local_lock=maybe: must be all, flock, posix or none",
 		"soft,hard":                 "options soft and hard contradict each other",
 		"hard,softerr":              "options hard and softerr contradict each other",
 		"proto=rdma,tcp":            "options proto=rdma and tcp contradict each other",
@@ -300,13 +304,13 @@ func TestSources(t *testing.T) {
 // Help has each option that means something, in lines of a terminal.
 func TestHelp(t *testing.T) {
 	help := Help()
-	for _, name := range Names() {
+	for _, name := range names() {
 		if !strings.Contains(help, "\n    "+name) && !strings.HasPrefix(help, "    "+name) {
 			t.Errorf("no help on %s", name)
 		}
 	}
-	if n := len(Completions()); n != len(Names()) {
-		t.Errorf("%d completions of %d names", n, len(Names()))
+	if n := len(Completions()); n != len(names()) {
+		t.Errorf("%d completions of %d names", n, len(names()))
 	}
 	for _, begin := range []string{"port=\t", "hard\t"} {
 		if !slices.ContainsFunc(Completions(), func(s string) bool { return strings.HasPrefix(s, begin) }) {

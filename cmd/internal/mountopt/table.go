@@ -3,6 +3,7 @@
 package mountopt
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -63,13 +64,13 @@ var options = []option{
 	{done, "hard", "", "hard", nil, "wait for a silent server for ever; signals end the wait (default)"},
 	{done, "soft", "", "hard", func(o *Options, _ string) error { o.Recovery = Soft; return nil }, "fail with EIO after timeo × retrans"},
 	{done, "softerr", "", "hard", func(o *Options, _ string) error { o.Recovery = SoftErr; return nil }, "fail with ETIMEDOUT after timeo × retrans"},
-	{done, "timeo", "N", "", number(1, 6000, func(o *Options, n int) { o.Timeo = time.Duration(n) * time.Second / 10 }), "tenths of a second that the server may be silent before a call is sent again (default 600 with soft, else 200)"},
+	{done, "timeo", "N", "", numberOf("tenths of a second (timeo=50 is 5 s)", 1, 6000, func(o *Options, n int) { o.Timeo = time.Duration(n) * time.Second / 10 }), "tenths of a second that the server may be silent before a call is sent again (default 600 with soft, else 200)"},
 	{done, "retrans", "N", "", number(0, 1000, func(o *Options, n int) { o.Retrans = n }), "how often, before a soft mount fails (default 2)"},
 	{ignored, "intr", "", "intr", nil, "accepted: signals end each wait in any case"},
 	{ignored, "nointr", "", "intr", nil, "accepted: signals end each wait in any case"},
 	{done, "fg", "", "bg", nil, "fail if the server does not answer (default)"},
 	{done, "bg", "", "bg", func(o *Options, _ string) error { o.Background = true; return nil }, "if the server does not answer at first, go on trying in the background"},
-	{done, "retry", "N", "", number(0, 1<<20, func(o *Options, n int) { o.Retry = time.Duration(n) * time.Minute }), "minutes to try for (default 0; 2 in mount.nfsrdma, 10000 with bg)"},
+	{done, "retry", "N", "", numberOf("minutes", 0, 1<<20, func(o *Options, n int) { o.Retry = time.Duration(n) * time.Minute }), "minutes to try for (default 0; 2 in mount.nfsrdma, 10000 with bg)"},
 
 	{done, "rsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.ReadSize = transferSize(n) }), "most bytes of one READ (default: the most both can, up to 1 MiB)"},
 	{done, "wsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.WriteSize = transferSize(n) }), "most bytes of one WRITE (likewise)"},
@@ -97,10 +98,10 @@ var options = []option{
 	{done, "sec", "sys", "", setSec, "AUTH_SYS, the one there is"},
 	{done, "uid", "N", "", id(func(o *Options, n uint32) { o.UID = ID{true, n} }), "act as this user on the server, whoever calls"},
 	{done, "gid", "N", "", id(func(o *Options, n uint32) { o.GID = ID{true, n} }), "act as this group"},
-	{done, "vers", "3", "vers", word("3"), "NFS version 3, the one there is"},
-	{same, "nfsvers", "3", "vers", word("3"), "the same as vers=3"},
+	{done, "vers", "3", "vers", setVersion, "NFS version 3, the one there is"},
+	{same, "nfsvers", "3", "vers", setVersion, "the same as vers=3"},
 	{same, "v3", "", "vers", nil, "the same as vers=3"},
-	{same, "mountvers", "3", "", word("3"), "the same as vers=3"},
+	{same, "mountvers", "3", "", setVersion, "the same as vers=3"},
 	{ignored, "sharecache", "", "sharecache", nil, "accepted: each mount has caches of its own"},
 	{ignored, "nosharecache", "", "sharecache", nil, "accepted: each mount has caches of its own"},
 
@@ -193,12 +194,12 @@ func asUser(o *Options, _ string) error {
 
 func setProto(o *Options, v string) error {
 	if strings.HasPrefix(v, "udp") {
-		return fmt.Errorf("NFS over UDP is not spoken: write proto=tcp or proto=rdma")
+		return errors.New("NFS over UDP is not spoken: write proto=tcp or proto=rdma")
 	}
 	words := map[string]Proto{"rdma": RDMA, "rdma6": RDMA, "tcp": TCP, "tcp6": TCP, "auto": Auto}
 	p, ok := words[v]
 	if !ok {
-		return fmt.Errorf("want rdma, tcp or auto")
+		return fmt.Errorf("must be rdma, tcp or auto")
 	}
 	o.Proto = p
 	return nil
@@ -210,7 +211,7 @@ func setRDMA(o *Options, v string) (err error) {
 		return nil
 	}
 	if o.Provider, err = nfsclient.ParseProvider(v); err != nil {
-		return fmt.Errorf("must be auto, iwarp or roce")
+		return errors.New("must be auto, iwarp or roce")
 	}
 	return nil
 }
@@ -219,7 +220,7 @@ func setCRC(o *Options, v string) error {
 	words := map[string]rnic.CRCMode{"on": rnic.CRCOn, "auto": rnic.CRCAuto, "off": rnic.CRCOff, "strict": rnic.CRCStrict}
 	m, ok := words[v]
 	if !ok {
-		return fmt.Errorf("want on, auto, off or strict")
+		return fmt.Errorf("must be on, auto, off or strict")
 	}
 	o.CRC = m
 	return nil
@@ -229,7 +230,7 @@ func setLookup(o *Options, v string) error {
 	words := map[string]Lookup{"all": LookupAll, "pos": LookupPositive, "positive": LookupPositive, "none": LookupNone}
 	l, ok := words[v]
 	if !ok {
-		return fmt.Errorf("want all, pos or none")
+		return fmt.Errorf("must be all, pos or none")
 	}
 	o.Lookup = l
 	return nil
@@ -241,7 +242,7 @@ const memoryLeast = 16 << 20
 func setMemory(o *Options, v string) error {
 	n, err := cli.ParseSize(v)
 	if err != nil || n < memoryLeast {
-		return fmt.Errorf("want a size of at least 16M, such as 512M or 2G")
+		return fmt.Errorf("must be a size of at least 16M, such as 512M or 2G")
 	}
 	o.Memory = n
 	return nil
@@ -257,14 +258,14 @@ func setLocalLock(o *Options, v string) error {
 		o.LocalPosix, o.LocalFlock = v == "all" || v == "posix", v == "all" || v == "flock"
 		return nil
 	}
-	return fmt.Errorf("want all, flock, posix or none")
+	return fmt.Errorf("must be all, flock, posix or none")
 }
 
 // word accepts some values, which all do the same.
 func word(want ...string) func(*Options, string) error {
 	return func(_ *Options, v string) error {
 		if !slices.Contains(want, v) {
-			return fmt.Errorf("want %s", strings.Join(want, " or "))
+			return fmt.Errorf("must be %s", strings.Join(want, " or "))
 		}
 		return nil
 	}
@@ -273,14 +274,21 @@ func word(want ...string) func(*Options, string) error {
 // setSec takes a list of flavors, of which the first that there is counts.
 func setSec(_ *Options, v string) error {
 	if !slices.Contains(strings.Split(v, ":"), "sys") {
-		return fmt.Errorf("want sys")
+		return errors.New("only sec=sys is implemented, and no Kerberos: write sec=sys")
+	}
+	return nil
+}
+
+func setVersion(_ *Options, v string) error {
+	if v != "3" {
+		return errors.New("only NFS version 3 is implemented: write vers=3")
 	}
 	return nil
 }
 
 func setMountHost(o *Options, v string) error {
 	if v == "" || strings.ContainsAny(v, "/ ") {
-		return fmt.Errorf("want the name or address of a host")
+		return fmt.Errorf("must be the name or the address of a host")
 	}
 	o.MountHost = strings.Trim(v, "[]")
 	return nil
@@ -295,7 +303,7 @@ func setWrite(o *Options, v string) error {
 func label(name string) func(*Options, string) error {
 	return func(o *Options, v string) error {
 		if v == "" || strings.ContainsAny(v, "\"\x00") {
-			return fmt.Errorf("want a label such as system_u:object_r:nfs_t:s0")
+			return fmt.Errorf("must be a label such as system_u:object_r:nfs_t:s0")
 		}
 		o.Contexts = strings.TrimPrefix(o.Contexts+","+name+`="`+v+`"`, ",")
 		return nil
@@ -304,10 +312,15 @@ func label(name string) func(*Options, string) error {
 
 // number reads a decimal number of a range.
 func number(least, most int, set func(*Options, int)) func(*Options, string) error {
+	return numberOf("a number", least, most, set)
+}
+
+// numberOf is number with the unit for the message.
+func numberOf(unit string, least, most int, set func(*Options, int)) func(*Options, string) error {
 	return func(o *Options, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < least || n > most || strings.HasPrefix(v, "+") {
-			return fmt.Errorf("want a number from %d to %d", least, most)
+			return fmt.Errorf("must be %s from %d to %d", unit, least, most)
 		}
 		set(o, n)
 		return nil
@@ -319,7 +332,7 @@ const secondsMost = 1 << 30
 
 // seconds reads the times of the attribute cache.
 func seconds(set func(*Options, time.Duration)) func(*Options, string) error {
-	return number(0, secondsMost, func(o *Options, n int) { set(o, time.Duration(n)*time.Second) })
+	return numberOf("seconds", 0, secondsMost, func(o *Options, n int) { set(o, time.Duration(n)*time.Second) })
 }
 
 // id reads a user or group number. The last one is nobody's: system calls take it for "unchanged".
@@ -327,7 +340,7 @@ func id(set func(*Options, uint32)) func(*Options, string) error {
 	return func(o *Options, v string) error {
 		n, err := strconv.ParseUint(v, 10, 32)
 		if err != nil || n == math.MaxUint32 {
-			return fmt.Errorf("want a number, as id(1) prints it")
+			return errors.New("must be a number: id -u NAME prints the one of a user, id -g NAME of a group")
 		}
 		set(o, uint32(n))
 		return nil

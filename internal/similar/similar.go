@@ -1,0 +1,42 @@
+// The known word that a mistyped one is close to, for messages.
+
+// Package similar finds the word that a user may have meant.
+package similar
+
+import "strings"
+
+// least is the length from which on a word can be the beginning of another: a short one begins many.
+const least = 3
+
+// Word returns the known word that is one step away from word, or that begins it, or that it begins; "" if there is none.
+func Word(word string, known []string) string {
+	for _, k := range known {
+		if oneStep(word, k) {
+			return k
+		}
+	}
+	for _, k := range known {
+		if len(word) >= least && len(k) >= least && (strings.HasPrefix(word, k) || strings.HasPrefix(k, word)) {
+			return k
+		}
+	}
+	return ""
+}
+
+// oneStep reports whether a is b with one byte more, less or other, or with two neighbors exchanged.
+func oneStep(a, b string) bool {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	ra, rb := a[i:], b[i:]
+	switch {
+	case len(ra) == len(rb)+1:
+		return ra[1:] == rb
+	case len(rb) == len(ra)+1:
+		return rb[1:] == ra
+	case len(ra) == len(rb) && len(ra) > 0:
+		return ra[1:] == rb[1:] || len(ra) > 1 && ra[0] == rb[1] && ra[1] == rb[0] && ra[2:] == rb[2:]
+	}
+	return false
+}
