@@ -47,6 +47,12 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 	}
 	who := squash(o)
 	fmt.Fprintf(w, "  %s\n", o.trust.line(&who, s, set))
+	if line := reachLine(s, o.addr); line != "" {
+		fmt.Fprintf(w, "  %s\n", line)
+	}
+	for _, line := range set.firstWriteLines(names) {
+		fmt.Fprintf(w, "  %s\n", line)
+	}
 	if warning := o.trust.warning(&who, s); warning != "" && set.open() {
 		logrus.Warn(warning)
 	}
