@@ -71,7 +71,10 @@ func readExports(name string) (*exports.File, error) {
 // readMistakes is readExports with all mistakes.
 func readMistakes(name string) (f *exports.File, mistakes []error, err error) {
 	text, err := os.ReadFile(name)
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil, fmt.Errorf("exports file %s does not exist: create it, or name another", name)
+	case err != nil:
 		return nil, nil, fmt.Errorf("exports file: %w", err)
 	}
 	f, mistakes = exports.ParseAll(name, text)
@@ -86,7 +89,7 @@ func (k *Kind) checkFile(w, complain io.Writer, memory string, args []string) er
 	case 1:
 		name = args[0]
 	default:
-		return errors.New("want one FILE; to ask for a path say --client ADDRESS")
+		return errors.New("too many arguments: name one FILE, or add --client ADDRESS to check a path")
 	}
 	f, mistakes, err := readMistakes(name)
 	switch {
@@ -174,7 +177,7 @@ func (k *Kind) checkClient(ctx context.Context, w io.Writer, client string, args
 		name, dir = args[0], args[1]
 	}
 	if !strings.HasPrefix(dir, "/") {
-		return fmt.Errorf("--client wants the path to ask for: %s check --client ADDRESS [FILE] /PATH", k.name())
+		return fmt.Errorf("--client: the path is missing: write %s check --client ADDRESS [FILE] /PATH", k.name())
 	}
 	f, err := readExports(name)
 	if err != nil {
@@ -203,7 +206,7 @@ func addressesOf(ctx context.Context, client string) ([]netip.Addr, error) {
 	}
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", client)
 	if err != nil {
-		return nil, fmt.Errorf("--client %s is neither an address nor a name that has one: %w", client, err)
+		return nil, fmt.Errorf("--client %s: no such host, and not an address: %w", client, err)
 	}
 	for i := range addrs {
 		addrs[i] = addrs[i].Unmap()
@@ -248,7 +251,7 @@ func clientOf(ctx context.Context, x *exports.Export, addr netip.Addr, names *ex
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%s: its name is not available: the name service does not answer", addr)
+			return nil, fmt.Errorf("cannot look up the host name of %s: DNS did not answer within %v", addr, nameWait)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

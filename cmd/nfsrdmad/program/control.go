@@ -28,7 +28,7 @@ func (k *Kind) ask(ctx context.Context, asked, command string, v any) error {
 	}
 	err := control.Ask(ctx, path, command, v)
 	if errors.Is(err, control.ErrNoServer) {
-		return fmt.Errorf("%w: start one with %s serve, or name its socket with --control", err, k.name())
+		return fmt.Errorf("%w: start one with %s serve, or name its socket with --control; run this as root, or as the user of the server", err, k.name())
 	}
 	return err
 }
@@ -48,6 +48,8 @@ func (r *running) begin(ctx context.Context) (end func()) {
 	end = func() {}
 	path := control.Path(r.o.control, runDir, r.o.kind.dir())
 	if path == "" {
+		logrus.Warnf("no control socket, so %s status, reload and the like do not reach this server: set XDG_RUNTIME_DIR, or name a socket with --control",
+			r.o.kind.name())
 		return end
 	}
 	s, err := control.Listen(path, r.answer)
@@ -68,6 +70,9 @@ func (r *running) answer(command string) (any, error) {
 	switch command {
 	case "reload":
 		done, err := r.reload()
+		if errors.Is(err, errNoFile) {
+			return nil, err
+		}
 		if err != nil {
 			return nil, fmt.Errorf("the server goes on with what it has: %w", err)
 		}

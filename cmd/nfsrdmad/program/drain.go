@@ -46,7 +46,7 @@ end it as always.`,
 				return fmt.Errorf("--undo does not wait: leave --timeout out")
 			}
 			if timeout < 0 {
-				return fmt.Errorf("--timeout %s: want a time such as 30s or 10m", timeout)
+				return fmt.Errorf("--timeout %s: must be a time such as 30s or 10m", timeout)
 			}
 			r, err := k.drain(cmd.Context(), socket, undo, timeout)
 			if r != nil {

@@ -171,7 +171,7 @@ func openDir(abs string, how osfs.Options) (*osfs.FS, error) {
 	tree, err := newFS(abs, how)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("directory %s does not exist: make it, or name another", abs)
+		return nil, fmt.Errorf("directory %s does not exist: make it, or name another%s", abs, valueHint(abs))
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return nil, fmt.Errorf("directory %s: %w", abs, errDescriptors)
 	case errors.Is(err, fs.ErrPermission):
@@ -189,6 +189,15 @@ func openDir(abs string, how osfs.Options) (*osfs.FS, error) {
 		logrus.Infof("%s: the kernel does not open files by handle here (no privilege, or not this file system): using inode numbers", abs)
 	}
 	return tree, nil
+}
+
+// valueHint is for a word after a flag that takes its value behind "=" only.
+func valueHint(dir string) string {
+	switch filepath.Base(dir) {
+	case "yes", "no", "on", "off", "true", "false":
+		return " (to turn a flag off write --FLAG=false)"
+	}
+	return ""
 }
 
 // cutName takes DIR=/name apart. A directory with "=/" in its name needs a name of its own.

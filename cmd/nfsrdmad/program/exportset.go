@@ -45,6 +45,9 @@ func newExportSet(o *options, args []string) *exportSet {
 	return set
 }
 
+// errNoFile is the end of a reload that has nothing to do.
+var errNoFile = errors.New("nothing to reload: the server was started without --exports")
+
 // begin opens all that is to be exported.
 func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 	list, err := sources(s.o, args)
@@ -199,7 +202,7 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.file == "" {
-		return 0, errors.New("the server has no exports file: it was started without --exports")
+		return 0, errNoFile
 	}
 	f, memory, err := s.read()
 	if err != nil {

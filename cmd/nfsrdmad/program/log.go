@@ -13,7 +13,7 @@ import (
 func (o *options) setLog() error {
 	level, err := logrus.ParseLevel(o.logLevel)
 	if err != nil {
-		return fmt.Errorf("--log-level %q: want error, warning, info or debug", o.logLevel)
+		return fmt.Errorf("--log-level %q: must be error, warning, info or debug", o.logLevel)
 	}
 	logrus.SetLevel(level)
 	switch o.logFormat {
@@ -22,7 +22,7 @@ func (o *options) setLog() error {
 	case "json":
 		logrus.SetFormatter(&jsonLog{logrus.JSONFormatter{TimestampFormat: "2006-01-02T15:04:05.000Z07:00"}})
 	default:
-		return fmt.Errorf("--log-format %q: want text or json", o.logFormat)
+		return fmt.Errorf("--log-format %q: must be text or json", o.logFormat)
 	}
 	return nil
 }

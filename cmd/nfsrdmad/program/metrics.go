@@ -77,7 +77,7 @@ func checkMetricsAddr(addr string) error {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil || port == "" {
-		return fmt.Errorf("--metrics-addr %s: want an address and a port, such as 127.0.0.1:9049 or [::1]:9049", addr)
+		return fmt.Errorf("--metrics-addr %s: must be an address and a port, such as 127.0.0.1:9049 or [::1]:9049", addr)
 	}
 	return nil
 }

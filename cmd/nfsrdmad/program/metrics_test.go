@@ -172,11 +172,11 @@ func TestMetricsRefusals(t *testing.T) {
 	defer taken.Close()
 	for addr, want := range map[string]string{
 		taken.Addr().String():   "--metrics-addr " + taken.Addr().String() + " is in use: end the program that has it, or choose another port",
-		"24":                    "--metrics-addr 24: want an address and a port, such as 127.0.0.1:9049",
-		"127.0.0.1:":            "want an address and a port",
-		"127.0.0.1:99999":       "want an address and a port",
-		"::1:9049":              "want an address and a port",
-		"nowhere.invalid:9049 ": "want an address and a port",
+		"24":                    "--metrics-addr 24: must be an address and a port, such as 127.0.0.1:9049",
+		"127.0.0.1:":            "must be an address and a port",
+		"127.0.0.1:99999":       "must be an address and a port",
+		"::1:9049":              "must be an address and a port",
+		"nowhere.invalid:9049 ": "must be an address and a port",
 		"nowhere.invalid:9049":  "--metrics-addr nowhere.invalid:9049: ",
 	} {
 		_, err := run(context.Background(), "serve", "--memory", "--ephemeral-key", "--metrics-addr", addr)

@@ -86,9 +86,12 @@ func (r *running) reload() (done reloadReport, err error) {
 	if r.set.file != "" {
 		r.set.history.note(err)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoFile):
+		logrus.Info(err)
+	case err != nil:
 		logrus.Errorf("the exports file is not taken in, what was served before still is: %v", err)
-	} else {
+	default:
 		logrus.Infof("%s: %d exports are served", r.set.file, done.Exports)
 	}
 	if auditErr != nil && err != nil {

@@ -251,8 +251,8 @@ func TestCheck(t *testing.T) {
 		{[]string{"--client", "2001:db8::1", file, dir}, "reads, root acts as 65534:65534\n  by * of", true},
 		{[]string{"--client", "10.0.0.7", file, dir + "/in/x"}, "by * of " + dir + "/in:", true},
 		{[]string{"--client", "10.0.0.7", file, "/elsewhere"}, "refused: no export", false},
-		{[]string{"--client", "10.0.0.7"}, "wants the path", false},
-		{[]string{file + "-not"}, "no such file", false},
+		{[]string{"--client", "10.0.0.7"}, "the path is missing", false},
+		{[]string{file + "-not"}, "exports-not does not exist: create it", false},
 		{[]string{file, dir}, "--client", false},
 	} {
 		out, err := run(context.Background(), append([]string{"check"}, c.args...)...)

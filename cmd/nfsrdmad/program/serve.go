@@ -196,11 +196,11 @@ func (o *options) plan(f *pflag.FlagSet) (l nfsserver.Listen, host string, passe
 func (o *options) checkValues() error {
 	switch {
 	case !slices.Contains(rpcbindModes, o.rpcbind):
-		return fmt.Errorf("--rpcbind %q: want %s", o.rpcbind, strings.Join(rpcbindModes, ", "))
+		return fmt.Errorf("--rpcbind %q: must be %s", o.rpcbind, strings.Join(rpcbindModes, ", "))
 	case o.acl != "on" && o.acl != "off":
-		return fmt.Errorf("--acl %q: want on or off", o.acl)
+		return fmt.Errorf("--acl %q: must be on or off", o.acl)
 	case o.locks.gone < 0:
-		return fmt.Errorf("--locks-gone %s: want a time such as 10m, or 0 to keep the locks", o.locks.gone)
+		return fmt.Errorf("--locks-gone %s: must be a time such as 10m, or 0 to keep the locks", o.locks.gone)
 	}
 	return checkMetricsAddr(o.metrics)
 }
@@ -315,7 +315,7 @@ func (o *options) providers(l *nfsserver.Listen, host string) error {
 		case "roce":
 			l.RoCE = at
 		default:
-			return fmt.Errorf("--rdma %q: want auto, iwarp, roce, or iwarp,roce", o.rdma)
+			return fmt.Errorf("--rdma %q: must be auto, iwarp, roce or iwarp,roce, as in --rdma auto DIR", o.rdma)
 		}
 	}
 	return nil
@@ -341,23 +341,24 @@ func crcMode(s string) (rnic.CRCMode, error) {
 	case "strict":
 		return rnic.CRCStrict, nil
 	}
-	return 0, fmt.Errorf("--crc %q: want on, off, auto or strict", s)
+	return 0, fmt.Errorf("--crc %q: must be on, off, auto or strict", s)
 }
 
 // listenError says what to do about a port that cannot be had.
 func listenError(err error) error {
 	var op *net.OpError
-	where := ""
+	where, host := "", "of --addr"
 	if errors.As(err, &op) && op.Addr != nil {
 		where = " " + op.Addr.String()
+		host, _, _ = net.SplitHostPort(op.Addr.String())
 	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("address%s is in use: end the other server, or choose --rdma-port and --tcp-port", where)
+		return fmt.Errorf("address%s is in use: end the other server (ss -lntup shows it), or choose --rdma-port and --tcp-port", where)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("address%s needs privileges: choose ports from 1024 on", where)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("address%s is none of this machine: choose another --addr", where)
+		return fmt.Errorf("address %s is not one of this machine (ip address shows those): choose another --addr", host)
 	}
 	return err
 }
