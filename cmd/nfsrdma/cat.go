@@ -3,7 +3,6 @@
 package main
 
 import (
-	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/spf13/cobra"
 )
@@ -16,7 +15,7 @@ func newCat(s *session.Session) *cobra.Command {
   nfsrdma cat server:/export/a server:/export/b | sha256sum`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rep := cli.NewReporter(s.Stderr, "cat")
+			rep := s.Reporter("cat")
 			return s.EachOperand(cmd.Context(), rep, "", args, func(o session.Operand) error {
 				f, err := o.FS.Open(cmd.Context(), o.Path)
 				if err != nil {

@@ -189,7 +189,7 @@ func runCp(s *session.Session, cmd *cobra.Command, args []string, f *cpFlags) er
 	if err != nil {
 		return err
 	}
-	r := cli.NewReporter(s.Stderr, "cp")
+	r := s.Reporter("cp")
 	reporting(cmd, r, f.verbose, &o)
 	sources, dst, err := copyOperands(s, cmd, args, f.targetFlags)
 	if err != nil {

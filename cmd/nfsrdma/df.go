@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/mattn/go-runewidth"
-	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -38,7 +37,7 @@ func newDf(s *session.Session) *cobra.Command {
   nfsrdma df --json server:/export`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rep := cli.NewReporter(s.Stderr, "df")
+			rep := s.Reporter("df")
 			var rows []dfRow
 			err := s.EachOperand(cmd.Context(), rep, "", args, func(o session.Operand) error {
 				st, err := o.FS.StatFSOf(cmd.Context(), o.Path)

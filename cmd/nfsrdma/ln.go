@@ -94,13 +94,13 @@ func runLn(s *session.Session, cmd *cobra.Command, f lnFlags, args []string) err
 		into = false
 	case into || len(args) == 1 && f.into == "":
 	case err != nil:
-		return fmt.Errorf("ln: target %s: %s", text.QuoteAlways(last), cli.Reason(err))
+		return cli.WithCause(err, fmt.Sprintf("ln: target %s: %s", text.QuoteAlways(last), cli.Reason(err)))
 	case f.into != "":
 		return fmt.Errorf("ln: target %s is not a directory", text.QuoteAlways(last))
 	default:
 		return fmt.Errorf("ln: target %s: %s", text.QuoteAlways(last), cli.Reason(syscall.ENOTDIR))
 	}
-	rep := cli.NewReporter(s.Stderr, "ln")
+	rep := s.Reporter("ln")
 	for _, target := range args {
 		place := to
 		if into {
@@ -158,7 +158,7 @@ func (l *linker) link(ctx context.Context, target string, to session.Operand) er
 		if !l.symbolic && !errors.Is(err, fs.ErrExist) {
 			shown += " => " + text.QuoteAlways(target)
 		}
-		return fmt.Errorf("failed to create %s link %s: %s", kind, shown, cli.Reason(err))
+		return cli.WithCause(err, fmt.Sprintf("failed to create %s link %s: %s", kind, shown, cli.Reason(err)))
 	}
 	if l.verbose {
 		fmt.Fprintf(l.out, "%s %s %s\n", text.QuoteAlways(to.Arg), arrow, text.QuoteAlways(target))
@@ -214,15 +214,15 @@ func (l *linker) replace(ctx context.Context, n newLink, to session.Operand) (do
 	case err != nil:
 		return false, err
 	case old.IsDir():
-		return false, session.Finished(text.QuoteNeeded(to.Arg) + ": cannot overwrite directory")
+		return false, session.Finished{Text: text.QuoteNeeded(to.Arg) + ": cannot overwrite directory"}
 	case slash:
 		return false, syscall.EEXIST
 	case l.made[to.Path]:
-		return false, session.Finished(fmt.Sprintf("will not overwrite just-created %s with %s", text.QuoteAlways(to.Arg), text.QuoteAlways(n.target)))
+		return false, session.Finished{Text: fmt.Sprintf("will not overwrite just-created %s with %s", text.QuoteAlways(to.Arg), text.QuoteAlways(n.target))}
 	case !l.symbolic && sameObject(old.Node, n.node):
 		// Renaming one name of a file to another one of it would do nothing.
 		if fromDir, fromBase, e := l.placeOf(ctx, n.target); e == nil && fromBase == base && fromDir.Root() == dir.Root() {
-			return false, session.Finished(fmt.Sprintf("%s and %s are the same file", text.QuoteAlways(n.target), text.QuoteAlways(to.Arg)))
+			return false, session.Finished{Text: fmt.Sprintf("%s and %s are the same file", text.QuoteAlways(n.target), text.QuoteAlways(to.Arg))}
 		}
 		return true, nil
 	case l.ask && !l.force && !l.q.yes("replace %s", text.QuoteAlways(to.Arg)):

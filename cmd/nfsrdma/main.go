@@ -46,8 +46,12 @@ func run(parent context.Context, args []string, stdin io.Reader, stdout, stderr 
 	cmd.SetOut(out)
 	cmd.SetErr(stderr)
 	ran, err := cmd.ExecuteContextC(ctx)
-	s.Close()
 	status := statusOf(ctx, s, cmd, err)
+	if status != 0 && ctx.Err() == nil {
+		s.Note(err)
+		s.Advise(ctx)
+	}
+	s.Close()
 	if err := out.Close(); err != nil && !errors.Is(context.Cause(ctx), cli.Signaled(syscall.SIGPIPE)) {
 		fmt.Fprintf(stderr, "nfsrdma: %s\n", cli.WriteError(ran, err))
 		status = max(status, 1)

@@ -42,7 +42,7 @@ always includes u+wx.`,
 			if verbose {
 				m.out = cmd.OutOrStdout()
 			}
-			rep := cli.NewReporter(s.Stderr, "mkdir")
+			rep := s.Reporter("mkdir")
 			return s.EachOperand(cmd.Context(), rep, "cannot create directory", args, func(o session.Operand) error {
 				return m.make(cmd.Context(), o)
 			})
@@ -112,7 +112,7 @@ func (m *maker) one(ctx context.Context, o session.Operand, mode fs.FileMode) er
 
 // failed is failure that eachOperand does not put the whole operand before again.
 func failed(what, name string, err error) error {
-	return session.Finished(session.Failure(what, name, err).Error())
+	return session.Finished{Text: session.Failure(what, name, err).Error(), Cause: err}
 }
 
 // prefixes are the directories on the way to an operand, the first one first.

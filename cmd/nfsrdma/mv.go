@@ -29,7 +29,7 @@ source stays as it is. Files that change or appear during the copy stay too.`,
   nfsrdma mv ./results server:/export/archive/`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r := cli.NewReporter(s.Stderr, "mv")
+			r := s.Reporter("mv")
 			reporting(cmd, r, verbose, &o)
 			o.NoTargetDir, o.TargetDir = target.noDir, target.dir != ""
 			o.Umask, o.Privileged = cli.Umask(), os.Geteuid() == 0

@@ -84,10 +84,11 @@ func reporting(cmd *cobra.Command, r *cli.Reporter, verbose bool, o *treecopy.Op
 		if e.Err != nil {
 			line += ": " + cli.Reason(e.Err)
 		}
+		err := cli.WithCause(e, line)
 		if e.Warning {
-			r.Warn(line)
+			r.WarnOf(err)
 		} else {
-			r.Report(errors.New(line))
+			r.Report(err)
 		}
 	}
 	o.Warn = r.Warn

@@ -74,7 +74,7 @@ ends in "." or "..".`,
 
 func runRm(s *session.Session, cmd *cobra.Command, f rmFlags, args []string) error {
 	r := &remover{
-		rmFlags: f, rep: cli.NewReporter(s.Stderr, "rm"), out: cmd.OutOrStdout(),
+		rmFlags: f, rep: s.Reporter("rm"), out: cmd.OutOrStdout(),
 		ask: newAsker("rm", cmd.InOrStdin(), s.Stderr),
 	}
 	if f.once && (len(args) > 3 || f.recursive) && !r.ask.yes("remove %s", r.arguments(len(args))) {
@@ -114,9 +114,9 @@ func (r *remover) remove(ctx context.Context, o session.Operand) error {
 	case !r.recursive && !r.dirs:
 		return syscall.EISDIR
 	case strings.Trim(o.Path, "/") == "":
-		return session.Finished("refusing to remove the root of an export: skipping " + text.QuoteAlways(o.Arg))
+		return session.Finished{Text: "refusing to remove the root of an export: skipping " + text.QuoteAlways(o.Arg)}
 	case last == "." || last == "..":
-		return session.Finished("refusing to remove '.' or '..' directory: skipping " + text.QuoteAlways(o.Arg))
+		return session.Finished{Text: "refusing to remove '.' or '..' directory: skipping " + text.QuoteAlways(o.Arg)}
 	case !r.recursive:
 		return r.emptyDir(ctx, o, fi)
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/listing"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
@@ -51,7 +50,7 @@ NFS version 3 has no time of birth (%w %W), mount point (%m) or security context
 			if cmd.Flags().Changed("format") {
 				p.Format = &format
 			}
-			rep := cli.NewReporter(s.Stderr, "stat")
+			rep := s.Reporter("stat")
 			list := text.NewJSONArray(cmd.OutOrStdout())
 			err := s.EachOperand(cmd.Context(), rep, "cannot statx", args, func(o session.Operand) error {
 				f, err := listing.NewStat(cmd.Context(), o, follow)

@@ -33,7 +33,7 @@ func TestExitErrorIsReported(t *testing.T) {
 // Several goroutines report at once: each line is whole, and each error is counted.
 func TestReporterIsSafeForGoroutines(t *testing.T) {
 	var out strings.Builder
-	r := NewReporter(&out, "rm")
+	r := NewReporter(&out, "rm", nil)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

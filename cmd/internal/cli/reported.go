@@ -29,24 +29,36 @@ func (e ExitError) Is(target error) bool { return target == ErrReported }
 // A Reporter writes errors of one command, each in one line, and remembers that
 // there were some. It is safe for concurrent use.
 type Reporter struct {
+	// set once
 	prefix string
+	note   func(error) // called with each error and each warning
 
 	mu     sync.Mutex // guards w, failed
 	w      io.Writer
 	failed int
 }
 
-// NewReporter writes to w, each line after "nfsrdma: NAME: ".
-func NewReporter(w io.Writer, name string) *Reporter {
-	return &Reporter{prefix: "nfsrdma: " + name + ": ", w: w}
+// NewReporter writes to w, each line after "nfsrdma: NAME: ", and calls note with each error before. note may be nil.
+func NewReporter(w io.Writer, name string, note func(error)) *Reporter {
+	if note == nil {
+		note = func(error) {}
+	}
+	return &Reporter{prefix: "nfsrdma: " + name + ": ", w: w, note: note}
 }
 
 // Report writes an error that lets the command fail in the end.
 func (r *Reporter) Report(err error) {
+	r.note(err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed++
 	fmt.Fprintln(r.w, r.prefix+oneLine(err.Error()))
+}
+
+// WarnOf is Warn of an error.
+func (r *Reporter) WarnOf(err error) {
+	r.note(err)
+	r.Warn(err.Error())
 }
 
 // Warn writes a line that does not count as a failure.
@@ -71,12 +83,25 @@ func (r *Reporter) Err() error {
 	return nil
 }
 
+// A failure has its own text, and the cause of it.
+type failure struct {
+	text  string
+	cause error
+}
+
+func (f *failure) Error() string { return f.text }
+func (f *failure) Unwrap() error { return f.cause }
+
+// WithCause returns an error of this text that unwraps to cause.
+func WithCause(cause error, text string) error { return &failure{text, cause} }
+
 // Reason is the cause of err in the words of the C library, as coreutils print
 // them: the system's own sentence with a capital letter, or all of err when no
 // system error is in it.
 func Reason(err error) string {
 	var errno syscall.Errno
-	if !errors.As(err, &errno) {
+	var whole *failure
+	if !errors.As(err, &errno) || errors.As(err, &whole) {
 		return err.Error()
 	}
 	s := errno.Error()

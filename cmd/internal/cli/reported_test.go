@@ -13,7 +13,7 @@ import (
 
 func TestReporterCountsAndKeepsLines(t *testing.T) {
 	var out strings.Builder
-	r := NewReporter(&out, "cp")
+	r := NewReporter(&out, "cp", nil)
 	r.Warn("w")
 	if r.Err() != nil {
 		t.Error("a warning counts as an error")

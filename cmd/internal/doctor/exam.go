@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/rights"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -137,7 +138,7 @@ func newExam(o Options) *exam {
 	if o.Segmented == nil {
 		o.Segmented = segmented
 	}
-	return &exam{Options: o, reserved: mayReserve, down: map[string]bool{portRDMA: true, portTCP: true, portBind: true, rpcRDMA: true}}
+	return &exam{Options: o, reserved: rights.MayReserve, down: map[string]bool{portRDMA: true, portTCP: true, portBind: true, rpcRDMA: true}}
 }
 
 func setDefault[T comparable](v *T, to T) {

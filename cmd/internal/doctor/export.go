@@ -5,9 +5,10 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"os"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/rights"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -89,15 +90,16 @@ func checkWho(ctx context.Context, x *exam) Finding {
 	if err != nil {
 		return fail(x.statusAdvice(err), "ACCESS: %v", err)
 	}
-	uid, gid := os.Geteuid(), os.Getegid()
+	cred := transport.SysCred()
+	view := rights.View{UID: cred.UID, GID: cred.GID, GIDs: cred.GIDs, Attr: attr, Access: got}
 	may := func(bits uint32) string { return yes(got&bits == bits, "yes", "no") }
-	text := fmt.Sprintf("uid %d gid %d: list %s, enter %s, write %s (root directory: mode %04o, owner %d:%d)", uid, gid,
+	text := fmt.Sprintf("uid %d gid %d: list %s, enter %s, write %s (root directory: mode %04o, owner %d:%d)", cred.UID, cred.GID,
 		may(nfs3.AccessRead), may(nfs3.AccessLookup), may(nfs3.AccessExtend), attr.Mode&0o7777, attr.UID, attr.GID)
 	switch {
 	case got&nfs3.AccessLookup == 0:
 		return fail("chmod or chown the directory on the server so that this user may enter it, or map users (anonuid= of exports(5))", "%s", text)
-	case got&nfs3.AccessExtend == 0 && uid == 0:
-		return warn("root is squashed, or the export is read-only: no_root_squash or rw in exports(5), --no-root-squash or no --read-only for nfsrdmad, or work as the owner", "%s", text)
+	case got&nfs3.AccessExtend == 0 && view.NoWrite() != "":
+		return warn(view.NoWrite()+", or work as a user who may write there", "%s", text)
 	case got&nfs3.AccessExtend == 0:
 		return warn("only needed for writing: the directory's mode, its owner, and ro or rw in exports(5) (--read-only of nfsrdmad) decide", "%s", text)
 	}

@@ -42,7 +42,7 @@ func TestExportsThatAreUnwell(t *testing.T) {
 	const all = nfs3.AccessAll
 	noWrite := wanted{Warn, "the directory's mode, its owner"}
 	if me() == 0 {
-		noWrite.part = "root is squashed, or the export is read-only"
+		noWrite.part = "root acts as another user there (root_squash"
 	}
 	skipped := wanted{Skip, fsinfoCheck}
 	for name, c := range map[string]struct {

@@ -58,7 +58,7 @@ type Run struct {
 // New prepares a run that writes to out. Whether out is a terminal decides the form,
 // as it does for ls(1), where f does not.
 func New(s *session.Session, out io.Writer, f Options) (*Run, error) {
-	l := &Run{Options: f, s: s, rep: cli.NewReporter(s.Stderr, "ls"), out: bufio.NewWriterSize(out, 64<<10),
+	l := &Run{Options: f, s: s, rep: s.Reporter("ls"), out: bufio.NewWriterSize(out, 64<<10),
 		end: '\n', owners: text.NewOwners(f.Numeric), width: 80}
 	file := cli.Terminal(out)
 	tty := file != nil

@@ -35,14 +35,14 @@ func (p *Printer) expand(format string, f *Stat, end string, printable bool) err
 		switch {
 		case letter == "" || letter == "%":
 			if s.text != "" {
-				p.invalid = session.Finished(text.QuoteAlways("%"+s.text+letter) + ": invalid directive")
+				p.invalid = session.Finished{Text: text.QuoteAlways("%"+s.text+letter) + ": invalid directive"}
 				_, err := io.WriteString(p.out, b.String())
 				return errors.Join(err, p.invalid)
 			}
 			b.WriteByte('%')
 			continue
 		case letter == "C": // NFSv3 carries none
-			failure = session.Finished("failed to get security context of " + text.QuoteNeeded(f.Arg) + ": " + cli.Reason(syscall.ENODATA))
+			failure = session.Finished{Text: "failed to get security context of " + text.QuoteNeeded(f.Arg) + ": " + cli.Reason(syscall.ENODATA)}
 		case (letter == "H" || letter == "L") && format != "" && strings.Contains("dr", format[:1]):
 			letter, format = letter+format[:1], format[1:]
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
@@ -65,6 +66,8 @@ func (r *Request) attempt(ctx context.Context, s *session.Session, responding fu
 			return fsys, nil
 		case err == nil:
 			return fsys, nil
+		case i > 0 && errors.Is(err, syscall.ECONNREFUSED) && errors.Is(before, syscall.ECONNREFUSED):
+			return nil, session.RefusedByAll(r.Spec, r.Source.Targets)
 		case i > 0:
 			return nil, fmt.Errorf("%w%s", err, r.why(before))
 		case len(r.Source.Targets) == 1:

@@ -127,7 +127,7 @@ func TestAutoWithoutAServer(t *testing.T) {
 	r := requestOf(t, "proto=auto", target(nfsclient.RDMA, addr), target(nfsclient.TCP, addr))
 	var lines told
 	_, err := r.attempt(t.Context(), newSession(t), nil, lines.add)
-	says(t, err, r.Spec, "connection refused", "(RDMA: connection refused")
+	says(t, err, r.Spec, "connection refused: nothing listens on "+addr.String()+" (RDMA) and "+addr.String()+" (TCP): start the server")
 	if !errors.As(err, new(session.Unreachable)) || len(lines) > 0 {
 		t.Errorf("%v, %q", err, lines)
 	}

@@ -4,9 +4,12 @@
 package mounter
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/rights"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -56,6 +59,23 @@ func (r *Report) ListOptions() string {
 		}
 	}
 	return strings.Join(list, ",")
+}
+
+// warnMapped reports that the user of the mount acts as another one on the server, or cannot change anything there.
+func (r *Request) warnMapped(ctx context.Context, s *session.Session, fsys *nfsclient.FS, tell func(string)) {
+	ctx, cancel := context.WithTimeout(ctx, s.Flags.ConnectTimeout)
+	defer cancel()
+	cred := transport.SysCred()
+	if own := r.Options.Client(r.Source.Targets[0]).Cred; own != nil {
+		cred = *own
+	}
+	view, err := rights.Look(ctx, fsys.Client(), fsys.Root(), cred)
+	if err != nil {
+		return // the first use of the mount reports it
+	}
+	if line := view.AtMount(r.Options.ReadOnly); line != "" {
+		tell(r.Spec + ": " + line)
+	}
 }
 
 // notGot reports options of the connection that the server does not grant.

@@ -4,6 +4,7 @@ package mounter
 
 import (
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -20,7 +22,7 @@ func serveIWARP(t *testing.T, crc rnic.CRCMode) net.Addr {
 	dev := iwarp.Open(rnic.DeviceConfig{CRC: crc})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	serveMemory(t, func(rpc *transport.Server) { rpc.ServeRDMA(dev, l) })
+	serveMemory(t, 0o777, func(rpc *transport.Server) { rpc.ServeRDMA(dev, l) })
 	return l.Addr()
 }
 
@@ -59,6 +61,32 @@ func TestOptionsWithoutEffectAreSaid(t *testing.T) {
 			t.Errorf("%s: listed as %s, want %s", c.options, got, c.list)
 		}
 		fsys.Client().Close()
+	}
+}
+
+// TestSquashedRootIsSaid: the log of a mount says that its user has no rights of its own, where the root directory shows it.
+func TestSquashedRootIsSaid(t *testing.T) {
+	if os.Geteuid() != 0 {
+		machine.Skip(t, "root, to be squashed")
+	}
+	for mode, want := range map[uint32]string{
+		0o777: "",
+		0o755: "root may not write in the root directory of the export (mode 0755, owner 0): root acts as another user there (root_squash;",
+		0o700: "root acts as another user there (root_squash; to change it: no_root_squash in exports(5); nfsrdmad: --no-root-squash)",
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		serveMemory(t, mode, func(rpc *transport.Server) { rpc.ServeTCP(l) })
+		r := requestOf(t, "tcp", target(nfsclient.TCP, l.Addr()))
+		s := newSession(t)
+		var lines told
+		fsys, err := r.connect(t.Context(), s, nil, lines.add, tried(t))
+		must(t, err)
+		r.warnMapped(t.Context(), s, fsys, lines.add)
+		fsys.Client().Close()
+		if got := strings.Join(lines, "|"); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("mode %04o: said %q, want %q", mode, got, want)
+		}
 	}
 }
 

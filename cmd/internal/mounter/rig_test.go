@@ -70,14 +70,14 @@ func serveOn(t *testing.T, addr string) net.Addr {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
 	must(t, err)
-	serveMemory(t, func(rpc *transport.Server) { rpc.ServeTCP(l) })
+	serveMemory(t, 0o777, func(rpc *transport.Server) { rpc.ServeTCP(l) })
 	return l.Addr()
 }
 
-// serveMemory exports memory as /mem until the test ends.
-func serveMemory(t *testing.T, serve func(*transport.Server)) {
+// serveMemory exports memory as /mem, with root's directory of a mode, until the test ends. Root is squashed.
+func serveMemory(t *testing.T, mode uint32, serve func(*transport.Server)) {
 	t.Helper()
-	srv, err := nfsserver.New(nfsserver.Options{AsyncNames: true, Exports: []nfsserver.Export{{Name: "/mem", FS: memfs.New(memfs.Options{Mode: 0o777})}}})
+	srv, err := nfsserver.New(nfsserver.Options{AsyncNames: true, Exports: []nfsserver.Export{{Name: "/mem", FS: memfs.New(memfs.Options{Mode: mode})}}})
 	must(t, err)
 	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
 	done := make(chan struct{})

@@ -50,6 +50,7 @@ func (r *Request) Serve(ctx context.Context, s *session.Session, log *Log, ready
 	}
 	defer fsys.Client().Close()
 	r.notGot(fsys, log.Line)
+	r.warnMapped(ctx, s, fsys, log.Line)
 	m, err := fusefs.Mount(ctx, fsys, r.Dir, r.fuseOptions(log.Line))
 	if err != nil {
 		return err

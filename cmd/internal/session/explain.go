@@ -8,11 +8,15 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
+	"os"
+	"path"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/rights"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -39,7 +43,7 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, err er
 	var rejected *rnic.RejectError
 	switch {
 	case errors.As(err, &dns):
-		return Unreachable{fmt.Errorf("%s: host %s: %s", s.Name(t), t.Host, dns.Err)}
+		return Unreachable{fmt.Errorf("%s: %s", s.Name(t), unresolved(t.Host, dns))}
 	case errors.As(err, &rejected):
 		return fmt.Errorf("%s: the server takes RDMA connections and rejected this one: see its log", s.Name(t))
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -57,6 +61,15 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, err er
 		return s.silence(t, "connect")
 	}
 	return Unreachable{fmt.Errorf("%s: %w", s.Name(t), gone.Err)}
+}
+
+// unresolved is the text of a host name that has no address.
+func unresolved(host string, err *net.DNSError) string {
+	why := err.Err[strings.LastIndex(err.Err, ": ")+1:] // after the operation and the address of the resolver
+	if err.IsNotFound || err.Server == "" {
+		return fmt.Sprintf("cannot resolve host %s: %s: check the name", host, strings.TrimSpace(why))
+	}
+	return fmt.Sprintf("cannot resolve host %s: name server %s: %s: check /etc/resolv.conf, or give an address", host, err.Server, strings.TrimSpace(why))
 }
 
 // explainSeveral says of each of several servers why it cannot be used, in one line.
@@ -148,19 +161,88 @@ func refusedHint(ctx context.Context, t nfsclient.Target) string {
 	case k == portprobe.MPA && other.Transport == nfsclient.RDMA:
 		return fmt.Sprintf("the host serves NFS over RDMA: use %s, or have the server serve TCP", other)
 	}
-	return "is the server running, and is this its port?"
+	return fmt.Sprintf("nothing listens on %s: start the server, or give its port%s", t.Addr(), loopbackHint(t.Host))
+}
+
+// loopbackHint adds the usual reason of another machine that refuses.
+func loopbackHint(host string) string {
+	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.IsLoopback() {
+		return ""
+	}
+	return "; nfsrdmad without --addr listens on 127.0.0.1 only"
+}
+
+// RefusedByAll is the error of a mount that tried several targets in turn, each of which refused the connection.
+func RefusedByAll(spec string, targets []nfsclient.Target) error {
+	at := make([]string, len(targets))
+	for i, t := range targets {
+		at[i] = fmt.Sprintf("%s (%s)", t.Addr(), strings.ToUpper(t.Transport.String()))
+	}
+	return Unreachable{fmt.Errorf("%s: %w: nothing listens on %s: start the server, or give its port%s",
+		spec, syscall.ECONNREFUSED, strings.Join(at, " and "), loopbackHint(targets[0].Host))}
 }
 
 // explainMount says what else could be mounted.
-func (s *Session) explainMount(t nfsclient.Target, err error) error {
+// reserved reports that calls over TCP come from a port below 1024.
+func (s *Session) explainMount(ctx context.Context, c *nfsclient.Client, t nfsclient.Target, reserved bool, err error) error {
 	var refused *nfsclient.MountError
+	var auth *transport.AuthError
 	switch {
 	case errors.As(err, &refused) && errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: no such export, or no such directory in one: nfsrdma showmount %s lists the exports", s.Name(t), serverArg(t))
 	case errors.As(err, &refused) && errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s: the server does not let this host mount it (%v): see its list of clients with nfsrdma showmount %s", s.Name(t), refused.Status, serverArg(t))
+		return fmt.Errorf("%s: the server does not let this host mount it (%v): %s", s.Name(t), refused.Status, letIn(ctx, c, t, reserved))
+	case errors.As(err, &auth):
+		return fmt.Errorf("%s: the server refuses uid %d of this host (%v): %s", s.Name(t), os.Geteuid(), auth.Stat, uidCure(t, reserved))
 	}
 	return s.ExplainSilence(t, "mount", err)
+}
+
+// uidCure is what to do about a server that refuses the credentials of a call.
+func uidCure(t nfsclient.Target, reserved bool) string {
+	cure := "a server that an ordinary user runs accepts root and that user only, unless it has --trust-local"
+	if t.Transport == nfsclient.TCP && !reserved {
+		cure += "; one with --secure accepts ports below 1024 only, so run this as root, or use RDMA"
+	}
+	return cure
+}
+
+// letIn is what to do about a server that does not let this host mount.
+func letIn(ctx context.Context, c *nfsclient.Client, t nfsclient.Target, reserved bool) string {
+	const port = "over TCP it takes a source port below 1024, which only root has: run this as root, use RDMA, or export it with insecure"
+	highPort := t.Transport == nfsclient.TCP && !reserved
+	groups, known := clientsOf(ctx, c, t.Path)
+	among := rights.Unknown
+	if known {
+		among = rights.Among(groups, netip.Addr{})
+	}
+	list := fmt.Sprintf("see its clients with nfsrdma showmount %s, and add this host (exports(5))", serverArg(t))
+	switch {
+	case among == rights.Listed && highPort:
+		return "it is exported to all hosts, but " + port
+	case among == rights.Listed:
+		return "it is exported to all hosts: see the log of the server"
+	case highPort:
+		return list + "; if it is among them, " + port
+	}
+	return list
+}
+
+// clientsOf is the clients of the export that a path is in, as the server lists them.
+func clientsOf(ctx context.Context, c *nfsclient.Client, p string) (groups []string, known bool) {
+	list, err := c.Exports(ctx)
+	best := -1
+	for i, x := range list {
+		dir := path.Clean("/" + x.Dir)
+		above := dir == "/" || p == dir || strings.HasPrefix(p, dir+"/")
+		if above && (best < 0 || len(x.Dir) > len(list[best].Dir)) {
+			best = i
+		}
+	}
+	if err != nil || best < 0 {
+		return nil, false
+	}
+	return list[best].Groups, true
 }
 
 // ExplainSilence says what it may be when the server of t took the connection and then said nothing.

@@ -18,11 +18,11 @@ import (
 // TestBoundsOfFlags: each is refused by its name and value, just outside of what it can be.
 func TestBoundsOfFlags(t *testing.T) {
 	for want, set := range map[string]func(*Flags){
-		"--mount-port -1 is not a port":                     func(f *Flags) { f.MountPort = -1 },
-		"--mount-port 65536 is not a port":                  func(f *Flags) { f.MountPort = 65536 },
-		"--timeout -1s: want 0 (no limit) or more":          func(f *Flags) { f.Timeout = -time.Second },
-		"--connect-timeout 0s: want more than 0":            func(f *Flags) { f.ConnectTimeout = 0 },
-		`--crc "ON" is not one of on, auto, off and strict`: func(f *Flags) { f.CRC = "ON" },
+		"--mount-port -1: must be a port, from 0 to 65535":    func(f *Flags) { f.MountPort = -1 },
+		"--mount-port 65536: must be a port, from 0 to 65535": func(f *Flags) { f.MountPort = 65536 },
+		"--timeout -1s: must be 0 (no limit) or more":         func(f *Flags) { f.Timeout = -time.Second },
+		"--connect-timeout 0s: must be more than 0":           func(f *Flags) { f.ConnectTimeout = 0 },
+		`--crc "ON": must be on, auto, off or strict`:         func(f *Flags) { f.CRC = "ON" },
 		"": func(f *Flags) { f.MountPort, f.Timeout, f.CRC = 65535, time.Nanosecond, "strict" },
 	} {
 		s := newSession(t, new(strings.Builder))

@@ -5,7 +5,6 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
@@ -32,7 +31,7 @@ func (s *Session) Operand(ctx context.Context, arg string) (Operand, error) {
 	case ctx.Err() != nil:
 		return Operand{}, ctx.Err()
 	}
-	return Operand{}, errors.New(strings.TrimPrefix(err.Error(), arg+": "))
+	return Operand{}, cli.WithCause(err, strings.TrimPrefix(err.Error(), arg+": "))
 }
 
 // EachOperand runs a command for each of its arguments. A failure is reported,
@@ -65,16 +64,22 @@ func Failure(what, name string, err error) error {
 		return err
 	}
 	if what == "" {
-		return fmt.Errorf("%s: %s", text.QuoteNeeded(name), cli.Reason(err))
+		return cli.WithCause(err, text.QuoteNeeded(name)+": "+cli.Reason(err))
 	}
-	return fmt.Errorf("%s %s: %s", what, text.QuoteAlways(name), cli.Reason(err))
+	return cli.WithCause(err, what+" "+text.QuoteAlways(name)+": "+cli.Reason(err))
 }
 
 // Finished is an error whose text names its operand already.
-type Finished string
+type Finished struct {
+	Text  string
+	Cause error // nil: the text has all
+}
 
 // Error is the text.
-func (f Finished) Error() string { return string(f) }
+func (f Finished) Error() string { return f.Text }
+
+// Unwrap is the cause.
+func (f Finished) Unwrap() error { return f.Cause }
 
 // Below is the path of a name in the directory at path.
 func Below(path, name string) string {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/rights"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -38,11 +39,17 @@ type Session struct {
 	typed   map[nfsclient.Target]string // what the user wrote for it
 	opened  []opened
 	clients map[string]*nfsclient.Client // by transport and address
+
+	refused refusals
 }
 
 // An opened is a remote path that was mounted: what the user wrote, and the path
 // below the export's root that it stands for.
-type opened struct{ arg, rest string }
+type opened struct {
+	arg, rest string
+	name      string // HOST:/export
+	fsys      *nfsclient.FS
+}
 
 // Target reads a remote path and puts the flags on it.
 func (s *Session) Target(arg string) (nfsclient.Target, error) {
@@ -107,13 +114,13 @@ func (s *Session) Options(t nfsclient.Target) (nfsclient.Options, error) {
 		return o, fmt.Errorf("--nconnect %d: must be at least 1", o.Conns)
 	}
 	if o.MountPort < 0 || o.MountPort > 65535 {
-		return o, fmt.Errorf("--mount-port %d is not a port", o.MountPort)
+		return o, fmt.Errorf("--mount-port %d: must be a port, from 0 to 65535", o.MountPort)
 	}
 	switch {
 	case s.Flags.Timeout < 0:
-		return o, fmt.Errorf("--timeout %v: want 0 (no limit) or more", s.Flags.Timeout)
+		return o, fmt.Errorf("--timeout %v: must be 0 (no limit) or more", s.Flags.Timeout)
 	case s.Flags.ConnectTimeout <= 0:
-		return o, fmt.Errorf("--connect-timeout %v: want more than 0", s.Flags.ConnectTimeout)
+		return o, fmt.Errorf("--connect-timeout %v: must be more than 0", s.Flags.ConnectTimeout)
 	case s.Flags.Timeout == 0:
 		o.CallTimeout = transport.Hard
 	default:
@@ -129,7 +136,7 @@ func (s *Session) Options(t nfsclient.Target) (nfsclient.Options, error) {
 	modes := map[string]rnic.CRCMode{"on": rnic.CRCOn, "auto": rnic.CRCAuto, "off": rnic.CRCOff, "strict": rnic.CRCStrict}
 	var ok bool
 	if o.CRC, ok = modes[s.Flags.CRC]; !ok {
-		return o, fmt.Errorf("--crc %q is not one of on, auto, off and strict", s.Flags.CRC)
+		return o, fmt.Errorf("--crc %q: must be on, auto, off or strict", s.Flags.CRC)
 	}
 	return o, nil
 }
@@ -201,7 +208,7 @@ func (s *Session) OpenWith(ctx context.Context, arg string, t nfsclient.Target, 
 	defer cancel()
 	fsys, rest, err := c.MountPath(limit, t.Path)
 	if err != nil {
-		err = s.explainMount(t, err)
+		err = s.explainMount(limit, c, t, o.Dial == nil && rights.MayReserve(), err)
 	} else if strings.Trim(rest, "/") != "" {
 		if fsys, err = fsys.Sub(limit, rest); err != nil {
 			err = fmt.Errorf("%s: %s", arg, cli.Reason(err))
@@ -224,9 +231,9 @@ func (s *Session) Mount(ctx context.Context, t nfsclient.Target) (*nfsclient.FS,
 	defer cancel()
 	fsys, rest, err := c.MountPath(ctx, t.Path)
 	if err != nil {
-		return nil, "", s.explainMount(t, err)
+		return nil, "", s.explainMount(ctx, c, t, rights.MayReserve(), err)
 	}
-	s.opened = append(s.opened, opened{s.Name(t), rest})
+	s.opened = append(s.opened, opened{arg: s.Name(t), rest: rest, name: t.Hosts() + ":" + fsys.Path(), fsys: fsys})
 	return fsys, rest, nil
 }
 

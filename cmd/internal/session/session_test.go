@@ -91,7 +91,7 @@ func TestFailuresAreThoseOfCoreutils(t *testing.T) {
 		{"cannot remove", "u/a b", gone, "cannot remove 'u/a b': No such file or directory"},
 		{"", "u/x", gone, "u/x: No such file or directory"},
 		{"cannot open", "u/x", errors.New("plain words"), "cannot open 'u/x': plain words"},
-		{"cannot open", "u/x", fmt.Errorf("above: %w", Finished("all said")), "above: all said"},
+		{"cannot open", "u/x", fmt.Errorf("above: %w", Finished{Text: "all said"}), "above: all said"},
 	} {
 		if got := Failure(c.what, c.name, c.err).Error(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
@@ -105,7 +105,7 @@ func TestFailedOperandsKeepTheOthers(t *testing.T) {
 	var stderr strings.Builder
 	s := newSession(t, &stderr)
 	var done []string
-	err := s.EachOperand(t.Context(), cli.NewReporter(&stderr, "rm"), "cannot remove", []string{tcp + "/none", tcp + "/mem/a", tcp + "/mem/b"}, func(o Operand) error {
+	err := s.EachOperand(t.Context(), cli.NewReporter(&stderr, "rm", nil), "cannot remove", []string{tcp + "/none", tcp + "/mem/a", tcp + "/mem/b"}, func(o Operand) error {
 		done = append(done, o.Path)
 		if strings.HasSuffix(o.Path, "a") {
 			return syscall.EACCES
@@ -123,7 +123,7 @@ func TestFailedOperandsKeepTheOthers(t *testing.T) {
 
 // TestErrorsNameTheWholePath: what is below an export's root in an error becomes the path as it was typed.
 func TestErrorsNameTheWholePath(t *testing.T) {
-	s := &Session{opened: []opened{{"nfs://h/x/sub", "sub"}, {"nfs://h/x/sub/deep/", "sub/deep"}}}
+	s := &Session{opened: []opened{{arg: "nfs://h/x/sub", rest: "sub"}, {arg: "nfs://h/x/sub/deep/", rest: "sub/deep"}}}
 	status := &nfsclient.StatusError{Status: nfs3.ErrNoEnt}
 	for _, c := range []struct{ err, want error }{
 		{&fs.PathError{Op: "open", Path: "sub/f", Err: status}, &fs.PathError{Op: "open", Path: "nfs://h/x/sub/f", Err: status}},

@@ -40,13 +40,15 @@ func TestRefusedPorts(t *testing.T) {
 	rdma, tcp := serve(t)
 	rdma, tcp = strings.TrimPrefix(rdma, "nfsrdma://"), strings.TrimPrefix(tcp, "nfs://")
 	nobody := fmt.Sprint("127.0.0.1:", machine.Port(t))
-	const asked, alone = "connection refused: ", "is the server running, and is this its port?"
+	const asked = "connection refused: "
+	const alone = "nothing listens on h:7: start the server, or give its port; nfsrdmad without --addr listens on 127.0.0.1 only"
 	for _, c := range []struct{ arg, usual, listens, want string }{
 		{"nfsrdma://h:7/e", "h:2049", tcp, "the host serves NFS over TCP: use nfs://h/e, or have the server serve RDMA"},
 		{"nfs://h:7/e", "h:20049", rdma, "the host serves NFS over RDMA: use nfsrdma://h/e, or have the server serve TCP"},
 		{"nfsrdma://h:7/e", "h:2049", nobody, alone},
 		{"nfs://h:7/e", "h:20049", nobody, alone},
 		{"nfsrdma://h:7/e", "h:2049", rdma, alone},
+		{"nfs://127.0.0.1:7/e", "127.0.0.1:20049", nobody, "nothing listens on 127.0.0.1:7: start the server, or give its port"},
 	} {
 		dialInstead(t, c.usual, c.listens)
 		s := &Session{}
@@ -142,7 +144,7 @@ func TestReportedOnce(t *testing.T) {
 	var stderr strings.Builder
 	s := &Session{Stderr: &stderr, Flags: Flags{NConnect: 1, CRC: "on", ConnectTimeout: time.Minute}}
 	defer s.Close()
-	rep := cli.NewReporter(&stderr, "test")
+	rep := cli.NewReporter(&stderr, "test", nil)
 	args := []string{rdma + "/mem", rdma + "/mem"}
 	done := 0
 	err := s.EachOperand(t.Context(), rep, "what", args, func(Operand) error { done++; return cli.ErrReported })

@@ -1,0 +1,102 @@
+// Refusals: what a server does not let this user do, explained once at the end of a command.
+
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/rights"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// refusals are the statuses of servers that want of rights may explain. It is safe for concurrent use.
+type refusals struct {
+	mu   sync.Mutex
+	seen []nfs3.Status
+}
+
+// Reporter reports the errors of a command, for which Advise has reasons at its end.
+func (s *Session) Reporter(name string) *cli.Reporter {
+	return cli.NewReporter(s.Stderr, name, s.Note)
+}
+
+// Note remembers an error for Advise.
+func (s *Session) Note(err error) {
+	var status *nfsclient.StatusError
+	if !errors.As(err, &status) {
+		return
+	}
+	switch status.Status {
+	case nfs3.ErrROFS, nfs3.ErrAcces, nfs3.ErrPerm:
+	default:
+		return
+	}
+	s.refused.mu.Lock()
+	defer s.refused.mu.Unlock()
+	if !slices.Contains(s.refused.seen, status.Status) {
+		s.refused.seen = append(s.refused.seen, status.Status)
+	}
+}
+
+// Advise writes the reasons of the refusals that Note has remembered, as far as the server shows them. If reasons of some exports are
+// sure, it leaves out those that are not.
+func (s *Session) Advise(ctx context.Context) {
+	s.refused.mu.Lock()
+	seen := slices.Clone(s.refused.seen)
+	s.refused.mu.Unlock()
+	if len(seen) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Flags.ConnectTimeout)
+	defer cancel()
+	var sure, perhaps []string
+	for _, o := range s.opened {
+		view, err := o.view(ctx)
+		if err != nil {
+			continue
+		}
+		for _, status := range seen {
+			text, certain := view.Refusal(status)
+			switch {
+			case text == "":
+			case certain:
+				sure = append(sure, o.name+": "+text)
+			default:
+				perhaps = append(perhaps, o.name+": "+text)
+			}
+		}
+	}
+	if len(sure) > 0 {
+		perhaps = nil
+	}
+	lines := append(sure, perhaps...)
+	slices.Sort(lines)
+	for _, line := range slices.Compact(lines) {
+		s.say(line)
+	}
+}
+
+// view is that of the directory of an operand, or of the nearest one above it that is there.
+func (o *opened) view(ctx context.Context) (v rights.View, err error) {
+	for p := strings.Trim(o.rest, "/"); ; p = path.Dir(p) {
+		if p == "." {
+			p = ""
+		}
+		n, err := o.fsys.Walk(ctx, p, true)
+		if err == nil && n.Attr.Type == nfs3.TypeDir {
+			return rights.Look(ctx, o.fsys.Client(), n.FH, transport.SysCred())
+		}
+		if p == "" {
+			return v, fmt.Errorf("no directory: %w", err)
+		}
+	}
+}

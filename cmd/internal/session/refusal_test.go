@@ -1,0 +1,106 @@
+// Refusals of a server that squashes, that is read-only, and that lets this user do all: the reasons at the end of a command.
+
+package session
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// serveAs serves a tree in memory that belongs to this user, and returns its URL over TCP.
+func serveAs(t *testing.T, squash nfsserver.Squash, readOnly bool) string {
+	t.Helper()
+	tree := memfs.New(memfs.Options{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Mode: 0o755})
+	srv, err := nfsserver.New(nfsserver.Options{Squash: squash, Exports: []nfsserver.Export{{Name: "/mem", FS: tree, ReadOnly: readOnly}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { rpc.ServeTCP(l); close(done) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		rpc.Shutdown(ctx)
+		<-done
+		srv.Close()
+	})
+	return "nfs://" + l.Addr().String()
+}
+
+func TestAdvice(t *testing.T) {
+	uid := uint32(os.Geteuid())
+	nobody := nfsserver.Squash{All: true, UID: nfsserver.Nobody, GID: nfsserver.Nobody}
+	self := nfsserver.Squash{All: true, UID: uid, GID: uint32(os.Getegid())}
+	squashed := ":/mem: perhaps uid "
+	if uid == 0 {
+		squashed = ":/mem: root acts as another user there (root_squash; to change it: no_root_squash in exports(5); nfsrdmad: --no-root-squash)"
+	}
+	for name, c := range map[string]struct {
+		squash   nfsserver.Squash
+		readOnly bool
+		want     string // of one line; "": none
+	}{
+		"squashed":  {nobody, false, squashed},
+		"read-only": {self, true, ":/mem: the export is read-only for this host"},
+		"itself":    {self, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := serveAs(t, c.squash, c.readOnly)
+			var stderr strings.Builder
+			s := newSession(t, &stderr)
+			// Two errors have one reason. That of a name that is absent has none.
+			err := s.EachOperand(t.Context(), s.Reporter("mkdir"), "cannot create directory", []string{url + "/mem/a", url + "/mem/b", url + "/mem/none/c"}, func(o Operand) error {
+				return o.FS.Mkdir(t.Context(), o.Path, 0o755)
+			})
+			if !errors.Is(err, cli.ErrReported) {
+				t.Fatalf("%v, want an error", err)
+			}
+			s.Advise(t.Context())
+			var reasons []string
+			for line := range strings.Lines(stderr.String()) {
+				if strings.Contains(line, ":/mem: ") {
+					reasons = append(reasons, line)
+				}
+			}
+			switch {
+			case c.want == "" && len(reasons) > 0:
+				t.Errorf("reasons without a cause: %q", reasons)
+			case c.want != "" && len(reasons) != 1:
+				t.Errorf("reasons: %q, want one", reasons)
+			case c.want != "" && !strings.Contains(reasons[0], c.want):
+				t.Errorf("reason: %q, want %q", reasons[0], c.want)
+			}
+		})
+	}
+}
+
+// TestAdviceOfLocalErrors: an error of this machine is no refusal of a server.
+func TestAdviceOfLocalErrors(t *testing.T) {
+	url := serveAs(t, nfsserver.Squash{All: true, UID: nfsserver.Nobody, GID: nfsserver.Nobody}, false)
+	var stderr strings.Builder
+	s := newSession(t, &stderr)
+	if _, err := s.Operand(t.Context(), url+"/mem"); err != nil {
+		t.Fatal(err)
+	}
+	s.Note(cli.WithCause(syscall.EACCES, "cannot open 'x': Permission denied"))
+	s.Advise(t.Context())
+	if stderr.Len() > 0 {
+		t.Errorf("%q, want nothing", stderr.String())
+	}
+}
