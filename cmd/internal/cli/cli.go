@@ -10,7 +10,9 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/nfsrdma/nfsrdma/internal/similar"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Protocols is the annotation of a program with what --version tells of the wire.
@@ -23,7 +25,7 @@ func Prepare(root *cobra.Command, helpers ...*cobra.Command) {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.SuggestionsMinimumDistance = 1 // most names have two letters
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%s: see %s --help", flagError(err), cmd.CommandPath())
+		return fmt.Errorf("%s: see %s --help", flagError(cmd, err), cmd.CommandPath())
 	})
 	root.AddCommand(newMan(root, helpers))
 	for _, cmd := range append(helpers, root) {
@@ -31,9 +33,17 @@ func Prepare(root *cobra.Command, helpers ...*cobra.Command) {
 	}
 	for _, cmd := range root.Commands() {
 		cmd.DisableFlagsInUseLine = true
-		if cmd.Args != nil {
-			cmd.Args = counted(cmd.Args)
+	}
+	countArgs(root)
+}
+
+// countArgs has all commands below cmd report how they are used if they get too few arguments or too many.
+func countArgs(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		if sub.Args != nil {
+			sub.Args = counted(sub.Args)
 		}
+		countArgs(sub)
 	}
 }
 
@@ -110,11 +120,34 @@ func counted(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// flagError leaves out what the package that reads numbers has to say of itself.
-func flagError(err error) string {
+// flagError is an error of the flags of cmd with what to write, in place of the words of the package that reads values.
+func flagError(cmd *cobra.Command, err error) string {
 	s := err.Error()
-	if i := strings.Index(s, "strconv."); i >= 0 {
-		s = s[:i] + s[strings.LastIndex(s, ": ")+2:]
+	if name, ok := strings.CutPrefix(s, "unknown flag: --"); ok {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				known = append(known, f.Name)
+			}
+		})
+		if word := similar.Word(name, known); word != "" {
+			return s + " (did you mean --" + word + "?)"
+		}
+		return s
+	}
+	begin, reason, _ := strings.Cut(s, " flag: ")
+	begin += " flag: "
+	switch {
+	case strings.HasPrefix(reason, "time: missing unit"):
+		return begin + "write the unit too, such as 5s"
+	case strings.HasPrefix(reason, "time: "):
+		return begin + "must be a time such as 5s or 10m"
+	case strings.HasPrefix(reason, "strconv.ParseBool: "):
+		return begin + "must be true or false"
+	case strings.HasPrefix(reason, "strconv.") && strings.HasSuffix(reason, "invalid syntax"):
+		return begin + "must be a number"
+	case strings.HasPrefix(reason, "strconv."):
+		return begin + reason[strings.LastIndex(reason, ": ")+2:]
 	}
 	return s
 }
