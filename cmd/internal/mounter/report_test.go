@@ -71,7 +71,7 @@ func TestSquashedRootIsSaid(t *testing.T) {
 	}
 	for mode, want := range map[uint32]string{
 		0o777: "",
-		0o755: "root may not write in the root directory of the export (mode 0755, owner 0): root acts as another user there (root_squash;",
+		0o755: "root is not allowed to write in the root directory of the export (mode 0755, owner 0): root acts as another user there (root_squash;",
 		0o700: "root acts as another user there (root_squash; to change it: no_root_squash in exports(5); nfsrdmad: --no-root-squash)",
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -70,7 +70,7 @@ func (v *View) AtMount(readOnly bool) string {
 	case missing == 0, missing == write && readOnly:
 		return ""
 	case missing == write:
-		return fmt.Sprintf("%s may not write in the root directory of the export (mode %04o, owner %d): %s", v.name(), v.Attr.Mode&0o7777, v.Attr.UID, v.NoWrite())
+		return fmt.Sprintf("%s is not allowed to write in the root directory of the export (mode %04o, owner %d): %s", v.name(), v.Attr.Mode&0o7777, v.Attr.UID, v.NoWrite())
 	}
 	return v.mapped()
 }

@@ -35,8 +35,8 @@ func TestRefusal(t *testing.T) {
 		"root is root":             {viewOf(0, 0, 0o755, 0, 0, list|alter), nfs3.ErrPerm, "", false},
 		"read-only, root":          {viewOf(0, 0, 0o755, 0, 0, list), nfs3.ErrROFS, "the export is read-only for this host; to change it: rw in exports(5); nfsrdmad: no --read-only", true},
 		"read-only, user":          {viewOf(7, 7, 0o755, 7, 7, list), nfs3.ErrROFS, "the export is read-only", true},
-		"the owner may not":        {viewOf(7, 7, 0o755, 7, 7, list), nfs3.ErrAcces, "perhaps " + user, false},
-		"others may not":           {viewOf(7, 7, 0o755, 0, 0, 0), nfs3.ErrAcces, "perhaps " + user, false},
+		"the owner is refused":     {viewOf(7, 7, 0o755, 7, 7, list), nfs3.ErrAcces, "perhaps " + user, false},
+		"others are refused":       {viewOf(7, 7, 0o755, 0, 0, 0), nfs3.ErrAcces, "perhaps " + user, false},
 		"by the mode":              {viewOf(7, 7, 0o755, 0, 0, list), nfs3.ErrAcces, "", false},
 		"by the ACL of a group":    {viewOf(7, 7, 0o775, 0, 60, list), nfs3.ErrAcces, "", false},
 		"a status of other causes": {viewOf(0, 0, 0o755, 0, 0, list), nfs3.ErrNoSpc, "", false},
@@ -57,11 +57,11 @@ func TestAtMount(t *testing.T) {
 		readOnly bool
 		want     string // "": no line
 	}{
-		"squashed or read-only": {viewOf(0, 0, 0o755, 0, 0, list), false, "root may not write in the root directory of the export (mode 0755, owner 0): root acts as another user there"},
+		"squashed or read-only": {viewOf(0, 0, 0o755, 0, 0, list), false, "root is not allowed to write in the root directory of the export (mode 0755, owner 0): root acts as another user there"},
 		"a read-only mount":     {viewOf(0, 0, 0o755, 0, 0, list), true, ""},
 		"squashed, private":     {viewOf(0, 0, 0o700, 7, 7, 0), true, "root acts as another user there (root_squash; to change it: no_root_squash in exports(5); nfsrdmad: --no-root-squash)"},
 		"root is root":          {viewOf(0, 0, 0o700, 7, 7, list|alter), false, ""},
-		"the owner may not":     {viewOf(7, 7, 0o755, 7, 7, list), false, "uid 7 may not write in the root directory"},
+		"the owner is refused":  {viewOf(7, 7, 0o755, 7, 7, list), false, "uid 7 is not allowed to write in the root directory"},
 		"by the mode":           {viewOf(7, 7, 0o755, 0, 0, list), false, ""},
 	} {
 		got := c.view.AtMount(c.readOnly)
