@@ -5,10 +5,12 @@ package similar
 
 import "strings"
 
-// least is the length from which on a word can be the beginning of another: a short one begins many.
+// least is the length from which on a word can be the beginning of another: a short one begins
+// many.
 const least = 3
 
-// Word returns the known word that is one step away from word, or that begins it, or that it begins; "" if there is none.
+// Word returns the known word that is one step away from word, or that begins it, or that it
+// begins; "" if there is none.
 func Word(word string, known []string) string {
 	for _, k := range known {
 		if oneStep(word, k) {
@@ -23,7 +25,8 @@ func Word(word string, known []string) string {
 	return ""
 }
 
-// oneStep reports whether a is b with one byte more, less or other, or with two neighbors exchanged.
+// oneStep reports whether a is b with one byte more, less or other, or with two neighbors
+// exchanged.
 func oneStep(a, b string) bool {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {

@@ -172,7 +172,8 @@ func (p *parser) client(x *Export, o Options) error {
 	return p.join(begin, x, c)
 }
 
-// detached is the mistake of options with no client directly before them, which exports(5) would give to all hosts.
+// detached is the mistake of options with no client directly before them, which exports(5) would
+// give to all hosts.
 func (p *parser) detached(x *Export) string {
 	line, _ := p.place(p.at)
 	if n := len(x.Clients); n > 0 && x.Clients[n-1].line == line {

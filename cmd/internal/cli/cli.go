@@ -37,7 +37,8 @@ func Prepare(root *cobra.Command, helpers ...*cobra.Command) {
 	countArgs(root)
 }
 
-// countArgs has all commands below cmd report how they are used if they get too few arguments or too many.
+// countArgs has all commands below cmd report how they are used if they get too few arguments or
+// too many.
 func countArgs(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		if sub.Args != nil {
@@ -120,7 +121,8 @@ func counted(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// flagError is an error of the flags of cmd with what to write, in place of the words of the package that reads values.
+// flagError is an error of the flags of cmd with what to write, in place of the words of the
+// package that reads values.
 func flagError(cmd *cobra.Command, err error) string {
 	s := err.Error()
 	if name, ok := strings.CutPrefix(s, "unknown flag: --"); ok {

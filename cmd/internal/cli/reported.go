@@ -38,7 +38,8 @@ type Reporter struct {
 	failed int
 }
 
-// NewReporter writes to w, each line after "nfsrdma: NAME: ", and calls note with each error before. note may be nil.
+// NewReporter writes to w, each line after "nfsrdma: NAME: ", and calls note with each error
+// before. note may be nil.
 func NewReporter(w io.Writer, name string, note func(error)) *Reporter {
 	if note == nil {
 		note = func(error) {}

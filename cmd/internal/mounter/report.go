@@ -61,7 +61,8 @@ func (r *Report) ListOptions() string {
 	return strings.Join(list, ",")
 }
 
-// warnMapped reports that the user of the mount acts as another one on the server, or cannot change anything there.
+// warnMapped reports that the user of the mount acts as another one on the server, or cannot change
+// anything there.
 func (r *Request) warnMapped(ctx context.Context, s *session.Session, fsys *nfsclient.FS, tell func(string)) {
 	ctx, cancel := context.WithTimeout(ctx, s.Flags.ConnectTimeout)
 	defer cancel()

@@ -64,7 +64,8 @@ func TestOptionsWithoutEffectAreSaid(t *testing.T) {
 	}
 }
 
-// TestSquashedRootIsSaid: the log of a mount says that its user has no rights of its own, where the root directory shows it.
+// TestSquashedRootIsSaid: the log of a mount says that its user has no rights of its own, where the
+// root directory shows it.
 func TestSquashedRootIsSaid(t *testing.T) {
 	if os.Geteuid() != 0 {
 		machine.Skip(t, "root, to be squashed")

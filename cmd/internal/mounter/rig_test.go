@@ -74,7 +74,8 @@ func serveOn(t *testing.T, addr string) net.Addr {
 	return l.Addr()
 }
 
-// serveMemory exports memory as /mem, with root's directory of a mode, until the test ends. Root is squashed.
+// serveMemory exports memory as /mem, with root's directory of a mode, until the test ends. Root is
+// squashed.
 func serveMemory(t *testing.T, mode uint32, serve func(*transport.Server)) {
 	t.Helper()
 	srv, err := nfsserver.New(nfsserver.Options{AsyncNames: true, Exports: []nfsserver.Export{{Name: "/mem", FS: memfs.New(memfs.Options{Mode: mode})}}})

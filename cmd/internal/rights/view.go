@@ -48,8 +48,8 @@ func (v *View) granted() (perm uint32) {
 	return perm
 }
 
-// missing is the permissions that the mode gives to the user and that the server does not grant. An ACL can give a group less than
-// the mode shows, so members of the group miss nothing.
+// missing is the permissions that the mode gives to the user and that the server does not grant. An
+// ACL can give a group less than the mode shows, so members of the group miss nothing.
 func (v *View) missing() uint32 {
 	perm := v.Attr.Mode & 0o7
 	switch {
@@ -63,8 +63,9 @@ func (v *View) missing() uint32 {
 	return perm &^ v.granted()
 }
 
-// AtMount is the line for the log of a new mount, which is readOnly or not: that the user acts as another one there, or that nothing
-// can be changed. "" if the root directory of the export does not show it.
+// AtMount is the line for the log of a new mount, which is readOnly or not: that the user acts as
+// another one there, or that nothing can be changed. "" if the root directory of the export does
+// not show it.
 func (v *View) AtMount(readOnly bool) string {
 	switch missing := v.missing(); {
 	case missing == 0, missing == write && readOnly:
@@ -75,7 +76,8 @@ func (v *View) AtMount(readOnly bool) string {
 	return v.mapped()
 }
 
-// NoWrite is the two causes of a directory that its mode lets the user write, and the server does not; "" if the mode is the cause.
+// NoWrite is the two causes of a directory that its mode lets the user write, and the server does
+// not; "" if the mode is the cause.
 func (v *View) NoWrite() string {
 	if v.missing()&write == 0 {
 		return ""
@@ -104,8 +106,8 @@ func (v *View) mapped() string {
 	return fmt.Sprintf("uid %d acts as another user there (all_squash or anonuid in exports(5), or the server runs as another user)", v.UID)
 }
 
-// Refusal explains a call that the server refused with a status; "" if the facts point to nothing. sure reports that they allow no other
-// explanation.
+// Refusal explains a call that the server refused with a status; "" if the facts point to nothing.
+// sure reports that they allow no other explanation.
 func (v *View) Refusal(status nfs3.Status) (text string, sure bool) {
 	missing := v.missing()
 	root := v.UID == 0

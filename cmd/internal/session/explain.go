@@ -172,7 +172,8 @@ func loopbackHint(host string) string {
 	return "; nfsrdmad without --addr listens on 127.0.0.1 only"
 }
 
-// RefusedByAll is the error of a mount that tried several targets in turn, each of which refused the connection.
+// RefusedByAll is the error of a mount that tried several targets in turn, each of which refused
+// the connection.
 func RefusedByAll(spec string, targets []nfsclient.Target) error {
 	at := make([]string, len(targets))
 	for i, t := range targets {

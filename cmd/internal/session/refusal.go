@@ -18,7 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// refusals are the statuses of servers that want of rights may explain. It is safe for concurrent use.
+// refusals are the statuses of servers that want of rights may explain. It is safe for concurrent
+// use.
 type refusals struct {
 	mu   sync.Mutex
 	seen []nfs3.Status
@@ -47,8 +48,8 @@ func (s *Session) Note(err error) {
 	}
 }
 
-// Advise writes the reasons of the refusals that Note has remembered, as far as the server shows them. If reasons of some exports are
-// sure, it leaves out those that are not.
+// Advise writes the reasons of the refusals that Note has remembered, as far as the server shows
+// them. If reasons of some exports are sure, it leaves out those that are not.
 func (s *Session) Advise(ctx context.Context) {
 	s.refused.mu.Lock()
 	seen := slices.Clone(s.refused.seen)

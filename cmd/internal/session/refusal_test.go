@@ -1,4 +1,5 @@
-// Refusals of a server that squashes, that is read-only, and that lets this user do all: the reasons at the end of a command.
+// Refusals of a server that squashes, that is read-only, and that lets this user do all: the
+// reasons at the end of a command.
 
 package session
 

@@ -13,7 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 )
 
-// reachLine is how other machines reach a server that listens on loopback addresses only; "" for others.
+// reachLine is how other machines reach a server that listens on loopback addresses only; "" for
+// others.
 func reachLine(s *nfsserver.Service, addr string) string {
 	if reachable(s) {
 		return ""
@@ -21,8 +22,8 @@ func reachLine(s *nfsserver.Service, addr string) string {
 	return fmt.Sprintf("clients: on this machine only, as the address is %s; for other machines: --addr 0.0.0.0, and --exports FILE to name them", addr)
 }
 
-// firstWriteLines warn of directories that only root may write, although root of clients acts as another user: without a change on
-// the server no client can write there.
+// firstWriteLines warn of directories that only root may write, although root of clients acts as
+// another user: without a change on the server no client can write there.
 func (s *exportSet) firstWriteLines(names []string) (lines []string) {
 	if !osfs.ActsAsCallers() {
 		return nil // all callers act as the user of the server
@@ -47,8 +48,8 @@ func (s *exportSet) firstWriteLines(names []string) (lines []string) {
 	return lines
 }
 
-// writesAsOther reports whether an export is for writing, and squashes root of all clients to nobody. Its rules are nil where the flags
-// say so.
+// writesAsOther reports whether an export is for writing, and squashes root of all clients to
+// nobody. Its rules are nil where the flags say so.
 func (s *exportSet) writesAsOther(rules *exports.Export) bool {
 	if s.o.readOnly || rules == nil {
 		return !s.o.readOnly && !s.o.trust.noRootSquash
@@ -64,8 +65,8 @@ func (s *exportSet) writesAsOther(rules *exports.Export) bool {
 	return writes
 }
 
-// onlyRootWrites reports whether neither another user nor a group but that of root may write in a directory. Its ACL gives no more than the
-// permissions of the group.
+// onlyRootWrites reports whether neither another user nor a group but that of root may write in a
+// directory. Its ACL gives no more than the permissions of the group.
 func onlyRootWrites(info os.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	const group, other = 0o020, 0o002
