@@ -161,8 +161,8 @@ func packages(t *testing.T) []aPackage {
 	return ps
 }
 
-// What of the suites tests of every floor may import, since it knows nothing of ours: the catalogue of requirements, and what a
-// test needs of the machine.
+// What of the suites tests of every floor may import, since it knows nothing of ours: the catalogue
+// of requirements, and what a test needs of the machine.
 const (
 	claims  = "test/conformance"
 	machine = "test/machine"
@@ -224,7 +224,8 @@ func TestPure(t *testing.T) {
 	}
 }
 
-// TestCoreDoesNoIO: the protocol core has a lock where its halves meet, and no socket, clock or goroutine.
+// TestCoreDoesNoIO: the protocol core has a lock where its halves meet, and no socket, clock or
+// goroutine.
 func TestCoreDoesNoIO(t *testing.T) {
 	for _, p := range packages(t) {
 		if p.name != "rnic/iwarp/core" && p.name != "rnic/roce/core" && p.name != "rnic/roce/cm" {

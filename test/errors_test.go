@@ -13,7 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// TestEveryErrorHasItsPlace: whoever looks for the check of an error code finds the function that does it.
+// TestEveryErrorHasItsPlace: whoever looks for the check of an error code finds the function that
+// does it.
 func TestEveryErrorHasItsPlace(t *testing.T) {
 	page, err := os.ReadFile("../docs/rnic.md")
 	if err != nil {

@@ -1,4 +1,5 @@
-// What the libraries export: each name has a user outside of its package, or a reason that can be read.
+// What the libraries export: each name has a user outside of its package, or a reason that can be
+// read.
 
 package test
 
@@ -78,7 +79,8 @@ func (s *surface) readDocuments(t *testing.T) {
 	}
 }
 
-// An exported is an exported name of a library: of the package, or a field or method of a type of it.
+// An exported is an exported name of a library: of the package, or a field or method of a type of
+// it.
 type exported struct {
 	obj   types.Object
 	owner *types.TypeName // of a field or method, otherwise nil
@@ -234,7 +236,8 @@ func (s *surface) implements(owner *types.TypeName, method string) bool {
 	})
 }
 
-// memberUsed reports whether a constant of a type is used: the type's list of them is kept whole then.
+// memberUsed reports whether a constant of a type is used: the type's list of them is kept whole
+// then.
 func (s *surface) memberUsed(n *types.Named) bool {
 	scope := n.Obj().Pkg().Scope()
 	for _, name := range scope.Names() {

@@ -117,14 +117,16 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// The width of a comment's line, with tabs of four columns. Code and lists in comments may be wider.
+// The width of a comment's line, with tabs of four columns. Code and lists in comments may be
+// wider.
 const (
 	maxComment     = 100
 	maxWideComment = 150 // in wide
 )
 
-// wide are folders and files with comments that were written before the limit. The list only shrinks.
-var wide = []string{"cmd", "deploy", "nfsserver/juicefs", "test", "nfsclient/fusefs/exclusive_test.go", "rnic/roce/core/sim_test.go"}
+// wide are folders and files with comments that were written before the limit. The list only
+// shrinks.
+var wide = []string{"cmd", "nfsserver/juicefs", "test/mount", "test/pictures", "test/several", "nfsclient/fusefs/exclusive_test.go", "rnic/roce/core/sim_test.go"}
 
 func TestCommentWidth(t *testing.T) {
 	eachFile(t, func(path string, src []byte) {

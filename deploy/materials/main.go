@@ -1,7 +1,9 @@
-// The bill of materials of a program, and the notices of what is in it, from what the toolchain has recorded in the file.
+// The bill of materials of a program, and the notices of what is in it, from what the toolchain has
+// recorded in the file.
 
-// Command materials writes the bill of materials (SBOM) of a Go program as CycloneDX JSON, and with -notices the licenses of the
-// modules in it. Both depend on the file, the module cache and SOURCE_DATE_EPOCH alone.
+// Command materials writes the bill of materials (SBOM) of a Go program as CycloneDX JSON, and with
+// -notices the licenses of the modules in it. Both depend on the file, the module cache and
+// SOURCE_DATE_EPOCH alone.
 package main
 
 import (

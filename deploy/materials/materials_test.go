@@ -1,4 +1,5 @@
-// A bill of materials from settings by hand, and of the program of this test; notices of what has a license, and of what has none.
+// A bill of materials from settings by hand, and of the program of this test; notices of what has a
+// license, and of what has none.
 
 package main
 
@@ -16,7 +17,8 @@ import (
 	"time"
 )
 
-// given is what a toolchain would record of a program with a module, one that is replaced by another, and one replaced by a directory.
+// given is what a toolchain would record of a program with a module, one that is replaced by
+// another, and one replaced by a directory.
 func given() *debug.BuildInfo {
 	return &debug.BuildInfo{GoVersion: "go1.26.0", Path: "example.org/m/cmd/p",
 		Main: debug.Module{Path: "example.org/m", Version: "v1.2.3"},
@@ -82,7 +84,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestNotices: the toolchain's license and that of a real module are there; a module without any is refused.
+// TestNotices: the toolchain's license and that of a real module are there; a module without any is
+// refused.
 func TestNotices(t *testing.T) {
 	info, err := buildinfo.ReadFile(os.Args[0])
 	if err != nil {
@@ -104,7 +107,8 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestNoticesOfParts: where the root has none those of the parts count, and only there; a module with none at all is refused.
+// TestNoticesOfParts: where the root has none those of the parts count, and only there; a module
+// with none at all is refused.
 func TestNoticesOfParts(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer

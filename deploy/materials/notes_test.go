@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// TestReleaseNotes: a version has its own section, whole and without its heading, with links that lead to its own files; what is not
-// released is what is asked for by no name; and a version that there is not is an error.
+// TestReleaseNotes: a version has its own section, whole and without its heading, with links that
+// lead to its own files; what is not released is what is asked for by no name; and a version that
+// there is not is an error.
 func TestReleaseNotes(t *testing.T) {
 	dir := t.TempDir()
 	script, err := os.ReadFile("../notes")

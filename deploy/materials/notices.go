@@ -1,4 +1,5 @@
-// The notices that licenses ask to be given along with a program: those of the toolchain and of each module in it.
+// The notices that licenses ask to be given along with a program: those of the toolchain and of
+// each module in it.
 
 package main
 
@@ -17,10 +18,12 @@ import (
 	"strings"
 )
 
-// noticeName matches the files of a module's root that have its license, or what it wants to be passed on.
+// noticeName matches the files of a module's root that have its license, or what it wants to be
+// passed on.
 var noticeName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright|unlicense)([-._].*)?$`)
 
-// writeNotices writes the notices of a program to a file. A module without any is an error: it must not be given to others.
+// writeNotices writes the notices of a program to a file. A module without any is an error: it must
+// not be given to others.
 func writeNotices(name string, info *debug.BuildInfo) error {
 	var out bytes.Buffer
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -67,7 +70,8 @@ func moduleDirs() (map[string]string, error) {
 	return dirs, nil
 }
 
-// appendNotices adds what stands in a module's directory under a heading: in its root, or, where nothing does, below.
+// appendNotices adds what stands in a module's directory under a heading: in its root, or, where
+// nothing does, below.
 func appendNotices(out *bytes.Buffer, heading, dir string) error {
 	if dir == "" {
 		return fmt.Errorf("%s: it is not in the module cache", heading)
@@ -89,7 +93,8 @@ func appendNotices(out *bytes.Buffer, heading, dir string) error {
 	return nil
 }
 
-// noticesIn is the files of a directory that have its notices: those in the root, or else all below.
+// noticesIn is the files of a directory that have its notices: those in the root, or else all
+// below.
 func noticesIn(dir string) (names []string, err error) {
 	below := 0
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -1,4 +1,5 @@
-// A bill of materials in the form of CycloneDX 1.6: one component for the program, one for each module in it.
+// A bill of materials in the form of CycloneDX 1.6: one component for the program, one for each
+// module in it.
 
 package main
 

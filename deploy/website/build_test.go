@@ -1,4 +1,5 @@
-// The site that is built of this repository: links and anchors lead somewhere, every page is reached, and the search finds.
+// The site that is built of this repository: links and anchors lead somewhere, every page is
+// reached, and the search finds.
 
 package main
 
@@ -69,7 +70,8 @@ func identifiers(page string) map[string]bool {
 	return all
 }
 
-// broken returns the problem with an address on a page; "": there is none. to is the page that it leads to, if that is of the site.
+// broken returns the problem with an address on a page; "": there is none. to is the page that it
+// leads to, if that is of the site.
 func broken(files map[string]string, page, ref string) (to, problem string) {
 	u, err := url.Parse(html.UnescapeString(ref))
 	if err != nil {
@@ -91,7 +93,8 @@ func broken(files map[string]string, page, ref string) (to, problem string) {
 	return to, ""
 }
 
-// TestLinks follows every link from the first page: each leads to a file and an anchor that are there, and all pages are reached.
+// TestLinks follows every link from the first page: each leads to a file and an anchor that are
+// there, and all pages are reached.
 func TestLinks(t *testing.T) {
 	files := readSite(t)
 	reached, queue := map[string]bool{"index.html": true}, []string{"index.html"}
@@ -177,7 +180,8 @@ func TestSections(t *testing.T) {
 	}
 }
 
-// TestSearchInBrowser: a query finds the sections that have its words, and no other, by the script and without an error.
+// TestSearchInBrowser: a query finds the sections that have its words, and no other, by the script
+// and without an error.
 func TestSearchInBrowser(t *testing.T) {
 	const browser = "chromium-headless-shell"
 	if _, err := exec.LookPath(browser); err != nil {

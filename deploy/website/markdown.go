@@ -1,4 +1,5 @@
-// Markdown to HTML, with the anchors that GitHub gives to headings, and links that lead to pages of the site.
+// Markdown to HTML, with the anchors that GitHub gives to headings, and links that lead to pages of
+// the site.
 
 package main
 
@@ -126,10 +127,12 @@ func plain(b *strings.Builder, n ast.Node, source []byte) {
 	}
 }
 
-// reference is an attribute with an address. Quotation marks of the text are escaped, so that it is always one of an element.
+// reference is an attribute with an address. Quotation marks of the text are escaped, so that it is
+// always one of an element.
 var reference = regexp.MustCompile(`(src|srcset|href)="([^"]*)"`)
 
-// link rewrites the addresses of a page: of documents to pages, of pictures to copies, of other files to the repository.
+// link rewrites the addresses of a page: of documents to pages, of pictures to copies, of other
+// files to the repository.
 func (s *site) link(d *document) (err error) {
 	d.body = template.HTML(reference.ReplaceAllStringFunc(string(d.body), func(attribute string) string {
 		m := reference.FindStringSubmatch(attribute)

@@ -150,7 +150,8 @@ func (b *bed) serveArgs(state string, what ...string) (*server, error) {
 	return b.serveBy("nfsrdmad", state, what...)
 }
 
-// serveBy starts a server of ours with what it is to serve: CRCs as the client asks, so that both can be measured with one server.
+// serveBy starts a server of ours with what it is to serve: CRCs as the client asks, so that both
+// can be measured with one server.
 func (b *bed) serveBy(program, state string, what ...string) (*server, error) {
 	var ports [2]string
 	for i := range ports {

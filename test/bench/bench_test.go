@@ -91,7 +91,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// A run of some milliseconds measures rows of our own server, in a process of its own, and leaves nothing.
+// A run of some milliseconds measures rows of our own server, in a process of its own, and leaves
+// nothing.
 func TestSmoke(t *testing.T) {
 	dir := t.TempDir()
 	c := config{dir: dir, rounds: 1, duration: 5 * time.Millisecond}

@@ -145,7 +145,8 @@ func (b *bed) measureIdle(ctx context.Context) error {
 	return err
 }
 
-// sampleIdle looks at the server while the connections are there, and has another client read beside them.
+// sampleIdle looks at the server while the connections are there, and has another client read
+// beside them.
 func (b *bed) sampleIdle(ctx context.Context, n int, before, client int64, read job) error {
 	if err := sleep(ctx, idleRest); err != nil {
 		return err

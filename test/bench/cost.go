@@ -1,4 +1,5 @@
-// The cost group: what rules of an exports file, ACLs and locks cost on the calls that are made most.
+// The cost group: what rules of an exports file, ACLs and locks cost on the calls that are made
+// most.
 
 package main
 
@@ -26,8 +27,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// Each variant is a server of its own with a directory of its own. "plain" has no rules, no ACLs and no locks, and "again" is the
-// same once more: what these two differ by is what the others can differ by for no reason.
+// Each variant is a server of its own with a directory of its own. "plain" has no rules, no ACLs
+// and no locks, and "again" is the same once more: what these two differ by is what the others can
+// differ by for no reason.
 var costVariants = []string{"plain", "again", "rules", "acls", "locks"}
 
 const (
@@ -142,7 +144,8 @@ func (b *bed) costServer(ctx context.Context, variant string) (s *server, releas
 	return s, release, err
 }
 
-// exportsOf is an exports file of n rules, half of them for other directories, of which the last lets us use dir.
+// exportsOf is an exports file of n rules, half of them for other directories, of which the last
+// lets us use dir.
 func exportsOf(dir string, n int) string {
 	var b strings.Builder
 	for i := range n / 2 {
@@ -309,8 +312,9 @@ func writeCost(rounds int, duration string, urls []string, out io.Writer) error 
 	return json.NewEncoder(out).Encode(r)
 }
 
-// cost measures all calls of all variants, of which url names the file: by the call's name, for each slice the calls in a second of each
-// variant. Slices of the variants alternate, in an order that changes, so that what slows the machine down slows all of them.
+// cost measures all calls of all variants, of which url names the file: by the call's name, for
+// each slice the calls in a second of each variant. Slices of the variants alternate, in an order
+// that changes, so that what slows the machine down slows all of them.
 func cost(rounds int, d time.Duration, urls []string) (map[string][][]float64, error) {
 	ends := make([]*costEnd, len(urls))
 	for i, url := range urls {

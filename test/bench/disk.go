@@ -26,7 +26,8 @@ const (
 	diskBlock = 4 << 10
 )
 
-// measureDisk reads a file on a disk anywhere, over RDMA and with fio, after the kernel has been told to forget it.
+// measureDisk reads a file on a disk anywhere, over RDMA and with fio, after the kernel has been
+// told to forget it.
 func (b *bed) measureDisk(ctx context.Context) error {
 	dir, err := os.MkdirTemp(b.config.disk, "nfsrdma-bench-")
 	if err != nil {
@@ -118,8 +119,8 @@ func (s samples) addFio(out []byte) error {
 	return nil
 }
 
-// readAnywhere reads blocks of the file that url names in a random order, diskDepth at a time, none twice before all
-// have been read, for d and at least once each.
+// readAnywhere reads blocks of the file that url names in a random order, diskDepth at a time, none
+// twice before all have been read, for d and at least once each.
 func readAnywhere(d time.Duration, url string) (r readings, err error) {
 	t, err := nfsclient.ParseTarget(url)
 	if err != nil {

@@ -1,4 +1,5 @@
-// JuiceFS's groups, without a volume: what is read of processes, Redis and perf, the work on a directory, and calls to our own server.
+// JuiceFS's groups, without a volume: what is read of processes, Redis and perf, the work on a
+// directory, and calls to our own server.
 
 package main
 
@@ -17,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCPUTime: that of this process is no less than what it has used for certain, and a process that has gone has none.
+// TestCPUTime: that of this process is no less than what it has used for certain, and a process
+// that has gone has none.
 func TestCPUTime(t *testing.T) {
 	before, err := cpuTime(os.Getpid())
 	if err != nil {

@@ -28,14 +28,16 @@ type caller struct {
 	data  []byte
 }
 
-// A callKind is a kind of call, or of two that belong together. Those that name files do so by i, the others are about one of files.
+// A callKind is a kind of call, or of two that belong together. Those that name files do so by i,
+// the others are about one of files.
 type callKind struct {
 	name  string
 	files bool // needs files
 	do    func(ctx context.Context, c *caller, i int) error
 }
 
-// callKinds are in an order in which what one makes is there for those that follow, and is removed in the end.
+// callKinds are in an order in which what one makes is there for those that follow, and is removed
+// in the end.
 var callKinds = []callKind{
 	{"CREATE", false, func(ctx context.Context, c *caller, i int) error {
 		_, err := c.c.Create(ctx, c.dir, callName(i), nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: 0o644}, nfs3.Verf{})
@@ -80,7 +82,8 @@ func callName(i int) string { return fmt.Sprintf("file%07d", i) }
 
 func (c *caller) file(i int) nfs3.FH { return c.files[i%len(c.files)] }
 
-// calling runs "_calls KIND N DEPTH URL": it prepares, writes a line, waits for one, makes N calls and writes what they took.
+// calling runs "_calls KIND N DEPTH URL": it prepares, writes a line, waits for one, makes N calls
+// and writes what they took.
 func calling(args []string, in io.Reader, out io.Writer) error {
 	n, err := strconv.Atoi(args[1])
 	if err != nil {

@@ -1,4 +1,5 @@
-// The group that counts what a call costs: the server, Redis and the object storage, with one server and with several.
+// The group that counts what a call costs: the server, Redis and the object storage, with one
+// server and with several.
 
 package main
 
@@ -115,8 +116,9 @@ func (p *callsProc) end(err error) error {
 	return nil
 }
 
-// calls has each server's clients make calls of a kind, all at once, and adds under at: calls a second of all, and for a call
-// /server and /redis CPU time in µs, /commands of Redis, /stored bytes of objects.
+// calls has each server's clients make calls of a kind, all at once, and adds under at: calls a
+// second of all, and for a call /server and /redis CPU time in µs, /commands of Redis, /stored
+// bytes of objects.
 func (j *juice) calls(ctx context.Context, at, kind string, servers []*server, n int) (err error) {
 	var procs []*callsProc
 	for i, s := range servers {
@@ -167,7 +169,8 @@ func (j *juice) calls(ctx context.Context, at, kind string, servers []*server, n
 	return nil
 }
 
-// measureCalls counts with one server and then with more, each with a client and a directory of its own.
+// measureCalls counts with one server and then with more, each with a client and a directory of its
+// own.
 func (b *bed) measureCalls(ctx context.Context) error {
 	j, err := b.volumeOf(ctx)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 
 // cpuTime is CPU time of a process and all threads that it has had, in µs.
 func cpuTime(pid int) (float64, error) {
-	// A process's clock of clock_getcpuclockid(3): what the scheduler counts, where /proc/PID/stat has hundredths of a second.
+	// A process's clock of clock_getcpuclockid(3): what the scheduler counts, where /proc/PID/stat
+	// has hundredths of a second.
 	const scheduler = 2
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|scheduler), &t); err != nil {
@@ -26,8 +27,9 @@ func cpuTime(pid int) (float64, error) {
 	return float64(t.Nano()) / 1e3, nil
 }
 
-// work has a process do some work on a mount, and adds what it took: AT/KIND/MOUNT is MiB/s or objects a second, with /cpu/PROCESS after it the CPU
-// time of each process for a MiB or an object in µs, and with /cpu their sum.
+// work has a process do some work on a mount, and adds what it took: AT/KIND/MOUNT is MiB/s or
+// objects a second, with /cpu/PROCESS after it the CPU time of each process for a MiB or an object
+// in µs, and with /cpu their sum.
 func (j *juice) work(ctx context.Context, at, kind, dir string, n, threads int, m *mounted) error {
 	pids := m.pids(j.redis)
 	before, err := cpuTimes(pids)
@@ -86,8 +88,8 @@ const (
 	restLimit = 20 * time.Second // for all to be at rest
 )
 
-// atRest waits until the processes do nothing more, which is what they have left for later: objects to remove, blocks to upload. It is of the work
-// that was done, and not of the next one.
+// atRest waits until the processes do nothing more, which is what they have left for later: objects
+// to remove, blocks to upload. It is of the work that was done, and not of the next one.
 func atRest(ctx context.Context, pids map[string]int) (map[string]float64, error) {
 	was, err := cpuTimes(pids)
 	for end := time.Now().Add(restLimit); err == nil; {

@@ -1,4 +1,5 @@
-// The group that tells what processes have in memory once all files of a large tree have been looked at.
+// The group that tells what processes have in memory once all files of a large tree have been
+// looked at.
 
 package main
 
@@ -34,7 +35,8 @@ func (b *bed) measureMemory(ctx context.Context) error {
 	return nil
 }
 
-// makeTree makes empty files: in the directory, and in a volume of their own, whose metadata are loaded from a dump, since a million calls take long.
+// makeTree makes empty files: in the directory, and in a volume of their own, whose metadata are
+// loaded from a dump, since a million calls take long.
 func (j *juice) makeTree(ctx context.Context, dirs int) error {
 	for i := range dirs {
 		dir := filepath.Join(j.b.served, "tree", strconv.Itoa(i))
@@ -82,7 +84,8 @@ func (j *juice) makeTree(ctx context.Context, dirs int) error {
 	return nil
 }
 
-// plantTree adds a directory "tree", with directories of empty files in it, to a dump of an empty volume.
+// plantTree adds a directory "tree", with directories of empty files in it, to a dump of an empty
+// volume.
 func plantTree(dump []byte, dirs, files int) ([]byte, error) {
 	const entries = "\"entries\": {"
 	begin, rest, ok := bytes.Cut(dump, []byte(entries)) // those of the root: the trash follows

@@ -1,4 +1,5 @@
-// The mounts that stand beside one another: JuiceFS's own, ours of the same volume, and ours of a directory.
+// The mounts that stand beside one another: JuiceFS's own, ours of the same volume, and ours of a
+// directory.
 
 package main
 
@@ -43,7 +44,8 @@ func (m *mounted) pids(r *redis) map[string]int {
 	return p
 }
 
-// mount mounts with nothing in any cache but the kernel's page cache of objects and of the directory.
+// mount mounts with nothing in any cache but the kernel's page cache of objects and of the
+// directory.
 func (j *juice) mount(ctx context.Context, kind string) (m *mounted, err error) {
 	m = &mounted{kind: kind}
 	if m.at, err = j.dir("mount"); err != nil {

@@ -1,4 +1,5 @@
-// The group that tells whose work the CPU time of nfsrdmad-juicefs is: perf's samples of it, by the package that the innermost call was made for.
+// The group that tells whose work the CPU time of nfsrdmad-juicefs is: perf's samples of it, by the
+// package that the innermost call was made for.
 
 package main
 
@@ -21,8 +22,9 @@ var profiled = []string{"CREATE", "LOOKUP", "GETATTR", "WRITE", "READ", "REMOVE"
 // profileCalls is how many calls of a kind a profile is of.
 const profileCalls = 20000
 
-// An owner is whose work a sample is: that of the innermost function of its stack which has one of the beginnings. So what the kernel and Go's
-// runtime do for a function counts as that function's, and theirs is only what has no other.
+// An owner is whose work a sample is: that of the innermost function of its stack which has one of
+// the beginnings. So what the kernel and Go's runtime do for a function counts as that function's,
+// and theirs is only what has no other.
 type owner struct {
 	key, title string
 	begins     []string
@@ -52,7 +54,8 @@ func ownerOf(stack []string) string {
 	return owners[len(owners)-1].key
 }
 
-// parsePerf counts the samples of each owner in what `perf script -F ip,sym` writes: a line for each function of a stack, and an empty one after it.
+// parsePerf counts the samples of each owner in what `perf script -F ip,sym` writes: a line for
+// each function of a stack, and an empty one after it.
 func parsePerf(r io.Reader) (map[string]int, error) {
 	counts := map[string]int{}
 	var stack []string

@@ -18,7 +18,8 @@ type redis struct {
 	addr string
 }
 
-// startRedis starts a Redis that has each transaction in its file before it answers, as a volume needs it.
+// startRedis starts a Redis that has each transaction in its file before it answers, as a volume
+// needs it.
 func (j *juice) startRedis() error {
 	listen, err := freePort()
 	if err != nil {
@@ -64,7 +65,8 @@ func (r *redis) info() (string, error) {
 	return string(body), err
 }
 
-// counts are the commands that clients have sent, but for INFO, and the bytes that its data has in memory.
+// counts are the commands that clients have sent, but for INFO, and the bytes that its data has in
+// memory.
 func (r *redis) counts() (commands, memory float64, err error) {
 	info, err := r.info()
 	if err != nil {

@@ -1,4 +1,5 @@
-// A JuiceFS volume to measure: Redis, objects in files, the servers of it, and JuiceFS's own program.
+// A JuiceFS volume to measure: Redis, objects in files, the servers of it, and JuiceFS's own
+// program.
 
 package main
 
@@ -15,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A juice is a volume and what serves it. All of it is in memory: what is measured is the work of processors.
+// A juice is a volume and what serves it. All of it is in memory: what is measured is the work of
+// processors.
 type juice struct {
 	b       *bed
 	objects string // the directory of the volume's objects
@@ -64,8 +66,9 @@ func (j *juice) format(database int) (url string, err error) {
 // program is where a program is that build has made.
 func (j *juice) program(name string) string { return filepath.Join(j.b.base, name) }
 
-// build builds our server of volumes, and JuiceFS's own program at the version that the server has. They have the services that are measured
-// and no others: the rest is minutes of compiling. JuiceFS's program needs a C compiler for its compression.
+// build builds our server of volumes, and JuiceFS's own program at the version that the server has.
+// They have the services that are measured and no others: the rest is minutes of compiling.
+// JuiceFS's program needs a C compiler for its compression.
 func (j *juice) build(ctx context.Context) error {
 	root, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/nfsrdma/nfsrdma"))
 	if err != nil {

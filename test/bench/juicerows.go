@@ -1,4 +1,5 @@
-// The rows of the groups that measure JuiceFS. They are measured when they are named only: what they need takes minutes to compile.
+// The rows of the groups that measure JuiceFS. They are measured when they are named only: what
+// they need takes minutes to compile.
 
 package main
 

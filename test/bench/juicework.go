@@ -1,4 +1,5 @@
-// What programs do on a mount: one process for each kind of work, by system calls, so that it is the same on all mounts.
+// What programs do on a mount: one process for each kind of work, by system calls, so that it is
+// the same on all mounts.
 
 package main
 
@@ -32,7 +33,8 @@ type done struct {
 	Count   float64 `json:"count"`
 }
 
-// works are the kinds of work in a directory, by their names. n is how many files, and how many threads share them.
+// works are the kinds of work in a directory, by their names. n is how many files, and how many
+// threads share them.
 var works = map[string]func(dir string, n, threads int) (float64, error){
 	"write": writeLarge, "read": readLarge, "create": createFiles, "stat": statFiles, "remove": removeFiles, "list": listFiles, "walk": walkFiles, "touch": touchFiles,
 }

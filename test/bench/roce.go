@@ -1,4 +1,5 @@
-// The RoCE group: the verbs beside raw UDP, NFS beside iWARP, networks that lose packets, and a link that is shared with TCP.
+// The RoCE group: the verbs beside raw UDP, NFS beside iWARP, networks that lose packets, and a
+// link that is shared with TCP.
 
 package main
 
@@ -68,7 +69,8 @@ func (s samples) addRoCE(out []byte) error {
 	return nil
 }
 
-// The link that RoCE and TCP share, and how long each reads there: several times what TCP needs to find out its rate.
+// The link that RoCE and TCP share, and how long each reads there: several times what TCP needs to
+// find out its rate.
 const (
 	linkRate  = "400mbit"
 	linkTime  = 2 * time.Second

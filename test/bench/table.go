@@ -133,7 +133,8 @@ func number(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// write writes table.txt, figures.json and NAME.svg for each graph into dir, which is made where it is not there.
+// write writes table.txt, figures.json and NAME.svg for each graph into dir, which is made where it
+// is not there.
 func (r *result) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

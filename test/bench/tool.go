@@ -148,7 +148,8 @@ func (b *bed) bench(ctx context.Context, j job) (r report, err error) {
 	return r, json.Unmarshal(out, &r)
 }
 
-// output is what a command writes to its standard output; what it wrote to the other is in the error.
+// output is what a command writes to its standard output; what it wrote to the other is in the
+// error.
 func output(cmd *exec.Cmd) ([]byte, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -160,9 +161,9 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 }
 
 // sample runs a job and adds its figures to the samples, under keys that begin with at:
-// at/TEST/TARGET is MiB/s of sequential tests, entries/s of listings, calls/s of all others;
-// with /us and /p99 after it mean and 99th percentile in µs, with /server the server's CPU time for a call in µs, with /cpu
-// for what moves data in ms/GiB; at/raw/… is raw TCP.
+// at/TEST/TARGET is MiB/s of sequential tests, entries/s of listings, calls/s of all others; with
+// /us and /p99 after it mean and 99th percentile in µs, with /server the server's CPU time for a
+// call in µs, with /cpu for what moves data in ms/GiB; at/raw/… is raw TCP.
 func (b *bed) sample(ctx context.Context, at string, j job) error {
 	r, err := b.bench(ctx, j)
 	if err == nil {

@@ -1,4 +1,5 @@
-// The veth group: the same measurements between two network namespaces, with segments as a network has them.
+// The veth group: the same measurements between two network namespaces, with segments as a network
+// has them.
 
 package main
 
@@ -49,7 +50,8 @@ func (b *bed) measureVeth(ctx context.Context) error {
 	return nil
 }
 
-// pair makes a pair of interfaces, once, and returns the words before a command that runs it at the clients' end.
+// pair makes a pair of interfaces, once, and returns the words before a command that runs it at the
+// clients' end.
 func (b *bed) pair() (enter []string, err error) {
 	if b.enter != nil {
 		return b.enter, nil

@@ -1,4 +1,5 @@
-// Real calls and replies: transport header, RPC header, NFSv3 arguments and results, decoded and encoded again.
+// Real calls and replies: transport header, RPC header, NFSv3 arguments and results, decoded and
+// encoded again.
 
 package capture
 

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// statMasks are what two file systems, or two files of one, do not have in common in the output of stat.
+// statMasks are what two file systems, or two files of one, do not have in common in the output of
+// stat.
 var statMasks = []struct {
 	what *regexp.Regexp
 	with string

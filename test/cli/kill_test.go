@@ -288,7 +288,8 @@ func TestInterruptedTreeHasWholeFiles(t *testing.T) {
 				t.Errorf("%v: status 0, and %s is not there", sig, name)
 			}
 		}
-		// Of its own directory: what the server does for a process that was killed may come when the next one has begun.
+		// Of its own directory: what the server does for a process that was killed may come when
+		// the next one has begun.
 		p.checkLeft(t, r.served+to, sig == syscall.SIGKILL)
 	}
 }

@@ -1,6 +1,8 @@
-// The same command lines given to coreutils on a local directory and to nfsrdma on a served one, and what they leave compared.
+// The same command lines given to coreutils on a local directory and to nfsrdma on a served one,
+// and what they leave compared.
 
-// Package cli holds the suite that measures nfsrdma's file commands by coreutils: see testdata for the cases.
+// Package cli holds the suite that measures nfsrdma's file commands by coreutils: see testdata for
+// the cases.
 package cli
 
 import (
@@ -82,7 +84,8 @@ type server struct {
 	log *strings.Builder
 }
 
-// startServer serves a directory as /export on a port that stays this process's own: who asks a server that is gone meets no other.
+// startServer serves a directory as /export on a port that stays this process's own: who asks a
+// server that is gone meets no other.
 func startServer(dir string, extra ...string) (*server, error) {
 	port, _, err := machine.ReservePort()
 	if err != nil {

@@ -121,7 +121,8 @@ func messages(stderr string) (ms []message) {
 	return ms
 }
 
-// diffMessages wants each message of coreutils from nfsrdma too, of the same kind and naming the same, and no others.
+// diffMessages wants each message of coreutils from nfsrdma too, of the same kind and naming the
+// same, and no others.
 func diffMessages(want, got string) (diffs []string) {
 	rest := messages(got)
 	for _, w := range messages(want) {

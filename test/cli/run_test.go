@@ -104,7 +104,8 @@ func (c *testCase) test(t *testing.T, who string, as caller) {
 	}
 }
 
-// conclude takes the expected differences out and complains about the others, and about expected ones that are not there.
+// conclude takes the expected differences out and complains about the others, and about expected
+// ones that are not there.
 func (c *testCase) conclude(t *testing.T, diffs []string, expected []difference) {
 	var wrong []string
 	for _, d := range expected {

@@ -49,7 +49,8 @@ type step struct{ line, stdin string }
 
 type check struct{ what, path string }
 
-// A difference is a pattern of lines of a comparison, * being anything, and why there is such a line.
+// A difference is a pattern of lines of a comparison, * being anything, and why there is such a
+// line.
 type difference struct{ reason, pattern string }
 
 // reasons are the differences that there may be.

@@ -27,7 +27,8 @@ type entry struct {
 	group   string // the first name of the same inode, where there are several
 }
 
-// readTree reads what is below dir, by paths from it. Times are read before content, which changes them.
+// readTree reads what is below dir, by paths from it. Times are read before content, which changes
+// them.
 func readTree(dir string) (map[string]*entry, error) {
 	tree := map[string]*entry{}
 	first := map[uint64]string{}
@@ -74,8 +75,8 @@ func content(path string, mode uint32) (string, error) {
 	return "", nil
 }
 
-// sum is a hash of what a file holds. Blocks of zeros do not count, in a hole or not: a file may be gigabytes of them,
-// and how long it is is compared by itself.
+// sum is a hash of what a file holds. Blocks of zeros do not count, in a hole or not: a file may be
+// gigabytes of them, and how long it is is compared by itself.
 func sum(f *os.File) (string, error) {
 	const block = 64 << 10
 	h, buf, zeros := sha256.New(), make([]byte, block), make([]byte, block)
@@ -136,11 +137,12 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// stamps are the times that a case starts with: all of them long ago, no two the same, none on a full second.
+// stamps are the times that a case starts with: all of them long ago, no two the same, none on a
+// full second.
 var firstStamp = time.Date(2020, 2, 3, 4, 5, 6, 123456789, time.UTC)
 
-// stampTree gives each entry below dir that the setup made an old time, unless the setup gave it one.
-// Entries of the same name get the same, so that a time which was kept is seen to be.
+// stampTree gives each entry below dir that the setup made an old time, unless the setup gave it
+// one. Entries of the same name get the same, so that a time which was kept is seen to be.
 func stampTree(t *testing.T, dir string, since time.Time) {
 	t.Helper()
 	var paths []string
@@ -232,7 +234,8 @@ func age(ts syscall.Timespec, start time.Time) string {
 	return "now"
 }
 
-// slack is how much more or less space a file with holes may take: one allocates in larger pieces than the other.
+// slack is how much more or less space a file with holes may take: one allocates in larger pieces
+// than the other.
 const slack = 256 << 10
 
 // diffChecks compares what only some cases ask for.

@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// write is a WRITE of data whose Read list is what list makes of the Position where the data belongs.
+// write is a WRITE of data whose Read list is what list makes of the Position where the data
+// belongs.
 func (a *target) write(fh nfs3.FH, n int, list func(pos uint32) []chunks.ReadSegment) (xid uint32) {
 	a.t.Helper()
 	xid = peer.XID()

@@ -50,7 +50,8 @@ func hunt(t *testing.T, credits int) *prey {
 	return h
 }
 
-// callTime is when a call is given up that does not end; of many at once each waits for those before it.
+// callTime is when a call is given up that does not end; of many at once each waits for those
+// before it.
 const callTime = 10 * time.Minute
 
 // call begins a NULL call; its end comes to calls.

@@ -1,4 +1,5 @@
-// A disk that does not answer, exported beside one that does: a FUSE file system whose server is stopped.
+// A disk that does not answer, exported beside one that does: a FUSE file system whose server is
+// stopped.
 
 package hostile
 

@@ -1,4 +1,5 @@
-// What connections cost a server that is a process of its own, and what it keeps when they are gone.
+// What connections cost a server that is a process of its own, and what it keeps when they are
+// gone.
 
 package hostile
 
@@ -166,9 +167,9 @@ func (b *batch) Read(p []byte) (int, error) {
 	return b.Conn.Read(p)
 }
 
-// TestConnectionsAreCheapAndGivenBack: connections that have made some calls and wait, over RDMA and
-// over TCP. With NFSRDMA_FULL there are 5,000 of each. The race detector keeps notes of all memory, so
-// that with it only descriptors and goroutines are counted.
+// TestConnectionsAreCheapAndGivenBack: connections that have made some calls and wait, over RDMA
+// and over TCP. With NFSRDMA_FULL there are 5,000 of each. The race detector keeps notes of all
+// memory, so that with it only descriptors and goroutines are counted.
 func TestConnectionsAreCheapAndGivenBack(t *testing.T) {
 	n := min(some(200, 5000), descriptors*4/5)
 	if raceOn {

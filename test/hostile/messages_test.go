@@ -116,7 +116,8 @@ func TestReplyThatDoesNotFit(t *testing.T) {
 	a.works()
 }
 
-// A Send that is larger than the receive ends the stream (R5041 §7.1: too long); one that fills it does not.
+// A Send that is larger than the receive ends the stream (R5041 §7.1: too long); one that fills it
+// does not.
 func TestSendLargerThanReceive(t *testing.T) {
 	for _, n := range []int{rpcrdma.DefaultInlineSize, rpcrdma.DefaultInlineSize + 1, 60000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

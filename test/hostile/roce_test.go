@@ -1,4 +1,5 @@
-// Strangers at the UDP port of RoCE: noise, requests in the names of others, guesses, while a client works beside.
+// Strangers at the UDP port of RoCE: noise, requests in the names of others, guesses, while a
+// client works beside.
 
 package hostile
 
@@ -22,7 +23,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
-// A forger sends datagrams from an address where nobody speaks RoCE, and counts those that come back.
+// A forger sends datagrams from an address where nobody speaks RoCE, and counts those that come
+// back.
 type forger struct {
 	t    *testing.T
 	r    *rand.Rand
@@ -68,8 +70,8 @@ func (f *forger) say(n int) {
 	f.sent++
 }
 
-// noise is a packet of any opcode to any queue pair, of right ICRC. Some are a BTH whose opcode promises more headers: what is
-// random is rarely that, and the test expects to see them counted.
+// noise is a packet of any opcode to any queue pair, of right ICRC. Some are a BTH whose opcode
+// promises more headers: what is random is rarely that, and the test expects to see them counted.
 func (f *forger) noise() {
 	b := f.wire.Room()
 	n := packet.BTHLen + 4*f.r.IntN(100)
@@ -117,9 +119,10 @@ func (f *forger) guess() {
 	f.mad(&d)
 }
 
-// TestRoCEStrangers: strangers flood a server over RoCE with noise, requests to connect that nobody confirms, and guesses, from many
-// addresses. The client beside works, one that comes is served, what is held stays small, all is counted, and nobody
-// is sent more datagrams than came from his address.
+// TestRoCEStrangers: strangers flood a server over RoCE with noise, requests to connect that nobody
+// confirms, and guesses, from many addresses. The client beside works, one that comes is served,
+// what is held stays small, all is counted, and nobody is sent more datagrams than came from his
+// address.
 func TestRoCEStrangers(t *testing.T) {
 	host := machine.Addr(t).String()
 	s := rig.Start(t, rig.Config{Host: host, RoCE: roce.Open(rnic.DeviceConfig{MaxHandshakes: 64})})

@@ -1,4 +1,5 @@
-// Segments that the RNIC has to refuse: other people's STags, and queues and numbers that are wrong.
+// Segments that the RNIC has to refuse: other people's STags, and queues and numbers that are
+// wrong.
 
 package hostile
 
@@ -213,7 +214,8 @@ func TestWriteThatWraps(t *testing.T) {
 	refused(t, term.DDPWrap, "the whole range", func(v *victim) { v.to(v.write.STag(), 1<<64-1, memLen) })
 }
 
-// More Reads than the IRD: the victim's socket is not read from meanwhile, so none can have been answered.
+// More Reads than the IRD: the victim's socket is not read from meanwhile, so none can have been
+// answered.
 func TestReadsBeyondIRD(t *testing.T) {
 	refused(t, term.DDPNoBuffer, "IRD + 1", func(v *victim) {
 		var out []byte

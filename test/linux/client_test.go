@@ -143,7 +143,8 @@ func restartWhileCopying(t *testing.T, g *guest.Guest, c tool) {
 	write(t, filepath.Join(dir, "out"), want)
 	watching := filepath.Join(g.Share, "watching")
 	os.Remove(watching)
-	// While cp writes, the file has a temporary name. Who looks for it is there first: a copy may be quicker than a shell's start.
+	// While cp writes, the file has a temporary name. Who looks for it is there first: a copy may
+	// be quicker than a shell's start.
 	away := start(t, g, `
 : > /share/watching
 n=0

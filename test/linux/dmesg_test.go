@@ -61,8 +61,8 @@ func comesOfMisreading(t *testing.T, said string) string {
 	})
 }
 
-// blockedTask is the kernel's report of a thread of knfsd that waits for too long. Of 6.1's it is no
-// fault of ours when the thread waits for an RDMA Read: siw has forgotten that one; see misread.
+// blockedTask is the kernel's report of a thread of knfsd that waits for too long. Of 6.1's it is
+// no fault of ours when the thread waits for an RDMA Read: siw has forgotten that one; see misread.
 var blockedTask = regexp.MustCompile(`(?s)[^\n]*INFO: task nfsd:\d+ blocked for more than .*?</TASK>`)
 
 // lostMRs is what svcrdma of 6.12 brings about when a connection ends while it reads

@@ -1,4 +1,5 @@
-// Rules of an exports file as Linux's client meets them: refused, read-only, squashed, changed at work.
+// Rules of an exports file as Linux's client meets them: refused, read-only, squashed, changed at
+// work.
 
 package linux
 
@@ -37,9 +38,10 @@ echo text > /mnt/of-nobody-$proto
 umount /mnt
 `
 
-// TestExportsFile: a guest is told "access denied" where the file names another client, reads where it may only read,
-// while a client here writes to the same directory, and is squashed as its rule says. It notices nothing of
-// new rules that leave its own as they were, and has a stale handle when its own has gone.
+// TestExportsFile: a guest is told "access denied" where the file names another client, reads where
+// it may only read, while a client here writes to the same directory, and is squashed as its rule
+// says. It notices nothing of new rules that leave its own as they were, and has a stale handle
+// when its own has gone.
 func TestExportsFile(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
@@ -103,7 +105,8 @@ func exportsFile(t *testing.T, series string) {
 	quiet(t, g)
 }
 
-// exportRules is an exports file of a directory, a client that may do less, and one that may do more; exportRW is a rule that goes.
+// exportRules is an exports file of a directory, a client that may do less, and one that may do
+// more; exportRW is a rule that goes.
 const (
 	exportRules = "%[1]s/ro %[2]s(ro) %[3]s(rw,no_root_squash,insecure)\n%[1]s/squash %[2]s(rw)\n%[1]s/other 192.0.2.7(rw)\n"
 	exportRW    = "%s/rw %s(rw,no_root_squash)"
@@ -112,7 +115,8 @@ const (
 // becomesStale waits until what is mounted has gone from the exports, and unmounts it.
 const becomesStale = `n=0; until stat /mnt/last 2>&1 | grep -q "Stale file handle"; do n=$((n + 1)); [ $n -lt 3000 ] || exit 1; sleep 0.2; done; umount -l /mnt`
 
-// meetRules has the guest mount what it may and what it MUST NOT, with a mount line that names no port.
+// meetRules has the guest mount what it may and what it MUST NOT, with a mount line that names no
+// port.
 func meetRules(t *testing.T, g *guest.Guest, dir, proto string) {
 	t.Helper()
 	opt := fmt.Sprintf("-t nfs -o vers=3,nolock,proto=%s", proto)
@@ -126,8 +130,8 @@ const makeExports = `modprobe ext4 && modprobe brd rd_nr=1 rd_size=24576 && /sbi
 mkdir /rules && mount -t ext4 /dev/ram0 /rules && cd /rules && mkdir rw ro other squash && chmod 777 squash && echo kept > ro/kept
 `
 
-// exportsOfLinux has a guest meet the same rules of Linux's server in another one. That sees this machine, which relays, and no
-// reserved port, so its rules have insecure as well.
+// exportsOfLinux has a guest meet the same rules of Linux's server in another one. That sees this
+// machine, which relays, and no reserved port, so its rules have insecure as well.
 func exportsOfLinux(t *testing.T, series string, g *guest.Guest) {
 	s := knfsd(t, series, guest.Fixed, g, wire.Want{})
 	for _, port := range []int{111, 2049, 20048, 20049} {
@@ -184,7 +188,8 @@ func relayPort(t *testing.T, port int, listen, upstream string) {
 	}()
 }
 
-// changedAtWork changes the rules of others over and over while the guest works under rules that stay.
+// changedAtWork changes the rules of others over and over while the guest works under rules that
+// stay.
 func changedAtWork(t *testing.T, g *guest.Guest, s *server, dir string, change func(i int)) {
 	t.Helper()
 	write(t, filepath.Join(g.Share, "work"), []byte(`i=0; while [ ! -e /share/stop ]; do

@@ -1,4 +1,5 @@
-// Servers of others in the place of ours, where NFSRDMA_LINUX_PEER names one: Linux's in a guest of its own, nfs-ganesha on this machine.
+// Servers of others in the place of ours, where NFSRDMA_LINUX_PEER names one: Linux's in a guest of
+// its own, nfs-ganesha on this machine.
 
 package linux
 
@@ -22,7 +23,8 @@ import (
 // peerName is "knfsd", "ganesha", or empty for our own server.
 func peerName() string { return os.Getenv("NFSRDMA_LINUX_PEER") }
 
-// A foreign is a server that guests reach at the ports of its rpcbind. What it answers the tests log: it differs from ours.
+// A foreign is a server that guests reach at the ports of its rpcbind. What it answers the tests
+// log: it differs from ours.
 type foreign struct {
 	t      *testing.T
 	name   string
@@ -82,7 +84,8 @@ func (f *foreign) there(line string) string {
 	return string(out)
 }
 
-// bootKnfsd starts Linux's server in a guest that clients in other guests reach by this machine, which forwards.
+// bootKnfsd starts Linux's server in a guest that clients in other guests reach by this machine,
+// which forwards.
 func (f *foreign) bootKnfsd(series string) {
 	t := f.t
 	t.Helper()
@@ -113,7 +116,8 @@ func forwards(t *testing.T, device string) {
 	}
 }
 
-// ganeshaRules exports a directory to all, another to a machine that is not there. What is not said is its default.
+// ganeshaRules exports a directory to all, another to a machine that is not there. What is not said
+// is its default.
 const ganeshaRules = `
 NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_NLM = true; Enable_RQUOTA = false; mount_path_pseudo = true; }
 NFSV4 { RecoveryRoot = "%[1]s"; }
@@ -123,7 +127,8 @@ EXPORT { Export_Id = 2; Path = "%[1]s"; Pseudo = "/other"; Access_Type = NONE; F
 EXPORT { Export_Id = 3; Path = "%[1]s"; Pseudo = "/ro"; Access_Type = RO; FSAL { Name = VFS; } }
 `
 
-// ganeshaLoop has rpcbind, a status monitor and nfs-ganesha, which starts again when it has ended, but not while there is a file "away".
+// ganeshaLoop has rpcbind, a status monitor and nfs-ganesha, which starts again when it has ended,
+// but not while there is a file "away".
 const ganeshaLoop = `mount -t tmpfs none /run; mount -t tmpfs none /var/lib/nfs; mkdir /var/lib/nfs/sm /var/lib/nfs/sm.bak; cd "$1"
 rpcbind; rpc.statd --no-notify
 while :; do

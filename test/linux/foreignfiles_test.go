@@ -1,4 +1,5 @@
-// Files at a server of others: what is mounted in its export, ACLs, a mount that is told no port, one that its rules refuse. Answers are logged.
+// Files at a server of others: what is mounted in its export, ACLs, a mount that is told no port,
+// one that its rules refuse. Answers are logged.
 
 package linux
 
@@ -7,8 +8,8 @@ import (
 	"testing"
 )
 
-// mountsAtForeign asks a server of others what TestMountsInExport asks ours. Of nfs-ganesha there is no option, and it
-// sees what is mounted when it starts.
+// mountsAtForeign asks a server of others what TestMountsInExport asks ours. Of nfs-ganesha there
+// is no option, and it sees what is mounted when it starts.
 func mountsAtForeign(t *testing.T, series string) {
 	f := startForeign(t, series)
 	g := client(t, series)

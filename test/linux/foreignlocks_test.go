@@ -1,4 +1,5 @@
-// Locks at a server of others: what TestTwoGuestsLock and TestGuestAndMountLock ask ours. Answers are logged.
+// Locks at a server of others: what TestTwoGuestsLock and TestGuestAndMountLock ask ours. Answers
+// are logged.
 
 package linux
 
@@ -14,7 +15,8 @@ import (
 	"time"
 )
 
-// A foreignLocks is a server of others and all who lock a file of its: the first is of its own machine.
+// A foreignLocks is a server of others and all who lock a file of its: the first is of its own
+// machine.
 type foreignLocks struct {
 	*foreign
 	lockingAll
@@ -121,7 +123,8 @@ func (l *foreignLocks) waits(holder, waiter *locking) {
 	}
 }
 
-// eachPart is each client that waits for each, while the process that has the lock releases a part of it, and goes on.
+// eachPart is each client that waits for each, while the process that has the lock releases a part
+// of it, and goes on.
 func (l *foreignLocks) eachPart() {
 	t := l.lockingAll.t
 	for _, holder := range l.all {
@@ -192,8 +195,8 @@ func (l *foreignLocks) circles() {
 	}
 }
 
-// restart is a server that is killed and starts again: alone, and with a status monitor that says so. One client, whose own monitor hangs, is
-// told too late.
+// restart is a server that is killed and starts again: alone, and with a status monitor that says
+// so. One client, whose own monitor hangs, is told too late.
 func (l *foreignLocks) restart() {
 	t := l.lockingAll.t
 	a, b := l.all[1], l.all[2]
@@ -280,7 +283,8 @@ func (l *foreignLocks) crashes() {
 	}
 }
 
-// goesForGood is a guest that ends with a lock, and does not come back. NFSRDMA_GONE says for how long the others look.
+// goesForGood is a guest that ends with a lock, and does not come back. NFSRDMA_GONE says for how
+// long the others look.
 func (l *foreignLocks) goesForGood() {
 	t := l.lockingAll.t
 	a, b := l.all[1], l.all[2]
@@ -310,7 +314,8 @@ func (l *foreignLocks) goesForGood() {
 	l.log("who stays releases its lock: free %s", took)
 }
 
-// withMount is a guest, nfsrdma mount and a program of the server's machine; then the server starts again.
+// withMount is a guest, nfsrdma mount and a program of the server's machine; then the server starts
+// again.
 func (l *foreignLocks) withMount() {
 	l.mounting(func(three *foreignLocks, ours *locking) {
 		t := ours.t
@@ -335,7 +340,8 @@ func (l *foreignLocks) circlesWithMount() {
 	l.mounting(func(three *foreignLocks, _ *locking) { three.circles() })
 }
 
-// mounting has nfsrdma mount on a further machine, with a port mapper, beside a guest and a program of the server's machine.
+// mounting has nfsrdma mount on a further machine, with a port mapper, beside a guest and a program
+// of the server's machine.
 func (l *foreignLocks) mounting(ask func(three *foreignLocks, ours *locking)) {
 	t := l.lockingAll.t
 	const host, address = "198.19.255.253", "198.19.255.254"

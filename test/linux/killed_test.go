@@ -65,7 +65,8 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// killWhileWriting kills a server that its guest writes to, when it has acknowledged a number of records, and starts it again.
+// killWhileWriting kills a server that its guest writes to, when it has acknowledged a number of
+// records, and starts it again.
 func killWhileWriting(t *testing.T, s *server, proto string, kills []int) {
 	t.Helper()
 	progress := filepath.Join(s.g.Share, "acknowledged")

@@ -1,4 +1,5 @@
-// Locks of two guests that end in other ways than by being released: in a circle, with the server, and with a guest, which comes back or does not.
+// Locks of two guests that end in other ways than by being released: in a circle, with the server,
+// and with a guest, which comes back or does not.
 
 package linux
 
@@ -17,8 +18,8 @@ func (p *process) marks(name string) bool {
 	return err == nil
 }
 
-// eachOther is two who wait for each other, of two guests, of one guest, and of a guest and here: one is told (EDEADLK), and
-// the other has all when that one has ended.
+// eachOther is two who wait for each other, of two guests, of one guest, and of a guest and here:
+// one is told (EDEADLK), and the other has all when that one has ended.
 func (l *lockingAll) eachOther() {
 	here, a, b := l.all[0], l.all[1], l.all[2]
 	for _, pair := range [][2]*locking{{a, b}, {b, a}, {a, a}, {here, a}, {here, b}} {
@@ -68,8 +69,8 @@ func waits(t *testing.T, pid string) bool {
 	return false
 }
 
-// tooLate is a server that is killed: one guest reclaims its lock in time; the other, which is not told, too late: what another client has taken
-// since that one keeps.
+// tooLate is a server that is killed: one guest reclaims its lock in time; the other, which is not
+// told, too late: what another client has taken since that one keeps.
 func (l *lockingAll) tooLate(s *server) {
 	a, b := l.all[1], l.all[2]
 	first, second := a.start("w 0 10"), b.start("w 20 10")
@@ -104,7 +105,8 @@ func (l *lockingAll) tooLate(s *server) {
 	l.free()
 }
 
-// crash is a guest that ends with its pid: what it had locked it has until it has started again, when its sm-notify says so.
+// crash is a guest that ends with its pid: what it had locked it has until it has started again,
+// when its sm-notify says so.
 func (l *lockingAll) crash(s *server) {
 	a, b := l.all[1], l.all[2]
 	before, series := b.g, "6.12"
@@ -142,8 +144,9 @@ func (l *lockingAll) crash(s *server) {
 	run(l.t, b.g, "mount -t nfs -o vers=3,proto=tcp "+b.g.Host+":/export /mnt")
 }
 
-// gone is a guest that others wait for, and that the server has no call of for many times --locks-gone. While its machine answers it has its lock,
-// with a connection and without. Killed for good, so that nobody answers at its address, it loses the lock to who waits.
+// gone is a guest that others wait for, and that the server has no call of for many times
+// --locks-gone. While its machine answers it has its lock, with a connection and without. Killed
+// for good, so that nobody answers at its address, it loses the lock to who waits.
 func (l *lockingAll) gone(s *server) {
 	a, b := l.all[1], l.all[2]
 	b.start("w 0 10")
@@ -156,8 +159,9 @@ func (l *lockingAll) gone(s *server) {
 		l.t.Error("the server has no connection of who has just locked something")
 	}
 	began := time.Now()
-	// Its connections end: with NFSRDMA_FULL=1 as Linux ends those that are idle, after 5 minutes; else nothing of them gets to the server any more,
-	// which then gives them up after 150 s. Until then it does not ask the machine: a connection is answer enough.
+	// Its connections end: with NFSRDMA_FULL=1 as Linux ends those that are idle, after 5 minutes;
+	// else nothing of them gets to the server any more, which then gives them up after 150 s. Until
+	// then it does not ask the machine: a connection is answer enough.
 	if !full {
 		b.run("/bin/ip rule add to " + b.g.Host + " dport 2049 prohibit") // ip alone would be busybox's
 	}

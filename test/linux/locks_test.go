@@ -65,8 +65,9 @@ func (l fileLock) has(start, n int64) bool {
 	return k.Type != unix.F_UNLCK
 }
 
-// TestLinuxLocks: processes of a guest, which mounts without nolock, and a program here exclude one another;
-// who waits is granted its lock; Linux reclaims it when the server has been killed; and it is freed when Linux says that it has started again.
+// TestLinuxLocks: processes of a guest, which mounts without nolock, and a program here exclude one
+// another; who waits is granted its lock; Linux reclaims it when the server has been killed; and it
+// is freed when Linux says that it has started again.
 func TestLinuxLocks(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
@@ -115,7 +116,8 @@ func linuxLocks(t *testing.T, series, proto string) {
 	if out := run(t, g, flock+" -n /mnt/lock true && echo locked || echo refused"); !strings.Contains(out, "refused") {
 		t.Errorf("beside a lock of a program here: %s", out)
 	}
-	// A process of the guest that has the lock says so in a file of the host's, and goes on until there is another one.
+	// A process of the guest that has the lock says so in a file of the host's, and goes on until
+	// there is another one.
 	hold := func(says, until string) {
 		run(t, g, fmt.Sprintf("setsid %s /mnt/lock sh -c ': > /share/%s; while [ ! -e /share/%s ]; do sleep 0.1; done' > /dev/null 2>&1 < /dev/null &", flock, says, until))
 	}

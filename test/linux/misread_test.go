@@ -22,8 +22,9 @@ const blockedThreads = `for p in /proc/[0-9]*; do
 done; true`
 
 // misread cuts the CRC of a Read Response while Linux's server reads what we write. siw ends the
-// connection; of the RDMA Reads that it still waited for it completes none, so each of knfsd's threads
-// that had one is blocked for good. We go on over another connection, with the threads that are left.
+// connection; of the RDMA Reads that it still waited for it completes none, so each of knfsd's
+// threads that had one is blocked for good. We go on over another connection, with the threads that
+// are left.
 func misread(t *testing.T, s *far) {
 	a := s.again(t)
 	var responses atomic.Int64

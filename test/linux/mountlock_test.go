@@ -15,8 +15,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestGuestAndMountLock: processes of a guest, which mounts without nolock, and programs by nfsrdma mount exclude one another, and one that locks the
-// served file itself: each kind of lock beside each, on bytes that overlap and that do not; who waits, until the process of a lock ends and
+// TestGuestAndMountLock: processes of a guest, which mounts without nolock, and programs by nfsrdma
+// mount exclude one another, and one that locks the served file itself: each kind of lock beside
+// each, on bytes that overlap and that do not; who waits, until the process of a lock ends and
 // until it releases the lock.
 func TestGuestAndMountLock(t *testing.T) {
 	t.Parallel()
@@ -58,8 +59,9 @@ func guestAndMountLock(t *testing.T, guests, ours string) {
 	unmountLocked(t, g)
 }
 
-// heldStatus is the exit status of umount where another mount namespace has the mount too, such as one that another test made meanwhile. It is
-// unmounted here, and its process ends with the last of those.
+// heldStatus is the exit status of umount where another mount namespace has the mount too, such as
+// one that another test made meanwhile. It is unmounted here, and its process ends with the last of
+// those.
 const heldStatus = 64
 
 // needMounts skips a test where we cannot mount for all users.
@@ -94,7 +96,8 @@ func unmountOurs(t *testing.T, nfsrdma, dir string) {
 	}
 }
 
-// releases is each client that waits for each, while the process that has the lock releases it and goes on. Locks of flock(2), too.
+// releases is each client that waits for each, while the process that has the lock releases it and
+// goes on. Locks of flock(2), too.
 func (l *lockingAll) releases() {
 	for _, holder := range l.all {
 		for _, waiter := range l.all {

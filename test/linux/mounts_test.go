@@ -78,8 +78,9 @@ func mountsInExport(t *testing.T, series string) {
 	quiet(t, g)
 }
 
-// mountsComeAndGo mounts a file system inside the one that is mounted in the export, while the guest uses that, has it go, and mounts
-// another one in its place. The guest has each as a mount and a device of its own.
+// mountsComeAndGo mounts a file system inside the one that is mounted in the export, while the
+// guest uses that, has it go, and mounts another one in its place. The guest has each as a mount
+// and a device of its own.
 func mountsComeAndGo(t *testing.T, g *guest.Guest, inner string) {
 	t.Helper()
 	deep := filepath.Join(inner, "deep")
@@ -94,7 +95,8 @@ func mountsComeAndGo(t *testing.T, g *guest.Guest, inner string) {
 		}
 		t.Cleanup(func() { syscall.Unmount(deep, syscall.MNT_DETACH) })
 		write(t, filepath.Join(deep, "file"), []byte(content))
-		// The guest knows the directory that is under it now, and asks for its name again when it has forgotten it.
+		// The guest knows the directory that is under it now, and asks for its name again when it
+		// has forgotten it.
 		out := run(t, g, `n=0; until drop_caches; grep -qs `+content+` /mnt/inner/deep/file; do n=$((n + 1)); [ $n -lt 3000 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done
 stat -c %d /mnt /mnt/inner /mnt/inner/deep | sort -u | wc -l; grep -c " /mnt/inner/deep nfs " /proc/mounts; echo written > /mnt/inner/deep/of-guest && sync`)
 		if strings.Join(strings.Fields(out), " ") != "3 1" {

@@ -1,4 +1,5 @@
-// What users may do through a Linux mount of a file system that has ACLs, quotas and reserved blocks.
+// What users may do through a Linux mount of a file system that has ACLs, quotas and reserved
+// blocks.
 
 package linux
 
@@ -137,8 +138,8 @@ refused "No space left" u2000 'dd if=/dev/zero of=/mnt/fill bs=64k count=400 con
 allowed root 'dd if=/dev/zero of=/mnt/reserved bs=64k count=64 conv=fsync'
 cd /; umount /mnt`
 
-// afterwards runs on the server, once the client has unmounted; it prints nothing but
-// what is wrong. The files of user 1000 are given, blocks-1000 and as many more as the quota allows.
+// afterwards runs on the server, once the client has unmounted; it prints nothing but what is
+// wrong. The files of user 1000 are given, blocks-1000 and as many more as the quota allows.
 const afterwards = `
 cd /export
 want() { [ "$2" = "$3" ] || echo "$1: $2, want $3"; }

@@ -24,7 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A deviceCapture writes all IPv4 packets of a device into a file until it is closed. Unlike tcpdump it is there everywhere.
+// A deviceCapture writes all IPv4 packets of a device into a file until it is closed. Unlike
+// tcpdump it is there everywhere.
 type deviceCapture struct {
 	path string
 	ours netip.Addr // this machine's end of the device
@@ -107,7 +108,8 @@ func (c *deviceCapture) run(t *testing.T) {
 	}
 }
 
-// close ends the capture when no packet has come for a moment, and says how many the kernel had no room for.
+// close ends the capture when no packet has come for a moment, and says how many the kernel had no
+// room for.
 func (c *deviceCapture) close(t *testing.T) (lost int) {
 	t.Helper()
 	c.mu.Lock()
@@ -132,8 +134,9 @@ func (c *deviceCapture) check(t *testing.T, lossy bool) {
 	c.checkKinds(t, lossy, packet.UDSendOnly, packet.RCSendOnly, packet.RCAck, packet.RCWriteOnly, packet.RCReadRequest)
 }
 
-// checkKinds closes the capture and takes each packet apart: all have a valid ICRC, whoever sent them. Nothing is refused, and only what
-// was lost is told to be missing; where netem loses packets, lossy, it cannot be seen from here which. Some of each of the kinds have to be in it.
+// checkKinds closes the capture and takes each packet apart: all have a valid ICRC, whoever sent
+// them. Nothing is refused, and only what was lost is told to be missing; where netem loses
+// packets, lossy, it cannot be seen from here which. Some of each of the kinds have to be in it.
 func (c *deviceCapture) checkKinds(t *testing.T, lossy bool, kinds ...packet.Opcode) {
 	t.Helper()
 	lost := c.close(t)
@@ -257,13 +260,16 @@ func (f *frames) check(t *testing.T, frame int, ip []byte) (op packet.Opcode, ok
 	switch s := h.AETH.Syndrome; {
 	case h.Opcode != packet.RCAck || s.Kind() == packet.KindACK:
 	case f.blind && v4.Src != f.ours && s.Kind() == packet.KindNAK && s.NAKCode() == packet.NAKRemoteAccess:
-		// A Read that netem delays comes once more, after it was answered and its memory given up: rxe ends the connection.
+		// A Read that netem delays comes once more, after it was answered and its memory given up:
+		// rxe ends the connection.
 		t.Logf("frame %d: rxe ends the connection for a Read that comes late", frame)
 	case f.blind && v4.Src == f.ours && s.Kind() == packet.KindNAK && s.NAKCode() == packet.NAKInvalidRequest:
-		// rxe at times begins a Write again at another PSN than before, after one of no bytes: its parts do not add up.
+		// rxe at times begins a Write again at another PSN than before, after one of no bytes: its
+		// parts do not add up.
 		t.Logf("frame %d: a Write of rxe's does not add up", frame)
 	case f.blind && v4.Src == f.ours && s.Kind() == packet.KindNAK && s.NAKCode() == packet.NAKRemoteAccess && f.data[answerPSN{h.DestQP, h.PSN}]:
-		// A Read of rxe's came once more, and its memory was given up before its data left once more.
+		// A Read of rxe's came once more, and its memory was given up before its data left once
+		// more.
 		t.Logf("frame %d: a Read of rxe's that was answered comes late", frame)
 	case s.Kind() != packet.KindNAK || s.NAKCode() != packet.NAKSequence:
 		t.Errorf("frame %d of %v: %v", frame, v4.Src, s)
@@ -273,7 +279,8 @@ func (f *frames) check(t *testing.T, frame int, ip []byte) (op packet.Opcode, ok
 	return h.Opcode, true
 }
 
-// answer checks that no acknowledge of ours has the PSN of a Read's data: rxe completes the Read with what has come of it.
+// answer checks that no acknowledge of ours has the PSN of a Read's data: rxe completes the Read
+// with what has come of it.
 func (f *frames) answer(t *testing.T, frame int, h *packet.Header) {
 	t.Helper()
 	at := answerPSN{h.DestQP, h.PSN}
@@ -285,8 +292,9 @@ func (f *frames) answer(t *testing.T, frame int, h *packet.Header) {
 	}
 }
 
-// nak checks a NAK for a packet that is missing. A machine that is busy enough loses packets without netem: those of the guest before
-// they come to the device, and ours after it. So we MUST NOT miss what the capture has, nor the guest what we have not sent.
+// nak checks a NAK for a packet that is missing. A machine that is busy enough loses packets
+// without netem: those of the guest before they come to the device, and ours after it. So we MUST
+// NOT miss what the capture has, nor the guest what we have not sent.
 func (f *frames) nak(t *testing.T, frame int, v4 *packet.IPv4, psn uint32) {
 	t.Helper()
 	f.missing++
@@ -295,8 +303,9 @@ func (f *frames) nak(t *testing.T, frame int, v4 *packet.IPv4, psn uint32) {
 	}
 }
 
-// tsharkRoCE asks tshark for what is malformed in the headers of InfiniBand. It takes each Send of a connection that it has seen made for
-// RPC-over-RDMA, and messages of perftest for cut ones, unless it is told that there are none.
+// tsharkRoCE asks tshark for what is malformed in the headers of InfiniBand. It takes each Send of
+// a connection that it has seen made for RPC-over-RDMA, and messages of perftest for cut ones,
+// unless it is told that there are none.
 func tsharkRoCE(t *testing.T, c *deviceCapture) {
 	t.Helper()
 	if _, err := exec.LookPath("tshark"); err != nil {

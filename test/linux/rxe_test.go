@@ -1,4 +1,5 @@
-// Soft RoCE, which stock kernels bring: Linux mounts our server, and our client uses Linux's server, by rdma_rxe.
+// Soft RoCE, which stock kernels bring: Linux mounts our server, and our client uses Linux's
+// server, by rdma_rxe.
 
 package linux
 
@@ -19,7 +20,8 @@ import (
 // full asks for the long form.
 var full = os.Getenv("NFSRDMA_FULL") != ""
 
-// rxeClient boots a guest with a device of rxe for one test: Linux chooses between that and siw by itself where it has both.
+// rxeClient boots a guest with a device of rxe for one test: Linux chooses between that and siw by
+// itself where it has both.
 func rxeClient(t *testing.T, series string) *guest.Guest {
 	t.Helper()
 	g, err := guest.Boot(t.Context(), guest.Config{Image: kernel(t, series), MemoryMB: 1024, MTU: mtu[series], Direct: true})
@@ -45,7 +47,8 @@ func rxeUp(t *testing.T, g *guest.Guest, err error, script string) *guest.Guest 
 	return g
 }
 
-// TestRxe: RoCE from an ordinary socket of ours is RoCE to Linux. One kernel has an MTU of 4096, the other one of 1024.
+// TestRxe: RoCE from an ordinary socket of ours is RoCE to Linux. One kernel has an MTU of 4096,
+// the other one of 1024.
 func TestRxe(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -94,8 +97,9 @@ func rxeMountsUs(t *testing.T, series string, large, names int, kills []int) {
 	})
 }
 
-// registersTwice is what rxe of 6.1 says when it begins again with what has had no answer, as it does when a server is started again
-// too slowly: it also registers memory again that it has registered, fails, and sends nothing any more.
+// registersTwice is what rxe of 6.1 says when it begins again with what has had no answer, as it
+// does when a server is started again too slowly: it also registers memory again that it has
+// registered, fails, and sends nothing any more.
 const registersTwice = `rdma_rxe: rxe_reg_fast_mr: mr->lkey = 0x[0-9a-f]+ not free$`
 
 // rxeManyNames lists a directory of many names, made on the host, in both ways.

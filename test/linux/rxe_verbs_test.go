@@ -1,4 +1,5 @@
-// The test programs of Linux's RDMA stack against nfsrdma verbs: pingpongs, perftest, rping and udaddy, as client and as server.
+// The test programs of Linux's RDMA stack against nfsrdma verbs: pingpongs, perftest, rping and
+// udaddy, as client and as server.
 
 package linux
 
@@ -22,7 +23,8 @@ type verbsRun struct {
 	theirs      string // of Linux
 }
 
-// Sizes and counts are such that nothing is lost where nobody tells of it: what is sent fits in the receives that wait.
+// Sizes and counts are such that nothing is lost where nobody tells of it: what is sent fits in the
+// receives that wait.
 var verbsRuns = []verbsRun{
 	{"ibv_rc_pingpong -d rxe0 -g 1", "pingpong -c rc", "-n 200 -s 4096", "-n 200 -s 4096"},
 	{"ibv_uc_pingpong -d rxe0 -g 1", "pingpong -c uc", "-n 200 -s 4096", "-n 200 -s 4096"},
@@ -43,7 +45,8 @@ var verbsRuns = []verbsRun{
 	{"ucmatose", "ucmatose", "-n 50 -s 1000", "-C 50 -S 1000"},
 }
 
-// TestRxeVerbs: Linux's test programs, which are the same on both kernels, speak with ours, in either role.
+// TestRxeVerbs: Linux's test programs, which are the same on both kernels, speak with ours, in
+// either role.
 func TestRxeVerbs(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.12", "6.1"} {
@@ -56,7 +59,8 @@ func TestRxeVerbs(t *testing.T) {
 	}
 }
 
-// rxeVerbs runs them in a guest that has a device of rxe, which no server of ours on this host speaks to.
+// rxeVerbs runs them in a guest that has a device of rxe, which no server of ours on this host
+// speaks to.
 func rxeVerbs(t *testing.T, g *guest.Guest) {
 	c := captureDevice(t, g.Device)
 	c.bare = true
@@ -77,7 +81,8 @@ func weServeVerbs(t *testing.T, g *guest.Guest, r verbsRun) {
 	verbsReport(t, r, "server", out.Bytes())
 }
 
-// weWait starts ours with further arguments, and when that says what it waits for, a command in the guest. Both MUST end well.
+// weWait starts ours with further arguments, and when that says what it waits for, a command in the
+// guest. Both MUST end well.
 func weWait(t *testing.T, g *guest.Guest, r verbsRun, waiting, command string, last ...string) *bytes.Buffer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
@@ -109,7 +114,8 @@ func linuxServesVerbs(t *testing.T, g *guest.Guest, r verbsRun) {
 	verbsReport(t, r, "client", out.Bytes())
 }
 
-// linuxWaits starts a command in the guest, and when another one there succeeds, ours with further arguments. Both MUST end well.
+// linuxWaits starts a command in the guest, and when another one there succeeds, ours with further
+// arguments. Both MUST end well.
 func linuxWaits(t *testing.T, g *guest.Guest, r verbsRun, command, waits string, last ...string) *bytes.Buffer {
 	t.Helper()
 	run(t, g, fmt.Sprintf(`rm -f /tmp/verbs.*
@@ -141,8 +147,9 @@ func weSendToGroup(t *testing.T, g *guest.Guest) {
 	verbsReport(t, r, "sender", out.Bytes())
 }
 
-// linuxSendsToGroup has ours join the group, and mckey send to it. mckey does not wait until its messages have been sent: it destroys the
-// queue pair, and with it what rxe has not got to. So it sends many, of which ours takes one.
+// linuxSendsToGroup has ours join the group, and mckey send to it. mckey does not wait until its
+// messages have been sent: it destroys the queue pair, and with it what rxe has not got to. So it
+// sends many, of which ours takes one.
 func linuxSendsToGroup(t *testing.T, g *guest.Guest) {
 	r := verbsRun{linux: "mckey", ours: "mckey", options: "-n 1 -s 500"}
 	out := weWait(t, g, r, "waiting for datagrams", "mckey -s -b "+g.Network.Guest+" -m "+mckeyGroup+" -C 1000 -S 500", "--addr", g.Host, mckeyGroup)

@@ -84,7 +84,8 @@ var userNetwork sync.Once
 // turns let the kernels' tests run side by side, and those of one kernel one after another.
 var turns = map[string]*sync.Mutex{"6.1": {}, "6.12": {}}
 
-// enter waits for the test's turn with the guests of kernels, in the order of turns, which lasts until its end.
+// enter waits for the test's turn with the guests of kernels, in the order of turns, which lasts
+// until its end.
 func enter(t *testing.T, series ...string) {
 	t.Helper()
 	for _, s := range series {
@@ -108,7 +109,8 @@ var mtu = map[string]int{"6.1": 9000, "6.12": 1500}
 // client returns the long-lived guest that mounts things; one for each kernel.
 func client(t *testing.T, series string) *guest.Guest { return clientOn(t, series, "") }
 
-// clientOn is client where a new one has the network of a guest that has ended, if device is not empty.
+// clientOn is client where a new one has the network of a guest that has ended, if device is not
+// empty.
 func clientOn(t *testing.T, series, device string) *guest.Guest {
 	t.Helper()
 	img := kernel(t, series)

@@ -115,9 +115,9 @@ type lockingAll struct {
 	all []*locking // the first is of this machine
 }
 
-// TestTwoGuestsLock: a guest over RDMA, one with another kernel over TCP, and a program here, in each order: each kind of lock beside each, on bytes
-// that overlap and that do not; who waits; and two that wait for each other. Then a guest is killed, the server is,
-// and a guest for good.
+// TestTwoGuestsLock: a guest over RDMA, one with another kernel over TCP, and a program here, in
+// each order: each kind of lock beside each, on bytes that overlap and that do not; who waits; and
+// two that wait for each other. Then a guest is killed, the server is, and a guest for good.
 func TestTwoGuestsLock(t *testing.T) {
 	enter(t, "6.1", "6.12")
 	if err := guest.Direct(); err != nil {
@@ -164,7 +164,8 @@ func TestTwoGuestsLock(t *testing.T) {
 	}
 }
 
-// endLocks ends, after a failure, what locks in a guest, while the server is there: what stayed mounted would be stale for later tests.
+// endLocks ends, after a failure, what locks in a guest, while the server is there: what stayed
+// mounted would be stale for later tests.
 func endLocks(t *testing.T, g *guest.Guest) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -188,7 +189,8 @@ func (l *lockingAll) free() {
 	comes(l.t, "all is free", func() bool { return !l.here.taken() })
 }
 
-// kinds is each kind of lock beside each. Those of flock(2) are of all bytes for clients, and for programs here nothing that clients see.
+// kinds is each kind of lock beside each. Those of flock(2) are of all bytes for clients, and for
+// programs here nothing that clients see.
 func (l *lockingAll) kinds() {
 	const tries = " try r 15 5 w 15 10 r 20 0 w 20 0 R 0 0 W 0 0"
 	wants := map[string]string{

@@ -1,4 +1,5 @@
-// A test in a network of its own: there is one port 111 on each, and one socket of rpcbind below /run.
+// A test in a network of its own: there is one port 111 on each, and one socket of rpcbind below
+// /run.
 
 package machine
 
@@ -15,15 +16,17 @@ import (
 // apartEnv is set in the process that Apart has started.
 const apartEnv = "NFSRDMA_TEST_APART"
 
-// LeaveMounts is for the beginning of a shell script in a mount namespace of its own, which lets go of the mounts of tests beside it: their
-// ends would wait for its, and what they mount once more would be in use. The one at the directory that is the shell's word but stays.
+// LeaveMounts is for the beginning of a shell script in a mount namespace of its own, which lets go
+// of the mounts of tests beside it: their ends would wait for its, and what they mount once more
+// would be in use. The one at the directory that is the shell's word but stays.
 func LeaveMounts(but string) string {
 	return `awk '$2 ~ "^/(tmp|dev/shm)/" || $3 == "fuse.nfsrdma" {print $2}' /proc/mounts | sort -r | while read -r dir; do dir=$(printf %b "$dir")
 case ` + but + ` in "$dir" | "$dir"/*) ;; *) umount -l "$dir" || true;; esac; done; `
 }
 
-// Apart runs a test once more in a process of its own, whose network, mounts and /run no other test has, and reports whether this is that
-// process; elsewhere the test has ended as that one has. It begins a test, as
+// Apart runs a test once more in a process of its own, whose network, mounts and /run no other test
+// has, and reports whether this is that process; elsewhere the test has ended as that one has. It
+// begins a test, as
 //
 //	if !machine.Apart(t) {
 //		return

@@ -45,7 +45,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// TestApartTells: what fails there, is not found or says nothing of having passed does not pass here.
+// TestApartTells: what fails there, is not found or says nothing of having passed does not pass
+// here.
 func TestApartTells(t *testing.T) {
 	if os.Getenv(apartEnv) != "" {
 		t.Fatal("as it is to be")
@@ -61,7 +62,8 @@ func TestApartTells(t *testing.T) {
 	}
 }
 
-// TestLeaveMounts: of the mounts of tests, also of names with spaces, a namespace keeps the one that is named, and what that is in.
+// TestLeaveMounts: of the mounts of tests, also of names with spaces, a namespace keeps the one
+// that is named, and what that is in.
 func TestLeaveMounts(t *testing.T) {
 	if !Apart(t) {
 		return

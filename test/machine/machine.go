@@ -1,7 +1,8 @@
 // What a test cannot have here: told in one line, and in CI a failure.
 
-// Package machine is what tests of all packages share of the machine that they run on: ports and addresses that no other test has
-// at the same time, in whatever process, and the line that says what is missing.
+// Package machine is what tests of all packages share of the machine that they run on: ports and
+// addresses that no other test has at the same time, in whatever process, and the line that says
+// what is missing.
 package machine
 
 import (
@@ -11,8 +12,8 @@ import (
 	"testing"
 )
 
-// Skip leaves a test out because of what is missing, with a line for the end of ./test/run. With CI=true, where nothing is to be
-// missing, it fails.
+// Skip leaves a test out because of what is missing, with a line for the end of ./test/run. With
+// CI=true, where nothing is to be missing, it fails.
 func Skip(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

@@ -1,4 +1,5 @@
-// Ports and addresses of a test's own: go test runs several packages at once, and each of them listens.
+// Ports and addresses of a test's own: go test runs several packages at once, and each of them
+// listens.
 
 package machine
 
@@ -15,14 +16,17 @@ import (
 	"testing"
 )
 
-// wellKnown are ports in that range where programs listen that cannot be told another one: NFS over RDMA and MOUNT, and the pingpongs.
+// wellKnown are ports in that range where programs listen that cannot be told another one: NFS over
+// RDMA and MOUNT, and the pingpongs.
 var wellKnown = []int{20048, 20049, 18515}
 
-// tries is how many ports or addresses are looked at before the test fails. Nearly always it is one.
+// tries is how many ports or addresses are looked at before the test fails. Nearly always it is
+// one.
 const tries = 1000
 
-// reserve takes a name until release is called, which is nil if somebody else has it. Each network namespace has one set of abstract
-// socket names, as it has of ports, and the kernel frees those of a process that is killed.
+// reserve takes a name until release is called, which is nil if somebody else has it. Each network
+// namespace has one set of abstract socket names, as it has of ports, and the kernel frees those of
+// a process that is killed.
 func reserve(name string) (release func(), err error) {
 	l, err := net.Listen("unix", "@nfsrdma-test/"+name)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -38,7 +42,8 @@ func reserve(name string) (release func(), err error) {
 	}, nil
 }
 
-// reserved are the sockets of what is reserved here. One that is only forgotten the garbage collector would close.
+// reserved are the sockets of what is reserved here. One that is only forgotten the garbage
+// collector would close.
 var reserved sync.Map
 
 // Port is what ReservePort gives, until the test ends.
@@ -52,9 +57,10 @@ func Port(t testing.TB) int {
 	return port
 }
 
-// ReservePort gives a port of TCP and UDP to who has to name one before anybody listens there. Nobody does now, at any address; no
-// other test is given it until release is called, which may be called more than once; and the kernel gives it to no connection, since
-// it is below those that it chooses.
+// ReservePort gives a port of TCP and UDP to who has to name one before anybody listens there.
+// Nobody does now, at any address; no other test is given it until release is called, which may be
+// called more than once; and the kernel gives it to no connection, since it is below those that it
+// chooses.
 func ReservePort() (port int, release func(), err error) {
 	first, end := fixedPorts()
 	for range tries {
@@ -108,8 +114,8 @@ func idle(port int) bool {
 	return true
 }
 
-// Addr is an address of 127.0.0.0/8 that no other test is given until this one ends. Of each address there is one UDP port for
-// RoCE. Those that clients of RoCE choose themselves are others.
+// Addr is an address of 127.0.0.0/8 that no other test is given until this one ends. Of each
+// address there is one UDP port for RoCE. Those that clients of RoCE choose themselves are others.
 func Addr(t testing.TB) netip.Addr {
 	t.Helper()
 	for range tries {

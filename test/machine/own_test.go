@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestOwn: each port and address is given once until the test ends that has it, and again afterwards.
+// TestOwn: each port and address is given once until the test ends that has it, and again
+// afterwards.
 func TestOwn(t *testing.T) {
 	ports, addrs := map[int]bool{}, map[netip.Addr]bool{}
 	const each = 200

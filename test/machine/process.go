@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// Start starts a program and returns its standard input and output. end closes the input, which ends
-// the program, and waits for it.
+// Start starts a program and returns its standard input and output. end closes the input, which
+// ends the program, and waits for it.
 func Start(cmd *exec.Cmd) (in io.WriteCloser, out io.Reader, end func() error, err error) {
 	if in, err = cmd.StdinPipe(); err != nil {
 		return nil, nil, nil, err

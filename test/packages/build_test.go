@@ -1,4 +1,5 @@
-// The packages themselves: the same bytes from any directory, what lintian says, what the programs tell of themselves, and the bill.
+// The packages themselves: the same bytes from any directory, what lintian says, what the programs
+// tell of themselves, and the bill.
 
 package packages
 
@@ -102,8 +103,8 @@ func check(t *testing.T, dir string) {
 	}
 }
 
-// unit: systemd finds nothing wrong with the units of a server, and little that they leave open. Those of nfsrdmad have a test of
-// their own beside the server.
+// unit: systemd finds nothing wrong with the units of a server, and little that they leave open.
+// Those of nfsrdmad have a test of their own beside the server.
 func unit(t *testing.T, bin, name string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,4 +1,5 @@
-// The life of the packages on a machine: installed, used, upgraded under a program that has a file open, removed under a mount, purged.
+// The life of the packages on a machine: installed, used, upgraded under a program that has a file
+// open, removed under a mount, purged.
 
 package packages
 
@@ -122,7 +123,8 @@ func life(t *testing.T, dir string, s server) {
 	m.nothingLeft(before)
 }
 
-// documented: what the units name as documentation, and the pages that users ask for, man finds; bash completes.
+// documented: what the units name as documentation, and the pages that users ask for, man finds;
+// bash completes.
 func (m *system) documented() {
 	m.t.Helper()
 	pages := [][]string{{"1", "nfsrdma"}, {"1", "nfsrdma-cp"}, {"8", "mount.nfsrdma"}}
@@ -178,7 +180,8 @@ func (m *system) begin() {
 	}
 }
 
-// content is what the server has in a file: as its directory has it, or as a client sees it that has cached nothing.
+// content is what the server has in a file: as its directory has it, or as a client sees it that
+// has cached nothing.
 func (m *system) content(name string) string {
 	m.t.Helper()
 	if m.local == "" {
@@ -208,7 +211,8 @@ func (m *system) writeAndRead(name string) {
 	name += " of the server"
 	on = m.path("mnt/data/" + name)
 	put(m.t, m.path(m.local+"/"+name), "from the server", 0o644)
-	// What the server makes by itself a mount sees when what it has cached of the directory is old: with actimeo=1, after a second.
+	// What the server makes by itself a mount sees when what it has cached of the directory is old:
+	// with actimeo=1, after a second.
 	text, err := os.ReadFile(on)
 	for end := time.Now().Add(3 * time.Minute); errors.Is(err, fs.ErrNotExist) && time.Now().Before(end); text, err = os.ReadFile(on) {
 		time.Sleep(100 * time.Millisecond)
@@ -224,7 +228,8 @@ func (m *system) writeAndRead(name string) {
 // audit is the file of --audit that the package's file for logrotate is for.
 func (m *system) audit() string { return "/var/log/" + m.own + "/audit.log" }
 
-// awaitRecord returns the audit log when it tells of a file; records are written when their calls have been answered.
+// awaitRecord returns the audit log when it tells of a file; records are written when their calls
+// have been answered.
 func (m *system) awaitRecord(name string) (log []byte) {
 	m.t.Helper()
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -237,7 +242,8 @@ func (m *system) awaitRecord(name string) (log []byte) {
 	return nil
 }
 
-// rotate: logrotate renames the records and finds nothing wrong, whatever the server is doing; one that runs goes on in a new file.
+// rotate: logrotate renames the records and finds nothing wrong, whatever the server is doing; one
+// that runs goes on in a new file.
 func (m *system) rotate(server string) {
 	m.t.Helper()
 	log := m.path(m.audit())
@@ -262,7 +268,8 @@ func (m *system) rotate(server string) {
 	}
 }
 
-// upgrade: the next version is installed while a program has a file open, which stays good, and so does the mount.
+// upgrade: the next version is installed while a program has a file open, which stays good, and so
+// does the mount.
 func (m *system) upgrade() {
 	m.t.Helper()
 	f, err := os.OpenFile(m.path("mnt/data/open"), os.O_CREATE|os.O_RDWR, 0o644)
@@ -377,7 +384,8 @@ func (m *system) removeServer() {
 	}
 }
 
-// files are all names of the system with what is in them, without what apt and dpkg keep for themselves.
+// files are all names of the system with what is in them, without what apt and dpkg keep for
+// themselves.
 func (m *system) files() map[string]string {
 	m.t.Helper()
 	all := map[string]string{}

@@ -1,4 +1,5 @@
-// The manifests for Kubernetes: by its own types, and whether their names, ports, flags and options are those of our programs.
+// The manifests for Kubernetes: by its own types, and whether their names, ports, flags and options
+// are those of our programs.
 
 package packages
 
@@ -126,7 +127,8 @@ func manifests(t *testing.T, dir string) {
 	c.nodes()
 }
 
-// servers checks the StatefulSet and its Services; it returns the name that the volume is exported under.
+// servers checks the StatefulSet and its Services; it returns the name that the volume is exported
+// under.
 func (c *cluster) servers() (export string) {
 	c.t.Helper()
 	set := c.get("StatefulSet", "nfsrdmad")
@@ -198,7 +200,8 @@ func (c *cluster) mounts(o object, p pod, k container) (paths []string) {
 
 var longFlag = regexp.MustCompile(`(?m)^ +(?:-(\w), )?--([a-z-]+)(?: (\S+))?`)
 
-// flags takes the arguments of a program apart by the help text of its command; what it does not know is an error.
+// flags takes the arguments of a program apart by the help text of its command; what it does not
+// know is an error.
 func (c *cluster) flags(program string, args []string) (values map[string]string, rest []string) {
 	c.t.Helper()
 	help := must(c.t, "/", filepath.Join(c.bin, program), args[0], "--help")
@@ -226,7 +229,8 @@ func (c *cluster) flags(program string, args []string) (values map[string]string
 	return values, rest
 }
 
-// ports: those of the container are those that the program serves on, and the Services lead to them.
+// ports: those of the container are those that the program serves on, and the Services lead to
+// them.
 func (c *cluster) ports(k container, flags map[string]string, labels map[string]string) {
 	c.t.Helper()
 	help := must(c.t, "/", filepath.Join(c.bin, "nfsrdmad-juicefs"), "serve", "--help")

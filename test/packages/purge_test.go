@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestPurge: the script takes what the server keeps, and leaves a volume that somebody has made beside it.
+// TestPurge: the script takes what the server keeps, and leaves a volume that somebody has made
+// beside it.
 func TestPurge(t *testing.T) {
 	script, err := os.ReadFile("../../deploy/packages/server.postrm")
 	if err != nil {

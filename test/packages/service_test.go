@@ -1,4 +1,5 @@
-// What systemd does for the server, done by the test: sockets, directories and the command of the installed units, with their privileges.
+// What systemd does for the server, done by the test: sockets, directories and the command of the
+// installed units, with their privileges.
 
 package packages
 
@@ -19,7 +20,8 @@ import (
 	"time"
 )
 
-// A manager runs the installed service as its unit says, and answers systemctl in the system under test.
+// A manager runs the installed service as its unit says, and answers systemctl in the system under
+// test.
 type manager struct {
 	t    *testing.T
 	root string

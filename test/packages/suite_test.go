@@ -1,6 +1,8 @@
-// When the suite runs, and what it makes for all its steps: the source as a repository, the packages, a clean system to install them in.
+// When the suite runs, and what it makes for all its steps: the source as a repository, the
+// packages, a clean system to install them in.
 
-// Package packages builds the Debian packages, installs them in a clean system, and uses, upgrades and removes them there.
+// Package packages builds the Debian packages, installs them in a clean system, and uses, upgrades
+// and removes them there.
 package packages
 
 import (
@@ -68,7 +70,8 @@ func must(t *testing.T, dir, name string, args ...string) string {
 	return out
 }
 
-// repository makes a repository of the source as it is, changes that are not committed included, with a tag for each version.
+// repository makes a repository of the source as it is, changes that are not committed included,
+// with a tag for each version.
 func repository(t *testing.T, dir string) {
 	t.Helper()
 	list := must(t, "../..", "git", "ls-files", "-z", "-co", "--exclude-standard")
@@ -148,8 +151,8 @@ func TestPackages(t *testing.T) {
 	t.Run("use", func(t *testing.T) { enter(t, dir) })
 }
 
-// cleanSystem makes a Debian of this machine's release, from where its apt has it, with what an ordinary one has beyond the least
-// and these packages work with.
+// cleanSystem makes a Debian of this machine's release, from where its apt has it, with what an
+// ordinary one has beyond the least and these packages work with.
 func cleanSystem(root string) error {
 	release, err := command("/", "sh", "-c", `. /etc/os-release && echo "$VERSION_CODENAME"`)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Running a world: connect, call, hold the outcome against what was chosen, end, and look what is left.
+// Running a world: connect, call, hold the outcome against what was chosen, end, and look what is
+// left.
 
 package sim
 
@@ -180,7 +181,8 @@ func (w *world) call(h *host, p *plan) {
 		})
 	}
 	err := h.conn.Do(ctx, k)
-	// A side that serves calls too reads their chunks, and completions come in the order of posting.
+	// A side that serves calls too reads their chunks, and completions come in the order of
+	// posting.
 	if late := time.Since(start) - p.limit; gaveUp(err) && left.Load() && late > prompt && h.cfg.Handler == nil {
 		w.fail("call %x had left when it was given up on, and Do takes %v more", p.xid, late)
 	}

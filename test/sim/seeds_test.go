@@ -1,4 +1,5 @@
-// The seeds: child processes that run them one by one, each on one processor, so that a run can be repeated.
+// The seeds: child processes that run them one by one, each on one processor, so that a run can be
+// repeated.
 
 package sim
 

@@ -1,4 +1,5 @@
-// The sockets of a simulated connection: those whose calls block, and those that tell when they are ready.
+// The sockets of a simulated connection: those whose calls block, and those that tell when they are
+// ready.
 
 package sim
 

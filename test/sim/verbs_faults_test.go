@@ -1,4 +1,5 @@
-// What is done to a pair of QPs beside their work: looks at moments of rest, and answers that nobody asked for.
+// What is done to a pair of QPs beside their work: looks at moments of rest, and answers that
+// nobody asked for.
 
 package sim
 

@@ -267,8 +267,8 @@ func (p *peer) recvDone(wc rnic.WC) {
 	}
 }
 
-// checkDrained notices that all completions are in. The caller holds mu. over: the QP has ended and all
-// that it had to say has been polled.
+// checkDrained notices that all completions are in. The caller holds mu. over: the QP has ended and
+// all that it had to say has been polled.
 func (p *peer) checkDrained(over bool) {
 	for ; over && p.next < p.posted; p.next++ {
 		if x := p.script[p.next]; !x.wr.Unsignaled {
@@ -393,7 +393,8 @@ func (p *peer) compare(from *peer) {
 				for i := range x.data {
 					could[x.at+i] = true
 				}
-				// What a damaged segment, but not the first of a Write, has brought is undefined, to the end of the region.
+				// What a damaged segment, but not the first of a Write, has brought is undefined,
+				// to the end of the region.
 				for i := x.at + len(x.data); from.w.damaged.Load() && len(x.data) > 1400 && i < len(b); i++ {
 					could[i] = true
 				}

@@ -1,4 +1,5 @@
-// The world of bare verbs: work that both sides post, memory that it is for, and what that must come to.
+// The world of bare verbs: work that both sides post, memory that it is for, and what that must
+// come to.
 
 package sim
 
@@ -220,7 +221,8 @@ func (p *peer) spoil(to *peer, rng *rand.Rand) {
 	}
 }
 
-// prepare makes the queues, posts a receive for each Send of the other side, and cuts payloads into pieces.
+// prepare makes the queues, posts a receive for each Send of the other side, and cuts payloads into
+// pieces.
 func (p *peer) prepare(from *peer) {
 	rng := p.w.rng
 	p.scq, p.rcq = p.dev.NewCQ(256), p.dev.NewCQ(256)

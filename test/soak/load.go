@@ -1,4 +1,5 @@
-// The load: workers of several kinds, each of which does its thing again and again until the time is over.
+// The load: workers of several kinds, each of which does its thing again and again until the time
+// is over.
 
 package main
 

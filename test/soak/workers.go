@@ -1,4 +1,5 @@
-// What workers do with files and names: copies that are compared, copies that are killed, mounts and changes.
+// What workers do with files and names: copies that are compared, copies that are killed, mounts
+// and changes.
 
 package main
 

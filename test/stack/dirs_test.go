@@ -1,4 +1,5 @@
-// READDIR and READDIRPLUS of no names up to 20,000, with replies of every form: each name once, none left out.
+// READDIR and READDIRPLUS of no names up to 20,000, with replies of every form: each name once,
+// none left out.
 
 package stack
 

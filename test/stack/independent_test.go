@@ -1,4 +1,5 @@
-// An NFS client that is not ours, over TCP, sees what our client wrote over RDMA, and the other way round.
+// An NFS client that is not ours, over TCP, sees what our client wrote over RDMA, and the other way
+// round.
 
 package stack
 

@@ -1,4 +1,5 @@
-// Every size of WRITE and READ from nothing to 8 KiB at every alignment, which crosses the inline threshold both ways.
+// Every size of WRITE and READ from nothing to 8 KiB at every alignment, which crosses the inline
+// threshold both ways.
 
 package stack
 

@@ -1,4 +1,5 @@
-// READs that are made when their reply leaves: the same bytes as by a copy, and a reply that knows what the file has by then.
+// READs that are made when their reply leaves: the same bytes as by a copy, and a reply that knows
+// what the file has by then.
 
 package stack
 
@@ -134,7 +135,8 @@ func TestReadsAreLeftForLaterWhereThatPays(t *testing.T) {
 	}
 }
 
-// TestFileCutBeforeItIsRead: the reply ends where the file does by then, and has no byte that was never in the file.
+// TestFileCutBeforeItIsRead: the reply ends where the file does by then, and has no byte that was
+// never in the file.
 func TestFileCutBeforeItIsRead(t *testing.T) {
 	rig.NoLeaks(t)
 	dir := t.TempDir()
@@ -148,7 +150,8 @@ func TestFileCutBeforeItIsRead(t *testing.T) {
 				got := make([]byte, len(content))
 				var n int
 				var err error
-				// Once more where it was not left for later: the page cache, and what it says of itself, is the machine's.
+				// Once more where it was not left for later: the page cache, and what it says of
+				// itself, is the machine's.
 				for try, before := 0, w.later.Load(); try < 5 && w.later.Load() == before; try++ {
 					putRead(t, name, content)
 					g, openErr := fsys.Open(t.Context(), "f")

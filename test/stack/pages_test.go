@@ -33,8 +33,8 @@ type countedRead struct {
 func wantReads(t *testing.T, g *nfsclient.File, content []byte, counter *atomic.Int64, reads []countedRead) {
 	t.Helper()
 	for _, r := range reads {
-		// Once more where there were fewer: of a range that begins inside of a large folio, cachestat(2) counts too few pages in one of some
-		// 5,000 calls.
+		// Once more where there were fewer: of a range that begins inside of a large folio,
+		// cachestat(2) counts too few pages in one of some 5,000 calls.
 		for try := range 5 {
 			before, want := counter.Load(), content[r.off:min(int64(len(content)), r.off+int64(r.n))]
 			got := make([]byte, r.n)

@@ -1,4 +1,5 @@
-// NFS over RoCE where the network loses, repeats and reorders packets, and with clients of several ports.
+// NFS over RoCE where the network loses, repeats and reorders packets, and with clients of several
+// ports.
 
 package stack
 
@@ -18,10 +19,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
-// bad is 1 % of packets lost, 1 % repeated and 1 % reordered. On one address all packets go through one wire, both ways.
+// bad is 1 % of packets lost, 1 % repeated and 1 % reordered. On one address all packets go through
+// one wire, both ways.
 func bad(w udp.Wire) udp.Wire { return rnictest.NewBadWire(w, 10, 1) }
 
-// TestRoCEOverABadWire: several clients write and read files of all sizes at once, and make trees; all of it is as over a good network.
+// TestRoCEOverABadWire: several clients write and read files of all sizes at once, and make trees;
+// all of it is as over a good network.
 func TestRoCEOverABadWire(t *testing.T) {
 	rig.NoLeaks(t)
 	s := rig.Start(t, rig.Config{Host: machine.Addr(t).String(), RoCE: roce.OpenWith(rnic.DeviceConfig{}, roce.Options{Wrap: bad})})

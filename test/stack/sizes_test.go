@@ -104,7 +104,8 @@ func writeAll(c *nfsclient.Client, fh nfs3.FH, p []byte, off uint64) error {
 	return err
 }
 
-// readAll is one READ with room for more, which has to give these bytes and say that they are the last.
+// readAll is one READ with room for more, which has to give these bytes and say that they are the
+// last.
 func readAll(c *nfsclient.Client, fh nfs3.FH, want []byte, off uint64, room int) error {
 	got := bytes.Repeat([]byte{0xee}, room)
 	n, eof, err := c.Read(bg, fh, got, off)
@@ -204,7 +205,8 @@ func TestAcross(t *testing.T) {
 	}
 }
 
-// A READ of more than rtmax is cut, a WRITE of more than wtmax is not taken whole, and neither hurts.
+// A READ of more than rtmax is cut, a WRITE of more than wtmax is not taken whole, and neither
+// hurts.
 func TestOverMax(t *testing.T) {
 	overLanes(t, func(t *testing.T, l lane, s *rig.Server) {
 		f := s.Mount(t, l.opt)

@@ -30,7 +30,8 @@ var known = []string{"Malformed Packet (Exception occurred)", "Res field is NOT 
 
 func askTshark(t *testing.T, path string, r *Report) {
 	t.Helper()
-	// MPA is found by what is said, before the port: that of a test is any, and may be another protocol's.
+	// MPA is found by what is said, before the port: that of a test is any, and may be another
+	// protocol's.
 	args := []string{"-r", path, "-c", strconv.Itoa(tsharkFrames), "-o", "tcp.try_heuristic_first:TRUE", "-o", "tcp.desegment_tcp_streams:TRUE", "-o", "iwarp_ddp_rdmap.reassemble_iwarp_rdma_send:TRUE",
 		"-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=;"}
 	for _, f := range tsharkFields {

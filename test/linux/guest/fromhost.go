@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// FromHost puts a program of this machine, its libraries and its loader into the guest's /tmp/host, and returns the command. The error is
-// that of exec.LookPath where this machine does not have it.
+// FromHost puts a program of this machine, its libraries and its loader into the guest's /tmp/host,
+// and returns the command. The error is that of exec.LookPath where this machine does not have it.
 func (g *Guest) FromHost(ctx context.Context, name string) (command string, err error) {
 	path, err := exec.LookPath(name)
 	if err != nil {

@@ -33,7 +33,8 @@ type Config struct {
 	Direct   bool  // Boot fails with image.ErrUnavailable where there is no tap device: see Network
 	MTU      int   // of the network, DefaultMTU when zero; the user network has 1500
 
-	// Device is the tap device, and so says which addresses there are: that of a guest that has ended. Empty: the next one that is free.
+	// Device is the tap device, and so says which addresses there are: that of a guest that has
+	// ended. Empty: the next one that is free.
 	Device string
 
 	shell bool // the console is the terminal
@@ -172,7 +173,8 @@ func (g *Guest) Console() string {
 	return strings.Join(all, "\n")
 }
 
-// Kill ends the guest's process, as a loss of power ends a machine: its address stays, and nobody answers there. Close is still to be called.
+// Kill ends the guest's process, as a loss of power ends a machine: its address stays, and nobody
+// answers there. Close is still to be called.
 func (g *Guest) Kill() {
 	g.stop()
 	<-g.gone

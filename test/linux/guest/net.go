@@ -18,9 +18,10 @@ import (
 // Network says which addresses a guest and this machine have for each other. All are IPv4.
 //
 // As root, with /dev/net/tun, it is a tap device: an Ethernet of the two alone with a subnet of its
-// own, with nothing translated, any protocol and any port both ways, and TCP offloads. Anywhere else it
-// is QEMU's user network, which carries TCP and ends every connection in QEMU: the guest has the machine's
-// loopback as 10.0.2.2, and the machine reaches the guest's ports of Config.Ports at ports of its own.
+// own, with nothing translated, any protocol and any port both ways, and TCP offloads. Anywhere
+// else it is QEMU's user network, which carries TCP and ends every connection in QEMU: the guest
+// has the machine's loopback as 10.0.2.2, and the machine reaches the guest's ports of Config.Ports
+// at ports of its own.
 type Network struct {
 	Host   string // the address by which the guest reaches this machine
 	Listen string // where this machine listens for the guest
@@ -80,8 +81,9 @@ func userNetwork(cfg Config) (*Network, error) {
 	return n, nil
 }
 
-// end gives back what belongs to the network: of a guest that was killed that is until Guest.Close, so that its address is that of a
-// machine that is off, and not one that the host looks for elsewhere.
+// end gives back what belongs to the network: of a guest that was killed that is until Guest.Close,
+// so that its address is that of a machine that is off, and not one that the host looks for
+// elsewhere.
 func (n *Network) end() {
 	if n.tap != nil {
 		n.tap.close()

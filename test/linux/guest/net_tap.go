@@ -1,4 +1,5 @@
-// The tap device between a guest and this machine: made, addressed, closed to what an isolated guest asks for.
+// The tap device between a guest and this machine: made, addressed, closed to what an isolated
+// guest asks for.
 
 package guest
 
@@ -15,8 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each tap has a subnet for two, out of the range that RFC 2544 sets aside for tests. The kernel numbers
-// the devices of all processes, so two that are open never have the same number, and so not the same subnet.
+// Each tap has a subnet for two, out of the range that RFC 2544 sets aside for tests. The kernel
+// numbers the devices of all processes, so two that are open never have the same number, and so not
+// the same subnet.
 const (
 	tapName    = "nfsrdma%d"
 	subnetBits = 30
@@ -151,9 +153,10 @@ func (t *tap) setUp(isolated bool) error {
 	return nil
 }
 
-// isolate has the device drop what this machine would answer to a guest that begins a conversation: it
-// lets pass ARP, TCP except the answer to a SYN, and what goes to the port of RoCEv2. So connections to the guest work, and none
-// from it; nothing but packets that nobody answers gets from it to this machine's services, unless one is on that port there.
+// isolate has the device drop what this machine would answer to a guest that begins a conversation:
+// it lets pass ARP, TCP except the answer to a SYN, and what goes to the port of RoCEv2. So
+// connections to the guest work, and none from it; nothing but packets that nobody answers gets
+// from it to this machine's services, unless one is on that port there.
 func (t *tap) isolate() error {
 	const (
 		load1   = unix.BPF_LD | unix.BPF_B | unix.BPF_ABS

@@ -16,7 +16,8 @@ func needTaps(t *testing.T) {
 	}
 }
 
-// Each device has a subnet of its own, is up with its address and its MTU, and goes when it is closed.
+// Each device has a subnet of its own, is up with its address and its MTU, and goes when it is
+// closed.
 func TestTaps(t *testing.T) {
 	needTaps(t)
 	if !machine.Apart(t) { // a device that is gone for a moment would be anybody's

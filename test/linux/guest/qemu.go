@@ -21,9 +21,9 @@ const qemu = "qemu-system-x86_64"
 // after some hundred megabytes.
 const cpus = "1,maxcpus=2"
 
-// emulated is the processor without KVM. Linux's allocator uses CMPXCHG16B where there is one, and beside it QEMU 7.2 lost two guests
-// of some hundred: in an interrupt there the flags were none that a processor has (04f7aa02, 0426e602: parts of pointers), and its
-// return was a double fault.
+// emulated is the processor without KVM. Linux's allocator uses CMPXCHG16B where there is one, and
+// beside it QEMU 7.2 lost two guests of some hundred: in an interrupt there the flags were none
+// that a processor has (04f7aa02, 0426e602: parts of pointers), and its return was a double fault.
 const emulated = "max,-cx16"
 
 func arguments(cfg Config, net *Network, dir, accel string) []string {

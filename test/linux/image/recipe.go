@@ -50,7 +50,8 @@ var rdmaTool = []string{"usr/bin/rdma", "sbin/rdma", "bin/rdma"}
 // dlopened libraries are named by no program's ELF header.
 var dlopened = []string{"libnss_files.so.2", "libgcc_s.so.1"}
 
-// rxeProvider is what libibverbs needs for rxe: where it looks for the name of a driver's library, and the library.
+// rxeProvider is what libibverbs needs for rxe: where it looks for the name of a driver's library,
+// and the library.
 var rxeProvider = []string{"etc/libibverbs.d/rxe.driver", "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"}
 
 // modules of the stock kernel; what they depend on comes with them.

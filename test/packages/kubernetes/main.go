@@ -1,7 +1,8 @@
 // Manifests against Kubernetes's own types: what they do not have is an error.
 
-// Command kubernetes decodes manifests by the types of k8s.io/api, refuses fields that these do not have, and writes each object as a
-// line of JSON. It is a module of its own, so that nothing else depends on those types.
+// Command kubernetes decodes manifests by the types of k8s.io/api, refuses fields that these do not
+// have, and writes each object as a line of JSON. It is a module of its own, so that nothing else
+// depends on those types.
 package main
 
 import (

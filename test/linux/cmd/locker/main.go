@@ -4,8 +4,8 @@
 //	locker FILE hold w 10 5 says /x await /y …    waits for locks, makes files, waits for files; then ends
 //	locker FILE count 20                          so often: locks the file, adds one to the number in it, prints that, releases it
 //
-// "r" and "w" are locks of fcntl(2), "R" and "W" those of flock(2), of all bytes whatever is said; "u" and "U" release them. "tells /z"
-// before them has an error written to a file.
+// "r" and "w" are locks of fcntl(2), "R" and "W" those of flock(2), of all bytes whatever is said;
+// "u" and "U" release them. "tells /z" before them has an error written to a file.
 package main
 
 import (
