@@ -234,12 +234,12 @@ func (f *procFigures) statusName(status uint64) string {
 var callLabels = []string{"transport", "program", "procedure"}
 
 var (
-	callCount    = desc("calls_total", "Calls by procedure, those that were refused included.", callLabels...)
-	callTook     = desc("call_duration_seconds", "Time that procedures ran, without the network.", callLabels...)
-	callIn       = desc("argument_bytes_total", "Bytes of arguments, data included.", callLabels...)
-	callOut      = desc("result_bytes_total", "Bytes of results, data included.", callLabels...)
-	callErrors   = desc("call_errors_total", "Calls that were refused, by status of NFS, MOUNT or RPC.", append(callLabels, "status")...)
-	callOffering = desc("rdma_calls_total", "Calls over RDMA by the chunk lists that they came with, each counted; inline: with none.", "chunks")
+	callCount    = desc("calls_total", "Calls by procedure, including those that failed.", callLabels...)
+	callTook     = desc("call_duration_seconds", "Time that procedures took on the server, without the network.", callLabels...)
+	callIn       = desc("argument_bytes_total", "Bytes of arguments, including data.", callLabels...)
+	callOut      = desc("result_bytes_total", "Bytes of results, including data.", callLabels...)
+	callErrors   = desc("call_errors_total", "Calls that failed, by status of NFS, MOUNT or RPC.", append(callLabels, "status")...)
+	callOffering = desc("rdma_calls_total", "Calls over RDMA, by chunk lists that they have; inline: none. A call counts for each of its lists.", "chunks")
 )
 
 // Describe implements prometheus.Collector.

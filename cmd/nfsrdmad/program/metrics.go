@@ -41,7 +41,7 @@ const namespace = "nfsrdma"
 func newMetrics(programs []*transport.Program) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), calls: newCallFigures(programs), started: time.Now()}
 	accepted := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "connections_accepted_total",
-		Help: "Connections that there have been."}, []string{"transport"})
+		Help: "Connections since the start of the server."}, []string{"transport"})
 	for i := range m.accepted {
 		m.accepted[i] = accepted.WithLabelValues(viaName(i == 1))
 	}
@@ -96,7 +96,7 @@ func metricsError(addr string, err error) error {
 // buildInfo is what the program was built from, as labels of a gauge that is always 1.
 func buildInfo() prometheus.Collector {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info",
-		Help: "What the program was built from; always 1."}, []string{"version", "revision", "goversion"})
+		Help: "Version and source of the program, as labels; always 1."}, []string{"version", "revision", "goversion"})
 	version, revision := cli.Build()
 	g.WithLabelValues(version, revision, runtime.Version()).Set(1)
 	return g
