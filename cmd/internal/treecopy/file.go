@@ -111,7 +111,7 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 	if !r.fill(ctx, j, c, sink, j.old != nil) {
 		return Meta{}, failed
 	}
-	if m, err = sink.Stat(); err == nil {
+	if m, err = r.stat(ctx, j, sink); err == nil {
 		err = r.finishFile(ctx, j, c, &m, sink)
 	}
 	open = false
@@ -169,6 +169,16 @@ func (r *Run) rewrite(ctx context.Context, j *job, c *content) bool {
 
 // errReported is a failure that was reported where it happened.
 var errReported = errors.New("reported")
+
+// stat returns the attributes of a file that is complete.
+func (r *Run) stat(ctx context.Context, j *job, sink Sink) (Meta, error) {
+	m, err := sink.Stat()
+	if err != nil {
+		r.fail(ctx, "cannot fstat "+r.quote(j.dstText), err)
+		err = errReported
+	}
+	return m, err
+}
 
 // finishFile gives a file that is complete what the options want of its source. A
 // target that is replaced has kept set-id bits only until it was written to.
@@ -257,7 +267,8 @@ func (r *Run) writeTo(ctx context.Context, j *job, c *content, sink Sink) (Meta,
 	var m Meta
 	var err error
 	if ok {
-		if m, err = sink.Stat(); err == nil && j.old != nil && j.old.Mode.IsRegular() || j.old == nil {
+		m, err = r.stat(ctx, j, sink)
+		if err == nil && (j.old == nil || j.old.Mode.IsRegular()) {
 			err = r.finishFile(ctx, j, c, &m, sink)
 		}
 	}

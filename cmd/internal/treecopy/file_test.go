@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,6 +173,94 @@ func TestStreamThatWasReadIsNotReadAgain(t *testing.T) {
 	}
 	l.want(t, "the source cannot be read again")
 	wantFile(t, "old", dst)
+}
+
+// TestNewFileIsRefused: where nothing has the name, a temporary file that is refused, or refused that
+// name, is an error, and nothing is written in place.
+func TestNewFileIsRefused(t *testing.T) {
+	src, dir := write(t, "new", t.TempDir(), "src"), t.TempDir()
+	dst := filepath.Join(dir, "dst")
+	refusing := &fake{sink: func(name string, s Sink) (Sink, error) {
+		s.Close()
+		_ = os.Remove(filepath.Join(dir, name))
+		return nil, unix.EACCES
+	}}
+	cp(t, Options{}, at(refusing, dst), local(src)).want(t, "cannot create regular file '"+dst+"': permission denied")
+	cp(t, Options{}, at(stickyTree{}, dst), local(src)).want(t, "cannot create regular file '"+dst+"': operation not permitted")
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
+		t.Errorf("left: %v, %v, want nothing", names, err)
+	}
+}
+
+// A stickyTree has stickyDirs.
+type stickyTree struct{ Local }
+
+func (x stickyTree) Parent(ctx context.Context, path, text string) (Dir, string, error) {
+	d, base, err := x.Local.Parent(ctx, path, text)
+	return stickyDir{d}, base, err
+}
+
+// TestTemporaryFileIsPrivate: the content that replaces a private file is never readable by others.
+func TestTemporaryFileIsPrivate(t *testing.T) {
+	src, dst := write(t, "new", t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
+	if err := errors.Join(os.Chmod(src, 0o644), os.Chmod(dst, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var modes []fs.FileMode
+	tree := &fake{sink: func(_ string, s Sink) (Sink, error) {
+		m, err := s.Stat()
+		modes = append(modes, m.Mode.Perm())
+		return s, err
+	}}
+	cp(t, Options{}, at(tree, dst), local(src)).want(t)
+	if !slices.Equal(modes, []fs.FileMode{0o600}) {
+		t.Errorf("made with modes %v, want 0600 once", modes)
+	}
+}
+
+// TestAttributesThatCannotBeRead: of a complete file, they are an error that is reported once.
+func TestAttributesThatCannotBeRead(t *testing.T) {
+	src := write(t, "new", t.TempDir(), "src")
+	tree := &fake{sink: func(_ string, s Sink) (Sink, error) { return statless{s}, nil }}
+	for _, o := range []Options{{}, {InPlace: true, Preserve: Preserve{Times: true}}} {
+		dst := filepath.Join(t.TempDir(), "dst")
+		cp(t, o, at(tree, dst), local(src)).want(t, "cannot fstat '"+dst+"': input/output error")
+	}
+}
+
+// A statless file has no attributes.
+type statless struct{ Sink }
+
+func (statless) Stat() (Meta, error)                 { return Meta{}, unix.EIO }
+func (statless) SetAttr(context.Context, Attr) error { return unix.ENOTSUP }
+
+// TestOwnerThatIsRefused: an error for a process that may give files away, and for others unless the
+// refusal is for want of the right. The group alone is set where it is another.
+func TestOwnerThatIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		privileged bool
+		gid        uint32
+		err        error
+		calls      int
+		want       []string
+	}{
+		{true, 2, unix.EPERM, 2, []string{"failed to preserve ownership"}},
+		{false, 2, unix.EPERM, 2, nil},
+		{false, 1, unix.EPERM, 1, nil},
+		{false, 2, unix.EIO, 2, []string{"failed to preserve ownership"}},
+	} {
+		l, calls := &log{}, 0
+		o := l.options(Options{Preserve: Preserve{Owner: true}})
+		o.Privileged = c.privileged
+		set := func(context.Context, Attr) error { calls++; return c.err }
+		ok := New(o).preserve(t.Context(), "f", &Meta{UID: 5, GID: c.gid}, &Meta{UID: 1, GID: 1}, nil, set)
+		if l.want(t, c.want...); ok != (c.want == nil) {
+			t.Errorf("%+v: success %v, want %v", c, ok, c.want == nil)
+		}
+		if calls != c.calls {
+			t.Errorf("%+v: %d calls, want %d", c, calls, c.calls)
+		}
+	}
 }
 
 // A stickyDir lets nobody rename a file over another.
