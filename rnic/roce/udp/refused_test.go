@@ -6,9 +6,14 @@ package udp
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
+	"golang.org/x/sys/unix"
 )
 
 // A packet to a port that nobody has is told of, with its beginning; and no other packet is lost
@@ -52,4 +57,57 @@ func TestPortUnreachable(t *testing.T) {
 			t.Error("not told of")
 		}
 	}
+}
+
+// TestOtherMessagesAreNoRefusals: a message that a host is unreachable does not count as one that a
+// port is, though both quote a packet.
+func TestOtherMessagesAreNoRefusals(t *testing.T) {
+	if os.Geteuid() != 0 {
+		machine.Skip(t, "raw sockets need root")
+	}
+	a, gone := open(t, "127.0.0.1:0"), open(t, "127.0.0.1:0")
+	refused := make(chan netip.AddrPort, 100)
+	a.OnRefused(func(to netip.AddrPort, _ []byte) { refused <- to })
+	to := gone.Local()
+	gone.Close()
+	raw, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(raw)
+	local := unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
+	if err := unix.Sendto(raw, hostUnreachable(a.Local(), netip.MustParseAddrPort("127.0.0.2:4791")), 0, &local); err != nil {
+		t.Fatal(err)
+	}
+	out := NewBatch(a, 16)
+	for len(refused) == 0 { // a call reads the messages when one is there
+		add(t, out, 100, to)
+		if _, _, err := a.Send(out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-refused; got != to {
+		t.Errorf("refused by %v, want %v", got, to)
+	}
+}
+
+// hostUnreachable is an ICMP message (RFC 792) about a datagram without data.
+func hostUnreachable(from, to netip.AddrPort) []byte {
+	b := make([]byte, 8+20+8)
+	b[0], b[1] = 3, 1
+	ip, udp := b[8:28], b[28:]
+	ip[0], ip[8], ip[9] = 4<<4|5, 64, unix.IPPROTO_UDP
+	binary.BigEndian.PutUint16(ip[2:], 28)
+	copy(ip[12:], from.Addr().AsSlice())
+	copy(ip[16:], to.Addr().AsSlice())
+	binary.BigEndian.PutUint16(udp, from.Port())
+	binary.BigEndian.PutUint16(udp[2:], to.Port())
+	binary.BigEndian.PutUint16(udp[4:], 8)
+	sum := uint32(0)
+	for i := 0; i < len(b); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[i:]))
+	}
+	sum = sum&0xffff + sum>>16
+	binary.BigEndian.PutUint16(b[2:], ^uint16(sum+sum>>16))
+	return b
 }
