@@ -125,7 +125,7 @@ func (b severalBed) world(t *testing.T, lookups string) *several.World {
 	w := newSeveral(t)
 	mount := func(k several.Kind, proto, more string) {
 		if proto == "rdma" {
-			more += ",provider=" + b.provider
+			more += ",rdma=" + b.provider
 		}
 		k.Unasked, k.NoLocks = true, b.restarts
 		w.process(k, mountAs(t, nil, host, s.options(proto), b.export, more))
