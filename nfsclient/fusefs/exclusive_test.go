@@ -156,6 +156,25 @@ func TestMakingAsksWithoutACLs(t *testing.T) {
 	}
 }
 
+// TestMakingAsksInAChangedDirectory: the same in a directory that another client has changed before the
+// name is looked up, so that what was known of its ACL is void.
+func TestMakingAsksInAChangedDirectory(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
+	must(t, os.Mkdir(m.at("dir"), 0o755))
+	names := []string{"dir/name", "dir/last"}
+	for _, name := range names {
+		must(t, makeNew(m.there(name), 0o640))
+	}
+	for _, name := range names {
+		_, err := os.Lstat(m.at(name))
+		must(t, err)
+	}
+	must(t, os.Remove(m.there("dir/name")))
+	if err := makeNew(m.at("dir/name"), 0o640); err != nil {
+		t.Errorf("got %v, want it made", err)
+	}
+}
+
 // lookAt makes files and looks at them, so that there are no pages of them here, and opens the
 // first.
 func (m *mounted) lookAt(names ...string) {

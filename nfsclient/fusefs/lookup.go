@@ -62,6 +62,7 @@ func (r *request) answerLookup(dir *node, name string, out *fuse.EntryOut) fuse.
 		}
 	}
 	n, current, err := r.lookupNow(dir, name)
+	r.learnSearchers(dir) // the reply may have shown a change of dir
 	switch {
 	case isStatus(err, nfs3.ErrNoEnt) && current:
 		return f.absent(dir, out)
