@@ -66,7 +66,7 @@ turn() {
 			in_network far our_client tcp 10.9.1.1/export 20048 && in_network far our_client rdma 10.9.1.1/export 20048
 		;;
 	nfsrdmad)
-		ip netns exec far /tmp/nfsrdmad serve --addr 0.0.0.0 --rdma roce --rpcbind off --locks=false --ephemeral-key --no-root-squash /export > /tmp/log 2>&1 &
+		/bin/ip netns exec far /tmp/nfsrdmad serve --addr 0.0.0.0 --rdma roce --rpcbind off --locks=false --ephemeral-key --no-root-squash /export > /tmp/log 2>&1 &
 		server=$!
 		until grep -q RoCE /tmp/log; do
 			kill -0 $server || { cat /tmp/log; return 1; }
