@@ -75,7 +75,7 @@ func facts(cmd *cobra.Command) string {
 	for _, part := range []struct {
 		title string
 		list  []Fact
-	}{{"EXIT STATUS", Statuses}, {"FILES", Files}, {"ENVIRONMENT", Environment}} {
+	}{{"EXIT STATUS", Statuses}, {"FILES", Files}, {"ENVIRONMENT", Environment}, {"DIAGNOSTICS", Diagnostics}} {
 		if part.title == "EXIT STATUS" && !cmd.Runnable() {
 			continue
 		}

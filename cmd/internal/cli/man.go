@@ -30,6 +30,9 @@ of file formats to DIR/man5, and of servers to DIR/man8.`,
 			if err == nil {
 				err = doc.GenManTree(root, header, dir)
 			}
+			if err == nil {
+				err = arrangeAll(root, dir, section)
+			}
 			for _, h := range helpers {
 				if err == nil {
 					err = helperPage(h, header.Source, args[0])
@@ -75,7 +78,10 @@ func helperPage(h *cobra.Command, source, dir string) error {
 	h.Flags().Lookup("help").Hidden = section == "5" // a file has none
 	forMan(h)
 	err = doc.GenMan(h, &doc.GenManHeader{Title: strings.ToUpper(h.Name()), Section: section, Source: source, Manual: manual}, f)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = arrange(h, f.Name())
+	}
+	return err
 }
 
 // forMan has the help texts of a command and of all below it as the generator, which reads Markdown, wants them, with the facts

@@ -3,8 +3,10 @@ package mantest
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -44,7 +46,44 @@ func Name(dir, name, section string) string {
 // Page checks that a page says all that the help texts of its command say.
 func Page(t *testing.T, cmd *cobra.Command, page string) {
 	t.Helper()
-	Says(t, page, cmd.Short, cmd.Long, cmd.Example)
+	Says(t, page, cmd.Short, cmd.Long)
+	Says(t, page, cmd.Example)
+	checkSections(t, cmd, page)
+}
+
+// checkSections checks that a page has the sections that its command needs, in the order of man-pages(7).
+func checkSections(t *testing.T, cmd *cobra.Command, page string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "FILES", "DIAGNOSTICS", "EXAMPLES", "SEE ALSO"}
+	var got []string
+	for _, m := range regexp.MustCompile(`(?m)^\.SH (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		title := strings.TrimPrefix(m[1], " ")
+		if !slices.Contains(want, title) {
+			continue
+		}
+		if len(got) > 0 && slices.Index(want, title) <= slices.Index(want, got[len(got)-1]) {
+			t.Errorf("%s: section %s after %s", page, title, got[len(got)-1])
+		}
+		got = append(got, title)
+	}
+	need := []string{"NAME", "SYNOPSIS", "DESCRIPTION", "DIAGNOSTICS", "SEE ALSO"}
+	if cmd.Runnable() {
+		need = append(need, "OPTIONS", "EXIT STATUS", "EXAMPLES")
+	}
+	for _, title := range need {
+		if !slices.Contains(got, title) && !exempt(cmd, title) {
+			t.Errorf("%s has no section %s", page, title)
+		}
+	}
+}
+
+// exempt reports whether a page does without a section: the roots and tools of a server print no messages of their own.
+func exempt(cmd *cobra.Command, title string) bool {
+	return title == "DIAGNOSTICS" && cmd.Root().Name() == "nfsrdmad" && (!cmd.HasParent() || cmd.Name() == "man")
 }
 
 // Says checks that groff finds nothing wrong with a page, and that it has the words of each text in their order.
