@@ -11,22 +11,49 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mounter"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 	"github.com/spf13/cobra"
 )
 
-// A mountFigures is one report for --json; durations are in nanoseconds.
+// A mountFigures is one report. In JSON its figures have the keys of text.Fields.
 type mountFigures struct {
 	Source  string       `json:"source"`
 	Dir     string       `json:"dir"`
 	Options string       `json:"options"` // transport to the server, and other options
 	Stats   fusefs.Stats `json:"stats"`
+}
+
+// jsonFigures is a mountFigures as it is encoded.
+type jsonFigures struct {
+	Source  string         `json:"source"`
+	Dir     string         `json:"dir"`
+	Options string         `json:"options"`
+	Stats   map[string]any `json:"stats"`
+}
+
+// jsonStats is figures with their keys in JSON. Of the histograms it has the entries that are not 0, and their bounds.
+func jsonStats(s fusefs.Stats) map[string]any {
+	calls := map[string]any{}
+	for name, c := range s.Calls {
+		object := text.Fields(reflect.ValueOf(c))
+		counts, bounds := []uint64{}, []float64{}
+		for i, n := range c.Times {
+			if n > 0 {
+				counts, bounds = append(counts, n), append(bounds, nfsclient.TimeBucket(i).Seconds())
+			}
+		}
+		object["times"], object["times_least_seconds"] = counts, bounds
+		calls[name] = object
+	}
+	object := text.Fields(reflect.ValueOf(s))
+	object["calls"] = calls
+	return object
 }
 
 func newMountstats() *cobra.Command {
@@ -41,7 +68,8 @@ trip. The report also has cache hits, connections with their credits, data in
 flight, and memory with its limit. Only root and the user of the mount can ask.
 
 With --interval, each report after the first one covers the time since the last.
-In JSON all times are in seconds. Histograms count round trips by their least time.`,
+In JSON, times counts round trips, each entry from the length on that is at the same
+place of times_least_seconds.`,
 		Example: `  nfsrdma mountstats /mnt
   nfsrdma mountstats --interval 1s /mnt
   nfsrdma mountstats --json /mnt`,
@@ -86,14 +114,14 @@ In JSON all times are in seconds. Histograms count round trips by their least ti
 		},
 		ValidArgsFunction: completeMounted,
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "a JSON object, in one line; times are nanoseconds")
-	cli.DurationVar(cmd.Flags(), &every, "interval", 0, "report again and again, each time what was done in this time")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object in one line, with times in seconds")
+	cli.DurationVar(cmd.Flags(), &every, "interval", 0, "report each `TIME`, with the activity of that time")
 	return cmd
 }
 
 func printFigures(w io.Writer, r *mountFigures, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(w).Encode(r)
+		return json.NewEncoder(w).Encode(&jsonFigures{r.Source, r.Dir, r.Options, jsonStats(r.Stats)})
 	}
 	fmt.Fprintf(w, "%s mounted on %s (%s)\n", text.HideControl(r.Source), text.HideControl(r.Dir), text.HideControl(r.Options))
 	printStruct(w, reflect.ValueOf(r.Stats), "  ")
@@ -111,7 +139,7 @@ func printStruct(w io.Writer, v reflect.Value, indent string) {
 		case f.Kind() == reflect.Struct || f.Kind() == reflect.Map || f.Kind() == reflect.Slice:
 			later = append(later, i)
 		default:
-			name := words(v.Type().Field(i).Name)
+			name := text.FieldWords(v.Type().Field(i).Name)
 			fmt.Fprintf(w, "%s%-24s %s\n", indent, name+":", figure(name, f))
 		}
 	}
@@ -120,7 +148,7 @@ func printStruct(w io.Writer, v reflect.Value, indent string) {
 		if f.Kind() != reflect.Struct && f.Len() == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "%s%s:\n", indent, words(v.Type().Field(i).Name))
+		fmt.Fprintf(w, "%s%s:\n", indent, text.FieldWords(v.Type().Field(i).Name))
 		if f.Kind() == reflect.Struct {
 			printStruct(w, f, indent+"  ")
 			continue
@@ -158,14 +186,14 @@ func printTable(w io.Writer, v reflect.Value, indent string) {
 	for i := range elem.NumField() {
 		if elem.Field(i).Type.Kind() != reflect.Slice {
 			shown = append(shown, i)
-			fmt.Fprintf(w, " %15s", words(elem.Field(i).Name))
+			fmt.Fprintf(w, " %15s", text.FieldWords(elem.Field(i).Name))
 		}
 	}
 	fmt.Fprintln(w)
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s%-16s", indent, r.name)
 		for _, i := range shown {
-			fmt.Fprintf(w, " %15s", figure(words(elem.Field(i).Name), r.value.Field(i)))
+			fmt.Fprintf(w, " %15s", figure(text.FieldWords(elem.Field(i).Name), r.value.Field(i)))
 		}
 		fmt.Fprintln(w)
 	}
@@ -192,24 +220,4 @@ func figure(name string, v reflect.Value) string {
 		}
 	}
 	return fmt.Sprint(v.Interface())
-}
-
-// words cuts the name of a field into words: NameHits is "name hits".
-func words(name string) string {
-	if name == strings.ToUpper(name) {
-		return name
-	}
-	var b strings.Builder
-	runes := []rune(name)
-	for i, r := range runes {
-		lone := i+1 == len(runes) || !unicode.IsUpper(runes[i+1])
-		if unicode.IsUpper(r) && i > 0 && (lone || !unicode.IsUpper(runes[i-1])) {
-			b.WriteByte(' ')
-		}
-		if lone || i == 0 && len(runes) > 1 && !unicode.IsUpper(runes[1]) {
-			r = unicode.ToLower(r)
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

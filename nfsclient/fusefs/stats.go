@@ -50,7 +50,7 @@ type CallStats struct {
 	SentBytes, ReceivedBytes    uint64
 	QueueMean                   time.Duration
 	RoundTripMean, RoundTripP99 time.Duration
-	Times                       []uint64 `json:",omitempty"` // see nfsclient.CallStats
+	Times                       []uint64 `json:",omitempty"` // counts of round trips by length: see nfsclient.CallStats
 }
 
 // callStats makes of what was counted what is shown.

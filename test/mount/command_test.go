@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
-	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
@@ -162,12 +161,7 @@ func TestTransferSizes(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {
 		script(t, dir, "head -c 1048576 /dev/urandom > $(basename $PWD); sync $(basename $PWD)")
-		out, _ := nfsrdma(t, "mountstats", "--json", dir)
-		var report struct{ Stats fusefs.Stats }
-		if err := json.Unmarshal([]byte(out), &report); err != nil {
-			t.Fatal(err)
-		}
-		if n := report.Stats.Data.Writes; n < 1048576/65536 {
+		if n := figures(t, dir).Data.Writes; n < 1048576/65536 {
 			t.Errorf("%d WRITEs of a MiB with wsize=65536", n)
 		}
 	}, "rsize=32768", "wsize=65536")
@@ -278,12 +272,12 @@ func TestMountstats(t *testing.T) {
 		out, code := nfsrdma(t, "mountstats", "--json", dir)
 		var report struct {
 			Source, Dir string
-			Stats       fusefs.Stats
 		}
 		if err := json.Unmarshal([]byte(out), &report); err != nil || code != 0 {
 			t.Fatalf("status %d, %v, %s", code, err, out)
 		}
-		if report.Source != "127.0.0.1:/export" || report.Dir != dir || report.Stats.Operations["CREATE"] == 0 || report.Stats.Calls["LOOKUP"].Count == 0 {
+		stats := statsOf(t, out)
+		if report.Source != "127.0.0.1:/export" || report.Dir != dir || stats.Operations["CREATE"] == 0 || stats.Calls["LOOKUP"].Count == 0 {
 			t.Errorf("%s", out)
 		}
 		text, code := nfsrdma(t, "mountstats", dir)

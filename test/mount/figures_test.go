@@ -16,11 +16,51 @@ import (
 func figures(t *testing.T, dir string) fusefs.Stats {
 	t.Helper()
 	out, code := nfsrdma(t, "mountstats", "--json", dir)
-	var report struct{ Stats fusefs.Stats }
-	if err := json.Unmarshal([]byte(out), &report); err != nil || code != 0 {
-		t.Fatalf("status %d, %v, %s", code, err, out)
+	if code != 0 {
+		t.Fatalf("status %d, %s", code, out)
 	}
-	return report.Stats
+	return statsOf(t, out)
+}
+
+// statsOf reads the figures of mountstats --json, whose keys are those of the fields with underscores, and times in seconds.
+func statsOf(t *testing.T, out string) fusefs.Stats {
+	t.Helper()
+	var report struct{ Stats map[string]any }
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatalf("%v, %s", err, out)
+	}
+	var s fusefs.Stats
+	b, err := json.Marshal(fieldNames(report.Stats))
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	if err != nil {
+		t.Fatalf("%v, %s", err, b)
+	}
+	return s
+}
+
+// fieldNames has the names of fields for keys, and nanoseconds for seconds.
+func fieldNames(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		object := map[string]any{}
+		for key, value := range v {
+			name, isTime := strings.CutSuffix(key, "_seconds")
+			if f, ok := value.(float64); ok && isTime {
+				value = int64(f * 1e9)
+			}
+			if name != "times_least" {
+				object[strings.ReplaceAll(name, "_", "")] = fieldNames(value)
+			}
+		}
+		return object
+	case []any:
+		for i := range v {
+			v[i] = fieldNames(v[i])
+		}
+	}
+	return v
 }
 
 // Each call is counted with its bytes and times, those of the data path too, and the connections are shown.

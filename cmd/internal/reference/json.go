@@ -8,37 +8,40 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	fields "github.com/nfsrdma/nfsrdma/cmd/internal/text"
 )
 
 // A report is the type that a command encodes with --json.
 type report struct {
 	command, dir, typ string
 	array             bool // an array of them
+	words             bool // keys are those of text.FieldKey
 }
 
 var reports = []report{
-	{"nfsrdma ls", "cmd/internal/listing", "Object", true},
-	{"nfsrdma stat", "cmd/internal/listing", "Object", true},
-	{"nfsrdma df", "cmd/nfsrdma", "dfRow", true},
-	{"nfsrdma showmount", "cmd/nfsrdma", "jsonExport", true},
-	{"nfsrdma ping", "cmd/nfsrdma", "pingReport", false},
-	{"nfsrdma doctor", "cmd/internal/doctor", "Report", false},
-	{"nfsrdma mountstats", "cmd/nfsrdma", "mountFigures", false},
-	{"nfsrdma top", "cmd/internal/top", "Report", false},
-	{"nfsrdma bench", "cmd/internal/bench", "Report", false},
-	{"nfsrdma bench --mount", "cmd/internal/bench", "MountReport", false},
-	{"nfsrdma rnic-bench", "cmd/internal/bench", "VerbsReport", false},
-	{"nfsrdma verbs pingpong", "cmd/internal/verbs", "PingpongReport", false},
-	{"nfsrdma verbs rping", "cmd/internal/verbs", "PingpongReport", false},
-	{"nfsrdma verbs ucmatose", "cmd/internal/verbs", "PingpongReport", false},
-	{"nfsrdma verbs udaddy", "cmd/internal/verbs", "PingpongReport", false},
-	{"nfsrdma verbs mckey", "cmd/internal/verbs", "PingpongReport", false},
-	{"nfsrdma verbs perf", "cmd/internal/verbs", "PerfReport", false},
-	{"nfsrdmad status", "cmd/nfsrdmad/program", "statusReport", false},
-	{"nfsrdmad clients", "cmd/nfsrdmad/program", "clientsReport", false},
-	{"nfsrdmad exports", "cmd/nfsrdmad/program", "exportsReport", false},
-	{"nfsrdmad locks", "cmd/nfsrdmad/program", "locksReport", false},
-	{"nfsrdmad drain", "cmd/nfsrdmad/program", "drainReport", false},
+	{"nfsrdma ls", "cmd/internal/listing", "Object", true, false},
+	{"nfsrdma stat", "cmd/internal/listing", "Object", true, false},
+	{"nfsrdma df", "cmd/nfsrdma", "dfRow", true, false},
+	{"nfsrdma showmount", "cmd/nfsrdma", "jsonExport", true, false},
+	{"nfsrdma ping", "cmd/nfsrdma", "pingReport", false, false},
+	{"nfsrdma doctor", "cmd/internal/doctor", "Report", false, false},
+	{"nfsrdma mountstats", "cmd/nfsrdma", "mountFigures", false, true},
+	{"nfsrdma top", "cmd/internal/top", "Report", false, false},
+	{"nfsrdma bench", "cmd/internal/bench", "Report", false, false},
+	{"nfsrdma bench --mount", "cmd/internal/bench", "MountReport", false, false},
+	{"nfsrdma rnic-bench", "cmd/internal/bench", "VerbsReport", false, false},
+	{"nfsrdma verbs pingpong", "cmd/internal/verbs", "PingpongReport", false, false},
+	{"nfsrdma verbs rping", "cmd/internal/verbs", "PingpongReport", false, false},
+	{"nfsrdma verbs ucmatose", "cmd/internal/verbs", "PingpongReport", false, false},
+	{"nfsrdma verbs udaddy", "cmd/internal/verbs", "PingpongReport", false, false},
+	{"nfsrdma verbs mckey", "cmd/internal/verbs", "PingpongReport", false, false},
+	{"nfsrdma verbs perf", "cmd/internal/verbs", "PerfReport", false, false},
+	{"nfsrdmad status", "cmd/nfsrdmad/program", "statusReport", false, false},
+	{"nfsrdmad clients", "cmd/nfsrdmad/program", "clientsReport", false, false},
+	{"nfsrdmad exports", "cmd/nfsrdmad/program", "exportsReport", false, false},
+	{"nfsrdmad locks", "cmd/nfsrdmad/program", "locksReport", false, false},
+	{"nfsrdmad drain", "cmd/nfsrdmad/program", "drainReport", false, false},
 }
 
 func writeJSON(w *writer, m *module, p Programs) error {
@@ -65,7 +68,7 @@ func writeJSON(w *writer, m *module, p Programs) error {
 		if err != nil {
 			return err
 		}
-		t := &jsonTable{w: w, m: m, seen: map[string]string{}}
+		t := &jsonTable{w: w, m: m, words: r.words, seen: map[string]string{}}
 		w.table("Key", "Type", "Meaning")
 		if err := t.fields(f, r.typ, ""); err != nil {
 			return err
@@ -96,11 +99,15 @@ func complete(p Programs) error {
 	return nil
 }
 
+// kindTime is the kind of times. They are in seconds, as the end of their keys says.
+const kindTime = "number (s)"
+
 // A jsonTable is the keys of one report.
 type jsonTable struct {
-	w    *writer
-	m    *module
-	seen map[string]string // types whose keys are there, by folder and name, with the key that has them
+	w     *writer
+	m     *module
+	words bool
+	seen  map[string]string // types whose keys are there, by folder and name, with the key that has them
 }
 
 // fields writes a row for each key of a struct, after prefix.
@@ -141,6 +148,10 @@ func (t *jsonTable) fields(p *folder, name, prefix string) error {
 			if k == "" {
 				k = n.Name
 			}
+			if key == "" && t.words {
+				kind, _, _, _ := t.kind(p, f.Type)
+				k = fields.FieldKey(k, kind == kindTime)
+			}
 			if err := t.row(p, f, prefix+k, strings.HasPrefix(options, "omit")); err != nil {
 				return err
 			}
@@ -155,7 +166,11 @@ func (t *jsonTable) row(p *folder, f *ast.Field, key string, optional bool) erro
 	if optional {
 		kind += ", *optional*"
 	}
-	meaning := prose(strings.TrimPrefix(comment(f), key[strings.LastIndex(key, ".")+1:]+" is "))
+	meaning := comment(f)
+	for _, n := range f.Names {
+		meaning = strings.TrimPrefix(meaning, n.Name+" is ")
+	}
+	meaning = prose(meaning)
 	again := ""
 	if inner != "" {
 		if again = t.seen[q.dir+"."+inner]; again != "" {
@@ -201,7 +216,7 @@ func (t *jsonTable) kind(p *folder, e ast.Expr) (kind string, q *folder, inner, 
 		case "time.Time":
 			return "time", nil, "", ""
 		case "time.Duration":
-			return "number (ns)", nil, "", ""
+			return kindTime, nil, "", ""
 		}
 	}
 	q, name := t.named(p, e)
