@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
@@ -26,23 +25,25 @@ import (
 
 func newDemo(s *session.Session) *cobra.Command {
 	var keep time.Duration
+	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Serve, copy, verify and measure, with no set-up",
 		Long: `Start a server on a free loopback port, with a temporary directory as its export.
-Copy a tree in and out over RDMA, compare checksums, measure, and clean up. If a
-single byte differs, the exit status is not 0.`,
+Copy a tree in and out over RDMA, compare checksums, measure NFS over RDMA beside
+NFS over TCP, and clean up. If a single byte differs, the exit status is not 0.`,
 		Example: "  nfsrdma demo",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runDemo(cmd.Context(), s, cmd.OutOrStdout(), keep)
+			return runDemo(cmd.Context(), s, cmd.OutOrStdout(), keep, verbose)
 		},
 	}
 	cli.DurationVar(cmd.Flags(), &keep, "duration", time.Second, "`TIME` of each measurement")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show all measurements, beside raw TCP")
 	return cmd
 }
 
-func runDemo(ctx context.Context, s *session.Session, out io.Writer, duration time.Duration) (err error) {
+func runDemo(ctx context.Context, s *session.Session, out io.Writer, duration time.Duration, verbose bool) (err error) {
 	tmp, err := tempDir()
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func runDemo(ctx context.Context, s *session.Session, out io.Writer, duration ti
 			err = fmt.Errorf("server process: %w", e)
 		}
 	}()
-	addr, _, ok := strings.Cut(srv.Line, " ")
+	addr, tcpAddr, ok := strings.Cut(srv.Line, " ")
 	if !ok {
 		return fmt.Errorf("server process says %q", srv.Line)
 	}
@@ -74,7 +75,7 @@ func runDemo(ctx context.Context, s *session.Session, out io.Writer, duration ti
 	if err := demoCopy(ctx, s, out, source, back, url); err != nil {
 		return err
 	}
-	return demoBench(ctx, s, out, url, duration)
+	return demoBench(ctx, s, out, url, "nfs://"+tcpAddr+demoExport, duration, verbose)
 }
 
 // scratchEnv names a directory to take in place of one in memory.
@@ -147,15 +148,6 @@ func demoCopy(ctx context.Context, s *session.Session, out io.Writer, source, ba
 	}
 	fmt.Fprintf(out, "verified  source, served tree and copy have the same names, modes, times and content (SHA-256 %x…)\n\n", want[:8])
 	return nil
-}
-
-// demoBench measures RDMA and raw TCP beside it.
-func demoBench(ctx context.Context, s *session.Session, out io.Writer, url string, d time.Duration) error {
-	r, err := runBench(ctx, s, url, bench.Options{Depth: 8, Size: 64 << 20, Duration: d, Tests: bench.Tests}, 0)
-	if err != nil {
-		return err
-	}
-	return r.Table(out)
 }
 
 // demoFiles is the sizes of the files of the tree, around all the edges of

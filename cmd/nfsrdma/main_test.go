@@ -216,12 +216,6 @@ func TestBench(t *testing.T) {
 	})
 }
 
-func TestDemo(t *testing.T) {
-	if out := nfs(t, "demo", "--duration", "20ms"); !strings.Contains(out, "verified") || !strings.Contains(out, "to raw TCP") {
-		t.Errorf("demo:\n%s", out)
-	}
-}
-
 func TestHelpHasExamples(t *testing.T) {
 	for _, c := range newRoot(&session.Session{}).Commands() {
 		if !c.Hidden && (c.Example == "" || c.Short == "") {
