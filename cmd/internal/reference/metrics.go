@@ -4,6 +4,7 @@ package reference
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
@@ -20,6 +21,12 @@ func writeMetrics(w *writer, _ *module, _ Programs) error {
 	w.table("Metric", "Type", "Labels", "Meaning")
 	for _, m := range list {
 		w.row(code(m.Name), m.Type, codes(m.Labels), prose(m.Help))
+	}
+	w.line("\n## Reasons\n\nThe values of the label `reason`.")
+	w.table("Metric", "Reasons")
+	reasons := program.Reasons()
+	for _, name := range slices.Sorted(maps.Keys(reasons)) {
+		w.row(code(name), codes(reasons[name]))
 	}
 	return nil
 }

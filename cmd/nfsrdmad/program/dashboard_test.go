@@ -245,6 +245,13 @@ func checkTypes(t *testing.T, exposed string) {
 	if len(found) < 20 {
 		t.Errorf("%d metrics, want at least 20", len(found))
 	}
+	for name, reasons := range Reasons() {
+		for _, reason := range reasons {
+			if sample := name + `{reason="` + reason + `"} `; !strings.Contains(exposed, sample) {
+				t.Errorf("there is no %s", sample)
+			}
+		}
+	}
 	for _, m := range found {
 		if want[m[1]] != m[2] {
 			t.Errorf("%s is a %s, listed as %q", m[1], m[2], want[m[1]])

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nfsrdma/nfsrdma/rnic/roce"
+	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -44,6 +46,19 @@ func Metrics() (list []Metric, err error) {
 		list = append(list, Metric{name, metricType(name), help, strings.FieldsFunc(parts[3], func(r rune) bool { return r == ',' || r == ' ' })})
 	}
 	return list, err
+}
+
+// Reasons lists the values of the label reason, by metric.
+func Reasons() map[string][]string {
+	refusals := []string{exportClient, exportPort}
+	for _, r := range transport.NewServer(transport.ServerConfig{}).Figures().Refused {
+		refusals = append(refusals, r.Reason)
+	}
+	var drops []string
+	for _, d := range roce.Drops() {
+		drops = append(drops, d.Reason)
+	}
+	return map[string][]string{namespace + "_refusals_total": refusals, namespace + "_roce_dropped_packets_total": drops}
 }
 
 // metricType is the type of a metric by Prometheus's conventions for names.

@@ -61,6 +61,12 @@ var (
 	roceAgain = desc("roce_retransmissions_total", "Retransmissions over RoCE of data that a peer did not acknowledge.")
 )
 
+// The reasons of refusals that are no matter of the transport.
+const (
+	exportClient = "export_client"
+	exportPort   = "export_port"
+)
+
 // Describe implements prometheus.Collector.
 func (f *stateFigures) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{conns, connOldest, creditGranted, creditUsed, refused, repeats, repeatKept, repeatBytes,
@@ -82,8 +88,8 @@ func (f *stateFigures) Collect(ch chan<- prometheus.Metric) {
 	s := f.server.Figures()
 	ch <- gauge(exportCount, s.Exports)
 	ch <- gauge(mountCount, s.Mounts)
-	ch <- counter(refused, s.RefusedClient, "export_client")
-	ch <- counter(refused, s.RefusedPort, "export_port")
+	ch <- counter(refused, s.RefusedClient, exportClient)
+	ch <- counter(refused, s.RefusedPort, exportPort)
 	if f.locks != nil {
 		f.collectLocks(ch)
 	}
