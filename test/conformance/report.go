@@ -102,44 +102,57 @@ func anchor(number string) string {
 
 const preface = `# Conformance
 
-Every requirement of the RFCs (and of InfiniBand's unreliable services, for RoCE) that the wire protocols come from, in our own words,
-with the tests that prove it. The rows are in ` + "`test/conformance/rows`" + `; a test claims
-the rows it proves when it has passed. A MUST, a MUST NOT or a FACT (what the wire
-looks like) has to be proven, or excepted with a reason. This page is generated:
+Named tests prove %d of the %d obligatory requirements (MUST, MUST NOT, and FACT: how the wire looks) of the RFCs and of
+InfiniBand's unreliable services. Each of the other %d has a reason: see [Exceptions](#exceptions).
+Of %d requirements that are SHOULD or MAY, tests prove %d.
+
+Requirements are in our own words, from ` + "`test/conformance/rows`" + `. A test claims the rows that it proves when it passes.
+This page is generated:
 
     go run ./test/conformance/cmd/conformance -write
 
 `
 
+// counts are the numbers of rows of a source, or of all.
+type counts struct{ must, proven, excepted, may, mayProven int }
+
+// count counts the rows of a source; "": of all.
+func count(rows []Row, number string, exceptions map[string]string, claims Claims) (n counts) {
+	for _, r := range rows {
+		switch _, out := exceptions[r.ID]; {
+		case number != "" && r.RFC() != number:
+		case !r.Obligatory():
+			n.may++
+			n.mayProven += min(1, len(claims[r.ID]))
+		default:
+			n.must++
+			n.proven += min(1, len(claims[r.ID]))
+			if out {
+				n.excepted++
+			}
+		}
+	}
+	return n
+}
+
 // Document is docs/conformance.md.
 func Document(rows []Row, exceptions map[string]string, claims Claims) []byte {
 	var b strings.Builder
-	b.WriteString(preface)
-	b.WriteString("| RFC | obligatory rows | proven | excepted | SHOULD and MAY | of them proven |\n|---|---|---|---|---|---|\n")
+	n := count(rows, "", exceptions, claims)
+	fmt.Fprintf(&b, preface, n.proven, n.must, n.excepted, n.may, n.mayProven)
+	b.WriteString("| RFC | Obligatory rows | Proven | Excepted | SHOULD and MAY | Of them proven |\n|---|---|---|---|---|---|\n")
 	for _, t := range titles {
-		var must, proven, excepted, may, mayProven int
-		for _, r := range rows {
-			switch _, out := exceptions[r.ID]; {
-			case r.RFC() != t.number:
-			case !r.Obligatory():
-				may++
-				mayProven += min(1, len(claims[r.ID]))
-			default:
-				must++
-				proven += min(1, len(claims[r.ID]))
-				if out {
-					excepted++
-				}
-			}
-		}
-		fmt.Fprintf(&b, "| [%s](#%s) | %d | %d | %d | %d | %d |\n", t.number, anchor(t.number), must, proven, excepted, may, mayProven)
+		n := count(rows, t.number, exceptions, claims)
+		fmt.Fprintf(&b, "| [%s](#%s) | %d | %d | %d | %d | %d |\n", t.number, anchor(t.number), n.must, n.proven, n.excepted, n.may, n.mayProven)
 	}
+	b.WriteString("\n## Exceptions\n")
+	section(&b, rows, "", "Reason", func(r Row) string { return exceptions[r.ID] })
 	for _, t := range titles {
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n", heading(t.number), t.title)
+		name := heading(t.number)
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n", name, t.title)
 		of := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.RFC() != t.number })
-		section(&b, of, "Proven", "proven by", func(r Row) string { return strings.Join(claims[r.ID], "<br>") })
-		section(&b, of, "Excepted", "why", func(r Row) string { return exceptions[r.ID] })
-		section(&b, of, "Not claimed (SHOULD and MAY)", "how it could be seen", func(r Row) string {
+		section(&b, of, "Proven ("+name+")", "Proven by", func(r Row) string { return strings.Join(claims[r.ID], "<br>") })
+		section(&b, of, "Not claimed, SHOULD and MAY ("+name+")", "How it could be seen", func(r Row) string {
 			if _, out := exceptions[r.ID]; out || len(claims[r.ID]) > 0 {
 				return ""
 			}
@@ -149,7 +162,7 @@ func Document(rows []Row, exceptions map[string]string, claims Claims) []byte {
 	return []byte(b.String())
 }
 
-// section writes the rows for which last has something to say.
+// section writes the rows for which last has a text, below a title if there is one.
 func section(b *strings.Builder, rows []Row, title, column string, last func(Row) string) {
 	first := true
 	for _, r := range rows {
@@ -158,7 +171,10 @@ func section(b *strings.Builder, rows []Row, title, column string, last func(Row
 			continue
 		}
 		if first {
-			fmt.Fprintf(b, "\n### %s\n\n| row | § | level | requirement | %s |\n|---|---|---|---|---|\n", title+" ("+heading(r.RFC())+")", column)
+			if title != "" {
+				fmt.Fprintf(b, "\n### %s\n", title)
+			}
+			fmt.Fprintf(b, "\n| Row | § | Level | Requirement | %s |\n|---|---|---|---|---|\n", column)
 			first = false
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", r.ID, cell(r.Section), r.Level, cell(r.Requirement), cell(text))
