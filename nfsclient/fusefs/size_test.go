@@ -382,3 +382,23 @@ func TestSeekEndAfterAnOpen(t *testing.T) {
 		t.Errorf("the end is at %d, %v, want 3", end, err)
 	}
 }
+
+// TestCutAndChangedIsReadAfterFstat: a look at an open file that another client has made shorter,
+// with other content, is followed by reads of that content.
+func TestCutAndChangedIsReadAfterFstat(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	must(t, os.WriteFile(m.there("f"), []byte("content"), 0o644))
+	f, err := os.Open(m.at("f"))
+	must(t, err)
+	defer f.Close()
+	_, err = io.ReadAll(f)
+	must(t, err)
+	m.say("hold notices")
+	must(t, os.WriteFile(m.there("f"), []byte("new"), 0o644))
+	m.say("sleep") // attributes are too old
+	_, err = f.Stat()
+	must(t, err)
+	b := make([]byte, 10)
+	n, err := unix.Pread(int(f.Fd()), b, 0)
+	must(t, errors.Join(err, same("pread", b[:n], []byte("new"))))
+}
