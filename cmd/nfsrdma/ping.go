@@ -80,14 +80,14 @@ func newPing(s *session.Session) *cobra.Command {
 
 // A pingReport is the summary for --json.
 type pingReport struct {
-	Server    string  `json:"server"`
-	Transport string  `json:"transport"`
-	Count     uint64  `json:"count"`
-	Min       float64 `json:"min_seconds"`
-	Mean      float64 `json:"mean_seconds"`
-	P50       float64 `json:"p50_seconds"`
-	P99       float64 `json:"p99_seconds"`
-	Max       float64 `json:"max_seconds"`
+	Server    string  `json:"server"`       // its address and port
+	Transport string  `json:"transport"`    // rdma or tcp
+	Count     uint64  `json:"count"`        // round trips
+	Min       float64 `json:"min_seconds"`  // the shortest round trip
+	Mean      float64 `json:"mean_seconds"` // their mean
+	P50       float64 `json:"p50_seconds"`  // half took at most this
+	P99       float64 `json:"p99_seconds"`  // 99 % took at most this
+	Max       float64 `json:"max_seconds"`  // the longest round trip
 }
 
 // transportOf is the transport of a connection, rdma or tcp.

@@ -46,11 +46,15 @@ type Stats struct {
 // CallStats is the calls of one procedure. Queue is how long a call waited to be sent, RoundTrip
 // how long it then took.
 type CallStats struct {
-	Count, Errors, Retransmits  uint64
-	SentBytes, ReceivedBytes    uint64
-	QueueMean                   time.Duration
-	RoundTripMean, RoundTripP99 time.Duration
-	Times                       []uint64 `json:",omitempty"` // counts of round trips by length: see nfsclient.CallStats
+	Count         uint64        // calls
+	Errors        uint64        // of these, refused by the server or without an answer
+	Retransmits   uint64        // calls that were sent again
+	SentBytes     uint64        // of messages
+	ReceivedBytes uint64        // of replies
+	QueueMean     time.Duration // until a call was sent
+	RoundTripMean time.Duration // from then to its reply
+	RoundTripP99  time.Duration // 99 % took at most this
+	Times         []uint64      `json:",omitempty"` // counts of round trips by length: see nfsclient.CallStats
 }
 
 // callStats makes of what was counted what is shown.

@@ -14,32 +14,32 @@ import (
 
 // A Report is what a server did in an interval. Rates are for each second of it.
 type Report struct {
-	Server    string    `json:"server"`
-	Version   string    `json:"version,omitempty"`
-	Time      time.Time `json:"time"` // of the end of the interval
-	Interval  float64   `json:"interval_seconds"`
-	Uptime    float64   `json:"uptime_seconds"`
-	Restarted bool      `json:"restarted"` // in the interval: rates are of what was done since
+	Server    string    `json:"server"`            // its socket or address
+	Version   string    `json:"version,omitempty"` // of the server
+	Time      time.Time `json:"time"`              // of the end of the interval
+	Interval  float64   `json:"interval_seconds"`  // that the rates are of
+	Uptime    float64   `json:"uptime_seconds"`    // since the start of the server
+	Restarted bool      `json:"restarted"`         // in the interval: rates are of what was done since
 
-	Calls           float64 `json:"calls_per_second"`
-	In              float64 `json:"in_bytes_per_second"` // arguments of calls, data included
-	Out             float64 `json:"out_bytes_per_second"`
-	Errors          float64 `json:"errors_per_second"`
-	Repeated        float64 `json:"repeated_calls_per_second"` // that clients have sent again
-	Refused         float64 `json:"refusals_per_second"`
-	Retransmissions float64 `json:"roce_retransmissions_per_second"`
-	LocksLost       float64 `json:"locks_lost_per_second"`
+	Calls           float64 `json:"calls_per_second"`                // of all programs
+	In              float64 `json:"in_bytes_per_second"`             // arguments of calls, data included
+	Out             float64 `json:"out_bytes_per_second"`            // results of calls, data included
+	Errors          float64 `json:"errors_per_second"`               // calls that failed
+	Repeated        float64 `json:"repeated_calls_per_second"`       // that clients have sent again
+	Refused         float64 `json:"refusals_per_second"`             // connections, calls and clients that were refused
+	Retransmissions float64 `json:"roce_retransmissions_per_second"` // over RoCE
+	LocksLost       float64 `json:"locks_lost_per_second"`           // locks that were released for clients that restarted
 
-	CPU          float64        `json:"cpu_seconds_per_second"` // 1: one processor
-	Memory       float64        `json:"memory_bytes"`
-	Connections  map[string]int `json:"connections"` // by provider: tcp, iwarp, roce
-	Credits      float64        `json:"credits_granted"`
-	Queued       float64        `json:"credits_used"` // calls over RDMA that are in the server
-	Budget       float64        `json:"budget_bytes"` // for data under way
-	BudgetUsed   float64        `json:"budget_used_bytes"`
-	Waiting      float64        `json:"budget_waiting_connections"`
-	Locks        float64        `json:"locks_held"`
-	LocksWaiting float64        `json:"locks_waiting"`
+	CPU          float64        `json:"cpu_seconds_per_second"`     // 1: one processor
+	Memory       float64        `json:"memory_bytes"`               // of the process
+	Connections  map[string]int `json:"connections"`                // by provider: tcp, iwarp, roce
+	Credits      float64        `json:"credits_granted"`            // calls over RDMA that can be under way
+	Queued       float64        `json:"credits_used"`               // calls over RDMA that are in the server
+	Budget       float64        `json:"budget_bytes"`               // for data under way
+	BudgetUsed   float64        `json:"budget_used_bytes"`          // data under way
+	Waiting      float64        `json:"budget_waiting_connections"` // connections that wait for room
+	Locks        float64        `json:"locks_held"`                 // by clients
+	LocksWaiting float64        `json:"locks_waiting"`              // blocking requests
 
 	Operations  []Operation  `json:"operations"`        // that were called
 	Clients     []ClientRate `json:"clients,omitempty"` // each connection, where the control socket was asked
@@ -48,37 +48,37 @@ type Report struct {
 
 // An Operation is a procedure of a program over one transport.
 type Operation struct {
-	Program   string  `json:"program"`
-	Procedure string  `json:"procedure"`
-	Transport string  `json:"transport"`
-	Calls     float64 `json:"calls_per_second"`
-	In        float64 `json:"in_bytes_per_second"`
-	Out       float64 `json:"out_bytes_per_second"`
-	Mean      float64 `json:"mean_seconds"` // that the procedure ran
-	P99       float64 `json:"p99_seconds"`
-	Queue     float64 `json:"running"` // calls that ran at once, on average
-	Errors    float64 `json:"errors_per_second"`
+	Program   string  `json:"program"`              // such as nfs
+	Procedure string  `json:"procedure"`            // such as READ
+	Transport string  `json:"transport"`            // rdma or tcp
+	Calls     float64 `json:"calls_per_second"`     // of this procedure
+	In        float64 `json:"in_bytes_per_second"`  // arguments, data included
+	Out       float64 `json:"out_bytes_per_second"` // results, data included
+	Mean      float64 `json:"mean_seconds"`         // that the procedure ran
+	P99       float64 `json:"p99_seconds"`          // 99 % ran at most this long
+	Queue     float64 `json:"running"`              // calls that ran at once, on average
+	Errors    float64 `json:"errors_per_second"`    // calls that failed
 }
 
 // A ClientRate is one connection of a client.
 type ClientRate struct {
-	Address   string     `json:"address"`
-	Transport string     `json:"transport"`
-	Exports   []string   `json:"exports"`
-	Users     []UserRate `json:"users"` // that have called in the interval, those with the most calls first
-	Calls     float64    `json:"calls_per_second"`
-	In        float64    `json:"in_bytes_per_second"` // messages as a whole
-	Out       float64    `json:"out_bytes_per_second"`
-	Queue     float64    `json:"credits_used"` // over RDMA: its calls that are in the server
-	Credits   float64    `json:"credits_granted"`
-	Age       float64    `json:"age_seconds"`
-	Idle      float64    `json:"idle_seconds"`
+	Address   string     `json:"address"`              // address and port
+	Transport string     `json:"transport"`            // tcp, rdma/iwarp or rdma/roce
+	Exports   []string   `json:"exports"`              // that it has used
+	Users     []UserRate `json:"users"`                // that have called in the interval, those with the most calls first
+	Calls     float64    `json:"calls_per_second"`     // of this connection
+	In        float64    `json:"in_bytes_per_second"`  // messages as a whole
+	Out       float64    `json:"out_bytes_per_second"` // likewise
+	Queue     float64    `json:"credits_used"`         // over RDMA: its calls that are in the server
+	Credits   float64    `json:"credits_granted"`      // calls that can be under way
+	Age       float64    `json:"age_seconds"`          // since the connection was made
+	Idle      float64    `json:"idle_seconds"`         // since its last call
 }
 
 // A UserRate is a user of a connection.
 type UserRate struct {
-	UID   *uint32 `json:"uid"` // null: of AUTH_NONE, which has none
-	Calls float64 `json:"calls_per_second"`
+	UID   *uint32 `json:"uid"`              // null: of AUTH_NONE, which has none
+	Calls float64 `json:"calls_per_second"` // of this user
 }
 
 // since computes a report of what was done between two snapshots.
