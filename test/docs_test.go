@@ -121,3 +121,20 @@ func TestAnchors(t *testing.T) {
 		t.Errorf("%d links with anchors, want at least 20", found)
 	}
 }
+
+// docs/README.md leads to every page.
+func TestEveryPageIsOnTheMap(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(pages) < 20 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	text, err := os.ReadFile("../docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" && !bytes.Contains(text, []byte("("+name+")")) {
+			t.Errorf("docs/README.md has no link to %s", name)
+		}
+	}
+}
