@@ -51,6 +51,9 @@ func (e *StatusError) Is(target error) bool {
 	return target == error(e.Status) || target == fs.ErrInvalid && e.Errno() == syscall.EINVAL
 }
 
+// ErrNoAccess is returned for a file that ACCESS does not let the user open.
+var ErrNoAccess error = &StatusError{Proc: nfs3.ProcAccess, Status: nfs3.ErrAcces}
+
 // A MountError is a mount that the server refused.
 type MountError struct {
 	Path   string

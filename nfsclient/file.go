@@ -70,7 +70,7 @@ func (f *FS) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMo
 func (f *FS) mayRead(ctx context.Context, fh nfs3.FH) error {
 	got, err := f.c.Access(ctx, fh, nfs3.AccessRead)
 	if err == nil && got&nfs3.AccessRead == 0 {
-		err = syscall.EACCES
+		err = ErrNoAccess
 	}
 	return err
 }

@@ -75,7 +75,7 @@ func TestOpenAsksWhetherItMayRead(t *testing.T) {
 			error error // when the server refuses
 		}{
 			{"open", os.O_RDONLY, 0, nil}, {"open", os.O_RDWR, 0, nil}, {"open", os.O_WRONLY, 0, nil},
-			{"shut", os.O_RDONLY, 1, syscall.EACCES}, {"shut", os.O_RDWR, 1, syscall.EACCES},
+			{"shut", os.O_RDONLY, 1, nfsclient.ErrNoAccess}, {"shut", os.O_RDWR, 1, syscall.EACCES},
 			{"shut", os.O_WRONLY, 0, nil}, {"shut", os.O_RDWR | os.O_CREATE, 0, nil},
 			{"dir", os.O_RDONLY, 0, nil},
 		} {

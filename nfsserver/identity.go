@@ -68,7 +68,7 @@ func (s *Server) distrust(c *transport.Call) transport.Cause {
 		return "the kernel does not say whose connection it is (see --trust-local)"
 	case owner.Kind == transport.OwnerRemote:
 		if q.ReservedPort && !c.RDMA && port(c.Remote) >= reservedPorts {
-			return "its port is not a reserved one (see --secure)"
+			return "its source port is not below 1024: mount as root, or serve without --secure"
 		}
 	case owner.UID == 0: // speaks for others
 	case q.All:

@@ -81,12 +81,12 @@ func TestLogOfMounts(t *testing.T) {
 	one["tcp"].mountCall(mount3.ProcUmnt, &mount3.PathArgs{Path: "/x"}, nil) // which is not there any more
 	one["rdma"].mountCall(mount3.ProcUmntall, nil, nil)
 	for want, n := range map[string]int{
-		"mount peer=127.0.0.1 transport=rdma vers=3 export=/x dir=/x":            1,
-		"mount peer=127.0.0.1 transport=tcp vers=3 export=/x dir=/x/d\x1b\n":     1,
-		"mount refused peer=127.0.0.1 transport=tcp vers=3 dir=/y status=":       1,
-		"client refused: it is none of the clients of the export peer=127.0.0.2": 1,
-		"unmount peer=127.0.0.1 transport=tcp dir=/x":                            1,
-		"unmount peer=127.0.0.1 transport=rdma dir=/x/d\x1b\n":                   1,
+		"mount peer=127.0.0.1 transport=rdma vers=3 export=/x dir=/x":                       1,
+		"mount peer=127.0.0.1 transport=tcp vers=3 export=/x dir=/x/d\x1b\n":                1,
+		"mount refused peer=127.0.0.1 transport=tcp vers=3 dir=/y status=":                  1,
+		"client refused: the exports file names no client with this address peer=127.0.0.2": 1,
+		"unmount peer=127.0.0.1 transport=tcp dir=/x":                                       1,
+		"unmount peer=127.0.0.1 transport=rdma dir=/x/d\x1b\n":                              1,
 		"unmount ":    2,
 		"mount peer=": 3,
 	} {

@@ -137,10 +137,10 @@ func (s *Server) decide(c *transport.Call, e *entry) (d decision, final bool) {
 		return decision{err: ErrBusy}, false
 	case may == nil:
 		s.refused.client.Add(1)
-		d.err, why = nfs3.ErrAcces, "it is none of the clients of the export"
+		d.err, why = nfs3.ErrAcces, "the exports file names no client with this address"
 	case may.secure && !c.RDMA && s.owner(c).Kind == transport.OwnerRemote && port(c.Remote) >= reservedPorts:
 		s.refused.port.Add(1)
-		d.err, why = nfs3.ErrPerm, "its port is not a reserved one (see insecure in the exports file)"
+		d.err, why = nfs3.ErrPerm, "its source port is not below 1024: mount as root, or export with insecure"
 	default:
 		d.may = may
 	}

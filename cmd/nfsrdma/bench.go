@@ -133,7 +133,10 @@ func runBench(ctx context.Context, s *session.Session, arg string, o bench.Optio
 		r.CRC = s.Flags.CRC
 	}
 	name := path.Join(rest, fmt.Sprintf(".nfsrdma-bench-%d", os.Getpid()))
-	return r, bench.Server(ctx, fsys, name, o, r)
+	if err := bench.Server(ctx, fsys, name, o, r); err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	return r, nil
 }
 
 // openLossy mounts the directory that arg names over RoCE, and loses packets on the way.

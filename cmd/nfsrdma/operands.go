@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -22,6 +25,10 @@ import (
 func copyOperand(ctx context.Context, s *session.Session, arg string) treecopy.Operand {
 	o := treecopy.Operand{Text: arg}
 	t, err := s.Target(arg)
+	if errors.Is(err, nfsclient.ErrNotRemote) && likePort(arg) {
+		o.Err = fmt.Errorf("%s: a port is written nfsrdma://HOST:PORT/export/path: for a local path write ./%s", text.QuoteAlways(arg), arg)
+		return o
+	}
 	if errors.Is(err, nfsclient.ErrNotRemote) {
 		o.Tree, o.Path, o.Name = treecopy.Local{}, arg, lastName(arg)
 		return o
@@ -36,6 +43,17 @@ func copyOperand(ctx context.Context, s *session.Session, arg string) treecopy.O
 	}
 	o.Tree, o.Name = treecopy.Remote{FS: fsys}, lastName(t.Path)
 	return o
+}
+
+// likePort reports whether an argument begins as HOST:PORT/, and nothing here has that name.
+func likePort(arg string) bool {
+	begin, _, ok := strings.Cut(arg, "/")
+	host, port, colon := strings.Cut(begin, ":")
+	if _, err := strconv.ParseUint(port, 10, 16); !ok || !colon || host == "" || err != nil {
+		return false
+	}
+	_, err := os.Lstat(begin)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // lastName is the last component of a path as it is written, "." and ".." too.

@@ -56,7 +56,7 @@ func (s *Service) restarted(from netip.AddrPort, a *nsm.StatChange) {
 	addr := from.Addr().Unmap()
 	hosts := s.ledger.hostsAt(addr)
 	if from.Port() >= 1024 {
-		s.log.Warn("SM_NOTIFY is not believed: its port is not a reserved one", logrus.Fields{"peer": from})
+		s.log.Warn("SM_NOTIFY ignored: its source port is not below 1024, as that of a client's root is", logrus.Fields{"peer": from})
 		return
 	}
 	var named []*host
@@ -69,7 +69,7 @@ func (s *Service) restarted(from netip.AddrPort, a *nsm.StatChange) {
 	}
 	if len(named) == 0 {
 		if len(hosts) > 1 {
-			s.log.Warn("SM_NOTIFY is not believed: it names none of the clients that have locks from its address", logrus.Fields{"peer": from})
+			s.log.Warn("SM_NOTIFY ignored: it names no client that holds locks from its address", logrus.Fields{"peer": from})
 			return
 		}
 		named = hosts // or none: what is monitored longer than it is remembered here

@@ -158,7 +158,7 @@ func (b *run) layOut(ctx context.Context) (*nfsclient.File, error) {
 	}
 	f, err := b.fsys.Create(calls, b.name, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot create the file to measure with: %w", err)
 	}
 	l := loop{slots: b.slots, count: b.opts.Size / seqBlock, end: f.Sync}
 	l.op = func(s *slot, i int64) (int, error) {

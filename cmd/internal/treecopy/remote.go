@@ -279,7 +279,7 @@ func (d *remoteDir) Writable(ctx context.Context, m Meta) error {
 	const want = nfs3.AccessModify | nfs3.AccessExtend
 	got, err := d.c.Access(ctx, m.FH, want)
 	if err == nil && got&want != want {
-		err = unix.EACCES
+		err = nfsclient.ErrNoAccess
 	}
 	return err
 }

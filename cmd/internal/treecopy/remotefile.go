@@ -28,7 +28,7 @@ func (d *remoteDir) Open(ctx context.Context, m Meta) (Source, error) {
 	if m.Mode.IsRegular() && m.Mode&0o444 != 0o444 {
 		got, err := d.c.Access(ctx, m.FH, nfs3.AccessRead)
 		if err == nil && got&nfs3.AccessRead == 0 {
-			err = unix.EACCES
+			err = nfsclient.ErrNoAccess
 		}
 		if err != nil {
 			return nil, err

@@ -239,7 +239,7 @@ func tellRights(ctx context.Context, w io.Writer, f *exports.File, names *export
 	if !exported {
 		return fmt.Errorf("%s on %s: refused: no export of the file has this path", addr, p)
 	}
-	return fmt.Errorf("%s on %s: refused: it is none of the clients", addr, p)
+	return fmt.Errorf("%s on %s: refused: the file names no client with this address", addr, p)
 }
 
 // clientOf is the client of x that addr falls under, once its names are known.

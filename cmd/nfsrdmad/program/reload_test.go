@@ -268,7 +268,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("%q, %v", out, err)
 	}
 	put(t, file, dir+" 10.0.0.1\n")
-	if _, err := run(context.Background(), "check", "--client", "10.0.0.2", file, dir); err == nil || !strings.Contains(err.Error(), "none of the clients") {
+	if _, err := run(context.Background(), "check", "--client", "10.0.0.2", file, dir); err == nil || !strings.Contains(err.Error(), "names no client with this address") {
 		t.Error(err)
 	}
 	put(t, file, dir+" @group\n/x\n"+dir+"/in *\ny z\n")
