@@ -35,7 +35,7 @@ func (s samples) addRoCE(out []byte) error {
 	var r struct {
 		UDP struct {
 			Stream   float64 `json:"stream_mib_s"`
-			PingPong float64 `json:"ping_pong_us"`
+			PingPong micros  `json:"ping_pong_seconds"`
 		} `json:"raw_udp"`
 		Figures []struct {
 			Mode struct {
@@ -44,7 +44,7 @@ func (s samples) addRoCE(out []byte) error {
 			Test  string
 			Size  int     `json:"bytes"`
 			MiBs  float64 `json:"mib_s"`
-			AvgUs float64 `json:"avg_us"`
+			AvgUs micros  `json:"mean_seconds"`
 			Ratio float64 `json:"ratio_to_raw"`
 		}
 	}
@@ -52,7 +52,7 @@ func (s samples) addRoCE(out []byte) error {
 		return err
 	}
 	s.add("roce/raw/stream", r.UDP.Stream)
-	s.add("roce/raw/pingpong", r.UDP.PingPong)
+	s.add("roce/raw/pingpong", float64(r.UDP.PingPong))
 	for _, f := range r.Figures {
 		at := "roce/"
 		if f.Mode.Lost > 0 {
@@ -60,7 +60,7 @@ func (s samples) addRoCE(out []byte) error {
 		}
 		switch {
 		case f.AvgUs > 0:
-			s.add(at+f.Test, f.AvgUs)
+			s.add(at+f.Test, float64(f.AvgUs))
 		case f.Size == 1<<20:
 			s.add(at+f.Test, f.MiBs)
 			s.add(at+f.Test+"/raw", f.MiBs/f.Ratio) // what raw UDP did beside it

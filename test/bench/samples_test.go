@@ -112,20 +112,20 @@ func TestRowsReadWhatIsMeasured(t *testing.T) {
 	}
 }
 
-const roceJSON = `{"raw_udp":{"stream_mib_s":3000,"ping_pong_us":20},"figures":[{"mode":{"roce":true},"test":"write","bytes":4096,"mib_s":100},
+const roceJSON = `{"raw_udp":{"stream_mib_s":3000,"ping_pong_seconds":0.00002},"figures":[{"mode":{"roce":true},"test":"write","bytes":4096,"mib_s":100},
 {"mode":{"roce":true},"test":"write","bytes":1048576,"mib_s":1500,"ratio_to_raw":0.75},{"mode":{"roce":true},"test":"read","bytes":1048576,"mib_s":1400,"ratio_to_raw":0.7},
-{"mode":{"roce":true},"test":"send","bytes":100,"avg_us":30},{"mode":{"roce":true,"lost_percent":1},"test":"write","bytes":1048576,"mib_s":800,"ratio_to_raw":0.4},
-{"mode":{"roce":true,"lost_percent":1},"test":"read","bytes":1048576,"mib_s":700,"ratio_to_raw":0.35},{"mode":{"roce":true},"test":"datagram","bytes":100,"avg_us":25}]}`
+{"mode":{"roce":true},"test":"send","bytes":100,"mean_seconds":0.00003},{"mode":{"roce":true,"lost_percent":1},"test":"write","bytes":1048576,"mib_s":800,"ratio_to_raw":0.4},
+{"mode":{"roce":true,"lost_percent":1},"test":"read","bytes":1048576,"mib_s":700,"ratio_to_raw":0.35},{"mode":{"roce":true},"test":"datagram","bytes":100,"mean_seconds":0.000025}]}`
 
-const benchJSON = `{"raw_tcp":{"stream_mib_s":1000,"ping_pong_us":20,"limits":{"read_mib_s":700,"read_crc_mib_s":600,"sendfile_mib_s":800,
+const benchJSON = `{"raw_tcp":{"stream_mib_s":1000,"ping_pong_seconds":0.00002,"limits":{"read_mib_s":700,"read_crc_mib_s":600,"sendfile_mib_s":800,
 "write_mib_s":650,"write_crc_mib_s":550}},"tests":[
-{"name":"null","calls_per_s":40000,"avg_us":25,"p99_us":50},{"name":"getattr","calls_per_s":90000,"avg_us":80,"p50_us":70,"p99_us":120},
-{"name":"lookup","calls_per_s":50000,"avg_us":80,"p99_us":120},{"name":"write","calls_per_s":500,"mib_s":500,"server_cpu_us_per_call":1000},
-{"name":"read","calls_per_s":1200,"mib_s":600,"avg_us":900,"server_cpu_us_per_call":500},{"name":"randread","calls_per_s":30000},
+{"name":"null","calls_per_s":40000,"mean_seconds":0.000025,"p99_seconds":0.00005},{"name":"getattr","calls_per_s":90000,"mean_seconds":0.00008,"p50_seconds":0.00007,"p99_seconds":0.00012},
+{"name":"lookup","calls_per_s":50000,"mean_seconds":0.00008,"p99_seconds":0.00012},{"name":"write","calls_per_s":500,"mib_s":500,"server_cpu_seconds_per_call":0.001},
+{"name":"read","calls_per_s":1200,"mib_s":600,"mean_seconds":0.0009,"server_cpu_seconds_per_call":0.0005},{"name":"randread","calls_per_s":30000},
 {"name":"randwrite","calls_per_s":20000},{"name":"readdirplus","calls_per_s":100,"entries_per_s":500000}]}`
 
 const verbsJSON = `{"raw_tcp":{"stream_mib_s":2000},"figures":[
-{"mode":{"crc":true,"markers":false},"test":"send","bytes":100,"avg_us":20},
+{"mode":{"crc":true,"markers":false},"test":"send","bytes":100,"mean_seconds":0.00002},
 {"mode":{"crc":true,"markers":false},"test":"write","bytes":4096,"depth":8,"mib_s":300},{"mode":{"crc":true,"markers":false},"test":"read","bytes":4096,"depth":8,"mib_s":200},
 {"mode":{"crc":true,"markers":false},"test":"write","bytes":4096,"depth":64,"mib_s":900},{"mode":{"crc":true,"markers":false},"test":"read","bytes":4096,"depth":64,"mib_s":850},
 {"mode":{"crc":true,"markers":false},"test":"write","bytes":65536,"depth":8,"mib_s":900},{"mode":{"crc":true,"markers":false},"test":"read","bytes":65536,"depth":8,"mib_s":800},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -56,11 +57,22 @@ type job struct {
 	peer   string        // address of the raw peer, where that is not on loopback
 }
 
+// micros is a time in microseconds, which is in seconds in JSON.
+type micros float64
+
+// UnmarshalJSON reads seconds.
+func (m *micros) UnmarshalJSON(b []byte) error {
+	var seconds float64
+	err := json.Unmarshal(b, &seconds)
+	*m = micros(math.Round(seconds*1e9) / 1e3)
+	return err
+}
+
 // A report is what we read of its JSON.
 type report struct {
 	Raw struct {
 		Stream   float64 `json:"stream_mib_s"`
-		PingPong float64 `json:"ping_pong_us"`
+		PingPong micros  `json:"ping_pong_seconds"`
 		Limits   struct {
 			Read     float64 `json:"read_mib_s"`
 			ReadCRC  float64 `json:"read_crc_mib_s"`
@@ -73,10 +85,10 @@ type report struct {
 		Name      string  `json:"name"`
 		PerSec    float64 `json:"calls_per_s"`
 		MiBs      float64 `json:"mib_s"`
-		AvgUs     float64 `json:"avg_us"`
-		P50Us     float64 `json:"p50_us"`
-		P99Us     float64 `json:"p99_us"`
-		ServerCPU float64 `json:"server_cpu_us_per_call"`
+		AvgUs     micros  `json:"mean_seconds"`
+		P50Us     micros  `json:"p50_seconds"`
+		P99Us     micros  `json:"p99_seconds"`
+		ServerCPU micros  `json:"server_cpu_seconds_per_call"`
 		Entries   float64 `json:"entries_per_s"`
 	} `json:"tests"`
 }
@@ -183,15 +195,15 @@ func (s samples) addReport(at string, t target, r report) {
 		default:
 			s.add(key, x.PerSec)
 		}
-		s.add(key+"/us", x.AvgUs)
-		s.add(key+"/p99", x.P99Us)
-		s.add(key+"/server", x.ServerCPU)
+		s.add(key+"/us", float64(x.AvgUs))
+		s.add(key+"/p99", float64(x.P99Us))
+		s.add(key+"/server", float64(x.ServerCPU))
 		if x.MiBs > 0 {
-			s.add(key+"/cpu", x.ServerCPU*x.PerSec/x.MiBs*1024/1000)
+			s.add(key+"/cpu", float64(x.ServerCPU)*x.PerSec/x.MiBs*1024/1000)
 		}
 	}
 	l := r.Raw.Limits
-	for name, v := range map[string]float64{"stream": r.Raw.Stream, "pingpong": r.Raw.PingPong, "read": l.Read, "readcrc": l.ReadCRC,
+	for name, v := range map[string]float64{"stream": r.Raw.Stream, "pingpong": float64(r.Raw.PingPong), "read": l.Read, "readcrc": l.ReadCRC,
 		"sendfile": l.Sendfile, "write": l.Write, "writecrc": l.WriteCRC} {
 		if v > 0 {
 			s.add(at+"/raw/"+name, v)

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"io"
 	"net"
 	"time"
@@ -25,7 +26,7 @@ const (
 // bytes in microseconds, and the limits that a stream of a file's bytes has.
 type rawReport struct {
 	StreamMiBs float64     `json:"stream_mib_s"`
-	PingPongUs float64     `json:"ping_pong_us"`
+	PingPongUs text.Micros `json:"ping_pong_seconds"`
 	Limits     limitReport `json:"limits,omitzero"`
 }
 

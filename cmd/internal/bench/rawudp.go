@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"io"
 	"net"
 	"net/netip"
@@ -38,8 +39,8 @@ var errUDPLost = errors.New("raw UDP: packets were lost")
 
 // A udpReport is what raw UDP did: the stream in MiB/s, a ping-pong of a packet with rawMessage bytes in microseconds.
 type udpReport struct {
-	StreamMiBs float64 `json:"stream_mib_s"`
-	PingPongUs float64 `json:"ping_pong_us"`
+	StreamMiBs float64     `json:"stream_mib_s"`
+	PingPongUs text.Micros `json:"ping_pong_seconds"`
 }
 
 // udpAround measures raw UDP before and after f, and returns the mean of both.
@@ -156,7 +157,7 @@ func isTimeout(err error) bool {
 }
 
 // udpPingPongTime is the mean time of a packet there and back, in microseconds.
-func udpPingPongTime(conn *net.UDPConn, to netip.AddrPort, d time.Duration) (float64, error) {
+func udpPingPongTime(conn *net.UDPConn, to netip.AddrPort, d time.Duration) (text.Micros, error) {
 	var h Histogram
 	b := make([]byte, udpRoom)
 	for start := time.Now(); h.N == 0 || time.Since(start) < d; {

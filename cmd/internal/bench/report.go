@@ -28,22 +28,22 @@ type Report struct {
 
 // A TestReport is the figures of one test.
 type TestReport struct {
-	Name   string  `json:"name"`
-	Depth  int     `json:"depth"`
-	Calls  uint64  `json:"calls"`
-	Bytes  int64   `json:"bytes"`
-	Secs   float64 `json:"seconds"`
-	PerSec float64 `json:"calls_per_s"`
-	MiBs   float64 `json:"mib_s,omitempty"`
-	MinUs  float64 `json:"min_us"`
-	AvgUs  float64 `json:"avg_us"`
-	P50Us  float64 `json:"p50_us"`
-	P99Us  float64 `json:"p99_us"`
-	MaxUs  float64 `json:"max_us"`
-	Allocs float64 `json:"client_allocs_per_call"`
+	Name   string      `json:"name"`
+	Depth  int         `json:"depth"`
+	Calls  uint64      `json:"calls"`
+	Bytes  int64       `json:"bytes"`
+	Secs   float64     `json:"seconds"`
+	PerSec float64     `json:"calls_per_s"`
+	MiBs   float64     `json:"mib_s,omitempty"`
+	MinUs  text.Micros `json:"min_seconds"`
+	AvgUs  text.Micros `json:"mean_seconds"`
+	P50Us  text.Micros `json:"p50_seconds"`
+	P99Us  text.Micros `json:"p99_seconds"`
+	MaxUs  text.Micros `json:"max_seconds"`
+	Allocs float64     `json:"client_allocs_per_call"`
 	// CPU times in microseconds for a call; the server's where its process is known.
-	ClientCPUUs float64 `json:"client_cpu_us_per_call"`
-	ServerCPUUs float64 `json:"server_cpu_us_per_call,omitempty"`
+	ClientCPUUs text.Micros `json:"client_cpu_seconds_per_call"`
+	ServerCPUUs text.Micros `json:"server_cpu_seconds_per_call,omitempty"`
 	// Entries is what READDIRPLUS brought in a second.
 	Entries float64 `json:"entries_per_s,omitempty"`
 	// Ratio is throughput as a share of raw TCP's stream, or for NULL the
@@ -53,7 +53,7 @@ type TestReport struct {
 	Limit float64 `json:"ratio_to_limit,omitempty"`
 }
 
-func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+func us(d time.Duration) text.Micros { return text.Micros(d.Nanoseconds()) / 1000 }
 
 func (r *Report) add(name string, m *measured, depth int) *TestReport {
 	secs := m.elapsed.Seconds()
@@ -67,7 +67,7 @@ func (r *Report) add(name string, m *measured, depth int) *TestReport {
 		t.Entries, t.Bytes, t.MiBs = float64(m.bytes)/secs, 0, 0
 	}
 	if m.h.N > 0 {
-		t.ClientCPUUs, t.ServerCPUUs = us(m.cpu.client)/float64(m.h.N), us(m.cpu.server)/float64(m.h.N)
+		t.ClientCPUUs, t.ServerCPUUs = us(m.cpu.client)/text.Micros(m.h.N), us(m.cpu.server)/text.Micros(m.h.N)
 	}
 	r.Tests = append(r.Tests, t)
 	return t
@@ -81,7 +81,7 @@ func (r *Report) compare(raw rawReport) {
 		case "read", "write":
 			t.Ratio = t.MiBs / r.Raw.StreamMiBs
 		case "null":
-			t.Ratio = t.AvgUs / r.Raw.PingPongUs
+			t.Ratio = float64(t.AvgUs / r.Raw.PingPongUs)
 		}
 		if limit := raw.Limits.of(t.Name, r.CRC); limit > 0 {
 			t.Limit = t.MiBs / limit

@@ -138,9 +138,9 @@ func TestJSONFields(t *testing.T) {
 		keys string
 	}{
 		{top, "target transport crc depth conns size_bytes block_bytes verified_bytes raw_tcp tests"},
-		{raw, "stream_mib_s ping_pong_us limits"},
+		{raw, "stream_mib_s ping_pong_seconds limits"},
 		{raw["limits"].(map[string]any), "read_crc_mib_s write_mib_s"},
-		{test, "name depth calls bytes seconds calls_per_s mib_s min_us avg_us p50_us p99_us max_us client_allocs_per_call client_cpu_us_per_call server_cpu_us_per_call ratio_to_raw ratio_to_limit"},
+		{test, "name depth calls bytes seconds calls_per_s mib_s min_seconds mean_seconds p50_seconds p99_seconds max_seconds client_allocs_per_call client_cpu_seconds_per_call server_cpu_seconds_per_call ratio_to_raw ratio_to_limit"},
 	} {
 		keys := strings.Fields(c.keys)
 		for _, k := range keys {

@@ -35,7 +35,7 @@ func RoCE(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 		return nil, err
 	}
 	r.UDP.StreamMiBs = middle(r.streams)
-	r.ratios(r.UDP.StreamMiBs, r.UDP.PingPongUs)
+	r.ratios(r.UDP.StreamMiBs, float64(r.UDP.PingPongUs))
 	return r, nil
 }
 

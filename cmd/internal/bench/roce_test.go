@@ -31,7 +31,7 @@ func TestRoCEBetweenProcesses(t *testing.T) {
 		got = append(got, f.Mode.String()+" "+f.Test)
 		of := f.MiBs / r.UDP.StreamMiBs
 		if f.ping() {
-			of = f.AvgUs / r.UDP.PingPongUs
+			of = float64(f.AvgUs / r.UDP.PingPongUs)
 		}
 		inTurns := f.Size == verbsLoads[len(verbsLoads)-1].size && f.Mode.Lost == 0
 		if f.Count < 1 || f.Ratio <= 0 || f.Ratio != of && !inTurns || inTurns && f.Count < turns {
@@ -140,7 +140,7 @@ func TestRoCEJSONFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`{"depth":8,"raw_udp":{"stream_mib_s":2000,"ping_pong_us":20},"figures":[`,
+	for _, want := range []string{`{"depth":8,"raw_udp":{"stream_mib_s":2000,"ping_pong_seconds":0.00002},"figures":[`,
 		`{"mode":{"crc":true,"markers":false,"roce":true},"test":"write","bytes":1048576,"count":5,"mib_s":1000,"ratio_to_raw":0.5}`} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %s in %s", want, out)

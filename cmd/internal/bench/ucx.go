@@ -5,6 +5,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"io"
 	"math"
 	"net"
@@ -17,10 +18,10 @@ import (
 
 // A ucxFigure is one test of ucx_perftest.
 type ucxFigure struct {
-	Test  string  `json:"test"` // as it calls it
-	Size  int     `json:"bytes"`
-	MiBs  float64 `json:"mib_s,omitempty"`
-	AvgUs float64 `json:"avg_us,omitempty"` // one way
+	Test  string      `json:"test"` // as it calls it
+	Size  int         `json:"bytes"`
+	MiBs  float64     `json:"mib_s,omitempty"`
+	AvgUs text.Micros `json:"mean_seconds,omitempty"` // one way
 }
 
 // ucxTests is the counterparts of our Send and RDMA Write. UCX's own put over TCP stalls
@@ -49,7 +50,7 @@ func measureUCX(ctx context.Context, d time.Duration) (out []*ucxFigure, err err
 	for _, t := range ucxTests {
 		err := t.measure(ctx, path, ucxLeast) // it counts and knows no time: how long do a few take?
 		if err == nil {
-			n := d.Seconds() / (t.AvgUs / 1e6)
+			n := d.Seconds() / (float64(t.AvgUs) / 1e6)
 			err = t.measure(ctx, path, int(min(max(n, ucxLeast), ucxMost)))
 		}
 		if err != nil {
@@ -120,7 +121,7 @@ func (f *ucxFigure) parse(said string) error {
 		if err != nil || !(latency > 0 && rate > 0 && latency+rate < math.MaxFloat64) {
 			continue
 		}
-		f.AvgUs, f.MiBs = latency, rate
+		f.AvgUs, f.MiBs = text.Micros(latency), rate
 		return nil
 	}
 	return fmt.Errorf("no figures in %q", lastLine(said))

@@ -234,9 +234,9 @@ func TestVerbsJSONFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`{"depth":8,"raw_tcp":{"stream_mib_s":1000,"ping_pong_us":20},"figures":[`,
+	for _, want := range []string{`{"depth":8,"raw_tcp":{"stream_mib_s":1000,"ping_pong_seconds":0.00002},"figures":[`,
 		`{"mode":{"crc":true,"markers":false},"test":"write","bytes":4096,"count":5,"mib_s":500,"ratio_to_raw":0.5}`,
-		`"test":"send","bytes":100,"count":9,"avg_us":30,"p50_us":29,"p99_us":70,"ratio_to_raw":1.5}`} {
+		`"test":"send","bytes":100,"count":9,"mean_seconds":0.00003,"p50_seconds":0.000029,"p99_seconds":0.00007,"ratio_to_raw":1.5}`} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %s in %s", want, out)
 		}

@@ -4,6 +4,7 @@ package bench
 
 import (
 	"fmt"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"io"
 	"text/tabwriter"
 )
@@ -21,15 +22,15 @@ type VerbsReport struct {
 }
 
 type verbsFigure struct {
-	Mode  Mode    `json:"mode"`
-	Test  string  `json:"test"` // send, datagram, write, read
-	Size  int     `json:"bytes"`
-	Depth int     `json:"depth,omitempty"` // of Writes and Reads: how many in flight
-	Count int64   `json:"count"`
-	MiBs  float64 `json:"mib_s,omitempty"`
-	AvgUs float64 `json:"avg_us,omitempty"` // of a Send and its answer
-	P50Us float64 `json:"p50_us,omitempty"`
-	P99Us float64 `json:"p99_us,omitempty"`
+	Mode  Mode        `json:"mode"`
+	Test  string      `json:"test"` // send, datagram, write, read
+	Size  int         `json:"bytes"`
+	Depth int         `json:"depth,omitempty"` // of Writes and Reads: how many in flight
+	Count int64       `json:"count"`
+	MiBs  float64     `json:"mib_s,omitempty"`
+	AvgUs text.Micros `json:"mean_seconds,omitempty"` // of a Send and its answer
+	P50Us text.Micros `json:"p50_seconds,omitempty"`
+	P99Us text.Micros `json:"p99_seconds,omitempty"`
 	// Ratio is throughput as a share of raw TCP's stream, or for send the time
 	// as a multiple of raw TCP's ping-pong; over RoCE it is raw UDP's.
 	Ratio float64 `json:"ratio_to_raw"`
@@ -48,7 +49,7 @@ func (f *verbsFigure) deep() string {
 
 func (r *VerbsReport) compare(raw rawReport) {
 	r.Raw = raw
-	r.ratios(raw.StreamMiBs, raw.PingPongUs)
+	r.ratios(raw.StreamMiBs, float64(raw.PingPongUs))
 }
 
 // ratios sets what the figures are of a yardstick's.
@@ -57,7 +58,7 @@ func (r *VerbsReport) ratios(stream, pingPong float64) {
 		switch {
 		case f.Ratio > 0: // of what was measured beside it
 		case f.ping():
-			f.Ratio = f.AvgUs / pingPong
+			f.Ratio = float64(f.AvgUs) / pingPong
 		default:
 			f.Ratio = f.MiBs / stream
 		}

@@ -223,6 +223,9 @@ func (t *jsonTable) kind(p *folder, e ast.Expr) (kind string, q *folder, inner, 
 	if q == nil || q.types[name] == nil {
 		return "value", nil, "", ""
 	}
+	if name == "Micros" {
+		return kindTime, nil, "", ""
+	}
 	if q.marshals(name) {
 		return "string", nil, "", ""
 	}

@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"fmt"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"io"
 	"time"
 
@@ -46,15 +47,15 @@ func (c *Common) head() string {
 // A PingpongReport is that of Pingpong and Rping.
 type PingpongReport struct {
 	Common
-	Megabits     float64 `json:"mbit_per_s"`
-	PerIteration float64 `json:"us_per_iteration"`
+	Megabits     float64     `json:"mbit_per_s"`
+	PerIteration text.Micros `json:"iteration_seconds"`
 }
 
 // rates fills in what follows from bytes, iterations and time.
 func (r *PingpongReport) rates() {
 	if r.Seconds > 0 && r.Iterations > 0 {
 		r.Megabits = float64(r.Bytes) * 8 / 1e6 / r.Seconds
-		r.PerIteration = r.Seconds * 1e6 / float64(r.Iterations)
+		r.PerIteration = text.Micros(r.Seconds * 1e6 / float64(r.Iterations))
 	}
 }
 
@@ -72,12 +73,12 @@ type PerfReport struct {
 	Average  float64 `json:"mib_per_s,omitempty"` // of bandwidth tests
 	Rate     float64 `json:"million_messages_per_s,omitempty"`
 
-	// Of a client of ib_read_lat, in microseconds.
-	Min  float64 `json:"min_us,omitempty"`
-	Mean float64 `json:"avg_us,omitempty"`
-	P50  float64 `json:"p50_us,omitempty"`
-	P99  float64 `json:"p99_us,omitempty"`
-	Max  float64 `json:"max_us,omitempty"`
+	// Of a client of ib_read_lat.
+	Min  text.Micros `json:"min_seconds,omitempty"`
+	Mean text.Micros `json:"mean_seconds,omitempty"`
+	P50  text.Micros `json:"p50_seconds,omitempty"`
+	P99  text.Micros `json:"p99_seconds,omitempty"`
+	Max  text.Micros `json:"max_seconds,omitempty"`
 
 	took time.Duration // from the first message to the last one, where the test has measured that
 }
@@ -92,7 +93,7 @@ func (r *PerfReport) rates() {
 }
 
 func (r *PerfReport) latencies(h *bench.Histogram) {
-	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+	us := func(d time.Duration) text.Micros { return text.Micros(d.Nanoseconds()) / 1000 }
 	r.Messages = int(h.N)
 	r.Min, r.Mean, r.P50, r.P99, r.Max = us(h.Min), us(h.Mean()), us(h.Quantile(0.50)), us(h.Quantile(0.99)), us(h.Max)
 }
