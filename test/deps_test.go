@@ -88,7 +88,7 @@ var exactly = map[string][]string{
 	"cmd/internal/session":   {"cmd/internal/cli", "cmd/internal/portprobe", "cmd/internal/rights", "cmd/internal/text", "nfsclient", "rnic", "transport", "xdr/nfs3"},
 	"cmd/internal/mountctl":  nil,
 	"cmd/internal/mountopt":  {"cmd/internal/cli", "internal/similar", "nfsclient", "rnic", "transport"},
-	"cmd/internal/verbs":     {"cmd/internal/bench", "cmd/internal/verbs/exchange", "rnic", "rnic/roce", "rnic/roce/packet"},
+	"cmd/internal/verbs":     {"cmd/internal/bench", "cmd/internal/text", "cmd/internal/verbs/exchange", "rnic", "rnic/roce", "rnic/roce/packet"},
 	"cmd/internal/listing":   {"cmd/internal/cli", "cmd/internal/session", "cmd/internal/text", "nfsclient", "xdr/nfs3"},
 
 	"cmd/internal/verbs/exchange": nil,
