@@ -230,7 +230,7 @@ func TestAnchors(t *testing.T) {
 	if err := d.convert([]byte("# `a` b: c!\n\ntext *one*\n\n## Two_x words\n\n## Two_x words\n\n| a | b |\n|---|---|\n| c | d |\n")); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`<h1 id="a-b-c">`, `<h2 id="two_x-words">`, `<h2 id="two_x-words-1">`, `<td>c</td>`} {
+	for _, want := range []string{`<h1 id="a-b-c">`, `<h2 id="two_x-words">`, `<h2 id="two_x-words-1">`, `<td>c</td>`, `<a class="anchor" href="#two_x-words-1"`, `</table></div>`} {
 		if !strings.Contains(string(d.body), want) {
 			t.Errorf("no %s in %s", want, d.body)
 		}

@@ -57,7 +57,7 @@ func (d *document) convert(source []byte) error {
 	if err := markdown.Renderer().Render(&b, source, tree); err != nil {
 		return err
 	}
-	d.body = template.HTML(b.String())
+	d.body = template.HTML(dress(b.String()))
 	here := section{URL: d.page}
 	var words strings.Builder
 	end := func() {
@@ -93,6 +93,14 @@ func (d *document) convert(source []byte) error {
 		d.sections[i].Page = d.title
 	}
 	return nil
+}
+
+var headed = regexp.MustCompile(`(?s)<h([2-6]) id="([^"]*)">(.*?)</h[2-6]>`)
+
+// dress gives headings a link to themselves, and lets wide tables scroll by themselves.
+func dress(page string) string {
+	page = headed.ReplaceAllString(page, `<h$1 id="$2">$3 <a class="anchor" href="#$2" aria-label="Link to this section">#</a></h$1>`)
+	return strings.NewReplacer("<table>", `<div class="wide" role="region" aria-label="Table" tabindex="0"><table>`, "</table>", "</table></div>").Replace(page)
 }
 
 // plain appends the text of a node, without markup.
