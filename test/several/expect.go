@@ -53,6 +53,9 @@ func (m *model) apply(s Step, o Outcome) (want string) {
 	}
 	switch s.Op {
 	case Read, PRead, Map, SendFile, Splice, SeekEnd, FStat, FGetACL:
+		if m.stale(f) && f.ino.dirty == f.actor {
+			return "" // the mount may have lost the data, and has the error for the next write or close
+		}
 		return m.see(s, f.ino, o)
 	}
 	return m.changeFile(s, f, o)
