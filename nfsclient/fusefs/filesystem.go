@@ -54,6 +54,7 @@ type fileSystem struct {
 	locks    *nlm.Locks
 	times    atomic.Pointer[timesKept] // of the file system in which O_EXCL made a file last; nil: none yet
 	wakeful  func()                    // ends the watch for sleep
+	readOnly sync.Once                 // logs that the export is read-only
 
 	ticks atomic.Uint64 // the moments of attrs
 

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
@@ -23,7 +25,13 @@ import (
 func serveAs(t *testing.T, squash nfsserver.Squash, readOnly bool) string {
 	t.Helper()
 	tree := memfs.New(memfs.Options{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Mode: 0o755})
-	srv, err := nfsserver.New(nfsserver.Options{Squash: squash, Exports: []nfsserver.Export{{Name: "/mem", FS: tree, ReadOnly: readOnly}}})
+	return serveExport(t, squash, nfsserver.Export{Name: "/mem", FS: tree, ReadOnly: readOnly})
+}
+
+// serveExport serves one export over TCP, and returns the URL of the server.
+func serveExport(t *testing.T, squash nfsserver.Squash, x nfsserver.Export) string {
+	t.Helper()
+	srv, err := nfsserver.New(nfsserver.Options{Squash: squash, Exports: []nfsserver.Export{x}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,5 +111,41 @@ func TestAdviceOfLocalErrors(t *testing.T) {
 	s.Advise(t.Context())
 	if stderr.Len() > 0 {
 		t.Errorf("%q, want nothing", stderr.String())
+	}
+}
+
+// TestMountRefusedForItsPort: a server that takes ports below 1024 only says no more than "access
+// denied"; the list of clients shows that the port is the cause.
+func TestMountRefusedForItsPort(t *testing.T) {
+	anyPort := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	rules := func(text string) *exports.Export {
+		f, err := exports.Parse("f", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Exports[0]
+	}
+	const port = "over TCP it takes a source port below 1024, which only root has: run this as root, use RDMA, or export it with insecure"
+	for name, c := range map[string]struct {
+		squash nfsserver.Squash
+		rules  *exports.Export
+		want   string
+	}{
+		"for all hosts":    {nfsserver.Squash{TrustLocal: true}, rules("/mem *(rw,secure)"), "it is exported to all hosts, but " + port},
+		"for another host": {nfsserver.Squash{TrustLocal: true}, rules("/mem 192.0.2.1(rw)"), "and add this host (exports(5)); if it is among them, " + port},
+		"for no user":      {nfsserver.Squash{TrustLocal: true, ReservedPort: true}, nil, "one with --secure accepts ports below 1024 only, so run this as root, or use RDMA"},
+	} {
+		url := serveExport(t, c.squash, nfsserver.Export{Name: "/mem", FS: memfs.New(memfs.Options{}), Rules: c.rules})
+		s := newSession(t, new(strings.Builder))
+		to, err := s.Target(url + "/mem")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.OpenWith(t.Context(), url, to, nfsclient.Options{Transport: nfsclient.TCP, Dial: anyPort})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }
