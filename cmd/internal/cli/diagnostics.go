@@ -5,8 +5,8 @@ package cli
 // clients are the commands that use a server.
 var clients = []string{"nfsrdma", "mount.nfsrdma"}
 
-// Diagnostics lists parts of messages, each with its cause and the remedy.
-var Diagnostics = []Fact{
+// messages lists parts of messages, each with its cause and the remedy.
+var messages = []Fact{
 	{clients, "not responding, still trying", "the server stopped answering; the command waits, and continues when the server answers again"},
 	{clients, "connection refused", "nothing listens at this address and port: start the server with --addr, or run nfsrdma doctor SERVER"},
 	{clients, "Permission denied", "the export is read-only, or the server maps your user to nobody: run nfsrdma doctor SERVER:/export"},

@@ -75,26 +75,36 @@ func facts(cmd *cobra.Command) string {
 	for _, part := range []struct {
 		title string
 		list  []Fact
-	}{{"EXIT STATUS", Statuses}, {"FILES", Files}, {"ENVIRONMENT", Environment}, {"DIAGNOSTICS", Diagnostics}} {
+	}{{"EXIT STATUS", Statuses}, {"FILES", Files}, {"ENVIRONMENT", Environment}} {
 		if part.title == "EXIT STATUS" && !cmd.Runnable() {
 			continue
 		}
-		if names, meanings := collect(part.list, cmd.CommandPath()); len(names) > 0 {
-			fmt.Fprintf(&b, "\n\n# %s\n", part.title)
-			for _, name := range names {
-				fmt.Fprintf(&b, "\n%s\n: %s\n", plainText(name), plainText(meanings[name]))
-			}
-		}
+		names, meanings := collect(part.list, cmd.CommandPath())
+		writeFacts(&b, part.title, "", names, meanings)
 	}
+	about := ""
 	for _, d := range diagnostics {
 		if d.of(cmd.CommandPath()) && cmd.Runnable() {
-			fmt.Fprintf(&b, "\n\n# DIAGNOSTICS\n\n%s\n", plainText(d.Meaning))
+			about = d.Meaning
 		}
 	}
+	names, meanings := collect(messages, cmd.CommandPath())
+	writeFacts(&b, "DIAGNOSTICS", about, names, meanings)
 	return b.String()
 }
 
-// diagnostics are the sections on errors, by program.
+// writeFacts writes a section: a text about it, and facts. Without either it writes nothing.
+func writeFacts(b *strings.Builder, title, about string, names []string, meanings map[string]string) {
+	if about == "" && len(names) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n\n# %s\n\n%s\n", title, plainText(about))
+	for _, name := range names {
+		fmt.Fprintf(b, "\n%s\n: %s\n", plainText(name), plainText(meanings[name]))
+	}
+}
+
+// diagnostics are the beginnings of the sections on errors, by program.
 var diagnostics = []Fact{
 	{[]string{"nfsrdma", "mount.nfsrdma"}, "", `Errors are on standard error, each in one line: what failed, the reason, and what to do. "nfsrdma doctor SERVER" tests
 the path to a server, and prints a remedy for each failure.`},

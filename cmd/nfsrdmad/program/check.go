@@ -25,7 +25,7 @@ var defaultExports = "/etc/nfsrdma/exports"
 const nameWait = 15 * time.Second
 
 func newCheck(k *Kind) *cobra.Command {
-	var client, memory string
+	var client, memory, file string
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Check an exports file, and show the rights of clients",
@@ -33,22 +33,28 @@ func newCheck(k *Kind) *cobra.Command {
 mistakes, show all of them with line and column.
 
 With --client, show the rights of one client in a path, and the rule that gives them.
-That is the most specific rule, as in exports(5). If the client is refused, the exit
-status is 1. The default FILE is ` + k.exportsFile() + `.`,
+That is the most specific rule, as in exports(5). Without a path, show its rights in
+all exports. If the client is refused, the exit status is 1. The default FILE is
+` + k.exportsFile() + `.`,
 		Example: `  nfsrdmad check
   nfsrdmad check new-exports
+  nfsrdmad check --client 10.0.0.7
   nfsrdmad check --client 10.0.0.7 /srv/data
   nfsrdmad check --memory new-exports
   nfsrdmad check --client pc7.example.org new-exports /srv/data`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("exports") {
+				args = append([]string{file}, args...)
+			}
 			if !cmd.Flags().Changed("client") {
 				return k.checkFile(cmd.OutOrStdout(), cmd.ErrOrStderr(), memory, args)
 			}
-			return k.checkClient(cmd.Context(), cmd.OutOrStdout(), client, args)
+			return k.checkClient(cmd.Context(), cmd.OutOrStdout(), client, cmd.Flags().Changed("exports"), args)
 		},
 	}
-	cmd.Flags().StringVar(&client, "client", "", "show the rights of the client with this `ADDRESS` or name in the path that follows")
+	cmd.Flags().StringVar(&client, "client", "", "show the rights of the client with this `ADDRESS` or name")
+	cmd.Flags().StringVar(&file, "exports", "", "check this `FILE`, as for serve")
 	cmd.Flags().StringVar(&memory, "memory", "", "the `NAME` of the memory tree, if the server has one: its line is no directory")
 	cmd.Flags().Lookup("memory").NoOptDefVal = defaultMemory
 	return cmd
@@ -167,17 +173,19 @@ func wholeOptions(w *exports.Whole) []string {
 	return words
 }
 
-// checkClient tells what one client may do with a path.
-func (k *Kind) checkClient(ctx context.Context, w io.Writer, client string, args []string) error {
+// checkClient tells what one client may do with a path, or with all exports. asked: the first argument is the exports file.
+func (k *Kind) checkClient(ctx context.Context, w io.Writer, client string, asked bool, args []string) error {
 	name, dir := k.exportsFile(), ""
-	switch len(args) {
-	case 1:
-		dir = args[0]
-	case 2:
+	switch {
+	case len(args) == 2:
 		name, dir = args[0], args[1]
+	case len(args) == 1 && !asked && strings.HasPrefix(args[0], "/"):
+		dir = args[0]
+	case len(args) == 1:
+		name = args[0]
 	}
-	if !strings.HasPrefix(dir, "/") {
-		return fmt.Errorf("--client: the path is missing: write %s check --client ADDRESS [FILE] /PATH", k.name())
+	if dir != "" && !strings.HasPrefix(dir, "/") {
+		return fmt.Errorf("--client: %s is not an absolute path: write %s check --client ADDRESS [FILE] /PATH", dir, k.name())
 	}
 	f, err := readExports(name)
 	if err != nil {
@@ -191,12 +199,33 @@ func (k *Kind) checkClient(ctx context.Context, w io.Writer, client string, args
 	}
 	var errs []error
 	names := exports.NewNames(nil)
+	if dir == "" {
+		return allRights(ctx, w, f, names, addrs)
+	}
 	for _, addr := range addrs {
 		if err := tellRights(ctx, w, f, names, addr, path.Clean(dir)); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// allRights tells the rights of a client in each export. That none lets it in is an error.
+func allRights(ctx context.Context, w io.Writer, f *exports.File, names *exports.Names, addrs []netip.Addr) error {
+	granted := false
+	for _, addr := range addrs {
+		for _, x := range f.Exports {
+			if err := tellRights(ctx, w, f, names, addr, x.Path); err != nil {
+				fmt.Fprintln(w, err)
+				continue
+			}
+			granted = true
+		}
+	}
+	if !granted {
+		return errors.New("no export lets this client in")
+	}
+	return nil
 }
 
 // addressesOf is the addresses of a client.

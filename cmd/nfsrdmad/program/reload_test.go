@@ -251,7 +251,11 @@ func TestCheck(t *testing.T) {
 		{[]string{"--client", "2001:db8::1", file, dir}, "reads, root acts as 65534:65534\n  by * of", true},
 		{[]string{"--client", "10.0.0.7", file, dir + "/in/x"}, "by * of " + dir + "/in:", true},
 		{[]string{"--client", "10.0.0.7", file, "/elsewhere"}, "refused: no export", false},
-		{[]string{"--client", "10.0.0.7"}, "the path is missing", false},
+		{[]string{"--client", "10.0.0.7", file, "in"}, "in is not an absolute path", false},
+		{[]string{"--exports", file, "--client", "10.0.0.7"}, "on " + dir + "/in: reads and writes, root acts", true},
+		{[]string{"--exports", file, "--client", "10.0.0.7"}, "on " + dir + ": reads and writes, root is root", true},
+		{[]string{"--exports", file, "--client", "10.0.0.7", dir}, "by 10.0.0.0/8 of " + dir, true},
+		{[]string{"--exports", file}, dir + "/in  (crossmnt, fsid=5)\n", true},
 		{[]string{file + "-not"}, "exports-not does not exist: create it", false},
 		{[]string{file, dir}, "--client", false},
 	} {
@@ -270,6 +274,9 @@ func TestCheck(t *testing.T) {
 	put(t, file, dir+" 10.0.0.1\n")
 	if _, err := run(context.Background(), "check", "--client", "10.0.0.2", file, dir); err == nil || !strings.Contains(err.Error(), "names no client with this address") {
 		t.Error(err)
+	}
+	if out, err := run(context.Background(), "check", "--exports", file, "--client", "10.0.0.2"); err == nil || !strings.Contains(out, "10.0.0.2 on "+dir+": refused") {
+		t.Errorf("%q, %v", out, err)
 	}
 	put(t, file, dir+" @group\n/x\n"+dir+"/in *\ny z\n")
 	var complaints bytes.Buffer
