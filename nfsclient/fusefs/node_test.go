@@ -4,6 +4,7 @@ package fusefs
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -65,6 +66,25 @@ func TestNamesFollowRenames(t *testing.T) {
 	}
 }
 
+// TestNamesAreBelieved: the kernel believes a name until the time in the reply, or until another
+// node has it.
+func TestNamesAreBelieved(t *testing.T) {
+	tab := newTable(handleOf("root"))
+	a := tab.enter(handleOf("a"), tab.root, "name", 0)
+	for until, want := range map[time.Duration]bool{-time.Hour: false, time.Hour: true} {
+		tab.show(tab.root, "name", time.Now().Add(until))
+		if got := tab.believed(tab.root, "name"); got != want {
+			t.Errorf("until %v from now: believed %v, want %v", until, got, want)
+		}
+	}
+	b := tab.enter(handleOf("b"), tab.root, "name", 0)
+	for n, want := range map[*node]bool{a: false, b: true} {
+		if got := tab.again(tab.root, "name", n); got != want {
+			t.Errorf("node %d again: %v, want %v", n.id, got, want)
+		}
+	}
+}
+
 // TestStaleNodesAreFoundNoMore: a handle that the server does not know is not met under its name
 // again.
 func TestStaleNodesAreFoundNoMore(t *testing.T) {
@@ -89,5 +109,11 @@ func TestAbsentNamesAreBounded(t *testing.T) {
 	}
 	if n := len(tab.root.children); n > maxAbsent || n != tab.root.absent {
 		t.Errorf("%d names, %d counted", n, tab.root.absent)
+	}
+	for name := range tab.root.children {
+		tab.enter(handleOf(name), tab.root, name, 0) // it is there now
+	}
+	if tab.root.absent != 0 {
+		t.Errorf("%d absent names are counted, want 0", tab.root.absent)
 	}
 }
