@@ -112,7 +112,7 @@ func TestRefusals(t *testing.T) {
 		"exports " + dir + " twice":       {"serve", state, dir, dir},
 		"unknown flag":                    {"serve", "--nothing"},
 		"as in --rdma auto DIR":           {"serve", state, "--rdma", dir},
-		"to turn a flag off":              {"serve", state, "--locks", "no"},
+		"must be on or off":               {"serve", state, "--locks", "no"},
 		"create it, or name another":      {"serve", state, "--exports", filepath.Join(dir, "none")},
 		"say --ephemeral-key":             {"serve", "--state-dir", file, dir},
 		"clean absolute path":             {"serve", state, "--memory=x"},
