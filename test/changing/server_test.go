@@ -119,7 +119,7 @@ func TestAddressAppears(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, "", t.TempDir(), "--addr", "192.0.2.1", dir)
 	s.addr = strings.Replace(s.addr, "127.0.0.1", "192.0.2.1", 1)
-	if n := strings.Count(s.said(), "192.0.2.1 is no address of this machine"); n != 1 {
+	if n := strings.Count(s.said(), "192.0.2.1 is not an address of this machine"); n != 1 {
 		t.Errorf("the log has the missing address %d times, want once", n)
 	}
 	sh(t, "ip", "address", "add", "192.0.2.1/32", "dev", "lo")

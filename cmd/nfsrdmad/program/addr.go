@@ -45,7 +45,7 @@ func warnAbsent(option, host string) {
 			return
 		}
 	}
-	logrus.Warnf("%s %s is no address of this machine: it is served once it is", option, host)
+	logrus.Warnf("%s: %s is not an address of this machine (ip address shows those): it is served when it becomes one", option, host)
 }
 
 // badAddr says what is wrong with an address that cannot be read.
