@@ -189,5 +189,5 @@ func unknown(name string) error {
 	if s := similar.Word(name, names()); s != "" {
 		return fmt.Errorf("unknown option %q: did you mean %s?", name, s)
 	}
-	return fmt.Errorf("unknown option %q: nfsrdma mount -o help lists the options", name)
+	return fmt.Errorf("unknown option %q: nfsrdma mount --help lists the options", name)
 }

@@ -126,7 +126,7 @@ func TestMistakes(t *testing.T) {
 		"rszie=3":                   `unknown option "rszie": did you mean rsize?`,
 		"hrd":                       `unknown option "hrd": did you mean hard?`,
 		"fb":                        `unknown option "fb": did you mean fg?`,
-		"zzz=1":                     `unknown option "zzz": nfsrdma mount -o help lists the options`,
+		"zzz=1":                     `unknown option "zzz": nfsrdma mount --help lists the options`,
 		"proto=udp":                 "option proto=udp: NFS over UDP is not spoken: write proto=tcp or proto=rdma",
 		"udp":                       "option udp: NFS over UDP is not spoken: write proto=tcp or proto=rdma",
 		"proto=sctp":                "option proto=sctp: must be rdma, tcp or auto",
