@@ -40,7 +40,7 @@ type roomError struct {
 func (e *roomError) Error() string {
 	s := e.proc + ": " + ErrNoRoom.Error()
 	if e.args {
-		s += ", or the server does not take its arguments as chunks"
+		s += ", or its arguments are longer than the server takes as chunks (MaxPull of rpcrdma.Config there, 2 MiB by default)"
 	}
 	return s
 }

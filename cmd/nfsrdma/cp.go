@@ -141,7 +141,7 @@ func (f *cpFlags) preserve(list string) error {
 		case "all":
 			*p = treecopy.Preserve{Mode: true, Owner: true, Times: true, Links: true}
 		default:
-			return fmt.Errorf("%q is none of mode, ownership, timestamps, links and all", word)
+			return fmt.Errorf("%q must be mode, ownership, timestamps, links or all", word)
 		}
 	}
 	return nil
@@ -162,7 +162,7 @@ func (f *cpFlags) noPreserve(list string) error {
 		case "all":
 			*p, f.PlainMode = treecopy.Preserve{}, true
 		default:
-			return fmt.Errorf("%q is none of mode, ownership, timestamps, links and all", word)
+			return fmt.Errorf("%q must be mode, ownership, timestamps, links or all", word)
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ place of times_least_seconds.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every < 0 {
-				return fmt.Errorf("--interval %v: want more than 0", every)
+				return fmt.Errorf("--interval %v: must be more than 0", every)
 			}
 			m, err := mountctl.Find(args[0])
 			if err != nil {

@@ -99,7 +99,7 @@ func (t *topCommand) run(cmd *cobra.Command, args []string) error {
 	case t.every < 100*time.Millisecond:
 		return fmt.Errorf("--interval %v: want 100ms or more", t.every)
 	case t.count < 0:
-		return fmt.Errorf("--count %d: want 0 or more", t.count)
+		return fmt.Errorf("--count %d: must be 0 or more", t.count)
 	}
 	source, err := t.source(args)
 	if err != nil {

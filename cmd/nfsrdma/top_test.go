@@ -28,7 +28,7 @@ func TestTopRefuses(t *testing.T) {
 		"--control needs --local":                     {"top", "--control", "/x", "server"},
 		"want HOST":                                   {"top", "a/b"},
 		"want 100ms or more":                          {"top", "--interval", "1ms", "server"},
-		"want 0 or more":                              {"top", "--count", "-1", "server"},
+		"must be 0 or more":                           {"top", "--count", "-1", "server"},
 		"want calls, bytes":                           {"top", "--sort", "size", "server"},
 		"needs --metrics-addr ADDRESS":                {"top", "--count", "1", "127.0.0.1:1"},
 		"start one with nfsrdmad serve":               {"top", "--local", "--control", filepath.Join(t.TempDir(), "none")},

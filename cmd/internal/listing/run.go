@@ -75,7 +75,7 @@ func New(s *session.Session, out io.Writer, f Options) (*Run, error) {
 		l.style = text.ShellEscape
 	}
 	if !slices.Contains(text.Styles, l.style) {
-		return nil, fmt.Errorf("ls: --quoting-style %q is none of %s", l.style, strings.Join(text.Styles, ", "))
+		return nil, fmt.Errorf("ls: --quoting-style %q must be one of %s", l.style, strings.Join(text.Styles, ", "))
 	}
 	if f.Zero {
 		l.end = 0

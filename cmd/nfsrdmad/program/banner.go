@@ -43,7 +43,7 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 	}
 	fmt.Fprintf(w, "  locks: %s\n", o.locks.line(s, p.locks))
 	if o.metrics != "" {
-		fmt.Fprintf(w, "  figures: http://%s/, for Prometheus: /metrics\n", o.metrics)
+		fmt.Fprintf(w, "  figures: http://%s/, for Prometheus: /metrics\n", metricsHost(o.metrics))
 	}
 	who := squash(o)
 	fmt.Fprintf(w, "  %s\n", o.trust.line(&who, s, set))
@@ -114,6 +114,18 @@ func mountLines(name string, s *nfsserver.Service, p *portMapping) (lines []stri
 	}
 	line("tcp", tcp, "2049")
 	return lines
+}
+
+// metricsHost is the address of --metrics-addr as a client names it.
+func metricsHost(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err != nil || host != "" && !ip.IsUnspecified() {
+		return addr
+	}
+	if host, err = os.Hostname(); err != nil {
+		return addr
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // hostPort is an address as a client names it: this machine's name stands for

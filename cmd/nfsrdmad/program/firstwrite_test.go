@@ -81,3 +81,19 @@ func TestReachLine(t *testing.T) {
 		t.Errorf("on all addresses: %q, want nothing", got)
 	}
 }
+
+// TestMetricsHost: the address of the metrics page is one that a client can use.
+func TestMetricsHost(t *testing.T) {
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for addr, want := range map[string]string{
+		":9049": name + ":9049", "0.0.0.0:9049": name + ":9049", "[::]:9049": name + ":9049",
+		"127.0.0.1:9049": "127.0.0.1:9049", "[::1]:9049": "[::1]:9049", "localhost:9049": "localhost:9049",
+	} {
+		if got := metricsHost(addr); got != want {
+			t.Errorf("%s: %s, want %s", addr, got, want)
+		}
+	}
+}
