@@ -32,6 +32,7 @@ const (
 type known struct {
 	content uint64 // of the directory, of which this is true
 	whole   bool   // it has no other names
+	forgot  uint64 // of the directory, when the listing began
 	// names is by name what the listing said, nil where that was used, or may be out of date: the
 	// name exists.
 	names map[string]*dirEntry
@@ -41,10 +42,15 @@ type known struct {
 	used int               // entries that were looked up since that page came
 }
 
-// know takes the names of dir over. What is known of others goes when all are too many.
+// know takes the names of dir over, unless the kernel has forgotten what one leads to since the
+// listing began: we may have changed that, and do not know any more. What is known of others goes
+// when all are too many.
 func (t *table) know(dir *node, k *known) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if k.forgot != dir.forgot {
+		return
+	}
 	t.doubt(dir)
 	if t.knownNames+len(k.names) > maxKnown {
 		for d := range t.knownDirs {
@@ -184,8 +190,7 @@ func (r *request) lookedUp(dir *node) {
 	k.content = dir.content
 	names := dir.names
 	dir.mu.Unlock()
-	forgot, ok := f.table.goOn(dir, k, f.regs.min)
-	if !ok {
+	if !f.table.goOn(dir, k, f.regs.min) {
 		return
 	}
 	if err := r.listInto(k, dir); err != nil {
@@ -194,34 +199,27 @@ func (r *request) lookedUp(dir *node) {
 	dir.mu.Lock()
 	same := dir.content == k.content && dir.names == names
 	dir.mu.Unlock()
-	if same && f.table.forgotten(dir) == forgot {
+	if same {
 		f.table.know(dir, k)
 	}
 }
 
 // goOn has k go on where what is known of dir ends, unless that is as old as age. It reports false
 // where more is of no use: there is none, or what there was is not what was looked up.
-func (t *table) goOn(dir *node, k *known, age time.Duration) (forgot uint64, ok bool) {
+func (t *table) goOn(dir *node, k *known, age time.Duration) (ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	k.forgot = dir.forgot
 	old := dir.known
 	if old == nil || old.content != k.content || time.Since(old.sent.at) >= age {
-		return dir.forgot, true
+		return true
 	}
 	if old.whole || old.at.EOF || old.used < lookupRun {
-		return 0, false
+		return false
 	}
 	maps.Copy(k.names, old.names)
 	k.at, k.sent = old.at, old.sent
-	return dir.forgot, true
-}
-
-// forgotten counts what the kernel has forgotten in dir: we may have changed that while a
-// listing was on its way, and do not know any more.
-func (t *table) forgotten(dir *node) uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return dir.forgot
+	return true
 }
 
 // listInto reads one page of a directory. Entries whose attributes may change by another name are

@@ -6,6 +6,7 @@ package fusefs
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -47,10 +48,18 @@ func TestKnownNamesFollowChanges(t *testing.T) {
 	want("y", true, true)
 	// What is held while a listing brings it may have changed by the time it is forgotten.
 	e := tab.enter(handleOf("e"), dir, "e", 0)
-	tab.know(dir, &known{whole: true, names: map[string]*dirEntry{"e": entry("e")}})
+	listing := &known{names: make(map[string]*dirEntry)}
+	if tab.doubtful(dir); !tab.goOn(dir, listing, time.Hour) {
+		t.Error("the directory is not listed again")
+	}
+	listing.whole, listing.names["e"] = true, entry("e")
+	tab.know(dir, listing)
 	want("e", false, false)
 	tab.forget(e.id, 1)
 	want("e", true, false)
+	tab.doubtful(dir)
+	tab.know(dir, &known{whole: true, forgot: listing.forgot, names: map[string]*dirEntry{"e": entry("e")}})
+	want("e", true, false) // neither listed nor absent
 	tab.doubtful(dir)
 	want("y", true, false)
 	if tab.knownNames != 0 || len(tab.knownDirs) != 0 {
