@@ -12,38 +12,37 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 )
 
-// A Report is the JSON form of a run. Rates are in MiB/s and calls/s, times in microseconds.
+// A Report is the JSON form of a run. Rates are in MiB/s and calls/s, times in seconds.
 type Report struct {
-	Target    string        `json:"target"`
-	Transport string        `json:"transport"`
-	CRC       string        `json:"crc,omitempty"`
-	Depth     int           `json:"depth"`
-	Conns     int           `json:"conns"`
-	Size      int64         `json:"size_bytes"`
-	Block     int64         `json:"block_bytes"`
-	Verified  int64         `json:"verified_bytes"`
-	Raw       *rawReport    `json:"raw_tcp,omitempty"`
-	Tests     []*TestReport `json:"tests"`
+	Target    string        `json:"target"`            // the directory that was measured
+	Transport string        `json:"transport"`         // to the server
+	CRC       string        `json:"crc,omitempty"`     // over RDMA
+	Depth     int           `json:"depth"`             // calls in flight
+	Conns     int           `json:"conns"`             // connections
+	Size      int64         `json:"size_bytes"`        // of the file
+	Block     int64         `json:"block_bytes"`       // of a READ or WRITE in order
+	Verified  int64         `json:"verified_bytes"`    // that were compared
+	Raw       *rawReport    `json:"raw_tcp,omitempty"` // of a server on this machine
+	Tests     []*TestReport `json:"tests"`             // in their order
 }
 
 // A TestReport is the figures of one test.
 type TestReport struct {
-	Name   string      `json:"name"`
-	Depth  int         `json:"depth"`
-	Calls  uint64      `json:"calls"`
-	Bytes  int64       `json:"bytes"`
-	Secs   float64     `json:"seconds"`
-	PerSec float64     `json:"calls_per_s"`
-	MiBs   float64     `json:"mib_s,omitempty"`
-	MinUs  text.Micros `json:"min_seconds"`
-	AvgUs  text.Micros `json:"mean_seconds"`
-	P50Us  text.Micros `json:"p50_seconds"`
-	P99Us  text.Micros `json:"p99_seconds"`
-	MaxUs  text.Micros `json:"max_seconds"`
-	Allocs float64     `json:"client_allocs_per_call"`
-	// CPU times in microseconds for a call; the server's where its process is known.
-	ClientCPUUs text.Micros `json:"client_cpu_seconds_per_call"`
-	ServerCPUUs text.Micros `json:"server_cpu_seconds_per_call,omitempty"`
+	Name        string      `json:"name"`                                  // of the test
+	Depth       int         `json:"depth"`                                 // calls in flight
+	Calls       uint64      `json:"calls"`                                 // that were made
+	Bytes       int64       `json:"bytes"`                                 // of data
+	Secs        float64     `json:"seconds"`                               // that the test took
+	PerSec      float64     `json:"calls_per_s"`                           // calls in a second
+	MiBs        float64     `json:"mib_s,omitempty"`                       // data in a second
+	MinUs       text.Micros `json:"min_seconds"`                           // the shortest call
+	AvgUs       text.Micros `json:"mean_seconds"`                          // their mean
+	P50Us       text.Micros `json:"p50_seconds"`                           // half took at most this
+	P99Us       text.Micros `json:"p99_seconds"`                           // 99 % took at most this
+	MaxUs       text.Micros `json:"max_seconds"`                           // the longest call
+	Allocs      float64     `json:"client_allocs_per_call"`                // allocations of memory in the client
+	ClientCPUUs text.Micros `json:"client_cpu_seconds_per_call"`           // CPU time for a call
+	ServerCPUUs text.Micros `json:"server_cpu_seconds_per_call,omitempty"` // likewise, if the server's process is known
 	// Entries is what READDIRPLUS brought in a second.
 	Entries float64 `json:"entries_per_s,omitempty"`
 	// Ratio is throughput as a share of raw TCP's stream, or for NULL the

@@ -14,16 +14,16 @@ import (
 
 // Common is what every report has. Ends are named by address and number of the queue pair.
 type Common struct {
-	Test       string  `json:"test"`
-	Role       string  `json:"role"` // client or server
-	Service    string  `json:"service"`
-	Local      string  `json:"local"`
-	Remote     string  `json:"remote"`
+	Test       string  `json:"test"`                // its name
+	Role       string  `json:"role"`                // client or server
+	Service    string  `json:"service"`             // rc, uc or ud
+	Local      string  `json:"local"`               // this end
+	Remote     string  `json:"remote"`              // the other end
 	MTU        int     `json:"mtu_bytes,omitempty"` // not of rping
-	Size       int     `json:"size_bytes"`
-	Iterations int     `json:"iterations"`
-	Bytes      uint64  `json:"bytes"` // all messages together, both ways
-	Seconds    float64 `json:"seconds"`
+	Size       int     `json:"size_bytes"`          // of a message
+	Iterations int     `json:"iterations"`          // messages
+	Bytes      uint64  `json:"bytes"`               // all messages together, both ways
+	Seconds    float64 `json:"seconds"`             // that the test took
 }
 
 func common(test string, o *Options, local, remote roce.Identity, took time.Duration) Common {
@@ -47,8 +47,8 @@ func (c *Common) head() string {
 // A PingpongReport is that of Pingpong and Rping.
 type PingpongReport struct {
 	Common
-	Megabits     float64     `json:"mbit_per_s"`
-	PerIteration text.Micros `json:"iteration_seconds"`
+	Megabits     float64     `json:"mbit_per_s"`        // of all messages
+	PerIteration text.Micros `json:"iteration_seconds"` // of a message and its answer
 }
 
 // rates fills in what follows from bytes, iterations and time.
