@@ -311,7 +311,7 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 		return f.status(err)
 	}
 	notified := false
-	if f.table.isOpen(n) && !n.shrinks(forSize) {
+	if f.table.isOpen(n) && !n.shrinks(forSize, f.regs.max <= 0) {
 		notified, _ = f.showSize(r, r.who, n)
 	}
 	attr, left := n.snapshot()

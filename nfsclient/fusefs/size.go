@@ -112,11 +112,13 @@ func (f *fileSystem) learnNamed(n *node, s stamp, attr *nfs3.Fattr) {
 
 // shrinks reports whether the reply to a GETATTR makes the kernel's size smaller: no notice must
 // come before it then. If only the size is requested, pages that another client has changed are
-// left to the next look at open files.
-func (n *node) shrinks(forSize bool) bool {
+// left to the next look at open files. With noac the kernel drops pages itself if the reply has
+// another size or mtime, so only a file that has grown needs notices.
+func (n *node) shrinks(forSize, noAC bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.sizeOf(&n.attr) < n.shown && (forSize || n.pages == n.content)
+	size := n.sizeOf(&n.attr)
+	return noAC && size == n.shown || size < n.shown && (noAC || forSize || n.pages == n.content)
 }
 
 // shows reports whether the kernel has the size and the pages of n's attributes.

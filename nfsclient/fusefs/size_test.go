@@ -402,3 +402,28 @@ func TestCutAndChangedIsReadAfterFstat(t *testing.T) {
 	n, err := unix.Pread(int(f.Fd()), b, 0)
 	must(t, errors.Join(err, same("pread", b[:n], []byte("new"))))
 }
+
+// TestSeekEndBesideNotices: with noac SEEK_END finds the end, though a notice may have voided the
+// reply by which the kernel was to have the size, and another client has changed the file since.
+func TestSeekEndBesideNotices(t *testing.T) {
+	m := mount(t, options{NoAC: true})
+	for i := range 200 {
+		must(t, os.WriteFile(m.there("file"), matrixBase, 0o644))
+		_, err := os.Stat(m.at("file"))
+		must(t, err)
+		m.say("hold notices")
+		must(t, os.WriteFile(m.there("file"), matrixBase, 0o644))
+		_, err = os.Stat(m.at("file")) // a notice waits from now on
+		must(t, err)
+		must(t, os.WriteFile(m.there("file"), []byte("cut"), 0o644))
+		m.say("let notices go")
+		f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
+		must(t, err)
+		must(t, os.WriteFile(m.there("file"), []byte("CUT"), 0o644))
+		end, err := f.Seek(0, io.SeekEnd)
+		must(t, f.Close())
+		if err != nil || end != 3 {
+			t.Fatalf("round %d: the end is at %d, %v, want 3", i, end, err)
+		}
+	}
+}
