@@ -46,7 +46,7 @@ func (s *Server) newTable(list []Export, old *table) (_ *table, opens map[*expor
 	for i := range list {
 		e := &list[i]
 		if !strings.HasPrefix(e.Name, "/") || path.Clean(e.Name) != e.Name {
-			return nil, nil, fmt.Errorf("export name %q: want a clean absolute path such as /data", e.Name)
+			return nil, nil, fmt.Errorf("export name %q: must be a clean absolute path such as /data", e.Name)
 		}
 		id := exportID(e)
 		if other := t.byID[id]; other != nil {
