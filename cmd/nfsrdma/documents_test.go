@@ -56,7 +56,7 @@ func unknownFlag(root *cobra.Command, words []string) string {
 func unknownOption(list string) string {
 	for option := range strings.SplitSeq(strings.Trim(list, `"'`), ",") {
 		name, _, _ := strings.Cut(option, "=")
-		if name != "…" && !slices.ContainsFunc(mountopt.Rows(), func(r mountopt.Row) bool {
+		if name != "…" && name != "help" && !slices.ContainsFunc(mountopt.Rows(), func(r mountopt.Row) bool {
 			return slices.ContainsFunc(r.Usage, func(u string) bool { u, _, _ = strings.Cut(u, "="); return strings.TrimSuffix(u, "[") == name })
 		}) {
 			return option

@@ -83,6 +83,10 @@ func newMount(s *session.Session) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if slices.Equal(m.options, []string{"help"}) {
+				_, err := io.WriteString(cmd.OutOrStdout(), mountopt.Help())
+				return err
+			}
 			if len(args) == 0 {
 				if len(m.options) > 0 || m.ro || m.rw {
 					return statusError(cmd, exitUsage, errors.New("options, but no SERVER:/export and DIR: write both after the options"))
@@ -93,7 +97,7 @@ func newMount(s *session.Session) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&m.options, "options", "o", nil, "mount `OPTIONS`, separated by commas (see above)")
+	f.StringArrayVarP(&m.options, "options", "o", nil, "mount `OPTIONS`, separated by commas; help lists them")
 	f.BoolVarP(&m.foreground, "foreground", "f", false, "serve the mount in this process until umount or a signal")
 	f.StringVar(&m.logFile, "log-file", "", "`FILE` for messages (default: the system log, or standard error with -f)")
 	f.BoolVarP(&m.verbose, "verbose", "v", false, "report each step")

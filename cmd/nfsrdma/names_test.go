@@ -146,6 +146,9 @@ func TestFlagsOfMount8(t *testing.T) {
 			t.Errorf("%s: status %d, %q, want %q", args, code, errOut, want)
 		}
 	}
+	if out := nfs(t, "mount", "-o", "help"); !strings.Contains(out, "    nconnect=N ") {
+		t.Errorf("mount -o help: %s", out)
+	}
 	_, tcp := serve(t)
 	if with, without := nfs(t, "showmount", "-e", tcp), nfs(t, "showmount", tcp); with != without || !strings.Contains(with, "/mem") {
 		t.Errorf("showmount -e: %q, want %q", with, without)
