@@ -75,7 +75,7 @@ const serveExamples = `  # a directory, for clients on this machine
   nfsrdmad serve --addr 0.0.0.0 --exports /etc/nfsrdma/exports
 
   # the same, with a record of all changes of names and attributes
-  nfsrdmad serve --addr 0.0.0.0 --exports /etc/nfsrdma/exports \\
+  nfsrdmad serve --addr 0.0.0.0 --exports /etc/nfsrdma/exports \
       --audit /var/log/nfsrdma/audit.log
 
   # only over RDMA, and read-only

@@ -33,7 +33,7 @@ object storage come from ACCESS_KEY, SECRET_KEY and SESSION_TOKEN. The secret ke
 also be the first line of --secret-key-file. The metadata keeps the keys, and encrypts
 the secret ones.`,
 		Example: `  # with META_PASSWORD and SECRET_KEY in the environment
-  nfsrdmad-juicefs format --storage s3 --bucket https://s3.example.org/data \\
+  nfsrdmad-juicefs format --storage s3 --bucket https://s3.example.org/data \
       --access-key joe redis://10.0.0.9/1 data
 
   nfsrdmad-juicefs format --bucket /srv/objects redis://127.0.0.1/1 data`,

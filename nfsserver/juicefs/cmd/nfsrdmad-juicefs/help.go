@@ -58,11 +58,11 @@ when the object storage has it.`,
   nfsrdmad-juicefs serve /srv/volume
 
   # one of many servers of a volume, for all hosts that can connect
-  nfsrdmad-juicefs format --storage s3 --bucket https://s3.example.org/data \\
+  nfsrdmad-juicefs format --storage s3 --bucket https://s3.example.org/data \
       redis://10.0.0.9/1 data
   nfsrdmad-juicefs serve --addr 0.0.0.0 redis://10.0.0.9/1=/vol
 
   # with a cache on a local disk, and an exports file with /vol 10.0.0.0/24(rw)
-  nfsrdmad-juicefs serve --addr 0.0.0.0 --exports /etc/nfsrdma/juicefs-exports \\
+  nfsrdmad-juicefs serve --addr 0.0.0.0 --exports /etc/nfsrdma/juicefs-exports \
       --cache-dir /var/cache/nfsrdma --cache-size 100G redis://10.0.0.9/1=/vol`,
 }
