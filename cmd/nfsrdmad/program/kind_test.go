@@ -63,7 +63,7 @@ func TestKindCheck(t *testing.T) {
 	if out, err := runKind(t.Context(), k, "check", "--client", "10.0.0.7", "/vol"); err != nil || !strings.Contains(out, "reads and writes") {
 		t.Errorf("%q, %v", out, err)
 	}
-	if _, err := runKind(t.Context(), k, "check", "--client", "10.0.0.7", "vol"); err == nil || !strings.Contains(err.Error(), "write nfsrdmad-volumes check ") {
+	if _, err := runKind(t.Context(), k, "check", "--client", "10.0.0.7", k.Exports, "vol"); err == nil || !strings.Contains(err.Error(), "nfsrdmad-volumes check ") {
 		t.Errorf("%v", err)
 	}
 }
