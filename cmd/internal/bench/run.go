@@ -79,6 +79,7 @@ func Server(ctx context.Context, fsys *nfsclient.FS, name string, o Options, r *
 	o.Size = max(o.Size/seqBlock, 1) * seqBlock
 	b := &run{fsys: fsys, name: name, opts: o, pat: newPattern(uint64(time.Now().UnixNano())), report: r}
 	r.Depth, r.Size, r.Block = o.Depth, o.Size, o.Block
+	defer endLate(ctx, fsys.Client())()
 	for range o.Depth {
 		b.slots = append(b.slots, newSlot(b.pat))
 	}
@@ -90,6 +91,22 @@ func Server(ctx context.Context, fsys *nfsclient.FS, name string, o Options, r *
 		r.compare(raw)
 	}
 	return err
+}
+
+// endLate closes the client cleanUpTime after ctx has ended, unless stop is called before. Calls
+// under way are not interrupted before, so that an interrupted run still removes its file.
+func endLate(ctx context.Context, c *nfsclient.Client) (stop func()) {
+	ended := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		late := time.NewTimer(cleanUpTime)
+		defer late.Stop()
+		select {
+		case <-late.C:
+			c.Close()
+		case <-ended:
+		}
+	})
+	return func() { close(ended) }
 }
 
 // rawPlan is what of raw TCP the tests are compared with, each figure measured for

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -254,3 +255,35 @@ func TestPlanOfTheYardstick(t *testing.T) {
 }
 
 var _ nfsserver.FS = (*liar)(nil)
+
+// stuck is a file tree that answers no READ until it is let go.
+type stuck struct {
+	nfsserver.FS
+	asked, end chan struct{}
+	once       sync.Once
+}
+
+func (s *stuck) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	s.once.Do(func() { close(s.asked) })
+	<-s.end
+	return s.FS.ReadAt(c, r, p, off)
+}
+
+// TestInterruptedBesideASilentServer: a run that is interrupted ends, although its calls do not.
+func TestInterruptedBesideASilentServer(t *testing.T) {
+	before := cleanUpTime
+	cleanUpTime = time.Millisecond
+	defer func() { cleanUpTime = before }()
+	s := &stuck{FS: memory(), asked: make(chan struct{}), end: make(chan struct{})}
+	fsys := serve(t, nfsclient.TCP, s)
+	t.Cleanup(func() { close(s.end) }) // before the server's end
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-s.asked
+		cancel()
+	}()
+	o := Options{Depth: 1, Size: seqBlock, Duration: time.Minute, Tests: []string{"read"}, NoRaw: true}
+	if err := Server(ctx, fsys, "file", o, new(Report)); err == nil {
+		t.Error("no error, want that of the interruption")
+	}
+}
