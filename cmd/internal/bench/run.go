@@ -96,9 +96,9 @@ func Server(ctx context.Context, fsys *nfsclient.FS, name string, o Options, r *
 // endLate closes the client cleanUpTime after ctx has ended, unless stop is called before. Calls
 // under way are not interrupted before, so that an interrupted run still removes its file.
 func endLate(ctx context.Context, c *nfsclient.Client) (stop func()) {
-	ended := make(chan struct{})
+	ended, most := make(chan struct{}), cleanUpTime
 	context.AfterFunc(ctx, func() {
-		late := time.NewTimer(cleanUpTime)
+		late := time.NewTimer(most)
 		defer late.Stop()
 		select {
 		case <-late.C:

@@ -157,7 +157,7 @@ func TestErrorsKeepTheOthers(t *testing.T) {
 	if want := "nfsrdma: ls: cannot access '" + r.url + "/none': No such file or directory\n"; r.stderr.String() != want {
 		t.Errorf("%q, want %q", &r.stderr, want)
 	}
-	if _, err := r.ls(Options{Quoting: "bold"}, "/d"); err == nil || !strings.Contains(err.Error(), `"bold" is none of literal`) {
+	if _, err := r.ls(Options{Quoting: "bold"}, "/d"); err == nil || !strings.Contains(err.Error(), `"bold" must be one of literal`) {
 		t.Errorf("an unknown style: %v", err)
 	}
 }
