@@ -34,7 +34,7 @@ var facts = []fact{
 	{"the file of clients with locks", "at start, and with each new client while it cannot be kept", "TestStateDamaged", nil},
 	{"room for state", "with each new client", "TestStateDirectoryFull", nil},
 	{"the limit on descriptors", "each second while an export lacks some, and with each export", "TestDescriptorsRunOut",
-		[]string{"cmd/nfsrdmad/program/reserve.go", "nfsserver/osfs/budget.go"}},
+		[]string{"nfsserver/osfs/budget.go"}},
 	{"the limit on descriptors, for connections and locks", "never: it is that of the start", "cmd/nfsrdmad/program.TestLimits",
 		[]string{"cmd/nfsrdmad/program/limits.go", "cmd/nfsrdmad/program/status.go", "nfsserver/nlm/service.go"}},
 	{"users and groups", "after a minute; 5 seconds after a failure", "TestUsersChange", []string{"nfsserver/groups.go"}},
