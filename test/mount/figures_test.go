@@ -51,7 +51,10 @@ func fieldNames(v any) any {
 				value = int64(f * 1e9)
 			}
 			if name != "times_least" {
-				object[strings.ReplaceAll(name, "_", "")] = fieldNames(value)
+				if strings.ToUpper(name) != name { // else it is that of a procedure
+					name = strings.ReplaceAll(name, "_", "")
+				}
+				object[name] = fieldNames(value)
 			}
 		}
 		return object
