@@ -130,13 +130,28 @@ func runBench(ctx context.Context, s *session.Session, arg string, o bench.Optio
 	o.NoRaw = o.NoRaw || (t.Others != "" || !isLocal(t.Host)) && o.RawPeer == "" // another machine's server has another yardstick
 	r := &bench.Report{Target: t.String(), Transport: t.Transport.String(), Conns: s.Flags.NConnect}
 	if t.Transport == nfsclient.RDMA {
-		r.CRC = s.Flags.CRC
+		r.CRC = crcInUse(fsys.Client(), s.Flags.CRC)
 	}
 	name := path.Join(rest, fmt.Sprintf(".nfsrdma-bench-%d", os.Getpid()))
 	if err := bench.Server(ctx, fsys, name, o, r); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	return r, nil
+}
+
+// crcInUse returns the CRC mode of a client's connections, which asked for one: the server may
+// require CRCs, and packets of RoCE have them in any case.
+func crcInUse(c *nfsclient.Client, asked string) string {
+	for _, l := range c.Links() {
+		switch {
+		case !l.Up:
+		case !l.CRC:
+			return "off"
+		case asked == "off" || asked == "auto":
+			return "on"
+		}
+	}
+	return asked
 }
 
 // openLossy mounts the directory that arg names over RoCE, and loses packets on the way.

@@ -226,3 +226,18 @@ func TestHelpHasExamples(t *testing.T) {
 		t.Error("no shell completion")
 	}
 }
+
+// TestBenchReportsTheCRCInUse: not the one that was asked for, if the server requires another.
+func TestBenchReportsTheCRCInUse(t *testing.T) {
+	rdma, _ := serve(t)
+	for asked, want := range map[string]string{"on": "on", "auto": "on", "off": "on"} {
+		var r bench.Report
+		out := nfs(t, "bench", "--json", "--crc", asked, "--tests", "null", "--duration", "1ms", "--no-raw", rdma+"/dir")
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatalf("%v in %s", err, out)
+		}
+		if r.CRC != want {
+			t.Errorf("--crc %s at a server that requires CRCs: %q, want %q", asked, r.CRC, want)
+		}
+	}
+}

@@ -75,17 +75,18 @@ func (l limitReport) named() (rows []namedRate) {
 	return rows
 }
 
-// of is the limit of a test, 0 when there is none: CRC on is RDMA's default, and any
-// other word (off, or none over TCP) has no CRC. What is negotiated ("auto") is not known here.
+// of is the limit of a test, 0 if there is none. crc is the mode in use, "" over TCP, or auto if it
+// is unknown.
 func (l limitReport) of(test, crc string) float64 {
+	checked := crc == "on" || crc == "strict"
 	switch {
 	case crc == "auto":
 		return 0
-	case test == "read" && crc == "on":
+	case test == "read" && checked:
 		return l.ReadCRC
 	case test == "read":
 		return max(l.Read, l.Sendfile)
-	case test == "write" && crc == "on":
+	case test == "write" && checked:
 		return l.WriteCRC
 	case test == "write":
 		return l.Write
