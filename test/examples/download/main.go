@@ -15,11 +15,14 @@ func download(ctx context.Context, url, dir string) error {
 	if err != nil {
 		return err
 	}
-	tree, _, err := nfsclient.Open(ctx, target, nfsclient.Options{})
+	tree, below, err := nfsclient.Open(ctx, target, nfsclient.Options{})
 	if err != nil {
 		return err
 	}
 	defer tree.Client().Close()
+	if tree, err = tree.Sub(ctx, below); err != nil { // below is "" for the export itself
+		return err
+	}
 	return os.CopyFS(dir, tree.IO(ctx)) // an fs.FS, so all of io/fs works with it
 }
 

@@ -39,6 +39,13 @@ func TestDownload(t *testing.T) {
 		if string(got) != want {
 			t.Errorf("%s: the copy holds %q, want %q", url, got, want)
 		}
+		below := filepath.Join(t.TempDir(), "below")
+		if err := download(t.Context(), url+"/deep", below); err != nil {
+			t.Fatalf("%s/deep: %v", url, err)
+		}
+		if got, err = os.ReadFile(filepath.Join(below, "file")); err != nil || string(got) != want {
+			t.Errorf("%s/deep: the copy holds %q, %v, want %q", url, got, err, want)
+		}
 	}
 	if err := download(t.Context(), "nowhere", t.TempDir()); err == nil {
 		t.Error("a target without a host was taken")
