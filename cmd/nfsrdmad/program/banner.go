@@ -16,6 +16,9 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
+// mostMounts is how many exports have commands to mount them in the banner.
+const mostMounts = 3
+
 // printServed tells what is served, where, and how to mount it.
 func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfsserver.Service, p *portMapping) {
 	how := "read-write"
@@ -56,15 +59,19 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 	if warning := o.trust.warning(&who, s); warning != "" && set.open() {
 		logrus.Warn(warning)
 	}
+	some := names[:min(len(names), mostMounts)]
 	fmt.Fprintln(w, "mount, with nothing but the client binary:")
-	for _, name := range names {
+	for _, name := range some {
 		fmt.Fprintf(w, "  %s\n", clientLine(name, s))
 	}
 	fmt.Fprintln(w, "mount from Linux:")
-	for _, name := range names {
+	for _, name := range some {
 		for _, line := range mountLines(name, s, p) {
 			fmt.Fprintf(w, "  %s\n", line)
 		}
+	}
+	if n := len(names) - len(some); n > 0 {
+		fmt.Fprintf(w, "%d more exports are mounted in the same way.\n", n)
 	}
 }
 

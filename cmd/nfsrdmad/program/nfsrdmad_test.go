@@ -45,7 +45,7 @@ func TestServe(t *testing.T) {
 	}
 	done := make(chan result)
 	go func() {
-		out, err := run(ctx, "serve", dir, dir+"=/name", "--memory", "--state-dir", filepath.Join(dir, "state"), "--tcp-port", tcp, "--rdma", "iwarp", "--rdma-port", rdma, "--rpcbind", "off", "--log-level", "error")
+		out, err := run(ctx, "serve", dir, dir+"=/name", dir+"=/third", dir+"=/fourth", "--memory", "--state-dir", filepath.Join(dir, "state"), "--tcp-port", tcp, "--rdma", "iwarp", "--rdma-port", rdma, "--rpcbind", "off", "--log-level", "error")
 		done <- result{out, err}
 	}()
 	dialCtx, stop := context.WithTimeout(ctx, time.Minute)
@@ -67,10 +67,14 @@ func TestServe(t *testing.T) {
 	}
 	for _, want := range []string{"serving " + dir + " ", "serving /name ", "serving /memory ", "127.0.0.1:" + tcp, "127.0.0.1:" + rdma, "\n  callers: ",
 		"\n  nfsrdma mount -o port=" + rdma + " 127.0.0.1:/name /mnt\n",
-		"mount -o vers=3,proto=rdma,port=" + rdma + ",nolock,mountproto=tcp,mountport=" + tcp + " 127.0.0.1:/name /mnt"} {
+		"mount -o vers=3,proto=rdma,port=" + rdma + ",nolock,mountproto=tcp,mountport=" + tcp + " 127.0.0.1:/name /mnt",
+		"\n2 more exports are mounted in the same way.\n"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("output lacks %q:\n%s", want, r.out)
 		}
+	}
+	if n := strings.Count(r.out, "\n  nfsrdma mount "); n != 3 {
+		t.Errorf("%d exports of 5 have commands to mount them, want 3:\n%s", n, r.out)
 	}
 }
 
