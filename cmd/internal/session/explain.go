@@ -255,8 +255,12 @@ func (s *Session) ExplainSilence(t nfsclient.Target, what string, err error) err
 }
 
 func (s *Session) silence(t nfsclient.Target, what string) error {
-	return Unreachable{fmt.Errorf("%s: %s: no answer over %s within %v (--connect-timeout): is this its port, and not that of another protocol? nfsrdma doctor %s tells more",
-		s.Name(t), what, t.Transport, s.Flags.ConnectTimeout, serverArg(t))}
+	cause := "a firewall may drop packets to it, or its port is that of another protocol"
+	if p, err := nfsclient.ParseProvider(s.Flags.RDMA); t.Transport == nfsclient.RDMA && err == nil && p == nfsclient.RoCE {
+		cause = "it may have no RoCE (nfsrdmad: --rdma auto), or a firewall drops packets to UDP port 4791"
+	}
+	return Unreachable{fmt.Errorf("%s: %s: no answer over %s within %v (--connect-timeout): %s; nfsrdma doctor %s tells more",
+		s.Name(t), what, t.Transport, s.Flags.ConnectTimeout, cause, serverArg(t))}
 }
 
 // serverArg is the server of t as an argument, the transport too where it is not the usual one.

@@ -103,6 +103,10 @@ func TestSilenceIsExplained(t *testing.T) {
 	if !errors.As(err, &later) || !strings.HasPrefix(err.Error(), "nfs://h:88/e: mount: no answer over tcp within 3s (--connect-timeout)") || !strings.HasSuffix(err.Error(), "nfsrdma doctor nfs://h:88/ tells more") {
 		t.Errorf("%v", err)
 	}
+	s.Flags.RDMA = "roce"
+	if err := s.silence(nfsclient.Target{Host: "h", Transport: nfsclient.RDMA, Path: "/e"}, "mount"); !strings.Contains(err.Error(), "it may have no RoCE") {
+		t.Errorf("%v, want a word on RoCE", err)
+	}
 	if err = s.ExplainSilence(target, "mount", fs.ErrPermission); errors.As(err, &later) || !errors.Is(err, fs.ErrPermission) || !strings.HasPrefix(err.Error(), "nfs://h:88/e: ") {
 		t.Errorf("%v", err)
 	}
