@@ -185,7 +185,7 @@ func TestFirstServer(t *testing.T) {
 
 // sandbox: users act as themselves in the exports, and the server has no more than the unit gives it.
 func (b *booted) sandbox() {
-	b.must(`chmod 1777 /srv/data
+	b.must(`chown 0:0 /srv/data && chmod 1777 /srv/data
 echo text > /tmp/text && chmod 644 /tmp/text
 nfsrdma cp /tmp/text 127.0.0.1:/srv/data/of-root
 setpriv --reuid 1000 --regid 1000 --clear-groups nfsrdma cp /tmp/text 127.0.0.1:/srv/data/of-user
