@@ -207,7 +207,7 @@ func (c *cluster) flags(program string, args []string) (values map[string]string
 	help := must(c.t, "/", filepath.Join(c.bin, program), args[0], "--help")
 	long, takes := map[string]string{}, map[string]bool{}
 	for _, m := range longFlag.FindAllStringSubmatch(help, -1) {
-		long["--"+m[2]], takes["--"+m[2]] = m[2], regexp.MustCompile(`^(string|int\d*|uint\d*|duration|stringArray|float64)$`).MatchString(m[3])
+		long["--"+m[2]], takes["--"+m[2]] = m[2], m[3] != ""
 		if m[1] != "" {
 			long["-"+m[1]], takes["-"+m[1]] = m[2], takes["--"+m[2]]
 		}
@@ -229,6 +229,15 @@ func (c *cluster) flags(program string, args []string) (values map[string]string
 	return values, rest
 }
 
+// defaultOf is the default of a flag in a help text, which breaks its lines.
+func defaultOf(help, flag string) string {
+	m := regexp.MustCompile(`(?ms)^ +--` + flag + ` .*?\(default\s+"?([^")]*)`).FindStringSubmatch(help)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
 // ports: those of the container are those that the program serves on, and the Services lead to
 // them.
 func (c *cluster) ports(k container, flags map[string]string, labels map[string]string) {
@@ -239,7 +248,7 @@ func (c *cluster) ports(k container, flags map[string]string, labels map[string]
 		numbers[p.Name] = p.ContainerPort
 	}
 	for name, flag := range map[string]string{"nfs": "tcp-port", "nfs-rdma": "rdma-port"} {
-		if flags[flag] != "" || !regexp.MustCompile(fmt.Sprintf(`--%s uint16 .*\(default %d\)`, flag, numbers[name])).MatchString(help) {
+		if flags[flag] != "" || defaultOf(help, flag) != fmt.Sprint(numbers[name]) {
 			c.t.Errorf("port %d is not that of --%s", numbers[name], flag)
 		}
 	}
