@@ -41,7 +41,8 @@ func addConnectionFlags(cmd *cobra.Command, s *session.Session) {
 	}
 }
 
-// connectionArgs are the flags about connections that cmd was given, for a process of the same kind.
+// connectionArgs are the flags about connections that cmd was given, for a process of the same
+// kind.
 func connectionArgs(cmd *cobra.Command) (args []string) {
 	for _, name := range []string{"proto", "rdma", "nconnect", "mount-port", "crc", "connect-timeout", "timeout"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {

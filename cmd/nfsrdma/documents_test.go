@@ -1,4 +1,5 @@
-// The documents: the commands and flags that they name are those of the programs, in their present spelling.
+// The documents: the commands and flags that they name are those of the programs, in their present
+// spelling.
 
 package main
 
@@ -19,15 +20,18 @@ import (
 
 var (
 	codeOf = regexp.MustCompile("(?s)```.*?```|`[^`\n]+`")
-	// A command line begins where the shell begins one, perhaps with a path, and ends before the next, or a comment.
+	// A command line begins where the shell begins one, perhaps with a path, and ends before the
+	// next, or a comment.
 	commandLine = regexp.MustCompile(`(?m)(?:^|[/(=` + "`" + `]|(?:\$|#|&&|\||;|sudo|time|exec) +)(nfsrdmad?)((?: +[^\s|&;#)` + "`" + `]+)+)`)
 	loneFlag    = regexp.MustCompile("^`--([a-z-]+)[^`]*`$")
 )
 
-// ofPodman are flags of podman. docs/scale.md names those of nfsrdmad-juicefs as well, which is in another module.
+// ofPodman are flags of podman. docs/scale.md names those of nfsrdmad-juicefs as well, which is in
+// another module.
 var ofPodman = []string{"network", "user", "pid"}
 
-// unknownFlag is the first word of a command line that is no command or flag of the program; "": there is none.
+// unknownFlag is the first word of a command line that is no command or flag of the program; "":
+// there is none.
 func unknownFlag(root *cobra.Command, words []string) string {
 	cmd, below := root, true
 	for i, word := range words {
@@ -124,7 +128,8 @@ func TestDocumentsNameFlags(t *testing.T) {
 	}
 }
 
-// TestWrongFlagsAreFound: a flag, an option or a spelling that is not there is found, wherever a command line stands.
+// TestWrongFlagsAreFound: a flag, an option or a spelling that is not there is found, wherever a
+// command line stands.
 func TestWrongFlagsAreFound(t *testing.T) {
 	root := newRoot(&session.Session{})
 	for line, want := range map[string]string{

@@ -1,4 +1,5 @@
-// Names of flags: each means the same in all commands, stands only where it has a meaning, and works under its old spelling.
+// Names of flags: each means the same in all commands, stands only where it has a meaning, and
+// works under its old spelling.
 
 package main
 
@@ -19,7 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// TestOldNamesOfFlags: an old name works, is not in the help, and causes one line that has the new name.
+// TestOldNamesOfFlags: an old name works, is not in the help, and causes one line that has the new
+// name.
 func TestOldNamesOfFlags(t *testing.T) {
 	rdma, tcp := serve(t)
 	for _, c := range []struct{ args, url, old, name string }{
@@ -45,7 +47,8 @@ func TestOldNamesOfFlags(t *testing.T) {
 	}
 }
 
-// TestConnectionFlagsStandWhereTheyMeanSomething: commands that connect have them, before and after their name, and others none.
+// TestConnectionFlagsStandWhereTheyMeanSomething: commands that connect have them, before and after
+// their name, and others none.
 func TestConnectionFlagsStandWhereTheyMeanSomething(t *testing.T) {
 	root := newRoot(&session.Session{})
 	for command, want := range map[string]bool{"ls": true, "cp": true, "ping": true, "doctor": true, "bench": true, "showmount": true,
@@ -71,7 +74,8 @@ func TestConnectionFlagsStandWhereTheyMeanSomething(t *testing.T) {
 	}
 }
 
-// TestProtoAuto: without RDMA the server is reached over TCP. What --proto auto cannot mean is an error.
+// TestProtoAuto: without RDMA the server is reached over TCP. What --proto auto cannot mean is an
+// error.
 func TestProtoAuto(t *testing.T) {
 	if !machine.Apart(t) { // the ports are the usual ones
 		return
@@ -132,7 +136,8 @@ func serveAt(t *testing.T, addr string, listen func(*transport.Server)) {
 	listen(rpc)
 }
 
-// TestFlagsOfMount8: mount takes the flags of mount(8) that it can, showmount -e is showmount, and -v is no version.
+// TestFlagsOfMount8: mount takes the flags of mount(8) that it can, showmount -e is showmount, and
+// -v is no version.
 func TestFlagsOfMount8(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	for args, want := range map[string]string{

@@ -1,4 +1,5 @@
-// The drawings of boxes: layers, the choice of a transport, a server that fails, and boundaries of trust.
+// The drawings of boxes: layers, the choice of a transport, a server that fails, and boundaries of
+// trust.
 
 package main
 

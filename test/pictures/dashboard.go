@@ -1,4 +1,5 @@
-// The panels of the Grafana dashboard, from its file: where each stands, and the series that it shows.
+// The panels of the Grafana dashboard, from its file: where each stands, and the series that it
+// shows.
 
 package main
 
@@ -12,7 +13,8 @@ import (
 	"strings"
 )
 
-// A panel is one of the dashboard, in the fields of Grafana. Its place is in 24ths of the width, and in rows.
+// A panel is one of the dashboard, in the fields of Grafana. Its place is in 24ths of the width,
+// and in rows.
 type panel struct {
 	Type    string `json:"type"`
 	Title   string `json:"title"`
@@ -68,7 +70,8 @@ func dashboard(root string) (*drawing, error) {
 // label is one of a figure, in the name of a series.
 var label = regexp.MustCompile(`\{\{(\w+)\}\}`)
 
-// series names the lines of a panel, those that only labels tell apart by these. The bound of another line is left out.
+// series names the lines of a panel, those that only labels tell apart by these. The bound of
+// another line is left out.
 func (p panel) series() string {
 	var names []string
 	for _, t := range p.Targets {

@@ -1,4 +1,5 @@
-// A READ and a WRITE on the wire, as ladders: the client's line, the server's line, and what passes between them.
+// A READ and a WRITE on the wire, as ladders: the client's line, the server's line, and what passes
+// between them.
 
 package main
 

@@ -16,7 +16,8 @@ import (
 
 const root = "../.."
 
-// TestPicturesAreUpToDate: docs/img has the charts and drawings that this code makes of the tables of today.
+// TestPicturesAreUpToDate: docs/img has the charts and drawings that this code makes of the tables
+// of today.
 func TestPicturesAreUpToDate(t *testing.T) {
 	all, err := drawings(root)
 	if err != nil {
@@ -90,7 +91,8 @@ var (
 	decimal = regexp.MustCompile(`[0-9]+\.[0-9]+`)
 )
 
-// TestPicturesAreShown: each file of docs/img is small, stands on a page, and has words in its place there, with ratios of today.
+// TestPicturesAreShown: each file of docs/img is small, stands on a page, and has words in its
+// place there, with ratios of today.
 func TestPicturesAreShown(t *testing.T) {
 	const (
 		most     = 150_000 // bytes

@@ -1,4 +1,5 @@
-// Screens of programs that run meanwhile: nfsrdma top on a terminal, and the page of metrics in a browser.
+// Screens of programs that run meanwhile: nfsrdma top on a terminal, and the page of metrics in a
+// browser.
 
 package main
 
@@ -79,7 +80,8 @@ func (s *stage) why(err error) error {
 // loads are what the clients do, each without end: a test of nfsrdma bench, and a transport.
 var loads = []struct{ test, scheme string }{{"read", "nfsrdma"}, {"write", "nfsrdma"}, {"randread", "nfsrdma"}, {"getattr", "nfs"}, {"lookup", "nfs"}}
 
-// open builds the programs, starts the server until serving ends, and has clients work until ctx does.
+// open builds the programs, starts the server until serving ends, and has clients work until ctx
+// does.
 func (s *stage) open(ctx, serving context.Context) error {
 	const module = "github.com/nfsrdma/nfsrdma/cmd/"
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", s.dir+"/", module+"nfsrdma", module+"nfsrdmad").CombinedOutput(); err != nil {
@@ -141,8 +143,9 @@ func listens(addr string) bool {
 	return true
 }
 
-// photograph has a browser show the page of metrics, and writes what is in its window. The time of the browser stands still
-// while the page waits for an answer, so the proxy holds each answer back for as long as the page thinks that it has waited.
+// photograph has a browser show the page of metrics, and writes what is in its window. The time of
+// the browser stands still while the page waits for an answer, so the proxy holds each answer back
+// for as long as the page thinks that it has waited.
 func (s *stage) photograph(ctx context.Context, file string) error {
 	to := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", s.metrics, s.metrics

@@ -24,8 +24,8 @@ var colors = []struct{ name, light, dark string }{
 	{"shade", "#ddeaf9", "#12294a"},
 }
 
-// A size is one of text: its class, its height in pixels, and the room for a character as a share of that.
-// The room is that of wide fonts, such as DejaVu Sans.
+// A size is one of text: its class, its height in pixels, and the room for a character as a share
+// of that. The room is that of wide fonts, such as DejaVu Sans.
 type size struct {
 	class  string
 	height float64

@@ -1,4 +1,5 @@
-// The figures of charts: cells of the tables in docs/performance.md, so that chart and table cannot differ.
+// The figures of charts: cells of the tables in docs/performance.md, so that chart and table cannot
+// differ.
 
 package main
 

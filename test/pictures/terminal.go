@@ -21,7 +21,8 @@ const (
 	rows    = 18
 )
 
-// Control sequences that nfsrdma top writes: a frame is from topLeft to eraseScreen, and one attribute may be around a line.
+// Control sequences that nfsrdma top writes: a frame is from topLeft to eraseScreen, and one
+// attribute may be around a line.
 const (
 	topLeft     = "\x1b[H"
 	eraseLine   = "\x1b[K"
@@ -63,7 +64,8 @@ func openTerminal() (master, slave *os.File, err error) {
 	return master, slave, nil
 }
 
-// lastFrame runs a program on a terminal until it has written n frames, ends it, and returns the last of them.
+// lastFrame runs a program on a terminal until it has written n frames, ends it, and returns the
+// last of them.
 func lastFrame(cmd *exec.Cmd, n int) (string, error) {
 	master, slave, err := openTerminal()
 	if err != nil {

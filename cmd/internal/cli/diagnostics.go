@@ -17,7 +17,8 @@ var messages = []Fact{
 		"no server runs, or it has another socket: name it with --control"},
 }
 
-// seeAlso lists manual pages of other programs, and of files, by the commands whose pages name them.
+// seeAlso lists manual pages of other programs, and of files, by the commands whose pages name
+// them.
 var seeAlso = []Fact{
 	{[]string{"nfsrdma mount", "nfsrdma umount", "mount.nfsrdma"}, "mount(8)", ""},
 	{[]string{"nfsrdma mount", "mount.nfsrdma"}, "nfs(5)", ""},

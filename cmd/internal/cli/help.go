@@ -30,7 +30,8 @@ func wrapLong(cmd *cobra.Command) {
 	}
 }
 
-// wrapText breaks the lines of a help text anew: of its paragraphs, and of what stands in two columns (see definitions).
+// wrapText breaks the lines of a help text anew: of its paragraphs, and of what stands in two
+// columns (see definitions).
 func wrapText(text string) string {
 	var out, paragraph, block []string
 	flush := func() {

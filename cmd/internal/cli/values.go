@@ -83,7 +83,8 @@ func (p *port) Set(s string) error {
 	return nil
 }
 
-// SwitchVar defines a flag of cmd that is on or off. As an old spelling it takes what bool flags do, and warns.
+// SwitchVar defines a flag of cmd that is on or off. As an old spelling it takes what bool flags
+// do, and warns.
 func SwitchVar(cmd *cobra.Command, to *bool, name string, value bool, usage string) {
 	*to = value
 	cmd.Flags().Var(&onOff{to, cmd, name}, name, usage)

@@ -25,7 +25,8 @@ var (
 	sentenceEnd = regexp.MustCompile(`[.!?]["')]*\s|\n\s*\n`)
 )
 
-// Help checks the help of a command and of all that are below it: the length of lines and of sentences.
+// Help checks the help of a command and of all that are below it: the length of lines and of
+// sentences.
 func Help(t *testing.T, root *cobra.Command) {
 	t.Helper()
 	root.InitDefaultHelpCmd()

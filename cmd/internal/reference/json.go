@@ -195,7 +195,8 @@ func comment(f *ast.Field) string {
 	return strings.TrimSuffix(strings.Join(strings.Fields(s), " "), ".")
 }
 
-// kind is the type of a value in JSON. Of objects with keys of their own it is also the struct, and what stands after the key.
+// kind is the type of a value in JSON. Of objects with keys of their own it is also the struct, and
+// what stands after the key.
 func (t *jsonTable) kind(p *folder, e ast.Expr) (kind string, q *folder, inner, suffix string) {
 	switch e := e.(type) {
 	case *ast.StarExpr:

@@ -127,8 +127,8 @@ func quantity(n int64, unit string) string {
 	return fmt.Sprint(n)
 }
 
-// constants evaluates constants: it type-checks declarations without the bodies of functions, and without other imports than
-// those of the module and two of Go's.
+// constants evaluates constants: it type-checks declarations without the bodies of functions, and
+// without other imports than those of the module and two of Go's.
 type constants struct {
 	m       *module
 	std     types.Importer

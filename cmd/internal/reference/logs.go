@@ -1,4 +1,5 @@
-// The page of log messages: every call of a log in the server's packages, with its level, text and fields.
+// The page of log messages: every call of a log in the server's packages, with its level, text and
+// fields.
 
 package reference
 
@@ -10,7 +11,8 @@ import (
 	"strings"
 )
 
-// areas are the folders whose lines a server logs, each with what they are about. A folder without subfolders is itself alone.
+// areas are the folders whose lines a server logs, each with what they are about. A folder without
+// subfolders is itself alone.
 var areas = []struct{ dir, title string }{
 	{"cmd/nfsrdmad/program", "Program, exports file and listeners"},
 	{"nfsserver", "NFS and MOUNT"},
@@ -69,7 +71,8 @@ func (p *folder) messages() (all []message) {
 
 var levels = map[string]string{"Debug": "debug", "Info": "info", "Warn": "warning", "Error": "error", "Line": "notice"}
 
-// logged is what a call logs. A text that is a parameter of the function around it is looked up in the calls of that.
+// logged is what a call logs. A text that is a parameter of the function around it is looked up in
+// the calls of that.
 func (p *folder) logged(fn *ast.FuncDecl, call *ast.CallExpr) (all []message) {
 	sel, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || len(call.Args) == 0 {
@@ -169,8 +172,8 @@ func parameter(fn *ast.FuncDecl, name string) int {
 	return -1
 }
 
-// assigned are the literals that a variable of a function is given: by assignment, by the calls of the function, or as the
-// results of a function of the package.
+// assigned are the literals that a variable of a function is given: by assignment, by the calls of
+// the function, or as the results of a function of the package.
 func (p *folder) assigned(fn *ast.FuncDecl, name string) (all []string) {
 	if at := parameter(fn, name); at >= 0 {
 		p.inspect(func(x ast.Node) {
@@ -237,7 +240,8 @@ func called(call *ast.CallExpr) string {
 	return ""
 }
 
-// fieldsOf are the keys of the fields that a call logs: in its arguments, in a variable of theirs, or by WithField.
+// fieldsOf are the keys of the fields that a call logs: in its arguments, in a variable of theirs,
+// or by WithField.
 func fieldsOf(fn *ast.FuncDecl, call *ast.CallExpr) (keys []string) {
 	add := func(n ast.Node) {
 		ast.Inspect(n, func(x ast.Node) bool {

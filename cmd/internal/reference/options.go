@@ -36,8 +36,8 @@ func writeMountOptions(w *writer, _ *module, _ Programs) error {
 	return nil
 }
 
-// described is a line of the help of the exports file: names of options, and what they mean, which goes on in lines
-// that are indented further.
+// described is a line of the help of the exports file: names of options, and what they mean, which
+// goes on in lines that are indented further.
 var described = regexp.MustCompile(`(?m)^  (\S+(?:, \S+)*)  +(\S.*(?:\n {6,}\S.*)*)`)
 
 func writeExportOptions(w *writer, _ *module, p Programs) error {

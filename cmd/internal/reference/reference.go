@@ -1,5 +1,5 @@
-// Package reference writes the pages of docs/reference from the code: commands, options, metrics, exit statuses, JSON, log
-// messages and limits.
+// Package reference writes the pages of docs/reference from the code: commands, options, metrics,
+// exit statuses, JSON, log messages and limits.
 package reference
 
 import (

@@ -1,4 +1,5 @@
-// What the pages read out of code: messages with their texts and fields, keys of JSON, values of constants.
+// What the pages read out of code: messages with their texts and fields, keys of JSON, values of
+// constants.
 
 package reference
 

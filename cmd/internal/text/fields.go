@@ -12,7 +12,8 @@ import (
 // seconds is the end of the keys of times.
 const seconds = "_seconds"
 
-// FieldKey is the key of a field in JSON: NameHits is name_hits, and that of a time ends in _seconds.
+// FieldKey is the key of a field in JSON: NameHits is name_hits, and that of a time ends in
+// _seconds.
 func FieldKey(name string, isTime bool) string {
 	key := strings.ToLower(strings.ReplaceAll(FieldWords(name), " ", "_"))
 	if isTime {
