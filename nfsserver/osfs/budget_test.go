@@ -4,6 +4,7 @@ package osfs
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 )
@@ -43,6 +44,33 @@ func TestStuckCloseHoldsNobody(t *testing.T) {
 			t.Errorf("it is taken for stuck when it answers again: %d", n)
 		}
 	})
+}
+
+// TestReclaimBesideNew: descriptors can run out, and be reclaimed, while an FS is made.
+func TestReclaimBesideNew(t *testing.T) {
+	dir, made := t.TempDir(), make(chan struct{})
+	var reclaims sync.WaitGroup
+	defer reclaims.Wait()
+	defer close(made)
+	reclaims.Go(func() {
+		for {
+			select {
+			case <-made:
+				return
+			default:
+				shared.reclaim(reclaimStep)
+			}
+		}
+	})
+	for range 200 {
+		f, err := New(dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestSlowDiskSlowsItsWriters: who writes more files than his disk can sync does

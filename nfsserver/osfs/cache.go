@@ -40,7 +40,7 @@ type shard struct {
 	lru   node // ring: lru.next is the node used last
 }
 
-// init makes the cache; limit 0 leaves it to the budget of all caches, which has joined it.
+// init makes the cache; limit 0 leaves it to the budget of all caches, which it joins next.
 func (c *cache) init(limit int, retire func(*node), wake func(), room func() int) {
 	c.retire, c.wake, c.room = retire, wake, room
 	for i := range c.shard {

@@ -102,9 +102,10 @@ func New(dir string, o Options) (*FS, error) {
 	f.position = positionOf(t.named)
 	f.sweep.init()
 	f.flush.init()
-	err = f.init(o)
-	if err == nil {
-		err = shared.join(&f.cache)
+	if err = f.init(o); err == nil {
+		f.cache.slow = f.cross || !keeper(f.top.magic)
+		f.cache.init(o.CacheFiles, f.retire, f.wakeSweeper, f.flush.room)
+		err = shared.join(&f.cache) // from here on other FSs close files of this one
 	}
 	if err != nil {
 		t.close()
@@ -113,8 +114,6 @@ func New(dir string, o Options) (*FS, error) {
 	// The kernel has no path for a tree, which is a copy of a mount. If a link changes at this
 	// moment, MNT of its new target gives the tree of the old one.
 	f.info.Path, _ = filepath.EvalSymlinks(dir)
-	f.cache.slow = f.cross || !keeper(f.top.magic)
-	f.cache.init(o.CacheFiles, f.retire, f.wakeSweeper, f.flush.room)
 	return f, nil
 }
 
