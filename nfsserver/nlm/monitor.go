@@ -180,14 +180,15 @@ func (m *monitor) watch(k hostKey) error {
 	return err
 }
 
-// retain forgets the clients that are not in left; with graceOver those of the last run, too, once
-// they have been told.
-func (m *monitor) retain(left map[hostKey]bool, graceOver bool) error {
+// retain forgets the clients that are not among those left; with graceOver those of the last run,
+// too, once they have been told. It calls left under mu: a client of watch that is not among them
+// has no locks any more, because each client is in the ledger before watch.
+func (m *monitor) retain(left func() map[hostKey]bool, graceOver bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	changed := false
+	changed, have := false, left()
 	for k := range m.watched {
-		if !left[k] {
+		if !have[k] {
 			delete(m.watched, k)
 			changed = true
 		}

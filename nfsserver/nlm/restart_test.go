@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -164,11 +165,12 @@ func TestSavedBeforeNotified(t *testing.T) {
 	first.close()
 	must(t, m.load(dir))
 	defer m.close()
+	none := func() map[hostKey]bool { return nil }
 	for _, notified := range []bool{false, true} {
 		if notified {
 			m.allTold()
 		}
-		if err := m.retain(nil, true); err != nil {
+		if err := m.retain(none, true); err != nil {
 			t.Fatal(err)
 		}
 		if kept := len(m.lost()) == 1; kept == notified {
@@ -176,9 +178,50 @@ func TestSavedBeforeNotified(t *testing.T) {
 		}
 	}
 	before = synced
-	must(t, m.retain(nil, true))
+	must(t, m.retain(none, true))
 	if synced != before {
 		t.Errorf("%d syncs without a change, want 0", synced-before)
+	}
+}
+
+// TestWatchBesideSweep: a sweep does not forget a client that comes while it runs.
+func TestWatchBesideSweep(t *testing.T) {
+	r := plainRig(t)
+	const clients = 2000
+	var come, swept sync.WaitGroup
+	over := make(chan struct{})
+	swept.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				r.locks.sweep(time.Now())
+			}
+		}
+	})
+	keyOf := func(i int) hostKey {
+		return hostKey{netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}), 0, "client"}
+	}
+	for first := range 4 {
+		come.Go(func() {
+			for i := first; i < clients; i += 4 {
+				if r.locks.ledger.enter(keyOf(i), ownerKey{}) == nil {
+					t.Errorf("client %d: no owner", i)
+				}
+				if err := r.locks.monitor.watch(keyOf(i)); err != nil {
+					t.Errorf("client %d: %v", i, err)
+				}
+			}
+		})
+	}
+	come.Wait()
+	close(over)
+	swept.Wait()
+	r.locks.monitor.mu.Lock()
+	defer r.locks.monitor.mu.Unlock()
+	if got := len(r.locks.monitor.watched); got != clients {
+		t.Errorf("%d clients are kept, want %d", got, clients)
 	}
 }
 

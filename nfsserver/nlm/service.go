@@ -310,7 +310,7 @@ func (s *Service) sweep(now time.Time) {
 	if n := s.free(func(f *file) bool { return !slices.Contains(names, f.key.export) }, func(*host) bool { return true }); n > 0 {
 		s.log.Warn("locks lost: their export is gone", logrus.Fields{"locks": n})
 	}
-	if err := s.monitor.retain(s.ledger.sweep(now), over); err != nil {
+	if err := s.monitor.retain(func() map[hostKey]bool { return s.ledger.sweep(now) }, over); err != nil {
 		s.log.Warn("clients with locks cannot be kept", logrus.Fields{"error": err})
 	}
 }
