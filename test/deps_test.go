@@ -93,6 +93,8 @@ var exactly = map[string][]string{
 
 	"cmd/internal/verbs/exchange": nil,
 
+	"cmd/nfsrdmad/volumes": {"cmd/nfsrdmad/program"},
+
 	"nfsclient/fusefs/fuseloop": nil,
 }
 

@@ -22,13 +22,12 @@ var (
 	codeOf = regexp.MustCompile("(?s)```.*?```|`[^`\n]+`")
 	// A command line begins where the shell begins one, perhaps with a path, and ends before the
 	// next, or a comment.
-	commandLine = regexp.MustCompile(`(?m)(?:^|[/(=` + "`" + `]|(?:\$|#|&&|\||;|sudo|time|exec) +)(nfsrdmad?)((?: +[^\s|&;#)` + "`" + `]+)+)`)
+	commandLine = regexp.MustCompile(`(?m)(?:^|[/(=` + "`" + `]|(?:\$|#|&&|\||;|sudo|time|exec) +)(nfsrdma|nfsrdmad(?:-juicefs)?)((?: +[^\s|&;#)` + "`" + `]+)+)`)
 	loneFlag    = regexp.MustCompile("^`--([a-z-]+)[^`]*`$")
 )
 
-// ofPodman are flags of podman. docs/scale.md names those of nfsrdmad-juicefs as well, which is in
-// another module.
-var ofPodman = []string{"network", "user", "pid"}
+// ofOthers are flags of podman and juicefs.
+var ofOthers = []string{"network", "user", "pid", "skip-dir-mtime", "writeback", "enable-acl"}
 
 // unknownFlag is the first word of a command line that is no command or flag of the program; "":
 // there is none.
@@ -107,13 +106,13 @@ func eachDocument(t *testing.T, f func(path, text string)) {
 }
 
 func TestDocumentsNameFlags(t *testing.T) {
-	roots := map[string]*cobra.Command{"nfsrdma": newRoot(&session.Session{}), "nfsrdmad": program.NewRoot(nil)}
+	roots := map[string]*cobra.Command{"nfsrdma": newRoot(&session.Session{}), "nfsrdmad": program.NewRoot(nil), "nfsrdmad-juicefs": volumesRoot()}
 	lines := 0
 	eachDocument(t, func(path, text string) {
 		for _, span := range codeOf.FindAllString(text, -1) {
-			if m := loneFlag.FindStringSubmatch(span); m != nil && path != "docs/scale.md" && !slices.Contains(ofPodman, m[1]) &&
-				!anyHasFlag(roots["nfsrdma"], m[1]) && !anyHasFlag(roots["nfsrdmad"], m[1]) {
-				t.Errorf("%s: %s is a flag of neither program", path, span)
+			if m := loneFlag.FindStringSubmatch(span); m != nil && !slices.Contains(ofOthers, m[1]) &&
+				!anyHasFlag(roots["nfsrdma"], m[1]) && !anyHasFlag(roots["nfsrdmad"], m[1]) && !anyHasFlag(roots["nfsrdmad-juicefs"], m[1]) {
+				t.Errorf("%s: %s is a flag of no program", path, span)
 			}
 			for _, m := range commandLine.FindAllStringSubmatch(span, -1) {
 				lines++

@@ -13,14 +13,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/reference"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
+	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/volumes"
+	"github.com/spf13/cobra"
 )
 
 var update = flag.Bool("update", false, "write docs/reference")
 
+// volumesRoot is the command line of nfsrdmad-juicefs, without what its commands do.
+func volumesRoot() *cobra.Command {
+	return program.NewRoot(volumes.Kind(&volumes.Serve{}, nil, nil))
+}
+
 func TestReference(t *testing.T) {
 	const dir = "../../docs/reference"
 	s := &session.Session{}
-	pages, err := reference.Pages("../..", reference.Programs{Client: newRoot(s), Helper: newHelper(s), Server: program.NewRoot(nil)})
+	pages, err := reference.Pages("../..", reference.Programs{Client: newRoot(s), Helper: newHelper(s), Server: program.NewRoot(nil), Volumes: volumesRoot()})
 	if err != nil {
 		t.Fatal(err)
 	}

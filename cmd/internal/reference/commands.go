@@ -4,6 +4,7 @@ package reference
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,17 +15,64 @@ func writeCommands(w *writer, _ *module, p Programs) error {
 	roots := p.all()
 	w.line("`--help` after any command prints the same.\n")
 	for _, root := range roots {
-		for _, cmd := range visible(root) {
+		for _, cmd := range p.described(root) {
 			w.line("- [`%s`](#%s): %s", cmd.CommandPath(), anchor(cmd.CommandPath()), firstLower(cmd.Short))
 		}
 	}
 	for _, root := range roots {
-		for _, cmd := range visible(root) {
-			writeCommand(w, cmd)
+		for _, cmd := range p.described(root) {
+			writeCommand(w, cmd, p.counterpart(cmd))
+		}
+		if root == p.Volumes {
+			w.line("\n## Other commands of %s\n\n%s are those of [`%s`](#%[3]s).", root.Name(), codes(p.shared()), p.Server.Name())
 		}
 	}
 	return nil
 }
+
+// described lists the commands of a program that have a section: of Volumes, those that differ from
+// the command of Server.
+func (p Programs) described(root *cobra.Command) (list []*cobra.Command) {
+	for _, cmd := range visible(root) {
+		if other := p.counterpart(cmd); other == nil || !same(cmd, other) {
+			list = append(list, cmd)
+		}
+	}
+	return list
+}
+
+// shared lists the commands of Volumes that are those of Server.
+func (p Programs) shared() (names []string) {
+	for _, cmd := range visible(p.Volumes) {
+		if other := p.counterpart(cmd); other != nil && same(cmd, other) {
+			names = append(names, cmd.Name())
+		}
+	}
+	return names
+}
+
+// counterpart is the command of Server with the name of one of Volumes; nil: there is none.
+func (p Programs) counterpart(cmd *cobra.Command) *cobra.Command {
+	if cmd.Root() != p.Volumes {
+		return nil
+	}
+	if cmd == p.Volumes {
+		return p.Server
+	}
+	for _, other := range p.Server.Commands() {
+		if other.Name() == cmd.Name() {
+			return other
+		}
+	}
+	return nil
+}
+
+// same reports whether two commands differ at most in the names of their programs and files.
+func same(cmd, other *cobra.Command) bool {
+	return plain(cmd.Long) == plain(other.Long) && slices.Equal(flagNames(cmd.Flags()), flagNames(other.Flags()))
+}
+
+var plain = strings.NewReplacer("nfsrdmad-juicefs", "nfsrdmad", "nfsrdma-juicefs", "nfsrdma", "juicefs-exports", "exports").Replace
 
 // anchor is the place of a heading.
 func anchor(heading string) string {
@@ -46,7 +94,9 @@ func visible(cmd *cobra.Command) (list []*cobra.Command) {
 	return list
 }
 
-func writeCommand(w *writer, cmd *cobra.Command) {
+// writeCommand writes the section of a command. Of flags it lists those that the counterpart in
+// another program does not have.
+func writeCommand(w *writer, cmd, counterpart *cobra.Command) {
 	w.line("\n## %s\n\n%s.", cmd.CommandPath(), prose(strings.TrimSuffix(cmd.Short, ".")))
 	use := cmd.UseLine()
 	if len(cmd.Aliases) > 0 {
@@ -56,7 +106,14 @@ func writeCommand(w *writer, cmd *cobra.Command) {
 	if cmd.Long != "" && cmd.Name() != "completion" {
 		w.block(cmd.Long)
 	}
-	writeFlags(w, cmd.NonInheritedFlags())
+	own, others := cmd.NonInheritedFlags(), []string(nil)
+	if counterpart != nil {
+		own, others = without(own, counterpart.NonInheritedFlags())
+	}
+	writeFlags(w, own)
+	if len(others) > 0 {
+		w.line("\nOther flags of [`%s`](#%s): %s.", counterpart.CommandPath(), anchor(counterpart.CommandPath()), codes(others))
+	}
 	if names := flagNames(cmd.InheritedFlags()); len(names) > 0 {
 		w.line("\nFlags of [`%[1]s`](#%[1]s): %s.", cmd.Root().Name(), codes(names))
 	}
@@ -64,6 +121,20 @@ func writeCommand(w *writer, cmd *cobra.Command) {
 		w.line("\nExamples:")
 		w.block(cmd.Example)
 	}
+}
+
+// without divides flags: those that others do not have, and the names of the rest.
+func without(flags, others *pflag.FlagSet) (own *pflag.FlagSet, rest []string) {
+	own = pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.VisitAll(func(f *pflag.Flag) {
+		switch {
+		case others.Lookup(f.Name) == nil:
+			own.AddFlag(f)
+		case listed(f):
+			rest = append(rest, "--"+f.Name)
+		}
+	})
+	return own, rest
 }
 
 // writeFlags writes a table of flags, if there are any beside --help and --version.

@@ -9,10 +9,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Programs are the command lines that the pages describe.
-type Programs struct{ Client, Helper, Server *cobra.Command }
+// Programs are the command lines that the pages describe. Volumes is that of nfsrdmad-juicefs, which
+// has most commands and flags of Server.
+type Programs struct{ Client, Helper, Server, Volumes *cobra.Command }
 
-func (p Programs) all() []*cobra.Command { return []*cobra.Command{p.Client, p.Helper, p.Server} }
+func (p Programs) all() []*cobra.Command {
+	return []*cobra.Command{p.Client, p.Helper, p.Server, p.Volumes}
+}
 
 // A page is a file of docs/reference.
 type page struct {

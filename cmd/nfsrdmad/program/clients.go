@@ -69,8 +69,10 @@ func newClients(k *Kind) *cobra.Command {
   AGREED        CRCs (crc), sizes in private data (pd), remote invalidation (inv)`,
 		Example: `  nfsrdmad clients
   watch nfsrdmad clients
-  nfsrdmad clients --json | jq '.clients[] | select(.idle_seconds > 3600)'
-  nfsrdmad clients --json | jq '.clients[] | select(any(.users[]; .uid == 0))'`,
+  nfsrdmad clients --json |
+      jq '.clients[] | select(.idle_seconds > 3600)'
+  nfsrdmad clients --json |
+      jq '.clients[] | select(any(.users[]; .uid == 0))'`,
 	}, showClients)
 }
 

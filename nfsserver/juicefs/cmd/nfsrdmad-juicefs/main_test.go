@@ -119,7 +119,7 @@ func TestRefusals(t *testing.T) {
 func TestFlagsOfVolumes(t *testing.T) {
 	var s settings
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	s.flags(f)
+	s.AddFlags(f)
 	if err := f.Parse(strings.Fields("--cache-dir /c --cache-size 2G --buffer-size 64M --upload-limit 10 --download-limit 20 --max-uploads 3 --heartbeat 2s --io-retries 4 --subdir d")); err != nil {
 		t.Fatal(err)
 	}

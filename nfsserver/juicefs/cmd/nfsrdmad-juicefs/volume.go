@@ -12,41 +12,18 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
+	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/volumes"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
 	"github.com/sirupsen/logrus"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
-// settings is what the flags say that nfsrdmad does not have, by the names of juicefs mount.
-type settings struct {
-	cacheDir, subdir      string
-	cacheSize, bufferSize string
-	upload, download      int64
-	maxUploads, trashDays int
-	retries               int
-	heartbeat             time.Duration
-	sharedReplies         bool
-}
+// settings are the flags of serve that nfsrdmad does not have.
+type settings struct{ volumes.Serve }
 
 func kind() *program.Kind {
 	var s settings
-	return &program.Kind{Program: programHelp, Serve: serveHelp, Exports: "/etc/nfsrdma/juicefs-exports", Dir: "nfsrdma-juicefs", Flags: s.flags, Volume: s.volume, Commands: []*cobra.Command{newFormat()}}
-}
-
-func (s *settings) flags(f *pflag.FlagSet) {
-	f.StringVar(&s.cacheDir, "cache-dir", "", "cache blocks of the object storage in this `DIR` (default: no cache)")
-	f.StringVar(&s.cacheSize, "cache-size", "100G", "hold at most `SIZE` bytes in --cache-dir, with K, M or G")
-	f.StringVar(&s.bufferSize, "buffer-size", "300M", "hold at most `SIZE` bytes in flight to and from the object storage, for each volume")
-	f.Int64Var(&s.upload, "upload-limit", 0, "send at most `N` megabits per second to the object storage (default: the limit of the volume)")
-	f.Int64Var(&s.download, "download-limit", 0, "receive at most `N` megabits per second from the object storage (default: the limit of the volume)")
-	f.IntVar(&s.maxUploads, "max-uploads", 20, "upload `N` blocks at once")
-	f.IntVar(&s.retries, "io-retries", 10, "repeat a failed request to a service `N` times, after growing waits: 10 take some minutes")
-	f.DurationVar(&s.heartbeat, "heartbeat", 12*time.Second, "report to other clients of the volume each `TIME`; after five missed reports they take the locks of this server")
-	f.BoolVar(&s.sharedReplies, "shared-replies", true, "record each REMOVE, RMDIR, RENAME and LINK in the metadata, so that another server recognizes a repeated call; not for volumes in directories")
-	f.StringVar(&s.subdir, "subdir", "", "export only this `DIR` of the volumes")
-	f.IntVar(&s.trashDays, "trash-days", 0, "in a new volume, keep removed files `N` days in the trash")
+	return volumes.Kind(&s.Serve, s.volume, format)
 }
 
 const (
@@ -56,24 +33,24 @@ const (
 
 // options checks the flags.
 func (s *settings) options(readOnly bool) (o juicefs.Options, err error) {
-	o = juicefs.Options{Dir: s.subdir, CacheDir: s.cacheDir, UploadLimit: s.upload, DownloadLimit: s.download, MaxUploads: s.maxUploads,
-		Heartbeat: s.heartbeat, Retries: s.retries, SharedReplies: s.sharedReplies, ReadOnly: readOnly}
-	cache, err := program.ParseSize(s.cacheSize)
+	o = juicefs.Options{Dir: s.Subdir, CacheDir: s.CacheDir, UploadLimit: s.UploadLimit, DownloadLimit: s.DownloadLimit, MaxUploads: s.MaxUploads,
+		Heartbeat: s.Heartbeat, Retries: s.Retries, SharedReplies: s.SharedReplies, ReadOnly: readOnly}
+	cache, err := program.ParseSize(s.CacheSize)
 	if err != nil {
 		return o, fmt.Errorf("--cache-size: %w", err)
 	}
-	buffer, err := program.ParseSize(s.bufferSize)
+	buffer, err := program.ParseSize(s.BufferSize)
 	switch {
 	case err != nil:
 		return o, fmt.Errorf("--buffer-size: %w", err)
 	case buffer < leastBuffer:
-		return o, fmt.Errorf("--buffer-size %s: want at least 32M", s.bufferSize)
-	case s.heartbeat < leastHeartbeat:
-		return o, fmt.Errorf("--heartbeat %v: want at least 1s", s.heartbeat)
-	case s.upload < 0 || s.download < 0 || s.maxUploads < 1 || s.retries < 1 || s.trashDays < 0:
+		return o, fmt.Errorf("--buffer-size %s: want at least 32M", s.BufferSize)
+	case s.Heartbeat < leastHeartbeat:
+		return o, fmt.Errorf("--heartbeat %v: want at least 1s", s.Heartbeat)
+	case s.UploadLimit < 0 || s.DownloadLimit < 0 || s.MaxUploads < 1 || s.Retries < 1 || s.TrashDays < 0:
 		return o, errors.New("--upload-limit, --download-limit and --trash-days are not negative, --max-uploads and --io-retries are at least 1")
 	}
-	if s.cacheDir != "" {
+	if s.CacheDir != "" {
 		o.CacheSize = uint64(cache)
 	}
 	o.BufferSize = uint64(buffer)
@@ -112,7 +89,7 @@ func (s *settings) directory(dir, name string, o juicefs.Options) (v program.Vol
 	if name == "" {
 		name = dir
 	}
-	l := juicefs.Local{Dir: dir, TrashDays: s.trashDays, ACL: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	l := juicefs.Local{Dir: dir, TrashDays: s.TrashDays, ACL: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	return program.Volume{Label: dir, Name: name, Open: func() (nfsserver.FS, error) {
 		if err := mayHold(&l); err != nil {
 			return nil, err

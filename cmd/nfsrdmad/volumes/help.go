@@ -1,6 +1,6 @@
-// What the help texts and the manual pages say.
+// The texts of the help and of the manual pages.
 
-package main
+package volumes
 
 import "github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
 
@@ -54,7 +54,7 @@ The server does not back up the metadata, as juicefs mount does each hour. Use a
 mount, juicefs dump or the metadata service for that. Data in the memory of the server
 is lost with it, and clients write it again. The server reports data as stable only
 when the object storage has it.`,
-	Example: `  # a volume in a directory, for clients on this machine; it is made if there is none
+	Example: `  # a volume in a directory, made if there is none, for clients on this machine
   nfsrdmad-juicefs serve /srv/volume
 
   # one of many servers of a volume, for all hosts that can connect
@@ -64,5 +64,6 @@ when the object storage has it.`,
 
   # with a cache on a local disk, and an exports file with /vol 10.0.0.0/24(rw)
   nfsrdmad-juicefs serve --addr 0.0.0.0 --exports /etc/nfsrdma/juicefs-exports \
-      --cache-dir /var/cache/nfsrdma --cache-size 100G redis://10.0.0.9/1=/vol`,
+      --cache-dir /var/cache/nfsrdma-juicefs --cache-size 100G \
+      redis://10.0.0.9/1=/vol`,
 }
