@@ -75,6 +75,13 @@ func onBindfs(t *testing.T, scratch, dir string) {
 	run(t, "bindfs", source, dir)
 }
 
+// onSSHFS mounts a directory of this machine through SFTP.
+func onSSHFS(t *testing.T, scratch, dir string) {
+	source := filepath.Join(scratch, "source")
+	must(t, os.MkdirAll(source, 0o755))
+	run(t, sshfs(t, scratch, source, dir)...)
+}
+
 // exported are the options by which an overlay has handles of the kernel.
 const exported = ",nfs_export=on,index=on"
 
@@ -132,6 +139,7 @@ var fsKinds = []fsKind{
 	{"overlay of two file systems", []string{"mkfs.ext4"}, onOverlay(",xino=on", true), false, false, false},
 	{"overlay of two file systems with nfs_export", []string{"mkfs.ext4"}, onOverlay(exported+",xino=on", true), true, true, true},
 	{"bindfs", []string{"bindfs"}, onBindfs, false, false, false},
+	{"sshfs", nil, onSSHFS, false, false, false},
 	{"vfat", nil, onFAT, false, false, false},
 }
 

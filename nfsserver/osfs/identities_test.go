@@ -30,6 +30,7 @@ var unnumbered = []struct {
 	{"bindfs", []string{"bindfs"}, false},
 	{"mergerfs", []string{"mergerfs", "-o", "minfreespace=0,use_ino,inodecalc=devino-hash,cache.attr=0,cache.entry=0"}, false},
 	{"mergerfs by path", []string{"mergerfs", "-o", "minfreespace=0"}, true},
+	{"sshfs", []string{"sshfs"}, true},
 }
 
 // eachUnnumbered runs a test on each file system, and on those by path only if byPath is set;
@@ -46,7 +47,11 @@ func eachUnnumbered(t *testing.T, byPath bool, test func(t *testing.T, f *FS, so
 			must(t, os.Mkdir(source, 0o755), os.Mkdir(dir, 0o755))
 			onImage(32<<20, "", "mkfs.ext4", "-q", "-b", "4096")(t, scratch, source)
 			t.Cleanup(func() { unix.Unmount(source, unix.MNT_DETACH) })
-			run(t, append(slices.Clone(u.command), source, dir)...)
+			command := append(slices.Clone(u.command), source, dir)
+			if u.name == "sshfs" {
+				command = sshfs(t, scratch, source, dir)
+			}
+			run(t, command...)
 			t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 			test(t, newFS(t, dir, Options{}), source)
 		})
@@ -59,14 +64,16 @@ func closeIdle(f *FS) {
 	f.flush.done.Wait()
 }
 
-// laterTimes returns when the next file made in dir has later times than all files there.
-func laterTimes(t *testing.T, dir string) {
+// laterTimes returns when the next file made in dir, which is below f, has later times than all
+// files there.
+func laterTimes(t *testing.T, f *FS, dir string) {
 	t.Helper()
+	delta := f.Info().TimeDelta.Sec*1e9 + int64(f.Info().TimeDelta.Nsec)
 	name := filepath.Join(dir, "clock")
 	made := func() int64 {
 		var st unix.Stat_t
 		must(t, os.WriteFile(name, nil, 0o600), unix.Stat(name, &st), os.Remove(name))
-		return st.Ctim.Nano()
+		return st.Ctim.Nano() / delta
 	}
 	for first := made(); made() == first; {
 		time.Sleep(time.Millisecond)
@@ -101,8 +108,11 @@ func mustRead(t *testing.T, f *FS, r nfsserver.Ref, want, when string) {
 // file was in use a moment ago or not.
 func TestNumberGivenToAnotherBelow(t *testing.T) {
 	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
-		used := 0
-		for i := range 12 {
+		used, rounds := 0, 12
+		if f.Info().TimeDelta.Sec > 0 {
+			rounds = 4 // each waits for a second
+		}
+		for i := range rounds {
 			name, idle := "other", i%2 == 0
 			if i%4 < 2 {
 				name = "old"
@@ -116,7 +126,7 @@ func TestNumberGivenToAnotherBelow(t *testing.T) {
 				must(t, err)
 			}
 			number := inode(t, filepath.Join(source, "old"))
-			laterTimes(t, source)
+			laterTimes(t, f, source)
 			must(t, os.Remove(filepath.Join(source, "old")))
 			write(t, "another", source, name)
 			if inode(t, filepath.Join(source, name)) == number {
@@ -219,7 +229,7 @@ func TestChangedByOthersStaysTheSame(t *testing.T) {
 		r := createFile(t, f, f.Root(), "log", "1")
 		path := filepath.Join(source, "log")
 		closeIdle(f)
-		laterTimes(t, source)
+		laterTimes(t, f, source)
 		must(t, os.WriteFile(path, []byte("12"), 0o644))
 		mustRead(t, f, r, "12", "written by another")
 		closeIdle(f)
@@ -238,7 +248,7 @@ func TestChangedByOthersStaysTheSame(t *testing.T) {
 		descriptors := openFDs(t)
 		for i := range 3 {
 			closeIdle(f)
-			laterTimes(t, source)
+			laterTimes(t, f, source)
 			write(t, "", source, "d", fmt.Sprint(i))
 			_, err := os.ReadDir(filepath.Join(source, "d"))
 			must(t, err)
@@ -257,7 +267,7 @@ func TestChangedByOthersStaysTheSame(t *testing.T) {
 
 		_, err = f.Getattr(r) // which the kernel caches for a second
 		must(t, err)
-		laterTimes(t, source)
+		laterTimes(t, f, source)
 		must(t, os.WriteFile(path+".2", []byte("123"), 0o644))
 		_, err = os.ReadFile(path + ".2")
 		must(t, err)
@@ -354,21 +364,22 @@ func TestIdentitiesBounded(t *testing.T) {
 // at random. A handle reads the content of its own file or is stale, and some are read to the end.
 func TestIdentitiesModel(t *testing.T) {
 	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
+		if f.Info().TimeDelta.Sec > 0 {
+			return // files of one path and one second count as one
+		}
 		seed := uint64(time.Now().UnixNano())
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		names := map[string]int{}          // the file of each name
 		handles := map[int]nfsserver.Ref{} // of the files that calls have made
-		pick := func() string { return fmt.Sprint("n", rnd.IntN(6)) }
 		reads, made, content := 0, 0, func(i int) string { return fmt.Sprintf("file %d.", i) }
 		for step := range 100 {
-			name, to := pick(), pick()
+			name, to := fmt.Sprint("n", rnd.IntN(6)), fmt.Sprint("n", rnd.IntN(6))
 			i, there := names[name]
-			path := filepath.Join(source, name)
-			op := rnd.IntN(8)
+			path, op := filepath.Join(source, name), rnd.IntN(8)
 			below := op >= 4
 			if below {
 				closeIdle(f) // open files are the server's
-				laterTimes(t, source)
+				laterTimes(t, f, source)
 			}
 			switch {
 			case !there && below:

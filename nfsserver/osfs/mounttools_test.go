@@ -56,3 +56,16 @@ func write(t *testing.T, content string, path ...string) {
 	name := filepath.Join(path...)
 	must(t, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644))
 }
+
+// sshfsPrograms are the programs of an sshfs mount of this machine.
+var sshfsPrograms = []string{"sshfs", "/usr/lib/openssh/sftp-server"}
+
+// sshfs is the command that mounts source on dir. In place of ssh, which it runs with arguments, a
+// script in scratch runs the server.
+func sshfs(t *testing.T, scratch, source, dir string) []string {
+	t.Helper()
+	needRoot(t, sshfsPrograms...)
+	ssh := filepath.Join(scratch, "ssh")
+	must(t, os.WriteFile(ssh, []byte("#!/bin/sh\nexec "+sshfsPrograms[1]+"\n"), 0o755))
+	return []string{"sshfs", "-o", "dir_cache=no,ssh_command=" + ssh, "host:" + source, dir}
+}

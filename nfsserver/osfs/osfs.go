@@ -184,8 +184,20 @@ func (f *FS) readInfo() nfsserver.Info {
 	case unix.MSDOS_SUPER_MAGIC:
 		in.MaxFileSize, in.LinkMax, in.HardLinks, in.Symlinks = math.MaxUint32, 1, false, false
 		in.TimeDelta, in.CaseInsensitive = nfsserver.Time{Sec: 2}, true
+	case unix.FUSE_SUPER_MAGIC:
+		in.TimeDelta = f.timesOfRoot()
 	}
 	return in
+}
+
+// timesOfRoot is the granularity of times on a file system in user space, as the root's own times
+// show it: on sshfs none has nanoseconds, because SFTP carries whole seconds.
+func (f *FS) timesOfRoot() nfsserver.Time {
+	var st unix.Stat_t
+	if fstat(f.tree.root, &st) == nil && st.Atim.Nsec|st.Mtim.Nsec|st.Ctim.Nsec == 0 {
+		return nfsserver.Time{Sec: 1}
+	}
+	return nfsserver.Time{Nsec: 1}
 }
 
 // timesWithBirth is the granularity of times where those that keep nanoseconds keep
