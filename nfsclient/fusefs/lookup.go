@@ -310,11 +310,11 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 	if err := r.fresh(n); err != nil && !(isStale(err) && n.gone.Load()) {
 		return f.status(err)
 	}
+	attr, left := n.snapshot() // before showSize, whose READ may find more than it shows to the kernel
 	notified := false
 	if f.table.isOpen(n) && !n.shrinks(forSize, f.regs.max <= 0) {
 		notified, _ = f.showSize(r, r.who, n)
 	}
-	attr, left := n.snapshot()
 	out.SetTimeout(left)
 	f.fillAttr(&out.Attr, n, &attr)
 	if !notified {

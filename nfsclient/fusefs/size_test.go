@@ -383,6 +383,26 @@ func TestSeekEndAfterAnOpen(t *testing.T) {
 	}
 }
 
+// TestFstatShowsNoMoreThanIsThere: the kernel has the size that fstat shows, though another client
+// makes the file longer once more while the mount answers.
+func TestFstatShowsNoMoreThanIsThere(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	f, err := os.Create(m.at("file"))
+	must(t, err)
+	defer f.Close()
+	must(t, os.WriteFile(m.there("file"), matrixBase, 0o644))
+	_, err = os.ReadDir(m.dir) // which brings the attributes that fstat is to show
+	must(t, err)
+	must(t, os.WriteFile(m.there("file"), append(bytes.Clone(matrixBase), "more"...), 0o644))
+	fi, err := f.Stat()
+	must(t, err)
+	got, err := pipedBy(f, func(out, count int) (int, error) { return unix.Sendfile(out, int(f.Fd()), nil, count) })
+	must(t, err)
+	if int64(len(got)) < fi.Size() {
+		t.Errorf("got %d bytes by sendfile, want the %d that fstat shows", len(got), fi.Size())
+	}
+}
+
 // TestCutAndChangedIsReadAfterFstat: a look at an open file that another client has made shorter,
 // with other content, is followed by reads of that content.
 func TestCutAndChangedIsReadAfterFstat(t *testing.T) {
