@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -39,10 +38,8 @@ func newPing(s *session.Session) *cobra.Command {
 			}
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
 			h := new(bench.Histogram)
-			first, cancel := context.WithTimeout(ctx, s.Flags.ConnectTimeout)
-			defer cancel()
-			if err := c.Null(first); err != nil { // over TCP, anything may be at the other end
-				return s.ExplainSilence(t, "ping", err)
+			if err := s.FirstAnswer(ctx, t, "ping", c.Null); err != nil { // over TCP, anything may be at the other end
+				return err
 			}
 			for i := 0; i < count || count <= 0; i++ {
 				if i > 0 && every > 0 {

@@ -24,10 +24,11 @@ servers of one volume: HOST[:PORT],HOST[:PORT]. nfsrdma then uses a server that
 answers, and changes to another one when that server stops answering. All of them
 must serve the same files by the same handles.
 
-If a server cannot be reached at first, a command fails after --connect-timeout.
-If a server stops answering later, the command waits for it, as with a hard mount.
-It then prints "not responding, still trying" on a terminal. Ctrl-C or --timeout
-ends the wait. To find the cause of a problem, run "nfsrdma doctor SERVER".`,
+If a server cannot be reached at first, a command fails after --connect-timeout,
+or after --timeout if that is shorter. If a server stops answering later, the
+command waits for it, as with a hard mount. It then prints "not responding, still
+trying" on a terminal. Ctrl-C or --timeout ends the wait. To find the cause of a
+problem, run "nfsrdma doctor SERVER".`,
 		Annotations: map[string]string{cli.Protocols: protocols.List()},
 		Example: `  nfsrdma demo
   nfsrdma mount server:/export /mnt

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/spf13/cobra"
 )
 
@@ -35,11 +36,13 @@ func newShowmount(s *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), s.Flags.ConnectTimeout)
-			defer cancel()
-			list, err := c.Exports(ctx)
+			var list []mount3.Export
+			err = s.FirstAnswer(cmd.Context(), t, "list exports", func(ctx context.Context) (err error) {
+				list, err = c.Exports(ctx)
+				return err
+			})
 			if err != nil {
-				return s.ExplainSilence(t, "list exports", err)
+				return err
 			}
 			array := text.NewJSONArray(cmd.OutOrStdout())
 			for _, x := range list {

@@ -28,10 +28,11 @@ type Unreachable struct{ error }
 // Unwrap gives the error that the text is of.
 func (u Unreachable) Unwrap() error { return u.error }
 
-// explainConnect says why the server of t cannot be used, and what may help.
-func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, err error) error {
+// explainConnect says why the server of t cannot be used, and what may help. ctx ends with the wait;
+// hint is what probeLate has found.
+func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, l *limit, hint string, err error) error {
 	var gone *transport.ConnectError
-	if !errors.As(err, &gone) || ctx.Err() != nil {
+	if !errors.As(err, &gone) || errors.Is(ctx.Err(), context.Canceled) {
 		return err
 	}
 	if t.Others != "" {
@@ -52,13 +53,14 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, err er
 			hint += "; RoCE was not tried: another program of this machine has UDP port 4791"
 		}
 		return Unreachable{fmt.Errorf("%s: %w: %s", s.Name(t), syscall.ECONNREFUSED, hint)}
-	default:
-		if hint := wrongPort(t, portprobe.Identify(ctx, portprobe.Wait, dialPort, t.Addr(), portprobe.Unknown).Kind); hint != "" {
-			return fmt.Errorf("%s: %s", s.Name(t), hint)
-		}
+	case hint == "":
+		hint = wrongPort(t, portprobe.Identify(ctx, portprobe.Wait, dialPort, t.Addr(), portprobe.Unknown).Kind)
 	}
-	if errors.Is(err, context.DeadlineExceeded) || gone.Timeout() {
-		return s.silence(t, "connect")
+	switch {
+	case hint != "":
+		return fmt.Errorf("%s: %s", s.Name(t), hint)
+	case gone.Timeout():
+		return s.silence(t, "connect", l)
 	}
 	return Unreachable{fmt.Errorf("%s: %w", s.Name(t), gone.Err)}
 }
@@ -84,35 +86,50 @@ func (s *Session) explainSeveral(t nfsclient.Target, err error) error {
 // dialPort connects to a port to find out what is there; tests put another in its place.
 var dialPort portprobe.Dialer = new(net.Dialer).DialContext
 
-// probeDelay is how long a server may take to answer before its port is looked at.
-const probeDelay = 4 * time.Second
+// probeDelay is how long a server may take to answer before its port is looked at, and probeShare
+// the part of a shorter limit.
+const (
+	probeDelay = 4 * time.Second
+	probeShare = 0.4
+)
 
 // probeLate looks what is at the port of t when connecting takes long, for not
 // every server hangs up on what it does not understand. Where it is surely another
 // protocol connecting is ended by cancel. The function that is returned ends the
-// probe, and gives what it found: a sentence, or "".
-func probeLate(ctx context.Context, cancel context.CancelFunc, t nfsclient.Target) func() string {
+// probe, and gives what it found: a sentence, or "", and whether that is sure.
+func probeLate(ctx context.Context, cancel context.CancelFunc, t nfsclient.Target) func() (hint string, sure bool) {
 	if t.Others != "" {
-		return func() string { return "" } // the next one is tried in any case
+		return func() (string, bool) { return "", false } // the next one is tried in any case
+	}
+	delay := probeDelay
+	if end, ok := ctx.Deadline(); ok {
+		delay = min(delay, time.Duration(probeShare*float64(time.Until(end))))
 	}
 	ctx, stop := context.WithCancel(ctx)
-	found := make(chan string, 1)
+	found := make(chan portprobe.Kind, 1)
 	go func() {
 		defer close(found)
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(probeDelay):
+		case <-time.After(delay):
 		}
 		k := portprobe.Identify(ctx, portprobe.Wait, dialPort, t.Addr(), portprobe.Unknown).Kind
-		if hint := wrongPort(t, k); hint != "" && k >= portprobe.RPC && ctx.Err() == nil {
-			found <- hint
+		if ctx.Err() != nil {
+			return
+		}
+		found <- k
+		if k >= portprobe.RPC && wrongPort(t, k) != "" {
 			cancel()
 		}
 	}()
-	return func() string {
+	return func() (string, bool) {
 		stop()
-		return <-found
+		k, ok := <-found
+		if !ok {
+			return "", false
+		}
+		return wrongPort(t, k), k >= portprobe.RPC && wrongPort(t, k) != ""
 	}
 }
 
@@ -185,7 +202,7 @@ func RefusedByAll(spec string, targets []nfsclient.Target) error {
 
 // explainMount says what else could be mounted.
 // reserved reports that calls over TCP come from a port below 1024.
-func (s *Session) explainMount(ctx context.Context, c *nfsclient.Client, t nfsclient.Target, reserved bool, err error) error {
+func (s *Session) explainMount(ctx context.Context, c *nfsclient.Client, t nfsclient.Target, l *limit, reserved bool, err error) error {
 	var refused *nfsclient.MountError
 	var auth *transport.AuthError
 	switch {
@@ -196,7 +213,7 @@ func (s *Session) explainMount(ctx context.Context, c *nfsclient.Client, t nfscl
 	case errors.As(err, &auth):
 		return fmt.Errorf("%s: the server refuses uid %d of this host (%v): %s", s.Name(t), os.Geteuid(), auth.Stat, uidCure(t, reserved))
 	}
-	return s.ExplainSilence(t, "mount", err)
+	return s.explainSilence(t, "mount", l, err)
 }
 
 // uidCure is what to do about a server that refuses the credentials of a call.
@@ -244,23 +261,6 @@ func clientsOf(ctx context.Context, c *nfsclient.Client, p string) (groups []str
 		return nil, false
 	}
 	return list[best].Groups, true
-}
-
-// ExplainSilence says what it may be when the server of t took the connection and then said nothing.
-func (s *Session) ExplainSilence(t nfsclient.Target, what string, err error) error {
-	if !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s: %w", s.Name(t), err)
-	}
-	return s.silence(t, what)
-}
-
-func (s *Session) silence(t nfsclient.Target, what string) error {
-	cause := "a firewall may drop packets to it, or its port is that of another protocol"
-	if p, err := nfsclient.ParseProvider(s.Flags.RDMA); t.Transport == nfsclient.RDMA && err == nil && p == nfsclient.RoCE {
-		cause = "it may have no RoCE (nfsrdmad: --rdma auto), or a firewall drops packets to UDP port 4791"
-	}
-	return Unreachable{fmt.Errorf("%s: %s: no answer over %s within %v (--connect-timeout): %s; nfsrdma doctor %s tells more",
-		s.Name(t), what, t.Transport, s.Flags.ConnectTimeout, cause, serverArg(t))}
 }
 
 // serverArg is the server of t as an argument, the transport too where it is not the usual one.

@@ -3,9 +3,6 @@
 package session
 
 import (
-	"context"
-	"errors"
-	"io/fs"
 	"strings"
 	"testing"
 	"time"
@@ -88,26 +85,5 @@ func TestFlagsThatCannotBe(t *testing.T) {
 		if _, err := s.Options(target); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%s: %v", part, err)
 		}
-	}
-}
-
-// TestSilenceIsExplained: an end of time names the flag and may pass; any other error stays what it is.
-func TestSilenceIsExplained(t *testing.T) {
-	s := &Session{Flags: Flags{ConnectTimeout: 3 * time.Second}}
-	target, err := s.Target("nfs://h:88/e")
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.ExplainSilence(target, "mount", context.DeadlineExceeded)
-	var later Unreachable
-	if !errors.As(err, &later) || !strings.HasPrefix(err.Error(), "nfs://h:88/e: mount: no answer over tcp within 3s (--connect-timeout)") || !strings.HasSuffix(err.Error(), "nfsrdma doctor nfs://h:88/ tells more") {
-		t.Errorf("%v", err)
-	}
-	s.Flags.RDMA = "roce"
-	if err := s.silence(nfsclient.Target{Host: "h", Transport: nfsclient.RDMA, Path: "/e"}, "mount"); !strings.Contains(err.Error(), "it may have no RoCE") {
-		t.Errorf("%v, want a word on RoCE", err)
-	}
-	if err = s.ExplainSilence(target, "mount", fs.ErrPermission); errors.As(err, &later) || !errors.Is(err, fs.ErrPermission) || !strings.HasPrefix(err.Error(), "nfs://h:88/e: ") {
-		t.Errorf("%v", err)
 	}
 }

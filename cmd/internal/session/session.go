@@ -152,14 +152,18 @@ func (s *Session) Dial(parent context.Context, t nfsclient.Target) (*nfsclient.C
 	if c := s.clients[key]; c != nil {
 		return c, nil
 	}
-	c, err := s.dial(parent, t, o)
+	limit := s.limit()
+	if s.Flags.Proto == protoAuto {
+		limit.most /= 2 // of each transport
+	}
+	c, err := s.dial(parent, t, o, limit)
 	var away Unreachable
 	if s.Flags.Proto == protoAuto && errors.As(err, &away) && parent.Err() == nil {
 		over := t
 		over.Transport, o.Transport = nfsclient.TCP, nfsclient.TCP
 		s.typed[over] = s.Name(t)
 		var tcp error
-		if c, tcp = s.dial(parent, over, o); tcp != nil {
+		if c, tcp = s.dial(parent, over, o, limit); tcp != nil {
 			tcp = fmt.Errorf("%w (over TCP: %s)", err, strings.TrimPrefix(tcp.Error(), s.Name(t)+": "))
 		}
 		err = tcp
@@ -175,19 +179,20 @@ func (s *Session) Dial(parent context.Context, t nfsclient.Target) (*nfsclient.C
 }
 
 // dial makes a connection, which the caller then owns.
-func (s *Session) dial(parent context.Context, t nfsclient.Target, o nfsclient.Options) (*nfsclient.Client, error) {
-	ctx, cancel := context.WithTimeout(parent, s.Flags.ConnectTimeout)
+func (s *Session) dial(parent context.Context, t nfsclient.Target, o nfsclient.Options, limit limit) (*nfsclient.Client, error) {
+	ctx, cancel := limit.begin(parent)
 	defer cancel()
 	wrong := probeLate(ctx, cancel, t)
 	c, err := nfsclient.Dial(ctx, t.Addr(), o)
-	if hint := wrong(); hint != "" {
-		if err == nil {
-			c.Close()
-		}
+	hint, sure := wrong()
+	switch {
+	case sure && err == nil:
+		c.Close()
+		fallthrough
+	case sure:
 		return nil, fmt.Errorf("%s: %s", s.Name(t), hint)
-	}
-	if err != nil {
-		return nil, s.explainConnect(parent, t, err)
+	case err != nil:
+		return nil, s.explainConnect(ctx, t, &limit, hint, err)
 	}
 	return c, nil
 }
@@ -200,17 +205,19 @@ func (s *Session) OpenWith(ctx context.Context, arg string, t nfsclient.Target, 
 		s.typed = make(map[nfsclient.Target]string)
 	}
 	s.typed[t] = arg
-	c, err := s.dial(ctx, t, o)
+	limit := s.limit()
+	limit.call = o.CallTimeout
+	c, err := s.dial(ctx, t, o, limit)
 	if err != nil {
 		return nil, err
 	}
-	limit, cancel := context.WithTimeout(ctx, s.Flags.ConnectTimeout)
+	ctx, cancel := limit.begin(ctx)
 	defer cancel()
-	fsys, rest, err := c.MountPath(limit, t.Path)
+	fsys, rest, err := c.MountPath(ctx, t.Path)
 	if err != nil {
-		err = s.explainMount(limit, c, t, o.Dial == nil && rights.MayReserve(), err)
+		err = s.explainMount(ctx, c, t, &limit, o.Dial == nil && rights.MayReserve(), err)
 	} else if strings.Trim(rest, "/") != "" {
-		if fsys, err = fsys.Sub(limit, rest); err != nil {
+		if fsys, err = fsys.Sub(ctx, rest); err != nil {
 			err = fmt.Errorf("%s: %s", arg, cli.Reason(err))
 		}
 	}
@@ -227,11 +234,12 @@ func (s *Session) Mount(ctx context.Context, t nfsclient.Target) (*nfsclient.FS,
 	if err != nil {
 		return nil, "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.Flags.ConnectTimeout)
+	limit := s.limit()
+	ctx, cancel := limit.begin(ctx)
 	defer cancel()
 	fsys, rest, err := c.MountPath(ctx, t.Path)
 	if err != nil {
-		return nil, "", s.explainMount(ctx, c, t, rights.MayReserve(), err)
+		return nil, "", s.explainMount(ctx, c, t, &limit, rights.MayReserve(), err)
 	}
 	s.opened = append(s.opened, opened{arg: s.Name(t), rest: rest, name: t.Hosts() + ":" + fsys.Path(), fsys: fsys})
 	return fsys, rest, nil

@@ -30,8 +30,8 @@ func TestConnectingToAWrongPortEnds(t *testing.T) {
 	defer cancel()
 	found := probeLate(ctx, cancel, target)
 	<-ctx.Done()
-	if hint := found(); !strings.Contains(hint, "ONC RPC over TCP") {
-		t.Errorf("%q", hint)
+	if hint, sure := found(); !sure || !strings.Contains(hint, "ONC RPC over TCP") {
+		t.Errorf("%q, %v", hint, sure)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestRefusedPorts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = s.explainConnect(t.Context(), target, &transport.ConnectError{Service: "nfs", Err: syscall.ECONNREFUSED})
+		err = s.explainConnect(t.Context(), target, new(limit), "", &transport.ConnectError{Service: "nfs", Err: syscall.ECONNREFUSED})
 		if got := err.Error(); got != c.arg+": "+asked+c.want {
 			t.Errorf("%s, with %s at %s: %q", c.arg, c.listens, c.usual, got)
 		}
@@ -122,8 +122,8 @@ func TestServerThatHangsUpIsWaitedFor(t *testing.T) {
 	for range 2 * looks { // those of the first probe, too
 		<-looked
 	}
-	if hint := found(); hint != "" || ctx.Err() != nil {
-		t.Errorf("%q, %v", hint, ctx.Err())
+	if _, sure := found(); sure || ctx.Err() != nil {
+		t.Errorf("%v, %v, want a guess at most", sure, ctx.Err())
 	}
 }
 
@@ -132,7 +132,7 @@ func TestInterruptedConnectionIsNotExplained(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	gone := &transport.ConnectError{Service: "nfs", Err: context.Canceled}
-	if err := new(Session).explainConnect(ctx, nfsclient.Target{Host: "h", Path: "/e"}, gone); err == nil || err.Error() != gone.Error() {
+	if err := new(Session).explainConnect(ctx, nfsclient.Target{Host: "h", Path: "/e"}, new(limit), "", gone); err == nil || err.Error() != gone.Error() {
 		t.Errorf("%v", err)
 	}
 }

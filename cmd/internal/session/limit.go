@@ -1,0 +1,69 @@
+// How long a server may take to answer at first, and the words about one that does not.
+
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+)
+
+// A limit bounds the wait for the first answers of a server.
+type limit struct {
+	begun time.Time // set by begin
+	most  time.Duration
+	flag  string        // that sets most, with its value
+	call  time.Duration // the limit of each call, which may be the shorter one; 0: none
+}
+
+// limit is the shorter one of --connect-timeout and --timeout.
+func (s *Session) limit() limit {
+	if t := s.Flags.Timeout; t > 0 && t < s.Flags.ConnectTimeout {
+		return limit{most: t, flag: fmt.Sprintf("--timeout %v", t)}
+	}
+	return limit{most: s.Flags.ConnectTimeout, flag: fmt.Sprintf("--connect-timeout %v", s.Flags.ConnectTimeout)}
+}
+
+// begin returns a context that ends with the wait.
+func (l *limit) begin(ctx context.Context) (context.Context, context.CancelFunc) {
+	l.begun = time.Now()
+	return context.WithTimeout(ctx, l.most)
+}
+
+// FirstAnswer runs call, which waits for the server of t, and explains its silence.
+func (s *Session) FirstAnswer(ctx context.Context, t nfsclient.Target, what string, call func(context.Context) error) error {
+	limit := s.limit()
+	ctx, cancel := limit.begin(ctx)
+	defer cancel()
+	return s.explainSilence(t, what, &limit, call(ctx))
+}
+
+// explainSilence names t in an error; one of a time that is over has the reasons that it may have.
+func (s *Session) explainSilence(t nfsclient.Target, what string, l *limit, err error) error {
+	var over interface{ Timeout() bool }
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &over) && over.Timeout():
+		return s.silence(t, what, l)
+	}
+	return fmt.Errorf("%s: %w", s.Name(t), err)
+}
+
+// silence says what it may be when the server of t has not answered. The time is the one that has
+// passed: a wait has parts, and the last of them may end before the limit.
+func (s *Session) silence(t nfsclient.Target, what string, l *limit) error {
+	cause := "a firewall may drop packets to it, or its port is that of another protocol"
+	if p, err := nfsclient.ParseProvider(s.Flags.RDMA); t.Transport == nfsclient.RDMA && err == nil && p == nfsclient.RoCE {
+		cause = "a firewall may drop packets to UDP port 4791, or it has no RoCE (nfsrdmad: --rdma auto)"
+	}
+	passed, flag := time.Since(l.begun), l.flag
+	if l.call > 0 && l.call < l.most && passed < l.most {
+		flag = fmt.Sprintf("timeo × retrans %v", l.call)
+	}
+	return Unreachable{fmt.Errorf("%s: %s: no answer over %s in %v (%s): %s; nfsrdma doctor %s tells more",
+		s.Name(t), what, t.Transport, passed.Round(100*time.Millisecond), flag, cause, serverArg(t))}
+}
