@@ -5,6 +5,7 @@ package program
 import (
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
@@ -22,47 +23,79 @@ func reachLine(s *nfsserver.Service, addr string) string {
 	return fmt.Sprintf("clients: on this machine only, as the address is %s; for other machines: --addr 0.0.0.0, and --exports FILE to name them", addr)
 }
 
+// mostListed is how many directories, or clients, a line of the banner lists.
+const mostListed = 3
+
 // firstWriteLines warn of directories that only root may write, although root of clients acts as
-// another user: without a change on the server no client can write there.
+// another user: without a change on the server these clients cannot write there. Directories with
+// the same clients share their lines.
 func (s *exportSet) firstWriteLines(names []string) (lines []string) {
 	if !osfs.ActsAsCallers() {
 		return nil // all callers act as the user of the server
 	}
+	type group struct{ clients, cure string }
+	var groups []group
+	dirs, words := map[group][]string{}, map[group][]string{}
 	for _, name := range names {
 		src := s.from[name]
-		if src.dir == nil || !s.writesAsOther(src.rules) {
+		if src.dir == nil {
 			continue
 		}
+		g := group{s.squashedWriters(src.rules), "--no-root-squash"}
 		info, err := os.Stat(src.at)
-		if err != nil || !onlyRootWrites(info) {
+		if g.clients == "" || err != nil || !onlyRootWrites(info) {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("warning: only root may write in %s (mode %04o), and root of clients acts as nobody: all writes fail with \"permission denied\"",
-			src.at, info.Mode().Perm()))
-		cure := "--no-root-squash"
 		if src.rules != nil {
-			cure = "no_root_squash in " + s.file
+			g.cure = "no_root_squash in " + s.file
 		}
-		lines = append(lines, fmt.Sprintf("  to let a user write: chown USER %s; to let root of clients be root: %s", text.ShellWord(src.at), cure))
+		if dirs[g] == nil {
+			groups = append(groups, g)
+		}
+		dirs[g] = append(dirs[g], fmt.Sprintf("%s (mode %04o)", src.at, info.Mode().Perm()))
+		words[g] = append(words[g], text.ShellWord(src.at))
+	}
+	for _, g := range groups {
+		lines = append(lines,
+			fmt.Sprintf("warning: only root may write in %s, and root of %s acts as another user: writes there fail with \"permission denied\"", listed(dirs[g]), g.clients),
+			fmt.Sprintf("  to let a user write: chown USER %s; to let root of clients be root: %s", strings.Join(words[g][:min(len(words[g]), mostListed)], " "), g.cure))
 	}
 	return lines
 }
 
-// writesAsOther reports whether an export is for writing, and squashes root of all clients to
-// nobody. Its rules are nil where the flags say so.
-func (s *exportSet) writesAsOther(rules *exports.Export) bool {
-	if s.o.readOnly || rules == nil {
-		return !s.o.readOnly && !s.o.trust.noRootSquash
+// listed is the first words of a list, and the number of the others.
+func listed(words []string) string {
+	if more := len(words) - mostListed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(words[:mostListed], ", "), more)
 	}
-	writes := false
+	return strings.Join(words, ", ")
+}
+
+// squashedWriters is the clients that may write in an export, as no user that is root here:
+// "clients" if those are all that may write, "" if there are none. Its rules are nil where the
+// flags say so.
+func (s *exportSet) squashedWriters(rules *exports.Export) string {
+	switch {
+	case s.o.readOnly, rules == nil && s.o.trust.noRootSquash:
+		return ""
+	case rules == nil:
+		return "clients"
+	}
+	var squashed []string
+	root := false
 	for i := range rules.Clients {
-		o := &rules.Clients[i].Options
-		if o.NoRootSquash && !o.AllSquash || o.AnonUID != nfsserver.Nobody {
-			return false
+		switch o := &rules.Clients[i].Options; {
+		case o.ReadOnly:
+		case o.NoRootSquash && !o.AllSquash, o.AnonUID == 0:
+			root = true
+		default:
+			squashed = append(squashed, rules.Clients[i].Spec)
 		}
-		writes = writes || !o.ReadOnly
 	}
-	return writes
+	if len(squashed) > 0 && !root {
+		return "clients"
+	}
+	return listed(squashed)
 }
 
 // onlyRootWrites reports whether neither another user nor a group but that of root may write in a

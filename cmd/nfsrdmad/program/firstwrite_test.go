@@ -33,18 +33,23 @@ func TestFirstWrite(t *testing.T) {
 		o     options
 		rules *exports.Export
 		cure  string // "": no lines
+		of    string // the clients that the line is about; "": all of them
 	}{
-		"of root alone":           {0o755, 0, options{}, nil, "--no-root-squash"},
-		"of a user":               {0o755, 7, options{}, nil, ""},
-		"of a group":              {0o775, 0, options{}, nil, ""},
-		"of all":                  {0o1777, 0, options{}, nil, ""},
-		"read-only":               {0o755, 0, options{readOnly: true}, nil, ""},
-		"no squash":               {0o755, 0, options{trust: trust{noRootSquash: true}}, nil, ""},
-		"a file that squashes":    {0o755, 0, options{trust: trust{noRootSquash: true}}, rules("*(rw)"), "no_root_squash in /etc/e"},
-		"a file that does not":    {0o755, 0, options{}, rules("*(rw) 192.0.2.7(rw,no_root_squash)"), ""},
-		"a file for readers":      {0o755, 0, options{}, rules("*(ro)"), ""},
-		"a file with a user":      {0o755, 0, options{}, rules("*(rw,all_squash,anonuid=7)"), ""},
-		"a file of squashed root": {0o755, 0, options{}, rules("*(rw,all_squash,no_root_squash)"), "no_root_squash in /etc/e"},
+		"of root alone":           {0o755, 0, options{}, nil, "--no-root-squash", ""},
+		"of a user":               {0o755, 7, options{}, nil, "", ""},
+		"of a group":              {0o775, 0, options{}, nil, "", ""},
+		"of all":                  {0o1777, 0, options{}, nil, "", ""},
+		"read-only":               {0o755, 0, options{readOnly: true}, nil, "", ""},
+		"no squash":               {0o755, 0, options{trust: trust{noRootSquash: true}}, nil, "", ""},
+		"a file that squashes":    {0o755, 0, options{trust: trust{noRootSquash: true}}, rules("*(rw)"), "no_root_squash in /etc/e", ""},
+		"a file that does not":    {0o755, 0, options{}, rules("*(rw,no_root_squash) 192.0.2.7(ro)"), "", ""},
+		"root of one client":      {0o755, 0, options{}, rules("*(ro) 192.0.2.0/24(rw) b(rw) 192.0.2.7(rw,no_root_squash)"), "no_root_squash in /etc/e", "192.0.2.0/24, b"},
+		"root of most clients":    {0o755, 0, options{}, rules("*(rw,no_root_squash) b(rw,all_squash)"), "no_root_squash in /etc/e", "b"},
+		"many clients":            {0o755, 0, options{}, rules("a(rw) b(rw) c(rw) d(rw) e(rw) f(rw,no_root_squash)"), "no_root_squash in /etc/e", "a, b, c and 2 more"},
+		"a file for readers":      {0o755, 0, options{}, rules("*(ro)"), "", ""},
+		"a file with a user":      {0o755, 0, options{}, rules("*(rw,all_squash,anonuid=7)"), "no_root_squash in /etc/e", ""},
+		"a file with root":        {0o755, 0, options{}, rules("*(rw,all_squash,anonuid=0)"), "", ""},
+		"a file of squashed root": {0o755, 0, options{}, rules("*(rw,all_squash,no_root_squash)"), "no_root_squash in /etc/e", ""},
 	} {
 		at := filepath.Join(dir, name)
 		if err := os.Mkdir(at, 0o700); err != nil {
@@ -58,6 +63,9 @@ func TestFirstWrite(t *testing.T) {
 		}
 		set := &exportSet{o: &c.o, file: "/etc/e", from: map[string]source{"/x": {at: at, dir: &directory{}, rules: c.rules}}}
 		got := strings.Join(set.firstWriteLines([]string{"/x", "/memory"}), "\n")
+		if c.of == "" {
+			c.of = "clients"
+		}
 		switch {
 		case c.cure == "" && got != "":
 			t.Errorf("%s: %q, want nothing", name, got)
@@ -65,9 +73,44 @@ func TestFirstWrite(t *testing.T) {
 			t.Errorf("%s: %q, want the directory", name, got)
 		case c.cure != "" && !strings.Contains(got, "chown USER '"+at+"'"):
 			t.Errorf("%s: %q, want the command that gives a user the right", name, got)
+		case c.cure != "" && !strings.Contains(got, "and root of "+c.of+" acts as another user: "):
+			t.Errorf("%s: %q, want it about %s", name, got, c.of)
 		case !strings.HasSuffix(got, c.cure):
 			t.Errorf("%s: %q, want %q", name, got, c.cure)
 		}
+	}
+}
+
+// TestFirstWriteOfManyDirectories: directories with the same clients share their lines.
+func TestFirstWriteOfManyDirectories(t *testing.T) {
+	if !osfs.ActsAsCallers() {
+		machine.Skip(t, "the right to become other users")
+	}
+	dir := t.TempDir()
+	set := &exportSet{o: &options{}, file: "/etc/e", from: map[string]source{}}
+	var names []string
+	for i, clients := range []string{"*(rw)", "*(rw)", "b(rw) c(rw,no_root_squash)", "*(rw)", "*(rw)", "*(rw)"} {
+		at := filepath.Join(dir, string(rune('1'+i)))
+		if err := os.Mkdir(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f, err := exports.Parse("f", []byte(at+" "+clients))
+		if err != nil {
+			t.Fatal(err)
+		}
+		set.from[at] = source{at: at, dir: &directory{}, rules: f.Exports[0]}
+		names = append(names, at)
+	}
+	got := strings.ReplaceAll(strings.Join(set.firstWriteLines(names), "\n"), dir, "")
+	const want = `warning: only root may write in /1 (mode 0755), /2 (mode 0755), /4 (mode 0755) and 2 more, and root of clients acts as another user: writes there fail with "permission denied"
+  to let a user write: chown USER /1 /2 /4; to let root of clients be root: no_root_squash in /etc/e
+warning: only root may write in /3 (mode 0755), and root of b acts as another user: writes there fail with "permission denied"
+  to let a user write: chown USER /3; to let root of clients be root: no_root_squash in /etc/e`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
