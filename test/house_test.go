@@ -228,6 +228,21 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// counted is a count with a verb in the plural.
+var counted = regexp.MustCompile(`"[^"]*%d ([a-z]+ )?[a-z]+s (are|were)\b`)
+
+// TestCountsCanBeOne: no message reads "1 exports are served".
+func TestCountsCanBeOne(t *testing.T) {
+	eachFile(t, func(path string, src []byte) {
+		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "test/") || strings.Contains(path, "/fstest/") {
+			return // messages of tests
+		}
+		for _, s := range counted.FindAll(src, -1) {
+			t.Errorf("%s: %s: use text.Plural, or name the number last", path, s)
+		}
+	})
+}
+
 // The patterns find what they are for, and nothing beside it.
 func TestWordsAreFound(t *testing.T) {
 	for line, want := range map[string]int{

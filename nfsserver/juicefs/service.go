@@ -151,7 +151,7 @@ func (l *limited) Write(b []byte) (int, error) {
 	defer l.mu.Unlock()
 	if now := time.Now(); now.Sub(l.began) > logPeriod {
 		if l.missed > 0 {
-			fmt.Fprintf(l.to, "juicefs: %d more lines were not logged\n", l.missed)
+			fmt.Fprintf(l.to, "juicefs: lines that were not logged: %d\n", l.missed)
 		}
 		l.began, l.lines, l.missed = now, 0, 0
 	}

@@ -223,7 +223,7 @@ done; echo $i > /share/rounds
 // hangup has the server read its exports file again, and waits until it says that it has.
 func (s *server) hangup() {
 	s.t.Helper()
-	const says = " exports are served"
+	const says = " is in force: "
 	before := strings.Count(s.log.String(), says)
 	s.cmd.Process.Signal(syscall.SIGHUP)
 	comes(s.t, "the server takes the exports file in", func() bool { return strings.Count(s.log.String(), says) > before })

@@ -301,7 +301,7 @@ func TestSidesOurs(t *testing.T) {
 		}
 	}
 	rules(sidesRules + sidesBefore)
-	const says = " exports are served"
+	const says = " is in force: "
 	c := confine(t, `base="$4"; `+sidesMounts+`; cd /; exec "$1" serve --exports "$2" --state-dir "$3" --rpcbind serve --rdma-port 0 --addr 127.0.0.1`,
 		"mount from Linux:", filepath.Join(rig.bin, "nfsrdmad"), file, tempDir(t, "state"), base)
 	s := &subject{name: "ours", peer: peer{host: "127.0.0.1", by: c.by()}, port: "2049", mnt: "2049", base: base, client: "127.0.0.1"}

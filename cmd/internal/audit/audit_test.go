@@ -239,7 +239,7 @@ func TestCloseSaysWhatIsNotWritten(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	if err := l.Close(ctx); err == nil || !strings.Contains(err.Error(), "3 records are not written") {
+	if err := l.Close(ctx); err == nil || !strings.Contains(err.Error(), "records that are not written: 3") {
 		t.Error(err)
 	}
 	<-l.done

@@ -190,7 +190,7 @@ func (l *Log) Close(ctx context.Context) error {
 	close(l.quit)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Errorf("audit file %s: %d records are not written", l.path, uint64(l.waiting.Load())+l.lost)
+	return fmt.Errorf("audit file %s: records that are not written: %d", l.path, uint64(l.waiting.Load())+l.lost)
 }
 
 // run is the writer.
@@ -231,7 +231,7 @@ func (l *Log) turn() (ending bool) {
 	ending = l.closing && len(l.pending) == 0
 	l.mu.Unlock()
 	if lost > 0 {
-		l.tell(&l.toldOff, "audit file %s: the disk is too slow, or full: %d records are lost", l.path, lost)
+		l.tell(&l.toldOff, "audit file %s: the disk is too slow, or full: lost records: %d", l.path, lost)
 	}
 	if next != nil {
 		old := l.replace(next, torn)

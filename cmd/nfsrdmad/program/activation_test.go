@@ -81,7 +81,7 @@ func (m *manager) start() *exec.Cmd {
 		m.Fatal(err)
 	}
 	m.Cleanup(func() { cmd.Process.Kill() })
-	m.await("READY=1\nSTATUS=1 exports are served")
+	m.await("READY=1\nSTATUS=serves 1 export")
 	return cmd
 }
 

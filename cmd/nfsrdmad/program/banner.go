@@ -71,7 +71,7 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 		}
 	}
 	if n := len(names) - len(some); n > 0 {
-		fmt.Fprintf(w, "%d more exports are mounted in the same way.\n", n)
+		fmt.Fprintf(w, "and %s in the same way\n", text.Plural(int64(n), "more export"))
 	}
 }
 

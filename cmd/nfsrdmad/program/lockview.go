@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/nfsserver/nlm"
 	"github.com/spf13/cobra"
 )
@@ -130,7 +131,7 @@ func showLocks(w io.Writer, r *locksReport) error {
 		fmt.Fprintf(w, "and others: the first %d are shown\n", len(r.Locks))
 	}
 	if r.BusyFiles > 0 {
-		fmt.Fprintf(w, "and those of %d files whose file system does not answer\n", r.BusyFiles)
+		fmt.Fprintf(w, "and those of %s whose file system does not answer\n", text.Plural(int64(r.BusyFiles), "file"))
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func TestServe(t *testing.T) {
 	for _, want := range []string{"serving " + dir + " ", "serving /name ", "serving /memory ", "127.0.0.1:" + tcp, "127.0.0.1:" + rdma, "\n  callers: ",
 		"\n  nfsrdma mount -o port=" + rdma + " 127.0.0.1:/name /mnt\n",
 		"mount -o vers=3,proto=rdma,port=" + rdma + ",nolock,mountproto=tcp,mountport=" + tcp + " 127.0.0.1:/name /mnt",
-		"\n2 more exports are mounted in the same way.\n"} {
+		"\nand 2 more exports in the same way\n"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("output lacks %q:\n%s", want, r.out)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/control"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -37,7 +38,7 @@ renamed file.`,
 				return fmt.Errorf("%w; or send it SIGHUP", err)
 			}
 			if r.File != "" {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d exports are served\n", r.File, r.Exports)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is in force: %s\n", r.File, text.Plural(int64(r.Exports), "export"))
 			}
 			if r.Audit != "" {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: opened again\n", r.Audit)
@@ -92,7 +93,7 @@ func (r *running) reload() (done reloadReport, err error) {
 	case err != nil:
 		logrus.Errorf("the exports file is not taken in, what was served before still is: %v", err)
 	default:
-		logrus.Infof("%s: %d exports are served", r.set.file, done.Exports)
+		logrus.Infof("%s is in force: %s", r.set.file, text.Plural(int64(done.Exports), "export"))
 	}
 	if auditErr != nil && err != nil {
 		return done, fmt.Errorf("%w; %w", err, auditErr)

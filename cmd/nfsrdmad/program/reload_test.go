@@ -202,7 +202,7 @@ func TestRulesOfMemory(t *testing.T) {
 		{"/scratch *(ro,insecure)\n", syscall.EROFS, "/scratch *(ro,"},
 	} {
 		if put(t, file, step.rules); i > 0 {
-			if out, err := run(t.Context(), "reload", "--control", socket); err != nil || !strings.Contains(out, ": 1 exports are served") {
+			if out, err := run(t.Context(), "reload", "--control", socket); err != nil || !strings.Contains(out, " is in force: 1 export\n") {
 				t.Fatalf("reload of %q: %q, %v", step.rules, out, err)
 			}
 		}

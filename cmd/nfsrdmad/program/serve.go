@@ -17,6 +17,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/sirupsen/logrus"
@@ -263,7 +264,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	}
 	go nfsserver.ReturnMemory(ctx, quietInterval)
 	printServed(cmd.OutOrStdout(), o, set, srv.Names(), service, mapping)
-	notify("READY=1\nSTATUS=" + fmt.Sprintf("%d exports are served", len(srv.Names())))
+	notify("READY=1\nSTATUS=serves " + text.Plural(int64(len(srv.Names())), "export"))
 	err = wait(ctx, service, hangup, ctl)
 	stop() // a second signal ends the process at once
 	notify("STOPPING=1")

@@ -173,7 +173,7 @@ func TestFirstServer(t *testing.T) {
 			t.Errorf("no %q:\n%s", want, said)
 		}
 	}
-	if state := b.property("ActiveState") + " " + b.property("Result") + " " + b.property("StatusText"); state != "active success 2 exports are served" {
+	if state := b.property("ActiveState") + " " + b.property("Result") + " " + b.property("StatusText"); state != "active success serves 2 exports" {
 		t.Error(state)
 	}
 	b.must("man -w nfsrdmad.8 nfsrdma-exports.5 > /dev/null || ls /usr/local/share/man/man8/nfsrdmad.8 /usr/local/share/man/man5/nfsrdma-exports.5")
