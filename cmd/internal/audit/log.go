@@ -95,6 +95,9 @@ func openFile(path string) (f *os.File, torn bool, err error) {
 	if errors.Is(err, unix.ELOOP) {
 		return nil, false, fmt.Errorf("audit file %s is a symbolic link, or leads over too many: name the file itself", path)
 	}
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, false, fmt.Errorf("audit file %s cannot be opened: make its directory first, with mkdir -p -m 700", path)
+	}
 	if err != nil {
 		var why *os.PathError
 		if errors.As(err, &why) {

@@ -32,7 +32,7 @@ func Ask(ctx context.Context, path, command string, v any) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("%w at %s", ErrNoServer, path)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s: only root and the user who runs the server can ask it", path)
+		return fmt.Errorf("%s: only root and the user who runs the server can ask it: run this as one of them", path)
 	case err != nil:
 		return err
 	}

@@ -23,7 +23,7 @@ func FlagHelp(dir string) string {
 }
 
 // ErrNoPath is that there is no place for the socket of a user.
-var ErrNoPath = errors.New("XDG_RUNTIME_DIR is not set: name the socket of the server with --control")
+var ErrNoPath = errors.New("XDG_RUNTIME_DIR is not set: run this as root if root runs the server, or name its socket with --control")
 
 // Path is the socket that was asked for, or else that of the user who runs the program, in its directory dir: of RunDir, or what a
 // test has in its place, for root. "": there is no place for it.

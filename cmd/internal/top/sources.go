@@ -41,7 +41,7 @@ func Local(path string) *Source {
 			err = control.Ask(ctx, path, "clients", &c)
 		}
 		if errors.Is(err, control.ErrNoServer) {
-			err = fmt.Errorf("%w: start one with nfsrdmad serve, or name its socket with --control", err)
+			err = fmt.Errorf("%w: start one with nfsrdmad serve, or name its socket with --control; run this as root, or as the user of the server", err)
 		}
 		if err != nil {
 			return nil, err

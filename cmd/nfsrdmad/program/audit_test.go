@@ -151,7 +151,7 @@ func TestServeAuditRefused(t *testing.T) {
 	if err := os.Symlink("target", link); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{link: "symbolic link", filepath.Join(dir, "not", "there"): "no such file", "/dev/full": "not a regular file"} {
+	for name, want := range map[string]string{link: "symbolic link", filepath.Join(dir, "not", "there"): "make its directory first", "/dev/full": "not a regular file"} {
 		_, err := run(context.Background(), "serve", "--memory", "--audit", name)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q in one line", name, err, want)
