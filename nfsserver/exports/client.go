@@ -113,6 +113,14 @@ func maskLength(m [4]byte) (n int, ok bool) {
 	return n, v == 0
 }
 
+// Host is the host name that the client is given by, in lower case; "" if it is given otherwise.
+func (c *Client) Host() string {
+	if c.kind == byName {
+		return c.name
+	}
+	return ""
+}
+
 // same reports whether two specifications are of the same clients.
 func (c *Client) same(d *Client) bool { return c.kind == d.kind && c.name == d.name && c.net == d.net }
 

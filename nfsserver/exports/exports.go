@@ -108,9 +108,9 @@ func (x *Export) Specs() (specs []string) {
 	return specs
 }
 
-// Mistake is an Error about the options of the whole export, at its first client, which has them.
-func (x *Export) Mistake(file, problem string) *Error {
-	return &Error{file, x.Clients[0].line, x.Clients[0].column, problem}
+// Mistake is an Error at the place of the client. Options of the whole export stand at its first.
+func (c *Client) Mistake(file, problem string) *Error {
+	return &Error{file, c.line, c.column, problem}
 }
 
 // rank puts the clients in the order in which they are tried.

@@ -30,7 +30,8 @@ func newCheck(k *Kind) *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Check an exports file, and show the rights of clients",
 		Long: `Check an exports file, and show the rights that it gives, with defaults. If it has
-mistakes, show all of them with line and column.
+mistakes, show all of them with line and column. Warn of host names that do not
+resolve, with exit status 0.
 
 With --client, show the rights of one client in a path, and the rule that gives them.
 That is the most specific rule, as in exports(5). Without a path, show its rights in
@@ -48,7 +49,7 @@ all exports. If the client is refused, the exit status is 1. The default FILE is
 				args = append([]string{file}, args...)
 			}
 			if !cmd.Flags().Changed("client") {
-				return k.checkFile(cmd.OutOrStdout(), cmd.ErrOrStderr(), memory, args)
+				return k.checkFile(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), memory, args)
 			}
 			return k.checkClient(cmd.Context(), cmd.OutOrStdout(), client, cmd.Flags().Changed("exports"), args)
 		},
@@ -87,8 +88,8 @@ func readMistakes(name string) (f *exports.File, mistakes []error, err error) {
 	return f, mistakes, nil
 }
 
-// checkFile shows a whole file, or on complain its mistakes.
-func (k *Kind) checkFile(w, complain io.Writer, memory string, args []string) error {
+// checkFile shows a whole file, or on complain its mistakes. Warnings about host names are there too.
+func (k *Kind) checkFile(ctx context.Context, w, complain io.Writer, memory string, args []string) error {
 	name := k.exportsFile()
 	switch len(args) {
 	case 0:
@@ -128,6 +129,9 @@ func (k *Kind) checkFile(w, complain io.Writer, memory string, args []string) er
 			faults++
 			fmt.Fprintf(w, "  not served: %v\n", err)
 		}
+	}
+	for _, warning := range unresolved(ctx, net.DefaultResolver, name, f) {
+		fmt.Fprintln(complain, warning)
 	}
 	if faults > 0 {
 		return fmt.Errorf("%s: %d of %d directories cannot be exported", name, faults, len(f.Exports))

@@ -152,7 +152,7 @@ func (s *exportSet) read() (f *exports.File, memory *exports.Export, err error) 
 // memoryMistake is an error where an export has options that say how a directory is opened, and is one of --memory.
 func memoryMistake(file string, x *exports.Export) error {
 	if words := wholeOptions(&x.Whole); len(words) > 0 {
-		return x.Mistake(file, fmt.Sprintf("%s is for directories, and %s is of memory (--memory): leave it out", words[0], x.Path))
+		return x.Clients[0].Mistake(file, fmt.Sprintf("%s is for directories, and %s is of memory (--memory): leave it out", words[0], x.Path))
 	}
 	return nil
 }

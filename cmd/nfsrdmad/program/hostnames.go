@@ -1,0 +1,57 @@
+// Host names of an exports file that do not resolve, for nfsrdmad check.
+
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+)
+
+// lookupsAtOnce is how many host names check looks up at a time.
+const lookupsAtOnce = 16
+
+// unresolved returns a warning, with its place, for each host name of the file that l finds no
+// address for. A name that stands in several places has one at the first of them.
+func unresolved(ctx context.Context, l exports.Lookup, name string, f *exports.File) (warnings []error) {
+	ctx, cancel := context.WithTimeout(ctx, nameWait)
+	defer cancel()
+	var hosts []*exports.Client
+	seen := map[string]bool{}
+	for _, x := range f.Exports {
+		for i := range x.Clients {
+			if host := x.Clients[i].Host(); host != "" && !seen[host] {
+				seen[host] = true
+				hosts = append(hosts, &x.Clients[i])
+			}
+		}
+	}
+	errs := make([]error, len(hosts))
+	slots := make(chan struct{}, lookupsAtOnce)
+	var all sync.WaitGroup
+	for i, c := range hosts {
+		slots <- struct{}{}
+		all.Go(func() {
+			_, errs[i] = l.LookupNetIP(ctx, "ip", c.Host())
+			<-slots
+		})
+	}
+	all.Wait()
+	for i, err := range errs {
+		dns, ok := errors.AsType[*net.DNSError](err)
+		switch {
+		case err == nil:
+			continue
+		case ok && dns.IsNotFound:
+			err = fmt.Errorf("warning: %s does not resolve: until it does, its rule lets no host in", hosts[i].Spec)
+		default:
+			err = fmt.Errorf("warning: %s cannot be looked up now (%w): until it can be, its rule lets no host in", hosts[i].Spec, err)
+		}
+		warnings = append(warnings, hosts[i].Mistake(name, err.Error()))
+	}
+	return warnings
+}
