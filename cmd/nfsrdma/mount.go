@@ -145,15 +145,19 @@ func completeMount(cmd *cobra.Command, s *session.Session) {
 
 // run mounts, in this process or in one in the background.
 func (m *mountCommand) run(cmd *cobra.Command, s *session.Session, spec, dir string) error {
+	// mount -a has many lines, so messages have the one that is meant in front.
+	line := func(message string) string {
+		return spec + " on " + dir + ": " + strings.TrimLeft(strings.TrimPrefix(message, spec), ": ")
+	}
 	r, err := m.request(cmd, spec)
 	if err != nil {
-		return statusError(cmd, exitUsage, err)
+		return statusError(cmd, exitUsage, errors.New(line(err.Error())))
 	}
 	if r.Dir, err = mounter.CheckPoint(dir); err != nil {
 		return statusError(cmd, exitFailure, err)
 	}
 	if m.readyFD == 0 && r.Options.Warning != "" {
-		cli.Warn(cmd, r.Options.Warning)
+		cli.Warn(cmd, line(r.Options.Warning))
 	}
 	if m.fake {
 		return nil

@@ -102,7 +102,7 @@ func TestMountFails(t *testing.T) {
 		{"options soft and hard contradict", 1, []string{"-o", "soft,hard", "h:/x", dir}},
 		{"--timeout: a mount has the options soft", 1, []string{"--timeout", "3s", "h:/x", dir}},
 		{"options proto=rdma and proto=tcp contradict", 1, []string{"--proto", "rdma", "-o", "proto=tcp", "h:/x", dir}},
-		{"/x: not an export: write SERVER:/export", 1, []string{"/x", dir}},
+		{"/x on " + dir + ": not an export: write SERVER:/export", 1, []string{"/x", dir}},
 		{"an argument is missing: usage is nfsrdma mount", 1, []string{"h:/x"}},
 		{dir + "/no: no such directory: make it with mkdir", 32, []string{"h:/x", dir + "/no"}},
 		{file + ": not a directory", 32, []string{"h:/x", file}},

@@ -136,7 +136,7 @@ func TestWhatAUserNeedsToMount(t *testing.T) {
 			return
 		}
 		says(t, err, r.Dir, "only who may write a directory")
-		says(t, request(t, "nosymfollow").checkFUSE(), "option nosymfollow", "root alone")
+		says(t, request(t, "nosymfollow").checkFUSE(), "option nosymfollow", "only root may give it")
 	})
 	if err := r.checkFUSE(); err != nil {
 		t.Errorf("root: %v", err)

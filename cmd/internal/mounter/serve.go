@@ -26,7 +26,7 @@ const quietInterval = 10 * time.Second
 // afterwards, but to the log.
 func (r *Request) Serve(ctx context.Context, s *session.Session, log *Log, ready func()) (err error) {
 	if err := r.checkFUSE(); err != nil {
-		return err
+		return fmt.Errorf("%s on %s: %w", r.Spec, r.Dir, err)
 	}
 	detached := false
 	away := func(err error) {

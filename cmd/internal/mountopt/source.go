@@ -38,7 +38,7 @@ func (o *Options) Source(spec string) (Source, error) {
 	for _, one := range t.Servers() {
 		switch {
 		case one.Port != 0 && o.Port != 0 && one.Port != o.Port:
-			return Source{}, fmt.Errorf("%s and option port=%d contradict each other: give one port", spec, o.Port)
+			return Source{}, fmt.Errorf("option port=%d and the port of %s contradict each other: give one port", o.Port, spec)
 		case (one.Port != 0 || o.Port != 0) && o.Proto == Auto:
 			return Source{}, fmt.Errorf("a port and option proto=auto contradict each other: RDMA and TCP have ports of their own")
 		}
