@@ -1,40 +1,69 @@
-// Package juicefs is the FS of a JuiceFS volume: names and attributes in a metadata service, contents in an object
-// storage, both asked for in this process, with no FUSE mount in between.
+// Package juicefs is a JuiceFS volume as an nfsserver.FS, without a FUSE mount in between. Use it
+// to export a volume from a program of your own. Any number of servers can export the same volume.
 //
-// It stands on JuiceFS's metadata client (pkg/meta), its block store (pkg/chunk) and the buffers of its readers and
-// writers (pkg/vfs), below the file handles that JuiceFS keeps for a kernel: NFS has none.
+//	url, err := juicefs.Local{Dir: dir, UID: me.UID, GID: me.GID, TrashDays: 1, ACL: true}.Make()
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	vol, err := juicefs.Open(juicefs.Options{Meta: url})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	server, err := nfsserver.New(nfsserver.Options{Squash: me, Exports: []nfsserver.Export{{Name: "/vol", FS: vol}}})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer server.Close() // and the volume
+//	service, err := server.Start(nfsserver.Listen{RDMA: "127.0.0.1:0"})
 //
-// # Refs
-//
-// A Ref is the volume, an inode number and the type. JuiceFS gives no number a second time, so a number is all the
-// generation that there is to check; what was removed is stale, also while the volume's trash still has it. Names
-// and inodes of the trash are not reachable: `juicefs mount` is the way to them. The key that file handles are sealed with is
-// the volume's (key.go), so that they are good at all of its servers.
-//
-// # Rights
-//
-// They are decided here, by package perm, as for a local process, from attributes and ACL that JuiceFS
-// has. JuiceFS is called as one who may do everything: its own checks differ from a kernel's, which decides before it in a
-// mount, where the set-id bits, the times of others' files, sticky directories and moves of a directory below itself
-// are concerned. A check and the change that follows are two transactions; JuiceFS's conditions on names (exists, is
-// empty, is a directory) hold in the second.
+// Local is a volume in a directory of this machine, for one server at a time. Of other volumes,
+// Options.Meta is the URL of the metadata service, and New makes them. Names and attributes are in
+// that service, and contents are in an object storage.
 //
 // # Durability
 //
-// WriteAt gives data to JuiceFS's buffer, in which it is lost with the process. Sync has the file's buffers uploaded and
-// its metadata committed, and returns when both services have them (file.go). What the metadata service or the object
-// storage acknowledged is as durable as they are; those that are a directory of this machine, Badger and "file", do not sync by themselves,
-// and so Sync does (local.go). Changes of names and attributes are transactions of the metadata service, in force when
-// their method returns. Data that JuiceFS took and could not store is told by the next Sync of the file, once.
+// WriteAt gives data to a buffer of JuiceFS, which is lost with the process. Sync uploads the data
+// of a file and commits its metadata, and returns when both services have them. A change of names
+// or attributes is a transaction of the metadata service, in force when its method returns. Such
+// data is as durable as the services are. The next Sync of a file reports data that JuiceFS could
+// not store, once.
+//
+// # Rights
+//
+// The FS checks them itself, as a kernel does for a local process, from the attributes and ACLs of
+// the volume. The process needs no privileges.
 //
 // # Locks
 //
-// They are those of the server's session in the volume, which other clients of the volume respect (locks.go). A process that is started after
-// one which was killed goes on with the session (session.go), and holds what that one had locked while clients reclaim it (kept.go), until
-// the lock manager calls EndGrace.
+// Locks are those of JuiceFS, so clients of other servers and mounts of JuiceFS respect them. With
+// Options.StateDir, a restarted server holds the locks of the previous process while clients
+// reclaim them.
 //
-// # Cookies
-//
-// JuiceFS's positions in a directory are ordinals within one listing. A cookie here is a hash of the name (listing.go), so
-// it stays what it is while others come and go, after a restart, and on any other server of the volume.
+// Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package juicefs
+
+// The FS calls JuiceFS's metadata client (pkg/meta), its block store (pkg/chunk) and the buffers
+// of its readers and writers (pkg/vfs). JuiceFS keeps file handles for a kernel; NFS has none, so
+// they are not used.
+//
+// Refs. A Ref is the volume, an inode number and the type. JuiceFS never gives a number again, so
+// the number is also the generation. A removed object is stale, even while the volume's trash has
+// it. Names and inodes of the trash are not reachable; `juicefs mount` reaches them. The key that
+// seals file handles is the volume's (key.go), so handles are valid at all of its servers.
+//
+// Rights. Package perm decides, and JuiceFS is called as a user that may do everything. JuiceFS's
+// own checks differ from a kernel's, which decides before them in a mount: set-id bits, times of
+// files of other users, sticky directories, and a move of a directory below itself. A check and
+// the change that follows are two transactions. JuiceFS's conditions on names (exists, is empty,
+// is a directory) hold in the second.
+//
+// Durability. Badger and "file", the services of a volume in a directory, do not sync by
+// themselves, so Sync does it (local.go). file.go has the rest.
+//
+// Locks. They belong to the server's session in the volume (locks.go). After a kill, the next
+// process continues the session (session.go). It holds the locks of the previous one (kept.go)
+// until the lock manager calls EndGrace.
+//
+// Cookies. JuiceFS's positions in a directory are ordinals within one listing. A cookie here is a
+// hash of the name (listing.go). So it stays the same while other names come and go, after a
+// restart, and on any other server of the volume.
