@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 const (
@@ -74,12 +76,12 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// A callsProc is a process that makes calls.
+// A callsProc is a process that makes calls. end waits for it, and makes one error of its own and
+// the one given.
 type callsProc struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	stderr bytes.Buffer
+	in  io.Writer
+	out *bufio.Reader
+	end func(error) error
 }
 
 // startCalls starts a process that is ready to make calls.
@@ -88,32 +90,23 @@ func startCalls(ctx context.Context, kind, url string, n int) (*callsProc, error
 	if err != nil {
 		return nil, err
 	}
-	p := &callsProc{cmd: exec.CommandContext(ctx, self, "_calls", kind, strconv.Itoa(n), strconv.Itoa(countDepth), url)}
-	p.cmd.Stderr = &p.stderr
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
+	cmd := exec.CommandContext(ctx, self, "_calls", kind, strconv.Itoa(n), strconv.Itoa(countDepth), url)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	in, out, end, err := machine.Start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	p.out = bufio.NewReader(out)
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
+	p := &callsProc{in, bufio.NewReader(out), func(err error) error {
+		if e := end(); e != nil || err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args[1:], " "), errors.Join(err, e), bytes.TrimSpace(stderr.Bytes()))
+		}
+		return nil
+	}}
 	if _, err := p.out.ReadString('\n'); err != nil {
 		return nil, p.end(err)
 	}
 	return p, nil
-}
-
-// end waits for the process, and makes one error of its own and the one given.
-func (p *callsProc) end(err error) error {
-	p.in.Close()
-	if e := p.cmd.Wait(); e != nil || err != nil {
-		return fmt.Errorf("%s: %w: %s", strings.Join(p.cmd.Args[1:], " "), errors.Join(err, e), bytes.TrimSpace(p.stderr.Bytes()))
-	}
-	return nil
 }
 
 // calls has each server's clients make calls of a kind, all at once, and adds under at: calls a
