@@ -32,7 +32,7 @@ type Report struct {
 
 	CPU          float64        `json:"cpu_seconds_per_second"`     // 1: one processor
 	Memory       float64        `json:"memory_bytes"`               // of the process
-	Connections  map[string]int `json:"connections"`                // by provider: tcp, iwarp, roce
+	Connections  map[string]int `json:"connections"`                // by protocol: tcp, iwarp, roce
 	Credits      float64        `json:"credits_granted"`            // calls over RDMA that can be under way
 	Queued       float64        `json:"credits_used"`               // calls over RDMA that are in the server
 	Budget       float64        `json:"budget_bytes"`               // for data under way
@@ -105,7 +105,8 @@ func (now *Snapshot) since(before *Snapshot, server string) *Report {
 		*to = max(now.Figures.Sum(name), 0)
 	}
 	for _, s := range now.Figures[nameConns] {
-		r.Connections[s.Labels["provider"]] += int(min(max(s.Value, 0), 1e9))
+		by := cmp.Or(s.Labels["rdma"], s.Labels["transport"])
+		r.Connections[by] += int(min(max(s.Value, 0), 1e9))
 	}
 	r.Operations = d.operations()
 	r.ClientsSeen = now.Clients != nil

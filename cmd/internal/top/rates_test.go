@@ -53,10 +53,10 @@ nfsrdma_call_errors_total{procedure="READ",program="nfs",status="NFS3ERR_IO",tra
 nfsrdma_call_errors_total{procedure="READ",program="nfs",status="NFS3ERR_STALE",transport="rdma"} 1
 nfsrdma_duplicate_calls_total{outcome="replayed"} 4
 nfsrdma_duplicate_calls_total{outcome="joined"} 2
-nfsrdma_connections{provider="iwarp",transport="rdma"} 2
-nfsrdma_connections{provider="tcp",transport="tcp"} 1
-nfsrdma_credits_granted{provider="iwarp"} 128
-nfsrdma_credits_used{provider="iwarp"} 7
+nfsrdma_connections{rdma="iwarp",transport="rdma"} 2
+nfsrdma_connections{rdma="",transport="tcp"} 1
+nfsrdma_credits_granted{rdma="iwarp"} 128
+nfsrdma_credits_used{rdma="iwarp"} 7
 nfsrdma_budget_bytes{budget="data"} 268435456
 nfsrdma_budget_used_bytes{budget="data"} 1048576
 nfsrdma_locks_held 2

@@ -109,9 +109,9 @@ func (s *style) title(r *Report) string {
 func (s *style) totals(r *Report) []string {
 	var conns []string
 	total := 0
-	for _, provider := range slices.Sorted(maps.Keys(r.Connections)) {
-		if n := r.Connections[provider]; n > 0 {
-			conns = append(conns, fmt.Sprintf("%d %s", n, name(provider)))
+	for _, by := range slices.Sorted(maps.Keys(r.Connections)) {
+		if n := r.Connections[by]; n > 0 {
+			conns = append(conns, fmt.Sprintf("%d %s", n, name(by)))
 			total += n
 		}
 	}

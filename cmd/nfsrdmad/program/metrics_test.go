@@ -48,7 +48,7 @@ func TestMetrics(t *testing.T) {
 		use(t, ctx, url+"/memory", how.String())
 	}
 	all := scrape(figures)
-	for !strings.Contains(all, `nfsrdma_connections{provider="iwarp",transport="rdma"} 0`+"\n") && ctx.Err() == nil {
+	for !strings.Contains(all, `nfsrdma_connections{rdma="iwarp",transport="rdma"} 0`+"\n") && ctx.Err() == nil {
 		time.Sleep(time.Millisecond) // the server notices the end of a connection after the client
 		all = scrape(figures)
 	}
@@ -58,7 +58,7 @@ func TestMetrics(t *testing.T) {
 		`nfsrdma_calls_total{procedure="WRITE",program="nfs",transport="rdma"} 1`,
 		`nfsrdma_calls_total{procedure="READ",program="nfs",transport="tcp"} 1`,
 		`nfsrdma_calls_total{procedure="MNT",program="mount",transport="rdma"} 1`,
-		`nfsrdma_connections{provider="iwarp",transport="rdma"} 0`,
+		`nfsrdma_connections{rdma="iwarp",transport="rdma"} 0`,
 		`nfsrdma_exports 1`, `nfsrdma_mounts 1`, `nfsrdma_rdma_calls_total{chunks="write_list"} 1`, `nfsrdma_rdma_calls_total{chunks="read_list"} 1`,
 		`nfsrdma_refusals_total{reason="draining"} 0`, `nfsrdma_locks_held 0`, `nfsrdma_duplicate_calls_total{outcome="replayed"} 0`,
 		`nfsrdma_call_errors_total{procedure="LOOKUP",program="nfs",status="NFS3ERR_NOENT",transport="rdma"} 2`,

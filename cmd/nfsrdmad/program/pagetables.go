@@ -75,12 +75,12 @@ func pageTables() []pageTable {
 			{Title: "Errors", Kind: "counter", Chart: "Errors per second", name: "call_errors_total"}}},
 		{ID: "chunks", Title: "Calls over RDMA by chunk lists", Keys: []string{"Chunks"}, labels: []string{"chunks"}, Columns: []pageColumn{
 			{Title: "Calls", Kind: "counter", name: "rdma_calls_total"}}},
-		{ID: "connections", Title: "Connections", Keys: []string{"Transport", "Provider"}, labels: []string{"transport", "provider"}, Columns: []pageColumn{
+		{ID: "connections", Title: "Connections", Keys: []string{"Transport", "RDMA"}, labels: []string{"transport", "rdma"}, Columns: []pageColumn{
 			{Title: "Connections", Kind: "gauge", Chart: "Connections", name: "connections"},
 			{Title: "Oldest", Kind: "gauge", Unit: "seconds", name: "connection_oldest_age_seconds"}}},
 		{ID: "accepted", Title: "Connections so far", Keys: []string{"Transport"}, labels: []string{"transport"}, Columns: []pageColumn{
 			{Title: "Accepted", Kind: "counter", name: "connections_accepted_total"}}},
-		{ID: "credits", Title: "Credits", Keys: []string{"Provider"}, labels: []string{"provider"}, Columns: []pageColumn{
+		{ID: "credits", Title: "Credits", Keys: []string{"RDMA"}, labels: []string{"rdma"}, Columns: []pageColumn{
 			{Title: "Granted", Kind: "gauge", name: "credits_granted"},
 			{Title: "Used", Kind: "gauge", Chart: "Credits used", name: "credits_used"}}},
 		{ID: "memory", Title: "Memory for data under way", Keys: []string{"Budget"}, labels: []string{"budget"}, Columns: []pageColumn{

@@ -32,10 +32,10 @@ func gauge[T int | int64 | float64](d *prometheus.Desc, v T, labels ...string) p
 }
 
 var (
-	conns         = desc("connections", "Open connections.", "transport", "provider")
-	connOldest    = desc("connection_oldest_age_seconds", "Age of the oldest connection; 0: no connection.", "transport", "provider")
-	creditGranted = desc("credits_granted", "Credits granted to all connections over RDMA: calls that can be under way.", "provider")
-	creditUsed    = desc("credits_used", "Calls over RDMA that are under way.", "provider")
+	conns         = desc("connections", "Open connections.", "transport", "rdma")
+	connOldest    = desc("connection_oldest_age_seconds", "Age of the oldest connection; 0: no connection.", "transport", "rdma")
+	creditGranted = desc("credits_granted", "Credits granted to all connections over RDMA: calls that can be under way.", "rdma")
+	creditUsed    = desc("credits_used", "Calls over RDMA that are under way.", "rdma")
 	refused       = desc("refusals_total", "Refused connections, calls and clients of exports, by reason.", "reason")
 	repeats       = desc("duplicate_calls_total", "Repeated calls. replayed: answered from the reply cache; joined: the first one was still running.", "outcome")
 	repeatKept    = desc("duplicate_cache_replies", "Replies in the cache for repeated calls.")
@@ -113,9 +113,9 @@ func (f *stateFigures) collectTransport(ch chan<- prometheus.Metric) {
 	ch <- gauge(repeatBytes, t.Repeats.Bytes)
 }
 
-// connFigures are the connections of one provider.
+// connFigures are the connections of one RDMA protocol.
 type connFigures struct {
-	provider      string // "" of TCP
+	rdma          string // the value of the label: iwarp, roce, or "" of TCP
 	count         int
 	oldest        time.Duration
 	granted, used int // credits
@@ -123,9 +123,9 @@ type connFigures struct {
 
 func (f *stateFigures) collectConns(ch chan<- prometheus.Metric) {
 	by := map[string]*connFigures{}
-	for provider, on := range map[string]bool{"": f.service.TCPAddr != nil, "iwarp": f.service.RDMAAddr != nil, "roce": f.service.RoCEAddr != nil} {
+	for rdma, on := range map[string]bool{"": f.service.TCPAddr != nil, "iwarp": f.service.RDMAAddr != nil, "roce": f.service.RoCEAddr != nil} {
 		if on {
-			by[provider] = &connFigures{provider: provider}
+			by[rdma] = &connFigures{rdma: rdma}
 		}
 	}
 	list, _ := f.service.Clients()
@@ -142,15 +142,12 @@ func (f *stateFigures) collectConns(ch chan<- prometheus.Metric) {
 		}
 	}
 	for _, c := range by {
-		provider := c.provider
-		if provider == "" {
-			provider = "tcp"
-		} else {
-			ch <- gauge(creditGranted, c.granted, provider)
-			ch <- gauge(creditUsed, c.used, provider)
+		if c.rdma != "" {
+			ch <- gauge(creditGranted, c.granted, c.rdma)
+			ch <- gauge(creditUsed, c.used, c.rdma)
 		}
-		ch <- gauge(conns, c.count, viaName(c.provider != ""), provider)
-		ch <- gauge(connOldest, c.oldest.Seconds(), viaName(c.provider != ""), provider)
+		ch <- gauge(conns, c.count, viaName(c.rdma != ""), c.rdma)
+		ch <- gauge(connOldest, c.oldest.Seconds(), viaName(c.rdma != ""), c.rdma)
 	}
 }
 
