@@ -313,7 +313,10 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 	attr, left := n.snapshot() // before showSize, whose READ may find more than it shows to the kernel
 	notified := false
 	if f.table.isOpen(n) && !n.shrinks(forSize, f.regs.max <= 0) {
-		notified, _ = f.showSize(r, r.who, n)
+		var err error
+		if notified, err = f.showSize(r, r.who, n); isStale(err) {
+			return f.status(err)
+		}
 	}
 	out.SetTimeout(left)
 	f.fillAttr(&out.Attr, n, &attr)

@@ -130,10 +130,10 @@ func (n *node) shows() (size, shown uint64, ok bool) {
 }
 
 // showSize makes the kernel's size and pages of a file those of its attributes. Its error is that
-// of ctx: the kernel has old pages. It waits for pages that are being read or written, so READs and
-// WRITEs of pages must not call it. SETATTR of the size must not either: the kernel sends no pages
-// meanwhile. showSize reports whether it has sent notices, after which the kernel ignores
-// attributes in the reply to an earlier request.
+// of ctx, or ESTALE: the kernel has old pages. It waits for pages that are being read or written,
+// so READs and WRITEs of pages must not call it. SETATTR of the size must not either: the kernel
+// sends no pages meanwhile. showSize reports whether it has sent notices, after which the kernel
+// ignores attributes in the reply to an earlier request.
 func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notified bool, err error) {
 	size, shown, ok := n.shows()
 	if ok {
@@ -144,11 +144,18 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notifi
 		return true, nil
 	}
 	var last [1]byte
-	grown := size > shown
-	if grown {
-		// If the caller must not read, or the file was cut since, the next open tries again.
+	grown := false
+	for size > shown {
 		got, _, err := dataServer{f}.Read(ctx, n.fh, who, last[:], size-1)
+		if isStale(err) {
+			return false, f.stale(n, err)
+		}
 		grown = err == nil && got == len(last)
+		now, _, _ := n.shows()
+		if grown || err != nil || now >= size {
+			break // if the caller must not read, the next open tries again
+		}
+		size = now // the file was cut since
 	}
 	dropped := false
 	err = f.dropping.run(ctx, n, func() {
