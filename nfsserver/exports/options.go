@@ -16,9 +16,11 @@ import (
 
 // An option is a word of the list.
 type option struct {
-	about string // what it sets: two of a list about the same contradict each other
-	set   func(o *Options, value string) error
-	value string // what stands after "=" in messages; "": nothing
+	// about is the field that it sets. Two of a list about the same contradict each other, unless
+	// they set the same.
+	about string
+	set   func(o *Options, value string) error // nil: it has no effect
+	value string                               // what stands after "=" in messages; "": nothing
 }
 
 // flag is an option that takes no value.
@@ -45,13 +47,13 @@ var options = map[string]option{
 	"hide":             flag("hide", func(o *Options) { o.whole.NoHide = false }),
 	"subtree_check":    flag("subtree", func(o *Options) { o.whole.SubtreeCheck = true }),
 	"no_subtree_check": flag("subtree", func(o *Options) { o.whole.SubtreeCheck = false }),
-	"wdelay":           flag("wdelay", func(*Options) {}), // no write waits for others here
-	"no_wdelay":        flag("wdelay", func(*Options) {}),
-	"auth_nlm":         flag("nlm", func(*Options) {}), // locks need AUTH_SYS, as files do
-	"no_auth_nlm":      flag("nlm", func(*Options) {}),
-	"secure_locks":     flag("nlm", func(*Options) {}),
-	"insecure_locks":   flag("nlm", func(*Options) {}),
-	"no_pnfs":          flag("pnfs", func(*Options) {}), // of NFS version 4
+	"wdelay":           {}, // no write waits for others here
+	"no_wdelay":        {},
+	"auth_nlm":         {}, // locks need AUTH_SYS, as files do
+	"no_auth_nlm":      {},
+	"secure_locks":     {},
+	"insecure_locks":   {},
+	"no_pnfs":          {}, // of NFS version 4
 	"anonuid":          {"anonuid", func(o *Options, v string) error { return id(&o.AnonUID, v) }, "UID"},
 	"anongid":          {"anongid", func(o *Options, v string) error { return id(&o.AnonGID, v) }, "GID"},
 	"sec":              {"sec", func(_ *Options, v string) error { return flavor(v) }, "sys"},
@@ -71,17 +73,18 @@ var refused = map[string]string{
 
 // A Word is an option as documents list it.
 type Word struct {
-	Name    string
-	Refused string // the reason; "": the option is accepted
+	Name     string
+	Refused  string // the reason; "": the option is accepted
+	NoEffect bool   // it is accepted
 }
 
 // Words lists the options by name, those that are refused at the end.
 func Words() (words []Word) {
 	for _, name := range slices.Sorted(maps.Keys(options)) {
-		words = append(words, Word{name, ""})
+		words = append(words, Word{Name: name, NoEffect: options[name].set == nil})
 	}
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
-		words = append(words, Word{name, refused[name]})
+		words = append(words, Word{Name: name, Refused: refused[name]})
 	}
 	return words
 }
@@ -118,16 +121,24 @@ func (p *parser) option(o *Options, seen map[string]string, begin int, word stri
 		return p.fail(begin, "option %s is not supported: %s", name, refused[name])
 	case !ok:
 		return p.fail(begin, "there is no option %q: %s", name, suggestion(name))
-	case seen[opt.about] != "":
-		return p.fail(begin, "%s stands beside %s in one list: leave one of them out", name, seen[opt.about])
 	case opt.value == "" && valued:
 		return p.fail(begin, "option %s takes no value", name)
 	case opt.value != "" && value == "":
 		return p.fail(begin, "the value of %s is missing: write %s=%s", name, name, opt.value)
 	}
-	seen[opt.about] = name
+	if opt.set == nil {
+		return nil
+	}
+	before := *o
 	if err := opt.set(o, value); err != nil {
 		return p.fail(begin+len(name)+1, "%s=%s: %v", name, value, err)
+	}
+	switch other := seen[opt.about]; {
+	case other == "":
+		seen[opt.about] = word
+	case *o != before:
+		*o = before
+		return p.fail(begin, "%s stands beside %s in one list: leave one of them out", word, other)
 	}
 	return nil
 }

@@ -167,10 +167,41 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 		"\x00":                                 "1:1: a NUL byte",
 		"/" + strings.Repeat("a", 1024) + " b": "1:1: a path of 1025 bytes",
 	} {
-		_, err := exports.Parse("f", []byte(text))
-		var e *exports.Error
-		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "f:"+want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %v, want %q", text, err, want)
+		wantMistake(t, text, want)
+	}
+}
+
+// wantMistake checks the first mistake of a text: its place, and how its words begin.
+func wantMistake(t *testing.T, text, want string) {
+	t.Helper()
+	_, err := exports.Parse("f", []byte(text))
+	var e *exports.Error
+	if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "f:"+want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%q: %v, want %q", text, err, want)
+	}
+}
+
+// TestOptionsThatContradict: two values of one field, and not one value in two forms.
+func TestOptionsThatContradict(t *testing.T) {
+	for text, want := range map[string]string{
+		"/a b(anonuid=7,anonuid=8)": "1:16: anonuid=8 stands beside anonuid=7",
+		"/a b(rw,ro,rw)":            "1:9: ro stands beside rw",
+		"/a b(fsid=1,fsid=root)":    "1:13: fsid=root stands beside fsid=1",
+	} {
+		wantMistake(t, text, want)
+	}
+	for text, want := range map[string]string{
+		"/srv b(no_auth_nlm,insecure_locks,no_wdelay,rw,rw)":          "/srv b rw" + rest + "\n",
+		"/srv b(auth_nlm,secure_locks,anonuid=-2,anonuid=4294967294)": "/srv b ro" + rest + ",anonuid=4294967294,anongid=65534\n",
+		"/srv b(fsid=0,fsid=root)":                                    "/srv b ro" + rest + " {CrossMounts:false NoHide:false SubtreeCheck:false HasFSID:true FSID:0}\n",
+	} {
+		f, err := exports.Parse("f", []byte(text))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got := show(f); got != want {
+			t.Errorf("%q\n got %q\nwant %q", text, got, want)
 		}
 	}
 }
@@ -211,6 +242,7 @@ func TestAllMistakes(t *testing.T) {
 		"/a @b(rw,bad) c(pnfs,anonuid=x) d\n/e -bad f":                   {"1:4", "1:10", "1:17", "1:30", "2:5"},
 		"/a b # x \\\n/c d(bad)\n":                                       {"1:6", "2:6"},
 		"/a b(crossmnt,bad)\n/a c(ro)\n/d e(fsid=1,bad)\n/f g(fsid=1)\n": {"1:15", "3:13"},
+		"/a b(rw,ro,rw,bad)":                                             {"1:9", "1:15"},
 		"\"/a b\n/c d(rw)\n/c d(ro)\n":                                   {"1:1", "3:4"},
 		"/a\\":                                                           {"1:3"},
 	} {

@@ -46,25 +46,35 @@ func writeExportOptions(w *writer, _ *module, p Programs) error {
 		return err
 	}
 	w.line("An option is written in parentheses after a client: `/srv/data 10.0.0.0/24(rw,async)`. The grammar is in [commands](commands.md#nfsrdmad-exports-file).")
-	w.line("\n## Options with an effect\n\nThe first option of a row is the default.")
-	w.table("Options", "Meaning")
-	undescribed, refused := map[string]bool{}, map[string][]string{}
+	undescribed, noEffect, refused := map[string]bool{}, map[string]bool{}, map[string][]string{}
 	for _, o := range exports.Words() {
+		noEffect[o.Name] = o.NoEffect
 		if undescribed[o.Name] = o.Refused == ""; o.Refused != "" {
 			refused[o.Refused] = append(refused[o.Refused], o.Name)
 		}
 	}
 	_, list, _ := strings.Cut(help.Long, "Options of a client, with") // after the forms of a client
-	for _, m := range described.FindAllStringSubmatch(list, -1) {
-		names := strings.Split(m[1], ", ")
-		for _, name := range names {
-			name, _, _ = strings.Cut(name, "=")
-			if !undescribed[name] {
-				return fmt.Errorf("the help of the exports file describes %q, which is no option or is described twice", name)
+	works, without, _ := strings.Cut(list, "that are accepted without effect:")
+	for _, part := range []struct{ title, column, list string }{
+		{"Options with an effect\n\nThe first option of a row is the default.", "Meaning", works},
+		{"Accepted without effect", "Reason", without},
+	} {
+		w.line("\n## %s", part.title)
+		w.table("Options", part.column)
+		for _, m := range described.FindAllStringSubmatch(part.list, -1) {
+			names := strings.Split(m[1], ", ")
+			for _, name := range names {
+				name, _, _ := strings.Cut(name, "=")
+				switch {
+				case !undescribed[name]:
+					return fmt.Errorf("the help of the exports file describes %q, which is no option or is described twice", name)
+				case noEffect[name] != (part.list == without):
+					return fmt.Errorf("the help of the exports file has %s in the wrong list: does it have an effect?", name)
+				}
+				undescribed[name] = false
 			}
-			undescribed[name] = false
+			w.row(codes(names), prose(m[2]))
 		}
-		w.row(codes(names), prose(m[2]))
 	}
 	for name, missing := range undescribed {
 		if missing {
