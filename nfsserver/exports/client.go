@@ -47,7 +47,13 @@ func (p *parser) clientSpec() (c Client, err error) {
 		return fail("netgroups such as %s are not supported: name hosts or networks", spec)
 	case spec[0] == '=' || strings.HasPrefix(spec, "gss/"):
 		return fail("%s is not supported: name hosts or networks", spec)
-	case strings.Contains(spec, "/"):
+	case spec[0] == '[':
+		inner, rest, _ := strings.Cut(spec[1:], "]")
+		if _, err := netip.ParseAddr(inner); err == nil {
+			return fail("write the address without brackets: %s%s", inner, rest)
+		}
+	}
+	if strings.Contains(c.Spec, "/") {
 		return p.network(begin, c)
 	}
 	if a, err := netip.ParseAddr(c.Spec); err == nil {
