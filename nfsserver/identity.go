@@ -65,18 +65,18 @@ func (s *Server) distrust(c *transport.Call) transport.Cause {
 	q := &s.squash
 	switch owner := s.owner(c); {
 	case owner.Kind == transport.OwnerUnknown:
-		return "the kernel does not say whose connection it is (see --trust-local)"
+		return "the kernel does not say whose connection it is: see --trust-local (Squash.TrustLocal in Go)"
 	case owner.Kind == transport.OwnerRemote:
 		if q.ReservedPort && !c.RDMA && port(c.Remote) >= reservedPorts {
-			return "its source port is not below 1024: mount as root, or serve without --secure"
+			return "its source port is not below 1024: mount as root, or serve without --secure (Squash.ReservedPort in Go)"
 		}
 	case owner.UID == 0: // speaks for others
 	case q.All:
 		if owner.UID != q.UID && q.UID != Nobody {
-			return "another user of this machine would act as the one who runs the server (see --trust-local)"
+			return "another user of this machine would act as the one who runs the server: see --trust-local (Squash.TrustLocal in Go)"
 		}
 	case c.Cred.Flavor == oncrpc.FlavorSys && c.Cred.UID != owner.UID:
-		return "a user of this machine claims to be another (see --trust-local)"
+		return "a user of this machine claims to be another: see --trust-local (Squash.TrustLocal in Go)"
 	}
 	return ""
 }

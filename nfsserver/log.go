@@ -86,6 +86,6 @@ func (s *Server) logSquash(c *transport.Call, may *rights) {
 	if !ok || may.export == nil || !s.squashed.first(addr.As16(), may.export.id) {
 		return
 	}
-	s.log.Info("root of a client is squashed (root_squash): no_root_squash in the exports file, or --no-root-squash, leaves it root", logBurst,
+	s.log.Info("root of a client is squashed (root_squash): no_root_squash in the exports file, or --no-root-squash (Squash.NoRootSquash in Go), leaves it root", logBurst,
 		logrus.Fields{"peer": c.Remote, "export": may.export.name, "as-uid": may.anon.UID, "as-gid": may.anon.GID, "transport": viaName(c)})
 }

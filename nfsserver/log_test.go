@@ -139,7 +139,7 @@ func TestLogOfSquashedRoot(t *testing.T) {
 		t.Errorf("%d lines: %q", n, l.lines)
 	}
 	for _, want := range []string{"127.0.0.1 export=/x as-uid=65534", "127.0.0.1 export=/y as-uid=77", "127.0.0.2 export=/x as-uid=65534", "127.0.0.2 export=/y as-uid=77"} {
-		if n := l.count(line + ": no_root_squash in the exports file, or --no-root-squash, leaves it root peer=" + want); n != 1 {
+		if n := l.count(line + ": no_root_squash in the exports file, or --no-root-squash (Squash.NoRootSquash in Go), leaves it root peer=" + want); n != 1 {
 			t.Errorf("%d lines of %s: %q", n, want, l.lines)
 		}
 	}

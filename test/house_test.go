@@ -243,6 +243,30 @@ func TestCountsCanBeOne(t *testing.T) {
 	})
 }
 
+// flagOfServer is a message with a flag of nfsrdmad, fieldOfServer one with the field for the same.
+var (
+	flagOfServer  = regexp.MustCompile(`"[^"]*[ (]--[a-z][^"]*"`)
+	fieldOfServer = regexp.MustCompile(`--[a-z-]+ \(Squash\.[A-Z]\w+ in Go\)`)
+)
+
+// TestServerMessagesNameTheField: a program that serves with the library has no flags of nfsrdmad.
+func TestServerMessagesNameTheField(t *testing.T) {
+	messages := 0
+	eachFile(t, func(path string, src []byte) {
+		if !strings.HasPrefix(path, "nfsserver/") || strings.HasPrefix(path, "nfsserver/juicefs/") || strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		for _, s := range flagOfServer.FindAll(src, -1) {
+			if messages++; !fieldOfServer.Match(s) {
+				t.Errorf("%s: %s names a flag without its field, such as --trust-local (Squash.TrustLocal in Go)", path, s)
+			}
+		}
+	})
+	if messages < 5 {
+		t.Errorf("%d messages of nfsserver with a flag, want the 5 that were there", messages)
+	}
+}
+
 // The patterns find what they are for, and nothing beside it.
 func TestWordsAreFound(t *testing.T) {
 	for line, want := range map[string]int{
