@@ -78,9 +78,11 @@ func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 		f.dropIfGone(n)
 		return nfsserver.Attr{}, nfsserver.ErrStale
 	}
-	if n.numbered && !f.isStill(n, n.fd(), &st) {
-		f.cache.drop(n)
-		return nfsserver.Attr{}, nfsserver.ErrStale
+	if n.numbered {
+		if err := f.still(n, n.fd(), &st); err != nil {
+			f.cache.drop(n) // the next call searches again
+			return nfsserver.Attr{}, err
+		}
 	}
 	n.grants.see(&st)
 	if n.shifts && st.Ctim != n.ctime && !n.settled.Swap(true) {

@@ -9,7 +9,10 @@ import "strings"
 type Mounts struct{ entries []mountEntry }
 
 // ReadMounts reads the current mount table. It waits for no file system.
-func ReadMounts() Mounts { return Mounts{readMounts()} }
+func ReadMounts() (m Mounts, err error) {
+	m.entries, err = readMounts()
+	return m, err
+}
 
 // A position is the path of an exported directory and the mount that it was opened in.
 type position struct {
@@ -19,12 +22,16 @@ type position struct {
 }
 
 // positionOf is the position of an open directory.
-func positionOf(fd int) (p position) {
+func positionOf(fd int) (p position, err error) {
 	p.path, _ = fdPath(fd) // an empty path is below no mount
-	p.mount, p.known = ReadMounts().covering(p.path)
+	m, err := ReadMounts()
+	if err != nil {
+		return p, err
+	}
+	p.mount, p.known = m.covering(p.path)
 	id, err := mountID(fd)
 	p.known = p.known && err == nil && p.mount.id == id
-	return p
+	return p, nil
 }
 
 // covering is the mount that a path leads to: the one with the longest mount point, and the last of

@@ -39,10 +39,10 @@ func TestCovering(t *testing.T) {
 // none.
 func TestPositionOf(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{})
-	if p := positionOf(f.tree.named); !p.known || p.mount.point == "" {
-		t.Errorf("of a directory: %+v, want a known one", p)
+	if p, err := positionOf(f.tree.named); err != nil || !p.known || p.mount.point == "" {
+		t.Errorf("of a directory: %+v, %v, want a known one", p, err)
 	}
-	if p := positionOf(-1); p.known {
-		t.Errorf("of no descriptor: %+v, want none", p)
+	if p, err := positionOf(-1); err != nil || p.known {
+		t.Errorf("of no descriptor: %+v, %v, want none", p, err)
 	}
 }

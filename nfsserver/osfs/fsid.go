@@ -40,7 +40,7 @@ func statFsid(sfs *unix.Statfs_t) uint64 {
 // reboots where the file system has a UUID: its own, from an ioctl, for xfs says
 // the number of the device in f_fsid; else f_fsid, which ext4 and others make of
 // it. Of a file system with neither it is where it is mounted from.
-func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) uint64 {
+func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) (uint64, error) {
 	b := make([]byte, 1024)
 	ask := func(request uintptr) bool {
 		_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(&b[0])))
@@ -67,14 +67,15 @@ func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) uint64 {
 	fsid := statFsid(sfs)
 	switch {
 	case uuid == nil && fsid != 0:
-		return hash64(uint64(sfs.Type), fsid)
+		return hash64(uint64(sfs.Type), fsid), nil
 	case uuid == nil:
-		return hash64(uint64(sfs.Type), hashString(mountSource(fd)), dev)
+		source, err := mountSource(fd)
+		return hash64(uint64(sfs.Type), hashString(source), dev), err
 	case sfs.Type != unix.BTRFS_SUPER_MAGIC:
 		fsid = 0 // may be the number of the device
 	}
 	// Of btrfs f_fsid tells the subvolumes apart.
-	return hash64(uint64(sfs.Type), binary.BigEndian.Uint64(uuid), binary.BigEndian.Uint64(uuid[8:]), fsid)
+	return hash64(uint64(sfs.Type), binary.BigEndian.Uint64(uuid), binary.BigEndian.Uint64(uuid[8:]), fsid), nil
 }
 
 func hashString(s string) uint64 {
@@ -84,17 +85,18 @@ func hashString(s string) uint64 {
 
 // mountSource is what the file system of fd was mounted from, such as a device
 // or a directory, "" if that is not known.
-func mountSource(fd int) string {
+func mountSource(fd int) (string, error) {
 	id, err := mountID(fd)
 	if err != nil {
-		return ""
+		return "", nil
 	}
-	for _, m := range readMounts() {
+	all, err := readMounts()
+	for _, m := range all {
 		if m.id == id {
-			return m.source
+			return m.source, nil
 		}
 	}
-	return ""
+	return "", err
 }
 
 // keeper reports whether a file system of that magic number keeps its inode

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"golang.org/x/sys/unix"
 )
 
@@ -110,39 +111,49 @@ func (t *identities) forget(k inodeKey, generation uint64) {
 }
 
 // identify returns the generation of x, the file that fd is open on.
-func (f *FS) identify(fd int, x *file) uint64 {
+func (f *FS) identify(fd int, x *file) (uint64, error) {
 	for {
 		e := f.identities.get(x.key)
 		// One that was first seen since the call that made x began is x.
-		if e.generation > x.after && (x.after != 0 || f.isSame(fd, x.key, e, &x.st)) {
+		same := e.generation > x.after
+		if same && x.after == 0 {
+			var err error
+			if same, err = f.isSame(fd, x.key, e, &x.st); err != nil {
+				return 0, err
+			}
+		}
+		if same {
 			f.identities.note(x.key, e.generation, &x.st)
-			return e.generation
+			return e.generation, nil
 		}
 		fresh := identity{generation: newGeneration(), ctime: x.st.Ctim.Nano(), atime: x.st.Atim.Nano()}
 		if f.identities.replace(x.key, e.generation, fresh) {
-			return fresh.generation
+			return fresh.generation, nil
 		}
 	}
 }
 
 // isSame reports whether the file fd, with the number k and the attributes st, is e. Before it
-// returns false it refreshes cached attributes, into st.
-func (f *FS) isSame(fd int, k inodeKey, e identity, st *unix.Stat_t) bool {
+// returns false it refreshes cached attributes, into st. Its only error is one that is scarce.
+func (f *FS) isSame(fd int, k inodeKey, e identity, st *unix.Stat_t) (bool, error) {
 	if e.pins > 0 || e.hasTimes(st) {
-		return true
+		return true, nil
 	}
 	if refresh(fd) != nil || fstat(fd, st) != nil || st.Ino != k.ino {
-		return false
+		return false, nil
 	}
 	if e.hasTimes(st) {
-		return true
+		return true, nil
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return false
+		return false, nil
 	}
-	at, ok := f.openHint(k, 0)
+	at, err := f.openHint(k, 0)
 	unix.Close(at) // -1 if it is not found
-	return ok
+	if scarce(err) {
+		return false, err
+	}
+	return err == nil, nil
 }
 
 // hasTimes reports whether one of the times of st shows that it is the same file. An atime of 0
@@ -151,26 +162,36 @@ func (e *identity) hasTimes(st *unix.Stat_t) bool {
 	return st.Ctim.Nano() == e.ctime || e.atime != 0 && st.Atim.Nano() == e.atime
 }
 
-// isStill reports whether n is still the file that is open as fd, with attributes st.
-func (f *FS) isStill(n *node, fd int, st *unix.Stat_t) bool {
+// still returns ErrStale if n is not the file any more that is open as fd, with attributes st.
+func (f *FS) still(n *node, fd int, st *unix.Stat_t) error {
 	generation := generationIn(&n.ref)
 	e := f.identities.get(n.key)
-	if e.generation != generation || st.Ino != n.key.ino || !f.isSame(fd, n.key, e, st) {
-		return false
+	if e.generation != generation || st.Ino != n.key.ino {
+		return nfsserver.ErrStale
+	}
+	same, err := f.isSame(fd, n.key, e, st)
+	switch {
+	case err != nil:
+		return err
+	case !same:
+		return nfsserver.ErrStale
 	}
 	f.identities.note(n.key, generation, st)
-	return true
+	return nil
 }
 
 // pinOpened pins n if fd, which was opened for it, is its file: the path may lead to another file
-// by now. It reports whether it is. n.mu is held.
-func (f *FS) pinOpened(n *node, fd int) bool {
+// by now, and then it returns ErrStale. n.mu is held.
+func (f *FS) pinOpened(n *node, fd int) error {
 	var st unix.Stat_t
-	if refresh(fd) != nil || fstat(fd, &st) != nil || !f.isStill(n, fd, &st) {
-		return false
+	if refresh(fd) != nil || fstat(fd, &st) != nil {
+		return nfsserver.ErrStale
 	}
-	f.pin(n)
-	return true
+	err := f.still(n, fd, &st)
+	if err == nil {
+		f.pin(n)
+	}
+	return err
 }
 
 // pin pins n for its descriptors, once.

@@ -93,7 +93,11 @@ func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
 	if !ok || f.index.isGone(r) {
 		return -1, nfsserver.ErrStale
 	}
-	if fd, ok := f.openHint(k, 0); ok {
+	fd, err := f.openHint(k, 0)
+	switch {
+	case scarce(err):
+		return -1, err
+	case err == nil:
 		// The caller MUST NOT see cached attributes of an earlier file of that name.
 		if refresh(fd) == nil {
 			return fd, nil
@@ -103,39 +107,42 @@ func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
 	return f.index.walk.find(f, k)
 }
 
-// openHint opens an inode where the index has it, from the root down.
-func (f *FS) openHint(k inodeKey, depth int) (int, bool) {
+// openHint opens an inode where the index has it, from the root down. An error that is not scarce
+// means that it is not there.
+func (f *FS) openHint(k inodeKey, depth int) (int, error) {
 	const maxDepth = 1024
 	if k == f.rootKey {
-		fd, err := f.tree.openPath(f.tree.root, ".")
-		return fd, err == nil
+		return f.tree.openPath(f.tree.root, ".")
 	}
 	h, ok := f.index.get(k)
 	if !ok || depth > maxDepth {
-		return -1, false
+		return -1, nfsserver.ErrStale
 	}
-	dir, ok := f.openHint(h.dir, depth+1)
-	if !ok {
-		return -1, false
+	dir, err := f.openHint(h.dir, depth+1)
+	if err != nil {
+		return -1, err
 	}
 	defer unix.Close(dir)
 	return f.openAs(k, dir, h.name)
 }
 
 // openAs opens name in a directory if it is inode k.
-func (f *FS) openAs(k inodeKey, dir int, name string) (int, bool) {
+func (f *FS) openAs(k inodeKey, dir int, name string) (int, error) {
 	fd, err := f.tree.openPath(dir, name)
 	if err != nil {
-		return -1, false
+		return -1, err
 	}
 	var x file
 	m, err := f.locate(fd, &x)
 	if err == nil {
 		f.mounts.release(m)
+		if x.key != k {
+			err = nfsserver.ErrStale
+		}
 	}
-	if err != nil || x.key != k {
+	if err != nil {
 		unix.Close(fd)
-		return -1, false
+		return -1, err
 	}
-	return fd, true
+	return fd, nil
 }

@@ -143,18 +143,24 @@ func (f *FS) parent(d *node) (nfsserver.Ref, nfsserver.Attr, error) {
 	}
 	defer unix.Close(fd)
 	var x file
-	err = f.describe(fd, &x)
-	switch {
-	case err != nil:
+	if err := f.describe(fd, &x); err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
-	case x.ref != f.root && !f.below(fd, &x.st):
-		return nfsserver.Ref{}, nfsserver.Attr{}, nfsserver.ErrStale
+	}
+	if x.ref != f.root {
+		inside, err := f.below(fd, &x.st)
+		if err == nil && !inside {
+			err = nfsserver.ErrStale
+		}
+		if err != nil {
+			return nfsserver.Ref{}, nfsserver.Attr{}, err
+		}
 	}
 	return x.ref, x.attr(), nil
 }
 
-// below reports whether the directory fd, with attributes st, is the root or lies under it.
-func (f *FS) below(fd int, st *unix.Stat_t) bool {
+// below reports whether the directory fd, with attributes st, is the root or lies under it. Its
+// only error is one that is scarce.
+func (f *FS) below(fd int, st *unix.Stat_t) (bool, error) {
 	const maxDepth = 4096
 	at := *st
 	cur := -1
@@ -165,7 +171,7 @@ func (f *FS) below(fd int, st *unix.Stat_t) bool {
 	}()
 	for range maxDepth {
 		if at.Dev == f.top.dev && at.Ino == f.top.ino {
-			return true
+			return true, nil
 		}
 		was := at
 		up, err := f.tree.openPath(fd, "..")
@@ -173,11 +179,14 @@ func (f *FS) below(fd int, st *unix.Stat_t) bool {
 			unix.Close(cur)
 		}
 		cur, fd = up, up
+		if scarce(err) {
+			return false, err
+		}
 		if err != nil || fstat(cur, &at) != nil || at.Dev == was.Dev && at.Ino == was.Ino {
-			return false
+			return false, nil
 		}
 	}
-	return false
+	return false, nil
 }
 
 // Readlink returns the target of a symbolic link, which everybody may read.

@@ -62,10 +62,12 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 	if n, err := mountID(fd); err == nil {
 		m.number = n
 	}
-	m.fsid = fsIdentity(fd, &sfs, st.Dev)
+	var err error
+	if m.fsid, err = fsIdentity(fd, &sfs, st.Dev); err != nil {
+		return nil, err
+	}
 	m.keeps = keeper(m.magic)
 	if m.keeps && !o.noKernelHandles {
-		var err error
 		if m.kernel, err = m.probe(); err != nil {
 			return nil, err
 		}
@@ -80,7 +82,11 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 	}
 	if m.magic == unix.OVERLAYFS_SUPER_MAGIC {
 		m.merges = true
-		m.apart = top && fileType(st.Mode) == nfsserver.TypeDir && layersApart(fd, &st)
+		if top && fileType(st.Mode) == nfsserver.TypeDir {
+			if m.apart, err = layersApart(fd, &st); err != nil {
+				return nil, err
+			}
+		}
 	}
 	m.id = m.fsid
 	if top && o.FSID != nil {
@@ -102,11 +108,11 @@ func (m *mount) probe() (bool, error) {
 		return false, nil
 	}
 	fd, err := openHandle(m.fd, h, unix.O_PATH)
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		unix.Close(fd)
 		return true, nil
-	case unix.EMFILE, unix.ENFILE, unix.ENOMEM: // of the process, not of the file system
+	case scarce(err):
 		return false, err
 	}
 	return false, nil

@@ -3,6 +3,7 @@
 package osfs
 
 import (
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -20,11 +21,17 @@ type mountEntry struct {
 	options string // of the file system
 }
 
-// readMounts returns all mounts in the order they were made; none if that cannot be read.
-func readMounts() (all []mountEntry) {
-	b, err := os.ReadFile("/proc/self/mountinfo")
+// readMounts returns all mounts in the order they were made.
+func readMounts() (all []mountEntry, err error) {
+	fd, err := openHere(unix.AT_FDCWD, "/proc/self/mountinfo", unix.O_RDONLY)
 	if err != nil {
-		return nil
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), "mountinfo")
+	defer file.Close()
+	b, err := io.ReadAll(file)
+	if err != nil {
+		return nil, err
 	}
 	for line := range strings.Lines(string(b)) {
 		// id parent major:minor root point options [tag...] - fstype source superoptions
@@ -40,7 +47,7 @@ func readMounts() (all []mountEntry) {
 			all = append(all, mountEntry{id, unix.Mkdev(uint32(hi), uint32(lo)), unescapeMount(l[4]), r[0], unescapeMount(r[1]), unescapeMount(r[2])})
 		}
 	}
-	return all
+	return all, nil
 }
 
 // unescapeMount undoes the escapes \040 and so on of blanks, newlines and backslashes.

@@ -52,7 +52,11 @@ func (f *FS) mountOf(fd int) (*mount, error) {
 	if m != nil {
 		return m, nil
 	}
-	for _, e := range readMounts() {
+	all, err := readMounts()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range all {
 		if e.id == number {
 			return f.enter(&e)
 		}
@@ -80,9 +84,16 @@ func (f *FS) mountByID(id uint64) (*mount, error) {
 		f.cache.wake()
 		return nil, nfsserver.ErrStale
 	}
-	for _, e := range f.mountsBelow() {
+	below, err := f.mountsBelow()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range below {
 		m, err := f.enter(&e)
-		if err != nil {
+		switch {
+		case scarce(err):
+			return nil, err
+		case err != nil:
 			continue // covered by another, or gone
 		}
 		if m.id == id {
@@ -100,19 +111,22 @@ func (f *FS) mountByID(id uint64) (*mount, error) {
 }
 
 // mountsBelow returns the mounts inside the export, the last made first.
-func (f *FS) mountsBelow() (below []mountEntry) {
+func (f *FS) mountsBelow() (below []mountEntry, err error) {
 	root, err := fdPath(f.tree.named)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	prefix := strings.TrimSuffix(root, "/") + "/"
-	all := readMounts()
+	all, err := readMounts()
+	if err != nil {
+		return nil, err
+	}
 	for i := len(all) - 1; i >= 0; i-- {
 		if strings.HasPrefix(all[i].point, prefix) {
 			below = append(below, all[i])
 		}
 	}
-	return below
+	return below, nil
 }
 
 // enter opens a mount of mountinfo below the root, if that is what its path

@@ -111,9 +111,10 @@ func (f *FS) open(n *node, slot *atomic.Int32, flags int, own bool) (int, error)
 			fd, err = f.openOwn(n, reopen)
 		}
 	}
-	if err == nil && n.numbered && !f.pinOpened(n, fd) {
-		unix.Close(fd)
-		err = nfsserver.ErrStale
+	if err == nil && n.numbered {
+		if err = f.pinOpened(n, fd); err != nil {
+			unix.Close(fd)
+		}
 	}
 	if err == unix.ENOENT { // its path is gone
 		err = nfsserver.ErrStale

@@ -2,7 +2,17 @@
 
 package osfs
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// scarce reports whether an error is a lack of descriptors or memory at this moment. It shows
+// nothing of the file, so no handle becomes stale by it.
+func scarce(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
 
 // openat is openat(2) of a name, with O_CLOEXEC. Where the tree has no mount of
 // its own, a name that something is mounted on is EACCES.

@@ -99,10 +99,12 @@ func New(dir string, o Options) (*FS, error) {
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}
 	f := &FS{tree: t, opts: o, cross: o.CrossMounts}
-	f.position = positionOf(t.named)
 	f.sweep.init()
 	f.flush.init()
-	if err = f.init(o); err == nil {
+	if f.position, err = positionOf(t.named); err == nil {
+		err = f.init(o)
+	}
+	if err == nil {
 		f.cache.slow = f.cross || !keeper(f.top.magic)
 		f.cache.init(o.CacheFiles, f.retire, f.wakeSweeper, f.flush.room)
 		err = shared.join(&f.cache) // from here on other FSs close files of this one

@@ -17,9 +17,9 @@ const apartLook = 1000
 // layersApart reports whether fd, the root of an export with attributes st, is on an
 // overlay whose layers are on different file systems and whose mount option xino is
 // off. Directories of such have numbers that change whenever the kernel forgets them.
-func layersApart(fd int, st *unix.Stat_t) bool {
+func layersApart(fd int, st *unix.Stat_t) (bool, error) {
 	if apart, known := filesApart(fd, st); known {
-		return apart
+		return apart, nil
 	}
 	return optionsOfMount(st.Dev)
 }
@@ -54,13 +54,14 @@ func filesApart(fd int, st *unix.Stat_t) (apart, known bool) {
 // optionsOfMount is layersApart by the options of the overlay with device number dev.
 // Layers that this process does not see under these paths are taken for those of one
 // file system.
-func optionsOfMount(dev uint64) bool {
-	for _, m := range readMounts() { // by its device: the server's private mount is not there
+func optionsOfMount(dev uint64) (bool, error) {
+	all, err := readMounts()
+	for _, m := range all { // by its device: the server's private mount is not there
 		if m.device == dev && m.fstype == "overlay" {
-			return optionsApart(m.options, deviceOf)
+			return optionsApart(m.options, deviceOf), nil
 		}
 	}
-	return false
+	return false, err
 }
 
 // deviceOf is the device number of a directory.

@@ -79,7 +79,7 @@ func (f *FS) describe(fd int, x *file) error {
 	case m.kernel:
 		return f.describeKernel(m, fd, x)
 	case m.numbered:
-		generation = f.identify(fd, x)
+		generation, err = f.identify(fd, x)
 	case m.shifts:
 		generation, err = f.madeAt(fd, x.key)
 	default:

@@ -44,25 +44,24 @@ func (f *FS) inside(n *node) (bool, error) {
 		return false, err
 	}
 	if n.typ == nfsserver.TypeDir {
-		return f.below(n.fd(), &st), nil
+		return f.below(n.fd(), &st)
 	}
 	path, connected, err := f.pathOf(n.fd())
 	if err != nil {
 		return false, err
 	}
 	if connected {
-		if f.leadsTo(path, &st) {
-			return true, nil
-		}
-		if st.Nlink <= 1 {
-			return false, nil // its only name is elsewhere
+		leads, err := f.leadsTo(path, &st)
+		if leads || err != nil || st.Nlink <= 1 { // its only name is elsewhere
+			return leads, err
 		}
 	}
-	fd, ok := f.openHint(n.key, 0)
-	if !ok {
-		if fd, err = f.index.walk.find(f, n.key); err != nil {
-			return false, err
-		}
+	fd, err := f.openHint(n.key, 0)
+	if err != nil && !scarce(err) {
+		fd, err = f.index.walk.find(f, n.key)
+	}
+	if err != nil {
+		return false, err
 	}
 	unix.Close(fd)
 	return true, nil
@@ -85,17 +84,21 @@ func (f *FS) pathOf(fd int) (path string, connected bool, err error) {
 	return path, true, err
 }
 
-// leadsTo reports whether path, from the root of the export, names the file with attributes st.
-func (f *FS) leadsTo(path string, st *unix.Stat_t) bool {
+// leadsTo reports whether path, from the root of the export, names the file with attributes st. Its
+// only error is one that is scarce.
+func (f *FS) leadsTo(path string, st *unix.Stat_t) (bool, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
 	if f.tree.noXdev {
 		how.Resolve |= unix.RESOLVE_NO_XDEV
 	}
 	fd, err := opened(func() (int, error) { return unix.Openat2(f.tree.root, path, &how) })
-	if err != nil {
-		return false
+	switch {
+	case scarce(err):
+		return false, err
+	case err != nil:
+		return false, nil
 	}
 	defer unix.Close(fd)
 	var at unix.Stat_t
-	return fstat(fd, &at) == nil && at.Dev == st.Dev && at.Ino == st.Ino
+	return fstat(fd, &at) == nil && at.Dev == st.Dev && at.Ino == st.Ino, nil
 }

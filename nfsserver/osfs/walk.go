@@ -22,9 +22,10 @@ type walker struct {
 	wantMu sync.Mutex // guards want and the fields of the wanted; taken after mu
 	want   map[inodeKey][]*wanted
 
-	mu   sync.Mutex    // held by who walks
-	debt time.Duration // time spent on walks, less half of the time that has passed
-	asOf time.Time     // debt
+	mu    sync.Mutex    // held by who walks
+	debt  time.Duration // time spent on walks, less half of the time that has passed
+	asOf  time.Time     // debt
+	short error         // of this walk: the last lack that hid something from it; nil: none
 }
 
 // A wanted is a call that looks for an inode.
@@ -79,15 +80,26 @@ func (w *walker) run(f *FS, me *wanted) error {
 	if err != nil {
 		return err
 	}
+	w.short = nil
 	f.walkDir(fd, f.rootKey, 0)
 	w.asOf = time.Now()
 	w.debt += w.asOf.Sub(start)
+	if w.short != nil {
+		return w.short
+	}
 	w.wantMu.Lock()
 	defer w.wantMu.Unlock()
 	for _, other := range began {
 		other.missed = true
 	}
 	return nil
+}
+
+// note keeps the error of something that the walk could not look at, if it is a lack.
+func (w *walker) note(err error) {
+	if scarce(err) {
+		w.short = err
+	}
 }
 
 // answered reports whether a walk has looked for me.
@@ -120,7 +132,8 @@ func (w *walker) deliver(k inodeKey, fd int) {
 	defer w.wantMu.Unlock()
 	for _, some := range w.want[k] {
 		if some.fd < 0 {
-			if dup, err := opened(func() (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }); err == nil {
+			dup, err := opened(func() (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) })
+			if w.note(err); err == nil {
 				some.fd = dup
 			}
 		}
@@ -133,6 +146,7 @@ func (f *FS) walkDir(fd int, k inodeKey, depth int) {
 	buf := make([]byte, direntBuf)
 	for {
 		n, err := getdents(fd, buf)
+		f.index.walk.note(err)
 		if err != nil || n <= 0 || f.closed.Load() {
 			return
 		}
@@ -157,12 +171,14 @@ func (f *FS) walkEntry(fd int, k inodeKey, de *rawDirent, depth int) {
 		return
 	}
 	sub, err := f.tree.openDir(fd, name)
+	f.index.walk.note(err)
 	if err != nil {
 		f.walkFile(fd, inodeKey{k.mount, k.volume, de.ino}, hint{k, name})
 		return
 	}
 	var x file
 	m, err := f.locate(sub, &x)
+	f.index.walk.note(err)
 	if err == nil {
 		f.mounts.release(m)
 	}
@@ -187,8 +203,11 @@ func (f *FS) walkFile(dir int, k inodeKey, h hint) {
 
 // walkWanted delivers name in a directory if it is inode k.
 func (f *FS) walkWanted(k inodeKey, dir int, name string) {
-	if fd, ok := f.openAs(k, dir, name); ok {
-		f.index.walk.deliver(k, fd)
-		unix.Close(fd)
+	fd, err := f.openAs(k, dir, name)
+	if err != nil {
+		f.index.walk.note(err)
+		return
 	}
+	f.index.walk.deliver(k, fd)
+	unix.Close(fd)
 }

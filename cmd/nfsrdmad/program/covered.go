@@ -36,11 +36,16 @@ func (s *exportSet) covering(name string, mounted osfs.Mounts) osfs.Covering {
 var errUnmounted = errors.New("its file system is not mounted any more, and the directory below is not served in its place: mount it again, or reload to serve that directory")
 
 // follow reopens exports with another file system mounted over them. It closes those with an
-// unmounted file system until that one, or another one, is mounted there.
-func (s *exportSet) follow(v *nfsserver.Service) {
+// unmounted file system until that one, or another one, is mounted there. After an error it has
+// not seen the mount table.
+func (s *exportSet) follow(v *nfsserver.Service) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mounted, list, changed := osfs.ReadMounts(), slices.Clone(s.list), false
+	mounted, err := osfs.ReadMounts()
+	if err != nil {
+		return err
+	}
+	list, changed := slices.Clone(s.list), false
 	for i := range list {
 		src := s.from[list[i].Name]
 		if s.covering(src.name, mounted) == osfs.InPlace || src.dir.lost.Swap(true) {
@@ -50,19 +55,27 @@ func (s *exportSet) follow(v *nfsserver.Service) {
 		changed = true
 		logrus.WithField("export", src.name).Warn("the mount there has changed: the export is opened again")
 		list[i].Open = func() (nfsserver.FS, error) {
-			if old.Covering(osfs.ReadMounts()) == osfs.Unmounted {
+			mounted, err := osfs.ReadMounts()
+			switch {
+			case err != nil:
+				return nil, err
+			case old.Covering(mounted) == osfs.Unmounted:
 				return nil, errUnmounted
 			}
 			return src.open()
 		}
 	}
 	if !changed {
-		return
+		return nil
 	}
 	if err := v.Replace(list); err != nil {
 		logrus.Errorf("exports that others have mounted over or unmounted: %v", err)
 	}
+	return nil
 }
+
+// followAgain is how long after an error follow is called again, in milliseconds.
+const followAgain = 1000
 
 // errCovered is of a directory that changed while it was opened.
 var errCovered = errors.New("something was mounted there, or unmounted, while it was opened")
@@ -89,9 +102,12 @@ func (s *exportSet) watchMounts(ctx context.Context, v *nfsserver.Service) error
 		defer unix.Close(stop)
 		defer func() { <-written }()
 		for ctx.Err() == nil {
-			s.follow(v) // before the first wait, too: for changes since the exports were opened
+			again := -1
+			if s.follow(v) != nil { // before the first wait, too: for changes since the exports were opened
+				again = followAgain
+			}
 			wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}, {Fd: int32(stop), Events: unix.POLLIN}}
-			if _, err := unix.Poll(wait, -1); err != nil && err != unix.EINTR {
+			if _, err := unix.Poll(wait, again); err != nil && err != unix.EINTR {
 				return
 			}
 		}

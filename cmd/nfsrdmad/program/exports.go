@@ -63,8 +63,12 @@ func dirSource(dir, name string, how osfs.Options) source {
 			return nil, err
 		}
 		d.tree.Store(tree)
-		if tree.Covering(osfs.ReadMounts()) != osfs.InPlace { // follow has not seen it yet
-			return nil, errors.Join(fmt.Errorf("directory %s: %w", dir, errCovered), tree.Close())
+		mounted, err := osfs.ReadMounts()
+		if err == nil && tree.Covering(mounted) != osfs.InPlace { // follow has not seen it yet
+			err = errCovered
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("directory %s: %w", dir, err), tree.Close())
 		}
 		d.lost.Store(false)
 		return tree, nil

@@ -224,7 +224,10 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	}
 	var added []source
 	var again []string
-	mounted := osfs.ReadMounts()
+	mounted, err := osfs.ReadMounts()
+	if err != nil {
+		return 0, err
+	}
 	if s.o.kind != nil { // the volumes are those of the command line
 		if _, err := rulesOf(s.file, f, slices.Collect(maps.Keys(s.whole))); err != nil {
 			return 0, err

@@ -1,0 +1,134 @@
+// No descriptor left: calls come again later, and no handle is stale.
+
+package osfs
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// limited calls do while this process can open no descriptor with the number most or above.
+func limited(t *testing.T, most uint64, do func()) {
+	t.Helper()
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: limit.Max}))
+	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
+	do()
+}
+
+// none calls do while this process can open nothing, whatever it closes.
+func none(t *testing.T, do func()) {
+	t.Helper()
+	limited(t, 3, do)
+}
+
+// mustBeScarce calls do without descriptors, and then with them.
+func mustBeScarce(t *testing.T, what string, do func() error) {
+	t.Helper()
+	var err error
+	none(t, func() { err = do() })
+	if !scarce(err) {
+		t.Errorf("%s without descriptors: %v, want %v", what, err, unix.EMFILE)
+	}
+	if err := do(); err != nil {
+		t.Errorf("%s with descriptors: %v", what, err)
+	}
+}
+
+// TestScarceIsNotStale: what cannot be looked at for lack of descriptors is not taken to be gone.
+func TestScarceIsNotStale(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "content", dir, "d", "sub", "file")
+	refs := func(f *FS) (sub, file nfsserver.Ref) {
+		d, _, err := f.Lookup(me, f.Root(), "d")
+		must(t, err)
+		sub, _, err = f.Lookup(me, d, "sub")
+		must(t, err)
+		file, _, err = f.Lookup(me, sub, "file")
+		must(t, err)
+		return sub, file
+	}
+	f := newFS(t, dir, Options{noKernelHandles: true})
+	neverSweeps(f)
+	sub, file := refs(f)
+	getattr := func() error {
+		f.cache.closeAll()
+		_, err := f.Getattr(file)
+		return err
+	}
+	mustBeScarce(t, "a hint", getattr)
+	mustBeScarce(t, "a walk", func() error {
+		f.cache.closeAll()
+		clear(f.index.hints)
+		return getattr()
+	})
+	mustBeScarce(t, "the directory above", func() error {
+		_, _, err := f.Lookup(me, sub, "..")
+		return err
+	})
+
+	f = newFS(t, dir, Options{SubtreeCheck: true})
+	neverSweeps(f)
+	sub, file = refs(f)
+	for what, r := range map[string]nfsserver.Ref{"a directory": sub, "a file": file} {
+		n, err := f.acquire(&r)
+		must(t, err)
+		mustBeScarce(t, "the subtree check of "+what, func() error {
+			n.proven.Store(0)
+			return f.confine(n)
+		})
+		f.cache.release(n)
+	}
+}
+
+// TestWalkThatMissesAPart: a walk that cannot open a directory on its way does not report a file
+// in it gone.
+func TestWalkThatMissesAPart(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "content", dir, "d", "file")
+	f := newFS(t, dir, Options{noKernelHandles: true})
+	neverSweeps(f)
+	d, _, err := f.Lookup(me, f.Root(), "d")
+	must(t, err)
+	file, _, err := f.Lookup(me, d, "file")
+	must(t, err)
+	f.cache.closeAll()
+	clear(f.index.hints)
+	next, err := unix.Dup(f.tree.root) // the lowest number that is free
+	must(t, err, unix.Close(next))
+	limited(t, uint64(next)+1, func() { _, err = f.Getattr(file) })
+	if errors.Is(err, nfsserver.ErrStale) {
+		t.Errorf("with a descriptor for the root alone: %v", err)
+	}
+	if _, err := f.Getattr(file); err != nil {
+		t.Errorf("with descriptors: %v", err)
+	}
+}
+
+// TestScarceMounts: a mount inside the export that cannot be looked for is not taken to be gone.
+func TestScarceMounts(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	mountOn(t, filepath.Join(dir, "disk"), "-t", "tmpfs", "tmpfs")
+	write(t, "content", dir, "disk", "file")
+	f := newFS(t, dir, Options{CrossMounts: true})
+	disk, _, err := f.Lookup(me, f.Root(), "disk")
+	must(t, err)
+	file, _, err := f.Lookup(me, disk, "file")
+	must(t, err)
+	mustBeScarce(t, "a file of a mount", func() error {
+		f.cache.closeAll()
+		f.mounts.closeAll()
+		_, err := f.Getattr(file)
+		return err
+	})
+	none(t, func() { _, err = New(dir, Options{}) })
+	if !scarce(err) {
+		t.Errorf("New without descriptors: %v, want %v", err, unix.EMFILE)
+	}
+}
