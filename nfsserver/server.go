@@ -145,7 +145,7 @@ type export struct {
 	retired atomic.Bool  // it is in no table any more: no call may begin to use it
 	closing atomic.Bool  // somebody closes, or has closed, its FS
 	stuck   atomic.Bool  // calls were left behind in fs, which stays open
-	probing atomic.Bool  // a question of Exports has no answer yet
+	asked   atomic.Pointer[question]
 	written writeVerifier
 	locks   lockTable
 	syncs   syncTable

@@ -95,57 +95,74 @@ type RuleInfo struct {
 func (v *Service) Exports(wait time.Duration) (list []ExportInfo) {
 	entries := v.srv.table.Load().entries
 	end := time.After(wait)
-	answers := make([]chan bool, len(entries))
+	asked := make([]*question, len(entries))
 	for i, e := range entries {
-		answers[i] = e.x.probe()
+		asked[i] = e.x.ask()
 	}
 	late := false
 	for i, e := range entries {
-		x := e.x
-		info := ExportInfo{Name: x.name, ID: x.id, Open: x.ready.Load(), Rules: e.ruleInfos()}
+		x, q := e.x, asked[i]
+		info := ExportInfo{Name: x.name, ID: x.id, Open: q != nil, Rules: e.ruleInfos()}
 		x.opening.mu.Lock()
 		info.Err = x.opening.err
 		x.opening.mu.Unlock()
 		if e.rules != nil {
 			info.Whole = e.rules.Whole
 		}
-		if !late {
-			select {
-			case info.Answers = <-answers[i]:
-			case <-end:
-				late = true
-			}
-		}
-		if late { // it may have answered all the same
-			select {
-			case info.Answers = <-answers[i]:
-			default:
-			}
+		if info.Open {
+			info.Answers = q.answered(end, &late)
 		}
 		list = append(list, info)
 	}
 	return list
 }
 
-// probe asks the file system of an export for something. Of one that does not answer no more than
-// one question waits.
-func (x *export) probe() chan bool {
-	answer := make(chan bool, 1)
-	if !x.ready.Load() || !x.probing.CompareAndSwap(false, true) {
-		answer <- false
-		return answer
+// A question is one that the file system of an export is asked.
+type question struct {
+	over    chan struct{} // closed at the end
+	answers bool          // set before
+}
+
+// ask asks the file system of an export for something; nil: it is not open. Of one that does not
+// answer one question waits, for all callers.
+func (x *export) ask() *question {
+	if !x.ready.Load() {
+		return nil
+	}
+	q := &question{over: make(chan struct{})}
+	for !x.asked.CompareAndSwap(nil, q) {
+		if other := x.asked.Load(); other != nil {
+			return other
+		}
 	}
 	go func() {
-		defer x.probing.Store(false)
+		defer close(q.over)
+		defer x.asked.Store(nil)
 		if !x.enter() {
-			answer <- false
 			return
 		}
 		defer x.leave()
 		_, err := x.fs.Getattr(x.root)
-		answer <- err == nil
+		q.answers = err == nil
 	}()
-	return answer
+	return q
+}
+
+// answered reports whether there was an answer before end, which sets late.
+func (q *question) answered(end <-chan time.Time, late *bool) bool {
+	if !*late {
+		select {
+		case <-q.over:
+		case <-end:
+			*late = true
+		}
+	}
+	select { // it may have answered all the same
+	case <-q.over:
+		return q.answers
+	default:
+		return false
+	}
 }
 
 // ruleInfos is the rules of an entry, in the order of the exports file.

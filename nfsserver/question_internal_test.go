@@ -1,0 +1,58 @@
+// Questions of Exports that several callers ask at once.
+
+package nfsserver
+
+import (
+	"testing"
+	"time"
+)
+
+// A waitingFS answers Getattr when it is told to.
+type waitingFS struct {
+	FS
+	asked, answer chan struct{}
+}
+
+func (f *waitingFS) Getattr(Ref) (Attr, error) {
+	f.asked <- struct{}{}
+	<-f.answer
+	return Attr{}, nil
+}
+
+// TestTwoAskAtOnce: an export answers all who ask at once, by one question. A later one is another.
+func TestTwoAskAtOnce(t *testing.T) {
+	f := &waitingFS{asked: make(chan struct{}), answer: make(chan struct{})}
+	x := &export{fs: f}
+	if x.ask() != nil {
+		t.Error("an export that is not open is asked")
+	}
+	x.ready.Store(true)
+	for round := range 2 {
+		first := x.ask()
+		<-f.asked
+		second := x.ask()
+		f.answer <- struct{}{}
+		for who, q := range []*question{first, second} {
+			late := false
+			if !q.answered(time.After(time.Hour), &late) {
+				t.Errorf("round %d, caller %d: no answer", round, who)
+			}
+		}
+	}
+}
+
+// TestAnswerThatIsLate: an export that does not answer in time takes no time from those after it.
+func TestAnswerThatIsLate(t *testing.T) {
+	over := make(chan time.Time)
+	close(over)
+	late := false
+	silent := &question{over: make(chan struct{})}
+	if silent.answered(over, &late) || !late {
+		t.Errorf("without an answer: late %t, want true", late)
+	}
+	quick := &question{over: make(chan struct{}), answers: true}
+	close(quick.over)
+	if !quick.answered(nil, &late) {
+		t.Error("an answer that came after the end is not seen")
+	}
+}
