@@ -110,6 +110,36 @@ func TestUnmountedByForce(t *testing.T) {
 	s.await("export of the directory below", func() bool { return s.has(dir, "instead") })
 }
 
+// TestReloadAfterARefusedOne: a refused reload leaves an export of the command line as it was, so
+// the next one takes in the directory below its unmounted file system.
+func TestReloadAfterARefusedOne(t *testing.T) {
+	if !machine.Apart(t) {
+		return
+	}
+	dir, other := t.TempDir(), t.TempDir()
+	sh(t, "mount", "-t", "tmpfs", "disk", dir)
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	file := exportsFile(t, other)
+	s := start(t, "", t.TempDir(), "--exports", file, dir)
+	s.mustWrite(dir, "f")
+	sh(t, "umount", "-l", dir)
+	must(t, os.WriteFile(filepath.Join(dir, "instead"), nil, 0o644))
+	s.await("end of the export", func() bool { _, err := s.mount(dir); return err != nil })
+	good, err := os.ReadFile(file)
+	must(t, err)
+	wrong, err := os.ReadFile(exportsFile(t, other, filepath.Join(other, "missing")))
+	must(t, err, os.WriteFile(file, wrong, 0o600))
+	if out, err := exec.Command(program, "reload", "--control", filepath.Join(s.dir, "control")).CombinedOutput(); err == nil {
+		t.Errorf("reload of a missing directory: %s, want an error", out)
+	}
+	if s.has(dir, "instead") {
+		t.Error("after a refused reload the directory below is served")
+	}
+	must(t, os.WriteFile(file, good, 0o600))
+	s.reload()
+	s.await("export of the directory below", func() bool { return s.has(dir, "instead") })
+}
+
 // TestAddressAppears: a server starts at an address that does not exist yet, and serves it when it
 // exists.
 func TestAddressAppears(t *testing.T) {

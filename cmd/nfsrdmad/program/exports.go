@@ -28,6 +28,7 @@ type source struct {
 	open  func() (nfsserver.FS, error)
 	rules *exports.Export // nil: of the command line
 	dir   *directory      // nil: it is none
+	how   osfs.Options    // of dir
 }
 
 // A directory has the FS that a directory was last opened as; nil: none yet.
@@ -57,7 +58,7 @@ func sources(o *options, args []string) (list []source, err error) {
 // dirSource is a directory.
 func dirSource(dir, name string, how osfs.Options) source {
 	d := &directory{}
-	return source{at: dir, name: name, dir: d, open: func() (nfsserver.FS, error) {
+	return source{at: dir, name: name, dir: d, how: how, open: func() (nfsserver.FS, error) {
 		tree, err := openDir(dir, how)
 		if err != nil {
 			return nil, err
@@ -95,12 +96,18 @@ func newServer(o *options, args []string) (_ *nfsserver.Server, set *exportSet, 
 	return srv, set, err
 }
 
-// closeAll closes the exports of a list that are open.
+// closeAll closes exports of openExports: those that are open, and the others once they are.
 func closeAll(list []nfsserver.Export) {
 	for _, e := range list {
 		if e.FS != nil {
 			e.FS.Close()
+			continue
 		}
+		go func() {
+			if late, err := e.Open(); err == nil { // see firstOf
+				late.Close()
+			}
+		}()
 	}
 }
 

@@ -245,7 +245,8 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 		if s.covering(list[i].Name, mounted) == osfs.InPlace || s.fromFile(list[i].Name) {
 			continue
 		}
-		added, again = append(added, s.from[list[i].Name]), append(again, list[i].Name)
+		src := s.from[list[i].Name] // which stays as it is if the reload fails
+		added, again = append(added, dirSource(src.at, src.name, src.how)), append(again, src.name)
 	}
 	list = slices.DeleteFunc(list, func(e nfsserver.Export) bool { return slices.Contains(again, e.Name) })
 	more, err := openExports(added)

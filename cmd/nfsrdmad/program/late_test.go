@@ -4,6 +4,9 @@ package program
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,4 +62,59 @@ func TestServeBesideHungDirectory(t *testing.T) {
 	if err := srv.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestRefusedReloadClosesWhatOpensLate: a directory of a file that was refused is closed, also when
+// its file system answers after the reload.
+func TestRefusedReloadClosesWhatOpensLate(t *testing.T) {
+	defer func(wait time.Duration) { newFS, openWait = osfs.New, wait }(openWait)
+	ok, hung, file := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "exports")
+	answers, opened := make(chan struct{}), make(chan error, 1)
+	newFS = func(dir string, o osfs.Options) (*osfs.FS, error) {
+		if dir != hung {
+			return osfs.New(dir, o)
+		}
+		<-answers
+		f, err := osfs.New(dir, o)
+		opened <- err
+		return f, err
+	}
+	put(t, file, ok+" *(rw,insecure)\n")
+	srv, set, err := newServer(&options{ephemeral: true, exports: file, acl: "on"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	v, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Shutdown(t.Context())
+	openWait = 10 * time.Millisecond
+	put(t, file, ok+" *(rw,insecure)\n"+hung+" *(rw,insecure)\n"+filepath.Join(ok, "missing")+" *(rw,insecure)\n")
+	if _, err := set.reload(v); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Fatalf("reload: %v, want a missing directory", err)
+	}
+	close(answers)
+	if err := <-opened; err != nil {
+		t.Fatal(err)
+	}
+	for isOpen(t, hung) {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// isOpen reports whether this process has a descriptor of a file or directory.
+func isOpen(t *testing.T, name string) bool {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); to == name {
+			return true
+		}
+	}
+	return false
 }
