@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/doctor"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/jsontest"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
@@ -108,5 +109,8 @@ func try(t *testing.T, args ...string) (out, errOut string, code int) {
 	t.Helper()
 	var o, e bytes.Buffer
 	code = run(t.Context(), args, strings.NewReader(""), &o, &e)
+	if slices.Contains(args, "--json") {
+		jsontest.Documented(t, "../../docs", "nfsrdma", args, o.String())
+	}
 	return o.String(), e.String(), code
 }

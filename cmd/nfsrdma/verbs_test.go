@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/jsontest"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/verbs"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
@@ -44,6 +45,7 @@ func serveVerbs(t *testing.T, args ...string) (client func(...string) string, re
 		if code := <-done; code != 0 {
 			t.Errorf("the server ended with %d", code)
 		}
+		jsontest.Documented(t, "../../docs", "nfsrdma", append([]string{"verbs"}, args...), out.String())
 		return out.String()
 	}
 }

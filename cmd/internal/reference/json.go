@@ -180,6 +180,9 @@ func (t *jsonTable) row(p *folder, f *ast.Field, key string, optional bool) erro
 		}
 	}
 	t.w.row(code(key+suffix), kind, meaning)
+	if t.words && strings.HasSuffix(key, ".times") { // which mountstats writes with its bounds
+		t.w.row(code(key+"_least_seconds[]"), "array of numbers", "the shortest round trip of each count in `times`")
+	}
 	if inner == "" || again != "" {
 		return nil
 	}

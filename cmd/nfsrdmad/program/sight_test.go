@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/control"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/jsontest"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/test/machine"
@@ -85,6 +86,7 @@ func view(t *testing.T, socket string, args ...string) map[string]any {
 	if err != nil {
 		t.Fatalf("%v: %v", args, err)
 	}
+	jsontest.Documented(t, "../../../docs", "nfsrdmad", args, out)
 	var v map[string]any
 	if err := json.Unmarshal([]byte(out), &v); err != nil {
 		t.Fatalf("%v: %v in %s", args, err, out)
@@ -461,5 +463,20 @@ func TestUserCell(t *testing.T) {
 		if got := userCell(users); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+// TestDocumentedKeys: the reference has each key of the answers, those that are left out without a
+// value too.
+func TestDocumentedKeys(t *testing.T) {
+	for command, v := range map[string]any{
+		"status": &statusReport{}, "clients": &clientsReport{}, "exports": &exportsReport{}, "locks": &locksReport{}, "drain": &drainReport{},
+	} {
+		jsontest.Fill(v)
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jsontest.Documented(t, "../../../docs", "nfsrdmad", []string{command}, string(b))
 	}
 }

@@ -1,0 +1,40 @@
+// The reference has each key of the JSON that commands can print, those that are left out without a
+// value too.
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/doctor"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/jsontest"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/listing"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/top"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/verbs"
+)
+
+func TestDocumentedKeys(t *testing.T) {
+	for command, v := range map[string]any{
+		"ls": &[]listing.Object{}, "stat": &[]listing.Object{}, "df": &[]dfRow{}, "showmount": &[]jsonExport{}, "ping": &pingReport{}, "doctor": &doctor.Report{},
+		"top": &top.Report{}, "bench": &bench.Report{}, "bench --mount": &bench.MountReport{}, "rnic-bench": &bench.VerbsReport{},
+		"verbs pingpong": &verbs.PingpongReport{}, "verbs perf": &verbs.PerfReport{},
+	} {
+		jsontest.Fill(v)
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jsontest.Documented(t, "../../docs", "nfsrdma", strings.Fields(command), string(b))
+	}
+	var out bytes.Buffer
+	var figures mountFigures
+	jsontest.Fill(&figures)
+	if err := printFigures(&out, &figures, true); err != nil {
+		t.Fatal(err)
+	}
+	jsontest.Documented(t, "../../docs", "nfsrdma", []string{"mountstats"}, out.String())
+}
