@@ -29,7 +29,7 @@ type link struct {
 	waits atomic.Bool // passive: the REP is out, and a packet on the QP says that the RTU is late
 
 	// guarded by control.mu
-	k    *cm.Conn
+	k    *cm.Conn // set before asks, or the CM, has the link
 	qp   *core.QP
 	err  error // why the connection was not made, nil if it was
 	done bool  // made is closed

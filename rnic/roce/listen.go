@@ -392,11 +392,11 @@ func (r *connRequest) accept(e *endpoint, b *binding, cp *rnic.ConnParams) error
 		_ = r.refuse(mad.RejNoQP, nil)
 		return err
 	}
+	l.k = r.k
 	l.waits.Store(true)
-	e.asks.Store(l)
+	e.asks.Store(l) // from here on packets find it
 	defer e.asks.Store(nil)
 	r.c.do(func(m *cm.CM, at cm.Instant) {
-		l.k = r.k
 		if err = m.Accept(at, r.k, e.local(b, s, mtu), cp.PrivateData); err == nil {
 			l.k.Owner = l
 		}

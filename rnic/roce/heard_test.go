@@ -1,0 +1,39 @@
+// Packets on the queue pair of a request that is being accepted.
+
+package roce
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// TestHeardBeforeTheREP: a packet that comes on the queue pair of a request before the REP leaves
+// finds the connection that it is for.
+func TestHeardBeforeTheREP(t *testing.T) {
+	m := meet(t, Options{})
+	a, b := newSide(t, m.dev, rnic.RC), newSide(t, m.dev, rnic.RC)
+	connected, accepted := make(chan error, 1), make(chan error, 1)
+	go func() { connected <- m.dev.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{}) }()
+	req, err := m.l.Accept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, e := req.(*connRequest), rnic.EndpointOf(b.qp).(*endpoint)
+	r.c.mu.Lock() // the REP waits
+	go func() { accepted <- r.Accept(b.qp, rnic.ConnParams{}) }()
+	for e.asks.Load() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	found := e.asks.Load().k
+	r.c.mu.Unlock()
+	if found != r.k {
+		t.Errorf("connection of the queue pair: %p, want %p", found, r.k)
+	}
+	for what, over := range map[string]chan error{"Accept": accepted, "Connect": connected} {
+		if err := <-over; err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
