@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -41,15 +42,20 @@ func lockerWorker(args []string) error {
 
 // A lockerProcess is such a process.
 type lockerProcess struct {
-	t    *testing.T
-	in   io.WriteCloser
-	out  *bufio.Scanner
-	kill func()
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
 }
 
 func startLocker(t *testing.T, path string) *lockerProcess {
 	t.Helper()
-	cmd := workerCmd(t.Context(), "locker", path)
+	return startLockerBy(t, workerCmd(t.Context(), "locker", path))
+}
+
+// startLockerBy starts a process that answers lines as a lockerWorker does.
+func startLockerBy(t *testing.T, cmd *exec.Cmd) *lockerProcess {
+	t.Helper()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -62,8 +68,10 @@ func startLocker(t *testing.T, path string) *lockerProcess {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	return &lockerProcess{t, in, bufio.NewScanner(out), func() { _ = cmd.Process.Kill() }}
+	return &lockerProcess{t, cmd, in, bufio.NewScanner(out)}
 }
+
+func (p *lockerProcess) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
 func (p *lockerProcess) lock(at int) { fmt.Fprintln(p.in, at) }
 
@@ -97,9 +105,9 @@ func TestProgramsThatWaitForEachOther(t *testing.T) {
 			waitFor(t, "the first waits", func() bool { return figures(t, dir).Calls["NLM_LOCK"].Count >= before+2 })
 			second.lock(0)
 			second.want("resource deadlock avoided")
-			second.kill()
+			second.signal(os.Kill)
 			first.want("locked")
-			first.kill()
+			first.signal(os.Kill)
 		})
 	}
 }
