@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
@@ -138,6 +139,28 @@ func TestReloadAfterARefusedOne(t *testing.T) {
 	must(t, os.WriteFile(file, good, 0o600))
 	s.reload()
 	s.await("export of the directory below", func() bool { return s.has(dir, "instead") })
+}
+
+// TestHangupsWhileTheServerEnds: SIGHUP does not kill a server that SIGTERM ends.
+func TestHangupsWhileTheServerEnds(t *testing.T) {
+	for range 10 {
+		s, ended := start(t, "", t.TempDir(), t.TempDir()), make(chan struct{})
+		go func() {
+			s.end()
+			close(ended)
+		}()
+		for over := false; !over; {
+			select {
+			case <-ended:
+				over = true
+			default:
+				_ = s.cmd.Process.Signal(syscall.SIGHUP)
+			}
+		}
+		if code := s.cmd.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("the server ended with %v, want 0", s.cmd.ProcessState)
+		}
+	}
 }
 
 // TestAddressAppears: a server starts at an address that does not exist yet, and serves it when it

@@ -208,10 +208,10 @@ func (o *options) checkValues() error {
 
 // serve runs the server until a signal ends it.
 func serve(cmd *cobra.Command, o *options, args []string) error {
-	// From the first moment, for SIGHUP ends a process that has not asked for it. One that comes before the server can heed it waits.
+	// From the first moment to the last, for SIGHUP ends a process that has not asked for it. One that comes before the
+	// server can heed it waits.
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
 	l, host, passed, err := o.plan(cmd.Flags())
 	if err != nil {
 		return err
