@@ -43,16 +43,16 @@ func (x *exam) program(name string) string {
 
 // addSIW is the command that makes a soft-iWARP device on the interface to the server.
 func (x *exam) addSIW() string {
-	return fmt.Sprintf("modprobe -a siw rdma_cm rpcrdma && rdma link add siw0 type siw netdev %s (docs/linux.md: how to build siw where there is none; "+
-		"rxe needs no building: see whether the server takes RoCE with nfsrdma doctor --rdma roce)", x.netdev())
+	return fmt.Sprintf("modprobe -a siw rdma_cm rpcrdma && rdma link add siw0 type siw netdev %s (Debian's kernels have no siw: docs/linux.md builds it)", x.netdev())
 }
 
-// addDevice is the command that makes a device which talks to the server.
+// addDevice is the command that makes a device which talks to the server. The one for RoCE is the
+// first: each usual kernel has its driver, and the examination by iWARP asks no server for RoCE.
 func (x *exam) addDevice() string {
 	if x.roce {
 		return x.addRXE()
 	}
-	return x.addSIW()
+	return x.addRXE() + " (if the server takes RoCE: nfsrdma doctor --rdma roce), or by iWARP: " + x.addSIW()
 }
 
 // fits reports whether a device of the kernel's, by its directory in sysfs, talks to the server by the provider that was examined.
@@ -86,7 +86,7 @@ func checkDevice(_ context.Context, x *exam) Finding {
 	case !found && x.roce:
 		return warn("iWARP (siw) and InfiniBand devices do not talk RoCE: "+x.addRXE(), "%s: none is RoCE", text)
 	case !found:
-		return warn("rxe and RoCE adapters need a server that takes RoCE: see with nfsrdma doctor --rdma roce. By iWARP: "+x.addSIW(), "%s: none is iWARP", text)
+		return warn("it needs a server that takes RoCE: see with nfsrdma doctor --rdma roce. By iWARP: "+x.addSIW(), "%s: none is iWARP", text)
 	case !active:
 		return warn("bring the network interface up: ip link set "+x.netdev()+" up", "%s: not active", text)
 	case at != "" && x.device != "" && at != x.device:
@@ -133,7 +133,8 @@ func checkModules(_ context.Context, x *exam) Finding {
 	}
 	switch {
 	case len(missing) > 0:
-		return warn("for a kernel mount over RDMA: install or build them (docs/linux.md); mount over TCP needs none", "%s", text)
+		other := yes(x.roce, "", ", or use rxe, if the server takes RoCE")
+		return warn("for a kernel mount over RDMA: install or build them (docs/linux.md)"+other+"; mount over TCP needs none", "%s", text)
 	case len(there) > 0:
 		return warn("modprobe -a "+strings.Join(there, " "), "%s", text)
 	}

@@ -55,7 +55,8 @@ func TestThisMachine(t *testing.T) {
 		check func(*exam) Finding
 		want  wanted
 	}{
-		"no device":          {nil, device, wanted{Warn, "rdma link add siw0 type siw netdev eth0"}},
+		"no device":          {nil, device, wanted{Warn, "for a kernel mount over RDMA: modprobe -a rdma_rxe rdma_cm rpcrdma && rdma link add rxe0 type rxe netdev eth0 (if the server takes RoCE"}},
+		"no device, iWARP":   {nil, device, wanted{Warn, "rdma link add siw0 type siw netdev eth0 (Debian's kernels have no siw"}},
 		"siw":                {siw, device, wanted{OK, "siw0 (RNIC, ACTIVE on eth0)"}},
 		"siw down":           {with(ib+"siw0/ports/1/state", "1: DOWN"), device, wanted{Warn, "not active"}},
 		"siw elsewhere":      {with(ib+"siw0/ports/1/gid_attrs/ndevs/0", "eth1"), device, wanted{Warn, "reached by eth0"}},
@@ -70,6 +71,7 @@ func TestThisMachine(t *testing.T) {
 		"modules at hand":    {map[string]string{release: "6.1", "/lib/modules/6.1/modules.dep": "kernel/a/rpcrdma.ko.xz: x\nkernel/rdma_cm.ko:\nkernel/iw_cm.ko:\nkernel/siw.ko:"}, modules, wanted{Warn, "modprobe -a rpcrdma rdma_cm iw_cm siw"}},
 		"modules loaded":     {map[string]string{release: "6.1", "/proc/modules": "siw 1 0\nrpcrdma 1 0\nrdma_cm 2\niw_cm 3"}, modules, wanted{OK, "loaded: rpcrdma rdma_cm iw_cm siw"}},
 		"no siw":             {map[string]string{release: "6.1", "/proc/modules": "rpcrdma 1 0\nrdma_cm 2\niw_cm 3"}, modules, wanted{Warn, "not there: siw"}},
+		"no siw, but rxe":    {map[string]string{release: "6.1", "/proc/modules": "rpcrdma 1 0\nrdma_cm 2\niw_cm 3"}, modules, wanted{Warn, "or use rxe"}},
 		"kernel client":      {map[string]string{"/sbin/mount.nfs": "", "/proc/filesystems": "nodev\tnfs\n\text4"}, kernel, wanted{OK, "mount.nfs"}},
 		"nfsd is no nfs":     {map[string]string{"/sbin/mount.nfs": "", "/proc/filesystems": "nodev\tnfsd"}, kernel, wanted{Warn, "without NFS"}},
 		"no mount.nfs":       {map[string]string{"/proc/filesystems": "nodev\tnfs"}, kernel, wanted{Warn, "nfs-common"}},
