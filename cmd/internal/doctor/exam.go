@@ -96,6 +96,7 @@ type exam struct {
 	rtmax     int               // FSINFO
 	wtmax     int
 	rootAttr  nfs3.Fattr // identity
+	readOnly  bool       // and the export is, for this host
 
 	mu     sync.Mutex
 	closes []func() error

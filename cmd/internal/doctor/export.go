@@ -70,7 +70,8 @@ func checkSpace(ctx context.Context, x *exam) Finding {
 	}
 	text := fmt.Sprintf("%s of %s free for us, %d of %d files", size(st.Abytes), size(st.Tbytes), st.Afiles, st.Tfiles)
 	switch {
-	case st.Abytes == 0 && st.Tbytes > 0:
+	case x.readOnly, st.Tbytes == 0: // a tree of a program need not count
+	case st.Abytes == 0:
 		return warn("make room on the server, or see the quota of this user: writes will fail", "%s", text)
 	case st.Afiles == 0 && st.Tfiles > 0:
 		return warn("remove files on the server: nothing new can be created", "%s", text)
@@ -92,16 +93,18 @@ func checkWho(ctx context.Context, x *exam) Finding {
 	}
 	cred := transport.SysCred()
 	view := rights.View{UID: cred.UID, GID: cred.GID, GIDs: cred.GIDs, Attr: attr, Access: got}
+	view.AskReadOnly(ctx, x.nfs, x.root)
+	x.readOnly = view.Export == rights.ReadOnly
 	may := func(bits uint32) string { return yes(got&bits == bits, "yes", "no") }
 	text := fmt.Sprintf("uid %d gid %d: list %s, enter %s, write %s (root directory: mode %04o, owner %d:%d)", cred.UID, cred.GID,
 		may(nfs3.AccessRead), may(nfs3.AccessLookup), may(nfs3.AccessExtend), attr.Mode&0o7777, attr.UID, attr.GID)
 	switch {
 	case got&nfs3.AccessLookup == 0:
 		return fail("chmod or chown the directory on the server so that this user may enter it, or map users (anonuid= of exports(5))", "%s", text)
-	case got&nfs3.AccessExtend == 0 && view.NoWrite() != "":
-		return warn(view.NoWrite()+", or work as a user who may write there", "%s", text)
+	case x.readOnly:
+		return warn(view.NoWrite(), "%s", text)
 	case got&nfs3.AccessExtend == 0:
-		return warn("only needed for writing: the directory's mode, its owner, and ro or rw in exports(5) (--read-only of nfsrdmad) decide", "%s", text)
+		return warn("only needed for writing: "+view.NoWrite(), "%s", text)
 	}
 	return ok("%s", text)
 }

@@ -40,7 +40,7 @@ func TestExportsThatAreUnwell(t *testing.T) {
 		return answer(programs, nfs3.Program, proc, res)
 	}
 	const all = nfs3.AccessAll
-	noWrite := wanted{Warn, "the directory's mode, its owner"}
+	noWrite := wanted{Warn, "the directory's mode and owner decide"}
 	if me() == 0 {
 		noWrite.part = "root acts as another user there (root_squash"
 	}
@@ -62,6 +62,7 @@ func TestExportsThatAreUnwell(t *testing.T) {
 		"enough":          {nfs(nfs3.ProcFsinfo, &nfs3.FsinfoRes{Rtmax: goodTransfer, Wtmax: goodTransfer}), true, map[string]wanted{fsinfoCheck: {OK, "over TCP: READ 64 KiB"}}},
 		"full":            {nfs(nfs3.ProcFsstat, &nfs3.FsstatRes{Tbytes: 1 << 30, Tfiles: 9, Afiles: 3}), true, map[string]wanted{spaceCheck: {Warn, "0 bytes of 1 GiB free for us, 3 of 9 files → make room"}}},
 		"no more files":   {nfs(nfs3.ProcFsstat, &nfs3.FsstatRes{Tbytes: 1 << 30, Abytes: 1 << 20, Tfiles: 9}), true, map[string]wanted{spaceCheck: {Warn, "remove files"}}},
+		"an empty tree":   {nfs(nfs3.ProcFsstat, &nfs3.FsstatRes{Tfiles: 9}), true, map[string]wanted{spaceCheck: {OK, "0 bytes of 0 bytes"}}},
 		"files uncounted": {nfs(nfs3.ProcFsstat, &nfs3.FsstatRes{Tbytes: 1 << 30, Abytes: 1 << 20}), true, map[string]wanted{spaceCheck: {OK, "1 MiB of 1 GiB"}}},
 		"space stale":     {nfs(nfs3.ProcFsstat, &nfs3.FsstatRes{Status: nfs3.ErrStale}), true, map[string]wanted{spaceCheck: {Warn, "exportfs -f"}, whoCheck: {OK, ""}}},
 		"no attributes":   {nfs(nfs3.ProcGetattr, &nfs3.GetattrRes{Status: nfs3.ErrIO}), false, map[string]wanted{whoCheck: {Fail, "GETATTR"}}},
@@ -76,6 +77,23 @@ func TestExportsThatAreUnwell(t *testing.T) {
 		"no READDIRPLUS":    {unable(programs, nfs3.Program, nfs3.ProcReaddirplus, transport.ErrProcUnavail), true, map[string]wanted{whoCheck: {OK, ""}}},
 	} {
 		t.Run(name, func(t *testing.T) { examine(t, overTCP(t, c.programs), c.healthy, c.want) })
+	}
+}
+
+// A read-only export is named as the only cause, and its space is of no use. ACCESS of the server
+// does not say which of its causes it is.
+func TestReadOnlyExport(t *testing.T) {
+	programs, _ := tree(t, me(), true)
+	full := answer(programs, nfs3.Program, nfs3.ProcFsstat, &nfs3.FsstatRes{Tbytes: 1 << 30, Tfiles: 9})
+	r := examine(t, overTCP(t, full), true, map[string]wanted{
+		whoCheck:   {Warn, "write no (root directory: mode 0755"},
+		spaceCheck: {OK, "0 bytes of 1 GiB"},
+	})
+	const want = "the export is read-only for this host; to change it: rw in exports(5); nfsrdmad: no --read-only"
+	for _, f := range r.Findings {
+		if f.Check == whoCheck && f.Advice != want {
+			t.Errorf("advice: %q, want %q", f.Advice, want)
+		}
 	}
 }
 

@@ -74,7 +74,10 @@ func (r *Request) warnMapped(ctx context.Context, s *session.Session, fsys *nfsc
 	if err != nil {
 		return // the first use of the mount reports it
 	}
-	if line := view.AtMount(r.Options.ReadOnly); line != "" {
+	if !r.Options.ReadOnly {
+		view.AskReadOnly(ctx, fsys.Client(), fsys.Root())
+	}
+	if line := view.AtMount(r.Options.ReadOnly, r.Verbose); line != "" {
 		tell(r.Spec + ": " + line)
 	}
 }

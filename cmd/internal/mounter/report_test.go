@@ -10,6 +10,8 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/machine"
@@ -70,14 +72,21 @@ func TestSquashedRootIsSaid(t *testing.T) {
 	if os.Geteuid() != 0 {
 		machine.Skip(t, "root, to be squashed")
 	}
-	for mode, want := range map[uint32]string{
-		0o777: "",
-		0o755: "root is not allowed to write in the root directory of the export (mode 0755, owner 0): root acts as another user there (root_squash;",
-		0o700: "root acts as another user there (root_squash; to change it: no_root_squash in exports(5); nfsrdmad: --no-root-squash)",
+	const cause = "root acts as another user there (root_squash; to change it: no_root_squash in exports(5); nfsrdmad: --no-root-squash)"
+	for _, c := range []struct {
+		tree     memfs.Options
+		readOnly bool
+		want     string
+	}{
+		{memfs.Options{Mode: 0o777}, false, ""},
+		{memfs.Options{Mode: 0o755}, false, "server:/export: root is not allowed to write in the root directory of the export (mode 0755, owner 0): " + cause},
+		{memfs.Options{Mode: 0o700}, false, "server:/export: " + cause},
+		{memfs.Options{Mode: 0o755, UID: 1000}, false, ""},
+		{memfs.Options{Mode: 0o755}, true, "server:/export: the export is read-only for this host; to change it: rw in exports(5); nfsrdmad: no --read-only; mount it with ro, and this line ends"},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)
-		serveMemory(t, mode, func(rpc *transport.Server) { rpc.ServeTCP(l) })
+		serveTree(t, nfsserver.Export{Name: "/mem", FS: memfs.New(c.tree), ReadOnly: c.readOnly}, func(rpc *transport.Server) { rpc.ServeTCP(l) })
 		r := requestOf(t, "tcp", target(nfsclient.TCP, l.Addr()))
 		s := newSession(t)
 		var lines told
@@ -85,8 +94,8 @@ func TestSquashedRootIsSaid(t *testing.T) {
 		must(t, err)
 		r.warnMapped(t.Context(), s, fsys, lines.add)
 		fsys.Client().Close()
-		if got := strings.Join(lines, "|"); (got == "") != (want == "") || !strings.Contains(got, want) {
-			t.Errorf("mode %04o: said %q, want %q", mode, got, want)
+		if got := strings.Join(lines, "|"); got != c.want {
+			t.Errorf("%+v, read-only %v: said %q, want %q", c.tree, c.readOnly, got, c.want)
 		}
 	}
 }

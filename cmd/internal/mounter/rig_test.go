@@ -78,7 +78,13 @@ func serveOn(t *testing.T, addr string) net.Addr {
 // squashed.
 func serveMemory(t *testing.T, mode uint32, serve func(*transport.Server)) {
 	t.Helper()
-	srv, err := nfsserver.New(nfsserver.Options{AsyncNames: true, Exports: []nfsserver.Export{{Name: "/mem", FS: memfs.New(memfs.Options{Mode: mode})}}})
+	serveTree(t, nfsserver.Export{Name: "/mem", FS: memfs.New(memfs.Options{Mode: mode})}, serve)
+}
+
+// serveTree serves one export until the test ends.
+func serveTree(t *testing.T, x nfsserver.Export, serve func(*transport.Server)) {
+	t.Helper()
+	srv, err := nfsserver.New(nfsserver.Options{AsyncNames: true, Exports: []nfsserver.Export{x}})
 	must(t, err)
 	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
 	done := make(chan struct{})

@@ -4,7 +4,11 @@
 package rights
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,9 +21,21 @@ import (
 type View struct {
 	UID, GID uint32
 	GIDs     []uint32   // the supplementary groups
+	Dir      string     // the directory in messages; "": the root directory of the export
 	Attr     nfs3.Fattr // of the directory
 	Access   uint32     // the bits that ACCESS grants in it
+	Export   ExportKind // set by AskReadOnly
 }
+
+// An ExportKind states whether an export is read-only for this host.
+type ExportKind uint8
+
+// The kinds.
+const (
+	NotAsked ExportKind = iota
+	ReadOnly
+	ReadWrite
+)
 
 // Look asks the server for the View of a directory. cred is the user of the calls.
 func Look(ctx context.Context, c *nfsclient.Client, dir nfs3.FH, cred transport.Cred) (v View, err error) {
@@ -29,6 +45,23 @@ func Look(ctx context.Context, c *nfsclient.Client, dir nfs3.FH, cred transport.
 	}
 	v.Access, err = c.Access(ctx, dir, nfs3.AccessAll)
 	return v, err
+}
+
+// AskReadOnly sets v.Export if the user cannot write in the directory, by a REMOVE of a name that
+// no file has. ACCESS denies the same for other causes. The status of a change is the only sign, and
+// servers check an export before they look up a name in it.
+func (v *View) AskReadOnly(ctx context.Context, c *nfsclient.Client, dir nfs3.FH) {
+	if v.granted()&write != 0 {
+		return
+	}
+	var id [8]byte
+	rand.Read(id[:]) // never fails
+	switch err := c.Remove(ctx, dir, ".nfsrdma-none-"+hex.EncodeToString(id[:])); {
+	case errors.Is(err, nfs3.ErrROFS):
+		v.Export = ReadOnly
+	case errors.Is(err, nfs3.ErrAcces), errors.Is(err, nfs3.ErrPerm), errors.Is(err, nfs3.ErrNoEnt):
+		v.Export = ReadWrite
+	}
 }
 
 // The permissions of a directory, as in the last three bits of its mode.
@@ -48,45 +81,88 @@ func (v *View) granted() (perm uint32) {
 	return perm
 }
 
+// byMode is the permissions that the mode gives to the user.
+func (v *View) byMode() uint32 {
+	switch {
+	case v.UID == 0:
+		return read | write | enter
+	case v.UID == v.Attr.UID:
+		return v.Attr.Mode >> 6 & 0o7
+	case v.member():
+		return v.Attr.Mode >> 3 & 0o7
+	}
+	return v.Attr.Mode & 0o7
+}
+
+// member reports whether the user is in the group of the directory.
+func (v *View) member() bool { return v.GID == v.Attr.GID || slices.Contains(v.GIDs, v.Attr.GID) }
+
 // missing is the permissions that the mode gives to the user and that the server does not grant. An
 // ACL can give a group less than the mode shows, so members of the group miss nothing.
 func (v *View) missing() uint32 {
-	perm := v.Attr.Mode & 0o7
-	switch {
-	case v.UID == 0:
-		perm = read | write | enter
-	case v.UID == v.Attr.UID:
-		perm = v.Attr.Mode >> 6 & 0o7
-	case v.GID == v.Attr.GID || slices.Contains(v.GIDs, v.Attr.GID):
-		perm = 0
+	if v.UID != 0 && v.UID != v.Attr.UID && v.member() {
+		return 0
 	}
-	return perm &^ v.granted()
+	return v.byMode() &^ v.granted()
 }
 
-// AtMount is the line for the log of a new mount, which is readOnly or not: that the user acts as
-// another one there, or that nothing can be changed. "" if the root directory of the export does
-// not show it.
-func (v *View) AtMount(readOnly bool) string {
-	switch missing := v.missing(); {
-	case missing == 0, missing == write && readOnly:
+// modeForbids reports whether the mode is the reason that the user cannot write.
+func (v *View) modeForbids() bool { return v.byMode()&write == 0 && v.granted()&write == 0 }
+
+// AtMount is the line for the log of a new mount: that the user acts as another one there, or that
+// nothing can be changed. It is "" if the root directory of the export does not show it, or if the
+// mount is readOnly and that is all.
+//
+// A squashed root gets the line only if no other user could write there either. A mount of root is
+// for all users, and those of /home write in directories of their own, so the line would be noise
+// at each boot. verbose shows it nevertheless.
+func (v *View) AtMount(readOnly, verbose bool) string {
+	missing := v.missing()
+	switch {
+	case v.granted()&write == 0 && readOnly && missing&^write == 0:
 		return ""
-	case missing == write:
-		return fmt.Sprintf("%s is not allowed to write in the root directory of the export (mode %04o, owner %d): %s", v.name(), v.Attr.Mode&0o7777, v.Attr.UID, v.NoWrite())
+	case v.Export == ReadOnly:
+		return readOnlyText + "; mount it with ro, and this line ends"
+	case missing == 0 && !v.modeForbids():
+		return ""
+	case v.UID == 0 && !v.rootHasAll() && !verbose:
+		return ""
+	case missing&^write == 0:
+		return v.noRight() + ": " + v.NoWrite()
 	}
 	return v.mapped()
 }
 
-// NoWrite is the two causes of a directory that its mode lets the user write, and the server does
-// not; "" if the mode is the cause.
+// noRight is the fact that the user has no right to write.
+func (v *View) noRight() string {
+	return fmt.Sprintf("%s is not allowed to write in %s (mode %04o, owner %d)", v.name(), cmp.Or(v.Dir, "the root directory of the export"), v.Attr.Mode&0o7777, v.Attr.UID)
+}
+
+// NoWrite is the cause of a directory in which the server does not let the user write; several, if
+// the facts do not decide between them.
 func (v *View) NoWrite() string {
-	if v.missing()&write == 0 {
+	switch {
+	case v.Export == ReadOnly:
+		return readOnlyText
+	case v.missing()&write == 0:
+		return "the directory's mode and owner" + v.orReadOnly(", and ro or rw in exports(5) (nfsrdmad: --read-only)") + " decide; " + modeCure
+	}
+	return v.mapped() + v.orReadOnly(", or the export is read-only (to change it: "+readWrite+")")
+}
+
+// orReadOnly is text unless the export is known to be writable.
+func (v *View) orReadOnly(text string) string {
+	if v.Export == ReadWrite {
 		return ""
 	}
-	return v.mapped() + ", or the export is read-only (to change it: " + readWrite + ")"
+	return text
 }
 
 const (
+	readOnlyText = "the export is read-only for this host; to change it: " + readWrite
+
 	readWrite = "rw in exports(5); nfsrdmad: no --read-only"
+	modeCure  = "chown or chmod it on the server, or use it as a user who has the right"
 	rootCure  = "no_root_squash in exports(5); nfsrdmad: --no-root-squash"
 )
 
@@ -106,15 +182,18 @@ func (v *View) mapped() string {
 	return fmt.Sprintf("uid %d acts as another user there (all_squash or anonuid in exports(5), or the server runs as another user)", v.UID)
 }
 
-// Refusal explains a call that the server refused with a status; "" if the facts point to nothing.
-// sure reports that they allow no other explanation.
-func (v *View) Refusal(status nfs3.Status) (text string, sure bool) {
+// changesNames is the procedures that need the right to write in a directory.
+var changesNames = []uint32{nfs3.ProcCreate, nfs3.ProcMkdir, nfs3.ProcSymlink, nfs3.ProcMknod, nfs3.ProcRemove, nfs3.ProcRmdir, nfs3.ProcRename, nfs3.ProcLink}
+
+// Refusal explains a call that the server refused; "" if the facts point to nothing. sure reports
+// that they allow no other explanation.
+func (v *View) Refusal(e nfsclient.StatusError) (text string, sure bool) {
 	missing := v.missing()
 	root := v.UID == 0
 	switch {
-	case status == nfs3.ErrROFS:
-		return "the export is read-only for this host; to change it: " + readWrite, true
-	case status != nfs3.ErrAcces && status != nfs3.ErrPerm:
+	case e.Status == nfs3.ErrROFS:
+		return readOnlyText, true
+	case e.Status != nfs3.ErrAcces && e.Status != nfs3.ErrPerm:
 		return "", false
 	case root && missing != 0:
 		return v.mapped() + ", so run this as a user who has the right", true
@@ -122,6 +201,8 @@ func (v *View) Refusal(status nfs3.Status) (text string, sure bool) {
 		return "", false
 	case root || missing != 0:
 		return "perhaps " + v.mapped(), false
+	case v.modeForbids() && slices.Contains(changesNames, e.Proc):
+		return v.noRight() + ": " + modeCure, true
 	}
 	return "", false
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// refusals are the statuses of servers that want of rights may explain. It is safe for concurrent
+// refusals are the answers of servers that want of rights may explain. It is safe for concurrent
 // use.
 type refusals struct {
 	mu   sync.Mutex
-	seen []nfs3.Status
+	seen []nfsclient.StatusError
 }
 
 // Reporter reports the errors of a command, for which Advise has reasons at its end.
@@ -43,8 +43,8 @@ func (s *Session) Note(err error) {
 	}
 	s.refused.mu.Lock()
 	defer s.refused.mu.Unlock()
-	if !slices.Contains(s.refused.seen, status.Status) {
-		s.refused.seen = append(s.refused.seen, status.Status)
+	if !slices.Contains(s.refused.seen, *status) {
+		s.refused.seen = append(s.refused.seen, *status)
 	}
 }
 
@@ -94,7 +94,11 @@ func (o *opened) view(ctx context.Context) (v rights.View, err error) {
 		}
 		n, err := o.fsys.Walk(ctx, p, true)
 		if err == nil && n.Attr.Type == nfs3.TypeDir {
-			return rights.Look(ctx, o.fsys.Client(), n.FH, transport.SysCred())
+			v, err = rights.Look(ctx, o.fsys.Client(), n.FH, transport.SysCred())
+			if p != "" {
+				v.Dir = path.Join(o.fsys.Path(), p)
+			}
+			return v, err
 		}
 		if p == "" {
 			return v, fmt.Errorf("no directory: %w", err)

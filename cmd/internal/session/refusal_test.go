@@ -6,8 +6,10 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,6 +98,47 @@ func TestAdvice(t *testing.T) {
 				t.Errorf("reason: %q, want %q", reasons[0], c.want)
 			}
 		})
+	}
+}
+
+// TestAdviceOfAMode: a user that the mode keeps from writing reads so, with the directory. Root has
+// all rights, so the test of root acts as another user.
+func TestAdviceOfAMode(t *testing.T) {
+	if os.Geteuid() != 0 {
+		adviceOfAMode(t)
+		return
+	}
+	done := make(chan syscall.Errno)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread is not used again
+		const user = 4343
+		_, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, user, user, user)
+		if errno == 0 {
+			adviceOfAMode(t)
+		}
+		done <- errno
+	}()
+	if errno := <-done; errno != 0 {
+		t.Fatal(errno)
+	}
+}
+
+func adviceOfAMode(t *testing.T) {
+	t.Helper()
+	tree := memfs.New(memfs.Options{UID: 4242, GID: 4242, Mode: 0o755})
+	url := serveExport(t, nfsserver.Squash{TrustLocal: true}, nfsserver.Export{Name: "/mem", FS: tree})
+	var stderr strings.Builder
+	s := newSession(t, &stderr)
+	err := s.EachOperand(t.Context(), s.Reporter("mkdir"), "cannot create directory", []string{url + "/mem/a"}, func(o Operand) error {
+		return o.FS.Mkdir(t.Context(), o.Path, 0o755)
+	})
+	if !errors.Is(err, cli.ErrReported) {
+		t.Errorf("%v, want an error", err)
+	}
+	s.Advise(t.Context())
+	want := fmt.Sprintf(":/mem: uid %d is not allowed to write in the root directory of the export (mode 0755, owner 4242): chown or chmod it on the server", os.Geteuid())
+	if !strings.Contains(stderr.String(), want) {
+		t.Errorf("%q, want %q", stderr.String(), want)
 	}
 }
 
