@@ -5,6 +5,7 @@ package verbs
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"strings"
@@ -47,7 +48,14 @@ func testPerf(t *testing.T, cm bool) {
 			if !latency && (s.Messages > 200 || s.Messages < 200 && (service == rnic.RC || s.Messages == 0)) {
 				t.Errorf("%s over %v: %d messages have come", name, service, s.Messages)
 			}
+			if want := uint64(s.Size) * uint64(s.Messages); s.Bytes != want {
+				t.Errorf("%s over %v: the server reports %d bytes of %d messages, want %d", name, service, s.Bytes, s.Messages, want)
+			}
 			for _, r := range []*PerfReport{s, c} {
+				j, err := json.Marshal(r)
+				if err != nil || strings.Contains(string(j), `"bytes":0`) {
+					t.Errorf("%s over %v as %s: %s, %v, want true bytes or no key", name, service, r.Role, j, err)
+				}
 				var b bytes.Buffer
 				if err := r.Table(&b); err != nil || !strings.HasPrefix(b.String(), "ib_"+name+" over ") || strings.Count(b.String(), "\n") != 2 {
 					t.Errorf("%q, %v", &b, err)

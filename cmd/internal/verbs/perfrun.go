@@ -88,6 +88,7 @@ func (p *perf) swapFigures() error {
 	}
 	if p.o.server() {
 		p.report.Average, p.report.Rate, p.report.Messages = f.Average, f.Rate, int(min(f.Iterations, maxIterations))
+		p.report.Bytes = f.Size * uint64(p.report.Messages)
 	}
 	return nil
 }

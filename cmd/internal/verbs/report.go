@@ -22,7 +22,7 @@ type Common struct {
 	MTU        int     `json:"mtu_bytes,omitempty"` // not of rping
 	Size       int     `json:"size_bytes"`          // of a message
 	Iterations int     `json:"iterations"`          // messages
-	Bytes      uint64  `json:"bytes"`               // all messages together, both ways
+	Bytes      uint64  `json:"bytes,omitempty"`     // all messages together, both ways; none: this end has not counted them
 	Seconds    float64 `json:"seconds"`             // that the test took
 }
 
