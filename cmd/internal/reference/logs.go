@@ -11,15 +11,23 @@ import (
 	"strings"
 )
 
-// areas are the folders whose lines a server logs, each with what they are about. A folder without
-// subfolders is itself alone.
-var areas = []struct{ dir, title string }{
-	{"cmd/nfsrdmad/program", "Program, exports file and listeners"},
-	{"nfsserver", "NFS and MOUNT"},
-	{"nfsserver/nlm", "Locks"},
-	{"transport", "Connections and calls"},
-	{"cmd/internal/audit", "Audit log"},
-	{"cmd/internal/mounter", "Mounts (nfsrdma mount --log-file)"},
+// areas are the packages that log, by subject.
+var areas = []struct {
+	title string
+	dirs  []string
+}{
+	{"Program, exports file and listeners", []string{"cmd/nfsrdmad/program"}},
+	{"NFS and MOUNT", []string{"nfsserver"}},
+	{"Locks", []string{"nfsserver/nlm"}},
+	{"Connections and calls", []string{"transport"}},
+	{"Audit log", []string{"cmd/internal/audit"}},
+	{"JuiceFS volumes (nfsrdmad-juicefs)", []string{juicefs, juicefs + "/cmd/nfsrdmad-juicefs"}},
+	{"Mounts (nfsrdma mount --log-file)", []string{"cmd/internal/mounter", "cmd/internal/session", "nfsclient/fusefs", "nfsclient/nlm"}},
+}
+
+// notices are functions that log a line, in packages that take a function for that.
+var notices = map[string]string{
+	"cmd/internal/mounter": "tell say", "cmd/internal/session": "tell", "nfsclient/fusefs": "say", "nfsclient/nlm": "log",
 }
 
 // A message is one line of the log.
@@ -31,25 +39,43 @@ type message struct {
 func writeLogMessages(w *writer, m *module, _ Programs) error {
 	w.line("`nfsrdmad serve --log-level` sets the lowest level that is logged, `--log-format json` writes JSON lines. A `…` stands for a value.")
 	w.line("Lines about a peer are limited to one per second for each text; `suppressed` counts those left out.")
+	described := map[string]bool{}
 	for _, a := range areas {
-		p, err := m.folder(a.dir)
-		if err != nil {
-			return err
+		var all []message
+		for _, dir := range a.dirs {
+			p, err := m.folder(dir)
+			if err != nil {
+				return err
+			}
+			list := p.messages()
+			if len(list) == 0 {
+				return fmt.Errorf("no messages in %s", dir)
+			}
+			described[dir] = true
+			all = append(all, list...)
 		}
-		all := p.messages()
-		if len(all) == 0 {
-			return fmt.Errorf("no messages in %s", a.dir)
-		}
+		all = sorted(all)
 		w.line("\n## %s", a.title)
 		w.table("Level", "Message", "Fields")
 		for _, msg := range all {
 			w.row(msg.level, code(strings.ReplaceAll(msg.text, "`", "'")), codes(msg.fields))
 		}
 	}
+	for dir, p := range m.dirs {
+		if list := p.messages(); len(list) > 0 && !described[dir] {
+			return fmt.Errorf("%s logs %q, and is in no area", dir, list[0].text)
+		}
+	}
 	return nil
 }
 
-// messages lists what a package logs, each text once, in the order of texts.
+// sorted has each text once, in the order of texts.
+func sorted(all []message) []message {
+	slices.SortStableFunc(all, func(a, b message) int { return strings.Compare(a.text, b.text) })
+	return slices.CompactFunc(all, func(a, b message) bool { return a.text == b.text && a.level == b.level })
+}
+
+// messages lists what a package logs.
 func (p *folder) messages() (all []message) {
 	for _, f := range p.files {
 		for _, d := range f.Decls {
@@ -65,8 +91,7 @@ func (p *folder) messages() (all []message) {
 			})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b message) int { return strings.Compare(a.text, b.text) })
-	return slices.CompactFunc(all, func(a, b message) bool { return a.text == b.text && a.level == b.level })
+	return sorted(all)
 }
 
 var levels = map[string]string{"Debug": "debug", "Info": "info", "Warn": "warning", "Error": "error", "Line": "notice"}
@@ -74,12 +99,17 @@ var levels = map[string]string{"Debug": "debug", "Info": "info", "Warn": "warnin
 // logged is what a call logs. A text that is a parameter of the function around it is looked up in
 // the calls of that.
 func (p *folder) logged(fn *ast.FuncDecl, call *ast.CallExpr) (all []message) {
-	sel, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || len(call.Args) == 0 {
+	if len(call.Args) == 0 {
 		return nil
 	}
-	level := levels[strings.TrimSuffix(sel.Sel.Name, "f")]
-	if level == "" || !isLog(sel.X) {
+	level := ""
+	if sel, ok := call.Fun.(*ast.SelectorExpr); ok && isLog(sel.X) {
+		level = levels[strings.TrimSuffix(sel.Sel.Name, "f")]
+	}
+	if slices.Contains(strings.Fields(notices[p.dir]), called(call)) {
+		level = "notice"
+	}
+	if level == "" {
 		return nil
 	}
 	msg := message{level: level, fields: fieldsOf(fn, call)}

@@ -32,7 +32,7 @@ var pages = []page{
 	{"exit-status.md", "Exit status", "the exit status of each command", writeStatuses},
 	{"files.md", "Files and environment", "files and variables that are used without being named", writeFiles},
 	{"json.md", "JSON output", "the keys of each command's `--json`", writeJSON},
-	{"log-messages.md", "Log messages", "the lines that the server logs, with level and fields", writeLogMessages},
+	{"log-messages.md", "Log messages", "the lines that servers and mounts log, with level and fields", writeLogMessages},
 	{"limits.md", "Limits", "the largest sizes and counts, and the timeouts", writeLimits},
 }
 

@@ -58,6 +58,11 @@ func fit(n int) string {
 }
 `, "a/a_test.go": `package a
 func test() { logrus.Info("of a test") }
+`, "nfsclient/nlm/a.go": `package nlm
+func (l *Locks) lose(n int) {
+	l.log(fmt.Sprintf("lost: %d", n))
+	l.count(n)
+}
 `})
 	want := []message{
 		{"warning", "refused: too early", []string{"peer", "more"}},
@@ -67,6 +72,10 @@ func test() { logrus.Info("of a test") }
 	}
 	if got := m.dirs["a"].messages(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	want = []message{{"notice", "lost: …", nil}}
+	if got := m.dirs["nfsclient/nlm"].messages(); !reflect.DeepEqual(got, want) {
+		t.Errorf("a function that logs: got %q, want %q", got, want)
 	}
 }
 

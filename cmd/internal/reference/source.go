@@ -30,14 +30,17 @@ type folder struct {
 	funcs map[string]*ast.FuncDecl // functions and methods by name; of methods with the same name, the last
 }
 
-// load parses all packages below root. Other modules below it are left out.
+// juicefs is the folder of the module of JuiceFS volumes, whose program is one of those described.
+const juicefs = "nfsserver/juicefs"
+
+// load parses all packages below root. Other modules below it are left out, but for juicefs.
 func load(root string) (*module, error) {
 	m := &module{fset: token.NewFileSet(), dirs: map[string]*folder{}}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "test" || otherModule(path)):
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "test" || otherModule(path) && path != filepath.Join(root, juicefs)):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil
