@@ -200,7 +200,7 @@ func TestFirewall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := strings.Replace(string(text), "127.0.0.0/8, 10.0.0.0/24", "127.0.0.1", 1)
+	rules := strings.NewReplacer("127.0.0.0/8, 10.0.0.0/24", "127.0.0.1", "#ip saddr", "ip saddr", "#tcp", "tcp").Replace(string(text))
 	for range 2 {
 		cmd := exec.Command("nft", "-f", "-")
 		cmd.Stdin = strings.NewReader(rules)
@@ -208,8 +208,9 @@ func TestFirewall(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	defer serveArgs(t, "serve", "--memory", "--addr", "0.0.0.0", "--rdma", "iwarp", "--ephemeral-key", "--rpcbind", "serve", "--log-level", "error")()
-	for _, port := range []string{"2049", "20049", "111"} {
+	defer serveArgs(t, "serve", "--memory", "--addr", "0.0.0.0", "--rdma", "iwarp", "--ephemeral-key", "--rpcbind", "serve", "--metrics-addr", "0.0.0.0:9049",
+		"--log-level", "error")()
+	for _, port := range []string{"2049", "20049", "111", "9049"} {
 		awaitPort(t, "127.0.0.1:"+port)
 		// Dropped, so that nothing comes of it, however long that is waited for.
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 500 * time.Millisecond}
