@@ -78,6 +78,34 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// TestUnitsSayThingsOnce: no line of a unit stands in it twice.
+func TestUnitsSayThingsOnce(t *testing.T) {
+	units := 0
+	for _, kind := range []string{"service", "socket", "mount", "automount"} {
+		names, err := filepath.Glob("../../../deploy/*." + kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			units++
+			seen := map[string]bool{}
+			for line := range strings.Lines(string(text)) {
+				if strings.Contains(line, "=") && !strings.HasPrefix(line, "#") && seen[line] {
+					t.Errorf("%s has %q twice", filepath.Base(name), line)
+				}
+				seen[line] = true
+			}
+		}
+	}
+	if units < 6 {
+		t.Errorf("%d units, want those of two servers and a mount", units)
+	}
+}
+
 // TestUnitsControlSocket: reload of a unit, and of logrotate, reaches its server, whatever socket its flags name.
 func TestUnitsControlSocket(t *testing.T) {
 	for _, name := range []string{"nfsrdmad", "nfsrdmad-juicefs"} {
