@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,46 @@ func build(t *testing.T, dir string) {
 	made(elsewhere, older, "again")
 	made(source, newer, newer)
 	same(t, filepath.Join(dir, older), filepath.Join(dir, "again"))
+	untagged(t, dir, source)
+}
+
+// untagged builds a commit without tags: it is on the way to the topmost release of the changelog,
+// and has its notes.
+func untagged(t *testing.T, dir, source string) {
+	t.Helper()
+	clone, out := filepath.Join(dir, "untagged"), filepath.Join(dir, "out")
+	must(t, dir, "git", "clone", "-q", "--no-tags", source, clone)
+	changes, err := os.ReadFile(filepath.Join(clone, "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^## (\d\S*)`).FindSubmatch(changes)
+	if m == nil {
+		t.Fatal("the changelog has no release")
+	}
+	release := string(m[1])
+	said := must(t, clone, "deploy/build", out, "nfsrdma")
+	for _, step := range []string{"compiling nfsrdma for ", "documents and bill of materials of nfsrdma", "package of nfsrdma ", "release notes and checksums"} {
+		if !strings.Contains(said, "build: "+step) {
+			t.Errorf("the build says %q, want %q", said, step)
+		}
+	}
+	debs, err := filepath.Glob(filepath.Join(out, "*.deb"))
+	if err != nil || len(debs) != 1 {
+		t.Fatalf("%q, %v", debs, err)
+	}
+	version := strings.TrimSpace(must(t, out, "dpkg-deb", "-f", debs[0], "Version"))
+	for _, order := range [][]string{{version, "lt", release + "-1"}, {version, "gt", "0.0.0~20991231235959.ffffffffffff-1"}} {
+		must(t, out, "dpkg", append([]string{"--compare-versions"}, order...)...)
+	}
+	upstream := strings.Replace(strings.TrimSuffix(version, "-1"), "~", "-", 1)
+	if said := must(t, "/", filepath.Join(out, "bin/nfsrdma"), "--version"); !strings.HasPrefix(said, "nfsrdma version v"+upstream+"\n") {
+		t.Errorf("the program says %q, its package %s", said, version)
+	}
+	notes, err := os.ReadFile(filepath.Join(out, "RELEASE_NOTES.md"))
+	if want := must(t, clone, "deploy/notes", release); err != nil || want == "" || string(notes) != want {
+		t.Errorf("notes of %d bytes, want the %d of %s (%v)", len(notes), len(want), release, err)
+	}
 }
 
 // same compares two directories, names and bytes.
