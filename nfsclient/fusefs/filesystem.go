@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
-	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs/fuseloop"
 	"github.com/nfsrdma/nfsrdma/nfsclient/internal/datapath"
 	"github.com/nfsrdma/nfsrdma/nfsclient/nlm"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -35,7 +34,7 @@ type fileSystem struct {
 	sizeMost uint64 // of a file in the file system of the root; 0: unknown
 	nameMax  uint32
 	fsid     uint64 // of the root
-	server   *fuseloop.Server
+	server   notifier
 
 	table    *table
 	callers  callers

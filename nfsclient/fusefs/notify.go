@@ -16,6 +16,14 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
+// A notifier sends notices to the kernel.
+type notifier interface {
+	InodeNotify(node uint64, off, length int64) fuse.Status
+	StoreNotify(node, off uint64, data []byte) fuse.Status
+	EntryNotify(dir uint64, name string) fuse.Status
+	PruneNotify(nodes []uint64) fuse.Status
+}
+
 // notices is what is to be sent: the kernel is to forget a node's attributes, and the pages of a
 // file or the names of a directory. Notices of one node that wait are one.
 type notices struct {

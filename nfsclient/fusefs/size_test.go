@@ -201,6 +201,28 @@ func TestAppendAfterAnothersIsSeen(t *testing.T) {
 	}
 }
 
+// TestAppendShowsARewrite: an append to a file that another client has given other content of the
+// same size leaves no page of the old content.
+func TestAppendShowsARewrite(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	must(t, os.WriteFile(m.at("file"), bytes.Repeat([]byte("o"), 9000), 0o644))
+	f, err := os.OpenFile(m.at("file"), os.O_RDWR|os.O_APPEND, 0)
+	must(t, err)
+	defer f.Close()
+	reader, err := os.Open(m.at("file"))
+	must(t, err)
+	defer reader.Close()
+	_, err = io.ReadAll(reader)
+	must(t, err)
+	m.say("hold notices")
+	want := bytes.Repeat([]byte("n"), 9000)
+	must(t, os.WriteFile(m.there("file"), want, 0o644))
+	_, err = f.WriteString("ours")
+	must(t, err)
+	got, err := io.ReadAll(io.NewSectionReader(reader, 0, 1<<20))
+	must(t, errors.Join(err, same("read", got, append(want, "ours"...))))
+}
+
 // TestListingShowsNoZeros: the size in a listing does not extend an open file while its page of the
 // former end is cached, with zeros after it.
 func TestListingShowsNoZeros(t *testing.T) {
