@@ -23,7 +23,7 @@ func (f *fileSystem) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	if f.table.holdsHidden(dir, name) {
 		return fuse.Status(syscall.EBUSY) // as the kernel's client has it
 	}
-	if err := r.bindUnknown(dir, name); err != nil {
+	if err := r.bindUnknown(dir, name, false); err != nil {
 		return f.status(err)
 	}
 	defer f.table.changeNames(place{dir, name})()
@@ -127,7 +127,7 @@ func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, toN
 		return fuse.EINVAL
 	}
 	f.reopens.came(&in.Caller)
-	if err := r.bindUnknown(to, toName); err != nil {
+	if err := r.bindUnknown(to, toName, true); err != nil {
 		return f.status(err)
 	}
 	defer f.table.changeNames(place{to, toName})()

@@ -35,7 +35,10 @@ func (c silencedConn) Read(p []byte) (int, error) {
 // withoutKernel is a file system whose server answers while silent is not locked.
 func withoutKernel(t *testing.T, silent *sync.RWMutex) *fileSystem {
 	t.Helper()
-	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/export", FS: memfs.New(memfs.Options{})}}})
+	srv, err := nfsserver.New(nfsserver.Options{
+		Exports: []nfsserver.Export{{Name: "/export", FS: memfs.New(memfs.Options{Mode: 0o777})}},
+		Squash:  nfsserver.Squash{NoRootSquash: true, TrustLocal: true},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,13 +33,16 @@ func (r *request) beginRemoval(dir *node, name string, keep *node) (open *node, 
 	return open, hidden, nil, err
 }
 
-// bindUnknown looks up a name without a binding: its file may be open. It must not run during a
-// change of the name.
-func (r *request) bindUnknown(dir *node, name string) error {
-	if _, ok := r.fs.table.child(dir, name); ok {
-		return nil
+// bindUnknown looks up a name that leads to no node: its file may be open under another name.
+// RENAME believes that nothing has its target, since the kernel has asked just before. UNLINK is of
+// a name that the kernel has found, so another answer to a LOOKUP was older, or is out of date. It
+// must not run during a change of the name.
+func (r *request) bindUnknown(dir *node, name string, target bool) error {
+	c, known := r.fs.table.child(dir, name)
+	if !known {
+		_, _, known = r.fs.table.listed(dir, name)
 	}
-	if _, _, absent := r.fs.table.listed(dir, name); absent {
+	if c.n != nil || known && target {
 		return nil
 	}
 	n, err := r.lookup(dir, name)
