@@ -442,3 +442,23 @@ func TestIdentitiesModel(t *testing.T) {
 		}
 	})
 }
+
+// TestOtherNumberIsAnotherFile: a file whose number turns out to be another one, when cached
+// attributes are refreshed, is not the one with the noted times, also if its times are the same.
+func TestOtherNumberIsAnotherFile(t *testing.T) {
+	dir := t.TempDir()
+	f := newFS(t, dir, Options{})
+	write(t, "now at the path", dir, "file")
+	fd, err := unix.Open(filepath.Join(dir, "file"), unix.O_PATH, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	var now unix.Stat_t
+	must(t, fstat(fd, &now))
+	noted := identity{ctime: now.Ctim.Nano(), atime: now.Atim.Nano()}
+	for ino, want := range map[uint64]bool{now.Ino: true, now.Ino + 1: false} {
+		cached := unix.Stat_t{Ino: ino} // from before the noted times
+		if got, err := f.isSame(fd, inodeKey{ino: ino}, noted, &cached); err != nil || got != want {
+			t.Errorf("got same file %t, %v of number %d for %d, want %t", got, err, now.Ino, ino, want)
+		}
+	}
+}
