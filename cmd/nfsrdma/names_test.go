@@ -47,6 +47,22 @@ func TestOldNamesOfFlags(t *testing.T) {
 	}
 }
 
+// TestCountFlags: a number of repetitions is --count in each command that has one. The old name of
+// those of verbs works, is not in their help, and causes one line.
+func TestCountFlags(t *testing.T) {
+	for _, command := range []string{"ping", "top", "verbs pingpong", "verbs perf", "verbs rping", "verbs ucmatose", "verbs udaddy", "verbs mckey"} {
+		help := nfs(t, append(strings.Fields(command), "--help")...)
+		if !strings.Contains(help, "--count N") || strings.Contains(help, "--iters") {
+			t.Errorf("%s --help lacks --count, or has --iters:\n%s", command, help)
+		}
+	}
+	_, errOut, code := try(t, "verbs", "pingpong", "--iters", "-1", "h")
+	want := "nfsrdma: warning: --iters is now called --count\nnfsrdma: --count -1: 1 to "
+	if code != 1 || !strings.HasPrefix(errOut, want) {
+		t.Errorf("verbs pingpong --iters -1: status %d, %q, want %q", code, errOut, want)
+	}
+}
+
 // TestConnectionFlagsStandWhereTheyMeanSomething: commands that connect have them, before and after
 // their name, and others none.
 func TestConnectionFlagsStandWhereTheyMeanSomething(t *testing.T) {

@@ -73,8 +73,9 @@ func (f *verbsFlags) add(cmd *cobra.Command, port int) {
 func (f *verbsFlags) addMessages(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVarP(&f.size, "size", "s", "", "`SIZE` of a message, with K or M (default: as the program of Linux)")
-	fl.IntVarP(&f.Iterations, "iters", "n", 0, "send `N` messages (default: as the program of Linux)")
-	fl.StringVar(&f.addr, "addr", "", "`ADDRESS` of this host (default: the one that leads to the peer, or all of a server)")
+	fl.IntVarP(&f.Iterations, "count", "n", 0, "send `N` messages (default: as the program of Linux)")
+	cli.Renamed(cmd, "iters", "count")
+	fl.StringVar(&f.addr, "addr", "", "`ADDRESS` of this host, or ADDRESS:PORT with --port (default: the one that leads to the peer, or all of a server)")
 	fl.BoolVar(&f.json, "json", false, "print the report as JSON")
 }
 
@@ -107,9 +108,18 @@ func (f *verbsFlags) options(cmd *cobra.Command, s *session.Session, host []stri
 		o.Size = int(n)
 	}
 	if f.addr != "" {
-		a, err := netip.ParseAddr(f.addr)
-		if err != nil {
+		host, port := cli.CutPort(f.addr)
+		a, err := netip.ParseAddr(host)
+		given := cmd.Flags().Lookup("port")
+		switch {
+		case err != nil:
 			return o, fmt.Errorf("--addr %s: not an address", f.addr)
+		case port > 0 && given == nil:
+			return o, fmt.Errorf("--addr %s: this test has no port", f.addr)
+		case port > 0 && given.Changed && int(port) != f.Port:
+			return o, fmt.Errorf("--addr %s and --port %d contradict each other: give one port", f.addr, f.Port)
+		case port > 0:
+			o.Port = int(port)
 		}
 		o.Local = a.Unmap()
 	}
@@ -218,7 +228,7 @@ func newRping(s *session.Session) *cobra.Command {
 		Short: "Connection manager, Read, Write and Sends: rping",
 		Long: `Connect through the connection manager. The server then reads the memory of the
 client, and writes it back. The other end is rping of librdmacm, or this command. A
-server continues until its client leaves, or for --iters rounds. Give that number to
+server continues until its client leaves, or for --count rounds. Give that number to
 a server on Linux too (-C).`,
 		Example: `  # here; and on a Linux host: rping -c -a HERE -C 10 -v
   nfsrdma verbs rping

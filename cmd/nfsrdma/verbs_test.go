@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,7 +35,7 @@ func serveVerbs(t *testing.T, args ...string) (client func(...string) string, re
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	go func() {
-		done <- run(ctx, append([]string{"verbs"}, append(args, "--addr", host, "-p", port, "--json")...), nil, &out, stderr)
+		done <- run(ctx, append([]string{"verbs"}, append(args, "--addr", net.JoinHostPort(host, port), "--json")...), nil, &out, stderr)
 	}()
 	<-stderr
 	client = func(args ...string) string {
@@ -103,6 +104,9 @@ func TestVerbsMistakes(t *testing.T) {
 		"--service xrc: one of rc, uc, ud": {"pingpong", "-c", "xrc"},
 		"--mtu 1500: one of":               {"pingpong", "-m", "1500", "x"},
 		"--addr me: not an address":        {"pingpong", "--addr", "me"},
+		"--addr me:7: not an address":      {"pingpong", "--addr", "me:7"},
+		"--addr 127.0.0.1:7: this test":    {"mckey", "--addr", "127.0.0.1:7", "239.0.0.1"},
+		"--port 8 contradict each other":   {"pingpong", "--addr", "127.0.0.1:7", "-p", "8"},
 		"the name of the server is empty":  {"pingpong", ""},
 		"--size 536870912: 1 byte to":      {"pingpong", "-s", "512M", "x"},
 		"connection refused":               {"pingpong", "-p", "1", machine.Addr(t).String()},

@@ -5,6 +5,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -81,6 +83,20 @@ func (p *port) Set(s string) error {
 	}
 	*p = port(n)
 	return nil
+}
+
+// CutPort separates HOST:PORT, as flags for an address of this host take it; port is 0 if there is
+// none. An IPv6 address with a port has brackets.
+func CutPort(addr string) (host string, port uint16) {
+	if _, err := netip.ParseAddr(addr); err == nil {
+		return addr, 0
+	}
+	host, digits, err := net.SplitHostPort(addr)
+	n, nan := strconv.ParseUint(digits, 10, 16)
+	if err != nil || nan != nil || n == 0 {
+		return addr, 0
+	}
+	return host, uint16(n)
 }
 
 // SwitchVar defines a flag of cmd that is on or off. As an old spelling it takes what bool flags

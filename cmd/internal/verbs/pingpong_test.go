@@ -58,7 +58,7 @@ func TestPingpongChecksOptions(t *testing.T) {
 		"--port 0":        {},
 		"--port 70000":    {Port: 70000},
 		"--size -1":       {Port: 1, Size: -1},
-		"--iters -1":      {Port: 1, Iterations: -1},
+		"--count -1":      {Port: 1, Iterations: -1},
 		"--mtu 1500":      {Port: 1, MTU: 1500},
 		"--size 99999999": {Port: 1, Size: 1<<28 + 1},
 	} {

@@ -22,7 +22,7 @@ func TestUcmatose(t *testing.T) {
 
 // TestUcmatoseChecked: options that cannot be are refused; a server notices a client of other messages, and one that leaves early.
 func TestUcmatoseChecked(t *testing.T) {
-	if _, err := Ucmatose(t.Context(), Options{Port: 1, Iterations: 5000}); err == nil || !strings.Contains(err.Error(), "--iters 5000: 1 to 4096") {
+	if _, err := Ucmatose(t.Context(), Options{Port: 1, Iterations: 5000}); err == nil || !strings.Contains(err.Error(), "--count 5000: 1 to 4096") {
 		t.Error(err)
 	}
 	if _, err := Ucmatose(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "--port 0") {

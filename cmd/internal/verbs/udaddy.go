@@ -37,7 +37,7 @@ func datagrams(ctx context.Context, o *Options) (*end, error) {
 		return nil, err
 	}
 	if o.Iterations > udaddyMost {
-		return nil, fmt.Errorf("--iters %d: 1 to %d", o.Iterations, udaddyMost)
+		return nil, fmt.Errorf("--count %d: 1 to %d", o.Iterations, udaddyMost)
 	}
 	e, err := newEnd(ctx, o, o.Iterations, o.Iterations)
 	if err == nil {

@@ -46,7 +46,7 @@ func TestDatagramsChecked(t *testing.T) {
 	if _, err := Mckey(t.Context(), Options{Port: 1}, netip.MustParseAddr("10.1.2.3"), true); err == nil || !strings.Contains(err.Error(), "10.1.2.3: not a multicast address") {
 		t.Error(err)
 	}
-	if _, err := Udaddy(t.Context(), Options{Port: 1, Iterations: 5000}); err == nil || !strings.Contains(err.Error(), "--iters 5000: 1 to 4096") {
+	if _, err := Udaddy(t.Context(), Options{Port: 1, Iterations: 5000}); err == nil || !strings.Contains(err.Error(), "--count 5000: 1 to 4096") {
 		t.Error(err)
 	}
 	_, _, err, err2 := both(t, Options{Size: 100_000}, Udaddy, nil, nil)

@@ -77,7 +77,7 @@ func (o *Options) check() error {
 	case o.Size < 1 || o.Size > maxSize:
 		return fmt.Errorf("--size %d: 1 byte to %d", o.Size, maxSize)
 	case o.Iterations < 0 || o.Iterations > maxIterations:
-		return fmt.Errorf("--iters %d: 1 to %d", o.Iterations, maxIterations)
+		return fmt.Errorf("--count %d: 1 to %d", o.Iterations, maxIterations)
 	case o.MTU != 0 && !validMTU(o.MTU):
 		return fmt.Errorf("--mtu %d: one of 256, 512, 1024, 2048, 4096", o.MTU)
 	}

@@ -9,11 +9,26 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
 )
 
+// splitAddr takes the port from --addr HOST:PORT. It is that of TCP, since RDMA has a flag of its own.
+func (o *options) splitAddr(f *pflag.FlagSet) error {
+	host, port := cli.CutPort(o.addr)
+	if port == 0 {
+		return nil
+	}
+	if f.Changed("tcp-port") && o.tcpPort != port {
+		return fmt.Errorf("--addr %s and --tcp-port %v contradict each other: give one port", o.addr, f.Lookup("tcp-port").Value)
+	}
+	o.addr, o.tcpPort = host, port
+	return nil
+}
+
 // listenHost is the host of --addr: a name or an address. An IPv6 address stands alone or
-// in brackets, with its zone where it has one. Ports have flags of their own.
+// in brackets, with its zone where it has one.
 func listenHost(addr string) (string, error) {
 	host := addr
 	if inner, ok := strings.CutPrefix(host, "["); ok {
@@ -50,11 +65,7 @@ func warnAbsent(option, host string) {
 
 // badAddr says what is wrong with an address that cannot be read.
 func badAddr(addr string) error {
-	host, port, err := net.SplitHostPort(addr)
-	if _, nan := strconv.ParseUint(port, 10, 16); err == nil && nan == nil {
-		return fmt.Errorf("--addr %s: it takes no port: write --addr %s, and --rdma-port %s or --tcp-port %s", addr, host, port, port)
-	}
-	return fmt.Errorf("--addr %s is neither a name nor an address such as 192.0.2.1, ::1 or fe80::1%%eth0", addr)
+	return fmt.Errorf("--addr %s is neither a name nor an address such as 192.0.2.1, 192.0.2.1:2049, ::1 or fe80::1%%eth0", addr)
 }
 
 // address is what to listen on; port 0 is nothing.

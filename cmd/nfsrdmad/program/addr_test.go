@@ -4,12 +4,15 @@ package program
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/spf13/pflag"
 )
 
 func TestListenHost(t *testing.T) {
@@ -22,16 +25,52 @@ func TestListenHost(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"":               "is empty",
-		"[127.0.0.1]":    "no IPv6 address in the brackets",
-		"[::1":           "neither a name nor an address",
-		"[]":             "no IPv6 address in the brackets",
-		"127.0.0.1:2049": "--addr 127.0.0.1, and --rdma-port 2049 or --tcp-port 2049",
-		"[::1]:2049":     "--addr ::1, and --rdma-port 2049 or --tcp-port 2049",
-		"nfs://host":     "neither a name nor an address",
+		"":            "is empty",
+		"[127.0.0.1]": "no IPv6 address in the brackets",
+		"[::1":        "neither a name nor an address",
+		"[]":          "no IPv6 address in the brackets",
+		"127.0.0.1:0": "neither a name nor an address",
+		"host:70000":  "neither a name nor an address",
+		"nfs://host":  "neither a name nor an address",
 	} {
 		if _, err := listenHost(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("listenHost(%q): %v, want %q", in, err, want)
+		}
+	}
+}
+
+// TestAddressWithPort: --addr HOST:PORT sets the TCP port too. A --tcp-port beside it must be the same.
+func TestAddressWithPort(t *testing.T) {
+	for args, want := range map[string]string{
+		"--addr 192.0.2.1:2050":                 "192.0.2.1 2050",
+		"--addr [::1]:2050":                     "::1 2050",
+		"--addr [fe80::1%eth0]:2050":            "fe80::1%eth0 2050",
+		"--addr host:2050 --tcp-port 2050":      "host 2050",
+		"--addr 192.0.2.1 --tcp-port 2051":      "192.0.2.1 2051",
+		"--addr ::1:2050":                       "::1:2050 2049",
+		"--addr 192.0.2.1":                      "192.0.2.1 2049",
+		"--addr 192.0.2.1:2050 --tcp-port 2051": "! --addr 192.0.2.1:2050 and --tcp-port 2051 contradict each other: give one port",
+		"--tcp-port off --addr 192.0.2.1:2050":  "! --addr 192.0.2.1:2050 and --tcp-port off contradict each other: give one port",
+		"--addr :2050":                          "! --addr is empty",
+	} {
+		var o options
+		f := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+		f.StringVar(&o.addr, "addr", "127.0.0.1", "")
+		cli.PortVar(f, &o.tcpPort, "tcp-port", 2049, "")
+		if err := f.Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		err := o.splitAddr(f)
+		var host string
+		if err == nil {
+			host, err = listenHost(o.addr)
+		}
+		got := fmt.Sprintf("%s %d", host, o.tcpPort)
+		if err != nil {
+			got = "! " + err.Error()
+		}
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", args, got, want)
 		}
 	}
 }
@@ -43,7 +82,7 @@ func TestServeOnBracketedAddress(t *testing.T) {
 	defer cancel()
 	done := make(chan string)
 	go func() {
-		out, err := run(ctx, "serve", "--memory", "--addr", "[::1]", "--state-dir", filepath.Join(t.TempDir(), "s"), "--tcp-port", tcp, "--rdma", "iwarp", "--rdma-port", rdma, "--rpcbind", "off", "--log-level", "error")
+		out, err := run(ctx, "serve", "--memory", "--addr", "[::1]:"+tcp, "--state-dir", filepath.Join(t.TempDir(), "s"), "--rdma", "iwarp", "--rdma-port", rdma, "--rpcbind", "off", "--log-level", "error")
 		if err != nil {
 			out = err.Error()
 		}

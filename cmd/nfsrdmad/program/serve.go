@@ -114,7 +114,7 @@ other authentication. So serve only networks that you trust.`,
 		defaultFile = defaultExports + ", if it exists and no directory is named"
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.addr, "addr", "127.0.0.1", "serve on this `ADDRESS`: 192.0.2.1, [::1], fe80::1%eth0, or 0.0.0.0 for all of IPv4, or :: for all")
+	f.StringVar(&o.addr, "addr", "127.0.0.1", "serve on this `ADDRESS`: 192.0.2.1, [::1], fe80::1%eth0, or 0.0.0.0 for all of IPv4, or :: for all; a port after it, as in 192.0.2.1:2049, is --tcp-port")
 	f.StringVar(&o.rdma, "rdma", "auto", "serve the RDMA `PROTOCOLS` iwarp (over TCP), roce (RoCEv2, over UDP port 4791) or iwarp,roce; auto: both, or iwarp alone if that UDP port is in use")
 	cli.PortVar(f, &o.rdmaPort, "rdma-port", 20049, "serve RDMA on this `PORT`, or off")
 	cli.PortVar(f, &o.tcpPort, "tcp-port", 2049, "serve TCP on this `PORT`, or off")
@@ -171,6 +171,9 @@ func (o *options) plan(f *pflag.FlagSet) (l nfsserver.Listen, host string, passe
 		return l, "", nil, err
 	}
 	if err := o.checkValues(); err != nil {
+		return l, "", nil, err
+	}
+	if err := o.splitAddr(f); err != nil {
 		return l, "", nil, err
 	}
 	l.Device.CRC = crc
