@@ -50,8 +50,8 @@ type ServerConfig struct {
 }
 
 func (cfg *ServerConfig) setDefaults() {
-	setDefault(&cfg.Workers, 64)
-	setDefault(&cfg.MaxRecord, 2<<20)
+	setDefault(&cfg.Workers, defaultWorkers)
+	setDefault(&cfg.MaxRecord, defaultRecord)
 	setDefault(&cfg.MaxConns, 1024)
 	setDefault(&cfg.MaxConnsPerHost, max(cfg.MaxConns/4, 64))
 	if cfg.Budget == nil {
@@ -63,7 +63,7 @@ func (cfg *ServerConfig) setDefaults() {
 	cfg.RDMA.Budget = cfg.Budget
 	// Calls of one lane, each with a large argument, then hold no more than half of the budget.
 	setDefault(&cfg.MaxWorkers, max(leastWorkers, int(min(mostWorkers, cfg.Budget.Total()>>20))))
-	setDefault(&cfg.HalfTimeout, 30*time.Second)
+	setDefault(&cfg.HalfTimeout, defaultHalf)
 	setDefault(&cfg.RDMA.Credits, rpcrdma.DefaultCredits)
 	if cfg.RDMA.Fatal == nil {
 		cfg.RDMA.Fatal = rpcrdma.NewFatalCalls()
@@ -71,8 +71,12 @@ func (cfg *ServerConfig) setDefaults() {
 	cfg.MaxRecord = int(min(int64(cfg.MaxRecord), cfg.Budget.Total())) // or a record could never be taken
 }
 
-// Workers where the configuration does not say.
+// Values of ServerConfig that are not given.
 const (
+	defaultWorkers = 64
+	defaultRecord  = 2 << 20
+	defaultHalf    = 30 * time.Second
+
 	leastWorkers = 64
 	mostWorkers  = 256
 	ownWorkers   = 8 // of each lane

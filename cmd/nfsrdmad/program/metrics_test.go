@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +82,15 @@ func TestMetrics(t *testing.T) {
 	}
 	if !strings.Contains(all, `nfsrdma_build_info{goversion="go1.`) {
 		t.Error("no build info")
+	}
+	page, err := os.ReadFile("../../../docs/reference/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (nfsrdma_\w+) `).FindAllStringSubmatch(all, -1) {
+		if !strings.Contains(string(page), "| `"+m[1]+"` |") {
+			t.Errorf("docs/reference/metrics.md lacks %s", m[1])
+		}
 	}
 	problems, err := promlint.New(strings.NewReader(all)).Lint()
 	if err != nil {
