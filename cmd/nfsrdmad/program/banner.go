@@ -50,7 +50,7 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 	}
 	who := squash(o)
 	fmt.Fprintf(w, "  %s\n", o.trust.line(&who, s, set))
-	if line := reachLine(s, o.addr); line != "" {
+	if line := reachLine(s, o.addr, set.file); line != "" {
 		fmt.Fprintf(w, "  %s\n", line)
 	}
 	for _, line := range set.firstWriteLines(names) {

@@ -15,12 +15,16 @@ import (
 )
 
 // reachLine is how other machines reach a server that listens on loopback addresses only; "" for
-// others.
-func reachLine(s *nfsserver.Service, addr string) string {
+// others. file is the exports file, or "".
+func reachLine(s *nfsserver.Service, addr, file string) string {
 	if reachable(s) {
 		return ""
 	}
-	return fmt.Sprintf("clients: on this machine only, as the address is %s; for other machines: --addr 0.0.0.0, and --exports FILE to name them", addr)
+	line := fmt.Sprintf("clients: on this machine only, as the address is %s; for other machines: --addr 0.0.0.0", addr)
+	if file == "" {
+		line += ", and --exports FILE to name them"
+	}
+	return line
 }
 
 // mostListed is how many directories, or clients, a line of the banner lists.

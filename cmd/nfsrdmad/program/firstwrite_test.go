@@ -116,11 +116,14 @@ warning: only root may write in /3 (mode 0755), and root of b acts as another us
 
 func TestReachLine(t *testing.T) {
 	here := &nfsserver.Service{TCPAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
-	if got := reachLine(here, "127.0.0.1"); !strings.Contains(got, "on this machine only, as the address is 127.0.0.1; for other machines: --addr 0.0.0.0") {
-		t.Errorf("on loopback: %q", got)
+	const line = "clients: on this machine only, as the address is 127.0.0.1; for other machines: --addr 0.0.0.0"
+	for file, want := range map[string]string{"": line + ", and --exports FILE to name them", "/etc/e": line} {
+		if got := reachLine(here, "127.0.0.1", file); got != want {
+			t.Errorf("on loopback, with the file %q: %q, want %q", file, got, want)
+		}
 	}
 	there := &nfsserver.Service{RDMAAddr: &net.TCPAddr{IP: net.IPv6unspecified}}
-	if got := reachLine(there, "::"); got != "" {
+	if got := reachLine(there, "::", ""); got != "" {
 		t.Errorf("on all addresses: %q, want nothing", got)
 	}
 }
