@@ -177,6 +177,52 @@ func TestNamesAreRenewed(t *testing.T) {
 	})
 }
 
+// A halfZone does not look up the addresses of some names.
+type halfZone struct {
+	*zone
+	silent map[string]bool
+}
+
+func (z *halfZone) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	if z.silent[host] {
+		return nil, context.DeadlineExceeded
+	}
+	return z.zone.LookupNetIP(ctx, network, host)
+}
+
+// TestNamesThatMayLeadBack: names of an address of which it is not known whether they lead back to
+// it do not end an answer that is known. Those that lead back count at once.
+func TestNamesThatMayLeadBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		addr := netip.MustParseAddr("10.0.0.1")
+		z := &halfZone{&zone{names: map[string][]string{"10.0.0.1": {"a.org", "b.org", "none.org"}},
+			addrs: map[string][]string{"a.org": {"10.0.0.1"}, "b.org": {"10.0.0.1"}}}, map[string]bool{"a.org": true}}
+		names := NewNames(z)
+		for _, step := range []struct {
+			what  string
+			after time.Duration
+			quiet []string
+			want  string
+		}{
+			{"one of two is known", 0, []string{"a.org"}, "[b.org]"},
+			{"both are", failedAge + time.Second, nil, "[a.org b.org]"},
+			{"one is not any more", nameAge + time.Second, []string{"b.org"}, "[a.org b.org]"},
+			{"for too long", staleAge, []string{"b.org"}, "[a.org]"},
+		} {
+			time.Sleep(step.after)
+			clear(z.silent)
+			for _, name := range step.quiet {
+				z.silent[name] = true
+			}
+			names.Names(addr)
+			synctest.Wait()
+			if list, known := names.Names(addr); !known || fmt.Sprint(list) != step.want {
+				t.Errorf("%s: %v, known %t, want %s", step.what, list, known, step.want)
+			}
+		}
+	})
+}
+
 // TestNamesAreBounded: neither the look-ups at once nor what is kept grow with the clients.
 func TestNamesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -116,32 +116,41 @@ func fetch[K comparable, T any](n *Names, a *answer[T], key K, look func(context
 	now := n.now()
 	n.running--
 	a.busy, a.known, a.renew = false, true, now.Add(nameAge)
-	var dns *net.DNSError
-	missing := errors.As(err, &dns) && dns.IsNotFound
 	switch {
-	case err == nil || missing:
+	case err == nil || isMissing(err):
 		a.list, a.good = list, now
 	case now.Sub(a.good) >= staleAge:
-		a.list = nil
+		a.list = list
 	}
 	if err != nil {
 		a.renew = now.Add(failedAge)
 	}
 }
 
+// isMissing reports whether an error is the answer that there is no such name.
+func isMissing(err error) bool {
+	var dns *net.DNSError
+	return errors.As(err, &dns) && dns.IsNotFound
+}
+
 func (n *Names) forward(ctx context.Context, host string) ([]netip.Addr, error) {
 	return n.lookup.LookupNetIP(ctx, "ip", host)
 }
 
-func (n *Names) reverse(ctx context.Context, addr netip.Addr) (out []string, err error) {
+// reverse returns the names that lead back. An error stands for those that may do so.
+func (n *Names) reverse(ctx context.Context, addr netip.Addr) (out []string, failed error) {
 	names, err := n.lookup.LookupAddr(ctx, addr.String())
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names[:min(len(names), namesMost)] {
-		if addrs, _ := n.lookup.LookupNetIP(ctx, "ip", name); contains(addrs, addr) {
+		addrs, err := n.lookup.LookupNetIP(ctx, "ip", name)
+		switch {
+		case contains(addrs, addr):
 			out = append(out, strings.ToLower(strings.TrimSuffix(name, ".")))
+		case err != nil && !isMissing(err):
+			failed = err
 		}
 	}
-	return out, nil
+	return out, failed
 }
