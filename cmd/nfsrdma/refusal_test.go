@@ -3,17 +3,13 @@
 package main
 
 import (
-	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
-	"github.com/nfsrdma/nfsrdma/transport"
 )
 
 // serveSquashed exports a private directory of this user in memory, in which all callers act as
@@ -26,21 +22,9 @@ func serveSquashed(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() { rpc.ServeTCP(l); close(done) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		rpc.Shutdown(ctx)
-		<-done
-		srv.Close()
-	})
-	return "nfs://" + l.Addr().String() + "/mem"
+	t.Cleanup(func() { srv.Close() })
+	_, tcp := servePrograms(t, srv.Programs()...)
+	return tcp + "/mem"
 }
 
 func TestRefusedCommands(t *testing.T) {

@@ -5,7 +5,6 @@ package listing
 import (
 	"bytes"
 	"context"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
-	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -41,21 +39,17 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	service, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() { rpc.ServeTCP(l); close(done) }()
-	r := &rig{t: t, url: "nfs://" + l.Addr().String() + "/mem"}
+	r := &rig{t: t, url: "nfs://" + service.TCPAddr.String() + "/mem"}
 	r.s = &session.Session{Stderr: &r.stderr, Flags: session.Flags{NConnect: 1, CRC: "on", ConnectTimeout: time.Minute}}
 	t.Cleanup(func() {
 		r.s.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		rpc.Shutdown(ctx)
-		<-done
+		service.Shutdown(ctx)
 		srv.Close()
 	})
 	r.fsys = r.operand("").FS

@@ -13,45 +13,20 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
-	"github.com/nfsrdma/nfsrdma/transport"
 )
 
 // serveAs serves a tree in memory that belongs to this user, and returns its URL over TCP.
 func serveAs(t *testing.T, squash nfsserver.Squash, readOnly bool) string {
 	t.Helper()
 	tree := memfs.New(memfs.Options{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Mode: 0o755})
-	return serveExport(t, squash, nfsserver.Export{Name: "/mem", FS: tree, ReadOnly: readOnly})
-}
-
-// serveExport serves one export over TCP, and returns the URL of the server.
-func serveExport(t *testing.T, squash nfsserver.Squash, x nfsserver.Export) string {
-	t.Helper()
-	srv, err := nfsserver.New(nfsserver.Options{Squash: squash, Exports: []nfsserver.Export{x}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() { rpc.ServeTCP(l); close(done) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		rpc.Shutdown(ctx)
-		<-done
-		srv.Close()
-	})
-	return "nfs://" + l.Addr().String()
+	_, tcp := serveExport(t, squash, nfsserver.Export{Name: "/mem", FS: tree, ReadOnly: readOnly})
+	return tcp
 }
 
 func TestAdvice(t *testing.T) {
@@ -126,7 +101,7 @@ func TestAdviceOfAMode(t *testing.T) {
 func adviceOfAMode(t *testing.T) {
 	t.Helper()
 	tree := memfs.New(memfs.Options{UID: 4242, GID: 4242, Mode: 0o755})
-	url := serveExport(t, nfsserver.Squash{TrustLocal: true}, nfsserver.Export{Name: "/mem", FS: tree})
+	_, url := serveExport(t, nfsserver.Squash{TrustLocal: true}, nfsserver.Export{Name: "/mem", FS: tree})
 	var stderr strings.Builder
 	s := newSession(t, &stderr)
 	err := s.EachOperand(t.Context(), s.Reporter("mkdir"), "cannot create directory", []string{url + "/mem/a"}, func(o Operand) error {
@@ -180,7 +155,7 @@ func TestMountRefusedForItsPort(t *testing.T) {
 		"for another host": {nfsserver.Squash{TrustLocal: true}, rules("/mem 192.0.2.1(rw)"), "and add this host (exports(5)); if it is among them, " + port},
 		"for no user":      {nfsserver.Squash{TrustLocal: true, ReservedPort: true}, nil, "one with --secure accepts ports below 1024 only, so run this as root, or use RDMA"},
 	} {
-		url := serveExport(t, c.squash, nfsserver.Export{Name: "/mem", FS: memfs.New(memfs.Options{}), Rules: c.rules})
+		_, url := serveExport(t, c.squash, nfsserver.Export{Name: "/mem", FS: memfs.New(memfs.Options{}), Rules: c.rules})
 		s := newSession(t, new(strings.Builder))
 		to, err := s.Target(url + "/mem")
 		if err != nil {

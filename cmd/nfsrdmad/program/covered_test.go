@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,16 +15,7 @@ import (
 func TestMountTableUnread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "exports")
 	put(t, file, t.TempDir()+" *(rw,insecure)\n")
-	srv, set, err := newServer(&options{ephemeral: true, exports: file, acl: "on"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer srv.Close()
-	v, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Shutdown(t.Context())
+	set, v := startFile(t, file)
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)

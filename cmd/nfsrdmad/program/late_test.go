@@ -64,6 +64,22 @@ func TestServeBesideHungDirectory(t *testing.T) {
 	}
 }
 
+// startFile serves the directories of an exports file over TCP until the test ends.
+func startFile(t *testing.T, file string) (*exportSet, *nfsserver.Service) {
+	t.Helper()
+	srv, set, err := newServer(&options{ephemeral: true, exports: file, acl: "on"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { srv.Close() })
+	v, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Shutdown(context.Background()) })
+	return set, v
+}
+
 // TestRefusedReloadClosesWhatOpensLate: a directory of a file that was refused is closed, also when
 // its file system answers after the reload.
 func TestRefusedReloadClosesWhatOpensLate(t *testing.T) {
@@ -80,16 +96,7 @@ func TestRefusedReloadClosesWhatOpensLate(t *testing.T) {
 		return f, err
 	}
 	put(t, file, ok+" *(rw,insecure)\n")
-	srv, set, err := newServer(&options{ephemeral: true, exports: file, acl: "on"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer srv.Close()
-	v, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Shutdown(t.Context())
+	set, v := startFile(t, file)
 	openWait = 10 * time.Millisecond
 	put(t, file, ok+" *(rw,insecure)\n"+hung+" *(rw,insecure)\n"+filepath.Join(ok, "missing")+" *(rw,insecure)\n")
 	if _, err := set.reload(v); err == nil || !strings.Contains(err.Error(), "does not exist") {
