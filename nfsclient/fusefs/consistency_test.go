@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/posixacl"
 	"golang.org/x/sys/unix"
@@ -389,6 +390,34 @@ func TestOwnCallsHideNoChange(t *testing.T) {
 		must(t, call(m.at(name)))
 		if b, err := os.ReadFile(m.at(name)); err != nil || string(b) != "after!" {
 			t.Errorf("%s: got %q, %v, want after!", name, b, err)
+		}
+	}
+}
+
+// TestAbsentNamesAreForgotten: a name that nothing had is there once the mount knows that another
+// client has changed the directory. That holds for any number of such names, and for those that the
+// mount knew to be absent without a LOOKUP, in a directory that it has made.
+func TestAbsentNamesAreForgotten(t *testing.T) {
+	for _, count := range []int{1, fusefs.MaxAbsent + 10} {
+		for _, made := range []bool{false, true} {
+			m := mount(t, options{AcMin: long, AcMax: long})
+			dir := m.there
+			if made {
+				dir = m.at
+			}
+			must(t, os.Mkdir(dir("d"), 0o755))
+			for i := range count {
+				_, err := os.Lstat(m.at(fmt.Sprint("d/", i)))
+				want(t, err, syscall.ENOENT)
+			}
+			must(t, os.WriteFile(m.there("d/0"), nil, 0o644))
+			_, err := os.Lstat(m.at("d/0"))
+			want(t, err, syscall.ENOENT) // else the rest tests nothing
+			must(t, os.WriteFile(m.at("d/ours"), nil, 0o644))
+			eventually(t, fmt.Sprintf("the name is there, of %d, made %v", count, made), func() bool {
+				_, err := os.Lstat(m.at("d/0"))
+				return err == nil
+			})
 		}
 	}
 }

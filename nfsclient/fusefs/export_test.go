@@ -64,3 +64,6 @@ func LetNoticesGo(m *MountPoint) { m.fs.notices.goOn() }
 
 // LoginGroups is the groups of a user whose login has the group.
 var LoginGroups = loginGroups
+
+// MaxAbsent is how many absent names of a directory are known.
+const MaxAbsent = maxAbsent

@@ -113,6 +113,7 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 	f.pruning.fs = f
 	f.reopens.fs, f.reopens.gaveUp = f, make(chan struct{})
 	f.table.most, f.table.full = int(opt.Memory/nodeShare), f.pruning.begin
+	f.table.forgetAbsent = f.notices.forgetAbsent
 	f.wakeful = func() {} // until Mount has a kernel to tell
 	return f, nil
 }

@@ -133,6 +133,22 @@ func (t *table) enterListed(e *dirEntry, dir *node, name string, content uint64)
 	return t.enterLocked(e.fh.FH, dir, name, content)
 }
 
+// enterAbsent is enterListed for a name that a whole listing does not have. It reports whether that
+// is still known.
+func (t *table) enterAbsent(dir *node, name string, content uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := dir.known
+	if k == nil || !k.whole || k.content != content {
+		return false
+	}
+	if _, ok := k.names[name]; ok {
+		return false
+	}
+	t.bind(dir, name, nil, content)
+	return true
+}
+
 // lookupListed answers from what is known of the directory.
 func (r *request) lookupListed(dir *node, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	f := r.fs
@@ -158,7 +174,10 @@ func (r *request) lookupListed(dir *node, name string, out *fuse.EntryOut) (fuse
 		return 0, false
 	}
 	if e == nil {
-		return f.absent(dir, out), true
+		if !f.table.enterAbsent(dir, name, content) {
+			return 0, false
+		}
+		return f.absent(dir, name, out), true
 	}
 	n := f.table.enterListed(e, dir, name, content)
 	if n == nil {

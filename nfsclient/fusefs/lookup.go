@@ -65,7 +65,7 @@ func (r *request) answerLookup(dir *node, name string, out *fuse.EntryOut) fuse.
 	r.learnSearchers(dir) // the reply may have shown a change of dir
 	switch {
 	case isStatus(err, nfs3.ErrNoEnt) && current:
-		return f.absent(dir, out)
+		return f.absent(dir, name, out)
 	case err != nil:
 		return f.status(err)
 	}
@@ -120,7 +120,7 @@ func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse
 		return 0, false
 	}
 	if c.n == nil {
-		return f.absent(dir, out), true
+		return f.absent(dir, name, out), true
 	}
 	if !f.table.again(dir, name, c.n) {
 		return 0, false
@@ -161,9 +161,10 @@ func (r *request) ask(dir *node, name string) (n *node, current bool, err error)
 	return n, current, nil
 }
 
-// absent answers that nothing has the name, and for how long that may be believed.
-func (f *fileSystem) absent(dir *node, out *fuse.EntryOut) fuse.Status {
-	if f.opt.LookupCache == LookupAll {
+// absent answers that nothing has the name, and for how long that may be believed: for no time, if
+// a notice after a change of dir would not name it.
+func (f *fileSystem) absent(dir *node, name string, out *fuse.EntryOut) fuse.Status {
+	if f.opt.LookupCache == LookupAll && f.table.isAbsent(dir, name) {
 		if ttl := f.nameFor(dir); ttl > 0 {
 			out.SetEntryTimeout(ttl)
 			return fuse.OK // with node 0

@@ -49,14 +49,24 @@ func (t *table) unbind(dir *node, name string) {
 	c.n.places = slices.DeleteFunc(c.n.places, func(p place) bool { return p.dir == dir && p.name == name })
 }
 
-// dropAbsent forgets which names of dir nothing has. The caller holds mu.
+// dropAbsent forgets which names of dir nothing has, and has the kernel forget them, since a notice
+// after a change of dir does not reach them any more. The caller holds mu.
 func (t *table) dropAbsent(dir *node) {
+	names := make([]string, 0, dir.absent)
 	for name, c := range dir.children {
 		if c.n == nil {
 			delete(dir.children, name)
+			names = append(names, name)
 		}
 	}
 	dir.absent = 0
+	t.forgetAbsent(dir, names)
+}
+
+// isAbsent reports whether nothing has the name in dir as that is known now.
+func (t *table) isAbsent(dir *node, name string) bool {
+	c, ok := t.child(dir, name)
+	return ok && c.n == nil && c.content == dir.version()
 }
 
 // child is what is known of a name in dir.

@@ -99,6 +99,8 @@ type table struct {
 	full    func() // set once: told of that; it does not wait
 	entered int    // nodes since full was called last
 
+	forgetAbsent func(dir *node, names []string) // set once: has the kernel forget names; it does not wait
+
 	uses map[place]*nameUse // names that calls in flight change or look up
 
 	knownDirs  map[*node]bool // those with names that are known
@@ -107,7 +109,7 @@ type table struct {
 
 func newTable(root nfs3.FH) *table {
 	n := &node{id: rootID, fh: root, lookups: 1}
-	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n, most: math.MaxInt, past: newPast(), uses: make(map[place]*nameUse), knownDirs: make(map[*node]bool)}
+	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n, most: math.MaxInt, forgetAbsent: func(*node, []string) {}, past: newPast(), uses: make(map[place]*nameUse), knownDirs: make(map[*node]bool)}
 }
 
 // get is the node of an id that the kernel has named.

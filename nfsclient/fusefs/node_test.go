@@ -117,3 +117,19 @@ func TestAbsentNamesAreBounded(t *testing.T) {
 		t.Errorf("%d absent names are counted, want 0", tab.root.absent)
 	}
 }
+
+// TestAbsentBeforeAChange: the kernel is not given an absent name whose LOOKUP began before another
+// client's change of the directory was seen, since the notice of that may have gone before.
+func TestAbsentBeforeAChange(t *testing.T) {
+	tab := newTable(handleOf("root"))
+	early := tab.ask(place{tab.root, "name"})
+	tab.root.content++
+	tab.answeredNone(early, true)
+	if tab.isAbsent(tab.root, "name") {
+		t.Error("a name of before the change counts as absent")
+	}
+	tab.answeredNone(tab.ask(place{tab.root, "name"}), true)
+	if !tab.isAbsent(tab.root, "name") {
+		t.Error("a name of after the change does not count as absent")
+	}
+}

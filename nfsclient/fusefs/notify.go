@@ -58,6 +58,22 @@ func (q *notices) add(n *node, waited bool) {
 	}
 }
 
+// forgetAbsent has the kernel forget names of dir that were absent, soon.
+func (q *notices) forgetAbsent(dir *node, names []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped {
+		return
+	}
+	q.wg.Go(func() {
+		names = slices.DeleteFunc(names, func(name string) bool { // the kernel knows those made since
+			c, _ := q.fs.table.child(dir, name)
+			return c.n != nil
+		})
+		q.fs.forgetFiles(dir, names)
+	})
+}
+
 // hold leaves out notices of n until release: they are done before the reply, or by the next look
 // at open files.
 func (q *notices) hold(n *node) {
