@@ -23,10 +23,10 @@ import (
 
 // A mountFigures is one report. In JSON its figures have the keys of text.Fields.
 type mountFigures struct {
-	Source  string       `json:"source"`
-	Dir     string       `json:"dir"`
+	Source  string       `json:"source"`  // HOST:/export, as it was given
+	Dir     string       `json:"dir"`     // the mount point
 	Options string       `json:"options"` // transport to the server, and other options
-	Stats   fusefs.Stats `json:"stats"`
+	Stats   fusefs.Stats `json:"stats"`   // since the mount, or in the interval
 }
 
 // jsonFigures is a mountFigures as it is encoded.

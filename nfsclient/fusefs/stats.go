@@ -21,10 +21,9 @@ type Stats struct {
 	Open             int // open files and directories
 
 	// Operations is the requests of the kernel, by their names in FUSE.
-	Operations map[string]uint64
-	// Calls is the calls to the server, by procedure, and Connections those that they go over.
-	Calls       map[string]CallStats
-	Connections []transport.LinkFigures
+	Operations  map[string]uint64
+	Calls       map[string]CallStats    // the calls to the server, by procedure
+	Connections []transport.LinkFigures // that the calls go over
 
 	// What was answered without asking the server.
 	AttrHits, NameHits, AccessHits uint64
@@ -40,7 +39,7 @@ type Stats struct {
 	// Memory: up to 1 MiB each.
 	RequestMemory int64
 
-	Data datapath.Stats
+	Data datapath.Stats // the data that is held
 }
 
 // CallStats is the calls of one procedure. Queue is how long a call waited to be sent, RoundTrip

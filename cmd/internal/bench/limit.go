@@ -45,11 +45,11 @@ var errLimitCRC = errors.New("raw TCP: a piece came with another CRC than it has
 // A limitReport is what one connection does between the page cache of one process and
 // the memory of another, in MiB/s. What was not asked for is 0.
 type limitReport struct {
-	Read     float64 `json:"read_mib_s,omitempty"`
-	ReadCRC  float64 `json:"read_crc_mib_s,omitempty"`
-	Sendfile float64 `json:"sendfile_mib_s,omitempty"`
-	Write    float64 `json:"write_mib_s,omitempty"`
-	WriteCRC float64 `json:"write_crc_mib_s,omitempty"`
+	Read     float64 `json:"read_mib_s,omitempty"`      // pread
+	ReadCRC  float64 `json:"read_crc_mib_s,omitempty"`  // pread, with CRC at both ends
+	Sendfile float64 `json:"sendfile_mib_s,omitempty"`  // sendfile
+	Write    float64 `json:"write_mib_s,omitempty"`     // pwrite
+	WriteCRC float64 `json:"write_crc_mib_s,omitempty"` // pwrite, with CRC at both ends
 }
 
 // mean is the average of two measurements.

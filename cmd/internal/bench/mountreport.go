@@ -13,24 +13,24 @@ import (
 
 // A MountReport is the JSON form of a run.
 type MountReport struct {
-	Target    string     `json:"target"`
-	Transport string     `json:"transport"`
-	CRC       string     `json:"crc,omitempty"`
-	Conns     int        `json:"conns"`
-	CPUs      int        `json:"cpus"`
-	Rounds    int        `json:"rounds"`
-	Depth     int        `json:"library_depth"`
-	Size      int64      `json:"size_bytes"`
-	Files     int        `json:"files"`
-	Verified  int64      `json:"verified_bytes"`
-	Data      []*DataRow `json:"data"`
-	Pairs     []*PairRow `json:"pairs"`
+	Target    string     `json:"target"`            // the URL
+	Transport string     `json:"transport"`         // rdma, tcp or auto
+	CRC       string     `json:"crc,omitempty"`     // of RDMA: on, off, auto or strict
+	Conns     int        `json:"conns"`             // connections of the mount
+	CPUs      int        `json:"cpus"`              // processors of this machine
+	Rounds    int        `json:"rounds"`            // measurements of each row
+	Depth     int        `json:"library_depth"`     // calls of the library at once
+	Size      int64      `json:"size_bytes"`        // of the large file
+	Files     int        `json:"files"`             // small files
+	Verified  int64      `json:"verified_bytes"`    // bytes that were compared one by one
+	Data      []*DataRow `json:"data"`              // bytes through the mount
+	Pairs     []*PairRow `json:"pairs"`             // the mount beside a file system of this machine
 	Skipped   []string   `json:"skipped,omitempty"` // why rows are missing
 }
 
 // A Figure is what the rounds gave for one number.
 type Figure struct {
-	Median float64   `json:"median"`
+	Median float64   `json:"median"` // of the rounds
 	Values []float64 `json:"values"` // of the rounds, in their order
 }
 
@@ -52,13 +52,13 @@ func (f *Figure) spread(format string) string {
 // A DataRow is bytes through the mount. Its limit is what the client library and FUSE
 // cost one after the other, for all of it is work of the same processors: 1/(1/Library + 1/Null).
 type DataRow struct {
-	Name    string  `json:"name"`
-	Unit    string  `json:"unit"`
-	Library Figure  `json:"library"`
-	Null    Figure  `json:"null"`
-	Limit   float64 `json:"limit"`
-	Mount   Figure  `json:"mount"`
-	Share   float64 `json:"share"` // of the limit
+	Name    string  `json:"name"`    // of the row
+	Unit    string  `json:"unit"`    // of its figures
+	Library Figure  `json:"library"` // the client library alone
+	Null    Figure  `json:"null"`    // FUSE alone
+	Limit   float64 `json:"limit"`   // of the mount: library and FUSE, one after the other
+	Mount   Figure  `json:"mount"`   // the mount
+	Share   float64 `json:"share"`   // of the limit
 }
 
 func (r *DataRow) compare() {
@@ -68,12 +68,12 @@ func (r *DataRow) compare() {
 
 // A PairRow is the mount beside a file system of this machine.
 type PairRow struct {
-	Name   string  `json:"name"`
-	Unit   string  `json:"unit"`
-	Mount  Figure  `json:"mount"`
-	Beside string  `json:"beside"`
-	Other  Figure  `json:"other"`
-	Ratio  float64 `json:"ratio"` // Mount/Other
+	Name   string  `json:"name"`   // of the row
+	Unit   string  `json:"unit"`   // of its figures
+	Mount  Figure  `json:"mount"`  // the mount
+	Beside string  `json:"beside"` // the other file system
+	Other  Figure  `json:"other"`  // the other file system
+	Ratio  float64 `json:"ratio"`  // Mount/Other
 }
 
 func (r *PairRow) compare() { r.Ratio = r.Mount.Median / r.Other.Median }

@@ -25,9 +25,9 @@ const (
 // A rawReport is what raw TCP did: the stream in MiB/s, a ping-pong of rawMessage
 // bytes in microseconds, and the limits that a stream of a file's bytes has.
 type rawReport struct {
-	StreamMiBs float64     `json:"stream_mib_s"`
-	PingPongUs text.Micros `json:"ping_pong_seconds"`
-	Limits     limitReport `json:"limits,omitzero"`
+	StreamMiBs float64     `json:"stream_mib_s"`      // one stream
+	PingPongUs text.Micros `json:"ping_pong_seconds"` // a message of 100 bytes and its return
+	Limits     limitReport `json:"limits,omitzero"`   // of a stream of the bytes of files
 }
 
 // A rawPlan says what of raw TCP to measure, and with whom.

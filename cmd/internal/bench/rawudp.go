@@ -39,8 +39,8 @@ var errUDPLost = errors.New("raw UDP: packets were lost")
 
 // A udpReport is what raw UDP did: the stream in MiB/s, a ping-pong of a packet with rawMessage bytes in microseconds.
 type udpReport struct {
-	StreamMiBs float64     `json:"stream_mib_s"`
-	PingPongUs text.Micros `json:"ping_pong_seconds"`
+	StreamMiBs float64     `json:"stream_mib_s"`      // one stream
+	PingPongUs text.Micros `json:"ping_pong_seconds"` // a packet with 100 bytes and its return
 }
 
 // udpAround measures raw UDP before and after f, and returns the mean of both.

@@ -18,9 +18,9 @@ import (
 
 // A ucxFigure is one test of ucx_perftest.
 type ucxFigure struct {
-	Test  string      `json:"test"` // as it calls it
-	Size  int         `json:"bytes"`
-	MiBs  float64     `json:"mib_s,omitempty"`
+	Test  string      `json:"test"`                   // as it calls it
+	Size  int         `json:"bytes"`                  // of a message
+	MiBs  float64     `json:"mib_s,omitempty"`        // throughput
 	AvgUs text.Micros `json:"mean_seconds,omitempty"` // one way
 }
 

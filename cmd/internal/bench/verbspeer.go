@@ -28,9 +28,9 @@ const (
 
 // A Mode is one way of running the verbs: over MPA, or over RoCE, which has CRCs always and markers never.
 type Mode struct {
-	CRC     bool `json:"crc"`
-	Markers bool `json:"markers"`
-	RoCE    bool `json:"roce,omitempty"`
+	CRC     bool `json:"crc"`                    // messages have CRCs
+	Markers bool `json:"markers"`                // the stream has MPA markers
+	RoCE    bool `json:"roce,omitempty"`         // RoCE, else iWARP
 	Lost    int  `json:"lost_percent,omitempty"` // RoCE: of the packets in each direction
 }
 

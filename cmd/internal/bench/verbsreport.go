@@ -11,26 +11,25 @@ import (
 
 // A VerbsReport is the JSON form of a run. Rates are in MiB/s, times in microseconds.
 type VerbsReport struct {
-	Depth   int            `json:"depth"`
-	Raw     rawReport      `json:"raw_tcp,omitzero"`
-	UDP     udpReport      `json:"raw_udp,omitzero"` // of RoCE's
-	Figures []*verbsFigure `json:"figures"`
-	UCX     []*ucxFigure   `json:"ucx_tcp,omitempty"` // none: not installed, or
-	UCXErr  string         `json:"ucx_error,omitempty"`
-
-	streams []float64 // raw UDP in turns with RoCE
+	Depth   int            `json:"depth"`               // of Writes and Reads: operations in flight, unless the figure has its own
+	Raw     rawReport      `json:"raw_tcp,omitzero"`    // the yardstick of iWARP
+	UDP     udpReport      `json:"raw_udp,omitzero"`    // of RoCE's
+	Figures []*verbsFigure `json:"figures"`             // a row for each mode and test
+	UCX     []*ucxFigure   `json:"ucx_tcp,omitempty"`   // UCX beside it; none: not installed, or ucx_error
+	UCXErr  string         `json:"ucx_error,omitempty"` // why there are none
+	streams []float64      // raw UDP in turns with RoCE
 }
 
 type verbsFigure struct {
-	Mode  Mode        `json:"mode"`
-	Test  string      `json:"test"` // send, datagram, write, read
-	Size  int         `json:"bytes"`
-	Depth int         `json:"depth,omitempty"` // of Writes and Reads: how many in flight
-	Count int64       `json:"count"`
-	MiBs  float64     `json:"mib_s,omitempty"`
+	Mode  Mode        `json:"mode"`                   // of the device
+	Test  string      `json:"test"`                   // send, datagram, write, read
+	Size  int         `json:"bytes"`                  // of an operation
+	Depth int         `json:"depth,omitempty"`        // of Writes and Reads: how many in flight
+	Count int64       `json:"count"`                  // operations
+	MiBs  float64     `json:"mib_s,omitempty"`        // throughput
 	AvgUs text.Micros `json:"mean_seconds,omitempty"` // of a Send and its answer
-	P50Us text.Micros `json:"p50_seconds,omitempty"`
-	P99Us text.Micros `json:"p99_seconds,omitempty"`
+	P50Us text.Micros `json:"p50_seconds,omitempty"`  // half took at most this
+	P99Us text.Micros `json:"p99_seconds,omitempty"`  // 99 % took at most this
 	// Ratio is throughput as a share of raw TCP's stream, or for send the time
 	// as a multiple of raw TCP's ping-pong; over RoCE it is raw UDP's.
 	Ratio float64 `json:"ratio_to_raw"`

@@ -39,8 +39,8 @@ type Object struct {
 
 // A Device is the number of a device.
 type Device struct {
-	Major uint32 `json:"major"`
-	Minor uint32 `json:"minor"`
+	Major uint32 `json:"major"` // number of the driver
+	Minor uint32 `json:"minor"` // number of the device
 }
 
 func newObject(name string, a *nfs3.Fattr) *Object {

@@ -171,6 +171,9 @@ func (t *jsonTable) row(p *folder, f *ast.Field, key string, optional bool) erro
 		meaning = strings.TrimPrefix(meaning, n.Name+" is ")
 	}
 	meaning = prose(meaning)
+	if meaning == "" {
+		return fmt.Errorf("%s.%s has no comment in %s", p.dir, key, t.m.fset.Position(f.Pos()))
+	}
 	again := ""
 	if inner != "" {
 		if again = t.seen[q.dir+"."+inner]; again != "" {

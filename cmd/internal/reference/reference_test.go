@@ -87,11 +87,14 @@ type R struct {
 	base
 	hidden int
 	At time.Time ` + "`json:\"at,omitempty\"`" + ` // when
-	Left []other.Item ` + "`json:\"left\"`" + `
-	Right *other.Item ` + "`json:\"right\"`" + `
+	Left []other.Item ` + "`json:\"left\"`" + ` // one side
+	Right *other.Item ` + "`json:\"right\"`" + ` // the other
 	Not int ` + "`json:\"-\"`" + `
 }
-type base struct { Count map[string]uint64 }
+type base struct {
+	Count map[string]uint64 // by name
+}
+type Silent struct { N int }
 `,
 		"b/b.go": `package b
 type Item struct {
@@ -107,14 +110,18 @@ func (s State) MarshalText() ([]byte, error) { return nil, nil }
 		t.Fatal(err)
 	}
 	want := []string{
-		"| `Count.NAME` | object of numbers |  |",
+		"| `Count.NAME` | object of numbers | by name |",
 		"| `at` | time, *optional* | when |",
-		"| `left[]` | array of objects |  |",
+		"| `left[]` | array of objects | one side |",
 		"| `left[].State` | string | how it is |",
-		"| `right` | object or null | keys as in `left[]` |",
+		"| `right` | object or null | the other; keys as in `left[]` |",
 	}
 	if got := strings.Split(strings.TrimSpace(w.String()), "\n"); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	err := (&jsonTable{w: w, m: m, seen: map[string]string{}}).fields(m.dirs["a"], "Silent", "")
+	if err == nil || !strings.Contains(err.Error(), "a.N has no comment") {
+		t.Errorf("a field without a comment: %v", err)
 	}
 }
 

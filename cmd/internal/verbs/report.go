@@ -69,17 +69,15 @@ func (r *PingpongReport) Table(w io.Writer) error {
 // A PerfReport is that of Perf. A server of ib_write_bw has the figures of its client, one of ib_read_lat none.
 type PerfReport struct {
 	Common
-	Messages int     `json:"messages"`            // that were sent, or have come: UC and UD lose some
-	Average  float64 `json:"mib_per_s,omitempty"` // of bandwidth tests
-	Rate     float64 `json:"million_messages_per_s,omitempty"`
-
+	Messages int     `json:"messages"`                         // that were sent, or have come: UC and UD lose some
+	Average  float64 `json:"mib_per_s,omitempty"`              // of bandwidth tests
+	Rate     float64 `json:"million_messages_per_s,omitempty"` // of bandwidth tests
 	// Of a client of ib_read_lat.
-	Min  text.Micros `json:"min_seconds,omitempty"`
-	Mean text.Micros `json:"mean_seconds,omitempty"`
-	P50  text.Micros `json:"p50_seconds,omitempty"`
-	P99  text.Micros `json:"p99_seconds,omitempty"`
-	Max  text.Micros `json:"max_seconds,omitempty"`
-
+	Min  text.Micros   `json:"min_seconds,omitempty"`
+	Mean text.Micros   `json:"mean_seconds,omitempty"` // the mean
+	P50  text.Micros   `json:"p50_seconds,omitempty"`  // half took at most this
+	P99  text.Micros   `json:"p99_seconds,omitempty"`  // 99 % took at most this
+	Max  text.Micros   `json:"max_seconds,omitempty"`  // the longest
 	took time.Duration // from the first message to the last one, where the test has measured that
 }
 

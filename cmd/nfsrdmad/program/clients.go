@@ -36,9 +36,9 @@ type clientReport struct {
 
 // A userReport is a user of a client, by the client's word: before any squashing.
 type userReport struct {
-	UID   *uint32 `json:"uid"` // null: of AUTH_NONE, which has none
-	Calls uint64  `json:"calls"`
-	Idle  float64 `json:"idle_seconds"`
+	UID   *uint32 `json:"uid"`          // null: of AUTH_NONE, which has none
+	Calls uint64  `json:"calls"`        // calls of the user
+	Idle  float64 `json:"idle_seconds"` // since the last of them
 }
 
 // A rdmaReport is what was agreed on over RDMA, and the credits at this moment.

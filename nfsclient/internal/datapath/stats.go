@@ -11,8 +11,7 @@ type Stats struct {
 
 	// Bytes of memory that hold written data until it is stable, and those that hold read-ahead;
 	// and the most that they can be.
-	WriteMemory, WriteMemoryMost int64
-	ReadMemory, ReadMemoryMost   int64
+	WriteMemory, WriteMemoryMost, ReadMemory, ReadMemoryMost int64
 
 	ReadAheadFetched int64 // bytes that were read ahead
 	ReadAheadHits    int64 // bytes given to readers from these
