@@ -166,8 +166,9 @@ func (r *request) ask(dir *node, name string) (n *node, current bool, err error)
 func (f *fileSystem) absent(dir *node, name string, out *fuse.EntryOut) fuse.Status {
 	if f.opt.LookupCache == LookupAll && f.table.isAbsent(dir, name) {
 		if ttl := f.nameFor(dir); ttl > 0 {
+			*out = fuse.EntryOut{} // node 0, also if an earlier try has found one
 			out.SetEntryTimeout(ttl)
-			return fuse.OK // with node 0
+			return fuse.OK
 		}
 	}
 	return fuse.ENOENT

@@ -114,3 +114,15 @@ func TestThreadKeepsOneFile(t *testing.T) {
 		}
 	}
 }
+
+// TestAbsentNameHasNoNode: the answer that nothing has a name names no node, also where an earlier
+// try of the same request has found one.
+func TestAbsentNameHasNoNode(t *testing.T) {
+	f := withoutKernel(t, new(sync.RWMutex))
+	f.opt.LookupCache = LookupAll
+	defer f.stop()
+	h, out := header(fuse.Caller{}, rootID), fuse.EntryOut{NodeId: rootID}
+	if st := f.Lookup(nil, &h, "absent", &out); st != fuse.OK || out.NodeId != 0 {
+		t.Errorf("got %v and node %d, want success and none", st, out.NodeId)
+	}
+}

@@ -229,7 +229,7 @@ func TestNodeStates(t *testing.T) {
 	if os.Getenv(child) == "" { // other tests would be given memory of the bubble again, and the other way round
 		cmd := exec.Command(os.Args[0], "-test.run=^TestNodeStates$")
 		cmd.Env = append(os.Environ(), child+"=1")
-		if out, err := cmd.Output(); err != nil {
+		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 		return
