@@ -40,8 +40,7 @@ func (s *exportSet) firstWriteLines(names []string) (lines []string) {
 	type group struct{ clients, cure string }
 	var groups []group
 	dirs, words := map[group][]string{}, map[group][]string{}
-	for _, name := range names {
-		src := s.from[name]
+	for _, src := range s.sourcesOf(names) {
 		if src.dir == nil {
 			continue
 		}
@@ -65,6 +64,17 @@ func (s *exportSet) firstWriteLines(names []string) (lines []string) {
 			fmt.Sprintf("  to let a user write: chown USER %s; to let root of clients be root: %s", strings.Join(words[g][:min(len(words[g]), mostListed)], " "), g.cure))
 	}
 	return lines
+}
+
+// sourcesOf returns where exports are from. The server takes commands already, so a reload may add
+// others at the same time.
+func (s *exportSet) sourcesOf(names []string) (list []source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		list = append(list, s.from[name])
+	}
+	return list
 }
 
 // listed is the first words of a list, and the number of the others.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -142,4 +143,32 @@ func TestMetricsHost(t *testing.T) {
 			t.Errorf("%s: %s, want %s", addr, got, want)
 		}
 	}
+}
+
+// TestFirstWriteBesideReload: a server takes commands before it has told what it serves.
+func TestFirstWriteBesideReload(t *testing.T) {
+	file, dirs := filepath.Join(t.TempDir(), "exports"), []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	putFirst := func(n int) { put(t, file, strings.Join(dirs[:n], " *(rw,insecure)\n")+" *(rw,insecure)\n") }
+	putFirst(1)
+	set, v := startFile(t, file)
+	var told sync.WaitGroup
+	over := make(chan struct{})
+	told.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				set.firstWriteLines(dirs)
+			}
+		}
+	})
+	for i := range 20 {
+		putFirst(1 + i%3)
+		if _, err := set.reload(v); err != nil {
+			t.Error(err)
+		}
+	}
+	close(over)
+	told.Wait()
 }
