@@ -97,10 +97,11 @@ func TestRefusedReloadClosesWhatOpensLate(t *testing.T) {
 	}
 	put(t, file, ok+" *(rw,insecure)\n")
 	set, v := startFile(t, file)
-	openWait = 10 * time.Millisecond
-	put(t, file, ok+" *(rw,insecure)\n"+hung+" *(rw,insecure)\n"+filepath.Join(ok, "missing")+" *(rw,insecure)\n")
-	if _, err := set.reload(v); err == nil || !strings.Contains(err.Error(), "does not exist") {
-		t.Fatalf("reload: %v, want a missing directory", err)
+	openWait = 0
+	set.whole["/nowhere"] = set.whole[ok] // as if it were served, so that the reload is refused, however fast it is
+	put(t, file, ok+" *(rw,insecure)\n"+hung+" *(rw,insecure)\n/nowhere *(rw,insecure)\n")
+	if _, err := set.reload(v); err == nil || !strings.Contains(err.Error(), "/nowhere has no file system") {
+		t.Fatalf("reload: %v, want that /nowhere is not served", err)
 	}
 	close(answers)
 	if err := <-opened; err != nil {
