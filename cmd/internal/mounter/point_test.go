@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,26 +70,6 @@ func TestCheckPointOfLinks(t *testing.T) {
 	}
 }
 
-// asUser runs f in a thread of another user, which ends with it.
-func asUser(t *testing.T, id uintptr, f func()) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "acts as another user: needs root")
-	}
-	done := make(chan syscall.Errno)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread is not used again
-		_, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, id, id, id)
-		if errno == 0 {
-			f()
-		}
-		done <- errno
-	}()
-	if errno := <-done; errno != 0 {
-		t.Fatal(errno)
-	}
-}
-
 // What keeps a user from mounting is found before the server is asked, and the line says what to install or to write.
 func TestWhatAUserNeedsToMount(t *testing.T) {
 	was := fuseConf
@@ -107,7 +86,7 @@ func TestWhatAUserNeedsToMount(t *testing.T) {
 	must(t, os.Mkdir(helperDir, 0o755)) //nolint:gosec // the other user looks into it
 	missing := func() {
 		t.Helper()
-		asUser(t, 4242, func() {
+		machine.AsUser(t, 4242, func() {
 			if err := r.checkFUSE(); err == nil || !strings.Contains(err.Error(), "install the package fuse3") {
 				t.Errorf("without fusermount3: %v", err)
 			}
@@ -127,7 +106,7 @@ func TestWhatAUserNeedsToMount(t *testing.T) {
 	if err != nil {
 		machine.Skip(t, "needs /dev/fuse")
 	}
-	asUser(t, 4242, func() {
+	machine.AsUser(t, 4242, func() {
 		err := r.checkFUSE()
 		if st.Mode().Perm()&0o006 != 0o006 {
 			if err == nil || !strings.Contains(err.Error(), "chmod 666 /dev/fuse") {
@@ -145,7 +124,7 @@ func TestWhatAUserNeedsToMount(t *testing.T) {
 
 // A user's mount is his alone, and is not given what FUSE takes away.
 func TestOptionsOfAUsersMount(t *testing.T) {
-	asUser(t, 4242, func() {
+	machine.AsUser(t, 4242, func() {
 		f := request(t, "noexec").fuseOptions(nil)
 		if words := strings.Join(f.FuseOptions, " "); f.AllowOther || f.Direct || words != "noexec" {
 			t.Errorf("%+v", f)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // serveAs serves a tree in memory that belongs to this user, and returns its URL over TCP.
@@ -83,19 +83,7 @@ func TestAdviceOfAMode(t *testing.T) {
 		adviceOfAMode(t)
 		return
 	}
-	done := make(chan syscall.Errno)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread is not used again
-		const user = 4343
-		_, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, user, user, user)
-		if errno == 0 {
-			adviceOfAMode(t)
-		}
-		done <- errno
-	}()
-	if errno := <-done; errno != 0 {
-		t.Fatal(errno)
-	}
+	machine.AsUser(t, 4343, func() { adviceOfAMode(t) })
 }
 
 func adviceOfAMode(t *testing.T) {

@@ -11,12 +11,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -378,25 +376,14 @@ func TestNoServer(t *testing.T) {
 
 // TestNoSocketOfThisUser: another user, without a session, learns that a server of root answers root.
 func TestNoSocketOfThisUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "needs root, to be another user")
-	}
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	for _, command := range []string{"status", "clients", "locks", "exports", "reload", "drain"} {
-		result := make(chan error)
-		go func() {
-			runtime.LockOSThread() // never unlocked: the thread ends with its user
-			if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, 65534, 65534, 65534); errno != 0 {
-				result <- errno
-				return
-			}
+		machine.AsUser(t, 65534, func() {
 			_, err := run(context.Background(), command)
-			result <- err
-		}()
-		err := <-result
-		if err == nil || !strings.Contains(err.Error(), "run this as root if root runs the server, or name its socket with --control") {
-			t.Errorf("%s: %v, want it to say that root can ask", command, err)
-		}
+			if err == nil || !strings.Contains(err.Error(), "run this as root if root runs the server, or name its socket with --control") {
+				t.Errorf("%s: %v, want it to say that root can ask", command, err)
+			}
+		})
 	}
 }
 
