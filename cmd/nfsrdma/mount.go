@@ -256,6 +256,7 @@ func (m *mountCommand) serve(cmd *cobra.Command, s *session.Session, r *mounter.
 	if m.readyFD > 0 {
 		ready = func() { mounter.ReportReady(m.readyFD, log) }
 	}
+	s.Flags.Mount8 = m.helper
 	err = r.Serve(cmd.Context(), s, log, ready)
 	if m.readyFD > 0 && cmd.Context().Err() != nil {
 		return cli.ExitError(exitFailure) // the process that waits has said so

@@ -15,16 +15,19 @@ import (
 type limit struct {
 	begun time.Time // set by begin
 	most  time.Duration
-	flag  string        // that sets most, with its value
+	flag  string        // that sets most, with its value, in brackets; "": there is none
 	call  time.Duration // the limit of each call, which may be the shorter one; 0: none
 }
 
 // limit is the shorter one of --connect-timeout and --timeout.
 func (s *Session) limit() limit {
 	if t := s.Flags.Timeout; t > 0 && t < s.Flags.ConnectTimeout {
-		return limit{most: t, flag: fmt.Sprintf("--timeout %v", t)}
+		return limit{most: t, flag: fmt.Sprintf(" (--timeout %v)", t)}
 	}
-	return limit{most: s.Flags.ConnectTimeout, flag: fmt.Sprintf("--connect-timeout %v", s.Flags.ConnectTimeout)}
+	if s.Flags.Mount8 {
+		return limit{most: s.Flags.ConnectTimeout}
+	}
+	return limit{most: s.Flags.ConnectTimeout, flag: fmt.Sprintf(" (--connect-timeout %v)", s.Flags.ConnectTimeout)}
 }
 
 // begin returns a context that ends with the wait.
@@ -62,8 +65,8 @@ func (s *Session) silence(t nfsclient.Target, what string, l *limit) error {
 	}
 	passed, flag := time.Since(l.begun), l.flag
 	if l.call > 0 && l.call < l.most && passed < l.most {
-		flag = fmt.Sprintf("timeo × retrans %v", l.call)
+		flag = fmt.Sprintf(" (timeo × retrans %v)", l.call)
 	}
-	return Unreachable{fmt.Errorf("%s: %s: no answer over %s in %v (%s): %s; nfsrdma doctor %s tells more",
+	return Unreachable{fmt.Errorf("%s: %s: no answer over %s in %v%s: %s; nfsrdma doctor %s tells more",
 		s.Name(t), what, t.Transport, passed.Round(100*time.Millisecond), flag, cause, serverArg(t))}
 }

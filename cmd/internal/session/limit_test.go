@@ -37,6 +37,7 @@ func TestSilenceEndsAtTheLimit(t *testing.T) {
 		{Flags{ConnectTimeout: 10 * time.Second}, transport.Hard, 10 * time.Second, "in 10s (--connect-timeout 10s)"},
 		{Flags{ConnectTimeout: 10 * time.Second, Timeout: 5 * time.Second}, 5 * time.Second, 5 * time.Second, "in 5s (--timeout 5s)"},
 		{Flags{ConnectTimeout: 3 * time.Second, Timeout: time.Hour}, time.Hour, 3 * time.Second, "in 3s (--connect-timeout 3s)"},
+		{Flags{ConnectTimeout: 10 * time.Second, Mount8: true}, transport.Hard, 10 * time.Second, "no answer over tcp in 10s: a firewall"},
 		{Flags{ConnectTimeout: 10 * time.Second}, 4 * time.Second, 10 * time.Second, "in 10s (--connect-timeout 10s)"},
 		{Flags{ConnectTimeout: 10 * time.Minute}, 4 * time.Second, 4*time.Second + 5*time.Minute, "(timeo × retrans 4s)"},
 	} {
@@ -55,7 +56,7 @@ func TestSilenceEndsAtTheLimit(t *testing.T) {
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%+v: %v, want %q", c.flags, err, c.want)
 			}
-			if !strings.Contains(err.Error(), "): a firewall may drop packets") {
+			if !strings.Contains(err.Error(), ": a firewall may drop packets") {
 				t.Errorf("%+v: %v, want the firewall first", c.flags, err)
 			}
 		})

@@ -29,6 +29,7 @@ type Flags struct {
 	CRC            string        // of MPA: on, auto or off
 	ConnectTimeout time.Duration // for a connection, and for a mount
 	Timeout        time.Duration // for an answer of a server that has gone silent; 0: for ever
+	Mount8         bool          // mount(8) calls, which has no flags for times
 }
 
 // A Session is one run of the program. It belongs to one goroutine.
