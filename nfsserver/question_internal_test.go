@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A waitingFS answers Getattr when it is told to.
+// A waitingFS reports each Getattr on asked, and answers after a receive from answer.
 type waitingFS struct {
 	FS
 	asked, answer chan struct{}
@@ -32,10 +32,10 @@ func TestTwoAskAtOnce(t *testing.T) {
 		<-f.asked
 		second := x.ask()
 		f.answer <- struct{}{}
-		for who, q := range []*question{first, second} {
+		for i, q := range []*question{first, second} {
 			late := false
 			if !q.answered(time.After(time.Hour), &late) {
-				t.Errorf("round %d, caller %d: no answer", round, who)
+				t.Errorf("round %d, caller %d: no answer", round, i)
 			}
 		}
 	}

@@ -141,11 +141,11 @@ type export struct {
 	ready atomic.Bool
 
 	opening opening
-	calls   atomic.Int64 // that use it (enter)
-	retired atomic.Bool  // it is in no table any more: no call may begin to use it
-	closing atomic.Bool  // somebody closes, or has closed, its FS
-	stuck   atomic.Bool  // calls were left behind in fs, which stays open
-	asked   atomic.Pointer[question]
+	calls   atomic.Int64             // that use it (enter)
+	retired atomic.Bool              // it is in no table any more: no call may begin to use it
+	closing atomic.Bool              // somebody closes, or has closed, its FS
+	stuck   atomic.Bool              // calls were left behind in fs, which stays open
+	asked   atomic.Pointer[question] // of Exports, without an answer yet
 	written writeVerifier
 	locks   lockTable
 	syncs   syncTable

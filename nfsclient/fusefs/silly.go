@@ -34,9 +34,9 @@ func (r *request) beginRemoval(dir *node, name string, keep *node) (open *node, 
 }
 
 // bindUnknown looks up a name that leads to no node: its file may be open under another name.
-// RENAME believes that nothing has its target, since the kernel has asked just before. UNLINK is of
-// a name that the kernel has found, so another answer to a LOOKUP was older, or is out of date. It
-// must not run during a change of the name.
+// RENAME believes that nothing has its target, as the kernel does that has asked before. UNLINK is
+// of a name that the kernel has found, so another answer to a LOOKUP was older, or is out of date.
+// It must not run during a change of the name.
 func (r *request) bindUnknown(dir *node, name string, target bool) error {
 	c, known := r.fs.table.child(dir, name)
 	if !known {

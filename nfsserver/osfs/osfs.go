@@ -193,7 +193,8 @@ func (f *FS) readInfo() nfsserver.Info {
 }
 
 // timesOfRoot is the granularity of times on a file system in user space, as the root's own times
-// show it: on sshfs none has nanoseconds, because SFTP carries whole seconds.
+// show it: on sshfs none has nanoseconds, because SFTP carries whole seconds. So it is with a root
+// that has not changed since mkfs: a granularity that is too large does no harm.
 func (f *FS) timesOfRoot() nfsserver.Time {
 	var st unix.Stat_t
 	if fstat(f.tree.root, &st) == nil && st.Atim.Nsec|st.Mtim.Nsec|st.Ctim.Nsec == 0 {
