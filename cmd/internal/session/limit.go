@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
@@ -45,12 +46,13 @@ func (s *Session) FirstAnswer(ctx context.Context, t nfsclient.Target, what stri
 }
 
 // explainSilence names t in an error; one of a time that is over has the reasons that it may have.
+// EAGAIN is an answer of the server, NFS3ERR_JUKEBOX.
 func (s *Session) explainSilence(t nfsclient.Target, what string, l *limit, err error) error {
 	var over interface{ Timeout() bool }
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &over) && over.Timeout():
+	case errors.As(err, &over) && over.Timeout() && !errors.Is(err, syscall.EAGAIN):
 		return s.silence(t, what, l)
 	}
 	return fmt.Errorf("%s: %w", s.Name(t), err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
 // never is a dialer whose packets are dropped.
@@ -109,9 +110,11 @@ func TestSilentCallIsExplained(t *testing.T) {
 					t.Errorf("%v, want %q", err, want)
 				}
 			}
-			err = s.FirstAnswer(t.Context(), target, "ping", func(context.Context) error { return transport.ErrBadReply })
-			if !errors.Is(err, transport.ErrBadReply) || !strings.HasPrefix(err.Error(), arg+": ") {
-				t.Errorf("%v, want %s and the error", err, arg)
+			for _, other := range []error{transport.ErrBadReply, &nfsclient.StatusError{Proc: nfs3.ProcFsinfo, Status: nfs3.ErrJukebox}} {
+				err := s.FirstAnswer(t.Context(), target, "ping", func(context.Context) error { return other })
+				if !errors.Is(err, other) || err.Error() != arg+": "+other.Error() {
+					t.Errorf("%v, want %s and %v", err, arg, other)
+				}
 			}
 		}
 	})
