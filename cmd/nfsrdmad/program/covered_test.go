@@ -7,8 +7,42 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"golang.org/x/sys/unix"
 )
+
+// openNothing has this process open nothing until restore.
+func openNothing(t *testing.T) (restore func()) {
+	t.Helper()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	set := func(l unix.Rlimit) {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+			t.Error(err)
+		}
+	}
+	set(unix.Rlimit{Cur: 3, Max: limit.Max}) // no number from 3 on is given
+	return func() { set(limit) }
+}
+
+// TestLastDescriptor: a directory that was opened with the last descriptor lacks one for the mount
+// table. The reason is named, and a reload that releases others goes on by it.
+func TestLastDescriptor(t *testing.T) {
+	defer func() { newFS = osfs.New }()
+	restore := func() {}
+	newFS = func(dir string, how osfs.Options) (*osfs.FS, error) {
+		tree, err := osfs.New(dir, how)
+		restore = openNothing(t)
+		return tree, err
+	}
+	_, err := dirSource(t.TempDir(), "/x", osfs.Options{}).open()
+	restore()
+	if !errors.Is(err, errDescriptors) {
+		t.Errorf("got %v, want %v", err, errDescriptors)
+	}
+}
 
 // TestMountTableUnread: without descriptors the server does not see whether the mounts have changed.
 // Exports go on until it does.
@@ -16,18 +50,9 @@ func TestMountTableUnread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "exports")
 	put(t, file, t.TempDir()+" *(rw,insecure)\n")
 	set, v := startFile(t, file)
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	few := unix.Rlimit{Cur: 3, Max: limit.Max} // no number from 3 on is given
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
-		t.Fatal(err)
-	}
+	restore := openNothing(t)
 	unread := set.follow(v)
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	restore()
 	if !errors.Is(unread, unix.EMFILE) {
 		t.Errorf("without descriptors: %v, want %v", unread, unix.EMFILE)
 	}

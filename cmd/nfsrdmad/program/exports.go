@@ -65,7 +65,10 @@ func dirSource(dir, name string, how osfs.Options) source {
 		}
 		d.tree.Store(tree)
 		mounted, err := osfs.ReadMounts()
-		if err == nil && tree.Covering(mounted) != osfs.InPlace { // follow has not seen it yet
+		switch {
+		case noDescriptors(err):
+			err = errDescriptors
+		case err == nil && tree.Covering(mounted) != osfs.InPlace: // follow has not seen it yet
 			err = errCovered
 		}
 		if err != nil {
@@ -174,6 +177,8 @@ func firstOf(begun *opened, open func() (nfsserver.FS, error)) func() (nfsserver
 // errDescriptors is the error of a directory without a file descriptor left for it.
 var errDescriptors = errors.New("no file descriptors are left for it: raise their limit (ulimit -n, LimitNOFILE= of systemd)")
 
+func noDescriptors(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
+
 // newFS opens a directory; a test has it take its time.
 var newFS = osfs.New
 
@@ -183,7 +188,7 @@ func openDir(abs string, how osfs.Options) (*osfs.FS, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("directory %s does not exist: make it, or name another%s", abs, valueHint(abs))
-	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+	case noDescriptors(err):
 		return nil, fmt.Errorf("directory %s: %w", abs, errDescriptors)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("directory %s: not permitted: run as a user who may read it", abs)
