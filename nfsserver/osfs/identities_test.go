@@ -229,7 +229,6 @@ func TestRemovedNumberIsServedAgain(t *testing.T) {
 // linked or chmodded it. A handle of a directory keeps it after others have changed and listed it.
 func TestChangedByOthersStaysTheSame(t *testing.T) {
 	eachUnnumbered(t, false, func(t *testing.T, f *FS, source string) {
-		neverSweeps(f)
 		r := createFile(t, f, f.Root(), "log", "1")
 		path := filepath.Join(source, "log")
 		closeIdle(f)
