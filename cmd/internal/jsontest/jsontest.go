@@ -41,7 +41,7 @@ func (n *node) at(key string, make bool) *node {
 
 var (
 	heading = regexp.MustCompile(`(?m)^## (.*)\n`)
-	sameAll = regexp.MustCompile("The same keys as of \\[(.*)\\]")
+	sameAll = regexp.MustCompile(`The same keys as of \[(.*)\]`)
 	row     = regexp.MustCompile("(?m)^\\| `([^`]*)` \\|.*?(?:keys as in `([^`]*)` \\|)?$")
 )
 
