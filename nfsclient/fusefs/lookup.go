@@ -98,7 +98,8 @@ func (r *request) lookupNow(dir *node, name string) (n *node, current bool, err 
 
 // lookupCached answers from the cache: where the directory is as it was when the name was
 // looked up, the caller has the right to search it, and the attributes of what the name
-// leads to are trusted. If that right has to be asked for, one call does for all names.
+// leads to are trusted, or those of the directory where nothing has the name. If that right has to
+// be asked for, one call does for all names.
 func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	f := r.fs
 	if f.opt.LookupCache == LookupNone {
@@ -108,10 +109,12 @@ func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse
 	if !ok || c.n == nil && f.opt.LookupCache != LookupAll || dir.version() != c.content {
 		return 0, false
 	}
-	if c.n != nil {
-		if _, left := c.n.snapshot(); left <= 0 {
-			return 0, false
-		}
+	asked := c.n
+	if asked == nil {
+		asked = dir // of a name that nothing has, its attributes say whether that is still so
+	}
+	if _, left := asked.snapshot(); left <= 0 {
+		return 0, false
 	}
 	if err := r.may(dir, nfs3.AccessLookup); err != nil {
 		return f.status(err), true
