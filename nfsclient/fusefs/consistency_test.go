@@ -421,8 +421,8 @@ func TestAbsentNamesAreForgotten(t *testing.T) {
 }
 
 // TestNoacAsksForAbsentNames: with noac the server is asked for a name each time, also for one that
-// it did not have. Its attributes of the directory do not answer that: a program on the server can
-// have made a name in the moment of a change of ours, of which they then say that all of it was ours.
+// it did not have. The attributes of the directory do not answer that: a program on the server can
+// have made a name in the moment of a change of ours, and they then say that all of it was ours.
 func TestNoacAsksForAbsentNames(t *testing.T) {
 	const walks = 10
 	m := mount(t, options{NoAC: true})
