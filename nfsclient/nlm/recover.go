@@ -138,7 +138,7 @@ func (l *Locks) say(f *fate) {
 		l.log(fmt.Sprintf("locks that are lost: %d; the server has started again, or is another one, and did not give them back", f.lost))
 	}
 	if f.anew > 0 && l.ctx.Err() == nil {
-		l.log(fmt.Sprintf("locks that were taken anew at another server: %d; others may have held them meanwhile", f.anew))
+		l.log(fmt.Sprintf("locks that were taken again at another server: %d; others may have held them meanwhile", f.anew))
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 // signalLocker locks a file by flock or fcntl, and waits for that or not. It has a handler of
 // SIGALRM, after which system calls are restarted or not, and sends itself that signal at an
-// interval in seconds. For 0 it writes how one attempt to lock ended, and for 1 it unlocks. For 2 it tries again
-// after an interruption, adds 1 to the number in the file under the lock, and unlocks.
+// interval in seconds. For 0 it writes how one attempt to lock ended, and for 1 it unlocks. For 2 it
+// tries again after an interruption, adds 1 to the number in the file under the lock, and unlocks.
 const signalLocker = `use Fcntl qw(:flock :seek F_SETLKW F_SETLK F_WRLCK F_UNLCK); use POSIX; use Time::HiRes qw(setitimer ITIMER_REAL);
 my ($path, $call, $wait, $restart, $every) = @ARGV;
 open F, "+<", $path or die "$path: $!"; $| = 1;
@@ -47,7 +47,8 @@ func (r *lockRig) startSignalLocker(dir, call, wait, restart, every string) *loc
 	return startLockerBy(r.T, cmd)
 }
 
-// beCalled has the server call a program that waits by a mount, so that the next ones enter its queue.
+// beCalled has the server call a program that waits by a mount, so that the next ones enter its
+// queue.
 func (r *lockRig) beCalled(a, b string) {
 	r.Helper()
 	release := r.hold(a)
@@ -98,9 +99,9 @@ func (r *lockRig) signalWhileItWaits(a, b, call, restart string, signal os.Signa
 	p.signal(os.Kill)
 }
 
-// TestSignalsWhileTheServerIsSilent: a program asks for a lock that is free. A signal with a handler
-// changes nothing: the program has the lock when the server answers. After the end of a program by a
-// signal nothing has it, though the server grants it then.
+// TestSignalsWhileTheServerIsSilent: a program asks for a lock that is free. A signal with a
+// handler changes nothing: the program has the lock when the server answers. After the end of a
+// program by a signal nothing has it, though the server grants it then.
 func TestSignalsWhileTheServerIsSilent(t *testing.T) {
 	t.Parallel()
 	need(t, "perl")
@@ -160,8 +161,8 @@ func (r *lockRig) signalWhileSilent(dir, call, wait string, signal os.Signal) {
 	waitFor(r.T, what+": the lock of a killed program to be free", r.free)
 }
 
-// TestSignalsDoNotBreakExclusion: programs of two mounts that receive a signal each few milliseconds
-// count under a lock, and lose no count.
+// TestSignalsDoNotBreakExclusion: programs of two mounts that receive a signal each few
+// milliseconds count under a lock, and lose no count.
 func TestSignalsDoNotBreakExclusion(t *testing.T) {
 	t.Parallel()
 	need(t, "perl")

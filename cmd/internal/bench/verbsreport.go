@@ -17,7 +17,7 @@ type VerbsReport struct {
 	Figures []*verbsFigure `json:"figures"`             // a row for each mode and test
 	UCX     []*ucxFigure   `json:"ucx_tcp,omitempty"`   // UCX beside it; none: not installed, or ucx_error
 	UCXErr  string         `json:"ucx_error,omitempty"` // why there are none
-	streams []float64      // raw UDP in turns with RoCE
+	streams []float64      // raw UDP, alternating with RoCE
 }
 
 type verbsFigure struct {

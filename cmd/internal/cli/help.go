@@ -30,7 +30,7 @@ func wrapLong(cmd *cobra.Command) {
 	}
 }
 
-// wrapText breaks the lines of a help text anew: of its paragraphs, and of what stands in two
+// wrapText wraps the lines of a help text again: its paragraphs, and the text that stands in two
 // columns (see definitions).
 func wrapText(text string) string {
 	var out, paragraph, block []string
