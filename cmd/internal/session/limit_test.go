@@ -64,6 +64,26 @@ func TestSilenceEndsAtTheLimit(t *testing.T) {
 	}
 }
 
+// TestTwoTransportsShareTheLimit: with --proto auto the attempts over both transports together take
+// no longer than the limit.
+func TestTwoTransportsShareTheLimit(t *testing.T) {
+	was := dialPort
+	dialPort = never
+	defer func() { dialPort = was }()
+	synctest.Test(t, func(t *testing.T) {
+		to := nfsclient.Target{Host: "192.0.2.1", Transport: nfsclient.TCP, Path: "/e"}
+		s := &Session{Flags: Flags{ConnectTimeout: 10 * time.Second, Proto: protoAuto}, typed: map[nfsclient.Target]string{to: "h:/e"}}
+		begun := time.Now()
+		_, err := s.dialAny(t.Context(), to, nfsclient.Options{Transport: nfsclient.TCP, Dial: never})
+		if took := time.Since(begun); took != s.Flags.ConnectTimeout {
+			t.Errorf("ends after %v, want %v", took, s.Flags.ConnectTimeout)
+		}
+		if err == nil || !strings.Contains(err.Error(), "(over TCP: connect: no answer") {
+			t.Errorf("%v, want both attempts in it", err)
+		}
+	})
+}
+
 // TestPortIsLookedAtWithinTheLimit: a limit shorter than the usual delay leaves time for the look.
 func TestPortIsLookedAtWithinTheLimit(t *testing.T) {
 	was := dialPort

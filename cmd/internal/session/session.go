@@ -153,22 +153,7 @@ func (s *Session) Dial(parent context.Context, t nfsclient.Target) (*nfsclient.C
 	if c := s.clients[key]; c != nil {
 		return c, nil
 	}
-	limit := s.limit()
-	if s.Flags.Proto == protoAuto {
-		limit.most /= 2 // of each transport
-	}
-	c, err := s.dial(parent, t, o, limit)
-	var away Unreachable
-	if s.Flags.Proto == protoAuto && errors.As(err, &away) && parent.Err() == nil {
-		over := t
-		over.Transport, o.Transport = nfsclient.TCP, nfsclient.TCP
-		s.typed[over] = s.Name(t)
-		var tcp error
-		if c, tcp = s.dial(parent, over, o, limit); tcp != nil {
-			tcp = fmt.Errorf("%w (over TCP: %s)", err, strings.TrimPrefix(tcp.Error(), s.Name(t)+": "))
-		}
-		err = tcp
-	}
+	c, err := s.dialAny(parent, t, o)
 	if err != nil {
 		return nil, err
 	}
@@ -176,6 +161,28 @@ func (s *Session) Dial(parent context.Context, t nfsclient.Target) (*nfsclient.C
 		s.clients = make(map[string]*nfsclient.Client)
 	}
 	s.clients[key] = c
+	return c, nil
+}
+
+// dialAny is dial by the transports that --proto allows. With auto each has half of the time.
+func (s *Session) dialAny(parent context.Context, t nfsclient.Target, o nfsclient.Options) (*nfsclient.Client, error) {
+	limit := s.limit()
+	if s.Flags.Proto != protoAuto {
+		return s.dial(parent, t, o, limit)
+	}
+	limit.most /= 2
+	c, err := s.dial(parent, t, o, limit)
+	var away Unreachable
+	if !errors.As(err, &away) || parent.Err() != nil {
+		return c, err
+	}
+	over := t
+	over.Transport, o.Transport = nfsclient.TCP, nfsclient.TCP
+	s.typed[over] = s.Name(t)
+	c, tcp := s.dial(parent, over, o, limit)
+	if tcp != nil {
+		return nil, fmt.Errorf("%w (over TCP: %s)", err, strings.TrimPrefix(tcp.Error(), s.Name(t)+": "))
+	}
 	return c, nil
 }
 
