@@ -22,12 +22,8 @@ type CQ struct {
 	count int
 	idle  int // how many wait in Wait
 
-	gathered []*QP // guarded by mu; of these an endpoint keeps work until somebody asks for completions
-	batches  int   // guarded by mu; of providers: who waits is woken once for all that one completes
-	late     bool  // guarded by mu; a batch has completed something that somebody waits for
-
-	keeps atomic.Bool   // gathered has something; written under mu
-	asks  atomic.Uint32 // calls of Poll and Wait
+	batches int  // guarded by mu; batches of providers that run: their waiters are woken at the end
+	late    bool // guarded by mu; a batch has completed work that a goroutine in Wait waits for
 
 	wake    chan struct{} // one token: the CQ may be not empty
 	handler atomic.Pointer[func()]
@@ -109,17 +105,8 @@ func (cq *CQ) grow() {
 
 // Poll moves up to len(wcs) completions to wcs.
 func (cq *CQ) Poll(wcs []WC) int {
-	cq.asks.Add(1)
-	n := cq.take(wcs)
-	if n == 0 && cq.sendGathered() {
-		n = cq.take(wcs)
-	}
-	return n
-}
-
-// take moves completions that are there to wcs.
-func (cq *CQ) take(wcs []WC) int {
 	cq.mu.Lock()
+	defer cq.mu.Unlock()
 	n := min(len(wcs), cq.count)
 	for i := range n {
 		wcs[i] = cq.ring[cq.head]
@@ -129,7 +116,6 @@ func (cq *CQ) take(wcs []WC) int {
 		}
 	}
 	cq.count -= n
-	cq.mu.Unlock()
 	return n
 }
 
@@ -211,15 +197,10 @@ func (cq *CQ) signal() {
 
 // Wait blocks until the CQ is not empty, for programs that set no handler.
 func (cq *CQ) Wait(ctx context.Context) error {
-	cq.asks.Add(1)
 	cq.mu.Lock()
 	cq.idle++
 	for cq.count == 0 {
 		cq.mu.Unlock()
-		if cq.sendGathered() { // which may have completed something
-			cq.mu.Lock()
-			continue
-		}
 		var err error
 		select {
 		case <-cq.wake:

@@ -13,12 +13,8 @@ var postings = sync.Pool{New: func() any { return new([]Posted) }}
 
 // PostSend queues the work requests, all or none, in order. It never blocks:
 // when nobody else is transmitting, the caller's goroutine hands to the kernel
-// what there is room for, and leaves the rest to the provider.
-//
-// A provider may keep small RDMA Writes and Reads of a program that posts several before it asks
-// for completions, until the CQ is asked and has none (Poll, Wait), other work is posted, or two
-// milliseconds are over: they then share a system call and a packet. Nothing is kept that is
-// unsignaled, or whose CQ has a handler or a goroutine in Wait.
+// what there is room for, and leaves the rest to the provider. Work requests of one call share
+// system calls and packets.
 func (qp *QP) PostSend(wrs ...SendWR) error {
 	if len(wrs) == 0 {
 		return nil

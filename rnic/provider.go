@@ -131,13 +131,6 @@ type Driver interface {
 	Prompt()
 }
 
-// A Gatherer is an Endpoint that may keep posted work for a while, so that it leaves together with
-// what is posted next; see ProviderQP.Gather.
-type Gatherer interface {
-	// SendGathered sends what is kept, as PostSend would have.
-	SendGathered()
-}
-
 // A Lender is an Endpoint whose receive loop can do other work as well, which then needs no
 // goroutine that has to be woken.
 type Lender interface {

@@ -143,6 +143,37 @@ func (q *ProviderQP) Established(ird, ord int, private []byte) bool {
 	return true
 }
 
+// BeginBatch defers the wake-ups of goroutines in Wait until EndBatch, so that a batch of
+// completions wakes them once. If it reports true the caller MUST call EndBatch, within
+// microseconds.
+func (q *ProviderQP) BeginBatch() bool {
+	cq := q.sendCQ
+	if cq.handler.Load() != nil {
+		return false
+	}
+	cq.mu.Lock()
+	cq.batches++
+	cq.mu.Unlock()
+	return true
+}
+
+// EndBatch ends a batch of BeginBatch, and reports whether it has woken a goroutine. The caller
+// holds no lock.
+func (q *ProviderQP) EndBatch() (woken bool) {
+	cq := q.sendCQ
+	cq.mu.Lock()
+	cq.batches--
+	if woken = cq.late && cq.batches == 0; woken {
+		cq.late = false
+	}
+	cq.mu.Unlock()
+	if woken {
+		cq.woken.Store(true)
+		cq.signal()
+	}
+	return woken
+}
+
 // Resolved sets what QP.Peer returns. It comes before Established.
 func (q *ProviderQP) Resolved(peer AddressHandle) {
 	qp := (*QP)(q)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 )
 
 // A still is a provider whose endpoints take work and never do any.
@@ -389,4 +390,40 @@ func TestWoken(t *testing.T) {
 	if !ep.q.Woken() || ep.q.Woken() {
 		t.Error("it is not told once")
 	}
+}
+
+// TestBatchWakesOnce: completions within a batch of the provider wake a goroutine in Wait when the
+// batch ends, and not before. Where no goroutine waits, the end of a batch wakes none.
+func TestBatchWakesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, cq, qp, ep := stillQP(t)
+		defer qp.Close()
+		done := make(chan error, 1)
+		go func() { done <- cq.Wait(t.Context()) }()
+		synctest.Wait()
+		if got := ep.q.BeginBatch(); !got {
+			t.Fatalf("a batch begins: %v, want true", got)
+		}
+		for range 2 {
+			ep.q.CompleteRecv(WC{})
+		}
+		synctest.Wait()
+		if got := ep.q.Woken(); got {
+			t.Errorf("woken within the batch: %v, want false", got)
+		}
+		if got := ep.q.EndBatch(); !got {
+			t.Errorf("woken by the end: %v, want true", got)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("Wait: %v, want nil", err)
+		}
+		if n := cq.Poll(make([]WC, 8)); n != 2 {
+			t.Errorf("%d completions, want 2", n)
+		}
+		ep.q.BeginBatch()
+		ep.q.CompleteRecv(WC{})
+		if got := ep.q.EndBatch(); got {
+			t.Errorf("woken where no goroutine waits: %v, want false", got)
+		}
+	})
 }

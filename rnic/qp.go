@@ -22,8 +22,6 @@ type QP struct {
 
 	rq recvQueue // has its own lock
 
-	gathers bool // guarded by sendCQ.mu: it is in the list of those that keep work
-
 	done  chan struct{}  // closed when all work has been flushed
 	tails sync.WaitGroup // the handler of a QP that ended before it was connected
 

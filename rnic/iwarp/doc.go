@@ -33,14 +33,13 @@ package iwarp
 //
 // QP.PostSend copies the work request, not its payload, into the send queue. The holder of the turn
 // cuts it into FPDUs that fit a TCP segment: headers, pad and CRC in scratch memory, payload
-// pointed at where it lies. Many FPDUs of many work requests leave in one writev; small Writes and
-// Reads of a program that posts several before it asks for completions are kept until it asks
-// (gather.go). When TCP has taken the last byte the request is complete, and its memory is the
-// caller's again once the completion, which waits for those of older requests, has been polled. At
-// the peer a Send fills the oldest posted receive, a Write the Memory Region that its STag names;
-// no byte is placed before the CRC over its FPDU was right, and none before key, PD, rights and
-// bounds were. Without CRCs the payload of large FPDUs is read from the socket straight to where it
-// belongs (core/direct.go).
+// pointed at where it lies. Many FPDUs of many work requests leave in one writev. When TCP has
+// taken the last byte the request is complete, and its memory is the caller's again once the
+// completion, which waits for those of older requests, has been polled. At the peer a Send fills
+// the oldest posted receive, a Write the Memory Region that its STag names; no byte is placed
+// before the CRC over its FPDU was right, and none before key, PD, rights and bounds were. Without
+// CRCs the payload of large FPDUs is read from the socket straight to where it belongs
+// (core/direct.go).
 //
 // # The life of a Read
 //

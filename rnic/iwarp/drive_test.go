@@ -170,7 +170,7 @@ func TestWaiterDrivesNext(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	taken := 0
 	for range 20 {
-		keeping(t, func(k *keeper) {
+		byPipe(t, func(k *piped) {
 			s := streamOf(k.qp)
 			var waits atomic.Bool
 			s.waiting = waits.Load

@@ -122,7 +122,6 @@ func (s *stream) sendTerminateAndFIN(rest []byte, last *core.Fault) {
 func (s *stream) Disconnect(ctx context.Context) error {
 	// From here PostSend is refused, and what was accepted before still goes out.
 	drained := s.work.Close()
-	s.SendGathered()
 	done := s.q.QP().Done()
 	select {
 	case <-drained:

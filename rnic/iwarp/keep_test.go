@@ -25,7 +25,7 @@ const (
 // The loop keeps its thread where all that came has been answered by the time it waits again, and
 // not where others are still to answer.
 func TestKeepsThreadForWhomItHasAnswered(t *testing.T) {
-	keeping(t, func(k *keeper) {
+	byPipe(t, func(k *piped) {
 		for range 15 {
 			recv(t, k.qp, 1, nil)
 		}

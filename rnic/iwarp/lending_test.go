@@ -147,8 +147,8 @@ const (
 // grouping runs f with one.
 func grouping(t *testing.T, f func(g *grouper, msn *uint32)) {
 	t.Helper()
-	keeping(t, func(k *keeper) {
-		g := &grouper{answerer: &answerer{keeper: k}, hold: make(chan struct{}), over: make(chan struct{})}
+	byPipe(t, func(k *piped) {
+		g := &grouper{answerer: &answerer{piped: k}, hold: make(chan struct{}), over: make(chan struct{})}
 		for range 31 {
 			recv(t, k.qp, 1, nil)
 		}

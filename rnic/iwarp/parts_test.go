@@ -15,7 +15,7 @@ import (
 // An answerer answers each message from the CQ's handler after a time of its own, and notes how
 // much has left then.
 type answerer struct {
-	*keeper
+	*piped
 	after []time.Duration // what the handler takes for the next messages; empty: none
 	left  []uint64        // answers that have left, after each that was posted
 	from  uint64          // what the stream had moved before the batch
@@ -63,8 +63,8 @@ func messages(msn *uint32, n int) (b []byte) {
 // answering runs f with an answerer whose stream has been the only busy one for a while.
 func answering(t *testing.T, f func(a *answerer, msn *uint32)) {
 	t.Helper()
-	keeping(t, func(k *keeper) {
-		a := &answerer{keeper: k}
+	byPipe(t, func(k *piped) {
+		a := &answerer{piped: k}
 		for range 15 {
 			recv(t, k.qp, 1, nil)
 		}

@@ -38,7 +38,6 @@ type stream struct {
 	rx   receiver
 
 	reading reading
-	gather  gather
 	lending lending
 	parts   parts
 	sends   atomic.Uint32 // posts that end with a Send, as answers do; modulo 2^32
@@ -61,7 +60,6 @@ func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endp
 	s := &stream{q: q, p: p, waiting: cfg.Waiting, txWake: make(chan struct{}, 1), eof: make(chan struct{})}
 	s.work.Init(q, cfg.SQDepth)
 	s.reading.init()
-	s.gather.init(s)
 	s.parts.init()
 	s.lending.every = lendTick
 	s.tx.s = s
@@ -131,13 +129,10 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 	// The CRCs of the payload are computed on the poster's goroutine before any lock is taken:
 	// posters of one stream do that side by side, and the turn is held for less time.
 	early := s.tx.out.Early(wrs)
-	mine, kept, err := s.work.Post(wrs, early)
+	mine, err := s.work.Post(wrs, early)
 	early.Free()
 	budget := inlineBytes
-	switch {
-	case kept:
-		mine = !s.keep()
-	case !mine && s.parts.due():
+	if !mine && s.parts.due() {
 		mine, budget = s.work.ReleasePart(), batchBytes
 	}
 	if mine {

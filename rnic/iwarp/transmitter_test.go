@@ -69,11 +69,11 @@ func TestLoopIsNotWokenForNothing(t *testing.T) {
 // stream at once, although a response before it has left in the same batch and nothing else waits
 // to be sent.
 func TestRefusedResponseIsToldAfterOthers(t *testing.T) {
-	keeping(t, func(k *keeper) {
+	byPipe(t, func(k *piped) {
 		mem, _ := k.pd.RegMR(make([]byte, 300), rnic.RemoteRead)
 		gone, _ := k.pd.RegMR(make([]byte, 300), rnic.RemoteRead)
 		k.cq.SetHandler(func() {
-			k.polled()
+			k.cq.Poll(make([]rnic.WC, 64))
 			gone.Invalidate()
 		})
 		b := mpa.AppendFPDU(nil, true, untagged(0x41, 0x41, 0, 1, 1, 0, readReq(9, 0, 300, mem.STag(), mem.Base())))

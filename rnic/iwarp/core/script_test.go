@@ -78,9 +78,9 @@ func (e *slateEnd) start(m Modes, ird, ord int, gated bool) {
 
 func (e *slateEnd) PostSend(wrs []rnic.Posted) error {
 	early := e.out.Early(wrs)
-	mine, kept, err := e.work.Post(wrs, early)
+	mine, err := e.work.Post(wrs, early)
 	early.Free()
-	if mine || kept && e.work.Release() {
+	if mine {
 		e.send()
 	}
 	return err

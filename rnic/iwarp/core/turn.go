@@ -91,7 +91,7 @@ func (t *Turn) resume() {
 
 // take gives the turn to the caller, if it can be taken.
 func (t *Turn) take() bool {
-	if !t.free() {
+	if t.holder != nobody || t.door != doorOpen {
 		return false
 	}
 	t.holder = caller
@@ -107,9 +107,6 @@ func (t *Turn) takePart() bool {
 	t.holder = caller
 	return true
 }
-
-// free reports whether the turn can be taken.
-func (t *Turn) free() bool { return t.holder == nobody && t.door == doorOpen }
 
 // handOver passes the turn on to the transmit loop, which has to be woken.
 func (t *Turn) handOver() { t.holder = loop }

@@ -59,15 +59,12 @@ type answer struct {
 // this package, is held for a few instructions, and no method of another part runs under it but
 // those of the CQ.
 type Work struct {
-	q *rnic.ProviderQP // set once
-
-	mu     sync.Mutex
-	sq     rnic.SendQueue[progress] // guarded by mu, as is all that follows
-	turn   Turn
-	next   answering
-	gather gather
-	reads  readsOut
-	irq    readsIn
+	mu    sync.Mutex
+	sq    rnic.SendQueue[progress] // guarded by mu, as is all that follows
+	turn  Turn
+	next  answering
+	reads readsOut
+	irq   readsIn
 
 	drained chan struct{} // not nil: closed when nothing is outstanding
 	opened  chan struct{} // not nil: closed when the RTR, which is the first of all, is done
@@ -91,7 +88,6 @@ type begun struct {
 
 // Init makes an empty Work for at most depth work requests.
 func (w *Work) Init(q *rnic.ProviderQP, depth int) {
-	w.q = q
 	w.sq.Init(q, depth, &sendChunks)
 	w.rtrDone = w.noteRTR
 }
@@ -111,20 +107,20 @@ func (w *Work) Start(ird, ord int, gated bool) {
 }
 
 // Post queues work requests, all or none, and reports whether it is the caller who has to transmit
-// them, or may keep them for a while, until Release.
+// them.
 //
 // The poster who gets the turn transmits on its own goroutine: one system call, and no other
 // goroutine is woken. If somebody else has it, that one finds the new work before it gives the turn
 // back, since Rest looks at the queue under the same lock: no work request is left lying.
-func (w *Work) Post(wrs []rnic.Posted, early *earlyCRCs) (mine, kept bool, err error) {
+func (w *Work) Post(wrs []rnic.Posted, early *earlyCRCs) (mine bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.sq.Room(len(wrs)); err != nil {
-		return false, false, err
+		return false, err
 	}
 	for i := range wrs {
 		if w.reads.ord == 0 && awaited(wrs[i].Op) {
-			return false, false, errNoORD
+			return false, errNoORD
 		}
 	}
 	for i := range wrs {
@@ -133,17 +129,7 @@ func (w *Work) Post(wrs []rnic.Posted, early *earlyCRCs) (mine, kept bool, err e
 	if w.sq.Waiting() >= lingerPosts || w.sq.Last().Bytes >= lingerBytes {
 		w.turn.interrupt()
 	}
-	if w.gather.keeps(w.q, wrs, w.sq.Waiting()) {
-		return false, w.ready() && w.turn.free(), nil
-	}
-	return w.claim(), false, nil
-}
-
-// Release ends what keeping began, and reports whether the caller has to transmit.
-func (w *Work) Release() (mine bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.claim()
+	return w.claim(), nil
 }
 
 // Posts that are not held back for the receive loop to come round again.
