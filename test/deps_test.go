@@ -81,7 +81,6 @@ var exactly = map[string][]string{
 	"cmd/internal/figures":   nil,
 	"cmd/internal/top":       {"cmd/internal/control", "cmd/internal/figures", "cmd/internal/text"},
 	"cmd/internal/control":   nil,
-	"cmd/internal/procs":     {"transport"},
 	"cmd/internal/protocols": {"xdr/mount3", "xdr/nfs3", "xdr/nfsacl3", "xdr/nlm4", "xdr/nsm", "xdr/rpcbind"},
 	"cmd/internal/text":      {"nfsclient", "xdr/nfs3"},
 	"cmd/internal/bench":     {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic", "rnic/iwarp", "rnic/roce", "rnic/roce/packet", "rnic/roce/udp", "xdr/nfs3"},

@@ -223,8 +223,6 @@ func (c *Client) CallAnswer(ctx context.Context, as *Auth, p *Proc, args xdr.Mar
 		k.begun = now()
 	}
 	answer, err := c.exchange(ctx, k)
-	processCalls.all.Add(1)
-	countMessage(max(k.size, k.received))
 	if c.cfg.Observe != nil {
 		c.cfg.Observe(p, k.figures(err))
 	}

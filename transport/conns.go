@@ -55,10 +55,7 @@ type usage struct {
 }
 
 // sent counts a reply of n bytes, or several that leave together.
-func (u *usage) sent(n int) {
-	u.out.Add(uint64(n))
-	countMessage(n)
-}
+func (u *usage) sent(n int) { u.out.Add(uint64(n)) }
 
 // A host is where connections come from: an IPv4 address, or the /64 of an IPv6 address,
 // which one host has to itself. Guarded by Server.mu.
@@ -94,8 +91,6 @@ func (s *Server) host(remote net.Addr) *host {
 
 // count notes one more call, whose message has n bytes.
 func (s *Server) count(c serverConn, n int) {
-	processCalls.all.Add(1)
-	countMessage(n)
 	u := c.usage()
 	u.in.Add(uint64(n))
 	u.last.Store(int64(time.Since(epoch)))

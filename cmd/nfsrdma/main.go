@@ -12,14 +12,12 @@ import (
 	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
-	"github.com/nfsrdma/nfsrdma/cmd/internal/procs"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/spf13/cobra"
 )
 
 func main() {
 	ctx, stop := cli.UntilSignal(context.Background())
-	procs.Follow(ctx)
 	code := run(ctx, os.Args[1:], os.Stdin, cli.Stdout(), os.Stderr)
 	stop()
 	cli.Exit(code)

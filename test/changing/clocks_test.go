@@ -121,7 +121,6 @@ var wallClock = map[string]string{
 	"nfsserver/portmap/programs.go":  "GETTIME says it",
 	"rnic/iwarp/link.go":             "a deadline that has passed, by any clock",
 	"xdr/nfs3/attr.go":               "times of files",
-	"cmd/internal/procs/meter.go":    "the clock of the process's processor time",
 	"cmd/internal/mounter/log.go":    "times of lines",
 	"cmd/internal/control/client.go": "a deadline that has passed, by any clock",
 	"cmd/nfsrdmad/program/reload.go": "systemd requires CLOCK_MONOTONIC",
@@ -149,7 +148,7 @@ func sourcesWith(t *testing.T, pattern *regexp.Regexp) map[string]bool {
 	found := map[string]bool{}
 	root := filepath.Join("..", "..")
 	for _, dir := range []string{"xdr", "chunks", "rnic", "rpcrdma", "transport", "nfsclient", "nfsserver", "posixacl", "cmd/nfsrdmad",
-		"cmd/internal/audit", "cmd/internal/control", "cmd/internal/mountctl", "cmd/internal/mounter", "cmd/internal/procs", "cmd/internal/session"} {
+		"cmd/internal/audit", "cmd/internal/control", "cmd/internal/mountctl", "cmd/internal/mounter", "cmd/internal/session"} {
 		must(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d os.DirEntry, err error) error {
 			name, _ := filepath.Rel(root, path)
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(name, "fstest/") ||

@@ -65,7 +65,7 @@ func lister(ctx context.Context, dir *nfsclient.FS, slots []*slot) op {
 	}
 }
 
-// warmMost is what a short loop warms up for at most: longer than both programs take to see that they carry streams (cmd/internal/procs).
+// warmMost is the longest warm-up of a short loop.
 const warmMost = 250 * time.Millisecond
 
 // warmUp is how long to warm up for a loop of duration.

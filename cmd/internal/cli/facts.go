@@ -86,7 +86,7 @@ var Environment = []Fact{
 	{[]string{"nfsrdma top"}, "NO_COLOR", "if it is set, no colors are used"},
 	{[]string{"nfsrdma top"}, "TERM", "if it is dumb, lines are printed in place of a screen"},
 	{[]string{"nfsrdma demo", "nfsrdma bench"}, "NFSRDMA_SCRATCH", "the folder of temporary files, in place of /dev/shm"},
-	{append(servers(""), "nfsrdma"), "GOMAXPROCS", "processors to use; if it is not set, the program adapts the number to its load"},
+	{append(servers(""), "nfsrdma"), "GOMAXPROCS", "processors to use at the same time; by default all that the process may use"},
 }
 
 // facts are the sections of a manual page for a command, or for a file, which has no exit status.

@@ -4,20 +4,17 @@
 package program
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
-	"github.com/nfsrdma/nfsrdma/cmd/internal/procs"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/protocols"
 	"github.com/spf13/cobra"
 )
 
 // Main runs the program and returns its exit status. Without a kind it is nfsrdmad, which serves directories.
 func Main(k *Kind) int {
-	procs.Follow(context.Background())
 	root := NewRoot(k)
 	out := cli.NewOutput(os.Stdout, nil)
 	root.SetOut(out)
