@@ -55,7 +55,6 @@ var facts = []fact{
 	{"the umask", "at start", "nfsserver/osfs.TestReplacedObjectKeepsItsAttributes", []string{"nfsserver/osfs/cred.go"}},
 	{"processors", "when Go's scheduler follows them, and at start", "rnic/internal/look.TestLimitFollowsProcessors",
 		[]string{"nfsserver/osfs/together.go", "rnic/iwarp/lending.go", "rnic/internal/look/look.go"}},
-	{"threads of the process", "with each stream that begins", "rnic/roce/udp.TestThreadsStartedMeanwhile", []string{"rnic/roce/udp/preempt.go"}},
 	{"files that are watched by a poller", "when a reader is made", "rnic/internal/look.TestMute", []string{"rnic/internal/look/mute.go"}},
 	{"mounts of this machine, of the same server", "when a mount begins", "nfsclient/fusefs.TestOtherMounts",
 		[]string{"nfsclient/fusefs/mounted.go", "nfsclient/fusefs/crash.go", "cmd/internal/mountctl/mountinfo.go"}},

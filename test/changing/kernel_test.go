@@ -115,7 +115,6 @@ func TestKernelForbids(t *testing.T) {
 		{"faccessat2", unix.SYS_FACCESSAT2, true},
 		{"fchmodat2", unix.SYS_FCHMODAT2, false},
 		{"quotactl_fd", unix.SYS_QUOTACTL_FD, false},
-		{"sched_setscheduler", unix.SYS_SCHED_SETSCHEDULER, false},
 	} {
 		for _, errno := range []unix.Errno{unix.EPERM, unix.ENOSYS} {
 			t.Run(fmt.Sprintf("%s with %v", c.name, errno), func(t *testing.T) {

@@ -116,7 +116,6 @@ func rawServe(conn net.Conn) {
 
 // measure measures every figure of the plan, with a child process unless there is a peer.
 func (p rawPlan) measure(ctx context.Context) (f rawReport, err error) {
-	rest()
 	addr := p.peer
 	if addr == "" {
 		peer, err := child.Start(ctx, "_rawtcp")

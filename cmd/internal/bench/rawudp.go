@@ -56,13 +56,8 @@ func udpAround(ctx context.Context, each time.Duration, f func() error) (r udpRe
 	return udpReport{(before.StreamMiBs + after.StreamMiBs) / 2, (before.PingPongUs + after.PingPongUs) / 2}, err
 }
 
-// rest waits until threads that moved a stream over RoCE are no longer SCHED_BATCH (package udp):
-// raw UDP and raw TCP are measured without that, and a peer that is started would inherit it.
-func rest() { time.Sleep(50 * time.Millisecond) }
-
 // measureUDP measures both figures with a child process.
 func measureUDP(ctx context.Context, each time.Duration) (r udpReport, err error) {
-	rest()
 	peer, err := child.Start(ctx, "_rawudp")
 	if err != nil {
 		return r, err

@@ -24,7 +24,6 @@ func RoCE(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 	var err error
 	r.UDP, err = udpAround(ctx, d, func() error {
 		for _, m := range []Mode{{CRC: true, RoCE: true}, {CRC: true, RoCE: true, Lost: roceLost}} {
-			rest()
 			if err := r.measure(ctx, m, d); err != nil {
 				return fmt.Errorf("%s: %w", m, err)
 			}
@@ -59,7 +58,6 @@ func newDatagramEnd() (*verbsEnd, roce.Identity, error) {
 
 // datagrams measures datagrams that are answered.
 func (r *VerbsReport) datagrams(ctx context.Context, d time.Duration) error {
-	rest()
 	peer, err := child.Start(ctx, "_rnicpeer", "--datagrams")
 	if err != nil {
 		return err

@@ -19,7 +19,6 @@ const turns = 5
 // inTurns measures RDMA Writes and Reads of the largest size and raw UDP, in slices of d that alternate. What a figure is of raw UDP's is the
 // median of what its slices are of those beside them.
 func (r *VerbsReport) inTurns(ctx context.Context, v *verbsRun, m Mode, d time.Duration) error {
-	rest()
 	peer, err := child.Start(ctx, "_rawudp")
 	if err != nil {
 		return err
@@ -48,7 +47,6 @@ func (r *VerbsReport) inTurns(ctx context.Context, v *verbsRun, m Mode, d time.D
 			if err := one.bulk(ctx, v, m, op, load, d); err != nil {
 				return err
 			}
-			rest()
 			before := raw
 			if raw, err = udpStreamRate(conn, to, d); err != nil {
 				return err

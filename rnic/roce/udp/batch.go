@@ -42,7 +42,6 @@ type Batch struct {
 	done     int     // groups that have left
 	n        int     // packets that are there
 	at, told int     // that have left; that were told of by Send
-	bytes    int64   // that have left, and are not counted yet
 	err      syscall.Errno
 	full     bool // the last system call found no room
 	seen     int  // of errs
@@ -179,7 +178,6 @@ func (b *Batch) lengthen(k int) {
 func (b *Batch) left(n int) {
 	for range n {
 		b.at += b.groups[b.done].n
-		b.bytes += int64(b.groups[b.done].bytes)
 		b.done++
 	}
 }

@@ -18,7 +18,4 @@
 // What routers change (TOS, TTL, flow label) is outside of the ICRC, and not known here: the
 // headers that are made up have 0 and 64 there. The socket is bound to one address, which is under
 // the ICRC, too.
-//
-// While a socket moves many bytes, the threads that receive from it are SCHED_BATCH (preempt.go):
-// they interrupt nobody.
 package udp

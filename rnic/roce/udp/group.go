@@ -89,8 +89,7 @@ func listenGroup(group netip.AddrPort, index int) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newSocket(c)
-	s.local = group
+	s := &Socket{local: group, conn: c.(*net.UDPConn)}
 	if s.raw, err = s.conn.SyscallConn(); err != nil {
 		c.Close()
 		return nil, err

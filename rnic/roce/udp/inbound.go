@@ -32,8 +32,7 @@ type Inbound struct {
 	packets []received
 	head    headers
 	id      identifier
-	n       int   // messages
-	bytes   int64 // of them
+	n       int // messages
 	err     syscall.Errno
 	seen    int  // of errs
 	looks   bool // before it sleeps
@@ -89,10 +88,8 @@ func (b *Inbound) prepare() {
 
 // split finds the packets in the messages that have come.
 func (b *Inbound) split() {
-	b.bytes = 0
 	for i := range b.n {
 		length := int(b.msgs[i].n)
-		b.bytes += int64(length)
 		size, class := length, byte(0)
 		for k := range b.control[i] {
 			switch c := &b.control[i][k]; {

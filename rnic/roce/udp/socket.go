@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/netip"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -30,8 +29,6 @@ type Socket struct {
 	raw   syscall.RawConn
 	joins bool // several packets in a message, both ways
 	errs  socketErrors
-	moves *stream
-	rest  *time.Timer // goes off in a stream in which nothing comes
 }
 
 // Listen opens a socket at an address, which MUST be one interface's; port 0 is any.
@@ -55,7 +52,7 @@ func Listen(at netip.AddrPort) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newSocket(c)
+	s := &Socket{conn: c.(*net.UDPConn)}
 	if s.raw, err = s.conn.SyscallConn(); err != nil {
 		c.Close()
 		return nil, err
@@ -66,13 +63,6 @@ func Listen(at netip.AddrPort) (*Socket, error) {
 	s.local = netip.AddrPortFrom(addr, uint16(s.conn.LocalAddr().(*net.UDPAddr).Port))
 	_ = s.raw.Control(func(fd uintptr) { s.joins = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil })
 	return s, nil
-}
-
-func newSocket(c net.PacketConn) *Socket {
-	s := &Socket{conn: c.(*net.UDPConn), moves: newStream(&ownThreads)}
-	s.rest = time.AfterFunc(time.Hour, s.rested)
-	s.rest.Stop() // until there is a stream
-	return s
 }
 
 // options makes the IP headers of what is sent predictable, and asks for what the network says of
@@ -145,8 +135,6 @@ func (s *Socket) Send(b *Batch) (sent int, full bool, err error) {
 	}
 	sent = b.at - b.told
 	b.told = b.at
-	s.moves.moved.Add(b.bytes)
-	b.bytes = 0
 	if b.at == b.n {
 		b.reset()
 	}
@@ -209,7 +197,6 @@ func (s *Socket) Receive(b *Inbound) error {
 	for b.n == 0 {
 		if err := s.raw.Read(b.receive); err != nil {
 			b.look.Found() // nothing is there any more
-			s.moves.end()
 			return err
 		}
 		if b.err != 0 {
@@ -217,19 +204,7 @@ func (s *Socket) Receive(b *Inbound) error {
 		}
 	}
 	b.split()
-	s.moves.moved.Add(b.bytes)
-	if s.moves.came(time.Now()) {
-		s.rest.Reset(streamRest)
-	}
 	return nil
-}
-
-// rested ends a stream in which nothing comes any more: the receive loop, which ends it otherwise,
-// sleeps. A deadline for the loop would cost an allocation each time.
-func (s *Socket) rested() {
-	if s.moves.goesOn(time.Now()) {
-		s.rest.Reset(streamRest)
-	}
 }
 
 // recvmmsg is one system call; false: there is nothing.
