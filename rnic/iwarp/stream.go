@@ -126,11 +126,7 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 	if n := len(wrs); n > 0 && wrs[n-1].Op <= rnic.OpSendSEInvalidate {
 		s.sends.Add(1)
 	}
-	// The CRCs of the payload are computed on the poster's goroutine before any lock is taken:
-	// posters of one stream do that side by side, and the turn is held for less time.
-	early := s.tx.out.Early(wrs)
-	mine, err := s.work.Post(wrs, early)
-	early.Free()
+	mine, err := s.work.Post(wrs)
 	budget := inlineBytes
 	if !mine && s.parts.due() {
 		mine, budget = s.work.ReleasePart(), batchBytes

@@ -50,8 +50,7 @@ type Outbound struct {
 	fault   error // what ended the batch in hand: told when that has left
 	stopped bool
 
-	earlyMULPDU atomic.Int32 // mulpdu, for posters to read; 0 where they have no CRCs to compute
-	lastMULPDU  atomic.Int32 // mulpdu, for those who choose where payload comes from; 0 before the first batch
+	lastMULPDU atomic.Int32 // mulpdu, for those who choose where payload comes from; 0 before the first batch
 }
 
 // mssEvery is how many batches go out between two looks at the segment size.
@@ -94,9 +93,6 @@ func (o *Outbound) SetMSS(mss int) {
 	o.mss = mss
 	o.mulpdu = mpa.MULPDU(mss, o.markers != nil)
 	o.lastMULPDU.Store(int32(o.mulpdu))
-	if o.crc && o.markers == nil {
-		o.earlyMULPDU.Store(int32(o.mulpdu))
-	}
 }
 
 // A Passing is how pending bytes are to be handed to TCP.

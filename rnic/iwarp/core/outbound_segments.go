@@ -55,9 +55,8 @@ func (o *Outbound) payloadHeader(e *entry) ddp.Header {
 // payloadSegment adds the next segment of a Send or RDMA Write.
 func (o *Outbound) payloadSegment(e *entry) (added bool, err error) {
 	h := o.payloadHeader(e)
-	// As much as the segment takes, unless the batch runs out of ranges, or the poster has cut
-	// elsewhere when it computed the CRCs: the segment size of TCP may have grown since.
-	n := o.span(min(int(e.Bytes-o.cur.sent), e.P.early.cut(o.mulpdu-h.Len())))
+	// As much as the segment takes, unless the batch runs out of ranges.
+	n := o.span(min(int(e.Bytes-o.cur.sent), o.mulpdu-h.Len()))
 	if o.splits(h.Len() + n) {
 		return false, nil
 	}
@@ -102,12 +101,7 @@ func (o *Outbound) plain(h *ddp.Header, n int, seen []byte) {
 	head := o.b.own(mpa.LengthLen + h.Len())
 	head[0], head[1] = byte(l>>8), byte(l)
 	h.Put(head[mpa.LengthLen:])
-	// Where the poster has computed the CRC of the payload, only head and pad are added to it.
-	crc, early := o.cur.e.P.early.crc(int(o.cur.sent), n, int(o.cur.e.Bytes))
-	compute := o.crc && !early
-	if compute {
-		crc = mpa.UpdateCRC(0, head)
-	}
+	crc := crcOf(o.crc, 0, head)
 	for left := n; left > 0; {
 		p := o.cur.c.next(left)
 		left -= len(p)
@@ -120,7 +114,7 @@ func (o *Outbound) plain(h *ddp.Header, n int, seen []byte) {
 		default:
 			o.b.point(p)
 		}
-		crc = crcOf(compute, crc, p)
+		crc = crcOf(o.crc, crc, p)
 	}
 	o.trailer(l, crc)
 }

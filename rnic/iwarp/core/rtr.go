@@ -13,7 +13,7 @@ import (
 func (w *Work) PostRTR(wr rnic.SendWR) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.push(&rnic.Posted{SendWR: wr}, nil).Internal = true
+	w.push(&rnic.Posted{SendWR: wr}).Internal = true
 	w.turn.shut()
 	w.opened = make(chan struct{})
 	return w.opened

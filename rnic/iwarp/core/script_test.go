@@ -77,9 +77,7 @@ func (e *slateEnd) start(m Modes, ird, ord int, gated bool) {
 }
 
 func (e *slateEnd) PostSend(wrs []rnic.Posted) error {
-	early := e.out.Early(wrs)
-	mine, err := e.work.Post(wrs, early)
-	early.Free()
+	mine, err := e.work.Post(wrs)
 	if mine {
 		e.send()
 	}

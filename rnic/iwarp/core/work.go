@@ -19,7 +19,6 @@ type progress struct {
 	atomicID uint32    // atomic operation: how its request is named
 	sent     bool      // all of it is in a batch
 	end      uint64    // stream position after its last byte
-	early    earlyList // CRCs that were computed when it was posted
 }
 
 var sendChunks = sync.Pool{New: func() any { return new(rnic.SendChunk[progress]) }}
@@ -112,7 +111,7 @@ func (w *Work) Start(ird, ord int, gated bool) {
 // The poster who gets the turn transmits on its own goroutine: one system call, and no other
 // goroutine is woken. If somebody else has it, that one finds the new work before it gives the turn
 // back, since Rest looks at the queue under the same lock: no work request is left lying.
-func (w *Work) Post(wrs []rnic.Posted, early *earlyCRCs) (mine bool, err error) {
+func (w *Work) Post(wrs []rnic.Posted) (mine bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.sq.Room(len(wrs)); err != nil {
@@ -124,7 +123,7 @@ func (w *Work) Post(wrs []rnic.Posted, early *earlyCRCs) (mine bool, err error) 
 		}
 	}
 	for i := range wrs {
-		w.push(&wrs[i], early)
+		w.push(&wrs[i])
 	}
 	if w.sq.Waiting() >= lingerPosts || w.sq.Last().Bytes >= lingerBytes {
 		w.turn.interrupt()
@@ -139,18 +138,15 @@ const (
 )
 
 // push appends a work request. The caller holds mu and has checked for room.
-func (w *Work) push(p *rnic.Posted, early *earlyCRCs) *entry {
+func (w *Work) push(p *rnic.Posted) *entry {
 	i := w.sq.Push(p)
 	e := w.sq.At(i)
-	e.P.sinkSTag, e.P.sent, e.P.end, e.P.early.n = 0, false, 0, 0
+	e.P.sinkSTag, e.P.sent, e.P.end = 0, false, 0
 	switch {
 	case p.Op.IsAtomic():
 		e.P.atomicID = i // unique among those that are outstanding
 	case awaited(p.Op) && p.MR != nil:
 		e.P.sinkSTag = p.MR.STag()
-	}
-	if early != nil {
-		early.take(e)
 	}
 	return e
 }
