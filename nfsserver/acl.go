@@ -1,4 +1,4 @@
-// NFSACL 3: POSIX ACLs of files, beside NFS; and the seam to file systems that have them.
+// NFSACL 3: POSIX ACLs of files, beside NFS.
 
 package nfsserver
 
@@ -8,29 +8,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
 )
-
-// An ACLType says what an ACL decides about.
-type ACLType uint8
-
-// The ACLs of an object.
-const (
-	AccessACL  ACLType = iota // who may use it
-	DefaultACL                // of a directory: what is made in it begins with
-)
-
-// An ACLer is an FS whose objects can have POSIX ACLs, by which its methods decide. What is made in
-// a directory with a default ACL gets it, and the mode asked for bounds it in place of a umask.
-type ACLer interface {
-	// ACL returns an ACL; empty: there is none, so an object's mode says all. Everybody may know
-	// it. EOPNOTSUPP: the object's file system has no ACLs, so clients need not ask. Concurrency:
-	// as Getattr. Durability: changes nothing.
-	ACL(r Ref, t ACLType) (posixacl.ACL, error)
-	// SetACL gives an object a valid ACL as c, who has to be its owner or root (EPERM); the empty
-	// one is taken away. The mode follows an access ACL, as the ACL follows a mode that Setattr
-	// sets. EOPNOTSUPP: the object's file system has no ACLs. Concurrency: others see the ACL and
-	// the mode of before or of after. Durability: Sync of r with dataOnly false.
-	SetACL(c Cred, r Ref, t ACLType, a posixacl.ACL) error
-}
 
 // aclProgram is NFSACL version 3.
 func (s *Server) aclProgram() *transport.Program {
@@ -42,13 +19,12 @@ func (s *Server) aclProgram() *transport.Program {
 	return &transport.Program{Name: "nfsacl", Number: nfsacl3.Program, Version: nfsacl3.Version, Procs: procs, Lanes: s.Names()}
 }
 
-// acls is the FS of o, where it has ACLs that the caller may see.
+// acls is the ACLs of the FS of o, if it has some that the caller may see.
 func (o *object) acls() (ACLer, error) {
-	fs, ok := o.x.fs.(ACLer)
-	if !ok || o.may.noACL {
+	if o.x.opt.acls == nil || o.may.noACL {
 		return nil, nfs3.ErrNotSupp
 	}
-	return fs, nil
+	return o.x.opt.acls, nil
 }
 
 // getACL is GETACL. Who knows the handle is told, as with GETATTR.

@@ -23,15 +23,6 @@ type CallID struct {
 	Moved bool
 }
 
-// A CallRecorder is an FS that is served by several servers, and recognizes calls that another one
-// has done: a change of names whose Cred has a Call that the FS knows succeeds where it would fail
-// because it was done already.
-type CallRecorder interface {
-	// RecordsCalls reports whether the FS is to be told of calls (Cred.Call). It never blocks, and
-	// its answer never changes.
-	RecordsCalls() bool
-}
-
 const (
 	// callSummed is how many leading bytes of the arguments the checksum covers: both names of a
 	// RENAME.

@@ -9,8 +9,8 @@ import "os"
 type Cred struct {
 	UID, GID uint32
 	GIDs     []uint32 // supplementary groups, in no order
-	// Call is that of a change of names, for a CallRecorder; valid as long as the FS's method runs.
-	// nil: it is not known.
+	// Call is that of a change of names, if Info.RecordsCalls is set; valid as long as the FS's
+	// method runs. nil: it is not known.
 	Call *CallID
 }
 

@@ -159,11 +159,9 @@ type Info struct {
 	CaseInsensitive bool
 	// Path is the top directory on this machine, free of symbolic links; "" if it has none.
 	Path string
-	// Quick: Getattr of a file in use (see InUser) is a matter of microseconds, whatever the
+	// Quick: Getattr of a file in use (see NonBlocker) is a matter of microseconds, whatever the
 	// disk does: the file system is this machine's own.
 	Quick bool
-	// QuickReads: ReadInUse (see QuickReader) is worth trying.
-	QuickReads bool
 	// Shared: others change directories at any moment, by other servers of the same FS above all.
 	// Attributes of before an operation are not told of them: they would not be of its own moment
 	// (RFC 1813 §2.6).
@@ -172,6 +170,15 @@ type Info struct {
 	SyncSetsTimes bool
 	HardLinks     bool
 	Symlinks      bool
+	// HandleKey, of an FS that several servers serve at once, takes the place of each server's own
+	// key (Options.Key) in handles of its files, so that handles of one server are valid at the
+	// others. These export it under the same name, too, or with the same fsid, whose number the
+	// handles contain. It is a secret. Zero: the server's key.
+	HandleKey [KeySize]byte
+	// RecordsCalls: several servers serve the FS, and it recognizes calls that another one has
+	// executed. Cred.Call is set for methods that change names. Such a method succeeds where it
+	// would fail only because the FS knows that call to be done.
+	RecordsCalls bool
 }
 
 // filled replaces limits that are not set by the defaults: a limit of 0 would refuse all.

@@ -4,15 +4,6 @@ package nfsserver
 
 import "github.com/nfsrdma/nfsrdma/xdr/nfs3"
 
-// A HandleKeyer is an FS that several servers serve at once. Its key takes the place of the
-// server's (Options.Key) in handles of its files, so that those which one server has given out are
-// good at the others. They have to export it under the same name, too, or with the same fsid, whose
-// number the handles contain.
-type HandleKeyer interface {
-	// HandleKey is the key; zero: the server's. It never changes, and HandleKey never blocks.
-	HandleKey() [KeySize]byte
-}
-
 // keyOf is the key of the handles of an export that is open.
 func (s *Server) keyOf(x *export) sipKey {
 	if x.key != nil {

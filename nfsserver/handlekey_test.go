@@ -17,7 +17,11 @@ type keyed struct {
 	key [nfsserver.KeySize]byte
 }
 
-func (k *keyed) HandleKey() [nfsserver.KeySize]byte { return k.key }
+func (k *keyed) Info() nfsserver.Info {
+	in := k.FS.Info()
+	in.HandleKey = k.key
+	return in
+}
 
 // TestHandlesOfSharedFileSystem: two servers with keys of their own take each other's handles of
 // the file system that both serve, and of no other; who has a server's key cannot make handles of

@@ -4,7 +4,6 @@
 package nfsserver
 
 import (
-	"encoding/binary"
 	"sync"
 	"time"
 
@@ -23,28 +22,6 @@ type opening struct {
 
 // reopenEvery is how long after a failure an export is opened again.
 const reopenEvery = time.Second
-
-// served sets what is known of an export by its FS; nothing reads that before ready.
-func (x *export) served(fs FS) {
-	x.fs, x.root, x.info = fs, fs.Root(), fs.Info().filled()
-	binary.BigEndian.PutUint64(x.verf[:], x.info.CookieVerf)
-	x.inUse, _ = fs.(InUser)
-	x.looks, _ = fs.(QuickLooker)
-	if x.info.QuickReads {
-		x.reads, _ = fs.(QuickReader)
-	}
-	x.later, _ = fs.(LaterReader)
-	if k, ok := fs.(HandleKeyer); ok {
-		if key := k.HandleKey(); key != ([KeySize]byte{}) {
-			own := newSipKey(&key)
-			x.key = &own
-		}
-	}
-	if r, ok := fs.(CallRecorder); ok {
-		x.told = r.RecordsCalls()
-	}
-	x.ready.Store(true)
-}
 
 // openLater opens an export, however long that takes, and retries after a failure, until it is open
 // or given up.

@@ -15,31 +15,6 @@ import (
 // no more than its part of the workers. The arguments of all procedures begin with a
 // handle, and that handle's export is the only one that a procedure asks anything of.
 
-// An InUser is an FS that knows which files are in use, so that Getattr of them waits for
-// no disk. Of any other FS that is Quick all are taken to be.
-type InUser interface {
-	InUse(r Ref) bool
-}
-
-// A QuickLooker is an FS that can look up some names without waiting for a disk.
-type QuickLooker interface {
-	// LookupInUse is Lookup of a name whose directory and file are in use, by a caller who has
-	// been allowed it lately. ok is false wherever Lookup could wait, or would fail.
-	LookupInUse(c Cred, dir Ref, name string) (r Ref, a Attr, ok bool)
-}
-
-// A QuickReader is an FS that can read what is in memory without waiting for a disk; where
-// Info.QuickReads is set it is asked to.
-type QuickReader interface {
-	// ReadsInUse reports whether ReadInUse of a file is worth trying: it is in use, and what was
-	// read of it lately was in memory.
-	ReadsInUse(r Ref) bool
-	// ReadInUse is ReadAt of a file that is in use, by a caller who has been allowed it lately. ok
-	// is false wherever ReadAt could wait, would fail, or would not fill p, the content of which is
-	// arbitrary then.
-	ReadInUse(c Cred, r Ref, p []byte, off uint64) (n int, ok bool)
-}
-
 // quickRead is the longest READ that runs where it arrived: calls after it on the connection wait
 // for the copy.
 const quickRead = 16 << 10
@@ -50,7 +25,7 @@ const quickWrite = 16 << 10
 // placeByHandle is the Lane of an NFS procedure. The handle has not been authenticated yet: one
 // that is no handle of this server may wait with those of an export, and learns nothing.
 func (s *Server) placeByHandle(c *transport.Call) (lane int, inline bool) {
-	return s.place(c, func(x *export, r Ref) bool { return x.inUse == nil || x.inUse.InUse(r) })
+	return s.place(c, func(x *export, r Ref) bool { return x.opt.now == nil || x.opt.now.InUse(r) })
 }
 
 // place is placeByHandle; quick reports whether a call waits for no disk of an object, of an export
@@ -99,7 +74,7 @@ func (s *Server) placeRead(c *transport.Call) (lane int, inline bool) {
 	args.Opaque(nfs3.FHSize)
 	args.Uint64()
 	short := args.Uint32() <= quickRead
-	lane, inline = s.place(c, func(x *export, r Ref) bool { return short && x.reads != nil && x.reads.ReadsInUse(r) })
+	lane, inline = s.place(c, func(x *export, r Ref) bool { return short && x.opt.now != nil && x.opt.now.ReadsInUse(r) })
 	return lane, inline && s.knows(c)
 }
 

@@ -27,7 +27,7 @@ func dots(name []byte) bool { return string(name) == "." || string(name) == ".."
 // lookup gives the directory's attributes of before the name is looked up: a client that
 // keeps the name as long as they stay the same then misses no change of it.
 func lookup(q *request, a *nfs3.LookupArgs, res *nfs3.LookupRes) error {
-	if !q.call.MayWait() && q.x.looks == nil {
+	if !q.call.MayWait() && q.x.opt.now == nil {
 		return transport.ErrWouldWait
 	}
 	dir, err := q.attr()
@@ -63,7 +63,7 @@ func (q *request) find(name string) (Ref, Attr, error) {
 	if q.call.MayWait() {
 		return q.x.fs.Lookup(q.who(), q.ref, name)
 	}
-	r, at, ok := q.x.looks.LookupInUse(q.who(), q.ref, name)
+	r, at, ok := q.x.opt.now.LookupInUse(q.who(), q.ref, name)
 	if !ok {
 		return r, at, transport.ErrWouldWait
 	}

@@ -5,14 +5,13 @@ package nfsserver
 import (
 	"errors"
 
-	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
 // read fills the buffer that the data leaves from: over RDMA it is registered memory.
 func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
-	if !q.call.MayWait() && q.x.reads == nil { // the export has been opened, or replaced, since placeRead
+	if !q.call.MayWait() && q.x.opt.now == nil { // the export has been opened, or replaced, since placeRead
 		return transport.ErrWouldWait
 	}
 	at, err := q.attr()
@@ -70,26 +69,18 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 	return nil
 }
 
-// A LaterReader is an FS that can leave a file's bytes where they are until a reply leaves.
-type LaterReader interface {
-	// ReadLater is ReadAt of the n bytes at off, without any: whoever sends them reads them from
-	// what it returns, and sees what is written to the file until then. errors.ErrUnsupported: of
-	// this file only ReadAt is to be had now.
-	ReadLater(c Cred, r Ref, n int, off uint64) (mem.Later, error)
-}
-
 // readInto reads a file to the place of the reply's data: when the reply leaves, if the connection
 // and the file system can do that, otherwise into buf. It returns the number of bytes.
 func (q *request) readInto(w Cred, buf []byte, off uint64) (int, error) {
 	if !q.call.MayWait() {
-		n, ok := q.x.reads.ReadInUse(w, q.ref, buf, off)
+		n, ok := q.x.opt.now.ReadInUse(w, q.ref, buf, off)
 		if !ok {
 			return 0, transport.ErrWouldWait
 		}
 		return n, nil
 	}
-	if q.x.later != nil && q.call.TakesLater(len(buf)) {
-		src, err := q.x.later.ReadLater(w, q.ref, len(buf), off)
+	if q.x.opt.later != nil && q.call.TakesLater(len(buf)) {
+		src, err := q.x.opt.later.ReadLater(w, q.ref, len(buf), off)
 		if err == nil {
 			q.call.Later(src, int64(off), len(buf), nfs3.CutRead)
 			return len(buf), nil

@@ -91,7 +91,7 @@ func adaptChange[A, R any, PA arguments[A], PR results[R]](s *Server, run handle
 		if err == nil {
 			defer o.x.leave() // even if run panics
 			f.req = request{object: o, entry: e, srv: s, call: c}
-			if o.x.told && describe != nil {
+			if o.x.info.RecordsCalls && describe != nil {
 				f.req.told = true
 				f.req.id.identify(c, &unread)
 			}

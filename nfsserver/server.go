@@ -19,8 +19,8 @@
 //	service, err := server.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0"})
 //
 // test/examples/readonly of this module is a whole program that serves a tree of its
-// own, an archive. An FS needs the methods of the interface FS only. The other interfaces
-// here (ACLer, Locker, QuickReader, LaterReader and so on) are for an FS that can do more.
+// own, an archive. An FS needs the methods of the interface FS only. ACLer, Locker,
+// LaterReader and NonBlocker are for an FS that can do more.
 //
 // A Server holds exports, each a name and an FS, and has the programs to serve: the
 // same tables over RDMA and over TCP. Options.Squash and the rules of the export
@@ -45,7 +45,6 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/transport"
-	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
 // MaxIO is the most bytes of one READ or WRITE (rtmax and wtmax of FSINFO).
@@ -116,39 +115,6 @@ type Server struct {
 	waits    chan struct{} // has an element for each MNT that waits for names
 	groups   groupTable
 	log      transport.RateLog
-}
-
-// An export is an Export as the procedures use it. Whatever a call holds while its file
-// system keeps it waiting belongs to one export.
-type export struct {
-	// Set once.
-	id     uint32
-	name   string
-	linked bool // Export.ByPath
-	lane   int  // of the transport's, as an index of Program.Lanes
-
-	// Set once, before ready.
-	fs    FS
-	root  Ref
-	info  Info
-	verf  nfs3.Verf   // of directory cookies
-	later LaterReader // nil: files are read when they are asked for
-	key   *sipKey     // of its handles; nil: the server's
-	inUse InUser      // nil: all objects are taken to be in use
-	looks QuickLooker // nil: every LOOKUP may wait
-	reads QuickReader // nil: every READ may wait
-	told  bool        // the FS is told of calls (CallRecorder)
-	ready atomic.Bool
-
-	opening opening
-	calls   atomic.Int64             // that use it (enter)
-	retired atomic.Bool              // it is in no table any more: no call may begin to use it
-	closing atomic.Bool              // somebody closes, or has closed, its FS
-	stuck   atomic.Bool              // calls were left behind in fs, which stays open
-	asked   atomic.Pointer[question] // of Exports, without an answer yet
-	written writeVerifier
-	locks   lockTable
-	syncs   syncTable
 }
 
 // New returns a Server of the exports. It starts nothing: serve its Programs.

@@ -13,6 +13,7 @@ import (
 // A Target is the file of a call to a program beside NFS that takes its handles.
 type Target struct {
 	FS       FS
+	Locks    Locker // of FS; nil: other programs cannot lock its files
 	Ref      Ref
 	Export   string // the name of its export
 	ReadOnly bool   // the export is, for this caller
@@ -37,7 +38,7 @@ func (s *Server) OnTarget(c *transport.Call, fh []byte, do func(Target)) error {
 		return err
 	}
 	defer o.x.leave()
-	do(Target{FS: o.x.fs, Ref: o.ref, Export: o.x.name, ReadOnly: o.may.readOnly, Cred: s.who(c, o.may)})
+	do(Target{FS: o.x.fs, Locks: o.x.opt.locks, Ref: o.ref, Export: o.x.name, ReadOnly: o.may.readOnly, Cred: s.who(c, o.may)})
 	return nil
 }
 
@@ -52,4 +53,18 @@ func (s *Server) Lane(fh []byte) int {
 		return e.x.lane
 	}
 	return -1
+}
+
+// EndGrace ends the time to reclaim locks in, for exports that are open (Locker.EndGrace). For one
+// that is opened later the next call does.
+func (s *Server) EndGrace() {
+	for _, e := range s.table.Load().entries {
+		if !e.x.enter() {
+			continue
+		}
+		if e.x.ready.Load() && e.x.opt.locks != nil {
+			e.x.opt.locks.EndGrace()
+		}
+		e.x.leave()
+	}
 }

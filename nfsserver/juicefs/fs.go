@@ -61,20 +61,17 @@ var (
 	_ nfsserver.FS     = (*FS)(nil)
 	_ nfsserver.ACLer  = (*FS)(nil)
 	_ nfsserver.Locker = (*FS)(nil)
-
-	_ nfsserver.Reclaimer   = (*FS)(nil)
-	_ nfsserver.HandleKeyer = (*FS)(nil)
-
-	_ nfsserver.CallRecorder = (*FS)(nil)
 )
 
 // Root is the top directory.
 func (f *FS) Root() nfsserver.Ref { return f.ref(f.root, nfsserver.TypeDir) }
 
-// Info tells the limits. It is not Quick: attributes are asked for at a service.
+// Info tells the limits. It is not Quick: attributes are asked for at a service. All servers of the
+// volume share its key. Marks of calls cost nothing, but a read-only volume has none.
 func (f *FS) Info() nfsserver.Info {
 	return nfsserver.Info{MaxFileSize: maxFileSize, NameMax: nameMax, LinkMax: linkMax, TimeDelta: nfsserver.Time{Nsec: 1},
-		CookieVerf: cookieVersion, HardLinks: true, Symlinks: true, Shared: !f.sole, SyncSetsTimes: true}
+		CookieVerf: cookieVersion, HardLinks: true, Symlinks: true, Shared: !f.sole, SyncSetsTimes: true,
+		HandleKey: f.key, RecordsCalls: !f.readOnly}
 }
 
 // Statfs tells the room that the volume and the quotas of the directories above r leave.

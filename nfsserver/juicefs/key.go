@@ -47,9 +47,6 @@ func readHandleKey(m meta.Meta) (key [nfsserver.KeySize]byte, err error) {
 	return [nfsserver.KeySize]byte(b), nil
 }
 
-// HandleKey is the key that all servers of the volume share.
-func (f *FS) HandleKey() [nfsserver.KeySize]byte { return f.key }
-
 // Name asks the metadata service of a volume for the volume's name.
 func Name(url string) (string, error) {
 	conf := meta.DefaultConf()

@@ -45,9 +45,6 @@ const (
 // markPeriod is for how long marks of one call are the same: one is recognized for at least that, and for less than twice that.
 const markPeriod = 2 * time.Minute
 
-// RecordsCalls: marks cost nothing, but a volume that is not to be changed has none.
-func (f *FS) RecordsCalls() bool { return !f.readOnly }
-
 // mac authenticates a call, an operation and a number by the key that the volume's servers share: nobody makes up a call that has the sum of another.
 func (f *FS) mac(op byte, id *nfsserver.CallID, n uint64) (sum [sha256.Size]byte) {
 	h := hmac.New(sha256.New, f.key[:])

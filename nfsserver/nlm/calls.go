@@ -110,7 +110,7 @@ func (f *file) inTheWay(q *request) (*nlm4.Holder, error) {
 		return &nlm4.Holder{Exclusive: h.exclusive, Svid: h.owner.key.svid, Owner: []byte(h.owner.key.object),
 			Offset: h.start, Length: wireLength(h.span)}, nil
 	}
-	if err := f.open(q.target.FS, q.owner.host); err != nil || f.kernel == nil {
+	if err := f.open(q.target.Locks, q.owner.host); err != nil || f.kernel == nil {
 		return nil, err
 	}
 	start, end, kind, err := f.kernel.Test(q.start, q.end, kindOf(q.exclusive))
@@ -186,7 +186,7 @@ func (s *Service) inTime(hk hostKey, reclaim bool) bool {
 
 // lock gives the caller a lock, or has it wait.
 func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
-	if err := f.open(q.target.FS, q.owner.host); err != nil {
+	if err := f.open(q.target.Locks, q.owner.host); err != nil {
 		return status(err)
 	}
 	f.settle(q.owner, q.span) // a client that asks again after BLOCKED, and has been granted it since

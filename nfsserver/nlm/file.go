@@ -31,11 +31,12 @@ type file struct {
 	// Guards all below. The file system is called under it: what hangs holds up the calls on this
 	// file and no other.
 	mu      sync.Mutex
-	host    *host               // that the file is charged to; nil: it is not open
-	kernel  nfsserver.FileLocks // nil: not open, or no other program can lock the file
-	inode   inode               // of kernel; changes under waitGraph.mu, too
-	locks   lockset             // changes under waitGraph.mu, too
-	waiters []*waiter           // the oldest first
+	host    *host                // that the file is charged to; nil: it is not open
+	kernel  nfsserver.FileLocks  // nil: not open, or no other program can lock the file
+	local   nfsserver.LocalLocks // kernel, if the file is one of this machine; otherwise nil
+	inode   inode                // of local; changes under waitGraph.mu, too
+	locks   lockset              // changes under waitGraph.mu, too
+	waiters []*waiter            // the oldest first
 	shares  []share
 }
 
@@ -62,22 +63,24 @@ var errConflict = errors.New("conflicting lock")
 // errNoLocks: a bound would be passed.
 var errNoLocks = errors.New("too many locks")
 
-// open opens what other programs lock of the file, on behalf of a host.
-func (f *file) open(fs nfsserver.FS, h *host) error {
+// open opens the locks of other programs on the file, on behalf of a host. locks is nil for a file
+// that no other program can lock.
+func (f *file) open(locks nfsserver.Locker, h *host) error {
 	if f.host != nil {
 		return nil
 	}
 	if !f.svc.ledger.chargeFile(h) {
 		return errNoLocks
 	}
-	if lk, ok := fs.(nfsserver.Locker); ok {
-		k, err := lk.OpenLocks(f.key.ref)
+	if locks != nil {
+		k, err := locks.OpenLocks(f.key.ref)
 		if err != nil {
 			f.svc.ledger.creditFile(h)
 			return err
 		}
 		f.kernel = k
-		f.svc.waits.open(f, inodeOf(k))
+		f.local, _ = k.(nfsserver.LocalLocks)
+		f.svc.waits.open(f, inodeOf(f.local))
 	}
 	f.host = h
 	return nil
@@ -95,7 +98,7 @@ func (f *file) shut() {
 	if f.host != nil {
 		f.svc.ledger.creditFile(f.host)
 	}
-	f.kernel, f.host = nil, nil
+	f.kernel, f.local, f.host = nil, nil, nil
 }
 
 // acquire gives o a lock, in place of what it holds of s. errConflict: another client, or

@@ -82,9 +82,9 @@ func parseProgram(line string) (l programLock, waits, ok bool) {
 }
 
 // inodeOf is the file whose locks these are; the zero value is none.
-func inodeOf(k nfsserver.FileLocks) (i inode) {
-	if n, ok := k.(nfsserver.InodeLocks); ok {
-		if major, minor, number, err := n.Inode(); err == nil {
+func inodeOf(k nfsserver.LocalLocks) (i inode) {
+	if k != nil {
+		if major, minor, number, err := k.Inode(); err == nil {
 			i = inode{major, minor, number}
 		}
 	}

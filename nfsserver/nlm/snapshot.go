@@ -6,8 +6,6 @@ import (
 	"math"
 	"net/netip"
 	"time"
-
-	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
 // A LockState is how far a request for a lock is.
@@ -92,8 +90,8 @@ func (s *Snapshot) add(f *file, limit int) {
 	}
 	ref := f.key.ref
 	of := LockInfo{Export: f.key.export, Ref: string(ref.Bytes())}
-	if p, ok := f.kernel.(nfsserver.PathLocks); ok {
-		of.Path = p.Path()
+	if f.local != nil {
+		of.Path = f.local.Path()
 	}
 	put := func(o *owner, l LockInfo) {
 		if len(s.Locks) >= limit {

@@ -67,7 +67,7 @@ var statx = unix.Statx
 // known: else it would begin to read them from the disk, one read at a time, and the ring, which is
 // given several at once, would begin with all of it again.
 func (f *FS) preadCached(fd int, p []byte, off int64) (int, unix.Errno) {
-	if f.info.QuickReads {
+	if f.quickReads {
 		if all, errno := cached(fd, uint64(off), len(p)); errno == 0 && !all {
 			return 0, unix.EAGAIN
 		}

@@ -151,7 +151,7 @@ func TestReadsOfDAX(t *testing.T) {
 		neverSweeps(f) // what is known of a file goes with it
 		ref, _, err := f.Lookup(me, f.Root(), "f")
 		must(t, err)
-		f.nowait, f.info.QuickReads = true, true // whatever file system it is
+		f.nowait, f.quickReads = true, true // whatever file system it is
 		file, err := os.OpenFile(name, os.O_RDWR, 0)
 		must(t, err)
 		defer file.Close()

@@ -43,5 +43,3 @@ func (f *FS) InUse(r nfsserver.Ref) bool {
 	defer s.mu.Unlock()
 	return s.nodes[r] != nil
 }
-
-var _ nfsserver.InUser = (*FS)(nil)

@@ -13,8 +13,7 @@ import (
 
 var (
 	_ nfsserver.Locker     = (*FS)(nil)
-	_ nfsserver.PathLocks  = (*fileLock)(nil)
-	_ nfsserver.InodeLocks = (*fileLock)(nil)
+	_ nfsserver.LocalLocks = (*fileLock)(nil)
 )
 
 // A fileLock is the server's locks on one file. They belong to an open file description of their
@@ -46,6 +45,9 @@ func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	}
 	return l, nil
 }
+
+// EndGrace does nothing: locks of the process before ended with it.
+func (f *FS) EndGrace() {}
 
 // openToLock opens the file of n, also where its mode forbids that to this process, whose file it
 // is.

@@ -72,8 +72,6 @@ type zname [unix.NAME_MAX + 1]byte
 // set makes z the name; false: there is no room for it.
 func (z *zname) set(name string) bool { return copy(z[:len(z)-1], name) == len(name) }
 
-var _ nfsserver.QuickLooker = (*FS)(nil)
-
 // LookupInUse is Lookup of a file that is open, in a directory that is open and that c was allowed
 // to search a moment ago. The kernel is told to look no further than its memory (RESOLVE_CACHED),
 // for which the file has to be opened: on tmpfs too, where a name that is not there waits for the

@@ -68,6 +68,10 @@ type FS struct {
 	nowait  bool   // files can be read without waiting for their disk
 	later   bool   // and, what is in memory, when a reply leaves
 	atime   atimeRule
+	// quickReads: the kernel reports which pages of a file are in memory, and a read of these
+	// changes no access time.
+	quickReads bool
+
 	atOnce  int // bytes that one system call writes at most
 	root    nfsserver.Ref
 	rootKey inodeKey
@@ -151,8 +155,8 @@ func (f *FS) init(o Options) error {
 	}
 	f.info = f.readInfo()
 	f.nowait = f.readsWithoutWaiting()
-	f.info.QuickReads, f.atime = f.readRules()
-	f.later = f.info.QuickReads || f.info.Quick && f.onlyTmpfs()
+	f.quickReads, f.atime = f.readRules()
+	f.later = f.quickReads || f.info.Quick && f.onlyTmpfs()
 	f.atOnce = f.mostAtOnce()
 	f.byName = f.describesByName() // only now: what is kept in gens is swept
 	f.gens.init(time.Duration(f.info.TimeDelta.Sec)*time.Second + time.Duration(f.info.TimeDelta.Nsec))

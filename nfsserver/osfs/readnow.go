@@ -44,11 +44,14 @@ func (f *FS) readRules() (can bool, rule atimeRule) {
 	return rule != atimeEach && errno != unix.ENOSYS && errno != unix.EPERM, rule
 }
 
-var _ nfsserver.QuickReader = (*FS)(nil)
+var _ nfsserver.NonBlocker = (*FS)(nil)
 
 // ReadsInUse is false for a while after each read in vain, and for longer after several in a row:
 // to try costs as much as what it can save.
 func (f *FS) ReadsInUse(r nfsserver.Ref) bool {
+	if !f.quickReads {
+		return false
+	}
 	s := f.cache.of(&r)
 	s.mu.Lock()
 	defer s.mu.Unlock()

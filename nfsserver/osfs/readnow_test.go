@@ -32,7 +32,7 @@ func readInUse(t *testing.T, dir string) {
 	must(t, os.WriteFile(name, want, 0o644))
 	must(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
 	f := newFS(t, dir, Options{})
-	if !f.info.QuickReads {
+	if !f.quickReads {
 		machine.Skip(t, "reads of this file system are not known not to wait")
 	}
 	now := time.Now()
@@ -201,7 +201,7 @@ func TestReadsInVain(t *testing.T) {
 // mounted in it, others read.
 func TestReadInUseRefused(t *testing.T) {
 	for _, o := range []Options{{SubtreeCheck: true}, {CrossMounts: true}} {
-		if f := newFS(t, tempDir(t, os.TempDir()), o); f.info.QuickReads {
+		if f := newFS(t, tempDir(t, os.TempDir()), o); f.quickReads {
 			t.Errorf("%+v: reads are taken to be quick", o)
 		}
 	}

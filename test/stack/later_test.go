@@ -75,7 +75,11 @@ func serveLater(t *testing.T, dir string) (*rig.Server, *laterFS) {
 		w = &laterFS{FS: fs}
 		return w
 	}})
-	if !w.FS.Info().QuickReads {
+	root := w.FS.Root()
+	if _, err := w.FS.Getattr(root); err != nil { // which takes it into use
+		t.Fatal(err)
+	}
+	if !w.FS.(nfsserver.NonBlocker).ReadsInUse(root) {
 		machine.Skip(t, "of the temporary directory's file system it is not known what is in memory")
 	}
 	return s, w

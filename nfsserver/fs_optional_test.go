@@ -1,0 +1,170 @@
+// The optional interfaces of an FS: all of them are collected, in one place, and documented.
+
+package nfsserver
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// plainFS has the methods of FS and no others.
+type plainFS struct{ FS }
+
+// ableFS has every optional interface.
+type ableFS struct {
+	FS
+	NonBlocker
+	LaterReader
+	ACLer
+	Locker
+}
+
+func TestOptionalOfPlainFS(t *testing.T) {
+	if got := optionalOf(plainFS{}); got != (optional{}) {
+		t.Errorf("optionalOf(plainFS) = %+v, want no interface", got)
+	}
+}
+
+func TestOptionalOfAbleFS(t *testing.T) {
+	o := reflect.ValueOf(optionalOf(ableFS{}))
+	for i := range o.NumField() {
+		if o.Field(i).IsNil() {
+			t.Errorf("field %s is nil, want the FS: optionalOf does not collect it", o.Type().Field(i).Name)
+		}
+	}
+}
+
+// TestOptionalHasEachInterface: an interface whose comment begins with "A Name is an FS" is a field
+// of optional, and in the table for people that write an FS.
+func TestOptionalHasEachInterface(t *testing.T) {
+	page, err := os.ReadFile("../docs/library.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Sorted(maps.Keys(optionalInterfaces(t)))
+	var got []string
+	for f := range fieldsOf(reflect.TypeFor[optional]()) {
+		got = append(got, f.Type.Name())
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("fields of optional are %q, want %q", got, want)
+	}
+	for _, name := range append(want, "LocalLocks") {
+		if !strings.Contains(string(page), "\n| `"+name+"` |") {
+			t.Errorf("docs/library.md has no row for %s", name)
+		}
+	}
+}
+
+func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
+	return func(yield func(reflect.StructField) bool) {
+		for i := range t.NumField() {
+			if !yield(t.Field(i)) {
+				return
+			}
+		}
+	}
+}
+
+// optionalInterfaces finds the interfaces of this package that an FS can have beside FS.
+func optionalInterfaces(t *testing.T) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for _, name := range sources(t, ".", false) {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			decl, ok := d.(*ast.GenDecl)
+			if !ok || decl.Tok != token.TYPE || decl.Doc == nil {
+				continue
+			}
+			spec := decl.Specs[0].(*ast.TypeSpec)
+			text := strings.Join(strings.Fields(decl.Doc.Text()), " ")
+			if _, ok := spec.Type.(*ast.InterfaceType); ok && strings.Contains(text, spec.Name.Name+" is an FS ") {
+				found[spec.Name.Name] = true
+			}
+		}
+	}
+	return found
+}
+
+// TestOnlyOptionalOfAsserts: no other code asks an FS what it can do beside FS.
+func TestOnlyOptionalOfAsserts(t *testing.T) {
+	optional := optionalInterfaces(t)
+	for _, name := range sources(t, ".", true) {
+		if name == "fs_optional.go" {
+			continue
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			for _, as := range assertedTypes(n) {
+				if optional[nameHere(as)] {
+					t.Errorf("%s asserts %s, want that in optionalOf", set.Position(as.Pos()), nameHere(as))
+				}
+			}
+			return true
+		})
+	}
+}
+
+// assertedTypes are the types of a type assertion, or of a case of a type switch.
+func assertedTypes(n ast.Node) []ast.Expr {
+	switch n := n.(type) {
+	case *ast.TypeAssertExpr:
+		if n.Type != nil {
+			return []ast.Expr{n.Type}
+		}
+	case *ast.CaseClause:
+		return n.List
+	}
+	return nil
+}
+
+// nameHere is the name of a type of this package, as it and others write it; otherwise empty.
+func nameHere(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		if from, ok := e.X.(*ast.Ident); ok && from.Name == "nfsserver" {
+			return e.Sel.Name
+		}
+	}
+	return ""
+}
+
+// sources are the Go files of a directory, tests apart, and with deep also of those below it.
+func sources(t *testing.T, dir string, deep bool) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != dir && !deep:
+			return fs.SkipDir
+		case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
+			names = append(names, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
