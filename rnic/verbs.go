@@ -188,11 +188,6 @@ type DeviceConfig struct {
 	// which they have sooner. iWARP only.
 	KeepThreads bool
 
-	// Alone says that the process has one connection and does nothing but what comes by it. Who
-	// receives then looks for input before he sleeps also where Go's scheduler has one processor
-	// (GOMAXPROCS) of several. iWARP only.
-	Alone bool
-
 	// Dial makes the TCP connections of Connect, through a proxy, say, or from another
 	// network namespace; nil: as net.Dialer does.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -48,7 +48,6 @@ func newRnicPeer() *cobra.Command {
 			if datagrams {
 				return bench.DatagramPeer(cmd.InOrStdin(), cmd.OutOrStdout())
 			}
-			m.OneProcessor()
 			return bench.VerbsPeer(cmd.Context(), m, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}

@@ -25,9 +25,9 @@ the latency of a Send with its answer, and the throughput of RDMA Writes and Rea
 These have 4 KiB to 1 MiB, with 8 in flight, or also 64 for 4 KiB. Each mode of CRC
 and markers is measured.
 
-The two ends are two processes on loopback, whose Go schedulers have one processor
-each (GOMAXPROCS). Plain Go TCP between two processes is measured before and after.
-If UCX is installed (Debian: ucx-utils), it is measured over TCP too.
+The two ends are two processes on loopback. Plain Go TCP between two processes is
+measured before and after. If UCX is installed (Debian: ucx-utils), it is measured
+over TCP too.
 
 --rdma roce measures RoCE: the same tests, datagrams with answers, and Writes and
 Reads of 1 MiB with a loss of 1 % of the packets in each direction. They are

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
@@ -97,9 +96,7 @@ func (s *stream) start(ses *session) error {
 	}
 	ses.conn.SetDeadline(time.Time{})
 	s.link, s.tx.link = l, l
-	if s.tx.tcp, _ = l.(*tcpLink); s.tx.tcp != nil && s.p.cfg.Alone {
-		s.tx.tcp.look = look.NewAlone()
-	}
+	s.tx.tcp, _ = l.(*tcpLink)
 	if !l.inline() { // what its Read has taken when a deadline ends it is not known
 		s.waiting = nil
 	}

@@ -70,7 +70,6 @@ func (r *VerbsReport) measure(ctx context.Context, m Mode, d time.Duration) erro
 		return err
 	}
 	defer v.qp.Close()
-	defer m.OneProcessor()()
 	loads := verbsLoads
 	switch last := len(loads) - 1; {
 	case m.Lost > 0:

@@ -10,7 +10,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/netip"
-	"runtime"
 	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -59,7 +58,7 @@ func (m Mode) open() *rnic.Device {
 	case m.RoCE:
 		return roce.Open(rnic.DeviceConfig{})
 	}
-	cfg := rnic.DeviceConfig{CRC: rnic.CRCOff, Markers: m.Markers, Alone: true}
+	cfg := rnic.DeviceConfig{CRC: rnic.CRCOff, Markers: m.Markers}
 	if m.CRC {
 		cfg.CRC = rnic.CRCOn
 	}
@@ -84,18 +83,6 @@ func VerbsPeer(ctx context.Context, m Mode, in io.Reader, out io.Writer) error {
 		return nil
 	}
 	return err
-}
-
-// OneProcessor has Go's scheduler use one processor in this process from now on, until the function
-// that it returns is called. Each end of a measurement has one thing to do after another: a second
-// processor has a thread look for goroutines that are not there, and it takes that processor from
-// the other end.
-func (m Mode) OneProcessor() (end func()) {
-	if m.RoCE {
-		return func() {}
-	}
-	n := runtime.GOMAXPROCS(1)
-	return func() { runtime.GOMAXPROCS(n) }
 }
 
 // listen takes connections on loopback. RoCE has one UDP port there for all of an address, so it takes an address that nobody has.

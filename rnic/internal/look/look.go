@@ -27,7 +27,6 @@ type Looker struct {
 	won    time.Duration // by looks that found something, and not lost since to others who had the processor
 	pass   int           // how often it sleeps at once from now on
 	most   limit         // set once: of lookers
-	alone  bool          // set once
 }
 
 const (
@@ -64,23 +63,6 @@ const (
 // New is ready to look. Half of the processors at most look at the same time, for goroutines that
 // have work need the others: where there is but one, nobody looks.
 func New() Looker { return Looker{most: half} }
-
-// NewAlone is New for the only receiver of a program that does nothing else: it looks with one
-// processor, too, if the machine has others, and gives way to goroutines that are ready each time,
-// which wakes no thread then. It is for nobody who is not alone: with one processor, other input is
-// seen when a goroutine sleeps, or once in ten milliseconds.
-func NewAlone() Looker { return Looker{most: halfOrOne, alone: true} }
-
-// halfOrOne is half, but one where one processor is all that Go's scheduler has of several.
-func halfOrOne() int32 {
-	if machine == 1 {
-		return 0
-	}
-	return max(half(), 1)
-}
-
-// machine is how many processors the program may use.
-var machine = runtime.NumCPU()
 
 // half is that number now: a program may have more processors at one time than at another. To ask
 // Go's scheduler takes its lock, so it is not asked each time.
@@ -119,7 +101,7 @@ func (l *Looker) Again() bool {
 	if !l.more(now) {
 		return false
 	}
-	if now.Sub(l.gave) >= lookGive || l.alone && half() == 0 {
+	if now.Sub(l.gave) >= lookGive {
 		runtime.Gosched()
 		l.gave = time.Now()
 		l.last = l.gave // what took long was of this process

@@ -166,24 +166,6 @@ func TestLookersAreBounded(t *testing.T) {
 	}
 }
 
-// Who is alone looks with one processor too, unless the machine has no other.
-func TestAloneLooksWithOneProcessor(t *testing.T) {
-	t.Cleanup(runtime.SetDefaultGOMAXPROCS)
-	t.Cleanup(func(n int) func() { return func() { machine = n } }(machine))
-	runtime.GOMAXPROCS(1)
-	for start := time.Now(); half() != 0; runtime.Gosched() {
-		if time.Since(start) > time.Minute {
-			t.Fatal("half of one processor")
-		}
-	}
-	for _, machine = range []int{1, 2} {
-		l, other := NewAlone(), New()
-		if got := l.most.now() == 1; got != (machine > 1) || other.most.now() != 0 {
-			t.Errorf("of %d processors: looks %v, and %d others do", machine, got, other.most.now())
-		}
-	}
-}
-
 // A program that has fewer processors than before looks with fewer, and with more again when it has
 // them back.
 func TestLimitFollowsProcessors(t *testing.T) {
