@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,10 +33,12 @@ type bed struct {
 	graphs  []chart
 	enter   []string    // see pair
 	procs   []*exec.Cmd // started by us, ended in the order opposite to that
+	ends
 }
 
 // A server is a process, and where it is reached.
 type server struct {
+	programs  string // the directory of its command, and of its client's; empty: ours
 	pid       int
 	rdma, tcp string // addresses; rdma is empty where there is none
 	export    string
@@ -73,8 +76,14 @@ func (b *bed) open(ctx context.Context) (err error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
+	if err := b.settlePlace(); err != nil {
+		return err
+	}
 	if err := b.startOurs(); err != nil {
 		return err
+	}
+	if b.config.against != "" {
+		return nil
 	}
 	if _, missing := exec.LookPath("ganesha.nfsd"); b.config.ganesha && missing == nil && isolated() {
 		err = b.startGanesha()
@@ -86,6 +95,12 @@ func (b *bed) open(ctx context.Context) (err error) {
 
 // close ends all processes and removes what the run has made.
 func (b *bed) close() {
+	if b.stopPeer != nil {
+		b.stopPeer()
+	}
+	if b.wire != nil {
+		_ = b.wire.close()
+	}
 	for i := len(b.procs) - 1; i >= 0; i-- {
 		_ = b.procs[i].Process.Kill()
 		_ = b.procs[i].Wait()
@@ -95,9 +110,11 @@ func (b *bed) close() {
 	}
 }
 
-// start starts a process that close ends. What it writes goes to a file of its name.
-func (b *bed) start(cmd *exec.Cmd) error {
-	log, err := os.OpenFile(filepath.Join(b.base, filepath.Base(cmd.Path)+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+// start starts a process that close ends. What it writes goes to a file of its name, or startAs's.
+func (b *bed) start(cmd *exec.Cmd) error { return b.startAs(filepath.Base(cmd.Path), cmd) }
+
+func (b *bed) startAs(name string, cmd *exec.Cmd) error {
+	log, err := os.OpenFile(filepath.Join(b.base, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
@@ -150,9 +167,14 @@ func (b *bed) serveArgs(state string, what ...string) (*server, error) {
 	return b.serveBy("nfsrdmad", state, what...)
 }
 
-// serveBy starts a server of ours with what it is to serve: CRCs as the client asks, so that both
-// can be measured with one server.
+// serveBy starts a server of ours with what it is to serve.
 func (b *bed) serveBy(program, state string, what ...string) (*server, error) {
+	return b.serveFrom(b.base, program, state, what...)
+}
+
+// serveFrom starts a server out of a directory of commands: CRCs as the client asks, so that both
+// can be measured with one server.
+func (b *bed) serveFrom(programs, program, state string, what ...string) (*server, error) {
 	var ports [2]string
 	for i := range ports {
 		var err error
@@ -164,14 +186,20 @@ func (b *bed) serveBy(program, state string, what ...string) (*server, error) {
 	if isolated() {
 		addr = "0.0.0.0" // for the veth pair
 	}
-	args := append([]string{"serve", "--addr", addr, "--rdma-port", ports[0], "--tcp-port", ports[1],
-		"--crc", "auto", "--no-root-squash", "--max-conns", "16000", "--max-conns-per-host", "16000",
-		"--state-dir", filepath.Join(b.base, state)}, what...)
-	cmd := exec.Command(filepath.Join(b.base, program), args...)
-	if err := b.start(cmd); err != nil {
+	flags := []string{"--addr=" + addr, "--rdma-port=" + ports[0], "--tcp-port=" + ports[1], "--crc=auto", "--no-root-squash",
+		"--max-conns=16000", "--max-conns-per-host=16000", "--state-dir=" + filepath.Join(b.base, state)}
+	path := filepath.Join(programs, program)
+	if programs != b.base {
+		var err error
+		if flags, err = knownFlags(path, flags); err != nil {
+			return nil, err
+		}
+	}
+	pid, err := b.startServer(path, slices.Concat([]string{"serve"}, flags, what)...)
+	if err != nil {
 		return nil, err
 	}
-	s := &server{pid: cmd.Process.Pid, rdma: "127.0.0.1:" + ports[0], tcp: "127.0.0.1:" + ports[1], export: "/bench"}
+	s := &server{programs: programs, pid: pid, rdma: b.host + ":" + ports[0], tcp: b.host + ":" + ports[1], export: "/bench"}
 	return s, b.await(program, s.tcp)
 }
 

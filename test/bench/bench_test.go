@@ -27,6 +27,11 @@ func TestSettings(t *testing.T) {
 		{config{rows: "tail,data", rounds: 2, duration: time.Second}, "data tail", "2 1s"}, // in the order of the table
 		{config{rows: "nonsense"}, "", "-rows nonsense: there are data, "},
 		{config{rounds: -1}, "", "-rounds and -duration have to be more than 0"},
+		{config{place: "apart,wire"}, strings.Join(groupNames(), " "), "5 500ms"},
+		{config{place: "nowhere"}, "", "-place nowhere: there are shared, "},
+		{config{against: "HEAD"}, "small smalltcp data beside list", "5 500ms"},
+		{config{against: "HEAD", quick: true, rows: "mount,data"}, "data mount", "3 200ms"},
+		{config{against: "HEAD", rows: "tail"}, "", "-rows tail: there are small, "},
 		{config{duration: -1}, "", "-rounds and -duration have to be more than 0"},
 	} {
 		chosen, err := c.config.settle()
@@ -75,19 +80,29 @@ func TestArguments(t *testing.T) {
 		job  job
 		want string
 	}{
-		{job{target: rdma, tests: "read", depth: 8}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 8 --nconnect 1 --duration 1s --server-pid 7 --no-raw nfsrdma://127.0.0.1:1/bench"},
-		{job{target: rdmaOff, tests: "null", raw: true, dir: "d"}, "/b/nfsrdma bench --json --crc off --tests null" + size + " --depth 1 --nconnect 1 --duration 1s --server-pid 7 nfsrdma://127.0.0.1:1/bench/d"},
-		{job{target: tcp, tests: "read", conns: 4, block: 4096, time: time.Minute}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --nconnect 4 --duration 1m0s --server-pid 7 --block 4096 --no-raw nfs://127.0.0.1:2/bench"},
-		{job{target: roce, tests: "read", size: 8 << 20}, "/b/nfsrdma bench --json --crc on --tests read --size 8388608 --depth 1 --nconnect 1 --duration 1s --server-pid 7 --rdma roce --no-raw nfsrdma://127.0.0.1:1/bench"},
-		{job{target: roceLossy, tests: "read"}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --nconnect 1 --duration 1s --server-pid 7 --rdma roce --lose 1 --no-raw nfsrdma://127.0.0.1:1/bench"},
-		{job{target: ganesha, tests: "read"}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --nconnect 1 --duration 1s --server-pid 8 --mount-port 4 --no-raw nfs://127.0.0.1:3/dir/x"},
+		{job{target: rdma, tests: "read", depth: 8}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 8 --duration 1s --server-pid 7 --no-raw nfsrdma://127.0.0.1:1/bench"},
+		{job{target: rdmaOff, tests: "null", raw: true, dir: "d"}, "/b/nfsrdma bench --json --crc off --tests null" + size + " --depth 1 --duration 1s --server-pid 7 nfsrdma://127.0.0.1:1/bench/d"},
+		{job{target: tcp, tests: "read", conns: 4, block: 4096, time: time.Minute}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --duration 1m0s --server-pid 7 --nconnect 4 --block 4096 --no-raw nfs://127.0.0.1:2/bench"},
+		{job{target: roce, tests: "read", size: 8 << 20}, "/b/nfsrdma bench --json --crc on --tests read --size 8388608 --depth 1 --duration 1s --server-pid 7 --rdma roce --no-raw nfsrdma://127.0.0.1:1/bench"},
+		{job{target: roceLossy, tests: "read"}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --duration 1s --server-pid 7 --rdma roce --lose 1 --no-raw nfsrdma://127.0.0.1:1/bench"},
+		{job{target: ganesha, tests: "read"}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --duration 1s --server-pid 8 --mount-port 4 --no-raw nfs://127.0.0.1:3/dir/x"},
 		{job{target: tcp, tests: "read", raw: true, prefix: []string{"in", "ns"}, host: "10.0.0.1", peer: "10.0.0.1:9"},
-			"in ns /b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --nconnect 1 --duration 1s --server-pid 7 --raw-peer 10.0.0.1:9 nfs://10.0.0.1:2/bench"},
+			"in ns /b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --duration 1s --server-pid 7 --raw-peer 10.0.0.1:9 nfs://10.0.0.1:2/bench"},
 	} {
 		got, err := b.args(c.job)
 		if err != nil || strings.Join(got, " ") != c.want {
 			t.Errorf("%v\n%s\n%s", err, strings.Join(got, " "), c.want)
 		}
+	}
+	b.client, b.peer = []string{"taskset", "-c", "1"}, "127.0.0.1:9"
+	other := &server{programs: "/other", pid: 9, rdma: "127.0.0.1:5", export: "/bench"}
+	got, err := b.args(job{target: rdma, server: other, tests: "null", raw: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "taskset -c 1 /other/nfsrdma bench --json --crc on --tests null" + size + " --depth 1 --duration 1s --server-pid 9 --raw-peer 127.0.0.1:9 nfsrdma://127.0.0.1:5/bench"
+	if joined := strings.Join(got, " "); joined != want {
+		t.Errorf("got  %s\nwant %s", joined, want)
 	}
 }
 
@@ -115,6 +130,7 @@ func TestSmoke(t *testing.T) {
 	if b.samples["data/read/ganesha"] != nil {
 		t.Error("nfs-ganesha is measured outside of namespaces")
 	}
+	testCompare(t, b)
 	testLoads(t, b)
 	testCost(t, b)
 	testCalls(t, b)

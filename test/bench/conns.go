@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -62,7 +61,7 @@ func (b *bed) measureConns(ctx context.Context) error {
 	}
 	return b.each(func() error {
 		for _, n := range connCounts {
-			out, err := output(exec.CommandContext(ctx, self, "_conns", strconv.Itoa(n), b.config.duration.String(), b.ours.url("nfsrdma", "shared")))
+			out, err := output(b.clientCommand(ctx, self, "_conns", strconv.Itoa(n), b.config.duration.String(), b.ours.url("nfsrdma", "shared")))
 			if err != nil {
 				return err
 			}
@@ -119,7 +118,7 @@ func (b *bed) measureIdle(ctx context.Context) error {
 		return err
 	}
 	n := min(idleCount, descriptors()-1000)
-	cmd := exec.CommandContext(ctx, self, "_idle", strconv.Itoa(n), b.ours.url("nfsrdma", ""))
+	cmd := b.clientCommand(ctx, self, "_idle", strconv.Itoa(n), b.ours.url("nfsrdma", ""))
 	cmd.Stderr = os.Stderr
 	_, out, end, err := machine.Start(cmd)
 	if err != nil {

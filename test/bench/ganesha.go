@@ -57,10 +57,10 @@ func (b *bed) startGanesha() error {
 	if err := os.WriteFile(file, fmt.Appendf(nil, ganeshaConfig, plugins[0], b.served), 0o600); err != nil {
 		return err
 	}
-	cmd := exec.Command("ganesha.nfsd", "-F", "-f", file, "-p", "/run/ganesha.pid", "-L", filepath.Join(b.base, "ganesha.nfsd.log"))
-	if err := b.start(cmd); err != nil {
+	pid, err := b.startServer("ganesha.nfsd", "-F", "-f", file, "-p", "/run/ganesha.pid", "-L", filepath.Join(b.base, "ganesha.nfsd.log"))
+	if err != nil {
 		return err
 	}
-	b.ganesha = &server{pid: cmd.Process.Pid, tcp: "127.0.0.1:" + ganeshaPort, export: b.served, mountPort: ganeshaMount}
+	b.ganesha = &server{pid: pid, tcp: b.host + ":" + ganeshaPort, export: b.served, mountPort: ganeshaMount}
 	return b.await("ganesha.nfsd", b.ganesha.tcp)
 }

@@ -22,10 +22,10 @@ const insideEnv = "NFSRDMA_BENCH_INSIDE"
 // errSaid stands for an error that a child has written already.
 var errSaid = errors.New("said")
 
-// runInside starts this program again, bound to the CPUs and for root in new namespaces,
-// and waits for it. Its processes end with it: it is the first of its process namespace,
-// and it is killed when this process dies.
-func runInside(cpus string) error {
+// runInside starts this program again, bound to the CPUs, for root in new namespaces, and with env
+// added to its environment, and waits for it. Its processes end with it: it is the first of its
+// process namespace, and it is killed when this process dies.
+func runInside(cpus string, env ...string) error {
 	set, err := parseCPUs(cpus)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func runInside(cpus string) error {
 		return err
 	}
 	cmd := exec.Command(self, os.Args[1:]...)
-	cmd.Env = append(os.Environ(), insideEnv+"=1")
+	cmd.Env = append(append(os.Environ(), insideEnv+"=1"), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
@@ -103,6 +103,17 @@ func makeInside() error {
 		}
 	}
 	return command("ip", "link", "set", "lo", "up")
+}
+
+// commands runs lines of words that spaces divide.
+func commands(lines ...string) error {
+	for _, line := range lines {
+		words := strings.Fields(line)
+		if err := command(words[0], words[1:]...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // command runs a program to its end; what it writes is in the error.

@@ -5,14 +5,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // The mounts, by the keys that their samples have.
@@ -70,47 +66,22 @@ func (j *juice) mount(ctx context.Context, kind string) (m *mounted, err error) 
 		return nil, err
 	}
 	if m.server != nil {
-		cmd = exec.Command(j.program("nfsrdma"), "mount", "-f", "-o", "nolock,port="+port(m.server.rdma)+",mountport="+port(m.server.tcp), "127.0.0.1:"+m.server.export, m.at)
+		m.client, err = j.b.mount(ctx, m.server, m.at)
+		return m, err
 	}
 	if err := j.b.start(cmd); err != nil {
 		return nil, err
 	}
 	m.client = cmd.Process.Pid
-	return m, j.awaitMount(ctx, m.at, filepath.Base(cmd.Path))
+	return m, j.b.awaitMount(ctx, m.at, filepath.Base(cmd.Path))
 }
 
 func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
-// awaitMount waits until something is mounted at a directory.
-func (j *juice) awaitMount(ctx context.Context, at, name string) error {
-	var below, here unix.Stat_t
-	if err := unix.Stat(filepath.Dir(at), &below); err != nil {
-		return err
-	}
-	for end := time.Now().Add(startTime); ; {
-		if err := unix.Stat(at, &here); err == nil && here.Dev != below.Dev {
-			return nil
-		}
-		if time.Now().After(end) {
-			log, _ := os.ReadFile(filepath.Join(j.b.base, name+".log"))
-			return fmt.Errorf("%s does not mount %s\n%s", name, at, log)
-		}
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
-
 // unmount unmounts, once all that was written is stable, and ends the processes.
 func (j *juice) unmount(m *mounted) error {
-	if err := unix.Unmount(m.at, 0); err != nil {
-		return fmt.Errorf("unmount %s: %w", m.at, err)
-	}
-	if err := j.b.stop(m.client); err != nil {
+	if err := j.b.unmount(m.at, m.client); err != nil || m.server == nil {
 		return err
-	}
-	if m.server == nil {
-		return nil
 	}
 	return j.b.stop(m.server.pid)
 }

@@ -19,15 +19,17 @@ import (
 
 // load runs "_conns N DURATION URL", which writes how many bytes each of N connections read, "_cold
 // DURATION URL", which writes how many bytes a reader of small blocks read, "_cost ROUNDS DURATION
-// URL…", which writes what cost has measured, "_work …" and "_calls …" (see there), or "_idle N
-// URL", which makes N connections that have made a call, writes how many bytes of memory this
-// process then has for them, and keeps them until in ends.
+// URL…", which writes what cost has measured, "_work …", "_calls …", "_forward …" (see there), or
+// "_idle N URL", which makes N connections that have made a call, writes how many bytes of memory
+// this process then has for them, and keeps them until in ends.
 func load(args []string, in io.Reader, out io.Writer) error {
 	switch args[0] {
 	case "_work":
 		return work(args[1:], out)
 	case "_calls":
 		return calling(args[1:], in, out)
+	case "_forward":
+		return forward(args[1:], in, out)
 	}
 	if args[0] == "_cold" {
 		d, err := time.ParseDuration(args[1])

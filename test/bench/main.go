@@ -4,6 +4,7 @@
 //	go run ./test/bench -out /tmp/figures          # everything, at most 15 minutes
 //	go run ./test/bench -quick -out /tmp/figures   # fewer rows and rounds, at most 5 minutes
 //	go run ./test/bench -quick -rows small,tail
+//	go run ./test/bench -against HEAD~20 -place shared,apart,wire   # instead: this tree beside another
 //
 // It builds both commands, serves a new directory in memory with nfsrdmad and, where it is
 // installed (Debian: nfs-ganesha nfs-ganesha-vfs rpcbind), with nfs-ganesha, and has
@@ -14,6 +15,10 @@
 // Rounds are interleaved: each measures every target once, and a share is the median of the
 // shares of the rounds, so a machine that changes its speed changes both sides of a share.
 // No bar is a test: the command fails only when something could not be measured.
+//
+// With -against, contests take the place of bars: each round measures both ends of this tree and
+// both ends of the other in random order, and a row has the ratio of the two with its quartiles.
+// -place puts both ends on the same CPUs, on one each, or in two networks with a delay between.
 package main
 
 import (
@@ -23,6 +28,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -35,6 +41,9 @@ type config struct {
 	disk     string // where the directory of the disk group is made
 	out      string // for JSON and SVG; empty: none
 	cpus     string
+	place    string // names of places between commas; of a bed: one
+	against  string // a revision or a directory with both commands; empty: bars are measured
+	other    string // the directory with the commands of that
 	rows     string
 	quick    bool
 	ganesha  bool
@@ -48,7 +57,9 @@ func (c *config) flags(f *flag.FlagSet) {
 	f.StringVar(&c.disk, "disk", "/var/tmp", "where the file of the row with a cold cache is made: on ext4 or another file system of a disk")
 	f.StringVar(&c.out, "out", "", "directory for table.txt, figures.json and the SVG graphs (default: none are written)")
 	f.StringVar(&c.cpus, "cpus", "0,1", "CPUs that everything runs on")
-	f.StringVar(&c.rows, "rows", "", "groups of rows to measure: "+strings.Join(groupNames(), ",")+" (default all, -quick: "+strings.Join(quickGroups, ",")+"); measured when they are named only: "+strings.Join(extraNames(), ","))
+	f.StringVar(&c.place, "place", placeShared, "where both ends run, between commas: shared (all of -cpus), apart (servers on the first of -cpus, clients on the second), wire (two networks, a path of MTU 1500 with 100µs each way)")
+	f.StringVar(&c.against, "against", "", "measure this tree and another in turns: a revision, or a directory with its nfsrdma and nfsrdmad; -rows are "+strings.Join(namesOf(contestGroups), ",")+" (default all but "+onlyNamed+")")
+	f.StringVar(&c.rows, "rows", "", "groups of rows to measure: "+strings.Join(groupNames(), ",")+" (default all, -quick: "+strings.Join(quickGroups, ",")+"); measured when they are named only: "+strings.Join(namesOf(extraGroups), ","))
 	f.BoolVar(&c.quick, "quick", false, "fewer rows and rounds, short figures: at most 5 minutes")
 	f.BoolVar(&c.ganesha, "ganesha", true, "measure nfs-ganesha, too, where it is installed")
 	f.IntVar(&c.files, "files", 100000, "files of the tree that juicefs-memory looks at")
@@ -58,9 +69,13 @@ func (c *config) flags(f *flag.FlagSet) {
 
 // settle puts the defaults in, and returns the groups to measure in the order of the table.
 func (c *config) settle() ([]group, error) {
-	rounds, duration, names := 5, 500*time.Millisecond, groupNames()
+	rounds, duration := 5, 500*time.Millisecond
+	all, names := slices.Concat(groups, extraGroups), groupNames()
 	if c.quick {
 		rounds, duration, names = 3, 200*time.Millisecond, quickGroups
+	}
+	if c.against != "" {
+		all, names = contestGroups, slices.DeleteFunc(namesOf(contestGroups), func(n string) bool { return n == onlyNamed })
 	}
 	if c.rounds == 0 {
 		c.rounds = rounds
@@ -71,21 +86,24 @@ func (c *config) settle() ([]group, error) {
 	if c.rows != "" {
 		names = strings.Split(c.rows, ",")
 	}
+	if _, err := parsePlaces(c.place); err != nil {
+		return nil, err
+	}
 	for _, n := range names {
-		if known := slices.Concat(groupNames(), extraNames()); !slices.Contains(known, n) {
+		if known := namesOf(all); !slices.Contains(known, n) {
 			return nil, fmt.Errorf("-rows %s: there are %s", n, strings.Join(known, ", "))
 		}
 	}
 	if c.rounds < 1 || c.duration <= 0 {
 		return nil, errors.New("-rounds and -duration have to be more than 0")
 	}
-	return slices.DeleteFunc(slices.Concat(groups, extraGroups), func(g group) bool { return !slices.Contains(names, g.name) }), nil
+	return slices.DeleteFunc(slices.Clone(all), func(g group) bool { return !slices.Contains(names, g.name) }), nil
 }
 
-// limit bounds a whole run; what has not been measured by then stays open in the table.
+// limit bounds the run of a place; what has not been measured by then stays open in the table.
 func (c *config) limit() time.Duration {
 	switch {
-	case strings.Contains(c.rows, "juicefs"): // is compiled first, and a large tree takes as long as it takes
+	case c.against != "", strings.Contains(c.rows, "juicefs"): // as many rounds as asked for; is compiled first, and a large tree takes as long as it takes
 		return 2 * time.Hour
 	case c.quick:
 		return 290 * time.Second
@@ -94,7 +112,7 @@ func (c *config) limit() time.Duration {
 }
 
 func main() {
-	if len(os.Args) > 1 && slices.Contains([]string{"_conns", "_cold", "_idle", "_cost", "_work", "_calls"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"_conns", "_cold", "_idle", "_cost", "_work", "_calls", "_forward"}, os.Args[1]) {
 		exit(load(os.Args[1:], os.Stdin, os.Stdout))
 	}
 	var c config
@@ -106,15 +124,29 @@ func main() {
 	if _, err := c.settle(); err != nil {
 		exit(err)
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	if os.Getenv(insideEnv) == "" {
-		exit(runInside(c.cpus))
+		exit(outside(ctx, c))
 	}
+	c.other = os.Getenv(otherEnv)
 	if err := makeInside(); err != nil {
 		exit(err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	exit(run(ctx, c))
+}
+
+// outside builds the other commands, which can need the network, and has the rest run inside.
+func outside(ctx context.Context, c config) error {
+	if c.against == "" {
+		return runInside(c.cpus)
+	}
+	dir, remove, err := otherCommands(ctx, c.against)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	return runInside(c.cpus, otherEnv+"="+dir)
 }
 
 // exit ends the program as err says, without a line of its own for a child that has said it.
@@ -128,12 +160,31 @@ func exit(err error) {
 	os.Exit(1)
 }
 
-// run measures and writes what was found, also when it could not measure all.
+// run measures at each place.
 func run(ctx context.Context, c config) error {
 	chosen, err := c.settle()
 	if err != nil {
 		return err
 	}
+	list, err := parsePlaces(c.place)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, c.place = range list {
+		at := c
+		if len(list) > 1 && c.out != "" {
+			at.out = filepath.Join(c.out, c.place)
+		}
+		if err := runAt(ctx, at, chosen); err != nil {
+			failed = append(failed, fmt.Errorf("place %s: %w", c.place, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// runAt measures at one place and writes what was found, also when it could not measure all.
+func runAt(ctx context.Context, c config, chosen []group) error {
 	ctx, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
 	b, err := newBed(ctx, c)
@@ -141,19 +192,41 @@ func run(ctx context.Context, c config) error {
 		return err
 	}
 	defer b.close()
+	var r found
+	if c.against != "" {
+		r, err = b.measureAgainst(ctx, chosen)
+	} else {
+		r, err = b.measureBars(ctx, chosen)
+	}
+	if r == nil {
+		return err
+	}
+	if b.wire != nil {
+		path, e := b.describeWire()
+		r.at().Path, err = path, errors.Join(err, e)
+	}
+	fmt.Println(r.table())
+	if c.out != "" {
+		err = errors.Join(err, r.write(c.out))
+	}
+	return err
+}
+
+// measureBars measures the groups of the table of bars.
+func (b *bed) measureBars(ctx context.Context, chosen []group) (found, error) {
 	var failed []error
 	for _, g := range chosen {
+		if b.config.place != placeShared && slices.Contains(sharedOnly, g.name) {
+			fmt.Fprintf(os.Stderr, "bench: %s is measured with -place %s only\n", g.name, placeShared)
+			continue
+		}
 		start := time.Now()
 		if err := g.measure(b, ctx); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", g.name, err))
 		}
 		fmt.Fprintf(os.Stderr, "bench: %s measured in %.0f s\n", g.name, time.Since(start).Seconds())
 	}
-	r := newResult(c, chosen, b.samples)
+	r := newResult(b.config, chosen, b.samples)
 	r.Graphs = b.graphs
-	fmt.Print(r.table())
-	if c.out != "" {
-		failed = append(failed, r.write(c.out))
-	}
-	return errors.Join(failed...)
+	return r, errors.Join(failed...)
 }

@@ -51,9 +51,9 @@ func groupNames() []string {
 	return []string{"data", "small", "latency", "list", "million", "conns", "idle", "veth", "rnic", "roce", "tail", "cost", "disk", "graphs"}
 }
 
-// extraNames is the names of the groups that are measured when they are named only.
-func extraNames() (names []string) {
-	for _, g := range extraGroups {
+// namesOf is the names of groups.
+func namesOf(of []group) (names []string) {
+	for _, g := range of {
 		names = append(names, g.name)
 	}
 	return names

@@ -176,20 +176,21 @@ func TestReportsBecomeSamples(t *testing.T) {
 }
 
 func TestTableGolden(t *testing.T) {
-	s := samples{"data/raw/stream": {2000, 3000, 1000}, "data/read/rdma": {900, 800}, "data/raw/readcrc": {1000, 1000}, "data/read/tcp": {2000, 1600}}
-	c := config{cpus: "0,1", rounds: 3, duration: 200 * time.Millisecond}
+	s := samples{"data/raw/stream": {2000, 3000, 1000}, "data/read/rdma": {900, 800}, "data/raw/readcrc": {1000, 1000}, "data/read/tcp": {2000, 1600},
+		"data/read/rdma/cpu": {400, 500}, "data/read/rdma/clientcpu": {310, 300}}
+	c := config{cpus: "0,1", place: placeShared, rounds: 3, duration: 200 * time.Millisecond}
 	r := newResult(c, []group{{name: "data", rows: slices.DeleteFunc(slices.Clone(dataRows), func(x row) bool {
 		return x.value != "data/raw/stream" && x.value != "data/read/rdma"
 	})}}, s)
 	want := []string{
-		"figure share of bar",
+		"figure share of bar server CPU client CPU",
 		"raw TCP stream 2000 MiB/s",
-		"READ 1 MiB, RDMA, CRC on 850 MiB/s 0.85 limit: pread + CRC ≥ 0.95 NOT MET",
-		"READ 1 MiB, RDMA, CRC on 850 MiB/s nfs-ganesha, TCP ≥ 1.00 not measured",
-		"READ 1 MiB, RDMA, CRC on 850 MiB/s 0.47 our TCP",
+		"READ 1 MiB, RDMA, CRC on 850 MiB/s 0.85 limit: pread + CRC ≥ 0.95 NOT MET 450 305 ms/GiB",
+		"READ 1 MiB, RDMA, CRC on 850 MiB/s nfs-ganesha, TCP ≥ 1.00 not measured 450 305 ms/GiB",
+		"READ 1 MiB, RDMA, CRC on 850 MiB/s 0.47 our TCP 450 305 ms/GiB",
 	}
 	got := strings.Split(strings.TrimSpace(r.table()), "\n")
-	if len(got) != len(want)+3 || !strings.HasSuffix(got[1], "; CPUs 0,1; medians of 3 rounds of 200ms a figure") {
+	if len(got) != len(want)+3 || !strings.HasSuffix(got[1], "; CPUs 0,1; place shared; medians of 3 rounds of 200ms a figure") {
 		t.Fatalf("%d lines:\n%s", len(got), r.table())
 	}
 	for i, l := range got[3:] {

@@ -14,16 +14,46 @@ import (
 	"time"
 )
 
-// A result is the JSON form of a run.
-type result struct {
+// conditions are those of a run.
+type conditions struct {
 	Time    time.Time `json:"time"`
 	System  string    `json:"system"`
 	CPUs    string    `json:"cpus"`
+	Place   string    `json:"place"`
+	Path    string    `json:"path,omitempty"` // of the place wire
 	Rounds  int       `json:"rounds"`
 	Seconds float64   `json:"seconds_per_figure"`
-	Rows    []line    `json:"rows"`
-	Samples samples   `json:"samples"`
-	Graphs  []chart   `json:"graphs,omitempty"`
+}
+
+func newConditions(c config) conditions {
+	return conditions{Time: time.Now().UTC().Truncate(time.Second), System: system(), CPUs: c.cpus, Place: c.place, Rounds: c.rounds, Seconds: c.duration.Seconds()}
+}
+
+func (c *conditions) at() *conditions { return c }
+
+// String is the lines before a table.
+func (c conditions) String() string {
+	s := fmt.Sprintf("%s\n%s; CPUs %s; place %s; medians of %d rounds of %v a figure\n", c.Time.Format(time.RFC3339), c.System, c.CPUs, c.Place, c.Rounds,
+		time.Duration(c.Seconds*float64(time.Second)))
+	if c.Path != "" {
+		s += c.Path + "\n"
+	}
+	return s
+}
+
+// found is what a run found.
+type found interface {
+	at() *conditions
+	table() string
+	write(dir string) error
+}
+
+// A result is the JSON form of a run.
+type result struct {
+	conditions
+	Rows    []line  `json:"rows"`
+	Samples samples `json:"samples"`
+	Graphs  []chart `json:"graphs,omitempty"`
 }
 
 // A line is a row with its figures, medians of the rounds.
@@ -37,6 +67,9 @@ type line struct {
 	Bar     float64 `json:"bar,omitempty"`   // of the share where there is one, of the figure otherwise
 	AtMost  bool    `json:"at_most,omitempty"`
 	State   state   `json:"state"`
+	Server  float64 `json:"server_cpu,omitempty"`
+	Client  float64 `json:"client_cpu,omitempty"`
+	CPUUnit string  `json:"cpu_unit,omitempty"`
 }
 
 // A state is what became of a bar.
@@ -50,7 +83,7 @@ const (
 )
 
 func newResult(c config, chosen []group, s samples) *result {
-	r := &result{Time: time.Now().UTC().Truncate(time.Second), System: system(), CPUs: c.cpus, Rounds: c.rounds, Seconds: c.duration.Seconds(), Samples: s}
+	r := &result{conditions: newConditions(c), Samples: s}
 	for _, g := range chosen {
 		for _, x := range g.rows {
 			r.Rows = append(r.Rows, x.line(g.name, s))
@@ -74,6 +107,9 @@ func system() string {
 // line fills a row in.
 func (x row) line(group string, s samples) line {
 	l := line{Group: group, Name: x.name, Unit: x.unit, Against: x.what, Bar: x.bar, AtMost: x.atMost, Figure: median(s[x.value])}
+	if l.Server, l.Client = s.cpu(x); l.Server+l.Client > 0 {
+		l.CPUUnit = cpuUnit(x.value)
+	}
 	compared, ok := l.Figure, len(s[x.value]) > 0
 	if x.against != "" {
 		l.Share, ok = s.share(x.value, x.against)
@@ -94,16 +130,19 @@ func (x row) line(group string, s samples) line {
 // table is the result for people.
 func (r *result) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s; CPUs %s; medians of %d rounds of %v a figure\n\n", r.Time.Format(time.RFC3339), r.System, r.CPUs, r.Rounds,
-		time.Duration(r.Seconds*float64(time.Second)))
+	fmt.Fprintf(&b, "%s\n", r.conditions)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\tfigure\t\tshare\tof\tbar\t")
+	fmt.Fprintln(w, "\tfigure\t\tshare\tof\tbar\t\tserver CPU\tclient CPU\t")
 	for _, l := range r.Rows {
 		share := ""
 		if l.Against != "" && l.State != stateMissing {
 			share = fmt.Sprintf("%.2f", l.Share)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, number(l.Figure), l.Unit, share, l.Against, l.bar(), l.State)
+		cpu := "\t\t"
+		if l.CPUUnit != "" {
+			cpu = number(l.Server) + "\t" + number(l.Client) + "\t" + l.CPUUnit
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, number(l.Figure), l.Unit, share, l.Against, l.bar(), l.State, cpu)
 	}
 	_ = w.Flush() // to memory
 	return b.String()
@@ -133,19 +172,21 @@ func number(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// write writes table.txt, figures.json and NAME.svg for each graph into dir, which is made where it
-// is not there.
-func (r *result) write(dir string) error {
+// write writes table.txt, figures.json and NAME.svg for each graph into dir.
+func (r *result) write(dir string) error { return writeFiles(dir, r, r.table(), r.Graphs) }
+
+// writeFiles writes what was found into dir, which is made where it is not there.
+func writeFiles(dir string, found any, table string, graphs []chart) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	figures, err := json.MarshalIndent(r, "", "  ")
+	figures, err := json.MarshalIndent(found, "", "  ")
 	if err != nil {
 		return err
 	}
 	put := func(name, text string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644) }
-	errs := []error{put("table.txt", r.table()), put("figures.json", string(figures)+"\n")}
-	for _, c := range r.Graphs {
+	errs := []error{put("table.txt", table), put("figures.json", string(figures)+"\n")}
+	for _, c := range graphs {
 		errs = append(errs, put(c.Name+".svg", c.svg()))
 	}
 	return errors.Join(errs...)

@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,16 +83,40 @@ type report struct {
 			WriteCRC float64 `json:"write_crc_mib_s"`
 		} `json:"limits"`
 	} `json:"raw_tcp"`
-	Tests []struct {
-		Name      string  `json:"name"`
-		PerSec    float64 `json:"calls_per_s"`
-		MiBs      float64 `json:"mib_s"`
-		AvgUs     micros  `json:"mean_seconds"`
-		P50Us     micros  `json:"p50_seconds"`
-		P99Us     micros  `json:"p99_seconds"`
-		ServerCPU micros  `json:"server_cpu_seconds_per_call"`
-		Entries   float64 `json:"entries_per_s"`
-	} `json:"tests"`
+	Tests []testReport `json:"tests"`
+}
+
+// A testReport is that of one test.
+type testReport struct {
+	Name      string  `json:"name"`
+	PerSec    float64 `json:"calls_per_s"`
+	MiBs      float64 `json:"mib_s"`
+	AvgUs     micros  `json:"mean_seconds"`
+	P50Us     micros  `json:"p50_seconds"`
+	P99Us     micros  `json:"p99_seconds"`
+	ServerCPU micros  `json:"server_cpu_seconds_per_call"`
+	ClientCPU micros  `json:"client_cpu_seconds_per_call"`
+	Entries   float64 `json:"entries_per_s"`
+}
+
+// UnmarshalJSON also reads the times of revisions whose JSON had microseconds.
+func (t *testReport) UnmarshalJSON(b []byte) error {
+	type plain testReport
+	var older struct {
+		AvgUs     float64 `json:"avg_us"`
+		P50Us     float64 `json:"p50_us"`
+		P99Us     float64 `json:"p99_us"`
+		ServerCPU float64 `json:"server_cpu_us_per_call"`
+		ClientCPU float64 `json:"client_cpu_us_per_call"`
+	}
+	if err := errors.Join(json.Unmarshal(b, (*plain)(t)), json.Unmarshal(b, &older)); err != nil {
+		return err
+	}
+	if older.AvgUs > 0 {
+		t.AvgUs, t.P50Us, t.P99Us = micros(older.AvgUs), micros(older.P50Us), micros(older.P99Us)
+		t.ServerCPU, t.ClientCPU = micros(older.ServerCPU), micros(older.ClientCPU)
+	}
+	return nil
 }
 
 // args is the command line of a job.
@@ -111,6 +137,18 @@ func (b *bed) args(j job) ([]string, error) {
 	if j.server != nil {
 		s = j.server
 	}
+	programs := s.programs
+	if programs == "" {
+		programs = b.base
+	}
+	prefix := j.prefix
+	if prefix == nil {
+		prefix = b.client
+	}
+	peer := j.peer
+	if peer == "" && j.raw {
+		peer = b.peer
+	}
 	url := s.url(scheme, j.dir)
 	if j.host != "" {
 		url = strings.Replace(url, "127.0.0.1", j.host, 1)
@@ -123,9 +161,12 @@ func (b *bed) args(j job) ([]string, error) {
 	if size == 0 {
 		size = fileSize
 	}
-	args := append(append([]string{}, j.prefix...), filepath.Join(b.base, "nfsrdma"), "bench", "--json", "--crc", crc,
+	args := append(slices.Clone(prefix), filepath.Join(programs, "nfsrdma"), "bench", "--json", "--crc", crc,
 		"--tests", j.tests, "--size", strconv.Itoa(size), "--depth", strconv.Itoa(max(j.depth, 1)),
-		"--nconnect", strconv.Itoa(max(j.conns, 1)), "--duration", d.String(), "--server-pid", strconv.Itoa(s.pid))
+		"--duration", d.String(), "--server-pid", strconv.Itoa(s.pid))
+	if j.conns > 1 {
+		args = append(args, "--nconnect", strconv.Itoa(j.conns))
+	}
 	if s.mountPort != "" {
 		args = append(args, "--mount-port", s.mountPort)
 	}
@@ -141,8 +182,8 @@ func (b *bed) args(j job) ([]string, error) {
 	if !j.raw {
 		args = append(args, "--no-raw")
 	}
-	if j.peer != "" {
-		args = append(args, "--raw-peer", j.peer)
+	if peer != "" {
+		args = append(args, "--raw-peer", peer)
 	}
 	return append(args, url), nil
 }
@@ -174,14 +215,27 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 
 // sample runs a job and adds its figures to the samples, under keys that begin with at:
 // at/TEST/TARGET is MiB/s of sequential tests, entries/s of listings, calls/s of all others; with
-// /us and /p99 after it mean and 99th percentile in µs, with /server the server's CPU time for a
-// call in µs, with /cpu for what moves data in ms/GiB; at/raw/… is raw TCP.
+// /us, /p50 and /p99 after it mean, median and 99th percentile in µs, with /server the server's CPU
+// time for a call in µs, with /cpu and /clientcpu that of the server and the client in the unit of
+// cpuUnit; at/raw/… is raw TCP.
 func (b *bed) sample(ctx context.Context, at string, j job) error {
 	r, err := b.bench(ctx, j)
 	if err == nil {
 		b.samples.addReport(at, j.target, r)
 	}
 	return err
+}
+
+// Units of CPU time.
+const perGiB = "ms/GiB"
+
+// cpuUnit is the unit of the CPU time under a key: of a GiB where whole blocks are moved, else of a
+// call.
+func cpuUnit(key string) string {
+	if strings.Contains(key, "/read/") || strings.Contains(key, "/write/") {
+		return perGiB
+	}
+	return perCall
 }
 
 func (s samples) addReport(at string, t target, r report) {
@@ -196,11 +250,15 @@ func (s samples) addReport(at string, t target, r report) {
 			s.add(key, x.PerSec)
 		}
 		s.add(key+"/us", float64(x.AvgUs))
+		s.add(key+"/p50", float64(x.P50Us))
 		s.add(key+"/p99", float64(x.P99Us))
 		s.add(key+"/server", float64(x.ServerCPU))
-		if x.MiBs > 0 {
-			s.add(key+"/cpu", float64(x.ServerCPU)*x.PerSec/x.MiBs*1024/1000)
+		scale := 1.0
+		if cpuUnit(key) == perGiB {
+			scale = x.PerSec / x.MiBs * 1024 / 1000
 		}
+		s.add(key+"/cpu", float64(x.ServerCPU)*scale)
+		s.add(key+"/clientcpu", float64(x.ClientCPU)*scale)
 	}
 	l := r.Raw.Limits
 	for name, v := range map[string]float64{"stream": r.Raw.Stream, "pingpong": float64(r.Raw.PingPong), "read": l.Read, "readcrc": l.ReadCRC,

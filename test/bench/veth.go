@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,7 +31,7 @@ func (b *bed) measureVeth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	peer, stop, err := b.rawPeer()
+	peer, stop, err := b.rawPeer(vethServer)
 	if err != nil {
 		return err
 	}
@@ -64,25 +65,20 @@ func (b *bed) pair() (enter []string, err error) {
 	}
 	pid := strconv.Itoa(holder.Process.Pid)
 	enter = []string{"nsenter", "-t", pid, "-n"}
-	for _, line := range []string{
-		"ip link add bench0 type veth peer name bench1 netns " + pid,
-		"ip addr add " + vethServer + "/24 dev bench0",
-		"ip link set bench0 up",
-		strings.Join(enter, " ") + " ip addr add " + vethClient + "/24 dev bench1",
-		strings.Join(enter, " ") + " ip link set bench1 up",
-	} {
-		words := strings.Fields(line)
-		if err := command(words[0], words[1:]...); err != nil {
-			return nil, err
-		}
+	inside := strings.Join(enter, " ") + " "
+	err = commands("ip link add bench0 type veth peer name bench1 netns "+pid,
+		"ip addr add "+vethServer+"/24 dev bench0", "ip link set bench0 up",
+		inside+"ip addr add "+vethClient+"/24 dev bench1", inside+"ip link set bench1 up")
+	if err == nil {
+		b.enter = enter
 	}
-	b.enter = enter
-	return enter, nil
+	return enter, err
 }
 
-// rawPeer starts the other end of raw TCP at the servers' end of the pair.
-func (b *bed) rawPeer() (addr string, stop func(), err error) {
-	cmd := exec.Command(filepath.Join(b.base, "nfsrdma"), "_rawtcp", "--listen", vethServer+":0")
+// rawPeer starts the other end of raw TCP at the servers' end, on a host's address.
+func (b *bed) rawPeer(host string) (addr string, stop func(), err error) {
+	args := slices.Concat(b.server, []string{filepath.Join(b.base, "nfsrdma"), "_rawtcp", "--listen", host + ":0"})
+	cmd := exec.Command(args[0], args[1:]...)
 	_, out, end, err := machine.Start(cmd)
 	if err != nil {
 		return "", nil, err

@@ -1,0 +1,247 @@
+// The forwarder: a path with a delay between two tap devices, where the kernel has no netem.
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sizes of the forwarder.
+const (
+	frameHeader = 10                      // struct virtio_net_hdr: who verifies the checksum
+	frameLimit  = frameHeader + 14 + 1500 // Ethernet header and MTU
+	frameQueue  = 1 << 13                 // frames on the way in one direction; more wait in the device
+	frameBatch  = 32                      // frames that are read before those that are due are written
+	frameLate   = wireDelay / 2           // a frame that is written later than that is counted
+)
+
+// A delayQueue has the frames on their way in one direction, in the order in which they came. It
+// holds no clock: times are since any one moment.
+type delayQueue struct {
+	buf   [frameQueue][frameLimit]byte
+	len   [frameQueue]int
+	due   [frameQueue]time.Duration
+	first int // the oldest
+	n     int
+}
+
+// free is the buffer for the next frame, nil if there is none.
+func (q *delayQueue) free() []byte {
+	if q.n == frameQueue {
+		return nil
+	}
+	return q.buf[(q.first+q.n)%frameQueue][:]
+}
+
+// push adds the first n bytes of what free returned.
+func (q *delayQueue) push(n int, due time.Duration) {
+	at := (q.first + q.n) % frameQueue
+	q.len[at], q.due[at] = n, due
+	q.n++
+}
+
+// next is the oldest frame, and when it is due; nil if there is none.
+func (q *delayQueue) next() ([]byte, time.Duration) {
+	if q.n == 0 {
+		return nil, 0
+	}
+	return q.buf[q.first][:q.len[q.first]], q.due[q.first]
+}
+
+// pop removes the oldest frame.
+func (q *delayQueue) pop() { q.first, q.n = (q.first+1)%frameQueue, q.n-1 }
+
+// A passed is what has gone one way, or both.
+type passed struct {
+	Frames  int64         `json:"frames"`
+	Longest int           `json:"longest_bytes"` // without frameHeader
+	Delay   time.Duration `json:"delay_ns"`      // of all frames together
+	Late    int64         `json:"late"`          // by more than frameLate
+	Failed  int64         `json:"failed"`        // that the device did not take
+}
+
+func (p passed) plus(o passed) passed {
+	return passed{p.Frames + o.Frames, max(p.Longest, o.Longest), p.Delay + o.Delay, p.Late + o.Late, p.Failed + o.Failed}
+}
+
+// A direction passes frames from one descriptor to another, neither of which blocks. One goroutine
+// uses it.
+type direction struct {
+	in, out, stop int // stop can be read once all is over
+	delay         time.Duration
+	start         time.Time
+	queue         delayQueue
+	full          bool // out takes no more at the moment
+	passed        passed
+}
+
+func (d *direction) now() time.Duration { return time.Since(d.start) }
+
+// run passes frames until stop can be read. Its thread ends with its goroutine: nothing else runs
+// with that timer and that priority.
+func (d *direction) run() error {
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("timer slack: %w", err)
+	}
+	// A network does not wait for the processors of its ends, and above all not for an end that
+	// spins. What the kernel does with a frame that arrives is part of the write, as it is part of
+	// an interrupt elsewhere.
+	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1}, 0); err != nil {
+		fmt.Fprintln(os.Stderr, "bench: the forwarder competes with both ends for processors:", err)
+	}
+	for {
+		if err := d.read(); err != nil {
+			return err
+		}
+		d.write()
+		if over, err := d.wait(); over || err != nil {
+			return err
+		}
+	}
+}
+
+// read takes frames that have come, frameBatch at most.
+func (d *direction) read() error {
+	for range frameBatch {
+		p := d.queue.free()
+		if p == nil {
+			return nil
+		}
+		n, err := unix.Read(d.in, p)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return nil
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return fmt.Errorf("read a frame: %w", err)
+		}
+		d.queue.push(n, d.now()+d.delay)
+	}
+	return nil
+}
+
+// write passes on the frames that are due.
+func (d *direction) write() {
+	d.full = false
+	for {
+		p, due := d.queue.next()
+		now := d.now()
+		if p == nil || due > now {
+			return
+		}
+		_, err := unix.Write(d.out, p)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			d.full = true
+			return
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			d.passed.Failed++ // the device is down
+		}
+		d.passed.Frames++
+		d.passed.Longest = max(d.passed.Longest, len(p)-frameHeader)
+		d.passed.Delay += now - due + d.delay
+		if now-due > frameLate {
+			d.passed.Late++
+		}
+		d.queue.pop()
+	}
+}
+
+// wait sleeps until there is something to do.
+func (d *direction) wait() (over bool, err error) {
+	fds := []unix.PollFd{{Fd: int32(d.stop), Events: unix.POLLIN}, {Fd: int32(d.in), Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLOUT}}
+	var most *unix.Timespec
+	switch p, due := d.queue.next(); {
+	case d.full:
+		fds[2].Fd = int32(d.out)
+	case p != nil:
+		t := unix.NsecToTimespec(max(int64(due-d.now()), 0))
+		most = &t
+	}
+	if d.queue.n == frameQueue {
+		fds[1].Fd = -1
+	}
+	if _, err := unix.Ppoll(fds, most, nil); err != nil && !errors.Is(err, unix.EINTR) {
+		return false, fmt.Errorf("ppoll: %w", err)
+	}
+	return fds[0].Revents != 0, nil
+}
+
+// forwardBetween passes frames both ways until in ends, and returns what has gone by.
+func forwardBetween(a, b int, delay time.Duration, in io.Reader) (passed, error) {
+	over, end, err := os.Pipe()
+	if err != nil {
+		return passed{}, err
+	}
+	defer over.Close()
+	stop, start := int(over.Fd()), time.Now()
+	ways := []*direction{{in: a, out: b, stop: stop, delay: delay, start: start}, {in: b, out: a, stop: stop, delay: delay, start: start}}
+	ended := make(chan error, len(ways))
+	for _, d := range ways {
+		go func() { ended <- d.run() }()
+	}
+	_, err = io.Copy(io.Discard, in)
+	end.Close()
+	sum := passed{}
+	for range ways {
+		err = errors.Join(err, <-ended)
+	}
+	for _, d := range ways {
+		sum = sum.plus(d.passed)
+	}
+	return sum, err
+}
+
+// forward is "_forward DELAY NAME NAME": it makes both tap devices, writes a line, passes frames
+// until in ends, and writes what has gone by.
+func forward(args []string, in io.Reader, out io.Writer) error {
+	delay, err := time.ParseDuration(args[0])
+	if err != nil {
+		return err
+	}
+	var taps [2]int
+	for i, name := range args[1:3] {
+		if taps[i], err = openTap(name); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(out, "ready")
+	sum, err := forwardBetween(taps[0], taps[1], delay, in)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(sum)
+}
+
+// openTap makes a tap device. A frame has a struct virtio_net_hdr before it, by which the kernel
+// leaves the checksum to the device as it does with a network card; but it makes no frames larger
+// than the MTU, and merges none, because the device does not offer that.
+func openTap(name string) (fd int, err error) {
+	if fd, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
+		return 0, fmt.Errorf("/dev/net/tun: %w", err)
+	}
+	r, err := unix.NewIfreq(name)
+	if err != nil {
+		return 0, err
+	}
+	r.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, r); err != nil {
+		return 0, fmt.Errorf("tap %s: %w", name, err)
+	}
+	if err := unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, unix.TUN_F_CSUM); err != nil {
+		return 0, fmt.Errorf("tap %s: offloads: %w", name, err)
+	}
+	return fd, nil
+}
