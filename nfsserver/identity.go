@@ -9,7 +9,6 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
-	"github.com/sirupsen/logrus"
 )
 
 // Nobody is the user and group of callers who are not known.
@@ -56,7 +55,7 @@ func (s *Server) authorize(c *transport.Call) oncrpc.AuthStat {
 		}
 		return oncrpc.AuthOK
 	}
-	s.log.Warn("caller refused: "+why, logrus.Fields{"peer": c.Remote, "owner": c.Owner, "claims-uid": c.Cred.UID})
+	s.log.Warn("caller refused: "+why, "peer", c.Remote, "owner", c.Owner, "claims-uid", c.Cred.UID)
 	return oncrpc.AuthTooWeak
 }
 

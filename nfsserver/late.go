@@ -4,11 +4,12 @@
 package nfsserver
 
 import (
+	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
-	"github.com/sirupsen/logrus"
 )
 
 // opening is how far an export is that may be opened while the server runs.
@@ -25,8 +26,8 @@ const reopenEvery = time.Second
 
 // openLater opens an export, however long that takes, and retries after a failure, until it is open
 // or given up.
-func (x *export) openLater(open func() (FS, error)) {
-	for !x.opened(open()) {
+func (x *export) openLater(open func() (FS, error), log *slog.Logger) {
+	for !x.opened(open, log) {
 		select {
 		case <-x.opening.end:
 			return
@@ -35,9 +36,10 @@ func (x *export) openLater(open func() (FS, error)) {
 	}
 }
 
-// opened takes the result of opening an export, and reports whether that was the last attempt.
+// opened opens an export, and reports whether that was the last attempt.
 // Repeated errors are logged once.
-func (x *export) opened(fs FS, err error) bool {
+func (x *export) opened(open func() (FS, error), log *slog.Logger) bool {
+	fs, err := open() // not under mu: it may take any time
 	o := &x.opening
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -47,14 +49,14 @@ func (x *export) opened(fs FS, err error) bool {
 	case o.closed:
 	case err != nil:
 		if o.err == nil || o.err.Error() != err.Error() {
-			logrus.WithField("export", x.name).Errorf("not served until this is repaired: %v", err)
+			log.Error(fmt.Sprintf("not served until this is repaired: %v", err), "export", x.name)
 		}
 		o.err = err
 		return false
 	default:
 		o.err = nil
 		x.served(fs)
-		logrus.WithField("export", x.name).Info("served from now on")
+		log.Info("served from now on", "export", x.name)
 	}
 	return true
 }

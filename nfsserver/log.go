@@ -9,7 +9,6 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
-	"github.com/sirupsen/logrus"
 )
 
 // logBurst is how many lines of one kind may come at once; in the long run it is one a second.
@@ -26,20 +25,20 @@ func viaName(c *transport.Call) string {
 // logMount writes what became of a MNT. What rules refuse has a line of its own, which says why
 // (decide).
 func (s *Server) logMount(c *transport.Call, dir, export string, st mount3.Status) {
-	fields := logrus.Fields{"peer": c.Remote, "dir": dir, "transport": viaName(c), "vers": mount3.Version}
+	fields := []any{"peer", c.Remote, "dir", dir, "transport", viaName(c), "vers", mount3.Version}
 	if st != mount3.OK {
-		fields["status"] = st.String()
-		s.log.Warn("mount refused", fields)
+		fields = append(fields, "status", st.String())
+		s.log.Warn("mount refused", fields...)
 		return
 	}
-	fields["export"] = export
-	s.log.Info("mount", logBurst, fields)
+	fields = append(fields, "export", export)
+	s.log.Info("mount", logBurst, fields...)
 }
 
 // logUmount writes that directories are not in MOUNT's list any more.
 func (s *Server) logUmount(c *transport.Call, dirs []string) {
 	for _, dir := range dirs {
-		s.log.Info("unmount", logBurst, logrus.Fields{"peer": c.Remote, "dir": dir, "transport": viaName(c)})
+		s.log.Info("unmount", logBurst, "peer", c.Remote, "dir", dir, "transport", viaName(c))
 	}
 }
 
@@ -87,5 +86,5 @@ func (s *Server) logSquash(c *transport.Call, may *rights) {
 		return
 	}
 	s.log.Info("root of a client is squashed (root_squash): no_root_squash in the exports file, or --no-root-squash (Squash.NoRootSquash in Go), leaves it root", logBurst,
-		logrus.Fields{"peer": c.Remote, "export": may.export.name, "as-uid": may.anon.UID, "as-gid": may.anon.GID, "transport": viaName(c)})
+		"peer", c.Remote, "export", may.export.name, "as-uid", may.anon.UID, "as-gid", may.anon.GID, "transport", viaName(c))
 }

@@ -8,11 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
-	"github.com/sirupsen/logrus"
 )
 
 // A logged keeps the lines that are logged, as "message key=value …" with the fields of its list.
@@ -23,12 +24,10 @@ type logged struct {
 	lines []string // guarded by mu
 }
 
-func (*logged) Levels() []logrus.Level { return logrus.AllLevels }
-
-func (l *logged) Fire(e *logrus.Entry) error {
+func (l *logged) take(e machine.LogLine) {
 	line := e.Message
 	for _, name := range l.fields {
-		if v, ok := e.Data[name]; ok {
+		if v, ok := e.Fields[name]; ok {
 			if a, ok := v.(net.Addr); ok { // without the port
 				v, _, _ = net.SplitHostPort(a.String())
 			}
@@ -38,7 +37,6 @@ func (l *logged) Fire(e *logrus.Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines = append(l.lines, line)
-	return nil
 }
 
 // count is how many lines begin with a text.
@@ -57,10 +55,36 @@ func (l *logged) count(text string) (n int) {
 func record(t *testing.T, fields ...string) *logged {
 	t.Helper()
 	l := &logged{fields: fields}
-	old := logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})
-	logrus.AddHook(l)
-	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(old) })
+	machine.CaptureLog(t, l.take)
 	return l
+}
+
+// TestLogger: Options.Logger gets all lines, those of the transport too, and the default logger
+// none.
+func TestLogger(t *testing.T) {
+	others, own := record(t), &logged{}
+	h := serve(t, nfsserver.Options{Squash: believeAll, Logger: machine.LogTo(own.take), Exports: []nfsserver.Export{
+		{Name: "/x", FS: memory(t)}, {Name: "/late", Open: func() (nfsserver.FS, error) { return memory(t), nil }}}})
+	h.dial(root).mount("/x")
+	c, err := net.Dial("tcp", h.svc.TCPAddr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte("GET / HTTP/1.0\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = c.Read(make([]byte, 1)) // the server closes it
+	for _, line := range []string{"mount", "connection cut off", "served from now on"} {
+		for end := time.Now().Add(time.Minute); own.count(line) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		}
+		if got := own.count(line); got != 1 {
+			t.Errorf("%d lines of %q, want 1", got, line)
+		}
+	}
+	if got := others.count(""); got != 0 {
+		t.Errorf("%d lines at the default logger, want none", got)
+	}
 }
 
 func TestLogOfMounts(t *testing.T) {

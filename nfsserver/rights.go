@@ -13,7 +13,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
-	"github.com/sirupsen/logrus"
 )
 
 // rights are what a client may do in an export, and as whom its users act. They do not change.
@@ -145,7 +144,7 @@ func (s *Server) decide(c *transport.Call, e *entry) (d decision, final bool) {
 		d.may = may
 	}
 	if why != "" {
-		s.log.Warn("client refused: "+why, logrus.Fields{"peer": c.Remote, "export": e.x.name})
+		s.log.Warn("client refused: "+why, "peer", c.Remote, "export", e.x.name)
 	}
 	return d, true
 }

@@ -4,6 +4,7 @@ package nfsserver
 
 import (
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
@@ -66,6 +67,9 @@ func (s *Server) Start(l Listen) (*Service, error) {
 		p.Authorize = s.authorize
 		programs = append(programs, p)
 	}
+	if l.RPC.Logger == nil {
+		l.RPC.Logger = s.log.Logger
+	}
 	v := &Service{srv: s, rpc: transport.NewServer(l.RPC, programs...), failed: make(chan error, 3)}
 	var opened []interface{ Close() error }
 	fail := func(err error) (*Service, error) {
@@ -81,7 +85,7 @@ func (s *Server) Start(l Listen) (*Service, error) {
 		}
 	}
 	if l.TCP != "" || l.TCPOn != nil {
-		tcp, err := listener(l.TCPOn, l.TCP)
+		tcp, err := listener(l.TCPOn, l.TCP, l.RPC.Logger)
 		if err != nil {
 			return fail(err)
 		}
@@ -90,7 +94,7 @@ func (s *Server) Start(l Listen) (*Service, error) {
 		serve = append(serve, func() error { return v.rpc.ServeTCP(tcp) })
 	}
 	if l.RDMA != "" || l.RDMAOn != nil {
-		below, err := listener(l.RDMAOn, l.RDMA)
+		below, err := listener(l.RDMAOn, l.RDMA, l.RPC.Logger)
 		if err != nil {
 			return fail(err)
 		}
@@ -117,11 +121,11 @@ func (s *Server) Start(l Listen) (*Service, error) {
 }
 
 // listener is the one given, or a new one at an address.
-func listener(given net.Listener, addr string) (net.Listener, error) {
+func listener(given net.Listener, addr string, log *slog.Logger) (net.Listener, error) {
 	if given != nil {
 		return given, nil
 	}
-	return transport.Listen(addr)
+	return transport.ListenConfig{Logger: log}.Listen(addr)
 }
 
 // end notes that a loop has ended.

@@ -40,6 +40,7 @@ package nfsserver
 
 import (
 	"crypto/rand"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -89,6 +90,11 @@ type Options struct {
 	Names exports.Resolver
 	// Auditor is told of changes of names and attributes. nil: nobody is.
 	Auditor Auditor
+	// Logger takes lines for an operator: mounts, refused clients, exports that cannot be opened;
+	// and those of the transport, where Listen.RPC has no Logger of its own. Clients cause at most
+	// one a second of each text, in the long run. nil: slog.Default(); slog.DiscardHandler silences
+	// it.
+	Logger *slog.Logger
 }
 
 // A Server is a set of exports. All methods may be called at once.
@@ -123,7 +129,10 @@ func New(o Options) (*Server, error) {
 		rand.Read(o.Key[:])
 	}
 	s := &Server{key: newSipKey(&o.Key), squash: o.Squash, async: o.AsyncNames, noACL: o.NoACL, names: o.Names, audit: o.Auditor, waits: make(chan struct{}, nameWaits)}
-	s.groups.lookup = o.Groups
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	s.groups.lookup, s.log.Logger = o.Groups, o.Logger
 	if s.names == nil {
 		s.names = exports.NewNames(nil)
 	}
@@ -133,7 +142,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.table.Store(t)
 	for x, open := range opens {
-		go x.openLater(open)
+		go x.openLater(open, o.Logger)
 	}
 	return s, nil
 }

@@ -193,7 +193,7 @@ func (s *Server) retire(x *export) {
 	}
 	if x.closing.CompareAndSwap(false, true) {
 		if err := x.fs.Close(); err != nil {
-			s.log.Warn("closing an export", map[string]any{"export": x.name, "error": err})
+			s.log.Warn("closing an export", "export", x.name, "error", err)
 		}
 	}
 	s.mu.Lock()
@@ -223,7 +223,7 @@ func (v *Service) Replace(list []Export) error {
 	}
 	s.table.Store(t)
 	for x, open := range opens {
-		go x.openLater(open)
+		go x.openLater(open, s.log.Logger)
 	}
 	for _, e := range old.entries {
 		if !stays[e.x] {

@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
-
-	"github.com/sirupsen/logrus"
 )
 
 // A connection that has made no call for idleAge may have to make room for a
@@ -123,17 +121,17 @@ func (s *Server) add(c serverConn, remote net.Addr) bool {
 	h := s.host(remote)
 	if s.guests != nil && !s.guests[h.prefix] {
 		s.refused.count(refusedDraining)
-		s.log.Warn("connection refused: the server takes no new clients (it is being drained)", logrus.Fields{"peer": remote})
+		s.log.Warn("connection refused: the server takes no new clients (it is being drained)", "peer", remote)
 		return false
 	}
 	if h.conns >= s.cfg.MaxConnsPerHost && !s.makeRoom(h) {
 		s.refused.count(refusedHostLimit)
-		s.log.Warn("connection refused: there are too many from its address", logrus.Fields{"peer": remote, "max": s.cfg.MaxConnsPerHost})
+		s.log.Warn("connection refused: there are too many from its address", "peer", remote, "max", s.cfg.MaxConnsPerHost)
 		return false
 	}
 	if len(s.conns)-s.leaving >= s.cfg.MaxConns && !s.makeRoom(nil) {
 		s.refused.count(refusedLimit)
-		s.log.Warn("connection refused: there are too many", logrus.Fields{"peer": remote, "max": s.cfg.MaxConns})
+		s.log.Warn("connection refused: there are too many", "peer", remote, "max", s.cfg.MaxConns)
 		return false
 	}
 	s.conns[c] = true
@@ -165,7 +163,7 @@ func (s *Server) makeRoom(of *host) bool {
 	u.leaving = true
 	s.leaving++
 	s.vacate(u.host)
-	s.log.Warn("idle connection closed to make room for another", logrus.Fields{"max": s.cfg.MaxConns})
+	s.log.Warn("idle connection closed to make room for another", "max", s.cfg.MaxConns)
 	out.abort()
 	return true
 }

@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
-	"github.com/sirupsen/logrus"
 )
 
 // A dispatcher serves calls whatever they came by.
@@ -244,8 +243,7 @@ func (s *dispatcher) protect(c *Call) (err error) {
 	defer func() {
 		c.inside(-1)
 		if r := recover(); r != nil {
-			s.log.Warn("panic in a procedure", logrus.Fields{
-				"procedure": c.proc.Name, "panic": fmt.Sprint(r), "stack": string(debug.Stack())})
+			s.log.Warn("panic in a procedure", "procedure", c.proc.Name, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			err = ErrSystem
 		}
 	}()

@@ -5,6 +5,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -12,9 +13,16 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 )
+
+// A ListenConfig opens listeners whose lines in the log go to a Logger. The zero value is that of
+// Listen and ListenOn.
+type ListenConfig struct {
+	// Logger takes a line, at most one a second, for connections that are refused because there are
+	// no file descriptors left. nil: slog.Default().
+	Logger *slog.Logger
+}
 
 // Listen is net.Listen over TCP, with an Accept for servers that may run out of file
 // descriptors: it keeps one in reserve, and with it takes a connection that there is no
@@ -22,7 +30,10 @@ import (
 // and its client wait for an answer until it gives up. 0.0.0.0 is all of IPv4 and
 // nothing else; :: is IPv6 and IPv4, or IPv4 where there is no IPv6. An address that this machine
 // does not have yet is listened on, and served once it has it.
-func Listen(addr string) (net.Listener, error) {
+func Listen(addr string) (net.Listener, error) { return ListenConfig{}.Listen(addr) }
+
+// Listen is the function Listen.
+func (lc ListenConfig) Listen(addr string) (net.Listener, error) {
 	// Of several paths only the first one's ports would be known: whose the peer's socket
 	// is (see Owner), and whether its port is a reserved one, holds for a single path.
 	c := net.ListenConfig{Control: anyAddress}
@@ -32,7 +43,7 @@ func Listen(addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ListenOn(l), nil
+	return lc.ListenOn(l), nil
 }
 
 // ListenUDP opens a socket for ServeUDP, at the addresses that Listen takes.
@@ -77,8 +88,11 @@ func listenAt(network, addr string) (string, string) {
 
 // ListenOn is Listen on what another has opened, such as a service manager, and closes in the end.
 // It MUST be of plain TCP.
-func ListenOn(l net.Listener) net.Listener {
-	return &reserveListener{Listener: l, reserve: openReserve()}
+func ListenOn(l net.Listener) net.Listener { return ListenConfig{}.ListenOn(l) }
+
+// ListenOn is the function ListenOn.
+func (lc ListenConfig) ListenOn(l net.Listener) net.Listener {
+	return &reserveListener{Listener: l, reserve: openReserve(), log: RateLog{Logger: lc.Logger}}
 }
 
 // A reserveListener is used by one goroutine at a time but for Close and Addr.
@@ -140,7 +154,7 @@ func (l *reserveListener) Accept() (net.Conn, error) {
 		if l.reserve = openReserve(); l.reserve != nil {
 			return c, nil
 		}
-		l.log.Warn("connection refused: there are no file descriptors left", logrus.Fields{"peer": c.RemoteAddr()})
+		l.log.Warn("connection refused: there are no file descriptors left", "peer", c.RemoteAddr())
 		c.Close()
 	}
 }

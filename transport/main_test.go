@@ -4,14 +4,13 @@ package transport
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 func TestMain(m *testing.M) {
@@ -19,7 +18,7 @@ func TestMain(m *testing.M) {
 		ownerChild(spec)
 		return
 	}
-	logrus.SetOutput(io.Discard)
+	machine.QuietLog()
 	probeWait = time.Minute // however busy the machine is, no probe is taken for lost
 	giveWay = countBursts
 	code := m.Run()

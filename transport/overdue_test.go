@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // Procedures of the program of a disk, beside NULL.
@@ -298,14 +298,11 @@ func (d *deafTape) reply(c *Call) {
 // A stallLog keeps the lines about calls that wait.
 type stallLog struct{ lines []string }
 
-func (*stallLog) Levels() []logrus.Level { return logrus.AllLevels }
-
-func (l *stallLog) Fire(e *logrus.Entry) error {
+func (l *stallLog) take(e machine.LogLine) {
 	if strings.HasPrefix(e.Message, "calls wait for ") {
 		text, _, _ := strings.Cut(e.Message, ":")
-		l.lines = append(l.lines, fmt.Sprint(text, ", ", e.Data["in-file-system"], ", ", e.Data["for-clients"]))
+		l.lines = append(l.lines, fmt.Sprint(text, ", ", e.Fields["in-file-system"], ", ", e.Fields["for-clients"]))
 	}
-	return nil
 }
 
 // TestCauseOfOverdueCalls: the log says what holds the workers that others wait for. For memory,
@@ -325,9 +322,7 @@ func TestCauseOfOverdueCalls(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			l := &stallLog{}
-			old := logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})
-			logrus.AddHook(l)
-			t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(old) })
+			machine.CaptureLog(t, l.take)
 			inDisk(t, func(t *testing.T, s *Server, d *diskProgram) {
 				c := &deafTape{newTape("10.0.0.1"), d.letGo}
 				c.via = c

@@ -3,20 +3,23 @@
 package transport
 
 import (
+	"context"
+	"log/slog"
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/sirupsen/logrus"
 )
 
 // A Cause is the fixed text of a log line. Its type prevents text with a name, a number or an
 // error: each text would be a cause of its own, with its own lines. Such values are fields.
 type Cause string
 
-// A RateLog writes at most one line per cause and second, in the long run, since what
-// it tells of can be triggered by a remote peer as often as it likes. The zero value
-// writes to logrus' standard logger.
+// A RateLog writes at most one line per cause and second, in the long run, because remote peers can
+// trigger what it logs as often as they like. All methods may be called at once. The zero value is
+// ready.
 type RateLog struct {
+	Logger *slog.Logger // takes the lines; nil: slog.Default(). Set before use
+
 	mu     sync.Mutex
 	causes map[Cause]*logCause
 }
@@ -30,27 +33,31 @@ type logCause struct {
 // maxCauses bounds the memory of a RateLog, which has far fewer causes.
 const maxCauses = 256
 
-// Warn writes a line of the given cause, unless one was written less than a second ago.
-func (l *RateLog) Warn(cause Cause, fields logrus.Fields) {
-	l.write(logrus.WarnLevel, cause, 1, fields)
+// Warn writes a line of the given cause, unless one was written less than a second ago. fields are
+// alternating names and values, as for slog.Logger.
+func (l *RateLog) Warn(cause Cause, fields ...any) {
+	l.write(slog.LevelWarn, cause, 1, fields)
 }
 
 // Info writes a line that is no fault of anybody's. After a pause burst lines of a cause may come
 // at once: many clients mount when a building's power is back.
-func (l *RateLog) Info(cause Cause, burst int, fields logrus.Fields) {
-	l.write(logrus.InfoLevel, cause, burst, fields)
+func (l *RateLog) Info(cause Cause, burst int, fields ...any) {
+	l.write(slog.LevelInfo, cause, burst, fields)
 }
 
-func (l *RateLog) write(level logrus.Level, cause Cause, burst int, fields logrus.Fields) {
+func (l *RateLog) write(level slog.Level, cause Cause, burst int, fields []any) {
 	dropped, ok := l.admit(cause, burst, time.Now())
 	if !ok {
 		return
 	}
-	entry := logrus.WithFields(fields)
 	if dropped > 0 {
-		entry = entry.WithField("suppressed", dropped)
+		fields = append(slices.Clip(fields), "suppressed", dropped)
 	}
-	entry.Log(level, cause)
+	logger := l.Logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	logger.Log(context.Background(), level, string(cause), fields...)
 }
 
 // admit reports whether a line of cause may be written now, and how many were not since the last.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"sync"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
-	"github.com/sirupsen/logrus"
 )
 
 // ServerConfig sizes a Server. The zero value is right for most.
@@ -47,6 +47,10 @@ type ServerConfig struct {
 	Owner func(local, remote netip.AddrPort) Owner
 	// Observer is told of connections and calls; nil: nobody is.
 	Observer Observer
+	// Logger takes lines for an operator: connections refused or cut off, calls that wait, panics.
+	// A peer causes at most one a second of each text. nil: slog.Default(); slog.DiscardHandler
+	// silences it.
+	Logger *slog.Logger
 }
 
 func (cfg *ServerConfig) setDefaults() {
@@ -119,7 +123,7 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 		conns:     map[serverConn]bool{},
 		hosts:     map[netip.Prefix]*host{},
 	}
-	s.programs, s.drc, s.log, s.observer = newPrograms(list), newDRC(), &RateLog{}, cfg.Observer
+	s.programs, s.drc, s.log, s.observer = newPrograms(list), newDRC(), &RateLog{Logger: cfg.Logger}, cfg.Observer
 	s.pool.run, s.pool.shed, s.pool.stalled = s.turn, s.shed, s.warnStalled
 	s.pool.init(cfg.MaxWorkers, ownWorkers, lanesOf(list))
 	s.owners.init(cfg.Owner)
@@ -152,12 +156,12 @@ func (s *Server) NameLane(i int, name string) {
 // answer, or for those that wait until clients take replies and so give back memory and workers.
 // Where there are both, the more count.
 func (s *Server) warnStalled(lane string, inside, of int) {
-	fields := logrus.Fields{"export": lane, "in-file-system": inside, "for-clients": of - inside}
+	fields := []any{"export", lane, "in-file-system", inside, "for-clients", of - inside}
 	if 2*inside < of {
-		s.log.Warn("calls wait for clients that do not read their replies: others are told to try again later", fields)
+		s.log.Warn("calls wait for clients that do not read their replies: others are told to try again later", fields...)
 		return
 	}
-	s.log.Warn("calls wait for a file system that does not answer: clients are told to try again later", fields)
+	s.log.Warn("calls wait for a file system that does not answer: clients are told to try again later", fields...)
 }
 
 // listen registers a listener; ErrClosed when the server is closing.

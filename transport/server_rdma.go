@@ -14,7 +14,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
-	"github.com/sirupsen/logrus"
 )
 
 // ServeRDMA accepts connections of l until Shutdown, then returns ErrClosed.
@@ -110,7 +109,7 @@ func (r *rdmaConn) serve(dev *rnic.Device) {
 	if err != nil {
 		r.cancel()
 		r.srv.refused.count(why)
-		r.srv.log.Warn("connection not accepted", logrus.Fields{"peer": r.remote, "error": err})
+		r.srv.log.Warn("connection not accepted", "peer", r.remote, "error", err)
 		return
 	}
 	r.mu.Lock()
@@ -123,7 +122,7 @@ func (r *rdmaConn) serve(dev *rnic.Device) {
 	}
 	<-conn.Done()
 	if err := conn.Err(); err != nil && !errors.Is(err, io.EOF) && r.ctx.Err() == nil {
-		r.srv.log.Warn("connection ended", logrus.Fields{"peer": r.remote, "error": err})
+		r.srv.log.Warn("connection ended", "peer", r.remote, "error", err)
 	}
 	r.close()
 	r.srv.pool.withdraw(&r.work)

@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
@@ -41,7 +39,7 @@ func (s *Server) ServeTCP(l net.Listener) error {
 		if err != nil {
 			var temp interface{ Temporary() bool }
 			if errors.As(err, &temp) && temp.Temporary() {
-				s.log.Warn("cannot accept connections", logrus.Fields{"error": err})
+				s.log.Warn("cannot accept connections", "error", err)
 				time.Sleep(acceptBackoff)
 				continue
 			}
@@ -128,7 +126,7 @@ func (t *tcpConn) receiveLoop() {
 		err = t.receive()
 	}
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !t.draining.Load() {
-		t.srv.log.Warn("connection cut off", logrus.Fields{"peer": t.remote, "error": err})
+		t.srv.log.Warn("connection cut off", "peer", t.remote, "error", err)
 	}
 	t.flush()
 	if errors.Is(err, io.EOF) || t.draining.Load() {

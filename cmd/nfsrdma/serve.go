@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/logto"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -34,13 +35,13 @@ func newServe() *cobra.Command {
 			}
 			squash := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 			srv, err := nfsserver.New(nfsserver.Options{
-				Exports: []nfsserver.Export{{Name: demoExport, FS: tree}}, Squash: squash,
+				Exports: []nfsserver.Export{{Name: demoExport, FS: tree}}, Squash: squash, Logger: logto.Standard,
 			})
 			if err != nil {
 				return err
 			}
 			defer srv.Close()
-			rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
+			rpc := transport.NewServer(transport.ServerConfig{Logger: logto.Standard}, srv.Programs()...)
 			dev := iwarp.Open(rnic.DeviceConfig{})
 			rl, err := dev.Listen("tcp", "127.0.0.1:0")
 			if err != nil {

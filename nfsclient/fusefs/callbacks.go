@@ -5,6 +5,7 @@ package fusefs
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/netip"
 
@@ -16,15 +17,15 @@ type announcement func(ctx context.Context, at netip.AddrPort) (withdraw func(),
 
 // listener serves a program until stop, if it can be announced. Servers call over TCP, and some
 // over UDP, whatever the transport of NFS.
-func (a announcement) listener() func(ctx context.Context, p *transport.Program) (stop func(), err error) {
+func (a announcement) listener(log *slog.Logger) func(ctx context.Context, p *transport.Program) (stop func(), err error) {
 	if a == nil {
 		return nil
 	}
-	return a.listen
+	return func(ctx context.Context, p *transport.Program) (stop func(), err error) { return a.listen(ctx, p, log) }
 }
 
-func (a announcement) listen(ctx context.Context, p *transport.Program) (stop func(), err error) {
-	tcp, err := transport.Listen(":0")
+func (a announcement) listen(ctx context.Context, p *transport.Program, log *slog.Logger) (stop func(), err error) {
+	tcp, err := transport.ListenConfig{Logger: log}.Listen(":0")
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func (a announcement) listen(ctx context.Context, p *transport.Program) (stop fu
 		tcp.Close()
 		return nil, err
 	}
-	srv := transport.NewServer(transport.ServerConfig{MaxConns: callbackConns, MaxRecord: callbackRecord}, p)
+	srv := transport.NewServer(transport.ServerConfig{MaxConns: callbackConns, MaxRecord: callbackRecord, Logger: log}, p)
 	go srv.ServeTCP(tcp)
 	if udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at)); err == nil {
 		go srv.ServeUDP(udp)

@@ -39,7 +39,7 @@ func (o *Options) lockCapabilities() (caps uint64) {
 func (f *fileSystem) lockOptions() nlm.Options {
 	o := nlm.Options{Server: lockServer{f, new(atomic.Bool)}, Name: f.callers.machine, Dir: f.opt.LockDir,
 		Source: fmt.Sprintf("%s %x", f.opt.Source, f.table.root.fh.Bytes()), Stable: f.stable(), Log: func(line string) { f.say("%s", line) }}
-	o.Listen, o.ListenNotify = announcement(f.opt.Announce).listener(), announcement(f.opt.AnnounceMonitor).listener()
+	o.Listen, o.ListenNotify = announcement(f.opt.Announce).listener(f.opt.Logger), announcement(f.opt.AnnounceMonitor).listener(f.opt.Logger)
 	o.From = f.fromServer
 	return o
 }

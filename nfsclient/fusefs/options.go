@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"time"
 
@@ -98,6 +99,10 @@ type Options struct {
 
 	// Log is told what the user of the machine should know, one line each; nil: nobody is.
 	Log func(line string)
+
+	// Logger takes the lines of the server for callbacks of the lock manager, which are for an
+	// operator: see transport.ServerConfig.Logger. nil: slog.Default().
+	Logger *slog.Logger
 }
 
 // timeouts are how long attributes of one kind of object are trusted.

@@ -11,7 +11,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
-	"github.com/sirupsen/logrus"
 )
 
 // A request is a call about bytes of a file, its parts found and checked.
@@ -149,7 +148,7 @@ func (s *Service) tryLock(c *transport.Call, a *nlm4.LockArgs, monitored bool) n
 		// Before the lock is there: a client that has one is always told of our restart.
 		if monitored {
 			if err := s.monitor.watch(hk); err != nil {
-				s.log.Warn("no locks: the client cannot be kept", logrus.Fields{"error": err})
+				s.log.Warn("no locks: the client cannot be kept", "error", err)
 				return nlm4.DeniedNoLocks
 			}
 		}
@@ -172,7 +171,7 @@ func (s *Service) reclaimLate(c *transport.Call, a *nlm4.LockArgs) nlm4.Status {
 				return nlm4.Granted
 			}
 		}
-		s.log.Warn("lock lost: its client reclaims it too late", logrus.Fields{"client": string(a.Lock.Caller), "peer": c.Remote})
+		s.log.Warn("lock lost: its client reclaims it too late", "client", string(a.Lock.Caller), "peer", c.Remote)
 		return nlm4.DeniedGracePeriod
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
-	"github.com/sirupsen/logrus"
 )
 
 // NLM has no lease: a client keeps its locks until it says that it has started again, and one whose
@@ -254,7 +253,7 @@ func (s *Service) bury(h *host) {
 	if n == 0 {
 		return
 	}
-	s.log.Warn("locks lost: others wait for them, and their client does not answer", logrus.Fields{"client": h.key.name, "peer": h.key.addr, "locks": n})
+	s.log.Warn("locks lost: others wait for them, and their client does not answer", "client", h.key.name, "peer", h.key.addr, "locks", n)
 	s.absent.mu.Lock()
 	defer s.absent.mu.Unlock()
 	s.absent.add(h.key.addr, time.Now())
@@ -324,7 +323,7 @@ func (s *Service) tellAbsent() {
 	var err error
 	if slices.Contains(back, true) {
 		if err = s.renew(); err != nil {
-			s.log.Warn("clients with locks cannot be kept", logrus.Fields{"error": err})
+			s.log.Warn("clients with locks cannot be kept", "error", err)
 		}
 	}
 	s.each(len(list), func(i int) {

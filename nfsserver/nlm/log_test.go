@@ -13,33 +13,28 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
-	"github.com/sirupsen/logrus"
 )
 
 // A lostLog keeps the lines about lost locks.
 type lostLog struct {
 	mu    sync.Mutex
-	lines []logrus.Fields // guarded by mu
+	lines []map[string]any // guarded by mu
 }
 
-func (*lostLog) Levels() []logrus.Level { return logrus.AllLevels }
-
-func (l *lostLog) Fire(e *logrus.Entry) error {
+func (l *lostLog) take(e machine.LogLine) {
 	if e.Message == "locks lost: their client has started again" {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.lines = append(l.lines, e.Data)
+		l.lines = append(l.lines, e.Fields)
 	}
-	return nil
 }
 
 func TestLogOfLostLocks(t *testing.T) {
 	l := &lostLog{}
-	old := logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})
-	logrus.AddHook(l)
-	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(old) })
+	machine.CaptureLog(t, l.take)
 	r := plainRig(t)
 	r.newFile("f", 0o666)
 	p := r.tcp("client", rootCred)
@@ -52,7 +47,7 @@ func TestLogOfLostLocks(t *testing.T) {
 	r.locks.restarted(home, &nsm.StatChange{Name: []byte("client"), State: 7}) // of what there is no more
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.lines) != 1 || l.lines[0]["client"] != "client" || l.lines[0]["locks"] != 2 || l.lines[0]["peer"] != home.Addr() {
+	if len(l.lines) != 1 || l.lines[0]["client"] != "client" || l.lines[0]["locks"] != int64(2) || l.lines[0]["peer"] != home.Addr() {
 		t.Errorf("%v", l.lines)
 	}
 }
@@ -63,24 +58,19 @@ type textLog struct {
 	texts map[string]int // guarded by mu
 }
 
-func (*textLog) Levels() []logrus.Level { return logrus.AllLevels }
-
-func (l *textLog) Fire(e *logrus.Entry) error {
+func (l *textLog) take(e machine.LogLine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if strings.Contains(e.Message, "kept") || strings.Contains(e.Message, "no locks") {
 		l.texts[e.Message]++
 	}
-	return nil
 }
 
 // TestLogOfLocksThatCannotBeKept: refused clients cause lines of one text, of which the log has one
 // each second. The error has the name of a file that is another each time.
 func TestLogOfLocksThatCannotBeKept(t *testing.T) {
 	l := &textLog{texts: map[string]int{}}
-	old := logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})
-	logrus.AddHook(l)
-	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(old) })
+	machine.CaptureLog(t, l.take)
 	state := t.TempDir()
 	r := newRig(t, Options{StateDir: state}, believeAll, false, nil)
 	r.newFile("f", 0o666)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math"
 	"net/netip"
 	"os"
@@ -15,13 +16,14 @@ import (
 	"time"
 
 	"github.com/google/renameio/v2"
-	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 )
 
 // A monitor knows which clients have locks, or had some in an earlier run.
 type monitor struct {
-	sync func(dir string) error // set once: brings the name of the file to stable storage
+	// Set once.
+	sync func(dir string) error // nil: syncDir. Brings the name of the file to stable storage
+	log  *slog.Logger           // nil: slog.Default()
 
 	mu      sync.Mutex // guards all below, and the file
 	dir     string     // of state; "": nothing is kept
@@ -58,12 +60,15 @@ func (m *monitor) load(dir string) error {
 	// Seconds grow like the number of starts, should what is kept be lost.
 	m.state = int32(time.Now().Unix()&math.MaxInt32) | 1
 	m.dir = dir
+	if m.log == nil {
+		m.log = slog.Default()
+	}
 	if m.sync == nil {
 		m.sync = syncDir
 	}
 	err := m.save()
 	if err != nil && !errors.Is(err, ErrInUse) {
-		logrus.Errorf("no client gets locks until the clients with locks can be kept: %v", err)
+		m.log.Error(fmt.Sprintf("no client gets locks until the clients with locks can be kept: %v", err))
 		return nil
 	}
 	return err
@@ -87,7 +92,7 @@ func (m *monitor) begin() error {
 	default:
 		var r record
 		if err := json.Unmarshal(b, &r); err != nil {
-			logrus.Errorf("%s is damaged, so clients of the last run are not notified to reclaim their locks: %v", path, err)
+			m.log.Error(fmt.Sprintf("%s is damaged, so clients of the last run are not notified to reclaim their locks: %v", path, err))
 			_ = os.Rename(path, path+".damaged") // for a later look
 		}
 		if r.State > 0 {

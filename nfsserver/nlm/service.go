@@ -32,6 +32,7 @@ package nlm
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 	"os"
 	"slices"
@@ -42,7 +43,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/transport"
-	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 )
 
@@ -62,6 +62,9 @@ type Options struct {
 	Local netip.Addr
 	// Names are what clients may know this machine as, beside its addresses; nil: its host name.
 	Names []string
+	// Logger takes lines for an operator: lost locks, clients that cannot be kept. Clients cause at
+	// most one a second of each text. nil: slog.Default(); slog.DiscardHandler silences it.
+	Logger *slog.Logger
 }
 
 const defaultGrace = 50 * time.Second
@@ -130,13 +133,16 @@ func newService(srv *nfsserver.Server, o Options) *Service {
 			o.Names = []string{name}
 		}
 	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
 	s := &Service{srv: srv, opts: o, pause: pollPause, files: map[fileKey]*file{}, polled: map[*file]bool{}, wake: make(chan struct{}, 1)}
-	s.portOf = s.askPort
+	s.portOf, s.log.Logger, s.monitor.log = s.askPort, o.Logger, o.Logger
 	s.ledger.init(defaultBounds(mostFiles()))
 	s.callers.hosts = map[hostKey]*caller{}
 	s.waits.init()
 	s.reach, s.probes, s.absent.left = s.probe, make(chan struct{}, probeAtOnce), map[netip.Addr]*absent{}
-	s.udp = transport.NewServer(transport.ServerConfig{Budget: mem.NewBudget(udpBudget)}, s.statProgram())
+	s.udp = transport.NewServer(transport.ServerConfig{Budget: mem.NewBudget(udpBudget), Logger: o.Logger}, s.statProgram())
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -308,17 +314,17 @@ func (s *Service) sweep(now time.Time) {
 	}
 	names := s.srv.Names()
 	if n := s.free(func(f *file) bool { return !slices.Contains(names, f.key.export) }, func(*host) bool { return true }); n > 0 {
-		s.log.Warn("locks lost: their export is gone", logrus.Fields{"locks": n})
+		s.log.Warn("locks lost: their export is gone", "locks", n)
 	}
 	if err := s.monitor.retain(func() map[hostKey]bool { return s.ledger.sweep(now) }, over); err != nil {
-		s.log.Warn("clients with locks cannot be kept", logrus.Fields{"error": err})
+		s.log.Warn("clients with locks cannot be kept", "error", err)
 	}
 }
 
 // freeHosts releases all that some clients have, as they have started again.
 func (s *Service) freeHosts(hosts []*host) {
 	if n := s.free(func(*file) bool { return true }, func(h *host) bool { return slices.Contains(hosts, h) }); n > 0 {
-		s.log.Warn("locks lost: their client has started again", logrus.Fields{"client": hosts[0].key.name, "peer": hosts[0].key.addr, "locks": n})
+		s.log.Warn("locks lost: their client has started again", "client", hosts[0].key.name, "peer", hosts[0].key.addr, "locks", n)
 	}
 }
 

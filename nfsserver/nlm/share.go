@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
-	"github.com/sirupsen/logrus"
 )
 
 // A share is one open file of an owner: what it wants, and what it denies to others.
@@ -59,7 +58,7 @@ func (f *file) free(gone func(*host) bool) (lost int) {
 	for _, h := range slices.Clone(f.locks) {
 		if gone(h.owner.host) {
 			if err := f.release(h.owner, h.span); err != nil {
-				f.svc.log.Warn("a lock of a client that has started again is not released", logrus.Fields{"error": err})
+				f.svc.log.Warn("a lock of a client that has started again is not released", "error", err)
 				continue
 			}
 			f.svc.tally.lost.Add(1)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
-	"github.com/sirupsen/logrus"
 )
 
 // statProgram is NSM version 1. Its procedures for the lock manager of the same host monitor
@@ -56,7 +55,7 @@ func (s *Service) restarted(from netip.AddrPort, a *nsm.StatChange) {
 	addr := from.Addr().Unmap()
 	hosts := s.ledger.hostsAt(addr)
 	if from.Port() >= 1024 {
-		s.log.Warn("SM_NOTIFY ignored: its source port is not below 1024, as that of a client's root is", logrus.Fields{"peer": from})
+		s.log.Warn("SM_NOTIFY ignored: its source port is not below 1024, as that of a client's root is", "peer", from)
 		return
 	}
 	var named []*host
@@ -69,7 +68,7 @@ func (s *Service) restarted(from netip.AddrPort, a *nsm.StatChange) {
 	}
 	if len(named) == 0 {
 		if len(hosts) > 1 {
-			s.log.Warn("SM_NOTIFY ignored: it names no client that holds locks from its address", logrus.Fields{"peer": from})
+			s.log.Warn("SM_NOTIFY ignored: it names no client that holds locks from its address", "peer", from)
 			return
 		}
 		named = hosts // or none: what is monitored longer than it is remembered here

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
@@ -132,21 +132,16 @@ type logHook struct {
 	lines map[string]int
 }
 
-func (*logHook) Levels() []logrus.Level { return logrus.AllLevels }
-
-func (h *logHook) Fire(e *logrus.Entry) error {
+func (h *logHook) take(e machine.LogLine) {
 	h.mu.Lock()
 	h.lines[e.Message]++
 	h.mu.Unlock()
-	return nil
 }
 
 // Whatever peers do, each cause is logged once a second at most.
 func TestLogFlood(t *testing.T) {
 	hook := &logHook{lines: map[string]int{}}
-	old := logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})
-	logrus.AddHook(hook)
-	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(old) })
+	machine.CaptureLog(t, hook.take)
 	s, works := rig.Attacked(t, rig.Config{})
 	start := time.Now()
 	for end := start.Add(1500 * time.Millisecond); time.Now().Before(end); {

@@ -4,12 +4,11 @@ package hostile
 
 import (
 	"context"
-	"io"
 	"os"
 	"syscall"
 	"testing"
 
-	"github.com/sirupsen/logrus"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 
 	"github.com/nfsrdma/nfsrdma/test/stack/peer"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
@@ -25,7 +24,7 @@ var full = os.Getenv("NFSRDMA_FULL") != ""
 var descriptors int
 
 func TestMain(m *testing.M) {
-	logrus.SetOutput(io.Discard)
+	machine.QuietLog()
 	var lim syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim) == nil {
 		lim.Cur = lim.Max

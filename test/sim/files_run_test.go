@@ -21,8 +21,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
-	"github.com/sirupsen/logrus"
 )
 
 // TestFiles runs many seeds of clients and a server of files, or one again.
@@ -66,7 +66,7 @@ type writer struct {
 
 func runFiles(t *testing.T, seed uint64, trace bool) (failures []string) {
 	if !trace {
-		logrus.SetOutput(io.Discard)
+		machine.QuietLog()
 	}
 	runtime.GC() // timers in pools belong to the run before
 	runtime.GC()

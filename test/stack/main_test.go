@@ -3,17 +3,16 @@
 package stack
 
 import (
-	"io"
 	"io/fs"
 	"os"
 	"testing"
 
-	"github.com/sirupsen/logrus"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 var errNotExist = fs.ErrNotExist
 
 func TestMain(m *testing.M) {
-	logrus.SetOutput(io.Discard)
+	machine.QuietLog()
 	os.Exit(m.Run())
 }

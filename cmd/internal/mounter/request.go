@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/logto"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountopt"
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
@@ -50,6 +51,7 @@ func (r *Request) retry() time.Duration {
 func (r *Request) fuseOptions(log func(string)) fusefs.Options {
 	o, root := r.Options, os.Geteuid() == 0
 	f := fusefs.Options{
+		Logger: logto.Standard,
 		Source: r.Source.Name, ReadOnly: o.ReadOnly, DefaultPermissions: o.DefaultPermissions,
 		AllowOther: o.AllowOther || root && !o.OnlyMe,
 		AcRegMin:   none(o.AttrFileMin), AcRegMax: none(o.AttrFileMax), AcDirMin: none(o.AttrDirMin), AcDirMax: none(o.AttrDirMax),

@@ -122,7 +122,7 @@ func (p *folder) logged(fn *ast.FuncDecl, call *ast.CallExpr) (all []message) {
 	return all
 }
 
-// isLog reports whether an expression is logrus, an entry of it, or a log of the module.
+// isLog reports whether an expression is logrus, an entry of it, or a logger of the module.
 func isLog(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -270,39 +270,54 @@ func called(call *ast.CallExpr) string {
 	return ""
 }
 
-// fieldsOf are the keys of the fields that a call logs: in its arguments, in a variable of theirs,
-// or by WithField.
+// fieldsOf are the keys of the fields that a call logs: in its arguments, in a slice that is passed
+// as these, or by WithField.
 func fieldsOf(fn *ast.FuncDecl, call *ast.CallExpr) (keys []string) {
-	add := func(n ast.Node) {
-		ast.Inspect(n, func(x ast.Node) bool {
-			if kv, ok := x.(*ast.KeyValueExpr); ok && isLiteral(kv.Key) {
-				keys = append(keys, text(kv.Key))
+	if sel, ok := call.Fun.(*ast.SelectorExpr); ok && strings.HasSuffix(sel.Sel.Name, "f") {
+		return withField(call)
+	}
+	keys = alternating(call.Args[1:])
+	if id, ok := call.Args[len(call.Args)-1].(*ast.Ident); ok && call.Ellipsis.IsValid() {
+		ast.Inspect(fn.Body, func(x ast.Node) bool {
+			if s, ok := x.(*ast.AssignStmt); ok && isName(s.Lhs[0], id.Name) {
+				keys = append(keys, added(s.Rhs[0])...)
 			}
 			return true
 		})
 	}
-	for _, arg := range call.Args[1:] {
-		add(arg)
-		if id, ok := arg.(*ast.Ident); ok {
-			ast.Inspect(fn.Body, func(x ast.Node) bool {
-				s, ok := x.(*ast.AssignStmt)
-				if !ok {
-					return true
-				}
-				switch l := s.Lhs[0].(type) {
-				case *ast.Ident:
-					if l.Name == id.Name {
-						add(s.Rhs[0])
-					}
-				case *ast.IndexExpr:
-					if v, ok := l.X.(*ast.Ident); ok && v.Name == id.Name && isLiteral(l.Index) {
-						keys = append(keys, text(l.Index))
-					}
-				}
-				return true
-			})
+	return append(keys, withField(call)...)
+}
+
+func isName(e ast.Expr, name string) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name == name
+}
+
+// added are the keys in a slice of fields, or in what append adds to one.
+func added(e ast.Expr) []string {
+	switch e := e.(type) {
+	case *ast.CompositeLit:
+		return alternating(e.Elts)
+	case *ast.CallExpr:
+		if called(e) == "append" {
+			return alternating(e.Args[1:])
 		}
 	}
+	return nil
+}
+
+// alternating are the keys of fields that are keys and values in turn. What is before the first key,
+// such as the burst of a RateLog, is none.
+func alternating(list []ast.Expr) (keys []string) {
+	first := slices.IndexFunc(list, isLiteral)
+	for i := first; i >= 0 && i < len(list); i += 2 {
+		keys = append(keys, text(list[i]))
+	}
+	return keys
+}
+
+// withField are the keys of an entry of logrus that a call logs to.
+func withField(call *ast.CallExpr) (keys []string) {
 	ast.Inspect(call.Fun, func(x ast.Node) bool {
 		if c, ok := x.(*ast.CallExpr); ok && called(c) == "WithField" && isLiteral(c.Args[0]) {
 			keys = append(keys, text(c.Args[0]))

@@ -34,11 +34,11 @@ func parsed(t *testing.T, files map[string]string) *module {
 func TestMessages(t *testing.T) {
 	m := parsed(t, map[string]string{"a/a.go": `package a
 func (s *S) warn(c *Call, cause Cause) {
-	fields := logrus.Fields{"peer": c.Remote}
+	fields := []any{"peer", c.Remote}
 	if c.More {
-		fields["more"] = 1
+		fields = append(fields, "more", 1)
 	}
-	s.log.Warn("refused: "+cause, fields)
+	s.log.Warn("refused: "+cause, fields...)
 }
 func (s *S) calls() {
 	s.warn(nil, "too late")
@@ -46,6 +46,7 @@ func (s *S) calls() {
 	if line := fit(3); line != "" {
 		logrus.Warn(line)
 	}
+	s.log.Info("mount", burst, "dir", dir, "vers", 3)
 	logrus.WithField("export", x).Errorf("%s: not %d%% served:\n%v", a, b, err)
 	logrus.Error(err)
 	fmt.Errorf("no message")
@@ -65,6 +66,7 @@ func (l *Locks) lose(n int) {
 }
 `})
 	want := []message{
+		{"info", "mount", []string{"dir", "vers"}},
 		{"warning", "refused: too early", []string{"peer", "more"}},
 		{"warning", "refused: too late", []string{"peer", "more"}},
 		{"warning", "room for …", nil},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/logto"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
@@ -102,7 +103,7 @@ func (s *sockets) place(l *net.Listener, o *options, name string, port uint16) e
 	if *to != nil {
 		return fmt.Errorf("the service manager passes two sockets for one service, on %s and %s: one on [::], with BindIPv6Only=both, serves IPv4 and IPv6", (*to).Addr(), (*l).Addr())
 	}
-	*to = transport.ListenOn(*l)
+	*to = transport.ListenConfig{Logger: logto.Standard}.ListenOn(*l)
 	if flag != nil {
 		*flag = port
 	}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/logto"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
@@ -95,7 +96,7 @@ func newServer(o *options, args []string) (_ *nfsserver.Server, set *exportSet, 
 	if err != nil {
 		return nil, nil, err
 	}
-	srv, err := nfsserver.New(nfsserver.Options{Exports: list, Groups: lookupGroups, Key: key, Squash: squash(o), AsyncNames: o.asyncNames, NoACL: o.acl == "off", Auditor: o.audit.auditor()})
+	srv, err := nfsserver.New(nfsserver.Options{Exports: list, Groups: lookupGroups, Key: key, Squash: squash(o), AsyncNames: o.asyncNames, NoACL: o.acl == "off", Auditor: o.audit.auditor(), Logger: logto.Standard})
 	return srv, set, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/logto"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/nlm"
 	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
@@ -46,7 +47,7 @@ func (k *locks) open(o *options, srv *nfsserver.Server, host string, passed *soc
 	if !k.on {
 		return nil
 	}
-	no := nlm.Options{Gone: k.gone}
+	no := nlm.Options{Gone: k.gone, Logger: logto.Standard}
 	if k.gone == 0 {
 		no.Gone = -1
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/figures"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/logto"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/nlm"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -133,7 +134,7 @@ func (m *metrics) Call(s transport.CallStats) { m.calls.count(&s) }
 
 // serve gives the figures out over HTTP until end is called.
 func (m *metrics) serve(addr string) (end func() error, err error) {
-	l, err := transport.Listen(addr)
+	l, err := transport.ListenConfig{Logger: logto.Standard}.Listen(addr)
 	if err != nil {
 		return nil, err
 	}

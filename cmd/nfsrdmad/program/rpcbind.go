@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/logto"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
@@ -132,7 +133,7 @@ func portMapperSockets(host string, passed *sockets) (tcp net.Listener, udp *net
 	tcp, udp = passed.rpcbind, passed.rpcbindUDP
 	passed.rpcbind, passed.rpcbindUDP = nil, nil
 	if tcp == nil {
-		tcp, err = transport.Listen(addr)
+		tcp, err = transport.ListenConfig{Logger: logto.Standard}.Listen(addr)
 	}
 	if err == nil && udp == nil {
 		udp, err = transport.ListenUDP(addr)
@@ -162,7 +163,7 @@ func servePortMapper(host string, passed *sockets, all []rpcbind.Binding) (*port
 			table.Add(portmap.Bindings(rpcbind.Program, vers, "udp", at))
 		}
 	}
-	s := transport.NewServer(transport.ServerConfig{Budget: mem.NewBudget(portMapperBudget)}, table.Programs()...)
+	s := transport.NewServer(transport.ServerConfig{Budget: mem.NewBudget(portMapperBudget), Logger: logto.Standard}, table.Programs()...)
 	end := func(err error) {
 		if err != nil && !errors.Is(err, transport.ErrClosed) {
 			logrus.Errorf("rpcbind: %v", err)

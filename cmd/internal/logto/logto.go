@@ -1,0 +1,103 @@
+// The bridge from the libraries' loggers to the log of the programs.
+
+// Package logto lets the libraries, which log to a slog.Logger, write to the log of the programs,
+// which is logrus.
+package logto
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"github.com/sirupsen/logrus"
+)
+
+// Standard writes to logrus' standard logger, as the programs set it up at any time.
+var Standard = slog.New(&handler{to: logrus.StandardLogger()})
+
+// A handler is a slog.Handler that writes an entry to a logrus.Logger for each record: with its
+// level, message and time, and with its attributes as fields. Hooks, formatter and output are the
+// Logger's. Attributes of a group have the group's name and a full stop before their own.
+type handler struct {
+	// Set once.
+	to     *logrus.Logger
+	prefix string      // of the groups that are open; empty, or ends in a full stop
+	attrs  []slog.Attr // of With, with their prefix
+}
+
+// Enabled implements slog.Handler.
+func (h *handler) Enabled(_ context.Context, level slog.Level) bool {
+	return h.to.IsLevelEnabled(levelOf(level))
+}
+
+// levelOf is the level of logrus that a level of slog is at least.
+func levelOf(level slog.Level) logrus.Level {
+	switch {
+	case level >= slog.LevelError:
+		return logrus.ErrorLevel
+	case level >= slog.LevelWarn:
+		return logrus.WarnLevel
+	case level >= slog.LevelInfo:
+		return logrus.InfoLevel
+	}
+	return logrus.DebugLevel
+}
+
+// Handle implements slog.Handler.
+func (h *handler) Handle(_ context.Context, r slog.Record) error {
+	fields := make(logrus.Fields, len(h.attrs)+r.NumAttrs())
+	for _, a := range h.attrs {
+		put(fields, "", a)
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		put(fields, h.prefix, a)
+		return true
+	})
+	entry := h.to.WithFields(fields)
+	entry.Time = r.Time // zero: logrus takes the present time
+	entry.Log(levelOf(r.Level), r.Message)
+	return nil
+}
+
+// put adds an attribute to fields. An empty one is left out, and a group is its members.
+func put(fields logrus.Fields, prefix string, a slog.Attr) {
+	a.Value = a.Value.Resolve()
+	if a.Equal(slog.Attr{}) {
+		return
+	}
+	if a.Value.Kind() != slog.KindGroup {
+		fields[prefix+a.Key] = a.Value.Any()
+		return
+	}
+	if a.Key != "" {
+		prefix += a.Key + "."
+	}
+	for _, member := range a.Value.Group() {
+		put(fields, prefix, member)
+	}
+}
+
+// WithAttrs implements slog.Handler.
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	next := *h
+	next.attrs = slices.Clip(h.attrs)
+	for _, a := range attrs {
+		if h.prefix != "" && a.Key == "" { // members of this one get the prefix
+			a = slog.Attr{Key: h.prefix[:len(h.prefix)-1], Value: a.Value}
+		} else {
+			a.Key = h.prefix + a.Key
+		}
+		next.attrs = append(next.attrs, a)
+	}
+	return &next
+}
+
+// WithGroup implements slog.Handler.
+func (h *handler) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return h
+	}
+	next := *h
+	next.prefix += name + "."
+	return &next
+}
