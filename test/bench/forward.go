@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,7 @@ const (
 	frameLimit  = frameHeader + 14 + 1500 // Ethernet header and MTU
 	frameQueue  = 1 << 13                 // frames on the way in one direction; more wait in the device
 	frameBatch  = 32                      // frames that are read before those that are due are written
+	frameRest   = 10 * time.Millisecond   // the longest sleep: the garbage collector waits for it
 	frameLate   = wireDelay / 2           // a frame that is written later than that is counted
 )
 
@@ -159,22 +161,25 @@ func (d *direction) write() {
 	}
 }
 
-// wait sleeps until there is something to do.
+// wait sleeps until there is something to do. The scheduler does not know of it: to give up its
+// processor and to get one again takes it longer than the rest of a frame's way. That is why
+// forwardBetween adds processors, and why no sleep is longer than frameRest.
 func (d *direction) wait() (over bool, err error) {
 	fds := []unix.PollFd{{Fd: int32(d.stop), Events: unix.POLLIN}, {Fd: int32(d.in), Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLOUT}}
-	var most *unix.Timespec
+	most := frameRest
 	switch p, due := d.queue.next(); {
 	case d.full:
 		fds[2].Fd = int32(d.out)
 	case p != nil:
-		t := unix.NsecToTimespec(max(int64(due-d.now()), 0))
-		most = &t
+		most = max(due-d.now(), 0)
 	}
 	if d.queue.n == frameQueue {
 		fds[1].Fd = -1
 	}
-	if _, err := unix.Ppoll(fds, most, nil); err != nil && !errors.Is(err, unix.EINTR) {
-		return false, fmt.Errorf("ppoll: %w", err)
+	t := unix.NsecToTimespec(int64(most))
+	_, _, failed := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), uintptr(len(fds)), uintptr(unsafe.Pointer(&t)), 0, 0, 0)
+	if failed != 0 && failed != unix.EINTR {
+		return false, fmt.Errorf("ppoll: %w", failed)
 	}
 	return fds[0].Revents != 0, nil
 }
@@ -186,6 +191,7 @@ func forwardBetween(a, b int, delay time.Duration, in io.Reader) (passed, error)
 		return passed{}, err
 	}
 	defer over.Close()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)) // see wait
 	stop, start := int(over.Fd()), time.Now()
 	ways := []*direction{{in: a, out: b, stop: stop, delay: delay, start: start}, {in: b, out: a, stop: stop, delay: delay, start: start}}
 	ended := make(chan error, len(ways))
