@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
@@ -29,17 +28,17 @@ type tcpLink struct {
 	large                   atomic.Int32 // inputs until the stream no longer counts as one of large transfers
 
 	// owned by the receive loop
-	sink     sink
-	riov     [2]syscall.Iovec
-	rn       int
-	rerr     syscall.Errno
-	noRead   bool // the sink had nothing to read for
-	mark     int  // the socket's low-water mark
-	eager    bool // bulk traffic: more is looked for before it sleeps
-	patience patience
-	look     look.Looker
-	sleep    look.Sleeper
-	burst    burst
+	sink   sink
+	riov   [2]syscall.Iovec
+	rn     int
+	rerr   syscall.Errno
+	noRead bool // the sink had nothing to read for
+	mark   int  // the socket's low-water mark
+	eager  bool // bulk traffic: more is looked for before it sleeps
+	yields int  // in a row that were followed by no input, in bulk traffic
+	look   look.Looker
+	sleep  look.Sleeper
+	burst  burst
 
 	// owned by the transmitter
 	wiov []syscall.Iovec // of one call; wfew, or of iovecs
@@ -133,8 +132,7 @@ func (l *tcpLink) attempt(fd uintptr) (n int, errno syscall.Errno, ok bool) {
 
 // bulk notes a large read.
 func (l *tcpLink) bulk(fd uintptr) {
-	l.eager = true
-	l.patience.found(time.Now())
+	l.eager, l.yields = true, 0
 	l.large.Store(largeInputs)
 	if l.mark < markBusy {
 		l.setMark(fd, markBusy)
@@ -145,18 +143,23 @@ func (l *tcpLink) bulk(fd uintptr) {
 // of them. In bulk traffic every such word costs the sender, whose processor
 // gives it, and a thread of ours that wakes for it, more than the copying of the
 // bytes. So while the receive loop is reading anyhow it is told nothing; when
-// there is nothing to read it gives its turn to others for a while before it
-// sleeps (patience), and then it asks for all that it takes to go on.
+// there is nothing to read it yields to others for a while before it
+// sleeps (bulkYields), and then it asks for all that it takes to go on.
 const (
 	bulkRead = 64 << 10  // a read, or a write, of this many bytes is a sign of bulk traffic
 	markBusy = 256 << 10 // more is not read at once
 	markMin  = 4 << 10   // the least that is waited for as one: setting the mark costs a system call
+
+	// bulkYields is how often it yields. If no other thread is ready, that takes about as long as
+	// both ends need for its sleep and wake-up.
+	bulkYields = 50
 )
 
 // wait prepares a wait. It returns false for the poller to wait, or true
 // for another attempt, because bytes that came before the mark was set wake nobody.
 func (l *tcpLink) wait(fd uintptr) bool {
-	if l.eager = l.eager && l.patience.more(time.Now()); l.eager {
+	if l.eager = l.eager && l.yields < bulkYields; l.eager {
+		l.yields++
 		l.noRead = true
 		runtime.Gosched()
 		yield()
