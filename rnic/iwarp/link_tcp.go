@@ -5,7 +5,6 @@ package iwarp
 import (
 	"io"
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -34,8 +33,6 @@ type tcpLink struct {
 	rerr   syscall.Errno
 	noRead bool // the sink had nothing to read for
 	mark   int  // the socket's low-water mark
-	eager  bool // bulk traffic: more is looked for before it sleeps
-	yields int  // in a row that were followed by no input, in bulk traffic
 	look   look.Looker
 	sleep  look.Sleeper
 	burst  burst
@@ -68,7 +65,7 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 }
 
 // tryRead makes an attempt, and some more where there is time to look for an answer, or to sleep
-// for it, before the poller waits. In bulk traffic there is none: wait has its own turns for that.
+// for it, before the poller waits.
 func (l *tcpLink) tryRead(fd uintptr) bool {
 	for {
 		n, errno, ok := l.attempt(fd)
@@ -84,7 +81,7 @@ func (l *tcpLink) tryRead(fd uintptr) bool {
 			}
 			l.rn, l.rerr = n, errno
 			return true
-		case l.eager || !l.look.Again() && !l.sleeps(fd):
+		case !l.look.Again() && !l.sleeps(fd):
 			return l.wait(fd)
 		}
 	}
@@ -132,7 +129,6 @@ func (l *tcpLink) attempt(fd uintptr) (n int, errno syscall.Errno, ok bool) {
 
 // bulk notes a large read.
 func (l *tcpLink) bulk(fd uintptr) {
-	l.eager, l.yields = true, 0
 	l.large.Store(largeInputs)
 	if l.mark < markBusy {
 		l.setMark(fd, markBusy)
@@ -143,28 +139,16 @@ func (l *tcpLink) bulk(fd uintptr) {
 // of them. In bulk traffic every such word costs the sender, whose processor
 // gives it, and a thread of ours that wakes for it, more than the copying of the
 // bytes. So while the receive loop is reading anyhow it is told nothing; when
-// there is nothing to read it yields to others for a while before it
-// sleeps (bulkYields), and then it asks for all that it takes to go on.
+// there is nothing to read any more it asks for all that it takes to go on.
 const (
 	bulkRead = 64 << 10  // a read, or a write, of this many bytes is a sign of bulk traffic
 	markBusy = 256 << 10 // more is not read at once
 	markMin  = 4 << 10   // the least that is waited for as one: setting the mark costs a system call
-
-	// bulkYields is how often it yields. If no other thread is ready, that takes about as long as
-	// both ends need for its sleep and wake-up.
-	bulkYields = 50
 )
 
 // wait prepares a wait. It returns false for the poller to wait, or true
 // for another attempt, because bytes that came before the mark was set wake nobody.
 func (l *tcpLink) wait(fd uintptr) bool {
-	if l.eager = l.eager && l.yields < bulkYields; l.eager {
-		l.yields++
-		l.noRead = true
-		runtime.Gosched()
-		yield()
-		return true
-	}
 	want := l.sink.missing()
 	if want < markMin {
 		want = 1
