@@ -44,7 +44,6 @@ type roomySink struct{ p [64 << 10]byte }
 
 func (s *roomySink) aim() (head, rest []byte, ok bool) { return nil, s.p[:], true }
 func (s *roomySink) release(int, bool)                 {}
-func (s *roomySink) missing() int                      { return 1 }
 func (s *roomySink) keepsThread() bool                 { return false }
 
 // pipeLink returns one end of a loopback connection, and the link over the other one.

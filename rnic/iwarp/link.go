@@ -42,7 +42,6 @@ type link interface {
 type sink interface {
 	aim() (head, rest []byte, ok bool)
 	release(n int, idle bool)
-	missing() int
 	keepsThread() bool
 }
 

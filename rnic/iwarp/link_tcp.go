@@ -32,7 +32,6 @@ type tcpLink struct {
 	rn     int
 	rerr   syscall.Errno
 	noRead bool // the sink had nothing to read for
-	mark   int  // the socket's low-water mark
 	look   look.Looker
 	sleep  look.Sleeper
 	burst  burst
@@ -55,7 +54,7 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	if err := c.SetNoDelay(true); err != nil { // RFC 5044 §5.1 [R5044-078]
 		return nil, err
 	}
-	l := &tcpLink{c: c, rc: rc, mark: 1, look: look.New(), sleep: look.NewSleeper()}
+	l := &tcpLink{c: c, rc: rc, look: look.New(), sleep: look.NewSleeper()}
 	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
 	l.countFn = func(fd uintptr) {
 		n, _ := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
@@ -77,19 +76,24 @@ func (l *tcpLink) tryRead(fd uintptr) bool {
 		case errno != syscall.EAGAIN:
 			l.found()
 			if n >= bulkRead {
-				l.bulk(fd)
+				l.large.Store(largeInputs)
 			}
 			l.rn, l.rerr = n, errno
 			return true
 		case !l.look.Again() && !l.sleeps(fd):
-			return l.wait(fd)
+			return !l.parks(fd)
 		}
 	}
 }
 
-// largeInputs is how many inputs after a large read or write are taken to be of large transfers:
-// their calls, acknowledges and what else is small.
-const largeInputs = 16
+const (
+	// bulkRead is how many bytes of one read or write are a sign of large transfers.
+	bulkRead = 64 << 10
+
+	// largeInputs is how many inputs after a large read or write are taken to be of large
+	// transfers: their calls, acknowledges and what else is small.
+	largeInputs = 16
+)
 
 // found ends looking and sleeping: there is input, or an end of it, or of the time to read. Who
 // sleeps for small calls is told apart what it is beside.
@@ -104,9 +108,8 @@ func (l *tcpLink) found() {
 }
 
 // sleeps waits for input where that pays, without the poller, and reports whether there is some.
-// Bulk traffic, which has another mark, has its own way to wait.
 func (l *tcpLink) sleeps(fd uintptr) bool {
-	return l.mark == 1 && l.large.Load() == 0 && l.sink.keepsThread() && l.sink.missing() < markMin && l.sleep.Sleep(int(fd))
+	return l.large.Load() == 0 && l.sink.keepsThread() && l.sleep.Sleep(int(fd))
 }
 
 // attempt reads once, during which the sink is held; ok is false when it has nothing to read for.
@@ -127,39 +130,6 @@ func (l *tcpLink) attempt(fd uintptr) (n int, errno syscall.Errno, ok bool) {
 	return n, errno, true
 }
 
-// bulk notes a large read.
-func (l *tcpLink) bulk(fd uintptr) {
-	l.large.Store(largeInputs)
-	if l.mark < markBusy {
-		l.setMark(fd, markBusy)
-	}
-}
-
-// The low-water mark of the socket says from how many bytes on the kernel tells
-// of them. In bulk traffic every such word costs the sender, whose processor
-// gives it, and a thread of ours that wakes for it, more than the copying of the
-// bytes. So while the receive loop is reading anyhow it is told nothing; when
-// there is nothing to read any more it asks for all that it takes to go on.
-const (
-	bulkRead = 64 << 10  // a read, or a write, of this many bytes is a sign of bulk traffic
-	markBusy = 256 << 10 // more is not read at once
-	markMin  = 4 << 10   // the least that is waited for as one: setting the mark costs a system call
-)
-
-// wait prepares a wait. It returns false for the poller to wait, or true
-// for another attempt, because bytes that came before the mark was set wake nobody.
-func (l *tcpLink) wait(fd uintptr) bool {
-	want := l.sink.missing()
-	if want < markMin {
-		want = 1
-	}
-	if want == l.mark || !l.setMark(fd, want) {
-		return !l.parks(fd)
-	}
-	l.noRead = true
-	return true
-}
-
 // parks has the poller told of input, and reports whether it is; else the read fails.
 func (l *tcpLink) parks(fd uintptr) bool {
 	err := l.sleep.Park(int(fd))
@@ -167,11 +137,6 @@ func (l *tcpLink) parks(fd uintptr) bool {
 		l.rn, l.rerr = 0, syscall.EBADF
 	}
 	return err == nil
-}
-
-func (l *tcpLink) setMark(fd uintptr, n int) bool {
-	l.mark = n
-	return syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, n) == nil
 }
 
 // readv reads once; one range is read with the cheaper call. The socket does not

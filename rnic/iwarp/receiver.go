@@ -142,9 +142,6 @@ func (r *receiver) release(n int, idle bool) {
 	}
 }
 
-// missing is how many bytes it takes until there is anything to do.
-func (r *receiver) missing() int { return r.in.Missing(r.buf[r.r:r.w]) }
-
 // keepsThread reports whether who waits may keep his thread.
 func (r *receiver) keepsThread() bool { return r.keep }
 

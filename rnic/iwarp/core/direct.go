@@ -193,7 +193,8 @@ func (in *Inbound) Limit(b []byte, tail int) int {
 			return tail
 		}
 	case in.crc || bulk: // without CRCs it is a segment of which too little is to come
-		if n := in.Missing(b); bulk || n >= directMin && ddp.MoreTagged(b[mpa.LengthLen]) {
+		n := mpa.FPDULen(int(binary.BigEndian.Uint16(b))) - len(b) // to come of the FPDU
+		if bulk || n >= directMin && ddp.MoreTagged(b[mpa.LengthLen]) {
 			return n + tail
 		}
 	}
@@ -246,18 +247,6 @@ func (in *Inbound) Return(n int) (placed int) {
 		in.q.Return(l.mr)
 	}
 	return placed
-}
-
-// Missing is how many bytes have to come after b until there is anything to do: those that
-// make the next FPDU whole, as far as that is known.
-func (in *Inbound) Missing(b []byte) int {
-	switch {
-	case in.place.open:
-		return in.place.left() + in.place.trailer - len(b)
-	case len(b) < mpa.LengthLen || in.markers != nil:
-		return 1
-	}
-	return mpa.FPDULen(int(binary.BigEndian.Uint16(b))) - len(b)
 }
 
 // Discard forgets a placement: the stream has ended.
