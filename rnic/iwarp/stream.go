@@ -59,7 +59,6 @@ func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endp
 	s := &stream{q: q, p: p, waiting: cfg.Waiting, txWake: make(chan struct{}, 1), eof: make(chan struct{})}
 	s.work.Init(q, cfg.SQDepth)
 	s.reading.init()
-	s.parts.init()
 	s.lending.every = lendTick
 	s.tx.s = s
 	s.tx.out.Init(q, &s.work)
@@ -229,7 +228,7 @@ func (s *stream) afterBatch(content func() bool) {
 	s.work.Collect()
 	// The handler runs with no lock held, and may post, close or invalidate. What it posts stays
 	// queued until Resume, so that one writev takes all of it, the responses to the peer's Reads
-	// too; of a batch that takes long, several do (parts).
+	// too; of a batch that takes long, two do (parts).
 	s.parts.begin()
 	ran := s.q.Notify()
 	s.parts.end()
