@@ -86,7 +86,7 @@ func TestBatchesGiveWayToCalls(t *testing.T) {
 		t.Helper()
 		id++
 		before := gaveWay.Load()
-		l.large.Store(large)
+		l.wait.large.Store(large)
 		post(t, a.qp, rnic.SendWR{ID: id, Op: rnic.OpSend, SGL: [][]byte{{1}}})
 		a.want(t, rnic.OpSend, id, rnic.WCSuccess)
 		b.want(t, rnic.OpRecv, id-1, rnic.WCSuccess)

@@ -86,7 +86,7 @@ func TestKeepsNoThreadWhereCallersWait(t *testing.T) {
 func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
 	c, l := pipeLink(t)
-	l.look = look.Looker{} // it does not look
+	l.wait.look = look.Looker{} // it does not look
 	input := func() {
 		t.Helper()
 		if _, err := c.Write([]byte{1}); err != nil {
@@ -116,7 +116,7 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	}
 	until(t, func() bool { // streams of earlier tests may end meanwhile, which is input
 		until(t, sleeps)
-		l.large.Store(1)
+		l.wait.large.Store(1)
 		input()
 		return sleeps()
 	})
@@ -124,16 +124,22 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	if _, err := c.Write([]byte{1}); err != nil {
 		t.Fatal(err)
 	}
-	l.sink = &promptSink{keep: true}
 	own := func() (slept bool) {
-		if err := l.rc.Control(func(fd uintptr) { slept = l.sleeps(fd) }); err != nil {
+		err := l.rc.Control(func(fd uintptr) {
+			state, err := l.wait.next(int(fd), true)
+			if err != nil {
+				t.Error(err)
+			}
+			slept = state == waitSleep
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 		return slept
 	}
 	until(t, own)
 	for range 1000 { // more than it may ever pass over
-		if l.large.Store(1); own() {
+		if l.wait.large.Store(1); own() {
 			t.Fatal("it sleeps beside its own large transfers")
 		}
 	}
@@ -142,9 +148,9 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 // What is large.
 func TestLargeReadsAndWrites(t *testing.T) {
 	c, l := pipeLink(t)
-	large := make([]byte, bulkRead)
-	if n, _, err := l.writev([][]byte{large[:1000]}, core.Passing{}); n == 0 || err != nil || l.large.Load() != 0 {
-		t.Fatal(n, err, l.large.Load())
+	large := make([]byte, bulkBytes)
+	if n, _, err := l.writev([][]byte{large[:1000]}, core.Passing{}); n == 0 || err != nil || l.wait.large.Load() != 0 {
+		t.Fatal(n, err, l.wait.large.Load())
 	}
 	go io.Copy(io.Discard, c)
 	until(t, func() bool { // the socket has room for all of it
@@ -152,23 +158,23 @@ func TestLargeReadsAndWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if is := l.large.Load() == largeInputs; is != (n == len(large)) {
+		if is := l.wait.large.Load() == largeInputs; is != (n == len(large)) {
 			t.Fatalf("%d bytes are large: %v", n, is)
 		}
 		return n == len(large)
 	})
-	l.large.Store(0)
+	l.wait.large.Store(0)
 	go c.Write(make([]byte, transferred))
-	for left := transferred; left > 0 && l.large.Load() == 0; {
+	for left := transferred; left > 0 && l.wait.large.Load() == 0; {
 		n, err := l.read(&roomySink{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if left -= n; (n >= bulkRead) != (l.large.Load() == largeInputs) {
-			t.Fatalf("%d bytes read, large for %d inputs", n, l.large.Load())
+		if left -= n; (n >= bulkBytes) != (l.wait.large.Load() == largeInputs) {
+			t.Fatalf("%d bytes read, large for %d inputs", n, l.wait.large.Load())
 		}
 	}
-	if l.large.Load() == 0 {
+	if l.wait.large.Load() == 0 {
 		t.Skip("nothing was read at once that is large")
 	}
 }

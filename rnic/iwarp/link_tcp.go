@@ -24,16 +24,14 @@ type tcpLink struct {
 	readFn, writeFn, freeFn func(fd uintptr) bool
 	countFn                 func(fd uintptr)
 	count                   atomic.Int64 // bytes in the socket at the last call of countFn
-	large                   atomic.Int32 // inputs until the stream no longer counts as one of large transfers
 
 	// owned by the receive loop
 	sink   sink
 	riov   [2]syscall.Iovec
 	rn     int
 	rerr   syscall.Errno
-	noRead bool // the sink had nothing to read for
-	look   look.Looker
-	sleep  look.Sleeper
+	noRead bool   // the sink had nothing to read for
+	wait   waiter // but for large, which is the transmitter's too
 	burst  burst
 
 	// owned by the transmitter
@@ -54,7 +52,7 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	if err := c.SetNoDelay(true); err != nil { // RFC 5044 §5.1 [R5044-078]
 		return nil, err
 	}
-	l := &tcpLink{c: c, rc: rc, look: look.New(), sleep: look.NewSleeper()}
+	l := &tcpLink{c: c, rc: rc, wait: waiter{look: look.New(), sleep: look.NewSleeper()}}
 	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
 	l.countFn = func(fd uintptr) {
 		n, _ := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
@@ -63,53 +61,25 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	return l, nil
 }
 
-// tryRead makes an attempt, and some more where there is time to look for an answer, or to sleep
-// for it, before the poller waits.
+// tryRead reads until there is input, or nothing to read for. It returns false for the poller to
+// wait, as RawConn.Read has it.
 func (l *tcpLink) tryRead(fd uintptr) bool {
 	for {
 		n, errno, ok := l.attempt(fd)
-		switch {
-		case !ok:
-			l.found()
-			l.noRead = true
+		if !ok || errno != syscall.EAGAIN {
+			l.wait.found(n)
+			l.rn, l.rerr, l.noRead = n, errno, !ok
 			return true
-		case errno != syscall.EAGAIN:
-			l.found()
-			if n >= bulkRead {
-				l.large.Store(largeInputs)
-			}
-			l.rn, l.rerr = n, errno
+		}
+		state, err := l.wait.next(int(fd), l.sink.keepsThread())
+		if err != nil {
+			l.rn, l.rerr = 0, syscall.EBADF
 			return true
-		case !l.look.Again() && !l.sleeps(fd):
-			return !l.parks(fd)
+		}
+		if state == waitPark {
+			return false
 		}
 	}
-}
-
-const (
-	// bulkRead is how many bytes of one read or write are a sign of large transfers.
-	bulkRead = 64 << 10
-
-	// largeInputs is how many inputs after a large read or write are taken to be of large
-	// transfers: their calls, acknowledges and what else is small.
-	largeInputs = 16
-)
-
-// found ends looking and sleeping: there is input, or an end of it, or of the time to read. Who
-// sleeps for small calls is told apart what it is beside.
-func (l *tcpLink) found() {
-	l.look.Found()
-	if l.large.Load() > 0 {
-		l.large.Add(-1)
-		look.Moved()
-		return
-	}
-	l.sleep.Input()
-}
-
-// sleeps waits for input where that pays, without the poller, and reports whether there is some.
-func (l *tcpLink) sleeps(fd uintptr) bool {
-	return l.large.Load() == 0 && l.sink.keepsThread() && l.sleep.Sleep(int(fd))
 }
 
 // attempt reads once, during which the sink is held; ok is false when it has nothing to read for.
@@ -128,15 +98,6 @@ func (l *tcpLink) attempt(fd uintptr) (n int, errno syscall.Errno, ok bool) {
 	l.riov = [2]syscall.Iovec{}
 	l.sink.release(max(n, 0), errno == syscall.EAGAIN)
 	return n, errno, true
-}
-
-// parks has the poller told of input, and reports whether it is; else the read fails.
-func (l *tcpLink) parks(fd uintptr) bool {
-	err := l.sleep.Park(int(fd))
-	if err != nil {
-		l.rn, l.rerr = 0, syscall.EBADF
-	}
-	return err == nil
 }
 
 // readv reads once; one range is read with the cheaper call. The socket does not
@@ -238,9 +199,7 @@ func (l *tcpLink) writev(pieces [][]byte, how core.Passing) (n int, full bool, e
 	case l.werr != nil:
 		return 0, false, l.werr
 	}
-	if l.wn >= bulkRead {
-		l.large.Store(largeInputs)
-	}
+	l.wait.note(l.wn)
 	return l.wn, false, nil
 }
 

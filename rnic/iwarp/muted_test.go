@@ -58,7 +58,7 @@ func toldOfInput(t *testing.T, fd int) (told bool) {
 func TestReadWaitsInPollerAfterSleeps(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
 	c, l := pipeLink(t)
-	l.look = look.Looker{} // it does not look
+	l.wait.look = look.Looker{} // it does not look
 	var fd int
 	if err := l.rc.Control(func(is uintptr) { fd = int(is) }); err != nil {
 		t.Fatal(err)

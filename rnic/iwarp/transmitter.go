@@ -116,7 +116,7 @@ func (t *transmitter) failed(err error) {
 
 // step makes a batch if there is none, and hands over what TCP takes of it.
 func (t *transmitter) step() (n int, o outcome, err error) {
-	if t.tcp != nil && t.tcp.large.Load() > 0 {
+	if t.tcp != nil && t.tcp.wait.large.Load() > 0 {
 		giveWayToCalls()
 	}
 	t.mu.Lock()

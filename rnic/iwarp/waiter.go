@@ -1,0 +1,77 @@
+// How the receive side of a stream over TCP waits for input.
+
+package iwarp
+
+import (
+	"sync/atomic"
+
+	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
+)
+
+const (
+	// bulkBytes is how many bytes of one read or write are a sign of large transfers.
+	bulkBytes = 64 << 10
+
+	// largeInputs is how many inputs after a large read or write count as inputs of large
+	// transfers: their calls, acknowledges and what else is small.
+	largeInputs = 16
+)
+
+// A waitState is where a waiter is after a read that found nothing.
+type waitState uint8
+
+const (
+	waitPoll  waitState = iota // it goes on at once with another read
+	waitSleep                  // the thread has slept in ppoll(2), and there is input
+	waitPark                   // the goroutine parks in the network poller
+)
+
+// A waiter is how a receiver waits where a read finds nothing. It begins with the wait that ends
+// soonest after input, and each state refuses where it does not pay (package look).
+//
+//	         EAGAIN             refused, or over        refused, or in vain
+//	┌──────┐ ─────► ┌──────┐ ──────────────────► ┌───────┐ ──────────► ┌──────┐
+//	│ read │        │ poll │                     │ sleep │             │ park │
+//	└──────┘        └──────┘                     └───────┘             └──────┘
+//	    ▲   at once    │             input           │  input, deadline   │
+//	    └──────────────┴─────────────────────────────┴────────────────────┘
+type waiter struct {
+	// owned by the receive loop
+	look  look.Looker
+	sleep look.Sleeper
+
+	large atomic.Int32 // inputs until the stream no longer counts as one of large transfers
+}
+
+// next is for a read of fd that found nothing; keep: the thread may sleep with its processor of
+// Go's scheduler. With an error the goroutine MUST NOT park, for no input would wake it.
+func (w *waiter) next(fd int, keep bool) (waitState, error) {
+	if w.look.Again() {
+		return waitPoll, nil
+	}
+	// Large transfers need the processors that a sleeping thread would keep.
+	if keep && w.large.Load() == 0 && w.sleep.Sleep(fd) {
+		return waitSleep, nil
+	}
+	return waitPark, w.sleep.Park(fd)
+}
+
+// found is for a read of n bytes, or one that ended without input. Inputs of large transfers count
+// apart: sleepers of small calls behave differently beside them.
+func (w *waiter) found(n int) {
+	w.look.Found()
+	if w.large.Load() > 0 {
+		w.large.Add(-1)
+		look.Moved()
+	} else {
+		w.sleep.Input()
+	}
+	w.note(n)
+}
+
+// note is for a read or write of n bytes.
+func (w *waiter) note(n int) {
+	if n >= bulkBytes {
+		w.large.Store(largeInputs)
+	}
+}
