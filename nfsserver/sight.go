@@ -179,6 +179,6 @@ func (e *entry) ruleInfos() (list []RuleInfo) {
 
 // options are rights in the words of an exports file.
 func (r *rights) options() exports.Options {
-	return exports.Options{ReadOnly: r.readOnly, Async: r.async, Secure: r.secure, NoRootSquash: r.root, AllSquash: r.all,
+	return exports.Options{ReadOnly: r.readOnly, Async: r.async, Secure: r.secure, NoRootSquash: r.root, AllSquash: r.all, NoACL: r.noACL,
 		AnonUID: r.anon.UID, AnonGID: r.anon.GID}
 }

@@ -98,7 +98,7 @@ func TestClients(t *testing.T) {
 func TestExportsInForce(t *testing.T) {
 	hung := make(chan struct{})
 	h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/plain", FS: memory(t)},
-		{Name: "/ruled", FS: memory(t), ReadOnly: true, Rules: rules(t, "/ruled 10.0.0.0/8(rw,async,all_squash,anonuid=7,crossmnt) *(ro,crossmnt)")},
+		{Name: "/ruled", FS: memory(t), ReadOnly: true, Rules: rules(t, "/ruled 10.0.0.0/8(rw,async,all_squash,no_acl,anonuid=7,crossmnt) *(ro,crossmnt)")},
 		{Name: "/late", Open: func() (nfsserver.FS, error) { <-hung; return memory(t), nil }}}})
 	defer close(hung)
 	list := h.svc.Exports(time.Minute)
@@ -108,7 +108,7 @@ func TestExportsInForce(t *testing.T) {
 	if e := list[0]; !e.Open || !e.Answers || e.Err != nil || len(e.Rules) != 1 || e.Rules[0].Spec != "*" || e.Rules[0].Options.String() != "rw,sync,insecure,root_squash" {
 		t.Errorf("%+v", e)
 	}
-	if e := list[1]; len(e.Rules) != 2 || e.Rules[0].Options.String() != "ro,async,secure,root_squash,all_squash,anonuid=7,anongid=65534" || !e.Whole.CrossMounts {
+	if e := list[1]; len(e.Rules) != 2 || e.Rules[0].Options.String() != "ro,async,secure,root_squash,all_squash,no_acl,anonuid=7,anongid=65534" || !e.Whole.CrossMounts {
 		t.Errorf("%+v", e)
 	}
 	if e := list[2]; e.Open || e.Answers || e.Err != nil {

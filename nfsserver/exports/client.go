@@ -127,11 +127,8 @@ func (c *Client) Host() string {
 	return ""
 }
 
-// same reports whether two specifications are of the same clients.
-func (c *Client) same(d *Client) bool { return c.kind == d.kind && c.name == d.name && c.net == d.net }
-
-// A Resolver tells names and addresses of hosts from memory: it never waits. known is false while
-// it has not been told yet.
+// A Resolver has names and addresses of hosts in memory: it never waits. known is false while it
+// looks them up.
 type Resolver interface {
 	// Addrs are the addresses of a host.
 	Addrs(host string) (addrs []netip.Addr, known bool)
@@ -146,11 +143,11 @@ type Match struct {
 	ByName  bool    // names had a part in it, so that it is true for a while only
 }
 
-// Match finds the client of the export that addr falls under, which is not an IPv4 address in the
-// form of an IPv6 one. It allocates nothing where no client is given by name.
+// Match finds the client of the export that addr falls under. An IPv4 address in the form of an
+// IPv6 one is that IPv4 address. It allocates nothing where no client is given by name.
 func (x *Export) Match(addr netip.Addr, r Resolver) (m Match) {
-	addr = addr.WithZone("")
-	for _, c := range x.ranked {
+	addr = addr.Unmap().WithZone("")
+	for i, c := range x.ranked {
 		ok, known := true, true
 		switch c.kind {
 		case byAddress, byNetwork:
@@ -168,6 +165,7 @@ func (x *Export) Match(addr netip.Addr, r Resolver) (m Match) {
 		}
 		if !known {
 			m.Pending = true
+			askAhead(x.ranked[i+1:], r)
 			return m
 		}
 		if ok {
@@ -176,6 +174,16 @@ func (x *Export) Match(addr netip.Addr, r Resolver) (m Match) {
 		}
 	}
 	return m
+}
+
+// askAhead has the other hosts of an export looked up beside the first that is not known yet, as
+// the answer can depend on all of them.
+func askAhead(rest []*Client, r Resolver) {
+	for _, c := range rest {
+		if c.kind == byName {
+			r.Addrs(c.name)
+		}
+	}
 }
 
 func contains(addrs []netip.Addr, addr netip.Addr) bool {

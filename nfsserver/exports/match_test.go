@@ -177,6 +177,125 @@ func TestNamesAreRenewed(t *testing.T) {
 	})
 }
 
+// TestOldNamesAreNotUsed: an answer that nobody has asked for in a long time is not used, as its
+// address may have another owner; until there is a new one the question is open.
+func TestOldNamesAreNotUsed(t *testing.T) {
+	for _, c := range []struct {
+		idle time.Duration
+		want string
+	}{
+		{nameAge, "pc"}, // is renewed beside
+		{nameAge + staleAge - time.Second, "pc"},
+		{nameAge + staleAge, "pending"},
+		{24 * time.Hour, "pending"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			z := &zone{addrs: map[string][]string{"pc": {"10.0.0.1"}}}
+			x, names, addr := one(t, "/a pc(rw) *(ro)"), NewNames(z), netip.MustParseAddr("10.0.0.1")
+			x.Match(addr, names)
+			synctest.Wait()
+			z.addrs["pc"] = []string{"10.0.0.2"}
+			time.Sleep(c.idle)
+			got := "pending"
+			if m := x.Match(addr, names); m.Client != nil {
+				got = m.Client.Spec
+			}
+			if got != c.want {
+				t.Errorf("after %v: %s, want %s", c.idle, got, c.want)
+			}
+			synctest.Wait()
+			x.Match(addr, names)
+			synctest.Wait()
+			if m := x.Match(addr, names); c.idle > nameAge && (m.Client == nil || m.Client.Spec != "*") {
+				t.Errorf("after %v and a new answer: %+v, want *", c.idle, m)
+			}
+		})
+	}
+}
+
+// A literalZone answers as net.Resolver does: the address of a name that is an address is that one,
+// with its zone.
+type literalZone struct{ *zone }
+
+func (z *literalZone) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	return z.zone.LookupNetIP(ctx, network, host)
+}
+
+// TestNamesThatAreAddresses: the owner of an address cannot make it a name that fits a pattern.
+func TestNamesThatAreAddresses(t *testing.T) {
+	for _, c := range []struct{ addr, name, pattern string }{
+		{"2001:db8::66", "2001:db8::66%pc1.x.org", "*.x.org"},
+		{"10.0.0.66", "10.0.0.66", "*.*"},
+		{"10.0.0.66", "::ffff:10.0.0.66%a.x.org", "*.x.org"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			names := NewNames(&literalZone{&zone{names: map[string][]string{c.addr: {c.name}}}})
+			x, addr := one(t, "/a "+c.pattern), netip.MustParseAddr(c.addr)
+			x.Match(addr, names)
+			synctest.Wait()
+			m := x.Match(addr, names)
+			if m.Pending {
+				t.Fatalf("%s: pending, want an answer", c.name)
+			}
+			if m.Client != nil {
+				t.Errorf("%s is %s by the name %q, want no client", c.addr, m.Client.Spec, c.name)
+			}
+		})
+	}
+}
+
+// TestHostsAreAskedTogether: the hosts of an export are looked up beside one another, as many as
+// look-ups may run, and not one in each attempt of the client.
+func TestHostsAreAskedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &zone{addrs: map[string][]string{}}
+		const hosts = 5 * lookupsMost
+		text := "/a"
+		for i := range hosts {
+			name := fmt.Sprintf("pc%d", i)
+			text, z.addrs[name] = text+" "+name, []string{fmt.Sprintf("10.0.0.%d", i)}
+		}
+		x, names, tries := one(t, text), NewNames(z), 0
+		m := Match{Pending: true}
+		for ; m.Pending; tries++ {
+			m = x.Match(netip.MustParseAddr(fmt.Sprintf("10.0.0.%d", hosts-1)), names)
+			synctest.Wait()
+		}
+		if m.Client == nil {
+			t.Fatal("no client, want the last")
+		}
+		if want := hosts/lookupsMost + 1; tries > want {
+			t.Errorf("%d attempts for %d hosts, want at most %d", tries, hosts, want)
+		}
+	})
+}
+
+// TestAddressesTakeNoLookUpsFromHosts: clients whose name servers do not answer delay no host of
+// the exports file.
+func TestAddressesTakeNoLookUpsFromHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &zone{addrs: map[string][]string{"pc": {"10.0.0.1"}}, blocked: make(chan struct{})}
+		names := NewNames(z)
+		for i := range 2 * lookupsMost {
+			names.Names(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}))
+		}
+		synctest.Wait()
+		z.mu.Lock()
+		blocked := z.blocked
+		z.blocked = nil
+		z.mu.Unlock()
+		names.Addrs("pc")
+		synctest.Wait()
+		if _, known := names.Addrs("pc"); !known {
+			t.Error("pc is not known, while the names of addresses are looked up")
+		}
+		close(blocked)
+	})
+}
+
 // A halfZone does not look up the addresses of some names.
 type halfZone struct {
 	*zone
@@ -243,14 +362,45 @@ func TestNamesAreBounded(t *testing.T) {
 			names.Names(addr)
 			synctest.Wait()
 			if _, known := names.Names(addr); !known {
-				t.Fatalf("no answer for %v, with %d answers kept", addr, len(names.names))
+				t.Fatalf("no answer for %v, with %d answers kept", addr, len(names.names.answers))
 			}
 			addr = addr.Next()
 		}
-		if len(names.names) > mostNames {
-			t.Errorf("%d names are kept", len(names.names))
+		if len(names.names.answers) > mostNames {
+			t.Errorf("%d names are kept", len(names.names.answers))
 		}
 	})
+}
+
+// TestNamesOfAnAddressAreBounded: the owner of an address who gives it many names has few of them
+// looked up.
+func TestNamesOfAnAddressAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &zone{names: map[string][]string{}, addrs: map[string][]string{}}
+		for i := range 100 {
+			name := fmt.Sprintf("a%d.org", i)
+			z.names["10.0.0.1"], z.addrs[name] = append(z.names["10.0.0.1"], name), []string{"10.0.0.1"}
+		}
+		names, addr := NewNames(z), netip.MustParseAddr("10.0.0.1")
+		names.Names(addr)
+		synctest.Wait()
+		if list, _ := names.Names(addr); len(list) != namesMost {
+			t.Errorf("%d names of an address with 100, want %d", len(list), namesMost)
+		}
+		if z.asked != 1+namesMost {
+			t.Errorf("%d look-ups, want one of the address and %d of names", z.asked, namesMost)
+		}
+	})
+}
+
+// TestPlacesInAnyOrder: a place is right also if one after it has been asked for.
+func TestPlacesInAnyOrder(t *testing.T) {
+	s := scanner{text: []byte("ab\n\ncd\n")}
+	for _, c := range []struct{ at, line, column int }{{5, 3, 2}, {0, 1, 1}, {2, 1, 3}, {7, 4, 1}, {3, 2, 1}, {4, 3, 1}, {4, 3, 1}} {
+		if line, column := s.place(c.at); line != c.line || column != c.column {
+			t.Errorf("offset %d: %d:%d, want %d:%d", c.at, line, column, c.line, c.column)
+		}
+	}
 }
 
 func TestMatchAllocatesNothing(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// How long an answer is used, how long one is used on while the name service does not answer, how
-// long a look-up may take, how many answers are kept, and how many look-ups run at once: clients
-// choose the addresses.
+// How long an answer is used, how long one is used on until the name service answers, how long a
+// look-up may take, how many answers of each table are kept, and how many look-ups for each of them
+// run at once: clients choose the addresses, and can have name servers of their own that are slow.
 const (
 	nameAge     = time.Minute
 	failedAge   = 10 * time.Second
@@ -33,16 +33,23 @@ type Lookup interface {
 
 // Names is a Resolver that asks a name service and remembers. A name of an address counts only if
 // it leads back to that address, as anybody can give his addresses any name. An answer that is old
-// is used once more while it is looked up again. All methods may be called at once.
+// is used while it is looked up again, but not if it has been old for staleAge: the address may
+// have another owner by then. All methods may be called at once.
 type Names struct {
 	// Set once.
 	lookup Lookup
 	now    func() time.Time
 
-	mu      sync.Mutex // guards all below
-	addrs   map[string]*answer[netip.Addr]
-	names   map[netip.Addr]*answer[string]
-	running int
+	mu    sync.Mutex // guards all below
+	addrs table[string, netip.Addr]
+	names table[netip.Addr, string]
+}
+
+// A table has the answers to questions of one sort. Those of addresses, which clients choose, take
+// nothing from those of hosts, which the exports file names.
+type table[K comparable, T any] struct {
+	answers map[K]*answer[T]
+	running int // look-ups
 }
 
 // An answer is what is known of a name or an address; Names.mu guards it.
@@ -50,7 +57,7 @@ type answer[T any] struct {
 	list  []T // replaced, never changed
 	known bool
 	busy  bool      // a look-up runs
-	renew time.Time // when it is looked up again
+	renew time.Time // when it is looked up again; it is set by each look-up, with and without an answer
 	good  time.Time // when the name service last answered
 }
 
@@ -59,47 +66,53 @@ func NewNames(l Lookup) *Names {
 	if l == nil {
 		l = net.DefaultResolver
 	}
-	return &Names{lookup: l, now: time.Now, addrs: map[string]*answer[netip.Addr]{}, names: map[netip.Addr]*answer[string]{}}
+	return &Names{lookup: l, now: time.Now, addrs: newTable[string, netip.Addr](), names: newTable[netip.Addr, string]()}
 }
+
+func newTable[K comparable, T any]() table[K, T] { return table[K, T]{answers: map[K]*answer[T]{}} }
 
 // Addrs are the addresses of a host.
 func (n *Names) Addrs(host string) (addrs []netip.Addr, known bool) {
-	return ask(n, n.addrs, host, n.forward)
+	return ask(n, &n.addrs, host, n.forward)
 }
 
 // Names are the names of an address that lead back to it.
 func (n *Names) Names(addr netip.Addr) (names []string, known bool) {
-	return ask(n, n.names, addr, n.reverse)
+	return ask(n, &n.names, addr, n.reverse)
 }
 
 // ask returns what is known of key, and has it looked up where that is needed.
-func ask[K comparable, T any](n *Names, table map[K]*answer[T], key K, look func(context.Context, K) ([]T, error)) ([]T, bool) {
+func ask[K comparable, T any](n *Names, t *table[K, T], key K, look func(context.Context, K) ([]T, error)) ([]T, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	a := table[key]
+	a := t.answers[key]
 	if a == nil {
-		if !makeRoom(table) {
+		if !makeRoom(t.answers) {
 			return nil, false // who asks again finds a look-up less under way
 		}
 		a = &answer[T]{}
-		table[key] = a
+		t.answers[key] = a
 	}
-	if !a.busy && n.now().After(a.renew) && n.running < lookupsMost {
+	now := n.now()
+	if !a.busy && now.After(a.renew) && t.running < lookupsMost {
 		a.busy = true
-		n.running++
-		go fetch(n, a, key, look)
+		t.running++
+		go fetch(n, t, a, key, look)
+	}
+	if now.Sub(a.renew) >= staleAge {
+		return nil, false
 	}
 	return a.list, a.known
 }
 
 // makeRoom takes one answer out of a full table.
-func makeRoom[K comparable, T any](table map[K]*answer[T]) bool {
-	if len(table) < mostNames {
+func makeRoom[K comparable, T any](answers map[K]*answer[T]) bool {
+	if len(answers) < mostNames {
 		return true
 	}
-	for key, a := range table {
+	for key, a := range answers {
 		if !a.busy {
-			delete(table, key)
+			delete(answers, key)
 			return true
 		}
 	}
@@ -107,14 +120,14 @@ func makeRoom[K comparable, T any](table map[K]*answer[T]) bool {
 }
 
 // fetch looks key up and notes the answer.
-func fetch[K comparable, T any](n *Names, a *answer[T], key K, look func(context.Context, K) ([]T, error)) {
+func fetch[K comparable, T any](n *Names, t *table[K, T], a *answer[T], key K, look func(context.Context, K) ([]T, error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupWait)
 	defer cancel()
 	list, err := look(ctx, key)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.now()
-	n.running--
+	t.running--
 	a.busy, a.known, a.renew = false, true, now.Add(nameAge)
 	switch {
 	case err == nil || isMissing(err):
@@ -144,6 +157,11 @@ func (n *Names) reverse(ctx context.Context, addr netip.Addr) (out []string, fai
 		return nil, err
 	}
 	for _, name := range names[:min(len(names), namesMost)] {
+		if _, err := netip.ParseAddr(name); err == nil {
+			// An address, which its owner can have a name server give as its own name, and with a
+			// zone of any text, leads back to itself without a look-up.
+			continue
+		}
 		addrs, err := n.lookup.LookupNetIP(ctx, "ip", name)
 		switch {
 		case contains(addrs, addr):

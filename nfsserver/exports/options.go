@@ -66,6 +66,8 @@ var refused = map[string]string{
 	"security_label": "security labels are of NFS version 4.2",
 	"refer":          "referrals are of NFS version 4",
 	"replicas":       "replicas are of NFS version 4",
+	"nordirplus":     "clients choose how they list directories: mount with nordirplus instead",
+	"reexport":       "give the export a number with fsid= instead",
 	"xprtsec":        "TLS is not served",
 	"mountpoint":     "the server does not check for mount points",
 	"mp":             "the server does not check for mount points",
@@ -169,7 +171,8 @@ func flavor(value string) error {
 	return nil
 }
 
-// fsid reads a number of 32 bits, root, or a UUID with or without its dashes.
+// fsid reads a number of 32 bits, root, or a UUID with or without its dashes. As in exportfs(8) a
+// number can be hexadecimal (0x) or octal (0).
 func fsid(o *Options, value string) error {
 	w := &o.whole
 	w.HasFSID = true
@@ -177,7 +180,14 @@ func fsid(o *Options, value string) error {
 		w.FSID = 0
 		return nil
 	}
-	if n, err := strconv.ParseUint(value, 10, 32); err == nil {
+	digits, base := value, 10
+	switch {
+	case strings.HasPrefix(value, "0x") || strings.HasPrefix(value, "0X"):
+		digits, base = value[2:], 16
+	case strings.HasPrefix(value, "0"):
+		base = 8
+	}
+	if n, err := strconv.ParseUint(digits, base, 32); err == nil {
 		w.FSID = n
 		return nil
 	}

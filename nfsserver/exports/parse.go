@@ -5,6 +5,7 @@ package exports
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"path"
 	"strings"
 )
@@ -17,9 +18,21 @@ type parser struct {
 	scanner
 	byPath   map[string]*Export
 	byFSID   map[uint64]*Export
+	given    map[identity]position
 	out      File
 	mistakes []error
 }
+
+// An identity is the same for all specifications of the same clients of an export.
+type identity struct {
+	x    *Export
+	kind kind
+	name string
+	net  netip.Prefix
+}
+
+// A position is a place in the text, from 1.
+type position struct{ line, column int }
 
 // keep keeps a mistake that does not keep the rest of its line from being read.
 func (p *parser) keep(err error) {
@@ -42,7 +55,7 @@ func Parse(name string, text []byte) (*File, error) {
 // A line is read to its end unless it is not clear where its next word begins. The File is nil
 // then.
 func ParseAll(name string, text []byte) (*File, []error) {
-	p := parser{scanner: scanner{file: name, text: text}, byPath: map[string]*Export{}, byFSID: map[uint64]*Export{}}
+	p := parser{scanner: scanner{file: name, text: text}, byPath: map[string]*Export{}, byFSID: map[uint64]*Export{}, given: map[identity]position{}}
 	if i := bytes.IndexByte(text, 0); i >= 0 {
 		return nil, []error{p.fail(i, "a NUL byte: this is not a text file")}
 	}
@@ -63,9 +76,7 @@ func ParseAll(name string, text []byte) (*File, []error) {
 
 // line reads one line, with those that continue it.
 func (p *parser) line() error {
-	if err := p.blanks(); err != nil {
-		return err
-	}
+	p.blanks()
 	if p.lineEnd() {
 		p.at++
 		return nil
@@ -88,9 +99,7 @@ func (p *parser) line() error {
 	n, kept, def := len(x.Clients), len(p.mistakes), defaults()
 	p.exportfsBreak()
 	for {
-		if err := p.blanks(); err != nil {
-			return err
-		}
+		p.blanks()
 		if p.lineEnd() {
 			break
 		}
@@ -164,11 +173,11 @@ func (p *parser) client(x *Export, o Options) error {
 	}
 	c.Options = o
 	c.line, c.column = p.place(begin)
-	for i := range x.Clients {
-		if other := &x.Clients[i]; other.same(&c) {
-			return p.fail(begin, "%s has been given for %s before, at %d:%d", c.Spec, x.Path, other.line, other.column)
-		}
+	same := identity{x, c.kind, c.name, c.net}
+	if other, ok := p.given[same]; ok {
+		return p.fail(begin, "%s has been given for %s before, at %d:%d", c.Spec, x.Path, other.line, other.column)
 	}
+	p.given[same] = position{c.line, c.column}
 	return p.join(begin, x, c)
 }
 

@@ -3,8 +3,10 @@
 package exports
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // A scanner walks over the bytes of a file. A line that ends with a backslash goes on in the next
@@ -13,18 +15,43 @@ type scanner struct {
 	file string
 	text []byte
 	at   int // of the next byte
+
+	// The last place that was asked for: a line and the offset at which it begins. Places are asked
+	// for from the start of the text to its end, so that the text is counted once.
+	line, begins int
 }
 
 // fail is the error of what stands at offset at.
 func (s *scanner) fail(at int, format string, args ...any) error {
 	line, column := s.place(at)
-	return &Error{s.file, line, column, fmt.Sprintf(format, args...)}
+	return &Error{s.file, line, column, printable(fmt.Sprintf(format, args...))}
+}
+
+// printable is a text in one line: control bytes, which a path can have, as in the file.
+func printable(text string) string {
+	if strings.IndexFunc(text, unicode.IsControl) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			fmt.Fprintf(&b, `\%03o`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // place is the line and the column of an offset, from 1.
 func (s *scanner) place(at int) (line, column int) {
-	before := string(s.text[:at])
-	return 1 + strings.Count(before, "\n"), at - strings.LastIndexByte(before, '\n')
+	if at < s.begins {
+		s.line, s.begins = 0, 0
+	}
+	since := s.text[s.begins:at]
+	s.line += bytes.Count(since, []byte("\n"))
+	s.begins += bytes.LastIndexByte(since, '\n') + 1
+	return 1 + s.line, 1 + at - s.begins
 }
 
 // peek is the next byte, or a line end where there is none.
@@ -47,8 +74,9 @@ func (s *scanner) continued() (n int, ok bool) {
 	return 0, false
 }
 
-// blanks skips to the next word of the line, or to its end; a comment belongs to the end.
-func (s *scanner) blanks() error {
+// blanks skips to the next word of the line, or to its end. A comment belongs to the end: as in
+// exportfs(8), a backslash does not continue it.
+func (s *scanner) blanks() {
 	for {
 		n, ok := s.continued()
 		switch c := s.peek(); {
@@ -57,17 +85,12 @@ func (s *scanner) blanks() error {
 		case c == ' ' || c == '\t' || c == '\r':
 			s.at++
 		case c == '#':
-			begin := s.at
 			for s.peek() != '\n' {
 				s.at++
 			}
-			// nfs-utils takes the next line for a part of the comment, people do not.
-			if strings.HasSuffix(strings.TrimRight(string(s.text[begin:s.at]), "\r"), `\`) {
-				return s.fail(begin, "this comment ends with a backslash, which would hide the next line: remove the backslash")
-			}
-			return nil
+			return
 		default:
-			return nil
+			return
 		}
 	}
 }
