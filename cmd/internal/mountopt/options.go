@@ -83,7 +83,7 @@ type Options struct {
 
 	// flags of the mount itself
 	ReadOnly, NoSuid, NoDev, NoExec, NoAtime bool
-	StrictAtime, NoSymfollow                 bool
+	NoSymfollow                              bool
 	Contexts                                 string // SELinux labels, as mount(2) takes them
 
 	Warning string // of an option under an old name; "": none

@@ -28,7 +28,11 @@ func Parse(lists []string, sloppy bool) (*Options, error) {
 	p := parser{o: defaults(), said: make(map[string]given)}
 	var texts []string
 	for _, list := range lists {
-		texts = append(texts, splitList(list)...)
+		more, err := splitList(list)
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, more...)
 	}
 	sloppy = sloppy || slices.Contains(texts, "sloppy")
 	for _, text := range texts {
@@ -42,8 +46,9 @@ func Parse(lists []string, sloppy bool) (*Options, error) {
 	return p.o, nil
 }
 
-// splitList cuts at the commas that are not in quotes: x-… and comment= have any text.
-func splitList(s string) (texts []string) {
+// splitList cuts at the commas that are not in quotes: x-… and comment= have any text. A quote that
+// is not closed is an error, as it would take all options after it, such as nosuid, for its text.
+func splitList(s string) (texts []string, err error) {
 	quoted, start := false, 0
 	for i := range len(s) {
 		switch {
@@ -54,7 +59,10 @@ func splitList(s string) (texts []string) {
 			start = i + 1
 		}
 	}
-	return append(texts, s[start:])
+	if quoted {
+		return nil, fmt.Errorf("option %s: the quote is not closed: write a second \"", s[start:])
+	}
+	return append(texts, s[start:]), nil
 }
 
 // add takes one option.
@@ -78,6 +86,8 @@ func (p *parser) add(text string, sloppy bool) error {
 	switch {
 	case opt.kind == refused:
 		return fmt.Errorf("option %s: %s", text, opt.help)
+	case hasValue && w.value == "" && strings.HasPrefix(opt.arg, "["):
+		return fmt.Errorf("option %s: a value is missing: write %s alone, or %s", text, opt.name, opt.usage())
 	case hasValue && opt.arg == "":
 		return fmt.Errorf("option %s: %s has no value: write %s alone", text, opt.name, opt.name)
 	case !hasValue && opt.arg != "" && !strings.HasPrefix(opt.arg, "["):
@@ -125,8 +135,12 @@ func alike(a, b given) bool {
 			return w.name
 		case w.name == "v3":
 			return "3"
+		case w.name == "proto":
+			return strings.TrimSuffix(w.value, "6") // which names the family, as the server's address does
+		case w.name == "lookupcache" && w.value == "positive":
+			return "pos"
 		}
-		return w.value
+		return strings.Trim(w.value, "[]") // of mounthost
 	}
 	return say(a) != "" && say(a) == say(b)
 }

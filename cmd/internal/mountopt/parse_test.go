@@ -20,6 +20,21 @@ import (
 
 func unchanged(*Options) {}
 
+// edge has the edges of values, words that mean the same, and the order of options.
+var edge = map[string]func(*Options){
+	"ro,nosuid,nodev,noexec,defaults": func(o *Options) { o.ReadOnly, o.NoSuid, o.NoDev, o.NoExec = true, true, true, true },
+	"defaults,ro":                     func(o *Options) { o.ReadOnly = true },
+	"proto=tcp,proto=tcp6,tcp":        func(o *Options) { o.Proto = TCP }, "rdma,proto=rdma6": func(o *Options) { o.Proto = RDMA },
+	"lookupcache=pos,lookupcache=positive": func(o *Options) { o.Lookup = LookupPositive }, "mounthost=[::1],mountaddr=::1": func(o *Options) { o.MountHost = "::1" },
+	"rsize=1024": func(o *Options) { o.ReadSize = 4096 }, "rsize=8191": func(o *Options) { o.ReadSize = 4096 }, "rsize=8192": func(o *Options) { o.ReadSize = 8192 },
+	"wsize=1048575": func(o *Options) { o.WriteSize = 1<<20 - 4096 }, "wsize=2147483647": func(o *Options) { o.WriteSize = 1 << 20 },
+	"timeo=1": func(o *Options) { o.Timeo = time.Second / 10 }, "timeo=6000": func(o *Options) { o.Timeo = 10 * time.Minute }, "retrans=0": func(o *Options) { o.Retrans = 0 },
+	"retrans=1000": func(o *Options) { o.Retrans = 1000 }, "retry=1048576": func(o *Options) { o.Retry = 1 << 20 * time.Minute }, "port=65535": func(o *Options) { o.Port = 65535 },
+	"actimeo=1073741824": func(o *Options) { setActimeo(o, 1<<30*time.Second) }, "uid=4294967294": func(o *Options) { o.UID = ID{true, 1<<32 - 2} },
+	"port=08": func(o *Options) { o.Port = 8 }, `port="80"`: func(o *Options) { o.Port = 80 }, " soft , ro ,,": func(o *Options) { o.Recovery, o.ReadOnly = Soft, true },
+	"comment=\"a,soft\",ro": func(o *Options) { o.ReadOnly = true }, "x-a=b=c,X-b,ro": func(o *Options) { o.ReadOnly = true }, "soft,soft": func(o *Options) { o.Recovery = Soft },
+}
+
 // lesser has the effects of rare options.
 var lesser = map[string]func(*Options){
 	"mountproto=udp": unchanged, "mountproto=udp6": unchanged, "mounthost=m": func(o *Options) { o.MountHost = "m" }, "mountaddr=[::1]": func(o *Options) { o.MountHost = "::1" },
@@ -83,7 +98,7 @@ func TestOptions(t *testing.T) {
 		"default_permissions": func(o *Options) { o.DefaultPermissions = true },
 		"ro":                  func(o *Options) { o.ReadOnly = true }, "rw": none, "nosuid": func(o *Options) { o.NoSuid = true }, "suid": none,
 		"nodev": func(o *Options) { o.NoDev = true }, "dev": none, "noexec": func(o *Options) { o.NoExec = true }, "exec": none,
-		"noatime": func(o *Options) { o.NoAtime = true }, "atime": none, "relatime": none, "norelatime": none, "strictatime": func(o *Options) { o.StrictAtime = true },
+		"noatime": func(o *Options) { o.NoAtime = true }, "atime": none, "relatime": none, "norelatime": none, "strictatime": none, "noatime,strictatime": none,
 		"nodiratime": none, "diratime": none, "defaults": none,
 		"user":     func(o *Options) { o.NoSuid, o.NoDev, o.NoExec = true, true, true },
 		"user=joe": func(o *Options) { o.NoSuid, o.NoDev, o.NoExec = true, true, true },
@@ -92,7 +107,7 @@ func TestOptions(t *testing.T) {
 		"nouser": none, "nousers": none, "noowner": none, "nogroup": none, "auto": none, "noauto": none, "nofail": none, "_netdev": none,
 		"silent": none, "loud": none, "comment=x y": none, "x-systemd.automount": none, "x-gvfs-name=a b": none, "X-mount.mkdir": none, "": none,
 		"local_lock=\"all\"": func(o *Options) { o.LocalPosix, o.LocalFlock = true, true }, `x-a="b,soft"`: none, "user,exec": func(o *Options) { o.NoSuid, o.NoDev = true, true },
-		"ro,rw": none, "rw,ro": func(o *Options) { o.ReadOnly = true }, "ro,defaults": none, "soft,soft": func(o *Options) { o.Recovery = Soft },
+		"ro,rw": none, "rw,ro": func(o *Options) { o.ReadOnly = true },
 		"tcp,proto=tcp": func(o *Options) { o.Proto = TCP }, "vers=3,v3,nfsvers=3": none, "noac,actimeo=0": func(o *Options) { o.NoAttrCache, o.Sync = true, true; setActimeo(o, 0) },
 		"actimeo=5,acdirmax=5": func(o *Options) { setActimeo(o, 5*time.Second) }, "nconnect=64": func(o *Options) { o.NConnect = 64 },
 		"acregmin=9,acregmax=9": func(o *Options) { o.AttrFileMin, o.AttrFileMax = 9*time.Second, 9*time.Second },
@@ -101,6 +116,7 @@ func TestOptions(t *testing.T) {
 		"noac,sync":             func(o *Options) { o.NoAttrCache, o.Sync = true, true; setActimeo(o, 0) },
 	}
 	maps.Copy(cases, lesser)
+	maps.Copy(cases, edge)
 	seen := make(map[string]bool)
 	for in, change := range cases {
 		want := defaults()
@@ -180,13 +196,88 @@ func TestMistakes(t *testing.T) {
 		"resvport,noresvport":       "options resvport and noresvport contradict each other",
 		"allow_other,noallow_other": "options allow_other and noallow_other contradict each other",
 	} {
-		_, err := Parse([]string{in}, false)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %v\nwant %s", in, err, want)
-		}
+		wantMistake(t, in, want)
 	}
 	if o, err := Parse([]string{"rw", "zzz=1,soft"}, true); err != nil || o.Recovery != Soft {
 		t.Errorf("sloppy: %+v, %v", o, err)
+	}
+}
+
+// wantMistake checks the one line that says what is wrong with a list.
+func wantMistake(t *testing.T, list, want string) {
+	t.Helper()
+	switch _, err := Parse([]string{list}, false); {
+	case err == nil:
+		t.Errorf("%q: no error, want %s", list, want)
+	case !strings.Contains(err.Error(), want):
+		t.Errorf("%q: %v\nwant %s", list, err, want)
+	case strings.Contains(err.Error(), "\n"):
+		t.Errorf("%q: more than one line: %v", list, err)
+	}
+}
+
+// TestMistakesOfValues: quotes, and the edges of numbers and words.
+func TestMistakesOfValues(t *testing.T) {
+	for in, want := range map[string]string{
+		`comment=5"disk,nosuid`:            `option comment=5"disk,nosuid: the quote is not closed`,
+		`x-a="b,ro`:                        `option x-a="b,ro: the quote is not closed`,
+		`ro,"`:                             `option ": the quote is not closed`,
+		"rdma=":                            "option rdma=: a value is missing: write rdma alone, or rdma[=auto|iwarp|roce]",
+		`tcp,rdma=""`:                      `option rdma="": a value is missing`,
+		"user=":                            "option user=: a value is missing: write user alone, or user[=NAME]",
+		"mounthost=[]":                     "option mounthost=[]: must be the name or the address of a host",
+		"mounthost=[::1":                   "option mounthost=[::1: must be",
+		"mounthost=a]":                     "option mounthost=a]: must be",
+		"mounthost=a/b":                    "option mounthost=a/b: must be",
+		"mounthost=a b":                    "option mounthost=a b: must be",
+		"mounthost=a\x01b":                 "must be the name or the address of a host",
+		"port=-0":                          "option port=-0: must be a number from 0 to 65535",
+		"port=":                            "option port=: must be a number from 0 to 65535",
+		"port=65536":                       "option port=65536: must be a number from 0 to 65535",
+		"port=0x801":                       "option port=0x801: must be a number",
+		"port=1_0":                         "option port=1_0: must be a number",
+		"port= 1":                          "option port= 1: must be a number",
+		"mountport=65536":                  "option mountport=65536: must be a number from 0 to 65535",
+		"nlmport=65536":                    "option nlmport=65536: must be a number from 0 to 65535",
+		"nconnect=0":                       "option nconnect=0: must be a number from 1 to 64",
+		"nconnect=65":                      "option nconnect=65: must be a number from 1 to 64",
+		"timeo=6001":                       "option timeo=6001: must be tenths of a second",
+		"timeo=-1":                         "option timeo=-1: must be tenths of a second",
+		"retrans=1001":                     "option retrans=1001: must be a number from 0 to 1000",
+		"retrans=-1":                       "option retrans=-1: must be a number from 0 to 1000",
+		"retry=1048577":                    "option retry=1048577: must be minutes from 0 to 1048576",
+		"rsize=0":                          "option rsize=0: must be a number from 1 to 2147483647",
+		"wsize=2147483648":                 "option wsize=2147483648: must be a number from 1 to 2147483647",
+		"wsize=1M":                         "option wsize=1M: must be a number",
+		"actimeo=1073741825":               "option actimeo=1073741825: must be seconds from 0 to 1073741824",
+		"rsize=99999999999999999999":       "must be a number from 1 to 2147483647",
+		"memory=16777215":                  "option memory=16777215: must be a size of at least 16M",
+		"memory=":                          "option memory=: must be a size",
+		"memory=99999999999999999G":        "must be a size",
+		"uid=-1":                           "option uid=-1: must be a number",
+		"gid=+1":                           "option gid=+1: must be a number",
+		"gid=4294967296":                   "option gid=4294967296: must be a number",
+		"uid=1,uid=2":                      "options uid=1 and uid=2 contradict each other",
+		"proto=":                           "option proto=: must be rdma, tcp or auto",
+		"proto=RDMA":                       "option proto=RDMA: must be rdma, tcp or auto",
+		"proto=auto,rdma":                  "options proto=auto and rdma contradict each other",
+		"proto=tcp,proto=rdma":             "options proto=tcp and proto=rdma contradict each other",
+		"sec=":                             "option sec=: only sec=sys",
+		"sec=sys6":                         "option sec=sys6: only sec=sys",
+		"lookupcache=pos,lookupcache=none": "options lookupcache=pos and lookupcache=none contradict each other",
+		"local_lock=posix,nolock":          "options nolock and local_lock=posix contradict each other",
+		"noac,actimeo=1":                   "options noac and actimeo=1 contradict each other",
+		"acdirmax=6,actimeo=5":             "options actimeo=5 and acdirmax=6 contradict each other",
+		"acdirmin=9,acdirmax=8":            "options acdirmin=9 and acdirmax=8 contradict each other: the minimum",
+		`context=a"b`:                      "the quote is not closed",
+		`context=a"b"c`:                    "must be a label such as",
+		"context=a\x00b":                   "must be a label such as",
+		"context=a,context=b":              "options context=a and context=b contradict each other",
+		"=":                                `unknown option ""`,
+		"=ro":                              `unknown option ""`,
+		"RO":                               `unknown option "RO"`,
+	} {
+		wantMistake(t, in, want)
 	}
 }
 

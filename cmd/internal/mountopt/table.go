@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
@@ -122,18 +123,15 @@ var options = []option{
 	{same, "dev", "", "+dev", func(o *Options, _ string) error { o.NoDev = false; return nil }, "as if nodev had not been given"},
 	{done, "noexec", "", "+exec", func(o *Options, _ string) error { o.NoExec = true; return nil }, "nothing can be executed"},
 	{same, "exec", "", "+exec", func(o *Options, _ string) error { o.NoExec = false; return nil }, "as if noexec had not been given"},
-	{done, "noatime", "", "+atime", func(o *Options, _ string) error { o.NoAtime, o.StrictAtime = true, false; return nil }, "accepted as in mount(8); times of access are the server's in any case"},
+	{done, "noatime", "", "+atime", func(o *Options, _ string) error { o.NoAtime = true; return nil }, "accepted as in mount(8); times of access are the server's in any case"},
 	{ignored, "atime", "", "+atime", clearAtime, "accepted: times of access are the server's in any case"},
 	{ignored, "relatime", "", "+atime", clearAtime, "accepted: times of access are the server's in any case"},
 	{ignored, "norelatime", "", "+atime", clearAtime, "accepted: times of access are the server's in any case"},
-	{ignored, "strictatime", "", "+atime", func(o *Options, _ string) error { o.NoAtime, o.StrictAtime = false, true; return nil }, "accepted: times of access are the server's in any case"},
+	{ignored, "strictatime", "", "+atime", clearAtime, "accepted: times of access are the server's in any case"},
 	{ignored, "nostrictatime", "", "+atime", clearAtime, "accepted: times of access are the server's in any case"},
 	{ignored, "nodiratime", "", "+diratime", nil, "accepted: times of access are the server's in any case"},
 	{ignored, "diratime", "", "+diratime", nil, "accepted: times of access are the server's in any case"},
-	{same, "defaults", "", "+defaults", func(o *Options, _ string) error {
-		o.ReadOnly, o.NoSuid, o.NoDev, o.NoExec = false, false, false, false
-		return nil
-	}, "the same as rw,suid,dev,exec"},
+	{ignored, "defaults", "", "+defaults", nil, "accepted: as for mount(8), other options of the list count before and after it"},
 
 	// What fstab has for mount(8), systemd and others, and is no matter of the mount itself.
 	{same, "user", "[NAME]", "+user", asUser, "nosuid, nodev and noexec, unless a later option reverts them"},
@@ -184,7 +182,7 @@ var options = []option{
 	{refused, "remount", "", "", nil, "options of a mount cannot be changed: unmount it and mount it again"},
 }
 
-func clearAtime(o *Options, _ string) error { o.NoAtime, o.StrictAtime = false, false; return nil }
+func clearAtime(o *Options, _ string) error { o.NoAtime = false; return nil }
 
 // asUser is what user and users imply in mount(8).
 func asUser(o *Options, _ string) error {
@@ -287,10 +285,14 @@ func setVersion(_ *Options, v string) error {
 }
 
 func setMountHost(o *Options, v string) error {
-	if v == "" || strings.ContainsAny(v, "/ ") {
+	host := v
+	if inner, ok := strings.CutPrefix(v, "["); ok && strings.HasSuffix(inner, "]") {
+		host = strings.TrimSuffix(inner, "]") // an address of IPv6, as in SERVER:/export
+	}
+	if host == "" || strings.ContainsAny(host, "/[] ") || strings.ContainsFunc(host, unicode.IsControl) {
 		return fmt.Errorf("must be the name or the address of a host")
 	}
-	o.MountHost = strings.Trim(v, "[]")
+	o.MountHost = host
 	return nil
 }
 
@@ -318,11 +320,11 @@ func number(least, most int, set func(*Options, int)) func(*Options, string) err
 // numberOf is number with the unit for the message.
 func numberOf(unit string, least, most int, set func(*Options, int)) func(*Options, string) error {
 	return func(o *Options, v string) error {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < least || n > most || strings.HasPrefix(v, "+") {
+		n, err := strconv.ParseUint(v, 10, 31)
+		if err != nil || int(n) < least || int(n) > most {
 			return fmt.Errorf("must be %s from %d to %d", unit, least, most)
 		}
-		set(o, n)
+		set(o, int(n))
 		return nil
 	}
 }
@@ -347,7 +349,9 @@ func id(set func(*Options, uint32)) func(*Options, string) error {
 	}
 }
 
-// transferSize rounds a transfer size to what pages and the client can (nfs(5) rsize).
+// transferSize rounds a transfer size down to pages and to the most that the client can, as Linux's
+// client does (nfs(5) rsize). A page is also the least, because FUSE asks for no less: Linux has sizes
+// of 1024 and 2048 bytes as well, and takes 4096 for those below 1024.
 func transferSize(n int) int {
 	const page, most = 4096, 1 << 20
 	return min(max(n/page*page, page), most)
