@@ -4,7 +4,6 @@ package chunks
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"math/rand/v2"
 	"reflect"
@@ -12,17 +11,8 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
-
-// unhex is the bytes written in s, blanks apart.
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 func read(pos, handle, length uint32, offset uint64) ReadSegment {
 	return ReadSegment{Position: pos, Segment: Segment{handle, length, offset}}
@@ -55,7 +45,7 @@ func TestGoldenLists(t *testing.T) {
 	} {
 		var l, back Lists
 		g.make(&l)
-		want := unhex(t, g.hex)
+		want := must.Hex(t, g.hex)
 		if got := l.Append(nil); !bytes.Equal(got, want) || l.Size() != len(want) {
 			t.Errorf("%s: got %x of size %d, want %x", g.name, got, l.Size(), want)
 		}
@@ -90,13 +80,13 @@ func TestBadLists(t *testing.T) {
 		{"Reply segments", "00000000 00000000 00000001 00000201" + strings.Repeat(seg, 513), ErrTooMany},
 	} {
 		var l Lists
-		if _, err := l.Parse(unhex(t, c.hex)); !errors.Is(err, c.want) || len(l.Read)+len(l.Write) > 0 || l.HasReply {
+		if _, err := l.Parse(must.Hex(t, c.hex)); !errors.Is(err, c.want) || len(l.Read)+len(l.Write) > 0 || l.HasReply {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
 	var l Lists
 	most := "00000000 00000001 00000200" + strings.Repeat(seg, 512) + "00000000 00000001 00000200" + strings.Repeat(seg, 512)
-	if _, err := l.Parse(unhex(t, most)); err != nil {
+	if _, err := l.Parse(must.Hex(t, most)); err != nil {
 		t.Errorf("512 segments in the Write list and in the Reply chunk: %v", err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // Bits of a script's first byte.
@@ -61,7 +62,7 @@ func FuzzConn(f *testing.F) {
 		}
 	}
 	for _, g := range goldenHeaders {
-		b := unhex(f, g.wire)
+		b := must.Hex(f, g.wire)
 		f.Add(append([]byte{0, sayMessage, byte(len(b) >> 8), byte(len(b))}, b...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -5,11 +5,13 @@ package rpcrdma
 import (
 	"bytes"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func FuzzParse(f *testing.F) {
 	for _, g := range goldenHeaders {
-		f.Add(unhex(f, g.wire))
+		f.Add(must.Hex(f, g.wire))
 	}
 	f.Add([]byte{0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3})
 	f.Fuzz(func(t *testing.T, b []byte) {

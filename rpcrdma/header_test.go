@@ -4,24 +4,14 @@ package rpcrdma
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 func rseg(pos, handle, length uint32, off uint64) chunks.ReadSegment {
 	return chunks.ReadSegment{Position: pos, Segment: seg(handle, length, off)}
@@ -79,7 +69,7 @@ func TestHeaderGolden(t *testing.T) {
 		"R8166-112", "R8166-116", "R8166-121", "R8166-176", "R8166-177", "R8166-178", "R8166-195", "R8166-196")
 	var h Header
 	for _, g := range goldenHeaders {
-		wire := unhex(t, g.wire)
+		wire := must.Hex(t, g.wire)
 		if err := h.Parse(append(bytes.Clone(wire), "behind"...)); err != nil {
 			t.Errorf("%s: %v", g.name, err)
 			continue
@@ -107,7 +97,7 @@ func TestHeaderTruncated(t *testing.T) {
 	conformance.Proves(t, "R8166-157")
 	var h Header
 	for _, g := range goldenHeaders {
-		wire := unhex(t, g.wire)
+		wire := must.Hex(t, g.wire)
 		for n := range wire {
 			if err := h.Parse(wire[:n:n]); err == nil {
 				t.Errorf("%s: %d of %d bytes taken", g.name, n, len(wire))
@@ -137,7 +127,7 @@ func TestHeaderRefused(t *testing.T) {
 		{"ERR_CHUNK of version 2", `00000001 00000002 00000001 00000004 00000002`, errHeaderError},
 	} {
 		var h Header
-		if err := h.Parse(unhex(t, c.wire)); !errors.Is(err, c.want) {
+		if err := h.Parse(must.Hex(t, c.wire)); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if h.XID != 1 {

@@ -7,17 +7,18 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func TestPrivateDataGolden(t *testing.T) { // RFC 8797 §4 [R8797-003 R8797-004 R8797-005 R8797-006 R8797-007]
 	conformance.Proves(t, "R8797-003", "R8797-004", "R8797-005", "R8797-006", "R8797-007", "R8797-020", "R8797-022")
 	ours := PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096}
-	want := unhex(t, "f6ab0e18 01010303")
+	want := must.Hex(t, "f6ab0e18 01010303")
 	if got := AppendPrivateData(nil, ours); !bytes.Equal(got, want) {
 		t.Errorf("%x", got)
 	}
 	for _, prefix := range []string{"", "00", "f6ab0e", "f6ab0ef6ab", "0080008000"} { // RFC 8797 §5.2 [R8797-020]
-		p, ok := ParsePrivateData(append(unhex(t, prefix), append(want, 0xff)...))
+		p, ok := ParsePrivateData(append(must.Hex(t, prefix), append(want, 0xff)...))
 		if !ok || p != ours {
 			t.Errorf("behind %q: %+v %v", prefix, p, ok)
 		}
@@ -43,7 +44,7 @@ func TestPrivateDataVariants(t *testing.T) {
 		{"180eabf6 01010303", false, defaultPrivateData},              // RFC 8797 §5.2 [R8797-021]
 		{"f6ab0e18 02f6ab0e 18010103 03", false, defaultPrivateData},  // the first identifier counts
 	} {
-		p, ok := ParsePrivateData(unhex(t, c.wire))
+		p, ok := ParsePrivateData(must.Hex(t, c.wire))
 		if ok != c.ok || p != c.want {
 			t.Errorf("%s: %+v %v", c.wire, p, ok)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A tap stands between two ends and keeps all bytes in the order in which they pass.
@@ -174,7 +175,7 @@ func TestWireRoles(t *testing.T) {
 		func(c *Conn) error { return doRead(c, 5001, true) }, func(c *Conn) error { return doWrite(c, 70_001) },
 		func(c *Conn) error { return doLong(c, 9000) }, func(c *Conn) error { return doRead(c, 9, false) })
 	for fromClient, f := range frames {
-		if f.Reply == fromClient || !f.HasEnhanced || !bytes.Equal(f.PrivateData, unhex(t, "f6ab0e18 01010b0b")) {
+		if f.Reply == fromClient || !f.HasEnhanced || !bytes.Equal(f.PrivateData, must.Hex(t, "f6ab0e18 01010b0b")) {
 			t.Errorf("start-up frame %+v", f)
 		}
 	}

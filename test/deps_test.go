@@ -74,6 +74,7 @@ var exactly = map[string][]string{
 	"nfsclient/fusefs":            {"nfsclient", "nfsclient/fusefs/fuseloop", "nfsclient/internal/datapath", "nfsclient/nlm", "posixacl", "transport", "xdr", "xdr/nfs3", "xdr/oncrpc"},
 	claims:                        nil,
 	machine:                       nil,
+	must:                          nil,
 
 	"cmd/internal/audit":     {"nfsserver", "xdr/nfs3", "xdr/nfsacl3"},
 	"cmd/internal/cli":       {"internal/similar"},
@@ -164,10 +165,11 @@ func packages(t *testing.T) []aPackage {
 }
 
 // What of the suites tests of every floor may import, since it knows nothing of ours: the catalogue
-// of requirements, and what a test needs of the machine.
+// of requirements, what a test needs of the machine, and conditions without which it ends.
 const (
 	claims  = "test/conformance"
 	machine = "test/machine"
+	must    = "test/must"
 )
 
 func TestArrows(t *testing.T) {
@@ -184,8 +186,8 @@ func TestArrows(t *testing.T) {
 		}
 		floor := floors[at]
 		for _, i := range p.tests {
-			if in(i, "test") && i != claims && i != machine && floor.folder != "test" {
-				t.Errorf("a test of %s imports %s: of the suites it may know %s and %s only", p.name, i, claims, machine)
+			if in(i, "test") && !slices.Contains([]string{claims, machine, must}, i) && floor.folder != "test" {
+				t.Errorf("a test of %s imports %s: of the suites it may know %s, %s and %s only", p.name, i, claims, machine, must)
 			}
 		}
 		for _, i := range p.ours {

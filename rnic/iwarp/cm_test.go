@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 const (
@@ -56,7 +57,7 @@ func TestReplies(t *testing.T) {
 			l, _ := s.dev.Listen("tcp", "127.0.0.1:0")
 			defer l.Close()
 			s.dial(l.Addr())
-			s.say(unhex(t, c.req))
+			s.say(must.Hex(t, c.req))
 			r, err := l.Accept(context.Background())
 			if err != nil {
 				t.Fatal(err)
@@ -64,7 +65,7 @@ func TestReplies(t *testing.T) {
 			if err := r.Accept(s.qp, c.p); err != nil {
 				t.Fatal(err)
 			}
-			s.wantBytes(unhex(t, c.rep))
+			s.wantBytes(must.Hex(t, c.rep))
 			if s.qp.IRD() != c.ird || s.qp.ORD() != c.ord {
 				t.Fatalf("IRD %d ORD %d, want %d %d", s.qp.IRD(), s.qp.ORD(), c.ird, c.ord)
 			}
@@ -88,7 +89,7 @@ func TestBadRequests(t *testing.T) {
 		reqKey + "4001000000174143" /* bytes behind the Request */} {
 		s := &script{t: t}
 		s.dial(l.Addr())
-		s.say(unhex(t, req))
+		s.say(must.Hex(t, req))
 		if n, err := s.c.Read(make([]byte, 1)); n > 0 || err == nil || isTimeout(err) {
 			t.Fatalf("%s was answered, or taken: %v", req, err)
 		}
@@ -103,7 +104,7 @@ func TestEarlyBytes(t *testing.T) {
 	l, _ := s.dev.Listen("tcp", "127.0.0.1:0")
 	defer l.Close()
 	s.dial(l.Addr())
-	s.say(unhex(t, reqKey+"5002000400100010"))
+	s.say(must.Hex(t, reqKey+"5002000400100010"))
 	r, err := l.Accept(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +149,7 @@ func responder(t *testing.T, cfg rnic.DeviceConfig, reply string) (*script, erro
 	ours, theirs := pipeTCP(t)
 	s.c = theirs
 	theirs.SetDeadline(time.Now().Add(time.Minute))
-	go theirs.Write(unhex(t, reply))
+	go theirs.Write(must.Hex(t, reply))
 	err := s.dev.ConnectOver(t.Context(), s.qp, ours, rnic.ConnParams{IRD: 16, ORD: 16, Provider: ConnOptions{Settle: -1}})
 	return s, err
 }
@@ -179,7 +180,7 @@ func TestReplyChecked(t *testing.T) {
 		if !errors.Is(err, &term.Error{Code: term.MPAIRD}) {
 			t.Fatal(err)
 		}
-		s.wantBytes(unhex(t, reqKey+"5002000400100010"))
+		s.wantBytes(must.Hex(t, reqKey+"5002000400100010"))
 		s.wantBytes(mpa.AppendFPDU(nil, true, terminate(0x20, 6, 0, nil)))
 	})
 	t.Run("IRD below our ORD", func(t *testing.T) {
@@ -193,8 +194,8 @@ func TestReplyChecked(t *testing.T) {
 		ours, theirs := pipeTCP(t)
 		mem := make([]byte, 8)
 		recv(t, s.qp, 1, mem)
-		rep := unhex(t, repKey+"5002000400100010")
-		go theirs.Write(append(rep, unhex(t, "001741430000000000000000000000010000000068656c6c6f000000b990b10c")...))
+		rep := must.Hex(t, repKey+"5002000400100010")
+		go theirs.Write(append(rep, must.Hex(t, "001741430000000000000000000000010000000068656c6c6f000000b990b10c")...))
 		if err := s.dev.ConnectOver(t.Context(), s.qp, ours, rnic.ConnParams{}); err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +223,7 @@ func TestSlowPeers(t *testing.T) {
 			ours, theirs := net.Pipe()
 			pl.conns <- ours
 			start := time.Now()
-			go trickle(theirs, unhex(t, reqKey+"40010000"))
+			go trickle(theirs, must.Hex(t, reqKey+"40010000"))
 			go io.Copy(io.Discard, theirs)
 			if _, err := theirs.Read(make([]byte, 1)); err == nil {
 				t.Error("was answered")
@@ -240,7 +241,7 @@ func TestSlowPeers(t *testing.T) {
 			s := newSide(t, rnic.DeviceConfig{}, 4)
 			ours, theirs := net.Pipe()
 			go io.Copy(io.Discard, theirs)
-			go trickle(theirs, unhex(t, repKey+"5002000400100010"))
+			go trickle(theirs, must.Hex(t, repKey+"5002000400100010"))
 			start := time.Now()
 			err := s.dev.ConnectOver(t.Context(), s.qp, ours, rnic.ConnParams{})
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != connectTimeout {

@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestPlainRevoked: memory is given back at once, though the peer takes no byte of the response
@@ -72,7 +73,7 @@ func TestPlainDisconnect(t *testing.T) {
 		defer theirs.Close()
 		go func() {
 			theirs.Read(make([]byte, mpa.FrameMax))
-			theirs.Write(unhex(t, repKey+"5002000400100010"))
+			theirs.Write(must.Hex(t, repKey+"5002000400100010"))
 		}()
 		linger := -1
 		if err := s.dev.ConnectOver(t.Context(), s.qp, closingPipe{ours, &linger}, rnic.ConnParams{}); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestRTRBothEnds: every offer against every set that the responder takes, in all
@@ -145,7 +146,7 @@ func TestRTRNamed(t *testing.T) {
 		if err := r.Accept(s.qp, rnic.ConnParams{IRD: 8, Provider: ConnOptions{RTR: c.takes}}); err != nil {
 			t.Fatal(err)
 		}
-		s.wantBytes(unhex(t, repKey+"50020004"+c.rep))
+		s.wantBytes(must.Hex(t, repKey+"50020004"+c.rep))
 	}
 	s := &script{side: newSide(t, rnic.DeviceConfig{}, 4), t: t}
 	r := s.requested(reqKey + "50020004c008c008")
@@ -174,7 +175,7 @@ func TestRTRAwaited(t *testing.T) {
 		{"wrong CRC", badCRC, &term.Error{Code: term.MPACRC}},
 		{"a Write with bytes to no region", mpa.AppendFPDU(nil, true, tagged(0xc1, 0x40, 1, 0, []byte("x"))), &term.Error{Code: term.DDPInvalidSTag}},
 		{"a Send of another number", mpa.AppendFPDU(nil, true, untagged(0x41, 0x43, 0, 0, 2, 0, nil)), &term.Error{Code: term.DDPMSNRange}},
-		{"no common RTR", unhex(t, noRTRHex), &term.PeerError{Code: term.MPARTR}},
+		{"no common RTR", must.Hex(t, noRTRHex), &term.PeerError{Code: term.MPARTR}},
 		{"half of it", badCRC[:10], rnic.ErrConnLost},
 		{"nothing", nil, rnic.ErrConnLost},
 	} {

@@ -19,6 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // rtrHex is the RTRs as FPDUs with CRC: golden bytes.
@@ -51,8 +52,8 @@ func offers(t *testing.T, ctx context.Context, r RTR, reply string) (*script, ch
 	go func() {
 		ended <- s.dev.ConnectOver(ctx, s.qp, ours, rnic.ConnParams{IRD: 8, ORD: 8, Provider: ConnOptions{RTR: r, Settle: -1}})
 	}()
-	s.wantBytes(unhex(t, reqKey+"50020004"+r.flags()))
-	s.say(unhex(t, repKey+reply))
+	s.wantBytes(must.Hex(t, reqKey+"50020004"+r.flags()))
+	s.say(must.Hex(t, repKey+reply))
 	return s, ended
 }
 
@@ -69,9 +70,9 @@ func TestRTRChosen(t *testing.T) {
 					want = rtrHex[kind]
 				}
 			}
-			s.wantBytes(unhex(t, want))
+			s.wantBytes(must.Hex(t, want))
 			if want == rtrReadHex {
-				s.say(unhex(t, rtrResponseHex))
+				s.say(must.Hex(t, rtrResponseHex))
 			}
 			err := <-ended
 			if want != noRTRHex {
@@ -110,7 +111,7 @@ func TestRTRRefused(t *testing.T) {
 	} {
 		s, ended := offers(t, t.Context(), c.offered, c.reply)
 		heard, err := io.ReadAll(s.c)
-		if err != nil || !bytes.Equal(heard, unhex(t, c.heard)) {
+		if err != nil || !bytes.Equal(heard, must.Hex(t, c.heard)) {
 			t.Errorf("%s: heard %x, %v", c.name, heard, err)
 		}
 		if err := <-ended; !c.check(err) || s.qp.State() != rnic.StateIdle {
@@ -118,7 +119,7 @@ func TestRTRRefused(t *testing.T) {
 		}
 	}
 	s, ended := offers(t, t.Context(), RTRAny, "500200048000c008") // no Reads, but a Write is
-	s.wantBytes(unhex(t, rtrWriteHex))
+	s.wantBytes(must.Hex(t, rtrWriteHex))
 	if err := <-ended; err != nil || s.qp.ORD() != 0 {
 		t.Error(err, s.qp.ORD())
 	}
@@ -134,7 +135,7 @@ func TestRTRRefused(t *testing.T) {
 func TestRTRReadTakesASlot(t *testing.T) {
 	conformance.Proves(t, "R6581-002", "R6581-053", "R6581-054")
 	s, ended := offers(t, t.Context(), RTRRead, "5002000480014008")
-	s.wantBytes(unhex(t, rtrReadHex))
+	s.wantBytes(must.Hex(t, rtrReadHex))
 	mr, _ := s.pd.RegMR(make([]byte, 8), rnic.LocalWrite)
 	post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpRead, MR: mr, RemoteSTag: 7, Length: 8}) // as a CQ handler might
 	s.c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
@@ -145,7 +146,7 @@ func TestRTRReadTakesASlot(t *testing.T) {
 		t.Error("Connect did not wait")
 	}
 	s.c.SetReadDeadline(time.Now().Add(time.Minute))
-	s.say(unhex(t, rtrResponseHex))
+	s.say(must.Hex(t, rtrResponseHex))
 	if err := <-ended; err != nil || s.qp.ORD() != 1 {
 		t.Fatal(err, s.qp.ORD())
 	}
@@ -161,10 +162,10 @@ func TestRTRIsFirst(t *testing.T) {
 	early := mpa.AppendFPDU(nil, true, untagged(0x41, 0x41, 0, 1, 1, 0, readReq(3, 0, 0, 0, 0)))
 	for _, kind := range []RTR{RTRSend, RTRWrite, RTRRead} {
 		s, ended := offers(t, t.Context(), kind, fmt.Sprintf("50020004%s%x", kind.flags(), early))
-		s.wantBytes(unhex(t, rtrHex[kind]))
+		s.wantBytes(must.Hex(t, rtrHex[kind]))
 		s.wantSegment(tagged(0xc1, 0x42, 3, 0, nil))
 		if kind == RTRRead {
-			s.say(unhex(t, rtrResponseHex))
+			s.say(must.Hex(t, rtrResponseHex))
 		}
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -177,7 +178,7 @@ func TestRTRIsFirst(t *testing.T) {
 		if err := streamOf(s.qp).start(&session{conn: ours, early: early, modes: core.Modes{CRC: true}, ird: 1, ord: 1, rtr: kind}); err != nil {
 			t.Fatal(err)
 		}
-		s.wantBytes(unhex(t, rtrHex[kind]))
+		s.wantBytes(must.Hex(t, rtrHex[kind]))
 		s.wantSegment(tagged(0xc1, 0x42, 3, 0, nil))
 	}
 }
@@ -200,7 +201,7 @@ func TestRTRReadUnanswered(t *testing.T) {
 		{"a Terminate", t.Context(), func(s *script) { s.fpdu(terminate(0x20, 5, 0, nil)) }, &term.PeerError{Code: term.MPALocal}},
 	} {
 		s, ended := offers(t, c.ctx, RTRRead, "50020004"+RTRRead.flags())
-		s.wantBytes(unhex(t, rtrReadHex))
+		s.wantBytes(must.Hex(t, rtrReadHex))
 		c.act(s)
 		if err := <-ended; !errors.Is(err, c.want) || !errors.Is(s.qp.Err(), c.want) {
 			t.Errorf("%s: %v, %v", c.name, err, s.qp.Err())
@@ -231,8 +232,8 @@ func TestRTRSettles(t *testing.T) {
 			ended <- s.dev.ConnectOver(t.Context(), s.qp, ours, rnic.ConnParams{Provider: ConnOptions{RTR: RTRRead, Settle: 3 * time.Second}})
 		}()
 		s.hear(24)
-		s.say(unhex(t, repKey+"50020004"+RTRRead.flags()))
-		s.wantBytes(unhex(t, rtrReadHex))
+		s.say(must.Hex(t, repKey+"50020004"+RTRRead.flags()))
+		s.wantBytes(must.Hex(t, rtrReadHex))
 		if d := time.Since(start); d != 3*time.Second {
 			t.Errorf("the RTR came after %v", d)
 		}
@@ -248,8 +249,8 @@ func TestRTRSettles(t *testing.T) {
 func TestRTRThenEnd(t *testing.T) {
 	s, ended := offers(t, t.Context(), RTRRead, "50020004"+RTRRead.flags())
 	recv(t, s.qp, 1, make([]byte, 8))
-	s.wantBytes(unhex(t, rtrReadHex))
-	s.say(append(unhex(t, rtrResponseHex), mpa.AppendFPDU(nil, true, untagged(0x41, 0x43, 0, 0, 1, 0, []byte("bye")))...))
+	s.wantBytes(must.Hex(t, rtrReadHex))
+	s.say(append(must.Hex(t, rtrResponseHex), mpa.AppendFPDU(nil, true, untagged(0x41, 0x43, 0, 0, 1, 0, []byte("bye")))...))
 	s.c.Close()
 	s.want(t, rnic.OpRecv, 1, rnic.WCSuccess)
 	if err := <-ended; err != nil {

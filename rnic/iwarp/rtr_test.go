@@ -9,6 +9,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // The bytes of the three messages, of the answer to the Read, and of the Terminate when
@@ -30,8 +31,8 @@ func initiates(t *testing.T, p rnic.ConnParams, want, reply string) (s *script, 
 	theirs.SetDeadline(time.Now().Add(time.Minute))
 	ended = make(chan error, 1)
 	go func() { ended <- s.dev.ConnectOver(t.Context(), s.qp, ours, p) }()
-	s.wantBytes(unhex(t, reqKey+want))
-	s.say(unhex(t, repKey+reply))
+	s.wantBytes(must.Hex(t, reqKey+want))
+	s.say(must.Hex(t, repKey+reply))
 	return s, ended
 }
 
@@ -59,7 +60,7 @@ func TestRTROfInitiator(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s, ended := initiates(t, rnic.ConnParams{IRD: 8, ORD: 8, Provider: ConnOptions{RTR: c.kinds, Settle: 20 * time.Millisecond}}, c.want, c.reply)
 			until(t, func() bool { return s.qp.PostSend(rnic.SendWR{ID: 7, Op: rnic.OpSend}) == nil })
-			s.wantBytes(unhex(t, c.first))
+			s.wantBytes(must.Hex(t, c.first))
 			if c.first == rtrReadHex {
 				s.wantSegment(untagged(0x41, 0x43, 0, 0, c.msn, 0, nil))
 				select {
@@ -67,7 +68,7 @@ func TestRTROfInitiator(t *testing.T) {
 					t.Fatalf("Connect returned before the Read was answered: %v", err)
 				default:
 				}
-				s.say(unhex(t, rtrResponseHex))
+				s.say(must.Hex(t, rtrResponseHex))
 			} else {
 				s.wantSegment(untagged(0x41, 0x43, 0, 0, c.msn, 0, nil))
 			}
@@ -103,7 +104,7 @@ func TestResponderBeforeRTR(t *testing.T) {
 	until(t, func() bool { return s.qp.State() != rnic.StateIdle })
 	recv(t, s.qp, 1, make([]byte, 8))
 	s.fpdu(untagged(0x41, 0x43, 0, 0, 1, 0, []byte("early")))
-	s.wantBytes(unhex(t, rtrWriteHex))
+	s.wantBytes(must.Hex(t, rtrWriteHex))
 	s.want(t, rnic.OpRecv, 1, rnic.WCSuccess)
 	s.c.Close()
 	s.qp.Close()

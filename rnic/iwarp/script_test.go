@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/hex"
 	"io"
 	"net"
 	"testing"
@@ -150,15 +149,6 @@ var (
 	readReq   = rnictest.ReadReq
 	terminate = rnictest.Terminate
 )
-
-func unhex(t *testing.T, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // streamOf is what is below a QP.
 func streamOf(qp *rnic.QP) *stream { return rnic.EndpointOf(qp).(*stream) }

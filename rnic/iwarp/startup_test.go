@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestMatrix: markers and CRCs are settled by both frames, markers for each direction.
@@ -49,7 +50,7 @@ func (s *script) requested(req string) rnic.ConnRequest {
 	}
 	defer l.Close()
 	s.dial(l.Addr())
-	s.say(unhex(s.t, req))
+	s.say(must.Hex(s.t, req))
 	r, err := l.Accept(context.Background())
 	if err != nil {
 		s.t.Fatal(err)
@@ -185,7 +186,7 @@ func TestSilentBeforeReply(t *testing.T) {
 		t.Error("spoke before the Reply")
 	}
 	theirs.SetReadDeadline(time.Now().Add(time.Minute))
-	s.say(unhex(t, repKey+"5002000400100010"))
+	s.say(must.Hex(t, repKey+"5002000400100010"))
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +205,7 @@ func TestGoneBeforeReply(t *testing.T) {
 	go func() { ended <- s.dev.ConnectOver(t.Context(), s.qp, ours, rnic.ConnParams{}) }()
 	s.hear(24)
 	s.qp.Close()
-	s.say(unhex(t, repKey+"5002000400100010"))
+	s.say(must.Hex(t, repKey+"5002000400100010"))
 	s.wantSegment(terminate(0x20, 5, 0, nil))
 	s.wantEOF()
 	if err := <-ended; !errors.Is(err, rnic.ErrState) {

@@ -4,13 +4,13 @@ package oncrpc
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -48,14 +48,6 @@ var golden = []struct {
 	{"AUTH_NONE", &OpaqueAuth{}, "00000000 00000000"},
 }
 
-func unhex(s string) []byte {
-	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
-
 func encode(m xdr.Marshaler) []byte {
 	e := xdr.NewEncoder(nil)
 	m.EncodeXDR(e)
@@ -70,7 +62,7 @@ func fresh(m message) message {
 func TestGolden(t *testing.T) {
 	conformance.Proves(t, "R8166-001")
 	for _, g := range golden {
-		b := unhex(g.hex)
+		b := must.Hex(t, g.hex)
 		if got := encode(g.msg); !bytes.Equal(got, b) {
 			t.Errorf("%s: encoded %x, want %x", g.name, got, b)
 		}
@@ -144,10 +136,10 @@ func TestFaults(t *testing.T) {
 
 func TestAuthSys(t *testing.T) {
 	var a AuthSys
-	if err := a.Parse(unhex(callerHex)); err != nil || !reflect.DeepEqual(a, caller) || !reflect.DeepEqual(a.Groups(), []uint32{4, 24}) {
+	if err := a.Parse(must.Hex(t, callerHex)); err != nil || !reflect.DeepEqual(a, caller) || !reflect.DeepEqual(a.Groups(), []uint32{4, 24}) {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if err := a.Parse(append(unhex(callerHex), 0)); !errors.Is(err, xdr.ErrValue) {
+	if err := a.Parse(append(must.Hex(t, callerHex), 0)); !errors.Is(err, xdr.ErrValue) {
 		t.Errorf("a byte left over: %v", err)
 	}
 	a = AuthSys{Machine: make([]byte, MaxMachine)}
@@ -187,7 +179,7 @@ func TestDoNotAllocate(t *testing.T) {
 	var reply ReplyHeader
 	var sys AuthSys
 	buf := make([]byte, 0, 512)
-	in := CallHeader{XID: 1, Prog: 2, Cred: OpaqueAuth{FlavorSys, unhex(callerHex)}}
+	in := CallHeader{XID: 1, Prog: 2, Cred: OpaqueAuth{FlavorSys, must.Hex(t, callerHex)}}
 	ok := ReplyHeader{XID: 1}
 	if n := testing.AllocsPerRun(100, func() {
 		e.Reset(buf)

@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // continued is an RDMA Write of three large segments to mr, each an FPDU with its CRC.
@@ -130,7 +131,7 @@ func TestContinuationDamaged(t *testing.T) {
 					s.say(b[:k])
 					b = b[k:]
 				}
-				s.wantBytes(unhex(t, "0016414700000000000000020000000100000000200200007fe42585"))
+				s.wantBytes(must.Hex(t, "0016414700000000000000020000000100000000200200007fe42585"))
 				s.wantEOF()
 				s.c.Close()
 				<-s.qp.Done()
@@ -229,7 +230,7 @@ func TestResponseDamaged(t *testing.T) {
 					s.say(b[:k])
 					b = b[k:]
 				}
-				s.wantBytes(unhex(t, "0016414700000000000000020000000100000000200200007fe42585"))
+				s.wantBytes(must.Hex(t, "0016414700000000000000020000000100000000200200007fe42585"))
 				s.wantEOF()
 				s.c.Close()
 				<-s.qp.Done()

@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // world is what the peer of a fault row finds: regions and two posted receives of 16 bytes.
@@ -225,7 +226,7 @@ func TestCRCFault(t *testing.T) {
 	b := mpa.AppendFPDU(nil, true, tagged(0xc1, 0x40, w.wr.STag(), w.wr.Base(), []byte("evil")))
 	b[len(b)-1] ^= 1
 	s.say(mpa.AppendFPDU(b, true, tagged(0xc1, 0x40, w.wr.STag(), w.wr.Base(), []byte("evil"))))
-	s.wantBytes(unhex(t, "0016414700000000000000020000000100000000200200007fe42585"))
+	s.wantBytes(must.Hex(t, "0016414700000000000000020000000100000000200200007fe42585"))
 	s.wantEOF()
 	s.c.Close()
 	<-s.qp.Done()

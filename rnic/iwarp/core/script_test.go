@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"io"
 	"net"
@@ -421,12 +420,3 @@ func (s *script) wantEOF() {
 
 // open says an FPDU that opens the way back and is no work for anybody: an empty Write.
 func (s *script) open() { s.fpdu(tagged(0xc1, 0x40, 1, 0, nil)) }
-
-func unhex(t *testing.T, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}

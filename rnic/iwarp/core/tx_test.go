@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestSendBytes has each kind of work request against the bytes of the RFCs' layouts (RFC 5040 §4.1
@@ -33,11 +34,11 @@ func TestSendBytes(t *testing.T) {
 		rnic.SendWR{ID: 5, Op: rnic.OpWrite, RemoteSTag: 1},
 		rnic.SendWR{ID: 6, Op: rnic.OpRead, MR: sink, Offset: 2, Length: 6, RemoteSTag: 0x00ef5602, RemoteTO: 0x20000},
 		rnic.SendWR{ID: 7, Op: rnic.OpSendSEInvalidate, Invalidate: 5})
-	s.wantBytes(unhex(t, "001741430000000000000000000000010000000068656c6c6f000000b990b10c"))
-	s.wantBytes(unhex(t, "001641441a2b3c05000000000000000200000000646f6e6574fe729c"))
-	s.wantBytes(unhex(t, "0012414500000000000000000000000300000000331b7c71"))
-	s.wantBytes(unhex(t, "0013c14000ab120700007f0000001008494a4b4c4d000000f7d5a7c0"))
-	s.wantBytes(unhex(t, "000ec140000000010000000000000000ebd34c5f"))
+	s.wantBytes(must.Hex(t, "001741430000000000000000000000010000000068656c6c6f000000b990b10c"))
+	s.wantBytes(must.Hex(t, "001641441a2b3c05000000000000000200000000646f6e6574fe729c"))
+	s.wantBytes(must.Hex(t, "0012414500000000000000000000000300000000331b7c71"))
+	s.wantBytes(must.Hex(t, "0013c14000ab120700007f0000001008494a4b4c4d000000f7d5a7c0"))
+	s.wantBytes(must.Hex(t, "000ec140000000010000000000000000ebd34c5f"))
 	req := untagged(0x41, 0x41, 0, 1, 1, 0, readReq(sink.STag(), sink.Base()+2, 6, 0x00ef5602, 0x20000))
 	if got := s.hearULPDU(); !bytes.Equal(got, req) {
 		t.Fatalf("got %x want %x", got, req)

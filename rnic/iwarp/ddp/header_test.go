@@ -4,25 +4,15 @@ package ddp
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 var golden = []struct {
 	hex string
@@ -45,7 +35,7 @@ func TestGolden(t *testing.T) {
 	conformance.Proves(t, "R5040-009", "R5040-010", "R5041-001", "R5041-014", "R5041-019", "R5041-028", "R5041-030", "R5041-032",
 		"R5041-034", "R5041-037", "R5041-040", "R5041-042")
 	for _, g := range golden {
-		wire := unhex(t, g.hex)
+		wire := must.Hex(t, g.hex)
 		if got := g.Append([]byte{0xee}); !bytes.Equal(got[1:], wire) || got[0] != 0xee {
 			t.Errorf("built %x, want %x", got[1:], wire)
 		}
@@ -132,7 +122,7 @@ func TestNoAllocs(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, g := range golden {
-		f.Add(unhex(f, g.hex))
+		f.Add(must.Hex(f, g.hex))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, payload, err := Parse(b)

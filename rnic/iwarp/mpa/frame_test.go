@@ -4,25 +4,15 @@ package mpa
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 const (
 	hexRequest = "4d504120494420526571204672616d65"
@@ -54,7 +44,7 @@ func TestFrameGolden(t *testing.T) {
 	conformance.Proves(t, "R5044-096", "R5044-097", "R5044-099", "R5044-108", "R5044-110", "R5044-111", "R5044-113", "R5044-116",
 		"R6581-006", "R6581-008")
 	for _, g := range goldenFrames {
-		wire := unhex(t, g.hex)
+		wire := must.Hex(t, g.hex)
 		if got := AppendFrame([]byte{0xee}, &g.Frame); !bytes.Equal(got[1:], wire) || got[0] != 0xee {
 			t.Errorf("built\n%x, want\n%x", got[1:], wire)
 		}
@@ -68,7 +58,7 @@ func TestFrameGolden(t *testing.T) {
 // A frame cut anywhere asks for more and is not wrong so far.
 func TestFrameTruncated(t *testing.T) {
 	for _, g := range goldenFrames {
-		wire := unhex(t, g.hex)
+		wire := must.Hex(t, g.hex)
 		for i := range wire {
 			if err := checkPrefix(wire[:i], g.Reply); err != nil {
 				t.Fatalf("first %d bytes of %x: %v", i, wire, err)
@@ -86,7 +76,7 @@ func TestPrefixFirstWrongByte(t *testing.T) {
 	if err := checkPrefix([]byte("G"), false); !errors.Is(err, ErrKey) {
 		t.Errorf("GET: %v", err)
 	}
-	good := unhex(t, hexRequest)
+	good := must.Hex(t, hexRequest)
 	for i := range good {
 		bad := bytes.Clone(good)
 		bad[i] ^= 0x20
@@ -103,7 +93,7 @@ func TestPrefixFirstWrongByte(t *testing.T) {
 // RFC 5044 §7.1.2 [R5044-138]).
 func TestPrefixSameRole(t *testing.T) {
 	conformance.Proves(t, "R5044-095", "R5044-138")
-	request, reply := unhex(t, hexRequest), unhex(t, hexReply)
+	request, reply := must.Hex(t, hexRequest), must.Hex(t, hexReply)
 	for i := range keyLen + 1 {
 		var initiators, responders error
 		if i > 9 { // the keys differ at byte 9
@@ -136,7 +126,7 @@ func TestPrefixFields(t *testing.T) {
 		{"4f 01 0000", nil}, // RFC 5044 §7.1.1 [R5044-112]
 	} {
 		for _, key := range []string{hexRequest, hexReply} {
-			err := checkPrefix(unhex(t, key+c.tail), key == hexReply)
+			err := checkPrefix(must.Hex(t, key+c.tail), key == hexReply)
 			if !errors.Is(err, c.want) {
 				t.Errorf("%s: %v, want %v", c.tail, err, c.want)
 			}
@@ -150,7 +140,7 @@ func TestPrefixFields(t *testing.T) {
 // In Rev 1 the S bit is reserved: all private data is the ULP's.
 func TestFrameRev1IgnoresS(t *testing.T) {
 	conformance.Proves(t, "R6581-005")
-	f, n, err := ParseFrame(unhex(t, hexRequest+"50 01 0004 01020304"), false)
+	f, n, err := ParseFrame(must.Hex(t, hexRequest+"50 01 0004 01020304"), false)
 	if err != nil || n != 24 || f.HasEnhanced || string(f.PrivateData) != "\x01\x02\x03\x04" {
 		t.Errorf("%+v, %d, %v", f, n, err)
 	}

@@ -5,6 +5,8 @@ package mpa
 import (
 	"bytes"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // FuzzParse: the first byte says as what the others are read, and at which
@@ -15,7 +17,7 @@ func FuzzParse(f *testing.F) {
 		if g.Reply {
 			kind = 1
 		}
-		f.Add(append([]byte{kind}, unhex(f, g.hex)...))
+		f.Add(append([]byte{kind}, must.Hex(f, g.hex)...))
 	}
 	f.Add(AppendFPDU([]byte{2}, false, []byte("hello")))
 	f.Add(AppendFPDU([]byte{3}, true, []byte("hello")))

@@ -4,24 +4,14 @@ package rdmap
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // checkLengths has parse refuse each truncation of wire, and one byte more.
 func checkLengths(t *testing.T, wire []byte, long, short error, parse func([]byte) error) {
@@ -39,7 +29,7 @@ func checkLengths(t *testing.T, wire []byte, long, short error, parse func([]byt
 // RFC 5040 §4.4 [R5040-047 R5040-050 R5040-051 R5040-052].
 func TestReadRequest(t *testing.T) {
 	conformance.Proves(t, "R5040-047", "R5040-050", "R5040-051", "R5040-052")
-	wire := unhex(t, "00cd3401 0000000000010000 00000006 00ef5602 0000000000020000")
+	wire := must.Hex(t, "00cd3401 0000000000010000 00000006 00ef5602 0000000000020000")
 	want := ReadRequest{SinkSTag: 0x00cd3401, SinkTO: 0x10000, Size: 6, SrcSTag: 0x00ef5602, SrcTO: 0x20000}
 	if got := want.Append([]byte{0xee}); !bytes.Equal(got[1:], wire) || got[0] != 0xee {
 		t.Errorf("built %x", got)
@@ -56,7 +46,7 @@ func TestReadRequest(t *testing.T) {
 
 func TestImmediate(t *testing.T) {
 	conformance.Proves(t, "R5040-259")
-	wire := unhex(t, "0123456789abcdef")
+	wire := must.Hex(t, "0123456789abcdef")
 	if got := AppendImmediate(nil, 0x0123456789abcdef); !bytes.Equal(got, wire) {
 		t.Errorf("built %x", got)
 	}
@@ -68,7 +58,7 @@ func TestImmediate(t *testing.T) {
 
 func TestAtomicRequest(t *testing.T) {
 	conformance.Proves(t, "R5040-263")
-	wire := unhex(t, "00000002 0a0b0c0d 00ab1207 00007f0000001000 0000000000000001 0000000000000002 0000000000000003 ffffffffffffffff")
+	wire := must.Hex(t, "00000002 0a0b0c0d 00ab1207 00007f0000001000 0000000000000001 0000000000000002 0000000000000003 ffffffffffffffff")
 	want := AtomicRequest{Op: CmpSwap, ID: 0x0a0b0c0d, STag: 0x00ab1207, TO: 0x7f0000001000, Data: 1, DataMask: 2, Compare: 3, CompareMask: 1<<64 - 1}
 	if got := want.Append(nil); !bytes.Equal(got, wire) {
 		t.Errorf("built %x", got)
@@ -85,7 +75,7 @@ func TestAtomicRequest(t *testing.T) {
 
 func TestAtomicResponse(t *testing.T) {
 	conformance.Proves(t, "R5040-265")
-	wire := unhex(t, "0a0b0c0d 0123456789abcdef")
+	wire := must.Hex(t, "0a0b0c0d 0123456789abcdef")
 	want := AtomicResponse{ID: 0x0a0b0c0d, Original: 0x0123456789abcdef}
 	if got := want.Append(nil); !bytes.Equal(got, wire) {
 		t.Errorf("built %x", got)

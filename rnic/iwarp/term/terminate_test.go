@@ -4,24 +4,14 @@ package term
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 const (
 	hexWrite = "8140 00ab1207 00007f0000001000"
@@ -37,10 +27,10 @@ type goldenTerminate struct {
 
 func golden(t testing.TB) []goldenTerminate {
 	return []goldenTerminate{
-		{"1100c000 0016" + hexWrite, Terminate{Code: DDPInvalidSTag, HasSegLen: true, SegLen: 0x16, DDP: unhex(t, hexWrite)}},
+		{"1100c000 0016" + hexWrite, Terminate{Code: DDPInvalidSTag, HasSegLen: true, SegLen: 0x16, DDP: must.Hex(t, hexWrite)}},
 		{"0101e000 002e" + hexRead + hexRRead,
-			Terminate{Code: RDMAPBounds, HasSegLen: true, SegLen: 0x2e, DDP: unhex(t, hexRead), RDMA: unhex(t, hexRRead)}},
-		{"0109c000 0016" + hexInv, Terminate{Code: RDMAPForeignInvalidate, HasSegLen: true, SegLen: 0x16, DDP: unhex(t, hexInv)}},
+			Terminate{Code: RDMAPBounds, HasSegLen: true, SegLen: 0x2e, DDP: must.Hex(t, hexRead), RDMA: must.Hex(t, hexRRead)}},
+		{"0109c000 0016" + hexInv, Terminate{Code: RDMAPForeignInvalidate, HasSegLen: true, SegLen: 0x16, DDP: must.Hex(t, hexInv)}},
 		{"20020000", Terminate{Code: MPACRC}},
 		{"20060000", Terminate{Code: MPAIRD}},
 		{"20070000", Terminate{Code: MPARTR}},
@@ -59,7 +49,7 @@ func TestGolden(t *testing.T) {
 	conformance.Proves(t, "R5040-054", "R5040-055", "R5040-058", "R5040-059", "R5040-060", "R5040-061", "R5040-079", "R5040-080",
 		"R5040-081", "R5040-082", "R5040-083", "R5044-164", "R6581-013", "R6581-015", "R6581-016", "R6581-029")
 	for _, g := range golden(t) {
-		wire := unhex(t, g.hex)
+		wire := must.Hex(t, g.hex)
 		if got := g.Append([]byte{0xee}); !bytes.Equal(got[1:], wire) || got[0] != 0xee {
 			t.Errorf("built %x, want %x", got[1:], wire)
 		}
@@ -86,12 +76,12 @@ func TestGolden(t *testing.T) {
 func TestReservedBits(t *testing.T) {
 	conformance.Proves(t, "R5040-062")
 	for _, c := range []string{"1100dfff 0016" + hexWrite, "1100dbff 0016" + hexWrite} {
-		got, err := Parse(unhex(t, c), false)
+		got, err := Parse(must.Hex(t, c), false)
 		if err != nil || got.Code != DDPInvalidSTag || got.swapped || got.SegLen != 0x16 || len(got.DDP) != 14 {
 			t.Errorf("%s: %+v, %v", c, got, err)
 		}
 	}
-	if got, err := Parse(unhex(t, "020618ff"), false); err != nil || got.Code != RDMAPOpcode || got.swapped {
+	if got, err := Parse(must.Hex(t, "020618ff"), false); err != nil || got.Code != RDMAPOpcode || got.swapped {
 		t.Errorf("no headers: %+v, %v", got, err)
 	}
 }
@@ -122,7 +112,7 @@ func TestSwapped(t *testing.T) {
 		{"99990000", false, Code{9, 9, 0x99}, false, 0, 0},
 		{"1100c700 0008" + hexWrite, false, DDPInvalidSTag, false, 8, 14}, // the RFC's bits win
 	} {
-		got, err := Parse(unhex(t, c.hex), c.setup)
+		got, err := Parse(must.Hex(t, c.hex), c.setup)
 		if err != nil || got.Code != c.want || got.swapped != c.swapped || got.SegLen != c.segLen || len(got.DDP) != c.ddp || got.RDMA != nil {
 			t.Errorf("%s: %+v, %v", c.hex, got, err)
 		}
@@ -164,10 +154,10 @@ func TestNoAllocs(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, g := range golden(f) {
-		f.Add(unhex(f, g.hex), false)
+		f.Add(must.Hex(f, g.hex), false)
 	}
-	f.Add(unhex(f, "10010700 0000"+hexRead), false)
-	f.Add(unhex(f, "02020000"), true)
+	f.Add(must.Hex(f, "10010700 0000"+hexRead), false)
+	f.Add(must.Hex(f, "02020000"), true)
 	f.Fuzz(func(t *testing.T, b []byte, setup bool) {
 		got, err := Parse(b, setup)
 		if err != nil {

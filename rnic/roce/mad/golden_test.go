@@ -4,17 +4,18 @@ package mad
 
 import (
 	"bytes"
-	"encoding/hex"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // datagram builds 256 bytes of hex digits, zero to their end; "@n" goes on at offset n of the data.
 func datagram(t testing.TB, header, data string) []byte {
 	t.Helper()
 	b := make([]byte, Len)
-	if n := copy(b, unhex(t, header)); n != HeaderLen {
+	if n := copy(b, must.Hex(t, header)); n != HeaderLen {
 		t.Fatalf("header of %d bytes", n)
 	}
 	at := HeaderLen
@@ -26,16 +27,7 @@ func datagram(t testing.TB, header, data string) []byte {
 			}
 			continue
 		}
-		at += copy(b[at:], unhex(t, word))
-	}
-	return b
-}
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
-	if err != nil {
-		t.Fatal(err)
+		at += copy(b[at:], must.Hex(t, word))
 	}
 	return b
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func TestEveryOtherLengthIsRefused(t *testing.T) {
@@ -51,7 +53,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 			t.Fatalf("%+v came back as %+v, %v", want, got, err)
 		}
 	})
-	wire := unhex(t, "01 81 02 03 0405 0607 08090a0b0c0d0e0f 1011 0000 14151617")
+	wire := must.Hex(t, "01 81 02 03 0405 0607 08090a0b0c0d0e0f 1011 0000 14151617")
 	h := Header{0x81, 2, 3, 0x0405, 0x0607, 0x08090a0b0c0d0e0f, 0x1011, 0x14151617}
 	if got := h.Append(nil); !bytes.Equal(got, wire) {
 		t.Errorf("built %x", got)
@@ -115,7 +117,7 @@ func TestWords(t *testing.T) {
 }
 
 func TestIPHeader(t *testing.T) {
-	wire := unhex(t, "0060 1f90 20010db8000000000000000000000001 20010db8000000000000000000000002")
+	wire := must.Hex(t, "0060 1f90 20010db8000000000000000000000001 20010db8000000000000000000000002")
 	want := IPCM{netip.MustParseAddrPort("[2001:db8::1]:8080"), netip.MustParseAddr("2001:db8::2")}
 	if got, rest, err := ParseIPCM(append(wire, 0xaa)); err != nil || got != want || !bytes.Equal(rest, []byte{0xaa}) {
 		t.Errorf("%+v, %x, %v", got, rest, err)
@@ -129,7 +131,7 @@ func TestIPHeader(t *testing.T) {
 		}
 	}
 	for first, want := range map[string]error{"0160": errIPCMVersion, "1060": errIPCMVersion, "0050": errIPVersion, "0000": errIPVersion, "006f": nil} {
-		if _, _, err := ParseIPCM(append(unhex(t, first), wire[2:]...)); err != want {
+		if _, _, err := ParseIPCM(append(must.Hex(t, first), wire[2:]...)); err != want {
 			t.Errorf("%s: %v, want %v", first, err, want)
 		}
 	}
@@ -152,7 +154,7 @@ func TestServiceIDsAndGIDs(t *testing.T) {
 			t.Errorf("%v came back as %v", a, GIDOf(a).Addr())
 		}
 	}
-	if g := GIDOf(netip.MustParseAddr("10.9.0.2")); !bytes.Equal(g[:], unhex(t, "00000000000000000000ffff0a090002")) {
+	if g := GIDOf(netip.MustParseAddr("10.9.0.2")); !bytes.Equal(g[:], must.Hex(t, "00000000000000000000ffff0a090002")) {
 		t.Errorf("%x", g)
 	}
 	if GIDOf(netip.Addr{}) != (GID{}) {

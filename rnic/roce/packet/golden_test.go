@@ -11,16 +11,8 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 var (
 	v4a, v4b = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
@@ -108,7 +100,7 @@ func build(t testing.TB, v4 *IPv4, v6 *GRH, udp *UDP, h *Header, payload []byte)
 func TestGolden(t *testing.T) {
 	conformance.Proves(t, "IBU-187", "IBU-188", "IBU-191", "IBU-192", "IBU-193", "IBU-194", "IBU-195", "IBU-209", "IBU-210", "IBU-216", "IBU-217", "IBU-221", "IBU-223")
 	for _, g := range golden {
-		wire := unhex(t, g.hex)
+		wire := must.Hex(t, g.hex)
 		if got := build(t, g.v4, g.v6, &g.udp, &g.h, []byte(g.payload)); !bytes.Equal(got, wire) {
 			t.Errorf("%s: built\n%x, want\n%x", g.name, got, wire)
 		}
@@ -162,7 +154,7 @@ func split(t testing.TB, wire []byte) (network, datagram []byte) {
 // left, or the ICRC is another.
 func TestTruncated(t *testing.T) {
 	for _, g := range golden {
-		network, datagram := split(t, unhex(t, g.hex))
+		network, datagram := split(t, must.Hex(t, g.hex))
 		for i := range datagram {
 			h, payload, err := Parse(datagram[:i])
 			switch {

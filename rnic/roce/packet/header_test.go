@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // Each bit of the headers of the packets with the longest headers is one field's, or reserved.
@@ -131,7 +133,7 @@ func TestWideNumbers(t *testing.T) {
 
 // Neither a packet that is sent nor one that is received, good or bad, leaves garbage.
 func TestNoAllocs(t *testing.T) {
-	network, datagram := split(t, unhex(t, golden[0].hex))
+	network, datagram := split(t, must.Hex(t, golden[0].hex))
 	v4 := golden[0].v4
 	c := new(ICRC)
 	room := make([]byte, 0, 128)
@@ -159,7 +161,7 @@ func TestNoAllocs(t *testing.T) {
 // rest.
 func FuzzParse(f *testing.F) {
 	for _, g := range golden {
-		_, datagram := split(f, unhex(f, g.hex))
+		_, datagram := split(f, must.Hex(f, g.hex))
 		f.Add(datagram)
 	}
 	for op := range everyOpcode {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // slowICRC is the ICRC of a packet from its IP header on, without ICRC, bit by bit, from a list of
@@ -39,7 +40,7 @@ func TestEachBit(t *testing.T) {
 	conformance.Proves(t, "IBU-218", "IBU-219", "IBU-220", "IBU-222")
 	var c ICRC
 	for _, g := range golden {
-		wire := unhex(t, g.hex)
+		wire := must.Hex(t, g.hex)
 		network, datagram := split(t, wire)
 		free := 0
 		for bit := range len(wire) * 8 {
@@ -73,7 +74,7 @@ func TestEachBit(t *testing.T) {
 func TestPieces(t *testing.T) {
 	var c ICRC
 	for _, g := range golden {
-		wire := unhex(t, g.hex)
+		wire := must.Hex(t, g.hex)
 		network, datagram := split(t, wire)
 		covered := datagram[:len(datagram)-ICRCLen]
 		want := slowICRC(wire[:len(wire)-ICRCLen])
@@ -125,7 +126,7 @@ func TestStartRefuses(t *testing.T) {
 // TestTailsSaveAPass: with what is known of its end a packet has the ICRC that it has without, and
 // those bytes are not looked at; an end that begins in the BTH is refused.
 func TestTailsSaveAPass(t *testing.T) {
-	network := unhex(t, golden[0].hex)[:IPv4Len+UDPLen]
+	network := must.Hex(t, golden[0].hex)[:IPv4Len+UDPLen]
 	for _, n := range []int{256, 1024, 4096} {
 		payload := make([]byte, n)
 		for i := range payload {

@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"pgregory.net/rapid"
 )
 
 // The 40 bytes in front of a UD receive. IBA 11.4.1.2 [IBU-235], IBA wire RoCEv2 GRH [IBU-196].
 func TestGRH(t *testing.T) {
 	conformance.Proves(t, "IBU-189", "IBU-196", "IBU-235")
-	want := unhex(t, "6b8fffff 0028 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002")
+	want := must.Hex(t, "6b8fffff 0028 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002")
 	h := GRH{TClass: 0xb8, FlowLabel: 0xfffff, PayLen: 40, NxtHdr: ProtocolUDP, HopLmt: 64, SGID: v6a, DGID: v6b}
 	b := bytes.Repeat([]byte{0xee}, GRHLen)
 	if n := h.Put(b); n != GRHLen || !bytes.Equal(b, want) {
@@ -31,13 +32,13 @@ func TestGRH(t *testing.T) {
 	}
 	h.FlowLabel, h.TClass, h.SGID = 0xfff00001, 0, v4a // wide, and a mapped address
 	h.Put(b)
-	if !bytes.Equal(b[:24], unhex(t, "60000001 0028 11 40 00000000000000000000ffffc0000201")) {
+	if !bytes.Equal(b[:24], must.Hex(t, "60000001 0028 11 40 00000000000000000000ffffc0000201")) {
 		t.Errorf("put %x", b)
 	}
 
 	v4 := golden[0].v4
 	b = bytes.Repeat([]byte{0xee}, GRHLen+1)
-	if n := v4.PutGRH(b); n != GRHLen || !bytes.Equal(b, append(append(make([]byte, 20), unhex(t, golden[0].hex)[:20]...), 0xee)) {
+	if n := v4.PutGRH(b); n != GRHLen || !bytes.Equal(b, append(append(make([]byte, 20), must.Hex(t, golden[0].hex)[:20]...), 0xee)) {
 		t.Errorf("put %x", b)
 	}
 	if _, _, err := ParseGRH(b); !errors.Is(err, ErrNetwork) {
@@ -50,7 +51,7 @@ func TestGRH(t *testing.T) {
 
 // Options and other protocols are refused, as is each truncation. IBA wire RoCEv2 IPv4 [IBU-188].
 func TestNetworkRefuses(t *testing.T) {
-	wire := unhex(t, golden[0].hex)
+	wire := must.Hex(t, golden[0].hex)
 	for i := range IPv4Len {
 		if _, _, err := ParseIPv4(wire[:i]); !errors.Is(err, ErrShort) {
 			t.Errorf("first %d bytes of IPv4: %v", i, err)
@@ -101,7 +102,7 @@ func TestNetworkRoundTrip(t *testing.T) {
 // FuzzNetwork: what the network headers' decoders take comes back byte by byte, the checksum apart.
 func FuzzNetwork(f *testing.F) {
 	for _, g := range golden {
-		f.Add(unhex(f, g.hex))
+		f.Add(must.Hex(f, g.hex))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		again := make([]byte, GRHLen)
