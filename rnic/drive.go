@@ -13,27 +13,27 @@ package rnic
 // once Waiting knows of it: else nobody might take in what comes. done is to report true when the
 // answer is there, also if its caller still waits for something else.
 func (qp *QP) Drive(done func() bool) {
-	if qp.driver != nil {
-		qp.driver.Drive(done)
+	if qp.scheduler != nil {
+		qp.scheduler.Drive(done)
 	}
 }
 
 // Rouse has the provider take in what comes again, if there is no Drive at the moment.
 func (qp *QP) Rouse() {
-	if qp.driver != nil {
-		qp.driver.Rouse()
+	if qp.scheduler != nil {
+		qp.scheduler.Rouse()
 	}
 }
 
 // Prompt has CQ handlers told soon of the completions of work requests that were posted as
 // Deferred. A provider that cannot be driven has told of them already.
 func (qp *QP) Prompt() {
-	if qp.driver != nil {
-		qp.driver.Prompt()
+	if qp.scheduler != nil {
+		qp.scheduler.Prompt()
 	}
 }
 
 // Lend is for a CQ handler that has work which may wait: f is run once, by the goroutine that
 // receives, after it has done what has come, where the provider has one for that and it is not
 // needed otherwise. While f takes long another goroutine receives. false: f is the caller's.
-func (qp *QP) Lend(f func()) bool { return qp.lender != nil && qp.lender.Lend(f) }
+func (qp *QP) Lend(f func()) bool { return qp.scheduler != nil && qp.scheduler.Lend(f) }

@@ -19,6 +19,7 @@ type drivenEnd struct {
 func (e *drivenEnd) Drive(func() bool) { e.calls++ }
 func (e *drivenEnd) Rouse()            { e.calls++ }
 func (e *drivenEnd) Prompt()           { e.calls++ }
+func (e *drivenEnd) Lend(func()) bool  { return false }
 
 // TestDeferredIsTold: a provider that cannot be driven has nobody to tell of a deferred completion
 // later, so it does at once.
@@ -27,7 +28,7 @@ func TestDeferredIsTold(t *testing.T) {
 		_, cq, qp, ep := stillQP(t)
 		de := &drivenEnd{}
 		if driven {
-			qp.driver = de
+			qp.scheduler = de
 		}
 		cq.SetHandler(func() {})
 		var sq SendQueue[int]
@@ -103,7 +104,7 @@ func TestDoneAfterHandler(t *testing.T) {
 			<-goOn
 		}
 	})
-	if !ep.q.Established(1, 1, nil) {
+	if !ep.q.Established(Connected{IRD: 1, ORD: 1}) {
 		t.Fatal(qp.State())
 	}
 	cq.push(WC{}, true)

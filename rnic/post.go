@@ -35,21 +35,15 @@ func (qp *QP) PostSend(wrs ...SendWR) error {
 	return qp.ep.PostSend(*list)
 }
 
-// TakesSources reports whether a Write may have a Source, and whether that is quicker now than
-// payload in memory. That one may is false before the QP is connected, and does not change while it
-// is.
-func (qp *QP) TakesSources() (can, pays bool) {
-	if ep, ok := qp.ep.(SourceEndpoint); ok {
-		return ep.TakesSources()
-	}
-	return false, false
-}
+// TakesSources reports whether a Write may have a Source, and costs less with one than with payload
+// in memory. It is false before the QP is connected, and does not change while it is.
+func (qp *QP) TakesSources() bool { return qp.sources.Load() }
 
 // checkSend checks a work request before it is queued, and returns the length of its message in
 // bytes.
 func (qp *QP) checkSend(wr *SendWR) (n uint32, err error) {
 	if wr.Source != nil {
-		if can, _ := qp.TakesSources(); !can || wr.Op != OpWrite {
+		if !qp.TakesSources() || wr.Op != OpWrite {
 			return 0, errSource
 		}
 	}
@@ -125,9 +119,7 @@ func sum(sgl [][]byte) (n uint32, err error) {
 func (qp *QP) PostRecv(wrs ...RecvWR) error {
 	first, err := qp.rq.post(wrs)
 	if first {
-		if ep, ok := qp.ep.(ReceiveEndpoint); ok {
-			ep.ReceivesPosted()
-		}
+		qp.ep.ReceivesPosted()
 	}
 	return err
 }

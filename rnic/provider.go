@@ -26,8 +26,10 @@ type Provider interface {
 	// be used. An ep that could not be connected is as it was, unless it has ended.
 	Connect(ctx context.Context, ep Endpoint, addr string, p ConnParams) error
 
-	// Listen takes connection requests at an address of the provider's network.
-	Listen(network, addr string) (Listener, error)
+	// Listen takes connection requests at an address of the provider's network, for QPs of service
+	// s, which is one of Caps.Services. To Accept a request for datagrams is to tell the peer the
+	// number and the Q_Key of a QP, which may have been established by another request already.
+	Listen(s Service, network, addr string) (Listener, error)
 }
 
 // A StreamProvider is a Provider whose connections are byte streams, one for each QP, that may be
@@ -40,16 +42,6 @@ type StreamProvider interface {
 
 	// ListenOn is Listen on a net.Listener, which the Listener owns.
 	ListenOn(nl net.Listener) Listener
-}
-
-// A ServiceProvider is a Provider whose listeners take requests for QPs of another service than RC.
-type ServiceProvider interface {
-	Provider
-
-	// ListenFor is Listen for QPs of service s, which is one of Caps.Services. To Accept a request
-	// for datagrams is to tell the peer the number and the Q_Key of a QP, which may have been
-	// established by another request already.
-	ListenFor(s Service, network, addr string) (Listener, error)
 }
 
 // An Endpoint is the provider's half of one QP: it turns posted work into what goes over the wire,
@@ -73,6 +65,15 @@ type Endpoint interface {
 	// Wait returns when no goroutine of the endpoint runs any more.
 	Wait()
 
+	// ReceivesPosted is called after receives have been posted where there were none, for
+	// providers whose peer waits for receives. It never waits for the network.
+	ReceivesPosted()
+
+	// Join and Leave attach an endpoint of UD to multicast groups; see QP.Join. Other endpoints,
+	// and providers without UD, are never asked.
+	Join(group netip.Addr) (AddressHandle, error)
+	Leave(group netip.Addr)
+
 	// Moved is the payload progress that QP.Moved promises.
 	Moved() uint64
 
@@ -81,62 +82,25 @@ type Endpoint interface {
 	RemoteAddr() net.Addr
 }
 
-// A SourceEndpoint is an Endpoint that can send from a Source, on some of its connections.
-type SourceEndpoint interface {
+// A Scheduler is an Endpoint whose receive loop shares its work with other goroutines. It is the
+// only optional interface of an Endpoint; without it, the loop alone receives.
+type Scheduler interface {
 	Endpoint
 
-	// TakesSources reports whether Writes with a Source are taken, which is false before the QP is
-	// connected and does not change while it is, and whether that is quicker now than payload in
-	// memory.
-	TakesSources() (can, pays bool)
-}
-
-// A ReceiveEndpoint is an Endpoint whose peer waits for receives, on some of its connections.
-type ReceiveEndpoint interface {
-	Endpoint
-
-	// ReceivesPosted is called after receives have been posted where there were none. It never
-	// waits for the network.
-	ReceivesPosted()
-}
-
-// A ChecksumEndpoint is an Endpoint that has CRCs, on some of its connections or on all.
-type ChecksumEndpoint interface {
-	Endpoint
-
-	// CRC reports whether what is sent has CRCs; false before the QP is connected.
-	CRC() bool
-}
-
-// A GroupEndpoint is an Endpoint that can be attached to multicast groups, if it is of UD; see
-// QP.Join.
-type GroupEndpoint interface {
-	Endpoint
-
-	Join(group netip.Addr) (AddressHandle, error)
-	Leave(group netip.Addr)
-}
-
-// A Driver is an Endpoint whose receive side need not have a goroutine of its own.
-type Driver interface {
 	// Drive runs the receive side of the QP, and the CQ handlers, on the caller's goroutine until
-	// done reports true, if nobody else runs it and for as long as that can last; whether it has,
-	// only done tells.
+	// done reports true, if no other goroutine runs it and for as long as that can last. It may
+	// return earlier: the caller asks done.
 	Drive(done func() bool)
 
-	// Rouse has the provider run the receive side if nobody does.
+	// Rouse has the provider run the receive side if no goroutine does.
 	Rouse()
 
-	// Prompt has the CQ handlers told of completions of deferred work requests.
+	// Prompt notifies CQ handlers of completions of deferred work requests.
 	Prompt()
-}
 
-// A Lender is an Endpoint whose receive loop can do other work as well, which then needs no
-// goroutine that has to be woken.
-type Lender interface {
 	// Lend has f run once, by the goroutine of the receive loop after what has come is done, or by
-	// one of its own. Where f takes long another goroutine receives meanwhile, and the end of the
-	// QP does not wait for f. It is for CQ handlers; false: not now.
+	// another one. Where f takes long another goroutine receives meanwhile, and the end of the QP
+	// does not wait for f. It is for CQ handlers; false: not now.
 	Lend(f func()) bool
 }
 
@@ -250,20 +214,16 @@ var (
 
 // Listen takes connection requests at an address of the provider's network; for iWARP, TCP.
 func (d *Device) Listen(network, addr string) (Listener, error) {
-	return d.provider.Listen(network, addr)
+	return d.ListenFor(RC, network, addr)
 }
 
 // ListenFor is Listen for QPs of service s: a listener takes requests for QPs of one service. What
 // Accept does with a QP of UD is said at ConnRequest.
 func (d *Device) ListenFor(s Service, network, addr string) (Listener, error) {
-	if s == RC {
-		return d.provider.Listen(network, addr)
-	}
-	p, ok := d.provider.(ServiceProvider)
-	if !ok || !d.serves(s) {
+	if !d.serves(s) {
 		return nil, d.noService(s)
 	}
-	return p.ListenFor(s, network, addr)
+	return d.provider.Listen(s, network, addr)
 }
 
 // serves reports whether QPs of a service can be made.

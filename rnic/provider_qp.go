@@ -6,6 +6,7 @@ package rnic
 import (
 	"encoding/binary"
 	"io"
+	"slices"
 )
 
 // A ProviderQP is a QP as its provider sees it. Programs never get hold of one. Methods
@@ -130,16 +131,30 @@ func (q *ProviderQP) Handling() bool { return q.recvCQ.handling() || q.sendCQ.ha
 // Notify that nobody is going to make.
 func (q *ProviderQP) OwesNotify() bool { return q.sendCQ.owes() }
 
-// Established brings an idle QP to RTS, with what was negotiated and the private data of the
-// peer, which is copied. It fails when the QP has been closed meanwhile, or is connected.
-func (q *ProviderQP) Established(ird, ord int, private []byte) bool {
+// A Connected is what a provider tells of a connection, once, in Established.
+type Connected struct {
+	IRD, ORD    int    // as negotiated
+	PrivateData []byte // the peer's; copied
+
+	// CRC: what is sent has CRCs of the provider's, which the receiver checks.
+	CRC bool
+
+	// Sources: a Write may have a Source, and costs less with one than with payload in memory.
+	Sources bool
+}
+
+// Established brings an idle QP to RTS. It fails when the QP has been closed meanwhile, or is
+// connected.
+func (q *ProviderQP) Established(c Connected) bool {
 	qp := (*QP)(q)
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	if !qp.becomeRTS() {
 		return false
 	}
-	qp.ird, qp.ord, qp.private = ird, ord, append([]byte(nil), private...)
+	qp.connected = c
+	qp.connected.PrivateData = slices.Clone(c.PrivateData)
+	qp.sources.Store(c.Sources)
 	return true
 }
 

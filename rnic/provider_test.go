@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -29,13 +30,13 @@ func (still) NewEndpoint(q *ProviderQP, cfg QPConfig) (Endpoint, error) {
 }
 
 func (still) Connect(_ context.Context, ep Endpoint, _ string, p ConnParams) error {
-	if !ep.(*stillEnd).q.Established(p.IRD, p.ORD, p.PrivateData) {
+	if !ep.(*stillEnd).q.Established(Connected{IRD: p.IRD, ORD: p.ORD, PrivateData: p.PrivateData}) {
 		return ErrState
 	}
 	return nil
 }
 
-func (still) Listen(string, string) (Listener, error) { return nil, errors.ErrUnsupported }
+func (still) Listen(Service, string, string) (Listener, error) { return nil, errors.ErrUnsupported }
 
 // A stillEnd remembers what was asked of it.
 type stillEnd struct {
@@ -62,6 +63,11 @@ func (e *stillEnd) Abort(err error) {
 		e.q.Flushed()
 		e.q.Ended()
 	}
+}
+func (e *stillEnd) ReceivesPosted()  {}
+func (e *stillEnd) Leave(netip.Addr) {}
+func (e *stillEnd) Join(netip.Addr) (AddressHandle, error) {
+	return AddressHandle{}, errors.ErrUnsupported
 }
 func (e *stillEnd) Wait()                {}
 func (e *stillEnd) Moved() uint64        { return 42 }
@@ -203,7 +209,7 @@ func TestFirstCauseWins(t *testing.T) {
 	if qp.State() != StateRTS || qp.IRD() != 1 || qp.ORD() != 2 || string(qp.PrivateData()) != "x" || qp.Moved() != 42 || qp.RemoteAddr() == nil {
 		t.Error(qp.State(), qp.IRD(), qp.ORD())
 	}
-	if ep.q.Established(1, 1, nil) || qp.dev.Connect(t.Context(), qp, "", ConnParams{}) != ErrState {
+	if ep.q.Established(Connected{IRD: 1, ORD: 1}) || qp.dev.Connect(t.Context(), qp, "", ConnParams{}) != ErrState {
 		t.Error("connected twice")
 	}
 	first := errors.New("first")

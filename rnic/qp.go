@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 )
 
 // A QP is one end of a connection: a send queue and a receive queue, and the provider's Endpoint
@@ -17,21 +18,20 @@ type QP struct {
 	pd             *PD
 	sendCQ, recvCQ *CQ
 	ep             Endpoint
-	driver         Driver // ep, or nil where it is none
-	lender         Lender // the same
+	scheduler      Scheduler // ep, or nil where it is none
 
-	rq recvQueue // has its own lock
+	rq      recvQueue   // has its own lock
+	sources atomic.Bool // connected.Sources, for each post
 
 	done  chan struct{}  // closed when all work has been flushed
 	tails sync.WaitGroup // the handler of a QP that ended before it was connected
 
-	mu       sync.Mutex
-	state    State // guarded by mu, as is all that follows
-	failed   bool  // it has a cause to end, and err is that
-	err      error
-	ird, ord int
-	private  []byte // the peer's
-	peer     AddressHandle
+	mu        sync.Mutex
+	state     State // guarded by mu, as is all that follows
+	failed    bool  // it has a cause to end, and err is that
+	err       error
+	connected Connected // zero before it is connected
+	peer      AddressHandle
 }
 
 // CreateQP makes a QP that is not connected. SendCQ and RecvCQ may be the same.
@@ -48,8 +48,7 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if qp.ep, err = pd.dev.provider.NewEndpoint((*ProviderQP)(qp), cfg); err != nil {
 		return nil, err
 	}
-	qp.driver, _ = qp.ep.(Driver)
-	qp.lender, _ = qp.ep.(Lender)
+	qp.scheduler, _ = qp.ep.(Scheduler)
 	pd.attach(qp)
 	return qp, nil
 }
@@ -136,8 +135,9 @@ func (qp *QP) LocalAddr() net.Addr { return qp.ep.LocalAddr() }
 // CRC reports whether what is sent over the connection has CRCs of the provider's, which the
 // receiver checks.
 func (qp *QP) CRC() bool {
-	e, ok := qp.ep.(ChecksumEndpoint)
-	return ok && e.CRC()
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	return qp.connected.CRC
 }
 
 // Peer is the QP that Connect of a UD QP has been told of: where to send to. Its zero value is of
@@ -153,17 +153,16 @@ func (qp *QP) Peer() AddressHandle {
 // sender that is attached gets its own datagrams. Join returns where to send to the group, for
 // which nobody has to have joined it. Groups are left when the QP ends.
 func (qp *QP) Join(group netip.Addr) (AddressHandle, error) {
-	ep, ok := qp.ep.(GroupEndpoint)
-	if !ok {
+	if !qp.dev.serves(UD) {
 		return AddressHandle{}, qp.dev.noService(UD)
 	}
-	return ep.Join(group)
+	return qp.ep.Join(group)
 }
 
 // Leave ends what Join began. Nothing that is sent to the group later comes to the QP.
 func (qp *QP) Leave(group netip.Addr) {
-	if ep, ok := qp.ep.(GroupEndpoint); ok {
-		ep.Leave(group)
+	if qp.dev.serves(UD) {
+		qp.ep.Leave(group)
 	}
 }
 
@@ -171,14 +170,14 @@ func (qp *QP) Leave(group netip.Addr) {
 func (qp *QP) PrivateData() []byte {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	return qp.private
+	return qp.connected.PrivateData
 }
 
 // IRD is how many RDMA Reads of the peer's are taken at once, as negotiated.
 func (qp *QP) IRD() int {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	return qp.ird
+	return qp.connected.IRD
 }
 
 // ORD is how many RDMA Reads of ours are on the wire at once, as negotiated;
@@ -186,5 +185,5 @@ func (qp *QP) IRD() int {
 func (qp *QP) ORD() int {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	return qp.ord
+	return qp.connected.ORD
 }

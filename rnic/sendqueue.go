@@ -114,7 +114,7 @@ func (sq *SendQueue[T]) Empty() bool { return sq.head == sq.tail }
 // own.
 func (sq *SendQueue[T]) Retire(internal func(Status)) (fits bool) {
 	fits = true
-	cq, put, due := sq.q.sendCQ, false, sq.q.driver == nil // due: the handler is to be told soon
+	cq, put, due := sq.q.sendCQ, false, sq.q.scheduler == nil // due: the handler is to be told soon
 	for sq.head != sq.next {
 		e := sq.At(sq.head)
 		if !e.Done {

@@ -33,8 +33,7 @@ func (r *Request) TakesLater() bool {
 	if h := &r.hdr; len(h.Write) == 0 || len(h.Write[0]) == 0 || h.HasReply {
 		return false
 	}
-	_, pays := r.rs.c.qp.TakesSources()
-	return pays
+	return r.rs.c.qp.TakesSources()
 }
 
 // Later has the n bytes of src from off on be the first result item, whose place is a Buffer of

@@ -27,7 +27,9 @@ func (l lossy) Connect(context.Context, rnic.Endpoint, string, rnic.ConnParams) 
 	l.t.Error("connected")
 	return errors.ErrUnsupported
 }
-func (l lossy) Listen(string, string) (rnic.Listener, error) { return nil, errors.ErrUnsupported }
+func (l lossy) Listen(rnic.Service, string, string) (rnic.Listener, error) {
+	return nil, errors.ErrUnsupported
+}
 
 // inbound is a connection request that must be left alone.
 type inbound struct{ t *testing.T }

@@ -8,11 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/nfsrdma/nfsrdma/rnic"
 )
-
-var _ rnic.Lender = (*stream)(nil)
 
 const (
 	// lendTick is between two looks at what the receive loop has been lent for. What is there at
@@ -67,7 +63,7 @@ type lending struct {
 	seen    uint64      // what the clock found last; owned by it while it ticks
 }
 
-// Lend is as rnic.Lender has it.
+// Lend is as rnic.Scheduler has it.
 func (s *stream) Lend(f func()) bool {
 	l := &s.lending
 	if s.waiting != nil { // callers drive: there may be no loop

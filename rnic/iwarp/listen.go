@@ -40,7 +40,7 @@ type listener struct {
 // comes the oldest of them is closed: a peer that means it says its Request at
 // once, and must not have to wait for others that never will. As many
 // complete requests may wait for Accept; beyond that they are closed.
-func (p *provider) Listen(network, addr string) (rnic.Listener, error) {
+func (p *provider) Listen(_ rnic.Service, network, addr string) (rnic.Listener, error) {
 	// One path only: MPA sizes its FPDUs by the MSS of one TCP connection, and whose
 	// the peer's socket is can be looked up for one pair of ports.
 	var c net.ListenConfig

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-var _ rnic.Driver = (*stream)(nil)
+var _ rnic.Scheduler = (*stream)(nil)
 
 // A reader is who runs the receive side of a stream.
 type reader = int32
@@ -184,7 +184,7 @@ func (r *reading) begin() *time.Timer {
 	return r.tick
 }
 
-// Drive is as rnic.Driver has it.
+// Drive is as rnic.Scheduler has it.
 func (s *stream) Drive(done func() bool) {
 	if s.waiting == nil || !s.reading.take() {
 		return
@@ -221,7 +221,7 @@ func (s *stream) Drive(done func() bool) {
 	}
 }
 
-// Rouse is as rnic.Driver has it.
+// Rouse is as rnic.Scheduler has it.
 func (s *stream) Rouse() {
 	if s.reading.state.Load() == readNobody {
 		s.reading.rouse()

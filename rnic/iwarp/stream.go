@@ -3,8 +3,10 @@
 package iwarp
 
 import (
+	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -90,7 +92,13 @@ func (s *stream) start(ses *session) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.q.Established(ses.ird, ses.ord, ses.private) {
+	ses.modes.Extensions = s.p.cfg.Extensions
+	ses.modes.Direct, ses.modes.Strict = l.inline(), s.p.cfg.CRC == rnic.CRCStrict
+	s.modes = ses.modes
+	s.tx.out.Start(ses.modes)
+	s.tx.out.SetMSS(l.mss())
+	c := rnic.Connected{IRD: ses.ird, ORD: ses.ord, PrivateData: ses.private, CRC: ses.modes.CRC, Sources: s.tx.out.TakesSources()}
+	if !s.q.Established(c) {
 		return rnic.ErrState
 	}
 	ses.conn.SetDeadline(time.Time{})
@@ -99,10 +107,6 @@ func (s *stream) start(ses *session) error {
 	if !l.inline() { // what its Read has taken when a deadline ends it is not known
 		s.waiting = nil
 	}
-	ses.modes.Extensions = s.p.cfg.Extensions
-	ses.modes.Direct, ses.modes.Strict = l.inline(), s.p.cfg.CRC == rnic.CRCStrict
-	s.modes = ses.modes
-	s.tx.out.Start(ses.modes)
 	s.rx.start(ses.modes, ses.early)
 	s.work.Start(ses.ird, ses.ord, ses.gated)
 	// Queued before the QP's owner can post: start has not returned, so the RTR is the first of
@@ -134,20 +138,6 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 		s.tx.runInline(budget)
 	}
 	return err
-}
-
-var (
-	_ rnic.SourceEndpoint   = (*stream)(nil)
-	_ rnic.ChecksumEndpoint = (*stream)(nil)
-)
-
-// TakesSources reports whether the payload of a Write may come from a Source, and whether FPDUs are
-// long enough for that.
-func (s *stream) TakesSources() (can, pays bool) {
-	if s.socketLink() == nil {
-		return false, false
-	}
-	return s.tx.out.TakesSources()
 }
 
 // Release returns once no batch points into the memory that mr had.
@@ -289,7 +279,7 @@ func (s *stream) txLoop() {
 	}
 }
 
-// Prompt is as rnic.Driver has it.
+// Prompt is as rnic.Scheduler has it.
 func (s *stream) Prompt() { s.wakeTx() }
 
 func (s *stream) wakeTx() {
@@ -306,12 +296,16 @@ func (s *stream) Wait() { s.loops.Wait() }
 // RDMA Reads.
 func (s *stream) Moved() uint64 { return s.tx.handed.Load() + s.rx.in.ReadBytes() }
 
-// CRC reports whether the FPDUs of the stream have CRCs.
-func (s *stream) CRC() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.modes.CRC
+// ReceivesPosted has nothing to do: a peer sends whether there are receives or not.
+func (s *stream) ReceivesPosted() {}
+
+// Join is for UD, which iWARP does not have.
+func (s *stream) Join(netip.Addr) (rnic.AddressHandle, error) {
+	return rnic.AddressHandle{}, errors.ErrUnsupported
 }
+
+// Leave is for UD, too.
+func (s *stream) Leave(netip.Addr) {}
 
 // RemoteAddr is the peer's TCP address, nil when the stream was never connected.
 func (s *stream) RemoteAddr() net.Addr {

@@ -160,7 +160,7 @@ func (e *endpoint) establish(s *session, l *link) error {
 	if err := s.ready(b.qp, e.cfg.Service); err != nil {
 		return err
 	}
-	if !e.q.Established(s.ird, s.ord, s.private) {
+	if !e.q.Established(rnic.Connected{IRD: s.ird, ORD: s.ord, PrivateData: s.private, CRC: true}) {
 		return rnic.ErrState
 	}
 	e.started, e.conn = true, l
@@ -207,14 +207,6 @@ func (e *endpoint) Moved() uint64 {
 	}
 	return 0
 }
-
-var (
-	_ rnic.ChecksumEndpoint = (*endpoint)(nil)
-	_ rnic.ReceiveEndpoint  = (*endpoint)(nil)
-)
-
-// CRC reports true: all packets have the invariant CRC.
-func (e *endpoint) CRC() bool { return e.bound.Load() != nil }
 
 // LocalAddr is the address of the port, nil when there was never a connection.
 func (e *endpoint) LocalAddr() net.Addr {

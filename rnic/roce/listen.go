@@ -46,13 +46,9 @@ var (
 
 // Listen takes connection requests for the service of port, at one address of this host
 // ("host:port"), or at all that it has (":port", all of IPv4 with "0.0.0.0:port"), also those that
-// come or become free later: one at least has to be free.
-func (p *provider) Listen(network, addr string) (rnic.Listener, error) {
-	return p.ListenFor(rnic.RC, network, addr)
-}
-
-// ListenFor is Listen for QPs of service s. Ports of different services are different ones.
-func (p *provider) ListenFor(s rnic.Service, _, addr string) (rnic.Listener, error) {
+// come or become free later: one at least has to be free. Ports of different services are different
+// ones.
+func (p *provider) Listen(s rnic.Service, _, addr string) (rnic.Listener, error) {
 	at, err := listenAddr(addr)
 	if err != nil {
 		return nil, err

@@ -62,11 +62,6 @@ type provider struct {
 	paths paths
 }
 
-var (
-	_ rnic.ServiceProvider = (*provider)(nil)
-	_ rnic.GroupEndpoint   = (*endpoint)(nil)
-)
-
 // Open returns a software RNIC for RoCEv2.
 func Open(cfg rnic.DeviceConfig) *rnic.Device { return OpenWith(cfg, Options{}) }
 

@@ -3,8 +3,6 @@
 package core
 
 import (
-	"sync/atomic"
-
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
@@ -49,8 +47,6 @@ type Outbound struct {
 	// good and go first, then the Terminate. So the fault waits here until Pending is empty.
 	fault   error // what ended the batch in hand: told when that has left
 	stopped bool
-
-	lastMULPDU atomic.Int32 // mulpdu, for those who choose where payload comes from; 0 before the first batch
 }
 
 // mssEvery is how many batches go out between two looks at the segment size.
@@ -92,7 +88,6 @@ func (o *Outbound) SetMSS(mss int) {
 	o.untilMSS = mssEvery
 	o.mss = mss
 	o.mulpdu = mpa.MULPDU(mss, o.markers != nil)
-	o.lastMULPDU.Store(int32(o.mulpdu))
 }
 
 // A Passing is how pending bytes are to be handed to TCP.
@@ -112,12 +107,9 @@ func (o *Outbound) Pending() (pieces [][]byte, how Passing) {
 // seventh of the server's time.
 const sourcedSegment = 8 << 10
 
-// TakesSources reports whether payload may come from a Source, and whether that pays with FPDUs as
-// long as they are now. Any goroutine may call it.
-func (o *Outbound) TakesSources() (can, pays bool) {
-	can = o.markers == nil
-	return can, can && o.lastMULPDU.Load() >= sourcedSegment
-}
+// TakesSources reports whether payload may come from a Source, and FPDUs are long enough for it to
+// pay. The caller has called SetMSS.
+func (o *Outbound) TakesSources() bool { return o.markers == nil && o.mulpdu >= sourcedSegment }
 
 // Fill makes a batch, when TCP has taken all of the one before, of as many FPDUs as are there and
 // fit. Without an error and with nothing Pending after it there is nothing to send. The error, a

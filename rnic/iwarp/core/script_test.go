@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"reflect"
 	"testing"
 
@@ -46,7 +47,9 @@ func (p *slate) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endpoin
 func (*slate) Connect(context.Context, rnic.Endpoint, string, rnic.ConnParams) error {
 	return errors.ErrUnsupported
 }
-func (*slate) Listen(string, string) (rnic.Listener, error) { return nil, errors.ErrUnsupported }
+func (*slate) Listen(rnic.Service, string, string) (rnic.Listener, error) {
+	return nil, errors.ErrUnsupported
+}
 
 // A slateEnd is a core and both directions of its stream.
 type slateEnd struct {
@@ -67,7 +70,7 @@ type slateEnd struct {
 
 // start is the end of MPA start-up.
 func (e *slateEnd) start(m Modes, ird, ord int, gated bool) {
-	if !e.q.Established(ird, ord, nil) {
+	if !e.q.Established(rnic.Connected{IRD: ird, ORD: ord}) {
 		panic("not idle")
 	}
 	e.in.Start(m)
@@ -198,10 +201,15 @@ func (e *slateEnd) fail(err error) {
 func (e *slateEnd) Release(mr *rnic.MR)              { e.out.Detach(mr) }
 func (e *slateEnd) Abort(err error)                  { e.fail(err) }
 func (e *slateEnd) Disconnect(context.Context) error { return errors.ErrUnsupported }
-func (e *slateEnd) Wait()                            {}
-func (e *slateEnd) Moved() uint64                    { return 0 }
-func (e *slateEnd) LocalAddr() net.Addr              { return nil }
-func (e *slateEnd) RemoteAddr() net.Addr             { return nil }
+func (e *slateEnd) ReceivesPosted()                  {}
+func (e *slateEnd) Leave(netip.Addr)                 {}
+func (e *slateEnd) Join(netip.Addr) (rnic.AddressHandle, error) {
+	return rnic.AddressHandle{}, errors.ErrUnsupported
+}
+func (e *slateEnd) Wait()                {}
+func (e *slateEnd) Moved() uint64        { return 0 }
+func (e *slateEnd) LocalAddr() net.Addr  { return nil }
+func (e *slateEnd) RemoteAddr() net.Addr { return nil }
 
 // A side is one end of a connection under test.
 type side struct {

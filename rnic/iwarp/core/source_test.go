@@ -147,7 +147,7 @@ func TestSourceWithTooLittle(t *testing.T) {
 // anything but a Write.
 func TestSourceNeedsAnEndpointThatTakesIt(t *testing.T) {
 	a, _ := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, 4)
-	if can, pays := a.qp.TakesSources(); can || pays {
+	if a.qp.TakesSources() {
 		t.Error("the endpoint takes Sources")
 	}
 	for _, op := range []rnic.Opcode{rnic.OpWrite, rnic.OpSend} {
@@ -160,9 +160,8 @@ func TestSourceNeedsAnEndpointThatTakesIt(t *testing.T) {
 		o.Start(m)
 		for _, mss := range []int{1448, sourcedSegment, 8948, 65483} {
 			o.SetMSS(mss)
-			can, pays := o.TakesSources()
-			if can == m.SendMarkers || pays != (can && mss > sourcedSegment) {
-				t.Errorf("%+v, segments of %d: Sources are taken: %v, it pays: %v", m, mss, can, pays)
+			if got, want := o.TakesSources(), !m.SendMarkers && mss > sourcedSegment; got != want {
+				t.Errorf("%+v, segments of %d bytes: Sources are taken: %v, want %v", m, mss, got, want)
 			}
 		}
 		o.markers = nil

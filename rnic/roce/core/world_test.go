@@ -50,7 +50,9 @@ func (s *slate) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endpoin
 func (*slate) Connect(context.Context, rnic.Endpoint, string, rnic.ConnParams) error {
 	return errors.ErrUnsupported
 }
-func (*slate) Listen(string, string) (rnic.Listener, error) { return nil, errors.ErrUnsupported }
+func (*slate) Listen(rnic.Service, string, string) (rnic.Listener, error) {
+	return nil, errors.ErrUnsupported
+}
 
 // A slateEnd is one core QP.
 type slateEnd struct {
@@ -64,10 +66,14 @@ func (e *slateEnd) ReceivesPosted()                  { e.qp.ReceivesPosted() }
 func (e *slateEnd) Release(*rnic.MR)                 {}
 func (e *slateEnd) Abort(error)                      { _ = e.qp.Modify(ERR, 0, Attrs{}); e.end() }
 func (e *slateEnd) Disconnect(context.Context) error { return errors.ErrUnsupported }
-func (e *slateEnd) Wait()                            {}
-func (e *slateEnd) Moved() uint64                    { return 0 }
-func (e *slateEnd) LocalAddr() net.Addr              { return nil }
-func (e *slateEnd) RemoteAddr() net.Addr             { return nil }
+func (e *slateEnd) Leave(netip.Addr)                 {}
+func (e *slateEnd) Join(netip.Addr) (rnic.AddressHandle, error) {
+	return rnic.AddressHandle{}, errors.ErrUnsupported
+}
+func (e *slateEnd) Wait()                {}
+func (e *slateEnd) Moved() uint64        { return 0 }
+func (e *slateEnd) LocalAddr() net.Addr  { return nil }
+func (e *slateEnd) RemoteAddr() net.Addr { return nil }
 
 // end is what a provider does with a QP that has come to ERR.
 func (e *slateEnd) end() {
@@ -193,7 +199,7 @@ func reliables(t testing.TB, mtu int, psn uint32, change func(*Attrs)) (a, b *si
 
 func (s *side) establish() {
 	s.t.Helper()
-	if !s.end.q.Established(0, 0, nil) {
+	if !s.end.q.Established(rnic.Connected{}) {
 		s.t.Fatal("the QP is not idle")
 	}
 }
