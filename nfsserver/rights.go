@@ -92,7 +92,7 @@ func memoOf(c *transport.Call) *memo {
 // rights returns what the caller of c may do in entry e of its table: NFS3ERR_ACCES for who is none
 // of the clients, NFS3ERR_PERM for a port that is not reserved, NFS3ERR_JUKEBOX while its name is
 // looked up. It allocates nothing once the connection has a decision, which also shows what it uses
-// (sight.go).
+// (monitoring.go).
 func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
 	t := e.t
 	var known *decisions

@@ -35,7 +35,7 @@
 package nfsserver
 
 // Internals: identity.go finds the user of a call. Attributes before and after a change
-// are taken under a lock of the object (locks.go), so that no change through this server
+// are taken under a lock of the object (objectlocks.go), so that no change through this server
 // comes between them.
 
 import (

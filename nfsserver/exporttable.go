@@ -30,7 +30,7 @@ type entry struct {
 	open    rights                      // without rules
 	of      map[*exports.Client]*rights // with rules: what each client may do
 	crosses bool                        // crossmnt
-	nested  []*entry                    // those below this one that clients of it enter (nest.go)
+	nested  []*entry                    // those below this one that clients of it enter (crossmnt.go)
 }
 
 // newTable makes the table of a list, in which an Export with neither FS nor Open stands for the
