@@ -12,7 +12,7 @@ import (
 const shards = 16
 
 // A cache maps Refs to nodes. It holds no more nodes than its own limit and the
-// budget of all caches (budget.go) allow, beside those in use, and none for long
+// budget of all caches (fdbudget.go) allow, beside those in use, and none for long
 // after its last use (sweep.go).
 type cache struct {
 	// Set once.

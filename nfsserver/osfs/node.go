@@ -46,7 +46,7 @@ type node struct {
 	laters      atomic.Int32  // replies that are going to read it
 	dax         atomic.Int32  // daxState
 	proven      atomic.Uint32 // 1 + the cache's tick when it was last seen to lie in the export; 0: never
-	pinned      atomic.Bool   // its descriptors hold a pin (identities.go)
+	pinned      atomic.Bool   // its descriptors hold a pin (owngenerations.go)
 
 	grants grants
 

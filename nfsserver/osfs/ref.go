@@ -19,7 +19,7 @@ import (
 //
 // A kernel handle holds the inode's generation, so that a number used again is stale. An inodeRef
 // has a hash of that handle, because a process without the right to open a handle may still get it.
-// Without kernel handles it has the time of birth, or else a number of ours (identities.go).
+// Without kernel handles it has the time of birth, or else a number of ours (owngenerations.go).
 const (
 	kernelRef = 3
 	inodeRef  = 4

@@ -12,8 +12,8 @@ import (
 )
 
 // An entry that is opened takes four system calls: open, handle, attributes, close. By name it
-// takes two, and one where its generation is kept (generations.go). But the name can be given to
-// another file between them, so that is done only where the handle itself has the inode number,
+// takes two, and one where its generation is kept (generationcache.go). But the name can be given
+// to another file between them, so that is done only where the handle itself has the inode number,
 // which must be that of the attributes; where the entry may be of another volume or mount, or has
 // to be noted in the index, it is opened.
 
