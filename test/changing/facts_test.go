@@ -42,7 +42,7 @@ var facts = []fact{
 		[]string{"nfsclient/fusefs/creds.go"}},
 	{"names of hosts in exports", "after a minute, or ten seconds after an error", "TestNamesChange",
 		[]string{"nfsserver/exports/names.go", "cmd/nfsrdmad/program/check.go", "cmd/nfsrdmad/program/metrics.go"}},
-	{"the address of a mount's server", "when it does not answer", "TestServerMoves", []string{"nfsclient/home.go", "rnic/roce/connect.go"}},
+	{"the address of a mount's server", "when it does not answer", "TestServerMoves", []string{"nfsclient/serveraddr.go", "rnic/roce/connect.go"}},
 	{"the time of the day", "whenever it is written or compared: see wallClock", "TestClockSetUnderServer", nil},
 	{"a sleep of the machine", "when the kernel says that a clock has changed", "nfsclient/fusefs.TestSleepIsNoticed", nil},
 	{"the host's name", "at start, and when a mount begins: its locks are by that name until it ends", "TestHostNameChanges",
