@@ -25,14 +25,14 @@ package fusefs
 //
 //   - request.go, creds.go: who asks, and what ends the request.
 //   - lookup.go, access.go, open.go, io.go, dirs.go, setattr.go, create.go, remove.go,
-//     silly.go, statfs.go, locks.go: the operations.
-//   - node.go, names.go, attrs.go: what is known: nodes by handle, the names of directories,
+//     sillyrename.go, statfs.go, locks.go: the operations.
+//   - node.go, namecache.go, attrs.go: what is known: nodes by handle, the names of directories,
 //     and attributes with all that is decided by them. Pure, with no I/O.
 //   - handle.go: which node a file handle of this machine is of, after the kernel has forgotten it.
-//   - removal.go, changing.go, reopen.go: the order of calls in flight on a file or a name.
+//   - openremove.go, namechanges.go, reopen.go: the order of calls in flight on a file or a name.
 //   - fuseloop, a package of its own, is the connection to the kernel.
 //   - calls.go: calls to the server, and what is learned from each reply.
 //   - notify.go: what the kernel is told to forget.
-//   - dropping.go: dropping pages of the kernel, which can take long.
+//   - pagecache.go: dropping pages of the kernel, which can take long.
 //   - io.go joins nfsclient/internal/datapath, which has written data until it is stable, and locks.go
 //     nfsclient/nlm, which has the locks.

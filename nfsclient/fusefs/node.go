@@ -24,7 +24,7 @@ type node struct {
 
 	// guarded by table.mu
 	lookups  uint64           // the kernel's count, which FORGET takes back
-	opens    int              // handles on it, and opens in flight (see removal.go)
+	opens    int              // handles on it, and opens in flight (see openremove.go)
 	removals int              // in flight
 	removed  chan struct{}    // closed when there is no removal any more; nil: there is none
 	places   []place          // where it has names that we know of
@@ -46,7 +46,7 @@ type node struct {
 	seen    bool      // of a file: the kernel was given a size
 	shownAs ownership // the kernel has these, if it was given attributes
 	reading reading   // of a file
-	making  bool      // of a file: made by an open that nobody has closed yet (see hold.go)
+	making  bool      // of a file: made by an open that nobody has closed yet (see deferredsetattr.go)
 	heldErr error     // of what was held, told to nobody yet
 
 	appends chan struct{} // set with data; full during an append

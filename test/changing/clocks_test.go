@@ -106,7 +106,7 @@ func TestClockSetUnderMount(t *testing.T) {
 var wallClock = map[string]string{
 	"cmd/nfsrdmad/program/page.go":      "the page says when the server was started",
 	"nfsclient/fusefs/setattr.go":       "times of files",
-	"nfsclient/fusefs/sleep.go":         "the kernel reports clocks that were set",
+	"nfsclient/fusefs/suspend.go":       "the kernel reports clocks that were set",
 	"nfsclient/nlm/record.go":           "a number that is larger than that of the last start, for a file that was lost",
 	"nfsserver/attr.go":                 "times of files",
 	"nfsserver/juicefs/commits.go":      "times of files",

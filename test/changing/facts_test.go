@@ -57,7 +57,7 @@ var facts = []fact{
 		[]string{"nfsserver/osfs/parallellisting.go", "rnic/iwarp/lending.go", "rnic/internal/look/look.go"}},
 	{"files that are watched by a poller", "when a reader is made", "rnic/internal/look.TestMute", []string{"rnic/internal/look/mute.go"}},
 	{"mounts of this machine, of the same server", "when a mount begins", "nfsclient/fusefs.TestOtherMounts",
-		[]string{"nfsclient/fusefs/mounted.go", "nfsclient/fusefs/crash.go", "cmd/internal/mountctl/mountinfo.go"}},
+		[]string{"nfsclient/fusefs/submounts.go", "nfsclient/fusefs/crash.go", "cmd/internal/mountctl/mountinfo.go"}},
 	{"the start of the machine", "when a mount begins", "nfsclient/fusefs.TestNetworksHaveNamesOfTheirOwn", []string{"cmd/internal/mounter/crash.go"}},
 	{"the start of the machine, for sessions of JuiceFS", "when a volume is opened", "nfsserver/juicefs.TestLocksOfTheProcessBefore", []string{"nfsserver/juicefs/session.go"}},
 	{"that SELinux is on", "when a mount begins", "cmd/internal/mounter.TestFUSEOptions", []string{"cmd/internal/mounter/request.go"}},

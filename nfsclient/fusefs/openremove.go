@@ -1,7 +1,7 @@
 // Opens and removals of one file: decides which of the two comes first, before the call to the
 // server.
 //
-// A file that is removed while open keeps a hidden name (silly.go). An open counts from the
+// A file that is removed while open keeps a hidden name (sillyrename.go). An open counts from the
 // kernel's request, not from the server's answer, and a removal decides under the same lock. So a
 // file is in one of these states, made of opens, the count of removals in flight and silly:
 //
