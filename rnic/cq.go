@@ -60,7 +60,11 @@ func (d *Device) NewCQ(depth int) *CQ {
 func (cq *CQ) push(wc WC, due bool) bool {
 	cq.mu.Lock()
 	fits := cq.put(&wc)
-	cq.added(due)
+	wakes := cq.added(due)
+	cq.mu.Unlock()
+	if wakes {
+		cq.wakeWaiter()
+	}
 	return fits
 }
 
@@ -78,8 +82,9 @@ func (cq *CQ) put(wc *WC) (fits bool) {
 	return cq.count <= cq.depth
 }
 
-// added tells of completions that were put, and unlocks mu.
-func (cq *CQ) added(due bool) {
+// added notes that completions were put, and reports whether wakeWaiter is next, after mu is
+// unlocked. The caller holds mu.
+func (cq *CQ) added(due bool) (wakes bool) {
 	waiting := cq.idle > 0
 	if cq.batches > 0 {
 		cq.late, waiting = cq.late || waiting, false
@@ -88,11 +93,13 @@ func (cq *CQ) added(due bool) {
 	if due {
 		cq.due.Store(true)
 	}
-	cq.mu.Unlock()
-	if waiting {
-		cq.woken.Store(true)
-		cq.signal()
-	}
+	return waiting
+}
+
+// wakeWaiter wakes a goroutine that waits for completions.
+func (cq *CQ) wakeWaiter() {
+	cq.woken.Store(true)
+	cq.signal()
 }
 
 // grow doubles the ring. The caller holds mu.

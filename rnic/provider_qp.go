@@ -183,8 +183,7 @@ func (q *ProviderQP) EndBatch() (woken bool) {
 	}
 	cq.mu.Unlock()
 	if woken {
-		cq.woken.Store(true)
-		cq.signal()
+		cq.wakeWaiter()
 	}
 	return woken
 }

@@ -136,8 +136,13 @@ func (sq *SendQueue[T]) Retire(internal func(Status)) (fits bool) {
 		sq.head++
 		sq.vacate()
 	}
-	if put {
-		cq.added(due)
+	if !put {
+		return fits
+	}
+	wakes := cq.added(due)
+	cq.mu.Unlock()
+	if wakes {
+		cq.wakeWaiter()
 	}
 	return fits
 }

@@ -186,12 +186,14 @@ func (l *tcpLink) exchange(ctx context.Context, k *outCall) error {
 	l.pending[k.xid] = k
 	l.out = append(l.out, k)
 	t.state, t.ctx = callQueued, ctx
-	if l.writer == nil {
+	writes := l.writer == nil
+	if writes {
 		l.writer = k
-		l.write()
 	}
 	l.mu.Unlock()
-
+	if writes {
+		l.write(k)
+	}
 	err := l.await(ctx, k)
 	l.leave(k)
 	t.ctx = nil
@@ -204,9 +206,7 @@ func (l *tcpLink) await(ctx context.Context, k *outCall) (err error) {
 	for waits := true; waits; {
 		select {
 		case <-k.tcp.turn:
-			l.mu.Lock()
-			l.write()
-			l.mu.Unlock()
+			l.write(k)
 			continue
 		case <-k.tcp.ready:
 			return k.tcp.err

@@ -37,40 +37,56 @@ const (
 // nothing, and keep the writer from its own reply.
 const batchMax = 64 << 10
 
-// write writes what is queued until nothing is, or until another call has become
-// the writer. The caller holds mu, which is released meanwhile, and is the writer.
-func (l *tcpLink) write() {
-	k := l.writer
-	for l.err == nil {
-		fresh := len(l.batch) == 0
-		if fresh && len(l.out) == 0 {
-			break
-		}
-		if fresh && k.tcp.state == callIdle && l.done(k, time.Now()) {
-			l.handOver(l.out[0])
-			return
-		}
-		if fresh {
-			l.nextBatch()
-		}
-		l.mu.Unlock()
+// write writes the queued calls until there are none, or until another call has become the writer.
+// k is the writer; mu is not held.
+func (l *tcpLink) write(k *outCall) {
+	for more, fresh := l.begin(k); more; {
 		if fresh {
 			l.gatherBatch()
 		}
-		err := l.gather.drain(l.nc, l)
-		l.mu.Lock()
-		if l.yield {
-			l.yield = false
-			l.handOver(l.batch[0])
-			return
-		}
-		l.endBatch()
-		if err != nil {
-			l.end(err)
-		}
+		more, fresh = l.written(k, l.gather.drain(l.nc, l))
 	}
-	l.endBatch() // one that was handed over when the connection ended
-	l.writer = nil
+}
+
+// begin reports whether k is to write now, and whether that is a fresh batch: see next.
+func (l *tcpLink) begin(k *outCall) (more, fresh bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next(k)
+}
+
+// written notes how the writer k has written the batch, and is next after that.
+func (l *tcpLink) written(k *outCall, err error) (more, fresh bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.yield {
+		l.yield = false
+		l.handOver(l.batch[0])
+		return false, false
+	}
+	l.endBatch()
+	if err != nil {
+		l.end(err)
+	}
+	return l.next(k)
+}
+
+// next reports whether k goes on as the writer: with the rest of a batch, or with a fresh one,
+// which it takes from the queue. The caller holds mu.
+func (l *tcpLink) next(k *outCall) (more, fresh bool) {
+	fresh = len(l.batch) == 0
+	switch {
+	case l.err != nil, fresh && len(l.out) == 0:
+		l.endBatch() // one that was handed over when the connection ended
+		l.writer = nil
+		return false, false
+	case fresh && k.tcp.state == callIdle && l.done(k, time.Now()):
+		l.handOver(l.out[0])
+		return false, false
+	case fresh:
+		l.nextBatch()
+	}
+	return true, fresh
 }
 
 // handOver makes k the writer. It is queued or in the batch, and so its goroutine is in
@@ -129,6 +145,15 @@ func (l *tcpLink) endBatch() {
 // leave waits until nobody writes k any more, for its memory goes back to the
 // caller. A reply may come before the writer has noticed that it is done.
 func (l *tcpLink) leave(k *outCall) {
+	if l.ended(k) {
+		<-k.tcp.turn
+		l.write(k)
+	}
+}
+
+// ended waits until no other goroutine writes k. It reports whether k has become the writer since
+// await ended: the rest of a batch with k, and the queue, must not be lost.
+func (l *tcpLink) ended(k *outCall) (writer bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k.tcp.state == callQueued {
@@ -139,10 +164,7 @@ func (l *tcpLink) leave(k *outCall) {
 	for k.tcp.state == callWriting && l.writer != k {
 		l.wrote.Wait()
 	}
-	if l.writer == k { // since await ended: what is left of a batch with k, and the queue, are not lost
-		<-k.tcp.turn
-		l.write()
-	}
+	return l.writer == k
 }
 
 // stuckTick is how long a server may take nothing of a call that nobody waits for any more.

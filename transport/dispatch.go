@@ -69,7 +69,7 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 	// From submit on the call is the pool's, and may have ended before submit returns.
 	c.onLoop = false // already when a worker gets it
 	c.short = c.proc.Short != nil && c.proc.Short(c)
-	if !s.pool.submitLent(c) {
+	if !s.pool.submit(c, true) {
 		c.onLoop = true
 		s.shed(c)
 	}
@@ -110,7 +110,7 @@ func (s *dispatcher) turn(c *Call) {
 
 // again runs c, unless nil: a copy that replaces its original.
 func (s *dispatcher) again(c *Call) {
-	if c != nil && !s.pool.submit(c) {
+	if c != nil && !s.pool.submit(c, false) {
 		s.shed(c)
 	}
 }

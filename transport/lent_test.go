@@ -22,11 +22,11 @@ func TestLentCallIsCounted(t *testing.T) {
 	p.join(&via.work, via.peer.client())
 	via.lends = true
 	first, second, third := &Call{via: via}, &Call{via: via}, &Call{via: via}
-	if !p.submitLent(first) || via.lent != first {
+	if !p.submit(first, true) || via.lent != first {
 		t.Fatal("not lent")
 	}
 	via.lent = nil
-	if !p.submit(second) || !p.submitLent(third) || via.lent != nil || via.work.running != 1 || via.work.waiting != 2 {
+	if !p.submit(second, false) || !p.submit(third, true) || via.lent != nil || via.work.running != 1 || via.work.waiting != 2 {
 		t.Fatalf("%d run, %d wait", via.work.running, via.work.waiting)
 	}
 	p.runLent(first)

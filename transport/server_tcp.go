@@ -238,41 +238,55 @@ func (t *tcpConn) buffer(c *Call, n int) []byte {
 // peer; everybody else writes at once, unless somebody does already.
 func (t *tcpConn) reply(c *Call) {
 	later := c.onLoop
+	var batch []*Call
 	t.mu.Lock()
 	t.out = append(t.out, c)
-	if later {
-		t.mu.Unlock()
-		return
+	if !later {
+		batch = t.beginWrite()
 	}
-	t.write()
+	t.mu.Unlock()
+	t.write(batch)
 }
 
 func (t *tcpConn) flush() {
 	t.mu.Lock()
-	t.write()
+	batch := t.beginWrite()
+	t.mu.Unlock()
+	t.write(batch)
 }
 
-// write writes what is queued, until nothing is. It is entered with mu locked
-// and returns with mu unlocked.
-func (t *tcpConn) write() {
-	// Who writes looks at out again under the lock before it stops, so this reply is not forgotten.
+// beginWrite makes the caller the writer, and returns the replies that it is to write; none if
+// another goroutine writes: that one looks at out under the lock before it stops, so no reply is
+// forgotten. The caller holds mu.
+func (t *tcpConn) beginWrite() (batch []*Call) {
 	if t.writing {
-		t.mu.Unlock()
-		return
+		return nil
 	}
-	t.writing = true
-	for len(t.out) > 0 {
-		batch := t.out
-		// Two arrays in turn: replies are added to one while the other is written, and neither is
-		// allocated anew.
-		t.out, t.spare = t.spare[:0], nil
-		t.mu.Unlock()
+	return t.nextBatch()
+}
+
+// nextBatch takes the replies that are queued. Without any there is no writer any more. The caller
+// holds mu.
+func (t *tcpConn) nextBatch() (batch []*Call) {
+	t.writing = len(t.out) > 0
+	if !t.writing {
+		return nil
+	}
+	// Two arrays in turn: replies are added to one while the other is written, and neither is
+	// allocated anew.
+	batch, t.out, t.spare = t.out, t.spare[:0], nil
+	return batch
+}
+
+// write writes a batch of the writer, and what is queued meanwhile.
+func (t *tcpConn) write(batch []*Call) {
+	for len(batch) > 0 {
 		t.writeBatch(batch)
 		t.mu.Lock()
 		t.spare = batch[:0]
+		batch = t.nextBatch()
+		t.mu.Unlock()
 	}
-	t.writing = false
-	t.mu.Unlock()
 }
 
 // writeBatch writes replies with as few system calls as the gather list allows.

@@ -36,62 +36,68 @@ type worker struct {
 	since time.Time // when it became idle
 }
 
-// submit has c run on a worker, now or when its turn comes. It returns false, and c is still the
-// caller's, where calls of the same connection and lane have waited in vain, and none of the lane
-// has ended since.
-func (p *workerPool) submit(c *Call) bool {
-	p.mu.Lock()
-	return p.submitLocked(c, false)
+// A start is a call that has been counted, and the worker that is to run it once mu is unlocked.
+// The zero value starts nothing.
+type start struct {
+	c *Call
+	w *worker // nil: a new one, which wg counts already
 }
 
-// submitLent is submit for the receive loop, which can run c itself: to give it to a worker is to
-// wake a thread, and takes longer than what most calls do.
-func (p *workerPool) submitLent(c *Call) bool {
-	p.mu.Lock()
-	return p.submitLocked(c, true)
+// submit has c run on a worker, now or when its turn comes. With lends the receive loop may run it
+// in place of a worker: to wake a thread takes longer than most calls do. It returns false, and c
+// is still the caller's, where calls of the same connection and lane have waited in vain, and none
+// of the lane has ended since.
+func (p *workerPool) submit(c *Call, lends bool) bool {
+	s, taken := p.admit(c, lends)
+	p.start(s)
+	return taken
 }
 
-// submitLocked is entered with mu locked and returns with mu unlocked.
-func (p *workerPool) submitLocked(c *Call, lends bool) bool {
+// admit counts c, or queues it. It returns false where c waits in vain.
+func (p *workerPool) admit(c *Call, lends bool) (s start, taken bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	l := p.line(c.via.lines(), c.lane)
-	if l.head == nil && p.mayBegin(l) {
+	switch {
+	case l.head == nil && p.mayBegin(l):
 		p.begin(l)
 		c.line = l
 		if lends && c.via.lend(c) {
 			p.wg.Add(1)
-			p.mu.Unlock()
-			return true
+			return start{}, true
 		}
-		p.give(l, c) // unlocks
-		return true
-	}
-	if l.hopeless() && c.proc.Busy != nil {
-		p.mu.Unlock()
-		return false
+		return p.assign(c), true
+	case l.hopeless() && c.proc.Busy != nil:
+		return start{}, false
 	}
 	p.push(l, c)
 	p.watchLines()
-	p.mu.Unlock()
-	return true
+	return start{}, true
 }
 
-// give hands c, which has been counted, to a worker. It is entered with mu locked and
-// returns with mu unlocked.
-func (p *workerPool) give(l *line, c *Call) {
-	c.line = l
-	if n := len(p.idle); n > 0 {
-		w := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		p.mu.Unlock()
-		// Never waits: the worker is off the stack, so nobody else sends to it, and its channel
-		// holds one.
-		w.work <- c
-		return
+// assign chooses the worker of c, which has been counted. The caller holds mu.
+func (p *workerPool) assign(c *Call) start {
+	n := len(p.idle) - 1
+	if n < 0 {
+		p.wg.Add(1)
+		return start{c: c}
 	}
-	p.wg.Add(1)
-	p.mu.Unlock()
-	w := &worker{work: make(chan *Call, 1)}
-	go p.workLoop(w, c)
+	w := p.idle[n]
+	p.idle = p.idle[:n]
+	return start{c, w}
+}
+
+// start hands a call to its worker, without mu.
+func (p *workerPool) start(s start) {
+	switch {
+	case s.c == nil:
+	case s.w == nil:
+		go p.workLoop(&worker{work: make(chan *Call, 1)}, s.c)
+	default:
+		// Never waits: the worker is off the stack, so there is no other sender, and its channel
+		// holds one.
+		s.w.work <- s.c
+	}
 }
 
 // workLoop runs calls until it is retired: first c, then those that wait for a worker,
@@ -110,42 +116,65 @@ func (p *workerPool) workLoop(w *worker, c *Call) {
 	}
 }
 
-// runLent runs a call on a receive loop, and gives workers to those that have waited for its end.
+// runLent runs a call on a receive loop, and then starts the calls that may begin after its end.
 func (p *workerPool) runLent(c *Call) {
 	defer p.wg.Done()
 	l := c.line // c is another call's when it has been run
 	p.run(c)
-	p.mu.Lock()
-	p.end(l)
-	for next, c := p.next(l); c != nil; next, c = p.next(l) {
-		p.give(next, c) // unlocks
-		p.mu.Lock()
+	for s := p.doneLent(l); s.c != nil; s = p.following(l) {
+		p.start(s)
 	}
-	p.mu.Unlock()
+}
+
+// doneLent ends a call of l that has run on a receive loop, and returns one that may begin.
+func (p *workerPool) doneLent(l *line) start {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end(l)
+	return p.startNext(l)
+}
+
+// following returns one more call that may begin after a call of l has ended: one end may make room
+// in several lanes.
+func (p *workerPool) following(l *line) start {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.startNext(l)
+}
+
+// startNext is the start of the next call, see schedule.next. The caller holds mu.
+func (p *workerPool) startNext(l *line) start {
+	next, c := p.next(l)
+	if c == nil {
+		return start{}
+	}
+	c.line = next
+	return p.assign(c)
 }
 
 // done ends a call of l. It returns the next one for this worker, or puts the worker on
 // the stack; more is false when it is to end instead.
 func (p *workerPool) done(w *worker, l *line) (c *Call, more bool) {
+	if c, more = p.take(w, l); c == nil {
+		return nil, more
+	}
+	for s := p.following(l); s.c != nil; s = p.following(l) {
+		p.start(s)
+	}
+	return c, true
+}
+
+// take is done for one lane.
+func (p *workerPool) take(w *worker, l *line) (c *Call, more bool) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.end(l)
 	next, c := p.next(l)
 	if c == nil {
-		defer p.mu.Unlock()
 		return nil, p.park(w)
 	}
 	c.line = next
-	p.mu.Unlock()
-	// Each time under the lock anew: give releases it, since it may have to start a goroutine.
-	for { // one that ends may make room in several lanes
-		p.mu.Lock()
-		other, oc := p.next(l)
-		if oc == nil {
-			p.mu.Unlock()
-			return c, true
-		}
-		p.give(other, oc)
-	}
+	return c, true
 }
 
 // park puts w on the stack; false when it is to end instead. The caller holds mu.

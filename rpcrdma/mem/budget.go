@@ -151,7 +151,9 @@ func (a *Account) Give(n int64) {
 	b.mu.Lock()
 	b.free += n
 	a.held -= n
-	b.serve()
+	first := b.serve()
+	b.mu.Unlock()
+	tell(first)
 }
 
 // Leave takes the account out of the line, and reports whether it was there: if not,
@@ -164,7 +166,9 @@ func (a *Account) Leave() bool {
 	if waited {
 		b.leave(a)
 	}
-	b.serve()
+	first := b.serve()
+	b.mu.Unlock()
+	tell(first)
 	return waited
 }
 
@@ -175,10 +179,9 @@ func (a *Account) Held() int64 {
 	return a.held
 }
 
-// serve gives what is free to those in line. It is entered with mu locked and
-// returns with mu unlocked.
-func (b *Budget) serve() {
-	var first *Account
+// serve gives what is free to those in line, and returns them as a list for tell. The caller holds
+// mu.
+func (b *Budget) serve() (first *Account) {
 	last := &first
 	for i := 0; i < len(b.line); {
 		a := b.line[i]
@@ -190,7 +193,11 @@ func (b *Budget) serve() {
 		*last, last = a, &a.next
 	}
 	b.startTurn()
-	b.mu.Unlock()
+	return first
+}
+
+// tell calls served of the accounts of a list, without mu.
+func tell(first *Account) {
 	for a := first; a != nil; {
 		next, n := a.next, a.want // which the account can have changed when it has been told
 		a.next = nil
@@ -243,7 +250,9 @@ func (b *Budget) after(next func()) {
 		if b.timer == mine {
 			next()
 		}
-		b.serve()
+		first := b.serve()
+		b.mu.Unlock()
+		tell(first)
 	})
 	b.timer = mine
 }
