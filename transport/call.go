@@ -54,18 +54,16 @@ type Call struct {
 
 	attempt []byte // the last Buffer of a procedure that runs on the receive loop: where it finds that it would wait, it asks for it again
 
-	rec  *mem.Buffer      // TCP: the record that args point at
-	out  *mem.Buffer      // TCP: where the reply's stream begins
-	bufs []*mem.Buffer    // TCP: what Buffer gave out
-	held int              // TCP: bytes of bufs, taken from the budget
-	mark [markLen]byte    // TCP: the reply's record mark
-	req  *rpcrdma.Request // RDMA: the request
+	// Each carrier has a part of its own, which it fills, and empties before recycle.
+	socket socketPart // TCP and UDP
+	rdma   rdmaPart
 }
 
 // A carrier is the connection that a call came by. Exactly one of reply,
 // rejectChunks and drop ends a call, on any goroutine; the carrier has it then.
 type carrier interface {
 	lines() *lines
+	request(c *Call) *rpcrdma.Request // nil: not over RDMA
 	buffer(c *Call, n int) []byte
 	// lend has the receive loop run c, which has been counted, by workerPool.runLent, if c is short
 	// or alone on the connection. It is called by the receive loop; false: it does not.
@@ -88,21 +86,14 @@ func getCall(via carrier) *Call {
 	return c
 }
 
-// recycle makes the Call ready for another connection's use.
+// recycle makes the Call ready for another connection's use. The carrier has emptied its part.
 func (c *Call) recycle() {
-	c.rec.Put()
-	c.out.Put()
-	for i, o := range c.bufs {
-		o.Put()
-		c.bufs[i] = nil
-	}
 	c.args.Reset(nil, nil)
 	c.res.Reset(nil)
 	c.Ctx, c.Remote, c.Owner, c.Cred, c.Memo, c.header = nil, nil, Owner{}, Cred{}, nil, oncrpc.CallHeader{}
-	c.via, c.prog, c.proc, c.dup, c.next, c.rec, c.out, c.req = nil, nil, nil, nil, nil, nil, nil, nil
+	c.via, c.prog, c.proc, c.dup, c.next = nil, nil, nil, nil, nil
 	c.lane, c.line, c.attempt, c.running.from = 0, nil, nil, nil
 	c.RDMA, c.Distinct, c.chunkFault, c.onLoop, c.short = false, false, false, false, false
-	c.bufs = c.bufs[:0]
 	callPool.Put(c)
 }
 
@@ -156,13 +147,19 @@ const laterMin = 32 << 10
 // TakesLater reports whether the n bytes of the reply's first item may be read when it leaves
 // (Later), and that pays.
 func (c *Call) TakesLater(n int) bool {
-	return n >= laterMin && c.req != nil && c.req.TakesLater()
+	if n < laterMin {
+		return false
+	}
+	req := c.via.request(c)
+	return req != nil && req.TakesLater()
 }
 
 // Later has the n bytes of src from off on be the reply's first item, whose Data is n bytes of
 // Buffer, not filled. They are read when they are sent; if there are fewer by then, cut changes the
 // reply. The call has src from here on. TakesLater has reported true.
-func (c *Call) Later(src mem.Later, off int64, n int, cut mem.Cut) { c.req.Later(src, off, n, cut) }
+func (c *Call) Later(src mem.Later, off int64, n int, cut mem.Cut) {
+	c.via.request(c).Later(src, off, n, cut)
+}
 
 // Room has the reply's stream hold n bytes more. What is beyond the small space
 // that each reply begins with comes from the server's memory budget; false says

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
@@ -48,13 +49,16 @@ func (t *tape) cut() *tape {
 	return t
 }
 
-func (t *tape) lines() *lines        { return &t.work }
+func (t *tape) lines() *lines { return &t.work }
+
+func (t *tape) request(*Call) *rpcrdma.Request { return nil }
+
 func (t *tape) rejectChunks(c *Call) { t.end(c, tapeEnd{how: "chunks"}) }
 func (t *tape) drop(c *Call)         { t.end(c, tapeEnd{how: "drop"}) }
 func (t *tape) reply(c *Call) {
 	var g gather
 	var b bytes.Buffer
-	g.message(&c.mark, &c.res)
+	g.message(&c.socket.mark, &c.res)
 	g.writeTo(&b, nil)
 	t.end(c, tapeEnd{"reply", b.Bytes()[markLen:]})
 }

@@ -236,7 +236,7 @@ func TestResultsCloseTheGate(t *testing.T) {
 		t.Error("a call was taken beside a share of results that is used up")
 	}
 	call.args.Reset(nil, nil)
-	call.rec, call.out = mem.Get(0), mem.Get(0)
+	call.socket.begin(mem.Get(0))
 	c.release(call)
 	if !c.calls.tryEnter() {
 		t.Error("no call may come after the results have left")
@@ -260,7 +260,8 @@ func TestReplyAfterTheEnd(t *testing.T) {
 		c := unserved(t, ServerConfig{})
 		c.calls.tryEnter()
 		call := getCall(c)
-		call.rec, call.out, call.onLoop = mem.Get(0), mem.Get(0), onLoop
+		call.socket.begin(mem.Get(0))
+		call.onLoop = onLoop
 		call.res = *xdr.NewEncoder(nil)
 		c.close()
 		c.reply(call)

@@ -46,8 +46,8 @@ func (c *Call) watch() watch {
 // tell gives the figures to the Observer. The results are all there.
 func (w *watch) tell(o Observer, c *Call, err error) {
 	s := CallStats{Program: c.prog, Proc: c.proc, Number: c.header.Proc, RDMA: c.RDMA, Took: now().Sub(w.start), In: w.in, Err: err}
-	if c.req != nil {
-		s.Offered = c.req.Offered()
+	if req := c.via.request(c); req != nil {
+		s.Offered = req.Offered()
 	}
 	if err == nil {
 		s.Results = c.res.Bytes()[w.res:]

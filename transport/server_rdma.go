@@ -129,6 +129,9 @@ func (r *rdmaConn) serve(dev *rnic.Device) {
 	r.calls.waitIdle()
 }
 
+// An rdmaPart is what a Call over RDMA has beside others.
+type rdmaPart struct{ req *rpcrdma.Request }
+
 // ServeRPC takes one call. It is where rpcrdma hands them over.
 func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
 	// Always has room: the credits bound what a client can send, and the gate only counts here, for
@@ -138,7 +141,7 @@ func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
 	r.srv.count(r, len(req.Msg.Stream)+itemBytes(req.Msg.Items))
 	c := getCall(r)
 	c.Ctx, c.Remote, c.RDMA = r.ctx, r.remote, true
-	c.req = req
+	c.rdma.req = req
 	if r.draining.Load() {
 		r.drop(c)
 		return
@@ -179,7 +182,7 @@ func (l *lentCalls) push(c *Call, run func()) bool {
 	l.mu.Lock() // while Lend is called as well: run may be called before that returns, and waits here then
 	defer l.mu.Unlock()
 	l.calls = append(l.calls, c)
-	if c.req.Lend(run) {
+	if c.rdma.req.Lend(run) {
 		return true
 	}
 	n := len(l.calls) - 1
@@ -199,7 +202,9 @@ func (l *lentCalls) take() *Call {
 	return c
 }
 
-func (r *rdmaConn) buffer(c *Call, n int) []byte { return c.req.Buffer(n) }
+func (r *rdmaConn) buffer(c *Call, n int) []byte { return c.rdma.req.Buffer(n) }
+
+func (r *rdmaConn) request(c *Call) *rpcrdma.Request { return c.rdma.req }
 
 // reply gives the reply to the connection. Where it fails the connection has
 // ended, or the client offered too little, which rpcrdma has told it. A procedure
@@ -213,9 +218,9 @@ func (r *rdmaConn) reply(c *Call) {
 	m := chunks.Message{Stream: c.res.Bytes(), Items: c.res.Items()}
 	r.used.sent(len(m.Stream) + itemBytes(m.Items))
 	if r.together(c, m) {
-		_ = c.req.ReplyTogether(m)
+		_ = c.rdma.req.ReplyTogether(m)
 	} else {
-		_ = c.req.Reply(m)
+		_ = c.rdma.req.Reply(m)
 	}
 	r.release(c)
 }
@@ -231,16 +236,17 @@ func (r *rdmaConn) together(c *Call, m chunks.Message) bool {
 }
 
 func (r *rdmaConn) rejectChunks(c *Call) {
-	_ = c.req.RejectChunks()
+	_ = c.rdma.req.RejectChunks()
 	r.release(c)
 }
 
 func (r *rdmaConn) drop(c *Call) {
-	c.req.Drop()
+	c.rdma.req.Drop()
 	r.release(c)
 }
 
 func (r *rdmaConn) release(c *Call) {
+	c.rdma = rdmaPart{}
 	c.recycle()
 	r.calls.leave(0)
 }

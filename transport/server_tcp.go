@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
@@ -117,6 +118,42 @@ func (t *tcpConn) lend(*Call) bool { return false }
 func (t *tcpConn) usage() *usage   { return &t.used }
 func (t *tcpConn) abort()          { t.close() }
 
+func (t *tcpConn) request(*Call) *rpcrdma.Request { return nil }
+
+// A socketPart is what a Call over TCP or UDP has beside others: buffers, which go back when the
+// reply has been written, since the arguments point into rec, and large results into bufs.
+type socketPart struct {
+	rec  *mem.Buffer   // the record
+	out  *mem.Buffer   // where the reply's stream begins
+	bufs []*mem.Buffer // of Call.Buffer
+	held int           // bytes of bufs, taken from the budget; TCP only
+	mark [markLen]byte // the reply's record mark
+}
+
+// begin takes rec over, and returns the space where the reply begins.
+func (p *socketPart) begin(rec *mem.Buffer) []byte {
+	p.rec, p.out = rec, mem.Get(replySpace)
+	return p.out.B
+}
+
+// buffer returns n bytes that are valid until put.
+func (p *socketPart) buffer(n int) []byte {
+	b := mem.Get(n)
+	p.bufs = append(p.bufs, b)
+	return b.B
+}
+
+// put gives all buffers back. The array of bufs stays for the next call.
+func (p *socketPart) put() {
+	p.rec.Put()
+	p.out.Put()
+	for _, b := range p.bufs {
+		b.Put()
+	}
+	clear(p.bufs)
+	p.rec, p.out, p.bufs, p.held = nil, nil, p.bufs[:0], 0
+}
+
 // receiveLoop reads calls until the connection ends, and then waits for those that run.
 func (t *tcpConn) receiveLoop() {
 	var err error
@@ -168,12 +205,8 @@ func (t *tcpConn) receive() error {
 		t.received.Add(1)
 		c := getCall(t)
 		c.Ctx, c.Remote = t.ctx, t.remote
-		// The arguments point into rec, and large results into Buffer's: both go back when the
-		// reply has been written.
-		c.rec = rec
-		c.out = mem.Get(replySpace)
 		c.args.Reset(rec.B, nil)
-		c.res.Reset(c.out.B)
+		c.res.Reset(c.socket.begin(rec))
 		t.srv.serve(c, &t.peer)
 	}
 }
@@ -227,11 +260,9 @@ func (t *tcpConn) buffer(c *Call, n int) []byte {
 	if n < 0 || !t.account.Take(int64(n)) {
 		return nil
 	}
-	o := mem.Get(n)
-	c.bufs = append(c.bufs, o)
-	c.held += n
+	c.socket.held += n
 	t.calls.hold(n)
-	return o.B
+	return c.socket.buffer(n)
 }
 
 // reply queues the reply. The receive loop flushes before it waits for the
@@ -294,7 +325,7 @@ func (t *tcpConn) writeBatch(batch []*Call) {
 	if !t.hasFailed() {
 		n := 0
 		for _, c := range batch {
-			t.gather.message(&c.mark, &c.res)
+			t.gather.message(&c.socket.mark, &c.res)
 			n += markLen + recordSize(&c.res)
 		}
 		t.used.sent(n)
@@ -332,11 +363,11 @@ func (t *tcpConn) drop(c *Call) {
 
 // release ends the call.
 func (t *tcpConn) release(c *Call) {
-	if n := c.rec.Charged + c.held; n > 0 {
+	held := c.socket.held
+	if n := c.socket.rec.Charged + held; n > 0 {
 		t.account.Give(int64(n))
 	}
-	held := c.held
-	c.held = 0
+	c.socket.put()
 	c.recycle()
 	t.calls.leave(held)
 }

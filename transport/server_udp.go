@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"golang.org/x/sys/unix"
 )
@@ -84,6 +85,8 @@ func newUDPSocket(s *Server, pc *net.UDPConn) (*udpSocket, error) {
 func (u *udpSocket) lines() *lines   { return &u.work }
 func (u *udpSocket) lend(*Call) bool { return false }
 
+func (u *udpSocket) request(*Call) *rpcrdma.Request { return nil }
+
 // receive takes datagrams until the socket is closed.
 func (u *udpSocket) receive() error {
 	oob := make([]byte, 128)
@@ -110,10 +113,9 @@ func (u *udpSocket) receive() error {
 // serve gives one call to the dispatcher.
 func (u *udpSocket) serve(rec *mem.Buffer, n int, from udpFrom, local netip.Addr) {
 	c := getCall(u)
-	c.Ctx, c.Remote, c.rec = u.ctx, net.UDPAddrFromAddrPort(from.remote), rec
-	c.out = mem.Get(replySpace)
+	c.Ctx, c.Remote = u.ctx, net.UDPAddrFromAddrPort(from.remote)
 	c.args.Reset(rec.B[:n], nil)
-	c.res.Reset(c.out.B)
+	c.res.Reset(c.socket.begin(rec))
 	u.mu.Lock()
 	u.from[c] = from
 	u.mu.Unlock()
@@ -133,15 +135,13 @@ func (u *udpSocket) buffer(c *Call, n int) []byte {
 	if n < 0 || n > udpReply {
 		return nil
 	}
-	o := mem.Get(n)
-	c.bufs = append(c.bufs, o)
-	return o.B
+	return c.socket.buffer(n)
 }
 
 func (u *udpSocket) reply(c *Call) {
 	from := u.forget(c)
 	var g gather
-	g.message(&c.mark, &c.res)
+	g.message(&c.socket.mark, &c.res)
 	reply := make([]byte, 0, recordSize(&c.res)+markLen)
 	for _, piece := range g.list {
 		reply = append(reply, piece...)
@@ -171,6 +171,7 @@ func (u *udpSocket) forget(c *Call) udpFrom {
 }
 
 func (u *udpSocket) end(c *Call) {
+	c.socket.put()
 	c.recycle()
 	u.calls.leave(0)
 }
