@@ -31,7 +31,7 @@ package rpcrdma
 // A Conn is set-up, completions and the end. The requester makes calls, the responder
 // serves them; each is a type with its own lock, credits and tables, in files named
 // after it. A Call and a Request are each in one state at a time, drawn in
-// requester_state.go and responder_state.go.
+// requester_call.go and responder_request.go.
 //
 // # Who owns what
 //

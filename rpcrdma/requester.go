@@ -17,7 +17,7 @@ import (
 // A requester makes the calls of one connection and direction. A call goes through
 // Do from top to bottom: credit, exposure of memory, post, wait, fence. What comes from
 // the peer, and from the RNIC, reaches it by takeReply, takeError and sendCompleted,
-// on the receive loop; they change the Call's state (requester_state.go) and wake Do.
+// on the receive loop; they change the Call's state (requester_call.go) and wake Do.
 //
 // Lock: mu guards the state of every Call, and all tables. It is held for some
 // instructions at a time: nothing is posted, registered, invalidated or copied with it

@@ -19,7 +19,7 @@ type Handler interface {
 
 // A responder serves the calls of one connection and direction. A call comes in by
 // takeCall, on the receive loop, which gives it a Request; the Request goes from there
-// through the states of responder_state.go until it is released, and takes the next call.
+// through the states of responder_request.go until it is released, and takes the next call.
 //
 // Lock: mu guards the tables, and the link of each Request. It is held for some
 // instructions at a time: nothing is posted, registered or copied with it held, and no

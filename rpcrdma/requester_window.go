@@ -1,0 +1,239 @@
+// The calls of a requester that are under way: their credits, their table by XID, and whether one
+// is alone.
+
+package rpcrdma
+
+// credits counts the calls of one connection and direction, and queues those
+// that must wait. It is pure: the Conn's lock guards it, and it wakes nobody by
+// itself but hands back whom to wake.
+//
+// The limits are absolute (RFC 8166 §3.3.1 [R8166-022]): requested is our own, granted the peer's
+// newest word, and the window is the smaller of the two (RFC 8166 §3.3.1 [R8166-021]), never less
+// than one (RFC 8166 §3.3.1 [R8166-025]). Before the first reply the window is one (RFC 8166 §3.3.3
+// [R8166-039]).
+type credits struct {
+	requested int
+	granted   int
+	inflight  int // calls that hold a credit
+
+	head, tail *Call // who waits, in order of arrival, linked by Call.next
+}
+
+func newCredits(requested int) credits { return credits{requested: requested, granted: 1} }
+
+func (cr *credits) window() int { return max(1, min(cr.requested, cr.granted)) }
+
+// acquire takes a credit for k, or queues k after those that wait already.
+func (cr *credits) acquire(k *Call) bool {
+	if cr.head == nil && cr.inflight < cr.window() {
+		cr.inflight++
+		return true
+	}
+	k.next = nil
+	if cr.tail == nil {
+		cr.head = k
+	} else {
+		cr.tail.next = k
+	}
+	cr.tail = k
+	return false
+}
+
+// forget takes k out of the queue; false when k is not in it.
+func (cr *credits) forget(k *Call) bool {
+	var prev *Call
+	for w := cr.head; w != nil; prev, w = w, w.next {
+		if w != k {
+			continue
+		}
+		if prev == nil {
+			cr.head = w.next
+		} else {
+			prev.next = w.next
+		}
+		if cr.tail == w {
+			cr.tail = prev
+		}
+		w.next = nil
+		return true
+	}
+	return false
+}
+
+// grant records the peer's newest limit. A grant below what is in flight only
+// makes later calls wait (RFC 8166 §3.3.1 [R8166-024]).
+func (cr *credits) grant(n uint32) { cr.granted = int(min(n, 1<<30)) }
+
+// release gives one credit back.
+func (cr *credits) release() { cr.inflight-- }
+
+// next gives a credit to the Call that has waited longest and returns it, or nil.
+func (cr *credits) next() *Call {
+	k := cr.head
+	if k == nil || cr.inflight >= cr.window() {
+		return nil
+	}
+	cr.head = k.next
+	if cr.head == nil {
+		cr.tail = nil
+	}
+	k.next = nil
+	cr.inflight++
+	return k
+}
+
+// drain empties the queue, giving no credit.
+func (cr *credits) drain() *Call {
+	k := cr.head
+	cr.head, cr.tail = nil, nil
+	return k
+}
+
+// pendingCalls finds a Call by its XID. It is a hash table of linked Calls, which grows with the
+// most that have waited at once: most connections have few, and once it has grown putting in and
+// taking out allocates nothing. The requester's lock guards it.
+type pendingCalls struct {
+	buckets []*Call // linked by Call.nextXID; made by the first call
+	most    int     // of buckets
+	n       int
+}
+
+// fewBuckets are those that it begins with.
+const fewBuckets = 16
+
+func (p *pendingCalls) init(n int) {
+	size := 1
+	for size < 2*n {
+		size <<= 1
+	}
+	p.most = size
+}
+
+// bucket spreads XIDs that count up, in whichever byte order, over the table.
+func (p *pendingCalls) bucket(xid uint32) **Call {
+	return &p.buckets[(xid*0x9e3779b1)>>16&uint32(len(p.buckets)-1)]
+}
+
+// find returns the Call of xid, or nil.
+func (p *pendingCalls) find(xid uint32) *Call {
+	if p.n == 0 {
+		return nil
+	}
+	for k := *p.bucket(xid); k != nil; k = k.nextXID {
+		if k.xid == xid {
+			return k
+		}
+	}
+	return nil
+}
+
+// put adds k unless its XID is in use (RFC 8166 §2.2.2 [R8166-003]).
+func (p *pendingCalls) put(k *Call) bool {
+	if p.find(k.xid) != nil {
+		return false
+	}
+	if p.n >= len(p.buckets)/2 && len(p.buckets) < p.most {
+		p.grow()
+	}
+	b := p.bucket(k.xid)
+	k.nextXID, *b = *b, k
+	p.n++
+	return true
+}
+
+// grow makes the table larger: to twice what it was, or to what it begins with.
+func (p *pendingCalls) grow() {
+	old := p.buckets
+	p.buckets = make([]*Call, min(p.most, max(2*len(old), fewBuckets)))
+	for _, k := range old {
+		for k != nil {
+			b, next := p.bucket(k.xid), k.nextXID
+			k.nextXID, *b = *b, k
+			k = next
+		}
+	}
+}
+
+// take removes k. It does nothing when k is not in the table, which a call is not that has
+// been answered already.
+func (p *pendingCalls) take(k *Call) {
+	if p.n == 0 {
+		return
+	}
+	for b := p.bucket(k.xid); *b != nil; b = &(*b).nextXID {
+		if *b == k {
+			*b, k.nextXID = k.nextXID, nil
+			p.n--
+			return
+		}
+	}
+}
+
+// any returns some Call, or nil when there is none.
+func (p *pendingCalls) any() *Call {
+	if p.n == 0 {
+		return nil
+	}
+	for _, k := range p.buckets {
+		if k != nil {
+			return k
+		}
+	}
+	return nil
+}
+
+// aloneMin is from how many calls in a row on, with no other one beside them, their caller runs the
+// receive side itself.
+const aloneMin = 8
+
+// countAlone counts a call that has been entered. The caller holds mu.
+func (rq *requester) countAlone() {
+	switch n := rq.alone.Load(); {
+	case rq.pending.n > 1 && n > 0:
+		rq.alone.Store(0)
+	case rq.pending.n == 1 && n < aloneMin:
+		rq.alone.Store(n + 1)
+	}
+}
+
+// isAlone reports whether the call that was entered last is likely to be the only one until its
+// reply.
+func (rq *requester) isAlone() bool { return rq.alone.Load() >= aloneMin }
+
+// anyPending reports whether calls wait for their replies.
+func (rq *requester) anyPending() bool {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	return rq.pending.n > 0
+}
+
+// attend sees to it that somebody takes in what comes while a call that has been posted waits: its
+// caller where it is alone, for as long as the QP can be driven, else the RNIC.
+func (rq *requester) attend(k *Call) {
+	if rq.isAlone() {
+		rq.c.qp.Drive(k.here)
+	} else {
+		rq.c.qp.Rouse()
+	}
+}
+
+// replied reports whether nothing more is to come for a call that was posted: with its reply here,
+// it may still wait for the completion of its Send, which the peer has no part in.
+func (k *Call) replied() bool {
+	k.rq.mu.Lock()
+	defer k.rq.mu.Unlock()
+	return k.state != callPosted && k.state != callSent
+}
+
+// promptSends has completions of Sends told that somebody waits for. Those of calls are deferred:
+// the reply comes later, and both are seen at once. But where the reply was here before the poster
+// of its call, or of another one, had noted that it has left, or where Do has given up, nobody
+// would be told.
+//
+// It is called by who may have completed Sends, after that; who begins to wait for one says so
+// before it calls Prompt itself. So one of the two sees the other.
+func (c *Conn) promptSends() {
+	if c.requester.unsent.Load() > 0 {
+		c.qp.Prompt()
+	}
+}
