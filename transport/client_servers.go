@@ -1,13 +1,15 @@
-// A service that several servers have: which of them a Client is connected to, and whose answer a
-// reply is.
+// A service that several servers have: which of them a Client is connected to, whose answer a
+// reply is, and which port a host's port mapper names.
 
 package transport
 
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
 // Moves follows a service from one address to another ("host:port"), of the same server or of
@@ -103,4 +105,19 @@ func (c *Client) Leave(addr string, why error) {
 		}
 		c.redial()
 	}
+}
+
+var getPortProc = Proc{Prog: rpcbind.Program, Vers: rpcbind.Version, Proc: rpcbind.ProcGetport, Name: "PMAPPROC_GETPORT", MaxReply: 4}
+
+// PortOf returns the TCP port of a program, as the port mapper says that c is connected to (RFC
+// 1833 §3.2, version 2).
+func (c *Client) PortOf(ctx context.Context, prog, vers uint32) (uint16, error) {
+	var res rpcbind.PortRes
+	if err := c.Call(ctx, &getPortProc, &rpcbind.Mapping{Prog: prog, Vers: vers, Prot: rpcbind.TCP}, &res, nil, 0); err != nil {
+		return 0, err
+	}
+	if res.Port == 0 || res.Port > 65535 {
+		return 0, fmt.Errorf("program %d version %d is not registered", prog, vers)
+	}
+	return uint16(res.Port), nil
 }
