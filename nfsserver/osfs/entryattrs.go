@@ -8,12 +8,13 @@ import (
 	"unsafe"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/inodegen"
 	"golang.org/x/sys/unix"
 )
 
 // An entry that is opened takes four system calls: open, handle, attributes, close. By name it
-// takes two, and one where its generation is kept (generationcache.go). But the name can be given
-// to another file between them, so that is done only where the handle itself has the inode number,
+// takes two, and one where its generation is kept (inodegen). But the name can be given to
+// another file between them, so that is done only where the handle itself has the inode number,
 // which must be that of the attributes; where the entry may be of another volume or mount, or has
 // to be noted in the index, it is opened.
 
@@ -37,34 +38,34 @@ const (
 
 // splitHandle returns the inode number and the generation in a handle of a file system of
 // which describesByName holds.
-func splitHandle(magic int64, typ int32, b []byte) (ino uint64, gen generation, ok bool) {
+func splitHandle(magic int64, typ int32, b []byte) (ino uint64, gen inodegen.Generation, ok bool) {
 	switch {
 	case magic == unix.TMPFS_MAGIC && typ == handleIno32 && len(b) == 12:
-		return binary.NativeEndian.Uint64(b[4:]), generation{binary.NativeEndian.Uint32(b), handleIno32}, true
+		return binary.NativeEndian.Uint64(b[4:]), inodegen.Generation{N: binary.NativeEndian.Uint32(b), Type: handleIno32}, true
 	case magic == unix.TMPFS_MAGIC:
-		return 0, generation{}, false
+		return 0, inodegen.Generation{}, false
 	case typ == handleIno32 && len(b) == 8:
-		return uint64(binary.NativeEndian.Uint32(b)), generation{binary.NativeEndian.Uint32(b[4:]), handleIno32}, true
+		return uint64(binary.NativeEndian.Uint32(b)), inodegen.Generation{N: binary.NativeEndian.Uint32(b[4:]), Type: handleIno32}, true
 	case magic == unix.XFS_SUPER_MAGIC && typ == handleXFSIno64 && len(b) == 12:
-		return binary.NativeEndian.Uint64(b), generation{binary.NativeEndian.Uint32(b[8:]), handleXFSIno64}, true
+		return binary.NativeEndian.Uint64(b), inodegen.Generation{N: binary.NativeEndian.Uint32(b[8:]), Type: handleXFSIno64}, true
 	}
-	return 0, generation{}, false
+	return 0, inodegen.Generation{}, false
 }
 
 // joinHandle makes again, at the start of b, what splitHandle has taken apart, and returns its
 // length.
-func joinHandle(magic int64, ino uint64, gen generation, b []byte) int {
+func joinHandle(magic int64, ino uint64, gen inodegen.Generation, b []byte) int {
 	switch {
 	case magic == unix.TMPFS_MAGIC:
-		binary.NativeEndian.PutUint32(b, gen.n)
+		binary.NativeEndian.PutUint32(b, gen.N)
 		binary.NativeEndian.PutUint64(b[4:], ino)
-	case gen.typ == handleIno32:
+	case gen.Type == handleIno32:
 		binary.NativeEndian.PutUint32(b, uint32(ino))
-		binary.NativeEndian.PutUint32(b[4:], gen.n)
+		binary.NativeEndian.PutUint32(b[4:], gen.N)
 		return 8
 	default:
 		binary.NativeEndian.PutUint64(b, ino)
-		binary.NativeEndian.PutUint32(b[8:], gen.n)
+		binary.NativeEndian.PutUint32(b[8:], gen.N)
 	}
 	return 12
 }
@@ -81,7 +82,7 @@ type rawHandle struct {
 // probably has, and now a time before the call. With ENOENT the name is gone;
 // after any other error the file has to be opened.
 func (f *FS) describeName(fd int, name []byte, ino uint64, now time.Time, st *unix.Stat_t, ref *nfsserver.Ref) error {
-	if f.gens.has(ino) {
+	if f.gens.Has(ino) {
 		if known, err := f.statKnown(fd, name, st, ref); known || err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func (f *FS) statKnown(fd int, name []byte, st *unix.Stat_t, ref *nfsserver.Ref)
 	if err := f.statName(fd, name, st); err != nil {
 		return false, err
 	}
-	gen, ok := f.gens.get(st, f.cache.tick.Load())
+	gen, ok := f.gens.Get(st, f.cache.tick.Load())
 	if !ok || st.Dev != f.top.dev || st.Nlink == 0 {
 		return false, nil
 	}
@@ -120,18 +121,18 @@ func (f *FS) statKnown(fd int, name []byte, st *unix.Stat_t, ref *nfsserver.Ref)
 
 // keepGeneration keeps the generation of the file with the attributes st, which it was asked for at
 // now or later.
-func (f *FS) keepGeneration(st *unix.Stat_t, gen generation, now time.Time) {
-	if f.gens.settled(st, now) && f.gens.put(st, gen, f.cache.tick.Load()) {
+func (f *FS) keepGeneration(st *unix.Stat_t, gen inodegen.Generation, now time.Time) {
+	if f.gens.Settled(st, now) && f.gens.Put(st, gen, f.cache.tick.Load()) {
 		f.wakeSweeper()
 	}
 }
 
 // refOf is the Ref of an inode of the export's file system.
-func (f *FS) refOf(ino uint64, gen generation) nfsserver.Ref {
+func (f *FS) refOf(ino uint64, gen inodegen.Generation) nfsserver.Ref {
 	var handle [12]byte
 	n := joinHandle(f.top.magic, ino, gen, handle[:])
 	var b [nfsserver.MaxRef]byte
-	r, _ := nfsserver.MakeRef(b[:putKernelRef(&b, f.top, int32(gen.typ), handle[:n])])
+	r, _ := nfsserver.MakeRef(b[:putKernelRef(&b, f.top, int32(gen.Type), handle[:n])])
 	return r
 }
 

@@ -97,7 +97,7 @@ func (f *FS) LookupInUse(c nfsserver.Cred, dir nfsserver.Ref, name string) (ref 
 	if unix.Fstat(fd, &st) != nil || st.Dev != f.top.dev || st.Nlink == 0 {
 		return ref, attr, false
 	}
-	gen, ok := f.gens.get(&st, f.cache.tick.Load())
+	gen, ok := f.gens.Get(&st, f.cache.tick.Load())
 	if !ok {
 		return ref, attr, false
 	}

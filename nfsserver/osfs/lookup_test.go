@@ -29,7 +29,7 @@ func lookupInUse(t *testing.T, dir string) {
 		return
 	}
 	neverSweeps(f)
-	time.Sleep(f.gens.settle + 20*time.Millisecond) // what is kept of a file is not of one that was just made
+	time.Sleep(f.gens.SettlesIn() + 20*time.Millisecond) // what is kept of a file is not of one that was just made
 	find := func(c nfsserver.Cred, name string) (nfsserver.Ref, nfsserver.Attr, bool) {
 		_, err := f.Getattr(f.Root()) // as the procedure does
 		must(t, err)

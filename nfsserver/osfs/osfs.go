@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/inodegen"
 	"golang.org/x/sys/unix"
 )
 
@@ -87,7 +88,7 @@ type FS struct {
 	position   position   // set once
 
 	cache  cache
-	gens   generations // of files that describesByName holds of
+	gens   inodegen.Cache // of files that describesByName holds of
 	index  index
 	closed atomic.Bool
 	sweep  sweeper
@@ -159,7 +160,7 @@ func (f *FS) init(o Options) error {
 	f.later = f.quickReads || f.info.Quick && f.onlyTmpfs()
 	f.atOnce = f.mostAtOnce()
 	f.byName = f.describesByName() // only now: what is kept in gens is swept
-	f.gens.init(time.Duration(f.info.TimeDelta.Sec)*time.Second + time.Duration(f.info.TimeDelta.Nsec))
+	f.gens.Init(time.Duration(f.info.TimeDelta.Sec)*time.Second + time.Duration(f.info.TimeDelta.Nsec))
 	return nil
 }
 
@@ -261,7 +262,7 @@ func (f *FS) Close() error {
 	shared.leave(&f.cache)
 	f.flush.end()
 	f.mounts.closeAll()
-	f.gens.drop(0, 0)
+	f.gens.Drop(0, 0)
 	f.tree.close()
 	return nil
 }

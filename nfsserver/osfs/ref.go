@@ -93,7 +93,7 @@ func (f *FS) describe(fd int, x *file) error {
 func (f *FS) describeKernel(m *mount, fd int, x *file) (err error) {
 	known := f.byName && x.st.Dev == m.dev
 	if known {
-		if gen, ok := f.gens.get(&x.st, f.cache.tick.Load()); ok {
+		if gen, ok := f.gens.Get(&x.st, f.cache.tick.Load()); ok {
 			x.ref = f.refOf(x.st.Ino, gen)
 			return nil
 		}

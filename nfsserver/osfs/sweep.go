@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/inodegen"
 	"golang.org/x/sys/unix"
 )
 
@@ -70,7 +71,7 @@ func (f *FS) sweepLoop() {
 
 // anyOpen reports whether there is anything to sweep.
 func (f *FS) anyOpen() bool {
-	return f.cache.nodes.Load() > 0 || f.mounts.len.Load() > 0 || f.gens.count.Load() > 0
+	return f.cache.nodes.Load() > 0 || f.mounts.len.Load() > 0 || f.gens.Len() > 0
 }
 
 func (s *sweeper) stop() {
@@ -95,7 +96,7 @@ func (f *FS) sweepOnce() {
 	for _, m := range f.mounts.idle(now) {
 		unix.Close(m.fd)
 	}
-	f.gens.drop(now, genIdleTicks)
+	f.gens.Drop(now, inodegen.IdleTicks)
 }
 
 // idle removes the nodes to close and returns those that are not in use as a

@@ -241,7 +241,7 @@ func TestRemovedFileIsClosed(t *testing.T) {
 		ref := createFile(t, f, f.Root(), "file", "content")
 		a, err := f.Getattr(ref)
 		must(t, err)
-		for n := 0; f.byName && !f.gens.has(a.Fileid) && n < 1000; n++ { // its ctime must be past
+		for n := 0; f.byName && !f.gens.Has(a.Fileid) && n < 1000; n++ { // its ctime must be past
 			time.Sleep(10 * time.Millisecond)
 			_, _, err := f.Lookup(me, f.Root(), "file")
 			must(t, err)

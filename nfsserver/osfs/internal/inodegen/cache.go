@@ -1,6 +1,7 @@
 // Generations of inodes that listings and look-ups have asked for, so that they ask once.
 
-package osfs
+// Package inodegen keeps the generations of inodes, bounded for all file systems of the process.
+package inodegen
 
 import (
 	"sync"
@@ -10,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where a handle is inode number and generation (splitHandle), its generation is all
+// Where a handle is inode number and generation (osfs.splitHandle), its generation is all
 // that the attributes do not tell, and name_to_handle_at(2) costs more than stat(2). A
 // generation is kept under the inode's number and ctime. Another file that is given the
 // number is made later, and has the later ctime of that moment, so what is kept is right
 // for an inode of the same number and ctime, provided that its ctime lay in the past when
-// the generation was asked for: see settled. (The clock may be set back. Then a new file
+// the generation was asked for: see Settled. (The clock may be set back. Then a new file
 // would have to be given the number of one that is gone and its very ctime, to the
 // nanosecond, and what clients were told would be a stale handle, never another file's.)
 
-// A generation is the part of a handle that is not the inode number: as it
+// A Generation is the part of a handle that is not the inode number: as it
 // stands in the handle, and the type of the handle. The zero value is none.
-type generation struct {
-	n   uint32
-	typ uint8
+type Generation struct {
+	N    uint32
+	Type uint8
 }
 
 const (
@@ -37,13 +38,13 @@ const (
 	// maxGenSegments bounds the segments of all FSs of the process, 64 KiB each.
 	maxGenSegments = genSegments
 
-	// genIdleTicks is after how many ticks without use a segment is dropped: 10 s.
-	genIdleTicks = 40
+	// IdleTicks is after how many ticks without use a segment is dropped: 10 s.
+	IdleTicks = 40
 )
 
-// A generations is a table of fixed places: an inode takes that of another. Neighbours by
+// A Cache is a table of fixed places: an inode takes that of another. Neighbours by
 // number, which files made together are, lie together. Reading takes no lock.
-type generations struct {
+type Cache struct {
 	settle  time.Duration // set once: how old a ctime must be to lie in the past
 	count   atomic.Int32  // segments that there are
 	mu      sync.Mutex    // held by who changes the table; nothing else is locked under it
@@ -59,28 +60,34 @@ type genSegment struct {
 // comes back with another inode or generation, or with the same that also had the other ctime:
 // so who reads the same word before and after the ctime has read what belongs together.
 type genSlot struct {
-	word  atomic.Uint64 // generation.n, 24 bits of number >> (genSlotBits + genSegBits), generation.typ; 0: nothing is kept
+	word  atomic.Uint64 // Generation.N, 24 bits of number >> (genSlotBits + genSegBits), Generation.Type; 0: nothing is kept
 	ctime atomic.Int64  // nanoseconds
 }
 
 // genSegmentsOfAll counts the segments of all FSs.
 var genSegmentsOfAll atomic.Int32
 
-// init takes the granularity of the file system's times.
-func (g *generations) init(granularity time.Duration) {
+// Init takes the granularity of the file system's times.
+func (g *Cache) Init(granularity time.Duration) {
 	// A ctime is the kernel's coarse clock, up to a tick of 10 ms behind, cut to the granularity.
 	g.settle = 2*granularity + 50*time.Millisecond
 }
 
-// settled reports whether a file whose ctime is that of st had it well before asked, so
+// Settled reports whether a file whose ctime is that of st had it well before asked, so
 // that no file which has been given its inode number since can have the same.
-func (g *generations) settled(st *unix.Stat_t, asked time.Time) bool {
+func (g *Cache) Settled(st *unix.Stat_t, asked time.Time) bool {
 	return st.Ctim.Nano() < asked.Add(-g.settle).UnixNano()
 }
 
+// SettlesIn is how old a ctime must be for Settled.
+func (g *Cache) SettlesIn() time.Duration { return g.settle }
+
+// Len returns the number of segments that there are.
+func (g *Cache) Len() int { return int(g.count.Load()) }
+
 // at returns the segment of an inode number, the slot's index, and the tag that its word has; ok
 // is false for a number that is too large.
-func (g *generations) at(ino uint64) (s *genSegment, slot uint64, tag uint64, ok bool) {
+func (g *Cache) at(ino uint64) (s *genSegment, slot uint64, tag uint64, ok bool) {
 	t := ino >> (genSlotBits + genSegBits)
 	return &g.segment[ino>>genSlotBits%genSegments], ino % genSlots, t << 8, t < 1<<genTagBits
 }
@@ -88,8 +95,8 @@ func (g *generations) at(ino uint64) (s *genSegment, slot uint64, tag uint64, ok
 // genTagMask is where the tag stands in a word.
 const genTagMask = (1<<genTagBits - 1) << 8
 
-// has reports whether a generation of that inode number is kept, whatever its ctime.
-func (g *generations) has(ino uint64) bool {
+// Has reports whether a generation of that inode number is kept, whatever its ctime.
+func (g *Cache) Has(ino uint64) bool {
 	s, i, tag, ok := g.at(ino)
 	slots := s.slots.Load()
 	if !ok || slots == nil {
@@ -99,27 +106,27 @@ func (g *generations) has(ino uint64) bool {
 	return w != 0 && w&genTagMask == tag
 }
 
-// get returns the generation of the inode that has the attributes st, if it is kept.
-func (g *generations) get(st *unix.Stat_t, tick uint32) (generation, bool) {
+// Get returns the generation of the inode that has the attributes st, if it is kept.
+func (g *Cache) Get(st *unix.Stat_t, tick uint32) (Generation, bool) {
 	s, i, tag, ok := g.at(st.Ino)
 	slots := s.slots.Load()
 	if !ok || slots == nil {
-		return generation{}, false
+		return Generation{}, false
 	}
 	e := &slots[i]
 	w := e.word.Load()
 	if w == 0 || w&genTagMask != tag || e.ctime.Load() != st.Ctim.Nano() || e.word.Load() != w {
-		return generation{}, false
+		return Generation{}, false
 	}
 	if s.used.Load() != tick { // not written by each reader
 		s.used.Store(tick)
 	}
-	return generation{uint32(w >> 32), uint8(w)}, true
+	return Generation{uint32(w >> 32), uint8(w)}, true
 }
 
-// put keeps the generation of the inode that has the attributes st, of which settled holds.
+// Put keeps the generation of the inode that has the attributes st, of which Settled holds.
 // It reports whether that took a new segment, which has to be swept.
-func (g *generations) put(st *unix.Stat_t, gen generation, tick uint32) (added bool) {
+func (g *Cache) Put(st *unix.Stat_t, gen Generation, tick uint32) (added bool) {
 	s, i, tag, ok := g.at(st.Ino)
 	if !ok {
 		return false
@@ -140,12 +147,12 @@ func (g *generations) put(st *unix.Stat_t, gen generation, tick uint32) (added b
 	e := &slots[i]
 	e.word.Store(0)
 	e.ctime.Store(st.Ctim.Nano())
-	e.word.Store(uint64(gen.n)<<32 | tag | uint64(gen.typ))
+	e.word.Store(uint64(gen.N)<<32 | tag | uint64(gen.Type))
 	return added
 }
 
-// drop lets go of the segments that have not been used for idle ticks.
-func (g *generations) drop(tick, idle uint32) {
+// Drop lets go of the segments that have not been used for idle ticks.
+func (g *Cache) Drop(tick, idle uint32) {
 	if g.count.Load() == 0 {
 		return
 	}
