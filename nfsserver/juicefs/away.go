@@ -6,14 +6,15 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/url"
 	"sync/atomic"
 	"time"
 
 	"github.com/juicedata/juicefs/pkg/object"
-	"github.com/sirupsen/logrus"
 )
 
 // An object storage that does not answer has refused nothing, and clients are to ask again, as where the metadata service is away
@@ -21,6 +22,8 @@ import (
 
 // A silence is when a request last ended without an answer.
 type silence struct {
+	log *slog.Logger // set once
+
 	at  atomic.Pointer[time.Time] // nil: never
 	tls atomic.Pointer[time.Time] // when the log last had a line on TLS; nil: never
 }
@@ -49,7 +52,7 @@ func (s *silence) note(began time.Time, err error) bool {
 	case err != nil && noTLS(err):
 		last := s.tls.Load()
 		if (last == nil || time.Since(*last) >= tlsEvery) && s.tls.CompareAndSwap(last, new(time.Now())) {
-			logrus.Errorf("juicefs: no TLS with the object storage, so that clients get NFS3ERR_IO: %v", err)
+			s.log.Error(fmt.Sprintf("juicefs: no TLS with the object storage, so that clients get NFS3ERR_IO: %v", err))
 		}
 	}
 	return silent

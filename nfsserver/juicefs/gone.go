@@ -3,6 +3,8 @@
 package juicefs
 
 import (
+	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"strings"
@@ -113,19 +115,21 @@ func (o *openVolumes) check() (unknown int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	there := 0
+	var log *slog.Logger // of a volume that is there
 	for f, l := range found {
 		switch {
 		case !l.answered && o.set[f]:
 			unknown++
 		case l.there && o.set[f]:
 			there++
+			log = f.log
 		case l.answered && !l.there && !f.gone.Swap(true):
 			o.gone++
-			logrus.Errorf("juicefs: the volume %s is not there any more, or another one is in its place: all of its file handles are stale", f.uuid)
+			f.log.Error(fmt.Sprintf("juicefs: the volume %s is not there any more, or another one is in its place: all of its file handles are stale", f.uuid))
 		}
 	}
 	if there > 0 && ended > o.gone+unknown {
-		logrus.Error("juicefs: the settings of a volume were not there for a moment, and its heartbeat has ended: the server ends, to be started again")
+		log.Error("juicefs: the settings of a volume were not there for a moment, and its heartbeat has ended: the server ends, to be started again")
 		endProcess()
 	}
 	return unknown

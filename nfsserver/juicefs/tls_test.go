@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/juicedata/juicefs/pkg/object"
-	"github.com/sirupsen/logrus"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // A lines hook keeps the lines of the log that have a part.
@@ -23,15 +23,12 @@ type lines struct {
 	got  []string // guarded by mu
 }
 
-func (*lines) Levels() []logrus.Level { return logrus.AllLevels }
-
-func (l *lines) Fire(e *logrus.Entry) error {
+func (l *lines) take(e machine.LogLine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if strings.Contains(e.Message, l.part) {
 		l.got = append(l.got, e.Message)
 	}
-	return nil
 }
 
 // TestRefusedCertificateIsNoSilence: it is an error to clients, and one line of the log.
@@ -71,19 +68,11 @@ func TestRefusedCertificateIsNoSilence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := &lines{part: c.part}
-			hooks := logrus.StandardLogger().Hooks
-			both := logrus.LevelHooks{}
-			for level, list := range hooks {
-				both[level] = append(both[level], list...)
-			}
-			both.Add(said)
-			logrus.StandardLogger().ReplaceHooks(both)
-			defer logrus.StandardLogger().ReplaceHooks(hooks)
 			err := c.ask(c.url)
 			if err == nil {
 				t.Fatal("it is accepted")
 			}
-			r := &room{ObjectStorage: &refuser{err: err}}
+			r := &room{ObjectStorage: &refuser{err: err}, silence: silence{log: machine.LogTo(said.take)}}
 			for range 3 {
 				if got := r.Put(t.Context(), "key", nil); got == nil || r.away() || r.short() {
 					t.Errorf("%v: %v, away %v, full %v", err, got, r.away(), r.short())

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"syscall"
@@ -51,6 +52,9 @@ type Options struct {
 	SharedReplies bool
 	// ReadOnly: nothing is changed in the volume, not even the list of its clients. So it holds no locks there, either.
 	ReadOnly bool
+	// Logger takes lines for an operator: a volume that is gone, a storage that is refused, and why the process ends. nil: slog.Default().
+	// JuiceFS itself logs warnings and errors to standard error, whatever this is.
+	Logger *slog.Logger
 }
 
 const (
@@ -76,6 +80,9 @@ const (
 
 // Open opens a volume, and has it known as one more of its clients.
 func Open(o Options) (*FS, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
 	for {
 		f, err := tryOpen(o)
 		if !errors.Is(err, errLate) {
@@ -176,7 +183,7 @@ func load(url string, conf *meta.Config) (meta.Meta, *meta.Format, error) {
 
 // open makes the FS of a metadata client.
 func open(o Options, m meta.Meta, conf *meta.Config, format *meta.Format) (_ *FS, err error) {
-	f := &FS{m: m, readOnly: o.ReadOnly, sole: isBadger(o.Meta), now: time.Now}
+	f := &FS{log: o.Logger, m: m, readOnly: o.ReadOnly, sole: isBadger(o.Meta), now: time.Now}
 	f.settings = func() (*meta.Format, error) { return settingsOf(o.Meta, conf) }
 	f.calls.slot.Store(-1)
 	if f.work, err = backgroundOf(m); err != nil {
@@ -223,7 +230,7 @@ func loadFormat(m meta.Meta) (*meta.Format, error) {
 
 // begin starts the block store and the session.
 func (f *FS) begin(o *Options, conf *meta.Config, format *meta.Format) error {
-	f.files.room = &room{ObjectStorage: f.blob}
+	f.files.room = &room{ObjectStorage: f.blob, silence: silence{log: o.Logger}}
 	cc := blocks(o, format)
 	store := chunk.NewCachedStore(f.files.room, *cc, nil)
 	f.m.OnMsg(meta.DeleteSlice, func(args ...any) error {

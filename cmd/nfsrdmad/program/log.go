@@ -4,7 +4,9 @@ package program
 
 import (
 	"fmt"
+	"log/slog"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/logto"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/sirupsen/logrus"
 )
@@ -26,6 +28,9 @@ func (o *options) setLog() error {
 	}
 	return nil
 }
+
+// Logger writes to the log of the server, for file systems of a Kind's own.
+func Logger() *slog.Logger { return logto.Standard }
 
 // A jsonLog writes lines of JSON with addresses and the like as the words that text has for them, not as the structs they are. What
 // clients have chosen acts on no terminal that the log is shown on.

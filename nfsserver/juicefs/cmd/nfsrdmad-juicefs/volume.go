@@ -115,6 +115,7 @@ var openVolume = juicefs.Open
 // open returns an FS or nil, without a type. What is wrong with a volume is told at once, by an error that ends the server. But a service that is
 // away is found out late by some of its clients, as that of Redis: it is tried again for as long as it takes.
 func open(o juicefs.Options) (nfsserver.FS, error) {
+	o.Logger = program.Logger()
 	for began := time.Now(); ; time.Sleep(againAfter) {
 		f, err := openVolume(o)
 		if err == nil {
