@@ -14,7 +14,7 @@ import (
 
 	"github.com/juicedata/juicefs/pkg/object"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
 func TestUnanswered(t *testing.T) {
@@ -84,7 +84,7 @@ func TestObjectStorageAwayForLong(t *testing.T) {
 	commit(t, f, r)
 	other := openShared(t, Options{Meta: url, Retries: 1})
 	defer closeFS(t, other)
-	s3.Break(services.Away)
+	s3.Break(juicefstest.Away)
 	put(t, f, r, []byte("unsent"), 0)
 	if err := f.Sync(r, false); !errors.Is(err, nfsserver.ErrBusy) {
 		t.Errorf("COMMIT: %v", err)

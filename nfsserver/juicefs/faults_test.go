@@ -16,24 +16,24 @@ import (
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/juicedata/juicefs/pkg/utils"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
 // deadline is for what takes moments on a machine that does nothing else.
 const deadline = 5 * time.Minute
 
 // newVolume is a volume on Redis and S3.
-func newVolume(t *testing.T) (url string, redis *services.Process, s3 *services.S3) {
+func newVolume(t *testing.T) (url string, redis *juicefstest.Process, s3 *juicefstest.S3) {
 	t.Helper()
 	tameLogs()
-	s3 = services.StartS3(t)
-	redis, url = services.Redis(t)
-	services.Format(t, url, s3)
+	s3 = juicefstest.StartS3(t)
+	redis, url = juicefstest.Redis(t)
+	juicefstest.Format(t, url, s3)
 	return url, redis, s3
 }
 
 // onRedis is a new volume, opened with few retries.
-func onRedis(t *testing.T) (f *FS, url string, redis *services.Process, s3 *services.S3) {
+func onRedis(t *testing.T) (f *FS, url string, redis *juicefstest.Process, s3 *juicefstest.S3) {
 	t.Helper()
 	url, redis, s3 = newVolume(t)
 	f = openShared(t, Options{Meta: url, Retries: 2})
@@ -56,7 +56,7 @@ func TestObjectStorageResets(t *testing.T) {
 		if q.Method == http.MethodPut && tries.Add(1) == 2 {
 			close(again)
 		}
-		return services.Away(w, q)
+		return juicefstest.Away(w, q)
 	})
 	done := make(chan error, 1)
 	go func() { done <- f.Sync(r, false) }()
@@ -86,7 +86,7 @@ func TestObjectStorageAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := make(chan struct{})
-	s3.Break(services.Slow("PUT", release))
+	s3.Break(juicefstest.Slow("PUT", release))
 	waits, _ := create(t, f, f.Root(), "waits")
 	put(t, f, waits, []byte("late"), 0)
 	done := make(chan error, 1)
@@ -133,11 +133,11 @@ func TestObjectStorageAway(t *testing.T) {
 func TestObjectStorageRefuses(t *testing.T) {
 	f, _, _, s3 := onRedis(t)
 	for i, c := range []struct {
-		fault services.Fault
+		fault juicefstest.Fault
 		want  syscall.Errno
 	}{
-		{services.Answer("PUT", 507, "XMinioStorageFull"), syscall.ENOSPC},
-		{services.Answer("PUT", 403, "AccessDenied"), syscall.EIO},
+		{juicefstest.Answer("PUT", 507, "XMinioStorageFull"), syscall.ENOSPC},
+		{juicefstest.Answer("PUT", 403, "AccessDenied"), syscall.EIO},
 	} {
 		r, _ := create(t, f, f.Root(), fmt.Sprint("f", i))
 		s3.Break(c.fault)
@@ -205,7 +205,7 @@ func TestRedisAwayFromCommit(t *testing.T) {
 	put(t, f, r, []byte("kept"), 0)
 	commit(t, f, r) // with numbers of slices to spare, which JuiceFS would wait for
 	release := make(chan struct{})
-	s3.Break(services.Slow(http.MethodPut, release)) // after a second JuiceFS stores and commits by itself
+	s3.Break(juicefstest.Slow(http.MethodPut, release)) // after a second JuiceFS stores and commits by itself
 	put(t, f, r, []byte("lost"), 0)
 	n, err := f.load(&r)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
 // TestNewVolumes: a volume is made and keeps its files. Another volume replaces it only if it is
 // named.
 func TestNewVolumes(t *testing.T) {
-	_, url := services.Redis(t)
+	_, url := juicefstest.Redis(t)
 	bucket := t.TempDir()
 	n := juicefs.New{Meta: url, Name: "one", Storage: "file", Bucket: bucket, AccessKey: "joe", SecretKey: "very secret", TrashDays: 2, Capacity: 1 << 30}
 	if err := n.Make(t.Context()); err != nil {
@@ -100,7 +100,7 @@ func readBack(t *testing.T, url, text string) string {
 // TestNoVolumeWhereItCannotBeUsed: with invalid settings or object storage the metadata service
 // stays empty.
 func TestNoVolumeWhereItCannotBeUsed(t *testing.T) {
-	_, url := services.Redis(t)
+	_, url := juicefstest.Redis(t)
 	good := juicefs.New{Meta: url, Name: "vol", Storage: "file", Bucket: t.TempDir()}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

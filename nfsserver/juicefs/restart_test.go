@@ -17,7 +17,7 @@ import (
 
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
 // killedDir is the environment in which the test's program is the one that is killed.
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	rc := m.Run()
-	services.Done()
+	juicefstest.Done()
 	os.Exit(rc)
 }
 

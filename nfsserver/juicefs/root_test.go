@@ -12,7 +12,7 @@ import (
 
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
 // A lateRoot is a metadata client whose service takes 0.3 s for the root's attributes, so that it makes them up.
@@ -48,8 +48,8 @@ func TestRootIsNotMadeUp(t *testing.T) {
 // script for it, and asks as a volume in a directory does.
 func TestRootOnRedisIsOneQuestion(t *testing.T) {
 	tameLogs()
-	_, url := services.Redis(t)
-	services.Format(t, url, services.StartS3(t))
+	_, url := juicefstest.Redis(t)
+	juicefstest.Format(t, url, juicefstest.StartS3(t))
 	for _, c := range []struct {
 		readOnly   bool
 		gets, sets int64

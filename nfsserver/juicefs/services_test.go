@@ -9,20 +9,20 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
 // onServices runs a test on a volume of each metadata service.
 func onServices(t *testing.T, test func(t *testing.T, url string)) {
-	s3 := services.StartS3(t)
+	s3 := juicefstest.StartS3(t)
 	for _, s := range []struct {
 		name  string
-		start func(testing.TB) (*services.Process, string)
-	}{{"redis", services.Redis}, {"postgres", services.Postgres}} {
+		start func(testing.TB) (*juicefstest.Process, string)
+	}{{"redis", juicefstest.Redis}, {"postgres", juicefstest.Postgres}} {
 		t.Run(s.name, func(t *testing.T) {
 			tameLogs()
 			_, url := s.start(t)
-			services.Format(t, url, s3)
+			juicefstest.Format(t, url, s3)
 			test(t, url)
 		})
 	}

@@ -153,7 +153,7 @@ func sourcesWith(t *testing.T, pattern *regexp.Regexp) map[string]bool {
 		must(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d os.DirEntry, err error) error {
 			name, _ := filepath.Rel(root, path)
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(name, "fstest/") ||
-				strings.Contains(name, "rnictest/") || strings.Contains(name, "xdrtest/") || strings.Contains(name, "juicefs/internal/") {
+				strings.Contains(name, "rnictest/") || strings.Contains(name, "xdrtest/") || strings.Contains(name, "juicefstest/") {
 				return err
 			}
 			b, err := os.ReadFile(path)

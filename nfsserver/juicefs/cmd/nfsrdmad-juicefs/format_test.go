@@ -11,12 +11,12 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
 // TestFormat: the command makes a volume, and refuses a second one.
 func TestFormat(t *testing.T) {
-	_, url := services.Redis(t)
+	_, url := juicefstest.Redis(t)
 	run := func(args ...string) (string, error) {
 		var out bytes.Buffer
 		root := program.NewRoot(kind())

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/linux/image"
 	"github.com/nfsrdma/nfsrdma/test/machine"
@@ -137,7 +137,7 @@ func TestLinuxGuests(t *testing.T) {
 	for _, m := range []struct {
 		name  string
 		start metadata
-	}{{"redis", services.Redis}, {"postgres", services.Postgres}} {
+	}{{"redis", juicefstest.Redis}, {"postgres", juicefstest.Postgres}} {
 		t.Run(m.name, func(t *testing.T) { guestsShare(t, both, m.start) })
 	}
 	for _, c := range both {
@@ -150,7 +150,7 @@ func TestLinuxGuests(t *testing.T) {
 // guestsShare is TestLinuxGuests with one service for the metadata.
 func guestsShare(t *testing.T, both []*client, start metadata) {
 	_, url := start(t)
-	services.Format(t, url, services.StartS3(t))
+	juicefstest.Format(t, url, juicefstest.StartS3(t))
 	for _, c := range both {
 		c.server = startProcessAt(t, c.g.Listen, "20049", "2049", url, "--addr", c.g.Listen, "--rpcbind", "serve", "--crc", "auto")
 		defer c.run(unmounted)

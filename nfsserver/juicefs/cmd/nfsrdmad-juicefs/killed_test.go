@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -96,8 +96,8 @@ func dial(t *testing.T, addr string) *nfsclient.Client {
 }
 
 func TestServerKilled(t *testing.T) {
-	_, url := services.Redis(t)
-	services.Format(t, url, services.StartS3(t))
+	_, url := juicefstest.Redis(t)
+	juicefstest.Format(t, url, juicefstest.StartS3(t))
 	first, second := startProcess(t, url, "--heartbeat", "10m"), startProcess(t, url, "--heartbeat", "10m")
 	a, b := dial(t, first.addr()), dial(t, second.addr())
 	root, err := a.MountHandle(t.Context(), "/vol")

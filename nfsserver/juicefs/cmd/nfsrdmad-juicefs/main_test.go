@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/several"
 	"github.com/spf13/cobra"
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	rc := m.Run()
-	services.Done()
+	juicefstest.Done()
 	if clientDir != "" {
 		os.RemoveAll(clientDir)
 	}

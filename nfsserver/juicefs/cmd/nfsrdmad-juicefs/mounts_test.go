@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
@@ -40,9 +40,9 @@ var clientDir string
 // A cluster is a volume on services, its servers, and mounts of them.
 type cluster struct {
 	t       *testing.T
-	meta    *services.Process
+	meta    *juicefstest.Process
 	url     string // of the volume
-	s3      *services.S3
+	s3      *juicefstest.S3
 	servers []*process
 	mounts  []string
 }
@@ -61,18 +61,18 @@ func needMounts(t *testing.T) {
 // newServers starts two servers of a new volume on Redis and S3, with more flags.
 func newServers(t *testing.T, flags ...string) *cluster {
 	t.Helper()
-	return newServersOn(t, services.Redis, services.StartS3(t), flags...)
+	return newServersOn(t, juicefstest.Redis, juicefstest.StartS3(t), flags...)
 }
 
 // A metadata starts a metadata service: Redis or PostgreSQL.
-type metadata func(testing.TB) (*services.Process, string)
+type metadata func(testing.TB) (*juicefstest.Process, string)
 
 // newServersOn is newServers on other services.
-func newServersOn(t *testing.T, start metadata, s3 *services.S3, flags ...string) *cluster {
+func newServersOn(t *testing.T, start metadata, s3 *juicefstest.S3, flags ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, s3: s3}
 	c.meta, c.url = start(t)
-	services.Format(t, c.url, c.s3)
+	juicefstest.Format(t, c.url, c.s3)
 	for range 2 {
 		c.servers = append(c.servers, startProcess(t, c.url, flags...))
 	}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
 // outage is how long the object storage is away: a minute with NFSRDMA_FULL=1.
@@ -98,10 +98,10 @@ func TestObjectStorageAwayFromMounts(t *testing.T) {
 	release := make(chan struct{})
 	for _, way := range []struct {
 		name  string
-		fault services.Fault
+		fault juicefstest.Fault
 		flags []string
 		kill  bool
-	}{{"resets", services.Away, []string{"--io-retries", "1"}, false}, {"hangs", services.Hung(release), nil, true}} {
+	}{{"resets", juicefstest.Away, []string{"--io-retries", "1"}, false}, {"hangs", juicefstest.Hung(release), nil, true}} {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, way.flags...)
@@ -181,7 +181,7 @@ func TestObjectStorageRefusesMounts(t *testing.T) {
 		{http.StatusForbidden, "AccessDenied", "EIO"},
 		{http.StatusInsufficientStorage, "XMinioStorageFull", "ENOSPC"},
 	} {
-		c.s3.Break(services.Answer("PUT", refusal.status, refusal.code))
+		c.s3.Break(juicefstest.Answer("PUT", refusal.status, refusal.code))
 		w.do(1)
 		names.do(1)
 		names.await(i + 1)
@@ -206,7 +206,7 @@ func TestObjectStorageFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
-	c := newServersOn(t, services.Redis, services.StartS3In(t, disk), "--io-retries", "2")
+	c := newServersOn(t, juicefstest.Redis, juicefstest.StartS3In(t, disk), "--io-retries", "2")
 	c.mount("timeo=100", 0)
 	w := startWorker(t, "store", filepath.Join(c.mounts[0], "file"))
 	w.do(1)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -43,8 +43,8 @@ func TestLinuxRepeatsAtAnotherServer(t *testing.T) {
 	if err := guest.Direct(); err != nil {
 		machine.Skip(t, err.Error())
 	}
-	_, url := services.Redis(t)
-	services.Format(t, url, services.StartS3(t))
+	_, url := juicefstest.Redis(t)
+	juicefstest.Format(t, url, juicefstest.StartS3(t))
 	servers := []*process{startProcess(t, url), startProcess(t, url)}
 	c := bootClient(t, "6.1")
 	r := startRelay(t, c.g.Listen, servers[0].addr())

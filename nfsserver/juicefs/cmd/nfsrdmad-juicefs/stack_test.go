@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
 // file makes a file of the volume by one of its servers.
@@ -47,10 +47,10 @@ func (c *cluster) atServer(s *process, name string, n int) {
 func onEach(t *testing.T, test func(t *testing.T, c *cluster), flags ...string) {
 	t.Parallel()
 	needMounts(t)
-	for name, start := range map[string]metadata{"redis": services.Redis, "postgres": services.Postgres} {
+	for name, start := range map[string]metadata{"redis": juicefstest.Redis, "postgres": juicefstest.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newServersOn(t, start, services.StartS3(t), flags...))
+			test(t, newServersOn(t, start, juicefstest.StartS3(t), flags...))
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
-	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -169,7 +169,7 @@ func TestCallsWhileObjectStorageHangs(t *testing.T) {
 	a.has(cached, []byte("content"))
 
 	release := make(chan struct{})
-	hung, slow := new(atomic.Int64), services.Slow(http.MethodPut, release)
+	hung, slow := new(atomic.Int64), juicefstest.Slow(http.MethodPut, release)
 	c.s3.Break(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPut {
 			hung.Add(1)
@@ -220,7 +220,7 @@ func TestFullBuffersWhileObjectStorageHangs(t *testing.T) {
 	fh := a.create("file")
 	block := func(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%015d\n", i), most/16) }
 	release := make(chan struct{})
-	c.s3.Break(services.Slow(http.MethodPut, release))
+	c.s3.Break(juicefstest.Slow(http.MethodPut, release))
 	taken, done := new(atomic.Int64), make(chan error, 1)
 	go func() {
 		for i := range total / most {
@@ -281,7 +281,7 @@ func TestStatusesOfObjectStorage(t *testing.T) {
 		t.Run(refusal.code, func(t *testing.T) {
 			fh, stable := a.create(refusal.code), a.create(refusal.code+"-stable")
 			content := []byte(refusal.code)
-			c.s3.Break(services.Answer(http.MethodPut, refusal.status, refusal.code))
+			c.s3.Break(juicefstest.Answer(http.MethodPut, refusal.status, refusal.code))
 			wrote := a.put(fh, content)
 			if _, err := a.Commit(t.Context(), fh, 0, 0); statusOf(t, err) != refusal.want {
 				t.Errorf("COMMIT: %v, want %v", err, refusal.want)
@@ -309,7 +309,7 @@ func TestStatusesOfObjectStorage(t *testing.T) {
 		t.Run("READ-"+refusal.code, func(t *testing.T) {
 			fh := a.create("read-" + refusal.code)
 			a.store(fh, []byte("content"))
-			c.s3.Break(services.Answer(http.MethodGet, refusal.status, refusal.code))
+			c.s3.Break(juicefstest.Answer(http.MethodGet, refusal.status, refusal.code))
 			if n, _, err := b.Read(t.Context(), fh, make([]byte, 10), 0); statusOf(t, err) != nfs3.ErrIO {
 				t.Errorf("READ: %d bytes, %v, want %v", n, err, nfs3.ErrIO)
 			}
@@ -361,7 +361,7 @@ func TestStatusesOfAbsentObjectStorage(t *testing.T) {
 	a, b := dialRDMA(t, c.servers[0]), dialRDMA(t, c.servers[1])
 	fh, late := a.create("file"), a.create("late")
 	a.store(fh, []byte("content"))
-	c.s3.Break(services.Away)
+	c.s3.Break(juicefstest.Away)
 	wrote := a.put(late, []byte("unsent"))
 	var committed nfs3.CommitRes
 	a.putOff(nfs3.ProcCommit, &nfs3.CommitArgs{FH: late}, &committed, &committed.Status)

@@ -1,6 +1,6 @@
 // What metadata services leave.
 
-package services
+package juicefstest
 
 import (
 	"fmt"

@@ -1,6 +1,6 @@
 // Metadata services: Redis and PostgreSQL.
 
-package services
+package juicefstest
 
 import (
 	"os"

@@ -1,6 +1,6 @@
 // What passes the proxy.
 
-package services
+package juicefstest
 
 import (
 	"bufio"

@@ -1,8 +1,8 @@
 // Real services for tests, each with a port and a directory of its own: they end with the test.
 
-// Package services starts, for the tests of this module, what volumes are made of: Redis and PostgreSQL from Debian's packages, and an
-// S3 server.
-package services
+// Package juicefstest starts, for tests of volumes and of their servers, what volumes are made of:
+// Redis and PostgreSQL from Debian's packages, and an S3 server.
+package juicefstest
 
 import (
 	"bytes"
@@ -113,7 +113,7 @@ func dir(t testing.TB, uid uint32) string {
 	if err := syscall.Statfs(in, &st); err != nil || st.Bavail*uint64(st.Bsize) < leastRoom {
 		in = "" // where users may search every directory, which those of t.TempDir do not let them
 	}
-	d, err := os.MkdirTemp(in, "services-test-")
+	d, err := os.MkdirTemp(in, "juicefstest-")
 	if err != nil {
 		t.Fatal(err)
 	}

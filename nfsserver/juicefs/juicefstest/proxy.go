@@ -1,6 +1,6 @@
 // A proxy in front of a service, for what goes wrong between a server and it.
 
-package services
+package juicefstest
 
 import (
 	"bytes"

@@ -1,6 +1,6 @@
 // Object storage: an S3 server, and volumes with their objects in it.
 
-package services
+package juicefstest
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -45,15 +46,13 @@ var builtS3 = sync.OnceValues(func() (path string, err error) {
 	return path, nil
 })
 
-// moduleRoot is the directory of this module, above that of the test.
+// moduleRoot is the directory of the module of JuiceFS, which the test is in or requires.
 func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	for ; err == nil && dir != "/"; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "testdata", "versitygw", "go.mod")); err == nil {
-			return dir, nil
-		}
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/nfsrdma/nfsrdma/nfsserver/juicefs").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("the module of JuiceFS: %w\n%s", err, out)
 	}
-	return "", fmt.Errorf("no testdata/versitygw above the test: %w", err)
+	return strings.TrimSpace(string(out)), nil
 }
 
 // built: there is something to remove. It is read once no test runs.
