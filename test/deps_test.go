@@ -5,6 +5,8 @@ package test
 
 import (
 	"bytes"
+	"go/parser"
+	"go/token"
 	"os/exec"
 	"slices"
 	"strings"
@@ -196,6 +198,34 @@ func TestArrows(t *testing.T) {
 			if !in(i, floor.folder) && !in(i, floor.knows...) {
 				t.Errorf("%s imports %s: %s may know %q only", p.name, i, floor.folder, floor.knows)
 			}
+		}
+	}
+}
+
+// TestCommandsAreOnTop: nothing outside of cmd and test imports a command or a part of one, in no
+// module of the repository and in no test.
+func TestCommandsAreOnTop(t *testing.T) {
+	fset, seen := token.NewFileSet(), map[string]bool{}
+	eachFile(t, func(file string, src []byte) {
+		folder, _, _ := strings.Cut(file, "/")
+		seen[folder] = true
+		if folder == "cmd" || folder == "test" {
+			return
+		}
+		f, err := parser.ParseFile(fset, file, src, parser.ImportsOnly)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, i := range f.Imports {
+			if name, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), module); ours && in(name, "cmd") {
+				t.Errorf("%s imports %s: only cmd and test may import commands", file, name)
+			}
+		}
+	})
+	for _, folder := range []string{"cmd", "deploy", "nfsclient", "nfsserver", "transport"} {
+		if !seen[folder] {
+			t.Errorf("no file of %s was read", folder)
 		}
 	}
 }

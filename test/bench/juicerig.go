@@ -74,14 +74,15 @@ func (j *juice) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	module := filepath.Join(strings.TrimSpace(string(root)), "nfsserver", "juicefs")
+	top := strings.TrimSpace(string(root))
+	module := filepath.Join(top, "nfsserver", "juicefs")
 	tags, err := os.ReadFile(filepath.Join(module, "tags"))
 	if err != nil {
 		return err
 	}
 	few := strings.TrimSpace(string(tags))
 	for _, p := range []struct{ dir, tags, pkg, cgo string }{
-		{module, few, "./cmd/nfsrdmad-juicefs", "0"},
+		{filepath.Join(top, "cmd", "nfsrdmad-juicefs"), few, ".", "0"},
 		{filepath.Join(module, "testdata", "juicefs"), few + " nogateway nowebdav", "github.com/juicedata/juicefs", "1"},
 	} {
 		cmd := exec.CommandContext(ctx, "go", "build", "-tags", p.tags, "-o", j.b.base+"/", p.pkg)

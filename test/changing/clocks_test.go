@@ -148,7 +148,7 @@ func sourcesWith(t *testing.T, pattern *regexp.Regexp) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
 	root := filepath.Join("..", "..")
-	for _, dir := range []string{"xdr", "chunks", "rnic", "rpcrdma", "transport", "nfsclient", "nfsserver", "posixacl", "cmd/nfsrdmad",
+	for _, dir := range []string{"xdr", "chunks", "rnic", "rpcrdma", "transport", "nfsclient", "nfsserver", "posixacl", "cmd/nfsrdmad", "cmd/nfsrdmad-juicefs",
 		"cmd/internal/audit", "cmd/internal/control", "cmd/internal/mountctl", "cmd/internal/mounter", "cmd/internal/session"} {
 		must(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d os.DirEntry, err error) error {
 			name, _ := filepath.Rel(root, path)

@@ -87,7 +87,7 @@ func repository(t *testing.T, dir string) {
 	for _, version := range []string{older, newer} {
 		git("commit", "-q", "--allow-empty", "-m", version)
 		git("tag", "v"+version)
-		git("tag", "nfsserver/juicefs/v"+version) // as Go names versions of a module below
+		git("tag", "cmd/nfsrdmad-juicefs/v"+version) // as Go names versions of a module below
 	}
 }
 

@@ -21,7 +21,7 @@ var areas = []struct {
 	{"Locks", []string{"nfsserver/nlm"}},
 	{"Connections and calls", []string{"transport"}},
 	{"Audit log", []string{"cmd/internal/audit"}},
-	{"JuiceFS volumes (nfsrdmad-juicefs)", []string{juicefs, juicefs + "/cmd/nfsrdmad-juicefs"}},
+	{"JuiceFS volumes (nfsrdmad-juicefs)", []string{"nfsserver/juicefs", "cmd/nfsrdmad-juicefs"}},
 	{"Mounts (nfsrdma mount --log-file)", []string{"cmd/internal/mounter", "cmd/internal/session", "nfsclient/fusefs", "nfsclient/nlm"}},
 }
 

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,17 +31,18 @@ type folder struct {
 	funcs map[string]*ast.FuncDecl // functions and methods by name; of methods with the same name, the last
 }
 
-// juicefs is the folder of the module of JuiceFS volumes, whose program is one of those described.
-const juicefs = "nfsserver/juicefs"
+// documented are the folders of modules below this one that the pages describe: JuiceFS volumes, and
+// the program that serves them.
+var documented = []string{"nfsserver/juicefs", "cmd/nfsrdmad-juicefs"}
 
-// load parses all packages below root. Other modules below it are left out, but for juicefs.
+// load parses all packages below root. Other modules below it are left out, but for documented.
 func load(root string) (*module, error) {
 	m := &module{fset: token.NewFileSet(), dirs: map[string]*folder{}}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "test" || otherModule(path) && path != filepath.Join(root, juicefs)):
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "test" || isOther(root, path)):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil
@@ -58,9 +60,11 @@ func load(root string) (*module, error) {
 	return m, err
 }
 
-func otherModule(dir string) bool {
+// isOther reports whether dir is the folder of a module that the pages do not describe.
+func isOther(root, dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
-	return err == nil
+	name, _ := filepath.Rel(root, dir)
+	return err == nil && !slices.Contains(documented, filepath.ToSlash(name))
 }
 
 // add puts a file to its package.

@@ -111,7 +111,7 @@ func buildForGuests(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	cmd := exec.Command("go", "build", "-o", dir+"/", "./test/linux/cmd/fscheck", "./test/linux/cmd/locker")
-	cmd.Dir = filepath.Join("..", "..", "..", "..")
+	cmd.Dir = filepath.Join("..", "..")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

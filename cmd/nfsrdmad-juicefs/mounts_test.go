@@ -27,7 +27,7 @@ var builtClient = sync.OnceValues(func() (string, error) {
 	}
 	clientDir = dir
 	cmd := exec.Command("go", "build", "-o", dir+"/", "./cmd/nfsrdma")
-	cmd.Dir = filepath.Join("..", "..", "..", "..")
+	cmd.Dir = filepath.Join("..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("nfsrdma: %w\n%s", err, out)
 	}
