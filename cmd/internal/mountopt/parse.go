@@ -148,8 +148,7 @@ func alike(a, b given) bool {
 // check finds what options of different groups cannot mean together.
 func (p *parser) check() error {
 	o := p.o
-	ac, off := p.said["ac"]
-	off = off && ac.name == "noac"
+	off := p.said["ac"].name == "noac"
 	for _, name := range []string{"acregmin", "acregmax", "acdirmin", "acdirmax", "actimeo"} {
 		w, ok := p.said[name]
 		if ok && off && w.value != "0" {

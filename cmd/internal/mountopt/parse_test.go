@@ -339,6 +339,11 @@ func TestHelpIsWrapped(t *testing.T) {
 	if got.String() != want {
 		t.Errorf("got %q, want %q", got.String(), want)
 	}
+	got.Reset()
+	appendHelp(&got, []string{a, b + "b"}, done, "x")
+	if want := fmt.Sprintf("    %s\n    %s\n%26sx\n", a, b+"b", ""); got.String() != want {
+		t.Errorf("got %q, want %q", got.String(), want)
+	}
 }
 
 // What is mounted is written as mount(8) and as the other commands have it.
