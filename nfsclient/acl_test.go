@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/posixacl"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
@@ -80,7 +81,7 @@ func withACLs(t *testing.T, stub *aclStub, f func(t *testing.T, fsys *nfsclient.
 	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
 		t.Run(tr.String(), func(t *testing.T) {
 			fsys, err := dial(t, tr, rdma, tcp, nfsclient.Options{}).Mount(t.Context(), exportName)
-			must(t, err)
+			must.Succeed(t, err)
 			f(t, fsys)
 		})
 	}
@@ -104,7 +105,7 @@ func TestACLsOfAnyLength(t *testing.T) {
 	withACLs(t, stub, func(t *testing.T, fsys *nfsclient.FS) {
 		for _, n := range []int{5, 32, 300, posixacl.MaxEntries} {
 			want := nfsclient.ACLs{Access: aclOf(n), Default: aclOf(n)}
-			must(t, fsys.SetACLs(t.Context(), "/", want))
+			must.Succeed(t, fsys.SetACLs(t.Context(), "/", want))
 			before := stub.calls.Load()
 			got, err := fsys.ACLs(t.Context(), "/")
 			if err != nil || !slices.Equal(got.Access, want.Access) || !slices.Equal(got.Default, want.Default) {
@@ -128,8 +129,8 @@ func TestACLsOfAnyLength(t *testing.T) {
 func TestACLOfAMode(t *testing.T) {
 	stub := new(aclStub)
 	withACLs(t, stub, func(t *testing.T, fsys *nfsclient.FS) {
-		must(t, fsys.WriteFile(t.Context(), "file", nil, 0o640))
-		must(t, fsys.SetACLs(t.Context(), "file", nfsclient.ACLs{Access: posixacl.FromMode(0o751)}))
+		must.Succeed(t, fsys.WriteFile(t.Context(), "file", nil, 0o640))
+		must.Succeed(t, fsys.SetACLs(t.Context(), "file", nfsclient.ACLs{Access: posixacl.FromMode(0o751)}))
 		if mask := stub.lastMask(); mask != nfsacl3.MaskAccess {
 			t.Errorf("of a file %#x was set", mask)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -24,10 +25,10 @@ func TestDataPathDoesNotAllocate(t *testing.T) {
 		tr := row.tr
 		fsys := mountNew(t, tr, row.fs, nfsclient.Options{})
 		f, err := fsys.Create(ctx, "f", 0o600)
-		must(t, err)
+		must.Succeed(t, err)
 		big, small := make([]byte, 1<<20), make([]byte, 4096)
 		_, err = f.WriteAt(big, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		other := f.Client().As(transport.SysCred())
 		for name, do := range map[string]func() error{
 			"GETATTR":                   func() error { _, err := f.Client().Getattr(ctx, f.FH()); return err },

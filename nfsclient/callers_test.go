@@ -8,6 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
@@ -19,7 +20,7 @@ func TestEachCallerActsAsHimself(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{
 		Exports: []nfsserver.Export{{Name: exportName, FS: memfs.New(memfs.Options{})}}, Squash: nfsserver.Squash{NoRootSquash: true}, AsyncNames: true,
 	})
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { srv.Close() })
 	rdma, tcp := servePrograms(t, srv.Programs()...)
 	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
@@ -27,14 +28,14 @@ func TestEachCallerActsAsHimself(t *testing.T) {
 			root := transport.Cred{Flavor: oncrpc.FlavorSys}
 			c := dial(t, tr, rdma, tcp, nfsclient.Options{Cred: &root})
 			fsys, err := c.Mount(t.Context(), exportName)
-			must(t, err)
-			must(t, c.Setattr(t.Context(), fsys.Root(), nfs3.Sattr{SetMode: true, Mode: 0o777}))
+			must.Succeed(t, err)
+			must.Succeed(t, c.Setattr(t.Context(), fsys.Root(), nfs3.Sattr{SetMode: true, Mode: 0o777}))
 			as := func(uid uint32, groups ...uint32) *nfsclient.Client {
 				return c.As(transport.Cred{Flavor: oncrpc.FlavorSys, UID: uid, GID: uid, GIDs: groups})
 			}
 			owner, other, member := as(1001), as(1002), as(1003, 1001)
 			n, err := owner.Create(t.Context(), fsys.Root(), "of 1001 over "+tr.String(), nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: 0o640}, nfs3.Verf{})
-			must(t, err)
+			must.Succeed(t, err)
 			if n.Attr.UID != 1001 || n.Attr.GID != 1001 {
 				t.Errorf("made by %d:%d", n.Attr.UID, n.Attr.GID)
 			}
@@ -52,7 +53,7 @@ func TestEachCallerActsAsHimself(t *testing.T) {
 			}
 			var wcc nfs3.WccData
 			_, err = owner.WriteWcc(t.Context(), n.FH, []byte("data"), 0, nfs3.Unstable, &wcc)
-			must(t, err)
+			must.Succeed(t, err)
 			if !wcc.Before.Present || wcc.Before.Attr.Size != 0 || wcc.After.Attr.Size != 4 {
 				t.Errorf("WRITE: %+v", wcc)
 			}

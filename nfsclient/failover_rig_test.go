@@ -19,6 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -39,12 +40,12 @@ type twin struct {
 func newTwin(t *testing.T, tr nfsclient.Transport, dir string, key byte, rows map[uint32]func(run) run) *twin {
 	t.Helper()
 	tree, err := osfs.New(dir, osfs.Options{})
-	must(t, err)
+	must.Succeed(t, err)
 	srv, err := nfsserver.New(nfsserver.Options{
 		Exports: []nfsserver.Export{{Name: exportName, FS: tree}}, Key: [nfsserver.KeySize]byte{key}, AsyncNames: true,
 		Squash: nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
 	})
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { srv.Close() })
 	w := &twin{t: t, tr: tr, addr: machine.Addr(t).String() + ":0", programs: slices.Clone(srv.Programs())}
 	for i, p := range w.programs {
@@ -68,12 +69,12 @@ func (w *twin) start() {
 	rpc, dev, done := transport.NewServer(transport.ServerConfig{}, w.programs...), iwarp.Open(rnic.DeviceConfig{}), make(chan struct{})
 	if w.tr == nfsclient.TCP {
 		l, err := net.Listen("tcp", w.addr)
-		must(w.t, err)
+		must.Succeed(w.t, err)
 		w.addr = l.Addr().String()
 		go func() { defer close(done); rpc.ServeTCP(l) }()
 	} else {
 		l, err := dev.Listen("tcp", w.addr)
-		must(w.t, err)
+		must.Succeed(w.t, err)
 		w.addr = l.Addr().String()
 		go func() { defer close(done); rpc.ServeRDMA(dev, l) }()
 	}
@@ -120,10 +121,10 @@ func mountTwins(t *testing.T, opt nfsclient.Options, twins ...*twin) *nfsclient.
 		opt.CallTimeout = transport.Hard
 	}
 	c, err := nfsclient.Dial(t.Context(), together(twins...), opt)
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { c.Close() })
 	fsys, err := c.Mount(t.Context(), exportName)
-	must(t, err)
+	must.Succeed(t, err)
 	return fsys
 }
 

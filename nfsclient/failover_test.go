@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -90,12 +91,12 @@ func (v *volatile) lose() {
 // the disk.
 func TestSyncedDataOutlivesServers(t *testing.T) {
 	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
-		must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o666))
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o666))
 		memory := [2]*volatile{{dir: dir}, {dir: dir}}
 		a, b := newTwin(t, tr, dir, 1, memory[0].rows(t)), newTwin(t, tr, dir, 1, memory[1].rows(t))
 		fsys := mountTwins(t, nfsclient.Options{Conns: 2}, a, b)
 		f, err := fsys.OpenFile(t.Context(), "file", os.O_RDWR, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		const block, rounds, perRound = 1000, 6, 5
 		at := func(i int) []byte { return bytes.Repeat([]byte{byte(i + 1)}, block) }
 		lost := 0
@@ -104,7 +105,7 @@ func TestSyncedDataOutlivesServers(t *testing.T) {
 			write := func(from, to int) {
 				for i := from; i < to; i++ {
 					_, err := f.WriteAt(at(i), int64(i)*block)
-					must(t, err)
+					must.Succeed(t, err)
 				}
 			}
 			// Half of a round goes to a server that is killed before it is asked to commit.
@@ -128,7 +129,7 @@ func TestSyncedDataOutlivesServers(t *testing.T) {
 				write(first, first+perRound)
 			}
 			got, err := os.ReadFile(filepath.Join(dir, "file"))
-			must(t, err)
+			must.Succeed(t, err)
 			for i := range first + perRound {
 				if len(got) < (i+1)*block || !bytes.Equal(got[i*block:(i+1)*block], at(i)) {
 					t.Fatalf("round %d: block %d was acknowledged and is not on the disk", round, i)
@@ -168,7 +169,7 @@ func TestConnectionsMoveTogether(t *testing.T) {
 				}
 			}
 			_, port, err := net.SplitHostPort(w.addr)
-			must(t, err)
+			must.Succeed(t, err)
 			if host := fsys.Client().ServerAddress(); net.JoinHostPort(host, port) != w.addr {
 				t.Errorf("other services are looked for at %s", host)
 			}
@@ -287,7 +288,7 @@ func TestOtherVolumeIsNotUsed(t *testing.T) {
 				go func() { made <- fsys.Mkdir(ctx, "dir", 0o777) }()
 				within(t, "nobody was told of the other volume", func() bool { return len(told.all()) > 0 })
 				a.start()
-				must(t, <-made)
+				must.Succeed(t, <-made)
 				if _, err := os.Stat(filepath.Join(dir, "dir")); err != nil {
 					t.Error(err)
 				}
@@ -311,7 +312,7 @@ func TestSameVolumePassesTheCheck(t *testing.T) {
 		fsys := mountTwins(t, nfsclient.Options{}, a, b, c)
 		c.kill()
 		var silent []string
-		must(t, fsys.Client().CheckServers(t.Context(), func(server string, err error) { silent = append(silent, server) }))
+		must.Succeed(t, fsys.Client().CheckServers(t.Context(), func(server string, err error) { silent = append(silent, server) }))
 		if len(silent) != 1 || silent[0] != c.addr {
 			t.Errorf("silent: %v, want %s", silent, c.addr)
 		}
@@ -432,7 +433,7 @@ func TestLostRepliesOfDeadServers(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%v", l.name, ours), func(t *testing.T) {
 				eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
 					if l.prepare != nil {
-						must(t, l.prepare(dir))
+						must.Succeed(t, l.prepare(dir))
 					}
 					d := death{again: make(chan struct{}), dead: make(chan struct{})}
 					if !ours {
@@ -444,8 +445,8 @@ func TestLostRepliesOfDeadServers(t *testing.T) {
 					err := l.call(t.Context(), fsys)
 					<-d.dead
 					if ours {
-						must(t, err)
-						must(t, l.check(dir))
+						must.Succeed(t, err)
+						must.Succeed(t, l.check(dir))
 					} else if !errors.Is(err, l.refused) {
 						t.Errorf("%v, want %v", err, l.refused)
 					}
@@ -462,7 +463,7 @@ func TestLostRepliesOfDeadServers(t *testing.T) {
 // it.
 func TestLostReplyOfAServerThatPutsOff(t *testing.T) {
 	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
-		must(t, makeFile("x")(dir))
+		must.Succeed(t, makeFile("x")(dir))
 		d := death{again: make(chan struct{}), dead: make(chan struct{})}
 		d.victim = newTwin(t, tr, dir, 1, map[uint32]func(run) run{nfs3.ProcRemove: d.dying})
 		var later sync.Once
@@ -482,8 +483,8 @@ func TestLostReplyOfAServerThatPutsOff(t *testing.T) {
 		}
 		b := newTwin(t, tr, dir, 1, map[uint32]func(run) run{nfs3.ProcRemove: putsOff})
 		fsys := mountTwins(t, nfsclient.Options{}, d.victim, b)
-		must(t, fsys.Remove(t.Context(), "x"))
+		must.Succeed(t, fsys.Remove(t.Context(), "x"))
 		<-d.dead
-		must(t, absent("x")(dir))
+		must.Succeed(t, absent("x")(dir))
 	})
 }

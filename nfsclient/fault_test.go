@@ -20,6 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
@@ -38,7 +39,7 @@ func programs(t *testing.T, rows map[uint32]func(run) run) []*transport.Program 
 		Exports: []nfsserver.Export{{Name: exportName, FS: memfs.New(memfs.Options{UID: uid, GID: gid})}},
 		Squash:  nfsserver.Squash{All: true, UID: uid, GID: gid},
 	})
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { srv.Close() })
 	list := slices.Clone(srv.Programs())
 	for i, p := range list {
@@ -62,7 +63,7 @@ func faulty(t *testing.T, rows map[uint32]func(run) run, f func(t *testing.T, fs
 	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
 		t.Run(tr.String(), func(t *testing.T) {
 			fsys, err := dial(t, tr, rdma, tcp, nfsclient.Options{}).Mount(t.Context(), exportName)
-			must(t, err)
+			must.Succeed(t, err)
 			f(t, fsys)
 		})
 	}
@@ -113,18 +114,18 @@ func TestLostWrites(t *testing.T) {
 	}}
 	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
 		f, err := fsys.Create(t.Context(), "f", 0o600)
-		must(t, err)
+		must.Succeed(t, err)
 		_, err = f.Write([]byte("data"))
-		must(t, err)
+		must.Succeed(t, err)
 		restarted.Store(true)
 		if err := f.Sync(); !errors.Is(err, nfsclient.ErrLostWrites) {
 			t.Errorf("Sync: %v, want ErrLostWrites", err)
 		}
 		_, err = f.WriteAt([]byte("data"), 0) // written again
-		must(t, err)
-		must(t, f.Sync())
+		must.Succeed(t, err)
+		must.Succeed(t, f.Sync())
 		restarted.Store(true) // nothing is unsynced: Close sends no COMMIT
-		must(t, f.Close())
+		must.Succeed(t, f.Close())
 		restarted.Store(false)
 	})
 }
@@ -154,20 +155,20 @@ func TestChangedVerifierBetweenWrites(t *testing.T) {
 	}
 	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
 		f, err := fsys.Create(t.Context(), "f", 0o600)
-		must(t, err)
+		must.Succeed(t, err)
 		for _, restart := range []uint32{0, 1} {
 			n.Add(restart)
 			_, err = f.WriteAt([]byte("data"), 0)
-			must(t, err)
+			must.Succeed(t, err)
 		}
 		if err := f.Sync(); !errors.Is(err, nfsclient.ErrLostWrites) {
 			t.Errorf("Sync after a restart between two writes: %v, want ErrLostWrites", err)
 		}
 		for range 2 { // written again, by one server
 			_, err = f.WriteAt([]byte("data"), 0)
-			must(t, err)
+			must.Succeed(t, err)
 		}
-		must(t, f.Close())
+		must.Succeed(t, f.Close())
 	})
 }
 
@@ -206,7 +207,7 @@ func TestShortTransfers(t *testing.T) {
 		clear(stored)
 		mu.Unlock()
 		f, err := fsys.Create(t.Context(), "f", 0o600)
-		must(t, err)
+		must.Succeed(t, err)
 		if n, err := f.WriteAt(content, 0); n != len(content) || err != nil {
 			t.Errorf("WriteAt: %d, %v", n, err)
 		}
@@ -250,14 +251,14 @@ func TestPoorServer(t *testing.T) {
 	}
 	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
-		must(t, fsys.MkdirAll(ctx, "d/sub", 0o755))
-		must(t, fsys.WriteFile(ctx, "d/f", []byte("x"), 0o600))
+		must.Succeed(t, fsys.MkdirAll(ctx, "d/sub", 0o755))
+		must.Succeed(t, fsys.WriteFile(ctx, "d/f", []byte("x"), 0o600))
 		list, err := fsys.ReadDir(ctx, "d")
-		must(t, err)
+		must.Succeed(t, err)
 		if len(list) != 2 || list[0].Name() != "f" || list[0].IsDir() || !list[1].IsDir() {
 			t.Errorf("listing: %v", list)
 		}
-		must(t, fsys.RemoveAll(ctx, "d"))
+		must.Succeed(t, fsys.RemoveAll(ctx, "d"))
 	})
 }
 
@@ -294,7 +295,7 @@ func TestHostileData(t *testing.T) {
 	}
 	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
 		f, err := fsys.Create(t.Context(), "f", 0o600)
-		must(t, err)
+		must.Succeed(t, err)
 		buf := bytes.Repeat([]byte{0xA5}, 64)
 		if n, err := f.ReadAt(buf[:10], 0); err == nil || n != 0 {
 			t.Errorf("100 bytes for 10: %d, %v", n, err)
@@ -312,7 +313,7 @@ func TestHostileData(t *testing.T) {
 func TestNoProgress(t *testing.T) {
 	faulty(t, map[uint32]func(run) run{nfs3.ProcRead: answer(&nfs3.ReadRes{})}, func(t *testing.T, fsys *nfsclient.FS) {
 		f, err := fsys.Create(t.Context(), "f", 0o600)
-		must(t, err)
+		must.Succeed(t, err)
 		if _, err := f.ReadAt(make([]byte, 10), 0); !errors.Is(err, io.ErrNoProgress) {
 			t.Errorf("ReadAt: %v", err)
 		}
@@ -359,8 +360,8 @@ func TestMountElsewhere(t *testing.T) {
 	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
 		c := dial(t, tr, rdma, tcp, nfsclient.Options{MountPort: mountPort, Conns: 3})
 		fsys, rest, err := c.MountPath(t.Context(), exportName+"/x")
-		must(t, err)
-		must(t, fsys.WriteFile(t.Context(), rest, []byte("x"), 0o600))
-		must(t, fsys.Remove(t.Context(), rest))
+		must.Succeed(t, err)
+		must.Succeed(t, fsys.WriteFile(t.Context(), rest, []byte("x"), 0o600))
+		must.Succeed(t, fsys.Remove(t.Context(), rest))
 	}
 }

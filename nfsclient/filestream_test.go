@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 var (
@@ -59,13 +60,13 @@ func TestReadFromReportsItsReadersErrors(t *testing.T) {
 						want = nil
 					}
 					f, err := fsys.OpenFile(t.Context(), "f", os.O_RDWR|os.O_CREATE|os.O_TRUNC|flag, 0o600)
-					must(t, err)
+					must.Succeed(t, err)
 					data := random(given, 5)
 					n, err := f.ReadFrom(&brokenReader{data: data, piece: 100_000, err: why, with: with && given > 0})
 					if n != int64(given) || err != want {
 						t.Errorf("%d bytes, then %v: %d, %v", given, why, n, err)
 					}
-					must(t, f.Close())
+					must.Succeed(t, f.Close())
 					if got, err := fsys.ReadFile(t.Context(), "f"); err != nil || !bytes.Equal(got, data) {
 						t.Errorf("%d bytes, then %v: the file has %d, %v", given, why, len(got), err)
 					}
@@ -80,7 +81,7 @@ func TestReadFromReportsItsReadersErrors(t *testing.T) {
 func TestReadFromOfAnIdleReader(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	f, err := fsys.Create(t.Context(), "f", 0o600)
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.Close()
 	if n, err := f.ReadFrom(&brokenReader{data: random(1000, 6), piece: 10, empties: 50, err: io.EOF}); n != 1000 || err != nil {
 		t.Errorf("%d, %v", n, err)
@@ -113,11 +114,11 @@ func (w *badWriter) Write(p []byte) (int, error) {
 func TestWriteToStopsAtAShortWrite(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	data := random(5<<20, 8)
-	must(t, fsys.WriteFile(t.Context(), "f", data, 0o600))
+	must.Succeed(t, fsys.WriteFile(t.Context(), "f", data, 0o600))
 	for err, want := range map[error]error{errOther: errOther, nil: io.ErrShortWrite} {
 		for _, taken := range []int{0, 10, 1 << 20, 3<<20 + 7} {
 			f, e := fsys.Open(t.Context(), "f")
-			must(t, e)
+			must.Succeed(t, e)
 			if n, e := f.WriteTo(&badWriter{taken, err}); n != int64(taken) || e != want {
 				t.Errorf("a writer that takes %d: %d, %v", taken, n, e)
 			}
@@ -125,7 +126,7 @@ func TestWriteToStopsAtAShortWrite(t *testing.T) {
 			if n, e := f.WriteTo(&rest); e != nil || n != int64(len(data)-taken) || !bytes.Equal(rest.Bytes(), data[taken:]) {
 				t.Errorf("the rest after %d: %d, %v", taken, n, e)
 			}
-			must(t, f.Close())
+			must.Succeed(t, f.Close())
 		}
 	}
 }
@@ -133,19 +134,19 @@ func TestWriteToStopsAtAShortWrite(t *testing.T) {
 // TestStreamsOfUnusableFiles: closed, or open for the other direction.
 func TestStreamsOfUnusableFiles(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
-	must(t, fsys.WriteFile(t.Context(), "f", []byte("old"), 0o600))
+	must.Succeed(t, fsys.WriteFile(t.Context(), "f", []byte("old"), 0o600))
 	read, err := fsys.Open(t.Context(), "f")
-	must(t, err)
+	must.Succeed(t, err)
 	write, err := fsys.OpenFile(t.Context(), "f", os.O_WRONLY, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	if n, err := read.ReadFrom(bytes.NewReader([]byte("new"))); !errors.Is(err, os.ErrPermission) {
 		t.Errorf("ReadFrom of a file open to read: %d, %v", n, err)
 	}
 	if n, err := write.WriteTo(io.Discard); n != 0 || !errors.Is(err, os.ErrPermission) {
 		t.Errorf("WriteTo of a file open to write: %d, %v", n, err)
 	}
-	must(t, read.Close())
-	must(t, write.Close())
+	must.Succeed(t, read.Close())
+	must.Succeed(t, write.Close())
 	if n, err := read.WriteTo(io.Discard); n != 0 || !errors.Is(err, os.ErrClosed) {
 		t.Errorf("WriteTo of a closed file: %d, %v", n, err)
 	}

@@ -14,28 +14,21 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
-
-// must fails the test on an error.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestNames(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
-		must(t, fsys.MkdirAll(ctx, "a/b/c", 0o755))
-		must(t, fsys.MkdirAll(ctx, "/a/b/c/", 0o755))
-		must(t, fsys.WriteFile(ctx, "a/b/c/f", []byte("content"), 0o600))
-		must(t, fsys.Rename(ctx, "a/b/c/f", "a/g"))
-		must(t, fsys.Link(ctx, "a/g", "a/b/h"))
-		must(t, fsys.Symlink(ctx, "b/h", "a/s"))
+		must.Succeed(t, fsys.MkdirAll(ctx, "a/b/c", 0o755))
+		must.Succeed(t, fsys.MkdirAll(ctx, "/a/b/c/", 0o755))
+		must.Succeed(t, fsys.WriteFile(ctx, "a/b/c/f", []byte("content"), 0o600))
+		must.Succeed(t, fsys.Rename(ctx, "a/b/c/f", "a/g"))
+		must.Succeed(t, fsys.Link(ctx, "a/g", "a/b/h"))
+		must.Succeed(t, fsys.Symlink(ctx, "b/h", "a/s"))
 		fi, err := fsys.Stat(ctx, "a/s")
-		must(t, err)
+		must.Succeed(t, err)
 		if fi.Name() != "s" || fi.Size() != 7 || fi.Attr.Nlink != 2 {
 			t.Errorf("stat through a link: %+v", fi)
 		}
@@ -45,14 +38,14 @@ func TestNames(t *testing.T) {
 		if target, err := fsys.ReadLink(ctx, "a/s"); target != "b/h" || err != nil {
 			t.Errorf("readlink: %q, %v", target, err)
 		}
-		must(t, fsys.Mknod(ctx, "fifo", fs.ModeNamedPipe|0o600, 0, 0))
+		must.Succeed(t, fsys.Mknod(ctx, "fifo", fs.ModeNamedPipe|0o600, 0, 0))
 		if fi, err = fsys.Stat(ctx, "fifo"); err != nil || fi.Mode().Type() != fs.ModeNamedPipe {
 			t.Errorf("FIFO: %v, %v", fi, err)
 		}
-		must(t, fsys.Remove(ctx, "a/b/c")) // an empty directory
-		must(t, fsys.Remove(ctx, "a/g"))
-		must(t, fsys.RemoveAll(ctx, "a"))
-		must(t, fsys.RemoveAll(ctx, "a"))
+		must.Succeed(t, fsys.Remove(ctx, "a/b/c")) // an empty directory
+		must.Succeed(t, fsys.Remove(ctx, "a/g"))
+		must.Succeed(t, fsys.RemoveAll(ctx, "a"))
+		must.Succeed(t, fsys.RemoveAll(ctx, "a"))
 		if _, err := fsys.Stat(ctx, "a"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("after RemoveAll: %v", err)
 		}
@@ -62,13 +55,13 @@ func TestNames(t *testing.T) {
 func TestSymlinkWalk(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
-		must(t, fsys.MkdirAll(ctx, "d/e", 0o755))
-		must(t, fsys.WriteFile(ctx, "d/f", []byte("here"), 0o600))
+		must.Succeed(t, fsys.MkdirAll(ctx, "d/e", 0o755))
+		must.Succeed(t, fsys.WriteFile(ctx, "d/f", []byte("here"), 0o600))
 		long := strings.Repeat("./", 2000) + "f" // longer than the inline threshold of RFC 8166 alone
 		for link, target := range map[string]string{
 			"d/e/up": "../f", "abs": "/d/f", "dir": "d", "out": "../../../d/f", "loop": "loop2", "loop2": "loop", "d/long": long,
 		} {
-			must(t, fsys.Symlink(ctx, target, link))
+			must.Succeed(t, fsys.Symlink(ctx, target, link))
 		}
 		for _, p := range []string{"d/e/up", "abs", "dir/f", "dir/e/../f", "out", "../d//f", "d/long", "./dir/./e/up"} {
 			if b, err := fsys.ReadFile(ctx, p); string(b) != "here" || err != nil {
@@ -82,7 +75,7 @@ func TestSymlinkWalk(t *testing.T) {
 			t.Errorf("loop: %v", err)
 		}
 		sub, err := fsys.Sub(ctx, "dir")
-		must(t, err)
+		must.Succeed(t, err)
 		if b, err := sub.ReadFile(ctx, "../f"); string(b) != "here" || err != nil {
 			t.Errorf("below Sub: %q, %v", b, err)
 		}
@@ -95,21 +88,21 @@ func TestSymlinkWalk(t *testing.T) {
 func TestAttributes(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
-		must(t, fsys.WriteFile(ctx, "f", []byte("0123456789"), 0o600))
-		must(t, fsys.Chmod(ctx, "f", 0o754|fs.ModeSetuid))
+		must.Succeed(t, fsys.WriteFile(ctx, "f", []byte("0123456789"), 0o600))
+		must.Succeed(t, fsys.Chmod(ctx, "f", 0o754|fs.ModeSetuid))
 		atime := time.Date(1999, 1, 2, 3, 4, 5, 987654321, time.UTC)
 		mtime := time.Date(2040, 1, 2, 3, 4, 5, 123456789, time.UTC)
-		must(t, fsys.Chtimes(ctx, "f", atime, mtime))
+		must.Succeed(t, fsys.Chtimes(ctx, "f", atime, mtime))
 		fi, err := fsys.Stat(ctx, "f")
-		must(t, err)
+		must.Succeed(t, err)
 		if fi.Mode() != 0o754|fs.ModeSetuid || !fi.ModTime().Equal(mtime) || !fi.AccessTime().Equal(atime) {
 			t.Errorf("mode %v, mtime %v, atime %v", fi.Mode(), fi.ModTime(), fi.AccessTime())
 		}
-		must(t, fsys.Truncate(ctx, "f", 4))
+		must.Succeed(t, fsys.Truncate(ctx, "f", 4))
 		if b, err := fsys.ReadFile(ctx, "f"); string(b) != "0123" || err != nil {
 			t.Errorf("after truncate: %q, %v", b, err)
 		}
-		must(t, fsys.Chown(ctx, "f", -1, -1))
+		must.Succeed(t, fsys.Chown(ctx, "f", -1, -1))
 		got, err := fsys.Access(ctx, "f", nfs3.AccessRead|nfs3.AccessModify)
 		if err != nil || got&nfs3.AccessRead == 0 {
 			t.Errorf("access: %#x, %v", got, err)
@@ -124,8 +117,8 @@ func TestAttributes(t *testing.T) {
 func TestErrors(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
-		must(t, fsys.MkdirAll(ctx, "d/e", 0o755))
-		must(t, fsys.WriteFile(ctx, "f", nil, 0o600))
+		must.Succeed(t, fsys.MkdirAll(ctx, "d/e", 0o755))
+		must.Succeed(t, fsys.WriteFile(ctx, "f", nil, 0o600))
 		stat := func(p string) error { _, err := fsys.Stat(ctx, p); return err }
 		for name, c := range map[string]struct {
 			got  error
@@ -164,11 +157,11 @@ func TestErrors(t *testing.T) {
 func TestIOFS(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
-		must(t, fsys.MkdirAll(ctx, "a/b", 0o755))
-		must(t, fsys.MkdirAll(ctx, "empty", 0o755))
+		must.Succeed(t, fsys.MkdirAll(ctx, "a/b", 0o755))
+		must.Succeed(t, fsys.MkdirAll(ctx, "empty", 0o755))
 		files := []string{"a/b/x", "a/y", "z"}
 		for i, f := range files {
-			must(t, fsys.WriteFile(ctx, f, random(i*400, 4), 0o644))
+			must.Succeed(t, fsys.WriteFile(ctx, f, random(i*400, 4), 0o644))
 		}
 		if err := fstest.TestFS(fsys.IO(ctx), files...); err != nil {
 			t.Error(err)
@@ -198,7 +191,7 @@ func TestManyNames(t *testing.T) {
 			}
 			wg.Wait()
 			list, err := fsys.ReadDir(ctx, "/")
-			must(t, err)
+			must.Succeed(t, err)
 			if len(list) != count {
 				t.Fatalf("%d names, want %d", len(list), count)
 			}
@@ -209,16 +202,16 @@ func TestManyNames(t *testing.T) {
 			}
 			seen := 0
 			for _, err := range fsys.Entries(ctx, ".") {
-				must(t, err)
+				must.Succeed(t, err)
 				if seen++; seen == 3 {
 					break
 				}
 			}
-			must(t, fsys.Mkdir(ctx, "d", 0o755))
+			must.Succeed(t, fsys.Mkdir(ctx, "d", 0o755))
 			for _, e := range list[:100] {
-				must(t, fsys.Rename(ctx, e.Name(), "d/"+e.Name()))
+				must.Succeed(t, fsys.Rename(ctx, e.Name(), "d/"+e.Name()))
 			}
-			must(t, fsys.RemoveAll(ctx, "d"))
+			must.Succeed(t, fsys.RemoveAll(ctx, "d"))
 			if list, err = fsys.ReadDir(ctx, ""); err != nil || len(list) != count-100 {
 				t.Fatalf("after RemoveAll: %d names, %v", len(list), err)
 			}
@@ -233,7 +226,7 @@ func TestMountPath(t *testing.T) {
 	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
 		fsys := mountNew(t, tr, "memfs", nfsclient.Options{})
 		c, ctx := fsys.Client(), t.Context()
-		must(t, fsys.MkdirAll(ctx, "a/b", 0o755))
+		must.Succeed(t, fsys.MkdirAll(ctx, "a/b", 0o755))
 		for p, want := range map[string]string{exportName: "", exportName + "/a/b": "a/b", exportName + "/a/../x/": "a/../x/"} {
 			f, rest, err := c.MountPath(ctx, p)
 			if err != nil || rest != want || f.Path() != exportName {
@@ -250,6 +243,6 @@ func TestMountPath(t *testing.T) {
 		if err != nil || len(list) != 1 || list[0].Dir != exportName {
 			t.Errorf("Exports: %v, %v", list, err)
 		}
-		must(t, c.Unmount(ctx, exportName))
+		must.Succeed(t, c.Unmount(ctx, exportName))
 	}
 }

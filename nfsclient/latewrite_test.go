@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -26,7 +27,7 @@ type relay struct {
 
 func newRelay(t *testing.T, to string) *relay {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Succeed(t, err)
 	r := &relay{l: l, to: to}
 	go func() {
 		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
@@ -91,9 +92,9 @@ func TestLateWriteDoesNotUndoNewerOnes(t *testing.T) {
 		for _, size := range []int{100, 300_000} { // in the message, and in a chunk
 			r := newRelay(t, to)
 			fsys, err := dial(t, tr, r.addr(), r.addr(), nfsclient.Options{}).Mount(t.Context(), exportName)
-			must(t, err)
+			must.Succeed(t, err)
 			f, err := fsys.Create(t.Context(), "f", 0o600)
-			must(t, err)
+			must.Succeed(t, err)
 			stall.Lock()
 			armed = true
 			stall.Unlock()
@@ -109,10 +110,10 @@ func TestLateWriteDoesNotUndoNewerOnes(t *testing.T) {
 			}()
 			older, newer := bytes.Repeat([]byte("A"), size), bytes.Repeat([]byte("B"), size)
 			_, err = f.WriteAt(older, 0)
-			must(t, err)
+			must.Succeed(t, err)
 			_, err = f.WriteAt(newer, 0)
-			must(t, err)
-			must(t, f.Sync())
+			must.Succeed(t, err)
+			must.Succeed(t, f.Sync())
 			close(synced)
 			<-ended
 			got := make([]byte, size)

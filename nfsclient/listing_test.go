@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -72,7 +73,7 @@ func TestListingsBeginAgainAfterBadCookie(t *testing.T) {
 		forget.Store(2)
 		var got []string
 		for e, err := range fsys.Entries(t.Context(), "/") {
-			must(t, err)
+			must.Succeed(t, err)
 			got = append(got, e.Name())
 		}
 		if want := []string{"n0", "n1", "n2", "n3", "n4", "n5"}; !slices.Equal(got, want) {
@@ -96,7 +97,7 @@ func TestIOReadDirGivesThePartItHas(t *testing.T) {
 	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
 		open := func() fs.ReadDirFile {
 			d, err := fsys.IO(t.Context()).Open(".")
-			must(t, err)
+			must.Succeed(t, err)
 			return d.(fs.ReadDirFile)
 		}
 		if list, err := open().ReadDir(-1); len(list) != 3 || !errors.Is(err, syscall.EIO) {
@@ -116,18 +117,18 @@ func TestIOReadDirGivesThePartItHas(t *testing.T) {
 func TestIOSubFollowsLinksAsDirFS(t *testing.T) {
 	top := t.TempDir()
 	fsys := mountDir(t, top)
-	must(t, os.MkdirAll(filepath.Join(top, "a/b/c"), 0o755))
+	must.Succeed(t, os.MkdirAll(filepath.Join(top, "a/b/c"), 0o755))
 	for _, f := range []string{"f", "a/f", "a/b/f"} {
-		must(t, os.WriteFile(filepath.Join(top, f), []byte(f), 0o600))
+		must.Succeed(t, os.WriteFile(filepath.Join(top, f), []byte(f), 0o600))
 	}
 	for link, target := range map[string]string{"a/b/up": "../f", "a/b/upup": "../../f", "a/b/c/far": "../../../a/f", "a/l": "b", "a/b/self": "../b/f"} {
-		must(t, os.Symlink(target, filepath.Join(top, link)))
+		must.Succeed(t, os.Symlink(target, filepath.Join(top, link)))
 	}
 	for _, dir := range []string{"a", "a/b", "a/l", "a/b/c"} {
 		want, err := fs.Sub(os.DirFS(top), dir)
-		must(t, err)
+		must.Succeed(t, err)
 		got, err := fs.Sub(fsys.IO(t.Context()), dir)
-		must(t, err)
+		must.Succeed(t, err)
 		for _, p := range []string{"f", "up", "upup", "far", "self", "b/up", "l/upup", "c/far", "b/c/far", "none"} {
 			x, e1 := fs.ReadFile(want, p)
 			y, e2 := fs.ReadFile(got, p)
@@ -138,9 +139,9 @@ func TestIOSubFollowsLinksAsDirFS(t *testing.T) {
 	}
 	// Twice below each other.
 	once, err := fs.Sub(fsys.IO(t.Context()), "a")
-	must(t, err)
+	must.Succeed(t, err)
 	twice, err := fs.Sub(once, "b")
-	must(t, err)
+	must.Succeed(t, err)
 	if b, err := fs.ReadFile(twice, "upup"); err != nil || string(b) != "f" {
 		t.Errorf("below two: %q, %v", b, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -49,7 +50,7 @@ func TestRemoveOfDirectories(t *testing.T) {
 		status.Store(uint32(c.status))
 		faulty(t, map[uint32]func(run) run{nfs3.ProcRemove: refusing(&status, false)}, func(t *testing.T, fsys *nfsclient.FS) {
 			ctx := t.Context()
-			must(t, fsys.MkdirAll(ctx, "dir1", 0o755))
+			must.Succeed(t, fsys.MkdirAll(ctx, "dir1", 0o755))
 			if err := fsys.Unlink(ctx, "dir1"); !errors.Is(err, c.unlink) {
 				t.Errorf("Unlink, %v: %v", c.status, err)
 			}
@@ -74,7 +75,7 @@ func TestRemoveOfFilesThatAreRefused(t *testing.T) {
 		faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
 			ctx := t.Context()
 			status.Store(0)
-			must(t, fsys.WriteFile(ctx, "f", []byte("x"), 0o600))
+			must.Succeed(t, fsys.WriteFile(ctx, "f", []byte("x"), 0o600))
 			status.Store(uint32(s))
 			for what, err := range map[string]error{"Remove": fsys.Remove(ctx, "f"), "Unlink": fsys.Unlink(ctx, "f")} {
 				if !errors.Is(err, want) {
@@ -95,8 +96,8 @@ func TestRemoveOfFilesThatAreRefused(t *testing.T) {
 func TestNamesThatAreNone(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
-		must(t, fsys.MkdirAll(ctx, "d/e", 0o755))
-		must(t, fsys.WriteFile(ctx, "f", []byte("x"), 0o600))
+		must.Succeed(t, fsys.MkdirAll(ctx, "d/e", 0o755))
+		must.Succeed(t, fsys.WriteFile(ctx, "f", []byte("x"), 0o600))
 		for _, c := range []struct {
 			name string
 			what map[string]error
@@ -144,11 +145,11 @@ func listed(t *testing.T, fsys *nfsclient.FS) (list []string) {
 func TestRenameOfDirectoriesWithASlash(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
-		must(t, fsys.MkdirAll(ctx, "a", 0o755))
-		must(t, fsys.WriteFile(ctx, "f", []byte("x"), 0o600))
-		must(t, fsys.Rename(ctx, "a/", "b"))
-		must(t, fsys.Rename(ctx, "b", "c/"))
-		must(t, fsys.Rename(ctx, "c/", "d//"))
+		must.Succeed(t, fsys.MkdirAll(ctx, "a", 0o755))
+		must.Succeed(t, fsys.WriteFile(ctx, "f", []byte("x"), 0o600))
+		must.Succeed(t, fsys.Rename(ctx, "a/", "b"))
+		must.Succeed(t, fsys.Rename(ctx, "b", "c/"))
+		must.Succeed(t, fsys.Rename(ctx, "c/", "d//"))
 		for _, names := range [][2]string{{"f/", "g"}, {"f", "g/"}, {"f", "d/"}} {
 			if err := fsys.Rename(ctx, names[0], names[1]); !errors.Is(err, syscall.ENOTDIR) {
 				t.Errorf("%v: %v", names, err)
@@ -170,9 +171,9 @@ func TestRenameOfDirectoriesWithASlash(t *testing.T) {
 func TestLinkRefusesDirectories(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
-		must(t, fsys.MkdirAll(ctx, "d", 0o755))
-		must(t, fsys.WriteFile(ctx, "f", []byte("x"), 0o600))
-		must(t, fsys.Symlink(ctx, "f", "s"))
+		must.Succeed(t, fsys.MkdirAll(ctx, "d", 0o755))
+		must.Succeed(t, fsys.WriteFile(ctx, "f", []byte("x"), 0o600))
+		must.Succeed(t, fsys.Symlink(ctx, "f", "s"))
 		for _, c := range []struct {
 			from, to string
 			want     error
@@ -210,11 +211,11 @@ func TestSymlinkContents(t *testing.T) {
 			t.Errorf("%d SYMLINKs", calls)
 		}
 		longest := strings.Repeat("x", nfs3.MaxPath-1)
-		must(t, fsys.Symlink(t.Context(), longest, "link"))
+		must.Succeed(t, fsys.Symlink(t.Context(), longest, "link"))
 		if got, err := fsys.ReadLink(t.Context(), "link"); got != longest || err != nil {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
-		must(t, fsys.Remove(t.Context(), "link"))
+		must.Succeed(t, fsys.Remove(t.Context(), "link"))
 	})
 }
 
@@ -223,7 +224,7 @@ func TestMknodKinds(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	ctx := t.Context()
 	for name, mode := range map[string]fs.FileMode{"fifo": fs.ModeNamedPipe, "sock": fs.ModeSocket} {
-		must(t, fsys.Mknod(ctx, name, mode|0o640, 0, 0))
+		must.Succeed(t, fsys.Mknod(ctx, name, mode|0o640, 0, 0))
 		if fi, err := fsys.Lstat(ctx, name); err != nil || fi.Mode() != mode|0o640 {
 			t.Errorf("%s: %v, %v", name, fi, err)
 		}
@@ -243,13 +244,13 @@ func TestMknodKinds(t *testing.T) {
 func TestMkdirAllThroughLinks(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
-		must(t, fsys.MkdirAll(ctx, "a/b/../c//d/", 0o755))
-		must(t, fsys.Symlink(ctx, "a/c", "link"))
-		must(t, fsys.Symlink(ctx, "none", "dangling"))
-		must(t, fsys.WriteFile(ctx, "f", []byte("x"), 0o600))
-		must(t, fsys.MkdirAll(ctx, "link/e/f", 0o755))
-		must(t, fsys.MkdirAll(ctx, "/", 0o755))
-		must(t, fsys.MkdirAll(ctx, "a", 0o755))
+		must.Succeed(t, fsys.MkdirAll(ctx, "a/b/../c//d/", 0o755))
+		must.Succeed(t, fsys.Symlink(ctx, "a/c", "link"))
+		must.Succeed(t, fsys.Symlink(ctx, "none", "dangling"))
+		must.Succeed(t, fsys.WriteFile(ctx, "f", []byte("x"), 0o600))
+		must.Succeed(t, fsys.MkdirAll(ctx, "link/e/f", 0o755))
+		must.Succeed(t, fsys.MkdirAll(ctx, "/", 0o755))
+		must.Succeed(t, fsys.MkdirAll(ctx, "a", 0o755))
 		for _, name := range []string{"a/b", "a/c/d", "a/c/e/f"} {
 			if fi, err := fsys.Stat(ctx, name); err != nil || !fi.IsDir() {
 				t.Errorf("%s: %v", name, err)
@@ -281,8 +282,8 @@ func TestMkdirAllBesideOthers(t *testing.T) {
 		}
 	}}
 	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
-		must(t, fsys.MkdirAll(t.Context(), "a/b", 0o755))
-		must(t, fsys.RemoveAll(t.Context(), "a"))
+		must.Succeed(t, fsys.MkdirAll(t.Context(), "a/b", 0o755))
+		must.Succeed(t, fsys.RemoveAll(t.Context(), "a"))
 	})
 	rows[nfs3.ProcMkdir] = answer(&nfs3.MkdirRes{Status: nfs3.ErrExist})
 	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) { // and gone again

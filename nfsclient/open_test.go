@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -65,9 +66,9 @@ func TestOpenAsksWhetherItMayRead(t *testing.T) {
 	faulty(t, n.rows(map[uint32]func(run) run{nfs3.ProcAccess: none.row}), func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
 		defer none.on.Store(false)
-		must(t, fsys.WriteFile(ctx, "open", []byte("x"), 0o444))
-		must(t, fsys.WriteFile(ctx, "shut", []byte("x"), 0o240))
-		must(t, fsys.MkdirAll(ctx, "dir", 0o311))
+		must.Succeed(t, fsys.WriteFile(ctx, "open", []byte("x"), 0o444))
+		must.Succeed(t, fsys.WriteFile(ctx, "shut", []byte("x"), 0o240))
+		must.Succeed(t, fsys.MkdirAll(ctx, "dir", 0o311))
 		for _, c := range []struct {
 			name  string
 			flag  int
@@ -90,13 +91,13 @@ func TestOpenAsksWhetherItMayRead(t *testing.T) {
 					t.Errorf("%s with %#x: asked %d times, want %d", c.name, c.flag, asks, c.asks)
 				}
 				if err == nil {
-					must(t, f.Close())
+					must.Succeed(t, f.Close())
 				}
 			}
 		}
-		must(t, fsys.RemoveAll(ctx, "dir"))
-		must(t, fsys.Remove(ctx, "open"))
-		must(t, fsys.Remove(ctx, "shut"))
+		must.Succeed(t, fsys.RemoveAll(ctx, "dir"))
+		must.Succeed(t, fsys.Remove(ctx, "open"))
+		must.Succeed(t, fsys.Remove(ctx, "shut"))
 	})
 }
 
@@ -104,7 +105,7 @@ func TestOpenAsksWhetherItMayRead(t *testing.T) {
 func TestOpenReportsWhyItCannotAsk(t *testing.T) {
 	rows := map[uint32]func(run) run{nfs3.ProcAccess: answer(&nfs3.AccessRes{Status: nfs3.ErrIO})}
 	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
-		must(t, fsys.WriteFile(t.Context(), "shut", nil, 0o200))
+		must.Succeed(t, fsys.WriteFile(t.Context(), "shut", nil, 0o200))
 		if _, err := fsys.Open(t.Context(), "shut"); !errors.Is(err, syscall.EIO) {
 			t.Errorf("%v", err)
 		}
@@ -116,7 +117,7 @@ func TestOpenEmptiesOnlyWhatItShould(t *testing.T) {
 	var n counts
 	faulty(t, n.rows(nil), func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
-		must(t, fsys.MkdirAll(ctx, "dir", 0o755))
+		must.Succeed(t, fsys.MkdirAll(ctx, "dir", 0o755))
 		for _, c := range []struct {
 			name, content string
 			flag          int
@@ -137,7 +138,7 @@ func TestOpenEmptiesOnlyWhatItShould(t *testing.T) {
 			{"dir", "", os.O_RDONLY | os.O_CREATE, 0, "", syscall.EISDIR},
 		} {
 			if c.name == "f" {
-				must(t, fsys.WriteFile(ctx, "f", []byte(c.content), 0o644))
+				must.Succeed(t, fsys.WriteFile(ctx, "f", []byte(c.content), 0o644))
 			}
 			n.take(nfs3.ProcSetattr)
 			f, err := fsys.OpenFile(ctx, c.name, c.flag, 0o644)
@@ -150,7 +151,7 @@ func TestOpenEmptiesOnlyWhatItShould(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			must(t, f.Close())
+			must.Succeed(t, f.Close())
 			if b, err := fsys.ReadFile(ctx, "f"); string(b) != c.left || err != nil {
 				t.Errorf("opened with %#x it has %q, %v", c.flag, b, err)
 			}
@@ -217,7 +218,7 @@ func TestExclusiveCreateReportsItsAttributes(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
-			must(t, fsys.Remove(t.Context(), "f"))
+			must.Succeed(t, fsys.Remove(t.Context(), "f"))
 		}
 	})
 }
@@ -225,9 +226,9 @@ func TestExclusiveCreateReportsItsAttributes(t *testing.T) {
 // TestReadGivesTheEndByItself: like that of os.File, Read does not give data and io.EOF at once.
 func TestReadGivesTheEndByItself(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
-		must(t, fsys.WriteFile(t.Context(), "f", []byte("content"), 0o600))
+		must.Succeed(t, fsys.WriteFile(t.Context(), "f", []byte("content"), 0o600))
 		f, err := fsys.Open(t.Context(), "f")
-		must(t, err)
+		must.Succeed(t, err)
 		defer f.Close()
 		b := make([]byte, 100)
 		if n, err := f.Read(b); n != 7 || err != nil {
@@ -282,9 +283,9 @@ func TestSyncThatFailsIsTriedAgain(t *testing.T) {
 	var n counts
 	faulty(t, n.rows(map[uint32]func(run) run{nfs3.ProcCommit: bad.row}), func(t *testing.T, fsys *nfsclient.FS) {
 		f, err := fsys.Create(t.Context(), "f", 0o600)
-		must(t, err)
+		must.Succeed(t, err)
 		_, err = f.Write([]byte("x"))
-		must(t, err)
+		must.Succeed(t, err)
 		n.take(nfs3.ProcCommit)
 		bad.on.Store(true)
 		for range 2 {
@@ -293,9 +294,9 @@ func TestSyncThatFailsIsTriedAgain(t *testing.T) {
 			}
 		}
 		bad.on.Store(false)
-		must(t, f.Sync())
-		must(t, f.Sync())
-		must(t, f.Close())
+		must.Succeed(t, f.Sync())
+		must.Succeed(t, f.Sync())
+		must.Succeed(t, f.Close())
 		if calls := n.take(nfs3.ProcCommit); calls != 3 {
 			t.Errorf("%d COMMITs, want 3", calls)
 		}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -146,22 +147,22 @@ func (o *pathPair) next() {
 	name := fmt.Sprint(o.turns)
 	o.local, o.served = filepath.Join(o.base, "local", name), filepath.Join(o.base, "nfs", name)
 	for _, top := range []string{o.local, o.served} {
-		must(o.t, os.MkdirAll(top, 0o755))
+		must.Succeed(o.t, os.MkdirAll(top, 0o755))
 		for _, e := range oracleTree {
 			p := filepath.Join(top, e.name)
 			switch {
 			case e.target != "":
-				must(o.t, os.Symlink(e.target, p))
+				must.Succeed(o.t, os.Symlink(e.target, p))
 			case strings.HasSuffix(e.name, "/"):
-				must(o.t, os.Mkdir(p, 0o755))
+				must.Succeed(o.t, os.Mkdir(p, 0o755))
 			default:
-				must(o.t, os.WriteFile(p, []byte(e.name), 0o644))
+				must.Succeed(o.t, os.WriteFile(p, []byte(e.name), 0o644))
 			}
 		}
 	}
 	var err error
 	o.sub, err = o.fsys.Sub(o.t.Context(), name)
-	must(o.t, err)
+	must.Succeed(o.t, err)
 	o.fresh = treeOf(o.t, o.local)
 }
 
@@ -176,8 +177,8 @@ func (o *pathPair) compare(what string, want, got error) {
 		o.t.Errorf("%s leaves\n%s\nand the kernel\n%s", what, b, a)
 	}
 	if a != o.fresh || b != o.fresh {
-		must(o.t, os.RemoveAll(o.local))
-		must(o.t, os.RemoveAll(o.served))
+		must.Succeed(o.t, os.RemoveAll(o.local))
+		must.Succeed(o.t, os.RemoveAll(o.served))
 		o.local = ""
 	}
 }
@@ -198,7 +199,7 @@ func errnoOf(err error) error {
 // treeOf writes names, types, modes, link contents and sizes of a tree.
 func treeOf(t *testing.T, top string) string {
 	var b strings.Builder
-	must(t, filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -219,7 +220,7 @@ func treeOf(t *testing.T, top string) string {
 
 func newPathPair(t *testing.T) *pathPair {
 	base := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(base, "nfs"), 0o755))
+	must.Succeed(t, os.MkdirAll(filepath.Join(base, "nfs"), 0o755))
 	return &pathPair{t: t, base: base, fsys: mountDir(t, filepath.Join(base, "nfs"))}
 }
 
@@ -264,9 +265,9 @@ func TestLinkChains(t *testing.T) {
 	o := newPathPair(t)
 	o.next()
 	for _, top := range []string{o.local, o.served} {
-		must(t, os.Symlink("f", filepath.Join(top, "c1")))
+		must.Succeed(t, os.Symlink("f", filepath.Join(top, "c1")))
 		for i := 2; i <= 42; i++ {
-			must(t, os.Symlink(fmt.Sprintf("c%d", i-1), filepath.Join(top, fmt.Sprintf("c%d", i))))
+			must.Succeed(t, os.Symlink(fmt.Sprintf("c%d", i-1), filepath.Join(top, fmt.Sprintf("c%d", i))))
 		}
 	}
 	for i := 38; i <= 42; i++ {
@@ -288,13 +289,13 @@ func TestLinkChains(t *testing.T) {
 func TestRootIsItsOwnParent(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
-		must(t, fsys.MkdirAll(ctx, "jail/in", 0o755))
-		must(t, fsys.WriteFile(ctx, "f", []byte("outside"), 0o600))
-		must(t, fsys.WriteFile(ctx, "jail/f", []byte("inside"), 0o600))
-		must(t, fsys.Symlink(ctx, "../../../f", "jail/in/l"))
-		must(t, fsys.Symlink(ctx, "/f", "jail/in/abs"))
+		must.Succeed(t, fsys.MkdirAll(ctx, "jail/in", 0o755))
+		must.Succeed(t, fsys.WriteFile(ctx, "f", []byte("outside"), 0o600))
+		must.Succeed(t, fsys.WriteFile(ctx, "jail/f", []byte("inside"), 0o600))
+		must.Succeed(t, fsys.Symlink(ctx, "../../../f", "jail/in/l"))
+		must.Succeed(t, fsys.Symlink(ctx, "/f", "jail/in/abs"))
 		jail, err := fsys.Sub(ctx, "jail")
-		must(t, err)
+		must.Succeed(t, err)
 		for _, p := range []string{"../f", "/../f", "in/../../f", "in/l", "in/abs", "../../in/../f", "//..//./f"} {
 			if b, err := jail.ReadFile(ctx, p); err != nil || string(b) != "inside" {
 				t.Errorf("%s: %q, %v", p, b, err)

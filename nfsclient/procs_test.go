@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -35,17 +36,17 @@ func TestDirectoryPages(t *testing.T) {
 		want := []string{".", ".."}
 		for i := range files {
 			name := fmt.Sprintf("file %03d", i)
-			must(t, fsys.WriteFile(ctx, name, []byte(name), 0o600))
+			must.Succeed(t, fsys.WriteFile(ctx, name, []byte(name), 0o600))
 			want = append(want, name)
 		}
 		root, err := fsys.Lstat(ctx, "/")
-		must(t, err)
+		must.Succeed(t, err)
 		dir := root.FH
 		var plain, plus []string
 		pages := 0
 		for at := (nfsclient.DirPage{}); !at.EOF; pages++ {
 			at, err = c.Readdir(ctx, dir, at, 512, func(e *nfs3.Entry) { plain = append(plain, string(e.Name)) })
-			must(t, err)
+			must.Succeed(t, err)
 			if !at.Attr.Present || at.Attr.Attr.Type != nfs3.TypeDir {
 				t.Errorf("attributes of the directory: %+v", at.Attr)
 			}
@@ -57,7 +58,7 @@ func TestDirectoryPages(t *testing.T) {
 					t.Errorf("%s: %+v %+v", e.Name, e.FH, e.Attr)
 				}
 			})
-			must(t, err)
+			must.Succeed(t, err)
 		}
 		if slices.Sort(plain); !slices.Equal(plain, want) {
 			t.Errorf("READDIR: %q", plain)
@@ -69,7 +70,7 @@ func TestDirectoryPages(t *testing.T) {
 			t.Errorf("%d pages: want several by each procedure", pages)
 		}
 		n, err := fsys.Lstat(ctx, "file 001")
-		must(t, err)
+		must.Succeed(t, err)
 		_, err = c.Readdir(ctx, n.FH, nfsclient.DirPage{}, 512, func(*nfs3.Entry) { t.Error("an entry of a file") })
 		if !errors.Is(err, nfs3.ErrNotDir) {
 			t.Errorf("READDIR of a file: %v", err)

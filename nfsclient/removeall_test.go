@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -47,8 +48,8 @@ func TestRemoveAllEndsWhenListedNamesAreNotThere(t *testing.T) {
 	}
 	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
 		listings.Store(0)
-		must(t, fsys.MkdirAll(t.Context(), "d", 0o755))
-		must(t, fsys.WriteFile(t.Context(), "d/f", nil, 0o600))
+		must.Succeed(t, fsys.MkdirAll(t.Context(), "d", 0o755))
+		must.Succeed(t, fsys.WriteFile(t.Context(), "d/f", nil, 0o600))
 		if err := fsys.RemoveAll(t.Context(), "d"); !errors.Is(err, syscall.ENOTEMPTY) {
 			t.Errorf("%v, want ENOTEMPTY", err)
 		}
@@ -67,11 +68,11 @@ func TestRemoveTreeGoesOn(t *testing.T) {
 		ctx := t.Context()
 		for i := range 100 {
 			dir := fmt.Sprintf("d/%d", i%4)
-			must(t, fsys.MkdirAll(ctx, dir, 0o755))
-			must(t, fsys.WriteFile(ctx, fmt.Sprintf("%s/f%d", dir, i), nil, 0o600))
+			must.Succeed(t, fsys.MkdirAll(ctx, dir, 0o755))
+			must.Succeed(t, fsys.WriteFile(ctx, fmt.Sprintf("%s/f%d", dir, i), nil, 0o600))
 		}
-		must(t, fsys.WriteFile(ctx, "d/1/keep", nil, 0o600))
-		must(t, fsys.WriteFile(ctx, "d/keep", nil, 0o600))
+		must.Succeed(t, fsys.WriteFile(ctx, "d/1/keep", nil, 0o600))
+		must.Succeed(t, fsys.WriteFile(ctx, "d/keep", nil, 0o600))
 		var failed []string
 		removed := 0
 		err := fsys.RemoveTree(ctx, "d", nfsclient.TreeRemoval{
@@ -84,7 +85,7 @@ func TestRemoveTreeGoesOn(t *testing.T) {
 		}
 		for dir, want := range map[string][]string{"d": {"1", "keep"}, "d/1": {"keep"}} {
 			sub, err := fsys.Sub(ctx, dir)
-			must(t, err)
+			must.Succeed(t, err)
 			if got := slices.Collect(names(t, sub)); !slices.Equal(got, want) {
 				t.Errorf("%s holds %q, want %q", dir, got, want)
 			}
@@ -111,9 +112,9 @@ func TestRemoveAllListsAgain(t *testing.T) {
 	}}
 	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
 		for i := range 20 {
-			must(t, fsys.MkdirAll(t.Context(), fmt.Sprintf("d/%d", i), 0o755))
+			must.Succeed(t, fsys.MkdirAll(t.Context(), fmt.Sprintf("d/%d", i), 0o755))
 		}
-		must(t, fsys.RemoveAll(t.Context(), "d"))
+		must.Succeed(t, fsys.RemoveAll(t.Context(), "d"))
 	})
 }
 
@@ -122,13 +123,13 @@ func TestRemoveTreeAsks(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
 		for _, d := range []string{"d/a", "d/b", "d/empty"} {
-			must(t, fsys.MkdirAll(ctx, d, 0o755))
+			must.Succeed(t, fsys.MkdirAll(ctx, d, 0o755))
 		}
-		must(t, fsys.WriteFile(ctx, "d/a/no", nil, 0o600))
-		must(t, fsys.WriteFile(ctx, "d/a/yes", nil, 0o600))
-		must(t, fsys.WriteFile(ctx, "d/b/yes", nil, 0o600))
+		must.Succeed(t, fsys.WriteFile(ctx, "d/a/no", nil, 0o600))
+		must.Succeed(t, fsys.WriteFile(ctx, "d/a/yes", nil, 0o600))
+		must.Succeed(t, fsys.WriteFile(ctx, "d/b/yes", nil, 0o600))
 		var asked []string
-		must(t, fsys.RemoveTree(ctx, "d/", nfsclient.TreeRemoval{Ask: func(name string, fi *nfsclient.FileInfo, enter bool) bool {
+		must.Succeed(t, fsys.RemoveTree(ctx, "d/", nfsclient.TreeRemoval{Ask: func(name string, fi *nfsclient.FileInfo, enter bool) bool {
 			asked = append(asked, fmt.Sprint(name, " ", enter))
 			return filepath.Base(name) != "no"
 		}}))

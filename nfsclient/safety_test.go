@@ -20,6 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -61,22 +62,22 @@ func TestErrorsOfPartsAreTold(t *testing.T) {
 	data := random(bad+1<<20, 3)
 	faulty(t, failAt(bad), func(t *testing.T, fsys *nfsclient.FS) {
 		f, err := fsys.Create(t.Context(), "f", 0o600)
-		must(t, err)
+		must.Succeed(t, err)
 		if n, err := f.WriteAt(data, 0); n != bad || !errors.Is(err, syscall.EIO) {
 			t.Errorf("WriteAt: %d, %v", n, err)
 		}
 		if _, err := f.ReadFrom(bytes.NewReader(data)); !errors.Is(err, syscall.EIO) {
 			t.Errorf("ReadFrom: %v", err)
 		}
-		must(t, f.Truncate(int64(len(data))))
+		must.Succeed(t, f.Truncate(int64(len(data))))
 		_, err = f.Seek(0, io.SeekStart)
-		must(t, err)
+		must.Succeed(t, err)
 		got := make([]byte, len(data))
 		if n, err := f.Read(got); n != bad || !errors.Is(err, syscall.EIO) || !bytes.Equal(got[:n], data[:n]) {
 			t.Errorf("Read: %d, %v", n, err)
 		}
 		_, err = f.Seek(0, io.SeekStart)
-		must(t, err)
+		must.Succeed(t, err)
 		var out bytes.Buffer
 		if n, err := f.WriteTo(&out); n != bad || !errors.Is(err, syscall.EIO) {
 			t.Errorf("WriteTo: %d, %v", n, err)
@@ -91,7 +92,7 @@ func TestUnstableAnswerToStableWrite(t *testing.T) {
 		rows := map[uint32]func(run) run{nfs3.ProcWrite: answer(&nfs3.WriteRes{Count: 4, Committed: committed})}
 		faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
 			f, err := fsys.OpenFile(t.Context(), "f", os.O_RDWR|os.O_CREATE|os.O_SYNC, 0o600)
-			must(t, err)
+			must.Succeed(t, err)
 			if n, err := f.WriteAt([]byte("data"), 0); n != 0 || err == nil {
 				t.Errorf("a write that is to be stable, answered %v: %d, %v", committed, n, err)
 			}
@@ -102,7 +103,7 @@ func TestUnstableAnswerToStableWrite(t *testing.T) {
 func TestEmptyWrite(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		f, err := fsys.Create(t.Context(), "f", 0o600)
-		must(t, err)
+		must.Succeed(t, err)
 		if w, err := fsys.Client().Write(t.Context(), f.FH(), nil, 0, nfs3.FileSync); w.N != 0 || err != nil {
 			t.Errorf("%+v, %v", w, err)
 		}
@@ -130,7 +131,7 @@ func TestNamesThatLeadAway(t *testing.T) {
 func TestHalfEntries(t *testing.T) {
 	other := nfs3.Fattr{Type: nfs3.TypeDir, Size: 99}
 	stray, err := nfs3.MakeFH([]byte("no handle of this server"))
-	must(t, err)
+	must.Succeed(t, err)
 	for what, e := range map[string]nfs3.EntryPlus{
 		"attributes alone": {Attr: nfs3.PostOpAttr{Present: true, Attr: other}},
 		"a handle alone":   {FH: nfs3.PostOpFH{Present: true, FH: stray}},
@@ -140,11 +141,11 @@ func TestHalfEntries(t *testing.T) {
 			nfs3.ProcReaddirplus: answer(&nfs3.ReaddirplusRes{Entries: []nfs3.EntryPlus{e}, EOF: true}),
 		}
 		faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
-			must(t, fsys.WriteFile(t.Context(), "f", []byte("12345"), 0o600))
+			must.Succeed(t, fsys.WriteFile(t.Context(), "f", []byte("12345"), 0o600))
 			list, err := fsys.ReadDir(t.Context(), "/")
-			must(t, err)
+			must.Succeed(t, err)
 			n, err := list[0].Node()
-			must(t, err)
+			must.Succeed(t, err)
 			if n.Attr.Type != nfs3.TypeReg || n.Attr.Size != 5 || n.FH == stray {
 				t.Errorf("%s: %+v", what, n)
 			}
@@ -171,19 +172,19 @@ func TestExclusiveCreate(t *testing.T) {
 	}}
 	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
 		_, err := fsys.OpenFile(t.Context(), "f", excl, 0o640)
-		must(t, err)
+		must.Succeed(t, err)
 		if _, err := fsys.OpenFile(t.Context(), "f", excl, 0o640); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("a second time: %v", err)
 		}
-		must(t, fsys.Remove(t.Context(), "f")) // for the other transport, which sees the same tree
+		must.Succeed(t, fsys.Remove(t.Context(), "f")) // for the other transport, which sees the same tree
 	})
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		for i := range 3 {
 			name := fmt.Sprint("f", i)
 			_, err := fsys.OpenFile(t.Context(), name, excl, 0o640)
-			must(t, err)
+			must.Succeed(t, err)
 			info, err := fsys.Stat(t.Context(), name)
-			must(t, err)
+			must.Succeed(t, err)
 			for _, at := range []time.Time{info.ModTime(), info.AccessTime()} {
 				if d := time.Since(at).Abs(); d > 24*time.Hour {
 					t.Errorf("a new file has a time %v away", d)
@@ -197,9 +198,9 @@ func TestExclusiveCreate(t *testing.T) {
 func TestFlagsAndOffsets(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
-		must(t, fsys.WriteFile(ctx, "f", []byte("old "), 0o600))
+		must.Succeed(t, fsys.WriteFile(ctx, "f", []byte("old "), 0o600))
 		f, err := fsys.OpenFile(ctx, "f", os.O_RDWR|os.O_APPEND, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		if _, err := f.WriteAt([]byte("x"), 0); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("WriteAt with O_APPEND: %v", err)
 		}
@@ -212,7 +213,7 @@ func TestFlagsAndOffsets(t *testing.T) {
 		if _, err := f.Seek(-1, io.SeekStart); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("Seek(-1): %v", err)
 		}
-		must(t, f.Close())
+		must.Succeed(t, f.Close())
 		if got, err := fs.ReadFile(fsys.IO(ctx), "f"); string(got) != "old new" || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
@@ -235,7 +236,7 @@ func TestFailedDialsLeaveNothing(t *testing.T) {
 	rpc := transport.NewServer(transport.ServerConfig{MaxConns: 64, MaxConnsPerHost: 2, Observer: &seen}, programs(t, nil)...)
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Succeed(t, err)
 	done := make(chan struct{})
 	go func() { rpc.ServeRDMA(dev, l); close(done) }()
 	defer func() {
@@ -252,7 +253,7 @@ func TestFailedDialsLeaveNothing(t *testing.T) {
 		}
 	}
 	target, err := nfsclient.ParseTarget("nfsrdma://" + l.Addr().String() + "/not/exported")
-	must(t, err)
+	must.Succeed(t, err)
 	if _, _, err := nfsclient.Open(t.Context(), target, nfsclient.Options{}); err == nil {
 		t.Error("a mount of what is not exported")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A bareResponder is a peer at the end of a pipe, which has no buffer: it takes bytes
@@ -102,7 +103,7 @@ func fillSendQueue(t *testing.T, c *Conn, p *bareResponder) {
 // awaitLine waits until n calls and Requests are in line for the send queue.
 func awaitLine(t *testing.T, c *Conn, n int) {
 	t.Helper()
-	eventually(t, "the line for the send queue", func() bool { return int(c.line.n.Load()) == n })
+	must.Become(t, "the line for the send queue", func() bool { return int(c.line.n.Load()) == n })
 }
 
 // A call that finds the send queue full, as one in the reverse direction does where the
@@ -211,7 +212,7 @@ func TestReceivesAreThereBeforeCalls(t *testing.T) {
 // inState waits until a call is in a state.
 func inState(t *testing.T, k *Call, s callState) {
 	t.Helper()
-	eventually(t, "the state "+s.String(), func() bool {
+	must.Become(t, "the state "+s.String(), func() bool {
 		k.rq.mu.Lock()
 		defer k.rq.mu.Unlock()
 		return k.state == s

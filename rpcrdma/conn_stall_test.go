@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func TestStallTicks(t *testing.T) {
@@ -187,7 +188,7 @@ func TestCancelledCallsLeaveOverSlowLink(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "500 calls", func() bool { return c.outstanding() == 500 })
+	must.Become(t, "500 calls", func() bool { return c.outstanding() == 500 })
 	cancel()
 	calls.Wait()
 	if err := c.Err(); err != nil {

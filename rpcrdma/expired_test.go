@@ -6,6 +6,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A timer ends a call as a context does: one that waits for a credit leaves the queue, one that was
@@ -24,7 +26,7 @@ func testRequesterExpired(t *bed) {
 	p.wantCall(7)
 	k2, ch2 := timed(8)
 	second := start(t.Context(), c, k2)
-	eventually(t, "the calls in line", func() bool { return c.queued() == 1 })
+	must.Become(t, "the calls in line", func() bool { return c.queued() == 1 })
 	ch2 <- time.Time{}
 	if err := <-second.done; !errors.Is(err, ErrTimeout) {
 		t.Fatal(err)
@@ -36,7 +38,7 @@ func testRequesterExpired(t *bed) {
 	}
 	k1.Release()
 	third := start(t.Context(), c, nullCall(c, 9))
-	eventually(t, "the calls in line", func() bool { return c.queued() == 1 }) // the credit is not free
+	must.Become(t, "the calls in line", func() bool { return c.queued() == 1 }) // the credit is not free
 	p.send(nullReply(7, 1))
 	p.wantCall(9)
 	p.send(nullReply(9, 1))

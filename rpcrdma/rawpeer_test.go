@@ -190,17 +190,6 @@ func (c *Conn) queued() (n int) {
 	return n
 }
 
-// eventually waits until a condition holds that others bring about. The limit is for a test
-// that has failed: no machine is that slow.
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !cond(); yield() {
-		if time.Now().After(end) {
-			t.Fatalf("%s: has not come about", what)
-		}
-	}
-}
-
 func yield() { time.Sleep(100 * time.Microsecond) }
 
 // outstanding is how many calls hold a credit.

@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -246,7 +247,7 @@ func testRequesterCredits(t *bed) {
 	for i := range uint32(12) {
 		k := nullCall(c, i)
 		dos = append(dos, start(t.Context(), c, k))
-		eventually(t, "the calls in line", func() bool { return c.queued() == int(i) && c.outstanding() > 0 }) // so that the order is known
+		must.Become(t, "the calls in line", func() bool { return c.queued() == int(i) && c.outstanding() > 0 }) // so that the order is known
 	}
 	answered := uint32(0)
 	answer := func(credits int) {
@@ -318,7 +319,7 @@ func testRequesterCancel(t *bed) {
 	}
 	ctx2, cancel2 := context.WithCancel(t.Context())
 	second := start(ctx2, c, nullCall(c, 8))
-	eventually(t, "the calls in line", func() bool { return c.queued() == 1 })
+	must.Become(t, "the calls in line", func() bool { return c.queued() == 1 })
 	cancel2()
 	if err := <-second.done; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -330,7 +331,7 @@ func testRequesterCancel(t *bed) {
 	}
 	k.Release()
 	third := start(t.Context(), c, nullCall(c, 9))
-	eventually(t, "the calls in line", func() bool { return c.queued() == 1 }) // the credit is not free
+	must.Become(t, "the calls in line", func() bool { return c.queued() == 1 }) // the credit is not free
 	// The late reply may use the Reply chunk still, which is memory of ours.
 	s := h.Reply[0]
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{words(7, 1, 0)}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {

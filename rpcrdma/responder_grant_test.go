@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // flood sends n calls at once and takes them as they arrive at the handler.
@@ -61,7 +62,7 @@ func (c *Conn) backing() (receives, allowed int) {
 
 func wantBacking(t testing.TB, c *Conn, n int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("what backs %d calls", n), func() bool { // the last reply's completion may be under way
+	must.Become(t, fmt.Sprintf("what backs %d calls", n), func() bool { // the last reply's completion may be under way
 		_, allowed := c.backing()
 		return allowed == n
 	})

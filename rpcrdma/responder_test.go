@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // r1 says that remote invalidation is offered; r0 that it is not.
@@ -370,7 +371,7 @@ func testEndWhilePullWaits(t *bed) {
 	for xid := range 2 {
 		p.send(words(xid, 1, 1, 0, 1, 16, part(mr, 0, 4096), 0, 0, 0, xid, 0, procWrite, 4096))
 	}
-	eventually(t, "two pulls that wait", func() bool {
+	must.Become(t, "two pulls that wait", func() bool {
 		c.responder.mu.Lock()
 		defer c.responder.mu.Unlock()
 		return len(c.responder.pulls) == 2 && c.responder.waits

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -24,7 +25,7 @@ func testSameXIDBothWays(t *bed) {
 	p.send(words(7, 1, 100, 0, 0, 0, 0, 7, 0, procNull))
 	p.want("the reply to the reverse call", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0))
 	waits := start(t.Context(), c, nullCall(c, 8))
-	eventually(t, "the calls in line", func() bool { return c.queued() == 1 }) // the 100 were asked for, not granted
+	must.Become(t, "the calls in line", func() bool { return c.queued() == 1 }) // the 100 were asked for, not granted
 	p.send(nullReply(7, 2))
 	p.wantCall(8)
 	p.send(nullReply(8, 2))

@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -115,7 +116,7 @@ func testGarbageGrantsNothing(t *bed) {
 	p, c := rawResponder(t, Config{Credits: 8}, r1)
 	d, _, s := exposed(t, p, c, 2) // with a Read chunk
 	second := start(t.Context(), c, nullCall(c, 9))
-	eventually(t, "the calls in line", func() bool { return c.queued() == 1 })
+	must.Become(t, "the calls in line", func() bool { return c.queued() == 1 })
 	for _, msg := range [][]byte{words(7, 1, 8, 0, 0, 0), words(7, 2, 8, 0, 0, 0, 0, 7, 1, 0), words(7, 1, 8, 0, 2, 0, 0, 7, 1, 0),
 		words(7, 1, 8, 0, 0, 0, 0, 8, 1, 0), words(8, 1, 8, 0, 0, 0, 0, 8, 1, 0), words(8, 1, 8, 4, 2), words(7, 1, 8, 4, 9)} {
 		p.send(msg)
@@ -182,7 +183,7 @@ func testFreshConnections(t *bed) {
 		first, second := start(t.Context(), c, nullCall(c, 1)), (*pendingDo)(nil)
 		p.wantCall(1)
 		second = start(t.Context(), c, nullCall(c, 2))
-		eventually(t, "the calls in line", func() bool { return c.queued() == 1 })
+		must.Become(t, "the calls in line", func() bool { return c.queued() == 1 })
 		p.send(nullReply(1, 8))
 		p.wantCall(2)
 		p.send(nullReply(2, 8))

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdma/nfsrdma/posixacl"
@@ -60,8 +61,8 @@ func (m *mounted) same(local, script string) {
 // beside is a directory on the file system of the export, with the same mode and owner.
 func (m *mounted) beside() string {
 	local := filepath.Join(filepath.Dir(m.export), "local")
-	must(m.t, os.Mkdir(local, 0o777))
-	must(m.t, os.Chmod(local, 0o777))
+	must.Succeed(m.t, os.Mkdir(local, 0o777))
+	must.Succeed(m.t, os.Chmod(local, 0o777))
 	return local
 }
 
@@ -173,7 +174,7 @@ func TestACLsOfOthersAreSeen(t *testing.T) {
 func TestAttributeBuffers(t *testing.T) {
 	m := mount(t, options{})
 	file := m.at("file")
-	must(t, os.WriteFile(file, nil, 0o600))
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
 	probe := func(b []byte) (int, error) { return unix.Getxattr(file, posixacl.AttrAccess, b) }
 	list := func(b []byte) (int, error) { return unix.Listxattr(file, b) }
 	_, err := probe(nil)
@@ -183,7 +184,7 @@ func TestAttributeBuffers(t *testing.T) {
 	}
 	acl := posixacl.ACL{{Tag: posixacl.UserObj, Perm: 6, ID: posixacl.NoID}, {Tag: posixacl.User, Perm: 4, ID: 7}, {Tag: posixacl.GroupObj, Perm: 0, ID: posixacl.NoID},
 		{Tag: posixacl.Mask, Perm: 4, ID: posixacl.NoID}, {Tag: posixacl.Other, Perm: 0, ID: posixacl.NoID}}
-	must(t, unix.Setxattr(file, posixacl.AttrAccess, acl.Append(nil), 0))
+	must.Succeed(t, unix.Setxattr(file, posixacl.AttrAccess, acl.Append(nil), 0))
 	size, names := posixacl.Size(len(acl)), len(posixacl.AttrAccess)+1
 	for _, c := range []struct {
 		call func([]byte) (int, error)
@@ -198,7 +199,7 @@ func TestAttributeBuffers(t *testing.T) {
 			t.Error(n, err)
 		}
 	}
-	must(t, unix.Removexattr(file, posixacl.AttrAccess))
+	must.Succeed(t, unix.Removexattr(file, posixacl.AttrAccess))
 	if n, err := list(nil); n != 0 || err != nil {
 		t.Error(n, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -68,10 +69,10 @@ func TestAsyncDirectWriteIsReadAtOnce(t *testing.T) {
 	}
 	defer unix.Syscall(unix.SYS_IO_DESTROY, ring, 0, 0)
 	file, err := os.OpenFile(m.at("file"), os.O_CREATE|os.O_RDWR|syscall.O_DIRECT, 0o600)
-	must(t, err)
+	must.Succeed(t, err)
 	defer file.Close()
 	p, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON) // direct I/O needs whole pages
-	must(t, err)
+	must.Succeed(t, err)
 	defer unix.Munmap(p)
 	over := make(chan struct{})
 	var readers sync.WaitGroup
@@ -93,7 +94,7 @@ func TestAsyncDirectWriteIsReadAtOnce(t *testing.T) {
 		}
 		writeAsync(t, ring, int(file.Fd()), p)
 		got, err := os.ReadFile(m.at("file"))
-		must(t, err)
+		must.Succeed(t, err)
 		for at := range got {
 			if got[at] != byte(i) {
 				t.Errorf("write %d: got byte %#x at %d, want %#x", i, got[at], at, byte(i))

@@ -10,18 +10,20 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestNamesOfOwnDirectoryAreNotLookedUp: what is in a directory that we have made is known, until
 // another client is seen to have changed it.
 func TestNamesOfOwnDirectoryAreNotLookedUp(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
-	must(t, os.Mkdir(m.at("d"), 0o700)) // no names of it are kept by the kernel, since not all may search it
+	must.Succeed(t, os.Mkdir(m.at("d"), 0o700)) // no names of it are kept by the kernel, since not all may search it
 	calls := func() uint64 { return m.stats().Calls["LOOKUP"].Count + m.stats().Calls["ACCESS"].Count }
 	before := calls()
 	const files = 50
 	for i := range files {
-		must(t, os.WriteFile(m.at(fmt.Sprint("d/", i)), nil, 0o600))
+		must.Succeed(t, os.WriteFile(m.at(fmt.Sprint("d/", i)), nil, 0o600))
 	}
 	// On a machine that stands still for a second between two of them some are asked for.
 	if n := calls() - before; n > files/2 {
@@ -32,10 +34,10 @@ func TestNamesOfOwnDirectoryAreNotLookedUp(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	must(t, os.Remove(m.at("d/7")))
+	must.Succeed(t, os.Remove(m.at("d/7")))
 	_, err := os.Lstat(m.at("d/7"))
 	want(t, err, syscall.ENOENT)
-	must(t, os.Rename(m.at("d/8"), m.at("d/7")))
+	must.Succeed(t, os.Rename(m.at("d/8"), m.at("d/7")))
 	if _, err := os.Lstat(m.at("d/7")); err != nil {
 		t.Error(err)
 	}
@@ -45,9 +47,9 @@ func TestNamesOfOwnDirectoryAreNotLookedUp(t *testing.T) {
 // attributes of its directory are trusted for long.
 func TestNewNameOfAnotherIsSeenSoon(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	must(t, os.Mkdir(m.at("d"), 0o755))
-	must(t, os.WriteFile(m.at("d/own"), nil, 0o644)) // so that the right to search is known
-	must(t, os.WriteFile(m.there("d/result"), []byte("x"), 0o644))
+	must.Succeed(t, os.Mkdir(m.at("d"), 0o755))
+	must.Succeed(t, os.WriteFile(m.at("d/own"), nil, 0o644)) // so that the right to search is known
+	must.Succeed(t, os.WriteFile(m.there("d/result"), []byte("x"), 0o644))
 	time.Sleep(1100 * time.Millisecond) // for so long the directory is as it was when it was made
 	if b, err := os.ReadFile(m.at("d/result")); err != nil || string(b) != "x" {
 		t.Errorf("%q, %v", b, err)
@@ -58,10 +60,10 @@ func TestNewNameOfAnotherIsSeenSoon(t *testing.T) {
 // each.
 func TestLookingAtAllFilesListsTheDirectory(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	must(t, os.Mkdir(m.there("d"), 0o755))
+	must.Succeed(t, os.Mkdir(m.there("d"), 0o755))
 	const files = 1000
 	for i := range files {
-		must(t, os.WriteFile(m.there(fmt.Sprintf("d/%04d", i)), make([]byte, i), 0o644))
+		must.Succeed(t, os.WriteFile(m.there(fmt.Sprintf("d/%04d", i)), make([]byte, i), 0o644))
 	}
 	for i := range files {
 		fi, err := os.Lstat(m.at(fmt.Sprintf("d/%04d", i)))
@@ -74,9 +76,9 @@ func TestLookingAtAllFilesListsTheDirectory(t *testing.T) {
 		t.Errorf("%d LOOKUPs and %d READDIRPLUSes of %d names", c["LOOKUP"].Count, c["READDIRPLUS"].Count, files)
 	}
 	// What has been removed, and what has got another mode, is not as it was listed.
-	must(t, os.Chmod(m.at("d/0900"), 0o600))
-	must(t, os.Remove(m.at("d/0901")))
-	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("2"), 0))
+	must.Succeed(t, os.Chmod(m.at("d/0900"), 0o600))
+	must.Succeed(t, os.Remove(m.at("d/0901")))
+	must.Succeed(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("2"), 0))
 	if fi, err := os.Lstat(m.at("d/0900")); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", fi, err)
 	}
@@ -90,11 +92,11 @@ func TestTimesOfASmallFileSpareTheCommit(t *testing.T) {
 	when := time.Unix(1_000_000_000, 0)
 	for i := range 10 {
 		f, err := os.Create(m.at(fmt.Sprint(i)))
-		must(t, err)
+		must.Succeed(t, err)
 		_, err = f.Write([]byte("small"))
-		must(t, err)
-		must(t, syscall.Futimes(int(f.Fd()), []syscall.Timeval{syscall.NsecToTimeval(when.UnixNano()), syscall.NsecToTimeval(when.UnixNano())}))
-		must(t, f.Close())
+		must.Succeed(t, err)
+		must.Succeed(t, syscall.Futimes(int(f.Fd()), []syscall.Timeval{syscall.NsecToTimeval(when.UnixNano()), syscall.NsecToTimeval(when.UnixNano())}))
+		must.Succeed(t, f.Close())
 		if b, err := os.ReadFile(filepath.Join(m.export, fmt.Sprint(i))); err != nil || string(b) != "small" {
 			t.Errorf("%q, %v", b, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/posixacl"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,12 +26,12 @@ func TestCloseToOpen(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for i := range 20 {
 		text := fmt.Sprintf("version %d %s", i, strings.Repeat("x", i*1000))
-		must(t, os.WriteFile(m.there("file"), []byte(text), 0o600))
+		must.Succeed(t, os.WriteFile(m.there("file"), []byte(text), 0o600))
 		if got, err := os.ReadFile(m.at("file")); err != nil || string(got) != text {
 			t.Fatalf("after the other client's close %d: %.20q, %v", i, got, err)
 		}
 		mine := fmt.Sprintf("mine %d", i)
-		must(t, os.WriteFile(m.at("file"), []byte(mine), 0o600))
+		must.Succeed(t, os.WriteFile(m.at("file"), []byte(mine), 0o600))
 		if got, _ := os.ReadFile(m.there("file")); string(got) != mine {
 			t.Fatalf("after our close: %q", got)
 		}
@@ -41,7 +42,7 @@ func TestCloseToOpen(t *testing.T) {
 // it to forget, of what was on the server before the mount.
 func (m *mounted) cached(operation string, do func()) {
 	m.t.Helper()
-	eventually(m.t, "no more "+operation, func() bool {
+	must.Become(m.t, "no more "+operation, func() bool {
 		before := m.stats().Operations[operation]
 		do()
 		return m.stats().Operations[operation] == before
@@ -58,10 +59,10 @@ func TestOpenWaitsForOldPagesToGo(t *testing.T) {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
 	}
-	must(t, os.WriteFile(m.there("file"), []byte("before"), 0o600))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("before"), 0o600))
 	m.cached("READ", func() { read("before") })
 	m.say("hold notices") // which would drop the pages soon
-	must(t, os.WriteFile(m.there("file"), []byte("after!"), 0o600))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("after!"), 0o600))
 	read("after!")
 }
 
@@ -69,10 +70,10 @@ func TestOpenWaitsForOldPagesToGo(t *testing.T) {
 // after the machine has slept for two, though no clock of the process has moved.
 func TestCachesGrowOldInSleep(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	must(t, os.WriteFile(m.there("file"), []byte("x"), 0o600))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("x"), 0o600))
 	size := func() int64 {
 		st, err := os.Stat(m.at("file"))
-		must(t, err)
+		must.Succeed(t, err)
 		return st.Size()
 	}
 	absent := func() bool {
@@ -84,13 +85,13 @@ func TestCachesGrowOldInSleep(t *testing.T) {
 			t.Fatalf("%d bytes", n)
 		}
 	})
-	must(t, os.WriteFile(m.there("file"), []byte("longer"), 0o600))
-	must(t, os.WriteFile(m.there("new"), nil, 0o600))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("longer"), 0o600))
+	must.Succeed(t, os.WriteFile(m.there("new"), nil, 0o600))
 	if n := size(); n != 1 || !absent() {
 		t.Errorf("%d bytes: it was asked for again, and this test shows nothing", n)
 	}
 	m.say("sleep")
-	eventually(t, "the new size and name", func() bool { return size() == 6 && !absent() })
+	must.Become(t, "the new size and name", func() bool { return size() == 6 && !absent() })
 }
 
 // TestOwnWritesKeepPages: data that was written here, or read once, is read from the kernel's
@@ -98,7 +99,7 @@ func TestCachesGrowOldInSleep(t *testing.T) {
 func TestOwnWritesKeepPages(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	data := []byte(strings.Repeat("0123456789abcdef", 1<<14))
-	must(t, os.WriteFile(m.at("file"), data, 0o600))
+	must.Succeed(t, os.WriteFile(m.at("file"), data, 0o600))
 	read := func() {
 		t.Helper()
 		if got, err := os.ReadFile(m.at("file")); err != nil || string(got) != string(data) {
@@ -109,11 +110,11 @@ func TestOwnWritesKeepPages(t *testing.T) {
 	before := m.stats()
 	for i := range 5 {
 		file, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		data[i] = 'W'
 		_, err = file.WriteAt([]byte("W"), int64(i))
-		must(t, err)
-		must(t, file.Close())
+		must.Succeed(t, err)
+		must.Succeed(t, file.Close())
 		read()
 	}
 	after := m.stats()
@@ -124,7 +125,7 @@ func TestOwnWritesKeepPages(t *testing.T) {
 		t.Errorf("%d of our writes were taken for another client's", n)
 	}
 	data[7] = 'F'
-	must(t, os.WriteFile(m.there("file"), data, 0o600))
+	must.Succeed(t, os.WriteFile(m.there("file"), data, 0o600))
 	read()
 	if n := m.stats().ForeignChanges; n == 0 {
 		t.Error("another client's write was not noticed")
@@ -135,15 +136,15 @@ func TestOwnWritesKeepPages(t *testing.T) {
 // have timed out, though nobody opens it again.
 func TestForeignChangeReachesOpenFile(t *testing.T) {
 	m := mount(t, options{AcMin: 50 * time.Millisecond, AcMax: 100 * time.Millisecond})
-	must(t, os.WriteFile(m.there("file"), []byte("before"), 0o600))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("before"), 0o600))
 	file, err := os.Open(m.at("file"))
-	must(t, err)
+	must.Succeed(t, err)
 	defer file.Close()
 	buf := make([]byte, 6)
 	_, err = file.ReadAt(buf, 0)
-	must(t, err)
-	must(t, os.WriteFile(m.there("file"), []byte("after!"), 0o600))
-	eventually(t, "the open file shows what another client wrote", func() bool {
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("after!"), 0o600))
+	must.Become(t, "the open file shows what another client wrote", func() bool {
 		_, err := file.ReadAt(buf, 0)
 		return err == nil && string(buf) == "after!"
 	})
@@ -162,10 +163,10 @@ func TestNamesOfOthers(t *testing.T) {
 		if exists(name) {
 			t.Fatal("it exists already")
 		}
-		must(t, os.WriteFile(m.there(name), nil, 0o600))
-		eventually(t, "the new name is seen", func() bool { return exists(name) })
-		must(t, os.Remove(m.there(name)))
-		eventually(t, "the removed name is gone", func() bool { return !exists(name) })
+		must.Succeed(t, os.WriteFile(m.there(name), nil, 0o600))
+		must.Become(t, "the new name is seen", func() bool { return exists(name) })
+		must.Succeed(t, os.Remove(m.there(name)))
+		must.Become(t, "the removed name is gone", func() bool { return !exists(name) })
 	}
 }
 
@@ -179,7 +180,7 @@ func TestAbsentNamesAreCached(t *testing.T) {
 	if n := m.stats().Calls["LOOKUP"].Count; n > 2 {
 		t.Errorf("%d LOOKUPs of one absent name", n)
 	}
-	must(t, os.WriteFile(m.at("absent"), []byte("x"), 0o600))
+	must.Succeed(t, os.WriteFile(m.at("absent"), []byte("x"), 0o600))
 	if _, err := os.Stat(m.at("absent")); err != nil {
 		t.Error(err)
 	}
@@ -189,11 +190,11 @@ func TestAbsentNamesAreCached(t *testing.T) {
 func TestListingBringsAttributes(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for i := range 100 {
-		must(t, os.WriteFile(m.there(fmt.Sprint(i)), []byte("data"), 0o600))
+		must.Succeed(t, os.WriteFile(m.there(fmt.Sprint(i)), []byte("data"), 0o600))
 	}
 	for range 3 {
 		list, err := os.ReadDir(m.dir)
-		must(t, err)
+		must.Succeed(t, err)
 		for _, e := range list {
 			if st, err := os.Lstat(m.at(e.Name())); err != nil || st.Size() != 4 {
 				t.Fatalf("%s: %v", e.Name(), err)
@@ -214,16 +215,16 @@ func TestListingBringsAttributes(t *testing.T) {
 func TestStaleHandleIsFoundByName(t *testing.T) {
 	for _, remember := range []bool{false, true} {
 		m := mount(t, options{AcMin: long, AcMax: long, Remember: remember})
-		must(t, os.MkdirAll(m.there("dir/sub"), 0o755))
+		must.Succeed(t, os.MkdirAll(m.there("dir/sub"), 0o755))
 		for i := range 5 {
 			text := fmt.Sprint("life ", i)
-			must(t, os.WriteFile(m.there("dir/sub/file"), []byte(text), 0o600))
+			must.Succeed(t, os.WriteFile(m.there("dir/sub/file"), []byte(text), 0o600))
 			got, err := os.ReadFile(m.at("dir/sub/file"))
 			if err != nil || string(got) != text {
 				t.Fatalf("change of the top directory hidden: %v: %q, %v", remember, got, err)
 			}
-			must(t, os.RemoveAll(m.there("dir")))
-			must(t, os.MkdirAll(m.there("dir/sub"), 0o755))
+			must.Succeed(t, os.RemoveAll(m.there("dir")))
+			must.Succeed(t, os.MkdirAll(m.there("dir/sub"), 0o755))
 		}
 	}
 }
@@ -232,12 +233,12 @@ func TestStaleHandleIsFoundByName(t *testing.T) {
 func TestExclusiveAndAppend(t *testing.T) {
 	m := mount(t, options{})
 	file, err := os.OpenFile(m.at("file"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
-	must(t, err)
+	must.Succeed(t, err)
 	_, err = file.WriteString("one")
-	must(t, err)
-	must(t, file.Close())
+	must.Succeed(t, err)
+	must.Succeed(t, file.Close())
 	st, err := os.Stat(m.at("file"))
-	must(t, err)
+	must.Succeed(t, err)
 	if st.Mode() != 0o640 || time.Since(st.ModTime()).Abs() > time.Hour {
 		t.Errorf("made exclusively: %v, %v", st.Mode(), st.ModTime())
 	}
@@ -245,18 +246,18 @@ func TestExclusiveAndAppend(t *testing.T) {
 	want(t, err, syscall.EEXIST)
 	for range 3 {
 		file, err = os.OpenFile(m.at("file"), os.O_APPEND|os.O_WRONLY, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		_, err = file.WriteString("+more")
-		must(t, err)
-		must(t, file.Close())
+		must.Succeed(t, err)
+		must.Succeed(t, file.Close())
 	}
 	if got, _ := os.ReadFile(m.there("file")); string(got) != "one+more+more+more" {
 		t.Errorf("appended: %q", got)
 	}
 	file, err = os.OpenFile(m.at("file"), os.O_TRUNC|os.O_RDWR, 0)
-	must(t, err)
-	must(t, file.Truncate(5))
-	must(t, file.Close())
+	must.Succeed(t, err)
+	must.Succeed(t, file.Truncate(5))
+	must.Succeed(t, file.Close())
 	if got, _ := os.ReadFile(m.there("file")); string(got) != "\x00\x00\x00\x00\x00" {
 		t.Errorf("truncated: %q", got)
 	}
@@ -266,20 +267,20 @@ func TestExclusiveAndAppend(t *testing.T) {
 func TestTimesToTheNanosecond(t *testing.T) {
 	m := mount(t, options{})
 	file, err := os.Create(m.at("file"))
-	must(t, err)
+	must.Succeed(t, err)
 	_, err = file.WriteString("data")
-	must(t, err)
+	must.Succeed(t, err)
 	at, mt := time.Unix(1e9, 123456789), time.Unix(2e9, 987654321)
-	must(t, os.Chtimes(m.at("file"), at, mt))
-	must(t, file.Close())
+	must.Succeed(t, os.Chtimes(m.at("file"), at, mt))
+	must.Succeed(t, file.Close())
 	for _, path := range []string{m.at("file"), m.there("file")} {
 		st, err := os.Stat(path)
-		must(t, err)
+		must.Succeed(t, err)
 		if !st.ModTime().Equal(mt) {
 			t.Errorf("%s: %v", path, st.ModTime())
 		}
 	}
-	must(t, os.Chtimes(m.at("file"), at, time.Unix(-100, 0)))
+	must.Succeed(t, os.Chtimes(m.at("file"), at, time.Unix(-100, 0)))
 	if st, _ := os.Stat(m.at("file")); !st.ModTime().Equal(time.Unix(0, 0)) {
 		t.Errorf("before 1970: %v", st.ModTime())
 	}
@@ -288,38 +289,38 @@ func TestTimesToTheNanosecond(t *testing.T) {
 // TestSharedMapping: what is written by way of a mapping is on the server after msync.
 func TestSharedMapping(t *testing.T) {
 	m := mount(t, options{})
-	must(t, os.WriteFile(m.at("file"), make([]byte, 10_000), 0o600))
+	must.Succeed(t, os.WriteFile(m.at("file"), make([]byte, 10_000), 0o600))
 	file, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer file.Close()
 	mem, err := unix.Mmap(int(file.Fd()), 0, 10_000, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	must(t, err)
+	must.Succeed(t, err)
 	copy(mem[5000:], "mapped")
-	must(t, unix.Msync(mem, unix.MS_SYNC))
+	must.Succeed(t, unix.Msync(mem, unix.MS_SYNC))
 	if got, _ := os.ReadFile(m.there("file")); string(got[5000:5006]) != "mapped" {
 		t.Errorf("after msync the server has %q", got[5000:5006])
 	}
-	must(t, unix.Munmap(mem))
+	must.Succeed(t, unix.Munmap(mem))
 }
 
 // TestDirectIO reads and writes past the kernel's pages.
 func TestDirectIO(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	fd, err := unix.Open(m.at("file"), unix.O_RDWR|unix.O_CREAT|unix.O_DIRECT, 0o600)
-	must(t, err)
+	must.Succeed(t, err)
 	defer unix.Close(fd)
 	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	must(t, err)
+	must.Succeed(t, err)
 	defer unix.Munmap(mem)
 	copy(mem[4096:], "direct")
 	if n, err := unix.Pwrite(fd, mem, 0); n != len(mem) || err != nil {
 		t.Fatalf("%d, %v", n, err)
 	}
 	there, err := os.OpenFile(m.there("file"), os.O_RDWR, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer there.Close()
 	_, err = there.WriteAt([]byte("theirs"), 8192)
-	must(t, err)
+	must.Succeed(t, err)
 	if n, err := unix.Pread(fd, mem, 0); n != len(mem) || err != nil {
 		t.Fatalf("%d, %v", n, err)
 	}
@@ -341,12 +342,12 @@ func (f sharedFS) Info() nfsserver.Info {
 // ours, another client's that came just before it is seen when the attributes have timed out.
 func TestNameBesideOwnChange(t *testing.T) {
 	m := mount(t, options{AcMin: time.Second, AcMax: time.Second, Shared: true})
-	must(t, os.Mkdir(m.at("d"), 0o755))
+	must.Succeed(t, os.Mkdir(m.at("d"), 0o755))
 	_, err := os.Lstat(m.at("d/x"))
 	want(t, err, syscall.ENOENT)
-	must(t, os.WriteFile(m.there("d/x"), nil, 0o644))
-	must(t, os.WriteFile(m.at("d/own"), nil, 0o644))
-	eventually(t, "the other client's name", func() bool {
+	must.Succeed(t, os.WriteFile(m.there("d/x"), nil, 0o644))
+	must.Succeed(t, os.WriteFile(m.at("d/own"), nil, 0o644))
+	must.Become(t, "the other client's name", func() bool {
 		_, err := os.Lstat(m.at("d/x"))
 		return err == nil
 	})
@@ -356,20 +357,20 @@ func TestNameBesideOwnChange(t *testing.T) {
 // kernel believed that nothing has the name, and no notice has come.
 func TestListedNameIsThere(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	must(t, unix.Access(m.dir, unix.R_OK)) // so that the listing itself brings the news
+	must.Succeed(t, unix.Access(m.dir, unix.R_OK)) // so that the listing itself brings the news
 	_, err := os.Lstat(m.at("name"))
 	want(t, err, syscall.ENOENT)
 	m.say("hold notices")
-	must(t, os.WriteFile(m.there("name"), nil, 0o644))
+	must.Succeed(t, os.WriteFile(m.there("name"), nil, 0o644))
 	_, err = os.Lstat(m.at("name"))
 	want(t, err, syscall.ENOENT) // else the rest tests nothing
 	names, err := os.ReadDir(m.dir)
-	must(t, err)
+	must.Succeed(t, err)
 	if len(names) != 1 {
 		t.Fatalf("got %d names in a listing, want 1", len(names))
 	}
 	_, err = os.Lstat(m.at("name"))
-	must(t, err)
+	must.Succeed(t, err)
 }
 
 // TestOwnCallsHideNoChange: the reply to a call that changes no content shows that another client
@@ -383,11 +384,11 @@ func TestOwnCallsHideNoChange(t *testing.T) {
 		"ACL":   func(file string) error { return unix.Setxattr(file, posixacl.AttrAccess, acl.Append(nil), 0) },
 		"chmod": func(file string) error { return os.Chmod(file, 0o640) },
 	} {
-		must(t, os.WriteFile(m.at(name), []byte("before"), 0o644))
+		must.Succeed(t, os.WriteFile(m.at(name), []byte("before"), 0o644))
 		_, err := os.ReadFile(m.at(name))
-		must(t, err)
-		must(t, os.WriteFile(m.there(name), []byte("after!"), 0o644))
-		must(t, call(m.at(name)))
+		must.Succeed(t, err)
+		must.Succeed(t, os.WriteFile(m.there(name), []byte("after!"), 0o644))
+		must.Succeed(t, call(m.at(name)))
 		if b, err := os.ReadFile(m.at(name)); err != nil || string(b) != "after!" {
 			t.Errorf("%s: got %q, %v, want after!", name, b, err)
 		}
@@ -405,14 +406,14 @@ func TestAbsentNamesAreForgotten(t *testing.T) {
 			if made {
 				dir = m.at
 			}
-			must(t, os.Mkdir(dir("d"), 0o755))
+			must.Succeed(t, os.Mkdir(dir("d"), 0o755))
 			for i := range count {
 				_, err := os.Lstat(m.at(fmt.Sprint("d/", i)))
 				want(t, err, syscall.ENOENT)
 			}
-			must(t, os.WriteFile(m.there("d/0"), nil, 0o644))
-			must(t, os.WriteFile(m.at("d/ours"), nil, 0o644))
-			eventually(t, fmt.Sprintf("the name is there, of %d, made %v", count, made), func() bool {
+			must.Succeed(t, os.WriteFile(m.there("d/0"), nil, 0o644))
+			must.Succeed(t, os.WriteFile(m.at("d/ours"), nil, 0o644))
+			must.Become(t, fmt.Sprintf("the name is there, of %d, made %v", count, made), func() bool {
 				_, err := os.Lstat(m.at("d/0"))
 				return err == nil
 			})

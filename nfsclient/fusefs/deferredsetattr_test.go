@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // old is a time that no file has by itself.
@@ -30,10 +31,10 @@ func (f fullFS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr)
 func newFile(t *testing.T, name string) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { f.Close() })
 	_, err = f.WriteString("content")
-	must(t, err)
+	must.Succeed(t, err)
 	return f
 }
 
@@ -41,14 +42,14 @@ func newFile(t *testing.T, name string) *os.File {
 func setOld(t *testing.T, f *os.File) {
 	t.Helper()
 	tv := syscall.NsecToTimeval(old.UnixNano())
-	must(t, syscall.Futimes(int(f.Fd()), []syscall.Timeval{tv, tv}))
+	must.Succeed(t, syscall.Futimes(int(f.Fd()), []syscall.Timeval{tv, tv}))
 }
 
 // stat is the attributes of a name on the server.
 func (m *mounted) stat(name string) os.FileInfo {
 	m.t.Helper()
 	fi, err := os.Lstat(m.there(name))
-	must(m.t, err)
+	must.Succeed(m.t, err)
 	return fi
 }
 
@@ -63,12 +64,12 @@ func TestAttributesOfANewFileAreOneCall(t *testing.T) {
 		name := fmt.Sprint(i)
 		f := newFile(t, m.at(name))
 		setOld(t, f)
-		must(t, f.Chown(0, 0))
-		must(t, f.Chmod(0o640))
+		must.Succeed(t, f.Chown(0, 0))
+		must.Succeed(t, f.Chmod(0o640))
 		if fi := m.stat(name); fi.Mode() != 0o640 || !fi.ModTime().Equal(old) || fi.Size() != 7 {
 			t.Errorf("%s after chmod: %v, %v, %d bytes", name, fi.Mode(), fi.ModTime(), fi.Size())
 		}
-		must(t, f.Close())
+		must.Succeed(t, f.Close())
 		if fi, err := os.Lstat(m.at(name)); err != nil || fi.Mode() != 0o640 || !fi.ModTime().Equal(old) || fi.Size() != 7 {
 			t.Errorf("%s: %v, %v", name, fi, err)
 		}
@@ -86,11 +87,11 @@ func TestAttributesOfANewFileAreOneCall(t *testing.T) {
 func TestHeldTimesAreSent(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
 	for what, then := range map[string]func(f *os.File){
-		"close": func(f *os.File) { must(t, f.Close()) },
-		"fsync": func(f *os.File) { must(t, f.Sync()) },
+		"close": func(f *os.File) { must.Succeed(t, f.Close()) },
+		"fsync": func(f *os.File) { must.Succeed(t, f.Sync()) },
 		"fstat": func(f *os.File) {
 			fi, err := f.Stat()
-			must(t, err)
+			must.Succeed(t, err)
 			if !fi.ModTime().Equal(old) {
 				t.Errorf("fstat: %v", fi.ModTime())
 			}
@@ -100,11 +101,11 @@ func TestHeldTimesAreSent(t *testing.T) {
 				t.Error(err)
 			}
 		},
-		"chown": func(f *os.File) { must(t, f.Chown(1001, -1)) },
+		"chown": func(f *os.File) { must.Succeed(t, f.Chown(1001, -1)) },
 		"time": func(f *os.File) {
-			eventually(t, "they are sent by time", func() bool { return m.stat("time").ModTime().Equal(old) })
+			must.Become(t, "they are sent by time", func() bool { return m.stat("time").ModTime().Equal(old) })
 		},
-		"chmod by name": func(*os.File) { must(t, os.Chmod(m.at("chmod by name"), 0o644)) },
+		"chmod by name": func(*os.File) { must.Succeed(t, os.Chmod(m.at("chmod by name"), 0o644)) },
 	} {
 		f := newFile(t, m.at(what))
 		setOld(t, f)
@@ -120,19 +121,19 @@ func TestHeldTimesAreSent(t *testing.T) {
 	} {
 		f := newFile(t, m.at(what))
 		setOld(t, f)
-		must(t, then(f))
-		must(t, f.Close())
+		must.Succeed(t, then(f))
+		must.Succeed(t, f.Close())
 		if fi := m.stat(what); fi.ModTime().Equal(old) || time.Since(fi.ModTime()) > time.Hour {
 			t.Errorf("after %s: %v", what, fi.ModTime())
 		}
 	}
 	// An owner that is set once more moves the ctime, with nothing else to do it.
 	f := newFile(t, m.at("owner"))
-	must(t, f.Sync())
+	must.Succeed(t, f.Sync())
 	was := m.stat("owner").Sys().(*syscall.Stat_t).Ctim
 	time.Sleep(20 * time.Millisecond)
-	must(t, f.Chown(0, 0))
-	must(t, f.Close())
+	must.Succeed(t, f.Chown(0, 0))
+	must.Succeed(t, f.Close())
 	if is := m.stat("owner").Sys().(*syscall.Stat_t).Ctim; is == was {
 		t.Errorf("chown to the same owner leaves the ctime at %v", is)
 	}
@@ -143,22 +144,22 @@ func TestHeldTimesAreSent(t *testing.T) {
 func TestOnlyNewFilesAreHeld(t *testing.T) {
 	for what, prepare := range map[string]func(m *mounted) *os.File{
 		"opened": func(m *mounted) *os.File {
-			must(t, newFile(t, m.at("file")).Close())
+			must.Succeed(t, newFile(t, m.at("file")).Close())
 			f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
-			must(t, err)
+			must.Succeed(t, err)
 			t.Cleanup(func() { f.Close() })
 			return f
 		},
 		"closed by another descriptor": func(m *mounted) *os.File {
 			f := newFile(t, m.at("file"))
 			fd, err := syscall.Dup(int(f.Fd()))
-			must(t, err)
-			must(t, syscall.Close(fd))
+			must.Succeed(t, err)
+			must.Succeed(t, syscall.Close(fd))
 			return f
 		},
 		"given away": func(m *mounted) *os.File {
 			f := newFile(t, m.at("file"))
-			must(t, f.Chown(1001, 1001))
+			must.Succeed(t, f.Chown(1001, 1001))
 			return f
 		},
 	} {
@@ -176,14 +177,14 @@ func TestOnlyNewFilesAreHeld(t *testing.T) {
 	}
 	m = mount(t, options{AcMin: long, AcMax: long})
 	f := newFile(t, m.at("set-id"))
-	must(t, syscall.Fchmod(int(f.Fd()), 0o4755))
-	must(t, f.Chown(0, 0))
+	must.Succeed(t, syscall.Fchmod(int(f.Fd()), 0o4755))
+	must.Succeed(t, f.Chown(0, 0))
 	if fi := m.stat("set-id"); fi.Mode()&os.ModeSetuid != 0 {
 		t.Error("a file keeps its set-user-id bit when it is given to its owner")
 	}
 	setOld(t, f)
-	must(t, f.Chown(0, 0))
-	must(t, syscall.Fchmod(int(f.Fd()), 0o4755))
+	must.Succeed(t, f.Chown(0, 0))
+	must.Succeed(t, syscall.Fchmod(int(f.Fd()), 0o4755))
 	if fi := m.stat("set-id"); fi.Mode()&os.ModeSetuid == 0 || !fi.ModTime().Equal(old) {
 		t.Errorf("times, owner and set-user-id bit: %v, %v", fi.Mode(), fi.ModTime())
 	}
@@ -214,7 +215,7 @@ func TestErrorOfHeldTimesIsTold(t *testing.T) {
 		"write": func(f *os.File) error { _, err := f.WriteString("more"); return err },
 		"close, after fstat": func(f *os.File) error {
 			_, err := f.Stat()
-			must(t, err)
+			must.Succeed(t, err)
 			return f.Close()
 		},
 	} {
@@ -222,7 +223,7 @@ func TestErrorOfHeldTimesIsTold(t *testing.T) {
 	}
 	m = mount(t, options{AcMin: long, AcMax: long, Full: true})
 	told(m, "close, after some time", func(f *os.File) error {
-		eventually(t, "they are sent by time", func() bool { return m.stats().Calls["SETATTR"].Errors > 0 })
+		must.Become(t, "they are sent by time", func() bool { return m.stats().Calls["SETATTR"].Errors > 0 })
 		return f.Close()
 	})
 }

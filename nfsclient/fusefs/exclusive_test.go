@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A repeatingFS makes each file twice: the second attempt is that of a call that was sent again,
@@ -40,10 +41,10 @@ func TestExclusiveCreateBringsTheMode(t *testing.T) {
 	const files = 10
 	for i := range files {
 		start, name := time.Now(), fmt.Sprint(i)
-		must(t, makeNew(m.at(name), 0o640))
+		must.Succeed(t, makeNew(m.at(name), 0o640))
 		for _, path := range []string{m.at(name), m.there(name)} {
 			var st syscall.Stat_t
-			must(t, syscall.Stat(path, &st))
+			must.Succeed(t, syscall.Stat(path, &st))
 			if age := start.Sub(time.Unix(st.Atim.Unix())); st.Mode&0o7777 != 0o640 || age > 2*time.Second || time.Since(time.Unix(st.Atim.Unix())) < 0 {
 				t.Errorf("%s: mode %o, atime %v before it was made", path, st.Mode&0o7777, age)
 			}
@@ -60,15 +61,15 @@ func TestExclusiveCreateThatWasRepeatedIsOurs(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, Twice: true})
 	for i := range 5 {
 		name := fmt.Sprint(i)
-		must(t, makeNew(m.at(name), 0o640))
+		must.Succeed(t, makeNew(m.at(name), 0o640))
 		fi, err := os.Stat(m.there(name))
-		must(t, err)
+		must.Succeed(t, err)
 		if fi.Mode().Perm() != 0o640 {
 			t.Errorf("%s: mode %o", name, fi.Mode().Perm())
 		}
 		_, err = os.Lstat(m.at("lock" + name)) // the kernel believes for long that it is not there
 		want(t, err, syscall.ENOENT)
-		must(t, makeNew(m.there("lock"+name), 0o640))
+		must.Succeed(t, makeNew(m.there("lock"+name), 0o640))
 		want(t, makeNew(m.at("lock"+name), 0o640), syscall.EEXIST)
 	}
 	if c := m.stats().Calls; c["CREATE"].Errors < 5 { // four that were repeated, and at least the first name of another client
@@ -88,25 +89,25 @@ func TestMakingAsksForKnownNames(t *testing.T) {
 		"FIFO":      func(name string) error { return syscall.Mkfifo(name, 0o640) },
 		"hard link": func(name string) error { return os.Link(m.at("first"), name) },
 		"moved": func(name string) error {
-			must(t, makeNew(m.at("from"), 0o640))
-			must(t, os.Rename(m.at("from"), name+"-moved"))
+			must.Succeed(t, makeNew(m.at("from"), 0o640))
+			must.Succeed(t, os.Rename(m.at("from"), name+"-moved"))
 			_, err := os.Lstat(name + "-moved")
-			must(t, err)
-			must(t, os.Remove(m.there("moved-moved")))
+			must.Succeed(t, err)
+			must.Succeed(t, os.Remove(m.there("moved-moved")))
 			return makeNew(name+"-moved", 0o640)
 		},
 	} {
-		must(t, os.WriteFile(m.at("first"), nil, 0o640))
-		must(t, makeNew(m.at(kind), 0o640))
+		must.Succeed(t, os.WriteFile(m.at("first"), nil, 0o640))
+		must.Succeed(t, makeNew(m.at(kind), 0o640))
 		before := m.stats().Calls["LOOKUP"].Count
 		for range 10 {
 			_, err := os.Lstat(m.at(kind))
-			must(t, err)
+			must.Succeed(t, err)
 		}
 		if n := m.stats().Calls["LOOKUP"].Count - before; n > 5 { // the last removal may have reached the kernel only now
 			t.Errorf("%s: got %d LOOKUPs of a name that is known, want none", kind, n)
 		}
-		must(t, os.Remove(m.there(kind)))
+		must.Succeed(t, os.Remove(m.there(kind)))
 		if err := make(m.at(kind)); err != nil {
 			t.Errorf("%s: got %v, want it made", kind, err)
 		}
@@ -117,18 +118,18 @@ func TestMakingAsksForKnownNames(t *testing.T) {
 func TestMakingAsksForListedNames(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for i := range 9 {
-		must(t, os.WriteFile(m.there(fmt.Sprint(i)), nil, 0o640))
+		must.Succeed(t, os.WriteFile(m.there(fmt.Sprint(i)), nil, 0o640))
 	}
-	must(t, syscall.Access(m.dir, 1)) // the right to search need not be asked for again
+	must.Succeed(t, syscall.Access(m.dir, 1)) // the right to search need not be asked for again
 	for i := 0; m.stats().Calls["READDIRPLUS"].Count == 0; i++ {
 		if i == 9 {
 			t.Fatal("the directory was not listed")
 		}
 		_, err := os.Lstat(m.at(fmt.Sprint(i)))
-		must(t, err)
+		must.Succeed(t, err)
 		if m.stats().Calls["READDIRPLUS"].Count > 0 {
-			must(t, os.Remove(m.there(fmt.Sprint(i))))
-			must(t, makeNew(m.at(fmt.Sprint(i)), 0o640))
+			must.Succeed(t, os.Remove(m.there(fmt.Sprint(i))))
+			must.Succeed(t, makeNew(m.at(fmt.Sprint(i)), 0o640))
 		}
 	}
 }
@@ -138,18 +139,18 @@ func TestMakingAsksForListedNames(t *testing.T) {
 func TestMakingAsksWithoutACLs(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true, Plain: true})
 	for _, dir := range []string{"first", "second"} {
-		must(t, os.Mkdir(m.there(dir), 0o755))
+		must.Succeed(t, os.Mkdir(m.there(dir), 0o755))
 		name := filepath.Join(dir, "name")
-		must(t, makeNew(m.at(name), 0o640))
+		must.Succeed(t, makeNew(m.at(name), 0o640))
 		before := m.stats().Operations["LOOKUP"]
 		for range 10 {
 			_, err := os.Lstat(m.at(name))
-			must(t, err)
+			must.Succeed(t, err)
 		}
 		if n := m.stats().Operations["LOOKUP"] - before; n > 2 {
 			t.Errorf("%s: got %d LOOKUPs of the kernel, want at most 2 of a name that is known", dir, n)
 		}
-		must(t, os.Remove(m.there(name)))
+		must.Succeed(t, os.Remove(m.there(name)))
 		if err := makeNew(m.at(name), 0o640); err != nil {
 			t.Errorf("%s: got %v, want it made", dir, err)
 		}
@@ -160,16 +161,16 @@ func TestMakingAsksWithoutACLs(t *testing.T) {
 // name is looked up, so that what was known of its ACL is void.
 func TestMakingAsksInAChangedDirectory(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
-	must(t, os.Mkdir(m.at("dir"), 0o755))
+	must.Succeed(t, os.Mkdir(m.at("dir"), 0o755))
 	names := []string{"dir/name", "dir/last"}
 	for _, name := range names {
-		must(t, makeNew(m.there(name), 0o640))
+		must.Succeed(t, makeNew(m.there(name), 0o640))
 	}
 	for _, name := range names {
 		_, err := os.Lstat(m.at(name))
-		must(t, err)
+		must.Succeed(t, err)
 	}
-	must(t, os.Remove(m.there("dir/name")))
+	must.Succeed(t, os.Remove(m.there("dir/name")))
 	if err := makeNew(m.at("dir/name"), 0o640); err != nil {
 		t.Errorf("got %v, want it made", err)
 	}
@@ -180,14 +181,14 @@ func TestMakingAsksInAChangedDirectory(t *testing.T) {
 func (m *mounted) lookAt(names ...string) {
 	m.t.Helper()
 	for _, name := range names {
-		must(m.t, os.WriteFile(m.there(name), []byte(name), 0o644))
+		must.Succeed(m.t, os.WriteFile(m.there(name), []byte(name), 0o644))
 		_, err := os.Lstat(m.at(name))
-		must(m.t, err)
+		must.Succeed(m.t, err)
 	}
 	f, err := os.Open(m.at(names[0]))
-	must(m.t, err)
+	must.Succeed(m.t, err)
 	m.t.Cleanup(func() { f.Close() })
-	must(m.t, syscall.Access(m.dir, 1)) // the right to search need not be asked for again
+	must.Succeed(m.t, syscall.Access(m.dir, 1)) // the right to search need not be asked for again
 }
 
 // TestReplacingAsksForTheKnownName: a file that is open here, and that another client has given the
@@ -195,10 +196,10 @@ func (m *mounted) lookAt(names ...string) {
 func TestReplacingAsksForTheKnownName(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	m.lookAt("open", "replaced", "new")
-	must(t, os.Rename(m.there("open"), m.there("replaced")))
-	must(t, os.Rename(m.at("new"), m.at("replaced")))
+	must.Succeed(t, os.Rename(m.there("open"), m.there("replaced")))
+	must.Succeed(t, os.Rename(m.at("new"), m.at("replaced")))
 	names, err := filepath.Glob(m.there(".nfs*"))
-	must(t, err)
+	must.Succeed(t, err)
 	if len(names) != 1 {
 		t.Errorf("got hidden names %v, want one", names)
 	}
@@ -211,10 +212,10 @@ func TestReplacingAsksForTheKnownName(t *testing.T) {
 // does not hinder it, also where each walk is answered by the names that are known.
 func TestRenameOverANameThatIsGone(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
-	must(t, os.Chmod(m.export, 0o700)) // not all may search it, so the kernel believes no names
+	must.Succeed(t, os.Chmod(m.export, 0o700)) // not all may search it, so the kernel believes no names
 	m.lookAt("open", "new")
-	must(t, os.Remove(m.there("open")))
-	must(t, os.Rename(m.at("new"), m.at("open")))
+	must.Succeed(t, os.Remove(m.there("open")))
+	must.Succeed(t, os.Rename(m.at("new"), m.at("open")))
 	if b, err := os.ReadFile(m.there("open")); err != nil || string(b) != "new" {
 		t.Errorf("got %q, %v, want new", b, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,7 +18,7 @@ import (
 func handleFor(t *testing.T, path string) unix.FileHandle {
 	t.Helper()
 	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, path, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	return h
 }
 
@@ -38,7 +39,7 @@ func openHandle(dir string, h unix.FileHandle) (*os.File, error) {
 // forgetAll waits until the kernel has forgotten all but the root.
 func (m *mounted) forgetAll() {
 	m.t.Helper()
-	eventually(m.t, "the kernel forgets all nodes", func() bool {
+	must.Become(m.t, "the kernel forgets all nodes", func() bool {
 		m.say("forget names")
 		return m.stats().Nodes == 1
 	})
@@ -49,11 +50,11 @@ func (m *mounted) forgetAll() {
 // nothing.
 func TestHandlesOutliveForgetting(t *testing.T) {
 	m := mountTwin(t, options{AcMin: long, AcMax: long}, false, true)
-	must(t, os.MkdirAll(m.there("a/b/c"), 0o755))
+	must.Succeed(t, os.MkdirAll(m.there("a/b/c"), 0o755))
 	names := []string{"file", "ours", "theirs", "a/b/c/deep", "moved"}
 	handles := make(map[string]unix.FileHandle)
 	for _, name := range names {
-		must(t, os.WriteFile(m.there(name), []byte(name), 0o644))
+		must.Succeed(t, os.WriteFile(m.there(name), []byte(name), 0o644))
 	}
 	for _, name := range append(names, "a/b/c", "a") {
 		handles[name] = handleFor(t, m.at(name))
@@ -92,13 +93,13 @@ func TestHandlesOutliveForgetting(t *testing.T) {
 		dir.Close()
 	}
 
-	must(t, os.Rename(m.there("moved"), m.there("a/moved")))
+	must.Succeed(t, os.Rename(m.there("moved"), m.there("a/moved")))
 	content("moved")
-	must(t, os.Remove(m.at("ours")))
-	must(t, os.Remove(m.there("theirs")))
+	must.Succeed(t, os.Remove(m.at("ours")))
+	must.Succeed(t, os.Remove(m.there("theirs")))
 	m.forgetAll()
 	for _, name := range []string{"ours", "theirs"} {
-		must(t, os.WriteFile(m.at(name), []byte("another"), 0o644))
+		must.Succeed(t, os.WriteFile(m.at(name), []byte("another"), 0o644))
 		if _, err := openHandle(m.dir, handles[name]); err != syscall.ESTALE {
 			t.Errorf("the handle of the removed %s: got %v, want ESTALE", name, err)
 		}
@@ -121,7 +122,7 @@ func TestOldestHandlesAreGivenUp(t *testing.T) {
 	var handles []unix.FileHandle
 	for i := range 2 * boundNodes {
 		name := fmt.Sprint(i)
-		must(t, os.WriteFile(m.there(name), []byte(name), 0o644))
+		must.Succeed(t, os.WriteFile(m.there(name), []byte(name), 0o644))
 		handles = append(handles, handleFor(t, m.at(name)))
 		m.forgetAll()
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestOneOfTwoNamesIsRemoved: a removal hides an open file only under its last name. That may be
@@ -17,19 +19,19 @@ func TestOneOfTwoNamesIsRemoved(t *testing.T) {
 		hidden    uint64
 	}{{false, 0}, {true, 1}} {
 		m := mount(t, options{AcMin: long, AcMax: long})
-		must(t, os.WriteFile(m.at("one"), []byte("data"), 0o600))
-		must(t, os.Link(m.at("one"), m.at("two")))
+		must.Succeed(t, os.WriteFile(m.at("one"), []byte("data"), 0o600))
+		must.Succeed(t, os.Link(m.at("one"), m.at("two")))
 		f, err := os.Open(m.at("one"))
-		must(t, err)
+		must.Succeed(t, err)
 		if st, err := f.Stat(); err != nil || st.Sys().(*syscall.Stat_t).Nlink != 2 {
 			t.Fatalf("%+v, %v; want 2 links", st, err)
 		}
 		if c.elsewhere {
-			must(t, os.Remove(m.there("two")))
+			must.Succeed(t, os.Remove(m.there("two")))
 		}
-		must(t, os.Remove(m.at("one")))
+		must.Succeed(t, os.Remove(m.at("one")))
 		hidden, err := filepath.Glob(m.there(".nfs*"))
-		must(t, err)
+		must.Succeed(t, err)
 		if got := m.stats().SillyRenames; got != c.hidden || uint64(len(hidden)) != c.hidden {
 			t.Errorf("removed elsewhere %v: %d names were hidden, now %q; want %d", c.elsewhere, got, hidden, c.hidden)
 		}
@@ -37,6 +39,6 @@ func TestOneOfTwoNamesIsRemoved(t *testing.T) {
 		if n, err := f.ReadAt(buf, 0); string(buf[:n]) != "data" {
 			t.Errorf("removed elsewhere %v: read %q, %v", c.elsewhere, buf[:n], err)
 		}
-		must(t, f.Close())
+		must.Succeed(t, f.Close())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,10 +24,10 @@ type lockable struct {
 
 func openLockable(t *testing.T, opt options, rdma bool) *lockable {
 	m := mountTwin(t, opt, rdma, true)
-	must(t, os.WriteFile(m.there("file"), []byte("0123456789"), 0o666))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("0123456789"), 0o666))
 	open := func(path string) *os.File {
 		file, err := os.OpenFile(path, os.O_RDWR, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		t.Cleanup(func() { file.Close() })
 		return file
 	}
@@ -45,7 +46,7 @@ func free(t *testing.T, what string, file *os.File, start, length int64) {
 		t.Errorf("%s: bytes from %d are locked: %v", what, start, err)
 		return
 	}
-	must(t, setlk(file, unix.F_OFD_SETLK, unix.F_UNLCK, start, length))
+	must.Succeed(t, setlk(file, unix.F_OFD_SETLK, unix.F_UNLCK, start, length))
 }
 
 func taken(t *testing.T, what string, file *os.File, start, length int64) {
@@ -61,27 +62,27 @@ func TestLocksHoldAmongMountsAndTheServersMachine(t *testing.T) {
 	for name, rdma := range map[string]bool{"tcp": false, "rdma": true} {
 		t.Run(name, func(t *testing.T) {
 			l := openLockable(t, options{}, rdma)
-			must(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 10, 10))
+			must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 10, 10))
 			for who, file := range map[string]*os.File{"the other mount": l.across, "the server's machine": l.there, "another open file of the mount": reopen(t, l.here)} {
 				taken(t, who, file, 19, 1)
 				free(t, who, file, 0, 10)
 				free(t, who, file, 20, 0)
 			}
 			// Taken in part, made weaker in part, and made stronger again.
-			must(t, setlk(l.here, unix.F_SETLK, unix.F_UNLCK, 14, 2))
+			must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_UNLCK, 14, 2))
 			free(t, "a gap", l.across, 14, 2)
-			must(t, setlk(l.here, unix.F_SETLK, unix.F_RDLCK, 16, 4))
-			must(t, setlk(l.across, unix.F_SETLK, unix.F_RDLCK, 16, 4))
+			must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_RDLCK, 16, 4))
+			must.Succeed(t, setlk(l.across, unix.F_SETLK, unix.F_RDLCK, 16, 4))
 			want(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 16, 4), unix.EAGAIN)
-			must(t, setlk(l.across, unix.F_SETLK, unix.F_UNLCK, 16, 4))
-			must(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 16, 4))
+			must.Succeed(t, setlk(l.across, unix.F_SETLK, unix.F_UNLCK, 16, 4))
+			must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 16, 4))
 
 			got := unix.Flock_t{Type: unix.F_RDLCK, Start: 0, Len: 0}
-			must(t, unix.FcntlFlock(l.across.Fd(), unix.F_GETLK, &got))
+			must.Succeed(t, unix.FcntlFlock(l.across.Fd(), unix.F_GETLK, &got))
 			if got.Type != unix.F_WRLCK || got.Start != 10 || got.Len != 4 {
 				t.Errorf("F_GETLK of the other mount: %+v", got)
 			}
-			must(t, setlk(l.there, unix.F_OFD_SETLK, unix.F_WRLCK, 100, 0))
+			must.Succeed(t, setlk(l.there, unix.F_OFD_SETLK, unix.F_WRLCK, 100, 0))
 			taken(t, "what the server's machine has", l.here, 1<<40, 1)
 		})
 	}
@@ -91,7 +92,7 @@ func TestLocksHoldAmongMountsAndTheServersMachine(t *testing.T) {
 func reopen(t *testing.T, file *os.File) *os.File {
 	t.Helper()
 	again, err := os.OpenFile(file.Name(), os.O_RDWR, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { again.Close() })
 	return again
 }
@@ -100,28 +101,28 @@ func reopen(t *testing.T, file *os.File) *os.File {
 // open file go with it.
 func TestCloseReleases(t *testing.T) {
 	l := openLockable(t, options{}, false)
-	must(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 0))
+	must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 0))
 	reopen(t, l.here).Close()
 	free(t, "after a close by another open file", l.across, 0, 0)
 
 	ofd := reopen(t, l.here)
-	must(t, setlk(ofd, unix.F_OFD_SETLK, unix.F_WRLCK, 0, 5))
+	must.Succeed(t, setlk(ofd, unix.F_OFD_SETLK, unix.F_WRLCK, 0, 5))
 	reopen(t, l.here).Close()
 	taken(t, "a lock of an open file, after a close of another", l.across, 0, 5)
-	must(t, ofd.Close())
-	eventually(t, "closed", func() bool {
+	must.Succeed(t, ofd.Close())
+	must.Become(t, "closed", func() bool {
 		return setlk(l.across, unix.F_SETLK, unix.F_WRLCK, 0, 5) == nil
 	})
-	must(t, setlk(l.across, unix.F_SETLK, unix.F_UNLCK, 0, 0))
+	must.Succeed(t, setlk(l.across, unix.F_SETLK, unix.F_UNLCK, 0, 0))
 
 	flocked := reopen(t, l.here)
-	must(t, unix.Flock(int(flocked.Fd()), unix.LOCK_EX))
+	must.Succeed(t, unix.Flock(int(flocked.Fd()), unix.LOCK_EX))
 	want(t, unix.Flock(int(l.across.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
-	must(t, unix.Flock(int(flocked.Fd()), unix.LOCK_SH))
-	must(t, unix.Flock(int(l.across.Fd()), unix.LOCK_SH|unix.LOCK_NB))
-	must(t, unix.Flock(int(l.across.Fd()), unix.LOCK_UN))
-	must(t, unix.Flock(int(flocked.Fd()), unix.LOCK_EX|unix.LOCK_NB))
-	must(t, flocked.Close())
+	must.Succeed(t, unix.Flock(int(flocked.Fd()), unix.LOCK_SH))
+	must.Succeed(t, unix.Flock(int(l.across.Fd()), unix.LOCK_SH|unix.LOCK_NB))
+	must.Succeed(t, unix.Flock(int(l.across.Fd()), unix.LOCK_UN))
+	must.Succeed(t, unix.Flock(int(flocked.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	must.Succeed(t, flocked.Close())
 	within(t, "a close releases the lock that another mount waits for", func() error {
 		return unix.Flock(int(l.across.Fd()), unix.LOCK_EX)
 	})
@@ -135,7 +136,7 @@ func within(t *testing.T, what string, call func() error) {
 	go func() { ended <- call() }()
 	select {
 	case err := <-ended:
-		must(t, err)
+		must.Succeed(t, err)
 	case <-time.After(waitMost):
 		t.Fatalf("it does not come to be that %s", what)
 	}
@@ -151,8 +152,8 @@ func start(t *testing.T, line, name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -173,22 +174,22 @@ func TestKilledProgramReleases(t *testing.T) {
 	go func() { got <- unix.Flock(int(l.across.Fd()), unix.LOCK_EX) }()
 	for range 20 {
 		_, err := l.across.WriteAt([]byte("while one waits"), 0)
-		must(t, err)
-		must(t, l.across.Sync())
+		must.Succeed(t, err)
+		must.Succeed(t, l.across.Sync())
 	}
 	select {
 	case err := <-got:
 		t.Fatalf("a lock that another has: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	must(t, holder.Process.Kill())
+	must.Succeed(t, holder.Process.Kill())
 	within(t, "who waits for the lock of a killed program has it", func() error { return <-got })
 }
 
 // TestSignalEndsTheWait for a lock, and nobody has it afterwards.
 func TestSignalEndsTheWait(t *testing.T) {
 	l := openLockable(t, options{}, false)
-	must(t, unix.Flock(int(l.here.Fd()), unix.LOCK_EX))
+	must.Succeed(t, unix.Flock(int(l.here.Fd()), unix.LOCK_EX))
 	ctx, cancel := context.WithTimeout(context.Background(), waitMost)
 	defer cancel()
 	waiter := exec.CommandContext(ctx, "perl", "-e", `use Fcntl ":flock"; open F, "+<", $ARGV[0] or die; $SIG{ALRM} = sub { alarm 1 };
@@ -200,9 +201,9 @@ alarm 1; print flock(F, LOCK_EX) ? "locked" : $!{EINTR} ? "interrupted" : $!; sl
 	if err != nil || string(out) != "interrupted" {
 		t.Errorf("%q, %v", out, err)
 	}
-	must(t, unix.Flock(int(l.here.Fd()), unix.LOCK_UN))
-	must(t, unix.Flock(int(l.there.Fd()), unix.LOCK_EX|unix.LOCK_NB)) // of another kind on this machine
-	eventually(t, "free", func() bool {                               // a call that was under way at the signal is undone after its reply
+	must.Succeed(t, unix.Flock(int(l.here.Fd()), unix.LOCK_UN))
+	must.Succeed(t, unix.Flock(int(l.there.Fd()), unix.LOCK_EX|unix.LOCK_NB)) // of another kind on this machine
+	must.Become(t, "free", func() bool {                                      // a call that was under way at the signal is undone after its reply
 		return setlk(l.there, unix.F_OFD_SETLK, unix.F_WRLCK, 0, 0) == nil
 	})
 }
@@ -217,14 +218,14 @@ func TestLockBringsTheOthersData(t *testing.T) {
 			first, second = l.across, l.here
 		}
 		text := []byte{byte('0' + i/10), byte('0' + i%10)}
-		must(t, setlk(first, unix.F_SETLKW, unix.F_WRLCK, 0, 0))
+		must.Succeed(t, setlk(first, unix.F_SETLKW, unix.F_WRLCK, 0, 0))
 		_, err := first.WriteAt(text, 3)
-		must(t, err)
-		must(t, setlk(first, unix.F_SETLK, unix.F_UNLCK, 0, 0))
-		must(t, setlk(second, unix.F_SETLKW, unix.F_RDLCK, 0, 0))
+		must.Succeed(t, err)
+		must.Succeed(t, setlk(first, unix.F_SETLK, unix.F_UNLCK, 0, 0))
+		must.Succeed(t, setlk(second, unix.F_SETLKW, unix.F_RDLCK, 0, 0))
 		_, err = second.ReadAt(b, 3)
-		must(t, err)
-		must(t, setlk(second, unix.F_SETLK, unix.F_UNLCK, 0, 0))
+		must.Succeed(t, err)
+		must.Succeed(t, setlk(second, unix.F_SETLK, unix.F_UNLCK, 0, 0))
 		if string(b) != string(text) {
 			t.Fatalf("round %d: %q is read", i, b)
 		}
@@ -235,22 +236,22 @@ func TestLockBringsTheOthersData(t *testing.T) {
 // them there again.
 func TestLocksOutliveTheServer(t *testing.T) {
 	l := openLockable(t, options{AcMin: time.Millisecond, AcMax: time.Millisecond}, false)
-	must(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 5))
-	must(t, setlk(l.across, unix.F_SETLK, unix.F_RDLCK, 7, 2))
+	must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 5))
+	must.Succeed(t, setlk(l.across, unix.F_SETLK, unix.F_RDLCK, 7, 2))
 	l.m.say("restart")
-	eventually(t, "reclaimed", func() bool {
+	must.Become(t, "reclaimed", func() bool {
 		for _, at := range []string{l.m.at("file"), l.m.twin("file")} {
 			if _, err := os.Stat(at); err != nil { // over a new connection
 				t.Error(err)
 			}
 		}
 		one, two := unix.Flock_t{Type: unix.F_RDLCK, Len: 5}, unix.Flock_t{Type: unix.F_WRLCK, Start: 7, Len: 1}
-		must(t, unix.FcntlFlock(l.there.Fd(), unix.F_OFD_GETLK, &one))
-		must(t, unix.FcntlFlock(l.there.Fd(), unix.F_OFD_GETLK, &two))
+		must.Succeed(t, unix.FcntlFlock(l.there.Fd(), unix.F_OFD_GETLK, &one))
+		must.Succeed(t, unix.FcntlFlock(l.there.Fd(), unix.F_OFD_GETLK, &two))
 		return one.Type == unix.F_WRLCK && two.Type == unix.F_RDLCK
 	})
-	must(t, setlk(l.here, unix.F_SETLK, unix.F_UNLCK, 0, 5))
-	must(t, setlk(l.there, unix.F_OFD_SETLK, unix.F_WRLCK, 0, 5))
+	must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_UNLCK, 0, 5))
+	must.Succeed(t, setlk(l.there, unix.F_OFD_SETLK, unix.F_WRLCK, 0, 5))
 }
 
 // TestLocksWithoutALockManager fail, and those of nolock hold within the mount.
@@ -260,9 +261,9 @@ func TestLocksWithoutALockManager(t *testing.T) {
 	want(t, unix.Flock(int(l.here.Fd()), unix.LOCK_EX), unix.ENOLCK)
 
 	l = openLockable(t, options{NoLocks: true, LocalLocks: true}, false)
-	must(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 0))
+	must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 0))
 	taken(t, "another open file", reopen(t, l.here), 0, 0)
-	must(t, unix.Flock(int(l.here.Fd()), unix.LOCK_EX))
+	must.Succeed(t, unix.Flock(int(l.here.Fd()), unix.LOCK_EX))
 	free(t, "the other mount", l.across, 0, 0)
 }
 

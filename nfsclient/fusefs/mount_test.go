@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,20 +30,20 @@ func TestFilesRoundTrip(t *testing.T) {
 				for i := range data {
 					data[i] = byte(rand.Uint32())
 				}
-				must(t, os.WriteFile(m.at("file"), data, 0o640))
+				must.Succeed(t, os.WriteFile(m.at("file"), data, 0o640))
 				there, err := os.ReadFile(m.there("file"))
-				must(t, err)
+				must.Succeed(t, err)
 				if !bytes.Equal(there, data) {
 					t.Fatalf("%d bytes written: the server has %d others after close", size, len(there))
 				}
 				here, err := os.ReadFile(m.at("file"))
-				must(t, err)
+				must.Succeed(t, err)
 				if !bytes.Equal(here, data) {
 					t.Fatalf("%d bytes written: %d others read", size, len(here))
 				}
 			}
 			st, err := os.Stat(m.at("file"))
-			must(t, err)
+			must.Succeed(t, err)
 			if st.Mode() != 0o640 {
 				t.Errorf("mode %v", st.Mode())
 			}
@@ -56,10 +57,10 @@ func TestNoSymfollow(t *testing.T) {
 		machine.Skip(t, "only root can use nosymfollow")
 	}
 	m := mount(t, options{Words: "nosymfollow"})
-	must(t, os.WriteFile(m.at("file"), nil, 0o600))
-	must(t, os.Symlink("file", m.at("link")))
+	must.Succeed(t, os.WriteFile(m.at("file"), nil, 0o600))
+	must.Succeed(t, os.Symlink("file", m.at("link")))
 	target, err := os.Readlink(m.at("link"))
-	must(t, err)
+	must.Succeed(t, err)
 	if target != "file" {
 		t.Errorf("the link is to %q, want file", target)
 	}
@@ -93,10 +94,10 @@ mv -T x/a a/d2; rm -r a copy x t.tar; [ -z "$(ls -A)" ]`
 func TestAbsentFeaturesHaveTheKernelsErrors(t *testing.T) {
 	m := mount(t, options{})
 	file, err := os.Create(m.at("file"))
-	must(t, err)
+	must.Succeed(t, err)
 	defer file.Close()
 	_, err = file.Write(make([]byte, 10_000))
-	must(t, err)
+	must.Succeed(t, err)
 	fd := int(file.Fd())
 	want(t, unix.Fallocate(fd, 0, 0, 4096), unix.EOPNOTSUPP)
 	want(t, unix.Setxattr(m.at("file"), "user.x", []byte("y"), 0), unix.EOPNOTSUPP)
@@ -121,16 +122,16 @@ func TestAbsentFeaturesHaveTheKernelsErrors(t *testing.T) {
 func TestNamesOfAnyBytes(t *testing.T) {
 	m := mount(t, options{})
 	for _, name := range []string{strings.Repeat("n", 255), "\xff\xfe\x80", "line\nbreak", "-rf", "ünï"} {
-		must(t, os.WriteFile(m.at(name), nil, 0o600))
+		must.Succeed(t, os.WriteFile(m.at(name), nil, 0o600))
 		if _, err := os.Lstat(m.there(name)); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 		list, err := os.ReadDir(m.dir)
-		must(t, err)
+		must.Succeed(t, err)
 		if len(list) != 1 || list[0].Name() != name {
 			t.Errorf("%q is listed as %v", name, list)
 		}
-		must(t, os.Remove(m.at(name)))
+		must.Succeed(t, os.Remove(m.at(name)))
 	}
 	want(t, os.WriteFile(m.at(strings.Repeat("n", 256)), nil, 0o600), unix.ENAMETOOLONG)
 	want(t, os.Mkdir(m.at(strings.Repeat("n", 256)), 0o700), unix.ENAMETOOLONG)
@@ -142,21 +143,21 @@ func TestNamesOfAnyBytes(t *testing.T) {
 // readable until it is closed, and then leaves nothing.
 func TestRemovedFileStaysUntilClosed(t *testing.T) {
 	m := mount(t, options{})
-	must(t, os.WriteFile(m.at("gone"), []byte("removed"), 0o600))
-	must(t, os.WriteFile(m.at("old"), []byte("replaced"), 0o600))
-	must(t, os.WriteFile(m.at("new"), []byte("newcomer"), 0o600))
+	must.Succeed(t, os.WriteFile(m.at("gone"), []byte("removed"), 0o600))
+	must.Succeed(t, os.WriteFile(m.at("old"), []byte("replaced"), 0o600))
+	must.Succeed(t, os.WriteFile(m.at("new"), []byte("newcomer"), 0o600))
 	gone, err := os.OpenFile(m.at("gone"), os.O_RDWR, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	old, err := os.Open(m.at("old"))
-	must(t, err)
-	must(t, os.Remove(m.at("gone")))
-	must(t, os.Rename(m.at("new"), m.at("old")))
+	must.Succeed(t, err)
+	must.Succeed(t, os.Remove(m.at("gone")))
+	must.Succeed(t, os.Rename(m.at("new"), m.at("old")))
 	if _, err := os.Stat(m.at("gone")); !os.IsNotExist(err) {
 		t.Errorf("a removed file: %v", err)
 	}
 	_, err = gone.WriteAt([]byte("R"), 0)
-	must(t, err)
-	must(t, gone.Sync())
+	must.Succeed(t, err)
+	must.Succeed(t, gone.Sync())
 	buf := make([]byte, 8)
 	if n, _ := gone.ReadAt(buf, 0); string(buf[:n]) != "Removed" {
 		t.Errorf("the removed file holds %q", buf[:n])
@@ -172,25 +173,13 @@ func TestRemovedFileStaysUntilClosed(t *testing.T) {
 	}
 	gone.Close()
 	old.Close()
-	eventually(t, "the hidden names are removed", func() bool {
+	must.Become(t, "the hidden names are removed", func() bool {
 		list, _ := os.ReadDir(m.export)
 		return len(list) == 1 && list[0].Name() == "old"
 	})
 	if data, _ := os.ReadFile(m.at("old")); string(data) != "newcomer" {
 		t.Errorf("the name has %q", data)
 	}
-}
-
-// eventually waits for what comes without anybody waiting for it.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for range 30000 {
-		if ok() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("it does not come to be that %s", what)
 }
 
 // TestListingOfManyNames lists a directory of several pages, from the start and from positions in
@@ -200,13 +189,13 @@ func TestListingOfManyNames(t *testing.T) {
 	var names []string
 	for i := range 3000 {
 		name := "a name that fills pages " + strings.Repeat("x", i%50) + string(rune('a'+i%26)) + time.Duration(i).String()
-		must(t, os.WriteFile(m.there(name), nil, 0o600))
+		must.Succeed(t, os.WriteFile(m.there(name), nil, 0o600))
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for range 2 {
 		list, err := os.ReadDir(m.dir)
-		must(t, err)
+		must.Succeed(t, err)
 		var got []string
 		for _, e := range list {
 			got = append(got, e.Name())
@@ -220,12 +209,12 @@ func TestListingOfManyNames(t *testing.T) {
 // TestRenameOverOpenDirectory: an empty directory is replaced though somebody has it open.
 func TestRenameOverOpenDirectory(t *testing.T) {
 	m := mount(t, options{})
-	must(t, os.Mkdir(m.at("a"), 0o755))
-	must(t, os.Mkdir(m.at("b"), 0o755))
+	must.Succeed(t, os.Mkdir(m.at("a"), 0o755))
+	must.Succeed(t, os.Mkdir(m.at("b"), 0o755))
 	open, err := os.Open(m.at("b"))
-	must(t, err)
+	must.Succeed(t, err)
 	defer open.Close()
-	must(t, unix.Rename(m.at("a"), m.at("b")))
+	must.Succeed(t, unix.Rename(m.at("a"), m.at("b")))
 	if hidden, _ := filepath.Glob(m.there(".nfs*")); len(hidden) != 0 {
 		t.Errorf("hidden names: %q", hidden)
 	}
@@ -235,14 +224,14 @@ func TestRenameOverOpenDirectory(t *testing.T) {
 // is removed, too.
 func TestRemovedFIFOIsStillThere(t *testing.T) {
 	m := mount(t, options{AcMin: time.Millisecond, AcMax: time.Millisecond})
-	must(t, unix.Mkfifo(m.at("fifo"), 0o640))
+	must.Succeed(t, unix.Mkfifo(m.at("fifo"), 0o640))
 	file, err := os.OpenFile(m.at("fifo"), os.O_RDWR, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer file.Close()
-	must(t, os.Remove(m.at("fifo")))
+	must.Succeed(t, os.Remove(m.at("fifo")))
 	time.Sleep(5 * time.Millisecond)
 	st, err := file.Stat()
-	must(t, err)
+	must.Succeed(t, err)
 	if sys := st.Sys().(*syscall.Stat_t); sys.Nlink != 0 || st.Mode().Perm() != 0o640 {
 		t.Errorf("%v, %d links", st.Mode(), sys.Nlink)
 	}
@@ -252,12 +241,12 @@ func TestRemovedFIFOIsStillThere(t *testing.T) {
 func TestRmdirAfterLastClose(t *testing.T) {
 	m := mount(t, options{})
 	for range 20 {
-		must(t, os.Mkdir(m.at("dir"), 0o755))
+		must.Succeed(t, os.Mkdir(m.at("dir"), 0o755))
 		file, err := os.Create(m.at("dir/file"))
-		must(t, err)
-		must(t, os.Remove(m.at("dir/file")))
-		must(t, file.Close())
-		must(t, os.Remove(m.at("dir")))
+		must.Succeed(t, err)
+		must.Succeed(t, os.Remove(m.at("dir/file")))
+		must.Succeed(t, file.Close())
+		must.Succeed(t, os.Remove(m.at("dir")))
 	}
 }
 
@@ -265,16 +254,16 @@ func TestRmdirAfterLastClose(t *testing.T) {
 // empty, at once.
 func TestRmdirWaitsForNoOpenFile(t *testing.T) {
 	m := mount(t, options{})
-	must(t, os.Mkdir(m.at("dir"), 0o755))
+	must.Succeed(t, os.Mkdir(m.at("dir"), 0o755))
 	file, err := os.Create(m.at("dir/file"))
-	must(t, err)
-	must(t, os.Remove(m.at("dir/file")))
+	must.Succeed(t, err)
+	must.Succeed(t, os.Remove(m.at("dir/file")))
 	before := m.stats().Calls["RMDIR"].Count
 	want(t, unix.Rmdir(m.at("dir")), unix.ENOTEMPTY)
 	if n := m.stats().Calls["RMDIR"].Count - before; n != 1 {
 		t.Errorf("%d RMDIRs", n)
 	}
-	must(t, file.Close())
+	must.Succeed(t, file.Close())
 }
 
 // TestListingBringsNoRemovedName: a name that is removed while a listing goes on stays removed,
@@ -283,22 +272,22 @@ func TestListingBringsNoRemovedName(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	const files = 250
 	for i := range files {
-		must(t, os.WriteFile(m.there(fmt.Sprintf("name%04d", i)), nil, 0o600))
+		must.Succeed(t, os.WriteFile(m.there(fmt.Sprintf("name%04d", i)), nil, 0o600))
 	}
 	dir, err := os.Open(m.dir)
-	must(t, err)
+	must.Succeed(t, err)
 	defer dir.Close()
 	first, err := dir.Readdirnames(1)
-	must(t, err)
+	must.Succeed(t, err)
 	var removed []string
 	for i := range files {
 		if name := fmt.Sprintf("name%04d", i); name != first[0] {
-			must(t, os.Remove(m.at(name)))
+			must.Succeed(t, os.Remove(m.at(name)))
 			removed = append(removed, name)
 		}
 	}
 	_, err = dir.Readdirnames(-1)
-	must(t, err)
+	must.Succeed(t, err)
 	for _, name := range removed {
 		if _, err := os.Lstat(m.at(name)); !os.IsNotExist(err) {
 			t.Fatalf("%s is back: %v", name, err)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestForeignChangeKeepsMountsAndWorkingDirectories: a new name of another client, and a chmod that
@@ -18,33 +20,33 @@ import (
 func TestForeignChangeKeepsMountsAndWorkingDirectories(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: 50 * time.Millisecond, AcMax: 50 * time.Millisecond})
 	for _, dir := range []string{"d", "d/in", "d/on"} {
-		must(t, os.Mkdir(m.there(dir), 0o755))
+		must.Succeed(t, os.Mkdir(m.there(dir), 0o755))
 	}
 	_, err := os.Stat(m.at("d/in"))
-	must(t, err)
+	must.Succeed(t, err)
 	cmd := exec.Command("sh", "-c", "read x; true")
 	cmd.Dir = m.at("d/in")
 	in, err := cmd.StdinPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	must(t, syscall.Mount("tmpfs", m.at("d/on"), "tmpfs", 0, ""))
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
+	must.Succeed(t, syscall.Mount("tmpfs", m.at("d/on"), "tmpfs", 0, ""))
 	defer syscall.Unmount(m.at("d/on"), syscall.MNT_DETACH)
-	must(t, os.WriteFile(m.at("d/on/x"), nil, 0o644))
+	must.Succeed(t, os.WriteFile(m.at("d/on/x"), nil, 0o644))
 
-	must(t, os.WriteFile(m.there("d/a file"), []byte("below"), 0o644))
-	must(t, os.WriteFile(m.there("above"), []byte("above"), 0o644))
-	must(t, syscall.Mount(m.there("above"), m.at("d/a file"), "", syscall.MS_BIND, ""))
+	must.Succeed(t, os.WriteFile(m.there("d/a file"), []byte("below"), 0o644))
+	must.Succeed(t, os.WriteFile(m.there("above"), []byte("above"), 0o644))
+	must.Succeed(t, syscall.Mount(m.there("above"), m.at("d/a file"), "", syscall.MS_BIND, ""))
 	defer syscall.Unmount(m.at("d/a file"), syscall.MNT_DETACH)
 
 	_, err = os.ReadDir(m.at("d"))
-	must(t, err)
+	must.Succeed(t, err)
 	before := m.stats().ForeignChanges
-	must(t, os.WriteFile(m.there("d/new"), nil, 0o644))
-	eventually(t, "the new name is seen", func() bool {
+	must.Succeed(t, os.WriteFile(m.there("d/new"), nil, 0o644))
+	must.Become(t, "the new name is seen", func() bool {
 		_, _ = os.Stat(m.at("d"))
 		return m.stats().ForeignChanges > before
 	})
-	must(t, os.Chmod(m.at("d"), 0o775))
+	must.Succeed(t, os.Chmod(m.at("d"), 0o775))
 	time.Sleep(300 * time.Millisecond) // for what should not happen
 	if _, err := os.Stat(m.at("d/on/x")); err != nil {
 		t.Error(err)
@@ -56,5 +58,5 @@ func TestForeignChangeKeepsMountsAndWorkingDirectories(t *testing.T) {
 		t.Errorf("the working directory is %s, %v", cwd, err)
 	}
 	in.Close()
-	must(t, cmd.Wait())
+	must.Succeed(t, cmd.Wait())
 }

@@ -13,17 +13,19 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestOpenUnderWayHoldsAFile: a file that is removed before the server has answered its open is
 // still there.
 func TestOpenUnderWayHoldsAFile(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	must(t, os.WriteFile(m.at("file"), []byte("data"), 0o600))
+	must.Succeed(t, os.WriteFile(m.at("file"), []byte("data"), 0o600))
 	asked := func(operation string) uint64 { return m.stats().Operations[operation] }
 	m.cached("LOOKUP", func() {
 		_, err := os.Stat(m.at("file"))
-		must(t, err)
+		must.Succeed(t, err)
 	})
 	opens, removals := asked("OPEN"), asked("UNLINK")
 	m.say("stall")
@@ -31,18 +33,18 @@ func TestOpenUnderWayHoldsAFile(t *testing.T) {
 	var openErr, removeErr error
 	var wg sync.WaitGroup
 	wg.Go(func() { file, openErr = os.Open(m.at("file")) })
-	eventually(t, "the open is in flight", func() bool { return asked("OPEN") > opens })
+	must.Become(t, "the open is in flight", func() bool { return asked("OPEN") > opens })
 	wg.Go(func() { removeErr = os.Remove(m.at("file")) })
-	eventually(t, "the removal is in flight", func() bool { return asked("UNLINK") > removals })
+	must.Become(t, "the removal is in flight", func() bool { return asked("UNLINK") > removals })
 	m.say("go")
 	wg.Wait()
-	must(t, openErr)
-	must(t, removeErr)
+	must.Succeed(t, openErr)
+	must.Succeed(t, removeErr)
 	buf := make([]byte, 8)
 	if n, err := file.ReadAt(buf, 0); string(buf[:n]) != "data" {
 		t.Errorf("read %q (%v), want %q", buf[:n], err, "data")
 	}
-	must(t, file.Close())
+	must.Succeed(t, file.Close())
 }
 
 // TestFailedOpenKeepsNoOtherFile: a thread first fails to open a file that another client has
@@ -52,16 +54,16 @@ func TestFailedOpenKeepsNoOtherFile(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, name := range []string{"file", "other"} {
-		must(t, os.WriteFile(m.there(name), nil, 0o600))
+		must.Succeed(t, os.WriteFile(m.there(name), nil, 0o600))
 	}
 	_, err := os.Lstat(m.at("file"))
-	must(t, err)
-	must(t, os.Remove(m.there("file")))
+	must.Succeed(t, err)
+	must.Succeed(t, os.Remove(m.there("file")))
 	_, err = os.Open(m.at("file"))
 	want(t, err, syscall.ENOENT)
-	must(t, os.Remove(m.at("other")))
+	must.Succeed(t, os.Remove(m.at("other")))
 	names, err := os.ReadDir(m.export)
-	must(t, err)
+	must.Succeed(t, err)
 	if len(names) > 0 {
 		t.Errorf("got %v in the directory, want nothing", names)
 	}
@@ -139,11 +141,11 @@ func TestOpenBesideRemoval(t *testing.T) {
 				t.Error(err)
 			}
 			file, err := os.OpenFile(m.at("file"), os.O_CREATE|os.O_WRONLY, 0o600)
-			must(t, err)
-			must(t, file.Close())
+			must.Succeed(t, err)
+			must.Succeed(t, file.Close())
 		})
 		_ = os.Remove(m.at("file"))
-		eventually(t, "no hidden name is left", func() bool {
+		must.Become(t, "no hidden name is left", func() bool {
 			list, err := os.ReadDir(m.export)
 			return err == nil && len(list) == 0
 		})
@@ -156,15 +158,15 @@ func TestOpenBesideReplacement(t *testing.T) {
 	const size = 200_000
 	m := mount(t, options{})
 	version := func(i int) []byte { return []byte(strings.Repeat(string(rune('a'+i%26)), size)) }
-	must(t, os.WriteFile(m.at("file"), version(0), 0o600))
+	must.Succeed(t, os.WriteFile(m.at("file"), version(0), 0o600))
 	raceWith(t, m.at("file"), os.O_RDONLY, size, func(i int) {
-		must(t, os.WriteFile(m.at("new"), version(i), 0o600))
-		must(t, os.Rename(m.at("new"), m.at("file")))
+		must.Succeed(t, os.WriteFile(m.at("new"), version(i), 0o600))
+		must.Succeed(t, os.Rename(m.at("new"), m.at("file")))
 		if _, err := os.Stat(m.at("file")); err != nil {
 			t.Error(err)
 		}
 	})
-	eventually(t, "no hidden name is left", func() bool {
+	must.Become(t, "no hidden name is left", func() bool {
 		list, err := os.ReadDir(m.export)
 		return err == nil && len(list) == 1
 	})
@@ -174,12 +176,12 @@ func TestOpenBesideReplacement(t *testing.T) {
 // remove it.
 func TestHiddenNameOfAnOpenFileStays(t *testing.T) {
 	m := mount(t, options{})
-	must(t, os.WriteFile(m.at("file"), []byte("data"), 0o600))
+	must.Succeed(t, os.WriteFile(m.at("file"), []byte("data"), 0o600))
 	file, err := os.Open(m.at("file"))
-	must(t, err)
-	must(t, os.Remove(m.at("file")))
+	must.Succeed(t, err)
+	must.Succeed(t, os.Remove(m.at("file")))
 	list, err := os.ReadDir(m.dir)
-	must(t, err)
+	must.Succeed(t, err)
 	if len(list) != 1 {
 		t.Fatalf("%d names, want 1", len(list))
 	}
@@ -188,5 +190,5 @@ func TestHiddenNameOfAnOpenFileStays(t *testing.T) {
 	if n, err := file.ReadAt(buf, 0); string(buf[:n]) != "data" {
 		t.Errorf("read %q (%v), want %q", buf[:n], err, "data")
 	}
-	must(t, file.Close())
+	must.Succeed(t, file.Close())
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // asNobody runs the child of a description as nobody, whom fusermount3 finds in passwd, in a mount
@@ -52,24 +53,24 @@ func TestOrdinaryUser(t *testing.T) {
 		machine.Skip(t, "becoming another user needs root")
 	}
 	base, err := os.MkdirTemp("", "nfsrdma-fusefs-")
-	must(t, err)
+	must.Succeed(t, err)
 	defer os.RemoveAll(base)
-	must(t, os.Chmod(base, 0o755)) //nolint:gosec // the other user looks into it
+	must.Succeed(t, os.Chmod(base, 0o755)) //nolint:gosec // the other user looks into it
 	d := description{Export: filepath.Join(base, "served"), Dir: filepath.Join(base, "mnt")}
 	for _, dir := range []string{d.Export, d.Dir} {
-		must(t, os.Mkdir(dir, 0o700))
-		must(t, os.Chown(dir, 65534, 65534))
+		must.Succeed(t, os.Mkdir(dir, 0o700))
+		must.Succeed(t, os.Chown(dir, 65534, 65534))
 	}
 	program, err := os.ReadFile(os.Args[0]) // go test keeps it where root alone may look
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(base, "child"), program, 0o755)) //nolint:gosec // it is run
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(filepath.Join(base, "child"), program, 0o755)) //nolint:gosec // it is run
 	run := func() string {
 		t.Helper()
 		text, err := json.Marshal(d)
-		must(t, err)
+		must.Succeed(t, err)
 		room, err := os.MkdirTemp(base, "room-")
-		must(t, err)
-		must(t, os.Chmod(room, 0o755)) //nolint:gosec // likewise
+		must.Succeed(t, err)
+		must.Succeed(t, os.Chmod(room, 0o755)) //nolint:gosec // likewise
 		cmd := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-euc", machine.LeaveMounts(`""`)+asNobody, "sh", filepath.Join(base, "child"), room, d.Dir, "echo mine > $1/f; cat $1/f")
 		cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 		out, err := cmd.CombinedOutput()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,13 +43,13 @@ func (f slowFS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) 
 func (m *mounted) large(names ...string) (files []*os.File) {
 	m.t.Helper()
 	for _, name := range names {
-		must(m.t, os.WriteFile(m.there(name), []byte("before"), 0o644))
-		must(m.t, os.Truncate(m.there(name), 2*slowAt)) // much more than is read ahead
+		must.Succeed(m.t, os.WriteFile(m.there(name), []byte("before"), 0o644))
+		must.Succeed(m.t, os.Truncate(m.there(name), 2*slowAt)) // much more than is read ahead
 		f, err := os.Open(m.at(name))
-		must(m.t, err)
+		must.Succeed(m.t, err)
 		m.t.Cleanup(func() { f.Close() })
 		_, err = f.ReadAt(make([]byte, 1), 0)
-		must(m.t, err)
+		must.Succeed(m.t, err)
 		files = append(files, f)
 	}
 	return files
@@ -58,10 +59,10 @@ func (m *mounted) large(names ...string) (files []*os.File) {
 func (m *mounted) overwrite(name, text string) {
 	m.t.Helper()
 	f, err := os.OpenFile(m.there(name), os.O_WRONLY, 0)
-	must(m.t, err)
+	must.Succeed(m.t, err)
 	_, err = f.WriteAt([]byte(text), 0)
-	must(m.t, err)
-	must(m.t, f.Close())
+	must.Succeed(m.t, err)
+	must.Succeed(m.t, f.Close())
 }
 
 // asksFor has f read at off, and reports whether the mount is asked for that. ended is closed when
@@ -74,7 +75,7 @@ func (m *mounted) asksFor(f *os.File, off int64) (ended chan struct{}, asked boo
 		defer close(ended)
 		_, _ = f.ReadAt(make([]byte, 1), off)
 	}()
-	eventually(m.t, "a read asks or ends", func() bool {
+	must.Become(m.t, "a read asks or ends", func() bool {
 		select {
 		case <-ended:
 			return true
@@ -98,9 +99,9 @@ func TestSilentServerLeavesOthersFree(t *testing.T) {
 		m.overwrite(name, "after!")
 	}
 	_, err := os.ReadDir(m.dir) // brings their new attributes
-	must(t, err)
+	must.Succeed(t, err)
 	for _, name := range names {
-		must(t, unix.Access(m.at(name), unix.R_OK)) // the open asks no more
+		must.Succeed(t, unix.Access(m.at(name), unix.R_OK)) // the open asks no more
 	}
 
 	m.say("stall")
@@ -118,15 +119,15 @@ func TestSilentServerLeavesOthersFree(t *testing.T) {
 	}
 	opens := m.stats().Operations["OPEN"]
 	cat := exec.Command("cat", m.at("stuck"))
-	must(t, cat.Start())
-	eventually(t, "the program opens the file", func() bool { return m.stats().Operations["OPEN"] > opens })
-	must(t, cat.Process.Kill())
+	must.Succeed(t, cat.Start())
+	must.Become(t, "the program opens the file", func() bool { return m.stats().Operations["OPEN"] > opens })
+	must.Succeed(t, cat.Process.Kill())
 	dead := make(chan struct{})
 	go func() {
 		defer close(dead)
 		_ = cat.Wait()
 	}()
-	eventually(t, "the program is dead", func() bool {
+	must.Become(t, "the program is dead", func() bool {
 		select {
 		case <-dead:
 			return true
@@ -136,7 +137,7 @@ func TestSilentServerLeavesOthersFree(t *testing.T) {
 	})
 
 	m.say("let notices go")
-	eventually(t, "the page of the other file is dropped", func() (asked bool) {
+	must.Become(t, "the page of the other file is dropped", func() (asked bool) {
 		free, asked = m.asksFor(files[1], 0)
 		return asked
 	})
@@ -157,7 +158,7 @@ func TestSlowFileLeavesOthersWatched(t *testing.T) {
 	for i := range 5 {
 		text := fmt.Sprint("round", i)
 		m.overwrite("free", text)
-		eventually(t, "the open file has "+text, func() bool {
+		must.Become(t, "the open file has "+text, func() bool {
 			b := make([]byte, len(text))
 			_, err := files[1].ReadAt(b, 0)
 			return err == nil && string(b) == text
@@ -174,8 +175,8 @@ func TestInterruptedOpenFails(t *testing.T) {
 	m.say("hold notices")
 	m.overwrite("stuck", "after!")
 	_, err := os.ReadDir(m.dir) // brings the new attributes
-	must(t, err)
-	must(t, unix.Access(m.at("stuck"), unix.R_OK)) // the open asks no more
+	must.Succeed(t, err)
+	must.Succeed(t, unix.Access(m.at("stuck"), unix.R_OK)) // the open asks no more
 	m.say("hold reads")
 	stuck, asked := m.asksFor(files[0], 2*slowAt-1)
 	defer func() { m.say("answer reads"); <-stuck }()
@@ -194,8 +195,8 @@ func TestInterruptedOpenFails(t *testing.T) {
 		opened <- err
 	}()
 	id := <-thread
-	eventually(t, "the program opens the file", func() bool { return m.stats().Operations["OPEN"] > opens })
-	eventually(t, "a signal ends the open", func() bool {
+	must.Become(t, "the program opens the file", func() bool { return m.stats().Operations["OPEN"] > opens })
+	must.Become(t, "a signal ends the open", func() bool {
 		select {
 		case err = <-opened:
 			return true

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestUnseenProgramHasItsUsersGroups: a caller in another PID namespace has the groups of its user
@@ -17,12 +18,12 @@ import (
 func TestUnseenProgramHasItsUsersGroups(t *testing.T) {
 	m := mount(t, options{AllowOther: true, OwnPIDs: true})
 	m.say("unseen")
-	must(t, os.WriteFile(m.there("file"), []byte("data"), 0o640))
-	must(t, os.Chown(m.there("file"), 1001, 1001))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("data"), 0o640))
+	must.Succeed(t, os.Chown(m.there("file"), 1001, 1001))
 	if out, ok := as(t, 1002, 1002, nil, "cat "+m.at("file")); !ok || out != "data" {
 		t.Errorf("got %q, want %q", out, "data")
 	}
-	must(t, os.Chown(m.there("file"), 1001, 1003))
+	must.Succeed(t, os.Chown(m.there("file"), 1001, 1003))
 	if out, ok := as(t, 1002, 1002, []uint32{1003}, "cat "+m.at("file")); ok {
 		t.Errorf("read %q by a group that its user is not in", out)
 	}
@@ -33,13 +34,13 @@ func TestUnseenProgramHasItsUsersGroups(t *testing.T) {
 func TestUnseenProgramCanBeKilled(t *testing.T) {
 	m := mount(t, options{OwnPIDs: true})
 	m.say("unseen")
-	must(t, os.WriteFile(m.there("file"), []byte("data"), 0o600))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("data"), 0o600))
 	m.say("stall")
 	asked := m.stats().Operations["LOOKUP"]
 	cmd := exec.Command("cat", m.at("file"))
-	must(t, cmd.Start())
-	eventually(t, "the program waits for the server", func() bool { return m.stats().Operations["LOOKUP"] > asked })
-	must(t, cmd.Process.Signal(syscall.SIGKILL))
+	must.Succeed(t, cmd.Start())
+	must.Become(t, "the program waits for the server", func() bool { return m.stats().Operations["LOOKUP"] > asked })
+	must.Succeed(t, cmd.Process.Signal(syscall.SIGKILL))
 	if err := cmd.Wait(); err == nil {
 		t.Error("the program ends well though the server is silent")
 	}

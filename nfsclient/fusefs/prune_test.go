@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestNodesAreBounded: a listing of many names does not stay in memory; what is open stays, and
@@ -16,32 +18,32 @@ func TestNodesAreBounded(t *testing.T) {
 	for _, how := range []string{"bound nodes", "bound names"} {
 		t.Run(how, func(t *testing.T) {
 			m := mount(t, options{AcMin: long, AcMax: long})
-			must(t, os.Mkdir(m.there("d"), 0o755))
+			must.Succeed(t, os.Mkdir(m.there("d"), 0o755))
 			const files = 10 * boundNodes
 			for i := range files {
-				must(t, os.WriteFile(m.there(fmt.Sprint("d/", i)), []byte("x"), 0o644))
+				must.Succeed(t, os.WriteFile(m.there(fmt.Sprint("d/", i)), []byte("x"), 0o644))
 			}
-			must(t, syscall.Mount(m.there("d/8"), m.at("d/9"), "", syscall.MS_BIND, ""))
+			must.Succeed(t, syscall.Mount(m.there("d/8"), m.at("d/9"), "", syscall.MS_BIND, ""))
 			defer syscall.Unmount(m.at("d/9"), syscall.MNT_DETACH)
 			m.say(how)
 			f, err := os.Open(m.at("d/7"))
-			must(t, err)
+			must.Succeed(t, err)
 			defer f.Close()
 			list, err := os.ReadDir(m.at("d"))
 			if err != nil || len(list) != files {
 				t.Fatalf("%d names, %v", len(list), err)
 			}
-			eventually(t, "as few nodes as the bound has it", func() bool {
+			must.Become(t, "as few nodes as the bound has it", func() bool {
 				s := m.stats()
 				return s.Nodes <= boundNodes*5/4 && s.NodesMost == boundNodes
 			})
 			_, err = f.ReadAt(make([]byte, 1), 0)
-			must(t, err)
+			must.Succeed(t, err)
 			if link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err != nil || link != m.at("d/7") {
 				t.Errorf("the open file is %s, %v", link, err)
 			}
 			above, err := os.Stat(m.at("d/9"))
-			must(t, err)
+			must.Succeed(t, err)
 			if source, err := os.Stat(m.there("d/8")); err != nil || !os.SameFile(above, source) {
 				t.Errorf("what was mounted on a file is gone, %v", err)
 			}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestReadersGetTheirOwnData: programs that read files in order at the same time, through memory
@@ -24,7 +26,7 @@ func TestReadersGetTheirOwnData(t *testing.T) {
 		return b
 	}
 	for id := range files {
-		must(t, os.WriteFile(m.there(fmt.Sprint(id)), content(id), 0o644))
+		must.Succeed(t, os.WriteFile(m.there(fmt.Sprint(id)), content(id), 0o644))
 	}
 	var all sync.WaitGroup
 	for id := range files {

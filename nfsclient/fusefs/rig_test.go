@@ -447,13 +447,6 @@ func needFUSE(t testing.TB) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // want fails unless err is errno.
 func want(t testing.TB, err error, errno syscall.Errno) {
 	t.Helper()

@@ -8,27 +8,29 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestFatalSignalEndsAWait: a program that waits for a server that is silent can be killed, by
 // a signal that comes after others which do not end it, too.
 func TestFatalSignalEndsAWait(t *testing.T) {
 	m := mount(t, options{})
-	must(t, os.WriteFile(m.there("file"), []byte("data"), 0o600))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("data"), 0o600))
 	m.say("stall")
 	for _, first := range []syscall.Signal{0, syscall.SIGUSR1} {
 		cmd := exec.Command("sh", "-c", "trap : USR1; echo; read line < "+m.at("file"))
 		started, err := cmd.StdoutPipe()
-		must(t, err)
-		must(t, cmd.Start())
+		must.Succeed(t, err)
+		must.Succeed(t, cmd.Start())
 		_, err = started.Read(make([]byte, 1))
-		must(t, err)
+		must.Succeed(t, err)
 		time.Sleep(50 * time.Millisecond) // the open is under way now, or the signal comes before: both must work
 		if first != 0 {
-			must(t, cmd.Process.Signal(first))
+			must.Succeed(t, cmd.Process.Signal(first))
 			time.Sleep(50 * time.Millisecond)
 		}
-		must(t, cmd.Process.Signal(syscall.SIGTERM))
+		must.Succeed(t, cmd.Process.Signal(syscall.SIGTERM))
 		if err := cmd.Wait(); err == nil {
 			t.Error("the program ends well though the server is silent")
 		}
@@ -43,17 +45,17 @@ func TestFatalSignalEndsAWait(t *testing.T) {
 // call goes on when the server answers.
 func TestHandledSignalEndsNoCall(t *testing.T) {
 	m := mount(t, options{})
-	must(t, os.WriteFile(m.there("file"), []byte("data\n"), 0o600))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("data\n"), 0o600))
 	m.say("stall")
 	cmd := exec.Command("sh", "-c", "trap : USR1; echo; read line < "+m.at("file")+" && test $line = data")
 	started, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	_, err = started.Read(make([]byte, 1))
-	must(t, err)
+	must.Succeed(t, err)
 	for range 5 {
 		time.Sleep(50 * time.Millisecond)
-		must(t, cmd.Process.Signal(syscall.SIGUSR1))
+		must.Succeed(t, cmd.Process.Signal(syscall.SIGUSR1))
 	}
 	time.Sleep(300 * time.Millisecond)
 	m.say("go")

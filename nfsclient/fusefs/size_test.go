@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,27 +23,27 @@ func TestAppendIsSeenByThoseWithPages(t *testing.T) {
 	for _, size := range []int{0, 1, 100, 4095, 4096, 5000} {
 		name := fmt.Sprint(size)
 		want := bytes.Repeat([]byte("o"), size)
-		must(t, os.WriteFile(m.at(name), want, 0o644))
+		must.Succeed(t, os.WriteFile(m.at(name), want, 0o644))
 		reader, err := os.OpenFile(m.at(name), os.O_RDWR, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		defer reader.Close()
 		got, err := io.ReadAll(reader)
-		must(t, errors.Join(err, same("before", got, want)))
+		must.Succeed(t, errors.Join(err, same("before", got, want)))
 		f, err := os.OpenFile(m.at(name), os.O_WRONLY|os.O_APPEND, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		defer f.Close()
 		for range 3 {
 			_, err = f.WriteString("appended")
-			must(t, err)
+			must.Succeed(t, err)
 			want = append(want, "appended"...)
 			got, err := io.ReadAll(io.NewSectionReader(reader, 0, 1<<20))
-			must(t, errors.Join(err, same("read", got, want)))
-			must(t, onMapping(reader, len(want), func(p []byte) { err = same("mapping", p, want) }))
-			must(t, err)
+			must.Succeed(t, errors.Join(err, same("read", got, want)))
+			must.Succeed(t, onMapping(reader, len(want), func(p []byte) { err = same("mapping", p, want) }))
+			must.Succeed(t, err)
 			got, err = pipedBy(reader, func(out, count int) (int, error) {
 				return unix.Sendfile(out, int(reader.Fd()), nil, count)
 			})
-			must(t, errors.Join(err, same("sendfile", got, want)))
+			must.Succeed(t, errors.Join(err, same("sendfile", got, want)))
 		}
 	}
 }
@@ -52,23 +53,23 @@ func TestAppendIsSeenByThoseWithPages(t *testing.T) {
 func TestAppendBesideAWriter(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	w, err := os.Create(m.at("file"))
-	must(t, err)
+	must.Succeed(t, err)
 	defer w.Close()
 	f, err := os.OpenFile(m.at("file"), os.O_WRONLY|os.O_APPEND, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.Close()
 	var want []byte
 	for i := range 50 {
 		text := fmt.Sprintf("written %d;", i)
 		_, err = w.WriteAt([]byte(text), int64(len(want)))
-		must(t, err)
+		must.Succeed(t, err)
 		_, err = f.WriteString("appended;")
-		must(t, err)
+		must.Succeed(t, err)
 		want = append(append(want, text...), "appended;"...)
 	}
-	must(t, errors.Join(f.Close(), w.Close()))
+	must.Succeed(t, errors.Join(f.Close(), w.Close()))
 	got, err := os.ReadFile(m.there("file"))
-	must(t, errors.Join(err, same("the server", got, want)))
+	must.Succeed(t, errors.Join(err, same("the server", got, want)))
 }
 
 // TestSynchronousAppend: an append to a file that is open with O_SYNC is on the server when it
@@ -78,13 +79,13 @@ func TestSynchronousAppend(t *testing.T) {
 	for i, flag := range []int{syscall.O_SYNC, syscall.O_DSYNC, syscall.O_SYNC | syscall.O_DIRECT} {
 		name := fmt.Sprint(i)
 		f, err := os.OpenFile(m.at(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE|flag, 0o644)
-		must(t, err)
+		must.Succeed(t, err)
 		defer f.Close()
 		for n := range 3 {
 			_, err = f.WriteString("line\n")
-			must(t, err)
+			must.Succeed(t, err)
 			got, err := os.ReadFile(m.there(name))
-			must(t, errors.Join(err, same("the server", got, bytes.Repeat([]byte("line\n"), n+1))))
+			must.Succeed(t, errors.Join(err, same("the server", got, bytes.Repeat([]byte("line\n"), n+1))))
 		}
 	}
 }
@@ -99,10 +100,10 @@ func TestLateNoticeIsLeftOut(t *testing.T) {
 			t.Errorf("read %q, %v, want %q", got, err, want)
 		}
 	}
-	must(t, os.WriteFile(m.there("file"), []byte("before"), 0o600))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("before"), 0o600))
 	m.cached("READ", func() { read("before") })
 	m.say("hold notices")
-	must(t, os.WriteFile(m.there("file"), []byte("after, and longer"), 0o600))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("after, and longer"), 0o600))
 	read("after, and longer")
 	before := m.stats().Operations["READ"]
 	m.say("send notices")
@@ -118,16 +119,16 @@ func TestLateNoticeIsLeftOut(t *testing.T) {
 func TestCutFileShowsNoZeros(t *testing.T) {
 	for _, trusted := range []time.Duration{long, 10 * time.Millisecond} {
 		m := mount(t, options{AcMin: trusted, AcMax: trusted})
-		must(t, os.WriteFile(m.at("file"), nil, 0o644))
+		must.Succeed(t, os.WriteFile(m.at("file"), nil, 0o644))
 		f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		defer f.Close()
 		data, buf := bytes.Repeat([]byte("o"), 4401), make([]byte, 8192)
 		for i := range 300 {
 			_, err := f.WriteAt(data, 0) // the second page is not filled by that
-			must(t, err)
-			must(t, f.Sync())
-			must(t, os.Truncate(m.there("file"), 0))
+			must.Succeed(t, err)
+			must.Succeed(t, f.Sync())
+			must.Succeed(t, os.Truncate(m.there("file"), 0))
 			n, err := f.ReadAt(buf, 0)
 			if err != nil && !errors.Is(err, io.EOF) {
 				t.Fatal(err)
@@ -144,21 +145,21 @@ func TestCutFileShowsNoZeros(t *testing.T) {
 func TestTruncatingOpenSendsNoPages(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	m.say("hold notices")
-	must(t, os.WriteFile(m.at("file"), bytes.Repeat([]byte("o"), 5000), 0o644))
+	must.Succeed(t, os.WriteFile(m.at("file"), bytes.Repeat([]byte("o"), 5000), 0o644))
 	f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.Close()
 	p, err := unix.Mmap(int(f.Fd()), 0, 5000, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	must(t, err)
-	defer func() { must(t, unix.Munmap(p)) }()
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, unix.Munmap(p)) }()
 	p[100], p[4999] = 'M', 'M'
-	must(t, os.WriteFile(m.there("file"), []byte("another client's"), 0o644))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("another client's"), 0o644))
 	g, err := os.OpenFile(m.at("file"), os.O_WRONLY|os.O_TRUNC, 0)
-	must(t, err)
-	must(t, g.Close())
-	must(t, f.Sync())
+	must.Succeed(t, err)
+	must.Succeed(t, g.Close())
+	must.Succeed(t, f.Sync())
 	got, err := os.ReadFile(m.there("file"))
-	must(t, errors.Join(err, same("the server", got, nil)))
+	must.Succeed(t, errors.Join(err, same("the server", got, nil)))
 }
 
 // TestAppendAfterAnothersIsSeen: after an append to a file that another client has made longer,
@@ -167,23 +168,23 @@ func TestAppendAfterAnothersIsSeen(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for _, how := range []int{os.O_APPEND, 0} { // with the flag from the start, or by F_SETFL
 		name := fmt.Sprint("file", how)
-		must(t, os.WriteFile(m.at(name), matrixBase, 0o644))
+		must.Succeed(t, os.WriteFile(m.at(name), matrixBase, 0o644))
 		reader, err := os.OpenFile(m.at(name), os.O_RDWR, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		defer reader.Close()
 		_, err = io.ReadAll(reader)
-		must(t, err)
+		must.Succeed(t, err)
 		f, err := os.OpenFile(m.at(name), os.O_WRONLY|how, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		defer f.Close()
 		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, unix.O_APPEND)
-		must(t, err)
-		must(t, os.WriteFile(m.there(name), append(bytes.Clone(matrixBase), "another's"...), 0o644))
+		must.Succeed(t, err)
+		must.Succeed(t, os.WriteFile(m.there(name), append(bytes.Clone(matrixBase), "another's"...), 0o644))
 		_, err = f.WriteString("ours")
-		must(t, err)
-		must(t, f.Sync())
+		must.Succeed(t, err)
+		must.Succeed(t, f.Sync())
 		want, err := os.ReadFile(m.there(name))
-		must(t, errors.Join(err, same("the server", want, append(bytes.Clone(matrixBase), "another'sours"...))))
+		must.Succeed(t, errors.Join(err, same("the server", want, append(bytes.Clone(matrixBase), "another'sours"...))))
 		sent := func() error {
 			got, err := pipedBy(reader, func(out, count int) (int, error) {
 				return unix.Sendfile(out, int(reader.Fd()), nil, count)
@@ -191,10 +192,10 @@ func TestAppendAfterAnothersIsSeen(t *testing.T) {
 			return errors.Join(err, same("sendfile", got, want))
 		}
 		if how == os.O_APPEND {
-			must(t, sent())
+			must.Succeed(t, sent())
 			continue
 		}
-		eventually(t, "the pages that the kernel has filled in the wrong place are gone", func() bool {
+		must.Become(t, "the pages that the kernel has filled in the wrong place are gone", func() bool {
 			_, err := reader.Stat()
 			return err == nil && sent() == nil
 		})
@@ -205,41 +206,41 @@ func TestAppendAfterAnothersIsSeen(t *testing.T) {
 // same size leaves no page of the old content.
 func TestAppendShowsARewrite(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	must(t, os.WriteFile(m.at("file"), bytes.Repeat([]byte("o"), 9000), 0o644))
+	must.Succeed(t, os.WriteFile(m.at("file"), bytes.Repeat([]byte("o"), 9000), 0o644))
 	f, err := os.OpenFile(m.at("file"), os.O_RDWR|os.O_APPEND, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.Close()
 	reader, err := os.Open(m.at("file"))
-	must(t, err)
+	must.Succeed(t, err)
 	defer reader.Close()
 	_, err = io.ReadAll(reader)
-	must(t, err)
+	must.Succeed(t, err)
 	m.say("hold notices")
 	want := bytes.Repeat([]byte("n"), 9000)
-	must(t, os.WriteFile(m.there("file"), want, 0o644))
+	must.Succeed(t, os.WriteFile(m.there("file"), want, 0o644))
 	_, err = f.WriteString("ours")
-	must(t, err)
+	must.Succeed(t, err)
 	got, err := io.ReadAll(io.NewSectionReader(reader, 0, 1<<20))
-	must(t, errors.Join(err, same("read", got, append(want, "ours"...))))
+	must.Succeed(t, errors.Join(err, same("read", got, append(want, "ours"...))))
 }
 
 // TestListingShowsNoZeros: the size in a listing does not extend an open file while its page of the
 // former end is cached, with zeros after it.
 func TestListingShowsNoZeros(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	must(t, os.WriteFile(m.there("file"), []byte("before"), 0o644))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("before"), 0o644))
 	f, err := os.Open(m.at("file"))
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.Close()
 	_, err = io.ReadAll(f)
-	must(t, err)
+	must.Succeed(t, err)
 	m.say("hold notices")
-	must(t, os.WriteFile(m.there("file"), []byte("before and after"), 0o644))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("before and after"), 0o644))
 	_, err = os.ReadDir(m.dir)
-	must(t, err)
+	must.Succeed(t, err)
 	got := make([]byte, 10)
 	n, err := unix.Pread(int(f.Fd()), got, 6)
-	must(t, err)
+	must.Succeed(t, err)
 	if n > 0 && string(got[:n]) != " and after" {
 		t.Errorf("got %q, want nothing or the written data", got[:n])
 	}
@@ -249,19 +250,19 @@ func TestListingShowsNoZeros(t *testing.T) {
 // no attribute shows it.
 func TestLockDoesNotBelieveTimes(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	must(t, os.WriteFile(m.there("file"), []byte("before"), 0o644))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("before"), 0o644))
 	was, err := os.Stat(m.there("file"))
-	must(t, err)
+	must.Succeed(t, err)
 	f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.Close()
 	_, err = io.ReadAll(f)
-	must(t, err)
-	must(t, os.WriteFile(m.there("file"), []byte("after!"), 0o644))
-	must(t, os.Chtimes(m.there("file"), was.ModTime(), was.ModTime()))
-	must(t, unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}))
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("after!"), 0o644))
+	must.Succeed(t, os.Chtimes(m.there("file"), was.ModTime(), was.ModTime()))
+	must.Succeed(t, unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}))
 	got, err := io.ReadAll(io.NewSectionReader(f, 0, 100))
-	must(t, errors.Join(err, same("read", got, []byte("after!"))))
+	must.Succeed(t, errors.Join(err, same("read", got, []byte("after!"))))
 }
 
 // TestGrownAfterACut: a file that was cut, so that the kernel has that size, and is then made
@@ -270,54 +271,54 @@ func TestGrownAfterACut(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	base := bytes.Repeat([]byte("o"), 9000)
 	for name, cut := range map[string]func(t *testing.T, open *os.File){
-		"own truncate": func(t *testing.T, open *os.File) { must(t, os.Truncate(open.Name(), 100)) },
+		"own truncate": func(t *testing.T, open *os.File) { must.Succeed(t, os.Truncate(open.Name(), 100)) },
 		"own open": func(t *testing.T, open *os.File) {
 			f, err := os.OpenFile(open.Name(), os.O_WRONLY|os.O_TRUNC, 0)
-			must(t, err)
-			must(t, f.Close())
+			must.Succeed(t, err)
+			must.Succeed(t, f.Close())
 		},
 		"stat": func(t *testing.T, open *os.File) {
-			must(t, open.Close())
-			must(t, os.Truncate(m.there("stat"), 100))
+			must.Succeed(t, open.Close())
+			must.Succeed(t, os.Truncate(m.there("stat"), 100))
 			m.say("sleep") // so that attributes are fetched
-			eventually(t, "the file is seen to be cut", func() bool {
+			must.Become(t, "the file is seen to be cut", func() bool {
 				fi, err := os.Stat(m.at("stat"))
 				return err == nil && fi.Size() == 100
 			})
 		},
 		"read": func(t *testing.T, open *os.File) {
-			must(t, os.Truncate(m.there("read"), 100))
-			eventually(t, "a page is read that is not there", func() bool {
-				must(t, unix.Fadvise(int(open.Fd()), 0, 0, unix.FADV_DONTNEED))
+			must.Succeed(t, os.Truncate(m.there("read"), 100))
+			must.Become(t, "a page is read that is not there", func() bool {
+				must.Succeed(t, unix.Fadvise(int(open.Fd()), 0, 0, unix.FADV_DONTNEED))
 				n, err := unix.Pread(int(open.Fd()), make([]byte, 10), 0)
-				must(t, err)
+				must.Succeed(t, err)
 				n2, err := unix.Pread(int(open.Fd()), make([]byte, 10), 5000)
-				must(t, err)
+				must.Succeed(t, err)
 				return n == 10 && n2 == 0
 			})
 		},
 		"chmod": func(t *testing.T, open *os.File) {
-			must(t, os.Truncate(m.there("chmod"), 100))
-			must(t, os.Chmod(open.Name(), 0o600))
+			must.Succeed(t, os.Truncate(m.there("chmod"), 100))
+			must.Succeed(t, os.Chmod(open.Name(), 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			must(t, os.WriteFile(m.at(name), base, 0o644))
+			must.Succeed(t, os.WriteFile(m.at(name), base, 0o644))
 			open, err := os.OpenFile(m.at(name), os.O_RDWR, 0)
-			must(t, err)
+			must.Succeed(t, err)
 			defer open.Close()
 			_, err = io.ReadAll(open)
-			must(t, err)
+			must.Succeed(t, err)
 			cut(t, open)
 			want := bytes.Repeat([]byte("g"), 5000)
-			must(t, os.WriteFile(m.there(name), want, 0o644))
+			must.Succeed(t, os.WriteFile(m.there(name), want, 0o644))
 			f, err := os.Open(m.at(name))
-			must(t, err)
+			must.Succeed(t, err)
 			defer f.Close()
 			got, err := pipedBy(f, func(out, count int) (int, error) {
 				return unix.Sendfile(out, int(f.Fd()), nil, count)
 			})
-			must(t, errors.Join(err, same("sendfile", got, want)))
+			must.Succeed(t, errors.Join(err, same("sendfile", got, want)))
 		})
 	}
 }
@@ -333,17 +334,17 @@ func TestSeekEndAfterACut(t *testing.T) {
 		m := mount(t, opt)
 		for i := range 20 {
 			name := fmt.Sprint("file", i)
-			must(t, os.WriteFile(m.at(name), matrixBase, 0o644))
+			must.Succeed(t, os.WriteFile(m.at(name), matrixBase, 0o644))
 			f, err := os.OpenFile(m.at(name), os.O_RDWR|os.O_APPEND, 0)
-			must(t, err)
+			must.Succeed(t, err)
 			defer f.Close()
 			_, err = io.ReadAll(f)
-			must(t, err)
-			must(t, os.WriteFile(m.there(name), []byte("cut"), 0o644))
+			must.Succeed(t, err)
+			must.Succeed(t, os.WriteFile(m.there(name), []byte("cut"), 0o644))
 			want := int64(3)
 			if !noac { // the append shows how the file is
 				_, err = f.WriteString("appended")
-				must(t, err)
+				must.Succeed(t, err)
 				want += 8
 			}
 			if end, err := f.Seek(0, io.SeekEnd); err != nil || end != want {
@@ -357,11 +358,11 @@ func TestSeekEndAfterACut(t *testing.T) {
 // a program here makes it shorter meanwhile. The kernel keeps the shorter size.
 func TestCutBesideAnOpenThatFindsMore(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, Slow: true})
-	must(t, os.WriteFile(m.there("f"), []byte("content"), 0o644))
+	must.Succeed(t, os.WriteFile(m.there("f"), []byte("content"), 0o644))
 	f, err := os.OpenFile(m.at("f"), os.O_RDWR, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.Close()
-	must(t, os.Truncate(m.there("f"), slowAt+10))
+	must.Succeed(t, os.Truncate(m.there("f"), slowAt+10))
 	m.say("hold reads")
 	opened := make(chan error, 1)
 	go func() {
@@ -374,10 +375,10 @@ func TestCutBesideAnOpenThatFindsMore(t *testing.T) {
 	m.say("await a read") // of the last byte
 	err = f.Truncate(5)
 	m.say("answer reads")
-	must(t, err)
-	must(t, <-opened)
+	must.Succeed(t, err)
+	must.Succeed(t, <-opened)
 	var st unix.Statx_t
-	must(t, unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_SIZE, &st))
+	must.Succeed(t, unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_SIZE, &st))
 	if st.Size != 5 {
 		t.Errorf("the kernel has %d bytes, want 5", st.Size)
 	}
@@ -387,18 +388,18 @@ func TestCutBesideAnOpenThatFindsMore(t *testing.T) {
 // open, and another client has changed the file since.
 func TestSeekEndAfterAnOpen(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	must(t, os.WriteFile(m.at("file"), matrixBase, 0o644))
+	must.Succeed(t, os.WriteFile(m.at("file"), matrixBase, 0o644))
 	f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.Close()
 	_, err = io.ReadAll(f)
-	must(t, err)
+	must.Succeed(t, err)
 	m.say("hold notices")
-	must(t, os.WriteFile(m.there("file"), []byte("cut"), 0o644))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("cut"), 0o644))
 	g, err := os.Open(m.at("file"))
-	must(t, err)
-	must(t, g.Close())
-	must(t, os.WriteFile(m.there("file"), []byte("CUT"), 0o644))
+	must.Succeed(t, err)
+	must.Succeed(t, g.Close())
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("CUT"), 0o644))
 	m.say("sleep") // so that attributes are fetched
 	if end, err := f.Seek(0, io.SeekEnd); err != nil || end != 3 {
 		t.Errorf("the end is at %d, %v, want 3", end, err)
@@ -416,11 +417,11 @@ func TestFileChangesBesideFstat(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := os.Create(m.at(name))
-			must(t, err)
+			must.Succeed(t, err)
 			defer f.Close()
-			must(t, os.WriteFile(m.twin(name), matrixBase, 0o644))
+			must.Succeed(t, os.WriteFile(m.twin(name), matrixBase, 0o644))
 			_, err = os.ReadDir(m.dir) // which brings the attributes that fstat has
-			must(t, errors.Join(err, change(m.twin(name))))
+			must.Succeed(t, errors.Join(err, change(m.twin(name))))
 			fi, err := f.Stat()
 			var got []byte
 			if err == nil {
@@ -429,7 +430,7 @@ func TestFileChangesBesideFstat(t *testing.T) {
 			if errors.Is(err, syscall.ESTALE) && name == "removed" {
 				return // but the server may have the file open
 			}
-			must(t, err)
+			must.Succeed(t, err)
 			if string(got) != "cut" && int64(len(got)) < fi.Size() {
 				t.Errorf("got %d bytes by sendfile, want the %d that fstat shows", len(got), fi.Size())
 			}
@@ -441,20 +442,20 @@ func TestFileChangesBesideFstat(t *testing.T) {
 // with other content, is followed by reads of that content.
 func TestCutAndChangedIsReadAfterFstat(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	must(t, os.WriteFile(m.there("f"), []byte("content"), 0o644))
+	must.Succeed(t, os.WriteFile(m.there("f"), []byte("content"), 0o644))
 	f, err := os.Open(m.at("f"))
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.Close()
 	_, err = io.ReadAll(f)
-	must(t, err)
+	must.Succeed(t, err)
 	m.say("hold notices")
-	must(t, os.WriteFile(m.there("f"), []byte("new"), 0o644))
+	must.Succeed(t, os.WriteFile(m.there("f"), []byte("new"), 0o644))
 	m.say("sleep") // attributes are too old
 	_, err = f.Stat()
-	must(t, err)
+	must.Succeed(t, err)
 	b := make([]byte, 10)
 	n, err := unix.Pread(int(f.Fd()), b, 0)
-	must(t, errors.Join(err, same("pread", b[:n], []byte("new"))))
+	must.Succeed(t, errors.Join(err, same("pread", b[:n], []byte("new"))))
 }
 
 // TestSeekEndBesideNotices: with noac SEEK_END finds the end, though a notice may have voided the
@@ -462,20 +463,20 @@ func TestCutAndChangedIsReadAfterFstat(t *testing.T) {
 func TestSeekEndBesideNotices(t *testing.T) {
 	m := mount(t, options{NoAC: true})
 	for i := range 200 {
-		must(t, os.WriteFile(m.there("file"), matrixBase, 0o644))
+		must.Succeed(t, os.WriteFile(m.there("file"), matrixBase, 0o644))
 		_, err := os.Stat(m.at("file"))
-		must(t, err)
+		must.Succeed(t, err)
 		m.say("hold notices")
-		must(t, os.WriteFile(m.there("file"), matrixBase, 0o644))
+		must.Succeed(t, os.WriteFile(m.there("file"), matrixBase, 0o644))
 		_, err = os.Stat(m.at("file")) // a notice waits from now on
-		must(t, err)
-		must(t, os.WriteFile(m.there("file"), []byte("cut"), 0o644))
+		must.Succeed(t, err)
+		must.Succeed(t, os.WriteFile(m.there("file"), []byte("cut"), 0o644))
 		m.say("let notices go")
 		f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
-		must(t, err)
-		must(t, os.WriteFile(m.there("file"), []byte("CUT"), 0o644))
+		must.Succeed(t, err)
+		must.Succeed(t, os.WriteFile(m.there("file"), []byte("CUT"), 0o644))
 		end, err := f.Seek(0, io.SeekEnd)
-		must(t, f.Close())
+		must.Succeed(t, f.Close())
 		if err != nil || end != 3 {
 			t.Fatalf("round %d: the end is at %d, %v, want 3", i, end, err)
 		}

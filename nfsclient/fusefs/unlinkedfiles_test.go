@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A rememberingFS answers for files that are gone with what they were, and no link. Its top
@@ -49,14 +50,14 @@ func (r *rememberingFS) Access(c nfsserver.Cred, ref nfsserver.Ref, want uint32)
 // handle, though the server still answers for that.
 func TestReplacedFileIsFoundAnew(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, Remember: true})
-	must(t, os.WriteFile(m.there("file"), []byte("old"), 0o600))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("old"), 0o600))
 	for range 3 { // the name is in the cache once the directory is known
 		if got, err := os.ReadFile(m.at("file")); err != nil || string(got) != "old" {
 			t.Fatalf("%q, %v", got, err)
 		}
 	}
-	must(t, os.WriteFile(m.there("other"), []byte("new"), 0o600))
-	must(t, os.Rename(m.there("other"), m.there("file")))
+	must.Succeed(t, os.WriteFile(m.there("other"), []byte("new"), 0o600))
+	must.Succeed(t, os.Rename(m.there("other"), m.there("file")))
 	if got, err := os.ReadFile(m.at("file")); err != nil || string(got) != "new" {
 		t.Errorf("after another client's rename over it: %q, %v", got, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,7 +33,7 @@ func TestEachUserHasHisOwnRights(t *testing.T) {
 		t.Fatal(out)
 	}
 	st, err := os.Stat(m.there("private/file"))
-	must(t, err)
+	must.Succeed(t, err)
 	if owner := st.Sys().(*syscall.Stat_t); owner.Uid != 1001 || owner.Gid != 1001 {
 		t.Errorf("the file is of %d:%d", owner.Uid, owner.Gid)
 	}
@@ -120,15 +121,15 @@ func asUser(uid, gid int, do func()) {
 // reading with O_TRUNC.
 func TestTruncatingOpenNeedsTheRightToWrite(t *testing.T) {
 	m := mount(t, options{AllowOther: true})
-	must(t, os.WriteFile(m.there("file"), []byte("data"), 0o444))
-	must(t, os.Chown(m.there("file"), 1001, 1001))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("data"), 0o444))
+	must.Succeed(t, os.Chown(m.there("file"), 1001, 1001))
 	asUser(1001, 1001, func() {
 		for _, flags := range []int{os.O_RDONLY | os.O_TRUNC, os.O_RDONLY | os.O_TRUNC | os.O_CREATE} {
 			_, err := os.OpenFile(m.at("file"), flags, 0o444)
 			want(t, err, syscall.EACCES)
 		}
 		_, err := os.ReadFile(m.at("file"))
-		must(t, err)
+		must.Succeed(t, err)
 	})
 	if data, _ := os.ReadFile(m.there("file")); string(data) != "data" {
 		t.Errorf("got %q, want %q", data, "data")
@@ -142,13 +143,13 @@ func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 	for name, made := range map[string]struct{ mode, dev uint32 }{
 		"fifo": {unix.S_IFIFO | 0o600, 0}, "sink": {unix.S_IFIFO | 0o622, 0}, "null": {unix.S_IFCHR, 0x103}, "block": {unix.S_IFBLK | 0o600, 0x700},
 	} {
-		must(t, unix.Mknod(m.there(name), made.mode, int(made.dev)))
-		must(t, os.Chmod(m.there(name), os.FileMode(made.mode&0o777)))
+		must.Succeed(t, unix.Mknod(m.there(name), made.mode, int(made.dev)))
+		must.Succeed(t, os.Chmod(m.there(name), os.FileMode(made.mode&0o777)))
 	}
 	socket, err := net.Listen("unix", m.at("socket"))
-	must(t, err)
+	must.Succeed(t, err)
 	defer socket.Close()
-	must(t, os.Chmod(m.at("socket"), 0o600))
+	must.Succeed(t, os.Chmod(m.at("socket"), 0o600))
 	open := func(name string, flags int) error {
 		fd, err := unix.Open(m.at(name), flags|unix.O_NONBLOCK, 0)
 		if err == nil {
@@ -171,7 +172,7 @@ func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 		}
 		for _, name := range []string{"fifo", "sink", "null", "block", "socket"} {
 			_, err := os.Lstat(m.at(name))
-			must(t, err)
+			must.Succeed(t, err)
 		}
 	}
 	use(nil) // root
@@ -182,8 +183,8 @@ func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 		want(t, open("null", unix.O_RDWR), unix.EACCES)
 		want(t, open("block", unix.O_WRONLY), unix.EACCES)
 		want(t, os.Chmod(m.at("fifo"), 0o666), unix.EPERM)
-		must(t, os.Rename(m.at("fifo"), m.at("moved")))
-		must(t, os.Remove(m.at("moved")))
+		must.Succeed(t, os.Rename(m.at("fifo"), m.at("moved")))
+		must.Succeed(t, os.Remove(m.at("moved")))
 	})
 	err = open("null", unix.O_RDWR)
 	want(t, err, unix.EACCES) // devices are for no one without default_permissions
@@ -193,18 +194,18 @@ func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 // the bits off, and the mount shows that.
 func TestWriteTakesSetIDBits(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
-	must(t, os.WriteFile(m.there("file"), []byte("program"), 0o777))
-	must(t, os.Chown(m.there("file"), 1001, 1001))
-	must(t, os.Chmod(m.there("file"), 0o777|os.ModeSetuid))
+	must.Succeed(t, os.WriteFile(m.there("file"), []byte("program"), 0o777))
+	must.Succeed(t, os.Chown(m.there("file"), 1001, 1001))
+	must.Succeed(t, os.Chmod(m.there("file"), 0o777|os.ModeSetuid))
 	asUser(1002, 1002, func() {
 		f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		defer f.Close()
 		_, err = f.WriteString("x")
-		must(t, err)
+		must.Succeed(t, err)
 		for _, path := range []string{m.there("file"), m.at("file")} {
 			st, err := os.Stat(path)
-			must(t, err)
+			must.Succeed(t, err)
 			if st.Mode() != 0o777 {
 				t.Errorf("got the mode %v of %s, want %v", st.Mode(), path, os.FileMode(0o777))
 			}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
@@ -33,7 +34,7 @@ func TestWhoWouldWaitForHimselfIsTold(t *testing.T) {
 	if got := await(t, "GRANTED", r.daemon.granted); got.Lock.Svid != 1 {
 		t.Errorf("GRANTED %+v", got)
 	}
-	until(t, "confirmed", func() bool { return r.count().waiters == 1 })
+	must.Become(t, "confirmed", func() bool { return r.count().waiters == 1 })
 	b.want("who waits for one that has all", b.block(f, 2, 0, 1, true), nlm4.Blocked)
 	a.want("UNLOCK", a.unlock(f, 1, 0, 0), nlm4.Granted)
 	await(t, "GRANTED", r.daemon.granted)

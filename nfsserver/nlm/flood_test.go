@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
@@ -85,7 +86,7 @@ func TestHostsOfOneAddress(t *testing.T) {
 	}
 	r.end()
 	var m monitor
-	must(t, m.load(state))
+	must.Succeed(t, m.load(state))
 	defer m.close()
 	if n := len(m.lost()); n != most {
 		t.Errorf("%d hosts are to be told, want %d", n, most)

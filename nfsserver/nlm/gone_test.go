@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
@@ -49,7 +50,7 @@ func goneRig(t *testing.T, up bool) (r *rig, m *machines, a, b *peer, fh []byte)
 	a, b = r.tcp("a", rootCred), r.rdma("b", rootCred)
 	fh = a.file("/disk", "f")
 	a.want("LOCK", a.lock(fh, 1, 0, 10, true), nlm4.Granted)
-	until(t, "its machine has been asked", func() bool { return m.asked() == 1 && len(r.locks.probes) == 0 })
+	must.Become(t, "its machine has been asked", func() bool { return m.asked() == 1 && len(r.locks.probes) == 0 })
 	return r, m, a, b, fh
 }
 
@@ -190,7 +191,7 @@ func TestServerThatIsCutOff(t *testing.T) {
 			r, m, _, b, fh := goneRig(t, true)
 			r.locks.Connected(func(netip.Addr) bool { return false })
 			b.want("what another has", b.block(fh, 2, 0, 1, true), nlm4.Blocked)
-			until(t, "its machine has been asked", func() bool { return m.asked() == 2 && len(r.locks.probes) == 0 })
+			must.Become(t, "its machine has been asked", func() bool { return m.asked() == 2 && len(r.locks.probes) == 0 })
 			witness := false // who waits is asked first, where it is
 			r.locks.reach = func(netip.Addr) bool {
 				witness = !witness

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A heldFS counts how often it is told that grace is over.
@@ -48,7 +49,7 @@ func TestFileSystemsAreToldOfTheEndOfGrace(t *testing.T) {
 		t.Error("never told")
 	}
 	answers <- nil
-	until(t, "told what was opened after it", func() bool {
+	must.Become(t, "told what was opened after it", func() bool {
 		s.sweep(time.Now())
 		return late.ends.Load() > 0
 	})

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 	"golang.org/x/sys/unix"
 )
@@ -87,7 +88,7 @@ func (p *process) has() {
 // waits waits until it waits for a lock.
 func (p *process) waits() {
 	p.t.Helper()
-	until(p.t, "the program waits", func() bool {
+	must.Become(p.t, "the program waits", func() bool {
 		for _, w := range listPrograms().waits {
 			if w.pid == p.cmd.Process.Pid {
 				return true

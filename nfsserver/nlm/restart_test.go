@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
@@ -80,7 +81,7 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	}
 	r.end()
 	var m monitor
-	must(t, m.load(state), m.close())
+	must.Succeed(t, m.load(state), m.close())
 	lost := hostKey{}
 	for _, lost = range m.lost() {
 	}
@@ -91,7 +92,7 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	var damaged monitor
-	must(t, damaged.load(state))
+	must.Succeed(t, damaged.load(state))
 	defer damaged.close()
 	if n := damaged.number(); n&1 != 1 || n < first || len(damaged.lost()) != 0 {
 		t.Errorf("a file that is cut off: number %d, want at least %d; clients %v, want none", n, first, damaged.lost())
@@ -102,16 +103,6 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	damaged.close()
 	if got := lostInNextRun(state); len(got) != 1 || got[0] != lost {
 		t.Errorf("kept after a file that was cut off: %v, want %v", got, lost)
-	}
-}
-
-// must fails the test for the first error.
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -133,7 +124,7 @@ func TestNothingCanBeKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	var m monitor
-	must(t, m.load(dir))
+	must.Succeed(t, m.load(dir))
 	k := hostKey{netip.MustParseAddr("192.0.2.1"), 0, "client"}
 	if err := m.watch(k); err == nil {
 		t.Error("watch succeeds without a state directory")
@@ -157,13 +148,13 @@ func TestSavedBeforeNotified(t *testing.T) {
 	dir, k := t.TempDir(), hostKey{netip.MustParseAddr("192.0.2.1"), 0, "client"}
 	first := monitor{sync: func(string) error { synced++; return nil }}
 	m := monitor{sync: first.sync}
-	must(t, first.load(dir))
+	must.Succeed(t, first.load(dir))
 	before := synced
 	if err := first.watch(k); err != nil || synced != before+1 {
 		t.Errorf("watch: %v, %d syncs of the directory, want 1", err, synced-before)
 	}
 	first.close()
-	must(t, m.load(dir))
+	must.Succeed(t, m.load(dir))
 	defer m.close()
 	none := func() map[hostKey]bool { return nil }
 	for _, notified := range []bool{false, true} {
@@ -178,7 +169,7 @@ func TestSavedBeforeNotified(t *testing.T) {
 		}
 	}
 	before = synced
-	must(t, m.retain(none, true))
+	must.Succeed(t, m.retain(none, true))
 	if synced != before {
 		t.Errorf("%d syncs without a change, want 0", synced-before)
 	}
@@ -229,9 +220,9 @@ func TestWatchBesideSweep(t *testing.T) {
 func TestNumberOfAStart(t *testing.T) {
 	for last, want := range map[int32]int32{1: 3, 6: 9, math.MaxInt32 - 2: math.MaxInt32, math.MaxInt32: 1} {
 		dir := t.TempDir()
-		must(t, os.WriteFile(filepath.Join(dir, "locks.json"), fmt.Appendf(nil, `{"State":%d}`, last), 0o600))
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "locks.json"), fmt.Appendf(nil, `{"State":%d}`, last), 0o600))
 		var m monitor
-		must(t, m.load(dir), m.close())
+		must.Succeed(t, m.load(dir), m.close())
 		if got := m.number(); got != want {
 			t.Errorf("after start %d: number %d, want %d", last, got, want)
 		}

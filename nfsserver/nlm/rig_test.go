@@ -327,13 +327,3 @@ func await[T any](t *testing.T, what string, c <-chan T) (v T) {
 	}
 	return v
 }
-
-// until waits for a condition.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
@@ -36,7 +37,7 @@ func TestWhoWaitsIsGranted(t *testing.T) {
 	if !g.Exclusive || g.Lock.Svid != 2 || string(g.Lock.Owner) != "owner" || g.Lock.Offset != 5 || g.Lock.Length != 10 {
 		t.Errorf("GRANTED %+v", g)
 	}
-	until(t, "confirmed", func() bool { return r.count().waiters == 0 })
+	must.Become(t, "confirmed", func() bool { return r.count().waiters == 0 })
 	a.want("now the other way round", a.lock(fh, 1, 14, 1, false), nlm4.Denied)
 	b.want("UNLOCK", b.unlock(fh, 2, 5, 10), nlm4.Granted)
 	if u := r.count(); u != (counts{}) {
@@ -66,7 +67,7 @@ func TestLostGrantIsRepeated(t *testing.T) {
 	r.daemon.set(1, nlm4.Granted)
 	a.want("UNLOCK", a.unlock(fh, 1, 0, 0), nlm4.Granted)
 	await(t, "GRANTED after one that was lost", r.daemon.granted)
-	until(t, "confirmed", func() bool { return r.count().waiters == 0 })
+	must.Become(t, "confirmed", func() bool { return r.count().waiters == 0 })
 	a.want("granted it is", a.lock(fh, 1, 5, 1, true), nlm4.Denied)
 	r.daemon.mu.Lock()
 	if r.daemon.asked < 2 {
@@ -83,7 +84,7 @@ func TestGrantThatIsNotWanted(t *testing.T) {
 	r.daemon.set(0, nlm4.Denied)
 	a.want("UNLOCK", a.unlock(fh, 1, 0, 0), nlm4.Granted)
 	await(t, "GRANTED", r.daemon.granted)
-	until(t, "taken back", func() bool { return r.count().waiters == 0 })
+	must.Become(t, "taken back", func() bool { return r.count().waiters == 0 })
 	a.want("what was given back", a.lock(fh, 1, 5, 7, true), nlm4.Granted)
 	a.want("what b had before, shared", a.lock(fh, 1, 12, 1, false), nlm4.Granted)
 	a.want("what b had before, exclusive", a.lock(fh, 1, 12, 1, true), nlm4.Denied)
@@ -96,7 +97,7 @@ func TestClientThatAsksInsteadOfListening(t *testing.T) {
 	r.daemon.set(1<<30, nlm4.Granted)
 	a.want("UNLOCK", a.unlock(fh, 1, 0, 0), nlm4.Granted)
 	b.want("LOCK again", b.block(fh, 2, 5, 10, true), nlm4.Granted)
-	until(t, "not called any more", func() bool {
+	must.Become(t, "not called any more", func() bool {
 		r.locks.callers.mu.Lock()
 		defer r.locks.callers.mu.Unlock()
 		return len(r.locks.callers.hosts) == 0
@@ -111,7 +112,7 @@ func TestUnlockOfWhatNobodyHasConfirmed(t *testing.T) {
 	r.daemon.set(1<<30, nlm4.Granted)
 	a.want("UNLOCK", a.unlock(fh, 1, 0, 0), nlm4.Granted)
 	b.want("UNLOCK of what is granted", b.unlock(fh, 2, 0, 0), nlm4.Granted)
-	until(t, "not called any more", func() bool {
+	must.Become(t, "not called any more", func() bool {
 		r.locks.callers.mu.Lock()
 		defer r.locks.callers.mu.Unlock()
 		return len(r.locks.callers.hosts) == 0

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/uring"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,15 +27,15 @@ func TestColdReads(t *testing.T) {
 				cold = use
 				dir := tempDir(t, base)
 				file, err := os.Create(filepath.Join(dir, "f"))
-				must(t, err)
+				must.Succeed(t, err)
 				defer file.Close()
 				_, err = file.Write(want)
-				must(t, err)
-				must(t, file.Sync())
-				must(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
+				must.Succeed(t, err)
+				must.Succeed(t, file.Sync())
+				must.Succeed(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
 				f := newFS(t, dir, Options{})
 				r, _, err := f.Lookup(me, f.Root(), "f")
-				must(t, err)
+				must.Succeed(t, err)
 				var wg sync.WaitGroup
 				for g := range 8 {
 					wg.Go(func() {
@@ -63,7 +64,7 @@ func TestColdReadsBesideAFullRing(t *testing.T) {
 	}
 	defer cold.put()
 	var pipe [2]int
-	must(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
+	must.Succeed(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
 	defer unix.Close(pipe[0])
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -82,15 +83,15 @@ func TestColdReadsBesideAFullRing(t *testing.T) {
 	rand.Read(want)
 	dir := tempDir(t, os.TempDir())
 	name := filepath.Join(dir, "f")
-	must(t, os.WriteFile(name, want, 0o600))
+	must.Succeed(t, os.WriteFile(name, want, 0o600))
 	file, err := os.Open(name)
-	must(t, err)
+	must.Succeed(t, err)
 	defer file.Close()
-	must(t, file.Sync())
-	must(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
+	must.Succeed(t, file.Sync())
+	must.Succeed(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
 	f := newFS(t, dir, Options{})
 	ref, _, err := f.Lookup(me, f.Root(), "f")
-	must(t, err)
+	must.Succeed(t, err)
 	f.nowait = true // whatever file system it is
 	p := make([]byte, len(want))
 	if n, err := f.ReadAt(me, ref, p, 0); err != nil || !bytes.Equal(p[:n], want) {
@@ -146,19 +147,19 @@ func TestReadsOfDAX(t *testing.T) {
 		}}
 		dir := tempDir(t, os.TempDir())
 		name := filepath.Join(dir, "f")
-		must(t, os.WriteFile(name, want, 0o600))
+		must.Succeed(t, os.WriteFile(name, want, 0o600))
 		f := newFS(t, dir, Options{})
 		neverSweeps(f) // what is known of a file goes with it
 		ref, _, err := f.Lookup(me, f.Root(), "f")
-		must(t, err)
+		must.Succeed(t, err)
 		f.nowait, f.quickReads = true, true // whatever file system it is
 		file, err := os.OpenFile(name, os.O_RDWR, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		defer file.Close()
 		misses := 0
 		for i := 0; misses < 3 && i < 100; i++ {
-			must(t, file.Sync())
-			must(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
+			must.Succeed(t, file.Sync())
+			must.Succeed(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
 			all, errno := cached(int(file.Fd()), 0, len(want))
 			if errno != 0 {
 				machine.Skip(t, "no cachestat")

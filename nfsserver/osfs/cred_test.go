@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,7 +49,7 @@ func TestActing(t *testing.T) {
 	before := status(t, "/proc/thread-self/status")
 	for _, c := range []nfsserver.Cred{{UID: 1000, GID: 2000, GIDs: []uint32{1, 2, 3}}, {UID: 1000}, {GID: 5}, {}, {UID: 7, GID: 7, GIDs: make([]uint32, 16)}} {
 		a, err := cr.act(&c)
-		must(t, err)
+		must.Succeed(t, err)
 		got := status(t, "/proc/thread-self/status")
 		a.end()
 		want := fmt.Sprintf("0 %d 0 %d", c.UID, c.UID)
@@ -84,7 +85,7 @@ func TestActing(t *testing.T) {
 func TestThreadsAreRestored(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o777))
+	must.Succeed(t, os.Chmod(dir, 0o777))
 	f := newFS(t, dir, Options{})
 	own := status(t, "/proc/self/status")
 	var wg sync.WaitGroup
@@ -119,7 +120,7 @@ func TestThreadsAreRestored(t *testing.T) {
 	}
 	wg.Wait()
 	tasks, err := filepath.Glob("/proc/self/task/*/status")
-	must(t, err)
+	must.Succeed(t, err)
 	if len(tasks) < 2 {
 		t.Fatalf("%d threads", len(tasks))
 	}
@@ -139,25 +140,25 @@ func TestThreadsAreRestored(t *testing.T) {
 func TestRightsAreRemembered(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "f"), []byte("content"), 0o666))
-	must(t, os.Chmod(filepath.Join(dir, "f"), 0o666))
+	must.Succeed(t, os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "f"), []byte("content"), 0o666))
+	must.Succeed(t, os.Chmod(filepath.Join(dir, "f"), 0o666))
 	f := newFS(t, dir, Options{})
 	r, _, err := f.Lookup(me, f.Root(), "f")
-	must(t, err)
+	must.Succeed(t, err)
 	b := make([]byte, 7)
 	for _, c := range []nfsserver.Cred{me, {UID: 1000, GID: 1000, GIDs: []uint32{1, 2, 3}}} {
 		if n := testing.AllocsPerRun(200, func() {
 			_, err1 := f.ReadAt(c, r, b, 0)
 			_, err2 := f.WriteAt(c, r, b, 0)
 			_, err3 := f.Access(c, r, nfsserver.MayRead)
-			must(t, err1, err2, err3)
+			must.Succeed(t, err1, err2, err3)
 		}); n != 0 {
 			t.Errorf("user %d: %v allocations", c.UID, n)
 		}
 	}
 	c := nfsserver.Cred{UID: 1000, GID: 1000}
-	must(t, second(f.ReadAt(c, r, b, 0)), second(f.WriteAt(c, r, b, 0)))
-	must(t, f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600}))
+	must.Succeed(t, second(f.ReadAt(c, r, b, 0)), second(f.WriteAt(c, r, b, 0)))
+	must.Succeed(t, f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600}))
 	for what, err := range map[string]error{"ReadAt": second(f.ReadAt(c, r, b, 0)), "WriteAt": second(f.WriteAt(c, r, b, 0))} {
 		if !errors.Is(err, syscall.EACCES) {
 			t.Errorf("%s after the mode has changed: %v", what, err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,7 +26,7 @@ func list(t *testing.T, f *FS, dir nfsserver.Ref) map[string]nfsserver.Dirent {
 		all[string(de.Name)] = e
 		return true
 	})
-	must(t, err)
+	must.Succeed(t, err)
 	return all
 }
 
@@ -36,7 +37,7 @@ func TestMountsAreNotCrossed(t *testing.T) {
 	bothKinds(t, func(t *testing.T, o Options) {
 		top := t.TempDir()
 		mountOn(t, top, "-t", "tmpfs", "tmpfs")
-		must(t, unix.Mount("", top, "", unix.MS_SHARED, "")) // as systemd makes all mounts
+		must.Succeed(t, unix.Mount("", top, "", unix.MS_SHARED, "")) // as systemd makes all mounts
 		dir := filepath.Join(top, "export")
 		write(t, "secret", top, "outside", "secret")
 		for _, name := range []string{"before", "bind", "after"} {
@@ -49,11 +50,11 @@ func TestMountsAreNotCrossed(t *testing.T) {
 		write(t, "secret", dir, "before", "secret")
 		write(t, "secret", dir, "after", "secret")
 		root, err := f.Getattr(f.Root())
-		must(t, err)
+		must.Succeed(t, err)
 		all := list(t, f, f.Root())
 		for _, name := range []string{"before", "bind", "after"} {
 			d, a, err := f.Lookup(me, f.Root(), name)
-			must(t, err)
+			must.Succeed(t, err)
 			if a.Fsid != root.Fsid || a.Fileid != all[name].Fileid || all[name].Ref != d {
 				t.Errorf("%s: fsid %x, fileid %d; listed as %+v; the root's fsid is %x", name, a.Fsid, a.Fileid, all[name], root.Fsid)
 			}
@@ -64,7 +65,7 @@ func TestMountsAreNotCrossed(t *testing.T) {
 				t.Errorf("%s does not list what lies under the mount", name)
 			}
 			r, _, err := f.Lookup(me, d, "under")
-			must(t, err)
+			must.Succeed(t, err)
 			if _, err := f.WriteAt(me, r, []byte("UNDER"), 0); err != nil {
 				t.Errorf("WriteAt %s/under: %v", name, err)
 			}
@@ -72,7 +73,7 @@ func TestMountsAreNotCrossed(t *testing.T) {
 				t.Errorf("Rmdir of mount point %s: %v", name, err)
 			}
 			// With all that open, the machine is free to unmount it.
-			must(t, unix.Unmount(filepath.Join(dir, name), 0))
+			must.Succeed(t, unix.Unmount(filepath.Join(dir, name), 0))
 			if b, err := os.ReadFile(filepath.Join(dir, name, "under")); string(b) != "UNDER" {
 				t.Errorf("%s/under: %q, %v", name, b, err)
 			}
@@ -96,7 +97,7 @@ func TestMountsWithoutPrivilege(t *testing.T) {
 		write(t, "plain", dir, "d", "plain")
 		f := newFS(t, dir, o)
 		under, _, err := f.Lookup(me, f.Root(), "m")
-		must(t, err)
+		must.Succeed(t, err)
 		mountOn(t, filepath.Join(dir, "m"), "-t", "tmpfs", "tmpfs")
 		write(t, "secret", dir, "m", "secret")
 		if _, _, err := f.Lookup(me, f.Root(), "m"); !errors.Is(err, syscall.EACCES) {
@@ -142,14 +143,14 @@ func TestMountsAreCrossed(t *testing.T) {
 			f := newFS(t, dir, o)
 			before := openFDs(t)
 			root, err := f.Getattr(f.Root())
-			must(t, err)
+			must.Succeed(t, err)
 			tmp, a, err := f.Lookup(me, f.Root(), "tmp")
-			must(t, err)
+			must.Succeed(t, err)
 			if a.Fsid == root.Fsid {
 				t.Error("a mounted file system has the fsid of the export")
 			}
 			room, err := f.Statfs(tmp)
-			must(t, err)
+			must.Succeed(t, err)
 			if room.TotalBytes != 1<<20 {
 				t.Errorf("its room is %d bytes, not its own 1 MiB", room.TotalBytes)
 			}
@@ -158,13 +159,13 @@ func TestMountsAreCrossed(t *testing.T) {
 			}
 			checkMountEntries(t, f, tmp, root.Fileid, a.Fileid)
 			sub, _, err := f.Lookup(me, tmp, "sub")
-			must(t, err)
+			must.Succeed(t, err)
 			inner, _, err := f.Lookup(me, sub, "file")
-			must(t, err)
+			must.Succeed(t, err)
 			bind, _, err := f.Lookup(me, f.Root(), "bind mount")
-			must(t, err)
+			must.Succeed(t, err)
 			bound, _, err := f.Lookup(me, bind, "file")
-			must(t, err)
+			must.Succeed(t, err)
 			for _, to := range []nfsserver.Ref{tmp, bind} {
 				if err := f.Rename(me, f.Root(), "file", to, "moved"); !errors.Is(err, syscall.EXDEV) {
 					t.Errorf("Rename into a mounted file system: %v", err)
@@ -192,7 +193,7 @@ func TestMountsAreCrossed(t *testing.T) {
 			}
 			time.Sleep(idleTime)
 			synctest.Wait()
-			must(t, unix.Unmount(filepath.Join(dir, "tmp"), 0), unix.Unmount(filepath.Join(dir, "bind mount"), 0))
+			must.Succeed(t, unix.Unmount(filepath.Join(dir, "tmp"), 0), unix.Unmount(filepath.Join(dir, "bind mount"), 0))
 			mustStale(t, f, inner, "a file of what was unmounted")
 			mustStale(t, f, bound, "a file of what was unmounted")
 		})
@@ -209,14 +210,14 @@ func checkMountEntries(t *testing.T, f *FS, tmp nfsserver.Ref, rootID, tmpID uin
 			}
 			return true
 		})
-		must(t, err)
+		must.Succeed(t, err)
 		_, err = f.ReadDir(me, tmp, 0, plus, func(de *nfsserver.Dirent) bool {
 			if string(de.Name) == ".." && de.Fileid != rootID {
 				t.Errorf("tmp/.. is listed with fileid %d, not the parent's %d", de.Fileid, rootID)
 			}
 			return true
 		})
-		must(t, err)
+		must.Succeed(t, err)
 	}
 }
 
@@ -227,14 +228,14 @@ func TestMountsOverRestart(t *testing.T) {
 	bothKinds(t, func(t *testing.T, o Options) {
 		o.CrossMounts = true
 		dir := t.TempDir()
-		must(t, os.Mkdir(filepath.Join(dir, "a"), 0o755), os.Mkdir(filepath.Join(dir, "b"), 0o755))
+		must.Succeed(t, os.Mkdir(filepath.Join(dir, "a"), 0o755), os.Mkdir(filepath.Join(dir, "b"), 0o755))
 		mountOn(t, filepath.Join(dir, "a"), "-t", "tmpfs", "tmpfs")
 		write(t, "content", dir, "a", "file")
 		f := newFS(t, dir, o)
 		d, _, err := f.Lookup(me, f.Root(), "a")
-		must(t, err)
+		must.Succeed(t, err)
 		r, _, err := f.Lookup(me, d, "file")
-		must(t, err)
+		must.Succeed(t, err)
 		f.Close()
 		run(t, "mount", "--move", filepath.Join(dir, "a"), filepath.Join(dir, "b"))
 		t.Cleanup(func() { unix.Unmount(filepath.Join(dir, "b"), unix.MNT_DETACH) })
@@ -246,7 +247,7 @@ func TestMountsOverRestart(t *testing.T) {
 			t.Errorf("after a restart and a move: %q, %v", b[:n], err)
 		}
 		g.Close()
-		must(t, unix.Unmount(filepath.Join(dir, "b"), 0))
+		must.Succeed(t, unix.Unmount(filepath.Join(dir, "b"), 0))
 		g = newFS(t, dir, o)
 		if n, err := g.ReadAt(me, r, b, 0); err == nil {
 			t.Errorf("with another file system in its place: %q", b[:n])

@@ -18,24 +18,25 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
 func TestReadLater(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o755))
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	content := make([]byte, 300_001)
 	rand.NewChaCha8([32]byte{4}).Read(content)
 	name := filepath.Join(dir, "f")
-	must(t, os.WriteFile(name, content, 0o600))
+	must.Succeed(t, os.WriteFile(name, content, 0o600))
 	f := newFS(t, dir, Options{})
 	f.later = true // whatever file system it is
 	self := nfsserver.Self()
 	r, _, err := f.Lookup(self, f.Root(), "f")
-	must(t, err)
+	must.Succeed(t, err)
 	wasRead(t, name)
 	l, err := f.ReadLater(self, r, len(content), 0)
-	must(t, err)
+	must.Succeed(t, err)
 	got := make([]byte, 200_000)
 	for _, row := range []struct {
 		off  int64
@@ -51,7 +52,7 @@ func TestReadLater(t *testing.T) {
 		}
 	}
 	// The node is held: who throws out all others, and removes its name, leaves it open.
-	must(t, os.Remove(name))
+	must.Succeed(t, os.Remove(name))
 	if n, err := l.ReadAt(got[:10], 0); n != 10 || err != nil || !bytes.Equal(got[:10], content[:10]) {
 		t.Errorf("of a file that has been removed: %d bytes, %v", n, err)
 	}
@@ -68,12 +69,12 @@ func TestReadLater(t *testing.T) {
 
 func TestReadLaterOfFewFiles(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1<<20), 0o600))
+	must.Succeed(t, os.Chmod(dir, 0o755))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1<<20), 0o600))
 	f := newFS(t, dir, Options{})
 	self := nfsserver.Self()
 	r, _, err := f.Lookup(self, f.Root(), "f")
-	must(t, err)
+	must.Succeed(t, err)
 	f.later = true
 	if _, err := f.ReadLater(self, f.Root(), 10, 0); err != unix.EISDIR {
 		t.Errorf("a directory: %v", err)
@@ -101,22 +102,22 @@ func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 		return // of this file system all is in memory, or it is not known what is
 	}
 	name := filepath.Join(dir, "f")
-	must(t, os.WriteFile(name, make([]byte, 1<<20), 0o600))
+	must.Succeed(t, os.WriteFile(name, make([]byte, 1<<20), 0o600))
 	wasRead(t, name)
 	r, _, err := f.Lookup(me, f.Root(), "f")
-	must(t, err)
+	must.Succeed(t, err)
 	l, err := f.ReadLater(me, r, 1<<20, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	l.Done()
 	f.atime = atimeRelative
 	now := time.Now()
-	must(t, os.Chtimes(name, now.Add(-time.Minute), now)) // the next read changes the access time, which can wait for a journal
+	must.Succeed(t, os.Chtimes(name, now.Add(-time.Minute), now)) // the next read changes the access time, which can wait for a journal
 	if _, err := f.ReadLater(me, r, 1<<20, 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("of a file whose access time is to be changed: %v", err)
 	}
 	wasRead(t, name)
 	file, err := os.Open(name)
-	must(t, err)
+	must.Succeed(t, err)
 	defer file.Close()
 	evict(t, file)
 	if _, err := f.ReadLater(me, r, 1<<20, 0); !errors.Is(err, errors.ErrUnsupported) {
@@ -139,17 +140,17 @@ func TestReadLaterOfWhatIsOnItsWay(t *testing.T) {
 	}
 	const size, piece = 32 << 20, 1 << 20
 	name := filepath.Join(dir, "f")
-	must(t, os.WriteFile(name, make([]byte, size), 0o600))
+	must.Succeed(t, os.WriteFile(name, make([]byte, size), 0o600))
 	wasRead(t, name)
 	r, _, err := f.Lookup(me, f.Root(), "f")
-	must(t, err)
+	must.Succeed(t, err)
 	file, err := os.Open(name)
-	must(t, err)
+	must.Succeed(t, err)
 	defer file.Close()
 	var b [1]byte
 	for range 10 {
 		evict(t, file)
-		must(t, unix.Fadvise(int(file.Fd()), 0, size, unix.FADV_WILLNEED))
+		must.Succeed(t, unix.Fadvise(int(file.Fd()), 0, size, unix.FADV_WILLNEED))
 		for off := size - piece; off >= 0; off -= piece {
 			l, err := f.ReadLater(me, r, piece, uint64(off))
 			if err != nil {
@@ -167,7 +168,7 @@ func TestReadLaterOfWhatIsOnItsWay(t *testing.T) {
 // open, each file once, and who comes then is not left for later until one of them has left.
 func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o755))
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	f := newFS(t, dir, Options{})
 	f.later = true
 	limit := shared.limit.Swap(8)
@@ -191,10 +192,10 @@ func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 	}
 	for i := range 6 {
 		name := filepath.Join(dir, string(rune('a'+i)))
-		must(t, os.WriteFile(name, make([]byte, 5000), 0o600))
+		must.Succeed(t, os.WriteFile(name, make([]byte, 5000), 0o600))
 		wasRead(t, name)
 		r, _, err := f.Lookup(me, f.Root(), filepath.Base(name))
-		must(t, err)
+		must.Succeed(t, err)
 		refs = append(refs, r)
 		for range 3 {
 			if err := read(r); (err == nil) != (i < 4) || err != nil && !errors.Is(err, errors.ErrUnsupported) {
@@ -226,7 +227,7 @@ func TestReadLaterEndsWithoutWaiting(t *testing.T) {
 		return nil
 	}
 	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o755))
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	f := newFS(t, dir, Options{})
 	f.later = true
 	var held []mem.Later
@@ -235,7 +236,7 @@ func TestReadLaterEndsWithoutWaiting(t *testing.T) {
 		r := createFile(t, f, f.Root(), name, "content")
 		wasRead(t, filepath.Join(dir, name))
 		l, err := f.ReadLater(me, r, 7, 0)
-		must(t, err)
+		must.Succeed(t, err)
 		held = append(held, l)
 	}
 	f.cache.closeAll()
@@ -267,15 +268,15 @@ func TestReadLaterEndsWithoutWaiting(t *testing.T) {
 // are good until then, and closed after.
 func TestReadLaterOutlivesItsFS(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o755))
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	f, err := New(dir, Options{})
-	must(t, err)
+	must.Succeed(t, err)
 	f.later = true
 	r := createFile(t, f, f.Root(), "f", "content")
 	wasRead(t, filepath.Join(dir, "f"))
 	l, err := f.ReadLater(me, r, 7, 0)
-	must(t, err)
-	must(t, f.Close())
+	must.Succeed(t, err)
+	must.Succeed(t, f.Close())
 	before := openFDs(t)
 	got := make([]byte, 7)
 	if n, err := l.ReadAt(got, 0); n != 7 || err != nil || string(got) != "content" {
@@ -291,5 +292,5 @@ func TestReadLaterOutlivesItsFS(t *testing.T) {
 // leaves it.
 func wasRead(t *testing.T, name string) {
 	now := time.Now()
-	must(t, os.Chtimes(name, now.Add(time.Minute), now))
+	must.Succeed(t, os.Chtimes(name, now.Add(time.Minute), now))
 }

@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,11 +44,11 @@ func TestHeldDirectory(t *testing.T) {
 
 // lookHeld is the test in the process of its own, which it ends.
 func lookHeld(t *testing.T, dir string) {
-	must(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
+	must.Succeed(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
 	f := newFS(t, dir, Options{})
 	self := nfsserver.Self()
 	d, _, err := f.Lookup(self, f.Root(), "d")
-	must(t, err)
+	must.Succeed(t, err)
 	_, _, err = f.Lookup(self, d, "none") // the caller is allowed to
 	if err != unix.ENOENT {
 		t.Fatal(err)
@@ -66,7 +67,7 @@ func lookHeld(t *testing.T, dir string) {
 func hold(t *testing.T, dir string) {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	page := missingPage(t)
 	go unix.Syscall(unix.SYS_GETDENTS64, uintptr(fd), page, 4096)
 	time.Sleep(100 * time.Millisecond)
@@ -81,14 +82,14 @@ func missingPage(t *testing.T) uintptr {
 		size                                                = 4096
 	)
 	u, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC, 0, 0)
-	must(t, errnoError(errno))
+	must.Succeed(t, errnoError(errno))
 	api := [3]uint64{uffdAPI}
 	_, _, errno = unix.Syscall(unix.SYS_IOCTL, u, uffdioAPI, uintptr(unsafe.Pointer(&api)))
-	must(t, errnoError(errno))
+	must.Succeed(t, errnoError(errno))
 	page, _, errno := unix.Syscall6(unix.SYS_MMAP, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, ^uintptr(0), 0)
-	must(t, errnoError(errno))
+	must.Succeed(t, errnoError(errno))
 	region := [4]uint64{uint64(page), size, registerMissing}
 	_, _, errno = unix.Syscall(unix.SYS_IOCTL, u, uffdioRegister, uintptr(unsafe.Pointer(&region)))
-	must(t, errnoError(errno))
+	must.Succeed(t, errnoError(errno))
 	return page
 }

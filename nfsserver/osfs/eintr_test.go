@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -50,7 +51,7 @@ func TestInterruptedCalls(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	b, err := os.ReadFile(log)
-	must(t, err)
+	must.Succeed(t, err)
 	count := map[string]int{}
 	for line := range strings.Lines(string(b)) {
 		if strings.Contains(line, "(INJECTED)") {
@@ -70,11 +71,11 @@ func owners(t *testing.T, f *FS) {
 	for i := range 4 {
 		s := nfsserver.SetAttr{Mask: nfsserver.SetUID | nfsserver.SetGID, UID: 1000, GID: 2000}
 		_, a, err := f.Create(me, f.Root(), fmt.Sprint("made", i), &s)
-		must(t, err)
+		must.Succeed(t, err)
 		r := createFile(t, f, f.Root(), fmt.Sprint("given", i), "")
-		must(t, f.Setattr(me, r, &s))
+		must.Succeed(t, f.Setattr(me, r, &s))
 		b, err := f.Getattr(r)
-		must(t, err)
+		must.Succeed(t, err)
 		if a.UID != 1000 || a.GID != 2000 || b.UID != 1000 || b.GID != 2000 {
 			t.Errorf("made for %d, %d, given to %d, %d", a.UID, a.GID, b.UID, b.GID)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -15,9 +16,9 @@ import (
 func limited(t *testing.T, most uint64, do func()) {
 	t.Helper()
 	var limit unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: limit.Max}))
-	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
+	must.Succeed(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	must.Succeed(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: limit.Max}))
+	defer func() { must.Succeed(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
 	do()
 }
 
@@ -46,11 +47,11 @@ func TestScarceIsNotStale(t *testing.T) {
 	write(t, "content", dir, "d", "sub", "file")
 	refs := func(f *FS) (sub, file nfsserver.Ref) {
 		d, _, err := f.Lookup(me, f.Root(), "d")
-		must(t, err)
+		must.Succeed(t, err)
 		sub, _, err = f.Lookup(me, d, "sub")
-		must(t, err)
+		must.Succeed(t, err)
 		file, _, err = f.Lookup(me, sub, "file")
-		must(t, err)
+		must.Succeed(t, err)
 		return sub, file
 	}
 	f := newFS(t, dir, Options{noKernelHandles: true})
@@ -77,7 +78,7 @@ func TestScarceIsNotStale(t *testing.T) {
 	sub, file = refs(f)
 	for what, r := range map[string]nfsserver.Ref{"a directory": sub, "a file": file} {
 		n, err := f.acquire(&r)
-		must(t, err)
+		must.Succeed(t, err)
 		mustBeScarce(t, "the subtree check of "+what, func() error {
 			n.proven.Store(0)
 			return f.confine(n)
@@ -94,13 +95,13 @@ func TestWalkThatMissesAPart(t *testing.T) {
 	f := newFS(t, dir, Options{noKernelHandles: true})
 	neverSweeps(f)
 	d, _, err := f.Lookup(me, f.Root(), "d")
-	must(t, err)
+	must.Succeed(t, err)
 	file, _, err := f.Lookup(me, d, "file")
-	must(t, err)
+	must.Succeed(t, err)
 	f.cache.closeAll()
 	clear(f.index.hints)
 	next, err := unix.Dup(f.tree.root) // the lowest number that is free
-	must(t, err, unix.Close(next))
+	must.Succeed(t, err, unix.Close(next))
 	limited(t, uint64(next)+1, func() { _, err = f.Getattr(file) })
 	if errors.Is(err, nfsserver.ErrStale) {
 		t.Errorf("with a descriptor for the root alone: %v", err)
@@ -118,9 +119,9 @@ func TestScarceMounts(t *testing.T) {
 	write(t, "content", dir, "disk", "file")
 	f := newFS(t, dir, Options{CrossMounts: true})
 	disk, _, err := f.Lookup(me, f.Root(), "disk")
-	must(t, err)
+	must.Succeed(t, err)
 	file, _, err := f.Lookup(me, disk, "file")
-	must(t, err)
+	must.Succeed(t, err)
 	mustBeScarce(t, "a file of a mount", func() error {
 		f.cache.closeAll()
 		f.mounts.closeAll()

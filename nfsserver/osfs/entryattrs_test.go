@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +29,7 @@ func listPlus(t *testing.T, f *FS, dir nfsserver.Ref, n int, emit func(*nfsserve
 			emit(de)
 			return true
 		})
-		must(t, err)
+		must.Succeed(t, err)
 		if eof {
 			return
 		}
@@ -41,15 +42,15 @@ func TestEntriesAreWhatLookupFinds(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, _ func()) {
 		for i, o := range []Options{{}, {noKernelHandles: true}, {SubtreeCheck: true}, {CrossMounts: true}} {
 			dir := filepath.Join(mnt, fmt.Sprint("list", i))
-			must(t, os.Mkdir(dir, 0o755))
+			must.Succeed(t, os.Mkdir(dir, 0o755))
 			for j := range 50 {
-				must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("f", j)), make([]byte, j), 0o640))
+				must.Succeed(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("f", j)), make([]byte, j), 0o640))
 			}
-			must(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
+			must.Succeed(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
 			if k.posix {
-				must(t, os.Symlink("f1", filepath.Join(dir, "l")))
-				must(t, unix.Mkfifo(filepath.Join(dir, "p"), 0o600))
-				must(t, os.Link(filepath.Join(dir, "f1"), filepath.Join(dir, "hard")))
+				must.Succeed(t, os.Symlink("f1", filepath.Join(dir, "l")))
+				must.Succeed(t, unix.Mkfifo(filepath.Join(dir, "p"), 0o600))
+				must.Succeed(t, os.Link(filepath.Join(dir, "f1"), filepath.Join(dir, "hard")))
 			}
 			f := newFS(t, dir, o)
 			entries := 0
@@ -78,7 +79,7 @@ func TestPagesOfAListing(t *testing.T) {
 	const files = 2500 // several buffers of the kernel's entries
 	dir := t.TempDir()
 	for i := range files {
-		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("a name ", i)), nil, 0o600))
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("a name ", i)), nil, 0o600))
 	}
 	f := newFS(t, dir, Options{})
 	for _, n := range []int{1, 16, 300, files + 10} {
@@ -111,7 +112,7 @@ func TestEntryOfAChangingName(t *testing.T) {
 			dir := tempDir(t, base)
 			const pairs = 8
 			for i := range 2 * pairs {
-				must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), make([]byte, i), 0o600))
+				must.Succeed(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), make([]byte, i), 0o600))
 			}
 			f := newFS(t, dir, Options{})
 			var stop sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,11 +32,11 @@ func TestIdentityIsTheUUID(t *testing.T) {
 			seen := map[string][]uint64{}
 			for i, uuid := range []string{one, two, one} {
 				dir, image := t.TempDir(), filepath.Join(t.TempDir(), "image")
-				must(t, os.WriteFile(image, nil, 0o600), os.Truncate(image, c.size))
+				must.Succeed(t, os.WriteFile(image, nil, 0o600), os.Truncate(image, c.size))
 				run(t, append(append([]string{}, c.mkfs...), c.option+uuid, image)...)
 				if i == 1 { // so that the third is on another device than the first
 					hold := filepath.Join(t.TempDir(), "hold")
-					must(t, os.Mkdir(hold, 0o755))
+					must.Succeed(t, os.Mkdir(hold, 0o755))
 					onImage(32<<20, "", "mkfs.ext4", "-q")(t, t.TempDir(), hold)
 					t.Cleanup(func() { unix.Unmount(hold, unix.MNT_DETACH) })
 				}
@@ -43,7 +44,7 @@ func TestIdentityIsTheUUID(t *testing.T) {
 				f := newFS(t, dir, Options{})
 				seen[uuid] = append(seen[uuid], f.top.id)
 				f.Close()
-				must(t, unix.Unmount(dir, 0))
+				must.Succeed(t, unix.Unmount(dir, 0))
 			}
 			if seen[one][0] != seen[one][1] || seen[one][0] == seen[two][0] {
 				t.Errorf("identities of %s: %x; of %s: %x", one, seen[one], two, seen[two])
@@ -60,7 +61,7 @@ func TestGivenFSID(t *testing.T) {
 	open := func(n uint64) *FS { return newFS(t, dir, Options{FSID: &n}) }
 	zero, seven, again := open(0), open(7), open(7)
 	r, at, err := seven.Lookup(me, seven.Root(), "f")
-	must(t, err)
+	must.Succeed(t, err)
 	if at.Fsid != 7 {
 		t.Errorf("fsid %d", at.Fsid)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -37,7 +38,7 @@ func onImage(size int64, option string, mkfs ...string) func(*testing.T, string,
 	return func(t *testing.T, scratch, dir string) {
 		image := filepath.Join(scratch, "image")
 		if _, err := os.Stat(image); err != nil {
-			must(t, os.WriteFile(image, nil, 0o600), os.Truncate(image, size))
+			must.Succeed(t, os.WriteFile(image, nil, 0o600), os.Truncate(image, size))
 			run(t, append(mkfs, image)...)
 		}
 		run(t, "mount", "-o", "loop"+option, image, dir)
@@ -57,11 +58,11 @@ func onOverlay(option string, apart bool) func(*testing.T, string, string) {
 		if _, err := os.Stat(lower); err != nil {
 			for i, disk := range disks {
 				images := filepath.Join(scratch, fmt.Sprint("disk", i))
-				must(t, os.Mkdir(disk, 0o755), os.Mkdir(images, 0o755))
+				must.Succeed(t, os.Mkdir(disk, 0o755), os.Mkdir(images, 0o755))
 				onImage(96<<20, "", "mkfs.ext4", "-q", "-b", "4096")(t, images, disk)
 				t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
 			}
-			must(t, os.Mkdir(lower+"/lower", 0o755), os.Mkdir(upper+"/upper", 0o755), os.Mkdir(upper+"/work", 0o755))
+			must.Succeed(t, os.Mkdir(lower+"/lower", 0o755), os.Mkdir(upper+"/upper", 0o755), os.Mkdir(upper+"/work", 0o755))
 		}
 		run(t, "mount", "-t", "overlay", "overlay", "-o",
 			fmt.Sprintf("lowerdir=%s/lower,upperdir=%[2]s/upper,workdir=%[2]s/work%[3]s", lower, upper, option), dir)
@@ -71,14 +72,14 @@ func onOverlay(option string, apart bool) func(*testing.T, string, string) {
 // onBindfs mounts a directory through FUSE.
 func onBindfs(t *testing.T, scratch, dir string) {
 	source := filepath.Join(scratch, "source")
-	must(t, os.MkdirAll(source, 0o755))
+	must.Succeed(t, os.MkdirAll(source, 0o755))
 	run(t, "bindfs", source, dir)
 }
 
 // onSSHFS mounts a directory of this machine through SFTP.
 func onSSHFS(t *testing.T, scratch, dir string) {
 	source := filepath.Join(scratch, "source")
-	must(t, os.MkdirAll(source, 0o755))
+	must.Succeed(t, os.MkdirAll(source, 0o755))
 	run(t, sshfs(t, scratch, source, dir)...)
 }
 
@@ -92,7 +93,7 @@ func (k *fsKind) isOverlay() bool { return strings.HasPrefix(k.name, "overlay") 
 func onFAT(t *testing.T, scratch, dir string) {
 	image := filepath.Join(scratch, "image")
 	if _, err := os.Stat(image); err != nil {
-		must(t, os.WriteFile(image, fatImage(), 0o600))
+		must.Succeed(t, os.WriteFile(image, fatImage(), 0o600))
 	}
 	run(t, "mount", "-t", "vfat", "-o", "loop", image, dir)
 }
@@ -160,11 +161,11 @@ func onFS(t *testing.T, k *fsKind, test func(t *testing.T, k *fsKind, dir string
 	needRoot(t, k.programs...)
 	scratch := t.TempDir()
 	dir := filepath.Join(scratch, "mnt")
-	must(t, os.Mkdir(dir, 0o755))
+	must.Succeed(t, os.Mkdir(dir, 0o755))
 	k.mount(t, scratch, dir)
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	test(t, k, dir, func() {
-		must(t, unix.Unmount(dir, 0))
+		must.Succeed(t, unix.Unmount(dir, 0))
 		k.mount(t, scratch, dir)
 	})
 }
@@ -193,7 +194,7 @@ func someFiles(t *testing.T, f *FS) map[string]nfsserver.Ref {
 	refs := map[string]nfsserver.Ref{}
 	for _, sub := range []string{"a", "b"} {
 		d, _, err := f.Mkdir(me, f.Root(), sub, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
-		must(t, err)
+		must.Succeed(t, err)
 		for i := range 20 {
 			name := fmt.Sprint(i)
 			path := sub + "/" + name
@@ -224,7 +225,7 @@ func TestHandlesNameTheirFile(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
 		for i, o := range []Options{{}, {noKernelHandles: true}, {SubtreeCheck: true}} {
 			dir := filepath.Join(mnt, fmt.Sprint("export", i))
-			must(t, os.Mkdir(dir, 0o755))
+			must.Succeed(t, os.Mkdir(dir, 0o755))
 			f := newFS(t, dir, o)
 			if got := f.KernelHandles(); got != (k.kernel && !o.noKernelHandles) {
 				t.Errorf("kernel handles: %v", got)
@@ -246,9 +247,9 @@ func TestHandlesNameTheirFile(t *testing.T) {
 				if round == 2 { // another order than that in which they were made
 					for _, path := range slices.Sorted(maps.Keys(refs)) {
 						d, _, err := f.Lookup(me, f.Root(), filepath.Dir(path))
-						must(t, err)
+						must.Succeed(t, err)
 						_, _, err = f.Lookup(me, d, filepath.Base(path))
-						must(t, err)
+						must.Succeed(t, err)
 					}
 				}
 				checkRefs(t, f, refs, keeps, fmt.Sprintf("%+v, after restart %d", o, round))
@@ -267,12 +268,12 @@ func TestGranularityOfTimes(t *testing.T) {
 		const sec, nsec = 1234567890, 999999999
 		at := nfsserver.Time{Sec: sec, Nsec: nsec}
 		set := nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: at, Mtime: at} // libfuse 2 passes one by itself over
-		must(t, f.Setattr(me, r, &set))
+		must.Succeed(t, f.Setattr(me, r, &set))
 		f.Close()
 		remount()
 		f = newFS(t, mnt, Options{})
 		_, a, err := f.Lookup(me, f.Root(), "f")
-		must(t, err)
+		must.Succeed(t, err)
 		want := nfsserver.Time{Sec: sec}
 		if delta.Sec == 0 {
 			want.Nsec = nsec / delta.Nsec * delta.Nsec
@@ -292,11 +293,11 @@ func TestNumberUsedAgain(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, _ func()) {
 		for i, o := range []Options{{}, {noKernelHandles: true}} {
 			dir := filepath.Join(mnt, fmt.Sprint("export", i))
-			must(t, os.Mkdir(dir, 0o755))
+			must.Succeed(t, os.Mkdir(dir, 0o755))
 			f := newFS(t, dir, o)
 			for range 50 {
 				old := createFile(t, f, f.Root(), "x", "old")
-				must(t, os.Remove(filepath.Join(dir, "x")))
+				must.Succeed(t, os.Remove(filepath.Join(dir, "x")))
 				f.cache.closeAll()
 				f.flush.done.Wait()
 				fresh := createFile(t, f, f.Root(), "y", "new")
@@ -304,7 +305,7 @@ func TestNumberUsedAgain(t *testing.T) {
 				if n, err := f.ReadAt(me, old, b, 0); err == nil || old == fresh {
 					t.Fatalf("%+v: the handle of a removed file reads %q of another", o, b[:n])
 				}
-				must(t, f.Remove(me, f.Root(), "y"))
+				must.Succeed(t, f.Remove(me, f.Root(), "y"))
 			}
 			f.Close()
 		}
@@ -323,13 +324,13 @@ func TestAnotherFileSystemInItsPlace(t *testing.T) {
 			f := newFS(t, mnt, o)
 			r := createFile(t, f, f.Root(), "public", "public")
 			f.Close()
-			must(t, os.Remove(image)) // the next one has the same name, and the same loop device
+			must.Succeed(t, os.Remove(image)) // the next one has the same name, and the same loop device
 			remount()
 			write(t, "secret", mnt, "secret")
 			f = newFS(t, mnt, o)
 			mustStale(t, f, r, fmt.Sprintf("%+v: a handle of another file system", o))
 			_, _, err := f.Lookup(me, f.Root(), "secret")
-			must(t, err)
+			must.Succeed(t, err)
 			b := make([]byte, 8)
 			if n, err := f.ReadAt(me, r, b, 0); err == nil {
 				t.Errorf("%+v: a handle of another file system reads %q", o, b[:n])
@@ -346,7 +347,7 @@ func TestSnapshots(t *testing.T) {
 	for _, o := range []Options{{}, {noKernelHandles: true}} {
 		scratch := t.TempDir()
 		dir := filepath.Join(scratch, "mnt")
-		must(t, os.Mkdir(dir, 0o755))
+		must.Succeed(t, os.Mkdir(dir, 0o755))
 		mount := onImage(160<<20, "", "mkfs.btrfs", "-q")
 		mount(t, scratch, dir)
 		t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
@@ -358,26 +359,26 @@ func TestSnapshots(t *testing.T) {
 		refs, attrs := map[string]nfsserver.Ref{}, map[string]nfsserver.Attr{}
 		for sub, want := range map[string]string{"home": "new", "snap": "old"} {
 			d, a, err := f.Lookup(me, f.Root(), sub)
-			must(t, err)
+			must.Succeed(t, err)
 			_, err = f.ReadDir(me, f.Root(), 0, false, func(de *nfsserver.Dirent) bool {
 				if string(de.Name) == sub && de.Fileid != a.Fileid {
 					t.Errorf("%s is listed with fileid %d, and has %d", sub, de.Fileid, a.Fileid)
 				}
 				return true
 			})
-			must(t, err)
+			must.Succeed(t, err)
 			refs[want], attrs[sub], err = f.Lookup(me, d, "a")
-			must(t, err)
+			must.Succeed(t, err)
 		}
 		if attrs["home"].Fsid == attrs["snap"].Fsid || attrs["home"].Fileid != attrs["snap"].Fileid {
 			t.Errorf("fsids %x and %x of inodes %d and %d", attrs["home"].Fsid, attrs["snap"].Fsid, attrs["home"].Fileid, attrs["snap"].Fileid)
 		}
 		for _, first := range []string{"snap", "home"} {
 			f.Close()
-			must(t, unix.Unmount(dir, 0))
+			must.Succeed(t, unix.Unmount(dir, 0))
 			mount(t, scratch, dir)
 			_, err := os.Stat(filepath.Join(dir, first)) // gives out numbers of devices in another order
-			must(t, err)
+			must.Succeed(t, err)
 			f = newFS(t, dir, o)
 			for want, r := range refs {
 				b := make([]byte, 8)
@@ -404,7 +405,7 @@ func page(t *testing.T, f *FS, d nfsserver.Ref, cookie uint64, n int) (names []s
 		names, last = append(names, string(de.Name)), de.Cookie
 		return true
 	})
-	must(t, err)
+	must.Succeed(t, err)
 	return names, last, eof
 }
 
@@ -417,19 +418,19 @@ func TestListingsDoNotDisturb(t *testing.T) {
 			write(t, "", mnt, "d", fmt.Sprint("f", i))
 		}
 		if k.isOverlay() { // an overlay keeps lists of merged directories alone
-			must(t, os.MkdirAll(filepath.Join(filepath.Dir(mnt), "base", "lower", "d"), 0o755))
+			must.Succeed(t, os.MkdirAll(filepath.Join(filepath.Dir(mnt), "base", "lower", "d"), 0o755))
 			remount()
 		}
 		f := newFS(t, mnt, Options{})
 		defer f.Close()
 		d, _, err := f.Lookup(me, f.Root(), "d")
-		must(t, err)
+		must.Succeed(t, err)
 		seen := map[string]int{}
 		names, cookie, eof := page(t, f, d, 0, first)
 		for !eof {
 			for _, name := range names {
 				if seen[name]++; name != "." && name != ".." {
-					must(t, f.Remove(me, d, name))
+					must.Succeed(t, f.Remove(me, d, name))
 				}
 			}
 			page(t, f, d, 0, 50) // another client begins

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -31,7 +32,7 @@ func TestWalkFindsWhatTheIndexCannotHold(t *testing.T) {
 	for d := range 10 {
 		sub := fmt.Sprint("d", d)
 		at, _, err := f.Mkdir(me, f.Root(), sub, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
-		must(t, err)
+		must.Succeed(t, err)
 		for i := range 20 {
 			name := fmt.Sprint(i)
 			refs[filepath.Join(sub, name)] = createFile(t, f, at, name, filepath.Join(sub, name))
@@ -55,7 +56,7 @@ func TestWalkFindsWhatTheIndexCannotHold(t *testing.T) {
 			return nil
 		})
 	}
-	must(t, g.Wait())
+	must.Succeed(t, g.Wait())
 	f.index.mu.Lock()
 	defer f.index.mu.Unlock()
 	if n := len(f.index.hints); n > 20 {
@@ -68,7 +69,7 @@ func TestRemovedIsNotLookedFor(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{noKernelHandles: true})
 	r := createFile(t, f, f.Root(), "x", "x")
 	f.cache.closeAll()
-	must(t, f.Remove(me, f.Root(), "x"))
+	must.Succeed(t, f.Remove(me, f.Root(), "x"))
 	f.index.walk.debt, f.index.walk.asOf = time.Hour, time.Now() // a walk would be refused
 	mustStale(t, f, r, "removed")
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -55,9 +56,9 @@ func reuseNumbers(t *testing.T, dir string) (again int) {
 			os.Remove(filepath.Join(dir, fmt.Sprint(i)))
 		}
 		f.cache.closeAll() // an open file has its number
-		must(t, unix.Syncfs(f.tree.root))
+		must.Succeed(t, unix.Syncfs(f.tree.root))
 		for i := range files {
-			must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
 		}
 		list() // while their numbers are new
 		time.Sleep(f.gens.SettlesIn() + 20*time.Millisecond)
@@ -67,7 +68,7 @@ func reuseNumbers(t *testing.T, dir string) (again int) {
 		}
 	}
 	for i := range files {
-		must(t, os.Chmod(filepath.Join(dir, fmt.Sprint(i)), 0o640))
+		must.Succeed(t, os.Chmod(filepath.Join(dir, fmt.Sprint(i)), 0o640))
 	}
 	listPlus(t, f, f.Root(), 1000, func(de *nfsserver.Dirent) {
 		if de.Attr.Type == nfsserver.TypeReg && de.Attr.Mode != 0o640 {
@@ -84,10 +85,10 @@ func checkHandle(t *testing.T, f *FS, dir string, de *nfsserver.Dirent, kept *in
 		return
 	}
 	fd, err := unix.Open(filepath.Join(dir, string(de.Name)), unix.O_PATH|unix.O_NOFOLLOW, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer unix.Close(fd)
 	want, err := kernelRefOf(f.top, fd)
-	must(t, err)
+	must.Succeed(t, err)
 	if de.Ref != want {
 		t.Errorf("%s is listed with handle %x, and has %x", de.Name, de.Ref.Bytes(), want.Bytes())
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestListingsAreBounded: listings of many directories that clients have begun
@@ -19,7 +20,7 @@ func TestListingsAreBounded(t *testing.T) {
 	var refs []nfsserver.Ref
 	for i := range dirs {
 		d, _, err := f.Mkdir(me, f.Root(), fmt.Sprint(i), &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
-		must(t, err)
+		must.Succeed(t, err)
 		for name := range 4 {
 			createFile(t, f, d, fmt.Sprint(name), "")
 		}
@@ -29,7 +30,7 @@ func TestListingsAreBounded(t *testing.T) {
 		for _, d := range refs {
 			n := 0
 			_, err := f.ReadDir(me, d, 0, false, func(*nfsserver.Dirent) bool { n++; return n < 3 })
-			must(t, err)
+			must.Succeed(t, err)
 		}
 	}
 	if n := shared.listings.Load() - kept; n > 2*dirs {

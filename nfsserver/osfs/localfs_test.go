@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -37,18 +38,18 @@ func TestSharedDirectoryIsToldLate(t *testing.T) {
 	needRoot(t, "bindfs")
 	scratch := t.TempDir()
 	source, dir := filepath.Join(scratch, "source"), filepath.Join(scratch, "mnt")
-	must(t, os.Mkdir(source, 0o755), os.Mkdir(dir, 0o755))
+	must.Succeed(t, os.Mkdir(source, 0o755), os.Mkdir(dir, 0o755))
 	run(t, "bindfs", "-o", "attr_timeout=3600", source, dir)
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	f := newFS(t, dir, Options{})
 	told, err := f.Getattr(f.Root())
-	must(t, err, os.Mkdir(filepath.Join(source, "theirs"), 0o755))
+	must.Succeed(t, err, os.Mkdir(filepath.Join(source, "theirs"), 0o755))
 	before, err := f.Getattr(f.Root())
-	must(t, err)
+	must.Succeed(t, err)
 	_, _, err = f.Mkdir(me, f.Root(), "ours", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
-	must(t, err)
+	must.Succeed(t, err)
 	after, err := f.Getattr(f.Root())
-	must(t, err)
+	must.Succeed(t, err)
 	if before != told || after.Mtime == told.Mtime {
 		t.Errorf("told %+v; after another's change %+v, after ours %+v", told, before, after)
 	}

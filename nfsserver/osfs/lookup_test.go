@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestLookupInUse: it finds what Lookup finds, of files that are open, for callers who were
@@ -21,9 +22,9 @@ func TestLookupInUse(t *testing.T) {
 
 func lookupInUse(t *testing.T, dir string) {
 	for _, name := range []string{"a", "b"} {
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o644))
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o644))
 	}
-	must(t, os.Chmod(dir, 0o700))
+	must.Succeed(t, os.Chmod(dir, 0o700))
 	f := newFS(t, dir, Options{})
 	if !f.byName {
 		return
@@ -32,7 +33,7 @@ func lookupInUse(t *testing.T, dir string) {
 	time.Sleep(f.gens.SettlesIn() + 20*time.Millisecond) // what is kept of a file is not of one that was just made
 	find := func(c nfsserver.Cred, name string) (nfsserver.Ref, nfsserver.Attr, bool) {
 		_, err := f.Getattr(f.Root()) // as the procedure does
-		must(t, err)
+		must.Succeed(t, err)
 		return f.LookupInUse(c, f.Root(), name)
 	}
 	if _, _, ok := find(me, "a"); ok {
@@ -41,7 +42,7 @@ func lookupInUse(t *testing.T, dir string) {
 	refs := make(map[string]nfsserver.Ref)
 	for _, name := range []string{"a", "b"} {
 		ref, attr, err := f.Lookup(me, f.Root(), name)
-		must(t, err)
+		must.Succeed(t, err)
 		refs[name] = ref
 		if got, at, ok := find(me, name); !ok || got != ref || at != attr {
 			t.Fatalf("%s: %x %+v %v, Lookup finds %x %+v", name, got.Bytes(), at, ok, ref.Bytes(), attr)
@@ -55,9 +56,9 @@ func lookupInUse(t *testing.T, dir string) {
 	if _, _, ok := find(nfsserver.Cred{UID: 4711, GID: 4711}, "a"); ok {
 		t.Error("found by a caller who was not allowed to search")
 	}
-	must(t, os.Rename(filepath.Join(dir, "b"), filepath.Join(dir, "a"))) // which changes its ctime, or does not
+	must.Succeed(t, os.Rename(filepath.Join(dir, "b"), filepath.Join(dir, "a"))) // which changes its ctime, or does not
 	_, err := f.Getattr(refs["b"])
-	must(t, err)
+	must.Succeed(t, err)
 	if got, _, ok := find(me, "a"); ok && got != refs["b"] {
 		t.Errorf("a is found as %x after it has become the name of another file", got.Bytes())
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,15 +17,15 @@ func TestSameMountTwice(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
 	mountOn(t, filepath.Join(dir, "a"), "-t", "tmpfs", "tmpfs")
-	must(t, os.WriteFile(filepath.Join(dir, "a", "file"), nil, 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "a", "file"), nil, 0o644))
 	mountOn(t, filepath.Join(dir, "b"), "--bind", filepath.Join(dir, "a"))
 	f := newFS(t, dir, Options{CrossMounts: true})
 	f.sweep.stop()
 	f.sweep.init()
 	a, _, err := f.Lookup(me, f.Root(), "a")
-	must(t, err)
+	must.Succeed(t, err)
 	b, _, err := f.Lookup(me, f.Root(), "b")
-	must(t, err)
+	must.Succeed(t, err)
 	if a != b {
 		t.Fatal("two mounts of one directory have two handles")
 	}
@@ -37,7 +38,7 @@ func TestSameMountTwice(t *testing.T) {
 		unix.Close(m.fd)
 	}
 	_, err = f.Getattr(b)
-	must(t, err)
+	must.Succeed(t, err)
 	if f.mounts.byID[id] == nil {
 		t.Error("the mount that stayed is looked for anew with each handle")
 	}

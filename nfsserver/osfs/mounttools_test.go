@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,7 +46,7 @@ func run(t *testing.T, args ...string) string {
 // mountOn mounts on a directory, which it makes, until the test ends.
 func mountOn(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	must(t, os.MkdirAll(dir, 0o755))
+	must.Succeed(t, os.MkdirAll(dir, 0o755))
 	run(t, append(append([]string{"mount"}, args...), dir)...)
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 }
@@ -54,7 +55,7 @@ func mountOn(t *testing.T, dir string, args ...string) {
 func write(t *testing.T, content string, path ...string) {
 	t.Helper()
 	name := filepath.Join(path...)
-	must(t, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644))
+	must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644))
 }
 
 // sshfsPrograms are the programs of an sshfs mount of this machine.
@@ -66,6 +67,6 @@ func sshfs(t *testing.T, scratch, source, dir string) []string {
 	t.Helper()
 	needRoot(t, sshfsPrograms...)
 	ssh := filepath.Join(scratch, "ssh")
-	must(t, os.WriteFile(ssh, []byte("#!/bin/sh\nexec "+sshfsPrograms[1]+"\n"), 0o755))
+	must.Succeed(t, os.WriteFile(ssh, []byte("#!/bin/sh\nexec "+sshfsPrograms[1]+"\n"), 0o755))
 	return []string{"sshfs", "-o", "dir_cache=no,ssh_command=" + ssh, "host:" + source, dir}
 }

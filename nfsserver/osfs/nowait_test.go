@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,19 +30,19 @@ func readInUse(t *testing.T, dir string) {
 	want := make([]byte, 64<<10)
 	rand.Read(want)
 	name := filepath.Join(dir, "f")
-	must(t, os.WriteFile(name, want, 0o644))
-	must(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
+	must.Succeed(t, os.WriteFile(name, want, 0o644))
+	must.Succeed(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
 	f := newFS(t, dir, Options{})
 	if !f.quickReads {
 		machine.Skip(t, "reads of this file system are not known not to wait")
 	}
 	now := time.Now()
-	must(t, os.Chtimes(name, now.Add(time.Minute), now)) // read since it was changed
+	must.Succeed(t, os.Chtimes(name, now.Add(time.Minute), now)) // read since it was changed
 	ref, _, err := f.Lookup(me, f.Root(), "f")
-	must(t, err)
+	must.Succeed(t, err)
 	read := func(c nfsserver.Cred, off uint64, n int) ([]byte, bool) {
 		_, err := f.Getattr(ref) // as the procedure does
-		must(t, err)
+		must.Succeed(t, err)
 		p := make([]byte, n)
 		k, ok := f.ReadInUse(c, ref, p, off)
 		return p[:k], ok
@@ -50,14 +51,14 @@ func readInUse(t *testing.T, dir string) {
 		t.Fatal("read of a file that is not open for reading")
 	}
 	_, err = f.ReadAt(me, ref, make([]byte, len(want)), 0)
-	must(t, err)
+	must.Succeed(t, err)
 	for _, x := range []struct{ off, n int }{{0, 4096}, {4095, 2}, {8192, 16 << 10}, {len(want) - 1, 1}, {100, 5000}} {
 		got, ok := read(me, uint64(x.off), x.n)
 		// Once more: cachestat(2) may count too few pages, and what was read long ago is not open
 		// for reading any more.
 		for tries := 0; !ok && tries < 5; tries++ {
 			_, err := f.ReadAt(me, ref, make([]byte, len(want)), 0)
-			must(t, err)
+			must.Succeed(t, err)
 			got, ok = read(me, uint64(x.off), x.n)
 		}
 		if !ok || !bytes.Equal(got, want[x.off:x.off+x.n]) {
@@ -93,21 +94,21 @@ func readInUse(t *testing.T, dir string) {
 // notInMemory: where a page is missing, or an access time has to be changed on a disk, others read.
 func notInMemory(t *testing.T, f *FS, name string, read func(c nfsserver.Cred, off uint64, n int) ([]byte, bool)) {
 	file, err := os.OpenFile(name, os.O_RDWR, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer file.Close()
 	if f.nowait {
 		now := time.Now()
-		must(t, os.Chtimes(name, now, now.Add(time.Second)))
+		must.Succeed(t, os.Chtimes(name, now, now.Add(time.Second)))
 		if _, ok := read(me, 0, 1); ok && f.atime == atimeRelative {
 			t.Error("read of a file that was changed since it was read last")
 		}
-		must(t, os.Chtimes(name, now.Add(time.Minute), now))
+		must.Succeed(t, os.Chtimes(name, now.Add(time.Minute), now))
 		if _, ok := read(me, 0, 1); !ok {
 			t.Error("not read, of a file that was read since it was changed")
 		}
 		evict(t, file)
 	} else {
-		must(t, unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 4096, 8192))
+		must.Succeed(t, unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 4096, 8192))
 	}
 	if _, ok := read(me, 4096, 4096); ok {
 		t.Error("read of a page that is not in memory")
@@ -120,9 +121,9 @@ func notInMemory(t *testing.T, f *FS, name string, read func(c nfsserver.Cred, o
 // evict has the kernel throw a file out of memory.
 func evict(t *testing.T, file *os.File) {
 	t.Helper()
-	must(t, file.Sync())
+	must.Succeed(t, file.Sync())
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // a page that somebody has in hand stays
-		must(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
+		must.Succeed(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
 		if !resident(t, file, 4096) {
 			return
 		}
@@ -136,11 +137,11 @@ func evict(t *testing.T, file *os.File) {
 func resident(t *testing.T, file *os.File, off int64) bool {
 	t.Helper()
 	page, err := unix.Mmap(int(file.Fd()), off, 4096, unix.PROT_READ, unix.MAP_SHARED)
-	must(t, err)
+	must.Succeed(t, err)
 	defer unix.Munmap(page)
 	var in [1]byte
 	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&page[0])), 4096, uintptr(unsafe.Pointer(&in)))
-	must(t, errnoError(errno))
+	must.Succeed(t, errnoError(errno))
 	return in[0]&1 != 0
 }
 
@@ -165,10 +166,10 @@ func TestAccessTimes(t *testing.T) {
 // ends that.
 func TestReadsInVain(t *testing.T) {
 	dir := tempDir(t, os.TempDir())
-	must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("0123456789"), 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), []byte("0123456789"), 0o644))
 	f := newFS(t, dir, Options{})
 	ref, _, err := f.Lookup(me, f.Root(), "f")
-	must(t, err)
+	must.Succeed(t, err)
 	n := f.cache.get(&ref)
 	defer f.cache.release(n)
 	passes := func() (k int) {

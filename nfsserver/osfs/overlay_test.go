@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,17 +49,17 @@ func TestCopyUp(t *testing.T) {
 		f := newFS(t, dir, Options{})
 		for name, change := range changes {
 			r, before, err := f.Lookup(me, f.Root(), name)
-			must(t, err)
+			must.Succeed(t, err)
 			if name == "move" || name == "rename" {
 				f.cache.closeAll() // nothing is open of it then
 			}
-			must(t, change(f, r, name))
+			must.Succeed(t, change(f, r, name))
 			if name == "move" {
 				name = "move2"
 			}
 			for _, when := range []string{"at once", "after eviction"} {
 				again, _, err := f.Lookup(me, f.Root(), name)
-				must(t, err)
+				must.Succeed(t, err)
 				if again != r {
 					t.Errorf("%s, %s: a second handle", name, when)
 				}
@@ -88,19 +89,19 @@ func TestRemovedMergedDirectory(t *testing.T) {
 		for _, name := range names {
 			write(t, "y", dir, name, "y") // in the upper layer, too
 			d, a, err := f.Lookup(me, f.Root(), name)
-			must(t, err)
+			must.Succeed(t, err)
 			if a.Nlink == 0 {
 				t.Fatalf("%s: no links", name)
 			}
 			refs[name] = d
 			if name != alive {
-				must(t, f.Remove(me, d, "x"), f.Remove(me, d, "y"))
+				must.Succeed(t, f.Remove(me, d, "x"), f.Remove(me, d, "y"))
 			}
 		}
-		must(t, f.Rmdir(me, f.Root(), "removed"), os.Remove(filepath.Join(dir, "others")))
+		must.Succeed(t, f.Rmdir(me, f.Root(), "removed"), os.Remove(filepath.Join(dir, "others")))
 		_, _, err := f.Mkdir(me, f.Root(), "new", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
-		must(t, err)
-		must(t, f.Rename(me, f.Root(), "new", f.Root(), "replaced"))
+		must.Succeed(t, err)
+		must.Succeed(t, f.Rename(me, f.Root(), "new", f.Root(), "replaced"))
 		f.cache.tick.Add(1)
 		for _, name := range names {
 			_, err := f.Getattr(refs[name])
@@ -129,12 +130,12 @@ func TestMadeInRemovedDirectory(t *testing.T) {
 			"Mkdir":  func(d nfsserver.Ref) error { return third(f.Mkdir(me, d, "n", &nfsserver.SetAttr{})) },
 			"Link":   func(d nfsserver.Ref) error { return f.Link(me, file, d, "n") },
 		} {
-			must(t, os.MkdirAll(filepath.Join(dir, "d"), 0o755))
+			must.Succeed(t, os.MkdirAll(filepath.Join(dir, "d"), 0o755))
 			d, _, err := f.Lookup(me, f.Root(), "d")
-			must(t, err)
+			must.Succeed(t, err)
 			_, err = f.Getattr(d)
-			must(t, err)
-			must(t, os.RemoveAll(filepath.Join(dir, "d")))
+			must.Succeed(t, err)
+			must.Succeed(t, os.RemoveAll(filepath.Join(dir, "d")))
 			if err := mk(d); !errors.Is(err, nfsserver.ErrStale) {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -156,7 +157,7 @@ func TestLayersApart(t *testing.T) {
 		t.Run("", func(t *testing.T) {
 			scratch := t.TempDir()
 			dir := filepath.Join(scratch, "mnt")
-			must(t, os.Mkdir(dir, 0o755))
+			must.Succeed(t, os.Mkdir(dir, 0o755))
 			onOverlay(k.option, k.disks)(t, scratch, dir)
 			t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 			for _, what := range []string{"empty", "with a directory", "with a file"} {
@@ -173,7 +174,7 @@ func TestLayersApart(t *testing.T) {
 					listed[string(de.Name)] = de.Fileid
 					return true
 				})
-				must(t, err)
+				must.Succeed(t, err)
 				for name, id := range listed {
 					if _, a, err := f.Lookup(me, f.Root(), name); err != nil || a.Fileid != id {
 						t.Errorf("%+v: %s is listed as %d, and is %d, %v", k, name, id, a.Fileid, err)

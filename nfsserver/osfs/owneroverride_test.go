@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,12 +34,12 @@ func asPlainUser(t *testing.T, prepare func(dir string)) string {
 	program := os.Args[0]
 	cmd := exec.Command(program, "-test.run=^"+t.Name()+"$")
 	if os.Geteuid() == 0 {
-		must(t, os.Chown(dir, plainUser, plainUser), os.Chmod(dir, 0o755))
+		must.Succeed(t, os.Chown(dir, plainUser, plainUser), os.Chmod(dir, 0o755))
 		if prepare != nil {
 			prepare(dir)
 		}
 		bin := tempDir(t, os.TempDir()) // the user cannot reach what go test has built
-		must(t, os.Chmod(bin, 0o755))
+		must.Succeed(t, os.Chmod(bin, 0o755))
 		run(t, "cp", program, bin+"/test")
 		cmd.Path, cmd.Args[0] = bin+"/test", bin+"/test"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: plainUser, Gid: plainUser}}
@@ -61,10 +62,10 @@ func TestOwnFilesWithoutPrivilege(t *testing.T) {
 	f := newFS(t, dir, Options{})
 	for _, mode := range []uint32{0o444, 0, 0o4111, 0o555} {
 		r, _, err := f.Create(me, f.Root(), "f", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: mode})
-		must(t, err)
+		must.Succeed(t, err)
 		for range 2 {
 			_, err := f.WriteAt(me, r, []byte("content"), 0)
-			must(t, err)
+			must.Succeed(t, err)
 			if n, err := f.ReadAt(me, r, make([]byte, 7), 0); n != 7 || err != nil {
 				t.Errorf("mode %04o: read %d, %v", mode, n, err)
 			}
@@ -78,7 +79,7 @@ func TestOwnFilesWithoutPrivilege(t *testing.T) {
 		if _, err := f.ReadAt(nfsserver.Cred{UID: me.UID + 1}, r, make([]byte, 1), 0); !errors.Is(err, syscall.EACCES) {
 			t.Errorf("mode %04o: read by another: %v", mode, err)
 		}
-		must(t, f.Remove(me, f.Root(), "f"))
+		must.Succeed(t, f.Remove(me, f.Root(), "f"))
 	}
 }
 
@@ -86,7 +87,7 @@ func TestOwnFilesWithoutPrivilege(t *testing.T) {
 // to stable storage, and is not told to have failed; neither mode nor times change by that.
 func TestSyncOfWhatCannotBeOpened(t *testing.T) {
 	dir := asPlainUser(t, func(dir string) {
-		must(t, os.Mkdir(filepath.Join(dir, "dropbox"), 0o700), os.Chmod(filepath.Join(dir, "dropbox"), 0o733))
+		must.Succeed(t, os.Mkdir(filepath.Join(dir, "dropbox"), 0o700), os.Chmod(filepath.Join(dir, "dropbox"), 0o733))
 	})
 	if dir == "" {
 		return
@@ -99,7 +100,7 @@ func TestSyncOfWhatCannotBeOpened(t *testing.T) {
 		t.Helper()
 		f.cache.closeAll() // nothing is open of it
 		before, err := f.Getattr(r)
-		must(t, err)
+		must.Succeed(t, err)
 		for _, dataOnly := range []bool{false, true} {
 			synced = 0
 			if err := f.Sync(r, dataOnly); err != nil {
@@ -118,9 +119,9 @@ func TestSyncOfWhatCannotBeOpened(t *testing.T) {
 	}
 	for _, mode := range []uint32{0, 0o2000, 0o111} {
 		r := createFile(t, f, f.Root(), "file", "content")
-		must(t, f.Setattr(me, r, set(mode)))
+		must.Succeed(t, f.Setattr(me, r, set(mode)))
 		settle("a file", r)
-		must(t, f.Remove(me, f.Root(), "file"))
+		must.Succeed(t, f.Remove(me, f.Root(), "file"))
 	}
 	boxes := map[string]nfsserver.Ref{}
 	if d, _, err := f.Lookup(me, f.Root(), "dropbox"); err == nil { // it belongs to root
@@ -128,22 +129,22 @@ func TestSyncOfWhatCannotBeOpened(t *testing.T) {
 	}
 	for name, mode := range map[string]uint32{"0300": 0o300, "0333": 0o333} {
 		d, _, err := f.Mkdir(me, f.Root(), name, set(mode))
-		must(t, err)
+		must.Succeed(t, err)
 		boxes[name] = d
 	}
 	for name, d := range boxes {
 		settle(name, d)
 		sub, _, err := f.Mkdir(me, d, "sub", set(0o300))
-		must(t, err)
+		must.Succeed(t, err)
 		settle(name+" after Mkdir", d)
 		r := createFile(t, f, sub, "f", "x")
-		must(t, f.Link(me, r, d, "link"))
+		must.Succeed(t, f.Link(me, r, d, "link"))
 		settle(name+" after Link", d)
-		must(t, f.Rename(me, sub, "f", d, "link2"), f.Remove(me, d, "link"), f.Remove(me, d, "link2"), f.Rmdir(me, d, "sub"))
+		must.Succeed(t, f.Rename(me, sub, "f", d, "link2"), f.Remove(me, d, "link"), f.Remove(me, d, "link2"), f.Rmdir(me, d, "sub"))
 		settle(name+" after Rmdir", d)
 	}
 	closed, _, err := f.Mkdir(me, f.Root(), "closed", set(0))
-	must(t, err)
+	must.Succeed(t, err)
 	settle("closed", closed)
 }
 
@@ -155,12 +156,12 @@ func TestSyncWithoutDescriptors(t *testing.T) {
 	f.cache.closeAll()
 	f.flush.done.Wait()
 	n, err := f.acquire(&r) // the only node, and in use: none can be closed for another
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.cache.release(n)
 	var limit unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	must.Succeed(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max})) // numbers from 3 on are not given
+	must.Succeed(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max})) // numbers from 3 on are not given
 	_, opens := f.reader(n)
 	err = f.Sync(r, false)
 	if opens != unix.EMFILE || err != nil {
@@ -176,7 +177,7 @@ func TestSetIDOfAnother(t *testing.T) {
 		for name, mode := range modes {
 			for _, path := range []string{filepath.Join(dir, name+"-write"), filepath.Join(dir, name+"-cut")} {
 				write(t, "before", path)
-				must(t, os.Chown(path, 2000, 2000), unix.Chmod(path, mode))
+				must.Succeed(t, os.Chown(path, 2000, 2000), unix.Chmod(path, mode))
 			}
 		}
 	})
@@ -190,7 +191,7 @@ func TestSetIDOfAnother(t *testing.T) {
 			if errors.Is(err, syscall.ENOENT) {
 				t.Skip("this process is not root's, and cannot have files of others")
 			}
-			must(t, err)
+			must.Succeed(t, err)
 			if a.Mode != mode || a.UID == me.UID {
 				t.Fatalf("%s: mode %o of user %d", name, a.Mode, a.UID)
 			}

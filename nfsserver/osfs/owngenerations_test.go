@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -44,10 +45,10 @@ func eachUnnumbered(t *testing.T, byPath bool, test func(t *testing.T, f *FS, so
 			needRoot(t, u.command[0], "mkfs.ext4")
 			scratch := t.TempDir()
 			source, dir := filepath.Join(scratch, "source"), filepath.Join(scratch, "mnt")
-			must(t, os.Mkdir(source, 0o755), os.Mkdir(dir, 0o755))
+			must.Succeed(t, os.Mkdir(source, 0o755), os.Mkdir(dir, 0o755))
 			onImage(32<<20, "", "mkfs.ext4", "-q", "-b", "4096")(t, scratch, source)
 			t.Cleanup(func() { unix.Unmount(source, unix.MNT_DETACH) })
-			must(t, os.Chmod(source, 0o755)) // mkfs gives the root times of whole seconds
+			must.Succeed(t, os.Chmod(source, 0o755)) // mkfs gives the root times of whole seconds
 			command := append(slices.Clone(u.command), source, dir)
 			if u.name == "sshfs" {
 				command = sshfs(t, scratch, source, dir)
@@ -75,7 +76,7 @@ func laterTimes(t *testing.T, f *FS, dir string) {
 	name := filepath.Join(dir, "clock")
 	made := func() int64 {
 		var st unix.Stat_t
-		must(t, os.WriteFile(name, nil, 0o600), unix.Stat(name, &st), os.Remove(name))
+		must.Succeed(t, os.WriteFile(name, nil, 0o600), unix.Stat(name, &st), os.Remove(name))
 		return st.Ctim.Nano() / delta
 	}
 	for first := made(); made() == first; {
@@ -87,7 +88,7 @@ func laterTimes(t *testing.T, f *FS, dir string) {
 func inode(t *testing.T, path string) uint64 {
 	t.Helper()
 	var st unix.Stat_t
-	must(t, unix.Lstat(path, &st))
+	must.Succeed(t, unix.Lstat(path, &st))
 	return st.Ino
 }
 
@@ -126,11 +127,11 @@ func TestNumberGivenToAnotherBelow(t *testing.T) {
 			closeIdle(f)
 			if !idle {
 				_, err := f.Getattr(old)
-				must(t, err)
+				must.Succeed(t, err)
 			}
 			number := inode(t, filepath.Join(source, "old"))
 			laterTimes(t, f, source)
-			must(t, os.Remove(filepath.Join(source, "old")))
+			must.Succeed(t, os.Remove(filepath.Join(source, "old")))
 			write(t, "another", source, name)
 			if inode(t, filepath.Join(source, name)) == number {
 				used++
@@ -146,7 +147,7 @@ func TestNumberGivenToAnotherBelow(t *testing.T) {
 				t.Errorf("%s: the old handle sets attributes: %v, want stale", when, err)
 			}
 			content, err := os.ReadFile(filepath.Join(source, name))
-			must(t, err)
+			must.Succeed(t, err)
 			if string(content) != "another" {
 				t.Errorf("%s: the new file has %q", when, content)
 			}
@@ -172,7 +173,7 @@ func TestNumberGivenToAnotherBelow(t *testing.T) {
 				closeIdle(f)
 			}
 			mustStale(t, f, old, when)
-			must(t, f.Remove(me, f.Root(), name))
+			must.Succeed(t, f.Remove(me, f.Root(), name))
 		}
 		if used == 0 {
 			t.Error("no number was given to another file")
@@ -204,18 +205,18 @@ func TestRemovedNumberIsServedAgain(t *testing.T) {
 			r := createFile(t, f, f.Root(), "file", "content")
 			check("file", r)
 			mustRead(t, f, r, "content", "a new file")
-			must(t, f.Remove(me, f.Root(), "file"))
+			must.Succeed(t, f.Remove(me, f.Root(), "file"))
 		}
 		for range 4 {
 			d, _, err := f.Mkdir(me, f.Root(), "dir", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
-			must(t, err)
+			must.Succeed(t, err)
 			check("dir", d)
-			must(t, f.Rmdir(me, f.Root(), "dir"))
+			must.Succeed(t, f.Rmdir(me, f.Root(), "dir"))
 		}
 		for i := range 4 { // as editors save
 			r := createFile(t, f, f.Root(), "tmp", fmt.Sprint("save ", i))
 			closeIdle(f)
-			must(t, f.Rename(me, f.Root(), "tmp", f.Root(), "saved"))
+			must.Succeed(t, f.Rename(me, f.Root(), "tmp", f.Root(), "saved"))
 			check("saved", r)
 			mustRead(t, f, r, fmt.Sprint("save ", i), "a saved file")
 		}
@@ -233,20 +234,20 @@ func TestChangedByOthersStaysTheSame(t *testing.T) {
 		path := filepath.Join(source, "log")
 		closeIdle(f)
 		laterTimes(t, f, source)
-		must(t, os.WriteFile(path, []byte("12"), 0o644))
+		must.Succeed(t, os.WriteFile(path, []byte("12"), 0o644))
 		mustRead(t, f, r, "12", "written by another")
 		closeIdle(f)
-		must(t, os.Chmod(path, 0o640))
+		must.Succeed(t, os.Chmod(path, 0o640))
 		mustRead(t, f, r, "12", "after chmod by another")
 		closeIdle(f)
-		must(t, os.Rename(path, path+".1"))
+		must.Succeed(t, os.Rename(path, path+".1"))
 		mustRead(t, f, r, "12", "renamed by another")
 		closeIdle(f)
-		must(t, os.Link(path+".1", path+".2"), os.Remove(path+".1"))
+		must.Succeed(t, os.Link(path+".1", path+".2"), os.Remove(path+".1"))
 		mustRead(t, f, r, "12", "under another name")
 
 		d, _, err := f.Mkdir(me, f.Root(), "d", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
-		must(t, err)
+		must.Succeed(t, err)
 		closeIdle(f)
 		descriptors := openFDs(t)
 		for i := range 3 {
@@ -254,7 +255,7 @@ func TestChangedByOthersStaysTheSame(t *testing.T) {
 			laterTimes(t, f, source)
 			write(t, "", source, "d", fmt.Sprint(i))
 			_, err := os.ReadDir(filepath.Join(source, "d"))
-			must(t, err)
+			must.Succeed(t, err)
 			if _, err := f.Getattr(d); err != nil {
 				t.Errorf("a directory that others have changed and listed: %v", err)
 			}
@@ -264,16 +265,16 @@ func TestChangedByOthersStaysTheSame(t *testing.T) {
 			t.Errorf("%d descriptors with nothing open, want %d", n, descriptors)
 		}
 		times := nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: nfsserver.Time{Sec: 1e9}, Mtime: nfsserver.Time{Sec: 1e9}}
-		must(t, f.Setattr(me, r, &times))
+		must.Succeed(t, f.Setattr(me, r, &times))
 		closeIdle(f)
 		mustRead(t, f, r, "12", "with times that were set")
 
 		_, err = f.Getattr(r) // which the kernel caches for a second
-		must(t, err)
+		must.Succeed(t, err)
 		laterTimes(t, f, source)
-		must(t, os.WriteFile(path+".2", []byte("123"), 0o644))
+		must.Succeed(t, os.WriteFile(path+".2", []byte("123"), 0o644))
 		_, err = os.ReadFile(path + ".2")
-		must(t, err)
+		must.Succeed(t, err)
 		closeIdle(f)
 		mustRead(t, f, r, "123", "written and read by another while it was in use")
 		closeIdle(f)
@@ -295,11 +296,11 @@ func TestPathOfAnOpenFileLeadsToAnother(t *testing.T) {
 		r := createFile(t, f, f.Root(), "f", "content")
 		closeIdle(f)
 		mustRead(t, f, r, "content", "before")
-		must(t, os.Rename(filepath.Join(source, "f"), filepath.Join(source, "moved")))
+		must.Succeed(t, os.Rename(filepath.Join(source, "f"), filepath.Join(source, "moved")))
 		write(t, "another", source, "f")
 		_, writeErr := f.WriteAt(me, r, []byte("CLOBBER"), 0)
 		got, err := os.ReadFile(filepath.Join(source, "f"))
-		must(t, err)
+		must.Succeed(t, err)
 		if string(got) != "another" {
 			t.Errorf("the file at its path has %q after a write (%v), want %q", got, writeErr, "another")
 		}
@@ -312,14 +313,14 @@ func TestOtherNameIsFound(t *testing.T) {
 	noWalk := func(f *FS) { f.index.walk.debt, f.index.walk.asOf = time.Hour, time.Now() }
 	check := func(t *testing.T, f *FS, dir string) {
 		r := createFile(t, f, f.Root(), "a", "content")
-		must(t, f.Link(me, r, f.Root(), "b"))
-		must(t, f.Remove(me, f.Root(), "a"))
+		must.Succeed(t, f.Link(me, r, f.Root(), "b"))
+		must.Succeed(t, f.Remove(me, f.Root(), "a"))
 		closeIdle(f)
 		noWalk(f)
 		mustRead(t, f, r, "content", "under its other name")
-		must(t, f.Link(me, r, f.Root(), "c"))
+		must.Succeed(t, f.Link(me, r, f.Root(), "c"))
 		createFile(t, f, f.Root(), "d", "")
-		must(t, f.Rename(me, f.Root(), "d", f.Root(), "c"))
+		must.Succeed(t, f.Rename(me, f.Root(), "d", f.Root(), "c"))
 		closeIdle(f)
 		f.index.walk.debt = 0
 		mustRead(t, f, r, "content", "after its other name was given to another file")
@@ -338,7 +339,7 @@ func TestIdentitiesBounded(t *testing.T) {
 	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
 		r := createFile(t, f, f.Root(), "open", "content")
 		n, err := f.acquire(&r)
-		must(t, err)
+		must.Succeed(t, err)
 		defer f.cache.release(n)
 		for i := range 50 {
 			createFile(t, f, f.Root(), fmt.Sprint(i), "")
@@ -386,16 +387,16 @@ func TestIdentitiesModel(t *testing.T) {
 			}
 			switch {
 			case !there && below:
-				must(t, os.WriteFile(path, []byte(content(made)), 0o644))
+				must.Succeed(t, os.WriteFile(path, []byte(content(made)), 0o644))
 				names[name], made = made, made+1
 			case !there:
 				r, _, err := f.Create(me, f.Root(), name, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o644})
 				if err == unix.EEXIST {
 					continue
 				}
-				must(t, err)
+				must.Succeed(t, err)
 				_, err = f.WriteAt(me, r, []byte(content(made)), 0)
-				must(t, err)
+				must.Succeed(t, err)
 				names[name], handles[made], made = made, r, made+1
 			case op == 0:
 				if f.Remove(me, f.Root(), name) == nil {
@@ -413,21 +414,21 @@ func TestIdentitiesModel(t *testing.T) {
 			case op == 3:
 				closeIdle(f)
 			case op == 4:
-				must(t, os.Remove(path))
+				must.Succeed(t, os.Remove(path))
 				delete(names, name)
 			case op == 5:
-				must(t, os.Rename(path, filepath.Join(source, to)))
+				must.Succeed(t, os.Rename(path, filepath.Join(source, to)))
 				names[to] = i
 				if to != name {
 					delete(names, name)
 				}
 			case op == 6:
 				file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-				must(t, err)
+				must.Succeed(t, err)
 				_, err = file.WriteString("+")
-				must(t, err, file.Close())
+				must.Succeed(t, err, file.Close())
 			case op == 7:
-				must(t, os.Chmod(path, 0o600|os.FileMode(rnd.IntN(2))*0o44))
+				must.Succeed(t, os.Chmod(path, 0o600|os.FileMode(rnd.IntN(2))*0o44))
 			}
 			for i, r := range handles {
 				b := make([]byte, 512)
@@ -453,10 +454,10 @@ func TestOtherNumberIsAnotherFile(t *testing.T) {
 	f := newFS(t, dir, Options{})
 	write(t, "now at the path", dir, "file")
 	fd, err := unix.Open(filepath.Join(dir, "file"), unix.O_PATH, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer unix.Close(fd)
 	var now unix.Stat_t
-	must(t, fstat(fd, &now))
+	must.Succeed(t, fstat(fd, &now))
 	noted := identity{ctime: now.Ctim.Nano(), atime: now.Atim.Nano()}
 	for ino, want := range map[uint64]bool{now.Ino: true, now.Ino + 1: false} {
 		cached := unix.Stat_t{Ino: ino} // from before the noted times

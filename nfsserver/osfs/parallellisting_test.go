@@ -17,6 +17,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // manyFiles is a directory in which each file is as long as its name's number says, with two
@@ -29,8 +30,8 @@ func manyFiles(t *testing.T) (f *FS, count int) {
 			continue
 		}
 		for count = range 2*direntBuf/24 + 100 {
-			must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(count)), nil, 0o600))
-			must(t, os.Truncate(filepath.Join(dir, fmt.Sprint(count)), int64(count)))
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(count)), nil, 0o600))
+			must.Succeed(t, os.Truncate(filepath.Join(dir, fmt.Sprint(count)), int64(count)))
 		}
 		return f, count + 1
 	}

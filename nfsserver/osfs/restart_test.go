@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func mustStale(t *testing.T, f *FS, r nfsserver.Ref, what string) {
@@ -95,7 +96,7 @@ func TestRemovedBehindOurBack(t *testing.T) {
 func openFDs(t *testing.T) (count int) {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	must.Succeed(t, err)
 	for _, e := range list {
 		if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); !strings.HasPrefix(to, "pipe:") {
 			count++

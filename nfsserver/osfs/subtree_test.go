@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // forgetAll makes the next use of each handle open its file anew.
@@ -39,12 +40,12 @@ func testMovedOut(t *testing.T, o Options, check, evict bool) {
 	for _, name := range []string{"d/file", "d/sub/file", "alone", "linked", "moved", "stays"} {
 		write(t, name, dir, name)
 	}
-	must(t, os.Link(filepath.Join(dir, "linked"), filepath.Join(dir, "other name")), os.Mkdir(filepath.Join(dir, "within"), 0o755))
+	must.Succeed(t, os.Link(filepath.Join(dir, "linked"), filepath.Join(dir, "other name")), os.Mkdir(filepath.Join(dir, "within"), 0o755))
 	f := newFS(t, dir, o)
 	refs := map[string]nfsserver.Ref{}
 	look := func(at nfsserver.Ref, name, as string) nfsserver.Ref {
 		r, _, err := f.Lookup(me, at, name)
-		must(t, err)
+		must.Succeed(t, err)
 		refs[as] = r
 		return r
 	}
@@ -55,9 +56,9 @@ func testMovedOut(t *testing.T, o Options, check, evict bool) {
 		look(f.Root(), name, name)
 	}
 	for _, name := range []string{"d", "alone", "linked"} {
-		must(t, os.Rename(filepath.Join(dir, name), filepath.Join(top, name)))
+		must.Succeed(t, os.Rename(filepath.Join(dir, name), filepath.Join(top, name)))
 	}
-	must(t, os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, "within", "moved")))
+	must.Succeed(t, os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, "within", "moved")))
 	for range checkTicks {
 		f.cache.tick.Add(1)
 	}
@@ -76,7 +77,7 @@ func testMovedOut(t *testing.T, o Options, check, evict bool) {
 		}
 	}
 	// Back inside, the handles are good again.
-	must(t, os.Rename(filepath.Join(top, "d"), filepath.Join(dir, "back")))
+	must.Succeed(t, os.Rename(filepath.Join(top, "d"), filepath.Join(dir, "back")))
 	for _, name := range []string{"d", "d/file", "d/sub/file"} {
 		if _, err := f.Getattr(refs[name]); err != nil {
 			t.Errorf("%s, moved back: %v", name, err)

@@ -3,7 +3,6 @@
 package osfs
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,19 +11,12 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
 // idleTime is after what time nothing unused is open any more.
 const idleTime = time.Second
-
-// must ends the test on an error.
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // neverSweeps has f close nothing for being idle, however slow this machine is.
 func neverSweeps(f *FS) {
@@ -36,10 +28,10 @@ func neverSweeps(f *FS) {
 func createFile(t *testing.T, f *FS, dir nfsserver.Ref, name, content string) nfsserver.Ref {
 	t.Helper()
 	r, _, err := f.Create(me, dir, name, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
-	must(t, err)
+	must.Succeed(t, err)
 	if content != "" {
 		_, err = f.WriteAt(me, r, []byte(content), 0)
-		must(t, err)
+		must.Succeed(t, err)
 	}
 	return r
 }
@@ -48,9 +40,9 @@ func createFile(t *testing.T, f *FS, dir nfsserver.Ref, name, content string) nf
 func writersOf(t *testing.T, path string) (count int) {
 	t.Helper()
 	var want, st unix.Stat_t
-	must(t, unix.Stat(path, &want))
+	must.Succeed(t, unix.Stat(path, &want))
 	list, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	must.Succeed(t, err)
 	for _, e := range list {
 		var fd int
 		fmt.Sscan(e.Name(), &fd)
@@ -73,16 +65,16 @@ func TestNothingUnusedStaysOpen(t *testing.T) {
 			f := newFS(t, dir, o)
 			before := openFDs(t)
 			sub, _, err := f.Mkdir(me, f.Root(), "sub", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
-			must(t, err)
+			must.Succeed(t, err)
 			r := createFile(t, f, sub, "file", "content")
 			link, _, err := f.Symlink(me, sub, "link", "file", &nfsserver.SetAttr{})
-			must(t, err)
+			must.Succeed(t, err)
 			_, err = f.Readlink(me, link)
-			must(t, err)
+			must.Succeed(t, err)
 			_, err = f.ReadAt(me, r, make([]byte, 10), 0)
-			must(t, err, f.Sync(r, false), f.Sync(sub, false))
+			must.Succeed(t, err, f.Sync(r, false), f.Sync(sub, false))
 			_, err = f.ReadDir(me, sub, 0, true, func(*nfsserver.Dirent) bool { return true })
-			must(t, err, f.Rename(me, sub, "file", f.Root(), "renamed"))
+			must.Succeed(t, err, f.Rename(me, sub, "file", f.Root(), "renamed"))
 			if n := openFDs(t); n <= before {
 				t.Errorf("%d descriptors, %d before: nothing is kept open for the next call", n, before)
 			}
@@ -115,7 +107,7 @@ func TestWriteDescriptorCloses(t *testing.T) {
 				}
 				rest := idleTime
 				if synced {
-					must(t, f.Sync(r, false))
+					must.Succeed(t, f.Sync(r, false))
 					rest = 2 * sweepEvery
 				}
 				for end := time.Now().Add(rest); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -129,7 +121,7 @@ func TestWriteDescriptorCloses(t *testing.T) {
 					t.Errorf("%d descriptors for writing %v after the last WRITE", n, rest)
 				}
 				_, err := f.WriteAt(me, r, []byte("C"), 0)
-				must(t, err)
+				must.Succeed(t, err)
 			})
 		})
 	}
@@ -145,7 +137,7 @@ func TestWriteDescriptorClosesInUse(t *testing.T) {
 		f.sweepOnce()
 	}
 	other, err := f.acquire(&r)
-	must(t, err)
+	must.Succeed(t, err)
 	if other == user {
 		t.Error("new calls use the node that is open for writing")
 	}
@@ -171,7 +163,7 @@ func TestIdleFileKeepsItsError(t *testing.T) {
 		f := newFS(t, dir, Options{})
 		lost := createFile(t, f, f.Root(), "lost", "content")
 		synced := createFile(t, f, f.Root(), "synced", "content")
-		must(t, f.Sync(synced, false))
+		must.Succeed(t, f.Sync(synced, false))
 		time.Sleep(idleTime)
 		synctest.Wait()
 		if err := f.Sync(synced, false); err != nil {
@@ -222,7 +214,7 @@ func TestRemovedFileIsNotSynced(t *testing.T) {
 	flushData = func(int) error { synced++; return nil }
 	f := newFS(t, t.TempDir(), Options{})
 	createFile(t, f, f.Root(), "file", "content")
-	must(t, f.Remove(me, f.Root(), "file"))
+	must.Succeed(t, f.Remove(me, f.Root(), "file"))
 	f.flush.done.Wait()
 	if synced > 0 {
 		t.Error("the data of a removed file was synced")
@@ -240,13 +232,13 @@ func TestRemovedFileIsClosed(t *testing.T) {
 		createFile(t, f, f.Root(), "other", "content")
 		ref := createFile(t, f, f.Root(), "file", "content")
 		a, err := f.Getattr(ref)
-		must(t, err)
+		must.Succeed(t, err)
 		for n := 0; f.byName && !f.gens.Has(a.Fileid) && n < 1000; n++ { // its ctime must be past
 			time.Sleep(10 * time.Millisecond)
 			_, _, err := f.Lookup(me, f.Root(), "file")
-			must(t, err)
+			must.Succeed(t, err)
 		}
-		must(t, remove(f))
+		must.Succeed(t, remove(f))
 		f.flush.done.Wait()
 		if n := f.cache.get(&ref); n != nil {
 			f.cache.release(n)
@@ -292,15 +284,15 @@ func TestOutOfDescriptors(t *testing.T) {
 	shared.reclaimOf(&f.cache, 100)
 	f.flush.done.Wait()
 	var old unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
+	must.Succeed(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
 	taken, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	must.Succeed(t, err)
 	full := old
 	full.Cur = uint64(len(taken)) // all of them: the next is refused
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &full))
+	must.Succeed(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &full))
 	b := make([]byte, 10)
 	n, err := f.ReadAt(me, r, b, 0)
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
+	must.Succeed(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
 	if err != nil || string(b[:n]) != "content" {
 		t.Errorf("ReadAt with no descriptor left: %q, %v", b[:n], err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestSender: a request names the socket that has sent it, so that nobody on this host passes for
@@ -55,7 +56,7 @@ func TestHalfOpenFollowsMaxHandshakes(t *testing.T) {
 		}
 		c := &l.(*listener).ports[0].control
 		// Of one source a quarter.
-		await(t, "the oldest make room", func() bool { return c.counters().Evicted == uint64(most-most/4) })
+		must.Become(t, "the oldest make room", func() bool { return c.counters().Evicted == uint64(most-most/4) })
 		l.Close()
 		less.Close()
 	}

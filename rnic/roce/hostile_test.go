@@ -7,13 +7,13 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A stranger has a socket of its own, and knows all that a forger can know.
@@ -65,17 +65,7 @@ func (s *stranger) end() int {
 // dropped waits until a port has dropped n packets for a reason.
 func dropped(t testing.TB, p *port, d core.Drop, n uint64) {
 	t.Helper()
-	await(t, fmt.Sprintf("%d packets dropped for %v", n, d), func() bool { return p.core.Counters().Dropped(d) >= n })
-}
-
-// await waits until something has come about.
-func await(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in a minute: %s", what)
-		}
-	}
+	must.Become(t, fmt.Sprintf("%d packets dropped for %v", n, d), func() bool { return p.core.Counters().Dropped(d) >= n })
 }
 
 // TestStrangers: who is not the peer, but knows QPNs and the next PSN, puts nothing in and ends
@@ -191,7 +181,7 @@ func TestWrongPackets(t *testing.T) {
 			dropped(t, p, c.drop, before+1)
 			continue
 		}
-		await(t, fmt.Sprintf("%+v is counted", h), func() bool { return cms() > known })
+		must.Become(t, fmt.Sprintf("%+v is counted", h), func() bool { return cms() > known })
 	}
 	if n := s.end(); n != 0 {
 		t.Errorf("answered %d times", n)
@@ -201,7 +191,7 @@ func TestWrongPackets(t *testing.T) {
 	}
 	known := Drops()
 	victim.qp.Close()
-	await(t, "the port has ended", func() bool {
+	must.Become(t, "the port has ended", func() bool {
 		ports.mu.Lock()
 		defer ports.mu.Unlock()
 		_, ending := ports.ending[p]

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // timeSource is a file of package time.
@@ -124,7 +126,7 @@ type clock struct{ socket string }
 
 func newClock(t *testing.T) clock {
 	dir, err := os.MkdirTemp("", "clock-") // a name that is short enough for a socket
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return clock{filepath.Join(dir, "clock")}
 }
@@ -135,11 +137,11 @@ func (c clock) env() string { return "NFSRDMA_TEST_CLOCK=" + c.socket }
 func (c clock) set(t *testing.T, wall, passed time.Duration) {
 	t.Helper()
 	conn, err := net.Dial("unix", c.socket)
-	must(t, err)
+	must.Succeed(t, err)
 	defer conn.Close()
 	_, err = fmt.Fprintln(conn, int64(wall), int64(passed))
-	must(t, err)
+	must.Succeed(t, err)
 	var word string
 	_, err = fmt.Fscan(conn, &word)
-	must(t, err)
+	must.Succeed(t, err)
 }

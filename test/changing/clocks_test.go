@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/test/stack/peer"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
@@ -34,13 +35,13 @@ func TestClockSetUnderServer(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
 			state, dir := t.TempDir(), t.TempDir()
-			must(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o666))
-			must(t, os.WriteFile(filepath.Join(state, "locks.json"), []byte(`{"State":5,"Clients":[{"Addr":"127.0.0.1","UID":-1,"Name":"b2xk"}]}`), 0o600))
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o666))
+			must.Succeed(t, os.WriteFile(filepath.Join(state, "locks.json"), []byte(`{"State":5,"Clients":[{"Addr":"127.0.0.1","UID":-1,"Name":"b2xk"}]}`), 0o600))
 			s := start(t, "", state, dir)
 			tree, err := s.mount(dir)
-			must(t, err)
+			must.Succeed(t, err)
 			f, err := s.client.Lookup(t.Context(), tree.Root(), "f")
-			must(t, err)
+			must.Succeed(t, err)
 			p := peer.DialTCP(t, s.addr)
 			defer p.C.Close()
 			call := peer.NFS(peer.XID(), nfs3.ProcMkdir, &nfs3.MkdirArgs{Where: nfs3.DirOpArgs{Dir: tree.Root(), Name: []byte("d")}})
@@ -79,7 +80,7 @@ func TestClockSetUnderMount(t *testing.T) {
 		t.Run(by.String(), func(t *testing.T) {
 			dir := t.TempDir()
 			file := filepath.Join(dir, "f")
-			must(t, os.WriteFile(file, nil, 0o666))
+			must.Succeed(t, os.WriteFile(file, nil, 0o666))
 			s := start(t, "", t.TempDir(), dir)
 			m := s.mountAt("127.0.0.1", dir, "actimeo=1")
 			at := filepath.Join(m.dir, "f")
@@ -87,14 +88,14 @@ func TestClockSetUnderMount(t *testing.T) {
 				t.Fatalf("%v, %v", st, err)
 			}
 			m.clk.set(t, by, 0)
-			must(t, os.WriteFile(file, []byte("changed"), 0o666))
+			must.Succeed(t, os.WriteFile(file, []byte("changed"), 0o666))
 			s.await("change of the cached size", func() bool { st, err := os.Stat(at); return err == nil && st.Size() == int64(len("changed")) })
 			f, err := os.OpenFile(at, os.O_RDWR, 0)
-			must(t, err)
+			must.Succeed(t, err)
 			defer f.Close()
-			must(t, flock(f))
+			must.Succeed(t, flock(f))
 			_, err = f.WriteString("written")
-			must(t, err, f.Sync())
+			must.Succeed(t, err, f.Sync())
 			if b, err := os.ReadFile(file); err != nil || string(b) != "written" {
 				t.Errorf("on the server is %q, %v, want %q", b, err, "written")
 			}
@@ -150,7 +151,7 @@ func sourcesWith(t *testing.T, pattern *regexp.Regexp) map[string]bool {
 	root := filepath.Join("..", "..")
 	for _, dir := range []string{"xdr", "chunks", "rnic", "rpcrdma", "transport", "nfsclient", "nfsserver", "posixacl", "cmd/nfsrdmad", "cmd/nfsrdmad-juicefs",
 		"cmd/internal/audit", "cmd/internal/control", "cmd/internal/mountctl", "cmd/internal/mounter", "cmd/internal/session"} {
-		must(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d os.DirEntry, err error) error {
+		must.Succeed(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d os.DirEntry, err error) error {
 			name, _ := filepath.Rel(root, path)
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(name, "fstest/") ||
 				strings.Contains(name, "rnictest/") || strings.Contains(name, "xdrtest/") || strings.Contains(name, "juicefstest/") {

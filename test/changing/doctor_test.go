@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -104,16 +105,16 @@ var rows = []struct {
 	{name: "no route", export: func(dir string) (string, string) { return "198.51.100.1", dir },
 		want: []string{"check the addresses and routes of this machine"}, not: []string{"firewalls", "have the server serve"}},
 	{name: "/dev/fuse is not allowed", broken: func(t *testing.T, _ string) {
-		must(t, unix.Mount("/dev/fuse", "/dev/fuse", "", unix.MS_BIND, ""), unix.Mount("", "/dev/fuse", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_NODEV, ""))
+		must.Succeed(t, unix.Mount("/dev/fuse", "/dev/fuse", "", unix.MS_BIND, ""), unix.Mount("", "/dev/fuse", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_NODEV, ""))
 		t.Cleanup(func() { _ = unix.Unmount("/dev/fuse", unix.MNT_DETACH) })
 	}, want: []string{"give the container the device /dev/fuse"}, not: []string{"modprobe fuse", "FAIL"}},
 	{name: "the disk is full", args: []string{"--write"}, broken: func(t *testing.T, dir string) {
 		f, err := os.Create(filepath.Join(dir, "full"))
-		must(t, err)
+		must.Succeed(t, err)
 		for err == nil {
 			_, err = f.Write(make([]byte, 4096))
 		}
-		must(t, f.Close())
+		must.Succeed(t, f.Close())
 	}, want: []string{"make room on the server"}, not: []string{"do not trust", "squash"}},
 }
 
@@ -134,7 +135,7 @@ func TestDoctor(t *testing.T) {
 				row.options = "*(rw,insecure,no_root_squash)"
 			}
 			file := filepath.Join(t.TempDir(), "exports")
-			must(t, os.WriteFile(file, []byte(dir+" "+row.options+"\n"), 0o600))
+			must.Succeed(t, os.WriteFile(file, []byte(dir+" "+row.options+"\n"), 0o600))
 			if len(row.serve) == 0 || row.serve[0] != "-" {
 				start(t, `exec ip netns exec srv "$0" "$@";`, t.TempDir(), append([]string{"--exports", file, "--no-root-squash=false", "--trust-local=false",
 					"--addr", serverAddr, "--tcp-port", "2049", "--rdma-port", "20049", "--rdma", "iwarp"}, row.serve...)...)

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A fact is one that a server or a mount reads from the machine.
@@ -74,7 +76,7 @@ func TestFacts(t *testing.T) {
 			dir, name = filepath.Join("..", "..", dir, name[:i]), name[i+1:]
 		}
 		files, err := filepath.Glob(path.Join(dir, "*_test.go"))
-		must(t, err)
+		must.Succeed(t, err)
 		if !slices.ContainsFunc(files, func(file string) bool {
 			b, err := os.ReadFile(file)
 			return err == nil && bytes.Contains(b, []byte("func "+name+"(t *testing.T)"))

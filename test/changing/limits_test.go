@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,19 +19,19 @@ import (
 func (s *server) limit(n uint64) {
 	s.Helper()
 	var l unix.Rlimit
-	must(s.T, unix.Prlimit(s.cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &l))
+	must.Succeed(s.T, unix.Prlimit(s.cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &l))
 	l.Cur = n
-	must(s.T, unix.Prlimit(s.cmd.Process.Pid, unix.RLIMIT_NOFILE, &l, nil))
+	must.Succeed(s.T, unix.Prlimit(s.cmd.Process.Pid, unix.RLIMIT_NOFILE, &l, nil))
 }
 
 // TestDescriptorLimitLowered: a server that may open nothing more goes on answering its clients,
 // and takes new ones when it may again.
 func TestDescriptorLimitLowered(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("content"), 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), []byte("content"), 0o644))
 	s := start(t, "", t.TempDir(), dir)
 	tree, err := s.mount(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	s.limit(8)
 	if err := s.client.Null(t.Context()); err != nil {
 		t.Errorf("NULL: %v", err)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // program is nfsrdmad, and client nfsrdma, built for the suite with clocks that it can set.
@@ -154,7 +155,7 @@ func (s *server) mount(name string) (*nfsclient.FS, error) {
 	defer cancel()
 	if s.client == nil {
 		_, port, err := net.SplitHostPort(s.addr)
-		must(s.T, err)
+		must.Succeed(s.T, err)
 		s.connect(nfsclient.Options{Transport: nfsclient.TCP}, port)
 	}
 	return s.client.Mount(ctx, name)
@@ -164,9 +165,9 @@ func (s *server) mount(name string) (*nfsclient.FS, error) {
 func (s *server) connect(o nfsclient.Options, port string) {
 	s.Helper()
 	host, _, err := net.SplitHostPort(s.addr)
-	must(s.T, err)
+	must.Succeed(s.T, err)
 	c, err := nfsclient.Dial(s.Context(), net.JoinHostPort(host, port), o)
-	must(s.T, err)
+	must.Succeed(s.T, err)
 	s.Cleanup(func() { c.Close() })
 	s.client = c
 }
@@ -198,14 +199,5 @@ func sh(t *testing.T, command string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(command, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %s: %v: %s", command, strings.Join(args, " "), err, out)
-	}
-}
-
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }

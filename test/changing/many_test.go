@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestManyExports: 1,500 directories are exported, listed, completed, examined, taken in again and
@@ -25,7 +26,7 @@ func TestManyExports(t *testing.T) {
 	base, dirs := t.TempDir(), []string{}
 	for i := range count + 1 {
 		dir := filepath.Join(base, fmt.Sprintf("directory-%04d", i))
-		must(t, os.Mkdir(dir, 0o777), os.WriteFile(filepath.Join(dir, "f"), []byte(dir), 0o644))
+		must.Succeed(t, os.Mkdir(dir, 0o777), os.WriteFile(filepath.Join(dir, "f"), []byte(dir), 0o644))
 		dirs = append(dirs, dir)
 	}
 	for _, row := range []struct {
@@ -46,7 +47,7 @@ func TestManyExports(t *testing.T) {
 				}
 			}
 			_, tcp, err := net.SplitHostPort(s.addr)
-			must(t, err)
+			must.Succeed(t, err)
 			for proto, at := range map[string]string{"tcp": "nfs://127.0.0.1:" + tcp, "rdma": "nfsrdma://127.0.0.1:" + rdma} {
 				run := func(args ...string) string {
 					t.Helper()
@@ -75,7 +76,7 @@ func TestManyExports(t *testing.T) {
 				more = []string{served, dirs[count]} // the others give their descriptors back
 			}
 			b, err := os.ReadFile(exportsFile(t, more...))
-			must(t, err, os.WriteFile(file, b, 0o600))
+			must.Succeed(t, err, os.WriteFile(file, b, 0o600))
 			s.reload()
 			s.await("export that was added", func() bool { return s.has(dirs[count], "f") })
 		})

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 	"golang.org/x/sys/unix"
 )
@@ -30,7 +31,7 @@ type mounted struct {
 func (s *server) mountAt(host, export, options string) *mounted {
 	s.Helper()
 	_, port, err := net.SplitHostPort(s.addr)
-	must(s.T, err)
+	must.Succeed(s.T, err)
 	if s.rdma != "" && strings.Contains(options, "rdma") {
 		options += ",port=" + s.rdma + ",mountport=" + port
 	} else {
@@ -48,7 +49,7 @@ func (s *server) mountWith(host, export, options string) *mounted {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	must(s.T, cmd.Start())
+	must.Succeed(s.T, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	s.Cleanup(func() {
@@ -78,8 +79,8 @@ func flock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX) }
 func replace(t *testing.T, path, content string) {
 	t.Helper()
 	own := filepath.Join(t.TempDir(), "own")
-	must(t, os.WriteFile(own, []byte(content), 0o644))
-	must(t, unix.Mount(own, path, "", unix.MS_BIND, ""))
+	must.Succeed(t, os.WriteFile(own, []byte(content), 0o644))
+	must.Succeed(t, unix.Mount(own, path, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
 }
 
@@ -97,7 +98,7 @@ func TestServerMoves(t *testing.T) {
 	replace(t, "/etc/hosts", string(hosts("127.0.0.2", "moves.example")))
 	for _, proto := range []string{"tcp", "rdma"} {
 		t.Run(proto, func(t *testing.T) {
-			must(t, os.WriteFile("/etc/hosts", hosts("127.0.0.2", "moves.example"), 0o644))
+			must.Succeed(t, os.WriteFile("/etc/hosts", hosts("127.0.0.2", "moves.example"), 0o644))
 			dir, state, port, rdma := t.TempDir(), t.TempDir(), fmt.Sprint(machine.Port(t)), fmt.Sprint(machine.Port(t))
 			startAt := func(addr string) *server {
 				s := start(t, "", state, "--addr", addr, "--tcp-port", port, "--rdma-port", rdma, dir)
@@ -106,11 +107,11 @@ func TestServerMoves(t *testing.T) {
 			}
 			first := startAt("127.0.0.2")
 			m := first.mountAt("moves.example", dir, "proto="+proto)
-			must(t, os.WriteFile(filepath.Join(m.dir, "before"), []byte("content"), 0o644))
+			must.Succeed(t, os.WriteFile(filepath.Join(m.dir, "before"), []byte("content"), 0o644))
 			first.end()
-			must(t, os.WriteFile("/etc/hosts", hosts("127.0.0.3", "moves.example"), 0o644))
+			must.Succeed(t, os.WriteFile("/etc/hosts", hosts("127.0.0.3", "moves.example"), 0o644))
 			startAt("127.0.0.3")
-			must(t, os.WriteFile(filepath.Join(m.dir, "after"), []byte("content"), 0o644))
+			must.Succeed(t, os.WriteFile(filepath.Join(m.dir, "after"), []byte("content"), 0o644))
 			if b, err := os.ReadFile(filepath.Join(dir, "after")); err != nil || string(b) != "content" {
 				t.Errorf("on the server: %q, %v, want %q", b, err, "content")
 			}
@@ -124,23 +125,23 @@ func TestHostNameChanges(t *testing.T) {
 		return
 	}
 	runtime.LockOSThread() // which ends with the test, as it is in a UTS namespace of its own
-	must(t, unix.Unshare(unix.CLONE_NEWUTS), unix.Sethostname([]byte("before.example")))
+	must.Succeed(t, unix.Unshare(unix.CLONE_NEWUTS), unix.Sethostname([]byte("before.example")))
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o666))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o666))
 	s := start(t, "", t.TempDir(), dir)
 	tree, err := s.mount(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	n, err := s.client.Lookup(t.Context(), tree.Root(), "f")
-	must(t, err)
+	must.Succeed(t, err)
 	m := s.mountAt("127.0.0.1", dir, "actimeo=1")
 	f, err := os.Open(filepath.Join(m.dir, "f"))
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.Close()
-	must(t, flock(f))
+	must.Succeed(t, flock(f))
 	if got := s.lock(n.FH, "other", 1); got != nlm4.Denied {
 		t.Errorf("a lock beside that of the mount: %v, want %v", got, nlm4.Denied)
 	}
-	must(t, unix.Sethostname([]byte("after.example")), unix.Flock(int(f.Fd()), unix.LOCK_UN))
+	must.Succeed(t, unix.Sethostname([]byte("after.example")), unix.Flock(int(f.Fd()), unix.LOCK_UN))
 	s.await("release of the lock", func() bool { return s.lock(n.FH, "other", 1) == nlm4.Granted })
 }
 
@@ -153,14 +154,14 @@ func TestFUSEGone(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, "", t.TempDir(), dir)
 	m := s.mountAt("127.0.0.1", dir, "actimeo=1")
-	must(t, unix.Mount("/dev/fuse", "/dev/fuse", "", unix.MS_BIND, ""), unix.Mount("", "/dev/fuse", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_NODEV, ""))
-	must(t, os.WriteFile(filepath.Join(m.dir, "f"), []byte("content"), 0o644))
+	must.Succeed(t, unix.Mount("/dev/fuse", "/dev/fuse", "", unix.MS_BIND, ""), unix.Mount("", "/dev/fuse", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_NODEV, ""))
+	must.Succeed(t, os.WriteFile(filepath.Join(m.dir, "f"), []byte("content"), 0o644))
 	_, port, _ := net.SplitHostPort(s.addr)
 	out, err := exec.Command(client, "mount", "-o", "proto=tcp,port="+port, "127.0.0.1:"+dir, t.TempDir()).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "/dev/fuse") {
 		t.Errorf("a mount without /dev/fuse: %v, %s", err, out)
 	}
-	must(t, unix.Unmount("/dev/fuse", 0))
+	must.Succeed(t, unix.Unmount("/dev/fuse", 0))
 	again := s.mountAt("127.0.0.1", dir, "actimeo=1")
 	if b, err := os.ReadFile(filepath.Join(again.dir, "f")); err != nil || string(b) != "content" {
 		t.Errorf("mounted again: %q, %v, want %q", b, err, "content")

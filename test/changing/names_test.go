@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
@@ -43,12 +44,12 @@ func TestUsersChange(t *testing.T) {
 	replace(t, "/etc/group", group)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "f")
-	must(t, os.WriteFile(file, []byte("x"), 0o640), os.Chown(file, 0, 54322), os.Chmod(dir, 0o755))
+	must.Succeed(t, os.WriteFile(file, []byte("x"), 0o640), os.Chown(file, 0, 54322), os.Chmod(dir, 0o755))
 	s := start(t, "", t.TempDir(), "--manage-gids", dir)
 	tree, err := s.mount(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	n, err := s.client.Lookup(t.Context(), tree.Root(), "f")
-	must(t, err)
+	must.Succeed(t, err)
 	as := s.client.As(transport.Cred{Flavor: oncrpc.FlavorSys, UID: 54321, GID: 54321, GIDs: []uint32{54322}})
 	reads := func() bool {
 		_, _, err := as.Read(context.Background(), n.FH, make([]byte, 1), 0)
@@ -69,7 +70,7 @@ func TestUsersChange(t *testing.T) {
 		{"user who has the group again", passwd + user, group + with, true},
 		{"user who was removed", passwd, group + with, false},
 	} {
-		must(t, os.WriteFile("/etc/passwd", []byte(step.passwd), 0o644), os.WriteFile("/etc/group", []byte(step.group), 0o644))
+		must.Succeed(t, os.WriteFile("/etc/passwd", []byte(step.passwd), 0o644), os.WriteFile("/etc/group", []byte(step.group), 0o644))
 		s.awaitLater("effect of a "+step.name, func() bool { return reads() == step.reads })
 	}
 }
@@ -78,7 +79,7 @@ func TestUsersChange(t *testing.T) {
 func nameServer(t *testing.T, at, name string, addr [4]byte) (stop func()) {
 	t.Helper()
 	c, err := net.ListenPacket("udp", at)
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { c.Close() })
 	var question []byte
 	for label := range strings.SplitSeq(name, ".") {
@@ -127,21 +128,21 @@ func TestNamesChange(t *testing.T) {
 	replace(t, "/etc/hosts", string(hosts("127.0.0.77", name)))
 	replace(t, "/etc/resolv.conf", "nameserver 127.0.0.52\noptions timeout:1 attempts:1\n") // refuses
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o644))
 	file := filepath.Join(t.TempDir(), "exports")
-	must(t, os.WriteFile(file, []byte(dir+" "+name+"(rw,insecure)\n"), 0o600))
+	must.Succeed(t, os.WriteFile(file, []byte(dir+" "+name+"(rw,insecure)\n"), 0o600))
 	s := start(t, "", t.TempDir(), "--exports", file)
 	if s.has(dir, "f") {
 		t.Error("a client at another address than the one of its name is let in")
 	}
 	in, out := func() bool { return s.has(dir, "f") }, func() bool { return !s.has(dir, "f") }
-	must(t, os.WriteFile("/etc/hosts", hosts("127.0.0.1", name), 0o644))
+	must.Succeed(t, os.WriteFile("/etc/hosts", hosts("127.0.0.1", name), 0o644))
 	s.awaitLater("client that /etc/hosts has now", in)
-	must(t, os.WriteFile("/etc/hosts", hosts("127.0.0.77", name), 0o644))
+	must.Succeed(t, os.WriteFile("/etc/hosts", hosts("127.0.0.77", name), 0o644))
 	s.awaitLater("end of a client that has moved", out)
 
 	stop := nameServer(t, "127.0.0.53:53", name, [4]byte{127, 0, 0, 1})
-	must(t, os.WriteFile("/etc/hosts", hosts("127.0.0.1", "other"), 0o644),
+	must.Succeed(t, os.WriteFile("/etc/hosts", hosts("127.0.0.1", "other"), 0o644),
 		os.WriteFile("/etc/resolv.conf", []byte("nameserver 127.0.0.53\n"), 0o644))
 	s.awaitLater("client that a name server has", in)
 	stop()

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,7 +22,7 @@ import (
 func translate(t *testing.T, target string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -44,7 +45,7 @@ func translate(t *testing.T, target string) string {
 		}
 	}()
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	must(t, err)
+	must.Succeed(t, err)
 	return port
 }
 
@@ -57,7 +58,7 @@ func TestClientsBehindOneAddress(t *testing.T) {
 	for _, proto := range []string{"tcp", "rdma"} {
 		t.Run(proto, func(t *testing.T) {
 			dir, rdma := t.TempDir(), fmt.Sprint(machine.Port(t))
-			must(t, os.Chmod(dir, 0o777))
+			must.Succeed(t, os.Chmod(dir, 0o777))
 			s := start(t, "", t.TempDir(), "--rdma-port", rdma, "--rdma", "iwarp", dir)
 			tcp := translate(t, s.addr)
 			ports := ",port=" + tcp
@@ -113,7 +114,7 @@ func TestClientsBehindOneAddress(t *testing.T) {
 				}
 			}
 			info, err := os.Stat(filepath.Join(dir, "log"))
-			must(t, err)
+			must.Succeed(t, err)
 			if want := int64(40 * len("client 0\n")); info.Size() != want {
 				t.Errorf("40 lines appended under locks have %d bytes, want %d", info.Size(), want)
 			}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,7 +23,7 @@ import (
 func exportsFile(t *testing.T, dirs ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "exports")
-	must(t, os.WriteFile(file, []byte(strings.Join(dirs, " *(rw,insecure,no_root_squash)\n")+" *(rw,insecure,no_root_squash)\n"), 0o600))
+	must.Succeed(t, os.WriteFile(file, []byte(strings.Join(dirs, " *(rw,insecure,no_root_squash)\n")+" *(rw,insecure,no_root_squash)\n"), 0o600))
 	return file
 }
 
@@ -31,13 +32,13 @@ func exportsFile(t *testing.T, dirs ...string) string {
 func TestDirectoryAppears(t *testing.T) {
 	base := t.TempDir()
 	there, late := filepath.Join(base, "there"), filepath.Join(base, "late")
-	must(t, os.Mkdir(there, 0o777))
+	must.Succeed(t, os.Mkdir(there, 0o777))
 	s := start(t, "", t.TempDir(), "--exports", exportsFile(t, there, late))
 	s.mustWrite(there, "f")
 	if _, err := s.mount(late); err == nil {
 		t.Error("a missing directory is served")
 	}
-	must(t, os.Mkdir(late, 0o777), os.WriteFile(filepath.Join(late, "f"), nil, 0o644))
+	must.Succeed(t, os.Mkdir(late, 0o777), os.WriteFile(filepath.Join(late, "f"), nil, 0o644))
 	s.await("export of the directory", func() bool { return s.has(late, "f") })
 	if n := strings.Count(s.said(), late+" does not exist"); n != 1 {
 		t.Errorf("the log has the missing directory %d times, want once", n)
@@ -54,10 +55,10 @@ func TestMountedOver(t *testing.T) {
 	s := start(t, "", t.TempDir(), "--exports", exportsFile(t, dir, t.TempDir()))
 	s.mustWrite(dir, "below")
 	before, err := s.mount(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	sh(t, "mount", "-t", "tmpfs", "disk", dir)
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	must(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o644))
 	s.await("export of the mounted file system", func() bool { return s.has(dir, "f") })
 	s.mustWrite(dir, "above")
 	if _, err := os.Stat(filepath.Join(dir, "above")); err != nil {
@@ -76,14 +77,14 @@ func TestUnmountedByForce(t *testing.T) {
 		return
 	}
 	dir, image := t.TempDir(), filepath.Join(t.TempDir(), "image")
-	must(t, os.WriteFile(image, nil, 0o600), os.Truncate(image, 16<<20))
+	must.Succeed(t, os.WriteFile(image, nil, 0o600), os.Truncate(image, 16<<20))
 	sh(t, "mkfs.ext4", "-q", image)
 	sh(t, "mount", "-o", "loop", image, dir)
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	s := start(t, "", t.TempDir(), "--exports", exportsFile(t, dir, t.TempDir()))
 	s.mustWrite(dir, "f")
 	open, err := s.mount(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	sh(t, "umount", "-l", dir)
 	s.await("end of the export", func() bool { _, err := s.mount(dir); return err != nil })
 	s.await("end of the file system", func() bool {
@@ -105,7 +106,7 @@ func TestUnmountedByForce(t *testing.T) {
 	}
 
 	sh(t, "umount", "-l", dir)
-	must(t, os.WriteFile(filepath.Join(dir, "instead"), nil, 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "instead"), nil, 0o644))
 	s.await("end of the export", func() bool { _, err := s.mount(dir); return err != nil })
 	s.reload()
 	s.await("export of the directory below", func() bool { return s.has(dir, "instead") })
@@ -124,19 +125,19 @@ func TestReloadAfterARefusedOne(t *testing.T) {
 	s := start(t, "", t.TempDir(), "--exports", file, dir)
 	s.mustWrite(dir, "f")
 	sh(t, "umount", "-l", dir)
-	must(t, os.WriteFile(filepath.Join(dir, "instead"), nil, 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "instead"), nil, 0o644))
 	s.await("end of the export", func() bool { _, err := s.mount(dir); return err != nil })
 	good, err := os.ReadFile(file)
-	must(t, err)
+	must.Succeed(t, err)
 	wrong, err := os.ReadFile(exportsFile(t, other, filepath.Join(other, "missing")))
-	must(t, err, os.WriteFile(file, wrong, 0o600))
+	must.Succeed(t, err, os.WriteFile(file, wrong, 0o600))
 	if out, err := exec.Command(program, "reload", "--control", filepath.Join(s.dir, "control")).CombinedOutput(); err == nil {
 		t.Errorf("reload of a missing directory: %s, want an error", out)
 	}
 	if s.has(dir, "instead") {
 		t.Error("after a refused reload the directory below is served")
 	}
-	must(t, os.WriteFile(file, good, 0o600))
+	must.Succeed(t, os.WriteFile(file, good, 0o600))
 	s.reload()
 	s.await("export of the directory below", func() bool { return s.has(dir, "instead") })
 }
@@ -183,7 +184,7 @@ func TestAddressAppears(t *testing.T) {
 func TestStateDamaged(t *testing.T) {
 	for _, content := range []string{"", "{", "null", `{"State":-5}`} {
 		state, dir := t.TempDir(), t.TempDir()
-		must(t, os.WriteFile(filepath.Join(state, "locks.json"), []byte(content), 0o600))
+		must.Succeed(t, os.WriteFile(filepath.Join(state, "locks.json"), []byte(content), 0o600))
 		start(t, "", state, dir).mustWrite(dir, "f")
 	}
 }
@@ -200,11 +201,11 @@ func TestStateDirectoryFull(t *testing.T) {
 	full := filepath.Join(state, "full")
 	fill := func() {
 		f, err := os.Create(full)
-		must(t, err)
+		must.Succeed(t, err)
 		for err == nil {
 			_, err = f.Write(make([]byte, 4096))
 		}
-		must(t, f.Close())
+		must.Succeed(t, f.Close())
 	}
 	fill()
 	out, err := exec.Command(program, "serve", "--rdma-port", "0", "--tcp-port", fmt.Sprint(machine.Port(t)), "--rpcbind", "off", "--state-dir", state,
@@ -212,7 +213,7 @@ func TestStateDirectoryFull(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "handle key") || !strings.Contains(string(out), "--ephemeral-key") {
 		t.Errorf("without a key: %v, %s", err, out)
 	}
-	must(t, os.Remove(full), os.WriteFile(filepath.Join(state, "handle.key"), make([]byte, 16), 0o600))
+	must.Succeed(t, os.Remove(full), os.WriteFile(filepath.Join(state, "handle.key"), make([]byte, 16), 0o600))
 	fill()
 	s := start(t, "", state, dir)
 	s.mustWrite(dir, "f")
@@ -231,7 +232,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 	base, dirs := t.TempDir(), []string{}
 	for i := range 300 {
 		dir := filepath.Join(base, fmt.Sprint(i))
-		must(t, os.Mkdir(dir, 0o777), os.WriteFile(filepath.Join(dir, "f"), nil, 0o644))
+		must.Succeed(t, os.Mkdir(dir, 0o777), os.WriteFile(filepath.Join(dir, "f"), nil, 0o644))
 		dirs = append(dirs, dir)
 	}
 	file := exportsFile(t, dirs...)
@@ -253,10 +254,10 @@ func TestDescriptorsRunOut(t *testing.T) {
 	}
 	few := left[:min(len(left), len(mounted))/2]
 	b, err := os.ReadFile(exportsFile(t, few...))
-	must(t, err, os.WriteFile(file, b, 0o600)) // the others give theirs back
-	for range 64 {                             // of the 128 that the exports leave
+	must.Succeed(t, err, os.WriteFile(file, b, 0o600)) // the others give theirs back
+	for range 64 {                                     // of the 128 that the exports leave
 		conn, err := net.Dial("tcp", s.addr)
-		must(t, err)
+		must.Succeed(t, err)
 		defer conn.Close()
 	}
 	s.reload()

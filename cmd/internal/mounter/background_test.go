@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // parts are what a child of the tests can be. Each returns its exit status.
@@ -74,7 +75,7 @@ func parentGroup() int {
 func terminal(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
 	return r, w
 }
@@ -84,7 +85,7 @@ func terminal(t *testing.T) (r, w *os.File) {
 func TestBackgroundReturnsWhenTheMountWorks(t *testing.T) {
 	out, stderr := terminal(t)
 	file := filepath.Join(t.TempDir(), "log")
-	must(t, Background(t.Context(), []string{"facts", file}, stderr))
+	must.Succeed(t, Background(t.Context(), []string{"facts", file}, stderr))
 	stderr.Close()
 	said, err := io.ReadAll(out) // until the child has ended, or let go of it
 	if want := "nfsrdma: nfsrdma in /, with its parent true\n"; err != nil || string(said) != want {
@@ -101,10 +102,10 @@ func TestFaultInTheBackgroundIsKept(t *testing.T) {
 	file := filepath.Join(dir, "log")
 	for _, f := range []struct{ flag, kept string }{{file, file}, {"", filepath.Join(dir, lastWordsFile)}} {
 		out, stderr := terminal(t)
-		must(t, Background(t.Context(), []string{"panics", f.flag, dir}, stderr))
+		must.Succeed(t, Background(t.Context(), []string{"panics", f.flag, dir}, stderr))
 		stderr.Close()
 		_, err := io.ReadAll(out)
-		must(t, err)
+		must.Succeed(t, err)
 		said := func() bool {
 			b, _ := os.ReadFile(f.kept)
 			return strings.Contains(string(b), "panic: a fault of ours\n\ngoroutine ")
@@ -128,9 +129,9 @@ func TestLastWordsAreBounded(t *testing.T) {
 	defer func() { ownDir = real }()
 	name := filepath.Join(dir, lastWordsFile)
 	for size, want := range map[int64]int64{lastWordsMost: lastWordsMost, lastWordsMost + 1: 0} {
-		must(t, os.WriteFile(name, make([]byte, size), 0o600))
+		must.Succeed(t, os.WriteFile(name, make([]byte, size), 0o600))
 		f, err := openLastWords()
-		must(t, err)
+		must.Succeed(t, err)
 		f.Close()
 		if st, err := os.Stat(name); err != nil || st.Size() != want {
 			t.Errorf("of %d bytes %v are left, %v; want %d", size, st, err, want)
@@ -184,7 +185,7 @@ func TestInterruptedBackground(t *testing.T) {
 func TestLogAfterTheReport(t *testing.T) {
 	out, stderr := terminal(t)
 	file := filepath.Join(t.TempDir(), "log")
-	must(t, Background(t.Context(), []string{"facts", file}, stderr))
+	must.Succeed(t, Background(t.Context(), []string{"facts", file}, stderr))
 	for { // the child is ours, though Background has released it, and so may be those of other tests
 		if _, err := syscall.Wait4(-1, nil, 0, nil); err == syscall.ECHILD {
 			break

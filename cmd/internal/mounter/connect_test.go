@@ -11,6 +11,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A told is the lines that a person gets.
@@ -51,7 +52,7 @@ func TestServerComesUpLater(t *testing.T) {
 		failures.add(err.Error())
 		serveOn(t, addr.String())
 	})
-	must(t, err)
+	must.Succeed(t, err)
 	defer fsys.Client().Close()
 	if len(failures) != 1 || !strings.HasPrefix(failures[0], r.Spec+": connection refused") {
 		t.Errorf("%q", failures)
@@ -93,13 +94,13 @@ func TestWhatIsNotTriedAgain(t *testing.T) {
 func TestDirectoryOfAnExport(t *testing.T) {
 	to := target(nfsclient.TCP, serveOn(t, "127.0.0.1:0"))
 	root, err := requestOf(t, "tcp", to).connect(t.Context(), newSession(t), nil, new(told).add, nil)
-	must(t, err)
+	must.Succeed(t, err)
 	defer root.Client().Close()
-	must(t, root.MkdirAll(t.Context(), "a/b", 0o755))
-	must(t, root.WriteFile(t.Context(), "a/b/f", []byte("x"), 0o644))
+	must.Succeed(t, root.MkdirAll(t.Context(), "a/b", 0o755))
+	must.Succeed(t, root.WriteFile(t.Context(), "a/b/f", []byte("x"), 0o644))
 	to.Path = "/mem/a/b"
 	below, err := requestOf(t, "tcp", to).connect(t.Context(), newSession(t), nil, new(told).add, nil)
-	must(t, err)
+	must.Succeed(t, err)
 	defer below.Client().Close()
 	if b, err := below.ReadFile(t.Context(), "f"); err != nil || string(b) != "x" {
 		t.Errorf("%q, %v", b, err)
@@ -111,7 +112,7 @@ func TestAutoTakesTCPAfterRDMA(t *testing.T) {
 	r := requestOf(t, "proto=auto", target(nfsclient.RDMA, closedPort(t)), target(nfsclient.TCP, serveOn(t, "127.0.0.1:0")))
 	var lines told
 	fsys, err := r.connect(t.Context(), newSession(t), nil, lines.add, tried(t))
-	must(t, err)
+	must.Succeed(t, err)
 	defer fsys.Client().Close()
 	if len(lines) != 1 || !strings.HasPrefix(lines[0], r.Spec+": over TCP (RDMA: connection refused") || strings.Count(lines[0], r.Spec) != 1 {
 		t.Errorf("%q", lines)
@@ -138,7 +139,7 @@ func TestAutoTakesTheFirst(t *testing.T) {
 	r := requestOf(t, "proto=auto", target(nfsclient.TCP, serveOn(t, "127.0.0.1:0")), target(nfsclient.RDMA, closedPort(t)))
 	var lines told
 	fsys, err := r.attempt(t.Context(), newSession(t), nil, lines.add)
-	must(t, err)
+	must.Succeed(t, err)
 	defer fsys.Client().Close()
 	if len(lines) != 1 || lines[0] != r.Spec+": over TCP" {
 		t.Errorf("%q", lines)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,8 +49,8 @@ func TestCheckPointOnAnotherMount(t *testing.T) {
 		machine.Skip(t, "mounts: needs root")
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
-	must(t, unix.Mount("none", dir, "tmpfs", 0, "size=4k"))
+	must.Succeed(t, err)
+	must.Succeed(t, unix.Mount("none", dir, "tmpfs", 0, "size=4k"))
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	if got, err := CheckPoint(dir + "/."); err != nil || got != dir {
 		t.Errorf("%q, %v", got, err)
@@ -59,8 +60,8 @@ func TestCheckPointOnAnotherMount(t *testing.T) {
 // Links that lead nowhere, or round in circles, are errors of the name that was typed.
 func TestCheckPointOfLinks(t *testing.T) {
 	t.Chdir(t.TempDir())
-	must(t, os.Symlink("nowhere", "dangling"))
-	must(t, os.Symlink("round", "round"))
+	must.Succeed(t, os.Symlink("nowhere", "dangling"))
+	must.Succeed(t, os.Symlink("round", "round"))
 	_, err := CheckPoint("dangling")
 	says(t, err, "dangling", "mkdir")
 	_, err = CheckPoint("round/x")
@@ -78,12 +79,12 @@ func TestWhatAUserNeedsToMount(t *testing.T) {
 	r := request(t, "allow_other")
 	r.Dir = t.TempDir() // root's
 	bin := t.TempDir()
-	must(t, os.Chmod(filepath.Dir(bin), 0o755)) //nolint:gosec // the other user looks into it
+	must.Succeed(t, os.Chmod(filepath.Dir(bin), 0o755)) //nolint:gosec // the other user looks into it
 	t.Setenv("PATH", bin)
 	wasDir := helperDir
 	t.Cleanup(func() { helperDir = wasDir })
 	helperDir = filepath.Join(bin, "bin")
-	must(t, os.Mkdir(helperDir, 0o755)) //nolint:gosec // the other user looks into it
+	must.Succeed(t, os.Mkdir(helperDir, 0o755)) //nolint:gosec // the other user looks into it
 	missing := func() {
 		t.Helper()
 		machine.AsUser(t, 4242, func() {
@@ -95,13 +96,13 @@ func TestWhatAUserNeedsToMount(t *testing.T) {
 	missing()
 	t.Setenv("PATH", "") // as helpers of mount(8) have it
 	missing()
-	must(t, os.WriteFile(filepath.Join(helperDir, "fusermount3"), []byte("#!/bin/sh\n"), 0o755)) //nolint:gosec // likewise
+	must.Succeed(t, os.WriteFile(filepath.Join(helperDir, "fusermount3"), []byte("#!/bin/sh\n"), 0o755)) //nolint:gosec // likewise
 	if got, err := fuseHelper(); err != nil || got != filepath.Join(helperDir, "fusermount3") {
 		t.Errorf("without PATH: %s, %v", got, err)
 	}
-	must(t, os.Remove(filepath.Join(helperDir, "fusermount3")))
+	must.Succeed(t, os.Remove(filepath.Join(helperDir, "fusermount3")))
 	t.Setenv("PATH", bin)
-	must(t, os.WriteFile(filepath.Join(bin, "fusermount"), []byte("#!/bin/sh\n"), 0o755)) //nolint:gosec // it is looked for, as a program
+	must.Succeed(t, os.WriteFile(filepath.Join(bin, "fusermount"), []byte("#!/bin/sh\n"), 0o755)) //nolint:gosec // it is looked for, as a program
 	st, err := os.Stat("/dev/fuse")
 	if err != nil {
 		machine.Skip(t, "needs /dev/fuse")
@@ -151,7 +152,7 @@ func TestDetach(t *testing.T) {
 	}
 	release()
 	link := filepath.Join(t.TempDir(), "link")
-	must(t, os.Symlink(m.dir, link))
+	must.Succeed(t, os.Symlink(m.dir, link))
 	if err := detach(link, false); !errors.Is(err, syscall.EINVAL) || !mounted(t, m.dir) {
 		t.Errorf("a link was followed: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -23,7 +24,7 @@ func serveIWARP(t *testing.T, crc rnic.CRCMode) net.Addr {
 	t.Helper()
 	dev := iwarp.Open(rnic.DeviceConfig{CRC: crc})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Succeed(t, err)
 	serveMemory(t, 0o777, func(rpc *transport.Server) { rpc.ServeRDMA(dev, l) })
 	return l.Addr()
 }
@@ -53,7 +54,7 @@ func TestOptionsWithoutEffectAreSaid(t *testing.T) {
 		r.Given = c.options
 		var lines told
 		fsys, err := r.connect(t.Context(), newSession(t), nil, lines.add, tried(t))
-		must(t, err)
+		must.Succeed(t, err)
 		r.notGot(fsys, lines.add)
 		if got := strings.Join(lines, "|"); c.said == "" && got != "" || !strings.Contains(got, c.said) || len(lines) > 1 {
 			t.Errorf("%s: said %q, want %q", c.options, got, c.said)
@@ -85,13 +86,13 @@ func TestSquashedRootIsSaid(t *testing.T) {
 		{memfs.Options{Mode: 0o755}, true, "server:/export: the export is read-only for this host; to change it: rw in exports(5); nfsrdmad: no --read-only; mount it with ro, and this line ends"},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
+		must.Succeed(t, err)
 		serveTree(t, nfsserver.Export{Name: "/mem", FS: memfs.New(c.tree), ReadOnly: c.readOnly}, func(rpc *transport.Server) { rpc.ServeTCP(l) })
 		r := requestOf(t, "tcp", target(nfsclient.TCP, l.Addr()))
 		s := newSession(t)
 		var lines told
 		fsys, err := r.connect(t.Context(), s, nil, lines.add, tried(t))
-		must(t, err)
+		must.Succeed(t, err)
 		r.warnMapped(t.Context(), s, fsys, lines.add)
 		fsys.Client().Close()
 		if got := strings.Join(lines, "|"); got != c.want {
@@ -106,7 +107,7 @@ func TestSizesThatTheServerDoesNotTakeAreSaid(t *testing.T) {
 	r := requestOf(t, "tcp,rsize=65536,wsize=65536", target(nfsclient.TCP, serveOn(t, "127.0.0.1:0")))
 	var lines told
 	fsys, err := r.connect(t.Context(), newSession(t), nil, lines.add, tried(t))
-	must(t, err)
+	must.Succeed(t, err)
 	defer fsys.Client().Close()
 	r.notGot(fsys, lines.add)
 	if len(lines) > 0 {

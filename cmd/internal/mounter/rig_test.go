@@ -21,6 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"golang.org/x/sys/unix"
 )
@@ -38,13 +39,6 @@ func TestMain(m *testing.M) {
 		os.Exit(99)
 	}
 	os.Exit(part(os.Args[2:]))
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // says fails unless err is one line that begins with the name that was typed and has all the words.
@@ -69,7 +63,7 @@ func says(t testing.TB, err error, name string, words ...string) {
 func serveOn(t *testing.T, addr string) net.Addr {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
-	must(t, err)
+	must.Succeed(t, err)
 	serveMemory(t, 0o777, func(rpc *transport.Server) { rpc.ServeTCP(l) })
 	return l.Addr()
 }
@@ -85,7 +79,7 @@ func serveMemory(t *testing.T, mode uint32, serve func(*transport.Server)) {
 func serveTree(t *testing.T, x nfsserver.Export, serve func(*transport.Server)) {
 	t.Helper()
 	srv, err := nfsserver.New(nfsserver.Options{AsyncNames: true, Exports: []nfsserver.Export{x}})
-	must(t, err)
+	must.Succeed(t, err)
 	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
 	done := make(chan struct{})
 	go func() { serve(rpc); close(done) }()
@@ -154,10 +148,10 @@ func mountFUSE(t *testing.T, fstype, source string) *fuseMount {
 	t.Helper()
 	fd := openFUSE(t)
 	dir, err := mountctl.Resolve(t.TempDir())
-	must(t, err)
+	must.Succeed(t, err)
 	m := &fuseMount{dir: dir, fd: fd, gone: make(chan struct{})}
 	t.Cleanup(m.kill)
-	must(t, unix.Mount(source, dir, fstype, unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)))
+	must.Succeed(t, unix.Mount(source, dir, fstype, unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)))
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	return m
 }
@@ -192,7 +186,7 @@ func (m *fuseMount) serving(t *testing.T, figures any) *mountctl.Server {
 			return true, nil
 		}
 	})
-	must(t, err)
+	must.Succeed(t, err)
 	go m.drain()
 	return s
 }
@@ -201,7 +195,7 @@ func (m *fuseMount) serving(t *testing.T, figures any) *mountctl.Server {
 func mounted(t *testing.T, dir string) bool {
 	t.Helper()
 	_, ok, err := mountctl.At(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	return ok
 }
 
@@ -209,6 +203,6 @@ func mounted(t *testing.T, dir string) bool {
 func holdOpen(t *testing.T, dir string) (release func()) {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	return sync.OnceFunc(func() { syscall.Close(fd) })
 }

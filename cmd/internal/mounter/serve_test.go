@@ -23,6 +23,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // serveMount is the process of a mount: SPEC DIR OPTIONS. It ends with the status 32 after an error, as the command does.
@@ -63,13 +64,13 @@ type process struct {
 func startMount(t *testing.T, spec, dir, options string) (p *process, ready bool) {
 	t.Helper()
 	self, err := os.Executable()
-	must(t, err)
+	must.Succeed(t, err)
 	p = &process{cmd: exec.Command(self, "serve", spec, dir, options)}
 	p.cmd.Env = append(os.Environ(), child.Env)
 	p.cmd.Stderr = &p.stderr
 	p.stdout, err = p.cmd.StdoutPipe()
-	must(t, err)
-	must(t, p.cmd.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, p.cmd.Start())
 	t.Cleanup(func() {
 		if p.cmd.ProcessState == nil {
 			_ = syscall.Unmount(dir, syscall.MNT_DETACH)
@@ -99,10 +100,10 @@ func newMount(t *testing.T, options string) (p *process, dir string, away *nfscl
 	addr := serveOn(t, "127.0.0.1:0")
 	var err error
 	away, err = requestOf(t, "tcp", target(nfsclient.TCP, addr)).connect(t.Context(), newSession(t), nil, new(told).add, nil)
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { away.Client().Close() })
 	dir, err = mountctl.Resolve(t.TempDir())
-	must(t, err)
+	must.Succeed(t, err)
 	p, ready := startMount(t, "nfs://"+addr.String()+"/mem", dir, options)
 	if !ready {
 		t.Fatalf("status %d: %s", p.status(t), &p.stderr)
@@ -114,12 +115,12 @@ func newMount(t *testing.T, options string) (p *process, dir string, away *nfscl
 func TestMountFromBeginningToEnd(t *testing.T) {
 	p, dir, away := newMount(t, "tcp")
 	m, err := mountctl.Find(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	if !strings.HasSuffix(m.Source, ":/mem") || m.Type != mountctl.FSType {
 		t.Errorf("%+v", m)
 	}
 	c, err := mountctl.Dial(m)
-	must(t, err)
+	must.Succeed(t, err)
 	var figures map[string]json.RawMessage
 	if err := c.Stats(&figures); err != nil || len(figures) == 0 {
 		t.Errorf("figures %v, %v", figures, err)
@@ -129,9 +130,9 @@ func TestMountFromBeginningToEnd(t *testing.T) {
 		t.Errorf("mounting twice: %v", err)
 	}
 	content := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
-	must(t, os.WriteFile(filepath.Join(dir, "f"), content, 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), content, 0o644))
 	var notes bytes.Buffer
-	must(t, Unmount(t.Context(), dir, false, &notes))
+	must.Succeed(t, Unmount(t.Context(), dir, false, &notes))
 	if got, err := away.ReadFile(t.Context(), "f"); err != nil || !bytes.Equal(got, content) {
 		t.Errorf("%d bytes on the server, %v", len(got), err)
 	}
@@ -146,8 +147,8 @@ func TestSignalsEndTheMount(t *testing.T) {
 	machine.HeedSignals(signals...)
 	for _, sig := range signals {
 		p, dir, away := newMount(t, "tcp")
-		must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o644))
-		must(t, p.cmd.Process.Signal(sig))
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o644))
+		must.Succeed(t, p.cmd.Process.Signal(sig))
 		if s := p.status(t); s != 0 || mounted(t, dir) || p.stderr.Len() > 0 {
 			t.Errorf("%v: status %d, %s", sig, s, &p.stderr)
 		}
@@ -161,11 +162,11 @@ func TestSignalsEndTheMount(t *testing.T) {
 func TestSignalWhileInUse(t *testing.T) {
 	p, dir, away := newMount(t, "tcp")
 	f, err := os.Create(filepath.Join(dir, "f"))
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.Close()
 	_, err = f.WriteString("kept")
-	must(t, err)
-	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	must.Succeed(t, err)
+	must.Succeed(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if s := p.status(t); s != 0 || mounted(t, dir) {
 		t.Errorf("status %d", s)
 	}
@@ -190,7 +191,7 @@ func TestReadOnlyMount(t *testing.T) {
 	if flags := "," + m.Flags + ","; err != nil || !strings.Contains(flags, ",ro,") || !strings.Contains(flags, ",noexec,") || strings.Contains(flags, ",nosuid,") {
 		t.Errorf("%q, %v", m.Flags, err)
 	}
-	must(t, Unmount(t.Context(), dir, false, io.Discard))
+	must.Succeed(t, Unmount(t.Context(), dir, false, io.Discard))
 	if s := p.status(t); s != 0 {
 		t.Errorf("status %d", s)
 	}
@@ -200,7 +201,7 @@ func TestReadOnlyMount(t *testing.T) {
 func TestMountThatCannotBeMade(t *testing.T) {
 	syscall.Close(openFUSE(t)) // or the test is skipped
 	dir, err := mountctl.Resolve(t.TempDir())
-	must(t, err)
+	must.Succeed(t, err)
 	there := "nfs://" + serveOn(t, "127.0.0.1:0").String()
 	for spec, word := range map[string]string{"nfs://" + closedPort(t).String() + "/mem": "connection refused", there + "/none": "no such export"} {
 		p, ready := startMount(t, spec, dir, "tcp")
@@ -218,13 +219,13 @@ func TestMountThatCannotBeMade(t *testing.T) {
 func TestBackgroundMountWaits(t *testing.T) {
 	syscall.Close(openFUSE(t)) // or the test is skipped
 	dir, err := mountctl.Resolve(t.TempDir())
-	must(t, err)
+	must.Succeed(t, err)
 	spec := "nfs://" + closedPort(t).String() + "/mem"
 	p, ready := startMount(t, spec, dir, "tcp,bg")
 	if !ready || mounted(t, dir) {
 		t.Fatalf("ready %v, mounted %v", ready, mounted(t, dir))
 	}
-	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	must.Succeed(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	s := p.status(t)
 	if log := p.stderr.String(); s != 32 || !strings.HasPrefix(log, "nfsrdma: "+spec+": connection refused") || !strings.Contains(log, "; trying again in the background\n") {
 		t.Errorf("status %d, %q", s, log)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -115,7 +116,7 @@ func TestUnmountOfOneOfTwo(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/twice")
 	s := m.serving(t, struct{}{})
 	second := t.TempDir()
-	must(t, unix.Mount(m.dir, second, "", unix.MS_BIND, ""))
+	must.Succeed(t, unix.Mount(m.dir, second, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { _ = unix.Unmount(second, unix.MNT_DETACH) })
 	err := Unmount(t.Context(), m.dir, false, io.Discard) // what is told of a process that takes long depends on this machine
 	var held *HeldError
@@ -147,10 +148,10 @@ func TestUnmountLeavesOtherMounts(t *testing.T) {
 func TestUnmountBelowAnotherMount(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:"+t.TempDir())
 	m.kill()
-	must(t, unix.Mount("none", m.dir, "tmpfs", 0, "size=4k"))
+	must.Succeed(t, unix.Mount("none", m.dir, "tmpfs", 0, "size=4k"))
 	t.Cleanup(func() { _ = unix.Unmount(m.dir, unix.MNT_DETACH) })
 	says(t, Unmount(t.Context(), m.dir, false, new(bytes.Buffer)), m.dir, "tmpfs", "umount(8)")
-	must(t, unix.Unmount(m.dir, 0))
+	must.Succeed(t, unix.Unmount(m.dir, 0))
 	if err := Unmount(t.Context(), m.dir, false, new(bytes.Buffer)); err != nil || mounted(t, m.dir) {
 		t.Errorf("once it shows again: %v", err)
 	}

@@ -5,6 +5,7 @@ package fuseloop
 import (
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,7 +17,7 @@ func TestInterruptEndsTheWait(t *testing.T) {
 	k.serve()
 	for i, msg := range [][]byte{readMessage(10, 1, 0, 4096), lkwMessage(10), readMessage(10, 1, 0, 4096)} {
 		k.send(msg)
-		eventually(t, "the request at work", func() bool { return f.waiters() == i+1 })
+		must.Become(t, "the request at work", func() bool { return f.waiters() == i+1 })
 		k.send(interruptMessage(11, 10))
 		if out := k.next(); out.unique != 10 || out.status != -int32(unix.EINTR) {
 			t.Fatalf("%+v", out)
@@ -38,7 +39,7 @@ func TestInterruptEndsOneWaitOnly(t *testing.T) {
 	const count = 50
 	for i := range count {
 		k.send(readMessage(10, 1, 0, 4096))
-		eventually(t, "the request at work", func() bool { return f.waiters() == i+1 })
+		must.Become(t, "the request at work", func() bool { return f.waiters() == i+1 })
 		k.silent()
 		k.send(interruptMessage(11, 10))
 		if out := k.next(); out.unique != 10 {
@@ -65,7 +66,7 @@ func TestInterruptThatComesTooEarlyOrLate(t *testing.T) {
 		t.Fatalf("before it has begun: %+v", out)
 	}
 	close(begin)
-	eventually(t, "the request at work", func() bool { return f.waiters() == 1 })
+	must.Become(t, "the request at work", func() bool { return f.waiters() == 1 })
 	k.send(interruptMessage(12, 10))
 	if out := k.next(); out.unique != 10 || out.status != -int32(unix.EINTR) {
 		t.Fatalf("%+v", out)
@@ -122,7 +123,7 @@ func TestInterruptThatComesTwice(t *testing.T) {
 	k := start(t, f)
 	k.serve()
 	k.send(lkwMessage(10))
-	eventually(t, "the request at work", func() bool { return f.waiters() == 1 })
+	must.Become(t, "the request at work", func() bool { return f.waiters() == 1 })
 	for range 3 {
 		k.send(interruptMessage(11, 10))
 	}

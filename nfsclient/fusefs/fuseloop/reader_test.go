@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -128,7 +129,7 @@ func TestSlowRequestOfTheReader(t *testing.T) {
 	k.serve()
 	k.alone()
 	k.send(readMessage(5, 1, 0, 4096))
-	eventually(t, "the READ at work", func() bool { return f.waiters() == 1 })
+	must.Become(t, "the READ at work", func() bool { return f.waiters() == 1 })
 	for range 2 {
 		k.send(getattrMessage(6, 1))
 		if out := k.next(); out.unique != 6 || out.status != 0 {
@@ -154,7 +155,7 @@ func TestEndWhileTheReaderRunsARequest(t *testing.T) {
 	k.serve()
 	k.alone()
 	k.send(readMessage(5, 1, 0, 4096))
-	eventually(t, "the READ at work", func() bool { return f.waiters() == 1 })
+	must.Become(t, "the READ at work", func() bool { return f.waiters() == 1 })
 	k.cut()
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -134,7 +135,7 @@ func (k *kernel) silent() {
 // be used again. The kernel does not do that.
 func (k *kernel) ended() {
 	k.t.Helper()
-	eventually(k.t, "the end of the requests", func() bool {
+	must.Become(k.t, "the end of the requests", func() bool {
 		k.s.inflight.mu.Lock()
 		defer k.s.inflight.mu.Unlock()
 		return len(k.s.inflight.all) == 0
@@ -182,16 +183,6 @@ func lkwMessage(unique uint64) []byte { return message(opSetlkw, unique, 2, make
 
 func interruptMessage(unique, of uint64) []byte {
 	return message(opInterrupt, unique, 0, words(of)...)
-}
-
-// eventually waits until ok holds.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not seen: %s", what)
-		}
-	}
 }
 
 // A testFS answers READ as its test says, and waits in SETLKW.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -56,7 +57,7 @@ func TestWaitingRequestsHoldNoneBack(t *testing.T) {
 	for i := range uint64(waiting) {
 		k.send(readMessage(100+i, 1, 0, 4096))
 	}
-	eventually(t, "all READs at work", func() bool { return f.waiters() == waiting })
+	must.Become(t, "all READs at work", func() bool { return f.waiters() == waiting })
 	k.send(getattrMessage(7, 1))
 	if out := k.next(); out.unique != 7 || out.status != 0 {
 		t.Fatalf("%+v", out)
@@ -72,7 +73,7 @@ func TestWaitingRequestsHoldNoneBack(t *testing.T) {
 		defer k.s.workers.mu.Unlock()
 		return len(k.s.workers.idle)
 	}
-	eventually(t, "as many idle workers as are kept", func() bool { return idle() == idleMost })
+	must.Become(t, "as many idle workers as are kept", func() bool { return idle() == idleMost })
 }
 
 // FORGET gets no reply, and has been done before what comes after it.
@@ -109,7 +110,7 @@ func TestWritesHaveTheirData(t *testing.T) {
 		}
 		k.send(message(opWrite, uint64(i+10), 2, append(words(uint64(1), uint64(0), uint32(size), uint32(0), uint64(0), uint32(0), uint32(0)), data...)...))
 	}
-	eventually(t, "all WRITEs at work", func() bool { return f.waiters() == len(sizes) })
+	must.Become(t, "all WRITEs at work", func() bool { return f.waiters() == len(sizes) })
 	close(goOn)
 	for range sizes {
 		out := k.next()
@@ -162,7 +163,7 @@ func TestEndOfTheConnection(t *testing.T) {
 		k.send(readMessage(100+i, 1, 0, 4096))
 		k.send(lkwMessage(200 + i))
 	}
-	eventually(t, "all at work", func() bool { return f.waiters() == 2*each })
+	must.Become(t, "all at work", func() bool { return f.waiters() == 2*each })
 	if !k.s.Connected() {
 		t.Error("not connected while it serves")
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // forged is an address that nobody has.
@@ -40,7 +41,7 @@ func (s *side) serve(now Instant, n *tally) (ended int) {
 	for _, e := range s.told() {
 		switch e.Kind {
 		case Requested:
-			must(s.t, s.cm.Accept(now, e.Conn, qpB, nil))
+			must.Succeed(s.t, s.cm.Accept(now, e.Conn, qpB, nil))
 		case Ended:
 			ended++
 		}
@@ -75,15 +76,15 @@ func TestFloodOfManySources(t *testing.T) {
 		}
 		flood(0, 3000)
 		ka, err := a.cm.Connect(now, request())
-		must(t, err)
+		must.Succeed(t, err)
 		b.hears(now, a, a.says(mad.AttrREQ), Accepted)
 		e := b.told()
-		must(t, b.cm.Accept(now, e[len(e)-1].Conn, qpB, nil))
+		must.Succeed(t, b.cm.Accept(now, e[len(e)-1].Conn, qpB, nil))
 		out := b.sent()
 		flood(3000, 3200) // 2 ms
 		a.hears(now, b, out[len(out)-1], Accepted)
 		a.one(Replied)
-		must(t, a.cm.Confirm(now, ka, nil))
+		must.Succeed(t, a.cm.Confirm(now, ka, nil))
 		b.hears(now, a, a.says(mad.AttrRTU), Accepted)
 		flood(3200, 5000)
 		for b.cm.halfOpen.Len() > 0 { // and all the time after
@@ -198,7 +199,7 @@ func TestIdentifiers(t *testing.T) {
 		tid uint64
 	}{{7, 100}, {8, 101}} {
 		k, err := a.cm.Connect(0, request())
-		must(t, err)
+		must.Succeed(t, err)
 		if k.id != want.id || k.tid != want.tid {
 			t.Errorf("%#x, %#x; want %+v", k.id, k.tid, want)
 		}
@@ -222,14 +223,14 @@ func TestSendsAreBounded(t *testing.T) {
 func TestForgedAnswers(t *testing.T) {
 	a, b := two(t)
 	_, err := a.cm.Resolve(0, Request{Peer: addrB, Service: sidrIP})
-	must(t, err)
+	must.Succeed(t, err)
 	b.hears(0, a, a.says(mad.AttrSIDRREQ), Accepted)
-	must(t, b.cm.Answer(0, b.one(Asked).Conn, mad.SIDRValid, 0x77, 1, nil))
+	must.Succeed(t, b.cm.Answer(0, b.one(Asked).Conn, mad.SIDRValid, 0x77, 1, nil))
 	right := b.says(mad.AttrSIDRREP)
 	h, data, err := mad.Parse(right.MAD[:])
-	must(t, err)
+	must.Succeed(t, err)
 	rep, err := mad.ParseSIDRREP(data)
-	must(t, err)
+	must.Succeed(t, err)
 	forge := func(want Drop, from netip.Addr, tid uint64, change func(*mad.SIDRREP)) {
 		t.Helper()
 		m := rep
@@ -266,7 +267,7 @@ func TestEvictionIsReported(t *testing.T) {
 		b.cm.Receive(0, forged(1), first.MAD[:])
 		k := b.one(Requested).Conn
 		if accept {
-			must(t, b.cm.Accept(0, k, qpB, nil))
+			must.Succeed(t, b.cm.Accept(0, k, qpB, nil))
 		}
 		second := forgedREQ(b, forged(2), 2)
 		b.cm.Receive(0, forged(2), second.MAD[:])

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // datagrams of a connection as Linux makes it; "@n" goes on at offset n of the datagram, and zeros
@@ -37,7 +38,7 @@ func golden(t testing.TB, a mad.Attribute) (d Datagram) {
 			continue
 		}
 		n, err := hex.Decode(d.MAD[at:], []byte(word))
-		must(t, err)
+		must.Succeed(t, err)
 		at += n
 	}
 	return d
@@ -67,26 +68,26 @@ func TestGoldenDatagrams(t *testing.T) {
 	req := request()
 	req.Private = rfc8797
 	ka, err := a.cm.Connect(0, req)
-	must(t, err)
+	must.Succeed(t, err)
 	d := want(a, mad.AttrREQ)
 	b.hears(0, a, d, Accepted)
 	kb := b.one(Requested).Conn
 	b.hears(0, a, d, DropDuplicate)
 	want(b, mad.AttrMRA)
-	must(t, b.cm.Accept(0, kb, qpB, rfc8797))
+	must.Succeed(t, b.cm.Accept(0, kb, qpB, rfc8797))
 	a.hears(0, b, want(b, mad.AttrREP), Accepted)
 	a.one(Replied)
-	must(t, a.cm.Confirm(0, ka, nil))
+	must.Succeed(t, a.cm.Confirm(0, ka, nil))
 	b.hears(0, a, want(a, mad.AttrRTU), Accepted)
 	b.hearsFrom(0, addrA, by(mad.AttrLAP, 0x3a1b2c3d4, &mad.LAP{LocalCommID: 0xa1b2c3d4, RemoteCommID: 0xb5b6b7b8, RemoteQPN: 0x12}), DropRefused)
 	want(b, mad.AttrAPR)
-	must(t, a.cm.Disconnect(0, ka, nil))
+	must.Succeed(t, a.cm.Disconnect(0, ka, nil))
 	b.hears(0, a, want(a, mad.AttrDREQ), Accepted)
 	a.hears(0, b, want(b, mad.AttrDREP), Accepted)
 
 	_, b = two(t)
 	scripted(t, b, 0xb5b6b7b8)
 	b.hearsFrom(0, addrA, golden(t, mad.AttrREQ), Accepted)
-	must(t, b.cm.Reject(0, b.one(Requested).Conn, mad.RejConsumer, nil))
+	must.Succeed(t, b.cm.Reject(0, b.one(Requested).Conn, mad.RejConsumer, nil))
 	want(b, mad.AttrREJ)
 }

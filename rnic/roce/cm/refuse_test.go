@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // Packets that are not datagrams of the general services do not come in.
@@ -155,7 +156,7 @@ func TestRepeatedRequest(t *testing.T) {
 func TestStaleIsTriedAgainOnce(t *testing.T) {
 	a, b := two(t)
 	k, err := a.cm.Connect(0, request())
-	must(t, err)
+	must.Succeed(t, err)
 	first := a.says(mad.AttrREQ)
 	stale := func() Datagram {
 		return by(mad.AttrREJ, k.tid, &mad.REJ{RemoteCommID: k.id, Reason: mad.RejStaleConn})
@@ -182,19 +183,19 @@ func TestStaleConnection(t *testing.T) {
 	_, old := connected(t, a, b, 0)
 	again := newSide(t, addrA, 99) // the same address, queue pair and GUID
 	ka, kb := ask(t, again, b, 5)
-	must(t, b.cm.Accept(6, kb, qpB, nil))
+	must.Succeed(t, b.cm.Accept(6, kb, qpB, nil))
 	again.hears(7, b, b.says(mad.AttrREP), Accepted)
 	if es := b.told(); len(es) != 0 || old.state != established {
 		t.Fatalf("told %v, the old one is %v", kinds(es), old.state)
 	}
-	must(t, again.cm.Confirm(8, ka, nil))
+	must.Succeed(t, again.cm.Confirm(8, ka, nil))
 	b.hears(9, again, again.says(mad.AttrRTU), Accepted)
 	es := b.told()
 	if len(es) != 2 || es[0].Kind != Established || es[0].Conn != kb || es[1].Conn != old || es[1].Err != ErrSuperseded {
 		t.Fatalf("told %+v", es)
 	}
 	b.silent()
-	must(t, b.cm.Disconnect(10, kb, nil))
+	must.Succeed(t, b.cm.Disconnect(10, kb, nil))
 	again.hears(10, b, b.says(mad.AttrDREQ), Accepted)
 	b.hears(10, again, again.says(mad.AttrDREP), Accepted)
 	m := peerREQ(b)
@@ -213,7 +214,7 @@ func TestAlternatePath(t *testing.T) {
 	m := peerREQ(b)
 	m.Alternate = m.Primary
 	b.hearsFrom(0, addrA, by(mad.AttrREQ, peerTID, m), Accepted)
-	must(t, b.cm.Accept(0, b.one(Requested).Conn, qpB, nil))
+	must.Succeed(t, b.cm.Accept(0, b.one(Requested).Conn, qpB, nil))
 	d := b.says(mad.AttrREP)
 	if r := mad.ParseREP((*mad.Data)(d.MAD[mad.HeaderLen:])); r.FailoverAccepted != alternateUnsupported {
 		t.Errorf("%+v", r)

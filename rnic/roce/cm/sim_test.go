@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // Every change of a state in this package's tests is one of the drawing's arrows.
@@ -95,8 +96,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	for i, a := range []netip.Addr{addrA, addrB, addrC} {
 		h := &host{side: newSide(t, a, seed+uint64(i)<<40), w: w, ends: make(map[*Conn]*end)}
 		w.hosts[a], w.sides = h, append(w.sides, h)
-		must(t, h.cm.Listen(service))
-		must(t, h.cm.Listen(sidrIP))
+		must.Succeed(t, h.cm.Listen(service))
+		must.Succeed(t, h.cm.Listen(sidrIP))
 	}
 	return w
 }
@@ -178,7 +179,7 @@ func (h *host) event(e Event) {
 			x.leave()
 			return
 		}
-		must(w.t, h.cm.Confirm(w.now, e.Conn, nil))
+		must.Succeed(w.t, h.cm.Confirm(w.now, e.Conn, nil))
 	case Established:
 		x.established = true
 		x.checkPair()
@@ -203,13 +204,13 @@ func (x *end) answer() {
 	switch {
 	case x.ended || w.chance(30): // the program sleeps
 	case x.sidr:
-		must(w.t, cm.Answer(w.now, x.k, mad.SIDRStatus(w.r.IntN(2)), 0x77, 1, nil))
+		must.Succeed(w.t, cm.Answer(w.now, x.k, mad.SIDRStatus(w.r.IntN(2)), 0x77, 1, nil))
 	case w.chance(200):
-		must(w.t, cm.Reject(w.now, x.k, mad.RejConsumer, []byte("no")))
+		must.Succeed(w.t, cm.Reject(w.now, x.k, mad.RejConsumer, []byte("no")))
 	default:
 		x.local = w.newQPN()
 		w.ends[x.local] = x
-		must(w.t, cm.Accept(w.now, x.k, QP{QPN: x.local, PSN: 7}, nil))
+		must.Succeed(w.t, cm.Accept(w.now, x.k, QP{QPN: x.local, PSN: 7}, nil))
 	}
 }
 
@@ -217,7 +218,7 @@ func (x *end) answer() {
 func (x *end) leave() {
 	if !x.ended && !x.left && !x.gone {
 		x.left = true
-		must(x.h.w.t, x.h.cm.Disconnect(x.h.w.now, x.k, nil))
+		must.Succeed(x.h.w.t, x.h.cm.Disconnect(x.h.w.now, x.k, nil))
 	}
 }
 
@@ -258,7 +259,7 @@ func (w *world) begin() {
 		r.Local = QP{QPN: x.local, PSN: w.r.Uint32() & 0xffffff, PathMTU: 3}
 		x.k, err = h.cm.Connect(w.now, r)
 	}
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	h.ends[x.k] = x
 	if w.chance(100) {
 		w.later(Instant(w.r.IntN(3000))*millisecond, x.leave)
@@ -330,7 +331,7 @@ func TestSimulated(t *testing.T) {
 	t.Parallel()
 	if s := os.Getenv("NFSRDMA_ROCE_SEED"); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
-		must(t, err)
+		must.Succeed(t, err)
 		simulate(t, seed)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // The peer by hand.
@@ -96,18 +97,11 @@ var rows = []row{
 	{"gone", released, func(t testing.TB, s *side) *Conn { return &Conn{id: 0x77777777, tid: peerTID, localQPN: 0x11} }},
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func makeReqSent(t testing.TB, s *side) *Conn {
 	r := request()
 	r.Peer = addrA
 	k, err := s.cm.Connect(0, r)
-	must(t, err)
+	must.Succeed(t, err)
 	return k
 }
 
@@ -119,19 +113,19 @@ func makeRepReceived(t testing.TB, s *side) *Conn {
 
 func makeActive(t testing.TB, s *side) *Conn {
 	k := makeRepReceived(t, s)
-	must(t, s.cm.Confirm(0, k, nil))
+	must.Succeed(t, s.cm.Confirm(0, k, nil))
 	return k
 }
 
 func makeDoubted(t testing.TB, s *side) *Conn {
 	k := makeActive(t, s)
-	must(t, s.cm.Doubt(k))
+	must.Succeed(t, s.cm.Doubt(k))
 	return k
 }
 
 func makeDreqSent(t testing.TB, s *side) *Conn {
 	k := makeActive(t, s)
-	must(t, s.cm.Disconnect(0, k, nil))
+	must.Succeed(t, s.cm.Disconnect(0, k, nil))
 	return k
 }
 
@@ -149,13 +143,13 @@ func makeReqReceived(t testing.TB, s *side) *Conn {
 
 func makeRepSent(t testing.TB, s *side) *Conn {
 	k := makeReqReceived(t, s)
-	must(t, s.cm.Accept(0, k, qpB, nil))
+	must.Succeed(t, s.cm.Accept(0, k, qpB, nil))
 	return k
 }
 
 func makeRefused(t testing.TB, s *side) *Conn {
 	k := makeReqReceived(t, s)
-	must(t, s.cm.Reject(0, k, mad.RejConsumer, nil))
+	must.Succeed(t, s.cm.Reject(0, k, mad.RejConsumer, nil))
 	return k
 }
 
@@ -167,7 +161,7 @@ func makePassive(t testing.TB, s *side) *Conn {
 
 func makeAsking(t testing.TB, s *side) *Conn {
 	k, err := s.cm.Resolve(0, Request{Peer: addrA, Service: sidrIP})
-	must(t, err)
+	must.Succeed(t, err)
 	return k
 }
 
@@ -178,7 +172,7 @@ func makeAsked(t testing.TB, s *side) *Conn {
 
 func makeAnswered(t testing.TB, s *side) *Conn {
 	k := makeAsked(t, s)
-	must(t, s.cm.Answer(0, k, mad.SIDRValid, 0x77, 1, nil))
+	must.Succeed(t, s.cm.Answer(0, k, mad.SIDRValid, 0x77, 1, nil))
 	return k
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // run advances a side to its deadlines until nothing is due any more or limit is reached, and
@@ -47,7 +48,7 @@ const interval = 4096 << 18 // ns: the default time-out
 func TestRequestIsRepeated(t *testing.T) {
 	a, _ := two(t)
 	ka, err := a.cm.Connect(0, request())
-	must(t, err)
+	must.Succeed(t, err)
 	first := a.says(mad.AttrREQ)
 	for i := range 15 {
 		at, ok := a.cm.NextDeadline()
@@ -77,7 +78,7 @@ func TestRequestIsRepeated(t *testing.T) {
 func TestRequestIsWithdrawn(t *testing.T) {
 	a, b := two(t)
 	ka, kb := ask(t, a, b, 0)
-	must(t, a.cm.Disconnect(1, ka, nil))
+	must.Succeed(t, a.cm.Disconnect(1, ka, nil))
 	b.hears(2, a, a.says(mad.AttrREJ), Accepted)
 	var refusal *RejectError
 	if es := b.told(); len(es) != 2 || es[0].Conn != kb || !errors.As(es[0].Err, &refusal) || refusal.Reason != mad.RejTimeout || len(refusal.Info) != 8 {
@@ -123,7 +124,7 @@ func TestAnswersAreRepeated(t *testing.T) {
 	a, b := two(t)
 	ka, kb := ask(t, a, b, 0)
 	req := Datagram{MAD: ka.last}
-	must(t, b.cm.Accept(1, kb, qpB, nil))
+	must.Succeed(t, b.cm.Accept(1, kb, qpB, nil))
 	rep := b.says(mad.AttrREP)
 	b.hears(2, a, req, DropDuplicate)
 	if b.says(mad.AttrREP) != rep {
@@ -133,7 +134,7 @@ func TestAnswersAreRepeated(t *testing.T) {
 	a.one(Replied)
 	a.hears(3, b, rep, DropDuplicate) // the owner has not confirmed yet
 	a.silent()
-	must(t, a.cm.Confirm(4, ka, []byte("x")))
+	must.Succeed(t, a.cm.Confirm(4, ka, []byte("x")))
 	rtu := a.says(mad.AttrRTU)
 	a.one(Established)
 	a.hears(5, b, rep, DropDuplicate)
@@ -157,7 +158,7 @@ func TestAnswersAreRepeated(t *testing.T) {
 func TestREPIsRepeated(t *testing.T) {
 	a, b := two(t)
 	_, kb := ask(t, a, b, 0)
-	must(t, b.cm.Accept(0, kb, qpB, nil))
+	must.Succeed(t, b.cm.Accept(0, kb, qpB, nil))
 	b.says(mad.AttrREP)
 	if at := b.run(2 * 60 * second); len(at) != 0 {
 		t.Errorf("sent at %v", at)
@@ -171,7 +172,7 @@ func TestREPIsRepeated(t *testing.T) {
 
 	connected(t, a, b, 0)
 	_, kb = ask(t, a, b, 0)
-	must(t, b.cm.Accept(0, kb, qpB, nil))
+	must.Succeed(t, b.cm.Accept(0, kb, qpB, nil))
 	b.says(mad.AttrREP)
 	wantTimes(t, b.run(15*interval), 15, interval)
 	b.cm.Advance(16 * interval)
@@ -191,7 +192,7 @@ func TestHeard(t *testing.T) {
 	_, kb := ask(t, a, b, 0)
 	b.cm.Heard(0, kb)
 	b.silent()
-	must(t, b.cm.Accept(0, kb, qpB, nil))
+	must.Succeed(t, b.cm.Accept(0, kb, qpB, nil))
 	rep := b.says(mad.AttrREP)
 	for _, at := range []Instant{1, 2, minHeard} { // a burst of packets is one
 		b.cm.Heard(at, kb)
@@ -214,7 +215,7 @@ func TestTimesOfARequest(t *testing.T) {
 		m := peerREQ(b)
 		m.LocalCMTimeout, m.RemoteCMTimeout, m.MaxCMRetries = c.timeout, c.timeout, c.retries
 		b.hearsFrom(0, addrA, by(mad.AttrREQ, peerTID, m), Accepted)
-		must(t, b.cm.Accept(0, b.one(Requested).Conn, qpB, nil))
+		must.Succeed(t, b.cm.Accept(0, b.one(Requested).Conn, qpB, nil))
 		b.run(c.want - 1)
 		if es := b.told(); len(es) != 0 {
 			t.Errorf("time-out %d: ended early", c.timeout)
@@ -269,7 +270,7 @@ func TestTimeWaitIsBounded(t *testing.T) {
 	a, b := two(t, func(c *Config) { c.TimeWaits = 3 })
 	for i := range 5 {
 		ka, _ := connected(t, a, b, 0)
-		must(t, a.cm.Disconnect(0, ka, nil))
+		must.Succeed(t, a.cm.Disconnect(0, ka, nil))
 		b.hears(0, a, a.says(mad.AttrDREQ), Accepted)
 		a.hears(0, b, b.says(mad.AttrDREP), Accepted)
 		if es := a.told(); len(es) != 1+i/3 {
