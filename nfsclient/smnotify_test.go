@@ -5,7 +5,6 @@ package nfsclient_test
 import (
 	"errors"
 	"net"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -21,9 +20,7 @@ import (
 // TestNotifyRestartFreesLocks of the machine of that name, once for each number, over both
 // transports.
 func TestNotifyRestartFreesLocks(t *testing.T) {
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "servers believe it of a reserved port, which is root's")
-	}
+	machine.NeedRoot(t, "servers believe it of a reserved port, which is root's")
 	tree := memfs.New(memfs.Options{})
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: exportName, FS: tree}}, Squash: nfsserver.Squash{NoRootSquash: true}, AsyncNames: true})
 	if err != nil {

@@ -232,7 +232,7 @@ func TestOwnersOfCallers(t *testing.T) {
 
 // TestReservedPortAskedFor: of callers whom the kernel does not know, over TCP.
 func TestReservedPortAskedFor(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "runs processes of several users: needs root")
 	rnictest.OwnNetwork(t)
 	q := nfsserver.Squash{ReservedPort: true}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -303,7 +303,7 @@ func actor(t *testing.T, uid uint32, network, addr string, cred ...uint32) strin
 
 // TestUsersOfThisMachine: real processes of several users, over every transport and family.
 func TestUsersOfThisMachine(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "runs processes of several users: needs root")
 	tcp, rdma := serveSecret(t, nfsserver.Squash{NoRootSquash: true}, nil)
 	trustTCP, trustRDMA := serveSecret(t, nfsserver.Squash{TrustLocal: true}, nil)
 	for _, ip := range []string{"127.0.0.1", "::1"} {
@@ -329,14 +329,4 @@ func TestUsersOfThisMachine(t *testing.T) {
 			}
 		}
 	}
-}
-
-// needRoot skips a test that runs others' processes. A line is left for the end of
-// ./test/run, and where nothing may be skipped the test fails.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	machine.Skip(t, "runs processes of several users: needs root")
 }

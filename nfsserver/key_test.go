@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 type aKey = [nfsserver.KeySize]byte
@@ -48,10 +49,16 @@ func TestKeysThatAreNoSecret(t *testing.T) {
 		"short":                  {func(t *testing.T, dir, key string) error { return os.Truncate(key, 15) }, "remove it"},
 		"long":                   {func(t *testing.T, dir, key string) error { return os.Truncate(key, 17) }, "remove it"},
 		"empty":                  {func(t *testing.T, dir, key string) error { return os.Truncate(key, 0) }, "remove it"},
-		"another's":              {func(t *testing.T, dir, key string) error { needRoot(t); return os.Chown(key, 1000, 0) }, "belongs to uid 1000"},
-		"in another's directory": {func(t *testing.T, dir, key string) error { needRoot(t); return os.Chown(dir, 1000, 0) }, "belongs to uid 1000"},
-		"a symbolic link":        {func(t *testing.T, dir, key string) error { os.Rename(key, key+"2"); return os.Symlink(key+"2", key) }, key0},
-		"a FIFO":                 {func(t *testing.T, dir, key string) error { os.Remove(key); return syscall.Mkfifo(key, 0o600) }, "regular file"},
+		"another's": {func(t *testing.T, dir, key string) error {
+			machine.NeedRoot(t, "runs processes of several users: needs root")
+			return os.Chown(key, 1000, 0)
+		}, "belongs to uid 1000"},
+		"in another's directory": {func(t *testing.T, dir, key string) error {
+			machine.NeedRoot(t, "runs processes of several users: needs root")
+			return os.Chown(dir, 1000, 0)
+		}, "belongs to uid 1000"},
+		"a symbolic link": {func(t *testing.T, dir, key string) error { os.Rename(key, key+"2"); return os.Symlink(key+"2", key) }, key0},
+		"a FIFO":          {func(t *testing.T, dir, key string) error { os.Remove(key); return syscall.Mkfifo(key, 0o600) }, "regular file"},
 		"directory that is a file": {func(t *testing.T, dir, key string) error {
 			os.RemoveAll(dir)
 			return os.WriteFile(dir, nil, 0o600)

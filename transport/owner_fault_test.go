@@ -170,7 +170,7 @@ func TestNetlinkMessages(t *testing.T) {
 // TestOwnerInOtherNamespace: its processes are as strange to this kernel's tables as
 // those of another machine.
 func TestOwnerInOtherNamespace(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "runs processes of several users: needs root")
 	if _, err := exec.LookPath("ip"); err != nil {
 		machine.Skip(t, "ip of iproute2 is needed")
 	}

@@ -126,14 +126,6 @@ func asUser(t *testing.T, uid uint32, way string, addr net.Addr) string {
 	return string(out)
 }
 
-// needRoot skips a test that runs processes of others.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "runs processes of several users: needs root")
-	}
-}
-
 // serveOwners serves ownerProgram until the test ends.
 func serveOwners(t *testing.T, cfg ServerConfig, addr string) (tcp, rdma net.Addr) {
 	t.Helper()
@@ -161,7 +153,7 @@ func serveOwners(t *testing.T, cfg ServerConfig, addr string) (tcp, rdma net.Add
 
 // TestOwnerOfPeer: whoever connects from this machine is known by user.
 func TestOwnerOfPeer(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "runs processes of several users: needs root")
 	tcp4, rdma4 := serveOwners(t, ServerConfig{}, "127.0.0.1:0")
 	tcp6, rdma6 := serveOwners(t, ServerConfig{}, "[::1]:0")
 	anyTCP, anyRDMA := serveOwners(t, ServerConfig{}, "[::]:0") // sees IPv4 as mapped addresses
@@ -232,7 +224,7 @@ ip link set other up`
 // TestOwnerOfClosedSocket: one that its process has left is nobody's: above all it is
 // not root's, and not another machine's.
 func TestOwnerOfClosedSocket(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "runs processes of several users: needs root")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func portOf(t *testing.T, addr string) (port int, c net.Conn) {
 }
 
 func TestReservedPort(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "runs processes of several users: needs root")
 	rnictest.OwnNetwork(t)
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
 		l, err := net.Listen("tcp", at)
@@ -50,7 +50,7 @@ func TestReservedPort(t *testing.T) {
 
 // TestReservedPortsAreNotAllTaken: with all in use a connection comes from an ordinary one.
 func TestReservedPortsAreNotAllTaken(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "runs processes of several users: needs root")
 	rnictest.OwnNetwork(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestReservedPortsAreNotAllTaken(t *testing.T) {
 // TestReservedOnly: of all ports in use but one that one is found, and without any there is no
 // connection.
 func TestReservedOnly(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "runs processes of several users: needs root")
 	rnictest.OwnNetwork(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -110,7 +110,7 @@ func TestReservedPortIsNoMust(t *testing.T) {
 	if _, err := dialReserved(bg, "tcp", addr); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("nobody listens: %v", err)
 	}
-	needRoot(t)
+	machine.NeedRoot(t, "runs processes of several users: needs root")
 	tcp, _ := serveOwners(t, ServerConfig{}, "127.0.0.1:0")
 	if got := asUser(t, 1000, "reserved", tcp); got != "uid 1000 of this machine" {
 		t.Errorf("as a user: %q", got)
@@ -119,7 +119,7 @@ func TestReservedPortIsNoMust(t *testing.T) {
 
 // TestClientsPort: DialTCP takes a reserved port when it is told to.
 func TestClientsPort(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "runs processes of several users: needs root")
 	rnictest.OwnNetwork(t)
 	p := &Program{Name: "PORT", Number: testProg, Version: testVers, Procs: []Procedure{1: {Name: "PORT", Run: func(c *Call) error {
 		c.Res.String(c.Remote.String())

@@ -53,9 +53,7 @@ func TestFilesRoundTrip(t *testing.T) {
 
 // TestNoSymfollow: with the option a symbolic link can be read, and leads nowhere.
 func TestNoSymfollow(t *testing.T) {
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "only root can use nosymfollow")
-	}
+	machine.NeedRoot(t, "only root can use nosymfollow")
 	m := mount(t, options{Words: "nosymfollow"})
 	must.Succeed(t, os.WriteFile(m.at("file"), nil, 0o600))
 	must.Succeed(t, os.Symlink("file", m.at("link")))

@@ -49,9 +49,7 @@ func TestOrdinaryUser(t *testing.T) {
 			machine.Skip(t, "there is no "+tool)
 		}
 	}
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "becoming another user needs root")
-	}
+	machine.NeedRoot(t, "becoming another user needs root")
 	base, err := os.MkdirTemp("", "nfsrdma-fusefs-")
 	must.Succeed(t, err)
 	defer os.RemoveAll(base)

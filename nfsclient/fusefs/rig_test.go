@@ -437,9 +437,7 @@ func (m *mounted) there(name string) string { return filepath.Join(m.export, nam
 // needFUSE skips the test where nothing can be mounted.
 func needFUSE(t testing.TB) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "mounts, and serves other users: needs root")
-	}
+	machine.NeedRoot(t, "mounts, and serves other users: needs root")
 	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
 		machine.Skip(t, fmt.Sprintf("needs /dev/fuse: %v", err))
 	} else {

@@ -124,9 +124,7 @@ func TestProgramsOfThisMachine(t *testing.T) {
 
 // TestFilesThatCannotBeLocked, and who can lock one.
 func TestFilesThatCannotBeLocked(t *testing.T) {
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "needs root: files of several users")
-	}
+	machine.NeedRoot(t, "needs root: files of several users")
 	r := newRig(t, Options{}, nfsserver.Squash{TrustLocal: true}, false, nil)
 	r.newFile("open", 0o644)
 	r.newFile("secret", 0o600)

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
 // TestReplacedObjectKeepsItsAttributes: a directory of somebody else that takes the name
 // of a new one before that is complete gets neither its bits nor its times.
 func TestReplacedObjectKeepsItsAttributes(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -42,7 +43,7 @@ var credLines = []string{"Uid", "Gid", "Groups", "CapEff", "CapPrm"}
 // capability, one that acts as root for a group keeps its capabilities, and after
 // it is what it was.
 func TestActing(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cr := newCreds()
@@ -83,7 +84,7 @@ func TestActing(t *testing.T) {
 // them, leave no thread that is not the server's own; and each call was made as
 // its caller.
 func TestThreadsAreRestored(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()
 	must.Succeed(t, os.Chmod(dir, 0o777))
 	f := newFS(t, dir, Options{})
@@ -138,7 +139,7 @@ func TestThreadsAreRestored(t *testing.T) {
 // nothing, for an owner and for others; what is taken away through the server is
 // gone at once.
 func TestRightsAreRemembered(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()
 	must.Succeed(t, os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "f"), []byte("content"), 0o666))
 	must.Succeed(t, os.Chmod(filepath.Join(dir, "f"), 0o666))

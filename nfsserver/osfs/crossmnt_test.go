@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -33,7 +34,7 @@ func list(t *testing.T, f *FS, dir nfsserver.Ref) map[string]nfsserver.Dirent {
 // TestMountsAreNotCrossed: clients see what lies under a file system mounted in
 // the export, whenever and however it was mounted, and the machine can unmount it.
 func TestMountsAreNotCrossed(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	bothKinds(t, func(t *testing.T, o Options) {
 		top := t.TempDir()
 		mountOn(t, top, "-t", "tmpfs", "tmpfs")
@@ -88,7 +89,7 @@ func TestMountsAreNotCrossed(t *testing.T) {
 // TestMountsWithoutPrivilege: a server that cannot have a mount of its own shows
 // that there is something, and refuses to go into it.
 func TestMountsWithoutPrivilege(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	copyMount = func(int) (int, error) { return -1, unix.EPERM }
 	t.Cleanup(func() { copyMount = privateMount })
 	bothKinds(t, func(t *testing.T, o Options) {
@@ -128,7 +129,7 @@ func TestMountsWithoutPrivilege(t *testing.T) {
 
 // TestMountsAreCrossed: with CrossMounts they are file systems of their own.
 func TestMountsAreCrossed(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	bothKinds(t, func(t *testing.T, o Options) {
 		o.CrossMounts = true
 		top := t.TempDir()
@@ -224,7 +225,7 @@ func checkMountEntries(t *testing.T, f *FS, tmp nfsserver.Ref, rootID, tmpID uin
 // TestMountsOverRestart: handles of mounted file systems go on after a restart,
 // wherever those are mounted then, and end when another one is in their place.
 func TestMountsOverRestart(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	bothKinds(t, func(t *testing.T, o Options) {
 		o.CrossMounts = true
 		dir := t.TempDir()

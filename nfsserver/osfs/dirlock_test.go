@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -30,7 +31,7 @@ func TestHeldDirectory(t *testing.T) {
 		lookHeld(t, dir)
 		return
 	}
-	needRoot(t, "mount")
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", "mount")
 	dir := filepath.Join(t.TempDir(), "held")
 	mountOn(t, dir, "-t", "tmpfs", "held")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

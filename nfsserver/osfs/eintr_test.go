@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -42,7 +43,7 @@ func TestInterruptedCalls(t *testing.T) {
 		}
 		return
 	}
-	needRoot(t, "strace")
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", "strace")
 	log := filepath.Join(t.TempDir(), "log")
 	cmd := exec.Command("strace", "-f", "-qq", "-o", log, "-e", "trace="+loaders+","+interruptible, "-e", "signal=none",
 		"-e", "inject="+loaders+":error=EINTR:when=30+2", "-e", "inject="+interruptible+":error=EINTR:when=2+2", os.Args[0], "-test.run=^"+t.Name()+"$")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -113,7 +114,7 @@ func TestWalkThatMissesAPart(t *testing.T) {
 
 // TestScarceMounts: a mount inside the export that cannot be looked for is not taken to be gone.
 func TestScarceMounts(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()
 	mountOn(t, filepath.Join(dir, "disk"), "-t", "tmpfs", "tmpfs")
 	write(t, "content", dir, "disk", "file")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -27,7 +28,7 @@ func TestIdentityIsTheUUID(t *testing.T) {
 		{"btrfs", 160 << 20, []string{"mkfs.btrfs", "-q", "-U"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			needRoot(t, c.mkfs[0])
+			machine.NeedRoot(t, "mounts, real file systems and other users: needs root", c.mkfs[0])
 			const one, two = "11111111-2222-3333-4444-555555555555", "11111111-2222-3333-4444-666666666666"
 			seen := map[string][]uint64{}
 			for i, uuid := range []string{one, two, one} {

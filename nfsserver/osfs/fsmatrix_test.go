@@ -18,6 +18,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -158,7 +159,7 @@ func eachFS(t *testing.T, test func(t *testing.T, k *fsKind, dir string, remount
 
 // onFS runs a test on one of them.
 func onFS(t *testing.T, k *fsKind, test func(t *testing.T, k *fsKind, dir string, remount func())) {
-	needRoot(t, k.programs...)
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", k.programs...)
 	scratch := t.TempDir()
 	dir := filepath.Join(scratch, "mnt")
 	must.Succeed(t, os.Mkdir(dir, 0o755))
@@ -343,7 +344,7 @@ func TestAnotherFileSystemInItsPlace(t *testing.T) {
 // TestSnapshots: a subvolume of btrfs and its snapshot have the same inodes, and
 // handles of their own, which do not change places with a remount.
 func TestSnapshots(t *testing.T) {
-	needRoot(t, "mkfs.btrfs", "btrfs")
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", "mkfs.btrfs", "btrfs")
 	for _, o := range []Options{{}, {noKernelHandles: true}} {
 		scratch := t.TempDir()
 		dir := filepath.Join(scratch, "mnt")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -35,7 +36,7 @@ func TestSharedFileSystems(t *testing.T) {
 // TestSharedDirectoryIsToldLate is why: the directory has changed, and its attributes are those of
 // before until a change by this machine.
 func TestSharedDirectoryIsToldLate(t *testing.T) {
-	needRoot(t, "bindfs")
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", "bindfs")
 	scratch := t.TempDir()
 	source, dir := filepath.Join(scratch, "source"), filepath.Join(scratch, "mnt")
 	must.Succeed(t, os.Mkdir(source, 0o755), os.Mkdir(dir, 0o755))

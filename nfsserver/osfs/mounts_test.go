@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -14,7 +15,7 @@ import (
 // TestSameMountTwice: of two mounts of one directory the one that stays is found
 // by handles when the other has left.
 func TestSameMountTwice(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()
 	mountOn(t, filepath.Join(dir, "a"), "-t", "tmpfs", "tmpfs")
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "a", "file"), nil, 0o644))

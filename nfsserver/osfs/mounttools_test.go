@@ -14,25 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needRoot skips a test that mounts where this process is not allowed to, or where one of
-// the programs is missing, and writes that down for the report of the whole run.
-// In CI it fails instead.
-func needRoot(t *testing.T, programs ...string) {
-	t.Helper()
-	why := ""
-	if os.Geteuid() != 0 {
-		why = "not root: mounts within an export, real file systems and their handles are not tested"
-	}
-	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil {
-			why = p + " is missing: not tested is what " + t.Name() + " does with it"
-		}
-	}
-	if why != "" {
-		machine.Skip(t, why)
-	}
-}
-
 // run runs a program and ends the test if it fails.
 func run(t *testing.T, args ...string) string {
 	t.Helper()
@@ -65,7 +46,7 @@ var sshfsPrograms = []string{"sshfs", "/usr/lib/openssh/sftp-server"}
 // script in scratch runs the server.
 func sshfs(t *testing.T, scratch, source, dir string) []string {
 	t.Helper()
-	needRoot(t, sshfsPrograms...)
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", sshfsPrograms...)
 	ssh := filepath.Join(scratch, "ssh")
 	must.Succeed(t, os.WriteFile(ssh, []byte("#!/bin/sh\nexec "+sshfsPrograms[1]+"\n"), 0o755))
 	return []string{"sshfs", "-o", "dir_cache=no,ssh_command=" + ssh, "host:" + source, dir}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -149,7 +150,7 @@ func third[A, B, C any](_ A, _ B, c C) C { return c }
 // TestLayersApart: an overlay whose directories have no numbers of their own is told
 // from the others, whether it has files or not.
 func TestLayersApart(t *testing.T) {
-	needRoot(t, "mkfs.ext4")
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", "mkfs.ext4")
 	for _, k := range []struct {
 		option      string
 		disks, want bool

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -223,7 +224,7 @@ func TestUserNamespace(t *testing.T) {
 	const name = "NFSRDMA_USER_NAMESPACE_DIR"
 	dir := os.Getenv(name)
 	if dir == "" {
-		needRoot(t)
+		machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 		dir = tempDir(t, os.TempDir())
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 		cmd.Env = append(os.Environ(), name+"="+dir)

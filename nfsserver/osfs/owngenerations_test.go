@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -42,7 +43,7 @@ func eachUnnumbered(t *testing.T, byPath bool, test func(t *testing.T, f *FS, so
 			continue
 		}
 		t.Run(u.name, func(t *testing.T) {
-			needRoot(t, u.command[0], "mkfs.ext4")
+			machine.NeedRoot(t, "mounts, real file systems and other users: needs root", u.command[0], "mkfs.ext4")
 			scratch := t.TempDir()
 			source, dir := filepath.Join(scratch, "source"), filepath.Join(scratch, "mnt")
 			must.Succeed(t, os.Mkdir(source, 0o755), os.Mkdir(dir, 0o755))

@@ -6,12 +6,14 @@ import (
 	"math"
 	"path/filepath"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // On a file system of this machine it is a piece; all where each call is on the disk before it
 // returns, or where a call may be one over a network.
 func TestMostAtOnce(t *testing.T) {
-	needRoot(t, "mount")
+	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", "mount")
 	for options, want := range map[string]int{"rw": writePiece, "sync": math.MaxInt} {
 		dir := filepath.Join(t.TempDir(), "m")
 		mountOn(t, dir, "-t", "tmpfs", "-o", options, "tmpfs")

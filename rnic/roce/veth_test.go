@@ -23,9 +23,7 @@ import (
 // one, with an interface to the first. Each has an address of IPv4 and one of IPv6.
 func twoHosts(t *testing.T) (here, there [2]netip.Addr, inOther func(func())) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "network namespaces need root")
-	}
+	machine.NeedRoot(t, "network namespaces need root")
 	if _, err := exec.LookPath("ip"); err != nil {
 		machine.Skip(t, "there is no ip command (iproute2)")
 	}

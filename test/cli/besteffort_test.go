@@ -17,9 +17,7 @@ import (
 // preserves attributes as far as possible, each failure has one line, the status is 0, and the
 // source is removed.
 func TestMoveToASquashedExport(t *testing.T) {
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "only root is squashed")
-	}
+	machine.NeedRoot(t, "only root is squashed")
 	r := newKillRig(t)
 	served := filepath.Join(rig.base, "squashed")
 	script(t, "mkdir "+served+"; chmod 777 "+served)

@@ -320,9 +320,7 @@ func TestInterruptedMoveLosesNothing(t *testing.T) {
 // fullFS mounts a file system of a few megabytes.
 func fullFS(t *testing.T, size string) string {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "a small tmpfs can be mounted by root alone")
-	}
+	machine.NeedRoot(t, "a small tmpfs can be mounted by root alone")
 	dir := filepath.Join(rig.base, strings.ReplaceAll(t.Name(), "/", "-"))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -40,9 +40,7 @@ type fuseMount struct {
 // until the test ends.
 func mountFuse(t *testing.T) *fuseMount {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "not root: a hung disk (FUSE) beside a healthy export is not tested")
-	}
+	machine.NeedRoot(t, "not root: a hung disk (FUSE) beside a healthy export is not tested")
 	if _, err := exec.LookPath("bindfs"); err != nil {
 		machine.Skip(t, "bindfs is missing: a hung disk (FUSE) beside a healthy export is not tested")
 	}

@@ -4,7 +4,6 @@ package mount
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,9 +15,7 @@ import (
 // The cases hold on a local directory, so that they are POSIX's and Linux's, and on each mount.
 func TestPosix(t *testing.T) {
 	t.Run("local", func(t *testing.T) {
-		if os.Geteuid() != 0 {
-			machine.Skip(t, "the cases change users, which wants root")
-		}
+		machine.NeedRoot(t, "the cases change users, which wants root")
 		mustWork(t, "posix", tempDir(t, "local"))
 	})
 	eachMount(t, func(t *testing.T, _ *server, dir, _ string) {

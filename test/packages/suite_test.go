@@ -35,9 +35,7 @@ func needed(t *testing.T) {
 	if os.Getenv(asked) == "" {
 		t.Skipf("packages are built and installed with %s=1, as in ./test/run", asked)
 	}
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "needs root")
-	}
+	machine.NeedRoot(t, "needs root")
 	for _, tool := range tools {
 		_, err := exec.LookPath(tool)
 		if strings.HasPrefix(tool, "/dev/") {

@@ -24,9 +24,7 @@ import (
 // aclVolume is an ext4 of its own, which anybody may make files in.
 func aclVolume(t *testing.T) string {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "acts as several users: needs root")
-	}
+	machine.NeedRoot(t, "acts as several users: needs root")
 	for _, p := range []string{"mkfs.ext4", "setfacl", "getfacl"} {
 		if _, err := exec.LookPath(p); err != nil {
 			machine.Skip(t, p+" is needed")

@@ -63,9 +63,7 @@ func TestUploadedProgramRuns(t *testing.T) {
 // mountTmpfs mounts a small tmpfs, or skips the test.
 func mountTmpfs(t *testing.T, dir string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "not root: what is mounted in an export is not tested")
-	}
+	machine.NeedRoot(t, "not root: what is mounted in an export is not tested")
 	if err := errors.Join(os.MkdirAll(dir, 0o755), unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4M")); err != nil {
 		t.Fatal(err)
 	}

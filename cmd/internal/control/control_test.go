@@ -204,9 +204,7 @@ func TestSlowReader(t *testing.T) {
 
 // TestOtherUsersAreRefused, even where the socket's mode lets them connect.
 func TestOtherUsersAreRefused(t *testing.T) {
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "needs root, to be another user")
-	}
+	machine.NeedRoot(t, "needs root, to be another user")
 	dir, err := os.MkdirTemp("/tmp", "control")
 	if err != nil {
 		t.Fatal(err)

@@ -45,9 +45,7 @@ func TestCheckPointOfDeadMounts(t *testing.T) {
 
 // On a mount that works another one can be made.
 func TestCheckPointOnAnotherMount(t *testing.T) {
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "mounts: needs root")
-	}
+	machine.NeedRoot(t, "mounts: needs root")
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must.Succeed(t, err)
 	must.Succeed(t, unix.Mount("none", dir, "tmpfs", 0, "size=4k"))

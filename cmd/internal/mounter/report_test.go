@@ -4,7 +4,6 @@ package mounter
 
 import (
 	"net"
-	"os"
 	"strings"
 	"testing"
 
@@ -70,9 +69,7 @@ func TestOptionsWithoutEffectAreSaid(t *testing.T) {
 // TestSquashedRootIsSaid: the log of a mount says that its user has no rights of its own, where the
 // root directory shows it.
 func TestSquashedRootIsSaid(t *testing.T) {
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "root, to be squashed")
-	}
+	machine.NeedRoot(t, "root, to be squashed")
 	const cause = "root acts as another user there (root_squash; to change it: no_root_squash in exports(5); nfsrdmad: --no-root-squash)"
 	for _, c := range []struct {
 		tree     memfs.Options

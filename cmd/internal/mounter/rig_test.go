@@ -133,9 +133,7 @@ type fuseMount struct {
 // openFUSE is a connection to the kernel, or the test is skipped.
 func openFUSE(t *testing.T) (fd int) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "mounts: needs root")
-	}
+	machine.NeedRoot(t, "mounts: needs root")
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		machine.Skip(t, fmt.Sprintf("needs /dev/fuse: %v", err))

@@ -49,9 +49,7 @@ type peer struct {
 // start mounts a file of zeros if what is a number, and otherwise the directory that it names.
 func start(t *testing.T, what string) *peer {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "mounts: needs root")
-	}
+	machine.NeedRoot(t, "mounts: needs root")
 	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
 		machine.Skip(t, fmt.Sprintf("needs /dev/fuse: %v", err))
 	} else {

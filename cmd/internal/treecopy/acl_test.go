@@ -106,7 +106,7 @@ func aclsOfTree(t *testing.T, dir string) string {
 // TestACLsGoAlong: to a server, from it and between two, over RDMA and TCP, a tree has the ACLs that
 // cp -a gives it. What is made has nothing of its directory's default ACL, whether it is new or was there.
 func TestACLsGoAlong(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "files of several users: needs root")
 	src, out := aclTree(t), t.TempDir()
 	r, other := newRig(t, asCaller), newRig(t, asCaller)
 	for _, dir := range []string{out, r.dir, other.dir} {
@@ -146,7 +146,7 @@ func TestACLsGoAlong(t *testing.T) {
 // TestACLsWithoutRoom: a target that has no ACLs gives one line for each object, as cp -p does, and the group
 // gets what its entry gives it, not the mask. With mv they are warnings, and the source goes.
 func TestACLsWithoutRoom(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "files of several users: needs root")
 	r := newRig(t, asCaller)
 	src := aclTree(t)
 	x := r.mount(t, "/mem")
@@ -183,7 +183,7 @@ func TestACLsWithoutRoom(t *testing.T) {
 // TestCallsForACLs: what is known costs no call. A source costs a GETACL with -p and none without; a target
 // that needs no ACL costs one for all that goes into a directory that was there.
 func TestCallsForACLs(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "files of several users: needs root")
 	r := newRig(t, asCaller)
 	src, out := t.TempDir(), t.TempDir()
 	const files = 200
@@ -223,7 +223,7 @@ func TestCallsForACLs(t *testing.T) {
 
 // TestTargetsKeepACLs: a file that is replaced without -p keeps its ACL on a server too.
 func TestTargetsKeepACLs(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "files of several users: needs root")
 	r := newRig(t, asCaller)
 	src := write(t, "new", t.TempDir(), "new")
 	setfacl(t, "-m", "d:u:1002:rwx", r.dir)
@@ -242,7 +242,7 @@ func TestTargetsKeepACLs(t *testing.T) {
 // TestACLsComeFirst: nobody has more in between than in the end. A directory is its owner's alone while it
 // is filled, and a file has its ACL before the mode that shows the mask.
 func TestACLsComeFirst(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "files of several users: needs root")
 	src, dst := t.TempDir()+"/d", t.TempDir()
 	file := write(t, "x", src, "f")
 	for _, p := range []string{src, file} {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // eachDir opens an empty directory of each kind.
@@ -156,7 +158,7 @@ func second[T any](_ T, err error) error { return err }
 
 // TestDirAdoptsWhatItReplaces: a new file gets owner and mode of the one whose place it will take.
 func TestDirAdoptsWhatItReplaces(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "files of several users: needs root")
 	eachDir(t, func(t *testing.T, _ Tree, d Dir) {
 		old := put(t, d, "old", "x")
 		old.Name = "old"

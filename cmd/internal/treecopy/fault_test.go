@@ -115,7 +115,7 @@ func TestFullDiskLeavesNoHalfFile(t *testing.T) {
 		t.Errorf("the server has %s", got)
 	}
 
-	needRoot(t)
+	machine.NeedRoot(t, "files of several users: needs root")
 	small := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m", "none", small).CombinedOutput(); err != nil {
 		machine.Skip(t, "no tmpfs can be mounted: "+string(out))

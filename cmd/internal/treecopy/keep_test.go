@@ -79,7 +79,7 @@ func TestHolesStayHoles(t *testing.T) {
 // TestLinksAndKinds: hard links across directories and operands, symbolic links,
 // FIFOs, sockets and devices arrive as what they are, up and down.
 func TestLinksAndKinds(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "files of several users: needs root")
 	r := newRig(t, asCaller)
 	src, out := t.TempDir(), t.TempDir()
 	for d := range 6 {
@@ -132,7 +132,7 @@ func TestLinksAndKinds(t *testing.T) {
 
 // TestTargetsKeepWhatTheyAre: other names, owner, mode and ACL of a target that exists.
 func TestTargetsKeepWhatTheyAre(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "files of several users: needs root")
 	r := newRig(t, asCaller)
 	src := write(t, "new", t.TempDir(), "new")
 	for side, to := range map[string]func(string) Operand{

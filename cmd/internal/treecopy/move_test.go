@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // An apart is a tree of this machine from which nothing can be renamed or linked elsewhere, as from
@@ -96,7 +98,7 @@ func TestMovesOverWhatIsThere(t *testing.T) {
 
 // TestMoveKeepsKinds: all that a move by copy has to carry, and that links among what is moved stay links.
 func TestMoveKeepsKinds(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "files of several users: needs root")
 	top := t.TempDir()
 	src := filepath.Join(top, "src")
 	f := write(t, "content", src, "f")

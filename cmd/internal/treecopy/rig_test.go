@@ -21,7 +21,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
-	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -279,14 +278,6 @@ func (d *fakeDir) RenameTo(ctx context.Context, name string, to Dir, newName str
 		to = f.Dir
 	}
 	return d.Dir.RenameTo(ctx, name, to, newName)
-}
-
-// needRoot skips a test that only root can run.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "needs root")
-	}
 }
 
 // asCaller is a server on which every caller, root too, is who he is.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // TestSameFileIsRefused: by name, by a hard link, by a symbolic one; on this
@@ -80,7 +81,7 @@ func TestJustCreatedIsNotOverwritten(t *testing.T) {
 // TestSetIDStaysWithItsOwner: a copy of another user's setuid file is setuid only
 // when it is that user's again.
 func TestSetIDStaysWithItsOwner(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "files of several users: needs root")
 	const setid = fs.ModeSetuid | fs.ModeSetgid
 	open, squashed := newRig(t, asCaller), newRig(t, nfsserver.Squash{All: true, UID: 4321, GID: 4321})
 	if err := os.Chmod(squashed.dir, 0o777); err != nil {

@@ -174,7 +174,7 @@ func TestSetAttrSetsWhatIsAsked(t *testing.T) {
 
 // TestMknodMakesItsKind: by kind, and nothing for a kind that mknod(2) does not make.
 func TestMknodMakesItsKind(t *testing.T) {
-	needRoot(t)
+	machine.NeedRoot(t, "files of several users: needs root")
 	d, err := openLocalDir(unix.AT_FDCWD, t.TempDir(), 0, "DIR")
 	if err != nil {
 		t.Fatal(err)

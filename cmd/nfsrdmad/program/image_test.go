@@ -85,7 +85,7 @@ func startedIn(dir string) (found []string) {
 // files in memory; as a user, with his directory, where handles outlive the container; and with a JuiceFS volume.
 func TestImage(t *testing.T) {
 	if os.Getenv(podmanEnv) == "" {
-		needRoot(t, "podman", "runc", "busybox")
+		machine.NeedRoot(t, "runs services as the system does: needs root", "podman", "runc", "busybox")
 		dir := t.TempDir()
 		t.Cleanup(func() { awaitPodman(t, dir) }) // before dir is removed
 		t.Setenv(podmanEnv, dir)

@@ -160,7 +160,7 @@ func firstCommands(t *testing.T) string {
 
 // TestFirstServer: what docs/admin.md has one type on an empty machine makes a server of it, and that is as the page says.
 func TestFirstServer(t *testing.T) {
-	needRoot(t, "unshare", "nsenter", "chroot", "ip", "systemctl", "rpcbind")
+	machine.NeedRoot(t, "runs services as the system does: needs root", "unshare", "nsenter", "chroot", "ip", "systemctl", "rpcbind")
 	if _, err := os.Stat("/lib/systemd/systemd"); err != nil {
 		machine.Skip(t, "needs systemd")
 	}

@@ -45,19 +45,9 @@ func unitWords(t *testing.T, setting string) (words []string) {
 	return words
 }
 
-// needRoot skips where the test is not run by root with these tools.
-func needRoot(t *testing.T, tools ...string) {
-	t.Helper()
-	for _, tool := range tools {
-		if _, err := exec.LookPath(tool); err != nil || os.Geteuid() != 0 {
-			machine.Skip(t, "needs root and "+tool)
-		}
-	}
-}
-
 // TestUnits: systemd finds nothing wrong with the units, and little that they leave open.
 func TestUnits(t *testing.T) {
-	needRoot(t, "systemd-analyze")
+	machine.NeedRoot(t, "runs services as the system does: needs root", "systemd-analyze")
 	dir := t.TempDir()
 	var units []string
 	for _, name := range []string{"nfsrdmad.service", "nfsrdmad.socket"} {
@@ -255,7 +245,7 @@ func limited(t *testing.T, without string) []string {
 
 // TestCapabilities: with the unit's capabilities all works; without any one of them, something does not.
 func TestCapabilities(t *testing.T) {
-	needRoot(t, "setpriv")
+	machine.NeedRoot(t, "runs services as the system does: needs root", "setpriv")
 	for _, without := range append([]string{"nothing"}, unitWords(t, "CapabilityBoundingSet")...) {
 		if without == "CAP_NET_BIND_SERVICE" {
 			by := append(limited(t, without), os.Args[0], "-test.run=^TestServeChild$")
@@ -281,7 +271,7 @@ var lateCall = fmt.Sprintf("syscall_%#x", unix.SYS_CACHESTAT)
 // TestSystemCalls: the server makes no system call, and no socket, that the unit forbids, but for those that without a
 // capability give the same error.
 func TestSystemCalls(t *testing.T) {
-	needRoot(t, "setpriv", "strace", "systemd-analyze")
+	machine.NeedRoot(t, "runs services as the system does: needs root", "setpriv", "strace", "systemd-analyze")
 	allowed := map[string]bool{}
 	for _, word := range unitWords(t, "SystemCallFilter") {
 		allowCalls(t, allowed, word)

@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -62,9 +61,7 @@ func TestPortUnreachable(t *testing.T) {
 // TestOtherMessagesAreNoRefusals: a message that a host is unreachable does not count as one that a
 // port is, though both quote a packet.
 func TestOtherMessagesAreNoRefusals(t *testing.T) {
-	if os.Geteuid() != 0 {
-		machine.Skip(t, "raw sockets need root")
-	}
+	machine.NeedRoot(t, "raw sockets need root")
 	a, gone := open(t, "127.0.0.1:0"), open(t, "127.0.0.1:0")
 	refused := make(chan netip.AddrPort, 100)
 	a.OnRefused(func(to netip.AddrPort, _ []byte) { refused <- to })

@@ -1,0 +1,25 @@
+// What a test needs of the machine.
+
+package machine
+
+import "testing"
+
+// TestNeedRoot: a test without one of its programs is skipped, and one with all of them is run.
+func TestNeedRoot(t *testing.T) {
+	NeedRoot(t, "needs root")
+	t.Setenv("CI", "")
+	t.Setenv("NFSRDMA_SKIP_LOG", "") // this one is skipped to see that it is
+	ran := map[string]bool{}
+	for _, program := range []string{"sh", "no-such-program-of-nfsrdma"} {
+		t.Run(program, func(t *testing.T) {
+			NeedRoot(t, "a test of its own", "sh", program)
+			ran[program] = true
+		})
+	}
+	if !ran["sh"] {
+		t.Error("a test with its programs was skipped")
+	}
+	if ran["no-such-program-of-nfsrdma"] {
+		t.Error("a test without one of its programs was run")
+	}
+}
