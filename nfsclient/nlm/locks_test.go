@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
@@ -225,9 +226,10 @@ func TestHandlesReleaseWhatIsLeft(t *testing.T) {
 		b.ReleaseHandle(context.Background(), testFH, 1)
 		b.held("----xx")
 		h, err := b.Test(context.Background(), request(1, 0, lastByte, false))
-		if b.want(err, 0); h == nil || h.Pid != 2 || !h.Exclusive {
-			b.Errorf("the holder is %+v", h)
-		}
+		b.want(err, 0)
+		must.Equal(b, "there is a holder", h != nil, true)
+		must.Equal(b, "the holder's process", h.Pid, 2)
+		must.Equal(b, "the holder's lock is exclusive", h.Exclusive, true)
 	})
 }
 

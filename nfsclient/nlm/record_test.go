@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A teller is who the server is told by.
@@ -119,18 +121,21 @@ func TestServerIsToldOfACrash(t *testing.T) {
 
 		r.b.m.set(func() { r.b.m.calls = 0 })
 		first, second := r.mount("2"), r.mount("2")
-		if r.count() != 1 || r.told[0].Name != "host" || r.told[0].State%2 != 1 || !r.early {
-			r.b.Fatalf("told %+v, before any call: %v", r.told, r.early)
-		}
+		must.Equal(r.b, "number of notices", r.count(), 1)
+		must.Equal(r.b, "name of the notice", r.told[0].Name, "host")
+		must.Equal(r.b, "the notice's state is odd", r.told[0].State%2, 1)
+		must.Equal(r.b, "the notice is before any call", r.early, true)
 		r.take(first, 2)
 		r.take(second, 3)
 		first.Close(context.Background())
 		r.left(1)
 		second.crash()
 		third := r.mount("3")
-		if r.count() != 2 || r.told[1].State <= r.told[0].State || r.told[1].State%2 != 1 {
-			r.b.Errorf("told %+v", r.told)
+		must.Equal(r.b, "number of notices", r.count(), 2)
+		if first, second := r.told[0].State, r.told[1].State; second <= first {
+			r.b.Errorf("state %d after %d, want a higher one", second, first)
 		}
+		must.Equal(r.b, "the second notice's state is odd", r.told[1].State%2, 1)
 		r.take(third, 4)
 		third.Close(context.Background())
 		r.left(0)
@@ -430,70 +435,6 @@ func TestServersThatDoNotAnswer(t *testing.T) {
 		defer mu.Unlock()
 		if len(told) <= first {
 			r.b.Errorf("of %d servers the same %d are told each time", servers, first)
-		}
-	})
-}
-
-// TestRecordIsOnlyAddedTo: while there are locks a crash in the midst of a change loses nothing
-// that was there, and what is added to the remains of it counts.
-func TestRecordIsOnlyAddedTo(t *testing.T) {
-	simulateCrashes(t, func(r *teller) {
-		path := filepath.Join(r.dir, "server-server")
-		content := func() []byte {
-			r.b.Helper()
-			b, err := os.ReadFile(path)
-			if err != nil {
-				r.b.Fatal(err)
-			}
-			return b
-		}
-		first := r.mountIn("one", "1", "server")
-		r.take(first, 0)
-		before := content()
-		second := r.mountIn("two", "1", "server")
-		r.take(second, 1)
-		after := content()
-		second.crash()
-		first.crash()
-		if len(after) <= len(before) {
-			r.b.Fatalf("%q, then %q", before, after)
-		}
-		for n := len(before); n <= len(after); n++ {
-			if err := os.WriteFile(path, after[:n], 0o600); err != nil {
-				r.b.Fatal(err)
-			}
-			file, err := os.OpenFile(path, os.O_RDWR, 0)
-			if err != nil {
-				r.b.Fatal(err)
-			}
-			if got, err := readRecord(file); err != nil || got.Boot != "1" || got.Name != "host" || !slices.Contains(got.Nets, "one") {
-				r.b.Errorf("%q is read as %+v, %v", after[:n], got, err)
-			}
-			if err := addToRecord(file, &record{Nets: []string{"three"}}); err != nil {
-				r.b.Error(err)
-			}
-			if got, err := readRecord(file); err != nil || !slices.Contains(got.Nets, "one") || !slices.Contains(got.Nets, "three") {
-				r.b.Errorf("%q with one more is read as %+v, %v", after[:n], got, err)
-			}
-			file.Close()
-		}
-		// What a file system says is longer than what it has brought to the disk reads as zeros
-		// there.
-		if err := os.WriteFile(path, append(slices.Clone(before), make([]byte, len(after)-len(before))...), 0o600); err != nil {
-			r.b.Fatal(err)
-		}
-		file, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			r.b.Fatal(err)
-		}
-		defer file.Close()
-		for _, net := range []string{"one", "three"} {
-			if got, err := readRecord(file); err != nil || got.Boot != "1" || !slices.Contains(got.Nets, net) {
-				r.b.Errorf("with zeros it is read as %+v, %v", got, err)
-			}
-			if err := addToRecord(file, &record{Nets: []string{"three"}}); err != nil {
-				r.b.Error(err)
-			}
 		}
 	})
 }

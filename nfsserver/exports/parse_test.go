@@ -180,8 +180,15 @@ func wantMistake(t *testing.T, text, want string) {
 	t.Helper()
 	_, err := exports.Parse("f", []byte(text))
 	var e *exports.Error
-	if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "f:"+want) || strings.Contains(err.Error(), "\n") {
+	switch {
+	case err == nil:
+		t.Errorf("%q: no error, want %q", text, want)
+	case !errors.As(err, &e):
+		t.Errorf("%q: %v, of type %T", text, err, err)
+	case !strings.HasPrefix(err.Error(), "f:"+want):
 		t.Errorf("%q: %v, want %q", text, err, want)
+	case strings.Contains(err.Error(), "\n"):
+		t.Errorf("%q: more than one line: %v", text, err)
 	}
 }
 
@@ -257,11 +264,18 @@ func TestAllMistakes(t *testing.T) {
 			place, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "f:"), ": ")
 			got = append(got, place)
 		}
-		if !slices.Equal(got, want) || (f == nil) != (want != nil) {
+		if !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", text, mistakes, want)
 		}
-		if _, err := exports.Parse("f", []byte(text)); (err == nil) != (want == nil) || err != nil && err.Error() != mistakes[0].Error() {
-			t.Errorf("%q: %v", text, err)
+		if (f == nil) != (want != nil) {
+			t.Errorf("%q: file %v, want one only without mistakes", text, f)
+		}
+		first := error(nil)
+		if len(mistakes) > 0 {
+			first = mistakes[0]
+		}
+		if _, err := exports.Parse("f", []byte(text)); fmt.Sprint(err) != fmt.Sprint(first) {
+			t.Errorf("%q: %v, want %v", text, err, first)
 		}
 	}
 }

@@ -346,7 +346,7 @@ func TestTooManyAway(t *testing.T) {
 	for i := range mostAbsent + 1 {
 		a.add(at(i), now.Add(time.Duration(i)))
 	}
-	if len(a.left) != mostAbsent || a.left[at(0)] != nil || a.left[at(mostAbsent)] == nil {
-		t.Errorf("%d are remembered; the first since %v, the last since %v", len(a.left), a.left[at(0)], a.left[at(mostAbsent)])
-	}
+	must.Equal(t, "number of those that are remembered", len(a.left), mostAbsent)
+	must.Equal(t, "the first is remembered", a.left[at(0)] != nil, false)
+	must.Equal(t, "the last is remembered", a.left[at(mostAbsent)] != nil, true)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 )
@@ -47,8 +48,9 @@ func TestLogOfLostLocks(t *testing.T) {
 	r.locks.restarted(home, &nsm.StatChange{Name: []byte("client"), State: 7}) // of what there is no more
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.lines) != 1 || l.lines[0]["client"] != "client" || l.lines[0]["locks"] != int64(2) || l.lines[0]["peer"] != home.Addr() {
-		t.Errorf("%v", l.lines)
+	must.Equal(t, "number of lines", len(l.lines), 1)
+	for key, want := range map[string]any{"client": "client", "locks": int64(2), "peer": home.Addr()} {
+		must.Equal(t, key, l.lines[0][key], want)
 	}
 }
 

@@ -35,9 +35,9 @@ func TestProgramsAsTheKernelListsThem(t *testing.T) {
 	if len(p.held) != 1 || p.held[0] != (programLock{1234, disk, true, span{0, lastByte}}) {
 		t.Errorf("held: %+v", p.held)
 	}
-	if len(p.waits) != 2 || p.waits[0] != (programLock{4321, disk, false, span{10, 19}}) || p.waits[1].pid != 4322 {
-		t.Errorf("waits: %+v", p.waits)
-	}
+	must.Equal(t, "number of locks that wait", len(p.waits), 2)
+	must.Equal(t, "the first that waits", p.waits[0], programLock{4321, disk, false, span{10, 19}})
+	must.Equal(t, "process of the second that waits", p.waits[1].pid, 4322)
 }
 
 // A process is another program of this machine: this test's locks are those of the server's

@@ -43,8 +43,13 @@ func TestRestart(t *testing.T) {
 
 	r.begin(o, believeAll, false, nil)
 	for _, name := range []string{"server", "127.0.0.1"} {
-		if n := await(t, "SM_NOTIFY", r.daemon.notified); string(n.Name) != name || n.State <= first || n.State&1 != 1 {
-			t.Errorf("notified of %s with state %d after %d, want %s", n.Name, n.State, first, name)
+		n := await(t, "SM_NOTIFY", r.daemon.notified)
+		must.Equal(t, "name", string(n.Name), name)
+		if n.State <= first {
+			t.Errorf("%s: state %d, want one after %d", name, n.State, first)
+		}
+		if n.State&1 != 1 {
+			t.Errorf("%s: state %d, want an odd one", name, n.State)
 		}
 	}
 	p, other := r.tcp("client", rootCred), r.tcp("other", rootCred)
@@ -85,17 +90,24 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	lost := hostKey{}
 	for _, lost = range m.lost() {
 	}
-	if len(m.lost()) != 1 || lost.name != "other" || lost.addr != netip.MustParseAddr("127.0.0.1") {
-		t.Fatalf("kept: %v", m.lost())
-	}
+	must.Equal(t, "number of clients that are kept", len(m.lost()), 1)
+	must.Equal(t, "name", lost.name, "other")
+	must.Equal(t, "address", lost.addr, netip.MustParseAddr("127.0.0.1"))
 	if err := os.WriteFile(filepath.Join(state, "locks.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var damaged monitor
 	must.Succeed(t, damaged.load(state))
 	defer damaged.close()
-	if n := damaged.number(); n&1 != 1 || n < first || len(damaged.lost()) != 0 {
-		t.Errorf("a file that is cut off: number %d, want at least %d; clients %v, want none", n, first, damaged.lost())
+	n := damaged.number()
+	if n&1 != 1 {
+		t.Errorf("a file that is cut off: number %d, want an odd one", n)
+	}
+	if n < first {
+		t.Errorf("a file that is cut off: number %d, want at least %d", n, first)
+	}
+	if lost := damaged.lost(); len(lost) != 0 {
+		t.Errorf("a file that is cut off: clients %v, want none", lost)
 	}
 	if err := damaged.watch(lost); err != nil {
 		t.Errorf("after a file that was cut off: %v", err)
@@ -299,9 +311,10 @@ func TestUDP(t *testing.T) {
 		if err == nil {
 			n, err = c.Read(reply)
 		}
-		if err != nil || n != 24 || reply[3] != 7 || reply[7] != 1 {
-			t.Errorf("reply %x, %v", reply[:n], err)
-		}
+		must.Succeed(t, err)
+		must.Equal(t, "length of the reply", n, 24)
+		must.Equal(t, "XID", reply[3], 7)
+		must.Equal(t, "direction", reply[7], 1)
 	}
 	c, err := net.DialUDP("udp", nil, pc.LocalAddr().(*net.UDPAddr))
 	if err != nil {

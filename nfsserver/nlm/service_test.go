@@ -13,6 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 	"golang.org/x/sys/unix"
 )
@@ -33,9 +34,11 @@ func TestClientsExcludeOneAnother(t *testing.T) {
 		b.want("beside it", b.lock(fh, 1, 20, 5, true), nlm4.Granted)
 		st, h := b.test(fh, 1, 0, 0, false)
 		b.want("TEST", st, nlm4.Denied)
-		if !h.Exclusive || h.Svid != 1 || string(h.Owner) != "owner" || h.Offset != 10 || h.Length != 10 {
-			t.Errorf("holder %+v", h)
-		}
+		must.Equal(t, "the holder's lock is exclusive", h.Exclusive, true)
+		must.Equal(t, "the holder's process", h.Svid, 1)
+		must.Equal(t, "holder", string(h.Owner), "owner")
+		must.Equal(t, "begin of the holder's lock", h.Offset, 10)
+		must.Equal(t, "length of the holder's lock", h.Length, 10)
 		a.want("to shared", a.lock(fh, 1, 10, 10, false), nlm4.Granted)
 		b.want("two may share", b.lock(fh, 1, 10, 2, false), nlm4.Granted)
 		a.want("not exclusive any more", a.lock(fh, 1, 10, 10, true), nlm4.Denied)
@@ -86,9 +89,10 @@ func TestProgramsOfThisMachine(t *testing.T) {
 	}
 	p.want("in the way", p.lock(fh, 1, 0, 5, false), nlm4.Denied)
 	st, h := p.test(fh, 1, 0, 0, false)
-	if p.want("TEST", st, nlm4.Denied); h.Offset != 4 || h.Length != 4 || !h.Exclusive {
-		t.Errorf("holder %+v", h)
-	}
+	p.want("TEST", st, nlm4.Denied)
+	must.Equal(t, "begin of the holder's lock", h.Offset, 4)
+	must.Equal(t, "length of the holder's lock", h.Length, 4)
+	must.Equal(t, "the holder's lock is exclusive", h.Exclusive, true)
 	p.want("beside it", p.lock(fh, 1, 0, 4, true), nlm4.Granted)
 	p.want("and shared", p.lock(fh, 2, 8, 0, false), nlm4.Granted)
 	p.want("by two", p.lock(fh, 3, 10, 10, false), nlm4.Granted)
@@ -114,9 +118,11 @@ func TestProgramsOfThisMachine(t *testing.T) {
 	if err := fcntl(unix.F_UNLCK, span{0, lastByte}); err != nil {
 		t.Fatal(err)
 	}
-	if a := await(t, "GRANTED", r.daemon.granted); a.Lock.Svid != 7 || !a.Exclusive || a.Lock.Offset != 4 || a.Lock.Length != 4 {
-		t.Errorf("GRANTED of %+v", a)
-	}
+	a := await(t, "GRANTED", r.daemon.granted)
+	must.Equal(t, "process of GRANTED", a.Lock.Svid, 7)
+	must.Equal(t, "GRANTED is exclusive", a.Exclusive, true)
+	must.Equal(t, "begin of GRANTED", a.Lock.Offset, 4)
+	must.Equal(t, "length of GRANTED", a.Lock.Length, 4)
 	if err := fcntl(unix.F_RDLCK, span{4, 4}); err != unix.EAGAIN {
 		t.Errorf("after GRANTED: %v", err)
 	}

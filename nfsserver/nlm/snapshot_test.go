@@ -3,12 +3,14 @@
 package nlm
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
@@ -19,17 +21,20 @@ func TestSnapshot(t *testing.T) {
 	r, _, b, fh := waiting(t) // a has 0 to 9 of svid 1, b waits for 5 to 14 of svid 2
 	snap := r.locks.Snapshot(100)
 	slices.SortFunc(snap.Locks, func(x, y LockInfo) int { return int(x.Svid - y.Svid) })
-	if len(snap.Locks) != 2 || snap.More || snap.Busy != 0 {
-		t.Fatalf("%+v", snap)
-	}
+	must.Equal(t, "number of locks", len(snap.Locks), 2)
+	must.Equal(t, "there are more", snap.More, false)
+	must.Equal(t, "number of files that are busy", snap.Busy, 0)
 	path, err := filepath.EvalSymlinks(filepath.Join(r.dir, "f"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, l := range snap.Locks {
-		if l.Owner != "owner" || l.Addr.String() != "127.0.0.1" || l.Export != "/disk" || l.Path != path || l.Ref == "" || l.Share {
-			t.Errorf("%+v", l)
-		}
+		must.Equal(t, "owner", l.Owner, "owner")
+		must.Equal(t, "address", l.Addr.String(), "127.0.0.1")
+		must.Equal(t, "export", l.Export, "/disk")
+		must.Equal(t, "path", l.Path, path)
+		must.Equal(t, "it has a reference", l.Ref != "", true)
+		must.Equal(t, "it is a share", l.Share, false)
 		if l.Since.Before(begin) || l.Since.After(time.Now()) {
 			t.Errorf("since %v", l.Since)
 		}
@@ -37,11 +42,9 @@ func TestSnapshot(t *testing.T) {
 			t.Errorf("%v, want %v", l.State, want)
 		}
 	}
-	if l := snap.Locks[0]; l.Host != "a" || l.Svid != 1 || l.Start != 0 || l.End != 9 || !l.Exclusive {
-		t.Errorf("%+v", l)
-	}
-	if l := snap.Locks[1]; l.Host != "b" || l.Svid != 2 || l.Start != 5 || l.End != 14 || !l.Exclusive {
-		t.Errorf("%+v", l)
+	for i, want := range []string{"a 1 0 9 true", "b 2 5 14 true"} {
+		l := snap.Locks[i]
+		must.Equal(t, "host, process, range, exclusive", fmt.Sprint(l.Host, " ", l.Svid, " ", l.Start, " ", l.End, " ", l.Exclusive), want)
 	}
 	if snap := r.locks.Snapshot(1); len(snap.Locks) != 1 || !snap.More {
 		t.Errorf("%+v", snap)
@@ -73,7 +76,7 @@ func TestSnapshotLeavesOutWhatHangs(t *testing.T) {
 	}
 	snap := r.locks.Snapshot(100)
 	hung.mu.Unlock()
-	if snap.Busy != 1 || len(snap.Locks) != 1 || snap.Locks[0].Host != "c" {
-		t.Errorf("%+v", snap)
-	}
+	must.Equal(t, "number of files that are busy", snap.Busy, 1)
+	must.Equal(t, "number of locks", len(snap.Locks), 1)
+	must.Equal(t, "host", snap.Locks[0].Host, "c")
 }

@@ -34,9 +34,11 @@ func TestWhoWaitsIsGranted(t *testing.T) {
 	}
 	a.want("UNLOCK", a.unlock(fh, 1, 5, 5), nlm4.Granted)
 	g := await(t, "GRANTED", r.daemon.granted)
-	if !g.Exclusive || g.Lock.Svid != 2 || string(g.Lock.Owner) != "owner" || g.Lock.Offset != 5 || g.Lock.Length != 10 {
-		t.Errorf("GRANTED %+v", g)
-	}
+	must.Equal(t, "GRANTED is exclusive", g.Exclusive, true)
+	must.Equal(t, "process of GRANTED", g.Lock.Svid, 2)
+	must.Equal(t, "owner of GRANTED", string(g.Lock.Owner), "owner")
+	must.Equal(t, "begin of GRANTED", g.Lock.Offset, 5)
+	must.Equal(t, "length of GRANTED", g.Lock.Length, 10)
 	must.Become(t, "confirmed", func() bool { return r.count().waiters == 0 })
 	a.want("now the other way round", a.lock(fh, 1, 14, 1, false), nlm4.Denied)
 	b.want("UNLOCK", b.unlock(fh, 2, 5, 10), nlm4.Granted)

@@ -21,6 +21,14 @@ func Succeed(t testing.TB, errs ...error) {
 	}
 }
 
+// Equal ends the test if got is not want; what names it.
+func Equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}
+
 // Hex returns the bytes of a text in hexadecimal, in which blanks and line ends have no meaning.
 func Hex(t testing.TB, text string) []byte {
 	t.Helper()

@@ -43,6 +43,8 @@ func TestConditions(t *testing.T) {
 	}{
 		{"no error", "", func(t testing.TB) { Succeed(t, nil, nil) }},
 		{"the first error", "first", func(t testing.TB) { Succeed(t, nil, first, second) }},
+		{"equal", "", func(t testing.TB) { Equal(t, "number", 1, 1) }},
+		{"not equal", "number: got 1, want 2", func(t testing.TB) { Equal(t, "number", 1, 2) }},
 		{"bytes", "", func(t testing.TB) { Hex(t, " 00 fF\n\t01") }},
 		{"half a byte", "encoding/hex: odd length hex string", func(t testing.TB) { Hex(t, "0 0 f") }},
 		{"a condition at once", "", func(t testing.TB) { Become(t, "true", func() bool { return true }) }},
