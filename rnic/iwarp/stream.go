@@ -84,7 +84,7 @@ type session struct {
 //
 // mu is held from the moment in which the QP is RTS until the loops run: a fail or Close that comes
 // between finds either no link, and no loops to wait for, or both. Established fails if the QP was
-// closed meanwhile; then nothing was started, and the caller closes the connection.
+// closed or connected meanwhile; then nothing was started, and the caller closes the connection.
 func (s *stream) start(ses *session) error {
 	l, err := newLink(ses.conn)
 	if err != nil {
@@ -92,12 +92,8 @@ func (s *stream) start(ses *session) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ses.modes.Extensions = s.p.cfg.Extensions
-	ses.modes.Direct, ses.modes.Strict = l.inline(), s.p.cfg.CRC == rnic.CRCStrict
-	s.modes = ses.modes
-	s.tx.out.Start(ses.modes)
-	s.tx.out.SetMSS(l.mss())
-	c := rnic.Connected{IRD: ses.ird, ORD: ses.ord, PrivateData: ses.private, CRC: ses.modes.CRC, Sources: s.tx.out.TakesSources()}
+	// Nothing of the stream changes before Established: another connection may have the QP already.
+	c := rnic.Connected{IRD: ses.ird, ORD: ses.ord, PrivateData: ses.private, CRC: ses.modes.CRC, Sources: ses.modes.TakesSources(l.mss())}
 	if !s.q.Established(c) {
 		return rnic.ErrState
 	}
@@ -107,6 +103,10 @@ func (s *stream) start(ses *session) error {
 	if !l.inline() { // what its Read has taken when a deadline ends it is not known
 		s.waiting = nil
 	}
+	ses.modes.Extensions = s.p.cfg.Extensions
+	ses.modes.Direct, ses.modes.Strict = l.inline(), s.p.cfg.CRC == rnic.CRCStrict
+	s.modes = ses.modes
+	s.tx.out.Start(ses.modes)
 	s.rx.start(ses.modes, ses.early)
 	s.work.Start(ses.ird, ses.ord, ses.gated)
 	// Queued before the QP's owner can post: start has not returned, so the RTR is the first of

@@ -26,7 +26,7 @@ type transmitter struct {
 	tcp  *tcpLink // the same, if it is one
 
 	mu  sync.Mutex
-	out core.Outbound // guarded by mu, but for TakesSources
+	out core.Outbound // guarded by mu
 
 	handed atomic.Uint64 // bytes of the stream that TCP has taken
 

@@ -21,7 +21,6 @@ func narrow(qp *rnic.QP) *narrowLink {
 	defer tx.mu.Unlock()
 	l := &narrowLink{countingLink{link: tx.link}}
 	tx.link = l
-	tx.out.SetMSS(l.mss())
 	return l
 }
 

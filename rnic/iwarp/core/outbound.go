@@ -107,9 +107,11 @@ func (o *Outbound) Pending() (pieces [][]byte, how Passing) {
 // seventh of the server's time.
 const sourcedSegment = 8 << 10
 
-// TakesSources reports whether payload may come from a Source, and FPDUs are long enough for it to
-// pay. The caller has called SetMSS.
-func (o *Outbound) TakesSources() bool { return o.markers == nil && o.mulpdu >= sourcedSegment }
+// TakesSources reports whether payload may come from a Source, and pays, as FPDUs are long enough
+// where TCP sends segments of at most mss bytes.
+func (m Modes) TakesSources(mss int) bool {
+	return !m.SendMarkers && mpa.MULPDU(mss, false) >= sourcedSegment
+}
 
 // Fill makes a batch, when TCP has taken all of the one before, of as many FPDUs as are there and
 // fit. Without an error and with nothing Pending after it there is nothing to send. The error, a

@@ -155,15 +155,11 @@ func TestSourceNeedsAnEndpointThatTakesIt(t *testing.T) {
 			t.Error("a work request with a Source is taken")
 		}
 	}
-	var o Outbound
 	for _, m := range []Modes{{CRC: true}, {SendMarkers: true}, {}} {
-		o.Start(m)
 		for _, mss := range []int{1448, sourcedSegment, 8948, 65483} {
-			o.SetMSS(mss)
-			if got, want := o.TakesSources(), !m.SendMarkers && mss > sourcedSegment; got != want {
+			if got, want := m.TakesSources(mss), !m.SendMarkers && mss > sourcedSegment; got != want {
 				t.Errorf("%+v, segments of %d bytes: Sources are taken: %v, want %v", m, mss, got, want)
 			}
 		}
-		o.markers = nil
 	}
 }
