@@ -23,6 +23,7 @@ var floors = []struct {
 }{
 	{"posixacl", nil},
 	{"internal/similar", nil},
+	{"internal/lead", nil},
 	{"xdr", []string{"posixacl"}},
 	{"rnic", nil},
 	{"chunks", []string{"xdr"}},
@@ -54,6 +55,7 @@ var exactly = map[string][]string{
 	"rnic/roce/udp":               {"rnic/internal/look", "rnic/roce/packet"},
 	"rnic/roce":                   {"rnic", "rnic/roce/cm", "rnic/roce/core", "rnic/roce/mad", "rnic/roce/packet", "rnic/roce/udp"},
 	"rnic/roce/cm":                {"rnic/roce/mad", "rnic/roce/packet"},
+	"internal/lead":               nil,
 	"posixacl":                    nil,
 	"xdr":                         nil,
 	"xdr/oncrpc":                  {"xdr"},

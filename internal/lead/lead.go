@@ -1,0 +1,185 @@
+// The leader: the right to receive, and the clock that moves it on.
+
+// Package lead is the right to receive requests from one source: a device or a connection.
+//
+// One goroutine has the right: the leader. Where requests come one by one the leader runs each of
+// them itself: handing a request to another goroutine wakes a thread, which takes longer than most
+// requests. Nothing is received while the leader runs a request. So the right moves on when that
+// takes long: a follower, which the owner of the source starts, becomes the leader, and the former
+// leader ends when it has finished its request.
+//
+// A [Leader] has the right and its clock, a [Row] recognises requests that come one by one, and a
+// [Backoff] leaves requests to other goroutines for a while after one of them had to wait.
+package lead
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Tick is the time between two looks of the clock at a run. It bounds how long other requests wait
+// for a slow one: two ticks. Two milliseconds are some hundred times what a short request takes, so
+// the clock costs nothing, and less than a disk takes that has to seek.
+const Tick = 2 * time.Millisecond
+
+// state is what the leader does, and whether the clock runs.
+//
+//	                            Begin                        tick
+//	┌───────────┐ starts the clock ┌───────────┐ ──────────────────────► ┌────────┐
+//	│ receiving │ ───────────────► │  running  │                         │  late  │
+//	└───────────┘                  └───────────┘                         └────────┘
+//	      ▲                    Begin ▲       │ End                           │ End
+//	      │                          │       │ Busy: a follower leads        │ Busy: a follower leads
+//	      │ tick                     │       ▼                               │ tick: a follower leads
+//	      │ stops the clock      ┌───────────────┐                           │
+//	      └───────────────────── │    ticking    │ ◄─────────────────────────┘
+//	                             └───────────────┘
+type state uint64
+
+const (
+	receiving state = iota // the leader receives; the clock is stopped
+	ticking                // the leader receives; the clock runs on from an earlier run
+	running                // the leader runs a request, which the clock has not seen
+	late                   // the leader runs a request that the clock has seen once
+	states
+)
+
+// The arrows of the drawing: nexts[s] is what can follow s.
+var nexts = [states][]state{
+	receiving: {running},
+	ticking:   {running, receiving},
+	running:   {ticking, late},
+	late:      {ticking},
+}
+
+// A Run is the number of a request that a leader runs, from 1 on.
+type Run uint64
+
+// A moment is the state of a Leader and the number of its latest run. Both are in one word: a
+// goroutine that is not the leader any more changes nothing, because its run has ended or another
+// one has begun.
+type moment uint64
+
+func at(r Run, s state) moment     { return moment(r)<<2 | moment(s) }
+func (m moment) run() Run          { return Run(m >> 2) }
+func (m moment) state() state      { return state(m & 3) }
+func (m moment) underWay() bool    { return m.state() >= running }
+func (m moment) in(s state) moment { return at(m.run(), s) }
+
+// A Leader is the right to receive. Begin is for the leader only. End and Busy are for the
+// goroutine that has begun the run. All else is for any goroutine. It has no lock: now is the only
+// state that changes hands.
+type Leader struct {
+	// Backoff is how many requests are left to other goroutines. It starts when the clock moves the
+	// right on; the owner starts it for other reasons, and asks it.
+	Backoff Backoff
+
+	// set once, by Init
+	follow  func()
+	every   time.Duration
+	onState func(from, to state) // not nil in tests: called for each arrow of the drawing
+
+	now            atomic.Uint64 // a moment
+	slow, declared atomic.Uint64 // runs that the clock ended, and that Busy ended
+
+	clock *time.Timer // calls tick; made by the first leader that begins a run
+}
+
+// Init is called once, before all other methods. follow starts a goroutine that is the leader from
+// then on. It is called by the clock or by Busy, with no lock held, and must not wait. Where the
+// clock calls it the former leader may have ended already. every is [Tick], but for tests.
+func (l *Leader) Init(every time.Duration, follow func()) { l.every, l.follow = every, follow }
+
+// Begin is the leader's, before it runs a request. While the request runs nothing is received.
+func (l *Leader) Begin() Run {
+	m := moment(l.now.Load())
+	next := at(m.run()+1, running)
+	for !l.become(m, next) { // the clock has stopped meanwhile
+		m = moment(l.now.Load())
+	}
+	if m.state() == receiving {
+		l.start()
+	}
+	return next.run()
+}
+
+// start starts the clock.
+func (l *Leader) start() {
+	if l.clock == nil {
+		l.clock = time.AfterFunc(time.Hour, l.tick) // not yet: tick reads clock
+	}
+	l.clock.Reset(l.every)
+}
+
+// End is called after a request has been run. It reports whether its goroutine still is the leader;
+// false: a follower is.
+func (l *Leader) End(r Run) bool {
+	// In this order: a run that is not running any more may be late.
+	return l.become(at(r, running), at(r, ticking)) || l.become(at(r, late), at(r, ticking))
+}
+
+// Busy declares that the request may wait: a follower becomes the leader at once. The request goes
+// on, and its goroutine is not the leader any more.
+func (l *Leader) Busy(r Run) {
+	if l.End(r) {
+		l.declared.Add(1)
+		l.follow()
+	}
+}
+
+// tick is the clock's.
+func (l *Leader) tick() {
+	switch m := moment(l.now.Load()); m.state() {
+	case ticking:
+		if l.become(m, m.in(receiving)) {
+			return
+		}
+	case running:
+		l.become(m, m.in(late))
+	case late:
+		if l.become(m, m.in(ticking)) {
+			l.slow.Add(1)
+			l.Backoff.Start()
+			l.follow()
+		}
+	}
+	l.clock.Reset(l.every)
+}
+
+// become is the one writer of now. It reports false, and changes nothing, where now is not from.
+func (l *Leader) become(from, to moment) bool {
+	if !l.now.CompareAndSwap(uint64(from), uint64(to)) {
+		return false
+	}
+	if l.onState != nil {
+		l.onState(from.state(), to.state())
+	}
+	return true
+}
+
+// Running reports whether the leader runs a request, rather than receiving.
+func (l *Leader) Running() bool { return moment(l.now.Load()).underWay() }
+
+// Leads reports whether the goroutine that has begun r still is the leader, and has not ended r.
+func (l *Leader) Leads(r Run) bool {
+	m := moment(l.now.Load())
+	return m.run() == r && m.underWay()
+}
+
+// Counts are the decisions of a Leader since it was made, in requests.
+type Counts struct {
+	Ran      uint64 // that leaders have begun to run
+	Replaced uint64 // of these: those that the clock found slow
+	Busy     uint64 // of these: those that declared that they may wait
+	Passed   uint64 // that the backoff has left to other goroutines
+}
+
+// Counts returns the counts, each as of some moment during the call.
+func (l *Leader) Counts() Counts {
+	return Counts{
+		Ran:      uint64(moment(l.now.Load()).run()),
+		Replaced: l.slow.Load(),
+		Busy:     l.declared.Load(),
+		Passed:   l.Backoff.passed.Load(),
+	}
+}
