@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -14,7 +15,7 @@ import (
 // alone makes requests one after the other until the reader runs the next one itself.
 func (k *kernel) alone() {
 	k.t.Helper()
-	for i := range uint64(aloneMin) {
+	for i := range uint64(lead.AloneMin) {
 		k.send(getattrMessage(1000+i, 1))
 		if out := k.next(); out.unique != 1000+i {
 			k.t.Fatalf("%+v", out)
@@ -25,20 +26,22 @@ func (k *kernel) alone() {
 
 // A program that makes one call after the other has them run by the reader: no worker is given any.
 func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
-	k := start(t, newTestFS())
+	f := newTestFS()
+	f.interruptible()
+	k := start(t, f)
 	byWorker := make(chan uint64, 100)
-	own := &k.s.reading.own
-	k.s.reading.every = time.Hour // the machine may be slow
+	leader := &k.s.reading.lead
+	leader.Init(time.Hour, k.s.follow) // the machine may be slow
 	k.s.workers.run = func(r *request) {
-		if own.Load() == 0 {
+		if !leader.Running() {
 			byWorker <- r.unique
 		}
 		k.s.serve(r)
 	}
 	k.serve()
 	k.alone()
-	if n := len(byWorker); n != aloneMin {
-		t.Fatalf("workers have run %d of the first %d", n, aloneMin)
+	if n := len(byWorker); n != lead.AloneMin {
+		t.Fatalf("workers have run %d of the first %d", n, lead.AloneMin)
 	}
 	for i := range uint64(20) {
 		k.send(getattrMessage(10+i, 1))
@@ -47,14 +50,18 @@ func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
 		}
 		k.ended()
 	}
-	k.send(lkwMessage(7)) // waits by its nature
+	k.send(lkwMessage(7)) // waits by its nature: another reader takes what comes
+	must.Become(t, "the SETLKW at work", func() bool { return f.waiters() == 1 })
 	k.send(interruptMessage(8, 7))
-	for out := k.next(); out.unique != 7; out = k.next() {
-		k.send(interruptMessage(8, 7)) // it had not begun
+	if out := k.next(); out.unique != 7 {
+		t.Fatalf("%+v", out)
 	}
 	k.cut()
-	if n := len(byWorker); n != aloneMin+1 {
-		t.Errorf("workers have run %d requests, want %d and SETLKW", n, aloneMin)
+	if got, want := leader.Counts(), (lead.Counts{Ran: 21, Busy: 1}); got != want {
+		t.Errorf("the reader's requests: %+v, want %+v", got, want)
+	}
+	if n := len(byWorker); n != lead.AloneMin+1 {
+		t.Errorf("workers have run %d requests, want %d and SETLKW", n, lead.AloneMin)
 	}
 }
 
@@ -70,10 +77,10 @@ func TestWhatNobodyWaitsForIsNoOtherProgram(t *testing.T) {
 	}
 	k := start(t, f)
 	byWorker := make(chan uint32, 100)
-	own := &k.s.reading.own
-	k.s.reading.every = time.Hour // the machine may be slow
+	leader := &k.s.reading.lead
+	leader.Init(time.Hour, k.s.follow) // the machine may be slow
 	k.s.workers.run = func(r *request) {
-		if own.Load() == 0 {
+		if !leader.Running() {
 			byWorker <- r.opcode
 		}
 		k.s.serve(r)
@@ -84,7 +91,7 @@ func TestWhatNobodyWaitsForIsNoOtherProgram(t *testing.T) {
 		return msg
 	}
 	k.alone()
-	for range aloneMin {
+	for range lead.AloneMin {
 		<-byWorker
 	}
 	for _, c := range []struct {
@@ -121,7 +128,7 @@ func TestWhatNobodyWaitsForIsNoOtherProgram(t *testing.T) {
 }
 
 // A request of the reader's own that waits holds others back for a moment only, and can be
-// interrupted; then workers get what comes.
+// interrupted; then workers get what comes, until requests have been alone again for long enough.
 func TestSlowRequestOfTheReader(t *testing.T) {
 	f := newTestFS()
 	f.interruptible()
@@ -140,11 +147,22 @@ func TestSlowRequestOfTheReader(t *testing.T) {
 	if out := k.next(); out.unique != 5 || out.status != -int32(unix.EINTR) {
 		t.Fatalf("%+v", out)
 	}
-	k.alone()
-	k.cut()
-	if n := k.s.reading.number; n != 1 {
-		t.Errorf("readers have run %d requests", n)
+	ran := func(requests int) uint64 {
+		for range requests {
+			k.ended()
+			k.send(getattrMessage(8, 1))
+			k.next()
+		}
+		k.ended()
+		return k.s.reading.lead.Counts().Ran
 	}
+	if n := ran(lead.Passes - 2 + lead.AloneMin); n != 1 {
+		t.Errorf("readers have run %d requests, want 1", n)
+	}
+	if n := ran(1); n != 2 {
+		t.Errorf("readers have run %d requests after a while, want 2", n)
+	}
+	k.cut()
 }
 
 // The end of the connection is seen while the reader runs a request, and ends its wait.
@@ -168,7 +186,7 @@ func TestWhoRunsARequest(t *testing.T) {
 		t.Helper()
 		n := 0
 		for ; !g.takes(one, false); n++ {
-			if n > 10*contendedPasses {
+			if n > 10*lead.Passes {
 				t.Fatal("the reader runs none")
 			}
 		}
@@ -176,28 +194,28 @@ func TestWhoRunsARequest(t *testing.T) {
 			t.Fatalf("workers get %d requests, want %d", n, want)
 		}
 	}
-	passAll(aloneMin)
+	passAll(lead.AloneMin)
 	passAll(0)
 	for what, taken := range map[string]bool{
-		"one with another after it":    g.takes(one, true),
-		"one beside others":            g.takes(&request{others: true}, false),
-		"one that waits by its nature": !g.takesAgain() || g.takes(&request{inHeader: inHeader{opcode: opSetlkw}}, false),
+		"one with another after it": g.takes(one, true),
+		"one beside others":         !g.takesAgain() || g.takes(&request{others: true}, false),
 	} {
 		if taken {
 			t.Errorf("the reader runs %s", what)
 		}
 	}
-	g.passes = contendedPasses
-	passAll(contendedPasses)
+	g.takesAgain()
+	g.lead.Backoff.Start()
+	passAll(lead.Passes)
 
-	g.alone = 0
+	g.row = lead.Row{}
 	released := &request{inHeader: inHeader{opcode: opRelease}}
-	for range 2 * aloneMin {
+	for range 2 * lead.AloneMin {
 		if g.takes(released, false) {
 			t.Error("the reader runs a RELEASE beside who knows what")
 		}
 	}
-	passAll(aloneMin)
+	passAll(lead.AloneMin)
 	if !g.takes(released, false) {
 		t.Error("a worker runs a RELEASE of a program that is alone")
 	}
@@ -224,7 +242,7 @@ func TestWhatCountsAsOthers(t *testing.T) {
 
 // takesAgain has the reader be alone again.
 func (g *reading) takesAgain() bool {
-	for range aloneMin {
+	for range lead.AloneMin {
 		g.takes(&request{}, false)
 	}
 	return g.takes(&request{}, false)
@@ -239,14 +257,14 @@ func TestRequestsOfTwoThreads(t *testing.T) {
 		return msg
 	}
 	g := &k.s.reading
-	for _, c := range []struct {
-		pid  byte
-		want int
-	}{{5, 0}, {0, 0}, {6, contendedPasses}} {
-		g.passes, g.last = 0, 5
-		k.send(by(9, c.pid))
-		if n, errno := k.s.afterOwn(); errno != 0 || n == 0 || g.passes != c.want {
-			t.Errorf("thread %d: %d bytes, %v, %d to pass", c.pid, n, errno, g.passes)
+	for pid, want := range map[byte]bool{5: false, 0: false, 6: true} {
+		g.lead, g.last = lead.Leader{}, 5
+		k.send(by(9, pid))
+		if n, errno := k.s.afterOwn(); errno != 0 || n == 0 {
+			t.Errorf("thread %d: %d bytes, %v", pid, n, errno)
+		}
+		if got := g.lead.Backoff.Active(); got != want {
+			t.Errorf("thread %d: requests are left to workers: %v, want %v", pid, got, want)
 		}
 	}
 	k.s.dev.close()

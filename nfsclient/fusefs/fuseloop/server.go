@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"golang.org/x/sys/unix"
 )
 
@@ -46,7 +47,7 @@ func newServer(fd int, fs fuse.RawFileSystem, opts *fuse.MountOptions) (*Server,
 	s.buffers.init(maxWrite(opts))
 	s.next = s.buffers.largest()
 	s.workers.run = s.serve
-	s.reading.every = ownTick
+	s.reading.lead.Init(lead.Tick, s.follow)
 	if err := s.init(); err != nil {
 		dev.close()
 		return nil, err
