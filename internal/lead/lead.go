@@ -63,7 +63,6 @@ type moment uint64
 func at(r Run, s state) moment     { return moment(r)<<2 | moment(s) }
 func (m moment) run() Run          { return Run(m >> 2) }
 func (m moment) state() state      { return state(m & 3) }
-func (m moment) underWay() bool    { return m.state() >= running }
 func (m moment) in(s state) moment { return at(m.run(), s) }
 
 // A Leader is the right to receive. Begin is for the leader only. End and Busy are for the
@@ -157,13 +156,12 @@ func (l *Leader) become(from, to moment) bool {
 	return true
 }
 
-// Running reports whether the leader runs a request, rather than receiving.
-func (l *Leader) Running() bool { return moment(l.now.Load()).underWay() }
-
-// Leads reports whether the goroutine that has begun r still is the leader, and has not ended r.
-func (l *Leader) Leads(r Run) bool {
-	m := moment(l.now.Load())
-	return m.run() == r && m.underWay()
+// Current is the run of the leader that is under way; 0: the leader receives.
+func (l *Leader) Current() Run {
+	if m := moment(l.now.Load()); m.state() >= running {
+		return m.run()
+	}
+	return 0
 }
 
 // Counts are the decisions of a Leader since it was made, in requests.

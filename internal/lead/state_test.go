@@ -74,19 +74,13 @@ func wantDrawn(t *testing.T, taken map[[2]state]bool) {
 	}
 }
 
-// What a Leader tells of itself in each state.
-func TestRunning(t *testing.T) {
-	for s, want := range map[state]bool{receiving: false, ticking: false, running: true, late: true} {
+// The run that is under way, in each state.
+func TestCurrent(t *testing.T) {
+	for s, want := range map[state]Run{receiving: 0, ticking: 0, running: 7, late: 7} {
 		var l Leader
 		l.now.Store(uint64(at(7, s)))
-		if got := l.Running(); got != want {
-			t.Errorf("state %d: Running is %v, want %v", s, got, want)
-		}
-		if got := l.Leads(7); got != want {
-			t.Errorf("state %d: Leads is %v, want %v", s, got, want)
-		}
-		if l.Leads(6) {
-			t.Errorf("state %d: an earlier run leads", s)
+		if got := l.Current(); got != want {
+			t.Errorf("state %d: run %d is under way, want %d", s, got, want)
 		}
 	}
 }

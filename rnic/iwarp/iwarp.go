@@ -5,6 +5,8 @@ package iwarp
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -30,7 +32,11 @@ const (
 
 // A provider is an rnic.StreamProvider: one TCP connection for each QP.
 type provider struct {
-	cfg rnic.DeviceConfig // set once
+	// set once
+	cfg      rnic.DeviceConfig
+	lentMost int32 // bounds lent
+
+	lent atomic.Int32 // receive loops that are lent
 }
 
 var _ rnic.StreamProvider = (*provider)(nil)
@@ -45,7 +51,7 @@ func Open(cfg rnic.DeviceConfig) *rnic.Device {
 	if cfg.Dial == nil {
 		cfg.Dial = dial
 	}
-	return rnic.NewDevice(&provider{cfg: cfg})
+	return rnic.NewDevice(&provider{cfg: cfg, lentMost: int32(lentPerProc * runtime.GOMAXPROCS(0))})
 }
 
 // readDepth is a depth of the read queues as asked for, made sane.

@@ -1,21 +1,17 @@
-// The receive loop lent to others: it runs a function of the ULP's, and another goroutine receives
+// The receive loop lent to others: it runs functions of the ULP's, and another goroutine receives
 // if that takes long.
 
 package iwarp
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 )
 
 const (
-	// lendTick is between two looks at what the receive loop has been lent for. What is there at
-	// both is slow, and what comes meanwhile is not to wait for it: so it bounds for how long it
-	// does, which is twice as long.
-	lendTick = 2 * time.Millisecond
-
 	// lendShort is how long a function takes at most that may hold up others: about what it costs
 	// to wake a thread for each.
 	lendShort = 100 * time.Microsecond
@@ -24,16 +20,11 @@ const (
 	// have enough to do to be worth waking.
 	lendMost = 16
 
-	// lendPasses is how often the loop is not lent after it had to be replaced, or has held up what
-	// came.
-	lendPasses = 64
+	// lentPerProc is how many loops of a device are lent at the same time, for each processor.
+	// Beyond that there is always something to do for goroutines that are awake, and nothing to be
+	// won; and each has a clock.
+	lentPerProc = 4
 )
-
-// lentMost is how many loops of the process are lent at the same time. Beyond that there is always
-// something to do for goroutines that are awake, and nothing to be won; and each has a clock.
-var lentMost = int32(4 * runtime.GOMAXPROCS(0))
-
-var lent atomic.Int32
 
 // A lending is what the receive loop of a stream does beside receiving. To have another goroutine
 // do it is to wake a thread for it, and one more to look for further work.
@@ -42,25 +33,24 @@ var lent atomic.Int32
 //	runLent     the goroutine that has run the handler takes what there is: the receive loop runs one after another, and what they post
 //	            leaves together; others give each a goroutine of its own (spill)
 //	answers     one that runs alone posts for the first time: what waits to be read by then has been held up
-//	watchLent   the clock, while loops are lent: where it finds the same group of functions twice, another goroutine becomes the receive
-//	            loop, those that have not begun get goroutines, and the former loop ends with its function
+//	follow      a group takes long: another goroutine becomes the receive loop, functions that have not begun get goroutines, and the
+//	            former loop ends with its function
 type lending struct {
-	every time.Duration // between two looks; written before the start
+	lead lead.Leader // of the receive loop; its runs are groups
 
-	mu     sync.Mutex // guards next, passes, ended
-	next   []func()   // in order, at most lendMost
-	passes int
+	mu     sync.Mutex  // guards next, ended
+	next   []func()    // in order, at most lendMost
 	ended  bool        // nobody takes what is left any more
 	filled atomic.Bool // next has something
 
-	number uint64        // of groups; owned by the receive loop
-	under  atomic.Uint64 // number of the one that the receive loop runs; 0: none
-	began  atomic.Int64  // when the function that is alone in its group did, after lendEpoch; 0: it has answered, or there is none
-	held   atomic.Bool   // it has held up something; of use once it has ended
+	epoch time.Time    // set once
+	began atomic.Int64 // when the function that is alone in its group did, after epoch; 0: it has answered, or there is none
+	held  atomic.Bool  // it has held up something; of use once it has ended
+}
 
-	clock   *time.Timer // made by the first that is lent
-	ticking atomic.Bool // the clock runs, or is about to
-	seen    uint64      // what the clock found last; owned by it while it ticks
+func (l *lending) init(s *stream) {
+	l.epoch = time.Now()
+	l.lead.Init(lead.Tick, s.follow)
 }
 
 // Lend is as rnic.Scheduler has it.
@@ -74,10 +64,9 @@ func (s *stream) Lend(f func()) bool {
 	switch {
 	case l.ended:
 		return false
-	case l.passes > 0:
-		l.passes--
+	case l.lead.Backoff.Pass():
 		return false
-	case len(l.next) == lendMost || len(l.next) == 0 && lent.Load() >= lentMost:
+	case len(l.next) == lendMost || len(l.next) == 0 && s.p.lent.Load() >= s.p.lentMost:
 		return false
 	}
 	l.next = append(l.next, f)
@@ -148,37 +137,36 @@ func (s *stream) runGroup() bool {
 		s.parts.begin()
 	} else {
 		l.held.Store(false)
-		l.began.Store(int64(time.Since(lendEpoch)))
+		l.began.Store(int64(time.Since(l.epoch)))
 	}
-	mine := s.beginLent() // from then on the clock can make another goroutine the loop, and end what was begun here
+	s.p.lent.Add(1)
+	run := l.lead.Begin() // from then on another goroutine can become the loop, and end what was begun here
 	slow := false
 	for f != nil {
 		began := time.Now()
 		f()
 		f, slow = nil, time.Since(began) >= lendShort
-		// Once the clock has ended the group another goroutine is the loop, and what is left is
-		// that one's.
-		if !slow && l.under.Load() == mine {
+		// Once another goroutine is the loop what is left is that one's.
+		if !slow && l.lead.Current() == run {
 			f = l.take()
 		}
 	}
 	s.answers()
-	if !l.end(mine) {
+	if !l.lead.End(run) {
 		return false
 	}
+	s.p.lent.Add(-1)
+	s.rx.keep = true // the next call comes from the peer that the answer was for
 	if several {
 		s.parts.end()
 		s.sendCollected()
 	}
 	if slow && (l.spill() || l.held.Load() || several && s.inputWaits()) {
-		l.pass()
+		l.lead.Backoff.Start()
 	}
 	s.q.NotifySends() // of what has been posted; see tells
 	return true
 }
-
-// lendEpoch is what lending.began is counted from.
-var lendEpoch = time.Now()
 
 // answers notes what a function that runs alone has held up: once, when it posts, or has ended. Two
 // that call by turns would else never be found to be two, for each call is read when the other's
@@ -191,7 +179,7 @@ func (s *stream) answers() {
 	if began == 0 || !l.began.CompareAndSwap(began, 0) {
 		return
 	}
-	if time.Since(lendEpoch)-time.Duration(began) >= lendShort && s.inputWaits() {
+	if time.Since(l.epoch)-time.Duration(began) >= lendShort && s.inputWaits() {
 		l.held.Store(true)
 	}
 }
@@ -202,71 +190,19 @@ func (s *stream) inputWaits() bool {
 	return ok && l.waits()
 }
 
-// pass has the loop not be lent for a while.
-func (l *lending) pass() {
-	l.mu.Lock()
-	l.passes = lendPasses
-	l.mu.Unlock()
-}
+// tells reports whether completions of sends will be reported by the receive loop, once its
+// functions have ended, or by follow. It is asked after they have completed: the end of a group and
+// follow both report after they have ended the run.
+func (l *lending) tells() bool { return l.lead.Current() != 0 }
 
-// beginLent begins a group of functions that the receive loop runs, and returns its number.
-func (s *stream) beginLent() (mine uint64) {
-	l := &s.lending
-	lent.Add(1)
-	l.number++
-	mine = l.number
-	if l.clock == nil {
-		l.clock = time.AfterFunc(time.Hour, s.watchLent)
+// follow starts another receive loop: the functions that the former one runs take long.
+func (s *stream) follow() {
+	s.p.lent.Add(-1)
+	s.parts.end()
+	if s.work.Resume() { // of what the functions have posted so far
+		s.tx.handOver()
 	}
-	l.under.Store(mine)
-	l.tick()
-	return mine
-}
-
-// end is the end of group n as the lending of the loop: it has ended, or takes too long. Who
-// reports true has ended it.
-func (l *lending) end(n uint64) bool {
-	if !l.under.CompareAndSwap(n, 0) {
-		return false
-	}
-	lent.Add(-1)
-	return true
-}
-
-// tells reports whether completions of sends will be told of by the receive loop, once its
-// functions have ended, or by the clock. It is asked for after they have completed: whoever ends a
-// group, or takes the loop from it, tells after that.
-func (l *lending) tells() bool { return l.under.Load() != 0 }
-
-// tick starts the clock unless it runs.
-func (l *lending) tick() {
-	if !l.ticking.Load() && l.ticking.CompareAndSwap(false, true) {
-		l.clock.Reset(l.every)
-	}
-}
-
-// watchLent is what the clock does.
-func (s *stream) watchLent() {
-	l := &s.lending
-	n := l.under.Load()
-	if n != 0 && n != l.seen {
-		l.seen = n
-		l.clock.Reset(l.every)
-		return
-	}
-	if n != 0 && l.end(n) {
-		l.pass()
-		s.parts.end()
-		if s.work.Resume() { // of what the functions have posted so far
-			s.tx.handOver()
-		}
-		l.spill()      // not by the transmit loop, which may wait for room
-		s.wakeTx()     // to tell of completions; see tells
-		go s.receive() // with the former one's place in s.loops
-	}
-	l.ticking.Store(false)
-	// Asked for afterwards: who has begun before has not started the clock.
-	if l.under.Load() != 0 {
-		l.tick()
-	}
+	s.lending.spill() // not by the transmit loop, which may wait for room
+	s.wakeTx()        // to report completions; see tells
+	go s.receive()    // with the former one's place in s.loops
 }

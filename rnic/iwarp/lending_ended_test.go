@@ -4,28 +4,25 @@
 package iwarp
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestEndedLoopTakesNoMore: a loop that the clock has ended runs none of the functions that are
-// left to the next one. Its own function has taken no time.
+// TestEndedLoopTakesNoMore: a loop that has been replaced runs none of the functions that are left
+// to the next one. Its own function has taken no time.
 func TestEndedLoopTakesNoMore(t *testing.T) {
 	grouping(t, func(g *grouper, msn *uint32) {
 		s := streamOf(g.qp)
 		g.after = []time.Duration{held}
 		g.say(messages(msn, 1))
 		synctest.Wait()
-		for range 2 { // ticks of the clock, with no time between
-			s.watchLent()
-		}
+		s.lending.lead.Busy(s.lending.lead.Current())
 		synctest.Wait()
-		s.lending.mu.Lock()
-		s.lending.passes = 0
-		s.lending.mu.Unlock()
 		g.after = []time.Duration{heldOver, 0}
 		g.say(messages(msn, 2)) // the second waits for the first
 		synctest.Wait()
@@ -47,7 +44,7 @@ func TestEndedLoopTakesNoMore(t *testing.T) {
 // posts.
 func TestLendCompletesSends(t *testing.T) {
 	hold, ended := make(chan struct{}), make(chan struct{})
-	a, b := newLender(t, lendTick, func(qp *rnic.QP) {
+	a, b := newLender(t, lead.Tick, func(qp *rnic.QP) {
 		defer close(ended)
 		if err := qp.PostSend(rnic.SendWR{ID: 2, Op: rnic.OpSend, SGL: [][]byte{{2}}}); err != nil {
 			t.Error(err)
@@ -57,6 +54,23 @@ func TestLendCompletesSends(t *testing.T) {
 	recv(t, a.qp, 3, make([]byte, 16))
 	post(t, a.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend, SGL: [][]byte{{1}}, Unsignaled: true})
 	until(t, func() bool { return b.told.Load() == 1 })
+	close(hold)
+	<-ended
+}
+
+// The QP ends while its loop is lent.
+func TestEndWhileLent(t *testing.T) {
+	hold, ended := make(chan struct{}), make(chan struct{})
+	var began atomic.Bool
+	a, b := newLender(t, lead.Tick, func(*rnic.QP) {
+		began.Store(true)
+		<-hold
+		close(ended)
+	})
+	b.message(t, a)
+	until(t, began.Load)
+	b.qp.Close()
+	a.qp.Close()
 	close(hold)
 	<-ended
 }

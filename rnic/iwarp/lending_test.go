@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
@@ -30,13 +31,19 @@ func newLender(t *testing.T, every time.Duration, work func(qp *rnic.QP), each .
 	const depth = 256
 	a = newSide(t, rnic.DeviceConfig{}, depth)
 	b = &lender{side: newSide(t, rnic.DeviceConfig{}, depth), work: work, each: each}
-	streamOf(b.qp).lending.every = every
+	lendEvery(b.qp, every)
 	for range depth {
 		recv(t, b.qp, 1, make([]byte, 16))
 	}
 	b.cq.SetHandler(b.handle)
 	join(t, a, b.side)
 	return a, b
+}
+
+// lendEvery sets the time between two looks of the clock, before the start.
+func lendEvery(qp *rnic.QP, every time.Duration) {
+	s := streamOf(qp)
+	s.lending.lead.Init(every, s.follow)
 }
 
 func (b *lender) handle() {
@@ -72,7 +79,7 @@ func (b *lender) message(t *testing.T, a *side) {
 func TestLend(t *testing.T) {
 	var byLoop, runs atomic.Int64
 	a, b := newLender(t, time.Hour, func(qp *rnic.QP) { // the machine may be slow
-		if streamOf(qp).lending.under.Load() != 0 {
+		if streamOf(qp).lending.lead.Current() != 0 {
 			byLoop.Add(1)
 		}
 		runs.Add(1)
@@ -94,7 +101,7 @@ func TestLend(t *testing.T) {
 		t.Errorf("the receive loop has run %d of %d", n, messages)
 	}
 	b.qp.Close()
-	if n := lent.Load(); n != 0 {
+	if n := streamOf(b.qp).p.lent.Load(); n != 0 {
 		t.Errorf("%d loops are lent", n)
 	}
 }
@@ -104,7 +111,7 @@ func TestLend(t *testing.T) {
 func TestLendForLong(t *testing.T) {
 	hold, ended := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
-	a, b := newLender(t, lendTick, func(*rnic.QP) {
+	a, b := newLender(t, lead.Tick, func(*rnic.QP) {
 		if first.CompareAndSwap(false, true) {
 			<-hold
 			close(ended)
@@ -112,7 +119,7 @@ func TestLendForLong(t *testing.T) {
 	})
 	b.message(t, a)
 	until(t, first.Load)
-	for range lendPasses {
+	for range lead.Passes {
 		b.message(t, a)
 	}
 	if n := b.taken.Load(); n != 1 {
@@ -125,7 +132,7 @@ func TestLendForLong(t *testing.T) {
 	b.qp.Close()
 	close(hold)
 	<-ended
-	until(t, func() bool { return lent.Load() == 0 })
+	until(t, func() bool { return streamOf(b.qp).p.lent.Load() == 0 })
 }
 
 // A grouper leaves a function for each message, in simulated time. Each takes its time, posts an
@@ -175,7 +182,7 @@ func (g *grouper) handle() {
 }
 
 func (g *grouper) answer(takes time.Duration) {
-	under := streamOf(g.qp).lending.under.Load()
+	under := streamOf(g.qp).lending.lead.Current()
 	switch takes {
 	case held:
 		<-g.hold
@@ -188,7 +195,7 @@ func (g *grouper) answer(takes time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.left = append(g.left, (g.qp.Moved()-g.from)/answerBytes)
-	if under == 0 || under != streamOf(g.qp).lending.under.Load() {
+	if under == 0 || under != streamOf(g.qp).lending.lead.Current() {
 		g.own++
 	}
 }
@@ -220,7 +227,7 @@ func TestLendSeveralOneSlow(t *testing.T) {
 		for range 3 {
 			g.hearULPDU()
 		}
-		if d := time.Since(began); d >= lendTick {
+		if d := time.Since(began); d >= lead.Tick {
 			t.Errorf("the last was run after %v", d)
 		}
 		synctest.Wait() // they have been noted
@@ -229,8 +236,12 @@ func TestLendSeveralOneSlow(t *testing.T) {
 			t.Errorf("%d answers, %d functions not by the loop, want 3 and 1", len(g.left), g.own)
 		}
 		g.mu.Unlock()
-		if n := streamOf(g.qp).lending.passes; n != lendPasses {
-			t.Errorf("the loop is lent after %d more", n)
+		passed := 0
+		for streamOf(g.qp).lending.lead.Backoff.Pass() {
+			passed++
+		}
+		if passed != lead.Passes {
+			t.Errorf("the loop is lent after %d more, want %d", passed, lead.Passes)
 		}
 		g.hearULPDU() // after its hour
 	})
@@ -250,8 +261,11 @@ func TestLendSeveralOneHeld(t *testing.T) {
 			close(g.hold)
 			g.hearULPDU()
 			synctest.Wait()
-			if len(g.left) != 3 || lent.Load() != 0 { // the two of the batch, and the one that was held
-				t.Errorf("%d answers, %d loops lent", len(g.left), lent.Load())
+			if got, want := len(g.left), 3; got != want { // the two of the batch, and the one that was held
+				t.Errorf("%d answers, want %d", got, want)
+			}
+			if n := streamOf(g.qp).p.lent.Load(); n != 0 {
+				t.Errorf("%d loops lent, want 0", n)
 			}
 		})
 	}
@@ -288,7 +302,7 @@ func TestLendSeveralWithNoRoom(t *testing.T) {
 // What the handler leaves when it is told of what lent functions have sent is run as well.
 func TestLendAfterSends(t *testing.T) {
 	a, b := newSide(t, rnic.DeviceConfig{}, 64), newSide(t, rnic.DeviceConfig{}, 64)
-	streamOf(b.qp).lending.every = time.Hour
+	lendEvery(b.qp, time.Hour)
 	for range 32 {
 		recv(t, b.qp, 1, make([]byte, 16))
 	}
@@ -324,27 +338,10 @@ func TestLendAfterSends(t *testing.T) {
 	}
 }
 
-// The QP ends while its loop is lent.
-func TestEndWhileLent(t *testing.T) {
-	hold, ended := make(chan struct{}), make(chan struct{})
-	var began atomic.Bool
-	a, b := newLender(t, lendTick, func(*rnic.QP) {
-		began.Store(true)
-		<-hold
-		close(ended)
-	})
-	b.message(t, a)
-	until(t, began.Load)
-	b.qp.Close()
-	a.qp.Close()
-	close(hold)
-	<-ended
-}
-
 // A loop that callers drive is lent to nobody, and no more than some functions are left at a time,
 // which are taken in order.
 func TestLendIsRefused(t *testing.T) {
-	var s stream
+	s := stream{p: &provider{lentMost: 1}}
 	var ran []int
 	for i := range lendMost {
 		if !s.Lend(func() { ran = append(ran, i) }) {
@@ -365,8 +362,7 @@ func TestLendIsRefused(t *testing.T) {
 		t.Error("lent though callers drive")
 	}
 	s.waiting = nil
-	lent.Add(lentMost)
-	defer lent.Add(-lentMost)
+	s.p.lent.Add(1)
 	if s.Lend(func() {}) {
 		t.Error("more loops are lent than are meant to be")
 	}
@@ -374,7 +370,7 @@ func TestLendIsRefused(t *testing.T) {
 
 // Work that is left by a handler on another goroutine than the receive loop's is run as well.
 func TestSpill(t *testing.T) {
-	var s stream
+	s := stream{p: &provider{lentMost: 1}}
 	ran := make(chan struct{})
 	s.Lend(func() { close(ran) })
 	s.lending.spill()
@@ -481,13 +477,13 @@ func TestLentLoopKeepsItsThread(t *testing.T) {
 				}
 			})
 			if !lends {
-				streamOf(b.qp).lending.pass() // for more messages than there will be
+				streamOf(b.qp).lending.lead.Backoff.Start() // for more messages than there will be
 			}
 			const messages = 5
 			for i := range int64(messages) {
 				b.message(t, a)
 				if lends {
-					until(t, func() bool { return streamOf(b.qp).lending.under.Load() == 0 && b.taken.Load() == i+1 })
+					until(t, func() bool { return streamOf(b.qp).lending.lead.Current() == 0 && b.taken.Load() == i+1 })
 				}
 			}
 			b.qp.Close()

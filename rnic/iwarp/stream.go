@@ -61,7 +61,7 @@ func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endp
 	s := &stream{q: q, p: p, waiting: cfg.Waiting, txWake: make(chan struct{}, 1), eof: make(chan struct{})}
 	s.work.Init(q, cfg.SQDepth)
 	s.reading.init()
-	s.lending.every = lendTick
+	s.lending.init(s)
 	s.tx.s = s
 	s.tx.out.Init(q, &s.work)
 	s.rx.in.Init(q, &s.work)
@@ -160,13 +160,10 @@ func (s *stream) receive() {
 		if err == nil {
 			s.digest(never)
 		}
-		answered := s.answered(came, sends)
-		groups := s.lending.number
+		s.rx.keep = s.answered(came, sends)
 		if !s.runLent() {
 			return
 		}
-		// The next call comes from whom the answer was for.
-		s.rx.keep = answered || s.lending.number != groups
 		if ending {
 			err = s.rest()
 		}

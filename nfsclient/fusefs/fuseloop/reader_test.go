@@ -33,7 +33,7 @@ func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
 	leader := &k.s.reading.lead
 	leader.Init(time.Hour, k.s.follow) // the machine may be slow
 	k.s.workers.run = func(r *request) {
-		if !leader.Running() {
+		if leader.Current() == 0 {
 			byWorker <- r.unique
 		}
 		k.s.serve(r)
@@ -80,7 +80,7 @@ func TestWhatNobodyWaitsForIsNoOtherProgram(t *testing.T) {
 	leader := &k.s.reading.lead
 	leader.Init(time.Hour, k.s.follow) // the machine may be slow
 	k.s.workers.run = func(r *request) {
-		if !leader.Running() {
+		if leader.Current() == 0 {
 			byWorker <- r.opcode
 		}
 		k.s.serve(r)
