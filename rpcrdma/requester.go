@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -38,7 +39,7 @@ type requester struct {
 	abandoned int          // calls abandoned or orphaned; at most credits.inflight
 	answered  int64        // calls that were answered, by whatever; it only grows
 	unsent    atomic.Int32 // calls in a state that awaitsSend; changed with mu, read without it
-	alone     atomic.Int32 // calls in a row that found no other one pending, at most aloneMin; changed with mu, read without it
+	row       lead.Row     // of calls that found no other one pending; changed with mu, read without it
 }
 
 func (rq *requester) init(c *Conn) {
@@ -188,7 +189,7 @@ func (rq *requester) enter(k *Call) error {
 		return ErrXID
 	}
 	k.become(callPosted)
-	rq.countAlone()
+	rq.row.Count(rq.pending.n > 1)
 	return nil
 }
 

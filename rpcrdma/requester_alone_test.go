@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
@@ -78,7 +79,7 @@ func (q *quiet) roundTrip() {
 // alone makes as many calls as it takes until the next one drives.
 func (q *quiet) alone() {
 	q.t.Helper()
-	for range aloneMin - 1 { // the first has opened the window
+	for range lead.AloneMin - 1 { // the first has opened the window
 		q.roundTrip()
 	}
 	if q.byCallers > 0 {
@@ -179,7 +180,7 @@ func TestEarlyReply(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		for range aloneMin - 2 { // the next ones would drive: with nobody to read before they know
+		for range lead.AloneMin - 2 { // the next ones would drive: with nobody to read before they know
 			since := time.Now()
 			q.onWrite.Store(&early)
 			if err := <-q.begin(t.Context()).done; err != nil || time.Since(since) > 0 {

@@ -182,24 +182,6 @@ func (p *pendingCalls) any() *Call {
 	return nil
 }
 
-// aloneMin is from how many calls in a row on, with no other one beside them, their caller runs the
-// receive side itself.
-const aloneMin = 8
-
-// countAlone counts a call that has been entered. The caller holds mu.
-func (rq *requester) countAlone() {
-	switch n := rq.alone.Load(); {
-	case rq.pending.n > 1 && n > 0:
-		rq.alone.Store(0)
-	case rq.pending.n == 1 && n < aloneMin:
-		rq.alone.Store(n + 1)
-	}
-}
-
-// isAlone reports whether the call that was entered last is likely to be the only one until its
-// reply.
-func (rq *requester) isAlone() bool { return rq.alone.Load() >= aloneMin }
-
 // anyPending reports whether calls wait for their replies.
 func (rq *requester) anyPending() bool {
 	rq.mu.Lock()
@@ -210,7 +192,7 @@ func (rq *requester) anyPending() bool {
 // attend sees to it that somebody takes in what comes while a call that has been posted waits: its
 // caller where it is alone, for as long as the QP can be driven, else the RNIC.
 func (rq *requester) attend(k *Call) {
-	if rq.isAlone() {
+	if rq.row.Alone() {
 		rq.c.qp.Drive(k.here)
 	} else {
 		rq.c.qp.Rouse()

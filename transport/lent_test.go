@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"time"
 )
 
@@ -61,7 +63,7 @@ func TestLentCallHoldsUpNone(t *testing.T) {
 			t.Errorf("%q, %v", out.s, err)
 		}
 	}
-	for range 3 * lendMin {
+	for range 3 * lead.AloneMin {
 		echo()
 	}
 	errs := make(chan error, 1)
@@ -155,22 +157,24 @@ func TestShortCallsThatAreLent(t *testing.T) {
 	}
 }
 
-// Who is alone: calls in a row, and only over connections whose loop can be lent.
+// Calls that come one by one are lent, and only over connections whose loop can be.
 func TestWhoIsLent(t *testing.T) {
 	var r rdmaConn
 	r.calls.init(100, 1<<20)
-	r.calls.tryEnter()
-	for range lendMin + 3 {
-		r.countAlone()
+	for range lead.AloneMin {
+		r.enter()
+		r.calls.leave(0)
 	}
-	if r.alone != lendMin {
-		t.Errorf("%d calls in a row", r.alone)
+	if !r.row.Alone() {
+		t.Error("not alone after a row of calls")
 	}
-	r.calls.tryEnter()
-	if r.countAlone(); r.alone != 0 {
+	r.enter()
+	if r.enter(); r.row.Alone() {
 		t.Error("alone beside another call")
 	}
-	if new(tcpConn).lend(nil) || new(udpSocket).lend(nil) || r.lend(new(Call)) {
-		t.Error("lent")
+	for name, via := range map[string]carrier{"TCP": new(tcpConn), "UDP": new(udpSocket), "RDMA, not alone": &r} {
+		if via.lend(new(Call)) {
+			t.Errorf("%s: lent", name)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
@@ -59,7 +60,7 @@ type rdmaConn struct {
 
 	draining atomic.Bool
 
-	alone   int // calls in a row that were the only one, up to lendMin; owned by the receive loop
+	row     lead.Row // of calls that were the only one; owned by the receive loop
 	lent    lentCalls
 	runLent func() // runs the first of lent; made once
 
@@ -134,10 +135,7 @@ type rdmaPart struct{ req *rpcrdma.Request }
 
 // ServeRPC takes one call. It is where rpcrdma hands them over.
 func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
-	// Always has room: the credits bound what a client can send, and the gate only counts here, for
-	// drain.
-	r.calls.tryEnter()
-	r.countAlone()
+	r.enter()
 	r.srv.count(r, len(req.Msg.Stream)+itemBytes(req.Msg.Items))
 	c := getCall(r)
 	c.Ctx, c.Remote, c.RDMA = r.ctx, r.remote, true
@@ -152,22 +150,17 @@ func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
 	r.srv.dispatcher.serve(c, &r.peer)
 }
 
-// lendMin is from how many calls in a row on, with no other one beside them, the receive loop runs
-// them.
-const lendMin = 8
-
-// countAlone counts a call that has come.
-func (r *rdmaConn) countAlone() {
-	switch {
-	case !r.calls.only():
-		r.alone = 0
-	case r.alone < lendMin:
-		r.alone++
-	}
+// enter counts a call that has come.
+func (r *rdmaConn) enter() {
+	// Always has room: the credits bound what a client can send, and the gate only counts here, for
+	// drain.
+	r.calls.tryEnter()
+	r.row.Count(!r.calls.only())
 }
 
+// lend is for calls that are short, and for those that come one by one.
 func (r *rdmaConn) lend(c *Call) bool {
-	return (c.short || r.alone >= lendMin) && r.lent.push(c, r.runLent)
+	return (c.short || r.row.Alone()) && r.lent.push(c, r.runLent)
 }
 
 // Lent calls are those that the receive loop has been given and nobody has begun. Each is taken by

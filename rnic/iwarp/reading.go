@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
@@ -45,10 +46,6 @@ const (
 	// of them.
 	restTick = 10 * time.Millisecond
 
-	// slowWishes is how many wishes to drive are passed over after a driver had to be recalled: its
-	// answers are slow, and there is nothing to be won with those.
-	slowWishes = 64
-
 	// endingTurns is how often a caller gives way to a receive loop that is about to rest, before
 	// it sleeps as ever.
 	endingTurns = 50
@@ -71,7 +68,8 @@ const (
 // take, leave and handBack are a driver's; the others are the receive loop's alone.
 type reading struct {
 	state  atomic.Int32  // a reader
-	wishes atomic.Int32  // of callers that would have driven; negative: that number of them is passed over
+	wishes atomic.Int32  // of callers that would have driven
+	slow   lead.Backoff  // passes over wishes after a driver had to be recalled: its answers are slow, and driving wins nothing with those
 	claims atomic.Int32  // callers in take
 	drives atomic.Uint32 // how many have begun
 	back   chan struct{} // one token: a driver has handed back
@@ -105,7 +103,7 @@ func (r *reading) put(to reader) {
 
 // ending tells callers, if one of them would drive, that they can after the batch that is next.
 func (r *reading) ending() bool {
-	if r.wishes.Load() <= 0 {
+	if r.wishes.Load() == 0 {
 		return false
 	}
 	r.put(readEnding)
@@ -134,7 +132,7 @@ func (r *reading) take() bool {
 		r.drives.Add(1)
 		return true
 	}
-	if r.state.Load() == readLoop {
+	if r.state.Load() == readLoop && !r.slow.Pass() {
 		r.wishes.Add(1)
 	}
 	return false
@@ -273,7 +271,7 @@ func (s *stream) rest() error {
 // recallDriver interrupts the wait of a driver, which then hands back. The end of the stream sets
 // deadlines too, so it is done again until the driver has seen it.
 func (s *stream) recallDriver() error {
-	s.reading.wishes.Store(-slowWishes)
+	s.reading.slow.Start()
 	for {
 		s.reading.tick.Reset(restTick)
 		s.link.conn().SetReadDeadline(past)

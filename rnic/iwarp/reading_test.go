@@ -5,6 +5,8 @@ package iwarp
 import (
 	"slices"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 )
 
 // TestReading walks the drawing of reading: what each method does in each state in which it can be
@@ -54,8 +56,8 @@ func TestReadingWishes(t *testing.T) {
 	if r.ending() {
 		t.Error("rests with nobody to drive")
 	}
-	r.wishes.Store(-slowWishes)
-	for range slowWishes {
+	r.slow.Start()
+	for range lead.Passes {
 		if r.take() || r.ending() {
 			t.Fatal("rests though answers are slow")
 		}
