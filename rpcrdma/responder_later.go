@@ -54,8 +54,8 @@ func (r *Request) giveUpLater() {
 
 // settleLater reports whether the late item, if there is one, leaves by a Write chunk and is as
 // long as the reply tells, and the stream leaves by the Send, which comes after it, not by a Write
-// that could leave before. A reply without items is that of a call that has failed since: the late item
-// is given up.
+// that could leave before. A reply without items is that of a call that has failed since: the late
+// item is given up.
 func (r *Request) settleLater(m chunks.Message, plan chunks.ReplyPlan) bool {
 	l := &r.late
 	switch {
