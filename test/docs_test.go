@@ -138,3 +138,46 @@ func TestEveryPageIsOnTheMap(t *testing.T) {
 		}
 	}
 }
+
+// A row of docs/tuning-internals.md names files, and constants of the first that is of Go.
+var (
+	inCode   = regexp.MustCompile("`([^`]+)`")
+	goSource = regexp.MustCompile(`^[a-z0-9_/]+\.go$`)
+)
+
+// TestMechanismsAreWhereTheyAreSaidToBe: each mechanism's files exist, and declare its constants.
+func TestMechanismsAreWhereTheyAreSaidToBe(t *testing.T) {
+	page, err := os.ReadFile("../docs/tuning-internals.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 7 { // not a row of a mechanism that stays
+			continue
+		}
+		code := ""
+		for _, m := range inCode.FindAllStringSubmatch(cells[4], -1) {
+			if !goSource.MatchString(m[1]) {
+				t.Errorf("%q is no path of a Go file", m[1])
+				continue
+			}
+			text, err := os.ReadFile("../" + m[1])
+			if err != nil {
+				t.Error(err)
+			}
+			code += string(text)
+			rows++
+		}
+		for _, m := range inCode.FindAllStringSubmatch(cells[3], -1) {
+			declared := regexp.MustCompile(`(?m)^(\t|const |\tconst )` + m[1] + `\s.*= `)
+			if !declared.MatchString(code) {
+				t.Errorf("%s does not declare the constant %s", strings.TrimSpace(cells[4]), m[1])
+			}
+		}
+	}
+	if rows < 10 {
+		t.Errorf("%d files of mechanisms, want 10 at least: has the table another form?", rows)
+	}
+}
