@@ -4,6 +4,7 @@
 package nfsserver
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -25,7 +26,7 @@ type opening struct {
 const reopenEvery = time.Second
 
 // openLater opens an export, however long that takes, and retries after a failure, until it is open
-// or given up.
+// or given up. log takes the lines; nil: slog.Default() of that time.
 func (x *export) openLater(open func() (FS, error), log *slog.Logger) {
 	for !x.opened(open, log) {
 		select {
@@ -40,6 +41,7 @@ func (x *export) openLater(open func() (FS, error), log *slog.Logger) {
 // Repeated errors are logged once.
 func (x *export) opened(open func() (FS, error), log *slog.Logger) bool {
 	fs, err := open() // not under mu: it may take any time
+	log = cmp.Or(log, slog.Default())
 	o := &x.opening
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -87,6 +87,33 @@ func TestLogger(t *testing.T) {
 	}
 }
 
+// TestLoggerOfTheProgram: without a Logger lines go to the default logger of the time when they are
+// written. One from before slog.SetDefault would turn each into text of level INFO.
+func TestLoggerOfTheProgram(t *testing.T) {
+	tree, open, opened := memory(t), make(chan error), make(chan struct{})
+	answer := func() (nfsserver.FS, error) {
+		if err := <-open; err != nil {
+			return nil, err
+		}
+		close(opened)
+		return tree, nil
+	}
+	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/late", Open: answer}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := record(t)
+	open <- fmt.Errorf("away")
+	open <- nil
+	<-opened
+	if err := srv.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := l.count("not served until this is repaired: away"); got != 1 {
+		t.Errorf("%d lines of the failure at the default logger, want 1", got)
+	}
+}
+
 func TestLogOfMounts(t *testing.T) {
 	l := record(t, "peer", "transport", "vers", "export", "dir", "status")
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x 127.0.0.1(rw,insecure)\n")})

@@ -129,9 +129,6 @@ func New(o Options) (*Server, error) {
 		rand.Read(o.Key[:])
 	}
 	s := &Server{key: newSipKey(&o.Key), squash: o.Squash, async: o.AsyncNames, noACL: o.NoACL, names: o.Names, audit: o.Auditor, waits: make(chan struct{}, nameWaits)}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 	s.groups.lookup, s.log.Logger = o.Groups, o.Logger
 	if s.names == nil {
 		s.names = exports.NewNames(nil)

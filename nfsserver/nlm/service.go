@@ -133,9 +133,6 @@ func newService(srv *nfsserver.Server, o Options) *Service {
 			o.Names = []string{name}
 		}
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 	s := &Service{srv: srv, opts: o, pause: pollPause, files: map[fileKey]*file{}, polled: map[*file]bool{}, wake: make(chan struct{}, 1)}
 	s.portOf, s.log.Logger, s.monitor.log = s.askPort, o.Logger, o.Logger
 	s.ledger.init(defaultBounds(mostFiles()))
