@@ -15,6 +15,8 @@ package lead
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
 // Tick is the time between two looks of the clock at a run. It bounds how long other requests wait
@@ -178,6 +180,13 @@ func (l *Leader) Counts() Counts {
 		Ran:      uint64(moment(l.now.Load()).run()),
 		Replaced: l.slow.Load(),
 		Busy:     l.declared.Load(),
-		Passed:   l.Backoff.passed.Load(),
+		Passed:   l.Backoff.Passed(),
 	}
+}
+
+// Tally is c as outcomes: a run is won where the leader still led at its end. A run that is under
+// way counts as won.
+func (c Counts) Tally() tally.Counts {
+	lost := c.Replaced + c.Busy
+	return tally.Counts{Won: c.Ran - min(c.Ran, lost), Lost: lost, Passed: c.Passed}
 }

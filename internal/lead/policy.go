@@ -46,6 +46,9 @@ func (b *Backoff) Start() { b.left.Store(Passes) }
 // Active reports whether the next request is to be passed over.
 func (b *Backoff) Active() bool { return b.left.Load() > 0 }
 
+// Passed is how many requests have been passed over.
+func (b *Backoff) Passed() uint64 { return b.passed.Load() }
+
 // Pass reports whether a request is to be passed over, and counts it.
 func (b *Backoff) Pass() bool {
 	for n := b.left.Load(); n > 0; n = b.left.Load() {

@@ -1,0 +1,100 @@
+// Package tally counts the decisions of mechanisms, for people who ask whether one pays.
+package tally
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+)
+
+// Counts are the decisions of one mechanism.
+type Counts struct {
+	Won    uint64 `json:"won"`    // it acted, and that paid
+	Lost   uint64 `json:"lost"`   // it acted in vain, or for too long
+	Passed uint64 `json:"passed"` // a backoff or a limit kept it from acting
+}
+
+// plus is the sum of c and d.
+func (c Counts) plus(d Counts) Counts {
+	return Counts{c.Won + d.Won, c.Lost + d.Lost, c.Passed + d.Passed}
+}
+
+// Since is what has been counted after before was.
+func (c Counts) Since(before Counts) Counts {
+	return Counts{c.Won - before.Won, c.Lost - before.Lost, c.Passed - before.Passed}
+}
+
+// A Counter counts decisions. Its zero value is ready. Each belongs to one connection at most, so
+// that the goroutine that counts does not contend with another one. Counts is for any goroutine.
+type Counter struct{ won, lost, passed atomic.Uint64 }
+
+// Win counts a decision that paid.
+func (c *Counter) Win() { c.won.Add(1) }
+
+// Lose counts a decision that did not pay.
+func (c *Counter) Lose() { c.lost.Add(1) }
+
+// Pass counts a time at which the mechanism did not act.
+func (c *Counter) Pass() { c.passed.Add(1) }
+
+// Counts are the counts, each of some moment during the call.
+func (c *Counter) Counts() Counts { return Counts{c.won.Load(), c.lost.Load(), c.passed.Load()} }
+
+// A Table is the counts of mechanisms by name.
+type Table map[string]Counts
+
+// Add adds counts of a mechanism.
+func (t Table) Add(name string, c Counts) { t[name] = t[name].plus(c) }
+
+// AddAll adds the counts of other.
+func (t Table) AddAll(other Table) {
+	for name, c := range other {
+		t.Add(name, c)
+	}
+}
+
+// A Source is a connection whose mechanisms count.
+type Source interface {
+	// AddTo adds the counts to t. It is for any goroutine.
+	AddTo(t Table)
+}
+
+// A Sum is the counts of sources that come and go. Its zero value is ready. Its lock is held while
+// AddTo of a source runs. All methods are for any goroutine.
+type Sum struct {
+	mu    sync.Mutex
+	live  map[Source]struct{} // guarded by mu, as is ended
+	ended Table               // of sources that have left
+}
+
+// Join adds a source.
+func (s *Sum) Join(src Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live == nil {
+		s.live, s.ended = map[Source]struct{}{}, Table{}
+	}
+	s.live[src] = struct{}{}
+}
+
+// Leave removes a source, and keeps its counts. Those that come later are lost.
+func (s *Sum) Leave(src Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.live[src]; ok {
+		delete(s.live, src)
+		src.AddTo(s.ended)
+	}
+}
+
+// Table is the sum of all sources that have joined; it is the caller's.
+func (s *Sum) Table() Table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := Table{}
+	maps.Copy(sum, s.ended)
+	for src := range s.live {
+		src.AddTo(sum)
+	}
+	return sum
+}
