@@ -7,6 +7,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/rnic/internal/stagsource"
 )
 
@@ -19,6 +20,8 @@ type Device struct {
 	stags stagTable // has its own locks
 
 	atomics sync.Mutex // held while an atomic operation is done; before MR.mu
+
+	tally tally.Sum // has its own lock
 }
 
 // Service is what a QP promises, as the InfiniBand architecture names it (volume 1, §9).
@@ -48,6 +51,11 @@ type Caps struct {
 
 // Caps returns what the device can do.
 func (d *Device) Caps() Caps { return d.caps }
+
+// Mechanisms is what the mechanisms of the provider have decided for the QPs of the device since it
+// was opened: poll, sleep, turns, mute, drive, lend and early_part of iWARP over TCP, and none of
+// others. The table is the caller's.
+func (d *Device) Mechanisms() tally.Table { return d.tally.Table() }
 
 // stagShards is how many ways the STag table is cut, so that look-ups of different QPs seldom meet.
 const stagShards = 64

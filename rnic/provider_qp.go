@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"io"
 	"slices"
+
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
 // A ProviderQP is a QP as its provider sees it. Programs never get hold of one. Methods
@@ -18,6 +20,10 @@ func (q *ProviderQP) QP() *QP { return (*QP)(q) }
 
 // EndpointOf is what a provider has made for qp.
 func EndpointOf(qp *QP) Endpoint { return qp.ep }
+
+// Tally is the sum of Device.Mechanisms, which an Endpoint joins while it is connected. Its lock
+// comes after all locks of an Endpoint that calls Join or Leave.
+func (q *ProviderQP) Tally() *tally.Sum { return &q.dev.tally }
 
 // Find returns the Memory Region that has the index of s, whatever its key, or nil. hint, if not
 // nil, is the one that was found last.

@@ -6,6 +6,8 @@ package iwarp
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
 // partTime is for how long handlers post before that leaves. The peer polls for longer before it
@@ -17,6 +19,8 @@ const partTime = 20 * time.Microsecond
 // The parts of a stream's batches: when what handlers have posted leaves before the batch is done.
 type parts struct {
 	next atomic.Int64 // when, in nanoseconds of clock; 0: not before all handlers have run
+
+	tally tally.Counter // won: what had been posted could leave
 }
 
 // begin is for a batch whose handlers are about to run.

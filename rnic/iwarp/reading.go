@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/internal/lead"
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
@@ -72,6 +73,7 @@ type reading struct {
 	slow   lead.Backoff  // passes over wishes after a driver had to be recalled: its answers are slow, and driving wins nothing with those
 	claims atomic.Int32  // callers in take
 	drives atomic.Uint32 // how many have begun
+	tally  tally.Counter // won and lost; see AddTo
 	back   chan struct{} // one token: a driver has handed back
 	poke   chan struct{} // one token: the receive loop is to work again
 
@@ -146,11 +148,18 @@ func (r *reading) yield() {
 }
 
 // leave ends a drive; false: the right has to be handed back.
-func (r *reading) leave() bool { return r.pass(readDriver, readNobody) }
+func (r *reading) leave() bool {
+	if !r.pass(readDriver, readNobody) {
+		return false
+	}
+	r.tally.Win()
+	return true
+}
 
 // handBack gives the right to the receive loop, with the error that ended the input, if any.
 func (r *reading) handBack(err error) {
 	r.err = err
+	r.tally.Lose()
 	r.put(readLoop)
 	r.back <- struct{}{}
 }
@@ -163,6 +172,14 @@ func (r *reading) recall() bool { return r.pass(readDriver, readRecall) }
 
 // recalled reports whether a driver has to leave.
 func (r *reading) recalled() bool { return r.state.Load() == readRecall }
+
+// AddTo implements tally.Source. A drive is won if the driver leaves by itself, and lost if it
+// hands the right back; a caller that the backoff keeps from driving is passed.
+func (r *reading) AddTo(t tally.Table) {
+	c := r.tally.Counts()
+	c.Passed = r.slow.Passed()
+	t.Add("drive", c)
+}
 
 // rouse has the receive loop work again, if it rests.
 func (r *reading) rouse() {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
@@ -114,6 +115,7 @@ func (s *stream) start(ses *session) error {
 	if ses.rtr != 0 {
 		ses.opened = s.work.PostRTR(ses.rtr.workRequest())
 	}
+	s.q.Tally().Join(s)
 	s.loops.Add(2)
 	go s.rxLoop()
 	go s.txLoop()
@@ -129,7 +131,7 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 	mine, err := s.work.Post(wrs)
 	budget := inlineBytes
 	if !mine && s.parts.due() {
-		mine, budget = s.work.ReleasePart(), batchBytes
+		mine, budget = s.releasePart(), batchBytes
 	}
 	if mine {
 		if budget == inlineBytes && wrs[len(wrs)-1].Together {
@@ -138,6 +140,17 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 		s.tx.runInline(budget)
 	}
 	return err
+}
+
+// releasePart has what has been posted leave before the batch is done, and reports whether the
+// caller is to transmit it.
+func (s *stream) releasePart() (mine bool) {
+	if mine = s.work.ReleasePart(); mine {
+		s.parts.tally.Win()
+	} else {
+		s.parts.tally.Lose()
+	}
+	return mine
 }
 
 // Release returns once no batch points into the memory that mr had.
@@ -170,6 +183,7 @@ func (s *stream) receive() {
 		if err != nil {
 			s.inputEnded(err)
 			s.rx.quit()
+			s.q.Tally().Leave(s)
 			close(s.eof)
 			s.loops.Done()
 			return
@@ -283,6 +297,16 @@ func (s *stream) wakeTx() {
 	select {
 	case s.txWake <- struct{}{}:
 	default:
+	}
+}
+
+// AddTo implements tally.Source, for a stream that has been started.
+func (s *stream) AddTo(t tally.Table) {
+	s.reading.AddTo(t)
+	t.Add("lend", s.lending.lead.Counts().Tally())
+	t.Add("early_part", s.parts.tally.Counts())
+	if l, ok := s.link.(*tcpLink); ok {
+		l.wait.AddTo(t)
 	}
 }
 

@@ -5,6 +5,7 @@ package iwarp
 import (
 	"sync/atomic"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
 )
 
@@ -74,4 +75,10 @@ func (w *waiter) note(n int) {
 	if n >= bulkBytes {
 		w.large.Store(largeInputs)
 	}
+}
+
+// AddTo implements tally.Source.
+func (w *waiter) AddTo(t tally.Table) {
+	w.look.AddTo(t)
+	w.sleep.AddTo(t)
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
 var lookers atomic.Int32
@@ -27,6 +29,7 @@ type Looker struct {
 	won    time.Duration // by looks that found something, and not lost since to others who had the processor
 	pass   int           // how often it sleeps at once from now on
 	most   limit         // set once: of lookers
+	tally  tally.Counter
 }
 
 const (
@@ -59,6 +62,10 @@ const (
 
 	maxMisses = 8
 )
+
+// AddTo implements tally.Source. A poll is a burst of looks: it is won with input, and lost with
+// none or where the processor was taken; a wait without a look is passed.
+func (l *Looker) AddTo(t tally.Table) { t.Add("poll", l.tally.Counts()) }
 
 // New is ready to look. Half of the processors at most look at the same time, for goroutines that
 // have work need the others: where there is but one, nobody looks.
@@ -122,9 +129,11 @@ func (l *Looker) more(now time.Time) bool {
 		l.last = now
 	case l.pass > 0:
 		l.pass--
+		l.tally.Pass()
 		return false
 	case lookers.Add(1) > l.most.now():
 		lookers.Add(-1)
+		l.tally.Pass()
 		return false
 	default:
 		l.busy, l.since, l.last = true, now, now
@@ -141,6 +150,7 @@ func (l *Looker) end() {
 // missed ends looking, for nothing.
 func (l *Looker) missed() {
 	l.end()
+	l.tally.Lose()
 	l.misses = min(l.misses+1, maxMisses)
 	l.pass = 1<<l.misses - 1
 }
@@ -148,6 +158,7 @@ func (l *Looker) missed() {
 // taken ends looking, because somebody else had the processor for a time.
 func (l *Looker) taken(took time.Duration) {
 	l.end()
+	l.tally.Lose()
 	took = min(took, lookLongest)
 	l.pass = int(max(took-l.won, 0) / lookPrice)
 	l.won = max(l.won-took, 0)
@@ -158,6 +169,7 @@ func (l *Looker) taken(took time.Duration) {
 func (l *Looker) Found() {
 	if l.busy {
 		l.end()
+		l.tally.Win()
 		l.misses = 0
 		l.won = min(l.won+lookWin, lookMost)
 	}

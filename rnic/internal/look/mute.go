@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,6 +31,7 @@ type mute struct {
 	epoll int    // the poller's epoll instance, once it has been found
 	event uint32 // what the poller has asked to be told of
 	value uint64 // what it knows the descriptor by
+	tally tally.Counter
 }
 
 const (
@@ -60,10 +62,13 @@ func (m *mute) on(fd int) {
 		if m.slept < max(muteAfter, pollerHas.Load()) {
 			return
 		}
-		m.state = muteOff
 		if err := m.find(fd); err != nil {
+			m.tally.Lose()
 			m.state = muteRefused
+			return
 		}
+		m.tally.Win()
+		m.state = muteOff
 	}
 	if m.state == muteOff && m.change(fd, m.event&^unix.EPOLLIN) == nil {
 		m.state = muteOn

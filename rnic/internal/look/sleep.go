@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"golang.org/x/sys/unix"
 )
 
@@ -40,6 +41,7 @@ type Sleeper struct {
 	pass   int           // how often it does not sleep from now on
 	turns  turns
 	mute   mute
+	tally  tally.Counter
 }
 
 // inputs is how often receivers that have a Sleeper have got input.
@@ -77,6 +79,14 @@ const (
 	sleepPasses = 64
 )
 
+// AddTo implements tally.Source. A sleep is won where input came soon, turns where it came during
+// them, and a mute where the poller's entry can be changed.
+func (s *Sleeper) AddTo(t tally.Table) {
+	t.Add("sleep", s.tally.Counts())
+	t.Add("turns", s.turns.tally.Counts())
+	t.Add("mute", s.mute.tally.Counts())
+}
+
 // NewSleeper is ready to sleep; see New.
 func NewSleeper() Sleeper { return Sleeper{most: half} }
 
@@ -92,6 +102,7 @@ func (s *Sleeper) Input() {
 // any that does not give way.
 func (s *Sleeper) Sleep(fd int) bool {
 	if !s.may() {
+		s.tally.Pass()
 		return false
 	}
 	s.mute.on(fd)
@@ -154,9 +165,11 @@ func (s *Sleeper) may() bool {
 func (s *Sleeper) woke(soon bool) {
 	lookers.Add(-1)
 	if soon {
+		s.tally.Win()
 		s.misses = 0
 		return
 	}
+	s.tally.Lose()
 	s.misses = min(s.misses+1, maxMisses)
 	s.pass = 1<<s.misses - 1
 }

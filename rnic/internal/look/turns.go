@@ -2,7 +2,11 @@
 
 package look
 
-import "time"
+import (
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/tally"
+)
 
 // A turns is how a Sleeper looks before it sleeps: it gives the processor to any thread that wants
 // it, looks when it has it back, and so on for a while. A peer on the same processor works at once
@@ -13,6 +17,7 @@ import "time"
 type turns struct {
 	misses uint // in a row
 	pass   int  // how often it is not done from now on
+	tally  tally.Counter
 }
 
 const (
@@ -29,6 +34,7 @@ const (
 func (t *turns) may() bool {
 	if t.pass > 0 {
 		t.pass--
+		t.tally.Pass()
 		return false
 	}
 	return true
@@ -43,10 +49,12 @@ func (t *turns) look(now func() time.Time, found func() bool) bool {
 		at := now()
 		switch {
 		case at.Sub(last) >= turnsAway, !yes && at.Sub(since) >= turnsTime:
+			t.tally.Lose()
 			t.misses = min(t.misses+1, maxMisses)
 			t.pass = 1<<t.misses - 1
 			return yes
 		case yes:
+			t.tally.Win()
 			t.misses = 0
 			return true
 		}

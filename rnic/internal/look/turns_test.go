@@ -83,7 +83,7 @@ func TestSleepAfterTurns(t *testing.T) {
 	for _, pass := range []int{1, 0} {
 		s.pass, s.turns = 0, turns{pass: pass}
 		if !s.Sleep(pipe[0]) || s.turns.pass != 0 && s.turns.misses == 0 {
-			t.Fatalf("pass %d: %+v", pass, s.turns)
+			t.Fatalf("pass %d: %+v", pass, &s.turns)
 		}
 	}
 }

@@ -1,0 +1,93 @@
+// What is counted of the decisions.
+
+package look
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"golang.org/x/sys/unix"
+)
+
+// wantCounts demands the counts of one mechanism of a source.
+func wantCounts(t *testing.T, what string, s tally.Source, mechanism string, want tally.Counts) {
+	t.Helper()
+	all := tally.Table{}
+	s.AddTo(all)
+	if got := all[mechanism]; got != want {
+		t.Errorf("%s: got %+v, want %+v", what, got, want)
+	}
+}
+
+// A burst of looks is won with input, and lost with none or where others had the processor; the
+// waits without one are passed.
+func TestPollsAreCounted(t *testing.T) {
+	l := alone(t)
+	at := time.Now()
+	l.more(at)
+	l.Found()
+	wantCounts(t, "input came", &l, "poll", tally.Counts{Won: 1})
+	l.Found()
+	wantCounts(t, "input came without a look", &l, "poll", tally.Counts{Won: 1})
+	l.more(at)
+	l.missed()
+	wantCounts(t, "nothing came", &l, "poll", tally.Counts{Won: 1, Lost: 1})
+	l.more(at)
+	wantCounts(t, "in the backoff", &l, "poll", tally.Counts{Won: 1, Lost: 1, Passed: 1})
+	l.more(at)
+	l.taken(0)
+	wantCounts(t, "others had the processor", &l, "poll", tally.Counts{Won: 1, Lost: 2, Passed: 1})
+	none := Looker{}
+	none.more(at)
+	wantCounts(t, "over the limit", &none, "poll", tally.Counts{Passed: 1})
+	if n := testing.AllocsPerRun(10, func() { l.more(at); l.Found() }); n != 0 {
+		t.Errorf("%v allocations for a look, want 0", n)
+	}
+}
+
+// A sleep is won if input comes soon, and passed where it is refused.
+func TestSleepsAreCounted(t *testing.T) {
+	s := sleeper(t)
+	s.may()
+	s.woke(true)
+	s.may()
+	s.woke(false)
+	s.pass = 1
+	s.Sleep(-1)
+	wantCounts(t, "sleep", s, "sleep", tally.Counts{Won: 1, Lost: 1, Passed: 1})
+}
+
+// Turns are won if input comes in time.
+func TestTurnsAreCounted(t *testing.T) {
+	s := sleeper(t)
+	quick := stepping{step: turnsTime / 4, at: 3}
+	s.turns.look(quick.time, quick.found)
+	slow := stepping{step: turnsAway, at: 1}
+	s.turns.look(slow.time, slow.found)
+	s.turns.may()
+	wantCounts(t, "turns", s, "turns", tally.Counts{Won: 1, Lost: 1, Passed: 1})
+}
+
+// A mute is won once for a descriptor that the poller has, and lost once for another one.
+func TestMutesAreCounted(t *testing.T) {
+	s := Sleeper{mute: mute{slept: max(muteAfter, pollerHas.Load())}}
+	fd := polled(t)
+	for range 2 {
+		s.mute.on(fd)
+		if err := s.mute.off(fd); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantCounts(t, "mute", &s, "mute", tally.Counts{Won: 1})
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pipe[0])
+	defer unix.Close(pipe[1])
+	refused := Sleeper{mute: mute{slept: max(muteAfter, pollerHas.Load())}}
+	refused.mute.on(pipe[0])
+	refused.mute.on(pipe[0])
+	wantCounts(t, "a mute that is refused", &refused, "mute", tally.Counts{Lost: 1})
+}

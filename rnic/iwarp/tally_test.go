@@ -1,0 +1,111 @@
+// What a device tells of the decisions of its streams.
+
+package iwarp
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/lead"
+	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// A device has the decisions of all its streams, those that have ended too.
+func TestMechanismsOfDevice(t *testing.T) {
+	a, b := newLender(t, time.Hour, func(*rnic.QP) {})
+	for b.dev.Mechanisms()["lend"].Won == 0 { // the handler may run on the transmit loop, which does not lend
+		b.message(t, a)
+	}
+	names := slices.Sorted(maps.Keys(b.dev.Mechanisms()))
+	if want := []string{"drive", "early_part", "lend", "mute", "poll", "sleep", "turns"}; !slices.Equal(names, want) {
+		t.Errorf("over TCP: mechanisms %v, want %v", names, want)
+	}
+	until(t, func() bool { return b.dev.Mechanisms()["poll"] != tally.Counts{} }) // it waits for more
+	b.qp.Close()
+	after := b.dev.Mechanisms()
+	if after["lend"].Won == 0 {
+		t.Error("after the end of the stream: lend has won 0, want more")
+	}
+	if after["poll"] == (tally.Counts{}) {
+		t.Error("after the end of the stream: poll has no decisions, want some")
+	}
+	streamOf(b.qp).parts.tally.Win()
+	if got, want := b.dev.Mechanisms()["early_part"], after["early_part"]; got != want {
+		t.Errorf("the device still asks a stream that has ended: got %+v, want %+v", got, want)
+	}
+}
+
+// tallyOf is the decisions of the stream of a QP.
+func tallyOf(qp *rnic.QP) tally.Table {
+	t := tally.Table{}
+	streamOf(qp).AddTo(t)
+	return t
+}
+
+// A run of the loop is lost where the function declares that it may wait.
+func TestLendsAreCounted(t *testing.T) {
+	grouping(t, func(g *grouper, msn *uint32) {
+		s := streamOf(g.qp)
+		g.after = []time.Duration{held}
+		g.say(messages(msn, 1))
+		synctest.Wait()
+		s.lending.lead.Busy(s.lending.lead.Current())
+		if got, want := tallyOf(g.qp)["lend"], (tally.Counts{Lost: 1}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		close(g.hold)
+		close(g.over)
+		g.hearULPDU()
+	})
+}
+
+// A drive is won if the driver leaves by itself, and lost if it hands the right back; wishes that
+// the backoff refuses are passed.
+func TestDrivesAreCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *driven) {
+		d.rest()
+		drive := func() tally.Counts { return tallyOf(d.qp)["drive"] }
+		before := drive()
+		took := d.drive()
+		d.wantReader(readDriver)
+		d.answer()
+		<-took
+		if got, want := drive().Since(before), (tally.Counts{Won: 1}); got != want {
+			t.Errorf("with an answer: got %+v, want %+v", got, want)
+		}
+		<-d.drive() // until it is recalled
+		if got, want := drive().Since(before), (tally.Counts{Won: 1, Lost: 1}); got != want {
+			t.Errorf("without an answer: got %+v, want %+v", got, want)
+		}
+		d.wantReader(readLoop)
+		d.answer()
+		for range lead.Passes {
+			d.wantReader(readLoop)
+			<-d.drive()
+			d.answer()
+		}
+		if got, want := drive().Since(before), (tally.Counts{Won: 1, Lost: 1, Passed: lead.Passes}); got != want {
+			t.Errorf("in the backoff: got %+v, want %+v", got, want)
+		}
+	})
+}
+
+// An early part is won where what has been posted leaves.
+func TestPartsAreCounted(t *testing.T) {
+	answering(t, func(a *answerer, msn *uint32) {
+		a.batch(msn, 4)
+		part := func() tally.Counts { return tallyOf(a.qp)["early_part"] }
+		if got, want := part(), (tally.Counts{}); got != want {
+			t.Errorf("after a short batch: got %+v, want %+v", got, want)
+		}
+		a.after = []time.Duration{partTime, partTime}
+		a.batch(msn, 4)
+		if got, want := part(), (tally.Counts{Won: 1}); got != want {
+			t.Errorf("after a long batch: got %+v, want %+v", got, want)
+		}
+	})
+}
