@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
@@ -154,6 +155,15 @@ func (c *Client) Calls() map[string]CallStats {
 		}
 	}
 	return all
+}
+
+// Mechanisms is Device.Mechanisms of the RNIC, with what others have done who use it; nothing over
+// TCP. The table is the caller's.
+func (c *Client) Mechanisms() tally.Table {
+	if c.opt.Transport != RDMA {
+		return tally.Table{}
+	}
+	return c.opt.Device.Mechanisms()
 }
 
 // Links describes the connections.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsclient/internal/datapath"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -40,6 +41,8 @@ type Stats struct {
 	RequestMemory int64
 
 	Data datapath.Stats // the data that is held
+
+	Mechanisms map[string]tally.Counts // decisions of the mechanisms of the data path, by name
 }
 
 // CallStats is the calls of one procedure. Queue is how long a call waited to be sent, RoundTrip
@@ -105,6 +108,10 @@ func (s Stats) Since(before *Stats) Stats {
 	d.ForeignChanges -= before.ForeignChanges
 	d.SillyRenames -= before.SillyRenames
 	d.Data = s.Data.Since(&before.Data)
+	d.Mechanisms = make(map[string]tally.Counts)
+	for name, c := range s.Mechanisms {
+		d.Mechanisms[name] = c.Since(before.Mechanisms[name])
+	}
 	return d
 }
 
@@ -191,5 +198,8 @@ func (m *MountPoint) Stats() Stats {
 	for name, c := range f.client.Calls() {
 		s.Calls[name] = callStats(&c)
 	}
+	mechanisms := m.server.Mechanisms()
+	mechanisms.AddAll(f.client.Mechanisms())
+	s.Mechanisms = mechanisms
 	return s
 }

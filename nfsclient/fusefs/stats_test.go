@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsclient/internal/datapath"
 )
@@ -19,7 +20,8 @@ func TestFiguresSince(t *testing.T) {
 		return Stats{
 			Age: time.Duration(1+slow) * time.Second, Open: int(slow), AttrHits: 7 + slow,
 			Operations: map[string]uint64{"READ": 5, "OPEN": slow}, Calls: map[string]CallStats{"READ": callStats(&c), "NULL": {Count: 3}},
-			Memory: int64(slow), Data: datapath.Stats{Dirty: int64(slow), Writes: 40 + int64(slow)},
+			Mechanisms: map[string]tally.Counts{"poll": {Won: 5 + slow, Lost: 3, Passed: 2 * slow}},
+			Memory:     int64(slow), Data: datapath.Stats{Dirty: int64(slow), Writes: 40 + int64(slow)},
 		}
 	}
 	before := at(0)
@@ -29,6 +31,9 @@ func TestFiguresSince(t *testing.T) {
 	}
 	if len(d.Operations) != 1 || d.Operations["OPEN"] != 2 || len(d.Calls) != 1 {
 		t.Errorf("%+v", d)
+	}
+	if got, want := d.Mechanisms["poll"], (tally.Counts{Won: 2, Passed: 4}); got != want {
+		t.Errorf("decisions of poll: got %+v, want %+v", got, want)
 	}
 	c := d.Calls["READ"]
 	if c.Count != 2 || c.Errors != 2 || c.SentBytes != 200 || c.RoundTripMean.Round(time.Millisecond) != time.Second || c.RoundTripP99 != nfsclient.TimeBucket(3) {

@@ -2,7 +2,11 @@
 
 package fuseloop
 
-import "time"
+import (
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/tally"
+)
 
 // A looker is how a reader that has found nothing goes on. A program that makes one call after the
 // other makes the next one sooner than a thread can be put to sleep and woken, so the reader looks
@@ -15,6 +19,7 @@ type looker struct {
 	last   time.Time // and of the last one
 	misses uint      // in a row
 	passes int       // how often it sleeps at once from now on
+	tally  tally.Counter
 }
 
 const (
@@ -39,6 +44,7 @@ func (l *looker) again(now time.Time) bool {
 		l.last = now
 	case l.passes > 0:
 		l.passes--
+		l.tally.Pass()
 		return false
 	default:
 		l.busy, l.since, l.last = true, now, now
@@ -49,6 +55,7 @@ func (l *looker) again(now time.Time) bool {
 // missed ends looking, for nothing.
 func (l *looker) missed() {
 	l.busy = false
+	l.tally.Lose()
 	l.misses = min(l.misses+1, maxMisses)
 	l.passes = 1<<l.misses - 1
 }
@@ -59,6 +66,7 @@ func (l *looker) found(now time.Time) {
 	case l.busy && now.Sub(l.last) >= lookTaken:
 		l.missed()
 	case l.busy:
+		l.tally.Win()
 		l.busy, l.misses = false, 0
 	}
 }

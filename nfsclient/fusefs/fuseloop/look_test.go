@@ -5,6 +5,8 @@ package fuseloop
 import (
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
 // The reader looks for a bounded time. Each time in a row that nothing came it sleeps at once twice
@@ -63,5 +65,26 @@ func TestRequestsThatWereThereDoNotCount(t *testing.T) {
 	l.found(time.Now())
 	if l.misses != 2 || l.passes != 3 {
 		t.Errorf("%d misses, %d to pass", l.misses, l.passes)
+	}
+}
+
+// Looks are won with a request, and lost with none or where the processor was away for long; waits
+// without one are passed.
+func TestLooksAreCounted(t *testing.T) {
+	s := &Server{}
+	l, at := &s.reading.look, time.Now()
+	l.again(at)
+	l.found(at)
+	l.found(at) // without a look
+	l.again(at)
+	l.found(at.Add(lookTaken))
+	l.again(at)
+	if got, want := s.Mechanisms()["fuse_poll"], (tally.Counts{Won: 1, Lost: 1, Passed: 1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	l.again(at)
+	l.again(at.Add(lookTime))
+	if got, want := s.Mechanisms()["fuse_poll"], (tally.Counts{Won: 1, Lost: 2, Passed: 1}); got != want {
+		t.Errorf("after a look in vain: got %+v, want %+v", got, want)
 	}
 }

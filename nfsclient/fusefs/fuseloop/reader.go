@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/internal/lead"
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"golang.org/x/sys/unix"
 )
 
@@ -46,6 +47,12 @@ func (s *Server) initReading() {
 		g.n, g.errno = s.poll()
 		return g.errno != unix.EAGAIN
 	}
+}
+
+// Mechanisms is what the reader (fuse_reader) and its polls (fuse_poll) have decided. The table is
+// the caller's.
+func (s *Server) Mechanisms() tally.Table {
+	return tally.Table{"fuse_reader": s.reading.lead.Counts().Tally(), "fuse_poll": s.reading.look.tally.Counts()}
 }
 
 // follow starts another reader, which owns what the former one did.

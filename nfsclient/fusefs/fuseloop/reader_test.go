@@ -8,6 +8,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/nfsrdma/nfsrdma/internal/lead"
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -59,6 +60,9 @@ func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
 	k.cut()
 	if got, want := leader.Counts(), (lead.Counts{Ran: 21, Busy: 1}); got != want {
 		t.Errorf("the reader's requests: %+v, want %+v", got, want)
+	}
+	if got, want := k.s.Mechanisms()["fuse_reader"], (tally.Counts{Won: 20, Lost: 1}); got != want {
+		t.Errorf("outcomes of the reader: got %+v, want %+v", got, want)
 	}
 	if n := len(byWorker); n != lead.AloneMin+1 {
 		t.Errorf("workers have run %d requests, want %d and SETLKW", n, lead.AloneMin)
