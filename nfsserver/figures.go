@@ -5,6 +5,7 @@ package nfsserver
 import (
 	"sync/atomic"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -32,3 +33,12 @@ func (s *Server) Figures() Figures {
 
 // Figures are those of the transport: connections, refusals, repeated calls.
 func (v *Service) Figures() transport.Figures { return v.rpc.Figures() }
+
+// Mechanisms is rnic.Device.Mechanisms of all RNICs. The table is the caller's.
+func (v *Service) Mechanisms() tally.Table {
+	all := tally.Table{}
+	for _, dev := range v.devices {
+		all.AddAll(dev.Mechanisms())
+	}
+	return all
+}

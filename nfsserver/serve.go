@@ -58,6 +58,8 @@ type Service struct {
 	rpc    *transport.Server
 	loops  sync.WaitGroup
 	failed chan error
+
+	devices []*rnic.Device // set once: of iWARP and of RoCE, where they are on
 }
 
 // Start serves s at all the addresses of l, or at none of them.
@@ -99,6 +101,7 @@ func (s *Server) Start(l Listen) (*Service, error) {
 			return fail(err)
 		}
 		dev := iwarp.Open(l.Device)
+		v.devices = append(v.devices, dev)
 		rdma := dev.ListenOn(below)
 		opened = append(opened, rdma)
 		v.RDMAAddr = rdma.Addr()
@@ -106,6 +109,7 @@ func (s *Server) Start(l Listen) (*Service, error) {
 	}
 	if l.RoCE != "" {
 		dev := roce.OpenWith(l.Device, roce.Options{State: l.RoCEState, Unserved: l.RoCEUnserved})
+		v.devices = append(v.devices, dev)
 		rdma, err := listenRoCE(dev, &l)
 		// An address that this machine does not have yet is waited for, as over TCP.
 		if err != nil && !l.RoCEOptional && !errors.Is(err, syscall.EADDRNOTAVAIL) {

@@ -77,6 +77,15 @@ func shape(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
+// mechanismsShape is the shape of the mechanisms of a server that has had a connection over iWARP.
+func mechanismsShape() string {
+	all := map[string]any{}
+	for _, name := range []string{"poll", "sleep", "turns", "mute", "drive", "lend", "early_part"} {
+		all[name] = map[string]any{"won": 0.0, "lost": 0.0, "passed": 0.0}
+	}
+	return shape(all)
+}
+
 // view runs a command with --json and reads what it writes.
 func view(t *testing.T, socket string, args ...string) map[string]any {
 	t.Helper()
@@ -142,7 +151,7 @@ const (
 
 	statusShape = "{budget_limit_bytes:float64 budget_used_bytes:float64 bytes_in:float64 bytes_out:float64 calls:float64 " +
 		"connections:{rdma/iwarp:float64 rdma/roce:float64 tcp:float64} descriptors_limit:float64 descriptors_used:float64 exports_file:string " +
-		"exports_read:string grace_seconds:float64 listeners:[{address:string transport:string}] pid:float64 program:string %srevision:string " +
+		"exports_read:string grace_seconds:float64 listeners:[{address:string transport:string}] mechanisms:%s pid:float64 program:string %srevision:string " +
 		"started:string state:string uptime_seconds:float64 version:string}"
 	clientShape  = "{address:string age_seconds:float64 bytes_in:float64 bytes_out:float64 calls:float64 exports:%s idle_seconds:float64 other_users_calls:float64 %stransport:string users:[{calls:float64 idle_seconds:float64 uid:float64}]}"
 	locksShape   = "{busy_files:float64 grace_seconds:float64 locks:[{address:string age_seconds:float64 end:float64 export:string file:string host:string kind:string owner:string path:string start:float64 state:string svid:float64}] more:bool on:bool}"
@@ -183,7 +192,7 @@ func TestSight(t *testing.T) {
 		t.Error("a mistake was taken in")
 	}
 	s := view(t, socket, "status")
-	if got, want := shape(s), fmt.Sprintf(statusShape, "refused_reload:{error:string time:string} "); got != want {
+	if got, want := shape(s), fmt.Sprintf(statusShape, mechanismsShape(), "refused_reload:{error:string time:string} "); got != want {
 		t.Errorf("status:\n%s\n%s", got, want)
 	}
 	if c := s["connections"].(map[string]any); c[overIWARP] != 1.0 || c[overRoCE] != 1.0 || s["pid"] != float64(os.Getpid()) || s["state"] != "serving" {

@@ -57,6 +57,8 @@ var (
 	lockLost     = desc("locks_lost_total", "Locks that were released because their client restarted or their export is gone.")
 	lockGrace    = desc("lock_grace_seconds", "Time until clients can take new locks after a restart of the server; 0: they can.")
 
+	mechanisms = desc("mechanism_decisions_total", "Decisions of mechanisms of the data path. won: it acted, and that paid; lost: it did not pay; passed: it did not act.", "mechanism", "outcome")
+
 	roceDrops = desc("roce_dropped_packets_total", "Received RoCE packets that were dropped, by reason.", "reason")
 	roceAgain = desc("roce_retransmissions_total", "Retransmissions over RoCE of data that a peer did not acknowledge.")
 )
@@ -71,7 +73,7 @@ const (
 func (f *stateFigures) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{conns, connOldest, creditGranted, creditUsed, refused, repeats, repeatKept, repeatBytes,
 		budgetMost, budgetUsed, budgetWaiting, budgetWaits, exportCount, mountCount,
-		lockHeld, lockWaiting, lockFiles, lockClients, lockRequests, lockLost, lockGrace, roceDrops, roceAgain} {
+		lockHeld, lockWaiting, lockFiles, lockClients, lockRequests, lockLost, lockGrace, mechanisms, roceDrops, roceAgain} {
 		ch <- d
 	}
 }
@@ -90,6 +92,11 @@ func (f *stateFigures) Collect(ch chan<- prometheus.Metric) {
 	ch <- gauge(mountCount, s.Mounts)
 	ch <- counter(refused, s.RefusedClient, exportClient)
 	ch <- counter(refused, s.RefusedPort, exportPort)
+	for name, c := range f.service.Mechanisms() {
+		ch <- counter(mechanisms, c.Won, name, "won")
+		ch <- counter(mechanisms, c.Lost, name, "lost")
+		ch <- counter(mechanisms, c.Passed, name, "passed")
+	}
 	if f.locks != nil {
 		f.collectLocks(ch)
 	}

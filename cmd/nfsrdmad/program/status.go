@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
@@ -38,6 +39,8 @@ type statusReport struct {
 	BudgetUsed       int64  `json:"budget_used_bytes"`  // of these, in use
 	DescriptorsLimit uint64 `json:"descriptors_limit"`  // open files that the process can have
 	DescriptorsUsed  int    `json:"descriptors_used"`   // of these, in use
+
+	Mechanisms map[string]tally.Counts `json:"mechanisms"` // decisions of the mechanisms of the data path, by name
 
 	ExportsFile string         `json:"exports_file"`             // "": none
 	ExportsRead *time.Time     `json:"exports_read,omitempty"`   // when the file was last taken in
@@ -113,6 +116,7 @@ func (r *running) status() *statusReport {
 		s.BudgetLimit, s.BudgetUsed = s.BudgetLimit+b.Max, s.BudgetUsed+b.Used
 	}
 	s.DescriptorsUsed, s.DescriptorsLimit = descriptors()
+	s.Mechanisms = r.service.Mechanisms()
 	s.ExportsRead, s.Refused = r.set.history.last()
 	return s
 }
