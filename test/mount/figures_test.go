@@ -89,8 +89,17 @@ func TestFigures(t *testing.T) {
 		if strings.HasSuffix(t.Name(), "rdma") && s.Connections[0].Credits < 2 {
 			t.Errorf("credits: %+v", s.Connections)
 		}
+		// In JSON the keys of mechanisms are names, which fieldNames has changed.
+		for name, iwarp := range map[string]bool{"fusepoll": false, "fusereader": false, "poll": true, "drive": true, "lend": true} {
+			if _, got := s.Mechanisms[name]; got != (!iwarp || strings.HasSuffix(t.Name(), "rdma")) {
+				t.Errorf("mechanism %s is there: %v; all are %+v", name, got, s.Mechanisms)
+			}
+		}
+		if c := s.Mechanisms["fusereader"]; c.Won+c.Lost == 0 {
+			t.Errorf("the FUSE reader has run no request: %+v", c)
+		}
 		text, _ := nfsrdma(t, "mountstats", dir)
-		for _, want := range []string{"round trip p99", "queue mean", "retransmits", "credits", "memory most:             384.0 MiB"} {
+		for _, want := range []string{"mechanisms:", "round trip p99", "queue mean", "retransmits", "credits", "memory most:             384.0 MiB"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("there is no %q in\n%s", want, text)
 			}
