@@ -3,6 +3,7 @@
 package juicefs
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -22,7 +23,7 @@ import (
 
 // A silence is when a request last ended without an answer.
 type silence struct {
-	log *slog.Logger // set once
+	log *slog.Logger // set once; nil: slog.Default()
 
 	at  atomic.Pointer[time.Time] // nil: never
 	tls atomic.Pointer[time.Time] // when the log last had a line on TLS; nil: never
@@ -52,7 +53,7 @@ func (s *silence) note(began time.Time, err error) bool {
 	case err != nil && noTLS(err):
 		last := s.tls.Load()
 		if (last == nil || time.Since(*last) >= tlsEvery) && s.tls.CompareAndSwap(last, new(time.Now())) {
-			s.log.Error(fmt.Sprintf("juicefs: no TLS with the object storage, so that clients get NFS3ERR_IO: %v", err))
+			cmp.Or(s.log, slog.Default()).Error(fmt.Sprintf("juicefs: no TLS with the object storage, so that clients get NFS3ERR_IO: %v", err))
 		}
 	}
 	return silent

@@ -28,7 +28,7 @@ const (
 // Lock order: removals or renames, file.mu, file.state; listings.mu; files.mu last.
 type FS struct {
 	// Set once.
-	log      *slog.Logger
+	log      *slog.Logger // nil: slog.Default()
 	m        meta.Meta
 	uuid     string                       // of the volume
 	settings func() (*meta.Format, error) // asks for those of the volume that is there (gone.go)

@@ -3,6 +3,7 @@
 package juicefs
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -125,11 +126,11 @@ func (o *openVolumes) check() (unknown int) {
 			log = f.log
 		case l.answered && !l.there && !f.gone.Swap(true):
 			o.gone++
-			f.log.Error(fmt.Sprintf("juicefs: the volume %s is not there any more, or another one is in its place: all of its file handles are stale", f.uuid))
+			cmp.Or(f.log, slog.Default()).Error(fmt.Sprintf("juicefs: the volume %s is not there any more, or another one is in its place: all of its file handles are stale", f.uuid))
 		}
 	}
 	if there > 0 && ended > o.gone+unknown {
-		log.Error("juicefs: the settings of a volume were not there for a moment, and its heartbeat has ended: the server ends, to be started again")
+		cmp.Or(log, slog.Default()).Error("juicefs: the settings of a volume were not there for a moment, and its heartbeat has ended: the server ends, to be started again")
 		endProcess()
 	}
 	return unknown

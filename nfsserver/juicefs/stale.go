@@ -3,7 +3,9 @@
 package juicefs
 
 import (
+	"cmp"
 	"fmt"
+	"log/slog"
 
 	"github.com/sirupsen/logrus"
 )
@@ -34,7 +36,7 @@ func (o *openVolumes) sessionEnded(sid uint64) {
 	defer o.mu.Unlock()
 	for f := range o.set {
 		if f.sid == sid && f.locked.Load() > 0 {
-			f.log.Error(fmt.Sprintf("juicefs: other servers have taken this one for dead, and freed the locks of its clients in the volume %s: it ends, to be started again", f.uuid))
+			cmp.Or(f.log, slog.Default()).Error(fmt.Sprintf("juicefs: other servers have taken this one for dead, and freed the locks of its clients in the volume %s: it ends, to be started again", f.uuid))
 			endProcess()
 			return
 		}

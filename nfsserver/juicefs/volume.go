@@ -80,9 +80,6 @@ const (
 
 // Open opens a volume, and has it known as one more of its clients.
 func Open(o Options) (*FS, error) {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 	for {
 		f, err := tryOpen(o)
 		if !errors.Is(err, errLate) {
