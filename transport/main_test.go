@@ -20,7 +20,6 @@ func TestMain(m *testing.M) {
 	}
 	machine.QuietLog()
 	probeWait = time.Minute // however busy the machine is, no probe is taken for lost
-	giveWay = countBursts
 	code := m.Run()
 	if code == 0 {
 		code = leaks()

@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"syscall"
 
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
@@ -44,7 +44,7 @@ type recordReader struct {
 	// block; inside tells that part of a record is there already.
 	beforeRead func(inside bool) error
 	inside     bool
-	burst      burst
+	burst      wait.Burst
 	// charge, if set, is called once for each large record, of at most n bytes.
 	charge func(n int) error
 }
@@ -169,7 +169,7 @@ func (r *recordReader) read(b []byte) (int, error) {
 		}
 		n, err := r.r.Read(b)
 		if n > 0 {
-			r.burst.add(n)
+			r.burst.Add(n)
 			return n, nil
 		}
 		if errors.Is(err, io.EOF) && inside {
@@ -181,24 +181,3 @@ func (r *recordReader) read(b []byte) (int, error) {
 	}
 	return 0, io.ErrNoProgress
 }
-
-// burstBytes is the number of bytes that a goroutine receives before it yields. The kernel preempts
-// only at the end of a time slice, of milliseconds, and small calls of other connections would wait
-// for that.
-const burstBytes = 256 << 10
-
-// A burst counts the bytes that a goroutine has received since it last yielded.
-type burst struct{ n int }
-
-// add counts n bytes, and yields after burstBytes. The caller holds no lock that others wait for.
-func (b *burst) add(n int) {
-	if b.n += n; b.n >= burstBytes {
-		b.n = 0
-		giveWay()
-	}
-}
-
-// giveWay is sched_yield(2), which does nothing where no other thread waits for this processor;
-// Go's scheduler need not know. It is a variable for tests, which write it before the first
-// connection is made.
-var giveWay = func() { syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -9,7 +9,7 @@
 // leader ends when it has finished its request.
 //
 // A [Leader] has the right and its clock, a [Row] recognises requests that come one by one, and a
-// [Backoff] leaves requests to other goroutines for a while after one of them had to wait.
+// [wait.Backoff] leaves requests to other goroutines for a while after one of them had to wait.
 package lead
 
 import (
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
 // Tick is the time between two looks of the clock at a run. It bounds how long other requests wait
@@ -73,7 +74,7 @@ func (m moment) in(s state) moment { return at(m.run(), s) }
 type Leader struct {
 	// Backoff is how many requests are left to other goroutines. It starts when the clock moves the
 	// right on; the owner starts it for other reasons, and asks it.
-	Backoff Backoff
+	Backoff wait.Backoff
 
 	// set once, by Init
 	follow  func()

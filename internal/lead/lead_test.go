@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
 // in runs f with a Leader in simulated time; followers counts those that were started.
@@ -70,20 +72,20 @@ func TestSlowRequest(t *testing.T) {
 		wantFollowers(t, followers, 0)
 		pass(1)
 		wantFollowers(t, followers, 1)
-		for i := range Passes {
+		for i := range wait.Passes {
 			if !l.Backoff.Pass() {
 				t.Fatalf("request %d after a slow one is not passed over", i)
 			}
 		}
 		if l.Backoff.Pass() {
-			t.Errorf("more than %d requests are passed over", Passes)
+			t.Errorf("more than %d requests are passed over", wait.Passes)
 		}
 		other := l.Begin()
 		wantEnd(t, l, slow, false)
 		l.Busy(slow) // too late
 		wantEnd(t, l, other, true)
 		wantFollowers(t, followers, 1)
-		if got, want := l.Counts(), (Counts{Ran: 2, Replaced: 1, Passed: Passes}); got != want {
+		if got, want := l.Counts(), (Counts{Ran: 2, Replaced: 1, Passed: wait.Passes}); got != want {
 			t.Errorf("counts %+v, want %+v", got, want)
 		}
 	})

@@ -34,6 +34,15 @@ func (c *Counter) Win() { c.won.Add(1) }
 // Lose counts a decision that did not pay.
 func (c *Counter) Lose() { c.lost.Add(1) }
 
+// Note is Win or Lose.
+func (c *Counter) Note(paid bool) {
+	if paid {
+		c.Win()
+	} else {
+		c.Lose()
+	}
+}
+
 // Pass counts a time at which the mechanism did not act.
 func (c *Counter) Pass() { c.passed.Add(1) }
 

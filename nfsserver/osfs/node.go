@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"golang.org/x/sys/unix"
 )
@@ -41,8 +42,7 @@ type node struct {
 	dirty       atomic.Bool   // written to since the last Sync began
 	settled     atomic.Bool   // it shifts no more
 	alive       atomic.Uint32 // 1 + the cache's tick when isDead was last asked; 0: never
-	coldReads   atomic.Int32  // reads in a row that ReadInUse could not do, at most coldMost
-	coldPasses  atomic.Int32  // how often it is not to be tried
+	inUse       wait.Backoff  // of ReadInUse
 	laters      atomic.Int32  // replies that are going to read it
 	dax         atomic.Int32  // daxState
 	proven      atomic.Uint32 // 1 + the cache's tick when it was last seen to lie in the export; 0: never

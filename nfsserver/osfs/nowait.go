@@ -56,23 +56,7 @@ func (f *FS) ReadsInUse(r nfsserver.Ref) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.nodes[r]
-	return n != nil && (n.coldPasses.Load() <= 0 || n.coldPasses.Add(-1) < 0)
-}
-
-// coldMost bounds the tries that are passed over: 2^coldMost - 1.
-const coldMost = 8
-
-// noteRead notes whether ReadInUse has done what it was asked for.
-func (n *node) noteRead(done bool) {
-	if done {
-		if n.coldReads.Load() > 0 {
-			n.coldReads.Store(0)
-		}
-		return
-	}
-	k := min(n.coldReads.Load()+1, coldMost)
-	n.coldReads.Store(k)
-	n.coldPasses.Store(1<<k - 1)
+	return n != nil && !n.inUse.Pass()
 }
 
 // ReadInUse is ReadAt of a file that is open, by a caller who was allowed it a moment ago or owns
@@ -85,7 +69,7 @@ func (f *FS) ReadInUse(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) 
 		return 0, false
 	}
 	defer f.cache.release(n)
-	defer func() { n.noteRead(ok) }()
+	defer func() { n.inUse.Note(ok) }()
 	fd := int(n.read.Load())
 	if fd < 0 || n.isFile() != nil || len(p) == 0 || off > math.MaxInt64-uint64(len(p)) || !f.mayReadNow(n, &c) || !f.keepsAtime(fd) {
 		return 0, false

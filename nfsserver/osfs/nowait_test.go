@@ -187,8 +187,8 @@ func TestReadsInVain(t *testing.T) {
 		}
 	}
 	passes()
-	n.noteRead(true)
-	n.noteRead(false)
+	n.inUse.Note(true)
+	n.inUse.Note(false)
 	if got := passes(); got != 1 {
 		t.Errorf("after one that was done, and one in vain, %d are passed over", got)
 	}

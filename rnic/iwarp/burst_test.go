@@ -1,42 +1,39 @@
-// Large transfers let others run.
+// Large transfers yield.
 
 package iwarp
 
 import (
 	"io"
 	"net"
-	"sync/atomic"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
 )
-
-// gaveWay counts calls of giveWay, of all streams.
-var gaveWay atomic.Int64
 
 // transferred is what the tests below send and receive: with pieces of up to 320 KiB a burst ends
 // after less than 640.
 const transferred = 8 << 20
 
-func wantBursts(t *testing.T, before int64) {
+func wantBursts(t *testing.T, b *wait.Burst) {
 	t.Helper()
-	if n := gaveWay.Load() - before; n < transferred/(640<<10) || n > transferred/burstBytes {
-		t.Errorf("others could run %d times during %d bytes", n, transferred)
+	const least, most = transferred / (640 << 10), transferred / wait.BurstBytes
+	if n := b.Yields(); n < least || n > most {
+		t.Errorf("%d yields during %d bytes, want %d to %d", n, transferred, least, most)
 	}
 }
 
-func TestTransmitLoopGivesWay(t *testing.T) {
+func TestTransmitLoopYields(t *testing.T) {
 	s := scriptOver(t)
 	s.open()
-	before := gaveWay.Load()
 	post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend, SGL: [][]byte{make([]byte, transferred)}})
 	if _, err := io.CopyN(io.Discard, s.c, transferred); err != nil {
 		t.Fatal(err)
 	}
 	s.c.Close() // with its last bytes, headers and CRCs, on their way
 	<-s.qp.Done()
-	wantBursts(t, before)
+	wantBursts(t, &streamOf(s.qp).tx.burst)
 }
 
 // A roomySink takes whatever comes.
@@ -57,9 +54,8 @@ func pipeLink(t testing.TB) (*net.TCPConn, *tcpLink) {
 	return c, l
 }
 
-func TestReceivingGivesWay(t *testing.T) {
+func TestReceivingYields(t *testing.T) {
 	c, l := pipeLink(t)
-	before := gaveWay.Load()
 	go c.Write(make([]byte, transferred))
 	for left := transferred; left > 0; {
 		n, err := l.read(&roomySink{})
@@ -68,42 +64,42 @@ func TestReceivingGivesWay(t *testing.T) {
 		}
 		left -= n
 	}
-	wantBursts(t, before)
+	wantBursts(t, &l.burst)
 }
 
-// Each batch of a stream of large transfers, and of no other, lets others run where there has been
+// Each batch of a stream of large transfers, and of no other, yields where there has been
 // a small call since one did.
-func TestBatchesGiveWayToCalls(t *testing.T) {
+func TestBatchesYieldToCalls(t *testing.T) {
 	const batches = 20
 	a, b := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, batches)
 	for i := range uint64(batches) {
 		recv(t, b.qp, i, make([]byte, 8))
 	}
-	l := streamOf(a.qp).tx.tcp
+	tx := &streamOf(a.qp).tx
 	other := look.NewSleeper()
 	id := uint64(0)
-	batch := func(large int32) (gave int64) {
+	batch := func(large int32) (yields uint64) {
 		t.Helper()
 		id++
-		before := gaveWay.Load()
-		l.wait.large.Store(large)
+		before := tx.burst.Yields()
+		tx.tcp.wait.large.Store(large)
 		post(t, a.qp, rnic.SendWR{ID: id, Op: rnic.OpSend, SGL: [][]byte{{1}}})
 		a.want(t, rnic.OpSend, id, rnic.WCSuccess)
 		b.want(t, rnic.OpRecv, id-1, rnic.WCSuccess)
-		return gaveWay.Load() - before
+		return tx.burst.Yields() - before
 	}
 	for range 3 {
 		other.Input()
 		if n := batch(0); n != 0 {
-			t.Errorf("a batch of a small stream has let others run %d times", n)
+			t.Errorf("a batch of a small stream has yielded %d times", n)
 		}
 		if n := batch(largeInputs); n == 0 {
-			t.Error("a batch of large transfers has not let others run after a small call")
+			t.Error("a batch of large transfers has not yielded after a small call")
 		}
 	}
-	giveWayToCalls()
-	before := gaveWay.Load()
-	if giveWayToCalls(); gaveWay.Load() != before {
-		t.Error("others could run twice for one call")
+	tx.yieldToCalls()
+	before := tx.burst.Yields()
+	if tx.yieldToCalls(); tx.burst.Yields() != before {
+		t.Error("yields twice for one call")
 	}
 }

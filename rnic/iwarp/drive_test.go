@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/internal/lead"
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
@@ -229,7 +229,7 @@ func TestRecall(t *testing.T) {
 		if synctest.Wait(); d.by[readLoop].Load() != 1 || d.qp.Err() != nil {
 			t.Fatal(d.by[readLoop].Load(), d.qp.Err())
 		}
-		for range lead.Passes {
+		for range wait.Passes {
 			<-d.drive()
 			d.answer()
 			d.wantReader(readLoop)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/internal/lead"
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
@@ -119,7 +120,7 @@ func TestLendForLong(t *testing.T) {
 	})
 	b.message(t, a)
 	until(t, first.Load)
-	for range lead.Passes {
+	for range wait.Passes {
 		b.message(t, a)
 	}
 	if n := b.taken.Load(); n != 1 {
@@ -240,8 +241,8 @@ func TestLendSeveralOneSlow(t *testing.T) {
 		for streamOf(g.qp).lending.lead.Backoff.Pass() {
 			passed++
 		}
-		if passed != lead.Passes {
-			t.Errorf("the loop is lent after %d more, want %d", passed, lead.Passes)
+		if passed != wait.Passes {
+			t.Errorf("the loop is lent after %d more, want %d", passed, wait.Passes)
 		}
 		g.hearULPDU() // after its hour
 	})

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 	"golang.org/x/sys/unix"
@@ -32,7 +33,7 @@ type tcpLink struct {
 	rerr   syscall.Errno
 	noRead bool   // the sink had nothing to read for
 	wait   waiter // but for large, which is the transmitter's too
-	burst  burst
+	burst  wait.Burst
 
 	// owned by the transmitter
 	wiov []syscall.Iovec // of one call; wfew, or of iovecs
@@ -132,7 +133,7 @@ func (l *tcpLink) read(s sink) (int, error) {
 	case l.rn == 0:
 		return 0, io.EOF
 	}
-	l.burst.add(l.rn)
+	l.burst.Add(l.rn)
 	return l.rn, nil
 }
 

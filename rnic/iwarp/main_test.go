@@ -17,7 +17,6 @@ import (
 
 func TestMain(m *testing.M) {
 	onReader = watchReader
-	giveWay = func() { gaveWay.Add(1); yield() }
 	code := m.Run()
 	if n := leftOver(); n > 0 && code == 0 {
 		fmt.Fprintf(os.Stderr, "%d goroutines left\n", n)

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
@@ -70,7 +70,7 @@ const (
 type reading struct {
 	state  atomic.Int32  // a reader
 	wishes atomic.Int32  // of callers that would have driven
-	slow   lead.Backoff  // passes over wishes after a driver had to be recalled: its answers are slow, and driving wins nothing with those
+	slow   wait.Backoff  // passes over wishes after a driver had to be recalled: its answers are slow, and driving wins nothing with those
 	claims atomic.Int32  // callers in take
 	drives atomic.Uint32 // how many have begun
 	tally  tally.Counter // won and lost; see AddTo

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/internal/lead"
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
 // TestReading walks the drawing of reading: what each method does in each state in which it can be
@@ -57,7 +57,7 @@ func TestReadingWishes(t *testing.T) {
 		t.Error("rests with nobody to drive")
 	}
 	r.slow.Start()
-	for range lead.Passes {
+	for range wait.Passes {
 		if r.take() || r.ending() {
 			t.Fatal("rests though answers are slow")
 		}

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
@@ -83,12 +83,12 @@ func TestDrivesAreCounted(t *testing.T) {
 		}
 		d.wantReader(readLoop)
 		d.answer()
-		for range lead.Passes {
+		for range wait.Passes {
 			d.wantReader(readLoop)
 			<-d.drive()
 			d.answer()
 		}
-		if got, want := drive().Since(before), (tally.Counts{Won: 1, Lost: 1, Passed: lead.Passes}); got != want {
+		if got, want := drive().Since(before), (tally.Counts{Won: 1, Lost: 1, Passed: wait.Passes}); got != want {
 			t.Errorf("in the backoff: got %+v, want %+v", got, want)
 		}
 	})

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
@@ -30,7 +32,7 @@ type transmitter struct {
 
 	handed atomic.Uint64 // bytes of the stream that TCP has taken
 
-	burst burst // owned by the transmit loop
+	burst wait.Burst // of the transmit loop, so that large transfers do not stand before small calls
 }
 
 // An outcome is what one step of a transmitter came to.
@@ -99,7 +101,7 @@ func (t *transmitter) runLoop() {
 		}
 		t.s.q.NotifySends()
 		t.s.lending.spill()
-		t.burst.add(n)
+		t.burst.Add(n)
 		// GiveUp, in failed, comes without this look: after an error teardown flushes what is
 		// queued.
 		if o == idle && t.s.work.Rest() {
@@ -114,10 +116,25 @@ func (t *transmitter) failed(err error) {
 	t.s.work.GiveUp()
 }
 
+// yieldedFor is the number of inputs of small calls at the time when a large transfer last yielded
+// for their sake.
+var yieldedFor atomic.Uint64
+
+// yieldToCalls yields if there has been a small call since a large transfer of this process did:
+// the receiver of the reply may wait for this processor, and so may the next call, which is read
+// before the next batch of the transfer is made and sent. Once is enough for both; a thread that
+// yields more often gets the processor back later, and may have to reply itself.
+func (t *transmitter) yieldToCalls() {
+	if n := look.Inputs(); n != yieldedFor.Load() {
+		yieldedFor.Store(n)
+		t.burst.Yield()
+	}
+}
+
 // step makes a batch if there is none, and hands over what TCP takes of it.
 func (t *transmitter) step() (n int, o outcome, err error) {
 	if t.tcp != nil && t.tcp.wait.large.Load() > 0 {
-		giveWayToCalls()
+		t.yieldToCalls()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

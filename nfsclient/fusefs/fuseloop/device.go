@@ -145,9 +145,6 @@ func (d *device) notice(v []unix.Iovec) syscall.Errno {
 	return errno
 }
 
-// yield lets others have this processor, if any wait for it.
-func yield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
-
 // piece appends p to a message.
 func piece(v []unix.Iovec, p []byte) []unix.Iovec {
 	if len(p) == 0 {

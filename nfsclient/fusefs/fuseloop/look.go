@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
 // A looker is how a reader that has found nothing goes on. A program that makes one call after the
@@ -14,12 +15,11 @@ import (
 // program may need it, or the server. Where nothing comes, or where the processor was away for
 // long, the reader sleeps at once for the next few times, and for more of them each time in a row.
 type looker struct {
-	busy   bool
-	since  time.Time // of the first look, when busy
-	last   time.Time // and of the last one
-	misses uint      // in a row
-	passes int       // how often it sleeps at once from now on
-	tally  tally.Counter
+	busy    bool
+	since   time.Time    // of the first look, when busy
+	last    time.Time    // and of the last one
+	backoff wait.Backoff // how often it sleeps at once from now on
+	tally   tally.Counter
 }
 
 const (
@@ -30,20 +30,17 @@ const (
 	// lookTaken is how long the processor was away when it was not for the sake of a call: who
 	// sleeps would have been woken sooner.
 	lookTaken = 500 * time.Microsecond
-
-	maxMisses = 8
 )
 
 // again reports whether to look once more.
 func (l *looker) again(now time.Time) bool {
 	switch {
 	case l.busy && now.Sub(l.since) >= lookTime:
-		l.missed()
+		l.end(false)
 		return false
 	case l.busy:
 		l.last = now
-	case l.passes > 0:
-		l.passes--
+	case l.backoff.Pass():
 		l.tally.Pass()
 		return false
 	default:
@@ -52,21 +49,16 @@ func (l *looker) again(now time.Time) bool {
 	return true
 }
 
-// missed ends looking, for nothing.
-func (l *looker) missed() {
+// end ends looking.
+func (l *looker) end(paid bool) {
 	l.busy = false
-	l.tally.Lose()
-	l.misses = min(l.misses+1, maxMisses)
-	l.passes = 1<<l.misses - 1
+	l.backoff.Note(paid)
+	l.tally.Note(paid)
 }
 
 // found ends looking: there is a request, or an end of them.
 func (l *looker) found(now time.Time) {
-	switch {
-	case l.busy && now.Sub(l.last) >= lookTaken:
-		l.missed()
-	case l.busy:
-		l.tally.Win()
-		l.busy, l.misses = false, 0
+	if l.busy {
+		l.end(now.Sub(l.last) < lookTaken)
 	}
 }

@@ -9,37 +9,29 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
-// The reader looks for a bounded time. Each time in a row that nothing came it sleeps at once twice
-// as often, up to a bound, before it looks again, and when something came it begins anew.
-func TestLookingForNothingBecomesRare(t *testing.T) {
+// The reader looks for a bounded time. One that nothing came in is a miss, and a request that came
+// in time ends the row of them.
+func TestLookingForNothing(t *testing.T) {
 	var l looker
 	at := time.Now()
-	// miss looks until there is no more looking, and returns how often it slept at once before.
-	miss := func() (slept int) {
-		t.Helper()
-		for at = at.Add(time.Second); !l.again(at); at = at.Add(time.Second) {
-			slept++
+	for i, want := range []int{0, 1, 3, 1} {
+		n := 0
+		for ; !l.again(at); n++ {
+		}
+		if n != want {
+			t.Fatalf("miss %d: slept %d times at once before, want %d", i, n, want)
+		}
+		if i == 2 { // it finds what comes, and looks again
+			l.found(at)
+			l.again(at)
 		}
 		looks := 1
-		for ; l.again(at); at = at.Add(lookTime / 4) {
+		for at = at.Add(lookTime / 4); l.again(at); at = at.Add(lookTime / 4) {
 			looks++
 		}
-		if looks != 5 {
-			t.Fatalf("%d looks", looks)
+		if looks != 4 {
+			t.Fatalf("miss %d: %d looks, want 4", i, looks)
 		}
-		return slept
-	}
-	for _, want := range []int{0, 1, 3, 7, 15, 31, 63, 127, 255, 255} {
-		if n := miss(); n != want {
-			t.Fatalf("slept %d times at once, want %d", n, want)
-		}
-	}
-	for !l.again(at) {
-	}
-	l.found(at)
-	miss()
-	if n := miss(); n != 1 {
-		t.Errorf("slept %d times at once after a request was found and one was not", n)
 	}
 }
 
@@ -52,19 +44,22 @@ func TestLookingThatOthersInterrupt(t *testing.T) {
 		t.Fatal("no look")
 	}
 	l.found(at.Add(lookTaken))
-	if l.misses != 1 || l.again(at) {
-		t.Errorf("%d misses", l.misses)
+	if !l.backoff.Active() {
+		t.Error("it looks again at once")
 	}
 }
 
 // A request that was there without a look says nothing about looking.
 func TestRequestsThatWereThereDoNotCount(t *testing.T) {
 	var l looker
-	l.missed()
-	l.missed()
+	l.end(false)
+	l.end(false)
 	l.found(time.Now())
-	if l.misses != 2 || l.passes != 3 {
-		t.Errorf("%d misses, %d to pass", l.misses, l.passes)
+	n := 0
+	for at := time.Now(); !l.again(at); n++ {
+	}
+	if n != 3 {
+		t.Errorf("slept %d times at once after two looks in vain, want 3", n)
 	}
 }
 

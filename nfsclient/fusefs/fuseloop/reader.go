@@ -8,6 +8,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"golang.org/x/sys/unix"
 )
 
@@ -161,7 +162,7 @@ func (s *Server) afterOwn() (n int, errno syscall.Errno) {
 func (s *Server) lookOn(n int, errno syscall.Errno) (int, syscall.Errno) {
 	g := &s.reading
 	for errno == unix.EAGAIN && g.look.again(time.Now()) {
-		yield()
+		wait.Yield()
 		n, errno = s.poll()
 	}
 	if errno != unix.EAGAIN {

@@ -9,6 +9,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -160,7 +161,7 @@ func TestSlowRequestOfTheReader(t *testing.T) {
 		k.ended()
 		return k.s.reading.lead.Counts().Ran
 	}
-	if n := ran(lead.Passes - 2 + lead.AloneMin); n != 1 {
+	if n := ran(wait.Passes - 2 + lead.AloneMin); n != 1 {
 		t.Errorf("readers have run %d requests, want 1", n)
 	}
 	if n := ran(1); n != 2 {
@@ -190,7 +191,7 @@ func TestWhoRunsARequest(t *testing.T) {
 		t.Helper()
 		n := 0
 		for ; !g.takes(one, false); n++ {
-			if n > 10*lead.Passes {
+			if n > 10*wait.Passes {
 				t.Fatal("the reader runs none")
 			}
 		}
@@ -210,7 +211,7 @@ func TestWhoRunsARequest(t *testing.T) {
 	}
 	g.takesAgain()
 	g.lead.Backoff.Start()
-	passAll(lead.Passes)
+	passAll(wait.Passes)
 
 	g.row = lead.Row{}
 	released := &request{inHeader: inHeader{opcode: opRelease}}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
 var lookers atomic.Int32
@@ -21,15 +22,14 @@ func Lookers() int { return int(lookers.Load()) }
 // processor meanwhile, or where nothing comes in time, it sleeps at once for the next few times,
 // and for more of them each time in a row.
 type Looker struct {
-	busy   bool
-	since  time.Time     // of the first look, when busy
-	last   time.Time     // and of the last one
-	gave   time.Time     // when goroutines of this process were last given way to
-	misses uint          // in a row
-	won    time.Duration // by looks that found something, and not lost since to others who had the processor
-	pass   int           // how often it sleeps at once from now on
-	most   limit         // set once: of lookers
-	tally  tally.Counter
+	busy    bool
+	since   time.Time     // of the first look, when busy
+	last    time.Time     // and of the last one
+	gave    time.Time     // when goroutines of this process were last given way to
+	won     time.Duration // by looks that found something, and not lost since to others who had the processor
+	backoff wait.Backoff  // how often it sleeps at once from now on
+	most    limit         // set once: of lookers
+	tally   tally.Counter
 }
 
 const (
@@ -59,8 +59,6 @@ const (
 	// time and again, if no other processor takes them. To give way to them each time costs more
 	// than it is worth: the scheduler wakes a thread for it.
 	lookGive = 200 * time.Microsecond
-
-	maxMisses = 8
 )
 
 // AddTo implements tally.Source. A poll is a burst of looks: it is won with input, and lost with
@@ -127,8 +125,7 @@ func (l *Looker) more(now time.Time) bool {
 		return false
 	case l.busy:
 		l.last = now
-	case l.pass > 0:
-		l.pass--
+	case l.backoff.Pass():
 		l.tally.Pass()
 		return false
 	case lookers.Add(1) > l.most.now():
@@ -151,8 +148,7 @@ func (l *Looker) end() {
 func (l *Looker) missed() {
 	l.end()
 	l.tally.Lose()
-	l.misses = min(l.misses+1, maxMisses)
-	l.pass = 1<<l.misses - 1
+	l.backoff.Note(false)
 }
 
 // taken ends looking, because somebody else had the processor for a time.
@@ -160,7 +156,7 @@ func (l *Looker) taken(took time.Duration) {
 	l.end()
 	l.tally.Lose()
 	took = min(took, lookLongest)
-	l.pass = int(max(took-l.won, 0) / lookPrice)
+	l.backoff.Skip(int(max(took-l.won, 0) / lookPrice))
 	l.won = max(l.won-took, 0)
 }
 
@@ -170,7 +166,7 @@ func (l *Looker) Found() {
 	if l.busy {
 		l.end()
 		l.tally.Win()
-		l.misses = 0
+		l.backoff.Note(true)
 		l.won = min(l.won+lookWin, lookMost)
 	}
 }

@@ -19,41 +19,28 @@ func alone(t *testing.T) Looker {
 	return Looker{most: one}
 }
 
-// A receiver looks for a bounded time; each time in a row that nothing came it sleeps at once twice
-// as often, up to a bound, before it looks again, and when something came it begins anew.
-func TestLookingForNothingBecomesRare(t *testing.T) {
+// A receiver looks for a bounded time. One that nothing came in is a miss, and packets that came in
+// time end the row of them.
+func TestLookingForNothing(t *testing.T) {
 	l := alone(t)
 	at := time.Now()
-	miss := func() {
-		t.Helper()
-		for since := at; ; at = at.Add(time.Microsecond) {
-			more := l.more(at)
-			if looked := at.Sub(since); more != (looked < lookTime) {
-				t.Fatalf("after %v: %v", looked, more)
-			} else if !more {
-				return
-			}
+	for i, want := range []int{0, 1, 3, 1} {
+		n := 0
+		for ; !l.more(at); n++ {
 		}
-	}
-	slept := func() (n int) {
-		for at = at.Add(time.Second); !l.more(at); n++ {
+		if n != want {
+			t.Fatalf("miss %d: %d times without a look before, want %d", i, n, want)
 		}
-		l.end()
-		return n
-	}
-	for _, want := range []int{1, 3, 7, 15, 31, 63, 127, 255, 255} {
-		miss()
-		if n := slept(); n != want {
-			t.Fatalf("%d times without a look, want %d", n, want)
+		if i == 2 { // it finds what comes, and looks again
+			l.Found()
+			l.more(at)
 		}
-	}
-	if !l.more(at) {
-		t.Fatal("no look")
-	}
-	l.Found()
-	miss()
-	if n := slept(); n != 1 {
-		t.Fatalf("%d times without a look after packets came", n)
+		since := at
+		for at = at.Add(time.Microsecond); l.more(at); at = at.Add(time.Microsecond) {
+		}
+		if d := at.Sub(since); d != lookTime {
+			t.Fatalf("miss %d: it looks for %v, want %v", i, d, lookTime)
+		}
 	}
 }
 
@@ -139,8 +126,11 @@ func TestPacketsThatWereThereDoNotCount(t *testing.T) {
 	l.missed()
 	l.missed()
 	l.Found()
-	if l.misses != 2 || l.pass != 3 {
-		t.Errorf("%d misses, %d to pass", l.misses, l.pass)
+	at, n := time.Now(), 0
+	for ; !l.more(at); n++ {
+	}
+	if n != 3 {
+		t.Errorf("%d times without a look after two in vain, want 3", n)
 	}
 }
 

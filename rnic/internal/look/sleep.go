@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,19 +30,18 @@ import (
 // slept to those that have not. But what comes must then come sooner: transfers need the processor,
 // too.
 type Sleeper struct {
-	most   limit         // set once: of lookers and sleepers
-	fd     int           // of the sleep
-	pfd    unix.PollFd   // memory of a system call
-	time   unix.Timespec // the same
-	own    uint64        // inputs of this receiver
-	others uint64        // those of all others, when it was about to sleep last
-	moved  uint64        // inputs of large transfers, then
-	beside int           // how often it sleeps until it is no longer taken to be beside large transfers
-	misses uint          // in a row
-	pass   int           // how often it does not sleep from now on
-	turns  turns
-	mute   mute
-	tally  tally.Counter
+	most    limit         // set once: of lookers and sleepers
+	fd      int           // of the sleep
+	pfd     unix.PollFd   // memory of a system call
+	time    unix.Timespec // the same
+	own     uint64        // inputs of this receiver
+	others  uint64        // those of all others, when it was about to sleep last
+	moved   uint64        // inputs of large transfers, then
+	beside  wait.Backoff  // how often it sleeps until it is no longer taken to be beside large transfers
+	backoff wait.Backoff  // how often it does not sleep from now on
+	turns   turns
+	mute    mute
+	tally   tally.Counter
 }
 
 // inputs is how often receivers that have a Sleeper have got input.
@@ -70,13 +70,6 @@ const (
 	// sleepBeside is the same beside large transfers: what a client of this machine does between
 	// two calls, when it has a processor.
 	sleepBeside = 100 * time.Microsecond
-
-	// besideSleeps is how many sleeps after an input of a large transfer are taken to be beside
-	// one.
-	besideSleeps = 64
-
-	// sleepPasses is how often it does not sleep after others have had input.
-	sleepPasses = 64
 )
 
 // AddTo implements tally.Source. A sleep is won where input came soon, turns where it came during
@@ -124,7 +117,7 @@ func (s *Sleeper) poll(most time.Duration) bool {
 
 // looks is poll after a turn of others.
 func (s *Sleeper) looks() bool {
-	unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	wait.Yield()
 	return s.poll(0)
 }
 
@@ -135,23 +128,23 @@ func (s *Sleeper) Park(fd int) error { return s.mute.off(fd) }
 // soon is how long it is worth sleeping for.
 func (s *Sleeper) soon() time.Duration {
 	if now := moves.Load(); now != s.moved {
-		s.moved, s.beside = now, besideSleeps
+		s.moved = now
+		s.beside.Start()
 	}
-	if s.beside == 0 {
-		return sleepTime
+	if s.beside.Pass() {
+		return sleepBeside
 	}
-	s.beside--
-	return sleepBeside
+	return sleepTime
 }
 
 // may reports whether to sleep, and counts the sleeper.
 func (s *Sleeper) may() bool {
-	if s.pass > 0 {
-		s.pass--
+	if s.backoff.Pass() {
 		return false
 	}
 	if others := inputs.Load() - s.own; others != s.others {
-		s.others, s.pass = others, sleepPasses
+		s.others = others
+		s.backoff.Start()
 		return false
 	}
 	if lookers.Add(1) > s.most.now() {
@@ -164,12 +157,6 @@ func (s *Sleeper) may() bool {
 // woke ends what may has begun; soon: something has come within sleepTime.
 func (s *Sleeper) woke(soon bool) {
 	lookers.Add(-1)
-	if soon {
-		s.tally.Win()
-		s.misses = 0
-		return
-	}
-	s.tally.Lose()
-	s.misses = min(s.misses+1, maxMisses)
-	s.pass = 1<<s.misses - 1
+	s.tally.Note(soon)
+	s.backoff.Note(soon)
 }

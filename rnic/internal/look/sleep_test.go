@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,10 +25,13 @@ func TestSleep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(pipe[0])
-	if s.Sleep(pipe[0]) || s.misses != 1 || Lookers() != 0 {
-		t.Fatalf("found something; %d misses", s.misses)
+	if s.Sleep(pipe[0]) || Lookers() != 0 {
+		t.Fatal("found something")
 	}
-	s.pass = 0
+	if n := refused(t, s); n != 1 {
+		t.Fatalf("%d times without sleeping after a sleep in vain, want 1", n)
+	}
+	s.woke(true)
 	if _, err := unix.Write(pipe[1], []byte{1}); err != nil {
 		t.Fatal(err)
 	}
@@ -38,11 +42,11 @@ func TestSleep(t *testing.T) {
 	if _, err := unix.Read(pipe[0], make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	s.pass = 0 // the machine may have stood still meanwhile
+	s.backoff.Skip(0) // the machine may have stood still meanwhile
 	if !s.Sleep(pipe[0]) {
 		t.Error("found no end")
 	}
-	if n := testing.AllocsPerRun(10, func() { s.pass = 0; s.Sleep(pipe[0]) }); n > 0 {
+	if n := testing.AllocsPerRun(10, func() { s.backoff.Skip(0); s.Sleep(pipe[0]) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -58,7 +62,7 @@ func TestSleepingForLateInput(t *testing.T) {
 	defer unix.Close(pipe[1])
 	for {
 		late := time.AfterFunc(sleepTime+time.Millisecond, func() { _, _ = unix.Write(pipe[1], []byte{1}) })
-		s.pass, s.misses = 0, 0
+		s.backoff = wait.Backoff{}
 		if s.Sleep(pipe[0]) {
 			break
 		}
@@ -66,8 +70,8 @@ func TestSleepingForLateInput(t *testing.T) {
 		_ = unix.SetNonblock(pipe[0], true)
 		_, _ = unix.Read(pipe[0], make([]byte, 1))
 	}
-	if s.misses != 1 || s.pass == 0 {
-		t.Errorf("%d misses, %d passes", s.misses, s.pass)
+	if n := refused(t, s); n != 1 {
+		t.Errorf("%d times without sleeping after late input, want 1", n)
 	}
 }
 
@@ -82,23 +86,6 @@ func refused(t *testing.T, s *Sleeper) (n int) {
 	return n
 }
 
-// Each time in a row that nothing comes it sleeps half as often, up to a bound, and when something
-// comes it begins anew.
-func TestSleepingForNothingBecomesRare(t *testing.T) {
-	s := sleeper(t)
-	for _, want := range []int{0, 1, 3, 7, 15, 31, 63, 127, 255, 255} {
-		if n := refused(t, s); n != want {
-			t.Fatalf("%d times without sleeping, want %d", n, want)
-		}
-		s.woke(false)
-	}
-	refused(t, s)
-	s.woke(true)
-	if n := refused(t, s); n != 0 {
-		t.Errorf("%d times without sleeping after input came", n)
-	}
-}
-
 // Where others have input there is work for the processor that it would keep.
 func TestNobodySleepsBesideOthers(t *testing.T) {
 	s, other := sleeper(t), Sleeper{}
@@ -110,8 +97,8 @@ func TestNobodySleepsBesideOthers(t *testing.T) {
 	}
 	s.woke(true)
 	other.Input()
-	if n := refused(t, s); n != 1+sleepPasses {
-		t.Errorf("%d times without sleeping after input of another, want %d", n, 1+sleepPasses)
+	if n := refused(t, s); n != 1+wait.Passes {
+		t.Errorf("%d times without sleeping after input of another, want %d", n, 1+wait.Passes)
 	}
 }
 
@@ -141,7 +128,7 @@ func TestSleepingBesideLargeTransfers(t *testing.T) {
 			t.Fatalf("%d times without sleeping beside a large transfer", n)
 		}
 		s.woke(true)
-		for range besideSleeps {
+		for range wait.Passes {
 			if d := s.soon(); d != sleepBeside {
 				t.Fatalf("beside a large transfer it is worth sleeping for %v", d)
 			}

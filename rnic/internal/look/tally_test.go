@@ -53,7 +53,7 @@ func TestSleepsAreCounted(t *testing.T) {
 	s.woke(true)
 	s.may()
 	s.woke(false)
-	s.pass = 1
+	s.backoff.Skip(1)
 	s.Sleep(-1)
 	wantCounts(t, "sleep", s, "sleep", tally.Counts{Won: 1, Lost: 1, Passed: 1})
 }

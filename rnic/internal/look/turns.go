@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
 // A turns is how a Sleeper looks before it sleeps: it gives the processor to any thread that wants
@@ -15,9 +16,8 @@ import (
 // nothing comes of it, or where the processor was away for long, it is not done for the next few
 // times, and for more of them each time in a row.
 type turns struct {
-	misses uint // in a row
-	pass   int  // how often it is not done from now on
-	tally  tally.Counter
+	wait.Backoff
+	tally tally.Counter
 }
 
 const (
@@ -32,8 +32,7 @@ const (
 
 // may reports whether to look.
 func (t *turns) may() bool {
-	if t.pass > 0 {
-		t.pass--
+	if t.Pass() {
 		t.tally.Pass()
 		return false
 	}
@@ -47,16 +46,11 @@ func (t *turns) look(now func() time.Time, found func() bool) bool {
 	for last := since; ; {
 		yes := found()
 		at := now()
-		switch {
-		case at.Sub(last) >= turnsAway, !yes && at.Sub(since) >= turnsTime:
-			t.tally.Lose()
-			t.misses = min(t.misses+1, maxMisses)
-			t.pass = 1<<t.misses - 1
+		away := at.Sub(last) >= turnsAway
+		if yes || away || at.Sub(since) >= turnsTime {
+			t.tally.Note(yes && !away)
+			t.Note(yes && !away)
 			return yes
-		case yes:
-			t.tally.Win()
-			t.misses = 0
-			return true
 		}
 		last = at
 	}

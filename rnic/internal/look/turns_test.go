@@ -26,16 +26,16 @@ func (s *stepping) found() bool {
 
 // passed is how often t does not look before it would.
 func passed(t *turns) (n int) {
-	for ; !t.may(); n++ {
+	for ; t.Pass(); n++ {
 	}
 	return n
 }
 
-// It looks for a bounded time; each time in a row that nothing comes it does so half as often, up
-// to a bound, and when something comes in time it begins anew.
+// It looks for a bounded time. One that nothing comes in is a miss, and input in time ends the row
+// of them.
 func TestTurns(t *testing.T) {
 	var l turns
-	for _, want := range []int{0, 1, 3, 7, 15, 31, 63, 127, 255, 255} {
+	for _, want := range []int{0, 1, 3} {
 		if n := passed(&l); n != want {
 			t.Fatalf("%d times without a look, want %d", n, want)
 		}
@@ -46,8 +46,11 @@ func TestTurns(t *testing.T) {
 	}
 	passed(&l)
 	s := stepping{step: turnsTime / 4, at: 3}
-	if !l.look(s.time, s.found) || s.looks != 3 || l.misses != 0 || passed(&l) != 0 {
-		t.Errorf("%d looks, %d misses", s.looks, l.misses)
+	if !l.look(s.time, s.found) || s.looks != 3 || passed(&l) != 0 {
+		t.Errorf("%d looks", s.looks)
+	}
+	if s = (stepping{step: turnsTime}); l.look(s.time, s.found) || passed(&l) != 1 {
+		t.Error("input in time has not ended the row of those in vain")
 	}
 }
 
@@ -57,7 +60,7 @@ func TestTurnsOfOthers(t *testing.T) {
 		var l turns
 		s := stepping{step: turnsAway, at: at}
 		if l.look(s.time, s.found) != (at == 1) || s.looks != 1 || passed(&l) != 1 {
-			t.Errorf("input %d: %d looks, %d misses", at, s.looks, l.misses)
+			t.Errorf("input %d: %d looks", at, s.looks)
 		}
 	}
 }
@@ -71,8 +74,8 @@ func TestSleepAfterTurns(t *testing.T) {
 	}
 	defer unix.Close(pipe[0])
 	defer unix.Close(pipe[1])
-	for s.turns.misses == 0 { // the machine may stand still, so that it sleeps no more
-		s.pass = 0
+	for !s.turns.Active() { // the machine may stand still, so that it sleeps no more
+		s.backoff.Skip(0)
 		if s.Sleep(pipe[0]) {
 			t.Fatal("found something")
 		}
@@ -81,9 +84,14 @@ func TestSleepAfterTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pass := range []int{1, 0} {
-		s.pass, s.turns = 0, turns{pass: pass}
-		if !s.Sleep(pipe[0]) || s.turns.pass != 0 && s.turns.misses == 0 {
-			t.Fatalf("pass %d: %+v", pass, &s.turns)
+		s.backoff.Skip(0)
+		s.turns = turns{}
+		s.turns.Skip(pass)
+		if !s.Sleep(pipe[0]) {
+			t.Fatal("found nothing")
+		}
+		if got := s.turns.Passed(); got != uint64(pass) {
+			t.Errorf("turns are passed over %d times, want %d", got, pass)
 		}
 	}
 }

@@ -1,0 +1,41 @@
+// Yielding the processor: at once, and after many bytes.
+
+package wait
+
+import (
+	"sync/atomic"
+	"syscall"
+)
+
+// Yield is sched_yield(2): other threads that wait for this processor run first. It does nothing
+// where there are none, and Go's scheduler need not know.
+func Yield() { syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }
+
+// BurstBytes is the number of bytes that a goroutine sends or receives before it yields. 256 KiB:
+// the kernel preempts only at the end of a time slice, of milliseconds, and small calls of other
+// connections would wait for that.
+const BurstBytes = 256 << 10
+
+// A Burst counts the bytes that a goroutine has sent or received since it last yielded.
+type Burst struct {
+	n      int
+	yields atomic.Uint64
+}
+
+// Add counts n bytes, and yields after [BurstBytes]. The caller holds no lock: it may be away for
+// some time.
+func (b *Burst) Add(n int) {
+	if b.n += n; b.n >= BurstBytes {
+		b.n = 0
+		b.Yield()
+	}
+}
+
+// Yield yields in the midst of a burst. It is for any goroutine.
+func (b *Burst) Yield() {
+	b.yields.Add(1)
+	Yield()
+}
+
+// Yields returns how often it has yielded. It is for any goroutine.
+func (b *Burst) Yields() uint64 { return b.yields.Load() }
