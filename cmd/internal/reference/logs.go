@@ -122,7 +122,8 @@ func (p *folder) logged(fn *ast.FuncDecl, call *ast.CallExpr) (all []message) {
 	return all
 }
 
-// isLog reports whether an expression is logrus, an entry of it, or a logger of the module.
+// isLog reports whether an expression is logrus, an entry of it, a logger of the module, or one with
+// a default for nil (cmp.Or).
 func isLog(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -131,7 +132,7 @@ func isLog(e ast.Expr) bool {
 		return e.Sel.Name == "log"
 	case *ast.CallExpr:
 		s, ok := e.Fun.(*ast.SelectorExpr)
-		return ok && isLog(s.X)
+		return ok && (isLog(s.X) || len(e.Args) > 0 && isLog(e.Args[0]))
 	}
 	return false
 }
