@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -52,19 +53,20 @@ func (a *apt) refresh() error {
 
 // kernelPackages names the packages of one kernel.
 type kernelPackages struct {
-	release                                string
+	release, version                       string
 	image, headers, common, kbuild, source string
 }
 
 func (k kernelPackages) packages() []string {
-	return append(k.unpacked(), k.source)
+	return append(k.unpacked(), k.source+"="+k.version)
 }
 
 func (k kernelPackages) unpacked() []string {
 	return []string{k.image, k.headers, k.common, k.kbuild}
 }
 
-// kernel finds the newest kernel of a series whose source package has the same version.
+// kernel finds the newest kernel of a series of whose version there is a source package, too: the
+// archive has a source sometimes days before the signed kernel of it.
 func (a *apt) kernel(series string) (kernelPackages, error) {
 	k, err := a.findKernel(series)
 	if err != nil {
@@ -90,9 +92,18 @@ func (a *apt) version(pkg string) (string, error) {
 	return m[1], nil
 }
 
+// versions returns all versions of a package, the newest first.
+func (a *apt) versions(pkg string) (all []string, err error) {
+	out, err := run(a.ctx, nil, "apt-cache", a.opts("show", pkg)...)
+	for _, m := range versionLine.FindAllStringSubmatch(out, -1) {
+		all = append(all, m[1])
+	}
+	return all, err
+}
+
 func (a *apt) findKernel(series string) (k kernelPackages, err error) {
 	k.source = "linux-source-" + series
-	version, err := a.version(k.source)
+	versions, err := a.versions(k.source)
 	if err != nil {
 		return k, err
 	}
@@ -100,30 +111,41 @@ func (a *apt) findKernel(series string) (k kernelPackages, err error) {
 	if err != nil {
 		return k, err
 	}
+	newest := len(versions) // index of the version that has been found
 	release := regexp.MustCompile(`^linux-image-(` + regexp.QuoteMeta(series) + `\.\d+(-\d+|\+deb12))-amd64$`)
 	for name := range strings.Lines(names) {
 		m := release.FindStringSubmatch(strings.TrimSpace(name))
 		if m == nil {
 			continue
 		}
-		if v, err := a.version(m[0]); err != nil || v != version {
+		v, err := a.version(m[0])
+		if err != nil {
 			continue
 		}
+		if i := slices.Index(versions, v); i >= 0 && i < newest {
+			newest = i
+		} else {
+			continue
+		}
+		k.version = v
 		k.release, k.image = m[1]+"-amd64", m[0]
 		k.headers, k.common = "linux-headers-"+k.release, "linux-headers-"+m[1]+"-common"
 		// Backported kernels come with a kbuild package of their own.
 		if k.kbuild = "linux-kbuild-" + series; strings.HasPrefix(m[2], "+") {
 			k.kbuild = "linux-kbuild-" + m[1]
 		}
-		return k, nil
 	}
-	return k, fmt.Errorf("no kernel package of version %s, which is that of %s", version, k.source)
+	if newest == len(versions) {
+		return k, fmt.Errorf("no kernel package of a version that %s has: %s", k.source, strings.Join(versions, ", "))
+	}
+	return k, nil
 }
 
 // 'URI' file size hash
 var uriLine = regexp.MustCompile(`(?m)^'[^']*' (([^_ ]+)_\S+) (\d+) `)
 
-// fetch returns the file of each package, downloading those that are not in the cache.
+// fetch returns the file of each package, a name or name=version, by name, downloading those that
+// are not in the cache.
 func (a *apt) fetch(pkgs []string) (map[string]string, error) {
 	files, err := a.tryFetch(pkgs)
 	if err != nil && a.refresh() == nil {
@@ -147,10 +169,11 @@ func (a *apt) tryFetch(pkgs []string) (map[string]string, error) {
 	}
 	var want []string
 	for _, p := range pkgs {
-		if files[p] == "" {
+		name, _, _ := strings.Cut(p, "=")
+		if files[name] == "" {
 			return nil, fmt.Errorf("apt names no file for %s", p)
 		}
-		if !hasSize(files[p], sizes[p]) {
+		if !hasSize(files[name], sizes[name]) {
 			want = append(want, p)
 		}
 	}
@@ -162,7 +185,7 @@ func (a *apt) tryFetch(pkgs []string) (map[string]string, error) {
 		return nil, err
 	}
 	for _, p := range want {
-		if !hasSize(files[p], sizes[p]) {
+		if name, _, _ := strings.Cut(p, "="); !hasSize(files[name], sizes[name]) {
 			return nil, fmt.Errorf("%s was not downloaded", p)
 		}
 	}
