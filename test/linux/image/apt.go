@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -78,19 +77,10 @@ func (a *apt) kernel(series string) (kernelPackages, error) {
 	return k, err
 }
 
-var versionLine = regexp.MustCompile(`(?m)^Version: (.*)$`)
-
-func (a *apt) version(pkg string) (string, error) {
-	out, err := run(a.ctx, nil, "apt-cache", a.opts("show", "--no-all-versions", pkg)...)
-	if err != nil {
-		return "", err
-	}
-	m := versionLine.FindStringSubmatch(out)
-	if m == nil {
-		return "", fmt.Errorf("apt knows no version of %s", pkg)
-	}
-	return m[1], nil
-}
+var (
+	packageLine = regexp.MustCompile(`(?m)^Package: (.*)$`)
+	versionLine = regexp.MustCompile(`(?m)^Version: (.*)$`)
+)
 
 // versions returns all versions of a package, the newest first.
 func (a *apt) versions(pkg string) (all []string, err error) {
@@ -101,44 +91,59 @@ func (a *apt) versions(pkg string) (all []string, err error) {
 	return all, err
 }
 
-func (a *apt) findKernel(series string) (k kernelPackages, err error) {
-	k.source = "linux-source-" + series
-	versions, err := a.versions(k.source)
-	if err != nil {
-		return k, err
-	}
+// images returns the newest version of each package of a kernel of the series, by name.
+func (a *apt) images(series string) (map[string]string, error) {
 	names, err := run(a.ctx, nil, "apt-cache", a.opts("pkgnames", "linux-image-"+series+".")...)
 	if err != nil {
-		return k, err
+		return nil, err
 	}
-	newest := len(versions) // index of the version that has been found
+	out, err := run(a.ctx, nil, "apt-cache", a.opts(append([]string{"show", "--no-all-versions"}, strings.Fields(names)...)...)...)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for record := range strings.SplitSeq(out, "\n\n") {
+		name, version := packageLine.FindStringSubmatch(record), versionLine.FindStringSubmatch(record)
+		if name != nil && version != nil {
+			all[name[1]] = version[1]
+		}
+	}
+	return all, nil
+}
+
+func (a *apt) findKernel(series string) (kernelPackages, error) {
+	sources, err := a.versions("linux-source-" + series)
+	if err != nil {
+		return kernelPackages{}, err
+	}
+	images, err := a.images(series)
+	if err != nil {
+		return kernelPackages{}, err
+	}
+	return newestKernel(series, sources, images)
+}
+
+// newestKernel finds the kernel of the first version in sources that one of images has, too: images
+// are versions by the names of their packages.
+func newestKernel(series string, sources []string, images map[string]string) (k kernelPackages, err error) {
 	release := regexp.MustCompile(`^linux-image-(` + regexp.QuoteMeta(series) + `\.\d+(-\d+|\+deb12))-amd64$`)
-	for name := range strings.Lines(names) {
-		m := release.FindStringSubmatch(strings.TrimSpace(name))
-		if m == nil {
-			continue
-		}
-		v, err := a.version(m[0])
-		if err != nil {
-			continue
-		}
-		if i := slices.Index(versions, v); i >= 0 && i < newest {
-			newest = i
-		} else {
-			continue
-		}
-		k.version = v
-		k.release, k.image = m[1]+"-amd64", m[0]
-		k.headers, k.common = "linux-headers-"+k.release, "linux-headers-"+m[1]+"-common"
-		// Backported kernels come with a kbuild package of their own.
-		if k.kbuild = "linux-kbuild-" + series; strings.HasPrefix(m[2], "+") {
-			k.kbuild = "linux-kbuild-" + m[1]
+	k.source = "linux-source-" + series
+	for _, k.version = range sources {
+		for name, version := range images {
+			m := release.FindStringSubmatch(name)
+			if m == nil || version != k.version {
+				continue
+			}
+			k.release, k.image = m[1]+"-amd64", name
+			k.headers, k.common = "linux-headers-"+k.release, "linux-headers-"+m[1]+"-common"
+			// Backported kernels come with a kbuild package of their own.
+			if k.kbuild = "linux-kbuild-" + series; strings.HasPrefix(m[2], "+") {
+				k.kbuild = "linux-kbuild-" + m[1]
+			}
+			return k, nil
 		}
 	}
-	if newest == len(versions) {
-		return k, fmt.Errorf("no kernel package of a version that %s has: %s", k.source, strings.Join(versions, ", "))
-	}
-	return k, nil
+	return k, fmt.Errorf("no kernel package has a version of %s: %s", k.source, strings.Join(sources, ", "))
 }
 
 // 'URI' file size hash
