@@ -1,3 +1,5 @@
+// The kernels of the guests, by the versions in the archive.
+
 package image
 
 import (
@@ -5,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestKernelBehindItsSource: the archive has a source before the signed kernel of it, and the guests
+// TestKernelBehindItsSource: the archive can have a source before its signed kernel. The guests
 // take the newest kernel that has both.
 func TestKernelBehindItsSource(t *testing.T) {
 	images := map[string]string{
