@@ -157,7 +157,7 @@ func (c *Client) Calls() map[string]CallStats {
 	return all
 }
 
-// Mechanisms is Device.Mechanisms of the RNIC, with what others have done who use it; nothing over
+// Mechanisms is Device.Mechanisms of the RNIC, which other clients may share; empty over
 // TCP. The table is the caller's.
 func (c *Client) Mechanisms() tally.Table {
 	if c.opt.Transport != RDMA {

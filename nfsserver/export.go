@@ -1,4 +1,4 @@
-// An export as the procedures use it, and what is known of it from its FS.
+// An export as the procedures use it, with the interfaces of its FS.
 
 package nfsserver
 

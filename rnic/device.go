@@ -52,7 +52,7 @@ type Caps struct {
 // Caps returns what the device can do.
 func (d *Device) Caps() Caps { return d.caps }
 
-// Mechanisms is what the mechanisms of the provider have decided for the QPs of the device since it
+// Mechanisms are the decisions of the provider's mechanisms for the QPs of the device since it
 // was opened: poll, sleep, turns, mute, drive, lend and early_part of iWARP over TCP, and none of
 // others. The table is the caller's.
 func (d *Device) Mechanisms() tally.Table { return d.tally.Table() }

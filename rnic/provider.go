@@ -66,7 +66,7 @@ type Endpoint interface {
 	Wait()
 
 	// ReceivesPosted is called after receives have been posted where there were none, for
-	// providers whose peer waits for receives. It never waits for the network.
+	// providers with a peer that waits for receives. It never waits for the network.
 	ReceivesPosted()
 
 	// Join and Leave attach an endpoint of UD to multicast groups; see QP.Join. Other endpoints,

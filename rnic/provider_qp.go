@@ -137,12 +137,12 @@ func (q *ProviderQP) Handling() bool { return q.recvCQ.handling() || q.sendCQ.ha
 // Notify that nobody is going to make.
 func (q *ProviderQP) OwesNotify() bool { return q.sendCQ.owes() }
 
-// A Connected is what a provider tells of a connection, once, in Established.
+// A Connected describes a connection; the provider gives it once, in Established.
 type Connected struct {
 	IRD, ORD    int    // as negotiated
 	PrivateData []byte // the peer's; copied
 
-	// CRC: what is sent has CRCs of the provider's, which the receiver checks.
+	// CRC: all messages have CRCs of the provider's, which the receiver checks.
 	CRC bool
 
 	// Sources: a Write may have a Source, and costs less with one than with payload in memory.

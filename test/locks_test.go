@@ -1,4 +1,4 @@
-// Locks: who takes one gives it back.
+// Locks: a function that takes one gives it back.
 
 package test
 

@@ -133,7 +133,7 @@ type RepeatFigures struct {
 	Bytes    int    // of them
 }
 
-// Figures are what a Server tells beside what its Observer counts.
+// Figures are counts of a Server that its Observer does not see.
 type Figures struct {
 	Refused []RefusalCount
 	Repeats RepeatFigures

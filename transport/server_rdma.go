@@ -130,7 +130,7 @@ func (r *rdmaConn) serve(dev *rnic.Device) {
 	r.calls.waitIdle()
 }
 
-// An rdmaPart is what a Call over RDMA has beside others.
+// An rdmaPart is the part of a Call that only RDMA needs.
 type rdmaPart struct{ req *rpcrdma.Request }
 
 // ServeRPC takes one call. It is where rpcrdma hands them over.

@@ -120,7 +120,7 @@ func (t *tcpConn) abort()          { t.close() }
 
 func (t *tcpConn) request(*Call) *rpcrdma.Request { return nil }
 
-// A socketPart is what a Call over TCP or UDP has beside others: buffers, which go back when the
+// A socketPart is the part of a Call that only TCP and UDP need: buffers, which go back when the
 // reply has been written, since the arguments point into rec, and large results into bufs.
 type socketPart struct {
 	rec  *mem.Buffer   // the record
@@ -309,7 +309,7 @@ func (t *tcpConn) nextBatch() (batch []*Call) {
 	return batch
 }
 
-// write writes a batch of the writer, and what is queued meanwhile.
+// write writes a batch of the writer, and replies that are queued meanwhile.
 func (t *tcpConn) write(batch []*Call) {
 	for len(batch) > 0 {
 		t.writeBatch(batch)

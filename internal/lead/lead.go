@@ -22,10 +22,10 @@ import (
 
 // Tick is the time between two looks of the clock at a run. It bounds how long other requests wait
 // for a slow one: two ticks. Two milliseconds are some hundred times what a short request takes, so
-// the clock costs nothing, and less than a disk takes that has to seek.
+// the clock costs nothing, and less than a disk takes to seek.
 const Tick = 2 * time.Millisecond
 
-// state is what the leader does, and whether the clock runs.
+// state is the activity of the leader, and whether the clock runs.
 //
 //	                            Begin                        tick
 //	┌───────────┐ starts the clock ┌───────────┐ ──────────────────────► ┌────────┐
@@ -47,7 +47,7 @@ const (
 	states
 )
 
-// The arrows of the drawing: nexts[s] is what can follow s.
+// The arrows of the drawing: nexts[s] are the states that can follow s.
 var nexts = [states][]state{
 	receiving: {running},
 	ticking:   {running, receiving},

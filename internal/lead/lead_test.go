@@ -27,7 +27,7 @@ func in(t *testing.T, f func(t *testing.T, l *Leader, followers *atomic.Int32)) 
 	})
 }
 
-// pass lets simulated time pass, and what is due by then be done.
+// pass lets simulated time pass, and timers that are due fire.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -1,4 +1,4 @@
-// A model of a source whose leader runs requests, with random schedules in simulated time.
+// A model of a source with a leader that runs requests, with random schedules in simulated time.
 
 package lead
 
@@ -119,7 +119,7 @@ func TestModel(t *testing.T) {
 
 // random sends requests by several programs, and returns all.
 func (s *source) random(rnd *rand.Rand) (all []*call) {
-	// Multiples of a part of a tick: what can happen at the same time does.
+	// Multiples of a part of a tick: events that can coincide do.
 	some := func() time.Duration {
 		if rnd.IntN(2) == 0 {
 			return 0

@@ -13,7 +13,7 @@ const AloneMin = 8
 // Requests are counted by one goroutine at a time; Alone is for any.
 type Row struct{ n atomic.Int32 }
 
-// Count counts a request that has come. others: another one was beside it, and the row begins anew.
+// Count counts a request that has come. others: another one was beside it, and the row restarts.
 func (r *Row) Count(others bool) {
 	switch n := r.n.Load(); { // stored only when it changes
 	case others && n > 0:

@@ -1,4 +1,4 @@
-// Package tally counts the decisions of mechanisms, for people who ask whether one pays.
+// Package tally counts the decisions of mechanisms: it shows whether one pays.
 package tally
 
 import (
@@ -19,7 +19,7 @@ func (c Counts) plus(d Counts) Counts {
 	return Counts{c.Won + d.Won, c.Lost + d.Lost, c.Passed + d.Passed}
 }
 
-// Since is what has been counted after before was.
+// Since is the difference between c and the earlier counts before.
 func (c Counts) Since(before Counts) Counts {
 	return Counts{c.Won - before.Won, c.Lost - before.Lost, c.Passed - before.Passed}
 }
@@ -62,7 +62,7 @@ func (t Table) AddAll(other Table) {
 	}
 }
 
-// A Source is a connection whose mechanisms count.
+// A Source is a connection with mechanisms that count.
 type Source interface {
 	// AddTo adds the counts to t. It is for any goroutine.
 	AddTo(t Table)

@@ -36,7 +36,7 @@ func TestMisses(t *testing.T) {
 	}
 }
 
-// A backoff passes over a number of tries, whoever asks, and begins anew when it starts again.
+// A backoff passes over a number of tries, from any goroutine, and starts again in full.
 func TestStart(t *testing.T) {
 	var b Backoff
 	if b.Active() || b.Pass() {

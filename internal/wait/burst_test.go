@@ -4,7 +4,7 @@ package wait
 
 import "testing"
 
-// A burst yields after a number of bytes, however many come at once, and counts anew then.
+// A burst yields after a number of bytes, however many come at once, and then counts from zero.
 func TestBurst(t *testing.T) {
 	var b Burst
 	for i, c := range []struct {

@@ -190,7 +190,7 @@ func (s *stream) inputWaits() bool {
 	return ok && l.waits()
 }
 
-// tells reports whether completions of sends will be reported by the receive loop, once its
+// tells is true if completions of sends will be reported by the receive loop, once its
 // functions have ended, or by follow. It is asked after they have completed: the end of a group and
 // follow both report after they have ended the run.
 func (l *lending) tells() bool { return l.lead.Current() != 0 }

@@ -1,5 +1,4 @@
-// A long batch answered in two parts: what its handlers have posted after a while leaves before all
-// of them have run.
+// A long batch answered in two parts: the first replies leave before all handlers have run.
 
 package iwarp
 
@@ -20,7 +19,7 @@ const partTime = 20 * time.Microsecond
 type parts struct {
 	next atomic.Int64 // when, in nanoseconds of clock; 0: not before all handlers have run
 
-	tally tally.Counter // won: what had been posted could leave
+	tally tally.Counter // won: posted work could leave
 }
 
 // begin is for a batch whose handlers are about to run.
@@ -29,7 +28,7 @@ func (p *parts) begin() { p.next.Store(clock() + int64(partTime)) }
 // end is for a batch whose handlers have run.
 func (p *parts) end() { p.next.Store(0) }
 
-// due reports whether what has been posted is to leave now, once for a batch. Any goroutine that
+// due reports whether posted work is to leave now, once for a batch. Any goroutine that
 // posts may call it, not the receive loop's alone.
 func (p *parts) due() bool {
 	next := p.next.Load()

@@ -142,7 +142,7 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 	return err
 }
 
-// releasePart has what has been posted leave before the batch is done, and reports whether the
+// releasePart lets posted work leave before the batch is done, and reports whether the
 // caller is to transmit it.
 func (s *stream) releasePart() (mine bool) {
 	if mine = s.work.ReleasePart(); mine {

@@ -1,4 +1,4 @@
-// What a device tells of the decisions of its streams.
+// Counts of a device: the decisions of its streams.
 
 package iwarp
 
@@ -94,7 +94,7 @@ func TestDrivesAreCounted(t *testing.T) {
 	})
 }
 
-// An early part is won where what has been posted leaves.
+// An early part is won where posted work leaves.
 func TestPartsAreCounted(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
 		a.batch(msn, 4)

@@ -14,7 +14,7 @@ const (
 	bulkBytes = 64 << 10
 
 	// largeInputs is how many inputs after a large read or write count as inputs of large
-	// transfers: their calls, acknowledges and what else is small.
+	// transfers: their calls, acknowledgements and other small messages.
 	largeInputs = 16
 )
 

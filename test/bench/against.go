@@ -1,4 +1,4 @@
-// This tree and another one in turns: which commands these are, the rounds, and what each row is.
+// This tree beside another one, by turns: the commands of both, the rounds, and the rows.
 
 package main
 
@@ -18,7 +18,7 @@ import (
 const otherEnv = "NFSRDMA_BENCH_OTHER"
 
 // otherCommands is the directory with the commands of a revision, which it builds, or of a
-// directory that has them. remove removes what it has made.
+// directory that has them. remove deletes the files that it has made.
 func otherCommands(ctx context.Context, against string) (dir string, remove func(), err error) {
 	if _, err := os.Stat(filepath.Join(against, "nfsrdmad")); err == nil {
 		dir, err = filepath.Abs(against)
@@ -55,7 +55,7 @@ type side struct {
 	samples samples
 }
 
-// A contest is what one run measures of each side.
+// A contest is one run of the bench for each side, and its figures.
 type contest struct {
 	group  string
 	name   string // the end of the names of its rows
@@ -185,7 +185,7 @@ func (b *bed) compare(ctx context.Context, chosen []contest, sides [2]*side) (fa
 	return failed, nil
 }
 
-// complaint is what a command has written last before it failed.
+// complaint is the last text that a command has written before it failed.
 func complaint(err error) string {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	last := lines[len(lines)-1]

@@ -1,4 +1,4 @@
-// What a comparison of this tree with another found: ratios of the rounds, as a table and as JSON.
+// The result of a comparison of two trees: ratios of the rounds, as a table and as JSON.
 
 package main
 
@@ -30,7 +30,7 @@ type compared struct {
 	Missing string `json:"missing,omitempty"` // why there is no ratio
 }
 
-// A pair is what one side has reached, and the CPU time of its two ends.
+// A pair is the figure of one side, and the CPU time of its two ends.
 type pair struct {
 	Figure float64 `json:"figure"`
 	Server float64 `json:"server_cpu"`
@@ -59,7 +59,7 @@ func spreadOf(v []float64) spread {
 	return spread{at(0.5), at(0.25), at(0.75)}
 }
 
-// ratios is what a is of b, round by round.
+// ratios are the shares that a is of b, round by round.
 func ratios(a, b []float64) (of []float64) {
 	for i := range min(len(a), len(b)) {
 		if a[i] > 0 && b[i] > 0 {
@@ -75,7 +75,7 @@ func (s samples) pair(r row) pair {
 	return pair{median(s[r.value]), server, client}
 }
 
-// cpu is the CPU time of both ends for what a row is about, in the unit of rowCPUUnit.
+// cpu is the CPU time of both ends for a call or a GiB of a row, in the unit of rowCPUUnit.
 func (s samples) cpu(r row) (server, client float64) {
 	key := cpuKey(r.value)
 	return median(s[key+"/cpu"]), median(s[key+"/clientcpu"])

@@ -61,7 +61,7 @@ func (q *delayQueue) next() ([]byte, time.Duration) {
 // pop removes the oldest frame.
 func (q *delayQueue) pop() { q.first, q.n = (q.first+1)%frameQueue, q.n-1 }
 
-// A passed is what has gone one way, or both.
+// A passed is the traffic in one direction, or in both.
 type passed struct {
 	Frames  int64         `json:"frames"`
 	Longest int           `json:"longest_bytes"` // without frameHeader
@@ -184,7 +184,7 @@ func (d *direction) wait() (over bool, err error) {
 	return fds[0].Revents != 0, nil
 }
 
-// forwardBetween passes frames both ways until in ends, and returns what has gone by.
+// forwardBetween passes frames both ways until in ends, and returns the traffic.
 func forwardBetween(a, b int, delay time.Duration, in io.Reader) (passed, error) {
 	over, end, err := os.Pipe()
 	if err != nil {
@@ -211,7 +211,7 @@ func forwardBetween(a, b int, delay time.Duration, in io.Reader) (passed, error)
 }
 
 // forward is "_forward DELAY NAME NAME": it makes both tap devices, writes a line, passes frames
-// until in ends, and writes what has gone by.
+// until in ends, and writes the traffic.
 func forward(args []string, in io.Reader, out io.Writer) error {
 	delay, err := time.ParseDuration(args[0])
 	if err != nil {

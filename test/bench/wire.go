@@ -52,7 +52,7 @@ func (b *bed) openWire() error {
 		inside+"ip link set bench1 txqueuelen "+wireQueue, inside+"ip addr add "+vethClient+"/24 dev bench1", inside+"ip link set bench1 up")
 }
 
-// delayBy has netem delay what an end sends, in frames of one segment.
+// delayBy has netem delay the frames that an end sends, each of one segment.
 func delayBy(inside, dev string) error {
 	return commands(fmt.Sprintf("%stc qdisc add dev %s root netem delay %dus limit %s", inside, dev, wireDelay.Microseconds(), wireQueue),
 		inside+"ip link set dev "+dev+" gso_max_segs 1")
@@ -110,7 +110,7 @@ func (b *bed) dropped() (n int64, err error) {
 	return n, nil
 }
 
-// describeWire ends the path, and describes it: what it is, and what went over it.
+// describeWire ends the path, and describes its kind and its traffic.
 func (b *bed) describeWire() (string, error) {
 	w := b.wire
 	dropped, err := b.dropped()
@@ -121,7 +121,7 @@ func (b *bed) describeWire() (string, error) {
 		return fmt.Sprintf("path: netem on a veth pair, %v each way, MTU 1500, no segmentation offload; %d frames dropped", wireDelay, dropped), nil
 	}
 	took := time.Since(w.start)
-	w.in.Close() // then it writes what it has passed
+	w.in.Close() // then it writes its counts
 	line, err := w.out.ReadBytes('\n')
 	var p passed
 	if err := errors.Join(err, w.close(), json.Unmarshal(line, &p)); err != nil {
@@ -131,7 +131,7 @@ func (b *bed) describeWire() (string, error) {
 	return p.describe(dropped, state.UserTime()+state.SystemTime(), took), nil
 }
 
-// describe is what a forwarder has passed, in words.
+// describe is the traffic of a forwarder, in words.
 func (p passed) describe(dropped int64, cpu, took time.Duration) string {
 	frames := max(p.Frames, 1)
 	return fmt.Sprintf("path: a forwarder of our own between two tap devices (not netem, which is not here), %v each way, MTU 1500, no segmentation offload; "+

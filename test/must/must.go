@@ -1,4 +1,4 @@
-// What a test cannot go on without: it fails there, at the line that asks for it.
+// Conditions that a test cannot go on without: it fails there, at the line of the condition.
 
 // Package must has the conditions of tests of all packages, each in a call that ends the test if it
 // is not met. It knows nothing of ours.

@@ -50,7 +50,7 @@ func (s *Server) initReading() {
 	}
 }
 
-// Mechanisms is what the reader (fuse_reader) and its polls (fuse_poll) have decided. The table is
+// Mechanisms are the decisions of the reader (fuse_reader) and its polls (fuse_poll). The table is
 // the caller's.
 func (s *Server) Mechanisms() tally.Table {
 	return tally.Table{"fuse_reader": s.reading.lead.Counts().Tally(), "fuse_poll": s.reading.look.tally.Counts()}

@@ -1,4 +1,4 @@
-// What is counted of the decisions.
+// Counts of the decisions.
 
 package look
 
