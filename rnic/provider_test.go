@@ -197,6 +197,27 @@ func TestInvalidateTwice(t *testing.T) {
 	<-qp.Done()
 }
 
+// TestConnectionIsDescribedOnce: a QP has nothing of a connection before Established, and keeps a
+// copy of the description.
+func TestConnectionIsDescribedOnce(t *testing.T) {
+	_, _, qp, ep := stillQP(t)
+	if qp.CRC() || qp.TakesSources() {
+		t.Errorf("not connected: CRCs %v, Sources %v, want neither", qp.CRC(), qp.TakesSources())
+	}
+	private := []byte("hello")
+	if !ep.q.Established(Connected{PrivateData: private, CRC: true, Sources: true}) {
+		t.Fatal("Established refuses an idle QP")
+	}
+	copy(private, "later")
+	if got := string(qp.PrivateData()); got != "hello" {
+		t.Errorf("private data %q after the provider has used its memory again, want %q", got, "hello")
+	}
+	if !qp.CRC() || !qp.TakesSources() {
+		t.Errorf("connected: CRCs %v, Sources %v, want both", qp.CRC(), qp.TakesSources())
+	}
+	qp.Close()
+}
+
 // TestFirstCauseWins: later ones are not kept, and the states follow.
 func TestFirstCauseWins(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)

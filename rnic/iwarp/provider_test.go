@@ -30,6 +30,34 @@ func TestOpenByName(t *testing.T) {
 	}
 }
 
+// TestConnectionsTell: both ends of a connection know whether it has CRCs, and take Sources only
+// where segments are long and the peer wants no markers.
+func TestConnectionsTell(t *testing.T) {
+	off := rnic.DeviceConfig{CRC: rnic.CRCOff}
+	for _, c := range []struct {
+		name                 string
+		initiator, responder rnic.DeviceConfig
+		crc, sources         bool // sources: of the initiator
+	}{
+		{"CRCs", rnic.DeviceConfig{}, rnic.DeviceConfig{}, true, true},
+		{"none", off, off, false, true},
+		{"one end asks for them", off, rnic.DeviceConfig{}, true, true},
+		{"markers", rnic.DeviceConfig{}, rnic.DeviceConfig{Markers: true}, true, false},
+	} {
+		a, b := joined(t, c.initiator, c.responder, 4)
+		for _, end := range []*side{a, b} {
+			if got := end.qp.CRC(); got != c.crc {
+				t.Errorf("%s: CRCs %v, want %v", c.name, got, c.crc)
+			}
+		}
+		if got := a.qp.TakesSources(); got != c.sources {
+			t.Errorf("%s: the initiator takes Sources %v, want %v", c.name, got, c.sources)
+		}
+		a.qp.Close()
+		b.qp.Close()
+	}
+}
+
 // TestOptionsOfAnother: options that are not this provider's are refused, on both sides.
 func TestOptionsOfAnother(t *testing.T) {
 	a, b := newSide(t, rnic.DeviceConfig{}, 4), newSide(t, rnic.DeviceConfig{}, 4)
