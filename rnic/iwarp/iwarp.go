@@ -36,7 +36,8 @@ type provider struct {
 	cfg      rnic.DeviceConfig
 	lentMost int32 // bounds lent
 
-	lent atomic.Int32 // receive loops that are lent
+	lent   atomic.Int32          // receive loops that are lent
+	latest atomic.Pointer[parts] // of the stream that had the latest batch
 }
 
 var _ rnic.StreamProvider = (*provider)(nil)

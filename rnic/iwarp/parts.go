@@ -17,16 +17,28 @@ const partTime = 20 * time.Microsecond
 
 // The parts of a stream's batches: when what handlers have posted leaves before the batch is done.
 type parts struct {
-	next atomic.Int64 // when, in nanoseconds of clock; 0: not before all handlers have run
+	latest *atomic.Pointer[parts] // set once: those that had the latest batch of the device
+	next   atomic.Int64           // when, in nanoseconds of clock; 0: not before all handlers have run
 
 	tally tally.Counter // won: posted work could leave
 }
 
-// begin is for a batch whose handlers are about to run.
-func (p *parts) begin() { p.next.Store(clock() + int64(partTime)) }
+// begin is for a batch with handlers that are about to run. Beside other streams of the device a
+// batch leaves whole: processors have enough to do, and a part is one more system call.
+func (p *parts) begin() {
+	if p.latest.Load() != p {
+		p.latest.Store(p)
+		return
+	}
+	p.next.Store(clock() + int64(partTime))
+}
 
-// end is for a batch whose handlers have run.
-func (p *parts) end() { p.next.Store(0) }
+// end is for a batch with handlers that have run.
+func (p *parts) end() {
+	if p.next.Load() != 0 {
+		p.next.Store(0)
+	}
+}
 
 // due reports whether posted work is to leave now, once for a batch. Any goroutine that
 // posts may call it, not the receive loop's alone.

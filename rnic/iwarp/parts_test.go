@@ -78,6 +78,7 @@ func answering(t *testing.T, f func(a *answerer, msn *uint32)) {
 // leaves in the end.
 func TestLongBatchIsAnsweredInParts(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
+		a.batch(msn, 1)
 		for range 2 {
 			a.after = []time.Duration{partTime - 1, 0, 1, 0, 3 * partTime}
 			a.batch(msn, 8)
@@ -98,6 +99,19 @@ func TestShortBatchIsAnsweredWhole(t *testing.T) {
 		time.Sleep(time.Second)
 		if streamOf(a.qp).parts.due() {
 			t.Error("a part is due with no batch")
+		}
+	})
+}
+
+// Beside another stream of the device a batch leaves whole.
+func TestBatchBesideAnotherIsAnsweredWhole(t *testing.T) {
+	answering(t, func(a *answerer, msn *uint32) {
+		a.batch(msn, 1)
+		streamOf(a.qp).p.latest.Store(new(parts)) // another stream has had a batch
+		a.after = []time.Duration{3 * partTime}
+		a.batch(msn, 4)
+		if want := []uint64{0, 0, 0, 0}; !slices.Equal(a.left, want) {
+			t.Errorf("answers that had left after each post: %v, want %v", a.left, want)
 		}
 	})
 }

@@ -63,6 +63,7 @@ func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endp
 	s.work.Init(q, cfg.SQDepth)
 	s.reading.init()
 	s.lending.init(s)
+	s.parts.latest = &p.latest
 	s.tx.s = s
 	s.tx.out.Init(q, &s.work)
 	s.rx.in.Init(q, &s.work)
