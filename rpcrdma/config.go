@@ -1,4 +1,4 @@
-// How an endpoint is configured.
+// Endpoint configuration.
 
 package rpcrdma
 
@@ -8,26 +8,28 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// Config is how an endpoint behaves. The zero value is right for most.
+// Config configures an endpoint. Its zero value suits most.
 type Config struct {
-	Credits    int         // both ways; 0: 128
-	MaxCredits int         // the most that SetCredits may grant; less than Credits: those
-	InlineSize int         // our send and receive size in bytes, 1024..262144 in steps of 1024; 0: DefaultInlineSize
-	MaxPull    int         // the most bytes one call's Read chunks may hold; 0: 2 MiB
-	MaxReply   int         // the most bytes of a reply that we write into one Reply chunk; 0: 2 MiB
-	Budget     *mem.Budget // process-wide bound of the bytes of pulled chunks and results; nil: mem.Default()
-	Fatal      *FatalCalls // calls that cost a connection, of all connections of the service; nil: none is remembered
-	Handler    Handler     // serves inbound calls; nil: there is no service, calls are dropped
+	Credits    int // both ways; 0: 128
+	MaxCredits int // the upper limit for SetCredits; at least Credits
+	// InlineSize is the size of our sends and receives in bytes: 1024 to 262144 in steps of 1024.
+	// 0: DefaultInlineSize.
+	InlineSize int
+	MaxPull    int         // limit in bytes for one call's Read chunks; 0: 2 MiB
+	MaxReply   int         // limit in bytes for a reply written to one Reply chunk; 0: 2 MiB
+	Budget     *mem.Budget // bounds bytes of pulled chunks and results; nil: mem.Default()
+	Fatal      *FatalCalls // the service's calls that end a connection; nil: not recorded
+	Handler    Handler     // serves inbound calls; nil: they are dropped
 
-	stall     time.Duration // how often the end of all progress is looked for; 0: stallTick
-	sendGrace time.Duration // for a cancelled call to leave, while the peer takes nothing; 0: sendGrace
+	stall     time.Duration // interval of the stall check; 0: stallTick
+	sendGrace time.Duration // time for a cancelled call to leave a stuck queue; 0: sendGrace
 }
 
-// What stands for a zero in Config.
+// Defaults and limits of Config.
 const (
 	DefaultCredits  = 128
 	defaultMaxChunk = 2 << 20
-	MostCredits     = 4096 // whatever Config asks for
+	MostCredits     = 4096 // upper limit for Config's credits
 )
 
 func (cfg *Config) setDefaults() {

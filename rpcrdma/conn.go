@@ -1,4 +1,4 @@
-// The connection: what it is made of, and how it is set up.
+// The connection: its parts and its set-up.
 
 package rpcrdma
 
@@ -14,35 +14,38 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// What a Conn is made of beside the Config.
+// Constants of every Conn.
 const (
-	recvSlack    = 8                // receives beyond the credits, for messages that are dropped
-	stallTick    = 10 * time.Second // how often the end of all progress is looked for
-	stallTicks   = 6                // this many in a row end the connection
-	drainTimeout = time.Second      // for replies under way when Close is called
-	sendGrace    = 5 * time.Second  // for a cancelled call to leave the send queue, as long as the peer takes nothing
-	slowest      = 16 << 10         // bytes that a peer has to move within stallTicks, or within sendGrace, to count as alive
+	recvSlack    = 8                // receives beyond the credits, for dropped messages
+	stallTick    = 10 * time.Second // interval of the stall check
+	stallTicks   = 6                // this many ticks without progress in a row end the connection
+	drainTimeout = time.Second      // for replies in flight when Close is called
+	// sendGrace is the time for a cancelled call to leave the send queue while the peer takes
+	// nothing.
+	sendGrace = 5 * time.Second
+	// slowest is the number of bytes a peer must move within stallTicks, or within sendGrace, to
+	// count as alive.
+	slowest = 16 << 10
 )
 
-// A Conn is one RPC-over-RDMA connection, requester and responder at once
-// (RFC 8167): the direction word of each message says which of the two it is for.
-// Its methods may be called from any goroutine; Close not from ServeRPC.
+// A Conn is one RPC-over-RDMA connection, requester and responder at once (RFC 8167): each
+// message's direction word says which of the two receives it. Any goroutine may call its methods;
+// ServeRPC must not call Close.
 //
-// The two roles share a QP, its receives and its send queue, and nothing else: each
-// has its own credits, tables and lock (requester.mu, responder.mu). The Conn itself
-// holds what set-up and end need.
+// The two roles share a QP, its receives and its send queue, and nothing else. Each has its own
+// credits, tables and lock (requester.mu, responder.mu). The Conn itself holds the state for set-up
+// and end.
 //
-// Lock order: sendLine.mu, then requester.mu; responder.mu, then receives.mu or
-// Budget.mu. No role takes the other's lock. No Handler is called, and nothing is
-// posted, with a role's lock held.
+// Lock order: sendLine.mu, then requester.mu; responder.mu, then receives.mu or Budget.mu. No role
+// takes the other's lock. No Handler is called, and nothing is posted, under a role's lock.
 type Conn struct {
-	// Set once, before the connection lives.
-	pd      *rnic.PD // of its own: so its STags are this stream's alone
+	// Set once, before the connection is in use.
+	pd      *rnic.PD // not shared: its STags are valid on this stream only
 	cq      *rnic.CQ
 	qp      *rnic.QP
 	cfg     Config
 	private PrivateData   // ours
-	kill    chan struct{} // one token: watch ends the QP
+	kill    chan struct{} // one token: makes watch close the QP
 	done    chan struct{} // closed by teardown
 
 	// Each has a lock of its own.
@@ -51,36 +54,39 @@ type Conn struct {
 	receives  receives
 	line      sendLine
 
-	// Asked for when set-up is over.
+	// Set on first use, after set-up.
 	thrOnce sync.Once
 	thr     Thresholds
 
-	end      atomic.Pointer[ClosedError] // why the connection ended; the first one stays
-	progress atomic.Int64                // signalled work requests that have completed
-	posted   atomic.Int64                // signalled work requests not completed yet, those in line among them
+	end      atomic.Pointer[ClosedError] // why the connection ended: the first cause
+	progress atomic.Int64                // completed signalled work requests
+	// posted counts the signalled work requests without a completion, those in line included.
+	posted atomic.Int64
 
-	// Owned by the completion handler, which runs once at a time.
+	// Owned by the completion handler, which never runs twice at once.
 	in Header
 }
 
-// Work request ids: what a completion is for, and the index of it.
+// Work request ids: the kind in the top byte, an index below it.
 const (
-	wrRecv     uint64 = iota << 56 // any of the receives
-	wrCall                         // index into requester.calls
-	wrReply                        // index into responder.requests
-	wrPull                         // the same
-	wrQuiet                        // not signalled: says something only when it fails, and then the last of its batch does too
+	wrRecv  uint64 = iota << 56 // any receive
+	wrCall                      // index into requester.calls
+	wrReply                     // index into responder.requests
+	wrPull                      // index into responder.requests
+	// wrQuiet marks an unsignalled work request. Only its failure is reported, and then the last
+	// one of its batch fails too.
+	wrQuiet
 	wrKindMask = 0xff << 56
 )
 
-// Dial connects as RPC client (active side). A Handler in cfg serves the calls
-// that the peer may make in the reverse direction.
+// Dial connects as an RPC client (active side). A Handler in cfg serves the peer's calls in the
+// reverse direction.
 func Dial(ctx context.Context, dev *rnic.Device, addr string, cfg Config) (*Conn, error) {
 	return dial(cfg, dev, func(c *Conn) error { return dev.Connect(ctx, c.qp, addr, c.params()) })
 }
 
-// DialOver is Dial on a connection that is there already, TLS for one. It belongs
-// to the Conn afterwards, and is closed when there is an error.
+// DialOver is Dial over an existing connection, for example TLS. The Conn owns it afterwards; on an
+// error DialOver closes it.
 func DialOver(ctx context.Context, dev *rnic.Device, over net.Conn, cfg Config) (*Conn, error) {
 	c, err := dial(cfg, dev, func(c *Conn) error { return dev.ConnectOver(ctx, c.qp, over, c.params()) })
 	if err != nil {
@@ -137,7 +143,7 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 	sq, rq := c.depths()
 	c.cq = dev.NewCQ(sq + rq)
 	qpc := rnic.QPConfig{SendCQ: c.cq, RecvCQ: c.cq, SQDepth: sq, RQDepth: rq}
-	if cfg.Handler == nil { // else a call of the peer's could find nobody to take it in
+	if cfg.Handler == nil { // with a Handler, a call from the peer needs a receiver at any time
 		qpc.Waiting = c.requester.anyPending
 	}
 	qp, err := c.pd.CreateQP(qpc)
@@ -152,9 +158,9 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// depths sizes the queues: for each credit a call, or some Reads, some Writes
-// and a reply; and room for the most segments that one reply may have, for a
-// batch that can never fit would stand in the way of all.
+// depths sizes the queues: for each credit a call, or some Reads, some Writes and a reply. They
+// also have room for the largest reply, MaxWriteSegments long: a batch that can never fit would
+// block all work behind it.
 func (c *Conn) depths() (sq, rq int) {
 	return 4*c.cfg.MaxCredits + 2*chunks.MaxWriteSegments + recvSlack, c.cfg.MaxCredits + c.cfg.Credits + recvSlack
 }
@@ -163,13 +169,13 @@ func (c *Conn) params() rnic.ConnParams {
 	return rnic.ConnParams{PrivateData: AppendPrivateData(nil, c.private)}
 }
 
-// abandon undoes newConn when the connection does not come about.
+// abandon undoes newConn when set-up fails.
 func (c *Conn) abandon(err error) error {
 	c.qp.Close()
 	return err
 }
 
-// thresholds are what both sides agreed on.
+// thresholds returns the inline thresholds agreed at set-up.
 func (c *Conn) thresholds() Thresholds {
 	c.thrOnce.Do(func() {
 		peers, _ := ParsePrivateData(c.qp.PrivateData())
@@ -178,18 +184,18 @@ func (c *Conn) thresholds() Thresholds {
 	return c.thr
 }
 
-// An Info is what was agreed on at set-up, and the credits of both directions at this moment.
+// An Info holds the values agreed at set-up and the current credits of both directions.
 type Info struct {
 	Thresholds  Thresholds // the inline thresholds, in bytes with the header
-	IRD, ORD    int        // RDMA Reads at once: the peer's of our memory, ours of the peer's
-	Credits     int        // calls at once that the peer granted with its last reply; 1 before the first
-	Granted     int        // calls at once that we grant the peer
-	InUse       int        // of those: calls taken in whose service has not ended
-	PrivateData bool       // the peer has told its sizes (RFC 8797)
-	CRC         bool       // what is sent has CRCs, which are checked
+	IRD, ORD    int        // RDMA Reads at once: the peer's from our memory, ours from the peer's
+	Credits     int        // concurrent calls granted by the peer's last reply; 1 before the first
+	Granted     int        // concurrent calls that we grant the peer
+	InUse       int        // of those: accepted calls still being served
+	PrivateData bool       // the peer sent its sizes (RFC 8797)
+	CRC         bool       // sent data has CRCs, received CRCs are checked
 }
 
-// Info describes a connection as it is now.
+// Info describes the connection's current state.
 func (c *Conn) Info() Info {
 	i := Info{Thresholds: c.thresholds(), IRD: c.qp.IRD(), ORD: c.qp.ORD(), CRC: c.qp.CRC()}
 	i.Credits = c.requester.granted()

@@ -1,4 +1,4 @@
-// The end of a connection: who begins it, what is waited for, and what is released.
+// The end of a connection: its causes, the waiting, and the release of its parts.
 
 package rpcrdma
 
@@ -10,25 +10,24 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// fail latches the first reason for the end of the connection and lets watch
-// end it. It never blocks.
+// fail records the first cause for the end of the connection and makes watch end it. It never
+// blocks.
 func (c *Conn) fail(err error) {
 	c.end.CompareAndSwap(nil, &ClosedError{Cause: err})
 	c.endQP()
 }
 
-// endQP has watch close the QP.
+// endQP makes watch close the QP.
 func (c *Conn) endQP() {
 	select {
 	case c.kill <- struct{}{}:
-	default: // it will already
+	default: // a token is there already
 	}
 }
 
-// watch waits for the end of the QP and then ends everything that depends on it.
-// It also ends a connection whose peer has let all work stand still, so that
-// nobody can hold memory for ever. It is the Conn's one goroutine: dial and Accept
-// start it, and done is closed when it ends.
+// watch waits for the end of the QP and then ends everything that depends on it. It also ends a
+// connection without progress, because its peer would hold memory forever. It is the
+// Conn's one goroutine: dial and Accept start it; it closes done before it returns.
 func (c *Conn) watch() {
 	tick := time.NewTicker(c.cfg.stall)
 	defer tick.Stop()
@@ -42,7 +41,7 @@ func (c *Conn) watch() {
 			c.qp.Close()
 		case <-tick.C:
 			if c.posted.Load() > 0 {
-				c.qp.Prompt() // what was completed as deferred counts as progress: the next tick sees it
+				c.qp.Prompt() // collects deferred completions, so that the next tick counts them
 			}
 			if work.tick(c.posted.Load() > 0, c.progress.Load(), c.qp.Moved()) {
 				c.fail(errStalled)
@@ -54,25 +53,25 @@ func (c *Conn) watch() {
 	}
 }
 
-// teardown runs when no work is left with the RNIC. What was still in the send line
-// belongs to nobody's completion, so its owners are told who waited there.
+// teardown runs when no work is left with the RNIC. Work still in the send line gets no completion,
+// so the roles' end methods finish it.
 func (c *Conn) teardown() {
 	c.fail(c.qp.Err())
 	c.qp.Close()
-	// The line first: what is in it when a role ends would be posted, and completed, never.
+	// The line first: nothing posts or completes its work once a role has ended.
 	calls, requests := c.line.empty()
 	c.responder.end(requests)
 	c.requester.end(c.Err(), calls)
 	close(c.done)
 }
 
-// Close ends the connection: what has been posted is sent, then all calls and
-// requests fail. It returns when the connection's goroutines are gone.
+// Close ends the connection: posted work is sent, then all calls and requests fail. It returns when
+// the connection's goroutines have ended.
 func (c *Conn) Close() error {
-	// From here on no call starts: Do asks Err first. Those that are out have drainTimeout.
+	// From here on no call starts, since Do checks Err first. Calls in flight get drainTimeout.
 	if c.end.CompareAndSwap(nil, &ClosedError{}) {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
-		_ = c.qp.Disconnect(ctx) // in good order if the peer plays along; else cut off below
+		_ = c.qp.Disconnect(ctx) // orderly if the peer cooperates; else cut off below
 		cancel()
 		c.endQP()
 	}
@@ -80,11 +79,11 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Abort begins to end the connection at once, without what Close waits for, and
-// does not wait itself; err is the cause that Err gives unless it ended before.
+// Abort begins to end the connection at once: it drops work that Close would let finish, and does
+// not wait. Err then returns err as the cause, unless the connection had already ended.
 func (c *Conn) Abort(err error) { c.fail(err) }
 
-// Done is closed when the connection has ended and holds nothing any more.
+// Done is closed when the connection has ended and released everything.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
 // Err is nil while the connection lives, then a *ClosedError with the cause.
@@ -95,10 +94,11 @@ func (c *Conn) Err() error {
 	return nil
 }
 
-// Alive reports whether neither side has begun to end the connection, as far as is known here.
+// Alive reports whether neither side has begun to end the connection, as far as this side knows.
 func (c *Conn) Alive() bool { return c.end.Load() == nil && c.qp.State() == rnic.StateRTS }
 
-// postError is why a call could not be posted: that the connection has ended, if it has.
+// postError returns the error for a failed post: the end of the connection if it has ended, else
+// err as its cause.
 func (c *Conn) postError(err error) error {
 	if cause := c.Err(); cause != nil {
 		return cause
@@ -106,8 +106,8 @@ func (c *Conn) postError(err error) error {
 	return &ClosedError{Cause: c.cause(err)}
 }
 
-// cause is why PostSend failed: where the QP has ended, that it cannot be posted
-// to is not the reason but a sequel of it.
+// cause returns why PostSend failed. On a QP that has ended, ErrState is only a consequence: the
+// QP's own error is the cause.
 func (c *Conn) cause(err error) error {
 	if first := c.qp.Err(); first != nil && errors.Is(err, rnic.ErrState) {
 		return first

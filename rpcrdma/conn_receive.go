@@ -1,5 +1,5 @@
-// Inbound, for both roles: receives, completions, and which messages are replies, calls, or
-// dropped.
+// Inbound, for both roles: receives, completions, and the sorting of messages into replies, calls
+// and dropped ones.
 
 package rpcrdma
 
@@ -11,25 +11,25 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A recvCtx is a receive that holds a message. It belongs to the Request or Call whose message that
-// is. Receives that are posted are all alike, and have none.
+// A recvCtx is a receive that holds a message. It belongs to the Request or Call of that message.
+// Posted receives are interchangeable and have none.
 type recvCtx struct {
 	buf []byte // of receives.buffers
 	n   int    // bytes received
 }
 
-// receives are all of a connection, of both roles: a posted receive takes whichever
-// message comes next.
+// receives are the connection's receives, shared by both roles: the next message takes any posted
+// one.
 type receives struct {
-	buffers *rnic.BufferPool // set once; the streams of replies are made in its buffers too
+	buffers *rnic.BufferPool // set once; streams of replies are built in its buffers too
 
 	mu   sync.Mutex
-	all  int        // guarded by mu, as is free: receives there are, posted or not; it only grows
-	free []*recvCtx // as many as once held messages at the same time
+	all  int        // guarded by mu, as is free: number of receives, posted or not; only grows
+	free []*recvCtx // as many as ever held messages at the same time
 }
 
-// receivePools are the pools of receive buffers, by their size: one for all connections that
-// have the same. They are the RNIC's, which takes from them when a message begins to arrive.
+// receivePools has the pools of receive buffers by their size: all connections of one size share a
+// pool. The RNIC takes a buffer from it when a message begins to arrive.
 var receivePools sync.Map // int to *rnic.BufferPool
 
 func receiveBuffers(size int) *rnic.BufferPool {
@@ -40,7 +40,7 @@ func receiveBuffers(size int) *rnic.BufferPool {
 	return p.(*rnic.BufferPool)
 }
 
-// add posts n more receives. They take buffers of the pool when messages arrive.
+// add posts n more receives. They take pool buffers when messages arrive.
 func (rs *receives) add(qp *rnic.QP, n int) error {
 	rs.mu.Lock()
 	rs.all += n
@@ -48,7 +48,7 @@ func (rs *receives) add(qp *rnic.QP, n int) error {
 	return rs.post(qp, n)
 }
 
-// post posts n receives, which the RNIC keeps as one run.
+// post posts n receives, which the RNIC stores as one run.
 func (rs *receives) post(qp *rnic.QP, n int) error {
 	for range n {
 		if err := qp.PostRecv(rnic.RecvWR{ID: wrRecv, Pool: rs.buffers}); err != nil {
@@ -72,7 +72,7 @@ func (rs *receives) take(buf []byte, n int) *recvCtx {
 	return r
 }
 
-// put takes back what take returned, whose message nobody needs any more.
+// put takes back a receive returned by take, once its message is no longer needed.
 func (rs *receives) put(r *recvCtx) {
 	rs.buffers.Put(r.buf)
 	r.buf = nil
@@ -82,7 +82,7 @@ func (rs *receives) put(r *recvCtx) {
 }
 
 // repost gives a receive back to the receive queue, and its buffer to the pool (RFC 8166 §3.3.1
-// [R8166-032]). After the end of the connection that fails, and nobody needs it.
+// [R8166-032]). After the end of the connection posting fails, which is harmless.
 func (c *Conn) repost(r *recvCtx) {
 	c.receives.put(r)
 	if !c.responder.retire() {
@@ -90,10 +90,10 @@ func (c *Conn) repost(r *recvCtx) {
 	}
 }
 
-// A completions is what one Poll takes.
+// A completions holds the result of one Poll.
 type completions [32]rnic.WC
 
-// completionPool is of *completions, for handlers at work: connections that are idle have none.
+// completionPool holds *completions for running handlers: idle connections have none.
 var completionPool = sync.Pool{New: func() any { return new(completions) }}
 
 // onCompletions empties the completion queue. It runs on a loop of the QP.
@@ -108,7 +108,7 @@ func (c *Conn) onCompletions() {
 		for i := range wcs[:n] {
 			c.complete(&wcs[i])
 		}
-		clear(wcs[:n]) // what they point at can be collected
+		clear(wcs[:n]) // releases the buffers they point at
 		c.postWaiting()
 	}
 }
@@ -121,7 +121,7 @@ func (c *Conn) complete(wc *rnic.WC) {
 		if !ok {
 			return // flushed: watch ends the connection
 		}
-		// The receive is ours, with the pool's buffer in it, until a role or receive posts it
+		// The receive, with the pool's buffer in it, is ours until a role or receive posts it
 		// again.
 		c.receive(c.receives.take(wc.Buf, int(wc.Len)))
 	case wrCall:
@@ -136,17 +136,17 @@ func (c *Conn) complete(wc *rnic.WC) {
 	}
 }
 
-// workDone notes that a signalled work request has completed.
+// workDone counts the completion of a signalled work request.
 func (c *Conn) workDone() {
 	c.posted.Add(-1)
 	c.progress.Add(1)
 }
 
-// receive takes in one message and gives it to the role that it is for. The order of the cases
-// matters: an RDMA_ERROR is always for the requester, whatever its version; a message with a
-// broken header is for the requester, and dropped, when a call of its XID waits, since it can
-// as well be the spoiled reply to that; and only what is left is a call. A message
-// is dropped by posting its receive again at once (RFC 8166 §3.3.1 [R8166-032]).
+// receive parses one message and gives it to its role. The order of the cases matters. An
+// RDMA_ERROR of any version is always for the requester. A message with a broken header
+// and the XID of a waiting call is dropped: it may as well be the damaged reply to that call.
+// Everything else is a call. A message is dropped by posting its receive again at once (RFC 8166
+// §3.3.1 [R8166-032]).
 func (c *Conn) receive(r *recvCtx) {
 	b, h := r.buf[:r.n], &c.in
 	err := h.Parse(b)
@@ -160,7 +160,8 @@ func (c *Conn) receive(r *recvCtx) {
 	case err == nil && h.Proc == procDone: // RFC 8166 §4.6.2 [R8166-175]
 	case err == nil && c.isReply(h, b):
 		taken = c.requester.takeReply(h, r)
-	case c.responder.handler == nil, len(b) < minCallLen: // RFC 8166 §4.2.4 [R8166-113], RFC 8166 §4.5 [R8166-146]
+	// RFC 8166 §4.2.4 [R8166-113], RFC 8166 §4.5 [R8166-146]
+	case c.responder.handler == nil, len(b) < minCallLen:
 	case err != nil && c.requester.isPending(h.XID): // RFC 8166 §4.5 [R8166-149]
 	default:
 		c.responder.takeCall(r)
@@ -171,8 +172,8 @@ func (c *Conn) receive(r *recvCtx) {
 	}
 }
 
-// isReply reports the direction of a message (RFC 8166 §2.2.2 [R8166-001]). RDMA_NOMSG does not say
-// it: a reply of that kind has no Read list, which every such call has.
+// isReply reports whether a message is a reply, by its direction (RFC 8166 §2.2.2 [R8166-001]).
+// RDMA_NOMSG has no direction word: such a reply has no Read list, and such a call always has one.
 func (c *Conn) isReply(h *Header, b []byte) bool {
 	if h.Proc == ProcNoMsg {
 		return len(h.Read) == 0 && c.requester.isPending(h.XID)

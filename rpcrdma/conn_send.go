@@ -1,4 +1,4 @@
-// Outbound, for both roles: posting, and the line of work that waits for room in the send queue.
+// Outbound, for both roles: posting, and the line of work waiting for room in the send queue.
 
 package rpcrdma
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A sendWork is what is posted in one batch: a call, or the work of a Request. One of
+// A sendWork is the work of one batch: a call, or the work requests of a Request. Exactly one of
 // the two is set.
 type sendWork struct {
 	call    *Call
@@ -24,19 +24,18 @@ func (w sendWork) requests() []rnic.SendWR {
 	return w.request.wrs
 }
 
-// A sendLine is the work that waits for room in the send queue, which both roles share: replies can
-// fill it while a call in the reverse direction is made. Every batch that is posted ends in a
-// completion, after which the line is tried again, so nothing stays in it: those of calls are told
-// later, but calls alone never fill the queue (depths). Whoever comes while there is a line joins
-// it: else a large batch would wait for ever while small ones pass it.
+// A sendLine is the work waiting for room in the send queue. Both roles share that queue: replies
+// can fill it while a call in the reverse direction is made. Every posted batch ends in a
+// completion, and completions retry the line, so nothing stays in it. Completions of calls are
+// deferred, but calls alone never fill the queue (depths). New work joins an existing line;
+// otherwise a large batch would wait forever while small ones pass it.
 type sendLine struct {
 	mu   sync.Mutex   // held while work of the line is posted, so that it can be withdrawn
 	work []sendWork   // guarded by mu; in order of arrival
-	n    atomic.Int32 // len(work), to look at without the lock
+	n    atomic.Int32 // len(work), read without the lock
 }
 
-// post posts w, now or when the send queue has room. When it returns nil, w belongs
-// to its completion.
+// post posts w, now or when the send queue has room. After nil, w belongs to its completion.
 func (c *Conn) post(w sendWork) error {
 	c.posted.Add(1)
 	if c.line.n.Load() == 0 {
@@ -50,21 +49,21 @@ func (c *Conn) post(w sendWork) error {
 			return err
 		}
 	}
-	// w is not the caller's any more once it is in line: whoever posts the line may be done with
-	// it before this returns.
+	// Once in line, w is no longer the caller's: another goroutine may post and finish it before
+	// this one returns.
 	l := &c.line
 	l.mu.Lock()
 	l.work = append(l.work, w)
 	l.n.Add(1)
 	l.mu.Unlock()
-	c.postWaiting() // the queue may have been emptied, and its last completion handled, meanwhile
+	c.postWaiting() // meanwhile the queue may have emptied and its last completion been handled
 	return nil
 }
 
-// postWaiting posts what waits, as far as there is room. It is called after completions, which
-// make room, and by whoever has just joined the line. Work that cannot be posted at all is
-// given to its owner: a call at once, with the lock, so that it is not withdrawn meanwhile and
-// used again; a Request afterwards.
+// postWaiting posts the waiting work as far as there is room. Completions call it, because they
+// make room, and so does a goroutine that has just joined the line. It gives work that cannot be
+// posted back to its owner. A call goes at once, under the lock, so that it is not withdrawn and
+// reused meanwhile; a Request goes afterwards.
 func (c *Conn) postWaiting() {
 	l := &c.line
 	if l.n.Load() == 0 {
@@ -92,13 +91,13 @@ func (c *Conn) postWaiting() {
 	}
 	l.mu.Unlock()
 	c.promptSends()
-	for _, r := range lost { // not with the lock: what takes their place may post
+	for _, r := range lost { // without the lock: their replacements may post
 		r.discard()
 	}
 }
 
-// withdraw takes a call out of the line, and reports whether it was there. If so the
-// call is the caller's again, and has not been posted.
+// withdraw takes a call out of the line and reports whether it was there. If so it has not been
+// posted, and belongs to the caller again.
 func (c *Conn) withdraw(k *Call) bool {
 	l := &c.line
 	if l.n.Load() == 0 {
@@ -117,7 +116,7 @@ func (c *Conn) withdraw(k *Call) bool {
 	return false
 }
 
-// empty takes all out of the line.
+// empty takes all work out of the line.
 func (l *sendLine) empty() (calls []*Call, requests []*Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

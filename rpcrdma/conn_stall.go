@@ -1,18 +1,18 @@
-// Peers that hold what they were given and do nothing for it: how that is found.
+// Detection of peers that hold resources and make no progress.
 
 package rpcrdma
 
-// A stall counts the ticks in a row for which something has stood still. It is pure.
+// A stall counts the ticks in a row without progress. It is pure.
 type stall struct {
 	ticks int
 	count int64
 	bytes uint64
 }
 
-// tick looks once more and reports whether it has stood still for stallTicks ticks.
-// busy: there is something to wait for; count and bytes only grow. One more of count
-// is progress, and so are slowest bytes: a large item on a slow link takes longer than
-// all the ticks, but a peer that sends a byte now and then does not hold memory for ever.
+// tick records one tick and reports whether progress has stopped for stallTicks ticks. busy: work
+// is pending; count and bytes only grow. An increment of count is progress, and so is a growth of
+// bytes by slowest. A large item on a slow link may take longer than all the ticks; a peer that
+// sends a byte now and then still must not hold memory forever.
 func (s *stall) tick(busy bool, count int64, bytes uint64) bool {
 	if !busy || count != s.count || bytes-s.bytes >= slowest {
 		*s = stall{count: count, bytes: bytes}

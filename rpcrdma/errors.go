@@ -1,12 +1,12 @@
-// What can go wrong with a call, a reply and a connection.
+// Errors of calls, replies and connections.
 
 package rpcrdma
 
 import "errors"
 
-// Errors that Do and Reply return, beside those of the context. Of them only ErrClosed, which
-// comes as a *ClosedError, says that the connection is of no more use. ErrChunk and ErrVersion
-// are permanent: the same call would fail again.
+// Errors returned by Do and Reply, beside context errors. Only ErrClosed, returned as a
+// *ClosedError, means that the connection is unusable. ErrChunk and ErrVersion are permanent: the
+// same call would fail again.
 var (
 	ErrChunk    = errors.New("rpcrdma: the peer could not use the chunks of the call (ERR_CHUNK)")
 	ErrVersion  = errors.New("rpcrdma: the peer does not speak RPC-over-RDMA version 1 (ERR_VERS)")
@@ -18,13 +18,13 @@ var (
 	ErrTimeout  = errors.New("rpcrdma: no reply in time")
 	ErrEnded    = errors.New("rpcrdma: the request has been ended already")
 
-	// ErrUnreliable is of a device without what RFC 8166 builds on: messages that arrive once and
+	// ErrUnreliable reports a device without the basis of RFC 8166: messages that arrive once and
 	// in order, and RDMA Reads.
 	ErrUnreliable = errors.New("rpcrdma: the provider has no reliable connections with RDMA Reads")
 )
 
-// Reasons for which we end a connection ourselves; a ClosedError carries them. They are not
-// exported: nobody can do more about one than about another.
+// Causes for ending a connection from our side; a ClosedError carries them. They are not exported
+// because callers handle them all alike.
 var (
 	errOvercommit = errors.New("the peer has more calls in flight than it was granted credits")
 	errStalled    = errors.New("the peer makes no progress")
@@ -32,8 +32,8 @@ var (
 	errSendStuck  = errors.New("a cancelled call could not be sent in time")
 )
 
-// A ClosedError is why a connection ended. It satisfies errors.Is(err, ErrClosed),
-// and gives the cause to errors.Is and errors.As.
+// A ClosedError says why a connection ended. It matches ErrClosed in errors.Is, and exposes its
+// cause to errors.Is and errors.As.
 type ClosedError struct {
 	Cause error // nil: Close was called on our side
 }

@@ -74,8 +74,8 @@ func (e ErrCode) String() string {
 	return fmt.Sprintf("rdma_err(%d)", uint32(e))
 }
 
-// What Parse finds wrong, beside the errors of chunks.Lists.Parse. The fixed
-// words are filled in with all but errHeaderShort.
+// Parse errors, beside those of chunks.Lists.Parse. The fixed words are set with all of them except
+// errHeaderShort.
 var (
 	errHeaderShort   = errors.New("rpcrdma: message is shorter than a header")
 	errHeaderVersion = errors.New("rpcrdma: version is not 1")
@@ -83,8 +83,8 @@ var (
 	errHeaderError   = errors.New("rpcrdma: malformed RDMA_ERROR")
 )
 
-// A Header is the transport header of one message. Parse uses the space of its
-// lists again, so that one Header serves for ever without allocation.
+// A Header is the transport header of one message. Parse reuses the space of its lists, so one
+// Header can parse any number of messages without allocation.
 type Header struct {
 	XID     uint32
 	Version uint32
@@ -99,11 +99,11 @@ type Header struct {
 	Len int // bytes of the header, as parsed
 }
 
-// Parse reads the header at the start of b. When it fails the fixed words are
-// good if b holds them; the lists then are not to be used.
+// Parse reads the header at the start of b. On an error the fixed words are valid if b holds them;
+// the lists are not.
 //
-// An RDMA_ERROR is read whatever its version says, for it repeats that of the
-// call (RFC 8166 §4.5 [R8166-151], RFC 8166 §7 [R8166-196]).
+// It parses an RDMA_ERROR with any version, because the error repeats the call's version (RFC 8166
+// §4.5 [R8166-151], RFC 8166 §7 [R8166-196]).
 func (h *Header) Parse(b []byte) error {
 	h.reset()
 	if len(b) < fixedLen {

@@ -4,8 +4,7 @@ package rpcrdma
 
 import "encoding/binary"
 
-// Layout of the private data (RFC 8797 §4), anywhere inside what the
-// connection manager carries:
+// Layout of the private data (RFC 8797 §4), at any offset in the connection manager's private data:
 //
 //	offset  size  field
 //	0       4     format identifier, f6ab0e18
@@ -27,31 +26,31 @@ const (
 	maxInlineSize = 256 * sizeUnit
 )
 
-// unsaidInlineSize is the size of a peer that says nothing of it (RFC 8166 §3.3.3).
+// unsaidInlineSize is the size for a peer that declares none (RFC 8166 §3.3.3).
 const unsaidInlineSize = 1024
 
-// DefaultInlineSize is ours where Config has none. Between two ends of ours a READ or WRITE of 8
-// KiB, the page of a database, is one Send: with no registration, no RDMA Read or Write, no
-// invalidation. More would save less, since what travels inline is copied once more. A receive has
-// a buffer of that size only while a message is in it.
+// DefaultInlineSize is our size where Config has none. Between two peers running this package it
+// lets a READ or WRITE of 8 KiB, a database page, travel as one Send: without registration, RDMA
+// Read or Write, or invalidation. A larger size would save less, since inline data is copied once
+// more. A receive has a buffer of this size only while it holds a message.
 const DefaultInlineSize = 12 << 10
 
-// linuxInlineSize is that of Linux, which has sent as much whatever it was told.
+// linuxInlineSize is the size of Linux, which may send that much regardless of our declared size.
 const linuxInlineSize = 4096
 
-// PrivateData is what one side tells about itself at connection set-up.
+// PrivateData is one side's declaration at connection set-up.
 type PrivateData struct {
 	RemoteInvalidate bool // every STag it advertises may be invalidated by Send with Invalidate
 	SendSize         int  // the largest Send it will make, bytes
 	RecvSize         int  // the smallest receive it posts, bytes
 }
 
-// defaultPrivateData stands for a peer that says nothing that we understand (RFC 8797 §5.1
+// defaultPrivateData applies to a peer without private data in a known format (RFC 8797 §5.1
 // [R8797-019], RFC 8166 §3.3.3 [R8166-038]).
 var defaultPrivateData = PrivateData{SendSize: unsaidInlineSize, RecvSize: unsaidInlineSize}
 
-// AppendPrivateData appends the eight bytes. Sizes are rounded down to what the
-// format can say; reserved bits are zero (RFC 8797 §4 [R8797-007]).
+// AppendPrivateData appends the eight bytes. Sizes are rounded down to the format's steps; reserved
+// bits are zero (RFC 8797 §4 [R8797-007]).
 func AppendPrivateData(b []byte, p PrivateData) []byte {
 	var flags byte
 	if p.RemoteInvalidate {
@@ -61,9 +60,9 @@ func AppendPrivateData(b []byte, p PrivateData) []byte {
 	return append(b, privateDataVers, flags, encodeSize(p.SendSize), encodeSize(p.RecvSize))
 }
 
-// ParsePrivateData looks for the identifier at any byte of b (RFC 8797 §5.2 [R8797-020]) and
-// reads what follows. It reports false, with the defaults, when there is none of
-// this version or it is cut short (RFC 8797 §5.1 [R8797-019], RFC 8797 §5.2 [R8797-021 R8797-022]).
+// ParsePrivateData searches b for the identifier at any byte (RFC 8797 §5.2 [R8797-020]) and parses
+// the fields after it. It returns the defaults and false when b has none of this version or it is
+// truncated (RFC 8797 §5.1 [R8797-019], RFC 8797 §5.2 [R8797-021 R8797-022]).
 func ParsePrivateData(b []byte) (PrivateData, bool) {
 	for ; len(b) >= privateDataLen; b = b[1:] {
 		if binary.BigEndian.Uint32(b) != privateDataID {
@@ -73,7 +72,8 @@ func ParsePrivateData(b []byte) (PrivateData, bool) {
 			break
 		}
 		return PrivateData{
-			RemoteInvalidate: b[5]&flagRemoteInval != 0, // the other bits are ignored (RFC 8797 §4 [R8797-008])
+			// Other flag bits are ignored (RFC 8797 §4 [R8797-008]).
+			RemoteInvalidate: b[5]&flagRemoteInval != 0,
 			SendSize:         decodeSize(b[6]),
 			RecvSize:         decodeSize(b[7]),
 		}, true
@@ -88,15 +88,17 @@ func encodeSize(n int) byte {
 
 func decodeSize(v byte) int { return (int(v) + 1) * sizeUnit }
 
-// Thresholds are the inline thresholds of a connection as one side sees them:
-// each bounds a whole Send, header included (RFC 8166 §3.3.2 [R8166-034]).
+// Thresholds are a connection's inline thresholds as seen from one side: each bounds a whole Send,
+// header included (RFC 8166 §3.3.2 [R8166-034]).
 type Thresholds struct {
-	Send       int  // the most bytes that we may send in one message
-	Recv       int  // the most bytes that the peer sends in one message
-	Invalidate bool // both sides speak of remote invalidation: replies may use it (RFC 8797 §4.1 [R8797-011 R8797-013])
+	Send int // upper limit in bytes for our messages
+	Recv int // upper limit in bytes for the peer's messages
+	// Invalidate: both sides declared remote invalidation, so replies may use it (RFC 8797 §4.1
+	// [R8797-011 R8797-013]).
+	Invalidate bool
 }
 
-// agree combines what both sides said (RFC 8797 §4.2 [R8797-016 R8797-017 R8797-018]).
+// agree combines the declarations of both sides (RFC 8797 §4.2 [R8797-016 R8797-017 R8797-018]).
 func agree(ours, peers PrivateData) Thresholds {
 	return Thresholds{
 		Send:       min(ours.SendSize, peers.RecvSize),

@@ -1,4 +1,4 @@
-// The requester: what makes calls on a connection, and how a call goes through it.
+// The requester: the calling side of a connection, and the path of a call through it.
 
 package rpcrdma
 
@@ -15,14 +15,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A requester makes the calls of one connection and direction. A call goes through
-// Do from top to bottom: credit, exposure of memory, post, wait, fence. What comes from
-// the peer, and from the RNIC, reaches it by takeReply, takeError and sendCompleted,
-// on the receive loop; they change the Call's state (requester_call.go) and wake Do.
+// A requester makes a connection's calls in one direction. A call goes through Do from top to
+// bottom: credit, memory exposure, post, wait, fence. The receive loop reports events from the peer
+// and the RNIC by takeReply, takeError and sendCompleted. These change the Call's state
+// (requester_call.go) and wake Do.
 //
-// Lock: mu guards the state of every Call, and all tables. It is held for some
-// instructions at a time: nothing is posted, registered, invalidated or copied with it
-// held, and no other lock of the package is taken.
+// Lock: mu guards the state of every Call, and all tables. It is held for a few instructions at a
+// time: nothing is posted, registered, invalidated or copied under it, and no other lock of the
+// package is taken.
 type requester struct {
 	// Set once.
 	c *Conn
@@ -31,15 +31,15 @@ type requester struct {
 	startErr error // written by starting
 
 	mu        sync.Mutex
-	ended     error        // not nil: the connection has ended; no call becomes queued, credited or posted
-	credits   credits      // inflight = the number of calls that hold a credit
-	pending   pendingCalls // the calls in a state that is pending, by XID; no two have the same
-	calls     []*Call      // all that have been made; a work request names its Call by the index
-	free      *Call        // idle ones to use again, linked by Call.next; none once ended
+	ended     error        // not nil: has ended; no call becomes queued, credited or posted
+	credits   credits      // inflight = the number of calls holding a credit
+	pending   pendingCalls // calls in a pending state, by XID; no two have the same
+	calls     []*Call      // all calls ever made; the index is in a call's work request id
+	free      *Call        // idle calls for reuse, linked by Call.next; empty once ended
 	abandoned int          // calls abandoned or orphaned; at most credits.inflight
-	answered  int64        // calls that were answered, by whatever; it only grows
+	answered  int64        // calls ended by a reply, an error or the connection; only grows
 	unsent    atomic.Int32 // calls in a state that awaitsSend; changed with mu, read without it
-	row       lead.Row     // of calls that found no other one pending; changed with mu, read without it
+	row       lead.Row     // of calls that found no other pending; changed with mu, read without
 }
 
 func (rq *requester) init(c *Conn) {
@@ -48,23 +48,22 @@ func (rq *requester) init(c *Conn) {
 	rq.pending.init(c.cfg.Credits)
 }
 
-// start posts the receives for replies, one for each credit that we may use, before
-// the first call (RFC 8166 §3.3.1 [R8166-028]). Calls that are made at the same time wait until
-// they are posted: once one of them is answered, as many may leave as the peer
-// grants.
+// start posts the receives for replies before the first call: one for each credit of Config (RFC
+// 8166 §3.3.1 [R8166-028]). Concurrent calls wait until all are posted, because one reply can grant
+// credits for all of them.
 func (rq *requester) start() error {
 	rq.starting.Do(func() { rq.startErr = rq.c.receives.add(rq.c.qp, rq.c.cfg.Credits) })
 	return rq.startErr
 }
 
-// Do sends the call when a credit is free and waits for the reply. When it
-// returns, with or without an error, no byte is placed in Sink and none of Msg
-// is read any more. When ctx ends first other memory takes the place of the call's
-// at once, so that a peer that uses it later does no harm and comes to none. The
-// same holds when k.Expired delivers first; the error is ErrTimeout then. Errors of
-// the connection are a *ClosedError; ErrChunk and ErrVersion are what the peer said of
-// the call, ErrBadReply what is wrong with its reply, ErrXID, ErrMessage and
-// ErrTooLarge what keeps the call from being sent.
+// Do sends the call when a credit is free and waits for the reply. When it returns, with or without
+// an error, no byte is placed in Sink and none is read from Msg any more. When ctx ends first,
+// other memory replaces the call's at once, so that a peer using it later does no harm and meets no
+// fault. The same holds when k.Expired delivers first; the error is ErrTimeout then.
+//
+// Connection errors are a *ClosedError. ErrChunk and ErrVersion are the peer's errors for the call;
+// ErrBadReply reports a fault in its reply. After ErrXID, ErrMessage or ErrTooLarge the call was
+// not sent.
 func (c *Conn) Do(ctx context.Context, k *Call) error {
 	rq := &c.requester
 	if len(k.Msg.Stream) < rpcMinLen {
@@ -87,8 +86,7 @@ func (c *Conn) Do(ctx context.Context, k *Call) error {
 	return k.finish()
 }
 
-// wait waits for the token that a change of state gives, or until the caller's
-// patience ends.
+// wait waits for the token of a state change, the end of ctx, or Expired.
 func (k *Call) wait(ctx context.Context) error {
 	for {
 		select {
@@ -129,29 +127,28 @@ func (rq *requester) takeCredit(ctx context.Context, k *Call) error {
 	k.Waited = time.Since(since)
 	rq.mu.Lock()
 	switch {
-	case k.state == callQueued: // given up
+	case k.state == callQueued: // ctx ended, or Expired delivered
 		rq.credits.forget(k)
 		k.become(callIdle)
 		return err
 	case k.state == callIdle: // by end
 		k.unsignal()
 		return rq.ended
-	case err != nil: // it was its turn at that very moment
+	case err != nil: // its turn came at that very moment
 		k.unsignal()
 		rq.giveCredit(k)
 	}
 	return err
 }
 
-// giveCredit brings a call back to idle, and lets go who waits for its credit. The
-// caller holds mu.
+// giveCredit makes a call idle and passes its credit to the next waiting call. The caller holds mu.
 func (rq *requester) giveCredit(k *Call) {
 	k.become(callIdle)
 	rq.credits.release()
 	rq.wakeWaiters()
 }
 
-// wakeWaiters gives out the credits that are free. The caller holds mu.
+// wakeWaiters assigns the free credits to waiting calls. The caller holds mu.
 func (rq *requester) wakeWaiters() {
 	for k := rq.credits.next(); k != nil; k = rq.credits.next() {
 		k.become(callCredited)
@@ -159,7 +156,7 @@ func (rq *requester) wakeWaiters() {
 	}
 }
 
-// send exposes what the call offers, enters it among the pending and posts it.
+// send exposes the call's memory, adds the call to the pending ones and posts it.
 func (rq *requester) send(k *Call) error {
 	k.xid = binary.BigEndian.Uint32(k.Msg.Stream)
 	if err := k.prepare(rq.c.thresholds()); err != nil {
@@ -168,7 +165,8 @@ func (rq *requester) send(k *Call) error {
 	if err := rq.enter(k); err != nil {
 		return err
 	}
-	k.wr[0] = rnic.SendWR{ID: k.id, Op: rnic.OpSend, SGL: k.sgl, Deferred: true} // the reply comes after it; see promptSends
+	// Deferred: the reply comes after this completion; see promptSends.
+	k.wr[0] = rnic.SendWR{ID: k.id, Op: rnic.OpSend, SGL: k.sgl, Deferred: true}
 	if err := rq.c.post(sendWork{call: k}); err != nil {
 		rq.withdraw(k)
 		return rq.c.postError(err)
@@ -176,8 +174,8 @@ func (rq *requester) send(k *Call) error {
 	return nil
 }
 
-// enter makes the call pending, before it is posted: from then on its reply, and the
-// completion of its send, can come at any time and in any order.
+// enter makes the call pending, before it is posted: from then on its reply and the completion of
+// its send can come at any time and in any order.
 func (rq *requester) enter(k *Call) error {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
@@ -193,7 +191,7 @@ func (rq *requester) enter(k *Call) error {
 	return nil
 }
 
-// withdraw undoes enter for a call that the RNIC has not taken (RFC 8166 §4.5.4 [R8166-167]).
+// withdraw undoes enter for a call not accepted by the RNIC (RFC 8166 §4.5.4 [R8166-167]).
 func (rq *requester) withdraw(k *Call) {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
@@ -201,14 +199,14 @@ func (rq *requester) withdraw(k *Call) {
 	case callPosted:
 		rq.pending.take(k)
 		k.become(callCredited)
-	case callEarly: // the peer has guessed the XID: its reply is released with the Call
+	case callEarly: // the peer guessed the XID: its reply is released with the Call
 		k.become(callCredited)
 	case callAnswered: // the connection ended first
 		k.unsignal()
 	}
 }
 
-// takeBack ends the use of a call that has not left: its memory and its credit are free.
+// takeBack ends the use of a call that has not left: it frees the call's memory and credit.
 func (rq *requester) takeBack(k *Call) {
 	k.memory.release()
 	rq.mu.Lock()
@@ -220,7 +218,9 @@ func (rq *requester) takeBack(k *Call) {
 
 // finish fences the memory of an answered call, then makes its Reply.
 func (k *Call) finish() error {
-	k.memory.invalidate() // before the caller sees any of it (RFC 8166 §4.4.1 [R8166-141], RFC 8166 §8.1.3 [R8166-202])
+	// The fence comes before the caller sees any of it (RFC 8166 §4.4.1 [R8166-141], RFC 8166
+	// §8.1.3 [R8166-202]).
+	k.memory.invalidate()
 	if k.err != nil {
 		return k.err
 	}
@@ -239,8 +239,7 @@ func (k *Call) finish() error {
 	return nil
 }
 
-// end ends all calls. No work is left with the RNIC; lost are the calls that were
-// still in the send line.
+// end ends all calls. No work is left with the RNIC; lost holds the calls still in the send line.
 func (rq *requester) end(cause error, lost []*Call) {
 	rq.mu.Lock()
 	rq.ended = cause
@@ -273,14 +272,13 @@ func (rq *requester) end(cause error, lost []*Call) {
 	}
 }
 
-// fail ends a call that waits for its send or its reply, neither of which will
-// come any more. The caller holds mu.
+// fail ends a call waiting for a send or a reply that can no longer come. The caller holds mu.
 func (rq *requester) fail(k *Call, err error) {
 	switch k.state {
 	case callPosted, callLeaving, callSent:
 		rq.pending.take(k)
 		rq.answered++
-	case callEarly: // its reply is here, and says nothing of a call that has not been sent
+	case callEarly: // its reply is here, but does not count for an unsent call
 	default:
 		return
 	}
@@ -289,27 +287,26 @@ func (rq *requester) fail(k *Call, err error) {
 	k.signal()
 }
 
-// unsendable ends a call that was in the send line and could not be posted. It
-// does nothing when the end of the connection was first. The caller holds
-// sendLine.mu: until then Do cannot have withdrawn the call, so it is still the same one.
+// unsendable ends a call from the send line that could not be posted. It does nothing if the
+// connection ended first. The caller holds sendLine.mu: until then Do cannot have withdrawn the
+// call, so it is still the same one.
 func (rq *requester) unsendable(k *Call, err error) {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
 	rq.fail(k, err)
 }
 
-// windowAbandoned reports whether all credits are held by calls that Do has given up
-// on, so that no other call can start, and how many calls have been answered so far.
-// A reply with a fault in its header is dropped (RFC 8166 §4.5 [R8166-149]), and its call keeps
-// the credit until then, for the peer may still be at work on it. A window that
-// stays so is lost: only a new connection gives the credits back.
+// windowAbandoned reports whether abandoned calls hold all credits, so that no other call can
+// start, and how many calls have been answered so far. A reply with a faulty header is dropped (RFC
+// 8166 §4.5 [R8166-149]). Its call keeps the credit until then, because the peer may still be
+// working on it. A window that stays full is lost: only a new connection gives the credits back.
 func (rq *requester) windowAbandoned() (bool, int64) {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
 	return rq.abandoned > 0 && rq.abandoned >= rq.credits.window(), rq.answered
 }
 
-// granted is the peer's newest grant; 1 before the first.
+// granted returns the peer's newest grant; 1 before the first.
 func (rq *requester) granted() int {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()

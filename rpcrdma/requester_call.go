@@ -1,4 +1,4 @@
-// The requester's Call: one outbound RPC call, its states, and what it keeps from use to use.
+// The requester's Call: one outbound RPC call, its states, and its memory for reuse.
 
 package rpcrdma
 
@@ -11,27 +11,25 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A Call is one outbound RPC. It is made by Conn.NewCall, filled, given to Do
-// once, and given back by Release, which lets it be used again with no
-// allocation. It is not for use by several goroutines at once.
+// A Call is one outbound RPC. Conn.NewCall makes it, the caller fills it and passes it to Do once;
+// Release returns it for reuse without allocation. Only one goroutine at a time may use it.
 type Call struct {
-	// Msg is the encoded RPC call, XID first. Its items are the arguments that
-	// may travel as Read chunks. It stays the caller's: nothing of it is read when
-	// Do has returned.
+	// Msg is the encoded RPC call, XID first. Its items are the arguments that may travel as Read
+	// chunks. It stays the caller's: after Do nothing reads it.
 	Msg chunks.Message
-	// Sink is where the result item is placed; nil when there is none.
+	// Sink receives the result item; nil when there is none.
 	Sink []byte
-	// MaxReply is the most bytes that the reply's stream can have, the item of Sink apart.
+	// MaxReply is the reply's largest stream in bytes, without the item of Sink.
 	MaxReply int
-	// Expired, if not nil, ends the call when it delivers: a timer's channel, which
-	// a caller of many calls can use for all of them where a context cannot be used again.
+	// Expired, if not nil, ends the call when it delivers. It is a timer's channel, reusable for
+	// many calls, unlike a context.
 	Expired <-chan time.Time
-	// TooEarly, if not nil, is asked when Expired has delivered: it can have the wait go on.
+	// TooEarly, if not nil, is called when Expired delivers; true continues the wait.
 	TooEarly func() bool
-	// Waited is how long the call waited for a credit, once Do has returned; 0 where one was free.
+	// Waited is the wait for a credit, set when Do has returned; 0 where one was free.
 	Waited time.Duration
-	// Reply is the reply, valid until Release. Where the item went into Sink,
-	// it is an item of AnyOffset with Data = Sink[:n]; else it is in the stream.
+	// Reply is the reply, valid until Release. An item placed in Sink is an item of AnyOffset with
+	// Data = Sink[:n]; otherwise it is in the stream.
 	Reply chunks.Message
 
 	// Set once.
@@ -41,11 +39,11 @@ type Call struct {
 	here func() bool   // replied: made once
 
 	// Owned by the goroutine in Do; by releaseLate once Do has given up.
-	scratch []byte // of receives.buffers, while it is in use
+	scratch []byte // from receives.buffers, while in use
 	hdr     Header // as sent; accept reads it, with the lock, while the call is pending
 	out     []byte // its bytes
 	sgl     [][]byte
-	wr      [1]rnic.SendWR // with out and sgl the RNIC's from posted until the send has completed
+	wr      [1]rnic.SendWR // with out and sgl the RNIC's from posted until the send completes
 	memory  exposure
 	offered bool        // Sink is in a Write chunk
 	items   [1]xdr.Item // Reply.Items
@@ -56,14 +54,13 @@ type Call struct {
 	nextXID   *Call // in the table of pending calls
 	xid       uint32
 	recv      *recvCtx // holds the reply, from early or answered until Release
-	err       error    // how an answered call ended
-	streamOff int      // where in recv the reply's stream begins
+	err       error    // the error of an answered call
+	streamOff int      // offset of the reply's stream in recv
 	placed    int      // bytes in Sink or in the Reply chunk
 	long      bool     // the reply is in the Reply chunk
 }
 
-// NewCall returns an idle Call: from the free list, or a new one. It is the caller's
-// until Release.
+// NewCall returns an idle Call: from the free list, or a new one. The caller owns it until Release.
 func (c *Conn) NewCall() *Call {
 	rq := &c.requester
 	rq.mu.Lock()
@@ -79,14 +76,13 @@ func (c *Conn) NewCall() *Call {
 	}
 	k.here = k.replied
 	k.memory.pd = c.pd
-	if rq.ended == nil { // else it is never posted, so that nobody looks for it, and is not used again
+	if rq.ended == nil { // after the end it is never posted or reused
 		rq.calls = append(rq.calls, k)
 	}
 	return k
 }
 
-// Scratch is a slice of length 0 for the call's stream, of good capacity, valid until
-// Release.
+// Scratch returns an empty slice of InlineSize capacity for the call's stream, valid until Release.
 func (k *Call) Scratch() []byte {
 	if k.scratch == nil {
 		k.scratch = k.rq.c.receives.buffers.Get()
@@ -94,26 +90,26 @@ func (k *Call) Scratch() []byte {
 	return k.scratch[:0:k.rq.c.cfg.InlineSize]
 }
 
-// SinkOffered reports, once Do has returned, whether Sink was offered to the peer
-// as a Write chunk. If so a reply that carries the item in its stream is wrong
-// and must end the RPC with an error (RFC 8166 §6.1 [R8166-191]).
+// SinkOffered reports, once Do has returned, whether Sink was offered to the peer as a Write chunk.
+// If so, a reply with the item in its stream is wrong and must end the RPC with an error (RFC 8166
+// §6.1 [R8166-191]).
 func (k *Call) SinkOffered() bool { return k.offered }
 
-// ArgsOffered reports, once Do has returned, whether any part of the call was offered to
-// the peer as a Read chunk, so that ErrChunk can mean the call as well as its reply.
+// ArgsOffered reports, once Do has returned, whether any part of the call was offered to the peer
+// as a Read chunk. ErrChunk can then mean the call as well as its reply.
 func (k *Call) ArgsOffered() bool { return len(k.hdr.Read) > 0 }
 
-// signal gives the goroutine in Do its token. The caller holds mu, and has changed the
-// state first: who finds the token finds the state too.
+// signal gives the goroutine in Do its token. The caller holds mu and has changed the state first,
+// so that Do sees the state after the token.
 func (k *Call) signal() {
 	select {
 	case k.wake <- struct{}{}:
-	default: // it has not seen the one before, and will see this state as well
+	default: // the token is still there: Do will see this state too
 	}
 }
 
-// unsignal takes the token, if there is one, of a state that Do has seen without it, so
-// that the next use of the Call does not find it. The caller holds mu.
+// unsignal takes back the token, if any, for a state that Do has already seen, so that the Call's
+// next use does not find it. The caller holds mu.
 func (k *Call) unsignal() {
 	select {
 	case <-k.wake:
@@ -121,9 +117,9 @@ func (k *Call) unsignal() {
 	}
 }
 
-// Release gives the Call, its receive buffer and its credit back, and ends the use of
-// Reply. A Call that Do gave up on keeps XID and credit until its late reply or the end
-// of the connection, and is released then.
+// Release gives the Call, its receive buffer and its credit back, and ends the use of Reply. A Call
+// given up by Do keeps its XID and credit until its late reply or the end of the connection, and is
+// released then.
 func (k *Call) Release() {
 	rq := k.rq
 	rq.mu.Lock()
@@ -137,7 +133,7 @@ func (k *Call) Release() {
 	rq.mu.Unlock()
 	k.memory.release()
 	if r != nil {
-		rq.c.repost(r) // before the credit lets another call go (RFC 8166 §3.3.1 [R8166-028])
+		rq.c.repost(r) // before the credit admits another call (RFC 8166 §3.3.1 [R8166-028])
 	}
 	rq.recycle(k)
 }
@@ -153,7 +149,7 @@ func (rq *requester) repost(k *Call) {
 	}
 }
 
-// recycle puts a Call on the free list, with its credit given back if it holds one.
+// recycle puts a Call on the free list, and gives back its credit if it holds one.
 func (rq *requester) recycle(k *Call) {
 	k.Msg, k.Reply = chunks.Message{}, chunks.Message{}
 	k.Sink, k.MaxReply, k.Expired, k.TooEarly = nil, 0, nil, nil
@@ -180,7 +176,7 @@ func (rq *requester) recycle(k *Call) {
 	}
 }
 
-// callState is where a Call is in its life. The requester's lock guards it.
+// callState is a Call's place in its life. The requester's lock guards it.
 //
 //	idle ──── no credit is free ────► queued ──── given up, connection ended ────► idle
 //	 │                                  │
@@ -203,21 +199,21 @@ func (rq *requester) recycle(k *Call) {
 //	                 ▼
 //	               idle
 //
-// The end of the connection counts as the reply, and as the completed send, of every
-// call that has none yet. A Call that came back to idle out of orphaned, or by Release,
-// goes to the free list; the others stay with the caller until Release.
+// The end of the connection counts as the missing reply, and as the missing send completion, of
+// every call. A Call that becomes idle from orphaned, or by Release, goes to the free list; the
+// others stay with the caller until Release.
 type callState uint8
 
 const (
-	callIdle      callState = iota // in use by the caller, or on the free list; the peer knows nothing of it
+	callIdle      callState = iota // in use by the caller, or on the free list; unknown to the peer
 	callQueued                     // in the queue for a credit; Do waits
 	callCredited                   // holds a credit; Do exposes memory and builds the header
-	callPosted                     // pending under its XID, and with the RNIC or in the send line; Do waits for the reply
-	callLeaving                    // as posted, but Do waits only until the caller's memory is not needed any more
-	callEarly                      // the reply is here, but the RNIC still has the send buffers; Do waits
+	callPosted                     // pending; with the RNIC or in the send line; Do waits for the reply
+	callLeaving                    // as posted, but Do only waits for the RNIC to release memory
+	callEarly                      // the reply is here, the RNIC still has the send buffers; Do waits
 	callSent                       // the RNIC has released the send buffers; Do waits for the reply
-	callAnswered                   // reply, error, or end of the connection is here; the caller has it
-	callAbandoned                  // Do has returned without a reply, whose credit, XID and memory stay taken
+	callAnswered                   // the caller has the reply, error, or end of the connection
+	callAbandoned                  // Do returned without a reply; credit, XID and memory stay taken
 	callOrphaned                   // abandoned, and Release was called since
 	callStates
 )
@@ -237,11 +233,11 @@ func (s callState) holdsCredit() bool { return s >= callCredited && s < callStat
 // givenUp reports whether Do has returned without a reply.
 func (s callState) givenUp() bool { return s == callAbandoned || s == callOrphaned }
 
-// awaitsSend reports whether somebody waits for the completion of the call's Send, and for nothing
-// else first.
+// awaitsSend reports whether a goroutine waits for the completion of the call's Send, and for
+// nothing else first.
 func (s callState) awaitsSend() bool { return s == callLeaving || s == callEarly }
 
-// The arrows of the drawing: callNext[s] is what can follow s.
+// callNext lists the arrows of the drawing: the states that can follow each state.
 var callNext = [callStates][]callState{
 	callIdle:      {callQueued, callCredited},
 	callQueued:    {callIdle, callCredited},
@@ -255,11 +251,11 @@ var callNext = [callStates][]callState{
 	callOrphaned:  {callIdle},
 }
 
-// onCallState is told of each change; tests hold them against callNext. It is written
-// before the first Call is made, and nil in programs.
+// onCallState is called at each change; tests check the changes against callNext. It is set before
+// the first Call is made, and nil in programs.
 var onCallState func(k *Call, to callState)
 
-// become is the one writer of a Call's state. Each arrow has one function that draws it:
+// become is the one writer of a Call's state. Each arrow belongs to one function:
 //
 //	takeCredit       idle → queued, idle → credited, queued → idle
 //	wakeWaiters      queued → credited

@@ -1,14 +1,14 @@
-// The requester, giving up: calls whose caller goes away before the reply is there.
+// The requester, giving up: calls abandoned by their caller before the reply arrives.
 
 package rpcrdma
 
 import "time"
 
-// giveUp ends the wait for a reply. It returns false when the reply came in after
-// all. A call that is still in line for the send queue is withdrawn. One that the RNIC
-// has is waited for until it has left, for its bytes are the caller's; a connection
-// that is stuck is closed for that. A call that has left cannot be recalled: the peer
-// gets memory of ours in place of the caller's, and the call keeps its credit and XID.
+// giveUp ends the wait for a reply. It returns false when the reply arrived after all. It withdraws
+// a call still in line for the send queue. A call with the RNIC must leave first, because its bytes
+// are the caller's; a connection too stuck for that is closed. A call that has left cannot be
+// recalled: the peer gets other memory in place of the caller's, and the call keeps its credit and
+// XID.
 func (rq *requester) giveUp(k *Call) bool {
 	if rq.c.withdraw(k) {
 		rq.withdraw(k)
@@ -18,11 +18,13 @@ func (rq *requester) giveUp(k *Call) bool {
 	if !rq.awaitSent(k) {
 		return false
 	}
-	k.memory.standIn(k) // before the caller touches it (RFC 8166 §4.4.1 [R8166-143], RFC 8166 §8.1.4 [R8166-206])
+	// The peer loses the memory before the caller touches it (RFC 8166 §4.4.1 [R8166-143], RFC 8166
+	// §8.1.4 [R8166-206]).
+	k.memory.standIn(k)
 
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
-	if k.state == callAnswered { // just now: the reply may tell of data that went to our memory
+	if k.state == callAnswered { // just now: the reply may report data that went to our stand-in
 		k.unsignal()
 		return true
 	}
@@ -31,8 +33,8 @@ func (rq *requester) giveUp(k *Call) bool {
 	return true
 }
 
-// awaitSent waits until the call's send has completed, and reports whether the reply
-// is still missing. A token that the reply has left is taken.
+// awaitSent waits until the call's send has completed, and reports whether the reply is still
+// missing. It takes a token left by the reply.
 func (rq *requester) awaitSent(k *Call) bool {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
@@ -49,17 +51,17 @@ func (rq *requester) awaitSent(k *Call) bool {
 	return k.state == callSent
 }
 
-// awaitProgress waits for the call's token as long as the peer takes anything at all.
-// A connection that stands still for sendGrace is ended, which gives the token too.
+// awaitProgress waits for the call's token while the peer takes any bytes at all. It ends a
+// connection without progress for sendGrace, which gives the token too.
 func (c *Conn) awaitProgress(k *Call) {
 	grace := time.NewTicker(c.cfg.sendGrace / stallTicks)
 	defer grace.Stop()
 	c.awaitMoves(k, grace.C)
 }
 
-// awaitMoves is awaitProgress with a look at each tick. It counts the looks at which nothing had
-// moved, and not the time: a process that was stopped, or a machine with no time for it, has moved
-// nothing either, and finds one tick when it goes on.
+// awaitMoves is awaitProgress with one check at each tick. It counts the checks without progress,
+// not the time: a stopped process, or a machine too busy to run it, has moved nothing either, and
+// finds a single tick when it continues.
 func (c *Conn) awaitMoves(k *Call, ticks <-chan time.Time) {
 	for still := (stall{bytes: c.qp.Moved()}); ; {
 		select {
@@ -67,7 +69,8 @@ func (c *Conn) awaitMoves(k *Call, ticks <-chan time.Time) {
 			return
 		case <-ticks:
 		}
-		if still.tick(true, 0, c.qp.Moved()) { // bytes, not completions: one large item can take longer on a slow link
+		// Bytes count here, not completions: one large item can take longer on a slow link.
+		if still.tick(true, 0, c.qp.Moved()) {
 			c.fail(errSendStuck)
 			<-k.wake
 			return
@@ -75,9 +78,9 @@ func (c *Conn) awaitMoves(k *Call, ticks <-chan time.Time) {
 	}
 }
 
-// releaseLate brings a call back that Do had given up on, now that its reply is here. The
-// caller may call Release at any moment of it: the state says, at the end, whether it did, and
-// so which of the two puts the Call on the free list.
+// releaseLate frees an abandoned call when its reply has arrived. The caller may call Release at
+// any moment meanwhile. The state at the end shows whether it did, and so which of the two puts the
+// Call on the free list.
 func (rq *requester) releaseLate(k *Call) {
 	k.memory.release()
 	rq.repost(k)

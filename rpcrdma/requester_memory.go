@@ -1,4 +1,4 @@
-// The requester's exposed memory: what a call lets the peer read and write, and how that ends.
+// The requester's exposed memory: the peer's access to a call's memory, and its end.
 
 package rpcrdma
 
@@ -8,11 +8,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// An exposure is the memory of one call that the peer can use: the caller's own (Sink and argument
-// items), and buffers of ours for what travels whole. Each region is exposed for one call, with the
-// one right that it needs, under a new STag (RFC 8166 §8.1.3 [R8166-201], RFC 8797 §3.2
-// [R8797-002]); the MRs are kept from call to call. Who has the Call owns it; there is no lock, for
-// the RNIC has its own where bytes are placed.
+// An exposure is the memory of one call accessible to the peer: the caller's own (Sink and argument
+// items), and buffers of ours for messages that travel whole. Each region is exposed for one call,
+// with the single right it needs, under a new STag (RFC 8166 §8.1.3 [R8166-201], RFC 8797 §3.2
+// [R8797-002]); the MRs are kept from call to call. The owner of the Call owns it. It has no lock,
+// since the RNIC locks where it places bytes.
 type exposure struct {
 	pd *rnic.PD // set once
 
@@ -21,13 +21,15 @@ type exposure struct {
 	reply *rnic.MR
 	long  *rnic.MR
 
-	longBuf  *mem.Buffer   // the complete call, when it travels as Position-zero chunk
+	longBuf  *mem.Buffer   // the complete call, sent as Position-zero chunk
 	replyBuf *mem.Buffer   // the Reply chunk
-	standIns []*mem.Buffer // what the peer has in place of the caller's memory
-	exposed  bool          // some of it since the last release: most calls expose nothing, and the MRs are there from others
+	standIns []*mem.Buffer // replace the caller's memory for the peer
+	// exposed: memory was exposed since the last release. Most calls expose none, while the MRs of
+	// earlier calls remain.
+	exposed bool
 }
 
-// expose makes b accessible to the peer by an MR that the Call keeps.
+// expose makes b accessible to the peer through the MR *mr, which the Call keeps.
 func (m *exposure) expose(mr **rnic.MR, b []byte, access rnic.Access) (seg chunks.Segment, err error) {
 	if uint64(len(b)) > 1<<32-1 {
 		return seg, ErrTooLarge
@@ -44,8 +46,8 @@ func (m *exposure) expose(mr **rnic.MR, b []byte, access rnic.Access) (seg chunk
 	return chunks.Segment{Handle: uint32((*mr).STag()), Length: uint32(len(b)), Offset: (*mr).Base()}, nil
 }
 
-// invalidate ends the peer's access to all of it: when it returns no byte is placed, or
-// read, any more. What the peer has invalidated itself is passed over by the RNIC.
+// invalidate ends all the peer's access: when it returns no byte is placed or read any more. The
+// RNIC skips STags already invalidated by the peer.
 func (m *exposure) invalidate() {
 	if !m.exposed {
 		return
@@ -58,7 +60,7 @@ func (m *exposure) invalidate() {
 	invalidate(m.long)
 }
 
-// release is invalidate, and gives our buffers back to their pool.
+// release invalidates, and returns our buffers to their pool.
 func (m *exposure) release() {
 	m.invalidate()
 	m.exposed = false
@@ -87,13 +89,12 @@ func (m *exposure) deregister() {
 	m.args, m.sink, m.reply, m.long = nil, nil, nil, nil
 }
 
-// maxStandIn is the largest memory that a call given up on has replaced.
+// maxStandIn is the largest memory, in bytes, replaced for an abandoned call.
 const maxStandIn = 4 << 20
 
-// standIn ends the peer's access to the memory of the caller, but not to the
-// STags: a responder that has not heard that the call was given up on, and cannot
-// hear it, writes its result to buffers of ours, and reads from them what the
-// caller had. A stale STag would cost it, and all other calls, the connection.
+// standIn ends the peer's access to the caller's memory, but keeps the STags valid. The responder
+// cannot learn that the call was given up: it writes its result to our buffers, and reads copies of
+// the caller's items from them. A stale STag would end the connection, and all other calls with it.
 func (m *exposure) standIn(k *Call) {
 	for i := range min(len(m.args), len(k.Msg.Items)) {
 		m.divert(m.args[i], k.Msg.Items[i].Data, true)

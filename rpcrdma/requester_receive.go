@@ -1,18 +1,17 @@
-// The requester, inbound: replies and errors matched with the calls that they answer, and completed
-// sends.
+// The requester, inbound: completed sends, and replies and errors matched with their calls.
 
 package rpcrdma
 
 import "encoding/binary"
 
-// sendCompleted notes that the RNIC has released the send buffers of a call, whether
-// they have left or the connection ended before.
+// sendCompleted records that the RNIC has released the send buffers of a call, either after sending
+// or at the end of the connection.
 func (rq *requester) sendCompleted(index int) {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
 	switch k := rq.calls[index]; k.state {
 	case callPosted:
-		k.become(callSent) // Do waits for the reply: nothing to wake it for
+		k.become(callSent) // Do waits for the reply: no reason to wake it
 	case callLeaving:
 		k.become(callSent)
 		k.signal()
@@ -22,16 +21,15 @@ func (rq *requester) sendCompleted(index int) {
 	}
 }
 
-// isPending reports whether a call of this XID waits for its reply.
+// isPending reports whether a call with this XID waits for its reply.
 func (rq *requester) isPending(xid uint32) bool {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
 	return rq.pending.find(xid) != nil
 }
 
-// takeReply gives a reply to the call that it answers, and reports whether it did.
-// What matches no call, or not what the call offered, is dropped; only a valid
-// reply moves the window (RFC 8166 §3.3.3 [R8166-040]).
+// takeReply gives a reply to its call and reports whether it did. It drops a reply that matches no
+// call, or not the call's offer. Only a valid reply moves the window (RFC 8166 §3.3.3 [R8166-040]).
 func (rq *requester) takeReply(h *Header, r *recvCtx) bool {
 	rq.mu.Lock()
 	k := rq.pending.find(h.XID)
@@ -41,8 +39,8 @@ func (rq *requester) takeReply(h *Header, r *recvCtx) bool {
 	}
 	k.recv = r
 	late := rq.answer(k)
-	// Where calls go both ways RDMA_NOMSG does not say whose credits it carries (RFC 8167 §4.1
-	// [R8167-006]).
+	// Where calls go both ways RDMA_NOMSG does not say which direction's credits it carries (RFC
+	// 8167 §4.1 [R8167-006]).
 	if h.Proc == ProcMsg || rq.c.responder.handler == nil {
 		rq.credits.grant(h.Credits)
 		rq.wakeWaiters()
@@ -54,9 +52,9 @@ func (rq *requester) takeReply(h *Header, r *recvCtx) bool {
 	return true
 }
 
-// takeError ends the call that the peer could not take: it is permanent (RFC 8166 §4.5
-// [R8166-154]). An error that names no pending call is dropped, which is also what a responder does
-// with any of them (RFC 8166 §4.2.4 [R8166-114]).
+// takeError ends the call refused by the peer: the error is permanent (RFC 8166 §4.5 [R8166-154]).
+// An error without a pending call is dropped, and a responder drops them all (RFC 8166 §4.2.4
+// [R8166-114]).
 func (rq *requester) takeError(h *Header) {
 	rq.mu.Lock()
 	k := rq.pending.find(h.XID)
@@ -79,10 +77,10 @@ func (rq *requester) takeError(h *Header) {
 	}
 }
 
-// answer ends the wait of a pending call. The caller has filled in what came, and holds
-// mu. It reports that Do has given the call up: then releaseLate is due.
+// answer ends the wait of a pending call. The caller has stored the reply or error, and holds mu.
+// If late, Do has given the call up, and the caller must run releaseLate.
 func (rq *requester) answer(k *Call) (late bool) {
-	rq.pending.take(k) // a second reply under this XID finds nothing, and is dropped
+	rq.pending.take(k) // a second reply under this XID finds no call and is dropped
 	rq.answered++
 	switch k.state {
 	case callPosted, callLeaving:
@@ -94,20 +92,19 @@ func (rq *requester) answer(k *Call) (late bool) {
 	return k.state.givenUp()
 }
 
-// accept checks a reply against what the call offered and notes where it lies. Step by step:
+// accept checks a reply against the call's offer and records its position. Step by step:
 //
 //  1. The Read list is empty, and there are as many Write chunks as in the call, and a Reply
 //     chunk if the call had one. Anything else answers another call, or none.
-//  2. Each chunk is the call's own but for its lengths, which are no larger.
+//  2. Each chunk equals the call's own except for its lengths, which are no larger.
 //  3. RDMA_NOMSG has its reply in the Reply chunk, so there is one.
-//  4. RDMA_MSG with bytes in the Reply chunk, or RDMA_NOMSG with too few for a reply, is the
-//     answer to this call, and wrong: memory has been written. The call ends with it.
-//  5. The message of RDMA_MSG has the XID of the header. That of RDMA_NOMSG is looked at by
-//     finish, once the peer can no longer write it.
+//  4. RDMA_MSG with bytes in the Reply chunk, or RDMA_NOMSG with too few for a reply, answers this
+//     call but is wrong: memory has been written. The call ends with it.
+//  5. The message of RDMA_MSG has the XID of the header. For RDMA_NOMSG finish checks this, once
+//     the peer can no longer write the message.
 //
-// False: the header is not that of an answer to this call, and is dropped
-// (RFC 8166 §4.5 [R8166-149]). A reply that is one but has used the chunks wrongly ends the call.
-// The caller holds requester.mu.
+// False: the header does not answer this call, and is dropped (RFC 8166 §4.5 [R8166-149]). A reply
+// to this call with wrongly used chunks ends the call. The caller holds requester.mu.
 func (k *Call) accept(h *Header, r *recvCtx) bool {
 	if len(h.Read) > 0 || len(h.Write) != len(k.hdr.Write) || h.HasReply != k.hdr.HasReply {
 		return false
@@ -124,7 +121,7 @@ func (k *Call) accept(h *Header, r *recvCtx) bool {
 	if err != nil || h.Proc == ProcNoMsg && !h.HasReply {
 		return false
 	}
-	// Noted before step 5, which can still drop the reply: the next one overwrites it.
+	// Set before step 5, which can still drop the reply: the next one overwrites it.
 	k.long = h.Proc == ProcNoMsg
 	k.streamOff, k.placed = h.Len, int(items)
 	switch {

@@ -1,4 +1,4 @@
-// The requester, outbound: what a call offers and how it travels, as header and SGL.
+// The requester, outbound: a call's header, SGL and memory offers.
 
 package rpcrdma
 
@@ -10,20 +10,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// maxItems is the most items of a message that can travel as chunks.
+// maxItems is the limit for a message's items that travel as chunks.
 const maxItems = 32
 
-// prepare makes everything that the call is sent with. Nothing of it is known to the
-// peer before the call is posted, so that whoever fails here has only to release the
-// memory. The choice between the forms is that of chunks.PlanCall; this is what follows from it:
+// prepare builds the header, the SGL and the exposed memory for a call. The peer knows none of it
+// before the call is posted, so after an error only the memory needs to be released.
+// chunks.PlanCall chooses between the forms, with these consequences:
 //
 //	form      rdma_proc    in the Send             exposed for RemoteRead
 //	inline    RDMA_MSG     the whole call          nothing
 //	reduced   RDMA_MSG     the call less its items each item, where the caller has it
 //	long      RDMA_NOMSG   nothing                 a copy of the whole call
 //
-// The reply's side is independent of it: nothing, the caller's sink, or a buffer of ours is
-// exposed for RemoteWrite.
+// The reply's side is independent: nothing, the caller's sink, or a buffer of ours is exposed for
+// RemoteWrite.
 func (k *Call) prepare(t Thresholds) error {
 	if len(k.Msg.Items) > maxItems {
 		return ErrTooLarge
@@ -37,8 +37,8 @@ func (k *Call) prepare(t Thresholds) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrTooLarge, err)
 	}
-	// The header has to be complete before it is appended, and the offer comes first in it only
-	// in time: its segments may be what makes the call too large to go inline.
+	// The reply's offer is decided first, because its segments can make the call too large to go
+	// inline. The header is appended last, when it is complete.
 	h := &k.hdr
 	h.reset()
 	h.XID, h.Version, h.Credits, h.Proc = k.xid, version, uint32(k.rq.c.cfg.Credits), ProcMsg
@@ -60,8 +60,8 @@ func (k *Call) prepare(t Thresholds) error {
 	return nil
 }
 
-// offer exposes memory for the reply: the sink itself, or a buffer of ours. A Reply chunk never
-// is the sink: its stream has more than the item in it, and is decoded where it lies.
+// offer exposes memory for the reply: the sink itself, or a buffer of ours. The sink never serves
+// as Reply chunk: the reply's stream holds more than the item, and is decoded in place.
 func (k *Call) offer(plan chunks.CallPlan) error {
 	m := &k.memory
 	k.offered = plan.Offer == chunks.OfferWrite
@@ -83,7 +83,7 @@ func (k *Call) offer(plan chunks.CallPlan) error {
 	return nil
 }
 
-// exposeArgs exposes the argument items as Read chunks, with no pad (RFC 8166 §3.4.5.2
+// exposeArgs exposes the argument items as Read chunks, without padding (RFC 8166 §3.4.5.2
 // [R8166-067]), or a copy of the complete call as Position-zero chunk (RFC 8166 §3.5.3
 // [R8166-088]).
 func (k *Call) exposeArgs(form chunks.Form) error {
@@ -95,7 +95,7 @@ func (k *Call) exposeArgs(form chunks.Form) error {
 		}
 		for i := range k.Msg.Items {
 			if len(k.Msg.Items[i].Data) == 0 {
-				continue // a chunk of nothing would still cost the peer a Read
+				continue // an empty chunk would still cost the peer a Read
 			}
 			seg, err := m.expose(&m.args[i], k.Msg.Items[i].Data, rnic.RemoteRead)
 			if err != nil {
@@ -104,8 +104,8 @@ func (k *Call) exposeArgs(form chunks.Form) error {
 			k.hdr.Read = append(k.hdr.Read, chunks.ReadSegment{Position: k.Msg.Position(i), Segment: seg})
 		}
 	case chunks.FormLong:
-		// Copied, though each piece could be a segment of its own: this form is rare in NFSv3,
-		// and the threshold bounds how many segments there can be.
+		// Copied, although each piece could be a separate segment: this form is rare in NFSv3, and
+		// the threshold limits the number of segments.
 		n := k.Msg.FullLen()
 		m.longBuf = mem.Get(n)
 		at := 0

@@ -1,29 +1,26 @@
-// The calls of a requester that are under way: their credits, their table by XID, and whether one
-// is alone.
+// A requester's pending calls: their credits, their table by XID, and the driving of a lone one.
 
 package rpcrdma
 
-// credits counts the calls of one connection and direction, and queues those
-// that must wait. It is pure: the Conn's lock guards it, and it wakes nobody by
-// itself but hands back whom to wake.
+// credits counts the calls of one connection and direction, and queues calls without a credit. It
+// is pure: the requester's lock guards it, and it returns the calls to wake.
 //
 // The limits are absolute (RFC 8166 §3.3.1 [R8166-022]): requested is our own, granted the peer's
-// newest word, and the window is the smaller of the two (RFC 8166 §3.3.1 [R8166-021]), never less
-// than one (RFC 8166 §3.3.1 [R8166-025]). Before the first reply the window is one (RFC 8166 §3.3.3
-// [R8166-039]).
+// newest. The window is the smaller of the two (RFC 8166 §3.3.1 [R8166-021]), but at least one (RFC
+// 8166 §3.3.1 [R8166-025]). Before the first reply it is one (RFC 8166 §3.3.3 [R8166-039]).
 type credits struct {
 	requested int
 	granted   int
-	inflight  int // calls that hold a credit
+	inflight  int // calls holding a credit
 
-	head, tail *Call // who waits, in order of arrival, linked by Call.next
+	head, tail *Call // waiting calls, in order of arrival, linked by Call.next
 }
 
 func newCredits(requested int) credits { return credits{requested: requested, granted: 1} }
 
 func (cr *credits) window() int { return max(1, min(cr.requested, cr.granted)) }
 
-// acquire takes a credit for k, or queues k after those that wait already.
+// acquire takes a credit for k, or queues k behind the waiting calls.
 func (cr *credits) acquire(k *Call) bool {
 	if cr.head == nil && cr.inflight < cr.window() {
 		cr.inflight++
@@ -39,7 +36,7 @@ func (cr *credits) acquire(k *Call) bool {
 	return false
 }
 
-// forget takes k out of the queue; false when k is not in it.
+// forget takes k out of the queue, and reports whether k was in it.
 func (cr *credits) forget(k *Call) bool {
 	var prev *Call
 	for w := cr.head; w != nil; prev, w = w, w.next {
@@ -60,14 +57,14 @@ func (cr *credits) forget(k *Call) bool {
 	return false
 }
 
-// grant records the peer's newest limit. A grant below what is in flight only
-// makes later calls wait (RFC 8166 §3.3.1 [R8166-024]).
+// grant records the peer's newest limit. A grant below inflight only makes later calls wait (RFC
+// 8166 §3.3.1 [R8166-024]).
 func (cr *credits) grant(n uint32) { cr.granted = int(min(n, 1<<30)) }
 
 // release gives one credit back.
 func (cr *credits) release() { cr.inflight-- }
 
-// next gives a credit to the Call that has waited longest and returns it, or nil.
+// next gives a credit to the longest waiting Call and returns it, or nil.
 func (cr *credits) next() *Call {
 	k := cr.head
 	if k == nil || cr.inflight >= cr.window() {
@@ -82,23 +79,23 @@ func (cr *credits) next() *Call {
 	return k
 }
 
-// drain empties the queue, giving no credit.
+// drain empties the queue, giving no credit. It returns the list of its calls.
 func (cr *credits) drain() *Call {
 	k := cr.head
 	cr.head, cr.tail = nil, nil
 	return k
 }
 
-// pendingCalls finds a Call by its XID. It is a hash table of linked Calls, which grows with the
-// most that have waited at once: most connections have few, and once it has grown putting in and
-// taking out allocates nothing. The requester's lock guards it.
+// pendingCalls finds a Call by its XID. It is a hash table of linked Calls, grown on demand, since
+// most connections have few concurrent calls. After growth, put and take allocate nothing. The
+// requester's lock guards it.
 type pendingCalls struct {
 	buckets []*Call // linked by Call.nextXID; made by the first call
-	most    int     // of buckets
+	most    int     // upper limit for len(buckets)
 	n       int
 }
 
-// fewBuckets are those that it begins with.
+// fewBuckets is the first size of the table.
 const fewBuckets = 16
 
 func (p *pendingCalls) init(n int) {
@@ -109,7 +106,7 @@ func (p *pendingCalls) init(n int) {
 	p.most = size
 }
 
-// bucket spreads XIDs that count up, in whichever byte order, over the table.
+// bucket spreads consecutive XIDs, in either byte order, over the table.
 func (p *pendingCalls) bucket(xid uint32) **Call {
 	return &p.buckets[(xid*0x9e3779b1)>>16&uint32(len(p.buckets)-1)]
 }
@@ -141,7 +138,7 @@ func (p *pendingCalls) put(k *Call) bool {
 	return true
 }
 
-// grow makes the table larger: to twice what it was, or to what it begins with.
+// grow doubles the table, or makes the first one.
 func (p *pendingCalls) grow() {
 	old := p.buckets
 	p.buckets = make([]*Call, min(p.most, max(2*len(old), fewBuckets)))
@@ -154,8 +151,7 @@ func (p *pendingCalls) grow() {
 	}
 }
 
-// take removes k. It does nothing when k is not in the table, which a call is not that has
-// been answered already.
+// take removes k. It does nothing for a call not in the table: an answered call has left it.
 func (p *pendingCalls) take(k *Call) {
 	if p.n == 0 {
 		return
@@ -169,7 +165,7 @@ func (p *pendingCalls) take(k *Call) {
 	}
 }
 
-// any returns some Call, or nil when there is none.
+// any returns any pending Call, or nil.
 func (p *pendingCalls) any() *Call {
 	if p.n == 0 {
 		return nil
@@ -189,8 +185,8 @@ func (rq *requester) anyPending() bool {
 	return rq.pending.n > 0
 }
 
-// attend sees to it that somebody takes in what comes while a call that has been posted waits: its
-// caller where it is alone, for as long as the QP can be driven, else the RNIC.
+// attend makes a goroutine receive while a posted call waits: the caller itself if its call is
+// alone, as long as it can drive the QP, else the RNIC's.
 func (rq *requester) attend(k *Call) {
 	if rq.row.Alone() {
 		rq.c.qp.Drive(k.here)
@@ -199,21 +195,21 @@ func (rq *requester) attend(k *Call) {
 	}
 }
 
-// replied reports whether nothing more is to come for a call that was posted: with its reply here,
-// it may still wait for the completion of its Send, which the peer has no part in.
+// replied reports whether the peer has nothing more to send for a posted call. With its reply here,
+// the call may still wait for its Send's completion.
 func (k *Call) replied() bool {
 	k.rq.mu.Lock()
 	defer k.rq.mu.Unlock()
 	return k.state != callPosted && k.state != callSent
 }
 
-// promptSends has completions of Sends told that somebody waits for. Those of calls are deferred:
-// the reply comes later, and both are seen at once. But where the reply was here before the poster
-// of its call, or of another one, had noted that it has left, or where Do has given up, nobody
-// would be told.
+// promptSends requests deferred Send completions when a goroutine waits for one. Completions of
+// calls are normally deferred: the reply comes later, and the receive loop handles both at once.
+// They are missing in two cases: a reply arrives before the poster has recorded the completion of
+// its Send, or Do has given up.
 //
-// It is called by who may have completed Sends, after that; who begins to wait for one says so
-// before it calls Prompt itself. So one of the two sees the other.
+// Callers may have completed Sends and call it after that. A goroutine beginning to wait for a Send
+// updates unsent before it calls Prompt itself. So one of the two sees the other.
 func (c *Conn) promptSends() {
 	if c.requester.unsent.Load() > 0 {
 		c.qp.Prompt()

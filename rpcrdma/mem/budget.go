@@ -1,4 +1,4 @@
-// The Budget: a process-wide bound on the bytes that connections hold for arguments and results.
+// The Budget: a process-wide bound on the bytes held for arguments and results.
 
 package mem
 
@@ -8,86 +8,86 @@ import (
 	"time"
 )
 
-// DefaultBudget is the bytes that connections with no Budget of their own share.
+// DefaultBudget is the number of bytes shared by connections without another Budget.
 const DefaultBudget = 256 << 20
 
-// turnTime is how long at most one account is served before all others, and how
-// long all are served alike after that.
+// turnTime is the longest time in which one account is served before all others, and the length of
+// the rest after it, in which all are served alike.
 const turnTime = 250 * time.Millisecond
 
-// A Budget bounds the bytes that all connections of it hold for large
-// arguments and for results. What a connection gets depends on what is free (see
-// fits), so that those who keep what they have leave some for the next.
+// A Budget bounds the bytes held by all its connections for large arguments and for results. A
+// connection's share depends on the free bytes (see fits), so that connections that keep their
+// bytes leave some for the next.
 //
-// Arguments wait in a line. Without more, small requests would take what comes back
-// before there is ever enough for a large one. So the first in line that holds
-// nothing yet gets a turn, in which nobody else is given anything. A turn ends
-// when the account has been served, and after turnTime at the latest: those that
-// hold the rest may hold it for long, for their disk is hung, and the others do
-// not wait for that disk too.
+// Arguments wait in line. Without a further rule, small requests would take returned bytes before
+// there is ever enough for a large one. So the first waiting account that holds nothing gets a
+// turn, in which no other account receives bytes. A turn ends when the account has been served, and
+// after turnTime at the latest: other accounts may hold the rest for long, for example on a hung
+// disk, and must not make everyone wait for it.
 //
-//	        somebody who holds nothing waits
-//	open ───────────────────────────────────► turn
-//	 ▲                                          │ it is served, it leaves, or turnTime
-//	 └──────── turnTime ──────── rest ◄─────────┘
+//	        an account that holds nothing waits
+//		open ───────────────────────────────────► turn
+//		 ▲                                          │ it is served, it leaves, or turnTime
+//		 └──────── turnTime ──────── rest ◄─────────┘
 //
-// In open and in rest all are served that fit, in order of arrival.
+// In open and in rest every account that fits is served, in order of arrival.
 type Budget struct {
 	total int64 // set once
 
-	mu    sync.Mutex // guards all that follows, and the accounts; no callback runs under it
+	mu    sync.Mutex // guards all below, and the accounts; no callback runs under it
 	free  int64
-	line  []*Account  // who wait for bytes, in order of arrival
-	waits uint64      // times that somebody came into the line
-	turn  *Account    // of line; nil unless the state is turn
+	line  []*Account  // waiting accounts, in order of arrival
+	waits uint64      // number of times an account joined the line
+	turn  *Account    // in line; nil unless the state is turn
 	timer *time.Timer // ends a turn, or a rest; nil while open
 }
 
-// An Account is what one connection holds of a Budget. Its Budget's lock guards it.
+// An Account is one connection's share of a Budget. The Budget's lock guards it.
 type Account struct {
 	budget *Budget
-	served func(n int64) // called, with no lock held, when the n bytes waited for have been taken; set once
+	// served is called, with no lock held, after taking the n bytes that TakeOrWait asked for. Set
+	// once.
+	served func(n int64)
 
 	held  int64
-	want  int64    // what it waits for, and then what it is served with
+	want  int64    // bytes that it waits for, then those passed to served
 	waits bool     // it is in line
-	next  *Account // in a list of those to be told
+	next  *Account // in a list for tell
 }
 
 var defaultBudget = NewBudget(DefaultBudget)
 
-// Default is the Budget of DefaultBudget bytes of those that have none of their own.
+// Default returns the shared Budget of DefaultBudget bytes.
 func Default() *Budget { return defaultBudget }
 
 // NewBudget returns a Budget of that many bytes.
 func NewBudget(bytes int64) *Budget { return &Budget{total: bytes, free: bytes} }
 
-// Free is the number of bytes that nobody holds at this moment.
+// Free returns the number of free bytes.
 func (b *Budget) Free() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.free
 }
 
-// Total is the number of bytes of the Budget, held or free.
+// Total returns the size of the Budget in bytes, held and free.
 func (b *Budget) Total() int64 { return b.total }
 
-// Waits is how many accounts wait for bytes now, and how often one has begun to.
+// Waits returns how many accounts wait for bytes now, and how often one has begun to.
 func (b *Budget) Waits() (now int, ever uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.line), b.waits
 }
 
-// greedy is how many times what a connection holds it has to leave free, when
-// others hold some too and it wants more than its first bytes.
+// greedy is the ratio of free bytes to held ones required when others hold some too and a
+// connection wants more than its first bytes.
 const greedy = 16
 
-// fits reports whether a connection that holds some bytes may have n more. One
-// that is alone may have half of all, or one call of any size. Beside others the
-// first request may be as much as it leaves, and further ones are small beside what
-// they leave. Any number that keep what they have do not starve the next.
-// The caller holds mu.
+// fits reports whether a connection holding held bytes may take n more. A lone connection may take
+// half of the Budget, or a single call of any size. Beside others, a first request may take as much
+// as it leaves free, and further ones must be small compared with the remainder. So connections
+// that keep their bytes do not starve the next. The caller holds mu.
 func (b *Budget) fits(held, n int64) bool {
 	left, alone := b.free-n, b.free+held == b.total
 	switch {
@@ -101,17 +101,17 @@ func (b *Budget) fits(held, n int64) bool {
 	return left/greedy >= held+n
 }
 
-// Largest is the largest request that can ever be met: a power of two, for
-// buffers come in these sizes.
+// Largest returns the largest request that can ever be met: a power of two, since buffers have such
+// sizes.
 func (b *Budget) Largest() int64 {
 	return 1 << (bits.Len64(uint64(max(b.total, 1))) - 1)
 }
 
-// open returns an empty Account. served is called once for each takeOrWait that
-// returned false, unless the account is closed before that.
+// Open returns an empty Account. served is called once for each TakeOrWait that returned false,
+// unless the account leaves the line before that.
 func (b *Budget) Open(served func(n int64)) *Account { return &Account{budget: b, served: served} }
 
-// Take takes n bytes, or reports that they are not there for this Account now.
+// Take takes n bytes, or returns false if this Account cannot have them now.
 func (a *Account) Take(n int64) bool {
 	b := a.budget
 	b.mu.Lock()
@@ -128,9 +128,9 @@ func (b *Budget) take(a *Account, n int64) bool {
 	return true
 }
 
-// TakeOrWait is Take for those who can wait: when it returns false the account stands in
-// line, and served is called when the bytes are its own, on the goroutine of whoever gave
-// bytes back. Until then it is not called again.
+// TakeOrWait is Take for callers able to wait. After false the account stands in line, and served
+// is called when it has the bytes, on the goroutine that returned bytes. TakeOrWait must not be
+// called again before that.
 func (a *Account) TakeOrWait(n int64) bool {
 	b := a.budget
 	b.mu.Lock()
@@ -145,7 +145,7 @@ func (a *Account) TakeOrWait(n int64) bool {
 	return false
 }
 
-// Give returns n bytes.
+// Give returns n bytes to the Budget.
 func (a *Account) Give(n int64) {
 	b := a.budget
 	b.mu.Lock()
@@ -156,9 +156,8 @@ func (a *Account) Give(n int64) {
 	tell(first)
 }
 
-// Leave takes the account out of the line, and reports whether it was there: if not,
-// served has been called, or is about to be. What the account holds is still to be
-// given back.
+// Leave takes the account out of the line, and reports whether it was there: if not, served has
+// been called, or is about to be. The account must still give back its held bytes.
 func (a *Account) Leave() bool {
 	b := a.budget
 	b.mu.Lock()
@@ -172,15 +171,15 @@ func (a *Account) Leave() bool {
 	return waited
 }
 
-// Held is the number of bytes that the account holds.
+// Held returns the number of bytes held by the account.
 func (a *Account) Held() int64 {
 	a.budget.mu.Lock()
 	defer a.budget.mu.Unlock()
 	return a.held
 }
 
-// serve gives what is free to those in line, and returns them as a list for tell. The caller holds
-// mu.
+// serve gives free bytes to waiting accounts, and returns the served ones as a list for tell. The
+// caller holds mu.
 func (b *Budget) serve() (first *Account) {
 	last := &first
 	for i := 0; i < len(b.line); {
@@ -196,10 +195,10 @@ func (b *Budget) serve() (first *Account) {
 	return first
 }
 
-// tell calls served of the accounts of a list, without mu.
+// tell calls served for the accounts of a list, without mu.
 func tell(first *Account) {
 	for a := first; a != nil; {
-		next, n := a.next, a.want // which the account can have changed when it has been told
+		next, n := a.next, a.want // the account can change both once served runs
 		a.next = nil
 		a.served(n)
 		a = next
@@ -221,7 +220,7 @@ func (b *Budget) leave(a *Account) {
 	}
 }
 
-// startTurn begins the turn of the first in line that holds nothing. The caller holds mu.
+// startTurn begins the turn of the first waiting account that holds nothing. The caller holds mu.
 func (b *Budget) startTurn() {
 	if b.timer != nil {
 		return
@@ -241,8 +240,8 @@ func (b *Budget) rest() {
 	b.after(func() { b.timer = nil })
 }
 
-// after does what is next when turnTime is over, unless the timer is another by
-// then, and serves who fits. The caller holds mu.
+// after runs next when turnTime has passed, unless the timer was replaced meanwhile, and serves the
+// accounts that fit. The caller holds mu.
 func (b *Budget) after(next func()) {
 	var mine *time.Timer
 	mine = time.AfterFunc(turnTime, func() {

@@ -1,8 +1,8 @@
 // Buffers in power-of-two sizes, kept for reuse.
 
-// Package mem is the memory of RPC messages, over RDMA and TCP alike: one set of pools of
-// buffers, and the Budget that bounds what all connections of a process hold at once.
-// It knows neither messages nor connections.
+// Package mem manages the memory of RPC messages, over RDMA and TCP alike: pools of buffers, and
+// the Budget that bounds the bytes held by all connections of a process. It knows neither messages
+// nor connections.
 package mem
 
 import (
@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// The sizes of buffers: 512 bytes to 4 MiB. Larger ones are made anew and left to the
-// garbage collector, since who asks for them is rare.
+// The sizes of buffers: 512 bytes to 4 MiB. Larger ones are allocated and left to the garbage
+// collector, because they are rare.
 const (
 	minShift = 9
 	maxShift = 22
@@ -20,14 +20,14 @@ const (
 
 // A Buffer is pooled memory. It has one owner at a time, from Get to Put.
 type Buffer struct {
-	B       []byte // as long as was asked for; its capacity is that of the size class
-	Charged int    // bytes that its owner took from a Budget for it, if it keeps account here; Put forgets it
-	class   int8   // of pools; -1: too large to keep
+	B       []byte // of the requested length; its capacity is the size class
+	Charged int    // bytes of a Budget taken for it, if its owner records them; Put resets it
+	class   int8   // index into pools; -1: too large for a pool
 }
 
 var pools [classes]sync.Pool
 
-// class is the index of the smallest size that holds n bytes, or -1.
+// class returns the index of the smallest size of at least n bytes, or -1.
 func class(n int) int {
 	c := max(bits.Len(uint(max(n, 1)-1))-minShift, 0)
 	if c >= classes {
@@ -36,7 +36,7 @@ func class(n int) int {
 	return c
 }
 
-// Size is what a buffer of n bytes takes in memory: what it counts in a Budget.
+// Size returns the memory used by a buffer of n bytes, counted in a Budget.
 func Size(n int) int64 {
 	if c := class(n); c >= 0 {
 		return 1 << (minShift + c)
@@ -44,8 +44,8 @@ func Size(n int) int64 {
 	return int64(n)
 }
 
-// Get returns a buffer of n bytes, whose content is arbitrary. Where its size has been
-// given back before it allocates nothing.
+// Get returns a buffer of n bytes with arbitrary content. It allocates nothing if a buffer of its
+// size class was put back before.
 func Get(n int) *Buffer {
 	c := class(n)
 	if c < 0 {
@@ -58,7 +58,7 @@ func Get(n int) *Buffer {
 	return &Buffer{B: make([]byte, n, 1<<(minShift+c)), class: int8(c)}
 }
 
-// Put gives the buffer back; nobody may use its bytes after that. A nil buffer is fine.
+// Put returns the buffer to its pool; its bytes must not be used after that. A nil buffer is fine.
 func (f *Buffer) Put() {
 	if f != nil && f.class >= 0 {
 		f.Charged = 0
@@ -66,8 +66,8 @@ func (f *Buffer) Put() {
 	}
 }
 
-// Grow returns a buffer of n bytes that begins with the content of f: f itself, or
-// another in its place, with its charge; then f has been given back.
+// Grow returns a buffer of n bytes that begins with the content of f. It is f itself, or a
+// replacement that takes over its charge; f has then been put back.
 func (f *Buffer) Grow(n int) *Buffer {
 	if n <= cap(f.B) {
 		f.B = f.B[:n]

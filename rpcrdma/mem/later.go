@@ -1,21 +1,19 @@
-// Bytes of a result that are read when they leave.
+// Result bytes that are read when they are sent.
 
 package mem
 
 import "io"
 
-// A Later has bytes that are read when they are about to be sent, and not when the call is
-// answered: until then nothing holds them. To read them takes no longer than to copy them, as a
-// rule: they are in the kernel's memory when it is made. A Later has one owner at a time, from who
-// has made it to Done.
+// A Later supplies bytes read just before they are sent, not when the call is answered: until then
+// no buffer holds them. Reading them should be as fast as a copy, since they were in the kernel's
+// memory when the Later was made. It has one owner at a time, from its creation to Done.
 type Later interface {
-	// ReadAt is as io.ReaderAt has it: fewer bytes than asked for only with an error, io.EOF where
-	// there are no more.
+	// ReadAt follows io.ReaderAt: fewer bytes than requested only with an error, io.EOF at the end.
 	io.ReaderAt
-	// Done ends its use.
+	// Done ends the use of the Later.
 	Done()
 }
 
-// A Cut makes an encoded reply, stream up to the place of its first item, say that the item has n
-// bytes, fewer than it said before. end: because there are no more.
+// A Cut changes an encoded reply, the stream up to its first item, to declare that the item has n
+// bytes, fewer than before. end: the file has no more bytes.
 type Cut func(stream []byte, n int, end bool)
