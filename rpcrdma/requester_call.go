@@ -208,9 +208,9 @@ const (
 	callIdle      callState = iota // in use by the caller, or on the free list; unknown to the peer
 	callQueued                     // in the queue for a credit; Do waits
 	callCredited                   // holds a credit; Do exposes memory and builds the header
-	callPosted                     // pending; with the RNIC or in the send line; Do waits for the reply
+	callPosted                     // pending, with the RNIC or in line; Do waits for the reply
 	callLeaving                    // as posted, but Do only waits for the RNIC to release memory
-	callEarly                      // the reply is here, the RNIC still has the send buffers; Do waits
+	callEarly                      // the reply is here; the RNIC still has the send buffers
 	callSent                       // the RNIC has released the send buffers; Do waits for the reply
 	callAnswered                   // the caller has the reply, error, or end of the connection
 	callAbandoned                  // Do returned without a reply; credit, XID and memory stay taken

@@ -1,4 +1,4 @@
-// The responder: what serves calls on a connection, and how a call goes through it.
+// The responder: the serving side of a connection, and the path of a call through it.
 
 package rpcrdma
 
@@ -11,36 +11,35 @@ import (
 
 // A Handler serves inbound RPC calls.
 type Handler interface {
-	// ServeRPC is called on the connection's receive loop: it must not block.
-	// It ends, now or later and on any goroutine, in exactly one of the
-	// Request's Reply, RejectChunks and Drop.
+	// ServeRPC runs on the connection's receive loop, so it must not block. It ends, now or later
+	// and on any goroutine, in exactly one call of the Request's Reply, RejectChunks or Drop.
 	ServeRPC(r *Request)
 }
 
-// A responder serves the calls of one connection and direction. A call comes in by
-// takeCall, on the receive loop, which gives it a Request; the Request goes from there
-// through the states of responder_request.go until it is released, and takes the next call.
+// A responder serves a connection's calls in one direction. The receive loop hands a call to
+// takeCall, which gives it a Request. The Request goes through the states of responder_request.go
+// until it is released, and then takes the next call.
 //
-// Lock: mu guards the tables, and the link of each Request. It is held for some
-// instructions at a time: nothing is posted, registered or copied with it held, and no
-// Handler is called. The Budget's lock, and that of receives, are taken under it.
+// Lock: mu guards the tables, and the link of each Request. It is held for a few instructions at a
+// time: nothing is posted, registered or copied under it, and no Handler is called. The locks of
+// the Budget and of receives are taken under it.
 type responder struct {
 	// Set once.
 	c       *Conn
 	handler Handler      // nil: there is no service, calls are dropped
-	account *mem.Account // what the connection holds of the Budget
-	client  netip.Addr   // whose calls are remembered in Config.Fatal
+	account *mem.Account // the connection's account in the Budget
+	client  netip.Addr   // the address for Config.Fatal
 	setting sync.Mutex   // held by SetCredits, before mu
 
 	mu       sync.Mutex
-	ended    bool         // the connection has ended; nothing is put into free, pulls or backlog any more
-	requests []*Request   // all that have been made; a work request names its Request by the index
-	free     *Request     // those to use again, linked by Request.next
-	serving  int          // calls taken in whose service has not ended; at most grant.allowed
-	backlog  []*recvCtx   // calls that wait for a Request, in order; empty while free is not
-	pulls    []*Request   // calls that wait for the Budget, in order
+	ended    bool         // the connection has ended; free, pulls and backlog take nothing more
+	requests []*Request   // all Requests ever made; the index is in a work request id
+	free     *Request     // idle Requests for reuse, linked by Request.next
+	serving  int          // accepted calls still being served; at most grant.allowed
+	backlog  []*recvCtx   // calls waiting for a Request, in order; empty while free is not
+	pulls    []*Request   // calls waiting for the Budget, in order
 	waits    bool         // the first of pulls stands in the Budget's line
-	written  recentWrites // STags of late
+	written  recentWrites // STags of recent replies
 	grant    grants
 }
 
@@ -55,8 +54,8 @@ func (rs *responder) init(c *Conn) {
 	rs.grant = newGrants(c.cfg.Credits, n)
 }
 
-// getRequest takes a free Request, makes one, or returns nil when too many
-// replies are on their way. The caller holds mu.
+// getRequest takes a free Request, makes one, or returns nil when too many replies are in flight.
+// The caller holds mu.
 func (rs *responder) getRequest() *Request {
 	if r := rs.free; r != nil {
 		rs.free, r.next = r.next, nil
@@ -73,15 +72,14 @@ func (rs *responder) getRequest() *Request {
 	return r
 }
 
-// at is the Request of an index.
+// at returns the Request of an index.
 func (rs *responder) at(index int) *Request {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return rs.requests[index]
 }
 
-// release takes all from a Request that it holds, whichever way it has ended, and
-// lets a call of the backlog have it.
+// release frees all resources of an ended Request, and passes it to a call of the backlog.
 func (rs *responder) release(r *Request) {
 	bytes := r.free()
 	rs.mu.Lock()
@@ -107,7 +105,7 @@ func (rs *responder) release(r *Request) {
 	}
 }
 
-// replySent releases a Request whose reply, or error, has left or was flushed.
+// replySent releases a Request after its reply or error was sent or flushed.
 func (rs *responder) replySent(index int, ok bool) {
 	rs.mu.Lock()
 	r := rs.requests[index]
@@ -117,9 +115,8 @@ func (rs *responder) replySent(index int, ok bool) {
 	rs.release(r)
 }
 
-// end lets go of the calls that nobody serves yet, and of those in lost, whose work
-// was in the send line. No work is left with the RNIC. The Requests that the Handler
-// has are released when it ends them.
+// end releases the calls without service so far, and those in lost, from the send line. No work is
+// left with the RNIC. Requests at the Handler are released when it ends them.
 func (rs *responder) end(lost []*Request) {
 	rs.noteFatalWritten()
 	rs.mu.Lock()

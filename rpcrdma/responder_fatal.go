@@ -1,5 +1,5 @@
-// The responder's memory of calls whose chunks cost a connection, so that their replay does not
-// cost the next one.
+// The responder's record of calls with chunks fatal to a connection, so that their replay does not
+// end the next one.
 
 package rpcrdma
 
@@ -17,33 +17,32 @@ import (
 
 // Bounds of FatalCalls.
 const (
-	fatalMax       = 1024            // of all clients
-	fatalPerClient = 64              // of one address
+	fatalMax       = 1024            // for all clients
+	fatalPerClient = 64              // for one address
 	fatalLife      = 2 * time.Minute // a requester that replays does so at once
 )
 
-// FatalCalls are calls that a responder could not serve because the requester
-// refused an RDMA Read or Write of theirs, which ends a connection. A requester that
-// connects again replays them, with the same XID, and would lose that connection
-// too. So the first replay is answered ERR_CHUNK (RFC 8166 §4.5.3 [R8166-166]).
-// It is for the connections of one service. The number of calls is bounded, and they
-// are forgotten after two minutes.
+// FatalCalls records calls that ended their connection because the requester refused one of their
+// RDMA Reads or Writes. A requester that reconnects replays them with the same XID, and would lose
+// that connection too. So the first replay is answered ERR_CHUNK (RFC 8166 §4.5.3 [R8166-166]). One
+// FatalCalls serves the connections of one service. It holds a bounded number of calls and forgets
+// them after two minutes.
 type FatalCalls struct {
 	seed maphash.Seed // set once
-	n    atomic.Int32 // len(at), to look at without the lock
+	n    atomic.Int32 // len(at), read without the lock
 
 	mu    sync.Mutex
-	at    map[fatalCall]time.Time // when it happened; guarded by mu, as is all that follows
-	order []fatalCall             // oldest first; may name some that are not in at any more
+	at    map[fatalCall]time.Time // time of the refusal; guarded by mu, as is all below
+	order []fatalCall             // oldest first; may name calls no longer in at
 }
 
-// A fatalCall is known by its client's address, for the port is another each time, its XID
-// and its message: clients that share an address (NAT, or users of one machine) may use one
-// XID at a time, and none of them may have another's call refused by guessing it.
+// A fatalCall identifies a call by the client's address (the port changes), its XID and its
+// message. Clients that share an address (NAT, or users of one machine) may use the same XID at a
+// time, and none of them can get another's call refused by guessing it.
 type fatalCall struct {
 	client netip.Addr
 	xid    uint32
-	sum    uint64 // of the message without its chunks, whose STags are new in a replay
+	sum    uint64 // checksum of the message without its chunks: a replay has new STags
 }
 
 // NewFatalCalls returns an empty FatalCalls.
@@ -51,7 +50,7 @@ func NewFatalCalls() *FatalCalls {
 	return &FatalCalls{seed: maphash.MakeSeed(), at: make(map[fatalCall]time.Time)}
 }
 
-// note remembers a call, and forgets the oldest when there are too many.
+// note records a call, and drops the oldest when there are too many.
 func (f *FatalCalls) note(key fatalCall, now time.Time) {
 	client := key.client
 	f.mu.Lock()
@@ -74,8 +73,8 @@ func (f *FatalCalls) note(key fatalCall, now time.Time) {
 	f.n.Store(int32(len(f.at)))
 }
 
-// take reports whether a call is remembered, and forgets it: who has been answered has
-// no reason to replay it again.
+// take reports whether a call is recorded, and removes it: an answered client has no reason to
+// replay it again.
 func (f *FatalCalls) take(key fatalCall, now time.Time) bool {
 	if f == nil || f.n.Load() == 0 || !key.client.IsValid() {
 		return false
@@ -89,7 +88,7 @@ func (f *FatalCalls) take(key fatalCall, now time.Time) bool {
 	return ok && now.Sub(at) < fatalLife
 }
 
-// drop forgets a call. The caller holds mu.
+// drop removes a call. The caller holds mu.
 func (f *FatalCalls) drop(key fatalCall) {
 	if _, ok := f.at[key]; !ok {
 		return
@@ -104,13 +103,13 @@ func (f *FatalCalls) drop(key fatalCall) {
 	}
 }
 
-// A recentWrite is an STag that a reply was written to.
+// A recentWrite is an STag written by a reply.
 type recentWrite struct {
 	call fatalCall
 	stag uint32
 }
 
-// recentWrites are the newest of them: TCP takes bytes long before the peer can refuse them.
+// recentWrites holds the newest of them: TCP takes bytes long before the peer can refuse them.
 type recentWrites struct {
 	ring [32]recentWrite
 	next int
@@ -121,7 +120,7 @@ func (s *recentWrites) add(call fatalCall, stag uint32) {
 	s.next++
 }
 
-// addressOf is the client's address without the port.
+// addressOf returns the client's address without the port.
 func addressOf(a net.Addr) netip.Addr {
 	switch t := a.(type) {
 	case *net.TCPAddr:
@@ -132,8 +131,8 @@ func addressOf(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// refusedSTag is the STag of the peer's that a Terminate refused to us.
-// Without it nobody can tell which of many calls was refused, and none is noted.
+// refusedSTag returns the peer's STag refused by its Terminate. Without one the refused call is
+// unknown, and none is recorded.
 func refusedSTag(err error) (stag uint32, ok bool) {
 	var e rnic.PeerError
 	if !errors.As(err, &e) {
@@ -142,7 +141,7 @@ func refusedSTag(err error) (stag uint32, ok bool) {
 	return e.RefusedSTag()
 }
 
-// wrote notes, on the completion of a reply, where its Writes went.
+// wrote records the STags written by a reply, when the reply has completed.
 func (rs *responder) wrote(r *Request, ok bool) {
 	if rs.c.cfg.Fatal == nil || !rs.client.IsValid() || len(r.hdr.Write) == 0 && len(r.hdr.Reply) == 0 {
 		return
@@ -163,8 +162,7 @@ func (rs *responder) wrote(r *Request, ok bool) {
 	}
 }
 
-// noteFatal remembers the call of r, whose work was flushed, if one of its chunks is what the
-// peer has refused.
+// noteFatal records the call of r, whose work was flushed, if the peer refused one of its chunks.
 func (rs *responder) noteFatal(r *Request) {
 	if rs.c.cfg.Fatal == nil || !rs.client.IsValid() {
 		return
@@ -191,8 +189,8 @@ func (rs *responder) noteFatal(r *Request) {
 	}
 }
 
-// noteFatalWritten remembers the call whose answered chunk the peer has refused: its Writes
-// had been taken by TCP when the connection ended.
+// noteFatalWritten records the answered call with the refused chunk: TCP had taken its Writes
+// before the connection ended.
 func (rs *responder) noteFatalWritten() {
 	stag, ok := refusedSTag(rs.c.qp.Err())
 	if !ok || rs.c.cfg.Fatal == nil || !rs.client.IsValid() {
@@ -209,18 +207,18 @@ func (rs *responder) noteFatalWritten() {
 	}
 }
 
-// fatalReplay reports whether the call is one that has cost a connection before.
+// fatalReplay reports whether this call has ended a connection before.
 func (r *Request) fatalReplay() bool {
 	rs, h := r.rs, &r.hdr
 	if rs.c.cfg.Fatal == nil || len(h.Read) == 0 && len(h.Write) == 0 && !h.HasReply {
-		return false // it can do no harm
+		return false // without chunks it is harmless
 	}
 	r.ident = fatalCall{rs.client, h.XID, r.sum()}
 	return rs.c.cfg.Fatal.take(r.ident, time.Now())
 }
 
-// sum is the checksum of the message. Of a long call, whose message is still in the client's
-// memory, only its length is known.
+// sum returns the checksum of the message. For a long call, still in the client's memory, it
+// returns only the length.
 func (r *Request) sum() uint64 {
 	if r.hdr.Proc == ProcNoMsg {
 		return r.pullLen()

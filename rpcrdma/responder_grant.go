@@ -1,5 +1,4 @@
-// The responder's grant: how many calls the peer can have in flight, raised and lowered at run
-// time.
+// The responder's grant: the peer's limit for calls in flight, raised and lowered at run time.
 
 package rpcrdma
 
@@ -8,28 +7,27 @@ import (
 	"sync/atomic"
 )
 
-// grants is the responder's side of the credits (RFC 8166 §3.3.1). What is announced and what
-// is allowed differ after the announced number has been lowered: the peer may have
-// calls in flight that it was allowed before it heard of that. The responder's lock guards
-// it, but for what says otherwise.
+// grants is the responder's side of the credits (RFC 8166 §3.3.1). announced and allowed differ
+// after a lowered announcement: the peer may still have calls in flight under the old limit. The
+// responder's lock guards it, except where noted.
 //
-// Each reply that announces the smaller number, and after which no larger one can come, takes
-// one credit back: the peer had it in use and MUST NOT use it again. So when the last
-// of the calls that were in flight has been answered, allowed is what is announced.
+// Each reply that announces the smaller number, and precedes no larger announcement, takes one
+// credit back: the peer had it in use and MUST NOT use it again. So allowed has sunk to announced
+// when the last of the calls in flight is answered.
 type grants struct {
 	announced  int  // in each reply
-	least      int  // allowed does not sink below: announced, or a larger number about to be
-	allowed    int  // calls at once before the peer is cut off
-	receives   int  // buffers there are for calls: for those allowed, and some more
-	generation uint // of announced; from 1
-	current    int  // replies made since it was set and not sent yet
-	stale      int  // and those made before
-	spare      int  // receives that were taken out of use
+	least      int  // lower limit for allowed: announced, or a larger number about to be announced
+	allowed    int  // calls in flight before the peer is cut off
+	receives   int  // receives for calls: one for each allowed call, and some more
+	generation uint // counts announcements, from 1
+	current    int  // unsent replies made since the last announcement
+	stale      int  // unsent replies made before it
+	spare      int  // receives taken out of use
 
-	surplus atomic.Int32 // receives that are not to be posted again; written under responder.mu
+	surplus atomic.Int32 // receives not to be posted again; written under responder.mu
 }
 
-// newGrants announces n credits; receives is how many are posted at first.
+// newGrants announces n credits; receives is the number of receives posted at first.
 func newGrants(n, receives int) grants {
 	return grants{announced: n, least: n, allowed: n, receives: receives, generation: 1}
 }
@@ -40,10 +38,10 @@ var (
 	errMaxCredits = errors.New("rpcrdma: more credits than Config.MaxCredits")
 )
 
-// SetCredits changes how many calls the peer may have in flight on this connection: 1 to
-// Config.MaxCredits. A larger number is announced, in the replies from now on, once receives
-// for it are posted; a smaller one at once, and receives are taken out of use as the calls
-// that are in flight are answered. It may be called from any goroutine.
+// SetCredits changes the peer's limit for calls in flight on this connection: 1 to
+// Config.MaxCredits. Replies announce a larger number once enough receives are posted. They
+// announce a smaller one at once, and receives leave use as the calls in flight are answered. Any
+// goroutine may call it.
 func (c *Conn) SetCredits(n int) error {
 	rs := &c.responder
 	switch {
@@ -71,8 +69,8 @@ func (c *Conn) SetCredits(n int) error {
 	return nil
 }
 
-// backGrant posts the receives that a grant of n needs beyond those that there are: first by
-// leaving in use what was to be taken out of it, then those that were, then new ones.
+// backGrant posts the missing receives for a grant of n: first it cancels surplus removals, then it
+// reuses spare receives, then it adds new ones.
 func (rs *responder) backGrant(n int) error {
 	g := &rs.grant
 	rs.mu.Lock()
@@ -84,14 +82,14 @@ func (rs *responder) backGrant(n int) error {
 	g.receives += max(0, missing)
 	g.least, g.allowed = max(n, g.least), max(n, g.allowed)
 	rs.mu.Unlock()
-	_ = rs.c.receives.post(rs.c.qp, again) // it fails after the end of the connection alone
+	_ = rs.c.receives.post(rs.c.qp, again) // fails only after the end of the connection
 	if fresh := missing - kept - again; fresh > 0 {
 		return rs.c.receives.add(rs.c.qp, fresh)
 	}
 	return nil
 }
 
-// announce is the grant to be put into a reply.
+// announce returns the grant for a reply.
 func (rs *responder) announce(r *Request) uint32 {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -103,8 +101,7 @@ func (rs *responder) announce(r *Request) uint32 {
 	return uint32(g.announced)
 }
 
-// heard ends what announce began: the reply has been sent, or never will be. The caller
-// holds responder.mu.
+// heard ends announce: the reply has been sent, or never will be. The caller holds responder.mu.
 func (g *grants) heard(r *Request, sent bool) {
 	if r.generation == 0 {
 		return
@@ -116,7 +113,7 @@ func (g *grants) heard(r *Request, sent bool) {
 		return
 	}
 	g.current--
-	// Not all peers take a grant from other messages (RFC 8167 §4.1 [R8167-006]).
+	// Some peers take no grant from other messages (RFC 8167 §4.1 [R8167-006]).
 	if sent && g.stale == 0 && r.hdr.Proc == ProcMsg && g.allowed > g.least {
 		g.allowed--
 		g.receives--
@@ -124,8 +121,7 @@ func (g *grants) heard(r *Request, sent bool) {
 	}
 }
 
-// retire reports whether a receive is not to be posted again, since there are more than the grant
-// needs.
+// retire reports whether a receive is not posted again because the grant needs fewer.
 func (rs *responder) retire() bool {
 	g := &rs.grant
 	if g.surplus.Load() == 0 {

@@ -1,4 +1,4 @@
-// The responder, outbound: a result item that is read when it leaves.
+// The responder, outbound: a result item read when it is sent.
 
 package rpcrdma
 
@@ -11,35 +11,35 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// A lateItem is the first result item of a reply, whose bytes are read when their RDMA Write
-// leaves. The Send that tells of them comes after it, and nobody has looked at the Send's bytes
-// before the Write's are all with TCP: so it can be told then that there were fewer. Owned as the
-// Request is; from the reply on by the RNIC's transmitter, until the Send has completed.
+// A lateItem is the first result item of a reply, read when its RDMA Write leaves. The Send that
+// describes it comes later, and its bytes are used only once TCP has all bytes of the Write: until
+// then the Send can still declare fewer bytes. The Request's owner owns it; from the reply on, the
+// RNIC's transmitter does, until the Send completes.
 type lateItem struct {
-	src  mem.Later // nil: there is none
-	off  int64     // of the next byte
-	n    int       // bytes that the reply tells of
-	got  int       // of which have been read
+	src  mem.Later // nil: no late item
+	off  int64     // offset of the next byte
+	n    int       // bytes declared in the reply
+	got  int       // bytes already read
 	cut  mem.Cut
-	head []byte // the reply's stream up to the item's place
-	over bool   // there are no more than got: what is sent after them is nothing
+	head []byte // the reply's stream up to the item
+	over bool   // src has no more than got; the remaining bytes sent are zeros
 }
 
-// TakesLater reports whether the first result item can be read when it leaves, and is cheaper that
-// way.
+// TakesLater reports whether the first result item can be read when it leaves, which is then
+// cheaper.
 func (r *Request) TakesLater() bool {
-	// A Write chunk without segments is for an item that is wanted elsewhere (RFC 8166 §4.3.2.3
-	// [R8166-133]), and by a Reply chunk the stream could leave before the item has been read.
+	// A Write chunk without segments asks for no item there (RFC 8166 §4.3.2.3 [R8166-133]). With a
+	// Reply chunk the stream could leave before the item has been read.
 	if h := &r.hdr; len(h.Write) == 0 || len(h.Write[0]) == 0 || h.HasReply {
 		return false
 	}
 	return r.rs.c.qp.TakesSources()
 }
 
-// Later has the n bytes of src from off on be the first result item, whose place is a Buffer of
-// that length that is not filled. They are read when they are sent. If there are fewer by then, the
-// rest of the requester's memory gets zeros, and cut changes the reply's stream, in which the item
-// may be of any length, but is not of another place. The Request has src until its reply has left.
+// Later makes n bytes of src, from off on, the first result item, in place of an unfilled Buffer
+// with that length. They are read when they are sent. If src has fewer by then, the rest of the
+// requester's memory gets zeros, and cut changes the reply's stream: the item may become shorter,
+// but keeps its position. The Request owns src until its reply has left.
 func (r *Request) Later(src mem.Later, off int64, n int, cut mem.Cut) {
 	r.giveUpLater()
 	r.late = lateItem{src: src, off: off, n: n, cut: cut}
@@ -52,10 +52,9 @@ func (r *Request) giveUpLater() {
 	}
 }
 
-// settleLater reports whether the late item, if there is one, leaves by a Write chunk and is as
-// long as the reply tells, and the stream leaves by the Send, which comes after it, not by a Write
-// that could leave before. A reply without items is that of a call that has failed since: the late
-// item is given up.
+// settleLater reports whether a late item, if any, goes by a Write chunk with the length declared
+// in the reply, while the stream leaves by the later Send, not by a Write that could precede it. A
+// reply without items belongs to a call that has failed since: the late item is released.
 func (r *Request) settleLater(m chunks.Message, plan chunks.ReplyPlan) bool {
 	l := &r.late
 	switch {
@@ -71,12 +70,12 @@ func (r *Request) settleLater(m chunks.Message, plan chunks.ReplyPlan) bool {
 	return true
 }
 
-// A lateSource is a Request as the Source of the RDMA Writes of its lateItem.
+// A lateSource is a Request as Source for the RDMA Writes of its lateItem.
 type lateSource Request
 
 var _ rnic.Source = (*lateSource)(nil)
 
-// ReadFull reads the next len(p) bytes, or zeros where there are fewer.
+// ReadFull reads the next len(p) bytes, with zeros for missing ones.
 func (s *lateSource) ReadFull(p []byte) error {
 	l := &s.late
 	n := 0
@@ -91,8 +90,8 @@ func (s *lateSource) ReadFull(p []byte) error {
 	return nil
 }
 
-// cutLater makes the reply one of n bytes. Its header has the length that it had: a chunk keeps its
-// segments.
+// cutLater shortens the reply's item to n bytes. The header keeps its length, because a chunk keeps
+// its segments.
 func (r *Request) cutLater(n int, end bool) {
 	l := &r.late
 	l.over = true

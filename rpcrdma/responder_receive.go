@@ -1,5 +1,5 @@
-// The responder, inbound: calls are taken in, checked in the RFC's order, and refused, or served
-// after their Read chunks have been pulled.
+// The responder, inbound: calls are accepted, checked in the RFC's order, and refused, or served
+// once their Read chunks are pulled.
 
 package rpcrdma
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// takeCall begins the service of the call in recv. Each call holds a credit
-// until its reply is posted; a peer that overdraws is cut off (RFC 8166 §3.3.1 [R8166-030]).
+// takeCall begins to serve the call in recv. Each call holds a credit until its reply is posted; a
+// peer that overdraws is cut off (RFC 8166 §3.3.1 [R8166-030]).
 func (rs *responder) takeCall(recv *recvCtx) {
 	rs.mu.Lock()
 	if rs.serving >= rs.grant.allowed {
@@ -23,7 +23,7 @@ func (rs *responder) takeCall(recv *recvCtx) {
 	}
 	rs.serving++
 	r := rs.getRequest()
-	if r == nil { // the peer is within its credits, but does not take the replies before
+	if r == nil { // the peer is within its credits, but does not accept earlier replies
 		rs.backlog = append(rs.backlog, recv)
 		rs.mu.Unlock()
 		return
@@ -32,9 +32,9 @@ func (rs *responder) takeCall(recv *recvCtx) {
 	r.take(recv)
 }
 
-// take checks a call in the order of RFC 8166 §4.5 and starts its pulls, or serves it. What
-// is wrong with the header is answered before anything is read from the peer: RDMA Reads
-// by a header that cannot be trusted could end the connection for all other calls.
+// take checks a call in the order of RFC 8166 §4.5 and starts its pulls, or serves it. Header
+// faults are answered before anything is read from the peer: RDMA Reads driven by a bad header
+// could end the connection for all other calls.
 //
 //	header too short                       dropped, by Conn.receive
 //	rdma_vers                              ERR_VERS
@@ -49,7 +49,8 @@ func (r *Request) take(recv *recvCtx) {
 	switch {
 	case errors.Is(err, errHeaderVersion): // RFC 8166 §4.5.1 [R8166-156]
 		_ = r.refuse(CodeVers)
-	case err != nil, !r.admissible(): // RFC 8166 §4.5.2 [R8166-157 R8166-158 R8166-160], RFC 8166 §4.6.1 [R8166-172]
+	// RFC 8166 §4.5.2 [R8166-157 R8166-158 R8166-160], RFC 8166 §4.6.1 [R8166-172]
+	case err != nil, !r.admissible():
 		_ = r.refuse(CodeChunk)
 	case r.fatalReplay(): // RFC 8166 §4.5.3 [R8166-166]
 		_ = r.refuse(CodeChunk)
@@ -60,27 +61,29 @@ func (r *Request) take(recv *recvCtx) {
 	}
 }
 
-// inline is the bytes after the call's header.
+// inline returns the bytes after the call's header.
 func (r *Request) inline() []byte { return r.recv.buf[r.hdr.Len:r.recv.n] }
 
-// serve gives the call, complete, to the Handler.
+// serve gives the complete call to the Handler.
 func (r *Request) serve(stream []byte) {
 	r.Msg = chunks.Message{Stream: stream, Items: r.items}
 	r.become(requestServed)
 	r.rs.handler.ServeRPC(r)
 }
 
-// admissible checks what a well-formed header says, and places the items of its
-// Read chunks, before any RDMA Read.
+// admissible checks the values of a well-formed header, and computes the offsets of its Read
+// chunks' items, before any RDMA Read.
 func (r *Request) admissible() bool {
 	r.chunks = r.hdr.ReadChunks()
 	zero, long := chunks.PositionZero(r.chunks)
 	stream := uint64(len(r.inline()))
 	switch {
-	case r.pullLen() > uint64(r.rs.maxPull()): // RFC 8166 §3.4.4 [R8166-050], RFC 8166 §8.1.4 [R8166-204]
+	// RFC 8166 §3.4.4 [R8166-050], RFC 8166 §8.1.4 [R8166-204]
+	case r.pullLen() > uint64(r.rs.maxPull()):
 		return false
 	case r.hdr.Proc == ProcNoMsg:
-		if !long || zero.Len() < rpcMinLen || stream > 0 { // RFC 8166 §4.2.4 [R8166-110], RFC 8166 §4.5.2 [R8166-159]
+		// RFC 8166 §4.2.4 [R8166-110], RFC 8166 §4.5.2 [R8166-159]
+		if !long || zero.Len() < rpcMinLen || stream > 0 {
 			return false
 		}
 		stream = zero.Len()
@@ -106,17 +109,16 @@ func (rs *responder) queuePull(r *Request) {
 	rs.runPulls()
 }
 
-// runPulls starts the pulls for which there is budget, in order of arrival. The
-// first that has to wait stands in the Budget's line, the others of this
-// connection after it; the credits bound how many. No lock may be held.
+// runPulls starts the pulls that have budget, in order of arrival. The first waiting one stands in
+// the Budget's line, this connection's others behind it; the credits limit their number. No lock
+// may be held.
 func (rs *responder) runPulls() {
 	for r := rs.nextPull(); r != nil; r = rs.nextPull() {
 		r.startPull()
 	}
 }
 
-// nextPull takes the first call in line out of it, with budget for it, or
-// returns nil.
+// nextPull removes the first call from the line and takes budget for it, or returns nil.
 func (rs *responder) nextPull() *Request {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -130,8 +132,7 @@ func (rs *responder) nextPull() *Request {
 	return rs.popPull()
 }
 
-// popPull takes the first call in line out of it, whose budget has been taken. The
-// caller holds mu.
+// popPull removes the first call from the line, after its budget was taken. The caller holds mu.
 func (rs *responder) popPull() *Request {
 	r := rs.pulls[0]
 	r.held += r.pullSize()
@@ -139,8 +140,8 @@ func (rs *responder) popPull() *Request {
 	return r
 }
 
-// budgetServed goes on with the pull that waited: its n bytes have been taken. It is
-// where the Budget calls, on the goroutine of whoever gave bytes back.
+// budgetServed continues the waiting pull: its n bytes have been taken. The Budget calls it, on the
+// goroutine that gave bytes back.
 func (rs *responder) budgetServed(n int64) {
 	rs.mu.Lock()
 	rs.waits = false
@@ -155,14 +156,14 @@ func (rs *responder) budgetServed(n int64) {
 	rs.runPulls()
 }
 
-// maxPull is the most bytes that one call's Read chunks can have: what is
-// configured, and what the Budget can ever give.
+// maxPull returns the limit for one call's Read chunks: the configured limit or the largest grant
+// of the Budget.
 func (rs *responder) maxPull() int {
 	cfg := &rs.c.cfg
 	return int(min(int64(cfg.MaxPull), cfg.Budget.Largest()))
 }
 
-// pullLen is the bytes of all Read chunks of the call.
+// pullLen returns the number of bytes in all Read chunks of the call.
 func (r *Request) pullLen() (n uint64) {
 	for i := range r.chunks {
 		n += r.chunks[i].Len()
@@ -170,14 +171,13 @@ func (r *Request) pullLen() (n uint64) {
 	return n
 }
 
-// pullSize is what the call's pull counts in the Budget.
+// pullSize returns the bytes that the call's pull takes from the Budget.
 func (r *Request) pullSize() int64 { return mem.Size(int(r.pullLen())) }
 
-// startPull registers a sink for all Read chunks of the call and posts one RDMA
-// Read for each segment. The last one, with its completion, stands for all: the RNIC
-// completes Reads in the order of posting. How many are outstanding at once is the RNIC's to
-// bound, by the ORD of the connection. One buffer serves all chunks, so that a call has one
-// sink to invalidate, whatever the peer made of it.
+// startPull registers a sink for all Read chunks of the call and posts one RDMA Read for each
+// segment. Only the last one is signalled, because the RNIC completes Reads in posting order. The
+// RNIC limits the outstanding Reads by the connection's ORD. One buffer serves all chunks, so that
+// a call has one sink to invalidate, regardless of the peer's segments.
 func (r *Request) startPull() {
 	r.become(requestPulling)
 	n := int(r.pullLen())
@@ -190,7 +190,8 @@ func (r *Request) startPull() {
 	for i := range r.chunks {
 		for _, seg := range r.chunks[i].Segments {
 			if seg.Length == 0 {
-				continue // an empty segment is legal and holds nothing (RFC 8166 §3.4.3 [R8166-046])
+				// An empty segment is legal and holds nothing (RFC 8166 §3.4.3 [R8166-046]).
+				continue
 			}
 			r.wrs = append(r.wrs, rnic.SendWR{
 				ID: wrQuiet, Op: rnic.OpRead,
@@ -201,14 +202,14 @@ func (r *Request) startPull() {
 			off += uint64(seg.Length)
 		}
 	}
-	last := &r.wrs[len(r.wrs)-1] // there is one: take has seen to it
+	last := &r.wrs[len(r.wrs)-1] // there is one: take checked for pullLen > 0
 	last.ID, last.Unsignaled = wrPull|r.index, false
 	if err := r.post(); err != nil {
 		r.discard()
 	}
 }
 
-// registerSink gives the RNIC, and nobody else, the right to place what the Reads bring.
+// registerSink gives only the RNIC the right to place the Reads' bytes.
 func (r *Request) registerSink(b []byte) (err error) {
 	if r.pullMR == nil {
 		if r.pullMR, err = r.rs.c.pd.AllocMR(); err != nil {
@@ -219,13 +220,13 @@ func (r *Request) registerSink(b []byte) (err error) {
 	return r.pullMR.Rereg(b, rnic.LocalWrite)
 }
 
-// pulled goes on with a call whose RDMA Reads have ended.
+// pulled continues a call after its RDMA Reads.
 func (rs *responder) pulled(index int, ok bool) {
 	r := rs.at(index)
 	clear(r.wrs)
 	r.wrs = r.wrs[:0]
-	r.pullMR.Invalidate() // before anybody reads the buffer: the peer must not change it afterwards
-	if !ok {              // the connection is lost: that is what a failed Read means (RFC 8166 §4.5.3 [R8166-163])
+	r.pullMR.Invalidate() // before the buffer is read: the peer must not change it afterwards
+	if !ok {              // connection lost (RFC 8166 §4.5.3 [R8166-163])
 		rs.noteFatal(r)
 		r.discard()
 		return
@@ -233,9 +234,9 @@ func (rs *responder) pulled(index int, ok bool) {
 	r.assemble()
 }
 
-// assemble puts the call together from the inline bytes and the pulled chunks, which lie one after
-// the other in order of their Positions, and has it served. Whether a chunk holds its item's pad
-// too only the decoder can tell (RFC 8166 §3.4.5.2 [R8166-071]).
+// assemble builds the call from the inline bytes and the pulled chunks, which lie in order of their
+// Positions, and serves it. Only the decoder can find out whether a chunk includes its item's
+// padding (RFC 8166 §3.4.5.2 [R8166-071]).
 func (r *Request) assemble() {
 	stream, pulled := r.inline(), r.pull.B
 	items := r.items
@@ -251,7 +252,7 @@ func (r *Request) assemble() {
 			items = items[1:]
 		}
 	}
-	if !r.xidMatches(stream) { // of a long call it is known only now
+	if !r.xidMatches(stream) { // for a long call it is known only now
 		_ = r.refuse(CodeChunk)
 		return
 	}

@@ -1,4 +1,5 @@
-// The responder, outbound: RDMA Writes of items and long replies, then the Send that tells of them.
+// The responder, outbound: RDMA Writes of items and long replies, then the Send that announces
+// them.
 
 package rpcrdma
 
@@ -7,15 +8,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// Reply sends the reply: items go by the offered Write chunks, or inline, or all
-// of it by the Reply chunk (RFC 8166 §3.5). m.Stream must begin with the XID and
-// nothing of m may lie in the call, whose memory is given back before the reply
-// leaves. A reply that does not fit what was offered becomes RDMA_ERROR, and
-// ErrTooLarge is returned. Any goroutine; it never blocks.
+// Reply sends the reply: items go by the offered Write chunks, or inline, or the whole reply by the
+// Reply chunk (RFC 8166 §3.5). m.Stream must begin with the XID. No part of m may lie in the call,
+// because its memory is released before the reply leaves. A reply too large for the offered chunks
+// becomes RDMA_ERROR, and Reply returns ErrTooLarge. Any goroutine may call it; it never blocks.
 func (r *Request) Reply(m chunks.Message) error { return r.reply(m, false) }
 
-// ReplyTogether is Reply where other goroutines are about to reply on the same connection: they may
-// be let run first, and all replies leave at once.
+// ReplyTogether is Reply for a caller that expects other replies on the connection at once: other
+// goroutines may run first, so that all replies leave together.
 func (r *Request) ReplyTogether(m chunks.Message) error { return r.reply(m, true) }
 
 func (r *Request) reply(m chunks.Message, together bool) error {
@@ -30,7 +30,8 @@ func (r *Request) reply(m chunks.Message, together bool) error {
 	thr := c.thresholds()
 	plan := chunks.PlanReply(m, &r.hdr.Lists, thr.Send)
 	if plan.Form == chunks.FormNone || plan.Form == chunks.FormLong && plan.Payload > c.cfg.MaxReply {
-		_ = r.sendError(CodeChunk) // before any RDMA Write (RFC 8166 §4.5.3 [R8166-165], RFC 8267 §3.1 [R8267-009])
+		// Refused before any RDMA Write (RFC 8166 §4.5.3 [R8166-165], RFC 8267 §3.1 [R8267-009]).
+		_ = r.sendError(CodeChunk)
 		return ErrTooLarge
 	}
 	if !r.settleLater(m, plan) {
@@ -58,8 +59,8 @@ func (r *Request) RejectChunks() error {
 	return r.sendError(CodeChunk)
 }
 
-// invalidated is an STag that the call offered: the one that the reply invalidates.
-// The requester sees to the others itself.
+// invalidated returns one STag offered by the call, for the reply to invalidate. The requester
+// invalidates the others itself.
 func (r *Request) invalidated() rnic.STag {
 	l := &r.hdr.Lists
 	if len(l.Read) > 0 {
@@ -76,9 +77,9 @@ func (r *Request) invalidated() rnic.STag {
 	return 0
 }
 
-// pushItems makes the RDMA Writes of the items that go by Write chunks, and
-// turns the Write list into that of the reply: same handles and offsets, the
-// bytes written as lengths (RFC 8166 §3.4.6 [R8166-075 R8166-076]).
+// pushItems makes the RDMA Writes for items going by Write chunks. It turns the call's Write list
+// into the reply's: same handles and offsets, with the written bytes as lengths (RFC 8166 §3.4.6
+// [R8166-075 R8166-076]).
 func (r *Request) pushItems(m chunks.Message, plan chunks.ReplyPlan) {
 	for i, chunk := range r.hdr.Write {
 		if !plan.Reduced.Has(i) {
@@ -96,8 +97,8 @@ func (r *Request) pushItems(m chunks.Message, plan chunks.ReplyPlan) {
 	}
 }
 
-// pushStream makes what is left of m part of the Send, or writes it to the Reply
-// chunk, and returns the Send's SGL. No byte is copied but the header's.
+// pushStream adds the rest of m to the Send, or writes it to the Reply chunk, and returns the
+// Send's SGL. Only the header's bytes are copied.
 func (r *Request) pushStream(m chunks.Message, plan chunks.ReplyPlan) [][]byte {
 	h := &r.hdr
 	h.Read = h.Read[:0] // empty in every reply (RFC 8166 §4.3.1 [R8166-119])
@@ -119,8 +120,8 @@ func (r *Request) pushStream(m chunks.Message, plan chunks.ReplyPlan) [][]byte {
 	return r.sgl[from:]
 }
 
-// scatter sets the lengths of chunk to what each segment receives, and
-// makes one RDMA Write for each segment of chunk that receives bytes of src.
+// scatter sets the length of each segment to its received bytes, and makes one RDMA Write for each
+// segment that receives bytes of src.
 func (r *Request) scatter(chunk chunks.Chunk, src [][]byte) {
 	for s := chunks.NewScatter(chunk, src); s.Next(); {
 		from := len(r.sgl)
@@ -133,16 +134,16 @@ func (r *Request) scatter(chunk chunks.Chunk, src [][]byte) {
 	}
 }
 
-// refuse is sendError for a call that the Handler does not see.
+// refuse is sendError for a call that never reaches the Handler.
 func (r *Request) refuse(code ErrCode) error {
 	r.become(requestReplying)
 	return r.sendError(code)
 }
 
-// sendError replies with RDMA_ERROR, which repeats XID and version of the call
-// (RFC 8166 §4.5 [R8166-150 R8166-151]) and still carries the grant (RFC 8166 §4.5 [R8166-153]).
+// sendError replies with RDMA_ERROR, which repeats the call's XID and version (RFC 8166 §4.5
+// [R8166-150 R8166-151]) and still carries the grant (RFC 8166 §4.5 [R8166-153]).
 func (r *Request) sendError(code ErrCode) error {
-	h := &r.hdr // of the call: it becomes that of the error, with XID and version as they are
+	h := &r.hdr // the call's header becomes the error's, keeping XID and version
 	h.Lists.Reset()
 	h.Proc, h.Credits = ProcError, r.rs.announce(r)
 	h.Err, h.Low, h.High = code, version, version
@@ -152,9 +153,9 @@ func (r *Request) sendError(code ErrCode) error {
 	return r.postReply()
 }
 
-// postReply ends the service of the call and posts the reply. The Writes and
-// the Send leave in one batch, in this order, which is all that tells the
-// requester that its bytes are there (RFC 8166 §3.4.6 [R8166-077]).
+// postReply ends the service of the call and posts the reply. The Writes and the Send leave in one
+// batch, in this order: the Send's arrival alone shows the requester that its bytes are there (RFC
+// 8166 §3.4.6 [R8166-077]).
 func (r *Request) postReply() error {
 	r.endService()
 	if err := r.post(); err != nil {
@@ -164,9 +165,9 @@ func (r *Request) postReply() error {
 	return nil
 }
 
-// post posts the Request's work, now or when the send queue has room. When it
-// returns nil the Request belongs to the completion. When the connection cannot
-// take the work it is of no more use, and is closed (RFC 8166 §4.5.4 [R8166-169]).
+// post posts the Request's work, now or when the send queue has room. After nil the Request belongs
+// to the completion. A connection that cannot take the work is closed (RFC 8166 §4.5.4
+// [R8166-169]).
 func (r *Request) post() error {
 	c := r.rs.c
 	err := c.post(sendWork{request: r})

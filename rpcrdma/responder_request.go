@@ -1,4 +1,4 @@
-// The responder's Request: one inbound RPC call, its states, and what it keeps from use to use.
+// The responder's Request: one inbound RPC call, its states, and its memory for reuse.
 
 package rpcrdma
 
@@ -12,10 +12,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A Request is one inbound RPC call, its Read chunks pulled already.
+// A Request is one inbound RPC call, with its Read chunks pulled.
 type Request struct {
-	// Msg is the call: the stream begins with the XID; items are the pulled
-	// Read chunks with their offset in the stream. Valid until the request ends.
+	// Msg is the call: the stream begins with the XID; items are the pulled Read chunks with their
+	// offset in the stream. Valid until the request ends.
 	Msg chunks.Message
 
 	// Set once.
@@ -24,32 +24,32 @@ type Request struct {
 
 	state atomic.Uint32 // a requestState
 
-	// Owned by whoever has the Request: the receive loop, the Handler, then the
-	// completion of the reply.
-	hdr     Header    // the call's, and then the reply's
-	ident   fatalCall // of a call with chunks
+	// Owned by the Request's owner: the receive loop, the Handler, then the completion of the
+	// reply.
+	hdr     Header    // first the call's, then the reply's
+	ident   fatalCall // set for a call with chunks
 	recv    *recvCtx  // nil once the service has ended
 	scratch []byte
 	items   []xdr.Item
 	pull    *mem.Buffer // pulled Read chunks, one after the other
 	pullMR  *rnic.MR
 	results []*mem.Buffer
-	late    lateItem           // is the first result item
-	held    int64              // bytes of the Budget
-	chunks  []chunks.ReadChunk // of hdr
+	late    lateItem           // the first result item, if read late
+	held    int64              // bytes taken from the Budget
+	chunks  []chunks.ReadChunk // from hdr
 	out     []byte             // bytes of the reply's header
 	sgl     [][]byte
 	wrs     []rnic.SendWR // with out and sgl the RNIC's while pulling or replying
 
 	next       *Request // in the free list; guarded by responder.mu
-	generation uint     // of the grant in the reply, 0 while there is none; guarded by responder.mu
+	generation uint     // number of the grant in the reply, 0: none; guarded by responder.mu
 }
 
-// Conn is the connection that the call came on.
+// Conn returns the connection of the call.
 func (r *Request) Conn() *Conn { return r.rs.c }
 
-// Scratch is a slice of length 0 for the reply's stream, of good capacity, valid until the reply
-// has left.
+// Scratch returns an empty slice of InlineSize capacity for the reply's stream, valid until the
+// reply has left.
 func (r *Request) Scratch() []byte {
 	if r.scratch == nil {
 		r.scratch = r.rs.c.receives.buffers.Get()
@@ -57,8 +57,8 @@ func (r *Request) Scratch() []byte {
 	return r.scratch[:0:r.rs.c.cfg.InlineSize]
 }
 
-// Buffer returns n bytes for a result item, valid until the reply has left. It
-// fails (nil) when the budget is spent. Contents are not zeroed.
+// Buffer returns n bytes for a result item, valid until the reply has left; their content is
+// arbitrary. It returns nil when the budget is spent.
 func (r *Request) Buffer(n int) []byte {
 	if n < 0 || !r.rs.account.Take(mem.Size(n)) {
 		return nil
@@ -69,12 +69,12 @@ func (r *Request) Buffer(n int) []byte {
 	return f.B[:n:n]
 }
 
-// Lend has f run by the goroutine of the receive loop once it has done what has come, so that no
-// other one has to be woken for a call that may wait; another goroutine receives while that takes
-// long. It is for ServeRPC; false: f is the caller's to run.
+// Lend runs f on the receive loop's goroutine, after the messages already received, so that a call
+// that may wait wakes no other goroutine. If f takes long, another goroutine receives meanwhile.
+// Only ServeRPC may call it. False: f did not run, and the caller must run it.
 func (r *Request) Lend(f func()) bool { return r.rs.c.qp.Lend(f) }
 
-// Drop ends the request with no answer.
+// Drop ends the request without a reply.
 func (r *Request) Drop() {
 	if r.endServed(requestFree) {
 		r.endService()
@@ -82,8 +82,7 @@ func (r *Request) Drop() {
 	}
 }
 
-// discard ends a Request whose work the connection did not take: of a call
-// that is not answered, or of an answer.
+// discard ends a Request whose work was not posted: an unanswered call, or a reply.
 func (r *Request) discard() {
 	if r.currentState() != requestReplying {
 		r.endService()
@@ -91,8 +90,8 @@ func (r *Request) discard() {
 	r.rs.release(r)
 }
 
-// endService gives the receive buffer back and ends the use of the credit,
-// before the reply that announces it can leave (RFC 8166 §3.3.1 [R8166-027]).
+// endService gives the receive buffer and the credit back, before the reply that announces the
+// credit can leave (RFC 8166 §3.3.1 [R8166-027]).
 func (r *Request) endService() {
 	rs := r.rs
 	r.Msg = chunks.Message{}
@@ -106,8 +105,7 @@ func (r *Request) endService() {
 	}
 }
 
-// free takes all from the Request that it holds, and returns how many bytes of the
-// Budget there were.
+// free releases all resources of the Request, and returns the bytes of the Budget that it held.
 func (r *Request) free() (held int64) {
 	invalidate(r.pullMR)
 	if r.pull != nil {
@@ -130,13 +128,13 @@ func (r *Request) free() (held int64) {
 	r.items, r.sgl, r.wrs = r.items[:0], r.sgl[:0], r.wrs[:0]
 	r.chunks = nil
 	held, r.held = r.held, 0
-	if r.currentState() != requestFree { // else Drop was it
+	if r.currentState() != requestFree { // unless Drop has freed it
 		r.become(requestFree)
 	}
 	return held
 }
 
-// requestState is where a Request is in its life, and so who owns it.
+// requestState is a Request's place in its life, and determines its owner.
 //
 //	free ──── a call arrives ────► taken ──── ERR_VERS, ERR_CHUNK ────► replying
 //	                                │  │ no Read chunks
@@ -154,16 +152,16 @@ func (r *Request) free() (held int64) {
 //	                                ▼
 //	                            replying ──── sent, or flushed ────► free
 //
-// Until it is replying the call holds its receive buffer and a credit (responder.serving
-// counts it); both are given back before the reply is posted, since the reply lets
-// the peer use the credit again.
+// Until it is replying, the call holds its receive buffer and a credit (counted in
+// responder.serving). Both are given back before the reply is posted, because the reply lets the
+// peer use the credit again.
 type requestState uint32
 
 const (
 	requestFree     requestState = iota // on the free list, or about to be
-	requestTaken                        // the receive loop's: its header is checked
+	requestTaken                        // the receive loop's: the header is checked
 	requestWaiting                      // in responder.pulls
-	requestPulling                      // the RNIC's, or in the send line: its RDMA Reads are under way
+	requestPulling                      // the RNIC's, or in the send line: RDMA Reads
 	requestServed                       // the Handler's
 	requestReplying                     // the RNIC's, or in the send line: reply or error
 	requestStates
@@ -178,7 +176,7 @@ func (s requestState) String() string {
 	return fmt.Sprintf("requestState(%d)", uint32(s))
 }
 
-// The arrows of the drawing: requestNext[s] is what can follow s.
+// requestNext lists the arrows of the drawing: the states that can follow each state.
 var requestNext = [requestStates][]requestState{
 	requestFree:     {requestTaken},
 	requestTaken:    {requestWaiting, requestServed, requestReplying},
@@ -188,12 +186,12 @@ var requestNext = [requestStates][]requestState{
 	requestReplying: {requestFree},
 }
 
-// onRequestState is told of each change; tests hold them against requestNext. It is
-// written before the first connection is made, and nil in programs.
+// onRequestState is called at each change; tests check the changes against requestNext. It is set
+// before the first connection is made, and nil in programs.
 var onRequestState func(from, to requestState)
 
-// become is the one writer of a Request's state, apart from endServed. Whoever owns the
-// Request calls it; each arrow has one function that draws it:
+// become is the one writer of a Request's state, apart from endServed. The Request's owner calls
+// it; each arrow belongs to one function:
 //
 //	take         free → taken
 //	queuePull    taken → waiting
@@ -209,8 +207,8 @@ func (r *Request) become(s requestState) {
 	r.state.Store(uint32(s))
 }
 
-// endServed is the Handler's part: served → replying or free. It reports false when the
-// Handler has ended the Request before: of two goroutines that try, one succeeds.
+// endServed is the Handler's transition: served to replying or free. It returns false when the
+// Handler has already ended the Request: of two concurrent attempts one succeeds.
 func (r *Request) endServed(s requestState) bool {
 	if !r.state.CompareAndSwap(uint32(requestServed), uint32(s)) {
 		return false
@@ -223,17 +221,17 @@ func (r *Request) endServed(s requestState) bool {
 
 func (r *Request) currentState() requestState { return requestState(r.state.Load()) }
 
-// Offered is the chunk lists of a call that are not empty: a set of the bits below.
+// Offered is the set of a call's chunk lists that are not empty, in the bits below.
 type Offered uint8
 
 // The chunk lists (RFC 8166 §3.4).
 const (
-	OfferedRead  Offered = 1 << iota // Read list: arguments, or the whole call, to be read by us
-	OfferedWrite                     // Write list: places for items of the results
-	OfferedReply                     // Reply chunk: a place for the whole reply
+	OfferedRead  Offered = 1 << iota // Read list: arguments, or the whole call, for us to read
+	OfferedWrite                     // Write list: memory for items of the results
+	OfferedReply                     // Reply chunk: memory for the whole reply
 )
 
-// Offered is what the call came with. It is asked before the Request has ended.
+// Offered returns the chunk lists of the call. It is valid before the Request has ended.
 func (r *Request) Offered() (o Offered) {
 	l := &r.hdr.Lists
 	if len(l.Read) > 0 {
