@@ -160,7 +160,7 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 
 // depths sizes the queues: for each credit a call, or some Reads, some Writes and a reply. They
 // also have room for the largest reply, MaxWriteSegments long: a batch that can never fit would
-// block all work behind it.
+// block all work after it.
 func (c *Conn) depths() (sq, rq int) {
 	return 4*c.cfg.MaxCredits + 2*chunks.MaxWriteSegments + recvSlack, c.cfg.MaxCredits + c.cfg.Credits + recvSlack
 }

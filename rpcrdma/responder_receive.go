@@ -110,7 +110,7 @@ func (rs *responder) queuePull(r *Request) {
 }
 
 // runPulls starts the pulls that have budget, in order of arrival. The first waiting one stands in
-// the Budget's line, this connection's others behind it; the credits limit their number. No lock
+// the Budget's line, this connection's others after it; the credits limit their number. No lock
 // may be held.
 func (rs *responder) runPulls() {
 	for r := rs.nextPull(); r != nil; r = rs.nextPull() {
