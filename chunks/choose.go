@@ -16,7 +16,7 @@ type Form uint8
 const (
 	FormInline  Form = iota // RDMA_MSG, every item inline
 	FormReduced             // RDMA_MSG, items in chunks
-	FormLong                // RDMA_NOMSG: a call in a Position-zero chunk, a reply in the Reply chunk
+	FormLong                // RDMA_NOMSG: call in a Position-zero chunk, reply in the Reply chunk
 	FormNone                // a reply that fits nowhere: RDMA_ERROR, ERR_CHUNK
 )
 
@@ -31,8 +31,8 @@ func (f Form) String() string {
 // An Offer is the memory that a call offers for its reply.
 type Offer uint8
 
-// What a call can offer. There is no Write and Reply chunk together: Linux
-// sizes its use of the Reply chunk as if nothing went by the Write chunk.
+// Kinds of offers. No call offers a Write and a Reply chunk together: Linux sizes its use of the
+// Reply chunk as if nothing went by the Write chunk.
 const (
 	OfferNothing Offer = iota
 	OfferWrite         // one Write chunk of exactly the sink
@@ -47,36 +47,36 @@ func (o Offer) String() string {
 	return fmt.Sprintf("Offer(%d)", uint8(o))
 }
 
-// CallSizes is what the choice of a requester depends on, in bytes and segments.
+// CallSizes are the inputs of a requester's choice, in bytes and segments.
 type CallSizes struct {
 	Stream       int // the call without its items
-	Items        int // its items, each rounded up; 0 when there are none
+	Items        int // its items, each rounded up; 0: none
 	ItemSegments int // segments that name the items
 	LongSegments int // segments that name the complete call
 
-	MaxReply      int // most of the reply, RPC header included, the item of the sink apart
-	Sink          int // most of the item that the sink can take; 0 when there is no sink
+	MaxReply      int // the reply's upper limit, RPC header included, without the sink's item
+	Sink          int // the item's upper limit; 0: no sink
 	SinkSegments  int // segments that name the sink
-	ReplySegments int // segments that name room for the whole reply
+	ReplySegments int // segments that name memory for the whole reply
 
 	CallThreshold, ReplyThreshold int // inline thresholds of the connection (RFC 8166 §3.3.2)
 }
 
-// A CallPlan is how to send a call and what to offer with it.
+// A CallPlan is a requester's choice for a call and its offer.
 type CallPlan struct {
 	Form  Form // never FormNone
 	Offer Offer
-	// header is the bytes of the header with all its lists.
+	// header is the header's size in bytes, with all its lists.
 	header int
-	// ReplyRoom is the bytes that the offered Write or Reply chunk must have.
+	// ReplyRoom is the size in bytes required for the offered Write or Reply chunk.
 	ReplyRoom int
 }
 
-// errHeader says that not even the header of a long call fits the threshold.
+// errHeader means that even a long call's header exceeds the threshold.
 var errHeader = errors.New("chunks: too many segments for the inline threshold")
 
-// PlanCall chooses for a requester. The offer comes first, since its segments
-// make the header of the call larger.
+// PlanCall chooses for a requester. It plans the offer first, because the offer's segments enlarge
+// the call's header.
 func PlanCall(s CallSizes) (CallPlan, error) {
 	p := planOffer(&s)
 	withReads := p.header + readSegmentSize*s.ItemSegments
@@ -95,10 +95,10 @@ func PlanCall(s CallSizes) (CallPlan, error) {
 	return p, nil
 }
 
-// planOffer chooses what to offer for the reply. A reply that surely fits
-// inline needs nothing, a small READ too: nothing has to be registered then. A
-// Write chunk serves when the rest of the reply fits inline (RFC 8166 §4.3.3 [R8166-136]);
-// anything else needs a Reply chunk for all of it, pads included (RFC 8166 §3.5.3 [R8166-095]).
+// planOffer chooses the offer for the reply. A reply sure to fit inline, for example a small
+// READ's, needs none, and no registration. A Write chunk serves when the rest of the reply fits
+// inline (RFC 8166 §4.3.3 [R8166-136]). Any other reply needs a Reply chunk for all of it, padding
+// included (RFC 8166 §3.5.3 [R8166-095]).
 func planOffer(s *CallSizes) CallPlan {
 	whole := s.MaxReply + xdr.RoundUp(s.Sink)
 	write := writeChunkSize(s.SinkSegments)
@@ -113,27 +113,27 @@ func planOffer(s *CallSizes) CallPlan {
 	}
 }
 
-// A ReplyPlan is how to send a reply.
+// A ReplyPlan is a responder's choice for a reply.
 type ReplyPlan struct {
 	Form Form
-	// Reduced is the items that go by the Write chunk of their number; the
-	// others stay in the payload.
+	// Reduced has the items that go by the Write chunk with their number; the others stay in the
+	// payload.
 	Reduced ItemSet
-	// header is the bytes of the header, every offered chunk returned in it.
+	// header is the header's size in bytes, with every offered chunk returned in it.
 	header int
-	// Payload is the bytes of the message without the items of Reduced.
+	// Payload is the message's size in bytes without the items in Reduced.
 	Payload int
 }
 
-// PlanReply chooses for a responder: how m answers the call whose lists are
-// offered, when the connection takes threshold bytes inline. It must be asked
-// before any byte is written: FormNone means that nothing may be (RFC 8166 §4.5 [R8166-148]).
+// PlanReply chooses for a responder: how m answers the call with the lists offered, on a connection
+// with an inline threshold of threshold bytes. Call it before any byte is written: after FormNone
+// none may be (RFC 8166 §4.5 [R8166-148]).
 func PlanReply(m Message, offered *Lists, threshold int) ReplyPlan {
 	p := ReplyPlan{header: offered.replyHeader()}
-	// Items take the Write chunks in order (RFC 8166 §4.3.2.1 [R8166-126]), however small they are
-	// (RFC 8166 §4.3.2 [R8166-123]). A chunk without segments says that its item is wanted inline
-	// (RFC 8166 §4.3.2.3 [R8166-133]). An item has bytes, so an error arm and an empty result leave
-	// their chunk unused (RFC 8166 §4.3.2.2 [R8166-130]).
+	// Items take the Write chunks in order (RFC 8166 §4.3.2.1 [R8166-126]), even small ones (RFC
+	// 8166 §4.3.2 [R8166-123]). A chunk without segments requests its item inline (RFC 8166
+	// §4.3.2.3 [R8166-133]). An item has bytes, so an error arm and an empty result leave their
+	// chunk unused (RFC 8166 §4.3.2.2 [R8166-130]).
 	for i := range m.Items[:min(len(m.Items), len(offered.Write))] {
 		c := offered.Write[i]
 		if len(c) == 0 {
@@ -159,6 +159,6 @@ func PlanReply(m Message, offered *Lists, threshold int) ReplyPlan {
 	return p
 }
 
-// replyHeader is the bytes of the header of a reply that returns the Write
-// list and Reply chunk; its Read list is empty (RFC 8166 §4.3.1 [R8166-119]).
+// replyHeader returns the size in bytes of a reply's header with the Write list and Reply chunk;
+// its Read list is empty (RFC 8166 §4.3.1 [R8166-119]).
 func (l *Lists) replyHeader() int { return FixedSize + l.Size() - readSegmentSize*len(l.Read) }

@@ -26,21 +26,20 @@ const (
 	segmentSize     = 16
 )
 
-// writeChunkSize is the bytes that a Write chunk of n segments adds to a header.
+// writeChunkSize returns the bytes that a Write chunk with n segments adds to a header.
 func writeChunkSize(n int) int { return 8 + segmentSize*n }
 
-// replyChunkSize is the bytes that a Reply chunk of n segments adds to a header.
+// replyChunkSize returns the bytes that a Reply chunk with n segments adds to a header.
 func replyChunkSize(n int) int { return 4 + segmentSize*n }
 
-// Limits of the lists that Parse takes. A megabyte of 4 KiB pages, one to a
-// segment, fits twice.
+// Parse's limits. They allow two megabytes in 4 KiB pages, one page for each segment.
 const (
 	maxReadSegments  = 512 // in the Read list
 	MaxWriteSegments = 512 // in the Write list, and again in the Reply chunk
 	maxWriteChunks   = 16
 )
 
-// What Parse can find wrong. All of them are answered with ERR_CHUNK (RFC 8166 §4.5 [R8166-148]).
+// Parse's errors. All are answered with ERR_CHUNK (RFC 8166 §4.5 [R8166-148]).
 var (
 	ErrShort    = errors.New("chunks: header ends early")
 	ErrListWord = errors.New("chunks: word before an element, or at the end of a list, is neither 0 nor 1")
@@ -48,13 +47,13 @@ var (
 	ErrPosition = errors.New("chunks: Position is not a multiple of four, or not in the message")
 )
 
-// Lists is the chunk lists of one header. Parse and Reset keep the memory, so
-// one Lists serves for ever with no allocation.
+// Lists are the chunk lists of one header. Parse and Reset keep the memory, so one Lists can be
+// reused without allocation.
 type Lists struct {
 	Read     []ReadSegment // as on the wire
 	Write    []Chunk
 	Reply    Chunk
-	HasReply bool // a Reply chunk is there, though maybe without segments
+	HasReply bool // there is a Reply chunk, possibly without segments
 
 	segs   []Segment     // holds Write and Reply
 	sorted []ReadSegment // Read by Position
@@ -67,20 +66,20 @@ func (l *Lists) Reset() {
 	l.segs, l.sorted, l.chunks = l.segs[:0], l.sorted[:0], l.chunks[:0]
 }
 
-// AddWrite adds a Write chunk of a copy of segs.
+// AddWrite adds a Write chunk with a copy of segs.
 func (l *Lists) AddWrite(segs ...Segment) { l.Write = append(l.Write, l.keep(segs)) }
 
 // SetReply sets the Reply chunk to a copy of segs.
 func (l *Lists) SetReply(segs ...Segment) { l.Reply, l.HasReply = l.keep(segs), true }
 
-// keep copies segs to the memory of the lists.
+// keep copies segs into the memory of the lists.
 func (l *Lists) keep(segs []Segment) Chunk {
 	at := len(l.segs)
 	l.segs = append(l.segs, segs...)
 	return Chunk(l.segs[at:len(l.segs):len(l.segs)])
 }
 
-// Size is the length of the three lists in bytes; the header has FixedSize more.
+// Size returns the length of the three lists in bytes; the header adds FixedSize.
 func (l *Lists) Size() int {
 	n := minListsSize + readSegmentSize*len(l.Read)
 	for _, c := range l.Write {
@@ -125,10 +124,9 @@ func appendSegment(b []byte, s *Segment) []byte {
 	return binary.BigEndian.AppendUint64(b, s.Offset)
 }
 
-// Parse reads the three lists from b, which begins after the fixed words, and
-// returns the bytes after them. b is not kept. Positions are multiples of
-// four (RFC 8166 §3.4.5 [R8166-061]) and counts are within the limits when it succeeds; on error
-// the lists are empty.
+// Parse parses the three lists from b, which begins after the fixed words, and returns the bytes
+// after them. It does not keep b. After success Positions are multiples of four (RFC 8166 §3.4.5
+// [R8166-061]) and counts are within the limits; after an error the lists are empty.
 func (l *Lists) Parse(b []byte) (rest []byte, err error) {
 	l.Reset()
 	p := parser{b: b}
@@ -142,9 +140,9 @@ func (l *Lists) Parse(b []byte) (rest []byte, err error) {
 	return p.b, nil
 }
 
-// ReadChunks groups the Read list by Position, in rising order; segments of one
-// Position need not stand together in the list. The result is part of l and
-// holds until the next Reset, Parse or ReadChunks.
+// ReadChunks groups the Read list by Position, in ascending order; segments with one Position need
+// not be adjacent in the list. The result is part of l and valid until the next Reset, Parse or
+// ReadChunks.
 func (l *Lists) ReadChunks() []ReadChunk {
 	l.sorted = append(l.sorted[:0], l.Read...)
 	slices.SortStableFunc(l.sorted, func(a, b ReadSegment) int { return cmp.Compare(a.Position, b.Position) })

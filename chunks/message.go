@@ -1,9 +1,9 @@
-// A message: an XDR stream and the items taken out of it.
+// Messages: an XDR stream and the items taken out of it.
 
-// Package chunks has the chunk lists of RPC-over-RDMA (RFC 8166): the segments and lists
-// that name memory, the Positions that tie them to the XDR stream, the choice between
-// inline, chunks and long messages, and the layout of bytes over segments. Use it to take
-// messages apart, or to build them, without package rpcrdma. It does no I/O and has no state.
+// Package chunks implements the chunk lists of RPC-over-RDMA (RFC 8166): the segments and lists
+// that name memory, and the Positions that tie them to the XDR stream. It chooses between inline,
+// chunks and long messages, and lays bytes out over segments. Use it to parse or build messages
+// without package rpcrdma. It does no I/O and has no state.
 //
 //	data := chunks.Segment{Handle: 0x1234, Length: uint32(len(call.Items[0].Data)), Offset: 0x1000}
 //	lists := chunks.Lists{Read: []chunks.ReadSegment{{Position: call.Position(0), Segment: data}}}
@@ -19,27 +19,25 @@ package chunks
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A Message is an RPC message: its XDR stream, and the items that were taken out
-// of the stream (content and pad) to travel apart, in stream order. What the
-// fields point at belongs to whoever made the message.
+// A Message is an RPC message: its XDR stream, and the items (content and padding) taken out of it
+// to travel separately, in stream order. The creator of the message owns the memory of its fields.
 type Message struct {
 	Stream []byte
 	Items  []xdr.Item
 }
 
-// FullLen is the length in bytes of the whole message with every item and its
-// pad back in place. Items of AnyOffset count like the others.
+// FullLen returns the whole message's length in bytes, with every item and its padding back in
+// place. Items of AnyOffset count like the others.
 func (m Message) FullLen() int { return m.lenWithout(0) }
 
-// An ItemSet is a set of a message's items: bit i stands for item i. Items from
-// number 32 on are in no set.
+// An ItemSet is a set of items: bit i stands for item i. Items from number 32 on are in no set.
 type ItemSet uint32
 
 // Has reports whether item i is in the set.
 func (s ItemSet) Has(i int) bool { return i < 32 && s>>i&1 == 1 }
 
-// lenWithout is the length in bytes of the message with every item but those
-// of reduced back in place.
+// lenWithout returns the message's length in bytes, with every item except those in reduced back in
+// place.
 func (m Message) lenWithout(reduced ItemSet) int {
 	n := len(m.Stream)
 	for i := range m.Items {
@@ -50,9 +48,8 @@ func (m Message) lenWithout(reduced ItemSet) int {
 	return n
 }
 
-// Gather appends to dst the slices that make up the message with every item but
-// those of reduced back in place, pads too, and returns dst. Nothing is copied.
-// Every item must have its offset.
+// Gather appends the message's slices to dst and returns dst. Every item except those in reduced is
+// back in place, with its padding. Nothing is copied. Every item must have its offset.
 func (m Message) Gather(dst [][]byte, reduced ItemSet) [][]byte {
 	at := 0
 	for i := range m.Items {
@@ -75,5 +72,5 @@ func (m Message) Gather(dst [][]byte, reduced ItemSet) [][]byte {
 	return dst
 }
 
-// zeros is the pad of gathered items; it is never written.
+// zeros pads gathered items; it is never written.
 var zeros [3]byte

@@ -1,4 +1,4 @@
-// The parser of the chunk lists: every count is held against the bytes at hand before it is used.
+// The parser of the chunk lists: every count is checked against the available bytes before use.
 
 package chunks
 
@@ -24,7 +24,8 @@ func (p *parser) take(n int) []byte {
 	return b
 }
 
-// more reads the word before an element: whether one follows: 1 or 0 (RFC 8166 §4.3 [R8166-117]).
+// more parses the word before an element, and reports whether one follows: 1 or 0 (RFC 8166 §4.3
+// [R8166-117]).
 func (p *parser) more() bool {
 	b := p.take(4)
 	if b == nil {
@@ -81,7 +82,7 @@ func (p *parser) replyChunk(l *Lists) {
 	}
 }
 
-// chunk reads a count and as many segments, at most limit.
+// chunk parses a count and that many segments, at most limit.
 func (p *parser) chunk(l *Lists, limit int) Chunk {
 	w := p.take(4)
 	if w == nil {
@@ -103,7 +104,7 @@ func (p *parser) chunk(l *Lists, limit int) Chunk {
 	return Chunk(l.segs[at:len(l.segs):len(l.segs)])
 }
 
-// parseSegment reads a segment from 16 bytes.
+// parseSegment parses a segment from 16 bytes.
 func parseSegment(b []byte) Segment {
 	return Segment{
 		Handle: binary.BigEndian.Uint32(b),     // 0:4

@@ -1,10 +1,10 @@
-// Segments and chunks: how a header names memory of the requester (RFC 8166 §3.4.3, §3.4.4).
+// Segments and chunks: a header's names for requester memory (RFC 8166 §3.4.3, §3.4.4).
 
 package chunks
 
 import "errors"
 
-// A Segment is a run of the requester's memory, 16 bytes on the wire:
+// A Segment is a contiguous piece of the requester's memory, 16 bytes on the wire:
 //
 //	0  4  handle: the STag
 //	4  4  length in bytes; 0 is an empty segment
@@ -15,17 +15,17 @@ type Segment struct {
 	Offset uint64
 }
 
-// A ReadSegment is a Segment of a Read chunk, 20 bytes on the wire: its
-// Position (4), then the Segment. The segments of one chunk share their Position.
+// A ReadSegment is a Read chunk's Segment, 20 bytes on the wire: its Position (4), then the
+// Segment. A chunk's segments share their Position.
 type ReadSegment struct {
 	Position uint32
 	Segment
 }
 
-// A Chunk is the segments of a Write chunk or of the Reply chunk.
+// A Chunk is the segment list of a Write chunk or of the Reply chunk.
 type Chunk []Segment
 
-// Len is the sum of the lengths, in bytes. It cannot overflow: each is 32 bits wide (RFC 8166
+// Len returns the sum of the lengths, in bytes. It cannot overflow: each is 32 bits wide (RFC 8166
 // §3.4.4 [R8166-049]).
 func (c Chunk) Len() uint64 {
 	var n uint64
@@ -35,22 +35,21 @@ func (c Chunk) Len() uint64 {
 	return n
 }
 
-// Unuse sets all lengths to zero: the chunk as a reply returns it when it holds nothing (RFC 8166
-// §4.3.2.2 [R8166-130]).
+// Unuse sets all lengths to zero: a reply returns an empty chunk in this form (RFC 8166 §4.3.2.2
+// [R8166-130]).
 func (c Chunk) Unuse() {
 	for i := range c {
 		c[i].Length = 0
 	}
 }
 
-// errEcho says that a reply does not return a chunk as the call offered it.
+// errEcho means that a reply returns a chunk different from the call's offer.
 var errEcho = errors.New("chunks: the reply returns another chunk than the call offered")
 
-// Returned checks c, as a reply returned it, against offered, as the call had
-// it, and is the number of bytes that were placed. Count, handles and offsets
-// must be the same (RFC 8166 §3.4.6 [R8166-075 R8166-076]), no segment may hold more than was
-// offered, and all before the last used one must be full, so that the bytes
-// lie without gaps (RFC 8166 §3.4.6 [R8166-074]).
+// Returned checks c, returned by a reply, against offered, the call's chunk, and returns the number
+// of placed bytes. Count, handles and offsets must be equal (RFC 8166 §3.4.6 [R8166-075
+// R8166-076]), and no segment may hold more than its offered length. All segments before the last
+// used one must be full, so that the bytes lie without gaps (RFC 8166 §3.4.6 [R8166-074]).
 func (c Chunk) Returned(offered Chunk) (uint64, error) {
 	if len(c) != len(offered) {
 		return 0, errEcho
@@ -71,14 +70,14 @@ func (c Chunk) Returned(offered Chunk) (uint64, error) {
 	return n, nil
 }
 
-// A ReadChunk is the segments of one Position in the order of the list, which is
-// the order of their bytes (RFC 8166 §3.4.5 [R8166-063]).
+// A ReadChunk has the segments with one Position in list order, which is the order of their bytes
+// (RFC 8166 §3.4.5 [R8166-063]).
 type ReadChunk struct {
 	Position uint32
 	Segments []ReadSegment
 }
 
-// Len is the sum of the lengths, in bytes.
+// Len returns the sum of the lengths, in bytes.
 func (c ReadChunk) Len() uint64 {
 	var n uint64
 	for i := range c.Segments {
