@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/internal/stagsource"
 )
 
-// A Device is one software RNIC. Its methods may be called from any goroutine.
+// A Device is one software RNIC. Any goroutine may call its methods.
 type Device struct {
 	// set once
 	provider Provider
@@ -19,45 +19,46 @@ type Device struct {
 
 	stags stagTable // has its own locks
 
-	atomics sync.Mutex // held while an atomic operation is done; before MR.mu
+	atomics sync.Mutex // held during an atomic operation; taken before MR.mu
 
 	tally tally.Sum // has its own lock
 }
 
-// Service is what a QP promises, as the InfiniBand architecture names it (volume 1, §9).
+// Service is a QP's delivery guarantee, named as in the InfiniBand architecture (volume 1, §9).
 type Service uint8
 
 // The services. Only RC has RDMA Reads.
 const (
 	RC Service = iota // one peer; messages arrive once, in order, or the QP ends
-	UC                // one peer; a lost packet loses its message, and nobody is told
+	UC                // one peer; a lost packet loses its message without an error
 	UD                // many peers; a message is one packet
 )
 
-// Caps is what a provider can do, so that a ULP asks rather than assumes.
+// Caps are a provider's features; a ULP must query them.
 type Caps struct {
-	Provider       string // its name, as for Open
+	Provider       string // its name for Open
 	Services       uint8  // a bit for each: 1<<RC | 1<<UD
 	Reliable       bool   // messages arrive once, in order, or the QP fails
 	RDMARead       bool   // OpRead is served
 	RemoteInval    bool   // OpSendInvalidate is served
 	Immediate      bool   // OpImmediate is served
 	ImmediateData  bool   // OpSendImmediate, OpWriteImmediate and those with an event are served
-	Atomics        bool   // the atomic operations are served: atomic among all QPs of the device, and nothing else
+	Atomics        bool   // the atomic operations are served: atomic among the device's QPs only
 	MaxIRD, MaxORD int
-	MaxMessage     uint64 // bytes of one Send, Write or Read
-	MaxPrivateData int    // bytes of ConnParams.PrivateData
+	MaxMessage     uint64 // in one Send, Write or Read, in bytes
+	MaxPrivateData int    // size in bytes of ConnParams.PrivateData
 }
 
-// Caps returns what the device can do.
+// Caps returns the device's features.
 func (d *Device) Caps() Caps { return d.caps }
 
-// Mechanisms are the decisions of the provider's mechanisms for the QPs of the device since it
-// was opened: poll, sleep, turns, mute, drive, lend and early_part of iWARP over TCP, and none of
-// others. The table is the caller's.
+// Mechanisms counts the decisions of the provider's mechanisms for the device's QPs since it was
+// opened: poll, sleep, turns, mute, drive, lend and early_part for iWARP over TCP, none for others.
+// The caller owns the table.
 func (d *Device) Mechanisms() tally.Table { return d.tally.Table() }
 
-// stagShards is how many ways the STag table is cut, so that look-ups of different QPs seldom meet.
+// stagShards is the number of shards in the STag table, so that look-ups by different QPs seldom
+// contend.
 const stagShards = 64
 
 // A stagTable finds a Memory Region by the index of its STag.
@@ -65,7 +66,7 @@ type stagTable [stagShards]stagShard
 
 type stagShard struct {
 	mu sync.RWMutex
-	m  map[uint32]*MR // guarded by mu; key is the 24-bit index
+	m  map[uint32]*MR // guarded by mu; the key is the 24-bit index
 	_  [24]byte       // keeps neighbours off one cache line
 }
 
@@ -73,7 +74,7 @@ var errNoSTag = errors.New("rnic: no STag index is free")
 
 func (t *stagTable) shard(index uint32) *stagShard { return &t[index%stagShards] }
 
-// lookup returns the Memory Region that has the index of s, whatever its key, or nil.
+// lookup returns the Memory Region with the index of s and any key, or nil.
 func (t *stagTable) lookup(s STag) *MR {
 	index := uint32(s) >> 8
 	sh := t.shard(index)
@@ -83,8 +84,8 @@ func (t *stagTable) lookup(s STag) *MR {
 	return mr
 }
 
-// insert gives mr a random free index. Random over all 24 bits keeps STags hard
-// to guess and their reuse rare (RFC 5040 §8.1.1 [R5040-211], RFC 5042 §6.1 [R5040-250]).
+// insert gives mr a random free index. Random over all 24 bits keeps STags hard to guess and their
+// reuse rare (RFC 5040 §8.1.1 [R5040-211], RFC 5042 §6.1 [R5040-250]).
 func (t *stagTable) insert(mr *MR) error {
 	for range 64 {
 		var b [4]byte

@@ -1,5 +1,4 @@
-// The Memory Region: where the peer may read and write, and the one place that checks whether it
-// may.
+// The Memory Region: memory exposed to the peer, and the single place that checks access to it.
 
 package rnic
 
@@ -9,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// An MR is memory that has an STag. Its methods may be called from any goroutine.
+// An MR is memory with an STag. Any goroutine may call its methods.
 type MR struct {
 	// set once
 	pd    *PD
@@ -19,42 +18,42 @@ type MR struct {
 	stag atomic.Uint32 // written under mu
 	gone atomic.Bool   // deregistered; written under mu
 
-	// mu is held for reading while bytes are placed in buf or a segment is
-	// made of it, and for writing to change what follows. So a state change
-	// returns only when no placement runs (RFC 5040 §8.1.1 [R5040-209]).
+	// mu is held for reading while bytes are placed in buf or a segment is made from it, and for
+	// writing to change the fields below. So a state change returns only when no placement runs
+	// (RFC 5040 §8.1.1 [R5040-209]).
 	mu     sync.RWMutex
 	valid  bool
 	access Access
 	buf    []byte
-	qp     *QP // when not nil, the only QP that may use it
+	qp     *QP // if not nil, the only QP that may use it
 
-	// pins counts what waits to be sent and points into buf.
+	// pins counts the pending transmissions that point into buf.
 	pins atomic.Int32
 }
 
 var errMRValid = errors.New("rnic: the memory region is valid; invalidate it first")
 
-// STag returns the name of the region; Rereg changes it.
+// STag returns the region's name; Rereg changes it.
 func (mr *MR) STag() STag { return STag(mr.stag.Load()) }
 
-// Base is the tagged offset of the first byte.
+// Base returns the tagged offset of the first byte.
 func (mr *MR) Base() uint64 { return mr.base }
 
-// Len is the length of the registered buffer in bytes, 0 when invalid.
+// Len returns the registered buffer's length in bytes, 0 if invalid.
 func (mr *MR) Len() int {
 	mr.mu.RLock()
 	defer mr.mu.RUnlock()
 	return len(mr.buf)
 }
 
-// Valid reports whether the STag may be used: a remote invalidation clears it.
+// Valid reports whether the STag is usable: a remote invalidation clears it.
 func (mr *MR) Valid() bool {
 	mr.mu.RLock()
 	defer mr.mu.RUnlock()
 	return mr.valid
 }
 
-// Rereg makes an invalid MR valid again for another buffer, with a new key. It does not allocate.
+// Rereg makes an invalid MR valid for another buffer, with a new key. It does not allocate.
 func (mr *MR) Rereg(buf []byte, access Access) error {
 	mr.mu.Lock()
 	defer mr.mu.Unlock()
@@ -64,7 +63,8 @@ func (mr *MR) Rereg(buf []byte, access Access) error {
 	if mr.valid {
 		return errMRValid
 	}
-	key := uint8(mr.stag.Load())*93 + 17 // through all 256, in no fixed stride (RFC 5042 §6.1 [R5040-250])
+	// The key visits all 256 values, in no fixed stride (RFC 5042 §6.1 [R5040-250]).
+	key := uint8(mr.stag.Load())*93 + 17
 	mr.stag.Store(mr.index<<8 | uint32(key))
 	mr.buf, mr.access, mr.valid = buf, access, true
 	return nil
@@ -77,8 +77,8 @@ func (mr *MR) Bind(qp *QP) {
 	mr.mu.Unlock()
 }
 
-// Invalidate returns only when no byte can be placed in, or read from, the MR
-// any more by the peer. Invalidating an invalid MR is no error.
+// Invalidate returns only when the peer can no longer place bytes in the MR or read from it.
+// Invalidating an invalid MR is no error.
 func (mr *MR) Invalidate() {
 	mr.mu.Lock()
 	mr.valid = false
@@ -87,12 +87,11 @@ func (mr *MR) Invalidate() {
 	mr.release()
 }
 
-// Divert exchanges the memory of a valid MR for other memory of the same length:
-// from then on the peer reads and writes that, under the STag that it has. Like
-// Invalidate it returns only when nothing is placed in, or sent from, the memory
-// before. It is for giving memory back while the peer may still use the STag, which
-// would be a fault once it is invalid. false: the MR was not valid, and has no memory.
-// It is not for the sink of a Read that has been posted.
+// Divert replaces a valid MR's memory with buf, memory of the same length: from then on the peer
+// reads and writes buf under its known STag. Like Invalidate it returns only when nothing is placed
+// in, or sent from, the old memory. Use it to take memory back while the peer may still use the
+// STag, which would be a fault after an invalidation. false: the MR was not valid, or buf had
+// another length; the MR is then invalid. Divert is not for a posted Read's sink.
 func (mr *MR) Divert(buf []byte) bool {
 	mr.mu.Lock()
 	ok := mr.valid && len(buf) == len(mr.buf)
@@ -106,8 +105,8 @@ func (mr *MR) Divert(buf []byte) bool {
 	return ok
 }
 
-// release returns once nothing that waits to be sent points into the memory that mr had. It is
-// called also when mr was invalid already: whoever made it so might not have come to that yet.
+// release returns once no pending transmission points into the memory that mr had. An mr already
+// invalid needs it too: the goroutine that invalidated it may still be short of its release.
 func (mr *MR) release() {
 	if mr.pins.Load() == 0 {
 		return
@@ -117,7 +116,7 @@ func (mr *MR) release() {
 	}
 }
 
-// Dereg invalidates and gives the STag index back.
+// Dereg invalidates the MR and gives its STag index back.
 func (mr *MR) Dereg() {
 	mr.Invalidate()
 	mr.mu.Lock()
@@ -126,23 +125,23 @@ func (mr *MR) Dereg() {
 	mr.pd.dev.stags.remove(mr)
 }
 
-// A MemFault is why an access to a Memory Region is refused, in the order of the checks.
+// A MemFault is a reason to refuse access to a Memory Region, in the order of the checks.
 type MemFault uint8
 
 // The faults.
 const (
 	MemOK     MemFault = iota
 	MemSTag            // unknown index, wrong key, or not valid
-	MemAssoc           // of another PD or QP
+	MemAssoc           // belongs to another PD or QP
 	MemAccess          // right not granted
 	MemWrap            // tagged offset + length passes 2^64
-	MemBounds          // outside of the registered range
-	MemAlign           // atomic operation on bytes that are not aligned
+	MemBounds          // outside the registered range
+	MemAlign           // atomic operation on unaligned bytes
 )
 
-// check returns the offset in buf of the n bytes at tagged offset to, or why qp does not have
-// the right need to them under stag. The caller holds mr.mu, and keeps it while it touches the
-// bytes. Every check is in bytes and made before any byte is touched (RFC 5041 §7.1, §8.1).
+// check returns the offset in buf of the n bytes at tagged offset to, or the fault if qp lacks the
+// right need to them under stag. The caller holds mr.mu while it uses the bytes. Every check is in
+// bytes and precedes any access (RFC 5041 §7.1, §8.1).
 func (mr *MR) check(qp *QP, stag STag, to uint64, n uint64, need Access) (off int, f MemFault) {
 	switch {
 	case !mr.valid || STag(mr.stag.Load()) != stag:
@@ -159,9 +158,9 @@ func (mr *MR) check(qp *QP, stag STag, to uint64, n uint64, need Access) (off in
 	return int(to - mr.base), MemOK
 }
 
-// remoteInvalidate does what a Send with Invalidate asks for: MemSTag when stag
-// is not valid here, MemAssoc when this stream alone does not own it. An STag that
-// other streams share is not theirs to invalidate (RFC 5040 §8.1.1 [R5040-210]).
+// remoteInvalidate performs the invalidation for a Send with Invalidate: MemSTag if stag is not
+// valid here, MemAssoc unless this stream alone owns it. Streams must not invalidate an STag shared
+// with others (RFC 5040 §8.1.1 [R5040-210]).
 func (d *Device) remoteInvalidate(qp *QP, stag STag) MemFault {
 	mr := d.stags.lookup(stag)
 	if mr == nil {

@@ -1,15 +1,15 @@
-// The Protection Domain: what ties Memory Regions to the QPs that may use them (RFC 5041 §8.2).
+// The Protection Domain: it ties Memory Regions to the QPs allowed to use them (RFC 5041 §8.2).
 
 package rnic
 
 import "sync"
 
-// A PD groups QPs and Memory Regions: an STag is good only on QPs of its PD.
+// A PD groups QPs and Memory Regions: an STag is valid only on QPs of its PD.
 type PD struct {
 	dev *Device // set once
 
 	mu  sync.Mutex
-	qps map[*QP]struct{} // guarded by mu; QPs that have not been closed
+	qps map[*QP]struct{} // guarded by mu; QPs not closed
 }
 
 // AllocPD returns a new Protection Domain.
@@ -17,8 +17,8 @@ func (d *Device) AllocPD() *PD {
 	return &PD{dev: d, qps: make(map[*QP]struct{})}
 }
 
-// RegMR registers buf: a fresh random STag, base TO chosen by the device. The
-// buffer belongs to the MR until Invalidate or Dereg has returned.
+// RegMR registers buf under a new random STag; the device chooses the base TO. The MR owns the
+// buffer until Invalidate or Dereg has returned.
 func (pd *PD) RegMR(buf []byte, access Access) (*MR, error) {
 	mr, err := pd.AllocMR()
 	if err != nil {
@@ -52,7 +52,7 @@ func (pd *PD) detach(qp *QP) {
 	pd.mu.Unlock()
 }
 
-// sole reports whether qp is the only QP of the PD, so that a PD-wide STag is its alone.
+// sole reports whether qp is the only QP in the PD, so that a PD-wide STag belongs to it alone.
 func (pd *PD) sole(qp *QP) bool {
 	pd.mu.Lock()
 	defer pd.mu.Unlock()

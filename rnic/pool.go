@@ -1,4 +1,4 @@
-// Pools of receive buffers that many QPs share, and of the memory of their queues.
+// Pools of receive buffers shared by many QPs, and their queues' memory.
 
 package rnic
 
@@ -7,28 +7,27 @@ import (
 	"unsafe"
 )
 
-// A BufferPool has buffers for the receives of many QPs, and smaller ones for messages that are
-// known to be small. A receive that names a pool instead of a buffer takes one when a message
-// begins to arrive, so that QPs that wait hold none: what posted receives cost then follows the
-// messages that are there, not the connections. Buffers that nobody takes for some time are left to
-// the garbage collector. All methods may be called from any goroutine.
+// A BufferPool has buffers for the receives of many QPs, and smaller ones for messages known to be
+// small. A receive with a pool instead of a buffer takes one when a message begins to arrive, so
+// that waiting QPs hold none: memory follows the messages in flight, not the connections. The
+// garbage collector frees buffers unused for some time. Any goroutine may call the methods.
 type BufferPool struct {
 	size  int // set once
 	pool  sync.Pool
 	small sync.Pool // of smallBuffer bytes
 }
 
-// smallBuffer is the size of the smaller buffers of a pool: most messages of RPC fit, and a peer
-// that sends many of them which have to wait holds no more than that for each.
+// smallBuffer is the size of a pool's smaller buffers: most RPC messages fit, and a peer with many
+// waiting small messages holds no more than this for each.
 const smallBuffer = 4 << 10
 
-// NewBufferPool returns a pool of buffers of size bytes, at least one.
+// NewBufferPool returns a pool of buffers with size bytes, at least one.
 func NewBufferPool(size int) *BufferPool { return &BufferPool{size: max(size, 1)} }
 
-// Size is the length of the buffers that Get returns, in bytes.
+// Size returns the length in bytes of the buffers from Get.
 func (p *BufferPool) Size() int { return p.size }
 
-// Get returns a buffer of Size bytes; its content is arbitrary.
+// Get returns a buffer of Size bytes with arbitrary content.
 func (p *BufferPool) Get() []byte { return get(&p.pool, p.size) }
 
 // GetFor returns a buffer for a message of n bytes, at most Size; it may be smaller than Size.
@@ -46,10 +45,10 @@ func get(pool *sync.Pool, size int) []byte {
 	return make([]byte, size)
 }
 
-// Put gives back what Get, GetFor, or a completion has returned; nobody may use it after that.
-// Slices of another capacity than the pool's are dropped.
+// Put returns a buffer from Get, GetFor, or a completion to the pool; it must not be used after
+// that. Slices with other capacities than the pool's are dropped.
 func (p *BufferPool) Put(b []byte) {
-	// A pointer, because a slice would have to be copied to the heap.
+	// A pointer, because storing a slice would copy it to the heap.
 	switch cap(b) {
 	case p.size:
 		p.pool.Put(unsafe.SliceData(b))

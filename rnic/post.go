@@ -1,4 +1,4 @@
-// Posting: work requests are checked, and given to the provider or the receive queue.
+// Posting: work requests are checked, and passed to the provider or the receive queue.
 
 package rnic
 
@@ -7,14 +7,13 @@ import (
 	"sync"
 )
 
-// postings are lists of checked work requests, reused: a list that goes through an interface is on
-// the heap, and the one that PostSend is called with must not have to be.
+// postings holds reused lists of checked work requests. A list passed through an interface escapes
+// to the heap; with these, PostSend's argument need not.
 var postings = sync.Pool{New: func() any { return new([]Posted) }}
 
-// PostSend queues the work requests, all or none, in order. It never blocks:
-// when nobody else is transmitting, the caller's goroutine hands to the kernel
-// what there is room for, and leaves the rest to the provider. Work requests of one call share
-// system calls and packets.
+// PostSend queues the work requests, all or none, in order. It never blocks: if no other goroutine
+// is transmitting, the caller's goroutine passes to the kernel as much as it accepts, and leaves
+// the rest to the provider. Work requests from one call share system calls and packets.
 func (qp *QP) PostSend(wrs ...SendWR) error {
 	if len(wrs) == 0 {
 		return nil
@@ -35,12 +34,11 @@ func (qp *QP) PostSend(wrs ...SendWR) error {
 	return qp.ep.PostSend(*list)
 }
 
-// TakesSources reports whether a Write may have a Source, and costs less with one than with payload
-// in memory. It is false before the QP is connected, and does not change while it is.
+// TakesSources reports whether a Write may have a Source, and is then cheaper than with payload in
+// memory. It is false before the connection, and constant during it.
 func (qp *QP) TakesSources() bool { return qp.sources.Load() }
 
-// checkSend checks a work request before it is queued, and returns the length of its message in
-// bytes.
+// checkSend checks a work request before it is queued, and returns its message length in bytes.
 func (qp *QP) checkSend(wr *SendWR) (n uint32, err error) {
 	if wr.Source != nil {
 		if !qp.TakesSources() || wr.Op != OpWrite {
@@ -73,7 +71,7 @@ func (qp *QP) checkSend(wr *SendWR) (n uint32, err error) {
 	return 0, errOpcode
 }
 
-// checkExtension checks Immediate Data and atomic operations, which not every provider has.
+// checkExtension checks Immediate Data and atomic operations, which some providers lack.
 func (qp *QP) checkExtension(wr *SendWR) error {
 	switch {
 	case wr.Op.IsAtomic() && !qp.dev.caps.Atomics, wr.Op.IsImmediate() && !qp.dev.caps.Immediate:
@@ -101,8 +99,8 @@ func (qp *QP) checkSink(wr *SendWR) error {
 	return nil
 }
 
-// sum is the length of a message whose payload is gathered from sgl. This is the one place that
-// adds it up: a large Write may have a thousand slices.
+// sum returns the length of a message gathered from sgl. Only this function adds it up, because a
+// large Write may have a thousand slices.
 func sum(sgl [][]byte) (n uint32, err error) {
 	var bytes uint64
 	for _, b := range sgl {
@@ -114,8 +112,8 @@ func sum(sgl [][]byte) (n uint32, err error) {
 	return uint32(bytes), nil
 }
 
-// PostRecv queues receive buffers, all or none, in order; allowed before the QP
-// is connected. A buffer is the caller's again with its completion, a flushed one too.
+// PostRecv queues receive buffers, all or none, in order, also before the QP is connected. A
+// completion, also a flushed one, returns the buffer to the caller.
 func (qp *QP) PostRecv(wrs ...RecvWR) error {
 	first, err := qp.rq.post(wrs)
 	if first {

@@ -1,4 +1,4 @@
-// The seam below the verbs: what a wire protocol does for a Device, a QP and a listener.
+// The seam below the verbs: a wire protocol's implementation of Device, QP and listener.
 
 package rnic
 
@@ -12,155 +12,155 @@ import (
 	"sync"
 )
 
-// A Provider speaks one wire protocol for the QPs of one Device. It is what stands between
-// the verbs, which know no protocol, and a network. Its methods may be called from any goroutine.
+// A Provider implements one wire protocol for the QPs of one Device. It stands between the verbs,
+// which know no protocol, and a network. Any goroutine may call its methods.
 type Provider interface {
-	// Caps is what QPs of this provider can do; it does not change.
+	// Caps returns the features of this provider's QPs; it does not change.
 	Caps() Caps
 
-	// NewEndpoint makes the provider's half of a QP, not connected. The Endpoint holds q for as
-	// long as it lives, and starts no goroutine before it is connected.
+	// NewEndpoint makes the provider's half of a QP, not connected. The Endpoint holds q for life,
+	// and starts no goroutine before it is connected.
 	NewEndpoint(q *ProviderQP, cfg QPConfig) (Endpoint, error)
 
-	// Connect connects ep, one of NewEndpoint, and calls ProviderQP.Established when it may
-	// be used. An ep that could not be connected is as it was, unless it has ended.
+	// Connect connects ep, from NewEndpoint, and calls ProviderQP.Established when it is ready.
+	// After an error ep is unchanged, unless it has ended.
 	Connect(ctx context.Context, ep Endpoint, addr string, p ConnParams) error
 
 	// Listen takes connection requests at an address of the provider's network, for QPs of service
-	// s, which is one of Caps.Services. To Accept a request for datagrams is to tell the peer the
-	// number and the Q_Key of a QP, which may have been established by another request already.
+	// s, one of Caps.Services. Accepting a request for datagrams returns the number and the Q_Key
+	// of a QP to the peer; another request may have established that QP already.
 	Listen(s Service, network, addr string) (Listener, error)
 }
 
-// A StreamProvider is a Provider whose connections are byte streams, one for each QP, that may be
-// made elsewhere: over TLS, in a simulation. A provider of datagrams is none.
+// A StreamProvider is a Provider with byte streams as connections, one for each QP. They can be
+// made elsewhere: over TLS, in a simulation. Datagram providers do not implement it.
 type StreamProvider interface {
 	Provider
 
-	// ConnectOver is Connect on a stream that is there already; ep owns it, also after an error.
+	// ConnectOver is Connect over an existing stream; ep owns it, also after an error.
 	ConnectOver(ctx context.Context, ep Endpoint, c net.Conn, p ConnParams) error
 
-	// ListenOn is Listen on a net.Listener, which the Listener owns.
+	// ListenOn is Listen on a net.Listener, owned by the result.
 	ListenOn(nl net.Listener) Listener
 }
 
-// An Endpoint is the provider's half of one QP: it turns posted work into what goes over the wire,
-// and what comes into completions. Its methods may be called from any goroutine.
+// An Endpoint is the provider's half of one QP: it turns posted work into wire messages, and
+// received messages into completions. Any goroutine may call its methods.
 type Endpoint interface {
-	// PostSend queues the work requests, all or none, in order, and never waits for the
-	// network. It copies wrs, which the QP has checked as far as that needs no protocol.
+	// PostSend queues the work requests, all or none, in order, and never waits for the network. It
+	// copies wrs. The QP has made all checks that need no protocol.
 	PostSend(wrs []Posted) error
 
-	// Release returns once nothing that waits to be sent points into the memory that mr had.
+	// Release returns once no pending transmission points into the memory that mr had.
 	Release(mr *MR)
 
-	// Disconnect takes no more posts, sends what was posted, and tells the peer that nothing
-	// more comes. It returns when the QP has ended; a ctx that ends first ends it at once.
+	// Disconnect refuses new posts, sends the posted ones, and notifies the peer of the end. It
+	// returns when the QP has ended; if ctx ends first, the QP ends at once.
 	Disconnect(ctx context.Context) error
 
-	// Abort begins the end of the QP with err as its cause, unless it has one. It does not
-	// wait, and may be called from a CQ handler.
+	// Abort begins to end the QP, with err as its cause unless it has one. It does not wait. A CQ
+	// handler may call it.
 	Abort(err error)
 
-	// Wait returns when no goroutine of the endpoint runs any more.
+	// Wait returns when all goroutines of the endpoint have ended.
 	Wait()
 
-	// ReceivesPosted is called after receives have been posted where there were none, for
-	// providers with a peer that waits for receives. It never waits for the network.
+	// ReceivesPosted is called after receives were posted to an empty queue, for providers with a
+	// peer that waits for receives. It never waits for the network.
 	ReceivesPosted()
 
-	// Join and Leave attach an endpoint of UD to multicast groups; see QP.Join. Other endpoints,
-	// and providers without UD, are never asked.
+	// Join and Leave attach a UD endpoint to multicast groups; see QP.Join. They are never called
+	// for other endpoints or providers.
 	Join(group netip.Addr) (AddressHandle, error)
 	Leave(group netip.Addr)
 
-	// Moved is the payload progress that QP.Moved promises.
+	// Moved returns the payload progress described at QP.Moved.
 	Moved() uint64
 
-	// LocalAddr and RemoteAddr are nil before there is a connection.
+	// LocalAddr and RemoteAddr return nil before there is a connection.
 	LocalAddr() net.Addr
 	RemoteAddr() net.Addr
 }
 
-// A Scheduler is an Endpoint whose receive loop shares its work with other goroutines. It is the
-// only optional interface of an Endpoint; without it, the loop alone receives.
+// A Scheduler is an Endpoint that shares its receive loop's work with other goroutines. It is an
+// Endpoint's only optional interface; without it, the loop alone receives.
 type Scheduler interface {
 	Endpoint
 
 	// Drive runs the receive side of the QP, and the CQ handlers, on the caller's goroutine until
-	// done reports true, if no other goroutine runs it and for as long as that can last. It may
-	// return earlier: the caller asks done.
+	// done returns true. It does so only if no other goroutine does, and as long as it can. It may
+	// return early: the caller checks done.
 	Drive(done func() bool)
 
-	// Rouse has the provider run the receive side if no goroutine does.
+	// Rouse makes the provider run the receive side if no goroutine does.
 	Rouse()
 
 	// Prompt notifies CQ handlers of completions of deferred work requests.
 	Prompt()
 
-	// Lend has f run once, by the goroutine of the receive loop after what has come is done, or by
-	// another one. Where f takes long another goroutine receives meanwhile, and the end of the QP
-	// does not wait for f. It is for CQ handlers; false: not now.
+	// Lend makes the receive loop's goroutine, or another one, run f once, after the received
+	// messages are handled. If f takes long another goroutine receives meanwhile, and the end of
+	// the QP does not wait for f. It is for CQ handlers; false: not now.
 	Lend(f func()) bool
 }
 
-// A Listener takes connection requests of peers.
+// A Listener takes peers' connection requests.
 type Listener interface {
-	// Accept returns the next connection request. It fails with the error of ctx when that ends,
-	// with ErrClosed after Close, and with the cause when the listener has ended by itself.
+	// Accept returns the next connection request. It fails with ctx's error when ctx ends, with
+	// ErrClosed after Close, and with the cause when the listener has ended by itself.
 	Accept(ctx context.Context) (ConnRequest, error)
 
-	// Addr is where peers reach the listener.
+	// Addr returns the listener's address for peers.
 	Addr() net.Addr
 
-	// Close stops listening and ends connections in start-up; requests that Accept has
-	// returned are not touched.
+	// Close stops listening and ends connections in start-up; it does not affect requests returned
+	// by Accept.
 	Close() error
 }
 
-// A ConnRequest is a peer that wants to connect. It ends in exactly one of Accept and Reject.
+// A ConnRequest is a peer's request to connect. It ends in exactly one call of Accept or Reject.
 type ConnRequest interface {
-	// PrivateData is what the peer's ULP sent along.
+	// PrivateData returns the private data of the peer's ULP.
 	PrivateData() []byte
 
-	// RemoteAddr is the peer's address for exports, locks, limits and the reply cache.
+	// RemoteAddr returns the peer's address for exports, locks, limits and the reply cache.
 	RemoteAddr() net.Addr
 
-	// NetConn is the connection of the operating system that the request came by, to ask the system
-	// about it; nil if it has none of its own. It MUST NOT be read from, written to or closed.
+	// NetConn returns the request's connection of the operating system, for queries to the system;
+	// nil if it has none for itself alone. It MUST NOT be read, written or closed.
 	NetConn() net.Conn
 
-	// IRD is how many of our RDMA Reads the peer takes at once; 0 also when it did not say.
+	// IRD returns the number of our concurrent RDMA Reads accepted by the peer; 0 also if not
+	// stated.
 	IRD() int
 
-	// ORD is how many RDMA Reads the peer wants to have outstanding; 0 also when it did not say.
+	// ORD returns the number of concurrent RDMA Reads wanted by the peer; 0 also if not stated.
 	ORD() int
 
-	// Accept accepts the request and brings qp to RTS. Receives that the peer may use at once have
-	// to be posted before. A qp of UD that is in RTS, on the address that the request came to,
-	// stays as it is: the peer is told of it, as were others. Who the peer's QP is, its first
-	// message says.
+	// Accept accepts the request and brings qp to RTS. Receives that the peer may use at once must
+	// be posted before. A UD qp in RTS, on the request's address, stays unchanged: the peer learns
+	// its number, as others have. The peer's first message identifies the peer's QP.
 	Accept(qp *QP, p ConnParams) error
 
 	// Reject refuses the request, with bytes for the peer's ULP.
 	Reject(privateData []byte) error
 }
 
-// A DatagramRequest is a ConnRequest that came by a datagram socket, which many connections share.
+// A DatagramRequest is a ConnRequest from a datagram socket shared by many connections.
 type DatagramRequest interface {
 	ConnRequest
 
-	// Sockets is the addresses of our socket and of the one that has sent the request, to ask the
-	// system about them.
+	// Sockets returns the addresses of our socket and of the request's sender, for queries to the
+	// system.
 	Sockets() (local, remote netip.AddrPort)
 
-	// Abandon has an Accept that waits for the peer fail, now or when it comes to that. It does not
-	// wait, and may be called more than once.
+	// Abandon makes an Accept that waits for the peer fail, now or when it begins to wait. It does
+	// not wait, and may be called more than once.
 	Abandon()
 }
 
-// NewDevice returns a Device whose QPs are of provider p. It is for providers; programs call
-// Open, or the provider's own Open.
+// NewDevice returns a Device with QPs of provider p. Providers use it; programs call Open, or the
+// provider's Open.
 func NewDevice(p Provider) *Device { return &Device{provider: p, caps: p.Caps()} }
 
 var (
@@ -168,8 +168,8 @@ var (
 	openers   = map[string]func(DeviceConfig) *Device{} // guarded by openersMu
 )
 
-// Register makes a provider known to Open. Providers call it when they are initialized; a
-// name that is taken is a bug of the program.
+// Register makes a provider known to Open. Providers call it when they are initialized; a duplicate
+// name is a bug of the program.
 func Register(name string, open func(DeviceConfig) *Device) {
 	openersMu.Lock()
 	defer openersMu.Unlock()
@@ -179,8 +179,8 @@ func Register(name string, open func(DeviceConfig) *Device) {
 	openers[name] = open
 }
 
-// Open returns a Device of the provider that has the name; Providers lists them. A
-// provider is there when its package is imported:
+// Open returns a Device of the named provider; Providers lists the names. Importing a provider's
+// package makes it available:
 //
 //	import _ "github.com/nfsrdma/nfsrdma/rnic/iwarp"
 //
@@ -195,7 +195,7 @@ func Open(provider string, cfg DeviceConfig) (*Device, error) {
 	return open(cfg), nil
 }
 
-// Providers is the names that Open takes, sorted.
+// Providers returns the names for Open, sorted.
 func Providers() []string {
 	openersMu.Lock()
 	defer openersMu.Unlock()
@@ -217,8 +217,8 @@ func (d *Device) Listen(network, addr string) (Listener, error) {
 	return d.ListenFor(RC, network, addr)
 }
 
-// ListenFor is Listen for QPs of service s: a listener takes requests for QPs of one service. What
-// Accept does with a QP of UD is said at ConnRequest.
+// ListenFor is Listen for QPs of service s: a listener takes requests for QPs of one service.
+// ConnRequest describes Accept for a UD QP.
 func (d *Device) ListenFor(s Service, network, addr string) (Listener, error) {
 	if !d.serves(s) {
 		return nil, d.noService(s)
@@ -226,14 +226,14 @@ func (d *Device) ListenFor(s Service, network, addr string) (Listener, error) {
 	return d.provider.Listen(s, network, addr)
 }
 
-// serves reports whether QPs of a service can be made.
+// serves reports whether the device can make QPs of service s.
 func (d *Device) serves(s Service) bool { return d.caps.Services&(1<<s) != 0 }
 
 func (d *Device) noService(s Service) error {
 	return fmt.Errorf("%w: %s and %v", errService, d.caps.Provider, s)
 }
 
-// ListenOn is Listen on a net.Listener, which it closes in the end. The provider has to be a
+// ListenOn is Listen on a net.Listener, and closes it in the end. The provider must be a
 // StreamProvider; with any other, Accept fails.
 func (d *Device) ListenOn(nl net.Listener) Listener {
 	if p, ok := d.provider.(StreamProvider); ok {
@@ -243,7 +243,7 @@ func (d *Device) ListenOn(nl net.Listener) Listener {
 	return noListener{nl.Addr()}
 }
 
-// noListener is what ListenOn makes where there are no streams.
+// noListener is ListenOn's result for a provider without streams.
 type noListener struct{ addr net.Addr }
 
 func (noListener) Accept(context.Context) (ConnRequest, error) { return nil, errNoStream }
@@ -251,10 +251,10 @@ func (l noListener) Addr() net.Addr                            { return l.addr }
 func (noListener) Close() error                                { return nil }
 
 // Connect connects qp to a Listener at addr ("host:port") and brings it to RTS. ctx bounds all of
-// it. A refusal of the peer's ULP is a *RejectError. A QP whose Connect fails is as it was and may
-// be tried again, unless its Err says that it has ended.
+// it. A refusal by the peer's ULP is a *RejectError. After an error the QP is unchanged and may be
+// tried again, unless its Err says that it has ended.
 //
-// A QP of UD is connected to nobody: Connect has the listener name a QP, which QP.Peer returns.
+// A UD QP has no connection: Connect requests a QP from the listener, and QP.Peer returns it.
 func (d *Device) Connect(ctx context.Context, qp *QP, addr string, p ConnParams) error {
 	if err := qp.idleOrErr(); err != nil {
 		return err
@@ -262,8 +262,8 @@ func (d *Device) Connect(ctx context.Context, qp *QP, addr string, p ConnParams)
 	return d.provider.Connect(ctx, qp.ep, addr, p)
 }
 
-// ConnectOver is Connect on a stream that is there already; who calls it is the initiator,
-// whoever dialed. The stream belongs to the QP afterwards, and is closed when there is an error.
+// ConnectOver is Connect over an existing stream; its caller is the initiator, regardless of the
+// side that dialed. The stream belongs to the QP afterwards, and is closed after an error.
 func (d *Device) ConnectOver(ctx context.Context, qp *QP, c net.Conn, p ConnParams) error {
 	sp, ok := d.provider.(StreamProvider)
 	err := qp.idleOrErr()

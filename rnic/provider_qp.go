@@ -1,5 +1,4 @@
-// What a provider may do to a QP: memory on the peer's behalf, receives, completions, and its
-// state.
+// A provider's view of a QP: memory on the peer's behalf, receives, completions, and its state.
 
 package rnic
 
@@ -11,22 +10,22 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
-// A ProviderQP is a QP as its provider sees it. Programs never get hold of one. Methods
-// may be called from any goroutine; none waits for the network or runs a CQ handler but Notify.
+// A ProviderQP is a provider's view of a QP. Programs never get one. Any goroutine may call its
+// methods. None waits for the network, and only Notify and NotifySends run a CQ handler.
 type ProviderQP QP
 
-// QP is the same QP as programs see it.
+// QP returns the program's view of the same QP.
 func (q *ProviderQP) QP() *QP { return (*QP)(q) }
 
-// EndpointOf is what a provider has made for qp.
+// EndpointOf returns qp's Endpoint, from the provider.
 func EndpointOf(qp *QP) Endpoint { return qp.ep }
 
-// Tally is the sum of Device.Mechanisms, which an Endpoint joins while it is connected. Its lock
-// comes after all locks of an Endpoint that calls Join or Leave.
+// Tally returns the sum for Device.Mechanisms; an Endpoint joins it while connected. Its lock comes
+// after all locks held by an Endpoint that calls Join or Leave.
 func (q *ProviderQP) Tally() *tally.Sum { return &q.dev.tally }
 
-// Find returns the Memory Region that has the index of s, whatever its key, or nil. hint, if not
-// nil, is the one that was found last.
+// Find returns the Memory Region with the index of s and any key, or nil. hint, if not nil, is the
+// last result.
 func (q *ProviderQP) Find(hint *MR, s STag) *MR {
 	if hint != nil && hint.index == uint32(s)>>8 && !hint.gone.Load() {
 		return hint
@@ -34,7 +33,7 @@ func (q *ProviderQP) Find(hint *MR, s STag) *MR {
 	return q.dev.stags.lookup(s)
 }
 
-// Check reports whether this QP may use all n bytes at tagged offset to of the region under s.
+// Check reports whether this QP may use all n bytes at tagged offset to in the region under s.
 func (q *ProviderQP) Check(mr *MR, s STag, to uint64, n int, need Access) MemFault {
 	_, f := q.Borrow(mr, s, to, n, need)
 	if f == MemOK {
@@ -43,9 +42,9 @@ func (q *ProviderQP) Check(mr *MR, s STag, to uint64, n int, need Access) MemFau
 	return f
 }
 
-// Borrow returns the n bytes at tagged offset to of the region under s once every check has
-// passed, and holds the region as it is until Return. With a fault there is nothing to return.
-// Whoever borrows does not wait for anything meanwhile: Invalidate waits for Return.
+// Borrow returns the n bytes at tagged offset to in the region under s once every check has passed,
+// and locks the region's state until Return. After a fault there is nothing to return. The borrower
+// must not wait meanwhile, because Invalidate waits for Return.
 func (q *ProviderQP) Borrow(mr *MR, s STag, to uint64, n int, need Access) ([]byte, MemFault) {
 	if mr == nil {
 		return nil, MemSTag
@@ -59,23 +58,23 @@ func (q *ProviderQP) Borrow(mr *MR, s STag, to uint64, n int, need Access) ([]by
 	return mr.buf[off : off+n : off+n], MemOK
 }
 
-// Return ends what Borrow began.
+// Return ends a Borrow.
 func (q *ProviderQP) Return(mr *MR) { mr.mu.RUnlock() }
 
-// Pin notes, while mr is borrowed, that something which waits to be sent points into its
-// memory: Endpoint.Release is called when that is to be given back. Unpin ends it.
+// Pin records, while mr is borrowed, that a pending transmission points into its memory: Invalidate
+// then calls Endpoint.Release. Unpin ends it.
 func (q *ProviderQP) Pin(mr *MR)   { mr.pins.Add(1) }
 func (q *ProviderQP) Unpin(mr *MR) { mr.pins.Add(-1) }
 
-// Atomic replaces the eight bytes at tagged offset to, an integer in the order of this machine,
-// by what f makes of them, atomically among all QPs of the device, and returns
-// what was there before (RFC 7306 §5.3). to is a multiple of eight, or it is a fault.
+// Atomic replaces the eight bytes at tagged offset to, an integer in this machine's byte order,
+// with f's result, atomically among all QPs of the device. It returns the value before (RFC 7306
+// §5.3). An offset that is not a multiple of eight is a fault.
 func (q *ProviderQP) Atomic(s STag, to uint64, f func(uint64) uint64) (before uint64, fault MemFault) {
 	mr := q.dev.stags.lookup(s)
 	if mr == nil {
 		return 0, MemSTag
 	}
-	q.dev.atomics.Lock() // two regions may be the same memory
+	q.dev.atomics.Lock() // two regions may share memory
 	defer q.dev.atomics.Unlock()
 	mr.mu.Lock()
 	defer mr.mu.Unlock()
@@ -91,65 +90,63 @@ func (q *ProviderQP) Atomic(s STag, to uint64, f func(uint64) uint64) (before ui
 	return before, MemOK
 }
 
-// RemoteInvalidate does what a Send with Invalidate asks for: MemSTag when s is not valid
-// here, MemAssoc when this QP alone does not own it.
+// RemoteInvalidate performs the invalidation for a Send with Invalidate: MemSTag if s is not valid
+// here, MemAssoc unless this QP alone owns it.
 func (q *ProviderQP) RemoteInvalidate(s STag) MemFault { return q.dev.remoteInvalidate((*QP)(q), s) }
 
-// NextRecv returns the oldest posted receive. It stays posted until PopRecv, so
-// that the end of the QP flushes it if its message is never whole.
+// NextRecv returns the oldest posted receive. It stays posted until PopRecv, so that the end of the
+// QP flushes it if its message stays incomplete.
 func (q *ProviderQP) NextRecv() (RecvWR, bool) { return q.rq.next() }
 
-// Receives is how many receives are posted, that of NextRecv included.
+// Receives returns the number of posted receives, NextRecv's included.
 func (q *ProviderQP) Receives() int { return q.rq.count() }
 
-// PopRecv drops the receive that NextRecv has returned: its message is complete. The caller
-// completes it.
+// PopRecv removes the receive returned by NextRecv: its message is complete. The caller completes
+// it.
 func (q *ProviderQP) PopRecv() { q.rq.pop() }
 
-// CompleteRecv adds a completion to the receive CQ, as SendQueue.Retire does with those of sends.
-// Both report whether there was room within the depth of the CQ; if not, the QP has to end with
-// ErrCQOverrun.
+// CompleteRecv adds a completion to the receive CQ, as SendQueue.Retire does for sends. Both report
+// whether the CQ had room within its depth; if not, the QP must end with ErrCQOverrun.
 func (q *ProviderQP) CompleteRecv(wc WC) bool { wc.QP = (*QP)(q); return q.recvCQ.push(wc, true) }
 
-// Notify runs the handlers of the CQs that have had completions since, and reports whether
-// any ran. The caller holds no lock, and is a goroutine of the provider or in Drive.
+// Notify runs the handlers of the CQs with new completions, and reports whether any ran. The caller
+// holds no lock, and is a goroutine of the provider or in Drive.
 func (q *ProviderQP) Notify() bool {
 	ran := q.recvCQ.notify()
 	return q.sendCQ.notify() || ran
 }
 
-// Woken reports whether a goroutine in CQ.Wait has been woken by completions since the last call.
-// The provider's goroutine that has found nothing more to do then does not stay on the processor
-// for it.
+// Woken reports whether completions have woken a goroutine in CQ.Wait since the last call. An idle
+// receiver of the provider then yields the processor to it.
 func (q *ProviderQP) Woken() bool {
 	woken := q.recvCQ.woken.Load() && q.recvCQ.woken.Swap(false)
 	return q.sendCQ.woken.Load() && q.sendCQ.woken.Swap(false) || woken
 }
 
-// NotifySends is Notify for the CQ of the sends alone.
+// NotifySends is Notify for the send CQ alone.
 func (q *ProviderQP) NotifySends() { q.sendCQ.notify() }
 
-// Handling reports whether some goroutine runs a handler of the CQs. Once it does not, after a
-// Notify of the caller's, the handlers have had all that was complete before that Notify.
+// Handling reports whether any goroutine runs a handler of the CQs. Once it returns false after a
+// Notify by the caller, the handlers have had all completions before that Notify.
 func (q *ProviderQP) Handling() bool { return q.recvCQ.handling() || q.sendCQ.handling() }
 
-// OwesNotify reports whether completions of sends, and not of deferred ones alone, wait for a
-// Notify that nobody is going to make.
+// OwesNotify reports whether send completions, not only deferred ones, wait for a Notify that no
+// goroutine is going to make.
 func (q *ProviderQP) OwesNotify() bool { return q.sendCQ.owes() }
 
-// A Connected describes a connection; the provider gives it once, in Established.
+// A Connected describes a connection; the provider passes it once, to Established.
 type Connected struct {
 	IRD, ORD    int    // as negotiated
 	PrivateData []byte // the peer's; copied
 
-	// CRC: all messages have CRCs of the provider's, which the receiver checks.
+	// CRC: all messages have CRCs of the provider, checked by the receiver.
 	CRC bool
 
-	// Sources: a Write may have a Source, and costs less with one than with payload in memory.
+	// Sources: a Write may have a Source, and is then cheaper than with payload in memory.
 	Sources bool
 }
 
-// Established brings an idle QP to RTS. It fails when the QP has been closed meanwhile, or is
+// Established brings an idle QP to RTS. It returns false if the QP was closed meanwhile, or is
 // connected.
 func (q *ProviderQP) Established(c Connected) bool {
 	qp := (*QP)(q)
@@ -165,8 +162,7 @@ func (q *ProviderQP) Established(c Connected) bool {
 }
 
 // BeginBatch defers the wake-ups of goroutines in Wait until EndBatch, so that a batch of
-// completions wakes them once. If it reports true the caller MUST call EndBatch, within
-// microseconds.
+// completions wakes them once. After true the caller MUST call EndBatch, within microseconds.
 func (q *ProviderQP) BeginBatch() bool {
 	cq := q.sendCQ
 	if cq.handler.Load() != nil {
@@ -178,8 +174,8 @@ func (q *ProviderQP) BeginBatch() bool {
 	return true
 }
 
-// EndBatch ends a batch of BeginBatch, and reports whether it has woken a goroutine. The caller
-// holds no lock.
+// EndBatch ends a batch begun by BeginBatch, and reports whether it has woken a goroutine. The
+// caller holds no lock.
 func (q *ProviderQP) EndBatch() (woken bool) {
 	cq := q.sendCQ
 	cq.mu.Lock()
@@ -194,7 +190,7 @@ func (q *ProviderQP) EndBatch() (woken bool) {
 	return woken
 }
 
-// Resolved sets what QP.Peer returns. It comes before Established.
+// Resolved sets the result of QP.Peer. It comes before Established.
 func (q *ProviderQP) Resolved(peer AddressHandle) {
 	qp := (*QP)(q)
 	qp.mu.Lock()
@@ -202,10 +198,10 @@ func (q *ProviderQP) Resolved(peer AddressHandle) {
 	qp.peer = peer
 }
 
-// Fail ends a connected QP with err as its cause; the first cause wins, and Fail reports whether it
-// was this one. tell: the peer will be told of it, which takes time until Ended. io.EOF after
-// Disconnect is the end that both sides wanted, and leaves no error. What is posted has to be
-// flushed then: SendQueue.Flush, and Flushed.
+// Fail ends a connected QP with err as its cause. The first cause wins, and Fail reports whether it
+// was this one. tell: the provider sends the peer an error report until Ended. io.EOF after
+// Disconnect is the end wanted by both sides, and leaves no error. The provider must then flush
+// posted work: SendQueue.Flush, and Flushed.
 func (q *ProviderQP) Fail(err error, tell bool) bool {
 	qp := (*QP)(q)
 	qp.mu.Lock()
@@ -232,9 +228,9 @@ func (q *ProviderQP) Failed() bool {
 	return q.failed
 }
 
-// Flushed completes all receives as flushed, after the provider has done so with its sends, runs
-// the handlers, or waits for who runs them, and closes Done: nothing of the QP is unknown to the
-// program then. Nothing is placed any more when it is called, once, not by a handler.
+// Flushed completes all receives as flushed, after the provider has flushed its sends. It runs the
+// handlers, or waits for the goroutine running them, and closes Done: the program then knows all
+// about the QP. No byte is placed any more when it is called, once, not by a handler.
 func (q *ProviderQP) Flushed() {
 	qp := (*QP)(q)
 	qp.rq.flush(qp)
@@ -244,7 +240,7 @@ func (q *ProviderQP) Flushed() {
 	close(qp.done)
 }
 
-// Ended says that the peer has been told, and the connection is gone.
+// Ended marks the end of the report to the peer and of the connection.
 func (q *ProviderQP) Ended() {
 	qp := (*QP)(q)
 	qp.mu.Lock()

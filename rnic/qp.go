@@ -1,4 +1,4 @@
-// The Queue Pair: what a program posts to, and how it ends.
+// The Queue Pair: its creation, its end, and its properties.
 
 package rnic
 
@@ -11,30 +11,30 @@ import (
 )
 
 // A QP is one end of a connection: a send queue and a receive queue, and the provider's Endpoint
-// that moves messages between them and the peer's. Its methods may be called from any goroutine.
+// that moves messages between them and the peer's. Any goroutine may call its methods.
 type QP struct {
 	// set once, in CreateQP
 	dev            *Device
 	pd             *PD
 	sendCQ, recvCQ *CQ
 	ep             Endpoint
-	scheduler      Scheduler // ep, or nil where it is none
+	scheduler      Scheduler // ep, or nil if it is none
 
 	rq      recvQueue   // has its own lock
 	sources atomic.Bool // connected.Sources, for each post
 
 	done  chan struct{}  // closed when all work has been flushed
-	tails sync.WaitGroup // the handler of a QP that ended before it was connected
+	tails sync.WaitGroup // the handler for a QP that ended before it was connected
 
 	mu        sync.Mutex
-	state     State // guarded by mu, as is all that follows
-	failed    bool  // it has a cause to end, and err is that
+	state     State // guarded by mu, as is all below
+	failed    bool  // it has a cause to end: err
 	err       error
-	connected Connected // zero before it is connected
+	connected Connected // zero before the connection
 	peer      AddressHandle
 }
 
-// CreateQP makes a QP that is not connected. SendCQ and RecvCQ may be the same.
+// CreateQP makes an unconnected QP. SendCQ and RecvCQ may be the same.
 func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if cfg.SendCQ == nil || cfg.RecvCQ == nil {
 		return nil, errNoCQ
@@ -53,10 +53,9 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	return qp, nil
 }
 
-// Disconnect ends the connection in good order: no more posts are taken,
-// accepted work is drained, then the peer is told, then its own end is awaited. When ctx
-// ends first the connection is closed at once and ctx's error is returned. It must
-// not be called from a CQ handler.
+// Disconnect ends the connection in order: it refuses new posts, drains accepted work, notifies the
+// peer, and awaits the peer's own end. If ctx ends first, the connection is closed at once and
+// ctx's error returned. A CQ handler must not call it.
 func (qp *QP) Disconnect(ctx context.Context) error {
 	qp.mu.Lock()
 	ok := qp.becomeClosing()
@@ -67,10 +66,9 @@ func (qp *QP) Disconnect(ctx context.Context) error {
 	return qp.ep.Disconnect(ctx)
 }
 
-// Close ends the connection at once; posted work is flushed. It returns when the
-// QP's goroutines are gone: soon, also when the peer does not read. What tells the peer of a
-// fault, if it is on its way, is given its time (a second at most). It must not
-// be called from a CQ handler; Abort may.
+// Close ends the connection at once; posted work is flushed. It returns when the QP's goroutines
+// have ended: soon, even if the peer does not read. A fault report to the peer gets time to leave
+// (at most a second). A CQ handler must not call it; it may call Abort.
 func (qp *QP) Close() error {
 	qp.Abort(ErrClosed)
 	qp.ep.Wait()
@@ -79,8 +77,8 @@ func (qp *QP) Close() error {
 	return nil
 }
 
-// Abort begins the end of the QP and does not wait for it; err is what Err will
-// return unless the QP ended before. It may be called from a CQ handler.
+// Abort begins to end the QP and does not wait; err becomes the result of Err unless the QP ended
+// before. A CQ handler may call it.
 func (qp *QP) Abort(err error) {
 	qp.mu.Lock()
 	idle := qp.state == StateIdle
@@ -96,7 +94,7 @@ func (qp *QP) Abort(err error) {
 	qp.rq.flush(qp)
 	qp.pd.detach(qp)
 	close(qp.done)
-	qp.tails.Go(func() { qp.recvCQ.notify() }) // not here: the caller may hold locks of its own
+	qp.tails.Go(func() { qp.recvCQ.notify() }) // not here: the caller may hold locks
 }
 
 // idleOrErr refuses a QP that is connected or closed already.
@@ -107,51 +105,48 @@ func (qp *QP) idleOrErr() error {
 	return nil
 }
 
-// Done is closed when the QP has left RTS for good, all work has been flushed, and the handlers of
-// its CQs have been told of that.
+// Done is closed when the QP has left RTS for good, all work has been flushed, and the CQ handlers
+// have processed that.
 func (qp *QP) Done() <-chan struct{} { return qp.done }
 
-// Err is why the QP ended: nil while it has not, or after Disconnect; io.EOF when
-// the peer closed in good order; ErrClosed after Close; a PeerError for a fault that the
-// peer told us of; an error of the provider's for one that we found; or one that wraps ErrConnLost.
+// Err returns why the QP ended: nil while it has not, or after Disconnect; io.EOF if the peer
+// closed in order; ErrClosed after Close; a PeerError for a fault reported by the peer; a
+// provider's error for a fault found here; or one that wraps ErrConnLost.
 func (qp *QP) Err() error {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	return qp.err
 }
 
-// Moved returns how much of the work posted here has been done, in bytes: those that the
-// network has taken, and those that the peer has sent for our RDMA Reads.
-// What the peer sends unasked does not count. A QP with work outstanding whose
-// Moved does not grow is one whose peer does nothing for it.
+// Moved returns the progress of posted work in bytes: those taken by the network, and those
+// received for our RDMA Reads. Unrequested data from the peer does not count. If work is
+// outstanding and Moved does not grow, the peer is making no progress.
 func (qp *QP) Moved() uint64 { return qp.ep.Moved() }
 
-// RemoteAddr is the peer's address, nil when the QP was never connected.
+// RemoteAddr returns the peer's address, or nil if the QP was never connected.
 func (qp *QP) RemoteAddr() net.Addr { return qp.ep.RemoteAddr() }
 
-// LocalAddr is our address, nil when the QP was never connected.
+// LocalAddr returns our address, or nil if the QP was never connected.
 func (qp *QP) LocalAddr() net.Addr { return qp.ep.LocalAddr() }
 
-// CRC reports whether what is sent over the connection has CRCs of the provider's, which the
-// receiver checks.
+// CRC reports whether sent messages have CRCs of the provider, checked by the receiver.
 func (qp *QP) CRC() bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	return qp.connected.CRC
 }
 
-// Peer is the QP that Connect of a UD QP has been told of: where to send to. Its zero value is of
-// all other QPs.
+// Peer returns the destination found by a UD QP's Connect. It is zero for all other QPs.
 func (qp *QP) Peer() AddressHandle {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	return qp.peer
 }
 
-// Join attaches a QP of UD to a multicast group of IP: what is sent to the group on the network of
-// the QP's address, with the QP's Q_Key, comes to it too, as to all others that are attached. A
-// sender that is attached gets its own datagrams. Join returns where to send to the group, for
-// which nobody has to have joined it. Groups are left when the QP ends.
+// Join attaches a UD QP to an IP multicast group: it receives the datagrams sent to the group on
+// the network of the QP's address with the QP's Q_Key, as do all other attached QPs. An attached
+// sender gets its own datagrams. Join returns the destination for sending to the group; a sender
+// need not join. The end of the QP leaves all groups.
 func (qp *QP) Join(group netip.Addr) (AddressHandle, error) {
 	if !qp.dev.serves(UD) {
 		return AddressHandle{}, qp.dev.noService(UD)
@@ -159,29 +154,28 @@ func (qp *QP) Join(group netip.Addr) (AddressHandle, error) {
 	return qp.ep.Join(group)
 }
 
-// Leave ends what Join began. Nothing that is sent to the group later comes to the QP.
+// Leave ends a Join. Later datagrams to the group do not reach the QP.
 func (qp *QP) Leave(group netip.Addr) {
 	if qp.dev.serves(UD) {
 		qp.ep.Leave(group)
 	}
 }
 
-// PrivateData is what the peer's ULP sent when the connection was made.
+// PrivateData returns the private data of the peer's ULP from set-up.
 func (qp *QP) PrivateData() []byte {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	return qp.connected.PrivateData
 }
 
-// IRD is how many RDMA Reads of the peer's are taken at once, as negotiated.
+// IRD returns the negotiated limit for the peer's concurrent RDMA Reads here.
 func (qp *QP) IRD() int {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	return qp.connected.IRD
 }
 
-// ORD is how many RDMA Reads of ours are on the wire at once, as negotiated;
-// more may be posted.
+// ORD returns the negotiated limit for our concurrent RDMA Reads on the wire; more may be posted.
 func (qp *QP) ORD() int {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

@@ -4,27 +4,28 @@ package rnic
 
 import "sync"
 
-// A recvQueue is a ring of runs of posted receives. head and tail count for ever
-// and are masked on use. Receives that follow one another and are alike, which take
-// buffers of one pool under one ID, are one run: most connections have many and use few.
+// A recvQueue is a ring of runs of posted receives. head and tail only grow and are masked on use.
+// Consecutive receives with one pool and one ID form one run: most connections post many and use
+// few.
 type recvQueue struct {
 	depth int // set once
 
-	mu         sync.Mutex
-	ring       []recvRun // guarded by mu, as is all that follows; as large as what was posted made necessary
+	mu sync.Mutex
+	// ring is guarded by mu, as is all below; it has grown to the most runs posted at once.
+	ring       []recvRun
 	mask       uint32
 	head, tail uint32
 	posted     int // receives in all runs
 	closed     bool
 }
 
-// A recvRun is n receives that are alike.
+// A recvRun is n identical receives.
 type recvRun struct {
 	RecvWR
 	n int
 }
 
-// takes reports whether wr is like those of the run.
+// takes reports whether wr equals those of the run.
 func (r *recvRun) takes(wr *RecvWR) bool {
 	return r.Pool != nil && r.Pool == wr.Pool && r.ID == wr.ID && r.Buf == nil && wr.Buf == nil
 }
@@ -59,7 +60,7 @@ func (rq *recvQueue) post(wrs []RecvWR) (first bool, err error) {
 	return first, nil
 }
 
-// count is how many receives are posted.
+// count returns the number of posted receives.
 func (rq *recvQueue) count() int {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
@@ -80,7 +81,7 @@ func (rq *recvQueue) grow() {
 	rq.ring, rq.mask = ring, mask
 }
 
-// ringSize is the power of two that holds depth entries.
+// ringSize returns the smallest power of two of at least depth.
 func ringSize(depth int) int {
 	n := 1
 	for n < depth {
@@ -89,8 +90,8 @@ func ringSize(depth int) int {
 	return n
 }
 
-// next returns the oldest receive, for the message that begins now. It stays
-// posted until pop, so that a flush cannot lose it.
+// next returns the oldest receive, for the message that begins now. It stays posted until pop, so
+// that a flush cannot lose it.
 func (rq *recvQueue) next() (RecvWR, bool) {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
@@ -100,7 +101,7 @@ func (rq *recvQueue) next() (RecvWR, bool) {
 	return rq.ring[rq.head&rq.mask].RecvWR, true
 }
 
-// pop drops the receive that next returned: its message is complete.
+// pop removes the receive returned by next: its message is complete.
 func (rq *recvQueue) pop() {
 	rq.mu.Lock()
 	rq.posted--
@@ -113,7 +114,7 @@ func (rq *recvQueue) pop() {
 	rq.mu.Unlock()
 }
 
-// flush completes every posted buffer as flushed, oldest first, and takes no more.
+// flush completes every posted buffer as flushed, oldest first, and closes the queue.
 func (rq *recvQueue) flush(qp *QP) {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()

@@ -2,13 +2,13 @@
 
 package rnic
 
-// State is where a QP is in its life, named as in Linux siw.
+// State is a QP's place in its life, named as in Linux siw.
 //
 //	         Connect, Accept
 //	IDLE ───────────────────────► RTS
 //	  │                            │ Disconnect, or the peer's FIN
 //	  │                            ├──────────────────► CLOSING ──┐
-//	  │                            │ an error to tell             │
+//	  │                            │ an error to report           │
 //	  │                            ├──────────────────► TERMINATE │
 //	  │ Close                      │ connection lost,      │      │
 //	  │                            │ Terminate received,   │      │
@@ -21,13 +21,13 @@ const (
 	StateIdle      State = iota // not connected; receives may be posted
 	StateRTS                    // ready to send
 	StateClosing                // accepted work drains, then FIN
-	StateTerminate              // our Terminate is on its way; input is discarded
+	StateTerminate              // our Terminate is in flight; input is discarded
 	StateError                  // ended; all work has been flushed or is about to be
 )
 
 var stateNames = [...]string{"IDLE", "RTS", "CLOSING", "TERMINATE", "ERROR"}
 
-// String is the state as Linux siw names it.
+// String returns the state's name in Linux siw.
 func (s State) String() string { return named(stateNames[:], uint8(s), "State") }
 
 // State returns the state of the QP.
@@ -37,7 +37,7 @@ func (qp *QP) State() State {
 	return qp.state
 }
 
-// becomeRTS puts a connected QP to work; false if it was closed meanwhile. The caller holds mu.
+// becomeRTS starts a connected QP; false if it was closed meanwhile. The caller holds mu.
 func (qp *QP) becomeRTS() bool {
 	if qp.state != StateIdle {
 		return false
@@ -46,7 +46,7 @@ func (qp *QP) becomeRTS() bool {
 	return true
 }
 
-// becomeClosing begins a good end. The caller holds mu.
+// becomeClosing begins an orderly end. The caller holds mu.
 func (qp *QP) becomeClosing() bool {
 	if qp.state != StateRTS {
 		return false
@@ -55,8 +55,8 @@ func (qp *QP) becomeClosing() bool {
 	return true
 }
 
-// becomeTerminate is for an error that the peer will be told of. The caller holds mu.
+// becomeTerminate begins an end with an error report to the peer. The caller holds mu.
 func (qp *QP) becomeTerminate() { qp.state = StateTerminate }
 
-// becomeError is the end. The caller holds mu.
+// becomeError ends the QP. The caller holds mu.
 func (qp *QP) becomeError() { qp.state = StateError }

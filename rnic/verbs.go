@@ -1,4 +1,4 @@
-// The verbs: the words that programs use to talk to the RNIC.
+// The verbs: the types and errors of a program's requests to the RNIC.
 
 package rnic
 
@@ -13,7 +13,7 @@ import (
 // An STag names a Memory Region to the peer: 24 random bits of index, 8 of key (RFC 5040 §1.1).
 type STag uint32
 
-// Access is what a Memory Region may be used for.
+// Access is a set of rights to a Memory Region.
 type Access uint8
 
 // Access rights, to be or'ed.
@@ -24,7 +24,7 @@ const (
 	RemoteAtomic                    // the peer may do atomic operations on it
 )
 
-// Opcode is what a work request asks for.
+// Opcode is a work request's operation.
 type Opcode uint8
 
 // The work requests.
@@ -39,106 +39,110 @@ const (
 	OpLocalInvalidate
 	OpRecv // in a WC only: a receive completed
 
-	// Those of RFC 7306, where DeviceConfig.Extensions is set here and at the peer.
-	OpImmediate   // eight bytes that complete a receive of the peer's
-	OpImmediateSE // the same, asking for an event
+	// Operations of RFC 7306, available if both peers set DeviceConfig.Extensions.
+	OpImmediate   // eight bytes that complete one of the peer's receives
+	OpImmediateSE // the same, and requests an event
 	OpFetchAdd    // the atomic operations
 	OpCmpSwap
-	OpSwap // whatever is there
+	OpSwap // unconditional
 
-	// Those of InfiniBand, where Caps.ImmediateData is set: four bytes go along with the message,
-	// the low ones of Immediate. The peer finds them in the WC of the receive that the message
-	// completes.
+	// InfiniBand operations, available if Caps.ImmediateData is set: four bytes accompany the
+	// message, the low ones of Immediate. The peer finds them in the WC of the receive completed by
+	// the message.
 	OpSendImmediate
 	OpSendSEImmediate
-	OpWriteImmediate // takes a receive of the peer's, and leaves its buffer as it was
+	OpWriteImmediate // takes one of the peer's receives, and leaves its buffer unchanged
 	OpWriteSEImmediate
 
 	OpRecvWrite // in a WC only: a receive completed by an RDMA Write with Immediate Data
 )
 
-// IsAtomic reports one of the atomic operations, IsImmediate one of the two kinds of Immediate
+// IsAtomic reports whether op is an atomic operation, IsImmediate whether it is a kind of Immediate
 // Data.
 func (op Opcode) IsAtomic() bool    { return op == OpFetchAdd || op == OpCmpSwap || op == OpSwap }
 func (op Opcode) IsImmediate() bool { return op == OpImmediate || op == OpImmediateSE }
 
-// CarriesImmediate reports one of the operations with four bytes of Immediate Data.
+// CarriesImmediate reports whether the operation carries four bytes of Immediate Data.
 func (op Opcode) CarriesImmediate() bool { return op >= OpSendImmediate && op <= OpWriteSEImmediate }
 
-// An Atomic is the operands of an atomic operation on eight bytes of the peer's memory,
-// an integer in that machine's byte order (RFC 7306 §5.1).
+// An Atomic holds the operands for an atomic operation on eight bytes of the peer's memory, an
+// integer in the peer's byte order (RFC 7306 §5.1).
 type Atomic struct {
-	Data uint64 // OpFetchAdd: what is added; else what is swapped in
+	Data uint64 // OpFetchAdd: the addend; else the new value
 
-	// Mask: OpFetchAdd: the top bits of fields that are added each for itself, 0 for one
-	// field of 64 bits. OpCmpSwap: the bits that are swapped.
+	// Mask, for OpFetchAdd, marks the top bits of fields added separately; 0: one field of 64 bits.
+	// For OpCmpSwap it marks the bits to swap.
 	Mask uint64
 
-	// OpCmpSwap: the swap is made if the bits of CompareMask are as in Compare.
+	// OpCmpSwap swaps if the bits in CompareMask equal Compare.
 	Compare, CompareMask uint64
 }
 
-// A SendWR is one work request for the send queue. Posting copies the SendWR;
-// what its slices point at (the SGL array too) stays untouched until its
-// completion, or that of a later one of the same QP, has been polled.
+// A SendWR is one work request for the send queue. Posting copies the SendWR; the memory behind its
+// slices (the SGL array too) must not change until its completion, or a later one of the same QP,
+// has been polled.
 type SendWR struct {
 	ID  uint64
 	Op  Opcode
 	SGL [][]byte // Send*, Write: the payload, gathered in order
 
-	// Source, if not nil, has the payload of a Write, and SGL memory that stands for it, whose
-	// content the provider may overwrite with it or leave alone. Several Writes that follow each
-	// other may have the same. It stays untouched as long as SGL.
+	// Source, if not nil, supplies the payload of a Write. SGL then reserves memory for it, which
+	// the provider may overwrite with the payload or leave unchanged. Consecutive Writes may share
+	// a Source. It must not change as long as SGL.
 	Source Source
 
-	RemoteSTag STag   // Write: target; Read: source
-	RemoteTO   uint64 // tagged offset there
+	RemoteSTag STag   // Write: target; Read: source; atomics: operand
+	RemoteTO   uint64 // tagged offset in it
 
 	Invalidate STag // OpSendInvalidate, OpSendSEInvalidate: the peer's STag
 
-	MR     *MR    // Read: sink; OpLocalInvalidate: what to invalidate
+	MR     *MR    // Read: sink; OpLocalInvalidate: the region to invalidate
 	Offset uint64 // Read: offset from the start of the sink MR
 	Length uint32 // Read: bytes
 
 	Immediate uint64  // OpImmediate, OpImmediateSE; the low 32 bits where CarriesImmediate
 	Atomic    *Atomic // atomic operations, on the eight bytes at RemoteTO, a multiple of eight
 
-	AH *AddressHandle // where a message of a UD QP goes; no other service looks at it
+	AH *AddressHandle // a UD message's destination; other services ignore it
 
 	Fence      bool // start only when all earlier RDMA Reads are done
-	Unsignaled bool // no completion unless it fails
-	Deferred   bool // nobody waits for the completion: a CQ handler may be told of it with a later one, or by QP.Prompt
-	Together   bool // others are about to post as well: they may be let run before it is sent, so that all of it leaves at once
+	Unsignaled bool // complete only on failure
+	// Deferred allows a late completion, because no goroutine waits for it: a CQ handler may be
+	// notified with a later one, or by QP.Prompt.
+	Deferred bool
+	// Together announces posts by other goroutines: these may run before this one is sent, so that
+	// all leave at once.
+	Together bool
 }
 
-// A Source has bytes that come to this process's memory at the last moment, when they are about to
-// be sent, such as those of a file. They leave it in order.
+// A Source supplies bytes, for example a file's, that reach this process's memory just before they
+// are sent. It supplies them in order.
 type Source interface {
 	// ReadFull copies the next len(p) bytes to p. It does not wait.
 	ReadFull(p []byte) error
 }
 
-// An AddressHandle is the destination of a datagram: a QP of a peer's, and the key that
-// it asks for. It stays untouched as long as the SendWR that names it.
+// An AddressHandle is a datagram's destination: a peer's QP, and the key it requires. It must not
+// change as long as a SendWR that names it.
 type AddressHandle struct {
 	Addr netip.Addr
-	QPN  uint32 // 24 bits; 0xffffff for those that have joined the group Addr
-	QKey uint32 // with bit 31 set, the sending QP's own is sent in its place (IBA 10.2.5 [IBU-232])
+	QPN  uint32 // 24 bits; 0xffffff for all members of the group Addr
+	QKey uint32 // if bit 31 is set, the sending QP's own is sent instead (IBA 10.2.5 [IBU-232])
 }
 
-// A RecvWR is one buffer for one inbound Send: Buf, or one of Pool, taken when the Send
-// begins to arrive. That one is the ULP's with WC.Buf, to be put back into the
-// Pool; a receive that is flushed has none.
+// A RecvWR is one buffer for one inbound Send: Buf, or one from Pool, taken when the Send begins to
+// arrive. The completion passes that one to the ULP as WC.Buf, to be put back into the Pool. A
+// flushed receive has none.
 type RecvWR struct {
 	ID   uint64
 	Buf  []byte
-	Pool *BufferPool // where Buf is nil
+	Pool *BufferPool // used if Buf is nil
 }
 
-// Status is how a work request ended.
+// Status is a work request's outcome.
 type Status uint8
 
-// The ends of a work request.
+// Outcomes of a work request.
 const (
 	WCSuccess  Status = iota
 	WCFlushErr        // the QP failed or was closed before the work was done
@@ -154,62 +158,67 @@ type WC struct {
 	Status      Status
 	Len         uint32 // OpRecv: bytes received
 	Buf         []byte // OpRecv of a Send: the buffer of the receive
-	Invalidated STag   // OpRecv: our STag that the peer invalidated, or 0
+	Invalidated STag   // OpRecv: our STag invalidated by the peer, or 0
 	Solicited   bool   // OpRecv: the Send asked for an event
-	Immediate   bool   // a receive: Immediate Data is in Value. OpRecv with no Buf: nothing else came, the buffer is as it was
-	SrcQP       uint32 // a receive of UD: the QP that sent it; its address is in the GRH in front of the payload
-	Value       uint64 // Immediate Data; of an atomic operation, what was there before
+	// Immediate, for a receive: Immediate Data is in Value. OpRecv with no Buf: only that came, and
+	// the buffer is unchanged.
+	Immediate bool
+	// SrcQP, for a UD receive, is the sending QP; its address is in the GRH before the payload.
+	SrcQP uint32
+	Value uint64 // Immediate Data; for an atomic operation, the value before it
 }
 
-// CRCMode is what is asked of the peer about checksums of what is sent, for providers that leave a
+// CRCMode is a device's request to the peer for checksums in the sent data, for providers with a
 // choice.
 type CRCMode uint8
 
 // CRC modes.
 const (
 	CRCOn     CRCMode = iota // require CRCs: both ends check
-	CRCAuto                  // use them when the peer asks for them
-	CRCOff                   // ask for none; used all the same when the peer insists (RFC 5044 §7.1 wants so)
-	CRCStrict                // as CRCOn, and no byte of payload is placed before the CRC of its segment has been checked
+	CRCAuto                  // use them when the peer requests them
+	CRCOff                   // request none; a peer can still insist (RFC 5044 §7.1)
+	CRCStrict                // as CRCOn, and payload is placed only after its segment's CRC check
 )
 
-// DeviceConfig is how a software RNIC behaves. The zero value is right for most.
+// DeviceConfig configures a software RNIC. The zero value suits most.
 type DeviceConfig struct {
 	CRC              CRCMode
 	MaxIRD, MaxORD   int           // 0: 128
 	HandshakeTimeout time.Duration // 0: 5 s as responder, 10 s as initiator
-	Extensions       bool          // Immediate Data and atomics, which nothing negotiates (RFC 7306): only where the peer is known to have them too
-	MaxHandshakes    int           // connections in start-up at once on one listener; 0: 256
-	Markers          bool          // iWARP: ask the peer to send MPA markers
+	// Extensions enables Immediate Data and atomics. Nothing negotiates them (RFC 7306): set it
+	// only if the peer is known to have them too.
+	Extensions    bool
+	MaxHandshakes int  // concurrent connection set-ups on one listener; 0: 256
+	Markers       bool // iWARP: request MPA markers from the peer
 
-	// KeepThreads has who waits in QP.Drive keep his thread for up to 5 ms, and one of the
-	// processors of Go's scheduler with it (GOMAXPROCS; at most half of them), in place of parking
-	// the goroutine. It is for processes that do little but wait for one answer after the other,
-	// which they have sooner. iWARP only.
+	// KeepThreads makes a goroutine that waits in QP.Drive block its OS thread for up to 5 ms
+	// instead of parking, and with it one processor of Go's scheduler (GOMAXPROCS; at most half of
+	// them). It suits processes that do little except wait for one reply after another: they get
+	// each reply sooner. iWARP only.
 	KeepThreads bool
 
-	// Dial makes the TCP connections of Connect, through a proxy, say, or from another
+	// Dial makes the TCP connections for Connect, for example through a proxy or from another
 	// network namespace; nil: as net.Dialer does.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// ConnParams is what one side brings to a new connection.
+// ConnParams are one side's parameters for a new connection.
 type ConnParams struct {
 	PrivateData []byte // at most Caps.MaxPrivateData
 	IRD, ORD    int    // 0: the device's maximum
 
-	// Provider is what only one provider knows, as its ConnOptions; nil for its defaults.
+	// Provider holds a provider's specific options, its ConnOptions; nil for its defaults.
 	Provider any
 }
 
-// QPConfig is the service and the sizes of a QP.
+// QPConfig sets a QP's service and sizes.
 type QPConfig struct {
-	Service          Service // Caps.Services lists what there is
+	Service          Service // one of Caps.Services
 	SendCQ, RecvCQ   *CQ
 	SQDepth, RQDepth int
 
-	// Waiting reports whether anybody waits for what comes on this QP. With it, QP.Drive can take
-	// the place of the provider's receive loop. It takes no lock that is held while posting.
+	// Waiting reports whether any goroutine waits for messages from this QP. With it, QP.Drive can
+	// replace the provider's receive loop. It takes no lock held while posting.
 	Waiting func() bool
 }
 
@@ -220,12 +229,12 @@ var (
 	ErrState  = errors.New("rnic: not possible in this state of the QP")
 	ErrClosed = errors.New("rnic: closed")
 
-	// ErrConnLost ends a QP whose connection broke, or was closed by the
-	// peer inside of a message or with work outstanding.
+	// ErrConnLost ends a QP after its connection broke, or the peer closed it inside a message or
+	// with work outstanding.
 	ErrConnLost = errors.New("rnic: connection lost")
 )
 
-// Errors of a work request that is refused when it is posted.
+// Errors for a work request refused at posting.
 var (
 	errOpcode   = errors.New("rnic: not an opcode of the send queue")
 	errTooLong  = errors.New("rnic: a message holds at most 2^32-1 bytes")
@@ -241,20 +250,19 @@ var (
 	errNoCQ        = errors.New("rnic: a QP needs a send CQ and a receive CQ")
 )
 
-// A RejectError is a connection request that the peer refused.
+// A RejectError reports a connection request refused by the peer.
 type RejectError struct {
 	PrivateData []byte
-	IRD, ORD    int // what the peer said it needs; 0 when it said nothing
+	IRD, ORD    int // the peer's requirements; 0: not stated
 }
 
 func (e *RejectError) Error() string { return "rnic: connection refused by the peer" }
 
-// A PeerError is the end of a QP because the peer said so: QP.Err can be asked for it with
-// errors.As.
+// A PeerError ends a QP because the peer reported a fault: use errors.As on QP.Err.
 type PeerError interface {
 	error
 
-	// RefusedSTag is the STag of the peer's whose use by us it refused; false when it
-	// refused something else, or did not say what.
+	// RefusedSTag returns the peer's STag that it refused us; false if it refused something else,
+	// or did not name it.
 	RefusedSTag() (stag uint32, ok bool)
 }

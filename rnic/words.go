@@ -1,4 +1,4 @@
-// The values of the verbs in words, for logs, errors and tests; unknown values keep their number.
+// Names of the verbs' values, for logs, errors and tests; unknown values keep their number.
 
 package rnic
 
@@ -11,7 +11,7 @@ import (
 var statusNames = [...]string{WCSuccess: "success", WCFlushErr: "flushed: the QP ended before the work was done",
 	WCLocErr: "local error: the work request is wrong", WCRemErr: "remote error: the peer refused it"}
 
-// String is what a status means.
+// String returns a status's meaning.
 func (s Status) String() string { return named(statusNames[:], uint8(s), "Status") }
 
 var opcodeNames = [...]string{OpSend: "Send", OpSendInvalidate: "Send with Invalidate", OpSendSE: "Send with Solicited Event",
@@ -23,26 +23,26 @@ var opcodeNames = [...]string{OpSend: "Send", OpSendInvalidate: "Send with Inval
 	OpWriteImmediate: "RDMA Write with Immediate", OpWriteSEImmediate: "RDMA Write with Solicited Event and Immediate",
 	OpRecvWrite: "Receive of an RDMA Write"}
 
-// String is the RFC's name of the operation.
+// String returns the RFC's name for the operation.
 func (op Opcode) String() string { return named(opcodeNames[:], uint8(op), "Opcode") }
 
 var crcNames = [...]string{CRCOn: "on", CRCAuto: "auto", CRCOff: "off", CRCStrict: "strict"}
 
-// String is the mode as commands name it: on, auto, off or strict.
+// String returns the mode's name in commands: on, auto, off or strict.
 func (m CRCMode) String() string { return named(crcNames[:], uint8(m), "CRCMode") }
 
 var faultNames = [...]string{MemOK: "allowed", MemSTag: "invalid STag", MemAssoc: "STag of another protection domain or QP",
 	MemAccess: "access right not granted", MemWrap: "offset wraps", MemBounds: "outside of the region", MemAlign: "not aligned"}
 
-// String is what a fault means.
+// String returns a fault's meaning.
 func (f MemFault) String() string { return named(faultNames[:], uint8(f), "MemFault") }
 
 var serviceNames = [...]string{RC: "reliable connection", UC: "unreliable connection", UD: "unreliable datagram"}
 
-// String is the service as the InfiniBand architecture names it.
+// String returns the InfiniBand name of the service.
 func (s Service) String() string { return named(serviceNames[:], uint8(s), "Service") }
 
-// named is the name of a value, or its type and number where it has none.
+// named returns a value's name, or its type and number if it has none.
 func named(names []string, v uint8, kind string) string {
 	if int(v) < len(names) && names[v] != "" {
 		return names[v]
@@ -50,15 +50,15 @@ func named(names []string, v uint8, kind string) string {
 	return kind + "(" + strconv.Itoa(int(v)) + ")"
 }
 
-// String is the STag in hexadecimal, index and key together.
+// String returns the STag in hexadecimal, index and key together.
 func (s STag) String() string { return fmt.Sprintf("0x%08x", uint32(s)) }
 
-// String is the rights, joined by "|"; none for no right.
+// String returns the rights, joined by "|", or "none".
 func (a Access) String() string {
 	return flags(uint8(a), "none", "LocalWrite", "RemoteRead", "RemoteWrite", "RemoteAtomic")
 }
 
-// flags is the names of the bits that v has, from bit 0 up; bits without a name as a number.
+// flags returns the names of v's bits, from bit 0 up; bits without a name as a number.
 func flags(v uint8, none string, names ...string) string {
 	if v == 0 {
 		return none
@@ -76,7 +76,7 @@ func flags(v uint8, none string, names ...string) string {
 	return strings.Join(has, "|")
 }
 
-// String is the completion in words: operation, ID, how it ended, and what came.
+// String describes the completion: operation, ID, status, and the received data.
 func (wc WC) String() string {
 	s := fmt.Sprintf("%v %d: %v", wc.Op, wc.ID, wc.Status)
 	if wc.Status != WCSuccess {
