@@ -21,9 +21,9 @@ func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
 		case errno == 0 && k > 0:
 			return k, nil
 		case errno == unix.EAGAIN && !n.isDAX(fd):
-			if r := cold.take(); r != nil {
+			if r := f.cold.take(); r != nil {
 				k, err := r.ReadAt(fd, p, off)
-				cold.put()
+				f.cold.put()
 				if err == nil {
 					return k, nil
 				}

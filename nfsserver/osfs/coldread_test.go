@@ -21,10 +21,8 @@ func TestColdReads(t *testing.T) {
 	want := make([]byte, 1<<20)
 	rand.Read(want)
 	for place, base := range places(t) {
-		for name, use := range map[string]*coldRing{"ring": cold, "no ring": {none: true}} {
+		for name, none := range map[string]bool{"ring": false, "no ring": true} {
 			t.Run(place+" "+name, func(t *testing.T) {
-				defer func(c *coldRing) { cold = c }(cold)
-				cold = use
 				dir := tempDir(t, base)
 				file, err := os.Create(filepath.Join(dir, "f"))
 				must.Succeed(t, err)
@@ -34,6 +32,7 @@ func TestColdReads(t *testing.T) {
 				must.Succeed(t, file.Sync())
 				must.Succeed(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
 				f := newFS(t, dir, Options{})
+				f.cold.none = none
 				r, _, err := f.Lookup(me, f.Root(), "f")
 				must.Succeed(t, err)
 				var wg sync.WaitGroup
@@ -58,11 +57,17 @@ func TestColdReads(t *testing.T) {
 // Reads of a file do not wait for others that fill the ring, as those of a disk that has ceased to
 // answer do.
 func TestColdReadsBesideAFullRing(t *testing.T) {
-	r := cold.take()
+	want := make([]byte, 64<<10)
+	rand.Read(want)
+	dir := tempDir(t, os.TempDir())
+	name := filepath.Join(dir, "f")
+	must.Succeed(t, os.WriteFile(name, want, 0o600))
+	f := newFS(t, dir, Options{})
+	r := f.cold.take()
 	if r == nil {
 		machine.Skip(t, "no io_uring")
 	}
-	defer cold.put()
+	defer f.cold.put()
 	var pipe [2]int
 	must.Succeed(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
 	defer unix.Close(pipe[0])
@@ -79,17 +84,11 @@ func TestColdReadsBesideAFullRing(t *testing.T) {
 		})
 	}
 	<-full
-	want := make([]byte, 64<<10)
-	rand.Read(want)
-	dir := tempDir(t, os.TempDir())
-	name := filepath.Join(dir, "f")
-	must.Succeed(t, os.WriteFile(name, want, 0o600))
 	file, err := os.Open(name)
 	must.Succeed(t, err)
 	defer file.Close()
 	must.Succeed(t, file.Sync())
 	must.Succeed(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
-	f := newFS(t, dir, Options{})
 	ref, _, err := f.Lookup(me, f.Root(), "f")
 	must.Succeed(t, err)
 	f.nowait = true // whatever file system it is
@@ -124,10 +123,25 @@ func TestIdleRingEnds(t *testing.T) {
 	}
 }
 
+// An FS that is closed leaves no ring, however short ago that was used.
+func TestCloseEndsRing(t *testing.T) {
+	f := newFS(t, tempDir(t, os.TempDir()), Options{})
+	if f.cold.take() == nil {
+		machine.Skip(t, "no io_uring")
+	}
+	f.cold.put()
+	must.Succeed(t, f.Close())
+	f.cold.mu.Lock()
+	defer f.cold.mu.Unlock()
+	if f.cold.ring != nil {
+		t.Error("Close left the ring, want none")
+	}
+}
+
 // A file that is in memory which is its disk (DAX) is never in the page cache: reads of it need no
 // ring. No such disk can be made here: the kernel's answer is made up.
 func TestReadsOfDAX(t *testing.T) {
-	defer func(c *coldRing, f func(int, string, int, int, *unix.Statx_t) error) { cold, statx = c, f }(cold, statx)
+	defer func(f func(int, string, int, int, *unix.Statx_t) error) { statx = f }(statx)
 	want := make([]byte, 64<<10)
 	rand.Read(want)
 	for _, dax := range []bool{false, true} {
@@ -141,15 +155,15 @@ func TestReadsOfDAX(t *testing.T) {
 			return err
 		}
 		rings := 0
-		cold = &coldRing{open: func() (*uring.Ring, error) {
-			rings++
-			return nil, unix.ENOMEM // and the next read tries again
-		}}
 		dir := tempDir(t, os.TempDir())
 		name := filepath.Join(dir, "f")
 		must.Succeed(t, os.WriteFile(name, want, 0o600))
 		f := newFS(t, dir, Options{})
 		neverSweeps(f) // what is known of a file goes with it
+		f.cold.open = func() (*uring.Ring, error) {
+			rings++
+			return nil, unix.ENOMEM // and the next read tries again
+		}
 		ref, _, err := f.Lookup(me, f.Root(), "f")
 		must.Succeed(t, err)
 		f.nowait, f.quickReads = true, true // whatever file system it is

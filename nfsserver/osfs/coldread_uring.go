@@ -1,4 +1,4 @@
-// The ring of the process: made when a read has to wait, ended when none has for some time.
+// The ring of an FS: made when a read has to wait, ended when none has for some time.
 
 package osfs
 
@@ -15,9 +15,9 @@ import (
 // memory, and takes less time to make than a read of a disk.
 const ringIdle = 250 * time.Millisecond
 
-// A coldRing is the ring of all FSs of the process.
+// A coldRing is the ring of an FS, while there is one.
 type coldRing struct {
-	open func() (*uring.Ring, error) // set once
+	open func() (*uring.Ring, error) // set once: uring.Open, but for tests
 
 	mu     sync.Mutex // guards all that follows
 	ring   *uring.Ring
@@ -26,9 +26,6 @@ type coldRing struct {
 	clock  *time.Timer   // calls sweep
 	closed chan struct{} // not nil: told when an idle ring has been ended; for tests
 }
-
-// cold is a variable for tests.
-var cold = &coldRing{open: uring.Open}
 
 // take returns the ring, which put gives back; nil where there is none.
 func (c *coldRing) take() *uring.Ring {
@@ -70,6 +67,7 @@ func (c *coldRing) sweep() {
 	if c.users > 0 || c.ring == nil {
 		return
 	}
+	c.clock.Stop() // of a sweep that Close has called
 	c.ring.Close() // no read is under way
 	c.ring = nil
 	if c.closed != nil {

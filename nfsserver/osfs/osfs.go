@@ -29,6 +29,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/inodegen"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/uring"
 	"golang.org/x/sys/unix"
 )
 
@@ -93,6 +94,9 @@ type FS struct {
 	closed atomic.Bool
 	sweep  sweeper
 	flush  flusher
+	cold   coldRing
+
+	helpers atomic.Int32 // goroutines that help with listings
 }
 
 var _ nfsserver.FS = (*FS)(nil)
@@ -103,7 +107,7 @@ func New(dir string, o Options) (*FS, error) {
 	if err != nil {
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}
-	f := &FS{tree: t, opts: o, cross: o.CrossMounts}
+	f := &FS{tree: t, opts: o, cross: o.CrossMounts, cold: coldRing{open: uring.Open}}
 	f.sweep.init()
 	f.flush.init()
 	if f.position, err = positionOf(t.named); err == nil {
@@ -261,6 +265,7 @@ func (f *FS) Close() error {
 	f.cache.closeAll()
 	shared.leave(&f.cache)
 	f.flush.end()
+	f.cold.sweep()
 	f.mounts.closeAll()
 	f.gens.Drop(0, 0)
 	f.tree.close()

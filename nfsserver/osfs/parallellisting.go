@@ -72,9 +72,6 @@ type entryAhead struct {
 
 var sharedLists = sync.Pool{New: func() any { return new(sharedList) }}
 
-// helping counts the second goroutines of the process: one processor is left for everything else.
-var helping atomic.Int32
-
 // split finds the parts of b, and reports whether there are enough to share.
 func (s *sharedList) split(b []byte) bool {
 	s.b, s.parts = b, 0
@@ -152,10 +149,11 @@ func (s *sharedList) emit(l *listing, emit func(*nfsserver.Dirent) bool) (end bo
 	return true
 }
 
-// ask starts the second goroutine, if a processor may be had for it.
+// ask starts the second goroutine, unless the FS has as many as leave one processor for everything
+// else.
 func (s *sharedList) ask() {
-	if int(helping.Add(1)) >= runtime.GOMAXPROCS(0) {
-		helping.Add(-1)
+	if int(s.f.helpers.Add(1)) >= runtime.GOMAXPROCS(0) {
+		s.f.helpers.Add(-1)
 		return
 	}
 	s.users.Add(1)
@@ -177,7 +175,7 @@ func (s *sharedList) second() {
 		}
 		s.help.Store(helpOver)
 	}
-	helping.Add(-1)
+	s.f.helpers.Add(-1)
 	s.release()
 }
 

@@ -95,7 +95,7 @@ func TestListingsTogether(t *testing.T) {
 	wg.Wait()
 	// A goroutine that was never run in time has let go of its list, too: all that are asked for
 	// count.
-	for helping.Load() != 0 {
+	for f.helpers.Load() != 0 {
 		runtime.Gosched()
 	}
 }
@@ -105,8 +105,8 @@ func TestListingsTogether(t *testing.T) {
 func TestListingAlone(t *testing.T) {
 	f, count := manyFiles(t)
 	with, _, _ := countedPage(t, f, 0, count+2)
-	helping.Add(1 << 20) // nobody may have a second
-	defer helping.Add(-1 << 20)
+	f.helpers.Add(1 << 20) // nobody may have a second
+	defer f.helpers.Add(-1 << 20)
 	alone, _, eof := countedPage(t, f, 0, count+2)
 	if !eof || !slices.Equal(with, alone) {
 		t.Errorf("%d names alone, %d together", len(alone), len(with))
@@ -151,7 +151,7 @@ func TestPartsOfABuffer(t *testing.T) {
 // that takes; one that has not begun is not waited for, and does nothing when it is run.
 func TestSecondIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := new(sharedList)
+		s := &sharedList{f: new(FS)}
 		s.users.Store(3)
 		s.help.Store(helpRuns)
 		var left atomic.Bool
@@ -172,7 +172,7 @@ func TestSecondIsWaitedFor(t *testing.T) {
 		s.leave()
 		s.stop.Store(false) // it would describe, of a list that has nothing
 		s.parts = 2
-		helping.Add(1)
+		s.f.helpers.Add(1)
 		s.second()
 		if s.claim[1].Load() {
 			t.Error("it has begun")
