@@ -198,6 +198,7 @@ func (s *Server) retire(x *export) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.decided.AddAll(x.mechanisms())
 	s.retired = slices.DeleteFunc(s.retired, func(o *export) bool { return o == x })
 	s.free = append(s.free, x.lane)
 }

@@ -34,11 +34,36 @@ func (s *Server) Figures() Figures {
 // Figures are those of the transport: connections, refusals, repeated calls.
 func (v *Service) Figures() transport.Figures { return v.rpc.Figures() }
 
-// Mechanisms is rnic.Device.Mechanisms of all RNICs. The table is the caller's.
+// Mechanisms returns the decisions of mechanisms for speed: of all RNICs (rnic.Device.Mechanisms)
+// and of the exports (MechanismCounter), those that are closed too. The table is the caller's.
 func (v *Service) Mechanisms() tally.Table {
 	all := tally.Table{}
 	for _, dev := range v.devices {
 		all.AddAll(dev.Mechanisms())
 	}
+	all.AddAll(v.srv.mechanisms())
 	return all
+}
+
+// mechanisms returns the decisions of all FSs since New.
+func (s *Server) mechanisms() tally.Table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := tally.Table{}
+	all.AddAll(s.decided)
+	for _, e := range s.table.Load().entries {
+		all.AddAll(e.x.mechanisms())
+	}
+	for _, x := range s.retired {
+		all.AddAll(x.mechanisms())
+	}
+	return all
+}
+
+// mechanisms returns the decisions of the FS; nil: it does not count, or is not open yet.
+func (x *export) mechanisms() tally.Table {
+	if !x.ready.Load() || x.opt.tally == nil {
+		return nil
+	}
+	return x.opt.tally.Mechanisms()
 }

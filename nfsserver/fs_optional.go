@@ -4,6 +4,7 @@
 package nfsserver
 
 import (
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/posixacl"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
@@ -15,6 +16,7 @@ type optional struct {
 	later LaterReader
 	acls  ACLer
 	locks Locker
+	tally MechanismCounter
 }
 
 // optionalOf collects the optional interfaces of an FS, once for each export (export.served). No
@@ -24,6 +26,7 @@ func optionalOf(fs FS) (o optional) {
 	o.later, _ = fs.(LaterReader)
 	o.acls, _ = fs.(ACLer)
 	o.locks, _ = fs.(Locker)
+	o.tally, _ = fs.(MechanismCounter)
 	return o
 }
 
@@ -110,6 +113,17 @@ type Locker interface {
 	// other FS does nothing. It waits for no disk and no service. The lock manager calls it again
 	// and again, from any goroutine.
 	EndGrace()
+}
+
+// A MechanismCounter is an FS that counts the decisions of its mechanisms for speed. The figures of
+// the server have the sum over its exports. Only FSs of this module can have it, because the type
+// of the table is internal.
+//
+// Without it, the figures have no mechanisms of the FS.
+type MechanismCounter interface {
+	// Mechanisms returns the decisions since the FS was opened, by mechanism. The table is the
+	// caller's. It may be called at any time, after Close too, and waits for nothing.
+	Mechanisms() tally.Table
 }
 
 // A LockType is how bytes of a file are locked. They are in the order of their strength.

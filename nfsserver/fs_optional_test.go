@@ -26,6 +26,7 @@ type ableFS struct {
 	LaterReader
 	ACLer
 	Locker
+	MechanismCounter
 }
 
 func TestOptionalOfPlainFS(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
@@ -185,4 +186,30 @@ func TestReplaceWaitsForCalls(t *testing.T) {
 		t.Errorf("the call that was under way: %v", st)
 	}
 	<-slow.closed
+}
+
+// A countingFS has counted one decision.
+type countingFS struct{ nfsserver.FS }
+
+func (countingFS) Mechanisms() tally.Table { return tally.Table{"guess": {Won: 1}} }
+
+// TestMechanismsOfExports: the sum over the exports keeps the decisions of those that have been
+// replaced, once each.
+func TestMechanismsOfExports(t *testing.T) {
+	export := func() nfsserver.Export {
+		return nfsserver.Export{Name: "/a", FS: countingFS{memory(t)}}
+	}
+	h := serve(t, nfsserver.Options{Squash: remote, Exports: []nfsserver.Export{export(), {Name: "/b", FS: memory(t)}}})
+	if got, want := h.svc.Mechanisms()["guess"], (tally.Counts{Won: 1}); got != want {
+		t.Errorf("of one that counts: got %+v, want %+v", got, want)
+	}
+	if err := h.svc.Replace([]nfsserver.Export{export()}); err != nil {
+		t.Fatalf("replace the exports: %v", err)
+	}
+	want := tally.Counts{Won: 2}
+	for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if got := h.svc.Mechanisms()["guess"]; got != want { // while it is closed, and after that
+			t.Fatalf("of one that counts, and one before it: got %+v, want %+v", got, want)
+		}
+	}
 }

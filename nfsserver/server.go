@@ -44,6 +44,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
@@ -109,10 +110,11 @@ type Server struct {
 
 	table atomic.Pointer[table] // of this moment
 
-	mu      sync.Mutex // guards all below; replace holds it throughout
-	retired []*export  // those of earlier tables that are not closed yet
-	lanes   int        // of the transport's, so far
-	free    []int      // those of them that no export has
+	mu      sync.Mutex  // guards all below; replace holds it throughout
+	retired []*export   // those of earlier tables that are not closed yet
+	lanes   int         // of the transport's, so far
+	free    []int       // those of them that no export has
+	decided tally.Table // decisions of the FSs of exports that are closed
 
 	refused refusedClients
 
@@ -128,7 +130,7 @@ func New(o Options) (*Server, error) {
 	if o.Key == ([KeySize]byte{}) {
 		rand.Read(o.Key[:])
 	}
-	s := &Server{key: newSipKey(&o.Key), squash: o.Squash, async: o.AsyncNames, noACL: o.NoACL, names: o.Names, audit: o.Auditor, waits: make(chan struct{}, nameWaits)}
+	s := &Server{decided: tally.Table{}, key: newSipKey(&o.Key), squash: o.Squash, async: o.AsyncNames, noACL: o.NoACL, names: o.Names, audit: o.Auditor, waits: make(chan struct{}, nameWaits)}
 	s.groups.lookup, s.log.Logger = o.Groups, o.Logger
 	if s.names == nil {
 		s.names = exports.NewNames(nil)

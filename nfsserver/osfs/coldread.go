@@ -21,18 +21,27 @@ func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
 		case errno == 0 && k > 0:
 			return k, nil
 		case errno == unix.EAGAIN && !n.isDAX(fd):
-			if r := f.cold.take(); r != nil {
-				k, err := r.ReadAt(fd, p, off)
-				f.cold.put()
-				if err == nil {
-					return k, nil
-				}
-				// An error may be the ring's: it is full, or its kernel (5.5) has no such
-				// operation. pread reports whether it is the file's.
+			if k, ok := f.preadCold(fd, p, off); ok {
+				return k, nil
 			}
 		}
 	}
 	return again2(func() (int, error) { return unix.Pread(fd, p, off) })
+}
+
+// preadCold reads through the ring. ok is false if that is not possible: there is no ring, it is
+// full, its kernel (5.5) has no such operation, or the read fails for a reason of the file, which
+// pread(2) then reports.
+func (f *FS) preadCold(fd int, p []byte, off int64) (n int, ok bool) {
+	r := f.cold.take()
+	if r == nil {
+		f.decisions.coldRead.Pass()
+		return 0, false
+	}
+	n, err := r.ReadAt(fd, p, off)
+	f.cold.put()
+	f.decisions.coldRead.Note(err == nil)
+	return n, err == nil
 }
 
 // A daxState is whether a file is in memory that is its disk, and has no pages in the page cache

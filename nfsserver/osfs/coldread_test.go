@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/uring"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
@@ -49,6 +50,9 @@ func TestColdReads(t *testing.T) {
 					})
 				}
 				wg.Wait()
+				if got := f.Mechanisms()["cold_read"]; none && got.Won+got.Lost > 0 || !none && got.Passed > 0 && !f.cold.none {
+					t.Errorf("cold reads: counts %+v", got)
+				}
 			})
 		}
 	}
@@ -95,6 +99,10 @@ func TestColdReadsBesideAFullRing(t *testing.T) {
 	p := make([]byte, len(want))
 	if n, err := f.ReadAt(me, ref, p, 0); err != nil || !bytes.Equal(p[:n], want) {
 		t.Errorf("%d bytes, %v", n, err)
+	}
+	// The pages of the file may have stayed in memory.
+	if got := f.Mechanisms()["cold_read"]; got != (tally.Counts{}) && got != (tally.Counts{Lost: 1}) {
+		t.Errorf("a read beside a full ring: counts %+v, want one that is lost", got)
 	}
 }
 

@@ -56,7 +56,14 @@ func (f *FS) ReadsInUse(r nfsserver.Ref) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.nodes[r]
-	return n != nil && !n.inUse.Pass()
+	if n == nil {
+		return false
+	}
+	if n.inUse.Pass() {
+		f.decisions.readAtOnce.Pass()
+		return false
+	}
+	return true
 }
 
 // ReadInUse is ReadAt of a file that is open, by a caller who was allowed it a moment ago or owns
@@ -69,7 +76,10 @@ func (f *FS) ReadInUse(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) 
 		return 0, false
 	}
 	defer f.cache.release(n)
-	defer func() { n.inUse.Note(ok) }()
+	defer func() {
+		n.inUse.Note(ok)
+		f.decisions.readAtOnce.Note(ok)
+	}()
 	fd := int(n.read.Load())
 	if fd < 0 || n.isFile() != nil || len(p) == 0 || off > math.MaxInt64-uint64(len(p)) || !f.mayReadNow(n, &c) || !f.keepsAtime(fd) {
 		return 0, false

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
@@ -80,6 +81,9 @@ func readInUse(t *testing.T, dir string) {
 		t.Error(err)
 	} else if _, ok := f.ReadInUse(me, d, make([]byte, 1), 0); ok {
 		t.Error("read of a directory")
+	}
+	if got := f.Mechanisms()["read_at_once"]; got.Won == 0 || got.Lost == 0 {
+		t.Errorf("after reads that were done, and others: counts %+v, want some of both", got)
 	}
 	if got := testing.AllocsPerRun(100, func() { f.ReadInUse(me, ref, want[:4096], 0) }); got > 0 {
 		t.Errorf("%v allocations for a read", got)
@@ -185,6 +189,9 @@ func TestReadsInVain(t *testing.T) {
 		if _, ok := f.ReadInUse(me, ref, make([]byte, 1), 0); ok {
 			t.Fatal("read of a file that is not open for reading")
 		}
+	}
+	if got, want := f.Mechanisms()["read_at_once"], (tally.Counts{Lost: 10, Passed: 757}); got != want {
+		t.Errorf("after 10 reads in vain: counts %+v, want %+v", got, want)
 	}
 	passes()
 	n.inUse.Note(true)

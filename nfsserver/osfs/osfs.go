@@ -96,7 +96,8 @@ type FS struct {
 	flush  flusher
 	cold   coldRing
 
-	helpers atomic.Int32 // goroutines that help with listings
+	helpers   atomic.Int32 // goroutines that help with listings
+	decisions decisions
 }
 
 var _ nfsserver.FS = (*FS)(nil)

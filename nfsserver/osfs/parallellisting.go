@@ -45,6 +45,8 @@ type sharedList struct {
 	start [partsMax + 1]int32 // of the parts in b
 	parts int
 
+	helped bool // a part has been emitted that the second described; only the first has this
+
 	at    atomic.Int32                        // the part that is emitted
 	stop  atomic.Bool                         // nothing more is needed
 	help  atomic.Int32                        // helpNone, helpAsked, helpRuns, helpOver
@@ -110,6 +112,7 @@ func (f *FS) emitTogether(d *node, l *listing, b []byte, now time.Time, emit fun
 		s.claim[k].Store(false)
 		s.done[k].Store(false)
 	}
+	s.helped = false
 	s.at.Store(0)
 	s.stop.Store(false)
 	s.help.Store(helpNone)
@@ -128,6 +131,7 @@ func (s *sharedList) emit(l *listing, emit func(*nfsserver.Dirent) bool) (end bo
 		mine := s.claim[k].CompareAndSwap(false, true)
 		if !mine {
 			s.await(k)
+			s.helped = true
 		}
 		var raw rawDirent
 		i := 0
@@ -154,6 +158,7 @@ func (s *sharedList) emit(l *listing, emit func(*nfsserver.Dirent) bool) (end bo
 func (s *sharedList) ask() {
 	if int(s.f.helpers.Add(1)) >= runtime.GOMAXPROCS(0) {
 		s.f.helpers.Add(-1)
+		s.f.decisions.parallelListing.Pass()
 		return
 	}
 	s.users.Add(1)
@@ -182,6 +187,9 @@ func (s *sharedList) second() {
 // leave returns when the second goroutine uses nothing of the first's any more.
 func (s *sharedList) leave() {
 	s.stop.Store(true)
+	if s.help.Load() != helpNone {
+		s.f.decisions.parallelListing.Note(s.helped)
+	}
 	if !s.help.CompareAndSwap(helpAsked, helpOver) {
 		pause(func() bool { return s.help.Load() != helpRuns })
 	}

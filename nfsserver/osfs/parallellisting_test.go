@@ -98,6 +98,9 @@ func TestListingsTogether(t *testing.T) {
 	for f.helpers.Load() != 0 {
 		runtime.Gosched()
 	}
+	if got := f.Mechanisms()["parallel_listing"]; got.Won == 0 {
+		t.Errorf("counts %+v, want some that are won", got)
+	}
 }
 
 // What the second has not begun, or where there is none, the first does itself; the order is the
@@ -107,9 +110,13 @@ func TestListingAlone(t *testing.T) {
 	with, _, _ := countedPage(t, f, 0, count+2)
 	f.helpers.Add(1 << 20) // nobody may have a second
 	defer f.helpers.Add(-1 << 20)
+	before := f.Mechanisms()["parallel_listing"]
 	alone, _, eof := countedPage(t, f, 0, count+2)
 	if !eof || !slices.Equal(with, alone) {
 		t.Errorf("%d names alone, %d together", len(alone), len(with))
+	}
+	if got := f.Mechanisms()["parallel_listing"].Since(before); got.Passed == 0 || got.Won+got.Lost > 0 {
+		t.Errorf("alone: counts %+v, want only some that are passed", got)
 	}
 }
 

@@ -77,10 +77,11 @@ func shape(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// mechanismsShape is the shape of the mechanisms of a server that has had a connection over iWARP.
+// mechanismsShape is the shape of the mechanisms of a server of a directory that has had a
+// connection over iWARP.
 func mechanismsShape() string {
 	all := map[string]any{}
-	for _, name := range []string{"poll", "sleep", "turns", "mute", "drive", "lend", "early_part"} {
+	for _, name := range []string{"poll", "sleep", "turns", "mute", "drive", "lend", "early_part", "cold_read", "read_at_once", "parallel_listing"} {
 		all[name] = map[string]any{"won": 0.0, "lost": 0.0, "passed": 0.0}
 	}
 	return shape(all)
