@@ -1,4 +1,4 @@
-// A batch: the bytes of many FPDUs, gathered for one system call.
+// Batches: the bytes of many FPDUs, gathered for one system call.
 
 package core
 
@@ -11,37 +11,40 @@ import (
 
 // Bounds of a batch.
 const (
-	MaxPieces    = 512       // ranges of one batch, which is what one writev takes less than (IOV_MAX is 1024)
+	MaxPieces    = 512       // ranges of one batch, below writev's limit (IOV_MAX is 1024)
 	batchBytes   = 256 << 10 // more would only delay the first byte by the CRCs of the rest
-	batchScratch = 24 << 10  // length, headers, pad and CRC of the FPDUs
-	smallScratch = 1 << 10   // the same, of a connection with little to send
-	fpduScratch  = 64        // the most of it that one FPDU takes
-	inlineMax    = 192       // payload up to here is cheaper to copy than to point at
-	aheadBytes   = 128 << 10 // payload that is asked of a Source at once, to the end of an FPDU: inside of a system call the kernel may preempt nobody
+	batchScratch = 24 << 10  // length, headers, padding and CRC of the FPDUs
+	smallScratch = 1 << 10   // the same, for a connection with little to send
+	fpduScratch  = 64        // the most scratch memory of one FPDU
+	inlineMax    = 192       // a smaller payload is cheaper to copy than to point at
+	// aheadBytes is the payload requested from a Source at once, to the end of an FPDU: the kernel
+	// cannot preempt a goroutine inside a system call.
+	aheadBytes = 128 << 10
 )
 
-// A batch is a list of byte ranges that leave in order: headers and trailers
-// from its scratch memory, payload where the work request has it. It is reused
-// for ever; building one allocates nothing.
+// A batch is a list of byte ranges that leave in order: headers and trailers from its scratch
+// memory, payload in the work request's memory. It is reused; building one allocates nothing.
 type batch struct {
-	// Built and taken by whoever has the Turn; detach and cut come from others, under the owner's
-	// lock. The ULP's memory is pointed at from point until its work request completes, a region's
-	// until its pin is gone: the batch owns neither, only its scratch.
+	// The Turn's holder builds and takes it; detach and cut come from other goroutines, under the
+	// owner's lock. Ranges point into the ULP's memory until their work request completes, into a
+	// region until its pin is gone: the batch owns neither, only its scratch.
 	q       *rnic.ProviderQP // set once
 	pieces  [][]byte
-	at      int      // the first range not all taken
-	left    int      // bytes not taken yet
-	scratch []byte   // small, or one of largeScratches where that is full
-	small   []byte   // set once; ranges point into it until the batch has left, although scratch is another one
-	owned   bool     // the last range is of scratch memory
-	ends    []uint64 // stream positions at which its FPDUs end
-	began   uint64   // stream position of its first byte, an FPDU boundary
-	pos     uint64   // stream position of the next byte to be taken
-	pins    []pin
-	room    room // payload of Sources
+	at      int    // the first range not completely taken
+	left    int    // bytes not yet taken
+	scratch []byte // small, or one of largeScratches when that is full
+	// small is set once; ranges point into it until the batch has left, even after scratch was
+	// replaced.
+	small []byte
+	owned bool     // the last range is scratch memory
+	ends  []uint64 // stream positions of the ends of its FPDUs
+	began uint64   // stream position of its first byte, an FPDU boundary
+	pos   uint64   // stream position of the next byte to be taken
+	pins  []pin
+	room  room // payload of Sources
 }
 
-// A pin is a range of a batch that points into a Memory Region that the peer reads.
+// A pin is a range of a batch that points into a Memory Region read by the peer.
 type pin struct {
 	mr    *rnic.MR
 	piece int
@@ -56,12 +59,12 @@ func (b *batch) init(q *rnic.ProviderQP) {
 }
 
 // largeScratches is of *[batchScratch]byte: a connection has one while a batch of many FPDUs waits
-// to be sent, and an idle one has none.
+// to be sent; idle connections have none.
 var largeScratches = sync.Pool{New: func() any { return new([batchScratch]byte) }}
 
-// read returns the next n bytes of src in memory of the batch, which may ask for left of them, n
-// included. One call of src reads the payload of some FPDUs of that size, as far as there is still
-// room for them: not of all, for small calls of others wait for it.
+// read returns the next n bytes of src in the batch's memory; left limits its requests to src, n
+// included. One call to src reads the payload of several FPDUs with n bytes each, as far as the
+// batch has room, up to aheadBytes because other connections' small calls wait meanwhile.
 func (b *batch) read(src rnic.Source, n, left int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
@@ -72,20 +75,19 @@ func (b *batch) read(src rnic.Source, n, left int) ([]byte, error) {
 
 func (b *batch) empty() bool { return b.left == 0 }
 
-// end is the stream position after the last byte of the batch.
+// end returns the stream position after the last byte of the batch.
 func (b *batch) end() uint64 { return b.pos + uint64(b.left) }
 
-// full reports whether another FPDU could be too much.
+// full reports whether another FPDU could exceed the batch.
 func (b *batch) full() bool {
 	return len(b.pieces)+3 > MaxPieces || b.left >= batchBytes || b.cramped() && !b.enlarge()
 }
 
-// cramped reports whether the scratch memory could be too little for another FPDU.
+// cramped reports whether another FPDU could exceed the scratch memory.
 func (b *batch) cramped() bool { return len(b.scratch)+fpduScratch+inlineMax > cap(b.scratch) }
 
-// enlarge goes on in large scratch memory, if it has not done so before. Ranges point into the
-// small one, which stays where it is: many requests posted at once leave in one batch, not in one
-// that the small memory has room for and another one.
+// enlarge continues in large scratch memory, unless it is in use already. Earlier ranges keep
+// pointing into the small one. Thus requests posted at once leave in one batch, not in two.
 func (b *batch) enlarge() bool {
 	if cap(b.scratch) == batchScratch {
 		return false
@@ -94,7 +96,7 @@ func (b *batch) enlarge() bool {
 	return true
 }
 
-// reset makes an empty batch ready to be filled.
+// reset empties the batch for reuse.
 func (b *batch) reset() {
 	b.forget()
 	b.ends = b.ends[:0]
@@ -104,8 +106,8 @@ func (b *batch) reset() {
 	b.shrink()
 }
 
-// shrink empties the memory that is the batch's own, to which no range points any more, and returns
-// what is large to its pool.
+// shrink empties the batch's own memory, to which no range points any more, and returns large
+// memory to its pool.
 func (b *batch) shrink() {
 	if cap(b.scratch) == batchScratch {
 		largeScratches.Put((*[batchScratch]byte)(b.scratch[:batchScratch]))
@@ -114,14 +116,14 @@ func (b *batch) shrink() {
 	b.room.clear()
 }
 
-// forget drops all ranges, so that what they point at can be collected.
+// forget drops all ranges and releases the memory they point at.
 func (b *batch) forget() {
 	clear(b.pieces)
 	b.pieces, b.at = b.pieces[:0], 0
 }
 
-// own returns n bytes of scratch memory that leave next. Neighbours in the
-// scratch share one range: a trailer, and the header after it.
+// own returns n bytes of scratch memory that leave next. Adjacent scratch shares one range: a
+// trailer, and the header after it.
 func (b *batch) own(n int) []byte {
 	if n == 0 {
 		return nil
@@ -132,7 +134,7 @@ func (b *batch) own(n int) []byte {
 	b.left += n
 	if b.owned {
 		last := &b.pieces[len(b.pieces)-1]
-		// The last range ends where this begins, so it is made longer.
+		// The last range ends where this begins, so it is extended.
 		*last = b.scratch[at-len(*last) : at+n]
 		return p
 	}
@@ -141,7 +143,7 @@ func (b *batch) own(n int) []byte {
 	return p
 }
 
-// point adds bytes that are left where they are.
+// point adds bytes without copying them.
 func (b *batch) point(p []byte) {
 	if len(p) == 0 {
 		return
@@ -161,7 +163,7 @@ func (b *batch) pointInto(mr *rnic.MR, p []byte) {
 // endFPDU marks an FPDU boundary.
 func (b *batch) endFPDU() { b.ends = append(b.ends, b.end()) }
 
-// advance notes that TCP has taken n bytes.
+// advance records that TCP has taken n bytes.
 func (b *batch) advance(n int) {
 	b.left -= n
 	b.pos += uint64(n)
@@ -195,12 +197,12 @@ func (b *batch) unpin(pos uint64) {
 	}
 }
 
-// detach replaces what is left of ranges in mr by copies, so that its memory can
-// be given back while a slow peer still has the bytes to come.
+// detach replaces the remaining ranges in mr by copies, so that its memory can be given back while
+// the bytes wait for a slow peer.
 func (b *batch) detach(mr *rnic.MR) {
-	// The range stays at its place in the list, so the order of the stream is kept, and what TCP
-	// has taken of it stays taken. The copy allocates: it is for regions invalidated under a slow
-	// peer, not for steady state.
+	// The range keeps its place in the list, so the stream order is kept, and bytes taken by TCP
+	// stay taken. The copy allocates: it serves regions invalidated under a slow peer, not the
+	// steady state.
 	for i := 0; i < len(b.pins); i++ {
 		pin := b.pins[i]
 		if pin.mr != mr {
@@ -214,8 +216,7 @@ func (b *batch) detach(mr *rnic.MR) {
 	}
 }
 
-// cut returns a copy of what is left of the FPDU that the stream is inside of,
-// if any, and empties the batch.
+// cut returns a copy of the rest of a partly sent FPDU, if any, and empties the batch.
 func (b *batch) cut() []byte {
 	var rest []byte
 	if n := b.inside(); n > 0 {
@@ -234,7 +235,7 @@ func (b *batch) cut() []byte {
 	return rest
 }
 
-// inside is how many bytes are left of an FPDU that has been begun.
+// inside returns the number of unsent bytes in a partly sent FPDU.
 func (b *batch) inside() int {
 	if b.left == 0 || b.pos == b.began {
 		return 0
@@ -250,7 +251,7 @@ func (b *batch) inside() int {
 	return 0
 }
 
-// crcOf adds p to a running CRC when one is wanted.
+// crcOf adds p to a running CRC if CRCs are on.
 func crcOf(on bool, crc uint32, p []byte) uint32 {
 	if !on {
 		return crc

@@ -1,16 +1,16 @@
-// A walk through the payload of a work request.
+// A walk through a work request's payload.
 
 package core
 
-// A cursor is a place in a gather list. All that walks one does it by these methods.
+// A cursor is a position in a gather list. All walks through one use these methods.
 type cursor struct {
 	sgl [][]byte
 	at  int // index of the slice
-	off int // and of the byte in it
+	off int // byte offset in the slice
 }
 
-// next returns at least one of the next n bytes, as many as lie in one slice, and steps past
-// them. n is not more than what is left.
+// next returns at least one of the next n bytes, as many as lie in one slice, and steps past them.
+// n is at most the number of remaining bytes.
 func (c *cursor) next(n int) []byte {
 	for c.off == len(c.sgl[c.at]) { // empty, or all of it taken
 		c.at, c.off = c.at+1, 0
@@ -23,7 +23,7 @@ func (c *cursor) next(n int) []byte {
 	return p
 }
 
-// fits is how many of the next n bytes lie in at most pieces slices.
+// fits returns how many of the next n bytes lie in at most pieces slices.
 func (c *cursor) fits(n, pieces int) int {
 	got, off := 0, c.off
 	for _, p := range c.sgl[c.at:] {

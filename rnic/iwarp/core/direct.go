@@ -1,5 +1,5 @@
-// Payload that is read straight into the memory it is for, without CRCs, or where its place is
-// known before.
+// Direct placement: payload read straight into its destination, either without CRCs, or when the
+// destination is known in advance.
 
 package core
 
@@ -12,54 +12,51 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// With markers off, a large segment is checked as soon as its header is
-// here; what has come of its payload is placed, and the rest is read by scattered
-// reads: payload into its memory, what follows into the receive buffer.
-// Each of these reads checks the memory anew, borrows it, and takes only
-// what TCP has. So nothing is locked while a slow peer is waited for, and memory that is
-// taken away meanwhile is not touched again: its next byte ends the stream, as
-// it would have before the segment began.
+// With markers off, a large segment is checked as soon as its header is here. The payload received
+// so far is placed, and scattered reads fetch the rest: payload into its memory, later bytes into
+// the receive buffer. Each of these reads checks the memory anew, borrows it, and takes only the
+// bytes that TCP has. So no lock is held while waiting for a slow peer, and memory taken away
+// meanwhile is not touched again: its next byte ends the stream, as it would have before the
+// segment began.
 //
-// With CRCs the header of a segment is not believed before its CRC is right, so only a segment
-// whose place is known without it is read so: the next of the same RDMA Write (continuation), or
-// any of the response to our oldest Read. Its header names the memory that a verified segment has
-// named, at the offset at which that one has ended, or that the Read was posted for, and has passed
-// the same check; damage cannot make it touch other memory. What it brings is delivered to nobody
-// before its CRC, which is computed as the bytes come, has been checked (RFC 5044 §6 [R5044-083]):
-// there is no completion, no next segment. With a wrong CRC the stream ends, and what is in the
-// region from that offset on is undefined, as RFC 5040 leaves it after any error.
+// With CRCs a segment's header is not trusted before its CRC is verified. So only segments with a
+// destination known without it are read directly: the next segment of the same RDMA Write
+// (continuation), or any of the response to our oldest Read. Its header must name memory named by a
+// verified segment, at that segment's end, or by the posted Read, and it has passed the same
+// checks; damage cannot make it touch other memory. Its bytes are not delivered before the CRC,
+// computed as they arrive, has been checked (RFC 5044 §6 [R5044-083]): there is no completion and
+// no next segment. A wrong CRC ends the stream, and the region's content from that offset on is
+// undefined, as RFC 5040 leaves it after any error.
 const (
-	directMin = 16 << 10 // with fewer bytes to come, one read of many FPDUs and a copy are cheaper
-	bulkPause = 4        // small FPDUs, as between two large messages, after which another large one is expected
+	directMin = 16 << 10 // below this, one read of many FPDUs and a copy are cheaper
+	bulkPause = 4        // this many small FPDUs in a row end the expectation of large ones
 
-	// headMax is the most bytes of an FPDU before its payload.
+	// headMax is the largest number of bytes in an FPDU before its payload.
 	headMax = mpa.LengthLen + ddp.UntaggedLen
 )
 
-// A placement is a segment that has been checked and whose payload is not all here.
-// The receive loop owns it.
+// A placement is a checked segment with an incomplete payload. The receive loop owns it.
 type placement struct {
 	// open is set by begin and ends with endDirect, or Discard. Between them the receive loop
-	// reads: Borrow, a read of the socket, Return, Placed, until got is n; then Consume sees the
+	// repeats Borrow, a read of the socket, and Return until got is n; then Consume sees the
 	// trailer.
 	open     bool
 	borrowed bool // between Borrow and Return
 	op       rdmap.Opcode
 	h        ddp.Header
-	head     [ddp.UntaggedLen]byte // as it came, for a Terminate
-	length   int                   // of the ULPDU
+	head     [ddp.UntaggedLen]byte // as received, for a Terminate
+	length   int                   // of the ULPDU, in bytes
 	n        int                   // bytes of payload
-	got      int                   // of which are in place
-	trailer  int                   // bytes of pad and CRC
-	mr       *rnic.MR              // where tagged payload goes
-	fault    error                 // why it cannot go on
-	crc      uint32                // of what has come, if CRCs are in use
-	mem      []byte                // what is borrowed
+	got      int                   // bytes already placed
+	trailer  int                   // bytes of padding and CRC
+	mr       *rnic.MR              // destination of tagged payload
+	fault    error                 // why it cannot continue
+	crc      uint32                // CRC of the received bytes, if CRCs are in use
+	mem      []byte                // the borrowed memory
 }
 
-// A continuation is the segment that is expected next: after one of a tagged message that is not
-// its last, for a sender finishes a message before it begins another (RFC 5041 §5.3 [R5041-067]).
-// The zero value: none is.
+// A continuation is the expected next segment of a tagged message: a sender finishes a message
+// before it begins another (RFC 5041 §5.3 [R5041-067]). The zero value expects none.
 type continuation struct {
 	op   rdmap.Opcode
 	stag uint32
@@ -67,20 +64,20 @@ type continuation struct {
 	open bool
 }
 
-// after notes a segment with n bytes of payload that has been verified and done.
+// after records a verified and completed segment with n bytes of payload.
 func (c *continuation) after(op rdmap.Opcode, h *ddp.Header, n int) {
 	*c = continuation{op: op, stag: h.STag, to: h.TO + uint64(n), open: h.Tagged && !h.Last && n > 0}
 }
 
-// is reports whether a is that segment.
+// is reports whether a is the expected segment.
 func (c *continuation) is(a *action) bool {
 	return c.open && a.h.Tagged && a.op == c.op && a.h.STag == c.stag && a.h.TO == c.to
 }
 
-// left is how many bytes of payload are to come.
+// left returns the number of payload bytes not yet placed.
 func (p *placement) left() int { return p.n - p.got }
 
-// begin is for a segment whose payload is in place as far as it has come.
+// begin starts the placement of a segment after its received payload was placed.
 func (p *placement) begin(in *Inbound, a *action) {
 	*p = placement{open: true, op: a.op, h: a.h, got: len(a.payload), length: a.length, n: a.n,
 		trailer: mpa.Pad(a.length) + mpa.CRCLen}
@@ -93,14 +90,14 @@ func (p *placement) begin(in *Inbound, a *action) {
 	}
 }
 
-// beginDirect begins to place the FPDU that is not whole in b, if that is worth it. It returns
-// how much of b it has taken: nothing, or all.
+// beginDirect begins to place the incomplete FPDU in b, if that pays. It returns how many bytes of
+// b it has taken: none, or all.
 func (in *Inbound) beginDirect(b []byte) (n int, err error) {
 	if !in.direct || len(b) < headMax {
 		return 0, nil
 	}
 	length := int(binary.BigEndian.Uint16(b))
-	// Only a guess which check confirms: it is worth a check if there is payload to come.
+	// Only a guess, confirmed by check: a check pays if the FPDU has payload.
 	op := rdmap.Opcode(b[mpa.LengthLen+1] & 0x0f)
 	if mpa.LengthLen+length-len(b) < directMin || !op.Payload() {
 		return 0, nil
@@ -108,13 +105,13 @@ func (in *Inbound) beginDirect(b []byte) (n int, err error) {
 	ulpdu := b[mpa.LengthLen:]
 	a, err := in.check(ulpdu, length)
 	if in.crc && (err != nil || !in.placeKnown(&a)) {
-		return 0, nil // told, if it is an error, when the segment is whole and its CRC right
+		return 0, nil // an error is reported when the whole segment has a good CRC
 	}
 	if err == nil {
 		err = in.do(&a)
 	}
 	if err != nil && in.crc {
-		return 0, nil // memory that is refused: nothing has been touched, and the same holds
+		return 0, nil // refused memory: nothing was touched, and the line above applies
 	}
 	if err != nil {
 		return 0, in.fail(err, ulpdu, length)
@@ -126,19 +123,18 @@ func (in *Inbound) beginDirect(b []byte) (n int, err error) {
 	return len(b), nil
 }
 
-// placeKnown reports whether a segment that check has let pass, but whose CRC has not come, goes
-// where no damage to its header could have sent it.
+// placeKnown reports whether a segment that passed check, but has no CRC yet, goes to a destination
+// that no damage to its header could have caused.
 func (in *Inbound) placeKnown(a *action) bool {
-	// checkResponse lets no response pass that does not name the sink of our oldest Read, at the
-	// byte that is next.
+	// checkResponse accepts a response only if it names our oldest Read's sink at the next byte.
 	return a.op == rdmap.OpReadResponse || in.cont.is(a)
 }
 
-// endDirect ends the placement if its payload is in place and its trailer, which is the
-// first n bytes of b, has come.
+// endDirect ends the placement if its payload is in place and its trailer, the first n bytes of b,
+// is here.
 func (in *Inbound) endDirect(b []byte) (n int, whole bool, err error) {
 	p := &in.place
-	// Told here and not by Borrow, so that Consume alone is where a stream ends, with the segment's
+	// Reported here and not by Borrow, so that only Consume ends a stream, with the segment's
 	// header.
 	if p.fault != nil {
 		return 0, false, in.fail(p.fault, p.head[:p.h.Len()], p.length)
@@ -160,7 +156,7 @@ func (in *Inbound) endDirect(b []byte) (n int, whole bool, err error) {
 	return p.trailer, true, nil
 }
 
-// Direct is how many of the next bytes of the stream are payload that Borrow has a place for.
+// Direct returns how many of the stream's next bytes are payload with memory from Borrow.
 func (in *Inbound) Direct() int {
 	if !in.place.open {
 		return 0
@@ -168,10 +164,10 @@ func (in *Inbound) Direct() int {
 	return in.place.left()
 }
 
-// InPlacement reports whether a segment has been begun by direct placement, its trailer included.
+// InPlacement reports whether a segment is in direct placement, its trailer included.
 func (in *Inbound) InPlacement() bool { return in.place.open }
 
-// noteSmall notes an FPDU of n bytes that was not placed directly.
+// noteSmall counts an FPDU of n bytes that was not placed directly.
 func (in *Inbound) noteSmall(n int) {
 	if n >= directMin {
 		in.small = 0
@@ -180,9 +176,9 @@ func (in *Inbound) noteSmall(n int) {
 	}
 }
 
-// Limit is how many of the bytes after b are to be read into the buffer at once, tail being a few;
-// 0: as many as there are. What follows the header of a large segment is better read to where it
-// belongs, and a first segment, whose CRC has to be right first, is read with no more than the
+// Limit returns how many bytes after b to read into the buffer at once; 0: all available. tail is a
+// small number of bytes. The payload after a large segment's header is better read straight into
+// its destination. A first segment needs its CRC verified first: it is read with no more than the
 // header of the one after it.
 func (in *Inbound) Limit(b []byte, tail int) int {
 	bulk := in.small < bulkPause
@@ -192,7 +188,7 @@ func (in *Inbound) Limit(b []byte, tail int) int {
 		if bulk {
 			return tail
 		}
-	case in.crc || bulk: // without CRCs it is a segment of which too little is to come
+	case in.crc || bulk: // without CRCs: a segment with little to come
 		n := mpa.FPDULen(int(binary.BigEndian.Uint16(b))) - len(b) // to come of the FPDU
 		if bulk || n >= directMin && ddp.MoreTagged(b[mpa.LengthLen]) {
 			return n + tail
@@ -201,9 +197,9 @@ func (in *Inbound) Limit(b []byte, tail int) int {
 	return 0
 }
 
-// Borrow returns the memory for the next Direct bytes, checked anew, to be read into until Return.
-// It fails when the stream has ended or the memory is gone: Consume then tells why. Under the
-// owner's lock, which the caller holds until Return; it does not wait for anything meanwhile.
+// Borrow returns the memory for the next Direct bytes, checked anew, for reading until Return. It
+// fails when the stream has ended or the memory is gone: Consume then reports the error. The caller
+// holds the owner's lock until Return, and must not wait meanwhile.
 func (in *Inbound) Borrow() (p []byte, ok bool) {
 	l := &in.place
 	if in.stopped {
@@ -211,8 +207,8 @@ func (in *Inbound) Borrow() (p []byte, ok bool) {
 	}
 	if !l.h.Tagged {
 		l.borrowed = true
-		// The buffer of a Send belongs to the receive, which nobody can revoke: no lock is needed
-		// but the owner's.
+		// The buffer of a Send belongs to the receive and cannot be revoked: the owner's lock
+		// suffices.
 		l.mem = in.recv.wr.Buf[int(l.h.MO)+l.got:][:l.left()]
 		return l.mem, true
 	}
@@ -229,12 +225,12 @@ func (in *Inbound) Borrow() (p []byte, ok bool) {
 	return p, true
 }
 
-// Borrowed reports whether Return is due.
+// Borrowed reports whether a Return is due.
 func (in *Inbound) Borrowed() bool { return in.place.borrowed }
 
-// Return ends what Borrow began: n bytes have been read, of which the first are in the memory of
-// the placement. It returns how many those are. Their CRC is computed here, while they are in the
-// cache and nobody can take the memory away.
+// Return ends a Borrow: n bytes have been read, and the first of them filled the placement's
+// memory. It returns how many these are. It computes their CRC here, while they are in the cache
+// and cannot be taken away.
 func (in *Inbound) Return(n int) (placed int) {
 	l := &in.place
 	placed = min(n, l.left())
@@ -249,5 +245,5 @@ func (in *Inbound) Return(n int) (placed int) {
 	return placed
 }
 
-// Discard forgets a placement: the stream has ended.
+// Discard drops a placement: the stream has ended.
 func (in *Inbound) Discard() { in.place = placement{} }

@@ -1,19 +1,19 @@
-// What the core is, what it is given, and what its owner has to see to.
+// The core's purpose, its inputs, and its owner's duties.
 
-// Package core is the protocol of one iWARP stream without the stream: it does no I/O, starts no
-// goroutine and asks no clock, so that every rule of RFC 5040 and RFC 5041 is tested without a
-// socket.
+// Package core implements the protocol of one iWARP stream without the stream: it does no I/O,
+// starts no goroutine and reads no clock, so that every rule of RFC 5040 and RFC 5041 can be tested
+// without a socket.
 //
-// Three parts, one of each for a stream. Inbound takes bytes: it finds FPDUs, checks each segment
-// (inbound_check.go: nothing is changed, the result is an action or a fault) and does what it asks
-// for (inbound_do.go: placement, completion, a queued response). Work is what is to be sent: posted
-// work requests, Reads of ours that are outstanding, the peer's that wait for a response, and the
-// turn, which is the right to send. Outbound takes from Work, and makes batches of FPDUs whose
-// payload is pointed at, never copied.
+// It has three parts, one of each for a stream. Inbound takes bytes: it finds FPDUs, checks each
+// segment (inbound_check.go: changes nothing, returns an action or a fault) and executes it
+// (inbound_do.go: placement, completion, a queued response). Work holds everything to send: posted
+// work requests, our outstanding Reads, the peer's Reads waiting for a response, and the Turn, the
+// right to send. Outbound takes from Work and makes batches of FPDUs that point at their payload
+// without copying it.
 //
-// Inbound and Outbound are run by different goroutines at the same time, so the owner has one lock
-// for each. They meet in Work only, which has a lock of its own; no method of Work calls into the
-// other two. Errors that end the stream are *Fault when the peer is to be told (fault.go), and
-// plain errors otherwise. Memory, receives and completions are the QP's: the core uses them by the
-// methods of rnic.ProviderQP.
+// Inbound and Outbound run on different goroutines at the same time, so the owner has one lock for
+// each. They meet only in Work, which has its own lock; no method of Work calls into the other two.
+// Errors that end the stream are *Fault if the peer is notified (fault.go), and plain errors
+// otherwise. Memory, receives and completions belong to the QP: the core uses them by the methods
+// of rnic.ProviderQP.
 package core

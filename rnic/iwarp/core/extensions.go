@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// operands is an atomic operation as it goes on the wire. A plain swap is a compare and swap that
-// compares no bit and swaps all: the RFC gives it no code of its own.
+// operands returns an atomic operation in wire form. A plain swap becomes a compare and swap that
+// compares no bit and swaps all: the RFC gives it no separate code.
 func operands(e *entry) rdmap.AtomicRequest {
 	a := rdmap.AtomicRequest{Op: rdmap.CmpSwap, ID: e.P.atomicID, STag: uint32(e.RemoteSTag), TO: e.RemoteTO,
 		Data: e.Atomic.Data, DataMask: e.Atomic.Mask, Compare: e.Atomic.Compare, CompareMask: e.Atomic.CompareMask}
@@ -38,8 +38,8 @@ func (o *Outbound) immediateSegment(e *entry) {
 	o.cur = message{}
 }
 
-// atomicRequest adds the one segment of an Atomic Request. It shares queue, numbers and
-// credits of the Read Requests (RFC 7306 §5.2).
+// atomicRequest adds the one segment of an Atomic Request. It shares the queue, numbers and credits
+// of Read Requests (RFC 7306 §5.2).
 func (o *Outbound) atomicRequest(e *entry) {
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpAtomicRequest), QN: ddp.QNRead, MSN: o.readMSN}
 	a := operands(e)
@@ -59,7 +59,7 @@ func (o *Outbound) atomicResponse(r *answer) {
 	o.responded(r)
 }
 
-// apply is an atomic operation on v (RFC 7306 §5.1).
+// apply executes an atomic operation on v (RFC 7306 §5.1).
 func apply(a *rdmap.AtomicRequest, v uint64) uint64 {
 	if a.Op == rdmap.CmpSwap {
 		if (a.Compare^v)&a.CompareMask != 0 {
@@ -67,7 +67,7 @@ func apply(a *rdmap.AtomicRequest, v uint64) uint64 {
 		}
 		return v&^a.DataMask | a.Data&a.DataMask
 	}
-	// The top bit of each field is added without its carry: the others cannot carry past it.
+	// Each field's top bit is added without its carry: the other bits cannot carry past it.
 	top := a.DataMask
 	return (v&^top + a.Data&^top) ^ (v^a.Data)&top
 }

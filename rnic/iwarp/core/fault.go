@@ -1,4 +1,4 @@
-// Faults: the errors that end a stream, and what the peer is told of each.
+// Faults: the errors that end a stream, and their reports to the peer.
 
 package core
 
@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// Faults of inbound segments, in the order of the RFCs' tables of codes. Each is found in check
-// (inbound_check.go) but for those of memory, which the Memory Region finds.
+// Faults of inbound segments, in the order of the RFCs' code tables. check (inbound_check.go) finds
+// them all, except memory faults, found by the Memory Region.
 var (
 	errMSN       = term.New(term.DDPMSNRange, "")
 	errNoBuffer  = term.New(term.DDPNoBuffer, "no receive posted")
@@ -29,7 +29,7 @@ var (
 	errInvOther  = term.New(term.RDMAPForeignInvalidate, "")
 	errBadTerm   = errors.New("rnic: malformed Terminate message")
 
-	// Of the messages of RFC 7306.
+	// Faults in messages of RFC 7306.
 	errAtomicOp     = term.New(term.RDMAPOpcode, "not an atomic operation")
 	errAtomicNone   = term.New(term.RDMAPOpcode, "Atomic Response with no atomic operation outstanding")
 	errAtomicID     = term.New(term.RDMAPStream, "Atomic Response to another request")
@@ -38,8 +38,8 @@ var (
 
 var errNoORD = errors.New("rnic: the peer takes no RDMA Reads on this connection")
 
-// taggedFaults are the codes of a refused RDMA Write or Read Response (RFC 5041
-// §7.1). DDP has no code for a right that is not granted.
+// taggedFaults has the codes for a refused RDMA Write or Read Response (RFC 5041 §7.1). DDP has no
+// code for a missing right.
 var taggedFaults = [...]*term.Error{
 	rnic.MemSTag:   term.New(term.DDPInvalidSTag, ""),
 	rnic.MemAssoc:  term.New(term.DDPSTagNotOfStream, ""),
@@ -48,7 +48,8 @@ var taggedFaults = [...]*term.Error{
 	rnic.MemBounds: term.New(term.DDPBounds, ""),
 }
 
-// requestFaults are the codes of a refused Read or atomic operation (RFC 5040 §4.8, RFC 7306 §8.2).
+// requestFaults has the codes for a refused Read or atomic operation (RFC 5040 §4.8, RFC 7306
+// §8.2).
 var requestFaults = [...]*term.Error{
 	rnic.MemSTag:   term.New(term.RDMAPInvalidSTag, ""),
 	rnic.MemAssoc:  term.New(term.RDMAPSTagNotOfStream, ""),
@@ -58,7 +59,7 @@ var requestFaults = [...]*term.Error{
 	rnic.MemAlign:  term.New(term.RDMAPStream, "atomic operation on bytes that are not aligned"),
 }
 
-// A Fault is an error with the Terminate that tells the peer of it.
+// A Fault is an error together with the Terminate for the peer.
 type Fault struct {
 	Err  error
 	term term.Terminate
@@ -66,18 +67,18 @@ type Fault struct {
 
 func (f *Fault) Error() string { return f.Err.Error() }
 
-// Unwrap is the error without what the peer is told.
+// Unwrap returns the error without the Terminate.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// LocalFault is an error of ours that the peer is told of without a reason (RFC 5040 §7.1
+// LocalFault returns a local error, reported to the peer without a reason (RFC 5040 §7.1
 // [R5040-188]).
 func LocalFault(err error) *Fault {
 	return &Fault{Err: err, term: term.Terminate{Code: term.RDMAPLocal}}
 }
 
-// segmentFault is an error that was found in a ULPDU of length bytes, of which ulpdu is the
-// beginning, with the headers that go back to the peer, by the table of them (RFC 5040 §4.8
-// [R5040-086]). An error without a code is returned as it is.
+// segmentFault returns a fault for an error found in a ULPDU with length bytes, beginning with
+// ulpdu. It includes the headers that go back to the peer, by the RFC's table (RFC 5040 §4.8
+// [R5040-086]). An error without a code is returned unchanged.
 func segmentFault(err error, ulpdu []byte, length int) error {
 	var e *term.Error
 	if !errors.As(err, &e) {
@@ -85,7 +86,7 @@ func segmentFault(err error, ulpdu []byte, length int) error {
 	}
 	f := &Fault{Err: err, term: term.Terminate{Code: e.Code}}
 	hdr := ddp.Terminated(ulpdu)
-	if e.Code == term.DDPLocal || hdr == nil { // nil also for faults of MPA, which have no ULPDU
+	if e.Code == term.DDPLocal || hdr == nil { // nil also for MPA faults, which have no ULPDU
 		return f
 	}
 	f.term.HasSegLen, f.term.SegLen = true, uint16(length)
@@ -97,8 +98,8 @@ func segmentFault(err error, ulpdu []byte, length int) error {
 	return f
 }
 
-// responseFault is a Read that failed after sent bytes: its request goes back
-// with what has been answered taken off (RFC 5040 §4.8 [R5040-085]).
+// responseFault returns the fault for a Read that failed after sent bytes: its request goes back
+// without the part already answered (RFC 5040 §4.8 [R5040-085]).
 func responseFault(r *answer, sent uint32, f rnic.MemFault) error {
 	q := rdmap.ReadRequest{SinkSTag: uint32(r.sinkSTag), SinkTO: r.sinkTO + uint64(sent),
 		Size: r.size - sent, SrcSTag: uint32(r.srcSTag), SrcTO: r.srcTO + uint64(sent)}

@@ -1,5 +1,4 @@
-// What a received segment is allowed to do, check by check in the order that decides which error is
-// told.
+// Checks on a received segment, in the order that decides which error is reported.
 
 package core
 
@@ -12,31 +11,33 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// An actionKind is what there is to do for a checked segment.
+// An actionKind is the kind of work for a checked segment.
 type actionKind uint8
 
 const (
 	actReceive   actionKind = iota // place payload in the oldest posted receive
-	actWrite                       // place payload where the STag says
+	actWrite                       // place payload at the STag
 	actResponse                    // place payload in the sink of our oldest Read
-	actAnswer                      // queue the response to a Read of the peer's
-	actAtomic                      // do an atomic operation and queue its response
+	actAnswer                      // queue the response to a peer's Read
+	actAtomic                      // execute an atomic operation and queue its response
 	actAtomicEnd                   // complete our oldest atomic operation
 	actImmediate                   // complete the oldest receive with Immediate Data
-	actTerminate                   // end the stream as the peer says
+	actTerminate                   // end the stream with the peer's error
 )
 
-// An action is a segment that has passed the checks which need no memory. Only the access to
-// memory itself can still be refused, by the one function that does that (rnic/mr.go): it
-// has to be checked in the moment in which the bytes are placed.
+// An action is a segment that has passed all checks without memory. Only the access to memory can
+// still be refused, by the one function for it (rnic/mr.go): that check must happen at the moment
+// of placement.
 type action struct {
 	kind    actionKind
 	op      rdmap.Opcode
 	h       ddp.Header
-	ulpdu   []byte // what there is of it
-	payload []byte // what there is of it
-	n       int    // bytes of payload that the segment has; more than there are where it is placed directly
-	length  int    // of the ULPDU
+	ulpdu   []byte // the received part
+	payload []byte // the received part
+	// n is the number of payload bytes in the segment: more than received if they are placed
+	// directly.
+	n      int
+	length int // of the ULPDU, in bytes
 
 	read     rdmap.ReadRequest    // actAnswer
 	atomic   rdmap.AtomicRequest  // actAtomic
@@ -45,14 +46,14 @@ type action struct {
 	cause    *term.PeerError      // actTerminate
 }
 
-// check is every check on a segment that comes before anything is placed; the first that fails ends
-// the stream. length is the ULPDU's; when ulpdu is only the beginning of it, with the whole header,
-// the rest of the payload is placed directly. check changes nothing.
+// check makes all checks on a segment that precede placement; the first failure ends the stream.
+// length is the ULPDU's. If ulpdu is only its beginning, with the whole header, the rest of the
+// payload is placed directly. check changes nothing.
 //
-// The order is that of the layers, from below: the DDP header, RDMAP's control field, the opcode on
-// its queue, and then the message. So a segment with several faults is told as the lowest of them,
-// as a receiver is built that hands up from layer to layer. A Terminate is taken out before the
-// opcode's own checks because a malformed one is never answered with another one.
+// The order follows the layers, from below: the DDP header, RDMAP's control field, the opcode on
+// its queue, then the message. So a segment with several faults reports the lowest one, like a
+// receiver that passes it up from layer to layer. A Terminate comes before the opcode's own checks
+// because a malformed one is never answered with another one.
 func (in *Inbound) check(ulpdu []byte, length int) (a action, err error) {
 	a.ulpdu, a.length = ulpdu, length
 	if a.h, a.payload, err = ddp.Parse(ulpdu); err != nil {
@@ -89,11 +90,11 @@ func (in *Inbound) check(ulpdu []byte, length int) (a action, err error) {
 	return a, in.checkSend(&a)
 }
 
-// checkSend checks a segment of a Send against the message that it belongs to and its buffer.
+// checkSend checks a Send's segment against its message and its buffer.
 func (in *Inbound) checkSend(a *action) error {
 	a.kind = actReceive
-	// Which message: an MSN that is not the next one can belong to no receive. MSN, buffer, offset
-	// and length come in this order in RFC 5041 §7.1, and are told apart by it.
+	// The message: an MSN other than the next one belongs to no receive. RFC 5041 §7.1 lists MSN,
+	// buffer, offset and length in this order, and has a code for each.
 	if a.h.MSN != in.sendMSN {
 		return errMSN
 	}
@@ -104,22 +105,20 @@ func (in *Inbound) checkSend(a *action) error {
 		}
 		room, placed = len(in.recv.wr.Buf), in.recv.placed
 	} else {
-		// Looked at, not taken: check changes nothing, and placeSend takes it. Between the two
-		// nobody else can, since this loop alone takes receives, and a flush waits for the owner's
-		// lock.
+		// Not taken: check changes nothing, and placeSend takes it. Meanwhile it stays in place,
+		// because only this loop takes receives, and a flush waits for the owner's lock.
 		wr, ok := in.q.NextRecv()
 		if !ok {
 			return errNoBuffer
 		}
 		room = len(wr.Buf)
-		// A receive without a buffer gets one from the pool when its Send comes, not while it
-		// waits: a thousand idle connections hold no buffers. It is as large as the pool's, or as
-		// the message.
+		// A receive without a buffer gets one from the pool when its Send arrives, so that a
+		// thousand idle connections hold none. It has the pool's size, or the message's.
 		if wr.Buf == nil && wr.Pool != nil {
 			room = wr.Pool.Size()
 		}
 	}
-	// Nothing is placed, so the offset means nothing, as the STag of a Write of nothing.
+	// Nothing is placed, so the offset has no meaning, like the STag of an empty Write.
 	if a.n == 0 {
 		return nil
 	}
@@ -133,22 +132,21 @@ func (in *Inbound) checkSend(a *action) error {
 	return nil
 }
 
-// checkResponse checks a segment of a Read Response against the oldest of our Reads: the
-// peer answers them in order, and each from its beginning to its end.
+// checkResponse checks a Read Response's segment against our oldest Read: the peer answers Reads in
+// order, each from its beginning to its end.
 func (in *Inbound) checkResponse(a *action) error {
 	a.kind = actResponse
 	e, done := in.read.e, in.read.done
 	if e == nil {
-		// The first segment of a response: no message says which Read it answers, so it is the
-		// oldest. An atomic operation in front has a response of its own kind, which has to come
-		// first.
+		// The first segment of a response: no message names its Read, so it is the oldest. An
+		// atomic operation before it has its own kind of response, which must come first.
 		if e = in.oldestRead(); e == nil || e.Op.IsAtomic() {
 			return errNoRead
 		}
 		done = 0
 	}
-	// The sink is that of the request, byte by byte and without gaps. A peer that answers with
-	// another STag of ours, valid as it may be, writes where no Read has asked for anything.
+	// The sink must be the request's, byte by byte and without gaps. A response with any other
+	// valid STag of ours would write where no Read asked for data.
 	if a.n > 0 {
 		if rnic.STag(a.h.STag) != e.P.sinkSTag {
 			return errWrongSink
@@ -164,8 +162,8 @@ func (in *Inbound) checkResponse(a *action) error {
 	return nil
 }
 
-// checkReadRequest checks a Read of the peer's; the memory too, so that the peer learns of
-// a bad STag before those of its Reads that are queued (RFC 5040 §7.2).
+// checkReadRequest checks a peer's Read, its memory included, so that the peer learns of a bad STag
+// before the results of its queued Reads (RFC 5040 §7.2).
 func (in *Inbound) checkReadRequest(a *action) (err error) {
 	a.kind = actAnswer
 	if a.h.MSN != in.readMSN {
@@ -183,11 +181,11 @@ func (in *Inbound) checkReadRequest(a *action) (err error) {
 	if a.read, err = rdmap.ParseReadRequest(a.payload); err != nil {
 		return err
 	}
-	if a.read.Size == 0 { // a Read of nothing names no memory (RFC 5040 §5.2.1 [R5040-109])
+	if a.read.Size == 0 { // an empty Read names no memory (RFC 5040 §5.2.1 [R5040-109])
 		return nil
 	}
-	// This check is for the error alone. It counts for nothing later: each segment of the response
-	// borrows the memory again, since it can be invalidated in between.
+	// This check only finds the error. It grants nothing later: each response segment borrows the
+	// memory again, because it can be invalidated in between.
 	src := rnic.STag(a.read.SrcSTag)
 	in.src = in.q.Find(in.src, src)
 	if f := in.q.Check(in.src, src, a.read.SrcTO, int(a.read.Size), rnic.RemoteRead); f != rnic.MemOK {
@@ -196,8 +194,8 @@ func (in *Inbound) checkReadRequest(a *action) (err error) {
 	return nil
 }
 
-// checkTerminate reads why the peer ends the stream. A bad Terminate is answered with
-// nothing (RFC 5040 §7.1).
+// checkTerminate parses the peer's reason for ending the stream. A bad Terminate gets no answer
+// (RFC 5040 §7.1).
 func (in *Inbound) checkTerminate(a *action) error {
 	a.kind = actTerminate
 	h := &a.h
@@ -212,8 +210,8 @@ func (in *Inbound) checkTerminate(a *action) error {
 	return nil
 }
 
-// checkSingle checks what Immediate Data and the messages of atomic operations have in common: one
-// segment, and the next of its queue (RFC 7306 §4).
+// checkSingle makes the common checks for Immediate Data and atomic messages: one segment, and the
+// next of its queue (RFC 7306 §4).
 func checkSingle(h *ddp.Header, msn uint32) error {
 	switch {
 	case h.MSN != msn:
@@ -242,7 +240,7 @@ func (in *Inbound) checkImmediate(a *action) (err error) {
 	return err
 }
 
-// checkAtomicRequest checks an atomic operation of the peer's (RFC 7306 §5).
+// checkAtomicRequest checks an atomic operation from the peer (RFC 7306 §5).
 func (in *Inbound) checkAtomicRequest(a *action) (err error) {
 	a.kind = actAtomic
 	if err := checkSingle(&a.h, in.readMSN); err != nil {
@@ -260,7 +258,7 @@ func (in *Inbound) checkAtomicRequest(a *action) (err error) {
 	return nil
 }
 
-// checkAtomicResponse checks the response to the oldest of our atomic operations.
+// checkAtomicResponse checks the response to our oldest atomic operation.
 func (in *Inbound) checkAtomicResponse(a *action) (err error) {
 	a.kind = actAtomicEnd
 	if err := checkSingle(&a.h, in.atomicMSN); err != nil {

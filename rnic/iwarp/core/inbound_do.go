@@ -1,4 +1,4 @@
-// Doing what a checked segment asks for: placement, completion, queueing of responses.
+// Execution of a checked segment: placement, completion, queueing of responses.
 
 package core
 
@@ -7,11 +7,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// do does what check has let pass. Its errors are those of memory that is refused, of a CQ
-// that is full, and the peer's own.
+// do executes an action returned by check. Its errors are refused memory, a full CQ, and the peer's
+// Terminate.
 //
-// Under the owner's lock, like check before it. Below it come the lock of a Memory Region (Borrow
-// until Return), or that of Work with the CQ's inside; the order of all of them is in rnic/doc.go.
+// The caller holds the owner's lock, as for check. Under it come the lock of a Memory Region
+// (Borrow until Return), or Work's lock with the CQ's inside; rnic/doc.go has the order of all
+// locks.
 func (in *Inbound) do(a *action) error {
 	switch a.kind {
 	case actAnswer:
@@ -31,8 +32,8 @@ func (in *Inbound) do(a *action) error {
 	if err := in.placePayload(a); err != nil {
 		return err
 	}
-	// Direct placement: the header and the checks are done for all n bytes, the payload is not here
-	// yet.
+	// Direct placement: the header and the checks are done for all n bytes, but the payload is
+	// incomplete.
 	if len(a.payload) < a.n {
 		in.place.begin(in, a)
 		return nil
@@ -40,7 +41,7 @@ func (in *Inbound) do(a *action) error {
 	return in.placed(a.op, a.h.Last, rnic.STag(a.h.Inv))
 }
 
-// placePayload places what there is of the payload, after the check of memory for all of it.
+// placePayload places the received payload, after the memory check for all of it.
 func (in *Inbound) placePayload(a *action) error {
 	switch a.kind {
 	case actReceive:
@@ -56,7 +57,7 @@ func (in *Inbound) placePayload(a *action) error {
 	return in.placeResponse(a)
 }
 
-// placeSend places payload in the buffer of the message, which its first segment takes.
+// placeSend places payload in the message's buffer, taken by its first segment.
 func (in *Inbound) placeSend(a *action) {
 	r := &in.recv
 	if !r.open {
@@ -67,14 +68,14 @@ func (in *Inbound) placeSend(a *action) {
 		*r = receiving{open: true, op: a.op, wr: wr}
 	}
 	if a.n > 0 {
-		// check has held MO and n against this buffer, and nothing has come between.
+		// check has compared MO and n with this buffer, and no other segment came since.
 		copy(r.wr.Buf[a.h.MO:], a.payload)
 		r.placed += uint32(a.n)
 	}
 }
 
-// bufferFor returns a buffer for the message that a segment begins: a small one if that is all of a
-// small message.
+// bufferFor returns a buffer for the message begun by a segment: a small one if the segment is a
+// complete small message.
 func bufferFor(p *rnic.BufferPool, a *action) []byte {
 	if a.h.Last {
 		return p.GetFor(a.n)
@@ -82,12 +83,11 @@ func bufferFor(p *rnic.BufferPool, a *action) []byte {
 	return p.Get()
 }
 
-// placeTagged checks all n bytes of a segment and places what there is of them in mr.
+// placeTagged checks all n bytes of a segment and places the received ones in mr.
 //
 // The check and the copy are under one lock, the region's: after Invalidate has returned, no byte
-// of the peer's reaches the memory any more (RFC 5040 §8.1.1 [R5040-209]). mr is what was last
-// found for the STag, which Borrow checks again; nil is refused there like any STag that names
-// nothing.
+// from the peer reaches the memory (RFC 5040 §8.1.1 [R5040-209]). mr is the last region found for
+// the STag, checked again by Borrow; nil is refused there like any unknown STag.
 func (in *Inbound) placeTagged(mr *rnic.MR, a *action, need rnic.Access) error {
 	p, f := in.q.Borrow(mr, rnic.STag(a.h.STag), a.h.TO, a.n, need)
 	if f != rnic.MemOK {
@@ -98,10 +98,10 @@ func (in *Inbound) placeTagged(mr *rnic.MR, a *action, need rnic.Access) error {
 	return nil
 }
 
-// placeResponse places payload in the sink of our oldest Read.
+// placeResponse places payload in our oldest Read's sink.
 func (in *Inbound) placeResponse(a *action) error {
-	// The entry stays in the send queue until readComplete; a flush takes the owner's lock first,
-	// through Stop, so it is not taken away under a response.
+	// The entry stays in the send queue until readComplete. A flush takes the owner's lock first,
+	// through Stop, so the entry cannot vanish during a response.
 	if in.read.e == nil {
 		in.read = reading{e: in.oldestRead()}
 	}
@@ -115,7 +115,7 @@ func (in *Inbound) placeResponse(a *action) error {
 	return nil
 }
 
-// placed ends the message whose last segment is all in its memory.
+// placed ends a message once its last segment is completely placed.
 func (in *Inbound) placed(op rdmap.Opcode, last bool, inv rnic.STag) error {
 	switch {
 	case !last || op == rdmap.OpWrite:
@@ -126,19 +126,19 @@ func (in *Inbound) placed(op rdmap.Opcode, last bool, inv rnic.STag) error {
 	return in.sendComplete(op, inv)
 }
 
-// sendComplete completes the receive: remote invalidation first, so that the ULP
-// finds it done (RFC 5040 §6).
+// sendComplete completes the receive: remote invalidation first, so that the ULP finds it done (RFC
+// 5040 §6).
 func (in *Inbound) sendComplete(op rdmap.Opcode, inv rnic.STag) error {
 	r := &in.recv
-	// What was asked for, and was answered, before a Send is told of before it.
+	// Reads completed before a Send are reported before it.
 	if err := in.settle(); err != nil {
 		return err
 	}
 	wc := rnic.WC{ID: r.wr.ID, Op: rnic.OpRecv, Len: r.placed, Buf: r.wr.Buf, Solicited: op.Solicited()}
 	if op.Invalidates() {
-		// Before the completion, and all or nothing: a Send whose invalidation is refused completes
-		// no receive. The ULP would take the data of it for valid, and the STag for dead, and it is
-		// not.
+		// Before the completion, and all or nothing: a Send with a refused invalidation completes
+		// no receive. Otherwise the ULP would trust its data and consider the STag dead, while it
+		// is not.
 		switch in.q.RemoteInvalidate(inv) {
 		case rnic.MemSTag:
 			return errInvGone
@@ -156,7 +156,7 @@ func (in *Inbound) sendComplete(op rdmap.Opcode, inv rnic.STag) error {
 	return nil
 }
 
-// readComplete completes the oldest of our Reads.
+// readComplete completes our oldest Read.
 func (in *Inbound) readComplete() error {
 	e := in.read.e
 	if e.Op == rnic.OpReadInvalidate {
@@ -166,7 +166,7 @@ func (in *Inbound) readComplete() error {
 	return in.readDone()
 }
 
-// readDone notes that our oldest Read or atomic operation has been answered.
+// readDone counts an answer to our oldest Read or atomic operation.
 func (in *Inbound) readDone() error {
 	if in.owed.done++; in.owed.done < owedMost {
 		return nil
@@ -174,7 +174,7 @@ func (in *Inbound) readDone() error {
 	return in.settle()
 }
 
-// queueAnswer queues the response to a Read of the peer's; the receive loop never waits for the
+// queueAnswer queues the response to a peer's Read; the receive loop never waits for the
 // transmitter, so that two peers with full TCP windows cannot block each other.
 func (in *Inbound) queueAnswer(a *action) {
 	in.readMSN++
@@ -184,7 +184,7 @@ func (in *Inbound) queueAnswer(a *action) {
 	a.h.Put(r.ddp[:])
 }
 
-// doImmediate completes the oldest receive with eight bytes that do not go into its buffer.
+// doImmediate completes the oldest receive with eight bytes that bypass its buffer.
 func (in *Inbound) doImmediate(a *action) error {
 	if err := in.settle(); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (in *Inbound) doImmediate(a *action) error {
 	return nil
 }
 
-// doAtomic does an atomic operation of the peer's and queues the response.
+// doAtomic executes a peer's atomic operation and queues the response.
 func (in *Inbound) doAtomic(a *action) error {
 	before, f := in.q.Atomic(rnic.STag(a.atomic.STag), a.atomic.TO,
 		func(v uint64) uint64 { return apply(&a.atomic, v) })

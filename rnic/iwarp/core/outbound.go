@@ -9,66 +9,67 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// Modes is what MPA start-up has agreed on for one stream.
+// Modes are the results of MPA start-up for one stream.
 type Modes struct {
-	CRC          bool // FPDUs have CRCs, both ways
-	SendMarkers  bool // the peer asked for markers
-	RecvMarkers  bool // we did
-	WholeTrailer bool // cut no trailer of an FPDU: the peer might be Linux siw, which would call its CRC bad
-	Extensions   bool // RFC 7306 is spoken
-	Direct       bool // large payload can be read straight to where it belongs; not with markers
-	Strict       bool // with CRCs it is not: each is checked before a byte of its segment is placed
+	CRC         bool // FPDUs have CRCs in both directions
+	SendMarkers bool // the peer requested markers
+	RecvMarkers bool // we requested markers
+	// WholeTrailer keeps each FPDU's trailer in one TCP segment: the peer might be Linux siw, which
+	// would reject the CRC of a split one.
+	WholeTrailer bool
+	Extensions   bool // RFC 7306 is enabled
+	Direct       bool // large payload can be read straight into its destination; not with markers
+	Strict       bool // overrides Direct with CRCs: no byte is placed before its CRC check
 }
 
-// An Outbound turns Work into FPDUs. It does no I/O: Fill makes a batch, Pending is what of it TCP
-// has not taken, Sent says how much it took. Its methods are called by one goroutine at a time, the
-// one that has the Turn, but for Detach and Stop; its owner has a lock for that.
+// An Outbound turns Work into FPDUs. It does no I/O: Fill makes a batch, Pending returns the bytes
+// not yet taken by TCP, Sent records the taken ones. One goroutine at a time, the Turn's holder,
+// calls its methods, except Detach and Stop; its owner has a lock for these.
 type Outbound struct {
 	// set once
 	q       *rnic.ProviderQP
 	w       *Work
 	crc     bool
 	record  bool              // a batch is a record, after which TCP begins a segment; see splits
-	markers *mpa.MarkerSender // not nil: the peer asked for markers
+	markers *mpa.MarkerSender // not nil: the peer requested markers
 
-	// Of the one who has the Turn; Detach and Stop come from others, under the owner's lock.
+	// For the Turn's holder; Detach and Stop come from other goroutines, under the owner's lock.
 	b         batch
 	cur       message
 	sendMSN   uint32 // of the next message on queue 0
-	readMSN   uint32 // and queue 1
-	atomicMSN uint32 // and queue 3
-	mss       int    // the segment size of TCP, and the ULPDU that fits into it
+	readMSN   uint32 // and on queue 1
+	atomicMSN uint32 // and on queue 3
+	mss       int    // TCP's segment size, and the ULPDU that fits into it
 	mulpdu    int
-	untilMSS  int              // batches until the segment size is to be looked up again
-	before    mpa.MarkerSender // markers as they were before the batch
+	untilMSS  int              // batches until the next look-up of the segment size
+	before    mpa.MarkerSender // the markers' state before the batch
 	made      markedFPDU
-	src       *rnic.MR // the last one that a response was of
-	// Between them: a response can be refused in the middle of a batch. The FPDUs before it are
-	// good and go first, then the Terminate. So the fault waits here until Pending is empty.
-	fault   error // what ended the batch in hand: told when that has left
+	src       *rnic.MR // the region of the last response
+	// A response can be refused in the middle of a batch. The FPDUs before it are good and go
+	// first, then the Terminate. So the fault waits here until Pending is empty.
+	fault   error // ended the current batch; reported when that has left
 	stopped bool
 }
 
-// mssEvery is how many batches go out between two looks at the segment size.
+// mssEvery is the number of batches between two look-ups of the segment size.
 const mssEvery = 64
 
-// A message is the one that is being cut into segments: a work request of ours
-// (e) or the response to a Read of the peer's (r). No other message's segment
-// goes between its segments (RFC 5041 §5.3 [R5041-067]).
+// A message is being cut into segments: one of our work requests (e) or the response to a peer's
+// Read (r). No other message's segment goes between its segments (RFC 5041 §5.3 [R5041-067]).
 type message struct {
 	begun
-	c    cursor // e: where in its payload
+	c    cursor // e: position in its payload
 	sent uint32 // bytes in segments already made
 }
 
-// Init makes an Outbound that has nothing to send to.
+// Init makes an Outbound without a stream.
 func (o *Outbound) Init(q *rnic.ProviderQP, w *Work) {
 	o.q, o.w = q, w
 	o.sendMSN, o.readMSN, o.atomicMSN = 1, 1, 1 // RFC 5041 §4.3 [R5041-046]
 	o.b.init(q)
 }
 
-// Start sets it up for a stream.
+// Start configures it for a stream.
 func (o *Outbound) Start(m Modes) {
 	o.crc, o.record = m.CRC, m.WholeTrailer && !m.SendMarkers
 	if m.SendMarkers {
@@ -76,8 +77,8 @@ func (o *Outbound) Start(m Modes) {
 	}
 }
 
-// NeedsMSS reports whether SetMSS has to be called before the next Fill: the segment size of TCP
-// can change (RFC 5044 §4.5 [R5044-073]).
+// NeedsMSS reports whether SetMSS must be called before the next Fill: TCP's segment size can
+// change (RFC 5044 §4.5 [R5044-073]).
 func (o *Outbound) NeedsMSS() bool {
 	o.untilMSS--
 	return o.untilMSS <= 0
@@ -90,12 +91,12 @@ func (o *Outbound) SetMSS(mss int) {
 	o.mulpdu = mpa.MULPDU(mss, o.markers != nil)
 }
 
-// A Passing is how pending bytes are to be handed to TCP.
+// A Passing describes how to pass pending bytes to TCP.
 type Passing struct {
 	Record bool // they begin a segment, and so do the bytes after them
 }
 
-// Pending is what of the batch TCP can be given next, in order; valid until the next call.
+// Pending returns the rest of the batch for TCP, in order; valid until the next call.
 func (o *Outbound) Pending() (pieces [][]byte, how Passing) {
 	if o.b.empty() {
 		return nil, how
@@ -103,19 +104,19 @@ func (o *Outbound) Pending() (pieces [][]byte, how Passing) {
 	return o.b.pieces[o.b.at:], Passing{Record: o.record}
 }
 
-// sourcedSegment is the smallest FPDU, in bytes, for which a Source pays: with 9 KiB it saves a
+// sourcedSegment is the smallest FPDU, in bytes, at which a Source pays: with 9 KiB it saves a
 // seventh of the server's time.
 const sourcedSegment = 8 << 10
 
-// TakesSources reports whether payload may come from a Source, and pays, as FPDUs are long enough
-// where TCP sends segments of at most mss bytes.
+// TakesSources reports whether payload may come from a Source, and pays, because FPDUs are long
+// enough with TCP segments of mss bytes.
 func (m Modes) TakesSources(mss int) bool {
 	return !m.SendMarkers && mpa.MULPDU(mss, false) >= sourcedSegment
 }
 
-// Fill makes a batch, when TCP has taken all of the one before, of as many FPDUs as are there and
-// fit. Without an error and with nothing Pending after it there is nothing to send. The error, a
-// *Fault or a plain one, comes when what was built before it has left.
+// Fill makes a batch of as many available FPDUs as fit, once TCP has taken the last batch. If it
+// returns nil and nothing is Pending, there is nothing to send. It returns an error, a *Fault or a
+// plain one, when all earlier FPDUs have left.
 func (o *Outbound) Fill() error {
 	if !o.b.empty() {
 		return nil
@@ -133,19 +134,19 @@ func (o *Outbound) Fill() error {
 	return nil
 }
 
-// Messages follow each other without regard to whose they are, and each is cut to its end: segments
-// of two messages are never mixed. It stops where the batch is full, nothing can begin (door, ORD,
-// fence), or a segment is better off as the first of the next batch.
+// Messages from both sides follow each other, and each is cut to its end: segments of two messages
+// are never mixed. fill stops when the batch is full, nothing can begin (door, ORD, fence), or a
+// segment had better be first in the next batch.
 func (o *Outbound) fill() {
 	o.b.reset()
 	if o.markers != nil {
-		// Remembered in case the batch is thrown away whole: the phase of the markers counts bytes
-		// of the stream, and those of a batch that never left are none.
+		// Saved in case the whole batch is dropped: markers count bytes of the stream, and unsent
+		// bytes are not in it.
 		o.before = *o.markers
 	}
 	for !o.b.full() {
 		if o.markers != nil && len(o.b.ends) > 0 {
-			break // one at a time, so that a cut cannot put the markers out of phase
+			break // one at a time, so that a cut cannot shift the markers
 		}
 		if o.cur.e == nil && o.cur.r == nil && !o.pick() {
 			return
@@ -176,34 +177,33 @@ func (o *Outbound) pick() bool {
 	return true
 }
 
-// Sent notes that TCP has taken n more bytes of Pending, and completes what that completes. It
-// reports whether the CQ had room.
+// Sent records that TCP has taken n more bytes of Pending, and completes the work ending in them.
+// It reports whether the CQ had room.
 func (o *Outbound) Sent(n int) (fits bool) {
 	if n == 0 {
 		return true
 	}
-	// A work request is complete when its last byte is with TCP, not before: until then the ranges
-	// point into the ULP's memory, which it may use again once it is told (RFC 5040 §6).
+	// A work request is complete when TCP has its last byte, not before: until then the ranges
+	// point into the ULP's memory, which the ULP may reuse after the completion (RFC 5040 §6).
 	o.b.advance(n)
 	return o.w.taken(o.b.pos)
 }
 
-// Idle reports whether nothing of what was taken from Work is left: no byte of a batch, and no
-// message that has been begun, of which more is to be sent, or a fault to be told. What Work has is
-// another matter.
+// Idle reports whether Outbound holds nothing taken from Work: no byte of a batch, no unfinished
+// message, and no fault to report. Work may still have more.
 func (o *Outbound) Idle() bool { return o.b.empty() && o.cur.e == nil && o.cur.r == nil }
 
-// Position is how many bytes of the stream TCP has taken.
+// Position returns how many bytes of the stream TCP has taken.
 func (o *Outbound) Position() uint64 { return o.b.pos }
 
-// Detach makes what is Pending independent of the memory of mr.
+// Detach makes the Pending bytes independent of mr's memory.
 func (o *Outbound) Detach(mr *rnic.MR) { o.b.detach(mr) }
 
-// Stop ends transmission for good. It returns what is left of the FPDU that the
-// stream is inside of: only after it can a Terminate go.
+// Stop ends transmission for good. It returns the rest of a partly sent FPDU: a Terminate can only
+// follow after it.
 func (o *Outbound) Stop() []byte {
-	// TCP has a part of an FPDU, perhaps; the peer has to be given the rest before anything else,
-	// or it would take the Terminate for payload. What has not begun to leave is dropped.
+	// TCP may have part of an FPDU; the peer must get the rest first, or it would take the
+	// Terminate for payload. FPDUs that have not begun to leave are dropped.
 	o.stopped = true
 	o.cur = message{}
 	if o.markers != nil && !o.b.empty() && o.b.pos == o.b.began {
@@ -212,9 +212,9 @@ func (o *Outbound) Stop() []byte {
 	return o.b.cut()
 }
 
-// Terminate appends the last FPDU of the stream (RFC 5040 §4.8) to what Stop returned.
+// Terminate appends the last FPDU of the stream (RFC 5040 §4.8) to the bytes returned by Stop.
 func (o *Outbound) Terminate(rest []byte, f *Fault) []byte {
-	// Built apart from batches: it is the last FPDU in this direction, and queue 2 has no other
+	// Built outside of batches: it is the last FPDU in this direction, and queue 2 has no other
 	// message.
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpTerminate), QN: ddp.QNTerminate, MSN: 1}
 	ulpdu := f.term.Append(h.Append(nil))
@@ -224,11 +224,10 @@ func (o *Outbound) Terminate(rest []byte, f *Fault) []byte {
 	return mpa.AppendFPDU(rest, o.crc, ulpdu)
 }
 
-// splits reports whether the trailer of an FPDU with l bytes of ULPDU, were it next
-// in the batch, would be cut: TCP begins a segment with each batch, which goes
-// as a record, and one every mss bytes from there. Linux siw takes the CRC of
-// such an FPDU for a bad one and ends the connection. In the next batch the FPDU
-// comes first and fits in one segment.
+// splits reports whether TCP would cut the trailer of an FPDU with l bytes of ULPDU, as next one in
+// the batch: TCP begins a segment with each batch, sent as a record, and one every mss bytes from
+// there. Linux siw rejects the CRC of such an FPDU and ends the connection. As first one of the
+// next batch it fits in one segment.
 func (o *Outbound) splits(l int) bool {
 	if !o.record || o.b.empty() {
 		return false

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// segment adds the next FPDU of the current message. added is false when it has to be left for a
-// batch of its own, or is at fault.
+// segment adds the next FPDU of the current message. added is false if the FPDU must wait for the
+// next batch, or failed.
 func (o *Outbound) segment() (added bool, err error) {
 	if r := o.cur.r; r != nil {
 		if r.atomic {
@@ -32,7 +32,7 @@ func (o *Outbound) segment() (added bool, err error) {
 	return true, nil
 }
 
-// payloadHeader is the header of the next segment of a Send or RDMA Write.
+// payloadHeader returns the header for a Send's or RDMA Write's next segment.
 func (o *Outbound) payloadHeader(e *entry) ddp.Header {
 	if e.Op == rnic.OpWrite {
 		return ddp.Header{Tagged: true, Ctrl: rdmap.Control(rdmap.OpWrite),
@@ -64,7 +64,7 @@ func (o *Outbound) payloadSegment(e *entry) (added bool, err error) {
 	var seen []byte
 	if e.Source != nil {
 		if seen, err = o.b.read(e.Source, n, int(e.Bytes-o.cur.sent)); err != nil {
-			return false, err // nothing of the FPDU is in the batch yet
+			return false, err // the batch contains nothing of the FPDU yet
 		}
 	}
 	if o.markers != nil {
@@ -76,16 +76,16 @@ func (o *Outbound) payloadSegment(e *entry) (added bool, err error) {
 		if !h.Tagged {
 			o.sendMSN++
 		}
-		// taken completes it once the stream is at end, and its entry is used again: cur must not
-		// name it any longer than this.
+		// taken completes it once the stream is at end, and then its entry is reused: cur must not
+		// point to it any longer.
 		e.P.sent, e.P.end = true, o.b.end()
 		o.cur = message{}
 	}
 	return true, nil
 }
 
-// span is how many of the next n bytes of the current work request the batch
-// has ranges for; at least one.
+// span returns how many of the current work request's next n bytes fit into the batch's ranges; at
+// least one.
 func (o *Outbound) span(n int) int {
 	c, room := &o.cur.c, MaxPieces-len(o.b.pieces)-2
 	if len(c.sgl)-c.at <= room {
@@ -94,8 +94,8 @@ func (o *Outbound) span(n int) int {
 	return c.fits(n, room)
 }
 
-// plain adds an FPDU without markers around the next n bytes of the current work request, which are
-// those of seen if that is not nil.
+// plain adds an FPDU without markers around the current work request's next n bytes. seen, if not
+// nil, holds them.
 func (o *Outbound) plain(h *ddp.Header, n int, seen []byte) {
 	l := h.Len() + n
 	head := o.b.own(mpa.LengthLen + h.Len())
@@ -119,7 +119,7 @@ func (o *Outbound) plain(h *ddp.Header, n int, seen []byte) {
 	o.trailer(l, crc)
 }
 
-// trailer adds pad and CRC of an FPDU whose ULPDU has l bytes.
+// trailer adds padding and CRC of an FPDU with a ULPDU of l bytes.
 func (o *Outbound) trailer(l int, crc uint32) {
 	pad := mpa.Pad(l)
 	p := o.b.own(pad + mpa.CRCLen)
@@ -130,7 +130,7 @@ func (o *Outbound) trailer(l int, crc uint32) {
 	o.b.endFPDU()
 }
 
-// gather appends the next n bytes of the current work request in pieces.
+// gather appends the current work request's next n bytes in pieces.
 func (o *Outbound) gather(parts [][]byte, n int) [][]byte {
 	for n > 0 {
 		p := o.cur.c.next(n)
@@ -140,18 +140,18 @@ func (o *Outbound) gather(parts [][]byte, n int) [][]byte {
 	return parts
 }
 
-// A markedFPDU is the room in which an FPDU with markers is made, and the pieces that
-// go into it. A batch with markers has one FPDU, so there is one such room.
+// A markedFPDU holds the memory for building an FPDU with markers, and its pieces. A batch with
+// markers has one FPDU, so one such buffer suffices.
 type markedFPDU struct {
 	head  [ddp.UntaggedLen + rdmap.AtomicRequestLen]byte
 	parts [][]byte
 	room  []byte
 }
 
-// begin lets the first n bytes of head be the first piece.
+// begin makes the first n bytes of head the first piece.
 func (m *markedFPDU) begin(n int) [][]byte { return append(m.parts[:0], m.head[:n]) }
 
-// marked adds an FPDU with markers. They cut through the payload, so this path copies.
+// marked adds an FPDU with markers. They interrupt the payload, so this path copies.
 func (o *Outbound) marked(parts [][]byte) {
 	m := &o.made
 	m.room = o.markers.Append(m.room[:0], o.crc, parts...)
@@ -161,7 +161,7 @@ func (o *Outbound) marked(parts [][]byte) {
 	o.b.endFPDU()
 }
 
-// whole adds the FPDU of an untagged message that is one segment.
+// whole adds the FPDU of a single-segment untagged message.
 func (o *Outbound) whole(h *ddp.Header, body []byte) {
 	if o.markers != nil {
 		n := h.Put(o.made.head[:])
@@ -182,17 +182,16 @@ func (o *Outbound) readRequest(e *entry) {
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpReadRequest), QN: ddp.QNRead, MSN: o.readMSN}
 	q := rdmap.ReadRequest{SinkSTag: uint32(e.P.sinkSTag), SinkTO: sinkTO(e),
 		Size: e.Bytes, SrcSTag: uint32(e.RemoteSTag), SrcTO: e.RemoteTO}
-	// The numbers of queue 1 are taken in the order in which requests are in the stream; the sink
-	// is that of the time of posting (sinkSTag), though the region may have been registered anew
-	// since.
+	// Requests take their numbers on queue 1 in stream order. The sink STag is the one at posting
+	// time (sinkSTag), even if the region was registered anew since.
 	o.readMSN++
 	var room [rdmap.ReadRequestLen]byte
 	o.whole(&h, q.Append(room[:0]))
 	o.cur = message{}
 }
 
-// responseSegment adds the next segment of a response. The Memory Region is
-// checked again for each: it might have been invalidated since (RFC 5040 §7.2).
+// responseSegment adds a response's next segment. The Memory Region is checked again for each,
+// because it might have been invalidated since (RFC 5040 §7.2).
 func (o *Outbound) responseSegment(r *answer) (added bool, err error) {
 	sent := o.cur.sent
 	h := ddp.Header{Tagged: true, Ctrl: rdmap.Control(rdmap.OpReadResponse),
@@ -202,13 +201,13 @@ func (o *Outbound) responseSegment(r *answer) (added bool, err error) {
 		return false, nil
 	}
 	h.Last = sent+uint32(n) == r.size
-	if n == 0 { // a Read of nothing names no memory (RFC 5040 §5.2.1 [R5040-109])
+	if n == 0 { // an empty Read names no memory (RFC 5040 §5.2.1 [R5040-109])
 		o.responseFPDU(&h, nil, nil)
 	} else {
 		mr := o.q.Find(o.src, r.srcSTag)
 		o.src = mr
-		// Checked for each segment under the region's lock, and pinned past it (pointInto): an
-		// Invalidate that comes while the bytes wait for TCP has Detach copy them, so it need not
+		// Checked for each segment under the region's lock, and pinned beyond it (pointInto). If an
+		// Invalidate comes while the bytes wait for TCP, Detach copies them, so that it need not
 		// wait for the peer.
 		p, f := o.q.Borrow(mr, r.srcSTag, r.srcTO+uint64(sent), n, rnic.RemoteRead)
 		if f != rnic.MemOK {
@@ -223,13 +222,13 @@ func (o *Outbound) responseSegment(r *answer) (added bool, err error) {
 	return true, nil
 }
 
-// responded ends a response whose last segment is in the batch.
+// responded ends a response with its last segment in the batch.
 func (o *Outbound) responded(r *answer) {
 	r.built, r.end = true, o.b.end()
 	o.cur = message{}
 }
 
-// responseFPDU adds one FPDU that points into mr, which the caller has borrowed.
+// responseFPDU adds one FPDU that points into mr, borrowed by the caller.
 func (o *Outbound) responseFPDU(h *ddp.Header, mr *rnic.MR, p []byte) {
 	if o.markers != nil {
 		o.marked(append(o.made.begin(h.Put(o.made.head[:])), p))

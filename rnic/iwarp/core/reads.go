@@ -1,16 +1,16 @@
-// RDMA Reads and atomic operations on their way: ours, at most ORD, and the peer's, at most IRD.
+// RDMA Reads and atomic operations in flight: ours, at most ORD, and the peer's, at most IRD.
 
 package core
 
 import "github.com/nfsrdma/nfsrdma/rnic"
 
-// readsOut is our requests that the peer has not answered, as indexes into the send queue, oldest
-// first: the peer answers in order (RFC 5040 §6.1). Requests [head, made) are whole in a batch, and
-// the peer might answer them; [made, tail) have been taken to be made. Guarded by Work.mu; indexes
-// count for ever. The receive loop alone writes head, but for clear, and reads what of the ring it
-// knows to be made without the lock.
+// readsOut lists our unanswered requests as indexes into the send queue, oldest first: the peer
+// answers in order (RFC 5040 §6.1). Requests [head, made) are complete in a batch, so the peer
+// might answer them; [made, tail) have been taken but not built. Work.mu guards it; indexes only
+// grow. Only the receive loop writes head, except for clear. It reads the entries known to be made
+// without the lock.
 type readsOut struct {
-	ord              uint32 // how many may be outstanding
+	ord              uint32 // limit for outstanding requests
 	ring             []uint32
 	mask             uint32
 	head, made, tail uint32
@@ -30,11 +30,11 @@ func (r *readsOut) push(i uint32) {
 
 func (r *readsOut) clear() { r.head, r.made = r.tail, r.tail }
 
-// readsIn is the peer's requests: responses [head, next) have been begun, [next, tail) not, and
-// [head, built) are whole in a batch. Guarded by Work.mu; the transmitter alone touches what it has
-// begun, and the receive loop, which alone writes tail, what comes after that.
+// readsIn lists the peer's requests: responses [head, next) have been begun, [next, tail) not, and
+// [head, built) are complete in a batch. Work.mu guards it. Only the transmitter touches begun
+// entries. Only the receive loop writes tail, and touches entries after it.
 type readsIn struct {
-	ird                     uint32 // how many the peer may have outstanding
+	ird                     uint32 // limit for the peer's outstanding requests
 	ring                    []answer
 	mask                    uint32
 	head, built, next, tail uint32
@@ -42,15 +42,15 @@ type readsIn struct {
 
 func (r *readsIn) init(ird int) {
 	r.ird = uint32(ird)
-	r.mask = uint32(ringSize(2*max(ird, 1)) - 1) // those that leave at this moment, and those that follow them
+	r.mask = uint32(ringSize(2*max(ird, 1)) - 1) // the leaving ones, and those that follow
 }
 
 func (r *readsIn) waiting() bool { return r.next != r.tail }
 func (r *readsIn) empty() bool   { return r.head == r.tail }
 
-// room is how many more there may be, of those that were agreed on. A
-// response that is whole in a batch does not count: the peer might have it, and
-// its next Read be here, before the write to TCP has returned.
+// room returns how many more requests the peer may send under the negotiated limit. A response
+// complete in a batch does not count: the peer might have it, and its next Read might arrive,
+// before the write to TCP has returned.
 func (r *readsIn) room() int {
 	return min(int(r.ird)-int(r.tail-r.built), int(r.mask+1)-int(r.tail-r.head))
 }
@@ -60,7 +60,7 @@ func (r *readsIn) begin() *answer {
 	return &r.ring[(r.next-1)&r.mask]
 }
 
-// taken drops responses whose last byte is with TCP, which has taken the stream up to pos.
+// taken drops the responses completely taken by TCP, which has taken the stream up to pos.
 func (r *readsIn) taken(pos uint64) {
 	for r.head != r.next {
 		if a := &r.ring[r.head&r.mask]; !a.built || a.end > pos {
@@ -72,7 +72,7 @@ func (r *readsIn) taken(pos uint64) {
 
 func (r *readsIn) clear() { r.head, r.next, r.built = r.tail, r.tail, r.tail }
 
-// ringSize is the power of two that holds n entries.
+// ringSize returns the smallest power of two of at least n.
 func ringSize(n int) int {
 	size := 1
 	for size < n {
@@ -81,27 +81,27 @@ func ringSize(n int) int {
 	return size
 }
 
-// readsMade is how many of our requests the peer might answer. For the receive loop: readAt takes
-// numbers below it until readsDone.
+// readsMade returns how many of our requests the peer might answer. For the receive loop: readAt
+// takes numbers below it until readsDone.
 func (w *Work) readsMade() uint32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.reads.made - w.reads.head
 }
 
-// readAt is our request after i older ones. It is without the lock, which readsMade has taken since
-// the request was made: neither the place in the ring nor the entry is used again before readsDone.
+// readAt returns our request after i older ones. It needs no lock, because readsMade has taken it
+// since the request was made: neither the ring's slot nor the entry is reused before readsDone.
 func (w *Work) readAt(i uint32) *entry {
 	r := &w.reads
 	return w.sq.At(r.ring[(r.head+i)&r.mask])
 }
 
-// readsDone completes our n oldest requests; work that waited for them can go on. Fails with
+// readsDone completes our n oldest requests; work that waited for them can continue. It fails with
 // ErrCQOverrun.
 func (w *Work) readsDone(n uint32) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for range min(n, w.reads.made-w.reads.head) { // fewer: flushed meanwhile
+	for range min(n, w.reads.made-w.reads.head) { // fewer if flushed meanwhile
 		w.readAt(0).Done = true
 		w.reads.head++
 	}
@@ -111,7 +111,8 @@ func (w *Work) readsDone(n uint32) error {
 	return nil
 }
 
-// readsRoom is how many more requests the peer may have here. It grows, unless answers are pushed.
+// readsRoom returns how many more requests the peer may send. It only grows until answers are
+// pushed.
 func (w *Work) readsRoom() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,14 +122,14 @@ func (w *Work) readsRoom() int {
 	return w.irq.room()
 }
 
-// answerAt is where the answer goes that follows i others that are not yet pushed: there is room.
-// Nobody else looks there before pushAnswers.
+// answerAt returns the entry for the answer after i others not yet pushed: there is room. No other
+// goroutine reads it before pushAnswers.
 func (w *Work) answerAt(i uint32) *answer {
 	r := &w.irq
 	return &r.ring[(r.tail+i)&r.mask]
 }
 
-// pushAnswers queues n answers that have been put where answerAt says.
+// pushAnswers queues n answers stored in the entries from answerAt.
 func (w *Work) pushAnswers(n uint32) {
 	w.mu.Lock()
 	w.irq.tail += n

@@ -1,4 +1,4 @@
-// The room of a batch: memory for payload that comes from a Source.
+// The staging buffer of a batch: memory for payload from a Source.
 
 package core
 
@@ -8,31 +8,31 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// roomBytes is all payload that a batch can have: its last FPDU may begin just below batchBytes.
+// roomBytes is the largest payload of a batch: its last FPDU may begin just below batchBytes.
 const roomBytes = batchBytes + 64<<10
 
-// rooms are few and used again at once, so that a processor's cache holds the one in use: that is
-// why payload of a Source is read there at the last moment, and not to memory of its own before.
+// rooms are few and reused at once, so that the processor's cache holds the current one. Hence
+// payload of a Source is read there just before it is sent, not earlier into separate memory.
 var rooms = sync.Pool{New: func() any { return new([roomBytes]byte) }}
 
-// A room holds payload of the batch that is being made or sent and, after it, bytes that its Source
-// has been asked for in the same call: those of the FPDUs that follow in the same message.
+// A room holds the Source payload of the batch being made or sent, followed by bytes read ahead in
+// the same call: those for the next FPDUs of the same message.
 type room struct {
-	mem   *[roomBytes]byte // nil: neither
-	used  int              // bytes that ranges of the batch point at
-	ahead int              // bytes after them; none where the message ends
+	mem   *[roomBytes]byte // nil: holds no bytes
+	used  int              // bytes pointed at by the batch's ranges
+	ahead int              // bytes read ahead, after those; 0 at the end of the message
 }
 
-// read returns the next n bytes of src, of which left may be asked for, n included: the rest of a
-// message at most. likely is how many of these the batch takes if nothing comes between: they are
-// read at once.
+// read returns the next n bytes of src. left limits its requests to src, n included: at most the
+// rest of the message. likely is how many of these the batch will probably take: they are read at
+// once.
 func (r *room) read(src rnic.Source, n, left, likely int) ([]byte, error) {
 	if r.mem == nil {
 		r.mem = rooms.Get().(*[roomBytes]byte)
 	}
 	if r.ahead < n {
-		// No more than the message has, so that what is ahead is always of the message that is
-		// being cut, and of its Source.
+		// At most the rest of the message, so that bytes read ahead always belong to the current
+		// message and its Source.
 		want := min(max(n, likely), left, roomBytes-r.used)
 		if err := src.ReadFull(r.mem[r.used+r.ahead : r.used+want]); err != nil {
 			return nil, err
@@ -44,8 +44,8 @@ func (r *room) read(src rnic.Source, n, left, likely int) ([]byte, error) {
 	return p, nil
 }
 
-// clear ends the use of what ranges pointed at. What was read ahead, where the batch was full
-// sooner, becomes the first of the next one.
+// clear ends the use of the bytes that ranges pointed at. Bytes read ahead, if the batch filled up
+// early, become the first ones of the next batch.
 func (r *room) clear() {
 	switch {
 	case r.mem == nil:
@@ -58,7 +58,7 @@ func (r *room) clear() {
 	}
 }
 
-// drop is clear at the end of the stream.
+// drop is clear at the end of the stream, without bytes read ahead.
 func (r *room) drop() {
 	r.ahead = 0
 	r.clear()

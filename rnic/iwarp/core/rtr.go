@@ -1,5 +1,5 @@
-// The ready-to-receive message of RFC 6581 in the send queue: in front of all, and in nobody's
-// name.
+// The ready-to-receive message (RTR) of RFC 6581 in the send queue: before all others, and not
+// posted by the ULP.
 
 package core
 
@@ -7,9 +7,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// PostRTR puts a message in front of all that the ULP will post, of which the ULP is told nothing,
-// and shuts the door until ungate. The channel is closed when the message is done, and stays open
-// when it was flushed. It comes after Start and before any Post.
+// PostRTR posts a message before all messages of the ULP, hidden from it, and shuts the door until
+// ungate. The channel is closed when the message is done, and stays open if it was flushed. Call it
+// after Start and before any Post.
 func (w *Work) PostRTR(wr rnic.SendWR) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -19,14 +19,14 @@ func (w *Work) PostRTR(wr rnic.SendWR) <-chan struct{} {
 	return w.opened
 }
 
-// noteRTR is told of the end of the RTR.
+// noteRTR records the end of the RTR.
 func (w *Work) noteRTR(st rnic.Status) {
 	if st == rnic.WCSuccess {
 		close(w.opened)
 	}
 }
 
-// Begin lets sending begin from our side, and reports whether the caller has to send.
+// Begin starts sending from our side, and reports whether the caller must send.
 func (w *Work) Begin() (mine bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,5 +1,5 @@
-// What is to be sent: posted work, Reads of ours that the peer has to answer, and Reads of its that
-// we have to.
+// Everything to send: posted work, our Reads waiting for the peer, and the peer's Reads waiting for
+// us.
 
 package core
 
@@ -10,26 +10,26 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
 )
 
-// An entry is a posted work request, with what this provider keeps with it.
+// An entry is a posted work request with this provider's data for it.
 type entry = rnic.SendEntry[progress]
 
-// progress is how far a work request has come.
+// progress is the state of a work request.
 type progress struct {
-	sinkSTag rnic.STag // Read: the sink's STag when it was posted; 0: it has none
-	atomicID uint32    // atomic operation: how its request is named
-	sent     bool      // all of it is in a batch
+	sinkSTag rnic.STag // Read: the sink's STag at posting time; 0: no sink
+	atomicID uint32    // atomic operation: its request's identifier
+	sent     bool      // completely in a batch
 	end      uint64    // stream position after its last byte
 }
 
 var sendChunks = sync.Pool{New: func() any { return new(rnic.SendChunk[progress]) }}
 
-// awaited reports whether the peer answers a work request, which then takes one of the ORD:
-// Reads, and what goes the same way (RFC 7306 §5.2).
+// awaited reports whether the peer answers a work request, which then counts for the ORD: Reads,
+// and operations on the same queue (RFC 7306 §5.2).
 func awaited(op rnic.Opcode) bool {
 	return op == rnic.OpRead || op == rnic.OpReadInvalidate || op.IsAtomic()
 }
 
-// sinkTO is where the bytes go that a Read asks for; one of no bytes need not have a sink.
+// sinkTO returns the tagged offset of a Read's sink; an empty Read needs no sink.
 func sinkTO(e *entry) uint64 {
 	if e.MR == nil {
 		return 0
@@ -37,41 +37,40 @@ func sinkTO(e *entry) uint64 {
 	return e.MR.Base() + e.Offset
 }
 
-// An answer is one inbound Read Request or atomic operation, held until the last byte of its
-// response is with TCP (RFC 5040 §6.1).
+// An answer is one inbound Read Request or atomic operation, held until TCP has its response's last
+// byte (RFC 5040 §6.1).
 type answer struct {
 	sinkSTag, srcSTag rnic.STag
 	sinkTO, srcTO     uint64
 	size              uint32
-	ddp               [ddp.UntaggedLen]byte // of the request, for a Terminate
+	ddp               [ddp.UntaggedLen]byte // the request's header, for a Terminate
 	length            uint16                // ULPDU length of the request
 	built             bool
 	end               uint64 // stream position after its last byte, when built
 
-	atomic   bool // an Atomic Response, of what follows; the operation has been done
+	atomic   bool // an Atomic Response with the values below; the operation is done
 	atomicID uint32
 	original uint64
 }
 
-// Work is all that one stream has to send, and the Turn to send it. Posters, the receive loop and
-// the transmitter meet here, and nowhere else, so it has a lock of its own: it is the only lock in
-// this package, is held for a few instructions, and no method of another part runs under it but
-// those of the CQ.
+// Work is everything one stream has to send, and the Turn to send it. Posters, the receive loop and
+// the transmitter meet only here, so it has its own lock, the only one in this package. It is held
+// for a few instructions. Under it only the CQ's methods run.
 type Work struct {
 	mu    sync.Mutex
-	sq    rnic.SendQueue[progress] // guarded by mu, as is all that follows
+	sq    rnic.SendQueue[progress] // guarded by mu, as is all below
 	turn  Turn
 	next  answering
 	reads readsOut
 	irq   readsIn
 
 	drained chan struct{} // not nil: closed when nothing is outstanding
-	opened  chan struct{} // not nil: closed when the RTR, which is the first of all, is done
+	opened  chan struct{} // not nil: closed when the RTR, the first message, is done
 	rtrDone func(rnic.Status)
 }
 
-// answering is whose message is next when both have one ready: they take turns, so that neither
-// starves.
+// answering selects the next message when both sides have one ready: they take turns, so that
+// neither starves.
 type answering bool
 
 const (
@@ -79,7 +78,7 @@ const (
 	peersRead answering = true
 )
 
-// A Begun is a message that has been taken from Work to be cut into segments: exactly one is set.
+// A begun is a message taken from Work to be cut into segments: exactly one field is set.
 type begun struct {
 	e *entry
 	r *answer
@@ -91,7 +90,7 @@ func (w *Work) Init(q *rnic.ProviderQP, depth int) {
 	w.rtrDone = w.noteRTR
 }
 
-// Start takes posts from now on. With gated, nothing is sent before ungate.
+// Start makes the queue accept posts. With gated, sending waits for ungate.
 func (w *Work) Start(ird, ord int, gated bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,12 +104,11 @@ func (w *Work) Start(ird, ord int, gated bool) {
 	w.sq.Open()
 }
 
-// Post queues work requests, all or none, and reports whether it is the caller who has to transmit
-// them.
+// Post queues work requests, all or none, and reports whether the caller must transmit them.
 //
-// The poster who gets the turn transmits on its own goroutine: one system call, and no other
-// goroutine is woken. If somebody else has it, that one finds the new work before it gives the turn
-// back, since Rest looks at the queue under the same lock: no work request is left lying.
+// A poster that gets the turn transmits on its own goroutine: one system call, and no other
+// goroutine is woken. Otherwise the holder finds the new work before it gives the turn back,
+// because Rest checks the queue under the same lock: no work request is forgotten.
 func (w *Work) Post(wrs []rnic.Posted) (mine bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +129,7 @@ func (w *Work) Post(wrs []rnic.Posted) (mine bool, err error) {
 	return w.claim(), nil
 }
 
-// Posts that are not held back for the receive loop to come round again.
+// Limits of posts held back until the receive loop continues.
 const (
 	lingerPosts = 64
 	lingerBytes = 32 << 10
@@ -144,14 +142,14 @@ func (w *Work) push(p *rnic.Posted) *entry {
 	e.P.sinkSTag, e.P.sent, e.P.end = 0, false, 0
 	switch {
 	case p.Op.IsAtomic():
-		e.P.atomicID = i // unique among those that are outstanding
+		e.P.atomicID = i // unique among outstanding ones
 	case awaited(p.Op) && p.MR != nil:
 		e.P.sinkSTag = p.MR.STag()
 	}
 	return e
 }
 
-// claim gives the turn to the caller if there is something to send, and it can be had. The caller
+// claim gives the turn to the caller if there is something to send and the turn is free. The caller
 // holds mu.
 func (w *Work) claim() bool { return w.ready() && w.turn.take() }
 
@@ -160,8 +158,8 @@ func (w *Work) ready() bool {
 	return w.turn.mayBegin() && (w.irq.waiting() || w.workReady())
 }
 
-// workReady reports whether the next work request can begin: it waits for a free ORD
-// slot (RFC 5040 §6.1 [R5040-174]), or after a fence for all Reads to end.
+// workReady reports whether the next work request can begin. A Read may wait for a free ORD slot
+// (RFC 5040 §6.1 [R5040-174]), a fenced request for all Reads to end.
 func (w *Work) workReady() bool {
 	e := w.sq.Next()
 	switch {
@@ -170,15 +168,14 @@ func (w *Work) workReady() bool {
 	case e.Fence && !awaited(e.Op), e.Op == rnic.OpLocalInvalidate:
 		return w.reads.count() == 0
 	case awaited(e.Op):
-		// The queue is in order, so a Read that has to wait holds up what was posted after it;
-		// responses to the peer's Reads go on, or two peers that wait for each other would wait for
-		// ever.
+		// The queue is in order, so a waiting Read delays all later posts. Responses to the peer's
+		// Reads continue; otherwise two peers waiting for each other would wait forever.
 		return w.reads.count() < w.reads.ord
 	}
 	return true
 }
 
-// pick takes the next message: responses and work requests in turn, when both are there.
+// pick takes the next message, alternating between responses and work requests if both are there.
 func (w *Work) pick() (b begun, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +183,7 @@ func (w *Work) pick() (b begun, ok bool) {
 	if !w.turn.mayBegin() {
 		return b, false
 	}
-	// A local invalidation is no message: invalidateNext does it when the batch in hand has left.
+	// A local invalidation is no message: invalidateNext does it when the current batch has left.
 	work := w.workReady() && w.sq.Next().Op != rnic.OpLocalInvalidate
 	switch {
 	case w.irq.waiting() && (w.next == peersRead || !work):
@@ -204,26 +201,26 @@ func (w *Work) pick() (b begun, ok bool) {
 	return b, false
 }
 
-// made is told before bytes leave, when every message that was picked is whole in a batch.
+// made is called before bytes leave, when every picked message is complete in a batch.
 func (w *Work) made() {
 	w.mu.Lock()
 	w.noteMade()
 	w.mu.Unlock()
 }
 
-// noteMade publishes requests as outstanding, and no longer counts responses that the peer might
-// have. From then on the receive loop can complete the requests, and their entries can be used
-// again: a peer might answer before a request has left, or without having one. So this comes when
-// nothing of the entries is needed any more: no message that was picked is still to be cut. The
-// caller holds mu.
+// noteMade publishes requests as outstanding, and stops counting responses that the peer might
+// have. From then on the receive loop can complete the requests, and their entries can be reused: a
+// peer might answer before a request has left, or without having received one. So it must come
+// after the last use of the entries, when no picked message is still to be cut. The caller holds
+// mu.
 func (w *Work) noteMade() {
 	w.reads.made = w.reads.tail
 	w.irq.built = w.irq.next
 }
 
-// taken completes what TCP has taken all of, up to stream position pos: Sends and Writes (RFC 5040
-// §6: they are with the LLP), and responses to the peer's Reads. It reports whether the CQ had
-// room.
+// taken completes all work that TCP has completely taken, up to stream position pos: Sends and
+// Writes (RFC 5040 §6: they are with the LLP), and responses to the peer's Reads. It reports
+// whether the CQ had room.
 func (w *Work) taken(pos uint64) (fits bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,7 +229,7 @@ func (w *Work) taken(pos uint64) (fits bool) {
 		if e.Done || awaited(e.Op) {
 			continue
 		}
-		// In order of the stream, so nothing after it is complete either.
+		// In stream order, so no later one is complete either.
 		if !e.P.sent || e.P.end > pos {
 			break
 		}
@@ -242,7 +239,7 @@ func (w *Work) taken(pos uint64) (fits bool) {
 	return w.retire()
 }
 
-// retire completes what is done, oldest first, and closes drained when nothing is left. The caller
+// retire completes finished work, oldest first, and closes drained when none is left. The caller
 // holds mu.
 func (w *Work) retire() (fits bool) {
 	fits = w.sq.Retire(w.rtrDone)
@@ -257,8 +254,8 @@ func (w *Work) noteDrained() {
 	}
 }
 
-// invalidateNext does local invalidations that are next, which send nothing.
-// The lock is not held while one is done: it waits for placements.
+// invalidateNext executes local invalidations at the front of the queue; they send nothing. It
+// releases the lock during each, because they wait for placements.
 func (w *Work) invalidateNext() {
 	for {
 		e := w.sq.Next()
@@ -278,8 +275,8 @@ func (w *Work) invalidateNext() {
 	}
 }
 
-// Rest gives the turn back unless there is more to send, and reports whether it did. The
-// caller has the turn.
+// Rest gives the turn back unless there is more to send, and reports whether it did. The caller has
+// the turn.
 func (w *Work) Rest() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -300,37 +297,37 @@ func (w *Work) GiveUp() {
 	w.mu.Unlock()
 }
 
-// HandOver passes the turn to the transmit loop, which the caller then wakes.
+// HandOver passes the turn to the transmit loop, which the caller must wake.
 func (w *Work) HandOver() {
 	w.mu.Lock()
 	w.turn.handOver()
 	w.mu.Unlock()
 }
 
-// TurnOfLoop reports whether it is the transmit loop that has to send.
+// TurnOfLoop reports whether the transmit loop must send.
 func (w *Work) TurnOfLoop() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.turn.holder == loop
 }
 
-// Collect has posts wait until Resume: the receive loop runs handlers.
+// Collect makes posts wait until Resume: the receive loop runs handlers.
 func (w *Work) Collect() {
 	w.mu.Lock()
 	w.turn.collect()
 	w.mu.Unlock()
 }
 
-// ReleasePart reports whether the caller has to send what has been posted since Collect, although
-// more is to come.
+// ReleasePart reports whether the caller must send the posts since Collect, although more will
+// come.
 func (w *Work) ReleasePart() (mine bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ready() && w.turn.takePart()
 }
 
-// Linger reports whether the receive loop ought to let others run before it resumes: only if
-// nothing waits to be sent. What they post leaves in its batch, unless it is much.
+// Linger reports whether the receive loop should let others run before it resumes: only if nothing
+// waits to be sent. Their posts leave in its batch, unless they are large.
 func (w *Work) Linger() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -341,8 +338,8 @@ func (w *Work) Linger() bool {
 	return true
 }
 
-// Resume has posts sent at once again, and reports whether the caller has to send what was
-// collected.
+// Resume makes posts leave at once again, and reports whether the caller must send the collected
+// ones.
 func (w *Work) Resume() (mine bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -350,21 +347,21 @@ func (w *Work) Resume() (mine bool) {
 	return w.claim()
 }
 
-// ungate lets sending begin: the peer has turned to FPDUs.
+// ungate allows sending: the peer has sent an FPDU.
 func (w *Work) ungate() {
 	w.mu.Lock()
 	w.turn.open()
 	w.mu.Unlock()
 }
 
-// Gated reports whether nothing may be sent yet (RFC 5044 §7.1.2 rule 4).
+// Gated reports whether sending must wait (RFC 5044 §7.1.2 rule 4).
 func (w *Work) Gated() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !w.turn.mayBegin()
 }
 
-// Close takes no more posts; the channel is closed when all work is done.
+// Close refuses further posts; the channel is closed when all work is done.
 func (w *Work) Close() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -375,20 +372,19 @@ func (w *Work) Close() <-chan struct{} {
 	return c
 }
 
-// Outstanding reports whether work of ours, or a response, has not been done.
+// Outstanding reports whether work of ours, or a response, is unfinished.
 func (w *Work) Outstanding() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !w.sq.Empty() || !w.irq.empty()
 }
 
-// Flush completes all that is not complete as flushed, oldest first. Nothing is sent any more when
-// it is called.
+// Flush completes all unfinished work as flushed, oldest first. Sending has ended before it.
 func (w *Work) Flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The lists of Reads name entries of the send queue: they are emptied before those are flushed.
-	// The peer's requests complete nothing of ours, they are forgotten.
+	// The Read lists name entries of the send queue, so they are emptied before the queue is
+	// flushed. The peer's requests complete nothing here and are dropped.
 	w.reads.clear()
 	w.irq.clear()
 	w.sq.Flush(w.rtrDone)
