@@ -1,7 +1,7 @@
 // The DDP header, tagged and untagged: layout, then codec.
 
-// Package ddp is the header of Direct Data Placement segments (RFC 5041): bytes
-// to values and back, and the checks that need nothing but the header.
+// Package ddp implements the header of Direct Data Placement segments (RFC 5041): bytes to values
+// and back, and the checks that need only the header.
 package ddp
 
 import (
@@ -21,7 +21,7 @@ import (
 //	                                   10     4  MSN
 //	                                   14     4  MO
 //
-// Bits 0x3c of the first byte are reserved: sent as zero, not looked at.
+// Bits 0x3c of the first byte are reserved: sent as zero, ignored on receipt.
 const (
 	TaggedLen   = 14
 	UntaggedLen = 18
@@ -40,7 +40,7 @@ const (
 	QNAtomic    = 3
 )
 
-// What Parse can find wrong.
+// Parse's errors.
 var (
 	errShort           = term.New(term.DDPLocal, "segment shorter than its header")
 	errTaggedVersion   = term.New(term.DDPTaggedVersion, "")
@@ -64,7 +64,7 @@ type Header struct {
 	MO  uint32
 }
 
-// Len returns TaggedLen or UntaggedLen.
+// Len returns the header's length: TaggedLen or UntaggedLen.
 func (h *Header) Len() int {
 	if h.Tagged {
 		return TaggedLen
@@ -102,8 +102,8 @@ func (h *Header) Put(b []byte) int {
 	return UntaggedLen
 }
 
-// Parse reads the header of a segment; payload is what follows it and aliases
-// ulpdu. Each error is a *term.Error.
+// Parse parses a segment's header; payload is the rest and aliases ulpdu. Each error is a
+// *term.Error.
 func Parse(ulpdu []byte) (h Header, payload []byte, err error) {
 	if len(ulpdu) < TaggedLen || ulpdu[0]&flagT == 0 && len(ulpdu) < UntaggedLen {
 		return h, nil, errShort
@@ -129,12 +129,11 @@ func Parse(ulpdu []byte) (h Header, payload []byte, err error) {
 	return h, ulpdu[UntaggedLen:], nil
 }
 
-// MoreTagged reports whether a control byte begins a segment of a tagged message that is not its
-// last.
+// MoreTagged reports whether a control byte begins a tagged message's segment other than the last.
 func MoreTagged(ctrl byte) bool { return ctrl&(flagT|flagL) == flagT }
 
-// Terminated returns the header bytes of a segment, as a Terminate returns them
-// to the sender; nil if the segment does not hold its header. They alias ulpdu.
+// Terminated returns a segment's header bytes for a Terminate to its sender, or nil if the segment
+// is shorter than its header. They alias ulpdu.
 func Terminated(ulpdu []byte) []byte {
 	n := UntaggedLen
 	if len(ulpdu) > 0 && ulpdu[0]&flagT != 0 {

@@ -1,4 +1,4 @@
-// CRC32c as MPA wants it: the iSCSI digest, least significant byte first on the wire.
+// CRC32c in MPA's form: the iSCSI digest, least significant byte first on the wire.
 
 package mpa
 
@@ -14,12 +14,12 @@ const CRCLen = 4
 // CRC32C returns the CRC of b (RFC 5044 §4.4).
 func CRC32C(b []byte) uint32 { return crc32c.Update(0, b) }
 
-// UpdateCRC returns the CRC of some bytes, whose CRC is crc, and then b. It starts at 0.
+// UpdateCRC extends crc, the CRC of earlier bytes, by b. It starts at 0.
 func UpdateCRC(crc uint32, b []byte) uint32 { return crc32c.Update(crc, b) }
 
-// PutCRC stores crc in the first four bytes of b. Unlike all else on this wire,
-// it goes least significant byte first (RFC 5044 §4.4 [R5044-059]).
+// PutCRC stores crc in the first four bytes of b. Unlike all other fields on this wire, it goes
+// least significant byte first (RFC 5044 §4.4 [R5044-059]).
 func PutCRC(b []byte, crc uint32) { binary.LittleEndian.PutUint32(b, crc) }
 
-// getCRC reads a CRC field.
+// getCRC parses a CRC field.
 func getCRC(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }

@@ -1,4 +1,4 @@
-// The enhanced data of RFC 6581: IRD, ORD and the ready-to-receive options.
+// Enhanced data of RFC 6581: IRD, ORD and the ready-to-receive options.
 
 package mpa
 
@@ -15,7 +15,7 @@ const (
 	NotNegotiated uint16 = 0x3fff
 )
 
-// Enhanced is the enhanced data of a start-up frame.
+// Enhanced is a start-up frame's enhanced data.
 type Enhanced struct {
 	PeerToPeer                 bool // A: the initiator opens with an RTR message
 	RTRSend, RTRWrite, RTRRead bool // B, C, D: kinds of RTR; all false unless PeerToPeer
@@ -33,7 +33,7 @@ func (e *Enhanced) append(b []byte) []byte {
 	return binary.BigEndian.AppendUint16(b, ord)
 }
 
-// parseEnhanced reads the front of b, at least EnhancedLen bytes.
+// parseEnhanced parses the front of b, at least EnhancedLen bytes.
 func parseEnhanced(b []byte) Enhanced {
 	ird, ord := binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
 	e := Enhanced{PeerToPeer: ird&0x8000 != 0, IRD: ird & 0x3fff, ORD: ord & 0x3fff}

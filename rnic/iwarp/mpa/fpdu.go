@@ -18,19 +18,19 @@ import (
 const (
 	LengthLen = 2
 
-	// MaxULPDU is the longest ULPDU that may be sent (RFC 5044 §3). A longer one
-	// is taken all the same when no markers are in use: Linux siw sends such on loopback.
+	// MaxULPDU is the longest ULPDU to send (RFC 5044 §3). A longer one is accepted if no markers
+	// are in use: Linux siw sends such on loopback.
 	MaxULPDU = 64768
 
-	// MaxFPDU is the longest FPDU that any 16-bit length can announce, markers included.
+	// MaxFPDU is the longest FPDU for a 16-bit length, markers included.
 	MaxFPDU = 66064
 
-	// minMULPDU is the floor of MULPDU, however small the segments (RFC 5044 §4.5 [R5044-074]).
+	// minMULPDU is the lower limit of MULPDU, for any segment size (RFC 5044 §4.5 [R5044-074]).
 	minMULPDU = 128
 )
 
-// What can be wrong with an FPDU (RFC 5044 §8). After any of them nothing more
-// of that direction may be delivered.
+// Errors in an FPDU (RFC 5044 §8). After any of them no later bytes of that direction may be
+// delivered.
 var (
 	errCRC    = term.New(term.MPACRC, "")
 	errMarker = term.New(term.MPAMarker, "")
@@ -38,16 +38,15 @@ var (
 	errLength = term.New(term.MPAMarker, "ULPDU longer than markers can point across")
 )
 
-// Pad returns how many pad bytes follow a ULPDU of that length.
+// Pad returns the number of padding bytes after a ULPDU of the given length.
 func Pad(ulpdu int) int { return -(LengthLen + ulpdu) & 3 }
 
-// FPDULen returns the length of the FPDU of a ULPDU of that length, without markers.
+// FPDULen returns the FPDU's length for a ULPDU of the given length, without markers.
 func FPDULen(ulpdu int) int { return LengthLen + ulpdu + Pad(ulpdu) + CRCLen }
 
-// MULPDU returns the longest ULPDU whose FPDU fits in a TCP segment of emss
-// bytes, in the range that RFC 5044 §3 allows (§4.5 has the formula). An FPDU
-// of that size has no pad, at the upper bound of the range too: Linux siw takes
-// a good CRC for a bad one when TCP hands it the pad before the CRC.
+// MULPDU returns the longest ULPDU with an FPDU that fits in a TCP segment of emss bytes, within
+// the range of RFC 5044 §3 (§4.5 has the formula). Its FPDU has no padding, also at the range's
+// upper bound: Linux siw rejects a good CRC when TCP delivers the padding before the CRC.
 func MULPDU(emss int, markers bool) int {
 	over := LengthLen + CRCLen + emss&3
 	if markers {
@@ -56,9 +55,9 @@ func MULPDU(emss int, markers bool) int {
 	return min(max(emss-over, minMULPDU), MaxULPDU-Pad(MaxULPDU))
 }
 
-// ParseFPDU reads one FPDU from the front of b. n == 0 with no error: more
-// bytes are needed. With crc, the CRC is checked before anything else in the
-// FPDU is believed (RFC 5044 §6 [R5044-083 R5044-085]). ulpdu aliases b.
+// ParseFPDU parses one FPDU from the front of b. n == 0 with no error: more bytes are needed. With
+// crc, the CRC is checked before anything else in the FPDU is trusted (RFC 5044 §6 [R5044-083
+// R5044-085]). ulpdu aliases b.
 func ParseFPDU(b []byte, crc bool) (ulpdu []byte, n int, err error) {
 	if len(b) < LengthLen {
 		return nil, 0, nil
@@ -77,7 +76,8 @@ func ParseFPDU(b []byte, crc bool) (ulpdu []byte, n int, err error) {
 	return b[LengthLen : LengthLen+l : LengthLen+l], n, nil
 }
 
-// CheckCRC checks pad and CRC field at the end of an FPDU; crc is that of all bytes before them.
+// CheckCRC checks padding and CRC field at the end of an FPDU; crc is the CRC of all bytes before
+// them.
 func CheckCRC(crc uint32, trailer []byte) error {
 	pad := len(trailer) - CRCLen
 	if UpdateCRC(crc, trailer[:pad]) != getCRC(trailer[pad:]) {
@@ -86,8 +86,8 @@ func CheckCRC(crc uint32, trailer []byte) error {
 	return nil
 }
 
-// AppendFPDU appends the FPDU, without markers, of the ULPDU that parts make up
-// end to end: 1 to MaxULPDU bytes. Without crc the CRC field is zero.
+// AppendFPDU appends an FPDU without markers. Its ULPDU is the concatenation of parts: 1 to
+// MaxULPDU bytes. Without crc the CRC field is zero.
 func AppendFPDU(b []byte, crc bool, parts ...[]byte) []byte {
 	start, l := len(b), total(parts)
 	b = binary.BigEndian.AppendUint16(b, uint16(l))
@@ -100,7 +100,7 @@ func AppendFPDU(b []byte, crc bool, parts ...[]byte) []byte {
 
 var zeros [4]byte
 
-// appendCRC ends the FPDU that begins at b[start:] with its CRC field.
+// appendCRC ends the FPDU from b[start:] with its CRC field.
 func appendCRC(b []byte, start int, crc bool) []byte {
 	var v uint32
 	if crc {
@@ -109,8 +109,8 @@ func appendCRC(b []byte, start int, crc bool) []byte {
 	return binary.LittleEndian.AppendUint32(b, v)
 }
 
-// total returns the length of a ULPDU that comes in parts. One that DDP MUST NOT
-// hand down is a bug above (RFC 5044 §3 [R5044-007]).
+// total returns the length of a ULPDU in parts. A length that DDP MUST NOT pass down is a bug in
+// the caller (RFC 5044 §3 [R5044-007]).
 func total(parts [][]byte) int {
 	l := 0
 	for _, p := range parts {

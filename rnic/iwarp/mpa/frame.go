@@ -1,8 +1,8 @@
 // Start-up frames: the Request and the Reply that open an MPA connection.
 
-// Package mpa is the framing between DDP and TCP: start-up frames, FPDUs, CRCs
-// and markers (RFC 5044, RFC 6581). It turns bytes to values and back; sockets,
-// clocks and goroutines are its caller's.
+// Package mpa implements the framing between DDP and TCP: start-up frames, FPDUs, CRCs and markers
+// (RFC 5044, RFC 6581). It turns bytes to values and back; its caller has the sockets, clocks and
+// goroutines.
 package mpa
 
 import (
@@ -33,14 +33,14 @@ const (
 	replyKey   = "MPA ID Rep Frame"
 )
 
-// Revisions that this end speaks.
+// Supported revisions.
 const (
 	Rev1 uint8 = 1 // RFC 5044
 	Rev2 uint8 = 2 // RFC 6581
 )
 
-// What can be wrong with a start-up frame. All of them close the TCP connection
-// with nothing sent (RFC 5044 §7.1.2 rule 5, §8 code 4).
+// Errors in a start-up frame. After any of them the TCP connection is closed without an answer (RFC
+// 5044 §7.1.2 rule 5, §8 code 4).
 var (
 	ErrKey        = term.New(term.MPAStartup, "wrong key: the peer does not speak MPA")
 	ErrInitiators = term.New(term.MPAStartup, "initiator/initiator: a Request came where the Reply was due")
@@ -54,24 +54,24 @@ var (
 
 // A Frame is a start-up frame.
 type Frame struct {
-	Reply   bool // which of the two keys
-	Markers bool // M: the sender wants markers in what it receives
-	CRC     bool // C: the sender wants CRCs, both ways
-	Reject  bool // R: the responder refuses; nothing in a Request
+	Reply   bool // a Reply, not a Request
+	Markers bool // M: the sender wants to receive markers
+	CRC     bool // C: the sender wants CRCs in both directions
+	Reject  bool // R: the responder refuses; unused in a Request
 	Rev     uint8
 
-	// HasEnhanced is S, which counts from Rev 2 on (RFC 6581 §6). The enhanced
-	// data is counted in PD_Length but never part of PrivateData.
+	// HasEnhanced is S, valid from Rev 2 on (RFC 6581 §6). PD_Length counts the enhanced data, but
+	// PrivateData never includes it.
 	HasEnhanced bool
 	Enhanced    Enhanced
 
-	// PrivateData is the ULP's part: up to 512 bytes, 508 beside enhanced
-	// data. In a parsed Frame it aliases the input.
+	// PrivateData is the ULP's part: up to 512 bytes, 508 beside enhanced data. In a parsed Frame
+	// it aliases the input.
 	PrivateData []byte
 }
 
-// AppendFrame appends f. Private data beyond what fits is a bug of the caller
-// and panics: its limit belongs at the API that took it from the ULP.
+// AppendFrame appends f. Too long private data is a bug of the caller and panics: the API that took
+// it from the ULP must check the limit.
 func AppendFrame(b []byte, f *Frame) []byte {
 	key := requestKey
 	if f.Reply {
@@ -103,9 +103,9 @@ func AppendFrame(b []byte, f *Frame) []byte {
 	return append(b, f.PrivateData...)
 }
 
-// checkPrefix checks what there is of a frame header, byte by byte, so that
-// traffic that is not MPA fails at its first wrong byte (RFC 5044 §7.1.3).
-// It looks at no more than HeaderLen bytes; nil says nothing is wrong so far.
+// checkPrefix checks the received part of a frame header, byte by byte, so that other protocols'
+// traffic fails at its first wrong byte (RFC 5044 §7.1.3). It reads at most HeaderLen bytes; nil:
+// no error so far.
 func checkPrefix(b []byte, reply bool) error {
 	if err := checkKey(b, reply); err != nil {
 		return err
@@ -132,8 +132,8 @@ func checkPrefix(b []byte, reply bool) error {
 	return nil
 }
 
-// checkKey compares what there is of the key, and tells the other key from noise
-// (RFC 5044 §7.1.2 rule 8).
+// checkKey compares the received part of the key, and distinguishes the other key from noise (RFC
+// 5044 §7.1.2 rule 8).
 func checkKey(b []byte, reply bool) error {
 	b = b[:min(len(b), keyLen)]
 	want, other, swapped := requestKey, replyKey, errResponders
@@ -149,13 +149,13 @@ func checkKey(b []byte, reply bool) error {
 	return ErrKey
 }
 
-// enhanced reports whether a whole header announces enhanced data. In Rev 1 the
-// S bit is one of the reserved bits, which are not looked at.
+// enhanced reports whether a complete header announces enhanced data. In Rev 1 the S bit is
+// reserved and ignored.
 func enhanced(b []byte) bool { return b[17] >= Rev2 && b[16]&flagS != 0 }
 
-// ParseFrame reads one start-up frame from the front of b and says how many
-// bytes it took. n == 0 with no error: more bytes are needed. b beyond n is
-// the caller's to check: FPDUs after a Reply, ErrEarly after a Request.
+// ParseFrame parses one start-up frame from the front of b and returns its length n. n == 0 with no
+// error: more bytes are needed. The caller checks bytes beyond n: FPDUs after a Reply, ErrEarly
+// after a Request.
 func ParseFrame(b []byte, reply bool) (f Frame, n int, err error) {
 	if err := checkPrefix(b, reply); err != nil {
 		return Frame{}, 0, err
@@ -171,7 +171,7 @@ func ParseFrame(b []byte, reply bool) (f Frame, n int, err error) {
 		Reply:       reply,
 		Markers:     b[16]&flagM != 0,
 		CRC:         b[16]&flagC != 0,
-		Reject:      reply && b[16]&flagR != 0, // RFC 5044 §7.1.1 [R5044-109]: no meaning in a Request
+		Reject:      reply && b[16]&flagR != 0, // RFC 5044 §7.1.1 [R5044-109]
 		Rev:         b[17],
 		HasEnhanced: enhanced(b),
 		PrivateData: b[HeaderLen:n:n],

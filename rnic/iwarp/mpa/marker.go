@@ -1,4 +1,4 @@
-// Markers: where they fall in a stream, and the state of a direction that carries them.
+// Markers: their positions in a stream, and the state of a direction with markers.
 
 package mpa
 
@@ -10,20 +10,20 @@ import "encoding/binary"
 //	  0     2  reserved: sent as zero, ignored
 //	  2     2  FPDUPTR: bytes back to the ULPDU_Length of the FPDU it is in; low two bits zero
 //
-// The first stands at the very start of Full Operation. All that makes up a
-// stream is a multiple of 4, so a marker can split a ULPDU, or fall between its
-// pad and CRC, but never splits a length, a pad or a CRC. A marker between two
-// FPDUs points nowhere (0), and belongs to the second one, CRC included.
+// The first stands at the very start of Full Operation. All parts of a stream have a multiple of 4
+// bytes, so a marker can split a ULPDU, or fall between its padding and CRC, but never splits a
+// length, padding or a CRC. A marker between two FPDUs has a zero pointer, and belongs to the
+// second one, CRC included.
 const (
 	markerLen      = 4
 	markerInterval = 512
 )
 
-// leading reports whether an FPDU that begins at stream position pos begins with a marker.
+// leading reports whether an FPDU at stream position pos begins with a marker.
 func leading(pos uint32) bool { return pos%markerInterval == 0 }
 
-// wireLen returns the length of the FPDU of l ULPDU bytes that begins at stream
-// position pos, with all its markers, the leading one too.
+// wireLen returns the length of the FPDU at stream position pos with l ULPDU bytes and all its
+// markers, the leading one too.
 func wireLen(pos uint32, l int) int {
 	lead := 0
 	if leading(pos) {
@@ -37,15 +37,15 @@ func wireLen(pos uint32, l int) int {
 	return lead + n
 }
 
-// A MarkerSender inserts markers in one outbound direction. Its zero value
-// stands at the start of Full Operation. Positions are kept modulo 2^32, of which
-// the interval is a divisor, so a stream of any length stays in phase (RFC 5044 §4.3 [R5044-034]).
+// A MarkerSender inserts markers in one outbound direction. Its zero value stands at the start of
+// Full Operation. Positions are kept modulo 2^32, a multiple of the interval, so a stream of any
+// length stays in phase (RFC 5044 §4.3 [R5044-034]).
 type MarkerSender struct {
 	pos uint32 // bytes sent since the start-up frame
 }
 
-// Append appends the FPDU, with its markers, of the ULPDU that parts make up end
-// to end: 1 to MaxULPDU bytes. Each FPDU appended must be sent, in order.
+// Append appends an FPDU with its markers. Its ULPDU is the concatenation of parts: 1 to MaxULPDU
+// bytes. Each appended FPDU must be sent, in order.
 func (s *MarkerSender) Append(b []byte, crc bool, parts ...[]byte) []byte {
 	start, l := len(b), total(parts)
 	if leading(s.pos) {
@@ -59,14 +59,14 @@ func (s *MarkerSender) Append(b []byte, crc bool, parts ...[]byte) []byte {
 		b = s.fill(b, p, header)
 	}
 	b = s.fill(b, zeros[:Pad(l)], header)
-	if leading(s.pos) { // between pad and CRC
+	if leading(s.pos) { // between padding and CRC
 		b = s.mark(b, header)
 	}
 	s.pos += CRCLen
 	return appendCRC(b, start, crc)
 }
 
-// fill appends p and the markers that fall before any of its bytes.
+// fill appends p, with a marker before each byte at a marker position.
 func (s *MarkerSender) fill(b, p []byte, header uint32) []byte {
 	for len(p) > 0 {
 		if leading(s.pos) {

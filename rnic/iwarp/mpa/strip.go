@@ -1,19 +1,19 @@
-// The receiving side of markers: split off FPDUs, check their markers, take them out.
+// The receiving side of markers: FPDUs are split off, their markers checked and removed.
 
 package mpa
 
 import "encoding/binary"
 
-// A MarkerReceiver splits one inbound direction that carries markers. Its zero
-// value stands at the start of Full Operation.
+// A MarkerReceiver splits one inbound direction with markers. Its zero value stands at the start of
+// Full Operation.
 type MarkerReceiver struct {
 	pos uint32 // stream position of the next FPDU, modulo 2^32
 }
 
-// Parse reads one FPDU from the front of b, which begins where the last one ended. n == 0 with no
-// error: more bytes are needed, and b is as it was. Otherwise the ULPDU has been closed up over its
-// markers, within b; ulpdu aliases b. An FPDU that ends where a marker is due is complete at its
-// CRC (RFC 5044 §4.3 [R5044-042]).
+// Parse parses one FPDU from the front of b, which begins at the end of the last one. n == 0 with
+// no error: more bytes are needed, and b is unchanged. Otherwise the ULPDU's parts have been joined
+// within b, without markers; ulpdu aliases b. An FPDU that ends at a marker position is complete at
+// its CRC (RFC 5044 §4.3 [R5044-042]).
 func (r *MarkerReceiver) Parse(b []byte, crc bool) (ulpdu []byte, n int, err error) {
 	head := 0
 	if leading(r.pos) {
@@ -43,13 +43,12 @@ func (r *MarkerReceiver) Parse(b []byte, crc bool) (ulpdu []byte, n int, err err
 	return ulpdu, n, nil
 }
 
-// check compares each marker of the FPDU f with the length chain (RFC 5044 §8
-// code 3). head is where ULPDU_Length is.
+// check compares each marker in the FPDU f with the length chain (RFC 5044 §8 code 3). head is the
+// offset of ULPDU_Length.
 func (r *MarkerReceiver) check(f []byte, head int) bool {
 	first := int(-r.pos % markerInterval)
 	for i := first; i < len(f); i += markerInterval {
-		// Reserved bytes and the low two bits are not looked at (RFC 5044 §4.2 [R5044-027
-		// R5044-030]).
+		// Reserved bytes and the low two bits are ignored (RFC 5044 §4.2 [R5044-027 R5044-030]).
 		ptr := int(binary.BigEndian.Uint16(f[i+2:])) &^ 3
 		if ptr != max(i-head, 0) {
 			return false
@@ -58,8 +57,8 @@ func (r *MarkerReceiver) check(f []byte, head int) bool {
 	return true
 }
 
-// closeUp moves the l ULPDU bytes that begin at b[0], stream position pos, over
-// the markers among them.
+// closeUp joins the l ULPDU bytes from b[0] on, at stream position pos, over the markers among
+// them.
 func closeUp(b []byte, pos uint32, l int) []byte {
 	to := min(l, markerInterval-int(pos%markerInterval))
 	for from := to + markerLen; to < l; from += markerInterval {

@@ -1,4 +1,4 @@
-// The headers of RFC 7306: Immediate Data, Atomic Request and Atomic Response.
+// Headers of RFC 7306: Immediate Data, Atomic Request and Atomic Response.
 
 package rdmap
 
@@ -8,20 +8,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// Lengths of these headers. The Atomic Response is 12 bytes, as its figure has it.
+// Header lengths. The Atomic Response has 12 bytes, as in its figure.
 const (
 	ImmediateLen      = 8
 	AtomicRequestLen  = 52
 	AtomicResponseLen = 12
 )
 
-// A message of RFC 7306 of the wrong length.
+// Errors for RFC 7306 messages with a wrong length.
 var (
 	errExtensionLong  = term.New(term.DDPTooLong, "message longer than its header")
 	errExtensionShort = term.New(term.RDMAPStream, "message shorter than its header")
 )
 
-// exactly checks the length of a message that is all header.
+// exactly checks the length of a header-only message.
 func exactly(b []byte, n int) error {
 	switch {
 	case len(b) > n:
@@ -32,10 +32,10 @@ func exactly(b []byte, n int) error {
 	return nil
 }
 
-// AppendImmediate appends the eight bytes of Immediate Data (RFC 7306 §6.2).
+// AppendImmediate appends Immediate Data (RFC 7306 §6.2).
 func AppendImmediate(b []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(b, v) }
 
-// ParseImmediate reads the payload of an Immediate Data segment.
+// ParseImmediate parses an Immediate Data segment's payload.
 func ParseImmediate(b []byte) (uint64, error) {
 	if err := exactly(b, ImmediateLen); err != nil {
 		return 0, err
@@ -85,8 +85,8 @@ func (a *AtomicRequest) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(b, a.CompareMask)
 }
 
-// ParseAtomicRequest reads the payload of an Atomic Request segment. Which operations
-// there are is for the responder to check.
+// ParseAtomicRequest parses an Atomic Request segment's payload. The responder checks the
+// operation.
 func ParseAtomicRequest(b []byte) (a AtomicRequest, err error) {
 	if err := exactly(b, AtomicRequestLen); err != nil {
 		return a, err
@@ -119,7 +119,7 @@ func (r *AtomicResponse) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(b, r.Original)
 }
 
-// ParseAtomicResponse reads the payload of an Atomic Response segment.
+// ParseAtomicResponse parses an Atomic Response segment's payload.
 func ParseAtomicResponse(b []byte) (r AtomicResponse, err error) {
 	if err := exactly(b, AtomicResponseLen); err != nil {
 		return r, err

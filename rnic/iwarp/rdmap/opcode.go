@@ -1,7 +1,7 @@
-// The RDMAP opcodes: the RFCs' table of messages, and what a receiver checks against it.
+// RDMAP opcodes: the RFCs' table of messages, and a receiver's checks against it.
 
-// Package rdmap is the messages of the Remote Direct Memory Access Protocol
-// (RFC 5040, with the extensions of RFC 7306): bytes to values and back.
+// Package rdmap implements the messages of the Remote Direct Memory Access Protocol (RFC 5040, with
+// the extensions of RFC 7306): bytes to values and back.
 package rdmap
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// Opcode says what an RDMAP message is (RFC 5040 §4.3, RFC 7306 §4).
+// Opcode is the type of an RDMAP message (RFC 5040 §4.3, RFC 7306 §4).
 type Opcode uint8
 
 // The opcodes.
@@ -29,15 +29,15 @@ const (
 	OpAtomicResponse   Opcode = 11
 )
 
-// kind is one row of the table of messages.
+// kind is one row in the table of messages.
 type kind struct {
 	name       string
 	tagged     bool
 	queue      uint32 // untagged only
-	header     int    // bytes of RDMAP header after the DDP header; Terminate: at the least
+	header     int    // bytes of RDMAP header after the DDP header; Terminate: the minimum
 	payload    bool   // ULP payload follows
 	invalidate bool   // the RsvdULP word of the DDP header is an STag
-	solicited  bool   // asks for an event at the receiver
+	solicited  bool   // requests an event at the receiver
 }
 
 var kinds = [...]kind{
@@ -55,7 +55,7 @@ var kinds = [...]kind{
 	OpAtomicResponse:   {name: "Atomic Response", queue: 3, header: AtomicResponseLen},
 }
 
-var unknown kind // what the methods go by for an opcode that is not in the table
+var unknown kind // row for an opcode that is not in the table
 
 // known reports whether the RFCs define the opcode.
 func (op Opcode) known() bool { return int(op) < len(kinds) }
@@ -67,7 +67,7 @@ func (op Opcode) row() *kind {
 	return &unknown
 }
 
-// String gives the message's name in the RFC.
+// String returns the message's name in the RFC.
 func (op Opcode) String() string {
 	if op.known() {
 		return kinds[op].name
@@ -78,11 +78,11 @@ func (op Opcode) String() string {
 // tagged reports whether the message goes into a tagged buffer.
 func (op Opcode) tagged() bool { return op.row().tagged }
 
-// queue returns the untagged queue that the message is for.
+// queue returns the message's untagged queue.
 func (op Opcode) queue() uint32 { return op.row().queue }
 
-// headerLen returns the bytes of RDMAP header after the DDP header; for a
-// Terminate, which can be longer, those that are always there.
+// headerLen returns the number of RDMAP header bytes after the DDP header; for a Terminate, the
+// minimum.
 func (op Opcode) headerLen() int { return op.row().header }
 
 // Payload reports whether ULP payload may follow the headers.
@@ -91,13 +91,13 @@ func (op Opcode) Payload() bool { return op.row().payload }
 // Invalidates reports whether the message carries an STag to be invalidated.
 func (op Opcode) Invalidates() bool { return op.row().invalidate }
 
-// Solicited reports whether the message asks for an event at the receiver.
+// Solicited reports whether the message requests an event at the receiver.
 func (op Opcode) Solicited() bool { return op.row().solicited }
 
-// IsSend reports one of the four Sends.
+// IsSend reports whether the message is one of the four Sends.
 func (op Opcode) IsSend() bool { return op >= OpSend && op <= OpSendSEInvalidate }
 
-// What a receiver finds wrong with a message by the table alone.
+// Errors found by the table alone.
 var (
 	errVersion = term.New(term.RDMAPVersion, "")
 	errOpcode  = term.New(term.RDMAPOpcode, "opcode not defined")
@@ -113,10 +113,10 @@ const (
 	maskOpcode byte = 0x0f
 )
 
-// Control returns the RDMAP control byte of a message.
+// Control returns a message's RDMAP control byte.
 func Control(op Opcode) byte { return version | byte(op)&maskOpcode }
 
-// ParseControl reads an RDMAP control byte. Its errors are *term.Error.
+// ParseControl parses an RDMAP control byte. Its errors are *term.Error.
 func ParseControl(b byte) (Opcode, error) {
 	op := Opcode(b & maskOpcode)
 	if b&maskRV != version {
@@ -128,8 +128,8 @@ func ParseControl(b byte) (Opcode, error) {
 	return op, nil
 }
 
-// Check checks whether a known opcode came in the right kind of segment, on the
-// right queue. qn counts for untagged segments only. Its errors are *term.Error.
+// Check checks whether a known opcode came in the right kind of segment, on the right queue. qn
+// matters only for untagged segments. Its errors are *term.Error.
 func (op Opcode) Check(tagged bool, qn uint32) error {
 	k := op.row()
 	switch {

@@ -18,7 +18,7 @@ import (
 //	 20     8  Data Source Tagged Offset
 const ReadRequestLen = 28
 
-// A Read Request of the wrong length.
+// Errors for a Read Request with a wrong length.
 var (
 	errReadLong  = term.New(term.DDPTooLong, "RDMA Read Request longer than its header")
 	errReadShort = term.New(term.RDMAPStream, "RDMA Read Request shorter than its header")
@@ -40,7 +40,7 @@ func (r *ReadRequest) Append(b []byte) []byte {
 	return append(b, room[:]...)
 }
 
-// put writes the header at the front of b, which has room for it, and returns its length.
+// put writes the header to the front of b, which must have room for it, and returns its length.
 func (r *ReadRequest) put(b []byte) int {
 	_ = b[ReadRequestLen-1]
 	binary.BigEndian.PutUint32(b[0:], r.SinkSTag)
@@ -51,8 +51,8 @@ func (r *ReadRequest) put(b []byte) int {
 	return ReadRequestLen
 }
 
-// ParseReadRequest reads the payload of a Read Request segment, which is exactly the header.
-// Its errors are *term.Error.
+// ParseReadRequest parses a Read Request segment's payload, which is exactly the header. Its errors
+// are *term.Error.
 func ParseReadRequest(b []byte) (r ReadRequest, err error) {
 	switch {
 	case len(b) > ReadRequestLen:

@@ -1,9 +1,9 @@
-// The table of Terminate codes, as in the RFCs: one variable and one line of words for each.
+// The table of Terminate codes, as in the RFCs: one variable and one description for each.
 
 package term
 
-// RDMAP errors (RFC 5040 §4.8). The same idea has other numbers in other
-// layers: "not of this stream" is 03 here and 02 in DDP.
+// RDMAP errors (RFC 5040 §4.8). Equal errors have other numbers in other layers: "not of this
+// stream" is 03 here and 02 in DDP.
 var (
 	RDMAPLocal             = Code{0, 0, 0x00} // local catastrophic error; the code byte is ignored
 	RDMAPInvalidSTag       = Code{0, 1, 0x00}
@@ -11,13 +11,13 @@ var (
 	RDMAPAccess            = Code{0, 1, 0x02}
 	RDMAPSTagNotOfStream   = Code{0, 1, 0x03}
 	RDMAPWrap              = Code{0, 1, 0x04}
-	RDMAPForeignInvalidate = Code{0, 1, 0x09} // remote protection: not the STag of this stream
+	RDMAPForeignInvalidate = Code{0, 1, 0x09} // remote protection: another stream's STag
 	RDMAPProtection        = Code{0, 1, 0xff} // unspecified
 	RDMAPVersion           = Code{0, 2, 0x05}
 	RDMAPOpcode            = Code{0, 2, 0x06}
 	RDMAPStream            = Code{0, 2, 0x07} // catastrophic for this stream
 	RDMAPGlobal            = Code{0, 2, 0x08} // catastrophic for the whole device
-	RDMAPCannotInvalidate  = Code{0, 2, 0x09} // remote operation: the STag is unknown or invalid already
+	RDMAPCannotInvalidate  = Code{0, 2, 0x09} // remote operation: unknown or invalid STag
 	RDMAPOperation         = Code{0, 2, 0xff} // unspecified
 )
 
@@ -30,7 +30,7 @@ var (
 	DDPWrap            = Code{1, 1, 0x03}
 	DDPTaggedVersion   = Code{1, 1, 0x04}
 	DDPInvalidQN       = Code{1, 2, 0x01}
-	DDPNoBuffer        = Code{1, 2, 0x02} // MSN names a message for which no buffer is there
+	DDPNoBuffer        = Code{1, 2, 0x02} // MSN without a buffer
 	DDPMSNRange        = Code{1, 2, 0x03}
 	DDPInvalidMO       = Code{1, 2, 0x04}
 	DDPTooLong         = Code{1, 2, 0x05}

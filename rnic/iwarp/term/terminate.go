@@ -1,4 +1,4 @@
-// The Terminate header: layout, Append, and a Parse that understands little-endian siw too.
+// The Terminate header: layout, Append, and a Parse that also understands little-endian siw.
 
 package term
 
@@ -26,28 +26,28 @@ const (
 	maxLen = controlLen + 2 + 18 + rdmaLen
 )
 
-// errShort is a Terminate too short to hold its control field. RFC 5040 §7.1
-// gives a fault in a Terminate no Terminate of its own.
+// errShort reports a Terminate shorter than its control field. After a faulty Terminate RFC 5040
+// §7.1 allows no Terminate in return.
 var errShort = errors.New("rnic: Terminate message shorter than its control field")
 
-// A Terminate is the last message of a stream and says why.
+// A Terminate is the last message of a stream, with the reason for the end.
 type Terminate struct {
 	Code Code
 
-	// What of the offending segment comes back. DDP is its DDP header (14 or
-	// 18 bytes), RDMA its Read Request header; nil if not included. SegLen, the
-	// ULPDU length of that segment, counts if HasSegLen.
+	// The returned parts of the offending segment: DDP is its DDP header (14 or 18 bytes), RDMA its
+	// Read Request header; nil if not included. SegLen, the segment's ULPDU length, is valid if
+	// HasSegLen.
 	HasSegLen bool
 	SegLen    uint16
 	DDP       []byte
 	RDMA      []byte
 
-	// swapped tells a received Terminate in the dialect of little-endian Linux
-	// siw, whose bit fields come out in reverse order within a byte.
+	// swapped marks a received Terminate in the dialect of little-endian Linux siw, with its bit
+	// fields in reverse order within a byte.
 	swapped bool
 }
 
-// Append appends the header in the RFC's form; M, D and R follow from what is there.
+// Append appends the header in the RFC's form; it sets M, D and R for the included parts.
 func (t *Terminate) Append(b []byte) []byte {
 	var ctrl byte
 	if t.HasSegLen {
@@ -67,13 +67,11 @@ func (t *Terminate) Append(b []byte) []byte {
 	return append(b, t.RDMA...)
 }
 
-// Parse reads a Terminate header. It goes by length rather than by flags alone:
-// a returned header that is announced but not there (siw does so) is left out.
-// DDP and RDMA alias b.
+// Parse parses a Terminate header. It goes by length rather than by flags alone: it omits a
+// returned header that is announced but missing (siw sends such). DDP and RDMA alias b.
 //
-// setup says that this is the peer's first FPDU, when the codes of RFC 6581 §8
-// may come; bytes that mean one of them in the RFC's form and something else
-// in siw's are read accordingly.
+// setup: this is the peer's first FPDU, when the codes of RFC 6581 §8 can come. Bytes with one of
+// these meanings in the RFC's form, and another in siw's, are then parsed in the RFC's form.
 func Parse(b []byte, setup bool) (t Terminate, err error) {
 	if len(b) < controlLen {
 		return t, errShort
@@ -106,8 +104,8 @@ func Parse(b []byte, setup bool) (t Terminate, err error) {
 	return t, nil
 }
 
-// STag is what the returned headers name of the memory of who sent the Terminate: the target of a
-// tagged segment, or the source of a Read; 0 if they name none.
+// STag returns the STag in the returned headers, of memory at the Terminate's sender: the target of
+// a tagged segment, or the source of a Read; 0 if none.
 func (t *Terminate) STag() uint32 {
 	switch {
 	case len(t.RDMA) == rdmaLen:
@@ -118,7 +116,7 @@ func (t *Terminate) STag() uint32 {
 	return 0
 }
 
-// code reads layer, type and code in one of the two dialects.
+// code parses layer, type and code in one of the two dialects.
 func code(b []byte, swap bool) Code {
 	if swap {
 		return Code{Layer: b[0] & 0x0f, EType: b[0] >> 4, Code: b[1]}
@@ -126,9 +124,8 @@ func code(b []byte, swap bool) Code {
 	return Code{Layer: b[0] >> 4, EType: b[0] & 0x0f, Code: b[1]}
 }
 
-// swapped checks the dialect: by the header control bits where any are set
-// (siw's are reserved bits of the RFC, to be ignored: RFC 5040 §4.8 [R5040-062]), else by which
-// reading is in the table of codes.
+// swapped detects the dialect: by the header control bits if any are set (siw's are reserved bits
+// in the RFC, to be ignored: RFC 5040 §4.8 [R5040-062]), else by the table of codes.
 func swapped(b []byte, setup bool) bool {
 	hi, lo := b[2]&0xe0, b[2]&0x07
 	rfc, siw := code(b, false), code(b, true)
