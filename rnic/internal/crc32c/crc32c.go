@@ -1,17 +1,16 @@
-// CRC32C of large pieces, faster than the standard library's where the processor can multiply
-// polynomials by the vector.
+// CRC32C of large pieces, faster than the standard library's on processors with vector polynomial
+// multiplication.
 
-// Package crc32c computes the Castagnoli CRC of the standard library's hash/crc32, and the same
-// value always. Every byte of an RDMA connection passes through it at both ends, so where the
-// processor has VPCLMULQDQ for vectors of 512 bits, pieces of some hundred bytes and more are
-// folded by it.
+// Package crc32c computes the same Castagnoli CRC as the standard library's hash/crc32. Every byte
+// of an RDMA connection passes through it at both ends. So on processors with VPCLMULQDQ for
+// 512-bit vectors, it folds pieces of a few hundred bytes and more.
 package crc32c
 
 import "hash/crc32"
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// Update returns the CRC of some bytes, whose CRC is crc, and then p. It starts at 0.
+// Update extends crc, the CRC of earlier bytes, by p. It starts at 0.
 func Update(crc uint32, p []byte) uint32 {
 	if len(p) >= foldMin && canFold {
 		return fold(crc, p)

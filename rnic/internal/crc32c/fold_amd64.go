@@ -1,4 +1,4 @@
-// Folding on amd64: the constants, what processor it needs, and the door to the assembly.
+// Folding on amd64: the constants, the required processor features, and the call into assembly.
 
 //go:build amd64 && !purego
 
@@ -6,22 +6,22 @@ package crc32c
 
 import "golang.org/x/sys/cpu"
 
-// A message is a polynomial over GF(2), and its CRC what is left of it modulo P. A vector of 128
-// bits that is D bits away from another can be moved onto it: its two halves, times x^(D+64) and
-// x^D modulo P, are congruent to it there, and are short enough to be added. So the message is
-// folded, four vectors of 512 bits at a time, then one at a time, then within the last one, until
-// 128 bits are left, whose CRC the crc32 instruction takes. Bits are reflected, as CRC32C has them:
-// the product of two reflected operands comes out one bit low, for which the constants are shifted
-// by one, and each exponent is 32 less, since the constants have 32 bits at the upper end of 64.
+// A message is a polynomial over GF(2), and its CRC the remainder modulo P. A 128-bit vector can be
+// moved onto another one at a distance of D bits: its two halves, times x^(D+64) and x^D modulo P,
+// are congruent to it there, and short enough to be added. So the message is folded, four 512-bit
+// vectors at a time, then one at a time, then within the last one, until 128 bits are left; the
+// crc32 instruction computes their CRC. Bits are reflected, as in CRC32C: the product of two
+// reflected operands comes out one bit low, so the constants are shifted by one. Each exponent is
+// 32 less, because the constants have 32 bits at the upper end of 64.
 const (
-	foldMin    = 256        // bytes: the four vectors that folding begins with
+	foldMin    = 256        // bytes: the four vectors at the start of folding
 	polynomial = 0x1EDC6F41 // P, less x^32
 )
 
 var canFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasSSE42 && cpu.X86.HasPCLMULQDQ
 
-// A foldKeys has the constants in the order in which the assembly loads them; each pair is for the
-// lower half of a vector, which is the earlier in the message, and for the upper.
+// foldKeys has the constants in the assembly's load order. Each pair serves a vector's lower half,
+// which comes earlier in the message, and its upper half.
 type foldKeys struct {
 	far   [2]uint64    // by 2048 bits, the four vectors of one round
 	near  [2]uint64    // by 512 bits, one vector
@@ -30,10 +30,10 @@ type foldKeys struct {
 
 var keys = foldKeys{far: key(2048), near: key(512), lanes: [4][2]uint64{key(384), key(256), key(128), {}}}
 
-// key is the pair that moves 128 bits by the given distance.
+// key returns the pair that moves 128 bits by the given distance.
 func key(bits int) [2]uint64 { return [2]uint64{power(bits + 32), power(bits - 32)} }
 
-// power is x^n modulo P, reflected and shifted.
+// power returns x^n modulo P, reflected and shifted.
 func power(n int) uint64 {
 	r := uint32(1)
 	for range n {

@@ -1,4 +1,4 @@
-// Folding on amd64: the constants, what processor it needs, and the door to the assembly.
+// Folding on amd64: the constants, the required processor features, and the call into assembly.
 
 //go:build amd64 && !purego
 
@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// A message is a polynomial over GF(2), and its CRC what is left of it modulo P. How vectors are
-// moved onto each other, and why the constants are shifted by one and their exponents 32 less, is
-// told in package crc32c, which differs in P, and in the end: the processor has no instruction for
-// this P, so the last 128 bits are reduced by products as well,
+// A message is a polynomial over GF(2), and its CRC the remainder modulo P. Package crc32c explains
+// how vectors are moved onto each other, and why the constants are shifted by one and their
+// exponents 32 less. This package differs in P, and at the end: no instruction exists for this P,
+// so products also reduce the last 128 bits,
 //
 //	128 bits, low half L, high half H    T = L·x^96 + H·x^32                  96 bits
 //	its first 32 bits F, the rest R      U = F·x^64 + R                       64 bits
 //	Barrett: Q = ⌊⌊U/x^32⌋·M/x^32⌋       CRC = U + Q·P, modulo x^32           M = ⌊x^64/P⌋
 //
-// and so is each piece of 4 bytes where there are too few for a vector.
+// and each 4-byte piece of a message too short for a vector.
 const polynomial = 0x04C11DB7 // P, less x^32
 
 var canFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasPCLMULQDQ && cpu.X86.HasAVX
 
-// A foldKeys has the constants in the order in which the assembly loads them; each of the pairs of
-// key is for the lower half of a vector, which is the earlier in the message, and for the upper.
+// foldKeys has the constants in the assembly's load order. Each pair from key serves a vector's
+// lower half, which comes earlier in the message, and its upper half.
 type foldKeys struct {
 	far     [2]uint64    // by 2048 bits, the four vectors of one round
 	near    [2]uint64    // by 512 bits, one vector
@@ -37,10 +37,10 @@ type foldKeys struct {
 var keys = foldKeys{far: key(2048), near: key(512), lanes: [4][2]uint64{key(384), key(256), key(128), {}},
 	short: [2]uint64{power(64)}, barrett: [2]uint64{reflect33(quotient()), reflect33(1<<32 | polynomial)}}
 
-// key is the pair that moves 128 bits by the given distance.
+// key returns the pair that moves 128 bits by the given distance.
 func key(bits int) [2]uint64 { return [2]uint64{power(bits + 32), power(bits - 32)} }
 
-// power is x^n modulo P, reflected and shifted.
+// power returns x^n modulo P, reflected and shifted.
 func power(n int) uint64 {
 	r := uint32(1)
 	for range n {
@@ -49,12 +49,12 @@ func power(n int) uint64 {
 	return reflect33(uint64(r)) // x^32 is the first of 33 bits: the shift
 }
 
-// times is r times x, modulo P.
+// times returns r times x, modulo P.
 func times(r uint32) uint32 { return r<<1 ^ r>>31*polynomial }
 
-// quotient is M, by long division.
+// quotient returns M, by long division.
 func quotient() (m uint64) {
-	r := uint64(1) << 32 // the part of x^64 that is in hand
+	r := uint64(1) << 32 // the current part of x^64
 	for range 33 {
 		m <<= 1
 		if r>>32 != 0 {
@@ -66,7 +66,7 @@ func quotient() (m uint64) {
 	return m
 }
 
-// reflect33 has the 33 bits of v in the opposite order.
+// reflect33 reverses the order of v's 33 bits.
 func reflect33(v uint64) (r uint64) {
 	for i := range 33 {
 		r |= v >> i & 1 << (32 - i)
@@ -74,7 +74,7 @@ func reflect33(v uint64) (r uint64) {
 	return r
 }
 
-// fold is Update for a multiple of 4 bytes, and not none.
+// fold is Update for a multiple of 4 bytes, at least 4.
 func fold(crc uint32, p []byte) uint32 { return ^foldVectors(^crc, &p[0], len(p), &keys) }
 
 // foldVectors is fold without the inversions before and after.
@@ -82,7 +82,7 @@ func fold(crc uint32, p []byte) uint32 { return ^foldVectors(^crc, &p[0], len(p)
 //go:noescape
 func foldVectors(crc uint32, p *byte, n int, k *foldKeys) uint32
 
-// foldCopy is fold for a multiple of copyUnit bytes, and not none, which it copies to dst.
+// foldCopy is fold for a multiple of copyUnit bytes, at least one, and copies them to dst.
 func foldCopy(crc uint32, dst, p []byte) uint32 {
 	_ = dst[len(p)-1]
 	return ^copyVectors(^crc, &dst[0], &p[0], len(p), &keys)
@@ -93,7 +93,7 @@ func foldCopy(crc uint32, dst, p []byte) uint32 {
 //go:noescape
 func copyVectors(crc uint32, dst, src *byte, n int, k *foldKeys) uint32
 
-// shifts is x to the power of 8·copyUnit·i modulo P, as power has it.
+// shifts has x to the power of 8·copyUnit·i modulo P, in the form of power.
 var shifts = sync.OnceValue(func() *[copyMax/copyUnit + 1]uint64 {
 	list := new([copyMax/copyUnit + 1]uint64)
 	r := uint32(1)
@@ -106,8 +106,8 @@ var shifts = sync.OnceValue(func() *[copyMax/copyUnit + 1]uint64 {
 	return list
 })
 
-// foldShift is the CRC of a message whose CRC is crc, and then i times copyUnit bytes, less the CRC
-// of those.
+// foldShift returns the CRC of a message extended by i times copyUnit bytes, without the CRC of
+// those; crc is the CRC of the message before.
 func foldShift(crc uint32, i int) uint32 { return multiply(crc, shifts()[i], &keys) }
 
 //go:noescape

@@ -1,9 +1,9 @@
-// Where the random bits of STags come from.
+// The source of STags' random bits.
 
-// Package stagsource is the randomness of STags, which tests exchange for numbers that they know.
+// Package stagsource supplies the randomness for STags, which tests replace by known numbers.
 package stagsource
 
 import "crypto/rand"
 
-// Read fills b. It does not fail. Only tests, and those before anything else runs, change it.
+// Read fills b and never fails. Only tests change it, before anything else runs.
 var Read = func(b []byte) { rand.Read(b) }
