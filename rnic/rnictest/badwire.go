@@ -1,4 +1,4 @@
-// A wire of RoCE that loses, repeats and reorders packets.
+// A RoCE wire that loses, repeats and reorders packets.
 
 package rnictest
 
@@ -12,13 +12,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A wire is one that harms nothing.
+// A wire is the harmless wire underneath.
 type wire = udp.Wire
 
 // A BadWire loses, repeats and delays packets on their way out.
 type BadWire struct {
 	wire
-	Harmed atomic.Int64 // how many
+	Harmed atomic.Int64 // number of harmed packets
 
 	chance int // of 1000, for each kind of harm
 	r      *rand.Rand
@@ -32,19 +32,19 @@ type outgoing struct {
 	to netip.AddrPort
 }
 
-// NewBadWire harms each packet of w with a chance of 3 × chance in 1000. What it does depends on
-// seed and the order of packets.
+// NewBadWire returns a wire that harms each packet of w with a probability of 3 × chance in 1000.
+// The harm depends on seed and the order of packets.
 func NewBadWire(w udp.Wire, chance int, seed uint64) *BadWire {
 	return &BadWire{wire: w, chance: chance, r: rand.New(rand.NewPCG(seed, 1))}
 }
 
-// Room is where the next packet is built.
+// Room returns the memory for building the next packet.
 func (w *BadWire) Room() []byte { return w.room[:] }
 
 // Full reports whether there is no room.
 func (w *BadWire) Full() bool { return len(w.batch) == udp.BatchLen }
 
-// Len is how many packets wait.
+// Len returns the number of waiting packets.
 func (w *BadWire) Len() int { return len(w.batch) }
 
 // Add appends a packet.
@@ -53,7 +53,7 @@ func (w *BadWire) Add(n int, _ packet.Tail, to netip.AddrPort) error {
 	return nil
 }
 
-// Send does harm, and reports all packets as sent.
+// Send applies the harm, and reports all packets as sent.
 func (w *BadWire) Send() (int, bool, error) {
 	n := len(w.batch)
 	for _, o := range w.batch {
@@ -79,7 +79,7 @@ func (w *BadWire) Send() (int, bool, error) {
 	return n, false, nil
 }
 
-// pass sends a packet as it is.
+// pass sends a packet unchanged.
 func (w *BadWire) pass(o outgoing) {
 	if w.wire.Add(copy(w.wire.Room(), o.p), packet.Tail{}, o.to) != nil {
 		return

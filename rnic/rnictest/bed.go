@@ -1,4 +1,4 @@
-// A provider under test: connections of it, and what their ends do and want.
+// A provider under test: its connections, and the actions and expectations of their ends.
 
 package rnictest
 
@@ -11,13 +11,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A Bed is a provider that Verbs tests.
+// A Bed is a provider under test by Verbs.
 type Bed struct {
 	Open          func(rnic.DeviceConfig) *rnic.Device
-	Network, Addr string // where it listens
+	Network, Addr string // its listener
 }
 
-// bedDepth is the depth of the queues of an end.
+// bedDepth is the depth of an end's queues.
 const bedDepth = 8
 
 // An end is one QP of a connection.
@@ -40,7 +40,7 @@ func newEnd(t *testing.T, dev *rnic.Device, cqDepth int) *end {
 	return e
 }
 
-// listen opens a device and a listener that the test's end closes.
+// listen opens a device and a listener, closed at the end of the test.
 func (b Bed) listen(t *testing.T) (*rnic.Device, rnic.Listener) {
 	t.Helper()
 	dev := b.Open(rnic.DeviceConfig{})
@@ -52,7 +52,7 @@ func (b Bed) listen(t *testing.T) (*rnic.Device, rnic.Listener) {
 	return dev, l
 }
 
-// pair is both ends of a connection, the active one first; ready prepares the passive one.
+// pair returns both ends of a connection, the active one first; ready prepares the passive one.
 func (b Bed) pair(t *testing.T, cqDepth int, ready func(passive *end)) (active, passive *end) {
 	t.Helper()
 	dev, l := b.listen(t)
@@ -78,7 +78,7 @@ func (b Bed) pair(t *testing.T, cqDepth int, ready func(passive *end)) (active, 
 	return active, passive
 }
 
-// next is the next completion, which has to come.
+// next returns the next completion and fails the test if there is none.
 func (e *end) next() rnic.WC {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(e.t.Context(), time.Minute)
@@ -92,7 +92,8 @@ func (e *end) next() rnic.WC {
 	return wc[0]
 }
 
-// want wants the next completion to be of a work request, with a status.
+// want fails the test unless the next completion has the given work request id, operation and
+// status.
 func (e *end) want(id uint64, op rnic.Opcode, status rnic.Status) rnic.WC {
 	e.t.Helper()
 	wc := e.next()
@@ -145,7 +146,7 @@ func (e *end) ended() error {
 	return e.qp.Err()
 }
 
-// filled is n bytes that begin with seed.
+// filled returns n bytes, starting from seed.
 func filled(n, seed int) []byte {
 	return bytes.Repeat([]byte{byte(seed), byte(seed >> 3), 7}, n/3+1)[:n]
 }

@@ -1,4 +1,4 @@
-// Segments by hand, byte for byte as RFC 5040 and RFC 5041 draw them.
+// Segments built by hand, byte for byte as drawn in RFC 5040 and RFC 5041.
 
 package rnictest
 
@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// Tagged is a tagged segment: DDP and RDMAP control bytes, STag, TO, payload.
+// Tagged builds a tagged segment: DDP and RDMAP control bytes, STag, TO, payload.
 func Tagged(ddp, ctrl byte, stag rnic.STag, to uint64, payload []byte) []byte {
 	b := []byte{ddp, ctrl}
 	b = binary.BigEndian.AppendUint32(b, uint32(stag))
@@ -16,7 +16,7 @@ func Tagged(ddp, ctrl byte, stag rnic.STag, to uint64, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// Untagged is an untagged segment: DDP and RDMAP control bytes, invalidate STag, QN, MSN, MO,
+// Untagged builds an untagged segment: DDP and RDMAP control bytes, invalidate STag, QN, MSN, MO,
 // payload.
 func Untagged(ddp, ctrl byte, inv rnic.STag, qn, msn, mo uint32, payload []byte) []byte {
 	b := []byte{ddp, ctrl}
@@ -26,7 +26,7 @@ func Untagged(ddp, ctrl byte, inv rnic.STag, qn, msn, mo uint32, payload []byte)
 	return append(b, payload...)
 }
 
-// ReadReq is the payload of a Read Request.
+// ReadReq builds the payload of a Read Request.
 func ReadReq(sink rnic.STag, sinkTO uint64, size uint32, src rnic.STag, srcTO uint64) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(sink))
 	b = binary.BigEndian.AppendUint64(b, sinkTO)
@@ -35,12 +35,12 @@ func ReadReq(sink rnic.STag, sinkTO uint64, size uint32, src rnic.STag, srcTO ui
 	return binary.BigEndian.AppendUint64(b, srcTO)
 }
 
-// Terminate is the Terminate segment of a control field and what it returns to the peer.
+// Terminate builds a Terminate segment from a control field and the bytes returned to the peer.
 func Terminate(layerType, code, ctrl byte, back []byte) []byte {
 	return Untagged(0x41, 0x47, 0, 2, 1, 0, append([]byte{layerType, code, ctrl, 0}, back...))
 }
 
-// Returned is what a Terminate returns of a segment: its length and n bytes of it.
+// Returned builds a Terminate's copy of a segment: its length and its first n bytes.
 func Returned(seg []byte, n int) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(seg))), seg[:n]...)
 }

@@ -1,4 +1,4 @@
-// A network of a test's own: all of its ports are free, and nobody else has them.
+// A private network for a test: all of its ports are free.
 
 package rnictest
 
@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnNetwork moves the test's goroutine into a network namespace that has a loopback interface and
-// nothing else. It is for tests that need ports of their choice, or take all of them, which other
-// tests of this machine would miss. Sockets that the goroutine makes are of that network; what it
-// starts makes its own in the network of the process. The namespace ends with the test and its
-// sockets: the goroutine keeps its thread, which nobody uses again.
+// OwnNetwork moves the test's goroutine into a network namespace with only a loopback interface. It
+// is for tests that need certain ports, or take all of them, without conflicts with other tests of
+// this machine. The goroutine's sockets belong to that network; goroutines started by it use the
+// process's network. The namespace ends with the test and its sockets: the goroutine keeps its
+// thread, which is never reused.
 //
-// It needs root, and fails the test where namespaces cannot be made.
+// It needs root, and fails the test if namespaces are not available.
 func OwnNetwork(t testing.TB) {
 	t.Helper()
-	runtime.LockOSThread() // for good: a thread cannot be trusted to come back
+	runtime.LockOSThread() // for good: the thread cannot return to the old namespace reliably
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Fatalf("a network namespace: %v", err)
 	}

@@ -1,4 +1,4 @@
-// The peer: start-up frames and segments out, segments in.
+// The peer: it sends start-up frames and segments, and receives segments.
 
 package rnictest
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// A Segment is what one FPDU carried.
+// A Segment is the content of one FPDU.
 type Segment struct {
 	Header  ddp.Header
 	Op      rdmap.Opcode
@@ -27,16 +27,16 @@ type Peer struct {
 	marking *mpa.MarkerSender   // the other end wants markers
 	marked  *mpa.MarkerReceiver // and sends them
 
-	left []byte // heard after the start-up frame
+	left []byte // received after the start-up frame
 
-	// turn has a token while bytes are said: a mutex, but one that simulated
-	// time does not wait for. It guards what follows.
+	// turn holds a token while bytes are sent: a mutex that does not stop simulated time. It guards
+	// the fields below.
 	turn chan struct{}
-	sent uint32 // Sends that were said
-	read uint32 // Read Requests
+	sent uint32 // number of Sends sent
+	read uint32 // number of Read Requests sent
 }
 
-// NewPeer returns a Peer on a connection that has just begun.
+// NewPeer returns a Peer on a new connection.
 func NewPeer(c net.Conn) *Peer { return &Peer{c: c, turn: make(chan struct{}, 1)} }
 
 func (p *Peer) lock()   { p.turn <- struct{}{} }
@@ -52,7 +52,7 @@ func (p *Peer) Initiate(request mpa.Frame) (reply mpa.Frame, err error) {
 	return reply, err
 }
 
-// Respond takes a Request and sends the Reply.
+// Respond receives a Request and sends the Reply.
 func (p *Peer) Respond(reply mpa.Frame) (request mpa.Frame, err error) {
 	if request, err = p.hearFrame(false); err != nil {
 		return request, err
@@ -87,10 +87,9 @@ func (p *Peer) hearFrame(reply bool) (mpa.Frame, error) {
 	}
 }
 
-// Hear calls f with each segment that comes in, until f or the stream fails. f
-// should not say anything: the other end may have to be heard out before it hears.
-// Whatever is no good FPDU with a good segment is an error, but for an end of
-// the stream, which is nil wherever it comes.
+// Hear calls f for each received segment, until f or the stream fails. f should not send: the other
+// end may be blocked until its own output is read. Bytes that are not a good FPDU with a good
+// segment are an error. The end of the stream is nil at any position.
 func (p *Peer) Hear(f func(s *Segment) error) error {
 	buf := make([]byte, 128<<10)
 	r, w := 0, copy(buf, p.left)
@@ -137,7 +136,7 @@ func heard(ulpdu []byte, f func(s *Segment) error) (err error) {
 	return f(&s)
 }
 
-// Raw says bytes that need be nothing at all.
+// Raw sends arbitrary bytes.
 func (p *Peer) Raw(b []byte) error {
 	p.lock()
 	defer p.unlock()
@@ -145,7 +144,7 @@ func (p *Peer) Raw(b []byte) error {
 	return err
 }
 
-// ULPDU says bytes in a good FPDU.
+// ULPDU sends bytes in a good FPDU.
 func (p *Peer) ULPDU(parts ...[]byte) error {
 	p.lock()
 	defer p.unlock()
@@ -158,7 +157,7 @@ func (p *Peer) ulpdu(parts ...[]byte) (err error) {
 		n += len(b)
 	}
 	if n == 0 || n > mpa.MaxULPDU {
-		return nil // not to be said
+		return nil // not sent
 	}
 	if p.marking != nil {
 		_, err = p.c.Write(p.marking.Append(nil, p.crc, parts...))
@@ -168,8 +167,8 @@ func (p *Peer) ulpdu(parts ...[]byte) (err error) {
 	return err
 }
 
-// Segment says a segment. An untagged one has the MSN that is next in its queue,
-// plus h.MSN; it is the next message's turn once h.Last has been said.
+// Segment sends a segment. An untagged one has its queue's next MSN plus h.MSN; after h.Last the
+// queue's next message begins.
 func (p *Peer) Segment(h ddp.Header, op rdmap.Opcode, payload []byte) error {
 	p.lock()
 	defer p.unlock()
@@ -187,12 +186,12 @@ func (p *Peer) Segment(h ddp.Header, op rdmap.Opcode, payload []byte) error {
 	return p.ulpdu(h.Append(nil), payload)
 }
 
-// Send says a message in one segment.
+// Send sends a message in one segment.
 func (p *Peer) Send(msg []byte) error {
 	return p.Segment(ddp.Header{Last: true}, rdmap.OpSend, msg)
 }
 
-// Answer says a Read Response, in segments of at most size bytes.
+// Answer sends a Read Response, in segments of at most size bytes.
 func (p *Peer) Answer(q *rdmap.ReadRequest, data []byte, size int) error {
 	h := ddp.Header{Tagged: true, STag: q.SinkSTag, TO: q.SinkTO}
 	for {
@@ -209,7 +208,7 @@ func (p *Peer) Answer(q *rdmap.ReadRequest, data []byte, size int) error {
 // Close ends the connection.
 func (p *Peer) Close() error { return p.c.Close() }
 
-// Sent is how many Sends were said.
+// Sent returns the number of Sends sent.
 func (p *Peer) Sent() uint32 {
 	p.lock()
 	defer p.unlock()

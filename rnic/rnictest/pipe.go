@@ -1,6 +1,6 @@
-// Package rnictest is the other end of a connection, spoken by hand: tests and
-// fuzz targets say FPDUs as they like and check what comes back. Connections are
-// in memory, so that all of it can run in the simulated time of testing/synctest.
+// Package rnictest is the other end of a connection, controlled by hand: tests and fuzz targets
+// send any FPDUs and check the response. Connections are in memory, so that everything can run in
+// the simulated time of testing/synctest.
 package rnictest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// A Listener is a net.Listener whose connections are in memory.
+// A Listener is a net.Listener for connections in memory.
 type Listener struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -20,8 +20,8 @@ func Listen() *Listener {
 	return &Listener{conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
-// Dial returns the near end of a new connection once the far end has been
-// accepted; net.ErrClosed when the Listener is closed.
+// Dial returns the near end of a new connection once the far end has been accepted; net.ErrClosed
+// after the Listener was closed.
 func (l *Listener) Dial() (net.Conn, error) {
 	near, far := net.Pipe()
 	select {
@@ -48,10 +48,10 @@ func (l *Listener) Close() error {
 	return nil
 }
 
-// Addr is where nobody can be reached.
+// Addr returns an unreachable address.
 func (l *Listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 20049} }
 
-// A conn has a peer with an address, as those that come over a network.
+// A conn has a peer with an address, like a network connection.
 type conn struct{ net.Conn }
 
 func (conn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 700} }

@@ -1,4 +1,4 @@
-// Connections in memory whose calls do not block, as those of a TCP socket that a poller watches.
+// Connections in memory with non-blocking calls, like a TCP socket watched by a poller.
 
 package rnictest
 
@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// A Ready is one end of a connection that tells when it is ready: an iwarp.ReadyConn. What is
-// written to one end can be read from the other at once.
+// A Ready is one end of a connection that reports its readiness: an iwarp.ReadyConn. Bytes written
+// to one end can be read from the other at once.
 type Ready struct {
-	net.Conn // nil: what is not here is not called
+	net.Conn // nil: other methods are not called
 
 	// AfterWrite, if not nil, runs after bytes have left and before TryWrite returns: the peer may
 	// have answered by then. It is set before the connection is used.
@@ -23,18 +23,18 @@ type Ready struct {
 	pair *readyPair // set once
 	peer *Ready     // set once
 
-	in     []byte    // has come and has not been read; guarded by pair.mu, as is all that follows
-	fin    bool      // no more comes
+	in     []byte    // received and unread; guarded by pair.mu, as is all below
+	fin    bool      // no more bytes will come
 	rd, wd time.Time // deadlines
 	closed bool
 }
 
 type readyPair struct {
 	mu     sync.Mutex
-	change sync.Cond // something is not as it was, at either end
+	change sync.Cond // signals every change at either end
 }
 
-// ReadyPipe returns the two ends of a connection. It has room for all that is written.
+// ReadyPipe returns the two ends of a connection. It has room for all written bytes.
 func ReadyPipe() (a, b *Ready) {
 	p := &readyPair{}
 	p.change.L = &p.mu
@@ -45,7 +45,7 @@ func ReadyPipe() (a, b *Ready) {
 
 func passed(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
 
-// TryRead reads what is there.
+// TryRead reads the available bytes.
 func (r *Ready) TryRead(bufs [][]byte) (n int, err error) {
 	r.pair.mu.Lock()
 	defer r.pair.mu.Unlock()
@@ -67,7 +67,7 @@ func (r *Ready) TryRead(bufs [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// WaitReadable returns when TryRead has something to say.
+// WaitReadable returns when TryRead has a result.
 func (r *Ready) WaitReadable() error {
 	r.pair.mu.Lock()
 	defer r.pair.mu.Unlock()
@@ -127,14 +127,14 @@ func (r *Ready) Read(b []byte) (int, error) {
 // Write takes all of b.
 func (r *Ready) Write(b []byte) (int, error) { return r.TryWrite([][]byte{b}) }
 
-// Unread is how many bytes have come and have not been read.
+// Unread returns the number of received and unread bytes.
 func (r *Ready) Unread() int {
 	r.pair.mu.Lock()
 	defer r.pair.mu.Unlock()
 	return len(r.in)
 }
 
-// CloseWrite is FIN.
+// CloseWrite sends FIN.
 func (r *Ready) CloseWrite() error {
 	r.set(func() { r.peer.fin = true })
 	return nil
@@ -146,8 +146,7 @@ func (r *Ready) Close() error {
 	return nil
 }
 
-// SetDeadline is both of the following; SetReadDeadline and SetWriteDeadline are as those of any
-// net.Conn.
+// SetDeadline sets both deadlines; SetReadDeadline and SetWriteDeadline are those of any net.Conn.
 func (r *Ready) SetDeadline(t time.Time) error {
 	r.SetReadDeadline(t)
 	return r.SetWriteDeadline(t)
@@ -164,7 +163,7 @@ func (r *Ready) deadline(at *time.Time, t time.Time) error {
 	return nil
 }
 
-// set changes something and wakes whoever waits.
+// set applies a change and wakes all waiting goroutines.
 func (r *Ready) set(change func()) {
 	r.pair.mu.Lock()
 	defer r.pair.mu.Unlock()
@@ -172,6 +171,6 @@ func (r *Ready) set(change func()) {
 	r.pair.change.Broadcast()
 }
 
-// LocalAddr and RemoteAddr are where nobody can be reached.
+// LocalAddr and RemoteAddr return unreachable addresses.
 func (r *Ready) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 700} }
 func (r *Ready) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 20049} }

@@ -1,8 +1,8 @@
-// A script: bytes that a fuzzer makes, read as numbers and choices.
+// Scripts: a fuzzer's bytes, read as numbers and choices.
 
 package rnictest
 
-// A Script is read from its front. After its end come zeros.
+// A Script is read from its front. After its end it yields zeros.
 type Script []byte
 
 // Byte takes one byte.
@@ -20,7 +20,7 @@ func (s *Script) Word() int {
 	return int(s.Byte())<<8 | int(s.Byte())
 }
 
-// Take takes n bytes, or as many as there are.
+// Take takes n bytes, or fewer at the end.
 func (s *Script) Take(n int) []byte {
 	n = min(n, len(*s))
 	b := (*s)[:n:n]
@@ -28,5 +28,5 @@ func (s *Script) Take(n int) []byte {
 	return b
 }
 
-// More reports whether anything is left.
+// More reports whether bytes are left.
 func (s *Script) More() bool { return len(*s) > 0 }

@@ -1,5 +1,5 @@
-// What every provider promises to programs, whatever its wire protocol: one suite, which the tests
-// of each of them run.
+// The promises of every provider to programs, independent of its wire protocol: one suite, run by
+// each provider's tests.
 
 package rnictest
 
@@ -26,8 +26,8 @@ func Verbs(t *testing.T, b Bed) {
 	}
 }
 
-// Sends, Writes and Reads of all sizes, none too, from payload in pieces, complete in order with
-// all of their bytes in place.
+// Sends, Writes and Reads of all sizes, including zero, from payload in pieces, complete in order
+// with all of their bytes in place.
 func testOperations(t *testing.T, b Bed) {
 	a, z := b.pair(t, 64, nil)
 	for i, n := range []int{0, 1, 3, 1000, 4096, 70_001} {
@@ -53,7 +53,7 @@ func testOperations(t *testing.T, b Bed) {
 	}
 }
 
-// An STag that its owner, or the peer by a Send, has invalidated is of no use to the peer any more.
+// An STag invalidated by its owner, or by the peer with a Send, is no longer usable by the peer.
 func testInvalidations(t *testing.T, b Bed) {
 	a, z := b.pair(t, 64, nil)
 	own, _ := z.region(8, rnic.RemoteWrite)
@@ -74,7 +74,7 @@ func testInvalidations(t *testing.T, b Bed) {
 	}
 }
 
-// What each side brings along is what the other one sees.
+// Each side sees the other's connection parameters.
 func testPrivateData(t *testing.T, b Bed) {
 	a, z := b.pair(t, 64, nil)
 	if !bytes.HasPrefix(a.qp.PrivateData(), []byte("passive")) || !bytes.HasPrefix(z.qp.PrivateData(), []byte("active")) {
@@ -88,7 +88,7 @@ func testPrivateData(t *testing.T, b Bed) {
 	}
 }
 
-// Who is refused is told why, and may try again with the same QP.
+// A refused peer gets the refusal's data, and may try again with the same QP.
 func testReject(t *testing.T, b Bed) {
 	dev, l := b.listen(t)
 	a := newEnd(t, dev, 64)
@@ -119,7 +119,7 @@ func testReject(t *testing.T, b Bed) {
 	}
 }
 
-// Queues hold as many as they have room for, and what does not fit is refused, all of it.
+// Queues hold their depth, and refuse a post beyond it completely.
 func testLimits(t *testing.T, b Bed) {
 	a, z := b.pair(t, 64, nil)
 	if err := a.qp.PostSend(make([]rnic.SendWR, bedDepth+1)...); err != rnic.ErrSQFull {
@@ -146,7 +146,7 @@ func testLimits(t *testing.T, b Bed) {
 	}
 }
 
-// Work that asks for no completion has none, and its place in the queue is free again all the same.
+// Unsignaled work has no completion, and its place in the queue is freed all the same.
 func testUnsignaled(t *testing.T, b Bed) {
 	a, z := b.pair(t, 64, nil)
 	for i := range uint64(3 * bedDepth) {
@@ -157,8 +157,8 @@ func testUnsignaled(t *testing.T, b Bed) {
 	}
 }
 
-// Disconnect sends what was posted before it takes leave; neither side has an error then but the
-// end of the stream.
+// Disconnect sends the posted work before it ends the connection; neither side then has an error
+// other than the end of the stream.
 func testDisconnect(t *testing.T, b Bed) {
 	a, z := b.pair(t, 64, nil)
 	got := z.recv(1, 100_000)
@@ -179,8 +179,8 @@ func testDisconnect(t *testing.T, b Bed) {
 	}
 }
 
-// All that is posted completes as flushed, sends and receives each in order, when the QP is
-// aborted; the first cause stays.
+// When the QP is aborted, all posted work completes as flushed, sends and receives each in order;
+// the first cause stays.
 func testFlush(t *testing.T, b Bed) {
 	a, z := b.pair(t, 64, nil)
 	for i := range uint64(bedDepth) {
@@ -206,7 +206,7 @@ func testFlush(t *testing.T, b Bed) {
 	}
 }
 
-// A QP that never was connected gives its receives back when it is closed, and can be closed again.
+// An unconnected QP gives its receives back when it is closed, and can be closed again.
 func testCloseIdle(t *testing.T, b Bed) {
 	a := newEnd(t, b.Open(rnic.DeviceConfig{}), 64)
 	a.recv(7, 10)
@@ -219,8 +219,8 @@ func testCloseIdle(t *testing.T, b Bed) {
 	a.ended()
 }
 
-// What the peer gave no right to ends the connection and touches nothing; who asked is told which
-// STag it was.
+// An access without a right ends the connection and touches nothing; the requesting side learns the
+// refused STag.
 func testRefused(t *testing.T, b Bed) {
 	for _, c := range []struct {
 		name   string
@@ -235,7 +235,7 @@ func testRefused(t *testing.T, b Bed) {
 	} {
 		a, z := b.pair(t, 64, nil)
 		z.recv(1, 0)
-		a.post(rnic.SendWR{ID: 2, Op: rnic.OpSend}) // iWARP: before the first FPDU that is good nothing can be said
+		a.post(rnic.SendWR{ID: 2, Op: rnic.OpSend}) // iWARP sends no report before the first good FPDU
 		z.want(1, rnic.OpRecv, rnic.WCSuccess)
 		mr, memory := z.region(64, c.access)
 		wr := rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{filled(8, 1)}, RemoteSTag: mr.STag(), RemoteTO: mr.Base() + c.offset}
@@ -258,7 +258,7 @@ func testRefused(t *testing.T, b Bed) {
 	}
 }
 
-// A message that is larger than the receive ends the connection, and the receive is flushed.
+// A message larger than the receive ends the connection, and the receive is flushed.
 func testNoRoom(t *testing.T, b Bed) {
 	a, z := b.pair(t, 64, nil)
 	z.recv(1, 10)
@@ -269,7 +269,7 @@ func testNoRoom(t *testing.T, b Bed) {
 	z.want(1, rnic.OpRecv, rnic.WCFlushErr)
 }
 
-// A completion queue that is full ends the QP, and loses no completion.
+// A full completion queue ends the QP, and loses no completion.
 func testOverrun(t *testing.T, b Bed) {
 	a, z := b.pair(t, 2, func(z *end) {
 		for i := range uint64(5) {
