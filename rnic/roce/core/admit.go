@@ -1,4 +1,4 @@
-// What every packet for a QP is checked for before its service looks at it.
+// The checks that every packet for a QP passes before its service handles it.
 
 package core
 
@@ -8,20 +8,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A Packet is one that came whole, with its ICRC: it was parsed and aliases the datagram.
+// A Packet is a complete, parsed packet with a valid ICRC. It aliases the datagram.
 type Packet struct {
 	packet.Header
 	Payload  []byte
-	Reserved bool // the opcode is reserved: nothing but the BTH holds
+	Reserved bool // the opcode is reserved: only the BTH is valid
 
 	Src, Dst netip.Addr
-	SrcPort  uint16 // of UDP
+	SrcPort  uint16 // UDP source port
 	Network  []byte // IP and UDP headers
 }
 
-// admit is the first step of figure 117 as far as it needs the QP: its state, service, addresses
-// and keys (IBA 9.6 [IBU-175 IBU-176 IBU-177 IBU-179 IBU-181]). Reserved bits, FECN, BECN, MigReq
-// and AckReq count for nothing (IBA 9.6 [IBU-185]). The caller holds mu.
+// admit does the QP's share of the first step in figure 117: it checks the QP's state, service,
+// addresses and keys (IBA 9.6 [IBU-175 IBU-176 IBU-177 IBU-179 IBU-181]). It ignores reserved
+// bits, FECN, BECN, MigReq and AckReq (IBA 9.6 [IBU-185]). The caller holds mu.
 func (qp *QP) admit(p *Packet) Drop {
 	switch {
 	case !qp.state.receives():
@@ -38,25 +38,24 @@ func (qp *QP) admit(p *Packet) Drop {
 	return Accepted
 }
 
-// fromPeer reports whether a packet comes from the socket that the QP is connected with, as far as
-// its headers say so.
+// fromPeer reports whether a packet's headers name the connected peer's socket as source.
 func (qp *QP) fromPeer(p *Packet) bool {
 	return p.Src == qp.attrs.Peer && (qp.attrs.PeerPort == 0 || p.SrcPort == qp.attrs.PeerPort)
 }
 
-// A P_Key is 15 bits of partition, never zero, and one of membership.
+// A P_Key has 15 bits for the partition, never zero, and one for the membership.
 const (
 	fullMember = 0x8000
 	partition  = fullMember - 1
 )
 
-// pkeyMatch reports whether two P_Keys are of one partition, and one of them of a full member: two
-// limited members do not talk to each other (IBA 9.6 [IBU-177]).
+// pkeyMatch reports whether two P_Keys share a partition and at least one is a full member's: two
+// limited members cannot communicate (IBA 9.6 [IBU-177]).
 func pkeyMatch(a, b uint16) bool {
 	return a&partition == b&partition && a&partition != 0 && (a|b)&fullMember != 0
 }
 
-// receive does with a packet what the QP's service asks for, and counts it.
+// receive hands an admitted packet to the QP's service, and counts it.
 func (qp *QP) receive(now Instant, p *Packet) Drop {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

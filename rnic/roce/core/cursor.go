@@ -1,18 +1,18 @@
-// A walk through the payload of a work request.
+// A cursor through the payload of a work request.
 
 package core
 
 import "github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 
-// A cursor is a place in a gather list.
+// A cursor is a position in a gather list.
 type cursor struct {
 	sgl [][]byte
-	at  int // index of the slice
-	off int // and of the byte in it
+	at  int // slice index
+	off int // byte offset in that slice
 }
 
-// copy fills b from where the cursor stands, and steps past that. The list has as many bytes. It
-// returns what it has learned of the end of b.
+// copy fills b from the cursor's position and advances. The list must have len(b) more bytes. It
+// returns the CRC that it computed over the end of b.
 func (c *cursor) copy(b []byte) (t packet.Tail) {
 	for len(b) > 0 {
 		from := c.sgl[c.at][c.off:]
@@ -24,14 +24,14 @@ func (c *cursor) copy(b []byte) (t packet.Tail) {
 	return t
 }
 
-// skip steps past n bytes.
+// skip advances by n bytes.
 func (c *cursor) skip(n int) {
 	for n > 0 {
 		n -= c.step(min(n, len(c.sgl[c.at])-c.off))
 	}
 }
 
-// step steps past n bytes of one slice, and returns n.
+// step advances by n bytes within one slice, and returns n.
 func (c *cursor) step(n int) int {
 	if c.off += n; c.off == len(c.sgl[c.at]) {
 		c.at, c.off = c.at+1, 0
@@ -39,8 +39,8 @@ func (c *cursor) step(n int) int {
 	return n
 }
 
-// put writes a packet at the front of b: headers, the next size bytes, and the pad. It returns its
-// length, and what it has learned of its end.
+// put writes a packet at the front of b: headers, the next size bytes, and the pad. It returns
+// the packet's length and the CRC computed over its end.
 func (c *cursor) put(b []byte, h *packet.Header, size int) (n int, t packet.Tail) {
 	n = h.Put(b)
 	t = c.copy(b[n : n+size])
@@ -50,7 +50,7 @@ func (c *cursor) put(b []byte, h *packet.Header, size int) (n int, t packet.Tail
 	return n + size + padAfter(b[n+size:], h.Pad), t
 }
 
-// padAfter writes n bytes of pad at the front of b, and returns n.
+// padAfter writes n pad bytes at the front of b, and returns n.
 func padAfter(b []byte, n uint8) int {
 	clear(b[:n])
 	return int(n)

@@ -1,32 +1,33 @@
-// Why packets are dropped: a reason for each step of validation, and the counters.
+// Reasons for dropped packets, one for each validation step, and the counters.
 
 package core
 
 import "strconv"
 
-// A Drop is why a packet was dropped, in the order of the steps (figure 117, IBA 9.8.1 [IBU-017]).
-// The sender is told of none; the counters are all that there is to see.
+// A Drop is the reason for a dropped packet, in step order (figure 117, IBA 9.8.1 [IBU-017]). The
+// sender learns none of them; only the counters show them.
 type Drop uint8
 
 // The reasons.
 const (
-	Accepted      Drop = iota
-	DropNetwork        // neither IPv4 without options and fragments nor IPv6; lengths that contradict each other; not our address
-	DropICRC           // damaged
-	DropMalformed      // shorter than its headers, or of a length that is no multiple of 4
-	DropVersion        // transport version
-	DropQPN            // no such QP
-	DropState          // the QP takes no packets
-	DropService        // opcode of another service than the QP's
-	DropAddress        // not from the QP's peer
+	Accepted Drop = iota
+	// Neither IPv4 without options and fragments nor IPv6; inconsistent lengths; not our address.
+	DropNetwork
+	DropICRC      // damaged
+	DropMalformed // shorter than its headers, or its length is no multiple of 4
+	DropVersion   // transport version
+	DropQPN       // no such QP
+	DropState     // the QP takes no packets in this state
+	DropService   // opcode of another service
+	DropAddress   // not from the QP's peer
 	DropPKey
 	DropQKey        // UD
-	DropPSN         // not the expected PSN, and no start of a message
-	DropSequence    // the opcode cannot follow that of the packet before
+	DropPSN         // not the expected PSN, and not the start of a message
+	DropSequence    // the opcode cannot follow the previous packet's
 	DropReserved    // reserved opcode
 	DropUnsupported // the QP does not serve the operation
 	DropNoReceive   // no receive is posted
-	DropLength      // payload against path MTU, pad, receive buffer or RETH
+	DropLength      // payload does not fit path MTU, pad, receive buffer or RETH
 	DropAccess      // R_Key, rights, bounds
 
 	drops = int(DropAccess) + 1
@@ -35,7 +36,7 @@ const (
 var dropNames = [drops]string{"accepted", "network header", "ICRC", "malformed", "transport version", "no such QP", "state of the QP", "service",
 	"address", "P_Key", "Q_Key", "PSN", "opcode sequence", "reserved opcode", "operation not served", "no receive posted", "length", "R_Key"}
 
-// String is the step that failed.
+// String names the failed step.
 func (d Drop) String() string {
 	if int(d) < drops {
 		return dropNames[d]
@@ -43,31 +44,30 @@ func (d Drop) String() string {
 	return "Drop(" + strconv.Itoa(int(d)) + ")"
 }
 
-// Counters is what became of packets, of a QP or of a port.
+// Counters counts the packets of a QP or port by outcome.
 type Counters struct {
-	Packets [drops]uint64 // by Drop; of Accepted those that were taken
+	Packets [drops]uint64 // by Drop; Packets[Accepted] counts the taken ones
 
-	// Gaps is how often a PSN was not the one expected, whether the packet was dropped or began a
-	// message: what was between is lost (IBA 9.8.2.2.1 [IBU-071]). Lost is messages of which a part
-	// came.
+	// Gaps counts packets with an unexpected PSN, dropped or the first of a message: packets
+	// between were lost (IBA 9.8.2.2.1 [IBU-071]). Lost counts messages received only in part.
 	Gaps, Lost uint64
-	// Retransmissions is how often all that a peer had not acknowledged was sent again (IBA 9.7.8).
+	// Retransmissions counts rewinds to the oldest unacknowledged packet (IBA 9.7.8).
 	Retransmissions uint64
 }
 
-// Dropped is how many packets were dropped for reason d.
+// Dropped returns the number of packets dropped for reason d.
 func (c Counters) Dropped(d Drop) uint64 { return c.Packets[d] }
 
-// maxViolations is where the 16-bit counters of a port's management stay (IBA 9.6 [IBU-178]).
+// maxViolations is the maximum of port management's 16-bit counters (IBA 9.6 [IBU-178]).
 const maxViolations = 1<<16 - 1
 
-// PKeyViolations is the bad P_Keys as port management counts them: it stops at 65535.
+// PKeyViolations is the number of bad P_Keys for port management: it saturates at 65535.
 func (c Counters) PKeyViolations() uint16 { return uint16(min(c.Packets[DropPKey], maxViolations)) }
 
-// QKeyViolations is the bad Q_Keys, which stop there too.
+// QKeyViolations is the number of bad Q_Keys, with the same maximum.
 func (c Counters) QKeyViolations() uint16 { return uint16(min(c.Packets[DropQKey], maxViolations)) }
 
-// add sums counters of QPs.
+// add adds a QP's counters.
 func (c *Counters) add(o *Counters) {
 	for i, n := range o.Packets {
 		c.Packets[i] += n

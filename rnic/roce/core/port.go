@@ -1,4 +1,4 @@
-// The port: the queue pairs of one address, and the first steps of every datagram.
+// The port: the queue pairs of one address, and the first checks for every datagram.
 
 package core
 
@@ -12,35 +12,35 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// Errors of Add and Attach.
+// Errors returned by Add and Attach.
 var (
 	ErrQPN   = errors.New("roce: the QPN is taken, or is none of 1 to 0xfffffe")
 	ErrGroup = errors.New("roce: no multicast address, or not a UD QP of the port")
 )
 
-// A Port has the QPs of one address. Its methods may be called from any goroutine, but Receive from
-// one at a time.
+// A Port has the QPs of one address. All methods are safe for concurrent use, except that only
+// one goroutine at a time may call Receive.
 type Port struct {
 	// set once
 	addr    netip.Addr
 	general func(Instant, Packet)
 
-	icrc packet.ICRC // of Receive
+	icrc packet.ICRC // used by Receive
 
 	mu     sync.RWMutex
-	qps    map[uint32]*QP       // guarded by mu, as is what follows
+	qps    map[uint32]*QP       // guarded by mu, as are the next two
 	groups map[netip.Addr][]*QP // attached to a multicast group
-	count  Counters             // of packets that came to no QP, and of QPs that are gone
+	count  Counters             // packets for no QP, and counts of removed QPs
 }
 
-// NewPort returns a port without QPs. addr is the address that its packets come to, without a zone
-// because packets name none. Packets for QPN 1, the general services, are given to general, which
-// keeps no reference to them. If general is nil, a QP can have that number.
+// NewPort returns a port without QPs. addr is its own address, without a zone because packets
+// carry none. general receives packets for QPN 1, the general services, and must not retain them.
+// If general is nil, a QP can have that number.
 func NewPort(addr netip.Addr, general func(Instant, Packet)) *Port {
 	return &Port{addr: addr.Unmap().WithZone(""), general: general, qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP)}
 }
 
-// Add has packets for qp's QPN go to it.
+// Add makes Receive deliver packets for qp's QPN to qp.
 func (t *Port) Add(qp *QP) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,8 +51,8 @@ func (t *Port) Add(qp *QP) error {
 	return nil
 }
 
-// Remove ends what Add began; what the QP counted stays in the port's Counters. When it returns
-// Receive gives the QP no packet that comes later.
+// Remove undoes Add. The port's Counters keep the QP's counts. After Remove returns, Receive
+// delivers no later packet to the QP.
 func (t *Port) Remove(qp *QP) {
 	c := qp.Counters()
 	t.mu.Lock()
@@ -67,8 +67,8 @@ func (t *Port) Remove(qp *QP) {
 	t.count.add(&c)
 }
 
-// Attach has what is sent to a multicast group come to qp, too. The network has to be asked for it
-// by the caller.
+// Attach makes Receive also deliver a multicast group's packets to qp. The caller must join the
+// group in the network.
 func (t *Port) Attach(qp *QP, group netip.Addr) error {
 	group = group.Unmap()
 	t.mu.Lock()
@@ -81,7 +81,7 @@ func (t *Port) Attach(qp *QP, group netip.Addr) error {
 	return nil
 }
 
-// Detach ends what Attach began.
+// Detach undoes Attach.
 func (t *Port) Detach(qp *QP, group netip.Addr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +100,7 @@ func (t *Port) detach(qp *QP, group netip.Addr) {
 	}
 }
 
-// Counters is what became of all packets that came to the port, those of its QPs included.
+// Counters returns the outcome of all packets for the port, its QPs' included.
 func (t *Port) Counters() Counters {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -112,13 +112,13 @@ func (t *Port) Counters() Counters {
 	return c
 }
 
-// Receive takes one datagram: network is its IP and UDP headers as they were on the wire, datagram
-// its payload with the ICRC. It appends to touched the QPs that it gave the packet to; they may
-// have completions to be told of (Notify), and may have ended. All of them take it, or none does.
-// Both slices are the caller's again when it returns.
+// Receive takes one datagram. network holds its IP and UDP headers as they were on the wire,
+// datagram its UDP payload including the ICRC. Receive appends to touched each QP that got the
+// packet; such a QP may have completions to report (Notify), and may have ended. Either all of
+// them take the packet or none does. Both slices are the caller's again after the return.
 //
-// good says that the ICRC has been found right already, by who had to compute it to know what
-// network was.
+// good means that the caller has already verified the ICRC, in the course of reconstructing
+// network.
 func (t *Port) Receive(now Instant, network, datagram []byte, good bool, touched []*QP) ([]*QP, Drop) {
 	p := Packet{Network: network}
 	d := t.parse(&p, datagram, good)
@@ -132,8 +132,8 @@ func (t *Port) Receive(now Instant, network, datagram []byte, good bool, touched
 	return t.give(now, &p, touched)
 }
 
-// congested gives a CNP to the QP that it is for. It takes no part in any message, and disturbs
-// none (IBA 9.6 [IBU-186]).
+// congested passes a CNP to its QP. A CNP belongs to no message and affects none (IBA 9.6
+// [IBU-186]).
 func (t *Port) congested(p *Packet) {
 	t.mu.RLock()
 	qp := t.qps[p.DestQP]
@@ -143,14 +143,14 @@ func (t *Port) congested(p *Packet) {
 	}
 }
 
-// counted counts a packet that came to no QP.
+// counted counts a packet for no QP.
 func (t *Port) counted(d Drop) {
 	t.mu.Lock()
 	t.count.Packets[d]++
 	t.mu.Unlock()
 }
 
-// give is the search for the destination QP, one or the members of a group.
+// give looks up the destination, one QP or a group's members, and delivers the packet.
 func (t *Port) give(now Instant, p *Packet, touched []*QP) ([]*QP, Drop) {
 	if p.DestQP == GSI && t.general != nil && p.Dst == t.addr {
 		t.counted(Accepted)
@@ -161,14 +161,14 @@ func (t *Port) give(now Instant, p *Packet, touched []*QP) ([]*QP, Drop) {
 	qp := t.qps[p.DestQP]
 	var group []*QP
 	if p.DestQP == MulticastQPN {
-		group = t.groups[p.Dst] // replaced as a whole when it changes, never written to
+		group = t.groups[p.Dst] // replaced as a whole on changes, never written to
 	}
 	t.mu.RUnlock()
 	switch {
 	case len(group) > 0:
 		d := DropQKey
 		for _, qp := range group {
-			// A packet that one member refuses is good for the others (IBA 9.6 [IBU-183]).
+			// A packet refused by one member is valid for the others (IBA 9.6 [IBU-183]).
 			if d = qp.receive(now, p); d == Accepted {
 				touched = append(touched, qp)
 			}
@@ -181,7 +181,7 @@ func (t *Port) give(now Instant, p *Packet, touched []*QP) ([]*QP, Drop) {
 	return append(touched, qp), qp.receive(now, p)
 }
 
-// parse is the first step of figure 117 as far as it needs no QP (IBA 9.6 [IBU-184]).
+// parse does the QP-independent part of figure 117's first step (IBA 9.6 [IBU-184]).
 func (t *Port) parse(p *Packet, datagram []byte, good bool) Drop {
 	if !p.addresses(len(datagram)) || p.Dst != t.addr && !p.Dst.IsMulticast() {
 		return DropNetwork // IBA 9.6 addresses [IBU-182]
@@ -206,11 +206,12 @@ func (t *Port) parse(p *Packet, datagram []byte, good bool) Drop {
 	return DropMalformed
 }
 
-// Fragments never occur: RoCEv2 packets have DF (IBA wire RoCEv2 IPv4 [IBU-188]).
+// moreOrOffset masks IPv4's more-fragments bit and fragment offset. Fragments never occur: RoCEv2
+// packets have DF (IBA wire RoCEv2 IPv4 [IBU-188]).
 const moreOrOffset = 0x3fff
 
-// addresses reads source and destination out of the network headers, and reports whether the
-// headers are ones that RoCEv2 has and their lengths agree with each other and with the datagram's
+// addresses parses source and destination from the network headers. It reports whether RoCEv2
+// allows these headers, and whether their lengths agree with each other and with the datagram's
 // (RoCEv2 mapping [IBU-114]).
 func (p *Packet) addresses(datagram int) bool {
 	b := p.Network

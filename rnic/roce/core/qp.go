@@ -1,4 +1,4 @@
-// A queue pair of one service: what it holds, and how work is posted to it.
+// A queue pair: its state, and posting work to it.
 
 package core
 
@@ -12,14 +12,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// Numbers of 24 bits: QPNs and PSNs.
+// QPNs and PSNs have 24 bits.
 const (
 	maxPSN = 1<<24 - 1
 
-	// MulticastQPN is the destination of what goes to a group (IBA 9.6 [IBU-183]).
+	// MulticastQPN is the destination QPN of packets to a group (IBA 9.6 [IBU-183]).
 	MulticastQPN = 1<<24 - 1
 
-	// GSI is the QP of the general services, where connections are managed, and GSIQKey its Q_Key.
+	// GSI is the QPN of the general services, used for connection management; GSIQKey is its
+	// Q_Key.
 	GSI     = 1
 	GSIQKey = 0x80010000
 )
@@ -31,17 +32,17 @@ func nextPSN(psn uint32) uint32 { return (psn + 1) & maxPSN }
 // [IBU-036]).
 const MaxMessage = 1 << 31
 
-// Config is what a QP is made with, and keeps.
+// Config has a QP's constant parameters.
 type Config struct {
 	Service packet.Service // RC, UC or UD
 	Num     uint32         // its QPN, which Port.Add validates
-	Depth   int            // of the send queue
+	Depth   int            // of the send queue, in work requests
 	PortMTU int            // UD: the largest payload, one of the path MTUs; 0: 4096
-	Owner   any            // whose QP it is, for who gets it from Port.Receive
+	Owner   any            // the QP's owner, for the caller of Port.Receive
 }
 
-// A QP is the protocol of one queue pair. Its methods may be called from any goroutine, but see the
-// package's doc for those that send.
+// A QP runs the protocol of one queue pair. Its methods are safe for concurrent use, except the
+// sending ones: see the package's doc.
 type QP struct {
 	// set once
 	q       *rnic.ProviderQP
@@ -53,8 +54,8 @@ type QP struct {
 	moved atomic.Uint64 // see Moved
 
 	mu    sync.Mutex
-	state State // guarded by mu, as is all that follows; see become
-	cause error // why it is in ERR
+	state State // guarded by mu, as are all fields below; see become
+	cause error // the reason for ERR
 	attrs Attrs
 	sq    rnic.SendQueue[progress]
 	out   sending
@@ -64,7 +65,7 @@ type QP struct {
 	count Counters
 }
 
-// Errors of New and Post.
+// Errors returned by New and Post.
 var (
 	ErrService   = errors.New("roce: the service is not one of RC, UC and UD")
 	ErrOperation = errors.New("roce: the service has no such operation")
@@ -74,7 +75,7 @@ var (
 	ErrNoAH      = errors.New("roce: a message of a UD QP needs an address handle")
 )
 
-// New returns a QP in RESET, the protocol of q.
+// New returns a QP in RESET that runs q's protocol.
 func New(q *rnic.ProviderQP, cfg Config) (*QP, error) {
 	if changes[cfg.Service] == nil {
 		return nil, fmt.Errorf("%w: %v", ErrService, cfg.Service)
@@ -99,12 +100,12 @@ func (qp *QP) Service() packet.Service { return qp.service }
 // Owner is Config.Owner.
 func (qp *QP) Owner() any { return qp.owner }
 
-// Moved is how much of the work that was posted has been done, in bytes: what the peer has
-// acknowledged, and what it has sent for our Reads; of UC and UD, what the network has taken.
-// Packets that are not full count as full ones.
+// Moved returns the progress of posted work in bytes. RC counts bytes acknowledged by the peer
+// and data received for our Reads; UC and UD count bytes taken by the network. Partial packets
+// count as full ones.
 func (qp *QP) Moved() uint64 { return qp.moved.Load() }
 
-// Counters is what became of the packets that came for the QP.
+// Counters returns the outcome of the QP's received packets.
 func (qp *QP) Counters() Counters {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
@@ -125,7 +126,7 @@ func operation(s packet.Service, op rnic.Opcode) bool {
 	return false
 }
 
-// Post queues work requests, all or none, in order. Only a QP that is ready to send takes them.
+// Post queues work requests in order, all or none. Only a QP ready to send takes them.
 func (qp *QP) Post(wrs []rnic.Posted) error {
 	for i := range wrs {
 		wr := &wrs[i]
@@ -136,7 +137,8 @@ func (qp *QP) Post(wrs []rnic.Posted) error {
 			return ErrTooLong
 		case wr.Op.IsAtomic() && !plainAtomic(wr):
 			return ErrMasked
-		case qp.service == packet.UD && (wr.AH == nil || !wr.AH.Addr.IsValid() || wr.AH.QPN > MulticastQPN): // IBA 9.8.3 [IBU-125]
+		// IBA 9.8.3 [IBU-125].
+		case qp.service == packet.UD && (wr.AH == nil || !wr.AH.Addr.IsValid() || wr.AH.QPN > MulticastQPN):
 			return ErrNoAH
 		}
 	}
@@ -160,23 +162,23 @@ func (qp *QP) Post(wrs []rnic.Posted) error {
 	return nil
 }
 
-// ClosePosts has Post refuse all that comes; what was posted before is done.
+// ClosePosts makes Post refuse further work; work posted earlier still completes.
 func (qp *QP) ClosePosts() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	qp.sq.Close()
 }
 
-// Probe posts an RDMA Write of no bytes that nobody is told of, to learn whether the peer is still
-// there: it needs no memory, and is acknowledged. If other work is outstanding, that has an answer
-// due, and nothing is posted. RC only.
+// Probe checks whether the peer is still alive: it posts an RDMA Write without data and without a
+// completion. The Write needs no memory, and the peer acknowledges it. If work is outstanding an
+// answer is due anyway, and Probe posts nothing. RC only.
 func (qp *QP) Probe() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	qp.probePeer()
 }
 
-// probePeer is Probe for those that hold mu.
+// probePeer is Probe. The caller holds mu.
 func (qp *QP) probePeer() {
 	if qp.service != packet.RC || qp.state != RTS || !qp.sq.Empty() || qp.sq.Room(1) != nil {
 		return
@@ -185,16 +187,15 @@ func (qp *QP) probePeer() {
 	e.P, e.Internal = progress{}, true
 }
 
-// Drained reports whether all work that was posted is complete, and all answers that the peer is
-// owed have been built.
+// Drained reports whether all posted work is complete and all answers owed to the peer have been
+// built.
 func (qp *QP) Drained() bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	return qp.sq.Empty() && qp.res.head == qp.res.tail
 }
 
-// Outstanding reports whether work that was posted is not complete. A QP in SQD without any is
-// drained.
+// Outstanding reports whether posted work is incomplete. A QP in SQD is drained when it has none.
 func (qp *QP) Outstanding() bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

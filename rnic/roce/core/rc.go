@@ -1,4 +1,4 @@
-// RC: what both halves share: time, PSNs as distances, and the errors that end a QP.
+// RC: parts shared by requester and responder: time, PSN distances, and fatal errors.
 
 package core
 
@@ -10,26 +10,27 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// An Instant is a point in time in nanoseconds, on a clock of the owner's that never goes back.
+// An Instant is a time in nanoseconds on the owner's monotonic clock.
 type Instant int64
 
-// distance is how far PSN a is after PSN from, in the circle of 24 bits.
+// distance is how far PSN a is after PSN from, in the 24-bit circle.
 func distance(a, from uint32) uint32 { return (a - from) & maxPSN }
 
-// halfCircle parts what is ahead of a PSN from what is before it (IBA 9.7.2).
+// halfCircle separates PSNs ahead of a given one from those before it (IBA 9.7.2).
 const halfCircle = 1 << 23
 
-// packets is how many packets a message of n bytes has.
+// packets is the number of packets in a message of n bytes.
 func packets(n uint32, mtu int) uint32 {
 	return max(1, uint32((uint64(n)+uint64(mtu)-1)/uint64(mtu)))
 }
 
-// awaited reports whether the peer answers a work request with data: it takes one of the ORD.
+// awaited reports whether the peer answers a work request with data: it uses one of the ORD.
 func awaited(op rnic.Opcode) bool {
 	return op == rnic.OpRead || op == rnic.OpReadInvalidate || op.IsAtomic()
 }
 
-// plainAtomic reports an atomic operation on one field of 64 bits: InfiniBand's have no masks.
+// plainAtomic reports whether an atomic operation covers a whole 64-bit field: InfiniBand has no
+// masks.
 func plainAtomic(wr *rnic.Posted) bool {
 	a := wr.Atomic
 	return a != nil && (wr.Op == rnic.OpFetchAdd && a.Mask == 0 || wr.Op == rnic.OpCmpSwap && a.Mask == 1<<64-1 && a.CompareMask == 1<<64-1)
@@ -44,20 +45,20 @@ var (
 	ErrSink     = errors.New("roce: the sink of an RDMA Read is not valid any more")
 )
 
-// A Refusal is a NAK that ends the QP: what the peer has refused. It is a rnic.PeerError.
+// A Refusal is the peer's NAK that ended the QP. It is a rnic.PeerError.
 type Refusal struct {
 	Code packet.NAKCode
-	STag rnic.STag // that the refused operation named; 0: none
+	STag rnic.STag // named by the refused operation; 0: none
 }
 
 func (e *Refusal) Error() string { return fmt.Sprintf("roce: refused by the peer: %v", e.Code) }
 
-// RefusedSTag is the STag of the peer's that a remote access error was about.
+// RefusedSTag returns the peer's STag for which it reported a remote access error.
 func (e *Refusal) RefusedSTag() (stag uint32, ok bool) {
 	return uint32(e.STag), e.Code == packet.NAKRemoteAccess && e.STag != 0
 }
 
-// A Fault is what was wrong with a request of the peer's: it is told by a NAK, and the QP ends.
+// A Fault is a peer's invalid request: the QP sends a NAK and ends.
 type Fault struct {
 	Code packet.NAKCode
 	What Drop
@@ -65,22 +66,22 @@ type Fault struct {
 
 func (e *Fault) Error() string { return fmt.Sprintf("roce: %v of the peer: %v", e.Code, e.What) }
 
-// receiveRC takes a packet that was admitted: a request of the peer's, or the answer to one of
-// ours. The caller holds mu.
+// receiveRC takes an admitted packet: a request by the peer, or an answer to one of ours. The
+// caller holds mu.
 func (qp *QP) receiveRC(now Instant, p *Packet) Drop {
 	qp.req.refused = 0
 	if qp.res.fault != nil {
 		return DropState // a NAK that ends the QP is on its way
-	}
+	} // the NAK that ends the QP is on its way
 	if !p.Reserved && p.Opcode.Operation().Response() {
 		return qp.receiveResponse(now, p)
 	}
 	return qp.receiveRequest(now, p)
 }
 
-// nextRC builds the next packet of either half; they take turns, packet by packet, so that neither
-// starves. After a pause a request is first: where a message is answered by one, the acknowledge
-// leaves after it, and both can travel as one message of UDP.
+// nextRC builds the next packet of requester or responder. They alternate packet by packet, so
+// neither starves. After a pause a request goes first: if one message answers another, the
+// acknowledge then leaves after it, and both can share a UDP message.
 func (qp *QP) nextRC(now Instant, b []byte) (n int) {
 	if n = qp.nextCNP(b); n > 0 {
 		return n
@@ -101,8 +102,7 @@ func (qp *QP) nextRC(now Instant, b []byte) (n int) {
 	return 0
 }
 
-// Deadline is when Tick is to be called, if nothing else happens; ok is false if nothing is
-// awaited.
+// Deadline returns when to call Tick if nothing else happens first. ok is false if no timer runs.
 func (qp *QP) Deadline() (at Instant, ok bool) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
@@ -123,15 +123,15 @@ func (qp *QP) Deadline() (at Instant, ok bool) {
 	return at, at != 0
 }
 
-// Overdue is how many answers in a row have not come in time.
+// Overdue returns the number of consecutive missed answers.
 func (qp *QP) Overdue() int {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	return int(qp.req.retries)
 }
 
-// Tick does what the time asks for: work whose answer is overdue is sent again, by Next, and the
-// peer is told again what it owes.
+// Tick handles expired timers: Next retransmits work with an overdue answer, and the QP reports a
+// gap to the peer again.
 func (qp *QP) Tick(now Instant) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

@@ -1,5 +1,4 @@
-// Answers of the peer to what an RC QP has asked for: acknowledges, refusals, and the data of
-// Reads.
+// The peer's answers to an RC requester: acknowledges, NAKs, and Read data.
 
 package core
 
@@ -8,15 +7,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// receiveResponse takes an answer. One whose PSN is of nothing on the wire is a ghost, of a packet
-// that was sent again, and is dropped (IBA 9.7.5).
+// receiveResponse takes an answer. It drops a ghost: an answer to a retransmitted packet, with a
+// PSN outside the outstanding range (IBA 9.7.5).
 func (qp *QP) receiveResponse(now Instant, p *Packet) Drop {
 	r := &qp.req
 	credited := qp.credits(p)
 	if distance(p.PSN, r.una) >= distance(r.high, r.una) {
 		r.shortPassed(p)
 		if credited {
-			return Accepted // it tells of receives, and of nothing that was sent
+			return Accepted // it reports receives only, and acknowledges nothing
 		}
 		return DropPSN
 	}
@@ -44,9 +43,9 @@ func (qp *QP) receiveResponse(now Instant, p *Packet) Drop {
 	return Accepted
 }
 
-// acknowledged notes that the peer has everything before PSN to, and completes what ends there.
-// Data of a Read or of an atomic is not acknowledged without coming: missing reports that some
-// before to did not, and is lost.
+// acknowledged notes that the peer has all packets before PSN to, and completes the work that
+// ends there. Reads and atomics are acknowledged only by their data: missing reports that some
+// data before to was lost.
 func (qp *QP) acknowledged(now Instant, to uint32) (missing bool) {
 	r := &qp.req
 	from := r.una
@@ -77,18 +76,19 @@ func (qp *QP) acknowledged(now Instant, to uint32) (missing bool) {
 	return missing
 }
 
-// progress moves una on, if it has: the peer is alive, and the window opens; fast, if what got
-// through is packets of ours.
+// progress advances una to a higher value: the peer is alive, and the window grows; quickly if
+// fast, which means that packets of ours got through.
 func (qp *QP) progress(now Instant, una uint32, fast bool) {
 	r := &qp.req
 	n := distance(una, r.una)
 	if n == 0 {
 		return
 	}
-	behind := distance(r.next, r.una) < n // what is to be sent again has come after all
+	// Packets scheduled for retransmission have arrived after all.
+	behind := distance(r.next, r.una) < n
 	r.una = una
-	// Further back it would be one that is to come, and with half of all PSNs on their way after it
-	// the circle would be full.
+	// A message further back would count as ahead. If more than half of all PSNs were outstanding
+	// after it, the circle would be full.
 	if distance(una, r.message) >= halfCircle {
 		r.message = (una - halfCircle + 1) & maxPSN
 	}
@@ -108,8 +108,8 @@ func (qp *QP) progress(now Instant, una uint32, fast bool) {
 	}
 }
 
-// gap has work sent again because what came tells that something before it is lost: once for each
-// place, for the packets that are on their way tell the same.
+// gap retransmits because an answer revealed an earlier loss. It does so once for each value of
+// una: more answers on their way report the same loss.
 func (qp *QP) gap(now Instant) {
 	r := &qp.req
 	if r.backed == r.una {
@@ -119,7 +119,7 @@ func (qp *QP) gap(now Instant) {
 	qp.again(now)
 }
 
-// oldest is the oldest work request that is not done.
+// oldest returns the oldest incomplete work request, or nil.
 func (qp *QP) oldest() *entry {
 	for i, end := qp.sq.Begun(); i != end; i++ {
 		if e := qp.sq.At(i); !e.Done {
@@ -129,8 +129,8 @@ func (qp *QP) oldest() *entry {
 	return nil
 }
 
-// expects returns the Read or atomic whose data p is: everything before it is acknowledged with it,
-// and data of older Reads that did not come is asked for again.
+// expects returns the Read or atomic that p's data belongs to. The data also acknowledges
+// everything before it. If data of an older Read is missing, expects requests that again.
 func (qp *QP) expects(now Instant, p *Packet) (*entry, Drop) {
 	if qp.acknowledged(now, p.PSN) {
 		qp.gap(now)
@@ -146,7 +146,7 @@ func (qp *QP) expects(now Instant, p *Packet) (*entry, Drop) {
 	return e, Accepted
 }
 
-// readResponse places a piece of a Read.
+// readResponse places one packet of a Read's data.
 func (qp *QP) readResponse(now Instant, p *Packet) Drop {
 	e, d := qp.expects(now, p)
 	if d != Accepted {
@@ -181,7 +181,7 @@ func (qp *QP) readResponse(now Instant, p *Packet) Drop {
 	return Accepted
 }
 
-// atomicAck completes an atomic operation with what was there before.
+// atomicAck completes an atomic operation with the original value.
 func (qp *QP) atomicAck(now Instant, p *Packet) Drop {
 	e, d := qp.expects(now, p)
 	if d != Accepted {
@@ -195,8 +195,8 @@ func (qp *QP) atomicAck(now Instant, p *Packet) Drop {
 	return Accepted
 }
 
-// notReady waits as long as the peer asks for, and sends again from the packet that found no
-// receive.
+// notReady pauses for the time in the peer's RNR NAK, then retransmits from the packet that found
+// no receive.
 func (qp *QP) notReady(now Instant, p *Packet) {
 	r := &qp.req
 	if qp.acknowledged(now, p.PSN) {
@@ -219,8 +219,8 @@ func (qp *QP) notReady(now Instant, p *Packet) {
 	qp.seek(r.una)
 }
 
-// refused: a missing PSN has work sent again; anything else ends the QP, and the work request that
-// was refused completes with an error.
+// refused handles a NAK. A sequence error retransmits; any other code ends the QP, and the
+// refused work request completes with an error.
 func (qp *QP) refused(now Instant, p *Packet) {
 	missing := qp.acknowledged(now, p.PSN)
 	if qp.state == ERR {
@@ -229,7 +229,7 @@ func (qp *QP) refused(now Instant, p *Packet) {
 	code := p.AETH.Syndrome.NAKCode()
 	if code == packet.NAKSequence || missing {
 		if r := &qp.req; r.backed == r.una {
-			qp.lost() // told again: the peer is there, and no closer to being given up
+			qp.lost() // a repeated NAK: the peer is alive, so this counts as no retry
 			return
 		}
 		qp.gap(now)
@@ -243,7 +243,7 @@ func (qp *QP) refused(now Instant, p *Packet) {
 	qp.failed(e, rnic.WCRemErr, refusal)
 }
 
-// failed ends the QP because of one work request.
+// failed completes a work request with status and ends the QP.
 func (qp *QP) failed(e *entry, status rnic.Status, cause error) {
 	e.Done, e.Status = true, status
 	qp.becomeERR(cause)

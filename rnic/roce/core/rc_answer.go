@@ -1,5 +1,5 @@
-// Answers of the responder of RC on their way: acknowledges, and data of Reads and atomics, in
-// order and bounded.
+// Queued answers of an RC responder: acknowledges, Read data and atomic results, in order and
+// bounded.
 
 package core
 
@@ -8,55 +8,56 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// An answer is an acknowledge, or data that is owed.
+// An answer is a queued acknowledge, or data owed to the peer.
 type answer struct {
 	op       packet.Operation // OpAck, OpReadResponse, OpAtomicAck
-	psn      uint32           // of the next packet
+	psn      uint32           // of its next packet
 	syndrome packet.Syndrome  // OpAck
 	original uint64           // OpAtomicAck
 
-	begin uint32 // OpReadResponse, OpAtomicAck: the PSN that was asked from
+	begin uint32 // OpReadResponse, OpAtomicAck: first PSN requested
 	last  uint32 // the last PSN
-	first bool   // OpReadResponse: nothing of it has been sent
-	va    uint64 // where the rest of the data is
+	first bool   // OpReadResponse: none of its packets has been built
+	va    uint64 // address of the remaining data
 	rkey  rnic.STag
 	left  uint32
-	again bool // the request came once more
+	again bool // it answers a repeated request
 }
 
-// responding is the responder's side of an RC QP.
+// responding is an RC QP's responder state.
 type responding struct {
-	msn  uint32 // messages that were completed
-	last uint32 // PSN of the last packet of a Send or Write that was taken: the one that acknowledges have,
-	// lastValid: it is not further back than half of all PSNs, so that it is none that is to come.
+	msn uint32 // completed messages
+	// last is the PSN of the last packet taken for a Send or Write; acknowledges carry it. With
+	// lastValid, it is at most half a circle back, so that it cannot look like a future PSN.
+	last      uint32
 	lastValid bool
-	empty     bool // the peer has been told that there are no receives
-	told      bool // the peer knows that it has to send again from the expected PSN on
+	empty     bool // the last acknowledge reported zero receives
+	told      bool // the peer knows that it must retransmit from the expected PSN
 	gap       gap
 	early     early
-	fault     *Fault // the QP ends when the answers have left
+	fault     *Fault // the QP ends when the queued answers have left
 
-	// A ring; head and tail count on and are masked on use. It has room for IRD answers with data,
-	// IRD to requests that came once more, and an acknowledge after each: acknowledges that follow
-	// one another become one.
+	// The answer ring. head and tail only count up and are masked on use. It has room for IRD
+	// answers with data, IRD answers to repeated requests, and an acknowledge after each:
+	// adjacent acknowledges merge.
 	ring           []answer
 	head, tail     uint32
-	reads, replays int // answers with data, of both kinds
+	reads, replays int // queued answers with data, to new and to repeated requests
 
 	cnp notifying
 
-	atomics []saved // the last of them, IRD at most, for requests that come again
+	atomics []saved // the latest IRD results, for repeated requests
 	oldest  int
 }
 
-// saved is what an atomic operation found.
+// saved is an atomic operation's original value, by PSN.
 type saved struct {
 	psn    uint32
 	valid  bool
 	before uint64
 }
 
-// init makes room for ird answers with data.
+// init allocates room for ird answers with data.
 func (r *responding) init(ird int) {
 	size := 4
 	for size < 4*ird+2 {
@@ -67,8 +68,8 @@ func (r *responding) init(ird int) {
 
 func (r *responding) at(i uint32) *answer { return &r.ring[i&uint32(len(r.ring)-1)] }
 
-// push adds an answer, for which there is room: those with data are counted, and of acknowledges no
-// two stand together.
+// push queues an answer; the caller makes sure of room. It counts answers with data, and merges
+// adjacent acknowledges.
 func (r *responding) push(a answer) {
 	switch {
 	case a.op != packet.OpAck && a.again:
@@ -76,8 +77,8 @@ func (r *responding) push(a answer) {
 	case a.op != packet.OpAck:
 		r.reads++
 	case r.head != r.tail && r.at(r.tail-1).op == packet.OpAck:
-		// Each acknowledges what the one before it would have. A NAK stays until it has been sent:
-		// what it tells is told once, and no acknowledge that comes after it says more.
+		// The newer one acknowledges more. A queued NAK stays: it is sent only once, and no later
+		// acknowledge can replace it.
 		if old := r.at(r.tail - 1); old.syndrome.Kind() == packet.KindACK || a.syndrome.Kind() != packet.KindACK {
 			*old = a
 		}
@@ -87,7 +88,7 @@ func (r *responding) push(a answer) {
 	r.tail++
 }
 
-// pop drops the oldest answer.
+// pop removes the oldest answer.
 func (r *responding) pop() {
 	switch a := r.at(r.head); {
 	case a.op == packet.OpAck:
@@ -99,16 +100,17 @@ func (r *responding) pop() {
 	r.head++
 }
 
-// replay answers a request once more. If its answer waits, or goes on, it begins anew where the
-// request asks, and ends there: who asks for a part again has given up what is on its way. One more
-// is queued only within the bound.
+// replay answers a repeated request. If its first answer is still queued or partly sent, that
+// answer restarts at the requested PSN and ends at the requested end: the requester has given up
+// on packets in flight. Otherwise replay queues another answer, within the bound.
 func (r *responding) replay(a answer, ird int) {
 	for i := r.head; i != r.tail; i++ {
 		old := r.at(i)
 		if old.op != a.op || distance(a.last, old.begin) > distance(old.last, old.begin) {
 			continue
 		}
-		if distance(a.psn, old.psn) >= halfCircle { // packets that have left already are asked for again
+		// The peer asks again for packets that have left already.
+		if distance(a.psn, old.psn) >= halfCircle {
 			a.again = old.again
 			*old = a
 		}
@@ -122,8 +124,8 @@ func (r *responding) replay(a answer, ird int) {
 
 func (r *responding) clear() { r.head, r.reads, r.replays = r.tail, 0, 0 }
 
-// remember keeps what an atomic operation found, in place of the oldest one. There is no room only
-// where IRD is 0, and no atomic is taken.
+// remember records an atomic operation's original value in place of the oldest one. The list is
+// empty only if IRD is 0, which permits no atomics.
 func (r *responding) remember(psn uint32, before uint64) {
 	r.atomics[r.oldest] = saved{psn, true, before}
 	r.oldest = (r.oldest + 1) % len(r.atomics)
@@ -138,7 +140,7 @@ func (r *responding) remembered(psn uint32) (before uint64, ok bool) {
 	return 0, false
 }
 
-// nextAnswer builds the next packet of an answer, and returns its length; 0: there is none.
+// nextAnswer builds the next answer packet, and returns its length; 0: there is none.
 func (qp *QP) nextAnswer(b []byte) (n int) {
 	r := &qp.res
 	for r.head != r.tail && n == 0 {
@@ -163,8 +165,8 @@ func (qp *QP) nextAnswer(b []byte) (n int) {
 	return n
 }
 
-// readData builds the next packet of a Read's data, or 0 and a NAK in its place when the memory has
-// been taken away meanwhile. Rights are checked with each packet.
+// readData builds the next packet of Read data. It checks access rights for each packet; if the
+// memory has been revoked meanwhile, it returns 0 and queues a NAK instead.
 func (qp *QP) readData(a *answer, b []byte) (n int) {
 	size := min(int(a.left), qp.attrs.PathMTU)
 	ends := a.psn == a.last
@@ -190,10 +192,12 @@ func (qp *QP) readData(a *answer, b []byte) (n int) {
 		if fault != rnic.MemOK {
 			psn := a.psn
 			if a.again {
-				// The peer may have had all of the data, and then given up the memory: a request
-				// that comes late ends nothing. If it does wait for it, this tells it.
+				// The peer may have received all data and then released the memory: a late
+				// repeated request must not end the QP. If the peer does wait for the data, the
+				// NAK informs it.
 				qp.res.replays--
-				*a = answer{op: packet.OpAck, psn: psn, syndrome: packet.NAK(packet.NAKRemoteAccess)} // in its place: an acknowledge that waits stays
+				// Replaced in place, so that a queued acknowledge stays.
+				*a = answer{op: packet.OpAck, psn: psn, syndrome: packet.NAK(packet.NAKRemoteAccess)}
 				return 0
 			}
 			qp.res.clear()
@@ -201,7 +205,8 @@ func (qp *QP) readData(a *answer, b []byte) (n int) {
 			qp.res.push(answer{op: packet.OpAck, psn: psn, syndrome: packet.NAK(packet.NAKRemoteAccess)})
 			return 0
 		}
-		qp.out.tail = packet.CopyTail(b[n:], src) // if there is any it is of a multiple of 256 bytes, which has no pad
+		// A known tail has a multiple of 256 bytes, so no pad follows.
+		qp.out.tail = packet.CopyTail(b[n:], src)
 		n += size
 		qp.q.Return(mr)
 	}

@@ -1,5 +1,5 @@
-// End-to-end flow control of RC (IBA 9.7.7.2): a responder tells with its acknowledges how many
-// receives it has, and a requester sends no more messages that need one than that.
+// RC's end-to-end flow control (IBA 9.7.7.2): a responder's acknowledges report its receives, and
+// a requester sends no more messages that need one.
 
 package core
 
@@ -8,21 +8,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A limit is the requester's side. Messages have numbers from 1 on, the SSN, and the responder
-// counts those that it has completed, the MSN. MSN and credits of an acknowledge are the LSN:
-// messages up to that one find a receive. It never goes back: credits are told in coarse steps,
-// rounded down, and receives that were posted are not taken back.
+// A limit is the requester's flow-control state. Messages are numbered from 1, the SSN; the
+// responder counts completed messages, the MSN. An acknowledge's MSN plus its credits give the
+// LSN: messages up to that number find a receive. The LSN never decreases: credit codes are
+// coarse and rounded down, and posted receives cannot be withdrawn.
 //
-// A message without credit may go if it is the first one, SSN = LSN + 1: acknowledges that tell of
-// new receives can be lost, and it brings another.
+// One message may go without credit, the one with SSN = LSN + 1: an acknowledge that reports new
+// receives can be lost, and this message triggers another.
 type limit struct {
-	obeyed   bool // the peer tells its credits; false from its first acknowledge without any on
+	obeyed   bool // the peer's acknowledges carry credits; false after the first one without any
 	ssn, lsn uint32
-	tries    bool   // the last message that needs a receive has gone without credit,
+	tries    bool   // the last message that needs a receive went without credit,
 	tried    uint32 // and begins with this PSN
 }
 
-// needsReceive reports whether a work request takes a receive of the peer's.
+// needsReceive reports whether a work request consumes a receive at the peer.
 func needsReceive(op rnic.Opcode) bool {
 	switch op {
 	case rnic.OpWrite, rnic.OpRead, rnic.OpReadInvalidate, rnic.OpFetchAdd, rnic.OpCmpSwap, rnic.OpLocalInvalidate:
@@ -31,9 +31,9 @@ func needsReceive(op rnic.Opcode) bool {
 	return true
 }
 
-// admits reports whether the next message may begin that needs a receive. settled: all that was
-// sent is acknowledged, so the peer has counted it, whatever its acknowledges say: one that counts
-// otherwise holds up nothing for good.
+// admits reports whether the next message that needs a receive may begin. settled means that all
+// sent packets are acknowledged, so the peer has counted them even if its MSN disagrees. A peer
+// that counts differently thus cannot block the QP forever.
 func (l *limit) admits(settled bool) bool {
 	if !l.obeyed {
 		return true
@@ -45,7 +45,7 @@ func (l *limit) admits(settled bool) bool {
 	return beyond <= 1 || beyond >= halfCircle
 }
 
-// begin numbers a message. One that needs no receive is counted by the peer and takes none of its
+// begin numbers a message. The peer counts a message that needs no receive without charging
 // credits.
 func (l *limit) begin(psn uint32, needs bool) {
 	l.ssn = nextPSN(l.ssn)
@@ -58,7 +58,7 @@ func (l *limit) begin(psn uint32, needs bool) {
 	}
 }
 
-// raise moves the LSN on, and reports whether it has.
+// raise increases the LSN to lsn, and reports whether it has changed.
 func (l *limit) raise(lsn uint32) bool {
 	if d := distance(lsn, l.lsn); d == 0 || d >= halfCircle {
 		return false
@@ -67,8 +67,8 @@ func (l *limit) raise(lsn uint32) bool {
 	return true
 }
 
-// credited takes the credits of an acknowledge, and reports whether they tell anything new. A peer
-// that tells none has no limit.
+// credited takes an acknowledge's credits, and reports whether they are news. An acknowledge
+// without credits removes the limit.
 func (l *limit) credited(a packet.AETH) bool {
 	if !l.obeyed || a.Syndrome.Kind() != packet.KindACK {
 		return false
@@ -81,23 +81,23 @@ func (l *limit) credited(a packet.AETH) bool {
 	return l.raise((a.MSN + uint32(n)) & maxPSN)
 }
 
-// lone reports whether e is the message without credit, and a Send: one packet of it goes, and the
-// others when that has found a receive. A Write with immediate data needs it for its last packet
-// only, so all of it goes.
+// lone reports whether e is a Send sent without credit: it sends one packet, and the rest after
+// that packet has found a receive. A Write with immediate data needs the receive only for its
+// last packet, so all packets go.
 func (l *limit) lone(e *entry) bool {
 	return l.tries && e.P.first == l.tried && e.Op != rnic.OpWriteImmediate && e.Op != rnic.OpWriteSEImmediate
 }
 
-// credits takes those of a packet of the peer's that is no older than the last Send or Write that
-// is done: one that tells of new receives alone has its PSN, also where Reads came after it
+// credits takes the credits from a packet no older than the last completed Send or Write. An
+// unsolicited acknowledge for new receives has that PSN, even if Reads came after it
 // (QP.acknowledge).
 func (qp *QP) credits(p *Packet) bool {
 	r := &qp.req
 	return p.Opcode.Carries(packet.ExtAETH) && distance(p.PSN, r.message) < distance(r.high, r.message) && r.limit.credited(p.AETH)
 }
 
-// aeth is the AETH of an answer that leaves now. Credits are those of the moment, as is the MSN: a
-// receive that a message is being put into counts, for the message does not yet.
+// aeth builds the AETH for an answer that leaves now. Its credits and MSN are current: a receive
+// being filled counts as a credit because its message is not in the MSN yet.
 func (qp *QP) aeth(s packet.Syndrome) packet.AETH {
 	if qp.attrs.GiveCredits && s.Kind() == packet.KindACK {
 		n := qp.q.Receives()
@@ -107,10 +107,10 @@ func (qp *QP) aeth(s packet.Syndrome) packet.AETH {
 	return packet.AETH{Syndrome: s, MSN: qp.res.msn}
 }
 
-// ReceivesPosted is told when receives have been posted where there were none, and reports whether
-// there is an acknowledge to be sent for it: the peer, which has been told that there are none,
-// waits (IBA 9.7.7.2, unsolicited acknowledge). Where no PSN is left for it the next answer tells,
-// and the peer's next message goes without credit.
+// ReceivesPosted reports whether newly posted receives require an unsolicited acknowledge (IBA
+// 9.7.7.2). They do if the last acknowledge reported zero receives, since the peer waits. The
+// caller calls it after posting receives to an empty queue. If no PSN is left for the
+// acknowledge, the next answer carries the credits, and the peer's next message goes without.
 func (qp *QP) ReceivesPosted() bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

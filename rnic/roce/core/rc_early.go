@@ -1,5 +1,4 @@
-// Requests that come before one that is expected: some are kept, for networks that turn the order
-// of packets round.
+// Out-of-order requests: some are held, for networks that reorder packets.
 
 package core
 
@@ -9,18 +8,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// earlyRoom is how far ahead of what is expected a request may be to be kept, a power of two. What
-// lies further ahead, or is kept already, is dropped, for the peer sends it again.
+// earlyRoom is the size of the reorder window, in PSNs; a power of two. Requests further ahead,
+// and duplicates of held ones, are dropped: the peer retransmits them.
 const earlyRoom = 32
 
-// An early is requests that are kept, by their PSN. Those that a requester sends again after a loss
-// are few then, too: what was kept is acknowledged with what was missing.
+// An early holds out-of-order requests by PSN. It also shortens retransmission after a loss: the
+// missing packet's acknowledge covers the held ones.
 type early struct {
 	slots [earlyRoom]*kept
 	n     int
 }
 
-// A kept is one of them, with room for its payload.
+// A kept is one held request, with room for its payload.
 type kept struct {
 	p    Packet
 	room [MaxMTU]byte
@@ -28,8 +27,8 @@ type kept struct {
 
 var keptPool = sync.Pool{New: func() any { return new(kept) }}
 
-// keep keeps a request that is d PSNs ahead, and reports whether it has. What a packet asks for is
-// checked when its turn has come.
+// keep holds a request that is d PSNs ahead, and reports whether it did. The request's content is
+// checked later, when its PSN is due.
 func (e *early) keep(p *Packet, d uint32) bool {
 	if d >= earlyRoom || p.Reserved || len(p.Payload) > MaxMTU {
 		return false
@@ -39,7 +38,7 @@ func (e *early) keep(p *Packet, d uint32) bool {
 		*slot = keptPool.Get().(*kept)
 		e.n++
 	} else if (*slot).p.PSN == p.PSN {
-		return false // the first one counts
+		return false // the first copy stays
 	}
 	k := *slot
 	k.p = *p
@@ -48,7 +47,7 @@ func (e *early) keep(p *Packet, d uint32) bool {
 	return true
 }
 
-// take takes out the request with a PSN, nil if there is none. release is next.
+// take removes the request with the given PSN; nil if there is none. The caller must release it.
 func (e *early) take(psn uint32) *kept {
 	slot := &e.slots[psn%earlyRoom]
 	k := *slot
@@ -65,7 +64,7 @@ func (k *kept) release() {
 	keptPool.Put(k)
 }
 
-// clear forgets all of them.
+// clear releases all held requests.
 func (e *early) clear() {
 	for i, k := range e.slots {
 		if e.n == 0 {
@@ -79,8 +78,8 @@ func (e *early) clear() {
 	}
 }
 
-// follow takes the requests that were kept and whose turn has come, and acknowledges them: the peer
-// may be sending them again. Data of a Read that is the last of them does so, too.
+// follow takes held requests that are now in order, and acknowledges them, as the peer may be
+// retransmitting them. If the last is a Read, its data acknowledges them instead.
 func (qp *QP) follow() {
 	e := &qp.res.early
 	some := false
@@ -101,14 +100,16 @@ func (qp *QP) follow() {
 	}
 }
 
-// inTurn takes the request that is expected.
+// inTurn takes the request with the expected PSN.
 func (qp *QP) inTurn(p *Packet) Drop {
 	d := qp.request(p)
 	switch d {
 	case Accepted:
 	case DropNoReceive:
-		qp.res.told = true      // what follows on the wire is out of order until this one comes again
-		qp.res.gap.open = false // the peer has sent again what was missing, and goes on when it has waited
+		// Requests behind this one are out of order until the peer sends it again. The peer has
+		// filled the gap, and continues after the RNR delay.
+		qp.res.told = true
+		qp.res.gap.open = false
 		qp.res.early.clear()
 		qp.res.push(answer{op: packet.OpAck, psn: qp.in.epsn, syndrome: packet.RNR(qp.attrs.RNRTimer)})
 	case DropAccess:

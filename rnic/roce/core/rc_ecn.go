@@ -1,32 +1,31 @@
-// Congestion that switches tell of by marking packets: the peer is told by a CNP, and a CNP of the
-// peer's makes the window smaller.
+// Explicit congestion notification: a marked packet makes the QP send the peer a CNP, and the
+// peer's CNP shrinks the window.
 
 package core
 
 import "github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 
-// notifying is what the receiver of marked packets does (RoCEv2, annex A17.9.3).
+// notifying is the notification-point state (RoCEv2, annex A17.9.3).
 type notifying struct {
-	owed bool    // a CNP is to be sent
-	last Instant // when the last one was; 0: never
+	owed bool    // a CNP is due
+	last Instant // when the latest CNP became due; 0: never
 }
 
-// cnpInterval is the least time between two CNPs of a QP: marks that come closer tell of the same
-// congestion.
+// cnpInterval is the minimum time between two CNPs of a QP: marks at shorter intervals report the
+// same congestion.
 const cnpInterval Instant = 50e3
 
-// cnpReserved is what follows the BTH of a CNP.
+// cnpReserved is the number of reserved bytes after a CNP's BTH.
 const cnpReserved = 16
 
-// marked notes that a packet of the peer's was marked.
+// marked makes a CNP due for a marked packet, unless one was due within cnpInterval.
 func (c *notifying) marked(now Instant) {
 	if c.last == 0 || now-c.last >= cnpInterval {
 		c.owed, c.last = true, now
 	}
 }
 
-// marked reports whether a switch on the way has marked the packet, for want of room (RFC 3168
-// section 5).
+// marked reports whether a switch has set the packet's congestion mark (RFC 3168 section 5).
 func (p *Packet) marked() bool {
 	const ce = 3
 	if len(p.Network) == packet.IPv4Len+packet.UDPLen {
@@ -35,7 +34,7 @@ func (p *Packet) marked() bool {
 	return p.Network[1]>>4&ce == ce
 }
 
-// nextCNP builds the CNP that is owed, and returns its length; 0: there is none.
+// nextCNP builds a due CNP, and returns its length; 0: none is due.
 func (qp *QP) nextCNP(b []byte) (n int) {
 	if !qp.res.cnp.owed || !qp.state.receives() {
 		return 0
@@ -48,9 +47,9 @@ func (qp *QP) nextCNP(b []byte) (n int) {
 	return n + cnpReserved
 }
 
-// congested takes a CNP: a switch on the way has marked packets of ours. The window shrinks as
-// after a loss, at most once for what is on the wire, since all of that may be marked. UC and UD
-// have no window.
+// congested takes the peer's CNP: a switch has marked our packets. The window shrinks as after a
+// loss, at most once for the packets in flight, since all of them may be marked. UC and UD have
+// no window.
 func (qp *QP) congested(p *Packet) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

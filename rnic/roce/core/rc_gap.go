@@ -1,5 +1,5 @@
-// Gaps that a peer does not fill: it is told again what is missing, and left if it is there and
-// does nothing about it.
+// Gaps that a peer does not fill: the QP reports them again, and ends if the peer is alive but
+// does not retransmit.
 
 package core
 
@@ -10,46 +10,46 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A gap is what is missing of a peer's requests: from the expected PSN to ahead. The NAK that tells
-// so may be lost. And Linux's rxe of 6.1 at times sends nothing again, neither when it is told nor
-// by its timer, while it answers whatever is asked of it: NFS gives up such a connection after a
-// minute, in which a mount stands still.
+// A gap is the range of missing requests, from the expected PSN to ahead. The NAK that reports it
+// may be lost. Besides, Linux rxe 6.1 sometimes retransmits nothing, neither after a NAK nor
+// after a timeout, although it answers all requests. NFS gives up such a connection only after a
+// minute, during which a mount hangs.
 type gap struct {
 	open  bool
-	alive bool    // the peer has answered something since it was told for the third time
-	ahead uint32  // the last of the requests that came too early
-	came  int     // how many these are
-	again Instant // when the peer is told, or told again
-	times uint8   // that it has been
+	alive bool    // the peer has answered a request since the third repeated NAK
+	ahead uint32  // the furthest of the out-of-order requests
+	came  int     // number of out-of-order requests
+	again Instant // when to send the next NAK
+	times uint8   // NAKs sent again
 }
 
-// Packets overtake each other on their way, most of them by few places. So the peer is told of a
-// gap when this many requests have come that were behind what is missing (RFC 5681 §3.2 has the
-// same number), or after some time, which is less than a requester waits.
+// Packets overtake each other in the network, mostly by few positions. So the QP reports a gap
+// after tellAfter out-of-order requests (RFC 5681 §3.2 uses the same number) or after tellWait,
+// which is shorter than a requester's timeout.
 const (
 	tellAfter         = 3
 	tellWait  Instant = 300e3
 )
 
-// The peer is told again after firstTell, and each time after twice as long. When that was maxTells
-// times, after 6.3 s in all, it is left if it is alive. By then its timer has gone off twice at
-// least: Linux has one of 0.5 to 2.1 s. Whether it is alive is asked from probedTells on.
+// The QP repeats the NAK after firstTell, and doubles the interval each time. After maxTells
+// repetitions, 6.3 s in all, it ends if the peer is alive. By then the peer's timer has expired
+// at least twice: Linux's runs for 0.5 to 2.1 s. From probedTells on the QP probes the peer.
 const (
 	firstTell   Instant = 100e6
 	maxTells    uint8   = 5
 	probedTells uint8   = 3
 )
 
-// leftWithin is how far ahead of what is expected a request can be that ends a QP. rxe has no more
-// than 128 PSNs under way. One that is further ahead may be forged, by who knows the QPN alone:
+// leftWithin limits how far ahead of the expected PSN a request can be to end the QP. rxe has at
+// most 128 PSNs in flight. A request further ahead may be forged with knowledge of the QPN alone:
 // half of all PSNs are ahead.
 const leftWithin = 256
 
-// ErrGap ends a QP whose peer does not send again what is missing.
+// ErrGap ends a QP if its peer does not retransmit missing requests.
 var ErrGap = fmt.Errorf("%w: the peer does not send again what was lost, though it answers", rnic.ErrConnLost)
 
-// missed notes that a request has come too early; told: the peer knows already that it has to send
-// again.
+// missed records an out-of-order request. told means that the peer already knows of its duty to
+// retransmit.
 func (g *gap) missed(now Instant, psn, expected uint32, told bool) {
 	switch {
 	case !g.open:
@@ -63,11 +63,11 @@ func (g *gap) missed(now Instant, psn, expected uint32, told bool) {
 	g.came++
 }
 
-// filled notes that all before expected has come, and how many requests are kept that came too
-// early.
+// filled notes that all requests before expected have arrived. kept is the number of out-of-order
+// requests still held.
 func (g *gap) filled(now Instant, expected uint32, kept int) {
 	if g.open && distance(g.ahead, expected) < halfCircle {
-		g.again, g.times, g.alive, g.came = now+firstTell, 0, false, kept // some of it is still missing
+		g.again, g.times, g.alive, g.came = now+firstTell, 0, false, kept // still a gap
 		if kept > 0 {
 			g.again = now + tellWait
 		}
@@ -79,7 +79,7 @@ func (g *gap) filled(now Instant, expected uint32, kept int) {
 // answered notes that the peer has answered a request of ours.
 func (g *gap) answered() { g.alive = g.alive || g.open && g.times >= probedTells }
 
-// tellGap tells the peer again what is missing, when it is time, or leaves it.
+// tellGap reports the gap again when due, or ends the QP.
 func (qp *QP) tellGap(now Instant) {
 	g := &qp.res.gap
 	if !g.open || now < g.again || qp.res.fault != nil || !qp.state.receives() {

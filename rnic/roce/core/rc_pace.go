@@ -1,31 +1,30 @@
-// What RC does about loss before the peer is given up: times of answers, early repetition, and
-// Reads in pieces.
+// RC's loss recovery before the peer counts as lost: round-trip times, early retransmission, and
+// Reads in units.
 
 package core
 
-// probing has work sent again long before its answer is overdue by the time-out that both sides
-// have agreed on, as soon as it is late by the times that answers have taken. It is not counted as
-// a retry: a peer that was stopped is given up no sooner for it.
+// probing retransmits as soon as an answer is late by measured round-trip times, long before the
+// negotiated timeout. This does not count as a retry: a stalled peer is given up no sooner.
 type probing struct {
-	probe  Instant // when; 0: never
-	probes uint8   // since an answer was timed; each waits twice as long (RFC 6298 §5.5)
+	probe  Instant // when to retransmit; 0: never
+	probes uint8   // since the last timed answer; each doubles the wait (RFC 6298 §5.5)
 
-	// What the window was, and what was thought of it, when the oldest packets were sent again; 0:
-	// nothing has been, or an answer has come.
+	// The window state before the oldest packets were retransmitted; 0: nothing was
+	// retransmitted, or an answer has arrived.
 	held                   uint32
 	heldFound, heldCareful bool
 
-	// The time from a request to its answer, one at a time, and none for what was sent again (RFC
-	// 6298 §3, Karn's algorithm).
+	// Round-trip time: one request is timed at a time, never a retransmitted one (RFC 6298 §3,
+	// Karn's algorithm).
 	timing     bool
 	timed      uint32  // PSN
 	timedAt    Instant // when it was sent
-	mean, vary Instant // smoothed, and how far times are from it (RFC 6298 §2); 0: not known
+	mean, vary Instant // smoothed time and mean deviation (RFC 6298 §2); 0: unknown
 }
 
-// How late an answer is at least before work is sent again, where a processor that serves something
-// else for a moment is no loss; how late where packets were lost not long ago, and it is more
-// likely one; how late before any was timed; and how often the time doubles.
+// Minimum lateness before a retransmission: minProbe, because a processor busy elsewhere for a
+// moment is no loss; lossyProbe after a recent loss, because another is more likely; firstProbe
+// before any measurement. maxProbes limits the doublings.
 const (
 	minProbe   Instant = 2e6
 	lossyProbe Instant = 500e3
@@ -33,9 +32,8 @@ const (
 	maxProbes          = 5
 )
 
-// probeLate sends the oldest packets again, no more of them than the smallest window has: where a
-// queue on the way has become longer, or the peer was stopped, the answer is on its way and nothing
-// is lost.
+// probeLate retransmits the oldest packets, at most the smallest window: if a queue in the
+// network has grown, or the peer has stalled, the answer is on its way and nothing is lost.
 func (qp *QP) probeLate(now Instant) {
 	r := &qp.req
 	r.probes++
@@ -48,9 +46,9 @@ func (qp *QP) probeLate(now Instant) {
 	r.window, r.held, r.heldFound, r.heldCareful = minWindow, held, found, careful
 }
 
-// probed is told of the first answer after that: late, it is for more than was sent again, and
-// nothing was lost (as RFC 3522 tells the two apart by time stamps). Else the window is half of
-// what it was, as after any loss.
+// probed handles the first answer after probeLate. late means that the answer covers more than
+// the retransmitted packets, so nothing was lost (RFC 3522 makes this distinction by time
+// stamps). Otherwise the window halves as after any loss.
 func (qp *QP) probed(late bool) {
 	r := &qp.req
 	switch {
@@ -58,22 +56,22 @@ func (qp *QP) probed(late bool) {
 	case late:
 		r.window, r.found, r.careful = r.held, r.heldFound, r.heldCareful
 		r.held = 0
-		qp.seek(r.high) // what is on its way is not sent again
+		qp.seek(r.high) // do not retransmit packets in flight
 	default:
 		r.shrink()
 	}
 }
 
-// time notes that a request which is answered at once leaves now.
+// time starts timing a request that the peer answers at once.
 func (p *probing) time(now Instant, psn uint32) {
 	if !p.timing {
 		p.timing, p.timed, p.timedAt = true, psn, now
 	}
 }
 
-// sample takes the time of an answer, if the one that is timed has come.
+// sample measures the round-trip time if the timed request has been answered.
 func (r *requesting) sample(now Instant) {
-	if !r.timing || distance(r.una, r.timed)-1 >= halfCircle { // not after it
+	if !r.timing || distance(r.una, r.timed)-1 >= halfCircle { // not acknowledged yet
 		return
 	}
 	r.timing, r.probes = false, 0
@@ -87,7 +85,7 @@ func (r *requesting) sample(now Instant) {
 	r.vary += (max(off, -off) - r.vary) / 4
 }
 
-// armProbe has work be sent again when its answer is late.
+// armProbe sets the time of the next early retransmission.
 func (r *requesting) armProbe(now Instant) {
 	late := firstProbe
 	if r.mean != 0 {
@@ -100,21 +98,19 @@ func (r *requesting) armProbe(now Instant) {
 	r.probe = now + late<<min(r.probes, maxProbes)
 }
 
-// A Read is asked for in units, each when the window has room for it: it is the requester that
-// holds back the peer's packets, for no acknowledge of theirs tells the peer how many get through.
-// Requests end at multiples of a unit, counted from the Read's first packet, or at its end; those
-// of a careful requester, to whom packets were lost, at multiples of a smaller one, and those of a
-// requester whose window has grown to its full size at multiples of a larger one, which are fewer
-// packets to ask by, and data in fewer messages of UDP. What is asked for again ends where it did
-// the first time: a peer may answer again only what lies in one request that it remembers (IBA
-// 9.7.5.1), as Linux rxe does.
+// A Read is requested in units, each when the window has room: the requester must limit the
+// peer's packets, because no acknowledge shows the peer how many get through. Requests end at
+// multiples of a unit, counted from the Read's first packet, or at the Read's end. A careful
+// requester, after a loss, uses smaller units. A requester with a full window uses larger ones,
+// for fewer request packets and fewer UDP messages. A repeated request ends where the first one
+// did: a peer may answer it only within one remembered request (IBA 9.7.5.1), as Linux rxe does.
 const (
 	wideUnit = 64
 	unit     = 16
 	fineUnit = 8
 )
 
-// piece is how many packets of a Read are asked for next; 0: none yet.
+// piece is the number of Read packets to request next; 0: none yet.
 func (qp *QP) piece(e *entry) (count uint32) {
 	r := &qp.req
 	switch {
@@ -136,7 +132,9 @@ func (qp *QP) piece(e *entry) (count uint32) {
 	}
 	room := r.window
 	if r.careful && room < 2*fineUnit {
-		room += fineUnit / 2 // so that a second request is on its way: when the last data of the first is lost, that of the second tells
+		// Allow a second request: if the first one's last data is lost, the second's data reveals
+		// it.
+		room += fineUnit / 2
 	}
 	if ahead := distance(r.next, r.una); ahead > 0 && ahead+count > room {
 		return 0
@@ -144,18 +142,17 @@ func (qp *QP) piece(e *entry) (count uint32) {
 	return count
 }
 
-// end is the end of the request that next, which was sent before, is of.
+// end returns the end of the earlier request that contains next.
 func (r *requesting) end() uint32 {
 	for _, end := range r.ends {
 		if ahead := distance(end, r.next); ahead > 0 && ahead < halfCircle {
 			return end
 		}
 	}
-	return r.high // not reached: packets of Reads before high lie in a request
+	return r.high // not reached: Read packets before high lie in a request
 }
 
-// passed forgets the places that una has come to. Kept, they would be ahead of it again half a
-// circle later.
+// passed drops PSNs that una has reached. Half a circle later they would seem ahead again.
 func (r *requesting) passed() {
 	n := 0
 	for n < len(r.ends) && distance(r.una, r.ends[n]) < halfCircle {
@@ -167,8 +164,8 @@ func (r *requesting) passed() {
 	r.slowed = r.slowed && distance(r.una, r.slowedAt) >= halfCircle
 }
 
-// misplacedEnd reports whether a Read's data ends where no request for it can end, or goes on where
-// all of it has come.
+// misplacedEnd reports whether Read data ends where no request can end, or continues past the
+// Read's end.
 func misplacedEnd(e *entry, p *Packet) bool {
 	if p.PSN == e.P.last {
 		return !p.Opcode.Ends()

@@ -1,4 +1,4 @@
-// The responder of RC: requests are taken in order, each once; what is wrong is told by a NAK.
+// The RC responder: it takes requests in order, each once, and reports errors by NAKs.
 
 package core
 
@@ -7,10 +7,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// receiveRequest takes a request. What is ahead of the expected PSN may have overtaken that, and
-// some of it is kept. The peer is told of the gap (NAK, sequence error) when more has come, or some
-// time has gone by, once unless it is not filled (tellGap). What is before the expected PSN came
-// already, and is answered again (IBA 9.7.5.1).
+// receiveRequest takes a request. One ahead of the expected PSN may have overtaken it, and some
+// are held. When more have come, or after some time, one NAK (sequence error) reports the gap;
+// tellGap repeats it if the gap stays. A request before the expected PSN is a duplicate and gets
+// its answer again (IBA 9.7.5.1).
 func (qp *QP) receiveRequest(now Instant, p *Packet) Drop {
 	in, r := &qp.in, &qp.res
 	if d := distance(p.PSN, in.epsn); d >= halfCircle {
@@ -32,7 +32,7 @@ func (qp *QP) receiveRequest(now Instant, p *Packet) Drop {
 		return d
 	}
 	qp.follow()
-	if r.told || r.fault != nil { // by what was kept
+	if r.told || r.fault != nil { // caused by a held request
 		return Accepted
 	}
 	if r.gap.filled(now, in.epsn, r.early.n); !r.gap.open {
@@ -43,7 +43,7 @@ func (qp *QP) receiveRequest(now Instant, p *Packet) Drop {
 	return Accepted
 }
 
-// tell tells the peer what is missing.
+// tell sends a NAK for the gap.
 func (qp *QP) tell(now Instant) {
 	qp.res.told = true
 	qp.count.Gaps++
@@ -51,13 +51,13 @@ func (qp *QP) tell(now Instant) {
 	qp.res.push(answer{op: packet.OpAck, psn: qp.in.epsn, syndrome: packet.NAK(packet.NAKSequence)})
 }
 
-// fault answers with a NAK after which the QP ends: see nextAnswer.
+// fault queues a NAK after which the QP ends: see nextAnswer.
 func (qp *QP) fault(code packet.NAKCode, d Drop) {
 	qp.res.fault = &Fault{code, d}
 	qp.res.push(answer{op: packet.OpAck, psn: qp.in.epsn, syndrome: packet.NAK(code)})
 }
 
-// request does what the packet in turn asks for.
+// request executes the packet with the expected PSN.
 func (qp *QP) request(p *Packet) Drop {
 	in := &qp.in
 	start := !p.Reserved && p.Opcode.Starts()
@@ -81,8 +81,8 @@ func (qp *QP) request(p *Packet) Drop {
 		return d
 	}
 	if p.Opcode.Carries(packet.ExtIETH) {
-		// Before the completion: the program must not take the memory for its own while the peer
-		// can write there.
+		// Before the completion: the program must not reuse the memory while the peer can write
+		// there.
 		if qp.q.RemoteInvalidate(rnic.STag(p.Invalidate)) != rnic.MemOK {
 			return DropAccess
 		}
@@ -98,26 +98,26 @@ func (qp *QP) request(p *Packet) Drop {
 	return Accepted
 }
 
-// taken moves on to the next request.
+// taken advances to the next request, psns PSNs later.
 func (qp *QP) taken(p *Packet, psns uint32) {
 	qp.in.epsn = (p.PSN + psns) & maxPSN
 	if p.Opcode.Ends() {
 		qp.res.msn = nextPSN(qp.res.msn)
 	}
-	// More than half a circle back it would be one that is to come. The PSNs in between are of
-	// Reads and atomics, and all of them can be on their way still: a Read of 2 GiB with an MTU of
-	// 256 has half of all PSNs.
+	// More than half a circle back, res.last would seem ahead. The PSNs between belong to Reads
+	// and atomics, and all may still be in flight: a 2 GiB Read with a 256-byte MTU has half of
+	// all PSNs.
 	if distance(p.PSN, qp.res.last)+psns > halfCircle {
 		qp.res.lastValid = false
 	}
 }
 
-// acknowledge answers for all Sends and Writes that were taken, up to the last one. What was taken
-// after that is Reads and atomics, and answered by its data alone (IBA 9.7.5.1): that can still be
-// lost, and Linux rxe takes an acknowledge with the last PSN of a Read for its end, whatever is
-// missing of it. It reports whether there is anything to acknowledge: after Reads and atomics of
-// half of all PSNs the peer waits for no acknowledge of a Send or Write, and one with a PSN of
-// theirs would have it ask for their data again.
+// acknowledge acknowledges all taken Sends and Writes, by the last one's PSN. Later Reads and
+// atomics are answered only by their data (IBA 9.7.5.1), which can still be lost: Linux rxe takes
+// an acknowledge with a Read's last PSN as the Read's end, even if data is missing. acknowledge
+// reports whether it queued one. After Reads and atomics spanning half of all PSNs, the peer
+// awaits no acknowledge for a Send or Write, and one with a Read's PSN would make it request the
+// data again.
 func (qp *QP) acknowledge() bool {
 	if qp.res.lastValid {
 		qp.res.push(answer{op: packet.OpAck, psn: qp.res.last, syndrome: packet.ACK(packet.CreditUnlimited)})
@@ -125,7 +125,7 @@ func (qp *QP) acknowledge() bool {
 	return qp.res.lastValid
 }
 
-// readRequest queues the answer to a Read; its data is taken from memory when it is sent.
+// readRequest queues the answer to a Read; its data is read from memory when sent.
 func (qp *QP) readRequest(p *Packet) Drop {
 	if d := qp.checkRead(p); d != Accepted {
 		return d
@@ -158,8 +158,8 @@ func (qp *QP) readAnswer(p *Packet, n uint32) answer {
 		va: p.RETH.VA, rkey: rnic.STag(p.RETH.RKey), left: p.RETH.Length}
 }
 
-// atomicRequest does an atomic operation, once, and remembers what was there in case the answer is
-// lost.
+// atomicRequest executes an atomic operation once, and remembers the original value in case the
+// answer is lost.
 func (qp *QP) atomicRequest(p *Packet) Drop {
 	a := &p.Atomic
 	switch {
@@ -193,9 +193,9 @@ func (qp *QP) atomicRequest(p *Packet) Drop {
 	return Accepted
 }
 
-// duplicate answers a request that was done before: a Send or a Write with an acknowledge, a Read
-// with the data as it is now, an atomic operation with what it found then. A Read or an atomic that
-// is not known, or whose answer is on its way, is dropped.
+// duplicate answers an executed request again: a Send or Write with an acknowledge, a Read with
+// current data, an atomic with its original result. It drops an unknown Read or atomic, and one
+// with its answer in flight.
 func (qp *QP) duplicate(p *Packet) Drop {
 	if p.Reserved {
 		return DropReserved

@@ -1,4 +1,4 @@
-// The requester of RC: what is on the wire, what is sent again, and how much at once.
+// The RC requester: packets in flight, retransmission, and the congestion window.
 
 package core
 
@@ -7,50 +7,52 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// requesting is the requester's side of an RC QP. PSNs in the order of the circle:
+// requesting is an RC QP's requester state. Its PSNs in circle order:
 //
 //	una ── next ── high ── out.psn
-//	 │      │       │        └ of the work request that begins next
-//	 │      │       └ after the last that was ever sent: answers have PSNs before it
-//	 │      └ of the packet that is sent next; before high when work is sent again
-//	 └ the oldest that is not acknowledged
+//	 │      │       │        └ first PSN of the next work request
+//	 │      │       └ after the last PSN ever sent: answers have PSNs before it
+//	 │      └ next PSN to send; before high during a retransmission
+//	 └ oldest unacknowledged PSN
 //
-// What is not acknowledged is kept in the send queue, and packets are built anew when they are sent
-// again.
+// The send queue keeps unacknowledged work. Retransmitted packets are built from it again.
 type requesting struct {
 	una, next, high uint32
-	message         uint32 // of the last packet of the last Send or Write that is done
-	i               uint32 // index in the send queue of the work request that next is of, when next != out.psn
-	inPlace         bool   // out.c stands at next
+	message         uint32 // last PSN of the last completed Send or Write
+	i               uint32 // send-queue index of next's work request, if next != out.psn
+	inPlace         bool   // out.c is at next
 	reads           int    // outstanding Reads and atomics
-	answers         bool   // an answer is next; see nextRC
+	answers         bool   // answers go next; see nextRC
 
-	// How many packets are on the wire before an acknowledge is waited for: one more for each that
-	// got through until the network has shown what it carries, from then on one more for each
-	// window, half as many after each loss, so that a network that loses packets for want of room
-	// is relieved (RFC 5681 §3.1).
+	// The congestion window: how many packets may be in flight unacknowledged. It grows by one
+	// for each delivered packet until a loss shows the network's capacity, then by one for each
+	// window. Each loss halves it, to relieve a congested network (RFC 5681 §3.1).
 	window, grown uint32
-	widest        uint32   // the largest window
-	found         bool     // what the network carries: there was a loss or a CNP
-	careful       bool     // a loss has made the window small
-	ends          []uint32 // of requests for Reads and atomics that are not answered in full, MaxReads at most: the PSN after each, oldest first
-	slowed        bool     // by a CNP,
-	slowedAt      uint32   // with everything before it on the wire
-	unasked       uint32   // packets since the last one that asked for an acknowledge
+	widest        uint32 // the largest window
+	found         bool   // the capacity is known: there was a loss or a CNP
+	careful       bool   // a loss has shrunk the window
+	// ends has the PSN after each incompletely answered Read or atomic request, oldest first; at
+	// most MaxReads.
+	ends []uint32
+	// A CNP has shrunk the window; slowedAt was then the end of the packets in flight.
+	slowed   bool
+	slowedAt uint32
+	unasked  uint32 // packets since the last acknowledge request
 
-	// 0: none. The first is armed while packets are on the wire; the second holds sending back.
+	// 0: none. deadline runs while packets are in flight; rnrUntil blocks sending.
 	deadline, rnrUntil Instant
-	probing                    // beside the deadline
-	sizing                     // likewise
-	retries, rnrs      uint8   // in a row, without progress
-	backed             uint32  // what una was when a gap had work sent again; una-1: no gap had since una moved
-	limit              limit   // of the peer's receives
-	refused            Instant // since when the network refuses what is sent; 0: it does not
+	probing                  // a shorter timer beside deadline
+	sizing                   // likewise
+	retries, rnrs      uint8 // consecutive, without progress
+	// backed is una at the last retransmission for a gap; una-1: none since una advanced.
+	backed  uint32
+	limit   limit   // the peer's receives
+	refused Instant // since when the network refuses our packets; 0: it does not
 }
 
-// Sizes of the window, in packets. The largest is what 512 KiB have, and 256 at most: beside a TCP
-// connection that keeps a queue full, a connection has the share of the link that it has of the
-// queue, and with 128 small packets, as Linux rxe has, that was no fair one.
+// Window sizes, in packets. The largest holds 512 KiB, and at most 256 packets. Next to a TCP
+// connection that keeps a queue full, a connection's share of the link equals its share of the
+// queue. Linux rxe's 128 small packets were no fair share.
 const (
 	minWindow      = 4
 	initialWindow  = 64
@@ -58,15 +60,15 @@ const (
 	maxWindowBytes = 512 << 10
 )
 
-// widest is the largest window of a path MTU. UD has none, and no window.
+// widest is the largest window for a path MTU. UD has neither.
 func widest(mtu int) uint32 { return uint32(min(maxWindow, maxWindowBytes/max(mtu, 1))) }
 
-// askEach is how many packets leave at most before an acknowledge is asked for. As many leave when
-// it comes: two of the longest messages of UDP, of 15 packets of the largest path MTU each.
+// askEach is the most packets to send before requesting an acknowledge. When it arrives, as many
+// leave: two UDP messages of maximum length, 15 packets each with the largest path MTU.
 const askEach = 30
 
-// begin sets the PSN of the first packet, and whether the peer tells its credits: until it does it
-// has none.
+// begin sets the first PSN. credits means that the peer's acknowledges carry credits; the first
+// one brings them.
 func (r *requesting) begin(psn uint32, mtu int, credits bool) {
 	r.una, r.next, r.high, r.message, r.backed = psn, psn, psn, (psn-1)&maxPSN, (psn-1)&maxPSN
 	r.widest = widest(mtu)
@@ -74,9 +76,9 @@ func (r *requesting) begin(psn uint32, mtu int, credits bool) {
 	r.window, r.grown, r.found, r.ends = initialWindow, 0, false, r.ends[:0]
 }
 
-// grow opens the window for n packets that have got through. Data of Reads opens it slowly from the
-// beginning: it comes when the peer has time, and its requests give the peer's packets room that
-// nothing has tried yet.
+// grow opens the window after n packets have got through. Read data always opens it slowly: the
+// data's pace depends on the peer's load, and a wider window would admit more of the peer's
+// packets on an untested path.
 func (r *requesting) grow(n uint32, fast bool) {
 	if fast && !r.found {
 		r.window = min(r.window+n, r.widest)
@@ -86,7 +88,7 @@ func (r *requesting) grow(n uint32, fast bool) {
 	r.careful = r.careful && r.window < r.widest
 }
 
-// shrink makes the window half as large.
+// shrink halves the window.
 func (r *requesting) shrink() {
 	if r.held != 0 {
 		r.window, r.held = r.held, 0
@@ -95,7 +97,7 @@ func (r *requesting) shrink() {
 	r.grown, r.found = 0, true
 }
 
-// nextRequest builds the next packet of work of ours, and returns its length; 0: none can be sent.
+// nextRequest builds the requester's next packet, and returns its length; 0: it cannot send.
 func (qp *QP) nextRequest(now Instant, b []byte) (n int) {
 	r := &qp.req
 	if !qp.state.receives() || qp.state == RTR || r.rnrUntil != 0 {
@@ -120,14 +122,15 @@ func (qp *QP) nextRequest(now Instant, b []byte) (n int) {
 	} else {
 		n = qp.buildMessage(e, b)
 	}
-	if qp.out.again = psn != r.high; !qp.out.again && r.unasked == 0 { // new, and answered at once
+	// Time only a new packet that the peer answers at once.
+	if qp.out.again = psn != r.high; !qp.out.again && r.unasked == 0 {
 		r.time(now, psn)
 	}
 	if distance(r.next, r.una) > distance(r.high, r.una) {
 		r.high = r.next
 	}
 	if n == 0 {
-		return 0 // the next piece of a Read waits for the one before
+		return 0 // the next Read request waits for the previous one
 	}
 	if r.deadline == 0 {
 		r.deadline = qp.overdue(now)
@@ -139,9 +142,8 @@ func (qp *QP) nextRequest(now Instant, b []byte) (n int) {
 	return n
 }
 
-// overdue is when an answer to what is sent now is overdue; 0: never. Each time in a row it takes
-// twice as long: the time-out can be short, and a peer that is stopped for some seconds is not
-// given up.
+// overdue returns the deadline for answers to packets sent now; 0: never. The timeout doubles
+// with each consecutive retry: it can be short, and a peer stalled for seconds must survive it.
 func (qp *QP) overdue(now Instant) Instant {
 	if qp.attrs.Timeout == 0 {
 		return 0
@@ -149,8 +151,8 @@ func (qp *QP) overdue(now Instant) Instant {
 	return now + 4096<<(qp.attrs.Timeout+min(qp.req.retries, maxRetry))
 }
 
-// beginRC gives the next work request its PSNs. Reads and atomics wait for one of the ORD to be
-// free; after a fence, and for a local invalidation, all of them have to be done.
+// beginRC assigns PSNs to the next work request. Reads and atomics wait for a free ORD slot. A
+// fenced request and a local invalidation wait until all Reads and atomics are done.
 func (qp *QP) beginRC() bool {
 	r := &qp.req
 	for qp.state == RTS {
@@ -170,7 +172,7 @@ func (qp *QP) beginRC() bool {
 			count = packets(e.Bytes, qp.attrs.PathMTU)
 		}
 		if r.una != qp.out.psn && distance(qp.out.psn, r.una)+count > halfCircle {
-			return false // the peer could not tell what is new from what comes again
+			return false // the peer could not distinguish new packets from duplicates
 		}
 		i := qp.sq.Begin()
 		if e.Op == rnic.OpLocalInvalidate {
@@ -182,7 +184,7 @@ func (qp *QP) beginRC() bool {
 		e.P.first, e.P.last, e.P.got = qp.out.psn, (qp.out.psn+count-1)&maxPSN, qp.out.psn
 		qp.out.psn = nextPSN(e.P.last)
 		if awaited(e.Op) {
-			r.reads++ // its requests are messages of their own: buildRead
+			r.reads++ // its requests count as separate messages: buildRead
 		} else {
 			r.limit.begin(e.P.first, needsReceive(e.Op))
 		}
@@ -193,7 +195,7 @@ func (qp *QP) beginRC() bool {
 	return false
 }
 
-// buildMessage builds packet next of a Send or a Write.
+// buildMessage builds the packet with PSN next, for a Send or Write.
 func (qp *QP) buildMessage(e *entry, b []byte) int {
 	r, mtu := &qp.req, qp.attrs.PathMTU
 	at := int(distance(r.next, e.P.first)) * mtu
@@ -208,8 +210,8 @@ func (qp *QP) buildMessage(e *entry, b []byte) int {
 	h.SE = last && solicited(e.Op)
 	h.RETH = packet.RETH{VA: e.RemoteTO, RKey: uint32(e.RemoteSTag), Length: e.Bytes}
 	h.Imm, h.Invalidate = uint32(e.Immediate), uint32(e.Invalidate)
-	// An acknowledge is asked for where a message ends, and often enough that the window never
-	// closes for want of one.
+	// Request an acknowledge at a message's end, and often enough to keep the window from
+	// closing.
 	r.next = nextPSN(r.next)
 	r.unasked++
 	h.AckReq = last || r.unasked >= min(max(1, r.window/4), askEach) || distance(r.next, r.una) >= r.window || at == 0 && r.limit.lone(e)
@@ -221,8 +223,8 @@ func (qp *QP) buildMessage(e *entry, b []byte) int {
 	return n
 }
 
-// buildRead builds a Read Request for what is missing of a Read, or the next piece of that, or the
-// request of an atomic operation. It returns 0 if the piece has to wait.
+// buildRead builds the next Read Request for a Read's missing data, or an atomic's request. It
+// returns 0 if the request has to wait.
 func (qp *QP) buildRead(e *entry, b []byte) int {
 	r := &qp.req
 	count := qp.piece(e)
@@ -253,12 +255,12 @@ func (qp *QP) buildRead(e *entry, b []byte) int {
 	return h.Put(b)
 }
 
-// bth is what the packets of a connection have in common.
+// bth builds the BTH of a connection's packet.
 func (qp *QP) bth(op packet.Opcode, psn uint32) packet.BTH {
 	return packet.BTH{Opcode: op, PKey: qp.attrs.PKey, DestQP: qp.attrs.DestQPN, PSN: psn}
 }
 
-// seek has psn, which is not acknowledged, be sent next.
+// seek makes psn, which is unacknowledged, the next to send.
 func (qp *QP) seek(psn uint32) {
 	r := &qp.req
 	r.next, r.inPlace = psn, false
@@ -271,8 +273,8 @@ func (qp *QP) seek(psn uint32) {
 	}
 }
 
-// again sends everything that is not acknowledged once more: an answer is overdue, or the peer has
-// told of a gap. Too often in a row, and the QP ends.
+// again retransmits everything unacknowledged: an answer is overdue, or the peer has reported a
+// gap. Too many consecutive retries end the QP.
 func (qp *QP) again(now Instant) {
 	r := &qp.req
 	if r.retries >= qp.attrs.RetryCount {
@@ -289,7 +291,7 @@ func (qp *QP) again(now Instant) {
 	qp.lost()
 }
 
-// lost takes what is on the wire for lost: the window shrinks, and all of it is sent again.
+// lost treats all packets in flight as lost: it shrinks the window and restarts at una.
 func (qp *QP) lost() {
 	r := &qp.req
 	qp.count.Retransmissions++
@@ -299,7 +301,7 @@ func (qp *QP) lost() {
 	qp.seek(r.una)
 }
 
-// retire completes what is done at the head of the send queue.
+// retire completes finished work at the send queue's head.
 func (qp *QP) retire() {
 	if !qp.sq.Retire(nil) {
 		qp.becomeERR(rnic.ErrCQOverrun)

@@ -48,8 +48,8 @@ const (
 	shortEnough = 2
 )
 
-// tooLong ends the QP if the oldest packet, or the data that answers it, is lost for its length. It
-// reports whether it has done so.
+// tooLong ends the QP if the oldest packet, or the data that answers it, is lost because of its
+// length. It reports whether it did.
 func (qp *QP) tooLong() bool {
 	e := qp.oldest()
 	if qp.req.shorts < shortEnough || e == nil {
@@ -79,7 +79,7 @@ func (qp *QP) buildShort(b []byte) int {
 	return h.Put(b)
 }
 
-// shortPassed takes an acknowledgement that acknowledges no packet on the wire.
+// shortPassed counts an acknowledge for a short packet: it acknowledges no outstanding PSN.
 func (r *requesting) shortPassed(p *Packet) {
 	if r.short == shortSent && p.Opcode.Operation() == packet.OpAck && p.AETH.Syndrome.Kind() == packet.KindACK {
 		r.short = shortNone

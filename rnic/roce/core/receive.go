@@ -1,4 +1,4 @@
-// The receive that a message goes into, from its first packet to its completion.
+// A message's receive, from the first packet to the completion.
 
 package core
 
@@ -7,26 +7,26 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// receiving is the responder's side of a QP. UD uses the receive alone.
+// receiving is the responder's message state. UD uses only the receive.
 type receiving struct {
-	epsn uint32 // the PSN that is expected (IBA 9.8.2.2.1 [IBU-059])
+	epsn uint32 // the expected PSN (IBA 9.8.2.2.1 [IBU-059])
 
-	// The message that is being received. A Send that is abandoned leaves its receive held: it
-	// stays at the head of the queue, and the next message begins in it anew (class D1 [IBU-161]).
+	// The current message. An abandoned Send leaves its receive held: the receive stays at the
+	// queue's head, and the next message starts over in it (class D1 [IBU-161]).
 	open  bool
 	write bool // it is an RDMA Write
 	at    uint32
-	va    uint64 // Write: where the next byte goes
+	va    uint64 // Write: address of the next byte
 	rkey  rnic.STag
-	left  uint32   // Write: bytes that are to come
-	mr    *rnic.MR // the last one written to
+	left  uint32   // Write: bytes still to come
+	mr    *rnic.MR // the last region written to
 
 	held bool
-	wr   rnic.RecvWR // when held: a copy of the oldest receive, whose Buf may be of its Pool
+	wr   rnic.RecvWR // if held: a copy of the oldest receive; its Buf may come from its Pool
 }
 
-// hold makes the oldest posted receive ready to be written to, and reports whether there is one. It
-// takes it from no queue: that is done when the message is whole.
+// hold prepares the oldest posted receive for writing, and reports whether there is one. The
+// receive stays in its queue until the message is complete.
 func (in *receiving) hold(q *rnic.ProviderQP) bool {
 	if in.held {
 		return true
@@ -42,14 +42,14 @@ func (in *receiving) hold(q *rnic.ProviderQP) bool {
 	return true
 }
 
-// abandon forgets a message that is not whole, and reports whether there was one.
+// abandon discards an incomplete message, and reports whether there was one.
 func (in *receiving) abandon() bool {
 	was := in.open
 	in.open, in.at, in.left = false, 0, 0
 	return was
 }
 
-// release returns what is held when the QP ends: its receive will be flushed.
+// release returns a held buffer to its pool when the QP ends: the receive will be flushed.
 func (in *receiving) release() {
 	if in.held && in.wr.Pool != nil {
 		in.wr.Pool.Put(in.wr.Buf)
@@ -57,8 +57,8 @@ func (in *receiving) release() {
 	in.open, in.held, in.wr, in.mr = false, false, rnic.RecvWR{}, nil
 }
 
-// completeRecv completes the held receive: exactly one for a message (IBA 9.8.2.2.7 [IBU-123],
-// 9.8.3.2.5 [IBU-149]). A completion queue that is full ends the QP (class G [IBU-169]).
+// completeRecv completes the held receive, exactly one for each message (IBA 9.8.2.2.7 [IBU-123],
+// 9.8.3.2.5 [IBU-149]). A full completion queue ends the QP (class G [IBU-169]).
 func (qp *QP) completeRecv(p *Packet, op rnic.Opcode, n uint32, src uint32) {
 	wc := rnic.WC{ID: qp.in.wr.ID, Op: op, Len: n, Buf: qp.in.wr.Buf, Solicited: p.SE, SrcQP: src}
 	if wc.Immediate = carriesImm(p); wc.Immediate {

@@ -1,4 +1,4 @@
-// What the network says of requests of RC: that nobody has the port that they were for.
+// ICMP reports that the peer's RoCE port is closed.
 
 package core
 
@@ -8,16 +8,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// refusedFor is how long the network refuses a peer's packets before it is given up: a firewall
-// that is being set up refuses them for a moment.
+// refusedFor is how long the network must refuse a peer's packets before the QP ends: a firewall
+// refuses them for a moment while its rules are loaded.
 const refusedFor Instant = 1e9
 
-// Refused takes the word of the network that nobody has the port that a packet was for; datagram is
-// what it quotes of that. It returns the QP that the packet was of, nil if it was of none, which
-// may have ended. Anybody can send such a message: only who sees our packets knows a request of
-// ours that waits for its answer by QPN and PSN, and could as well forge a NAK. And it takes more
-// than one: what is not answered is sent again, and if that is refused too, after refusedFor with
-// nothing from the peer, the QP ends.
+// Refused handles an ICMP report that a packet's port is closed; datagram is the quoted part of
+// that packet. It returns the packet's QP, which may have ended, or nil. Such a message is easily
+// forged, but it must match the QPN and PSN of an unanswered request: an attacker who sees those
+// could as well forge a NAK. One message is not enough. The QP retransmits unanswered requests,
+// and ends only if one is refused after refusedFor without any packet from the peer.
 func (t *Port) Refused(now Instant, to netip.Addr, datagram []byte) *QP {
 	bth, ok := packet.ParseBTH(datagram)
 	if !ok || bth.Opcode.Service() != packet.RC {
@@ -33,7 +32,7 @@ func (t *Port) Refused(now Instant, to netip.Addr, datagram []byte) *QP {
 	return nil
 }
 
-// unheard reports whether a packet that was refused is one of ours that waits for its answer.
+// unheard reports whether a refused packet is an unanswered request of this QP.
 func (qp *QP) unheard(now Instant, to netip.Addr, bth *packet.BTH) bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

@@ -1,4 +1,4 @@
-// The requester of UC and UD: messages are cut into packets, and complete when those have left.
+// The UC and UD requester: it cuts messages into packets, and completes them as those leave.
 
 package core
 
@@ -11,52 +11,53 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// An entry is a posted work request, with what this provider keeps with it.
+// An entry is a posted work request with this provider's state.
 type entry = rnic.SendEntry[progress]
 
-// progress is how far a work request has come.
+// progress is a work request's progress.
 type progress struct {
-	built bool   // all of it is in packets
-	end   uint64 // how many packets of the QP were built then
+	built bool   // all its packets are built
+	end   uint64 // sending.built at that point
 
 	// RC
-	first, last uint32    // its PSNs; of a Read, those of the responses
-	got         uint32    // Read: the PSN of the response that is expected
-	sink        rnic.STag // Read: of the sink when it was posted
+	first, last uint32    // its PSNs; for a Read, the responses' PSNs
+	got         uint32    // Read: the next response's expected PSN
+	sink        rnic.STag // Read: the sink's STag at posting time
 }
 
 var sendChunks = sync.Pool{New: func() any { return new(rnic.SendChunk[progress]) }}
 
-// MaxPacket is the room that Next needs: headers, payload and pad of the largest packet. The ICRC
-// comes after it.
+// MaxPacket is the buffer size for Next: headers, payload and pad of the largest packet, without
+// the ICRC that follows.
 const MaxPacket = packet.MaxHeaderLen + MaxMTU
 
-// A Route is where a packet goes, and what is known of the CRC of its end.
+// A Route is a packet's destination, and the known CRC over its end.
 type Route struct {
-	Peer    netip.Addr
-	SrcPort uint16 // of UDP: the same for all packets of a QP to one peer (IBA UDP source port [IBU-227])
+	Peer netip.Addr
+	// SrcPort is the UDP source port, constant for a QP and peer (IBA UDP source port [IBU-227]).
+	SrcPort uint16
 	Tail    packet.Tail
-	Again   bool // it was sent before
+	Again   bool // a retransmission
 }
 
-// sending is the requester's side of a QP.
+// sending is the requester's packet-building state.
 type sending struct {
 	psn         uint32 // of the next packet
-	e           *entry // the message that is being cut; nil: none
+	e           *entry // the message being cut; nil: none
 	c           cursor
-	at          uint32 // bytes of it that are in packets
+	at          uint32 // bytes of it already in packets
 	built, sent uint64 // packets
 
-	tail  packet.Tail // of the packet that is being built
-	again bool        // it was sent before
+	tail  packet.Tail // of the packet being built
+	again bool        // that packet is a retransmission
 }
 
-// drop forgets the message in hand.
+// drop discards the current message.
 func (o *sending) drop() { o.e, o.c = nil, cursor{} }
 
-// Next builds the next packet in b, which has room for MaxPacket, and returns its length without
-// the ICRC, and where it goes; ok is false if there is nothing to send. What is built has to be
-// sent, in this order.
+// Next builds the next packet in b, which must have MaxPacket bytes. It returns the packet's
+// length without the ICRC, and its route; ok is false if there is nothing to send. The caller
+// must send each built packet, in this order.
 func (qp *QP) Next(now Instant, b []byte) (n int, r Route, ok bool) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
@@ -67,8 +68,7 @@ func (qp *QP) Next(now Instant, b []byte) (n int, r Route, ok bool) {
 		r.Tail, r.Again = qp.out.tail, qp.out.again
 		return n, r, n > 0
 	}
-	// Packets of one message follow each other: another begins only after its end (C9-176 / table
-	// 56 [IBU-050]).
+	// Packets of different messages do not interleave (C9-176 / table 56 [IBU-050]).
 	if qp.out.e == nil && !qp.begin() {
 		return 0, r, false
 	}
@@ -80,7 +80,7 @@ func (qp *QP) Next(now Instant, b []byte) (n int, r Route, ok bool) {
 }
 
 // begin takes the next work request that has a packet, and reports whether there is one. In SQD
-// none begins.
+// no message begins.
 func (qp *QP) begin() bool {
 	for qp.state == RTS {
 		e := qp.sq.Next()
@@ -92,7 +92,8 @@ func (qp *QP) begin() bool {
 		case e.Op == rnic.OpLocalInvalidate:
 			e.MR.Invalidate()
 		case qp.service == packet.UD && int(e.Bytes) > qp.portMTU:
-			// Nothing is sent, and nobody is told: the work completes as if (C10-93.1.1 [IBU-234]).
+			// Nothing is sent and no error reported: the work completes as if (C10-93.1.1
+			// [IBU-234]).
 		default:
 			qp.out.e, qp.out.at = e, 0
 			qp.out.c = cursor{sgl: e.SGL}
@@ -104,7 +105,7 @@ func (qp *QP) begin() bool {
 	return false
 }
 
-// route is where the packets of a message go.
+// route returns the route of a message's packets.
 func (qp *QP) route(e *entry) Route {
 	if qp.service == packet.UD {
 		return Route{Peer: e.AH.Addr.Unmap(), SrcPort: SourcePort(qp.num, e.AH.QPN)}
@@ -112,8 +113,8 @@ func (qp *QP) route(e *entry) Route {
 	return Route{Peer: qp.attrs.Peer, SrcPort: SourcePort(qp.num, qp.attrs.DestQPN)}
 }
 
-// SourcePort is the UDP source port of packets between two QPs, 0xC000 to 0xFFFF, as Linux computes
-// it: it spreads connections over the paths of a network, and keeps each on one
+// SourcePort is the UDP source port of packets between two QPs, 0xC000 to 0xFFFF, by Linux's
+// formula: it spreads connections over the network's paths, and keeps each on one
 // (rdma_get_udp_sport, ib_verbs.h [IBU-228]).
 func SourcePort(local, remote uint32) uint16 {
 	v := uint64(local) * uint64(remote)
@@ -123,8 +124,8 @@ func SourcePort(local, remote uint32) uint16 {
 	return uint16(label&0x3fff^label>>14) | 0xc000
 }
 
-// build writes the next packet of e: all of the path MTU but in the last one, which has what is
-// left (C9-177 to C9-179 [IBU-051 IBU-052 IBU-053]).
+// build writes e's next packet: a full path MTU, or the rest in the last packet (C9-177 to C9-179
+// [IBU-051 IBU-052 IBU-053]).
 func (qp *QP) build(e *entry, b []byte) (n int) {
 	o := &qp.out
 	mtu := qp.mtu()
@@ -157,7 +158,7 @@ func (qp *QP) build(e *entry, b []byte) (n int) {
 	return n
 }
 
-// mtu is the most payload of a packet.
+// mtu is the largest payload of a packet.
 func (qp *QP) mtu() int {
 	if qp.service == packet.UD {
 		return qp.portMTU
@@ -165,8 +166,8 @@ func (qp *QP) mtu() int {
 	return qp.attrs.PathMTU
 }
 
-// qkey is the Q_Key to send: the QP's own where the work request has bit 31 set, so that only who
-// was given a controlled Q_Key can send it (IBA 10.2.5 [IBU-232]).
+// qkey returns the Q_Key to send: the QP's own if the work request's has bit 31 set, so that only
+// the owner of a controlled Q_Key can send it (IBA 10.2.5 [IBU-232]).
 func (qp *QP) qkey(asked uint32) uint32 {
 	if asked&(1<<31) != 0 {
 		return qp.attrs.QKey
@@ -174,7 +175,7 @@ func (qp *QP) qkey(asked uint32) uint32 {
 	return asked
 }
 
-// solicited reports whether the receiver is to be told at once.
+// solicited reports whether a message raises a solicited event at the receiver.
 func solicited(op rnic.Opcode) bool {
 	return op == rnic.OpSendSE || op == rnic.OpSendSEImmediate || op == rnic.OpWriteSEImmediate || op == rnic.OpSendSEInvalidate
 }
@@ -183,7 +184,8 @@ func invalidates(op rnic.Opcode) bool {
 	return op == rnic.OpSendInvalidate || op == rnic.OpSendSEInvalidate
 }
 
-// opcode is that of a packet, by its place in the message (tables 38 and 56, C9-176 [IBU-047]).
+// opcode returns a packet's opcode by its position in the message (tables 38 and 56, C9-176
+// [IBU-047]).
 func opcode(s packet.Service, op rnic.Opcode, first, last bool) packet.Opcode {
 	rc := packet.RCSendFirst
 	if op == rnic.OpWrite || op == rnic.OpWriteImmediate || op == rnic.OpWriteSEImmediate {
@@ -209,11 +211,11 @@ func opcode(s packet.Service, op rnic.Opcode, first, last bool) packet.Opcode {
 	return packet.Opcode(s)<<5 | rc
 }
 
-// Sent notes that the network has taken n more packets, and completes the messages that end with
-// them: no answer will come (IBA 9.8.2.1.4 [IBU-055]).
+// Sent notes that n more packets have left, and completes the messages that end with them: no
+// answer will come (IBA 9.8.2.1.4 [IBU-055]).
 //
-// Those of RC are complete when the peer has acknowledged them, and a packet that did not leave is
-// one that was lost.
+// For RC it does nothing: the peer's acknowledge completes a message, and a packet that did not
+// leave counts as lost.
 func (qp *QP) Sent(n int) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
@@ -225,7 +227,7 @@ func (qp *QP) Sent(n int) {
 	qp.complete()
 }
 
-// complete completes what has left, oldest first. The caller holds mu.
+// complete completes messages that have left, oldest first. The caller holds mu.
 func (qp *QP) complete() {
 	for i, end := qp.sq.Begun(); i != end; i++ {
 		e := qp.sq.At(i)
@@ -242,10 +244,10 @@ func (qp *QP) complete() {
 	}
 }
 
-// SendFailed notes that the network has refused the packet after those that Sent counted. Its
-// message completes with an error, what was posted after it is flushed, and the QP goes to SQE (IBA
-// 9.8.2.1.4 [IBU-056], 9.8.3.1.2 [IBU-136]). Packets that were built and have not left never do:
-// their PSNs are used again.
+// SendFailed notes that the network refused the first packet not counted by Sent. Its message
+// completes with an error, later work is flushed, and the QP goes to SQE (IBA 9.8.2.1.4
+// [IBU-056], 9.8.3.1.2 [IBU-136]). Built packets that have not left never do: their PSNs are used
+// again.
 func (qp *QP) SendFailed() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

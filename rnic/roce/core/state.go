@@ -1,4 +1,4 @@
-// The states of a QP as InfiniBand has them, and the table of what may follow what.
+// InfiniBand's QP states, and the table of permitted changes.
 
 package core
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// State is where a QP is in its life (IBA 10.3.1).
+// State is a QP's state (IBA 10.3.1).
 //
 //	 ┌───────┐   ┌──────┐   ┌─────┐   ┌─────┐ ◄──────────  ┌─────┐
 //	 │ RESET ├──►│ INIT ├──►│ RTR ├──►│ RTS ├────────────► │ SQD │
@@ -34,11 +34,11 @@ import (
 //	INIT     yes                      no                  no                    no
 //	RTR      yes                      yes                 no                    no
 //	RTS      yes                      yes                 yes                   yes
-//	SQD      yes                      yes                 yes                   the message in hand, to its end
-//	SQE      yes                      yes                 no                    no: all of them have been flushed
-//	ERR      no                       no                  no                    no: all work has been flushed
+//	SQD      yes                      yes                 yes                   current message
+//	SQE      yes                      yes                 no                    no: flushed
+//	ERR      no                       no                  no                    no: flushed
 //
-// From ERR there is no way back to RESET: its QP of the verbs has ended, and a new one is made.
+// ERR does not lead back to RESET: the verbs' QP has ended, and the program makes a new one.
 type State uint8
 
 // The states.
@@ -47,7 +47,7 @@ const (
 	INIT
 	RTR // ready to receive
 	RTS // ready to send
-	SQD // send queue drained, or about to be
+	SQD // send queue drained or draining
 	SQE // send queue error
 	ERR
 
@@ -56,7 +56,7 @@ const (
 
 var stateNames = [states]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
 
-// String is the state's name in the architecture.
+// String is the state's architectural name.
 func (s State) String() string {
 	if int(s) < states {
 		return stateNames[s]
@@ -64,35 +64,35 @@ func (s State) String() string {
 	return "State(" + strconv.Itoa(int(s)) + ")"
 }
 
-// receives reports whether packets are taken.
+// receives reports whether the QP takes packets.
 func (s State) receives() bool { return s == RTR || s == RTS || s == SQD || s == SQE }
 
 // Attr is a set of attributes of a QP.
 type Attr uint16
 
-// The attributes. A port has one P_Key and one address, so there are no indexes of tables.
+// The attributes. A port has one P_Key and one address, so there are no table indexes.
 const (
 	AttrPKey    Attr = 1 << iota
 	AttrQKey         // UD
-	AttrAccess       // what the peer may do: RemoteWrite, RemoteRead, RemoteAtomic
-	AttrPeer         // address of the peer: the address vector
-	AttrPathMTU      // of a connection; UD goes by the port's
+	AttrAccess       // the peer's rights: RemoteWrite, RemoteRead, RemoteAtomic
+	AttrPeer         // the peer's address: the address vector
+	AttrPathMTU      // of a connection; UD uses the port's
 	AttrDestQPN
 	AttrRQPSN
 	AttrSQPSN
 
-	// Of RC alone.
+	// Only for RC.
 	AttrTimeout      // Attrs.Timeout, RetryCount and RNRRetry
-	AttrRNRTimer     // what an RNR NAK of ours asks for
-	AttrMaxReads     // ORD: Reads and atomics of ours on the wire
-	AttrMaxDestReads // IRD: those of the peer's that are held
+	AttrRNRTimer     // the delay that our RNR NAKs request
+	AttrMaxReads     // ORD: our Reads and atomics in flight
+	AttrMaxDestReads // IRD: the peer's Reads and atomics
 	AttrFlowControl  // Attrs.ObeyCredits and GiveCredits
 )
 
 var attrNames = [...]string{"P_Key", "Q_Key", "access", "peer address", "path MTU", "destination QPN", "receive PSN", "send PSN",
 	"time-out and retries", "RNR timer", "ORD", "IRD", "flow control"}
 
-// String is the names, joined by commas.
+// String joins the names by commas.
 func (a Attr) String() (s string) {
 	for i, name := range attrNames {
 		if a&(1<<i) == 0 {
@@ -106,45 +106,45 @@ func (a Attr) String() (s string) {
 	return s
 }
 
-// Attrs is the values of the attributes.
+// Attrs has the attribute values.
 type Attrs struct {
 	PKey   uint16
 	QKey   uint32
 	Access rnic.Access
 	Peer   netip.Addr
-	// PeerPort is the UDP port that all packets of the peer come from, 0 if that is not known. It
-	// belongs to Peer. Whoever has an account on the peer's host, or on this one if that is the
-	// same, can send from its address, but not from its port.
+	// PeerPort is the UDP source port of all the peer's packets; 0 if unknown. It belongs to
+	// Peer. Any user on the peer's host can send from its address, but not from that port. The
+	// same holds for this host if both are on it.
 	PeerPort uint16
 	PathMTU  int    // 256, 512, 1024, 2048 or 4096 bytes of payload (IBA path MTU [IBU-212])
 	DestQPN  uint32 // 24 bits, as are the next two
-	RQPSN    uint32 // what the first packet of the peer has
-	SQPSN    uint32 // what ours will have
+	RQPSN    uint32 // PSN of the peer's first packet
+	SQPSN    uint32 // PSN of our first packet
 
-	Timeout    uint8 // 5 bits: 4.096 µs times two to this power; 0: none
-	RetryCount uint8 // 3 bits: how often in a row work is sent again, for want of an answer or at the peer's asking
-	RNRRetry   uint8 // 3 bits: the same for a receiver that is not ready; 7: for ever
+	Timeout    uint8 // 5 bits: 4.096 µs × 2^Timeout; 0: none
+	RetryCount uint8 // 3 bits: most consecutive retransmissions, after a timeout or a NAK
+	RNRRetry   uint8 // 3 bits: the same after RNR NAKs; 7: unlimited
 	RNRTimer   uint8 // 5 bits, a code of packet.RNR
 
 	MaxReads, MaxDestReads int // 0 to MaxOutstandingReads
 
-	// End-to-end flow control (IBA 9.7.7.2): whether the peer's acknowledges tell how many receives
-	// it has, and ours tell how many there are.
+	// End-to-end flow control (IBA 9.7.7.2): ObeyCredits if the peer's acknowledges carry its
+	// receive count, GiveCredits if ours carry ours.
 	ObeyCredits, GiveCredits bool
 }
 
-// MaxOutstandingReads is the most that ORD and IRD can be.
+// MaxOutstandingReads is the largest ORD and IRD.
 const MaxOutstandingReads = 255
 
-// A change is one arrow of the drawing: what has to come with it, and what else can.
+// A change is one arrow of the drawing, with its required and optional attributes.
 type change struct {
 	allowed   bool
 	need, may Attr
 }
 
-// changes has a table of arrows for each service, after ibv_modify_qp(3) (verbs (ibv_modify_qp.3)
-// UD [IBU-230], verbs (ibv_modify_qp.3) UC [IBU-231]). UD and UC have no time-out, no count of
-// retries, and no timer of RNR; RC has no SQE.
+// changes has the arrows for each service, after ibv_modify_qp(3) (verbs (ibv_modify_qp.3) UD
+// [IBU-230], verbs (ibv_modify_qp.3) UC [IBU-231]). UD and UC have no timeout, retry count or RNR
+// timer; RC has no SQE.
 var changes = map[packet.Service]*[states][states]change{
 	packet.RC: {
 		RESET: {INIT: {true, AttrPKey | AttrAccess, 0}},
@@ -173,15 +173,15 @@ var changes = map[packet.Service]*[states][states]change{
 	},
 }
 
-// Errors of Modify.
+// Errors returned by Modify.
 var (
 	ErrTransition = errors.New("no such change of state")
 	ErrAttr       = errors.New("attributes do not suit the change of state")
 	ErrValue      = errors.New("value out of its range")
 )
 
-// Modify changes the state and the attributes in set, all or nothing. To ERR there is always a way:
-// all sends complete as flushed, and the caller has the rest of the QP end
+// Modify changes the state and the attributes in set, all or nothing. ERR is always permitted:
+// all sends complete as flushed, and the caller ends the rest of the QP
 // (rnic.ProviderQP.Flushed).
 func (qp *QP) Modify(to State, set Attr, a Attrs) error {
 	qp.mu.Lock()
@@ -210,7 +210,7 @@ func (qp *QP) Modify(to State, set Attr, a Attrs) error {
 	return nil
 }
 
-// check validates the values that are set.
+// check validates the attributes in set.
 func (a *Attrs) check(set Attr) error {
 	wide := func(attr Attr, v uint32) bool { return set&attr != 0 && v > maxPSN }
 	switch {
@@ -222,13 +222,14 @@ func (a *Attrs) check(set Attr) error {
 		return fmt.Errorf("%w: time-out %d, retries %d, %d, RNR timer %d", ErrValue, a.Timeout, a.RetryCount, a.RNRRetry, a.RNRTimer)
 	case set&AttrMaxReads != 0 && uint(a.MaxReads) > MaxOutstandingReads, set&AttrMaxDestReads != 0 && uint(a.MaxDestReads) > MaxOutstandingReads:
 		return fmt.Errorf("%w: ORD %d, IRD %d", ErrValue, a.MaxReads, a.MaxDestReads)
-	case wide(AttrDestQPN, a.DestQPN), wide(AttrRQPSN, a.RQPSN), wide(AttrSQPSN, a.SQPSN): // IBA 9.8.2.1.1 [IBU-040]
+	// IBA 9.8.2.1.1 [IBU-040].
+	case wide(AttrDestQPN, a.DestQPN), wide(AttrRQPSN, a.RQPSN), wide(AttrSQPSN, a.SQPSN):
 		return fmt.Errorf("%w: more than 24 bits", ErrValue)
 	}
 	return nil
 }
 
-// set takes over the attributes. The caller holds mu.
+// set copies the attributes. The caller holds mu.
 func (qp *QP) set(set Attr, a *Attrs) {
 	if set&AttrPKey != 0 {
 		qp.attrs.PKey = a.PKey
@@ -236,7 +237,7 @@ func (qp *QP) set(set Attr, a *Attrs) {
 	if set&AttrQKey != 0 {
 		qp.attrs.QKey = a.QKey
 		if qp.num == GSI {
-			qp.attrs.QKey = GSIQKey // whatever is asked for (IBA 9.6 [IBU-180])
+			qp.attrs.QKey = GSIQKey // overrides any value (IBA 9.6 [IBU-180])
 		}
 	}
 	if set&AttrAccess != 0 {
@@ -277,42 +278,41 @@ func (qp *QP) set(set Attr, a *Attrs) {
 	}
 }
 
-// The largest codes of 5 and of 3 bits; of RNRRetry the latter means for ever.
+// The largest codes of 5 and 3 bits; as RNRRetry, maxRetry means unlimited.
 const (
 	maxCode  = 31
 	maxRetry = 7
 )
 
-// become is the one writer of the state beside becomeSQE and becomeERR. The caller holds mu.
+// Only become, becomeSQE and becomeERR write the state. The caller holds mu.
 func (qp *QP) become(to State) {
 	qp.state = to
 	switch to {
 	case RTS:
 		qp.sq.Open()
 	case RESET:
-		qp.in.release() // of a message that came before the QP was to be given up
-		// And what came too early: the next peer's PSNs can be the same.
+		qp.in.release() // held by a message that came before the reset
+		// Also drop out-of-order requests: the next peer's PSNs can be the same.
 		qp.res.early.clear()
 		qp.res.clear()
 		qp.res.told, qp.res.empty, qp.res.gap, qp.res.fault, qp.res.msn = false, false, gap{}, nil, 0
 	}
 }
 
-// becomeSQE stops the send queue after work that could not be sent: what was posted is flushed,
-// what comes is taken as before (9.9.3 [reconstructed] class requester [IBU-171]). The caller holds
-// mu.
+// becomeSQE stops the send queue after a failed send: it flushes posted work; packets are still
+// taken (9.9.3 [reconstructed] class requester [IBU-171]). The caller holds mu.
 func (qp *QP) becomeSQE() {
 	qp.state = SQE
 	qp.out.drop()
 	qp.sq.Flush(nil)
 }
 
-// becomeERR ends the QP; the first cause is kept. The caller holds mu.
+// becomeERR ends the QP and keeps the first cause. The caller holds mu.
 func (qp *QP) becomeERR(cause error) {
 	if qp.state == ERR {
 		return
 	}
-	// Before work completes as flushed: who polls that finds the cause.
+	// Before the flush: a poller that sees flushed work must find the cause.
 	if qp.state >= RTS {
 		qp.q.Fail(cause, false)
 	}
@@ -321,18 +321,17 @@ func (qp *QP) becomeERR(cause error) {
 	qp.res.clear()
 	qp.res.early.clear()
 	qp.in.release()
-	qp.sq.Flush(nil) // all sends; the receives are the verbs' to flush (verbs flush [IBU-242])
+	qp.sq.Flush(nil) // sends only; the verbs flush receives (verbs flush [IBU-242])
 }
 
-// Ended is why the QP is in ERR, nil if it is not.
+// Ended is the reason for ERR, nil in other states.
 func (qp *QP) Ended() error {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	return qp.cause
 }
 
-// Query is the state and the attributes; RQPSN is the PSN that is expected, SQPSN that of the next
-// packet.
+// Query returns the state and attributes; RQPSN is the expected PSN, SQPSN the next packet's.
 func (qp *QP) Query() (State, Attrs) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
@@ -346,16 +345,15 @@ const (
 	minMTU = 256
 	MaxMTU = 4096
 
-	// headerRoom is what a path MTU leaves of a link's for the headers before the payload and
-	// after it, as Linux rxe has it.
+	// headerRoom is the part of a link MTU reserved for headers and trailers, as in Linux rxe.
 	headerRoom = 80
 )
 
-// ValidMTU reports one of the five path MTUs (IBA path MTU [IBU-212]).
+// ValidMTU reports whether n is one of the five path MTUs (IBA path MTU [IBU-212]).
 func ValidMTU(n int) bool { return n >= minMTU && n <= MaxMTU && n&(n-1) == 0 }
 
-// PathMTU is the largest path MTU for a link whose packets have at most linkMTU bytes, IP header
-// included; 0 if there is none (IBA path MTU [IBU-213]).
+// PathMTU is the largest path MTU for a link MTU in bytes, IP header included; 0 if there is none
+// (IBA path MTU [IBU-213]).
 func PathMTU(linkMTU int) int {
 	n := min(linkMTU-headerRoom, MaxMTU)
 	if n < minMTU {

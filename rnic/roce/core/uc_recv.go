@@ -1,5 +1,4 @@
-// The responder of UC: messages are put together in order, and one that lacks a packet is
-// forgotten.
+// The UC responder: it assembles messages in order, and discards one that lacks a packet.
 
 package core
 
@@ -10,19 +9,18 @@ import (
 
 func carriesImm(p *Packet) bool { return p.Opcode.Carries(packet.ExtImmDt) }
 
-// receiveUC takes a packet that was admitted, in the steps of figure 117. The caller holds mu.
+// receiveUC takes an admitted packet, in the steps of figure 117. The caller holds mu.
 //
 //	                   FIRST                              LAST
 //	           ┌─────────────────────► in a message ──────────────┐
 //	           │                        │   │    ▲ MIDDLE         │
 //	ONLY  ┌─ between ◄──────────────────┘   └────┘                │
 //	      └───► messages   gap, wrong sequence,                   │
-//	               ▲       any fault of the packet                │
+//	               ▲       any error in the packet                │
 //	               └──────────────────────────────────────────────┘
 //
-// Whatever is wrong with a packet, the message in hand is lost with it and nothing else: the next
-// FIRST or ONLY is a new message, also the packet that broke the old one (C9-184, C9-186, C9-189
-// [IBU-067 IBU-073 IBU-085]).
+// Any error loses only the current message: the next FIRST or ONLY begins a new one, even if that
+// packet broke the old one (C9-184, C9-186, C9-189 [IBU-067 IBU-073 IBU-085]).
 func (qp *QP) receiveUC(p *Packet) Drop {
 	in := &qp.in
 	start := !p.Reserved && p.Opcode.Starts()
@@ -34,8 +32,7 @@ func (qp *QP) receiveUC(p *Packet) Drop {
 			return bad
 		}
 	}
-	// From here on the packet is in its place: it begins a message, or goes on with the one in
-	// hand.
+	// The packet is in order: it begins a message or continues the current one.
 	if d := qp.checkUC(p); d != Accepted {
 		qp.abandon()
 		return d
@@ -47,12 +44,12 @@ func (qp *QP) receiveUC(p *Packet) Drop {
 	return Accepted
 }
 
-// ordered is the check of the PSN, then that of the opcode sequence, rules (1) to (5) of C9-187
-// [IBU-076].
+// ordered checks the PSN, then the opcode sequence by rules (1) to (5) of C9-187 [IBU-076].
 func (qp *QP) ordered(p *Packet, start bool) Drop {
 	in := &qp.in
 	switch {
-	case p.PSN != in.epsn: // one behind counts as one ahead: there is no window of duplicates (C9-183 [IBU-065])
+	// A lower PSN counts as a gap ahead: there is no duplicate window (C9-183 [IBU-065]).
+	case p.PSN != in.epsn:
 		qp.count.Gaps++
 		return DropPSN
 	case p.Reserved:
@@ -65,22 +62,22 @@ func (qp *QP) ordered(p *Packet, start bool) Drop {
 	return Accepted
 }
 
-// abandon forgets the message in hand, and counts it.
+// abandon discards the current message, and counts it.
 func (qp *QP) abandon() {
 	if qp.in.abandon() {
 		qp.count.Lost++
 	}
 }
 
-// checkUC checks what can be checked before a byte is touched: the operation, the receive, lengths,
-// the R_Key (steps 4 to 6 of figure 117, IBA 9.8.1 [IBU-023 IBU-024 IBU-025]).
+// checkUC does all checks before any byte is written: the operation, the receive, lengths, the
+// R_Key (steps 4 to 6 of figure 117, IBA 9.8.1 [IBU-023 IBU-024 IBU-025]).
 func (qp *QP) checkUC(p *Packet) Drop {
 	in := &qp.in
 	write := p.Opcode.Operation() == packet.OpWrite
 	switch {
 	case write && qp.attrs.Access&rnic.RemoteWrite == 0:
 		return DropUnsupported
-	case (!write || carriesImm(p)) && !in.hold(qp.q): // a plain Write needs none
+	case (!write || carriesImm(p)) && !in.hold(qp.q): // a Write without immediate data needs none
 		return DropNoReceive
 	case !qp.ucLength(p):
 		return DropLength
@@ -92,7 +89,7 @@ func (qp *QP) checkUC(p *Packet) Drop {
 	return Accepted
 }
 
-// ucLength checks the payload against the path MTU, by the packet's place (C9-195 to C9-199).
+// ucLength checks the payload length by the packet's position (C9-195 to C9-199).
 func (qp *QP) ucLength(p *Packet) bool {
 	n, mtu := len(p.Payload), qp.attrs.PathMTU
 	switch {
@@ -104,9 +101,8 @@ func (qp *QP) ucLength(p *Packet) bool {
 	return n > 0 && n <= mtu
 }
 
-// checkWrite checks where a Write goes: at its start for the whole message, by its RETH, and at
-// each packet that payloads and RETH agree. One of no bytes has no R_Key that counts (C9-193
-// [IBU-099]).
+// checkWrite checks a Write's target: on the first packet the whole RETH range, on each packet
+// that payload and RETH agree. A Write without data has no meaningful R_Key (C9-193 [IBU-099]).
 func (qp *QP) checkWrite(p *Packet) Drop {
 	in := &qp.in
 	if p.Opcode.Starts() {
@@ -126,15 +122,15 @@ func (qp *QP) checkWrite(p *Packet) Drop {
 	return Accepted
 }
 
-// doUC places the payload, and completes the message with its last packet.
+// doUC places the payload. The last packet completes the message.
 func (qp *QP) doUC(p *Packet) Drop {
 	in := &qp.in
 	write := p.Opcode.Operation() == packet.OpWrite
 	n := uint32(len(p.Payload))
 	switch {
 	case write && n > 0:
-		// The key is checked again with each packet: memory is the program's from when Invalidate
-		// returns.
+		// The key is checked again with each packet: after Invalidate returns, the memory is the
+		// program's.
 		dst, fault := qp.q.Borrow(in.mr, in.rkey, in.va, int(n), rnic.RemoteWrite)
 		if fault != rnic.MemOK {
 			return DropAccess

@@ -1,4 +1,4 @@
-// The responder of UD: each packet is a message, from anybody who knows the Q_Key.
+// The UD responder: each packet is a message, from any sender that knows the Q_Key.
 
 package core
 
@@ -7,8 +7,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// receiveUD takes a packet that was admitted. PSNs are not looked at (o9-144 [IBU-138]). The
-// caller holds mu.
+// receiveUD takes an admitted packet. It ignores the PSN (o9-144 [IBU-138]). The caller holds mu.
 func (qp *QP) receiveUD(p *Packet) Drop {
 	if d := qp.checkUD(p); d != Accepted {
 		return d
@@ -20,8 +19,7 @@ func (qp *QP) receiveUD(p *Packet) Drop {
 	return Accepted
 }
 
-// checkUD: a served opcode, a receive, and room in it for the GRH and the payload (C9-205, C9-206,
-// C9-207).
+// checkUD checks the opcode, and the receive's room for GRH and payload (C9-205, C9-206, C9-207).
 func (qp *QP) checkUD(p *Packet) Drop {
 	switch {
 	case p.Reserved:
@@ -34,9 +32,9 @@ func (qp *QP) checkUD(p *Packet) Drop {
 	return Accepted
 }
 
-// putGRH writes the network header in front of the payload: IPv6 as it is, IPv4 in the second half
-// of the room after zeros (A17.4.5.2 IPv4 [IBU-236], A17.4.5.2 IPv6 [IBU-237]). network has the UDP
-// header too.
+// putGRH writes the network header before the payload: IPv6 as it is, IPv4 in the second half
+// after zeros (A17.4.5.2 IPv4 [IBU-236], A17.4.5.2 IPv6 [IBU-237]). network includes the UDP
+// header.
 func putGRH(b, network []byte) {
 	if len(network) >= packet.GRHLen {
 		copy(b[:packet.GRHLen], network)
