@@ -1,4 +1,4 @@
-// Connecting as the active side: an address of ours, a QP on it, and the REQ.
+// The active side of a connection: a local address, a QP bound to it, and the REQ.
 
 package roce
 
@@ -20,13 +20,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// connectTimeout is how long Connect tries unless the DeviceConfig says otherwise.
+// connectTimeout is Connect's default timeout, for a DeviceConfig without one.
 const connectTimeout = 10 * time.Second
 
 var errPrivateData = fmt.Errorf("roce: at most %d bytes of private data", privateDataMax)
 
-// Connect asks the listener at addr ("host:port") for a connection; port is that of the service,
-// not of UDP. A QP whose Connect fails is as it was, unless it was closed meanwhile.
+// Connect requests a connection from the listener at addr ("host:port"). The port names the
+// service, not a UDP port. After an error the QP is unchanged, unless it was closed meanwhile.
 func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, cp rnic.ConnParams) error {
 	e, ok := ep.(*endpoint)
 	switch {
@@ -60,13 +60,13 @@ func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, c
 			e.unbind()
 			return err
 		}
-		mtu = mad.MTU(r.Info[0]).Bytes() // the largest that the peer accepts
+		mtu = mad.MTU(r.Info[0]).Bytes() // the largest accepted by the peer
 		p.paths.limit(peer, mtu)
 	}
 	return nil
 }
 
-// request makes one connection request, and waits for what becomes of it.
+// request makes one connection request, and waits for the outcome.
 func (e *endpoint) request(ctx context.Context, b *binding, to netip.AddrPort, cp *rnic.ConnParams, mtu int) error {
 	c := &b.port.control
 	s := e.offer(cp, to.Addr(), mtu)
@@ -91,7 +91,7 @@ func (e *endpoint) request(ctx context.Context, b *binding, to netip.AddrPort, c
 	case <-l.made:
 	case <-ctx.Done():
 		l.leave()
-		<-l.made // it may have been made in the meantime
+		<-l.made // it may have succeeded meanwhile
 		c.mu.Lock()
 		err = l.err
 		c.mu.Unlock()
@@ -105,7 +105,7 @@ func (e *endpoint) request(ctx context.Context, b *binding, to netip.AddrPort, c
 	return l.err
 }
 
-// offer is what this side brings to a connection with peer.
+// offer returns this side's parameters for a connection with peer.
 func (e *endpoint) offer(cp *rnic.ConnParams, peer netip.Addr, mtu int) *session {
 	s := &session{}
 	if e.cfg.Service == rnic.RC {
@@ -116,15 +116,15 @@ func (e *endpoint) offer(cp *rnic.ConnParams, peer netip.Addr, mtu int) *session
 	return s
 }
 
-// local is what the peer is told of this side's QP: also which PSN it is to begin with.
+// local describes this side's QP to the peer, including the PSN that the peer must start with.
 func (e *endpoint) local(b *binding, s *session, mtu int) cm.QP {
 	return cm.QP{QPN: b.qp.Num(), PSN: e.psn, ResponderResources: uint8(s.ird), InitiatorDepth: uint8(s.ord), RNRRetryCount: rnrRetry,
 		AckTimeout: localTimeout, Transport: transports[e.cfg.Service], PathMTU: mtuCode(mtu), RetryCount: retryCount,
 		FlowControl: s.attrs.GiveCredits && e.cfg.Service == rnic.RC}
 }
 
-// transports are the services of connections as a REQ names them, and protocols what their service
-// IDs have in the place of a protocol: those of Linux's rdma_cm.
+// transports are the REQ codes for connected services, and protocols the protocol field in their
+// service IDs, as in Linux's rdma_cm.
 var (
 	transports = [...]mad.Service{rnic.RC: mad.ServiceRC, rnic.UC: mad.ServiceUC}
 	protocols  = [...]uint8{rnic.RC: mad.ProtocolTCP, rnic.UC: mad.ProtocolIB, rnic.UD: mad.ProtocolUDP}
@@ -132,10 +132,10 @@ var (
 
 func serviceID(s rnic.Service, port uint16) mad.ServiceID { return mad.IPService(protocols[s], port) }
 
-// sourcePort is what the peer's program is told: a port that is nobody's.
+// sourcePort is the source port reported to the peer's program: an unused one.
 func sourcePort() uint16 { return 1<<15 | uint16(random24()) }
 
-// resolve finds the address of a host, and the number of a port.
+// resolve parses a "host:port" address and looks up the host.
 func resolve(ctx context.Context, addr string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -156,23 +156,23 @@ func resolve(ctx context.Context, addr string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(at.Unmap(), uint16(n)), nil
 }
 
-// localTries is how many addresses of loopback are tried where one's port is taken.
+// localTries is how many loopback addresses to try after one with its port in use.
 const localTries = 8
 
-// spareNet contains the addresses that are tried.
+// spareNet contains these addresses.
 var spareNet = netip.MustParsePrefix("127.64.0.0/10")
 
-// spare is the address of loopback that this process has found free last. Servers know a client
-// again by its address, when it connects once more and repeats its calls, so it MUST NOT be another
-// one each time.
+// spare is the last loopback address that this process found free. Servers recognize a
+// reconnecting client by its address when it repeats calls, so the address MUST NOT change each
+// time.
 var spare struct {
 	mu   sync.Mutex
 	addr netip.Addr // guarded by mu
 }
 
-// bindFor binds an endpoint to the address of this host that packets to peer come from. On one host
-// two processes cannot have the same port of the same address: to one of this host's own, packets
-// may as well come from another address of 127.0.0.0/8.
+// bindFor binds an endpoint to this host's source address for packets to peer. Two processes on a
+// host cannot share the port of an address. If peer is on this host too, packets may come from
+// another address in 127.0.0.0/8 instead.
 func (p *provider) bindFor(e *endpoint, peer netip.Addr, qkey uint32) (*binding, error) {
 	from, err := route(peer)
 	if err != nil {
@@ -181,7 +181,7 @@ func (p *provider) bindFor(e *endpoint, peer netip.Addr, qkey uint32) (*binding,
 	if !peer.Is4() || from != peer && !peer.IsLoopback() {
 		return e.bind(from, qkey)
 	}
-	spare.mu.Lock() // to the end: connections that are made at once come from one address
+	spare.mu.Lock() // held to the end: concurrent connections use the same address
 	defer spare.mu.Unlock()
 	first := from
 	if spare.addr.IsValid() {
@@ -206,7 +206,7 @@ func (p *provider) bindFor(e *endpoint, peer netip.Addr, qkey uint32) (*binding,
 	return b, err
 }
 
-// route is the address of this host that packets to peer come from. Nothing is sent.
+// route returns this host's source address for packets to peer. It sends nothing.
 func route(peer netip.Addr) (netip.Addr, error) {
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(peer, UDPPort)))
 	if err != nil {

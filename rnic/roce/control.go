@@ -1,4 +1,4 @@
-// Connection management of a port: its CM under a lock, driven by packets, the time, and calls.
+// A port's connection management: its CM under a lock, driven by packets, timers, and calls.
 
 package roce
 
@@ -14,25 +14,24 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A control has the CM of a port. Events are handled under its lock, by whoever has called the CM;
-// it comes before the locks of endpoints, and after none of them.
+// A control has a port's CM. The goroutine that calls the CM also handles its events, under mu.
+// Endpoint locks come after mu, never before.
 type control struct {
 	t *port // set once
 
 	mu       sync.Mutex
-	cm       *cm.CM                      // guarded by mu, as is what follows
-	services map[mad.ServiceID]*listener // who listens here
+	cm       *cm.CM                      // guarded by mu, as are the fields below
+	services map[mad.ServiceID]*listener // this port's listeners
 	out      []cm.Datagram
-	from     uint16 // UDP port that the datagram in hand came from
-	kept     *kept  // nil: connections are not kept
+	from     uint16 // UDP source port of the current datagram
+	kept     *kept  // nil: connections are not recorded
 }
 
-// maxOut bounds the datagrams that wait while the socket takes none: peers can have us make as many
-// as they send.
+// maxOut bounds the datagrams queued while the socket is full: peers can trigger one for each of
+// their own.
 const maxOut = 1024
 
-// guid tells this process from others, and from itself before it was restarted: peers let
-// connections of one that is no more go.
+// guid identifies this process run: peers drop connections to an earlier run.
 var guid = random64()
 
 func random64() uint64 {
@@ -47,8 +46,8 @@ func (c *control) init(t *port) {
 	c.cm = cm.New(cm.Config{Addr: t.key.Addr(), GUID: guid, MTU: mtuCode(core.MaxMTU), Rand: random64})
 }
 
-// bound has as many connections be half-open as the listener allows that allows most. It is called
-// when there is one more, or one less. The caller holds mu.
+// bound sets the CM's half-open limit to the largest of the listeners' limits. The caller calls
+// it after adding or removing a listener. The caller holds mu.
 func (c *control) bound() {
 	most := 0
 	for _, l := range c.services {
@@ -57,9 +56,9 @@ func (c *control) bound() {
 	c.cm.Bound(most)
 }
 
-// onePort is the UDP port that all packets of a peer come from whose message of connection
-// management came from a port; 0 if it has more. Who is in user space, as we are, has one socket,
-// at the port of RoCE; others choose ports above 49151 by queue pair.
+// onePort returns the UDP source port of all a peer's packets, given the port that a CM message
+// came from; 0 if the peer uses several. A user-space peer like this one has one socket, on the
+// RoCE port; others choose ports above 49151 by queue pair.
 func (c *control) onePort(from uint16) uint16 {
 	if from == c.t.key.Port() {
 		return from
@@ -67,23 +66,23 @@ func (c *control) onePort(from uint16) uint16 {
 	return 0
 }
 
-// mtuCode is the code of a path MTU.
+// mtuCode is the code for a path MTU.
 func mtuCode(bytes int) (m mad.MTU) {
 	for m = 1; m.Bytes() < bytes; m++ {
 	}
 	return m
 }
 
-// do calls the CM, and does what follows. The service loop is woken if it sleeps for longer than
-// the CM can wait now.
+// do calls the CM and handles the results. It wakes the service loop if that sleeps past the CM's
+// next deadline.
 func (c *control) do(f func(*cm.CM, cm.Instant)) {
 	if next, ok := c.call(f); ok {
 		c.t.hurry(next)
 	}
 }
 
-// call calls the CM, and does what follows: events first, since they can call it again, then what
-// is to be sent. It returns when run has to be called next.
+// call calls the CM and handles the results: first events, since their handlers can call the CM
+// again, then outgoing datagrams. It returns when to call run next.
 func (c *control) call(f func(*cm.CM, cm.Instant)) (next core.Instant, ok bool) {
 	c.mu.Lock()
 	at := cm.Instant(now())
@@ -94,7 +93,8 @@ func (c *control) call(f func(*cm.CM, cm.Instant)) (next core.Instant, ok bool) 
 	}
 	var d cm.Datagram
 	for c.cm.PollSend(&d) {
-		if len(c.out) < maxOut { // the rest is repeated, or asked for again
+		// The peer repeats a request without an answer, and the CM its own requests.
+		if len(c.out) < maxOut {
 			c.out = append(c.out, d)
 		}
 	}
@@ -121,13 +121,13 @@ func (c *control) general(_ core.Instant, p core.Packet) {
 	})
 }
 
-// run does what is due, and returns when it has to be called next. It is for the service loop,
-// which it does not wake: that would have it run without end.
+// run handles expired timers, and returns when to call it next. Only the service loop calls it.
+// It does not wake that loop, which would then never sleep.
 func (c *control) run() (next core.Instant, ok bool) {
 	return c.call(func(m *cm.CM, at cm.Instant) { m.Advance(at) })
 }
 
-// take moves the datagrams that wait to be sent to list, and returns it.
+// take moves the queued datagrams to list, and returns it.
 func (c *control) take(list []cm.Datagram) []cm.Datagram {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +136,7 @@ func (c *control) take(list []cm.Datagram) []cm.Datagram {
 	return list
 }
 
-// counters is what became of the datagrams to queue pair 1.
+// counters counts the datagrams for queue pair 1 by outcome.
 func (c *control) counters() cm.Counters {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +156,7 @@ func (c *control) happened(at cm.Instant, e *cm.Event) {
 		c.requested(at, e)
 	case e.Kind == cm.Asked:
 		c.asked(at, e)
-	case l == nil: // of a request that nobody has taken
+	case l == nil: // a request that no listener took
 	case e.Kind == cm.Replied:
 		l.replied(at, e)
 	case e.Kind == cm.Established:
@@ -168,7 +168,7 @@ func (c *control) happened(at cm.Instant, e *cm.Event) {
 	}
 }
 
-// requested gives a connection request to the listener of its service.
+// requested passes a connection request to its service's listener.
 func (c *control) requested(at cm.Instant, e *cm.Event) {
 	l := c.services[e.Conn.Service()]
 	switch {
@@ -181,7 +181,7 @@ func (c *control) requested(at cm.Instant, e *cm.Event) {
 	}
 }
 
-// asked gives a question for a service of UD to the listener of the service.
+// asked passes a SIDR request to its service's listener.
 func (c *control) asked(at cm.Instant, e *cm.Event) {
 	l := c.services[e.Conn.Service()]
 	switch {

@@ -1,4 +1,4 @@
-// What was dropped: the counters of all ports of this process, for those who watch it.
+// Counters of dropped packets over all ports of this process, for monitoring.
 
 package roce
 
@@ -7,31 +7,31 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 )
 
-// A DropCount is how many packets were dropped for one reason.
+// A DropCount is the number of packets dropped for one reason.
 type DropCount struct {
-	Reason string // in words, such as "ICRC"
+	Reason string // readable, such as "ICRC"
 	Count  uint64
 }
 
-// Drops counts the packets that the ports of this process, and their connection managers, have
-// dropped, with one DropCount for each reason, those that never occurred included. A count never
-// falls: those of closed ports stay in it.
+// Drops returns the packets dropped by this process's ports and connection managers: one
+// DropCount for each reason, including reasons that never occurred. Counts never decrease: they
+// include closed ports.
 func Drops() []DropCount {
 	sum := allCounts()
 	return sum.list()
 }
 
-// Retransmissions is how often the queue pairs of this process have sent again what their peers had
-// not acknowledged, each time all of it. Like those of Drops the count never falls.
+// Retransmissions counts how often this process's queue pairs have gone back to their oldest
+// unacknowledged packet. Like the counts of Drops it never decreases.
 func Retransmissions() uint64 {
 	sum := allCounts()
 	return sum.packets.Retransmissions
 }
 
-// allCounts sums the counts of all ports that there have been.
+// allCounts sums the counts of all ports, open and closed.
 func allCounts() dropCounts {
-	// The counters of a port are read without ports.mu, which is taken inside their locks
-	// elsewhere. One that ends in the meantime is counted as it was seen here.
+	// Read the ports' counters without ports.mu: elsewhere it is taken inside their locks. A port
+	// that ends meanwhile contributes the counts read here.
 	ports.mu.Lock()
 	sum := ports.ended
 	all := make([]*port, 0, len(ports.all)+len(ports.ending))
@@ -49,7 +49,7 @@ func allCounts() dropCounts {
 	return sum
 }
 
-// A dropCounts is what became of the packets of one port, or of several.
+// A dropCounts counts the packets of one or several ports by outcome.
 type dropCounts struct {
 	packets   core.Counters
 	datagrams cm.Counters // to queue pair 1
@@ -59,7 +59,7 @@ func (t *port) dropCounts() dropCounts {
 	return dropCounts{packets: t.core.Counters(), datagrams: t.control.counters()}
 }
 
-// leaveCounts keeps the counts of a port that has ended.
+// leaveCounts adds an ended port's counts to ports.ended.
 func (t *port) leaveCounts() {
 	c := t.dropCounts()
 	ports.mu.Lock()

@@ -1,4 +1,4 @@
-// How an endpoint ends.
+// Ending an endpoint.
 
 package roce
 
@@ -13,11 +13,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 )
 
-// errPeerLeft ends a QP whose peer has closed the connection with work outstanding.
+// errPeerLeft ends a QP if its peer closed the connection while work was outstanding.
 var errPeerLeft = fmt.Errorf("%w: the peer closed it with work outstanding", rnic.ErrConnLost)
 
-// Abort begins the end of a connected endpoint. It may be called from a CQ handler, and with locks
-// of the caller's, so the port's service loop does the rest.
+// Abort starts ending a connected endpoint. It may run in a CQ handler and under the caller's
+// locks, so the port's service loop does the rest.
 func (e *endpoint) Abort(err error) {
 	e.mu.Lock()
 	b, started := e.bound.Load(), e.started
@@ -30,8 +30,7 @@ func (e *endpoint) Abort(err error) {
 	b.port.endLater(e)
 }
 
-// finish is the end of an endpoint whose core is in ERR: it runs on the service loop of its port,
-// once.
+// finish ends an endpoint after its core went to ERR. The port's service loop runs it once.
 func (e *endpoint) finish() {
 	b := e.bound.Load()
 	t := b.port
@@ -42,10 +41,11 @@ func (e *endpoint) finish() {
 	e.q.Fail(cause, false)
 	var long *core.TooLong
 	if errors.As(cause, &long) {
-		e.p.paths.limit(peer, shorter(long.Bytes)) // before the disconnect: the peer then connects again
+		// Set the limit before the disconnect, which makes the peer reconnect.
+		e.p.paths.limit(peer, shorter(long.Bytes))
 	}
 	if conn == nil {
-		t.core.Remove(b.qp) // else when the CM has released it
+		t.core.Remove(b.qp) // otherwise link.released removes it
 	}
 	e.mu.Lock()
 	e.leaveAll()
@@ -58,8 +58,8 @@ func (e *endpoint) finish() {
 	close(e.ends)
 }
 
-// Wait returns when no goroutine runs the endpoint any more. One that never was connected gives its
-// port back.
+// Wait returns when no goroutine runs the endpoint any longer. It releases the port of an
+// endpoint that was never connected.
 func (e *endpoint) Wait() {
 	e.mu.Lock()
 	started := e.started
@@ -71,8 +71,8 @@ func (e *endpoint) Wait() {
 	<-e.ends
 }
 
-// Disconnect takes no more posts, and waits until what was posted is done, then until the peer has
-// been told.
+// Disconnect refuses further posts, waits for posted work to complete, then notifies the peer and
+// waits for its answer.
 func (e *endpoint) Disconnect(ctx context.Context) error {
 	b := e.bound.Load()
 	b.qp.ClosePosts()
@@ -88,18 +88,19 @@ func (e *endpoint) Disconnect(ctx context.Context) error {
 		<-done
 		return ctx.Err()
 	}
-	b.port.tx.flush(ctx.Done()) // the acknowledges that have been built: the last QP of the port closes its socket
+	// Built acknowledges must leave: the port's last QP closes the socket.
+	b.port.tx.flush(ctx.Done())
 	e.mu.Lock()
 	conn := e.conn
 	e.mu.Unlock()
 	conn.disconnect(ctx, done)
-	e.Abort(io.EOF) // which leaves no error after Disconnect
+	e.Abort(io.EOF) // io.EOF, so that Disconnect leaves no error
 	<-done
 	return e.q.QP().Err()
 }
 
-// checkDrained closes drained when all work is done that was posted before Disconnect, and the peer
-// has the acknowledges of its own: what tells it of the end leaves after them.
+// checkDrained closes drained when all work posted before Disconnect is complete and the peer's
+// own work is acknowledged: the DREQ must leave after the acknowledges.
 func (e *endpoint) checkDrained(qp *core.QP) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,7 +110,7 @@ func (e *endpoint) checkDrained(qp *core.QP) {
 	}
 }
 
-// refusedBy notes why the network did not take a packet: the cause to tell if the peer does not
+// refusedBy records why the network refused a packet: the reported cause if the peer does not
 // answer.
 func (e *endpoint) refusedBy(err error) {
 	e.mu.Lock()
@@ -117,8 +118,8 @@ func (e *endpoint) refusedBy(err error) {
 	e.mu.Unlock()
 }
 
-// doubt has the CM ask, once for each answer that is overdue, whether the peer still knows the
-// connection. Only the service loop calls it.
+// doubt makes the CM ask whether the peer still knows the connection, once for each overdue
+// answer. Only the service loop calls it.
 func (e *endpoint) doubt(overdue int) {
 	if overdue == e.overdue {
 		return
@@ -131,11 +132,12 @@ func (e *endpoint) doubt(overdue int) {
 	conn := e.conn
 	e.mu.Unlock()
 	if conn != nil {
-		conn.c.do(func(m *cm.CM, _ cm.Instant) { _ = m.Doubt(conn.k) }) // an error: it is over, or the peer has to ask
+		// An error means that the connection has ended, or that the peer has to ask.
+		conn.c.do(func(m *cm.CM, _ cm.Instant) { _ = m.Doubt(conn.k) })
 	}
 }
 
-// cause is why the core ended, and what the network said if that is why the peer did not answer.
+// cause is the core's error. For a peer that did not answer it adds the network's.
 func (e *endpoint) cause(qp *core.QP) error {
 	cause := qp.Ended()
 	e.mu.Lock()

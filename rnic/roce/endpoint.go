@@ -1,4 +1,4 @@
-// The endpoint: one QP, its core, and the port that it is bound to.
+// The endpoint: a QP, its core, and its port.
 
 package roce
 
@@ -16,62 +16,64 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// An endpoint is the Endpoint of one QP. It has no goroutine: those of its port run it.
+// An endpoint is a QP's rnic.Endpoint. Its port's goroutines run it; it has none itself.
 type endpoint struct {
 	// set once
 	p   *provider
 	q   *rnic.ProviderQP
 	cfg rnic.QPConfig
 
-	bound atomic.Pointer[binding] // nil before bind, and not changed once the QP is established
+	bound atomic.Pointer[binding] // nil before bind; constant once the QP is established
 
-	asks    atomic.Pointer[link] // of a QP that waits for its peer to confirm; see link.heard
-	closing atomic.Bool          // no more is posted; drained is due
+	asks    atomic.Pointer[link] // set while the QP waits for its peer's RTU; see link.heard
+	closing atomic.Bool          // no more work is posted; drained is due
 
-	ends    chan struct{} // closed when nothing of the endpoint runs any more; see finish
-	drained chan struct{} // closed when closing and no posted work is left
+	ends    chan struct{} // closed when no goroutine runs the endpoint; see finish
+	drained chan struct{} // closed after closing, when no posted work is left
 
-	// of the port's goroutines
-	touched bool // by the receive loop: packets of the batch in hand were for it,
-	spoke   bool // and its peer sent one
+	// used by the port's goroutines
+	touched bool // by the receive loop: the current batch has packets for it,
+	spoke   bool // and some came from its peer
 	inReady bool // under transmitter.mu: it is in the ready list
 	next    *endpoint
-	dying   bool         // under port.mu: it is in the list of those that end, or has ended
-	owes    bool         // under port.mu: it is in the list of those whose handlers have to run
-	heard   atomic.Int64 // Instant of the last packet that came from the peer
-	overdue int          // of the service loop: answers in a row that the peer owed when it was asked last
-	check   core.Instant // under timers.mu: when the timers look at it
-	slot    int          // under timers.mu: its place there; -1: none
+	dying   bool         // under port.mu: in port.dying, or finished
+	owes    bool         // under port.mu: in port.owing
+	heard   atomic.Int64 // Instant of the last packet from the peer
+	overdue int          // of the service loop: consecutive overdue answers at its last check
+	check   core.Instant // under timers.mu: time of the next check
+	slot    int          // under timers.mu: heap index; -1: none
 
 	mu       sync.Mutex // before the locks of the core, and rnic's QP.mu
-	started  bool       // guarded by mu, as is what follows: the port will run finish
+	started  bool       // guarded by mu, as are the fields below: the port will run finish
 	hasDrain bool       // drained has been closed
 	conn     *link      // nil: connected out of band
-	psn      uint32     // of the peer's first packet by the CM, which has each side name what it expects; of ours out of band
-	peer     netip.AddrPort
-	groups   map[netip.Addr]struct{} // multicast groups that the QP is attached to
-	refusal  error                   // what the network said last of a packet that it did not take
+	// psn is the first PSN: the peer's if the CM connects, since it makes each side name the PSN
+	// that it expects; ours out of band.
+	psn     uint32
+	peer    netip.AddrPort
+	groups  map[netip.Addr]struct{} // multicast groups that the QP is attached to
+	refusal error                   // the network's last reason for refusing a packet
 }
 
-// A binding is an endpoint on a port.
+// A binding is an endpoint's core on a port.
 type binding struct {
 	port *port
 	qp   *core.QP
-	mtu  int // path MTU of the interface when it was bound
+	mtu  int // the interface's path MTU at bind time
 }
 
-// NewEndpoint makes an endpoint that is bound to no address.
+// NewEndpoint returns an unbound endpoint.
 func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endpoint, error) {
 	return &endpoint{p: p, q: q, cfg: cfg, slot: -1, ends: make(chan struct{}), drained: make(chan struct{})}, nil
 }
 
-// services are those of the verbs as packets name them.
+// services maps the verbs' services to those in packets.
 var services = [...]packet.Service{rnic.RC: packet.RC, rnic.UC: packet.UC, rnic.UD: packet.UD}
 
-// qpnTries is how many random QPNs are tried: few are taken.
+// qpnTries is the number of random QPNs to try: few are taken.
 const qpnTries = 16
 
-// bind gives the endpoint a QPN on the port of a local address, in INIT.
+// bind gives the endpoint a QPN on a local address's port, in INIT.
 func (e *endpoint) bind(local netip.Addr, qkey uint32) (*binding, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,7 +96,7 @@ func (e *endpoint) bind(local netip.Addr, qkey uint32) (*binding, error) {
 	return b, nil
 }
 
-// add makes the core of the endpoint on a port.
+// add creates the endpoint's core on a port.
 func (e *endpoint) add(t *port, qkey uint32, mtu int) (*core.QP, error) {
 	var err error
 	for range qpnTries {
@@ -116,13 +118,13 @@ func (e *endpoint) add(t *port, qkey uint32, mtu int) (*core.QP, error) {
 	return nil, err
 }
 
-// A QP gives its peer all rights: the memory regions say which of them hold.
+// A QP grants its peer all rights: the memory regions restrict them.
 const (
 	defaultPKey = 0xffff
 	allAccess   = rnic.RemoteRead | rnic.RemoteWrite | rnic.RemoteAtomic
 )
 
-// unbind undoes bind where no connection came about.
+// unbind undoes bind if no connection was made.
 func (e *endpoint) unbind() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,12 +134,12 @@ func (e *endpoint) unbind() {
 	}
 	e.leaveAll()
 	e.bound.Store(nil)
-	_ = b.qp.Modify(core.ERR, 0, core.Attrs{}) // a receive that it holds is released
+	_ = b.qp.Modify(core.ERR, 0, core.Attrs{}) // releases a held receive buffer
 	b.port.core.Remove(b.qp)
 	b.port.release()
 }
 
-// random24 is a QPN or a PSN that nobody can guess. QPNs 0 and 1 are not for everybody.
+// random24 returns an unpredictable QPN or PSN. QPNs 0 and 1 are reserved.
 func random24() uint32 {
 	for {
 		var b [4]byte
@@ -148,8 +150,8 @@ func random24() uint32 {
 	}
 }
 
-// establish brings the core to RTS, and the QP of the verbs with it; l is nil out of band. The
-// endpoint has been bound. After an error that is as it was.
+// establish brings the core and the verbs' QP of a bound endpoint to RTS; l is nil out of band.
+// After an error the endpoint is unchanged.
 func (e *endpoint) establish(s *session, l *link) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,7 +176,7 @@ func (e *endpoint) establish(s *session, l *link) error {
 	return nil
 }
 
-// PostSend queues work, and sends it unless somebody else does.
+// PostSend queues work, and transmits it unless another goroutine is transmitting.
 func (e *endpoint) PostSend(wrs []rnic.Posted) error {
 	b := e.bound.Load()
 	if b == nil {
@@ -187,7 +189,7 @@ func (e *endpoint) PostSend(wrs []rnic.Posted) error {
 	return nil
 }
 
-// ReceivesPosted has a peer that waits for receives told that there are some.
+// ReceivesPosted sends an acknowledge to a peer that waits for receives.
 func (e *endpoint) ReceivesPosted() {
 	if !e.p.opt.FlowControl {
 		return
@@ -197,10 +199,10 @@ func (e *endpoint) ReceivesPosted() {
 	}
 }
 
-// Release has nothing to wait for: packets hold copies, made under the lock of the region.
+// Release never waits: packets hold copies, made under the region's lock.
 func (e *endpoint) Release(*rnic.MR) {}
 
-// Moved is the payload progress of posted work.
+// Moved returns posted work's progress in bytes of payload.
 func (e *endpoint) Moved() uint64 {
 	if b := e.bound.Load(); b != nil {
 		return b.qp.Moved()
@@ -208,7 +210,7 @@ func (e *endpoint) Moved() uint64 {
 	return 0
 }
 
-// LocalAddr is the address of the port, nil when there was never a connection.
+// LocalAddr is the port's address, nil if the endpoint was never connected.
 func (e *endpoint) LocalAddr() net.Addr {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -218,8 +220,8 @@ func (e *endpoint) LocalAddr() net.Addr {
 	return net.UDPAddrFromAddrPort(e.bound.Load().port.key)
 }
 
-// RemoteAddr is the peer's address; nil when there was never a connection, and for UD, which has no
-// one peer.
+// RemoteAddr is the peer's address; nil if the endpoint was never connected, and for UD, which
+// has no single peer.
 func (e *endpoint) RemoteAddr() net.Addr {
 	e.mu.Lock()
 	defer e.mu.Unlock()

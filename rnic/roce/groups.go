@@ -1,5 +1,4 @@
-// Multicast: the groups that QPs of a port are attached to, and the goroutines that take their
-// packets.
+// Multicast: group memberships of a port's QPs, and their receive loops.
 
 package roce
 
@@ -12,9 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// groups are the memberships of a port in multicast groups. One lasts as long as a QP is attached;
-// a receive loop of its own takes what comes, for the socket of the port gets nothing that is for a
-// group.
+// groups are a port's multicast memberships. A membership lasts while any QP is attached. It has
+// its own receive loop, because the port's socket receives no multicast packets.
 type groups struct {
 	mu  sync.Mutex
 	all map[netip.Addr]*membership // guarded by mu
@@ -22,10 +20,10 @@ type groups struct {
 
 type membership struct {
 	wire  udp.Receiver // set once
-	users int          // guarded by groups.mu: QPs that are attached
+	users int          // guarded by groups.mu: attached QPs
 }
 
-// join makes the port a member of a group, or counts one more QP that wants it to be.
+// join makes the port a member of a group, or counts one more user.
 func (t *port) join(group netip.Addr) error {
 	t.groups.mu.Lock()
 	defer t.groups.mu.Unlock()
@@ -45,7 +43,7 @@ func (t *port) join(group netip.Addr) error {
 	return nil
 }
 
-// leave undoes join. It does not wait for the receive loop, which may be who runs this.
+// leave undoes join. It does not wait for the receive loop, which may be its caller.
 func (t *port) leave(group netip.Addr) {
 	t.groups.mu.Lock()
 	defer t.groups.mu.Unlock()
@@ -56,7 +54,7 @@ func (t *port) leave(group netip.Addr) {
 	}
 }
 
-// Join attaches a QP of UD, which has an address, to a group.
+// Join attaches a bound UD QP to a group.
 func (e *endpoint) Join(group netip.Addr) (rnic.AddressHandle, error) {
 	group = group.Unmap().WithZone("")
 	e.mu.Lock()
@@ -70,8 +68,8 @@ func (e *endpoint) Join(group netip.Addr) (rnic.AddressHandle, error) {
 	if _, is := e.groups[group]; is {
 		return ah, nil
 	}
-	// It fails for a QP of another service, and for one that has ended: finish takes mu after it
-	// has removed the QP.
+	// Attach fails for other services and for an ended QP: finish takes mu after it has removed
+	// the QP.
 	if err := b.port.core.Attach(b.qp, group); err != nil {
 		return rnic.AddressHandle{}, err
 	}
@@ -86,7 +84,7 @@ func (e *endpoint) Join(group netip.Addr) (rnic.AddressHandle, error) {
 	return ah, nil
 }
 
-// Leave undoes Join. Of a group that the QP is not attached to it does nothing.
+// Leave undoes Join. It does nothing if the QP is not attached to the group.
 func (e *endpoint) Leave(group netip.Addr) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,7 +98,7 @@ func (e *endpoint) leaveAll() {
 	}
 }
 
-// leave leaves one. The caller holds mu.
+// leave leaves one group. The caller holds mu.
 func (e *endpoint) leave(group netip.Addr) {
 	if _, is := e.groups[group]; !is {
 		return

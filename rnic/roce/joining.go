@@ -1,5 +1,5 @@
-// Whether packets travel joined: on a network that makes something else of the identification than
-// this end has signed, they do not arrive.
+// Joined packets: detects networks that change the IP identification covered by the ICRC, and
+// lose them.
 
 package roce
 
@@ -10,13 +10,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A joining counts the packets of a port that are sent again. The ICRC covers the identification of
-// IPv4, which who takes apart joined packets writes: Linux counts it from 0. An adapter that does
-// so in its place, on this host or on one that forwards for a container, may do otherwise, and the
-// peer drops all of a message but the first. So what is sent again travels alone, and where that is
-// much of it everything does from then on: a network that loses that share of its packets gains
-// nothing by joining. UC and UD, of which nothing is sent again, are joined only where nothing can
-// go wrong.
+// A joining counts a port's retransmitted packets. The ICRC covers the IPv4 identification, which
+// the splitter of joined packets writes: Linux counts from 0. An adapter that splits instead, on
+// this host or on a container's host, may number otherwise, and the peer then drops all but a
+// message's first packet. So retransmitted packets travel alone. If their share is large, all
+// packets do from then on: such a lossy network gains nothing by joining. UC and UD never
+// retransmit, so their packets are joined only if it is safe.
 type joining struct {
 	sure        bool // set once: loopback, or IPv6, which has no identification
 	sent, again int
@@ -25,13 +24,14 @@ type joining struct {
 
 func newJoining(local netip.Addr) joining { return joining{sure: local.IsLoopback() || local.Is6()} }
 
-// Of joinedCounted packets, at most one in joinedLost may be sent again.
+// After every joinedCounted packets, joining ends if more than one in joinedLost was
+// retransmitted.
 const (
 	joinedCounted = 1024
 	joinedLost    = 4
 )
 
-// apart notes that a packet leaves, and reports whether it MUST travel alone.
+// apart counts a packet about to leave, and reports whether it MUST travel alone.
 func (j *joining) apart(w udp.Wire, s rnic.Service, again bool) bool {
 	switch {
 	case j.sure, j.over:

@@ -1,4 +1,4 @@
-// Connections kept in a file, for the process that comes after this one if it is killed: see
+// A file with the current connections, for the next process if this one is killed: see
 // Options.State.
 
 package roce
@@ -19,21 +19,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A kept is the file of one port. No other process writes to it: only one can have the port. A
-// goroutine writes, since who is told of connections must not wait for a disk; what it has not
-// written yet, or cannot, costs the peer some patience and no more.
+// A kept is one port's connection file. No other process writes to it, because only one can have
+// the port. A goroutine writes, since event handlers must not wait for a disk. If an entry is not
+// written in time, the peer merely waits longer after a crash.
 type kept struct {
 	path string        // set once
-	wake chan struct{} // one token: there is something to write
-	last chan struct{} // closed when there will be nothing more
+	wake chan struct{} // one token: there are changes to write
+	last chan struct{} // closed when no more changes will come
 	done chan struct{} // closed when the goroutine has ended
 
 	mu    sync.Mutex             // after control.mu
 	conns map[*cm.Conn]cm.Former // guarded by mu
 }
 
-// Between two writes is the time that keptShare of the first one take, from keptPause to keptMost:
-// all connections are written each time, and peers can make and end some as often as they like.
+// The pause after a write is keptShare times its duration, between keptPause and keptMost: each
+// write has all connections, and peers can open and close some at any rate.
 const (
 	keptShare = 10
 	keptPause = 20 * time.Millisecond
@@ -44,15 +44,15 @@ func newKept(path string) *kept {
 	return &kept{path: path, wake: make(chan struct{}, 1), last: make(chan struct{}), done: make(chan struct{}), conns: make(map[*cm.Conn]cm.Former)}
 }
 
-// mostKept bounds the connections of a file, and keptSize what is read of one: the text of a
-// connection is shorter than 160 bytes.
+// mostKept bounds a file's connections, and keptSize the bytes read: a connection's text is
+// shorter than 160 bytes.
 const (
 	mostKept = 1 << 16
 	keptSize = 160 * mostKept
 )
 
-// keep begins to keep the connections of the port in a directory, and ends those that another
-// process has left there. The caller holds mu.
+// keep starts recording the port's connections in a directory, and ends those left there by
+// another process. The caller holds mu.
 func (c *control) keep(at cm.Instant, dir string) {
 	if dir == "" || c.kept != nil {
 		return
@@ -63,12 +63,12 @@ func (c *control) keep(at cm.Instant, dir string) {
 			k.conns[conn] = f
 		}
 	}
-	k.changed() // what was none is not kept
+	k.changed() // invalid entries are dropped
 	c.kept = k
 	go k.loop()
 }
 
-// keepNoMore has the file be as the last connections left it, and ends the goroutine.
+// keepNoMore writes the final state and ends the goroutine.
 func (c *control) keepNoMore() {
 	c.mu.Lock()
 	k := c.kept
@@ -79,14 +79,14 @@ func (c *control) keepNoMore() {
 	}
 }
 
-// end writes what is left to write.
+// end writes remaining changes and waits for the goroutine.
 func (k *kept) end() {
 	close(k.last)
 	<-k.done
 }
 
-// read is what the file has: nothing, if it is not there or not whole. Who could put something else
-// there, such as a FIFO that nobody writes to, has nobody wait for it.
+// read returns the file's connections, or none if it is missing or invalid. It opens without
+// blocking: an attacker might have put a FIFO without a writer there.
 func (k *kept) read() (list []cm.Former) {
 	f, err := os.OpenFile(k.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -104,8 +104,8 @@ func (k *kept) read() (list []cm.Former) {
 	return list[:min(len(list), mostKept)]
 }
 
-// happened takes a connection in when it is established, and out when its peer knows that it has
-// ended, or is waited for no longer. A nil k keeps nothing.
+// happened adds a connection when it is established. It removes one when the peer knows of the
+// end or no longer counts. A nil k records nothing.
 func (k *kept) happened(e *cm.Event) {
 	if k == nil || e.Kind != cm.Established && e.Kind != cm.Ended {
 		return
@@ -127,8 +127,8 @@ func (k *kept) changed() {
 	}
 }
 
-// loop writes what has changed. At the end it writes nothing that it has written: the socket is
-// closed then, and the file may be another's.
+// loop writes changes. At the end it writes nothing twice: the socket is closed by then, and the
+// file may belong to another process.
 func (k *kept) loop() {
 	defer close(k.done)
 	for {
@@ -153,7 +153,7 @@ func (k *kept) loop() {
 	}
 }
 
-// write has the file hold a list, whole at any time; there is none of nothing.
+// write replaces the file atomically; for an empty list it removes the file.
 func (k *kept) write(list []cm.Former) {
 	if len(list) == 0 {
 		_ = os.Remove(k.path)
@@ -166,13 +166,13 @@ func (k *kept) write(list []cm.Former) {
 	if err == nil {
 		err = os.Rename(k.path+".new", k.path)
 	}
-	if err != nil { // what it says is no longer so
+	if err != nil { // the old content is outdated
 		_ = os.Remove(k.path)
 	}
 }
 
-// writeNew makes a file in place of what was there, which is not written to: a symbolic link would
-// have that be another file.
+// writeNew creates a file and removes any old one first: writing to that could follow a symbolic
+// link.
 func writeNew(path string, b []byte) error {
 	_ = os.Remove(path)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

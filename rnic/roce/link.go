@@ -1,4 +1,4 @@
-// The link: one connection of the CM, joined to an endpoint.
+// The link between a CM connection and an endpoint.
 
 package roce
 
@@ -16,28 +16,28 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// A link is what joins a cm.Conn to the endpoint that it is about. It holds the port until the CM
-// has released the connection: only then may its QPN be used again.
+// A link joins a cm.Conn to its endpoint. It keeps the port open until the CM has released the
+// connection: only then may the QPN be reused.
 type link struct {
 	// set once
 	c       *control
 	e       *endpoint
-	session *session      // what this side brings
-	made    chan struct{} // closed when the connection is established, or will not be: err
-	over    chan struct{} // closed when it has ended
+	session *session      // this side's parameters
+	made    chan struct{} // closed when the connection is established, or has failed with err
+	over    chan struct{} // closed when the connection has ended
 
-	waits atomic.Bool // passive: the REP is out, and a packet on the QP says that the RTU is late
+	waits atomic.Bool // passive: the REP is out; a packet on the QP shows that the RTU is late
 
 	// guarded by control.mu
 	k    *cm.Conn // set before asks, or the CM, has the link
 	qp   *core.QP
-	err  error // why the connection was not made, nil if it was
+	err  error // why the connection failed, or nil
 	done bool  // made is closed
-	used bool  // the endpoint was established with it, so its QP stays until this is released
+	used bool  // the endpoint was established; released removes its QP
 }
 
-// newLink joins an endpoint that has been bound to a connection of its port. It fails if that was
-// undone: the QP may be closed meanwhile, and the port with it.
+// newLink joins a bound endpoint to a connection of its port. It fails if the binding was undone
+// meanwhile: the QP may have been closed, and the port with it.
 func newLink(e *endpoint, b *binding, s *session) (*link, error) {
 	if err := e.holdPort(b); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func newLink(e *endpoint, b *binding, s *session) (*link, error) {
 	return &link{c: &b.port.control, e: e, session: s, qp: b.qp, made: make(chan struct{}), over: make(chan struct{})}, nil
 }
 
-// holdPort keeps the port of a binding open until its release; it fails if the binding was undone.
+// holdPort keeps a binding's port open until its release; it fails if the binding was undone.
 func (e *endpoint) holdPort(b *binding) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,8 +58,7 @@ func (e *endpoint) holdPort(b *binding) error {
 	return nil
 }
 
-// settle closes made. The caller holds control.mu, as do those of the methods that are told of
-// events.
+// settle closes made. The caller of this and of the event handlers below holds control.mu.
 func (l *link) settle(err error) {
 	if !l.done {
 		l.done, l.err = true, err
@@ -68,7 +67,7 @@ func (l *link) settle(err error) {
 	}
 }
 
-// replied: the peer accepts. The QP is ready before it is told so.
+// replied handles the peer's REP. The QP is ready before the RTU leaves.
 func (l *link) replied(at cm.Instant, e *cm.Event) {
 	s, r := l.session, &e.Remote
 	s.attrs.DestQPN, s.attrs.SQPSN, s.attrs.PeerPort = r.QPN, r.PSN, l.c.onePort(l.c.from)
@@ -85,8 +84,8 @@ func (l *link) replied(at cm.Instant, e *cm.Event) {
 	}
 }
 
-// established: on the passive side the RTU has come, and what the peer sends is the program's from
-// now on.
+// established: on the passive side the RTU has come; from now on the program gets the peer's
+// messages.
 func (l *link) established(at cm.Instant) {
 	if !l.k.Active() {
 		if err := l.e.establish(l.session, l); err != nil {
@@ -108,24 +107,24 @@ func (l *link) ended(why error) {
 	}
 }
 
-// released: the CM knows nothing of it any more.
+// released: the CM has forgotten the connection.
 func (l *link) released() {
 	l.settle(rnic.ErrClosed)
 	if l.used {
 		l.c.t.core.Remove(l.qp)
 	}
-	// The port's last user closes its socket, which the receive loop, that may be who runs this,
-	// does not wait for.
+	// The port's last user closes its socket without waiting for the receive loop, which may be
+	// the current goroutine.
 	l.c.t.release()
 }
 
-// Errors of connections that were not made.
+// Errors of failed connection attempts.
 var (
 	errRefused  = errors.New("roce: connection refused: nobody listens there")
 	errNoAnswer = fmt.Errorf("%w: no answer to the connection request", rnic.ErrConnLost)
 )
 
-// refusal is why a connection was not made, in the words of the verbs.
+// refusal translates a failed connection attempt's error to the verbs'.
 func refusal(why error) error {
 	var r *cm.RejectError
 	switch {
@@ -141,8 +140,7 @@ func refusal(why error) error {
 	return fmt.Errorf("roce: %w", why)
 }
 
-// peerLeft ends a connected endpoint because the connection is over: the peer has disconnected, or
-// it was ours.
+// peerLeft ends a connected endpoint after a disconnect by either side, or a CM error.
 func (e *endpoint) peerLeft(why error) {
 	var err error = io.EOF
 	switch {
@@ -154,19 +152,19 @@ func (e *endpoint) peerLeft(why error) {
 	e.Abort(err)
 }
 
-// leave tells the peer that the connection is over, and does not wait. A nil link has no peer to be
-// told.
+// leave notifies the peer of the end without waiting. A nil link has no peer.
 func (l *link) leave() {
 	if l != nil {
-		l.c.do(func(m *cm.CM, at cm.Instant) { _ = m.Disconnect(at, l.k, nil) }) // an error: it is over already
+		// An error means that the connection has already ended.
+		l.c.do(func(m *cm.CM, at cm.Instant) { _ = m.Disconnect(at, l.k, nil) })
 	}
 }
 
-// disconnectTime is how long the peer is waited for that has been told of the end; it is told again
-// after that.
+// disconnectTime is how long disconnect waits for the peer's answer; the CM repeats the DREQ
+// after it.
 const disconnectTime = 2 * time.Second
 
-// disconnect tells the peer that the connection is over, and waits for its answer.
+// disconnect notifies the peer of the end, and waits for its answer.
 func (l *link) disconnect(ctx context.Context, done <-chan struct{}) {
 	if l == nil {
 		return
@@ -182,7 +180,7 @@ func (l *link) disconnect(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// heard has the CM ask for the RTU that is late.
+// heard makes the CM request a late RTU.
 func (l *link) heard() {
 	l.c.do(func(m *cm.CM, at cm.Instant) { m.Heard(at, l.k) })
 }

@@ -1,5 +1,4 @@
-// Listening: a service on the ports of one address or of all, and the requests that wait for
-// Accept.
+// Listening: a service on one address's port or on all, and the requests waiting for Accept.
 
 package roce
 
@@ -20,14 +19,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// A listener is one service, on one port or more.
+// A listener serves one service on one or more ports.
 type listener struct {
 	// set once
 	p       *provider
 	kind    rnic.Service
 	service mad.ServiceID
 	addr    net.Addr
-	ready   chan *connRequest // as many as may wait
+	ready   chan *connRequest // its capacity limits the waiting requests
 	done    chan struct{}
 
 	loop sync.WaitGroup // followAddrs
@@ -35,7 +34,7 @@ type listener struct {
 	lacks map[netip.Addr]bool // unavailable addresses; owned by Listen, then by followAddrs
 
 	mu     sync.Mutex // after control.mu
-	ports  []*port    // guarded by mu, as is what follows
+	ports  []*port    // guarded by mu, as is closed
 	closed bool
 }
 
@@ -44,10 +43,10 @@ var (
 	errNoAddrs = errors.New("roce: this host has no address to listen at")
 )
 
-// Listen takes connection requests for the service of port, at one address of this host
-// ("host:port"), or at all that it has (":port", all of IPv4 with "0.0.0.0:port"), also those that
-// come or become free later: one at least has to be free. Ports of different services are different
-// ones.
+// Listen accepts connection requests for a service. addr is one address of this host
+// ("host:port"), or all of them (":port", or "0.0.0.0:port" for IPv4). A listener on all
+// addresses also serves those added or freed later, and needs at least one free now. Each service
+// has its own port numbers.
 func (p *provider) Listen(s rnic.Service, _, addr string) (rnic.Listener, error) {
 	at, err := listenAddr(addr)
 	if err != nil {
@@ -72,10 +71,10 @@ func (p *provider) Listen(s rnic.Service, _, addr string) (rnic.Listener, error)
 	return l, nil
 }
 
-// followTime is how often it is looked whether the host has new addresses.
+// followTime is the interval between checks for new addresses.
 const followTime = 5 * time.Second
 
-// followAddrs listens at addresses that come, or become free, until the listener is closed.
+// followAddrs listens on new and freed addresses until the listener is closed.
 func (l *listener) followAddrs(all netip.Addr) {
 	tick := time.NewTicker(followTime)
 	defer tick.Stop()
@@ -84,13 +83,13 @@ func (l *listener) followAddrs(all netip.Addr) {
 		case <-l.done:
 			return
 		case <-tick.C:
-			_ = l.addAll(all) // those that could not be had are tried again
+			_ = l.addAll(all) // retries failed addresses, too
 		}
 	}
 }
 
-// addAll listens at all addresses of the host, those of IPv4 or all there are, but where it does
-// already. It fails if it listens nowhere then; else the unavailable addresses are reported.
+// addAll listens on all the host's addresses, or all for IPv4, that are not served yet. It fails
+// if none is served afterwards; otherwise it reports the unavailable addresses.
 func (l *listener) addAll(all netip.Addr) error {
 	own, err := hostAddrs(all)
 	if err != nil {
@@ -103,7 +102,8 @@ func (l *listener) addAll(all netip.Addr) error {
 		}
 		err := l.add(a)
 		switch {
-		case errors.Is(err, syscall.EADDRNOTAVAIL): // it is gone, or IPv6 still looks for duplicates
+		// The address was removed, or IPv6 is still checking for duplicates.
+		case errors.Is(err, syscall.EADDRNOTAVAIL):
 		case err != nil:
 			failed[a] = err
 		default:
@@ -125,7 +125,7 @@ func (l *listener) addAll(all netip.Addr) error {
 	return nil
 }
 
-// report calls Options.Unserved, once for each change. Only one goroutine calls it.
+// report calls Options.Unserved, once for each change. Only one goroutine at a time calls it.
 func (l *listener) report(a netip.Addr, err error) {
 	if l.p.opt.Unserved == nil || l.lacks[a] == (err != nil) {
 		return
@@ -143,7 +143,7 @@ func (l *listener) has(a netip.Addr) bool {
 	return slices.ContainsFunc(l.ports, func(t *port) bool { return t.key.Addr() == a })
 }
 
-// listenAddr is the address and the port of the service; unspecified is all addresses there are.
+// listenAddr parses a service's address and port; unspecified means all addresses.
 func listenAddr(addr string) (at netip.AddrPort, err error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -163,14 +163,14 @@ func listenAddr(addr string) (at netip.AddrPort, err error) {
 	return netip.AddrPortFrom(a.Unmap().WithZone(ip.Zone), uint16(n)), nil
 }
 
-// hostAddrs is the addresses of this host: of IPv4, or all of them.
+// hostAddrs returns this host's IPv4 addresses, or all addresses.
 func hostAddrs(all netip.Addr) (list []netip.Addr, err error) {
 	own, err := net.Interfaces()
 	if err != nil {
 		return nil, err
 	}
 	for i := range own {
-		addrs, _ := own[i].Addrs() // of one that is gone: none
+		addrs, _ := own[i].Addrs() // an interface removed meanwhile has none
 		for _, a := range addrs {
 			ip, ok := a.(*net.IPNet)
 			if !ok {
@@ -185,7 +185,7 @@ func hostAddrs(all netip.Addr) (list []netip.Addr, err error) {
 	return list, nil
 }
 
-// add listens on the port of one address.
+// add listens on one address's port.
 func (l *listener) add(at netip.Addr) error {
 	t, err := openPort(netip.AddrPortFrom(at, l.p.opt.Port), l.p.opt.Wrap)
 	if err != nil {
@@ -195,7 +195,9 @@ func (l *listener) add(at netip.Addr) error {
 		if err = m.Listen(l.service); err == nil {
 			t.control.services[l.service] = l
 			t.control.bound()
-			t.control.keep(at, l.p.opt.State) // who is told of the end asks for a new connection at once
+			// After the listener is registered: a peer reconnects as soon as it learns of the
+			// end.
+			t.control.keep(at, l.p.opt.State)
 		}
 	})
 	if err != nil {
@@ -208,8 +210,8 @@ func (l *listener) add(at netip.Addr) error {
 	return nil
 }
 
-// offer gives a request to Accept, and reports false if too many wait. The caller holds the lock of
-// c.
+// offer queues a request for Accept, and returns false if too many wait. The caller holds
+// control.mu of c.
 func (l *listener) offer(c *control, e *cm.Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,7 +219,7 @@ func (l *listener) offer(c *control, e *cm.Event) bool {
 		return false
 	}
 	ports.mu.Lock()
-	c.t.users++ // until the request has had its answer, also if the listener is closed before
+	c.t.users++ // until the request is answered, even if the listener closes first
 	ports.mu.Unlock()
 	l.ready <- &connRequest{c: c, kind: l.kind, k: e.Conn, remote: e.Remote, source: netip.AddrPortFrom(c.t.zoned(e.Source.Addr()), e.Source.Port()), from: c.from, abandoned: make(chan struct{}), private: e.Private}
 	return true
@@ -243,10 +245,10 @@ func (l *listener) Accept(ctx context.Context) (rnic.ConnRequest, error) {
 	}
 }
 
-// Addr is the address, and the port of the service.
+// Addr is the service's address and port.
 func (l *listener) Addr() net.Addr { return l.addr }
 
-// Close stops listening; requests that wait are refused.
+// Close stops listening and rejects waiting requests.
 func (l *listener) Close() error {
 	l.mu.Lock()
 	was := l.closed
@@ -282,28 +284,28 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// A connRequest is a peer that has sent a REQ.
+// A connRequest is a received REQ or SIDR_REQ.
 type connRequest struct {
 	c      *control
 	kind   rnic.Service
 	k      *cm.Conn
 	remote cm.QP
 	source netip.AddrPort
-	from   uint16 // UDP port of the socket that sent it
+	from   uint16 // UDP source port of the request
 
-	answered  sync.Once // it has given back its port
+	answered  sync.Once // the port is released
 	abandon   sync.Once
 	abandoned chan struct{}
 	private   []byte
 }
 
-// PrivateData is what the peer's ULP sent along, and zeros to the end of the field.
+// PrivateData is the peer ULP's data, zero-padded to the field's size.
 func (r *connRequest) PrivateData() []byte { return r.private }
 
-// RemoteAddr is the peer's address, with the port that the peer states. A client on this host with
-// a spare loopback address, because the port of its own was taken, gets the address that it has
-// called. It would have that address over TCP as well, so records and permissions by address hold
-// for all its connections.
+// RemoteAddr is the peer's address, with its stated port. For a client on this host with a spare
+// loopback address, because its own address's port was taken, it is the address that the client
+// called. Over TCP the client would have that address too, so records and permissions by address
+// apply to all its connections.
 func (r *connRequest) RemoteAddr() net.Addr {
 	if spareNet.Contains(r.source.Addr()) {
 		return net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.c.t.key.Addr(), r.source.Port()))
@@ -314,24 +316,24 @@ func (r *connRequest) RemoteAddr() net.Addr {
 // NetConn is nil: all connections of a port share a socket.
 func (r *connRequest) NetConn() net.Conn { return nil }
 
-// Sockets is our socket, and the one that has sent the request: not the one at the UDP port of
-// RoCE, to which the answer goes. On this host everybody can send from an address that another
-// one's socket is bound to, but not from its port.
+// Sockets returns our socket and the request's source socket, not the peer's RoCE port, which
+// gets the answer. On this host any user can send from an address bound by another user's socket,
+// but not from its port.
 func (r *connRequest) Sockets() (local, remote netip.AddrPort) {
 	return r.c.t.key, netip.AddrPortFrom(r.c.t.zoned(r.k.Peer()), r.from)
 }
 
-// Abandon has accept wait no longer for an RTU.
+// Abandon ends accept's wait for an RTU.
 func (r *connRequest) Abandon() { r.abandon.Do(func() { close(r.abandoned) }) }
 
-// IRD is how many of our RDMA Reads the peer takes at once.
+// IRD is the number of concurrent RDMA Reads that the peer takes from us.
 func (r *connRequest) IRD() int { return int(r.remote.ResponderResources) }
 
-// ORD is how many RDMA Reads the peer wants to have outstanding.
+// ORD is the number of RDMA Reads that the peer wants to have outstanding.
 func (r *connRequest) ORD() int { return int(r.remote.InitiatorDepth) }
 
-// Accept answers the request and returns when the peer has confirmed that the connection is made:
-// before that its address is not proven, and what comes from there is not taken.
+// Accept answers the request, and returns after the peer's confirmation: until then its address
+// is unproven, and the QP takes no packets.
 func (r *connRequest) Accept(qp *rnic.QP, cp rnic.ConnParams) error {
 	defer r.answered.Do(r.c.t.release)
 	e, ok := rnic.EndpointOf(qp).(*endpoint)
@@ -368,8 +370,7 @@ func (r *connRequest) Accept(qp *rnic.QP, cp rnic.ConnParams) error {
 	return err
 }
 
-// accept sends the REP and waits for the RTU, which may never come: anybody can ask in another's
-// name.
+// accept sends the REP and waits for the RTU, which never comes if the request was forged.
 func (r *connRequest) accept(e *endpoint, b *binding, cp *rnic.ConnParams) error {
 	mtu := r.remote.PathMTU.Bytes()
 	peer := b.port.zoned(r.k.Peer())
@@ -390,7 +391,7 @@ func (r *connRequest) accept(e *endpoint, b *binding, cp *rnic.ConnParams) error
 	}
 	l.k = r.k
 	l.waits.Store(true)
-	e.asks.Store(l) // from here on packets find it
+	e.asks.Store(l) // lets packets find the link
 	defer e.asks.Store(nil)
 	r.c.do(func(m *cm.CM, at cm.Instant) {
 		if err = m.Accept(at, r.k, e.local(b, s, mtu), cp.PrivateData); err == nil {
@@ -398,11 +399,11 @@ func (r *connRequest) accept(e *endpoint, b *binding, cp *rnic.ConnParams) error
 		}
 	})
 	if err != nil {
-		b.port.release() // the link's
+		b.port.release() // held by the link
 		return err
 	}
 	select {
-	case <-l.made: // the CM gives up at some time
+	case <-l.made: // the CM times out eventually
 	case <-r.abandoned:
 		l.leave()
 		<-l.made
@@ -412,12 +413,13 @@ func (r *connRequest) accept(e *endpoint, b *binding, cp *rnic.ConnParams) error
 	return l.err
 }
 
-// Reject refuses the request, with bytes for the peer's ULP.
+// Reject rejects the request, with private data for the peer's ULP.
 func (r *connRequest) Reject(privateData []byte) error { return r.refuse(mad.RejConsumer, privateData) }
 
-// refuseMTU rejects the request because of its path MTU, and names the largest that is accepted.
+// refuseMTU rejects the request's path MTU, and names the largest acceptable one.
 func (r *connRequest) refuseMTU(most int) {
-	r.c.do(func(m *cm.CM, at cm.Instant) { _ = m.RejectMTU(at, r.k, mtuCode(most)) }) // an error: it has ended
+	// An error means that the request has ended.
+	r.c.do(func(m *cm.CM, at cm.Instant) { _ = m.RejectMTU(at, r.k, mtuCode(most)) })
 	r.answered.Do(r.c.t.release)
 }
 

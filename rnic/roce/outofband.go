@@ -1,5 +1,5 @@
-// Connecting without a connection manager: two programs tell each other what their QPs are, by any
-// way they have.
+// Connecting without a connection manager: two programs exchange their QPs' identities by other
+// means.
 
 package roce
 
@@ -11,19 +11,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 )
 
-// An Identity is a QP as its peer has to name it: what ibv_rc_pingpong and the like exchange over
-// TCP.
+// An Identity is a QP as its peer must name it: the data that ibv_rc_pingpong and others exchange
+// over TCP.
 type Identity struct {
-	Addr netip.Addr // the GID, that of an IPv4 address mapped or not
+	Addr netip.Addr // the GID; an IPv4 address may be mapped
 	QPN  uint32     // 24 bits
-	PSN  uint32     // 24 bits: of the first packet that the QP sends
-	MTU  int        // path MTU of its interface, in bytes, as Bind reports it; of a peer it does not count
+	PSN  uint32     // 24 bits: first PSN that the QP sends
+	MTU  int        // the interface's path MTU in bytes, reported by Bind; ignored for a peer
 }
 
-// Bind gives an idle QP of this provider an address of this host, and returns what the peer has to
-// be told. Receives should be posted before the peer is. Of a UD QP qkey is what datagrams have to
-// carry to be taken; it counts for no other service. ConnectOutOfBand is next; QP.Close undoes Bind
-// where it does not come to that.
+// Bind binds this provider's idle QP to an address of this host, and returns the identity for the
+// peer. Post receives before you pass it on. qkey is the Q_Key that a UD QP requires in
+// datagrams; other services ignore it. ConnectOutOfBand follows, or QP.Close, which undoes Bind.
 func Bind(qp *rnic.QP, local netip.Addr, qkey uint32) (Identity, error) {
 	e, ok := rnic.EndpointOf(qp).(*endpoint)
 	switch {
@@ -39,8 +38,8 @@ func Bind(qp *rnic.QP, local netip.Addr, qkey uint32) (Identity, error) {
 	return e.identity(b), nil
 }
 
-// BindFor is Bind to the address of this host that packets to peer come from. Where peer is this
-// host itself, and another process has the port of that address, it is another address of loopback.
+// BindFor is Bind to this host's source address for packets to peer. If peer is on this host and
+// another process has that address's port, it binds another loopback address.
 func BindFor(qp *rnic.QP, peer netip.Addr, qkey uint32) (Identity, error) {
 	e, ok := rnic.EndpointOf(qp).(*endpoint)
 	switch {
@@ -56,8 +55,7 @@ func BindFor(qp *rnic.QP, peer netip.Addr, qkey uint32) (Identity, error) {
 	return e.identity(b), nil
 }
 
-// IdentityOf is what Bind has returned, or would have of a QP that has been connected by the
-// connection manager.
+// IdentityOf returns the identity of a bound QP, by Bind or by the connection manager.
 func IdentityOf(qp *rnic.QP) (Identity, error) {
 	e, ok := rnic.EndpointOf(qp).(*endpoint)
 	if !ok {
@@ -70,34 +68,33 @@ func IdentityOf(qp *rnic.QP) (Identity, error) {
 	return e.identity(b), nil
 }
 
-// identity is the QP as its peer has to name it.
+// identity is the QP's identity for the peer.
 func (e *endpoint) identity(b *binding) Identity {
 	return Identity{Addr: b.port.key.Addr(), QPN: b.qp.Num(), PSN: e.psn, MTU: b.mtu}
 }
 
-// OutOfBand is what two programs have agreed on.
+// OutOfBand has the parameters agreed on by two programs.
 type OutOfBand struct {
-	// Peer is the peer's QP. UD has no one peer: it is the zero value there.
+	// Peer is the peer's QP; the zero value for UD, which has no single peer.
 	Peer Identity
 
-	// MTU is the path MTU in bytes, the same at both ends: 256, 512, 1024, 2048 or 4096; 0: the
-	// largest that the interface has. UD takes it from the interface.
+	// MTU is the path MTU in bytes, equal at both ends: 256, 512, 1024, 2048 or 4096; 0: the
+	// interface's largest. UD always uses the interface's.
 	MTU int
 
-	// IRD is how many Reads and atomics of the peer's are taken at once, ORD how many of ours may
-	// be outstanding, at most the peer's IRD. 0: the maximum of the device. RC only.
+	// IRD is the number of the peer's Reads and atomics taken at once, ORD that of our
+	// outstanding ones, at most the peer's IRD. 0: the Device's maximum. RC only.
 	IRD, ORD int
 
-	// Timeout is when an answer is overdue, 4.096 µs times two to this power, the first time; the
-	// second time in a row it takes twice as long, and so on, Retries times. 0: 14 (67 ms), and 7.
-	// RC only.
+	// Timeout is the first answer timeout, 4.096 µs × 2^Timeout; it doubles with each consecutive
+	// retry, up to Retries times. 0: 14 (67 ms), and 7. RC only.
 	Timeout, Retries uint8
 }
 
-// ConnectOutOfBand brings a QP that was bound to RTS: it sends at once, so the peer has to be ready
-// to receive, or the first packets are lost; RC sends them again. There is nobody to tell the peer
-// of the end: RC finds out when an answer is overdue, after some seconds, and the others never.
-// After an error the QP is bound as before.
+// ConnectOutOfBand brings a bound QP to RTS. It may send at once: if the peer is not ready to
+// receive, the first packets are lost; RC retransmits them. No message announces the end to the
+// peer: RC detects it by a timeout after some seconds, the other services never. After an error
+// the QP is still bound.
 func ConnectOutOfBand(qp *rnic.QP, o OutOfBand) error {
 	e, ok := rnic.EndpointOf(qp).(*endpoint)
 	if !ok {
@@ -116,7 +113,9 @@ func ConnectOutOfBand(qp *rnic.QP, o OutOfBand) error {
 	s := &session{ird: within(o.IRD, e.p.cfg.MaxIRD), ord: within(o.ORD, e.p.cfg.MaxORD)}
 	s.attrs = core.Attrs{Peer: o.Peer.Addr.Unmap(), PathMTU: o.MTU, DestQPN: o.Peer.QPN, RQPSN: o.Peer.PSN, SQPSN: e.psn,
 		Timeout: localTimeout, RetryCount: retryCount, RNRRetry: rnrRetry, RNRTimer: rnrTimer,
-		ObeyCredits: true, GiveCredits: e.p.opt.FlowControl} // nobody declares them: the peer's first acknowledge shows whether there are any
+		// Credits are not negotiated here: the peer's first acknowledge shows whether it sends
+		// any.
+		ObeyCredits: true, GiveCredits: e.p.opt.FlowControl}
 	if o.Timeout != 0 {
 		s.attrs.Timeout = o.Timeout
 	}
@@ -126,7 +125,7 @@ func ConnectOutOfBand(qp *rnic.QP, o OutOfBand) error {
 	return e.establish(s, nil)
 }
 
-// within is n, at most limit, which 0 stands for.
+// within returns n limited by limit; 0 means limit.
 func within(n, limit int) int {
 	if n <= 0 || n > limit {
 		return limit

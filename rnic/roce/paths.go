@@ -30,13 +30,18 @@ type paths struct {
 
 // A path is the limit of one peer.
 type path struct {
-	most    int          // path MTU; 0: none was learned
-	until   core.Instant // expiry of most; a request does not extend it, because anybody can forge one
-	refused core.Instant // the peer's last request was refused for its path MTU, which counts until then; 0: it was not
+	most int // path MTU; 0: none was learned
+	// until is most's expiry; a request does not extend it, because anybody can forge one.
+	until core.Instant
+	// refused is nonzero if the peer's last request was refused for its path MTU; it expires
+	// then.
+	refused core.Instant
 }
 
-func (p path) limits() bool  { return p.most != 0 && p.until > now() }
-func (p path) insists() bool { return p.refused != 0 && p.refused > now() } // when it requests as much again
+func (p path) limits() bool { return p.most != 0 && p.until > now() }
+
+// insists reports whether an equal request is accepted.
+func (p path) insists() bool { return p.refused != 0 && p.refused > now() }
 
 const (
 	pathTime = core.Instant(10 * time.Minute)

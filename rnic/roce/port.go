@@ -1,4 +1,4 @@
-// The port: one address of this process, its socket, and the two goroutines that move its packets.
+// The port: one local address, its socket, and the two goroutines that move its packets.
 
 package roce
 
@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A port is one address and UDP port. All QPs of the process that are bound there share it, those
-// of different Devices too, for a second socket would take the packets of the first one.
+// A port is one address and UDP port. All QPs of the process bound there share it, across
+// Devices, because a second socket would steal the first one's packets.
 type port struct {
 	// set once
 	key  netip.AddrPort
@@ -28,41 +28,41 @@ type port struct {
 	tx   transmitter
 	wake chan struct{} // one token: the service loop has something to do
 	quit atomic.Bool
-	tick atomic.Int64 // Instant that the service loop sleeps until, 0 when it is awake
+	tick atomic.Int64 // Instant until which the service loop sleeps; 0: it is awake
 
 	timers  timers
 	control control
 	groups  groups
 
-	receiving sync.Mutex // held by the receive loop that has packets in hand, for as long as it runs handlers
+	receiving sync.Mutex // held by a receive loop that handles packets, including the QPs' handlers
 
 	users int // guarded by ports.mu
 
 	mu    sync.Mutex
-	dying []*endpoint // guarded by mu: they have ended, and finish has to run
-	owing []*endpoint // guarded by mu: handlers have to run
+	dying []*endpoint // guarded by mu: endpoints that have ended and await finish
+	owing []*endpoint // guarded by mu: endpoints with handlers to run
 
-	refusals []unheard // guarded by mu: what the network says of packets of ours
+	refusals []unheard // guarded by mu: ICMP reports about our packets
 }
 
-// ports is the ports of this process.
+// ports has this process's ports.
 var ports = struct {
 	mu  sync.Mutex
 	all map[netip.AddrPort]*port // guarded by mu
 
-	// Counters never go back, so those of closed ports are kept: of a port in ending they are its
-	// own still, those of the others before it are in ended. Guarded by mu.
+	// Counters never decrease, so closed ports leave their counts: a port in ending still has its
+	// own, and ended sums those of earlier ports. Guarded by mu.
 	ending map[*port]struct{}
 	ended  dropCounts
 }{all: make(map[netip.AddrPort]*port), ending: make(map[*port]struct{})}
 
-// epoch is what Instants are counted from.
+// epoch is the zero of Instants.
 var epoch = time.Now()
 
-// now is the time for a core; never 0, which means none there.
+// now is the current Instant; never 0, which means none.
 func now() core.Instant { return core.Instant(time.Since(epoch)) + 1 }
 
-// openPort returns the port of an address, opened if nobody has it yet. release gives it back.
+// openPort returns an address's port, opening it if necessary. The caller must release it.
 func openPort(at netip.AddrPort, wrap func(udp.Wire) udp.Wire) (*port, error) {
 	at = netip.AddrPortFrom(canonical(at.Addr()), at.Port())
 	ports.mu.Lock()
@@ -93,8 +93,8 @@ func openPort(at netip.AddrPort, wrap func(udp.Wire) udp.Wire) (*port, error) {
 	return t, nil
 }
 
-// canonical is the one form of an address of this host. An IPv6 link-local address has the name of
-// its interface as its zone; any other address has no zone.
+// canonical returns the one form of a local address. An IPv6 link-local address has its
+// interface's name as zone; other addresses have none.
 func canonical(a netip.Addr) netip.Addr {
 	a = a.Unmap()
 	if !a.IsLinkLocalUnicast() {
@@ -108,7 +108,7 @@ func canonical(a netip.Addr) netip.Addr {
 	return a
 }
 
-// zoned is the address of a peer of the port, as in packets, with its zone.
+// zoned adds the port's zone to a peer address from a packet.
 func (t *port) zoned(a netip.Addr) netip.Addr {
 	if !a.IsLinkLocalUnicast() {
 		return a
@@ -116,7 +116,7 @@ func (t *port) zoned(a netip.Addr) netip.Addr {
 	return a.WithZone(t.key.Addr().Zone())
 }
 
-// release gives back what openPort returned; the last one closes the socket.
+// release undoes openPort; the last one closes the socket.
 func (t *port) release() {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()
@@ -130,7 +130,7 @@ func (t *port) release() {
 	t.wakeUp()
 }
 
-// wakeUp has the service loop look at everything that it has to do.
+// wakeUp makes the service loop check all its duties.
 func (t *port) wakeUp() {
 	select {
 	case t.wake <- struct{}{}:
@@ -138,8 +138,7 @@ func (t *port) wakeUp() {
 	}
 }
 
-// serviceLoop does what nobody else can: it waits for room in the socket, keeps the time, and ends
-// QPs.
+// serviceLoop waits for room in the socket, runs timers, runs leftover handlers, and ends QPs.
 func (t *port) serviceLoop() {
 	defer t.leaveCounts()
 	defer t.control.keepNoMore()
@@ -151,7 +150,7 @@ func (t *port) serviceLoop() {
 		t.takeRefusals()
 		t.runHandlers()
 		t.finishAll()
-		// From here on a deadline that is new wakes the loop, if it is not seen by next.
+		// After this store a new deadline wakes the loop if next does not include it.
 		t.tick.Store(math.MaxInt64)
 		next, ok := t.timers.next()
 		if at, some := t.control.run(); some && (!ok || at < next) {
@@ -171,7 +170,7 @@ func (t *port) serviceLoop() {
 	}
 }
 
-// notifyLater has handlers run that completions wait for, where the caller cannot run them.
+// notifyLater makes the service loop run completion handlers that the caller cannot run.
 func (t *port) notifyLater(e *endpoint) {
 	t.mu.Lock()
 	if !e.owes {
@@ -195,9 +194,9 @@ func (t *port) runHandlers() {
 	}
 }
 
-// endLater has finish run for an endpoint whose core is in ERR. One that was not established has
-// nothing to finish: its core is in ERR because unbind gives it up, maybe while a packet for it is
-// looked at.
+// endLater makes the service loop finish an endpoint with its core in ERR. For an endpoint that
+// was never established there is nothing to finish: unbind sets its core to ERR, maybe while a
+// packet for it is being handled.
 func (t *port) endLater(e *endpoint) {
 	e.mu.Lock()
 	started := e.started
@@ -227,8 +226,7 @@ func (t *port) finishAll() {
 	}
 }
 
-// pathMTU is the path MTU of packets from an address: the most that its interface takes at this
-// moment.
+// pathMTU is the path MTU for packets from an address, by its interface's current MTU.
 func pathMTU(addr netip.Addr) int { return connMTU(linkMTU(addr)) }
 
 // connMTU is the largest path MTU for packets of at most n bytes.
@@ -236,10 +234,10 @@ func connMTU(n int) int {
 	if mtu := core.PathMTU(n); mtu != 0 {
 		return mtu
 	}
-	return 256 // the least that there is; the network will tell
+	return 256 // the smallest; a failing send shows whether it fits
 }
 
-// ethernetMTU is assumed of an interface that is not found.
+// ethernetMTU is the assumed MTU of an interface that was not found.
 const ethernetMTU = 1500
 
 func linkMTU(addr netip.Addr) int {

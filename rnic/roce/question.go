@@ -1,4 +1,4 @@
-// SIDR: a QP of UD asks for the QP that has a service, and a listener answers.
+// SIDR: a UD QP asks for a service's QP, and a listener answers.
 
 package roce
 
@@ -14,21 +14,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// UDPQKey is the Q_Key of QPs of UD that Connect and Accept establish: that of rdma_cm,
-// RDMA_UDP_QKEY. Everybody knows it.
+// UDPQKey is the Q_Key of UD QPs established by Connect and Accept: rdma_cm's RDMA_UDP_QKEY. It
+// is public.
 const UDPQKey = 0x01234567
 
 var errOtherAddress = errors.New("roce: the request came to another address than the one that the QP is bound to")
 
-// statuses are the reasons of a refusal as a SIDR_REP has them.
+// statuses maps reject reasons to SIDR_REP status codes.
 var statuses = map[mad.Reason]mad.SIDRStatus{
 	mad.RejConsumer: mad.SIDRRejected, mad.RejServiceID: mad.SIDRUnsupported, mad.RejNoQP: mad.SIDRNoQP,
 }
 
-// A question is one SIDR_REQ of this side. Its port stays open until the CM has released it.
+// A question is one SIDR_REQ by this side. It keeps its port open until the CM releases it.
 type question struct {
 	c    *control      // set once
-	made chan struct{} // closed when there is an answer, or will be none
+	made chan struct{} // closed when there is an answer, or an error
 
 	// guarded by control.mu
 	k       *cm.Conn
@@ -59,7 +59,7 @@ func (q *question) settle(err error) {
 	}
 }
 
-// unresolved is why there is no QP to send to, in the words of the verbs.
+// unresolved translates a failed SIDR request's error to the verbs'.
 func unresolved(why error) error {
 	var r *cm.SIDRError
 	switch {
@@ -71,8 +71,8 @@ func unresolved(why error) error {
 	return refusal(why)
 }
 
-// resolve has the listener at an address name its QP, and brings the endpoint, which has been
-// bound, to RTS. After an error it is not bound.
+// resolve asks the listener at an address for its QP, and brings the bound endpoint to RTS. After
+// an error it is unbound.
 func (e *endpoint) resolve(ctx context.Context, b *binding, to netip.AddrPort, private []byte) error {
 	err := e.ask(ctx, b, to, private)
 	if err != nil {
@@ -100,7 +100,8 @@ func (e *endpoint) ask(ctx context.Context, b *binding, to netip.AddrPort, priva
 	select {
 	case <-q.made:
 	case <-ctx.Done():
-		q.c.do(func(m *cm.CM, at cm.Instant) { _ = m.Disconnect(at, q.k, nil) }) // an error: it is over already
+		// An error means that the request has already ended.
+		q.c.do(func(m *cm.CM, at cm.Instant) { _ = m.Disconnect(at, q.k, nil) })
 		return fmt.Errorf("roce: request for a datagram service: %w", ctx.Err())
 	}
 	q.c.mu.Lock()
@@ -112,8 +113,8 @@ func (e *endpoint) ask(ctx context.Context, b *binding, to netip.AddrPort, priva
 	return e.establish(&session{attrs: core.Attrs{SQPSN: e.psn}, private: q.private}, nil)
 }
 
-// name tells who asks the number and the Q_Key of an endpoint that has been bound, and brings it to
-// RTS if it is not there: the peer's first datagram may come as soon as the answer has left.
+// name answers a SIDR request with a bound endpoint's QPN and Q_Key, and brings it to RTS if
+// necessary: the peer's first datagram may come as soon as the answer has left.
 func (r *connRequest) name(e *endpoint, b *binding, private []byte) (err error) {
 	_, a := b.qp.Query()
 	r.c.do(func(m *cm.CM, at cm.Instant) {

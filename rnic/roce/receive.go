@@ -1,4 +1,4 @@
-// The receive loop of a port: packets in, completions out, and what follows from them back to the
+// A port's receive loops: packets in, completions out, and the resulting packets back to the
 // network.
 
 package roce
@@ -13,25 +13,24 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A receiver is what a receive loop keeps: that of the port's address, and one for each multicast
-// group.
+// A receiver is a receive loop's state. The port's address has one, and each multicast group.
 type receiver struct {
 	t     *port
 	wire  udp.Receiver
-	qps   []*core.QP  // that the packet in hand was for
-	batch []*endpoint // that the packets of the batch were for
-	woken bool        // they have woken somebody who waits for completions
+	qps   []*core.QP  // the current packet's QPs
+	batch []*endpoint // endpoints with packets in the batch
+	woken bool        // a handler has woken a goroutine that waits for completions
 }
 
-// takes is how many packets are taken before what they made is sent. A peer whose window is in one
-// batch goes on sending then while the rest of the batch is looked at.
+// takes is how many packets to handle before sending the results. A peer with its whole window in
+// one batch can thus continue sending while the rest is handled.
 const takes = 32
 
-// receiveLoop takes packets until the socket is closed.
+// receiveLoop handles packets until the socket is closed.
 func (t *port) receiveLoop(w udp.Receiver) {
 	r := receiver{t: t, wire: w}
 	for {
-		n, err := w.Receive(!r.woken) // whoever was woken is next on this processor
+		n, err := w.Receive(!r.woken) // the woken goroutine runs next on this processor
 		switch {
 		case err == nil:
 			r.woken = false
@@ -40,14 +39,14 @@ func (t *port) receiveLoop(w udp.Receiver) {
 			}
 		case errors.Is(err, net.ErrClosed):
 			return
-		default: // of one packet, or for want of memory: UDP promises nothing
+		default: // one packet's error, or out of memory: UDP promises nothing
 			time.Sleep(time.Millisecond)
 		}
 	}
 }
 
-// take gives packets of the batch to the cores, runs the handlers once for each QP, and sends what
-// that made: answers, and what the handlers posted, leave in one go.
+// take passes a batch's packets to the cores, runs each QP's handlers once, and sends the results
+// together: answers, and the work posted by handlers.
 func (r *receiver) take(from, to int) {
 	t, at := r.t, now()
 	t.receiving.Lock()
@@ -64,7 +63,7 @@ func (r *receiver) take(from, to int) {
 					l.heard()
 				}
 			}
-			if drop == core.Accepted || drop > core.DropQKey { // from its peer
+			if drop == core.Accepted || drop > core.DropQKey { // sent by its peer
 				e.spoke = true
 			}
 			if !e.touched {
@@ -84,7 +83,7 @@ func (r *receiver) take(from, to int) {
 		r.woken = e.q.Woken() || r.woken
 	}
 	if ran && held && !t.tx.some() {
-		runtime.Gosched() // those whom the handlers woke post before the batch leaves
+		runtime.Gosched() // woken goroutines post before the batch leaves
 	}
 	for i, e := range r.batch {
 		t.look(e)

@@ -1,5 +1,4 @@
-// What the network says of packets that nobody takes: it is kept for the service loop, which tells
-// the QPs.
+// ICMP reports about closed ports, queued for the service loop, which informs the QPs.
 
 package roce
 
@@ -9,17 +8,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// An unheard is a packet that came to a port that nobody has.
+// An unheard is a packet sent to a closed port.
 type unheard struct {
 	to  netip.Addr
 	bth [packet.BTHLen]byte
 }
 
-// maxRefusals bounds those that wait: anybody can send as many as they like, and of those for a QP
-// one now and then is enough.
+// maxRefusals bounds the queue: anyone can forge any number, and one now and then suffices for a
+// QP.
 const maxRefusals = 16
 
-// refusedAt is told of one, on any goroutine of the port's or of one that posts.
+// refusedAt queues a report. Any goroutine that sends or receives may call it.
 func (t *port) refusedAt(to netip.AddrPort, datagram []byte) {
 	r := unheard{to: to.Addr().Unmap()}
 	if to.Port() != t.key.Port() || copy(r.bth[:], datagram) < len(r.bth) {
@@ -36,7 +35,7 @@ func (t *port) refusedAt(to netip.AddrPort, datagram []byte) {
 	}
 }
 
-// takeRefusals tells the QPs. It is for the service loop.
+// takeRefusals informs the QPs. Only the service loop calls it.
 func (t *port) takeRefusals() {
 	t.mu.Lock()
 	list := t.refusals

@@ -1,4 +1,4 @@
-// The session: what two ends have agreed on, and how the core is brought to RTS with it.
+// The session: the parameters agreed on by both ends, and the core's way to RTS with them.
 
 package roce
 
@@ -8,19 +8,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 )
 
-// A session is one connection as agreed on.
+// A session has a connection's negotiated parameters.
 type session struct {
 	attrs    core.Attrs
 	ird, ord int
 	private  []byte
 }
 
-// Values of a connection that nobody has agreed on otherwise. An answer to us is overdue after
-// 4.096 µs times two to the power of localTimeout (67 ms), and seven times in a row end a
-// connection; a peer that has no receive posted is asked to wait for rnrTimer (code 12: 0.64 ms).
+// Default parameters. Our answer timeout is 4.096 µs × 2^localTimeout (67 ms), and seven in a row
+// end a connection. rnrTimer makes a peer wait when no receive is posted (code 12: 0.64 ms).
 //
-// The peer is asked for peerTimeout (268 ms) instead: it need not wait for longer each time, as we
-// do, and other than an adapter this process can be stopped for a moment.
+// The peer gets peerTimeout (268 ms) instead: it need not double its timeout as we do, and unlike
+// an adapter this process can stall for a moment.
 const (
 	localTimeout = 14
 	peerTimeout  = 16
@@ -29,11 +28,11 @@ const (
 	rnrTimer     = 12
 )
 
-// tellsCredits reports whether the acknowledges of a peer tell how many receives it has. Those of a
-// shared queue are nobody's.
+// tellsCredits reports whether a peer's acknowledges carry its receive count. A shared receive
+// queue's count belongs to no single QP.
 func tellsCredits(peer *cm.QP) bool { return peer.FlowControl && !peer.SRQ }
 
-// Attributes that the steps of a QP's life need, by service.
+// Attributes required for each state change, by service.
 var (
 	toRTR = map[rnic.Service]core.Attr{
 		rnic.RC: core.AttrPeer | core.AttrPathMTU | core.AttrDestQPN | core.AttrRQPSN | core.AttrMaxDestReads | core.AttrRNRTimer | core.AttrFlowControl,
@@ -46,7 +45,7 @@ var (
 	}
 )
 
-// ready brings a core in INIT to RTS; after an error it is in INIT again.
+// ready brings a core from INIT to RTS; after an error it is in INIT again.
 func (s *session) ready(qp *core.QP, service rnic.Service) error {
 	s.attrs.MaxReads, s.attrs.MaxDestReads = s.ord, s.ird
 	if err := qp.Modify(core.RTR, toRTR[service], s.attrs); err != nil {

@@ -1,4 +1,4 @@
-// The timers: which QP is to be looked at next, and when.
+// Timers: which QP to check next, and when.
 
 package roce
 
@@ -12,16 +12,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 )
 
-// keepalive is how long a peer is silent before it is asked whether it is still there.
+// keepalive is how long a peer may be silent before a probe.
 const keepalive = core.Instant(15 * time.Second)
 
-// doubtAfter is how many answers in a row are overdue when a peer is asked whether it knows the
-// connection: after half a second.
+// doubtAfter is the number of consecutive overdue answers, about half a second, before the CM
+// asks whether the peer knows the connection.
 const doubtAfter = 3
 
-// timers is a heap of endpoints by the time at which to look at them. A deadline that moves away,
-// as it does with each acknowledge, is not moved here: it is found out when the time has come, so
-// steady traffic touches the heap seldom.
+// timers is a heap of endpoints by time of their next check. A deadline that moves later, as with
+// each acknowledge, stays in place and is reevaluated when it expires, so steady traffic seldom
+// touches the heap.
 type timers struct {
 	mu   sync.Mutex
 	heap deadlines // guarded by mu
@@ -49,7 +49,7 @@ func (h *deadlines) Pop() any {
 	return e
 }
 
-// arm has an endpoint looked at by the time at, or earlier.
+// arm schedules an endpoint's check for the time at, or earlier.
 func (x *timers) arm(e *endpoint, at core.Instant) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -64,17 +64,17 @@ func (x *timers) arm(e *endpoint, at core.Instant) {
 	}
 }
 
-// forget takes an endpoint out.
+// forget removes an endpoint for good.
 func (x *timers) forget(e *endpoint) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if e.slot >= 0 {
 		heap.Remove(&x.heap, e.slot)
 	}
-	e.check = math.MinInt64 // arm leaves it alone from now on
+	e.check = math.MinInt64 // makes arm ignore it
 }
 
-// due takes out an endpoint whose time has come, nil if there is none.
+// due removes and returns an endpoint with an expired timer, or nil.
 func (x *timers) due(at core.Instant) *endpoint {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -84,7 +84,7 @@ func (x *timers) due(at core.Instant) *endpoint {
 	return heap.Pop(&x.heap).(*endpoint)
 }
 
-// next is when run has something to do.
+// next is the time for the next run.
 func (x *timers) next() (at core.Instant, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -94,7 +94,7 @@ func (x *timers) next() (at core.Instant, ok bool) {
 	return x.heap[0].check, true
 }
 
-// run looks at all endpoints whose time has come.
+// run checks all endpoints with an expired timer.
 func (x *timers) run(t *port, at core.Instant) {
 	for e := x.due(at); e != nil; e = x.due(at) {
 		b := e.bound.Load()
@@ -116,7 +116,7 @@ func (x *timers) run(t *port, at core.Instant) {
 	}
 }
 
-// hurry wakes the service loop if it sleeps longer than until at.
+// hurry wakes the service loop if it sleeps past at.
 func (t *port) hurry(at core.Instant) {
 	if until := t.tick.Load(); until != 0 && int64(at) < until {
 		t.wakeUp()

@@ -1,4 +1,4 @@
-// The transmitter: packets of all QPs of a port, in turns, in batches for the network.
+// The transmitter: it interleaves the packets of a port's QPs and sends them in batches.
 
 package roce
 
@@ -16,39 +16,40 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A transmitter sends what QPs have. Whoever has the turn runs it, and sends for everybody: the
-// poster of work if nobody else does, the receive loop after what came, and the service loop when
-// the socket is full.
+// A transmitter sends the QPs' packets. The goroutine that has the turn sends for all QPs: the
+// poster of work if no other has it, the receive loop after it has handled packets, and the
+// service loop when the socket is full.
 type transmitter struct {
 	t *port // set once
 
-	mu         sync.Mutex
-	head, tail *endpoint // guarded by mu, as is what follows: QPs that may have packets, the one that waits longest first
-	busy       bool      // somebody has the turn
-	waits      bool      // and it is the service loop's
+	mu sync.Mutex
+	// A queue of QPs that may have packets. Guarded by mu, as are the fields below.
+	head, tail *endpoint
+	busy       bool // a goroutine has the turn,
+	waits      bool // and it is the service loop
 
-	control bool // datagrams of the CM wait
+	control bool // CM datagrams wait
 
-	leaving []chan struct{} // closed when what has been built has left
+	leaving []chan struct{} // closed when all built packets have left
 
-	// of the holder of the turn
+	// owned by the holder of the turn
 	joining joining
 	mads    []cm.Datagram
-	owners  [udp.BatchLen]*endpoint // of the packets of the batch
-	from    int                     // the owner of the packet that leaves next
+	owners  [udp.BatchLen]*endpoint // of the batch's packets
+	from    int                     // index in owners of the next packet to leave
 	end     int
 }
 
 const (
-	// quantum is how many packets a QP sends before it is another one's turn.
+	// quantum is the number of packets that a QP sends in a row.
 	quantum = 15
 
-	// inlineBatches is how many batches a poster sends before it leaves the rest to the service
-	// loop.
+	// inlineBatches is the number of batches that a poster sends before it hands over to the
+	// service loop.
 	inlineBatches = 16
 )
 
-// add puts an endpoint at the end of the ready list if it is not in it. The caller holds mu.
+// add appends an endpoint to the ready list if it is not in it. The caller holds mu.
 func (x *transmitter) add(e *endpoint) {
 	if e.inReady {
 		return
@@ -62,8 +63,8 @@ func (x *transmitter) add(e *endpoint) {
 	x.tail = e
 }
 
-// kick has an endpoint send, on the caller's goroutine unless somebody else has the turn. It never
-// waits.
+// kick sends an endpoint's packets, on the caller's goroutine unless another has the turn. It
+// never blocks.
 func (x *transmitter) kick(e *endpoint) {
 	x.mu.Lock()
 	x.add(e)
@@ -75,7 +76,7 @@ func (x *transmitter) kick(e *endpoint) {
 	}
 }
 
-// kickControl has the datagrams of the CM sent, as kick does.
+// kickControl does the same for CM datagrams.
 func (x *transmitter) kickControl() {
 	x.mu.Lock()
 	x.control = true
@@ -87,10 +88,11 @@ func (x *transmitter) kickControl() {
 	}
 }
 
-// takeControl moves datagrams of the CM to the batch.
+// takeControl moves CM datagrams to the batch.
 func (x *transmitter) takeControl() {
 	x.mu.Lock()
-	some := x.control && len(x.mads) == 0 // else while the socket is slow they would become more and more
+	// If mads is not empty, wait: it would grow while the socket is slow.
+	some := x.control && len(x.mads) == 0
 	if some {
 		x.control = false
 	}
@@ -114,8 +116,8 @@ func (x *transmitter) takeControl() {
 	}
 }
 
-// hold takes the turn, so that what is posted meanwhile leaves together; false if somebody else has
-// it. run ends it.
+// hold takes the turn, so that work posted meanwhile leaves together. It returns false if another
+// goroutine has the turn. run ends the turn.
 func (x *transmitter) hold() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -126,8 +128,8 @@ func (x *transmitter) hold() bool {
 	return true
 }
 
-// enqueue has an endpoint send in the turn that the caller or somebody else has; take reports that
-// it is the caller's now.
+// enqueue makes the holder of the turn send an endpoint's packets; take means that the caller has
+// now become the holder.
 func (x *transmitter) enqueue(e *endpoint) (take bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -144,7 +146,7 @@ func (x *transmitter) some() bool {
 	return x.head != nil
 }
 
-// pop is the endpoint whose turn it is, nil if there is none.
+// pop removes and returns the next endpoint, nil if there is none.
 func (x *transmitter) pop() *endpoint {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -159,7 +161,7 @@ func (x *transmitter) pop() *endpoint {
 	return e
 }
 
-// rest gives the turn back if there is nothing to send.
+// rest ends the turn if there is nothing to send.
 func (x *transmitter) rest() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -171,7 +173,7 @@ func (x *transmitter) rest() bool {
 	return true
 }
 
-// hasLeft tells those in flush. The caller holds mu.
+// hasLeft wakes all callers of flush. The caller holds mu.
 func (x *transmitter) hasLeft() {
 	for _, c := range x.leaving {
 		close(c)
@@ -179,7 +181,7 @@ func (x *transmitter) hasLeft() {
 	x.leaving = nil
 }
 
-// flush returns when all packets that have been built have left, or at the end of done.
+// flush returns when all built packets have left, or when done is closed.
 func (x *transmitter) flush(done <-chan struct{}) {
 	x.mu.Lock()
 	if !x.busy {
@@ -195,8 +197,8 @@ func (x *transmitter) flush(done <-chan struct{}) {
 	}
 }
 
-// run sends until there is nothing to send, or leaves the rest to the service loop. The caller has
-// the turn, and has none afterwards.
+// run sends until there is nothing to send, or hands over to the service loop. The caller has the
+// turn, and loses it.
 func (x *transmitter) run() {
 	for range inlineBatches {
 		if x.fill() {
@@ -215,7 +217,7 @@ func (x *transmitter) run() {
 	x.t.wakeUp()
 }
 
-// runLoop is run on the service loop, which waits for room.
+// runLoop is the service loop's run, which waits for room.
 func (x *transmitter) runLoop() {
 	x.mu.Lock()
 	mine := x.waits
@@ -237,7 +239,7 @@ func (x *transmitter) runLoop() {
 	}
 }
 
-// fill makes a batch of what the QPs have, and reports whether there is one to be sent.
+// fill collects a batch from the QPs, and reports whether there is one to send.
 func (x *transmitter) fill() bool {
 	w := x.t.wire
 	at := now()
@@ -255,7 +257,7 @@ func (x *transmitter) fill() bool {
 	return w.Len() > 0
 }
 
-// take moves packets of one QP to the batch, and reports whether it may have more.
+// take moves one QP's packets to the batch, and reports whether it may have more.
 func (x *transmitter) take(e *endpoint, at core.Instant) (more bool) {
 	b, w := e.bound.Load(), x.t.wire
 	if b == nil {
@@ -273,7 +275,7 @@ func (x *transmitter) take(e *endpoint, at core.Instant) (more bool) {
 			w.Alone()
 		}
 		if w.Add(n, route.Tail, netip.AddrPortFrom(route.Peer, x.t.key.Port())) != nil {
-			b.qp.SendFailed() // no address of the socket's family
+			b.qp.SendFailed() // address of the wrong family
 			continue
 		}
 		x.owners[x.end] = e
@@ -282,7 +284,7 @@ func (x *transmitter) take(e *endpoint, at core.Instant) (more bool) {
 	return true
 }
 
-// send hands the batch over, and reports false if there was no room for all of it.
+// send hands the batch to the network, and returns false if only a part had room.
 func (x *transmitter) send() bool {
 	w := x.t.wire
 	for w.Len() > 0 {
@@ -319,20 +321,19 @@ func (x *transmitter) left(n int) {
 	}
 }
 
-// refused notes that the network did not take a packet. For RC it is one that was lost; an
-// unreliable QP stops.
+// refused notes that the network refused a packet. RC treats it as lost; an unreliable QP stops.
 func (x *transmitter) refused(err error) {
 	e := x.owners[x.from]
 	x.owners[x.from] = nil
 	x.from++
-	if e == nil { // of the CM, which sends again
+	if e == nil { // a CM datagram, which the CM repeats
 		return
 	}
 	b := e.bound.Load()
 	switch {
 	case e.cfg.Service == rnic.RC:
 		if e.refusedBy(err); errors.Is(err, syscall.EMSGSIZE) {
-			e.Abort(errTooLong) // the next connection gets the kernel's current path MTU
+			e.Abort(errTooLong) // the next connection uses the kernel's current path MTU
 		}
 	default:
 		b.qp.SendFailed()
@@ -340,7 +341,7 @@ func (x *transmitter) refused(err error) {
 	x.t.look(e)
 }
 
-// look does what follows from a change of an endpoint's core, on any goroutine.
+// look handles the consequences of a core's change. Any goroutine may call it.
 func (t *port) look(e *endpoint) {
 	b := e.bound.Load()
 	if b == nil {
