@@ -1,4 +1,4 @@
-// The active side: REQ until there is an answer, then RTU.
+// The active side: it repeats a REQ until there is an answer, then sends the RTU.
 
 package cm
 
@@ -8,27 +8,27 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// What the fields say that RoCE has no use for.
+// Values of fields without meaning for RoCE.
 const (
 	permissiveLID = 0xffff
 	hopLimit      = 64
 )
 
-// A Request is what Connect asks for.
+// A Request has the parameters of Connect and Resolve.
 type Request struct {
 	Peer    netip.Addr
 	Service mad.ServiceID // mad.IPService(mad.ProtocolTCP, port), as rdma_cm does
 	Local   QP
 
-	// SourcePort is told to the peer's program when the service is one of IP; it need not be
-	// anybody's.
+	// SourcePort is reported to the peer's program for an IP service; no socket need be bound to
+	// it.
 	SourcePort uint16
 
-	// Private is for the peer's program: at most 56 bytes if the service is one of IP, and 92 else.
+	// Private is for the peer's program: at most 56 bytes for an IP service, otherwise 92.
 	Private []byte
 }
 
-// Connect asks for a connection. What follows are events: Replied or Ended.
+// Connect requests a connection. A Replied or Ended event follows.
 func (c *CM) Connect(now Instant, r Request) (*Conn, error) {
 	peer := r.Peer.Unmap().WithZone("")
 	if peer.BitLen() != c.cfg.Addr.BitLen() {
@@ -61,8 +61,8 @@ func (c *CM) buildREQ(r *Request, peer netip.Addr) mad.REQ {
 	}
 }
 
-// private is the private data of a REQ or SIDR_REQ, in room: the program's, after an IP CM header
-// if the service is one of IP.
+// private returns the private data for a REQ or SIDR_REQ, which must fit in room: for an IP
+// service the IP CM header, then the program's data.
 func (c *CM) private(room []byte, service mad.ServiceID, port uint16, peer netip.Addr, consumer []byte) ([]byte, error) {
 	b := make([]byte, 0, len(room))
 	if _, _, ok := service.IP(); ok {
@@ -77,7 +77,7 @@ func (c *CM) private(room []byte, service mad.ServiceID, port uint16, peer netip
 	return append(b, consumer...), nil
 }
 
-// name gives a connection an identifier and a transaction that nobody can guess.
+// name gives a connection an unpredictable communication ID.
 func (c *CM) name(k *Conn) {
 	for {
 		k.id = uint32(c.cfg.Rand())
@@ -94,13 +94,13 @@ func (c *CM) sendREQ(k *Conn) {
 	c.say(k, mad.AttrREQ, k.tid, k.req)
 }
 
-// reply takes a REP.
+// reply handles a REP.
 func (c *CM) reply(a *arrival) Drop {
 	r := mad.ParseREP(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)
 	switch {
 	case k == nil && d == DropUnknown && c.conns[r.RemoteCommID] == nil:
-		// The peer waits for an RTU that nobody will send.
+		// The peer waits for an RTU that will not come.
 		c.refuseStateless(a.now, a.from, mad.AttrREJ, a.tid,
 			&mad.REJ{LocalCommID: r.RemoteCommID, RemoteCommID: r.LocalCommID, Message: mad.AnsweredREP, Reason: mad.RejCommID})
 		return d
@@ -128,17 +128,18 @@ func (c *CM) reply(a *arrival) Drop {
 	return Accepted
 }
 
-// validQPN reports whether a number can be that of a connection's queue pair: not 0 and 1, which
-// are the managers', nor that of multicast.
+// validQPN reports whether n can be a connection's QPN: neither 0 or 1, reserved for management,
+// nor the multicast QPN.
 func validQPN(n uint32) bool { return n > 1 && n < 1<<24-1 }
 
-// rtuRepeats is how often an RTU is sent again although nothing asks for it. A peer that is careful
-// whom it sends to, as ours is, does not repeat its REP by time: with the RTU lost it would wait
-// for a first packet, and a program that lets the peer speak first for it.
+// rtuRepeats is how often an RTU is sent again without a request. A peer that protects itself
+// against forged addresses, like ours, does not repeat its REP by a timer. After a lost RTU it
+// would wait for our first packet, and a program that lets the peer speak first would wait for
+// the peer.
 const rtuRepeats = 3
 
-// Confirm sends the RTU, with private data of at most 224 bytes, after Replied: the queue pair is
-// ready to send.
+// Confirm sends the RTU, with at most 224 bytes of private data, after Replied. The queue pair
+// must be ready to send.
 func (c *CM) Confirm(now Instant, k *Conn, private []byte) error {
 	m := mad.RTU{LocalCommID: k.id, RemoteCommID: k.remoteID}
 	switch {
@@ -155,7 +156,7 @@ func (c *CM) Confirm(now Instant, k *Conn, private []byte) error {
 	return nil
 }
 
-// delayed takes an MRA: the peer has what we sent, and its program takes its time.
+// delayed handles an MRA: the peer has our message, and its program needs more time.
 func (c *CM) delayed(a *arrival) Drop {
 	r := mad.ParseMRA(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)
@@ -169,7 +170,7 @@ func (c *CM) delayed(a *arrival) Drop {
 	}
 	wait := min(Instant(r.ServiceTimeout.Duration()), c.cfg.Waiting)
 	if k.state == repSent {
-		k.patience = max(k.patience, a.now+wait) // only who has the REP can say this
+		k.patience = max(k.patience, a.now+wait) // only the REP's receiver knows our ID
 		k.credit++
 	}
 	c.timers.start(k, a.now+wait)

@@ -1,4 +1,4 @@
-// A CM: what it is made with, its tables, and what goes in and out.
+// The CM: its configuration, tables, input and output.
 
 package cm
 
@@ -10,8 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// An Instant is a point in time, or a time, in nanoseconds, on a clock of the owner's that never
-// goes back.
+// An Instant is a time or duration in nanoseconds, on the owner's monotonic clock.
 type Instant int64
 
 const (
@@ -19,26 +18,28 @@ const (
 	second              = 1000 * millisecond
 )
 
-// Config is what a CM is made with. Zero values of what follows MTU stand for the defaults.
+// Config configures a CM. A zero field after MTU means its default.
 type Config struct {
-	Addr netip.Addr    // of the port
-	GUID uint64        // of the channel adapter: tells it from others, and from itself before it was restarted
-	MTU  mad.MTU       // largest path MTU that the port can have
-	Rand func() uint64 // numbers that nobody can predict
+	Addr netip.Addr    // the port's
+	GUID uint64        // channel adapter GUID, different for each device and restart
+	MTU  mad.MTU       // the port's largest path MTU
+	Rand func() uint64 // returns unpredictable numbers
 
 	// ResponseTimeout is how long a REQ, DREQ or SIDR_REQ waits for its answer before it is sent
-	// again (default 18: 1.07 s), and Retries how often that is, at most 15 (default 15). The peer
-	// is told both.
+	// again (default 18: 1.07 s). Retries is the number of repetitions, at most 15 (default 15).
+	// The peer learns both.
 	ResponseTimeout mad.Timeout
 	Retries         uint8
 
-	TimeWait  Instant // how long a QPN rests (default 1 s)
-	Patience  Instant // the longest that a half-open connection lives, whatever its peer asks for (default 60 s)
-	Waiting   Instant // the longest that an MRA of the peer makes a repetition wait (default 120 s)
-	HalfOpen  int     // half-open connections, at most, until Bound says otherwise (default 256),
-	PerSource int     // and of one source (default 64)
-	TimeWaits int     // connections in time-wait, at most (default 4096)
-	Refusals  int     // answers without state, in a second (default 1000)
+	TimeWait Instant // how long a released QPN rests (default 1 s)
+	// Patience is a half-open connection's maximum lifetime; the peer cannot extend it (default
+	// 60 s).
+	Patience  Instant
+	Waiting   Instant // the longest delay that a peer's MRA can impose (default 120 s)
+	HalfOpen  int     // most half-open connections, unless Bound sets it (default 256),
+	PerSource int     // and from one source (default 64)
+	TimeWaits int     // most connections in time-wait (default 4096)
+	Refusals  int     // most stateless answers in a second (default 1000)
 }
 
 func (cfg *Config) defaults() {
@@ -68,42 +69,42 @@ type CM struct {
 
 	services map[mad.ServiceID]bool
 	conns    map[uint32]*Conn // by our communication ID or request ID
-	requests map[remote]*Conn // asked for by a peer, by its identifier
-	pairs    map[pair]*Conn   // of a peer's queue pair that has been established, until released
+	requests map[remote]*Conn // the peer's requests, by its identifier
+	pairs    map[pair]*Conn   // established connections by the peer's queue pair, until released
 	sources  map[netip.Addr]*source
 	halfOpen list.List // of *Conn, the oldest first
 	timeWait list.List // likewise
 	timers   timers
 	refusals bucket
-	most     int // half-open connections,
-	mostOf   int // and of one source; see Bound
+	most     int // limit of half-open connections,
+	mostOf   int // and from one source; see Bound
 
 	events   []Event
 	sends    []Datagram
 	counters Counters
 }
 
-// remote is how a peer names a connection or a question.
+// remote is a peer's identifier for a connection or SIDR request.
 type remote struct {
 	peer netip.Addr
 	id   uint32
 	sidr bool
 }
 
-// pair is a queue pair of a peer.
+// pair identifies a peer's queue pair.
 type pair struct {
 	peer netip.Addr
 	guid uint64
 	qpn  uint32
 }
 
-// A Datagram is one to be sent to queue pair 1 of an address.
+// A Datagram is an outgoing message to queue pair 1 of an address.
 type Datagram struct {
 	To  netip.Addr
 	MAD [mad.Len]byte
 }
 
-// Errors of methods.
+// Errors returned by methods.
 var (
 	ErrState   = errors.New("roce: the connection is not in a state for that")
 	ErrService = errors.New("roce: the service is taken")
@@ -111,20 +112,20 @@ var (
 	ErrPeer    = errors.New("roce: the peer's address is not of the port's family")
 )
 
-// New returns a CM without services and connections.
+// New returns a CM without services or connections.
 func New(cfg Config) *CM {
 	cfg.defaults()
 	return &CM{cfg: cfg, most: cfg.HalfOpen, mostOf: cfg.PerSource, services: make(map[mad.ServiceID]bool), conns: make(map[uint32]*Conn), requests: make(map[remote]*Conn),
 		pairs: make(map[pair]*Conn), sources: make(map[netip.Addr]*source)}
 }
 
-// Counters is what became of datagrams and connections.
+// Counters counts datagrams and connections by outcome.
 func (c *CM) Counters() Counters { return c.counters }
 
-// Conns is how many connections and questions there are, of all states.
+// Conns returns the number of connections and SIDR requests in all states.
 func (c *CM) Conns() int { return len(c.conns) }
 
-// PollSend moves the next datagram that is to be sent to d, and reports whether there was one.
+// PollSend moves the next outgoing datagram to d, and reports whether there was one.
 func (c *CM) PollSend(d *Datagram) bool {
 	if len(c.sends) == 0 {
 		c.sends = nil
@@ -146,10 +147,10 @@ func (c *CM) PollEvent(e *Event) bool {
 	return true
 }
 
-// NextDeadline is when Advance has something to do; ok is false if never.
+// NextDeadline returns when to call Advance; ok is false if no timer runs.
 func (c *CM) NextDeadline() (at Instant, ok bool) { return c.timers.first() }
 
-// Advance does what is due at now: repetitions, and ends of patience.
+// Advance handles expired timers: repetitions and timeouts.
 func (c *CM) Advance(now Instant) {
 	for {
 		at, ok := c.timers.first()
@@ -160,7 +161,7 @@ func (c *CM) Advance(now Instant) {
 	}
 }
 
-// due is what the time does to a connection.
+// due handles a connection's expired timer.
 func (c *CM) due(now Instant, k *Conn) {
 	switch {
 	case k.state == established:

@@ -1,4 +1,4 @@
-// A connection as its CM sees it, and what the two sides tell each other about their queue pairs.
+// A CM's connection, and the queue pair parameters that both sides exchange.
 
 package cm
 
@@ -9,79 +9,80 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// QP is what a side tells the other about its queue pair. Those of the owner's own say what to
-// send, those of an Event what the peer has sent.
+// QP has the parameters that one side sends the other about its queue pair. The owner passes its
+// own for sending; an Event has the peer's.
 type QP struct {
 	QPN uint32 // 24 bits
-	PSN uint32 // 24 bits: of the first packet that the other side sends; it MUST NOT be predictable
+	// PSN is the first PSN that the other side must send, 24 bits. It MUST NOT be predictable.
+	PSN uint32
 
-	ResponderResources uint8 // RDMA Reads and atomics that the side answers at a time
-	InitiatorDepth     uint8 // and that it wants to have outstanding itself
-	RNRRetryCount      uint8 // what the other side shall use: 3 bits, 7 means forever
-	FlowControl        bool  // by the credits of AETH
+	ResponderResources uint8 // Reads and atomics that this side answers concurrently
+	InitiatorDepth     uint8 // Reads and atomics that this side wants to have outstanding
+	RNRRetryCount      uint8 // for the other side: 3 bits, 7 means forever
+	FlowControl        bool  // the side's AETHs carry credits
 	SRQ                bool
 
-	// AckTimeout is, in a REQ, how long the side waits for an acknowledgment; in a REP how long the
-	// side takes to send one.
+	// AckTimeout: in a REQ, the side's answer timeout; in a REP, its maximum answer delay.
 	AckTimeout mad.Timeout
 
-	// These are in a REQ only, and hold for both sides.
+	// Only a REQ has these, for both sides.
 	Transport  mad.Service // RC or UC
 	PathMTU    mad.MTU
 	RetryCount uint8 // 3 bits
 
-	QKey uint32 // of UD: in a SIDR_REP only
+	QKey uint32 // UD, only in a SIDR_REP
 }
 
-// A Conn is one connection, or one question for a service of UD, from Connect, Resolve, Requested
-// or Asked on until Released. Only its CM changes it.
+// A Conn is one connection or one SIDR request. It is valid from Connect, Resolve, Requested or
+// Asked until Released. Only its CM changes it.
 type Conn struct {
-	Owner any // the owner's; the CM does not look at it
+	Owner any // for the owner's use; the CM ignores it
 
 	// set once
 	peer    netip.Addr
 	service mad.ServiceID
 	active  bool
 
-	// Identifiers. Those of the passive side of SIDR are the peer's alone.
+	// Identifiers. SIDR's passive side uses only the peer's.
 	id         uint32 // ours: the local communication ID, or the request ID
 	remoteID   uint32
-	tid        uint64 // of REQ, REP, RTU, MRA and REJ
-	endTID     uint64 // of our DREQ
-	doubtTID   uint64 // of our LAP; 0: none is to be answered
+	tid        uint64 // for REQ, REP, RTU, MRA and REJ
+	endTID     uint64 // for our DREQ
+	doubtTID   uint64 // for our LAP; 0: none is outstanding
 	localQPN   uint32
 	remoteQPN  uint32
 	remoteGUID uint64
 
 	state state // see become
 
-	// What is repeated: the last datagram, how often it was, and the times.
+	// The last datagram, for repetition, and its timers.
 	last     [mad.Len]byte
 	tries    int
-	limit    int     // of tries
-	interval Instant // between two
+	limit    int     // maximum of tries
+	interval Instant // between repetitions
 	deadline Instant
-	timer    int // place among the timers; 0: none
-	heard    Instant
-	credit   int     // datagrams that came from the peer and have had no answer, while half-open
-	patience Instant // when a half-open connection ends
-	retained Instant // how long its refusal is kept
+	timer    int     // heap position from 1; 0: not in the heap
+	heard    Instant // when Heard last sent a REP; 0: never
+	credit   int     // while half-open: the peer's datagrams not answered yet
+	patience Instant // end of a half-open connection
+	retained Instant // how long to keep its refusal
 
-	alternate bool     // the REQ has an alternate path, which is refused
-	retried   bool     // a stale connection was tried again
-	req       *mad.REQ // active: to try again
+	alternate bool     // the REQ has an alternate path, which the REP refuses
+	retried   bool     // the REQ was sent again for a stale connection
+	req       *mad.REQ // active: kept for that
 
-	all, own *list.Element // among the half-open connections: of all, and of the peer's; all also in time-wait
-	proof    bool          // the peer's address is proven by this connection
+	// Positions among half-open connections, in all and the source's. In time-wait only all.
+	all, own *list.Element
+	proof    bool // this connection proves the peer's address
 }
 
-// Peer is the address of the other side.
+// Peer is the peer's address.
 func (k *Conn) Peer() netip.Addr { return k.peer }
 
-// Service is what was asked for.
+// Service is the requested service.
 func (k *Conn) Service() mad.ServiceID { return k.service }
 
-// Active reports whether this side has asked.
+// Active reports whether this side sent the request.
 func (k *Conn) Active() bool { return k.active }
 
 // String names the connection in messages.

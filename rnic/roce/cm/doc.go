@@ -1,16 +1,16 @@
-// What a communication manager is, what it is given, and what its owner has to see to.
+// Overview: input, output, repetition, and attacks.
 
-// Package cm is the communication manager of a RoCE port (IBA volume 1, chapter 12), without I/O:
-// it opens no socket, starts no goroutine and asks no clock. It makes and ends connections of RC
-// and UC by the messages of package mad, as Linux's rdma_cm does, and answers who has a service of
-// UD (SIDR).
+// Package cm is a RoCE port's communication manager (IBA volume 1, chapter 12), without I/O: it
+// opens no socket, starts no goroutine and reads no clock. Like Linux's rdma_cm it opens and
+// closes RC and UC connections by the messages of package mad. It also answers requests for a UD
+// service's queue pair (SIDR).
 //
-// # How it is driven
+// # Calling a CM
 //
-// A CM is one port's. Its owner gives it what comes for queue pair 1 (Receive) and what time it is
-// (Advance, at NextDeadline). After each call of any method the owner takes what is to be sent
-// (PollSend), and what has happened (PollEvent), until both are empty. Methods are called by one
-// goroutine at a time: the owner has the lock.
+// A CM serves one port. Its owner passes in packets for queue pair 1 (Receive) and the time
+// (Advance, at NextDeadline). After each method call the owner takes outgoing datagrams
+// (PollSend) and events (PollEvent) until there are none. One goroutine at a time may call
+// methods: the owner provides the lock.
 //
 //	active side                                        passive side
 //	Connect       ──── REQ ───────────────────────►    Requested
@@ -22,25 +22,23 @@
 //	Ended (nil)   ◄─── DREP ───────────────────────
 //	Released                                           Released
 //
-// The owner has its queue pair ready to receive before Accept, since the peer may send as soon as
-// it has the REP; and before Confirm ready to send. Either side may Disconnect. Of each Conn the
-// last event is Released: until then its QPN MUST NOT be used for another connection, for packets
-// of the old one may still be on their way.
+// Before Accept the owner's queue pair must be ready to receive, since the peer may send as soon
+// as it has the REP; before Confirm it must be ready to send. Either side may Disconnect. A
+// Conn's last event is Released: until then its QPN MUST NOT be reused, because old packets may
+// still be in flight.
 //
-// # What is repeated
+// # Repetition
 //
-// Any datagram may be lost or come twice. REQ, DREQ and SIDR_REQ are sent again until there is an
-// answer or patience ends. An answer is sent again when what it answers comes again. A REP is also
-// sent again by time, but only to a peer that has proven its address; an RTU is so a few times in
-// any case.
+// Any datagram may be lost or duplicated. REQ, DREQ and SIDR_REQ are repeated until an answer or
+// a timeout. An answer is repeated when its request comes again. A timer also repeats a REP, but
+// only to a peer with a proven address, and an RTU a few times in any case.
 //
-// # What strangers can do
+// # Attacks
 //
-// A REQ may have a forged source. So before an RTU has come, which repeats a number of 32 bits that
-// only who has received the REP knows, an address is sent at most one datagram for each that came
-// from it, and there is room for a limited number of such half-open connections, in all and for one
-// source: the oldest makes room for the newest (halfopen.go). A first packet on the queue pair is
-// no such proof, since it repeats only its number of 24 bits; see Heard. Refusals that need no
-// state are limited in number. Nothing of what is received is trusted to be from the peer unless it
-// comes from the peer's address and has the connection's identifiers, all chosen at random.
+// A REQ's source may be forged. An RTU proves it, by repeating a random 32-bit number from the
+// REP. Until then an address gets at most one datagram for each that it sent. The number of such
+// half-open connections is limited, in total and for one source: the newest replaces the oldest
+// (halfopen.go). A first packet on the queue pair proves nothing, since it repeats only a 24-bit
+// number; see Heard. Stateless refusals are limited, too. A message counts as the peer's only if
+// it comes from the peer's address and has the connection's identifiers, all random.
 package cm

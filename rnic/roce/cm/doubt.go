@@ -1,15 +1,14 @@
-// Doubt: whether a peer that does not answer knows the connection at all.
+// Doubt: whether an unresponsive peer still knows the connection.
 
 package cm
 
 import "github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 
-// Doubt asks the peer of an established connection whether it knows it. One that has been started
-// anew does not, and drops what comes for its queue pairs without a word, so that the owner would
-// wait for as long as for a peer that is merely slow. What asks is a LAP without a path: the only
-// message whose answer tells that and that changes nothing (IBA 12.8). Only the active side can
-// send it. It is not repeated, and Linux does not answer it; if the connection is gone Ended
-// follows, with ErrForgotten.
+// Doubt asks an established connection's peer whether it knows the connection. A restarted peer
+// does not: it silently drops packets for the queue pair, and the owner would wait as long as for
+// a slow peer. The request is a LAP without a path, the only message that has no side effect and
+// an answer that shows this (IBA 12.8). Only the active side can send it. It is not repeated, and
+// Linux does not answer it. If the connection is gone, Ended follows with ErrForgotten.
 func (c *CM) Doubt(k *Conn) error {
 	if k.state != established || !k.active {
 		return ErrState
@@ -19,8 +18,8 @@ func (c *CM) Doubt(k *Conn) error {
 	return nil
 }
 
-// noPath takes an APR. Nobody who does not see our packets can make one up: it has the number of
-// the last Doubt.
+// noPath handles an APR. Only an observer of our packets can forge one: it must have the last
+// Doubt's transaction ID.
 func (c *CM) noPath(a *arrival) Drop {
 	r, err := mad.ParseAPR(a.data)
 	if err != nil {

@@ -1,27 +1,27 @@
-// Why datagrams are dropped: a reason for each check, and the counters.
+// Reasons for dropped datagrams, one for each check, and the counters.
 
 package cm
 
 import "strconv"
 
-// A Drop is why a datagram was dropped. The sender is not told, but by the refusals that Counters
-// has.
+// A Drop is the reason for a dropped datagram. The sender learns it only from a refusal, counted
+// in Counters.Refused.
 type Drop uint8
 
 // The reasons.
 const (
 	Accepted        Drop = iota
-	DropKeys             // the packet: opcode, queue pair, P_Key, Q_Key of the GSI
+	DropKeys             // the packet's opcode, queue pair, P_Key or Q_Key is not the GSI's
 	DropHeader           // length or base version
-	DropClass            // another class, method or class version than those of communication management
-	DropAttribute        // no message that is known
-	DropMalformed        // a message that contradicts itself
+	DropClass            // class, method or class version is not communication management's
+	DropAttribute        // unknown message
+	DropMalformed        // inconsistent message
 	DropUnknown          // no connection has the identifier
-	DropAddress          // from another address than the connection's peer
-	DropTransaction      // of another exchange
-	DropQPN              // DREQ for another queue pair than the connection's
-	DropState            // the connection is not in a state for it
-	DropDuplicate        // nothing new, and no answer due
+	DropAddress          // not from the connection's peer
+	DropTransaction      // wrong transaction ID
+	DropQPN              // DREQ for another queue pair
+	DropState            // the connection's state does not permit it
+	DropDuplicate        // nothing new, no answer due
 	DropRefused          // a REQ or SIDR_REQ that cannot be served
 
 	drops = int(DropRefused) + 1
@@ -37,20 +37,20 @@ func (d Drop) String() string {
 	return "Drop(" + strconv.Itoa(int(d)) + ")"
 }
 
-// Counters is what became of the datagrams of a CM, and of its connections.
+// Counters counts a CM's datagrams and connections by outcome.
 type Counters struct {
-	Datagrams [drops]uint64 // received, by Drop; of Accepted those that were of use
+	Datagrams [drops]uint64 // received, by Drop; Datagrams[Accepted] counts the useful ones
 
-	Sent     uint64 // datagrams, repeated ones included
-	Repeated uint64 // of these
-	Refused  uint64 // of these: answers without state, to what was dropped
-	Withheld uint64 // datagrams that were not sent, since the address is not proven or the limit is reached
+	Sent     uint64 // datagrams, including repeated ones
+	Repeated uint64 // subset of Sent
+	Refused  uint64 // subset of Sent: stateless answers to dropped datagrams
+	Withheld uint64 // not sent: unproven address, or over the limit
 
-	Evicted uint64 // half-open connections that made room
+	Evicted uint64 // half-open connections replaced by newer ones
 	Expired uint64 // connections that ended with ErrTimeout
 
-	Established uint64 // connections that were made
+	Established uint64 // completed connections
 }
 
-// Dropped is how many datagrams were dropped for reason d.
+// Dropped returns the number of datagrams dropped for reason d.
 func (c Counters) Dropped(d Drop) uint64 { return c.Datagrams[d] }

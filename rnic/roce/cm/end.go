@@ -1,4 +1,4 @@
-// The end of a connection: DREQ and DREP, REJ, time-outs, and the time after.
+// Ending a connection: DREQ and DREP, REJ, timeouts, and time-wait.
 
 package cm
 
@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// Disconnect ends a connection or a question, however far it is. private is for the peer's program
-// if the connection is established, at most 220 bytes. Ended follows, at once or when the peer has
-// answered.
+// Disconnect ends a connection or SIDR request in any state. private, at most 220 bytes, is for
+// the peer's program if the connection is established. Ended follows, at once or after the peer's
+// answer.
 func (c *CM) Disconnect(now Instant, k *Conn, private []byte) error {
 	if len(private) > len(mad.DREQ{}.PrivateData) {
 		return ErrPrivate
@@ -36,7 +36,7 @@ func (c *CM) Disconnect(now Instant, k *Conn, private []byte) error {
 	return nil
 }
 
-// sendDREQ tells the peer that the connection is over, until it answers.
+// sendDREQ sends a DREQ, repeated until the peer answers.
 func (c *CM) sendDREQ(now Instant, k *Conn, private []byte) {
 	m := mad.DREQ{LocalCommID: k.id, RemoteCommID: k.remoteID, RemoteQPN: k.remoteQPN}
 	copy(m.PrivateData[:], private)
@@ -46,16 +46,16 @@ func (c *CM) sendDREQ(now Instant, k *Conn, private []byte) {
 	c.timers.start(k, now+k.interval)
 }
 
-// withdraw tells the peer that nobody waits for it any more. Linux finds its connection by our
-// identifier and GUID when that is the reason, for the side that gives up on a REQ does not know
-// the peer's identifier.
+// withdraw informs the peer that this side no longer waits. The active side does not know the
+// peer's identifier after a REQ without an answer. For this reason code Linux finds its
+// connection by our identifier and GUID instead.
 func (c *CM) withdraw(k *Conn) {
 	m := mad.REJ{LocalCommID: k.id, RemoteCommID: k.remoteID, Message: mad.AnsweredOther, Reason: mad.RejTimeout, InfoLen: 8}
 	binary.BigEndian.PutUint64(m.Info[:], c.cfg.GUID)
 	c.sayOnce(k, mad.AttrREJ, k.tid, &m)
 }
 
-// end has a connection be over, for a reason or none.
+// end ends a connection; why may be nil.
 func (c *CM) end(now Instant, k *Conn, why error) {
 	c.tell(Event{Kind: Ended, Conn: k, Err: why})
 	if !k.state.known() {
@@ -69,7 +69,7 @@ func (c *CM) end(now Instant, k *Conn, why error) {
 	}
 }
 
-// forget takes a connection out of the tables.
+// forget removes a connection from the tables.
 func (c *CM) forget(k *Conn) {
 	delete(c.conns, k.id)
 	for _, key := range []remote{{k.peer, k.remoteID, false}, {k.peer, k.remoteID, true}} {
@@ -82,7 +82,7 @@ func (c *CM) forget(k *Conn) {
 	}
 }
 
-// giveUp ends what has waited long enough.
+// giveUp ends a connection after a timeout.
 func (c *CM) giveUp(now Instant, k *Conn) {
 	switch k.state {
 	case reqSent, reqReceived, repSent:
@@ -96,7 +96,7 @@ func (c *CM) giveUp(now Instant, k *Conn) {
 	c.become(k, released)
 }
 
-// rejected takes a REJ.
+// rejected handles a REJ.
 func (c *CM) rejected(a *arrival) Drop {
 	r, err := mad.ParseREJ(a.data)
 	if err != nil {
@@ -126,8 +126,8 @@ func (c *CM) rejected(a *arrival) Drop {
 	return Accepted
 }
 
-// findRejected is the connection that a REJ is for. The active side that gives up before it has an
-// answer does not know our identifier, only its own.
+// findRejected returns the connection for a REJ. An active side that timed out before an answer
+// knows only its own identifier, not ours.
 func (c *CM) findRejected(a *arrival, r *mad.REJ) (*Conn, Drop) {
 	if r.RemoteCommID == 0 && r.Reason == mad.RejTimeout {
 		if k := c.requests[remote{a.from, r.LocalCommID, false}]; k != nil {
@@ -142,8 +142,8 @@ func (c *CM) findRejected(a *arrival, r *mad.REJ) (*Conn, Drop) {
 	return c.find(a, r.RemoteCommID, r.LocalCommID)
 }
 
-// tryAgain sends a REQ once more as a new one, after a while: to the peer its queue pair was one of
-// a connection that it thought was there, and is about to end.
+// tryAgain sends a REQ again as a new request, after an interval. The peer took its queue pair
+// for an existing connection's, and is ending that one.
 func (c *CM) tryAgain(now Instant, k *Conn) {
 	delete(c.conns, k.id)
 	c.name(k)
@@ -153,7 +153,7 @@ func (c *CM) tryAgain(now Instant, k *Conn) {
 	c.timers.start(k, now+k.interval)
 }
 
-// disconnected takes a DREQ. It is answered also when the connection is gone: the DREP was lost.
+// disconnected handles a DREQ. It answers even for an unknown connection: the DREP was lost.
 func (c *CM) disconnected(a *arrival) Drop {
 	r := mad.ParseDREQ(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)
@@ -168,7 +168,7 @@ func (c *CM) disconnected(a *arrival) Drop {
 		return DropQPN
 	}
 	switch k.state {
-	case established, repSent: // the RTU was lost, and this proves the same
+	case established, repSent: // in repSent the RTU was lost, and a DREQ proves the same
 		k.credit++
 		c.sayOnce(k, mad.AttrDREP, a.tid, &answer)
 		c.end(a.now, k, ErrDisconnected)
@@ -184,7 +184,7 @@ func (c *CM) disconnected(a *arrival) Drop {
 	return Accepted
 }
 
-// disconnectedToo takes a DREP.
+// disconnectedToo handles a DREP.
 func (c *CM) disconnectedToo(a *arrival) Drop {
 	r := mad.ParseDREP(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)

@@ -1,4 +1,4 @@
-// What has happened: events, and the errors that a connection ends with.
+// Events, and the errors that end a connection.
 
 package cm
 
@@ -10,16 +10,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// EventKind is what has happened to a connection.
+// EventKind is the kind of an event.
 type EventKind uint8
 
 // The events.
 const (
 	Requested   EventKind = iota // passive: a REQ has come; Accept or Reject it
 	Replied                      // active: the REP has come; Confirm it, or Disconnect
-	Established                  // both: the connection is made
-	Ended                        // it is over, or was never made; Err says why, nil after a Disconnect of one's own
-	Released                     // the last event: the Conn is nothing any more, and its QPN is free
+	Established                  // both: the connection is complete
+	Ended                        // it has ended or failed; Err is the reason, nil after Disconnect
+	Released                     // the last event: the Conn is invalid, and its QPN free
 	Asked                        // passive: a SIDR_REQ has come; Answer it
 	Resolved                     // active: the SIDR_REP has come
 
@@ -35,28 +35,28 @@ func (k EventKind) String() string {
 	return "EventKind(" + strconv.Itoa(int(k)) + ")"
 }
 
-// An Event is told to the owner once.
+// An Event is reported to the owner once.
 type Event struct {
 	Kind EventKind
 	Conn *Conn
 
-	// Remote is the peer's queue pair, with Requested and Replied. With Resolved its QPN and QKey
-	// count.
+	// Remote is the peer's queue pair, for Requested and Replied. For Resolved it has only QPN
+	// and QKey.
 	Remote QP
 
-	// Source is who asks, with Requested and Asked: the address that the request came from, and the
-	// port that the peer says it has, 0 if the service is not one of IP.
+	// Source, for Requested and Asked, is the request's source address, and the port stated by
+	// the peer, 0 unless it is an IP service.
 	Source netip.AddrPort
 
-	// Private is what the peer's program has sent along, without the IP CM header, to the end of
-	// its field: what the program has not filled is zero. It is the owner's.
+	// Private is the data from the peer's program, without the IP CM header, zero-padded to the
+	// field's size. The owner may keep it.
 	Private []byte
 
-	// Err is why, with Ended: one of the errors below, a *RejectError, a *SIDRError, or nil.
+	// Err, for Ended, is one of the errors below, a *RejectError, a *SIDRError, or nil.
 	Err error
 }
 
-// Why a connection has ended.
+// Reasons for a connection's end.
 var (
 	ErrTimeout      = errors.New("the peer does not answer")
 	ErrEvicted      = errors.New("too many requests for connections: this one made room for another")
@@ -65,16 +65,16 @@ var (
 	ErrSuperseded   = errors.New("the peer has made another connection with the same queue pair")
 )
 
-// A RejectError is the peer's refusal.
+// A RejectError is the peer's REJ.
 type RejectError struct {
 	Reason  mad.Reason
-	Info    []byte // what would do instead, for some reasons
-	Private []byte // of RejConsumer, the words of the peer's program
+	Info    []byte // for some reasons: an acceptable alternative
+	Private []byte // for RejConsumer: data from the peer's program
 }
 
 func (e *RejectError) Error() string { return "the peer refuses: " + e.Reason.String() }
 
-// A SIDRError is the peer's answer that there is no queue pair.
+// A SIDRError is a negative SIDR_REP.
 type SIDRError struct {
 	Status  mad.SIDRStatus
 	Private []byte

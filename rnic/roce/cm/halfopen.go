@@ -1,5 +1,4 @@
-// What strangers may take up: half-open connections are counted, and the oldest makes room for the
-// newest.
+// Limits against floods: half-open connections are counted, and the newest replaces the oldest.
 
 package cm
 
@@ -8,16 +7,16 @@ import (
 	"net/netip"
 )
 
-// wrongRTUs is how many RTUs for no connection of a source end its half-open ones. Who forges the
-// source has to guess the communication ID, of 32 bits; so there are few guesses for each REQ, not
-// as many as fit into Patience.
+// wrongRTUs is the number of RTUs from a source without a connection that ends its half-open
+// ones. An attacker with a forged source must guess the 32-bit communication ID. This limits the
+// guesses for each REQ, which otherwise Patience alone would.
 const wrongRTUs = 4
 
-// A source is an address with connections, half-open or proven.
+// A source is an address with half-open or proven connections.
 type source struct {
 	halfOpen list.List // of *Conn, the oldest first
-	proofs   int       // connections that have been established and are not released
-	wrong    int       // RTUs for no connection since the last that was for one
+	proofs   int       // connections that were established and are not released yet
+	wrong    int       // RTUs without a connection since the last good one
 }
 
 func (c *CM) source(a netip.Addr) *source {
@@ -29,13 +28,13 @@ func (c *CM) source(a netip.Addr) *source {
 	return s
 }
 
-// proven reports whether who has the address has shown that it receives what is sent there.
+// proven reports whether the address has shown that it receives our datagrams.
 func (c *CM) proven(a netip.Addr) bool {
 	s := c.sources[a]
 	return s != nil && s.proofs > 0
 }
 
-// place keeps k in the orders of its state, of which it has left another. It is called by become.
+// place updates the lists for k's new state. Only become calls it.
 func (c *CM) place(k *Conn, from state) {
 	switch {
 	case from.halfOpen() && !k.state.halfOpen():
@@ -63,8 +62,8 @@ func (c *CM) place(k *Conn, from state) {
 	}
 }
 
-// Bound has at most halfOpen connections be half-open, and a quarter of them of one source; 0: as
-// many as Config says. Where there are more, the oldest make room when the next one comes.
+// Bound limits half-open connections to halfOpen in total and a quarter of it for one source; 0
+// means Config's limits. An excess is reduced when the next request comes.
 func (c *CM) Bound(halfOpen int) {
 	c.most, c.mostOf = halfOpen, max(1, halfOpen/4)
 	if halfOpen <= 0 {
@@ -72,8 +71,8 @@ func (c *CM) Bound(halfOpen int) {
 	}
 }
 
-// makeRoom ends the oldest half-open connections where one more from a source is too many. Who is
-// honest needs a round trip to be half-open no more, which a flood has to be faster than.
+// makeRoom ends the oldest half-open connections if one more from a source would exceed a limit.
+// An honest client completes within a round trip, so a flood must be faster than that.
 func (c *CM) makeRoom(from netip.Addr) {
 	for s := c.sources[from]; s != nil && s.halfOpen.Len() >= c.mostOf; {
 		c.evict(s.halfOpen.Front())
@@ -83,7 +82,7 @@ func (c *CM) makeRoom(from netip.Addr) {
 	}
 }
 
-// evict ends a half-open connection without a word to its peer, which may never have been there.
+// evict ends a half-open connection without a message to the peer, which may not exist.
 func (c *CM) evict(e *list.Element) {
 	k := e.Value.(*Conn)
 	c.counters.Evicted++
@@ -93,7 +92,7 @@ func (c *CM) evict(e *list.Element) {
 	c.become(k, released)
 }
 
-// guessed counts an RTU for no connection.
+// guessed counts an RTU without a connection.
 func (c *CM) guessed(from netip.Addr) {
 	s := c.sources[from]
 	if s == nil {

@@ -1,4 +1,4 @@
-// The passive side: services, REQs, and the answers to them.
+// The passive side: services, REQs and their answers.
 
 package cm
 
@@ -8,23 +8,23 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// Bounds on what a REQ says about times.
+// Bounds for the times in a REQ.
 const (
 	minInterval = 100 * millisecond // between two REPs
 	minPatience = second            // for an RTU
-	maxRetained = 10 * second       // how long a REJ or SIDR_REP is kept for repetitions of what it answers
-	minHeard    = 10 * millisecond  // between two REPs that Heard sends
+	maxRetained = 10 * second       // lifetime of a REJ or SIDR_REP, to answer repeated requests
+	minHeard    = 10 * millisecond  // between two REPs sent by Heard
 )
 
-// mraTimeout is how long an MRA asks the peer to wait: 1.07 s. After that it sends the REQ again,
-// and hears the same, or the REP: that is not repeated by itself for a peer that has not proven its
-// address, so a long wait would be the price of one lost datagram.
+// mraTimeout is the wait requested by an MRA: 1.07 s. Then the peer repeats its REQ, and gets
+// another MRA, or the REP. A peer with an unproven address gets no REP by timer, so a long wait
+// would mean a long delay after one lost datagram.
 const mraTimeout mad.Timeout = 18
 
-// alternateUnsupported is FailoverAccepted of a REP that takes no alternate path.
+// alternateUnsupported is a REP's FailoverAccepted value without alternate path support.
 const alternateUnsupported = 1
 
-// Listen has requests for a service told as Requested, or Asked.
+// Listen makes requests for a service produce Requested or Asked events.
 func (c *CM) Listen(s mad.ServiceID) error {
 	if c.services[s] {
 		return ErrService
@@ -33,10 +33,10 @@ func (c *CM) Listen(s mad.ServiceID) error {
 	return nil
 }
 
-// Unlisten ends what Listen began. Requests that were told are not touched.
+// Unlisten undoes Listen. Requests already reported are unaffected.
 func (c *CM) Unlisten(s mad.ServiceID) { delete(c.services, s) }
 
-// request takes a REQ.
+// request handles a REQ.
 func (c *CM) request(a *arrival) Drop {
 	r := mad.ParseREQ(a.data)
 	key := remote{a.from, r.LocalCommID, false}
@@ -71,8 +71,8 @@ func (c *CM) request(a *arrival) Drop {
 	return Accepted
 }
 
-// requestAgain takes a REQ that has the identifier of one that came before: it is that one again,
-// or its peer uses the identifier for two things.
+// requestAgain handles a REQ with a known identifier: a repetition, or a second use of the
+// identifier.
 func (c *CM) requestAgain(a *arrival, k *Conn, r *mad.REQ) Drop {
 	if a.tid != k.tid || r.LocalQPN != k.remoteQPN || r.ServiceID != k.service {
 		c.refuseREQ(a, r, mad.RejDuplicateCommID, nil)
@@ -89,8 +89,8 @@ func (c *CM) requestAgain(a *arrival, k *Conn, r *mad.REQ) Drop {
 	return DropDuplicate
 }
 
-// unfit is why a REQ cannot be told to the owner, 0 if it can; and who asks, with the part of the
-// private data that is the program's.
+// unfit returns the reason for rejecting a REQ, or 0. It also returns the request's source, and
+// the program's part of the private data.
 func (c *CM) unfit(from netip.Addr, r *mad.REQ) (source netip.AddrPort, private []byte, why mad.Reason, info []byte) {
 	source, private = netip.AddrPortFrom(from, 0), r.PrivateData[:]
 	switch {
@@ -112,8 +112,8 @@ func (c *CM) unfit(from netip.Addr, r *mad.REQ) (source netip.AddrPort, private 
 	return source, private, 0, nil
 }
 
-// fromIP takes the IP CM header off private data, if the service is one of IP. It has to say what
-// the packet's IP header said: an export may be meant for one address only.
+// fromIP removes an IP service's CM header from private data. The header must match the packet's
+// IP header, because an export may be limited to one address.
 func (c *CM) fromIP(from netip.Addr, s mad.ServiceID, private []byte) (netip.AddrPort, []byte, bool) {
 	if _, _, ok := s.IP(); !ok {
 		return netip.AddrPortFrom(from, 0), private, true
@@ -125,14 +125,15 @@ func (c *CM) fromIP(from netip.Addr, s mad.ServiceID, private []byte) (netip.Add
 	return netip.AddrPortFrom(from, h.Source.Port()), rest, true
 }
 
-// refuseREQ answers a REQ that nothing is remembered of.
+// refuseREQ rejects a REQ without keeping state.
 func (c *CM) refuseREQ(a *arrival, r *mad.REQ, why mad.Reason, info []byte) {
 	m := mad.REJ{RemoteCommID: r.LocalCommID, Message: mad.AnsweredREQ, Reason: why, InfoLen: uint8(len(info))}
 	copy(m.Info[:], info)
 	c.refuseStateless(a.now, a.from, mad.AttrREJ, a.tid, &m)
 }
 
-// Accept sends the REP, with private data of at most 196 bytes. The queue pair is ready to receive.
+// Accept sends the REP, with at most 196 bytes of private data. The queue pair must be ready to
+// receive.
 func (c *CM) Accept(now Instant, k *Conn, local QP, private []byte) error {
 	m := mad.REP{LocalCommID: k.id, RemoteCommID: k.remoteID, LocalQPN: local.QPN, StartingPSN: local.PSN,
 		ResponderResources: local.ResponderResources, InitiatorDepth: local.InitiatorDepth, TargetAckDelay: local.AckTimeout,
@@ -155,8 +156,8 @@ func (c *CM) Accept(now Instant, k *Conn, local QP, private []byte) error {
 	return nil
 }
 
-// Reject refuses a request, with private data of at most 148 bytes. RejConsumer is the program's
-// reason, with words of its own; others are the owner's, such as RejNoQP.
+// Reject rejects a request, with at most 148 bytes of private data. RejConsumer is for the
+// program, with its own data; other reasons such as RejNoQP are for the owner.
 func (c *CM) Reject(now Instant, k *Conn, why mad.Reason, private []byte) error {
 	m := mad.REJ{Reason: why}
 	if len(private) > len(m.PrivateData) {
@@ -166,7 +167,7 @@ func (c *CM) Reject(now Instant, k *Conn, why mad.Reason, private []byte) error 
 	return c.reject(now, k, &m)
 }
 
-// RejectMTU rejects a request because of its path MTU, and names the largest that is accepted.
+// RejectMTU rejects a request's path MTU, and names the largest acceptable one.
 func (c *CM) RejectMTU(now Instant, k *Conn, most mad.MTU) error {
 	m := mad.REJ{Reason: mad.RejMTU, InfoLen: 1}
 	m.Info[0] = byte(most)
@@ -184,7 +185,7 @@ func (c *CM) reject(now Instant, k *Conn, m *mad.REJ) error {
 	return nil
 }
 
-// ready takes an RTU: the peer has received the REP.
+// ready handles an RTU: the peer has received the REP.
 func (c *CM) ready(a *arrival) Drop {
 	r := mad.ParseRTU(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)
@@ -202,10 +203,10 @@ func (c *CM) ready(a *arrival) Drop {
 	return Accepted
 }
 
-// Heard tells that a packet has come on the queue pair of a connection whose RTU has not: it is
-// lost, or late. The REP is sent again, so that the RTU is. The packet itself proves nothing, since
-// who forges a REQ's source has chosen the PSN and has but 24 bits to guess; so the owner MUST NOT
-// give what it carries to the program before Established.
+// Heard reports a packet on the queue pair of a connection before its RTU, which is lost or late.
+// The CM repeats the REP to get another RTU. The packet itself proves nothing: an attacker who
+// forged the REQ's source chose the PSN, and must only guess 24 bits. So the owner MUST NOT pass
+// the packet's data to the program before Established.
 func (c *CM) Heard(now Instant, k *Conn) {
 	if k.state != repSent || k.heard != 0 && now-k.heard < minHeard {
 		return
@@ -215,8 +216,8 @@ func (c *CM) Heard(now Instant, k *Conn) {
 	c.repeat(k)
 }
 
-// establish has a connection be made. Another one with the same queue pair of the peer's has ended
-// without our being told: the peer has just shown that it uses the queue pair for this one.
+// establish completes a connection. An older connection with the same remote queue pair must have
+// ended without a DREQ: the peer has just shown that it uses the queue pair for this one.
 func (c *CM) establish(now Instant, k *Conn) {
 	key := pair{k.peer, k.remoteGUID, k.remoteQPN}
 	old := c.pairs[key]

@@ -1,4 +1,4 @@
-// What comes: the checks that hold for every datagram, and which message goes where.
+// Incoming datagrams: common checks, and dispatch by message.
 
 package cm
 
@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// An arrival is a datagram of communication management.
+// An arrival is a received communication management datagram.
 type arrival struct {
 	now  Instant
 	from netip.Addr
@@ -16,15 +16,15 @@ type arrival struct {
 	data *mad.Data
 }
 
-// Receive takes the payload of a packet that Admit has let in, and the source of its IP header. The
-// bytes are the caller's again when it returns.
+// Receive handles the payload of a packet that Admit accepted; from is its IP source address. The
+// caller may reuse the bytes afterwards.
 func (c *CM) Receive(now Instant, from netip.Addr, datagram []byte) Drop {
 	d := c.receive(now, from.Unmap().WithZone(""), datagram)
 	c.counters.Datagrams[d]++
 	return d
 }
 
-// Refused counts a packet to queue pair 1 that Admit did not let in.
+// Refused counts a packet to queue pair 1 that Admit refused.
 func (c *CM) Refused() { c.counters.Datagrams[DropKeys]++ }
 
 func (c *CM) receive(now Instant, from netip.Addr, datagram []byte) Drop {
@@ -48,16 +48,16 @@ func (c *CM) receive(now Instant, from netip.Addr, datagram []byte) Drop {
 	return DropAttribute
 }
 
-// handlers is who takes each message.
+// handlers maps messages to their handlers.
 var handlers = [...]func(*CM, *arrival) Drop{
 	mad.AttrREQ: (*CM).request, mad.AttrMRA: (*CM).delayed, mad.AttrREJ: (*CM).rejected, mad.AttrREP: (*CM).reply, mad.AttrRTU: (*CM).ready,
 	mad.AttrDREQ: (*CM).disconnected, mad.AttrDREP: (*CM).disconnectedToo, mad.AttrSIDRREQ: (*CM).ask, mad.AttrSIDRREP: (*CM).resolved,
 	mad.AttrLAP: (*CM).alternatePath, mad.AttrAPR: (*CM).noPath,
 }
 
-// find is the connection that a message is for: by our identifier, which only its peer knows, and
-// if it has told its own, by that too. What comes from elsewhere is a guess, or is for a connection
-// of another.
+// find returns a message's connection: by our identifier, which only the peer knows, and the
+// peer's identifier once known. The source address must match, or the message is a guess or
+// belongs to another host.
 func (c *CM) find(a *arrival, local, remote uint32) (*Conn, Drop) {
 	k := c.conns[local]
 	switch {
@@ -71,8 +71,8 @@ func (c *CM) find(a *arrival, local, remote uint32) (*Conn, Drop) {
 	return k, Accepted
 }
 
-// alternatePath refuses a LAP: the IP network finds another way by itself. It is answered also when
-// the connection is gone: see Doubt.
+// alternatePath refuses a LAP: IP networks reroute by themselves. It answers even for an unknown
+// connection: see Doubt.
 func (c *CM) alternatePath(a *arrival) Drop {
 	r := mad.ParseLAP(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)

@@ -1,5 +1,4 @@
-// What is sent: messages become datagrams, are repeated, and are withheld from addresses that prove
-// nothing.
+// Outgoing datagrams: building, repeating, and withholding them from unproven addresses.
 
 package cm
 
@@ -9,42 +8,41 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// maxSends bounds the datagrams that wait for PollSend. An owner that polls after each call never
-// comes near it.
+// maxSends bounds the datagrams waiting for PollSend. An owner that polls after each call never
+// gets near it.
 const maxSends = 4096
 
-// A message is the data of a datagram.
+// A message is a datagram's data.
 type message interface{ Append(b []byte) []byte }
 
-// datagram writes a message with its header.
+// datagram encodes a message with its header.
 func datagram(b *[mad.Len]byte, a mad.Attribute, tid uint64, m message) {
 	h := mad.NewHeader(a, tid)
 	m.Append(h.Append(b[:0]))
 }
 
-// say sends a message of a connection, which is the one that is repeated from then on.
+// say sends a connection's message, and makes it the one to repeat.
 func (c *CM) say(k *Conn, a mad.Attribute, tid uint64, m message) {
 	datagram(&k.last, a, tid, m)
 	c.transmit(k, &k.last)
 }
 
-// sayOnce sends a message of a connection that is not repeated.
+// sayOnce sends a connection's message without repetition.
 func (c *CM) sayOnce(k *Conn, a mad.Attribute, tid uint64, m message) {
 	var b [mad.Len]byte
 	datagram(&b, a, tid, m)
 	c.transmit(k, &b)
 }
 
-// repeat sends the last message again.
+// repeat sends the last message of say again.
 func (c *CM) repeat(k *Conn) {
 	if c.transmit(k, &k.last) {
 		c.counters.Repeated++
 	}
 }
 
-// transmit sends a datagram to a connection's peer, unless it is half-open, the address is not
-// proven, and all that came from it has been answered already: a forged source MUST NOT be sent
-// more than its forger has sent.
+// transmit sends a datagram to a connection's peer. To a half-open connection with an unproven
+// address it sends no more datagrams than that has sent: a forged source MUST NOT get more.
 func (c *CM) transmit(k *Conn, b *[mad.Len]byte) bool {
 	if k.state.halfOpen() && !c.proven(k.peer) {
 		if k.credit == 0 {
@@ -66,7 +64,7 @@ func (c *CM) send(to netip.Addr, b *[mad.Len]byte) bool {
 	return true
 }
 
-// refuseStateless answers a datagram that belongs to no connection.
+// refuseStateless answers a datagram without a connection.
 func (c *CM) refuseStateless(now Instant, to netip.Addr, a mad.Attribute, tid uint64, m message) {
 	if !c.refusals.take(now, c.cfg.Refusals) {
 		c.counters.Withheld++
@@ -79,7 +77,7 @@ func (c *CM) refuseStateless(now Instant, to netip.Addr, a mad.Attribute, tid ui
 	}
 }
 
-// The messages of this package: pointers of mad, whose values stay as they are.
+// Messages are pointers to package mad's values, which stay unchanged.
 var (
 	_ message = (*mad.REQ)(nil)
 	_ message = (*mad.REP)(nil)

@@ -1,12 +1,12 @@
-// SIDR: which queue pair of a host has a service of UD.
+// SIDR: finding a UD service's queue pair on a host.
 
 package cm
 
 import "github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 
-// Resolve asks a peer for the queue pair and the Q_Key of a service of UD: r.Local does not count,
-// and r.Private may have 180 bytes if the service is one of IP (mad.ProtocolUDP), else 216.
-// Resolved or Ended follows, then Released.
+// Resolve asks a peer for a UD service's queue pair and Q_Key. It ignores r.Local. r.Private may
+// have 180 bytes for an IP service (mad.ProtocolUDP), otherwise 216. Resolved or Ended follows,
+// then Released.
 func (c *CM) Resolve(now Instant, r Request) (*Conn, error) {
 	peer := r.Peer.Unmap().WithZone("")
 	if peer.BitLen() != c.cfg.Addr.BitLen() {
@@ -27,7 +27,7 @@ func (c *CM) Resolve(now Instant, r Request) (*Conn, error) {
 	return k, nil
 }
 
-// resolved takes a SIDR_REP.
+// resolved handles a SIDR_REP.
 func (c *CM) resolved(a *arrival) Drop {
 	r, err := mad.ParseSIDRREP(a.data)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *CM) resolved(a *arrival) Drop {
 	return Accepted
 }
 
-// ask takes a SIDR_REQ.
+// ask handles a SIDR_REQ.
 func (c *CM) ask(a *arrival) Drop {
 	r := mad.ParseSIDRREQ(a.data)
 	key := remote{a.from, r.RequestID, true}
@@ -78,7 +78,7 @@ func (c *CM) ask(a *arrival) Drop {
 	return Accepted
 }
 
-// askAgain takes a SIDR_REQ that came before: the answer is given again, if there is one.
+// askAgain handles a repeated SIDR_REQ: it repeats the answer, if there is one.
 func (c *CM) askAgain(a *arrival, k *Conn, r *mad.SIDRREQ) Drop {
 	if a.tid != k.tid || r.ServiceID != k.service {
 		return DropTransaction
@@ -90,8 +90,8 @@ func (c *CM) askAgain(a *arrival, k *Conn, r *mad.SIDRREQ) Drop {
 	return DropDuplicate
 }
 
-// Answer sends the SIDR_REP, with private data of at most 136 bytes. With a status other than
-// mad.SIDRValid there is no queue pair to be told. Released follows.
+// Answer sends the SIDR_REP, with at most 136 bytes of private data. qpn and qkey count only if
+// the status is mad.SIDRValid. Released follows.
 func (c *CM) Answer(now Instant, k *Conn, s mad.SIDRStatus, qpn, qkey uint32, private []byte) error {
 	m := mad.SIDRREP{RequestID: k.remoteID, Status: s, QPN: qpn, QKey: qkey, ServiceID: k.service}
 	switch {

@@ -1,21 +1,21 @@
-// The life of a Conn: its states, and the only function that changes them.
+// A Conn's states, and the only function that changes them.
 
 package cm
 
 import "strconv"
 
-// state is where a Conn is in its life.
+// state is a Conn's state.
 //
-//	active side                              passive side                              datagram service
+//	active side                              passive side
 //
-//	Connect                                  REQ                                       Resolve     SIDR_REQ
-//	   ▼                                      ▼                                           ▼            ▼
-//	reqSent ── REJ, no answer ──► released   reqReceived ── Reject ──► refused         asking      asked ── Answer
-//	   │ REP                                  │ Accept                    │               │            │       ▼
-//	   ▼                                      ▼                           │ a while       │ SIDR_REP,  │    answered
-//	repReceived ── REJ ──► timeWait          repSent ── REJ, DREQ         ▼               │ no answer  │ a while │ a while
-//	   │ Confirm                              │ RTU │                  released           ▼            ▼       ▼
-//	   └──────────►  established  ◄───────────┘     ▼                                  released     released released
+//	Connect                                  REQ
+//	   ▼                                      ▼
+//	reqSent ── REJ, no answer ──► released   reqReceived ── Reject ──► refused
+//	   │ REP                                  │ Accept                    │
+//	   ▼                                      ▼                           │ a while
+//	repReceived ── REJ ──► timeWait          repSent ── REJ, DREQ         ▼
+//	   │ Confirm                              │ RTU │                  released
+//	   └──────────►  established  ◄───────────┘     ▼
 //	                   │       │                 timeWait
 //	        Disconnect │       │ DREQ, REJ, superseded
 //	                   ▼       │
@@ -24,27 +24,33 @@ import "strconv"
 //	     or no answer  ▼       ▼
 //	                   timeWait ── a while ──► released
 //
-// What another CM has left goes from released to dreqSent: see EndFormer.
+//	datagram service
 //
-// Disconnect ends the other states too, by a REJ instead of a DREQ: reqSent and asking go to
-// released, reqReceived to refused, repReceived and repSent to timeWait. A repSent whose RTU does
-// not come is released: who asked may never have been there. Half-open are reqReceived, repSent,
-// refused, asked and answered: any of them goes to released when it has to make room (halfopen.go).
+//	Resolve  ──► asking ── SIDR_REP, no answer ──► released
+//	SIDR_REQ ──► asked ── Answer ──► answered ── a while ──► released
+//	             asked ── a while ──► released
+//
+// A former CM's connection goes from released to dreqSent: see EndFormer.
+//
+// Disconnect also ends the other states, by a REJ instead of a DREQ: reqSent and asking go to
+// released, reqReceived to refused, repReceived and repSent to timeWait. A repSent without an RTU
+// is released: the requester may never have existed. Half-open states are reqReceived, repSent,
+// refused, asked and answered: eviction takes them to released (halfopen.go).
 type state uint8
 
 const (
-	released    state = iota // of no use any more, not in any table
-	reqSent                  // a REQ is repeated until it is answered
+	released    state = iota // final, in no table
+	reqSent                  // repeating a REQ until its answer
 	repReceived              // the owner has the REP
 	established              // data flows
-	dreqSent                 // a DREQ is repeated until it is answered
-	timeWait                 // over; packets of it may still come, and a DREQ that has to be answered again
+	dreqSent                 // repeating a DREQ until its answer
+	timeWait                 // ended; packets or another DREQ may still come
 	reqReceived              // the owner has the REQ
-	repSent                  // the REP is out, and no RTU has come
-	refused                  // the REJ is out, and answers the REQ's repetitions
-	asking                   // a SIDR_REQ is repeated until it is answered
+	repSent                  // the REP is sent; no RTU yet
+	refused                  // the REJ is sent, and answers repeated REQs
+	asking                   // repeating a SIDR_REQ until its answer
 	asked                    // the owner has the SIDR_REQ
-	answered                 // the SIDR_REP is out, and answers the SIDR_REQ's repetitions
+	answered                 // the SIDR_REP is sent, and answers repeated SIDR_REQs
 
 	states = int(answered) + 1
 )
@@ -59,18 +65,17 @@ func (s state) String() string {
 	return "state(" + strconv.Itoa(int(s)) + ")"
 }
 
-// halfOpen reports whether a connection of this state was asked for by an address that has not
-// proven itself.
+// halfOpen reports whether the state belongs to a request from an unproven address.
 func (s state) halfOpen() bool {
 	return s == reqReceived || s == repSent || s == refused || s == asked || s == answered
 }
 
-// known reports whether the peer may have packets on their way to the queue pair.
+// known reports whether the peer may have packets in flight to the queue pair.
 func (s state) known() bool {
 	return s == repReceived || s == repSent || s == established || s == dreqSent
 }
 
-// The arrows of the drawing: next[s] is what can follow s. A Conn begins as released.
+// next has the drawing's arrows: next[s] are the successors of s. A Conn starts as released.
 var next = [states][]state{
 	released:    {reqSent, reqReceived, dreqSent, asking, asked},
 	reqSent:     {repReceived, released},
@@ -86,12 +91,12 @@ var next = [states][]state{
 	answered:    {released},
 }
 
-// onState is told of each change; tests hold them against next. It is written before the first CM
-// is made, and nil in programs.
+// onState, if not nil, is called for each change. Tests set it before the first CM exists, to
+// compare changes with next; programs leave it nil.
 var onState func(k *Conn, to state)
 
-// become is the one writer of a Conn's state, and keeps the tables that depend on it. Each arrow
-// has one function that draws it:
+// become is the only writer of a Conn's state, and updates the dependent tables. One function
+// draws each arrow:
 //
 //	Connect, Resolve      released → reqSent, asking
 //	request, ask          released → reqReceived, asked
@@ -101,7 +106,7 @@ var onState func(k *Conn, to state)
 //	ready                 repSent → established
 //	Reject                reqReceived → refused
 //	Answer                asked → answered
-//	sendDREQ              established, or released of what another CM has left → dreqSent
+//	sendDREQ              established, released (EndFormer) → dreqSent
 //	end                   any → timeWait, released
 //	giveUp, evict         reqSent, asking and half-open ones → released
 //	due                   timeWait, refused, answered → released

@@ -1,10 +1,10 @@
-// Deadlines: the connections that wait for a time, the soonest first.
+// Timers: a heap of connections by deadline.
 
 package cm
 
 import "container/heap"
 
-// timers is a heap of connections by deadline; Conn.timer is the place in it, from 1 on.
+// timers is the heap; Conn.timer is a connection's position in it, from 1.
 type timers []*Conn
 
 func (t timers) Len() int           { return len(t) }
@@ -27,7 +27,7 @@ func (t *timers) Pop() any {
 	return k
 }
 
-// start has k's deadline be at, in place of the one that it had.
+// start sets k's deadline to at.
 func (t *timers) start(k *Conn, at Instant) {
 	k.deadline = at
 	if k.timer == 0 {
@@ -37,7 +37,7 @@ func (t *timers) start(k *Conn, at Instant) {
 	heap.Fix(t, k.timer-1)
 }
 
-// stop takes k's deadline away, if it has one.
+// stop removes k's deadline, if any.
 func (t *timers) stop(k *Conn) {
 	if k.timer != 0 {
 		heap.Remove(t, k.timer-1)
@@ -51,11 +51,10 @@ func (t timers) first() (at Instant, ok bool) {
 	return t[0].deadline, true
 }
 
-// A bucket limits how often something is done: steadily, or up to a tenth of a second's share at
-// once.
+// A bucket is a rate limit: it permits a steady rate, or a burst of a tenth of a second's share.
 type bucket struct{ next Instant }
 
-// take reports whether it may be done now, perSecond times in a second.
+// take reports whether the action is permitted now, at a rate of perSecond.
 func (b *bucket) take(now Instant, perSecond int) bool {
 	if b.next-now > second/10 {
 		return false
