@@ -6,9 +6,7 @@
 //
 //	dev := roce.Open(rnic.DeviceConfig{})
 //	cq := dev.NewCQ(16)
-//	qp, err := dev.AllocPD().CreateQP(rnic.QPConfig{
-//		Service: rnic.UD, SendCQ: cq, RecvCQ: cq, SQDepth: 8,
-//	})
+//	qp, err := dev.AllocPD().CreateQP(rnic.QPConfig{Service: rnic.UD, SendCQ: cq, RecvCQ: cq, SQDepth: 8})
 //	if err != nil {
 //		log.Fatal(err)
 //	}
@@ -33,7 +31,7 @@
 // UC and UD. All QPs of a process bound to an address share its UDP port 4791. No other process
 // can use that port then.
 //
-// Before version 1 a release can change these names. CHANGELOG.md lists each change.
+// Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package roce
 
 // # Goroutines

@@ -82,7 +82,7 @@ func (c *CM) makeRoom(from netip.Addr) {
 	}
 }
 
-// evict ends a half-open connection without a message to the peer, which may not exist.
+// evict ends a half-open connection without a message to the peer, which possibly never existed.
 func (c *CM) evict(e *list.Element) {
 	k := e.Value.(*Conn)
 	c.counters.Evicted++
