@@ -1,10 +1,10 @@
-// The messages of communication management, by the attribute that names them.
+// The communication management messages, by attribute.
 
 package mad
 
 import "strconv"
 
-// Attribute is the AttributeID of a datagram: which message its data is (IBA 16.7.3).
+// Attribute is a datagram's AttributeID, which names its message (IBA 16.7.3).
 type Attribute uint16
 
 // The messages.
@@ -29,7 +29,7 @@ var attributes = [...]string{
 
 func (a Attribute) String() string { return name(attributes[:], int(a), "attribute ") }
 
-// name is entry i of a table, or what kind of number it is where the table has none.
+// name returns table entry i, or kind and the number if there is none.
 func name(table []string, i int, kind string) string {
 	if i < len(table) && table[i] != "" {
 		return table[i]

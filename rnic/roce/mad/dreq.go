@@ -1,4 +1,4 @@
-// DREQ and DREP: a connection ends, in either direction.
+// DREQ and DREP: disconnecting, in either direction.
 
 package mad
 
@@ -16,8 +16,9 @@ const dreqPrivate = 12
 // A DREQ ends a connection.
 type DREQ struct {
 	LocalCommID, RemoteCommID uint32
-	RemoteQPN                 uint32 // 24 bits: the receiver's, so that a guess of the IDs does not do
-	PrivateData               [DataLen - dreqPrivate]byte
+	// RemoteQPN is the receiver's, 24 bits, so that guessing the IDs is not enough.
+	RemoteQPN   uint32
+	PrivateData [DataLen - dreqPrivate]byte
 }
 
 // Append appends the DataLen bytes of the message.
@@ -30,7 +31,7 @@ func (r *DREQ) Append(b []byte) []byte {
 	return b
 }
 
-// ParseDREQ reads a DREQ.
+// ParseDREQ decodes a DREQ.
 func ParseDREQ(d *Data) DREQ {
 	return DREQ{
 		LocalCommID:  binary.BigEndian.Uint32(d[0:]),
@@ -40,7 +41,7 @@ func ParseDREQ(d *Data) DREQ {
 	}
 }
 
-// A DREP answers a DREQ, also one for a connection that is gone.
+// A DREP answers a DREQ, even for an unknown connection.
 type DREP struct {
 	LocalCommID, RemoteCommID uint32
 	PrivateData               [DataLen - rtuPrivate]byte
@@ -49,5 +50,5 @@ type DREP struct {
 // Append appends the DataLen bytes of the message.
 func (r *DREP) Append(b []byte) []byte { return (*RTU)(r).Append(b) }
 
-// ParseDREP reads a DREP.
+// ParseDREP decodes a DREP.
 func ParseDREP(d *Data) DREP { return DREP(ParseRTU(d)) }

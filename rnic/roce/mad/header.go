@@ -1,4 +1,4 @@
-// The header that all management datagrams have, and the check of one that arrives.
+// The header common to all management datagrams, and its checks.
 
 package mad
 
@@ -31,14 +31,14 @@ const (
 	methodSend     = 0x03 // all messages of chapter 12: none is a Get with its GetResp
 )
 
-// The general services interface: where datagrams go, and the key they carry (IBA 13.5.3).
+// The general services interface: the datagrams' destination QPN and Q_Key (IBA 13.5.3).
 const (
 	GSIQPN  = 1
 	GSIQKey = 0x80010000
 )
 
-// What can be wrong with a datagram. It is dropped, except that ErrClassVersion of a
-// REQ is answered with a REJ, RejClassVersion.
+// Errors for an invalid datagram, which is dropped. The exception is ErrClassVersion for a REQ,
+// which is answered by a REJ with RejClassVersion.
 var (
 	errLength       = errors.New("management datagram is not 256 bytes")
 	errBaseVersion  = errors.New("management datagram of another base version than 1")
@@ -47,28 +47,27 @@ var (
 	ErrClassVersion = errors.New("communication management of another version than 2")
 )
 
-// Data is what follows the header: the bytes of one message.
+// Data is the datagram after the header: one message.
 type Data [DataLen]byte
 
-// A Header is the header of a datagram. BaseVersion is not in it, since Parse lets
-// only 1 pass.
+// A Header is a datagram's header, without BaseVersion: Parse accepts only 1.
 type Header struct {
 	Class         uint8
 	ClassVersion  uint8
 	Method        uint8
-	Status        uint16 // 0 in what a Send carries
+	Status        uint16 // 0 for a Send
 	ClassSpecific uint16
-	TransactionID uint64 // of the REQ's sender; all that belongs to one exchange has the same
+	TransactionID uint64 // chosen by the REQ's sender, common to all messages of an exchange
 	Attribute     Attribute
-	Modifier      uint32 // 0 in communication management
+	Modifier      uint32 // 0 for communication management
 }
 
-// NewHeader returns the header of a message of communication management.
+// NewHeader returns a communication management message's header.
 func NewHeader(a Attribute, transactionID uint64) Header {
 	return Header{Class: classCM, ClassVersion: classVersionCM, Method: methodSend, TransactionID: transactionID, Attribute: a}
 }
 
-// Append appends the HeaderLen bytes; those of a message have to follow.
+// Append appends the HeaderLen bytes; a message must follow.
 func (h *Header) Append(b []byte) []byte {
 	b = append(b, baseVersion, h.Class, h.ClassVersion, h.Method)
 	b = binary.BigEndian.AppendUint16(b, h.Status)
@@ -79,8 +78,8 @@ func (h *Header) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, h.Modifier)
 }
 
-// Parse reads the header of a datagram, which is the whole payload of a packet, without
-// pad and ICRC. data aliases b.
+// Parse reads a datagram's header. b is the whole packet payload without pad and ICRC; data
+// aliases it.
 func Parse(b []byte) (h Header, data *Data, err error) {
 	if len(b) != Len {
 		return h, nil, errLength
@@ -101,16 +100,16 @@ func Parse(b []byte) (h Header, data *Data, err error) {
 	return h, (*Data)(b[HeaderLen:]), nil
 }
 
-// CheckCM checks that the datagram is one of communication management. Queue pair 1
-// receives those of other classes too, from subnet and performance managers; nothing
-// here answers them. Status is not looked at: a Send has none (IBA 13.4.7).
+// CheckCM checks that the datagram belongs to communication management. Queue pair 1 also
+// receives other classes, from subnet and performance managers, which get no answer. Status is
+// ignored: a Send has none (IBA 13.4.7).
 func (h *Header) CheckCM() error {
 	switch {
 	case h.Class != classCM:
 		return errClass
 	case h.Method != methodSend:
 		return errMethod
-	case h.ClassVersion != classVersionCM: // last: only a CM message deserves the REJ
+	case h.ClassVersion != classVersionCM: // last, because only a CM message gets the REJ
 		return ErrClassVersion
 	}
 	return nil

@@ -1,4 +1,4 @@
-// Addressing by IP: the service ID of a port, and the header in front of a REQ's private data.
+// Addressing by IP: the service ID for a port, and the header before a REQ's private data.
 
 package mad
 
@@ -8,7 +8,7 @@ import (
 	"net/netip"
 )
 
-// ServiceID names what is asked for. Those of IP ports (IBA A11.3):
+// ServiceID names the requested service. For IP ports (IBA A11.3):
 //
 //	off  size  field
 //	  0     5  prefix: 00 00 00 00 01
@@ -18,20 +18,20 @@ type ServiceID uint64
 
 const servicePrefix ServiceID = 0x00_00_00_00_01_00_0000
 
-// The protocols whose ports rdma_cm uses: TCP's for RC and UDP's for UD. Linux serves UC under its
-// port space RDMA_PS_IB alone, whose number stands in the place of a protocol.
+// The protocols in rdma_cm's service IDs: TCP for RC and UDP for UD. Linux serves UC only under
+// its port space RDMA_PS_IB, with that number in place of a protocol.
 const (
 	ProtocolTCP = 6
 	ProtocolUDP = 17
 	ProtocolIB  = 0x3f
 )
 
-// IPService returns the service ID of a port.
+// IPService returns a port's service ID.
 func IPService(protocol uint8, port uint16) ServiceID {
 	return servicePrefix | ServiceID(protocol)<<16 | ServiceID(port)
 }
 
-// IP returns the protocol and the port of a service ID; ok is false if it is not one of a port.
+// IP returns a service ID's protocol and port; ok is false if it is not a port's.
 func (s ServiceID) IP() (protocol uint8, port uint16, ok bool) {
 	if s&^0xff_ffff != servicePrefix {
 		return 0, 0, false
@@ -48,9 +48,8 @@ func (s ServiceID) IP() (protocol uint8, port uint16, ok bool) {
 //	  4    16  source address
 //	 20    16  destination address
 //
-// An IPv4 address is in the last 4 bytes of its field, and the 12 before it are zero: not
-// the form that a GID has. IPCMLen bytes of 92 leave 56 to the consumer of a REQ, and of
-// 216 leave 180 to that of a SIDR_REQ.
+// An IPv4 address is in its field's last 4 bytes, after 12 zeros, unlike in a GID. After IPCMLen
+// bytes, 56 of 92 bytes remain for the consumer in a REQ, and 180 of 216 in a SIDR_REQ.
 const (
 	IPCMLen = 36
 
@@ -58,8 +57,8 @@ const (
 	ipcmDestination = 20
 )
 
-// What can be wrong with an IP CM header: the REQ is refused, there is no address to
-// tell the listener.
+// Errors for an invalid IP CM header: the REQ is refused, because the listener would get no
+// address.
 var (
 	errIPCMShort    = errors.New("private data shorter than the IP CM header")
 	errIPCMVersion  = errors.New("IP CM header of another version than 0.0")
@@ -67,14 +66,14 @@ var (
 	errIPCMFamilies = errors.New("IP CM header needs two addresses of one family")
 )
 
-// An IPCM says who connects to whom. The destination's port is in the service ID.
+// An IPCM has a request's source and destination. The destination port is in the service ID.
 type IPCM struct {
 	Source      netip.AddrPort
-	Destination netip.Addr // of the family of Source
+	Destination netip.Addr // in Source's address family
 }
 
-// Append appends the IPCMLen bytes. Addresses that are not both IPv4 or both IPv6 are an
-// error. One that is IPv4 mapped into IPv6 is sent as IPv6, as it stands; a zone is not sent.
+// Append appends the IPCMLen bytes. It fails unless both addresses are IPv4 or both IPv6. A
+// mapped IPv4 address is sent as IPv6; a zone is not sent.
 func (c *IPCM) Append(b []byte) ([]byte, error) {
 	src, dst := c.Source.Addr(), c.Destination
 	if !src.IsValid() || src.BitLen() != dst.BitLen() {
@@ -96,8 +95,8 @@ func (c *IPCM) Append(b []byte) ([]byte, error) {
 	return append(b, h[:]...), nil
 }
 
-// ParseIPCM reads the header at the front of private data. The addresses are the peer's
-// words: nothing but the IP header of the packet says where it came from.
+// ParseIPCM reads the header at the front of private data. The addresses are the peer's claim:
+// only the packet's IP header shows its source.
 func ParseIPCM(private []byte) (c IPCM, consumer []byte, err error) {
 	if len(private) < IPCMLen {
 		return c, nil, errIPCMShort

@@ -1,11 +1,11 @@
-// LAP and APR: alternate paths, as far as it takes to refuse them, and to ask for none.
+// LAP and APR for alternate paths: refusing one, and requesting none.
 
 package mad
 
 import "encoding/binary"
 
-// LAP (IBA 12.8.1, Table 115). What is after the QPN says which path, which matters to
-// nobody who refuses every one:
+// LAP (IBA 12.8.1, Table 115). The fields after the QPN describe the path, which does not matter
+// for a refusal:
 //
 //	off  size  field
 //	  0     4  local communication ID
@@ -17,8 +17,8 @@ import "encoding/binary"
 //	 20    44  alternate path
 //	 64   168  private data
 
-// A LAP asks the peer to load an alternate path. An IP network does the rerouting itself, so RoCE
-// has no use for one. One without a path cannot be granted; its answer reports whether the peer
+// A LAP asks the peer to load an alternate path. RoCE has no use for one, because an IP network
+// reroutes by itself. A LAP without a path cannot be granted; its answer shows whether the peer
 // knows the connection.
 type LAP struct {
 	LocalCommID, RemoteCommID uint32
@@ -26,7 +26,7 @@ type LAP struct {
 	RemoteCMTimeout           Timeout
 }
 
-// ParseLAP reads the part of a LAP that its answer needs.
+// ParseLAP decodes the part of a LAP needed for its answer.
 func ParseLAP(d *Data) LAP {
 	return LAP{
 		LocalCommID:     binary.BigEndian.Uint32(d[0:]),
@@ -36,7 +36,7 @@ func ParseLAP(d *Data) LAP {
 	}
 }
 
-// Append appends the DataLen bytes of the message, which has no path.
+// Append appends the message's DataLen bytes, without a path.
 func (r *LAP) Append(b []byte) []byte {
 	b, d := grow(b)
 	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
@@ -57,7 +57,7 @@ func (r *LAP) Append(b []byte) []byte {
 //	 12    72  additional information
 //	 84   148  private data
 
-// What an AP status says: there is no such connection, and the CM does not do alternate paths.
+// AP statuses: unknown connection, and no support for alternate paths.
 const (
 	APInvalidCommID = 1
 	APUnsupported   = 2
@@ -67,13 +67,12 @@ const (
 type APR struct {
 	LocalCommID, RemoteCommID uint32
 	Status                    uint8 // 0 is success
-	InfoLen                   uint8 // bytes of Info that count, at most InfoMax
+	InfoLen                   uint8 // used bytes of Info, at most InfoMax
 	Info                      [InfoMax]byte
 	PrivateData               [DataLen - rejPrivate]byte
 }
 
-// Append appends the DataLen bytes of the message. An InfoLen above InfoMax is sent as
-// InfoMax.
+// Append appends the message's DataLen bytes. It limits InfoLen to InfoMax.
 func (r *APR) Append(b []byte) []byte {
 	b, d := grow(b)
 	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
@@ -85,7 +84,7 @@ func (r *APR) Append(b []byte) []byte {
 	return b
 }
 
-// ParseAPR reads an APR. One that says it has more additional information than fits is an error.
+// ParseAPR decodes an APR. An InfoLen above InfoMax is an error.
 func ParseAPR(d *Data) (APR, error) {
 	r := APR{
 		LocalCommID:  binary.BigEndian.Uint32(d[0:]),

@@ -1,4 +1,4 @@
-// The path records inside of a REQ, and the GIDs that RoCE derives from IP addresses.
+// Path records in a REQ, and the GIDs that RoCE derives from IP addresses.
 
 package mad
 
@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// Path record of a REQ (Table 106; primary at 52, alternate at 96):
+// Path record in a REQ (Table 106; primary at 52, alternate at 96):
 //
 //	off  size  field
 //	  0     2  local port LID              RoCE: 0xffff, there are none
@@ -21,23 +21,23 @@ import (
 //	 43     1  local ACK timeout 0xf8, reserved 0x07 (0x04 of the alternate: SAP supported)
 const pathLen = 44
 
-// GID is the address of a port: for RoCEv2 the IPv6 address, or the IPv4 address mapped
-// into one, ::ffff:a.b.c.d (IBA A17.4.5).
+// GID is a port's address: for RoCEv2 the IPv6 address, or a mapped IPv4 address, ::ffff:a.b.c.d
+// (IBA A17.4.5).
 type GID [16]byte
 
-// GIDOf returns the GID of an address of either family. A zone is not part of it.
+// GIDOf returns an IPv4 or IPv6 address's GID, without a zone.
 func GIDOf(a netip.Addr) GID {
 	if !a.IsValid() {
-		return GID{} // no address, no GID: what an absent alternate path has
+		return GID{} // an absent alternate path has no GID
 	}
 	return a.As16()
 }
 
-// Addr returns the IP address of a GID: an IPv4 address where one is mapped.
+// Addr returns a GID's IP address, unmapped.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
-// A Path says how the sender of a REQ wants packets to be addressed. Local and remote
-// are as that sender sees them. A path with no GIDs is absent.
+// A Path has a REQ sender's addressing parameters; local means that sender. A path without GIDs
+// is absent.
 type Path struct {
 	LocalLID, RemoteLID uint16
 	LocalGID, RemoteGID GID
@@ -50,7 +50,7 @@ type Path struct {
 	LocalAckTimeout     Timeout
 }
 
-// put writes the path to p, all of whose bits are zero.
+// put writes the path to p, which must be zero.
 func (a *Path) put(p *[pathLen]byte) {
 	binary.BigEndian.PutUint16(p[0:], a.LocalLID)
 	binary.BigEndian.PutUint16(p[2:], a.RemoteLID)

@@ -1,4 +1,4 @@
-// Why a REJ refuses: the table of reasons.
+// A REJ's reasons.
 
 package mad
 
@@ -14,7 +14,7 @@ const (
 	RejUnsupported        Reason = 5
 	RejCommID             Reason = 6
 	RejCommInstance       Reason = 7
-	RejServiceID          Reason = 8 // nobody listens: "connection refused"
+	RejServiceID          Reason = 8 // no listener: "connection refused"
 	RejTransport          Reason = 9
 	RejStaleConn          Reason = 10
 	RejNoRDC              Reason = 11
@@ -30,11 +30,11 @@ const (
 	RejAlternateClass     Reason = 21
 	RejAlternateHopLimit  Reason = 22
 	RejAlternateRate      Reason = 23
-	RejCMRedirect         Reason = 24 // the information is where to ask instead
+	RejCMRedirect         Reason = 24 // Info has the address to ask instead
 	RejPortRedirect       Reason = 25
-	RejMTU                Reason = 26 // the information is the MTU that would do
+	RejMTU                Reason = 26 // Info has an acceptable MTU
 	RejResponderResources Reason = 27
-	RejConsumer           Reason = 28 // the listener's program said no; its words are the private data
+	RejConsumer           Reason = 28 // by the program; PrivateData has its data
 	RejRNRRetry           Reason = 29
 	RejDuplicateCommID    Reason = 30
 	RejClassVersion       Reason = 31

@@ -1,4 +1,4 @@
-// REJ: a connection is refused, or given up while it is made.
+// REJ: refusing a connection, or giving up while it is opened.
 
 package mad
 
@@ -18,29 +18,28 @@ import (
 //	 12    72  additional reject information (ARI)
 //	 84   148  private data
 const (
-	// InfoMax is the size of the field for additional information of a REJ, an APR and a SIDR_REP.
+	// InfoMax is the size of the additional information in a REJ, an APR and a SIDR_REP.
 	InfoMax = 72
 
 	rejInfo    = 12
 	rejPrivate = rejInfo + InfoMax
 )
 
-// errInfoLength drops a REJ, APR or SIDR_REP: its sender counts bytes of the private data,
-// so no part of it can be trusted.
+// errInfoLength makes a REJ, APR or SIDR_REP invalid: its sender counts bytes in the private
+// data, so no part is trustworthy.
 var errInfoLength = errors.New("additional information longer than its field of 72 bytes")
 
-// A REJ refuses what it answers, with a reason.
+// A REJ refuses a message, with a reason.
 type REJ struct {
-	LocalCommID, RemoteCommID uint32 // local is 0 where a REQ is refused before it has one
+	LocalCommID, RemoteCommID uint32 // local is 0 in a stateless refusal of a REQ
 	Message                   Answered
 	Reason                    Reason
-	InfoLen                   uint8         // bytes of Info that count, at most InfoMax
-	Info                      [InfoMax]byte // what would do instead, for the reasons that have such a value
+	InfoLen                   uint8         // used bytes of Info, at most InfoMax
+	Info                      [InfoMax]byte // for some reasons: an acceptable value
 	PrivateData               [DataLen - rejPrivate]byte
 }
 
-// Append appends the DataLen bytes of the message. An InfoLen above InfoMax is sent as
-// InfoMax.
+// Append appends the message's DataLen bytes. It limits InfoLen to InfoMax.
 func (r *REJ) Append(b []byte) []byte {
 	b, d := grow(b)
 	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
@@ -53,7 +52,7 @@ func (r *REJ) Append(b []byte) []byte {
 	return b
 }
 
-// ParseREJ reads a REJ. One that says it has more additional information than fits is an error.
+// ParseREJ decodes a REJ. An InfoLen above InfoMax is an error.
 func ParseREJ(d *Data) (REJ, error) {
 	r := REJ{
 		LocalCommID:  binary.BigEndian.Uint32(d[0:]),

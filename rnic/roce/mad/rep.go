@@ -1,4 +1,4 @@
-// REP, RTU and MRA: the answer to a REQ, what confirms it, and what puts it off.
+// REP, RTU and MRA: accepting a REQ, confirming that, and delaying it.
 
 package mad
 
@@ -21,22 +21,23 @@ import "encoding/binary"
 //	 36   196  private data
 const repPrivate = 36
 
-// A REP accepts a connection. Local is the passive side, which sends it.
+// A REP accepts a connection. Local means its sender, the passive side.
 type REP struct {
 	LocalCommID, RemoteCommID uint32
 	LocalQKey                 uint32
 	LocalQPN                  uint32 // 24 bits
-	LocalEECN                 uint32 // 24 bits, of RD only
-	StartingPSN               uint32 // 24 bits: of the first packet that the active side sends (IBA 12.7.31)
-	ResponderResources        uint8
-	InitiatorDepth            uint8 // at most the REQ's responder resources
-	TargetAckDelay            Timeout
-	FailoverAccepted          uint8 // 2 bits: 1 and 2 refuse the alternate path
-	FlowControl               bool
-	RNRRetryCount             uint8 // 3 bits
-	SRQ                       bool
-	LocalCAGUID               uint64
-	PrivateData               [DataLen - repPrivate]byte
+	LocalEECN                 uint32 // 24 bits, RD only
+	// StartingPSN is the active side's first PSN, 24 bits (IBA 12.7.31).
+	StartingPSN        uint32
+	ResponderResources uint8
+	InitiatorDepth     uint8 // at most the REQ's responder resources
+	TargetAckDelay     Timeout
+	FailoverAccepted   uint8 // 2 bits: 1 and 2 refuse the alternate path
+	FlowControl        bool
+	RNRRetryCount      uint8 // 3 bits
+	SRQ                bool
+	LocalCAGUID        uint64
+	PrivateData        [DataLen - repPrivate]byte
 }
 
 // Append appends the DataLen bytes of the message.
@@ -57,7 +58,7 @@ func (r *REP) Append(b []byte) []byte {
 	return b
 }
 
-// ParseREP reads a REP.
+// ParseREP decodes a REP.
 func ParseREP(d *Data) REP {
 	return REP{
 		LocalCommID:        binary.BigEndian.Uint32(d[0:]),
@@ -78,7 +79,7 @@ func ParseREP(d *Data) REP {
 	}
 }
 
-// RTU (IBA 12.6.9, Table 111) and DREP (12.6.11, Table 113) have one layout:
+// RTU (IBA 12.6.9, Table 111) and DREP (12.6.11, Table 113) have the same layout:
 //
 //	off  size  field
 //	  0     4  local communication ID
@@ -86,7 +87,7 @@ func ParseREP(d *Data) REP {
 //	  8   224  private data
 const rtuPrivate = 8
 
-// An RTU says that the active side is ready to use the connection.
+// An RTU reports that the active side is ready to use the connection.
 type RTU struct {
 	LocalCommID, RemoteCommID uint32
 	PrivateData               [DataLen - rtuPrivate]byte
@@ -101,7 +102,7 @@ func (r *RTU) Append(b []byte) []byte {
 	return b
 }
 
-// ParseRTU reads an RTU.
+// ParseRTU decodes an RTU.
 func ParseRTU(d *Data) RTU {
 	return RTU{
 		LocalCommID:  binary.BigEndian.Uint32(d[0:]),
@@ -120,11 +121,11 @@ func ParseRTU(d *Data) RTU {
 //	 10   222  private data
 const mraPrivate = 10
 
-// An MRA asks the peer to wait longer for an answer: the message has been received.
+// An MRA asks the peer to wait longer for an answer: its message has arrived.
 type MRA struct {
 	LocalCommID, RemoteCommID uint32
 	Message                   Answered
-	ServiceTimeout            Timeout // how long the answer may take
+	ServiceTimeout            Timeout // maximum further delay
 	PrivateData               [DataLen - mraPrivate]byte
 }
 
@@ -139,7 +140,7 @@ func (m *MRA) Append(b []byte) []byte {
 	return b
 }
 
-// ParseMRA reads an MRA.
+// ParseMRA decodes an MRA.
 func ParseMRA(d *Data) MRA {
 	return MRA{
 		LocalCommID:    binary.BigEndian.Uint32(d[0:]),

@@ -1,4 +1,4 @@
-// REQ: the request for a connection.
+// REQ: the connection request.
 
 package mad
 
@@ -18,7 +18,7 @@ import "encoding/binary"
 //	 36     3  local EECN
 //	 39     1  initiator depth
 //	 40     3  remote EECN
-//	 43     1  remote CM response timeout 0xf8, transport service 0x06, end-to-end flow control 0x01
+//	 43     1  remote CM response timeout 0xf8, transport service 0x06, flow control 0x01
 //	 44     3  starting PSN
 //	 47     1  local CM response timeout 0xf8, retry count 0x07
 //	 48     2  P_Key
@@ -35,39 +35,38 @@ const (
 	sapSupported = 0x04
 )
 
-// A REQ asks the passive side for a connection and says all that it has to know of the
-// active one.
+// A REQ asks the passive side for a connection, with all parameters of the active side.
 type REQ struct {
-	LocalCommID  uint32 // the active side's name of the connection
+	LocalCommID  uint32 // the active side's connection ID
 	ServiceID    ServiceID
 	LocalCAGUID  uint64
 	LocalQKey    uint32
 	LocalQPN     uint32 // 24 bits
-	LocalEECN    uint32 // 24 bits, of RD only
-	RemoteEECN   uint32 // 24 bits, of RD only
-	StartingPSN  uint32 // 24 bits: of the first packet that the passive side sends (IBA 12.7.31)
+	LocalEECN    uint32 // 24 bits, RD only
+	RemoteEECN   uint32 // 24 bits, RD only
+	StartingPSN  uint32 // 24 bits: the passive side's first PSN (IBA 12.7.31)
 	PartitionKey uint16
 
-	ResponderResources uint8 // RDMA Reads and atomics that it answers at a time
-	InitiatorDepth     uint8 // and that it wants to have outstanding itself
+	ResponderResources uint8 // Reads and atomics that the active side answers concurrently
+	InitiatorDepth     uint8 // Reads and atomics that it wants to have outstanding
 
-	RemoteCMTimeout Timeout // in which the passive side has to answer
-	LocalCMTimeout  Timeout // in which the active side answers
-	MaxCMRetries    uint8   // 4 bits: how often it repeats this REQ
+	RemoteCMTimeout Timeout // the passive side must answer within this
+	LocalCMTimeout  Timeout // the active side answers within this
+	MaxCMRetries    uint8   // 4 bits: repetitions of this REQ
 
 	Service           Service
 	ExtendedTransport uint8 // 3 bits
-	FlowControl       bool  // end to end, by the credits of AETH
+	FlowControl       bool  // end to end, by AETH credits
 	RetryCount        uint8 // 3 bits
 	RNRRetryCount     uint8 // 3 bits; 7 means forever
 	PathMTU           MTU
-	RDCExists         bool // of RD only
+	RDCExists         bool // RD only
 	SRQ               bool
 	SAPSupported      bool // suggested alternate paths
 
 	Primary, Alternate Path
 
-	PrivateData [DataLen - reqPrivate]byte // of rdma_cm: IPCM, then the consumer's part
+	PrivateData [DataLen - reqPrivate]byte // rdma_cm: IPCM, then the consumer's part
 }
 
 // Append appends the DataLen bytes of the message.
@@ -95,8 +94,8 @@ func (r *REQ) Append(b []byte) []byte {
 	return b
 }
 
-// ParseREQ reads a REQ. Every value of every field passes: what cannot be served has a
-// reason of its own in a REJ, which is the listener's choice.
+// ParseREQ decodes a REQ. It accepts any value in any field: for unsupported values the listener
+// chooses a reject reason.
 func ParseREQ(d *Data) REQ {
 	return REQ{
 		LocalCommID:        binary.BigEndian.Uint32(d[0:]),

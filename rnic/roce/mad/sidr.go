@@ -1,4 +1,4 @@
-// SIDR_REQ and SIDR_REP: which queue pair of a host has a datagram service.
+// SIDR_REQ and SIDR_REP: finding a datagram service's queue pair.
 
 package mad
 
@@ -14,12 +14,12 @@ import "encoding/binary"
 //	 16   216  private data
 const sidrReqPrivate = 16
 
-// A SIDRREQ asks for the queue pair of a service of UD.
+// A SIDRREQ asks for a UD service's queue pair.
 type SIDRREQ struct {
 	RequestID    uint32 // the sender's, repeated in the answer
 	PartitionKey uint16
 	ServiceID    ServiceID
-	PrivateData  [DataLen - sidrReqPrivate]byte // of rdma_cm: IPCM, then the consumer's part
+	PrivateData  [DataLen - sidrReqPrivate]byte // rdma_cm: IPCM, then the consumer's part
 }
 
 // Append appends the DataLen bytes of the message.
@@ -32,7 +32,7 @@ func (r *SIDRREQ) Append(b []byte) []byte {
 	return b
 }
 
-// ParseSIDRREQ reads a SIDR_REQ.
+// ParseSIDRREQ decodes a SIDR_REQ.
 func ParseSIDRREQ(d *Data) SIDRREQ {
 	return SIDRREQ{
 		RequestID:    binary.BigEndian.Uint32(d[0:]),
@@ -59,16 +59,16 @@ const (
 	sidrRepPrivate = sidrRepInfo + InfoMax
 )
 
-// SIDRStatus is the outcome in a SIDR_REP.
+// SIDRStatus is a SIDR_REP's outcome.
 type SIDRStatus uint8
 
 // The outcomes.
 const (
 	SIDRValid       SIDRStatus = 0
-	SIDRUnsupported SIDRStatus = 1 // nobody listens
-	SIDRRejected    SIDRStatus = 2 // the listener's program said no
+	SIDRUnsupported SIDRStatus = 1 // no listener
+	SIDRRejected    SIDRStatus = 2 // the listener's program refused
 	SIDRNoQP        SIDRStatus = 3
-	SIDRRedirect    SIDRStatus = 4 // the information is where to ask instead
+	SIDRRedirect    SIDRStatus = 4 // Info has the address to ask instead
 	SIDRVersion     SIDRStatus = 5
 )
 
@@ -79,20 +79,19 @@ var sidrStatuses = [...]string{
 
 func (s SIDRStatus) String() string { return name(sidrStatuses[:], int(s), "SIDR status ") }
 
-// A SIDRREP answers a SIDRREQ. QPN and Q_Key count with SIDRValid only.
+// A SIDRREP answers a SIDRREQ. QPN and Q_Key are valid only with SIDRValid.
 type SIDRREP struct {
 	RequestID   uint32
 	Status      SIDRStatus
 	QPN         uint32 // 24 bits
 	ServiceID   ServiceID
 	QKey        uint32
-	InfoLen     uint8 // bytes of Info that count, at most InfoMax
+	InfoLen     uint8 // used bytes of Info, at most InfoMax
 	Info        [InfoMax]byte
 	PrivateData [DataLen - sidrRepPrivate]byte
 }
 
-// Append appends the DataLen bytes of the message. An InfoLen above InfoMax is sent as
-// InfoMax.
+// Append appends the message's DataLen bytes. It limits InfoLen to InfoMax.
 func (r *SIDRREP) Append(b []byte) []byte {
 	b, d := grow(b)
 	binary.BigEndian.PutUint32(d[0:], r.RequestID)
@@ -106,8 +105,7 @@ func (r *SIDRREP) Append(b []byte) []byte {
 	return b
 }
 
-// ParseSIDRREP reads a SIDR_REP. One that says it has more additional information than fits is an
-// error.
+// ParseSIDRREP decodes a SIDR_REP. An InfoLen above InfoMax is an error.
 func ParseSIDRREP(d *Data) (SIDRREP, error) {
 	r := SIDRREP{
 		RequestID:   binary.BigEndian.Uint32(d[0:]),

@@ -1,4 +1,4 @@
-// The Base Transport Header, which every packet begins with.
+// The Base Transport Header, which begins every packet.
 
 package packet
 
@@ -21,26 +21,25 @@ const (
 	low24 = 1<<24 - 1
 )
 
-// BTH is the Base Transport Header. Its transport version is always 0: it is sent so, and
-// Parse refuses any other.
+// BTH is the Base Transport Header. Its transport version is always 0; Parse rejects others.
 type BTH struct {
 	Opcode Opcode
 	SE     bool  // solicited event
 	M      bool  // MigReq
 	Pad    uint8 // bytes of pad after the payload, 0 to 3
 	PKey   uint16
-	FECN   bool   // forward congestion; the bits are outside the ICRC, as switches may set them
-	BECN   bool   // backward congestion: the sender of a CNP was told of congestion on our path
+	FECN   bool   // forward congestion; outside the ICRC, because switches may set it
+	BECN   bool   // backward congestion: set in a CNP, for congestion on our path
 	DestQP uint32 // 24 bits
 	AckReq bool
 	PSN    uint32 // 24 bits
 }
 
-// PadFor returns the pad of a packet with n bytes of payload (IBA wire RoCEv2 pad [IBU-195]).
+// PadFor returns the pad for n bytes of payload (IBA wire RoCEv2 pad [IBU-195]).
 func PadFor(n int) uint8 { return uint8(-n & 3) }
 
-// put writes the header at the front of b. Of the 24-bit numbers and of Pad only the bits
-// that the fields have are sent.
+// put writes the header at the front of b. It truncates 24-bit numbers and Pad to their fields'
+// bits.
 func (h *BTH) put(b []byte) {
 	_ = b[BTHLen-1]
 	b[0] = byte(h.Opcode)
@@ -52,7 +51,7 @@ func (h *BTH) put(b []byte) {
 	b[8] = flag(h.AckReq, flagA)
 }
 
-// parse reads the header at the front of b, which is long enough, and returns the transport
+// parse reads the header at the front of b, which must be long enough, and returns the transport
 // version.
 func (h *BTH) parse(b []byte) (version byte) {
 	_ = b[BTHLen-1]
@@ -69,8 +68,8 @@ func (h *BTH) parse(b []byte) (version byte) {
 	return b[1] & maskTVer
 }
 
-// ParseBTH reads the header at the front of what is known of a packet, which need not be all. ok is
-// false if that is too short, or the transport version is not 0.
+// ParseBTH reads the header at the front of a possibly truncated packet. ok is false if b is too
+// short or the transport version is not 0.
 func ParseBTH(b []byte) (h BTH, ok bool) {
 	return h, len(b) >= BTHLen && h.parse(b) == 0
 }

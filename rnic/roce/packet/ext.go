@@ -1,10 +1,10 @@
-// The extended transport headers, each with its layout in the package's doc.
+// The extended transport headers; their layouts are in the package's doc.
 
 package packet
 
 import "encoding/binary"
 
-// Sizes of the extended headers (IBA 9.3; of DETH, RETH and ImmDt also IBA wire RoCEv2 [IBU-192
+// Sizes of the extended headers (IBA 9.3; for DETH, RETH and ImmDt also IBA wire RoCEv2 [IBU-192
 // IBU-193 IBU-194]).
 const (
 	DETHLen         = 8
@@ -16,7 +16,7 @@ const (
 	IETHLen         = 4
 )
 
-// DETH is the Datagram Extended Transport Header: in every packet of UD.
+// DETH is the Datagram Extended Transport Header, in every UD packet.
 type DETH struct {
 	QKey  uint32
 	SrcQP uint32 // 24 bits
@@ -34,12 +34,11 @@ func (h *DETH) parse(b []byte) {
 	h.SrcQP = binary.BigEndian.Uint32(b[4:]) & low24
 }
 
-// RETH is the RDMA Extended Transport Header: in the packet that starts a Write, and in a
-// Read Request.
+// RETH is the RDMA Extended Transport Header, in a Write's first packet and in a Read Request.
 type RETH struct {
 	VA     uint64
 	RKey   uint32
-	Length uint32 // bytes of the whole message
+	Length uint32 // of the whole message, in bytes
 }
 
 func (h *RETH) put(b []byte) {
@@ -56,12 +55,12 @@ func (h *RETH) parse(b []byte) {
 	h.Length = binary.BigEndian.Uint32(b[12:])
 }
 
-// AtomicETH is the Atomic Extended Transport Header: in CmpSwap and FetchAdd.
+// AtomicETH is the Atomic Extended Transport Header, in CmpSwap and FetchAdd.
 type AtomicETH struct {
 	VA      uint64
 	RKey    uint32
-	SwapAdd uint64 // what is stored by CmpSwap, or added by FetchAdd
-	Compare uint64 // of CmpSwap only
+	SwapAdd uint64 // CmpSwap: new value; FetchAdd: addend
+	Compare uint64 // CmpSwap only
 }
 
 func (h *AtomicETH) put(b []byte) {
@@ -80,11 +79,11 @@ func (h *AtomicETH) parse(b []byte) {
 	h.Compare = binary.BigEndian.Uint64(b[20:])
 }
 
-// AETH is the ACK Extended Transport Header: in acknowledges, and in Read responses but
-// those in the middle.
+// AETH is the ACK Extended Transport Header, in acknowledges and in all Read responses except
+// middle ones.
 type AETH struct {
 	Syndrome Syndrome
-	MSN      uint32 // 24 bits: messages that the responder completed
+	MSN      uint32 // 24 bits: number of messages completed by the responder
 }
 
 func (h *AETH) put(b []byte) {

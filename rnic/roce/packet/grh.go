@@ -1,4 +1,4 @@
-// The 40 bytes in front of what a UD queue pair receives: a GRH, or an IPv4 header in its place.
+// The 40 bytes before a received UD payload: a GRH, or an IPv4 header in its place.
 
 package packet
 
@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// GRHLen is the size of the Global Route Header, and of the room that a UD receive has in front of
-// the payload (IBA 11.4.1.2 [IBU-235]).
+// GRHLen is the size of the Global Route Header, and of the space that a UD receive reserves
+// before the payload (IBA 11.4.1.2 [IBU-235]).
 const GRHLen = 40
 
 const (
@@ -29,7 +29,7 @@ const (
 //	  8    16  SGID
 //	 24    16  DGID
 //
-// A GID is an IPv6 address; that of an IPv4 address is mapped, ::ffff:a.b.c.d.
+// A GID is an IPv6 address; an IPv4 address is mapped to ::ffff:a.b.c.d.
 type GRH struct {
 	TClass    uint8
 	FlowLabel uint32 // 20 bits
@@ -40,8 +40,8 @@ type GRH struct {
 	DGID      netip.Addr
 }
 
-// Put writes the header at the front of b, which has room for it, and returns its length.
-// The GIDs MUST be set.
+// Put writes the header at the front of b, which must be long enough, and returns its length. The
+// GIDs MUST be set.
 func (h *GRH) Put(b []byte) int {
 	_ = b[GRHLen-1]
 	binary.BigEndian.PutUint32(b[0:], version6<<shiftIPVer|uint32(h.TClass)<<shiftClass|h.FlowLabel&maskFlow)
@@ -54,7 +54,7 @@ func (h *GRH) Put(b []byte) int {
 	return GRHLen
 }
 
-// ParseGRH reads the header at the front of b; rest is what follows it and aliases b.
+// ParseGRH reads the header at the front of b. rest is the remainder and aliases b.
 func ParseGRH(b []byte) (h GRH, rest []byte, err error) {
 	if len(b) < GRHLen {
 		return h, nil, ErrShort
@@ -73,9 +73,9 @@ func ParseGRH(b []byte) (h GRH, rest []byte, err error) {
 	return h, b[GRHLen:], nil
 }
 
-// PutGRH writes what stands in front of a UD receive that came over IPv4, 40 bytes at the front of
-// b: the IPv4 header in the second half. Annex A17 leaves the first half undefined; it is zeroed,
-// so that no bytes of another program's memory show there (IBA 11.4.1.2 [IBU-235]).
+// PutGRH writes the 40 bytes before a UD payload received over IPv4: the IPv4 header is in the
+// second half. Annex A17 leaves the first half undefined; zeroing it prevents leaking another
+// program's memory (IBA 11.4.1.2 [IBU-235]).
 func (h *IPv4) PutGRH(b []byte) int {
 	clear(b[:GRHLen-IPv4Len])
 	h.Put(b[GRHLen-IPv4Len:])

@@ -1,4 +1,4 @@
-// The transport headers of a packet together: BTH and what its opcode has follow.
+// A packet's transport headers: BTH, then its opcode's extended headers.
 
 package packet
 
@@ -7,10 +7,10 @@ import (
 	"errors"
 )
 
-// MaxHeaderLen is the most that the headers of one packet take: those of an atomic.
+// MaxHeaderLen is the longest set of headers: an atomic's.
 const MaxHeaderLen = BTHLen + AtomicETHLen
 
-// What Parse can find wrong. A receiver drops such packets and counts them (IBA 9.8.1 [IBU-008]);
+// Errors returned by Parse. A receiver drops such packets and counts them (IBA 9.8.1 [IBU-008]);
 // only RC answers a reserved opcode.
 var (
 	ErrShort   = errors.New("packet shorter than its headers, pad and ICRC")
@@ -19,20 +19,20 @@ var (
 	ErrOpcode  = errors.New("opcode is reserved")
 )
 
-// Header is the transport headers of a packet. Of the extended ones those count that the opcode
-// carries; Parse leaves the others zero.
+// Header has a packet's transport headers. Only the extended headers for the opcode are used;
+// Parse leaves the others zero.
 type Header struct {
 	BTH
 	DETH       DETH
 	RETH       RETH
 	Atomic     AtomicETH
 	AETH       AETH
-	Original   uint64 // AtomicAckETH: what was in memory before the atomic
+	Original   uint64 // AtomicAckETH: the value before the atomic
 	Imm        uint32 // ImmDt
 	Invalidate uint32 // IETH: the R_Key to invalidate
 }
 
-// Len returns the bytes that Put writes.
+// Len returns the number of bytes that Put writes.
 func (h *Header) Len() int { return h.Opcode.HeaderLen() }
 
 // Append appends the headers.
@@ -41,7 +41,7 @@ func (h *Header) Append(b []byte) []byte {
 	return append(b, room[:h.Put(room[:])]...)
 }
 
-// Put writes the headers at the front of b, which has room for them, and returns their length.
+// Put writes the headers at the front of b, which must be long enough, and returns their length.
 func (h *Header) Put(b []byte) int {
 	h.put(b)
 	n, op := BTHLen, h.Opcode
@@ -76,10 +76,10 @@ func (h *Header) Put(b []byte) int {
 	return n
 }
 
-// Parse reads a packet: b is the whole payload of its datagram, the ICRC included, which is not
-// looked at. payload is without the pad and aliases b. The fields of the BTH hold with ErrOpcode,
-// too, as a responder of RC answers a reserved opcode. Whether the length of the payload suits the
-// opcode and the path's MTU is the service's matter: what follows from it differs.
+// Parse reads a packet: b is the whole UDP payload including the ICRC, which Parse ignores.
+// payload excludes the pad and aliases b. With ErrOpcode the BTH is still valid, because an RC
+// responder answers reserved opcodes. Each service checks the payload length against opcode and
+// path MTU itself, because the consequences differ.
 func Parse(b []byte) (h Header, payload []byte, err error) {
 	if len(b) < BTHLen+ICRCLen {
 		return h, nil, ErrShort
@@ -94,13 +94,14 @@ func Parse(b []byte) (h Header, payload []byte, err error) {
 	switch {
 	case end < h.Len():
 		return Header{}, nil, ErrShort
-	case len(b)%4 != 0: // all headers are multiples of 4, and the pad makes the payload one (IBA wire RoCEv2 pad [IBU-195])
+	// Headers are multiples of 4, and so is the padded payload (IBA wire RoCEv2 pad [IBU-195]).
+	case len(b)%4 != 0:
 		return Header{}, nil, ErrLength
 	}
 	return h, b[h.parseExt(b):end], nil
 }
 
-// parseExt reads the extended headers of a packet that holds them, and returns where they end.
+// parseExt reads the extended headers, which must be complete, and returns their end.
 func (h *Header) parseExt(b []byte) int {
 	n, op := BTHLen, h.Opcode
 	if op.Carries(ExtDETH) {

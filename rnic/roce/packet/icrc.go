@@ -1,4 +1,4 @@
-// The invariant CRC: Ethernet's CRC-32 over all that no router changes.
+// The invariant CRC: Ethernet's CRC-32 over all fields that routers do not change.
 
 package packet
 
@@ -9,49 +9,47 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/internal/crcieee"
 )
 
-// ICRCLen is the size of the ICRC, which ends every packet.
+// ICRCLen is the size of the ICRC at a packet's end.
 const ICRCLen = 4
 
-// The CRC begins with the LRH that RoCEv2 does not have, as eight bytes of ones (IBA ICRC seed
-// [IBU-217]).
+// The CRC starts with eight 0xff bytes for the LRH, which RoCEv2 lacks (IBA ICRC seed [IBU-217]).
 const absentLRH = 8
 
-// maxMasked is the most that Start copies to mask it: absent LRH, IPv6, UDP and BTH.
+// maxMasked is the most that Start copies for masking: absent LRH, IPv6, UDP and BTH.
 const maxMasked = absentLRH + GRHLen + UDPLen + BTHLen
 
-// An ICRC computes the invariant CRC of one packet after another, in one pass over the pieces that
-// the packet lies in (IBA 7.8.1, Annex A17; IBA ICRC algorithm [IBU-216]). Fields that a router
-// changes count as ones:
+// An ICRC computes one packet's invariant CRC after another, in one pass over a packet's pieces
+// (IBA 7.8.1, Annex A17; IBA ICRC algorithm [IBU-216]). Fields that routers change count as ones:
 //
 //	IPv4  TOS, TTL, header checksum                  [IBU-218]
 //	IPv6  traffic class, flow label, hop limit       [IBU-219]
 //	UDP   checksum                                   [IBU-220]
 //	BTH   byte 4: FECN, BECN and the reserved bits   [IBU-220]
 //
-// The zero value is ready. It is not for two goroutines at a time. It has the room for the masked
-// headers, so one that stays where it is makes no garbage. Packets that follow each other with the
-// same network headers have the CRC of those computed once.
+// The zero value is ready to use. An ICRC is not safe for concurrent use. It has space for the
+// masked headers, so a reused one allocates nothing. For consecutive packets with equal network
+// headers it computes their CRC only once.
 type ICRC struct {
 	crc  uint32
 	room [maxMasked]byte
 
-	known  [maxMasked]byte // network headers, as they were given
-	length int             // of known
-	before uint32          // the CRC up to their end
+	known  [maxMasked]byte // the last network headers, unmasked
+	length int             // of known, in bytes
+	before uint32          // the CRC over them
 }
 
-// Start begins a packet. network is its IP and UDP headers as they are on the wire; headers begins
-// with the whole BTH, and all of it counts: what follows the BTH need not come to Add again.
+// Start begins a packet. network has its IP and UDP headers as they are on the wire. headers
+// starts with the whole BTH; bytes after it also count, and need no Add.
 func (c *ICRC) Start(network, headers []byte) error { return c.StartWith(network, headers, Tail{}) }
 
-// A Tail is the CRC of the last N bytes of what there is of a packet: it was computed where they
-// were copied, in the same pass. With N of 0 nothing is known.
+// A Tail is the CRC over a packet's last N bytes, computed while copying them. N = 0 means
+// unknown.
 type Tail = crcieee.Piece
 
-// CopyTail copies what is to be the end of a packet, but for the ICRC, to the front of dst.
+// CopyTail copies a packet's end, without the ICRC, to the front of dst.
 func CopyTail(dst, src []byte) Tail { return crcieee.Copy(dst, src) }
 
-// StartWith is Start with what is known of the end of headers, whose bytes are not looked at.
+// StartWith is Start with a known CRC over the end of headers, which it does not read.
 func (c *ICRC) StartWith(network, headers []byte, t Tail) error {
 	if len(headers)-t.N < BTHLen {
 		return ErrShort
@@ -70,7 +68,7 @@ func (c *ICRC) StartWith(network, headers []byte, t Tail) error {
 	return nil
 }
 
-// network computes the CRC of network headers.
+// network computes the CRC over network headers.
 func (c *ICRC) network(network []byte) error {
 	b := c.room[:absentLRH]
 	for i := range b {
@@ -95,19 +93,19 @@ func (c *ICRC) network(network []byte) error {
 	return nil
 }
 
-// Add takes the next piece of the packet: extended headers, payload, pad.
+// Add adds the packet's next piece: extended headers, payload, pad.
 func (c *ICRC) Add(b []byte) { c.crc = crcieee.Update(c.crc, b) }
 
-// Sum returns the ICRC of what there was since Start.
+// Sum returns the ICRC over the bytes since Start.
 func (c *ICRC) Sum() uint32 { return c.crc }
 
-// PutICRC stores an ICRC in the first four bytes of b, least significant byte first (IBA ICRC byte
-// order [IBU-221]).
+// PutICRC stores an ICRC at the front of b, least significant byte first (IBA ICRC byte order
+// [IBU-221]).
 func PutICRC(b []byte, icrc uint32) { binary.LittleEndian.PutUint32(b, icrc) }
 
-// Valid reports whether a packet that was received whole ends with its ICRC. network is as for
-// Start, packet the payload of the datagram. One that is too short or came in another way is not
-// valid (IBA ICRC [IBU-222]).
+// Valid reports whether a received packet ends with its ICRC. network is as for Start, packet the
+// datagram's payload. A packet that is too short or has other network headers is invalid (IBA
+// ICRC [IBU-222]).
 func (c *ICRC) Valid(network, packet []byte) bool {
 	end := len(packet) - ICRCLen
 	if end < BTHLen || c.Start(network, packet[:end]) != nil {

@@ -1,4 +1,4 @@
-// The table behind the opcodes: names, places in a message, extended headers.
+// The opcode table: names, positions in a message, extended headers.
 
 package packet
 
@@ -7,7 +7,7 @@ import "strconv"
 // Service is a transport service: bits 7 to 5 of the opcode.
 type Service uint8
 
-// The services that have opcodes here; ServiceCNP is that of congestion notifications alone.
+// The services with opcodes in the table; ServiceCNP is only for congestion notifications.
 const (
 	RC         Service = 0
 	UC         Service = 1
@@ -15,7 +15,7 @@ const (
 	ServiceCNP Service = 4
 )
 
-// String gives the service's abbreviation.
+// String returns the service's abbreviation.
 func (s Service) String() string {
 	switch s {
 	case RC:
@@ -30,11 +30,11 @@ func (s Service) String() string {
 	return "service " + strconv.Itoa(int(s))
 }
 
-// Operation is what the packets of one message do together.
+// Operation is the operation of a packet's message.
 type Operation uint8
 
-// The operations. A Send or Write with immediate data is a Send or a Write, as is a Send with
-// Invalidate: which it is stands in the message's last packet only.
+// The operations. OpSend and OpWrite include the variants with immediate data or Invalidate: only
+// the message's last packet shows those.
 const (
 	OpSend Operation = iota + 1
 	OpWrite
@@ -47,7 +47,7 @@ const (
 	OpCNP
 )
 
-// Response reports whether the responder sends it.
+// Response reports whether the responder sends the operation.
 func (o Operation) Response() bool { return o == OpReadResponse || o == OpAck || o == OpAtomicAck }
 
 func (o Operation) payload() bool {
@@ -68,7 +68,7 @@ const (
 	ExtIETH
 )
 
-// len returns the bytes that the headers in e take.
+// len returns the total size of the headers in e.
 func (e Ext) len() (n int) {
 	for i, size := range [...]int{DETHLen, RETHLen, AtomicETHLen, AETHLen, AtomicAckETHLen, ImmDtLen, IETHLen} {
 		if e&(1<<i) != 0 {
@@ -78,13 +78,13 @@ func (e Ext) len() (n int) {
 	return n
 }
 
-// place is a packet's place in its message.
+// place is a packet's position in its message.
 type place uint8
 
 const (
 	starts place = 1 << iota
 	ends
-	inside // always, so that it differs from no place at all
+	inside // always set, so that it differs from no place
 
 	first  = inside | starts
 	middle = inside
@@ -92,7 +92,7 @@ const (
 	only   = inside | starts | ends
 )
 
-// kind is one row of the table.
+// kind is one table row.
 type kind struct {
 	name      string
 	operation Operation
@@ -101,7 +101,7 @@ type kind struct {
 	extLen    uint8 // of ext
 }
 
-// kinds has a row for each byte, so that no lookup needs a bound.
+// kinds has a row for each byte value, so that lookups need no bounds check.
 var kinds = func() (t [256]kind) {
 	message := func(s Service, o Operation, name string, base Opcode, write Ext) {
 		for i, k := range [...]kind{

@@ -1,4 +1,4 @@
-// The network headers before a packet that the ICRC covers: IPv4 without options, and UDP.
+// The network headers covered by the ICRC: IPv4 without options, and UDP.
 
 package packet
 
@@ -8,7 +8,7 @@ import (
 	"net/netip"
 )
 
-// Port is the UDP port of RoCEv2, ProtocolUDP the protocol number before its header.
+// Port is RoCEv2's UDP port, ProtocolUDP the IP protocol number for UDP.
 const (
 	Port        = 4791
 	ProtocolUDP = 17
@@ -25,10 +25,10 @@ const (
 // DontFragment is the flag in IPv4.Fragment that RoCEv2 packets have.
 const DontFragment = 0x4000
 
-// ErrNetwork is what stands before a packet and is no network header that RoCEv2 has.
+// ErrNetwork means that a packet has network headers that RoCEv2 does not allow.
 var ErrNetwork = errors.New("neither IPv4 without options nor IPv6")
 
-// IPv4 is the IPv4 header (RFC 791 §3.1), of a packet whose protocol is UDP:
+// IPv4 is a UDP packet's IPv4 header (RFC 791 §3.1):
 //
 //	off  size  field                     off  size  field
 //	  0     1  version 4, IHL 5            8     1  TTL
@@ -38,16 +38,16 @@ var ErrNetwork = errors.New("neither IPv4 without options nor IPv6")
 //	  6     2  flags 3, fragment offset   16     4  destination address
 type IPv4 struct {
 	TOS      uint8
-	Length   uint16 // of the packet, this header included
-	ID       uint16 // under the ICRC, so a sender has to know what its kernel puts here
+	Length   uint16 // of the packet including this header
+	ID       uint16 // under the ICRC, so a sender must know its kernel's value
 	Fragment uint16 // flags and offset; under the ICRC
 	TTL      uint8
 	Src      netip.Addr
 	Dst      netip.Addr
 }
 
-// Put writes the header, with its checksum, at the front of b, which has room for it, and returns
-// its length. The addresses MUST be IPv4 or mapped.
+// Put writes the header with its checksum at the front of b, which must be long enough, and
+// returns its length. The addresses MUST be IPv4 or mapped.
 func (h *IPv4) Put(b []byte) int {
 	_ = b[IPv4Len-1]
 	b[0] = versionIHL
@@ -65,9 +65,9 @@ func (h *IPv4) Put(b []byte) int {
 	return IPv4Len
 }
 
-// ParseIPv4 reads the header at the front of b; rest is what follows it and aliases b. The checksum
-// is not looked at: the kernel validated it, or it stands in a UD receive, where nothing goes by
-// it.
+// ParseIPv4 reads the header at the front of b. rest is the remainder and aliases b. It ignores
+// the checksum: the kernel has validated it, or the header is from a UD receive, where nothing
+// uses it.
 func ParseIPv4(b []byte) (h IPv4, rest []byte, err error) {
 	if len(b) < IPv4Len {
 		return h, nil, ErrShort
@@ -89,11 +89,11 @@ func ParseIPv4(b []byte) (h IPv4, rest []byte, err error) {
 type UDP struct {
 	Src      uint16
 	Dst      uint16
-	Length   uint16 // of the datagram, this header and the ICRC included (IBA ICRC [IBU-223])
+	Length   uint16 // of the datagram including this header and the ICRC (IBA ICRC [IBU-223])
 	Checksum uint16 // outside the ICRC
 }
 
-// Put writes the header at the front of b, which has room for it, and returns its length.
+// Put writes the header at the front of b, which must be long enough, and returns its length.
 func (h *UDP) Put(b []byte) int {
 	_ = b[UDPLen-1]
 	binary.BigEndian.PutUint16(b[0:], h.Src)
@@ -103,7 +103,7 @@ func (h *UDP) Put(b []byte) int {
 	return UDPLen
 }
 
-// ParseUDP reads the header at the front of b; rest is what follows it and aliases b.
+// ParseUDP reads the header at the front of b. rest is the remainder and aliases b.
 func ParseUDP(b []byte) (h UDP, rest []byte, err error) {
 	if len(b) < UDPLen {
 		return h, nil, ErrShort
@@ -115,7 +115,7 @@ func ParseUDP(b []byte) (h UDP, rest []byte, err error) {
 	return h, b[UDPLen:], nil
 }
 
-// onesSum is the ones' complement sum of 16-bit words (RFC 1071).
+// onesSum is the ones' complement sum over 16-bit words (RFC 1071).
 func onesSum(b []byte) uint16 {
 	var sum uint32
 	for i := 0; i < len(b); i += 2 {

@@ -1,11 +1,11 @@
-// The opcodes of RC, UC and UD: what is in a packet, and which packet can follow which.
+// The opcodes of RC, UC and UD: a packet's content, and its permitted successors.
 
 package packet
 
 import "strconv"
 
-// Opcode says what a packet is: bits 7 to 5 are the service, bits 4 to 0 the operation and the
-// packet's place in its message (IBA 9.2, table 38).
+// Opcode describes a packet: bits 7 to 5 are the service, bits 4 to 0 the operation and the
+// packet's position in its message (IBA 9.2, table 38).
 type Opcode uint8
 
 // The opcodes of RC (IBA table 38).
@@ -51,19 +51,19 @@ const (
 	UCWriteOnlyImm Opcode = 0x2b
 )
 
-// The opcodes of UD (IBA table 38 [IBU-209 IBU-210]), and the congestion notification of RoCEv2,
-// whose payload is 16 reserved bytes (Annex A17, IBA 9.6 [IBU-186]).
+// The opcodes of UD (IBA table 38 [IBU-209 IBU-210]), and RoCEv2's congestion notification, with
+// a payload of 16 reserved bytes (Annex A17, IBA 9.6 [IBU-186]).
 const (
 	UDSendOnly    Opcode = 0x64
 	UDSendOnlyImm Opcode = 0x65
 	CNP           Opcode = 0x81
 )
 
-// Known reports whether the opcode is in the table; all others are reserved (IBA table 38
-// [IBU-211]), or of a service that is not spoken here.
+// Known reports whether the opcode is in the table; others are reserved (IBA table 38 [IBU-211]),
+// or belong to an unsupported service.
 func (op Opcode) Known() bool { return kinds[op].operation != 0 }
 
-// String gives the packet's name in the table.
+// String returns the packet's name in the table.
 func (op Opcode) String() string {
 	if !op.Known() {
 		return "opcode 0x" + strconv.FormatUint(uint64(op), 16)
@@ -71,17 +71,17 @@ func (op Opcode) String() string {
 	return kinds[op].name
 }
 
-// Service returns the transport service that the opcode is of, reserved or not, so that a packet
-// for a queue pair of another service is found before its opcode counts (IBA 9.6 [IBU-176]).
+// Service returns the opcode's transport service, also for reserved opcodes, so that a packet for
+// another service's queue pair is detected before its opcode (IBA 9.6 [IBU-176]).
 func (op Opcode) Service() Service { return Service(op >> 5) }
 
-// Operation returns what the packet is a part of; 0 for a reserved opcode.
+// Operation returns the message's operation; 0 for a reserved opcode.
 func (op Opcode) Operation() Operation { return kinds[op].operation }
 
-// Carries reports whether all the extended headers in e stand in the packet.
+// Carries reports whether the packet has all extended headers in e.
 func (op Opcode) Carries(e Ext) bool { return kinds[op].ext&e == e }
 
-// HeaderLen returns the bytes of BTH and extended headers.
+// HeaderLen returns the size of BTH and extended headers.
 func (op Opcode) HeaderLen() int { return BTHLen + int(kinds[op].extLen) }
 
 // Payload reports whether payload can follow the headers.
@@ -93,11 +93,10 @@ func (op Opcode) Starts() bool { return kinds[op].place&starts != 0 }
 // Ends reports whether the packet is the last of its message: Last or Only.
 func (op Opcode) Ends() bool { return kinds[op].place&ends != 0 }
 
-// CanFollow reports whether the packet can come next after one with opcode prev, in the same
-// direction of the same queue pair: a message goes on as it began until it ends, then another
-// begins (IBA 9.8.2.2.2 [IBU-087]; RC the same, 9.7). Where nothing came before, Starts is the
-// answer. Requests and responses are two sequences. An Acknowledge can come in the middle of Read
-// responses, as a NAK that breaks them off.
+// CanFollow reports whether the packet may follow one with opcode prev in the same direction on
+// the same queue pair: a message continues until its end, then another begins (IBA 9.8.2.2.2
+// [IBU-087]; RC the same, 9.7). Without a previous packet use Starts. Requests and responses are
+// separate sequences. An Acknowledge may interrupt Read responses, as a NAK that aborts them.
 func (op Opcode) CanFollow(prev Opcode) bool {
 	k, p := &kinds[op], &kinds[prev]
 	switch {

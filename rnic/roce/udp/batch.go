@@ -1,6 +1,6 @@
 //go:build linux
 
-// Batches of packets on their way out: room, network headers, ICRC.
+// Outgoing packet batches: buffers, network headers, ICRC.
 
 package udp
 
@@ -15,48 +15,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Batch is packets on their way out. Where the socket joins them, packets of one length that
-// follow each other to one peer are one message, which the kernel takes apart (UDP_SEGMENT), or the
-// receiver: the last may be shorter. It gives them the identifications 0, 1, 2 … (IBA ICRC plain
-// sockets IPv4 TX [IBU-224]). A network adapter that takes messages apart may do otherwise: then
-// the peer drops all but the first, and those that are sent again travel Alone.
+// A Batch collects outgoing packets. If the socket supports it, consecutive packets of one length
+// to one peer become one message, which the kernel or the receiver splits (UDP_SEGMENT); the last
+// packet may be shorter. The kernel numbers the identifications 0, 1, 2 … (IBA ICRC plain sockets
+// IPv4 TX [IBU-224]). A network adapter that splits messages may number otherwise: then the peer
+// drops all but the first packet, and retransmitted ones travel Alone.
 //
-// A Batch is not for two goroutines at a time, and MUST NOT be copied.
+// A Batch is not safe for concurrent use, and MUST NOT be copied.
 type Batch struct {
 	// set once
 	msgs    []mmsghdr
 	iovs    []unix.Iovec
-	names   []unix.RawSockaddrInet6 // as large as one of IPv4
+	names   []unix.RawSockaddrInet6 // large enough for IPv4 addresses, too
 	control []segmentSize
 	room    []byte
 	send    func(uintptr) bool
 	joins   bool
-	alone   bool // the next packet
+	alone   bool // the next packet is not joined
 	errs    *socketErrors
 
 	local netip.AddrPort
-	icrc  [maxJoined]packet.ICRC // by identification: what follows on the last packet of one has its network headers
-	head  headers
+	// By identification: packets with equal network headers reuse the ICRC state's CRC over them.
+	icrc [maxJoined]packet.ICRC
+	head headers
 
-	groups   []group // one for each of msgs
+	groups   []group // one for each used element of msgs
 	done     int     // groups that have left
-	n        int     // packets that are there
-	at, told int     // that have left; that were told of by Send
+	n        int     // packets in the batch
+	at, told int     // packets that have left; packets already reported by Send
 	err      syscall.Errno
 	full     bool // the last system call found no room
-	seen     int  // of errs
+	seen     int  // last seen errs.count
 }
 
-// A group is packets that are one message.
+// A group is the packets joined into one message.
 type group struct {
 	to       netip.AddrPort
 	first, n int // packets
-	size     int // of each but the last
+	size     int // of each packet but the last
 	bytes    int
-	closed   bool // the last one is shorter
+	closed   bool // the last packet is shorter, so no more can join
 }
 
-// The most that one message can have: of packets, as Linux 4.18 allows, and of bytes, as UDP does.
+// A message's limits: packets since Linux 4.18, and bytes by UDP.
 const (
 	maxJoined      = 64
 	maxJoinedBytes = 65_000
@@ -76,21 +77,21 @@ func NewBatch(s *Socket, n int) *Batch {
 	return b
 }
 
-// Len is how many packets wait.
+// Len returns the number of waiting packets.
 func (b *Batch) Len() int { return b.n - b.at }
 
-// Full reports whether there is no Room.
+// Full reports whether the batch has no Room.
 func (b *Batch) Full() bool { return b.n == len(b.msgs) }
 
-// Room is where the next packet is to be built: transport headers, payload and pad; see Add.
+// Room returns the buffer for the next packet: transport headers, payload and pad; see Add.
 func (b *Batch) Room() []byte {
 	return b.room[b.n*maxDatagram : (b.n+1)*maxDatagram-packet.ICRCLen]
 }
 
 var errFamily = errors.New("roce: an address of another family than the socket's")
 
-// Add appends the packet of n bytes that is in Room, and gives it its ICRC. t is what is known of
-// its end. It fails if to is not of the socket's family.
+// Add appends the packet of n bytes built in Room, and its ICRC. t is the known CRC over the
+// packet's end. Add fails if to is not in the socket's address family.
 func (b *Batch) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	if to.Addr().Is4() != b.local.Addr().Is4() {
 		return errFamily
@@ -124,13 +125,13 @@ func (b *Batch) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	return nil
 }
 
-// Alone has the packet that is added next be joined with no other one.
+// Alone makes the next added packet travel alone.
 func (b *Batch) Alone() { b.alone = true }
 
-// NeverJoin has none be joined that is added from now on.
+// NeverJoin makes all packets added later travel alone.
 func (b *Batch) NeverJoin() { b.joins = false }
 
-// last is the group that a packet joins, nil if it begins one.
+// last returns the group that a packet can join, or nil.
 func (b *Batch) last(to netip.AddrPort, size int) *group {
 	if !b.joins || len(b.groups) == b.done {
 		return nil
@@ -142,7 +143,7 @@ func (b *Batch) last(to netip.AddrPort, size int) *group {
 	return g
 }
 
-// sign gives packet i, of n bytes, the ICRC that it has with an identification.
+// sign adds the ICRC to packet i, of n bytes, for the given identification.
 func (b *Batch) sign(i, n int, t packet.Tail, to netip.AddrPort, id int) error {
 	p := b.room[i*maxDatagram:][:n+packet.ICRCLen]
 	c := &b.icrc[id]
@@ -153,7 +154,7 @@ func (b *Batch) sign(i, n int, t packet.Tail, to netip.AddrPort, id int) error {
 	return nil
 }
 
-// address makes the message of a group.
+// address sets up a group's message.
 func (b *Batch) address(k int) {
 	g, m := &b.groups[k], &b.msgs[k].Msghdr
 	m.Iov = &b.iovs[g.first]
@@ -163,7 +164,7 @@ func (b *Batch) address(k int) {
 	b.lengthen(k)
 }
 
-// lengthen gives the message of a group all of its packets.
+// lengthen extends a group's message to all its packets.
 func (b *Batch) lengthen(k int) {
 	g, m := &b.groups[k], &b.msgs[k].Msghdr
 	m.SetIovlen(g.n)
@@ -174,7 +175,7 @@ func (b *Batch) lengthen(k int) {
 	}
 }
 
-// left notes that n more messages have left.
+// left marks n more messages as sent.
 func (b *Batch) left(n int) {
 	for range n {
 		b.at += b.groups[b.done].n
@@ -182,10 +183,10 @@ func (b *Batch) left(n int) {
 	}
 }
 
-// part takes apart the message that the network has refused, so that each of its packets leaves by
-// itself. It reports whether there was more than one. An interface that supports no such messages
-// gets none from now on. EIO is the kernel's error for one without checksums. EINVAL is its error
-// for packets above an MTU that has become smaller; that one concerns only their length.
+// part splits the rest of the batch into single packets after the network has refused a joined
+// message. It returns false if the refused message was a single packet. EIO is the kernel's error
+// if the interface computes no checksums; from then on the socket joins no packets. EINVAL is its
+// error for packets above a reduced MTU, and concerns only their length.
 func (b *Batch) part() bool {
 	g := b.groups[b.done]
 	if g.n == 1 {
@@ -200,7 +201,7 @@ func (b *Batch) part() bool {
 	for _, g := range rest {
 		for i := g.first; i < g.first+g.n; i++ {
 			size := int(b.iovs[i].Len)
-			_ = b.sign(i, size-packet.ICRCLen, packet.Tail{}, g.to, 0) // as before
+			_ = b.sign(i, size-packet.ICRCLen, packet.Tail{}, g.to, 0) // as at Add
 			packets = append(packets, group{to: g.to, first: i, n: 1, size: size, bytes: size})
 		}
 	}
@@ -212,7 +213,7 @@ func (b *Batch) part() bool {
 	return true
 }
 
-// Drop takes out the packet that Send has failed on.
+// Drop removes the packet on which Send failed.
 func (b *Batch) Drop() {
 	if b.at < b.n {
 		b.left(1)
@@ -228,27 +229,28 @@ func (b *Batch) reset() {
 	b.groups = b.groups[:0]
 }
 
-// A headers is network headers of the last packet, which are those of the next one if it has the
-// same length and addresses.
+// A headers caches the last packet's network headers, for a next one with equal length and
+// addresses.
 type headers struct {
 	from, to netip.AddrPort
 	size     int
-	length   int // of room
+	length   int // used part of room
 	room     [packet.GRHLen + packet.UDPLen]byte
 }
 
-// of returns the network headers of a datagram of n bytes, until the next call; see header.
+// of returns a datagram's network headers, valid until the next call; see header.
 func (h *headers) of(from, to netip.AddrPort, n int, id uint16) []byte {
 	if h.size != n || h.to != to || h.from != from {
 		h.from, h.to, h.size, h.length = from, to, n, len(header(h.room[:], from, to, n, id))
 	} else if from.Addr().Is4() {
-		binary.BigEndian.PutUint16(h.room[atID:], id) // the header checksum, which changes with it, is outside of the ICRC
+		// The ICRC does not cover the header checksum, which depends on the identification.
+		binary.BigEndian.PutUint16(h.room[atID:], id)
 	}
 	return h.room[:h.length]
 }
 
-// header writes the network headers that a datagram of n bytes has on the wire at the front of b.
-// Those fields that routers change have any value.
+// header writes the network headers of a datagram of n bytes at the front of b. Fields that
+// routers change have arbitrary values.
 func header(b []byte, from, to netip.AddrPort, n int, id uint16) []byte {
 	length := packet.UDPLen + n
 	var at int
@@ -263,7 +265,7 @@ func header(b []byte, from, to netip.AddrPort, n int, id uint16) []byte {
 	return b[:at+udp.Put(b[at:])]
 }
 
-// putName writes the address for the kernel, and returns its length.
+// putName writes the socket address for the kernel, and returns its length.
 func putName(name *unix.RawSockaddrInet6, to netip.AddrPort) uint32 {
 	if to.Addr().Is4() {
 		n := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
@@ -276,7 +278,7 @@ func putName(name *unix.RawSockaddrInet6, to netip.AddrPort) uint32 {
 	return unix.SizeofSockaddrInet6
 }
 
-// A port stands in network order, whatever the machine's is.
+// putPort stores a port in network byte order.
 func putPort(field *uint16, port uint16) {
 	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(field))[:], port)
 }

@@ -1,21 +1,22 @@
-// What an ordinary UDP socket can do for RoCEv2, and what not.
+// Overview: RoCEv2 over ordinary UDP sockets, and its limits.
 
-// Package udp is the sockets of RoCEv2: packets go out with a right ICRC and come in with network
-// headers that the ICRC can be checked against, many for one system call. It knows no queue pairs.
+// Package udp provides RoCEv2's sockets: it sends packets with a valid ICRC, and receives them
+// with network headers for the ICRC check, many in one system call. It does not know queue pairs.
 //
-// The ICRC covers fields of the IP header, so a sender has to know what its kernel puts there, and
-// a receiver what the sender's did (roce: packet.ICRC). A UDP socket is not told. It is enough all
-// the same:
+// The ICRC covers fields in the IP header. So a sender must know its kernel's values for them,
+// and a receiver the sender's (roce: packet.ICRC). A UDP socket does not report them, but they
+// can be determined:
 //
-//	sending, IPv4    a socket that is not connected and never fragments (IP_MTU_DISCOVER, DO) sends DF and
-//	                 identification 0, always (IBA ICRC plain sockets IPv4 TX [IBU-224])
-//	receiving, IPv4  the sender's identification is not delivered, and Linux rxe counts it up. The CRC is linear: of all
-//	                 65,536 values at most one makes the ICRC of a packet right, and is computed (ids.go). A damaged packet passes
-//	                 for a good one once in 2^16 instead of 2^32 times (IBA ICRC plain sockets IPv4 RX [IBU-225])
-//	IPv6             has no identification, all is known; a checksum of zero, as rxe sends it, has to be allowed
-//	                 (IBA ICRC plain sockets IPv6 [IBU-226])
+//	sending, IPv4    an unconnected socket that never fragments (IP_MTU_DISCOVER, DO) always sends
+//	                 DF and identification 0 (IBA ICRC plain sockets IPv4 TX [IBU-224])
+//	receiving, IPv4  the kernel does not deliver the sender's identification, and Linux rxe counts
+//	                 it up. The CRC is linear: at most one of the 65,536 values makes the ICRC
+//	                 valid, and ids.go computes it. A damaged packet passes with probability
+//	                 2^-16 instead of 2^-32 (IBA ICRC plain sockets IPv4 RX [IBU-225])
+//	IPv6             there is no identification, and all fields are known; the socket must accept
+//	                 rxe's zero checksum (IBA ICRC plain sockets IPv6 [IBU-226])
 //
-// What routers change (TOS, TTL, flow label) is outside of the ICRC, and not known here: the
-// headers that are made up have 0 and 64 there. The socket is bound to one address, which is under
-// the ICRC, too.
+// The ICRC does not cover fields that routers change (TOS, TTL, flow label), and they are unknown
+// here: reconstructed headers have 0 and 64. The socket is bound to one address, because the ICRC
+// covers that, too.
 package udp

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Multicast: the socket of a group, and the interface that packets to groups leave by.
+// Multicast: a group's socket, and the outgoing interface for packets to groups.
 
 package udp
 
@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// groupBatch is how many packets a Receiver of a group takes at a time.
+// groupBatch is the batch size of a group's Receiver.
 const groupBatch = 16
 
-// What is wrong with a group, or with the address that it is joined from.
+// Errors about a group, or the address to join it from.
 var (
 	errGroup     = errors.New("roce: not a multicast address of the port's family")
 	errInterface = errors.New("roce: no interface has the address")
 )
 
-// A groupReceiver is the Receiver of a group.
+// A groupReceiver is a multicast group's Receiver.
 type groupReceiver struct {
 	*Socket
 	in *Inbound
@@ -35,12 +35,13 @@ func (r *groupReceiver) Receive(bool) (n int, err error) {
 	return r.in.Len(), err
 }
 
-// OpenGroup joins a multicast group on the interface that has the address at, and takes what comes
-// there to the group and the port of at. Closing it leaves the group. Others can have joined it on
-// the same interface, and get the packets too.
+// OpenGroup joins a multicast group on the interface with address at, and receives its packets to
+// at's port. Closing the Receiver leaves the group. Other sockets may join it on the same
+// interface, and also get the packets.
 //
-// The socket is bound to the group, for a packet's ICRC covers where it was sent to, and a socket
-// that is bound to an address of the interface gets none of a group. It is a member there alone: by
+// The socket is bound to the group, because the ICRC covers a packet's destination, and a socket
+// bound to the interface's address gets no multicast packets. It receives only for its own
+// membership: by default Linux delivers packets for any socket's membership on the host.
 // default Linux gives it what any socket of the host has joined for.
 func OpenGroup(at netip.AddrPort, group netip.Addr) (Receiver, error) {
 	addr := at.Addr().Unmap()
@@ -60,7 +61,7 @@ func OpenGroup(at netip.AddrPort, group netip.Addr) (Receiver, error) {
 	return &groupReceiver{s, NewInbound(s, groupBatch)}, nil
 }
 
-// listenGroup makes the socket by system calls: package net would bind it to all addresses.
+// listenGroup creates the socket by system calls: package net would bind it to all addresses.
 func listenGroup(group netip.AddrPort, index int) (*Socket, error) {
 	family, six := unix.AF_INET, group.Addr().Is6()
 	var sa unix.Sockaddr = &unix.SockaddrInet4{Port: int(group.Port())}
@@ -75,7 +76,7 @@ func listenGroup(group netip.AddrPort, index int) (*Socket, error) {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(fd), "multicast group")
-	defer file.Close() // FilePacketConn has a descriptor of its own
+	defer file.Close() // FilePacketConn duplicates the descriptor
 	if err = options(fd, six); err == nil {
 		err = join(fd, group.Addr(), index)
 	}
@@ -97,10 +98,10 @@ func listenGroup(group netip.AddrPort, index int) (*Socket, error) {
 	return s, nil
 }
 
-// Of <linux/in6.h>: whether the socket gets what others have joined for.
+// ipv6MulticastAll, from <linux/in6.h>: deliver packets for other sockets' memberships, too.
 const ipv6MulticastAll = 29
 
-// join makes a socket a member of a group on one interface, and of no other's.
+// join makes a socket a group member on one interface only.
 func join(fd int, group netip.Addr, index int) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return err
@@ -117,7 +118,7 @@ func join(fd int, group netip.Addr, index int) error {
 	return unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(index)})
 }
 
-// leaveBy has what is sent to groups leave by one interface.
+// leaveBy sets the outgoing interface for packets to groups.
 func leaveBy(fd int, six bool, index int) {
 	if six {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, index)
@@ -126,7 +127,7 @@ func leaveBy(fd int, six bool, index int) {
 	_ = unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(index)})
 }
 
-// interfaceOf is the interface that has an address, nil if none. All of 127.0.0.0/8 is loopback's.
+// interfaceOf returns the interface with an address, or nil. Loopback has all of 127.0.0.0/8.
 func interfaceOf(addr netip.Addr) *net.Interface {
 	list, err := net.Interfaces()
 	if err != nil {

@@ -1,4 +1,4 @@
-// The identification of an IPv4 packet, found out from its ICRC.
+// Recovers an IPv4 packet's identification from its ICRC.
 
 package udp
 
@@ -10,32 +10,31 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// Where the identification is, and what follows it in the headers under the ICRC.
+// Offset of the identification, and the number of bytes after it under the ICRC's headers.
 const (
 	atID    = 4
 	afterID = packet.IPv4Len + packet.UDPLen - atID - 2
 )
 
-// maxDatagram is the longest datagram that is received: a packet of the largest path MTU.
+// maxDatagram is the longest received datagram: a packet with the largest path MTU.
 const maxDatagram = packet.MaxHeaderLen + 4096 + 4 + packet.ICRCLen
 
-// An identifier finds identifications. What a bit of the identification does to the ICRC depends on
-// how much follows it, so there is a basis for each length of a packet, made when the first of that
-// length comes.
+// An identifier recovers identifications. A bit's effect on the ICRC depends on the number of
+// bytes after it, so each packet length has its own basis, computed for the first such packet.
 type identifier struct {
 	icrc  packet.ICRC
 	bases [maxDatagram/4 + 1]*basis
 }
 
-// A basis is what the 16 bits of an identification can do to an ICRC, as vectors of which no two
-// begin with the same bit, and the identification that does each.
+// A basis spans the effects of the identification's 16 bits on an ICRC. Its vectors have distinct
+// highest bits, each with the identification that produces it.
 type basis struct {
-	vectors [32]uint32 // by their highest bit; 0: none
+	vectors [32]uint32 // by highest bit; 0: none
 	ids     [32]uint16
 }
 
-// identify sets the identification in network, which has 0 there, to the one that makes the ICRC of
-// the datagram right, and reports whether there is one.
+// identify sets the identification in network, initially 0, to the one that makes the datagram's
+// ICRC valid. It reports whether there is one.
 func (d *identifier) identify(network, datagram []byte) bool {
 	end := len(datagram) - packet.ICRCLen
 	if end < packet.BTHLen || len(datagram) > maxDatagram || len(datagram)%4 != 0 || d.icrc.Start(network, datagram[:end]) != nil {
@@ -56,7 +55,7 @@ func (d *identifier) identify(network, datagram []byte) bool {
 	return ok
 }
 
-// newBasis is the basis for an identification with n bytes after it.
+// newBasis computes the basis for an identification with n bytes after it.
 func newBasis(n int) *basis {
 	b := new(basis)
 	message := make([]byte, 2+n)
@@ -69,8 +68,8 @@ func newBasis(n int) *basis {
 	return b
 }
 
-// insert adds a vector. Those of 16 bits that lie together are independent: a CRC of 32 bits tells
-// any two bursts of up to 32 bits apart.
+// insert adds a vector. Vectors of 16 adjacent bits are independent: a 32-bit CRC distinguishes
+// any two bursts of up to 32 bits.
 func (b *basis) insert(v uint32, id uint16) {
 	for v != 0 {
 		high := bits.Len32(v) - 1
@@ -83,7 +82,7 @@ func (b *basis) insert(v uint32, id uint16) {
 	}
 }
 
-// solve returns the identification that changes an ICRC by v; ok is false if none does.
+// solve returns the identification that changes an ICRC by v; ok is false if there is none.
 func (b *basis) solve(v uint32) (id uint16, ok bool) {
 	for v != 0 {
 		high := bits.Len32(v) - 1

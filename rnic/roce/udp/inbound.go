@@ -1,6 +1,6 @@
 //go:build linux
 
-// Batches of packets that have come: room, network headers, ICRC.
+// Incoming packet batches: buffers, network headers, ICRC.
 
 package udp
 
@@ -15,8 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
 )
 
-// An Inbound is packets that have come. It is not for two goroutines at a time, and MUST NOT be
-// copied.
+// An Inbound holds received packets. It is not safe for concurrent use, and MUST NOT be copied.
 type Inbound struct {
 	// set once
 	msgs    []mmsghdr
@@ -24,7 +23,7 @@ type Inbound struct {
 	names   []unix.RawSockaddrInet6
 	control [][2]told
 	room    []byte
-	each    int // bytes of room for one message
+	each    int // buffer size for one message
 	receive func(uintptr) bool
 	errs    *socketErrors
 
@@ -32,27 +31,27 @@ type Inbound struct {
 	packets []received
 	head    headers
 	id      identifier
-	n       int // messages
+	n       int // received messages
 	err     syscall.Errno
-	seen    int  // of errs
-	looks   bool // before it sleeps
+	seen    int  // last seen errs.count
+	looks   bool // spin before sleeping
 	look    look.Looker
 }
 
-// A received is one packet: message i, or a piece of it.
+// A received is one packet: a part of message i.
 type received struct {
 	i, from, to int
 	class       byte // TOS, or traffic class
 }
 
-// inboundRoom is one byte more than a packet can have, so that a longer one shows. joinedRoom is
-// what packets that the kernel has not taken apart can have together.
+// inboundRoom exceeds the longest packet by one byte, to detect longer ones. joinedRoom holds the
+// joined packets of one message.
 const (
 	inboundRoom = maxDatagram + 1
 	joinedRoom  = 1 << 16
 )
 
-// NewInbound returns room for n messages of s, each of one packet or, if s has them joined, of
+// NewInbound returns an Inbound for n messages of s. If s joins packets, a message may have
 // several.
 func NewInbound(s *Socket, n int) *Inbound {
 	b := &Inbound{each: inboundRoom, local: s.local, errs: &s.errs, look: look.New()}
@@ -74,7 +73,7 @@ func NewInbound(s *Socket, n int) *Inbound {
 	return b
 }
 
-// joinedShare is how many times fewer messages there are where they are joined.
+// joinedShare is the divisor for the number of messages if packets are joined.
 const joinedShare = 4
 
 func (b *Inbound) prepare() {
@@ -82,11 +81,11 @@ func (b *Inbound) prepare() {
 	for i := range b.msgs {
 		b.msgs[i].Namelen = unix.SizeofSockaddrInet6
 		b.msgs[i].SetControllen(int(unsafe.Sizeof(b.control[0])))
-		b.control[i][0].Level, b.control[i][1].Level = -1, -1 // 0 is IPv4's
+		b.control[i][0].Level, b.control[i][1].Level = -1, -1 // 0 means IPv4
 	}
 }
 
-// split finds the packets in the messages that have come.
+// split finds the packets in the received messages.
 func (b *Inbound) split() {
 	for i := range b.n {
 		length := int(b.msgs[i].n)
@@ -104,7 +103,7 @@ func (b *Inbound) split() {
 			}
 		}
 		at := 0
-		for more := true; more; more = at < length { // also a message of no bytes is one packet
+		for more := true; more; more = at < length { // an empty message is one packet, too
 			end := min(at+size, length)
 			b.packets = append(b.packets, received{i, at, end, class})
 			at = end
@@ -112,26 +111,26 @@ func (b *Inbound) split() {
 	}
 }
 
-// Len is how many packets have come with the last Receive.
+// Len returns the number of packets from the last Receive.
 func (b *Inbound) Len() int { return len(b.packets) }
 
-// Packet is packet i: its network headers, made up but for what the ICRC covers, and the payload of
-// the datagram. A datagram that is longer than any packet is cut, so that its ICRC is wrong. good
-// reports whether the ICRC is right. Both slices are valid until the next call of Packet or
-// Receive.
+// Packet returns packet i: its network headers, reconstructed as far as the ICRC covers them, and
+// its UDP payload. A datagram longer than any packet is cut, which makes its ICRC invalid. good
+// reports whether the ICRC is valid. Both slices are valid until the next Packet or Receive.
 func (b *Inbound) Packet(i int) (network, datagram []byte, good bool) {
 	r := b.packets[i]
 	datagram = b.room[r.i*b.each:][r.from:min(r.to, r.from+inboundRoom)]
 	network = b.head.of(b.from(r.i), b.local, len(datagram), 0)
 	putClass(network, r.class)
 	if b.local.Addr().Is4() {
-		return network, datagram, b.id.identify(network, datagram) // where no identification suits, the ICRC is wrong
+		// Without a matching identification the ICRC is invalid.
+		return network, datagram, b.id.identify(network, datagram)
 	}
 	return network, datagram, b.id.icrc.Valid(network, datagram)
 }
 
-// putClass sets the TOS or traffic class in network headers that have a flow label of 0. It is
-// outside of the ICRC.
+// putClass sets the TOS or traffic class in network headers with flow label 0. The ICRC does not
+// cover it.
 func putClass(network []byte, class byte) {
 	if network[0]>>4 == 4 {
 		network[1] = class
@@ -144,7 +143,7 @@ func (b *Inbound) from(i int) netip.AddrPort {
 	return source(&b.names[i])
 }
 
-// source is the address that the kernel has written.
+// source converts an address written by the kernel.
 func source(name *unix.RawSockaddrInet6) netip.AddrPort {
 	if name.Family == unix.AF_INET {
 		n := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))

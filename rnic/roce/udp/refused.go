@@ -1,6 +1,6 @@
 //go:build linux
 
-// What the network says of packets that have left: nobody has the port that they were for.
+// ICMP errors about sent packets, such as closed ports.
 
 package udp
 
@@ -13,27 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketErrors are what routers and hosts say of its packets (ICMP): the kernel keeps them in a
-// queue, and has one call that sends or receives fail for each. Anybody can send such a message, so
-// the calls are made again, and what is said is a hint to whoever can tell from the packet that it
-// quotes whether it was ours.
+// socketErrors reads ICMP errors about the socket's packets. The kernel queues them, and makes
+// one system call fail for each. They are easily forged, so the failed call is repeated. Each
+// error is only a hint for the owner, which must recognize the quoted packet as its own.
 type socketErrors struct {
-	mu      sync.Mutex                               // one goroutine reads the queue at a time
-	count   int                                      // guarded by mu: messages that were read
+	mu      sync.Mutex                               // one goroutine at a time reads the queue
+	count   int                                      // guarded by mu: errors read
 	refused func(to netip.AddrPort, datagram []byte) // set once
-	room    [quoted]byte                             // guarded by mu, as is what follows
+	room    [quoted]byte                             // guarded by mu, as is control
 	control [512]byte
 }
 
-// quoted is how much of a packet is of use: its BTH.
+// quoted is the useful length of a quoted packet, which includes its BTH.
 const quoted = 64
 
-// OnRefused has f told of packets that came to a port that nobody has: where they were for, and how
-// the datagram began, which is f's for the call. It is called before the first Send and Receive. f
-// MUST NOT wait, nor call methods of s.
+// OnRefused sets the callback for packets to closed ports: it gets the destination and the
+// datagram's beginning, valid during the call. Call OnRefused before the first Send and Receive.
+// f MUST NOT block or call methods of s.
 func (s *Socket) OnRefused(f func(to netip.AddrPort, datagram []byte)) { s.errs.refused = f }
 
-// wantErrors asks the kernel for the queue.
+// wantErrors makes the kernel queue ICMP errors.
 func wantErrors(fd int, six bool) error {
 	if six {
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1)
@@ -41,9 +40,9 @@ func wantErrors(fd int, six bool) error {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_RECVERR, 1)
 }
 
-// explain reports whether a system call has failed, with errno, because of a message in the queue
-// and not by its own fault: the latter never refuses a connection, and of other errors one is
-// explained by a message that was read since *seen of them were. It empties the queue.
+// explain reports whether a system call failed with errno because of a queued ICMP error. This is
+// certain for ECONNREFUSED. Any other errno is explained if errors were read since *seen was set.
+// explain empties the queue.
 func (e *socketErrors) explain(fd uintptr, errno syscall.Errno, seen *int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,7 +53,7 @@ func (e *socketErrors) explain(fd uintptr, errno syscall.Errno, seen *int) bool 
 	return some || errno == unix.ECONNREFUSED
 }
 
-// read takes one message out of the queue, and reports whether there was one. The caller holds mu.
+// read takes one error from the queue, and reports whether there was one. The caller holds mu.
 func (e *socketErrors) read(fd uintptr) bool {
 	var name unix.RawSockaddrInet6
 	iov := unix.Iovec{Base: &e.room[0]}
@@ -78,7 +77,7 @@ func (e *socketErrors) read(fd uintptr) bool {
 		}
 		ee := (*unix.SockExtendedErr)(unsafe.Pointer(&c.Data[0]))
 		if ee.Origin == unix.SO_EE_ORIGIN_LOCAL {
-			continue // of a call of ours, which has told it already
+			continue // from a call of ours, which has returned it
 		}
 		e.count++
 		if syscall.Errno(ee.Errno) == unix.ECONNREFUSED && e.refused != nil {

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// discard is the peer's port that the socket connects to; it sends nothing.
+// discard is the port that the socket connects to; it sends nothing.
 const discard = 9
 
-// PathMTU is the length of the longest packets, with the IP header, from an address of this host to
-// a peer. It is the kernel's at this moment: that of interface and route, or less if a router has
-// reported less recently (RFC 1191, RFC 8201). 0: there is no route.
+// PathMTU returns the kernel's current path MTU between two addresses, in bytes including the IP
+// header: the interface's or route's, or a router's lower value reported recently (RFC 1191, RFC
+// 8201). 0: there is no route.
 func PathMTU(local, peer netip.Addr) (n int) {
 	d := net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(netip.AddrPortFrom(local, 0))}
 	c, err := d.Dial("udp", netip.AddrPortFrom(peer, discard).String())

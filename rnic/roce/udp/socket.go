@@ -1,6 +1,6 @@
 //go:build linux
 
-// The socket: how it is made, and the system calls that move a batch of packets.
+// The socket: its options, and the system calls that move packet batches.
 
 package udp
 
@@ -16,22 +16,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of <linux/udp.h>: a datagram over IPv6 with no checksum is taken.
+// udpNoCheck6RX, from <linux/udp.h>: accept IPv6 datagrams without a checksum.
 const udpNoCheck6RX = 102
 
 var errAddress = errors.New("roce: a socket needs the address of one interface, for the ICRC covers it")
 
-// A Socket sends and receives the packets of one address. Send and Receive may be called at the
-// same time, each by one goroutine.
+// A Socket sends and receives one address's packets. One goroutine may call Send while another
+// calls Receive.
 type Socket struct {
 	local netip.AddrPort // set once
 	conn  *net.UDPConn
 	raw   syscall.RawConn
-	joins bool // several packets in a message, both ways
+	joins bool // joins several packets in a message, both ways
 	errs  socketErrors
 }
 
-// Listen opens a socket at an address, which MUST be one interface's; port 0 is any.
+// Listen opens a socket at an interface's address; port 0 means any port.
 func Listen(at netip.AddrPort) (*Socket, error) {
 	addr := at.Addr().Unmap()
 	if !addr.IsValid() || addr.IsUnspecified() || addr.IsMulticast() {
@@ -58,15 +58,16 @@ func Listen(at netip.AddrPort) (*Socket, error) {
 		return nil, err
 	}
 	if i := interfaceOf(addr); i != nil {
-		_ = s.raw.Control(func(fd uintptr) { leaveBy(int(fd), addr.Is6(), i.Index) }) // else the routing table decides
+		// If this fails, the routing table decides.
+		_ = s.raw.Control(func(fd uintptr) { leaveBy(int(fd), addr.Is6(), i.Index) })
 	}
 	s.local = netip.AddrPortFrom(addr, uint16(s.conn.LocalAddr().(*net.UDPAddr).Port))
 	_ = s.raw.Control(func(fd uintptr) { s.joins = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil })
 	return s, nil
 }
 
-// options makes the IP headers of what is sent predictable, and asks for what the network says of
-// it. It fails where packets cannot be moved, as in a container whose filter forbids that.
+// options makes the IP headers of sent packets predictable, and enables ICMP errors. It fails if
+// the batch system calls are forbidden, as by a container's seccomp filter.
 func options(fd int, six bool) error {
 	for name, nr := range map[string]uintptr{"recvmmsg": unix.SYS_RECVMMSG, "sendmmsg": unix.SYS_SENDMMSG} {
 		if _, _, e := unix.Syscall6(nr, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0); e == unix.ENOSYS || e == unix.EPERM {
@@ -90,19 +91,18 @@ func options(fd int, six bool) error {
 	return nil
 }
 
-// ect0 is the traffic class of what is sent: a switch that has no room soon may mark it instead of
-// dropping it (RFC 3168 section 5). The receiver tells the sender by a CNP.
+// ect0 is the traffic class of sent packets: an almost full switch may mark them instead of
+// dropping (RFC 3168 section 5). The receiver then sends the sender a CNP.
 const ect0 = 2
 
-// Local is the address that the socket is bound to.
+// Local is the socket's own address.
 func (s *Socket) Local() netip.AddrPort { return s.local }
 
-// Close ends what waits in Send and Receive, with an error that wraps net.ErrClosed.
+// Close makes waiting Send and Receive calls return an error that wraps net.ErrClosed.
 func (s *Socket) Close() error { return s.conn.Close() }
 
-// A segmentSize is the control message that says how long the packets of a message are; a told is
-// one that comes with a message, of which there are two: how long its packets are, and the traffic
-// class of all of them.
+// A segmentSize is the outgoing control message with the length of a message's packets. A told is
+// an incoming one; there are two for each message: its packets' length, and their traffic class.
 type (
 	segmentSize struct {
 		unix.Cmsghdr
@@ -111,19 +111,19 @@ type (
 	}
 	told struct {
 		unix.Cmsghdr
-		value [8]byte // an int, or for IPv4's TOS one byte
+		value [8]byte // an int, or one byte for IPv4's TOS
 	}
 )
 
-// mmsghdr is that of <sys/socket.h>.
+// mmsghdr is struct mmsghdr in <sys/socket.h>.
 type mmsghdr struct {
 	unix.Msghdr
-	n uint32 // bytes that were moved
+	n uint32 // bytes transferred
 }
 
-// Send hands the packets of b to the network, in order, and returns how many it took; full: it
-// takes no more now, and WaitWritable is next. It never waits. An error is of the first packet that
-// was not taken, and of no other: those after it can be tried again by taking it out (Batch.Drop).
+// Send hands b's packets to the network, in order, and returns how many it took. full means that
+// there is no room for more now: call WaitWritable. Send never blocks. An error concerns only the
+// first packet not taken; after Batch.Drop the others can be sent.
 func (s *Socket) Send(b *Batch) (sent int, full bool, err error) {
 	b.err, b.full = 0, false
 	for b.at < b.n && err == nil && !b.full {
@@ -141,10 +141,10 @@ func (s *Socket) Send(b *Batch) (sent int, full bool, err error) {
 	return sent, b.full, err
 }
 
-// sendmmsg is one system call. Like recvmmsg it does not wait (MSG_DONTWAIT), so Go's scheduler is
-// not told of it: it would give the processor of a call that takes longer than 20 µs to another
-// thread, as a batch of packets does, wake threads for that, and look for such calls so often that
-// doing so interrupts those who move packets.
+// sendmmsg is one system call. Like recvmmsg it does not block (MSG_DONTWAIT), so it bypasses
+// Go's scheduler. For a call longer than 20 µs, such as this, the scheduler would hand its
+// processor to another thread, wake threads for that, and check so often that this disturbs
+// packet processing.
 func (b *Batch) sendmmsg(fd uintptr) bool {
 	n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[b.done])), uintptr(len(b.groups)-b.done), unix.MSG_DONTWAIT, 0, 0)
 	switch e {
@@ -164,16 +164,15 @@ func (b *Batch) sendmmsg(fd uintptr) bool {
 // WaitWritable waits until there may be room for a packet.
 func (s *Socket) WaitWritable() error {
 	return s.raw.Write(func(fd uintptr) bool {
-		// Asked anew: that there was room since Send found none is told once, and may have been
-		// told before this call.
+		// Poll here: the edge event for new room occurs only once, maybe before this call.
 		ask := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 		n, err := unix.Poll(ask, 0)
 		return n > 0 || err != nil
 	})
 }
 
-// Buffers asks for room for n bytes of packets each way, and reports what there is then, in bytes.
-// A system without the right to more gives what it allows everybody.
+// Buffers requests socket buffers of n bytes each way, and returns the resulting sizes in bytes.
+// An unprivileged process gets at most the system's limit.
 func (s *Socket) Buffers(n int) (in, out int) {
 	_ = s.raw.Control(func(fd uintptr) {
 		in = buffer(int(fd), unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, n)
@@ -190,13 +189,13 @@ func buffer(fd, force, ask, n int) int {
 	return got
 }
 
-// Receive waits for packets and fills b with those that are there, in order of arrival.
+// Receive waits for packets and fills b with all available ones, in order of arrival.
 func (s *Socket) Receive(b *Inbound) error {
 	b.n, b.err = 0, 0
 	b.prepare()
 	for b.n == 0 {
 		if err := s.raw.Read(b.receive); err != nil {
-			b.look.Found() // nothing is there any more
+			b.look.Found() // stops the spin: the socket is closed
 			return err
 		}
 		if b.err != 0 {
@@ -207,7 +206,7 @@ func (s *Socket) Receive(b *Inbound) error {
 	return nil
 }
 
-// recvmmsg is one system call; false: there is nothing.
+// recvmmsg is one system call; false: there is nothing to receive.
 func (b *Inbound) recvmmsg(fd uintptr) bool {
 	n, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[0])), uintptr(len(b.msgs)), unix.MSG_DONTWAIT, 0, 0)
 	if e == unix.EAGAIN {
@@ -219,7 +218,7 @@ func (b *Inbound) recvmmsg(fd uintptr) bool {
 		b.n = int(n)
 	case unix.EINTR:
 	default:
-		if !b.errs.explain(fd, e, &b.seen) { // else it is of a packet that went before
+		if !b.errs.explain(fd, e, &b.seen) { // an explained error concerns an earlier packet
 			b.err = e
 		}
 	}

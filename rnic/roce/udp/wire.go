@@ -1,7 +1,6 @@
 //go:build linux
 
-// The wire: what a port needs of the socket below it, so that a test can lose packets between the
-// two.
+// The Wire interface between a port and its socket, where a test can drop packets.
 
 package udp
 
@@ -11,66 +10,66 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A Wire moves the packets of one address, in batches. The methods that send are called by one
-// goroutine at a time, and so are Receive and Packet; the two may run side by side.
+// A Wire moves one address's packets, in batches. One goroutine at a time may call the sending
+// methods, and one, possibly another, Receive and Packet.
 type Wire interface {
-	// Local is the address, and the UDP port of both ends.
+	// Local is the own address, with the UDP port of both ends.
 	Local() netip.AddrPort
 
-	// Room is where the next packet is built, and Add appends it to the batch: n bytes, to which
-	// the ICRC is added; t is what is known of the CRC of the last of them, nothing in doubt. There
-	// is none when the batch is Full. Len is how many packets wait.
+	// Room is the buffer for the next packet. Add appends that packet's n bytes and their ICRC to
+	// the batch; t is the known CRC over the packet's end, or zero. A Full batch has no Room. Len
+	// is the number of waiting packets.
 	Room() []byte
 	Add(n int, t packet.Tail, to netip.AddrPort) error
 
-	// Alone has the packet that is added next travel by itself, joined with none before or after it
-	// (Batch); NeverJoin all from then on.
+	// Alone makes the next added packet travel alone, not joined with others (Batch); NeverJoin
+	// makes all later ones.
 	Alone()
 	NeverJoin()
 
 	Full() bool
 	Len() int
 
-	// Send hands over the batch, and returns how many packets left; full: there is room for no
-	// more, and WaitWritable is next. It never waits. An error is of the first packet that is left,
-	// which Drop takes out.
+	// Send hands the batch to the network, and returns how many packets left. full means that
+	// there is no room for more: call WaitWritable. Send never blocks. An error concerns the
+	// first packet left, which Drop removes.
 	Send() (sent int, full bool, err error)
 	Drop()
 	WaitWritable() error
 
-	// OnRefused has f told of packets that came to a port that nobody has: see Socket.OnRefused.
+	// OnRefused sets the callback for packets to closed ports: see Socket.OnRefused.
 	OnRefused(f func(to netip.AddrPort, datagram []byte))
 
 	Receiver
 }
 
-// A Receiver takes packets that come, in batches.
+// A Receiver receives packets in batches.
 type Receiver interface {
-	// Receive waits for packets and returns how many came. look: before it sleeps it may look for
-	// some more time, if there are processors with nothing else to do. Packet is one of them, valid
-	// until the next call of either; good: its ICRC is right.
+	// Receive waits for packets and returns their number. look permits spinning before it sleeps,
+	// if processors are idle. Packet returns one of them, valid until the next call of either;
+	// good means a valid ICRC.
 	Receive(look bool) (n int, err error)
 	Packet(i int) (network, datagram []byte, good bool)
 
-	// Close ends what waits, with an error that wraps net.ErrClosed.
+	// Close makes waiting calls return an error that wraps net.ErrClosed.
 	Close() error
 }
 
-// BatchLen is how many packets a batch of a Wire has room for.
+// BatchLen is the capacity of a Wire's batch, in packets.
 const BatchLen = 60
 
-// socketBytes is the bytes of packets that a socket is to hold: several windows of the largest
-// packets, with what the kernel adds to each.
+// socketBytes is the socket buffer size: several windows of the largest packets, plus the
+// kernel's overhead for each.
 const socketBytes = 8 << 20
 
-// A wire is the Wire of an ordinary socket.
+// A wire is an ordinary socket's Wire.
 type wire struct {
 	*Batch
 	*Socket
 	in *Inbound
 }
 
-// Open opens the socket of an address and makes the room for its batches.
+// Open opens an address's socket and allocates its batches.
 func Open(at netip.AddrPort) (Wire, error) {
 	s, err := Listen(at)
 	if err != nil {
