@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// Cred is who calls: AUTH_NONE or AUTH_SYS (RFC 5531 §8.2, appendix A).
+// Cred is a caller's credential: AUTH_NONE or AUTH_SYS (RFC 5531 §8.2, appendix A).
 type Cred struct {
 	Flavor  oncrpc.Flavor // oncrpc.FlavorNone or oncrpc.FlavorSys
 	Machine string
@@ -21,7 +21,7 @@ type Cred struct {
 	GIDs    []uint32 // at most 16
 }
 
-// SysCred is the AUTH_SYS credential of this process.
+// SysCred returns this process's AUTH_SYS credential.
 func SysCred() Cred {
 	c := Cred{Flavor: oncrpc.FlavorSys, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	c.Machine, _ = os.Hostname()
@@ -31,7 +31,7 @@ func SysCred() Cred {
 	return c
 }
 
-// credGroups is the groups of a credential beside gid: as many of them as it can name.
+// credGroups returns a credential's supplementary groups, without gid, as many as fit.
 func credGroups(gid uint32, groups []int) (gids []uint32) {
 	for _, g := range groups {
 		if len(gids) < oncrpc.MaxGIDs && uint32(g) != gid {
@@ -41,7 +41,7 @@ func credGroups(gid uint32, groups []int) (gids []uint32) {
 	return gids
 }
 
-// body is the credential's body as it goes in each call.
+// body returns the credential's encoded body for each call.
 func (c *Cred) body() []byte {
 	if c.Flavor != oncrpc.FlavorSys {
 		return nil
@@ -53,8 +53,8 @@ func (c *Cred) body() []byte {
 	return e.Bytes()
 }
 
-// An Auth is a credential as it travels: encoded once, for the calls of one caller by
-// Client.CallAs. It does not change and may be used by many calls at once.
+// An Auth is an encoded credential, for one caller's calls by Client.CallAs. It is immutable and
+// safe for concurrent use.
 type Auth struct{ opaque oncrpc.OpaqueAuth }
 
 // NewAuth encodes a credential.
@@ -62,7 +62,7 @@ func NewAuth(c Cred) *Auth {
 	return &Auth{oncrpc.OpaqueAuth{Flavor: c.Flavor, Body: c.body()}}
 }
 
-// authenticate reads credential and verifier.
+// authenticate checks credential and verifier.
 func (c *Call) authenticate(h *oncrpc.CallHeader, creds *credCache) oncrpc.AuthStat {
 	switch h.Cred.Flavor {
 	case oncrpc.FlavorNone:
@@ -74,18 +74,18 @@ func (c *Call) authenticate(h *oncrpc.CallHeader, creds *credCache) oncrpc.AuthS
 		}
 		c.Cred = cred
 	default:
-		// The client may begin anew with a flavour that is served.
+		// The client may start over with a supported flavour.
 		return oncrpc.AuthRejectedCred
 	}
-	// Both flavours go with a verifier of AUTH_NONE (RFC 5531 §10.1, appendix A).
+	// Both flavours use a verifier of AUTH_NONE (RFC 5531 §10.1, appendix A).
 	if h.Verf.Flavor != oncrpc.FlavorNone {
 		return oncrpc.AuthBadVerf
 	}
 	return oncrpc.AuthOK
 }
 
-// A credCache remembers the last credentials of one connection by their bytes,
-// so that a caller's next call costs a comparison and no allocation.
+// A credCache remembers a connection's last credentials by their bytes, so that a caller's next
+// call costs a comparison and no allocation.
 type credCache struct {
 	mu sync.Mutex // guards all
 
@@ -96,8 +96,7 @@ type credCache struct {
 	hand int
 }
 
-// sys returns the credential that body encodes. What it points at is shared by
-// all calls that bring the same bytes.
+// sys returns the credential encoded in body. All calls with the same bytes share its memory.
 func (cc *credCache) sys(body []byte) (Cred, bool) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()

@@ -1,5 +1,4 @@
-// The client: calls by name of a procedure, many at once, over a connection
-// that is made anew when it is lost.
+// The client: many concurrent calls over one connection, which it reconnects after a loss.
 
 package transport
 
@@ -17,57 +16,55 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A Proc names a procedure to call, and what the client must know of it.
+// A Proc identifies a procedure and bounds its reply.
 type Proc struct {
 	Prog, Vers, Proc uint32
 	Name             string
-	MaxReply         int // the most bytes of the results, an item that goes to a sink apart
+	MaxReply         int // most bytes of the results, without an item for a sink
 }
 
-// ClientConfig is how a Client behaves. The zero value is right for most.
+// ClientConfig configures a Client. The zero value suits most programs.
 type ClientConfig struct {
 	Cred    Cred
-	Service string // what errors call the server: "nfs"; "": "rpc"
-	// CallTimeout bounds one call with all its repetitions; 0: 60 s; Hard: it waits
-	// as long as it takes, as a hard mount does. A context may end it earlier.
+	Service string // the server's name in errors: "nfs"; "": "rpc"
+	// CallTimeout bounds one call with all its retransmissions; 0: 60 s; Hard: unlimited, like a
+	// hard mount. A context may end the call earlier.
 	CallTimeout time.Duration
-	// RetryTimeout is how long a server may answer nothing at all, while calls
-	// wait, before the connection is given up and they are sent again over a new
-	// one; 0: a third of CallTimeout, 20 s where that is Hard. A call that takes
-	// longer while the server answers others, or a NULL, is waited for.
+	// RetryTimeout is how long a server may be silent while calls wait. Then the client
+	// reconnects and retransmits them. 0: a third of CallTimeout, or 20 s if that is Hard. A long
+	// call does not count as silence while the server answers other calls, or a NULL.
 	RetryTimeout time.Duration
-	// DialTimeout bounds one attempt to connect after the first; 0: CallTimeout, or a minute where
-	// that is Hard.
+	// DialTimeout bounds each reconnection attempt; 0: CallTimeout, or a minute if that is Hard.
 	DialTimeout time.Duration
-	// Responding, if set, is told false when the server has answered nothing for
-	// noticeTime while calls wait, and true when it answers again. It must not block.
+	// Responding, if set, is called with false after noticeTime of silence while calls wait, and
+	// with true when the server answers again. It must not block.
 	Responding func(bool)
-	// Probe has a new TCP connection answer one call before it is used, as those of
-	// DialRDMA always do: then a port that is not one of ONC RPC fails to connect.
+	// Probe makes a new TCP connection answer one call before use, as those of DialRDMA always
+	// do. So connecting fails at a port without an ONC RPC service.
 	Probe bool
-	// ReservedPort has TCP connections come from a port below 1024 where this process
-	// may bind one (CAP_NET_BIND_SERVICE), which some servers ask for; else from any.
+	// ReservedPort makes TCP connections use a source port below 1024, as some servers require,
+	// if this process may bind one (CAP_NET_BIND_SERVICE). Otherwise they use any port.
 	ReservedPort bool
-	// ReservedOnly has them come from such a port or fail.
+	// ReservedOnly makes them use such a port or fail.
 	ReservedOnly bool
-	// Dial makes TCP connections in place of a net.Dialer and of ReservedPort; those of
-	// DialRDMA are made by the Dial of its device. It may be nil.
+	// Dial makes TCP connections instead of a net.Dialer and ReservedPort; DialRDMA uses its
+	// device's Dial. It may be nil.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Moves, if set, knows where the server is when it is not at its address any more.
+	// Moves, if set, finds the server after it has left its address.
 	Moves Moves
-	// MaxRetries bounds how often one call is sent again; 0: as often as
-	// CallTimeout allows; less than 0: never.
+	// MaxRetries bounds a call's retransmissions; 0: no bound besides CallTimeout; negative:
+	// none.
 	MaxRetries int
-	// MaxRecord is the most bytes of one reply over TCP; 0: 4 MiB.
+	// MaxRecord is the largest reply over TCP, in bytes; 0: 4 MiB.
 	MaxRecord int
-	// RDMA sizes the connections of DialRDMA.
+	// RDMA configures the connections of DialRDMA.
 	RDMA rpcrdma.Config
-	// Observe, if set, is told of each call when it has ended. It is called on the data path,
-	// by many goroutines at once, and must neither block nor call the Client.
+	// Observe, if set, is called after each call. It runs on the data path in many goroutines
+	// concurrently, and must neither block nor call the Client.
 	Observe func(p *Proc, f CallFigures)
 }
 
-// Hard is the CallTimeout of calls that wait for their server for as long as it takes.
+// Hard is the CallTimeout that makes calls wait for their server without limit.
 const Hard time.Duration = -1
 
 func (cfg *ClientConfig) setDefaults() {
@@ -85,65 +82,64 @@ func (cfg *ClientConfig) setDefaults() {
 	setDefault(&cfg.MaxRecord, 4<<20)
 }
 
-// How long to wait between attempts to connect.
+// Bounds of the pause between connection attempts.
 const (
 	backoffMin = 10 * time.Millisecond
 	backoffMax = 2 * time.Second
 )
 
-// dialTimeout bounds one attempt to connect where CallTimeout does not, and moveTimeout one after
-// which the server may be found elsewhere.
+// dialTimeout bounds a connection attempt without a CallTimeout, and moveTimeout one before the
+// client may look for the server elsewhere.
 const (
 	dialTimeout = time.Minute
 	moveTimeout = 30 * time.Second
 )
 
-// A Client calls procedures over one connection, many at once. It reconnects
-// by itself when the connection is lost and then sends the unanswered calls
-// again under their XIDs.
+// A Client calls procedures over one connection, many concurrently. After a loss it reconnects
+// and retransmits the unanswered calls under their XIDs.
 type Client struct {
 	cfg  ClientConfig
 	auth Auth
-	addr atomic.Pointer[string] // of the server; reconnect changes it, and Leave while that does not run
+	// addr is the server's address. Written by reconnect, and by Leave while no reconnect runs.
+	addr atomic.Pointer[string]
 	dial func(ctx context.Context) (link, error)
 	xid  atomic.Uint32
 
-	// closing ends when Close is called; it bounds connecting.
+	// closing is canceled by Close; it bounds connecting.
 	closing context.Context
 	end     context.CancelFunc
 
 	// Guarded by mu. At most one of link and dialing is set: a connection, or the attempt to make
-	// one that all calls wait for. No call is made under mu, and none waits under it.
+	// one, which all calls await. No network operation or wait happens under mu.
 	mu      sync.Mutex
 	link    link
-	dialing chan struct{} // closed when the attempt to connect that runs has ended
-	dialErr error         // why the last attempt failed
+	dialing chan struct{} // closed at the end of the current connection attempt
+	dialErr error         // the last attempt's error
 	delay   time.Duration // before the next attempt
-	base    uint64        // answers, when link was made
-	at      string        // the address of the last connection
+	base    uint64        // answers when link was made
+	at      string        // link's address
 	wg      sync.WaitGroup
 
 	clientWatch
 }
 
-// A link is one connection of a Client.
+// A link is a Client's connection.
 type link interface {
-	// roundTrip sends the call, waits for its reply and has it decoded. An
-	// error that is a *lostError leaves the call unanswered.
+	// roundTrip sends the call, waits for its reply and decodes it. A *lostError means that the
+	// call got no answer.
 	roundTrip(ctx context.Context, k *outCall) error
-	// close ends the connection; its calls fail with a *lostError of why. It
-	// returns when the connection's goroutines are gone.
+	// close ends the connection; its calls fail with a *lostError for why. It returns when the
+	// connection's goroutines have ended.
 	close(why error) error
 }
 
-// A lostError is a connection that ended before the reply came.
+// A lostError means that the connection ended before the reply.
 type lostError struct{ err error }
 
 func (e *lostError) Error() string { return "rpc: connection lost: " + e.err.Error() }
 func (e *lostError) Unwrap() error { return e.err }
 
-// errNoAnswer is a server that is silent for longer than RetryTimeout, or a call
-// for longer than CallTimeout.
+// errNoAnswer means that the server was silent for RetryTimeout, or a call's CallTimeout expired.
 var errNoAnswer error = noAnswer{}
 
 type noAnswer struct{}
@@ -174,7 +170,7 @@ func (c *Client) connectFirst(ctx context.Context) (*Client, error) {
 	return c, nil
 }
 
-// Addr is where the server is ("host:port").
+// Addr is the server's current address ("host:port").
 func (c *Client) Addr() string { return *c.addr.Load() }
 
 func (c *Client) connectError(err error) *ConnectError {
@@ -184,31 +180,29 @@ func (c *Client) connectError(err error) *ConnectError {
 	return &ConnectError{Service: c.cfg.Service, Addr: c.Addr(), Err: err}
 }
 
-// errHungUp stands for the io.EOF of a connection: to whoever reads a file, io.EOF is
-// the end of the file, and what was cut must not count as whole.
+// errHungUp replaces a connection's io.EOF: a file's reader would take io.EOF for the end of the
+// file, and accept a truncated one.
 var errHungUp = errors.New("the server closed the connection")
 
-// Call does one call. sink, if not empty, is where the result item (the opaque
-// that res reads by Decoder.Item) is placed; the item that res sees is then
-// sink[:n]. Without a sink an item is a part of the message, as the other results are.
-// extra is added to p.MaxReply, for results whose bound depends on the arguments. An
-// item that is longer than sink, and results with an item that are longer than that bound,
-// fail with ErrNoRoom, over RDMA and TCP alike. Slices that res keeps of the Decoder are
-// valid only inside DecodeXDR: copy what must stay. args and res may be nil where there are none.
+// Call does one call. sink, if not empty, receives the result item (the opaque that res reads by
+// Decoder.Item); res then sees it as sink[:n]. Without a sink the item is part of the message,
+// like the other results. extra is added to p.MaxReply, for results with a bound that depends on
+// the arguments. The call fails with ErrNoRoom if the item exceeds sink, or results with an item
+// exceed that bound, over RDMA and TCP alike. Slices from the Decoder are valid only inside
+// DecodeXDR: copy them to keep them. args and res may be nil if there are none.
 //
-// When Call returns, with or without an error, the bytes that args pointed at
-// are not read any more, and nothing can land in sink.
+// After Call returns, with or without an error, nothing reads args' memory or writes to sink.
 func (c *Client) Call(ctx context.Context, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) error {
 	return c.CallAs(ctx, nil, p, args, res, sink, extra)
 }
 
-// CallAs is Call in the name of another caller than ClientConfig.Cred; nil: of that one.
+// CallAs is Call with as instead of ClientConfig.Cred; nil: ClientConfig.Cred.
 func (c *Client) CallAs(ctx context.Context, as *Auth, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) error {
 	_, err := c.CallAnswer(ctx, as, p, args, res, sink, extra)
 	return err
 }
 
-// CallAnswer is CallAs that also returns whose answer it is.
+// CallAnswer is CallAs, and also returns the answering server.
 func (c *Client) CallAnswer(ctx context.Context, as *Auth, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) (Answer, error) {
 	k := c.newOutCall()
 	defer k.recycle()
@@ -229,7 +223,7 @@ func (c *Client) CallAnswer(ctx context.Context, as *Auth, p *Proc, args xdr.Mar
 	return answer, err
 }
 
-// exchange makes attempts until one has brought the reply, or the call has failed.
+// exchange makes attempts until one gets the reply, or the call has failed.
 func (c *Client) exchange(ctx context.Context, k *outCall) (a Answer, err error) {
 	var deadline time.Time
 	if c.cfg.CallTimeout != Hard {
@@ -252,25 +246,25 @@ func (c *Client) exchange(ctx context.Context, k *outCall) (a Answer, err error)
 	}
 }
 
-// newOutCall is a call with an XID of its own.
+// newOutCall returns a call with a new XID.
 func (c *Client) newOutCall() *outCall {
 	k := outCallPool.Get().(*outCall)
 	k.xid, k.answers = c.xid.Add(1), &c.answers
 	return k
 }
 
-// lost handles an attempt that failed: nil means that the call is to be sent again.
-// The second time and later it takes a pause first: the call itself may be what
-// ends the connections, over which others are answered.
+// lost handles a failed attempt: nil means retransmission. From the second time on it pauses
+// first: the call itself may be the reason why connections end, and other calls need them.
 func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline time.Time) error {
-	var lost *lostError // before errNoAnswer, which is the cause of one where the server was silent
+	// Check before errNoAnswer, which a lostError for a silent server wraps.
+	var lost *lostError
 	if !errors.As(err, &lost) {
 		if errors.Is(err, errNoAnswer) {
 			return c.connectError(err)
 		}
 		return err
 	}
-	// The first call to notice takes the connection away; the others find another link, or none,
+	// The first call to notice discards the connection; the others find another link, or none,
 	// and do nothing.
 	c.discard(l, lost.err)
 	if c.closing.Err() != nil {
@@ -279,18 +273,17 @@ func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline 
 	if (c.cfg.MaxRetries != 0 && try >= c.cfg.MaxRetries) || passed(deadline) {
 		return c.connectError(lost.err)
 	}
-	// The first time at once: a server that was restarted is back, and its clients are not to wait
-	// for nothing.
+	// No pause the first time: a restarted server is back, and its clients need not wait.
 	if try > 0 {
 		return sleep(ctx, min(backoffMin<<min(try, 16), backoffMax))
 	}
 	return nil
 }
 
-// passed reports whether a deadline is over; the zero Time never is.
+// passed reports whether a deadline has expired; the zero Time never has.
 func passed(deadline time.Time) bool { return !deadline.IsZero() && !now().Before(deadline) }
 
-// connection returns the connection, a new one where it is lost, and the address it is to.
+// connection returns the current connection, or a new one after a loss, and its address.
 func (c *Client) connection(ctx context.Context, deadline time.Time) (link, string, error) {
 	for {
 		c.mu.Lock()
@@ -310,9 +303,9 @@ func (c *Client) connection(ctx context.Context, deadline time.Time) (link, stri
 	}
 }
 
-// redial has an attempt to connect run, and returns what is closed at its end. mu is held. It is on
-// a goroutine of the Client's, not the call's: a call that is given up takes nobody's connection
-// with it.
+// redial starts a connection attempt if none runs, and returns a channel closed at its end. The
+// caller holds mu. The attempt runs on the Client's goroutine, not the call's: an abandoned call
+// must not take away the other calls' connection.
 func (c *Client) redial() <-chan struct{} {
 	if c.dialing == nil {
 		c.dialing = make(chan struct{})
@@ -322,13 +315,14 @@ func (c *Client) redial() <-chan struct{} {
 	return c.dialing
 }
 
-// discard closes a connection that is of no use any more; its calls go to a new one.
+// discard closes a useless connection; its calls go to a new one.
 func (c *Client) discard(l link, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.link == l && c.closing.Err() == nil {
 		c.link = nil
-		if c.answers.Load() == c.base { // a server that takes connections and answers none is not one that is back
+		// A server that accepts connections without answering is not back.
+		if c.answers.Load() == c.base {
 			c.delay = min(max(2*c.delay, backoffMin), backoffMax)
 		} else {
 			c.delay = 0
@@ -337,7 +331,7 @@ func (c *Client) discard(l link, why error) {
 	}
 }
 
-// awaitDial waits for the end of an attempt to connect.
+// awaitDial waits for the end of a connection attempt.
 func (c *Client) awaitDial(ctx context.Context, dialed <-chan struct{}, deadline time.Time) error {
 	var over <-chan time.Time
 	if !deadline.IsZero() {
@@ -366,11 +360,11 @@ func (c *Client) awaitDial(ctx context.Context, dialed <-chan struct{}, deadline
 	return e
 }
 
-// reconnect is one attempt to connect, after delay, for all calls that wait for it.
+// reconnect makes one connection attempt, after delay, for all waiting calls.
 func (c *Client) reconnect(delay time.Duration) {
 	var l link
 	err := sleep(c.closing, delay)
-	limit := c.dialTimeout() // which may be shorter than the delay
+	limit := c.dialTimeout() // this may be shorter than the delay
 	if c.cfg.Moves != nil {
 		limit = min(limit, moveTimeout)
 	}
@@ -390,14 +384,15 @@ func (c *Client) reconnect(delay time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil && ctx.Err() != nil && c.dialErr != nil {
-		err = c.dialErr // that our time is over says less than what was wrong before
+		err = c.dialErr // the earlier error says more than this timeout
 	}
 	if c.dialErr = err; err == nil {
 		c.link, c.base, c.at = l, c.answers.Load(), at
 		switch {
 		case c.closing.Err() != nil:
 			c.wg.Go(func() { l.close(ErrClosed) })
-		case c.cfg.Moves != nil && !c.cfg.Moves.Here(at): // it has moved since Connected, and Leave found no connection yet
+		// The service has moved since Connected, when Leave found no connection yet.
+		case c.cfg.Moves != nil && !c.cfg.Moves.Here(at):
 			c.link = nil
 			c.wg.Go(func() { l.close(errMoved) })
 		}
@@ -429,7 +424,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Close ends the connection; calls that run fail with ErrClosed.
+// Close ends the connection; running calls fail with ErrClosed.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.end()
@@ -438,8 +433,8 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	var err error
 	if l != nil {
-		// Ends every call that waits for a reply; wg then has the loops and attempts to connect
-		// left.
+		// This ends each call waiting for a reply; then wg counts only loops and connection
+		// attempts.
 		err = l.close(ErrClosed)
 	}
 	c.wg.Wait()

@@ -1,4 +1,4 @@
-// One outbound call: its state while it is under way, and its reply.
+// An outbound call: its state, and decoding its reply.
 
 package transport
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// An outCall is one call of a Client, through all its attempts.
+// An outCall is a Client's call, through all its attempts.
 type outCall struct {
 	xid      uint32
 	proc     *Proc
@@ -23,7 +23,7 @@ type outCall struct {
 	res      xdr.Unmarshaler
 	sink     []byte
 	maxReply int
-	answers  *atomic.Uint64 // of its Client: each reply that comes is counted
+	answers  *atomic.Uint64 // the Client's count of replies
 	callWatch
 
 	head oncrpc.CallHeader
@@ -32,9 +32,9 @@ type outCall struct {
 	dec  xdr.Decoder
 
 	expired *time.Timer // ends an attempt, unless it fires too early
-	until   time.Time   // when an attempt is to end; zero: never
-	armed   time.Time   // when the timer fires, or has; zero: it is stopped
-	early   func() bool // tooEarly: made once
+	until   time.Time   // end of the attempt; zero: never
+	armed   time.Time   // when the timer fires or has fired; zero: it is stopped
+	early   func() bool // tooEarly, allocated once
 	tcp     tcpCall     // state of an attempt over TCP
 }
 
@@ -52,7 +52,7 @@ func newOutCallPool() *sync.Pool {
 	}}
 }
 
-// recycle forgets all that the caller gave.
+// recycle drops all references to the caller's data.
 func (k *outCall) recycle() {
 	k.proc, k.args, k.res, k.sink, k.answers = nil, nil, nil, nil, nil
 	k.cred, k.head, k.back = oncrpc.OpaqueAuth{}, oncrpc.CallHeader{}, oncrpc.ReplyHeader{}
@@ -62,15 +62,15 @@ func (k *outCall) recycle() {
 	outCallPool.Put(k)
 }
 
-// arm sets when the attempt ends; zero: never. A timer that is set to an earlier time is left so: a
-// caller of many calls, each of which is answered long before, does not set it for each, and
-// tooEarly sets it right when it fires.
+// arm sets the attempt's end; zero: never. If the timer already fires earlier, arm leaves it:
+// quickly answered calls of one caller then need no timer operation each, and tooEarly corrects
+// the timer when it fires.
 func (k *outCall) arm(until time.Time) {
 	k.until = until
 	switch {
 	case until.IsZero() && k.armed.IsZero():
 	case until.IsZero():
-		k.expired.Stop() // nothing is received from its channel after that
+		k.expired.Stop() // after Stop nothing is received from its channel
 		k.armed = time.Time{}
 	case k.armed.IsZero() || k.armed.After(until):
 		k.expired.Reset(until.Sub(now()))
@@ -78,9 +78,9 @@ func (k *outCall) arm(until time.Time) {
 	}
 }
 
-// tooEarly reports whether the timer was that of an earlier call: then it is set to the time of
-// this one. The caller has received from its channel, so that it fires no more unless it is set:
-// the reply can come at this moment all the same, and the call succeed.
+// tooEarly reports whether the timer fired for an earlier call, and rearms it for this one. The
+// caller has received from its channel, so it fires again only if rearmed. The reply can still
+// come at this moment, and the call succeed.
 func (k *outCall) tooEarly() bool {
 	k.armed = time.Time{}
 	left := k.until.Sub(now())
@@ -91,14 +91,14 @@ func (k *outCall) tooEarly() bool {
 	return left > 0
 }
 
-// attempt is one round trip that ends with errNoAnswer at until, if that is not
-// zero. Nothing that was sent on a connection is lost while it lives, so it is not
-// for the call to end one; see watchServer. The timer, unlike a child of ctx, costs no allocation.
+// attempt makes one round trip, which ends with errNoAnswer at until, if that is not zero. A live
+// connection loses nothing, so a call never ends its connection; watchServer does. Unlike a child
+// context, the timer costs no allocation.
 func (k *outCall) attempt(ctx context.Context, l link, until time.Time) error {
 	k.arm(until)
 	err := l.roundTrip(ctx, k)
 	if err != nil && ctx.Err() != nil && isLost(err) {
-		return ctx.Err() // it comes first, and nobody waits for a new connection
+		return ctx.Err() // ctx takes precedence, and no reconnection is needed
 	}
 	return err
 }
@@ -108,7 +108,7 @@ func isLost(err error) bool {
 	return errors.As(err, &lost)
 }
 
-// encode appends the call to buf[:0].
+// encode encodes the call into buf[:0].
 func (k *outCall) encode(buf []byte) {
 	k.enc.Reset(buf)
 	k.head = oncrpc.CallHeader{XID: k.xid, Prog: k.proc.Prog, Vers: k.proc.Vers, Proc: k.proc.Proc, Cred: k.cred}
@@ -119,8 +119,8 @@ func (k *outCall) encode(buf []byte) {
 	k.size = k.enc.Len() + itemBytes(k.enc.Items())
 }
 
-// decode reads the reply: the header, and what follows it where the call
-// succeeded. reduced tells that the server had to put the item into the sink itself.
+// decode decodes the reply: the header and, for a successful call, the results. reduced means
+// that the server had a chunk for the item, and must have used it.
 func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
 	k.answers.Add(1)
 	k.received = len(stream) + itemBytes(items)
@@ -146,14 +146,14 @@ func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
 		return fmt.Errorf("%w: results of %s: %w", ErrBadReply, k.proc.Name, d.Err())
 	}
 	if d.ItemsLeft() > 0 || (reduced && d.SinkUsed()) {
-		// An item came by a chunk that does not exist, or not by the one it had (RFC 8166 §6.1
+		// The item came by a chunk that does not exist, or not by its chunk (RFC 8166 §6.1
 		// [R8166-190 R8166-191]).
 		return fmt.Errorf("%w: results of %s: item and chunk do not match", ErrBadReply, k.proc.Name)
 	}
 	return nil
 }
 
-// status is the error that the reply's header tells of, if any (RFC 5531 §9).
+// status returns the error in the reply's header, if any (RFC 5531 §9).
 func (k *outCall) status() error {
 	h := &k.back
 	switch {

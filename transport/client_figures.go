@@ -1,4 +1,4 @@
-// What a client tells of its calls and its connection to who wants to count them.
+// A client's metrics about its calls and its connection.
 
 package transport
 
@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// CallFigures is what an Observe of a Client learns of one call.
+// CallFigures is one call's metrics, for ClientConfig.Observe.
 type CallFigures struct {
-	Queue          time.Duration // from the call until it was last sent: for a connection, a credit, those before it
-	RoundTrip      time.Duration // from then until its end; 0 if it was not sent
-	Retransmits    int           // how often it was sent again
-	Sent, Received int           // bytes of the RPC messages, items included; of the last attempt
-	Err            error         // what the call has returned
+	Queue          time.Duration // until its last transmission: for a connection, a credit, earlier calls
+	RoundTrip      time.Duration // from there to its end; 0 if it was never sent
+	Retransmits    int           // number of retransmissions
+	Sent, Received int           // bytes of the last attempt's RPC messages, with items
+	Err            error         // the call's result
 }
 
-// A callWatch takes the figures of one call. The goroutine that writes the call sets sent, before
-// the reply can come; all else is the caller's.
+// A callWatch collects one call's metrics. The goroutine that writes the call sets sent, before
+// the reply can come; the caller owns the rest.
 type callWatch struct {
-	begun    time.Time // zero: nobody wants to know
+	begun    time.Time // zero: not observed
 	sent     time.Time // when the last attempt was sent; zero: not yet
 	tries    int
-	size     int // bytes of the call
+	size     int // of the call, in bytes
 	received int // bytes of its reply
 }
 
-// since is the beginning of an attempt: for the first one the beginning of the call, which costs
-// no look at the clock.
+// since returns an attempt's start. For the first one this is the call's start, without reading
+// the clock.
 func (w *callWatch) since() time.Time {
 	if w.begun.IsZero() || w.tries == 0 {
 		return w.begun
@@ -36,7 +36,7 @@ func (w *callWatch) since() time.Time {
 
 func (w *callWatch) sentAt(at time.Time) { w.sent = at }
 
-// figures are those of a call that has returned err.
+// figures returns the metrics of a call that has returned err.
 func (k *outCall) figures(err error) CallFigures {
 	end := now()
 	f := CallFigures{Queue: end.Sub(k.begun), Retransmits: k.tries, Sent: k.size, Received: k.received, Err: err}
@@ -47,23 +47,23 @@ func (k *outCall) figures(err error) CallFigures {
 	return f
 }
 
-// LinkFigures is a Client's connection at one moment.
+// LinkFigures describes a Client's connection at one moment.
 type LinkFigures struct {
-	Up       bool   // there is a connection; else one is being made
-	Silent   bool   // calls wait, and the server has answered none of late
-	Connects uint64 // connections that were made
-	Waiting  int    // calls that have begun and not ended
-	Credits  int    // calls that the server lets be under way at once over RDMA; 0: TCP, which has none
-	Addr     string // of the server
+	Up       bool   // there is a connection; otherwise one is being made
+	Silent   bool   // calls wait, and the server has answered none recently
+	Connects uint64 // connections made so far
+	Waiting  int    // calls in progress
+	Credits  int    // concurrent calls permitted over RDMA; 0: TCP, without a limit
+	Addr     string // the server's
 
 	CRC       bool   // messages sent over RDMA have CRCs; false without a connection
 	Transport string // tcp, iwarp or roce, set by the Client's creator
 }
 
-// Up reports whether there is a connection; else a call has to wait for one.
+// Up reports whether there is a connection; without one calls wait.
 func (c *Client) Up() bool { return c.current() != nil }
 
-// Figures describes the connection.
+// Figures describes the current connection.
 func (c *Client) Figures() LinkFigures {
 	f := LinkFigures{Silent: c.Silent(), Waiting: int(c.waiting.Load()), Connects: c.connects.Load(), Up: c.Up()}
 	f.Addr = c.Addr()

@@ -1,4 +1,4 @@
-// The client's end of an RPC-over-RDMA connection.
+// The client side of RPC-over-RDMA connections.
 
 package transport
 
@@ -13,26 +13,26 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A new connection has to answer one call before it is used. Linux' soft-iWARP
-// driver can lose the first message of a connection that it has just accepted,
-// and the silence would be taken for a slow server.
+// A new connection must answer one call before use. Linux's soft-iWARP driver can lose the first
+// message on a connection that it has just accepted, and the silence would look like a slow
+// server.
 const probeTries = 3
 
 var probeWait = time.Second // tests shorten it
 
-// replyHeaderMax is the most bytes of a reply header from a server that has no
-// verifier for us: that of PROG_MISMATCH, with its two versions.
+// replyHeaderMax is the largest reply header, in bytes, if the server sends no verifier:
+// PROG_MISMATCH's, with its two versions.
 const replyHeaderMax = oncrpc.ReplySize + 8
 
-// DialRDMA connects to addr ("host:port") through dev. The first connection is
-// tried once; its error is a *ConnectError.
+// DialRDMA connects to addr ("host:port") through dev. It tries once; the error is a
+// *ConnectError.
 func DialRDMA(ctx context.Context, dev *rnic.Device, addr string, cfg ClientConfig) (*Client, error) {
 	c := newClient(cfg, addr)
 	c.dial = func(ctx context.Context) (link, error) { return c.dialProbed(ctx, dev) }
 	return c.connectFirst(ctx)
 }
 
-// dialProbed returns a connection over which the server has answered.
+// dialProbed returns a connection that has answered a call.
 func (c *Client) dialProbed(ctx context.Context, dev *rnic.Device) (link, error) {
 	for try := 1; ; try++ {
 		conn, err := rpcrdma.Dial(ctx, dev, c.Addr(), c.cfg.RDMA)
@@ -54,7 +54,7 @@ func (c *Client) dialProbed(ctx context.Context, dev *rnic.Device) (link, error)
 	}
 }
 
-// probe calls procedure 0 of program 0, which nobody serves: any reply will do.
+// probe calls procedure 0 of program 0, which no server has: any reply suffices.
 func (c *Client) probe(ctx context.Context, l link, wait time.Duration) error {
 	k := c.newOutCall()
 	defer k.recycle()
@@ -70,7 +70,7 @@ func (c *Client) probe(ctx context.Context, l link, wait time.Duration) error {
 	return ctx.Err()
 }
 
-// An rdmaLink is one RPC-over-RDMA connection of a Client.
+// An rdmaLink is a Client's RPC-over-RDMA connection.
 type rdmaLink struct{ conn *rpcrdma.Conn }
 
 func (l *rdmaLink) close(error) error { return l.conn.Close() }
@@ -95,8 +95,8 @@ func (l *rdmaLink) roundTrip(ctx context.Context, k *outCall) error {
 	return k.decode(r.Reply.Stream, r.Reply.Items, r.SinkOffered())
 }
 
-// failure sorts the errors of Do: silence, the end of the connection, which a new
-// one mends, and all others.
+// failure classifies errors from Do: a timeout, a lost connection, which reconnecting fixes, and
+// all others.
 func (l *rdmaLink) failure(ctx context.Context, err error) error {
 	if errors.Is(err, rpcrdma.ErrTimeout) {
 		return errNoAnswer

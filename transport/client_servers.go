@@ -1,5 +1,5 @@
-// A service that several servers have: which of them a Client is connected to, whose answer a
-// reply is, and which port a host's port mapper names.
+// A service on several servers: the server that a Client uses, the server that sent a reply, and
+// port mapper lookups.
 
 package transport
 
@@ -12,17 +12,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// Moves follows a service from one address to another ("host:port"), of the same server or of
-// another one.
+// Moves follows a service between addresses ("host:port"), on the same server or another.
 type Moves interface {
-	// Connected is told that a connection to addr has been made, before calls go over it; try makes
-	// one call over it that is not sent again. With an error the connection is closed, as if it
-	// could not be made. It must return when ctx ends.
+	// Connected is called for a new connection to addr before it carries calls; try makes one
+	// call over it without retransmission. An error closes the connection and counts as a failed
+	// attempt. It must return when ctx ends.
 	Connected(ctx context.Context, addr string, try Try) error
 	// Next returns where to connect to after an attempt at addr has failed: there again, or
-	// elsewhere. It may take as long as ctx lets it.
+	// Next returns the address for the next attempt after one at addr has failed: the same or
+	// another. It may block until ctx ends.
 	Next(ctx context.Context, addr string) string
-	// Here reports whether connections to addr may be used still. It must not wait.
+	// Here reports whether connections to addr may still be used. It must not block.
 	Here(addr string) bool
 }
 
@@ -31,27 +31,27 @@ var errMoved = errors.New("the service is at another server now")
 // A Try makes one call, without a second attempt.
 type Try func(ctx context.Context, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler) error
 
-// A MoveError is a server that answers and is not to be used. Moves returns it.
+// A MoveError means that a server answers but must not be used. Moves returns it.
 type MoveError struct{ Err error }
 
 func (e *MoveError) Error() string { return e.Err.Error() }
 func (e *MoveError) Unwrap() error { return e.Err }
 
-// An Answer tells which server a reply is from.
+// An Answer names the server that sent a reply.
 type Answer struct {
-	Addr string // of the server ("host:port")
-	// Elsewhere: an attempt before went to another address, and may have been carried out there.
-	// The cache of duplicate requests of this server does not know of it.
+	Addr string // the server's ("host:port")
+	// Elsewhere: an earlier attempt went to another address, and that server may have executed
+	// the call. This server's duplicate request cache does not know about it.
 	Elsewhere bool
 }
 
-// enter notes that an attempt is made at a server.
+// enter notes an attempt at a server.
 func (a *Answer) enter(addr string, try int) {
 	a.Elsewhere = a.Elsewhere || try > 0 && addr != a.Addr
 	a.Addr = addr
 }
 
-// dialUsable makes a connection that Moves has nothing against.
+// dialUsable makes a connection that Moves accepts.
 func (c *Client) dialUsable(ctx context.Context) (link, error) {
 	l, err := c.dial(ctx)
 	if err != nil {
@@ -83,9 +83,9 @@ func (c *Client) try(ctx context.Context, l link, p *Proc, args xdr.Marshaler, r
 	return err
 }
 
-// Leave ends the connection unless it is to addr, where the service is now: the calls under way are
-// sent again there. It connects there at once, for who spreads calls over several Clients prefers
-// those that are connected. addr is "" where only Moves knows it.
+// Leave ends the connection unless it goes to addr, the service's new address; calls in progress
+// are retransmitted there. It reconnects at once, because a program that spreads calls over
+// several Clients prefers connected ones. addr is "" if only Moves knows it.
 func (c *Client) Leave(addr string, why error) {
 	c.mu.Lock()
 	l := c.link
@@ -109,8 +109,8 @@ func (c *Client) Leave(addr string, why error) {
 
 var getPortProc = Proc{Prog: rpcbind.Program, Vers: rpcbind.Version, Proc: rpcbind.ProcGetport, Name: "PMAPPROC_GETPORT", MaxReply: 4}
 
-// PortOf returns the TCP port of a program, as the port mapper says that c is connected to (RFC
-// 1833 §3.2, version 2).
+// PortOf asks the port mapper that c is connected to for a program's TCP port (RFC 1833 §3.2,
+// version 2).
 func (c *Client) PortOf(ctx context.Context, prog, vers uint32) (uint16, error) {
 	var res rpcbind.PortRes
 	if err := c.Call(ctx, &getPortProc, &rpcbind.Mapping{Prog: prog, Vers: vers, Prot: rpcbind.TCP}, &res, nil, 0); err != nil {

@@ -1,4 +1,4 @@
-// The client's end of a TCP connection: calls out, replies in, many at once.
+// The client side of TCP connections: concurrent calls and their replies.
 
 package transport
 
@@ -12,11 +12,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// callSpace is where the stream of a call begins.
+// callSpace is the initial buffer size for an encoded call, in bytes.
 const callSpace = 1 << 10
 
-// DialTCP connects to addr ("host:port"). The first connection is tried once;
-// its error is a *ConnectError.
+// DialTCP connects to addr ("host:port"). It tries once; the error is a *ConnectError.
 func DialTCP(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 	c := newClient(cfg, addr)
 	c.dial = func(ctx context.Context) (link, error) {
@@ -36,7 +35,7 @@ func DialTCP(ctx context.Context, addr string, cfg ClientConfig) (*Client, error
 	return c.connectFirst(ctx)
 }
 
-// dialer is how TCP connections are made.
+// dialer returns the function that makes TCP connections.
 func (cfg *ClientConfig) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
 	switch {
 	case cfg.Dial != nil:
@@ -49,42 +48,41 @@ func (cfg *ClientConfig) dialer() func(ctx context.Context, network, addr string
 	return new(net.Dialer).DialContext
 }
 
-// A tcpCall is what an attempt over TCP keeps. The fields are guarded by the
-// link's mu until ready has been received.
+// A tcpCall is a call's state over TCP. The link's mu guards the fields until ready has been
+// received.
 type tcpCall struct {
 	ready chan struct{}   // rec or err is set
-	turn  chan struct{}   // the link's writer is this call from now on
-	ctx   context.Context // of the attempt
+	turn  chan struct{}   // makes this call the link's writer
+	ctx   context.Context // the attempt's
 	rec   *mem.Buffer
 	err   error
 	state writeState
-	buf   *mem.Buffer // holds the stream of the call
-	size  int         // bytes of the record
+	buf   *mem.Buffer // holds the encoded call
+	size  int         // of the record, in bytes
 	mark  [markLen]byte
 }
 
-// A tcpLink is one TCP connection of a Client. Callers write, one at a time, see
-// client_tcpwrite.go; one goroutine reads. What is sent and received needs no
-// goroutine of its own on the way of a call but that one.
+// A tcpLink is a Client's TCP connection. Callers write, one at a time (client_tcpwrite.go), and
+// one goroutine reads. No other goroutine is involved in a call.
 type tcpLink struct {
 	nc    net.Conn
-	limit time.Duration // how long the server may take no bytes
+	limit time.Duration // how long the server may accept no bytes
 	rd    *recordReader
 	wg    sync.WaitGroup
 
-	// mu guards these. It is never held while the socket is read or written.
+	// mu guards the fields below. It is never held during reads or writes on the socket.
 	mu      sync.Mutex
-	wrote   sync.Cond           // a batch has been written, or the writer is another
+	wrote   sync.Cond           // a batch has been written, or the writer has changed
 	pending map[uint32]*outCall // calls without a reply, by XID
-	out     []*outCall          // calls that nobody has begun to write
-	writer  *outCall            // the call whose goroutine writes; nil: nobody does
-	err     error               // why the connection is of no use any more
+	out     []*outCall          // calls not being written yet
+	writer  *outCall            // the call whose goroutine writes; nil: none
+	err     error               // why the connection has ended
 
-	// The writer owns these; they pass to the next one under mu.
+	// Owned by the writer; they pass to the next writer under mu.
 	gather gather
-	batch  []*outCall // what is being written
-	moved  time.Time  // when the server last took bytes
-	yield  bool       // the writer has nothing to wait for any more, and stops in mid-batch
+	batch  []*outCall // calls being written
+	moved  time.Time  // when the server last accepted bytes
+	yield  bool       // the writer's own call is done: it stops in the middle of the batch
 }
 
 func newTCPLink(nc net.Conn, cfg *ClientConfig) *tcpLink {
@@ -107,15 +105,15 @@ func (l *tcpLink) abandon(err error) {
 	l.end(err)
 }
 
-// end is the one place where the connection ends. The caller holds mu.
+// end ends the connection; no other function does. The caller holds mu.
 func (l *tcpLink) end(err error) {
 	if l.err != nil {
 		return
 	}
 	l.err = &lostError{err}
 	if c, ok := l.nc.(interface{ SetLinger(sec int) error }); ok && len(l.pending) > 0 {
-		// The calls may be made again over another connection: what the kernel has not sent
-		// MUST NOT arrive after that, when a copy could undo what was done since.
+		// The calls may be retransmitted over another connection. Bytes still in the kernel MUST
+		// NOT arrive after that, when they could undo later operations.
 		_ = c.SetLinger(0)
 	}
 	l.nc.Close()
@@ -130,7 +128,7 @@ func (l *tcpLink) end(err error) {
 	clear(l.pending)
 }
 
-// receiveLoop gives each reply to its call.
+// receiveLoop passes each reply to its call.
 func (l *tcpLink) receiveLoop() {
 	for {
 		rec, err := l.rd.next()
@@ -174,8 +172,8 @@ func (l *tcpLink) roundTrip(ctx context.Context, k *outCall) error {
 	return err
 }
 
-// exchange sends the call and waits for the reply record. When it returns
-// nobody else holds k.
+// exchange sends the call and waits for the reply record. After it returns, no other goroutine
+// uses k.
 func (l *tcpLink) exchange(ctx context.Context, k *outCall) error {
 	t := &k.tcp
 	l.mu.Lock()
@@ -200,8 +198,8 @@ func (l *tcpLink) exchange(ctx context.Context, k *outCall) error {
 	return err
 }
 
-// await waits for the reply, which is in k.tcp.rec when there is no error. A
-// reply that has come wins over a context or a timer that has ended too.
+// await waits for the reply, which is in k.tcp.rec if there is no error. A reply wins over a
+// simultaneously ended context or timer.
 func (l *tcpLink) await(ctx context.Context, k *outCall) (err error) {
 	for waits := true; waits; {
 		select {
@@ -226,14 +224,14 @@ func (l *tcpLink) await(ctx context.Context, k *outCall) (err error) {
 	return err
 }
 
-// withdraw makes sure that no reply will be given to k any more, and reports
-// whether k was given one, or an error, before that.
+// withdraw ensures that k gets no reply from now on, and reports whether it already has one, or
+// an error.
 func (l *tcpLink) withdraw(k *outCall) bool {
 	l.mu.Lock()
 	_, waits := l.pending[k.xid]
 	delete(l.pending, k.xid)
 	l.mu.Unlock()
-	if !waits {
+	if !waits { // its sender is about to send
 		<-k.tcp.ready // it is being given this moment
 	}
 	return !waits

@@ -1,4 +1,4 @@
-// Writing calls to a TCP connection: who writes, which calls at once, and when another goes on.
+// Writing calls to a TCP connection: choosing the writer, the batches, and handing over.
 
 package transport
 
@@ -7,38 +7,37 @@ import (
 	"time"
 )
 
-// The first caller that finds nobody writing becomes the writer. It writes its own
-// call, and then, while it has to wait for its reply in any case, the calls that
-// others have queued meanwhile, many small ones by one system call. None of them is
-// woken for that. As soon as the writer has nothing to wait for any more, another
-// caller becomes the writer, which its goroutine learns by turn:
+// The first caller that finds no writer becomes the writer. It writes its own call. While waiting
+// for its reply it also writes the calls queued by others meanwhile, many small ones in one
+// system call, without waking their goroutines. When its reply has come, another caller becomes
+// the writer and learns this by turn:
 //
-//	               enqueued, nobody writes
+//	               enqueued, no writer
 //	  (no writer) ───────────────────────────▶ k writes ──┐ own call not out, or reply
 //	      ▲                                      │   ▲    │ not there: the next batch
-//	      │          nothing is queued           │   └────┘
+//	      │          queue is empty              │   └────┘
 //	      └──────────────────────────────────────┤
 //	                                             │ own call out and reply there, or given up:
 //	                                             ▼ handOver
 //	                                     the next caller writes
 //
-// A batch passes over half-written too: a caller never waits for the bytes of another.
+// A half-written batch can be handed over, too: a caller never waits for other callers' bytes.
 
-// A writeState is where an outCall is with respect to the writer.
+// A writeState is an outCall's state in relation to the writer.
 type writeState int
 
 const (
-	callIdle    writeState = iota // not queued yet, or all of it has been written
+	callIdle    writeState = iota // not queued yet, or completely written
 	callQueued                    // in out
 	callWriting                   // in batch: the writer reads its memory
 )
 
-// batchMax is how many bytes of several calls are written at once. More would save
-// nothing, and keep the writer from its own reply.
+// batchMax is the maximum size of a batch of several calls, in bytes. A larger one would save
+// nothing, and delay the writer's own reply.
 const batchMax = 64 << 10
 
-// write writes the queued calls until there are none, or until another call has become the writer.
-// k is the writer; mu is not held.
+// write writes queued calls until there are none, or until another call is the writer. k is the
+// writer; mu is not held.
 func (l *tcpLink) write(k *outCall) {
 	for more, fresh := l.begin(k); more; {
 		if fresh {
@@ -48,14 +47,14 @@ func (l *tcpLink) write(k *outCall) {
 	}
 }
 
-// begin reports whether k is to write now, and whether that is a fresh batch: see next.
+// begin is next under mu.
 func (l *tcpLink) begin(k *outCall) (more, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next(k)
 }
 
-// written notes how the writer k has written the batch, and is next after that.
+// written handles the result of writing k's batch, then calls next.
 func (l *tcpLink) written(k *outCall, err error) (more, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,13 +70,13 @@ func (l *tcpLink) written(k *outCall, err error) (more, fresh bool) {
 	return l.next(k)
 }
 
-// next reports whether k goes on as the writer: with the rest of a batch, or with a fresh one,
+// next reports whether k continues as the writer: with the rest of a batch, or with a fresh one,
 // which it takes from the queue. The caller holds mu.
 func (l *tcpLink) next(k *outCall) (more, fresh bool) {
 	fresh = len(l.batch) == 0
 	switch {
 	case l.err != nil, fresh && len(l.out) == 0:
-		l.endBatch() // one that was handed over when the connection ended
+		l.endBatch() // for a batch handed over when the connection ended
 		l.writer = nil
 		return false, false
 	case fresh && k.tcp.state == callIdle && l.done(k, time.Now()):
@@ -89,21 +88,21 @@ func (l *tcpLink) next(k *outCall) (more, fresh bool) {
 	return true, fresh
 }
 
-// handOver makes k the writer. It is queued or in the batch, and so its goroutine is in
-// await, where turn wakes it, or in leave, where the condition does.
+// handOver makes k the writer. k is queued or in the batch, so its goroutine is in await, where
+// turn wakes it, or in leave, where the condition does.
 func (l *tcpLink) handOver(k *outCall) {
 	l.writer = k
 	k.tcp.turn <- struct{}{}
 	l.wrote.Broadcast()
 }
 
-// done reports whether k has its reply or is not waited for any more.
+// done reports whether k has its reply or its caller has given up.
 func (l *tcpLink) done(k *outCall, now time.Time) bool {
 	return l.pending[k.xid] != k || k.over(now)
 }
 
-// nextBatch moves the calls at the head of the queue to the batch: one, and further
-// ones as long as they are few bytes together.
+// nextBatch moves calls from the queue's head to the batch: one, and more as long as they are
+// small in total.
 func (l *tcpLink) nextBatch() {
 	n, size := 0, 0
 	for _, k := range l.out {
@@ -117,7 +116,7 @@ func (l *tcpLink) nextBatch() {
 	l.out = slices.Delete(l.out, 0, n)
 }
 
-// gatherBatch collects the messages of a new batch.
+// gatherBatch collects a new batch's messages.
 func (l *tcpLink) gatherBatch() {
 	for _, k := range l.batch {
 		l.gather.message(&k.tcp.mark, &k.enc)
@@ -142,8 +141,8 @@ func (l *tcpLink) endBatch() {
 	l.wrote.Broadcast()
 }
 
-// leave waits until nobody writes k any more, for its memory goes back to the
-// caller. A reply may come before the writer has noticed that it is done.
+// leave waits until no other goroutine writes k, because its memory goes back to the caller. A
+// reply may come before the writer has marked k as written.
 func (l *tcpLink) leave(k *outCall) {
 	if l.ended(k) {
 		<-k.tcp.turn
@@ -152,7 +151,7 @@ func (l *tcpLink) leave(k *outCall) {
 }
 
 // ended waits until no other goroutine writes k. It reports whether k has become the writer since
-// await ended: the rest of a batch with k, and the queue, must not be lost.
+// await returned: then it must write the rest of the batch and the queue.
 func (l *tcpLink) ended(k *outCall) (writer bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,15 +166,15 @@ func (l *tcpLink) ended(k *outCall) (writer bool) {
 	return l.writer == k
 }
 
-// stuckTick is how long a server may take nothing of a call that nobody waits for any more.
+// stuckTick is the interval at which a stalled write checks for abandoned calls.
 const stuckTick = time.Second
 
 func (l *tcpLink) wait() { l.nc.SetWriteDeadline(time.Now().Add(min(stuckTick, l.limit))) }
 
-// goOn bounds the wait for a server that takes no bytes: RetryTimeout, but no
-// longer than a call whose bytes are at stake is waited for. Half a record has
-// been sent then, and the connection is of no use any more. A writer whose own
-// call is out and done does not go on, but leaves the batch to its callers.
+// goOn bounds the wait for a server that accepts no bytes: by RetryTimeout, and by the timeouts
+// of the calls in the batch. Half a record has been sent by then, so the connection is useless. A
+// writer with its own call written and done does not continue, but leaves the batch to its
+// callers.
 func (l *tcpLink) goOn(n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,7 +202,7 @@ func (k *outCall) over(now time.Time) bool {
 	return k.tcp.ctx.Err() != nil || !k.until.IsZero() && !now.Before(k.until)
 }
 
-// forget empties a list of calls, whose array it keeps.
+// forget empties a list of calls and keeps its array.
 func forget(list []*outCall) []*outCall {
 	clear(list)
 	return list[:0]

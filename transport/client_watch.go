@@ -1,4 +1,4 @@
-// Watching a server that is silent: a dead connection is told from a call that takes long.
+// Detecting a silent server: distinguishes a dead connection from a slow call.
 
 package transport
 
@@ -9,36 +9,35 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
-// A clientWatch counts what a Client's calls see of their server. Nothing reads a clock
-// for it on the way of a call: watchServer compares the counts from tick to tick.
-type clientWatch struct {
+// A clientWatch counts events for silence detection. Calls read no clock for it: watchServer
+// compares the counts at each tick.
+type clientWatch struct { // calls in progress
 	waiting atomic.Int64  // calls that have begun and not ended
-	answers atomic.Uint64 // replies that have come
-	asking  atomic.Bool   // a probe is under way
-	silent  atomic.Bool   // nothing has been answered for two ticks: not to a probe either
+	answers atomic.Uint64 // replies received
+	asking  atomic.Bool   // a probe is running
+	silent  atomic.Bool   // no answer for two ticks, not even to a probe
 
-	connects atomic.Uint64 // connections that were made
+	connects atomic.Uint64 // connections made
 }
 
-// Silence is measured in ticks of RetryTimeout/silentTicks each.
+// A tick is RetryTimeout/silentTicks.
 const (
 	silentTicks = 8
 	noticeTime  = 5 * time.Second
 )
 
-// watchServer runs until Close. A long call on a good connection and any call on a
-// dead one look alike, so after the first tick of silence the server is asked for an
-// answer to nothing in particular. When none has come to that either after
-// RetryTimeout in all, the connection is given up. Over RDMA the question needs a
-// credit: where all are taken by calls that stall, their silence decides.
+// watchServer runs until Close. A slow call on a good connection looks like any call on a dead
+// one. So after the first silent tick it probes the server. Without any answer within
+// RetryTimeout in all it discards the connection. Over RDMA the probe needs a credit: if stalled
+// calls hold them all, their silence decides.
 func (c *Client) watchServer() {
 	tick := max(c.cfg.RetryTimeout/silentTicks, time.Microsecond)
 	t := time.NewTicker(tick)
 	defer t.Stop()
-	quiet, told := 0, false // ticks of silence; Responding(false) was called
+	quiet, told := 0, false // silent ticks; Responding(false) was called
 	var last uint64
-	conn := c.current() // the one of the last tick
-	var since int       // quiet, when it was made
+	conn := c.current() // the connection at the last tick
+	var since int       // quiet when conn was made
 	for {
 		select {
 		case <-c.closing.Done():
@@ -72,14 +71,14 @@ func (c *Client) watchServer() {
 	}
 }
 
-// current is the connection of the moment, nil where there is none.
+// current returns the current connection, or nil.
 func (c *Client) current() link {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.link
 }
 
-// tell tells Responding, if there is one to tell.
+// tell notifies Responding, if set, and reports whether it is.
 func (c *Client) tell(ok bool) bool {
 	if c.cfg.Responding != nil {
 		c.cfg.Responding(ok)
@@ -87,18 +86,18 @@ func (c *Client) tell(ok bool) bool {
 	return c.cfg.Responding != nil
 }
 
-// ask has the server answer on l; the answer is counted where it comes in.
+// ask probes the server on l; the reply is counted where it arrives.
 func (c *Client) ask(l link) {
 	defer c.asking.Store(false)
 	_ = c.probe(c.closing, l, c.cfg.RetryTimeout)
 }
 
-// Silent reports whether calls wait and the server has answered none of late:
-// another Client of the same server may do better.
+// Silent reports whether calls wait and the server has answered none recently: another Client of
+// the same server may do better.
 func (c *Client) Silent() bool { return c.silent.Load() }
 
-// RDMAInfo is what was agreed on for the connection of the moment; false over TCP,
-// and while there is none.
+// RDMAInfo returns the current connection's negotiated parameters; false over TCP, and without a
+// connection.
 func (c *Client) RDMAInfo() (rpcrdma.Info, bool) {
 	if l, ok := c.current().(*rdmaLink); ok {
 		return l.conn.Info(), true

@@ -1,4 +1,4 @@
-// The connections of a server: how many there may be, and which has to make room.
+// A server's connections: their limits, and closing idle ones to make room.
 
 package transport
 
@@ -10,36 +10,35 @@ import (
 	"time"
 )
 
-// A connection that has made no call for idleAge may have to make room for a
-// new one; NFS clients reconnect by themselves. idleScan is how often such are
-// looked for at most.
+// A connection without a call for idleAge can be closed to make room for a new one; NFS clients
+// reconnect by themselves. idleScan is the minimum time between searches.
 const (
 	idleAge    = 2 * time.Minute
 	idleScan   = time.Second
-	minLeaving = 16 // this number may be on their way out at once, or a quarter of all
+	minLeaving = 16 // most connections being closed at a time, or MaxConns/4 if more
 )
 
-// A serverConn is one connection of a Server.
+// A serverConn is a Server's connection.
 type serverConn interface {
-	// drain takes no further calls and returns when all that were taken have been answered.
+	// drain takes no further calls and returns when all taken ones have been answered.
 	drain()
-	// close ends the connection at once.
+	// close ends the connection immediately.
 	close()
-	// describe adds what the connection itself knows.
+	// describe adds the connection's own information.
 	describe(i *ConnInfo)
-	// abort begins to end the connection and does not wait.
+	// abort starts ending the connection without waiting.
 	abort()
 	usage() *usage
 }
 
-// usage is what a connection has been good for.
+// usage counts a connection's calls and bytes.
 type usage struct {
-	// Written where calls come in, which is one goroutine at a time.
-	calls atomic.Uint64 // that have come
+	// Written by the goroutine that receives calls, one at a time.
+	calls atomic.Uint64 // received calls
 	in    atomic.Uint64 // bytes of their messages
-	last  atomic.Int64  // when the newest came, in nanoseconds since epoch
+	last  atomic.Int64  // arrival of the newest, in nanoseconds since epoch
 
-	_   [64]byte // of the cache, since replies leave from other processors
+	_   [64]byte // a cache line apart, because other processors send replies
 	out atomic.Uint64
 
 	opened time.Time // set once, by add
@@ -48,24 +47,24 @@ type usage struct {
 	host    *host
 	fresh   *list.Element // in Server.fresh
 	leaving bool
-	seen    uint64    // calls, when it was last looked at
-	since   time.Time // since when there were as many
+	seen    uint64    // calls at the last scan
+	since   time.Time // first scan with that number
 }
 
-// sent counts a reply of n bytes, or several that leave together.
+// sent counts a reply of n bytes, or several sent together.
 func (u *usage) sent(n int) { u.out.Add(uint64(n)) }
 
-// A host is where connections come from: an IPv4 address, or the /64 of an IPv6 address,
-// which one host has to itself. Guarded by Server.mu.
+// A host is a source of connections: an IPv4 address, or an IPv6 address's /64, which usually
+// belongs to one host. Guarded by Server.mu.
 type host struct {
 	prefix  netip.Prefix
-	conns   int       // those of Server.conns that are not leaving
-	scanned time.Time // when its connections were looked through for idle ones
+	conns   int       // Server.conns from here, without leaving ones
+	scanned time.Time // last search for idle connections among its own
 }
 
 const hostBits6 = 64
 
-// hostPrefix is the host that an address is of; not valid where addr is not.
+// hostPrefix returns an address's host prefix; invalid if addr is.
 func hostPrefix(addr netip.Addr) netip.Prefix {
 	bits := addr.BitLen()
 	if addr.Is6() {
@@ -75,7 +74,7 @@ func hostPrefix(addr netip.Addr) netip.Prefix {
 	return prefix
 }
 
-// host is that of remote, or one of no other connection where the network has no addresses.
+// host returns remote's host, or an unshared one if the network has no addresses.
 func (s *Server) host(remote net.Addr) *host {
 	prefix := hostPrefix(addrOf(remote))
 	if !prefix.IsValid() {
@@ -87,7 +86,7 @@ func (s *Server) host(remote net.Addr) *host {
 	return &host{prefix: prefix}
 }
 
-// count notes one more call, whose message has n bytes.
+// count counts a call with a message of n bytes.
 func (s *Server) count(c serverConn, n int) {
 	u := c.usage()
 	u.in.Add(uint64(n))
@@ -100,7 +99,7 @@ func (s *Server) count(c serverConn, n int) {
 	s.mu.Unlock()
 }
 
-// settle takes a connection out of those that have made no call. The caller holds mu.
+// settle removes a connection from those without a call. The caller holds mu.
 func (s *Server) settle(u *usage) {
 	if u.fresh != nil {
 		s.fresh.Remove(u.fresh)
@@ -108,10 +107,9 @@ func (s *Server) settle(u *usage) {
 	}
 }
 
-// add registers a connection, unless there are too many or the server is
-// closing. At the limit another one makes room if it is of no use, so that
-// peers who connect and do nothing cannot keep others out; at the limit of its
-// host, another one of that host.
+// add registers a connection, unless there are too many or the server is closing. At the limit it
+// closes an idle one instead, so that peers that connect and do nothing cannot keep others out;
+// at the host's limit, an idle one from that host.
 func (s *Server) add(c serverConn, remote net.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,10 +143,11 @@ func (s *Server) add(c serverConn, remote net.Addr) bool {
 	return true
 }
 
-// makeRoom has one connection leave, of any host or of one: of those that never
-// made a call the oldest, else one that has made none for long. The caller holds mu.
+// makeRoom closes one connection, of any host or of the given one: the oldest without any call,
+// or one that has been idle for long. The caller holds mu.
 func (s *Server) makeRoom(of *host) bool {
-	if s.leaving >= max(s.cfg.MaxConns/4, minLeaving) { // they take their time: do not add to them
+	// Closing takes time: do not add more.
+	if s.leaving >= max(s.cfg.MaxConns/4, minLeaving) {
 		return false
 	}
 	out := s.longestFresh(of)
@@ -168,14 +167,14 @@ func (s *Server) makeRoom(of *host) bool {
 	return true
 }
 
-// vacate notes that a connection of h is gone or about to be.
+// vacate counts one connection less for h.
 func (s *Server) vacate(h *host) {
 	if h.conns--; h.conns == 0 {
 		delete(s.hosts, h.prefix)
 	}
 }
 
-// longestFresh is the oldest connection that never made a call, or nil.
+// longestFresh returns the oldest connection without any call, or nil.
 func (s *Server) longestFresh(of *host) serverConn {
 	for e := s.fresh.Front(); e != nil; e = e.Next() {
 		if c := e.Value.(serverConn); of == nil || c.usage().host == of {
@@ -185,11 +184,11 @@ func (s *Server) longestFresh(of *host) serverConn {
 	return nil
 }
 
-// idlest is a connection, of any host or of one, that has made no call for idleAge,
-// as far as was seen at this and earlier looks, or nil.
+// idlest returns a connection, of any host or of the given one, without a call for idleAge
+// according to this and earlier scans, or nil.
 func (s *Server) idlest(now time.Time, of *host) (idlest serverConn) {
 	scanned := &s.scanned
-	if of != nil { // who looks often among its own does not look for all
+	if of != nil { // frequent scans for one host must not replace those for all
 		scanned = &of.scanned
 	}
 	if now.Sub(*scanned) < idleScan {
@@ -214,7 +213,7 @@ func (s *Server) idlest(now time.Time, of *host) (idlest serverConn) {
 	return idlest
 }
 
-// remove forgets a connection that has ended.
+// remove forgets an ended connection.
 func (s *Server) remove(c serverConn) {
 	s.mu.Lock()
 	u := c.usage()
@@ -238,13 +237,13 @@ func (s *Server) observeConn(c serverConn, delta int) {
 	}
 }
 
-// A peer is where a connection's calls come from.
+// A peer is the source of a connection's calls.
 type peer struct {
-	addr   netip.Addr // without the port; not valid for networks that have none
+	addr   netip.Addr // without port; invalid if the network has no addresses
 	owner  Owner      // set before the first call
 	origin *origin
 	creds  credCache
-	memo   *atomic.Value // Call.Memo; nil where calls of several clients come by one socket
+	memo   *atomic.Value // Call.Memo; nil if several clients share a socket
 }
 
 func (p *peer) init(remote net.Addr) {
@@ -252,14 +251,14 @@ func (p *peer) init(remote net.Addr) {
 	p.origin = &origin{remote: addrPortOf(remote)}
 }
 
-// client is who the peer is when workers are shared out.
+// client identifies the peer for sharing out workers.
 func (p *peer) client() clientKey { return clientKey{hostPrefix(p.addr), p.owner} }
 
-// addrOf is the address of a peer; not valid for networks that have none. What counts and remembers
-// calls by address has no bounds there, and takes no copy of a call for one.
+// addrOf returns a peer's address; invalid if the network has none. Limits and caches by address
+// do not apply then.
 func addrOf(remote net.Addr) netip.Addr { return addrPortOf(remote).Addr().Unmap() }
 
-// addrPortOf is the address and port of an end; not valid for networks that have none.
+// addrPortOf returns an end's address and port; invalid if the network has none.
 func addrPortOf(a net.Addr) netip.AddrPort {
 	switch a := a.(type) {
 	case *net.TCPAddr:

@@ -1,5 +1,5 @@
-// The duplicate request cache: a call that is not idempotent is done once, over whichever
-// connection it comes again.
+// The duplicate request cache: a non-idempotent call is executed once, over whichever connection
+// it is repeated.
 
 package transport
 
@@ -15,82 +15,81 @@ import (
 
 // Bounds of the cache.
 const (
-	drcBytes    = 16 << 20 // of replies, and drcEntrySize for each
-	drcReplyMax = 2048     // larger replies are not kept; non-idempotent calls have small ones
+	drcBytes    = 16 << 20 // for replies, including drcEntrySize for each
+	drcReplyMax = 2048     // longest reply kept; non-idempotent calls have short ones
 	drcAge      = 2 * time.Minute
-	drcSummed   = 1024 // leading bytes of the arguments that the checksum covers
+	drcSummed   = 1024 // leading argument bytes under the checksum
 
-	drcEntrySize = 512 // memory of an entry besides its reply
+	drcEntrySize = 512 // an entry's memory without its reply
 )
 
-// A drcKey identifies a call, except for its connection: a copy comes over another one, of any
-// transport (origin.repeatedBy). The client is identified by its address and the calling user:
-// others on its machine MUST NOT get replies of calls that they could not make. The bytes of the
-// credential have the client's own name, which distinguishes hosts behind one address.
-// The checksum guards against XIDs that a client uses again for another call. Both it and
-// the length are of the arguments before chunks were taken out of them, since the copy of
-// a call may come over the other transport, or with other chunks.
+// A drcKey identifies a call, except for its connection: a copy comes over another one, by any
+// transport (origin.repeatedBy). Address and user identify the client: other users on its machine
+// MUST NOT get replies to calls that they could not make. The credential's bytes include the
+// client's own name, which distinguishes hosts behind one address. The checksum detects XIDs
+// reused for another call. Checksum and length cover the arguments before chunks were removed,
+// because a copy may come over the other transport, or with other chunks.
 type drcKey struct {
 	addr                  netip.Addr
 	owner                 Owner
 	flavor                uint32
-	cred                  uint64 // a hash of the credential's body
+	cred                  uint64 // hash of the credential's body
 	xid, prog, vers, proc uint32
 	length                int
 	sum                   uint64
 }
 
-// user is the user with the portion of the cache that holds the reply.
+// user returns the user charged for the reply.
 func (k *drcKey) user() drcUser { return drcUser{k.owner, k.flavor, k.cred} }
 
-// A drcUser is a user of a host.
+// A drcUser is a host's user.
 type drcUser struct {
 	owner  Owner
 	flavor uint32
 	cred   uint64
 }
 
-// A drcEntry is a call that runs (done is false) or its reply.
+// A drcEntry is a running call (done is false) or its reply.
 type drcEntry struct {
-	// The running call holds the entry (Call.dup), and so does the table unless the entry is
-	// passing. It is guarded by drc.mu, a passing one by the lock in drc.running. A duplicate
-	// belongs to the entry while it is its waiter: it is on no loop and has no worker then, but
-	// it counts at its connection's gate.
+	// The running call holds the entry (Call.dup), and so does the table, unless the entry is
+	// passing. Guarded by drc.mu; for a passing entry by the lock in drc.running. A waiting
+	// duplicate belongs to the entry: it has no loop or worker, but counts at its connection's
+	// gate.
 	key     drcKey
-	from    *origin // by which its newest copy came
-	passing bool    // part of its call and in drc.running: removed when the call ends
+	from    *origin // the newest copy's
+	passing bool    // part of its call, in drc.running, and removed when the call ends
 	done    bool
 	reply   []byte
 	at      time.Time
-	waiter  *Call // the newest duplicate, to answer with the original
-	// Others of the same key, from other connections; of passing entries, others of the bucket.
+	waiter  *Call // the newest duplicate, answered together with the original
+	// The next entry for the key, from another connection; for passing entries, in the bucket.
 	next *drcEntry
 
-	byAge  *list.Element // in drc.byAge, of done entries
-	of     *portion      // contains it
-	inTurn *list.Element // in the portion's list
+	byAge  *list.Element // in drc.byAge, if done
+	of     *portion      // the portion that contains it
+	inTurn *list.Element // in that portion's list
 }
 
-// size is the share of a done entry in the cache.
+// size is a done entry's charge.
 func (e *drcEntry) size() int { return drcEntrySize + len(e.reply) }
 
 type drc struct {
 	seed    maphash.Seed
 	running runningCalls
 
-	replayed, joined atomic.Uint64 // calls that came again: see RepeatFigures
+	replayed, joined atomic.Uint64 // repeated calls: see RepeatFigures
 
 	mu      sync.Mutex
-	entries map[drcKey]*drcEntry // except passing ones; next links those of several connections
-	byAge   list.List            // of done entries, the oldest first
-	all     portion              // of all hosts
-	sweep   *time.Timer          // calls expire while there are done entries
+	entries map[drcKey]*drcEntry // without passing ones; next links entries with one key
+	byAge   list.List            // done entries, oldest first
+	all     portion              // all hosts together
+	sweep   *time.Timer          // expires done entries while there are any
 	closed  bool
 }
 
 func newDRC() *drc { return &drc{seed: maphash.MakeSeed(), entries: map[drcKey]*drcEntry{}} }
 
-// close ends the expiry of entries.
+// close stops the expiry of entries.
 func (d *drc) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,7 +99,7 @@ func (d *drc) close() {
 	}
 }
 
-// identify sets k to the key of c. Its checksum covers as many bytes of the arguments as space has.
+// identify sets k to c's key. The checksum covers the first len(space) bytes of the arguments.
 func (d *drc) identify(k *drcKey, c *Call, client netip.Addr, space []byte) {
 	h := &c.header
 	length, lead := c.args.Unreduced(len(space), space)
@@ -108,11 +107,11 @@ func (d *drc) identify(k *drcKey, c *Call, client netip.Addr, space []byte) {
 		xid: h.XID, prog: h.Prog, vers: h.Vers, proc: h.Proc, length: length, sum: maphash.Bytes(d.seed, lead)}
 }
 
-// admit reports whether c, from p, must run. A duplicate is answered
-// now, or with its original when that ends.
+// admit reports whether c, from p, must run. A duplicate is answered now, or together with its
+// original.
 func (d *drc) admit(c *Call, p *peer) bool {
 	if !p.addr.IsValid() {
-		return true // clients without an address cannot be told apart
+		return true // clients without an address cannot be distinguished
 	}
 	if c.proc.Idempotent {
 		var space [runningSummed]byte
@@ -126,14 +125,14 @@ func (d *drc) admit(c *Call, p *peer) bool {
 	return d.settle(c, d.enter(c, e))
 }
 
-// An admission decides that a call runs, or that it is a duplicate.
+// An admission is the decision that a call runs, or that it is a duplicate.
 type admission struct {
 	runs  bool
-	reply []byte // of the call that it repeats
+	reply []byte // of the original
 	left  *Call  // to drop: the replaced waiting duplicate, or the call itself
 }
 
-// settle carries out the admission of c, and reports whether c must run.
+// settle acts on c's admission, and reports whether c must run.
 func (d *drc) settle(c *Call, a admission) bool {
 	switch {
 	case a.runs:
@@ -151,8 +150,8 @@ func (d *drc) settle(c *Call, a admission) bool {
 	return false
 }
 
-// enter finds the call that c repeats, or enters own for c. It does both under one lock, so that
-// exactly one of two copies that arrive together runs.
+// enter finds the call that c repeats, or enters own for c. One lock covers both, so that exactly
+// one of two concurrent copies runs.
 func (d *drc) enter(c *Call, own *drcEntry) admission {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,8 +159,7 @@ func (d *drc) enter(c *Call, own *drcEntry) admission {
 	for found != nil && found.from != own.from {
 		found = found.next
 	}
-	// A repetition over its own connection asks nothing about others: that costs a system call for
-	// each of them.
+	// First look for the same connection: the check of any other costs a system call.
 	for next := d.entries[own.key]; found == nil && next != nil; {
 		e := next
 		next = e.next
@@ -171,13 +169,14 @@ func (d *drc) enter(c *Call, own *drcEntry) admission {
 			continue
 		}
 		c.Distinct = true
+		// The client has all replies, and repeats none of its calls.
 		if e.done && f == fateClosed {
 			d.remove(e) // no call repeats it
 		}
 	}
 	switch {
 	case found == nil && c.Distinct && own.from.left():
-		return admission{left: c} // it was read after its copy, or the client repeats it
+		return admission{left: c} // the copy was read first, or the client will repeat c
 	case found == nil:
 		own.next = d.entries[own.key]
 		d.entries[own.key] = own
@@ -190,20 +189,19 @@ func (d *drc) enter(c *Call, own *drcEntry) admission {
 	return admission{left: found.wait(c, own.from)}
 }
 
-// wait makes c, from o, wait for the reply of e, which runs. It returns the duplicate that has
-// waited until now, to drop: the connection of that one is gone, or is that of c. The caller holds
-// the lock of e's table.
+// wait makes c, from o, wait for the reply to the running e. It returns the previous waiting
+// duplicate, to drop: its connection is gone, or is c's. The caller holds the lock of e's table.
 func (e *drcEntry) wait(c *Call, o *origin) (left *Call) {
 	c.onLoop = false
 	left, e.waiter, e.from = e.waiter, c, o
 	return left
 }
 
-// finish keeps the reply of c, if it can be kept, and answers its duplicate. It returns the
-// duplicate if that must run itself.
+// finish stores c's reply, if possible, and answers its duplicate. It returns the duplicate if
+// that must run instead.
 func (d *drc) finish(c *Call, success bool) (again *Call) {
-	// A failed call may be repeated. A reply with items is not kept: a copy has other chunks, and
-	// the bytes are gone when this reply has left.
+	// A failed call may be repeated. A reply with items is not stored: a copy has other chunks,
+	// and the bytes are gone after this reply.
 	if !success || len(c.res.Items()) > 0 {
 		return d.abandon(c)
 	}
@@ -222,8 +220,8 @@ func (d *drc) finish(c *Call, success bool) (again *Call) {
 	return nil
 }
 
-// keep makes e a done entry, unless its reply is too long, and returns the duplicate that waits for
-// it, if any.
+// keep makes e a done entry, unless its reply is too long, and returns e's waiting duplicate, if
+// any.
 func (d *drc) keep(e *drcEntry, reply []byte) (w *Call) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -237,8 +235,8 @@ func (d *drc) keep(e *drcEntry, reply []byte) (w *Call) {
 	return w
 }
 
-// abandon is for a call that has not run, or has failed. The waiting duplicate, if any, takes its
-// place and is returned.
+// abandon handles a call that has not run, or has failed. A waiting duplicate takes its place and
+// is returned.
 func (d *drc) abandon(c *Call) *Call {
 	e := c.dup
 	c.dup = nil
@@ -256,9 +254,8 @@ func (d *drc) abandon(c *Call) *Call {
 	return w
 }
 
-// push appends a done entry, and evicts others if the cache is full: from the host with most of the
-// cache, and there from the user with most. So a busy user loses its own replies. The caller holds
-// mu.
+// push appends a done entry. If the cache is full it evicts entries of the largest user on the
+// largest host, so that a busy user loses its own replies. The caller holds mu.
 func (d *drc) push(e *drcEntry) {
 	e.byAge = d.byAge.PushBack(e)
 	d.all.part(hostPrefix(e.key.addr)).part(e.key.user()).add(e)
@@ -270,7 +267,7 @@ func (d *drc) push(e *drcEntry) {
 	}
 }
 
-// expireIn has expire called after t. The caller holds mu.
+// expireIn schedules expire after t. The caller holds mu.
 func (d *drc) expireIn(t time.Duration) {
 	switch {
 	case d.closed:
@@ -281,8 +278,8 @@ func (d *drc) expireIn(t time.Duration) {
 	}
 }
 
-// expire removes what is too old to be asked for, and comes again while there is more. An
-// empty cache gives its memory back.
+// expire removes entries too old to be repeated, and reschedules itself while there are more. An
+// empty cache releases its memory.
 func (d *drc) expire(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -299,14 +296,14 @@ func (d *drc) expire(now time.Time) {
 	}
 }
 
-// remove takes a done entry out of the cache. The caller holds mu.
+// remove removes a done entry from the cache. The caller holds mu.
 func (d *drc) remove(e *drcEntry) {
 	d.byAge.Remove(e.byAge)
 	e.of.remove(e)
 	d.unlink(e)
 }
 
-// unlink takes e out of the table. The caller holds mu.
+// unlink removes e from the table. The caller holds mu.
 func (d *drc) unlink(e *drcEntry) {
 	at := d.entries[e.key]
 	switch {

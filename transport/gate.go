@@ -1,17 +1,17 @@
-// The gate of a connection: how many of its calls are held.
+// A connection's gate limits its calls.
 
 package transport
 
 import "sync"
 
-// A gate bounds the calls of one connection. held counts calls from their
-// arrival until their reply has left, bytes their result buffers.
+// A gate bounds one connection's calls. held counts calls from arrival until their reply has
+// left, bytes their result buffers.
 type gate struct {
 	most      int
 	mostBytes int64
 
 	mu      sync.Mutex
-	changed sync.Cond // held went down, or the gate was shut
+	changed sync.Cond // held decreased, or the gate was shut
 	held    int
 	bytes   int64
 	shut    bool
@@ -22,17 +22,17 @@ func (g *gate) init(most int, bytes int64) {
 	g.changed.L = &g.mu
 }
 
-// full reports whether no more calls may come. mu is locked.
+// full reports whether no more calls may enter. The caller holds mu.
 func (g *gate) full() bool { return g.held >= g.most || g.bytes > g.mostBytes }
 
-// hold counts n bytes of result buffers, until the call that has them leaves.
+// hold counts n bytes of result buffers, until their call leaves.
 func (g *gate) hold(n int) {
 	g.mu.Lock()
 	g.bytes += int64(n)
 	g.mu.Unlock()
 }
 
-// tryEnter counts one more call unless there are too many already.
+// tryEnter counts one more call unless the gate is full.
 func (g *gate) tryEnter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -43,7 +43,7 @@ func (g *gate) tryEnter() bool {
 	return true
 }
 
-// enter waits until one more call may be held; false when the gate was shut.
+// enter waits until one more call may enter; it returns false if the gate is shut.
 func (g *gate) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,14 +57,14 @@ func (g *gate) enter() bool {
 	return true
 }
 
-// only reports whether one call is held.
+// only reports whether exactly one call is held.
 func (g *gate) only() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.held == 1
 }
 
-// leave ends one held call, whose result buffers had n bytes.
+// leave ends one held call with n bytes of result buffers.
 func (g *gate) leave(n int) {
 	g.mu.Lock()
 	full := g.full()
@@ -76,7 +76,7 @@ func (g *gate) leave(n int) {
 	g.mu.Unlock()
 }
 
-// shutDown lets no call wait any more.
+// shutDown shuts the gate and releases all waiting callers.
 func (g *gate) shutDown() {
 	g.mu.Lock()
 	g.shut = true

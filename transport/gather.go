@@ -1,4 +1,4 @@
-// Gather lists: messages with their record marks and items, for one writev.
+// Gather lists: messages with record marks and items, written by one writev.
 
 package transport
 
@@ -12,22 +12,22 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// gatherCopy is the size up to which a piece of a message is copied next to its
-// neighbours: for so little a further element of the list costs more.
+// gatherCopy is the largest piece to copy next to its neighbours: a separate list element would
+// cost more.
 const gatherCopy = 1024
 
-// arenaSize bounds what is copied; what does not fit is pointed at.
+// arenaSize bounds the copied bytes; further pieces are referenced.
 const arenaSize = 32 << 10
 
-// A gather collects messages and writes them. It keeps its arrays between writes.
+// A gather collects messages and writes them. It reuses its arrays.
 type gather struct {
-	arena []byte // copied pieces; its array never moves while the list points at it
+	arena []byte // copied pieces; never reallocated while list points into it
 	list  [][]byte
-	bufs  net.Buffers // list while it is being written
-	open  bool        // the last element is the tail of the arena and can grow
+	bufs  net.Buffers // list while it is written
+	open  bool        // the last element ends at the arena's end, and can grow
 }
 
-// message adds one record of one fragment: the stream of e with its items and pads in place.
+// message adds a record with one fragment: e's stream with items and pads in place.
 func (g *gather) message(mark *[markLen]byte, e *xdr.Encoder) {
 	stream := e.Bytes()
 	binary.BigEndian.PutUint32(mark[:], uint32(recordSize(e))|lastFragment)
@@ -44,7 +44,7 @@ func (g *gather) message(mark *[markLen]byte, e *xdr.Encoder) {
 
 var zeroPad [3]byte
 
-// piece adds bytes to the list, by copy where they are few.
+// piece adds bytes to the list, copying short ones.
 func (g *gather) piece(b []byte) {
 	if len(b) == 0 {
 		return
@@ -52,8 +52,7 @@ func (g *gather) piece(b []byte) {
 	if g.arena == nil {
 		g.arena = make([]byte, 0, arenaSize)
 	}
-	// Pointed at, so b belongs to the list until it has been written: calls are released after that
-	// only.
+	// The list references b until it has been written: calls are released only after that.
 	if len(b) > gatherCopy || len(b) > cap(g.arena)-len(g.arena) {
 		g.point(b)
 		return
@@ -62,7 +61,7 @@ func (g *gather) piece(b []byte) {
 	g.arena = append(g.arena, b...)
 	if g.open {
 		last := &g.list[len(g.list)-1]
-		// The element ends where the arena did, so it grows over what was just copied.
+		// The element ends at the arena's old end, so it grows over the copied bytes.
 		*last = (*last)[:len(*last)+len(b)]
 		return
 	}
@@ -70,31 +69,31 @@ func (g *gather) piece(b []byte) {
 	g.open = true
 }
 
-// point adds bytes to the list that stay where they are.
+// point adds bytes to the list by reference.
 func (g *gather) point(b []byte) {
 	g.list = append(g.list, b)
 	g.open = false
 }
 
-// A writeTimeout bounds how long a peer that takes no bytes is waited for.
+// A writeTimeout bounds the wait for a peer that accepts no bytes.
 type writeTimeout interface {
 	// wait sets a deadline for the next write.
 	wait()
-	// goOn tells, of a write that has run into it after n bytes, whether to write on.
+	// goOn reports whether to continue a write that hit the deadline after n bytes.
 	goOn(n int64) bool
 }
 
-// writeTo writes all and forgets it. Without p a deadline is an error like any other.
+// writeTo writes all and resets g. Without p a deadline is an error like any other.
 func (g *gather) writeTo(w io.Writer, p writeTimeout) error {
 	g.begin()
 	defer g.reset()
 	return g.drain(w, p)
 }
 
-// begin makes what was collected ready for drain.
+// begin prepares the collected messages for drain.
 func (g *gather) begin() { g.bufs = g.list }
 
-// drain writes what is left of it. After an error a further drain goes on where this one ended.
+// drain writes the rest. After an error another drain continues there.
 func (g *gather) drain(w io.Writer, p writeTimeout) (err error) {
 	for again := true; again; {
 		if p != nil {
@@ -107,7 +106,7 @@ func (g *gather) drain(w io.Writer, p writeTimeout) (err error) {
 	return err
 }
 
-// reset forgets what was collected.
+// reset discards the collected messages.
 func (g *gather) reset() {
 	clear(g.list)
 	g.list = g.list[:0]
@@ -116,7 +115,7 @@ func (g *gather) reset() {
 	g.open = false
 }
 
-// recordSize is how many bytes the record of a message has, without its mark.
+// recordSize is a message's record length in bytes, without the mark.
 func recordSize(e *xdr.Encoder) int {
 	n := len(e.Bytes())
 	for _, it := range e.Items() {

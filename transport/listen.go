@@ -1,4 +1,4 @@
-// Listening that refuses connections at once while there is no file descriptor for them.
+// Listeners that refuse connections immediately when file descriptors run out.
 
 package transport
 
@@ -16,26 +16,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A ListenConfig opens listeners whose lines in the log go to a Logger. The zero value is that of
-// Listen and ListenOn.
+// A ListenConfig opens listeners that log to a Logger. The zero value is used by Listen and
+// ListenOn.
 type ListenConfig struct {
-	// Logger takes a line, at most one a second, for connections that are refused because there are
-	// no file descriptors left. nil: slog.Default().
+	// Logger gets at most one line a second about connections refused for lack of file
+	// descriptors. nil: slog.Default().
 	Logger *slog.Logger
 }
 
-// Listen is net.Listen over TCP, with an Accept for servers that may run out of file
-// descriptors: it keeps one in reserve, and with it takes a connection that there is no
-// room for and closes it. Without that the connection would stay in the kernel's queue,
-// and its client wait for an answer until it gives up. 0.0.0.0 is all of IPv4 and
-// nothing else; :: is IPv6 and IPv4, or IPv4 where there is no IPv6. An address that this machine
-// does not have yet is listened on, and served once it has it.
+// Listen is net.Listen over TCP with an Accept for servers that may run out of file descriptors.
+// It keeps one descriptor in reserve, to accept and close a connection that there is no room for.
+// Otherwise the connection would stay in the kernel's queue and its client wait for a timeout.
+// 0.0.0.0 means IPv4 only; :: means IPv6 and IPv4, or IPv4 on a machine without IPv6. The machine
+// may get addr later; the listener serves it from then on.
 func Listen(addr string) (net.Listener, error) { return ListenConfig{}.Listen(addr) }
 
 // Listen is the function Listen.
 func (lc ListenConfig) Listen(addr string) (net.Listener, error) {
-	// Of several paths only the first one's ports would be known: whose the peer's socket
-	// is (see Owner), and whether its port is a reserved one, holds for a single path.
+	// Without multipath TCP: only the first path's ports would be known, but the owner lookup
+	// (see Owner) and the check for reserved ports need a single path.
 	c := net.ListenConfig{Control: anyAddress}
 	c.SetMultipathTCP(false)
 	network, addr := listenAt("tcp", addr)
@@ -46,7 +45,7 @@ func (lc ListenConfig) Listen(addr string) (net.Listener, error) {
 	return lc.ListenOn(l), nil
 }
 
-// ListenUDP opens a socket for ServeUDP, at the addresses that Listen takes.
+// ListenUDP opens a socket for ServeUDP, on the addresses that Listen takes.
 func ListenUDP(addr string) (*net.UDPConn, error) {
 	network, addr := listenAt("udp", addr)
 	c := net.ListenConfig{Control: anyAddress}
@@ -57,7 +56,7 @@ func ListenUDP(addr string) (*net.UDPConn, error) {
 	return pc.(*net.UDPConn), nil
 }
 
-// anyAddress lets a socket have an address that the machine does not have (yet).
+// anyAddress permits binding to an address that the machine does not have yet.
 func anyAddress(network, _ string, c syscall.RawConn) (err error) {
 	level, option := unix.SOL_IP, unix.IP_FREEBIND
 	if strings.HasSuffix(network, "6") {
@@ -69,15 +68,15 @@ func anyAddress(network, _ string, c syscall.RawConn) (err error) {
 	return err
 }
 
-// listenAt is what package net has to be asked for: by itself it takes IPv6 in for 0.0.0.0, and
-// fails for [::] where the kernel has no IPv6.
+// listenAt returns the arguments for package net, which by default includes IPv6 for 0.0.0.0, and
+// fails for [::] on a kernel without IPv6.
 func listenAt(network, addr string) (string, string) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return network, addr
 	}
 	switch a, err := netip.ParseAddr(host); {
-	case err != nil: // a name
+	case err != nil: // a host name
 	case a.Unmap().Is4():
 		network += "4"
 	case a.IsUnspecified():
@@ -86,8 +85,8 @@ func listenAt(network, addr string) (string, string) {
 	return network, addr
 }
 
-// ListenOn is Listen on what another has opened, such as a service manager, and closes in the end.
-// It MUST be of plain TCP.
+// ListenOn is Listen for an already open listener, such as a service manager's; it closes l in
+// the end. l MUST be plain TCP.
 func ListenOn(l net.Listener) net.Listener { return ListenConfig{}.ListenOn(l) }
 
 // ListenOn is the function ListenOn.
@@ -95,14 +94,14 @@ func (lc ListenConfig) ListenOn(l net.Listener) net.Listener {
 	return &reserveListener{Listener: l, reserve: openReserve(), log: RateLog{Logger: lc.Logger}}
 }
 
-// A reserveListener is used by one goroutine at a time but for Close and Addr.
+// A reserveListener is for one goroutine at a time, except Close and Addr.
 type reserveListener struct {
 	net.Listener
-	reserve *os.File // nil while its place is free, or somebody else's
+	reserve *os.File // nil while it is released, or no descriptor is free
 	log     RateLog
 }
 
-// openReserve opens what needs nothing but a descriptor; nil where there is none.
+// openReserve opens a file to hold a descriptor; nil if there is none.
 func openReserve() *os.File {
 	f, err := os.Open(os.DevNull)
 	if err != nil {
@@ -113,7 +112,7 @@ func openReserve() *os.File {
 
 var _ syscall.Conn = (*reserveListener)(nil)
 
-// SyscallConn is for options of the socket: package iwarp has some.
+// SyscallConn gives access to socket options, for package iwarp.
 func (l *reserveListener) SyscallConn() (syscall.RawConn, error) {
 	if sc, ok := l.Listener.(syscall.Conn); ok {
 		return sc.SyscallConn()
@@ -121,8 +120,7 @@ func (l *reserveListener) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// Accept returns the next connection for which there is a descriptor, and one in
-// reserve for the next that there is none for.
+// Accept returns the next connection with a descriptor, and keeps one in reserve.
 func (l *reserveListener) Accept() (net.Conn, error) {
 	for {
 		if l.reserve == nil {
@@ -130,13 +128,13 @@ func (l *reserveListener) Accept() (net.Conn, error) {
 		}
 		c, err := l.Listener.Accept()
 		if err != nil && full(err) {
-			// The connection that waits, or the next, gets the place of the reserve.
+			// The waiting connection, or the next, gets the reserve's descriptor.
 			if l.reserve != nil {
 				l.reserve.Close()
 				l.reserve = nil
 				c, err = l.Listener.Accept()
 			}
-			if err != nil && full(err) { // somebody else was quicker
+			if err != nil && full(err) { // another goroutine took it
 				time.Sleep(acceptBackoff)
 				continue
 			}
@@ -159,7 +157,7 @@ func (l *reserveListener) Accept() (net.Conn, error) {
 	}
 }
 
-// full reports whether err is that there are no descriptors left, in the process or on the machine.
+// full reports whether err means that the process or machine has no descriptors left.
 func full(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }

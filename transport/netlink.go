@@ -1,4 +1,4 @@
-// Questions to the kernel over netlink that have one message for an answer.
+// Netlink requests to the kernel with a single answer message.
 
 package transport
 
@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netlinkWait bounds the wait for one answer, which the kernel has at hand.
+// netlinkWait bounds the wait for an answer, which the kernel sends immediately.
 const netlinkWait = time.Second
 
 var errNetlink = errors.New("rpc: netlink: the answer is not one of ours")
 
-// A netlink is a socket of one netlink protocol. The zero value has none yet.
-// It is used by one goroutine at a time.
+// A netlink is a socket for one netlink protocol. The zero value is not open yet. It is not safe
+// for concurrent use.
 type netlink struct {
 	fd    int // plus 1; 0: closed
 	seq   uint32
 	space [4096]byte
 }
 
-// ask sends a request and returns the type and the body of its answer, valid until the
-// next. An answer that is an error is a unix.Errno; any other error closes the socket.
+// ask sends a request and returns its answer's type and body, valid until the next ask. An error
+// answer is a unix.Errno; any other error closes the socket.
 func (n *netlink) ask(protocol int, typ uint16, body []byte) (uint16, []byte, error) {
 	if err := n.open(protocol); err != nil {
 		return 0, nil, err
@@ -34,7 +34,7 @@ func (n *netlink) ask(protocol int, typ uint16, body []byte) (uint16, []byte, er
 	msg = binary.NativeEndian.AppendUint16(msg, typ)
 	msg = binary.NativeEndian.AppendUint16(msg, unix.NLM_F_REQUEST)
 	msg = binary.NativeEndian.AppendUint32(msg, n.seq)
-	msg = binary.NativeEndian.AppendUint32(msg, 0) // port: the kernel puts in ours
+	msg = binary.NativeEndian.AppendUint32(msg, 0) // port, set by the kernel
 	msg = append(msg, body...)
 	err := unix.Sendto(n.fd-1, msg, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 	if err == nil {
@@ -44,7 +44,7 @@ func (n *netlink) ask(protocol int, typ uint16, body []byte) (uint16, []byte, er
 	return 0, nil, err
 }
 
-// answer reads until the answer to the request of number seq.
+// answer reads messages until the answer to request seq.
 func (n *netlink) answer() (uint16, []byte, error) {
 	for end := time.Now().Add(netlinkWait); time.Now().Before(end); {
 		size, from, err := unix.Recvfrom(n.fd-1, n.space[:], 0)
@@ -55,7 +55,7 @@ func (n *netlink) answer() (uint16, []byte, error) {
 			n.close()
 			return 0, nil, err
 		}
-		// Only the kernel has port 0; what others send is not an answer.
+		// Only the kernel has port 0; other senders' messages are no answers.
 		if sa, ok := from.(*unix.SockaddrNetlink); !ok || sa.Pid != 0 {
 			continue
 		}
@@ -72,8 +72,8 @@ func (n *netlink) answer() (uint16, []byte, error) {
 	return 0, nil, errNetlink
 }
 
-// parseNetlink takes the first message of b apart: struct nlmsghdr of linux/netlink.h is
-// length (4), type (2), flags (2), sequence number (4) and port (4).
+// parseNetlink splits b's first message: struct nlmsghdr in linux/netlink.h is length (4), type
+// (2), flags (2), sequence number (4) and port (4).
 func parseNetlink(b []byte) (typ uint16, seq uint32, body []byte, ok bool) {
 	if len(b) < unix.NLMSG_HDRLEN {
 		return 0, 0, nil, false

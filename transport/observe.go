@@ -1,5 +1,5 @@
-// The figures of a server: of each call, and at any time of refusals and repeated calls. The clock
-// of calls.
+// A server's metrics: for each call, and counts of refusals and repeated calls. The clock for
+// calls.
 
 package transport
 
@@ -11,30 +11,29 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// An Observer is told of the connections and calls of a Server. Its methods are
-// called on the data path, from many goroutines at once: they must be quick, and
-// must not call the Server.
+// An Observer is notified about a Server's connections and calls. Its methods run on the data
+// path in many goroutines concurrently: they must be quick, and must not call the Server.
 type Observer interface {
-	// Connection: one more (+1), or one less (-1).
+	// Connection reports one more (+1) or one less (-1).
 	Connection(rdma bool, delta int)
-	// Call: a procedure has run, and its reply is about to leave.
+	// Call reports that a procedure has run, and its reply is about to leave.
 	Call(s CallStats)
 }
 
-// CallStats is what an Observer learns of one call.
+// CallStats describes one call to an Observer.
 type CallStats struct {
 	Program *Program
 	Proc    *Procedure
-	Number  uint32 // of Proc
+	Number  uint32 // Proc's number
 	RDMA    bool
-	Took    time.Duration   // in the procedure; waiting for a worker and the network not included
-	In, Out int             // bytes of arguments and of results, items included
-	Err     error           // what Run returned, or made of arguments that did not decode
-	Offered rpcrdma.Offered // over RDMA: the chunks of the call
-	Results []byte          // the encoded results without their items; valid during Call only
+	Took    time.Duration   // in the procedure, without waiting for a worker or the network
+	In, Out int             // bytes of arguments and results, items included
+	Err     error           // from Run, or for arguments that failed to decode
+	Offered rpcrdma.Offered // over RDMA: the call's chunks
+	Results []byte          // encoded results without their items; valid during Call only
 }
 
-// A watch takes the figures of one call.
+// A watch collects one call's metrics.
 type watch struct {
 	start time.Time
 	in    int
@@ -45,7 +44,7 @@ func (c *Call) watch() watch {
 	return watch{now(), c.args.Remaining() + c.args.ItemBytes(), c.res.Len()}
 }
 
-// tell gives the figures to the Observer. The results are all there.
+// tell reports the call to the Observer. The results must be complete.
 func (w *watch) tell(o Observer, c *Call, err error) {
 	s := CallStats{Program: c.prog, Proc: c.proc, Number: c.header.Proc, RDMA: c.RDMA, Took: now().Sub(w.start), In: w.in, Err: err}
 	if req := c.via.request(c); req != nil {
@@ -65,25 +64,25 @@ func itemBytes(items []xdr.Item) (n int) {
 	return n
 }
 
-// A BudgetUse is one memory budget of a Server: the most bytes that its connections can hold,
-// and what they hold.
+// A BudgetUse is the state of a Server's memory budget: its size and the bytes held by
+// connections.
 type BudgetUse struct {
-	Name      string // data: that of arguments and results, over RDMA and TCP
+	Name      string // data: arguments and results, over RDMA and TCP
 	Max, Used int64
-	Waiting   int    // connections that wait for bytes of it
-	Waits     uint64 // times that one had to
+	Waiting   int    // connections waiting for bytes
+	Waits     uint64 // number of such waits so far
 }
 
-// Budgets are the memory budgets at this moment.
+// Budgets returns the current state of the memory budgets.
 func (s *Server) Budgets() []BudgetUse {
 	waiting, waits := s.cfg.Budget.Waits()
 	return []BudgetUse{{"data", s.cfg.Budget.Total(), s.budgetUsed(), waiting, waits}}
 }
 
-// budgetUsed is the bytes of the budget that are held.
+// budgetUsed returns the bytes held from the budget.
 func (s *Server) budgetUsed() int64 { return s.cfg.Budget.Total() - s.cfg.Budget.Free() }
 
-// A refusal is why a connection, or a call before its procedure, was turned away.
+// A refusal is a reason to refuse a connection, or a call before its procedure.
 type refusal int
 
 const (
@@ -113,33 +112,33 @@ var refusalNames = [refusals]string{
 	refusedChunks:    "chunks",
 }
 
-// refusalCounts counts what was turned away. The zero value is ready.
+// refusalCounts counts refusals by reason. The zero value is ready.
 type refusalCounts [refusals]atomic.Uint64
 
 func (r *refusalCounts) count(why refusal) { r[why].Add(1) }
 
-// A RefusalCount is how many connections, or calls before their procedure ran, were turned away
+// A RefusalCount is the number of connections, or of calls before their procedure ran, refused
 // for one reason.
 type RefusalCount struct {
 	Reason string // words joined by underscores, such as "connections_per_host"
 	Count  uint64
 }
 
-// RepeatFigures are the calls that came again (duplicate request cache).
+// RepeatFigures counts repeated calls (duplicate request cache).
 type RepeatFigures struct {
-	Replayed uint64 // answered with the reply of the first
-	Joined   uint64 // came while the first was running, to wait for its reply
-	Replies  int    // that are kept now
-	Bytes    int    // of them
+	Replayed uint64 // answered with the first call's reply
+	Joined   uint64 // came during the first call, and waited for its reply
+	Replies  int    // stored now
+	Bytes    int    // their size
 }
 
-// Figures are counts of a Server that its Observer does not see.
+// Figures has a Server's counts that its Observer does not see.
 type Figures struct {
 	Refused []RefusalCount
 	Repeats RepeatFigures
 }
 
-// Figures returns the figures of this moment.
+// Figures returns the current counts.
 func (s *Server) Figures() Figures {
 	f := Figures{Repeats: s.drc.figures()}
 	for why := range s.refused {
@@ -154,10 +153,10 @@ func (d *drc) figures() RepeatFigures {
 	return RepeatFigures{Replayed: d.replayed.Load(), Joined: d.joined.Load(), Replies: d.byAge.Len(), Bytes: d.all.size - drcEntrySize*d.byAge.Len()}
 }
 
-// epoch is where the clock of calls begins: a time since then takes one reading of the monotonic
-// clock, where time.Now takes two clocks.
+// epoch is the zero of the calls' clock. A time since epoch takes one reading of the monotonic
+// clock; time.Now reads two clocks.
 var epoch = time.Now()
 
-// now is the present for measuring how much time passes; its wall clock is that of the program's
-// start, carried on.
+// now is the current time for measuring durations; its wall clock counts on from the program's
+// start.
 func now() time.Time { return epoch.Add(time.Since(epoch)) }

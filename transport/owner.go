@@ -1,4 +1,4 @@
-// Who holds the other end of a connection, where that end is on this machine.
+// The owner of a connection's other end on the same machine.
 
 package transport
 
@@ -15,28 +15,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An OwnerKind says what is known of who holds the peer's socket.
+// An OwnerKind is the kind of information about a peer socket's owner.
 type OwnerKind uint8
 
 const (
-	// OwnerUnknown is a peer on this machine whose socket belongs to nobody that the
-	// kernel would name: its process has closed it, or the kernel has no inet_diag. It is
-	// also one of which the kernel does not say whether it is on this machine.
+	// OwnerUnknown is a peer on this machine without a known socket owner: its process has closed
+	// the socket, or the kernel has no inet_diag. It is also a peer that the kernel can place
+	// neither on this machine nor elsewhere.
 	OwnerUnknown OwnerKind = iota
-	// OwnerLocal is a peer on this machine whose socket belongs to Owner.UID.
+	// OwnerLocal is a peer on this machine with a socket owned by Owner.UID.
 	OwnerLocal
-	// OwnerRemote is a peer on another machine, or in another network namespace, of
-	// whom this machine's kernel knows nothing.
+	// OwnerRemote is a peer on another machine, or in another network namespace, unknown to this
+	// machine's kernel.
 	OwnerRemote
 )
 
-// An Owner is who holds the peer's end of a connection, as the kernel of this
-// machine said when the connection was accepted. It is the user that made the
-// socket: a process that gets a connected socket from another one, or changes its user
-// afterwards, does not change it.
+// An Owner is the owner of a connection's peer socket, according to this machine's kernel when
+// the connection was accepted. It is the user that created the socket: passing the connected
+// socket to another process, or a later change of user, does not change it.
 type Owner struct {
 	Kind OwnerKind
-	UID  uint32 // of OwnerLocal: as the server's own user namespace numbers it
+	UID  uint32 // for OwnerLocal, in the server's own user namespace
 }
 
 func (o Owner) String() string {
@@ -49,24 +48,24 @@ func (o Owner) String() string {
 	return "somebody whom the kernel does not name"
 }
 
-// ownerWait bounds the question whose a connection is. It is far more than the
-// kernel needs: whoever is not known by then is cut off, and comes again.
+// ownerWait bounds the owner lookup. It is far more than the kernel needs; a peer without an
+// answer by then is disconnected, and can reconnect.
 const ownerWait = 10 * time.Second
 
 var errOwnerWait = errors.New("rpc: the kernel did not say in time whose socket the peer has")
 
-// owners asks for the owners of the connections of one Server, one at a time, so that
-// a kernel that is stuck costs one goroutine and not one for each connection.
+// owners looks up the owners of a Server's connections, one at a time, so that a stuck kernel
+// blocks one goroutine and not one for each connection.
 type owners struct {
-	ask    func(local, remote netip.AddrPort) Owner // about a TCP connection
-	askUDP func(local, remote netip.AddrPort) Owner // about a socket that is bound to remote
-	turn   chan struct{}                            // has an element while somebody asks
+	ask    func(local, remote netip.AddrPort) Owner // for a TCP connection
+	askUDP func(local, remote netip.AddrPort) Owner // for a socket bound to remote
+	turn   chan struct{}                            // has an element during a lookup
 	wait   time.Duration                            // ownerWait
 	start  sync.Once
-	diag   sockDiag // used by who has the turn, and by open
+	diag   sockDiag // used by the holder of turn, and by open
 }
 
-// open is called before the first connection is accepted.
+// open must precede the first accepted connection.
 func (o *owners) open() { o.start.Do(o.diag.open) }
 
 func (o *owners) init(ask func(local, remote netip.AddrPort) Owner) {
@@ -76,7 +75,7 @@ func (o *owners) init(ask func(local, remote netip.AddrPort) Owner) {
 	}
 }
 
-// ofRequest returns the owner of the other end of a connection request, or errOwnerWait.
+// ofRequest returns the owner of a connection request's other end, or errOwnerWait.
 func (o *owners) ofRequest(req rnic.ConnRequest) (Owner, error) {
 	if d, ok := req.(rnic.DatagramRequest); ok {
 		local, remote := d.Sockets()
@@ -85,7 +84,7 @@ func (o *owners) ofRequest(req rnic.ConnRequest) (Owner, error) {
 	return o.of(req.NetConn())
 }
 
-// of returns the owner of the other end of c, or errOwnerWait.
+// of returns the owner of c's other end, or errOwnerWait.
 func (o *owners) of(c net.Conn) (Owner, error) {
 	local, lok := c.LocalAddr().(*net.TCPAddr)
 	remote, rok := c.RemoteAddr().(*net.TCPAddr)
@@ -93,18 +92,19 @@ func (o *owners) of(c net.Conn) (Owner, error) {
 		if a := c.RemoteAddr(); a != nil && a.Network() == "unix" {
 			return Owner{}, nil
 		}
-		return Owner{Kind: OwnerRemote}, nil // a network of the program's own, which admits whom it likes
+		// A program's own network, with its own admission.
+		return Owner{Kind: OwnerRemote}, nil
 	}
 	owner, err := o.within(local.AddrPort(), remote.AddrPort())
-	// A connection that was reset gives its ports free for another one, of whose
-	// owner the kernel may then have spoken: what it left unread is nobody's.
+	// After a reset the ports are free for another connection, and the kernel may have named that
+	// one's owner: unread bytes from the old one have no owner.
 	if owner.Kind == OwnerLocal && ended(c) {
 		owner = Owner{}
 	}
 	return owner, err
 }
 
-// ended reports whether the kernel has given the connection up.
+// ended reports whether the kernel has ended the connection.
 func ended(c net.Conn) bool {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -122,7 +122,7 @@ func ended(c net.Conn) bool {
 	return err != nil || over
 }
 
-// within asks, as one of those who want to.
+// within does one lookup for a TCP connection.
 func (o *owners) within(local, remote netip.AddrPort) (Owner, error) {
 	return o.bounded(o.ask, local, remote)
 }
@@ -148,8 +148,7 @@ func (o *owners) bounded(ask func(local, remote netip.AddrPort) Owner, local, re
 	}
 }
 
-// close releases what the questions need, unless one is still being asked when the
-// time for it is over.
+// close releases the netlink sockets, unless a lookup is still stuck after the wait.
 func (o *owners) close() {
 	timer := time.NewTimer(o.wait)
 	defer timer.Stop()

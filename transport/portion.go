@@ -1,4 +1,4 @@
-// Portions of the duplicate request cache: the share of each host and each of its users.
+// Portions of the duplicate request cache: the shares of hosts and their users.
 
 package transport
 
@@ -7,22 +7,22 @@ import (
 	"container/list"
 )
 
-// A portion is the part of the cache for all hosts, for one host, or for one user of a host. All is
-// guarded by drc.mu.
+// A portion is the cache's share of all hosts, of one host, or of one of its users. Guarded by
+// drc.mu.
 type portion struct {
-	up    *portion // nil: of all hosts
+	up    *portion // nil: all hosts
 	key   any      // in up.byKey
-	size  int      // of its entries
+	size  int      // of its entries, in bytes
 	last  uint64   // number of its newest entry
 	index int      // in up.parts
 
-	count uint64           // of all hosts: entries so far
-	byKey map[any]*portion // hosts, or users of one
-	parts portionHeap      // the same
-	list  list.List        // of a user: *drcEntry, the oldest first
+	count uint64           // all hosts: entries so far
+	byKey map[any]*portion // hosts, or a host's users
+	parts portionHeap      // the same by size
+	list  list.List        // a user's *drcEntry, oldest first
 }
 
-// part returns the portion below p with that key. The caller adds an entry if it is new.
+// part returns p's subportion for key, new if necessary. The caller then adds an entry.
 func (p *portion) part(key any) *portion {
 	if q := p.byKey[key]; q != nil {
 		return q
@@ -36,7 +36,7 @@ func (p *portion) part(key any) *portion {
 	return q
 }
 
-// add enters e as the newest of a user.
+// add appends e as a user's newest entry.
 func (p *portion) add(e *drcEntry) {
 	e.of, e.inTurn = p, p.list.PushBack(e)
 	all := p.up.up
@@ -45,13 +45,13 @@ func (p *portion) add(e *drcEntry) {
 	p.resize(e.size())
 }
 
-// remove takes out e, and the portions that have no entry then.
+// remove removes e, and portions that become empty.
 func (p *portion) remove(e *drcEntry) {
 	p.list.Remove(e.inTurn)
 	p.resize(-e.size())
 }
 
-// resize counts bytes, from the user up.
+// resize adds bytes to the user and its parents.
 func (p *portion) resize(bytes int) {
 	for ; p.up != nil; p = p.up {
 		if p.size += bytes; p.size > 0 {
@@ -64,7 +64,7 @@ func (p *portion) resize(bytes int) {
 	p.size += bytes
 }
 
-// largest returns the oldest entry of the largest user of the largest host.
+// largest returns the oldest entry of the largest host's largest user.
 func (p *portion) largest() *drcEntry {
 	for len(p.parts) > 0 {
 		p = p.parts[0]
@@ -72,8 +72,8 @@ func (p *portion) largest() *drcEntry {
 	return p.list.Front().Value.(*drcEntry)
 }
 
-// A portionHeap has the largest portion first; of equal ones, the one without a new entry for the
-// longest time.
+// A portionHeap has the largest portion first; among equal ones, the one with the oldest newest
+// entry.
 type portionHeap []*portion
 
 func (h portionHeap) Len() int { return len(h) }
@@ -90,14 +90,14 @@ func (h portionHeap) Swap(i, j int) {
 	h[i].index, h[j].index = i, j
 }
 
-// Push is for package heap.
+// Push implements heap.Interface.
 func (h *portionHeap) Push(x any) {
 	p := x.(*portion)
 	p.index = len(*h)
 	*h = append(*h, p)
 }
 
-// Pop is for package heap.
+// Pop implements heap.Interface.
 func (h *portionHeap) Pop() any {
 	old := *h
 	p := old[len(old)-1]

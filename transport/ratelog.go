@@ -1,4 +1,4 @@
-// The log of what peers do: a bounded number of lines per cause and second.
+// The log about peers' actions: a bounded number of lines for each cause and second.
 
 package transport
 
@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// A Cause is the fixed text of a log line. Its type prevents text with a name, a number or an
-// error: each text would be a cause of its own, with its own lines. Such values are fields.
+// A Cause is a log line's fixed text. Its type prevents text with a name, a number or an error:
+// each such text would be another cause, with its own lines. Such values are fields.
 type Cause string
 
-// A RateLog writes at most one line per cause and second, in the long run, because remote peers can
-// trigger what it logs as often as they like. All methods may be called at once. The zero value is
+// A RateLog writes at most one line for each cause and second, in the long run, because remote
+// peers can trigger its lines at any rate. It is safe for concurrent use. The zero value is
 // ready.
 type RateLog struct {
-	Logger *slog.Logger // takes the lines; nil: slog.Default(). Set before use
+	Logger *slog.Logger // destination; nil: slog.Default(). Set before use
 
 	mu     sync.Mutex
 	causes map[Cause]*logCause
@@ -26,21 +26,21 @@ type RateLog struct {
 
 type logCause struct {
 	last    time.Time
-	room    time.Duration // for lines: each takes a second of it
+	room    time.Duration // credit for lines: each takes a second
 	dropped int
 }
 
-// maxCauses bounds the memory of a RateLog, which has far fewer causes.
+// maxCauses bounds a RateLog's memory; programs have far fewer causes.
 const maxCauses = 256
 
-// Warn writes a line of the given cause, unless one was written less than a second ago. fields are
-// alternating names and values, as for slog.Logger.
+// Warn writes a line with the given cause, unless one was written less than a second ago. fields
+// are alternating names and values, as for slog.Logger.
 func (l *RateLog) Warn(cause Cause, fields ...any) {
 	l.write(slog.LevelWarn, cause, 1, fields)
 }
 
-// Info writes a line that is no fault of anybody's. After a pause burst lines of a cause may come
-// at once: many clients mount when a building's power is back.
+// Info writes a line that reports no error. After a pause a cause may have burst lines at once:
+// many clients mount together after a power failure.
 func (l *RateLog) Info(cause Cause, burst int, fields ...any) {
 	l.write(slog.LevelInfo, cause, burst, fields)
 }
@@ -60,7 +60,8 @@ func (l *RateLog) write(level slog.Level, cause Cause, burst int, fields []any) 
 	logger.Log(context.Background(), level, string(cause), fields...)
 }
 
-// admit reports whether a line of cause may be written now, and how many were not since the last.
+// admit reports whether to write a line for cause, and the number of lines dropped since the
+// last.
 func (l *RateLog) admit(cause Cause, burst int, now time.Time) (dropped int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

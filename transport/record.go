@@ -18,30 +18,30 @@ const (
 	lastFragment = 1 << 31
 )
 
-// maxFragments bounds the fragments of one record, so that a stream of empty
-// fragments cannot keep a reader busy without ever giving it a record.
+// maxFragments bounds a record's fragments, so that a stream of empty fragments cannot keep a
+// reader busy without yielding a record.
 const maxFragments = 4096
 
-// smallRecord is up to where records are not charged: the number of calls bounds them.
+// smallRecord is the largest record that is not charged: the number of calls bounds them.
 const smallRecord = 16 << 10
 
-// What a record can violate. The stream cannot be understood behind either.
+// Errors for an invalid record. The stream is unusable after either.
 var (
 	errRecordSize      = errors.New("rpc: record over the size limit")
 	errRecordFragments = errors.New("rpc: record of too many fragments")
 )
 
-// A recordReader takes records from a stream. It reads ahead as much as the
-// stream has, up to its window, so that one system call takes in many small
-// records; what a record lacks beyond the window is read straight to its buffer.
+// A recordReader reads records from a stream. It reads ahead up to its window, so that one system
+// call reads many small records. A record's part beyond the window is read directly into its
+// buffer.
 type recordReader struct {
 	r     io.Reader
-	limit int // the most bytes of one record
+	limit int // largest record, in bytes
 	win   []byte
-	// win[start:end] has been read from the stream and not been used.
+	// win[start:end] is unused input.
 	start, end int
-	// beforeRead, if set, is called before each read of the stream, which may
-	// block; inside tells that part of a record is there already.
+	// beforeRead, if set, is called before each read from the stream, which may block; inside
+	// means that part of a record has already arrived.
 	beforeRead func(inside bool) error
 	inside     bool
 	burst      wait.Burst
@@ -53,8 +53,8 @@ func newRecordReader(r io.Reader, window, limit int) *recordReader {
 	return &recordReader{r: r, limit: limit, win: make([]byte, window)}
 }
 
-// next returns the next record in a pooled buffer that the caller puts back.
-// io.EOF means that the stream ended between two records.
+// next returns the next record in a pooled buffer, which the caller must put back. io.EOF means
+// that the stream ended between two records.
 func (r *recordReader) next() (*mem.Buffer, error) {
 	r.inside = false
 	var rec *mem.Buffer
@@ -67,8 +67,7 @@ func (r *recordReader) next() (*mem.Buffer, error) {
 		if rec != nil {
 			have = len(rec.B)
 		}
-		// Held against what is left before anything is allocated: the length is the peer's word
-		// (RFC 5531 §11).
+		// Check the peer's length against the limit before allocating (RFC 5531 §11).
 		if err == nil && length > r.limit-have {
 			err = errRecordSize
 		}
@@ -89,7 +88,7 @@ func (r *recordReader) next() (*mem.Buffer, error) {
 	}
 }
 
-// mark reads one fragment header.
+// mark reads a fragment header.
 func (r *recordReader) mark() (length int, last bool, err error) {
 	for r.end-r.start < markLen {
 		if err := r.fill(); err != nil {
@@ -102,10 +101,9 @@ func (r *recordReader) mark() (length int, last bool, err error) {
 	return int(v &^ lastFragment), v&lastFragment != 0, nil
 }
 
-// fragment appends the next length bytes of the stream to rec, which is nil at
-// first, and which will have most bytes at the most. A large record is charged
-// for all of them at once, before its buffer is made: readers that took a part
-// and waited for the rest could wait for each other.
+// fragment appends the stream's next length bytes to rec, initially nil, which will have at most
+// most bytes. A large record is charged in full, before its buffer is allocated: readers that
+// hold a part and wait for the rest could deadlock.
 func (r *recordReader) fragment(rec *mem.Buffer, have, length, most int) (*mem.Buffer, error) {
 	if rec == nil {
 		rec = mem.Get(0)
@@ -129,8 +127,8 @@ func (r *recordReader) readFull(b []byte) error {
 	n := copy(b, r.win[r.start:r.end])
 	r.start += n
 	for b = b[n:]; len(b) > 0; b = b[n:] {
-		// The tail of a large record goes to its place at once; a small rest is
-		// read through the window, together with what follows it.
+		// Read a large record's tail directly; read a short rest through the window, together
+		// with the bytes after it.
 		if len(b) < len(r.win)/2 {
 			if err := r.fill(); err != nil {
 				return err
@@ -147,7 +145,7 @@ func (r *recordReader) readFull(b []byte) error {
 	return nil
 }
 
-// fill reads once from the stream to the window.
+// fill reads once from the stream into the window.
 func (r *recordReader) fill() error {
 	if r.start > 0 {
 		r.end = copy(r.win, r.win[r.start:r.end])
@@ -158,10 +156,10 @@ func (r *recordReader) fill() error {
 	return err
 }
 
-// read is one read of the stream: bytes, or an error.
+// read does one read from the stream and returns bytes or an error.
 func (r *recordReader) read(b []byte) (int, error) {
 	inside := r.inside || r.end > r.start
-	for range 16 { // a reader may return neither bytes nor an error, but not for ever
+	for range 16 { // a reader may return neither bytes nor an error, but not forever
 		if r.beforeRead != nil {
 			if err := r.beforeRead(inside); err != nil {
 				return 0, err

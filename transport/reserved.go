@@ -1,5 +1,4 @@
-// A source port below 1024, which servers that are told to (secure of exports(5)) ask of TCP
-// clients.
+// TCP source ports below 1024, which some servers require (secure in exports(5)).
 
 package transport
 
@@ -13,22 +12,22 @@ import (
 	"syscall"
 )
 
-// Reserved ports are taken from those where other RPC clients take theirs.
+// The range for reserved ports, as used by other RPC clients.
 const (
 	reservedFirst = 600
 	reservedLast  = 1023
-	// reservedTries bounds the ports that are tried for one connection. One that was used
-	// within the last minute cannot be had again (TIME_WAIT), so who connects hundreds of
-	// times a minute gets ordinary ports, and leaves some of the others to other programs.
+	// reservedTries bounds the ports to try for one connection. A port used within the last
+	// minute is unavailable (TIME_WAIT). So a client with hundreds of connections a minute gets
+	// ordinary ports, and leaves some reserved ones to other programs.
 	reservedTries = 16
 )
 
-// wellKnown are ports in that range at which services listen that people run: a
-// service that is started while we have its port would fail.
+// wellKnown are ports in that range with common services: such a service could not start while we
+// use its port.
 var wellKnown = []int{623, 631, 636, 646, 664, 749, 750, 783, 853, 860, 873, 902, 989, 990, 992, 993, 994, 995}
 
-// dialReserved connects from a reserved port, or where this process is not allowed to have one,
-// or none is free, from an ordinary one.
+// dialReserved connects from a reserved port; if this process lacks the right, or none is free,
+// from an ordinary one.
 func dialReserved(ctx context.Context, network, addr string) (net.Conn, error) {
 tries:
 	for range reservedTries {
@@ -48,7 +47,7 @@ tries:
 	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 
-// dialReservedOnly connects from a reserved port, whichever of them can be had, or not at all.
+// dialReservedOnly connects from any available reserved port, or fails.
 func dialReservedOnly(ctx context.Context, network, addr string) (net.Conn, error) {
 	const n = reservedLast - reservedFirst + 1
 	var taken error
@@ -67,7 +66,7 @@ func dialReservedOnly(ctx context.Context, network, addr string) (net.Conn, erro
 	return nil, fmt.Errorf("no port below 1024 is free: %w", taken)
 }
 
-// reservedPort is one of them by chance, so that programs seldom try the same.
+// reservedPort is a random one, so that programs seldom try the same.
 func reservedPort() int {
 	for {
 		if p := reservedFirst + rand.IntN(reservedLast-reservedFirst+1); !slices.Contains(wellKnown, p) {

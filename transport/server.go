@@ -1,4 +1,4 @@
-// The server: its programs, its connections, and how it ends.
+// The server: its configuration, programs, listeners, and shutdown.
 
 package transport
 
@@ -17,39 +17,40 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// ServerConfig sizes a Server. The zero value is right for most.
+// ServerConfig configures a Server. The zero value suits most programs.
 type ServerConfig struct {
-	Workers int // calls of one connection and one lane that run at once; 0: 64
-	// MaxWorkers is the most calls of all connections that run at once, and so about how many
-	// threads procedures that wait for disks can take. A lane can have half of them, one client
-	// half of that. 0: 256, or fewer, but at least 64, where Budget has less than 1 MiB for each.
+	Workers int // most concurrent calls for one connection and lane; 0: 64
+	// MaxWorkers is the most concurrent calls on all connections, and thus about the number of
+	// threads for procedures that wait for disks. A lane can use half of them, one client half of
+	// that. 0: 256, or fewer, but at least 64, if Budget has less than 1 MiB for each.
 	MaxWorkers int
-	MaxRecord  int // the most bytes of one TCP record; 0: 2 MiB
-	// MaxConns is the most connections at once; 0: 1024. When one more comes, one
-	// that has made no call yet, or none for two minutes, has to make room.
+	MaxRecord  int // largest TCP record, in bytes; 0: 2 MiB
+	// MaxConns is the most connections; 0: 1024. For a new one above the limit, one without any
+	// call, or idle for two minutes, is closed.
 	MaxConns int
-	// MaxConnsPerHost is the most of them from one IPv4 address or one IPv6 /64; 0: a
-	// quarter of MaxConns, but no fewer than 64. When one more comes, one of the same
-	// host has to make room as above.
+	// MaxConnsPerHost is the most connections from one IPv4 address or one IPv6 /64; 0: a quarter
+	// of MaxConns, but at least 64. For a new one above the limit, one from the same host is
+	// closed under the same conditions.
 	MaxConnsPerHost int
-	// Budget bounds the bytes that connections hold for large arguments and results, over
-	// TCP and RDMA together; nil: RDMA.Budget, or one of mem.DefaultBudget of its own.
+	// Budget bounds the bytes held by connections for large arguments and results, over TCP and
+	// RDMA together; nil: RDMA.Budget, or a new one of mem.DefaultBudget.
 	Budget *mem.Budget
-	// HalfTimeout is how long the rest of a TCP record may take, and how long a
-	// TCP client may take no byte of its replies; 0: 30 s.
+	// HalfTimeout is how long the rest of a TCP record may take, and how long a TCP client may
+	// accept no bytes of its replies; 0: 30 s.
 	HalfTimeout time.Duration
-	// RDMA sizes the connections of ServeRDMA; its Handler is not used, and its Budget is
-	// the one above.
+	// RDMA configures the connections of ServeRDMA; its Handler is ignored, and its Budget
+	// replaced by the one above.
 	RDMA rpcrdma.Config
-	// Owner says who has the socket at remote that is connected to ours at local (Call.Owner).
-	// It is asked once for each TCP or RDMA connection, before its first call is read, and has
-	// some seconds to answer, or the connection is closed. nil: this machine's kernel.
+	// Owner returns the owner of the socket at remote that is connected to ours at local
+	// (Call.Owner). It is called once for each TCP or RDMA connection, before its first call is
+	// read. If it takes more than some seconds, the connection is closed. nil: ask this machine's
+	// kernel.
 	Owner func(local, remote netip.AddrPort) Owner
-	// Observer is told of connections and calls; nil: nobody is.
+	// Observer is notified about connections and calls; it may be nil.
 	Observer Observer
-	// Logger takes lines for an operator: connections refused or cut off, calls that wait, panics.
-	// A peer causes at most one a second of each text. nil: slog.Default(); slog.DiscardHandler
-	// silences it.
+	// Logger gets lines for an operator: connections refused or closed, waiting calls, panics. A
+	// peer can trigger at most one a second for each text. nil: slog.Default();
+	// slog.DiscardHandler silences it.
 	Logger *slog.Logger
 }
 
@@ -65,17 +66,18 @@ func (cfg *ServerConfig) setDefaults() {
 		cfg.Budget = mem.NewBudget(mem.DefaultBudget)
 	}
 	cfg.RDMA.Budget = cfg.Budget
-	// Calls of one lane, each with a large argument, then hold no more than half of the budget.
+	// One lane's calls, each with a large argument, then hold at most half of the budget.
 	setDefault(&cfg.MaxWorkers, max(leastWorkers, int(min(mostWorkers, cfg.Budget.Total()>>20))))
 	setDefault(&cfg.HalfTimeout, defaultHalf)
 	setDefault(&cfg.RDMA.Credits, rpcrdma.DefaultCredits)
 	if cfg.RDMA.Fatal == nil {
 		cfg.RDMA.Fatal = rpcrdma.NewFatalCalls()
 	}
-	cfg.MaxRecord = int(min(int64(cfg.MaxRecord), cfg.Budget.Total())) // or a record could never be taken
+	// A larger record could never be charged.
+	cfg.MaxRecord = int(min(int64(cfg.MaxRecord), cfg.Budget.Total()))
 }
 
-// Values of ServerConfig that are not given.
+// Defaults for ServerConfig.
 const (
 	defaultWorkers = 64
 	defaultRecord  = 2 << 20
@@ -83,7 +85,7 @@ const (
 
 	leastWorkers = 64
 	mostWorkers  = 256
-	ownWorkers   = 8 // of each lane
+	ownWorkers   = 8 // for each lane
 )
 
 func setDefault[T int | int64 | time.Duration](v *T, def T) {
@@ -92,28 +94,27 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 	}
 }
 
-// A Server serves programs over RDMA and TCP alike.
+// A Server serves programs over RDMA and TCP.
 type Server struct {
 	cfg ServerConfig
 	dispatcher
 	owners    owners
-	stuckWait time.Duration // stuckWait
+	stuckWait time.Duration // the constant, except in tests
 
 	mu        sync.Mutex
 	closing   bool
 	listeners map[io.Closer]bool
 	conns     map[serverConn]bool
 	hosts     map[netip.Prefix]*host
-	fresh     list.List             // of serverConn: those that have made no call, the oldest first
-	ended     Traffic               // of connections that have ended
-	guests    map[netip.Prefix]bool // hosts that may connect while the server is drained; nil: all may
-	leaving   int                   // of conns, those that were told to make room
-	scanned   time.Time             // when conns was looked through for idle ones
-	wg        sync.WaitGroup        // one for each connection
+	fresh     list.List             // serverConns without any call, oldest first
+	ended     Traffic               // of ended connections
+	guests    map[netip.Prefix]bool // hosts that may connect while draining; nil: all
+	leaving   int                   // number of conns being closed to make room
+	scanned   time.Time             // last search of conns for idle ones
+	wg        sync.WaitGroup        // counts connections
 }
 
-// NewServer returns a Server of the programs. It panics where two have the same
-// number and version.
+// NewServer returns a Server for the programs. It panics if two have the same number and version.
 func NewServer(cfg ServerConfig, list ...*Program) *Server {
 	cfg.setDefaults()
 	s := &Server{
@@ -130,7 +131,7 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 	return s
 }
 
-// lanesOf is the lanes of the programs. It panics where two have different ones.
+// lanesOf returns the programs' lanes. It panics if two programs have different ones.
 func lanesOf(list []*Program) (names []string) {
 	for _, p := range list {
 		switch {
@@ -144,17 +145,17 @@ func lanesOf(list []*Program) (names []string) {
 	return names
 }
 
-// NameLane gives lane i of the programs, an index of their Lanes, another name; where i is one more
-// than there are the Server has that lane from now on, and Procedure.Lane may return it.
+// NameLane renames lane i, an index in the programs' Lanes. If i is the number of lanes, it adds
+// that lane, and Procedure.Lane may return it from then on.
 func (s *Server) NameLane(i int, name string) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	s.pool.name(1+i, name)
 }
 
-// warnStalled says that calls wait, and for which others: for those in a file system that does not
-// answer, or for those that wait until clients take replies and so give back memory and workers.
-// Where there are both, the more count.
+// warnStalled logs that calls wait, and why: for calls in a file system that does not answer, or
+// for calls blocked until clients read replies and thereby release memory and workers. If both
+// exist, it names the more frequent one.
 func (s *Server) warnStalled(lane string, inside, of int) {
 	fields := []any{"export", lane, "in-file-system", inside, "for-clients", of - inside}
 	if 2*inside < of {
@@ -164,7 +165,7 @@ func (s *Server) warnStalled(lane string, inside, of int) {
 	s.log.Warn("calls wait for a file system that does not answer: clients are told to try again later", fields...)
 }
 
-// listen registers a listener; ErrClosed when the server is closing.
+// listen registers a listener; ErrClosed if the server is closing.
 func (s *Server) listen(l io.Closer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +177,7 @@ func (s *Server) listen(l io.Closer) error {
 	return nil
 }
 
-// unlisten forgets a listener whose Accept ended with err, and tells what its Serve returns.
+// unlisten forgets a listener after Accept failed with err, and returns the result for its Serve.
 func (s *Server) unlisten(l io.Closer, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,10 +188,10 @@ func (s *Server) unlisten(l io.Closer, err error) error {
 	return err
 }
 
-// Shutdown stops listening, lets running calls end (until ctx is done), then
-// closes all connections. It returns ctx.Err() when calls had to be cut off.
-// Procedures that ignore their Ctx are waited for for some seconds more; then it returns a
-// *StuckError, and what they use must be left alone.
+// Shutdown stops listening, waits for running calls (until ctx is done), then closes all
+// connections. It returns ctx.Err() if calls were cut off. It waits some seconds more for
+// procedures that ignore their Ctx; after that it returns a *StuckError, and the caller must keep
+// alive all that they use.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if s.closing {
@@ -233,10 +234,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(append(errs, stuck)...)
 }
 
-// stuckWait is how long Shutdown waits for procedures whose connections are gone.
+// stuckWait is how long Shutdown waits for procedures after their connections are closed.
 const stuckWait = 5 * time.Second
 
-// gone waits until no connection is left, but not for ever.
+// gone waits until no connection is left, for a limited time.
 func (s *Server) gone() error {
 	over := make(chan struct{})
 	go func() {
@@ -253,6 +254,5 @@ func (s *Server) gone() error {
 	}
 }
 
-// acceptBackoff is how long to wait after a failed Accept that may succeed
-// later (the process is out of file descriptors).
+// acceptBackoff is the pause after an Accept error that may be temporary (no file descriptors).
 const acceptBackoff = 50 * time.Millisecond

@@ -1,4 +1,4 @@
-// The server over UDP: one datagram a call, one a reply, for programs that are met seldom.
+// The server over UDP: a datagram for each call and reply, for rarely used programs.
 
 package transport
 
@@ -17,15 +17,18 @@ import (
 )
 
 const (
-	udpCalls  = 64      // calls that one socket holds; a datagram that comes beyond is dropped, and its client repeats it
-	udpRecord = 8 << 10 // the most bytes of a call
-	udpReply  = 8 << 10 // the most bytes of a reply: what a port mapper of RFC 1833 can say
+	// udpCalls bounds a socket's calls in progress; clients repeat dropped datagrams.
+	udpCalls  = 64
+	udpRecord = 8 << 10 // largest call, in bytes
+	udpReply  = 8 << 10 // largest reply, in bytes: enough for a port mapper (RFC 1833)
 )
 
-// ServeUDP takes calls from the socket until Shutdown, which closes it, and then returns ErrClosed.
+// ServeUDP serves calls from the socket until Shutdown, which closes it, and then returns
+// ErrClosed.
 //
-// Anybody can write anybody's address into a datagram, so a reply to another machine is dropped
-// where it has more bytes than its call: the server is no amplifier for who floods a third. A reply
+// Source addresses in datagrams are easily forged. So a reply to another machine is dropped if it
+// has more bytes than its call: the server must not amplify a flood against a third party. A
+// reply leaves from the call's destination address.
 // leaves from the address that the call came to.
 func (s *Server) ServeUDP(pc *net.UDPConn) error {
 	u, err := newUDPSocket(s, pc)
@@ -45,7 +48,7 @@ func (s *Server) ServeUDP(pc *net.UDPConn) error {
 	return s.unlisten(pc, err)
 }
 
-// A udpSocket is one socket of the server. It is the carrier of its calls.
+// A udpSocket is a server socket, and the carrier for its calls.
 type udpSocket struct {
 	// Set once.
 	srv    *Server
@@ -55,21 +58,21 @@ type udpSocket struct {
 	calls  gate
 	work   lines
 
-	peer peer // of the datagram at hand; the receive loop's
+	peer peer // the current datagram's; owned by the receive loop
 
 	mu   sync.Mutex
-	from map[*Call]udpFrom // of the calls that are held
+	from map[*Call]udpFrom // of calls in progress
 }
 
-// A udpFrom is where a call came from, and what it came with.
+// A udpFrom is a call's source and size.
 type udpFrom struct {
 	remote netip.AddrPort
-	local  []byte // control message that has the reply leave from where the call came to
+	local  []byte // control message that makes the reply leave from the call's destination
 	size   int
 }
 
-// mayHave reports whether a reply of that many bytes may be sent. The kernel takes no datagram with
-// a loopback address from outside.
+// mayHave reports whether a reply of that many bytes may be sent. The kernel accepts no datagram
+// with a loopback address from outside.
 func (f *udpFrom) mayHave(reply int) bool {
 	return reply <= udpReply && (reply <= f.size || f.remote.Addr().IsLoopback())
 }
@@ -87,7 +90,7 @@ func (u *udpSocket) lend(*Call) bool { return false }
 
 func (u *udpSocket) request(*Call) *rpcrdma.Request { return nil }
 
-// receive takes datagrams until the socket is closed.
+// receive handles datagrams until the socket is closed.
 func (u *udpSocket) receive() error {
 	oob := make([]byte, 128)
 	for {
@@ -97,7 +100,7 @@ func (u *udpSocket) receive() error {
 		case errors.Is(err, net.ErrClosed):
 			rec.Put()
 			return err
-		case err != nil: // of a datagram that was sent before, such as an ICMP message
+		case err != nil: // an earlier datagram's error, such as an ICMP message
 			rec.Put()
 			time.Sleep(budgetPoll)
 			continue
@@ -110,7 +113,7 @@ func (u *udpSocket) receive() error {
 	}
 }
 
-// serve gives one call to the dispatcher.
+// serve passes one call to the dispatcher.
 func (u *udpSocket) serve(rec *mem.Buffer, n int, from udpFrom, local netip.Addr) {
 	c := getCall(u)
 	c.Ctx, c.Remote = u.ctx, net.UDPAddrFromAddrPort(from.remote)
@@ -130,7 +133,7 @@ func (u *udpSocket) serve(rec *mem.Buffer, n int, from udpFrom, local netip.Addr
 	u.srv.serve(c, &u.peer)
 }
 
-// buffer has no more than a datagram takes.
+// buffer returns no more than a datagram's space.
 func (u *udpSocket) buffer(c *Call, n int) []byte {
 	if n < 0 || n > udpReply {
 		return nil
@@ -146,9 +149,9 @@ func (u *udpSocket) reply(c *Call) {
 	for _, piece := range g.list {
 		reply = append(reply, piece...)
 	}
-	reply = reply[markLen:] // a datagram needs none
+	reply = reply[markLen:] // datagrams have no record mark
 	if from.mayHave(len(reply)) {
-		// What is lost on the way is asked for again, and so is what cannot be sent.
+		// The client repeats its call if the reply is lost or cannot be sent.
 		_, _, _ = u.pc.WriteMsgUDPAddrPort(reply, from.local, from.remote)
 	}
 	u.end(c)
@@ -161,7 +164,7 @@ func (u *udpSocket) drop(c *Call) {
 	u.end(c)
 }
 
-// forget takes the call out of those that are held.
+// forget removes the call from those in progress.
 func (u *udpSocket) forget(c *Call) udpFrom {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -176,7 +179,7 @@ func (u *udpSocket) end(c *Call) {
 	u.calls.leave(0)
 }
 
-// askLocalAddr has the kernel tell of each datagram the address that it came to.
+// askLocalAddr makes the kernel report each datagram's destination address.
 func askLocalAddr(pc *net.UDPConn) error {
 	raw, err := pc.SyscallConn()
 	if err != nil {
@@ -191,8 +194,8 @@ func askLocalAddr(pc *net.UDPConn) error {
 	return errors.Join(err, opt)
 }
 
-// localAddr reads from control messages the address that a datagram came to, and makes the
-// control message that has its reply leave from there.
+// localAddr reads a datagram's destination address from control messages, and makes the control
+// message that sends the reply from there.
 func localAddr(oob []byte) (local netip.Addr, reply []byte) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -201,12 +204,12 @@ func localAddr(oob []byte) (local netip.Addr, reply []byte) {
 	for _, m := range msgs {
 		switch {
 		case m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_PKTINFO && len(m.Data) >= unix.SizeofInet4Pktinfo:
-			a := [4]byte(m.Data[8:12]) // ipi_addr, behind the interface and ipi_spec_dst
+			a := [4]byte(m.Data[8:12]) // ipi_addr, after the interface and ipi_spec_dst
 			return netip.AddrFrom4(a), unix.PktInfo4(&unix.Inet4Pktinfo{Spec_dst: a})
 		case m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_PKTINFO && len(m.Data) >= unix.SizeofInet6Pktinfo:
 			info := unix.Inet6Pktinfo{Addr: [16]byte(m.Data[:16])}
 			local = netip.AddrFrom16(info.Addr)
-			if local.IsLinkLocalUnicast() { // which means nothing without its interface
+			if local.IsLinkLocalUnicast() { // meaningless without its interface
 				info.Ifindex = binary.NativeEndian.Uint32(m.Data[16:])
 			}
 			return local.Unmap(), unix.PktInfo6(&info)

@@ -1,5 +1,4 @@
-// What goes on in a server at one moment: its connections and what they have moved, and whether it
-// takes new clients.
+// A server's current connections and their traffic, and draining.
 
 package transport
 
@@ -11,33 +10,32 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
-// Traffic is what connections have moved: whole RPC messages, with their headers and data, calls
-// that were refused included.
+// Traffic counts whole RPC messages with headers and data, including refused calls.
 type Traffic struct {
 	Calls   uint64
 	In, Out uint64 // bytes of calls, and of replies
 }
 
-// add adds what a connection has moved so far.
+// add adds a connection's traffic so far.
 func (t *Traffic) add(u *usage) {
 	t.Calls += u.calls.Load()
 	t.In += u.in.Load()
 	t.Out += u.out.Load()
 }
 
-// A ConnInfo is a connection at one moment.
+// A ConnInfo describes a connection at one moment.
 type ConnInfo struct {
 	Traffic
 	Remote   net.Addr
-	Provider string        // of RDMA: its name, as for rnic.Open; "" over TCP
-	Opened   time.Time     // when the server took it in
-	Idle     time.Duration // since the newest call came, or since Opened where none has
-	RDMA     *rpcrdma.Info // nil over TCP, and until an RDMA connection has been accepted
-	Memo     any           // what Call.Memo has of it; nil: nothing
+	Provider string        // RDMA provider's name for rnic.Open; "" over TCP
+	Opened   time.Time     // when the server accepted it
+	Idle     time.Duration // since the newest call, or since Opened without one
+	RDMA     *rpcrdma.Info // nil over TCP, and before an RDMA connection is accepted
+	Memo     any           // its Call.Memo; nil: none
 }
 
-// Conns describes the connections that there are, in no order, and what those have moved that have
-// ended. Nothing that serves calls waits for it for longer than it takes to copy a list.
+// Conns describes the current connections, in no order, and the traffic of ended ones. It blocks
+// calls only for the copy of a list.
 func (s *Server) Conns() (list []ConnInfo, ended Traffic) {
 	s.mu.Lock()
 	conns := make([]serverConn, 0, len(s.conns))
@@ -78,9 +76,9 @@ func (r *rdmaConn) describe(i *ConnInfo) {
 	}
 }
 
-// Drain has the server take no connections of new clients (on), or again those of all. The hosts
-// that have a connection now can go on to open others, since a client that is connected uses
-// several and connects again by itself.
+// Drain makes the server refuse connections from new clients (on), or accept all again. Hosts
+// with a connection now may still open others, because a connected client uses several and
+// reconnects by itself.
 func (s *Server) Drain(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +93,7 @@ func (s *Server) Drain(on bool) {
 	}
 }
 
-// Draining reports whether the server takes no new clients.
+// Draining reports whether the server refuses new clients.
 func (s *Server) Draining() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-// The kernel's answer to whose a socket of this machine is: NETLINK_SOCK_DIAG.
+// Asks the kernel for a local socket's owner: NETLINK_SOCK_DIAG.
 
 package transport
 
@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sockDiag asks the kernel about sockets and addresses. Its netlink sockets are
-// opened by open, and anew after an error. One question at a time.
+// A sockDiag asks the kernel about sockets and addresses. open opens its netlink sockets, and a
+// request after an error reopens them. It is not safe for concurrent use.
 type sockDiag struct {
 	tcp, route netlink
 }
 
-// open has the sockets ready while there are descriptors to be had.
+// open opens the sockets while descriptors are available.
 func (d *sockDiag) open() {
 	_ = d.tcp.open(unix.NETLINK_SOCK_DIAG)
 	_ = d.route.open(unix.NETLINK_ROUTE)
@@ -27,8 +27,8 @@ func (d *sockDiag) close() {
 	d.route.close()
 }
 
-// owner returns who has the TCP socket at remote that is connected to ours at local. ownerUDP
-// returns who has the UDP socket that is bound to remote.
+// owner returns the owner of the TCP socket at remote connected to ours at local. ownerUDP
+// returns the owner of the UDP socket bound to remote.
 func (d *sockDiag) owner(local, remote netip.AddrPort) Owner {
 	return d.answer(question{local, remote, unix.IPPROTO_TCP})
 }
@@ -36,16 +36,16 @@ func (d *sockDiag) ownerUDP(local, remote netip.AddrPort) Owner {
 	return d.answer(question{local, remote, unix.IPPROTO_UDP})
 }
 
-// A question is whose the socket at remote is.
+// A question asks for the owner of the socket at remote.
 type question struct {
 	local, remote netip.AddrPort
 	protocol      byte
 }
 
-// answer returns who has the socket that q is about. The
-// socket is looked for first, whatever its address: a found one is certain. One that is
-// not found is another machine's where the kernel says that its address is. Else its
-// process has closed it or bound it to a device, and it MUST NOT pass for a remote one.
+// answer returns the owner of q's socket. It first looks for the socket, for any address: a
+// socket found is certain. Otherwise the peer is remote if the kernel says that its address is
+// another machine's. If not, its process has closed the socket or bound it to a device, and it
+// MUST NOT pass for a remote one.
 func (d *sockDiag) answer(q question) Owner {
 	if uid, ok := d.find(q, zone(q.remote)); ok {
 		return Owner{OwnerLocal, uid}
@@ -53,8 +53,8 @@ func (d *sockDiag) answer(q question) Owner {
 	if d.elsewhere(q.local.Addr(), q.remote) {
 		return Owner{Kind: OwnerRemote}
 	}
-	// A socket that is bound to a device (SO_BINDTODEVICE) is found by its number only,
-	// and one of a link-local address is bound to one or not.
+	// A socket bound to a device (SO_BINDTODEVICE) is found only by the device's number, and one
+	// with a link-local address may be bound to one or not.
 	all, _ := net.Interfaces()
 	for _, i := range all[:min(len(all), maxInterfaces)] {
 		if uid, ok := d.find(q, uint32(i.Index)); ok {
@@ -64,10 +64,10 @@ func (d *sockDiag) answer(q question) Owner {
 	return Owner{Kind: OwnerUnknown}
 }
 
-// maxInterfaces bounds the questions for one connection.
+// maxInterfaces bounds the lookups for one connection.
 const maxInterfaces = 64
 
-// zone is the interface of a link-local address, or 0.
+// zone returns a link-local address's interface, or 0.
 func zone(a netip.AddrPort) uint32 {
 	if name := a.Addr().Zone(); name != "" {
 		if i, err := net.InterfaceByName(name); err == nil {
@@ -77,8 +77,8 @@ func zone(a netip.AddrPort) uint32 {
 	return 0
 }
 
-// Layout of struct inet_diag_req_v2 and struct inet_diag_msg of linux/inet_diag.h. The
-// identity of a socket has ports and addresses in network order, the rest is the host's.
+// Layout of struct inet_diag_req_v2 and struct inet_diag_msg in linux/inet_diag.h. A socket
+// identity has ports and addresses in network order; the rest is in host order.
 //
 //	request: 0 family, 1 protocol, 4 states, 8 identity
 //	reply:   0 family, 1 state, 4 identity, 64 uid, 68 inode
@@ -97,9 +97,8 @@ const (
 	idCookie    = 40
 )
 
-// States of TCP as the kernel numbers them. Other sockets than those listed here
-// have exchanged a handshake with the peer, which a listening one that merely has
-// the same port has not.
+// TCP states by kernel number. Sockets in unlisted states have completed a handshake with the
+// peer; a listening socket with the same port has not.
 const (
 	tcpEstablished = 1
 	tcpSynSent     = 2
@@ -110,8 +109,7 @@ const (
 	tcpNewSynR     = 12
 )
 
-// find looks for the socket that q is about, on the interface that it is bound to (0: on none), and
-// returns its user.
+// find looks up q's socket, bound to interface dev (0: to none), and returns its user.
 func (d *sockDiag) find(q question, dev uint32) (uid uint32, ok bool) {
 	var req [diagReqLen]byte
 	local, remote := unmap(q.local), unmap(q.remote)
@@ -121,11 +119,12 @@ func (d *sockDiag) find(q question, dev uint32) (uid uint32, ok bool) {
 		req[0] = unix.AF_INET
 	}
 	req[1] = q.protocol
-	binary.NativeEndian.PutUint32(req[4:], ^uint32(0)) // in every state
+	binary.NativeEndian.PutUint32(req[4:], ^uint32(0)) // any state
 	id := req[reqID:]
-	from, to := remote, local // the socket that is looked for is the peer's: its source is our remote
+	from, to := remote, local // the peer's socket: its source is our remote
 	if datagram {
-		from, to = to, from // of UDP the kernel has them the other way round: as a packet to the socket would
+		// For UDP the kernel expects the direction of a packet to the socket.
+		from, to = to, from
 	}
 	putEnd(id[0:], id[4:], from)
 	putEnd(id[2:], id[idDst:], to)
@@ -140,7 +139,7 @@ func (d *sockDiag) find(q question, dev uint32) (uid uint32, ok bool) {
 	switch msg[msgState] {
 	case tcpSynSent, tcpSynRecv, tcpListen, tcpNewSynR:
 		return 0, false
-	case tcpClose: // of UDP: not connected
+	case tcpClose: // UDP: not connected
 		if !datagram {
 			return 0, false
 		}
@@ -149,15 +148,15 @@ func (d *sockDiag) find(q question, dev uint32) (uid uint32, ok bool) {
 	if source != remote || peer != local {
 		return 0, false
 	}
-	// A socket without an inode has been closed by its process: older kernels then
-	// report root as its user (so does TIME_WAIT), whoever had it.
+	// A socket without an inode has been closed by its process. Older kernels then report root as
+	// its user (as for TIME_WAIT), regardless of the owner.
 	if binary.NativeEndian.Uint32(msg[msgInode:]) == 0 {
 		return 0, false
 	}
 	return binary.NativeEndian.Uint32(msg[msgUID:]), true
 }
 
-// unmap takes the zone away, and the IPv6 around an IPv4 address.
+// unmap removes the zone, and unmaps an IPv4 address.
 func unmap(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
@@ -167,7 +166,7 @@ func putEnd(port, addr []byte, a netip.AddrPort) {
 	copy(addr, a.Addr().AsSlice())
 }
 
-// end reads an end of a socket of a family. An IPv6 socket may have IPv4 at both ends.
+// end decodes a socket's end. An IPv6 socket may have IPv4 at both ends.
 func end(family byte, port, addr []byte) netip.AddrPort {
 	ip := netip.AddrFrom4([4]byte(addr))
 	if family == unix.AF_INET6 {
@@ -176,7 +175,7 @@ func end(family byte, port, addr []byte) netip.AddrPort {
 	return netip.AddrPortFrom(ip, binary.BigEndian.Uint16(port))
 }
 
-// Layout of struct rtmsg of linux/rtnetlink.h, and of the attribute after it.
+// Layout of struct rtmsg in linux/rtnetlink.h, and of the attribute after it.
 const (
 	rtmsgLen  = 12
 	rtDstLen  = 1
@@ -184,9 +183,9 @@ const (
 	rtaLen    = 4
 )
 
-// elsewhere reports whether the address of remote is known to be another machine's: the
-// routing table has the addresses of loopback too, and local routes without an interface's
-// address. A question that fails leaves it unknown, which is not elsewhere.
+// elsewhere reports whether remote's address certainly belongs to another machine: the routing
+// table also has loopback addresses, and local routes without an interface address. A failed
+// lookup means unknown, thus false.
 func (d *sockDiag) elsewhere(local netip.Addr, remote netip.AddrPort) bool {
 	a := unmap(remote).Addr()
 	if a.IsLoopback() || a == local.Unmap().WithZone("") {
@@ -203,7 +202,7 @@ func (d *sockDiag) elsewhere(local netip.Addr, remote netip.AddrPort) bool {
 	}
 	typ, msg, err := d.route.ask(unix.NETLINK_ROUTE, unix.RTM_GETROUTE, req)
 	if err == unix.ENETUNREACH || err == unix.EHOSTUNREACH {
-		return true // an answer: no route leads there, and to an own address one does
+		return true // an answer: no route; there is one to every own address
 	}
 	return err == nil && typ == unix.RTM_NEWROUTE && len(msg) >= rtmsgLen && msg[rtmsgType] != unix.RTN_LOCAL
 }
