@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
@@ -17,20 +18,23 @@ const partTime = 20 * time.Microsecond
 
 // The parts of a stream's batches: when what handlers have posted leaves before the batch is done.
 type parts struct {
-	latest *atomic.Pointer[parts] // set once: those that had the latest batch of the device
+	latest *atomic.Pointer[parts] // set once: of the device's stream with the latest batch
+	row    lead.Row               // of batches with none of another stream between them
 	next   atomic.Int64           // when, in nanoseconds of clock; 0: not before all handlers have run
 
 	tally tally.Counter // won: posted work could leave
 }
 
-// begin is for a batch with handlers that are about to run. Beside other streams of the device a
-// batch leaves whole: processors have enough to do, and a part is one more system call.
+// begin starts a batch: its handlers are about to run. Beside other streams of the device a batch
+// leaves whole, because the processors have enough to do and a part is one more system call.
 func (p *parts) begin() {
-	if p.latest.Load() != p {
+	others := p.latest.Load() != p
+	if others {
 		p.latest.Store(p)
-		return
 	}
-	p.next.Store(clock() + int64(partTime))
+	if p.row.Count(others); p.row.Alone() {
+		p.next.Store(clock() + int64(partTime))
+	}
 }
 
 // end is for a batch with handlers that have run.

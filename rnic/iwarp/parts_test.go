@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
@@ -74,11 +75,20 @@ func answering(t *testing.T, f func(a *answerer, msn *uint32)) {
 	})
 }
 
+// row makes as many short batches as it takes for a stream to count as alone.
+func (a *answerer) row(t *testing.T, msn *uint32) {
+	t.Helper()
+	for range 1 + lead.AloneMin {
+		recv(t, a.qp, 1, nil)
+		a.batch(msn, 1)
+	}
+}
+
 // What was posted for partTime leaves with the post after it, once for each batch; what is left
 // leaves in the end.
 func TestLongBatchIsAnsweredInParts(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
-		a.batch(msn, 1)
+		a.row(t, msn)
 		for range 2 {
 			a.after = []time.Duration{partTime - 1, 0, 1, 0, 3 * partTime}
 			a.batch(msn, 8)
@@ -89,9 +99,10 @@ func TestLongBatchIsAnsweredInParts(t *testing.T) {
 	})
 }
 
-// A short batch leaves at once and whole, and so does what others post after it.
+// A short batch leaves at once and whole, and so do later posts of others.
 func TestShortBatchIsAnsweredWhole(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
+		a.row(t, msn)
 		a.batch(msn, 4)
 		if want := []uint64{0, 0, 0, 0}; !slices.Equal(a.left, want) {
 			t.Errorf("answers that had left after each post: %v, want %v", a.left, want)
@@ -106,7 +117,7 @@ func TestShortBatchIsAnsweredWhole(t *testing.T) {
 // Beside another stream of the device a batch leaves whole.
 func TestBatchBesideAnotherIsAnsweredWhole(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
-		a.batch(msn, 1)
+		a.row(t, msn)
 		streamOf(a.qp).p.latest.Store(new(parts)) // another stream has had a batch
 		a.after = []time.Duration{3 * partTime}
 		a.batch(msn, 4)
