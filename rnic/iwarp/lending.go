@@ -133,7 +133,7 @@ func (s *stream) runGroup() bool {
 	}
 	several := l.filled.Load()
 	if several { // as afterBatch does with what handlers post
-		s.work.Collect()
+		s.work.Cork()
 		s.parts.begin()
 	} else {
 		l.held.Store(false)
@@ -199,7 +199,7 @@ func (l *lending) tells() bool { return l.lead.Current() != 0 }
 func (s *stream) follow() {
 	s.p.lent.Add(-1)
 	s.parts.end()
-	if s.work.Resume() { // of what the functions have posted so far
+	if s.work.Uncork() { // of what the functions have posted so far
 		s.tx.handOver()
 	}
 	s.lending.spill() // not by the transmit loop, which may wait for room

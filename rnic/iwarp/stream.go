@@ -146,7 +146,7 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 // releasePart lets posted work leave before the batch is done, and reports whether the
 // caller is to transmit it.
 func (s *stream) releasePart() (mine bool) {
-	if mine = s.work.ReleasePart(); mine {
+	if mine = s.work.ClaimCorked(); mine {
 		s.parts.tally.Win()
 	} else {
 		s.parts.tally.Lose()
@@ -227,25 +227,25 @@ const batchBytes = 64 << 10
 // the handler posted nothing but woke others, they get the processor first, so
 // that what they post next leaves together (a third of the time is saved with 32 callers).
 func (s *stream) afterBatch(content func() bool) {
-	s.work.Collect()
+	s.work.Cork()
 	// The handler runs with no lock held, and may post, close or invalidate. What it posts stays
-	// queued until Resume, so that one writev takes all of it, the responses to the peer's Reads
+	// queued until Uncork, so that one writev takes all of it, the responses to the peer's Reads
 	// too; of a batch that takes long, two do (parts).
 	s.parts.begin()
 	ran := s.q.Notify()
 	s.parts.end()
 	// To give way is for what others are to post. Before what the handlers have lent this goroutine
 	// to nothing comes.
-	if ran && !s.lending.filled.Load() && !content() && s.work.Linger() {
+	if ran && !s.lending.filled.Load() && !content() && s.work.YieldCorked() {
 		runtime.Gosched()
 	}
 	s.sendCollected()
 	s.q.NotifySends()
 }
 
-// sendCollected sends what has been posted since Collect, and ends it.
+// sendCollected sends what has been posted since Cork, and ends it.
 func (s *stream) sendCollected() {
-	if s.work.Resume() {
+	if s.work.Uncork() {
 		// A link that cannot be written to without waiting is the transmit loop's alone: the
 		// receive loop MUST NOT wait for room, or two peers with full windows would wait for each
 		// other.

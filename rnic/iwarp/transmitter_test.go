@@ -50,7 +50,7 @@ func TestLoopIsNotWokenForNothing(t *testing.T) {
 			s.link, s.tx.link = l, l
 			s.tx.out.Start(core.Modes{CRC: true})
 			s.work.Start(1, 1, false)
-			s.work.Collect()
+			s.work.Cork()
 			for range c.count {
 				post(t, a.qp, rnic.SendWR{Op: rnic.OpWrite, RemoteSTag: 0x100, SGL: [][]byte{make([]byte, c.bytes)}})
 			}

@@ -17,11 +17,11 @@ func TestBatchOfManyPieces(t *testing.T) {
 	s := newSide(t, rnic.DeviceConfig{}, n)
 	s.end.start(Modes{}, 1, 1, false)
 	w, o := &s.end.work, &s.end.out
-	w.Collect()
+	w.Cork()
 	for range n {
 		post(t, s.qp, rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, inlineMax+1)}})
 	}
-	if !w.Resume() {
+	if !w.Uncork() {
 		t.Fatal("nothing to send")
 	}
 	o.SetMSS(s.end.mss)
@@ -116,11 +116,11 @@ func TestPostedTogetherLeavesTogether(t *testing.T) {
 		}
 		o.SetMSS(s.end.mss)
 		for range 3 { // and so does what follows
-			w.Collect()
+			w.Cork()
 			for range n / 4 {
 				post(t, s.qp, wr)
 			}
-			if !w.Resume() {
+			if !w.Uncork() {
 				t.Fatal("nothing to send")
 			}
 			if err := o.Fill(); err != nil {

@@ -135,7 +135,7 @@ func (o *Outbound) Fill() error {
 }
 
 // Messages from both sides follow each other, and each is cut to its end: segments of two messages
-// are never mixed. fill stops when the batch is full, nothing can begin (door, ORD, fence), or a
+// are never mixed. fill stops when the batch is full, nothing can begin (gate, ORD, fence), or a
 // segment had better be first in the next batch.
 func (o *Outbound) fill() {
 	o.b.reset()

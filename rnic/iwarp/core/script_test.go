@@ -166,7 +166,7 @@ func (e *slateEnd) receive(b []byte) {
 			break
 		}
 	}
-	if e.work.Resume() {
+	if e.work.Uncork() {
 		e.send()
 	}
 	e.q.Notify()

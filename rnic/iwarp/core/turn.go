@@ -4,23 +4,23 @@ package core
 
 import "strconv"
 
-// A holder says which goroutine has the turn.
-type holder uint8
+// A turnHolder says which goroutine has the turn.
+type turnHolder uint8
 
 const (
-	nobody holder = iota // free for any goroutine with something to send
-	caller               // a poster, or the receive loop after its batch: never waits for room
-	loop                 // the transmit loop: woken, or running; it may wait
+	turnFree     turnHolder = iota // free for any goroutine with something to send
+	heldByCaller                   // a poster, or the receive loop after its batch: never waits for room
+	heldByLoop                     // the transmit loop: woken, or running; it may wait
 )
 
-// A door is a state of access to the turn.
-type door uint8
+// A sendGate is a state of access to the turn.
+type sendGate uint8
 
 const (
-	doorShut    door = iota // start-up: sending waits for the peer's first FPDU, or our RTR
-	doorOpen                // the turn can be taken
-	doorCollect             // the receive loop runs handlers, and sends their posts in one batch
-	doorLinger              // the same while it yields to others; large posts open the door
+	gateShut     sendGate = iota // start-up: sending waits for the peer's first FPDU, or our RTR
+	gateOpen                     // the turn can be taken
+	gateCorked                   // the receive loop runs handlers, and sends their posts in one batch
+	gateYielding                 // the same while it yields to others; large posts open the gate
 )
 
 // A Turn is the right to transmit on one stream. Exactly one goroutine builds FPDUs and passes them
@@ -29,116 +29,115 @@ const (
 //
 //	holder                    take                      handOver
 //	            ┌──────────┐ ──────► ┌──────────┐ ─────────────► ┌────────┐
-//	            │  nobody  │         │  caller  │  socket full,  │  loop  │
+//	            │   free   │         │  caller  │  socket full,  │  loop  │
 //	            └──────────┘ ◄────── └──────────┘  budget spent  └────────┘
 //	                 ▲       giveBack                                │
 //	                 └──────────────── giveBack ─────────────────────┘
 //
-//	door                      open                collect                linger
+//	gate                      open                 cork                  yield
 //	            ┌──────────┐ ──────► ┌──────────┐ ──────► ┌───────────┐ ──────► ┌──────────┐
-//	            │   shut   │         │   open   │         │  collect  │         │  linger  │
+//	            │   shut   │         │   open   │         │  corked   │         │ yielding │
 //	            └──────────┘         └──────────┘ ◄────── └───────────┘         └──────────┘
-//	                                       ▲      resume                            │
-//	                                       └────────── resume, or interrupt ────────┘
+//	                                       ▲      uncork                            │
+//	                                       └─────────── uncork, or endYield ────────┘
 //
-// take needs an open door and a free turn; takePart does the same with a door at collect, and
-// leaves it there. A door that leaves open takes the turn from no goroutine: a holder continues
-// until it has nothing to send, or leaves the rest to the receive loop (giveBack). With a shut door
-// there is never a holder. Work.mu guards the Turn. No other code writes these fields.
+// take needs an open gate and a free turn; takeCorked does the same with a corked gate, and leaves
+// it corked. A gate that leaves open takes the turn from no goroutine: a holder continues until it
+// has nothing to send, or leaves the rest to the receive loop (giveBack). With a shut gate there is
+// never a holder. Work.mu guards the Turn. No other code writes these fields.
 type Turn struct {
-	holder holder
-	door   door
+	holder turnHolder
+	gate   sendGate
 }
 
 // open allows sending.
 func (t *Turn) open() {
-	if t.door == doorShut {
-		t.door = doorOpen
+	if t.gate == gateShut {
+		t.gate = gateOpen
 	}
 }
 
 // shut begins a connection that does not start by sending.
-func (t *Turn) shut() { t.door = doorShut }
+func (t *Turn) shut() { t.gate = gateShut }
 
-// collect leaves posts to the receive loop, which resumes after its handlers.
-func (t *Turn) collect() {
-	if t.door == doorOpen {
-		t.door = doorCollect
+// cork leaves posts to the receive loop, which uncorks the gate after its handlers.
+func (t *Turn) cork() {
+	if t.gate == gateOpen {
+		t.gate = gateCorked
 	}
 }
 
-// linger lets the receive loop yield to other goroutines, so that their posts also leave in its
+// yield lets the receive loop yield to other goroutines, so that their posts also leave in its
 // batch.
-func (t *Turn) linger() {
-	if t.door == doorCollect {
-		t.door = doorLinger
+func (t *Turn) yield() {
+	if t.gate == gateCorked {
+		t.gate = gateYielding
 	}
 }
 
-// interrupt ends a linger that would delay a large post.
-func (t *Turn) interrupt() {
-	if t.door == doorLinger {
-		t.door = doorOpen
+// endYield opens the gate early for a large post.
+func (t *Turn) endYield() {
+	if t.gate == gateYielding {
+		t.gate = gateOpen
 	}
 }
 
-// resume ends a collect.
-func (t *Turn) resume() {
-	if t.door != doorShut {
-		t.door = doorOpen
+// uncork ends a cork.
+func (t *Turn) uncork() {
+	if t.gate != gateShut {
+		t.gate = gateOpen
 	}
 }
 
 // take gives the turn to the caller, if it is free.
 func (t *Turn) take() bool {
-	if t.holder != nobody || t.door != doorOpen {
+	if t.holder != turnFree || t.gate != gateOpen {
 		return false
 	}
-	t.holder = caller
+	t.holder = heldByCaller
 	return true
 }
 
-// takePart gives the turn to the caller while posts are collected, if it is free: to send the posts
-// so far.
-func (t *Turn) takePart() bool {
-	if t.holder != nobody || t.door != doorCollect {
+// takeCorked gives the turn to the caller while the gate is corked, if the turn is free: to send the
+// posts so far.
+func (t *Turn) takeCorked() bool {
+	if t.holder != turnFree || t.gate != gateCorked {
 		return false
 	}
-	t.holder = caller
+	t.holder = heldByCaller
 	return true
 }
 
 // handOver passes the turn to the transmit loop, which the caller must wake.
-func (t *Turn) handOver() { t.holder = loop }
+func (t *Turn) handOver() { t.holder = heldByLoop }
 
 // giveBack ends the turn.
-func (t *Turn) giveBack() { t.holder = nobody }
+func (t *Turn) giveBack() { t.holder = turnFree }
 
-// mayBegin reports whether the door lets a message begin: a holder continues while posts are
-// collected.
-func (t *Turn) mayBegin() bool { return t.door != doorShut }
+// mayBegin reports whether the gate lets a message begin: a holder continues while it is corked.
+func (t *Turn) mayBegin() bool { return t.gate != gateShut }
 
 // leave reports whether a holder must leave further work to the receive loop.
-func (t *Turn) leave() bool { return t.door == doorCollect || t.door == doorLinger }
+func (t *Turn) leave() bool { return t.gate == gateCorked || t.gate == gateYielding }
 
 var (
-	holderNames = [...]string{nobody: "nobody", caller: "caller", loop: "loop"}
-	doorNames   = [...]string{doorShut: "shut", doorOpen: "open", doorCollect: "collect", doorLinger: "linger"}
+	holderNames = [...]string{turnFree: "free", heldByCaller: "caller", heldByLoop: "loop"}
+	gateNames   = [...]string{gateShut: "shut", gateOpen: "open", gateCorked: "corked", gateYielding: "yielding"}
 )
 
-func (h holder) String() string {
+func (h turnHolder) String() string {
 	if int(h) < len(holderNames) {
 		return holderNames[h]
 	}
 	return "holder(" + strconv.Itoa(int(h)) + ")"
 }
 
-func (d door) String() string {
-	if int(d) < len(doorNames) {
-		return doorNames[d]
+func (g sendGate) String() string {
+	if int(g) < len(gateNames) {
+		return gateNames[g]
 	}
-	return "door(" + strconv.Itoa(int(d)) + ")"
+	return "gate(" + strconv.Itoa(int(g)) + ")"
 }
 
 // String returns both states, for tests and debuggers.
-func (t Turn) String() string { return "door " + t.door.String() + ", turn of " + t.holder.String() }
+func (t Turn) String() string { return "gate " + t.gate.String() + ", turn " + t.holder.String() }

@@ -12,52 +12,52 @@ import (
 // TestTurn walks the drawing of Turn: every transition from every state, and what each state
 // allows.
 func TestTurn(t *testing.T) {
-	moves := map[string]func(*Turn){"open": (*Turn).open, "collect": (*Turn).collect, "linger": (*Turn).linger,
-		"interrupt": (*Turn).interrupt, "resume": (*Turn).resume}
-	next := map[door]map[string]door{
-		doorShut:    {"open": doorOpen},
-		doorOpen:    {"collect": doorCollect},
-		doorCollect: {"linger": doorLinger, "resume": doorOpen},
-		doorLinger:  {"interrupt": doorOpen, "resume": doorOpen},
+	moves := map[string]func(*Turn){"open": (*Turn).open, "cork": (*Turn).cork, "yield": (*Turn).yield,
+		"endYield": (*Turn).endYield, "uncork": (*Turn).uncork}
+	next := map[sendGate]map[string]sendGate{
+		gateShut:     {"open": gateOpen},
+		gateOpen:     {"cork": gateCorked},
+		gateCorked:   {"yield": gateYielding, "uncork": gateOpen},
+		gateYielding: {"endYield": gateOpen, "uncork": gateOpen},
 	}
-	for from := doorShut; from <= doorLinger; from++ {
+	for from := gateShut; from <= gateYielding; from++ {
 		for name, move := range moves {
-			turn := Turn{door: from}
+			turn := Turn{gate: from}
 			move(&turn)
 			want, ok := next[from][name]
 			if !ok {
 				want = from
 			}
-			if turn.door != want || turn.holder != nobody {
+			if turn.gate != want || turn.holder != turnFree {
 				t.Errorf("%s from %v: %v, want %v", name, from, turn, want)
 			}
 		}
-		for h := nobody; h <= loop; h++ {
-			turn := Turn{holder: h, door: from}
-			if got, want := turn.take(), h == nobody && from == doorOpen; got != want {
+		for h := turnFree; h <= heldByLoop; h++ {
+			turn := Turn{holder: h, gate: from}
+			if got, want := turn.take(), h == turnFree && from == gateOpen; got != want {
 				t.Errorf("take at %v and %v: %v", from, h, got)
-			} else if got && turn.holder != caller {
+			} else if got && turn.holder != heldByCaller {
 				t.Error(turn)
 			}
-			turn = Turn{holder: h, door: from}
-			if got, want := turn.takePart(), h == nobody && from == doorCollect; got != want || turn.door != from || got && turn.holder != caller {
-				t.Errorf("takePart at %v and %v: %v, and then %v", from, h, got, turn)
+			turn = Turn{holder: h, gate: from}
+			if got, want := turn.takeCorked(), h == turnFree && from == gateCorked; got != want || turn.gate != from || got && turn.holder != heldByCaller {
+				t.Errorf("takeCorked at %v and %v: %v, and then %v", from, h, got, turn)
 			}
 		}
-		turn := Turn{door: from}
-		if turn.mayBegin() != (from != doorShut) || turn.leave() != (from == doorCollect || from == doorLinger) {
+		turn := Turn{gate: from}
+		if turn.mayBegin() != (from != gateShut) || turn.leave() != (from == gateCorked || from == gateYielding) {
 			t.Errorf("%v: may begin %v, leave %v", from, turn.mayBegin(), turn.leave())
 		}
 	}
-	turn := Turn{door: doorOpen}
+	turn := Turn{gate: gateOpen}
 	turn.take()
-	if turn.handOver(); turn.holder != loop {
+	if turn.handOver(); turn.holder != heldByLoop {
 		t.Error(turn)
 	}
-	if turn.giveBack(); turn.holder != nobody {
+	if turn.giveBack(); turn.holder != turnFree {
 		t.Error(turn)
 	}
-	if turn.shut(); turn.mayBegin() || turn.String() != "door shut, turn of nobody" || holder(9).String() != "holder(9)" || door(9).String() != "door(9)" {
+	if turn.shut(); turn.mayBegin() || turn.String() != "gate shut, turn free" || turnHolder(9).String() != "holder(9)" || sendGate(9).String() != "gate(9)" {
 		t.Error(turn)
 	}
 }
@@ -85,13 +85,13 @@ func TestCollect(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
 	w := &s.end.work
-	w.Collect()
+	w.Cork()
 	post(t, s.qp, rnic.SendWR{Op: rnic.OpSend}, rnic.SendWR{Op: rnic.OpSend})
 	s.wantIdle()
-	if w.Linger() {
+	if w.YieldCorked() {
 		t.Error("lingers with work to send")
 	}
-	if !w.Resume() {
+	if !w.Uncork() {
 		t.Fatal("nothing to send")
 	}
 	s.end.send()
@@ -100,18 +100,18 @@ func TestCollect(t *testing.T) {
 	if s.end.batch != 1 {
 		t.Errorf("%d batches", s.end.batch)
 	}
-	w.Collect()
-	if !w.Linger() {
+	w.Cork()
+	if !w.YieldCorked() {
 		t.Fatal("does not linger with nothing to send")
 	}
 	post(t, s.qp, rnic.SendWR{Op: rnic.OpSend})
 	s.wantIdle()
-	post(t, s.qp, rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, lingerBytes)}})
+	post(t, s.qp, rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, maxYieldBytes)}})
 	s.hearULPDU()
-	if n := len(s.hearULPDU()); n != 18+lingerBytes {
+	if n := len(s.hearULPDU()); n != 18+maxYieldBytes {
 		t.Error(n)
 	}
-	if w.Resume() {
+	if w.Uncork() {
 		t.Error("it was sent already")
 	}
 }
@@ -122,17 +122,17 @@ func TestCollectedPartLeaves(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
 	w := &s.end.work
-	w.Collect()
-	if w.ReleasePart() {
+	w.Cork()
+	if w.ClaimCorked() {
 		t.Error("a part of nothing")
 	}
 	for range 2 {
 		post(t, s.qp, rnic.SendWR{Op: rnic.OpSend}, rnic.SendWR{Op: rnic.OpSend})
 		s.wantIdle()
-		if !w.ReleasePart() {
+		if !w.ClaimCorked() {
 			t.Fatal("nothing to send")
 		}
-		if w.ReleasePart() {
+		if w.ClaimCorked() {
 			t.Error("two have the turn")
 		}
 		s.end.send()
@@ -141,14 +141,14 @@ func TestCollectedPartLeaves(t *testing.T) {
 	}
 	post(t, s.qp, rnic.SendWR{Op: rnic.OpSend})
 	s.wantIdle()
-	if !w.Resume() {
+	if !w.Uncork() {
 		t.Fatal("nothing to send")
 	}
-	if s.end.send(); w.turn.holder != nobody {
+	if s.end.send(); w.turn.holder != turnFree {
 		t.Error(w.turn)
 	}
 	s.hearULPDU()
-	if w.ReleasePart() {
+	if w.ClaimCorked() {
 		t.Error("a part with nothing collected")
 	}
 }
@@ -162,12 +162,12 @@ func TestHolderLeaves(t *testing.T) {
 	if !w.turn.take() {
 		t.Fatal(w.turn)
 	}
-	w.Collect()
+	w.Cork()
 	post(t, s.qp, rnic.SendWR{Op: rnic.OpSend})
-	if !w.Rest() || w.turn.holder != nobody {
+	if !w.Rest() || w.turn.holder != turnFree {
 		t.Error("goes on: ", w.turn)
 	}
-	if !w.Resume() || w.TurnOfLoop() {
+	if !w.Uncork() || w.TurnOfLoop() {
 		t.Error("nobody has to send: ", w.turn)
 	}
 	w.HandOver()

@@ -123,16 +123,16 @@ func (w *Work) Post(wrs []rnic.Posted) (mine bool, err error) {
 	for i := range wrs {
 		w.push(&wrs[i])
 	}
-	if w.sq.Waiting() >= lingerPosts || w.sq.Last().Bytes >= lingerBytes {
-		w.turn.interrupt()
+	if w.sq.Waiting() >= maxYieldPosts || w.sq.Last().Bytes >= maxYieldBytes {
+		w.turn.endYield()
 	}
 	return w.claim(), nil
 }
 
 // Limits of posts held back until the receive loop continues.
 const (
-	lingerPosts = 64
-	lingerBytes = 32 << 10
+	maxYieldPosts = 64
+	maxYieldBytes = 32 << 10
 )
 
 // push appends a work request. The caller holds mu and has checked for room.
@@ -308,42 +308,40 @@ func (w *Work) HandOver() {
 func (w *Work) TurnOfLoop() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.turn.holder == loop
+	return w.turn.holder == heldByLoop
 }
 
-// Collect makes posts wait until Resume: the receive loop runs handlers.
-func (w *Work) Collect() {
+// Cork makes posts wait until Uncork: the receive loop runs handlers.
+func (w *Work) Cork() {
 	w.mu.Lock()
-	w.turn.collect()
+	w.turn.cork()
 	w.mu.Unlock()
 }
 
-// ReleasePart reports whether the caller must send the posts since Collect, although more will
-// come.
-func (w *Work) ReleasePart() (mine bool) {
+// ClaimCorked reports whether the caller must send the posts since Cork, although more will come.
+func (w *Work) ClaimCorked() (mine bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.ready() && w.turn.takePart()
+	return w.ready() && w.turn.takeCorked()
 }
 
-// Linger reports whether the receive loop should let others run before it resumes: only if nothing
+// YieldCorked reports whether the receive loop should let others run before Uncork: only if nothing
 // waits to be sent. Their posts leave in its batch, unless they are large.
-func (w *Work) Linger() bool {
+func (w *Work) YieldCorked() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.sq.Waiting() > 0 || w.irq.waiting() {
 		return false
 	}
-	w.turn.linger()
+	w.turn.yield()
 	return true
 }
 
-// Resume makes posts leave at once again, and reports whether the caller must send the collected
-// ones.
-func (w *Work) Resume() (mine bool) {
+// Uncork makes posts leave at once again, and reports whether the caller must send the waiting ones.
+func (w *Work) Uncork() (mine bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.turn.resume()
+	w.turn.uncork()
 	return w.claim()
 }
 
