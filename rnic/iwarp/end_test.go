@@ -223,7 +223,7 @@ type lateLink struct {
 	sent chan struct{}
 }
 
-func (l *lateLink) writev(pieces [][]byte, how core.Passing) (int, bool, error) {
+func (l *lateLink) writev(pieces [][]byte, how core.WriteMode) (int, bool, error) {
 	n, full, err := l.link.writev(pieces, how)
 	<-l.sent
 	return n, full, err

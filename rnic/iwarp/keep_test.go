@@ -149,12 +149,12 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 func TestLargeReadsAndWrites(t *testing.T) {
 	c, l := pipeLink(t)
 	large := make([]byte, bulkBytes)
-	if n, _, err := l.writev([][]byte{large[:1000]}, core.Passing{}); n == 0 || err != nil || l.wait.large.Load() != 0 {
+	if n, _, err := l.writev([][]byte{large[:1000]}, core.WriteMode{}); n == 0 || err != nil || l.wait.large.Load() != 0 {
 		t.Fatal(n, err, l.wait.large.Load())
 	}
 	go io.Copy(io.Discard, c)
 	until(t, func() bool { // the socket has room for all of it
-		n, _, err := l.writev([][]byte{large}, core.Passing{})
+		n, _, err := l.writev([][]byte{large}, core.WriteMode{})
 		if err != nil {
 			t.Fatal(err)
 		}

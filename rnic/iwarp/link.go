@@ -21,7 +21,7 @@ type link interface {
 	// writev hands over what of pieces, at most core.MaxPieces, the connection takes now; full: it
 	// takes no more, and waitWritable is next. It never blocks. Only a *tcpLink is given pieces of
 	// a Source.
-	writev(pieces [][]byte, how core.Passing) (n int, full bool, err error)
+	writev(pieces [][]byte, how core.WriteMode) (n int, full bool, err error)
 	// waitWritable blocks until writev can make headway.
 	waitWritable() error
 	// write blocks until p is handed over, after all that writev took.

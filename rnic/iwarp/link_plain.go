@@ -37,7 +37,7 @@ func (l *plainLink) read(s sink) (int, error) {
 }
 
 // writev copies; it is full then, so that waitWritable is called next.
-func (l *plainLink) writev(pieces [][]byte, _ core.Passing) (n int, full bool, err error) {
+func (l *plainLink) writev(pieces [][]byte, _ core.WriteMode) (n int, full bool, err error) {
 	if len(l.out) > 0 {
 		return 0, true, nil
 	}

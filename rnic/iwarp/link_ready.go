@@ -56,7 +56,7 @@ func (l *readyLink) read(s sink) (int, error) {
 	}
 }
 
-func (l *readyLink) writev(pieces [][]byte, _ core.Passing) (n int, full bool, err error) {
+func (l *readyLink) writev(pieces [][]byte, _ core.WriteMode) (n int, full bool, err error) {
 	n, err = l.c.TryWrite(pieces)
 	if errors.Is(err, syscall.EAGAIN) {
 		return n, true, nil

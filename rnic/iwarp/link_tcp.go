@@ -39,7 +39,7 @@ type tcpLink struct {
 	wiov []syscall.Iovec // of one call; wfew, or of iovecs
 	wfew [16]syscall.Iovec
 	wmsg syscall.Msghdr
-	how  core.Passing
+	how  core.WriteMode
 	wn   int
 	werr error
 	pfd  [1]unix.PollFd
@@ -165,7 +165,7 @@ func (l *tcpLink) tryWrite(fd uintptr) bool {
 }
 
 // sendFlags are the flags of sendmsg(2) for how.
-func sendFlags(how core.Passing) (flags uintptr) {
+func sendFlags(how core.WriteMode) (flags uintptr) {
 	if how.Record {
 		flags |= unix.MSG_EOR
 	}
@@ -175,7 +175,7 @@ func sendFlags(how core.Passing) (flags uintptr) {
 // iovecs are for batches of many pieces: most connections never send one.
 var iovecs = sync.Pool{New: func() any { return new([core.MaxPieces]syscall.Iovec) }}
 
-func (l *tcpLink) writev(pieces [][]byte, how core.Passing) (n int, full bool, err error) {
+func (l *tcpLink) writev(pieces [][]byte, how core.WriteMode) (n int, full bool, err error) {
 	var many *[core.MaxPieces]syscall.Iovec
 	iov := l.wfew[:0]
 	if len(pieces) > len(l.wfew) {
@@ -187,7 +187,7 @@ func (l *tcpLink) writev(pieces [][]byte, how core.Passing) (n int, full bool, e
 	}
 	l.wiov, l.how = iov, how
 	err = l.rc.Write(l.writeFn)
-	l.wiov, l.wmsg, l.how = nil, syscall.Msghdr{}, core.Passing{}
+	l.wiov, l.wmsg, l.how = nil, syscall.Msghdr{}, core.WriteMode{}
 	clear(iov) // what it pointed at can be collected
 	if many != nil {
 		iovecs.Put(many)

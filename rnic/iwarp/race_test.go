@@ -137,7 +137,7 @@ type countingLink struct {
 	calls int
 }
 
-func (l *countingLink) writev(pieces [][]byte, how core.Passing) (int, bool, error) {
+func (l *countingLink) writev(pieces [][]byte, how core.WriteMode) (int, bool, error) {
 	n, full, err := l.link.writev(pieces, how)
 	if n > 0 {
 		l.calls++

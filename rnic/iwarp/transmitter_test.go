@@ -17,7 +17,7 @@ type takingLink struct {
 	calls int
 }
 
-func (l *takingLink) writev(pieces [][]byte, _ core.Passing) (n int, full bool, err error) {
+func (l *takingLink) writev(pieces [][]byte, _ core.WriteMode) (n int, full bool, err error) {
 	for _, p := range pieces {
 		n += len(p)
 	}

@@ -25,9 +25,9 @@ const (
 // A batch is a list of byte ranges that leave in order: headers and trailers from its scratch
 // memory, payload in the work request's memory. It is reused; building one allocates nothing.
 type batch struct {
-	// The Turn's holder builds and takes it; detach and cut come from other goroutines, under the
-	// owner's lock. Ranges point into the ULP's memory until their work request completes, into a
-	// region until its pin is gone: the batch owns neither, only its scratch.
+	// The Turn's holder builds and takes it; detach and takePartial come from other goroutines,
+	// under the owner's lock. Ranges point into the ULP's memory until their work request
+	// completes, into a region until its pin is gone: the batch owns neither, only its scratch.
 	q       *rnic.ProviderQP // set once
 	pieces  [][]byte
 	at      int    // the first range not completely taken
@@ -35,13 +35,13 @@ type batch struct {
 	scratch []byte // small, or one of largeScratches when that is full
 	// small is set once; ranges point into it until the batch has left, even after scratch was
 	// replaced.
-	small []byte
-	owned bool     // the last range is scratch memory
-	ends  []uint64 // stream positions of the ends of its FPDUs
-	began uint64   // stream position of its first byte, an FPDU boundary
-	pos   uint64   // stream position of the next byte to be taken
-	pins  []pin
-	room  room // payload of Sources
+	small   []byte
+	owned   bool     // the last range is scratch memory
+	ends    []uint64 // stream positions of the ends of its FPDUs
+	began   uint64   // stream position of its first byte, an FPDU boundary
+	pos     uint64   // stream position of the next byte to be taken
+	pins    []pin
+	staging stagingBuffer // payload of Sources
 }
 
 // A pin is a range of a batch that points into a Memory Region read by the peer.
@@ -70,7 +70,7 @@ func (b *batch) read(src rnic.Source, n, left int) ([]byte, error) {
 		return nil, nil
 	}
 	fpdus := (min(aheadBytes, batchBytes-b.left) + n - 1) / n
-	return b.room.read(src, n, left, fpdus*n)
+	return b.staging.read(src, n, left, fpdus*n)
 }
 
 func (b *batch) empty() bool { return b.left == 0 }
@@ -113,7 +113,7 @@ func (b *batch) shrink() {
 		largeScratches.Put((*[batchScratch]byte)(b.scratch[:batchScratch]))
 	}
 	b.scratch = b.small
-	b.room.clear()
+	b.staging.clear()
 }
 
 // forget drops all ranges and releases the memory they point at.
@@ -122,9 +122,9 @@ func (b *batch) forget() {
 	b.pieces, b.at = b.pieces[:0], 0
 }
 
-// own returns n bytes of scratch memory that leave next. Adjacent scratch shares one range: a
-// trailer, and the header after it.
-func (b *batch) own(n int) []byte {
+// addScratch returns n bytes of scratch memory that leave next. Adjacent scratch shares one range:
+// a trailer, and the header after it.
+func (b *batch) addScratch(n int) []byte {
 	if n == 0 {
 		return nil
 	}
@@ -143,8 +143,8 @@ func (b *batch) own(n int) []byte {
 	return p
 }
 
-// point adds bytes without copying them.
-func (b *batch) point(p []byte) {
+// addRange adds bytes without copying them.
+func (b *batch) addRange(p []byte) {
 	if len(p) == 0 {
 		return
 	}
@@ -153,9 +153,9 @@ func (b *batch) point(p []byte) {
 	b.pieces = append(b.pieces, p)
 }
 
-// pointInto is point for memory of mr, which the caller has borrowed.
-func (b *batch) pointInto(mr *rnic.MR, p []byte) {
-	b.point(p)
+// addPinned is addRange for memory of mr, which the caller has borrowed.
+func (b *batch) addPinned(mr *rnic.MR, p []byte) {
+	b.addRange(p)
 	b.q.Pin(mr)
 	b.pins = append(b.pins, pin{mr: mr, piece: len(b.pieces) - 1, end: b.end()})
 }
@@ -216,10 +216,10 @@ func (b *batch) detach(mr *rnic.MR) {
 	}
 }
 
-// cut returns a copy of the rest of a partly sent FPDU, if any, and empties the batch.
-func (b *batch) cut() []byte {
+// takePartial returns a copy of the rest of a partly sent FPDU, if any, and empties the batch.
+func (b *batch) takePartial() []byte {
 	var rest []byte
-	if n := b.inside(); n > 0 {
+	if n := b.partialLeft(); n > 0 {
 		for _, p := range b.pieces[b.at:] {
 			p = p[:min(len(p), n-len(rest))]
 			rest = append(rest, p...)
@@ -230,13 +230,13 @@ func (b *batch) cut() []byte {
 	}
 	b.unpin(b.end())
 	b.left = 0
-	b.room.drop()
+	b.staging.drop()
 	b.reset()
 	return rest
 }
 
-// inside returns the number of unsent bytes in a partly sent FPDU.
-func (b *batch) inside() int {
+// partialLeft returns the number of unsent bytes in a partly sent FPDU.
+func (b *batch) partialLeft() int {
 	if b.left == 0 || b.pos == b.began {
 		return 0
 	}

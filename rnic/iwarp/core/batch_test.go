@@ -78,7 +78,7 @@ func TestLargeScratchIsForTheRestOfABatch(t *testing.T) {
 		}
 		n := 0
 		for ; !b.full(); n++ {
-			p := b.own(fpduScratch)
+			p := b.addScratch(fpduScratch)
 			p[0], p[len(p)-1] = byte(n), byte(n>>8)
 			b.endFPDU()
 		}

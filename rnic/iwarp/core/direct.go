@@ -35,8 +35,8 @@ const (
 	headMax = mpa.LengthLen + ddp.UntaggedLen
 )
 
-// A placement is a checked segment with an incomplete payload. The receive loop owns it.
-type placement struct {
+// A directPlacement is a checked segment with an incomplete payload. The receive loop owns it.
+type directPlacement struct {
 	// open is set by begin and ends with endDirect, or Discard. Between them the receive loop
 	// repeats Borrow, a read of the socket, and Return until got is n; then Consume sees the
 	// trailer.
@@ -75,11 +75,11 @@ func (c *continuation) is(a *action) bool {
 }
 
 // left returns the number of payload bytes not yet placed.
-func (p *placement) left() int { return p.n - p.got }
+func (p *directPlacement) left() int { return p.n - p.got }
 
 // begin starts the placement of a segment after its received payload was placed.
-func (p *placement) begin(in *Inbound, a *action) {
-	*p = placement{open: true, op: a.op, h: a.h, got: len(a.payload), length: a.length, n: a.n,
+func (p *directPlacement) begin(in *Inbound, a *action) {
+	*p = directPlacement{open: true, op: a.op, h: a.h, got: len(a.payload), length: a.length, n: a.n,
 		trailer: mpa.Pad(a.length) + mpa.CRCLen}
 	copy(p.head[:], a.ulpdu[:a.h.Len()])
 	switch a.kind {
@@ -104,7 +104,7 @@ func (in *Inbound) beginDirect(b []byte) (n int, err error) {
 	}
 	ulpdu := b[mpa.LengthLen:]
 	a, err := in.check(ulpdu, length)
-	if in.crc && (err != nil || !in.placeKnown(&a)) {
+	if in.crc && (err != nil || !in.destinationKnown(&a)) {
 		return 0, nil // an error is reported when the whole segment has a good CRC
 	}
 	if err == nil {
@@ -118,14 +118,14 @@ func (in *Inbound) beginDirect(b []byte) (n int, err error) {
 	}
 	in.small = 0
 	if in.crc {
-		in.place.crc = mpa.UpdateCRC(0, b)
+		in.placement.crc = mpa.UpdateCRC(0, b)
 	}
 	return len(b), nil
 }
 
-// placeKnown reports whether a segment that passed check, but has no CRC yet, goes to a destination
-// that no damage to its header could have caused.
-func (in *Inbound) placeKnown(a *action) bool {
+// destinationKnown reports whether a segment that passed check, but has no CRC yet, goes to a
+// destination that no damage to its header could have caused.
+func (in *Inbound) destinationKnown(a *action) bool {
 	// checkResponse accepts a response only if it names our oldest Read's sink at the next byte.
 	return a.op == rdmap.OpReadResponse || in.cont.is(a)
 }
@@ -133,7 +133,7 @@ func (in *Inbound) placeKnown(a *action) bool {
 // endDirect ends the placement if its payload is in place and its trailer, the first n bytes of b,
 // is here.
 func (in *Inbound) endDirect(b []byte) (n int, whole bool, err error) {
-	p := &in.place
+	p := &in.placement
 	// Reported here and not by Borrow, so that only Consume ends a stream, with the segment's
 	// header.
 	if p.fault != nil {
@@ -158,14 +158,14 @@ func (in *Inbound) endDirect(b []byte) (n int, whole bool, err error) {
 
 // Direct returns how many of the stream's next bytes are payload with memory from Borrow.
 func (in *Inbound) Direct() int {
-	if !in.place.open {
+	if !in.placement.open {
 		return 0
 	}
-	return in.place.left()
+	return in.placement.left()
 }
 
 // InPlacement reports whether a segment is in direct placement, its trailer included.
-func (in *Inbound) InPlacement() bool { return in.place.open }
+func (in *Inbound) InPlacement() bool { return in.placement.open }
 
 // noteSmall counts an FPDU of n bytes that was not placed directly.
 func (in *Inbound) noteSmall(n int) {
@@ -201,7 +201,7 @@ func (in *Inbound) Limit(b []byte, tail int) int {
 // fails when the stream has ended or the memory is gone: Consume then reports the error. The caller
 // holds the owner's lock until Return, and must not wait meanwhile.
 func (in *Inbound) Borrow() (p []byte, ok bool) {
-	l := &in.place
+	l := &in.placement
 	if in.stopped {
 		return nil, false
 	}
@@ -226,13 +226,13 @@ func (in *Inbound) Borrow() (p []byte, ok bool) {
 }
 
 // Borrowed reports whether a Return is due.
-func (in *Inbound) Borrowed() bool { return in.place.borrowed }
+func (in *Inbound) Borrowed() bool { return in.placement.borrowed }
 
 // Return ends a Borrow: n bytes have been read, and the first of them filled the placement's
 // memory. It returns how many these are. It computes their CRC here, while they are in the cache
 // and cannot be taken away.
 func (in *Inbound) Return(n int) (placed int) {
-	l := &in.place
+	l := &in.placement
 	placed = min(n, l.left())
 	if in.crc {
 		l.crc = mpa.UpdateCRC(l.crc, l.mem[:placed])
@@ -246,4 +246,4 @@ func (in *Inbound) Return(n int) (placed int) {
 }
 
 // Discard drops a placement: the stream has ended.
-func (in *Inbound) Discard() { in.place = placement{} }
+func (in *Inbound) Discard() { in.placement = directPlacement{} }

@@ -50,7 +50,7 @@ func (o *Outbound) atomicRequest(e *entry) {
 }
 
 // atomicResponse adds the one segment of an Atomic Response.
-func (o *Outbound) atomicResponse(r *answer) {
+func (o *Outbound) atomicResponse(r *peerRequest) {
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpAtomicResponse), QN: ddp.QNAtomic, MSN: o.atomicMSN}
 	a := rdmap.AtomicResponse{ID: r.atomicID, Original: r.original}
 	var room [rdmap.AtomicResponseLen]byte

@@ -100,7 +100,7 @@ func segmentFault(err error, ulpdu []byte, length int) error {
 
 // responseFault returns the fault for a Read that failed after sent bytes: its request goes back
 // without the part already answered (RFC 5040 §4.8 [R5040-085]).
-func responseFault(r *answer, sent uint32, f rnic.MemFault) error {
+func responseFault(r *peerRequest, sent uint32, f rnic.MemFault) error {
 	q := rdmap.ReadRequest{SinkSTag: uint32(r.sinkSTag), SinkTO: r.sinkTO + uint64(sent),
 		Size: r.size - sent, SrcSTag: uint32(r.srcSTag), SrcTO: r.srcTO + uint64(sent)}
 	err := requestFaults[f]

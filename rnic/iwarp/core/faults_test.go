@@ -268,7 +268,7 @@ func TestLongestMessage(t *testing.T) {
 	in := &s.end.in
 	s.end.start(Modes{}, 1, 1, false)
 	wr, _ := s.end.q.NextRecv()
-	in.recv = receiving{open: true, op: rdmap.OpSend, wr: wr, placed: 1<<32 - 16}
+	in.recv = inboundSend{open: true, op: rdmap.OpSend, wr: wr, placed: 1<<32 - 16}
 	one := func(seg []byte) error {
 		a, err := in.check(seg, len(seg))
 		if err == nil {

@@ -36,21 +36,21 @@ type Inbound struct {
 
 	// The message in progress. A sender finishes a message before it begins the next (RFC 5041 §5.3
 	// [R5041-067]), but this code does not depend on it: recv and read are separate, so a mixed
-	// Send and Read Response both go to their own memory. place is a segment, not a message: at
+	// Send and Read Response both go to their own memory. placement is a segment, not a message: at
 	// most one is open, and no further segment is taken from the stream meanwhile.
-	recv   receiving
-	read   reading
-	mr     *rnic.MR // the last region written
-	src    *rnic.MR // the last region read for the peer
-	place  placement
-	cont   continuation
-	readIn atomic.Uint64 // bytes of all Read Responses
-	owed   owed
-	small  int // FPDUs since a large one, at most bulkPause, at which no large one is expected
+	recv       inboundSend
+	read       inboundRead
+	mr         *rnic.MR // the last region written
+	src        *rnic.MR // the last region read for the peer
+	placement  directPlacement
+	cont       continuation
+	readIn     atomic.Uint64 // bytes of all Read Responses
+	unreported unreportedReads
+	small      int // FPDUs since a large one, at most bulkPause, at which no large one is expected
 }
 
-// A receiving is the current inbound Send, from its first segment to its complete last one.
-type receiving struct {
+// An inboundSend is the Send being received, from its first segment to its complete last one.
+type inboundSend struct {
 	open bool
 	op   rdmap.Opcode
 	// A copy: the receive stays the head of the queue until the message is complete. wr.Buf may
@@ -60,10 +60,10 @@ type receiving struct {
 	placed uint32 // bytes in its buffer, and MO of the next segment
 }
 
-// An owed counts finished work on Reads not yet passed to Work, because a call for each would cost
-// as much as the work itself. settle passes it on before Consume returns, and before any other
-// message has a visible effect.
-type owed struct {
+// An unreportedReads counts finished work on Reads not yet passed to Work, because a call for each
+// would cost as much as the work itself. reportReads passes it on before Consume returns, and
+// before any other message has a visible effect.
+type unreportedReads struct {
 	done  uint32 // our oldest Reads with a complete response
 	made  uint32 // number of our Reads in Work at the last check, those included
 	asked uint32 // received Reads of the peer
@@ -71,12 +71,12 @@ type owed struct {
 	bytes uint64 // of Read Responses
 }
 
-// owedMost limits finished Reads not yet reported: goroutines waiting for them, or for room for
-// others, need not wait for a long batch.
-const owedMost = 16
+// maxUnreported limits finished Reads not yet reported: goroutines waiting for them, or for room
+// for others, need not wait for a long batch.
+const maxUnreported = 16
 
-// A reading is the Read with the current inbound response.
-type reading struct {
+// An inboundRead is our Read with the current inbound response.
+type inboundRead struct {
 	e    *entry // nil: no Read
 	done uint32 // received bytes of the response
 }
@@ -108,21 +108,21 @@ func (in *Inbound) Start(m Modes) {
 // owner's lock.
 func (in *Inbound) Consume(b []byte) (used int, err error) {
 	used, err = in.consume(b)
-	if failed := in.settle(); failed != nil && err == nil {
+	if failed := in.reportReads(); failed != nil && err == nil {
 		err = in.fail(failed, nil, 0)
 	}
 	return used, err
 }
 
-// settle passes the counts in owed to Work. It fails with ErrCQOverrun.
-func (in *Inbound) settle() (err error) {
-	o := &in.owed
+// reportReads passes the counts in unreported to Work. It fails with ErrCQOverrun.
+func (in *Inbound) reportReads() (err error) {
+	o := &in.unreported
 	if o.bytes > 0 {
 		in.readIn.Add(o.bytes)
 		o.bytes = 0
 	}
 	if o.asked > 0 {
-		in.w.pushAnswers(o.asked)
+		in.w.pushPeerRequests(o.asked)
 		o.asked = 0
 	}
 	if o.done > 0 {
@@ -135,7 +135,7 @@ func (in *Inbound) settle() (err error) {
 
 // oldestRead returns the request that the next response answers, or nil if none is outstanding.
 func (in *Inbound) oldestRead() *entry {
-	o := &in.owed
+	o := &in.unreported
 	if o.done == o.made {
 		if o.made = in.w.readsMade(); o.done == o.made {
 			return nil
@@ -146,26 +146,26 @@ func (in *Inbound) oldestRead() *entry {
 
 // readsFull reports whether the peer has no room for another request.
 func (in *Inbound) readsFull() bool {
-	o := &in.owed
+	o := &in.unreported
 	if o.room == 0 {
 		o.room = max(in.w.readsRoom()-int(o.asked), 0)
 	}
 	return o.room == 0
 }
 
-// newAnswer returns the entry for the answer to a peer's request; check has found room.
-func (in *Inbound) newAnswer() *answer {
-	o := &in.owed
+// newPeerRequest returns the entry for a peer's new request; check has found room.
+func (in *Inbound) newPeerRequest() *peerRequest {
+	o := &in.unreported
 	o.room--
 	o.asked++
-	return in.w.answerAt(o.asked - 1)
+	return in.w.peerRequestAt(o.asked - 1)
 }
 
-// consume is Consume without the final settle.
+// consume is Consume without the final reportReads.
 func (in *Inbound) consume(b []byte) (used int, err error) {
 	for !in.stopped {
 		// Directly read payload is in order only if no later segment is taken first.
-		if in.place.open {
+		if in.placement.open {
 			n, whole, err := in.endDirect(b[used:])
 			if err != nil || !whole {
 				return used, err
@@ -249,5 +249,5 @@ func (in *Inbound) Release() {
 	if in.recv.open && in.recv.wr.Pool != nil {
 		in.recv.wr.Pool.Put(in.recv.wr.Buf)
 	}
-	in.recv = receiving{}
+	in.recv = inboundSend{}
 }

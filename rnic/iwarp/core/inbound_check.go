@@ -15,14 +15,14 @@ import (
 type actionKind uint8
 
 const (
-	actReceive   actionKind = iota // place payload in the oldest posted receive
-	actWrite                       // place payload at the STag
-	actResponse                    // place payload in the sink of our oldest Read
-	actAnswer                      // queue the response to a peer's Read
-	actAtomic                      // execute an atomic operation and queue its response
-	actAtomicEnd                   // complete our oldest atomic operation
-	actImmediate                   // complete the oldest receive with Immediate Data
-	actTerminate                   // end the stream with the peer's error
+	actReceive     actionKind = iota // place payload in the oldest posted receive
+	actWrite                         // place payload at the STag
+	actResponse                      // place payload in the sink of our oldest Read
+	actReadRequest                   // queue the response to a peer's Read
+	actAtomic                        // execute an atomic operation and queue its response
+	actAtomicEnd                     // complete our oldest atomic operation
+	actImmediate                     // complete the oldest receive with Immediate Data
+	actTerminate                     // end the stream with the peer's error
 )
 
 // An action is a segment that has passed all checks without memory. Only the access to memory can
@@ -39,7 +39,7 @@ type action struct {
 	n      int
 	length int // of the ULPDU, in bytes
 
-	read     rdmap.ReadRequest    // actAnswer
+	read     rdmap.ReadRequest    // actReadRequest
 	atomic   rdmap.AtomicRequest  // actAtomic
 	original rdmap.AtomicResponse // actAtomicEnd
 	value    uint64               // actImmediate
@@ -165,7 +165,7 @@ func (in *Inbound) checkResponse(a *action) error {
 // checkReadRequest checks a peer's Read, its memory included, so that the peer learns of a bad STag
 // before the results of its queued Reads (RFC 5040 §7.2).
 func (in *Inbound) checkReadRequest(a *action) (err error) {
-	a.kind = actAnswer
+	a.kind = actReadRequest
 	if a.h.MSN != in.readMSN {
 		return errMSN
 	}

@@ -15,8 +15,8 @@ import (
 // locks.
 func (in *Inbound) do(a *action) error {
 	switch a.kind {
-	case actAnswer:
-		in.queueAnswer(a)
+	case actReadRequest:
+		in.queueReadRequest(a)
 		return nil
 	case actAtomic:
 		return in.doAtomic(a)
@@ -35,7 +35,7 @@ func (in *Inbound) do(a *action) error {
 	// Direct placement: the header and the checks are done for all n bytes, but the payload is
 	// incomplete.
 	if len(a.payload) < a.n {
-		in.place.begin(in, a)
+		in.placement.begin(in, a)
 		return nil
 	}
 	return in.placed(a.op, a.h.Last, rnic.STag(a.h.Inv))
@@ -65,7 +65,7 @@ func (in *Inbound) placeSend(a *action) {
 		if wr.Buf == nil && wr.Pool != nil {
 			wr.Buf = bufferFor(wr.Pool, a)
 		}
-		*r = receiving{open: true, op: a.op, wr: wr}
+		*r = inboundSend{open: true, op: a.op, wr: wr}
 	}
 	if a.n > 0 {
 		// check has compared MO and n with this buffer, and no other segment came since.
@@ -103,7 +103,7 @@ func (in *Inbound) placeResponse(a *action) error {
 	// The entry stays in the send queue until readComplete. A flush takes the owner's lock first,
 	// through Stop, so the entry cannot vanish during a response.
 	if in.read.e == nil {
-		in.read = reading{e: in.oldestRead()}
+		in.read = inboundRead{e: in.oldestRead()}
 	}
 	if a.n > 0 {
 		if err := in.placeTagged(in.read.e.MR, a, rnic.LocalWrite); err != nil {
@@ -111,7 +111,7 @@ func (in *Inbound) placeResponse(a *action) error {
 		}
 	}
 	in.read.done += uint32(a.n)
-	in.owed.bytes += uint64(a.n)
+	in.unreported.bytes += uint64(a.n)
 	return nil
 }
 
@@ -131,7 +131,7 @@ func (in *Inbound) placed(op rdmap.Opcode, last bool, inv rnic.STag) error {
 func (in *Inbound) sendComplete(op rdmap.Opcode, inv rnic.STag) error {
 	r := &in.recv
 	// Reads completed before a Send are reported before it.
-	if err := in.settle(); err != nil {
+	if err := in.reportReads(); err != nil {
 		return err
 	}
 	wc := rnic.WC{ID: r.wr.ID, Op: rnic.OpRecv, Len: r.placed, Buf: r.wr.Buf, Solicited: op.Solicited()}
@@ -148,7 +148,7 @@ func (in *Inbound) sendComplete(op rdmap.Opcode, inv rnic.STag) error {
 		wc.Invalidated = inv
 	}
 	in.q.PopRecv()
-	*r = receiving{}
+	*r = inboundSend{}
 	in.sendMSN++
 	if !in.q.CompleteRecv(wc) {
 		return rnic.ErrCQOverrun
@@ -162,31 +162,31 @@ func (in *Inbound) readComplete() error {
 	if e.Op == rnic.OpReadInvalidate {
 		e.MR.Invalidate()
 	}
-	in.read = reading{}
+	in.read = inboundRead{}
 	return in.readDone()
 }
 
 // readDone counts an answer to our oldest Read or atomic operation.
 func (in *Inbound) readDone() error {
-	if in.owed.done++; in.owed.done < owedMost {
+	if in.unreported.done++; in.unreported.done < maxUnreported {
 		return nil
 	}
-	return in.settle()
+	return in.reportReads()
 }
 
-// queueAnswer queues the response to a peer's Read; the receive loop never waits for the
+// queueReadRequest queues the response to a peer's Read; the receive loop never waits for the
 // transmitter, so that two peers with full TCP windows cannot block each other.
-func (in *Inbound) queueAnswer(a *action) {
+func (in *Inbound) queueReadRequest(a *action) {
 	in.readMSN++
-	q, r := &a.read, in.newAnswer()
-	*r = answer{sinkSTag: rnic.STag(q.SinkSTag), sinkTO: q.SinkTO, size: q.Size,
+	q, r := &a.read, in.newPeerRequest()
+	*r = peerRequest{sinkSTag: rnic.STag(q.SinkSTag), sinkTO: q.SinkTO, size: q.Size,
 		srcSTag: rnic.STag(q.SrcSTag), srcTO: q.SrcTO, length: uint16(a.length)}
 	a.h.Put(r.ddp[:])
 }
 
 // doImmediate completes the oldest receive with eight bytes that bypass its buffer.
 func (in *Inbound) doImmediate(a *action) error {
-	if err := in.settle(); err != nil {
+	if err := in.reportReads(); err != nil {
 		return err
 	}
 	wr, _ := in.q.NextRecv() // check has seen it
@@ -206,8 +206,8 @@ func (in *Inbound) doAtomic(a *action) error {
 		return requestFaults[f]
 	}
 	in.readMSN++
-	r := in.newAnswer()
-	*r = answer{atomic: true, atomicID: a.atomic.ID, original: before, length: uint16(a.length)}
+	r := in.newPeerRequest()
+	*r = peerRequest{atomic: true, atomicID: a.atomic.ID, original: before, length: uint16(a.length)}
 	a.h.Put(r.ddp[:])
 	return nil
 }

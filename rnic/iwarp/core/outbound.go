@@ -34,17 +34,17 @@ type Outbound struct {
 	markers *mpa.MarkerSender // not nil: the peer requested markers
 
 	// For the Turn's holder; Detach and Stop come from other goroutines, under the owner's lock.
-	b         batch
-	cur       message
-	sendMSN   uint32 // of the next message on queue 0
-	readMSN   uint32 // and on queue 1
-	atomicMSN uint32 // and on queue 3
-	mss       int    // TCP's segment size, and the ULPDU that fits into it
-	mulpdu    int
-	untilMSS  int              // batches until the next look-up of the segment size
-	before    mpa.MarkerSender // the markers' state before the batch
-	made      markedFPDU
-	src       *rnic.MR // the region of the last response
+	b             batch
+	cur           message
+	sendMSN       uint32 // of the next message on queue 0
+	readMSN       uint32 // and on queue 1
+	atomicMSN     uint32 // and on queue 3
+	mss           int    // TCP's segment size, and the ULPDU that fits into it
+	mulpdu        int
+	untilMSS      int              // batches until the next look-up of the segment size
+	markersBefore mpa.MarkerSender // the markers' state before the batch
+	markedBuf     markedFPDU
+	src           *rnic.MR // the region of the last response
 	// A response can be refused in the middle of a batch. The FPDUs before it are good and go
 	// first, then the Terminate. So the fault waits here until Pending is empty.
 	fault   error // ended the current batch; reported when that has left
@@ -57,7 +57,7 @@ const mssEvery = 64
 // A message is being cut into segments: one of our work requests (e) or the response to a peer's
 // Read (r). No other message's segment goes between its segments (RFC 5041 §5.3 [R5041-067]).
 type message struct {
-	begun
+	pickedMessage
 	c    cursor // e: position in its payload
 	sent uint32 // bytes in segments already made
 }
@@ -91,17 +91,17 @@ func (o *Outbound) SetMSS(mss int) {
 	o.mulpdu = mpa.MULPDU(mss, o.markers != nil)
 }
 
-// A Passing describes how to pass pending bytes to TCP.
-type Passing struct {
+// A WriteMode describes how to pass pending bytes to TCP.
+type WriteMode struct {
 	Record bool // they begin a segment, and so do the bytes after them
 }
 
 // Pending returns the rest of the batch for TCP, in order; valid until the next call.
-func (o *Outbound) Pending() (pieces [][]byte, how Passing) {
+func (o *Outbound) Pending() (pieces [][]byte, how WriteMode) {
 	if o.b.empty() {
 		return nil, how
 	}
-	return o.b.pieces[o.b.at:], Passing{Record: o.record}
+	return o.b.pieces[o.b.at:], WriteMode{Record: o.record}
 }
 
 // sourcedSegment is the smallest FPDU, in bytes, at which a Source pays: with 9 KiB it saves a
@@ -142,7 +142,7 @@ func (o *Outbound) fill() {
 	if o.markers != nil {
 		// Saved in case the whole batch is dropped: markers count bytes of the stream, and unsent
 		// bytes are not in it.
-		o.before = *o.markers
+		o.markersBefore = *o.markers
 	}
 	for !o.b.full() {
 		if o.markers != nil && len(o.b.ends) > 0 {
@@ -170,7 +170,7 @@ func (o *Outbound) pick() bool {
 	if !ok {
 		return false
 	}
-	o.cur = message{begun: b}
+	o.cur = message{pickedMessage: b}
 	if b.e != nil {
 		o.cur.c.sgl = b.e.SGL
 	}
@@ -207,9 +207,9 @@ func (o *Outbound) Stop() []byte {
 	o.stopped = true
 	o.cur = message{}
 	if o.markers != nil && !o.b.empty() && o.b.pos == o.b.began {
-		*o.markers = o.before
+		*o.markers = o.markersBefore
 	}
-	return o.b.cut()
+	return o.b.takePartial()
 }
 
 // Terminate appends the last FPDU of the stream (RFC 5040 §4.8) to the bytes returned by Stop.

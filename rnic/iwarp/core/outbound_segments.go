@@ -68,7 +68,7 @@ func (o *Outbound) payloadSegment(e *entry) (added bool, err error) {
 		}
 	}
 	if o.markers != nil {
-		o.marked(o.gather(o.made.begin(h.Put(o.made.head[:])), n))
+		o.marked(o.gather(o.markedBuf.begin(h.Put(o.markedBuf.head[:])), n))
 	} else {
 		o.plain(&h, n, seen)
 	}
@@ -98,7 +98,7 @@ func (o *Outbound) span(n int) int {
 // nil, holds them.
 func (o *Outbound) plain(h *ddp.Header, n int, seen []byte) {
 	l := h.Len() + n
-	head := o.b.own(mpa.LengthLen + h.Len())
+	head := o.b.addScratch(mpa.LengthLen + h.Len())
 	head[0], head[1] = byte(l>>8), byte(l)
 	h.Put(head[mpa.LengthLen:])
 	crc := crcOf(o.crc, 0, head)
@@ -108,11 +108,11 @@ func (o *Outbound) plain(h *ddp.Header, n int, seen []byte) {
 		switch {
 		case seen != nil:
 			p, seen = seen[:len(p)], seen[len(p):]
-			o.b.point(p)
+			o.b.addRange(p)
 		case n <= inlineMax:
-			copy(o.b.own(len(p)), p)
+			copy(o.b.addScratch(len(p)), p)
 		default:
-			o.b.point(p)
+			o.b.addRange(p)
 		}
 		crc = crcOf(o.crc, crc, p)
 	}
@@ -122,7 +122,7 @@ func (o *Outbound) plain(h *ddp.Header, n int, seen []byte) {
 // trailer adds padding and CRC of an FPDU with a ULPDU of l bytes.
 func (o *Outbound) trailer(l int, crc uint32) {
 	pad := mpa.Pad(l)
-	p := o.b.own(pad + mpa.CRCLen)
+	p := o.b.addScratch(pad + mpa.CRCLen)
 	clear(p)
 	if o.crc {
 		mpa.PutCRC(p[pad:], mpa.UpdateCRC(crc, p[:pad]))
@@ -153,24 +153,24 @@ func (m *markedFPDU) begin(n int) [][]byte { return append(m.parts[:0], m.head[:
 
 // marked adds an FPDU with markers. They interrupt the payload, so this path copies.
 func (o *Outbound) marked(parts [][]byte) {
-	m := &o.made
+	m := &o.markedBuf
 	m.room = o.markers.Append(m.room[:0], o.crc, parts...)
 	clear(parts)
 	m.parts = parts
-	o.b.point(m.room)
+	o.b.addRange(m.room)
 	o.b.endFPDU()
 }
 
 // whole adds the FPDU of a single-segment untagged message.
 func (o *Outbound) whole(h *ddp.Header, body []byte) {
 	if o.markers != nil {
-		n := h.Put(o.made.head[:])
-		n += copy(o.made.head[n:], body)
-		o.marked(o.made.begin(n))
+		n := h.Put(o.markedBuf.head[:])
+		n += copy(o.markedBuf.head[n:], body)
+		o.marked(o.markedBuf.begin(n))
 		return
 	}
 	l := ddp.UntaggedLen + len(body)
-	p := o.b.own(mpa.LengthLen + l)
+	p := o.b.addScratch(mpa.LengthLen + l)
 	p[0], p[1] = 0, byte(l)
 	h.Put(p[mpa.LengthLen:])
 	copy(p[mpa.LengthLen+ddp.UntaggedLen:], body)
@@ -192,7 +192,7 @@ func (o *Outbound) readRequest(e *entry) {
 
 // responseSegment adds a response's next segment. The Memory Region is checked again for each,
 // because it might have been invalidated since (RFC 5040 §7.2).
-func (o *Outbound) responseSegment(r *answer) (added bool, err error) {
+func (o *Outbound) responseSegment(r *peerRequest) (added bool, err error) {
 	sent := o.cur.sent
 	h := ddp.Header{Tagged: true, Ctrl: rdmap.Control(rdmap.OpReadResponse),
 		STag: uint32(r.sinkSTag), TO: r.sinkTO + uint64(sent)} // RFC 5040 §4.4 [R5040-048 R5040-049]
@@ -206,7 +206,7 @@ func (o *Outbound) responseSegment(r *answer) (added bool, err error) {
 	} else {
 		mr := o.q.Find(o.src, r.srcSTag)
 		o.src = mr
-		// Checked for each segment under the region's lock, and pinned beyond it (pointInto). If an
+		// Checked for each segment under the region's lock, and pinned beyond it (addPinned). If an
 		// Invalidate comes while the bytes wait for TCP, Detach copies them, so that it need not
 		// wait for the peer.
 		p, f := o.q.Borrow(mr, r.srcSTag, r.srcTO+uint64(sent), n, rnic.RemoteRead)
@@ -223,7 +223,7 @@ func (o *Outbound) responseSegment(r *answer) (added bool, err error) {
 }
 
 // responded ends a response with its last segment in the batch.
-func (o *Outbound) responded(r *answer) {
+func (o *Outbound) responded(r *peerRequest) {
 	r.built, r.end = true, o.b.end()
 	o.cur = message{}
 }
@@ -231,19 +231,19 @@ func (o *Outbound) responded(r *answer) {
 // responseFPDU adds one FPDU that points into mr, borrowed by the caller.
 func (o *Outbound) responseFPDU(h *ddp.Header, mr *rnic.MR, p []byte) {
 	if o.markers != nil {
-		o.marked(append(o.made.begin(h.Put(o.made.head[:])), p))
+		o.marked(append(o.markedBuf.begin(h.Put(o.markedBuf.head[:])), p))
 		return
 	}
 	l := ddp.TaggedLen + len(p)
-	head := o.b.own(mpa.LengthLen + ddp.TaggedLen)
+	head := o.b.addScratch(mpa.LengthLen + ddp.TaggedLen)
 	head[0], head[1] = byte(l>>8), byte(l)
 	h.Put(head[mpa.LengthLen:])
 	crc := crcOf(o.crc, 0, head)
 	crc = crcOf(o.crc, crc, p)
 	if len(p) <= inlineMax {
-		copy(o.b.own(len(p)), p)
+		copy(o.b.addScratch(len(p)), p)
 	} else {
-		o.b.pointInto(mr, p)
+		o.b.addPinned(mr, p)
 	}
 	o.trailer(l, crc)
 }

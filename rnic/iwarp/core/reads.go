@@ -35,7 +35,7 @@ func (r *readsOut) clear() { r.head, r.made = r.tail, r.tail }
 // entries. Only the receive loop writes tail, and touches entries after it.
 type readsIn struct {
 	ird                     uint32 // limit for the peer's outstanding requests
-	ring                    []answer
+	ring                    []peerRequest
 	mask                    uint32
 	head, built, next, tail uint32
 }
@@ -55,7 +55,7 @@ func (r *readsIn) room() int {
 	return min(int(r.ird)-int(r.tail-r.built), int(r.mask+1)-int(r.tail-r.head))
 }
 
-func (r *readsIn) begin() *answer {
+func (r *readsIn) begin() *peerRequest {
 	r.next++
 	return &r.ring[(r.next-1)&r.mask]
 }
@@ -111,26 +111,26 @@ func (w *Work) readsDone(n uint32) error {
 	return nil
 }
 
-// readsRoom returns how many more requests the peer may send. It only grows until answers are
+// readsRoom returns how many more requests the peer may send. It only grows until requests are
 // pushed.
 func (w *Work) readsRoom() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.irq.ring == nil {
-		w.irq.ring = make([]answer, w.irq.mask+1) // made by the first: most connections have none
+		w.irq.ring = make([]peerRequest, w.irq.mask+1) // made by the first: most connections have none
 	}
 	return w.irq.room()
 }
 
-// answerAt returns the entry for the answer after i others not yet pushed: there is room. No other
-// goroutine reads it before pushAnswers.
-func (w *Work) answerAt(i uint32) *answer {
+// peerRequestAt returns the entry for a new request after i others not yet pushed: there is room.
+// No other goroutine reads it before pushPeerRequests.
+func (w *Work) peerRequestAt(i uint32) *peerRequest {
 	r := &w.irq
 	return &r.ring[(r.tail+i)&r.mask]
 }
 
-// pushAnswers queues n answers stored in the entries from answerAt.
-func (w *Work) pushAnswers(n uint32) {
+// pushPeerRequests queues n requests stored in the entries from peerRequestAt.
+func (w *Work) pushPeerRequests(n uint32) {
 	w.mu.Lock()
 	w.irq.tail += n
 	w.mu.Unlock()

@@ -98,8 +98,8 @@ func (t *Turn) take() bool {
 	return true
 }
 
-// takeCorked gives the turn to the caller while the gate is corked, if the turn is free: to send the
-// posts so far.
+// takeCorked gives the turn to the caller while the gate is corked, if the turn is free: to send
+// the posts so far.
 func (t *Turn) takeCorked() bool {
 	if t.holder != turnFree || t.gate != gateCorked {
 		return false

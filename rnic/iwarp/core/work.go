@@ -37,9 +37,9 @@ func sinkTO(e *entry) uint64 {
 	return e.MR.Base() + e.Offset
 }
 
-// An answer is one inbound Read Request or atomic operation, held until TCP has its response's last
-// byte (RFC 5040 §6.1).
-type answer struct {
+// A peerRequest is one inbound Read Request or atomic operation, held until TCP has its response's
+// last byte (RFC 5040 §6.1).
+type peerRequest struct {
 	sinkSTag, srcSTag rnic.STag
 	sinkTO, srcTO     uint64
 	size              uint32
@@ -60,7 +60,7 @@ type Work struct {
 	mu    sync.Mutex
 	sq    rnic.SendQueue[progress] // guarded by mu, as is all below
 	turn  Turn
-	next  answering
+	next  nextSide
 	reads readsOut
 	irq   readsIn
 
@@ -69,19 +69,19 @@ type Work struct {
 	rtrDone func(rnic.Status)
 }
 
-// answering selects the next message when both sides have one ready: they take turns, so that
+// nextSide selects the next message when both sides have one ready: they take turns, so that
 // neither starves.
-type answering bool
+type nextSide bool
 
 const (
-	ourWork   answering = false
-	peersRead answering = true
+	ourWork   nextSide = false
+	peersRead nextSide = true
 )
 
-// A begun is a message taken from Work to be cut into segments: exactly one field is set.
-type begun struct {
+// A pickedMessage is a message taken from Work to be cut into segments: exactly one field is set.
+type pickedMessage struct {
 	e *entry
-	r *answer
+	r *peerRequest
 }
 
 // Init makes an empty Work for at most depth work requests.
@@ -176,7 +176,7 @@ func (w *Work) workReady() bool {
 }
 
 // pick takes the next message, alternating between responses and work requests if both are there.
-func (w *Work) pick() (b begun, ok bool) {
+func (w *Work) pick() (b pickedMessage, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noteMade()
@@ -188,7 +188,7 @@ func (w *Work) pick() (b begun, ok bool) {
 	switch {
 	case w.irq.waiting() && (w.next == peersRead || !work):
 		w.next = ourWork
-		return begun{r: w.irq.begin()}, true
+		return pickedMessage{r: w.irq.begin()}, true
 	case work:
 		w.next = peersRead
 		i := w.sq.Begin()
@@ -337,7 +337,8 @@ func (w *Work) YieldCorked() bool {
 	return true
 }
 
-// Uncork makes posts leave at once again, and reports whether the caller must send the waiting ones.
+// Uncork makes posts leave at once again, and reports whether the caller must send the waiting
+// ones.
 func (w *Work) Uncork() (mine bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -25,7 +25,7 @@ func TestRoomKeepsWhatWasReadAhead(t *testing.T) {
 	payload := noise(1_000_000)
 	src := new(counted)
 	src.Reset(payload)
-	var r room
+	var r stagingBuffer
 	const n, message = 60_000, 500_000
 	var got []byte
 	var inBatch int
@@ -60,7 +60,7 @@ func TestRoomKeepsWhatWasReadAhead(t *testing.T) {
 func TestRoomIsGivenBackAtTheEnd(t *testing.T) {
 	src := new(reader)
 	src.Reset(noise(100_000))
-	var r room
+	var r stagingBuffer
 	if _, err := r.read(src, 10_000, 100_000, 100_000); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestRoomReadsSomeFPDUsAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.point(p)
+			b.addRange(p)
 			left -= n
 		}
 		b.advance(b.left)
