@@ -66,9 +66,9 @@ type NonBlocker interface {
 type LaterReader interface {
 	// ReadLater is ReadAt of the n bytes at off, without the bytes. The sender reads them from the
 	// result, and sees bytes that are written to the file until then. It reads on another goroutine
-	// and possibly after later methods of the FS; it calls mem.Later.Done when it needs no more.
-	// errors.ErrUnsupported: the server calls ReadAt for this file now. ReadLater may block.
-	ReadLater(c Cred, r Ref, n int, off uint64) (mem.Later, error)
+	// and possibly after later methods of the FS; it calls mem.DeferredRead.Done when it needs no
+	// more. errors.ErrUnsupported: the server calls ReadAt for this file now. ReadLater may block.
+	ReadLater(c Cred, r Ref, n int, off uint64) (mem.DeferredRead, error)
 }
 
 // An ACLType says which of its ACLs an object is asked for.

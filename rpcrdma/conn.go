@@ -23,9 +23,9 @@ const (
 	// sendGrace is the time for a cancelled call to leave the send queue while the peer takes
 	// nothing.
 	sendGrace = 5 * time.Second
-	// slowest is the number of bytes a peer must move within stallTicks, or within sendGrace, to
-	// count as alive.
-	slowest = 16 << 10
+	// minProgress is the number of bytes a peer must move within stallTicks, or within sendGrace,
+	// to count as alive.
+	minProgress = 16 << 10
 )
 
 // A Conn is one RPC-over-RDMA connection, requester and responder at once (RFC 8167): each
@@ -36,8 +36,8 @@ const (
 // credits, tables and lock (requester.mu, responder.mu). The Conn itself holds the state for set-up
 // and end.
 //
-// Lock order: sendLine.mu, then requester.mu; responder.mu, then receives.mu or Budget.mu. No role
-// takes the other's lock. No Handler is called, and nothing is posted, under a role's lock.
+// Lock order: sendWaitlist.mu, then requester.mu; responder.mu, then receives.mu or Budget.mu. No
+// role takes the other's lock. No Handler is called, and nothing is posted, under a role's lock.
 type Conn struct {
 	// Set once, before the connection is in use.
 	pd      *rnic.PD // not shared: its STags are valid on this stream only
@@ -52,7 +52,7 @@ type Conn struct {
 	requester requester
 	responder responder
 	receives  receives
-	line      sendLine
+	waitlist  sendWaitlist
 
 	// Set on first use, after set-up.
 	thrOnce sync.Once
@@ -60,7 +60,8 @@ type Conn struct {
 
 	end      atomic.Pointer[ClosedError] // why the connection ended: the first cause
 	progress atomic.Int64                // completed signalled work requests
-	// posted counts the signalled work requests without a completion, those in line included.
+	// posted counts the signalled work requests without a completion, those on the waitlist
+	// included.
 	posted atomic.Int64
 
 	// Owned by the completion handler, which never runs twice at once.
@@ -73,9 +74,9 @@ const (
 	wrCall                      // index into requester.calls
 	wrReply                     // index into responder.requests
 	wrPull                      // index into responder.requests
-	// wrQuiet marks an unsignalled work request. Only its failure is reported, and then the last
-	// one of its batch fails too.
-	wrQuiet
+	// wrUnsignaled marks an unsignalled work request. Only its failure is reported, and then the
+	// last one of its batch fails too.
+	wrUnsignaled
 	wrKindMask = 0xff << 56
 )
 

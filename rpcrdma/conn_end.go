@@ -53,13 +53,13 @@ func (c *Conn) watch() {
 	}
 }
 
-// teardown runs when no work is left with the RNIC. Work still in the send line gets no completion,
+// teardown runs when no work is left with the RNIC. Work still on the waitlist gets no completion,
 // so the roles' end methods finish it.
 func (c *Conn) teardown() {
 	c.fail(c.qp.Err())
 	c.qp.Close()
-	// The line first: nothing posts or completes its work once a role has ended.
-	calls, requests := c.line.empty()
+	// The waitlist first: nothing posts or completes its work once a role has ended.
+	calls, requests := c.waitlist.empty()
 	c.responder.end(requests)
 	c.requester.end(c.Err(), calls)
 	close(c.done)

@@ -1,4 +1,4 @@
-// Outbound, for both roles: posting, and the line of work waiting for room in the send queue.
+// Outbound, for both roles: posting, and the waitlist for room in the send queue.
 
 package rpcrdma
 
@@ -24,13 +24,13 @@ func (w sendWork) requests() []rnic.SendWR {
 	return w.request.wrs
 }
 
-// A sendLine is the work waiting for room in the send queue. Both roles share that queue: replies
-// can fill it while a call in the reverse direction is made. Every posted batch ends in a
-// completion, and completions retry the line, so nothing stays in it. Completions of calls are
-// deferred, but calls alone never fill the queue (depths). New work joins an existing line;
+// A sendWaitlist is the work waiting for room in the send queue. Both roles share that queue:
+// replies can fill it while a call in the reverse direction is made. Every posted batch ends in a
+// completion, and completions retry the waitlist, so nothing stays in it. Completions of calls are
+// deferred, but calls alone never fill the queue (depths). New work joins a waitlist with work;
 // otherwise a large batch would wait forever while small ones pass it.
-type sendLine struct {
-	mu   sync.Mutex   // held while work of the line is posted, so that it can be withdrawn
+type sendWaitlist struct {
+	mu   sync.Mutex   // held while listed work is posted, so that it can be withdrawn
 	work []sendWork   // guarded by mu; in order of arrival
 	n    atomic.Int32 // len(work), read without the lock
 }
@@ -38,7 +38,7 @@ type sendLine struct {
 // post posts w, now or when the send queue has room. After nil, w belongs to its completion.
 func (c *Conn) post(w sendWork) error {
 	c.posted.Add(1)
-	if c.line.n.Load() == 0 {
+	if c.waitlist.n.Load() == 0 {
 		err := c.qp.PostSend(w.requests()...)
 		if err == nil {
 			c.promptSends()
@@ -49,9 +49,9 @@ func (c *Conn) post(w sendWork) error {
 			return err
 		}
 	}
-	// Once in line, w is no longer the caller's: another goroutine may post and finish it before
+	// Once listed, w is no longer the caller's: another goroutine may post and finish it before
 	// this one returns.
-	l := &c.line
+	l := &c.waitlist
 	l.mu.Lock()
 	l.work = append(l.work, w)
 	l.n.Add(1)
@@ -61,11 +61,11 @@ func (c *Conn) post(w sendWork) error {
 }
 
 // postWaiting posts the waiting work as far as there is room. Completions call it, because they
-// make room, and so does a goroutine that has just joined the line. It gives work that cannot be
+// make room, and so does a goroutine that has just joined it. It gives work that cannot be
 // posted back to its owner. A call goes at once, under the lock, so that it is not withdrawn and
 // reused meanwhile; a Request goes afterwards.
 func (c *Conn) postWaiting() {
-	l := &c.line
+	l := &c.waitlist
 	if l.n.Load() == 0 {
 		return
 	}
@@ -96,10 +96,10 @@ func (c *Conn) postWaiting() {
 	}
 }
 
-// withdraw takes a call out of the line and reports whether it was there. If so it has not been
+// withdraw takes a call off the waitlist and reports whether it was there. If so it has not been
 // posted, and belongs to the caller again.
 func (c *Conn) withdraw(k *Call) bool {
-	l := &c.line
+	l := &c.waitlist
 	if l.n.Load() == 0 {
 		return false
 	}
@@ -116,8 +116,8 @@ func (c *Conn) withdraw(k *Call) bool {
 	return false
 }
 
-// empty takes all work out of the line.
-func (l *sendLine) empty() (calls []*Call, requests []*Request) {
+// empty takes all work off the waitlist.
+func (l *sendWaitlist) empty() (calls []*Call, requests []*Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range l.work {

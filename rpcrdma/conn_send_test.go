@@ -83,7 +83,7 @@ func (p *bareResponder) reply(xid uint32, credits int) {
 // fillSendQueue has c post messages of no call until not one more has room. p has taken
 // one byte then, and so the RNIC is in the middle of a write that p lets stand.
 func fillSendQueue(t *testing.T, c *Conn, p *bareResponder) {
-	junk := rnic.SendWR{ID: wrQuiet, Op: rnic.OpSend, SGL: [][]byte{words(1, 1, 1, 3, make([]byte, 4000))}}
+	junk := rnic.SendWR{ID: wrUnsignaled, Op: rnic.OpSend, SGL: [][]byte{words(1, 1, 1, 3, make([]byte, 4000))}}
 	var first [1]byte
 	for i := 0; ; i++ {
 		err := c.qp.PostSend(junk)
@@ -103,7 +103,7 @@ func fillSendQueue(t *testing.T, c *Conn, p *bareResponder) {
 // awaitLine waits until n calls and Requests are in line for the send queue.
 func awaitLine(t *testing.T, c *Conn, n int) {
 	t.Helper()
-	must.Become(t, "the line for the send queue", func() bool { return int(c.line.n.Load()) == n })
+	must.Become(t, "the line for the send queue", func() bool { return int(c.waitlist.n.Load()) == n })
 }
 
 // A call that finds the send queue full, as one in the reverse direction does where the
@@ -263,7 +263,7 @@ func TestReplyWhileCallIsLeaving(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	second := start(ctx, c, nullCall(c, 2))
 	awaitLine(t, c, 1)
-	for c.line.n.Load() > 0 { // until there is room for it, after all that was posted before
+	for c.waitlist.n.Load() > 0 { // until there is room for it, after all that was posted before
 		p.next()
 	}
 	cancel()

@@ -30,8 +30,8 @@ func TestStallTicks(t *testing.T) {
 		{"nothing is done", true, 0, 0, true},
 		{"nothing to do", false, 0, 0, false},
 		{"work is done", true, 1, 0, false},
-		{"a large item moves", true, 0, slowest, false},
-		{"it takes all the ticks to move enough", true, 0, slowest/(stallTicks-1) + 1, false},
+		{"a large item moves", true, 0, minProgress, false},
+		{"it takes all the ticks to move enough", true, 0, minProgress/(stallTicks-1) + 1, false},
 		{"a byte now and then", true, 0, 1, true},
 	} {
 		var s stall

@@ -76,10 +76,10 @@ func (c *Conn) Do(ctx context.Context, k *Call) error {
 		return err
 	}
 	if err := rq.send(k); err != nil {
-		rq.takeBack(k)
+		rq.releaseUnsent(k)
 		return err
 	}
-	rq.attend(k)
+	rq.ensureReceiver(k)
 	if err := k.wait(ctx); err != nil && rq.giveUp(k) {
 		return err
 	}
@@ -206,8 +206,8 @@ func (rq *requester) withdraw(k *Call) {
 	}
 }
 
-// takeBack ends the use of a call that has not left: it frees the call's memory and credit.
-func (rq *requester) takeBack(k *Call) {
+// releaseUnsent ends the use of a call that has not left: it frees the call's memory and credit.
+func (rq *requester) releaseUnsent(k *Call) {
 	k.memory.release()
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
@@ -239,7 +239,7 @@ func (k *Call) finish() error {
 	return nil
 }
 
-// end ends all calls. No work is left with the RNIC; lost holds the calls still in the send line.
+// end ends all calls. No work is left with the RNIC; lost holds the calls still on the waitlist.
 func (rq *requester) end(cause error, lost []*Call) {
 	rq.mu.Lock()
 	rq.ended = cause
@@ -287,8 +287,8 @@ func (rq *requester) fail(k *Call, err error) {
 	k.signal()
 }
 
-// unsendable ends a call from the send line that could not be posted. It does nothing if the
-// connection ended first. The caller holds sendLine.mu: until then Do cannot have withdrawn the
+// unsendable ends a call from the waitlist that could not be posted. It does nothing if the
+// connection ended first. The caller holds sendWaitlist.mu: until then Do cannot have withdrawn the
 // call, so it is still the same one.
 func (rq *requester) unsendable(k *Call, err error) {
 	rq.mu.Lock()

@@ -33,10 +33,10 @@ type Call struct {
 	Reply chunks.Message
 
 	// Set once.
-	rq   *requester
-	id   uint64        // of its work request
-	wake chan struct{} // holds a token when the state that Do waits for has come
-	here func() bool   // replied: made once
+	rq       *requester
+	id       uint64        // of its work request
+	wake     chan struct{} // holds a token when the state that Do waits for has come
+	hasReply func() bool   // replied: made once
 
 	// Owned by the goroutine in Do; by releaseLate once Do has given up.
 	scratch []byte // from receives.buffers, while in use
@@ -74,7 +74,7 @@ func (c *Conn) NewCall() *Call {
 		id:   wrCall | uint64(len(rq.calls)),
 		wake: make(chan struct{}, 1),
 	}
-	k.here = k.replied
+	k.hasReply = k.replied
 	k.memory.pd = c.pd
 	if rq.ended == nil { // after the end it is never posted or reused
 		rq.calls = append(rq.calls, k)
@@ -208,7 +208,7 @@ const (
 	callIdle      callState = iota // in use by the caller, or on the free list; unknown to the peer
 	callQueued                     // in the queue for a credit; Do waits
 	callCredited                   // holds a credit; Do exposes memory and builds the header
-	callPosted                     // pending, with the RNIC or in line; Do waits for the reply
+	callPosted                     // pending, with the RNIC or on the waitlist; Do waits for it
 	callLeaving                    // as posted, but Do only waits for the RNIC to release memory
 	callEarly                      // the reply is here; the RNIC still has the send buffers
 	callSent                       // the RNIC has released the send buffers; Do waits for the reply

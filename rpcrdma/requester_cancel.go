@@ -5,14 +5,14 @@ package rpcrdma
 import "time"
 
 // giveUp ends the wait for a reply. It returns false when the reply arrived after all. It withdraws
-// a call still in line for the send queue. A call with the RNIC must leave first, because its bytes
+// a call still on the waitlist. A call with the RNIC must leave first, because its bytes
 // are the caller's; a connection too stuck for that is closed. A call that has left cannot be
 // recalled: the peer gets other memory in place of the caller's, and the call keeps its credit and
 // XID.
 func (rq *requester) giveUp(k *Call) bool {
 	if rq.c.withdraw(k) {
 		rq.withdraw(k)
-		rq.takeBack(k)
+		rq.releaseUnsent(k)
 		return true
 	}
 	if !rq.awaitSent(k) {

@@ -89,7 +89,7 @@ func testPendingCalls(t *testing.T, n int) {
 		if !p.put(&calls[i]) {
 			t.Fatal("refused")
 		}
-		if i == 0 && len(p.buckets) > fewBuckets {
+		if i == 0 && len(p.buckets) > firstBuckets {
 			t.Fatalf("%d buckets for one call", len(p.buckets))
 		}
 	}

@@ -90,20 +90,20 @@ func (cr *credits) drain() *Call {
 // most connections have few concurrent calls. After growth, put and take allocate nothing. The
 // requester's lock guards it.
 type pendingCalls struct {
-	buckets []*Call // linked by Call.nextXID; made by the first call
-	most    int     // upper limit for len(buckets)
-	n       int
+	buckets    []*Call // linked by Call.nextXID; made by the first call
+	maxBuckets int     // upper limit for len(buckets)
+	n          int
 }
 
-// fewBuckets is the first size of the table.
-const fewBuckets = 16
+// firstBuckets is the first size of the table.
+const firstBuckets = 16
 
 func (p *pendingCalls) init(n int) {
 	size := 1
 	for size < 2*n {
 		size <<= 1
 	}
-	p.most = size
+	p.maxBuckets = size
 }
 
 // bucket spreads consecutive XIDs, in either byte order, over the table.
@@ -129,7 +129,7 @@ func (p *pendingCalls) put(k *Call) bool {
 	if p.find(k.xid) != nil {
 		return false
 	}
-	if p.n >= len(p.buckets)/2 && len(p.buckets) < p.most {
+	if p.n >= len(p.buckets)/2 && len(p.buckets) < p.maxBuckets {
 		p.grow()
 	}
 	b := p.bucket(k.xid)
@@ -141,7 +141,7 @@ func (p *pendingCalls) put(k *Call) bool {
 // grow doubles the table, or makes the first one.
 func (p *pendingCalls) grow() {
 	old := p.buckets
-	p.buckets = make([]*Call, min(p.most, max(2*len(old), fewBuckets)))
+	p.buckets = make([]*Call, min(p.maxBuckets, max(2*len(old), firstBuckets)))
 	for _, k := range old {
 		for k != nil {
 			b, next := p.bucket(k.xid), k.nextXID
@@ -185,11 +185,11 @@ func (rq *requester) anyPending() bool {
 	return rq.pending.n > 0
 }
 
-// attend makes a goroutine receive while a posted call waits: the caller itself if its call is
-// alone, as long as it can drive the QP, else the RNIC's.
-func (rq *requester) attend(k *Call) {
+// ensureReceiver makes a goroutine receive while a posted call waits: the caller itself if its call
+// is alone, as long as it can drive the QP, else the RNIC's.
+func (rq *requester) ensureReceiver(k *Call) {
 	if rq.row.Alone() {
-		rq.c.qp.Drive(k.here)
+		rq.c.qp.Drive(k.hasReply)
 	} else {
 		rq.c.qp.Rouse()
 	}

@@ -38,7 +38,7 @@ type responder struct {
 	serving  int          // accepted calls still being served; at most grant.allowed
 	backlog  []*recvCtx   // calls waiting for a Request, in order; empty while free is not
 	pulls    []*Request   // calls waiting for the Budget, in order
-	waits    bool         // the first of pulls stands in the Budget's line
+	waits    bool         // the first of pulls waits for the Budget
 	written  recentWrites // STags of recent replies
 	grant    grants
 }
@@ -83,7 +83,7 @@ func (rs *responder) at(index int) *Request {
 func (rs *responder) release(r *Request) {
 	bytes := r.free()
 	rs.mu.Lock()
-	rs.grant.heard(r, false)
+	rs.grant.replyDone(r, false)
 	ended := rs.ended
 	var recv *recvCtx
 	if len(rs.backlog) > 0 && !ended {
@@ -109,16 +109,16 @@ func (rs *responder) release(r *Request) {
 func (rs *responder) replySent(index int, ok bool) {
 	rs.mu.Lock()
 	r := rs.requests[index]
-	rs.grant.heard(r, ok)
+	rs.grant.replyDone(r, ok)
 	rs.mu.Unlock()
-	rs.wrote(r, ok)
+	rs.recordWrites(r, ok)
 	rs.release(r)
 }
 
-// end releases the calls without service so far, and those in lost, from the send line. No work is
+// end releases the calls without service so far, and those in lost, from the waitlist. No work is
 // left with the RNIC. Requests at the Handler are released when it ends them.
 func (rs *responder) end(lost []*Request) {
-	rs.noteFatalWritten()
+	rs.recordFatalWritten()
 	rs.mu.Lock()
 	rs.ended = true
 	lost = append(lost, rs.pulls...)

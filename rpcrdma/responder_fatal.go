@@ -50,8 +50,8 @@ func NewFatalCalls() *FatalCalls {
 	return &FatalCalls{seed: maphash.MakeSeed(), at: make(map[fatalCall]time.Time)}
 }
 
-// note records a call, and drops the oldest when there are too many.
-func (f *FatalCalls) note(key fatalCall, now time.Time) {
+// record stores a call, and drops the oldest when there are too many.
+func (f *FatalCalls) record(key fatalCall, now time.Time) {
 	client := key.client
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,13 +141,13 @@ func refusedSTag(err error) (stag uint32, ok bool) {
 	return e.RefusedSTag()
 }
 
-// wrote records the STags written by a reply, when the reply has completed.
-func (rs *responder) wrote(r *Request, ok bool) {
+// recordWrites records the STags written by a reply, when the reply has completed.
+func (rs *responder) recordWrites(r *Request, ok bool) {
 	if rs.c.cfg.Fatal == nil || !rs.client.IsValid() || len(r.hdr.Write) == 0 && len(r.hdr.Reply) == 0 {
 		return
 	}
 	if !ok {
-		rs.noteFatal(r)
+		rs.recordFatal(r)
 		return
 	}
 	rs.mu.Lock()
@@ -162,8 +162,8 @@ func (rs *responder) wrote(r *Request, ok bool) {
 	}
 }
 
-// noteFatal records the call of r, whose work was flushed, if the peer refused one of its chunks.
-func (rs *responder) noteFatal(r *Request) {
+// recordFatal records the call of r, whose work was flushed, if the peer refused one of its chunks.
+func (rs *responder) recordFatal(r *Request) {
 	if rs.c.cfg.Fatal == nil || !rs.client.IsValid() {
 		return
 	}
@@ -185,13 +185,13 @@ func (rs *responder) noteFatal(r *Request) {
 		found = found || h.Reply[i].Handle == stag
 	}
 	if found {
-		rs.c.cfg.Fatal.note(r.ident, time.Now())
+		rs.c.cfg.Fatal.record(r.ident, time.Now())
 	}
 }
 
-// noteFatalWritten records the answered call with the refused chunk: TCP had taken its Writes
+// recordFatalWritten records the answered call with the refused chunk: TCP had taken its Writes
 // before the connection ended.
-func (rs *responder) noteFatalWritten() {
+func (rs *responder) recordFatalWritten() {
 	stag, ok := refusedSTag(rs.c.qp.Err())
 	if !ok || rs.c.cfg.Fatal == nil || !rs.client.IsValid() {
 		return
@@ -201,7 +201,7 @@ func (rs *responder) noteFatalWritten() {
 	s := &rs.written
 	for i := 1; i <= min(s.next, len(s.ring)); i++ {
 		if e := s.ring[(s.next-i)%len(s.ring)]; e.stag == stag {
-			rs.c.cfg.Fatal.note(e.call, time.Now())
+			rs.c.cfg.Fatal.record(e.call, time.Now())
 			return
 		}
 	}

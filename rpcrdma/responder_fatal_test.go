@@ -81,26 +81,26 @@ func TestFatalCallsBounds(t *testing.T) {
 	now := time.Now()
 	client := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, byte(i >> 8), byte(i)}) }
 	f := NewFatalCalls()
-	f.note(fatalCall{client(0), 1, 9}, now)
-	f.note(fatalCall{client(0), 1, 9}, now)
+	f.record(fatalCall{client(0), 1, 9}, now)
+	f.record(fatalCall{client(0), 1, 9}, now)
 	known := func(k fatalCall) bool { return f.take(k, now) }
 	switch mine := (fatalCall{client(0), 1, 9}); {
 	case known(fatalCall{client(1), 1, 9}), known(fatalCall{client(0), 2, 9}), known(fatalCall{client(0), 1, 8}), !known(mine), known(mine):
 		t.Error("not this call, or not once")
 	}
-	f.note(fatalCall{client(0), 1, 9}, now)
+	f.record(fatalCall{client(0), 1, 9}, now)
 	if f.take(fatalCall{client(0), 1, 9}, now.Add(fatalLife)) {
 		t.Error("too old")
 	}
-	f.note(fatalCall{client(1), 9, 9}, now)
+	f.record(fatalCall{client(1), 9, 9}, now)
 	for i := range uint32(3 * fatalPerClient) {
-		f.note(fatalCall{client(0), i, 9}, now)
+		f.record(fatalCall{client(0), i, 9}, now)
 	}
 	if len(f.at) != fatalPerClient+1 || !f.take(fatalCall{client(1), 9, 9}, now) || f.take(fatalCall{client(0), 0, 9}, now) || !f.take(fatalCall{client(0), 3*fatalPerClient - 1, 9}, now) {
 		t.Errorf("%d of one client", len(f.at))
 	}
 	for i := range 2 * fatalMax {
-		f.note(fatalCall{client(2 + i), 0, 9}, now)
+		f.record(fatalCall{client(2 + i), 0, 9}, now)
 	}
 	if len(f.at) != fatalMax || len(f.order) != fatalMax || f.n.Load() != fatalMax {
 		t.Errorf("%d, %d in order", len(f.at), len(f.order))

@@ -54,7 +54,7 @@ func (c *Conn) SetCredits(n int) error {
 	}
 	rs.setting.Lock()
 	defer rs.setting.Unlock()
-	if err := rs.backGrant(n); err != nil {
+	if err := rs.ensureReceives(n); err != nil {
 		return c.postError(err)
 	}
 	if err := c.Err(); err != nil {
@@ -69,9 +69,9 @@ func (c *Conn) SetCredits(n int) error {
 	return nil
 }
 
-// backGrant posts the missing receives for a grant of n: first it cancels surplus removals, then it
-// reuses spare receives, then it adds new ones.
-func (rs *responder) backGrant(n int) error {
+// ensureReceives posts the missing receives for a grant of n: first it cancels surplus removals,
+// then it reuses spare receives, then it adds new ones.
+func (rs *responder) ensureReceives(n int) error {
 	g := &rs.grant
 	rs.mu.Lock()
 	missing := n + recvSlack - g.receives
@@ -101,8 +101,9 @@ func (rs *responder) announce(r *Request) uint32 {
 	return uint32(g.announced)
 }
 
-// heard ends announce: the reply has been sent, or never will be. The caller holds responder.mu.
-func (g *grants) heard(r *Request, sent bool) {
+// replyDone ends announce: the reply has been sent, or never will be. The caller holds
+// responder.mu.
+func (g *grants) replyDone(r *Request, sent bool) {
 	if r.generation == 0 {
 		return
 	}

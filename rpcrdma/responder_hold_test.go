@@ -63,8 +63,8 @@ func TestSendLineIsNotPassed(t *testing.T) {
 	p.reply(1, 8)
 	<-first.done
 	first.k.Release()
-	c.line.mu.Lock() // nobody can post the line meanwhile
-	c.line.n.Add(1)  // as if a large batch were in it
+	c.waitlist.mu.Lock() // nobody can post the line meanwhile
+	c.waitlist.n.Add(1)  // as if a large batch were in it
 	ctx, cancel := context.WithCancel(t.Context())
 	second := start(ctx, c, nullCall(c, 2))
 	inState(t, second.k, callPosted)
@@ -74,8 +74,8 @@ func TestSendLineIsNotPassed(t *testing.T) {
 	if n := c.progress.Load(); n != 1 {
 		t.Errorf("%d calls have left", n)
 	}
-	c.line.n.Add(-1)
-	c.line.mu.Unlock()
+	c.waitlist.n.Add(-1)
+	c.waitlist.mu.Unlock()
 	p.wantCall(2)
 	p.reply(2, 8)
 	if err := <-second.done; err != nil {

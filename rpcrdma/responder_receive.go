@@ -110,7 +110,7 @@ func (rs *responder) queuePull(r *Request) {
 }
 
 // runPulls starts the pulls that have budget, in order of arrival. The first waiting one stands in
-// the Budget's line, this connection's others after it; the credits limit their number. No lock
+// the Budget's queue, this connection's others after it; the credits limit their number. No lock
 // may be held.
 func (rs *responder) runPulls() {
 	for r := rs.nextPull(); r != nil; r = rs.nextPull() {
@@ -194,7 +194,7 @@ func (r *Request) startPull() {
 				continue
 			}
 			r.wrs = append(r.wrs, rnic.SendWR{
-				ID: wrQuiet, Op: rnic.OpRead,
+				ID: wrUnsignaled, Op: rnic.OpRead,
 				MR: r.pullMR, Offset: off, Length: seg.Length,
 				RemoteSTag: rnic.STag(seg.Handle), RemoteTO: seg.Offset,
 				Unsignaled: true,
@@ -227,7 +227,7 @@ func (rs *responder) pulled(index int, ok bool) {
 	r.wrs = r.wrs[:0]
 	r.pullMR.Invalidate() // before the buffer is read: the peer must not change it afterwards
 	if !ok {              // connection lost (RFC 8166 §4.5.3 [R8166-163])
-		rs.noteFatal(r)
+		rs.recordFatal(r)
 		r.discard()
 		return
 	}

@@ -34,7 +34,7 @@ func (r *Request) reply(m chunks.Message, together bool) error {
 		_ = r.sendError(CodeChunk)
 		return ErrTooLarge
 	}
-	if !r.settleLater(m, plan) {
+	if !r.checkDeferred(m, plan) {
 		_ = r.sendError(CodeChunk)
 		return ErrMessage
 	}
@@ -89,9 +89,9 @@ func (r *Request) pushItems(m chunks.Message, plan chunks.ReplyPlan) {
 		from, wrs := len(r.sgl), len(r.wrs)
 		r.sgl = append(r.sgl, m.Items[i].Data)
 		r.scatter(chunk, r.sgl[from:])
-		if i == 0 && r.late.src != nil {
+		if i == 0 && r.deferred.src != nil {
 			for w := range r.wrs[wrs:] {
-				r.wrs[wrs+w].Source = (*lateSource)(r)
+				r.wrs[wrs+w].Source = (*deferredSource)(r)
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func (r *Request) scatter(chunk chunks.Chunk, src [][]byte) {
 		from := len(r.sgl)
 		r.sgl = s.AppendTo(r.sgl)
 		r.wrs = append(r.wrs, rnic.SendWR{
-			ID: wrQuiet, Op: rnic.OpWrite, SGL: r.sgl[from:len(r.sgl):len(r.sgl)],
+			ID: wrUnsignaled, Op: rnic.OpWrite, SGL: r.sgl[from:len(r.sgl):len(r.sgl)],
 			RemoteSTag: rnic.STag(s.Segment.Handle), RemoteTO: s.Segment.Offset,
 			Unsignaled: true,
 		})

@@ -26,20 +26,20 @@ type Request struct {
 
 	// Owned by the Request's owner: the receive loop, the Handler, then the completion of the
 	// reply.
-	hdr     Header    // first the call's, then the reply's
-	ident   fatalCall // set for a call with chunks
-	recv    *recvCtx  // nil once the service has ended
-	scratch []byte
-	items   []xdr.Item
-	pull    *mem.Buffer // pulled Read chunks, one after the other
-	pullMR  *rnic.MR
-	results []*mem.Buffer
-	late    lateItem           // the first result item, if read late
-	held    int64              // bytes taken from the Budget
-	chunks  []chunks.ReadChunk // from hdr
-	out     []byte             // bytes of the reply's header
-	sgl     [][]byte
-	wrs     []rnic.SendWR // with out and sgl the RNIC's while pulling or replying
+	hdr      Header    // first the call's, then the reply's
+	ident    fatalCall // set for a call with chunks
+	recv     *recvCtx  // nil once the service has ended
+	scratch  []byte
+	items    []xdr.Item
+	pull     *mem.Buffer // pulled Read chunks, one after the other
+	pullMR   *rnic.MR
+	results  []*mem.Buffer
+	deferred deferredItem       // the first result item, if deferred
+	held     int64              // bytes taken from the Budget
+	chunks   []chunks.ReadChunk // from hdr
+	out      []byte             // bytes of the reply's header
+	sgl      [][]byte
+	wrs      []rnic.SendWR // with out and sgl the RNIC's while pulling or replying
 
 	next       *Request // in the free list; guarded by responder.mu
 	generation uint     // number of the grant in the reply, 0: none; guarded by responder.mu
@@ -117,7 +117,7 @@ func (r *Request) free() (held int64) {
 		r.results[i] = nil
 	}
 	r.results = r.results[:0]
-	r.giveUpLater()
+	r.dropDeferred()
 	if r.scratch != nil {
 		r.rs.c.receives.buffers.Put(r.scratch)
 		r.scratch = nil
@@ -161,9 +161,9 @@ const (
 	requestFree     requestState = iota // on the free list, or about to be
 	requestTaken                        // the receive loop's: the header is checked
 	requestWaiting                      // in responder.pulls
-	requestPulling                      // the RNIC's, or in the send line: RDMA Reads
+	requestPulling                      // the RNIC's, or on the waitlist: RDMA Reads
 	requestServed                       // the Handler's
-	requestReplying                     // the RNIC's, or in the send line: reply or error
+	requestReplying                     // the RNIC's, or on the waitlist: reply or error
 	requestStates
 )
 

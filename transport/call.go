@@ -145,20 +145,20 @@ const (
 const laterMin = 32 << 10
 
 // TakesLater reports whether the n bytes of the reply's first item may be read when it leaves
-// (Later), and that pays.
+// (mem.DeferredRead), and that pays.
 func (c *Call) TakesLater(n int) bool {
 	if n < laterMin {
 		return false
 	}
 	req := c.via.request(c)
-	return req != nil && req.TakesLater()
+	return req != nil && req.TakesDeferredItem()
 }
 
 // Later has the n bytes of src from off on be the reply's first item, whose Data is n bytes of
 // Buffer, not filled. They are read when they are sent; if there are fewer by then, cut changes the
 // reply. The call has src from here on. TakesLater has reported true.
-func (c *Call) Later(src mem.Later, off int64, n int, cut mem.Cut) {
-	c.via.request(c).Later(src, off, n, cut)
+func (c *Call) Later(src mem.DeferredRead, off int64, n int, cut mem.Cut) {
+	c.via.request(c).DeferItem(src, off, n, cut)
 }
 
 // Room has the reply's stream hold n bytes more. What is beyond the small space

@@ -18,7 +18,7 @@ var _ nfsserver.LaterReader = (*FS)(nil)
 // ReadLater does not look the pages up: that costs as much again as to copy from them. It is for
 // what the kernel has in memory now. What it throws out until the reply leaves is waited for then;
 // of tmpfs, which has nothing to read from, that is what was swapped out.
-func (f *FS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, count int, off uint64) (mem.Later, error) {
+func (f *FS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, count int, off uint64) (mem.DeferredRead, error) {
 	if !f.later || off > math.MaxInt64-uint64(count) {
 		return nil, errors.ErrUnsupported
 	}
@@ -93,7 +93,7 @@ type later struct {
 
 var laters = sync.Pool{New: func() any { return new(later) }}
 
-// ReadAt is as mem.Later has it.
+// ReadAt is as mem.DeferredRead has it.
 func (l *later) ReadAt(p []byte, off int64) (int, error) {
 	for done := 0; done < len(p); {
 		k, err := again2(func() (int, error) { return unix.Pread(l.fd, p[done:], off+int64(done)) })

@@ -173,7 +173,7 @@ func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 	f.later = true
 	limit := shared.limit.Swap(8)
 	defer shared.limit.Store(limit)
-	var held []mem.Later
+	var held []mem.DeferredRead
 	defer func() {
 		for _, l := range held {
 			l.Done()
@@ -230,7 +230,7 @@ func TestReadLaterEndsWithoutWaiting(t *testing.T) {
 	must.Succeed(t, os.Chmod(dir, 0o755))
 	f := newFS(t, dir, Options{})
 	f.later = true
-	var held []mem.Later
+	var held []mem.DeferredRead
 	for i := range maxFlushes + 3 {
 		name := fmt.Sprint(i)
 		r := createFile(t, f, f.Root(), name, "content")

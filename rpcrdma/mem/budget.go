@@ -19,11 +19,11 @@ const turnTime = 250 * time.Millisecond
 // connection's share depends on the free bytes (see fits), so that connections that keep their
 // bytes leave some for the next.
 //
-// Arguments wait in line. Without a further rule, small requests would take returned bytes before
-// there is ever enough for a large one. So the first waiting account that holds nothing gets a
-// turn, in which no other account receives bytes. A turn ends when the account has been served, and
-// after turnTime at the latest: other accounts may hold the rest for long, for example on a hung
-// disk, and must not make everyone wait for it.
+// Arguments wait in a queue. Without a further rule, small requests would take returned bytes
+// before there is ever enough for a large one. So the first waiting account that holds nothing gets
+// a turn, in which no other account receives bytes. A turn ends when the account has been served,
+// and after turnTime at the latest: other accounts may hold the rest for long, for example on a
+// hung disk, and must not make everyone wait for it.
 //
 //	        an account that holds nothing waits
 //		open ───────────────────────────────────► turn
@@ -34,12 +34,12 @@ const turnTime = 250 * time.Millisecond
 type Budget struct {
 	total int64 // set once
 
-	mu    sync.Mutex // guards all below, and the accounts; no callback runs under it
-	free  int64
-	line  []*Account  // waiting accounts, in order of arrival
-	waits uint64      // number of times an account joined the line
-	turn  *Account    // in line; nil unless the state is turn
-	timer *time.Timer // ends a turn, or a rest; nil while open
+	mu         sync.Mutex // guards all below, and the accounts; no callback runs under it
+	free       int64
+	queue      []*Account  // waiting accounts, in order of arrival
+	queuedEver uint64      // number of times an account joined the queue
+	turn       *Account    // in the queue; nil unless the state is turn
+	timer      *time.Timer // ends a turn, or a rest; nil while open
 }
 
 // An Account is one connection's share of a Budget. The Budget's lock guards it.
@@ -49,10 +49,10 @@ type Account struct {
 	// once.
 	served func(n int64)
 
-	held  int64
-	want  int64    // bytes that it waits for, then those passed to served
-	waits bool     // it is in line
-	next  *Account // in a list for tell
+	held   int64
+	want   int64    // bytes that it waits for, then those passed to served
+	queued bool     // it is in the queue
+	next   *Account // in a list for notify
 }
 
 var defaultBudget = NewBudget(DefaultBudget)
@@ -77,12 +77,12 @@ func (b *Budget) Total() int64 { return b.total }
 func (b *Budget) Waits() (now int, ever uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.line), b.waits
+	return len(b.queue), b.queuedEver
 }
 
-// greedy is the ratio of free bytes to held ones required when others hold some too and a
+// minFreeRatio is the ratio of free bytes to held ones required when others hold some too and a
 // connection wants more than its first bytes.
-const greedy = 16
+const minFreeRatio = 16
 
 // fits reports whether a connection holding held bytes may take n more. A lone connection may take
 // half of the Budget, or a single call of any size. Beside others, a first request may take as much
@@ -98,7 +98,7 @@ func (b *Budget) fits(held, n int64) bool {
 	case alone:
 		return left >= held+n
 	}
-	return left/greedy >= held+n
+	return left/minFreeRatio >= held+n
 }
 
 // Largest returns the largest request that can ever be met: a power of two, since buffers have such
@@ -108,7 +108,7 @@ func (b *Budget) Largest() int64 {
 }
 
 // Open returns an empty Account. served is called once for each TakeOrWait that returned false,
-// unless the account leaves the line before that.
+// unless the account leaves the queue before that.
 func (b *Budget) Open(served func(n int64)) *Account { return &Account{budget: b, served: served} }
 
 // Take takes n bytes, or returns false if this Account cannot have them now.
@@ -128,7 +128,7 @@ func (b *Budget) take(a *Account, n int64) bool {
 	return true
 }
 
-// TakeOrWait is Take for callers able to wait. After false the account stands in line, and served
+// TakeOrWait is Take for callers able to wait. After false the account is in the queue, and served
 // is called when it has the bytes, on the goroutine that returned bytes. TakeOrWait must not be
 // called again before that.
 func (a *Account) TakeOrWait(n int64) bool {
@@ -138,9 +138,9 @@ func (a *Account) TakeOrWait(n int64) bool {
 	if b.take(a, n) {
 		return true
 	}
-	a.want, a.waits = n, true
-	b.line = append(b.line, a)
-	b.waits++
+	a.want, a.queued = n, true
+	b.queue = append(b.queue, a)
+	b.queuedEver++
 	b.startTurn()
 	return false
 }
@@ -153,21 +153,21 @@ func (a *Account) Give(n int64) {
 	a.held -= n
 	first := b.serve()
 	b.mu.Unlock()
-	tell(first)
+	notify(first)
 }
 
-// Leave takes the account out of the line, and reports whether it was there: if not, served has
+// Leave takes the account out of the queue, and reports whether it was there: if not, served has
 // been called, or is about to be. The account must still give back its held bytes.
 func (a *Account) Leave() bool {
 	b := a.budget
 	b.mu.Lock()
-	waited := a.waits
+	waited := a.queued
 	if waited {
 		b.leave(a)
 	}
 	first := b.serve()
 	b.mu.Unlock()
-	tell(first)
+	notify(first)
 	return waited
 }
 
@@ -178,12 +178,12 @@ func (a *Account) Held() int64 {
 	return a.held
 }
 
-// serve gives free bytes to waiting accounts, and returns the served ones as a list for tell. The
+// serve gives free bytes to waiting accounts, and returns the served ones as a list for notify. The
 // caller holds mu.
 func (b *Budget) serve() (first *Account) {
 	last := &first
-	for i := 0; i < len(b.line); {
-		a := b.line[i]
+	for i := 0; i < len(b.queue); {
+		a := b.queue[i]
 		if !b.take(a, a.want) {
 			i++
 			continue
@@ -195,8 +195,8 @@ func (b *Budget) serve() (first *Account) {
 	return first
 }
 
-// tell calls served for the accounts of a list, without mu.
-func tell(first *Account) {
+// notify calls served for the accounts of a list, without mu.
+func notify(first *Account) {
 	for a := first; a != nil; {
 		next, n := a.next, a.want // the account can change both once served runs
 		a.next = nil
@@ -205,12 +205,12 @@ func tell(first *Account) {
 	}
 }
 
-// leave takes an account out of the line, which ends its turn. The caller holds mu.
+// leave takes an account out of the queue, which ends its turn. The caller holds mu.
 func (b *Budget) leave(a *Account) {
-	a.waits = false
-	for i := range b.line {
-		if b.line[i] == a {
-			b.line = append(b.line[:i], b.line[i+1:]...)
+	a.queued = false
+	for i := range b.queue {
+		if b.queue[i] == a {
+			b.queue = append(b.queue[:i], b.queue[i+1:]...)
 			break
 		}
 	}
@@ -225,7 +225,7 @@ func (b *Budget) startTurn() {
 	if b.timer != nil {
 		return
 	}
-	for _, a := range b.line {
+	for _, a := range b.queue {
 		if a.held == 0 {
 			b.turn = a
 			b.after(b.rest)
@@ -251,7 +251,7 @@ func (b *Budget) after(next func()) {
 		}
 		first := b.serve()
 		b.mu.Unlock()
-		tell(first)
+		notify(first)
 	})
 	b.timer = mine
 }

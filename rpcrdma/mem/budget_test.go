@@ -19,7 +19,7 @@ func TestBudgetShares(t *testing.T) {
 		free := b.Free()
 		for a.Take(step) {
 		}
-		want := free / (greedy + 1)
+		want := free / (minFreeRatio + 1)
 		if n == 0 {
 			want = total / 2
 		}
@@ -149,8 +149,8 @@ func TestBudgetLine(t *testing.T) {
 		for _, a := range accounts {
 			a.Give(1 << 10)
 		}
-		if b.Free() != b.Total() || len(b.line) != 0 {
-			t.Errorf("%d free, %d in line", b.Free(), len(b.line))
+		if b.Free() != b.Total() || len(b.queue) != 0 {
+			t.Errorf("%d free, %d in line", b.Free(), len(b.queue))
 		}
 		time.Sleep(4 * turnTime)
 	})

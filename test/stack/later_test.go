@@ -33,7 +33,7 @@ type laterFS struct {
 	after atomic.Pointer[func()]
 }
 
-func (w *laterFS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, n int, off uint64) (mem.Later, error) {
+func (w *laterFS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, n int, off uint64) (mem.DeferredRead, error) {
 	l, err := w.FS.(nfsserver.LaterReader).ReadLater(c, r, n, off)
 	if err != nil {
 		return nil, err
@@ -58,13 +58,13 @@ func (w *laterFS) wantNoneHeld(t *testing.T) {
 }
 
 type heldLater struct {
-	mem.Later
+	mem.DeferredRead
 	w *laterFS
 }
 
 func (h heldLater) Done() {
 	h.w.held.Add(-1)
-	h.Later.Done()
+	h.DeferredRead.Done()
 }
 
 // serveLater serves dir; without a file system that leaves READs for later the test is skipped.

@@ -69,7 +69,7 @@ func laterServer(t *testing.T, src *shrinking) *echoServer {
 			return false
 		}
 		n := int(d.Uint32())
-		if !r.TakesLater() {
+		if !r.TakesDeferredItem() {
 			t.Error("an item cannot be read when it leaves")
 			return false
 		}
@@ -80,7 +80,7 @@ func laterServer(t *testing.T, src *shrinking) *echoServer {
 		e.Uint32(0)
 		e.Uint32(uint32(n))
 		e.Item(r.Buffer(n))
-		r.Later(src, 0, n, cutProcRead)
+		r.DeferItem(src, 0, n, cutProcRead)
 		_ = r.Reply(chunks.Message{Stream: e.Bytes(), Items: e.Items()})
 		return true
 	}}
@@ -153,8 +153,8 @@ func TestLaterItemsGoByWriteChunks(t *testing.T) {
 			return false
 		}
 		it := <-items
-		takes <- r.TakesLater()
-		r.Later(src, 0, it.late, cutProcRead)
+		takes <- r.TakesDeferredItem()
+		r.DeferItem(src, 0, it.late, cutProcRead)
 		var e xdr.Encoder
 		e.Reset(r.Scratch())
 		e.Uint32(xid)
@@ -200,8 +200,8 @@ func TestLaterItemOfACallThatFails(t *testing.T) {
 		if xid != 7 {
 			return false
 		}
-		r.Later(before, 0, 100, cutProcRead) // and another one in its place
-		r.Later(src, 0, 5000, cutProcRead)
+		r.DeferItem(before, 0, 100, cutProcRead) // and another one in its place
+		r.DeferItem(src, 0, 5000, cutProcRead)
 		if err := r.Reply(chunks.Message{Stream: words(xid, 1, 5)}); err != nil {
 			t.Error(err)
 		}
