@@ -1,4 +1,4 @@
-// A record: a nfsserver.Change as one line of JSON.
+// A record: an nfsserver.Change as one line of JSON.
 
 package audit
 
@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
 )
 
-// line is JSON being appended to; by hand, as package encoding/json allocates, and changes what is not UTF-8.
+// line is a JSON line under construction. Package encoding/json would allocate, and would replace
+// bytes that are not UTF-8.
 type line []byte
 
 // appendChange appends the record of a change.
@@ -58,7 +59,7 @@ func appendChange(b []byte, c *nfsserver.Change) []byte {
 	return append(l, '}', '\n')
 }
 
-// appendLoss appends the record of n records that are not there.
+// appendLoss appends the record that stands for n lost records.
 func appendLoss(b []byte, now time.Time, n uint64) []byte {
 	l := append(line(b), '{')
 	l.time(now)
@@ -67,7 +68,8 @@ func appendLoss(b []byte, now time.Time, n uint64) []byte {
 	return append(l, '}', '\n')
 }
 
-// place is an object or a name. A path is known of what is the root of its export or lies in it.
+// place writes an object or a name. The path is known only for the root of its export and for names
+// directly in it.
 func (l *line) place(c *nfsserver.Change, p *nfsserver.Place, prefix string) {
 	root := p.FH == c.Root && len(c.Root.Bytes()) > 0
 	if p.Name == nil {
@@ -93,7 +95,7 @@ func (l *line) place(c *nfsserver.Change, p *nfsserver.Place, prefix string) {
 	l.text(prefix+"name", p.Name)
 }
 
-// asked is what the operation has beside names.
+// asked writes the arguments of the operation other than names.
 func (l *line) asked(c *nfsserver.Change) {
 	if c.How != nil {
 		l.word("how", c.How.String())
@@ -140,7 +142,7 @@ func (l *line) attr(a *nfs3.Sattr) {
 	l.stamp("mtime", a.MtimeHow, a.Mtime)
 }
 
-// stamp is a time to set: "now" is that of the server.
+// stamp writes a time to set; "now" is the server's time.
 func (l *line) stamp(key string, how nfs3.TimeHow, t nfs3.Time) {
 	switch how {
 	case nfs3.SetToServerTime:
@@ -157,7 +159,7 @@ func (l *line) stamp(key string, how nfs3.TimeHow, t nfs3.Time) {
 	}
 }
 
-// acl is a list as setfacl(1) takes it.
+// acl writes a list in the syntax of setfacl(1).
 func (l *line) acl(key string, list []nfsacl3.Entry) {
 	l.open(key)
 	for i, e := range list {
@@ -215,7 +217,7 @@ func (l *line) number(key string, n uint64) {
 	*l = strconv.AppendUint(*l, n, 10)
 }
 
-// word is a value that needs no escapes.
+// word writes a value without escapes.
 func (l *line) word(key, value string) {
 	l.open(key)
 	*l = append(append(*l, value...), '"')
@@ -232,9 +234,9 @@ func (l *line) text(key string, b []byte) {
 	*l = append(*l, '"')
 }
 
-// escape appends bytes that a client chose, without loss: in the string that JSON decodes to, a byte that is not of valid UTF-8 is
-// \xHH, and so a backslash is two. Control characters are escaped as JSON does it, those beyond ASCII too, so that
-// a terminal that shows the file obeys none.
+// escape appends bytes chosen by a client, without loss. In the decoded JSON string a byte outside
+// valid UTF-8 is \xHH, and a backslash is therefore doubled. Control characters are escaped as in
+// JSON, also those beyond ASCII, so a terminal that shows the file interprets none.
 func (l *line) escape(b []byte) {
 	const digits = "0123456789abcdef"
 	for len(b) > 0 {

@@ -1,11 +1,11 @@
-// The audit log: a bounded queue of records, and the one goroutine that writes them to the file.
+// The audit log: a bounded queue of records, and one goroutine that writes them to the file.
 
-// Package audit keeps a record of all changes of names and attributes in a file, one line of JSON for each.
+// Package audit records every change of names and attributes in a file, one line of JSON each.
 //
-// Records are written in the order in which they come, as soon as there are any, by one goroutine. Calls do not wait for the file:
-// what comes while it is slow, or its disk full, is kept up to queueSize bytes. What comes then is counted and lost, until
-// the queue has been handed to the writer; a record of the loss stands where the lost ones would. A write that failed is
-// tried again each retryAfter, and goes on where it ended, so that no line is torn.
+// One goroutine writes the records in the order of their arrival. Calls never wait for the file: if
+// it is slow, or its disk full, up to queueSize bytes are queued. Later records are counted and
+// lost, until the writer has taken the queue; one record then stands for the lost ones. A failed
+// write is retried every retryAfter and continues where it ended, so no line is torn.
 package audit
 
 import (
@@ -27,47 +27,48 @@ import (
 const (
 	queueSize  = 4 << 20
 	retryAfter = time.Second
-	complain   = time.Minute     // how often the log is told of records lost and of a write that fails
-	swapWait   = 5 * time.Second // for the old file to take what it is owed
+	complain   = time.Minute     // interval between log lines about lost records or failing writes
+	swapWait   = 5 * time.Second // lets the old file take the records queued for it
 )
 
-// A sink is what the log needs of an *os.File.
+// A sink is the part of *os.File that the log uses.
 type sink interface {
 	io.WriteCloser
 	Sync() error
 }
 
-// A Log is an audit log. It implements nfsserver.Auditor. All methods may be called at once.
+// A Log is an audit log. It implements nfsserver.Auditor. Its methods are safe for concurrent use.
 type Log struct {
 	// Set once.
 	path string
-	size int           // of the queue
-	swap time.Duration // how long Reopen waits
-	wake chan struct{} // records are there
-	kick chan struct{} // a file is to be used, or the log to end
-	quit chan struct{} // closed: what is not written stays so
-	done chan struct{} // closed by the writer as it ends
+	size int           // of the queue, in bytes
+	swap time.Duration // limit of Reopen's wait
+	wake chan struct{} // signals queued records
+	kick chan struct{} // signals a new file, or the end
+	quit chan struct{} // closed: unwritten records are dropped
+	done chan struct{} // closed when the writer returns
 
-	lines   sync.Pool    // of *[]byte, in which records are made
-	waiting atomic.Int64 // records taken and not written yet
+	lines   sync.Pool    // of *[]byte, buffers for new records
+	waiting atomic.Int64 // queued records, not yet written
 
 	mu      sync.Mutex    // guards all below
 	pending []byte        // whole lines for the writer
-	lost    uint64        // since the writer last took pending; unless 0, no more are taken
-	next    *os.File      // to be used from now on
-	torn    bool          // its last line was cut off
-	swapped chan struct{} // closed when next is
+	lost    uint64        // since the writer last took pending; while not 0, new records are lost
+	next    *os.File      // replaces file; nil: none
+	torn    bool          // the last line of next is incomplete
+	swapped chan struct{} // closed once next is in use
 	closing bool
 
-	// The writer's.
+	// Owned by the writer goroutine.
 	file    sink
-	out     []byte    // whole lines, of which those before off are in the file
+	out     []byte    // whole lines; the first off bytes are in the file
 	off     int       // bytes
-	told    time.Time // of a failure
-	toldOff time.Time // of a loss
+	told    time.Time // time of the last line about a failure
+	toldOff time.Time // time of the last line about a loss
 }
 
-// Open opens the log's file, which is made with mode 0600, and starts to write. A symbolic link, and what is no regular file, is refused.
+// Open opens the log's file, creating it with mode 0600, and starts the writer. It refuses a
+// symbolic link and anything but a regular file.
 func Open(path string) (*Log, error) {
 	f, torn, err := openFile(path)
 	if err != nil {
@@ -88,9 +89,11 @@ func start(path string, f sink, size int) *Log {
 	return l
 }
 
-// openFile opens the file for records after those that it has. torn: the last of these was cut off, as by a crash.
+// openFile opens the file for appending. torn: its last record is incomplete, for example after a
+// crash.
 func openFile(path string) (f *os.File, torn bool, err error) {
-	// Not O_WRONLY: the last byte is read. O_NONBLOCK: a FIFO would have us wait for its reader.
+	// O_RDWR, because the last byte is read. O_NONBLOCK, because opening a FIFO would wait for its
+	// reader.
 	f, err = os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if errors.Is(err, unix.ELOOP) {
 		return nil, false, fmt.Errorf("audit file %s is a symbolic link, or leads over too many: name the file itself", path)
@@ -129,7 +132,7 @@ func (l *Log) Change(c *nfsserver.Change) {
 	l.lines.Put(b)
 }
 
-// take puts a line into the queue, if it has room.
+// take queues a line if there is room.
 func (l *Log) take(b []byte) {
 	l.mu.Lock()
 	if l.lost > 0 || len(l.pending)+len(b) > l.size {
@@ -149,8 +152,8 @@ func poke(c chan struct{}) {
 	}
 }
 
-// Reopen opens the file again, as after it was renamed: records of calls that end from now on are in the new one. On an error the
-// log goes on with the file that it has.
+// Reopen opens the path again, for example after the file was renamed. Records of calls that end
+// later go to the new file. On error the log keeps the file it has.
 func (l *Log) Reopen() error {
 	f, torn, err := openFile(l.path)
 	if err != nil {
@@ -179,7 +182,8 @@ func (l *Log) Reopen() error {
 	}
 }
 
-// Close writes all there is, and to stable storage. It says how much it could not write until ctx ends.
+// Close writes all queued records to stable storage. If ctx ends first, its error says how many are
+// missing.
 func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.closing = true
@@ -196,7 +200,7 @@ func (l *Log) Close(ctx context.Context) error {
 	return fmt.Errorf("audit file %s: records that are not written: %d", l.path, uint64(l.waiting.Load())+l.lost)
 }
 
-// run is the writer.
+// run is the writer goroutine.
 func (l *Log) run() {
 	defer close(l.done)
 	for {
@@ -218,7 +222,8 @@ func (l *Log) run() {
 	}
 }
 
-// turn takes what there is to write, once the last was, and the file to use; ending: and no more will come.
+// turn takes the queued lines, if all earlier ones are written, and the next file. ending: no more
+// lines will come.
 func (l *Log) turn() (ending bool) {
 	l.mu.Lock()
 	next, torn, swapped := l.next, l.torn, l.swapped
@@ -238,7 +243,7 @@ func (l *Log) turn() (ending bool) {
 	}
 	if next != nil {
 		old := l.replace(next, torn)
-		close(swapped) // who waits has what was asked for; stable storage may take its time
+		close(swapped) // ends the wait of Reopen; the sync of the old file may take longer
 		if old != nil {
 			l.release(old)
 		}
@@ -246,17 +251,17 @@ func (l *Log) turn() (ending bool) {
 	return ending
 }
 
-// replace has records go to another file; what was queued before goes to the old one, as far as that takes it. The old one is to be
-// released, unless it is nil: the file is the same.
+// replace directs records to another file. Records queued before go to the old file as far as it
+// takes them. The caller releases old, unless it is nil: then both are the same file.
 func (l *Log) replace(next *os.File, torn bool) (old sink) {
-	if same(l.file, next) { // and what it has of a line is not to be written again
+	if same(l.file, next) { // the rest of a started line must not be written twice
 		next.Close()
 		return nil
 	}
 	if l.off == 0 && len(l.out) > 0 {
 		_ = l.write()
 	}
-	// A line of which the old file has a part is written whole to the new one.
+	// A line that the old file has in part is written whole to the new one.
 	l.off = bytes.LastIndexByte(l.out[:l.off], '\n') + 1
 	old, l.file = l.file, next
 	if torn {
@@ -265,7 +270,7 @@ func (l *Log) replace(next *os.File, torn bool) (old sink) {
 	return old
 }
 
-// same reports whether two open files are one.
+// same reports whether both open files are one file.
 func same(a sink, b *os.File) bool {
 	f, ok := a.(*os.File)
 	if !ok {
@@ -276,7 +281,7 @@ func same(a sink, b *os.File) bool {
 	return err == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// write writes what it can of out.
+// write writes as much of out as the file takes.
 func (l *Log) write() error {
 	n, err := l.file.Write(l.out[l.off:])
 	l.waiting.Add(-int64(bytes.Count(l.out[l.off:l.off+n], []byte{'\n'})))
@@ -284,7 +289,7 @@ func (l *Log) write() error {
 	return err
 }
 
-// pause waits after a write that failed; false: the log is to end.
+// pause waits after a failed write. It returns false if the log must end.
 func (l *Log) pause(err error) bool {
 	l.tell(&l.told, "audit file %s: %v: records are kept, and written when that goes", l.path, err)
 	t := time.NewTimer(retryAfter)
@@ -298,14 +303,14 @@ func (l *Log) pause(err error) bool {
 	return true
 }
 
-// release brings a file to stable storage and closes it.
+// release syncs and closes a file.
 func (l *Log) release(f sink) {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		l.tell(&l.told, "audit file %s: %v", l.path, err)
 	}
 }
 
-// tell writes to the log, unless it did so lately.
+// tell logs an error, at most once per complain.
 func (l *Log) tell(last *time.Time, format string, args ...any) {
 	if now := time.Now(); last.IsZero() || now.Sub(*last) >= complain {
 		*last = now

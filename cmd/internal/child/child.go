@@ -1,7 +1,7 @@
 // Child processes of a command: this program again, with other arguments.
 
-// Package child starts this program again as a process of its own: the two ends
-// of a measurement share no scheduler then, nor memory.
+// Package child starts this program again as a separate process, so the two ends of a measurement
+// share neither scheduler nor memory.
 package child
 
 import (
@@ -21,11 +21,11 @@ const Env = "NFSRDMA_CHILD=1"
 type Child struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
-	Line  string // the first that it wrote, such as the address where it listens
+	Line  string // its first line of output, such as its listening address
 }
 
-// Start runs this program with other arguments, and returns when it has written its
-// first line. The child is killed when ctx ends.
+// Start runs this program with other arguments and returns once it has written its first line. The
+// child is killed when ctx ends.
 func Start(ctx context.Context, args ...string) (*Child, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -55,7 +55,7 @@ func Start(ctx context.Context, args ...string) (*Child, error) {
 	return c, nil
 }
 
-// Stop closes the child's standard input, waits for its end and returns how that was.
+// Stop closes the child's standard input, waits for its exit and returns its status.
 func (c *Child) Stop() error {
 	c.stdin.Close()
 	return c.cmd.Wait()

@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// ErrNoServer is a socket that no server answers at.
+// ErrNoServer means that no server answers at the socket.
 var ErrNoServer = errors.New("no server answers")
 
-// answerWait is how long an answer may take: a reload opens directories.
+// answerWait limits the wait for an answer. A reload opens directories, so it may be slow.
 const answerWait = time.Minute
 
-// Ask sends a command to the server at a socket and reads the result into v, by its JSON. A *RefusedError is the server's word;
-// ErrNoServer: there is none.
+// Ask sends a command to the server at a socket and decodes the JSON result into v. The error is a
+// *RefusedError if the server refused, and ErrNoServer if none answers.
 func Ask(ctx context.Context, path, command string, v any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
@@ -43,7 +43,7 @@ func Ask(ctx context.Context, path, command string, v any) error {
 	if err != nil {
 		return err
 	}
-	// A server that refuses us does not wait for the request: its answer counts.
+	// A server that refuses us may close before it reads the request; its answer still counts.
 	_, _ = c.Write(append(line, '\n'))
 	answer, err := bufio.NewReader(io.LimitReader(c, maxReply)).ReadBytes('\n')
 	switch {

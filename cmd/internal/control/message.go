@@ -1,7 +1,7 @@
 // The messages on the socket: one line of JSON each way.
 
-// Package control is how commands reach a server that runs on this machine: a Unix socket that takes one request on each
-// connection and answers it. Only root and the user who runs the server are answered.
+// Package control connects commands with a server on this machine. A Unix socket takes one request
+// per connection and answers it. Only root and the user who runs the server are answered.
 package control
 
 import (
@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// version is that of the messages. It grows when a message changes its meaning; fields that are new are ignored by who does not
-// know them.
+// version is the messages' version. It grows when a message changes its meaning. Older programs
+// ignore new fields.
 const version = 1
 
-// Bounds of a line, in bytes with its end.
+// Limits of a line, in bytes including its newline.
 const (
 	maxRequest = 4 << 10
 	maxReply   = 64 << 20
 )
 
-// A request is what a command asks for.
+// A request names the command.
 type request struct {
 	Version int    `json:"version"`
 	Command string `json:"command"`
 }
 
-// A reply is the answer: a result, or else why there is none.
+// A reply has a result, or the reason for its absence.
 type reply struct {
 	Version int             `json:"version"`
 	Result  json.RawMessage `json:"result,omitempty"`
@@ -48,7 +48,7 @@ func parseRequest(line []byte) (command string, err error) {
 	return r.Command, nil
 }
 
-// encodeReply is the line of a result, or of an error, which it makes one line of.
+// encodeReply returns the line of a result or an error. Newlines in the error become "; ".
 func encodeReply(result any, err error) []byte {
 	r := reply{Version: version}
 	if err == nil {
@@ -64,7 +64,7 @@ func encodeReply(result any, err error) []byte {
 	return append(line, '\n')
 }
 
-// parseReply reads a line and returns the result.
+// parseReply returns the result in a line.
 func parseReply(line []byte) (json.RawMessage, error) {
 	var r reply
 	switch err := json.Unmarshal(line, &r); {
@@ -78,7 +78,7 @@ func parseReply(line []byte) (json.RawMessage, error) {
 	return r.Result, nil
 }
 
-// A RefusedError is what the server says in place of a result.
+// A RefusedError is the server's error message in place of a result.
 type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return e.Reason }

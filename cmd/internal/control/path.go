@@ -1,4 +1,4 @@
-// Where the socket is.
+// The path of the socket.
 
 package control
 
@@ -8,13 +8,14 @@ import (
 	"path/filepath"
 )
 
-// RunDir has a directory for each program, with the socket of a server that root runs; Dir is that of nfsrdmad.
+// RunDir has a directory for each program, with the socket of a server run by root. Dir is the
+// directory of nfsrdmad.
 const (
 	RunDir = "/run"
 	Dir    = "nfsrdma"
 )
 
-// name is that of sockets.
+// name is the file name of all sockets.
 const name = "control"
 
 // FlagHelp describes the flag that names a socket, for a program with a directory of its own.
@@ -22,11 +23,12 @@ func FlagHelp(dir string) string {
 	return "control `SOCKET` of the server (default: " + filepath.Join(RunDir, dir, name) + ", or " + filepath.Join("$XDG_RUNTIME_DIR", dir, name) + ")"
 }
 
-// ErrNoPath is that there is no place for the socket of a user.
+// ErrNoPath means that the user has no directory for a socket.
 var ErrNoPath = errors.New("XDG_RUNTIME_DIR is not set: run this as root if root runs the server, or name its socket with --control")
 
-// Path is the socket that was asked for, or else that of the user who runs the program, in its directory dir: of RunDir, or what a
-// test has in its place, for root. "": there is no place for it.
+// Path returns the socket: the one asked for, or else the user's default in the program's directory
+// dir. For root that is below run, which is RunDir outside tests. It returns "" if the user has no
+// directory for sockets.
 func Path(asked, run, dir string) string {
 	switch {
 	case asked != "":

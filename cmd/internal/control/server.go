@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	requestWait = 10 * time.Second // for a request to come whole
-	replyWait   = 10 * time.Second // for a reply to be taken whole
+	requestWait = 10 * time.Second // to receive a whole request
+	replyWait   = 10 * time.Second // to deliver a whole reply
 	maxConns    = 32               // at once
-	dirWait     = 5 * time.Second  // for other servers that start
+	dirWait     = 5 * time.Second  // for other servers that are starting
 )
 
-// ErrTaken is an address that another server answers at.
+// ErrTaken is the error of an address where another server answers.
 var ErrTaken = errors.New("another server's")
 
 // A Server answers requests at one socket.
@@ -30,11 +30,12 @@ type Server struct {
 	// Set once.
 	listener *net.UnixListener
 	answer   func(command string) (any, error)
-	slots    chan struct{} // has an element for each connection
+	slots    chan struct{} // holds one element per connection
 }
 
-// Listen makes the socket and answers requests until Close: with the result of answer, as JSON, or its error. answer is called
-// from many goroutines. A socket that a server has left behind that was killed is replaced; ErrTaken: one answers there.
+// Listen makes the socket and answers requests until Close: with the result of answer as JSON, or
+// with its error. answer is called concurrently. A socket left behind by a killed server is
+// replaced. If a server answers there, the error is ErrTaken.
 func Listen(path string, answer func(command string) (any, error)) (*Server, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func Listen(path string, answer func(command string) (any, error)) (*Server, err
 	if err != nil {
 		return nil, err
 	}
-	// Who connects before is asked who it is all the same.
+	// A peer that connects before this is still checked by its credentials.
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()
 		return nil, err
@@ -60,8 +61,9 @@ func Listen(path string, answer func(command string) (any, error)) (*Server, err
 	return s, nil
 }
 
-// lockDir keeps other servers that start now from taking our socket, which does not answer yet, for one left behind, until unlock
-// is called. It does not wait for ever, since any user can lock some directories.
+// lockDir holds a lock on the directory until unlock is called. Another starting server would
+// otherwise take our socket, not yet answering, for one left behind. The wait is limited, because
+// any user can lock some directories.
 func lockDir(dir string) (unlock func()) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -73,7 +75,7 @@ func lockDir(dir string) (unlock func()) {
 	return func() { d.Close() }
 }
 
-// Close removes the socket. Answers that are under way go on.
+// Close removes the socket. Running requests are still answered.
 func (s *Server) Close() error { return s.listener.Close() }
 
 func (s *Server) acceptLoop() {
@@ -82,7 +84,7 @@ func (s *Server) acceptLoop() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // no descriptors, for one
+		case err != nil: // for example no free descriptors
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
@@ -98,7 +100,7 @@ func (s *Server) acceptLoop() {
 	}
 }
 
-// serve takes one request and answers it.
+// serve answers one request.
 func (s *Server) serve(c *net.UnixConn) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(requestWait))
@@ -115,7 +117,7 @@ func (s *Server) serve(c *net.UnixConn) {
 		line = encodeReply(s.answer(command))
 	}
 	_ = c.SetDeadline(time.Now().Add(replyWait))
-	_, _ = c.Write(line) // who does not take it has gone
+	_, _ = c.Write(line) // a failed write means that the peer has gone
 }
 
 // ownPeer reports whether root or the user who runs the server is at the other end.

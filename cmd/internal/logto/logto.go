@@ -1,7 +1,6 @@
 // The bridge from the libraries' loggers to the log of the programs.
 
-// Package logto lets the libraries, which log to a slog.Logger, write to the log of the programs,
-// which is logrus.
+// Package logto lets the libraries, which log to a slog.Logger, write to the programs' log, logrus.
 package logto
 
 import (
@@ -12,17 +11,17 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Standard writes to logrus' standard logger, as the programs set it up at any time.
+// Standard writes to logrus' standard logger with its settings of the moment.
 var Standard = slog.New(&handler{to: logrus.StandardLogger()})
 
-// A handler is a slog.Handler that writes an entry to a logrus.Logger for each record: with its
-// level, message and time, and with its attributes as fields. Hooks, formatter and output are the
-// Logger's. Attributes of a group have the group's name and a full stop before their own.
+// A handler is a slog.Handler that writes each record as an entry of a logrus.Logger: level,
+// message, time, and the attributes as fields. Hooks, formatter and output are the Logger's.
+// Attributes of a group are prefixed with the group's name and a full stop.
 type handler struct {
 	// Set once.
 	to     *logrus.Logger
-	prefix string      // of the groups that are open; empty, or ends in a full stop
-	attrs  []slog.Attr // of With, with their prefix
+	prefix string      // of the open groups; empty, or ends in a full stop
+	attrs  []slog.Attr // of With, already prefixed
 }
 
 // Enabled implements slog.Handler.
@@ -30,7 +29,7 @@ func (h *handler) Enabled(_ context.Context, level slog.Level) bool {
 	return h.to.IsLevelEnabled(levelOf(level))
 }
 
-// levelOf is the level of logrus that a level of slog is at least.
+// levelOf returns the highest logrus level that is not above a slog level.
 func levelOf(level slog.Level) logrus.Level {
 	switch {
 	case level >= slog.LevelError:
@@ -54,12 +53,12 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	entry := h.to.WithFields(fields)
-	entry.Time = r.Time // zero: logrus takes the present time
+	entry.Time = r.Time // zero: logrus uses the current time
 	entry.Log(levelOf(r.Level), r.Message)
 	return nil
 }
 
-// put adds an attribute to fields. An empty one is left out, and a group is its members.
+// put adds an attribute to fields. Empty ones are left out; a group adds its members.
 func put(fields logrus.Fields, prefix string, a slog.Attr) {
 	a.Value = a.Value.Resolve()
 	if a.Equal(slog.Attr{}) {
