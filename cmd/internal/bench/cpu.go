@@ -1,4 +1,4 @@
-// The CPU time that a test takes, of this process and of a server on the same machine.
+// The CPU time of a test, for this process and for a server on the same machine.
 
 package bench
 
@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cpuTime is user and system time together. 0 of the server: it is not known.
+// A cpuTime is user plus system time. server is 0 if it is unknown.
 type cpuTime struct{ client, server time.Duration }
 
-// cpuMeter begins to count; the function that it returns tells what has been used since.
+// cpuMeter starts counting; the returned function gives the CPU time used since.
 func cpuMeter(serverPID int) func() cpuTime {
 	client, server := ownCPU(), processCPU(serverPID)
 	return func() cpuTime { return cpuTime{ownCPU() - client, processCPU(serverPID) - server} }
 }
 
-// ownCPU is what this process has used.
+// ownCPU returns this process's CPU time so far.
 func ownCPU() time.Duration {
 	var ru unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &ru) != nil {
@@ -30,8 +30,8 @@ func ownCPU() time.Duration {
 	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 }
 
-// processCPU is what a process has used, all its threads and those that have ended; 0
-// when there is none or it is not known.
+// processCPU returns a process's CPU time so far, including ended threads; 0 if there is no such
+// process or the time is unknown.
 func processCPU(pid int) time.Duration {
 	if pid == 0 {
 		return 0
@@ -43,11 +43,11 @@ func processCPU(pid int) time.Duration {
 	return parseStat(stat)
 }
 
-// userTick is the unit of times in /proc on every architecture of Linux that Go has.
+// userTick is the unit of times in /proc on all of Go's Linux architectures.
 const userTick = 10 * time.Millisecond
 
-// parseStat reads utime and stime out of /proc/PID/stat (proc(5)): the 14th and 15th
-// field, counted from the last parenthesis, as the name before it can hold anything.
+// parseStat reads utime and stime from /proc/PID/stat (proc(5)), fields 14 and 15. It counts from
+// the last parenthesis, because the name before it can contain anything.
 func parseStat(stat []byte) time.Duration {
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {

@@ -11,8 +11,9 @@ import (
 func TestStatIsParsed(t *testing.T) {
 	const rest = " S 1 2 3 0 -1 4194560 100 0 0 0 70 12 5 6 20 0 1 0 100"
 	for line, want := range map[string]time.Duration{
-		"1 (nfsrdmad)" + rest:                     820 * time.Millisecond,
-		"1 (a) S 9 (b)" + rest:                    820 * time.Millisecond, // a name with what looks like an end
+		"1 (nfsrdmad)" + rest: 820 * time.Millisecond,
+		// a name with what looks like an end
+		"1 (a) S 9 (b)" + rest:                    820 * time.Millisecond,
 		"1 (x) S 1 2 3 0 -1 4194560 100 0 0 0 70": 0,
 		"1 (x) S 1 2 3 0 -1 4 100 0 0 0 x 12 5":   0,
 		"":                                        0,

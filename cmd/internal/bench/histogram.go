@@ -1,4 +1,4 @@
-// A histogram of latencies that records without allocation.
+// A latency histogram that records without allocation.
 
 package bench
 
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Each power of two of nanoseconds has latencySteps buckets: an error under 3 %.
+// Each power of two nanoseconds has latencySteps buckets: the error is below 3 %.
 const (
 	latencyBits  = 5
 	latencySteps = 1 << latencyBits
@@ -15,7 +15,7 @@ const (
 
 // A Histogram counts durations. It belongs to one goroutine; merge joins several.
 type Histogram struct {
-	N        uint64        // durations counted
+	N        uint64        // the shortest and the longest duration; 0 if N is 0
 	Min, Max time.Duration // the least and the largest; 0 of nothing
 
 	sum    time.Duration
@@ -31,7 +31,7 @@ func bucket(d time.Duration) int {
 	return (e+1)<<latencyBits + int(v>>e)&(latencySteps-1)
 }
 
-// floor is the least duration that falls into bucket i.
+// floor returns the shortest duration in bucket i.
 func floor(i int) time.Duration {
 	if i < latencySteps {
 		return time.Duration(i)
@@ -40,7 +40,7 @@ func floor(i int) time.Duration {
 	return time.Duration(latencySteps+i&(latencySteps-1)) << e
 }
 
-// Add counts d; what is negative, as a clock that was set back gives it, counts as 0.
+// Add counts d. A negative duration, from a clock set back, counts as 0.
 func (h *Histogram) Add(d time.Duration) {
 	d = max(d, 0)
 	h.counts[bucket(d)]++
@@ -67,7 +67,7 @@ func (h *Histogram) merge(o *Histogram) {
 	h.sum += o.sum
 }
 
-// Mean is the average, 0 of nothing.
+// Mean returns the average, or 0 without durations.
 func (h *Histogram) Mean() time.Duration {
 	if h.N == 0 {
 		return 0
@@ -75,7 +75,7 @@ func (h *Histogram) Mean() time.Duration {
 	return h.sum / time.Duration(h.N)
 }
 
-// Quantile is the latency that the share q of all stays at or under, to 3 %.
+// Quantile returns the latency that the share q of all durations does not exceed, within 3 %.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	want, seen := uint64(q*float64(h.N)), uint64(0)
 	for i, c := range h.counts {

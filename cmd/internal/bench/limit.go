@@ -1,14 +1,13 @@
-// The honest limit: what is left of raw TCP when its bytes come from the page cache, or go there, and are checked.
+// The limit: raw TCP throughput with its bytes read from or written to the page cache, and checked.
 //
-// The arrangement is that of the raw stream: two processes of this machine, one
-// connection, plain Go TCP. The peer has a file in memory. For a READ it takes each
-// piece from the page cache with pread, computes its CRC32C and sends both; we receive
-// the piece where it stays and compare the CRC. For a WRITE we compute and send, and
-// the peer compares and puts the piece into the page cache with pwrite. There is no
-// request, no header and no further copy, so a protocol that does the same work can
-// come close to it, and cannot pass it by more than what two connections or better
-// system calls are worth. Without CRCs the same is measured again, and for READ with
-// sendfile, which leaves the copy out of the page cache to TCP.
+// The arrangement is the raw stream's: two processes on this machine, one plain Go TCP connection.
+// The peer has a file in memory. For a READ it reads each piece from the page cache with pread,
+// computes its CRC32C and sends both; we receive the piece into its final place and compare the
+// CRC. For a WRITE we compute and send, and the peer compares and writes the piece to the page
+// cache with pwrite. There are no requests, headers or further copies. A protocol with the same
+// work can approach the limit, and exceed it only by the gain from two connections or better system
+// calls. The same is measured without CRCs, and for READ with sendfile, which leaves the copy from
+// the page cache to TCP.
 
 package bench
 
@@ -21,20 +20,20 @@ import (
 	"time"
 )
 
-// The kinds of connection to the peer beside those of raw TCP. The peer sends the
-// first three until we hang up; it answers the others with the count of bytes, as raw TCP's.
+// The kinds of connection to the peer other than raw TCP's. For the first three the peer sends
+// until we hang up. To the others it replies with the byte count, as in raw TCP.
 const (
 	limitRead     = 'R' // pread
 	limitReadCRC  = 'C' // pread and a CRC after each piece
 	limitSendfile = 'F'
 	limitWrite    = 'W' // pwrite
-	limitWriteCRC = 'V' // pwrite of pieces that have a CRC after them
+	limitWriteCRC = 'V' // pwrite of pieces, each followed by a CRC
 )
 
 const (
-	limitFile  = 128 << 20 // bytes: more than the caches of a processor
-	limitPiece = 256 << 10 // of one system call and one CRC: it stays in the second-level cache
-	limitRing  = 8 << 20   // of our memory, as of eight calls of 1 MiB in flight
+	limitFile  = 128 << 20 // bytes: more than the CPU caches hold
+	limitPiece = 256 << 10 // bytes per system call and per CRC: fits into the second-level cache
+	limitRing  = 8 << 20   // bytes of our memory, like eight 1 MiB calls in flight
 	crcSize    = 4
 )
 
@@ -42,8 +41,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var errLimitCRC = errors.New("raw TCP: a piece came with another CRC than it has")
 
-// A limitReport is what one connection does between the page cache of one process and
-// the memory of another, in MiB/s. What was not asked for is 0.
+// A limitReport has one connection's throughput from one process's page cache to the other's
+// memory, or back, in MiB/s. Unmeasured figures are 0.
 type limitReport struct {
 	Read     float64 `json:"read_mib_s,omitempty"`      // pread
 	ReadCRC  float64 `json:"read_crc_mib_s,omitempty"`  // pread, with CRC at both ends
@@ -52,7 +51,7 @@ type limitReport struct {
 	WriteCRC float64 `json:"write_crc_mib_s,omitempty"` // pwrite, with CRC at both ends
 }
 
-// mean is the average of two measurements.
+// mean returns the average of two measurements.
 func (l limitReport) mean(o limitReport) limitReport {
 	return limitReport{(l.Read + o.Read) / 2, (l.ReadCRC + o.ReadCRC) / 2, (l.Sendfile + o.Sendfile) / 2,
 		(l.Write + o.Write) / 2, (l.WriteCRC + o.WriteCRC) / 2}
@@ -64,7 +63,7 @@ type namedRate struct {
 	rate float64
 }
 
-// named is what was measured, with the words for people.
+// named returns the measured figures with their titles.
 func (l limitReport) named() (rows []namedRate) {
 	for _, r := range []namedRate{{"limit: pread, CRC at both ends", l.ReadCRC}, {"limit: pread", l.Read}, {"limit: sendfile", l.Sendfile},
 		{"limit: CRC at both ends, pwrite", l.WriteCRC}, {"limit: pwrite", l.Write}} {
@@ -75,8 +74,8 @@ func (l limitReport) named() (rows []namedRate) {
 	return rows
 }
 
-// of is the limit of a test, 0 if there is none. crc is the mode in use, "" over TCP, or auto if it
-// is unknown.
+// of returns the limit for a test, 0 if it has none. crc is the mode in use: "" over TCP, "auto" if
+// it is unknown.
 func (l limitReport) of(test, crc string) float64 {
 	checked := crc == "on" || crc == "strict"
 	switch {
@@ -94,7 +93,7 @@ func (l limitReport) of(test, crc string) float64 {
 	return 0
 }
 
-// measureLimits measures the limits of reads and of writes at the peer, each figure for d.
+// measureLimits measures the limits for reads and writes at the peer, each figure for d.
 func measureLimits(addr string, d time.Duration, reads, writes bool) (l limitReport, err error) {
 	for _, m := range []struct {
 		wanted bool
@@ -118,8 +117,8 @@ func measureLimits(addr string, d time.Duration, reads, writes bool) (l limitRep
 	return l, nil
 }
 
-// limitReadRate receives pieces into a ring of memory for d, but at least one, and
-// hangs up. The clock starts with the first: the peer makes its file before that.
+// limitReadRate receives pieces into a memory ring for d, at least one piece, and hangs up. The
+// clock starts with the first piece, because the peer makes its file before it.
 func limitReadRate(addr string, kind byte, d time.Duration) (float64, error) {
 	conn, err := rawDial(addr, kind)
 	if err != nil {
@@ -154,8 +153,8 @@ func limitReadRate(addr string, kind byte, d time.Duration) (float64, error) {
 	return float64(n) * limitPiece / (1 << 20) / time.Since(start).Seconds(), nil
 }
 
-// limitWriteRate sends pieces out of a ring of memory for d, but at least one, until the
-// peer has answered that it has put all of them into its file.
+// limitWriteRate sends pieces from a memory ring for d, at least one piece. It returns when the
+// peer has confirmed that all are in its file.
 func limitWriteRate(addr string, kind byte, d time.Duration) (float64, error) {
 	conn, err := rawDial(addr, kind)
 	if err != nil {

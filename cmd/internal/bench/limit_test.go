@@ -1,4 +1,5 @@
-// The honest limit: what the peer sends and stores, that wrong bytes are no figure, and which limit a test has.
+// The honest limit: what the peer sends and stores, that wrong bytes are no figure, and which limit
+// a test has.
 
 package bench
 
@@ -24,7 +25,8 @@ func pieceAt() []byte {
 	return p
 }
 
-// Every kind of reading brings the file's bytes from its beginning, with a CRC after each piece where it should.
+// Every kind of reading brings the file's bytes from its beginning, with a CRC after each piece
+// where it should.
 func TestPeerSendsItsFile(t *testing.T) {
 	addr, stop := startRawPeer(t)
 	defer stop()

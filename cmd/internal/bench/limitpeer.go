@@ -1,4 +1,4 @@
-// The peer's end of the honest limit: a file in memory, sent and received.
+// The peer's end of the limit: a file in memory, sent and received.
 
 package bench
 
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serveLimit serves one connection of a kind of limit. Each has a file of its own.
+// serveLimit serves one connection of a limit kind, with a separate file.
 func serveLimit(conn net.Conn, kind byte) error {
 	f, err := memoryFile()
 	if err != nil {
@@ -36,7 +36,7 @@ func serveLimit(conn net.Conn, kind byte) error {
 	return binary.Write(conn, binary.BigEndian, n)
 }
 
-// memoryFile is a file that only the page cache has, with all its pages present.
+// memoryFile returns a file that exists only in the page cache, with all pages present.
 func memoryFile() (*os.File, error) {
 	fd, err := unix.MemfdCreate("nfsrdma-bench", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -56,7 +56,7 @@ func memoryFile() (*os.File, error) {
 	return f, nil
 }
 
-// sendFile sends the file over and over until the other end hangs up.
+// sendFile sends the file repeatedly until the other end hangs up.
 func sendFile(conn net.Conn, f *os.File) error {
 	to := conn.(*net.TCPConn)
 	for {
@@ -69,7 +69,7 @@ func sendFile(conn net.Conn, f *os.File) error {
 	}
 }
 
-// sendPieces sends the file piece by piece, over and over, until the other end hangs up.
+// sendPieces sends the file piece by piece, repeatedly, until the other end hangs up.
 func sendPieces(conn net.Conn, f *os.File, crc bool) error {
 	p, end := make([]byte, limitPiece+crcSize), limitPiece
 	if crc {
@@ -88,8 +88,8 @@ func sendPieces(conn net.Conn, f *os.File, crc bool) error {
 	}
 }
 
-// receivePieces writes the pieces that come into the file until the other end sends no
-// more, and returns how many bytes those were, CRCs left out.
+// receivePieces writes the received pieces to the file until the other end stops sending. n is
+// their size in bytes, without CRCs.
 func receivePieces(conn net.Conn, f *os.File, crc bool) (n uint64, err error) {
 	p, end := make([]byte, limitPiece+crcSize), limitPiece
 	if crc {

@@ -1,4 +1,4 @@
-// The loop of a measurement: one goroutine for each call in flight, nothing allocated.
+// The loop of a measurement: one goroutine per call in flight, no allocation.
 
 package bench
 
@@ -18,17 +18,17 @@ const (
 	randBlock = patternBlock
 )
 
-// A slot is one call in flight: its buffers and what it counted.
+// A slot is one call in flight: its buffers and counters.
 type slot struct {
-	in, out []byte // what is read; what is written, filled with the pattern
+	in, out []byte // read buffer; write buffer, filled with the pattern
 	rng     uint64
 	h       Histogram
 	bytes   int64
 	err     error
 
-	page    nfsclient.DirPage     // where a listing has come to
-	entries int                   // that it has had
-	count   func(*nfs3.EntryPlus) // counts them
+	page    nfsclient.DirPage     // position in a listing
+	entries int                   // entries listed so far
+	count   func(*nfs3.EntryPlus) // increments entries
 }
 
 func newSlot(p *pattern) *slot {
@@ -37,7 +37,7 @@ func newSlot(p *pattern) *slot {
 	return s
 }
 
-// random is a number below n (xorshift64*).
+// random returns a number below n (xorshift64*).
 func (s *slot) random(n int64) int64 {
 	s.rng ^= s.rng >> 12
 	s.rng ^= s.rng << 25
@@ -45,29 +45,29 @@ func (s *slot) random(n int64) int64 {
 	return int64((s.rng * 0x2545f4914f6cdd1d) >> 1 % uint64(n))
 }
 
-// An op does one call, the i-th of the test, and returns the bytes it moved.
+// An op makes the test's i-th call and returns the number of bytes moved.
 type op func(s *slot, i int64) (int, error)
 
-// A loop says how long: until the time is over, but for at least one call, or count calls when count is not 0.
+// A loop runs for duration, at least one call, or for count calls if count is not 0.
 type loop struct {
 	slots    []*slot
 	duration time.Duration
 	count    int64
 	op       op
-	end      func() error // done once when all calls are back; part of the time
+	end      func() error // runs once after the last call; its time counts
 }
 
-// A measured is what a loop gave.
+// A measured is the result of a loop.
 type measured struct {
 	h       Histogram
 	bytes   int64
 	elapsed time.Duration
-	allocs  float64 // of this process, for each call
+	allocs  float64 // of this process, per call
 	cpu     cpuTime
 }
 
-// run runs the loop. The first error ends it, as the end of ctx does; the calls
-// themselves are made with a context that cannot end, for that is cheaper.
+// run runs the loop until the first error or the end of ctx. The calls have a context that cannot
+// end, because that is cheaper.
 func (l *loop) run(ctx context.Context) (*measured, error) {
 	var next atomic.Int64
 	var stop atomic.Bool

@@ -1,4 +1,4 @@
-// A measurement of a mount: the order of its parts, and the mounts that stand beside each other.
+// A measurement of a mount: the order of its parts, and the mounts compared with each other.
 
 package bench
 
@@ -17,29 +17,29 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
-// The mounts of a measurement, by the names that their children are started by.
+// The measured mounts, by the names that start their child processes.
 const (
 	MountOurs     = "mount"
 	MountNull     = "null"
 	MountLoopback = "loopback"
 )
 
-// treeCleanUp is the longest that removing what was made may take.
+// treeCleanUp limits the time to remove the created files.
 const treeCleanUp = 2 * time.Minute
 
-// randDepth is how many reads of 4 KiB are under way at once.
+// randDepth is the number of concurrent 4 KiB reads.
 const randDepth = 32
 
-// MountOptions say what to measure of a mount.
+// MountOptions select the measurements of a mount.
 type MountOptions struct {
-	Rounds   int           // of each figure, of which the median counts
-	Depth    int           // calls in flight of the client library, where a program on the mount has one
+	Rounds   int           // of each figure; the median counts
+	Depth    int           // calls in flight in the client library, where a program on the mount has one
 	Size     int64         // bytes of the files, rounded down to MiB, at least one
 	Duration time.Duration // of random reads, in each round
 	Files    int           // of the tree; 0: no trees
 }
 
-// Check reports what is wrong with the options, by the flags that set them.
+// Check validates the options; its error names the flag.
 func (o *MountOptions) Check() error {
 	switch {
 	case o.Rounds < 1:
@@ -52,18 +52,19 @@ func (o *MountOptions) Check() error {
 	return nil
 }
 
-// A MountRig is what a mount is measured with.
+// A MountRig has the file systems and callbacks for a mount's measurement.
 type MountRig struct {
-	// FS is the directory that is mounted, by way of the client library.
+	// FS is the mounted directory, through the client library.
 	FS *nfsclient.FS
-	// Scratch is a directory in memory, empty; what is made in it is removed.
+	// Scratch is an empty directory in memory. The files made in it are removed.
 	Scratch string
-	// Loopback is the directory that go-fuse's loopback serves, and Same whether FS is that directory.
+	// Loopback is the directory behind go-fuse's loopback; Same reports whether FS is that
+	// directory.
 	Loopback string
 	Same     bool
-	// Peer is the arguments of a child that mounts one of the mounts on a directory.
+	// Peer returns the arguments of a child process that mounts one of the mounts on dir.
 	Peer func(mount, dir string) []string
-	// Clear removes a mount point, what is mounted there included, and reports whether it is gone.
+	// Clear removes a mount point, unmounting it first, and reports whether it is gone.
 	Clear func(dir string) bool
 }
 
@@ -72,13 +73,13 @@ type mountRun struct {
 	run
 	rig    MountRig
 	opts   MountOptions
-	work   string // name of the directory that is worked in, in each file system
+	work   string // name of the working directory, in each file system
 	peers  map[string]*child.Child
 	report *MountReport
 }
 
-// Mount measures a mount of the rig's directory and adds what it finds to r. What it
-// makes it removes, and unmounts, also when ctx ends.
+// Mount measures a mount of the rig's directory and adds the figures to r. It removes its files and
+// unmounts, also when ctx ends.
 func Mount(ctx context.Context, rig MountRig, o MountOptions, r *MountReport) (err error) {
 	if err := o.Check(); err != nil {
 		return err
@@ -95,7 +96,7 @@ func Mount(ctx context.Context, rig MountRig, o MountOptions, r *MountReport) (e
 	r.CPUs, r.Rounds, r.Size, r.Files, r.Depth = runtime.NumCPU(), o.Rounds, o.Size, o.Files, o.Depth
 	err = b.makeWork(ctx)
 	if errors.Is(err, syscall.EEXIST) {
-		return err // somebody else's, not ours to remove
+		return err // not ours, so it must stay
 	}
 	defer func() { err = errors.Join(err, b.cleanUp()) }()
 	if err = errors.Join(err, ctx.Err()); err != nil {
@@ -111,22 +112,22 @@ func Mount(ctx context.Context, rig MountRig, o MountOptions, r *MountReport) (e
 	return b.trees(ctx)
 }
 
-// makeWork makes the directory that is worked in. It is not interrupted by ctx: the server may carry out a MKDIR
-// that nobody waits for any more, and nobody would remove the directory.
+// makeWork makes the working directory. ctx does not interrupt it, because the server may carry out
+// a MKDIR after its caller has gone, and the directory would stay.
 func (b *mountRun) makeWork(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
 	defer cancel()
 	return b.fsys.Mkdir(ctx, b.work, 0o755)
 }
 
-// at is the mount point of a mount.
+// at returns the mount point of a mount.
 func (b *mountRun) at(mount string) string { return filepath.Join(b.rig.Scratch, "mnt-"+mount) }
 
-// in is the directory of a mount that is worked in.
+// in returns the working directory of a mount.
 func (b *mountRun) in(mount string) string { return filepath.Join(b.at(mount), b.work) }
 
-// mount mounts, by a process that has nothing in its caches yet. That process outlives ctx, or nobody
-// would unmount.
+// mount mounts through a new process, with empty caches. That process outlives ctx, so that it can
+// be unmounted.
 func (b *mountRun) mount(ctx context.Context, mount string) error {
 	if err := errors.Join(ctx.Err(), b.unmount(mount)); err != nil {
 		return err
@@ -142,7 +143,7 @@ func (b *mountRun) mount(ctx context.Context, mount string) error {
 	return err
 }
 
-// unmount unmounts, if it is mounted, once all that was written is stable.
+// unmount unmounts a mount, if it is mounted, once all written data is stable.
 func (b *mountRun) unmount(mount string) error {
 	c := b.peers[mount]
 	if c == nil {
@@ -155,7 +156,7 @@ func (b *mountRun) unmount(mount string) error {
 	return nil
 }
 
-// cleanUp unmounts all, and then removes what was made.
+// cleanUp unmounts all mounts, then removes the created files.
 func (b *mountRun) cleanUp() error {
 	var failed error
 	for _, mount := range []string{MountOurs, MountNull, MountLoopback} {
@@ -165,7 +166,7 @@ func (b *mountRun) cleanUp() error {
 			continue
 		}
 		if !b.rig.Clear(dir) {
-			// What is below belongs to the server: it is not to be removed by way of the scratch directory.
+			// The server's files are below it. Do not remove them through the scratch directory.
 			failed = errors.Join(failed, fmt.Errorf("%s is still mounted: unmount it with umount -l", dir))
 		}
 	}
@@ -177,7 +178,7 @@ func (b *mountRun) cleanUp() error {
 	return errors.Join(failed, removeAll(ctx, b.fsys, b.work))
 }
 
-// removeAll removes a directory of the server and what is in it.
+// removeAll removes a directory on the server with its contents.
 func removeAll(ctx context.Context, fsys *nfsclient.FS, name string) error {
 	names, err := fsys.ReadDir(ctx, name)
 	for _, e := range names {

@@ -1,4 +1,5 @@
-// Measurements of mounts: their options, what is mounted when, and that failures leave nothing behind.
+// Measurements of mounts: their options, what is mounted when, and that failures leave nothing
+// behind.
 
 package bench
 
@@ -87,8 +88,9 @@ func TestMountIsMeasured(t *testing.T) {
 	}
 }
 
-// The cold programs of a round get a mount that has just been made, each round begins with another mount
-// than the one before, and nothing stays mounted meanwhile but what FUSE alone is measured with.
+// The cold programs of a round get a mount that has just been made, each round begins with another
+// mount than the one before, and nothing stays mounted meanwhile but what FUSE alone is measured
+// with.
 func TestMountsAreFreshForColdPrograms(t *testing.T) {
 	fakePrograms(t, map[string]string{"tar": "", "find": "", "git": "", "rm": `exec /bin/rm "$@"`, "cp": ""})
 	m := newMountTest(t)
@@ -169,13 +171,14 @@ func TestMountThatStaysIsNamed(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "data")); err != nil {
 		t.Errorf("what was mounted is gone: %v", err)
 	}
-	if names, err := os.ReadDir(m.exported); err != nil || len(names) != 0 { // the rest is removed all the same
+	if names, err := os.ReadDir(m.exported); err != nil || len(names) != 0 {
+		// the rest is removed all the same
 		t.Errorf("%v, %v", names, err)
 	}
 }
 
-// An interruption unmounts all and removes what was made: before anything, as the file is laid out, and in the first and
-// the last kind of reads.
+// An interruption unmounts all and removes what was made: before anything, as the file is laid out,
+// and in the first and the last kind of reads.
 func TestInterruptedMountLeavesNothing(t *testing.T) {
 	for _, after := range []int64{0, 1, 5, 40} { // reads that the server has had
 		m := newMountTest(t)
@@ -244,7 +247,8 @@ func TestScratchMustBeThere(t *testing.T) {
 	}
 }
 
-// A directory is removed with all that is in it, whatever its depth; one that is gone already is no error.
+// A directory is removed with all that is in it, whatever its depth; one that is gone already is no
+// error.
 func TestTreesOfTheServerAreRemoved(t *testing.T) {
 	fsys := serve(t, nfsclient.TCP, memory())
 	for _, dir := range []string{"work", "work/a", "work/a/b", "work/c"} {

@@ -1,4 +1,4 @@
-// Bytes through a mount: beside the client library, and beside FUSE alone.
+// Data throughput of a mount, compared with the client library and with FUSE alone.
 
 package bench
 
@@ -21,15 +21,15 @@ type benchFile interface {
 	Sync() error
 }
 
-// A way is one way to the bytes of a file.
+// A way is one route to a file's bytes.
 type way struct {
 	open  func(flags int) (benchFile, error)
-	depth int                             // calls in flight of reads and writes in order
-	check func(p []byte, off int64) error // looks at what was read
-	into  func(*DataRow) *Figure          // where its figure goes
+	depth int                             // sequential reads and writes in flight
+	check func(p []byte, off int64) error // checks the bytes read
+	into  func(*DataRow) *Figure          // selects the figure to fill
 }
 
-// ways is the ways that a round goes, one after the other.
+// ways returns the routes of a round, in their order.
 func (b *mountRun) ways(ctx context.Context) []way {
 	calls := context.WithoutCancel(ctx)
 	library := func(flags int) (benchFile, error) { return b.fsys.OpenFile(calls, b.name, flags&^unix.O_DIRECT, 0) }
@@ -43,7 +43,7 @@ func (b *mountRun) ways(ctx context.Context) []way {
 	}
 }
 
-// openUncached opens a file of which the kernel keeps no pages from before.
+// openUncached opens a file and drops its pages from the kernel's cache.
 func openUncached(name string, flags int) (benchFile, error) {
 	f, err := os.OpenFile(name, flags, 0)
 	if err != nil {
@@ -56,10 +56,10 @@ func openUncached(name string, flags int) (benchFile, error) {
 	return f, nil
 }
 
-// touched keeps what touch does from being left out by the compiler.
+// touched keeps the compiler from removing touch's work.
 var touched atomic.Uint64
 
-// touch looks at the bytes that sample looks at, and finds nothing wrong with them.
+// touch reads the same bytes as sample and accepts them all.
 func touch(p []byte, _ int64) error {
 	var sum uint64
 	for i := 0; i < len(p); i += patternBlock {
@@ -69,13 +69,13 @@ func touch(p []byte, _ int64) error {
 	return nil
 }
 
-// A dataTest measures one way, and returns its figure.
+// A dataTest measures one way and returns its figure.
 type dataTest struct {
 	row *DataRow
 	do  func(context.Context, way) (float64, error)
 }
 
-// data measures reads and writes in rounds, and checks every byte afterwards.
+// data measures reads and writes in rounds, and verifies every byte afterwards.
 func (b *mountRun) data(ctx context.Context) error {
 	f, err := b.layOut(ctx)
 	if f != nil {
@@ -138,10 +138,10 @@ func (b *mountRun) pass(ctx context.Context, f benchFile, w way) (float64, error
 	return mibs(m), err
 }
 
-// mibs is MiB/s.
+// mibs returns a loop's throughput in MiB/s.
 func mibs(m *measured) float64 { return float64(m.bytes) / (1 << 20) / m.elapsed.Seconds() }
 
-// writeInOrder writes the whole file over and syncs it.
+// writeInOrder rewrites the whole file and syncs it.
 func (b *mountRun) writeInOrder(ctx context.Context, w way) (float64, error) {
 	f, err := w.open(os.O_RDWR)
 	if err != nil {
@@ -157,7 +157,7 @@ func (b *mountRun) writeInOrder(ctx context.Context, w way) (float64, error) {
 	return mibs(m), err
 }
 
-// readAnywhere reads small blocks, as many at once as randDepth says, past the cache of the kernel.
+// readAnywhere reads small random blocks, randDepth at once, bypassing the kernel's cache.
 func (b *mountRun) readAnywhere(ctx context.Context, w way) (float64, error) {
 	f, err := w.open(os.O_RDONLY | unix.O_DIRECT)
 	if err != nil {
@@ -176,7 +176,7 @@ func (b *mountRun) readAnywhere(ctx context.Context, w way) (float64, error) {
 	return float64(m.h.N) / m.elapsed.Seconds(), err
 }
 
-// again reads a file that is in the kernel's cache, beside one of a tmpfs.
+// again reads a file from the kernel's cache, compared with a file in tmpfs.
 func (b *mountRun) again(ctx context.Context) error {
 	row := &PairRow{Name: "read again, from the cache", Unit: "MiB/s", Beside: "a file in tmpfs"}
 	local := filepath.Join(b.rig.Scratch, "again")
@@ -191,7 +191,7 @@ func (b *mountRun) again(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			// The first pass brings the file into the cache, of which the second reads.
+			// The first pass fills the cache; the second reads from it.
 			if _, err = b.pass(ctx, f, warm); err == nil {
 				var figure float64
 				figure, err = b.pass(ctx, f, warm)
@@ -208,7 +208,7 @@ func (b *mountRun) again(ctx context.Context) error {
 	return nil
 }
 
-// copyHere writes the content of the file to one of this machine.
+// copyHere copies the file's content to a local file.
 func (b *mountRun) copyHere(ctx context.Context, name string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Bytes through a mount: wrong ones are found wherever they come from, and errors name what was measured.
+// Bytes through a mount: wrong ones are found wherever they come from, and errors name what was
+// measured.
 
 package bench
 
@@ -19,7 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// A mount that shows other bytes than the server has is found out by the stamps, while the clock runs.
+// A mount that shows other bytes than the server has is found out by the stamps, while the clock
+// runs.
 func TestWrongDataOfTheMountIsFound(t *testing.T) {
 	m := newMountTest(t)
 	m.modes[MountOurs] = showsOther
@@ -28,8 +30,8 @@ func TestWrongDataOfTheMountIsFound(t *testing.T) {
 	}
 }
 
-// A server that lies is found out: by a stamp in the test that meets it, by any other byte when the file is
-// verified, before the tests and after them.
+// A server that lies is found out: by a stamp in the test that meets it, by any other byte when the
+// file is verified, before the tests and after them.
 func TestWrongDataOfTheServerIsFound(t *testing.T) {
 	const size = 2 * seqBlock
 	for _, c := range []struct {
@@ -82,8 +84,9 @@ func TestErrorsOfTheServerNameTheRow(t *testing.T) {
 	}
 }
 
-// A connection that ends in the middle ends the measurement, with that error and not that of wrong data.
-// What was mounted is unmounted; what the server has stays there, and the error reports that, too.
+// A connection that ends in the middle ends the measurement, with that error and not that of wrong
+// data. What was mounted is unmounted; what the server has stays there, and the error reports that,
+// too.
 func TestMountSurvivesNoLostServer(t *testing.T) {
 	m := newMountTest(t)
 	var once sync.Once
@@ -171,7 +174,8 @@ func TestOpenUncached(t *testing.T) {
 	}
 }
 
-// What is read of the file system that drops everything is looked at, one byte of each block, and accepted.
+// What is read of the file system that drops everything is looked at, one byte of each block, and
+// accepted.
 func TestTouchLooksAtEachBlock(t *testing.T) {
 	p := make([]byte, 3*patternBlock)
 	p[0], p[1], p[patternBlock], p[2*patternBlock] = 1, 100, 2, 4
@@ -181,7 +185,8 @@ func TestTouchLooksAtEachBlock(t *testing.T) {
 	}
 }
 
-// The copy that the cache is compared with has every byte that the server has, and replaces no file.
+// The copy that the cache is compared with has every byte that the server has, and replaces no
+// file.
 func TestCopyHere(t *testing.T) {
 	pat := newPattern(8)
 	b := &mountRun{run: run{pat: pat, slots: []*slot{newSlot(pat)}}, opts: MountOptions{Size: 2 * seqBlock}}

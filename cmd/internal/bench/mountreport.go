@@ -1,4 +1,4 @@
-// What a measurement of a mount found, as a table and as JSON.
+// The results of a mount's measurement, as a table and as JSON.
 
 package bench
 
@@ -28,7 +28,7 @@ type MountReport struct {
 	Skipped   []string   `json:"skipped,omitempty"` // why rows are missing
 }
 
-// A Figure is what the rounds gave for one number.
+// A Figure has the rounds' results for one number.
 type Figure struct {
 	Median float64   `json:"median"` // of the rounds
 	Values []float64 `json:"values"` // of the rounds, in their order
@@ -41,7 +41,7 @@ func (f *Figure) add(v float64) {
 	f.Median = (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// spread is the median, and between which values it is.
+// spread formats the median with the least and the largest value.
 func (f *Figure) spread(format string) string {
 	if len(f.Values) == 0 {
 		return ""
@@ -49,8 +49,8 @@ func (f *Figure) spread(format string) string {
 	return fmt.Sprintf(format+" ("+format+"…"+format+")", f.Median, slices.Min(f.Values), slices.Max(f.Values))
 }
 
-// A DataRow is bytes through the mount. Its limit is what the client library and FUSE
-// cost one after the other, for all of it is work of the same processors: 1/(1/Library + 1/Null).
+// A DataRow is data through the mount. Its limit is the cost of the client library plus FUSE,
+// because both use the same CPUs: 1/(1/Library + 1/Null).
 type DataRow struct {
 	Name    string  `json:"name"`    // of the row
 	Unit    string  `json:"unit"`    // of its figures
@@ -66,7 +66,7 @@ func (r *DataRow) compare() {
 	r.Share = r.Mount.Median / r.Limit
 }
 
-// A PairRow is the mount beside a file system of this machine.
+// A PairRow compares the mount with a local file system.
 type PairRow struct {
 	Name   string  `json:"name"`   // of the row
 	Unit   string  `json:"unit"`   // of its figures

@@ -19,8 +19,8 @@ func figure(values ...float64) (f Figure) {
 	return f
 }
 
-// The median is that of the values in their order of size, and of two in the middle the mean; the values stay
-// in the order of the rounds.
+// The median is that of the values in their order of size, and of two in the middle the mean; the
+// values stay in the order of the rounds.
 func TestMedians(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
@@ -52,7 +52,8 @@ func TestSpreads(t *testing.T) {
 	}
 }
 
-// The limit is what both cost one after the other: never more than either alone, and half of two alike.
+// The limit is what both cost one after the other: never more than either alone, and half of two
+// alike.
 func TestLimitOfAMount(t *testing.T) {
 	for _, c := range []struct{ library, null, mount, limit, share float64 }{
 		{100, 100, 50, 50, 1}, {300, 600, 100, 200, 0.5}, {600, 300, 400, 200, 2},

@@ -1,4 +1,5 @@
-// The rig of measurements of mounts: child processes whose mounts are symbolic links, so that no FUSE is needed.
+// The rig of measurements of mounts: child processes whose mounts are symbolic links, so that no
+// FUSE is needed.
 
 package bench
 
@@ -58,7 +59,8 @@ func (s *standIn) serve() error {
 	return nil
 }
 
-// makeOther mounts a directory of its own. The one that is worked in is named by the process that measures.
+// makeOther mounts a directory of its own. The one that is worked in is named by the process that
+// measures.
 func (s *standIn) makeOther() error {
 	s.what = s.log + "-other"
 	work := filepath.Join(s.what, fmt.Sprintf(".nfsrdma-bench-%d", os.Getppid()))

@@ -1,4 +1,4 @@
-// Small files through a mount: programs at work on a tree, beside go-fuse's loopback on the same directory.
+// Small files through a mount: programs working on a tree, compared with go-fuse's loopback.
 
 package bench
 
@@ -18,23 +18,23 @@ import (
 // The shape of the tree.
 const (
 	treeDirs    = 100
-	treeFileMax = 8 << 10 // files have from 0 to as many bytes
+	treeFileMax = 8 << 10 // the largest file, in bytes
 )
 
-// The trees in the directory that is worked in: the kept one has a repository in it, and each mount
-// has one of its own that is unpacked and removed in each round.
+// The trees in the working directory. The kept tree has a repository in it. Each mount also has a
+// fresh tree, unpacked and removed in each round.
 func (b *mountRun) kept(mount string) string  { return filepath.Join(b.in(mount), "kept") }
 func (b *mountRun) fresh(mount string) string { return filepath.Join(b.in(mount), "fresh-"+mount) }
 
-// A treeTest is one program at work.
+// A treeTest is one program run on a tree.
 type treeTest struct {
 	row   *PairRow
-	cold  bool // the mount has just been made
+	cold  bool // runs on a new mount
 	needs string
 	args  func(mount string) []string
 }
 
-// treeTests are in the order in which they run.
+// treeTests returns the tests in their order.
 func (b *mountRun) treeTests() []treeTest {
 	n := b.opts.Files
 	find := func(m string) []string { return []string{"find", b.kept(m), "-ls"} }
@@ -54,10 +54,10 @@ func (b *mountRun) treeTests() []treeTest {
 	}
 }
 
-// archive is where the archive of the tree is.
+// archive returns the path of the tree's archive.
 func (b *mountRun) archive() string { return filepath.Join(b.rig.Scratch, "tree.tar") }
 
-// trees measures in rounds.
+// trees runs all tests in rounds.
 func (b *mountRun) trees(ctx context.Context) error {
 	if err := b.makeArchive(); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (b *mountRun) trees(ctx context.Context) error {
 	}
 	for i := range b.opts.Rounds {
 		for k := range mounts {
-			m := mounts[(i+k)%len(mounts)] // none is always the first
+			m := mounts[(i+k)%len(mounts)] // the mounts take turns to go first
 			if err := b.treeRound(ctx, m, tests); err != nil {
 				return err
 			}
@@ -120,7 +120,7 @@ func (b *mountRun) treeRound(ctx context.Context, mount string, tests []treeTest
 	return b.unmount(mount)
 }
 
-// keepAll makes the trees that are kept: one where all mounts show the same directory.
+// keepAll makes the kept trees; a single one if all mounts show the same directory.
 func (b *mountRun) keepAll(ctx context.Context, mounts []string) error {
 	if b.rig.Same {
 		return b.keep(ctx, filepath.Join(b.rig.Loopback, b.work, "kept"))
@@ -136,7 +136,7 @@ func (b *mountRun) keepAll(ctx context.Context, mounts []string) error {
 	return nil
 }
 
-// keep makes a tree, and a repository of all its files in it.
+// keep makes a tree with a repository of all its files.
 func (b *mountRun) keep(ctx context.Context, dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (b *mountRun) keep(ctx context.Context, dir string) error {
 	if _, err := exec.LookPath("git"); err != nil {
 		return nil
 	}
-	// The repository is made here and copied, so that its thousands of objects are one pack.
+	// The repository is made locally and copied, so its thousands of objects are one pack.
 	repo := filepath.Join(b.rig.Scratch, "repository")
 	defer os.RemoveAll(repo)
 	git := []string{"git", "--git-dir=" + repo, "--work-tree=" + dir, "-c", "user.name=bench", "-c", "user.email=bench@localhost", "-c", "core.compression=0", "-c", "gc.auto=0"}
@@ -159,11 +159,13 @@ func (b *mountRun) keep(ctx context.Context, dir string) error {
 	return program(ctx, "cp", "-r", repo, filepath.Join(dir, ".git"))
 }
 
-// program runs a program to its end, without its output. Its first complaint is the error.
+// program runs a program to its end and discards its output. Its first line on stderr becomes the
+// error.
 func program(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=1",
-		"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "LC_ALL=C") // whoever the server says that the tree belongs to
+		// the server may show any owner
+		"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "LC_ALL=C")
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
 	err := cmd.Run()
@@ -176,8 +178,8 @@ func program(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// makeArchive writes the tree that is unpacked: files of all sizes up to treeFileMax, in
-// directories, as old as they would be in an archive of a release.
+// makeArchive writes the archive of the tree: files of all sizes up to treeFileMax, in directories,
+// dated as in a release archive.
 func (b *mountRun) makeArchive() (err error) {
 	f, err := os.Create(b.archive())
 	if err != nil {

@@ -1,4 +1,5 @@
-// Small files through a mount: the tree, what programs are asked, and what becomes of their complaints.
+// Small files through a mount: the tree, what programs are asked, and what becomes of their
+// complaints.
 
 package bench
 
@@ -32,7 +33,8 @@ func archiveOf(t *testing.T, n int) []byte {
 	return content
 }
 
-// The tree has as many files as asked, of all sizes, each after its directory, and is the same each time.
+// The tree has as many files as asked, of all sizes, each after its directory, and is the same each
+// time.
 func TestArchiveOfTheTree(t *testing.T) {
 	for _, n := range []int{1, 99, 100, 101, 250} {
 		content := archiveOf(t, n)
@@ -178,8 +180,8 @@ func TestInterruptionEndsTheProgram(t *testing.T) {
 	m.nothingLeft(t)
 }
 
-// The first line of what a program complains of is the error, or how it ended if it complains of nothing; what
-// it prints otherwise is dropped, and settings of the user do not reach it.
+// The first line of what a program complains of is the error, or how it ended if it complains of
+// nothing; what it prints otherwise is dropped, and settings of the user do not reach it.
 func TestProgram(t *testing.T) {
 	t.Setenv("GIT_CONFIG_GLOBAL", "/somewhere")
 	t.Setenv("LC_ALL", "de_DE.UTF-8")

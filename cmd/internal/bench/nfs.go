@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// test runs one test by name and puts its figures in the report.
+// test runs one test by name and adds its figures to the report.
 func (b *run) test(ctx context.Context, name string) error {
 	c, root := b.fsys.Client(), b.fsys.Root()
 	l := loop{slots: b.slots, duration: b.opts.Duration}
@@ -41,11 +41,11 @@ func (b *run) test(ctx context.Context, name string) error {
 	return b.measure(ctx, name, &l)
 }
 
-// listPage is the most bytes of a READDIRPLUS reply.
+// listPage is the size limit of a READDIRPLUS reply, in bytes.
 const listPage = 1 << 20
 
-// lister makes each slot list the directory by itself, one page a call, from its
-// beginning again when it has come to the end. What a call moves is its entries.
+// lister makes each slot list the directory independently, one page per call, from the start again
+// after its end. The result of a call is its number of entries.
 func lister(ctx context.Context, dir *nfsclient.FS, slots []*slot) op {
 	c, root := dir.Client(), dir.Root()
 	for _, s := range slots {
@@ -65,10 +65,10 @@ func lister(ctx context.Context, dir *nfsclient.FS, slots []*slot) op {
 	}
 }
 
-// warmMost is the longest warm-up of a short loop.
+// warmMost limits the warm-up of a short loop.
 const warmMost = 250 * time.Millisecond
 
-// warmUp is how long to warm up for a loop of duration.
+// warmUp returns the warm-up time for a loop of duration.
 func warmUp(duration time.Duration) time.Duration {
 	return max(duration/10, min(duration/2, warmMost))
 }
@@ -89,8 +89,8 @@ func (b *run) measure(ctx context.Context, name string, l *loop) error {
 	return err
 }
 
-// fileTest runs a test on the file. Writers write what is there already, so the
-// whole file can be checked after each test.
+// fileTest runs a test on the file. Writers rewrite the existing content, so the whole file can be
+// verified after each test.
 func (b *run) fileTest(ctx context.Context, name string, l *loop) error {
 	f, err := b.layOut(ctx)
 	if err != nil {
@@ -134,7 +134,7 @@ func (b *run) fileTest(ctx context.Context, name string, l *loop) error {
 	return nil
 }
 
-// lookups makes l look the file up in its directory.
+// lookups makes l look up the file in its directory.
 func (b *run) lookups(ctx context.Context, l *loop) error {
 	dir, base, _, err := b.fsys.Parent(ctx, b.name)
 	if err != nil {
@@ -148,7 +148,7 @@ func (b *run) lookups(ctx context.Context, l *loop) error {
 	return nil
 }
 
-// layOut opens the file; the first time it writes it, and checks every byte.
+// layOut opens the file. The first time it writes the file and verifies every byte.
 func (b *run) layOut(ctx context.Context) (*nfsclient.File, error) {
 	calls := context.WithoutCancel(ctx)
 	if _, err := b.fsys.Stat(ctx, b.name); err == nil {
@@ -187,10 +187,10 @@ func (b *run) verify(ctx context.Context, f *nfsclient.File) error {
 	return nil
 }
 
-// cleanUpTime is the longest that removing the file may take. Tests on a busy machine have more.
+// cleanUpTime limits the removal of the file. Tests set a longer one for busy machines.
 var cleanUpTime = 10 * time.Second
 
-// cleanUp removes the file, even when the run was interrupted.
+// cleanUp removes the file, also after an interrupted run.
 func (b *run) cleanUp() error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTime)
 	defer cancel()

@@ -1,4 +1,5 @@
-// What each test asks of the server: which bytes, in which order, and that what was written is committed.
+// What each test asks of the server: which bytes, in which order, and that what was written is
+// committed.
 
 package bench
 

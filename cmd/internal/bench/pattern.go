@@ -1,10 +1,9 @@
-// The content that measurements write and expect: cheap to make, cheap to check,
-// and different at each place.
+// The content that measurements write and expect: cheap to make and check, and different in each
+// block.
 //
-// Every block of 4 KiB begins with a stamp that depends on the seed and on the
-// block's number; the rest of it depends on the seed alone. So a writer stamps a
-// ready buffer, and a reader checks stamps while it is timed and everything when
-// it is not.
+// Every 4 KiB block begins with a stamp that depends on the seed and the block's number; the rest
+// depends on the seed alone. A writer only stamps a prepared buffer. A reader checks the stamps
+// while it is timed, and every byte when it is not.
 
 package bench
 
@@ -34,7 +33,7 @@ func newPattern(seed uint64) *pattern {
 	return p
 }
 
-// stamp mixes seed and block number so that neighbors differ in all bytes.
+// stamp mixes the seed and a block number; neighbors differ in all bytes.
 func (p *pattern) stamp(block uint64) uint64 {
 	x := p.seed ^ block*0x9e3779b97f4a7c15
 	x ^= x >> 32
@@ -42,7 +41,7 @@ func (p *pattern) stamp(block uint64) uint64 {
 	return x ^ x>>32
 }
 
-// fill makes b the content of a file at off. off and len(b) are multiples of patternBlock.
+// fill makes b the file's content at off. off and len(b) are multiples of patternBlock.
 func (p *pattern) fill(b []byte, off int64) {
 	for i := 0; i < len(b); i += patternBlock {
 		copy(b[i:], p.body[:])
@@ -50,7 +49,7 @@ func (p *pattern) fill(b []byte, off int64) {
 	p.restamp(b, off)
 }
 
-// restamp moves a filled buffer to another place.
+// restamp moves a filled buffer to another offset.
 func (p *pattern) restamp(b []byte, off int64) {
 	block := uint64(off / patternBlock)
 	for i := 0; i < len(b); i += patternBlock {
@@ -59,7 +58,7 @@ func (p *pattern) restamp(b []byte, off int64) {
 	}
 }
 
-// sample checks the stamps.
+// sample checks only the stamps.
 func (p *pattern) sample(b []byte, off int64) error {
 	block := uint64(off / patternBlock)
 	for i := 0; i < len(b); i += patternBlock {

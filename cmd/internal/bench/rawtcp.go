@@ -1,4 +1,4 @@
-// The yardstick: what plain Go TCP does between two processes of this machine.
+// The baseline: plain Go TCP between two processes on this machine.
 
 package bench
 
@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	rawStream   = 'S' // the peer sends until it shuts down; we answer with the count
-	rawPingPong = 'P' // every message of rawMessage bytes comes back
+	rawStream   = 'S' // the peer sends until it shuts down; we reply with the count
+	rawPingPong = 'P' // every message of rawMessage bytes is echoed
 	rawMessage  = 100
 	rawWrite    = 1 << 20
 )
 
-// A rawReport is what raw TCP did: the stream in MiB/s, a ping-pong of rawMessage
-// bytes in microseconds, and the limits that a stream of a file's bytes has.
+// A rawReport has raw TCP's figures: the stream in MiB/s, a ping-pong of rawMessage bytes in
+// microseconds, and the limits of a stream of file data.
 type rawReport struct {
 	StreamMiBs float64     `json:"stream_mib_s"`      // one stream
 	PingPongUs text.Micros `json:"ping_pong_seconds"` // a message of 100 bytes and its return
 	Limits     limitReport `json:"limits,omitzero"`   // of a stream of the bytes of files
 }
 
-// A rawPlan says what of raw TCP to measure, and with whom.
+// A rawPlan selects the raw TCP measurements and their peer.
 type rawPlan struct {
 	each          time.Duration // for each figure
 	reads, writes bool          // the limits of READ, of WRITE
-	peer          string        // address of a peer that there is; empty: a child process of ours
+	peer          string        // address of an existing peer; empty: start a child process
 }
 
-// around measures raw TCP before and after f, and returns the mean of both: a
-// machine that slows down meanwhile slows the yardstick too.
+// around measures raw TCP before and after f and returns the mean of both, because a machine that
+// slows down meanwhile slows the baseline too.
 func (p rawPlan) around(ctx context.Context, f func() error) (rawReport, error) {
 	before, err := p.measure(ctx)
 	if err != nil {
@@ -54,13 +54,13 @@ func (p rawPlan) around(ctx context.Context, f func() error) (rawReport, error) 
 	return before.mean(after), nil
 }
 
-// mean is the average of two measurements.
+// mean returns the average of two measurements.
 func (r rawReport) mean(o rawReport) rawReport {
 	return rawReport{(r.StreamMiBs + o.StreamMiBs) / 2, (r.PingPongUs + o.PingPongUs) / 2, r.Limits.mean(o.Limits)}
 }
 
-// RawPeer is the other end of the measurement: it listens on addr, writes the
-// address that it got to out in one line, and serves until in ends.
+// RawPeer is the other end of the measurement. It listens on addr, writes the resulting address to
+// out in one line, and serves until in ends.
 func RawPeer(addr string, in io.Reader, out io.Writer) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -90,7 +90,7 @@ func rawServe(conn net.Conn) {
 		return
 	}
 	if buf[0] != rawPingPong && buf[0] != rawStream {
-		_ = serveLimit(conn, buf[0]) // the other end finds out when the connection ends early
+		_ = serveLimit(conn, buf[0]) // the other end notices the early end of the connection
 		return
 	}
 	if buf[0] == rawPingPong {
@@ -114,7 +114,7 @@ func rawServe(conn net.Conn) {
 	}
 }
 
-// measure measures every figure of the plan, with a child process unless there is a peer.
+// measure measures the plan's figures, with a child process unless a peer is given.
 func (p rawPlan) measure(ctx context.Context) (f rawReport, err error) {
 	addr := p.peer
 	if addr == "" {
@@ -145,7 +145,7 @@ func rawStreamRate(addr string, d time.Duration) (float64, error) {
 	defer conn.Close()
 	buf := make([]byte, rawWrite)
 	start, sent := time.Now(), uint64(0)
-	for sent == 0 || time.Since(start) < d { // once even on a machine that has no time for us
+	for sent == 0 || time.Since(start) < d { // at least once, even if this process got no CPU time
 		n, err := conn.Write(buf)
 		sent += uint64(n)
 		if err != nil {

@@ -1,4 +1,5 @@
-// The yardstick: what the peer does with each kind of connection, and that a wrong count is no figure.
+// The yardstick: what the peer does with each kind of connection, and that a wrong count is no
+// figure.
 
 package bench
 

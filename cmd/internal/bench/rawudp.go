@@ -1,4 +1,5 @@
-// The yardstick of RoCE: what plain Go UDP does between two processes of this machine, in packets and batches like RoCE's.
+// RoCE's baseline: plain Go UDP between two processes on this machine, with RoCE's packets and
+// batches.
 
 package bench
 
@@ -18,26 +19,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A packet of the stream is as long as one of RoCE in the middle of a message of the largest path MTU: BTH, payload, ICRC. As many
-// are joined to a message as UDP allows (UDP_SEGMENT, UDP_GRO), which is what the RoCE provider does on loopback, and an
-// acknowledge is sent as often as there. The bytes come from memory of 1 MiB and go to such, as those of an RDMA Write do.
+// A stream packet is as long as a middle packet of a RoCE message at the largest path MTU: BTH,
+// payload, ICRC. As many as UDP allows are joined to one message (UDP_SEGMENT, UDP_GRO), as the
+// RoCE provider does on loopback, and acknowledgments are equally frequent. The bytes come from 1
+// MiB of memory and go to 1 MiB, like those of an RDMA Write.
 const (
 	udpPacket  = 12 + 4096 + 4
 	udpJoined  = 65_000 / udpPacket
-	udpWindow  = 8 // messages on the wire, close to the 128 packets of an RC QP
+	udpWindow  = 8 // messages in flight, close to the 128 packets of an RC QP
 	udpAckEach = 2 // messages
 	udpMessage = 12 + rawMessage + 4
-	udpBuffer  = 8 << 20 // of the socket, as the provider has it
-	udpRoom    = 1 << 16 // for what comes: more than a message has
+	udpBuffer  = 8 << 20 // bytes of the socket's buffer, as in the provider
+	udpRoom    = 1 << 16 // bytes of the receive buffer: more than a message
 	udpMemory  = 1 << 20
 )
 
-// UDPOverdue is after how long a packet counts as lost; nothing is lost on loopback while the buffer has room. Tests on a busy machine have more.
+// UDPOverdue is the time after which a packet counts as lost. On loopback none is lost while the
+// buffer has room. Tests set a longer one for busy machines.
 var UDPOverdue = 5 * time.Second
 
 var errUDPLost = errors.New("raw UDP: packets were lost")
 
-// A udpReport is what raw UDP did: the stream in MiB/s, a ping-pong of a packet with rawMessage bytes in microseconds.
+// A udpReport has raw UDP's figures: the stream in MiB/s, and the ping-pong of a packet with
+// rawMessage bytes in microseconds.
 type udpReport struct {
 	StreamMiBs float64     `json:"stream_mib_s"`      // one stream
 	PingPongUs text.Micros `json:"ping_pong_seconds"` // a packet with 100 bytes and its return
@@ -79,7 +83,8 @@ func measureUDP(ctx context.Context, each time.Duration) (r udpReport, err error
 	return r, err
 }
 
-// openUDP opens a socket of loopback with packets joined both ways, where the system knows how.
+// openUDP opens a loopback socket with joined packets in both directions, if the system supports
+// that.
 func openUDP() (*net.UDPConn, error) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -88,7 +93,8 @@ func openUDP() (*net.UDPConn, error) {
 	raw, err := conn.SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) {
-			for _, o := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF, unix.SO_RCVBUFFORCE, unix.SO_SNDBUFFORCE} { // the latter for root alone
+			for _, o := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF, unix.SO_RCVBUFFORCE, unix.SO_SNDBUFFORCE} {
+				// the last two need root
 				_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, o, udpBuffer)
 			}
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1)
@@ -101,7 +107,7 @@ func openUDP() (*net.UDPConn, error) {
 	return conn, nil
 }
 
-// segmented is the control message that has the kernel cut a message into packets.
+// segmented returns the control message that makes the kernel cut a message into packets.
 func segmented() []byte {
 	oob := make([]byte, unix.CmsgSpace(2))
 	h := binary.NativeEndian
@@ -112,7 +118,8 @@ func segmented() []byte {
 	return oob
 }
 
-// udpStreamRate sends messages for d, but a window at least, with at most a window on the wire, and waits until all are acknowledged.
+// udpStreamRate sends messages for d, at least one window, with at most one window in flight, until
+// all are acknowledged.
 func udpStreamRate(conn *net.UDPConn, to netip.AddrPort, d time.Duration) (float64, error) {
 	memory, oob, answer := make([]byte, udpMemory), segmented(), make([]byte, udpRoom)
 	start, sent, got := time.Now(), 0, 0
@@ -126,7 +133,7 @@ func udpStreamRate(conn *net.UDPConn, to netip.AddrPort, d time.Duration) (float
 			if err != nil {
 				return err
 			}
-			got += n * udpAckEach // answers of one byte may come joined
+			got += n * udpAckEach // one-byte answers may arrive joined
 		}
 		return nil
 	}
@@ -151,7 +158,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// udpPingPongTime is the mean time of a packet there and back, in microseconds.
+// udpPingPongTime returns the mean round-trip time of a packet, in microseconds.
 func udpPingPongTime(conn *net.UDPConn, to netip.AddrPort, d time.Duration) (text.Micros, error) {
 	var h Histogram
 	b := make([]byte, udpRoom)
@@ -170,8 +177,9 @@ func udpPingPongTime(conn *net.UDPConn, to netip.AddrPort, d time.Duration) (tex
 	return us(h.Mean()), nil
 }
 
-// RawUDPPeer is the other end of the measurement: it writes its address to out in one line, and answers until in ends: packets of the
-// stream by a byte for each udpAckEach messages, a ping-pong by itself.
+// RawUDPPeer is the other end of the measurement. It writes its address to out in one line and
+// answers until in ends: one byte per udpAckEach stream messages, and an echo of each ping-pong
+// packet.
 func RawUDPPeer(in io.Reader, out io.Writer) error {
 	conn, err := openUDP()
 	if err != nil {

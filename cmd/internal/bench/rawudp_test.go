@@ -59,7 +59,8 @@ func come(t *testing.T, c *net.UDPConn) []byte {
 	return b[:n]
 }
 
-// The peer sends a ping-pong back, and a byte for each udpAckEach messages of the stream, however those come.
+// The peer sends a ping-pong back, and a byte for each udpAckEach messages of the stream, however
+// those come.
 func TestRawUDPPeerAnswers(t *testing.T) {
 	p, c := startUDPPeer(t), benchUDP(t)
 	ping := make([]byte, udpMessage)

@@ -1,4 +1,4 @@
-// What bench found, as a table and as JSON.
+// The results of bench, as a table and as JSON.
 
 package bench
 
@@ -28,21 +28,22 @@ type Report struct {
 
 // A TestReport is the figures of one test.
 type TestReport struct {
-	Name        string      `json:"name"`                                  // of the test
-	Depth       int         `json:"depth"`                                 // calls in flight
-	Calls       uint64      `json:"calls"`                                 // that were made
-	Bytes       int64       `json:"bytes"`                                 // of data
-	Secs        float64     `json:"seconds"`                               // that the test took
-	PerSec      float64     `json:"calls_per_s"`                           // calls in a second
-	MiBs        float64     `json:"mib_s,omitempty"`                       // data in a second
-	MinUs       text.Micros `json:"min_seconds"`                           // the shortest call
-	AvgUs       text.Micros `json:"mean_seconds"`                          // their mean
-	P50Us       text.Micros `json:"p50_seconds"`                           // half took at most this
-	P99Us       text.Micros `json:"p99_seconds"`                           // 99 % took at most this
-	MaxUs       text.Micros `json:"max_seconds"`                           // the longest call
-	Allocs      float64     `json:"client_allocs_per_call"`                // allocations of memory in the client
-	ClientCPUUs text.Micros `json:"client_cpu_seconds_per_call"`           // CPU time for a call
-	ServerCPUUs text.Micros `json:"server_cpu_seconds_per_call,omitempty"` // likewise, if the server's process is known
+	Name        string      `json:"name"`                        // of the test
+	Depth       int         `json:"depth"`                       // calls in flight
+	Calls       uint64      `json:"calls"`                       // that were made
+	Bytes       int64       `json:"bytes"`                       // of data
+	Secs        float64     `json:"seconds"`                     // that the test took
+	PerSec      float64     `json:"calls_per_s"`                 // calls in a second
+	MiBs        float64     `json:"mib_s,omitempty"`             // data in a second
+	MinUs       text.Micros `json:"min_seconds"`                 // the shortest call
+	AvgUs       text.Micros `json:"mean_seconds"`                // their mean
+	P50Us       text.Micros `json:"p50_seconds"`                 // half took at most this
+	P99Us       text.Micros `json:"p99_seconds"`                 // 99 % took at most this
+	MaxUs       text.Micros `json:"max_seconds"`                 // the longest call
+	Allocs      float64     `json:"client_allocs_per_call"`      // allocations of memory in the client
+	ClientCPUUs text.Micros `json:"client_cpu_seconds_per_call"` // CPU time for a call
+	// likewise, if the server's process is known
+	ServerCPUUs text.Micros `json:"server_cpu_seconds_per_call,omitempty"`
 	// Entries is what READDIRPLUS brought in a second.
 	Entries float64 `json:"entries_per_s,omitempty"`
 	// Ratio is throughput as a share of raw TCP's stream, or for NULL the
@@ -62,7 +63,7 @@ func (r *Report) add(name string, m *measured, depth int) *TestReport {
 		MinUs: us(m.h.Min), AvgUs: us(m.h.Mean()), P50Us: us(m.h.Quantile(0.5)), P99Us: us(m.h.Quantile(0.99)),
 		MaxUs: us(m.h.Max), Allocs: m.allocs,
 	}
-	if name == "readdirplus" { // what the loop counted is entries
+	if name == "readdirplus" { // the loop counted entries as bytes
 		t.Entries, t.Bytes, t.MiBs = float64(m.bytes)/secs, 0, 0
 	}
 	if m.h.N > 0 {
@@ -72,7 +73,7 @@ func (r *Report) add(name string, m *measured, depth int) *TestReport {
 	return t
 }
 
-// compare sets the ratios to raw TCP and to its limits. Those are of blocks of 1 MiB.
+// compare sets the ratios to raw TCP and to its limits. The limits assume 1 MiB blocks.
 func (r *Report) compare(raw rawReport) {
 	r.Raw = &raw
 	for _, t := range r.Tests {
@@ -88,13 +89,13 @@ func (r *Report) compare(raw rawReport) {
 	}
 }
 
-// titles is what the table calls the tests.
+// titles are the tests' names in the table.
 var titles = map[string]string{
 	"null": "NULL", "getattr": "GETATTR", "lookup": "LOOKUP", "read": "READ 1 MiB", "write": "WRITE 1 MiB + COMMIT",
 	"randread": "READ 4 KiB random", "randwrite": "WRITE 4 KiB random + COMMIT", "readdirplus": "READDIRPLUS",
 }
 
-// title is what the table calls t: titles are of blocks of 1 MiB.
+// title returns a test's name in the table. titles assumes 1 MiB blocks.
 func (r *Report) title(t *TestReport) string {
 	if r.Block != 0 && r.Block != seqBlock && (t.Name == "read" || t.Name == "write") {
 		return strings.Replace(titles[t.Name], "1 MiB", fmt.Sprintf("%d KiB", r.Block>>10), 1)
@@ -102,7 +103,7 @@ func (r *Report) title(t *TestReport) string {
 	return titles[t.Name]
 }
 
-// cpu is the CPU time of a call, the client's and the server's if that is known.
+// cpu formats the CPU time per call: the client's, and the server's if it is known.
 func (t *TestReport) cpu() string {
 	if t.ServerCPUUs == 0 {
 		return fmt.Sprintf("%.1f", t.ClientCPUUs)

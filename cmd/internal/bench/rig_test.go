@@ -1,4 +1,5 @@
-// The rig: this test binary as the child processes, and a server of one export whose file tree can lie.
+// The rig: this test binary as the child processes, and a server of one export whose file tree can
+// lie.
 
 package bench
 
@@ -52,8 +53,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A liar is a file tree that does to reads and writes what a test says. It may say so while they are served: what lies between a mount's
-// program and the server is no order of events to the race detector.
+// A liar is a file tree that does to reads and writes what a test says. It may say so while they
+// are served: what lies between a mount's program and the server is no order of events to the race
+// detector.
 type liar struct {
 	nfsserver.FS
 	mu    sync.Mutex                       // guards what follows while it is served

@@ -1,4 +1,4 @@
-// What the verbs over RoCE do between two processes, beside raw UDP.
+// Verbs over RoCE between two processes, compared with raw UDP.
 
 package bench
 
@@ -14,11 +14,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
 )
 
-// roceLost is the percent of packets that are lost in each direction where the network is lossy.
+// roceLost is the loss of the lossy network, in percent of the packets in each direction.
 const roceLost = 1
 
-// RoCE measures RC on a network that loses nothing and on one that does, and UD, with raw UDP's ping-pong before and after, and its stream in
-// turns with the largest Writes and Reads.
+// RoCE measures RC on a lossless and on a lossy network, and UD. Raw UDP's ping-pong is measured
+// before and after, and its stream in turns with the largest Writes and Reads.
 func RoCE(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 	r := &VerbsReport{Depth: verbsDepth}
 	var err error
@@ -40,7 +40,7 @@ func RoCE(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 
 const benchQKey = 0x11111111
 
-// newDatagramEnd is a UD QP that is ready to send.
+// newDatagramEnd returns a UD QP that is ready to send.
 func newDatagramEnd() (*verbsEnd, roce.Identity, error) {
 	e, err := newVerbsEndOf(roce.Open(rnic.DeviceConfig{}), rnic.UD)
 	if err != nil {
@@ -56,7 +56,7 @@ func newDatagramEnd() (*verbsEnd, roce.Identity, error) {
 	return e, id, err
 }
 
-// datagrams measures datagrams that are answered.
+// datagrams measures the round trip of datagrams.
 func (r *VerbsReport) datagrams(ctx context.Context, d time.Duration) error {
 	peer, err := child.Start(ctx, "_rnicpeer", "--datagrams")
 	if err != nil {
@@ -83,8 +83,8 @@ func (r *VerbsReport) datagrams(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// DatagramPeer is the other end of datagrams: it writes its address and QPN to out in one line, and answers who sends to it
-// first, until in ends.
+// DatagramPeer is the other end for datagrams. It writes its address and QPN to out in one line,
+// and answers its first sender until in ends.
 func DatagramPeer(in io.Reader, out io.Writer) error {
 	e, id, err := newDatagramEnd()
 	if err != nil {
@@ -93,8 +93,8 @@ func DatagramPeer(in io.Reader, out io.Writer) error {
 	defer e.qp.Close()
 	answer := rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, verbsMessage)}, Unsignaled: true}
 	e.cq.SetHandler(func() {
-		_, _ = e.each(func(wc rnic.WC) { // a QP that has ended answers nothing
-			if answer.AH == nil { // the header of IPv4 is the last of the room for one
+		_, _ = e.each(func(wc rnic.WC) { // a failed QP answers nothing
+			if answer.AH == nil { // the IPv4 header occupies the last bytes of the GRH's space
 				answer.AH = &rnic.AddressHandle{Addr: netip.AddrFrom4([4]byte(e.bufs[wc.ID][grhRoom-8:])), QPN: wc.SrcQP, QKey: benchQKey}
 			}
 			_ = e.qp.PostRecv(e.recv(wc.ID))

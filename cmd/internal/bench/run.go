@@ -1,7 +1,7 @@
 // A measurement of one server: its options, and the order of its tests.
 
-// Package bench measures: an NFS server, the verbs alone, and beside both, in the
-// same run, what raw TCP does on this machine.
+// Package bench measures an NFS server or the verbs alone, and in the same run raw TCP on this
+// machine for comparison.
 package bench
 
 import (
@@ -14,31 +14,30 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
-// Tests is the tests of a run that names none, in the order they run.
+// Tests is the default list of tests, in their order.
 var Tests = []string{"null", "getattr", "lookup", "write", "read", "randread", "randwrite"}
 
-// AllTests adds those that depend on what the directory holds.
+// AllTests adds the tests that depend on the directory's contents.
 var AllTests = append(slices.Clone(Tests), "readdirplus")
 
-// maxDepth bounds the calls in flight: each has 2 MiB of buffers here.
+// maxDepth limits the calls in flight: each has 2 MiB of buffers here.
 const maxDepth = 1024
 
-// Options say what to measure.
+// Options select the measurements.
 type Options struct {
 	Depth    int           // calls in flight, 1..maxDepth; NULL is always one at a time
 	Size     int64         // bytes of the file, rounded down to MiB, at least one
 	Block    int64         // bytes of a sequential READ or WRITE; 0: 1 MiB; a power of two, 4 KiB..1 MiB
 	Duration time.Duration // of each test
-	Tests    []string      // those to run, of AllTests
-	NoRaw    bool          // leave the yardstick of raw TCP out
-	RawPeer  string        // address of a RawPeer at the server; empty: a process on loopback
+	Tests    []string      // subset of AllTests
+	NoRaw    bool          // skips the raw TCP baseline
+	RawPeer  string        // address of a RawPeer at the server; empty: use a process on loopback
 
-	// ServerPID is a process of this machine whose CPU time is counted as the
-	// server's; 0: it is not known.
+	// ServerPID is a local process whose CPU time counts as the server's; 0: unknown.
 	ServerPID int
 }
 
-// Check reports what is wrong with the options, by the flags that set them.
+// Check validates the options; its error names the flag.
 func (o *Options) Check() error {
 	if o.Depth < 1 || o.Depth > maxDepth {
 		return fmt.Errorf("--depth %d is not in 1..%d", o.Depth, maxDepth)
@@ -57,21 +56,20 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// A run is one measurement. It belongs to the goroutine that runs it; only
-// while a loop runs do others use slots, one each.
+// A run is one measurement. It belongs to the goroutine that runs it. Only during a loop do other
+// goroutines use slots, one each.
 type run struct {
 	fsys   *nfsclient.FS
-	name   string // of the file, below the root of fsys; its directory is what is listed
+	name   string // of the file, below fsys's root; its directory is the one listed
 	opts   Options
 	pat    *pattern
 	slots  []*slot
 	report *Report
 }
 
-// Server runs the tests of o with the file name below the root of fsys, which
-// it makes and removes, and adds what it finds to r. Raw TCP is measured before
-// and after them, so that a machine that slows down does not make a figure look
-// better or worse.
+// Server runs the tests of o with the file name below the root of fsys, which it makes and removes,
+// and adds the figures to r. Raw TCP is measured before and after, so that a change in the
+// machine's speed does not bias the ratios.
 func Server(ctx context.Context, fsys *nfsclient.FS, name string, o Options, r *Report) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -93,8 +91,8 @@ func Server(ctx context.Context, fsys *nfsclient.FS, name string, o Options, r *
 	return err
 }
 
-// endLate closes the client cleanUpTime after ctx has ended, unless stop is called before. Calls
-// under way are not interrupted before, so that an interrupted run still removes its file.
+// endLate closes the client cleanUpTime after ctx has ended, unless stop is called first. Running
+// calls are not interrupted earlier, so an interrupted run still removes its file.
 func endLate(ctx context.Context, c *nfsclient.Client) (stop func()) {
 	ended, most := make(chan struct{}), cleanUpTime
 	context.AfterFunc(ctx, func() {
@@ -109,14 +107,14 @@ func endLate(ctx context.Context, c *nfsclient.Client) (stop func()) {
 	return func() { close(ended) }
 }
 
-// rawPlan is what of raw TCP the tests are compared with, each figure measured for
-// at most a second before and after them.
+// rawPlan returns the raw TCP measurements to compare with. Each takes at most a second before the
+// tests and a second after.
 func (b *run) rawPlan() rawPlan {
 	return rawPlan{each: min(b.opts.Duration, 2*time.Second) / 2, peer: b.opts.RawPeer,
 		reads: slices.Contains(b.opts.Tests, "read"), writes: slices.Contains(b.opts.Tests, "write")}
 }
 
-// run does the tests, and removes the file whatever becomes of them.
+// run runs the tests, and removes the file in any case.
 func (b *run) run(ctx context.Context) error {
 	var err error
 	for _, t := range AllTests {

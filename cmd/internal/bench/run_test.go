@@ -1,4 +1,5 @@
-// Measurements of whole servers: what the report holds, what is found wrong, and that nothing stays behind.
+// Measurements of whole servers: what the report holds, what is found wrong, and that nothing stays
+// behind.
 
 package bench
 
@@ -104,7 +105,8 @@ func TestFileHasAtLeastOneBlock(t *testing.T) {
 	}
 }
 
-// A listing goes through the whole directory of the file, again and again, and counts what it brings.
+// A listing goes through the whole directory of the file, again and again, and counts what it
+// brings.
 func TestDirectoryIsListed(t *testing.T) {
 	fsys := serve(t, nfsclient.RDMA, memory())
 	if err := fsys.Mkdir(t.Context(), "dir", 0o755); err != nil {

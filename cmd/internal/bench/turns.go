@@ -1,4 +1,5 @@
-// Large Writes and Reads over RoCE and raw UDP in turns, so that a machine that changes its speed changes both.
+// Large RoCE Writes and Reads alternate with raw UDP, so a change in the machine's speed affects
+// both.
 
 package bench
 
@@ -13,11 +14,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// turns is how many slices a figure has.
+// turns is the number of slices of a figure.
 const turns = 5
 
-// inTurns measures RDMA Writes and Reads of the largest size and raw UDP, in slices of d that alternate. What a figure is of raw UDP's is the
-// median of what its slices are of those beside them.
+// inTurns measures the largest RDMA Writes and Reads and raw UDP in alternating slices of d. The
+// ratio is the median of the ratios of neighboring slices.
 func (r *VerbsReport) inTurns(ctx context.Context, v *verbsRun, m Mode, d time.Duration) error {
 	peer, err := child.Start(ctx, "_rawudp")
 	if err != nil {
@@ -68,13 +69,13 @@ func (r *VerbsReport) inTurns(ctx context.Context, v *verbsRun, m Mode, d time.D
 	return nil
 }
 
-// middle is the median of an odd number of values, and else the larger of the two in the middle.
+// middle returns the median; for an even number of values the larger of the middle two.
 func middle(values []float64) float64 {
 	s := slices.Sorted(slices.Values(values))
 	return s[len(s)/2]
 }
 
-// same checks that what was written and read again is what it was.
+// same checks that the bytes read back equal the bytes written.
 func (v *verbsRun) same(n int) error {
 	if !slices.Equal(v.mem[:n], v.src[:n]) {
 		return fmt.Errorf("%d bytes that were written came back different", n)

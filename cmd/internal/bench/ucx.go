@@ -1,4 +1,4 @@
-// What UCX, another library with RDMA semantics, does over TCP on the same machine.
+// UCX, another library with RDMA semantics, measured over TCP on the same machine.
 
 package bench
 
@@ -18,14 +18,14 @@ import (
 
 // A ucxFigure is one test of ucx_perftest.
 type ucxFigure struct {
-	Test  string      `json:"test"`                   // as it calls it
+	Test  string      `json:"test"`                   // its name in ucx_perftest
 	Size  int         `json:"bytes"`                  // of a message
 	MiBs  float64     `json:"mib_s,omitempty"`        // throughput
 	AvgUs text.Micros `json:"mean_seconds,omitempty"` // one way
 }
 
-// ucxTests is the counterparts of our Send and RDMA Write. UCX's own put over TCP stalls
-// at times, so a few messages say little of it.
+// ucxTests are the counterparts of our Send and RDMA Write. UCX's put over TCP stalls at times, so
+// its results vary with few messages.
 var ucxTests = []ucxFigure{
 	{Test: "tag_bw", Size: 1 << 20},
 	{Test: "ucp_put_bw", Size: 1 << 20},
@@ -35,20 +35,21 @@ var ucxTests = []ucxFigure{
 
 const (
 	ucxCommand  = "ucx_perftest"
-	ucxPatience = 60 * time.Second // for one test
-	ucxLeast    = 200              // messages of one test
+	ucxPatience = 60 * time.Second // limit of one test
+	ucxLeast    = 200              // least messages of one test
 	ucxMost     = 1_000_000
 )
 
-// measureUCX runs Debian's ucx-utils over TCP on loopback, for about d each, where they are
-// installed; where they are not it returns none.
+// measureUCX runs Debian's ucx-utils over TCP on loopback, for about d each. It returns none if
+// they are not installed.
 func measureUCX(ctx context.Context, d time.Duration) (out []*ucxFigure, err error) {
 	path, err := exec.LookPath(ucxCommand)
 	if err != nil {
 		return nil, nil
 	}
 	for _, t := range ucxTests {
-		err := t.measure(ctx, path, ucxLeast) // it counts and knows no time: how long do a few take?
+		// ucx_perftest takes a count and no duration: how long do a few messages take?
+		err := t.measure(ctx, path, ucxLeast)
 		if err == nil {
 			n := d.Seconds() / (float64(t.AvgUs) / 1e6)
 			err = t.measure(ctx, path, int(min(max(n, ucxLeast), ucxMost)))
@@ -66,7 +67,7 @@ func measureUCX(ctx context.Context, d time.Duration) (out []*ucxFigure, err err
 	return out, nil
 }
 
-// measure runs one test, n times its message, in two processes, which are gone when it returns.
+// measure runs one test with n messages in two processes. Both have ended when it returns.
 func (f *ucxFigure) measure(ctx context.Context, path string, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, ucxPatience)
 	defer cancel()
@@ -91,7 +92,7 @@ func (f *ucxFigure) measure(ctx context.Context, path string, n int) error {
 		case !strings.Contains(string(said), "Connection refused"):
 			return fmt.Errorf("%w: %s", err, lastLine(string(said)))
 		}
-		select { // the server is not there yet
+		select { // the server is not ready yet
 		case <-ctx.Done():
 		case <-time.After(50 * time.Millisecond):
 		}
@@ -101,12 +102,12 @@ func (f *ucxFigure) measure(ctx context.Context, path string, n int) error {
 func ucxProcess(ctx context.Context, path string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = append(os.Environ(), "UCX_TLS=tcp", "UCX_NET_DEVICES=lo", "UCX_WARN_UNUSED_ENV_VARS=n")
-	cmd.WaitDelay = time.Second // for what holds its pipe
+	cmd.WaitDelay = time.Second // for descendants that hold its pipe
 	return cmd
 }
 
-// parse reads the form that -v asks for, warnings around it: iterations, then median, average and
-// overall latency in microseconds, then average and overall MB/s, which are of 2^20 bytes.
+// parse reads the output format of -v, ignoring warnings around it: iterations, then median,
+// average and overall latency in microseconds, then average and overall MB/s (2^20 bytes).
 func (f *ucxFigure) parse(said string) error {
 	for line := range strings.Lines(said) {
 		fields := strings.Split(strings.TrimSpace(line), ",")
@@ -115,7 +116,7 @@ func (f *ucxFigure) parse(said string) error {
 		}
 		latency, err := strconv.ParseFloat(fields[3], 64)
 		if err != nil {
-			continue // the names of the fields
+			continue // the header line
 		}
 		rate, err := strconv.ParseFloat(fields[5], 64)
 		if err != nil || !(latency > 0 && rate > 0 && latency+rate < math.MaxFloat64) {
@@ -132,7 +133,7 @@ func lastLine(s string) string {
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-// freePort is one that nobody listened on a moment ago.
+// freePort returns a port that was free a moment ago.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -143,7 +144,7 @@ func freePort() (string, error) {
 	return port, err
 }
 
-// ucxTable prints the figures, or says why there are none.
+// ucxTable prints the figures, or the reason for their absence.
 func ucxTable(w io.Writer, list []*ucxFigure, failure string) {
 	switch {
 	case failure != "":

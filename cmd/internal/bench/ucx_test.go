@@ -86,7 +86,8 @@ func TestMeasureUCX(t *testing.T) {
 		}
 	}
 	asked, _ := os.ReadFile(filepath.Join(os.Getenv("PATH"), "asked"))
-	if want := "-t ucp_put_bw -s 1048576 -n 400 -w 20 -O 8"; !strings.Contains(string(asked), want) { // 1 ms at 2.5 µs each
+	if want := "-t ucp_put_bw -s 1048576 -n 400 -w 20 -O 8"; !strings.Contains(string(asked), want) {
+		// 1 ms at 2.5 µs each
 		t.Errorf("asked %q, want %q in it", asked, want)
 	}
 }

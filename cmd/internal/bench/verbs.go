@@ -1,4 +1,4 @@
-// What the verbs alone do between two processes, beside raw TCP.
+// The verbs between two processes, compared with raw TCP.
 
 package bench
 
@@ -15,15 +15,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
-// A verbsLoad is the bytes of one RDMA Write or Read, and how many are kept going.
+// A verbsLoad is the size of one RDMA Write or Read, and the number in flight.
 type verbsLoad struct{ size, depth int }
 
-// verbsLoads has small messages with a deep queue, too: it is what carries a rate of them.
+// verbsLoads also has small messages with a deep queue, which show the message rate.
 var verbsLoads = []verbsLoad{{4 << 10, verbsDepth}, {4 << 10, verbsDeep}, {16 << 10, verbsDepth}, {64 << 10, verbsDepth}, {256 << 10, verbsDepth},
 	{1 << 20, verbsDepth}}
 
-// Verbs measures every mode, and raw TCP before and after, so that a machine
-// that slows down does not make a figure look better or worse.
+// Verbs measures every mode, and raw TCP before and after, so that a change in the machine's speed
+// does not bias the ratios.
 func Verbs(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 	r := &VerbsReport{Depth: verbsDepth}
 	raw, err := rawPlan{each: d}.around(ctx, func() error {
@@ -37,7 +37,7 @@ func Verbs(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.UCX, err = measureUCX(ctx, d); err != nil { // our own figures stand without it
+	if r.UCX, err = measureUCX(ctx, d); err != nil { // our figures are complete without it
 		r.UCXErr = err.Error()
 	}
 	if ctx.Err() != nil {
@@ -47,16 +47,16 @@ func Verbs(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 	return r, nil
 }
 
-// A verbsRun is our end of the connection, and what it knows of the peer's memory.
+// A verbsRun is our end of the connection, with the address of the peer's memory.
 type verbsRun struct {
 	*verbsEnd
 	stag rnic.STag
 	base uint64
-	src  []byte // noise, to be written
+	src  []byte // random bytes to write
 	sink *rnic.MR
 	mem  []byte // of sink
 
-	to *rnic.AddressHandle // of datagrams
+	to *rnic.AddressHandle // destination of datagrams
 }
 
 func (r *VerbsReport) measure(ctx context.Context, m Mode, d time.Duration) error {
@@ -88,7 +88,7 @@ func (r *VerbsReport) measure(ctx context.Context, m Mode, d time.Duration) erro
 			return err
 		}
 	}
-	if m.Lost > 0 { // a packet that is lost is waited for, and nothing else is measured then
+	if m.Lost > 0 { // the other tests would only measure the waits for lost packets
 		return nil
 	}
 	if m.RoCE {
@@ -103,13 +103,13 @@ func (r *VerbsReport) measure(ctx context.Context, m Mode, d time.Duration) erro
 	return err
 }
 
-// latency adds what a ping-pong gave.
+// latency adds the results of a ping-pong.
 func (r *VerbsReport) latency(m Mode, test string, h *Histogram) {
 	r.Figures = append(r.Figures, &verbsFigure{Mode: m, Test: test, Size: verbsMessage, Count: int64(h.N),
 		AvgUs: us(h.Mean()), P50Us: us(h.Quantile(0.5)), P99Us: us(h.Quantile(0.99))})
 }
 
-// dialVerbs connects; the peer says in its private data where its memory is.
+// dialVerbs connects. The peer's private data has the address of its memory.
 func dialVerbs(ctx context.Context, m Mode, addr string) (*verbsRun, error) {
 	dev := m.open()
 	e, err := newVerbsEnd(dev)
@@ -129,7 +129,7 @@ func dialVerbs(ctx context.Context, m Mode, addr string) (*verbsRun, error) {
 		return nil, err
 	}
 	p := e.qp.PrivateData()
-	if len(p) < 12 { // RoCE's CM fills up with zeroes
+	if len(p) < 12 { // RoCE's CM pads with zeroes
 		e.qp.Close()
 		return nil, errors.New("the peer does not say where its memory is")
 	}
@@ -137,8 +137,8 @@ func dialVerbs(ctx context.Context, m Mode, addr string) (*verbsRun, error) {
 	return v, nil
 }
 
-// bulk keeps requests going for d, and makes one at least. A Read of nothing at the end
-// is answered only when all Writes before it are in the peer's memory.
+// bulk keeps load.depth requests in flight for d, at least one request. It ends with an empty Read,
+// which is answered only when all earlier Writes are in the peer's memory.
 func (r *VerbsReport) bulk(ctx context.Context, v *verbsRun, m Mode, op rnic.Opcode, load verbsLoad, d time.Duration) error {
 	n := load.size
 	wr := rnic.SendWR{Op: op, RemoteSTag: v.stag, RemoteTO: v.base}
@@ -186,7 +186,7 @@ func (r *VerbsReport) bulk(ctx context.Context, v *verbsRun, m Mode, op rnic.Opc
 	return nil
 }
 
-// pingPong sends, and answers each answer where it arrives, in the CQ's handler.
+// pingPong sends a message, and the next one from the CQ handler as soon as the answer arrives.
 func (v *verbsRun) pingPong(ctx context.Context, d time.Duration) (*Histogram, error) {
 	var h Histogram
 	done := make(chan error, 1)

@@ -21,11 +21,11 @@ const (
 	verbsMemory  = 1 << 20 // bytes of the peer's region
 	verbsMessage = rawMessage
 	verbsDepth   = 8  // work requests in flight, and receives posted
-	verbsDeep    = 64 // work requests in flight where many small ones are
+	verbsDeep    = 64 // work requests in flight for many small messages
 	verbsSmall   = 4 << 10
 )
 
-// A Mode is one way of running the verbs: over MPA, or over RoCE, which has CRCs always and markers never.
+// A Mode selects MPA or RoCE and their options. RoCE always has CRCs and never markers.
 type Mode struct {
 	CRC     bool `json:"crc"`                    // messages have CRCs
 	Markers bool `json:"markers"`                // the stream has MPA markers
@@ -33,7 +33,7 @@ type Mode struct {
 	Lost    int  `json:"lost_percent,omitempty"` // RoCE: of the packets in each direction
 }
 
-// String is the mode in words, as the table has it.
+// String returns the mode's name in the table.
 func (m Mode) String() string {
 	switch {
 	case m.RoCE && m.Lost > 0:
@@ -65,9 +65,8 @@ func (m Mode) open() *rnic.Device {
 	return iwarp.Open(cfg)
 }
 
-// VerbsPeer is the other end of a measurement in mode m: it listens on loopback,
-// writes its address to out in one line, and serves one connection until that
-// ends, or in does.
+// VerbsPeer is the other end of a measurement in mode m. It listens on loopback, writes its address
+// to out in one line, and serves one connection until the connection or in ends.
 func VerbsPeer(ctx context.Context, m Mode, in io.Reader, out io.Writer) error {
 	dev := m.open()
 	l, err := m.listen(dev)
@@ -85,7 +84,8 @@ func VerbsPeer(ctx context.Context, m Mode, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// listen takes connections on loopback. RoCE has one UDP port there for all of an address, so it takes an address that nobody has.
+// listen accepts connections on loopback. RoCE has one UDP port per address, so it uses an unused
+// address.
 func (m Mode) listen(dev *rnic.Device) (rnic.Listener, error) {
 	if !m.RoCE {
 		return dev.Listen("tcp", "127.0.0.1:0")
@@ -93,16 +93,16 @@ func (m Mode) listen(dev *rnic.Device) (rnic.Listener, error) {
 	return dev.Listen("tcp", netip.AddrPortFrom(ownLoopback(), roceService).String())
 }
 
-// roceService is the port of the service; another process has another address.
+// roceService is the service's port. Each process has a different address.
 const roceService = 20049
 
-// ownLoopback is an address of 127.0.0.0/8 that no other process is likely to have.
+// ownLoopback returns an address in 127.0.0.0/8 that other processes are unlikely to use.
 func ownLoopback() netip.Addr {
 	r := rand.Uint32()
 	return netip.AddrFrom4([4]byte{127, 128 | byte(r)&63, byte(r >> 8), byte(r>>16) | 1})
 }
 
-// serveVerbs takes one connection, tells where its memory is, and echoes until the peer is gone.
+// serveVerbs accepts one connection, announces its memory, and echoes until the peer disconnects.
 func serveVerbs(ctx context.Context, dev *rnic.Device, l rnic.Listener) error {
 	req, err := l.Accept(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func serveVerbs(ctx context.Context, dev *rnic.Device, l rnic.Listener) error {
 	return nil
 }
 
-// A verbsEnd is one end of a connection under measurement.
+// A verbsEnd is one end of a measured connection.
 type verbsEnd struct {
 	pd   *rnic.PD
 	cq   *rnic.CQ
@@ -141,10 +141,10 @@ type verbsEnd struct {
 	wcs  [verbsDeep]rnic.WC
 	bufs [verbsDepth][grhRoom + verbsMessage]byte
 
-	waits atomic.Bool // a handler, or who sleeps, is to be told of completions: nobody drives the QP
+	waits atomic.Bool // the handler signals completions, because no goroutine drives the QP
 }
 
-// grhRoom is the bytes in front of a datagram, where the receiver has the network header.
+// grhRoom is the number of bytes in front of a datagram, for the network header.
 const grhRoom = 40
 
 func newVerbsEnd(dev *rnic.Device) (*verbsEnd, error) { return newVerbsEndOf(dev, rnic.RC) }
@@ -167,8 +167,9 @@ func newVerbsEndOf(dev *rnic.Device, service rnic.Service) (*verbsEnd, error) {
 
 func (e *verbsEnd) recv(id uint64) rnic.RecvWR { return rnic.RecvWR{ID: id, Buf: e.bufs[id][:]} }
 
-// some returns how many completions there are, one at least. With drives it takes in what comes itself meanwhile, as a program does that has
-// nothing else to do: what is small comes sooner then, and for what is large two processors are better.
+// some waits for at least one completion and returns their number. With drives it polls the
+// connection itself meanwhile, like a program without other work: small messages arrive sooner, but
+// large ones are faster with two CPUs.
 func (e *verbsEnd) some(ctx context.Context, drives bool) (n int, err error) {
 	if drives {
 		e.qp.Drive(func() bool {
@@ -179,7 +180,7 @@ func (e *verbsEnd) some(ctx context.Context, drives bool) (n int, err error) {
 	if n > 0 {
 		return n, err
 	}
-	// The receive loop rests after a drive, and would look for input only when it next wakes: 10 to 20 ms later.
+	// The receive loop rests after a drive and would next check for input 10 to 20 ms later.
 	e.waits.Store(true)
 	defer e.waits.Store(false)
 	e.qp.Rouse()
@@ -191,7 +192,7 @@ func (e *verbsEnd) some(ctx context.Context, drives bool) (n int, err error) {
 	return n, err
 }
 
-// each polls until the CQ is empty, and has f look at what succeeded.
+// each polls until the CQ is empty, and calls f for each successful completion.
 func (e *verbsEnd) each(f func(wc rnic.WC)) (n int, err error) {
 	for k := e.cq.Poll(e.wcs[:]); k > 0; k = e.cq.Poll(e.wcs[:]) {
 		for _, wc := range e.wcs[:k] {

@@ -1,4 +1,4 @@
-// What rnic-bench found, as a table and as JSON.
+// The results of rnic-bench, as a table and as JSON.
 
 package bench
 
@@ -11,13 +11,15 @@ import (
 
 // A VerbsReport is the JSON form of a run. Rates are in MiB/s, times in microseconds.
 type VerbsReport struct {
-	Depth   int            `json:"depth"`               // of Writes and Reads: operations in flight, unless the figure has its own
-	Raw     rawReport      `json:"raw_tcp,omitzero"`    // the yardstick of iWARP
-	UDP     udpReport      `json:"raw_udp,omitzero"`    // of RoCE's
-	Figures []*verbsFigure `json:"figures"`             // a row for each mode and test
-	UCX     []*ucxFigure   `json:"ucx_tcp,omitempty"`   // UCX beside it; none: not installed, or ucx_error
-	UCXErr  string         `json:"ucx_error,omitempty"` // why there are none
-	streams []float64      // raw UDP, alternating with RoCE
+	// of Writes and Reads: operations in flight, unless the figure has its own
+	Depth   int            `json:"depth"`
+	Raw     rawReport      `json:"raw_tcp,omitzero"` // the yardstick of iWARP
+	UDP     udpReport      `json:"raw_udp,omitzero"` // of RoCE's
+	Figures []*verbsFigure `json:"figures"`          // a row for each mode and test
+	// UCX beside it; none: not installed, or ucx_error
+	UCX     []*ucxFigure `json:"ucx_tcp,omitempty"`
+	UCXErr  string       `json:"ucx_error,omitempty"` // why there are none
+	streams []float64    // raw UDP, alternating with RoCE
 }
 
 type verbsFigure struct {
@@ -35,10 +37,10 @@ type verbsFigure struct {
 	Ratio float64 `json:"ratio_to_raw"`
 }
 
-// ping reports whether a figure is a time, not a rate.
+// ping reports whether the figure is a time rather than a rate.
 func (f *verbsFigure) ping() bool { return f.Test == "send" || f.Test == "datagram" }
 
-// deep names a depth that is not the usual one.
+// deep returns a note for a depth other than the usual one.
 func (f *verbsFigure) deep() string {
 	if f.Depth == verbsDeep {
 		return fmt.Sprintf(", %d in flight", f.Depth)
@@ -51,11 +53,11 @@ func (r *VerbsReport) compare(raw rawReport) {
 	r.ratios(raw.StreamMiBs, float64(raw.PingPongUs))
 }
 
-// ratios sets what the figures are of a yardstick's.
+// ratios sets the figures' ratios to a baseline.
 func (r *VerbsReport) ratios(stream, pingPong float64) {
 	for _, f := range r.Figures {
 		switch {
-		case f.Ratio > 0: // of what was measured beside it
+		case f.Ratio > 0: // set by the alternating measurement
 		case f.ping():
 			f.Ratio = float64(f.AvgUs) / pingPong
 		default:

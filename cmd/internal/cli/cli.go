@@ -1,6 +1,6 @@
-// What the programs have in common: their version, and errors in one line that say what to do.
+// Common parts of the programs: their version, and one-line errors with a remedy.
 
-// Package cli gives the commands of this module the same manners.
+// Package cli gives all commands of this module the same behavior.
 package cli
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Protocols is the annotation of a program with what --version tells of the wire.
+// Protocols is a program's annotation with the protocol lines of --version.
 const Protocols = "protocols"
 
-// Prepare is called once root has all its commands. helpers are the program under other
-// names, and files (Section), of which there are manual pages too.
+// Prepare is called once root has all its commands. helpers are the program under other names, and
+// files (Section), which also get manual pages.
 func Prepare(root *cobra.Command, helpers ...*cobra.Command) {
 	SetVersion(root)
 	root.SilenceUsage, root.SilenceErrors = true, true
@@ -37,8 +37,7 @@ func Prepare(root *cobra.Command, helpers ...*cobra.Command) {
 	countArgs(root)
 }
 
-// countArgs has all commands below cmd report how they are used if they get too few arguments or
-// too many.
+// countArgs makes all commands below cmd report their usage if the number of arguments is wrong.
 func countArgs(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		if sub.Args != nil {
@@ -48,7 +47,7 @@ func countArgs(cmd *cobra.Command) {
 	}
 }
 
-// SetVersion gives a program its --version. Prepare does it for the root that it is given.
+// SetVersion adds --version to a program. Prepare calls it for its root.
 func SetVersion(root *cobra.Command) {
 	root.Version = version()
 	if root.Flags().Lookup("version") == nil { // cobra's has the letter v, which means verbose
@@ -57,7 +56,7 @@ func SetVersion(root *cobra.Command) {
 	root.SetVersionTemplate("{{.Name}} version {{.Version}}\n" + origin(root))
 }
 
-// origin is what --version has after the version: the source, the toolchain, and the protocols of root.
+// origin returns the --version lines after the version: source, toolchain, and root's protocols.
 func origin(root *cobra.Command) string {
 	s := fmt.Sprintf("built with %s for %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if b, ok := debug.ReadBuildInfo(); ok {
@@ -69,7 +68,7 @@ func origin(root *cobra.Command) string {
 	return s
 }
 
-// commit is the line on the source that a binary was built from; "" where the build did not record it.
+// commit returns the line about the source of a binary, or "" if the build did not record it.
 func commit(settings []debug.BuildSetting) string {
 	got := map[string]string{}
 	for _, s := range settings {
@@ -85,7 +84,7 @@ func commit(settings []debug.BuildSetting) string {
 	return s + "\n"
 }
 
-// version is what the binary was built from.
+// version returns the main module's version.
 func version() string {
 	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
 		return b.Main.Version
@@ -93,7 +92,8 @@ func version() string {
 	return "(devel)"
 }
 
-// Build is the version of the binary, and the revision of its source; "" where the build did not record it.
+// Build returns the binary's version and source revision; revision is "" if the build did not
+// record it.
 func Build() (ver, revision string) {
 	if b, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range b.Settings {
@@ -105,7 +105,7 @@ func Build() (ver, revision string) {
 	return version(), revision
 }
 
-// counted says how a command is used where it has too few arguments or too many.
+// counted adds the usage to errors about the number of arguments.
 func counted(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if check(cmd, args) == nil {
@@ -121,8 +121,8 @@ func counted(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// flagError is an error of the flags of cmd with what to write, in place of the words of the
-// package that reads values.
+// flagError rewrites an error about cmd's flags: it says what to write, and drops the words of the
+// package that parses values.
 func flagError(cmd *cobra.Command, err error) string {
 	s := err.Error()
 	if name, ok := strings.CutPrefix(s, "unknown flag: --"); ok {
@@ -163,7 +163,7 @@ func OneLine(root *cobra.Command, err error) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// unknownCommand rewrites cobra's paragraph about a command that there is not.
+// unknownCommand rewrites cobra's paragraph about an unknown command.
 func unknownCommand(root *cobra.Command, rest string) string {
 	name, _, _ := strings.Cut(rest, " for ")
 	_, similar, ok := strings.Cut(rest, "Did you mean this?")

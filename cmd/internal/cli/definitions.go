@@ -1,11 +1,12 @@
-// Help texts as Markdown: what stands in two columns becomes a list of definitions, other indented lines stay as they are.
+// Help texts as Markdown: two-column text becomes a definition list, other indented lines stay
+// unchanged.
 
 package cli
 
 import "strings"
 
-// definitions rewrites a help text. In it a line that begins with two blanks is a term and, after two blanks or more, what it
-// means; lines that are indented further go on with that.
+// definitions rewrites a help text. A line that begins with two blanks is a term, followed by two
+// or more blanks and its meaning. Lines with a larger indent continue the meaning.
 func definitions(help string) string {
 	var out, block []string
 	flush := func() {
@@ -26,7 +27,7 @@ func definitions(help string) string {
 	return strings.Join(out, "\n")
 }
 
-// list is indented lines as definitions, or as an example where they have no two columns.
+// list returns indented lines as definitions, or as an example if they lack two columns.
 func list(block []string) (out []string) {
 	for _, line := range block {
 		if rest, term := strings.CutPrefix(line, "  "); term && !strings.HasPrefix(rest, " ") {
@@ -49,7 +50,7 @@ func example(block []string) []string {
 	return append(append([]string{"```"}, block...), "```")
 }
 
-// plainText keeps Markdown from finding anything in words.
+// plainText escapes Markdown's special characters.
 func plainText(line string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `_`, `\_`, "`", "\\`", `[`, `\[`, `]`, `\]`, `<`, `\<`, `>`, `\>`, `#`, `\#`, `+`, `\+`).Replace(line)
 }

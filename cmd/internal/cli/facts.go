@@ -1,4 +1,4 @@
-// Exit statuses, files and variables of the environment, as manual pages and documents list them.
+// Exit statuses, files and environment variables, for manual pages and documents.
 
 package cli
 
@@ -16,7 +16,7 @@ type Fact struct {
 	Meaning  string
 }
 
-// of reports whether a fact is one of a command.
+// of reports whether a fact applies to a command.
 func (f *Fact) of(command string) bool {
 	for _, c := range f.Commands {
 		if command == c || strings.HasPrefix(command, c+" ") {
@@ -26,7 +26,7 @@ func (f *Fact) of(command string) bool {
 	return len(f.Commands) == 0
 }
 
-// servers are the paths of commands of nfsrdmad and of nfsrdmad-juicefs; "" is the program.
+// servers returns the paths of commands of nfsrdmad and nfsrdmad-juicefs; "" is the program itself.
 func servers(commands ...string) (paths []string) {
 	for _, program := range []string{"nfsrdmad", "nfsrdmad-juicefs"} {
 		for _, c := range commands {
@@ -54,7 +54,7 @@ var Statuses = []Fact{
 	{nil, "128+N", "ended by signal N: 130 after Ctrl-C, 141 if the reader of the output has left"},
 }
 
-// Files lists the files that the programs use without being given their names.
+// Files lists the files that the programs use by default.
 var Files = []Fact{
 	{[]string{"nfsrdmad serve", "nfsrdmad check", "nfsrdma-exports"}, "/etc/nfsrdma/exports", "the exports file, if no other file and no directory is named"},
 	{[]string{"nfsrdmad"}, "/run/nfsrdma/control", "the control socket of a server that root runs"},
@@ -89,7 +89,7 @@ var Environment = []Fact{
 	{append(servers(""), "nfsrdma"), "GOMAXPROCS", "processors to use at the same time; by default all that the process may use"},
 }
 
-// facts are the sections of a manual page for a command, or for a file, which has no exit status.
+// facts returns the sections with facts for a manual page. A file's page has no exit status.
 func facts(cmd *cobra.Command) string {
 	var b strings.Builder
 	for _, part := range []struct {
@@ -113,7 +113,7 @@ func facts(cmd *cobra.Command) string {
 	return b.String()
 }
 
-// writeFacts writes a section: a text about it, and facts. Without either it writes nothing.
+// writeFacts writes a section: an introduction and facts. Without either it writes nothing.
 func writeFacts(b *strings.Builder, title, about string, names []string, meanings map[string]string) {
 	if about == "" && len(names) == 0 {
 		return
@@ -124,7 +124,7 @@ func writeFacts(b *strings.Builder, title, about string, names []string, meaning
 	}
 }
 
-// diagnostics are the beginnings of the sections on errors, by program.
+// diagnostics are the introductions to the sections on errors, by program.
 var diagnostics = []Fact{
 	{[]string{"nfsrdma", "mount.nfsrdma"}, "", `Errors are on standard error, each in one line: what failed, the reason, and what to do. "nfsrdma doctor SERVER" tests
 the path to a server, and prints a remedy for each failure.`},
@@ -134,7 +134,7 @@ an exports file. The server logs to standard error: see --log-level and --log-fo
 mistakes in an exports file. The server logs to standard error: see --log-level and --log-format of nfsrdmad-juicefs serve.`},
 }
 
-// collect are the facts of a command by name. A name with several meanings has all of them.
+// collect returns a command's facts by name. Several meanings of a name are joined.
 func collect(list []Fact, command string) (names []string, meanings map[string]string) {
 	meanings = map[string]string{}
 	for _, f := range list {

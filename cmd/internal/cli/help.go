@@ -1,4 +1,4 @@
-// Help texts in lines of a terminal.
+// Help texts, wrapped for a terminal.
 
 package cli
 
@@ -9,16 +9,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// helpWidth is the length of a line of help.
+// helpWidth is the line length of help, in columns.
 const helpWidth = 80
 
-// wrapHelp has the help of root and of all commands below it in lines of helpWidth.
+// wrapHelp wraps the help of root and all commands below it at helpWidth.
 func wrapHelp(root *cobra.Command) {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpWidth)))
 	wrapLong(root)
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		wrapLong(cmd) // completion, which cobra adds when the program runs
+		wrapLong(cmd) // cobra adds the completion command only when the program runs
 		show(cmd, args)
 	})
 }
@@ -30,8 +30,7 @@ func wrapLong(cmd *cobra.Command) {
 	}
 }
 
-// wrapText wraps the lines of a help text again: its paragraphs, and the text that stands in two
-// columns (see definitions).
+// wrapText rewraps a help text: its paragraphs and its two-column text (see definitions).
 func wrapText(text string) string {
 	var out, paragraph, block []string
 	flush := func() {
@@ -62,7 +61,7 @@ func wrapText(text string) string {
 	return strings.TrimRight(strings.Join(out, "\n"), "\n")
 }
 
-// wrapBlock breaks the lines of two columns anew. Other indented lines stay as they are.
+// wrapBlock rewraps two-column lines. Other indented lines stay unchanged.
 func wrapBlock(block []string) (out []string) {
 	var terms, meanings []string
 	widest := 0
@@ -86,7 +85,7 @@ func wrapBlock(block []string) (out []string) {
 	return out
 }
 
-// wrapLines puts words in lines, the first of which begins with first, and the others with rest.
+// wrapLines breaks a text into lines. The first begins with first, the others with rest.
 func wrapLines(text, first, rest string) (out []string) {
 	line, empty := first, true
 	for _, word := range strings.Fields(text) {

@@ -45,8 +45,8 @@ of file formats to DIR/man5, and of servers to DIR/man8.`,
 
 const manual = "NFS over RDMA"
 
-// Section is the annotation that says which section the pages of a program or of a file are in; without, that of a program is 1 and
-// that of a helper 8.
+// Section is the annotation with the manual section of a program's or file's pages. The default is
+// 1 for a program and 8 for a helper.
 const Section = "section"
 
 func sectionOf(cmd *cobra.Command, usual string) string {
@@ -62,7 +62,7 @@ func sectionDir(dir, section string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// helperPage writes the page of a helper of another program, or of a file.
+// helperPage writes the page of a file or of a program's helper.
 func helperPage(h *cobra.Command, source, dir string) error {
 	section := sectionOf(h, "8")
 	dir, err := sectionDir(dir, section)
@@ -84,8 +84,8 @@ func helperPage(h *cobra.Command, source, dir string) error {
 	return err
 }
 
-// forMan has the help texts of a command and of all below it as the generator, which reads Markdown, wants them, with the facts
-// as sections of their own.
+// forMan converts the help texts of cmd and all commands below it to Markdown for the page
+// generator, and adds the facts as sections.
 func forMan(cmd *cobra.Command) {
 	long := cmd.Long
 	if long == "" {

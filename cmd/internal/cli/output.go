@@ -1,4 +1,4 @@
-// The standard output: the program reports an error of it for all commands.
+// The standard output: the program reports its errors for all commands.
 
 package cli
 
@@ -14,20 +14,20 @@ import (
 	"golang.org/x/term"
 )
 
-// An OutputError is an error of writing the standard output. A command that gets it stops; the
-// program reports it.
+// An OutputError is an error while writing the standard output. A command stops when it gets one;
+// the program reports it.
 type OutputError struct{ error }
 
 // Unwrap returns the system's error.
 func (e *OutputError) Unwrap() error { return e.error }
 
-// An Output keeps the first write error for the end of the program: commands need not check each
-// line that they print. It is safe for concurrent use.
+// An Output keeps the first write error for the end of the program, so commands need not check each
+// line they print. It is safe for concurrent use.
 type Output struct {
 	// set once
 	w io.Writer
-	// gone is called once when a pipe has no reader, to end the program as SIGPIPE does. nil:
-	// that is an error like others.
+	// gone is called once when a pipe has no reader, to end the program as SIGPIPE does. If it is
+	// nil, that error is treated like others.
 	gone func()
 
 	mu  sync.Mutex // guards err, and is held while w is written to
@@ -37,10 +37,10 @@ type Output struct {
 // NewOutput writes to w.
 func NewOutput(w io.Writer, gone func()) *Output { return &Output{w: w, gone: gone} }
 
-// Stdout is the standard output under another descriptor. Go ends a program that writes to
-// descriptor 1 when the reader is gone; a copy under way has something to remove before it ends.
+// Stdout returns the standard output under another descriptor. Go ends a program that writes to
+// descriptor 1 after the reader has gone, but a running copy must clean up first.
 func Stdout() *os.File {
-	const above = 10 // lower ones may be those of a process that is started
+	const above = 10 // lower ones may be used by a started process
 	fd, err := unix.FcntlInt(os.Stdout.Fd(), unix.F_DUPFD_CLOEXEC, above)
 	if err != nil {
 		return os.Stdout
@@ -65,7 +65,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return n, o.err
 }
 
-// Close closes a file and returns the first error of all. A full file system may report its error
+// Close closes a file and returns the first of all errors. A full file system may report its error
 // only here.
 func (o *Output) Close() error {
 	o.mu.Lock()
@@ -78,8 +78,7 @@ func (o *Output) Close() error {
 	return o.err
 }
 
-// WriteError is the line about an error of the standard output of a command, in the form of
-// coreutils.
+// WriteError formats an error of a command's standard output like coreutils.
 func WriteError(cmd *cobra.Command, err error) string {
 	s := "write error: " + Reason(err)
 	if cmd.HasParent() {
@@ -88,7 +87,7 @@ func WriteError(cmd *cobra.Command, err error) string {
 	return s
 }
 
-// Terminal is the terminal that a stream leads to, or nil.
+// Terminal returns the terminal behind a stream, or nil.
 func Terminal(stream any) *os.File {
 	if o, ok := stream.(*Output); ok {
 		stream = o.w

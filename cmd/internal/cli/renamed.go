@@ -1,4 +1,5 @@
-// Old names of flags: they work as the new ones do, are not in the help, and cause one line each.
+// Old names of flags: they work like the new ones, are hidden in the help, and cause one warning
+// each.
 
 package cli
 
@@ -9,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Renamed keeps an old name of a flag that cmd has under a new one.
+// Renamed keeps the old name of a flag of cmd.
 func Renamed(cmd *cobra.Command, old, name string) {
 	flag := cmd.Flags().Lookup(name)
 	f := cmd.Flags().VarPF(&renamed{Value: flag.Value, cmd: cmd, flag: flag, old: old}, old, "", "")
@@ -24,7 +25,7 @@ type renamed struct {
 	old  string
 }
 
-// Set sets the flag of the new name, and warns.
+// Set sets the flag under its new name, and warns.
 func (r *renamed) Set(value string) error {
 	Warn(r.cmd, fmt.Sprintf("--%s is now called --%s", r.old, r.flag.Name))
 	if err := r.Value.Set(value); err != nil {

@@ -1,4 +1,4 @@
-// How a command that goes on after errors ends: they are on standard error already, and it fails.
+// How a command that continues after errors ends: they are already on standard error, and it fails.
 
 package cli
 
@@ -13,21 +13,21 @@ import (
 	"unicode/utf8"
 )
 
-// ErrReported is returned by a command that has reported each of its errors
-// itself, and has only its exit code left to give.
+// ErrReported is returned by a command that has already reported all its errors. Only its exit
+// status is left.
 var ErrReported = errors.New("some of it failed")
 
-// An ExitError is ErrReported with an exit status of its own.
+// An ExitError is ErrReported with a specific exit status.
 type ExitError int
 
 // Error is the text of ErrReported.
 func (e ExitError) Error() string { return ErrReported.Error() }
 
-// Is makes it ErrReported.
+// Is makes it match ErrReported.
 func (e ExitError) Is(target error) bool { return target == ErrReported }
 
-// A Reporter writes errors of one command, each in one line, and remembers that
-// there were some. It is safe for concurrent use.
+// A Reporter writes the errors of one command, one line each, and counts them. It is safe for
+// concurrent use.
 type Reporter struct {
 	// set once
 	prefix string
@@ -38,8 +38,8 @@ type Reporter struct {
 	failed int
 }
 
-// NewReporter writes to w, each line after "nfsrdma: NAME: ", and calls note with each error
-// before. note may be nil.
+// NewReporter writes to w, with the prefix "nfsrdma: NAME: ". Before each line it calls note with
+// the error; note may be nil.
 func NewReporter(w io.Writer, name string, note func(error)) *Reporter {
 	if note == nil {
 		note = func(error) {}
@@ -47,7 +47,7 @@ func NewReporter(w io.Writer, name string, note func(error)) *Reporter {
 	return &Reporter{prefix: "nfsrdma: " + name + ": ", w: w, note: note}
 }
 
-// Report writes an error that lets the command fail in the end.
+// Report writes an error that makes the command fail at its end.
 func (r *Reporter) Report(err error) {
 	r.note(err)
 	r.mu.Lock()
@@ -56,7 +56,7 @@ func (r *Reporter) Report(err error) {
 	fmt.Fprintln(r.w, r.prefix+oneLine(err.Error()))
 }
 
-// WarnOf is Warn of an error.
+// WarnOf writes an error as a warning.
 func (r *Reporter) WarnOf(err error) {
 	r.note(err)
 	r.Warn(err.Error())
@@ -76,7 +76,7 @@ func (r *Reporter) Failed() int {
 	return r.failed
 }
 
-// Err is what the command returns: nil, or ErrReported after errors.
+// Err returns the command's result: nil, or ErrReported after errors.
 func (r *Reporter) Err() error {
 	if r.Failed() > 0 {
 		return ErrReported
@@ -84,7 +84,7 @@ func (r *Reporter) Err() error {
 	return nil
 }
 
-// A failure has its own text, and the cause of it.
+// A failure is an error text with its cause.
 type failure struct {
 	text  string
 	cause error
@@ -93,12 +93,11 @@ type failure struct {
 func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.cause }
 
-// WithCause returns an error of this text that unwraps to cause.
+// WithCause returns an error with this text that unwraps to cause.
 func WithCause(cause error, text string) error { return &failure{text, cause} }
 
-// Reason is the cause of err in the words of the C library, as coreutils print
-// them: the system's own sentence with a capital letter, or all of err when no
-// system error is in it.
+// Reason returns the cause of err as coreutils print it: the system's message with a capital
+// letter, or all of err if it contains no system error.
 func Reason(err error) string {
 	var errno syscall.Errno
 	var whole *failure
@@ -110,7 +109,7 @@ func Reason(err error) string {
 	return string(unicode.ToUpper(first)) + s[n:]
 }
 
-// oneLine keeps a line a line, whatever names it holds.
+// oneLine replaces control characters, for example in file names, so the text stays one line.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// sections are the titles in their order.
+// sections are the titles in order.
 var sections = []string{"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "OPTIONS INHERITED FROM PARENT COMMANDS", "EXIT STATUS", "ENVIRONMENT", "FILES",
 	"DIAGNOSTICS", "EXAMPLES", "SEE ALSO"}
 
-// arrangeAll arranges the pages of a command, and of all below it that have one, in a directory.
+// arrangeAll arranges the pages in dir, for cmd and all commands below it that have one.
 func arrangeAll(cmd *cobra.Command, dir, section string) error {
 	if err := arrange(cmd, filepath.Join(dir, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+"."+section)); err != nil {
 		return err
@@ -32,7 +32,7 @@ func arrangeAll(cmd *cobra.Command, dir, section string) error {
 	return nil
 }
 
-// arrange puts the sections of the page of a command in their order, and adds to SEE ALSO.
+// arrange orders the sections of a command's page and extends SEE ALSO.
 func arrange(cmd *cobra.Command, file string) error {
 	page, err := os.ReadFile(file)
 	if err != nil {

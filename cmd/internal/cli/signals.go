@@ -11,22 +11,21 @@ import (
 	"time"
 )
 
-// endings are the signals with which users, terminals and service managers end a program, and that
-// it can handle.
+// endings are the signals that users, terminals and service managers send to end a program, and
+// that it can handle.
 var endings = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 
-// A Signaled is the cause of a context's end: a signal.
+// A Signaled is a signal as the cause of a context's end.
 type Signaled syscall.Signal
 
 // Error names the signal.
 func (s Signaled) Error() string { return syscall.Signal(s).String() }
 
-// Status is the exit status that a shell reports for a program that a signal has ended.
+// Status returns the exit status that a shell reports for a program ended by the signal.
 func (s Signaled) Status() int { return 128 + int(s) }
 
-// UntilSignal returns a context that ends, with a Signaled as its cause, at the first signal that
-// ends a program. A signal that was ignored when the program started stays ignored, as nohup(1)
-// requires.
+// UntilSignal returns a context that ends at the first signal in endings, with a Signaled as its
+// cause. A signal that was ignored at the program's start stays ignored, as nohup(1) requires.
 func UntilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	c := make(chan os.Signal, 1)
@@ -50,7 +49,7 @@ func UntilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// EndedBy is the exit status after ctx has ended the program's work.
+// EndedBy returns the exit status after ctx has ended the program's work.
 func EndedBy(ctx context.Context) int {
 	var s Signaled
 	if errors.As(context.Cause(ctx), &s) {
@@ -59,12 +58,12 @@ func EndedBy(ctx context.Context) int {
 	return Signaled(syscall.SIGINT).Status()
 }
 
-// signalLimit bounds the wait for a signal that a process sends to itself.
+// signalLimit bounds the wait for a signal to this process.
 const signalLimit = 5 * time.Second
 
-// Exit ends the process with a status, for that of a signal by the signal itself: a shell ends a
-// loop of commands only if Ctrl-C has ended the command. After SIGQUIT Go writes stacks, so there
-// it sets only the status.
+// Exit ends the process with a status. If the status stands for a signal, the process ends by that
+// signal, because a shell ends a loop of commands only if Ctrl-C has ended the command. After
+// SIGQUIT Go would print stacks, so Exit only sets the status.
 func Exit(status int) {
 	sig := syscall.Signal(status - 128)
 	switch sig {

@@ -1,4 +1,4 @@
-// Sizes as people write them.
+// Sizes as users write them.
 
 package cli
 
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxSize is more than any buffer or file that is sized on a command line.
+// maxSize exceeds any buffer or file size given on a command line.
 const maxSize = 1 << 40
 
 // ParseSize reads bytes, from 1 to 1<<40, with an optional K, M or G (binary).

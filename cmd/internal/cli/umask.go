@@ -1,4 +1,4 @@
-// The umask of this process, which commands apply to what they make on a server.
+// The umask of this process, applied to new files on a server.
 
 package cli
 
@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// Umask returns the permission bits that new files and directories do not get.
-// The kernel is asked for it where it has a way; elsewhere the only way to read it
-// is to set it, which no file must be made beside.
+// Umask returns the permission bits that new files and directories do not get. Linux shows the
+// umask in /proc. Elsewhere the only way to read it is to set it, so no file must be created
+// meanwhile.
 func Umask() fs.FileMode {
 	if b, err := os.ReadFile("/proc/self/status"); err == nil {
 		for line := range strings.Lines(string(b)) {

@@ -1,4 +1,4 @@
-// Values of flags that are written in the same way by all commands: times, switches and ports.
+// Flag values that all commands write alike: durations, switches and ports.
 
 package cli
 
@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// off is the value of a flag that turns something off.
+// off is the flag value that turns something off.
 const off = "off"
 
-// DurationVar defines a flag for a time, such as 30s or 5m. A number alone is seconds.
+// DurationVar defines a flag for a duration, such as 30s or 5m. A bare number is in seconds.
 func DurationVar(f *pflag.FlagSet, to *time.Duration, name string, value time.Duration, usage string) {
 	DurationVarP(f, to, name, "", value, usage)
 }
@@ -52,10 +52,10 @@ func (d *duration) Set(s string) error {
 	return nil
 }
 
-// maxSeconds bounds what a time.Duration holds.
+// maxSeconds is below the limit of a time.Duration.
 const maxSeconds = 9e9
 
-// PortVar defines a flag for a port; 0 and "off" are none.
+// PortVar defines a flag for a port; 0 and "off" mean none.
 func PortVar(f *pflag.FlagSet, to *uint16, name string, value uint16, usage string) {
 	*to = value
 	f.Var((*port)(to), name, usage)
@@ -85,8 +85,8 @@ func (p *port) Set(s string) error {
 	return nil
 }
 
-// CutPort separates HOST:PORT, as flags for an address of this host take it; port is 0 if there is
-// none. An IPv6 address with a port has brackets.
+// CutPort splits HOST:PORT in a flag for an address of this host; port is 0 if there is none. An
+// IPv6 address with a port has brackets.
 func CutPort(addr string) (host string, port uint16) {
 	if _, err := netip.ParseAddr(addr); err == nil {
 		return addr, 0
@@ -99,8 +99,8 @@ func CutPort(addr string) (host string, port uint16) {
 	return host, uint16(n)
 }
 
-// SwitchVar defines a flag of cmd that is on or off. As an old spelling it takes what bool flags
-// do, and warns.
+// SwitchVar defines an on/off flag of cmd. It also accepts the values of bool flags, with a
+// warning.
 func SwitchVar(cmd *cobra.Command, to *bool, name string, value bool, usage string) {
 	*to = value
 	cmd.Flags().Var(&onOff{to, cmd, name}, name, usage)

@@ -1,4 +1,4 @@
-// The end of the examination: the command lines that should mount the export.
+// The last check: command lines that should mount the export.
 
 package doctor
 
@@ -12,14 +12,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 )
 
-// checkAdvice puts the command lines together, of what the checks have found to work.
+// checkAdvice builds the command lines from the checks that passed.
 func checkAdvice(_ context.Context, x *exam) Finding {
 	export := x.export
 	if export == "" {
 		export = "/export"
 	}
 	options := []string{}
-	if boundPort(x.bound, progNLM, 4) == 0 { // the kernel asks rpcbind for it, whatever port NFS has
+	if boundPort(x.bound, progNLM, 4) == 0 { // the kernel asks rpcbind for NLM, whatever NFS's port
 		options = append(options, "nolock")
 	}
 	if x.mountPort != 0 {
@@ -48,7 +48,7 @@ func checkAdvice(_ context.Context, x *exam) Finding {
 	return skip("", "nothing that could be mounted")
 }
 
-// clientLines are the commands that mount by this program, which needs nothing of the kernel but FUSE.
+// clientLines returns the mount commands of this program, which needs only FUSE from the kernel.
 func (x *exam) clientLines(export string) (lines []string) {
 	line := func(words ...string) string {
 		words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
@@ -74,7 +74,7 @@ func (x *exam) clientLines(export string) (lines []string) {
 	return lines
 }
 
-// host is the server in front of a colon or a path, in command lines.
+// host returns the server as it appears in a command line before a colon or path.
 func (x *exam) host() string {
 	if strings.Contains(x.Host, ":") {
 		return "[" + x.Host + "]"

@@ -1,8 +1,7 @@
-// The examination: a table of checks that depend on one another, run as early as they can be.
+// The checks form a dependency table; each runs as early as possible.
 
-// Package doctor finds out what stands between this machine and a working NFS mount,
-// over RDMA and over TCP. Each check has one finding and, unless all is well, one
-// line of what to do.
+// Package doctor finds the obstacles between this machine and a working NFS mount, over RDMA and
+// TCP. Each check has one finding and, unless it passes, one line of advice.
 package doctor
 
 import (
@@ -11,10 +10,10 @@ import (
 	"time"
 )
 
-// A Status is how a check ended.
+// A Status is the result of a check.
 type Status uint8
 
-// The statuses. Only Fail keeps a mount from working.
+// The statuses. Only Fail prevents a mount.
 const (
 	OK Status = iota
 	Warn
@@ -22,13 +21,13 @@ const (
 	Skip
 )
 
-// String is the status as it is printed.
+// String returns the printed form.
 func (s Status) String() string { return [...]string{"OK", "WARN", "FAIL", "SKIP"}[s] }
 
 // MarshalText makes a Status a word in JSON.
 func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// A Finding is what one check found.
+// A Finding is the result of one check.
 type Finding struct {
 	Check  string `json:"check"`            // its name
 	Status Status `json:"status"`           // OK, WARN, FAIL, or SKIP
@@ -54,22 +53,22 @@ func skip(advice, format string, args ...any) Finding {
 type check struct {
 	name  string
 	needs []string // checks that must not have failed or been skipped
-	after []string // checks that only have to be over
+	after []string // checks that only have to finish first
 	run   func(ctx context.Context, x *exam) Finding
 }
 
-// checkTime bounds one check; longest of all are those of ports that answer nothing.
+// checkTime limits one check. Checks of ports that never answer take longest.
 const checkTime = 4 * time.Second
 
-// An outcome is a check that runs, and its Finding when it is over.
+// An outcome is a check in progress; finding is set when over is closed.
 type outcome struct {
 	over    chan struct{}
 	finding Finding
 }
 
-// runChecks runs each check once what it needs is over, many at a time, and calls
-// tell with the findings in the order of the table. What a check learns it keeps in
-// the exam, where the checks that need it, and they alone, may look.
+// runChecks runs each check as soon as its dependencies are over, many concurrently, and calls tell
+// with the findings in table order. A check stores its results in the exam, and only checks that
+// need it may read them.
 func runChecks(ctx context.Context, x *exam, table []check, tell func(Finding)) {
 	outcomes := make(map[string]*outcome, len(table))
 	for i := range table {
@@ -98,7 +97,7 @@ func runChecks(ctx context.Context, x *exam, table []check, tell func(Finding)) 
 	}
 }
 
-// start runs the check, unless one that it needs ended badly.
+// start runs the check unless a needed one ended badly.
 func (c *check) start(ctx context.Context, x *exam, needs []*outcome) Finding {
 	for i, n := range needs {
 		if s := n.finding.Status; s == Fail || s == Skip || n.finding.Status == Warn && x.down[c.needs[i]] {

@@ -1,4 +1,4 @@
-// The exam: what is examined, by which means, and what the checks have learnt so far.
+// The exam: the options, the means, and the results of the checks so far.
 
 package doctor
 
@@ -22,40 +22,40 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// Options is what to examine, and how. Host must be set.
+// Options select the server and the checks. Host must be set.
 type Options struct {
 	Host       string // name or address
-	Export     string // path on the server; "": the first export that is listed
+	Export     string // path on the server; "": the first listed export
 	TCP        bool   // the user wants TCP: RDMA is not needed then
 	RDMAPort   int    // 0: 20049
 	TCPPort    int    // 0: 2049
 	BindPort   int    // of rpcbind; 0: 111
-	MountPort  int    // of MOUNT over TCP; 0: the NFS port, then what rpcbind says
+	MountPort  int    // of MOUNT over TCP; 0: the NFS port, then rpcbind's answer
 	CRC        rnic.CRCMode
 	Provider   nfsclient.Provider
 	Write      bool   // make a file, write, read back, remove
 	Root       string // of this machine's files; "": /
-	MountPoint string // in the command lines; "": /mnt
+	MountPoint string // for the command lines; "": /mnt
 
-	// The means; nil: those of the system.
+	// The means; nil: the system's.
 	Dial   portprobe.Dialer
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	Now    func() time.Time
-	// Segmented dials with TCP segments of at most some bytes.
+	// Segmented dials with TCP segments of at most so many bytes.
 	Segmented func(most int) portprobe.Dialer
 
-	slow int // by which all bounds of time are multiplied; 0: Slow
+	slow int // multiplies all time limits; 0: Slow
 }
 
-// Slow is by what all bounds of time are multiplied; tests on a busy machine have more.
+// Slow multiplies all time limits. Tests set a larger one for busy machines.
 var Slow = 1
 
-// most is how long something may take.
+// most returns a time limit, multiplied.
 func (o *Options) most(usual time.Duration) time.Duration {
 	return time.Duration(max(o.slow, 1)) * usual
 }
 
-// A Report is the findings in order, and the command lines that should mount the export.
+// A Report has the findings in order, and the command lines that should mount the export.
 type Report struct {
 	Server   string    `json:"server"`           // its host
 	Export   string    `json:"export,omitempty"` // that was examined
@@ -64,19 +64,19 @@ type Report struct {
 	Mount    []string  `json:"mount,omitempty"`  // commands that should work
 }
 
-// An exam is one run. The fields below Options are each written by one check, before
-// the checks that need it begin; down and what is closed at the end have the lock.
+// An exam is one run. Each field below Options is written by one check, before the checks that need
+// it start; down and the closers need the lock.
 type exam struct {
 	Options
-	down map[string]bool // names of checks whose warning leaves nothing to build on; set once
+	down map[string]bool // names of checks that others cannot build on after a warning; set once
 
 	reserved func() bool // this process can use reserved ports; set once
 
-	addr      string     // name: the address that is examined
+	addr      string     // name: the examined address
 	device    string     // route: the network interface
-	local     netip.Addr // and the address of this host
+	local     netip.Addr // and this host's address
 	mtu       int
-	roce      bool // RDMA port: RDMA is RoCE, as asked for or because iWARP does not answer
+	roce      bool // RDMA port: RDMA is RoCE, as requested or because iWARP does not answer
 	rdmaPort  portprobe.Result
 	tcpPort   portprobe.Result
 	bindPort  portprobe.Result
@@ -91,20 +91,20 @@ type exam struct {
 	exports   []mount3.Export   // exports
 	export    string            // MNT
 	root      nfs3.FH           // MNT
-	mounted   bool              // MNT: this host may mount it
+	mounted   bool              // MNT: this host may mount the export
 	nfs       *nfsclient.Client // FSINFO
 	rtmax     int               // FSINFO
 	wtmax     int
 	rootAttr  nfs3.Fattr // identity
-	readOnly  bool       // and the export is, for this host
+	readOnly  bool       // and the export is read-only for this host
 
 	mu     sync.Mutex
 	closes []func() error
 	mounts []string // the command lines
 }
 
-// Examine runs all checks, and calls tell, if it is not nil, with each finding as soon
-// as those before it are there. It takes some seconds whatever the server does.
+// Examine runs all checks. It calls tell, if it is not nil, with each finding once all earlier
+// findings are complete. It takes some seconds whatever the server does.
 func Examine(ctx context.Context, o Options, tell func(Finding)) Report {
 	x := newExam(o)
 	defer x.close()
@@ -149,10 +149,10 @@ func setDefault[T comparable](v *T, to T) {
 	}
 }
 
-// at is a port of the address that is examined.
+// at returns a port of the examined address.
 func (x *exam) at(port int) string { return net.JoinHostPort(x.addr, strconv.Itoa(port)) }
 
-// wanted is fail where the user wants this transport, and warn where it is the other one.
+// wanted returns a failure for the transport that the user wants, and a warning for the other.
 func (x *exam) wanted(tcp bool, advice, format string, args ...any) Finding {
 	if tcp == x.TCP {
 		return fail(advice, format, args...)
@@ -160,7 +160,7 @@ func (x *exam) wanted(tcp bool, advice, format string, args ...any) Finding {
 	return warn(advice, format, args...)
 }
 
-// keep has something closed at the end.
+// keep registers a function to call at the end.
 func (x *exam) keep(end func() error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -171,7 +171,7 @@ func (x *exam) close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var errs []error
-	for _, end := range slices.Backward(x.closes) { // UMNT goes over a connection that was made before
+	for _, end := range slices.Backward(x.closes) { // UMNT uses a connection made earlier
 		errs = append(errs, end())
 	}
 	return errors.Join(errs...)

@@ -1,4 +1,4 @@
-// Checks of the export: its sizes, its space, and who we are there.
+// Checks of the export: sizes, space, and our identity there.
 
 package doctor
 
@@ -12,10 +12,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// goodTransfer is from where on the size of READ and WRITE costs no speed worth a word.
+// goodTransfer is the READ and WRITE size above which speed hardly grows, in bytes.
 const goodTransfer = 64 << 10
 
-// checkFSINFO connects as a client does, and asks for the sizes.
+// checkFSINFO connects like a client and asks for the sizes.
 func checkFSINFO(ctx context.Context, x *exam) Finding {
 	o := nfsclient.Options{Transport: nfsclient.RDMA, CRC: x.CRC, CallTimeout: x.most(checkTime), RetryTimeout: x.most(checkTime)}
 	if x.roce {
@@ -45,7 +45,7 @@ func checkFSINFO(ctx context.Context, x *exam) Finding {
 	return ok("%s", text)
 }
 
-// statusAdvice is what to do about a call on the handle that MNT gave.
+// statusAdvice returns the advice about a failed call on MNT's handle.
 func (x *exam) statusAdvice(err error) string {
 	var status *nfsclient.StatusError
 	if asStatus(err, &status) {
@@ -62,7 +62,7 @@ func (x *exam) statusAdvice(err error) string {
 	return "see the server's log"
 }
 
-// checkSpace asks how much room there is.
+// checkSpace asks for the free space.
 func checkSpace(ctx context.Context, x *exam) Finding {
 	st, err := x.nfs.Fsstat(ctx, x.root)
 	if err != nil {
@@ -70,7 +70,7 @@ func checkSpace(ctx context.Context, x *exam) Finding {
 	}
 	text := fmt.Sprintf("%s of %s free for us, %d of %d files", size(st.Abytes), size(st.Tbytes), st.Afiles, st.Tfiles)
 	switch {
-	case x.readOnly, st.Tbytes == 0: // a tree of a program need not count
+	case x.readOnly, st.Tbytes == 0: // a program's tree may report no space
 	case st.Abytes == 0:
 		return warn("make room on the server, or see the quota of this user: writes will fail", "%s", text)
 	case st.Afiles == 0 && st.Tfiles > 0:
@@ -79,8 +79,8 @@ func checkSpace(ctx context.Context, x *exam) Finding {
 	return ok("%s", text)
 }
 
-// checkWho asks what this user may do in the root of the export. Without a file of
-// our own the server's view of us can only be guessed.
+// checkWho asks for this user's rights in the export's root. Without a file of ours, the server's
+// view of our identity is a guess.
 func checkWho(ctx context.Context, x *exam) Finding {
 	attr, err := x.nfs.Getattr(ctx, x.root)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Advice about a server that does not let this host in. It leaves out the reasons that do not hold.
+// Advice about a server that refuses this host. It leaves out reasons that do not apply.
 
 package doctor
 
@@ -9,11 +9,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/rights"
 )
 
-// portMatters reports whether calls over TCP may be refused because they come from a port that is
-// not reserved.
+// portMatters reports whether TCP calls may be refused because their port is not reserved.
 func (x *exam) portMatters(rdma bool) bool { return !rdma && !x.reserved() }
 
-// letInAdvice is the advice after MNT has refused this host. groups are the clients of the export;
+// letInAdvice returns the advice after MNT has refused this host. groups are the export's clients;
 // known is false if the server does not report them.
 func (x *exam) letInAdvice(groups []string, known bool) string {
 	const root = "run as root, because the server requires a reserved port (secure of exports(5)), or export with insecure"

@@ -1,4 +1,4 @@
-// Checks of this machine: what a kernel mount and a FUSE mount need.
+// Checks of this machine: requirements of a kernel mount and a FUSE mount.
 
 package doctor
 
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file is a path of this machine, or of what a test puts in its place.
+// file returns a path on this machine, or below a test's root.
 func (x *exam) file(parts ...string) string {
 	return filepath.Join(append([]string{x.Root}, parts...)...)
 }
@@ -25,13 +25,13 @@ func (x *exam) exists(parts ...string) bool {
 	return err == nil
 }
 
-// text is the content of a small file without the blanks around it; "" where it cannot be read.
+// text returns the content of a small file without surrounding blanks; "" if it is unreadable.
 func (x *exam) text(parts ...string) string {
 	b, _ := os.ReadFile(x.file(parts...))
 	return string(bytes.TrimSpace(b))
 }
 
-// program looks for a program where administrators' programs are.
+// program looks for a program in the directories for administrators.
 func (x *exam) program(name string) string {
 	for _, dir := range []string{"/sbin", "/usr/sbin", "/bin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"} {
 		if x.exists(dir, name) {
@@ -41,13 +41,13 @@ func (x *exam) program(name string) string {
 	return ""
 }
 
-// addSIW is the command that makes a soft-iWARP device on the interface to the server.
+// addSIW returns the command that makes a soft-iWARP device on the interface to the server.
 func (x *exam) addSIW() string {
 	return fmt.Sprintf("modprobe -a siw rdma_cm rpcrdma && rdma link add siw0 type siw netdev %s (Debian's kernels have no siw: docs/linux.md builds it)", x.netdev())
 }
 
-// addDevice is the command that makes a device which talks to the server. The one for RoCE is the
-// first: each usual kernel has its driver, and the examination by iWARP asks no server for RoCE.
+// addDevice returns the command that makes a device for the server. RoCE comes first: each usual
+// kernel has its driver, and the iWARP checks do not try the server for RoCE.
 func (x *exam) addDevice() string {
 	if x.roce {
 		return x.addRXE()
@@ -55,19 +55,21 @@ func (x *exam) addDevice() string {
 	return x.addRXE() + " (if the server takes RoCE: nfsrdma doctor --rdma roce), or by iWARP: " + x.addSIW()
 }
 
-// fits reports whether a device of the kernel's, by its directory in sysfs, talks to the server by the provider that was examined.
+// fits reports whether a kernel device, by its directory in sysfs, can reach the server through the
+// examined provider.
 func (x *exam) fits(dir, node string) bool {
 	if x.roce {
-		return node == "CA" && x.text(dir, "ports/1/link_layer") == "Ethernet" // else InfiniBand
+		// otherwise it is InfiniBand
+		return node == "CA" && x.text(dir, "ports/1/link_layer") == "Ethernet"
 	}
 	return node == "RNIC"
 }
 
-// checkDevice looks for an RDMA device of the kernel's. Only mounts by the kernel need one.
+// checkDevice looks for the kernel's RDMA devices. Only kernel mounts need one.
 func checkDevice(_ context.Context, x *exam) Finding {
 	entries, _ := os.ReadDir(x.file("/sys/class/infiniband"))
 	var words []string
-	at, found, active := "", false, false // of the device that fits best
+	at, found, active := "", false, false // of the best fitting device
 	for _, e := range entries {
 		name := e.Name()
 		dir := "/sys/class/infiniband/" + name
@@ -95,13 +97,13 @@ func checkDevice(_ context.Context, x *exam) Finding {
 	return ok("%s", text)
 }
 
-// What a kernel mount takes, over siw and over rxe.
+// Modules for a kernel mount over siw and over rxe.
 var (
 	siwModules = []string{"rpcrdma", "rdma_cm", "iw_cm", "siw"}
 	rxeModules = []string{"rpcrdma", "rdma_cm", "ib_cm", "rdma_rxe"}
 )
 
-// checkModules looks whether the modules are loaded, or at hand.
+// checkModules checks whether the modules are loaded or available.
 func checkModules(_ context.Context, x *exam) Finding {
 	release := x.text("/proc/sys/kernel/osrelease")
 	loaded := x.text("/proc/modules")
@@ -141,7 +143,7 @@ func checkModules(_ context.Context, x *exam) Finding {
 	return ok("%s", text)
 }
 
-// hasModule looks for a module in a list of paths; - and _ are the same in their names.
+// hasModule looks for a module in a list of paths. In module names - and _ are equal.
 func hasModule(list, name string) bool {
 	for line := range strings.Lines(list) {
 		p, _, _ := strings.Cut(line, ":")
@@ -171,7 +173,7 @@ func checkKernelClient(_ context.Context, x *exam) Finding {
 	return ok("%s, and a kernel with NFS", helper)
 }
 
-// checkLocking compares what the server has for locks with what this machine has.
+// checkLocking compares the lock services of the server with this machine's.
 func checkLocking(_ context.Context, x *exam) Finding {
 	if x.rdma == nil && x.tcp == nil {
 		return skip("", "not tried: no connection that answers")
@@ -189,10 +191,11 @@ func checkLocking(_ context.Context, x *exam) Finding {
 	return ok("the server has NLM, and rpc.statd is here")
 }
 
-// checkFUSE looks for what mounts without the kernel's NFS client need.
+// checkFUSE looks for the requirements of FUSE mounts.
 func checkFUSE(_ context.Context, x *exam) Finding {
 	helper := x.program("fusermount3")
-	f, err := os.OpenFile(x.file("/dev/fuse"), os.O_RDWR, 0) // its mode does not show the limits of a container
+	// the file's mode does not show a container's limits
+	f, err := os.OpenFile(x.file("/dev/fuse"), os.O_RDWR, 0)
 	if err == nil {
 		f.Close()
 	}
@@ -209,10 +212,10 @@ func checkFUSE(_ context.Context, x *exam) Finding {
 	return ok("/dev/fuse and %s", helper)
 }
 
-// fewFiles is a limit of descriptors that a busy client can run into.
+// fewFiles is a descriptor limit that a busy client may exceed.
 const fewFiles = 256
 
-// checkLimits looks at the limits of this process.
+// checkLimits checks the limits of this process.
 func checkLimits(context.Context, *exam) Finding {
 	var files, lock unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {

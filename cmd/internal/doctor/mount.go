@@ -1,4 +1,4 @@
-// Checks of MOUNT: where it is, what is exported, and whether this host may mount it.
+// Checks of MOUNT: its port, the exports, and whether this host may mount.
 
 package doctor
 
@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// checkMount finds MOUNT: on the port that was given, on the NFS ports, or where
-// rpcbind says. The kernel's mount wants it over TCP (or UDP), whatever NFS takes.
+// checkMount finds MOUNT: on the given port, on the NFS ports, or through rpcbind. The kernel's
+// mount needs it over TCP (or UDP), whatever NFS uses.
 func checkMount(ctx context.Context, x *exam) Finding {
 	x.mountPort = x.MountPort
 	if x.mountPort == 0 && x.tcpMount {
@@ -54,7 +54,7 @@ func checkMount(ctx context.Context, x *exam) Finding {
 	return ok("%s", over)
 }
 
-// dialMount connects to the MOUNT service over TCP, and has it answer.
+// dialMount connects to MOUNT over TCP and calls it once.
 func (x *exam) dialMount(ctx context.Context) (*transport.Client, error) {
 	c, err := transport.DialTCP(ctx, x.at(x.mountPort), x.config("mount"))
 	if err != nil {
@@ -68,10 +68,10 @@ func mountProc(n uint32, name string, most int) *transport.Proc {
 	return &transport.Proc{Prog: mount3.Program, Vers: mount3.Version, Proc: n, Name: name, MaxReply: most}
 }
 
-// shownExports is how many of the exports are named.
+// shownExports is the number of exports named in the finding.
 const shownExports = 8
 
-// checkExports asks what is exported, and to whom.
+// checkExports asks for the exports and their clients.
 func checkExports(ctx context.Context, x *exam) Finding {
 	var res mount3.ExportRes
 	if err := x.mount.Call(ctx, mountProc(mount3.ProcExport, "EXPORT", mount3.MaxList), nil, &res, nil, 0); err != nil {
@@ -137,7 +137,7 @@ func checkMNT(ctx context.Context, x *exam) Finding {
 	return ok("%s", text)
 }
 
-// authAdvice is what to do about a MOUNT call that was not done.
+// authAdvice returns the advice about a rejected MOUNT call.
 func (x *exam) authAdvice(err error) string {
 	var auth *transport.AuthError
 	switch {
@@ -149,13 +149,13 @@ func (x *exam) authAdvice(err error) string {
 	return "see the server's log: its MOUNT service took the call and did not do it"
 }
 
-// refusalAdvice is what to do about a status of MNT.
+// refusalAdvice returns the advice about a status of MNT.
 func (x *exam) refusalAdvice(s mount3.Status) string {
 	listed := slices.ContainsFunc(x.exports, func(e mount3.Export) bool {
 		dir := path.Clean("/" + e.Dir)
 		return dir == "/" || x.export == dir || strings.HasPrefix(x.export, dir+"/")
 	})
-	if len(x.exports) > 0 && !listed { // some servers say ACCES to what they do not export
+	if len(x.exports) > 0 && !listed { // some servers reply ACCES for unexported paths
 		return "it is not exported: the list begins with " + x.exports[0].Dir + "; nfsrdma showmount " + x.host() + " shows it all"
 	}
 	switch s {
@@ -172,7 +172,7 @@ func (x *exam) refusalAdvice(s mount3.Status) string {
 	return "see the server's log"
 }
 
-// flavor is the name of an authentication flavor (RFC 5531 §8.2, RFC 2623 §2.2).
+// flavor returns the name of an authentication flavor (RFC 5531 §8.2, RFC 2623 §2.2).
 func flavor(f uint32) string {
 	switch f {
 	case 0:

@@ -1,4 +1,4 @@
-// Checks of the way to the server: its name, the route, the ports.
+// Checks of the path to the server: name, route, ports.
 
 package doctor
 
@@ -16,10 +16,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
-// pickTime bounds finding out which of several addresses answers.
+// pickTime limits the choice among several addresses.
 const pickTime = time.Second
 
-// checkName resolves the name, and picks the address that is examined.
+// checkName resolves the name and picks the address to examine.
 func checkName(ctx context.Context, x *exam) Finding {
 	if _, err := netip.ParseAddr(x.Host); err == nil {
 		x.addr = x.Host
@@ -60,7 +60,7 @@ func checkName(ctx context.Context, x *exam) Finding {
 	return ok("%s is %s; %s is examined", x.Host, strings.Join(hosts, " and "), x.addr)
 }
 
-// answering tells at which addresses one of the NFS ports takes connections.
+// answering reports for each address whether one of the NFS ports accepts connections.
 func (x *exam) answering(ctx context.Context, hosts []string) []bool {
 	ctx, cancel := context.WithTimeout(ctx, x.most(pickTime))
 	defer cancel()
@@ -83,7 +83,7 @@ func (x *exam) answering(ctx context.Context, hosts []string) []bool {
 	return up
 }
 
-// checkRoute asks the kernel which way a packet would go. No packet is sent.
+// checkRoute asks the kernel for the route. No packet is sent.
 func checkRoute(ctx context.Context, x *exam) Finding {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "udp", x.at(x.RDMAPort))
@@ -112,14 +112,15 @@ func checkRoute(ctx context.Context, x *exam) Finding {
 	return ok("from %s on %s, MTU %d", local, x.device, x.mtu)
 }
 
-// checkRDMAPort finds out what is at the RDMA port, by the provider that the user wants.
+// checkRDMAPort identifies the service on the RDMA port, by the provider that the user wants.
 func checkRDMAPort(ctx context.Context, x *exam) Finding {
 	if x.Provider == nfsclient.RoCE {
 		return checkRoCE(ctx, x)
 	}
 	first, cancel := ctx, context.CancelFunc(func() {})
 	if x.Provider == nfsclient.AutoProvider {
-		first, cancel = context.WithTimeout(ctx, x.most(checkTime/2)) // the rest of the time is for RoCE
+		// leaves the rest of the time for RoCE
+		first, cancel = context.WithTimeout(ctx, x.most(checkTime/2))
 	}
 	defer cancel()
 	x.rdmaPort = portprobe.Identify(first, x.most(portprobe.Wait), x.Dial, x.at(x.RDMAPort), portprobe.MPA)
@@ -142,7 +143,7 @@ func checkRDMAPort(ctx context.Context, x *exam) Finding {
 	return x.wanted(false, advice, "%d: %s", x.RDMAPort, text)
 }
 
-// checkTCPPort finds out what is at the TCP port.
+// checkTCPPort identifies the service on the TCP port.
 func checkTCPPort(ctx context.Context, x *exam) Finding {
 	x.tcpPort = portprobe.Identify(ctx, x.most(portprobe.Wait), x.Dial, x.at(x.TCPPort), portprobe.RPC)
 	if x.tcpPort.Kind == portprobe.RPC {
@@ -155,8 +156,7 @@ func checkTCPPort(ctx context.Context, x *exam) Finding {
 	return x.wanted(true, advice, "%d: %s", x.TCPPort, found(x.tcpPort))
 }
 
-// checkBindPort looks whether rpcbind is in reach; nothing but the kernel's
-// defaults needs it.
+// checkBindPort checks whether rpcbind is reachable. Only the kernel's defaults need it.
 func checkBindPort(ctx context.Context, x *exam) Finding {
 	x.bindPort = portprobe.Identify(ctx, x.most(portprobe.Wait), x.Dial, x.at(x.BindPort), portprobe.RPC)
 	if x.bindPort.Kind == portprobe.RPC {
@@ -165,7 +165,8 @@ func checkBindPort(ctx context.Context, x *exam) Finding {
 	return warn("give mount the ports, as in the command below", "%d: %s", x.BindPort, found(x.bindPort))
 }
 
-// found is what is at a port; where the network itself refuses, in its words.
+// found describes the service on a port. If the network itself refuses, the system's error is
+// quoted.
 func found(r portprobe.Result) string {
 	var timeout interface{ Timeout() bool }
 	if r.Kind == portprobe.Filtered && !errors.Is(r.Err, context.Canceled) && (!errors.As(r.Err, &timeout) || !timeout.Timeout()) {
@@ -174,7 +175,7 @@ func found(r portprobe.Result) string {
 	return r.Kind.String()
 }
 
-// closedAdvice is what to do about a port at which nobody or somebody else is.
+// closedAdvice returns the advice about a port with no service or another one.
 func (x *exam) closedAdvice(ctx context.Context, k portprobe.Kind, port int, serve string) string {
 	switch k {
 	case portprobe.Refused:
@@ -189,8 +190,8 @@ func (x *exam) closedAdvice(ctx context.Context, k portprobe.Kind, port int, ser
 	return "another service has this port: give the server's own NFS port"
 }
 
-// refusedAdvice is the advice about a port without a listener. The server possibly listens at
-// another address, which can be seen if it is this machine.
+// refusedAdvice returns the advice about a port without a listener. The server may listen at
+// another address, which can be checked on this machine.
 func (x *exam) refusedAdvice(ctx context.Context, port int, serve string) string {
 	addr, err := netip.ParseAddr(x.addr)
 	if err != nil || addr.IsLoopback() {
@@ -209,7 +210,7 @@ func (x *exam) refusedAdvice(ctx context.Context, port int, serve string) string
 	return "the service at this port listens on 127.0.0.1 alone: start it with --addr " + x.addr + ", or name the server 127.0.0.1"
 }
 
-// plain is the innermost part of an error of package net, or all of another.
+// plain returns the innermost error of a net.OpError, or another error whole.
 func plain(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {

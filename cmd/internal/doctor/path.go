@@ -1,4 +1,4 @@
-// The check of large packets: a path that loses them lets all small calls pass.
+// The check of large packets: a path that drops them passes all small calls.
 
 package doctor
 
@@ -20,17 +20,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// largeCall is the size of the arguments of a NULL that takes several packets of each usual MTU.
-// pathTime is the time for its reply: TCP repeats a lost packet after a fraction of that.
+// largeCall is the size of a NULL's arguments that needs several packets at every usual MTU.
+// pathTime limits the wait for its reply; TCP retransmits within a fraction of it.
 const (
 	largeCall = 8 << 10
-	pathTime  = checkTime / 2 // as much is left to find the size that passes
+	pathTime  = checkTime / 2 // leaves the same time to find the size that passes
 )
 
-// segments are the sizes of TCP segments, without headers, to try if large packets are lost.
+// segments are the TCP segment sizes, without headers, to try if large packets are lost.
 var segments = []int{1400, 1200, 1000, 800, 536}
 
-// headers is the size of the IP and TCP headers of a segment, without options.
+// headers returns the size of a segment's IP and TCP headers, without options.
 func (x *exam) headers() int {
 	if x.local.Is6() {
 		return 60
@@ -38,12 +38,13 @@ func (x *exam) headers() int {
 	return 40
 }
 
-// A filler is arguments without meaning: NULL ignores them.
+// A filler is arguments that NULL ignores.
 type filler struct{}
 
 func (filler) EncodeXDR(e *xdr.Encoder) { e.Fixed(make([]byte, largeCall)) }
 
-// checkPath makes a large call on its own connection, which is lost with the packets.
+// checkPath makes a large call on a separate connection, because that connection breaks if packets
+// are lost.
 func checkPath(ctx context.Context, x *exam) Finding {
 	tcp := x.rdma == nil || x.TCP && x.tcp != nil
 	if tcp && x.tcp == nil {
@@ -64,7 +65,7 @@ func checkPath(ctx context.Context, x *exam) Finding {
 	return warn("see the server's log, and try again: small calls are answered", "a call of %s has no answer, in packets of any size: %v", size(largeCall), err)
 }
 
-// large makes the call over a new connection. A server that refuses such a call has received it.
+// large makes the call over a new connection. A server that rejects the call has received it.
 func (x *exam) large(ctx context.Context, tcp bool, dial portprobe.Dialer) error {
 	ctx, cancel := context.WithTimeout(ctx, x.most(pathTime))
 	defer cancel()
@@ -84,7 +85,8 @@ func (x *exam) large(ctx context.Context, tcp bool, dial portprobe.Dialer) error
 	if err != nil {
 		return err
 	}
-	closed := make(chan error, 1) // on a path that loses the last packets that takes longer than this check has
+	// on a path that drops the last packets, closing takes longer than this check
+	closed := make(chan error, 1)
 	x.keep(func() error { return <-closed })
 	defer func() { go func() { closed <- c.Close() }() }()
 	err = c.Call(ctx, &transport.Proc{Prog: nfs3.Program, Vers: nfs3.Version, Name: "NULL"}, filler{}, nil, nil, 0)
@@ -95,8 +97,8 @@ func (x *exam) large(ctx context.Context, tcp bool, dial portprobe.Dialer) error
 	return err
 }
 
-// largestSegment tries sizes of segments, all at once, and returns the largest that passes; 0: none
-// does.
+// largestSegment tries all segment sizes concurrently and returns the largest that passes; 0 if
+// none does.
 func (x *exam) largestSegment(ctx context.Context, tcp bool) (most int) {
 	pass := make([]bool, len(segments))
 	var wg sync.WaitGroup
@@ -112,7 +114,7 @@ func (x *exam) largestSegment(ctx context.Context, tcp bool) (most int) {
 	return most
 }
 
-// segmented dials TCP with segments of n bytes at most, in both directions.
+// segmented dials TCP with segments of at most n bytes in both directions.
 func segmented(n int) portprobe.Dialer {
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, n) }); e != nil {

@@ -1,4 +1,4 @@
-// How findings are shown on a terminal.
+// Findings on a terminal.
 
 package doctor
 
@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// Print writes one finding: its line, and the line of what to do.
+// Print writes one finding: its line and its advice.
 func Print(w io.Writer, f Finding) {
 	fmt.Fprintf(w, "%-4s  %-15s %s\n", f.Status, f.Check, oneLine(f.Text))
 	if f.Advice != "" {
@@ -18,7 +18,7 @@ func Print(w io.Writer, f Finding) {
 	}
 }
 
-// PrintEnd writes the command lines, and the sum of it all.
+// PrintEnd writes the command lines and a summary.
 func PrintEnd(w io.Writer, r Report) {
 	if len(r.Mount) > 0 {
 		fmt.Fprintln(w, "\nTo mount it:")
@@ -33,7 +33,7 @@ func PrintEnd(w io.Writer, r Report) {
 	fmt.Fprintf(w, "\n%d OK, %d to look at, %d failed, %d not tried\n", counts[OK], counts[Warn], counts[Fail], counts[Skip])
 }
 
-// oneLine makes what a server has told safe for a terminal.
+// oneLine makes a server's text safe for a terminal.
 func oneLine(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return s

@@ -1,4 +1,4 @@
-// The checks by RoCE: whether the server takes a connection, and the kernel's device for it.
+// Checks by RoCE: whether the server accepts a connection, and the kernel's device for it.
 
 package doctor
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// checkRoCE connects by RoCE, and has one call answered: UDP tells nothing of a port that is less.
+// checkRoCE connects by RoCE and makes one call. UDP has no cheaper test of a port.
 func checkRoCE(ctx context.Context, x *exam) Finding {
 	x.roce = true
 	c, err := transport.DialRDMA(ctx, roce.Open(rnic.DeviceConfig{}), x.at(x.RDMAPort), x.config("nfs"))
@@ -24,7 +24,7 @@ func checkRoCE(ctx context.Context, x *exam) Finding {
 		x.keep(c.Close)
 		return ok("%d answers by RoCE, over UDP port %d", x.RDMAPort, roce.UDPPort)
 	}
-	if x.Provider == nfsclient.AutoProvider { // iWARP has been tried
+	if x.Provider == nfsclient.AutoProvider { // iWARP was tried before
 		return x.noRoCE(err)
 	}
 	if portprobe.Identify(ctx, x.most(portprobe.Wait), x.Dial, x.at(x.RDMAPort), portprobe.MPA).Kind == portprobe.MPA {
@@ -34,7 +34,7 @@ func checkRoCE(ctx context.Context, x *exam) Finding {
 	return x.noRoCE(err)
 }
 
-// noRoCE is the finding about a connection by RoCE that failed.
+// noRoCE returns the finding about a failed RoCE connection.
 func (x *exam) noRoCE(err error) Finding {
 	var gone *transport.ConnectError
 	if errors.As(err, &gone) {
@@ -48,12 +48,12 @@ func (x *exam) noRoCE(err error) Finding {
 		roce.UDPPort), "%d: no connection by RoCE: %v", x.RDMAPort, err)
 }
 
-// addRXE is the command that makes a soft RoCE device on the interface to the server.
+// addRXE returns the command that makes a soft-RoCE device on the interface to the server.
 func (x *exam) addRXE() string {
 	return "modprobe -a rdma_rxe rdma_cm rpcrdma && rdma link add rxe0 type rxe netdev " + x.netdev()
 }
 
-// netdev is the interface to the server, or a usual one while it is unknown.
+// netdev returns the interface to the server, or a usual name if it is unknown.
 func (x *exam) netdev() string {
 	if x.device == "" {
 		return "eth0"

@@ -19,14 +19,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// Programs beside NFS 3 and MOUNT 3 that a server may have.
+// Programs of a server other than NFS 3 and MOUNT 3.
 const (
 	progNLM    = 100021
 	progNSM    = 100024
 	progNFSACL = 100227
 )
 
-// programs is what is asked for. NFS 3 comes first: it is the one that is needed.
+// programs are the programs to call. NFS 3 comes first, because it is required.
 var programs = []struct {
 	name       string
 	prog, vers uint32
@@ -39,7 +39,7 @@ var programs = []struct {
 	{"NFSACL 3", progNFSACL, 3},
 }
 
-// checkStartUp describes the MPA Reply that the port gave.
+// checkStartUp describes the port's MPA Reply.
 func checkStartUp(_ context.Context, x *exam) Finding {
 	if x.roce {
 		return ok("none with RoCE, which connects by its communication manager")
@@ -73,7 +73,7 @@ func checkStartUp(_ context.Context, x *exam) Finding {
 	return ok("%s", text)
 }
 
-// depth writes a depth of MPA start-up.
+// depth formats a depth of the MPA start-up.
 func depth(n uint16) string {
 	if n == mpa.NotNegotiated {
 		return "not negotiated"
@@ -88,15 +88,15 @@ func yes(b bool, yes, no string) string {
 	return no
 }
 
-// config is that of the exam's own connections: asked once, and not for long.
+// config is the configuration of the exam's connections: no retries, short timeouts.
 func (x *exam) config(service string) transport.ClientConfig {
 	most := x.most(checkTime)
 	return transport.ClientConfig{Service: service, Cred: transport.SysCred(), ReservedPort: true, CallTimeout: most, RetryTimeout: most, MaxRetries: -1}
 }
 
-// checkRPCOverRDMA connects, and has one call answered.
+// checkRPCOverRDMA connects and makes one call.
 func checkRPCOverRDMA(ctx context.Context, x *exam) Finding {
-	if x.roce { // that is how the port was found out
+	if x.roce { // the port check has connected by it
 		return rdmaFacts(x.rdma)
 	}
 	dev := iwarp.Open(rnic.DeviceConfig{CRC: x.CRC})
@@ -113,7 +113,7 @@ func checkRPCOverRDMA(ctx context.Context, x *exam) Finding {
 	return rdmaFacts(c)
 }
 
-// rdmaFacts is what both ends of a connection have agreed on.
+// rdmaFacts describes the parameters that both ends agreed on.
 func rdmaFacts(c *transport.Client) Finding {
 	i, _ := c.RDMAInfo()
 	return ok("%d credits, inline %d out, %d in, remote invalidation %s, IRD %d, ORD %d", i.Credits, i.Thresholds.Send, i.Thresholds.Recv,
@@ -139,7 +139,7 @@ func checkProgramsTCP(ctx context.Context, x *exam) Finding {
 	return f
 }
 
-// askPrograms calls NULL of each program, and names those that answer.
+// askPrograms calls each program's NULL and names the programs that answer.
 func askPrograms(ctx context.Context, x *exam, c *transport.Client, tcp bool) (f Finding, mount, locks bool) {
 	var served []string
 	var first error
@@ -171,7 +171,7 @@ func askPrograms(ctx context.Context, x *exam, c *transport.Client, tcp bool) (f
 	return x.wanted(tcp, "the port is of another RPC program: give the server's NFS port", "NFS 3 does not answer (%v); there are %s", first, text), mount, locks
 }
 
-// checkBind lists what is registered with rpcbind.
+// checkBind lists the programs registered with rpcbind.
 func checkBind(ctx context.Context, x *exam) Finding {
 	c, err := transport.DialTCP(ctx, x.at(x.BindPort), x.config("rpcbind"))
 	var res rpcbind.DumpRes
@@ -195,7 +195,7 @@ func checkBind(ctx context.Context, x *exam) Finding {
 	return ok("%s", strings.Join(words, ", "))
 }
 
-// boundPort is the TCP port of a program that rpcbind has; 0: none.
+// boundPort returns a program's TCP port in rpcbind's list, or 0.
 func boundPort(list []rpcbind.Mapping, prog, vers uint32) int {
 	for _, m := range list {
 		if m.Prog == prog && m.Vers == vers && m.Prot == rpcbind.TCP && m.Port > 0 && m.Port < 1<<16 {
@@ -205,7 +205,7 @@ func boundPort(list []rpcbind.Mapping, prog, vers uint32) int {
 	return 0
 }
 
-// latencyCalls are made one after another. Those of a mount that feels well take less than slowCall.
+// latencyCalls are made one after another. On a responsive mount each takes less than slowCall.
 const (
 	latencyCalls = 50
 	slowCall     = 50 * time.Millisecond

@@ -1,4 +1,4 @@
-// The table of all checks, in the order in which they are shown.
+// The table of all checks, in display order.
 
 package doctor
 

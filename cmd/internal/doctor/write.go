@@ -1,4 +1,4 @@
-// The check that writes: a file is made, written, read back, compared and removed.
+// The write check: make, write, read back, compare and remove a file.
 
 package doctor
 
@@ -20,15 +20,15 @@ import (
 
 const (
 	writeSize = 256 << 10
-	pieceSize = 64 << 10        // the most of one READ or WRITE
-	cleanTime = 5 * time.Second // for the removal, whatever became of the rest
-	skewLimit = 5 * time.Second // make and the like begin to go wrong beyond
+	pieceSize = 64 << 10        // limit of one READ or WRITE
+	cleanTime = 5 * time.Second // for the removal, in any case
+	skewLimit = 5 * time.Second // make and similar tools may fail beyond this
 )
 
 func asStatus(err error, status **nfsclient.StatusError) bool { return errors.As(err, status) }
 
-// checkWrite needs leave to write. The file has a name that nobody else has, it is
-// made exclusively, and removed in any case; if that fails, the finding names it.
+// checkWrite needs write permission. The file has a unique name, is created exclusively, and is
+// removed in any case. If the removal fails, the finding names the file.
 func checkWrite(ctx context.Context, x *exam) (f Finding) {
 	if !x.Write {
 		return skip("--write makes a small file there, compares it, and removes it", "not asked for")
@@ -42,7 +42,7 @@ func checkWrite(ctx context.Context, x *exam) (f Finding) {
 	if err != nil && asStatus(err, &status) {
 		return fail(cmp.Or(writeAdvice(status.Status), "see the server's log"), "cannot make %s in %s: %v", name, x.export, err)
 	}
-	// From here on the file may be there, even where the answer was lost.
+	// From here on the file may exist, even if the reply was lost.
 	defer func() {
 		if rerr := x.removeFile(name); rerr != nil && (!errors.Is(rerr, os.ErrNotExist) || err == nil) {
 			f = fail("remove it by hand", "%s; %s/%s may be left there: %v", f.Text, x.export, name, rerr)
@@ -54,7 +54,7 @@ func checkWrite(ctx context.Context, x *exam) (f Finding) {
 	made := x.Now()
 	if err := x.writeRead(ctx, node.FH); err != nil {
 		advice := ""
-		if asStatus(err, &status) { // a full disk is no reason for distrust
+		if asStatus(err, &status) { // a full disk does not suggest wrong data
 			advice = writeAdvice(status.Status)
 		}
 		return fail(cmp.Or(advice, "do not trust this path with data before it is mended: see the server's log and dmesg"), "%v", err)
@@ -66,14 +66,14 @@ func checkWrite(ctx context.Context, x *exam) (f Finding) {
 	return x.wrote(attr, node.Attr.Mtime.Time(), begin, made)
 }
 
-// removeFile takes its own time: that of the check may be over.
+// removeFile has a separate time limit, because the check's may be over.
 func (x *exam) removeFile(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), x.most(cleanTime))
 	defer cancel()
 	return x.nfs.Remove(ctx, x.root, name)
 }
 
-// writeRead writes random bytes, has them put on disk, and compares what comes back.
+// writeRead writes random bytes, commits them, and compares the bytes read back.
 func (x *exam) writeRead(ctx context.Context, fh nfs3.FH) error {
 	data := make([]byte, writeSize)
 	rand.Read(data)
@@ -96,7 +96,7 @@ func (x *exam) writeRead(ctx context.Context, fh nfs3.FH) error {
 		switch {
 		case n == 0 && eof:
 			return fmt.Errorf("the file ends after %d of %d bytes that were written", off, len(back))
-		case n == 0: // asking again would not end
+		case n == 0: // asking again would loop forever
 			return fmt.Errorf("READ at %d of %d bytes gives none, and no end of the file", off, len(back))
 		}
 		off += n
@@ -107,8 +107,8 @@ func (x *exam) writeRead(ctx context.Context, fh nfs3.FH) error {
 	return nil
 }
 
-// wrote says what the new file tells of us and of the server's clock: its times were
-// given between begin and made.
+// wrote describes our identity and the server's clock by the new file, whose times were set between
+// begin and made.
 func (x *exam) wrote(attr nfs3.Fattr, mtime, begin, made time.Time) Finding {
 	text := fmt.Sprintf("%s written, committed, read back, compared and removed; our files there belong to %d:%d", size(writeSize), attr.UID, attr.GID)
 	skew := time.Duration(0)
@@ -136,7 +136,7 @@ func (x *exam) wrote(attr nfs3.Fattr, mtime, begin, made time.Time) Finding {
 	return ok("%s", text)
 }
 
-// writeAdvice is what to do about a status of CREATE or of what follows; "" where it says nothing.
+// writeAdvice returns the advice about a status of CREATE or a later call, or "".
 func writeAdvice(s nfs3.Status) string {
 	switch s {
 	case nfs3.ErrROFS:
@@ -151,7 +151,7 @@ func writeAdvice(s nfs3.Status) string {
 	return ""
 }
 
-// spread is the least and the median of times, which are not none.
+// spread returns the least and the median of at least one time.
 func spread(times []time.Duration) (least, median time.Duration) {
 	slices.Sort(times)
 	return times[0].Round(100 * time.Nanosecond), times[len(times)/2].Round(100 * time.Nanosecond)

@@ -1,26 +1,27 @@
-// Figures by name and labels, and what is computed from them.
+// Metrics by name and labels, and values computed from them.
 
-// Package figures has a server's figures as programs read them: samples by name, from the text that Prometheus reads
-// or from the server itself.
+// Package figures has a server's metrics for programs: samples by name, from Prometheus' text
+// format or from the server itself.
 package figures
 
-// A Sample is one figure with its labels.
+// A Sample is one metric with its labels.
 type Sample struct {
 	Labels  map[string]string `json:"labels,omitempty"`
 	Value   float64           `json:"value"`             // of a histogram: the sum of what it has counted
 	Classes []Class           `json:"classes,omitempty"` // of a histogram
 }
 
-// A Class is how many calls took at most a time; the last one of a sample has no end, and zero seconds stand for it.
+// A Class counts the calls that took at most Seconds. The last class of a sample is unbounded,
+// written as zero seconds.
 type Class struct {
 	Seconds float64 `json:"seconds"`
 	Calls   float64 `json:"calls"`
 }
 
-// A Set is all samples of a server at one moment, by name.
+// A Set has all samples of a server at one moment, by name.
 type Set map[string][]Sample
 
-// Count is the number of calls in all classes of a histogram.
+// Count returns the number of calls in all classes of a histogram.
 func (s *Sample) Count() float64 {
 	if len(s.Classes) == 0 {
 		return 0
@@ -28,7 +29,7 @@ func (s *Sample) Count() float64 {
 	return s.Classes[len(s.Classes)-1].Calls
 }
 
-// Sum adds the samples of a name that have the labels, which are given as pairs of name and value.
+// Sum adds the samples of a name that have all labels, given as name-value pairs.
 func (s Set) Sum(name string, labels ...string) (sum float64) {
 	for i := range s[name] {
 		if s[name][i].has(labels) {
@@ -47,8 +48,9 @@ func (s *Sample) has(labels []string) bool {
 	return true
 }
 
-// Quantile is the time that a share of calls took at most, as histogram_quantile of Prometheus computes
-// it: straight between the ends of its class, and the longest end for what took longer.
+// Quantile returns the time that a share of the calls did not exceed, like Prometheus'
+// histogram_quantile: interpolated linearly within its class. Beyond the last bound it returns that
+// bound.
 func Quantile(classes []Class, share float64) float64 {
 	if len(classes) < 2 {
 		return 0

@@ -1,4 +1,4 @@
-// Labels as one string, to find a sample again.
+// Labels as one string, as a key to find a sample again.
 
 package figures
 
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Key is the labels in their order, so that equal labels, and no others, have equal keys.
+// Key returns a string of the sorted labels. Keys are equal only for equal labels.
 func Key(labels map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

@@ -1,4 +1,4 @@
-// The text format of Prometheus, version 0.0.4, as a server gives it out: one sample a line.
+// Prometheus' text format, version 0.0.4, as servers write it: one sample per line.
 
 package figures
 
@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// Bounds of what is read, since anybody may answer at an address.
+// Limits of the input, because any server may answer at an address.
 const (
-	// MaxText is the longest text in bytes: some hundred times that of a server with all of its programs called.
+	// MaxText limits the text in bytes: some hundred times the text of a server with all programs
+	// called.
 	MaxText    = 16 << 20
 	maxSamples = 100_000
 	maxLabels  = 32
@@ -27,11 +28,12 @@ type parser struct {
 	set        Set
 	histograms map[string]bool
 	samples    int
-	// Of each histogram, by name and labels: where in the set its sample is.
+	// Index in the set of each histogram's sample, by name and labels.
 	at map[string]int
 }
 
-// Parse reads a text. Values that are no numbers, or larger than counters can be, are left out, as if the samples were not there.
+// Parse reads a text. Samples are dropped if their value is no number or exceeds the range of
+// counters.
 func Parse(text string) (Set, error) {
 	p := parser{set: Set{}, histograms: map[string]bool{}, at: map[string]int{}}
 	n := 0
@@ -69,7 +71,7 @@ func (p *parser) line(line string) error {
 			return err
 		}
 	}
-	fields := strings.Fields(rest) // the value, and perhaps a time stamp
+	fields := strings.Fields(rest) // the value, and perhaps a timestamp
 	if len(fields) == 0 || len(fields) > 2 {
 		return errSyntax
 	}
@@ -83,7 +85,7 @@ func (p *parser) line(line string) error {
 	return nil
 }
 
-// add files a sample, one of a histogram with the others of it.
+// add stores a sample. The lines of a histogram become one sample.
 func (p *parser) add(name string, labels map[string]string, value float64) {
 	for _, part := range []string{"_bucket", "_sum", "_count"} {
 		base, ok := strings.CutSuffix(name, part)
@@ -96,7 +98,7 @@ func (p *parser) add(name string, labels map[string]string, value float64) {
 		switch {
 		case part == "_sum":
 			h.Value = value
-		case part == "_count": // the class without an end, which the text has twice, is the last one
+		case part == "_count": // the unbounded class, which the text has twice, is the last one
 			h.Classes = append(h.Classes, Class{Calls: value})
 		case len(h.Classes) < maxClasses:
 			if seconds, err := strconv.ParseFloat(end, 64); err == nil && sane(seconds) {
@@ -108,10 +110,10 @@ func (p *parser) add(name string, labels map[string]string, value float64) {
 	p.set[name] = append(p.set[name], Sample{Labels: labels, Value: value})
 }
 
-// sane reports whether sums of and differences between such values are numbers, too. NaN is not.
+// sane reports whether sums and differences of such values are numbers too. NaN is not.
 func sane(value float64) bool { return math.Abs(value) <= maxValue }
 
-// histogram is the sample of a histogram, which its first line makes.
+// histogram returns the sample of a histogram, and makes it at its first line.
 func (p *parser) histogram(name string, labels map[string]string) *Sample {
 	id := name + Key(labels)
 	i, ok := p.at[id]
@@ -123,7 +125,7 @@ func (p *parser) histogram(name string, labels map[string]string) *Sample {
 	return &p.set[name][i]
 }
 
-// parseLabels reads label="value" pairs up to the brace that ends them.
+// parseLabels reads label="value" pairs up to their closing brace.
 func parseLabels(s string) (labels map[string]string, rest string, err error) {
 	labels = map[string]string{}
 	for len(labels) <= maxLabels {
@@ -145,7 +147,7 @@ func parseLabels(s string) (labels map[string]string, rest string, err error) {
 	return nil, "", errSyntax
 }
 
-// unquote reads a value up to its closing quote; in it a backslash stands before a backslash, a quote and n.
+// unquote reads a value up to its closing quote. Escapes are \\, \" and \n.
 func unquote(s string) (value, rest string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

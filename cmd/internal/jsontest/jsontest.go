@@ -1,6 +1,6 @@
-// The keys of JSON that commands print, and those of the reference.
+// JSON keys that commands print, compared with the reference.
 
-// Package jsontest holds the JSON of commands against docs/reference/json.md.
+// Package jsontest compares the JSON output of commands with docs/reference/json.md.
 package jsontest
 
 import (
@@ -16,14 +16,15 @@ import (
 	"time"
 )
 
-// A node is a key of the reference. Its parts are keys of an object, "[]" for the elements of an array
-// and "NAME" for any key.
+// A node is a key of the reference. Its parts are the keys of an object; "[]" stands for array
+// elements, "NAME" for any key.
 type node struct {
 	parts map[string]*node
-	same  string // the key that has the parts, if this one has none
+	same  string // another key that has the parts, if this one has none
 }
 
-// at is the node of a key such as "stats.calls.NAME"; nil: there is none, and make is false.
+// at returns the node of a key such as "stats.calls.NAME". If it is missing, at makes it, or
+// returns nil without make.
 func (n *node) at(key string, make bool) *node {
 	for part := range strings.SplitSeq(strings.ReplaceAll(key, "[]", ".[]"), ".") {
 		next := n.parts[part]
@@ -45,7 +46,7 @@ var (
 	row     = regexp.MustCompile("(?m)^\\| `([^`]*)` \\|.*?(?:keys as in `([^`]*)` \\|)?$")
 )
 
-// sections are the commands of the page, each with its keys.
+// sections returns the page's commands, each with its keys.
 func sections(page string) map[string]*node {
 	all := map[string]*node{}
 	places := heading.FindAllStringSubmatchIndex(page, -1)
@@ -70,7 +71,7 @@ func sections(page string) map[string]*node {
 	return all
 }
 
-// missing lists the keys of a value that are not below a node. root has all keys.
+// missing lists the keys of a value that n lacks. root has all keys.
 func missing(v any, n, root *node, prefix string) (keys []string) {
 	if n.same != "" {
 		n = root.at(n.same, false)
@@ -101,8 +102,8 @@ func missing(v any, n, root *node, prefix string) (keys []string) {
 	return slices.Compact(keys)
 }
 
-// Documented checks that the reference lists each key of what a command has printed: one value or
-// more. dir is the folder of the documents, and args are the command line.
+// Documented checks that the reference lists each key in a command's output of one or more values.
+// dir is the document folder, and args are the command line.
 func Documented(t testing.TB, dir, program string, args []string, printed string) {
 	t.Helper()
 	page, err := os.ReadFile(dir + "/reference/json.md")
@@ -140,7 +141,8 @@ func Documented(t testing.TB, dir, program string, args []string, printed string
 	}
 }
 
-// isOf reports whether a command line is of a section: it begins with its commands, and has its flags.
+// isOf reports whether a section describes a command line: it begins with its commands and has its
+// flags.
 func isOf(section string, line []string) bool {
 	for i, word := range strings.Fields(section) {
 		if strings.HasPrefix(word, "-") && !slices.Contains(line, word) || !strings.HasPrefix(word, "-") && (i >= len(line) || line[i] != word) {
@@ -150,7 +152,7 @@ func isOf(section string, line []string) bool {
 	return true
 }
 
-// Fill gives all that v points to a value other than zero, so that no key of it is left out.
+// Fill sets everything that v points to to nonzero values, so that no key is omitted.
 func Fill(v any) { fill(reflect.ValueOf(v).Elem()) }
 
 func fill(v reflect.Value) {

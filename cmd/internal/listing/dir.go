@@ -1,4 +1,4 @@
-// Listing one directory: sorted with all names at hand, or unsorted in batches that are not kept.
+// Lists one directory: sorted with all names in memory, or unsorted in batches.
 
 package listing
 
@@ -14,39 +14,38 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Batch is how many rows an unsorted listing holds at once.
+// Batch is the number of rows that an unsorted listing holds at a time.
 const Batch = 4096
 
-// An row is one line. A sorted listing of a large directory has one for each
-// name at once, so it holds nothing that is not shown.
+// A row is one line. A sorted listing holds one for every name in a directory, so a row has no
+// unprinted data.
 type row struct {
 	name string
-	attr *nfs3.Fattr // nil where names are enough, or attributes could not be had
-	more *more       // of symbolic links, operands, and directories that -R goes into
+	attr *nfs3.Fattr // nil if only names are needed, or the attributes are unavailable
+	more *more       // for symbolic links, operands, and directories that -R descends into
 }
 
-// more is what few rows need.
+// more has the fields that few rows need.
 type more struct {
 	fh     nfs3.FH
-	of     *session.Operand // an operand that is shown by itself
+	of     *session.Operand // an operand that is listed itself
 	target string           // of a symbolic link
 	toType nfs3.FileType
-	toMode uint32 // with toType, what the target leads to, for -F
+	toMode uint32 // with toType, the attributes of the target, for -F
 }
 
-// An dir is a directory to list.
+// A dir is a directory to list.
 type dir struct {
 	fsys   *nfsclient.FS
 	path   string // below the root of fsys
-	shown  string // with what was typed in front
+	shown  string // as typed by the user
 	node   nfsclient.Node
-	parent *nfsclient.Node // nil: to be asked for
+	parent *nfsclient.Node // nil: not known yet
 	row    *row            // for sorting among operands
 	top    bool            // an operand
 }
 
-// dir lists a directory, with its name before it when header is set, and returns
-// the directories in it that -R goes on with.
+// dir lists a directory, after its name if header is set, and returns its subdirectories for -R.
 func (l *Run) dir(ctx context.Context, d dir, header bool) ([]dir, error) {
 	at := d.fsys.At(d.node.FH, d.path)
 	entries := at.Entries
@@ -108,7 +107,7 @@ func (l *Run) dir(ctx context.Context, d dir, header bool) ([]dir, error) {
 	return l.below(d, rows), err
 }
 
-// level is the exit status for a directory that cannot be listed.
+// level returns the exit status for a directory that cannot be listed.
 func (l *Run) level(d dir) int {
 	if d.top {
 		return 2
@@ -116,7 +115,7 @@ func (l *Run) level(d dir) int {
 	return 1
 }
 
-// row keeps of an entry what will be shown.
+// row keeps the printed parts of an entry.
 func (l *Run) row(d dir, e *nfsclient.DirEntry) *row {
 	r := &row{name: e.Name()}
 	if !l.needsAttr() {
@@ -141,7 +140,7 @@ func (l *Run) row(d dir, e *nfsclient.DirEntry) *row {
 	return r
 }
 
-// dots are "." and "..", which NFS listings of ours do not have.
+// dots returns "." and "..", which our NFS listings lack.
 func (l *Run) dots(ctx context.Context, d dir) []*row {
 	if !l.All {
 		return nil
@@ -156,7 +155,7 @@ func (l *Run) dots(ctx context.Context, d dir) []*row {
 	return []*row{{name: ".", attr: &self}, {name: "..", attr: &up}}
 }
 
-// below are the directories among rows.
+// below returns the directories among rows.
 func (l *Run) below(d dir, rows []*row) []dir {
 	var list []dir
 	for _, r := range rows {
@@ -169,7 +168,7 @@ func (l *Run) below(d dir, rows []*row) []dir {
 	return list
 }
 
-// header writes what is before a directory's names.
+// header writes the lines before a directory's names.
 func (l *Run) header(d dir, name bool) {
 	if name {
 		if l.printed {
@@ -180,7 +179,7 @@ func (l *Run) header(d dir, name bool) {
 	l.printed = true
 }
 
-// An sum adds up the space of a directory's files.
+// A sum adds up the space of a directory's files.
 type sum struct{ blocks uint64 } // of 512 bytes
 
 func (s *sum) add(r *row) {
@@ -197,10 +196,10 @@ func (l *Run) total(s sum) {
 	fmt.Fprintf(l.out, "total %s%c", n, l.end)
 }
 
-// linkWindow is how many links are read at once.
+// linkWindow limits the concurrent READLINK calls.
 const linkWindow = 32
 
-// links fetches the contents of the symbolic links among rows, for -l.
+// links fetches the targets of the symbolic links among rows, for -l.
 func (l *Run) links(ctx context.Context, d dir, rows []*row) error {
 	if !l.Long && l.json == nil {
 		return nil

@@ -1,4 +1,4 @@
-// ls --json: an array that is written as it comes about, with an object for each name.
+// ls --json: an array with an object for each name, written incrementally.
 
 package listing
 
@@ -13,28 +13,29 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A Object is what --json of ls and stat has of a file. Names that are no
-// UTF-8, which JSON cannot hold, have their bytes in base64 beside them.
+// An Object is the JSON form of a file in ls and stat. JSON cannot hold names that are not UTF-8;
+// base64 fields have their bytes.
 type Object struct {
-	Name         string    `json:"name"`                    // without its directory
-	NameBase64   string    `json:"name_base64,omitempty"`   // the bytes of a name that is no UTF-8
-	Directory    string    `json:"directory,omitempty"`     // as it was typed, and what is below
-	Type         string    `json:"type"`                    // such as regular file, directory or symbolic link
-	Mode         string    `json:"mode"`                    // octal
-	Links        uint32    `json:"links"`                   // hard links
-	UID          uint32    `json:"uid"`                     // the owner
-	GID          uint32    `json:"gid"`                     // the group
-	Size         uint64    `json:"size"`                    // bytes
-	Used         uint64    `json:"used"`                    // bytes on the disk
-	Fsid         uint64    `json:"fsid"`                    // the number of its file system
-	Fileid       uint64    `json:"fileid"`                  // the inode number
-	Device       *Device   `json:"device,omitempty"`        // of device files
-	Target       *string   `json:"target,omitempty"`        // of a symbolic link
-	TargetBase64 string    `json:"target_base64,omitempty"` // the bytes of a target that is no UTF-8
-	Handle       string    `json:"handle,omitempty"`        // of NFS, in hex: of stat
-	Atime        time.Time `json:"atime"`                   // the last access
-	Mtime        time.Time `json:"mtime"`                   // the last change of content
-	Ctime        time.Time `json:"ctime"`                   // the last change of attributes
+	Name       string  `json:"name"`                  // without its directory
+	NameBase64 string  `json:"name_base64,omitempty"` // the bytes of a name that is no UTF-8
+	Directory  string  `json:"directory,omitempty"`   // as it was typed, and what is below
+	Type       string  `json:"type"`                  // such as regular file, directory or symbolic link
+	Mode       string  `json:"mode"`                  // octal
+	Links      uint32  `json:"links"`                 // hard links
+	UID        uint32  `json:"uid"`                   // the owner
+	GID        uint32  `json:"gid"`                   // the group
+	Size       uint64  `json:"size"`                  // bytes
+	Used       uint64  `json:"used"`                  // bytes on the disk
+	Fsid       uint64  `json:"fsid"`                  // the number of its file system
+	Fileid     uint64  `json:"fileid"`                // the inode number
+	Device     *Device `json:"device,omitempty"`      // of device files
+	Target     *string `json:"target,omitempty"`      // of a symbolic link
+	// the bytes of a target that is no UTF-8
+	TargetBase64 string    `json:"target_base64,omitempty"`
+	Handle       string    `json:"handle,omitempty"` // of NFS, in hex: of stat
+	Atime        time.Time `json:"atime"`            // the last access
+	Mtime        time.Time `json:"mtime"`            // the last change of content
+	Ctime        time.Time `json:"ctime"`            // the last change of attributes
 }
 
 // A Device is the number of a device.
@@ -56,12 +57,12 @@ func newObject(name string, a *nfs3.Fattr) *Object {
 	return o
 }
 
-// withTarget adds the content of a symbolic link.
+// withTarget sets the target of a symbolic link.
 func (o *Object) withTarget(target string) {
 	o.Target, o.TargetBase64 = &target, notUTF8(target)
 }
 
-// notUTF8 is base64 of what JSON cannot hold, "" for anything else.
+// notUTF8 returns the base64 form of a string that JSON cannot hold, and "" for others.
 func notUTF8(s string) string {
 	if utf8.ValidString(s) {
 		return ""
@@ -72,7 +73,7 @@ func notUTF8(s string) string {
 // jsonRow writes a row into the array.
 func (l *Run) jsonRow(d dir, r *row) {
 	if r.attr == nil {
-		return // it was reported
+		return // already reported
 	}
 	o := newObject(r.name, r.attr)
 	o.Directory = d.shown

@@ -1,4 +1,4 @@
-// The lines of ls: names, columns, and the long form.
+// The lines of ls: names, columns, and the long format.
 
 package listing
 
@@ -15,10 +15,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// errUnreadable stands for a link that was reported.
+// errUnreadable stands for a link whose error was reported.
 var errUnreadable = errors.New("unreadable")
 
-// shown is a name as it is written, without alignment.
+// shown returns a name in its output form, without alignment.
 func (l *Run) shown(name string) string {
 	if name = text.Quote(l.style, name); l.Hide {
 		name = text.HideControl(name)
@@ -26,7 +26,7 @@ func (l *Run) shown(name string) string {
 	return name
 }
 
-// rows writes rows in the form that was asked for.
+// rows writes rows in the selected format.
 func (l *Run) rows(ctx context.Context, d dir, rows []*row) error {
 	if err := l.links(ctx, d, rows); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (l *Run) rows(ctx context.Context, d dir, rows []*row) error {
 		}
 		return nil
 	}
-	pad := "" // before unquoted names, beside quoted ones
+	pad := "" // aligns unquoted names with quoted ones
 	if l.align {
 		for _, r := range rows {
 			if l.shown(r.name) != r.name {
@@ -74,7 +74,7 @@ func (l *Run) rows(ctx context.Context, d dir, rows []*row) error {
 	return nil
 }
 
-// nameOf is a row's name with its sign, and a link's content.
+// nameOf returns a row's name with its -F sign, and a link's target.
 func (l *Run) nameOf(r *row, pad string) string {
 	name := l.shown(r.name)
 	if name != r.name {
@@ -90,7 +90,7 @@ func (l *Run) nameOf(r *row, pad string) string {
 	return pad + name
 }
 
-// sign is what -F or -p has after a name.
+// sign returns the suffix of -F or -p.
 func (l *Run) sign(t nfs3.FileType, mode uint32) string {
 	switch {
 	case t == nfs3.TypeDir && (l.Classify || l.Slash):
@@ -108,7 +108,7 @@ func (l *Run) sign(t nfs3.FileType, mode uint32) string {
 	return ""
 }
 
-// widths are the widths of the columns of rows that are written together.
+// widths are the common column widths of several rows.
 type widths struct{ inode, nlink, owner, group, size, major, minor int }
 
 func (l *Run) measure(w *widths, r *row) {
@@ -171,8 +171,8 @@ func (l *Run) longRow(w *widths, r *row, name string) {
 		text.PadLeft(length, w.size), shownTime(l.timeOf(a).Time()), name, l.end)
 }
 
-// shownTime is the time of day for the last half year, and the year for what is
-// older, or later than now.
+// shownTime formats a time: with the time of day for the last half year, with the year for older
+// and future times.
 func shownTime(t time.Time) string {
 	if now := time.Now(); t.After(now) || now.Sub(t) >= halfYear {
 		return t.Format("Jan _2  2006")

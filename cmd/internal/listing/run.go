@@ -1,4 +1,4 @@
-// One run of ls: what it was asked for, its operands, and their order.
+// One run of ls: its options, its operands, and their order.
 
 // Package listing shows files of servers as ls(1) and stat(1) show local ones.
 package listing
@@ -23,19 +23,19 @@ import (
 	"golang.org/x/term"
 )
 
-// Options are what ls is asked to show; each has a letter of ls(1). Of Long, One and Columns, of Size, Time and
-// Unsorted, of All and AlmostAll, of Atime and Ctime, and of Classify and Slash one is set at most.
+// Options are the options of ls(1), with the same letters. At most one of each group is set: Long,
+// One and Columns; Size, Time and Unsorted; All and AlmostAll; Atime and Ctime; Classify and Slash.
 type Options struct {
-	Numeric, Human, Inode         bool   // -n, -h, -i: what is shown of a file
-	All, AlmostAll, Directory     bool   // -a, -A, -d: which files
-	Recursive, Dereference        bool   // -R, -L: where to go on, and what to follow
-	Size, Time, Unsorted, Reverse bool   // -S, -t, -U, -r: the order; by name if none is set
-	Atime, Ctime                  bool   // -u, -c: the time that is shown and sorted by, else that of the content
-	Long, One, Columns            bool   // -l, -1, -C: the form; that of the output's kind if none is set
+	Numeric, Human, Inode         bool   // -n, -h, -i: columns
+	All, AlmostAll, Directory     bool   // -a, -A, -d: selection
+	Recursive, Dereference        bool   // -R, -L: descend, follow links
+	Size, Time, Unsorted, Reverse bool   // -S, -t, -U, -r: order; by name if none is set
+	Atime, Ctime                  bool   // -u, -c: the time shown and sorted by; default: mtime
+	Long, One, Columns            bool   // -l, -1, -C: format; default: by the kind of output
 	Zero, JSON                    bool   // -0: lines end with a zero byte; --json
-	Classify, Slash               bool   // -F, -p: signs of the type
+	Classify, Slash               bool   // -F, -p: type suffixes
 	Hide                          bool   // -q
-	Quoting                       string // --quoting-style, -b, -N, -Q: how names are written; "": as the output's kind has it
+	Quoting                       string // --quoting-style, -b, -N, -Q; "": by the kind of output
 }
 
 // A Run is one run of ls.
@@ -47,16 +47,16 @@ type Run struct {
 	style   string // of quoting
 	width   int    // of the terminal, for columns
 	end     byte   // of each line
-	align   bool   // unquoted names beside quoted ones are moved by a space
-	printed bool   // something was
+	align   bool   // unquoted names next to quoted ones are indented by a space
+	printed bool   // there was output
 	status  int
-	beside  []*row // what counts for the widths of operands that are files: those that are directories
+	beside  []*row // directories among the operands: the files' columns are as wide as theirs
 	owners  *text.Owners
 	json    *text.JSONArray // nil unless asked for
 }
 
-// New prepares a run that writes to out. Whether out is a terminal decides the form,
-// as it does for ls(1), where f does not.
+// New prepares a run that writes to out. As in ls(1), the default format depends on whether out is
+// a terminal.
 func New(s *session.Session, out io.Writer, f Options) (*Run, error) {
 	l := &Run{Options: f, s: s, rep: s.Reporter("ls"), out: bufio.NewWriterSize(out, 64<<10),
 		end: '\n', owners: text.NewOwners(f.Numeric), width: 80}
@@ -134,7 +134,7 @@ func (l *Run) Run(ctx context.Context, args []string) error {
 		l.json.End()
 	}
 	if l.out.Flush() != nil {
-		l.status = 2 // the program reports it
+		l.status = 2 // the program reports the error
 	}
 	if l.status != 0 {
 		return cli.ExitError(l.status)
@@ -142,17 +142,17 @@ func (l *Run) Run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// sortedGC keeps garbage small beside what a sorted listing has to hold.
+// sortedGC keeps garbage small relative to the rows of a sorted listing.
 const sortedGC = 40
 
-// node is what an operand is taken for: a symbolic link to a directory is that
-// directory, unless the link itself would be shown in some way of its own.
+// node returns an operand's node. A symbolic link to a directory stands for the directory, unless
+// an option shows the link itself.
 func (l *Run) node(ctx context.Context, o session.Operand) (nfsclient.Node, error) {
 	if l.Dereference {
 		return o.FS.Walk(ctx, o.Path, true)
 	}
 	if !l.Long && !l.Directory && !l.Classify {
-		// A link that leads nowhere is shown; one that leads round in circles is an error.
+		// A dangling link is listed; a loop of links is an error.
 		n, err := o.FS.Walk(ctx, o.Path, true)
 		if err == nil && n.Attr.Type == nfs3.TypeDir || err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return n, err
@@ -161,9 +161,9 @@ func (l *Run) node(ctx context.Context, o session.Operand) (nfsclient.Node, erro
 	return o.FS.Walk(ctx, o.Path, false)
 }
 
-// fail reports an error; 2 is for operands, 1 for what is below them.
+// fail reports an error. status is 2 for operands and 1 for entries below them.
 func (l *Run) fail(status int, err error) {
-	_ = l.out.Flush() // so that lines stand in the order in which they came about
+	_ = l.out.Flush() // keeps the lines and errors in order
 	l.status = max(l.status, status)
 	l.rep.Report(err)
 }
@@ -205,7 +205,7 @@ func compareUint(a, b uint64) int {
 	return 0
 }
 
-// timeOf is the time that is shown and sorted by.
+// timeOf returns the time shown and sorted by.
 func (l *Run) timeOf(a *nfs3.Fattr) nfs3.Time {
 	switch {
 	case l.Atime:
@@ -216,10 +216,10 @@ func (l *Run) timeOf(a *nfs3.Fattr) nfs3.Time {
 	return a.Mtime
 }
 
-// needsAttr reports whether names alone are not enough.
+// needsAttr reports whether the listing needs attributes.
 func (l *Run) needsAttr() bool {
 	return l.Long || l.Classify || l.Slash || l.Size || l.Time || l.Recursive || l.Dereference || l.json != nil
 }
 
-// halfYear is how long ls shows the time of day of a file.
+// halfYear is the age up to which ls shows the time of day.
 const halfYear = 31556952 * time.Second / 2

@@ -1,4 +1,4 @@
-// One file as stat shows it.
+// One file in the form of stat(1).
 
 package listing
 
@@ -14,14 +14,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A Stat is one file as stat shows it.
+// A Stat is one file with its attributes.
 type Stat struct {
 	session.Operand
 	nfsclient.Node
 	target string // of a symbolic link
 }
 
-// NewStat asks the server for the attributes of o, and for where it leads if it is a symbolic link.
+// NewStat fetches the attributes of o, and the target of a symbolic link.
 func NewStat(ctx context.Context, o session.Operand, follow bool) (f Stat, err error) {
 	f.Operand = o
 	if f.Node, err = o.FS.Walk(ctx, o.Path, follow); err == nil && f.Attr.Type == nfs3.TypeLnk {
@@ -30,7 +30,7 @@ func NewStat(ctx context.Context, o session.Operand, follow bool) (f Stat, err e
 	return f, err
 }
 
-// Object is the form of --json.
+// Object returns the JSON form.
 func (f *Stat) Object() *Object {
 	o := newObject(f.Arg, &f.Attr)
 	o.Handle = f.FH.String()
@@ -40,16 +40,16 @@ func (f *Stat) Object() *Object {
 	return o
 }
 
-// A Printer writes files for people.
+// A Printer writes files in text form.
 type Printer struct {
 	out    io.Writer
-	Format *string // of -c; nil: the usual form
+	Format *string // of -c; nil: the default format
 	owners *text.Owners
 
-	invalid error // of Format, when it was met: all other files are left out
+	invalid error // error in Format, once met; all other files are skipped
 }
 
-// What stat(1) shows, with the handle in place of the time of birth, which NFSv3 does not know.
+// The format of stat(1), with the handle in place of the birth time, which NFSv3 lacks.
 const (
 	statTop     = "  File: %n\n  Size: %-10s\tBlocks: %-10b IO Block: %-6o %F\n"
 	statLink    = "  File: %n -> %l\n  Size: %-10s\tBlocks: %-10b IO Block: %-6o %F\n"
@@ -59,10 +59,10 @@ const (
 	statTimeFmt = "2006-01-02 15:04:05.000000000 -0700"
 )
 
-// NewPrinter writes the usual form of stat(1) to out.
+// NewPrinter returns a printer with stat(1)'s default format.
 func NewPrinter(out io.Writer) *Printer {
 	p := &Printer{out: out, owners: text.NewOwners(false)}
-	p.owners.Unknown = "UNKNOWN" // as stat(1) has it, ls(1) has the number
+	p.owners.Unknown = "UNKNOWN" // as in stat(1); ls(1) prints the number
 	return p
 }
 

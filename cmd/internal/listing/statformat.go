@@ -1,4 +1,4 @@
-// The letters of stat -c.
+// The directives of stat -c.
 
 package listing
 
@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// expand writes format with each %[flags][width][.precision]LETTER replaced, and then end. It
-// writes an invalid format up to the mistake, which is the error.
-// printable is set for what goes to a person, who shall see no control characters.
+// expand writes format with each %[flags][width][.precision]LETTER replaced, then end. An invalid
+// format is written up to the mistake, which is the error. printable is set for output to a user:
+// control characters are then hidden.
 func (p *Printer) expand(format string, f *Stat, end string, printable bool) error {
 	var b strings.Builder
 	var failure error
@@ -41,7 +41,7 @@ func (p *Printer) expand(format string, f *Stat, end string, printable bool) err
 			}
 			b.WriteByte('%')
 			continue
-		case letter == "C": // NFSv3 carries none
+		case letter == "C": // NFSv3 has none
 			failure = session.Finished{Text: "failed to get security context of " + text.QuoteNeeded(f.Arg) + ": " + cli.Reason(syscall.ENODATA)}
 		case (letter == "H" || letter == "L") && format != "" && strings.Contains("dr", format[:1]):
 			letter, format = letter+format[:1], format[1:]
@@ -58,7 +58,7 @@ func (p *Printer) expand(format string, f *Stat, end string, printable bool) err
 	return failure
 }
 
-// typeBits are those above the permissions in a mode of Unix.
+// typeBits are the file-type bits in a Unix mode.
 var typeBits = map[nfs3.FileType]uint32{nfs3.TypeReg: 0o100000, nfs3.TypeDir: 0o040000, nfs3.TypeLnk: 0o120000,
 	nfs3.TypeBlk: 0o060000, nfs3.TypeChr: 0o020000, nfs3.TypeSock: 0o140000, nfs3.TypeFIFO: 0o010000}
 
@@ -96,7 +96,7 @@ func (p *Printer) value(letter string, f *Stat, s spec) string {
 		return s.unsigned(uint64(a.Nlink))
 	case "i":
 		return s.unsigned(a.Fileid)
-	case "l": // of the usual form, not of -c
+	case "l": // only in the default format, not in -c
 		if p.Format == nil {
 			return s.string(f.target)
 		}
@@ -132,9 +132,10 @@ func (p *Printer) value(letter string, f *Stat, s spec) string {
 	return timeValue(letter, a, s)
 }
 
-// timeValue is about the letters of times; the large ones are seconds since 1970.
+// timeValue expands the directives of times. Upper-case letters are seconds since 1970.
 func timeValue(letter string, a *nfs3.Fattr, s spec) string {
-	times := map[string]nfs3.Time{"x": a.Atime, "y": a.Mtime, "z": a.Ctime, "w": {}} // w is birth: none in NFSv3
+	// w is the birth time, which NFSv3 lacks
+	times := map[string]nfs3.Time{"x": a.Atime, "y": a.Mtime, "z": a.Ctime, "w": {}}
 	t, ok := times[strings.ToLower(letter)]
 	switch {
 	case !ok:

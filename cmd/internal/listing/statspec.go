@@ -1,4 +1,4 @@
-// The flags, the width and the precision of a letter of stat -c, which are those of printf(3).
+// Flags, width and precision of a stat -c directive, as in printf(3).
 
 package listing
 
@@ -10,17 +10,17 @@ import (
 
 // A spec is the text between % and the letter.
 type spec struct {
-	text      string // all of it
+	text      string // the whole text
 	flags     string
 	width     int // 0 where there is none
 	point     bool
-	precision int // -1 where there are no digits
+	precision int // -1 without digits
 }
 
-// specMost bounds width and precision, and so the output for a file.
+// specMost limits width and precision, and thereby the output per file.
 const specMost = 1 << 20
 
-// parseSpec takes a spec from the front of format.
+// parseSpec takes a spec from the start of format.
 func parseSpec(format string) (s spec, rest string) {
 	rest = strings.TrimLeft(format, "'-+ #0I")
 	s.flags, s.precision = format[:len(format)-len(rest)], -1
@@ -34,7 +34,7 @@ func parseSpec(format string) (s spec, rest string) {
 	return s, rest
 }
 
-// digits takes a number from the front of format; -1 where there is none.
+// digits takes a number from the start of format; -1 if there is none.
 func digits(format string) (n int, rest string) {
 	rest = strings.TrimLeft(format, "0123456789")
 	number := format[:len(format)-len(rest)]
@@ -77,7 +77,7 @@ func (s spec) signed(n int64) string {
 // unsigned is printf's %u.
 func (s spec) unsigned(n uint64) string { return s.number("", strconv.FormatUint(n, 10)) }
 
-// octal is printf's %o: with # the first digit is a 0, which counts for the precision.
+// octal is printf's %o. With # the first digit is a 0 and counts toward the precision.
 func (s spec) octal(n uint64) string {
 	v := strconv.FormatUint(n, 8)
 	switch {
@@ -98,8 +98,8 @@ func (s spec) hex(n uint64) string {
 	return s.number(before, strconv.FormatUint(n, 16))
 }
 
-// number writes digits after a sign or 0x. A precision is the least number of digits; without one,
-// 0 has no prefix.
+// number writes digits after a sign or 0x. The precision is the minimum number of digits. Without
+// one, the 0 flag pads to the width.
 func (s spec) number(before, v string) string {
 	if !s.point {
 		return s.pad(before, v)
@@ -111,7 +111,7 @@ func (s spec) number(before, v string) string {
 	return s.pad(before, strings.Repeat("0", max(s.precision-len(v), 0))+v)
 }
 
-// pad brings a value to the width.
+// pad pads a value to the width.
 func (s spec) pad(before, v string) string {
 	n := max(s.width-len(before)-len(v), 0)
 	switch {
@@ -123,13 +123,13 @@ func (s spec) pad(before, v string) string {
 	return strings.Repeat(" ", n) + before + v
 }
 
-// nanoDigits is the digits of a fraction that a time has.
+// nanoDigits is the number of digits in a time's fraction.
 const nanoDigits = 9
 
-// epoch is a time in seconds, with as many digits of the fraction as the precision says, or all of
-// them after a point without digits. The width holds for both. The text after the fraction is as in
-// stat(1), which also writes blanks if the seconds are shorter than the width and the whole is
-// longer.
+// epoch formats a time in seconds. The precision is the number of digits of the fraction; a point
+// without digits means all of them. The width covers seconds and fraction. The text after the
+// fraction is stat(1)'s, which also writes blanks if the seconds are shorter than the width and the
+// whole is longer.
 func (s spec) epoch(sec int64, nsec int) string {
 	whole, places := s, s.precision
 	if whole.point = false; s.point && places < 0 {

@@ -1,4 +1,4 @@
-// Help texts: lines of a terminal, and sentences that are read once.
+// Checks of help texts: line and sentence lengths.
 
 package mantest
 
@@ -16,7 +16,7 @@ import (
 // Limits of a help text.
 const (
 	maxColumns      = 80
-	maxMeanSentence = 18 // words, of all texts of a program
+	maxMeanSentence = 18 // words, over all texts of a program
 	maxSentence     = 40
 )
 
@@ -25,15 +25,15 @@ var (
 	sentenceEnd = regexp.MustCompile(`[.!?]["')]*\s|\n\s*\n`)
 )
 
-// Help checks the help of a command and of all that are below it: the length of lines and of
-// sentences.
+// Help checks the line and sentence lengths in the help of a command and all commands below it.
 func Help(t *testing.T, root *cobra.Command) {
 	t.Helper()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	words, sentences := 0, 0
 	each(root, func(cmd *cobra.Command) {
-		cobras := strings.Contains(cmd.CommandPath(), " completion") // its lines grow with the program's name
+		// its lines grow with the program's name
+		cobras := strings.Contains(cmd.CommandPath(), " completion")
 		var out bytes.Buffer
 		cmd.SetOut(&out)
 		if err := cmd.Help(); err != nil {
@@ -65,7 +65,7 @@ func Help(t *testing.T, root *cobra.Command) {
 	t.Logf("%s: %.1f words in a sentence", root.Name(), float64(words)/float64(max(sentences, 1)))
 }
 
-// each calls do for a command and all that are below it, but not for hidden ones.
+// each calls do for a command and all visible commands below it.
 func each(cmd *cobra.Command, do func(*cobra.Command)) {
 	do(cmd)
 	for _, c := range slices.Clone(cmd.Commands()) {

@@ -1,4 +1,4 @@
-// Package mantest holds manual pages against groff and against the help texts that they are made of.
+// Package mantest checks manual pages with groff, and against their help texts.
 package mantest
 
 import (
@@ -14,14 +14,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// HaveGroff reports whether there is groff, without which no page can be checked.
+// HaveGroff reports whether groff is installed. No page can be checked without it.
 func HaveGroff() bool {
 	_, err := exec.LookPath("groff")
 	return err == nil
 }
 
-// Commands checks the pages in dir of a command and all that are below it, and returns how many there are. The
-// pages of cobra's completion, which are in a form of their own, have to be there and are not checked.
+// Commands checks the pages in dir for a command and all commands below it, and returns their
+// number. The pages of cobra's completion have a different form: they must exist and are not
+// checked.
 func Commands(t *testing.T, dir string, cmd *cobra.Command, section string) (pages int) {
 	t.Helper()
 	if cmd.IsAvailableCommand() || !cmd.HasParent() {
@@ -38,12 +39,12 @@ func Commands(t *testing.T, dir string, cmd *cobra.Command, section string) (pag
 	return pages
 }
 
-// Name is the file of a page.
+// Name returns the file name of a page.
 func Name(dir, name, section string) string {
 	return filepath.Join(dir, "man"+section, name+"."+section)
 }
 
-// Page checks that a page says all that the help texts of its command say.
+// Page checks that a page contains the help texts of its command.
 func Page(t *testing.T, cmd *cobra.Command, page string) {
 	t.Helper()
 	Says(t, page, cmd.Short, cmd.Long)
@@ -51,7 +52,8 @@ func Page(t *testing.T, cmd *cobra.Command, page string) {
 	checkSections(t, cmd, page)
 }
 
-// checkSections checks that a page has the sections that its command needs, in the order of man-pages(7).
+// checkSections checks that a page has the sections its command needs, in the order of
+// man-pages(7).
 func checkSections(t *testing.T, cmd *cobra.Command, page string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -81,12 +83,13 @@ func checkSections(t *testing.T, cmd *cobra.Command, page string) {
 	}
 }
 
-// exempt reports whether a page does without a section: the roots and tools of servers print no messages of their own.
+// exempt reports whether a page may lack a section: the roots and tools of servers print no
+// messages.
 func exempt(cmd *cobra.Command, title string) bool {
 	return title == "DIAGNOSTICS" && strings.HasPrefix(cmd.Root().Name(), "nfsrdmad") && (!cmd.HasParent() || cmd.Name() == "man")
 }
 
-// Says checks that groff finds nothing wrong with a page, and that it has the words of each text in their order.
+// Says checks that groff accepts a page, and that the page has the words of each text in order.
 func Says(t *testing.T, page string, texts ...string) {
 	t.Helper()
 	words := rendered(t, page)
@@ -97,7 +100,7 @@ func Says(t *testing.T, page string, texts ...string) {
 	}
 }
 
-// rendered is what a page says, in its words; what groff has against it is an error.
+// rendered returns the words of a formatted page. Complaints from groff fail the test.
 func rendered(t *testing.T, page string) []string {
 	t.Helper()
 	var out, complaints bytes.Buffer
@@ -109,7 +112,7 @@ func rendered(t *testing.T, page string) []string {
 	return strings.Fields(strings.NewReplacer("‐", "-", "−", "-", "’", "'", "‘", "`").Replace(out.String()))
 }
 
-// missing is the first word of a text that is not among others in its order; "": there is none.
+// missing returns the first word of a text that the others lack in that order, or "".
 func missing(text string, among []string) string {
 	for _, word := range strings.Fields(strings.NewReplacer("’", "'").Replace(text)) {
 		at := slices.Index(among, word)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ErrNoProcess is a mount that no process serves any more: it was killed.
+// ErrNoProcess means that a mount's process no longer exists: it was killed.
 var ErrNoProcess = errors.New("the process that served the mount is gone")
 
 // A Conn is a connection to the process of a mount. It belongs to one goroutine.
@@ -48,7 +48,7 @@ func Dial(m Mount) (*Conn, error) {
 	return nil, fmt.Errorf("%w (%v)", ErrNoProcess, last)
 }
 
-// Stats reads the figures into v, by their JSON.
+// Stats decodes the process's figures, in JSON, into v.
 func (c *Conn) Stats(v any) error {
 	_ = c.c.SetDeadline(time.Now().Add(patience))
 	defer c.c.SetDeadline(time.Time{})
@@ -60,12 +60,12 @@ func (c *Conn) Stats(v any) error {
 	case err != nil:
 		return err
 	case m.Stats == nil:
-		return ErrNoProcess // it ended meanwhile
+		return ErrNoProcess // the mount has ended meanwhile
 	}
 	return json.Unmarshal(m.Stats, v)
 }
 
-// read takes the next message.
+// read returns the next message.
 func (c *Conn) read() (m message, err error) {
 	line, err := c.in.ReadBytes('\n')
 	if err == nil {
@@ -74,20 +74,20 @@ func (c *Conn) read() (m message, err error) {
 	return m, err
 }
 
-// ErrHeld is a mount that the kernel still has when all that was written is stable.
+// ErrHeld means that the kernel still has the mount when all written data is stable.
 var ErrHeld = errors.New("another mount namespace has it")
 
-// Wait returns when the process has written everything back and ends; the error is
-// that of data that could not be written, or of ctx. It returns with ErrHeld when everything is written and the kernel has not let
-// go of the mount, as it may be about to: then it can be called again. The Conn must have given
-// figures before: only then is it sure that the process has taken the connection.
+// Wait returns when the process has written all data back and ends. The error is the error of lost
+// data, or ctx's. If the data is written but the kernel still has the mount, as it may be about to
+// release it, Wait returns ErrHeld and can be called again. Call Stats on the Conn before: only
+// then has the process surely accepted the connection.
 func (c *Conn) Wait(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.c.SetDeadline(time.Now()) })
 	defer stop()
-	_, _ = c.c.Write([]byte(askHeld + "\n")) // fails where the end has been told already
+	_, _ = c.c.Write([]byte(askHeld + "\n")) // fails if the end has already been reported
 	m, err := c.read()
 	for err == nil && m.Held != nil && !m.Held.Kept {
-		m, err = c.read() // the end is next
+		m, err = c.read() // the end message is next
 	}
 	switch {
 	case ctx.Err() != nil:

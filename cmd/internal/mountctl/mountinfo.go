@@ -1,8 +1,7 @@
 // The mounts of this machine, as /proc/self/mountinfo lists them.
 
-// Package mountctl finds the nfsrdma mounts of this machine and talks to the
-// processes that serve them, each of which listens on a socket in a directory
-// that only its user can enter.
+// Package mountctl finds the nfsrdma mounts of this machine and talks to their processes. Each
+// process listens on a socket in a directory that only its user can enter.
 package mountctl
 
 import (
@@ -16,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FSType is the type of our mounts in /proc/mounts.
+// FSType is our mounts' type in /proc/mounts.
 const FSType = "fuse.nfsrdma"
 
 // A Mount is a line of mountinfo.
@@ -24,15 +23,15 @@ type Mount struct {
 	Source string // SERVER:/export
 	Dir    string // the mount point
 	Type   string // of the file system
-	Flags  string // ro, nosuid and so on, in the words of mount(8)
-	Minor  int    // of the device number, which no other mount has
-	UID    uint32 // who mounted it, for FUSE
+	Flags  string // ro, nosuid and so on, as in mount(8)
+	Minor  int    // of the device number; unique to the mount
+	UID    uint32 // the user who mounted it, for FUSE
 }
 
-// mountinfo is where the kernel lists the mounts; tests put others in its place.
+// mountinfo is the kernel's list of mounts; tests replace it.
 var mountinfo = "/proc/self/mountinfo"
 
-// all lists the mounts in the order in which they were made, for those on one directory.
+// all lists the mounts. Mounts on one directory appear in the order of their creation.
 func all() ([]Mount, error) {
 	b, err := os.ReadFile(mountinfo)
 	if err != nil {
@@ -47,7 +46,8 @@ func all() ([]Mount, error) {
 	return list, nil
 }
 
-// parseLine reads one line: ID parent dev root dir flags [tags…] - type source options (proc_pid_mountinfo(5)).
+// parseLine reads one line: ID parent dev root dir flags [tags…] - type source options
+// (proc_pid_mountinfo(5)).
 func parseLine(line string) (m Mount, ok bool) {
 	before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
 	f, g := strings.Split(before, " "), strings.SplitN(after, " ", 3)
@@ -72,7 +72,7 @@ func parseLine(line string) (m Mount, ok bool) {
 	return m, true
 }
 
-// unescape reads \ooo, which stands for spaces and the like.
+// unescape decodes \ooo, the kernel's form of spaces and the like.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -91,13 +91,13 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// List is the nfsrdma mounts.
+// List returns the nfsrdma mounts.
 func List() ([]Mount, error) {
 	list, err := all()
 	return slices.DeleteFunc(list, func(m Mount) bool { return m.Type != FSType }), err
 }
 
-// At is what is mounted on a directory, whatever its type: the last one of several.
+// At returns the mount on a directory, whatever its type: the last one of several.
 func At(dir string) (Mount, bool, error) {
 	list, err := all()
 	for i := len(list) - 1; i >= 0; i-- {
@@ -108,7 +108,7 @@ func At(dir string) (Mount, bool, error) {
 	return Mount{}, false, err
 }
 
-// Listed is the nfsrdma mount of a device number, and whether there is one in this namespace.
+// Listed returns the nfsrdma mount with a device number, if this namespace has it.
 func Listed(dev uint64) (Mount, bool) {
 	list, _ := List()
 	for _, m := range list {
@@ -119,11 +119,11 @@ func Listed(dev uint64) (Mount, bool) {
 	return Mount{}, false
 }
 
-// Find is the nfsrdma mount that a user means: by its directory, as he typed it, or by its source.
+// Find returns the nfsrdma mount that the user names by its directory or its source.
 func Find(arg string) (Mount, error) {
 	dir, err := Resolve(arg)
 	if err != nil {
-		dir = arg // a source is no path; nor need a dead mount's parents be readable
+		dir = arg // a source is no path, and a dead mount's parents may be unreadable
 	}
 	m, ok, err := At(dir)
 	if err != nil {
@@ -148,8 +148,8 @@ func Find(arg string) (Mount, error) {
 	return Mount{}, fmt.Errorf("%s: not mounted; nfsrdma mount lists what is", arg)
 }
 
-// Resolve is the absolute path of a mount point without symbolic links, as the
-// kernel lists it. What is mounted there is not looked at: its server need not answer.
+// Resolve returns the absolute path of a mount point without symbolic links, as the kernel lists
+// it. It does not access the mounted file system, so its server need not answer.
 func Resolve(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

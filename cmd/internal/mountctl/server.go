@@ -1,4 +1,4 @@
-// The process's end of the socket: figures, and how the mount ended.
+// The process's end of the socket: figures, and the mount's result.
 
 package mountctl
 
@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// What is asked, in a line. The answer is a message with Stats, or with Held.
+// The requests, one line each. The answer is a message with Stats or with Held.
 const (
 	askStats = "stats"
 	askHeld  = "held"
 )
 
-// patience is how long a peer may take to ask, and to take an answer.
+// patience limits the time a peer may take to send a request and to read an answer.
 const patience = 10 * time.Second
 
 // A message is one line of JSON from the process.
@@ -29,13 +29,14 @@ type message struct {
 	End   *ending         `json:"end,omitempty"` // the last message on every connection
 }
 
-// A holding is whether the kernel still has the mount when all that was written is stable, or known to be lost.
+// A holding reports whether the kernel still has the mount when all written data is stable, or
+// known to be lost.
 type holding struct {
 	Kept  bool   `json:"kept"`
 	Error string `json:"error"` // "" where it is stable
 }
 
-// An ending is how the mount ended.
+// An ending is the mount's result.
 type ending struct {
 	Error string `json:"error"` // "" where all that was written is stable
 }
@@ -50,19 +51,20 @@ type Server struct {
 	ended chan struct{} // closed when result is set
 
 	result ending         // written before ended is closed
-	conns  sync.WaitGroup // the accept loop, and one goroutine for each connection
+	conns  sync.WaitGroup // the accept loop, and one goroutine per connection
 }
 
-// Serve listens on the socket of a mount of this process. stats gives what is
-// marshaled for who asks for figures. held brings what was written to stable storage, whose error it returns, and then reports whether
-// the kernel still has the mount; its context ends with the Server, or with who asks. Both are called by several goroutines.
+// Serve listens on the socket of a mount of this process. stats returns the figures, which are
+// marshaled to JSON. held first brings all written data to stable storage and returns the error of
+// that; then it reports whether the kernel still has the mount. Its context ends with the Server or
+// with the asking peer. Both are called concurrently.
 func Serve(m Mount, stats func() any, held func(context.Context) (bool, error)) (*Server, error) {
 	dir, err := OwnDir()
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
 	path := socketName(dir, m)
-	// The number is this mount's now: a socket of that name is a killed process's.
+	// Only this mount has the number now, so an existing socket is a killed process's.
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
@@ -75,8 +77,8 @@ func Serve(m Mount, stats func() any, held func(context.Context) (bool, error)) 
 	return s, nil
 }
 
-// Close tells those who wait how the mount ended, and removes the socket. It
-// returns when they have been told, or do not listen.
+// Close sends the mount's result to all waiting peers and removes the socket. It returns when the
+// peers have read it, or do not read.
 func (s *Server) Close(result error) {
 	if result != nil {
 		s.result.Error = result.Error()
@@ -101,7 +103,7 @@ func (s *Server) acceptLoop() {
 	}
 }
 
-// answer serves one connection, until its peer or the mount ends.
+// answer serves one connection until the peer or the mount ends.
 func (s *Server) answer(c *net.UnixConn) {
 	lines := make(chan string)
 	gone := make(chan struct{})
@@ -143,7 +145,7 @@ func (s *Server) answer(c *net.UnixConn) {
 	}
 }
 
-// holding is the answer to askHeld.
+// holding returns the answer to askHeld.
 func (s *Server) holding(ctx context.Context) *holding {
 	kept, err := s.held(ctx)
 	h := &holding{Kept: kept}
@@ -159,7 +161,7 @@ func (s *Server) sendStats(c *net.UnixConn) bool {
 	return err == nil && send(c, &message{Stats: b})
 }
 
-// send writes one line of JSON, and reports whether that went well.
+// send writes one line of JSON and reports success.
 func send(c *net.UnixConn, m *message) bool {
 	b, err := json.Marshal(m)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Where the socket of a mount's process is, and who may use it.
+// The path of a mount's socket, and its access check.
 
 package mountctl
 
@@ -13,12 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runDir is where services keep their sockets; tests put another in its place.
+// runDir is the directory of services' sockets; tests replace it.
 var runDir = "/run"
 
-// socketDirs are the directories where the sockets of a user's mounts can be, the
-// first choice first. Nothing of the environment counts: who looks for a socket may
-// have another one.
+// socketDirs returns the possible directories of a user's sockets, in order of preference. They do
+// not depend on the environment, because the command that looks for a socket may have another one.
 func socketDirs(uid uint32) []string {
 	if uid == 0 {
 		return []string{filepath.Join(runDir, "nfsrdma")}
@@ -27,8 +26,8 @@ func socketDirs(uid uint32) []string {
 	return []string{filepath.Join(runDir, "user", id, "nfsrdma"), filepath.Join("/tmp", "nfsrdma-"+id)}
 }
 
-// OwnDir makes or finds the directory of this user's sockets, and of what else its mounts keep. One that
-// belongs to somebody else, or that others can enter, is none.
+// OwnDir makes or finds the directory for this user's sockets and other files of mounts. A
+// directory of another user, or one that others can enter, is refused.
 func OwnDir() (string, error) {
 	uid := uint32(os.Geteuid())
 	var err error
@@ -43,7 +42,7 @@ func OwnDir() (string, error) {
 	return "", err
 }
 
-// checkDir reports what is wrong with a directory that only uid must be able to enter.
+// checkDir returns an error unless only uid can enter the directory.
 func checkDir(dir string, uid uint32) error {
 	st, err := os.Lstat(dir)
 	if err != nil {
@@ -56,18 +55,18 @@ func checkDir(dir string, uid uint32) error {
 	return nil
 }
 
-// socketName is the socket of a mount in its directory.
+// socketName returns the path of a mount's socket in its directory.
 func socketName(dir string, m Mount) string {
 	return filepath.Join(dir, fmt.Sprintf("%d.sock", m.Minor))
 }
 
-// peerAllowed reports whether the other end is root, or this process's own user.
+// peerAllowed reports whether the other end is root or this process's user.
 func peerAllowed(c *net.UnixConn) bool {
 	uid, ok := peer(c)
 	return ok && (uid == 0 || uid == uint32(os.Geteuid()))
 }
 
-// peer is the user at the other end.
+// peer returns the user at the other end.
 func peer(c *net.UnixConn) (uid uint32, ok bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {
