@@ -1,4 +1,5 @@
-// The mount in the background: this program again, which is waited for until it reports that the mount works.
+// A mount in the background: a child process with the same program, awaited until it reports that
+// the mount works.
 
 package mounter
 
@@ -14,15 +15,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 )
 
-// ReadyFD is the descriptor of the pipe that the background process reports on.
+// ReadyFD is the descriptor of the pipe on which the background process reports.
 const ReadyFD = 3
 
-// Background starts this program with other arguments, and returns when it reports
-// that the mount works. Its errors go to this process's standard error, its exit
-// status is that of the ExitError that is returned. If ctx ends it is ended too.
+// Background starts this program with other arguments and returns when it reports that the mount
+// works. Its errors go to this process's standard error; its exit status is in the returned
+// ExitError. If ctx ends, the child is killed.
 //
-// Until then it stays in this process group: at an automount point of systemd the kernel lets
-// that group alone through to the directory, and has all others wait for the mount.
+// Until then the child stays in this process group. At a systemd automount point the kernel lets
+// only that group access the directory; all other processes wait for the mount.
 func Background(ctx context.Context, args []string, stderr *os.File) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -36,7 +37,7 @@ func Background(ctx context.Context, args []string, stderr *os.File) error {
 	cmd := exec.Command(self, args...)
 	cmd.Args[0] = "nfsrdma"
 	cmd.Env = append(os.Environ(), child.Env)
-	cmd.Dir = "/" // the mount is in no directory's way
+	cmd.Dir = "/" // no working directory keeps a file system busy
 	cmd.Stderr = stderr
 	cmd.ExtraFiles = []*os.File{theirs}
 	err = cmd.Start()
@@ -62,11 +63,11 @@ func Background(ctx context.Context, args []string, stderr *os.File) error {
 	return fmt.Errorf("the mount process ended before the mount worked: %w", err)
 }
 
-// ReportReady tells the process that waits in Background that the mount works, by the
-// pipe at fd, and leaves its terminal, for a session of its own.
+// ReportReady reports through the pipe at fd that the mount works, which ends the wait in
+// Background. It leaves the terminal and starts a new session.
 func ReportReady(fd int, log *Log) {
 	log.Detach()
-	_, _ = syscall.Setsid() // fails in a process that leads a group, as none is that Background has started
+	_, _ = syscall.Setsid() // fails only in a process-group leader; Background's children are none
 	f := os.NewFile(uintptr(fd), "ready")
 	_, _ = f.Write([]byte{1})
 	f.Close()

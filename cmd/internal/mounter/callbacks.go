@@ -1,4 +1,4 @@
-// Having servers call a mount whose programs wait for locks: by this machine's rpcbind.
+// Server callbacks to a mount with waiting lock calls: registered with this machine's rpcbind.
 
 package mounter
 
@@ -13,16 +13,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// withdrawTime bounds what rpcbind can take at the end of a mount.
+// withdrawTime limits the unregistration at the end of a mount.
 const withdrawTime = 5 * time.Second
 
-// announce has rpcbind send the callbacks of lock managers to a mount. One that sends them elsewhere, such as to the kernel's lock
-// manager or to another mount, goes on doing so: then it fails.
+// announce registers a mount with rpcbind for the callbacks of lock managers. It fails if they
+// already go elsewhere, for example to the kernel's lock manager or another mount.
 func announce(ctx context.Context, at netip.AddrPort) (withdraw func(), err error) {
 	return register(ctx, nlm4.Program, nlm4.Version, at)
 }
 
-// announceMonitor has rpcbind send there what servers tell of their restarts, unless this machine has a status monitor.
+// announceMonitor registers a mount for servers' restart notifications, unless this machine has a
+// status monitor.
 func announceMonitor(ctx context.Context, at netip.AddrPort) (withdraw func(), err error) {
 	return register(ctx, nsm.Program, nsm.Version, at)
 }
@@ -33,7 +34,8 @@ func register(ctx context.Context, program, version uint32, at netip.AddrPort) (
 		closeRegistrar(tcp)
 		return nil, err
 	}
-	// Servers that call over UDP are few: where that is somebody else's, or of a mount that was killed, it stays so.
+	// Few servers call over UDP. If another service, or a killed mount, is registered for it, that
+	// entry stays.
 	udp, _ := portmap.Register(ctx, portmap.Bindings(program, version, rpcbind.NetUDP, at))
 	return func() {
 		closeRegistrar(tcp)
@@ -44,5 +46,5 @@ func register(ctx context.Context, program, version uint32, at netip.AddrPort) (
 func closeRegistrar(r *portmap.Registrar) {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
 	defer cancel()
-	_ = r.Close(ctx) // a registration that is left is of a port that nobody serves, which the next mount finds out
+	_ = r.Close(ctx) // a stale registration names an unused port; the next mount detects that
 }

@@ -1,4 +1,4 @@
-// Reaching the server: by one transport or the other, once or until retry= is over.
+// Connecting to the server: by one transport or the other, once or until retry= has passed.
 
 package mounter
 
@@ -20,8 +20,8 @@ const (
 	retryMost  = 30 * time.Second
 )
 
-// connect opens the export, trying for as long as the options say. away is called
-// once, with the first failure, when there will be more attempts.
+// connect opens the export and retries for as long as the options allow. It calls away once, with
+// the first error that leads to a retry.
 func (r *Request) connect(ctx context.Context, s *session.Session, responding func(bool), tell func(string), away func(error)) (*nfsclient.FS, error) {
 	end := time.Now().Add(r.retry())
 	wait := retryFirst
@@ -46,7 +46,7 @@ func (r *Request) connect(ctx context.Context, s *session.Session, responding fu
 	}
 }
 
-// attempt opens the export by the first of the targets that works.
+// attempt opens the export through the first target that works.
 func (r *Request) attempt(ctx context.Context, s *session.Session, responding func(bool), tell func(string)) (*nfsclient.FS, error) {
 	var before error
 	for i, t := range r.Source.Targets {
@@ -59,7 +59,7 @@ func (r *Request) attempt(ctx context.Context, s *session.Session, responding fu
 		switch {
 		case ctx.Err() != nil:
 			return fsys, err
-		case errors.Is(err, nfsclient.ErrOtherVolume): // whatever the transport
+		case errors.Is(err, nfsclient.ErrOtherVolume): // the same over any transport
 			return nil, err
 		case err == nil && len(r.Source.Targets) > 1:
 			tell(fmt.Sprintf("%s: over %s%s", r.Spec, strings.ToUpper(t.Transport.String()), r.why(before)))
@@ -78,7 +78,8 @@ func (r *Request) attempt(ctx context.Context, s *session.Session, responding fu
 	return nil, before
 }
 
-// checkServers refuses several servers that are not of one volume; one that does not answer may be yet.
+// checkServers refuses a list of servers with different volumes. A server that does not answer now
+// is checked when it is first used.
 func (r *Request) checkServers(ctx context.Context, fsys *nfsclient.FS, tell func(string)) error {
 	err := fsys.Client().CheckServers(ctx, func(server string, err error) {
 		tell(fmt.Sprintf("%s: server %s does not answer, and is looked at when it is needed", r.Spec, server))
@@ -90,7 +91,7 @@ func (r *Request) checkServers(ctx context.Context, fsys *nfsclient.FS, tell fun
 	return nil
 }
 
-// why tells in brackets why RDMA was not taken.
+// why returns the reason in brackets why RDMA was not used.
 func (r *Request) why(err error) string {
 	if err == nil {
 		return ""

@@ -1,4 +1,4 @@
-// What mounts keep beyond a crash of the machine.
+// The state of mounts that survives a crash of the machine.
 
 package mounter
 
@@ -7,10 +7,12 @@ import (
 	"strings"
 )
 
-// stateDir is where root's mounts keep which servers may have locks of this machine (file-hierarchy(7)).
+// stateDir is where root's mounts record which servers may hold locks of this machine
+// (file-hierarchy(7)).
 const stateDir = "/var/lib/nfsrdma-mount"
 
-// stableDir makes or finds a directory for root alone; "" where there can be none, without which mounts work.
+// stableDir makes or finds a directory that only root can change. It returns "" if that fails;
+// mounts work without it.
 func stableDir(dir string) string {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return ""
@@ -21,7 +23,7 @@ func stableDir(dir string) string {
 	return dir
 }
 
-// bootID names this start of the machine (random(4)), "" where the kernel does not say.
+// bootID identifies this boot (random(4)); "" if the kernel does not report it.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

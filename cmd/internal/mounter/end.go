@@ -1,4 +1,4 @@
-// The end of the process that serves a mount: by an unmount, or by a signal.
+// The end of a mount's process: by an unmount or by a signal.
 
 package mounter
 
@@ -14,14 +14,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 )
 
-// lookEvery and elsewhere are how often a signalled process looks whether its mount is gone from the
-// tree, and how often it must have been until programs of another mount namespace are what keeps it.
+// A signalled process checks every lookEvery whether its mount has left the tree. After elsewhere
+// such checks in a row, programs in another mount namespace must be keeping it.
 const (
 	lookEvery = time.Second
 	elsewhere = 5
 )
 
-// untilEnd returns when the mount is gone and everything is written, or known to be lost.
+// untilEnd returns when the mount is gone and all data is written, or known to be lost.
 func (r *Request) untilEnd(ctx context.Context, m *fusefs.MountPoint, log *Log) error {
 	ended := make(chan error, 1)
 	go func() { ended <- m.Wait() }() // ends with the mount, or the process
@@ -30,7 +30,7 @@ func (r *Request) untilEnd(ctx context.Context, m *fusefs.MountPoint, log *Log) 
 		return err
 	case <-ctx.Done():
 	}
-	// A second signal ends the process, though data is not written.
+	// A second signal ends the process even if data is not written.
 	signal.Reset(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	notify("STOPPING=1")
 	unmounted := make(chan error, 1)
@@ -47,11 +47,11 @@ func (r *Request) untilEnd(ctx context.Context, m *fusefs.MountPoint, log *Log) 
 	return r.abandon(m, log, err)
 }
 
-// errElsewhere is a mount that is gone from this tree, and still used.
+// errElsewhere means that the mount has left this tree and is still in use.
 var errElsewhere = errors.New("another mount namespace has it")
 
-// awaitUnmount waits for the result of Unmount. Where the mount is gone from our tree and the kernel
-// still holds it, a copy of it is in another namespace, whose end may never come.
+// awaitUnmount waits for the result of Unmount. If the mount has left our tree and the kernel still
+// holds it, another namespace has a copy, which may never end.
 func (r *Request) awaitUnmount(unmounted <-chan error, m *fusefs.MountPoint) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -70,8 +70,8 @@ func (r *Request) awaitUnmount(unmounted <-chan error, m *fusefs.MountPoint) err
 	return errElsewhere
 }
 
-// abandon gives up a mount that cannot be unmounted: what programs have written is written back,
-// later changes fail, and what the user is to know is one line.
+// abandon gives up a mount that cannot be unmounted: it writes back the data of programs, makes
+// later changes fail, and logs one line for the user.
 func (r *Request) abandon(m *fusefs.MountPoint, log *Log, why error) error {
 	at, listed := mountctl.Listed(m.Device())
 	covered := errors.Is(why, fusefs.ErrCovered)

@@ -1,4 +1,4 @@
-// Where the process of a mount writes: to a person, to a file, or to the system's log.
+// The output of a mount's process: to a terminal, a file, or the system log.
 
 package mounter
 
@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Log takes lines for who looks after the machine. It is safe for concurrent use.
+// A Log writes the lines of a mount's process. It is safe for concurrent use.
 type Log struct {
 	mu    sync.Mutex // guards to
 	to    func(line string)
-	later func(line string) // what to becomes in Detach; nil: nothing
-	file  *os.File          // what lines go to, if that is a file
+	later func(line string) // replaces to in Detach; nil: unchanged
+	file  *os.File          // the file that lines go to, or nil
 }
 
-// NewLog writes to w, as the program's messages are written; to a file, if one is
-// named, from the start. In the background it is the system's log after Detach.
+// NewLog writes to w in the form of the program's messages, or to a file if one is named. In the
+// background, Detach switches from w to the system log.
 func NewLog(w io.Writer, file string, background bool) (*Log, error) {
 	l := &Log{to: func(line string) { fmt.Fprintln(w, "nfsrdma: "+line) }}
 	switch {
@@ -47,7 +47,7 @@ func NewLog(w io.Writer, file string, background bool) (*Log, error) {
 	return l, nil
 }
 
-// systemLog writes to the system's log, where there is one.
+// systemLog returns a writer to the system log, if there is one.
 func systemLog() func(string) {
 	w, err := syslog.New(syslog.LOG_DAEMON|syslog.LOG_NOTICE, "nfsrdma")
 	if err != nil {
@@ -63,8 +63,8 @@ func (l *Log) Line(line string) {
 	l.to(line)
 }
 
-// Detach leaves the terminal: standard error leads nowhere from now on, lines go to the log, and
-// what this process dies of, should that be a fault of its own, goes to a file.
+// Detach leaves the terminal: standard error is discarded from now on, lines go to the log, and
+// Go's crash output goes to a file.
 func (l *Log) Detach() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,14 +78,14 @@ func (l *Log) Detach() {
 	}
 }
 
-// lastWordsFile, beside the sockets of a user's mounts, has what those processes said that died of a fault of ours. More
-// than lastWordsMost of it is forgotten when the next one starts.
+// lastWordsFile, in the directory of the user's sockets, has the crash output of mounts. A new
+// process truncates it if it exceeds lastWordsMost bytes.
 const (
 	lastWordsFile = "crash.log"
 	lastWordsMost = 1 << 20
 )
 
-// keepLastWords has Go's runtime write to a file of what it dies: the log's, if that is one.
+// keepLastWords directs the Go runtime's crash output to a file: the log's, if it has one.
 func keepLastWords(log *os.File) {
 	f := log
 	if f == nil {

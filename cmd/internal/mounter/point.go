@@ -1,4 +1,4 @@
-// The checks of a mount point, before anything is asked of a server.
+// Checks of a mount point, before any call to a server.
 
 package mounter
 
@@ -16,9 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckPoint returns the absolute path of a directory that can be mounted on, or
-// one line that says why it cannot be, and what to do. What is mounted there is not
-// looked at, and so an automount point is not set off.
+// CheckPoint returns the absolute path of a possible mount point, or a one-line error with a
+// remedy. It does not access the file system mounted there, so it does not trigger an automount.
 func CheckPoint(arg string) (dir string, err error) {
 	dir, err = mountctl.Resolve(arg)
 	switch {
@@ -27,7 +26,7 @@ func CheckPoint(arg string) (dir string, err error) {
 	case errors.Is(err, syscall.ENOTCONN):
 		return "", fmt.Errorf("%s: the way to it leads through a mount whose process is gone: clear that with nfsrdma umount", arg)
 	case err != nil:
-		var at *fs.PathError // names what a link leads to, or nothing
+		var at *fs.PathError // names the target of a link, or is nil
 		if errors.As(err, &at) {
 			err = at.Err
 		}
@@ -50,7 +49,7 @@ func CheckPoint(arg string) (dir string, err error) {
 	return dir, nil
 }
 
-// mountedAlready tells a mount that works from one whose process was killed.
+// mountedAlready distinguishes a working mount from one with a killed process.
 func mountedAlready(arg string, m mountctl.Mount) error {
 	c, err := mountctl.Dial(m)
 	if errors.Is(err, mountctl.ErrNoProcess) {
@@ -62,14 +61,15 @@ func mountedAlready(arg string, m mountctl.Mount) error {
 	return fmt.Errorf("%s: %s is mounted there already", arg, m.Source)
 }
 
-// fuseConf is where fusermount3 reads what users may; tests put another in its place.
+// fuseConf is fusermount3's configuration of users' rights; tests replace it.
 var fuseConf = "/etc/fuse.conf"
 
-// helperDir is where fusermount3 is looked for besides PATH, as go-fuse does; tests put another in its place.
+// helperDir is searched for fusermount3 after PATH, as in go-fuse; tests replace it.
 var helperDir = "/bin"
 
-// fuseHelper finds the program that mounts and unmounts for ordinary users. PATH may be empty: mount(8), run by a user
-// for a line of fstab with the option user, removes it from the environment of its helpers.
+// fuseHelper finds the program that mounts and unmounts for ordinary users. PATH may be empty:
+// mount(8) removes it from its helpers' environment if a user runs it for an fstab line with the
+// option user.
 func fuseHelper() (string, error) {
 	for _, name := range []string{"fusermount3", "fusermount"} {
 		for _, file := range []string{name, filepath.Join(helperDir, name)} {
@@ -84,15 +84,15 @@ func fuseHelper() (string, error) {
 // fuseDevice is the kernel's FUSE device.
 const fuseDevice = "/dev/fuse"
 
-// CheckFUSE says what keeps this machine or this user from mounting by FUSE at all.
+// CheckFUSE returns the reason why this user cannot mount by FUSE on this machine, or nil.
 func CheckFUSE() error {
 	if os.Geteuid() != 0 {
 		if _, err := fuseHelper(); err != nil {
 			return errors.New("mounting without being root needs fusermount3: install the package fuse3")
 		}
 	}
-	// Opened, as fusermount3 does with the rights of the user: a device group keeps out processes
-	// that the mode lets in.
+	// It opens the device with the user's rights, as fusermount3 does, because a device cgroup can
+	// deny what the mode allows.
 	f, err := os.OpenFile(fuseDevice, os.O_RDWR, 0)
 	switch {
 	case err == nil:
@@ -105,7 +105,7 @@ func CheckFUSE() error {
 	return fmt.Errorf("%s cannot be opened here (%w): modprobe fuse, or give the container that device", fuseDevice, err)
 }
 
-// checkFUSE says what keeps this mount from being made by FUSE.
+// checkFUSE returns the reason why FUSE cannot make this mount, or nil.
 func (r *Request) checkFUSE() error {
 	if err := CheckFUSE(); err != nil || os.Geteuid() == 0 {
 		return err
@@ -122,11 +122,12 @@ func (r *Request) checkFUSE() error {
 	return nil
 }
 
-// userAllowOther reports whether ordinary users may give allow_other here.
+// userAllowOther reports whether ordinary users may use allow_other here.
 func userAllowOther() bool {
 	b, err := os.ReadFile(fuseConf)
 	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist) // what cannot be read here is for fusermount3 to decide
+		// if this process cannot read it, fusermount3 decides
+		return !errors.Is(err, fs.ErrNotExist)
 	}
 	for line := range strings.Lines(string(b)) {
 		if strings.TrimSpace(line) == "user_allow_other" {

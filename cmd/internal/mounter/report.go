@@ -1,5 +1,4 @@
-// The report of a mount: the transport to its server, the options it was given, and those without
-// effect.
+// The report of a mount: its transport, its options, and the options without effect.
 
 package mounter
 
@@ -16,13 +15,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// A Report is the answer of the process of a mount.
+// A Report is the reply of a mount's process.
 type Report struct {
 	Options string // as they were given, separated by commas
 	fusefs.Stats
 }
 
-// Reached is the transport to the server, in the form of mount options; "" if it is unknown.
+// Reached returns the transport to the server as mount options; "" if it is unknown.
 func (r *Report) Reached() string {
 	if len(r.Connections) == 0 {
 		return ""
@@ -45,7 +44,7 @@ func reached(l *transport.LinkFigures) string {
 	return fmt.Sprintf("proto=rdma,rdma=%s,crc=%s", l.Transport, crc)
 }
 
-// ListOptions is the transport to the server, and the options that are not about it.
+// ListOptions returns the transport, and the options unrelated to it.
 func (r *Report) ListOptions() string {
 	list := []string{}
 	if s := r.Reached(); s != "" {
@@ -61,8 +60,8 @@ func (r *Report) ListOptions() string {
 	return strings.Join(list, ",")
 }
 
-// warnMapped reports that the user of the mount acts as another one on the server, or cannot change
-// anything there.
+// warnMapped warns that the server maps the mount's user to another one, or that the user cannot
+// change anything there.
 func (r *Request) warnMapped(ctx context.Context, s *session.Session, fsys *nfsclient.FS, tell func(string)) {
 	ctx, cancel := context.WithTimeout(ctx, s.Flags.ConnectTimeout)
 	defer cancel()
@@ -82,7 +81,7 @@ func (r *Request) warnMapped(ctx context.Context, s *session.Session, fsys *nfsc
 	}
 }
 
-// notGot reports options of the connection that the server does not grant.
+// notGot warns about connection options that the server did not grant.
 func (r *Request) notGot(fsys *nfsclient.FS, tell func(string)) {
 	o, say := r.Options, func(format string, args ...any) { tell(r.Spec + ": " + fmt.Sprintf(format, args...)) }
 	links := fsys.Client().Links()

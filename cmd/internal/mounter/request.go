@@ -1,7 +1,7 @@
-// What is to be mounted where, and the options in the words of the packages that do it.
+// The mount request, and its options in the form of the executing packages.
 
-// Package mounter is the life of a mount: the checks before it, the process in the
-// background that serves it, and its end.
+// Package mounter runs a mount: the checks before it, the background process that serves it, and
+// its end.
 package mounter
 
 import (
@@ -14,25 +14,25 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 )
 
-// A Request is one mount, as a user asked for it.
+// A Request is one mount as the user requested it.
 type Request struct {
-	Spec    string // as it was typed
+	Spec    string // as typed
 	Dir     string // absolute, without symbolic links
 	Source  mountopt.Source
 	Options *mountopt.Options
-	Given   string // the options as they were typed, separated by commas
-	Helper  bool   // called by mount(8): a server that is not up yet is waited for
-	Verbose bool   // tell what is done
-	LogFile string // "": the system's log in the background, else standard error
+	Given   string // the options as typed, separated by commas
+	Helper  bool   // called by mount(8): wait for a server that is not up yet
+	Verbose bool   // report each step
+	LogFile string // "": the system log in the background, otherwise standard error
 }
 
-// How long mounting is tried again where retry= does not say.
+// The retry times without retry=.
 const (
 	retryHelper     = 2 * time.Minute // nfs(5)
 	retryBackground = 10000 * time.Minute
 )
 
-// retry is how long a server that cannot be reached is tried.
+// retry returns how long to retry an unreachable server.
 func (r *Request) retry() time.Duration {
 	switch {
 	case r.Options.Retry >= 0:
@@ -45,9 +45,9 @@ func (r *Request) retry() time.Duration {
 	return 0
 }
 
-// fuseOptions is the options in the words of fusefs. Root's mounts are as those of
-// mount(8): for everybody, with devices and set-id programs unless the options say
-// otherwise; those of others are for themselves, and FUSE takes the rest away.
+// fuseOptions converts the options for fusefs. Root's mounts are like mount(8)'s: accessible to all
+// users, with devices and set-ID programs unless the options forbid them. Other users' mounts are
+// private, and FUSE removes the rest.
 func (r *Request) fuseOptions(log func(string)) fusefs.Options {
 	o, root := r.Options, os.Geteuid() == 0
 	f := fusefs.Options{
@@ -92,14 +92,14 @@ func (r *Request) fuseOptions(log func(string)) fusefs.Options {
 	return f
 }
 
-// selinux reports whether SELinux is on: elsewhere the kernel refuses the labels of a mount, which
-// mount(8) leaves out then.
+// selinux reports whether SELinux is on. Without it the kernel refuses a mount's labels, and
+// mount(8) omits them.
 func selinux() bool {
 	_, err := os.Stat("/sys/fs/selinux/enforce")
 	return err == nil
 }
 
-// none is a time of the attribute cache as fusefs has it: less than 0 where 0 was asked for.
+// none converts an attribute-cache time for fusefs, where zero is written as a negative number.
 func none(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1

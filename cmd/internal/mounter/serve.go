@@ -1,4 +1,4 @@
-// The process that serves a mount: from the connection to the last write.
+// The process that serves a mount, from the connection to the last write.
 
 package mounter
 
@@ -17,13 +17,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// quietInterval is how often it is looked whether a busy time of the mount is over, and memory can be given back.
+// quietInterval is the interval of checks whether the mount is idle, to return memory.
 const quietInterval = 10 * time.Second
 
-// Serve mounts and serves until the mount is unmounted, or ctx ends, which unmounts
-// it. ready is called once: when the mount works, or earlier where the options have
-// the server be waited for in the background; nothing is written to standard error
-// afterwards, but to the log.
+// Serve mounts and serves until the mount is unmounted. If ctx ends, it unmounts. ready is called
+// once: when the mount works, or earlier if the options let the server be awaited in the
+// background. After that, output goes to the log and not to standard error.
 func (r *Request) Serve(ctx context.Context, s *session.Session, log *Log, ready func()) (err error) {
 	if err := r.checkFUSE(); err != nil {
 		return fmt.Errorf("%s on %s: %w", r.Spec, r.Dir, err)
@@ -40,7 +39,7 @@ func (r *Request) Serve(ctx context.Context, s *session.Session, log *Log, ready
 	}
 	defer func() {
 		if detached && err != nil {
-			log.Line(err.Error()) // nobody reads the exit status
+			log.Line(err.Error()) // the exit status is not read any more
 		}
 	}()
 	responding := session.SilenceNotice(r.Source.Targets[0].Hosts(), log.Line)
@@ -70,7 +69,7 @@ func (r *Request) Serve(ctx context.Context, s *session.Session, log *Log, ready
 	return err
 }
 
-// control lets the commands find this process. The mount works without it.
+// control makes this process reachable for the commands. The mount works without it.
 func (r *Request) control(m *fusefs.MountPoint, log *Log) *mountctl.Server {
 	at, ok, err := mountctl.At(r.Dir)
 	if err == nil && !ok {
@@ -89,7 +88,7 @@ func (r *Request) control(m *fusefs.MountPoint, log *Log) *mountctl.Server {
 	return ctl
 }
 
-// detach unmounts by mount(2), or by fusermount3 where that is not allowed.
+// detach unmounts by umount2(2), or by fusermount3 if that is not permitted.
 func detach(dir string, lazy bool) error {
 	flags := unmountNoFollow
 	if lazy {
@@ -102,5 +101,5 @@ func detach(dir string, lazy bool) error {
 	return err
 }
 
-// notify tells the service manager, if there is one that asked (NOTIFY_SOCKET).
+// notify sends a state to the service manager, if it asked for that (NOTIFY_SOCKET).
 func notify(state string) { _, _ = daemon.SdNotify(false, state) }

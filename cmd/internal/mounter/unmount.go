@@ -1,4 +1,4 @@
-// Unmounting: nothing that was written is left behind, and a mount whose process is gone is cleared.
+// Unmounting: waits for all written data, and clears a mount with a dead process.
 
 package mounter
 
@@ -21,20 +21,23 @@ import (
 // unmountNoFollow is UMOUNT_NOFOLLOW of umount2(2).
 const unmountNoFollow = 8
 
-// tellAfter is how long a person waits before being told for what. Tests on a busy machine have more.
+// tellAfter is the delay before a waiting user is informed. Tests set a longer one for busy
+// machines.
 var tellAfter = 3 * time.Second
 
-// heldEvery and heldLooks are how often the kernel is asked about a mount that was unmounted until it has to be another one of it that the
-// kernel keeps, and not a program that has just looked at something in it.
+// After unmounting, the kernel is asked up to heldLooks times, every heldEvery, whether it still
+// has the mount. After that the cause must be another mount of it, and not a program that is just
+// accessing it.
 const (
 	heldEvery = 500 * time.Millisecond
 	heldLooks = 10
 )
 
-// A HeldError is a mount that is unmounted, and whose process goes on, since there is another mount of it. What was written is stable.
+// A HeldError means that the mount is unmounted but its process continues, because another mount of
+// it exists. All written data is stable.
 type HeldError struct {
-	Name string // as the user gave it
-	Dir  string // where the other one is; "": in another mount namespace
+	Name string // as given by the user
+	Dir  string // the other mount's directory; "": in another mount namespace
 }
 
 func (e *HeldError) Error() string {
@@ -45,10 +48,10 @@ func (e *HeldError) Error() string {
 	return text + "another mount namespace still has the mount, and its process goes on for that"
 }
 
-// Unmount unmounts what arg names, and returns when all that was written is stable on the server,
-// and the process of the mount ends; that it does not is a HeldError. With lazy it takes the mount
-// out of the tree at once and does not wait: it ends when nothing uses it any more. notes gets what
-// a person should know meanwhile.
+// Unmount unmounts arg. It returns when all written data is stable on the server and the mount's
+// process ends; the error is a HeldError if the process continues. With lazy it removes the mount
+// from the tree and does not wait: the mount ends with its last use. notes gets lines for the user
+// during the wait.
 func Unmount(ctx context.Context, arg string, lazy bool, notes io.Writer) error {
 	m, err := mountctl.Find(arg)
 	if err != nil {
@@ -94,7 +97,7 @@ func Unmount(ctx context.Context, arg string, lazy bool, notes io.Writer) error 
 	return nil
 }
 
-// held is the error of a mount that the kernel keeps.
+// held returns the error of a mount that the kernel keeps.
 func held(arg string, m mountctl.Mount) error {
 	e := &HeldError{Name: arg}
 	if other, ok := mountctl.Listed(unix.Mkdev(0, uint32(m.Minor))); ok {
@@ -103,8 +106,8 @@ func held(arg string, m mountctl.Mount) error {
 	return e
 }
 
-// dialServing connects to the process of a mount and has it answer once, so that it
-// has taken the connection and will tell its end.
+// dialServing connects to a mount's process and exchanges one message, so the process has surely
+// accepted the connection and will report its end.
 func dialServing(m mountctl.Mount) (*mountctl.Conn, error) {
 	c, err := mountctl.Dial(m)
 	if err != nil {
@@ -118,7 +121,7 @@ func dialServing(m mountctl.Mount) (*mountctl.Conn, error) {
 	return c, nil
 }
 
-// fusermount unmounts for an ordinary user. Its message becomes the error.
+// fusermount unmounts for an ordinary user. The helper's message becomes the error.
 func fusermount(dir string, lazy bool) error {
 	args := []string{"-u", "--", dir}
 	if lazy {

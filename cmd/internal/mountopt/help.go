@@ -1,4 +1,4 @@
-// The options as text: for help, for the manual pages, and for who mistypes one.
+// The options as text: for help, manual pages, and errors about mistyped names.
 
 package mountopt
 
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// names lists the options that have a meaning here, in the order of the help text.
+// names lists the options with an effect, in the order of the help text.
 func names() (list []string) {
 	for _, x := range options {
 		if x.kind == done {
@@ -17,7 +17,7 @@ func names() (list []string) {
 	return list
 }
 
-// Completions lists what the shell offers after -o, each with its help after a tab.
+// Completions lists the shell completions after -o, each with its help after a tab.
 func Completions() (list []string) {
 	for _, x := range options {
 		if x.kind != done {
@@ -32,28 +32,28 @@ func Completions() (list []string) {
 	return list
 }
 
-// The columns of the help text: of names, of what they do, and of the end of the line.
+// Columns of the help text: option names, meanings, and the end of the line.
 const (
 	helpIndent = 4
 	helpColumn = 26
 	helpWidth  = 80
 )
 
-// A Treatment is what becomes of an option.
+// A Treatment is the handling of an option.
 type Treatment = kind
 
 // The treatments.
 const (
 	Works   = done    // as its help says
-	Same    = same    // as another option, or as the default
-	Ignored = ignored // without effect, for the reason in its help
-	Refused = refused // with an error
+	Same    = same    // an alias of another option, or the default
+	Ignored = ignored // without effect; the help says why
+	Refused = refused // an error
 )
 
-// A Row is one line of the table of options: options that share their help stand together.
+// A Row is one line of the option table. Options with the same help share a line.
 type Row struct {
 	Treatment Treatment
-	Usage     []string // each as it is written
+	Usage     []string // each in its written form
 	Help      string
 }
 
@@ -72,7 +72,7 @@ func Rows() (rows []Row) {
 	return append(rows, Row{ignored, []string{"x-…", "X-…"}, "accepted: for others that read fstab(5)"})
 }
 
-// Help describes all options, one a line; they are indented so that manual pages keep the lines.
+// Help describes all options, one per line, indented so that manual pages keep the lines.
 func Help() string {
 	var b strings.Builder
 	for _, r := range Rows() {
@@ -81,7 +81,7 @@ func Help() string {
 	return b.String()
 }
 
-// usage is the option as it is written.
+// usage returns the option in its written form.
 func (x *option) usage() string {
 	switch {
 	case x.arg == "":
@@ -92,7 +92,7 @@ func (x *option) usage() string {
 	return x.name + "=" + x.arg
 }
 
-// appendHelp writes the names of options, and their help.
+// appendHelp writes option names and their help.
 func appendHelp(b *strings.Builder, names []string, k kind, help string) {
 	line := ""
 	for _, name := range names {

@@ -1,7 +1,7 @@
-// What the options of a mount say, as plain values.
+// The options of a mount as plain values.
 
-// Package mountopt reads the options of a mount, which have the names of nfs(5)
-// and mount(8), and what is mounted. It has no input and output of its own.
+// Package mountopt parses mount options, which have the names of nfs(5) and mount(8), and the mount
+// source. It does no I/O.
 package mountopt
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A Proto is how the server is reached.
+// A Proto selects the transport to the server.
 type Proto uint8
 
-// The protos. Default is what the source says: RDMA, or TCP for nfs:// URLs.
+// The protos. Default depends on the source: RDMA, or TCP for nfs:// URLs.
 const (
 	Default Proto = iota
 	RDMA
@@ -22,33 +22,34 @@ const (
 	Auto // RDMA, else TCP
 )
 
-// A Lookup is which results of name lookups are cached (nfs(5) lookupcache).
+// A Lookup selects which lookup results are cached (nfs(5) lookupcache).
 type Lookup uint8
 
-// What is cached.
+// The cached results.
 const (
 	LookupAll Lookup = iota
 	LookupPositive
 	LookupNone
 )
 
-// A Recovery is what becomes of a call that the server does not answer.
+// A Recovery selects the result of an unanswered call.
 type Recovery uint8
 
-// The recoveries: Hard waits for ever, Soft is EIO and SoftErr ETIMEDOUT after Timeo × Retrans.
+// The recoveries: Hard waits forever; after Timeo × Retrans, Soft returns EIO and SoftErr
+// ETIMEDOUT.
 const (
 	Hard Recovery = iota
 	Soft
 	SoftErr
 )
 
-// An ID is a user or group that may be left out.
+// An ID is an optional user or group.
 type ID struct {
 	Set   bool
 	Value uint32
 }
 
-// Options is what a mount is told, with the defaults of nfs(5) where it is not.
+// Options are the options of a mount, with defaults as in nfs(5).
 type Options struct {
 	// the connection
 	Proto     Proto
@@ -59,17 +60,17 @@ type Options struct {
 	NConnect  int
 	Provider  nfsclient.Provider
 	CRC       rnic.CRCMode
-	AnyPort   bool // noresvport: TCP connections come from any port
+	AnyPort   bool // noresvport: TCP connections use any port
 	Recovery  Recovery
-	Timeo     time.Duration // how long a server may be silent before a call is sent again; 0: the default
+	Timeo     time.Duration // time without a reply before a retransmission; 0: the default
 	Retrans   int
 
 	// the mount command
 	Background bool
-	Retry      time.Duration // how long mounting is tried again; < 0: not said
+	Retry      time.Duration // how long to retry mounting; < 0: not set
 
 	// transfers and caches
-	ReadSize, WriteSize            int // bytes; 0: the most that client and server can
+	ReadSize, WriteSize            int // bytes; 0: the maximum of client and server
 	Memory                         int64
 	AttrFileMin, AttrFileMax       time.Duration
 	AttrDirMin, AttrDirMax         time.Duration
@@ -77,19 +78,19 @@ type Options struct {
 	NoReaddirPlus, NoACL           bool
 	LocalPosix, LocalFlock         bool // locks that the server does not see
 	Lookup                         Lookup
-	UID, GID                       ID // act as, for all callers
+	UID, GID                       ID // identity for all callers
 	AllowOther, DefaultPermissions bool
 	OnlyMe                         bool // noallow_other
 
-	// flags of the mount itself
+	// flags of the mount
 	ReadOnly, NoSuid, NoDev, NoExec, NoAtime bool
 	NoSymfollow                              bool
-	Contexts                                 string // SELinux labels, as mount(2) takes them
+	Contexts                                 string // SELinux labels in the form of mount(2)
 
-	Warning string // of an option under an old name; "": none
+	Warning string // about an option given by an old name; "": none
 }
 
-// defaults is an Options of which nothing has been said.
+// defaults returns the Options without any option set.
 func defaults() *Options {
 	return &Options{
 		NConnect: 1, Provider: nfsclient.AutoProvider, Retrans: 2, Retry: -1,
@@ -98,10 +99,10 @@ func defaults() *Options {
 	}
 }
 
-// timeoDefault is timeo of nfs(5) for transports that lose nothing.
+// timeoDefault is the default timeo in nfs(5) for reliable transports.
 const timeoDefault = 60 * time.Second
 
-// SoftTimeout is how long a call of a soft mount lasts: timeo × retrans.
+// SoftTimeout is the time limit of a call of a soft mount: timeo × retrans.
 func (o *Options) SoftTimeout() time.Duration {
 	timeo := o.Timeo
 	if timeo == 0 {

@@ -1,4 +1,4 @@
-// Reading options: from the strings of the command line to values, with one clear error.
+// Parses options: from command-line strings to values, with one clear error.
 
 package mountopt
 
@@ -11,19 +11,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/similar"
 )
 
-// A given is an option as it was given.
+// A given is an option as written.
 type given struct{ name, value, text string }
 
-// A parser remembers what was said, to find contradictions.
+// A parser remembers the options seen, to find contradictions.
 type parser struct {
 	o    *Options
-	said map[string]given // by group, of options that do not replace one another
+	said map[string]given // by group, except options that replace one another
 }
 
-// Parse reads comma-separated lists of options, as -o has them, each after the one
-// before. The options of mount(8), such as ro and rw, replace one another; of those
-// of nfs(5) two that contradict each other are an error. With sloppy unknown ones
-// are left out (mount(8) -s).
+// Parse reads the comma-separated lists of -o in order. Options of mount(8), such as ro and rw,
+// replace one another; contradicting options of nfs(5) are an error. With sloppy, unknown options
+// are ignored (mount(8) -s).
 func Parse(lists []string, sloppy bool) (*Options, error) {
 	p := parser{o: defaults(), said: make(map[string]given)}
 	var texts []string
@@ -46,8 +45,8 @@ func Parse(lists []string, sloppy bool) (*Options, error) {
 	return p.o, nil
 }
 
-// splitList cuts at the commas that are not in quotes: x-… and comment= have any text. A quote that
-// is not closed is an error, as it would take all options after it, such as nosuid, for its text.
+// splitList splits at commas outside quotes, because x-… and comment= take any text. An unclosed
+// quote is an error: it would swallow all later options, such as nosuid.
 func splitList(s string) (texts []string, err error) {
 	quoted, start := false, 0
 	for i := range len(s) {
@@ -65,7 +64,7 @@ func splitList(s string) (texts []string, err error) {
 	return append(texts, s[start:]), nil
 }
 
-// add takes one option.
+// add parses one option.
 func (p *parser) add(text string, sloppy bool) error {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.HasPrefix(text, "x-") || strings.HasPrefix(text, "X-") {
@@ -108,7 +107,7 @@ func (p *parser) add(text string, sloppy bool) error {
 	return nil
 }
 
-// contradicts reports an option of the same group that said something else before.
+// contradicts returns an error if an earlier option of the same group differs.
 func (p *parser) contradicts(opt *option, w given) error {
 	group := opt.group
 	if w.text == "rdma" {
@@ -127,7 +126,7 @@ func (p *parser) contradicts(opt *option, w given) error {
 	return nil
 }
 
-// alike reports whether two options of a group that are not written the same say the same.
+// alike reports whether two differently written options of a group mean the same.
 func alike(a, b given) bool {
 	say := func(w given) string {
 		switch {
@@ -136,7 +135,8 @@ func alike(a, b given) bool {
 		case w.name == "v3":
 			return "3"
 		case w.name == "proto":
-			return strings.TrimSuffix(w.value, "6") // which names the family, as the server's address does
+			// the suffix is the address family, which the server's address decides
+			return strings.TrimSuffix(w.value, "6")
 		case w.name == "lookupcache" && w.value == "positive":
 			return "pos"
 		}
@@ -145,7 +145,7 @@ func alike(a, b given) bool {
 	return say(a) != "" && say(a) == say(b)
 }
 
-// check finds what options of different groups cannot mean together.
+// check finds contradictions between options of different groups.
 func (p *parser) check() error {
 	o := p.o
 	off := p.said["ac"].name == "noac"
@@ -178,8 +178,8 @@ func (p *parser) check() error {
 	return nil
 }
 
-// order has a minimum not exceed its maximum: one that was given alone moves the
-// other's default, and two that were given must fit.
+// order keeps a minimum from exceeding its maximum. If only one is given, the other's default
+// moves; if both are given, they must fit.
 func (p *parser) order(least, most string, lo, hi *time.Duration) error {
 	if *lo <= *hi {
 		return nil
@@ -197,7 +197,7 @@ func (p *parser) order(least, most string, lo, hi *time.Duration) error {
 	return nil
 }
 
-// unknown is the error of an option that is none.
+// unknown returns the error for an unknown option.
 func unknown(name string) error {
 	if s := similar.Word(name, names()); s != "" {
 		return fmt.Errorf("unknown option %q: did you mean %s?", name, s)

@@ -1,4 +1,4 @@
-// What is mounted: SERVER:/export or a URL, and what the options add to it.
+// The mount source: SERVER:/export or a URL, combined with the options.
 
 package mountopt
 
@@ -15,15 +15,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// A Source is what is mounted.
+// A Source is the directory to mount.
 type Source struct {
-	// Targets are the ways to reach it, to be tried in order: two with proto=auto.
+	// Targets are the addresses to try, in order: two with proto=auto.
 	Targets []nfsclient.Target
-	// Name is SERVER:/export, as /proc/mounts shows it.
+	// Name is SERVER:/export, as shown in /proc/mounts.
 	Name string
 }
 
-// Source reads what is mounted, and puts port and proto of the options on it.
+// Source parses the mount source and applies the options port and proto.
 func (o *Options) Source(spec string) (Source, error) {
 	t, err := nfsclient.ParseTarget(spec)
 	if errors.Is(err, nfsclient.ErrNotRemote) {
@@ -61,9 +61,8 @@ func (o *Options) Source(spec string) (Source, error) {
 	return s, nil
 }
 
-// sourceName is SERVER:/export of a target, in whatever form that was written. Several servers are
-// separated by commas, each with its own port if it was given one: the port of a single server is
-// an option.
+// sourceName returns SERVER:/export for a target in any form. Several servers are separated by
+// commas, each with its port if one was given. The port of a single server is shown as an option.
 func sourceName(t nfsclient.Target) string {
 	hosts := strings.Split(t.Hosts(), ",")
 	if len(hosts) > 1 {
@@ -76,15 +75,16 @@ func sourceName(t nfsclient.Target) string {
 	return strings.Join(hosts, ",") + ":" + path.Clean("/"+t.Path)
 }
 
-// String is the value of the option.
+// String returns the option's value.
 func (p Proto) String() string {
 	return [...]string{"default", "rdma", "tcp", "auto"}[p]
 }
 
-// owned is the credential of the options uid and gid for a user with the credential c.
+// owned returns the credential for a user with the credential c, changed by the options uid and
+// gid.
 func (o *Options) owned(c transport.Cred) transport.Cred {
 	if o.UID.Set && o.UID.Value != c.UID {
-		c.UID, c.GIDs = o.UID.Value, nil // another user does not have the same groups
+		c.UID, c.GIDs = o.UID.Value, nil // another user's groups are unknown
 	}
 	if o.GID.Set {
 		c.GID = o.GID.Value
@@ -92,7 +92,7 @@ func (o *Options) owned(c transport.Cred) transport.Cred {
 	return c
 }
 
-// Client is what the options say of the connection to a target.
+// Client returns the options for connections to a target.
 func (o *Options) Client(t nfsclient.Target) nfsclient.Options {
 	c := nfsclient.Options{
 		Transport: t.Transport, Conns: o.NConnect, MountHost: o.MountHost, MountPort: o.MountPort, LockPort: o.LockPort, Provider: o.Provider, CRC: o.CRC,

@@ -1,4 +1,4 @@
-// The table of options: name, argument, what it contradicts, what it does.
+// The option table: name, argument, contradictions, effect.
 
 package mountopt
 
@@ -22,29 +22,28 @@ type kind uint8
 
 // The kinds.
 const (
-	done    kind = iota // it works as in help
+	done    kind = iota // works as help says
 	same                // an alias of other options, or the default
-	ignored             // accepted, without effect; help says why
+	ignored             // accepted without effect; help says why
 	refused             // an error with the text of help, which names an alternative
-	renamed             // works as the option that help names, with a warning
+	renamed             // works as the option named by help, with a warning
 )
 
-// An option is one name of nfs(5) or mount(8), or of our own.
+// An option is one name from nfs(5) or mount(8), or an additional one.
 type option struct {
 	kind kind
 	name string
 
-	// arg is what stands after the "=" in help texts; "" where there is no argument,
-	// and in brackets where it can be left out.
+	// arg stands after the "=" in help texts. It is "" without an argument, and in brackets if
+	// optional.
 	arg string
 
-	// group is shared by options of which only one can be given; "" is the name itself.
-	// Options of a group that begins with "+" replace one another, as those of mount(8):
-	// the last one counts.
+	// group is common to options that exclude each other; "" stands for the option's name. In a
+	// group that begins with "+" the last option wins, as in mount(8).
 	group string
 
-	set  func(o *Options, v string) error // nil: nothing
-	help string                           // one line; neighbors that are not done share it
+	set  func(o *Options, v string) error // nil: no effect
+	help string                           // one line; neighbors with a kind other than done share it
 }
 
 // options is the table, in the order of the help text.
@@ -133,7 +132,7 @@ var options = []option{
 	{ignored, "diratime", "", "+diratime", nil, "accepted: times of access are the server's in any case"},
 	{ignored, "defaults", "", "+defaults", nil, "accepted: as for mount(8), other options of the list count before and after it"},
 
-	// What fstab has for mount(8), systemd and others, and is no matter of the mount itself.
+	// Options in fstab for mount(8), systemd and others, which do not concern the mount.
 	{same, "user", "[NAME]", "+user", asUser, "nosuid, nodev and noexec, unless a later option reverts them"},
 	{same, "users", "", "+user", asUser, "nosuid, nodev and noexec, unless a later option reverts them"},
 	{same, "owner", "", "+user", func(o *Options, _ string) error { o.NoSuid, o.NoDev = true, true; return nil }, "nosuid and nodev, likewise"},
@@ -184,7 +183,7 @@ var options = []option{
 
 func clearAtime(o *Options, _ string) error { o.NoAtime = false; return nil }
 
-// asUser is what user and users imply in mount(8).
+// asUser sets the options implied by user and users in mount(8).
 func asUser(o *Options, _ string) error {
 	o.NoSuid, o.NoDev, o.NoExec = true, true, true
 	return nil
@@ -234,7 +233,7 @@ func setLookup(o *Options, v string) error {
 	return nil
 }
 
-// memoryLeast is the least memory that a mount works with.
+// memoryLeast is the minimum memory of a mount, in bytes.
 const memoryLeast = 16 << 20
 
 func setMemory(o *Options, v string) error {
@@ -259,7 +258,7 @@ func setLocalLock(o *Options, v string) error {
 	return fmt.Errorf("must be all, flock, posix or none")
 }
 
-// word accepts some values, which all do the same.
+// word accepts some values with the same effect.
 func word(want ...string) func(*Options, string) error {
 	return func(_ *Options, v string) error {
 		if !slices.Contains(want, v) {
@@ -269,7 +268,7 @@ func word(want ...string) func(*Options, string) error {
 	}
 }
 
-// setSec takes a list of flavors, of which the first that there is counts.
+// setSec accepts a list of flavors. The first supported one counts.
 func setSec(_ *Options, v string) error {
 	if !slices.Contains(strings.Split(v, ":"), "sys") {
 		return errors.New("only sec=sys is implemented, and no Kerberos: write sec=sys")
@@ -287,7 +286,7 @@ func setVersion(_ *Options, v string) error {
 func setMountHost(o *Options, v string) error {
 	host := v
 	if inner, ok := strings.CutPrefix(v, "["); ok && strings.HasSuffix(inner, "]") {
-		host = strings.TrimSuffix(inner, "]") // an address of IPv6, as in SERVER:/export
+		host = strings.TrimSuffix(inner, "]") // an IPv6 address, as in SERVER:/export
 	}
 	if host == "" || strings.ContainsAny(host, "/[] ") || strings.ContainsFunc(host, unicode.IsControl) {
 		return fmt.Errorf("must be the name or the address of a host")
@@ -301,7 +300,7 @@ func setWrite(o *Options, v string) error {
 	return word("lazy", "eager", "wait")(o, v)
 }
 
-// label keeps an SELinux label as mount(2) takes it: in quotes, as labels have commas.
+// label keeps an SELinux label as mount(2) takes it: in quotes, because labels contain commas.
 func label(name string) func(*Options, string) error {
 	return func(o *Options, v string) error {
 		if v == "" || strings.ContainsAny(v, "\"\x00") {
@@ -312,12 +311,12 @@ func label(name string) func(*Options, string) error {
 	}
 }
 
-// number reads a decimal number of a range.
+// number parses a decimal number in a range.
 func number(least, most int, set func(*Options, int)) func(*Options, string) error {
 	return numberOf("a number", least, most, set)
 }
 
-// numberOf is number with the unit for the message.
+// numberOf is number with a unit for the error message.
 func numberOf(unit string, least, most int, set func(*Options, int)) func(*Options, string) error {
 	return func(o *Options, v string) error {
 		n, err := strconv.ParseUint(v, 10, 31)
@@ -329,15 +328,16 @@ func numberOf(unit string, least, most int, set func(*Options, int)) func(*Optio
 	}
 }
 
-// secondsMost bounds the times of the attribute cache, and so their sums.
+// secondsMost limits the attribute-cache times, and so their sums.
 const secondsMost = 1 << 30
 
-// seconds reads the times of the attribute cache.
+// seconds parses an attribute-cache time.
 func seconds(set func(*Options, time.Duration)) func(*Options, string) error {
 	return numberOf("seconds", 0, secondsMost, func(o *Options, n int) { set(o, time.Duration(n)*time.Second) })
 }
 
-// id reads a user or group number. The last one is nobody's: system calls take it for "unchanged".
+// id parses a user or group number. The last number is invalid, because system calls use it for
+// "unchanged".
 func id(set func(*Options, uint32)) func(*Options, string) error {
 	return func(o *Options, v string) error {
 		n, err := strconv.ParseUint(v, 10, 32)
@@ -349,9 +349,9 @@ func id(set func(*Options, uint32)) func(*Options, string) error {
 	}
 }
 
-// transferSize rounds a transfer size down to pages and to the most that the client can, as Linux's
-// client does (nfs(5) rsize). A page is also the least, because FUSE asks for no less: Linux has sizes
-// of 1024 and 2048 bytes as well, and takes 4096 for those below 1024.
+// transferSize rounds a transfer size down to pages and to the client's maximum, like the Linux
+// client (nfs(5) rsize). The minimum is one page, FUSE's smallest request. Linux also supports 1024
+// and 2048 bytes, and uses 4096 for values below 1024.
 func transferSize(n int) int {
 	const page, most = 4096, 1 << 20
 	return min(max(n/page*page, page), most)

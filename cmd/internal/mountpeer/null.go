@@ -1,4 +1,4 @@
-// A file system of one file that answers from memory: what FUSE costs alone.
+// A file system with one file, served from memory: the cost of FUSE alone.
 
 package mountpeer
 
@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NullFile is the name of its file.
+// NullFile is the file's name.
 const NullFile = "data"
 
 // Nodes of the null file system.
@@ -18,12 +18,11 @@ const (
 	nullNode = 2
 )
 
-// nullTime is for how long the kernel may believe what it is told: nothing ever changes.
+// nullTime is the kernel's cache time. Nothing ever changes.
 const nullTime = time.Hour
 
-// A nullFS has one file. READ is answered from one piece of memory, whatever the offset, and
-// what is written is dropped: no copy is made beyond those of FUSE itself. Files are opened with
-// the flags that fusefs opens them with.
+// A nullFS has one file. Every READ returns the same memory, whatever the offset, and written data
+// is dropped. So there are no copies beyond FUSE's. Files are opened with fusefs's flags.
 type nullFS struct {
 	fuse.RawFileSystem
 	size   uint64
@@ -36,7 +35,7 @@ func newNull(size uint64) *nullFS {
 
 func (f *nullFS) String() string { return "null" }
 
-// attr is what the kernel is told of a node.
+// attr fills in a node's attributes.
 func (f *nullFS) attr(node uint64, out *fuse.Attr) {
 	out.Ino, out.Nlink, out.Blksize = node, 1, uint32(len(f.memory))
 	if node == nullRoot {
@@ -46,7 +45,7 @@ func (f *nullFS) attr(node uint64, out *fuse.Attr) {
 	out.Mode, out.Size = unix.S_IFREG|0o666, f.size
 }
 
-// Lookup finds the one name.
+// Lookup finds the only name.
 func (f *nullFS) Lookup(_ <-chan struct{}, _ *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	if name != NullFile {
 		return fuse.ENOENT
@@ -58,7 +57,7 @@ func (f *nullFS) Lookup(_ <-chan struct{}, _ *fuse.InHeader, name string, out *f
 	return fuse.OK
 }
 
-// GetAttr answers stat(2).
+// GetAttr returns the attributes for stat(2).
 func (f *nullFS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	out.SetTimeout(nullTime)
 	f.attr(in.NodeId, &out.Attr)

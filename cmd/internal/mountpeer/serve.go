@@ -1,6 +1,6 @@
-// Serving a mount until the process that measures ends it, and the mounts that stand beside ours.
+// Serves a mount until the measuring process ends it; also the mounts to compare with.
 
-// Package mountpeer is the mounts that a measurement compares: each a process of its own, so that
+// Package mountpeer has the mounts that a measurement compares. Each runs in a separate process, so
 // none shares a scheduler with the program that uses it.
 package mountpeer
 
@@ -17,10 +17,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 )
 
-// Ready is the line that a mount's process writes when the mount works.
+// Ready is the line that a mount's process writes once the mount works.
 const Ready = "ready"
 
-// Null serves a file of size bytes with the settings of our mounts, until in ends.
+// Null serves a file of size bytes with our mounts' settings until in ends.
 func Null(dir string, size uint64, in io.Reader, out io.Writer) error {
 	root := os.Geteuid() == 0
 	ended := make(chan struct{})
@@ -31,8 +31,8 @@ func Null(dir string, size uint64, in io.Reader, out io.Writer) error {
 	return untilEnd(server, ended, in, out)
 }
 
-// Loopback serves the directory root by go-fuse's own loopback file system, with the options of the
-// example that comes with it, until in ends.
+// Loopback serves the directory root through go-fuse's loopback file system, with the options of
+// its example, until in ends.
 func Loopback(dir, root string, in io.Reader, out io.Writer) error {
 	tree, err := fs.NewLoopbackRoot(root)
 	if err != nil {
@@ -54,10 +54,10 @@ func Loopback(dir, root string, in io.Reader, out io.Writer) error {
 	return untilEnd(server, ended, in, out)
 }
 
-// An unmounter is a server of FUSE, ours or go-fuse's.
+// An unmounter is a FUSE server, ours or go-fuse's.
 type unmounter interface{ Unmount() error }
 
-// untilEnd says that the mount works, and unmounts it when in ends.
+// untilEnd reports that the mount works, and unmounts it when in ends.
 func untilEnd(server unmounter, ended <-chan struct{}, in io.Reader, out io.Writer) error {
 	if _, err := fmt.Fprintln(out, Ready); err != nil {
 		return errors.Join(err, server.Unmount())
@@ -68,16 +68,16 @@ func untilEnd(server unmounter, ended <-chan struct{}, in io.Reader, out io.Writ
 	}
 	select {
 	case <-ended:
-	case <-time.After(copiedWait): // another mount namespace has a copy, which the end of this process ends
+	case <-time.After(copiedWait): // another mount namespace has a copy; it ends with this process
 	}
 	return nil
 }
 
-// copiedWait is how long the kernel may take to end a connection of which nothing is mounted any more.
+// copiedWait is the time for the kernel to end a connection after its last unmount.
 const copiedWait = 2 * time.Second
 
-// Clear detaches what is mounted on dir and was left behind by a process that was killed. It reports
-// whether nothing is mounted there any more.
+// Clear detaches a mount on dir that a killed process left behind. It reports whether nothing is
+// mounted there any more.
 func Clear(dir string) bool {
 	if os.Remove(dir) == nil {
 		return true

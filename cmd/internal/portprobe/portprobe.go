@@ -1,7 +1,7 @@
-// Finding out what listens on a TCP port, by what it says and what it answers.
+// Identifies the service on a TCP port from its output and its replies.
 
-// Package portprobe tells which protocol is spoken on a port, so that somebody who
-// took the wrong one can be told which it is.
+// Package portprobe identifies the protocol on a port, so that an error can name the service on a
+// wrong port.
 package portprobe
 
 import (
@@ -22,19 +22,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A Dialer connects to a TCP address; net.Dialer.DialContext for one.
+// A Dialer connects to a TCP address, like net.Dialer.DialContext.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// A Kind is what is at a port.
+// A Kind is the kind of service on a port.
 type Kind uint8
 
-// What can be at a port.
+// The kinds.
 const (
 	Unknown  Kind = iota // answers something else
-	Refused              // nobody listens
+	Refused              // no listener
 	Filtered             // no answer to the attempt to connect, or an unreachable host
-	Silent               // takes the connection and says nothing
-	Closes               // takes the connection and ends it at the first bytes
+	Silent               // accepts the connection and sends nothing
+	Closes               // accepts the connection and closes it at the first bytes
 	RPC                  // ONC RPC over TCP
 	MPA                  // iWARP: answers an MPA Request
 	SSH
@@ -48,21 +48,22 @@ func (k Kind) String() string {
 		"a service that says nothing", "a service that closes the connection", "ONC RPC over TCP", "iWARP (RDMA)", "SSH", "HTTP", "TLS"}[k]
 }
 
-// A Result is what was found, with what MPA start-up told where the Kind is MPA.
+// A Result is the identified service. Reply is set if Kind is MPA.
 type Result struct {
 	Kind  Kind
-	Err   error     // of the attempt to connect: Refused, Filtered
+	Err   error     // of the connection attempt: Refused, Filtered
 	Reply mpa.Frame // MPA: the peer's Reply; it may be a rejection
 }
 
-// Wait is how long a question waits for its answer where nobody says otherwise. Tests on a busy machine have more.
+// Wait is the default time to wait for a reply. Tests set a longer one for busy machines.
 var Wait = 1500 * time.Millisecond
 
-// Identify asks all questions at once, each over a connection of its own; the
-// surest answer wins. Each waits for its answer, and it takes no longer than that, or as long as ctx allows.
+// Identify tries all protocols concurrently, each over a separate connection; the most specific
+// reply wins. It returns after wait, or earlier if ctx ends.
 //
-// A server's log tells of a question in another protocol than its own as of a broken client. So where RPC or MPA is expected that is asked first, and
-// the rest only when it has ended without an answer, or a third of the time is over.
+// A server logs a request in another protocol like a broken client. So if RPC or MPA is expected,
+// that protocol is tried first. The others follow when it ends without a reply, or after a third of
+// the time.
 func Identify(ctx context.Context, wait time.Duration, dial Dialer, addr string, expected Kind) Result {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -87,7 +88,7 @@ func Identify(ctx context.Context, wait time.Duration, dial Dialer, addr string,
 				<-others.Done()
 			}
 			if results[i] = q.ask(ctx, dial, addr); results[i].Kind >= RPC {
-				cancel() // the others need not wait
+				cancel() // ends the other attempts
 			}
 		})
 	}
@@ -101,14 +102,14 @@ func Identify(ctx context.Context, wait time.Duration, dial Dialer, addr string,
 	return best
 }
 
-// rank orders Kinds by how much they say.
+// rank orders Kinds by how specific they are.
 func rank(k Kind) int {
 	switch {
 	case k >= RPC:
 		return 5
 	case k == Unknown:
 		return 4
-	case k == Silent: // a server that answers nothing to one question may close at others
+	case k == Silent: // a server silent for one protocol may close for others
 		return 2
 	case k == Closes:
 		return 3
@@ -118,7 +119,7 @@ func rank(k Kind) int {
 	return 0
 }
 
-// MPAStart does MPA start-up (RFC 6581) as far as the peer's Reply.
+// MPAStart performs the MPA start-up (RFC 6581) up to the peer's Reply.
 func MPAStart(ctx context.Context, dial Dialer, addr string) Result {
 	private := rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{RemoteInvalidate: true,
 		SendSize: rpcrdma.DefaultInlineSize, RecvSize: rpcrdma.DefaultInlineSize})
@@ -127,7 +128,8 @@ func MPAStart(ctx context.Context, dial Dialer, addr string) Result {
 	return ask(ctx, dial, addr, mpa.AppendFrame(nil, &req), func(b []byte) (Kind, bool) {
 		f, n, err := mpa.ParseFrame(b, true)
 		switch {
-		case err != nil && bytes.HasPrefix(b, []byte("MPA ID Re")): // of a revision, or with a length, that there is not
+		case err != nil && bytes.HasPrefix(b, []byte("MPA ID Re")):
+			// of an unknown revision, or with an invalid length
 			return MPA, true
 		case err != nil:
 			return guess(b)
@@ -138,7 +140,7 @@ func MPAStart(ctx context.Context, dial Dialer, addr string) Result {
 	}, func() mpa.Frame { return reply })
 }
 
-// askRPC calls NULL of NFS; any reply to its XID is one of ONC RPC.
+// askRPC calls NULL of NFS. Any reply with its XID means ONC RPC.
 func askRPC(ctx context.Context, dial Dialer, addr string) Result {
 	const xid = 0x6e667372
 	var e xdr.Encoder
@@ -158,7 +160,7 @@ func askHTTP(ctx context.Context, dial Dialer, addr string) Result {
 	return ask(ctx, dial, addr, []byte("GET / HTTP/1.0\r\n\r\n"), guess, nil)
 }
 
-// guess tells a protocol by the first bytes of what came, and whether they suffice.
+// guess identifies a protocol by the first bytes received; false means that more are needed.
 func guess(b []byte) (Kind, bool) {
 	switch {
 	case bytes.HasPrefix(b, []byte("SSH-")):
@@ -171,7 +173,7 @@ func guess(b []byte) (Kind, bool) {
 	return Unknown, len(b) >= 64
 }
 
-// ask connects, sends what is to be sent, and gives what came to tell until it is sure.
+// ask connects, sends question, and passes the received bytes to tell until its result is final.
 func ask(ctx context.Context, dial Dialer, addr string, question []byte, tell func([]byte) (Kind, bool), frame func() mpa.Frame) Result {
 	c, err := dial(ctx, "tcp", addr)
 	if err != nil {

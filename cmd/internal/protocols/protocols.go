@@ -1,4 +1,4 @@
-// What --version tells of the wire: the protocols that the programs speak, from the numbers that they send.
+// The protocols in --version, from the numbers that the programs send.
 
 // Package protocols lists the protocols of the programs, with their versions.
 package protocols
@@ -28,10 +28,11 @@ var Programs = []struct {
 	{rpcbind.Program, "rpcbind", rpcbind.Version, rpcbind.Version4},
 }
 
-// transports is what the programs are carried by. These numbers stand in headers that no other version of ours has.
+// transports are the transports of the RPC programs. Their versions appear in headers for which we
+// have a single version.
 const transports = "RPC-over-RDMA 1, by iWARP (MPA 1 and 2, DDP 1, RDMAP 1) and RoCEv2; ONC RPC 2 over TCP and UDP"
 
-// List is the protocols in words, in two lines.
+// List returns the protocols as text, in two lines.
 func List() string {
 	var s string
 	for i, p := range Programs {

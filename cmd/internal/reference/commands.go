@@ -30,8 +30,8 @@ func writeCommands(w *writer, _ *module, p Programs) error {
 	return nil
 }
 
-// described lists the commands of a program that have a section: of Volumes, those that differ from
-// the command of Server.
+// described lists the commands of a program that get a section: for Volumes, those that differ from
+// Server's.
 func (p Programs) described(root *cobra.Command) (list []*cobra.Command) {
 	for _, cmd := range visible(root) {
 		if other := p.counterpart(cmd); other == nil || !same(cmd, other) {
@@ -41,7 +41,7 @@ func (p Programs) described(root *cobra.Command) (list []*cobra.Command) {
 	return list
 }
 
-// shared lists the commands of Volumes that are those of Server.
+// shared lists the commands that Volumes shares with Server.
 func (p Programs) shared() (names []string) {
 	for _, cmd := range visible(p.Volumes) {
 		if other := p.counterpart(cmd); other != nil && same(cmd, other) {
@@ -51,7 +51,7 @@ func (p Programs) shared() (names []string) {
 	return names
 }
 
-// counterpart is the command of Server with the name of one of Volumes; nil: there is none.
+// counterpart returns Server's command for one of Volumes, or nil.
 func (p Programs) counterpart(cmd *cobra.Command) *cobra.Command {
 	if cmd.Root() != p.Volumes {
 		return nil
@@ -67,19 +67,19 @@ func (p Programs) counterpart(cmd *cobra.Command) *cobra.Command {
 	return nil
 }
 
-// same reports whether two commands differ at most in the names of their programs and files.
+// same reports whether two commands differ at most in program and file names.
 func same(cmd, other *cobra.Command) bool {
 	return plain(cmd.Long) == plain(other.Long) && slices.Equal(flagNames(cmd.Flags()), flagNames(other.Flags()))
 }
 
 var plain = strings.NewReplacer("nfsrdmad-juicefs", "nfsrdmad", "nfsrdma-juicefs", "nfsrdma", "juicefs-exports", "exports").Replace
 
-// anchor is the place of a heading.
+// anchor returns the link target of a heading.
 func anchor(heading string) string {
 	return strings.NewReplacer(" ", "-", ".", "", "--", "").Replace(heading)
 }
 
-// visible lists a command and all below it that help shows; the shells of completion are one.
+// visible lists a command and all visible commands below it. The shells of completion count as one.
 func visible(cmd *cobra.Command) (list []*cobra.Command) {
 	list = append(list, cmd)
 	for _, c := range cmd.Commands() {
@@ -94,8 +94,8 @@ func visible(cmd *cobra.Command) (list []*cobra.Command) {
 	return list
 }
 
-// writeCommand writes the section of a command. Of flags it lists those that the counterpart in
-// another program does not have.
+// writeCommand writes a command's section. It lists only flags that the counterpart in another
+// program lacks.
 func writeCommand(w *writer, cmd, counterpart *cobra.Command) {
 	w.line("\n## %s\n\n%s.", cmd.CommandPath(), prose(strings.TrimSuffix(cmd.Short, ".")))
 	use := cmd.UseLine()
@@ -123,7 +123,7 @@ func writeCommand(w *writer, cmd, counterpart *cobra.Command) {
 	}
 }
 
-// without divides flags: those that others do not have, and the names of the rest.
+// without splits flags into those that others lack and the names of the rest.
 func without(flags, others *pflag.FlagSet) (own *pflag.FlagSet, rest []string) {
 	own = pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -137,7 +137,7 @@ func without(flags, others *pflag.FlagSet) (own *pflag.FlagSet, rest []string) {
 	return own, rest
 }
 
-// writeFlags writes a table of flags, if there are any beside --help and --version.
+// writeFlags writes a table of flags, if there are any except --help and --version.
 func writeFlags(w *writer, flags *pflag.FlagSet) {
 	if len(flagNames(flags)) == 0 {
 		return
@@ -163,7 +163,7 @@ func flagNames(flags *pflag.FlagSet) (names []string) {
 	return names
 }
 
-// usage is a flag as it is written, with the type of its value.
+// usage returns a flag in its written form, with its value's type.
 func usage(f *pflag.Flag) string {
 	s := "--" + f.Name
 	if f.Shorthand != "" && f.ShorthandDeprecated == "" {
@@ -176,7 +176,7 @@ func usage(f *pflag.Flag) string {
 	return s
 }
 
-// defaultOf is the value that a flag has if it is not given; "" for the zero of its type.
+// defaultOf returns a flag's default; "" for a zero value.
 func defaultOf(f *pflag.Flag) string {
 	switch f.DefValue {
 	case "", "false", "0", "0s", "[]":
@@ -185,7 +185,7 @@ func defaultOf(f *pflag.Flag) string {
 	return code(f.DefValue)
 }
 
-// firstLower begins a text in lower case, unless it begins with a name in capitals.
+// firstLower makes the first letter lower case, unless the text begins with capitals.
 func firstLower(s string) string {
 	if len(s) < 2 || s[1] >= 'A' && s[1] <= 'Z' {
 		return prose(s)
@@ -193,7 +193,7 @@ func firstLower(s string) string {
 	return prose(strings.ToLower(s[:1]) + s[1:])
 }
 
-// find is the command of a path, such as "nfsrdma ls".
+// find returns the command of a path such as "nfsrdma ls".
 func (p Programs) find(path string) (*cobra.Command, error) {
 	for _, root := range p.all() {
 		for _, cmd := range visible(root) {

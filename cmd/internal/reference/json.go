@@ -1,4 +1,4 @@
-// The page of JSON: the keys of each command's report, from the types that are encoded.
+// The page of JSON: each command's keys, from the encoded types.
 
 package reference
 
@@ -77,7 +77,7 @@ func writeJSON(w *writer, m *module, p Programs) error {
 	return nil
 }
 
-// complete checks that each command with --json is there.
+// complete checks that the page has each command with --json.
 func complete(p Programs) error {
 	there := map[string]bool{}
 	for _, r := range reports {
@@ -99,18 +99,19 @@ func complete(p Programs) error {
 	return nil
 }
 
-// kindTime is the kind of times. They are in seconds, as the end of their keys says.
+// kindTime is the kind of times, in seconds. Their keys end in the unit.
 const kindTime = "number (s)"
 
-// A jsonTable is the keys of one report.
+// A jsonTable writes the keys of one report.
 type jsonTable struct {
 	w     *writer
 	m     *module
 	words bool
-	seen  map[string]string // types whose keys are there, by folder and name, with the key that has them
+	// types already written, by folder and name, with the key that has their keys
+	seen map[string]string
 }
 
-// fields writes a row for each key of a struct, after prefix.
+// fields writes a row for each key of a struct, with a prefix.
 func (t *jsonTable) fields(p *folder, name, prefix string) error {
 	spec := p.types[name]
 	if spec == nil {
@@ -160,7 +161,7 @@ func (t *jsonTable) fields(p *folder, name, prefix string) error {
 	return nil
 }
 
-// row writes a key, and those of the objects in it.
+// row writes a key, and the keys of the objects in it.
 func (t *jsonTable) row(p *folder, f *ast.Field, key string, optional bool) error {
 	kind, q, inner, suffix := t.kind(p, f.Type)
 	if optional {
@@ -183,7 +184,7 @@ func (t *jsonTable) row(p *folder, f *ast.Field, key string, optional bool) erro
 		}
 	}
 	t.w.row(code(key+suffix), kind, meaning)
-	if t.words && strings.HasSuffix(key, ".times") { // which mountstats writes with its bounds
+	if t.words && strings.HasSuffix(key, ".times") { // mountstats writes these with their bounds
 		t.w.row(code(key+"_least_seconds[]"), "array of numbers", "the shortest round trip of each count in `times`")
 	}
 	if inner == "" || again != "" {
@@ -192,7 +193,7 @@ func (t *jsonTable) row(p *folder, f *ast.Field, key string, optional bool) erro
 	return t.fields(q, inner, key+suffix+".")
 }
 
-// comment is what the code says of a field, in one line.
+// comment returns a field's comment in one line.
 func comment(f *ast.Field) string {
 	s := f.Comment.Text()
 	if s == "" {
@@ -201,8 +202,8 @@ func comment(f *ast.Field) string {
 	return strings.TrimSuffix(strings.Join(strings.Fields(s), " "), ".")
 }
 
-// kind is the type of a value in JSON. Of objects with keys of their own it is also the struct, and
-// what stands after the key.
+// kind returns the JSON type of a value. For objects with keys it also returns the struct, and the
+// suffix of the key.
 func (t *jsonTable) kind(p *folder, e ast.Expr) (kind string, q *folder, inner, suffix string) {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -242,7 +243,7 @@ func (t *jsonTable) kind(p *folder, e ast.Expr) (kind string, q *folder, inner, 
 	return t.kind(q, q.types[name].Type)
 }
 
-// named is the package and the name of a type of the module; nil: it is another.
+// named returns the package and name of a type in the module; nil for other types.
 func (t *jsonTable) named(p *folder, e ast.Expr) (*folder, string) {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -257,7 +258,7 @@ func (t *jsonTable) named(p *folder, e ast.Expr) (*folder, string) {
 	return nil, ""
 }
 
-// marshals reports whether a type writes itself, as text.
+// marshals reports whether a type marshals itself as text.
 func (p *folder) marshals(name string) bool {
 	for _, f := range p.files {
 		for _, d := range f.Decls {
@@ -277,7 +278,7 @@ func (p *folder) marshals(name string) bool {
 	return false
 }
 
-// basic is the type in JSON of one of Go's own types, "" for any other.
+// basic returns the JSON type of a predeclared Go type, or "".
 func basic(name string) string {
 	switch name {
 	case "string":

@@ -1,4 +1,4 @@
-// The page of limits: constants of the code with their values, and the flags that change others.
+// The page of limits: constants with their values, and the flags for others.
 
 package reference
 
@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// A limit is a constant that bounds something.
+// A limit is a constant with a bound.
 type limit struct {
 	about, dir, name string
-	unit             string // "bytes", "ns", or "" of a count
+	unit             string // "bytes", "ns", or "" for a count
 }
 
-// limitFlags are the limits that nfsrdmad serve has flags for.
+// limitFlags are the limits with flags of nfsrdmad serve.
 var limitFlags = []string{"max-conns", "max-conns-per-host", "max-handshakes", "credits", "budget"}
 
 var limits = []struct {
@@ -109,7 +109,7 @@ func writeLimits(w *writer, m *module, p Programs) error {
 	return nil
 }
 
-// quantity writes a number with its unit: bytes by powers of two, times in minutes or seconds.
+// quantity formats a number with its unit: bytes in powers of two, times in minutes or seconds.
 func quantity(n int64, unit string) string {
 	switch unit {
 	case "ns":
@@ -135,8 +135,8 @@ func quantity(n int64, unit string) string {
 	return fmt.Sprint(n)
 }
 
-// constants evaluates constants: it type-checks declarations without the bodies of functions, and
-// without other imports than those of the module and two of Go's.
+// constants evaluates constants. It type-checks declarations without function bodies; the only
+// imports are the module's and two standard packages.
 type constants struct {
 	m       *module
 	std     types.Importer
@@ -166,13 +166,14 @@ func (c *constants) check(dir string) (*types.Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := types.Config{Importer: c, IgnoreFuncBodies: true, FakeImportC: true, Error: func(error) {}} // of what is not read
+	// errors about imports that are not read
+	cfg := types.Config{Importer: c, IgnoreFuncBodies: true, FakeImportC: true, Error: func(error) {}}
 	p, _ := cfg.Check(modulePath+dir, c.m.fset, f.files, nil)
 	c.checked[dir] = p
 	return p, nil
 }
 
-// value is a constant's number.
+// value returns a constant's number.
 func (c *constants) value(dir, name string) (int64, error) {
 	p, err := c.check(dir)
 	if err != nil {

@@ -1,5 +1,4 @@
-// The page of log messages: every call of a log in the server's packages, with its level, text and
-// fields.
+// The page of log messages: every log call in the server's packages, with level, text and fields.
 
 package reference
 
@@ -25,7 +24,7 @@ var areas = []struct {
 	{"Mounts (nfsrdma mount --log-file)", []string{"cmd/internal/mounter", "cmd/internal/session", "nfsclient/fusefs", "nfsclient/nlm"}},
 }
 
-// notices are functions that log a line, in packages that take a function for that.
+// notices are functions that log a line, in packages that take such a function as a parameter.
 var notices = map[string]string{
 	"cmd/internal/mounter": "tell say", "cmd/internal/session": "tell", "nfsclient/fusefs": "say", "nfsclient/nlm": "log",
 }
@@ -69,13 +68,13 @@ func writeLogMessages(w *writer, m *module, _ Programs) error {
 	return nil
 }
 
-// sorted has each text once, in the order of texts.
+// sorted sorts messages by text and removes duplicates.
 func sorted(all []message) []message {
 	slices.SortStableFunc(all, func(a, b message) int { return strings.Compare(a.text, b.text) })
 	return slices.CompactFunc(all, func(a, b message) bool { return a.text == b.text && a.level == b.level })
 }
 
-// messages lists what a package logs.
+// messages lists the messages of a package.
 func (p *folder) messages() (all []message) {
 	for _, f := range p.files {
 		for _, d := range f.Decls {
@@ -96,8 +95,8 @@ func (p *folder) messages() (all []message) {
 
 var levels = map[string]string{"Debug": "debug", "Info": "info", "Warn": "warning", "Error": "error", "Line": "notice"}
 
-// logged is what a call logs. A text that is a parameter of the function around it is looked up in
-// the calls of that.
+// logged returns the messages of a call. If the text is a parameter of the enclosing function, its
+// callers' arguments are used.
 func (p *folder) logged(fn *ast.FuncDecl, call *ast.CallExpr) (all []message) {
 	if len(call.Args) == 0 {
 		return nil
@@ -115,15 +114,15 @@ func (p *folder) logged(fn *ast.FuncDecl, call *ast.CallExpr) (all []message) {
 	msg := message{level: level, fields: fieldsOf(fn, call)}
 	for _, text := range p.texts(fn, call.Args[0]) {
 		msg.text = values(text)
-		if letter.MatchString(msg.text) { // and not the text of an error alone
+		if letter.MatchString(msg.text) { // skips texts that are only an error's
 			all = append(all, msg)
 		}
 	}
 	return all
 }
 
-// isLog reports whether an expression is logrus, an entry of it, a logger of the module, or one with
-// a default for nil (cmp.Or).
+// isLog reports whether an expression is logrus, a logrus entry, a logger of the module, or a
+// logger with a default for nil (cmp.Or).
 func isLog(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -137,7 +136,7 @@ func isLog(e ast.Expr) bool {
 	return false
 }
 
-// texts are what a message can be.
+// texts returns the possible texts of a message.
 func (p *folder) texts(fn *ast.FuncDecl, e ast.Expr) (all []string) {
 	name, n := "", ast.Expr(nil)
 	ast.Inspect(e, func(x ast.Node) bool {
@@ -166,7 +165,7 @@ func (p *folder) texts(fn *ast.FuncDecl, e ast.Expr) (all []string) {
 	return all
 }
 
-// isLocal reports whether a function has a parameter or variable of a name.
+// isLocal reports whether a function has a parameter or variable with a name.
 func isLocal(fn *ast.FuncDecl, name string) bool {
 	if parameter(fn, name) >= 0 {
 		return true
@@ -189,7 +188,7 @@ func isLocal(fn *ast.FuncDecl, name string) bool {
 	return found
 }
 
-// parameter is the place of a function's parameter, or -1.
+// parameter returns the index of a function's parameter, or -1.
 func parameter(fn *ast.FuncDecl, name string) int {
 	at := 0
 	for _, f := range fn.Type.Params.List {
@@ -203,8 +202,8 @@ func parameter(fn *ast.FuncDecl, name string) int {
 	return -1
 }
 
-// assigned are the literals that a variable of a function is given: by assignment, by the calls of
-// the function, or as the results of a function of the package.
+// assigned returns the literals assigned to a function's variable: by assignments, by the
+// function's callers, or as results of a function in the package.
 func (p *folder) assigned(fn *ast.FuncDecl, name string) (all []string) {
 	if at := parameter(fn, name); at >= 0 {
 		p.inspect(func(x ast.Node) {
@@ -234,7 +233,7 @@ func (p *folder) assigned(fn *ast.FuncDecl, name string) (all []string) {
 	return all
 }
 
-// results are the literals that a function of the package returns first.
+// results returns the literals that a function of the package returns first.
 func (p *folder) results(name string) (all []string) {
 	fn := p.funcs[name]
 	if fn == nil || fn.Body == nil {
@@ -260,7 +259,7 @@ func (p *folder) inspect(f func(ast.Node)) {
 	}
 }
 
-// called is the name of the function or method that is called.
+// called returns the name of the called function or method.
 func called(call *ast.CallExpr) string {
 	switch f := call.Fun.(type) {
 	case *ast.Ident:
@@ -271,8 +270,8 @@ func called(call *ast.CallExpr) string {
 	return ""
 }
 
-// fieldsOf are the keys of the fields that a call logs: in its arguments, in a slice that is passed
-// as these, or by WithField.
+// fieldsOf returns the field keys of a log call: from its arguments, from a slice passed as these,
+// or from WithField.
 func fieldsOf(fn *ast.FuncDecl, call *ast.CallExpr) (keys []string) {
 	if sel, ok := call.Fun.(*ast.SelectorExpr); ok && strings.HasSuffix(sel.Sel.Name, "f") {
 		return withField(call)
@@ -294,7 +293,7 @@ func isName(e ast.Expr, name string) bool {
 	return ok && id.Name == name
 }
 
-// added are the keys in a slice of fields, or in what append adds to one.
+// added returns the keys in a slice of fields, or in an append to one.
 func added(e ast.Expr) []string {
 	switch e := e.(type) {
 	case *ast.CompositeLit:
@@ -307,8 +306,8 @@ func added(e ast.Expr) []string {
 	return nil
 }
 
-// alternating are the keys of fields that are keys and values in turn. What is before the first key,
-// such as the burst of a RateLog, is none.
+// alternating returns the keys in a list of alternating keys and values. It skips arguments before
+// the first key, such as a RateLog's burst.
 func alternating(list []ast.Expr) (keys []string) {
 	first := slices.IndexFunc(list, isLiteral)
 	for i := first; i >= 0 && i < len(list); i += 2 {
@@ -317,7 +316,7 @@ func alternating(list []ast.Expr) (keys []string) {
 	return keys
 }
 
-// withField are the keys of an entry of logrus that a call logs to.
+// withField returns the field keys of the logrus entry that a call logs to.
 func withField(call *ast.CallExpr) (keys []string) {
 	ast.Inspect(call.Fun, func(x ast.Node) bool {
 		if c, ok := x.(*ast.CallExpr); ok && called(c) == "WithField" && isLiteral(c.Args[0]) {
@@ -332,7 +331,7 @@ var letter = regexp.MustCompile(`[a-z]{2}`)
 
 var verb = regexp.MustCompile(`%%|%[-+# 0]*(\d+|\*)?(\.(\d+|\*))?[a-zA-Z]`)
 
-// values writes a format with a "…" for each of its values.
+// values replaces each verb in a format with "…".
 func values(format string) string {
 	s := verb.ReplaceAllStringFunc(format, func(v string) string {
 		if v == "%%" {

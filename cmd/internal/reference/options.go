@@ -1,4 +1,4 @@
-// The pages of options: of mounts and of exports, from the tables that parse them.
+// The pages of mount and export options, from the tables that parse them.
 
 package reference
 
@@ -36,8 +36,8 @@ func writeMountOptions(w *writer, _ *module, _ Programs) error {
 	return nil
 }
 
-// described is a line of the help of the exports file: names of options, and what they mean, which
-// goes on in lines that are indented further.
+// described matches an entry in the help of the exports file: option names and their meaning, which
+// continues in lines with a larger indent.
 var described = regexp.MustCompile(`(?m)^  (\S+(?:, \S+)*)  +(\S.*(?:\n {6,}\S.*)*)`)
 
 func writeExportOptions(w *writer, _ *module, p Programs) error {

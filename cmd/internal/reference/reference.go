@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Programs are the command lines that the pages describe. Volumes is that of nfsrdmad-juicefs, which
-// has most commands and flags of Server.
+// Programs are the documented command lines. Volumes is nfsrdmad-juicefs, which has most commands
+// and flags of Server.
 type Programs struct{ Client, Helper, Server, Volumes *cobra.Command }
 
 func (p Programs) all() []*cobra.Command {
@@ -20,7 +20,7 @@ func (p Programs) all() []*cobra.Command {
 // A page is a file of docs/reference.
 type page struct {
 	name, title string
-	about       string // what it lists, for the index
+	about       string // contents, for the index
 	write       func(*writer, *module, Programs) error
 }
 
@@ -39,7 +39,7 @@ var pages = []page{
 // Update is the command that writes the pages.
 const Update = "go test ./cmd/nfsrdma -run TestReference -update"
 
-// Pages returns the text of each page by its name. root is the folder of the module's source.
+// Pages returns the text of each page by its name. root is the module's source folder.
 func Pages(root string, p Programs) (map[string]string, error) {
 	m, err := load(root)
 	if err != nil {
@@ -60,7 +60,7 @@ func Pages(root string, p Programs) (map[string]string, error) {
 	return all, nil
 }
 
-// index is the page that lists the others.
+// index returns the page that lists the others.
 func index() string {
 	w := &writer{}
 	w.head("Reference")
@@ -75,12 +75,12 @@ type writer struct{ strings.Builder }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
-// head begins a page.
+// head writes a page's title.
 func (w *writer) head(title string) {
 	w.line("# %s\n\nThis page is generated from the code by `%s`.\n", title, Update)
 }
 
-// table begins a table with a header for each column.
+// table starts a table with a header for each column.
 func (w *writer) table(columns ...string) {
 	w.line("")
 	w.row(columns...)
@@ -94,10 +94,10 @@ func (w *writer) row(cells ...string) {
 	w.line("| %s |", strings.Join(cells, " | "))
 }
 
-// block writes lines as they are.
+// block writes lines verbatim.
 func (w *writer) block(text string) { w.line("\n```text\n%s\n```", strings.Trim(text, "\n")) }
 
-// code is a span of code; "" stays empty.
+// code returns a code span; "" stays empty.
 func code(s string) string {
 	if s == "" {
 		return ""
@@ -105,7 +105,7 @@ func code(s string) string {
 	return "`" + s + "`"
 }
 
-// codes are spans of code, separated by commas.
+// codes returns code spans separated by commas.
 func codes(list []string) string {
 	spans := make([]string, len(list))
 	for i, s := range list {
@@ -114,7 +114,7 @@ func codes(list []string) string {
 	return strings.Join(spans, ", ")
 }
 
-// prose is a text of the code as a cell: angle brackets and asterisks are no markup there.
+// prose escapes a text for a table cell.
 func prose(s string) string {
 	return strings.NewReplacer("<", "&lt;", "*", `\*`, "_", `\_`).Replace(s)
 }

@@ -17,7 +17,7 @@ import (
 
 const modulePath = "github.com/nfsrdma/nfsrdma/"
 
-// A module is the packages of the module by folder, without tests.
+// A module has the module's packages by folder, without tests.
 type module struct {
 	fset *token.FileSet
 	dirs map[string]*folder
@@ -28,14 +28,15 @@ type folder struct {
 	dir   string
 	files []*ast.File
 	types map[string]*ast.TypeSpec
-	funcs map[string]*ast.FuncDecl // functions and methods by name; of methods with the same name, the last
+	// functions and methods by name; the last one if several methods share a name
+	funcs map[string]*ast.FuncDecl
 }
 
-// documented are the folders of modules below this one that the pages describe: JuiceFS volumes, and
-// the program that serves them.
+// documented are the nested modules that the pages describe: JuiceFS volumes, and the program that
+// serves them.
 var documented = []string{"nfsserver/juicefs", "cmd/nfsrdmad-juicefs"}
 
-// load parses all packages below root. Other modules below it are left out, but for documented.
+// load parses all packages below root, without nested modules except documented.
 func load(root string) (*module, error) {
 	m := &module{fset: token.NewFileSet(), dirs: map[string]*folder{}}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -60,14 +61,14 @@ func load(root string) (*module, error) {
 	return m, err
 }
 
-// isOther reports whether dir is the folder of a module that the pages do not describe.
+// isOther reports whether dir is an undocumented module.
 func isOther(root, dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	name, _ := filepath.Rel(root, dir)
 	return err == nil && !slices.Contains(documented, filepath.ToSlash(name))
 }
 
-// add puts a file to its package.
+// add adds a file to its package.
 func (m *module) add(dir string, file *ast.File) {
 	p := m.dirs[dir]
 	if p == nil {
@@ -89,7 +90,7 @@ func (m *module) add(dir string, file *ast.File) {
 	}
 }
 
-// folder is the package of a folder.
+// folder returns the package in a folder.
 func (m *module) folder(dir string) (*folder, error) {
 	if p := m.dirs[dir]; p != nil {
 		return p, nil
@@ -97,7 +98,7 @@ func (m *module) folder(dir string) (*folder, error) {
 	return nil, fmt.Errorf("there is no package in %s", dir)
 }
 
-// imported is the package of the module that a file calls name; nil: none.
+// imported returns the module's package that a file calls name, or nil.
 func (m *module) imported(p *folder, pos token.Pos, name string) *folder {
 	for _, f := range p.files {
 		if pos < f.FileStart || pos >= f.FileEnd {
@@ -114,7 +115,7 @@ func (m *module) imported(p *folder, pos token.Pos, name string) *folder {
 	return nil
 }
 
-// text is a string that an expression is: of literals, and what stands between them as "…".
+// text returns the string value of an expression, with "…" for parts that are not literals.
 func text(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

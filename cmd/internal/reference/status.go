@@ -1,4 +1,4 @@
-// The pages of exit statuses, and of files and variables, from the tables of the command lines.
+// The pages of exit statuses, files and variables, from the command lines' tables.
 
 package reference
 
@@ -23,7 +23,7 @@ func writeFiles(w *writer, _ *module, p Programs) error {
 	return writeFacts(w, p, "Variable", cli.Environment)
 }
 
-// elsewhere are names of manual pages that are no commands of the programs.
+// elsewhere are manual pages that are not commands of the programs.
 var elsewhere = []string{"nfsrdma-exports"}
 
 func writeFacts(w *writer, p Programs, column string, facts []cli.Fact) error {

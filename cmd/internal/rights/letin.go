@@ -1,4 +1,4 @@
-// Reasons of a server that does not let a host mount.
+// Reasons why a server refuses a host's mount.
 
 package rights
 

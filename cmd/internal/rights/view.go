@@ -1,6 +1,6 @@
-// The user as a server sees it: what ACCESS grants in a directory beside what its mode promises.
+// The user as a server sees it: ACCESS grants compared with the directory's mode.
 
-// Package rights explains the refusals of a server by the facts that a client has.
+// Package rights explains a server's refusals from facts that the client has.
 package rights
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A View is the position of a user in a directory of an export, as far as a client can see it.
+// A View is a user's position in a directory of an export, as far as a client can see it.
 type View struct {
 	UID, GID uint32
 	GIDs     []uint32   // the supplementary groups
@@ -47,9 +47,9 @@ func Look(ctx context.Context, c *nfsclient.Client, dir nfs3.FH, cred transport.
 	return v, err
 }
 
-// AskReadOnly sets v.Export if the user cannot write in the directory, by a REMOVE of a name that
-// no file has. ACCESS denies the same for other causes. The status of a change is the only sign, and
-// servers check an export before they look up a name in it.
+// AskReadOnly sets v.Export if the user cannot write in the directory. It sends a REMOVE of a
+// nonexistent name, because ACCESS denies also for other causes. Only the status of a change shows
+// a read-only export, which servers check before they look up the name.
 func (v *View) AskReadOnly(ctx context.Context, c *nfsclient.Client, dir nfs3.FH) {
 	if v.granted()&write != 0 {
 		return
@@ -64,14 +64,14 @@ func (v *View) AskReadOnly(ctx context.Context, c *nfsclient.Client, dir nfs3.FH
 	}
 }
 
-// The permissions of a directory, as in the last three bits of its mode.
+// The permission bits of a directory, as in the last three bits of its mode.
 const (
 	read  = 0o4
 	write = 0o2
 	enter = 0o1
 )
 
-// granted is the permissions that the server grants.
+// granted returns the permissions that the server grants.
 func (v *View) granted() (perm uint32) {
 	for bit, access := range map[uint32]uint32{read: nfs3.AccessRead, write: nfs3.AccessModify | nfs3.AccessExtend, enter: nfs3.AccessLookup} {
 		if v.Access&access == access {
@@ -81,7 +81,7 @@ func (v *View) granted() (perm uint32) {
 	return perm
 }
 
-// byMode is the permissions that the mode gives to the user.
+// byMode returns the permissions that the mode gives the user.
 func (v *View) byMode() uint32 {
 	switch {
 	case v.UID == 0:
@@ -94,11 +94,11 @@ func (v *View) byMode() uint32 {
 	return v.Attr.Mode & 0o7
 }
 
-// member reports whether the user is in the group of the directory.
+// member reports whether the user is in the directory's group.
 func (v *View) member() bool { return v.GID == v.Attr.GID || slices.Contains(v.GIDs, v.Attr.GID) }
 
-// missing is the permissions that the mode gives to the user and that the server does not grant. An
-// ACL can give a group less than the mode shows, so members of the group miss nothing.
+// missing returns the permissions that the mode gives and the server denies. An ACL can give a
+// group less than the mode shows, so group members miss nothing.
 func (v *View) missing() uint32 {
 	if v.UID != 0 && v.UID != v.Attr.UID && v.member() {
 		return 0
@@ -106,16 +106,16 @@ func (v *View) missing() uint32 {
 	return v.byMode() &^ v.granted()
 }
 
-// modeForbids reports whether the mode is the reason that the user cannot write.
+// modeForbids reports whether the mode is the reason why the user cannot write.
 func (v *View) modeForbids() bool { return v.byMode()&write == 0 && v.granted()&write == 0 }
 
-// AtMount is the line for the log of a new mount: that the user acts as another one there, or that
-// nothing can be changed. It is "" if the root directory of the export does not show it, or if the
-// mount is readOnly and that is all.
+// AtMount returns the log line for a new mount: that the server maps the user to another one, or
+// that nothing can be changed. It returns "" if the export's root directory does not show that, or
+// if it only shows that a readOnly mount is read-only.
 //
-// A squashed root gets the line only if no other user could write there either. A mount of root is
-// for all users, and those of /home write in directories of their own, so the line would be noise
-// at each boot. verbose shows it nevertheless.
+// For a squashed root the line is returned only if no other user could write there either. A mount
+// by root serves all users, who write in their home directories, so the line would be noise at each
+// boot. verbose returns it nevertheless.
 func (v *View) AtMount(readOnly, verbose bool) string {
 	missing := v.missing()
 	switch {
@@ -133,13 +133,12 @@ func (v *View) AtMount(readOnly, verbose bool) string {
 	return v.mapped()
 }
 
-// noRight is the fact that the user has no right to write.
+// noRight says that the user may not write.
 func (v *View) noRight() string {
 	return fmt.Sprintf("%s is not allowed to write in %s (mode %04o, owner %d)", v.name(), cmp.Or(v.Dir, "the root directory of the export"), v.Attr.Mode&0o7777, v.Attr.UID)
 }
 
-// NoWrite is the cause of a directory in which the server does not let the user write; several, if
-// the facts do not decide between them.
+// NoWrite returns the cause why the user may not write in a directory, or several possible causes.
 func (v *View) NoWrite() string {
 	switch {
 	case v.Export == ReadOnly:
@@ -150,7 +149,7 @@ func (v *View) NoWrite() string {
 	return v.mapped() + v.orReadOnly(", or the export is read-only (to change it: "+readWrite+")")
 }
 
-// orReadOnly is text unless the export is known to be writable.
+// orReadOnly returns text unless the export is known to be writable.
 func (v *View) orReadOnly(text string) string {
 	if v.Export == ReadWrite {
 		return ""
@@ -166,7 +165,7 @@ const (
 	rootCure  = "no_root_squash in exports(5); nfsrdmad: --no-root-squash"
 )
 
-// name is the user in messages.
+// name returns the user in messages.
 func (v *View) name() string {
 	if v.UID == 0 {
 		return "root"
@@ -174,7 +173,7 @@ func (v *View) name() string {
 	return fmt.Sprintf("uid %d", v.UID)
 }
 
-// mapped is the cause of missing rights, with the options that change it.
+// mapped returns the cause of missing rights, with the options that change it.
 func (v *View) mapped() string {
 	if v.UID == 0 {
 		return "root acts as another user there (root_squash; to change it: " + rootCure + ")"
@@ -182,11 +181,11 @@ func (v *View) mapped() string {
 	return fmt.Sprintf("uid %d acts as another user there (all_squash or anonuid in exports(5), or the server runs as another user)", v.UID)
 }
 
-// changesNames is the procedures that need the right to write in a directory.
+// changesNames are the procedures that need write permission for a directory.
 var changesNames = []uint32{nfs3.ProcCreate, nfs3.ProcMkdir, nfs3.ProcSymlink, nfs3.ProcMknod, nfs3.ProcRemove, nfs3.ProcRmdir, nfs3.ProcRename, nfs3.ProcLink}
 
-// Refusal explains a call that the server refused; "" if the facts point to nothing. sure reports
-// that they allow no other explanation.
+// Refusal explains a refused call, or returns "" if the facts do not. sure reports that no other
+// explanation is possible.
 func (v *View) Refusal(e nfsclient.StatusError) (text string, sure bool) {
 	missing := v.missing()
 	root := v.UID == 0

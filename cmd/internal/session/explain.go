@@ -1,4 +1,4 @@
-// What to do about a server that does not answer, or does not export what is asked for.
+// Advice about a server that does not answer or does not export the requested directory.
 
 package session
 
@@ -22,14 +22,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// An Unreachable is a server that could not be reached, or did not answer: it may later.
+// An Unreachable is the error of a server that could not be reached or did not answer. It may pass.
 type Unreachable struct{ error }
 
-// Unwrap gives the error that the text is of.
+// Unwrap returns the original error.
 func (u Unreachable) Unwrap() error { return u.error }
 
-// explainConnect says why the server of t cannot be used, and what may help. ctx ends with the wait;
-// hint is what probeLate has found.
+// explainConnect adds the reason and a remedy to a failed connection. ctx ends with the wait; hint
+// is probeLate's result.
 func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, l *limit, hint string, err error) error {
 	var gone *transport.ConnectError
 	if !errors.As(err, &gone) || errors.Is(ctx.Err(), context.Canceled) {
@@ -39,7 +39,7 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, l *lim
 		return s.explainSeveral(t, err)
 	}
 	busy := errors.Is(err, syscall.EADDRINUSE)
-	err = gone // of iWARP, if RoCE was tried after it
+	err = gone // iWARP's error, if RoCE was tried after it
 	var dns *net.DNSError
 	var rejected *rnic.RejectError
 	switch {
@@ -65,16 +65,17 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, l *lim
 	return Unreachable{fmt.Errorf("%s: %w", s.Name(t), gone.Err)}
 }
 
-// unresolved is the text of a host name that has no address.
+// unresolved returns the message for a host name without an address.
 func unresolved(host string, err *net.DNSError) string {
-	why := err.Err[strings.LastIndex(err.Err, ": ")+1:] // after the operation and the address of the resolver
+	// after the operation and the resolver's address
+	why := err.Err[strings.LastIndex(err.Err, ": ")+1:]
 	if err.IsNotFound || err.Server == "" {
 		return fmt.Sprintf("cannot resolve host %s: %s: check the name", host, strings.TrimSpace(why))
 	}
 	return fmt.Sprintf("cannot resolve host %s: name server %s: %s: check /etc/resolv.conf, or give an address", host, err.Server, strings.TrimSpace(why))
 }
 
-// explainSeveral says of each of several servers why it cannot be used, in one line.
+// explainSeveral lists the error of each of several servers in one line.
 func (s *Session) explainSeveral(t nfsclient.Target, err error) error {
 	var why []string
 	for _, line := range strings.Split(errors.Unwrap(err).Error(), "\n") {
@@ -83,23 +84,23 @@ func (s *Session) explainSeveral(t nfsclient.Target, err error) error {
 	return Unreachable{fmt.Errorf("%s: none of the servers can be used: %s", s.Name(t), strings.Join(why, "; "))}
 }
 
-// dialPort connects to a port to find out what is there; tests put another in its place.
+// dialPort connects to a port to identify it; tests replace it.
 var dialPort portprobe.Dialer = new(net.Dialer).DialContext
 
-// probeDelay is how long a server may take to answer before its port is looked at, and probeShare
-// the part of a shorter limit.
+// A port is identified if the server has not answered after probeDelay, or after probeShare of a
+// shorter time limit.
 const (
 	probeDelay = 4 * time.Second
 	probeShare = 0.4
 )
 
-// probeLate looks what is at the port of t when connecting takes long, for not
-// every server hangs up on what it does not understand. Where it is surely another
-// protocol connecting is ended by cancel. The function that is returned ends the
-// probe, and gives what it found: a sentence, or "", and whether that is sure.
+// probeLate identifies the service on t's port if connecting takes long, because not every server
+// closes a connection that it does not understand. If it surely speaks another protocol, cancel
+// ends the connecting. The returned function ends the probe and returns its result: a sentence or
+// "", and whether it is certain.
 func probeLate(ctx context.Context, cancel context.CancelFunc, t nfsclient.Target) func() (hint string, sure bool) {
 	if t.Others != "" {
-		return func() (string, bool) { return "", false } // the next one is tried in any case
+		return func() (string, bool) { return "", false } // the next server is tried in any case
 	}
 	delay := probeDelay
 	if end, ok := ctx.Deadline(); ok {
@@ -133,8 +134,8 @@ func probeLate(ctx context.Context, cancel context.CancelFunc, t nfsclient.Targe
 	}
 }
 
-// wrongPort says in one sentence what is at the port of t, if it is not what t
-// needs, and what to do; "" where the port is right or cannot be told.
+// wrongPort returns a sentence about a port with another protocol than t needs, and a remedy. It
+// returns "" if the port is right or unknown.
 func wrongPort(t nfsclient.Target, k portprobe.Kind) string {
 	rdma := t.Transport == nfsclient.RDMA
 	switch {
@@ -154,7 +155,7 @@ func wrongPort(t nfsclient.Target, k portprobe.Kind) string {
 	return ""
 }
 
-// portOf is the port that t was dialed at.
+// portOf returns the port that was dialed for t.
 func portOf(t nfsclient.Target, rdma bool) string {
 	t.Transport = nfsclient.TCP
 	if rdma {
@@ -164,7 +165,7 @@ func portOf(t nfsclient.Target, rdma bool) string {
 	return port
 }
 
-// refusedHint looks whether the server is there by the other transport.
+// refusedHint checks whether the server answers over the other transport.
 func refusedHint(ctx context.Context, t nfsclient.Target) string {
 	other := t
 	expected := portprobe.RPC
@@ -181,7 +182,7 @@ func refusedHint(ctx context.Context, t nfsclient.Target) string {
 	return fmt.Sprintf("nothing listens on %s: start the server, or give its port%s", t.Addr(), loopbackHint(t.Host))
 }
 
-// loopbackHint adds the usual reason of another machine that refuses.
+// loopbackHint returns the usual reason why another machine refuses the connection.
 func loopbackHint(host string) string {
 	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.IsLoopback() {
 		return ""
@@ -189,8 +190,8 @@ func loopbackHint(host string) string {
 	return "; nfsrdmad without --addr listens on 127.0.0.1 only"
 }
 
-// RefusedByAll is the error of a mount that tried several targets in turn, each of which refused
-// the connection.
+// RefusedByAll returns the error of a mount after each of several targets has refused the
+// connection.
 func RefusedByAll(spec string, targets []nfsclient.Target) error {
 	at := make([]string, len(targets))
 	for i, t := range targets {
@@ -200,8 +201,8 @@ func RefusedByAll(spec string, targets []nfsclient.Target) error {
 		spec, syscall.ECONNREFUSED, strings.Join(at, " and "), loopbackHint(targets[0].Host))}
 }
 
-// explainMount says what else could be mounted.
-// reserved reports that calls over TCP come from a port below 1024.
+// explainMount adds the possible exports or causes to a failed mount. reserved reports that TCP
+// calls come from a port below 1024.
 func (s *Session) explainMount(ctx context.Context, c *nfsclient.Client, t nfsclient.Target, l *limit, reserved bool, err error) error {
 	var refused *nfsclient.MountError
 	var auth *transport.AuthError
@@ -216,7 +217,7 @@ func (s *Session) explainMount(ctx context.Context, c *nfsclient.Client, t nfscl
 	return s.explainSilence(t, "mount", l, err)
 }
 
-// uidCure is what to do about a server that refuses the credentials of a call.
+// uidCure returns the advice about a server that rejects a call's credentials.
 func uidCure(t nfsclient.Target, reserved bool) string {
 	cure := "a server that an ordinary user runs accepts root and that user only, unless it has --trust-local"
 	if t.Transport == nfsclient.TCP && !reserved {
@@ -225,7 +226,7 @@ func uidCure(t nfsclient.Target, reserved bool) string {
 	return cure
 }
 
-// letIn is what to do about a server that does not let this host mount.
+// letIn returns the advice about a server that refuses this host's mount.
 func letIn(ctx context.Context, c *nfsclient.Client, t nfsclient.Target, reserved bool) string {
 	const port = "over TCP it takes a source port below 1024, which only root has: run this as root, use RDMA, or export it with insecure"
 	highPort := t.Transport == nfsclient.TCP && !reserved
@@ -246,7 +247,7 @@ func letIn(ctx context.Context, c *nfsclient.Client, t nfsclient.Target, reserve
 	return list
 }
 
-// clientsOf is the clients of the export that a path is in, as the server lists them.
+// clientsOf returns the clients of the export that contains a path, as the server lists them.
 func clientsOf(ctx context.Context, c *nfsclient.Client, p string) (groups []string, known bool) {
 	list, err := c.Exports(ctx)
 	best := -1
@@ -263,7 +264,7 @@ func clientsOf(ctx context.Context, c *nfsclient.Client, p string) (groups []str
 	return list[best].Groups, true
 }
 
-// serverArg is the server of t as an argument, the transport too where it is not the usual one.
+// serverArg returns the server of t as an argument, including an unusual transport.
 func serverArg(t nfsclient.Target) string {
 	if t.Transport == nfsclient.TCP {
 		t.Path = "/"

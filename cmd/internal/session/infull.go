@@ -1,4 +1,4 @@
-// Errors that name the whole path as the user wrote it, not what of it is below the export's root.
+// Errors that name the whole path as typed, rather than the part below the export's root.
 
 package session
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// InFull puts the whole path into an error of a remote one. Local errors, and those
-// that a command has put into words of its own, stay as they are.
+// InFull replaces the path in a remote error with the whole path. Local errors, and errors that a
+// command has already rewritten, stay unchanged.
 func (s *Session) InFull(err error) error {
 	var status *nfsclient.StatusError
 	var gone *transport.ConnectError
@@ -29,7 +29,7 @@ func (s *Session) InFull(err error) error {
 	case errors.As(err, &le):
 		old := s.written(le.Old)
 		if le.Op == "symlink" {
-			old = le.Old // the target is text, and names nothing here
+			old = le.Old // the target is only text
 		}
 		inner, full = le, &os.LinkError{Op: le.Op, Old: old, New: s.written(le.New), Err: le.Err}
 	default:
@@ -38,8 +38,8 @@ func (s *Session) InFull(err error) error {
 	return errors.New(strings.Replace(err.Error(), inner.Error(), full.Error(), 1))
 }
 
-// written is the remote path that name, a path below an export's root, stands for:
-// the newest of the paths in use that it is, or is below.
+// written returns the remote path as typed for name, a path below an export's root. The most
+// recently opened path that equals or contains it is used.
 func (s *Session) written(name string) string {
 	for i := len(s.opened) - 1; i >= 0; i-- {
 		o := s.opened[i]

@@ -1,4 +1,4 @@
-// How long a server may take to answer at first, and the words about one that does not.
+// The time limit of a server's first answer, and the error after it.
 
 package session
 
@@ -12,15 +12,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
-// A limit bounds the wait for the first answers of a server.
+// A limit limits the wait for a server's first answers.
 type limit struct {
 	begun time.Time // set by begin
 	most  time.Duration
-	flag  string        // that sets most, with its value, in brackets; "": there is none
-	call  time.Duration // the limit of each call, which may be the shorter one; 0: none
+	flag  string        // the flag that sets most, with its value, in brackets; "": none
+	call  time.Duration // the limit of each call, which may be shorter; 0: none
 }
 
-// limit is the shorter one of --connect-timeout and --timeout.
+// limit returns the shorter of --connect-timeout and --timeout.
 func (s *Session) limit() limit {
 	if t := s.Flags.Timeout; t > 0 && t < s.Flags.ConnectTimeout {
 		return limit{most: t, flag: fmt.Sprintf(" (--timeout %v)", t)}
@@ -31,13 +31,13 @@ func (s *Session) limit() limit {
 	return limit{most: s.Flags.ConnectTimeout, flag: fmt.Sprintf(" (--connect-timeout %v)", s.Flags.ConnectTimeout)}
 }
 
-// begin returns a context that ends with the wait.
+// begin starts the wait; the returned context ends with it.
 func (l *limit) begin(ctx context.Context) (context.Context, context.CancelFunc) {
 	l.begun = time.Now()
 	return context.WithTimeout(ctx, l.most)
 }
 
-// FirstAnswer runs call, which waits for the server of t, and explains its silence.
+// FirstAnswer runs call, which waits for t's server, and explains a timeout.
 func (s *Session) FirstAnswer(ctx context.Context, t nfsclient.Target, what string, call func(context.Context) error) error {
 	limit := s.limit()
 	ctx, cancel := limit.begin(ctx)
@@ -45,8 +45,8 @@ func (s *Session) FirstAnswer(ctx context.Context, t nfsclient.Target, what stri
 	return s.explainSilence(t, what, &limit, call(ctx))
 }
 
-// explainSilence names t in an error; one of a time that is over has the reasons that it may have.
-// EAGAIN is an answer of the server, NFS3ERR_JUKEBOX.
+// explainSilence adds t to an error, and possible reasons to a timeout. EAGAIN is a reply from the
+// server, NFS3ERR_JUKEBOX.
 func (s *Session) explainSilence(t nfsclient.Target, what string, l *limit, err error) error {
 	var over interface{ Timeout() bool }
 	switch {
@@ -58,8 +58,8 @@ func (s *Session) explainSilence(t nfsclient.Target, what string, l *limit, err 
 	return fmt.Errorf("%s: %w", s.Name(t), err)
 }
 
-// silence says what it may be when the server of t has not answered. The time is the one that has
-// passed: a wait has parts, and the last of them may end before the limit.
+// silence returns the error after a timeout of t's server, with possible causes. It shows the
+// elapsed time, because a wait has parts and the last part may end before the limit.
 func (s *Session) silence(t nfsclient.Target, what string, l *limit) error {
 	cause := "a firewall may drop packets to it, or its port is that of another protocol"
 	if p, err := nfsclient.ParseProvider(s.Flags.RDMA); t.Transport == nfsclient.RDMA && err == nil && p == nfsclient.RoCE {

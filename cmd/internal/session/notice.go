@@ -1,4 +1,4 @@
-// What a person at a terminal is told while the server is away.
+// Messages on a terminal while the server does not respond.
 
 package session
 
@@ -12,15 +12,15 @@ import (
 	"golang.org/x/term"
 )
 
-// isTerminal reports whether somebody looks on; tests put others in its place.
+// isTerminal reports whether a stream is a terminal; tests replace it.
 var isTerminal = func(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// notice returns what is called when a connection to the server of t gets no answer
-// any more, and when it does again: one line each, in the words of the kernel's
-// client, however many connections there are. It is nil where nobody looks on.
+// notice returns a callback for connections to t's server: it writes one line when the server stops
+// responding and one when it responds again, in the words of the kernel's client, whatever the
+// number of connections. It is nil unless stderr is a terminal.
 func (s *Session) notice(t nfsclient.Target) func(bool) {
 	if !isTerminal(s.Stderr) {
 		return nil
@@ -30,8 +30,8 @@ func (s *Session) notice(t nfsclient.Target) func(bool) {
 
 func (s *Session) say(line string) { fmt.Fprintln(s.Stderr, "nfsrdma: "+line) }
 
-// moved returns what is called when one of several servers takes the place of another, or is not used; a
-// person is told of the first, everybody of the second.
+// moved returns the callback for a failover, or for a server that is not used. A failover is shown
+// only on a terminal; an unused server always.
 func (s *Session) moved() func(server string, err error) {
 	tell := MoveNotice(s.say)
 	return func(server string, err error) {
@@ -41,7 +41,7 @@ func (s *Session) moved() func(server string, err error) {
 	}
 }
 
-// MoveNotice returns a function for nfsclient.Options.Moved that tells one line each time.
+// MoveNotice returns a function for nfsclient.Options.Moved that writes one line per call.
 func MoveNotice(tell func(line string)) func(server string, err error) {
 	return func(server string, err error) {
 		if err != nil {
@@ -52,8 +52,8 @@ func MoveNotice(tell func(line string)) func(server string, err error) {
 	}
 }
 
-// SilenceNotice returns a function for nfsclient.Options.Responding that tells one line
-// when the first of a server's connections gets no answer, and one when all get answers again.
+// SilenceNotice returns a function for nfsclient.Options.Responding. It writes one line when the
+// first of a server's connections stops responding, and one when all respond again.
 func SilenceNotice(host string, tell func(line string)) func(bool) {
 	var mu sync.Mutex
 	silent := 0

@@ -1,4 +1,4 @@
-// Operands: the remote paths of a command line, resolved one after the other, each with its own error.
+// Operands: the remote paths in a command line, resolved one by one, each with its own error.
 
 package session
 
@@ -14,15 +14,14 @@ import (
 
 // An Operand is a path on a server.
 type Operand struct {
-	Arg  string        // as it was typed
+	Arg  string        // as typed
 	FS   *nfsclient.FS // the export
-	Path string        // below the root of FS, as it was typed
+	Path string        // below the root of FS, as typed
 }
 
-// Operand connects to the server of a remote path, if that was not done yet, and
-// mounts its export. The error has nothing to do with the path itself: its text
-// is all there is to say, and no system error is in it that could pass for one of
-// the path's.
+// Operand connects to the server of a remote path, unless already connected, and mounts its export.
+// The error does not concern the path: its text is complete, and it contains no system error that
+// could be mistaken for the path's.
 func (s *Session) Operand(ctx context.Context, arg string) (Operand, error) {
 	fsys, path, err := s.open(ctx, arg)
 	switch {
@@ -34,9 +33,9 @@ func (s *Session) Operand(ctx context.Context, arg string) (Operand, error) {
 	return Operand{}, cli.WithCause(err, strings.TrimPrefix(err.Error(), arg+": "))
 }
 
-// EachOperand runs a command for each of its arguments. A failure is reported,
-// with what and the whole argument as in "cannot remove 'URL': Reason", and does
-// not keep the command from the other ones. An error of the standard output does, and is returned.
+// EachOperand runs a command for each argument. A failure is reported as in "cannot remove 'URL':
+// Reason", with what and the whole argument, and the next argument follows. An error of the
+// standard output ends the loop and is returned.
 func (s *Session) EachOperand(ctx context.Context, rep *cli.Reporter, what string, args []string, do func(Operand) error) error {
 	for _, arg := range args {
 		o, err := s.Operand(ctx, arg)
@@ -57,7 +56,7 @@ func (s *Session) EachOperand(ctx context.Context, rep *cli.Reporter, what strin
 	return rep.Err()
 }
 
-// Failure is "what 'name': Reason", or err as it is when its message was made already.
+// Failure returns "what 'name': Reason", or err unchanged if it is Finished.
 func Failure(what, name string, err error) error {
 	var done Finished
 	if errors.As(err, &done) {
@@ -69,10 +68,10 @@ func Failure(what, name string, err error) error {
 	return cli.WithCause(err, what+" "+text.QuoteAlways(name)+": "+cli.Reason(err))
 }
 
-// Finished is an error whose text names its operand already.
+// Finished is an error with its operand already in the text.
 type Finished struct {
 	Text  string
-	Cause error // nil: the text has all
+	Cause error // nil: the text is complete
 }
 
 // Error is the text.
@@ -81,7 +80,7 @@ func (f Finished) Error() string { return f.Text }
 // Unwrap is the cause.
 func (f Finished) Unwrap() error { return f.Cause }
 
-// Below is the path of a name in the directory at path.
+// Below returns the path of a name in the directory at path.
 func Below(path, name string) string {
 	if path == "" || strings.HasSuffix(path, "/") {
 		return path + name

@@ -1,4 +1,4 @@
-// Refusals: what a server does not let this user do, explained once at the end of a command.
+// Refusals by a server, explained once at the end of a command.
 
 package session
 
@@ -18,19 +18,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// refusals are the answers of servers that want of rights may explain. It is safe for concurrent
-// use.
+// refusals are server errors that missing rights may explain. It is safe for concurrent use.
 type refusals struct {
 	mu   sync.Mutex
 	seen []nfsclient.StatusError
 }
 
-// Reporter reports the errors of a command, for which Advise has reasons at its end.
+// Reporter returns a Reporter that also notes each error for Advise.
 func (s *Session) Reporter(name string) *cli.Reporter {
 	return cli.NewReporter(s.Stderr, name, s.Note)
 }
 
-// Note remembers an error for Advise.
+// Note records an error for Advise.
 func (s *Session) Note(err error) {
 	var status *nfsclient.StatusError
 	if !errors.As(err, &status) {
@@ -48,8 +47,8 @@ func (s *Session) Note(err error) {
 	}
 }
 
-// Advise writes the reasons of the refusals that Note has remembered, as far as the server shows
-// them. If reasons of some exports are sure, it leaves out those that are not.
+// Advise writes the reasons of the recorded refusals, as far as the server shows them. If some are
+// certain, the uncertain ones are left out.
 func (s *Session) Advise(ctx context.Context) {
 	s.refused.mu.Lock()
 	seen := slices.Clone(s.refused.seen)
@@ -86,7 +85,7 @@ func (s *Session) Advise(ctx context.Context) {
 	}
 }
 
-// view is that of the directory of an operand, or of the nearest one above it that is there.
+// view returns the View of an operand's directory, or of its nearest existing ancestor.
 func (o *opened) view(ctx context.Context) (v rights.View, err error) {
 	for p := strings.Trim(o.rest, "/"); ; p = path.Dir(p) {
 		if p == "." {

@@ -1,8 +1,7 @@
-// What all commands share: the flags, and the connections made so far.
+// Shared by all commands: the flags, and the open connections.
 
-// Package session turns the remote paths of a command line into mounted exports:
-// one connection for each server, errors that name what the user typed and say
-// what to do.
+// Package session turns the remote paths in a command line into mounted exports, with one
+// connection per server. Its errors name the path as typed and a remedy.
 package session
 
 import (
@@ -20,44 +19,43 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// Flags are what the user says of connections, in the words of the command line.
+// Flags are the connection flags as given on the command line.
 type Flags struct {
-	Proto          string        // rdma, tcp, auto (RDMA, else TCP), or empty: that of the path
+	Proto          string        // rdma, tcp, auto (RDMA, else TCP); empty: by the path
 	RDMA           string        // iwarp, roce or auto (iWARP, else RoCE); empty: iwarp
-	MountPort      int           // of TCP; 0: the NFS port, then what rpcbind says
+	MountPort      int           // over TCP; 0: the NFS port, then rpcbind's answer
 	NConnect       int           // connections to each server
 	CRC            string        // of MPA: on, auto or off
 	ConnectTimeout time.Duration // for a connection, and for a mount
-	Timeout        time.Duration // for an answer of a server that has gone silent; 0: for ever
-	Mount8         bool          // mount(8) calls, which has no flags for times
+	Timeout        time.Duration // without a reply from a server; 0: forever
+	Mount8         bool          // called by mount(8), which has no flags for times
 }
 
 // A Session is one run of the program. It belongs to one goroutine.
 type Session struct {
-	Stderr io.Writer // set once, for what a person is told meanwhile
+	Stderr io.Writer // set once; for messages to the user meanwhile
 	Flags  Flags     // set once, before the first path is resolved
 
-	typed   map[nfsclient.Target]string // what the user wrote for it
+	typed   map[nfsclient.Target]string // the path as typed
 	opened  []opened
 	clients map[string]*nfsclient.Client // by transport and address
 
 	refused refusals
 }
 
-// An opened is a remote path that was mounted: what the user wrote, and the path
-// below the export's root that it stands for.
+// An opened is a mounted remote path: as typed, and below the export's root.
 type opened struct {
 	arg, rest string
 	name      string // HOST:/export
 	fsys      *nfsclient.FS
 }
 
-// Target reads a remote path and puts the flags on it.
+// Target parses a remote path and applies the flags.
 func (s *Session) Target(arg string) (nfsclient.Target, error) {
 	return s.withFlags(arg, nfsclient.ParseTarget)
 }
 
-// Server reads a server's name, or a remote path on it.
+// Server parses a server's name, or a remote path on it.
 func (s *Session) Server(arg string) (nfsclient.Target, error) {
 	return s.withFlags(arg, nfsclient.ParseServer)
 }
@@ -74,10 +72,10 @@ func (s *Session) withFlags(arg string, parse func(string) (nfsclient.Target, er
 	return t, err
 }
 
-// protoAuto is the value of --proto for RDMA, else TCP.
+// protoAuto is the --proto value for RDMA with TCP as fallback.
 const protoAuto = "auto"
 
-// setProto puts --proto on a target.
+// setProto applies --proto to a target.
 func (s *Session) setProto(t *nfsclient.Target) (err error) {
 	switch s.Flags.Proto {
 	case "":
@@ -100,7 +98,7 @@ func (s *Session) setProto(t *nfsclient.Target) (err error) {
 	return nil
 }
 
-// Name is what errors call t: what the user wrote for it.
+// Name returns t as typed, for errors.
 func (s *Session) Name(t nfsclient.Target) string {
 	if arg := s.typed[t]; arg != "" {
 		return arg
@@ -108,7 +106,7 @@ func (s *Session) Name(t nfsclient.Target) string {
 	return t.String()
 }
 
-// Options is what the flags say of connections to t, or which of them is wrong.
+// Options returns the connection options for t, or an error about an invalid flag.
 func (s *Session) Options(t nfsclient.Target) (nfsclient.Options, error) {
 	o := nfsclient.Options{Transport: t.Transport, Conns: s.Flags.NConnect, MountPort: s.Flags.MountPort}
 	if o.Conns < 1 {
@@ -142,8 +140,7 @@ func (s *Session) Options(t nfsclient.Target) (nfsclient.Options, error) {
 	return o, nil
 }
 
-// Dial returns the connection to t's server, the one from before if there is one.
-// The session owns it.
+// Dial returns a connection to t's server, reusing an existing one. The session owns it.
 func (s *Session) Dial(parent context.Context, t nfsclient.Target) (*nfsclient.Client, error) {
 	o, err := s.Options(t)
 	if err != nil {
@@ -164,7 +161,7 @@ func (s *Session) Dial(parent context.Context, t nfsclient.Target) (*nfsclient.C
 	return c, nil
 }
 
-// dialAny is dial by the transports that --proto allows. With auto each has half of the time.
+// dialAny dials with the transports that --proto allows. With auto each gets half of the time.
 func (s *Session) dialAny(parent context.Context, t nfsclient.Target, o nfsclient.Options) (*nfsclient.Client, error) {
 	limit := s.limit()
 	if s.Flags.Proto != protoAuto {
@@ -186,7 +183,7 @@ func (s *Session) dialAny(parent context.Context, t nfsclient.Target, o nfsclien
 	return c, nil
 }
 
-// dial makes a connection, which the caller then owns.
+// dial makes a connection, which the caller owns.
 func (s *Session) dial(parent context.Context, t nfsclient.Target, o nfsclient.Options, limit limit) (*nfsclient.Client, error) {
 	ctx, cancel := limit.begin(parent)
 	defer cancel()
@@ -205,9 +202,8 @@ func (s *Session) dial(parent context.Context, t nfsclient.Target, o nfsclient.O
 	return c, nil
 }
 
-// OpenWith mounts the directory that t names, with options of the caller's own, and
-// returns it as an FS whose Client is the caller's to close. arg is what errors call
-// it. An error that may pass with time is an Unreachable.
+// OpenWith mounts the directory t with the caller's options. It returns an FS; the caller closes
+// its Client. arg is t's name in errors. A possibly temporary error is an Unreachable.
 func (s *Session) OpenWith(ctx context.Context, arg string, t nfsclient.Target, o nfsclient.Options) (*nfsclient.FS, error) {
 	if s.typed == nil {
 		s.typed = make(map[nfsclient.Target]string)
@@ -236,7 +232,7 @@ func (s *Session) OpenWith(ctx context.Context, arg string, t nfsclient.Target, 
 	return fsys, nil
 }
 
-// Mount returns the export that t is in, and the path of t below its root.
+// Mount returns the export that contains t, and t's path below its root.
 func (s *Session) Mount(ctx context.Context, t nfsclient.Target) (*nfsclient.FS, string, error) {
 	c, err := s.Dial(ctx, t)
 	if err != nil {
@@ -253,7 +249,7 @@ func (s *Session) Mount(ctx context.Context, t nfsclient.Target) (*nfsclient.FS,
 	return fsys, rest, nil
 }
 
-// open is target and mount in one.
+// open combines Target and Mount.
 func (s *Session) open(ctx context.Context, arg string) (*nfsclient.FS, string, error) {
 	t, err := s.Target(arg)
 	if err != nil {
@@ -262,7 +258,7 @@ func (s *Session) open(ctx context.Context, arg string) (*nfsclient.FS, string, 
 	return s.Mount(ctx, t)
 }
 
-// ArgError names the argument in an error that does not.
+// ArgError adds the argument to an error that lacks it.
 func ArgError(arg string, err error) error {
 	if errors.Is(err, nfsclient.ErrNotRemote) {
 		return fmt.Errorf("%s: %w", arg, err)
