@@ -1,4 +1,4 @@
-// Modes as chmod(1) and mkdir -m read them.
+// Modes in the syntax of chmod(1) and mkdir -m.
 
 package text
 
@@ -12,12 +12,12 @@ import (
 
 const (
 	modeBits = 0o7777
-	setIDs   = 0o6000 // a directory keeps them unless a mode names them
+	setIDs   = 0o6000 // a directory keeps them unless the mode names them
 )
 
-// ParseMode reads a mode of chmod(1): octal, or clauses as in u=rwx,go-w that are
-// applied to the mode from, whose type counts for X and for the set-ID bits. The umask
-// counts where a clause names nobody.
+// ParseMode parses a mode in the syntax of chmod(1): octal, or clauses such as u=rwx,go-w. Clauses
+// change the mode from, whose type matters for X and the set-ID bits. The umask applies to clauses
+// without u, g, o or a.
 func ParseMode(s string, from, umask fs.FileMode) (fs.FileMode, error) {
 	bits, keep := nfsclient.WireMode(from), uint32(0)
 	if from.IsDir() {
@@ -37,7 +37,7 @@ func ParseMode(s string, from, umask fs.FileMode) (fs.FileMode, error) {
 	return nfsclient.GoMode(nfs3.TypeReg, bits), nil
 }
 
-// octalMode reads digits, of which any number may lead.
+// octalMode parses octal digits, with any number of leading zeros.
 func octalMode(s string) (n uint32, ok bool) {
 	for _, c := range []byte(s) {
 		if n = n<<3 | uint32(c-'0'); c < '0' || c > '7' || n > modeBits {
@@ -48,10 +48,10 @@ func octalMode(s string) (n uint32, ok bool) {
 }
 
 // modeClause applies one clause, [ugoa]*([-+=]([rwxXst]*|[ugo]))+ or [-+=]OCTAL, to bits.
-// keep is setIDs for a directory, 0 for anything else.
+// keep is setIDs for a directory, otherwise 0.
 func modeClause(clause string, keep, umask uint32, bits *uint32) error {
 	rest := strings.TrimLeft(clause, "ugoa")
-	who := uint32(0) // the bits of those who are named; 0: nobody is
+	who := uint32(0) // the bits of the named classes; 0: none named
 	for _, c := range clause[:len(clause)-len(rest)] {
 		who |= map[rune]uint32{'u': 0o4700, 'g': 0o2070, 'o': 0o1007, 'a': modeBits}[c]
 	}
@@ -89,7 +89,7 @@ func modeClause(clause string, keep, umask uint32, bits *uint32) error {
 	return nil
 }
 
-// change applies one operation to those of bits that are in among and not in keep.
+// change applies one operation to the bits in among and not in keep.
 func change(bits *uint32, op byte, set, among, keep uint32) {
 	among &^= keep
 	set &= among
@@ -103,8 +103,8 @@ func change(bits *uint32, op byte, set, among, keep uint32) {
 	}
 }
 
-// permissions are the bits for everybody that letters stand for, of a file whose mode is bits
-// now: any of rwxXst, or one of ugo, whose permissions are copied.
+// permissions returns the bits that letters stand for, for all three classes. bits is the file's
+// present mode. letters are any of rwxXst, or one of ugo, whose permissions are copied.
 func permissions(letters string, bits uint32, dir bool) (set uint32, err error) {
 	switch letters {
 	case "u":

@@ -1,4 +1,4 @@
-// Padding and columns, by the width that a terminal gives each name.
+// Padding and columns, by display width.
 
 package text
 
@@ -14,15 +14,15 @@ func PadLeft(s string, n int) string {
 	return strings.Repeat(" ", max(n-runewidth.StringWidth(s), 0)) + s
 }
 
-// PadRight puts them after it.
+// PadRight puts the spaces after s.
 func PadRight(s string, n int) string {
 	return s + strings.Repeat(" ", max(n-runewidth.StringWidth(s), 0))
 }
 
-// tabSize is how far apart ls(1) takes tab stops to be.
+// tabSize is the distance of tab stops in ls(1).
 const tabSize = 8
 
-// indent moves from one place of a line to another, with tabs as far as they go.
+// indent moves from one column of a line to another, with tabs where possible.
 func indent(out *bufio.Writer, from, to int) {
 	for from < to {
 		if to/tabSize > (from+1)/tabSize {
@@ -35,11 +35,11 @@ func indent(out *bufio.Writer, from, to int) {
 	}
 }
 
-// leastColumn is the width that ls(1) gives a column at least, the gap of 2 included.
+// leastColumn is ls(1)'s minimum column width, including the gap of 2.
 const leastColumn = 3
 
-// WriteColumns writes names down columns, in as many columns as the width allows,
-// as ls(1) does: a line is shorter than width unless there is one column only. end is after each line.
+// WriteColumns writes names down columns, like ls(1), in as many columns as fit. Lines are shorter
+// than width unless there is only one column. Each line ends with end.
 func WriteColumns(out *bufio.Writer, names []string, width int, end byte) {
 	sizes := make([]int, len(names))
 	for i, n := range names {
@@ -65,8 +65,8 @@ func WriteColumns(out *bufio.Writer, names []string, width int, end byte) {
 	}
 }
 
-// columnWidths are the widths of cols columns of lines names each, and their sum. All but the
-// last have a gap after their longest name.
+// columnWidths returns the widths of cols columns with lines names each, and their sum. All columns
+// but the last have a gap after the longest name.
 func columnWidths(sizes []int, cols, lines int) (widths []int, sum int) {
 	widths = make([]int, cols)
 	for c := range widths {

@@ -1,4 +1,4 @@
-// The fields of structs as keys of JSON, with times in seconds.
+// Struct fields as JSON keys, with times in seconds.
 
 package text
 
@@ -9,10 +9,10 @@ import (
 	"unicode"
 )
 
-// seconds is the end of the keys of times.
+// seconds is the suffix of keys with times.
 const seconds = "_seconds"
 
-// FieldKey is the key of a field in JSON: NameHits is name_hits, and that of a time ends in
+// FieldKey returns a field's JSON key: NameHits becomes name_hits, and a time's key ends in
 // _seconds.
 func FieldKey(name string, isTime bool) string {
 	key := strings.ToLower(strings.ReplaceAll(FieldWords(name), " ", "_"))
@@ -22,7 +22,7 @@ func FieldKey(name string, isTime bool) string {
 	return key
 }
 
-// Fields is a struct as an object of JSON, with the keys of FieldKey.
+// Fields converts a struct to a JSON object with FieldKey's keys.
 func Fields(v reflect.Value) map[string]any {
 	object := map[string]any{}
 	for i := range v.NumField() {
@@ -57,7 +57,7 @@ func fieldValue(v reflect.Value) any {
 	return v.Interface()
 }
 
-// FieldWords cuts the name of a field into words: NameHits is "name hits".
+// FieldWords splits a field name into words: NameHits becomes "name hits".
 func FieldWords(name string) string {
 	if name == strings.ToUpper(name) {
 		return name

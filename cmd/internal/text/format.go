@@ -1,7 +1,6 @@
-// How sizes, types, modes and counts are written.
+// Formats of sizes, types, modes and counts.
 
-// Package text writes what commands show as coreutils do: names, sizes, modes,
-// owners, columns.
+// Package text formats the output of commands like coreutils: names, sizes, modes, owners, columns.
 package text
 
 import (
@@ -10,7 +9,7 @@ import (
 	"strconv"
 )
 
-// Plural is n and what, with an s unless n is 1.
+// Plural returns n and a noun, with an s unless n is 1.
 func Plural(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -18,7 +17,7 @@ func Plural(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Size writes a number of bytes in the largest binary unit that leaves at least one.
+// Size formats a number of bytes in the largest binary unit that is not above it.
 func Size(n uint64) string {
 	const units = "KMGTPE"
 	if n < 1024 {
@@ -31,7 +30,7 @@ func Size(n uint64) string {
 	return fmt.Sprintf("%.1f %ciB", v, units[u])
 }
 
-// TypeName is a type of file in words, of JSON above all.
+// TypeName returns a file type in words, mainly for JSON.
 func TypeName(m fs.FileMode) string {
 	switch m.Type() {
 	case 0:
@@ -52,7 +51,7 @@ func TypeName(m fs.FileMode) string {
 	return "file of unknown type"
 }
 
-// FileType is what coreutils call a type of file.
+// FileType returns coreutils' name of a file type.
 func FileType(m fs.FileMode, size int64) string {
 	switch m.Type() {
 	case 0:
@@ -69,7 +68,7 @@ func FileType(m fs.FileMode, size int64) string {
 	return TypeName(m)
 }
 
-// ModeString writes mode bits the way ls -l does.
+// ModeString formats mode bits like ls -l.
 func ModeString(m fs.FileMode) string {
 	t := map[fs.FileMode]byte{fs.ModeDir: 'd', fs.ModeSymlink: 'l', fs.ModeNamedPipe: 'p', fs.ModeSocket: 's',
 		fs.ModeDevice: 'b', fs.ModeDevice | fs.ModeCharDevice: 'c'}[m.Type()]
@@ -93,7 +92,7 @@ func ModeString(m fs.FileMode) string {
 	return string(b)
 }
 
-// HumanSize is a size of at most four characters, rounded up, as -h has it.
+// HumanSize formats a size in at most four characters, rounded up, as with -h.
 func HumanSize(n uint64) string {
 	if n < 1024 {
 		return strconv.FormatUint(n, 10)

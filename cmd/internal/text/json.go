@@ -1,4 +1,4 @@
-// JSON on a terminal: the names in it act on nothing.
+// JSON that is safe for a terminal.
 
 package text
 
@@ -7,12 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// A jsonWriter escapes on the way to w.
+// A jsonWriter escapes JSON and writes it to w.
 type jsonWriter struct{ w io.Writer }
 
-// JSONWriter returns a writer of JSON to w that escapes what encoding/json does not: DEL, and the control characters from
-// U+0080 to U+009F, one of which begins sequences that terminals obey as they do those of ESC [ (ECMA-48 §5.3). Elsewhere than in
-// strings JSON has none of them. Each Write has whole characters, as those of a json.Encoder do.
+// JSONWriter returns a writer of JSON to w. It escapes the characters that encoding/json leaves:
+// DEL, and the control characters U+0080 to U+009F, one of which starts terminal sequences like ESC
+// [ (ECMA-48 §5.3). JSON has these only in strings. Each Write must have whole characters, as from
+// a json.Encoder.
 func JSONWriter(w io.Writer) io.Writer { return jsonWriter{w} }
 
 func (j jsonWriter) Write(b []byte) (int, error) {
@@ -22,11 +23,11 @@ func (j jsonWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// EscapeJSON returns b, which is JSON, or a copy in which those characters are escaped; see JSONWriter.
+// EscapeJSON returns b, which is JSON, or an escaped copy; see JSONWriter.
 func EscapeJSON(b []byte) []byte {
 	const digits = "0123456789abcdef"
 	var out []byte
-	from := 0 // what is before it is in out
+	from := 0 // the bytes before it are in out
 	for i := 0; i < len(b); {
 		r, n := rune(b[i]), 1
 		if r >= utf8.RuneSelf {

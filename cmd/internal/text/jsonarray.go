@@ -1,4 +1,4 @@
-// A JSON array that is written as its items become known.
+// A JSON array, written item by item.
 
 package text
 
@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// A JSONArray writes an array to w, each item when it is there: a listing of any
-// size needs the memory of one. Errors are w's to remember, as bufio.Writer does.
+// A JSONArray writes an array to w, each item as it arrives, so a listing of any size takes the
+// memory of one item. It ignores w's errors, so w must keep them, like bufio.Writer.
 type JSONArray struct {
 	w io.Writer
 	n int // items so far
@@ -17,7 +17,7 @@ type JSONArray struct {
 // NewJSONArray starts an array on w; nothing is written yet.
 func NewJSONArray(w io.Writer) *JSONArray { return &JSONArray{w: w} }
 
-// Item writes the next item, which json can encode whatever its values are.
+// Item writes the next item. v must be encodable with any values.
 func (a *JSONArray) Item(v any) {
 	sep := ",\n"
 	if a.n == 0 {
@@ -29,7 +29,7 @@ func (a *JSONArray) Item(v any) {
 	a.w.Write(EscapeJSON(b))
 }
 
-// End writes the end of the array, which is whole then, of no items too.
+// End completes the array, also an empty one.
 func (a *JSONArray) End() {
 	if a.n == 0 {
 		io.WriteString(a.w, "[")

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// Owners are the names that this machine has for numbers of owners and groups.
+// Owners maps the numbers of users and groups to this machine's names.
 type Owners struct {
 	numeric       bool
-	Unknown       string // the name of a number that has none; empty: the number
+	Unknown       string // replaces the name of unknown numbers; empty: print the number
 	users, groups map[uint32]string
 }
 
-// NewOwners knows no name yet; with numeric it never looks one up.
+// NewOwners returns an empty cache; with numeric it never looks up a name.
 func NewOwners(numeric bool) *Owners {
 	return &Owners{numeric: numeric, users: make(map[uint32]string), groups: make(map[uint32]string)}
 }
 
-// User is the name of a user, or its number.
+// User returns a user's name, or the number.
 func (o *Owners) User(id uint32) string {
 	return o.name(o.users, id, func(id string) string {
 		if u, err := user.LookupId(id); err == nil {
@@ -31,7 +31,7 @@ func (o *Owners) User(id uint32) string {
 	})
 }
 
-// Group is the name of a group, or its number.
+// Group returns a group's name, or the number.
 func (o *Owners) Group(id uint32) string {
 	return o.name(o.groups, id, func(id string) string {
 		if g, err := user.LookupGroupId(id); err == nil {
@@ -53,7 +53,7 @@ func (o *Owners) name(known map[uint32]string, id uint32, find func(string) stri
 	return s
 }
 
-// Pad is to the right of a name, and to the left of a number.
+// Pad pads names on the right and numbers on the left.
 func (o *Owners) Pad(s string, n int) string {
 	if strings.Trim(s, "0123456789") == "" {
 		return PadLeft(s, n)

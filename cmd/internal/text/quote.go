@@ -1,4 +1,4 @@
-// Quoting: how names are written so that they can be told apart, and read back by a shell.
+// Quoting of names: unambiguous, and readable by a shell.
 
 package text
 
@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// quoting styles, by the words of ls.
+// quoting styles, by their names in ls.
 const (
 	Literal           = "literal"
 	Shell             = "shell"
@@ -20,11 +20,11 @@ const (
 	Escape            = "escape"
 )
 
-// Styles are all of them.
+// Styles lists all of them.
 var Styles = []string{Literal, Shell, ShellAlways, ShellEscape, ShellEscapeAlways, C, Escape}
 
-// Quote writes a name in a style. Styles with an escape in their name, and c,
-// leave nothing in that a terminal would act on.
+// Quote formats a name in a style. The styles with "escape" in their name, and c, remove everything
+// that a terminal would interpret.
 func Quote(style, name string) string {
 	switch style {
 	case Shell, ShellEscape:
@@ -42,18 +42,18 @@ func Quote(style, name string) string {
 	return name
 }
 
-// QuoteAlways is how coreutils name a file in the middle of a message.
+// QuoteAlways quotes a name like coreutils inside a message.
 func QuoteAlways(name string) string { return Quote(ShellEscapeAlways, name) }
 
-// QuoteNeeded is how they name it where the message begins with it.
+// QuoteNeeded quotes a name like coreutils at the start of a message.
 func QuoteNeeded(name string) string {
 	if strings.Contains(name, ":") && !shellSpecial(strings.ReplaceAll(name, ":", ""), true) {
-		return name // coreutils quote a colon there; each URL has one
+		return name // coreutils quote names with a colon here, but every URL has one
 	}
 	return Quote(ShellEscape, name)
 }
 
-// ShellWord writes a word of a command line that any shell reads back as it is.
+// ShellWord quotes a word so that any shell reads it back unchanged.
 func ShellWord(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)
@@ -64,7 +64,7 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// shellSpecial reports whether a shell would not take name as one plain word.
+// shellSpecial reports whether a shell would not read name as one plain word.
 func shellSpecial(name string, escape bool) bool {
 	if name == "" || name == "{" || name == "}" || name[0] == '#' || name[0] == '~' {
 		return true
@@ -77,19 +77,18 @@ func shellSpecial(name string, escape bool) bool {
 	return false
 }
 
-// isShellSpace is about the control characters that separate words.
+// isShellSpace reports whether a control character separates words.
 func isShellSpace(r rune) bool { return r == '\t' || r == '\n' || r == '\r' }
 
-// shellQuote puts name between single quotes, or double ones when it has a single
-// quote and nothing that means something between double ones. With escape what is
-// not printable becomes $'\ooo'.
+// shellQuote puts name between single quotes, or between double quotes if it has a single quote and
+// no characters special there. With escape, unprintable bytes become $'\ooo'.
 func shellQuote(name string, escape bool) string {
 	if strings.Contains(name, "'") && doubleQuotable(name) {
 		return `"` + name + `"`
 	}
 	var b strings.Builder
 	b.WriteByte('\'')
-	open := false // between $' and ', for what is escaped
+	open := false // between $' and ', for escaped bytes
 	for i := 0; i < len(name); {
 		r, n := utf8.DecodeRuneInString(name[i:])
 		switch bad := unprintable(name[i:], r); {
@@ -116,7 +115,7 @@ func shellQuote(name string, escape bool) string {
 	return b.String()
 }
 
-// doubleQuotable reports whether all of name stands for itself between double quotes.
+// doubleQuotable reports whether name has no special characters between double quotes.
 func doubleQuotable(name string) bool {
 	for i, r := range name {
 		if strings.ContainsRune("!\"#$&()*;<=>?[\\^`{|}~", r) || unprintable(name[i:], r) {
@@ -126,9 +125,8 @@ func doubleQuotable(name string) bool {
 	return true
 }
 
-// unprintable reports whether the rune at the start of s, which is r, is none that
-// a terminal shows, or is no UTF-8. Characters of format, with which the order of
-// others can be changed, are among them, though ls shows them.
+// unprintable reports whether r, the first rune of s, is not shown by terminals or is invalid
+// UTF-8. Format characters, which can reorder others, count as unprintable, although ls shows them.
 func unprintable(s string, r rune) bool {
 	if r == utf8.RuneError {
 		_, n := utf8.DecodeRuneInString(s)
@@ -137,7 +135,7 @@ func unprintable(s string, r rune) bool {
 	return !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r)
 }
 
-// cEscape escapes as C does what is not printable, the backslash, and the characters of more.
+// cEscape escapes unprintable characters, backslashes and the characters in more as in C.
 func cEscape(name, more string) string {
 	var b strings.Builder
 	for i := 0; i < len(name); {
@@ -158,16 +156,17 @@ func cEscape(name, more string) string {
 	return b.String()
 }
 
-// escapeByte is \n, \t and so on, or the byte in octal.
+// escapeByte returns \n, \t and so on, or the byte in octal.
 func escapeByte(c byte) string {
-	const letters = "abtnvfr" // from 7 on
+	const letters = "abtnvfr" // from byte 7 on
 	if c >= 7 && c <= 13 {
 		return `\` + letters[c-7:c-6]
 	}
 	return fmt.Sprintf(`\%03o`, c)
 }
 
-// HideControl replaces what is not printable, with which a server could write on the terminal, by '?'.
+// HideControl replaces unprintable characters by '?', because a server could use them to control
+// the terminal.
 func HideControl(name string) string {
 	var b strings.Builder
 	for i := 0; i < len(name); {

@@ -1,18 +1,18 @@
-// Keys that are sent as sequences, such as the arrows: none of them is ours.
+// Keys that send sequences, such as arrows. They have no function here.
 
 package top
 
-// An escape is how far a sequence of ECMA-48 has come.
+// An escape is the parser state for an ECMA-48 sequence.
 type escape int
 
 const (
 	outside  escape = iota
 	begun           // after ESC
 	inside          // after ESC [, up to a final byte
-	lastByte        // after ESC O, of which one byte follows
+	lastByte        // after ESC O, before its one byte
 )
 
-// key reports whether a byte is a key, and no part of a sequence.
+// key reports whether a byte is a key rather than part of a sequence.
 func (e *escape) key(b byte) bool {
 	switch {
 	case b == '\x1b':
@@ -24,7 +24,7 @@ func (e *escape) key(b byte) bool {
 	case *e == inside && (b < 0x40 || b > 0x7e): // parameters
 	case *e == inside, *e == lastByte:
 		*e = outside
-	default: // after a lone ESC, too
+	default: // also after a lone ESC
 		*e = outside
 		return true
 	}

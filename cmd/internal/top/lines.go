@@ -1,4 +1,4 @@
-// Reports as lines, one after the other: where there is no terminal, and for programs.
+// Reports as consecutive lines: without a terminal, and for programs.
 
 package top
 
@@ -13,17 +13,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 )
 
-// Options say what is shown.
+// Options select the output.
 type Options struct {
 	Source   *Source
 	Interval time.Duration
-	Count    int // of reports; 0: until the end of the context. A screen does not count
+	Count    int // number of reports; 0: until the context ends. Screen ignores it
 	JSON     bool
 	Order    Order
 	Colors   bool
 }
 
-// Lines writes a report for each interval. A server that does not answer is an error.
+// Lines writes a report per interval. It fails if the server does not answer.
 func Lines(ctx context.Context, w io.Writer, o *Options) error {
 	before, err := o.Source.Read(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (o *Options) write(w io.Writer, r *Report) error {
 	if o.JSON {
 		o.Order.operations(r.Operations)
 		o.Order.clients(r.Clients)
-		return json.NewEncoder(text.JSONWriter(w)).Encode(r) // a server may have any labels
+		return json.NewEncoder(text.JSONWriter(w)).Encode(r) // a server may send any labels
 	}
 	s := style{order: o.Order}
 	_, err := fmt.Fprintf(w, "%s\n\n", strings.Join(s.lines(r), "\n"))

@@ -1,4 +1,4 @@
-// How rates, sizes and times are written: short, so that columns stay where they are.
+// Short formats of rates, sizes and times, so that columns do not move.
 
 package top
 
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// count writes a rate or a number in at most seven characters.
+// count formats a rate or number in at most seven characters.
 func count(v float64) string {
 	switch {
 	case v == 0:
@@ -28,10 +28,10 @@ func count(v float64) string {
 	return "999P+"
 }
 
-// mebi writes bytes as MiB.
+// mebi formats bytes in MiB.
 func mebi(bytes float64) string { return count(bytes / (1 << 20)) }
 
-// took writes seconds with three digits; ASCII, since not every terminal has another letter for micro.
+// took formats seconds with three digits, in ASCII because not all terminals have the letter µ.
 func took(seconds float64) string {
 	switch {
 	case seconds <= 0:
@@ -56,7 +56,7 @@ func digits(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// span writes a long time with its two largest units.
+// span formats a long time with its two largest units.
 func span(seconds float64) string {
 	const day = 24 * time.Hour
 	d := time.Duration(min(seconds, 1e9) * float64(time.Second)).Round(time.Second)

@@ -1,4 +1,4 @@
-// The orders that rows can have.
+// The sort orders of rows.
 
 package top
 
@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// An Order is what rows are sorted by: the largest first, names from A to Z.
+// An Order sorts rows: by descending value, or by name from A to Z.
 type Order string
 
-// Orders are all of them, the usual one first; the key of each is its first letter, but for mean: t, time.
+// Orders lists all orders, the default first. The key of each is its first letter, except t (time)
+// for mean and u for queue.
 var Orders = []Order{"calls", "bytes", "mean", "p99", "queue", "errors", "name"}
 
 var orderKeys = map[byte]Order{'c': "calls", 'b': "bytes", 't': "mean", 'p': "p99", 'u': "queue", 'e': "errors", 'n': "name"}
 
-// ParseOrder checks a word of the user's.
+// ParseOrder validates a word from the command line.
 func ParseOrder(word string) (Order, error) {
 	if o := Order(word); slices.Contains(Orders, o) {
 		return o, nil
@@ -50,7 +51,7 @@ func (by Order) operations(list []Operation) {
 	slices.SortStableFunc(list, func(a, b Operation) int { return cmp.Or(cmp.Compare(of(&b), of(&a)), compareOperations(a, b)) })
 }
 
-// clients sorts connections; by their calls where they have no such figure.
+// clients sorts connections; by their calls if they lack the value.
 func (by Order) clients(list []ClientRate) {
 	of := func(c *ClientRate) float64 {
 		switch by {

@@ -21,28 +21,32 @@ type Report struct {
 	Uptime    float64   `json:"uptime_seconds"`    // since the start of the server
 	Restarted bool      `json:"restarted"`         // in the interval: rates are of what was done since
 
-	Calls           float64 `json:"calls_per_second"`                // of all programs
-	In              float64 `json:"in_bytes_per_second"`             // arguments of calls, data included
-	Out             float64 `json:"out_bytes_per_second"`            // results of calls, data included
-	Errors          float64 `json:"errors_per_second"`               // calls that failed
-	Repeated        float64 `json:"repeated_calls_per_second"`       // that clients have sent again
-	Refused         float64 `json:"refusals_per_second"`             // connections, calls and clients that were refused
+	Calls    float64 `json:"calls_per_second"`          // of all programs
+	In       float64 `json:"in_bytes_per_second"`       // arguments of calls, data included
+	Out      float64 `json:"out_bytes_per_second"`      // results of calls, data included
+	Errors   float64 `json:"errors_per_second"`         // calls that failed
+	Repeated float64 `json:"repeated_calls_per_second"` // that clients have sent again
+	// connections, calls and clients that were refused
+	Refused         float64 `json:"refusals_per_second"`
 	Retransmissions float64 `json:"roce_retransmissions_per_second"` // over RoCE
-	LocksLost       float64 `json:"locks_lost_per_second"`           // locks that were released for clients that restarted
+	// locks that were released for clients that restarted
+	LocksLost float64 `json:"locks_lost_per_second"`
 
-	CPU          float64        `json:"cpu_seconds_per_second"`     // 1: one processor
-	Memory       float64        `json:"memory_bytes"`               // of the process
-	Connections  map[string]int `json:"connections"`                // by protocol: tcp, iwarp, roce
-	Credits      float64        `json:"credits_granted"`            // calls over RDMA that can be under way
-	Queued       float64        `json:"credits_used"`               // calls over RDMA that are in the server
-	Budget       float64        `json:"budget_bytes"`               // for data under way
-	BudgetUsed   float64        `json:"budget_used_bytes"`          // data under way
-	Waiting      float64        `json:"budget_waiting_connections"` // connections that wait for room
-	Locks        float64        `json:"locks_held"`                 // by clients
-	LocksWaiting float64        `json:"locks_waiting"`              // blocking requests
+	CPU         float64        `json:"cpu_seconds_per_second"` // 1: one processor
+	Memory      float64        `json:"memory_bytes"`           // of the process
+	Connections map[string]int `json:"connections"`            // by protocol: tcp, iwarp, roce
+	Credits     float64        `json:"credits_granted"`        // calls over RDMA that can be under way
+	Queued      float64        `json:"credits_used"`           // calls over RDMA that are in the server
+	Budget      float64        `json:"budget_bytes"`           // for data under way
+	BudgetUsed  float64        `json:"budget_used_bytes"`      // data under way
+	// connections that wait for room
+	Waiting      float64 `json:"budget_waiting_connections"`
+	Locks        float64 `json:"locks_held"`    // by clients
+	LocksWaiting float64 `json:"locks_waiting"` // blocking requests
 
-	Operations  []Operation  `json:"operations"`        // that were called
-	Clients     []ClientRate `json:"clients,omitempty"` // each connection, where the control socket was asked
+	Operations []Operation `json:"operations"` // that were called
+	// each connection, where the control socket was asked
+	Clients     []ClientRate `json:"clients,omitempty"`
 	ClientsSeen bool         `json:"-"`
 }
 
@@ -62,17 +66,18 @@ type Operation struct {
 
 // A ClientRate is one connection of a client.
 type ClientRate struct {
-	Address   string     `json:"address"`              // address and port
-	Transport string     `json:"transport"`            // tcp, rdma/iwarp or rdma/roce
-	Exports   []string   `json:"exports"`              // that it has used
-	Users     []UserRate `json:"users"`                // that have called in the interval, those with the most calls first
-	Calls     float64    `json:"calls_per_second"`     // of this connection
-	In        float64    `json:"in_bytes_per_second"`  // messages as a whole
-	Out       float64    `json:"out_bytes_per_second"` // likewise
-	Queue     float64    `json:"credits_used"`         // over RDMA: its calls that are in the server
-	Credits   float64    `json:"credits_granted"`      // calls that can be under way
-	Age       float64    `json:"age_seconds"`          // since the connection was made
-	Idle      float64    `json:"idle_seconds"`         // since its last call
+	Address   string   `json:"address"`   // address and port
+	Transport string   `json:"transport"` // tcp, rdma/iwarp or rdma/roce
+	Exports   []string `json:"exports"`   // that it has used
+	// that have called in the interval, those with the most calls first
+	Users   []UserRate `json:"users"`
+	Calls   float64    `json:"calls_per_second"`     // of this connection
+	In      float64    `json:"in_bytes_per_second"`  // messages as a whole
+	Out     float64    `json:"out_bytes_per_second"` // likewise
+	Queue   float64    `json:"credits_used"`         // over RDMA: its calls that are in the server
+	Credits float64    `json:"credits_granted"`      // calls that can be under way
+	Age     float64    `json:"age_seconds"`          // since the connection was made
+	Idle    float64    `json:"idle_seconds"`         // since its last call
 }
 
 // A UserRate is a user of a connection.
@@ -81,7 +86,7 @@ type UserRate struct {
 	Calls float64 `json:"calls_per_second"` // of this user
 }
 
-// since computes a report of what was done between two snapshots.
+// since computes the report between two snapshots.
 func (now *Snapshot) since(before *Snapshot, server string) *Report {
 	seconds := max(now.At.Sub(before.At).Seconds(), 0)
 	d := delta{now.Figures, before.Figures, seconds}
@@ -114,13 +119,14 @@ func (now *Snapshot) since(before *Snapshot, server string) *Report {
 	return r
 }
 
-// A delta is how figures have grown.
+// A delta is two snapshots' metrics and the seconds between them.
 type delta struct {
 	now, before figures.Set
 	seconds     float64
 }
 
-// grown is how much a counter has grown. One that is below what it was has begun again, as with Prometheus.
+// grown returns a counter's growth. A counter below its old value has restarted, as with
+// Prometheus.
 func grown(now, before float64) float64 {
 	if now < before {
 		before = 0
@@ -135,7 +141,8 @@ func (d *delta) rate(grown float64) float64 {
 	return grown / d.seconds
 }
 
-// byKey has the samples of a name by their labels, values added up over labels that are left out.
+// byKey returns the samples of a name by their labels, without one label. Values that differ only
+// in that label are added.
 func byKey(set figures.Set, name, without string) map[string]figures.Sample {
 	by := make(map[string]figures.Sample, len(set[name]))
 	for _, s := range set[name] {
@@ -152,7 +159,7 @@ func byKey(set figures.Set, name, without string) map[string]figures.Sample {
 	return by
 }
 
-// sum is the rate of all samples of a name together.
+// sum returns the common rate of all samples of a name.
 func (d *delta) sum(name string) float64 {
 	before, total := byKey(d.before, name, ""), 0.0
 	for key, s := range byKey(d.now, name, "") {
@@ -161,7 +168,7 @@ func (d *delta) sum(name string) float64 {
 	return d.rate(total)
 }
 
-// operations are the procedures that were called, by name.
+// operations returns the called procedures, by name.
 func (d *delta) operations() []Operation {
 	list := []Operation{}
 	by := func(name, without string) (now, before map[string]figures.Sample) {
@@ -174,7 +181,7 @@ func (d *delta) operations() []Operation {
 	took, tookBefore := by(nameTook, "")
 	for key, s := range calls {
 		n := grown(s.Value, callsBefore[key].Value)
-		if n < 1 { // calls are whole
+		if n < 1 { // counts are whole numbers
 			continue
 		}
 		o := Operation{Program: s.Labels["program"], Procedure: s.Labels["procedure"], Transport: s.Labels["transport"], Calls: d.rate(n),
@@ -200,14 +207,14 @@ func compareOperations(a, b Operation) int {
 	return cmp.Or(strings.Compare(a.Program, b.Program), strings.Compare(a.Procedure, b.Procedure), strings.Compare(a.Transport, b.Transport))
 }
 
-// classesSince takes the calls of before out of classes.
+// classesSince subtracts the counts in before from classes.
 func classesSince(now, before []figures.Class) []figures.Class {
 	earlier := make(map[float64]float64, len(before))
 	for _, c := range before {
 		earlier[c.Seconds] = c.Calls
 	}
 	list := make([]figures.Class, 0, len(now))
-	least := 0.0 // classes have what those before them have
+	least := 0.0 // classes are cumulative
 	for _, c := range now {
 		least = max(c.Calls-earlier[c.Seconds], least)
 		list = append(list, figures.Class{Seconds: c.Seconds, Calls: least})
@@ -215,8 +222,8 @@ func classesSince(now, before []figures.Class) []figures.Class {
 	return list
 }
 
-// clientsSince computes the rates of connections. One that is younger than the interval, or has done less than
-// one of its address had, is another one.
+// clientsSince computes the rates of connections. A connection younger than the interval, or with a
+// count below the earlier one of the same address, is a new one.
 func clientsSince(now, before []Client, seconds float64, restarted bool) []ClientRate {
 	type id struct{ address, transport string }
 	earlier := make(map[id]*Client, len(before))
@@ -241,7 +248,7 @@ func clientsSince(now, before []Client, seconds float64, restarted bool) []Clien
 	return list
 }
 
-// users are those of a connection that have called between two snapshots, those with the most calls first.
+// users returns the users of a connection with calls between two snapshots, most calls first.
 func (d *delta) users(now, before []User) []UserRate {
 	earlier := make(map[int64]float64, len(before))
 	for i := range before {
@@ -249,7 +256,7 @@ func (d *delta) users(now, before []User) []UserRate {
 	}
 	list := []UserRate{}
 	for i := range now {
-		if n := grown(now[i].Calls, earlier[now[i].key()]); n >= 1 { // calls are whole
+		if n := grown(now[i].Calls, earlier[now[i].key()]); n >= 1 { // counts are whole numbers
 			list = append(list, UserRate{now[i].UID, d.rate(n)})
 		}
 	}
@@ -257,7 +264,7 @@ func (d *delta) users(now, before []User) []UserRate {
 	return list
 }
 
-// key is the uid, or -1 for AUTH_NONE.
+// key returns the uid, or -1 for AUTH_NONE.
 func (u *User) key() int64 {
 	if u.UID == nil {
 		return -1

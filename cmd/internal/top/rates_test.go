@@ -200,7 +200,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestCountersBeginAgain: after a restart, which the start time shows, and where one goes back without: what was counted since.
+// TestCountersBeginAgain: after a restart, which the start time shows, and where one goes back
+// without: what was counted since.
 func TestCountersBeginAgain(t *testing.T) {
 	const name = `nfsrdma_calls_total{procedure="READ",program="nfs",transport="tcp"} `
 	for text, want := range map[string]Report{
@@ -217,7 +218,8 @@ func TestCountersBeginAgain(t *testing.T) {
 			t.Errorf("%q: %v calls/s, restarted %v", text, r.Calls, r.Restarted)
 		}
 	}
-	// A connection with the address of another: one that is younger than the interval, and one that has done less.
+	// A connection with the address of another: one that is younger than the interval, and one that
+	// has done less.
 	list := clientsSince([]Client{{Address: "a", Calls: 90, Age: 1}, {Address: "b", Calls: 8, Age: 9}}, []Client{{Address: "a", Calls: 80, Age: 50}, {Address: "b", Calls: 10, Age: 7}}, 2, false)
 	if list[0].Calls != 45 || list[1].Calls != 4 {
 		t.Errorf("%+v", list)

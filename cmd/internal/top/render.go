@@ -1,4 +1,4 @@
-// A report as lines of text: totals, operations, clients.
+// A report as text lines: totals, operations, clients.
 
 package top
 
@@ -13,14 +13,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 )
 
-// A style says how a report is shown.
+// A style has the layout settings of a report.
 type style struct {
-	width, height int // of the screen; 0: any
+	width, height int // of the screen; 0: unlimited
 	order         Order
 	colors        bool
 }
 
-// The attributes of ECMA-48 that lines are shown with.
+// ECMA-48 attributes of lines.
 const (
 	bold    = "\x1b[1m"
 	reverse = "\x1b[7m"
@@ -35,7 +35,7 @@ func (s *style) with(attribute, line string) string {
 	return attribute + line + plain
 }
 
-// cut shortens a line to the width.
+// cut truncates a line to the width.
 func (s *style) cut(line string) string {
 	if s.width <= 0 {
 		return line
@@ -43,7 +43,7 @@ func (s *style) cut(line string) string {
 	return runewidth.Truncate(line, s.width, "")
 }
 
-// lines writes a report. They are no more, and no longer, than the screen has room for.
+// lines formats a report. The result fits the screen in number and length of lines.
 func (s *style) lines(r *Report) []string {
 	var all []string
 	add := func(attribute string, lines ...string) {
@@ -76,7 +76,8 @@ func (s *style) lines(r *Report) []string {
 	return all
 }
 
-// first is those of the rows that the screen may have room for: a server can tell of a hundred thousand, and each key draws them.
+// first returns the rows that may fit the screen. A server can report a hundred thousand, and each
+// key redraws them.
 func first[T any](s *style, items []T) []T {
 	if s.height > 0 {
 		return items[:min(len(items), s.height)]
@@ -84,12 +85,13 @@ func first[T any](s *style, items []T) []T {
 	return items
 }
 
-// share gives two tables the lines that are left: each has half of them, and what the other does not need.
+// share divides the remaining lines between two tables: half for each, and the lines that the other
+// does not need.
 func (s *style) share(operations, clients []string, left int, both bool) (o, c []string) {
 	if !both {
 		return operations[:max(min(len(operations), left-1), 0)], nil
 	}
-	left -= 2 // the empty line above each
+	left -= 2 // an empty line above each
 	half := max(left/2, left-len(clients))
 	o = operations[:max(min(len(operations), half), 0)]
 	return o, clients[:max(min(len(clients), left-len(o)), 0)]
@@ -127,7 +129,7 @@ func (s *style) totals(r *Report) []string {
 	}
 }
 
-// warnings is what should not be: one line, or "".
+// warnings returns one line about abnormal conditions, or "".
 func warnings(r *Report) string {
 	var list []string
 	if r.Restarted {
@@ -188,10 +190,10 @@ var clientColumns = []column[ClientRate]{
 	}},
 }
 
-// usersShown is how many users of a connection have room in its row.
+// usersShown is the number of users shown per connection.
 const usersShown = 3
 
-// usersCell is the users that have called most, and how many more there are.
+// usersCell formats the users with most calls, and the number of others.
 func usersCell(users []UserRate) string {
 	if len(users) == 0 {
 		return "-"

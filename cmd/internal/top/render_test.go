@@ -11,7 +11,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// shown is the report of the two texts in a style. The time of day, which depends on the zone, is left out.
+// shown is the report of the two texts in a style. The time of day, which depends on the zone, is
+// left out.
 func shown(t *testing.T, s style) string {
 	r := sample(t)
 	return strings.Replace(strings.Join(s.lines(r), "\n")+"\n", r.Time.Local().Format("15:04:05"), "TIME", 1)
@@ -112,8 +113,8 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// TestDrawIsBounded: rows that there is no room for take no part in a draw, not even in the widths of columns, and names of marks that
-// have no width do not fill the screen's connection.
+// TestDrawIsBounded: rows that there is no room for take no part in a draw, not even in the widths
+// of columns, and names of marks that have no width do not fill the screen's connection.
 func TestDrawIsBounded(t *testing.T) {
 	marks := "e" + strings.Repeat("\u0301", 100_000)
 	r := &Report{Version: marks, ClientsSeen: true}

@@ -1,4 +1,4 @@
-// The loop of the full screen: time, keys, signals and answers of the server.
+// The full-screen loop: time, keys, signals and the server's answers.
 
 package top
 
@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An answer is what one question to the server has come to.
+// An answer is the result of one request to the server.
 type answer struct {
 	snapshot *Snapshot
 	err      error
 }
 
-// Screen shows reports on a terminal until a key or the end of the context. A server that answers at first
-// and then does not is asked again and again.
+// Screen shows reports on a terminal until a key or the end of the context. The first request must
+// succeed; later ones are repeated until the server answers.
 func Screen(ctx context.Context, in, out *os.File, o *Options) error {
 	first, err := o.Source.Read(ctx)
 	if err != nil {
@@ -92,7 +92,8 @@ func (s *screen) run(ctx context.Context, t *terminal, source *Source) error {
 	}
 }
 
-// suspend stops the process as Ctrl-Z asks, with the terminal as the shell had it, and returns once it goes on.
+// suspend restores the shell's terminal settings and stops the process, as Ctrl-Z requests. It
+// returns when the process continues.
 func (t *terminal) suspend() error {
 	on := make(chan os.Signal, 1)
 	signal.Notify(on, unix.SIGCONT)
@@ -101,6 +102,7 @@ func (t *terminal) suspend() error {
 	if err := unix.Kill(unix.Getpid(), unix.SIGSTOP); err != nil {
 		return err
 	}
-	<-on // this thread may come back from kill before the others have been stopped, and it with them
+	// this thread may return from kill before the others have stopped, and before it stops itself
+	<-on
 	return t.enter()
 }

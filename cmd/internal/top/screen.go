@@ -1,4 +1,4 @@
-// The full screen: what it shows, and what each key does.
+// The full screen: its contents, and the effect of each key.
 
 package top
 
@@ -10,24 +10,24 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 )
 
-// Bounds of the interval that keys choose.
+// Limits of the interval set by keys.
 const (
 	shortest = 100 * time.Millisecond
 	longest  = time.Minute
 )
 
-// A screen is what is on the terminal.
+// A screen is the state of the display.
 type screen struct {
 	style
 	interval time.Duration
 	server   string
-	before   *Snapshot // the newest
-	report   *Report   // nil: before the end of the first interval
-	err      error     // why there is no newer one
+	before   *Snapshot // the newest snapshot
+	report   *Report   // nil: the first interval has not ended
+	err      error     // why there is no newer snapshot
 	help     bool
 }
 
-// An action is what a key asks for beside drawing the screen anew.
+// An action is the effect of a key other than redrawing.
 type action int
 
 const (
@@ -81,7 +81,7 @@ func (s *screen) key(k byte) action {
 	return nothing
 }
 
-// take shows a new snapshot, or why there is none.
+// take stores a new snapshot, or the error in its place.
 func (s *screen) take(next *Snapshot, err error) {
 	if s.err = err; err != nil {
 		return
@@ -92,7 +92,7 @@ func (s *screen) take(next *Snapshot, err error) {
 	s.before = next
 }
 
-// draw is all that is written to the terminal.
+// draw returns the complete output for the terminal.
 func (s *screen) draw() string {
 	body := style{s.width, max(s.height-1, 1), s.order, s.colors}
 	var lines []string

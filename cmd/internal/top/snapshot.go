@@ -1,7 +1,7 @@
-// What a server has done so far, at one moment.
+// A server's metrics at one moment.
 
-// Package top is a live view of a server: snapshots of its figures, the rates between two of them, and how those are
-// shown, on a terminal and as lines.
+// Package top is a live view of a server: snapshots of its metrics, the rates between two of them,
+// and their display on a terminal or as lines.
 package top
 
 import (
@@ -10,14 +10,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/figures"
 )
 
-// A Snapshot is the figures of a server at one moment.
+// A Snapshot has the metrics of a server at one moment.
 type Snapshot struct {
-	At      time.Time // when they were read, by the clock of this machine
+	At      time.Time // time of reading, by this machine's clock
 	Figures figures.Set
-	Clients []Client // only where the server's control socket was asked; else nil
+	Clients []Client // from the control socket; nil without one
 }
 
-// A Client is one connection of a client, in the words of nfsrdmad clients --json.
+// A Client is one client connection, with the keys of nfsrdmad clients --json.
 type Client struct {
 	Address   string   `json:"address"`
 	Transport string   `json:"transport"`
@@ -34,13 +34,13 @@ type Client struct {
 	} `json:"rdma"`
 }
 
-// A User is one that a client has called as lately, by its word.
+// A User is a user that a client recently claimed in calls.
 type User struct {
-	UID   *uint32 `json:"uid"` // nil: of AUTH_NONE, which has none
+	UID   *uint32 `json:"uid"` // nil for AUTH_NONE
 	Calls float64 `json:"calls"`
 }
 
-// The names of the figures that are used, which docs/monitor.md promises.
+// The names of the used metrics, as documented in docs/monitor.md.
 const (
 	prefix = "nfsrdma_"
 

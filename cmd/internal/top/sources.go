@@ -1,4 +1,4 @@
-// Where snapshots come from: the figures that a server gives out over HTTP, or the control socket of one on this machine.
+// Sources of snapshots: a server's metrics over HTTP, or the control socket of a local server.
 
 package top
 
@@ -18,16 +18,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/figures"
 )
 
-// DefaultPort is the port of --metrics-addr in all examples.
+// DefaultPort is the port in all examples of --metrics-addr.
 const DefaultPort = "9049"
 
-// A Source gives snapshots of one server.
+// A Source reads snapshots of one server.
 type Source struct {
-	Name string // of the server, for people
+	Name string // of the server, for display
 	Read func(context.Context) (*Snapshot, error)
 }
 
-// Local asks the server that has the control socket path.
+// Local returns a source for the server with the control socket path.
 func Local(path string) *Source {
 	return &Source{hostname(), func(ctx context.Context) (*Snapshot, error) {
 		var f struct {
@@ -61,10 +61,11 @@ func hostname() string {
 	return name
 }
 
-// answerWait is how long a server may take to give its figures.
+// answerWait limits the time to receive the metrics.
 const answerWait = 10 * time.Second
 
-// Remote asks the server whose --metrics-addr is at server: HOST, HOST:PORT, or the URL of its figures.
+// Remote returns a source for the server with a --metrics-addr. server is HOST, HOST:PORT, or the
+// URL of its metrics.
 func Remote(server string) (*Source, error) {
 	at, err := figuresURL(server)
 	if err != nil {
@@ -81,7 +82,7 @@ func Remote(server string) (*Source, error) {
 	}}, nil
 }
 
-// figuresURL completes what the user has typed.
+// figuresURL completes a server's address as typed.
 func figuresURL(server string) (*url.URL, error) {
 	wrong := fmt.Errorf("%q: want HOST, HOST:PORT, or http://HOST:PORT/metrics", server)
 	if strings.Contains(server, "://") {
@@ -95,7 +96,7 @@ func figuresURL(server string) (*url.URL, error) {
 		return u, nil
 	}
 	host, port, err := net.SplitHostPort(server)
-	if err != nil { // no port
+	if err != nil { // without a port
 		host, port = strings.TrimSuffix(strings.TrimPrefix(server, "["), "]"), DefaultPort
 	}
 	if host == "" || port == "" || strings.ContainsAny(host, "/?#@ []") || strings.ContainsAny(port, "/?#@ :[]") {
@@ -104,9 +105,9 @@ func figuresURL(server string) (*url.URL, error) {
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: "/metrics"}, nil
 }
 
-// fetch gets the figures at an address.
+// fetch reads the metrics at an address.
 func fetch(ctx context.Context, client *http.Client, from *url.URL) (figures.Set, error) {
-	at := from.Redacted() // no password in what is told
+	at := from.Redacted() // no password in messages
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
 	if err != nil {
 		return nil, err

@@ -95,7 +95,8 @@ func TestPasswordsAreNotTold(t *testing.T) {
 	}
 }
 
-// TestLines: as many reports as were asked for, as text and as JSON; the first has no interval and is not shown.
+// TestLines: as many reports as were asked for, as text and as JSON; the first has no interval and
+// is not shown.
 func TestLines(t *testing.T) {
 	var asked atomic.Int32
 	source := answering(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -126,7 +127,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLocal: figures and clients of a control socket; and what is said where there is none, or one of another version.
+// TestLocal: figures and clients of a control socket; and what is said where there is none, or one
+// of another version.
 func TestLocal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control")
 	if _, err := Local(path).Read(context.Background()); err == nil || !strings.Contains(err.Error(), "start one with nfsrdmad serve") {

@@ -1,4 +1,4 @@
-// Tables that fit a width: columns that there is no room for are left out, the least important first.
+// Tables that fit a width by dropping columns, the least important first.
 
 package top
 
@@ -10,18 +10,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 )
 
-// A column is one of a table.
+// A column is one column of a table.
 type column[T any] struct {
 	head string
-	rank int // those with the highest are left out first; that of rank 0 never is
+	rank int // the columns with the highest rank are dropped first; rank 0 is always kept
 	left bool
 	cell func(*T) string
 }
 
-// most is the widest that a cell gets.
+// most limits the width of a cell.
 const most = 40
 
-// rows writes a table of items below a head. width is that of the screen; 0: any.
+// rows formats items as a table with a header. width is the screen's; 0: unlimited.
 func rows[T any](columns []column[T], items []T, width int) (lines []string) {
 	cells := make([][]string, len(columns))
 	widths := make([]int, len(columns))
@@ -52,7 +52,7 @@ func rows[T any](columns []column[T], items []T, width int) (lines []string) {
 	return lines
 }
 
-// fit returns the columns that there is room for, in their order.
+// fit returns the columns that fit, in order.
 func fit[T any](columns []column[T], widths []int, width int) (shown []int) {
 	need := -2
 	for i, w := range widths {
@@ -67,10 +67,11 @@ func fit[T any](columns []column[T], widths []int, width int) (shown []int) {
 	return shown
 }
 
-// mostBytes is how much of a name is looked at: marks that stand above a character have no width, so that of what is shown is no bound.
+// mostBytes limits the processed bytes of a name. Combining marks have no width, so the displayed
+// width is no limit.
 const mostBytes = 8 * most
 
-// name makes what a server says one cell: nothing in it acts on a terminal.
+// name makes a server's string one cell without characters that control a terminal.
 func name(s string) string {
 	if s == "" {
 		return "-"

@@ -1,4 +1,4 @@
-// The terminal: one screen of its own, keys as they are pressed, and all as it was in the end.
+// The terminal: an alternate screen, unbuffered keys, and all settings restored at the end.
 
 package top
 
@@ -9,27 +9,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The control sequences of xterm that all terminals of today have.
+// The control sequences of xterm, supported by all current terminals.
 const (
-	enterScreen = "\x1b[?1049h\x1b[?25l" // another screen, without a cursor
+	enterScreen = "\x1b[?1049h\x1b[?25l" // alternate screen without a cursor
 	leaveScreen = plain + "\x1b[?25h\x1b[?1049l"
 	topLeft     = "\x1b[H"
 	eraseLine   = "\x1b[K" // from the cursor
 	eraseScreen = "\x1b[J"
 )
 
-// A terminal is one that the screen is on.
+// A terminal is the terminal that the screen is shown on.
 type terminal struct {
 	// Set once.
 	in, out *os.File
-	before  *unix.Termios // as it was
-	keys    chan byte     // closed when no more can come
+	before  *unix.Termios // the settings to restore
+	keys    chan byte     // closed after the last key
 	done    chan struct{} // closed by close
 	wake    [2]int        // a pipe whose closing ends readKeys
 	reader  sync.WaitGroup
 }
 
-// openTerminal takes a terminal and begins to read keys.
+// openTerminal prepares a terminal and starts to read keys.
 func openTerminal(in, out *os.File) (*terminal, error) {
 	t := &terminal{in: in, out: out, keys: make(chan byte), done: make(chan struct{})}
 	var err error
@@ -48,7 +48,7 @@ func openTerminal(in, out *os.File) (*terminal, error) {
 	return t, nil
 }
 
-// enter has keys come at once and unseen. Ctrl-C and Ctrl-Z go on to be signals.
+// enter makes keys arrive unbuffered and without echo. Ctrl-C and Ctrl-Z remain signals.
 func (t *terminal) enter() error {
 	as := *t.before
 	as.Lflag &^= unix.ICANON | unix.ECHO
@@ -60,13 +60,13 @@ func (t *terminal) enter() error {
 	return err
 }
 
-// leave gives the terminal back as it was.
+// leave restores the terminal.
 func (t *terminal) leave() {
 	_, _ = t.out.WriteString(leaveScreen)
 	_ = unix.IoctlSetTermios(int(t.in.Fd()), unix.TCSETS, t.before)
 }
 
-// close is leave, and the end of the keys.
+// close stops reading keys and restores the terminal.
 func (t *terminal) close() {
 	close(t.done)
 	unix.Close(t.wake[1])
@@ -107,7 +107,7 @@ func (t *terminal) readKeys() {
 	}
 }
 
-// size is that of the screen; a terminal without one is taken to be the smallest usual.
+// size returns the screen's size, or the smallest usual size if the terminal has none.
 func (t *terminal) size() (width, height int) {
 	w, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ)
 	if err != nil || w.Col == 0 || w.Row == 0 {

@@ -1,4 +1,5 @@
-// ACLs: a copy with its source's mode has its source's ACLs, or less where it cannot have them.
+// ACLs: a copy with its source's mode also has its source's ACLs, or fewer rights if it cannot have
+// them.
 
 package treecopy
 
@@ -16,17 +17,17 @@ import (
 // An aclReader reads the ACLs of a source.
 type aclReader func(context.Context) (nfsclient.ACLs, error)
 
-// A fileSystem is one that has no ACLs, or shows none.
+// A fileSystem identifies a file system without ACLs.
 type fileSystem struct {
 	domain any
 	fsid   uint64
 }
 
-// plain reports whether the lists say no more than a mode does.
+// plain reports whether the lists say no more than a mode.
 func plain(a *nfsclient.ACLs) bool { return a.Access.IsMode() && len(a.Default) == 0 }
 
-// narrowed is a mode without what the file's own group does not have by its ACL. The
-// mode does not say: its group bits are the mask, the most that any other user or group has.
+// narrowed removes from a mode the rights that the ACL denies the file's group. The mode alone does
+// not show them: its group bits are the mask, the limit for all named users and groups.
 func narrowed(mode fs.FileMode, acl posixacl.ACL) fs.FileMode {
 	for _, e := range acl {
 		if e.Tag == posixacl.GroupObj {
@@ -36,8 +37,8 @@ func narrowed(mode fs.FileMode, acl posixacl.ACL) fs.FileMode {
 	return mode
 }
 
-// aclsOf reads what a source has. A file system without ACLs is asked once, and so is
-// a server: no file costs a call that is known to be in vain.
+// aclsOf reads the ACLs of a source. After the first ErrUnsupported, a file system or server is not
+// asked again.
 func (r *Run) aclsOf(ctx context.Context, src *Meta, read aclReader) (nfsclient.ACLs, error) {
 	fsys := fileSystem{src.domain, src.Fsid}
 	if _, none := r.noACLs.Load(fsys); none {
@@ -51,13 +52,14 @@ func (r *Run) aclsOf(ctx context.Context, src *Meta, read aclReader) (nfsclient.
 	return acls, err
 }
 
-// preserveACLs gives an object the ACLs of its source and no others, as those that its directory
-// gave it. mode is what the source's mode leaves it. It comes before the mode is set: until then
-// the object is its owner's alone, and from then on nobody has more than the source gives him.
+// preserveACLs replaces an object's ACLs, also those inherited from its directory, by its source's.
+// mode is the source's mode as far as it is kept. The call comes before the mode is set: until then
+// only the owner has access, and afterwards no user has more rights than at the source.
 //
-// It returns the mode to set. Where the ACL cannot be kept, the group gets what the ACL gives it
-// and not the mask: a file that one more user may write to must not be one that a group may.
-// settable is false where the object may have ACLs that it must not: its mode bounds them, and stays.
+// It returns the mode to set. If the ACL cannot be kept, the group gets the group entry's rights
+// rather than the mask, because a file writable for one more user must not become writable for a
+// group. settable is false if the object may keep ACLs that it must not have: its mode limits them
+// and must stay.
 func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read aclReader, mode fs.FileMode,
 	set func(context.Context, Attr) error) (_ fs.FileMode, settable, ok bool) {
 	what := "preserving permissions for " + r.quote(text)
@@ -66,7 +68,7 @@ func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read acl
 	switch {
 	case err != nil:
 		ok = r.notKept(ctx, what, err)
-		mode &^= 0o070 // what of it is the group's is not known
+		mode &^= 0o070 // the group's part of it is unknown
 	case !plain(&acls):
 		if len(acls.Access) == 0 {
 			acls.Access = posixacl.FromMode(uint32(mode.Perm()))
@@ -79,7 +81,7 @@ func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read acl
 	}
 	acls = nfsclient.ACLs{Access: posixacl.FromMode(uint32(mode.Perm()))}
 	if e := set(ctx, Attr{SetACLs: true, ACLs: acls}); e != nil {
-		if err == nil { // else one line was printed
+		if err == nil { // otherwise one line was already printed
 			r.notKept(ctx, what, e)
 		}
 		return 0, false, false
@@ -87,7 +89,7 @@ func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read acl
 	return mode, true, ok
 }
 
-// readACLs reads the attributes of an object of this machine by get, which knows the object.
+// readACLs reads the ACL attributes of a local object through get, which is bound to the object.
 func readACLs(dir bool, get func(attr string, b []byte) (int, error)) (acls nfsclient.ACLs, err error) {
 	if acls.Access, err = readACL(posixacl.AttrAccess, get); err == nil && dir {
 		acls.Default, err = readACL(posixacl.AttrDefault, get)
@@ -96,10 +98,10 @@ func readACLs(dir bool, get func(attr string, b []byte) (int, error)) (acls nfsc
 }
 
 func readACL(attr string, get func(attr string, b []byte) (int, error)) (posixacl.ACL, error) {
-	b := make([]byte, posixacl.Size(16)) // enough for most
+	b := make([]byte, posixacl.Size(16)) // enough for most ACLs
 	n, err := get(attr, b)
 	if errors.Is(err, unix.ERANGE) {
-		b = make([]byte, 64<<10) // no value is longer (XATTR_SIZE_MAX)
+		b = make([]byte, 64<<10) // the longest possible value (XATTR_SIZE_MAX)
 		n, err = get(attr, b)
 	}
 	if errors.Is(err, unix.ENODATA) {
@@ -111,12 +113,14 @@ func readACL(attr string, get func(attr string, b []byte) (int, error)) (posixac
 	return posixacl.Parse(b[:n])
 }
 
-// writeACLs sets the attributes of an object of this machine by set and remove, which know the object.
+// writeACLs sets the ACL attributes of a local object through set and remove, which are bound to
+// the object.
 func writeACLs(a *nfsclient.ACLs, set func(attr string, value []byte) error, remove func(attr string) error) error {
 	if plain(a) {
 		return dropACL(remove)
 	}
-	err := set(posixacl.AttrAccess, a.Access.Append(nil)) // one that is a mode's takes the attribute away
+	// an ACL equal to a mode removes the attribute
+	err := set(posixacl.AttrAccess, a.Access.Append(nil))
 	if err != nil {
 		return err
 	}
@@ -127,7 +131,7 @@ func writeACLs(a *nfsclient.ACLs, set func(attr string, value []byte) error, rem
 	return set(posixacl.AttrDefault, a.Default.Append(nil))
 }
 
-// dropACL takes both ACLs away, by remove, which knows the object.
+// dropACL removes both ACLs through remove, which is bound to the object.
 func dropACL(remove func(attr string) error) error {
 	err := remove(posixacl.AttrAccess)
 	if err != nil && !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.EOPNOTSUPP) {
@@ -137,7 +141,7 @@ func dropACL(remove func(attr string) error) error {
 	return nil
 }
 
-// writeACLsAt is writeACLs for a name of a directory; a link is not followed.
+// writeACLsAt is writeACLs for a name in a directory. It does not follow a link.
 func writeACLsAt(dirfd int, name string, a *nfsclient.ACLs) error {
 	path := join(procFD(dirfd), name)
 	set := func(attr string, value []byte) error { return unix.Lsetxattr(path, attr, value, 0) }

@@ -1,4 +1,4 @@
-// What a copy takes over from its source: owner, mode, ACLs and times.
+// Attributes that a copy takes from its source: owner, mode, ACLs and times.
 
 package treecopy
 
@@ -12,14 +12,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// permBits are the mode bits that a copy can carry.
+// permBits are the mode bits that a copy can have.
 const permBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// preserve sets on a new object what the options want of src, whose ACLs read reads. cur is the
-// object as it is, set changes it. It reports whether all went well.
+// preserve sets the attributes of src on a new object as the options require. read reads the
+// source's ACLs; cur is the object's present state; set changes it. preserve reports whether all
+// attributes were kept.
 //
-// Set-id bits stay only where the object has its source's owner, or group: a copy
-// of somebody's setuid program must not become one of the user who copies.
+// Set-ID bits are kept only if the object has its source's owner or group. Otherwise a copy of
+// another user's setuid program would become setuid for the copying user.
 func (r *Run) preserve(ctx context.Context, text string, src, cur *Meta, read aclReader, set func(context.Context, Attr) error) bool {
 	ok := true
 	uid, gid := cur.UID, cur.GID
@@ -28,7 +29,7 @@ func (r *Run) preserve(ctx context.Context, text string, src, cur *Meta, read ac
 		if err == nil {
 			uid, gid = src.UID, src.GID
 		} else if gid != src.GID && set(ctx, Attr{SetOwner: true, UID: -1, GID: int(src.GID)}) == nil {
-			gid = src.GID // an owner may give a file to another of his groups
+			gid = src.GID // an owner may give a file to another of the owner's groups
 		}
 		if err != nil && (r.opt.Privileged || !refused(err)) {
 			ok = r.notKept(ctx, "failed to preserve ownership for "+r.quote(text), err)
@@ -69,9 +70,9 @@ func (r *Run) preserve(ctx context.Context, text string, src, cur *Meta, read ac
 	return ok
 }
 
-// notKept reports an attribute that a copy has not got. For mv(1) that is no failure. The move goes
-// on even if the new file system, or its server, cannot store an owner, an ACL or a time: the user
-// must not be left with the old name.
+// notKept reports an attribute that the copy lacks. For mv(1) this is no failure: the move
+// continues even if the new file system, or its server, cannot store an owner, an ACL or a time.
+// Otherwise the file would stay at its old name.
 func (r *Run) notKept(ctx context.Context, what string, err error) (ok bool) {
 	var gone *transport.ConnectError
 	if !r.opt.move || ctx.Err() != nil || errors.As(err, &gone) {
@@ -81,10 +82,10 @@ func (r *Run) notKept(ctx context.Context, what string, err error) (ok bool) {
 	return true
 }
 
-// errTimeRange is the error of a time that was replaced by the nearest possible one.
+// errTimeRange is the error for a time replaced by the nearest possible one.
 var errTimeRange = errors.New("NFS version 3 has no time before 1970 or after 2106: the nearest one was set")
 
-// timesFit reports whether NFS version 3 can represent the times that a sets.
+// timesFit reports whether NFS version 3 can represent a's times.
 func (a *Attr) timesFit() bool {
 	for _, t := range []time.Time{a.Atime, a.Mtime} {
 		if s := t.Unix(); !t.IsZero() && s != int64(nfs3.MakeTime(t).Sec) {

@@ -1,4 +1,4 @@
-// One name: what is done about what has it at the destination already, and then about the source.
+// One name: checks an existing target, then copies the source.
 
 package treecopy
 
@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refused reports whether an error says that somebody else might be allowed to do it.
+// refused reports whether an error is about missing permission.
 func refused(err error) bool {
 	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EINVAL)
 }
 
-// A job is one object that is not a directory, to be copied to a name.
+// A job is one source, not a directory, and its target's name.
 type job struct {
 	from    Dir
 	src     Meta
@@ -25,22 +25,22 @@ type job struct {
 	to      Dir
 	name    string
 	dstText string
-	fresh   bool // nothing has the name, for this run made the directory
+	fresh   bool // the target does not exist, because this run made its directory
 	top     bool // an operand
-	decided bool // old is known, and shall be replaced, whatever it is
+	decided bool // old is set and must be replaced, whatever its type
 
-	old     *Meta // what has the name; nil: nothing
+	old     *Meta // the existing target; nil: none
 	inPlace bool  // old can only be written through the name
 }
 
-// asContent reports whether the bytes of the source are copied, not its kind.
+// asContent reports whether to copy the source's bytes rather than its type.
 func (r *Run) asContent(j *job) bool {
 	t := j.src.Mode.Type()
 	return t == 0 || !r.opt.Recursive && t != fs.ModeSymlink
 }
 
-// entry does a job. It reports failures, and returns whether the target is there
-// now or was to be left alone.
+// entry runs a job and reports failures. It returns true if the target now exists or was to stay
+// unchanged.
 func (r *Run) entry(ctx context.Context, j *job) bool {
 	if j.name == "." {
 		return r.fail(ctx, "cannot overwrite directory "+r.quote(j.dstText)+" with non-directory", nil)
@@ -84,8 +84,8 @@ func (r *Run) entry(ctx context.Context, j *job) bool {
 	return ok
 }
 
-// mayOverwrite decides about a target that exists, in the order of cp(1): the same
-// file, -u, -n and -i, kinds that do not match, a target of this very run.
+// mayOverwrite decides about an existing target, in cp(1)'s order: same file, -u, -n and -i,
+// mismatched types, a target of this run.
 func (r *Run) mayOverwrite(ctx context.Context, j *job, mark madeKey) (proceed, ok bool) {
 	target := *j.old
 	if target.Mode.Type() == fs.ModeSymlink && r.asContent(j) {
@@ -115,7 +115,7 @@ func (r *Run) mayOverwrite(ctx context.Context, j *job, mark madeKey) (proceed, 
 	return true, true
 }
 
-// wanted reports whether -u, -n and -i let a target that exists be replaced.
+// wanted reports whether -u, -n and -i permit replacing an existing target.
 func (r *Run) wanted(ctx context.Context, j *job, target *Meta) bool {
 	if r.opt.Update && !j.src.Mode.IsDir() && !target.Mtime.Before(j.src.Mtime) {
 		return false
@@ -131,7 +131,7 @@ func (r *Run) wanted(ctx context.Context, j *job, target *Meta) bool {
 	return true
 }
 
-// question is what -i asks about a target, and about one that must not be written.
+// question returns the -i question about a target, or about one without write permission.
 func (r *Run) question(ctx context.Context, j *job, target *Meta) string {
 	name := r.quote(j.dstText)
 	m := *target
@@ -146,8 +146,8 @@ func (r *Run) question(ctx context.Context, j *job, target *Meta) string {
 	return "unwritable " + name + " (mode " + strings.Replace(mode, " (", ", ", 1) + "; try anyway"
 }
 
-// isSame reports whether the target is the source, or what the source leads to: a
-// link that takes the place of its own target leads nowhere.
+// isSame reports whether the target is the source, or the source link's target. Such a link would
+// replace its own target and dangle.
 func (r *Run) isSame(ctx context.Context, j *job, target *Meta) bool {
 	if same(&j.src, j.old) || same(&j.src, target) {
 		return true
@@ -159,9 +159,8 @@ func (r *Run) isSame(ctx context.Context, j *job, target *Meta) bool {
 	return err == nil && same(&led, j.old)
 }
 
-// throughLink turns a job for a symbolic link into one for what it leads to. A
-// tree that comes from a server is not written through links of this machine: the
-// server may have put them there with an earlier copy.
+// throughLink changes a job for a symbolic link into a job for its target. A tree from a server is
+// not written through local links, because the server may have created them with an earlier copy.
 func (r *Run) throughLink(ctx context.Context, j *job) (done func(), ok bool) {
 	m, err := j.to.Stat(ctx, j.name)
 	if err != nil {
@@ -187,7 +186,7 @@ func (r *Run) throughLink(ctx context.Context, j *job) (done func(), ok bool) {
 	return func() { d.Close() }, true
 }
 
-// make copies the source, whatever its kind, and returns what the target is.
+// make copies the source, whatever its type, and returns the target's attributes.
 func (r *Run) make(ctx context.Context, j *job) (Meta, bool) {
 	switch {
 	case r.asContent(j):

@@ -1,4 +1,4 @@
-// One regular file: to a temporary name that is renamed when all is there, or in place.
+// One regular file: written to a temporary file and renamed when complete, or written in place.
 
 package treecopy
 
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyFile copies the bytes of the source.
+// copyFile copies the source's bytes.
 func (r *Run) copyFile(ctx context.Context, j *job) (Meta, bool) {
 	src, err := j.from.Open(ctx, j.src)
 	if err != nil {
@@ -43,15 +43,14 @@ func (r *Run) copyFile(ctx context.Context, j *job) (Meta, bool) {
 	return m, state == written
 }
 
-// replaceable reports whether a target that exists can be replaced by a new file
-// of its name. A file of several names is one file under all of them, unless the
-// copy is to have the links of its source.
+// replaceable reports whether a new file may replace an existing target. A file with several names
+// must stay one file under all of them, unless the copy preserves links.
 func (r *Run) replaceable(j *job) bool {
 	return j.decided || !r.opt.InPlace && !j.inPlace && j.old.Mode.IsRegular() && (j.old.Nlink <= 1 || r.opt.Preserve.Links)
 }
 
-// newPerm is the mode that a new file is made with. One that will get its
-// source's owner and mode is nobody else's until then.
+// newPerm returns the mode of a new file. If owner and mode will be set later, only the user has
+// access until then.
 func (r *Run) newPerm(j *job) fs.FileMode {
 	if r.opt.Preserve.Mode || r.opt.Preserve.Owner || j.old != nil {
 		return 0o600
@@ -59,7 +58,7 @@ func (r *Run) newPerm(j *job) fs.FileMode {
 	return r.filePerm(&j.src)
 }
 
-// filePerm is the mode of a new file that does not get its source's.
+// filePerm returns the mode of a new file without -p.
 func (r *Run) filePerm(m *Meta) fs.FileMode {
 	if r.opt.PlainMode {
 		return 0o666 &^ r.opt.Umask
@@ -67,17 +66,17 @@ func (r *Run) filePerm(m *Meta) fs.FileMode {
 	return m.Mode.Perm() &^ r.opt.Umask
 }
 
-// What became of a temporary file.
+// tempState is the result for a temporary file.
 type tempState uint8
 
 const (
-	failed       tempState = iota // and was reported
-	written                       // and has its name
-	needsInPlace                  // could not take the place of what has the name
+	failed       tempState = iota // already reported
+	written                       // renamed to the target
+	needsInPlace                  // could not replace the target
 )
 
-// writeTemp writes the content to a temporary file, gives it what it needs, and
-// renames it. Whatever fails, it removes the file, and what had the name is as before.
+// writeTemp writes the content to a temporary file, sets its attributes and renames it. On any
+// failure it removes the file, and the old target stays unchanged.
 func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state tempState) {
 	what := "cannot create regular file " + r.quote(j.dstText)
 	late, cancel := r.linger(ctx)
@@ -102,7 +101,7 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 	if j.old != nil && !j.decided && !(r.opt.Preserve.Mode && r.opt.Preserve.Owner) {
 		old := *j.old
 		if !r.opt.Privileged {
-			old.Mode &^= fs.ModeSetuid | fs.ModeSetgid // as a write(2) takes them
+			old.Mode &^= fs.ModeSetuid | fs.ModeSetgid // as a write(2) clears them
 		}
 		if sink.Adopt(ctx, &old) != nil && ctx.Err() == nil {
 			return Meta{}, needsInPlace
@@ -139,11 +138,11 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 	return m, written
 }
 
-// keepsFile reports whether the existing file stays the file of its name. Other clients of a server
-// may have it open. A replaced file is stale to them, while after a local cp(1) they could read on.
-// A content of one block is written to both: it costs little, and the file is incomplete only for a
-// call or two. A larger one could be cut off half-way, so it replaces the file, as does one with
-// its source's mode or owner.
+// keepsFile reports whether the existing file is rewritten instead of replaced. Other clients of a
+// server may have it open: a replaced file is stale for them, while after a local cp(1) they could
+// continue to read. A one-block content is written to both files; that costs little, and the file
+// is incomplete only for a call or two. A longer write could be interrupted, so larger files are
+// replaced, as are files that get their source's mode or owner.
 func (r *Run) keepsFile(ctx context.Context, j *job, c *content) bool {
 	if j.old == nil || j.decided || j.old.FH.Len() == 0 || c.whole() < 0 || r.opt.Preserve.Mode || r.opt.Preserve.Owner {
 		return false
@@ -151,26 +150,25 @@ func (r *Run) keepsFile(ctx context.Context, j *job, c *content) bool {
 	return !r.opt.Force || j.to.Writable(ctx, *j.old) == nil
 }
 
-// rewrite writes a content of one block to the existing file, while a temporary file holds all of
-// it. If it fails, the temporary file replaces the old one: the old content is gone, and the new
-// one is complete either way.
+// rewrite writes a one-block content to the existing file while a temporary file also has it. On
+// failure the temporary file replaces the old one, so the new content is complete either way.
 func (r *Run) rewrite(ctx context.Context, j *job, c *content) bool {
 	sink, err := j.to.Overwrite(ctx, *j.old)
 	if err != nil {
 		return false
 	}
 	if err = r.pump(ctx, c, sink, true); err == nil {
-		r.Bytes.Add(-int64(len(c.head))) // they were counted for the temporary file
+		r.Bytes.Add(-int64(len(c.head))) // already counted for the temporary file
 		old := *j.old
 		err = r.finishFile(ctx, j, c, &old, sink)
 	}
 	return errors.Join(err, sink.Close()) == nil
 }
 
-// errReported is a failure that was reported where it happened.
+// errReported stands for a failure that was already reported.
 var errReported = errors.New("reported")
 
-// stat returns the attributes of a file that is complete.
+// stat returns the attributes of a complete file.
 func (r *Run) stat(ctx context.Context, j *job, sink Sink) (Meta, error) {
 	m, err := sink.Stat()
 	if err != nil {
@@ -180,8 +178,8 @@ func (r *Run) stat(ctx context.Context, j *job, sink Sink) (Meta, error) {
 	return m, err
 }
 
-// finishFile gives a file that is complete what the options want of its source. A
-// target that is replaced has kept set-id bits only until it was written to.
+// finishFile sets the attributes of a complete file as the options require. A replaced target had
+// set-ID bits only until the first write.
 func (r *Run) finishFile(ctx context.Context, j *job, c *content, m *Meta, sink Sink) error {
 	if r.opt.Preserve.attrs() && !r.preserve(ctx, j.dstText, &j.src, m, c.src.ACLs, sink.SetAttr) && r.opt.move {
 		return errReported // the server is gone
@@ -213,14 +211,14 @@ func (r *Run) createTemp(ctx context.Context, j *job, c *content) (name string, 
 		name = tempName(base)
 		sink, err = j.to.Create(ctx, name, r.newPerm(j), c.whole())
 		if errors.Is(err, unix.ENAMETOOLONG) && base != "" {
-			base, err = "", fs.ErrExist // a file system of shorter names
+			base, err = "", fs.ErrExist // a file system with shorter names
 		}
 	}
 	return name, sink, err
 }
 
-// fill writes the content. durable is for what replaces something: it has to be on
-// the disk before that goes. What a server has is always on its disk.
+// fill writes the content. durable is set if the file replaces another: its data must be on disk
+// before the old file goes. A server's files are always on its disk.
 func (r *Run) fill(ctx context.Context, j *job, c *content, sink Sink, durable bool) bool {
 	err := r.pump(ctx, c, sink, durable)
 	if err == nil {
@@ -233,8 +231,8 @@ func (r *Run) fill(ctx context.Context, j *job, c *content, sink Sink, durable b
 	return r.fail(ctx, "error writing "+r.quote(j.dstText), err)
 }
 
-// writeInPlace empties the target and writes to it, as cp does: other names,
-// readers, owner and mode stay what they are. What fails leaves a part.
+// writeInPlace truncates and rewrites the target, like cp: other names, readers, owner and mode are
+// kept. A failure leaves a partial file.
 func (r *Run) writeInPlace(ctx context.Context, j *job, c *content) (Meta, bool) {
 	if c.src.Stream() && c.consumed {
 		return Meta{}, r.fail(ctx, "cannot create regular file "+r.quote(j.dstText), errConsumed)
@@ -252,7 +250,7 @@ func (r *Run) writeInPlace(ctx context.Context, j *job, c *content) (Meta, bool)
 	return r.writeTo(ctx, j, c, sink)
 }
 
-// writeNew makes the target itself and writes to it.
+// writeNew creates the target itself and writes it.
 func (r *Run) writeNew(ctx context.Context, j *job, c *content) (Meta, bool) {
 	sink, err := j.to.Create(ctx, j.name, r.newPerm(j), c.whole())
 	if err != nil {
@@ -261,7 +259,7 @@ func (r *Run) writeNew(ctx context.Context, j *job, c *content) (Meta, bool) {
 	return r.writeTo(ctx, j, c, sink)
 }
 
-// writeTo fills a file that has its final name.
+// writeTo fills a file under its final name.
 func (r *Run) writeTo(ctx context.Context, j *job, c *content, sink Sink) (Meta, bool) {
 	ok := r.fill(ctx, j, c, sink, false)
 	var m Meta
@@ -283,8 +281,9 @@ func (r *Run) writeTo(ctx context.Context, j *job, c *content, sink Sink) (Meta,
 	return m, ok && err == nil
 }
 
-// errConsumed is a stream whose data went to a file that could not take its place.
+// errConsumed means that a stream's data went to a temporary file that could not replace the
+// target.
 var errConsumed = errors.New("the directory does not let a new file take its place, and the source cannot be read again")
 
-// lostWrites reports whether a server has restarted and wants the data again.
+// lostWrites reports whether a restarted server needs the data again.
 func lostWrites(err error) bool { return errors.Is(err, nfsclient.ErrLostWrites) }

@@ -1,4 +1,4 @@
-// The local side of a copy: a directory of this machine, held by descriptor.
+// The local side of a copy: a directory held by descriptor.
 
 package treecopy
 
@@ -17,14 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A localDir is a directory held by a descriptor that only finds names in it: a
-// server that hands out a hostile tree cannot make us write through a symbolic link.
+// A localDir is a directory held by an O_PATH descriptor. A hostile tree from a server cannot make
+// us write through a symbolic link.
 type localDir struct {
 	fd   int // O_PATH
 	self Meta
 	text string
 
-	top *localDir // the operand's directory, which stays open; nil for itself
+	top *localDir // the operand's directory, which stays open; nil in the top itself
 	rel string    // path from top
 }
 
@@ -43,7 +43,7 @@ func openLocalDir(dirfd int, name string, flag int, text string) (*localDir, err
 
 func (d *localDir) Close() error { return unix.Close(d.fd) }
 
-// Commit syncs the file system, in one go for all files of a tree.
+// Commit syncs the file system, once for all files of a tree.
 func (d *localDir) Commit() error {
 	fd, err := openAt(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -71,7 +71,7 @@ func (d *localDir) Above(context.Context) []Meta {
 	return list
 }
 
-// dirBatch is how many names of a local directory are read at once.
+// dirBatch is the number of names read from a local directory at a time.
 const dirBatch = 1024
 
 func (d *localDir) Entries(context.Context) iter.Seq2[Meta, error] {
@@ -88,7 +88,7 @@ func (d *localDir) Entries(context.Context) iter.Seq2[Meta, error] {
 			for _, name := range names {
 				m, err := statAt(fd, name, unix.AT_SYMLINK_NOFOLLOW)
 				if errors.Is(err, fs.ErrNotExist) {
-					continue // gone since it was listed
+					continue // removed since the listing
 				}
 				m.Name = name
 				if !yield(m, err) {
@@ -115,8 +115,8 @@ func (d *localDir) Stat(_ context.Context, name string) (Meta, error) {
 	return m, err
 }
 
-// Follow goes from link to link. What /proc/PID/fd leads to may have no name, or
-// is the file that somebody holds open and not the name: it is opened through the link.
+// Follow resolves a chain of links. The target of a /proc/PID/fd link may have no name, or an open
+// file other than the name's; so it is opened through the link.
 func (d *localDir) Follow(_ context.Context, name string) (Dir, string, bool, error) {
 	dir, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", d.fd))
 	if err != nil {
@@ -151,7 +151,7 @@ func (d *localDir) Follow(_ context.Context, name string) (Dir, string, bool, er
 	return nil, "", false, unix.ELOOP
 }
 
-// maxLinks is how many symbolic links one name may lead through.
+// maxLinks limits the symbolic links in one path.
 const maxLinks = 40
 
 func (d *localDir) Sub(_ context.Context, m Meta) (Dir, error) { return d.sub(m.Name, m.linkFlag()) }
@@ -206,8 +206,8 @@ func (d *localDir) Mknod(ctx context.Context, name string, perm fs.FileMode, m M
 	return d.Lstat(ctx, name)
 }
 
-// LinkTo goes from the top on, for the directory of the old name may be closed
-// by now. os.Root keeps a path below it, whatever became of its directories.
+// LinkTo starts at the top, because the old name's directory may be closed by now. os.Root keeps
+// the path below the top even if directories are moved.
 func (d *localDir) LinkTo(_ context.Context, m Meta, to Dir, newName string) error {
 	l, ok := to.(*localDir)
 	if !ok || l.topDir() != d.topDir() {
@@ -241,7 +241,7 @@ func (d *localDir) SetAttr(_ context.Context, m Meta, a Attr) error {
 	return setAttrAt(d.fd, m.Name, m.Mode.Type() == fs.ModeSymlink, a)
 }
 
-// ACLs reads those of a name.
+// ACLs reads the ACLs of m.
 func (d *localDir) ACLs(_ context.Context, m Meta) (nfsclient.ACLs, error) {
 	path, get := join(procFD(d.fd), m.Name), unix.Lgetxattr
 	if m.followed {
@@ -254,5 +254,5 @@ func (d *localDir) Writable(_ context.Context, m Meta) error {
 	return unix.Faccessat(d.fd, m.Name, unix.W_OK, unix.AT_EACCESS)
 }
 
-// CaseInsensitive is not asked of local file systems: each name is looked up before it is made.
+// CaseInsensitive is true without a check: each name is looked up before it is created.
 func (d *localDir) CaseInsensitive(context.Context) bool { return true }

@@ -1,4 +1,4 @@
-// Local files, open to read or to write.
+// Local files, open for reading or writing.
 
 package treecopy
 
@@ -15,13 +15,12 @@ import (
 // A localFile is a Source or a Sink.
 type localFile struct {
 	*os.File
-	fd     int // of File, whose Fd would make it block
+	fd     int // the descriptor of File; File.Fd would make it blocking
 	stream bool
-	unwait func() bool // ends the watch over the context
+	unwait func() bool // ends the callback for the context's end
 }
 
-// openFile opens a name. A FIFO is opened and used so that the end of ctx ends
-// the wait for its other side.
+// openFile opens a name. With a FIFO, the end of ctx ends any wait for the other side.
 func (d *localDir) openFile(ctx context.Context, m Meta, flag int) (*localFile, error) {
 	pipe := m.Mode.Type() == fs.ModeNamedPipe
 	var fd int
@@ -35,7 +34,7 @@ func (d *localDir) openFile(ctx context.Context, m Meta, flag int) (*localFile, 
 		return nil, err
 	}
 	if pipe {
-		_ = unix.SetNonblock(fd, true) // so that package os can wait for it with a deadline
+		_ = unix.SetNonblock(fd, true) // package os can then use deadlines
 	}
 	f := &localFile{File: os.NewFile(uintptr(fd), d.Text(m.Name)), fd: fd, unwait: func() bool { return true }}
 	now, err := statFD(fd)
@@ -43,7 +42,7 @@ func (d *localDir) openFile(ctx context.Context, m Meta, flag int) (*localFile, 
 		f.File.Close()
 		return nil, err
 	}
-	// What has no size or no positions is read and written from the front to the end.
+	// A file without size or positions is read and written sequentially.
 	f.stream = !now.Mode.IsRegular() || now.Size == 0 && flag&unix.O_WRONLY == 0
 	if pipe {
 		f.unwait = context.AfterFunc(ctx, func() { _ = f.SetDeadline(time.Unix(1, 0)) })
@@ -51,9 +50,9 @@ func (d *localDir) openFile(ctx context.Context, m Meta, flag int) (*localFile, 
 	return f, nil
 }
 
-// openPipe waits for the other side of a FIFO. When ctx ends first, the FIFO is opened
-// for both sides, which needs no wait and ends that of the goroutine; where this is not
-// permitted the goroutine stays until somebody comes.
+// openPipe waits for the other side of a FIFO. If ctx ends first, it opens the FIFO for both sides:
+// that does not wait, and it ends the goroutine's wait. If this is not permitted, the goroutine
+// stays until the other side opens the FIFO.
 func (d *localDir) openPipe(ctx context.Context, name string, flag int) (int, error) {
 	type opened struct {
 		fd  int
@@ -99,7 +98,7 @@ func (d *localDir) Overwrite(ctx context.Context, m Meta) (Sink, error) {
 	return f, nil
 }
 
-// linkFlag keeps an open from following a link that was not followed when the object was found.
+// linkFlag keeps an open from following a link, unless the lookup followed it.
 func (m *Meta) linkFlag() int {
 	if m.followed {
 		return 0
@@ -128,12 +127,12 @@ func (f *localFile) Size() (int64, error) {
 
 func (f *localFile) Stat() (Meta, error) { return statFD(f.fd) }
 
-// ACLs reads those of the open file.
+// ACLs reads the open file's ACLs.
 func (f *localFile) ACLs(context.Context) (nfsclient.ACLs, error) {
 	return readACLs(false, func(attr string, b []byte) (int, error) { return unix.Fgetxattr(f.fd, attr, b) })
 }
 
-// WriteAt of a stream writes at its end, wherever that is.
+// WriteAt appends if the file is a stream.
 func (f *localFile) WriteAt(p []byte, off int64) (int, error) {
 	if f.stream {
 		return f.Write(p)
@@ -141,7 +140,7 @@ func (f *localFile) WriteAt(p []byte, off int64) (int, error) {
 	return f.File.WriteAt(p, off)
 }
 
-// Sync of a FIFO or a device has nothing to bring to a disk.
+// Sync does nothing for a FIFO or a device.
 func (f *localFile) Sync() error {
 	if f.stream {
 		return nil
@@ -179,13 +178,13 @@ func (f *localFile) Close() error {
 	return f.File.Close()
 }
 
-// A localSink is a new file of a directory.
+// A localSink is a new file in a directory.
 type localSink struct {
 	localFile
 	d *localDir
 }
 
-// Adopt takes over what the old file has, from the file itself.
+// Adopt copies the attributes directly from the old file.
 func (s *localSink) Adopt(_ context.Context, old *Meta) error {
 	now, err := s.Stat()
 	if err != nil {
@@ -196,7 +195,7 @@ func (s *localSink) Adopt(_ context.Context, old *Meta) error {
 			return err
 		}
 	}
-	// The directory's default ACL may name users whom the old file was kept from.
+	// The directory's default ACL may grant access to users without access to the old file.
 	if err := writeACLsOf(s.fd, &nfsclient.ACLs{}); err != nil {
 		return err
 	}
@@ -205,7 +204,7 @@ func (s *localSink) Adopt(_ context.Context, old *Meta) error {
 	}
 	fd, err := openAt(s.d.fd, old.Name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return err // its attributes cannot be read
+		return err // its attributes are unreadable
 	}
 	defer unix.Close(fd)
 	return copyXattrs(fd, s.fd, carried)

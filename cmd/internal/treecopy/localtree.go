@@ -1,4 +1,4 @@
-// The paths of this machine.
+// Local paths.
 
 package treecopy
 
@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Local is the Tree of this machine's paths.
+// Local is the Tree of local paths.
 type Local struct{}
 
-// Stat describes what is at a path; the kernel resolves it.
+// Stat returns the attributes at a path, as the kernel resolves it.
 func (Local) Stat(_ context.Context, path string, follow bool) (Meta, error) {
 	flag := unix.AT_SYMLINK_NOFOLLOW
 	if follow {
@@ -21,7 +21,7 @@ func (Local) Stat(_ context.Context, path string, follow bool) (Meta, error) {
 	return statAt(unix.AT_FDCWD, path, flag)
 }
 
-// OpenDir opens a directory, through symbolic links.
+// OpenDir opens a directory and follows symbolic links.
 func (Local) OpenDir(_ context.Context, path, text string) (Dir, error) {
 	d, err := openLocalDir(unix.AT_FDCWD, path, 0, text)
 	if err != nil {
@@ -30,7 +30,7 @@ func (Local) OpenDir(_ context.Context, path, text string) (Dir, error) {
 	return d, nil
 }
 
-// Parent opens the directory of the last component.
+// Parent opens the last component's directory.
 func (t Local) Parent(ctx context.Context, path, text string) (Dir, string, error) {
 	if path == "" {
 		return nil, "", unix.ENOENT
@@ -46,8 +46,7 @@ func (t Local) Parent(ctx context.Context, path, text string) (Dir, string, erro
 	return d, base, err
 }
 
-// splitLast cuts a path before its last component, as it is written: what ".."
-// and links mean is for those who resolve it.
+// splitLast splits a path before its last component. It does not interpret ".." and links.
 func splitLast(path string) (dir, base string, err error) {
 	trimmed := strings.TrimRight(path, "/")
 	i := strings.LastIndexByte(trimmed, '/')
@@ -58,14 +57,14 @@ func splitLast(path string) (dir, base string, err error) {
 	return dir, base, nil
 }
 
-// textDir is the text of the directory of a path, so that joining the last
-// component to it gives the path as it was written.
+// textDir returns the directory part of a path's text. Joining the last component gives the
+// original text.
 func textDir(text string) string {
 	trimmed := strings.TrimRight(text, "/")
 	return trimmed[:strings.LastIndexByte(trimmed, '/')+1]
 }
 
-// lastName is the last component of a path, "." and ".." included; "" for a root.
+// lastName returns the last component of a path, including "." and ".."; "" for a root.
 func lastName(path string) string {
 	trimmed := strings.TrimRight(path, "/")
 	return trimmed[strings.LastIndexByte(trimmed, '/')+1:]

@@ -1,4 +1,5 @@
-// Moving: a rename where that can be, else a copy that is complete and committed before the source goes.
+// Moving: by a rename if possible. Otherwise the source is removed after a complete, committed
+// copy.
 
 package treecopy
 
@@ -13,17 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeWindow is how many files of one directory are removed at once.
+// removeWindow limits the concurrent removals in one directory.
 const removeWindow = 32
 
-// movedFile is what was known of a source when it was copied.
+// A movedFile has a source's attributes at the time of its copy.
 type movedFile struct {
 	size  int64
 	mtime time.Time
 }
 
-// Move moves sources to dst, or into it when it is a directory. Nothing of a
-// source is removed unless all of it is at its target. The error is that of ctx.
+// Move moves sources to dst, or into it if it is a directory. No part of a source is removed before
+// all of it is at its target. The returned error is ctx's.
 func (r *Run) Move(ctx context.Context, sources []Operand, dst Operand) error {
 	r.opt.move, r.opt.Recursive, r.opt.Follow, r.opt.Force = true, true, FollowNever, true
 	r.opt.Preserve = Preserve{Mode: true, Owner: true, Times: true, Links: true}
@@ -40,7 +41,7 @@ func (r *Run) moveOperand(ctx context.Context, src Operand, to Dir, name string)
 	what := "cannot move " + r.quote(src.Text) + " to " + r.quote(text)
 	from, base, err := src.Tree.Parent(ctx, src.Path, src.Text)
 	if errors.Is(err, unix.EINVAL) || err == nil && name == "." {
-		err = unix.EBUSY // a directory that is in use as such: "." or the root
+		err = unix.EBUSY // a directory in use: "." or the root
 	}
 	if err != nil {
 		r.fail(ctx, what, err)
@@ -48,7 +49,7 @@ func (r *Run) moveOperand(ctx context.Context, src Operand, to Dir, name string)
 	}
 	defer from.Close()
 	if m, err = from.Lstat(ctx, base); err == nil && strings.HasSuffix(src.Path, "/") && !m.Mode.IsDir() {
-		err = unix.ENOTDIR // a link to a directory, and a slash
+		err = unix.ENOTDIR // a link to a directory, with a trailing slash
 	}
 	if err != nil {
 		r.fail(ctx, what, err)
@@ -80,7 +81,7 @@ func (r *Run) moveOperand(ctx context.Context, src Operand, to Dir, name string)
 	}
 }
 
-// mayReplace decides about what has the target's name, in the order of mv(1).
+// mayReplace decides about an existing target, in mv(1)'s order.
 func (r *Run) mayReplace(ctx context.Context, j *job) bool {
 	old, err := j.to.Lstat(ctx, j.name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -131,7 +132,7 @@ func (r *Run) moveAcross(ctx context.Context, src Operand, j *job) {
 		}
 	}
 	if ctx.Err() != nil || r.failures.Load() != before {
-		return // what is at the target stays, and so does the source
+		return // both the partial target and the source stay
 	}
 	if j.src.Mode.IsDir() {
 		r.removeTree(ctx, j.from, j.src)
@@ -140,7 +141,7 @@ func (r *Run) moveAcross(ctx context.Context, src Operand, j *job) {
 	}
 }
 
-// note keeps what a source was like when it was copied.
+// note records a source's attributes at the time of its copy.
 func (r *Run) note(j *job) {
 	if r.opt.move {
 		r.mu.Lock()
@@ -149,8 +150,8 @@ func (r *Run) note(j *job) {
 	}
 }
 
-// removeMoved removes a file that is still what was copied. What somebody has
-// written to since, or put there, is not at the target, and stays.
+// removeMoved removes a file that is unchanged since its copy. A file written or created since is
+// not at the target, so it stays.
 func (r *Run) removeMoved(ctx context.Context, d Dir, name string) {
 	m, err := d.Lstat(ctx, name)
 	if err == nil {
@@ -170,8 +171,8 @@ func (r *Run) removeMoved(ctx context.Context, d Dir, name string) {
 	}
 }
 
-// removeTree removes the directory m of d with what was moved of it. The listing
-// is whole before the first name goes, for that moves the cookies of some servers.
+// removeTree removes the moved parts of the directory m in d. It completes the listing before the
+// first removal, because removals change the cookies of some servers.
 func (r *Run) removeTree(ctx context.Context, d Dir, m Meta) {
 	text := d.Text(m.Name)
 	sub, err := d.Sub(ctx, m)

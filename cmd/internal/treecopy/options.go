@@ -1,10 +1,10 @@
-// What a run is asked for, and what it tells while it goes on.
+// The options of a run, and its callbacks.
 
 package treecopy
 
 import "io/fs"
 
-// Follow is which symbolic links of the sources are followed.
+// Follow selects the symbolic links in the sources to follow.
 type Follow uint8
 
 // The choices of -P, -H and -L.
@@ -14,65 +14,64 @@ const (
 	FollowAlways
 )
 
-// Overwrite is what happens to a target that exists.
+// Overwrite selects the handling of existing targets.
 type Overwrite uint8
 
-// The choices of nothing, -n and -i.
+// The choices of the default, -n and -i.
 const (
 	OverwriteAlways Overwrite = iota
 	OverwriteNever
 	OverwriteAsk
 )
 
-// Sparse is how holes are made.
+// Sparse selects when to make holes.
 type Sparse uint8
 
 // The choices of --sparse.
 const (
-	SparseAuto   Sparse = iota // where the source has some
+	SparseAuto   Sparse = iota // if the source has holes
 	SparseAlways               // for all runs of zeros
 	SparseNever
 )
 
-// Preserve is what a copy takes over from its source. Without Mode, a new file
-// has the source's permissions less the umask, and a file that exists keeps its own.
+// Preserve selects the attributes to copy. Without Mode, a new file gets the source's permissions
+// minus the umask, and an existing file keeps its permissions.
 type Preserve struct{ Mode, Owner, Times, Links bool }
 
 func (p Preserve) attrs() bool { return p.Mode || p.Owner || p.Times }
 
-// Options is how a Run behaves. Report must be set.
+// Options configure a Run. Report must be set.
 type Options struct {
 	Recursive   bool
 	Follow      Follow
 	Preserve    Preserve
 	Overwrite   Overwrite
-	Update      bool // leave targets that are not older
-	Force       bool // replace targets that must not be written
-	RemoveDest  bool // replace targets, whatever they are, but directories
-	PlainMode   bool // new objects get no permissions of their sources
-	InPlace     bool // write to the target itself, not to a temporary file
-	NoTargetDir bool // the destination is a target, even if it is a directory
-	TargetDir   bool // the destination has to be a directory
+	Update      bool // keep targets that are not older
+	Force       bool // replace targets without write permission
+	RemoveDest  bool // replace targets of any type except directories
+	PlainMode   bool // new objects ignore their sources' permissions
+	InPlace     bool // write to the target itself, without a temporary file
+	NoTargetDir bool // treat the destination as a target, even if it is a directory
+	TargetDir   bool // the destination must be a directory
 	Sparse      Sparse
-	move        bool // sources go afterwards: nothing that failed may count as done
+	move        bool // sources are removed afterwards, so no failure may be ignored
 	Umask       fs.FileMode
 
-	// Privileged says that this process may give files away: what it cannot give
-	// away is then an error.
+	// Privileged means that this process may change owners, so a failure to do so is an error.
 	Privileged bool
 
-	Report  func(*Error)        // told of each failure; the run goes on
-	Warn    func(string)        // told of what is passed over
-	Verbose func(string)        // told of each object, in the words of -v; may be nil
-	Ask     func(string) bool   // asks a question of the user
-	Quote   func(string) string // writes a name; nil: between single quotes
+	Report  func(*Error)        // called for each failure; the run continues
+	Warn    func(string)        // called for each skipped object
+	Verbose func(string)        // called for each object, in the words of -v; may be nil
+	Ask     func(string) bool   // asks the user a question
+	Quote   func(string) string // formats a name; nil: between single quotes
 }
 
-// An Error is one thing that was not done.
+// An Error is one failed step.
 type Error struct {
 	What    string // "cannot stat 'a'"
 	Err     error  // nil if What is complete
-	Warning bool   // the rest goes on as if it had been done
+	Warning bool   // the rest continues as if it had succeeded
 }
 
 func (e *Error) Error() string {
@@ -82,19 +81,19 @@ func (e *Error) Error() string {
 	return e.What + ": " + e.Err.Error()
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// An Operand is a path of the command line.
+// An Operand is a path in the command line.
 type Operand struct {
 	Tree Tree
-	Path string // as Tree takes it
-	Name string // its last component, which may be "." or ".."
-	Text string // as it was written
-	Err  error  // why there is no Tree
+	Path string // in Tree's syntax
+	Name string // the last component, possibly "." or ".."
+	Text string // as typed
+	Err  error  // why Tree is nil
 }
 
-// quote writes a name for a message.
+// quote formats a name for a message.
 func (r *Run) quote(s string) string {
 	if r.opt.Quote != nil {
 		return r.opt.Quote(s)

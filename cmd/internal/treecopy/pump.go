@@ -1,4 +1,5 @@
-// Moving the bytes of one file: several blocks at once, holes left out, whatever the size was said to be.
+// Copies the bytes of one file: several blocks concurrently, skipping holes, whatever size was
+// reported.
 
 package treecopy
 
@@ -12,34 +13,34 @@ import (
 )
 
 const (
-	blockSize   = 1 << 20  // bytes of one piece of a large file
-	blockWindow = 8        // pieces of one large file in flight
-	smallRead   = 4 << 10  // bytes asked for where none are expected
-	holeSize    = 16 << 10 // bytes of zeros that become a hole, at a multiple of their number
+	blockSize   = 1 << 20  // bytes per piece of a large file
+	blockWindow = 8        // concurrent pieces of a large file
+	smallRead   = 4 << 10  // bytes requested from an apparently empty file
+	holeSize    = 16 << 10 // bytes of zeros that become a hole, aligned to this size
 )
 
-// content is the bytes of a file, its first block at hand.
+// content is a file's bytes, with the first block in memory.
 type content struct {
 	src      Source
 	m        *Meta
-	head     []byte // from the beginning of the file
-	eof      bool   // head is all there is
-	consumed bool   // a stream was read beyond head
+	head     []byte // the first bytes of the file
+	eof      bool   // head is the whole file
+	consumed bool   // bytes of a stream after head were read
 }
 
-// A readError is what went wrong at the source.
+// A readError is an error of the source.
 type readError struct{ err error }
 
 func (e *readError) Error() string { return e.err.Error() }
 
-// begin reads up to a block into b. One byte more than the size is asked for, so
-// that the end is seen without another call; sizes may be wrong, or zero as in /proc.
+// begin reads up to a block into b. It requests one byte more than the size, to see the end without
+// another call. The size may be wrong, or zero as in /proc.
 func (c *content) begin(b []byte) error {
 	if c.m.Mode.IsRegular() {
 		b = b[:min(max(c.m.Size+1, smallRead), int64(len(b)))]
 	}
 	n, eof, err := c.readFull(b, 0)
-	if err == nil && !eof && len(b) < cap(b) && len(b) < blockSize { // larger than it was
+	if err == nil && !eof && len(b) < cap(b) && len(b) < blockSize { // the file has grown
 		var k int
 		k, eof, err = c.readFull(b[n:min(cap(b), blockSize)], int64(n))
 		n += k
@@ -48,7 +49,7 @@ func (c *content) begin(b []byte) error {
 	return err
 }
 
-// whole is the size of a file that one write can hold, or -1.
+// whole returns the file's size if one write can hold it, or -1.
 func (c *content) whole() int {
 	if c.eof {
 		return len(c.head)
@@ -56,9 +57,9 @@ func (c *content) whole() int {
 	return -1
 }
 
-// readFull fills p from off on, or with what comes next of a stream; eof reports that
-// the file ends before p does, or with it. Any error but io.EOF is the source's own: a
-// stream that was cut is not one that has ended, as io.ReadFull would have it.
+// readFull fills p from off, or with the next bytes of a stream. eof reports that the file ends
+// before or with p. Errors other than io.EOF are the source's: unlike in io.ReadFull, a broken
+// stream is not an ended one.
 func (c *content) readFull(p []byte, off int64) (n int, eof bool, err error) {
 	if !c.src.Stream() {
 		n, err = c.src.ReadAt(p, off)
@@ -75,17 +76,17 @@ func (c *content) readFull(p []byte, off int64) (n int, eof bool, err error) {
 	return n, false, err
 }
 
-// isEnd reports whether err is io.EOF itself: one that is wrapped is the end of something
-// else, as of a connection, and what came before it is not the whole file.
+// isEnd reports whether err is io.EOF itself. A wrapped io.EOF is the end of something else, such
+// as a connection, so the file may be incomplete.
 func isEnd(err error) bool {
 	return err == io.EOF //nolint:errorlint // see above
 }
 
-// maxResend is how many times a file is sent again to a server that restarts while it is copied.
+// maxResend limits how often a file is resent to a server that restarts during its copy.
 const maxResend = 3
 
-// pump writes the content to sink. It returns nil when the data is safe on the
-// other side; durable wants that of a local one too.
+// pump writes the content to sink. It returns nil once the data is safe on a server. Local data is
+// safe only with durable.
 func (r *Run) pump(ctx context.Context, c *content, sink Sink, durable bool) error {
 	_, local := sink.(*localSink)
 	for try := 0; ; try++ {
@@ -108,7 +109,7 @@ func (r *Run) findZeros(m *Meta) bool {
 	return r.opt.Sparse == SparseAlways || r.opt.Sparse == SparseAuto && m.sparse()
 }
 
-// pour moves all of the content, then sets the size when a hole is last.
+// pour copies all content, then sets the size in case the file ends in a hole.
 func (r *Run) pour(ctx context.Context, c *content, w *writer) error {
 	end := int64(len(c.head))
 	if err := w.write(c.head, 0); err != nil {
@@ -128,7 +129,7 @@ func (r *Run) pour(ctx context.Context, c *content, w *writer) error {
 	return err
 }
 
-// inOrder copies from off to the end, one block after the other.
+// inOrder copies from off to the end, one block at a time.
 func (r *Run) inOrder(ctx context.Context, c *content, w *writer, off int64) (int64, error) {
 	b := r.blocks.Get().(*[]byte)
 	defer r.blocks.Put(b)
@@ -154,9 +155,9 @@ func (r *Run) inOrder(ctx context.Context, c *content, w *writer, off int64) (in
 	}
 }
 
-// inParallel copies from off to the end. As far as the size that was told it has
-// several blocks in flight, or only those with data where the source has holes;
-// then it looks whether more has come. It returns where the file ends.
+// inParallel copies from off to the end. Up to the reported size it copies several blocks
+// concurrently, or only the data segments if the source has holes. Then it checks for more data. It
+// returns the file's end.
 func (r *Run) inParallel(ctx context.Context, c *content, w *writer, off int64) (int64, error) {
 	p := &parallel{r: r, c: c, w: w}
 	p.g, p.ctx = errgroup.WithContext(ctx)
@@ -182,19 +183,19 @@ func (r *Run) inParallel(ctx context.Context, c *content, w *writer, off int64) 
 	return r.inOrder(ctx, c, w, end)
 }
 
-// parallel is the blocks of one file in flight.
+// parallel has the blocks of one file in flight.
 type parallel struct {
 	r    *Run
 	c    *content
 	w    *writer
 	g    *errgroup.Group
 	ctx  context.Context
-	eof  atomic.Bool  // a read met the end
-	last atomic.Int64 // where the data ends, as far as was read
-	err  error        // of the one who hands out blocks
+	eof  atomic.Bool  // a read has reached the end
+	last atomic.Int64 // end of the data read so far
+	err  error        // of the goroutine that hands out blocks
 }
 
-// blocks reads from off to end, and returns how far that went.
+// blocks reads from off to end and returns the offset reached.
 func (p *parallel) blocks(off, end int64) int64 {
 	raise(&p.last, off)
 	for ; off < end && p.ctx.Err() == nil && !p.eof.Load(); off += blockSize {
@@ -221,9 +222,9 @@ func (p *parallel) blocks(off, end int64) int64 {
 	return off
 }
 
-// segments reads where the file system says that data is. Without its word all is read.
+// segments reads the file system's data segments. If it does not report them, everything is read.
 func (p *parallel) segments(off int64) int64 {
-	size := int64(-1) // known since data ended at off; -1: data did not
+	size := int64(-1) // size when the data last ended at off; -1: it has not
 	for p.ctx.Err() == nil {
 		start, end, ok, err := p.c.src.NextData(off)
 		if !ok {
@@ -235,8 +236,8 @@ func (p *parallel) segments(off int64) int64 {
 			p.extent(start, end)
 			off, size = end, -1
 		case size < 0:
-			// Data that comes between the two questions lies before a size that is read
-			// now, and would be taken for a hole: so data is asked for once more.
+			// Data added between the two calls lies below the size read now and would be taken for
+			// a hole. So the data segments are asked for again.
 			if size, err = p.c.src.Size(); err != nil {
 				p.err = err
 				return off
@@ -251,7 +252,7 @@ func (p *parallel) segments(off int64) int64 {
 	return off
 }
 
-// extent reads one piece of data between holes.
+// extent reads one segment of data.
 func (p *parallel) extent(off, end int64) {
 	raise(&p.last, off)
 	for ; off < end && p.ctx.Err() == nil; off += blockSize {
@@ -274,14 +275,14 @@ func raise(v *atomic.Int64, n int64) {
 	}
 }
 
-// A writer puts blocks where they belong, and counts them. Several blocks of one file are
-// written at once: its fields are set before the first one, or atomic.
+// A writer writes blocks to the sink and counts them. Blocks of one file are written concurrently:
+// its fields are set before the first one, or atomic.
 type writer struct {
 	r       *Run
 	sink    Sink
 	zeros   bool         // runs of zeros become holes
-	max     atomic.Int64 // where the last byte that was written ends
-	counted atomic.Int64 // bytes added to the run's count, to be taken back when the file is sent again
+	max     atomic.Int64 // end of the last byte written
+	counted atomic.Int64 // bytes added to the run's count, to subtract if the file is resent
 }
 
 func (w *writer) count(n int64) {
@@ -307,7 +308,8 @@ func (w *writer) write(p []byte, off int64) error {
 	return nil
 }
 
-// run is how many bytes of p are alike: all zeros, or each part with something in it.
+// run returns the length of the first part of p that is all zeros or all data, in units of
+// holeSize.
 func (w *writer) run(p []byte, off int64) (n int, zero bool) {
 	for n < len(p) {
 		k := min(holeSize-int((off+int64(n))%holeSize), len(p)-n)

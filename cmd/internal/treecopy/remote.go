@@ -20,13 +20,13 @@ type Remote struct{ FS *nfsclient.FS }
 // A remoteDir is a directory on a server.
 type remoteDir struct {
 	tree Remote
-	at   *nfsclient.FS // whose root the directory is
+	at   *nfsclient.FS // with the directory as its root
 	c    *nfsclient.Client
 	fh   nfs3.FH
-	path string // from the root of the export, as it was walked
+	path string // from the root of the export, as walked
 	text string
 	self Meta
-	acls dirACLs // as a target
+	acls dirACLs // known only for a target
 }
 
 func remoteMeta(c *nfsclient.Client, name string, n nfsclient.Node) Meta {
@@ -39,7 +39,7 @@ func remoteMeta(c *nfsclient.Client, name string, n nfsclient.Node) Meta {
 	}
 }
 
-// Stat describes what is at a path of the export.
+// Stat returns the attributes at a path of the export.
 func (t Remote) Stat(ctx context.Context, path string, follow bool) (Meta, error) {
 	n, err := t.FS.Walk(ctx, path, follow)
 	if err != nil {
@@ -48,7 +48,7 @@ func (t Remote) Stat(ctx context.Context, path string, follow bool) (Meta, error
 	return remoteMeta(t.FS.Client(), lastName(path), n), nil
 }
 
-// OpenDir opens a directory, through symbolic links.
+// OpenDir opens a directory and follows symbolic links.
 func (t Remote) OpenDir(ctx context.Context, path, text string) (Dir, error) {
 	m, err := t.Stat(ctx, path, true)
 	if err != nil {
@@ -64,7 +64,7 @@ func (t Remote) dir(m Meta, path, text string) *remoteDir {
 	return &remoteDir{tree: t, at: t.FS.At(m.FH, path), c: t.FS.Client(), fh: m.FH, path: path, text: text, self: m}
 }
 
-// Parent opens the directory of the last component.
+// Parent opens the last component's directory.
 func (t Remote) Parent(ctx context.Context, path, text string) (Dir, string, error) {
 	dir, base, err := splitLast(path)
 	if err != nil {
@@ -76,15 +76,15 @@ func (t Remote) Parent(ctx context.Context, path, text string) (Dir, string, err
 
 func (d *remoteDir) Close() error { return nil }
 
-// Commit has nothing to do: a server has each name, and each file that was
-// committed, on its disk before it replies (RFC 1813 §4.8).
+// Commit does nothing. A server has each name and each committed file on disk before it replies
+// (RFC 1813 §4.8).
 func (d *remoteDir) Commit() error { return nil }
 
 func (d *remoteDir) Self() *Meta { return &d.self }
 
 func (d *remoteDir) Text(name string) string { return join(d.text, name) }
 
-// Above asks for ".." again and again; servers stop at the root of the export.
+// Above looks up ".." repeatedly; servers stop at the export's root.
 func (d *remoteDir) Above(ctx context.Context) []Meta {
 	list := []Meta{d.self}
 	for len(list) < 4096 {
@@ -111,7 +111,7 @@ func (d *remoteDir) Entries(ctx context.Context) iter.Seq2[Meta, error] {
 			}
 			n, err := e.Node()
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // gone since it was listed
+				continue // removed since the listing
 			}
 			m := remoteMeta(d.c, e.Name(), n)
 			if !yield(m, err) {
@@ -135,7 +135,7 @@ func (d *remoteDir) Stat(ctx context.Context, name string) (Meta, error) {
 	return m, err
 }
 
-// Follow goes from link to link, by the links of the export.
+// Follow resolves a chain of links within the export.
 func (d *remoteDir) Follow(ctx context.Context, name string) (Dir, string, bool, error) {
 	p := join(d.path, name)
 	for range maxLinks {
@@ -243,7 +243,7 @@ func (d *remoteDir) SetAttr(ctx context.Context, m Meta, a Attr) error {
 	return setattr(ctx, d.c, d.handle(&m), a, link)
 }
 
-// handle is that of m, which "." may name.
+// handle returns the handle of m; m's name may be ".".
 func (d *remoteDir) handle(m *Meta) nfs3.FH {
 	if m.Name == "." {
 		return d.fh
@@ -251,7 +251,7 @@ func (d *remoteDir) handle(m *Meta) nfs3.FH {
 	return m.FH
 }
 
-// setattr is SETATTR, where a has something for it beside ACLs.
+// setattr sends SETATTR if a has more than ACLs.
 func setattr(ctx context.Context, c *nfsclient.Client, fh nfs3.FH, a Attr, link bool) error {
 	s := wireAttr(a, link)
 	if a.SetACLs && s == (nfs3.Sattr{}) {
@@ -264,7 +264,7 @@ func setattr(ctx context.Context, c *nfsclient.Client, fh nfs3.FH, a Attr, link 
 	return err
 }
 
-// wireAttr is attributes as SETATTR takes them. A symbolic link's mode stays: it means nothing.
+// wireAttr converts attributes for SETATTR. It omits a symbolic link's mode, which has no meaning.
 func wireAttr(a Attr, link bool) nfs3.Sattr {
 	s := nfsclient.Times(nfs3.Sattr{SetMode: a.SetMode && !link, Mode: nfsclient.WireMode(a.Mode)}, a.Atime, a.Mtime)
 	if a.SetOwner {
@@ -274,7 +274,7 @@ func wireAttr(a Attr, link bool) nfs3.Sattr {
 	return s
 }
 
-// Writable asks the server, which decides by more than the mode.
+// Writable asks the server, because the mode alone does not decide.
 func (d *remoteDir) Writable(ctx context.Context, m Meta) error {
 	const want = nfs3.AccessModify | nfs3.AccessExtend
 	got, err := d.c.Access(ctx, m.FH, want)
@@ -284,7 +284,7 @@ func (d *remoteDir) Writable(ctx context.Context, m Meta) error {
 	return err
 }
 
-// CaseInsensitive is what PATHCONF says; a server that does not say may be.
+// CaseInsensitive returns PATHCONF's answer, and true if there is none.
 func (d *remoteDir) CaseInsensitive(ctx context.Context) bool {
 	res, err := d.c.Pathconf(ctx, d.fh)
 	return err != nil || res.CaseInsensitive

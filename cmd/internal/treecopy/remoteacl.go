@@ -1,4 +1,4 @@
-// ACLs of objects on a server, by NFSACL where it has that.
+// ACLs of objects on a server, through NFSACL if it has that.
 
 package treecopy
 
@@ -11,18 +11,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/posixacl"
 )
 
-// dirACLs is what is known of the ACLs of a target directory. It spares the calls for what is
-// made in one without a default ACL: that has no ACL to be taken away.
+// dirACLs caches the ACLs of a target directory. In a directory without a default ACL, new objects
+// have no ACLs, so no call is needed to remove them.
 type dirACLs struct {
-	in *remoteDir // set once: where this run made the directory; nil: it was there before
+	in *remoteDir // set once: the parent, if this run made the directory; otherwise nil
 
-	mu    sync.Mutex // guards the rest, also while the server is asked; that of a directory is taken before that of the one it is in
+	// guards the rest, also during calls to the server; lock order: a directory before its parent
+	mu    sync.Mutex
 	known bool
-	now   nfsclient.ACLs // Access is not more than a mode where it is empty
+	now   nfsclient.ACLs // an empty Access stands for the mode
 }
 
-// current is the ACLs of the directory. It asks once, and not at all where the run made the
-// directory in one that gives its default ACL to nothing.
+// current returns the directory's ACLs. It asks the server once. It does not ask if this run made
+// the directory and its parent has no default ACL.
 func (d *remoteDir) current(ctx context.Context) (nfsclient.ACLs, error) {
 	d.acls.mu.Lock()
 	defer d.acls.mu.Unlock()
@@ -49,13 +50,13 @@ func (d *remoteDir) ACLs(ctx context.Context, m Meta) (nfsclient.ACLs, error) {
 	return acls, err
 }
 
-// ACLs reads those of the file.
+// ACLs reads the file's ACLs.
 func (f *remoteFile) ACLs(ctx context.Context) (nfsclient.ACLs, error) {
 	acls, _, err := f.Client().GetACL(ctx, f.FH())
 	return acls, err
 }
 
-// setSelf sets the ACLs of the directory itself.
+// setSelf sets the directory's ACLs.
 func (d *remoteDir) setSelf(ctx context.Context, acls *nfsclient.ACLs) error {
 	if now, err := d.current(ctx); err == nil && plain(&now) && plain(acls) {
 		return nil
@@ -69,7 +70,7 @@ func (d *remoteDir) setSelf(ctx context.Context, acls *nfsclient.ACLs) error {
 	return err
 }
 
-// setNew sets the ACLs of m, which was made in the directory without any of its own.
+// setNew sets the ACLs of m, which was created in the directory without explicit ACLs.
 func (d *remoteDir) setNew(ctx context.Context, m *Meta, acls *nfsclient.ACLs) error {
 	if plain(acls) {
 		if now, err := d.current(ctx); err == nil && len(now.Default) == 0 {
@@ -79,7 +80,7 @@ func (d *remoteDir) setNew(ctx context.Context, m *Meta, acls *nfsclient.ACLs) e
 	return d.send(ctx, m, acls)
 }
 
-// send is SETACL. A server without ACLs has none to be taken away.
+// send is SETACL. On a server without ACLs there is nothing to remove.
 func (d *remoteDir) send(ctx context.Context, m *Meta, acls *nfsclient.ACLs) error {
 	_, err := d.c.SetACL(ctx, m.FH, *acls, m.Mode.IsDir())
 	if plain(acls) && errors.Is(err, errors.ErrUnsupported) {
@@ -88,7 +89,7 @@ func (d *remoteDir) send(ctx context.Context, m *Meta, acls *nfsclient.ACLs) err
 	return err
 }
 
-// adoptACLs gives a new file the access ACL of the one that it will replace, or the mode alone.
+// adoptACLs gives a new file the access ACL of the file it will replace, or only the mode.
 func (f *remoteFile) adoptACLs(ctx context.Context, old *Meta) error {
 	acls, _, err := f.Client().GetACL(ctx, old.FH)
 	if errors.Is(err, errors.ErrUnsupported) {

@@ -1,4 +1,4 @@
-// Remote files, open to read or to write.
+// Remote files, open for reading or writing.
 
 package treecopy
 
@@ -15,15 +15,14 @@ import (
 // A remoteFile is a Source or a Sink.
 type remoteFile struct {
 	*nfsclient.File
-	meta Meta // as it was when the file was opened
+	meta Meta // at the time of opening
 	dir  *remoteDir
-	had  bool // the file was there, with any ACL
+	had  bool // the file existed before, with any ACL
 }
 
-// Open opens a regular file: NFS carries no data of devices and FIFOs. What a
-// link leads to has been followed by the one who has m. A server lets a file's
-// owner read whatever its mode (RFC 1813 §4.4), so where the mode leaves it open
-// the client asks, as open(2) would.
+// Open opens a regular file; NFS carries no data of devices and FIFOs. Links have been followed
+// before. A server lets the owner read a file whatever its mode (RFC 1813 §4.4), so if the mode
+// leaves a doubt, the client calls ACCESS, to refuse as open(2) would.
 func (d *remoteDir) Open(ctx context.Context, m Meta) (Source, error) {
 	if m.Mode.IsRegular() && m.Mode&0o444 != 0o444 {
 		got, err := d.c.Access(ctx, m.FH, nfs3.AccessRead)
@@ -63,8 +62,8 @@ func (d *remoteDir) Overwrite(ctx context.Context, m Meta) (Sink, error) {
 	return f, nil
 }
 
-// Create is GUARDED, which brings the mode with it. A file that one WRITE holds
-// is written FILE_SYNC, which saves the COMMIT.
+// Create is a GUARDED CREATE, which also sets the mode. A file that fits one WRITE is written
+// FILE_SYNC, which saves the COMMIT.
 func (d *remoteDir) Create(ctx context.Context, name string, perm fs.FileMode, whole int) (Sink, error) {
 	attr := nfs3.Sattr{SetMode: true, Mode: nfsclient.WireMode(perm)}
 	n, err := d.c.Create(ctx, d.fh, name, nfs3.Guarded, attr, nfs3.Verf{})
@@ -84,7 +83,7 @@ func (d *remoteDir) Create(ctx context.Context, name string, perm fs.FileMode, w
 
 func (f *remoteFile) Stream() bool { return false }
 
-// NextData has no procedure in NFSv3.
+// NextData always returns ok false: NFSv3 has no such procedure.
 func (f *remoteFile) NextData(int64) (start, end int64, ok bool, err error) {
 	return 0, 0, false, nil
 }
@@ -112,7 +111,7 @@ func (f *remoteFile) SetAttr(ctx context.Context, a Attr) error {
 	return setattr(ctx, f.Client(), f.FH(), a, false)
 }
 
-// Adopt sets the ACL first: the file is empty, and owner and mode cannot widen what is in it.
+// Adopt sets the ACL first. The file is still empty, so owner and mode cannot expose any content.
 func (f *remoteFile) Adopt(ctx context.Context, old *Meta) error {
 	if err := f.adoptACLs(ctx, old); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// A run: its operands, its destination, and how its errors end it or do not.
+// A run: its operands, its destination, and which errors end it.
 
 package treecopy
 
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Run does one command's work. Counters may be read while it goes on.
+// A Run does the work of one command. Its counters may be read while it runs.
 type Run struct {
 	Files, Links, Dirs, Specials atomic.Int64
 	Bytes, Total                 atomic.Int64 // bytes copied; bytes found so far
@@ -23,22 +23,25 @@ type Run struct {
 	// set once
 	opt     Options
 	blocks  sync.Pool     // *[]byte of blockSize
-	cleanup time.Duration // cleanupTime; tests on a busy machine have more
+	cleanup time.Duration // cleanupTime; tests set a longer one for busy machines
 
 	// of Copy or Move, which run one at a time
 	cancel    context.CancelCauseFunc
 	seen      map[operandKey]bool // sources so far
 	made      map[madeKey]bool    // targets of operands
-	aboveDst  []Meta              // the destination's directory and those above it
-	caseBlind bool                // names of the destination may be one that differ
+	aboveDst  []Meta              // the destination's directory and its ancestors
+	caseBlind bool                // different names in the destination may be the same file
 
-	noACLs   sync.Map // fileSystem: those of sources that have no ACLs
+	noACLs   sync.Map // fileSystem: source file systems without ACLs
 	failures atomic.Int64
 	askMu    sync.Mutex // held while the user is asked; no other lock is taken under it
 
-	mu       sync.Mutex        // guards madeDirs, moved; held for a look-up only, never while a file system is asked
-	madeDirs map[key]bool      // directories of the destination that this run has made: not to be copied again
-	moved    map[key]movedFile // sources of a move that are at their target, as they were when they were read
+	// guards madeDirs, moved; held for lookups only, never during file-system calls
+	mu sync.Mutex
+	// destination directories made by this run, which must not be copied again
+	madeDirs map[key]bool
+	// copied sources of a move, with their attributes when they were read
+	moved map[key]movedFile
 
 	links linkTable
 }
@@ -53,7 +56,7 @@ type madeKey struct {
 	name string
 }
 
-// New returns a run with nothing done.
+// New returns a new run.
 func New(opt Options) *Run {
 	r := &Run{opt: opt, cleanup: cleanupTime, seen: map[operandKey]bool{}, made: map[madeKey]bool{}, madeDirs: map[key]bool{}}
 	r.blocks.New = func() any { b := make([]byte, blockSize); return &b }
@@ -63,8 +66,8 @@ func New(opt Options) *Run {
 	return r
 }
 
-// fail reports one failure. After the end of the context there is but one thing
-// to say, and Copy and Move return it. A server that does not answer ends the run.
+// fail reports one failure. After the end of the context it reports nothing; Copy and Move return
+// the context's error. A server that does not answer ends the run.
 func (r *Run) fail(ctx context.Context, what string, err error) bool {
 	r.failures.Add(1)
 	if ctx.Err() != nil {
@@ -78,14 +81,14 @@ func (r *Run) fail(ctx context.Context, what string, err error) bool {
 	return false
 }
 
-// Copy copies sources to dst, or into it when it is a directory. What fails is
-// reported, and the rest is done. The error is that of ctx, or that of a server that went away.
+// Copy copies sources to dst, or into it if it is a directory. Failures are reported and do not
+// stop the rest. The returned error is ctx's, or that of a lost server.
 func (r *Run) Copy(ctx context.Context, sources []Operand, dst Operand) error {
 	return r.each(ctx, sources, dst, r.copyOperand)
 }
 
-// each calls do for all sources with the directory and the name that each goes
-// to. The name is "." when it is the directory itself.
+// each calls do for every source with its target's directory and name. The name is "." if the
+// target is the directory itself.
 func (r *Run) each(outer context.Context, sources []Operand, dst Operand,
 	do func(ctx context.Context, src Operand, to Dir, name string)) error {
 	ctx, cancel := context.WithCancelCause(outer)
@@ -117,8 +120,8 @@ func (r *Run) each(outer context.Context, sources []Operand, dst Operand,
 	return outer.Err()
 }
 
-// destination opens the directory that targets are made in. It is nil after a
-// failure. into says that each target has its source's name, otherwise it is name.
+// destination opens the directory of the targets; to is nil after a failure. into means that each
+// target has its source's name; otherwise its name is name.
 func (r *Run) destination(ctx context.Context, sources []Operand, dst Operand) (to Dir, name string, into bool) {
 	m, err := dst.Tree.Stat(ctx, dst.Path, true)
 	isDir := err == nil && m.Mode.IsDir()
@@ -162,7 +165,7 @@ func (r *Run) destination(ctx context.Context, sources []Operand, dst Operand) (
 	return to, name, false
 }
 
-// allDirs reports whether all sources are directories, which may get a name that ends in a slash.
+// allDirs reports whether all sources are directories, for which a new name may end in a slash.
 func (r *Run) allDirs(ctx context.Context, sources []Operand) bool {
 	for _, s := range sources {
 		if s.Err != nil {
@@ -215,5 +218,5 @@ func (r *Run) copyOperand(ctx context.Context, src Operand, to Dir, name string)
 	r.entry(ctx, j)
 }
 
-// dstText is the path of a target for messages.
+// dstText returns a target's path for messages.
 func (r *Run) dstText(to Dir, name string) string { return to.Text(name) }

@@ -1,4 +1,4 @@
-// Symbolic links, FIFOs, sockets and devices, and files of several names.
+// Symbolic links, FIFOs, sockets and devices, and files with several names.
 
 package treecopy
 
@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// create has make an object under the target's name, or under another beside it
-// that then replaces what has the name. The object gets its attributes before
-// anybody finds it under a name that is taken.
+// create calls make for the target's name, or for a temporary name that then replaces the existing
+// target. An object that replaces another gets its attributes before it is visible under the
+// target's name.
 func (r *Run) create(ctx context.Context, j *job, what string, make func(ctx context.Context, name string) (Meta, error)) (Meta, bool) {
 	late, cancel := r.linger(ctx)
 	defer cancel()
@@ -70,23 +70,23 @@ func (r *Run) copySpecial(ctx context.Context, j *job) (Meta, bool) {
 	return r.create(ctx, j, what, func(ctx context.Context, name string) (Meta, error) { return j.to.Mknod(ctx, name, perm, j.src) })
 }
 
-// A linkTable knows the files of several names that were copied, to give their
-// copies the same names. An entry goes when all names have been seen.
+// A linkTable has the copied files with several names, to give their copies the same names. An
+// entry is removed when all names have been seen.
 type linkTable struct {
 	mu   sync.Mutex // guards list and each entry's left
 	list map[linkKey]*linkEntry
 }
 
-// A linkKey names a file among all sources: two servers, one made as a copy of the
-// other, have files of the same numbers.
+// A linkKey identifies a file among all sources. File numbers alone are not unique: a server's
+// clone has the same numbers.
 type linkKey struct {
 	domain any
 	key    key
 }
 
-// A linkEntry is one file; the rest is set when done is closed.
+// A linkEntry is one file. The fields after done are set when done is closed.
 type linkEntry struct {
-	left uint32 // names still to come
+	left uint32 // remaining names
 
 	done chan struct{}
 	dir  Dir
@@ -95,7 +95,7 @@ type linkEntry struct {
 	ok   bool
 }
 
-// claim returns the entry of a file, and whether the caller is the first, who has to copy it.
+// claim returns a file's entry. The first caller must copy the file.
 func (t *linkTable) claim(m *Meta) (e *linkEntry, first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,8 +114,8 @@ func (t *linkTable) claim(m *Meta) (e *linkEntry, first bool) {
 	return e, first
 }
 
-// linked copies a file of several names: the first to come copies, the others
-// wait for it, for it is being copied, and link.
+// linked copies a file with several names. The first caller copies it; the others wait for that and
+// link.
 func (r *Run) linked(ctx context.Context, j *job) bool {
 	e, first := r.links.claim(&j.src)
 	if first {
@@ -141,7 +141,7 @@ func (r *Run) linked(ctx context.Context, j *job) bool {
 	return true
 }
 
-// link gives the copy the job's name as well.
+// link gives the copy the job's name as a further name.
 func (r *Run) link(ctx context.Context, e *linkEntry, j *job) error {
 	if j.old == nil {
 		return e.dir.LinkTo(ctx, e.m, j.to, j.name)

@@ -1,4 +1,4 @@
-// What the system tells of a local file, and the calls that package os has not.
+// Attributes of local files, and system calls that package os lacks.
 
 package treecopy
 
@@ -15,10 +15,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/posixacl"
 )
 
-// localDomain is the domain of all objects of this machine.
+// localDomain is the domain of all local objects.
 var localDomain any = "local"
 
-// metaOf is a stat in our words.
+// metaOf converts a stat result.
 func metaOf(name string, st *unix.Stat_t) Meta {
 	return Meta{
 		Name: name, Mode: goMode(st.Mode), Size: st.Size, Used: uint64(st.Blocks) * 512,
@@ -29,7 +29,7 @@ func metaOf(name string, st *unix.Stat_t) Meta {
 	}
 }
 
-// The mode bits of both sides, types apart.
+// The mode bits of both forms, without types.
 var modeBits = [...]struct {
 	sys  uint32
 	mode fs.FileMode
@@ -54,7 +54,7 @@ func goMode(mode uint32) fs.FileMode {
 	return m
 }
 
-// sysMode is permission bits, setuid, setgid and sticky as the system has them.
+// sysMode converts permissions, setuid, setgid and sticky to the system's bits.
 func sysMode(m fs.FileMode) uint32 {
 	mode := uint32(m.Perm())
 	for _, b := range modeBits {
@@ -65,7 +65,7 @@ func sysMode(m fs.FileMode) uint32 {
 	return mode
 }
 
-// openAt opens a name of a directory, again when a signal breaks it off.
+// openAt opens a name in a directory and retries after a signal.
 func openAt(dirfd int, name string, flag int, perm fs.FileMode) (int, error) {
 	for {
 		fd, err := unix.Openat(dirfd, name, flag|unix.O_CLOEXEC, sysMode(perm))
@@ -88,7 +88,7 @@ func statAt(dirfd int, name string, flag int) (Meta, error) {
 	}
 }
 
-// nextData asks the file system where data begins and ends at or after off.
+// nextData returns the start and end of the first data segment at or after off.
 func nextData(fd int, off int64) (start, end int64, ok bool, err error) {
 	start, err = unix.Seek(fd, off, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) {
@@ -103,7 +103,7 @@ func nextData(fd int, off int64) (start, end int64, ok bool, err error) {
 	return start, end, true, nil
 }
 
-// mknodAt makes a FIFO, a socket or a device like m in the directory dirfd.
+// mknodAt makes a FIFO, socket or device like m in the directory dirfd.
 func mknodAt(dirfd int, name string, perm fs.FileMode, m Meta) error {
 	for t, mode := range modeTypes {
 		if mode == m.Mode.Type() {
@@ -117,18 +117,18 @@ func mknodAt(dirfd int, name string, perm fs.FileMode, m Meta) error {
 	return unix.EINVAL
 }
 
-// carried reports whether an extended attribute stays when the content is
-// replaced: ACLs, and what users put there. Capabilities were of the old program.
+// carried reports whether an extended attribute survives a replaced content: ACLs and users'
+// attributes. Capabilities belong to the old program.
 func carried(name string) bool {
 	return name == posixacl.AttrAccess || strings.HasPrefix(name, "user.")
 }
 
-// copyXattrs gives to the carried attributes of from.
+// copyXattrs copies the wanted attributes of from to to.
 func copyXattrs(from, to int, want func(string) bool) error {
 	list := make([]byte, 64<<10)
 	n, err := unix.Flistxattr(from, list)
 	if err != nil || n == 0 {
-		return nil // none, or none that can be seen
+		return nil // none, or none that are visible
 	}
 	value := make([]byte, 64<<10)
 	for name := range strings.SplitSeq(string(list[:n]), "\x00") {
@@ -149,7 +149,8 @@ func copyXattrs(from, to int, want func(string) bool) error {
 	return nil
 }
 
-// setAttrAt sets attributes of a name, owner first: it takes set-id bits away.
+// setAttrAt sets attributes of a name. The owner is first, because a change of owner clears set-ID
+// bits.
 func setAttrAt(dirfd int, name string, link bool, a Attr) error {
 	if a.SetOwner {
 		if err := unix.Fchownat(dirfd, name, a.UID, a.GID, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -185,5 +186,5 @@ func utimensFD(fd int, ts []unix.Timespec) error {
 	return unix.UtimesNanoAt(unix.AT_FDCWD, procFD(fd), ts, 0)
 }
 
-// procFD is a path that leads to what a descriptor is open on.
+// procFD returns a path to the open file of a descriptor.
 func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -1,4 +1,4 @@
-// Temporary names, and getting rid of them.
+// Temporary names, and their removal.
 
 package treecopy
 
@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// maxNames is how many temporary names are tried: one is taken once in a million million.
+	// maxNames limits the attempts; one name is taken with a probability of 2^-40.
 	maxNames = 8
-	// maxNameLen is the bytes of a name on the file systems there are.
+	// maxNameLen is the usual limit of file systems, in bytes.
 	maxNameLen = 255
-	// cleanupTime is how long a run that was ended may take to remove a temporary file.
+	// cleanupTime limits the removal of a temporary file after the end of a run.
 	cleanupTime = 5 * time.Second
 )
 
 var nameCode = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// tempName is a name beside name that nobody else takes: .NAME.nfsrdma-XXXXXXXX.
+// tempName returns a unique name for a file next to name: .NAME.nfsrdma-XXXXXXXX.
 func tempName(name string) string {
 	var b [5]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -31,13 +31,13 @@ func tempName(name string) string {
 	if over := 1 + len(name) + len(end) - maxNameLen; over > 0 {
 		valid := utf8.ValidString(name)
 		for name = name[:len(name)-over]; valid && !utf8.ValidString(name); {
-			name = name[:len(name)-1] // not in the middle of a character
+			name = name[:len(name)-1] // does not cut a character
 		}
 	}
 	return "." + name + end
 }
 
-// discard removes a temporary name, also when ctx has ended, and says so when it has to stay.
+// discard removes a temporary file, also after the end of ctx, and reports a failure.
 func (r *Run) discard(ctx context.Context, d Dir, name string) {
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cleanup)
 	defer cancel()
@@ -46,8 +46,8 @@ func (r *Run) discard(ctx context.Context, d Dir, name string) {
 	}
 }
 
-// linger is a context for the making of a temporary file: it goes on for a while
-// after ctx has ended, so that it is known whether there is a file to remove.
+// linger returns a context for the creation of a temporary file. It continues for a while after ctx
+// has ended, because the result shows whether there is a file to remove.
 func (r *Run) linger(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

@@ -1,14 +1,13 @@
-// What a copy reads from and writes to: directories, here or on a server.
+// The interfaces of the two sides of a copy: directories, local or on a server.
 
-// Package treecopy copies and moves files and trees, between directories of this
-// machine and of NFS servers, with the results of cp(1) and mv(1).
+// Package treecopy copies and moves files and trees, between local directories and directories on
+// NFS servers, with the results of cp(1) and mv(1).
 //
-// A Run takes operands. Each is a path of a Tree, which resolves it to a Dir and
-// a name in it; from there on names have one component, so that nothing a server
-// lists can lead elsewhere. Directories are walked in parallel (walk.go); what to
-// do about each name, and about what already has it at the destination, is
-// decided in entry.go; content goes to a temporary name and is renamed when it is
-// complete (file.go); pump.go moves the bytes.
+// A Run takes operands. Each is a path in a Tree, which resolves it to a Dir and a name in it. From
+// there on all names have one component, so names listed by a server cannot lead elsewhere.
+// Directories are walked in parallel (walk.go). entry.go decides about each name and an existing
+// target. Content goes to a temporary file that is renamed when complete (file.go). pump.go copies
+// the bytes.
 package treecopy
 
 import (
@@ -22,12 +21,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Meta is what is known of a file, a directory or another object.
+// Meta has the known attributes of a file, directory or other object.
 type Meta struct {
 	Name         string
 	Mode         fs.FileMode // type and permission bits, setuid, setgid, sticky
-	Size         int64       // bytes, as far as is known: never trusted
-	Used         uint64      // bytes of disk
+	Size         int64       // bytes as reported: never trusted
+	Used         uint64      // bytes on disk
 	Nlink        uint32
 	UID, GID     uint32
 	Major, Minor uint32 // of a device
@@ -36,22 +35,22 @@ type Meta struct {
 
 	Fsid, Fileid uint64  // st_dev and st_ino of a local object
 	FH           nfs3.FH // length 0 for a local object
-	domain       any     // within which Fsid and Fileid are comparable
-	followed     bool    // Name is a symbolic link, the rest is what it leads to
+	domain       any     // Fsid and Fileid are comparable within it
+	followed     bool    // Name is a symbolic link, and the other fields describe its target
 }
 
 // sparse reports whether parts of the file have no disk space.
 func (m *Meta) sparse() bool { return m.Mode.IsRegular() && m.Used < uint64(max(m.Size, 0)) }
 
-// key names an object within its domain.
+// key identifies an object within its domain.
 type key struct{ fsid, fileid uint64 }
 
 func (m *Meta) key() key { return key{m.Fsid, m.Fileid} }
 
-// same reports whether a and b are one object. Within one domain, this machine or
-// one connection, numbers tell. Between two, as a server's export that is mounted
-// here too, or one server over two transports, the file's number has to be the
-// same and all that a server shows of it: no two files share those.
+// same reports whether a and b are one object. Within a domain (this machine, or one connection)
+// the numbers decide. Between two domains, such as a server's export that is also mounted here or
+// one server over two transports, the file number and all other attributes shown by a server must
+// match: no two files share those.
 func same(a, b *Meta) bool {
 	if a.domain == b.domain {
 		return a.key() == b.key()
@@ -63,119 +62,119 @@ func same(a, b *Meta) bool {
 		a.Mtime.Equal(b.Mtime) && a.Ctime.Equal(b.Ctime)
 }
 
-// Attr is attributes to set. The zero value of a field leaves one as it is.
+// Attr has attributes to set. Zero fields change nothing.
 type Attr struct {
 	SetMode      bool
 	Mode         fs.FileMode // with setuid, setgid and sticky
 	SetOwner     bool
-	UID, GID     int // -1 leaves one as it is
+	UID, GID     int // -1: no change
 	Atime, Mtime time.Time
-	SetACLs      bool           // before the mode
-	ACLs         nfsclient.ACLs // Access must not be empty; where it says what a mode does, the object has no more than its mode
+	SetACLs      bool // set before the mode
+	// Access must not be empty; if it equals a mode, the object gets only the mode
+	ACLs nfsclient.ACLs
 }
 
-// A Source is an open file to read. ReadAt may be called at once from many
-// goroutines; Read is for what has no positions.
+// A Source is a file opened for reading. ReadAt is safe for concurrent use. Read is for files
+// without positions.
 type Source interface {
 	io.Reader
 	io.ReaderAt
 	io.Closer
-	// Stream reports whether only Read is to be used: a FIFO, a device, a file of
-	// /proc.
+	// Stream reports whether only Read works: for a FIFO, a device, or a file in /proc.
 	Stream() bool
-	// NextData returns where the data at or after off begins and ends. io.EOF says
-	// that there is none; ok is false when that cannot be known.
+	// NextData returns the first data segment at or after off. io.EOF means that no data follows;
+	// ok is false if that is unknown.
 	NextData(off int64) (start, end int64, ok bool, err error)
-	// Size is the size now.
+	// Size returns the current size.
 	Size() (int64, error)
-	// ACLs are the file's; errors.ErrUnsupported says that its file system has none.
+	// ACLs returns the file's ACLs, or errors.ErrUnsupported if its file system has none.
 	ACLs(ctx context.Context) (nfsclient.ACLs, error)
 }
 
-// A Sink is a file being written, in any order of positions.
+// A Sink is a file being written, at positions in any order.
 type Sink interface {
 	io.WriterAt
-	// Stream reports whether data must come in order: a FIFO or a device.
+	// Stream reports whether data must be written sequentially: to a FIFO or a device.
 	Stream() bool
 	Truncate(size int64) error
-	// Sync brings the data to stable storage. nfsclient.ErrLostWrites says that
-	// all of it has to be written again.
+	// Sync brings the data to stable storage. After nfsclient.ErrLostWrites all of it must be
+	// written again.
 	Sync() error
-	// Stat is the file's attributes as they are known without asking again after a
-	// Create, and as they are otherwise.
+	// Stat returns the file's attributes: after a Create as known without a call, otherwise by a
+	// call.
 	Stat() (Meta, error)
 	SetAttr(ctx context.Context, a Attr) error
-	// Adopt gives the new file owner, mode and ACL of old, a file of the same
-	// directory that it will replace. An error means that it cannot have them.
+	// Adopt gives the new file owner, mode and ACL of old, a file in the same directory that it
+	// will replace. It fails if the file cannot have them.
 	Adopt(ctx context.Context, old *Meta) error
 	Close() error
 }
 
-// A Dir is one open directory. Names have one component: neither empty, nor "."
-// nor "..", with no slash; "." is allowed to SetAttr and ACLs. Methods may be called at
-// once. Nothing follows a symbolic link unless it says so, or its Meta was found through one.
+// A Dir is one open directory. Names have one component: no slash, and neither "" nor "." nor "..",
+// except that SetAttr and ACLs accept ".". Methods are safe for concurrent use. They do not follow
+// symbolic links, unless documented or m was found through one.
 type Dir interface {
-	// Self is the directory when it was opened.
+	// Self returns the directory's attributes at its opening.
 	Self() *Meta
-	// Text is the path of name in the directory, as the user would write it.
+	// Text returns the path of name in the directory, as the user would write it.
 	Text(name string) string
-	// Above returns the directory and all above it, the nearest first, as far as they can be reached.
+	// Above returns the directory and its reachable ancestors, the nearest first.
 	Above(ctx context.Context) []Meta
-	// Entries lists the directory in no order, without "." and "..".
+	// Entries lists the directory unordered, without "." and "..".
 	Entries(ctx context.Context) iter.Seq2[Meta, error]
 	Lstat(ctx context.Context, name string) (Meta, error)
-	// Stat follows symbolic links; what it returns does so from then on.
+	// Stat follows symbolic links. Methods that get its result also follow them.
 	Stat(ctx context.Context, name string) (Meta, error)
-	// Follow returns the directory, to be closed, and the name that the symbolic
-	// link name leads to in the end, where something is. inPlace is set when what is there can
-	// only be opened through the link, as /dev/stdout.
+	// Follow returns the directory and the name of the existing target behind the symbolic link
+	// name. The caller closes d. inPlace means that the target can only be opened through the link,
+	// like /dev/stdout.
 	Follow(ctx context.Context, name string) (d Dir, base string, inPlace bool, err error)
 	Sub(ctx context.Context, m Meta) (Dir, error)
-	// ACLs are those of m; errors.ErrUnsupported says that its file system has none.
+	// ACLs returns the ACLs of m, or errors.ErrUnsupported if its file system has none.
 	ACLs(ctx context.Context, m Meta) (nfsclient.ACLs, error)
-	// Open opens a file to read.
+	// Open opens a file for reading.
 	Open(ctx context.Context, m Meta) (Source, error)
 	Readlink(ctx context.Context, m Meta) (string, error)
 
-	// Mkdir makes a subdirectory that is not there.
+	// Mkdir makes a new subdirectory.
 	Mkdir(ctx context.Context, name string, perm fs.FileMode) (Dir, error)
-	// Create makes a file that is not there. whole is its size when one WriteAt will
-	// bring all of it, else -1.
+	// Create makes a new file. whole is its size if one WriteAt will write all of it, otherwise -1.
 	Create(ctx context.Context, name string, perm fs.FileMode, whole int) (Sink, error)
-	// Overwrite empties a file that is there and opens it to write.
+	// Overwrite truncates an existing file and opens it for writing.
 	Overwrite(ctx context.Context, m Meta) (Sink, error)
-	// Writable reports, by an error, that the file m must not be written.
+	// Writable returns an error if the file m is not writable.
 	Writable(ctx context.Context, m Meta) error
 	Symlink(ctx context.Context, target, name string) (Meta, error)
-	// Mknod makes a FIFO, a socket or a device like m.
+	// Mknod makes a FIFO, socket or device like m.
 	Mknod(ctx context.Context, name string, perm fs.FileMode, m Meta) (Meta, error)
-	// LinkTo gives m, which is in this directory, the further name newName in to, a
-	// directory of the same Tree.
+	// LinkTo gives m, in this directory, the additional name newName in to, a directory of the same
+	// Tree.
 	LinkTo(ctx context.Context, m Meta, to Dir, newName string) error
-	// RenameTo moves a name to a directory; EXDEV where that cannot be.
+	// RenameTo moves a name to another directory. It returns EXDEV if that is impossible.
 	RenameTo(ctx context.Context, name string, to Dir, newName string) error
 	Remove(ctx context.Context, name string) error
 	Rmdir(ctx context.Context, name string) error
 	SetAttr(ctx context.Context, m Meta, a Attr) error
-	// CaseInsensitive reports whether two names that differ may be one.
+	// CaseInsensitive reports whether two different names may be one file.
 	CaseInsensitive(ctx context.Context) bool
-	// Commit brings what was made in and below the directory to stable storage.
+	// Commit brings the objects created in and below the directory to stable storage.
 	Commit() error
 	Close() error
 }
 
-// A Tree resolves the paths of one export, or of this machine.
+// A Tree resolves the paths of one export, or local paths.
 type Tree interface {
-	// Stat describes what is at a path; a symbolic link that is its last component is followed when follow is set.
+	// Stat returns the attributes at a path. With follow it follows a symbolic link in the last
+	// component.
 	Stat(ctx context.Context, path string, follow bool) (Meta, error)
-	// OpenDir opens a directory, through symbolic links. text is the path for messages.
+	// OpenDir opens a directory and follows symbolic links. text is the path for messages.
 	OpenDir(ctx context.Context, path, text string) (Dir, error)
-	// Parent opens the directory that the last component of path is in. That
-	// component is neither empty, nor "." nor "..".
+	// Parent opens the directory that contains the last component of path. That component must not
+	// be "", "." or "..".
 	Parent(ctx context.Context, path, text string) (d Dir, base string, err error)
 }
 
-// badName reports whether a name from a directory listing could lead elsewhere.
+// badName reports whether a name in a listing could lead elsewhere.
 func badName(name string) bool {
 	if name == "" || name == "." || name == ".." {
 		return true
@@ -188,7 +187,7 @@ func badName(name string) bool {
 	return false
 }
 
-// join is the text of a path below another.
+// join returns the text of a path below another.
 func join(dir, name string) string {
 	if dir == "" || dir[len(dir)-1] == '/' {
 		return dir + name

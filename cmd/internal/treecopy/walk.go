@@ -1,10 +1,10 @@
-// A tree to a tree, in parallel, bounded.
+// Copies a tree to a tree in parallel, with bounded memory.
 //
-// A few walkers list directories and make them on the other side; they hand
-// files to more workers over a channel that holds little, so a directory of any
-// number of names costs bounded memory. Workers make no new work, so a full
-// channel always drains. A directory counts what is left below it; the one who
-// finishes its last child sets its mode and times, which nothing disturbs any more.
+// A few walkers list directories and make them on the other side. They pass files to more workers
+// over a small channel, so a directory with any number of names takes bounded memory. Workers
+// create no new work, so a full channel always drains. A directory counts its unfinished children.
+// The goroutine that finishes the last child sets the directory's mode and times, which nothing
+// changes afterwards.
 
 package treecopy
 
@@ -18,13 +18,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
-// How much a copy does at once.
+// Limits of concurrency.
 const (
 	copyWalkers = 8  // directories being listed
-	copyWorkers = 48 // files being copied
+	copyWorkers = 48 // directories being listed
 )
 
-// A walk is one tree being copied.
+// A walk is the copy of one tree.
 type walk struct {
 	r    *Run
 	work chan *fileTask
@@ -35,19 +35,19 @@ type walk struct {
 	busy  int // walkers at work
 }
 
-// A dirTask is one directory to copy. pending counts its listing and its
-// children; who brings it to zero finishes it. The walker that opens the directory
-// sets from, to, the texts and fresh before it lists it; from then on the tasks of the
-// children only read them, until the last one has finished and closes both Dirs.
+// A dirTask is one directory to copy. pending counts its listing and its children; the goroutine
+// that brings it to zero finishes the directory. The walker that opens the directory sets from, to,
+// the texts and fresh before it lists it. Then the children's tasks only read them, until the last
+// one finishes and closes both Dirs.
 type dirTask struct {
 	parent   *dirTask
 	src      Meta
 	name     string // of the target in its parent
-	from, to Dir    // nil while it is not open, and where it could not be
+	from, to Dir    // nil until opened, or if that failed
 	srcText  string
 	dstText  string
 	fresh    bool // made by this run
-	borrowed bool // to is the operand's, which others go on with
+	borrowed bool // to belongs to the operand and stays open
 	pending  atomic.Int64
 }
 
@@ -56,7 +56,7 @@ type fileTask struct {
 	m   Meta
 }
 
-// copyTree copies the directory src, whose meta is m, to name of to.
+// copyTree copies the directory src, with attributes m, to name in to.
 func (r *Run) copyTree(ctx context.Context, src Operand, m Meta, to Dir, name string) {
 	from, err := src.Tree.OpenDir(ctx, src.Path, src.Text)
 	if err != nil {
@@ -82,13 +82,14 @@ func (r *Run) copyTree(ctx context.Context, src Operand, m Meta, to Dir, name st
 	walkers.Wait()
 	close(w.work)
 	workers.Wait()
-	for _, t := range w.stack { // ctx has ended: nobody goes on, but what is open above them is closed
+	for _, t := range w.stack {
+		// ctx has ended, so these are not copied, but their open parents must be closed
 		w.finish(ctx, t)
 	}
 }
 
-// top checks, before the first byte, that a directory is not copied into itself,
-// and opens or makes its target.
+// top opens or makes the target directory. Before that, it checks that a directory is not copied
+// into itself.
 func (r *Run) top(ctx context.Context, src Operand, m Meta, to Dir, name string) (Dir, bool) {
 	if name == "." && same(&m, to.Self()) {
 		r.fail(ctx, r.quote(src.Text)+" and "+r.quote(to.Text(name))+" are the same file", nil)
@@ -115,7 +116,7 @@ func (r *Run) top(ctx context.Context, src Operand, m Meta, to Dir, name string)
 	return r.enter(ctx, m, src.Text, to, name, false)
 }
 
-// enter opens the directory name of to, or makes it. It is nil after a failure.
+// enter opens or makes the directory name in to. It returns nil after a failure.
 func (r *Run) enter(ctx context.Context, m Meta, srcText string, to Dir, name string, parentFresh bool) (Dir, bool) {
 	text := to.Text(name)
 	if !parentFresh || r.caseBlind {
@@ -129,10 +130,10 @@ func (r *Run) enter(ctx context.Context, m Meta, srcText string, to Dir, name st
 	}
 	perm := r.dirPerm(&m) | 0o700
 	if r.opt.Preserve.Mode {
-		perm &^= 0o077 // until it has its owner and its ACL: the source's mode may show a mask
+		perm &^= 0o077 // until owner and ACL are set, because the source's mode may show a mask
 	}
 	d, err := to.Mkdir(ctx, name, perm)
-	if errors.Is(err, fs.ErrExist) { // someone else was quicker
+	if errors.Is(err, fs.ErrExist) { // another program was faster
 		if old, e := to.Lstat(ctx, name); e == nil {
 			return r.reenter(ctx, old, srcText, to, text)
 		}
@@ -148,7 +149,7 @@ func (r *Run) enter(ctx context.Context, m Meta, srcText string, to Dir, name st
 	return d, true
 }
 
-// reenter opens a target directory that exists.
+// reenter opens an existing target directory.
 func (r *Run) reenter(ctx context.Context, old Meta, srcText string, to Dir, text string) (Dir, bool) {
 	if !old.Mode.IsDir() {
 		return nil, r.fail(ctx, "cannot overwrite non-directory "+r.quote(text)+" with directory "+r.quote(srcText), nil)
@@ -161,7 +162,7 @@ func (r *Run) reenter(ctx context.Context, old Meta, srcText string, to Dir, tex
 	return d, false
 }
 
-// dirPerm is the mode of a new directory; the sticky bit goes with it, as with mkdir(2).
+// dirPerm returns the mode of a new directory. The sticky bit is kept, as with mkdir(2).
 func (r *Run) dirPerm(m *Meta) fs.FileMode {
 	return m.Mode & (fs.ModePerm | fs.ModeSticky) &^ r.opt.Umask
 }
@@ -172,7 +173,7 @@ func (r *Run) verbose(src, dst string) {
 	}
 }
 
-// next gives a directory to list, or nil when the walk is over.
+// next returns a directory to list, or nil at the end of the walk.
 func (w *walk) next(ctx context.Context) *dirTask {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,7 +203,7 @@ func (w *walk) walkLoop(ctx context.Context) {
 	}
 }
 
-// open opens a directory on both sides. The top was opened before.
+// open opens a directory on both sides. The top is already open.
 func (w *walk) open(ctx context.Context, t *dirTask) bool {
 	if t.parent == nil {
 		return true
@@ -225,8 +226,8 @@ func (w *walk) open(ctx context.Context, t *dirTask) bool {
 	return true
 }
 
-// inside reports whether a source directory holds the destination, or was made by
-// this run: a link or a second mount may lead to it.
+// inside reports whether a source directory contains the destination or was made by this run. A
+// link or a second mount may lead to such a directory.
 func (r *Run) inside(t *dirTask) bool {
 	for i := range r.aboveDst {
 		if same(&t.src, &r.aboveDst[i]) {
@@ -241,7 +242,7 @@ func (r *Run) inside(t *dirTask) bool {
 	return r.madeDirs[t.src.key()]
 }
 
-// circle reports whether a followed link has led to a directory that the walk is in.
+// circle reports whether a followed link leads back to a directory being walked.
 func (t *dirTask) circle() bool {
 	if !t.src.followed {
 		return false
@@ -254,7 +255,7 @@ func (t *dirTask) circle() bool {
 	return false
 }
 
-// list gives out what is in a directory.
+// list hands out the entries of a directory.
 func (w *walk) list(ctx context.Context, t *dirTask) {
 	what := "cannot access "
 	for m, err := range t.from.Entries(ctx) {
@@ -280,7 +281,7 @@ func (w *walk) list(ctx context.Context, t *dirTask) {
 	}
 }
 
-// errBadName is a listing with a name that cannot be one.
+// errBadName means that a listing contains an impossible name.
 var errBadName = errors.New("the listing holds a name that cannot be one")
 
 func (w *walk) follow(ctx context.Context, t *dirTask, m Meta) (Meta, error) {
@@ -312,7 +313,7 @@ func (w *walk) giveOut(ctx context.Context, t *dirTask, m Meta) {
 	}
 }
 
-// finish counts one thing of t as done; the last one closes t and goes on with its parent.
+// finish counts one part of t as done. The last part closes t and continues with its parent.
 func (w *walk) finish(ctx context.Context, t *dirTask) {
 	for ; t != nil && t.pending.Add(-1) == 0; t = t.parent {
 		if t.to != nil && ctx.Err() == nil {
@@ -327,7 +328,7 @@ func (w *walk) finish(ctx context.Context, t *dirTask) {
 	}
 }
 
-// finishDir sets what a directory has in the end.
+// finishDir sets a directory's final attributes.
 func (r *Run) finishDir(ctx context.Context, t *dirTask) {
 	self := *t.to.Self()
 	self.Name = "."
@@ -337,14 +338,15 @@ func (r *Run) finishDir(ctx context.Context, t *dirTask) {
 	}
 	perm := r.dirPerm(&t.src)
 	if t.fresh && !r.opt.Preserve.Mode && perm|0o700 != perm {
-		// The directory may have got setgid from the one it is in.
+		// The directory may have inherited setgid.
 		if err := set(ctx, Attr{SetMode: true, Mode: perm | self.Mode&fs.ModeSetgid}); err != nil {
 			r.fail(ctx, "setting permissions for "+r.quote(t.dstText), err)
 		}
 	}
 }
 
-// sourceACLs reads the ACLs of the source, of one that could not be opened too: its copy has its mode as well.
+// sourceACLs reads the source's ACLs, also if the source could not be opened, because its copy
+// still gets its mode.
 func (t *dirTask) sourceACLs(ctx context.Context) (nfsclient.ACLs, error) {
 	if t.from == nil {
 		return t.parent.from.ACLs(ctx, t.src)

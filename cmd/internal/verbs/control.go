@@ -1,4 +1,4 @@
-// The connection by which two ends make each other known: of TCP, or of the connection manager.
+// The connection on which two ends exchange their parameters: TCP or the connection manager.
 
 package verbs
 
@@ -18,10 +18,10 @@ type control struct {
 	ctx     context.Context
 	silence time.Duration
 	release func() bool
-	cm      *cmConn // the Conn, if the connection manager has made it
+	cm      *cmConn // the Conn, if the connection manager made it
 }
 
-// meet connects to the server's port, or takes one client. The connection ends with ctx.
+// meet connects to the server's port, or accepts one client. The connection ends with ctx.
 func meet(ctx context.Context, o *Options) (*control, error) {
 	c, err := o.connect(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (t *control) close() {
 	t.Conn.Close()
 }
 
-// peer is the address that the other end is at.
+// peer returns the other end's address.
 func (t *control) peer() netip.Addr {
 	return t.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
 }
@@ -82,13 +82,13 @@ func (t *control) send(b []byte) error {
 	return t.why("send to", err)
 }
 
-// receive waits for a message of n bytes.
+// receive waits for a message of n bytes, at most for silence.
 func (t *control) receive(n int) ([]byte, error) {
 	_ = t.SetReadDeadline(time.Now().Add(t.silence))
 	return t.read(n)
 }
 
-// await is receive where the peer may take as long as it has to do.
+// await is receive without a time limit.
 func (t *control) await(n int) ([]byte, error) {
 	_ = t.SetReadDeadline(time.Time{})
 	return t.read(n)
@@ -100,7 +100,7 @@ func (t *control) read(n int) ([]byte, error) {
 	return b, t.why("receive from", err)
 }
 
-// exchange sends b and receives as many bytes, in the order of both roles: the client begins.
+// exchange sends b and receives as many bytes. The client sends first, the server receives first.
 func (t *control) exchange(server bool, b []byte, wait func(n int) ([]byte, error)) (got []byte, err error) {
 	if !server {
 		if err := t.send(b); err != nil {
@@ -114,7 +114,7 @@ func (t *control) exchange(server bool, b []byte, wait func(n int) ([]byte, erro
 	return got, t.send(b)
 }
 
-// why is an error in words of what was tried.
+// why adds the attempted step to an error.
 func (t *control) why(what string, err error) error {
 	switch {
 	case err == nil:

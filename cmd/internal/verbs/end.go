@@ -1,4 +1,4 @@
-// One end: a queue pair, its memory, and the wait for its completions.
+// One end: a queue pair, its memory, and waits for its completions.
 
 package verbs
 
@@ -26,18 +26,18 @@ type end struct {
 	ctx context.Context
 
 	stop    context.CancelCauseFunc
-	silent  *time.Timer  // ends ctx when next has waited for too long
-	longest atomic.Int64 // how long that is, a time.Duration
+	silent  *time.Timer  // ends ctx when next has waited for longest
+	longest atomic.Int64 // a time.Duration
 
 	wcs    [32]rnic.WC // polled
-	at, n  int         // those that were not looked at
+	at, n  int         // the next completion in wcs, and their number
 	target rnic.AddressHandle
 
-	out []byte // what is sent from
-	in  []byte // what is received into: the content does not count, so receives have the same room
+	out []byte // send buffer
+	in  []byte // receive buffer; receives share it, because the content does not matter
 }
 
-// newEnd makes a queue pair that is connected to nothing. sends and recvs are the depths of its queues.
+// newEnd makes an unconnected queue pair. sends and recvs are its queue depths.
 func newEnd(ctx context.Context, o *Options, sends, recvs int) (*end, error) {
 	e := &end{o: o, pd: o.Device.AllocPD(), cq: o.Device.NewCQ(sends + recvs)}
 	var err error
@@ -52,10 +52,11 @@ func newEnd(ctx context.Context, o *Options, sends, recvs int) (*end, error) {
 	return e, nil
 }
 
-// roomForMore is the least room of a receive, so that a message of another size than agreed on is told as that.
+// roomForMore is the minimum size of a receive buffer, so that a message of an unexpected size is
+// reported as such.
 const roomForMore = 64 << 10
 
-// makeRoom makes the memory for messages, now that it is known how long they are.
+// makeRoom allocates the buffers, once the message size is known.
 func (e *end) makeRoom() {
 	e.out = make([]byte, e.o.Size)
 	for i := range e.out {
@@ -64,7 +65,7 @@ func (e *end) makeRoom() {
 	e.in = make([]byte, e.prefix()+max(e.o.Size, roomForMore))
 }
 
-// bind gives the queue pair the address that leads to peer, or the one that was asked for.
+// bind gives the queue pair the selected address, or the one that leads to peer.
 func (e *end) bind(peer netip.Addr) (err error) {
 	if e.o.Local.IsValid() {
 		e.id, err = roce.Bind(e.qp, e.o.Local, qkey)
@@ -77,7 +78,8 @@ func (e *end) bind(peer netip.Addr) (err error) {
 	return fitMTU(e.o, e.id.MTU)
 }
 
-// connect connects to the peer that the exchange has named. reads is how many RDMA Reads it answers at once.
+// connect connects to the peer named in the exchange. reads is the number of RDMA Reads that the
+// peer answers concurrently.
 func (e *end) connect(peer roce.Identity, mtu, reads int) error {
 	if e.id.Addr.Is4() != peer.Addr.Is4() {
 		return fmt.Errorf("the peer's address is %v, this end's %v: choose a GID (-g, -x) of the same family there", peer.Addr, e.id.Addr)
@@ -89,25 +91,26 @@ func (e *end) connect(peer roce.Identity, mtu, reads int) error {
 	return roce.ConnectOutOfBand(e.qp, roce.OutOfBand{Peer: peer, MTU: mtu, ORD: reads})
 }
 
-// close ends the queue pair at once.
+// close destroys the queue pair immediately.
 func (e *end) close() {
 	e.silent.Stop()
 	e.stop(nil)
 	e.qp.Close()
 }
 
-// farTime is how long the end waits in finish for what the peer has to acknowledge.
+// farTime limits the wait in finish for the peer's acknowledgments.
 const farTime = 5 * time.Second
 
-// finish ends the queue pair when all that the peer is owed has left. That the peer may have gone is no error then.
+// finish disconnects after all sends to the peer are acknowledged. It ignores errors, because the
+// peer may have left.
 func (e *end) finish() {
 	ctx, cancel := context.WithTimeout(e.ctx, farTime)
 	defer cancel()
 	_ = e.qp.Disconnect(ctx)
 }
 
-// left waits for the peer to leave first, for a time. Linux's rping, told that the connection is over before it has looked at the
-// last message, takes its test for failed.
+// left waits for the peer to disconnect first, up to farTime. Linux's rping fails its test if the
+// connection ends before it has handled the last message.
 func (e *end) left() {
 	t := time.NewTimer(farTime)
 	defer t.Stop()
@@ -118,7 +121,7 @@ func (e *end) left() {
 	}
 }
 
-// prefix is the room in front of a message: the network header of a datagram.
+// prefix returns the bytes in front of a message: a datagram's network header.
 func (e *end) prefix() int {
 	if e.o.Service == rnic.UD {
 		return packet.GRHLen
@@ -126,8 +129,8 @@ func (e *end) prefix() int {
 	return 0
 }
 
-// receives posts n of them. Where nobody is known to answer yet, the first has room of its own: its network header, which says who,
-// is read while the next messages are placed.
+// receives posts n receives. If the peer is not known yet, the first one has a separate buffer: the
+// network header with the sender is read while later messages are placed.
 func (e *end) receives(n int) error {
 	wrs := make([]rnic.RecvWR, n)
 	for i := range wrs {
@@ -144,7 +147,7 @@ func (e *end) send(n int) error {
 	return e.why(e.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{e.out[:n]}, AH: &e.target}))
 }
 
-// next is the next completion.
+// next returns the next completion.
 func (e *end) next() (rnic.WC, error) {
 	for e.at == e.n {
 		if e.at, e.n = 0, e.cq.Poll(e.wcs[:]); e.n > 0 {
@@ -165,13 +168,14 @@ func (e *end) next() (rnic.WC, error) {
 	return wc, nil
 }
 
-// lastWait has next wait for no longer than d from now on: what has not come then does not come. Any goroutine may call it.
+// lastWait limits the waits of next to d from now on, after which no more messages are expected.
+// Any goroutine may call it.
 func (e *end) lastWait(d time.Duration) {
 	e.longest.Store(int64(d))
 	e.silent.Reset(d)
 }
 
-// message checks the length of a message that came.
+// message checks the length of a received message.
 func (e *end) message(wc *rnic.WC) error {
 	if n := int(wc.Len) - e.prefix(); n != e.o.Size {
 		return fmt.Errorf("the peer sends messages of %d bytes: use --size %d, or its option for %d", n, n, e.o.Size)
@@ -179,7 +183,7 @@ func (e *end) message(wc *rnic.WC) error {
 	return nil
 }
 
-// why adds the reason why the queue pair has ended to an error that follows from that.
+// why adds the cause of the queue pair's end to an error that follows from it.
 func (e *end) why(err error) error {
 	if err == nil {
 		return nil

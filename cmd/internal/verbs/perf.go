@@ -1,4 +1,4 @@
-// The tests of perftest: what they do, what the ends tell each other, and in which order.
+// The tests of perftest: their operations, and the order of their messages.
 
 package verbs
 
@@ -21,17 +21,18 @@ type perfTest struct {
 	size     int // defaults
 	iters    int
 	access   rnic.Access // of the server's memory
-	reads    int         // RDMA Reads that each end answers at once
+	reads    int         // concurrent RDMA Reads that each end answers
 
-	// before and after are how often keys are exchanged before and after the queue pairs are connected, and the test begins.
+	// before and after are the numbers of key exchanges before and after the queue pairs are
+	// connected, and before the test starts.
 	before, after int
-	figures       bool // after the test a barrier, and what was measured
+	figures       bool // a barrier and the results follow the test
 
 	client func(*perf) error
-	server func(*perf) error // ends when the client's next key has come, or with an error
+	server func(*perf) error // ends at the client's next key, or with an error
 }
 
-// perfTests are those that there are, by the name of their program without "ib_".
+// perfTests has all tests, by program name without "ib_".
 var perfTests = map[string]*perfTest{
 	"send_bw": {services: []rnic.Service{rnic.RC, rnic.UC, rnic.UD}, size: 65536, iters: 1000, reads: 1,
 		before: 1, after: 3, client: (*perf).stream, server: (*perf).drain},
@@ -41,7 +42,7 @@ var perfTests = map[string]*perfTest{
 		before: 2, after: 2, client: (*perf).readEach, server: (*perf).idle},
 }
 
-// PerfTests is the names of the tests, sorted.
+// PerfTests returns the names of the tests, sorted.
 func PerfTests() []string { return slices.Sorted(maps.Keys(perfTests)) }
 
 // Depths of the queues.
@@ -50,7 +51,7 @@ const (
 	perfReceives = 512
 )
 
-// pageSize is the bytes that small messages of a peer go round in, unless it says more.
+// pageSize is the default size of the buffer that a peer's small messages cycle through, in bytes.
 const (
 	pageSize  = 4096
 	maxCycle  = 1 << 20
@@ -63,16 +64,17 @@ type perf struct {
 	t     *control
 	test  *perfTest
 	name  string
-	cycle int // bytes that small messages go round in
-	mtu   int // agreed on
+	cycle int // bytes of the buffer that small messages cycle through
+	mtu   int // the agreed path MTU
 
-	mr     *rnic.MR     // of a server, what the peer writes and reads; of a client of read_lat, the sink
+	// server: the memory that the peer writes and reads; client of read_lat: the sink
+	mr     *rnic.MR
 	remote exchange.Key // the peer's
 
 	report PerfReport
 }
 
-// Perf runs one test with a program of perftest, or itself: "send_bw" with ib_send_bw, and so on.
+// Perf runs one test against a perftest program or itself: "send_bw" against ib_send_bw, and so on.
 func Perf(ctx context.Context, name string, o Options) (*PerfReport, error) {
 	name = strings.TrimPrefix(strings.ReplaceAll(name, "-", "_"), "ib_")
 	test := perfTests[name]
@@ -117,10 +119,10 @@ func Perf(ctx context.Context, name string, o Options) (*PerfReport, error) {
 	return p.run(key)
 }
 
-// setUp brings the ends to where the test can begin, and returns the key of this one.
+// setUp prepares both ends for the test and returns this end's key.
 func (p *perf) setUp(asked int) (key exchange.Key, err error) {
 	if p.t.cm != nil {
-		p.id.MTU = p.t.cm.mtu // that of the same interface
+		p.id.MTU = p.t.cm.mtu // of the same interface
 		err = fitMTU(p.o, p.id.MTU)
 	} else {
 		err = p.bind(p.t.peer())
@@ -169,7 +171,7 @@ func (p *perf) setUp(asked int) (key exchange.Key, err error) {
 // swap exchanges one message in setUp.
 func (p *perf) swap(b []byte) ([]byte, error) { return p.t.exchange(p.o.server(), b, p.t.receive) }
 
-// agree exchanges versions, sizes and path MTUs: of all but the version the larger counts, of the MTU the smaller.
+// agree exchanges versions, sizes and path MTUs. The larger size and the smaller MTU count.
 func (p *perf) agree() error {
 	if err := p.versions(); err != nil {
 		return err
@@ -208,7 +210,7 @@ func (p *perf) agree() error {
 	return nil
 }
 
-// versions tells the peer ours, or as a server the peer's own.
+// versions sends our version; a server repeats the client's.
 func (p *perf) versions() error {
 	if !p.o.server() {
 		if err := p.t.send(exchange.AppendVersion(nil, exchange.Version)); err != nil {
@@ -229,7 +231,7 @@ func (p *perf) versions() error {
 	return nil
 }
 
-// prepare makes the memory that the test needs and posts receives.
+// prepare allocates the test's memory and posts receives.
 func (p *perf) prepare() (err error) {
 	access := p.test.access
 	switch {
@@ -244,7 +246,7 @@ func (p *perf) prepare() (err error) {
 	return err
 }
 
-// key is what the peer has to know.
+// key returns the parameters for the peer.
 func (p *perf) key() exchange.Key {
 	key := exchange.Key{Reads: uint16(p.test.reads), QPN: p.id.QPN, PSN: p.id.PSN, GID: p.id.Addr}
 	if p.mr != nil {
@@ -253,7 +255,7 @@ func (p *perf) key() exchange.Key {
 	return key
 }
 
-// keyLen is the bytes of a key.
+// keyLen returns the size of an encoded key.
 func (p *perf) keyLen() int {
 	if p.t.cm != nil {
 		return exchange.BinaryKeyLen
@@ -261,7 +263,7 @@ func (p *perf) keyLen() int {
 	return exchange.KeyLen
 }
 
-// appendKey is a key as it is sent.
+// appendKey returns the encoded key.
 func (p *perf) appendKey(key exchange.Key) []byte {
 	if p.t.cm != nil {
 		return exchange.AppendBinaryKey(nil, key)
@@ -269,7 +271,7 @@ func (p *perf) appendKey(key exchange.Key) []byte {
 	return exchange.AppendKey(nil, key)
 }
 
-// tell exchanges keys. After the first time that is a barrier, and the peer's key the same.
+// tell exchanges keys. Later exchanges are barriers with the same keys.
 func (p *perf) tell(key exchange.Key, wait func(int) ([]byte, error)) error {
 	b, err := p.t.exchange(p.o.server(), p.appendKey(key), wait)
 	switch {

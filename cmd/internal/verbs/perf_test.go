@@ -65,7 +65,8 @@ func testPerf(t *testing.T, cm bool) {
 	}
 }
 
-// TestPerfAgrees: of path MTUs the smaller counts, and a datagram has as many bytes unless it is asked for less.
+// TestPerfAgrees: of path MTUs the smaller counts, and a datagram has as many bytes unless it is
+// asked for less.
 func TestPerfAgrees(t *testing.T) {
 	s, c, err, err2 := both(t, Options{Service: rnic.UD, Iterations: 10}, perfOf("send_bw"), func(o *Options) { o.MTU = 512 }, nil)
 	if err != nil || err2 != nil {
@@ -94,7 +95,8 @@ func TestPerfLost(t *testing.T) {
 	}
 }
 
-// TestPerfTestsDiffer: what one end does not give the other one is refused, with words at one end at least.
+// TestPerfTestsDiffer: what one end does not give the other one is refused, with words at one end
+// at least.
 func TestPerfTestsDiffer(t *testing.T) {
 	_, _, err, err2 := both(t, Options{Service: rnic.RC, Iterations: 3, Size: 100}, func(ctx context.Context, o Options) (*PerfReport, error) {
 		if o.server() {
@@ -124,7 +126,8 @@ func TestPerfChecksOptions(t *testing.T) {
 	}
 }
 
-// TestPerfOfStrangers: a client that does not know the exchange is refused where it shows, with words.
+// TestPerfOfStrangers: a client that does not know the exchange is refused where it shows, with
+// words.
 func TestPerfOfStrangers(t *testing.T) {
 	good := string(exchange.AppendVersion(nil, "5.99")) + "\x00\x00\x10\x00\x00\x00\x00\x40" + "3\x00"
 	for want, text := range map[string]string{
@@ -155,7 +158,8 @@ func TestPerfOfStrangers(t *testing.T) {
 	}
 }
 
-// TestPerfByCMOfStrangers: a client that connects by the connection manager and says something else is refused with words, as over TCP.
+// TestPerfByCMOfStrangers: a client that connects by the connection manager and says something else
+// is refused with words, as over TCP.
 func TestPerfByCMOfStrangers(t *testing.T) {
 	version := exchange.AppendVersion(nil, "6.06")
 	for want, messages := range map[string][][]byte{
@@ -181,8 +185,8 @@ func TestPerfByCMOfStrangers(t *testing.T) {
 	}
 }
 
-// strange sends messages, the next when an answer has come, and leaves when the last of them was answered. After one that is nil it stays
-// until the server leaves.
+// strange sends messages, the next when an answer has come, and leaves when the last of them was
+// answered. After one that is nil it stays until the server leaves.
 func strange(ctx context.Context, o *Options, messages [][]byte) error {
 	t, err := meetByCM(ctx, o)
 	if err != nil {

@@ -1,4 +1,5 @@
-// perftest with its option -R: its messages go over a connection of the connection manager, and another one is that of the test.
+// perftest's option -R: its messages go over one connection of the connection manager, the test
+// over another.
 
 package verbs
 
@@ -17,23 +18,24 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
 )
 
-// A cmConn is a connection of the connection manager as a net.Conn: what one Write writes is one Send, and what comes is read message by
-// message. It belongs to one goroutine, but for Close.
+// A cmConn is a connection of the connection manager as a net.Conn: each Write is one Send, and
+// Read returns one message after the other. It belongs to one goroutine, except Close.
 type cmConn struct {
 	// set once
 	e        *end
 	peer     netip.Addr
 	mtu      int
-	listener rnic.Listener // of a server: where the test's queue pair is connected
+	listener rnic.Listener // server: where the test's queue pair is connected
 
-	rest  []byte    // of the message that is being read
-	came  []rnic.WC // messages that came while a Send was waited for, oldest first
+	rest  []byte    // unread bytes of the current message
+	came  []rnic.WC // messages received during a Write, oldest first
 	read  time.Time // deadlines
 	write time.Time //
 	once  sync.Once // of Close
 }
 
-// cmRoom is how many messages may come before they are read, and of how many bytes: perftest waits for an answer to each.
+// cmRoom is the number of messages that may arrive unread, each of at most cmMessage bytes.
+// perftest waits for a reply to each.
 const (
 	cmRoom    = 4
 	cmMessage = 256
@@ -61,7 +63,8 @@ func meetByCM(ctx context.Context, o *Options) (*control, error) {
 	return &control{Conn: c, ctx: ctx, silence: o.silence(), cm: c, release: context.AfterFunc(ctx, func() { c.Close() })}, nil
 }
 
-// open makes the connection. A server listens for that of the test, too, before its client can know that it may ask for it.
+// open makes the connection. A server also starts to listen for the test's connection, before its
+// client can request that.
 func (c *cmConn) open(ctx context.Context, o *Options) (err error) {
 	params := rnic.ConnParams{IRD: 1, ORD: 1}
 	if o.server() {
@@ -84,7 +87,7 @@ func (c *cmConn) admit(ctx context.Context, o *Options, params rnic.ConnParams) 
 		return err
 	}
 	c.listener = l
-	if o.Service == rnic.UD { // a service of its own
+	if o.Service == rnic.UD { // UD is a separate service
 		defer l.Close()
 		if c.listener, err = o.listen(rnic.UD); err != nil {
 			return err
@@ -96,7 +99,7 @@ func (c *cmConn) admit(ctx context.Context, o *Options, params rnic.ConnParams) 
 	return c.e.admit(ctx, l, params)
 }
 
-// until has the next wait of the end be over at a deadline, the zero one being none.
+// until limits the next wait to a deadline; zero means no limit.
 func (c *cmConn) until(t time.Time) {
 	const never = 1000 * time.Hour
 	d := never
@@ -106,7 +109,7 @@ func (c *cmConn) until(t time.Time) {
 	c.e.longest.Store(int64(d))
 }
 
-// Write sends one message, and returns when the peer has acknowledged it.
+// Write sends one message and returns when the peer has acknowledged it.
 func (c *cmConn) Write(b []byte) (int, error) {
 	c.until(c.write)
 	err := c.e.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{b}})
@@ -120,7 +123,7 @@ func (c *cmConn) Write(b []byte) (int, error) {
 	return 0, c.e.why(err)
 }
 
-// Read returns bytes of the next message, or what is left of the last one.
+// Read returns bytes of the current or the next message.
 func (c *cmConn) Read(b []byte) (int, error) {
 	if len(c.rest) == 0 {
 		if err := c.message(); err != nil {
@@ -132,7 +135,7 @@ func (c *cmConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// message takes the next message, and gives its room back.
+// message takes the next message and reposts its receive.
 func (c *cmConn) message() error {
 	c.until(c.read)
 	if len(c.came) == 0 {
@@ -145,11 +148,12 @@ func (c *cmConn) message() error {
 	wc := c.came[0]
 	c.came = c.came[1:]
 	c.rest = bytes.Clone(wc.Buf[:wc.Len])
-	_ = c.e.qp.PostRecv(rnic.RecvWR{Buf: wc.Buf}) // the peer may have left after its message: the next completion tells
+	// the peer may have left after its message; the next completion reports that
+	_ = c.e.qp.PostRecv(rnic.RecvWR{Buf: wc.Buf})
 	return nil
 }
 
-// Close ends the connection at once, and what waits in Read and Write.
+// Close ends the connection immediately, and with it waiting Reads and Writes.
 func (c *cmConn) Close() error {
 	c.once.Do(func() {
 		if c.listener != nil {
@@ -161,17 +165,17 @@ func (c *cmConn) Close() error {
 	return nil
 }
 
-// LocalAddr and RemoteAddr are those of the queue pair.
+// LocalAddr and RemoteAddr return the queue pair's addresses.
 func (c *cmConn) LocalAddr() net.Addr  { return c.e.qp.LocalAddr() }
 func (c *cmConn) RemoteAddr() net.Addr { return c.e.qp.RemoteAddr() }
 
-// SetDeadline and the others bound the next Read and Write. What has been overdue ends the connection.
+// SetDeadline and the others limit the next Read and Write. A timeout ends the connection.
 func (c *cmConn) SetDeadline(t time.Time) error      { c.read, c.write = t, t; return nil }
 func (c *cmConn) SetReadDeadline(t time.Time) error  { c.read = t; return nil }
 func (c *cmConn) SetWriteDeadline(t time.Time) error { c.write = t; return nil }
 
-// connectByCM connects the queue pair of the test: a barrier, so that both ends are ready, the connection, and a barrier. The keys of
-// these name no queue pair yet.
+// connectByCM connects the test's queue pair between two barriers, so that both ends are ready. The
+// barriers' keys name no queue pair yet.
 func (p *perf) connectByCM() error {
 	if err := p.tell(exchange.Key{}, p.t.receive); err != nil {
 		return err
@@ -195,13 +199,14 @@ func (p *perf) connectByCM() error {
 	return p.tell(exchange.Key{}, p.t.receive)
 }
 
-// How often a server is asked again that does not listen for the test's queue pair yet: one of Linux's begins after the barrier.
+// Retries if the server does not listen yet for the test's queue pair: Linux's starts after the
+// barrier.
 const (
 	reachTries = 100
 	reachAgain = 50 * time.Millisecond
 )
 
-// reachSoon connects to a server that does not listen yet.
+// reachSoon connects to a server that may not listen yet.
 func (p *perf) reachSoon(params rnic.ConnParams) error {
 	for tries := 1; ; tries++ {
 		err := p.o.Device.Connect(p.ctx, p.qp, p.o.address(), params)
@@ -217,7 +222,8 @@ func (p *perf) reachSoon(params rnic.ConnParams) error {
 	}
 }
 
-// leaveByCM ends both connections when the peer has done so, if it is the client, or is told by this.
+// leaveByCM ends both connections after the peer has done so, if the peer is the client, or before
+// it.
 func (p *perf) leaveByCM() {
 	if p.o.server() && p.o.Service == rnic.RC {
 		p.left()

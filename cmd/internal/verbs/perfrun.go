@@ -1,4 +1,4 @@
-// How the tests of perftest run, from the first message to the last barrier.
+// The run of a perftest test, from the first message to the last barrier.
 
 package verbs
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
 )
 
-// run runs the test, tells the peer what was measured, and returns when both are done.
+// run runs the test, exchanges the results, and returns when both ends are done.
 func (p *perf) run(key exchange.Key) (*PerfReport, error) {
 	role := p.test.client
 	if p.o.server() {
@@ -31,7 +31,7 @@ func (p *perf) run(key exchange.Key) (*PerfReport, error) {
 	}
 	p.report.Common = common(p.name, p.o, p.id, remote, took)
 	p.report.rates()
-	// The client's key of the first barrier is here: that is how the server knows that the client is done.
+	// A server has already received the first barrier's key, which marks the client's end.
 	if p.test.figures {
 		if err := p.release(key); err != nil {
 			return nil, err
@@ -53,14 +53,14 @@ func (p *perf) run(key exchange.Key) (*PerfReport, error) {
 		return &p.report, nil
 	}
 	p.finish()
-	// Each says that it is done, and hears it of the other. What is lost with that is nothing.
+	// Each end sends Done and receives the peer's. Its loss does no harm.
 	if err := p.t.send([]byte(exchange.Done)); err == nil {
 		_, _ = p.t.receive(len(exchange.Done))
 	}
 	return &p.report, nil
 }
 
-// release ends a barrier whose first half, of a server, is over.
+// release completes a barrier. A server has already received the client's half.
 func (p *perf) release(key exchange.Key) error {
 	if p.o.server() {
 		return p.t.send(p.appendKey(key))
@@ -68,7 +68,7 @@ func (p *perf) release(key exchange.Key) error {
 	return p.tell(key, p.t.await)
 }
 
-// swapFigures tells the peer what was measured. A server has measured nothing, and reports what its client has.
+// swapFigures exchanges the results. A server has none and reports its client's.
 func (p *perf) swapFigures() error {
 	ours := exchange.Figures{Size: uint64(p.o.Size), Iterations: uint64(p.o.Iterations), Peak: p.report.Average, Average: p.report.Average, Rate: p.report.Rate}
 	if p.o.server() {
@@ -93,7 +93,7 @@ func (p *perf) swapFigures() error {
 	return nil
 }
 
-// stream keeps as many Sends or Writes under way as there is room for, until all have been done.
+// stream keeps the send queue full of Sends or Writes until all have completed.
 func (p *perf) stream() error {
 	wr := rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{p.out}, AH: &p.target}
 	if p.test.access != 0 {
@@ -114,7 +114,7 @@ func (p *perf) stream() error {
 	return nil
 }
 
-// readEach reads the server's memory, one RDMA Read after the other.
+// readEach reads the server's memory with one RDMA Read at a time.
 func (p *perf) readEach() error {
 	var h bench.Histogram
 	wr := rnic.SendWR{Op: rnic.OpRead, MR: p.mr, Length: uint32(p.o.Size), RemoteSTag: rnic.STag(p.remote.RKey), RemoteTO: p.remote.Addr}
@@ -132,10 +132,10 @@ func (p *perf) readEach() error {
 	return nil
 }
 
-// idle has the client write and read, and waits until it is done.
+// idle waits while the client writes and reads.
 func (p *perf) idle() error {
 	done, watched := make(chan struct{}), make(chan struct{})
-	go func() { // a connection that is lost ends the wait: RC would not notice
+	go func() { // a lost connection ends the wait, which RC would not notice
 		defer close(watched)
 		select {
 		case <-p.qp.Done():
@@ -145,17 +145,18 @@ func (p *perf) idle() error {
 	}()
 	_, err := p.t.await(p.keyLen())
 	close(done)
-	<-watched // the end of the queue pair comes next, and is no loss
+	<-watched // the queue pair's end follows and is no error
 	if err != nil {
 		return p.why(err)
 	}
 	return nil
 }
 
-// lateTime is how long messages are waited for when the client has sent all of them: UC and UD lose some.
+// lateTime is the wait for messages after the client has sent all of them, because UC and UD lose
+// some.
 const lateTime = 2 * time.Second
 
-// drain takes messages until all have come, or the client says that it is done and no more come.
+// drain receives messages until all have arrived, or the client is done and no more arrive.
 func (p *perf) drain() error {
 	over := make(chan error, 1)
 	go func() {

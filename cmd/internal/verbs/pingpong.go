@@ -1,4 +1,4 @@
-// The pingpongs of libibverbs: messages that are answered, one after the other, over RC, UC or UD.
+// libibverbs' pingpongs: messages with replies, one after the other, over RC, UC or UD.
 
 package verbs
 
@@ -25,10 +25,10 @@ const (
 	pingpongMTU        = 1024
 )
 
-// pingpongReceives is how many receives wait: one message is under way at a time.
+// pingpongReceives is the number of posted receives. One message is in flight at a time.
 const pingpongReceives = 16
 
-// Pingpong runs one test with ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong or itself.
+// Pingpong runs one test against ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong or itself.
 func Pingpong(ctx context.Context, o Options) (*PingpongReport, error) {
 	switch {
 	case o.Size == 0 && o.Service == rnic.UD:
@@ -69,7 +69,8 @@ func Pingpong(ctx context.Context, o Options) (*PingpongReport, error) {
 	return r, nil
 }
 
-// pingpongConnect makes the ends known to each other. Receives are posted before the peer knows where to send to.
+// pingpongConnect exchanges the ends' parameters. Receives are posted before the peer learns where
+// to send.
 func pingpongConnect(t *control, e *end) (peer roce.Identity, err error) {
 	if err = e.bind(t.peer()); err != nil {
 		return peer, err
@@ -112,7 +113,8 @@ func pingpongConnect(t *control, e *end) (peer roce.Identity, err error) {
 	return peer, err
 }
 
-// pingpong has the client send a message, each end answer what comes, and both end after as many iterations.
+// pingpong makes the client send a message and each end reply to the peer's. Both stop after the
+// same number of iterations.
 func pingpong(e *end) error {
 	n := e.o.Iterations
 	received, sent, posted, lead := 0, 0, 0, 1
@@ -120,7 +122,8 @@ func pingpong(e *end) error {
 		lead = 0
 	}
 	for received < n || sent < n {
-		// The client is one message ahead of what has come. The next one waits until the last one has left.
+		// The client is one message ahead of the received ones. The next Send waits until the last
+		// one has completed.
 		if posted < n && posted < received+lead && sent == posted {
 			if err := e.send(e.o.Size); err != nil {
 				return err
@@ -146,7 +149,7 @@ func pingpong(e *end) error {
 	return nil
 }
 
-// named is a queue pair in words.
+// named formats a queue pair.
 func named(id roce.Identity) string {
 	return net.JoinHostPort(id.Addr.String(), strconv.FormatUint(uint64(id.QPN), 10))
 }

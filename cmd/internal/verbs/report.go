@@ -1,4 +1,4 @@
-// What the tests measured, as text and as JSON.
+// The results of the tests, as text and as JSON.
 
 package verbs
 
@@ -12,18 +12,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
 )
 
-// Common is what every report has. Ends are named by address and number of the queue pair.
+// Common is the common part of all reports. Ends are named by address and queue-pair number.
 type Common struct {
-	Test       string  `json:"test"`                // its name
-	Role       string  `json:"role"`                // client or server
-	Service    string  `json:"service"`             // rc, uc or ud
-	Local      string  `json:"local"`               // this end
-	Remote     string  `json:"remote"`              // the other end
-	MTU        int     `json:"mtu_bytes,omitempty"` // not of rping
-	Size       int     `json:"size_bytes"`          // of a message
-	Iterations int     `json:"iterations"`          // messages
-	Bytes      uint64  `json:"bytes,omitempty"`     // all messages together, both ways; none: this end has not counted them
-	Seconds    float64 `json:"seconds"`             // that the test took
+	Test       string `json:"test"`                // its name
+	Role       string `json:"role"`                // client or server
+	Service    string `json:"service"`             // rc, uc or ud
+	Local      string `json:"local"`               // this end
+	Remote     string `json:"remote"`              // the other end
+	MTU        int    `json:"mtu_bytes,omitempty"` // not of rping
+	Size       int    `json:"size_bytes"`          // of a message
+	Iterations int    `json:"iterations"`          // messages
+	// all messages together, both ways; none: this end has not counted them
+	Bytes   uint64  `json:"bytes,omitempty"`
+	Seconds float64 `json:"seconds"` // that the test took
 }
 
 func common(test string, o *Options, local, remote roce.Identity, took time.Duration) Common {
@@ -35,7 +36,7 @@ func common(test string, o *Options, local, remote roce.Identity, took time.Dura
 	return c
 }
 
-// head is the first line of each table.
+// head returns the first line of each table.
 func (c *Common) head() string {
 	s := fmt.Sprintf("%s over %s as %s: %s to %s", c.Test, c.Service, c.Role, c.Local, c.Remote)
 	if c.MTU > 0 {
@@ -44,14 +45,14 @@ func (c *Common) head() string {
 	return s
 }
 
-// A PingpongReport is that of Pingpong and Rping.
+// A PingpongReport is the result of Pingpong and Rping.
 type PingpongReport struct {
 	Common
 	Megabits     float64     `json:"mbit_per_s"`        // of all messages
 	PerIteration text.Micros `json:"iteration_seconds"` // of a message and its answer
 }
 
-// rates fills in what follows from bytes, iterations and time.
+// rates computes rates from bytes, iterations and time.
 func (r *PingpongReport) rates() {
 	if r.Seconds > 0 && r.Iterations > 0 {
 		r.Megabits = float64(r.Bytes) * 8 / 1e6 / r.Seconds
@@ -66,22 +67,23 @@ func (r *PingpongReport) Table(w io.Writer) error {
 	return err
 }
 
-// A PerfReport is that of Perf. A server of ib_write_bw has the figures of its client, one of ib_read_lat none.
+// A PerfReport is the result of Perf. A server of ib_write_bw has its client's results, a server of
+// ib_read_lat none.
 type PerfReport struct {
 	Common
 	Messages int     `json:"messages"`                         // that were sent, or have come: UC and UD lose some
 	Average  float64 `json:"mib_per_s,omitempty"`              // of bandwidth tests
 	Rate     float64 `json:"million_messages_per_s,omitempty"` // of bandwidth tests
-	// Of a client of ib_read_lat.
+	// For a client of ib_read_lat.
 	Min  text.Micros   `json:"min_seconds,omitempty"`
 	Mean text.Micros   `json:"mean_seconds,omitempty"` // the mean
 	P50  text.Micros   `json:"p50_seconds,omitempty"`  // half took at most this
 	P99  text.Micros   `json:"p99_seconds,omitempty"`  // 99 % took at most this
 	Max  text.Micros   `json:"max_seconds,omitempty"`  // the longest
-	took time.Duration // from the first message to the last one, where the test has measured that
+	took time.Duration // from the first message to the last one, if measured
 }
 
-// rates fills in what follows from the number of messages and the time.
+// rates computes rates from the number of messages and the time.
 func (r *PerfReport) rates() {
 	r.Bytes = uint64(r.Size) * uint64(r.Messages)
 	if r.Max == 0 && r.Seconds > 0 && r.Messages > 0 {

@@ -1,4 +1,4 @@
-// rping: the client tells where its memory is, the server reads it and writes it back, over a connection of the CM.
+// rping: the server reads the client's memory and writes it back, over a connection of the CM.
 
 package verbs
 
@@ -22,22 +22,22 @@ const RpingPort = 7174
 const (
 	rpingSize       = 64
 	rpingMax        = 1 << 16
-	rpingMin        = 16 // so that the number of the message fits
+	rpingMin        = 16 // room for the message's number
 	rpingIterations = 10
 	rpingDepth      = 8
 )
 
-// An rping is one end. Of the messages that each side sends one is under way at a time.
+// An rping is one end. Each side has one message in flight at a time.
 type rping struct {
 	*end
-	mr    *rnic.MR // what is read, and of a client what is written to; of a server, where Reads go
+	mr    *rnic.MR // client: source of Reads and target of Writes; server: destination of Reads
 	buf   []byte   // its memory
 	back  *rnic.MR
-	heard [][]byte // messages that have come, oldest first
-	done  int      // work that has completed and was not waited for
+	heard [][]byte // received messages, oldest first
+	done  int      // completed work requests not yet waited for
 }
 
-// Rping runs rping's test with rping or itself. The server's iterations are those of its client.
+// Rping runs rping's test against rping or itself. The client decides the number of iterations.
 func Rping(ctx context.Context, o Options) (*PingpongReport, error) {
 	given := o.Size
 	if o.Size == 0 {
@@ -54,7 +54,7 @@ func Rping(ctx context.Context, o Options) (*PingpongReport, error) {
 		return nil, fmt.Errorf("--size %d: %d to %d", o.Size, rpingMin, rpingMax)
 	}
 	if given == 0 && o.server() {
-		o.Size = rpingMax // the client says how long its messages are
+		o.Size = rpingMax // the client announces the length of its messages
 	}
 	e, err := newEnd(ctx, &o, rpingDepth, rpingDepth)
 	if err != nil {
@@ -84,7 +84,7 @@ func Rping(ctx context.Context, o Options) (*PingpongReport, error) {
 	return r, nil
 }
 
-// prepare makes memory and posts receives.
+// prepare allocates memory and posts receives.
 func (p *rping) prepare() (err error) {
 	p.buf = make([]byte, p.o.Size)
 	access := rnic.RemoteRead
@@ -106,7 +106,7 @@ func (p *rping) prepare() (err error) {
 	return nil
 }
 
-// reach connects through the CM, or takes one client.
+// reach connects through the CM, or accepts one client.
 func (e *end) reach(ctx context.Context, params rnic.ConnParams) error {
 	if !e.o.server() {
 		if err := e.o.Device.Connect(ctx, e.qp, e.o.address(), params); err != nil {
@@ -117,7 +117,7 @@ func (e *end) reach(ctx context.Context, params rnic.ConnParams) error {
 	return e.accept(ctx, params)
 }
 
-// listen listens for clients of a service, at the address that was asked for or at all.
+// listen listens for clients of a service, at the selected address or at all.
 func (o *Options) listen(s rnic.Service) (rnic.Listener, error) {
 	at := ":" + strconv.Itoa(o.Port)
 	if o.Local.IsValid() {
@@ -126,7 +126,7 @@ func (o *Options) listen(s rnic.Service) (rnic.Listener, error) {
 	return o.Device.ListenFor(s, "udp", at)
 }
 
-// accept takes one client by the CM.
+// accept accepts one client through the CM.
 func (e *end) accept(ctx context.Context, params rnic.ConnParams) error {
 	l, err := e.o.listen(e.o.Service)
 	if err != nil {
@@ -139,7 +139,7 @@ func (e *end) accept(ctx context.Context, params rnic.ConnParams) error {
 	return e.admit(ctx, l, params)
 }
 
-// admit accepts the next client of a listener.
+// admit accepts a listener's next client.
 func (e *end) admit(ctx context.Context, l rnic.Listener, params rnic.ConnParams) error {
 	r, err := l.Accept(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func (e *end) admit(ctx context.Context, l rnic.Listener, params rnic.ConnParams
 	return r.Accept(e.qp, params)
 }
 
-// run runs all iterations, and returns how many it were.
+// run runs all iterations and returns their number.
 func (p *rping) run() (n int, err error) {
 	for p.o.server() && (p.o.Iterations == 0 || n < p.o.Iterations) || n < p.o.Iterations {
 		if p.o.server() {
@@ -162,12 +162,13 @@ func (p *rping) run() (n int, err error) {
 		n++
 	}
 	if p.o.server() && n > 0 && errors.Is(p.qp.Err(), io.EOF) {
-		err = nil // the client is done
+		err = nil // the client has finished
 	}
 	return n, err
 }
 
-// ask is one iteration of the client: it tells where the message is, then where it is to be written to, and compares.
+// ask is the client's iteration: it announces the message's memory, then the memory to write to,
+// and compares.
 func (p *rping) ask(n int) error {
 	fill(p.buf, n)
 	for _, mr := range []*rnic.MR{p.mr, p.back} {
@@ -185,7 +186,7 @@ func (p *rping) ask(n int) error {
 	return nil
 }
 
-// fill makes the text of message n: its number, letters, NUL.
+// fill writes the text of message n: its number, letters, NUL.
 func fill(b []byte, n int) {
 	at := copy(b, fmt.Sprintf("rdma-ping-%d: ", n))
 	const first, last = 'A', 'z'
@@ -198,7 +199,8 @@ func fill(b []byte, n int) {
 	b[len(b)-1] = 0
 }
 
-// answer is one iteration of the server: it reads the client's message, says so, and writes it to where the client says.
+// answer is the server's iteration: it reads the client's message, confirms that, and writes it to
+// the announced memory.
 func (p *rping) answer() error {
 	from, err := p.hear()
 	if err != nil {
@@ -230,13 +232,13 @@ func (p *rping) answer() error {
 	return p.tell(p.mr)
 }
 
-// tell sends where memory is. The server's message only says that it is done.
+// tell announces a memory region. The server's message is only a confirmation.
 func (p *rping) tell(mr *rnic.MR) error {
 	b := exchange.AppendRegion(nil, exchange.Region{Addr: mr.Base(), RKey: uint32(mr.STag()), Size: uint32(p.o.Size)})
 	return p.work(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{b}})
 }
 
-// work posts one work request and waits until it is done.
+// work posts one work request and waits for its completion.
 func (p *rping) work(wr rnic.SendWR) error {
 	if err := p.qp.PostSend(wr); err != nil {
 		return p.why(err)
@@ -266,7 +268,7 @@ func (p *rping) hear() (exchange.Region, error) {
 	return r, nil
 }
 
-// take takes one completion.
+// take handles one completion.
 func (p *rping) take() error {
 	wc, err := p.next()
 	switch {
@@ -277,6 +279,7 @@ func (p *rping) take() error {
 		return nil
 	}
 	p.heard = append(p.heard, bytes.Clone(wc.Buf[:wc.Len]))
-	_ = p.qp.PostRecv(rnic.RecvWR{Buf: wc.Buf}) // the peer may have left after its message: the next completion tells
+	// the peer may have left after its message; the next completion reports that
+	_ = p.qp.PostRecv(rnic.RecvWR{Buf: wc.Buf})
 	return nil
 }

@@ -63,7 +63,8 @@ func rpingPeer(f func(*rping) error) func(context.Context, Options) (*PingpongRe
 	}
 }
 
-// TestRpingOfStrangers: a server reads and writes no more than it has room for, and only what the client gives.
+// TestRpingOfStrangers: a server reads and writes no more than it has room for, and only what the
+// client gives.
 func TestRpingOfStrangers(t *testing.T) {
 	say := func(r exchange.Region) func(*rping) error {
 		return func(p *rping) error {

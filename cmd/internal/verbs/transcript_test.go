@@ -1,4 +1,5 @@
-// What a client of perftest 6.06 says to a server, message by message, as recorded from Debian 12's programs.
+// What a client of perftest 6.06 says to a server, message by message, as recorded from Debian 12's
+// programs.
 
 package verbs
 
@@ -23,8 +24,9 @@ const (
 	recordedEnd  = "|done\x00"
 )
 
-// TestPerfTranscript: a server of ours answers each message of a recorded client with one of the same length, in turn. The tests are
-// those that the exchange alone can end: of UD nothing has come then.
+// TestPerfTranscript: a server of ours answers each message of a recorded client with one of the
+// same length, in turn. The tests are those that the exchange alone can end: of UD nothing has come
+// then.
 func TestPerfTranscript(t *testing.T) {
 	conformance.Proves(t, "IBU-255")
 	for name, text := range map[string]string{

@@ -1,4 +1,5 @@
-// ucmatose: a connection by the connection manager, all messages of the server, then as many of the client.
+// ucmatose: a connection of the connection manager, all messages of the server, then as many of the
+// client.
 
 package verbs
 
@@ -10,10 +11,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// UcmatosePort is the port of ucmatose's service; udaddy, with datagrams, has the port of rping.
+// UcmatosePort is the port of ucmatose's service. udaddy, with datagrams, uses rping's port.
 const UcmatosePort = 7471
 
-// Ucmatose runs ucmatose's test with ucmatose or itself. The client leaves when the server has disconnected.
+// Ucmatose runs ucmatose's test against ucmatose or itself. The client leaves after the server has
+// disconnected.
 func Ucmatose(ctx context.Context, o Options) (*PingpongReport, error) {
 	if o.Size == 0 {
 		o.Size = udaddySize
@@ -34,7 +36,7 @@ func Ucmatose(ctx context.Context, o Options) (*PingpongReport, error) {
 	}
 	defer e.close()
 	e.makeRoom()
-	// What the peer sends at once has to find its receives.
+	// The peer may send at once, so the receives must be posted first.
 	if err = e.receives(o.Iterations); err != nil {
 		return nil, err
 	}
@@ -56,7 +58,8 @@ func Ucmatose(ctx context.Context, o Options) (*PingpongReport, error) {
 	return r, nil
 }
 
-// turns sends all messages and receives as many: the server sends first, the client when it has received all.
+// turns sends all messages and receives as many. The server sends first, the client after it has
+// received all.
 func (e *end) turns() error {
 	n := e.o.Iterations
 	if e.o.server() {
@@ -68,7 +71,7 @@ func (e *end) turns() error {
 	return e.transfer(n, 0)
 }
 
-// transfer posts Sends, and waits until these and receives have completed.
+// transfer posts Sends and waits until these and the receives have completed.
 func (e *end) transfer(sends, receives int) error {
 	for range sends {
 		if err := e.send(e.o.Size); err != nil {
@@ -92,7 +95,7 @@ func (e *end) transfer(sends, receives int) error {
 	return nil
 }
 
-// awaitDisconnect waits for the peer to disconnect, no longer than for anything else of it.
+// awaitDisconnect waits for the peer to disconnect, at most for silence.
 func (e *end) awaitDisconnect() {
 	late := time.NewTimer(e.o.silence())
 	defer late.Stop()

@@ -1,4 +1,4 @@
-// udaddy and mckey: datagrams to the queue pair that a listener names, and back; and to a multicast group.
+// udaddy and mckey: datagrams to a listener's queue pair and back, or to a multicast group.
 
 package verbs
 
@@ -14,17 +14,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// Defaults and bounds of udaddy and mckey. All messages of one side are under way at once.
+// Defaults and limits of udaddy and mckey. All messages of one side are in flight together.
 const (
 	udaddySize       = 100
 	udaddyIterations = 10
 	udaddyMost       = 4096
 )
 
-// multicastQPN is the destination of what goes to a group.
+// multicastQPN is the destination QPN of multicast messages.
 const multicastQPN = 1<<24 - 1
 
-// datagrams is checked options, and an end for them.
+// datagrams checks the options and makes an end.
 func datagrams(ctx context.Context, o *Options) (*end, error) {
 	if o.Size == 0 {
 		o.Size = udaddySize
@@ -46,7 +46,8 @@ func datagrams(ctx context.Context, o *Options) (*end, error) {
 	return e, err
 }
 
-// Udaddy runs udaddy's test with udaddy or itself: the client sends all messages, then the server as many.
+// Udaddy runs udaddy's test against udaddy or itself: the client sends all messages, then the
+// server as many.
 func Udaddy(ctx context.Context, o Options) (*PingpongReport, error) {
 	e, err := datagrams(ctx, &o)
 	if err != nil {
@@ -85,7 +86,8 @@ func Udaddy(ctx context.Context, o Options) (*PingpongReport, error) {
 	return r, nil
 }
 
-// Mckey runs mckey's test with mckey or itself: messages to a multicast group, from an end that sends to those that have joined.
+// Mckey runs mckey's test against mckey or itself: one end sends messages to a multicast group, the
+// others have joined it.
 func Mckey(ctx context.Context, o Options, group netip.Addr, send bool) (*PingpongReport, error) {
 	if !group.IsMulticast() {
 		return nil, fmt.Errorf("%v: not a multicast address, such as 239.1.2.3 or ff15::1:7", group)
@@ -116,7 +118,7 @@ func Mckey(ctx context.Context, o Options, group netip.Addr, send bool) (*Pingpo
 	return r, nil
 }
 
-// member makes an end that sends to a group, or one that has joined it with its receives posted.
+// member makes an end that sends to a group, or one that has joined it and posted receives.
 func (e *end) member(group netip.Addr, send bool) (err error) {
 	if e.o.Local.IsValid() {
 		_, err = roce.Bind(e.qp, e.o.Local, roce.UDPQKey)
@@ -142,7 +144,7 @@ func (e *end) member(group netip.Addr, send bool) (err error) {
 	return err
 }
 
-// known notes the queue pair's number, and checks that its messages fit.
+// known records the queue pair's number and checks that messages fit.
 func (e *end) known() (err error) {
 	if e.id, err = roce.IdentityOf(e.qp); err != nil {
 		return err
@@ -150,7 +152,8 @@ func (e *end) known() (err error) {
 	return fitDatagram(e.o, e.id.MTU)
 }
 
-// burst posts all messages. Each carries the number of the queue pair, by which Linux's programs know where to answer.
+// burst posts all messages. Each has the queue pair's number as immediate data, which Linux's
+// programs use as the address for replies.
 func (e *end) burst() error {
 	for range e.o.Iterations {
 		wr := rnic.SendWR{Op: rnic.OpSendImmediate, SGL: [][]byte{e.out}, Immediate: uint64(e.id.QPN), AH: &e.target}
@@ -161,7 +164,8 @@ func (e *end) burst() error {
 	return nil
 }
 
-// collect waits until all messages have come, or have left. Of messages that come the first one says where to answer.
+// collect waits until all messages have arrived, or have been sent. The first arriving message sets
+// the address for replies.
 func (e *end) collect(receive bool) error {
 	for n := 0; n < e.o.Iterations; {
 		wc, err := e.next()
@@ -185,7 +189,7 @@ func (e *end) collect(receive bool) error {
 	return nil
 }
 
-// sender is the source address in the header in front of a message.
+// sender returns the source address from the network header of a message.
 func (e *end) sender(b []byte) netip.Addr {
 	if e.id.Addr.Is4() {
 		return netip.AddrFrom4([4]byte(b[packet.GRHLen-8:]))

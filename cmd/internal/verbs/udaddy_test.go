@@ -41,7 +41,8 @@ func TestMckey(t *testing.T) {
 	}
 }
 
-// TestDatagramsChecked: what cannot be is told before anything is sent; ends that disagree tell that.
+// TestDatagramsChecked: what cannot be is told before anything is sent; ends that disagree tell
+// that.
 func TestDatagramsChecked(t *testing.T) {
 	if _, err := Mckey(t.Context(), Options{Port: 1}, netip.MustParseAddr("10.1.2.3"), true); err == nil || !strings.Contains(err.Error(), "10.1.2.3: not a multicast address") {
 		t.Error(err)

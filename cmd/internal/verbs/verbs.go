@@ -1,7 +1,8 @@
-// What both ends of a test have to agree on, and the errors of what does not fit.
+// Options that both ends must agree on, and their validation.
 
-// Package verbs speaks to the test programs of Linux's RDMA stack, and to itself, over RoCE: the pingpongs of libibverbs,
-// tests of perftest, rping, udaddy, ucmatose and mckey, each as client and as server. It measures the verbs alone, with no RPC above them.
+// Package verbs runs the tests of Linux's RDMA test programs over RoCE, against them or against
+// itself: libibverbs' pingpongs, tests of perftest, rping, udaddy, ucmatose and mckey, each as
+// client and as server. It measures the verbs alone, without RPC.
 package verbs
 
 import (
@@ -16,50 +17,53 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// Options are those of one test. Those of both ends have to be the same, but for Host, Local and what is not said here to count.
+// Options are the options of one test. They must be the same at both ends, except Host, Local and
+// those with a note.
 type Options struct {
-	Host  string     // of the server; "": be the server
+	Host  string     // of the server; "": run the server
 	Port  int        // TCP port of the exchange; of rping, of the service
-	Local netip.Addr // the address of this host that is used; the zero value: the one that leads to the peer
+	Local netip.Addr // this host's address; the zero value: the one that leads to the peer
 
 	Service    rnic.Service // not of rping
 	Size       int          // bytes of a message; 0: the program's default
-	Iterations int          // 0: the program's default; of a server of rping: until the client leaves
+	Iterations int          // 0: the program's default; server of rping: until the client leaves
 	MTU        int          // path MTU in bytes; 0: the program's default
 
-	// Silence is how long nothing may come before the test ends with an error: UC and UD lose messages, and nobody tells of a
-	// peer that has gone. 0: a minute.
+	// Silence is the time without messages after which the test fails, because UC and UD lose
+	// messages and do not report a dead peer. 0: a minute.
 	Silence time.Duration
 
-	// ConnectTimeout bounds a client's wait for the server to be connected to; 0: nothing does but the system.
+	// ConnectTimeout limits a client's connection attempt; 0: only the system does.
 	ConnectTimeout time.Duration
 
-	// CM has the ends of perftest meet, and the queue pairs be connected, through the connection manager: its option -R.
+	// CM makes perftest's ends meet and connect through the connection manager, as with its option
+	// -R.
 	CM bool
 
-	// Device has the queue pairs; it is one of package roce.
+	// Device must be one of package roce.
 	Device *rnic.Device
 
-	// Waiting, if not nil, is told where a server waits for its client.
+	// Waiting, if not nil, is called with the address where a server waits for its client.
 	Waiting func(net.Addr)
 }
 
-// defaultSilence is far more than any step takes on a machine that is up.
+// defaultSilence is much longer than any step takes.
 const defaultSilence = time.Minute
 
-// Bounds of what is asked for: a message of the verbs has 2^31 bytes at most, but memory is the machine's.
+// Limits of the options. A message may have 2^31 bytes in the verbs, but must fit this machine's
+// memory.
 const (
 	maxSize       = 1 << 28
 	maxIterations = 1 << 30
 )
 
-// serviceNames are the services as the programs' options name them.
+// serviceNames are the services' names in the programs' options.
 var serviceNames = map[rnic.Service]string{rnic.RC: "rc", rnic.UC: "uc", rnic.UD: "ud"}
 
-// ServiceNames are the words that ParseService takes.
+// ServiceNames are the names accepted by ParseService.
 var ServiceNames = []string{"rc", "uc", "ud"}
 
-// ParseService reads the name of a service, in letters of either case.
+// ParseService parses the name of a service, ignoring case.
 func ParseService(name string) (rnic.Service, error) {
 	for s, n := range serviceNames {
 		if strings.EqualFold(n, name) {
@@ -69,7 +73,7 @@ func ParseService(name string) (rnic.Service, error) {
 	return 0, fmt.Errorf("--service %s: one of %s", name, strings.Join(ServiceNames, ", "))
 }
 
-// check is what can be known of the options before anything is connected to.
+// check validates the options before anything is connected.
 func (o *Options) check() error {
 	switch {
 	case o.Port < 1 || o.Port > 65535:
@@ -86,7 +90,7 @@ func (o *Options) check() error {
 
 func validMTU(n int) bool { return n == 256 || n == 512 || n == 1024 || n == 2048 || n == 4096 }
 
-// server reports whether this end waits for the other.
+// server reports whether this end is the server.
 func (o *Options) server() bool { return o.Host == "" }
 
 func (o *Options) silence() time.Duration {
@@ -96,7 +100,7 @@ func (o *Options) silence() time.Duration {
 	return o.Silence
 }
 
-// address is that of the server's port: where to connect to, or where to listen.
+// address returns the server's address and port, to connect to or to listen on.
 func (o *Options) address() string {
 	host := o.Host
 	if o.server() && o.Local.IsValid() {
@@ -105,7 +109,7 @@ func (o *Options) address() string {
 	return net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(o.Port))
 }
 
-// role is this end's in a report.
+// role returns this end's role for a report.
 func (o *Options) role() string {
 	if o.server() {
 		return "server"
@@ -113,7 +117,8 @@ func (o *Options) role() string {
 	return "client"
 }
 
-// qkey is that of the datagrams of the pingpongs and of perftest (IBU-254, IBU-255 of the catalogue).
+// qkey is the Q_Key of datagrams in the pingpongs and in perftest (IBU-254, IBU-255 of the
+// catalogue).
 const qkey = 0x11111111
 
 var errSilent = errors.New("nothing has come for too long: the peer has ended, has other options than this end, or a message was lost")
@@ -126,7 +131,7 @@ func fitMTU(o *Options, has int) error {
 	return nil
 }
 
-// fitDatagram checks the size of a message against the path MTU.
+// fitDatagram checks a message's size against the path MTU.
 func fitDatagram(o *Options, mtu int) error {
 	if o.Service == rnic.UD && o.Size > mtu {
 		return fmt.Errorf("--size %d: a datagram holds at most the path MTU, %d bytes", o.Size, mtu)

@@ -1,4 +1,5 @@
-// The messages of perftest: versions, sizes, the path MTU, keys that are barriers as well, and what was measured.
+// The messages of perftest: versions, sizes, the path MTU, keys that also serve as barriers, and
+// results.
 
 package exchange
 
@@ -12,17 +13,17 @@ import (
 	"strings"
 )
 
-// Every step of perftest is one message each way, the client's first. Those of version 5.70 and later, up to the one
-// in Debian 12:
+// Every step of perftest is one message in each direction, the client's first. These are the
+// messages of version 5.70 and later, up to the version in Debian 12:
 //
 //	size  message
-//	  16  version, text, zeros to the end
-//	   4  bytes of the buffer that small messages go round in, a page; big-endian
+//	  16  version, text, zero-padded
+//	   4  bytes of the buffer that small messages cycle through, a page; big-endian
 //	   4  bytes of a cache line; big-endian
 //	   2  path MTU, the digit of its code (1: 256, … 5: 4096) and NUL
-//	 108  key, of the queue pair; then again as a barrier wherever one waits for the other
-//	   8  five times: what was measured, see Figures
-//	   5  Done, at the very end
+//	 108  key of the queue pair; later repeated as a barrier
+//	   8  five times: the results, see Figures
+//	   5  Done, at the end
 const (
 	VersionLen = 16
 	SizeLen    = 4
@@ -31,24 +32,24 @@ const (
 	FigureLen  = 8
 	FiguresLen = 5 * FigureLen
 
-	// Version is the one that a client of ours says it has; a server repeats its client's.
+	// Version is the version that our client sends. A server repeats its client's.
 	Version = "6.06"
 )
 
-// AppendVersion appends a version, cut to what there is room for.
+// AppendVersion appends a version, truncated to its field.
 func AppendVersion(b []byte, v string) []byte {
 	var field [VersionLen]byte
 	copy(field[:VersionLen-1], v)
 	return append(b, field[:]...)
 }
 
-// The versions whose messages are these. Later ones negotiate more before the keys.
+// The versions with these messages. Later ones negotiate more before the keys.
 const (
 	oldestVersion = 5.70
 	newestVersion = 6.20
 )
 
-// ParseVersion reads a version, and refuses one whose messages are others.
+// ParseVersion parses a version. It returns an error if that version has other messages.
 func ParseVersion(b []byte) (string, error) {
 	if len(b) != VersionLen {
 		return "", errLength
@@ -84,7 +85,7 @@ func AppendMTU(b []byte, mtu int) []byte {
 	return append(b, code, 0)
 }
 
-// ParseMTU reads a path MTU, in bytes.
+// ParseMTU parses a path MTU, in bytes.
 func ParseMTU(b []byte) (int, error) {
 	switch {
 	case len(b) != MTULen:
@@ -95,12 +96,12 @@ func ParseMTU(b []byte) (int, error) {
 	return 256 << (b[0] - '1'), nil
 }
 
-// A Key is a queue pair and the memory that comes with it:
+// A Key describes a queue pair and its memory:
 //
 //	off  size  field
 //	  0     4  LID, hexadecimal like all fields; 0 with RoCE
 //	  4     1  ':', after each field
-//	  5     4  how many RDMA Reads are answered at once
+//	  5     4  number of RDMA Reads answered concurrently
 //	 10     6  QPN
 //	 17     6  PSN of the first packet
 //	 24     8  R_Key
@@ -128,7 +129,7 @@ func AppendKey(b []byte, k Key) []byte {
 	return fmt.Appendf(b, "%08x:\x00", k.SRQN)
 }
 
-// ParseKey reads a key of KeyLen bytes. What stands after the last ':' is not looked at.
+// ParseKey parses a key of KeyLen bytes. It ignores the bytes after the last ':'.
 func ParseKey(b []byte) (k Key, err error) {
 	if len(b) != KeyLen {
 		return k, errLength
@@ -157,23 +158,24 @@ func ParseKey(b []byte) (k Key, err error) {
 	return k, nil
 }
 
-// Where the ends meet through the connection manager (-R) a message is one Send over a connection of its own. All are as over
-// TCP, but for the key, which is binary there, all of it big-endian, and Done, which is not sent:
+// With the connection manager (-R), each message is one Send over a separate connection. The
+// messages are the same as over TCP except that Done is not sent and the key is binary, all of it
+// big-endian:
 //
 //	off  size  field
 //	  0     4  LID
-//	  4     4  how many RDMA Reads are answered at once
+//	  4     4  number of RDMA Reads answered concurrently
 //	  8     4  QPN
 //	 12     4  PSN
 //	 16     4  R_Key
-//	 20     4  any, so that the next one is aligned
+//	 20     4  any; padding for alignment
 //	 24     8  address of the memory
 //	 32    16  GID
 //	 48     4  number of a shared receive queue
 //	 52     4  index of the GID at the sender, -1
 const BinaryKeyLen = 56
 
-// AppendBinaryKey appends a key in that form.
+// AppendBinaryKey appends a key in its binary form.
 func AppendBinaryKey(b []byte, k Key) []byte {
 	for _, v := range []uint32{uint32(k.LID), uint32(k.Reads), k.QPN, k.PSN, k.RKey, 0} {
 		b = binary.BigEndian.AppendUint32(b, v)
@@ -187,8 +189,9 @@ func AppendBinaryKey(b []byte, k Key) []byte {
 	return binary.BigEndian.AppendUint32(b, math.MaxUint32)
 }
 
-// ParseBinaryKey reads a key of BinaryKeyLen bytes. The queue pair is connected by other messages, and the first keys name none: of
-// what is there only R_Key, address and Reads mean anything, and the GID, which Linux's programs leave as it is, is not read.
+// ParseBinaryKey parses a key of BinaryKeyLen bytes. Other messages connect the queue pair, and the
+// first keys name none, so only R_Key, address and Reads are significant. The GID, which Linux's
+// programs leave uninitialized, is not read.
 func ParseBinaryKey(b []byte) (Key, error) {
 	if len(b) != BinaryKeyLen {
 		return Key{}, errLength
@@ -198,12 +201,12 @@ func ParseBinaryKey(b []byte) (Key, error) {
 		Addr: binary.BigEndian.Uint64(b[24:]), SRQN: at(48)}, nil
 }
 
-// Figures are what one side has measured, five numbers of eight bytes, big-endian, each a message of its own:
-// two integers, three of IEEE 754.
+// Figures are one side's results: five big-endian numbers of eight bytes, two integers and three of
+// IEEE 754, each a separate message.
 type Figures struct {
 	Size, Iterations uint64
 	Peak, Average    float64 // MiB/s
-	Rate             float64 // millions of messages in a second
+	Rate             float64 // millions of messages per second
 }
 
 // AppendFigures appends the five numbers.
@@ -214,7 +217,7 @@ func AppendFigures(b []byte, f Figures) []byte {
 	return b
 }
 
-// ParseFigures reads the five numbers, FiguresLen bytes.
+// ParseFigures parses the five numbers, FiguresLen bytes.
 func ParseFigures(b []byte) (Figures, error) {
 	if len(b) != FiguresLen {
 		return Figures{}, errLength

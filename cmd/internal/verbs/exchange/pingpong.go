@@ -1,7 +1,8 @@
-// The line by which the pingpongs of libibverbs tell each other what their queue pairs are.
+// The line with which libibverbs' pingpongs exchange their queue pairs.
 
-// Package exchange has the formats that the test programs of Linux's RDMA stack use to make each other known: those of
-// the pingpongs and of perftest go over TCP, those of rping over the queue pair itself. Bytes in, bytes out.
+// Package exchange has the message formats of the test programs for Linux's RDMA stack. Those of
+// the pingpongs and perftest go over TCP, those of rping over the queue pair itself. It only
+// converts bytes.
 package exchange
 
 import (
@@ -12,8 +13,9 @@ import (
 	"strconv"
 )
 
-// The pingpongs: the client sends a line, the server answers with its own, and the client sends Done when its queue pair is
-// ready. The line is text of fixed length, as IBU-253 of the catalogue has it:
+// The pingpongs: the client sends a line, the server replies with its line, and the client sends
+// Done when its queue pair is ready. The line is text of fixed length, as in IBU-253 of the
+// catalogue:
 //
 //	off  size  field
 //	  0     4  LID, hexadecimal like all fields; 0 with RoCE
@@ -28,7 +30,7 @@ const (
 	GIDLen      = 16
 )
 
-// A Pingpong is a queue pair as the pingpongs name it.
+// A Pingpong is a queue pair in a pingpong line.
 type Pingpong struct {
 	LID uint16
 	QPN uint32 // 24 bits
@@ -49,7 +51,7 @@ func AppendPingpong(b []byte, p Pingpong) []byte {
 	return fmt.Appendf(b, "%04x:%06x:%06x:%x\x00", p.LID, p.QPN, p.PSN, gid[:])
 }
 
-// ParsePingpong reads a line of PingpongLen bytes.
+// ParsePingpong parses a line of PingpongLen bytes.
 func ParsePingpong(b []byte) (p Pingpong, err error) {
 	if len(b) != PingpongLen {
 		return p, errLength
@@ -72,10 +74,11 @@ func ParsePingpong(b []byte) (p Pingpong, err error) {
 	return p, nil
 }
 
-// validQPN reports whether a program's queue pair can have the number: 0 and 1 are for management, the last one for groups.
+// validQPN reports whether a number is valid for a program's queue pair: 0 and 1 are for
+// management, the last one is for groups.
 func validQPN(n uint32) bool { return n > 1 && n < 1<<24-1 }
 
-// host is the address that a GID stands for: one of IPv4 is mapped there.
+// host returns the address in a GID. IPv4 addresses are mapped.
 func host(gid [GIDLen]byte) (netip.Addr, error) {
 	a := netip.AddrFrom16(gid).Unmap()
 	if a.IsUnspecified() || a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
@@ -84,13 +87,13 @@ func host(gid [GIDLen]byte) (netip.Addr, error) {
 	return a, nil
 }
 
-// fields are read one after the other from text of fixed widths. The first that is wrong makes all that follow wrong.
+// fields parses fixed-width text fields in order. After the first error all later fields fail too.
 type fields struct {
 	b   []byte
 	bad bool
 }
 
-// text is the next n bytes, which a byte of value end follows; nil if that is not so.
+// text returns the next n bytes, which must be followed by the byte end; nil if not.
 func (f *fields) text(n int, end byte) []byte {
 	if f.bad || len(f.b) <= n || f.b[n] != end {
 		f.bad = true
@@ -101,7 +104,7 @@ func (f *fields) text(n int, end byte) []byte {
 	return t
 }
 
-// number is the next n digits as a hexadecimal number, which a byte of value end follows.
+// number returns the next n hexadecimal digits, which must be followed by the byte end.
 func (f *fields) number(n int, end byte) uint64 {
 	t := f.text(n, end)
 	for _, c := range t {

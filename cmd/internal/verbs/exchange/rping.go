@@ -1,10 +1,10 @@
-// The message of rping: where memory is that the peer is to read or to write.
+// The message of rping: the address of memory that the peer reads or writes.
 
 package exchange
 
 import "encoding/binary"
 
-// A Region of the peer's memory, in a Send of RegionLen bytes, big-endian:
+// A Region is a memory region of the peer, in a Send of RegionLen bytes, big-endian:
 //
 //	off  size  field
 //	  0     8  address
@@ -16,7 +16,7 @@ type Region struct {
 	Size uint32
 }
 
-// RegionLen is the bytes of a Region.
+// RegionLen is the size of an encoded Region.
 const RegionLen = 16
 
 // AppendRegion appends a region.
@@ -26,7 +26,7 @@ func AppendRegion(b []byte, r Region) []byte {
 	return binary.BigEndian.AppendUint32(b, r.Size)
 }
 
-// ParseRegion reads a region of RegionLen bytes.
+// ParseRegion parses a region of RegionLen bytes.
 func ParseRegion(b []byte) (Region, error) {
 	if len(b) != RegionLen {
 		return Region{}, errLength
