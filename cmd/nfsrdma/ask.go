@@ -1,4 +1,4 @@
-// Questions to the user, as coreutils ask them: on standard error, answered by a line that begins with y.
+// Questions to the user in coreutils' form: on standard error, yes if the answer begins with y.
 
 package main
 
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// An asker asks and reads answers. The end of input is no.
+// An asker asks questions and reads the answers. The end of input means no.
 type asker struct {
 	prefix string // "nfsrdma: COMMAND: "
 	in     *bufio.Reader

@@ -1,4 +1,4 @@
-// nfsrdma bench: its flags, and the directory that is measured.
+// nfsrdma bench: its flags, and the directory to measure.
 
 package main
 
@@ -108,9 +108,10 @@ func newBench(s *session.Session) *cobra.Command {
 	return cmd
 }
 
-// runBench mounts the directory that arg names and measures its server with a file in it. Of the packets of RoCE it loses some.
+// runBench mounts the directory arg and measures its server with a file in it. lose is the
+// percentage of RoCE packets to drop.
 func runBench(ctx context.Context, s *session.Session, arg string, o bench.Options, lose int) (*bench.Report, error) {
-	if err := o.Check(); err != nil { // before anything is connected to
+	if err := o.Check(); err != nil { // before any connection
 		return nil, err
 	}
 	t, err := s.Target(arg)
@@ -127,7 +128,8 @@ func runBench(ctx context.Context, s *session.Session, arg string, o bench.Optio
 	if err != nil {
 		return nil, err
 	}
-	o.NoRaw = o.NoRaw || (t.Others != "" || !isLocal(t.Host)) && o.RawPeer == "" // another machine's server has another yardstick
+	// raw TCP on this machine says nothing about another machine's server
+	o.NoRaw = o.NoRaw || (t.Others != "" || !isLocal(t.Host)) && o.RawPeer == ""
 	r := &bench.Report{Target: t.String(), Transport: t.Transport.String(), Conns: s.Flags.NConnect}
 	if t.Transport == nfsclient.RDMA {
 		r.CRC = crcInUse(fsys.Client(), s.Flags.CRC)
@@ -139,8 +141,8 @@ func runBench(ctx context.Context, s *session.Session, arg string, o bench.Optio
 	return r, nil
 }
 
-// crcInUse returns the CRC mode of a client's connections, which asked for one: the server may
-// require CRCs, and packets of RoCE have them in any case.
+// crcInUse returns the CRC mode of a client's connections. It may differ from asked: a server may
+// require CRCs, and RoCE packets always have them.
 func crcInUse(c *nfsclient.Client, asked string) string {
 	for _, l := range c.Links() {
 		switch {
@@ -154,7 +156,7 @@ func crcInUse(c *nfsclient.Client, asked string) string {
 	return asked
 }
 
-// openLossy mounts the directory that arg names over RoCE, and loses packets on the way.
+// openLossy mounts the directory arg over RoCE with packet loss.
 func openLossy(ctx context.Context, s *session.Session, arg string, t nfsclient.Target, percent int) (*nfsclient.FS, error) {
 	o, err := s.Options(t)
 	if err != nil {

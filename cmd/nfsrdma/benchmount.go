@@ -1,4 +1,4 @@
-// nfsrdma bench --mount: the server, the mounts and the directories that it needs.
+// nfsrdma bench --mount: its server, mounts and directories.
 
 package main
 
@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A mountBench is the flags of bench --mount.
+// A mountBench has the flags of bench --mount.
 type mountBench struct {
 	on            bool
 	rounds, files int
@@ -38,7 +38,7 @@ func (m *mountBench) flags(cmd *cobra.Command) {
 	}
 }
 
-// run measures, with a directory in memory for what is not the server's.
+// run measures, with an in-memory directory for all files outside the server.
 func (m *mountBench) run(cmd *cobra.Command, s *session.Session, args []string, o bench.Options) (r *bench.MountReport, err error) {
 	mo := bench.MountOptions{Rounds: m.rounds, Depth: o.Depth, Size: o.Size, Duration: o.Duration, Files: m.files}
 	if !cmd.Flags().Changed("duration") {
@@ -53,7 +53,8 @@ func (m *mountBench) run(cmd *cobra.Command, s *session.Session, args []string, 
 	}
 	rig := bench.MountRig{Scratch: filepath.Join(tmp, "scratch"), Loopback: filepath.Join(tmp, "served"), Clear: mountpeer.Clear}
 	defer func() {
-		// The scratch directory is empty now, unless something is mounted there still, which must not be removed.
+		// The scratch directory is empty now, unless a mount remains in it, which must not be
+		// removed.
 		if e := os.Remove(rig.Scratch); e == nil || errors.Is(e, os.ErrNotExist) {
 			e = os.RemoveAll(tmp)
 			err = errors.Join(err, e)
@@ -65,7 +66,8 @@ func (m *mountBench) run(cmd *cobra.Command, s *session.Session, args []string, 
 	if len(args) == 1 {
 		return m.measure(cmd, s, args[0], rig, mo)
 	}
-	// The server outlives the signal that ends the measurement: what is mounted needs it until it is unmounted.
+	// The server outlives the signal that ends the measurement, because the mounts need it until
+	// they are unmounted.
 	srv, err := child.Start(context.WithoutCancel(cmd.Context()), "_serve", rig.Loopback)
 	if err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func (m *mountBench) run(cmd *cobra.Command, s *session.Session, args []string, 
 	return m.measure(cmd, s, spec, rig, mo)
 }
 
-// measure connects to the directory that spec names and measures a mount of it.
+// measure connects to the directory spec and measures a mount of it.
 func (m *mountBench) measure(cmd *cobra.Command, s *session.Session, spec string, rig bench.MountRig, o bench.MountOptions) (*bench.MountReport, error) {
 	ctx := cmd.Context()
 	t, err := s.Target(spec)

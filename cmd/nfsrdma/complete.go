@@ -1,4 +1,4 @@
-// Completion of remote paths in a shell: the directory that was typed so far is listed on its server.
+// Shell completion of remote paths: lists the typed directory on its server.
 
 package main
 
@@ -15,15 +15,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completeTimeout bounds a completion: a user is waiting. Tests on a busy machine have more.
+// completeTimeout limits a completion, because a user is waiting. Tests set a longer one for busy
+// machines.
 var completeTimeout = 2 * time.Second
 
-// completeMost is how many names there are: a shell does not show more.
+// completeMost limits the number of names; a shell shows no more.
 const completeMost = 2000
 
-// completePaths completes arguments that are remote paths. With local the shell
-// completes anything else as a file of this machine. Errors say nothing: they
-// would stand in the middle of the line that is being typed.
+// completePaths completes remote paths. With local, the shell completes all other arguments as
+// local files. Errors are ignored: their text would appear in the line being typed.
 func completePaths(s *session.Session, local bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		slash := strings.LastIndexByte(typed, '/')
@@ -46,8 +46,8 @@ func completePaths(s *session.Session, local bool) cobra.CompletionFunc {
 	}
 }
 
-// completions are the names in the directory dir that begin with prefix, each with
-// dir in front; a slash is after directories. Above the exports it is their paths.
+// completions returns the names in the directory dir that begin with prefix, with dir in front and
+// a slash after directories. Above the exports it returns their paths.
 func completions(ctx context.Context, s *session.Session, dir, prefix string, isURL bool) []string {
 	t, err := s.Target(dir)
 	if err != nil {
@@ -78,7 +78,7 @@ func completions(ctx context.Context, s *session.Session, dir, prefix string, is
 		case err != nil || len(list) == completeMost:
 			return list
 		case !strings.HasPrefix(name, prefix), prefix == "" && name[0] == '.', strings.ContainsAny(name, "\t\n\r"):
-			continue // a shell reads a line for each
+			continue // a shell reads one name per line
 		}
 		full := dir + escape(name)
 		n, err := e.Node()
@@ -93,7 +93,7 @@ func completions(ctx context.Context, s *session.Session, dir, prefix string, is
 	return list
 }
 
-// exportsBelow are the exports whose path begins with at and prefix, without at.
+// exportsBelow returns the exports whose path begins with at and prefix, without at.
 func exportsBelow(ctx context.Context, c *nfsclient.Client, at, prefix string, full func(below string) string) []string {
 	exports, err := c.Exports(ctx)
 	if err != nil {

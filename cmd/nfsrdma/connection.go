@@ -1,4 +1,4 @@
-// The flags about connections, for the commands that make some.
+// The connection flags, for all commands that connect.
 
 package main
 
@@ -10,20 +10,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// connectTimeout is how long a server may take to be connected to, where no flag says otherwise.
+// connectTimeout is the default of --connect-timeout.
 const connectTimeout = 10 * time.Second
 
-// connectionWords are the values of the flags about connections that have words.
+// connectionWords are the values of connection flags, for completion.
 var connectionWords = map[string][]string{
 	"proto": {"rdma", "tcp", "auto"},
 	"rdma":  {"auto", "iwarp", "roce"},
 	"crc":   {"on", "auto", "off", "strict"},
 }
 
-// oldConnectionFlags are earlier names of flags, with the present ones.
+// oldConnectionFlags maps old flag names to the present ones.
 var oldConnectionFlags = map[string]string{"transport": "proto", "provider": "rdma", "conns": "nconnect"}
 
-// addConnectionFlags gives cmd the flags about connections.
+// addConnectionFlags adds the connection flags to cmd.
 func addConnectionFlags(cmd *cobra.Command, s *session.Session) {
 	f := cmd.Flags()
 	f.StringVar(&s.Flags.Proto, "proto", "", "transport `PROTO`: rdma, tcp or auto (RDMA, else TCP) (default rdma, or tcp for an nfs:// path)")
@@ -41,8 +41,8 @@ func addConnectionFlags(cmd *cobra.Command, s *session.Session) {
 	}
 }
 
-// connectionArgs are the flags about connections that cmd was given, for a process of the same
-// kind.
+// connectionArgs returns the connection flags given to cmd, as arguments for another process of
+// this program.
 func connectionArgs(cmd *cobra.Command) (args []string) {
 	for _, name := range []string{"proto", "rdma", "nconnect", "mount-port", "crc", "connect-timeout", "timeout"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {

@@ -1,4 +1,4 @@
-// nfsrdma cp: files and trees, in either direction.
+// nfsrdma cp: copies files and trees in either direction.
 
 package main
 
@@ -104,7 +104,7 @@ func (f *cpFlags) add(cmd *cobra.Command) {
 	f.targetFlags.add(cmd)
 }
 
-// overwriteFlags are those that cp and mv share. The last of -f, -i and -n counts.
+// overwriteFlags adds the flags common to cp and mv. The last of -f, -i and -n counts.
 func overwriteFlags(fl *pflag.FlagSet, o *treecopy.Options) {
 	fl.BoolFuncP("force", "f", "replace targets that must not be written", func(string) error {
 		o.Force = true
@@ -125,7 +125,8 @@ func (f *cpFlags) follow(v treecopy.Follow) { f.Follow, f.followSet = v, true }
 
 const preserveDefault = "mode,ownership,timestamps"
 
-// preserve adds what a list of cp(1) names. Contexts and extended attributes NFSv3 does not carry.
+// preserve adds the attributes in a --preserve list of cp(1). NFSv3 carries no contexts and
+// extended attributes.
 func (f *cpFlags) preserve(list string) error {
 	for word := range strings.SplitSeq(list, ",") {
 		p := &f.Preserve
@@ -168,7 +169,7 @@ func (f *cpFlags) noPreserve(list string) error {
 	return nil
 }
 
-// options are the flags in the words of the engine.
+// options converts the flags for the copy engine.
 func (f *cpFlags) options() (treecopy.Options, error) {
 	o := f.Options
 	if !f.followSet && !o.Recursive {

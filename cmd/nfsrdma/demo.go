@@ -1,4 +1,4 @@
-// nfsrdma demo: everything once, with nothing to set up.
+// nfsrdma demo: a complete demonstration without setup.
 
 package main
 
@@ -78,10 +78,10 @@ func runDemo(ctx context.Context, s *session.Session, out io.Writer, duration ti
 	return demoBench(ctx, s, out, url, "nfs://"+tcpAddr+demoExport, duration, verbose)
 }
 
-// scratchEnv names a directory to take in place of one in memory.
+// scratchEnv names a directory to use instead of one in memory.
 const scratchEnv = "NFSRDMA_SCRATCH"
 
-// tempDir prefers memory, so that the figures are those of the network.
+// tempDir prefers memory, so that the figures show the network.
 func tempDir() (string, error) {
 	if dir := os.Getenv(scratchEnv); dir != "" {
 		return os.MkdirTemp(dir, "nfsrdma-demo-")
@@ -94,7 +94,7 @@ func tempDir() (string, error) {
 	return os.MkdirTemp("", "nfsrdma-demo-")
 }
 
-// demoCopy copies the tree in and out over RDMA and compares all of it.
+// demoCopy copies the tree to the server and back over RDMA, and compares the two.
 func demoCopy(ctx context.Context, s *session.Session, out io.Writer, source, back, url string) error {
 	for _, step := range []struct{ name, from, to string }{
 		{"copy in", source, url + "/tree"}, {"copy out", url + "/tree", back},
@@ -150,11 +150,10 @@ func demoCopy(ctx context.Context, s *session.Session, out io.Writer, source, ba
 	return nil
 }
 
-// demoFiles is the sizes of the files of the tree, around all the edges of
-// inline, chunk and segment.
+// demoFiles are the file sizes of the tree, around the limits of inline data, chunks and segments.
 var demoFiles = []int{0, 1, 3, 4, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 1<<20 - 1, 1 << 20, 1<<20 + 1, 48 << 20}
 
-// makeTree makes directories of small files, the odd sizes, and symbolic links.
+// makeTree makes directories with small files, demoFiles, and symbolic links.
 func makeTree(top string) error {
 	r := rand.NewChaCha8([32]byte{1})
 	when := time.Date(2001, 2, 3, 4, 5, 6, 123456789, time.UTC)
@@ -184,7 +183,7 @@ func makeTree(top string) error {
 	return os.Symlink("sizes/4096", filepath.Join(top, "link"))
 }
 
-// treeSum is a checksum of all names, types, modes, times of files, and content.
+// treeSum is a checksum of all names, types, modes, file times and contents.
 func treeSum(fsys fs.FS) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	err = fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error {

@@ -1,4 +1,4 @@
-// The end of nfsrdma demo: NFS over RDMA beside NFS over TCP, and the meaning of that.
+// The end of nfsrdma demo: NFS over RDMA compared with NFS over TCP.
 
 package main
 
@@ -14,13 +14,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 )
 
-// demoTests are the rows of the comparison, by the name of their test.
+// demoTests are the rows of the comparison, by test name.
 var demoTests = []struct{ test, title string }{
 	{"getattr", "GETATTR"}, {"read", "READ 1 MiB"}, {"write", "WRITE 1 MiB"},
 }
 
-// demoBench measures the server over both transports, and compares them. With verbose it measures
-// all, raw TCP too, and shows the tables before.
+// demoBench measures the server over both transports and compares them. With verbose it first runs
+// all tests, including raw TCP, and shows their tables.
 func demoBench(ctx context.Context, s *session.Session, out io.Writer, rdma, tcp string, d time.Duration, verbose bool) error {
 	o := bench.Options{Depth: 8, Size: 64 << 20, Duration: d, Tests: bench.Tests, NoRaw: !verbose}
 	if !verbose {
@@ -46,7 +46,7 @@ func demoBench(ctx context.Context, s *session.Session, out io.Writer, rdma, tcp
 	return compareDemo(out, reports[0], reports[1])
 }
 
-// compareDemo writes five lines: a row for each test, and which transport is faster for which.
+// compareDemo writes five lines: a row per test, and which transport is faster.
 func compareDemo(out io.Writer, rdma, tcp *bench.Report) error {
 	tw := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(tw, "\tNFS over RDMA\tNFS over TCP\tRDMA / TCP\t\n")
@@ -79,7 +79,7 @@ func compareDemo(out io.Writer, rdma, tcp *bench.Report) error {
 	return err
 }
 
-// demoRate is calls or MiB in a second.
+// demoRate returns MiB or calls per second.
 func demoRate(r *bench.Report, test string) float64 {
 	for _, t := range r.Tests {
 		if t.Name == test && t.Bytes > 0 {

@@ -1,4 +1,4 @@
-// nfsrdma df: the space of file systems.
+// nfsrdma df: the space in file systems.
 
 package main
 
@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A dfRow is the file system that a path is on; sizes are in bytes.
+// A dfRow is the file system that contains a path; sizes are in bytes.
 type dfRow struct {
 	Filesystem string `json:"filesystem"`  // HOST:/export
 	Path       string `json:"path"`        // as it was typed
@@ -78,7 +78,7 @@ func newDfRow(s *session.Session, o session.Operand, st *nfs3.FsstatRes) dfRow {
 	}
 }
 
-// exportName is HOST:/export, as mount(8) names what it mounts.
+// exportName returns HOST:/export, the form of mount(8).
 func exportName(s *session.Session, o session.Operand) string {
 	t, err := s.Target(o.Arg)
 	if err != nil {
@@ -105,7 +105,7 @@ func writeDf(out io.Writer, rows []dfRow, human, inodes, portable bool) {
 	for _, r := range rows {
 		table = append(table, r.cells(human, inodes))
 	}
-	width := []int{14, 5, 5, 5, 4, 0} // the least of df(1)
+	width := []int{14, 5, 5, 5, 4, 0} // df(1)'s minimum widths
 	for _, line := range table {
 		for i, c := range line {
 			width[i] = max(width[i], runewidth.StringWidth(c))

@@ -1,4 +1,4 @@
-// nfsrdma doctor: what stands between this machine and a working mount.
+// nfsrdma doctor: finds obstacles to a working mount.
 
 package main
 
@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// errUnwell ends the program with status 1; all there is to say has been said.
+// errUnwell ends the program with status 1. All findings have been printed.
 var errUnwell = errors.New("something that matters does not work: see the lines with FAIL")
 
 func newDoctor(s *session.Session) *cobra.Command {
@@ -78,7 +78,7 @@ must work. Otherwise the mount over RDMA must work, by the protocol of --rdma.`,
 	return cmd
 }
 
-// examine reports on one server, and whether it is well.
+// examine reports on one server. It returns true if no check failed.
 func examine(cmd *cobra.Command, o doctor.Options, asJSON bool) (bool, error) {
 	out := cmd.OutOrStdout()
 	tell := func(f doctor.Finding) { doctor.Print(out, f) }
@@ -99,7 +99,7 @@ func examine(cmd *cobra.Command, o doctor.Options, asJSON bool) (bool, error) {
 	return r.OK, enc.Encode(r)
 }
 
-// examined fills in what the argument and the flags of all commands say of one of its servers.
+// examined sets the options from the server argument and the connection flags.
 func examined(s *session.Session, o *doctor.Options, t nfsclient.Target, arg string) error {
 	flags, err := s.Options(t)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// lnFlags are how links are made.
+// lnFlags are the flags of ln.
 type lnFlags struct {
 	symbolic, force, ask, noDeref, noDir, verbose bool
 	into                                          string // -t
@@ -74,7 +74,7 @@ type linker struct {
 	out io.Writer
 	q   *asker
 
-	made map[string]bool // paths that are links of this run
+	made map[string]bool // paths of links made in this run
 }
 
 func runLn(s *session.Session, cmd *cobra.Command, f lnFlags, args []string) error {
@@ -106,7 +106,8 @@ func runLn(s *session.Session, cmd *cobra.Command, f lnFlags, args []string) err
 		if into {
 			name := path.Base(strings.TrimRight(target, "/"))
 			if from, err := s.Operand(ctx, target); !f.symbolic && err == nil {
-				name = path.Base(strings.TrimRight(from.Path, "/")) // of the path, not of the URL with its escapes
+				// from the path, because the URL has escapes
+				name = path.Base(strings.TrimRight(from.Path, "/"))
 			}
 			place = session.Operand{Arg: session.Below(to.Arg, name), FS: to.FS, Path: session.Below(to.Path, name)}
 		}
@@ -122,7 +123,7 @@ func runLn(s *session.Session, cmd *cobra.Command, f lnFlags, args []string) err
 	return rep.Err()
 }
 
-// isDir reports whether the last argument is a directory to make links in.
+// isDir reports whether the last argument is a directory for the links.
 func (l *linker) isDir(ctx context.Context, o session.Operand) (bool, error) {
 	stat := o.FS.Stat
 	if l.noDeref {
@@ -132,7 +133,7 @@ func (l *linker) isDir(ctx context.Context, o session.Operand) (bool, error) {
 	return err == nil && fi.IsDir(), err
 }
 
-// link makes one link; the error is the whole line.
+// link makes one link; the error is a complete line.
 func (l *linker) link(ctx context.Context, target string, to session.Operand) error {
 	made, err := l.maker(ctx, target, to)
 	if err != nil {
@@ -166,14 +167,14 @@ func (l *linker) link(ctx context.Context, target string, to session.Operand) er
 	return nil
 }
 
-// A newLink is a link to be made, under one name or another.
+// A newLink is a link to make, possibly under a temporary name.
 type newLink struct {
 	make   func(ctx context.Context, name string) error
 	node   nfsclient.Node // of a hard link's target
-	target string         // as it was typed
+	target string         // as typed
 }
 
-// maker checks a target, and returns what makes the link.
+// maker checks a target and returns the link to make.
 func (l *linker) maker(ctx context.Context, target string, to session.Operand) (newLink, error) {
 	if l.symbolic {
 		if strings.Contains(target, "://") {
@@ -202,8 +203,8 @@ func (l *linker) maker(ctx context.Context, target string, to session.Operand) (
 	}}, nil
 }
 
-// replace makes the link under a temporary name and renames it over what is
-// there, so that the name is never missing.
+// replace makes the link under a temporary name and renames it over the existing file, so that the
+// name always exists.
 func (l *linker) replace(ctx context.Context, n newLink, to session.Operand) (done bool, err error) {
 	dir, base, slash, err := to.FS.Parent(ctx, to.Path)
 	if err != nil {
@@ -220,7 +221,7 @@ func (l *linker) replace(ctx context.Context, n newLink, to session.Operand) (do
 	case l.made[to.Path]:
 		return false, session.Finished{Text: fmt.Sprintf("will not overwrite just-created %s with %s", text.QuoteAlways(to.Arg), text.QuoteAlways(n.target))}
 	case !l.symbolic && sameObject(old.Node, n.node):
-		// Renaming one name of a file to another one of it would do nothing.
+		// Renaming one name of a file to another of its names does nothing.
 		if fromDir, fromBase, e := l.placeOf(ctx, n.target); e == nil && fromBase == base && fromDir.Root() == dir.Root() {
 			return false, session.Finished{Text: fmt.Sprintf("%s and %s are the same file", text.QuoteAlways(n.target), text.QuoteAlways(to.Arg))}
 		}
@@ -239,7 +240,7 @@ func (l *linker) replace(ctx context.Context, n newLink, to session.Operand) (do
 	return true, nil
 }
 
-// placeOf is the directory and the name that a hard link's target has.
+// placeOf returns the directory and the name of a hard link's target.
 func (l *linker) placeOf(ctx context.Context, target string) (*nfsclient.FS, string, error) {
 	o, err := l.s.Operand(ctx, target)
 	if err != nil {
@@ -254,7 +255,7 @@ func sameObject(a, b nfsclient.Node) bool {
 	return a.Attr.Fileid == b.Attr.Fileid && a.Attr.Fsid == b.Attr.Fsid && a.Attr.Type != nfs3.FileType(0)
 }
 
-// sameExport refuses what no server can do.
+// sameExport returns an error for a link across exports, which no server can make.
 func sameExport(a, b *nfsclient.FS, aName, bName string) error {
 	if a.Client() != b.Client() || a.Root() != b.Root() {
 		return fmt.Errorf("%s and %s are not on the same export", aName, bName)

@@ -42,8 +42,8 @@ no total.`,
 	return cmd
 }
 
-// lsFlagSet gives each option the letter that ls(1) has for it. Of those that exclude each
-// other the last one on the command line counts, as there.
+// lsFlagSet gives each option its letter in ls(1). The last of several exclusive options counts, as
+// in ls(1).
 func lsFlagSet(cmd *cobra.Command, f *listing.Options) {
 	fl := cmd.Flags()
 	either := func(name, letter, usage string, set func()) {

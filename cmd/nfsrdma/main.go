@@ -1,4 +1,4 @@
-// The client binary: file commands, measurements and a demonstration, over RDMA or TCP.
+// The client program: file commands, measurements and a demonstration, over RDMA or TCP.
 
 package main
 
@@ -23,7 +23,7 @@ func main() {
 	cli.Exit(code)
 }
 
-// newProgram is what the program is under the name that it was called by.
+// newProgram returns the root command for the name by which the program was called.
 func newProgram(s *session.Session, name string) *cobra.Command {
 	if filepath.Base(name) == helperName {
 		s.Flags.ConnectTimeout = connectTimeout
@@ -32,7 +32,7 @@ func newProgram(s *session.Session, name string) *cobra.Command {
 	return newRoot(s)
 }
 
-// run is the whole program; it returns the exit code.
+// run runs the whole program and returns the exit status.
 func run(parent context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	s := &session.Session{Stderr: stderr}
 	cmd := newProgram(s, os.Args[0])
@@ -57,7 +57,7 @@ func run(parent context.Context, args []string, stdin io.Reader, stdout, stderr 
 	return status
 }
 
-// statusOf returns the exit status of a command, and reports its error unless the command has.
+// statusOf returns a command's exit status, and reports its error unless the command already has.
 func statusOf(ctx context.Context, s *session.Session, cmd *cobra.Command, err error) int {
 	var exit cli.ExitError
 	var output *cli.OutputError

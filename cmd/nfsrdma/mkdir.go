@@ -1,4 +1,4 @@
-// nfsrdma mkdir: making directories.
+// nfsrdma mkdir: makes directories.
 
 package main
 
@@ -79,7 +79,7 @@ func (m *maker) make(ctx context.Context, o session.Operand) error {
 	return err
 }
 
-// parent makes a directory on the way, or passes through the one that is there.
+// parent makes an ancestor directory, or accepts an existing one.
 func (m *maker) parent(ctx context.Context, o session.Operand) error {
 	fi, err := o.FS.Stat(ctx, o.Path)
 	switch {
@@ -89,7 +89,7 @@ func (m *maker) parent(ctx context.Context, o session.Operand) error {
 		return err
 	}
 	err = m.one(ctx, o, fs.ModePerm&^m.umask|0o300)
-	if errors.Is(err, fs.ErrExist) { // another client was quicker, or it is a dangling link
+	if errors.Is(err, fs.ErrExist) { // another client was faster, or the name is a dangling link
 		if fi, e := o.FS.Stat(ctx, o.Path); e == nil && fi.IsDir() {
 			return nil
 		}
@@ -104,18 +104,18 @@ func (m *maker) one(ctx context.Context, o session.Operand, mode fs.FileMode) er
 	if m.out != nil {
 		fmt.Fprintf(m.out, "mkdir: created directory %s\n", text.QuoteAlways(o.Arg))
 	}
-	if mode&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0 { // few servers take these at once
+	if mode&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0 { // few servers accept these in MKDIR
 		return o.FS.Chmod(ctx, o.Path, mode)
 	}
 	return nil
 }
 
-// failed is failure that eachOperand does not put the whole operand before again.
+// failed returns a failure that EachOperand does not prefix with the whole operand.
 func failed(what, name string, err error) error {
 	return session.Finished{Text: session.Failure(what, name, err).Error(), Cause: err}
 }
 
-// prefixes are the directories on the way to an operand, the first one first.
+// prefixes returns an operand's ancestor directories, the topmost first.
 func prefixes(o session.Operand) []session.Operand {
 	var list []session.Operand
 	name := strings.TrimRight(o.Path, "/")

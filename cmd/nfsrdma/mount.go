@@ -1,4 +1,4 @@
-// nfsrdma mount: an export as a directory, and the list of what is mounted.
+// nfsrdma mount: mounts an export on a directory, or lists the mounts.
 
 package main
 
@@ -29,15 +29,15 @@ const (
 	exitFailure = 32
 )
 
-// A mountCommand is the flags of a mount, by whichever name the program was called.
+// A mountCommand has the flags of a mount, under either name of the program.
 type mountCommand struct {
 	options    []string
 	foreground bool
 	logFile    string
 	readyFD    int
 	verbose    bool
-	fake       bool // all but the mount itself
-	sloppy     bool // unknown options are left out
+	fake       bool // everything except the mount itself
+	sloppy     bool // ignore unknown options
 	ro, rw     bool // -r and -w of mount(8)
 	ofType     string
 	helper     bool // called by mount(8)
@@ -63,7 +63,7 @@ last one counts. Times are in seconds unless the option says otherwise.
 
 `
 
-// newMount is the command mount.
+// newMount returns the command mount.
 func newMount(s *session.Session) *cobra.Command {
 	m := &mountCommand{}
 	cmd := &cobra.Command{
@@ -106,30 +106,31 @@ func newMount(s *session.Session) *cobra.Command {
 	f.BoolVar(&m.helper, "helper", false, "")
 	f.BoolVar(&m.sloppy, "sloppy", false, "")
 	for _, name := range []string{"ready-fd", "helper", "sloppy"} {
-		_ = f.MarkHidden(name) // what the process in the background is told
+		_ = f.MarkHidden(name) // arguments for the background process
 	}
 	completeMount(cmd, s)
 	return cmd
 }
 
-// addMountFlags adds flags of mount(8), under either name of the program.
+// addMountFlags adds the flags of mount(8), for either name of the program.
 func (m *mountCommand) addMountFlags(f *pflag.FlagSet) {
 	f.BoolVarP(&m.ro, "read-only", "r", false, "the same as -o ro")
 	f.BoolVarP(&m.rw, "rw", "w", false, "the same as -o rw")
 	f.StringVarP(&m.ofType, "types", "t", "", "the file system type `TYPE` of mount(8): must be nfsrdma")
 }
 
-// hideConnectionFlags keeps the flags out of the help of mount that are options of a mount.
+// hideConnectionFlags hides connection flags from the help of mount, because they are mount
+// options.
 func hideConnectionFlags(cmd *cobra.Command) {
 	for flag := range flagOfOption {
 		_ = cmd.Flags().MarkHidden(flag)
 	}
 }
 
-// flagOfOption is the options of a mount for flags of other commands; "": there are several.
+// flagOfOption maps flags of other commands to mount options; "" stands for several options.
 var flagOfOption = map[string]string{"proto": "proto", "rdma": "rdma", "mount-port": "mountport", "nconnect": "nconnect", "crc": "crc", "timeout": ""}
 
-// completeMount lets the shell complete options, exports and directories.
+// completeMount sets the shell completion of options, exports and directories.
 func completeMount(cmd *cobra.Command, s *session.Session) {
 	_ = cmd.RegisterFlagCompletionFunc("options", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return completeOptions(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
@@ -143,9 +144,9 @@ func completeMount(cmd *cobra.Command, s *session.Session) {
 	}
 }
 
-// run mounts, in this process or in one in the background.
+// run mounts, in this process or in a background process.
 func (m *mountCommand) run(cmd *cobra.Command, s *session.Session, spec, dir string) error {
-	// mount -a has many lines, so messages have the one that is meant in front.
+	// mount -a handles many lines, so each message begins with its mount.
 	line := func(message string) string {
 		return spec + " on " + dir + ": " + strings.TrimLeft(strings.TrimPrefix(message, spec), ": ")
 	}
@@ -176,7 +177,7 @@ func (m *mountCommand) run(cmd *cobra.Command, s *session.Session, spec, dir str
 	return statusError(cmd, exitFailure, err)
 }
 
-// request reads what is to be mounted, and how.
+// request parses the arguments and options of the mount.
 func (m *mountCommand) request(cmd *cobra.Command, spec string) (*mounter.Request, error) {
 	lists, err := flagOptions(cmd)
 	if err != nil {
@@ -209,7 +210,7 @@ func (m *mountCommand) request(cmd *cobra.Command, spec string) (*mounter.Reques
 	return r, nil
 }
 
-// flagOptions is the flags about connections, as options of a mount.
+// flagOptions returns the given connection flags as mount options.
 func flagOptions(cmd *cobra.Command) (lists []string, err error) {
 	for flag, option := range flagOfOption {
 		f := cmd.Flags().Lookup(flag)
@@ -224,7 +225,8 @@ func flagOptions(cmd *cobra.Command) (lists []string, err error) {
 	return lists, nil
 }
 
-// args are those of the process in the background: they name the same mount from any directory.
+// args returns the arguments of the background process. They name the same mount from any
+// directory.
 func (m *mountCommand) args(cmd *cobra.Command, r *mounter.Request) []string {
 	args := []string{"mount", "--ready-fd", strconv.Itoa(mounter.ReadyFD)}
 	if lists, _ := flagOptions(cmd); len(lists)+len(m.options) > 0 {
@@ -246,7 +248,7 @@ func (m *mountCommand) args(cmd *cobra.Command, r *mounter.Request) []string {
 	return append(args, "--", r.Spec, r.Dir)
 }
 
-// serve is the process of the mount.
+// serve runs the process of the mount.
 func (m *mountCommand) serve(cmd *cobra.Command, s *session.Session, r *mounter.Request) error {
 	log, err := mounter.NewLog(cmd.ErrOrStderr(), r.LogFile, m.readyFD > 0)
 	if err != nil {
@@ -259,12 +261,12 @@ func (m *mountCommand) serve(cmd *cobra.Command, s *session.Session, r *mounter.
 	s.Flags.Mount8 = m.helper
 	err = r.Serve(cmd.Context(), s, log, ready)
 	if m.readyFD > 0 && cmd.Context().Err() != nil {
-		return cli.ExitError(exitFailure) // the process that waits has said so
+		return cli.ExitError(exitFailure) // the waiting process has already reported it
 	}
 	return statusError(cmd, exitFailure, err)
 }
 
-// statusError reports err in one line, and is an error that gives the exit status of mount(8).
+// statusError reports err in one line and returns an error with an exit status of mount(8).
 func statusError(cmd *cobra.Command, status int, err error) error {
 	var exit cli.ExitError
 	if err == nil || errors.As(err, &exit) || errors.Is(err, context.Canceled) {
@@ -274,14 +276,14 @@ func statusError(cmd *cobra.Command, status int, err error) error {
 	return cli.ExitError(status)
 }
 
-// listMounts writes the mounts as mount(8) does.
+// listMounts writes the mounts in the format of mount(8).
 func listMounts(w io.Writer) error {
 	list, err := mountctl.List()
 	for _, m := range list {
 		note, options := "", m.Flags
 		if c, err := mountctl.Dial(m); err == nil {
 			var r mounter.Report
-			if c.Stats(&r) == nil { // else it is about to end
+			if c.Stats(&r) == nil { // otherwise it is about to end
 				options = strings.TrimSuffix(options+","+r.ListOptions(), ",")
 			}
 			c.Close()

@@ -1,4 +1,4 @@
-// mount.nfsrdma: the program as mount(8) calls it, for mount -t nfsrdma and for fstab.
+// mount.nfsrdma: the program as called by mount(8), for mount -t nfsrdma and for fstab.
 
 package main
 
@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// helperName is what the program is called by mount(8).
+// helperName is the program's name when mount(8) calls it.
 const helperName = "mount.nfsrdma"
 
 const helperLong = `mount.nfsrdma is a symbolic link to nfsrdma in /sbin. mount(8) calls it for file
@@ -30,7 +30,7 @@ const helperExample = `  mount -t nfsrdma -o proto=auto server:/export /mnt
   server:/export  /mnt   nfsrdma  _netdev,nofail                      0 0
   server:/home    /home  nfsrdma  noauto,x-systemd.automount,_netdev  0 0`
 
-// newHelper is the root command of mount.nfsrdma.
+// newHelper returns the root command of mount.nfsrdma.
 func newHelper(s *session.Session) *cobra.Command {
 	m := &mountCommand{helper: true}
 	var noMtab bool
@@ -65,7 +65,7 @@ func newHelper(s *session.Session) *cobra.Command {
 	return cmd
 }
 
-// completeOptions completes the last of a list of options.
+// completeOptions completes the last option in a list.
 func completeOptions(typed string) []string {
 	before := typed[:strings.LastIndexByte(typed, ',')+1]
 	given := strings.Split(before, ",")

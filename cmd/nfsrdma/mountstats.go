@@ -1,4 +1,4 @@
-// nfsrdma mountstats: what a mount has done, asked of its process.
+// nfsrdma mountstats: a mount's statistics, from its process.
 
 package main
 
@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A mountFigures is one report. In JSON its figures have the keys of text.Fields.
+// A mountFigures is one report. Its figures have text.Fields' keys in JSON.
 type mountFigures struct {
 	Source  string       `json:"source"`  // HOST:/export, as it was given
 	Dir     string       `json:"dir"`     // the mount point
@@ -29,7 +29,7 @@ type mountFigures struct {
 	Stats   fusefs.Stats `json:"stats"`   // since the mount, or in the interval
 }
 
-// jsonFigures is a mountFigures as it is encoded.
+// jsonFigures is the encoded form of a mountFigures.
 type jsonFigures struct {
 	Source  string         `json:"source"`
 	Dir     string         `json:"dir"`
@@ -37,7 +37,8 @@ type jsonFigures struct {
 	Stats   map[string]any `json:"stats"`
 }
 
-// jsonStats is figures with their keys in JSON. Of the histograms it has the entries that are not 0, and their bounds.
+// jsonStats returns the figures with their JSON keys. Histograms have only their nonzero entries,
+// with bounds.
 func jsonStats(s fusefs.Stats) map[string]any {
 	calls := map[string]any{}
 	for name, c := range s.Calls {
@@ -129,8 +130,8 @@ func printFigures(w io.Writer, r *mountFigures, asJSON bool) error {
 	return err
 }
 
-// printStruct writes figures by their names: those of a struct one a line, then each
-// struct and table in it. The names are the fields', whichever the packages below have.
+// printStruct writes the figures of a struct by field name: first the plain values, one per line,
+// then each nested struct and table.
 func printStruct(w io.Writer, v reflect.Value, indent string) {
 	var later []int
 	for i := range v.NumField() {
@@ -157,7 +158,7 @@ func printStruct(w io.Writer, v reflect.Value, indent string) {
 	}
 }
 
-// printTable writes a map or a list: one line for each entry, a column for each field.
+// printTable writes a map or list: one line per entry, one column per field.
 func printTable(w io.Writer, v reflect.Value, indent string) {
 	type row struct {
 		name  string
@@ -182,7 +183,7 @@ func printTable(w io.Writer, v reflect.Value, indent string) {
 		return
 	}
 	fmt.Fprintf(w, "%s%-16s", indent, "")
-	var shown []int // lists in a table are for programs
+	var shown []int // lists in a table are only in JSON
 	for i := range elem.NumField() {
 		if elem.Field(i).Type.Kind() != reflect.Slice {
 			shown = append(shown, i)
@@ -199,10 +200,10 @@ func printTable(w io.Writer, v reflect.Value, indent string) {
 	}
 }
 
-// byteFigures are words in the names of figures that are bytes.
+// byteFigures are words in the names of figures in bytes.
 var byteFigures = []string{"bytes", "dirty", "in flight", "unstable", "memory", "read ahead", "read misses", "rewritten"}
 
-// figure writes one value; numbers of bytes are known by their names.
+// figure formats one value. The name decides whether a number is in bytes.
 func figure(name string, v reflect.Value) string {
 	if d, ok := v.Interface().(time.Duration); ok {
 		if d >= time.Second {

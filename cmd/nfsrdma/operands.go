@@ -1,4 +1,4 @@
-// The operands of cp and mv: paths of this machine and of servers.
+// The operands of cp and mv: local and remote paths.
 
 package main
 
@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// copyOperand resolves an argument. Err is set in what it returns when there is no such server or export.
+// copyOperand resolves an argument. The result's Err is set if the server or export is unknown.
 func copyOperand(ctx context.Context, s *session.Session, arg string) treecopy.Operand {
 	o := treecopy.Operand{Text: arg}
 	t, err := s.Target(arg)
@@ -45,7 +45,7 @@ func copyOperand(ctx context.Context, s *session.Session, arg string) treecopy.O
 	return o
 }
 
-// likePort reports whether an argument begins as HOST:PORT/, and nothing here has that name.
+// likePort reports whether an argument begins like HOST:PORT/ and no local file has that name.
 func likePort(arg string) bool {
 	begin, _, ok := strings.Cut(arg, "/")
 	host, port, colon := strings.Cut(begin, ":")
@@ -56,13 +56,13 @@ func likePort(arg string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// lastName is the last component of a path as it is written, "." and ".." too.
+// lastName returns the last component of a path as typed, including "." and "..".
 func lastName(p string) string {
 	p = strings.TrimRight(p, "/")
 	return p[strings.LastIndexByte(p, '/')+1:]
 }
 
-// targetFlags are the flags that say what the last argument is.
+// targetFlags are the flags about the last argument.
 type targetFlags struct {
 	dir   string // -t
 	noDir bool   // -T
@@ -73,7 +73,7 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.noDir, "no-target-directory", "T", false, "the destination is the target itself, even if it is a directory")
 }
 
-// operands are the sources and the destination among the arguments.
+// copyOperands splits the arguments into sources and destination.
 func copyOperands(s *session.Session, cmd *cobra.Command, args []string, f targetFlags) (sources []treecopy.Operand, dst treecopy.Operand, err error) {
 	last := f.dir
 	switch {
@@ -94,8 +94,8 @@ func copyOperands(s *session.Session, cmd *cobra.Command, args []string, f targe
 	return sources, dst, dst.Err
 }
 
-// reporting gives a run its voice: errors and warnings to r, -v to standard
-// output, questions to the user.
+// reporting sets a run's callbacks: errors and warnings go to r, -v to standard output, questions
+// to the user.
 func reporting(cmd *cobra.Command, r *cli.Reporter, verbose bool, o *treecopy.Options) {
 	o.Report = func(e *treecopy.Error) {
 		line := e.What
@@ -119,7 +119,7 @@ func reporting(cmd *cobra.Command, r *cli.Reporter, verbose bool, o *treecopy.Op
 	o.Quote = text.QuoteAlways
 }
 
-// A lineWriter writes lines of many goroutines, each whole.
+// A lineWriter writes whole lines from several goroutines.
 type lineWriter struct {
 	mu sync.Mutex // held while a line is written
 	w  io.Writer

@@ -1,4 +1,5 @@
-// Hidden commands: the other ends of measurements, each a process of its own so that two ends share no scheduler.
+// Hidden commands: the other ends of measurements, in separate processes so the two ends share no
+// scheduler.
 
 package main
 
@@ -15,7 +16,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newRawTCP is the other end of raw TCP. It ends with its parent, who holds its standard input.
+// newRawTCP returns the command for the other end of raw TCP. It ends with its standard input,
+// which its parent holds open.
 func newRawTCP() *cobra.Command {
 	var listen string
 	cmd := &cobra.Command{
@@ -28,7 +30,7 @@ func newRawTCP() *cobra.Command {
 	return cmd
 }
 
-// newRawUDP is the other end of raw UDP. It ends likewise.
+// newRawUDP returns the command for the other end of raw UDP. It also ends with its standard input.
 func newRawUDP() *cobra.Command {
 	return &cobra.Command{
 		Use: "_rawudp", Hidden: true, Args: cobra.NoArgs,
@@ -38,7 +40,8 @@ func newRawUDP() *cobra.Command {
 	}
 }
 
-// newRnicPeer is the other end of one connection of rnic-bench. It ends likewise.
+// newRnicPeer returns the command for the other end of one rnic-bench connection. It also ends with
+// its standard input.
 func newRnicPeer() *cobra.Command {
 	var m bench.Mode
 	var datagrams bool
@@ -58,7 +61,8 @@ func newRnicPeer() *cobra.Command {
 	return cmd
 }
 
-// newMountPeer is one of the mounts of bench --mount. It is unmounted when its standard input ends.
+// newMountPeer returns the command for one of the mounts of bench --mount. It unmounts at the end
+// of its standard input.
 func newMountPeer(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "_mountpeer mount|null|loopback WHAT DIR", Hidden: true, Args: cobra.ExactArgs(3),
@@ -85,7 +89,8 @@ func newMountPeer(s *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithCancel(context.Background()) // a signal ends the parent, which ends this
+			// a signal ends the parent, and then this process
+			ctx, cancel := context.WithCancel(context.Background())
 			go func() {
 				_, _ = io.Copy(io.Discard, in)
 				cancel()

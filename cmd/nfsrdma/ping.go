@@ -38,7 +38,8 @@ func newPing(s *session.Session) *cobra.Command {
 			}
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
 			h := new(bench.Histogram)
-			if err := s.FirstAnswer(ctx, t, "ping", c.Null); err != nil { // over TCP, anything may be at the other end
+			if err := s.FirstAnswer(ctx, t, "ping", c.Null); err != nil {
+				// over TCP, another service may answer the connection
 				return err
 			}
 			for i := 0; i < count || count <= 0; i++ {
@@ -51,7 +52,7 @@ func newPing(s *session.Session) *cobra.Command {
 				start := time.Now()
 				if err := c.Null(ctx); err != nil {
 					if ctx.Err() != nil {
-						break // interrupted: what was measured still counts
+						break // interrupted: report the round trips so far
 					}
 					return fmt.Errorf("%s: ping: %w", s.Name(t), err)
 				}
@@ -87,7 +88,7 @@ type pingReport struct {
 	Max       float64 `json:"max_seconds"`  // the longest round trip
 }
 
-// transportOf is the transport of a connection, rdma or tcp.
+// transportOf returns a connection's transport, rdma or tcp.
 func transportOf(c *nfsclient.Client) string {
 	if c.Links()[0].Transport == nfsclient.TCP.String() {
 		return nfsclient.TCP.String()
@@ -105,7 +106,7 @@ func pingSummary(w io.Writer, h *bench.Histogram) {
 		micro(h.Quantile(0.50)), micro(h.Quantile(0.99)), micro(h.Max))
 }
 
-// micro writes a duration in microseconds.
+// micro formats a duration in microseconds.
 func micro(d time.Duration) string {
 	return fmt.Sprintf("%.1fµs", float64(d.Nanoseconds())/1000)
 }

@@ -1,4 +1,4 @@
-// The progress bar of a copy; shown on a terminal only.
+// The progress bar of a copy, on terminals only.
 
 package main
 
@@ -16,12 +16,11 @@ import (
 	"golang.org/x/term"
 )
 
-// progressEvery is how often the bar looks at the counters.
+// progressEvery is the refresh interval.
 const progressEvery = 100 * time.Millisecond
 
-// showProgress draws the run's counters on w until the returned function is
-// called. It does nothing when w is not a terminal. Bytes are those of the files,
-// with the holes that cost nothing to copy.
+// showProgress draws the run's counters on w until the returned function is called. It does nothing
+// if w is not a terminal. The bytes include holes, which cost nothing to copy.
 func showProgress(w io.Writer, c *treecopy.Run) (shown bool, stop func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -41,7 +40,8 @@ func showProgress(w io.Writer, c *treecopy.Run) (shown bool, stop func()) {
 		defer tick.Stop()
 		for {
 			done := c.Bytes.Load()
-			bar.SetTotal(max(c.Total.Load(), done, 1), false) // files grow, and streams have no size
+			// files grow, and streams have no size
+			bar.SetTotal(max(c.Total.Load(), done, 1), false)
 			bar.SetCurrent(done)
 			select {
 			case <-tick.C:
@@ -59,7 +59,7 @@ func showProgress(w io.Writer, c *treecopy.Run) (shown bool, stop func()) {
 	}
 }
 
-// summary is the line that a copy ends with.
+// summary writes the last line of a copy.
 func summary(w io.Writer, c *treecopy.Run, d time.Duration) {
 	n := c.Bytes.Load()
 	list := []string{text.Plural(c.Files.Load(), "file"), text.Plural(c.Links.Load(), "link"), pluralDirs(c.Dirs.Load())}

@@ -1,4 +1,4 @@
-// nfsrdma rm: removing files, links and directories.
+// nfsrdma rm: removes files, links and directories.
 
 package main
 
@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// rmFlags are what rm is asked to do.
+// rmFlags are the flags of rm.
 type rmFlags struct {
 	recursive, force, dirs, verbose bool
 	each, once                      bool // -i, -I
@@ -101,7 +101,7 @@ func (r *remover) arguments(n int) string {
 	return what
 }
 
-// remove removes one operand, in the order of checks of coreutils.
+// remove removes one operand. It checks in coreutils' order.
 func (r *remover) remove(ctx context.Context, o session.Operand) error {
 	last := path.Base("/" + o.Path)
 	fi, err := o.FS.Lstat(ctx, strings.TrimRight(o.Path, "/"))
@@ -126,8 +126,8 @@ func (r *remover) remove(ctx context.Context, o session.Operand) error {
 	return nil
 }
 
-// slashed is the error for what has a slash after it and is no directory. A link
-// to one is left alone with -r too: what is in the directory has other names.
+// slashed returns the error for a path with a trailing slash that is not a directory. A link to a
+// directory is kept even with -r: the files behind it have other paths.
 func (r *remover) slashed(ctx context.Context, o session.Operand) error {
 	if _, err := o.FS.Stat(ctx, o.Path); err == nil && !r.recursive {
 		return syscall.EISDIR
@@ -135,7 +135,7 @@ func (r *remover) slashed(ctx context.Context, o session.Operand) error {
 	return syscall.ENOTDIR
 }
 
-// ignore is nil for what -f does not mind.
+// ignore returns nil for errors that -f ignores.
 func (r *remover) ignore(err error) error {
 	if r.force && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
 		return nil
@@ -161,7 +161,7 @@ func (r *remover) emptyDir(ctx context.Context, o session.Operand, fi *nfsclient
 	return err
 }
 
-// tree removes a file, or a directory with all that is in it.
+// tree removes a file, or a directory with its contents.
 func (r *remover) tree(ctx context.Context, o session.Operand) error {
 	shown := func(name string) string { return o.Arg + strings.TrimPrefix(name, o.Path) }
 	how := nfsclient.TreeRemoval{
@@ -175,7 +175,7 @@ func (r *remover) tree(ctx context.Context, o session.Operand) error {
 	if r.each {
 		how.Ask = func(name string, fi *nfsclient.FileInfo, enter bool) bool { return r.wanted(shown(name), fi, enter) }
 	}
-	_ = o.FS.RemoveTree(ctx, o.Path, how) // Failed has told of it
+	_ = o.FS.RemoveTree(ctx, o.Path, how) // Failed has reported the errors
 	return nil
 }
 

@@ -1,4 +1,4 @@
-// nfsrdma rnic-bench: what the verbs alone do between two processes, beside raw TCP.
+// nfsrdma rnic-bench: the verbs between two processes, compared with raw TCP.
 
 package main
 

@@ -1,4 +1,4 @@
-// The server of a demonstration, a process of its own.
+// The server of a demonstration, in a separate process.
 
 package main
 
@@ -23,12 +23,13 @@ import (
 // demoExport is the name of the export.
 const demoExport = "/demo"
 
-// newServe serves a directory on free loopback ports, says which, and ends with its standard input.
+// newServe serves a directory on free loopback ports, prints them, and ends with its standard
+// input.
 func newServe() *cobra.Command {
 	return &cobra.Command{
 		Use: "_serve DIR", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			logrus.SetLevel(logrus.WarnLevel) // what its one client does, that tells itself
+			logrus.SetLevel(logrus.WarnLevel) // its only client reports its own activity
 			tree, err := osfs.New(args[0], osfs.Options{})
 			if err != nil {
 				return err

@@ -1,4 +1,4 @@
-// nfsrdma showmount: what a server exports.
+// nfsrdma showmount: lists a server's exports.
 
 package main
 
@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A jsonExport is one export, for --json; nobody in Clients means everyone.
+// A jsonExport is one export, for --json. Without Clients, all hosts are permitted.
 type jsonExport struct {
 	Path    string   `json:"path"`    // of the export
 	Clients []string `json:"clients"` // that the server names; none: all

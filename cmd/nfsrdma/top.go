@@ -1,4 +1,4 @@
-// nfsrdma top: a live view of what a server does.
+// nfsrdma top: a live view of a server's activity.
 
 package main
 
@@ -37,7 +37,7 @@ On a terminal the output fills the screen. These keys have a meaning:
 Elsewhere, and with --count or --json, the command prints a report after each
 interval. It prints no colors if NO_COLOR is set.`
 
-// topCommand is what the flags of top say.
+// topCommand has the flags of top.
 type topCommand struct {
 	local, asJSON bool
 	control, sort string
@@ -72,7 +72,7 @@ func newTop() *cobra.Command {
 	return cmd
 }
 
-// source is the server that was asked for.
+// source returns the selected server.
 func (t *topCommand) source(args []string) (*top.Source, error) {
 	switch {
 	case t.local && len(args) > 0:

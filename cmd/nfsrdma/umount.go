@@ -1,4 +1,4 @@
-// nfsrdma umount: the end of a mount, after the last write.
+// nfsrdma umount: ends a mount after its last write.
 
 package main
 
@@ -48,10 +48,10 @@ wait. The mount ends when it is no longer in use.`,
 	return cmd
 }
 
-// exitHeld is the exit status for a mount that is unmounted, while another mount of it stays.
+// exitHeld is the exit status if another mount of the unmounted one remains.
 const exitHeld = 64
 
-// umountStatus is the exit status for an error of Unmount.
+// umountStatus returns the exit status for an error of Unmount.
 func umountStatus(err error) int {
 	var held *mounter.HeldError
 	if errors.As(err, &held) {
@@ -60,7 +60,7 @@ func umountStatus(err error) int {
 	return exitFailure
 }
 
-// worse is that of two errors of which the status tells more: that something is still mounted, or lost.
+// worse returns the error with the more important status: a mount that remains, or lost data.
 func worse(a, b error) error {
 	if a == nil || errors.Is(a, cli.ExitError(exitHeld)) {
 		return b
@@ -68,7 +68,7 @@ func worse(a, b error) error {
 	return a
 }
 
-// completeMounted completes the directories of the mounts.
+// completeMounted completes the mount points.
 func completeMounted(*cobra.Command, []string, string) (dirs []string, _ cobra.ShellCompDirective) {
 	list, _ := mountctl.List()
 	for _, m := range list {

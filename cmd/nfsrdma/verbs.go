@@ -1,4 +1,4 @@
-// nfsrdma verbs: the test programs of Linux's RDMA stack, spoken by us, to them or to ourselves.
+// nfsrdma verbs: the tests of Linux's RDMA test programs, against them or against itself.
 
 package main
 
@@ -57,7 +57,7 @@ func newVerbs(s *session.Session) *cobra.Command {
 	return cmd
 }
 
-// verbsFlags are those of all tests.
+// verbsFlags are the flags of all tests.
 type verbsFlags struct {
 	verbs.Options
 	service, size, addr string
@@ -69,7 +69,7 @@ func (f *verbsFlags) add(cmd *cobra.Command, port int) {
 	f.addMessages(cmd)
 }
 
-// addMessages adds those of tests without a port.
+// addMessages adds the flags of tests without a port.
 func (f *verbsFlags) addMessages(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVarP(&f.size, "size", "s", "", "`SIZE` of a message, with K or M (default: as the program of Linux)")
@@ -86,7 +86,8 @@ func (f *verbsFlags) addService(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("mtu", cobra.FixedCompletions([]string{"256", "512", "1024", "2048", "4096"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// options are those of the command line; host is the argument that names the server, if there is one.
+// options returns the options from the flags. host is the argument with the server's name, if there
+// is one.
 func (f *verbsFlags) options(cmd *cobra.Command, s *session.Session, host []string) (verbs.Options, error) {
 	o := f.Options
 	if len(host) > 0 {
@@ -129,11 +130,10 @@ func (f *verbsFlags) options(cmd *cobra.Command, s *session.Session, host []stri
 	return o, nil
 }
 
-// print writes a report.
-// A verbsReport is what a test reports.
+// A verbsReport is the result of a test.
 type verbsReport interface{ Table(io.Writer) error }
 
-// runVerbs is the RunE of a command that runs one test, as the flags say, and prints its report.
+// runVerbs returns the RunE of a command that runs one test with the flags and prints its report.
 func runVerbs[R verbsReport](f *verbsFlags, s *session.Session, test func(context.Context, verbs.Options) (R, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		o, err := f.options(cmd, s, args)
@@ -306,7 +306,7 @@ do not pass routers.`,
 			if err != nil {
 				return fmt.Errorf("%s: not a multicast address, such as 239.1.2.3 or ff15::1:7", args[0])
 			}
-			o.Port = roce.UDPPort // there is no other
+			o.Port = roce.UDPPort // the only port
 			o.Waiting = func(at net.Addr) { fmt.Fprintf(cmd.ErrOrStderr(), "waiting for datagrams to %v\n", at) }
 			r, err := verbs.Mckey(cmd.Context(), o, group.Unmap(), send)
 			if err != nil {

@@ -1,4 +1,4 @@
-// The command format: a new volume.
+// The command format: makes a new volume.
 
 package main
 
@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// format makes the volume that the command line describes.
+// format makes the volume described by the flags.
 func format(c *cobra.Command, o *volumes.Format) error {
 	n := juicefs.New{Meta: o.Meta, Name: o.Name, Storage: o.Storage, Bucket: o.Bucket, AccessKey: o.AccessKey,
 		Compression: o.Compression, Inodes: o.Inodes, TrashDays: o.TrashDays, Replace: o.Replace}
@@ -35,7 +35,7 @@ func format(c *cobra.Command, o *volumes.Format) error {
 	return nil
 }
 
-// keys takes the keys of the object storage from places that other users do not see.
+// keys reads the keys of the object storage from places that are hidden from other users.
 func keys(n *juicefs.New, secretFile string) error {
 	if n.AccessKey == "" {
 		n.AccessKey = os.Getenv("ACCESS_KEY")

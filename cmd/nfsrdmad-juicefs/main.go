@@ -1,7 +1,7 @@
 // The nfsrdmad-juicefs command: an NFSv3 server of JuiceFS volumes over RDMA and TCP.
 
-// Command nfsrdmad-juicefs serves JuiceFS volumes by the commands and flags of nfsrdmad: any number of servers one
-// volume, with no FUSE mount in between.
+// Command nfsrdmad-juicefs serves JuiceFS volumes with nfsrdmad's commands and flags. Any number of
+// servers may serve one volume, without a FUSE mount.
 package main
 
 import (

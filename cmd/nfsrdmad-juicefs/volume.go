@@ -1,4 +1,4 @@
-// From the arguments of serve to volumes.
+// Converts the arguments of serve to volumes.
 
 package main
 
@@ -18,7 +18,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// settings are the flags of serve that nfsrdmad does not have.
+// settings are the flags of serve that nfsrdmad lacks.
 type settings struct{ volumes.Serve }
 
 func kind() *program.Kind {
@@ -27,11 +27,11 @@ func kind() *program.Kind {
 }
 
 const (
-	leastBuffer    = 32 << 20 // JuiceFS's own
+	leastBuffer    = 32 << 20 // JuiceFS's minimum
 	leastHeartbeat = time.Second
 )
 
-// options checks the flags.
+// options validates the flags.
 func (s *settings) options(readOnly bool) (o juicefs.Options, err error) {
 	o = juicefs.Options{Dir: s.Subdir, CacheDir: s.CacheDir, UploadLimit: s.UploadLimit, DownloadLimit: s.DownloadLimit, MaxUploads: s.MaxUploads,
 		Heartbeat: s.Heartbeat, Retries: s.Retries, SharedReplies: s.SharedReplies, ReadOnly: readOnly}
@@ -57,13 +57,13 @@ func (s *settings) options(readOnly bool) (o juicefs.Options, err error) {
 	return o, nil
 }
 
-// volume says what an argument names.
+// volume returns the volume for an argument.
 func (s *settings) volume(arg string, p program.Settings) (v program.Volume, err error) {
 	o, err := s.options(p.ReadOnly)
 	if err != nil {
 		return v, err
 	}
-	if p.Locks { // else nobody would reclaim what the process before had locked
+	if p.Locks { // without it, the previous process's locks could not be reclaimed
 		o.StateDir = p.StateDir
 	}
 	at, name := cutName(arg)
@@ -81,7 +81,7 @@ func (s *settings) volume(arg string, p program.Settings) (v program.Volume, err
 	return v, nil
 }
 
-// directory is a volume in a directory, which is made when it is opened.
+// directory returns a volume in a local directory, which is created when it is opened.
 func (s *settings) directory(dir, name string, o juicefs.Options) (v program.Volume, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return v, err
@@ -103,17 +103,19 @@ func (s *settings) directory(dir, name string, o juicefs.Options) (v program.Vol
 }
 
 const (
-	// lateAfter is after what time a volume that could not be opened is tried again: the server runs without it by then, and does not end for it.
+	// lateAfter is the time after which a failed volume is retried. By then the server runs without
+	// the volume, and must not end because of it.
 	lateAfter = 10 * time.Second
-	// againAfter is between two tries.
+	// againAfter is the time between two attempts.
 	againAfter = 10 * time.Second
 )
 
-// openVolume is juicefs.Open; a test has another.
+// openVolume is juicefs.Open; a test replaces it.
 var openVolume = juicefs.Open
 
-// open returns an FS or nil, without a type. What is wrong with a volume is told at once, by an error that ends the server. But a service that is
-// away is found out late by some of its clients, as that of Redis: it is tried again for as long as it takes.
+// open returns an FS, or an untyped nil. An invalid volume fails at once, and the error ends the
+// server. Some clients, such as Redis', report an unreachable service only late; then the volume is
+// retried until it opens.
 func open(o juicefs.Options) (nfsserver.FS, error) {
 	o.Logger = program.Logger()
 	for began := time.Now(); ; time.Sleep(againAfter) {
@@ -128,7 +130,8 @@ func open(o juicefs.Options) (nfsserver.FS, error) {
 	}
 }
 
-// mayHold refuses a directory in which there is something else than a volume. The root of a new volume is its owner's.
+// mayHold refuses a directory that contains anything but a volume. It gives the root of a new
+// volume the directory's owner.
 func mayHold(l *juicefs.Local) error {
 	list, err := os.ReadDir(l.Dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -150,8 +153,8 @@ func mayHold(l *juicefs.Local) error {
 	return nil
 }
 
-// cutName takes VOLUME=/name apart; name is "" where there is none. In the query of a URL "=/" is possibly a parameter's, as in
-// ?sslrootcert=/etc/ca.pem.
+// cutName splits VOLUME=/name; name is "" if it is absent. In a URL's query "=/" may belong to a
+// parameter, as in ?sslrootcert=/etc/ca.pem.
 func cutName(arg string) (volume, name string) {
 	i := strings.LastIndex(arg, "=/")
 	if i <= 0 {

@@ -1,7 +1,7 @@
 // The nfsrdmad command: an NFSv3 server over RDMA and TCP.
 
-// Command nfsrdmad exports directories by NFS version 3 over RPC-over-RDMA on a
-// software iWARP RNIC, and over TCP.
+// Command nfsrdmad exports directories by NFS version 3, over RPC-over-RDMA with a software RNIC,
+// and over TCP.
 package main
 
 import (

@@ -1,9 +1,8 @@
-// The bill of materials of a program, and the notices of what is in it, from what the toolchain has
-// recorded in the file.
+// The bill of materials and the notices of a program, from the build information in the file.
 
-// Command materials writes the bill of materials (SBOM) of a Go program as CycloneDX JSON, and with
-// -notices the licenses of the modules in it. Both depend on the file, the module cache and
-// SOURCE_DATE_EPOCH alone.
+// Command materials writes a Go program's bill of materials (SBOM) as CycloneDX JSON, and with
+// -notices its modules' licenses. Both depend only on the file, the module cache and
+// SOURCE_DATE_EPOCH.
 package main
 
 import (
@@ -34,7 +33,7 @@ func main() {
 	}
 }
 
-// run writes the bill of materials to w, and notices to a file if one is named.
+// run writes the bill of materials to w, and the notices to a file if one is named.
 func run(w io.Writer, program, notices string) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -58,7 +57,7 @@ func run(w io.Writer, program, notices string) error {
 	return writeNotices(notices, info)
 }
 
-// epoch is the time that is written in place of now, where SOURCE_DATE_EPOCH says one.
+// epoch returns the time in SOURCE_DATE_EPOCH, or now.
 func epoch() (time.Time, error) {
 	s := os.Getenv("SOURCE_DATE_EPOCH")
 	if s == "" {

@@ -1,5 +1,4 @@
-// The notices that licenses ask to be given along with a program: those of the toolchain and of
-// each module in it.
+// The notices that licenses require with a program: the toolchain's and each module's.
 
 package main
 
@@ -18,12 +17,11 @@ import (
 	"strings"
 )
 
-// noticeName matches the files of a module's root that have its license, or what it wants to be
-// passed on.
+// noticeName matches files in a module's root with its license or with notices to pass on.
 var noticeName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright|unlicense)([-._].*)?$`)
 
-// writeNotices writes the notices of a program to a file. A module without any is an error: it must
-// not be given to others.
+// writeNotices writes a program's notices to a file. A module without notices is an error, because
+// it must not be distributed.
 func writeNotices(name string, info *debug.BuildInfo) error {
 	var out bytes.Buffer
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -40,7 +38,7 @@ func writeNotices(name string, info *debug.BuildInfo) error {
 	}
 	for _, m := range info.Deps {
 		if local(m) {
-			continue // it is under this repository's license
+			continue // under this repository's license
 		}
 		heading := "Module " + used(m).Path + " " + used(m).Version
 		missing = errors.Join(missing, appendNotices(&out, heading, dirs[m.Path]))
@@ -51,7 +49,7 @@ func writeNotices(name string, info *debug.BuildInfo) error {
 	return os.WriteFile(name, out.Bytes(), 0o644)
 }
 
-// moduleDirs is where the modules of the build list are, by path.
+// moduleDirs returns the directories of the build list's modules, by path.
 func moduleDirs() (map[string]string, error) {
 	cmd := exec.Command("go", "list", "-m", "-json=Path,Dir", "all")
 	cmd.Stderr = os.Stderr
@@ -70,8 +68,8 @@ func moduleDirs() (map[string]string, error) {
 	return dirs, nil
 }
 
-// appendNotices adds what stands in a module's directory under a heading: in its root, or, where
-// nothing does, below.
+// appendNotices adds a module's notices under a heading: those in its root directory, or below it
+// if the root has none.
 func appendNotices(out *bytes.Buffer, heading, dir string) error {
 	if dir == "" {
 		return fmt.Errorf("%s: it is not in the module cache", heading)
@@ -93,8 +91,7 @@ func appendNotices(out *bytes.Buffer, heading, dir string) error {
 	return nil
 }
 
-// noticesIn is the files of a directory that have its notices: those in the root, or else all
-// below.
+// noticesIn returns a directory's notice files: those in the root, or else all below.
 func noticesIn(dir string) (names []string, err error) {
 	below := 0
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

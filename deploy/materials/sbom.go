@@ -1,5 +1,4 @@
-// A bill of materials in the form of CycloneDX 1.6: one component for the program, one for each
-// module in it.
+// A bill of materials in CycloneDX 1.6: one component for the program, and one per module.
 
 package main
 
@@ -17,7 +16,7 @@ import (
 	"time"
 )
 
-// A bill is the document, with the fields of CycloneDX that we use.
+// A bill is the document, with the CycloneDX fields in use.
 type bill struct {
 	Format     string      `json:"bomFormat"`
 	Spec       string      `json:"specVersion"`
@@ -54,11 +53,11 @@ type property struct {
 	Value string `json:"value"`
 }
 
-// recorded are the settings of a build that tell how to repeat it.
+// recorded are the build settings needed to repeat a build.
 var recorded = map[string]bool{"vcs.revision": true, "vcs.time": true, "vcs.modified": true, "-trimpath": true, "-ldflags": true, "-tags": true,
 	"CGO_ENABLED": true, "GOOS": true, "GOARCH": true, "GOAMD64": true, "GOARM64": true}
 
-// describe is the bill of a program with this sum (SHA-256).
+// describe returns the bill of a program with its SHA-256 sum.
 func describe(info *debug.BuildInfo, sum [sha256.Size]byte, at time.Time) *bill {
 	b := &bill{Format: "CycloneDX", Spec: "1.6", Serial: serial(sum), Version: 1,
 		Metadata:   metadata{Time: at.Format(time.RFC3339), Component: moduleComponent(&info.Main)},
@@ -66,7 +65,7 @@ func describe(info *debug.BuildInfo, sum [sha256.Size]byte, at time.Time) *bill 
 	c := &b.Metadata.Component
 	c.Type, c.Name = "application", path.Base(info.Path)
 	if below := strings.TrimPrefix(strings.TrimPrefix(info.Path, info.Main.Path), "/"); below != "" {
-		c.PURL += "#" + below // a package of the module
+		c.PURL += "#" + below // a package in the module
 		c.Ref = c.PURL
 	}
 	c.Hashes = []hash{{"SHA-256", hex.EncodeToString(sum[:])}}
@@ -77,7 +76,7 @@ func describe(info *debug.BuildInfo, sum [sha256.Size]byte, at time.Time) *bill 
 	}
 	for _, m := range info.Deps {
 		part := moduleComponent(used(m))
-		if local(m) { // by its own name, but with nothing of it
+		if local(m) { // by its name only
 			part.Properties = []property{{"go:replace", m.Replace.Path}}
 		}
 		b.Components = append(b.Components, part)
@@ -85,18 +84,19 @@ func describe(info *debug.BuildInfo, sum [sha256.Size]byte, at time.Time) *bill 
 	return b
 }
 
-// used is the module whose code is in the program: the one that replaces m, or m.
+// used returns the module that is in the program: m's replacement, or m.
 func used(m *debug.Module) *debug.Module {
 	switch {
 	case m.Replace == nil:
 		return m
 	case local(m):
-		return &debug.Module{Path: m.Path, Version: m.Version} // the directory has neither a version nor a sum of its own
+		// a directory has neither a version nor a sum
+		return &debug.Module{Path: m.Path, Version: m.Version}
 	}
 	return m.Replace
 }
 
-// local reports whether a directory of this repository takes the place of a module.
+// local reports whether a directory of this repository replaces a module.
 func local(m *debug.Module) bool {
 	return m.Replace != nil && strings.HasPrefix(m.Replace.Path, ".")
 }
@@ -104,7 +104,7 @@ func local(m *debug.Module) bool {
 func moduleComponent(m *debug.Module) component {
 	purl := "pkg:golang/" + m.Path + "@" + url.PathEscape(m.Version)
 	c := component{Ref: purl, Type: "library", Name: m.Path, Version: m.Version, PURL: purl}
-	// The sum of go.sum, version 1, is a SHA-256 of the list of the module's files with their sums.
+	// go.sum's sum, version 1, is a SHA-256 of the module's list of files with their sums.
 	if b64, ok := strings.CutPrefix(m.Sum, "h1:"); ok {
 		if raw, err := base64.StdEncoding.DecodeString(b64); err == nil {
 			c.Hashes = []hash{{"SHA-256", hex.EncodeToString(raw)}}
@@ -113,13 +113,13 @@ func moduleComponent(m *debug.Module) component {
 	return c
 }
 
-// goComponent is the standard library.
+// goComponent returns the standard library's component.
 func goComponent(version string) component {
 	purl := "pkg:golang/std@" + strings.TrimPrefix(version, "go")
 	return component{Ref: purl, Type: "library", Name: "std", Version: version, PURL: purl}
 }
 
-// serial is the same UUID for the same program (RFC 9562 §5.8: version 8, of our own making).
+// serial returns the program's UUID, equal for equal sums (RFC 9562 §5.8, version 8).
 func serial(sum [sha256.Size]byte) string {
 	u := sha256.Sum256(append([]byte("nfsrdma bill of materials "), sum[:]...))
 	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80

@@ -1,4 +1,4 @@
-// From the documents to the files of the site.
+// Builds the site's files from the documents.
 
 package main
 
@@ -23,20 +23,20 @@ var assets embed.FS
 
 var layout = template.Must(template.ParseFS(assets, "page.html"))
 
-// A document is a Markdown file of the repository, and a page of the site.
+// A document is a Markdown file in the repository, and its page on the site.
 type document struct {
-	path     string // of the Markdown file, from the root
-	page     string // of the HTML file, from the root of the site
+	path     string // of the Markdown file, from the repository's root
+	page     string // of the HTML file, from the site's root
 	title    string
 	body     template.HTML
 	contents []heading // of the second level
 	sections []section
 }
 
-// A heading is a place of a page that can be linked to.
+// A heading is a link target on a page.
 type heading struct{ ID, Text string }
 
-// A section is what one result of the search shows: the text below one heading.
+// A section is one search result: the text below a heading.
 type section struct {
 	Page  string `json:"page"` // the title of the page
 	Title string `json:"title"`
@@ -44,14 +44,14 @@ type section struct {
 	Text  string `json:"text"`
 }
 
-// A site is all that is built.
+// A site has everything to build.
 type site struct {
 	root  string
 	docs  map[string]*document // by path
-	files map[string]bool      // that pages show, by path: pictures
+	files map[string]bool      // pictures on the pages, by path
 }
 
-// build writes the site of the repository in root to a directory, and returns the number of pages.
+// build writes the site of the repository root to a directory and returns the number of pages.
 func build(root, out string) (pages int, err error) {
 	s := &site{root: root, docs: map[string]*document{}, files: map[string]bool{}}
 	paths, err := sources(root)
@@ -71,7 +71,7 @@ func build(root, out string) (pages int, err error) {
 	return len(paths), s.write(out)
 }
 
-// sources lists the documents: those in the root and in docs, and the page of the Linux guests.
+// sources lists the documents: those in the root and in docs, and the Linux guests' page.
 func sources(root string) (paths []string, err error) {
 	paths = []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "test/linux/README.md"}
 	err = fs.WalkDir(os.DirFS(root), "docs", func(p string, d fs.DirEntry, err error) error {
@@ -83,7 +83,7 @@ func sources(root string) (paths []string, err error) {
 	return paths, err
 }
 
-// pageOf is the file of a document on the site.
+// pageOf returns a document's file on the site.
 func pageOf(p string) string {
 	if path.Base(p) == "README.md" {
 		return path.Join(path.Dir(p), "index.html")
@@ -91,7 +91,7 @@ func pageOf(p string) string {
 	return strings.TrimSuffix(p, ".md") + ".html"
 }
 
-// render makes the page of a document.
+// render makes a document's page.
 func (s *site) render(d *document) error {
 	text, err := os.ReadFile(filepath.Join(s.root, d.path))
 	if err != nil {
@@ -139,7 +139,8 @@ func (s *site) write(out string) error {
 	return writeFile(out, "sections.js", s.index())
 }
 
-// index is what is searched, as a script: a page that is opened from a disk can load no other file.
+// index returns the search data as a script, because a page opened from disk cannot load other
+// files.
 func (s *site) index() []byte {
 	all := []section{}
 	for _, p := range slices.Sorted(maps.Keys(s.docs)) {

@@ -1,6 +1,6 @@
-// The site command: the documents of the repository as static pages with search.
+// The website command: builds static pages with search from the repository's documents.
 
-// Command website writes the documents of the repository as a web site to a directory.
+// Command website writes the repository's documents as a web site to a directory.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Markdown to HTML, with the anchors that GitHub gives to headings, and links that lead to pages of
-// the site.
+// Converts Markdown to HTML, with GitHub's anchors for headings and links to the site's pages.
 
 package main
 
@@ -22,16 +21,17 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// repository is where files are shown that are no pages.
+// repository is the address of files that have no page.
 const repository = "https://github.com/nfsrdma/nfsrdma/"
 
 var markdown = goldmark.New(
 	goldmark.WithExtensions(extension.GFM),
 	goldmark.WithParserOptions(parser.WithAutoHeadingID()),
-	goldmark.WithRendererOptions(html.WithUnsafe()), // the documents are ours; pictures for light and dark are HTML in them
+	// the documents are ours, and use HTML for light and dark pictures
+	goldmark.WithRendererOptions(html.WithUnsafe()),
 )
 
-// anchors makes the identifiers of headings as GitHub does.
+// anchors makes heading identifiers like GitHub's.
 type anchors struct{ used map[string]int }
 
 var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
@@ -46,10 +46,10 @@ func (a *anchors) Generate(value []byte, _ ast.NodeKind) []byte {
 	return []byte(id)
 }
 
-// Put implements parser.IDs; there are no identifiers beside those of headings.
+// Put implements parser.IDs. Only headings have identifiers.
 func (a *anchors) Put([]byte) {}
 
-// convert fills in the page, its title, its contents and its sections.
+// convert fills in a page's HTML, title, contents and sections.
 func (d *document) convert(source []byte) error {
 	ctx := parser.NewContext(parser.WithIDs(&anchors{used: map[string]int{}}))
 	tree := markdown.Parser().Parse(text.NewReader(source), parser.WithContext(ctx))
@@ -97,13 +97,13 @@ func (d *document) convert(source []byte) error {
 
 var headed = regexp.MustCompile(`(?s)<h([2-6]) id="([^"]*)">(.*?)</h[2-6]>`)
 
-// dress gives headings a link to themselves, and lets wide tables scroll by themselves.
+// dress adds self-links to headings, and makes wide tables scroll separately.
 func dress(page string) string {
 	page = headed.ReplaceAllString(page, `<h$1 id="$2">$3 <a class="anchor" href="#$2" aria-label="Link to this section">#</a></h$1>`)
 	return strings.NewReplacer("<table>", `<div class="wide" role="region" aria-label="Table" tabindex="0"><table>`, "</table>", "</table></div>").Replace(page)
 }
 
-// plain appends the text of a node, without markup.
+// plain appends a node's text, without markup.
 func plain(b *strings.Builder, n ast.Node, source []byte) {
 	if n.Type() == ast.TypeBlock {
 		if n.Kind() == ast.KindHTMLBlock {
@@ -135,12 +135,12 @@ func plain(b *strings.Builder, n ast.Node, source []byte) {
 	}
 }
 
-// reference is an attribute with an address. Quotation marks of the text are escaped, so that it is
-// always one of an element.
+// reference matches an attribute with an address. Quotation marks in text are escaped, so a match
+// is always in an element.
 var reference = regexp.MustCompile(`(src|srcset|href)="([^"]*)"`)
 
-// link rewrites the addresses of a page: of documents to pages, of pictures to copies, of other
-// files to the repository.
+// link rewrites the addresses on a page: documents to pages, pictures to copies, other files to the
+// repository.
 func (s *site) link(d *document) (err error) {
 	d.body = template.HTML(reference.ReplaceAllStringFunc(string(d.body), func(attribute string) string {
 		m := reference.FindStringSubmatch(attribute)
@@ -178,7 +178,7 @@ func (s *site) link(d *document) (err error) {
 	return err
 }
 
-// relative is the address of a file of the site on a page.
+// relative returns the address of a file as seen from a page.
 func relative(page, to string) string {
 	return strings.Repeat("../", strings.Count(page, "/")) + to
 }

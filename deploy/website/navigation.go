@@ -1,4 +1,4 @@
-// The list of pages at the side: as docs/README.md groups them, then what is not there by folder.
+// The navigation list: grouped as in docs/README.md, then the remaining pages by folder.
 
 package main
 
@@ -13,18 +13,18 @@ import (
 	"strings"
 )
 
-// A group is a part of the list.
+// A group is a part of the navigation list.
 type group struct {
 	title string
 	docs  []*document
 }
 
-// listing is the page that lists the others, by headings of the second level.
+// listing is the page that lists the others under second-level headings.
 const listing = "docs/README.md"
 
 var linked = regexp.MustCompile(`\]\(([^)#]+\.md)\)`)
 
-// navigation groups the documents. Experiments are reached by their index.
+// navigation groups the documents. Experiments are linked only from their index.
 func (s *site) navigation() (groups []group, err error) {
 	taken := map[string]bool{"README.md": true, listing: true}
 	take := func(title, p string) {
@@ -65,12 +65,12 @@ func (s *site) navigation() (groups []group, err error) {
 	return groups, nil
 }
 
-// A view is what the layout shows.
+// A view has the data for the layout.
 type view struct {
 	Title    string
 	Body     template.HTML
 	Contents []heading
-	Root     string // the way to the root of the site
+	Root     string // the relative path to the site's root
 	Source   string
 	Groups   []shownGroup
 }
@@ -85,7 +85,7 @@ type shownLink struct {
 	Here       bool
 }
 
-// view is a page with the list, as addresses from there.
+// view returns a page with the list, with addresses relative to the page.
 func (s *site) view(d *document, groups []group) *view {
 	v := &view{Title: d.title, Body: d.body, Contents: d.contents, Root: relative(d.page, ""), Source: repository + "blob/main/" + d.path}
 	for _, g := range groups {

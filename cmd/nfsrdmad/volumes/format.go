@@ -6,17 +6,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A Format is the arguments and flags of format.
+// A Format has the arguments and flags of format.
 type Format struct {
-	Meta, Name      string // the URL of the metadata service, and the name of the volume
+	Meta, Name      string // the metadata service's URL, and the volume's name
 	Storage, Bucket string
 	AccessKey       string
 	SecretKeyFile   string
 	Compression     string
-	Capacity        string // as program.ParseSize reads it; "": no limit
+	Capacity        string // in the syntax of program.ParseSize; "": no limit
 	Inodes          uint64
 	TrashDays       int
-	Replace         string // the name of a volume that is replaced
+	Replace         string // the name of a volume to replace
 }
 
 func newFormat(run func(*cobra.Command, *Format) error) *cobra.Command {

@@ -1,4 +1,4 @@
-// The texts of the help and of the manual pages.
+// The texts of help and manual pages.
 
 package volumes
 

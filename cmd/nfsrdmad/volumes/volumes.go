@@ -1,7 +1,7 @@
-// The program nfsrdmad-juicefs: its kind, and the flags of serve.
+// The program nfsrdmad-juicefs: its Kind, and the flags of serve.
 
-// Package volumes is the command line of nfsrdmad-juicefs. JuiceFS itself is in a module of its own,
-// so the reference and the tests of help and manual pages need no build of it.
+// Package volumes is the command line of nfsrdmad-juicefs. JuiceFS is in a separate module, so the
+// reference and the tests of help and manual pages need not build it.
 package volumes
 
 import (
@@ -12,12 +12,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A Serve is the values of the flags that serve has beside those of nfsrdmad. They have the names
-// that they have in juicefs mount.
+// A Serve has the flags of serve that nfsrdmad lacks, named as in juicefs mount.
 type Serve struct {
 	CacheDir, Subdir           string
-	CacheSize, BufferSize      string // as program.ParseSize reads them
-	UploadLimit, DownloadLimit int64  // megabits per second; 0: those of the volume
+	CacheSize, BufferSize      string // in the syntax of program.ParseSize
+	UploadLimit, DownloadLimit int64  // megabits per second; 0: the volume's limits
 	MaxUploads, Retries        int
 	TrashDays                  int
 	Heartbeat                  time.Duration
@@ -39,7 +38,7 @@ func (s *Serve) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&s.TrashDays, "trash-days", 0, "in a new volume, keep removed files `N` days in the trash")
 }
 
-// Kind is the program nfsrdmad-juicefs. volume opens an argument of serve, whose flags are in s, and
+// Kind returns the program nfsrdmad-juicefs. volume opens an argument of serve with the flags in s;
 // format makes a volume.
 func Kind(s *Serve, volume func(arg string, p program.Settings) (program.Volume, error), format func(*cobra.Command, *Format) error) *program.Kind {
 	return &program.Kind{Program: programHelp, Serve: serveHelp, Exports: "/etc/nfsrdma/juicefs-exports", Dir: "nfsrdma-juicefs",
