@@ -1,4 +1,5 @@
-// bench --mount: every figure is there, in both forms, and nothing is left behind, also when it is interrupted.
+// bench --mount: every figure is there, in both forms, and nothing is left behind, also when it is
+// interrupted.
 
 package main
 
@@ -32,7 +33,8 @@ func mountsIn(t *testing.T, dir string) (lines []string) {
 	return lines
 }
 
-// benchHere has measurements make their directories in one of this test, which is looked at in the end.
+// benchHere has measurements make their directories in one of this test, which is looked at in the
+// end.
 func benchHere(t *testing.T) string {
 	t.Helper()
 	if err := mounter.CheckFUSE(); err != nil {

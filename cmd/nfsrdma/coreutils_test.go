@@ -1,4 +1,5 @@
-// Commands compared with those of coreutils: the same lines on a local directory and on a served one.
+// Commands compared with those of coreutils: the same lines on a local directory and on a served
+// one.
 
 package main
 

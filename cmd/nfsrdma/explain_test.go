@@ -49,7 +49,8 @@ func unusable(t *testing.T, want, args string) {
 	}
 }
 
-// TestDeafServers: a port that takes connections and says nothing is waited for, then looked at, and both end.
+// TestDeafServers: a port that takes connections and says nothing is waited for, then looked at,
+// and both end.
 func TestDeafServers(t *testing.T) {
 	was := portprobe.Wait
 	portprobe.Wait = time.Second
@@ -71,7 +72,8 @@ func TestUnusableServers(t *testing.T) {
 		c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 		c.Close()
 	})
-	patient := listen(t, func(c net.Conn) { // waits for the rest of what it takes for a long record, as some servers do
+	patient := listen(t, func(c net.Conn) {
+		// waits for the rest of what it takes for a long record, as some servers do
 		go func() {
 			b := make([]byte, 4096)
 			if n, _ := c.Read(b); n > 12 && b[0] == 0x80 {
@@ -106,7 +108,8 @@ func TestUnusableServers(t *testing.T) {
 	}
 }
 
-// --timeout ends the wait for a server that has fallen silent, and the error names the server as it was typed.
+// --timeout ends the wait for a server that has fallen silent, and the error names the server as it
+// was typed.
 func TestTimeout(t *testing.T) {
 	_, base := serve(t)
 	calls := 0

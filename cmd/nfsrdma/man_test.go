@@ -1,4 +1,5 @@
-// The manual pages: what groff finds wrong with them, and whether they say all that the help texts say.
+// The manual pages: what groff finds wrong with them, and whether they say all that the help texts
+// say.
 
 package main
 

@@ -25,7 +25,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// TestMain lets the test binary be the child processes that commands start. What a busy machine may be late with has more time than a user waits.
+// TestMain lets the test binary be the child processes that commands start. What a busy machine may
+// be late with has more time than a user waits.
 func TestMain(m *testing.M) {
 	if slices.Contains(os.Environ(), child.Env) {
 		main()

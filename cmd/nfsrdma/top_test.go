@@ -154,7 +154,8 @@ func (p *pty) written() string {
 	return p.all.String()
 }
 
-// await waits until what was written after the first bytes has a word, and returns how much there is.
+// await waits until what was written after the first bytes has a word, and returns how much there
+// is.
 func (p *pty) await(t *testing.T, after int, word string) int {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
@@ -192,7 +193,8 @@ func (p *pty) ended(t *testing.T) {
 	}
 }
 
-// TestTopScreen: keys, a terminal that changes its size, a server that is gone for a while, and the end by q.
+// TestTopScreen: keys, a terminal that changes its size, a server that is gone for a while, and the
+// end by q.
 func TestTopScreen(t *testing.T) {
 	addr, hidden := counting(t)
 	p := onTerminal(t, nil, "top", "--interval", "200ms", addr)
@@ -219,12 +221,14 @@ func TestTopScreen(t *testing.T) {
 	p.ended(t)
 }
 
-// TestTopSuspended: Ctrl-Z gives the terminal back until the program goes on, Ctrl-C ends it, and NO_COLOR is heeded.
+// TestTopSuspended: Ctrl-Z gives the terminal back until the program goes on, Ctrl-C ends it, and
+// NO_COLOR is heeded.
 func TestTopSuspended(t *testing.T) {
 	addr, _ := counting(t)
 	p := onTerminal(t, []string{"NO_COLOR=1"}, "top", "--interval", "100ms", addr)
 	at := p.await(t, 0, "OPERATION")
-	// A group without a parent in its session is not stopped by the terminal: the signal comes from here.
+	// A group without a parent in its session is not stopped by the terminal: the signal comes from
+	// here.
 	if err := p.cmd.Process.Signal(unix.SIGTSTP); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,8 @@ func (w waiting) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// serveVerbs runs a server with JSON, and returns what runs a client of it, and what it reports in the end.
+// serveVerbs runs a server with JSON, and returns what runs a client of it, and what it reports in
+// the end.
 func serveVerbs(t *testing.T, args ...string) (client func(...string) string, report func() string) {
 	t.Helper()
 	host, port := machine.Addr(t).String(), strconv.Itoa(machine.Port(t))

@@ -176,7 +176,8 @@ func guestsShare(t *testing.T, both []*client, start metadata) {
 	}
 }
 
-// charged is what differs from a disk: in JuiceFS a file uses its whole size, holes included (docs/scale.md).
+// charged is what differs from a disk: in JuiceFS a file uses its whole size, holes included
+// (docs/scale.md).
 var charged = regexp.MustCompile(`^sparse \S+ a file with holes has size \d+ and \d+ blocks$`)
 
 // checks has the guest check the volume as a file system.
@@ -193,8 +194,9 @@ func (c *client) checks(t *testing.T, args string) {
 	}
 }
 
-// complaints are what is wrong with a run of fscheck that has written out and ended with a code: 1 is for lines that say FAIL, which may all be of
-// what differs from a disk, and any other that it did not come to its end.
+// complaints are what is wrong with a run of fscheck that has written out and ended with a code: 1
+// is for lines that say FAIL, which may all be of what differs from a disk, and any other that it
+// did not come to its end.
 func complaints(out string, code int) (list []string) {
 	n, failed := 0, 0
 	for line := range strings.Lines(out) {
@@ -280,7 +282,8 @@ func atOnce(t *testing.T, both []*client, script func(c *client, i int) string) 
 	return outs
 }
 
-// together has both guests do something at the same time, after which each number up to n was given once.
+// together has both guests do something at the same time, after which each number up to n was given
+// once.
 func together(t *testing.T, both []*client, script func(c *client, i int) string, n int) {
 	both[0].run("echo 0 > /mnt/number; : > /mnt/token")
 	outs := atOnce(t, both, script)

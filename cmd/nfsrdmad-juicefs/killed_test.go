@@ -1,4 +1,5 @@
-// Two servers of one volume, one of which is killed under writers: what it had acknowledged is there, and clients go on at the other.
+// Two servers of one volume, one of which is killed under writers: what it had acknowledged is
+// there, and clients go on at the other.
 
 package main
 
@@ -125,7 +126,8 @@ func TestServerKilled(t *testing.T) {
 				}
 			}
 			<-killed
-			// Its handle is good at the other server, which has all that was acknowledged before anything is written again.
+			// Its handle is good at the other server, which has all that was acknowledged before
+			// anything is written again.
 			if err := w.check(ctx, b); err != nil {
 				t.Errorf("writer %d, at the other server: %v", i, err)
 				return

@@ -16,7 +16,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A locker is a client that calls the lock manager of a server by hand, and never reclaims anything.
+// A locker is a client that calls the lock manager of a server by hand, and never reclaims
+// anything.
 type locker struct {
 	t    *testing.T
 	rpc  *transport.Client
@@ -55,7 +56,8 @@ func (l *locker) lock() nlm4.Status {
 	return res.Status
 }
 
-// held are the files of which a server says that clients have locked them, but those of which a call has it wait just then.
+// held are the files of which a server says that clients have locked them, but those of which a
+// call has it wait just then.
 func (p *process) held() (names []string) {
 	p.t.Helper()
 	out, err := run(p.t.Context(), "locks", "--json", "--control", p.control)
@@ -138,10 +140,11 @@ func locksOutliveServer(t *testing.T, c *cluster) {
 	waiter.await(2)
 }
 
-// TestLocksOfServerThatStaysAway: they are free when its session has ended, and nothing of that is left in the volume.
+// TestLocksOfServerThatStaysAway: they are free when its session has ended, and nothing of that is
+// left in the volume.
 func TestLocksOfServerThatStaysAway(t *testing.T) {
-	// Not shorter: where a volume takes longer than that to open, as on a machine that has no time, JuiceFS refreshes the session while it is
-	// being made, and cannot make it then.
+	// Not shorter: where a volume takes longer than that to open, as on a machine that has no time,
+	// JuiceFS refreshes the session while it is being made, and cannot make it then.
 	onEach(t, locksOfServerAway, "--heartbeat", "12s")
 }
 
@@ -159,7 +162,8 @@ func locksOfServerAway(t *testing.T, c *cluster) {
 	await(t, "the session of the server that was killed has ended", func() bool { return c.sessions() == 1 })
 }
 
-// endSession ends the session of a server that runs, as another one does that has not heard of it for five heartbeats.
+// endSession ends the session of a server that runs, as another one does that has not heard of it
+// for five heartbeats.
 func (c *cluster) endSession(p *process) {
 	c.t.Helper()
 	m := meta.NewClient(c.url, meta.DefaultConf())

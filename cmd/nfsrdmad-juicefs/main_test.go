@@ -27,7 +27,8 @@ import (
 // serverEnv is the environment in which the test's program is the server, with its arguments.
 const serverEnv = "NFSRDMA_JUICEFS_SERVER"
 
-// parallel is how many tests run at once: most of their time they wait for what is away, or was killed.
+// parallel is how many tests run at once: most of their time they wait for what is away, or was
+// killed.
 const parallel = "6"
 
 func TestMain(m *testing.M) {
@@ -114,8 +115,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestFlagsOfVolumes: the flags of juicefs mount reach the volume in its units. (That JuiceFS's cache on a disk works is not tested here: the race
-// detector finds races of its own in it.)
+// TestFlagsOfVolumes: the flags of juicefs mount reach the volume in its units. (That JuiceFS's
+// cache on a disk works is not tested here: the race detector finds races of its own in it.)
 func TestFlagsOfVolumes(t *testing.T) {
 	var s settings
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -205,8 +206,8 @@ func mount(t *testing.T, addr, name string) (*nfsclient.FS, error) {
 	return c.Mount(t.Context(), name)
 }
 
-// TestEmbeddedVolume: a directory that is not there becomes a volume, is served under its path, and has what was written after a restart;
-// what the server says names the volume.
+// TestEmbeddedVolume: a directory that is not there becomes a volume, is served under its path, and
+// has what was written after a restart; what the server says names the volume.
 func TestEmbeddedVolume(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "volume")
 	s := serve(t, dir, "--no-root-squash")
@@ -232,7 +233,8 @@ func TestEmbeddedVolume(t *testing.T) {
 	}
 }
 
-// TestRulesOfVolumes: an exports file says who may use a volume, and a changed one is taken in while it is served.
+// TestRulesOfVolumes: an exports file says who may use a volume, and a changed one is taken in
+// while it is served.
 func TestRulesOfVolumes(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "exports")

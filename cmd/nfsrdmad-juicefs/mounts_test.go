@@ -86,7 +86,8 @@ func newCluster(t *testing.T, flags ...string) *cluster {
 	return newServers(t, flags...)
 }
 
-// mount mounts servers, by number, and again until the mount begins with the first of them: each draws its own.
+// mount mounts servers, by number, and again until the mount begins with the first of them: each
+// draws its own.
 func (c *cluster) mount(options string, servers ...int) {
 	c.t.Helper()
 	dir := c.t.TempDir()
@@ -115,7 +116,8 @@ func (c *cluster) mount(options string, servers ...int) {
 	c.t.Fatalf("no mount begins with server %d", servers[0])
 }
 
-// umount unmounts dir. That a mount namespace has the mount too, such as one that a test beside this one has made, is no error.
+// umount unmounts dir. That a mount namespace has the mount too, such as one that a test beside
+// this one has made, is no error.
 func (c *cluster) umount(dir string) (out []byte, err error) {
 	c.t.Helper()
 	const held = 64

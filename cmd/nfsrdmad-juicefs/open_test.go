@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
 )
 
-// TestVolumeWhoseServiceComesBackLate: Redis is away when the server starts, for longer than its client tries. The volume is served when it is back.
+// TestVolumeWhoseServiceComesBackLate: Redis is away when the server starts, for longer than its
+// client tries. The volume is served when it is back.
 func TestVolumeWhoseServiceComesBackLate(t *testing.T) {
 	t.Parallel()
 	c := newServers(t)
@@ -43,7 +44,8 @@ func TestVolumeWhoseServiceComesBackLate(t *testing.T) {
 	}
 }
 
-// TestVolumeThatCannotBeOpened: an error that comes at once ends the server. After one that comes late the volume is opened when it can be.
+// TestVolumeThatCannotBeOpened: an error that comes at once ends the server. After one that comes
+// late the volume is opened when it can be.
 func TestVolumeThatCannotBeOpened(t *testing.T) {
 	defer func() { openVolume = juicefs.Open }()
 	for _, c := range []struct {

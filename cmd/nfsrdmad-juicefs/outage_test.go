@@ -91,9 +91,10 @@ func storeWorker(args []string, lines *bufio.Scanner) error {
 	return nil
 }
 
-// TestObjectStorageAwayFromMounts: while the object storage ends connections, of which the server has soon had enough, or answers nothing, fsync and
-// reads of what nobody has cached wait, names and cached contents go on; when it is back all goes on, a server that was killed meanwhile or not,
-// and nothing that was acknowledged is missing.
+// TestObjectStorageAwayFromMounts: while the object storage ends connections, of which the server
+// has soon had enough, or answers nothing, fsync and reads of what nobody has cached wait, names
+// and cached contents go on; when it is back all goes on, a server that was killed meanwhile or
+// not, and nothing that was acknowledged is missing.
 func TestObjectStorageAwayFromMounts(t *testing.T) {
 	release := make(chan struct{})
 	for _, way := range []struct {
@@ -164,7 +165,8 @@ func told(t *testing.T, w *worker, n int, want string) {
 	}
 }
 
-// TestObjectStorageRefusesMounts: an error of the object storage reaches the program that syncs, which is told once; then what it writes is stored.
+// TestObjectStorageRefusesMounts: an error of the object storage reaches the program that syncs,
+// which is told once; then what it writes is stored.
 func TestObjectStorageRefusesMounts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--io-retries", "2")
@@ -196,8 +198,8 @@ func TestObjectStorageRefusesMounts(t *testing.T) {
 	names.end()
 }
 
-// TestObjectStorageFull: the disk of the object storage has no room. The program that syncs is told, names go on, and when there is room again so
-// does all else.
+// TestObjectStorageFull: the disk of the object storage has no room. The program that syncs is
+// told, names go on, and when there is room again so does all else.
 func TestObjectStorageFull(t *testing.T) {
 	t.Parallel()
 	needMounts(t)

@@ -26,8 +26,9 @@ type process struct {
 	ended     chan struct{} // closed when cmd has
 }
 
-// startProcess starts the program with more flags. (Under the race detector heartbeats find a race of JuiceFS's own, between its start of
-// a session and the first of them: it is in the log, and fails no test.)
+// startProcess starts the program with more flags. (Under the race detector heartbeats find a race
+// of JuiceFS's own, between its start of a session and the first of them: it is in the log, and
+// fails no test.)
 func startProcess(t *testing.T, volume string, flags ...string) *process {
 	t.Helper()
 	return startProcessAt(t, "127.0.0.1", strconv.Itoa(machine.Port(t)), strconv.Itoa(machine.Port(t)), volume, append([]string{"--rpcbind", "off"}, flags...)...)

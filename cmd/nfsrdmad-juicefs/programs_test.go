@@ -27,7 +27,8 @@ const (
 func record(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%09d\n", i), recordSize/10) }
 func place(i int) int64   { return int64(i%recordPlaces) * recordSize }
 
-// recordsWorker writes one more record of a file and syncs it, and prints its number when that is acknowledged: FILE.
+// recordsWorker writes one more record of a file and syncs it, and prints its number when that is
+// acknowledged: FILE.
 func recordsWorker(args []string, lines *bufio.Scanner) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -66,7 +67,8 @@ func writtenWorker(args []string, _ *bufio.Scanner) error {
 	return nil
 }
 
-// exchangeWorker writes a file in one directory and reads it in the other, by turns: what was closed before an open is seen by that: A B.
+// exchangeWorker writes a file in one directory and reads it in the other, by turns: what was
+// closed before an open is seen by that: A B.
 func exchangeWorker(args []string, lines *bufio.Scanner) error {
 	for i := 0; lines.Scan(); i++ {
 		from, to := args[i%2], args[1-i%2]
@@ -93,7 +95,8 @@ func exchangeWorker(args []string, lines *bufio.Scanner) error {
 	return nil
 }
 
-// increment adds one to the number in a file, and returns it. Two at the same time would return the same.
+// increment adds one to the number in a file, and returns it. Two at the same time would return the
+// same.
 func increment(f *os.File) (int, error) {
 	var b [8]byte
 	if n, err := f.ReadAt(b[:], 0); err != nil {
@@ -125,7 +128,8 @@ func lock(f *os.File, kind int16, how int) error {
 	return err
 }
 
-// countWorker adds one to the number in a file while it has it locked, and prints what it has made of it: FILE.
+// countWorker adds one to the number in a file while it has it locked, and prints what it has made
+// of it: FILE.
 func countWorker(args []string, lines *bufio.Scanner) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR, 0)
 	if err != nil {
@@ -147,7 +151,8 @@ func countWorker(args []string, lines *bufio.Scanner) error {
 	return f.Close()
 }
 
-// tokenWorker does the same while it has renamed a file, which one can at a time, and renames it back: DIR NAME.
+// tokenWorker does the same while it has renamed a file, which one can at a time, and renames it
+// back: DIR NAME.
 func tokenWorker(args []string, lines *bufio.Scanner) error {
 	free, mine := filepath.Join(args[0], "token"), filepath.Join(args[0], "token-"+args[1])
 	for lines.Scan() {
@@ -168,8 +173,8 @@ func tokenWorker(args []string, lines *bufio.Scanner) error {
 		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		// Nobody else renames it from here. That it is gone is said by the second server where the first has renamed it and died before it could
-		// tell, and another worker has it by now.
+		// Nobody else renames it from here. That it is gone is said by the second server where the
+		// first has renamed it and died before it could tell, and another worker has it by now.
 		if err := os.Rename(mine, free); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -178,7 +183,8 @@ func tokenWorker(args []string, lines *bufio.Scanner) error {
 	return nil
 }
 
-// holdWorker locks a file, prints "locked", releases it with the next line, and prints "released", by turns: FILE.
+// holdWorker locks a file, prints "locked", releases it with the next line, and prints "released",
+// by turns: FILE.
 func holdWorker(args []string, lines *bufio.Scanner) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR, 0)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 
 const lastFragment = 1 << 31 // in the mark before a fragment (RFC 5531 §11)
 
-// A relay takes NFS clients over TCP to a server: an address that moves from one machine to another, which is where clients
-// find a server again that has died.
+// A relay takes NFS clients over TCP to a server: an address that moves from one machine to
+// another, which is where clients find a server again that has died.
 type relay struct {
 	t    *testing.T
 	l    net.Listener
@@ -45,7 +45,8 @@ func startRelay(t *testing.T, host, to string) *relay {
 
 func (r *relay) port() int { return r.l.Addr().(*net.TCPAddr).Port }
 
-// loses has the next call of a procedure get no reply; move has clients that connect from now on get to another server.
+// loses has the next call of a procedure get no reply; move has clients that connect from now on
+// get to another server.
 func (r *relay) loses(proc uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,7 +144,8 @@ func (r *relay) carry(client, server net.Conn) {
 
 // chosen is the XID of a call whose reply is to be lost.
 func (r *relay) chosen(call []byte) (xid uint32, ok bool) {
-	if len(call) < 24 || binary.BigEndian.Uint32(call[12:]) != nfs3.Program { // XID, CALL, RPC version, program, version, procedure (RFC 5531 §9)
+	if len(call) < 24 || binary.BigEndian.Uint32(call[12:]) != nfs3.Program {
+		// XID, CALL, RPC version, program, version, procedure (RFC 5531 §9)
 		return 0, false
 	}
 	r.mu.Lock()

@@ -1,4 +1,5 @@
-// A Linux machine whose server dies when it has done a call and not answered it: the kernel repeats the call at the other server of the volume.
+// A Linux machine whose server dies when it has done a call and not answered it: the kernel repeats
+// the call at the other server of the volume.
 
 package main
 
@@ -35,7 +36,8 @@ var repeats = []struct {
 	{"RMDIR in a tree", nfs3.ProcRmdir, "rm -r a"},
 }
 
-// TestLinuxRepeatsAtAnotherServer: no program is told of a name that exists, or does not, because the server that died had done what was asked.
+// TestLinuxRepeatsAtAnotherServer: no program is told of a name that exists, or does not, because
+// the server that died had done what was asked.
 func TestLinuxRepeatsAtAnotherServer(t *testing.T) {
 	if os.Getenv("NFSRDMA_LINUX") == "" {
 		t.Skip("the Linux suite runs with NFSRDMA_LINUX=1, as in ./test/run")

@@ -1,4 +1,5 @@
-// The whole stack: Redis and S3, two servers that are killed in turn, two mounts over RDMA, and programs.
+// The whole stack: Redis and S3, two servers that are killed in turn, two mounts over RDMA, and
+// programs.
 
 package main
 
@@ -60,8 +61,10 @@ const (
 	killRecords = 40 // of each writer in a round
 )
 
-// TestMountsWhoseServersAreKilled: the servers are killed in turn under writers and readers of two mounts. After each kill all that fsync has
-// acknowledged is there, in both mounts and at the servers, with no older byte; and what is closed in one mount is seen by who opens it in the other.
+// TestMountsWhoseServersAreKilled: the servers are killed in turn under writers and readers of two
+// mounts. After each kill all that fsync has acknowledged is there, in both mounts and at the
+// servers, with no older byte; and what is closed in one mount is seen by who opens it in the
+// other.
 func TestMountsWhoseServersAreKilled(t *testing.T) { onEach(t, mountsOfKilledServers) }
 
 func mountsOfKilledServers(t *testing.T, c *cluster) {
@@ -114,7 +117,8 @@ func distinct(t *testing.T, all []string) int {
 	return len(got)
 }
 
-// exclusive has workers of both mounts add to a number, one at a time, while the servers are killed in turn.
+// exclusive has workers of both mounts add to a number, one at a time, while the servers are killed
+// in turn.
 func exclusive(t *testing.T, c *cluster, start func(dir string, k int) *worker, rounds, each int) {
 	t.Helper()
 	var all []*worker
@@ -153,7 +157,8 @@ func locksOfKilledServers(t *testing.T, c *cluster) {
 	exclusive(t, c, func(dir string, _ int) *worker { return startWorker(t, "count", filepath.Join(dir, "number")) }, 2, 20)
 }
 
-// TestRenamesOfMountsWhoseServersAreKilled: of programs of two mounts that rename a file one does, also when a server dies.
+// TestRenamesOfMountsWhoseServersAreKilled: of programs of two mounts that rename a file one does,
+// also when a server dies.
 func TestRenamesOfMountsWhoseServersAreKilled(t *testing.T) { onEach(t, renamesOfKilledServers) }
 
 func renamesOfKilledServers(t *testing.T, c *cluster) {

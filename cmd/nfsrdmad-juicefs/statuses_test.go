@@ -1,4 +1,5 @@
-// What calls over RDMA are answered while a service of the volume is away, slow, full, or refuses (RFC 1813 §2.6).
+// What calls over RDMA are answered while a service of the volume is away, slow, full, or refuses
+// (RFC 1813 §2.6).
 
 package main
 
@@ -133,7 +134,8 @@ type commitment struct {
 	content []byte
 }
 
-// commitAll has files that by has written committed, all at once; each must succeed. ended counts those that have.
+// commitAll has files that by has written committed, all at once; each must succeed. ended counts
+// those that have.
 func (c *handleClient) commitAll(prefix string, by *handleClient, n int, ended *atomic.Int64, wg *sync.WaitGroup) (all []commitment) {
 	c.t.Helper()
 	var verfs []nfs3.Verf
@@ -210,11 +212,12 @@ func TestCallsWhileObjectStorageHangs(t *testing.T) {
 	}
 }
 
-// TestFullBuffersWhileObjectStorageHangs: WRITEs wait when the server has no more room for what it cannot upload, and names go on. Nothing of what
-// was taken is missing in the end.
+// TestFullBuffersWhileObjectStorageHangs: WRITEs wait when the server has no more room for what it
+// cannot upload, and names go on. Nothing of what was taken is missing in the end.
 func TestFullBuffersWhileObjectStorageHangs(t *testing.T) {
 	t.Parallel()
-	const buffer, total, most = 32 << 20, 128 << 20, 1 << 20 // --buffer-size: JuiceFS takes twice that
+	// --buffer-size: JuiceFS takes twice that
+	const buffer, total, most = 32 << 20, 128 << 20, 1 << 20
 	c := newServers(t, "--buffer-size", "32M")
 	a, other := dialRDMA(t, c.servers[0]), dialRDMA(t, c.servers[0])
 	fh := a.create("file")
@@ -320,7 +323,8 @@ func TestStatusesOfObjectStorage(t *testing.T) {
 	}
 }
 
-// A jukebox is results of which one status is enough: it ends the call with the first NFS3ERR_JUKEBOX, after which a client asks again.
+// A jukebox is results of which one status is enough: it ends the call with the first
+// NFS3ERR_JUKEBOX, after which a client asks again.
 type jukebox struct {
 	xdr.Unmarshaler
 	status *nfs3.Status

@@ -1,4 +1,5 @@
-// The programs that use a mount: this test's binary again. The test's own process never touches a mount, for one that is stuck there could not end.
+// The programs that use a mount: this test's binary again. The test's own process never touches a
+// mount, for one that is stuck there could not end.
 
 package main
 
@@ -17,7 +18,8 @@ import (
 // workerEnv has the test's binary be a worker, by name; its arguments are the worker's.
 const workerEnv = "NFSRDMA_JUICEFS_WORKER"
 
-// workers do something each time that their standard input has a line, and write a line for each result.
+// workers do something each time that their standard input has a line, and write a line for each
+// result.
 var workers = map[string]func(args []string, lines *bufio.Scanner) error{
 	"records": recordsWorker, "written": writtenWorker, "exchange": exchangeWorker, "count": countWorker, "token": tokenWorker, "hold": holdWorker,
 	"names": namesWorker, "read": readWorker, "store": storeWorker,

@@ -182,13 +182,15 @@ func numbers(t *testing.T, data []byte) (names []int, lost int) {
 	return names, lost
 }
 
-// TestFullQueueIsCounted: while the disk does not answer the queue fills; what is lost then stands where it would have been.
+// TestFullQueueIsCounted: while the disk does not answer the queue fills; what is lost then stands
+// where it would have been.
 func TestFullQueueIsCounted(t *testing.T) {
 	d := &disk{room: -1, slow: make(chan struct{})}
 	l := start("x", d, 4096)
 	const n = 200
 	for i := range n {
-		l.Change(sample(t, fmt.Sprintf("%0*d", 1+i%2*2000, i))) // where a long one has no room a short one could
+		// where a long one has no room a short one could
+		l.Change(sample(t, fmt.Sprintf("%0*d", 1+i%2*2000, i)))
 	}
 	l.mu.Lock() // the writer may be taking the first ones only now
 	queued := len(l.pending)
@@ -259,7 +261,8 @@ func TestRotationUnderLoad(t *testing.T) {
 		defer close(sent)
 		for i := range n {
 			l.Change(sample(t, fmt.Sprint(i)))
-			for i%1000 == 0 && l.waiting.Load() > 0 { // to be rotated between, and never more than the queue holds
+			for i%1000 == 0 && l.waiting.Load() > 0 {
+				// to be rotated between, and never more than the queue holds
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -295,7 +298,8 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFullDiskIsReplaced: a line of which the full disk has a part is whole in the file that takes its place.
+// TestFullDiskIsReplaced: a line of which the full disk has a part is whole in the file that takes
+// its place.
 func TestFullDiskIsReplaced(t *testing.T) {
 	d := &disk{room: 1000}
 	path := filepath.Join(t.TempDir(), "audit")
@@ -378,7 +382,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// BenchmarkChange is what a record costs the call. The writer's CPU is not in it where there is another.
+// BenchmarkChange is what a record costs the call. The writer's CPU is not in it where there is
+// another.
 func BenchmarkChange(b *testing.B) {
 	l := start("x", devNull{}, queueSize)
 	c := sample(b, "a name of the usual length")

@@ -32,7 +32,8 @@ func keys(t *testing.T) (list []string) {
 			return true
 		}
 		prefixes, arg := []string{""}, call.Args[0]
-		if sum, ok := arg.(*ast.BinaryExpr); ok { // the object of the call, and the target of RENAME and LINK
+		if sum, ok := arg.(*ast.BinaryExpr); ok {
+			// the object of the call, and the target of RENAME and LINK
 			prefixes, arg = []string{"", "to_"}, sum.Y
 		}
 		if literal, ok := arg.(*ast.BasicLit); ok {

@@ -1,4 +1,5 @@
-// What commands have in common: one line for each mistake, manual pages of helpers, versions, exit statuses.
+// What commands have in common: one line for each mistake, manual pages of helpers, versions, exit
+// statuses.
 
 package cli
 

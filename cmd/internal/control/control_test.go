@@ -78,7 +78,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestNoServer: where there is no socket, where one is left of a server that was killed, and after Close.
+// TestNoServer: where there is no socket, where one is left of a server that was killed, and after
+// Close.
 func TestNoServer(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "control")
@@ -148,8 +149,8 @@ func say(t *testing.T, path string, line []byte) []byte {
 	return answer
 }
 
-// TestHostilePeers: noise, lines without end, versions of another time, and peers that say half of something; when they have gone
-// the next one is answered.
+// TestHostilePeers: noise, lines without end, versions of another time, and peers that say half of
+// something; when they have gone the next one is answered.
 func TestHostilePeers(t *testing.T) {
 	path := listen(t)
 	for name, line := range map[string][]byte{"noise": []byte("\x00\xff{}[]\n"), "old": []byte("reload\n"), "10 MB": append(bytes.Repeat([]byte("x"), 10<<20), '\n'),

@@ -86,7 +86,8 @@ func TestTableIsInOrder(t *testing.T) {
 	}
 }
 
-// A check runs where those it needs are well or only warn; a failure skips what is built on it, all the way.
+// A check runs where those it needs are well or only warn; a failure skips what is built on it, all
+// the way.
 func TestWhatIsSkipped(t *testing.T) {
 	ran := map[string]bool{}
 	made := func(name string, f Finding, needs, after []string) check {

@@ -212,7 +212,8 @@ func TestPortsThatAreWrong(t *testing.T) {
 	})
 	reject := mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Reject: true, Rev: mpa.Rev2, HasEnhanced: true})
 	mute := listen(t, func(net.Conn) {})
-	late := func(_ context.Context, network, addr string) (net.Conn, error) { return net.Dial(network, addr) } // the wait is short
+	// the wait is short
+	late := func(_ context.Context, network, addr string) (net.Conn, error) { return net.Dial(network, addr) }
 	examine(t, Options{RDMAPort: mute, TCPPort: machine.Port(t), Dial: late, slow: 1}, false, map[string]wanted{portRDMA: {Fail, "says nothing"}})
 	for _, c := range []struct {
 		act  func(net.Conn)
@@ -237,7 +238,8 @@ func says(text string) func(net.Conn) {
 		c.Read(make([]byte, 1024))
 		c.Write([]byte(text))
 		c.(*net.TCPConn).CloseWrite()
-		io.Copy(io.Discard, c) // until the peer has read it: a reset would overtake what was written
+		// until the peer has read it: a reset would overtake what was written
+		io.Copy(io.Discard, c)
 		c.Close()
 	}
 }

@@ -18,8 +18,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// serveRoCE serves programs over RoCE at a port of an address, at which nobody listens over TCP. Of the usual one that is not certain: a server of
-// another package's test may have it at all addresses.
+// serveRoCE serves programs over RoCE at a port of an address, at which nobody listens over TCP. Of
+// the usual one that is not certain: a server of another package's test may have it at all
+// addresses.
 func serveRoCE(t *testing.T, addr string, programs ...*transport.Program) (port int) {
 	t.Helper()
 	port = machine.Port(t)
@@ -38,7 +39,8 @@ func serveRoCE(t *testing.T, addr string, programs ...*transport.Program) (port 
 	return port
 }
 
-// TestRoCE: asked for, or found because nothing answers by iWARP, RoCE is what the checks and the command lines go by.
+// TestRoCE: asked for, or found because nothing answers by iWARP, RoCE is what the checks and the
+// command lines go by.
 func TestRoCE(t *testing.T) {
 	programs, _ := tree(t, 0, false)
 	addr := machine.Addr(t).String()
@@ -66,8 +68,8 @@ func TestRoCE(t *testing.T) {
 	}
 }
 
-// TestRoCEPortInUse: where another program has the UDP port on this machine, the finding says so. Of ::1 there is no
-// other address to connect from, as there is of 127.0.0.1.
+// TestRoCEPortInUse: where another program has the UDP port on this machine, the finding says so.
+// Of ::1 there is no other address to connect from, as there is of 127.0.0.1.
 func TestRoCEPortInUse(t *testing.T) {
 	c, err := net.ListenPacket("udp6", fmt.Sprintf("[::1]:%d", roce.UDPPort))
 	switch {

@@ -30,7 +30,8 @@ func localRow(t *testing.T, name string) *row {
 		Size: uint64(st.Size), Used: uint64(st.Blocks) * 512, Fileid: st.Ino, Atime: at(st.Atim), Mtime: at(st.Mtim), Ctime: at(st.Ctim)}}
 }
 
-// localTree fills the working directory with names, sizes, times and modes that look different in some option.
+// localTree fills the working directory with names, sizes, times and modes that look different in
+// some option.
 func localTree(t *testing.T) (names []string) {
 	t.Helper()
 	t.Chdir(t.TempDir())

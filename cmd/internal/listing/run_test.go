@@ -141,8 +141,8 @@ func TestDeviceColumns(t *testing.T) {
 	}
 }
 
-// TestErrorsKeepTheOthers: an operand that is not there is reported with the name that was typed and
-// the exit status 2, and does not keep the others from being listed.
+// TestErrorsKeepTheOthers: an operand that is not there is reported with the name that was typed
+// and the exit status 2, and does not keep the others from being listed.
 func TestErrorsKeepTheOthers(t *testing.T) {
 	r := newRig(t)
 	r.tree()
@@ -181,7 +181,8 @@ func TestLinksToNothing(t *testing.T) {
 	}
 }
 
-// TestUnsortedBatches: -U writes batches that are not kept, so no sum of blocks comes before the first.
+// TestUnsortedBatches: -U writes batches that are not kept, so no sum of blocks comes before the
+// first.
 func TestUnsortedBatches(t *testing.T) {
 	r := newRig(t)
 	dir, err := r.fsys.Walk(t.Context(), "/", true)
@@ -206,7 +207,8 @@ func TestUnsortedBatches(t *testing.T) {
 	}
 }
 
-// TestJSON: an object for each name, with the target of a link, and bytes that are no UTF-8 in base64 beside the name.
+// TestJSON: an object for each name, with the target of a link, and bytes that are no UTF-8 in
+// base64 beside the name.
 func TestJSON(t *testing.T) {
 	r := newRig(t)
 	r.tree()

@@ -192,8 +192,9 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
-// Who waits for the end hears when everything is written and the kernel has the mount still, each time that he asks, and what could
-// not be written; the end itself is the answer as soon as there is one, though what is asked takes longer.
+// Who waits for the end hears when everything is written and the kernel has the mount still, each
+// time that he asks, and what could not be written; the end itself is the answer as soon as there
+// is one, though what is asked takes longer.
 func TestHeld(t *testing.T) {
 	type answer struct {
 		kept bool

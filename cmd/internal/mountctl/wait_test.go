@@ -76,7 +76,8 @@ func TestAskedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := bufio.NewReader(ours)
-	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "stats") { // so both requests were read
+	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "stats") {
+		// so both requests were read
 		t.Errorf("%q, %v", line, err)
 	}
 	<-entered

@@ -1,4 +1,5 @@
-// The process in the background: what it is started with, what it reports, and how its end becomes an exit status.
+// The process in the background: what it is started with, what it reports, and how its end becomes
+// an exit status.
 
 package mounter
 
@@ -80,8 +81,9 @@ func terminal(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// The mount works once the byte is in the pipe. The process is in no directory's way. It is of its parent's process
-// group, which automount points let through, and then leaves it and the terminal: lines go to the log file from then on.
+// The mount works once the byte is in the pipe. The process is in no directory's way. It is of its
+// parent's process group, which automount points let through, and then leaves it and the terminal:
+// lines go to the log file from then on.
 func TestBackgroundReturnsWhenTheMountWorks(t *testing.T) {
 	out, stderr := terminal(t)
 	file := filepath.Join(t.TempDir(), "log")
@@ -122,7 +124,8 @@ func TestFaultInTheBackgroundIsKept(t *testing.T) {
 	}
 }
 
-// The file of last words is kept from one process to the next, and begun anew where it has become long.
+// The file of last words is kept from one process to the next, and begun anew where it has become
+// long.
 func TestLastWordsAreBounded(t *testing.T) {
 	dir, real := t.TempDir(), ownDir
 	ownDir = func() (string, error) { return dir, nil }
@@ -181,12 +184,14 @@ func TestInterruptedBackground(t *testing.T) {
 	}
 }
 
-// What is written after the report is in the log file, with the time and the process, and what was before it is not.
+// What is written after the report is in the log file, with the time and the process, and what was
+// before it is not.
 func TestLogAfterTheReport(t *testing.T) {
 	out, stderr := terminal(t)
 	file := filepath.Join(t.TempDir(), "log")
 	must.Succeed(t, Background(t.Context(), []string{"facts", file}, stderr))
-	for { // the child is ours, though Background has released it, and so may be those of other tests
+	for {
+		// the child is ours, though Background has released it, and so may be those of other tests
 		if _, err := syscall.Wait4(-1, nil, 0, nil); err == syscall.ECHILD {
 			break
 		}

@@ -24,7 +24,8 @@ func tried(t *testing.T) func(error) {
 	return func(err error) { t.Fatalf("tried again after %v", err) }
 }
 
-// A server that is not there is one line with the name that was typed, and is not tried again where nobody asked for it.
+// A server that is not there is one line with the name that was typed, and is not tried again where
+// nobody asked for it.
 func TestRefusedConnection(t *testing.T) {
 	r := requestOf(t, "tcp", target(nfsclient.TCP, closedPort(t)))
 	var lines told
@@ -122,7 +123,8 @@ func TestAutoTakesTCPAfterRDMA(t *testing.T) {
 	}
 }
 
-// With proto=auto and neither transport the line has both reasons; it counts as a server that may come up.
+// With proto=auto and neither transport the line has both reasons; it counts as a server that may
+// come up.
 func TestAutoWithoutAServer(t *testing.T) {
 	addr := closedPort(t)
 	r := requestOf(t, "proto=auto", target(nfsclient.RDMA, addr), target(nfsclient.TCP, addr))

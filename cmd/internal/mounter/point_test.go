@@ -1,4 +1,5 @@
-// Mount points where something is mounted already, or on the way to them, and what a user's mount needs.
+// Mount points where something is mounted already, or on the way to them, and what a user's mount
+// needs.
 
 package mounter
 
@@ -15,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// One mount of ours stands on a directory: whether its process lives decides what the line says to do.
+// One mount of ours stands on a directory: whether its process lives decides what the line says to
+// do.
 func TestCheckPointOfOurMounts(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/once")
 	s := m.serving(t, struct{}{})
@@ -29,7 +31,8 @@ func TestCheckPointOfOurMounts(t *testing.T) {
 	}
 }
 
-// A dead mount of another program, and one on the way, are told apart from a directory that is not there.
+// A dead mount of another program, and one on the way, are told apart from a directory that is not
+// there.
 func TestCheckPointOfDeadMounts(t *testing.T) {
 	m := mountFUSE(t, "fuse.other", "srv:/dead")
 	m.kill()
@@ -69,7 +72,8 @@ func TestCheckPointOfLinks(t *testing.T) {
 	}
 }
 
-// What keeps a user from mounting is found before the server is asked, and the line says what to install or to write.
+// What keeps a user from mounting is found before the server is asked, and the line says what to
+// install or to write.
 func TestWhatAUserNeedsToMount(t *testing.T) {
 	was := fuseConf
 	t.Cleanup(func() { fuseConf = was })
@@ -141,7 +145,8 @@ func TestOptionsOfAUsersMount(t *testing.T) {
 	}
 }
 
-// A directory is unmounted where it is mounted, and an error of the kernel stays the one that callers know.
+// A directory is unmounted where it is mounted, and an error of the kernel stays the one that
+// callers know.
 func TestDetach(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/detach")
 	release := holdOpen(t, m.dir)

@@ -1,4 +1,5 @@
-// The rig of the mounts' tests: a server in memory, children of this program, and mounts of FUSE that a test answers for itself.
+// The rig of the mounts' tests: a server in memory, children of this program, and mounts of FUSE
+// that a test answers for itself.
 
 package mounter
 
@@ -163,13 +164,15 @@ func (m *fuseMount) drain() {
 	buf := make([]byte, 1<<20)
 	for {
 		_, err := unix.Read(m.fd, buf)
-		if err != nil && err != unix.EINTR && err != unix.ENOENT { // ENOENT: the request was taken back
+		if err != nil && err != unix.EINTR && err != unix.ENOENT {
+			// ENOENT: the request was taken back
 			return
 		}
 	}
 }
 
-// serving has a test answer for the mount, as its process does. The server is the caller's to close.
+// serving has a test answer for the mount, as its process does. The server is the caller's to
+// close.
 func (m *fuseMount) serving(t *testing.T, figures any) *mountctl.Server {
 	t.Helper()
 	at, ok, err := mountctl.At(m.dir)

@@ -1,4 +1,5 @@
-// A mount from its first byte to its end: what programs write arrives, and each way to end it leaves nothing.
+// A mount from its first byte to its end: what programs write arrives, and each way to end it
+// leaves nothing.
 
 package mounter
 
@@ -26,7 +27,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// serveMount is the process of a mount: SPEC DIR OPTIONS. It ends with the status 32 after an error, as the command does.
+// serveMount is the process of a mount: SPEC DIR OPTIONS. It ends with the status 32 after an
+// error, as the command does.
 func serveMount(args []string) int {
 	fail := func(err error) int {
 		fmt.Fprintf(os.Stderr, "nfsrdma: %v\n", err)
@@ -111,7 +113,8 @@ func newMount(t *testing.T, options string) (p *process, dir string, away *nfscl
 	return p, dir, away
 }
 
-// What was written is on the server when umount returns, the process ends with the status 0, and it gave figures before.
+// What was written is on the server when umount returns, the process ends with the status 0, and it
+// gave figures before.
 func TestMountFromBeginningToEnd(t *testing.T) {
 	p, dir, away := newMount(t, "tcp")
 	m, err := mountctl.Find(dir)
@@ -141,7 +144,8 @@ func TestMountFromBeginningToEnd(t *testing.T) {
 	}
 }
 
-// SIGTERM, and the end of the terminal, unmount: nothing is left of the mount, and that is no error.
+// SIGTERM, and the end of the terminal, unmount: nothing is left of the mount, and that is no
+// error.
 func TestSignalsEndTheMount(t *testing.T) {
 	signals := []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 	machine.HeedSignals(signals...)
@@ -158,7 +162,8 @@ func TestSignalsEndTheMount(t *testing.T) {
 	}
 }
 
-// A mount that is in use when the signal comes is detached: what was written is on the server, and one line says what was done.
+// A mount that is in use when the signal comes is detached: what was written is on the server, and
+// one line says what was done.
 func TestSignalWhileInUse(t *testing.T) {
 	p, dir, away := newMount(t, "tcp")
 	f, err := os.Create(filepath.Join(dir, "f"))
@@ -197,7 +202,8 @@ func TestReadOnlyMount(t *testing.T) {
 	}
 }
 
-// A mount that cannot be made reports nothing, is one line and the status 32, and leaves the directory as it was.
+// A mount that cannot be made reports nothing, is one line and the status 32, and leaves the
+// directory as it was.
 func TestMountThatCannotBeMade(t *testing.T) {
 	syscall.Close(openFUSE(t)) // or the test is skipped
 	dir, err := mountctl.Resolve(t.TempDir())
@@ -215,7 +221,8 @@ func TestMountThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// With bg the mount is reported before the server is there; a signal ends it, and what happened is in the log alone.
+// With bg the mount is reported before the server is there; a signal ends it, and what happened is
+// in the log alone.
 func TestBackgroundMountWaits(t *testing.T) {
 	syscall.Close(openFUSE(t)) // or the test is skipped
 	dir, err := mountctl.Resolve(t.TempDir())

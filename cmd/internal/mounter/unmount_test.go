@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The end of the mount's process is waited for, and what it could not write is the error of the unmount.
+// The end of the mount's process is waited for, and what it could not write is the error of the
+// unmount.
 func TestUnmountGivesTheResultOfTheProcess(t *testing.T) {
 	for _, result := range []error{nil, errors.New("2 files could not be written: no space left on device")} {
 		m := mountFUSE(t, "fuse.nfsrdma", "srv:/end")
@@ -86,7 +87,8 @@ func TestUnmountDoesNotWaitForAProcessThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// What is in use stays mounted, and the line says how to find who uses it; --lazy takes it away at once and waits for nobody.
+// What is in use stays mounted, and the line says how to find who uses it; --lazy takes it away at
+// once and waits for nobody.
 func TestUnmountOfWhatIsInUse(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/busy")
 	s := m.serving(t, struct{}{})
@@ -110,15 +112,16 @@ func TestUnmountOfWhatIsInUse(t *testing.T) {
 	<-m.gone
 }
 
-// A mount of which there is another one: its process is not waited for, and the line says where it is. That one, and what is told of it,
-// are as any mount and its end.
+// A mount of which there is another one: its process is not waited for, and the line says where it
+// is. That one, and what is told of it, are as any mount and its end.
 func TestUnmountOfOneOfTwo(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/twice")
 	s := m.serving(t, struct{}{})
 	second := t.TempDir()
 	must.Succeed(t, unix.Mount(m.dir, second, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { _ = unix.Unmount(second, unix.MNT_DETACH) })
-	err := Unmount(t.Context(), m.dir, false, io.Discard) // what is told of a process that takes long depends on this machine
+	// what is told of a process that takes long depends on this machine
+	err := Unmount(t.Context(), m.dir, false, io.Discard)
 	var held *HeldError
 	if !errors.As(err, &held) || held.Dir != second || mounted(t, m.dir) {
 		t.Error(err)

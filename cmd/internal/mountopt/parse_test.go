@@ -267,7 +267,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// Each option that is accepted or refused by name is in the help text, which the manual pages have, and no other.
+// Each option that is accepted or refused by name is in the help text, which the manual pages have,
+// and no other.
 func TestEachOptionIsDocumented(t *testing.T) {
 	words := strings.Fields(Help())
 	documented := make(map[string]int)
@@ -323,7 +324,8 @@ func TestOptionsOfTheManualPages(t *testing.T) {
 	}
 }
 
-// What the documents mount can be mounted: the options of each command line and of each line of fstab are accepted.
+// What the documents mount can be mounted: the options of each command line and of each line of
+// fstab are accepted.
 func TestOptionsOfTheDocuments(t *testing.T) {
 	lists := 0
 	docs, err := filepath.Glob("../../../docs/*.md")

@@ -44,7 +44,8 @@ func TestNullAttributes(t *testing.T) {
 	}
 }
 
-// Files are opened as those of our mounts are: pages are kept, and O_DIRECT goes past them, in parallel.
+// Files are opened as those of our mounts are: pages are kept, and O_DIRECT goes past them, in
+// parallel.
 func TestNullOpens(t *testing.T) {
 	f := newNull(1)
 	for flags, want := range map[uint32]uint32{

@@ -1,5 +1,5 @@
-// The processes of mounts: what they show, that they unmount when their standard input ends, and that one
-// which was killed is cleared away.
+// The processes of mounts: what they show, that they unmount when their standard input ends, and
+// that one which was killed is cleared away.
 
 package mountpeer
 
@@ -137,7 +137,8 @@ func TestLoopbackShowsItsDirectory(t *testing.T) {
 	}
 }
 
-// TestEndsWhereAnotherNamespaceHasACopy: the kernel keeps the connection as long as any mount namespace has the mount.
+// TestEndsWhereAnotherNamespaceHasACopy: the kernel keeps the connection as long as any mount
+// namespace has the mount.
 func TestEndsWhereAnotherNamespaceHasACopy(t *testing.T) {
 	p := start(t, "10")
 	other := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", machine.LeaveMounts(`"$0"`)+"echo there; read end", p.dir)
@@ -159,7 +160,8 @@ func TestEndsWhereAnotherNamespaceHasACopy(t *testing.T) {
 	p.end(t)
 }
 
-// What a process that was killed leaves is detached and removed; a directory with something in it is not.
+// What a process that was killed leaves is detached and removed; a directory with something in it
+// is not.
 func TestClear(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	if err := os.MkdirAll(filepath.Join(dir, "inside"), 0o755); err != nil {

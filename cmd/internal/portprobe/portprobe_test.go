@@ -51,7 +51,8 @@ func says(text string, first bool) func(net.Conn) {
 	}
 }
 
-// dialLate connects however late it is: on a busy machine a wait may be over before the connection is there, which is Filtered.
+// dialLate connects however late it is: on a busy machine a wait may be over before the connection
+// is there, which is Filtered.
 func dialLate(_ context.Context, network, addr string) (net.Conn, error) {
 	return net.Dial(network, addr)
 }
@@ -91,7 +92,8 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// TestExpectedIsAskedFirst: a service that is what it is expected to be gets no question of another protocol.
+// TestExpectedIsAskedFirst: a service that is what it is expected to be gets no question of another
+// protocol.
 func TestExpectedIsAskedFirst(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/m", FS: memfs.New(memfs.Options{})}}})
 	if err != nil {

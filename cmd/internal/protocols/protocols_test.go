@@ -16,7 +16,8 @@ func TestList(t *testing.T) {
 	if !ok || !strings.HasPrefix(carried, "transports: RPC-over-RDMA 1") || strings.Contains(carried, "\n") {
 		t.Errorf("%q", carried)
 	}
-	// RFC 1813 §2.1, §5.1; RFC 1833 §2.1; XNFS for NLM and NSM; NFSACL's number is Solaris's and Linux's.
+	// RFC 1813 §2.1, §5.1; RFC 1833 §2.1; XNFS for NLM and NSM; NFSACL's number is Solaris's and
+	// Linux's.
 	for i, want := range []uint32{100003, 100005, 100227, 100021, 100024, 100000} {
 		if Programs[i].Number != want {
 			t.Errorf("%s is %d, want %d", Programs[i].Name, Programs[i].Number, want)

@@ -1,4 +1,5 @@
-// The bounds of the flags, what a silent server is said to be, and exports that are opened with options of one's own.
+// The bounds of the flags, what a silent server is said to be, and exports that are opened with
+// options of one's own.
 
 package session
 
@@ -48,7 +49,8 @@ func TestFlagsBecomeOptions(t *testing.T) {
 	}
 }
 
-// TestSilenceOfSeveralConnections: one line for the first that is silent, and one when the last of them answers again.
+// TestSilenceOfSeveralConnections: one line for the first that is silent, and one when the last of
+// them answers again.
 func TestSilenceOfSeveralConnections(t *testing.T) {
 	var lines []string
 	responding := SilenceNotice("srv", func(line string) { lines = append(lines, line) })
@@ -61,8 +63,8 @@ func TestSilenceOfSeveralConnections(t *testing.T) {
 	}
 }
 
-// TestOpenedExportsAreTheCallers: each has a connection of its own, its errors have the name that was typed, and only a
-// server that is not reached may be tried again.
+// TestOpenedExportsAreTheCallers: each has a connection of its own, its errors have the name that
+// was typed, and only a server that is not reached may be tried again.
 func TestOpenedExportsAreTheCallers(t *testing.T) {
 	_, tcp := serve(t)
 	s := newSession(t, new(strings.Builder))

@@ -111,8 +111,8 @@ func TestPortIsLookedAtWithinTheLimit(t *testing.T) {
 	})
 }
 
-// TestSilentCallIsExplained: a call that gets no answer has the reasons of a connection that gets none.
-// Any other error stays as it is.
+// TestSilentCallIsExplained: a call that gets no answer has the reasons of a connection that gets
+// none. Any other error stays as it is.
 func TestSilentCallIsExplained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Session{Flags: Flags{ConnectTimeout: 3 * time.Second, RDMA: "roce"}}

@@ -25,8 +25,8 @@ func newSession(t *testing.T, stderr *strings.Builder) *Session {
 	return s
 }
 
-// TestOperandsShareConnections: paths on one server and transport are reached over one connection, and a
-// path below an export is found from the export's root.
+// TestOperandsShareConnections: paths on one server and transport are reached over one connection,
+// and a path below an export is found from the export's root.
 func TestOperandsShareConnections(t *testing.T) {
 	rdma, tcp := serve(t)
 	s := newSession(t, new(strings.Builder))
@@ -50,8 +50,8 @@ func TestOperandsShareConnections(t *testing.T) {
 	}
 }
 
-// TestFlagsCountForPaths: --proto is put on each path, and what no connection can be is refused by the
-// flag's name.
+// TestFlagsCountForPaths: --proto is put on each path, and what no connection can be is refused by
+// the flag's name.
 func TestFlagsCountForPaths(t *testing.T) {
 	s := newSession(t, new(strings.Builder))
 	s.Flags.Proto = "tcp"
@@ -79,8 +79,8 @@ func TestFlagsCountForPaths(t *testing.T) {
 	}
 }
 
-// TestFailuresAreThoseOfCoreutils: the operation, the name in quotes, the reason of the C library; what names
-// its operand already stays as it is.
+// TestFailuresAreThoseOfCoreutils: the operation, the name in quotes, the reason of the C library;
+// what names its operand already stays as it is.
 func TestFailuresAreThoseOfCoreutils(t *testing.T) {
 	gone := fmt.Errorf("LOOKUP: %w", syscall.ENOENT)
 	for _, c := range []struct {
@@ -99,7 +99,8 @@ func TestFailuresAreThoseOfCoreutils(t *testing.T) {
 	}
 }
 
-// TestFailedOperandsKeepTheOthers: each is reported in a line of its own, with the whole argument, and the rest is done.
+// TestFailedOperandsKeepTheOthers: each is reported in a line of its own, with the whole argument,
+// and the rest is done.
 func TestFailedOperandsKeepTheOthers(t *testing.T) {
 	_, tcp := serve(t)
 	var stderr strings.Builder
@@ -121,7 +122,8 @@ func TestFailedOperandsKeepTheOthers(t *testing.T) {
 	}
 }
 
-// TestErrorsNameTheWholePath: what is below an export's root in an error becomes the path as it was typed.
+// TestErrorsNameTheWholePath: what is below an export's root in an error becomes the path as it was
+// typed.
 func TestErrorsNameTheWholePath(t *testing.T) {
 	s := &Session{opened: []opened{{arg: "nfs://h/x/sub", rest: "sub"}, {arg: "nfs://h/x/sub/deep/", rest: "sub/deep"}}}
 	status := &nfsclient.StatusError{Status: nfs3.ErrNoEnt}
@@ -143,7 +145,8 @@ func TestErrorsNameTheWholePath(t *testing.T) {
 	}
 }
 
-// TestMountErrorsSayWhatToDo: an export that is not there, and a directory in one that is not there.
+// TestMountErrorsSayWhatToDo: an export that is not there, and a directory in one that is not
+// there.
 func TestMountErrorsSayWhatToDo(t *testing.T) {
 	_, tcp := serve(t)
 	s := newSession(t, new(strings.Builder))

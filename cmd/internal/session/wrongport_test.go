@@ -35,7 +35,8 @@ func TestConnectingToAWrongPortEnds(t *testing.T) {
 	}
 }
 
-// TestRefusedPorts: where the host serves NFS by the other transport at its usual port, the error says so with the path that would work.
+// TestRefusedPorts: where the host serves NFS by the other transport at its usual port, the error
+// says so with the path that would work.
 func TestRefusedPorts(t *testing.T) {
 	rdma, tcp := serve(t)
 	rdma, tcp = strings.TrimPrefix(rdma, "nfsrdma://"), strings.TrimPrefix(tcp, "nfs://")

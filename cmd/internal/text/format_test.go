@@ -73,7 +73,8 @@ func TestHumanSizeIsThatOfNumfmt(t *testing.T) {
 	diffLines(t, "numfmt", got.String(), string(want))
 }
 
-// Modes and types of files by stat(1): each of the 4096 modes, and each type of file that can be made.
+// Modes and types of files by stat(1): each of the 4096 modes, and each type of file that can be
+// made.
 func TestModesAndTypesAreThoseOfStat(t *testing.T) {
 	tool, err := exec.LookPath("stat")
 	if err != nil {
@@ -101,7 +102,8 @@ func TestModesAndTypesAreThoseOfStat(t *testing.T) {
 	made("socket", syscall.Mknod(at("socket"), syscall.S_IFSOCK|0o755, 0))
 	made("/dev/null", nil)
 	if os.Geteuid() == 0 {
-		if err := syscall.Mknod(at("block"), syscall.S_IFBLK|0o660, 7<<8); err == nil { // a container may forbid it
+		if err := syscall.Mknod(at("block"), syscall.S_IFBLK|0o660, 7<<8); err == nil {
+			// a container may forbid it
 			names = append(names, "block")
 		}
 	}

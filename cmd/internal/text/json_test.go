@@ -9,7 +9,8 @@ import (
 	"unicode"
 )
 
-// TestJSONHasNoControlCharacters, and says the same with what stands for them; other text is as it was.
+// TestJSONHasNoControlCharacters, and says the same with what stands for them; other text is as it
+// was.
 func TestJSONHasNoControlCharacters(t *testing.T) {
 	all := make([]rune, 0x110)
 	for i := range all {

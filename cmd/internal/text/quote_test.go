@@ -59,7 +59,8 @@ func TestQuotingIsThatOfLs(t *testing.T) {
 		t.Fatalf("%d names, made %d", len(raw), len(made))
 	}
 	for _, style := range Styles {
-		// One at a time would be slow: with --zero no style but literal is allowed, so compare whole listings.
+		// One at a time would be slow: with --zero no style but literal is allowed, so compare
+		// whole listings.
 		var want, got strings.Builder
 		want.WriteString(lsTool(t, dir, "-AU", "-1", "--quoting-style="+style))
 		for _, name := range raw {
@@ -74,8 +75,8 @@ func TestQuotingIsThatOfLs(t *testing.T) {
 	diffLines(t, "-q", got.String(), lsTool(t, dir, "-AU", "-1", "-q", "-N"))
 }
 
-// Names in messages are those of cat(1), which names a file where the message begins with it, and of
-// rm(1), which names it in the middle.
+// Names in messages are those of cat(1), which names a file where the message begins with it, and
+// of rm(1), which names it in the middle.
 func TestNamesInMessagesAreThoseOfCoreutils(t *testing.T) {
 	for tool, c := range map[string]struct{ before, after string }{
 		"cat": {"cat: ", ": No such file or directory\n"}, "rm": {"rm: cannot remove ", ": No such file or directory\n"},

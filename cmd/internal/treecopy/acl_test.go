@@ -103,8 +103,9 @@ func aclsOfTree(t *testing.T, dir string) string {
 	return string(out)
 }
 
-// TestACLsGoAlong: to a server, from it and between two, over RDMA and TCP, a tree has the ACLs that
-// cp -a gives it. What is made has nothing of its directory's default ACL, whether it is new or was there.
+// TestACLsGoAlong: to a server, from it and between two, over RDMA and TCP, a tree has the ACLs
+// that cp -a gives it. What is made has nothing of its directory's default ACL, whether it is new
+// or was there.
 func TestACLsGoAlong(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	src, out := aclTree(t), t.TempDir()
@@ -143,8 +144,9 @@ func TestACLsGoAlong(t *testing.T) {
 	}
 }
 
-// TestACLsWithoutRoom: a target that has no ACLs gives one line for each object, as cp -p does, and the group
-// gets what its entry gives it, not the mask. With mv they are warnings, and the source goes.
+// TestACLsWithoutRoom: a target that has no ACLs gives one line for each object, as cp -p does, and
+// the group gets what its entry gives it, not the mask. With mv they are warnings, and the source
+// goes.
 func TestACLsWithoutRoom(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	r := newRig(t, asCaller)
@@ -180,8 +182,8 @@ func TestACLsWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestCallsForACLs: what is known costs no call. A source costs a GETACL with -p and none without; a target
-// that needs no ACL costs one for all that goes into a directory that was there.
+// TestCallsForACLs: what is known costs no call. A source costs a GETACL with -p and none without;
+// a target that needs no ACL costs one for all that goes into a directory that was there.
 func TestCallsForACLs(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	r := newRig(t, asCaller)
@@ -239,8 +241,8 @@ func TestTargetsKeepACLs(t *testing.T) {
 	}
 }
 
-// TestACLsComeFirst: nobody has more in between than in the end. A directory is its owner's alone while it
-// is filled, and a file has its ACL before the mode that shows the mask.
+// TestACLsComeFirst: nobody has more in between than in the end. A directory is its owner's alone
+// while it is filled, and a file has its ACL before the mode that shows the mask.
 func TestACLsComeFirst(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	src, dst := t.TempDir()+"/d", t.TempDir()
@@ -273,7 +275,8 @@ func TestACLsComeFirst(t *testing.T) {
 	}
 }
 
-// TestACLsThatCannotBeRead: one line says so, and the group has nothing of a mode that may show a mask.
+// TestACLsThatCannotBeRead: one line says so, and the group has nothing of a mode that may show a
+// mask.
 func TestACLsThatCannotBeRead(t *testing.T) {
 	dst := t.TempDir()
 	file := write(t, "x", t.TempDir(), "f")
@@ -292,7 +295,8 @@ func (noACLSource) ACLs(context.Context) (nfsclient.ACLs, error) {
 	return nfsclient.ACLs{}, syscall.EIO
 }
 
-// TestACLOfAnUnreadableDirectory: what cannot be listed has its ACL in the copy all the same, as with cp -a.
+// TestACLOfAnUnreadableDirectory: what cannot be listed has its ACL in the copy all the same, as
+// with cp -a.
 func TestACLOfAnUnreadableDirectory(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	write(t, "x", src, "d/shut/f")

@@ -1,4 +1,5 @@
-// What a Dir promises, tried on each kind there is: this machine, and a server's memory and directory.
+// What a Dir promises, tried on each kind there is: this machine, and a server's memory and
+// directory.
 
 package treecopy
 
@@ -351,7 +352,8 @@ func TestDirLinks(t *testing.T) {
 	})
 }
 
-// TestDirNamesMove: further names and renames, within a directory, to another one, and not to another tree.
+// TestDirNamesMove: further names and renames, within a directory, to another one, and not to
+// another tree.
 func TestDirNamesMove(t *testing.T) {
 	other, err := (Local{}).OpenDir(t.Context(), t.TempDir(), "")
 	if err != nil {
@@ -398,7 +400,8 @@ func TestDirNamesMove(t *testing.T) {
 				t.Errorf("%s of another tree: %v", what, err)
 			}
 		}
-		if _, isLocal := d.(*localDir); isLocal { // two operands: a link is not found from one's top
+		if _, isLocal := d.(*localDir); isLocal {
+			// two operands: a link is not found from one's top
 			if err := d.LinkTo(ctx, m, other, "x"); !errors.Is(err, unix.EXDEV) {
 				t.Errorf("LinkTo of another operand: %v", err)
 			}

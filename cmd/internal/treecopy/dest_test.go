@@ -1,4 +1,5 @@
-// Where copies go: the destination as a file, a directory, a new name, a name with a slash; one source and several.
+// Where copies go: the destination as a file, a directory, a new name, a name with a slash; one
+// source and several.
 
 package treecopy
 
@@ -102,7 +103,8 @@ func copyTo(t *testing.T, c destination, side string) {
 	}
 	l := cp(t, c.o, dst, sources...)
 	for i := range l.lines {
-		line, _, _ := strings.Cut(strings.ReplaceAll(l.lines[i], dst.Text, "DST"), " (") // a server's status
+		// a server's status
+		line, _, _ := strings.Cut(strings.ReplaceAll(l.lines[i], dst.Text, "DST"), " (")
 		l.lines[i] = walked.ReplaceAllString(line, ": ")
 	}
 	if c.said == "" {
@@ -139,7 +141,8 @@ func sorted(s string) []string {
 	return list
 }
 
-// TestOperandsWithoutATree: what could not be reached is reported in its turn, and the others are copied.
+// TestOperandsWithoutATree: what could not be reached is reported in its turn, and the others are
+// copied.
 func TestOperandsWithoutATree(t *testing.T) {
 	src, dst := write(t, "x", t.TempDir(), "src"), t.TempDir()
 	bad := Operand{Text: "nfs://nowhere/x", Name: "x", Err: errors.New("cannot reach 'nfs://nowhere/x'")}
@@ -151,8 +154,8 @@ func TestOperandsWithoutATree(t *testing.T) {
 	}
 }
 
-// TestEndOfTheRun: after the context, nothing is said; when a server does not answer, one line is, and the
-// sources that come after it are left.
+// TestEndOfTheRun: after the context, nothing is said; when a server does not answer, one line is,
+// and the sources that come after it are left.
 func TestEndOfTheRun(t *testing.T) {
 	src, dst := write(t, "x", t.TempDir(), "src"), t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())

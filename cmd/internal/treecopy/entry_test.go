@@ -1,4 +1,5 @@
-// What has the target's name already: the decisions of -u, -n, -i, -f and of links, and their words.
+// What has the target's name already: the decisions of -u, -n, -i, -f and of links, and their
+// words.
 
 package treecopy
 
@@ -131,8 +132,8 @@ func TestTargetsThatAreLinks(t *testing.T) {
 	}
 }
 
-// TestServersTreeIsNotWrittenThroughLinks: a server may have put the link there with an earlier copy. An
-// operand that the user names is another matter.
+// TestServersTreeIsNotWrittenThroughLinks: a server may have put the link there with an earlier
+// copy. An operand that the user names is another matter.
 func TestServersTreeIsNotWrittenThroughLinks(t *testing.T) {
 	r := newRig(t, asCaller)
 	write(t, "hostile", r.dir, "src/f")
@@ -150,8 +151,8 @@ func TestServersTreeIsNotWrittenThroughLinks(t *testing.T) {
 	cp(t, o, local(top+"/dst"), local(r.dir+"/src")).want(t) // of this machine's own tree
 }
 
-// TestLinksReplaceWhatTheyShould: a symbolic link that is copied replaces a file and a link, but not a
-// directory, nor what it leads to itself.
+// TestLinksReplaceWhatTheyShould: a symbolic link that is copied replaces a file and a link, but
+// not a directory, nor what it leads to itself.
 func TestLinksReplaceWhatTheyShould(t *testing.T) {
 	for _, tree := range []func(t *testing.T) (dir string, at func(string) Operand){
 		func(t *testing.T) (string, func(string) Operand) {
@@ -189,7 +190,8 @@ func TestLinksReplaceWhatTheyShould(t *testing.T) {
 	}
 }
 
-// TestNonDirectoryOverTheOperandItself: "." is what the destination is when it has to be the target.
+// TestNonDirectoryOverTheOperandItself: "." is what the destination is when it has to be the
+// target.
 func TestNonDirectoryOverTheOperandItself(t *testing.T) {
 	src, dst := write(t, "x", t.TempDir(), "src"), t.TempDir()
 	cp(t, Options{NoTargetDir: true}, local(dst), local(src)).want(t, "cannot overwrite directory '"+dst)
@@ -198,7 +200,8 @@ func TestNonDirectoryOverTheOperandItself(t *testing.T) {
 	}
 }
 
-// TestNamesThatCannotBeLookedUp: an error that is not "nothing there" is reported, and nothing is made.
+// TestNamesThatCannotBeLookedUp: an error that is not "nothing there" is reported, and nothing is
+// made.
 func TestNamesThatCannotBeLookedUp(t *testing.T) {
 	src, dir := write(t, "x", t.TempDir(), "src"), t.TempDir()
 	long := strings.Repeat("x", 300)

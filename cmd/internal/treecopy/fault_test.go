@@ -142,7 +142,8 @@ func TestLostServerEndsTheCopy(t *testing.T) {
 	l := &log{}
 	x := r.mount(t, "/dir")
 	run := New(l.options(all))
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // a server may come back: the user decides
+	// a server may come back: the user decides
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	err := run.Copy(ctx, []Operand{at(tree, filepath.Join(bigTree(t), "d0/large/0"))}, at(x, "/f"))
 	onlyWhole(t, r.dir, 1)

@@ -63,8 +63,8 @@ func (s *sinkAs) SetAttr(ctx context.Context, a Attr) error {
 	return s.Sink.SetAttr(ctx, a)
 }
 
-// TestFilesThatCannotBeCompleted: wherever it fails, one line says so, what had the name is as before, and
-// no temporary file is left.
+// TestFilesThatCannotBeCompleted: wherever it fails, one line says so, what had the name is as
+// before, and no temporary file is left.
 func TestFilesThatCannotBeCompleted(t *testing.T) {
 	fails := func() error { return unix.EIO }
 	for _, c := range []struct {
@@ -90,8 +90,9 @@ func TestFilesThatCannotBeCompleted(t *testing.T) {
 	}
 }
 
-// TestTargetsWrittenInPlace: where a new file cannot take the old one's place, the old one is written to: its
-// owner cannot be kept, the directory lets nobody make a file, the file has other names, or it was asked for.
+// TestTargetsWrittenInPlace: where a new file cannot take the old one's place, the old one is
+// written to: its owner cannot be kept, the directory lets nobody make a file, the file has other
+// names, or it was asked for.
 func TestTargetsWrittenInPlace(t *testing.T) {
 	for what, how := range map[string]func(dst string) (*fake, Options){
 		"no new files": func(dst string) (*fake, Options) {
@@ -145,8 +146,8 @@ func TestInPlaceThatFailsSaysSo(t *testing.T) {
 	cp(t, Options{InPlace: true}, local(dst+"-new"), at(tree, src)).want(t, "error reading '"+src, "warning: '"+dst+"-new' is incomplete")
 }
 
-// TestStreamThatWasReadIsNotReadAgain: a stream went to a temporary file, which then cannot take the target's
-// place: the target stays, for there is nothing left to write to it.
+// TestStreamThatWasReadIsNotReadAgain: a stream went to a temporary file, which then cannot take
+// the target's place: the target stays, for there is nothing left to write to it.
 func TestStreamThatWasReadIsNotReadAgain(t *testing.T) {
 	src, dst := write(t, "", t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
 	tree := &fake{open: func(m Meta, s Source) (Source, error) { return &cutSource{s, 3 * blockSize, io.EOF}, nil }}
@@ -175,8 +176,8 @@ func TestStreamThatWasReadIsNotReadAgain(t *testing.T) {
 	wantFile(t, "old", dst)
 }
 
-// TestNewFileIsRefused: where nothing has the name, a temporary file that is refused, or refused that
-// name, is an error, and nothing is written in place.
+// TestNewFileIsRefused: where nothing has the name, a temporary file that is refused, or refused
+// that name, is an error, and nothing is written in place.
 func TestNewFileIsRefused(t *testing.T) {
 	src, dir := write(t, "new", t.TempDir(), "src"), t.TempDir()
 	dst := filepath.Join(dir, "dst")
@@ -234,8 +235,8 @@ type statless struct{ Sink }
 func (statless) Stat() (Meta, error)                 { return Meta{}, unix.EIO }
 func (statless) SetAttr(context.Context, Attr) error { return unix.ENOTSUP }
 
-// TestOwnerThatIsRefused: an error for a process that may give files away, and for others unless the
-// refusal is for want of the right. The group alone is set where it is another.
+// TestOwnerThatIsRefused: an error for a process that may give files away, and for others unless
+// the refusal is for want of the right. The group alone is set where it is another.
 func TestOwnerThatIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		privileged bool
@@ -268,8 +269,8 @@ type stickyDir struct{ Dir }
 
 func (stickyDir) RenameTo(context.Context, string, Dir, string) error { return unix.EPERM }
 
-// TestTemporaryNamesThatAreTaken: another is tried, and not for ever; on a file system of shorter names the
-// temporary name does not hold the file's.
+// TestTemporaryNamesThatAreTaken: another is tried, and not for ever; on a file system of shorter
+// names the temporary name does not hold the file's.
 func TestTemporaryNamesThatAreTaken(t *testing.T) {
 	for _, c := range []struct {
 		what  string
@@ -316,7 +317,8 @@ func TestTemporaryNamesThatAreTaken(t *testing.T) {
 	}
 }
 
-// TestDiscardNamesWhatStays: a temporary file that cannot be removed, and no word of one that is gone.
+// TestDiscardNamesWhatStays: a temporary file that cannot be removed, and no word of one that is
+// gone.
 func TestDiscardNamesWhatStays(t *testing.T) {
 	d, err := (Local{}).OpenDir(t.Context(), t.TempDir(), "d")
 	if err != nil {

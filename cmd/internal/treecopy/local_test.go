@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLocalPathsThatAreNone: as cp(1) says it of an empty operand, and of a name without a directory.
+// TestLocalPathsThatAreNone: as cp(1) says it of an empty operand, and of a name without a
+// directory.
 func TestLocalPathsThatAreNone(t *testing.T) {
 	if _, _, err := (Local{}).Parent(t.Context(), "", ""); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("an empty path: %v", err)
@@ -27,7 +28,8 @@ func TestLocalPathsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestLocalFilesThatAreStreams: what has no size, or no positions, is read from its front to its end.
+// TestLocalFilesThatAreStreams: what has no size, or no positions, is read from its front to its
+// end.
 func TestLocalFilesThatAreStreams(t *testing.T) {
 	for path, want := range map[string]string{"/proc/sys/kernel/ostype": "Linux\n", "/dev/null": ""} {
 		d, base, err := (Local{}).Parent(t.Context(), path, path)

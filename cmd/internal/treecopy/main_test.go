@@ -1,4 +1,5 @@
-// No test may leave a goroutine or a file descriptor behind: what a run opens it closes, however it ends.
+// No test may leave a goroutine or a file descriptor behind: what a run opens it closes, however it
+// ends.
 
 package treecopy
 
@@ -36,7 +37,8 @@ func endsWith(goroutines, fds int) bool {
 	return false
 }
 
-// openFiles counts descriptors, without those of the runtime's poller, which come with the first socket.
+// openFiles counts descriptors, without those of the runtime's poller, which come with the first
+// socket.
 func openFiles() (n int) {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -1,4 +1,5 @@
-// Moves: what a rename does, what a copy has to do where there is none, and what keeps a source where it is.
+// Moves: what a rename does, what a copy has to do where there is none, and what keeps a source
+// where it is.
 
 package treecopy
 
@@ -96,7 +97,8 @@ func TestMovesOverWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestMoveKeepsKinds: all that a move by copy has to carry, and that links among what is moved stay links.
+// TestMoveKeepsKinds: all that a move by copy has to carry, and that links among what is moved stay
+// links.
 func TestMoveKeepsKinds(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	top := t.TempDir()
@@ -154,8 +156,8 @@ func (d *brokenDir) Rmdir(ctx context.Context, name string) error {
 	return d.Dir.Rmdir(ctx, name)
 }
 
-// TestMoveThatCannotEnd: a commit that fails keeps the whole source; what cannot be removed is named, and
-// the copy stays either way.
+// TestMoveThatCannotEnd: a commit that fails keeps the whole source; what cannot be removed is
+// named, and the copy stays either way.
 func TestMoveThatCannotEnd(t *testing.T) {
 	for _, c := range []struct {
 		what   string
@@ -206,8 +208,8 @@ func TestMoveThatCannotEnd(t *testing.T) {
 	}
 }
 
-// TestMoveSaysWhatItDoes: with -v, in the words of mv(1): one line for a rename, and for a copy what was
-// copied and then what was removed.
+// TestMoveSaysWhatItDoes: with -v, in the words of mv(1): one line for a rename, and for a copy
+// what was copied and then what was removed.
 func TestMoveSaysWhatItDoes(t *testing.T) {
 	for _, tree := range []Tree{Local{}, apart{}} {
 		top := t.TempDir()

@@ -77,8 +77,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestTemporaryNamesFit: a temporary name is hidden, no longer than a name can be, never two times the
-// same, and does not end in half a character where the name had whole ones.
+// TestTemporaryNamesFit: a temporary name is hidden, no longer than a name can be, never two times
+// the same, and does not end in half a character where the name had whole ones.
 func TestTemporaryNamesFit(t *testing.T) {
 	for _, name := range []string{
 		"", "a", strings.Repeat("x", 236), strings.Repeat("x", 237), strings.Repeat("x", 238), strings.Repeat("x", 255),

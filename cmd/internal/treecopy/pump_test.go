@@ -50,8 +50,8 @@ func (l Local) stat(t *testing.T, p string) (Meta, error) {
 	return d.Lstat(t.Context(), base)
 }
 
-// TestGrowingSparseSource: data that is appended just when the file system has said that there is none
-// further is copied, or left out, but no zeros stand in its place.
+// TestGrowingSparseSource: data that is appended just when the file system has said that there is
+// none further is copied, or left out, but no zeros stand in its place.
 func TestGrowingSparseSource(t *testing.T) {
 	src := sparseFile(t, 5<<20)
 	appended := 0
@@ -83,8 +83,8 @@ func TestGrowingSparseSource(t *testing.T) {
 	}
 }
 
-// TestShrinkingSparseSource: a source that is cut while it is read makes a copy that is no longer than the
-// longest that the source has been after the cut, or what had been read before it.
+// TestShrinkingSparseSource: a source that is cut while it is read makes a copy that is no longer
+// than the longest that the source has been after the cut, or what had been read before it.
 func TestShrinkingSparseSource(t *testing.T) {
 	src := sparseFile(t, 20<<20)
 	cut := false
@@ -147,8 +147,8 @@ func TestCutStreamIsNoWholeFile(t *testing.T) {
 	}
 }
 
-// TestSparseCopiesAreEqual: what is copied has the bytes of its source, and no more disk space, whichever
-// way the source has its holes.
+// TestSparseCopiesAreEqual: what is copied has the bytes of its source, and no more disk space,
+// whichever way the source has its holes.
 func TestSparseCopiesAreEqual(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	dir := t.TempDir()
@@ -176,14 +176,16 @@ func TestSparseCopiesAreEqual(t *testing.T) {
 			wantFile(t, string(want), dst)
 			from, err := (Local{}).stat(t, src)
 			to, err2 := (Local{}).stat(t, dst)
-			if err != nil || err2 != nil || how != SparseNever && to.Used > from.Used+10*holeSize { // up to five pieces of data, each with two ends
+			if err != nil || err2 != nil || how != SparseNever && to.Used > from.Used+10*holeSize {
+				// up to five pieces of data, each with two ends
 				t.Errorf("%v: %d bytes of disk for %d (%v, %v)", how, to.Used, from.Used, err, err2)
 			}
 		}
 	}
 }
 
-// TestZerosOfAPiece: run finds stretches of zeros at multiples of holeSize of the file, not of the buffer.
+// TestZerosOfAPiece: run finds stretches of zeros at multiples of holeSize of the file, not of the
+// buffer.
 func TestZerosOfAPiece(t *testing.T) {
 	zeros, data := make([]byte, holeSize), bytes.Repeat([]byte{1}, holeSize)
 	for _, tc := range []struct {

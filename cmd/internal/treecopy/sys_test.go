@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestModesBothWays: every mode that stat(2) can give has a mode in Go with the same bits, and back.
+// TestModesBothWays: every mode that stat(2) can give has a mode in Go with the same bits, and
+// back.
 func TestModesBothWays(t *testing.T) {
 	types := []uint32{unix.S_IFREG, unix.S_IFDIR, unix.S_IFLNK, unix.S_IFIFO, unix.S_IFSOCK, unix.S_IFBLK, unix.S_IFCHR}
 	for _, typ := range types {
@@ -110,7 +111,8 @@ func TestNextDataOfTheFileSystem(t *testing.T) {
 	}
 }
 
-// TestSetAttrSetsWhatIsAsked: each attribute by itself, the others stay; a link's own, never its target's.
+// TestSetAttrSetsWhatIsAsked: each attribute by itself, the others stay; a link's own, never its
+// target's.
 func TestSetAttrSetsWhatIsAsked(t *testing.T) {
 	dir := t.TempDir()
 	f := write(t, "x", dir, "f")
@@ -249,7 +251,8 @@ func TestXattrsThatAreCarried(t *testing.T) {
 	}
 }
 
-// TestNarrowed: the group has what its entry gives it and the mask leaves of that; nothing else changes.
+// TestNarrowed: the group has what its entry gives it and the mask leaves of that; nothing else
+// changes.
 func TestNarrowed(t *testing.T) {
 	for group, want := range map[uint16]fs.FileMode{0: 0o606, 2: 0o626, 5: 0o646, 7: 0o666} {
 		acl := posixacl.ACL{{Tag: posixacl.UserObj, Perm: 1}, {Tag: posixacl.GroupObj, Perm: group}, {Tag: posixacl.Mask, Perm: 6}}

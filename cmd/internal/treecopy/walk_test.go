@@ -1,4 +1,5 @@
-// The walk of a tree: what is listed, made, entered and closed, and in what order a directory gets its mode.
+// The walk of a tree: what is listed, made, entered and closed, and in what order a directory gets
+// its mode.
 
 package treecopy
 
@@ -57,7 +58,8 @@ func equalTrees(t *testing.T, a, b string) {
 	}
 }
 
-// TestTreesOfAllShapes: empty, wide, deep and bushy ones, up to a server and back, and each counted once.
+// TestTreesOfAllShapes: empty, wide, deep and bushy ones, up to a server and back, and each counted
+// once.
 func TestTreesOfAllShapes(t *testing.T) {
 	r := newRig(t, asCaller)
 	for name, shape := range map[string][3]int{
@@ -88,8 +90,8 @@ func TestTreesOfAllShapes(t *testing.T) {
 	}
 }
 
-// TestDirectoriesGetTheirModeLast: one that nobody may write to is filled all the same, and its time is
-// that of its source though its entries were made later.
+// TestDirectoriesGetTheirModeLast: one that nobody may write to is filled all the same, and its
+// time is that of its source though its entries were made later.
 func TestDirectoriesGetTheirModeLast(t *testing.T) {
 	r := newRig(t, asCaller)
 	src := filepath.Join(t.TempDir(), "src")
@@ -121,8 +123,8 @@ func TestDirectoriesGetTheirModeLast(t *testing.T) {
 	}
 }
 
-// TestTreeIntoWhatIsThere: directories are entered, what is there and not in the source stays, and kinds
-// that do not match are reported one by one.
+// TestTreeIntoWhatIsThere: directories are entered, what is there and not in the source stays, and
+// kinds that do not match are reported one by one.
 func TestTreeIntoWhatIsThere(t *testing.T) {
 	src, dst := filepath.Join(t.TempDir(), "src"), t.TempDir()
 	write(t, "new", src, "both/f")
@@ -174,8 +176,8 @@ func TestCancelledTreesCloseWhatTheyOpened(t *testing.T) {
 	}
 }
 
-// TestListingThatFails: what was listed before is copied, the failure is reported, and a name that is
-// none ends the listing.
+// TestListingThatFails: what was listed before is copied, the failure is reported, and a name that
+// is none ends the listing.
 func TestListingThatFails(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "src")
 	write(t, "1", src, "a/f")
@@ -202,8 +204,8 @@ func TestListingThatFails(t *testing.T) {
 	}
 }
 
-// TestFollowedLinksInTrees: with -L links are what they lead to, dangling ones are reported, and one that
-// leads to a directory above is not followed for ever.
+// TestFollowedLinksInTrees: with -L links are what they lead to, dangling ones are reported, and
+// one that leads to a directory above is not followed for ever.
 func TestFollowedLinksInTrees(t *testing.T) {
 	top := t.TempDir()
 	src := filepath.Join(top, "src")

@@ -1,4 +1,5 @@
-// Sockets that a service manager has opened for the server, which outlive it: clients that come while it starts again are not refused.
+// Sockets passed by a service manager. They outlive the server, so clients that connect during its
+// restart are not refused.
 
 package program
 
@@ -18,19 +19,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockets are those that were passed (sd_listen_fds(3)), by what they are for; nil: the server opens its own. Whoever
-// takes one sets it to nil, and close closes the rest.
+// sockets has the passed sockets (sd_listen_fds(3)) by purpose; nil: the server opens its own. A
+// function that takes one sets its field to nil; close closes the rest.
 type sockets struct {
 	nfs, rdma, rpcbind net.Listener // over TCP: NFS, NFS over iWARP, rpcbind
 	rpcbindUDP, statd  *net.UDPConn
 }
 
-// passedFiles are the descriptors of the service manager; a test has its own.
+// passedFiles returns the service manager's descriptors; a test replaces it.
 var passedFiles = func() []*os.File { return activation.Files(true) }
 
-// takeSockets takes what was passed, and has the options say where that is. What a socket is for its name says
-// (FileDescriptorName= of systemd.socket(5): nfs, nfs-rdma, rpcbind), or else its port. An address that was not asked for is
-// the one of the sockets, so that what the server opens itself is beside them.
+// takeSockets takes the passed sockets and stores their addresses in the options. A socket's name
+// decides its purpose (FileDescriptorName= of systemd.socket(5): nfs, nfs-rdma, rpcbind), otherwise
+// its port. If --addr is not given, the sockets' address is used, so that sockets opened later
+// share it.
 func takeSockets(o *options, f *pflag.FlagSet) (s *sockets, err error) {
 	s = &sockets{}
 	defer func() {
@@ -42,7 +44,7 @@ func takeSockets(o *options, f *pflag.FlagSet) (s *sockets, err error) {
 		if err == nil {
 			err = s.take(o, f, file)
 		}
-		file.Close() // what was taken has a descriptor of its own
+		file.Close() // taken sockets have duplicated descriptors
 	}
 	return s, err
 }
@@ -85,7 +87,7 @@ func (s *sockets) take(o *options, f *pflag.FlagSet, file *os.File) error {
 	return nil
 }
 
-// place finds out what a listener is for.
+// place stores a listener by its purpose.
 func (s *sockets) place(l *net.Listener, o *options, name string, port uint16) error {
 	to, flag := &s.nfs, &o.tcpPort
 	switch {
@@ -110,7 +112,7 @@ func (s *sockets) place(l *net.Listener, o *options, name string, port uint16) e
 	return nil
 }
 
-// placeUDP does the same for a socket of UDP.
+// placeUDP does the same for a UDP socket.
 func (s *sockets) placeUDP(c *net.UDPConn, o *options, name string, port uint16) error {
 	to := &s.statd
 	switch {
@@ -127,7 +129,7 @@ func (s *sockets) placeUDP(c *net.UDPConn, o *options, name string, port uint16)
 	return nil
 }
 
-// listen has NFS served on those that there are. With an error they are still to be closed.
+// listen assigns the NFS sockets to l. After an error the caller must still close them.
 func (s *sockets) listen(l *nfsserver.Listen) error {
 	if s.rdma != nil && l.RDMA == "" {
 		return fmt.Errorf("the service manager passes a socket for iWARP (%s), which --rdma does not name", s.rdma.Addr())
@@ -137,7 +139,7 @@ func (s *sockets) listen(l *nfsserver.Listen) error {
 	return nil
 }
 
-// close closes what nobody has taken.
+// close closes the sockets that were not taken.
 func (s *sockets) close() {
 	for _, l := range []net.Listener{s.nfs, s.rdma, s.rpcbind} {
 		if l != nil {

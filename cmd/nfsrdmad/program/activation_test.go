@@ -111,8 +111,8 @@ func (m *manager) end(cmd *exec.Cmd) {
 	}
 }
 
-// TestServiceManager: the server serves on the sockets that it is given, and says so; clients that come, or come back, while it
-// starts again are not refused, over TCP and over RDMA.
+// TestServiceManager: the server serves on the sockets that it is given, and says so; clients that
+// come, or come back, while it starts again are not refused, over TCP and over RDMA.
 func TestServiceManager(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "exports")
@@ -179,7 +179,8 @@ func TestServiceManager(t *testing.T) {
 	m.end(server)
 }
 
-// TestPassedSockets: what a socket is for is in its name, or else in its port; what is for nothing is a mistake in one line.
+// TestPassedSockets: what a socket is for is in its name, or else in its port; what is for nothing
+// is a mistake in one line.
 func TestPassedSockets(t *testing.T) {
 	socket := func(network string) (*os.File, string) { return boundSocket(t, network) }
 	named := func(f *os.File, name string) *os.File {

@@ -1,4 +1,4 @@
-// The address to serve on, as people write it.
+// The address to serve on, as typed.
 
 package program
 
@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// splitAddr takes the port from --addr HOST:PORT. It is that of TCP, since RDMA has a flag of its own.
+// splitAddr takes the TCP port from --addr HOST:PORT; RDMA has a separate flag.
 func (o *options) splitAddr(f *pflag.FlagSet) error {
 	host, port := cli.CutPort(o.addr)
 	if port == 0 {
@@ -27,8 +27,8 @@ func (o *options) splitAddr(f *pflag.FlagSet) error {
 	return nil
 }
 
-// listenHost is the host of --addr: a name or an address. An IPv6 address stands alone or
-// in brackets, with its zone where it has one.
+// listenHost returns the host in --addr: a name or an address. An IPv6 address may be in brackets
+// and have a zone.
 func listenHost(addr string) (string, error) {
 	host := addr
 	if inner, ok := strings.CutPrefix(host, "["); ok {
@@ -47,8 +47,7 @@ func listenHost(addr string) (string, error) {
 	return host, nil
 }
 
-// warnAbsent warns of an address that the machine does not have: it is served later, or is a
-// mistake.
+// warnAbsent warns if this machine lacks the address, which is then served later or is a mistake.
 func warnAbsent(option, host string) {
 	want, err := netip.ParseAddr(host)
 	all, allErr := net.InterfaceAddrs()
@@ -63,12 +62,12 @@ func warnAbsent(option, host string) {
 	logrus.Warnf("%s: %s is not an address of this machine (ip address shows those): it is served when it becomes one", option, host)
 }
 
-// badAddr says what is wrong with an address that cannot be read.
+// badAddr returns the error for an invalid address.
 func badAddr(addr string) error {
 	return fmt.Errorf("--addr %s is neither a name nor an address such as 192.0.2.1, 192.0.2.1:2049, ::1 or fe80::1%%eth0", addr)
 }
 
-// address is what to listen on; port 0 is nothing.
+// address returns the address to listen on, or "" for port 0.
 func address(host string, port uint16) string {
 	if port == 0 {
 		return ""

@@ -39,7 +39,8 @@ func TestListenHost(t *testing.T) {
 	}
 }
 
-// TestAddressWithPort: --addr HOST:PORT sets the TCP port too. A --tcp-port beside it must be the same.
+// TestAddressWithPort: --addr HOST:PORT sets the TCP port too. A --tcp-port beside it must be the
+// same.
 func TestAddressWithPort(t *testing.T) {
 	for args, want := range map[string]string{
 		"--addr 192.0.2.1:2050":                 "192.0.2.1 2050",

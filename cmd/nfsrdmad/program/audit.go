@@ -1,4 +1,4 @@
-// The audit log of serve: its flag, and its life.
+// The audit log of serve: its flag, opening and closing.
 
 package program
 
@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// auditing is the audit log and its flag. Without the flag the methods do nothing.
+// auditing has the audit log and its flag. Without the flag the methods do nothing.
 type auditing struct {
-	file string // absolute once it is open
+	file string // absolute after open
 	log  *audit.Log
 }
 
@@ -33,7 +33,7 @@ func (a *auditing) open() (err error) {
 	return err
 }
 
-// auditor is who is told of changes; nil: nobody.
+// auditor returns the receiver of changes, or nil.
 func (a *auditing) auditor() nfsserver.Auditor {
 	if a.log == nil {
 		return nil
@@ -41,7 +41,7 @@ func (a *auditing) auditor() nfsserver.Auditor {
 	return a.log
 }
 
-// reopen opens the file again, and tells the log if that fails.
+// reopen opens the file again, and logs an error.
 func (a *auditing) reopen() error {
 	if a.log == nil {
 		return nil
@@ -53,7 +53,7 @@ func (a *auditing) reopen() error {
 	return err
 }
 
-// close writes what is left. Nothing is served any more.
+// close writes the queued records. Serving has ended before.
 func (a *auditing) close() {
 	if a.log == nil {
 		return

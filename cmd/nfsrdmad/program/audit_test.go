@@ -1,4 +1,5 @@
-// serve --audit: what is written of what clients do, over both transports, and how the file is replaced.
+// serve --audit: what is written of what clients do, over both transports, and how the file is
+// replaced.
 
 package program
 
@@ -80,7 +81,8 @@ func changeAll(t *testing.T, c *nfsclient.Client) {
 	}
 }
 
-// TestServeAudit: all changes over TCP and RDMA, in files that are replaced by reload and by SIGHUP, without an exports file.
+// TestServeAudit: all changes over TCP and RDMA, in files that are replaced by reload and by
+// SIGHUP, without an exports file.
 func TestServeAudit(t *testing.T) {
 	dir := t.TempDir()
 	file, socket, tcp, rdma := filepath.Join(dir, "audit"), filepath.Join(dir, "control"), freePort(t), freePort(t)
@@ -162,7 +164,8 @@ func TestServeAuditRefused(t *testing.T) {
 	}
 }
 
-// TestServeAuditFullDisk: a full disk keeps nobody waiting, and once it has room again all records are there.
+// TestServeAuditFullDisk: a full disk keeps nobody waiting, and once it has room again all records
+// are there.
 func TestServeAuditFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	small := filepath.Join(dir, "small")

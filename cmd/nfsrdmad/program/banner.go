@@ -1,4 +1,4 @@
-// What serve tells when it is ready.
+// The output of serve when it is ready.
 
 package program
 
@@ -16,10 +16,10 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// mostMounts is how many exports have commands to mount them in the banner.
+// mostMounts is the number of exports whose mount commands are in the banner.
 const mostMounts = 3
 
-// printServed tells what is served, where, and how to mount it.
+// printServed prints the exports, the addresses and the mount commands.
 func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfsserver.Service, p *portMapping) {
 	how := "read-write"
 	if o.readOnly {
@@ -75,7 +75,7 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 	}
 }
 
-// clientLine is the command that mounts an export by our own client: over RDMA if it is served.
+// clientLine returns the command that mounts an export with our client, over RDMA if it is served.
 func clientLine(name string, s *nfsserver.Service) string {
 	line, addr, usual := "nfsrdma mount -o ", s.RDMAAddr, "20049"
 	if addr == nil && s.RoCEAddr != nil {
@@ -91,7 +91,8 @@ func clientLine(name string, s *nfsserver.Service) string {
 	return strings.TrimSuffix(strings.TrimRight(line, ","), " -o ") + " " + host + ":" + text.ShellWord(name) + " /mnt"
 }
 
-// mountLines are the commands that mount an export on Linux, which needs no ports where rpcbind knows us.
+// mountLines returns the commands that mount an export on Linux. They omit the ports if rpcbind has
+// them.
 func mountLines(name string, s *nfsserver.Service, p *portMapping) (lines []string) {
 	if s.TCPAddr == nil {
 		return []string{"(mount.nfs asks MOUNT over TCP: serve with --tcp-port as well)"}
@@ -103,7 +104,7 @@ func mountLines(name string, s *nfsserver.Service, p *portMapping) (lines []stri
 	}
 	line := func(proto, port, usual string) {
 		options := "vers=3,proto=" + proto
-		// mount.nfs asks rpcbind for the port over TCP, but takes the usual one over RDMA.
+		// mount.nfs asks rpcbind for the TCP port, but uses the default one for RDMA.
 		if !p.known || proto == "rdma" && port != usual {
 			options += ",port=" + port
 		}
@@ -123,7 +124,7 @@ func mountLines(name string, s *nfsserver.Service, p *portMapping) (lines []stri
 	return lines
 }
 
-// metricsHost is the address of --metrics-addr as a client names it.
+// metricsHost returns the host and port of --metrics-addr for clients.
 func metricsHost(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); err != nil || host != "" && !ip.IsUnspecified() {
@@ -135,8 +136,7 @@ func metricsHost(addr string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// hostPort is an address as a client names it: this machine's name stands for
-// all of its addresses.
+// hostPort splits an address for clients. This machine's name stands for all of its addresses.
 func hostPort(a net.Addr) (host, port string) {
 	host, port, _ = net.SplitHostPort(a.String())
 	ip := net.ParseIP(host)
@@ -151,7 +151,7 @@ func hostPort(a net.Addr) (host, port string) {
 	return host, port
 }
 
-// notify tells the service manager, if there is one that asked (NOTIFY_SOCKET).
+// notify sends a state to the service manager, if it asked for that (NOTIFY_SOCKET).
 func notify(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		logrus.Warnf("service manager: %v", err)

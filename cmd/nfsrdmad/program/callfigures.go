@@ -1,4 +1,4 @@
-// Figures of calls: counted by the goroutines that serve them, without a lock and without memory of their own.
+// Metrics of calls, counted by the serving goroutines without locks or allocation.
 
 package program
 
@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// durations are the upper ends of the classes of times.
+// durations are the upper bounds of the time classes.
 var durations = [...]time.Duration{
 	10 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond,
 	100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
@@ -28,24 +28,25 @@ var durations = [...]time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
 }
 
-// procFigures are the figures of one procedure on one transport. The number of calls is the sum of classes, so that a call
-// changes one word fewer, and what is read at one moment fits together.
+// procFigures has the metrics of one procedure on one transport. The number of calls is the sum of
+// classes. This saves a counter per call, and makes values read together consistent.
 type procFigures struct {
-	classes        [len(durations) + 1]atomic.Uint64 // calls by time; the last: longer than all
+	classes        [len(durations) + 1]atomic.Uint64 // calls by time; the last class has no bound
 	nanos, in, out atomic.Uint64
-	statuses       atomic.Pointer[[]statusCount] // of calls that were refused; entries are added and never change place
-	rdma           bool
-	program        *transport.Program
-	name           string // of the procedure
+	// of failed calls; entries are only added and never move
+	statuses atomic.Pointer[[]statusCount]
+	rdma     bool
+	program  *transport.Program
+	name     string // of the procedure
 }
 
-// A statusCount counts the calls that one status has refused.
+// A statusCount counts the calls that failed with one status.
 type statusCount struct {
-	status uint64 // of the results, or one of those below
+	status uint64 // of the results, or a constant below
 	n      *atomic.Uint64
 }
 
-// The statuses of ONC RPC that errors of procedures become, beside those of results, which have 32 bits.
+// Statuses for errors of procedures in ONC RPC. They are above the 32 bits of results.
 const (
 	garbageArgs = 1<<32 + iota
 	authError
@@ -53,25 +54,25 @@ const (
 	otherStatus
 )
 
-// maxStatuses bounds the statuses of one procedure; more of them are otherStatus.
+// maxStatuses limits the statuses per procedure; further ones count as otherStatus.
 const maxStatuses = 40
 
-// chunkKinds are the names of the bits of rpcrdma.Offered, and of none.
+// chunkKinds names the bits of rpcrdma.Offered; the last name stands for no bit.
 var chunkKinds = [...]string{"read_list", "write_list", "reply_chunk", "inline"}
 
-// callFigures are the figures of all calls.
+// callFigures has the metrics of all calls.
 type callFigures struct {
 	// Set once.
 	programs []programFigures
-	list     []*procFigures // of those, each once
+	list     []*procFigures // all procFigures in programs, each once
 
 	chunks [len(chunkKinds)]atomic.Uint64
 }
 
-// programFigures are the figures of one program, by procedure number and transport: TCP, RDMA.
+// programFigures has the metrics of one program, by procedure number and transport: TCP, RDMA.
 type programFigures struct {
 	number, version uint32
-	procs           [][2]*procFigures // nil where the protocol leaves a number out
+	procs           [][2]*procFigures // nil for numbers that the protocol skips
 }
 
 func newCallFigures(programs []*transport.Program) *callFigures {
@@ -92,7 +93,7 @@ func newCallFigures(programs []*transport.Program) *callFigures {
 	return c
 }
 
-// of returns the figures of a procedure, or nil.
+// of returns a procedure's metrics, or nil.
 func (c *callFigures) of(s *transport.CallStats) *procFigures {
 	for i := range c.programs {
 		p := &c.programs[i]
@@ -128,8 +129,8 @@ func (c *callFigures) count(s *transport.CallStats) {
 	}
 }
 
-// firstClass is, by the number of bits of a time in nanoseconds, the class of the shortest such time: from there it is two
-// steps at most, as classes are further apart than powers of two.
+// firstClass maps the bit length of a time in nanoseconds to the class of the shortest such time.
+// At most two steps remain from there, because class bounds are further apart than powers of two.
 var firstClass = func() (first [65]uint8) {
 	for n := range first {
 		shortest := uint64(1) << n >> 1
@@ -140,7 +141,7 @@ var firstClass = func() (first [65]uint8) {
 	return first
 }()
 
-// class is the index of the first of durations that is not below d.
+// class returns the index of the first of durations that is not below d.
 func class(d time.Duration) int {
 	i := int(firstClass[bits.Len64(uint64(max(d, 0)))])
 	for i < len(durations) && d > durations[i] {
@@ -158,7 +159,7 @@ func (c *callFigures) countChunks(o rpcrdma.Offered) {
 	}
 }
 
-// refused is the counter of a status. The first call with it makes the counter, in a copy of the list.
+// refused returns the counter of a status. The first call adds the counter in a copied list.
 func (f *procFigures) refused(status uint64) *atomic.Uint64 {
 	for {
 		old := f.statuses.Load()
@@ -182,12 +183,13 @@ func (f *procFigures) refused(status uint64) *atomic.Uint64 {
 	}
 }
 
-// callStatus is the status that refuses a call; 0 when it did well. All results of NFS and NFSACL, and those of MNT, begin with it.
+// callStatus returns the status of a failed call, or 0. All results of NFS and NFSACL, and those of
+// MNT, begin with the status.
 func callStatus(s *transport.CallStats) uint64 {
 	if s.Err != nil {
 		return rpcStatus(s.Err)
 	}
-	if len(s.Results) < 4 { // NULL's are empty
+	if len(s.Results) < 4 { // NULL has no results
 		return 0
 	}
 	switch s.Program.Number {
@@ -202,7 +204,7 @@ func callStatus(s *transport.CallStats) uint64 {
 	return uint64(binary.BigEndian.Uint32(s.Results))
 }
 
-// rpcStatus is the status of ONC RPC (RFC 5531 §9) that an error of a procedure becomes.
+// rpcStatus returns the ONC RPC status (RFC 5531 §9) for a procedure's error.
 func rpcStatus(err error) uint64 {
 	var auth *transport.AuthError
 	switch {
@@ -214,7 +216,7 @@ func rpcStatus(err error) uint64 {
 	return systemErr
 }
 
-// statusName is the name of a status of a procedure of f.
+// statusName returns a status' name for the procedure of f.
 func (f *procFigures) statusName(status uint64) string {
 	switch {
 	case status == garbageArgs:
@@ -271,7 +273,7 @@ func (f *procFigures) collect(ch chan<- prometheus.Metric) {
 	ch <- counter(callCount, all, labels...)
 	ch <- counter(callIn, f.in.Load(), labels...)
 	ch <- counter(callOut, f.out.Load(), labels...)
-	if all > 0 { // most procedures are never called: their classes would be most of the page
+	if all > 0 { // most procedures are never called; their classes would fill most of the page
 		ch <- prometheus.MustNewConstHistogram(callTook, all, time.Duration(f.nanos.Load()).Seconds(), below, labels...)
 	}
 	if list := f.statuses.Load(); list != nil {

@@ -1,4 +1,4 @@
-// nfsrdmad check: what an exports file says, and what a client may do.
+// nfsrdmad check: validates an exports file and shows clients' rights.
 
 package program
 
@@ -18,10 +18,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// defaultExports is the exports file of nfsrdmad that is read where none is named; a test has another.
+// defaultExports is nfsrdmad's default exports file; a test replaces it.
 var defaultExports = "/etc/nfsrdma/exports"
 
-// nameWait is how long check waits for the names of a client.
+// nameWait limits check's wait for a client's names.
 const nameWait = 15 * time.Second
 
 func newCheck(k *Kind) *cobra.Command {
@@ -61,7 +61,7 @@ all exports. If the client is refused, the exit status is 1. The default FILE is
 	return cmd
 }
 
-// readExports reads and parses an exports file. Of several mistakes it returns the first.
+// readExports reads and parses an exports file. It returns the first of several mistakes.
 func readExports(name string) (*exports.File, error) {
 	f, mistakes, err := readMistakes(name)
 	switch {
@@ -75,7 +75,7 @@ func readExports(name string) (*exports.File, error) {
 	return f, nil
 }
 
-// readMistakes is readExports with all mistakes.
+// readMistakes is readExports, but returns all mistakes.
 func readMistakes(name string) (f *exports.File, mistakes []error, err error) {
 	text, err := os.ReadFile(name)
 	switch {
@@ -88,7 +88,8 @@ func readMistakes(name string) (f *exports.File, mistakes []error, err error) {
 	return f, mistakes, nil
 }
 
-// checkFile shows a whole file, or on complain its mistakes. Warnings about host names are there too.
+// checkFile prints a whole file, or its mistakes to complain. Warnings about host names go there
+// too.
 func (k *Kind) checkFile(ctx context.Context, w, complain io.Writer, memory string, args []string) error {
 	name := k.exportsFile()
 	switch len(args) {
@@ -139,7 +140,7 @@ func (k *Kind) checkFile(ctx context.Context, w, complain io.Writer, memory stri
 	return nil
 }
 
-// checkDir returns why a directory cannot be exported.
+// checkDir returns the reason why a directory cannot be exported, or nil.
 func checkDir(dir string) error {
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, os.ErrNotExist):
@@ -152,7 +153,7 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// wholeWords is the options of a whole export, for the line with its path.
+// wholeWords formats the options of a whole export for the line with its path.
 func wholeWords(w *exports.Whole) string {
 	if words := wholeOptions(w); len(words) > 0 {
 		return "  (" + strings.Join(words, ", ") + ")"
@@ -160,7 +161,7 @@ func wholeWords(w *exports.Whole) string {
 	return ""
 }
 
-// wholeOptions is the options of a whole export that are not the default.
+// wholeOptions returns the options of a whole export that differ from the default.
 func wholeOptions(w *exports.Whole) []string {
 	words := []string{}
 	for _, o := range []struct {
@@ -177,7 +178,8 @@ func wholeOptions(w *exports.Whole) []string {
 	return words
 }
 
-// checkClient tells what one client may do with a path, or with all exports. asked: the first argument is the exports file.
+// checkClient prints a client's rights for a path, or for all exports. asked: the first argument is
+// the exports file.
 func (k *Kind) checkClient(ctx context.Context, w io.Writer, client string, asked bool, args []string) error {
 	name, dir := k.exportsFile(), ""
 	switch {
@@ -214,7 +216,7 @@ func (k *Kind) checkClient(ctx context.Context, w io.Writer, client string, aske
 	return errors.Join(errs...)
 }
 
-// allRights tells the rights of a client in each export. That none lets it in is an error.
+// allRights prints a client's rights in each export. It fails if no export admits the client.
 func allRights(ctx context.Context, w io.Writer, f *exports.File, names *exports.Names, addrs []netip.Addr) error {
 	granted := false
 	for _, addr := range addrs {
@@ -232,7 +234,7 @@ func allRights(ctx context.Context, w io.Writer, f *exports.File, names *exports
 	return nil
 }
 
-// addressesOf is the addresses of a client.
+// addressesOf returns the addresses of a client.
 func addressesOf(ctx context.Context, client string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(client); err == nil {
 		return []netip.Addr{a.Unmap()}, nil
@@ -247,7 +249,7 @@ func addressesOf(ctx context.Context, client string) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// tellRights tells what addr may do with path p.
+// tellRights prints the rights of addr in path p.
 func tellRights(ctx context.Context, w io.Writer, f *exports.File, names *exports.Names, addr netip.Addr, p string) error {
 	exported := false
 	for dir := p; ; dir = path.Dir(dir) {
@@ -275,7 +277,7 @@ func tellRights(ctx context.Context, w io.Writer, f *exports.File, names *export
 	return fmt.Errorf("%s on %s: refused: the file names no client with this address", addr, p)
 }
 
-// clientOf is the client of x that addr falls under, once its names are known.
+// clientOf returns the client entry in x that matches addr. It waits for name lookups.
 func clientOf(ctx context.Context, x *exports.Export, addr netip.Addr, names *exports.Names) (*exports.Client, error) {
 	for {
 		m := x.Match(addr, names)
@@ -290,7 +292,7 @@ func clientOf(ctx context.Context, x *exports.Export, addr netip.Addr, names *ex
 	}
 }
 
-// rightsWords is what options mean, in words.
+// rightsWords describes options in words.
 func rightsWords(o *exports.Options) string {
 	s := "reads and writes"
 	if o.ReadOnly {

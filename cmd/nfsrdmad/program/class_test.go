@@ -1,4 +1,5 @@
-// The classes of times: at their ends and on both sides of them, as a search through all of them finds.
+// The classes of times: at their ends and on both sides of them, as a search through all of them
+// finds.
 
 package program
 

@@ -1,4 +1,4 @@
-// nfsrdmad clients: the connections, what was agreed on, and what they have done.
+// nfsrdmad clients: the connections, their parameters, and their activity.
 
 package program
 
@@ -41,17 +41,18 @@ type userReport struct {
 	Idle  float64 `json:"idle_seconds"` // since the last of them
 }
 
-// A rdmaReport is what was agreed on over RDMA, and the credits at this moment.
+// A rdmaReport has a connection's RDMA parameters and its current credits.
 type rdmaReport struct {
-	InlineSend         int  `json:"inline_send_bytes"`    // thresholds: of messages to the client
-	InlineReceive      int  `json:"inline_receive_bytes"` // and of messages from it
-	CreditsGranted     int  `json:"credits_granted"`      // calls that can be under way
-	CreditsUsed        int  `json:"credits_used"`         // calls that are under way
-	IRD                int  `json:"ird"`                  // RDMA Reads at once: the client's
-	ORD                int  `json:"ord"`                  // and the server's
-	CRC                bool `json:"crc"`                  // messages have CRCs
-	PrivateData        bool `json:"private_data"`         // the client has told its sizes (RFC 8797)
-	RemoteInvalidation bool `json:"remote_invalidation"`  // Sends invalidate the memory of the client
+	InlineSend     int  `json:"inline_send_bytes"`    // thresholds: of messages to the client
+	InlineReceive  int  `json:"inline_receive_bytes"` // and of messages from it
+	CreditsGranted int  `json:"credits_granted"`      // calls that can be under way
+	CreditsUsed    int  `json:"credits_used"`         // calls that are under way
+	IRD            int  `json:"ird"`                  // RDMA Reads at once: the client's
+	ORD            int  `json:"ord"`                  // and the server's
+	CRC            bool `json:"crc"`                  // messages have CRCs
+	PrivateData    bool `json:"private_data"`         // the client has told its sizes (RFC 8797)
+	// Sends invalidate the memory of the client
+	RemoteInvalidation bool `json:"remote_invalidation"`
 }
 
 func newClients(k *Kind) *cobra.Command {
@@ -76,7 +77,7 @@ func newClients(k *Kind) *cobra.Command {
 	}, showClients)
 }
 
-// clients describes the connections.
+// clients returns the report on all connections.
 func (r *running) clients() *clientsReport {
 	list, _ := r.service.Clients()
 	report := &clientsReport{Clients: []clientReport{}}
@@ -93,7 +94,7 @@ func (r *running) clients() *clientsReport {
 	return report
 }
 
-// userReports describes the users of a connection.
+// userReports converts the users of a connection.
 func userReports(users []nfsserver.User) []userReport {
 	list := []userReport{}
 	for _, u := range users {
@@ -106,10 +107,10 @@ func userReports(users []nfsserver.User) []userReport {
 	return list
 }
 
-// usersShown is how many users a row has for people.
+// usersShown is the number of users in a row of the table.
 const usersShown = 4
 
-// userCell is the newest users of a connection, and how many more there are.
+// userCell formats the most recent users of a connection, and the number of others.
 func userCell(users []userReport) string {
 	var words []string
 	for i, u := range users {
@@ -128,7 +129,7 @@ func userCell(users []userReport) string {
 	return strings.Join(words, ",")
 }
 
-// showClients writes a report for people.
+// showClients prints a report.
 func showClients(w io.Writer, r *clientsReport) error {
 	t := newTable(w, "ADDRESS\tTRANSPORT\tCALLS\tIN\tOUT\tAGE\tIDLE\tUSERS\tCREDITS\tINLINE\tAGREED\tEXPORTS")
 	for i := range r.Clients {

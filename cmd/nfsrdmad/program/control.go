@@ -1,4 +1,4 @@
-// The control socket: where it is, what it answers, and how the commands ask.
+// The control socket: its path, its answers, and requests by the commands.
 
 package program
 
@@ -14,13 +14,13 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// runDir has the sockets of servers that root runs, each in its directory; tests have another.
+// runDir contains the socket directories of servers run by root; tests replace it.
 var runDir = control.RunDir
 
 // controlHelp describes the flag that names a socket.
 func (k *Kind) controlHelp() string { return control.FlagHelp(k.dir()) }
 
-// ask asks the server and reads its answer into v.
+// ask sends a command to the server and decodes its answer into v.
 func (k *Kind) ask(ctx context.Context, asked, command string, v any) error {
 	path := control.Path(asked, runDir, k.dir())
 	if path == "" {
@@ -33,7 +33,7 @@ func (k *Kind) ask(ctx context.Context, asked, command string, v any) error {
 	return err
 }
 
-// A running is a server that is being served, as the socket shows it.
+// A running is a server being served, for the control socket.
 type running struct {
 	// Set once.
 	o       *options
@@ -43,7 +43,8 @@ type running struct {
 	started time.Time
 }
 
-// begin has commands taken until ctx ends. When end returns the socket is gone, so that no command finds a server that has ended.
+// begin answers commands until ctx ends. end returns after the socket is removed, so that no
+// command reaches an ended server.
 func (r *running) begin(ctx context.Context) (end func()) {
 	end = func() {}
 	path := control.Path(r.o.control, runDir, r.o.kind.dir())
@@ -57,7 +58,8 @@ func (r *running) begin(ctx context.Context) (end func()) {
 	case err == nil:
 		end = sync.OnceFunc(func() { s.Close() })
 		context.AfterFunc(ctx, end)
-	case errors.Is(err, control.ErrTaken) && r.o.control == "": // two servers on one machine are no mistake
+	case errors.Is(err, control.ErrTaken) && r.o.control == "":
+		// two servers on one machine are no mistake
 		logrus.Infof("%s status, reload and the like do not reach this server: %v; give this one a --control of its own", r.o.kind.name(), err)
 	default:
 		logrus.Warnf("%s status, reload and the like do not reach this server (name another socket with --control): %v", r.o.kind.name(), err)
@@ -65,7 +67,7 @@ func (r *running) begin(ctx context.Context) (end func()) {
 	return end
 }
 
-// answer is what the socket answers to a command.
+// answer returns the answer to a command.
 func (r *running) answer(command string) (any, error) {
 	switch command {
 	case "reload":

@@ -1,4 +1,4 @@
-// Exports with a directory that is mounted over, or unmounted, while they are served.
+// Exports whose directory is mounted over, or unmounted, while they are served.
 
 package program
 
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keep records the exports that are served; mu is held, or the set is not in use yet.
+// keep records the served exports. The caller holds mu, or the set is not in use yet.
 func (s *exportSet) keep(all []nfsserver.Export) {
 	s.list = slices.Clone(all)
 	for i := range s.list {
@@ -26,7 +26,7 @@ func (s *exportSet) covering(name string, mounted osfs.Mounts) osfs.Covering {
 	d := s.from[name].dir
 	switch {
 	case d == nil || d.tree.Load() == nil:
-		return osfs.InPlace // it is to be opened anyway
+		return osfs.InPlace // it will be opened anyway
 	case d.lost.Load():
 		return osfs.Unmounted
 	}
@@ -35,9 +35,9 @@ func (s *exportSet) covering(name string, mounted osfs.Mounts) osfs.Covering {
 
 var errUnmounted = errors.New("its file system is not mounted any more, and the directory below is not served in its place: mount it again, or reload to serve that directory")
 
-// follow reopens exports with another file system mounted over them. It closes those with an
-// unmounted file system until that one, or another one, is mounted there. After an error it has
-// not seen the mount table.
+// follow reopens exports with another file system mounted over them. It closes exports with an
+// unmounted file system until that one, or another one, is mounted there. An error means that the
+// mount table was not read.
 func (s *exportSet) follow(v *nfsserver.Service) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,13 +74,13 @@ func (s *exportSet) follow(v *nfsserver.Service) error {
 	return nil
 }
 
-// followAgain is how long after an error follow is called again, in milliseconds.
+// followAgain is the delay before follow is retried after an error, in milliseconds.
 const followAgain = 1000
 
-// errCovered is of a directory that changed while it was opened.
+// errCovered is the error for a directory that changed while it was opened.
 var errCovered = errors.New("something was mounted there, or unmounted, while it was opened")
 
-// watchMounts makes the exports follow the mount table until ctx ends. The kernel reports its
+// watchMounts makes the exports follow the mount table until ctx ends. The kernel signals its
 // changes (proc_pid_mountinfo(5)).
 func (s *exportSet) watchMounts(ctx context.Context, v *nfsserver.Service) error {
 	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -103,7 +103,8 @@ func (s *exportSet) watchMounts(ctx context.Context, v *nfsserver.Service) error
 		defer func() { <-written }()
 		for ctx.Err() == nil {
 			again := -1
-			if s.follow(v) != nil { // before the first wait, too: for changes since the exports were opened
+			if s.follow(v) != nil {
+				// also before the first wait, for changes since the exports were opened
 				again = followAgain
 			}
 			wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}, {Fd: int32(stop), Events: unix.POLLIN}}

@@ -44,8 +44,8 @@ func TestLastDescriptor(t *testing.T) {
 	}
 }
 
-// TestMountTableUnread: without descriptors the server does not see whether the mounts have changed.
-// Exports go on until it does.
+// TestMountTableUnread: without descriptors the server does not see whether the mounts have
+// changed. Exports go on until it does.
 func TestMountTableUnread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "exports")
 	put(t, file, t.TempDir()+" *(rw,insecure)\n")

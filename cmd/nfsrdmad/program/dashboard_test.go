@@ -1,4 +1,5 @@
-// The dashboard and the alerts in deploy: every figure, label and status that they name is one of a running server.
+// The dashboard and the alerts in deploy: every figure, label and status that they name is one of a
+// running server.
 
 package program
 
@@ -24,7 +25,8 @@ var (
 	expositionLabel = regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
 )
 
-// readExposition reads figures as /metrics gives them out, and adds what Prometheus itself knows: the targets, and their labels.
+// readExposition reads figures as /metrics gives them out, and adds what Prometheus itself knows:
+// the targets, and their labels.
 func readExposition(text string) exposition {
 	all := exposition{"up": {}}
 	for _, m := range expositionLine.FindAllStringSubmatch(text, -1) {
@@ -59,11 +61,12 @@ type promQuery struct {
 // A promMatcher is one label of a metric's braces.
 type promMatcher struct{ metric, label, op, value string }
 
-// promToken matches a string, a range, a number, a name, an operator of matchers or another character.
+// promToken matches a string, a range, a number, a name, an operator of matchers or another
+// character.
 var promToken = regexp.MustCompile(`"[^"]*"|\[[^\]]*\]|[0-9.]+|[a-zA-Z_][a-zA-Z0-9_:]*|[!=]~|!=|==|\S`)
 
-// parsePromQL finds names in an expression: those before a parenthesis are functions, those in the parentheses
-// after by are labels, those in braces labels too, all others metrics.
+// parsePromQL finds names in an expression: those before a parenthesis are functions, those in the
+// parentheses after by are labels, those in braces labels too, all others metrics.
 func parsePromQL(expr string) (q promQuery) {
 	words := append(promToken.FindAllString(expr, -1), "", "", "")
 	for i := 0; words[i] != ""; i++ {
@@ -89,7 +92,8 @@ func parsePromQL(expr string) (q promQuery) {
 
 func isName(word string) bool { return regexp.MustCompile(`^[a-zA-Z_]`).MatchString(word) }
 
-// check returns what the expression names that is not there. shown are the labels that its text in a legend or message uses.
+// check returns what the expression names that is not there. shown are the labels that its text in
+// a legend or message uses.
 func (all exposition) check(expr string, shown []string) (wrong []string) {
 	q := parsePromQL(expr)
 	if len(q.metrics) == 0 {
@@ -196,7 +200,8 @@ func alertUses(t *testing.T) (uses []promUse) {
 	return uses
 }
 
-// TestDashboardAndAlerts: what they ask for is what a server under a small load has, and the dashboard leaves no figure of the server out.
+// TestDashboardAndAlerts: what they ask for is what a server under a small load has, and the
+// dashboard leaves no figure of the server out.
 func TestDashboardAndAlerts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()

@@ -1,4 +1,5 @@
-// What deploy has beside the units of the server: the image, units of mounts, the firewall, kernel settings.
+// What deploy has beside the units of the server: the image, units of mounts, the firewall, kernel
+// settings.
 
 package program
 
@@ -52,7 +53,8 @@ func containerfile(t *testing.T) (list []instruction) {
 	return list
 }
 
-// TestContainerfile: what it copies is there, what it builds is built with the toolchain of go.mod, and what it runs can be run.
+// TestContainerfile: what it copies is there, what it builds is built with the toolchain of go.mod,
+// and what it runs can be run.
 func TestContainerfile(t *testing.T) {
 	built := map[string]bool{}
 	var bases []string
@@ -93,8 +95,8 @@ func TestContainerfile(t *testing.T) {
 	}
 }
 
-// TestContainer: the image's command, as its user, without any privilege and with nothing that it can write to, serves
-// files. The ports are those of the image, so it has a network of its own.
+// TestContainer: the image's command, as its user, without any privilege and with nothing that it
+// can write to, serves files. The ports are those of the image, so it has a network of its own.
 func TestContainer(t *testing.T) {
 	if !machine.Apart(t, "setpriv") {
 		return
@@ -191,7 +193,8 @@ func TestMountUnits(t *testing.T) {
 	}
 }
 
-// TestFirewall: nft takes the rules, twice; who is in the sets reaches the ports, and nobody else does.
+// TestFirewall: nft takes the rules, twice; who is in the sets reaches the ports, and nobody else
+// does.
 func TestFirewall(t *testing.T) {
 	if !machine.Apart(t, "nft") {
 		return

@@ -1,4 +1,4 @@
-// The metrics as documents list them.
+// The metrics, for the documents.
 
 package program
 
@@ -13,17 +13,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Metric is one that --metrics-addr has.
+// A Metric is one metric at --metrics-addr.
 type Metric struct {
 	Name, Type, Help string
 	Labels           []string
 }
 
-// described is the text of a description, the only way to read one.
+// described parses the text of a description; there is no other way to read one.
 var described = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), unit: "[^"]*", constLabels: \{\}, variableLabels: \{(.*)\}\}$`)
 
-// Metrics lists what is registered, those of Go and of the process apart, in the order of their
-// descriptions.
+// Metrics lists the registered metrics in the order of their descriptions, except those of Go and
+// of the process.
 func Metrics() (list []Metric, err error) {
 	m := newMetrics(nil)
 	m.watch(nil, nil, nil)
@@ -61,7 +61,7 @@ func Reasons() map[string][]string {
 	return map[string][]string{namespace + "_refusals_total": refusals, namespace + "_roce_dropped_packets_total": drops}
 }
 
-// metricType is the type of a metric by Prometheus's conventions for names.
+// metricType derives a metric's type from its name, by Prometheus's conventions.
 func metricType(name string) string {
 	switch {
 	case strings.HasSuffix(name, "_total"):

@@ -50,7 +50,8 @@ type few struct {
 func startFew(t *testing.T, ulimit string, args ...string) *few {
 	t.Helper()
 	tcp, rdma := freePort(t), freePort(t)
-	// Without RoCE and rpcbind, of which the machine has one: a warning where another test has it is a line too many.
+	// Without RoCE and rpcbind, of which the machine has one: a warning where another test has it
+	// is a line too many.
 	args = append([]string{"serve", t.TempDir() + "=/x", "--ephemeral-key", "--no-root-squash", "--tcp-port", tcp, "--rdma-port", rdma, "--rdma", "iwarp", "--rpcbind", "off"}, args...)
 	cmd := exec.Command("sh", "-c", ulimit+`; exec "$0" -test.run='^TestServeChild$'`, os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(args, "\n"))
@@ -109,7 +110,8 @@ func (f *few) connect(rdma bool) *transport.Client {
 	return nil
 }
 
-// crowd connects as often as is asked, in turns over TCP and RDMA, and returns those that are served.
+// crowd connects as often as is asked, in turns over TCP and RDMA, and returns those that are
+// served.
 func (f *few) crowd(n int) (served []*transport.Client) {
 	f.Helper()
 	for i := range n {
@@ -196,7 +198,8 @@ func TestNoDescriptors(t *testing.T) {
 		c.Close()
 	}
 	var again *transport.Client
-	for end := time.Now().Add(5 * time.Minute); again == nil && time.Now().Before(end); { // the server takes a moment to see that they have gone
+	for end := time.Now().Add(5 * time.Minute); again == nil && time.Now().Before(end); {
+		// the server takes a moment to see that they have gone
 		again = f.connect(true)
 	}
 	if again == nil {

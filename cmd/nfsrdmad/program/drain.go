@@ -1,4 +1,4 @@
-// nfsrdmad drain: no new clients, and the end of the old ones is waited for.
+// nfsrdmad drain: refuses new clients and waits until the connected ones have left.
 
 package program
 
@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// drainPoll is how often it is looked whether clients are left.
+// drainPoll is the interval of checks for remaining clients.
 const drainPoll = 250 * time.Millisecond
 
 // A drainReport is the answer to drain and undrain.
@@ -65,7 +65,8 @@ end it as always.`,
 	return cmd
 }
 
-// drain asks the server and waits until it has no clients; the last answer is returned with an error too.
+// drain sends the command and waits until the server has no clients. The last answer is returned
+// even with an error.
 func (k *Kind) drain(ctx context.Context, socket string, undo bool, timeout time.Duration) (*drainReport, error) {
 	command := "drain"
 	if undo {
@@ -91,7 +92,7 @@ func (k *Kind) drain(ctx context.Context, socket string, undo bool, timeout time
 	}
 }
 
-// showDrain writes an answer.
+// showDrain prints an answer.
 func showDrain(w io.Writer, r *drainReport, asJSON bool) error {
 	switch {
 	case asJSON:
@@ -104,7 +105,8 @@ func showDrain(w io.Writer, r *drainReport, asJSON bool) error {
 	return nil
 }
 
-// drain has the server take no new clients, or take them again, and tells the log and the service manager.
+// drain makes the server refuse or accept new clients, and notifies the log and the service
+// manager.
 func (r *running) drain(on bool) *drainReport {
 	if was := r.service.Draining(); was != on {
 		r.service.Drain(on)

@@ -14,7 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// TestRoCEDrops: a datagram that is too short for a packet is counted under its reason, beside reasons that have not occurred.
+// TestRoCEDrops: a datagram that is too short for a packet is counted under its reason, beside
+// reasons that have not occurred.
 func TestRoCEDrops(t *testing.T) {
 	addr := machine.Addr(t).String()
 	figures := "127.0.0.1:" + freePort(t)
@@ -39,7 +40,8 @@ func TestRoCEDrops(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Fatalf("no %s in %s", want, all)
 		}
-		if strings.Contains(all, `{reason="malformed"} 0`) { // it is served; a datagram that comes before has nobody to count it
+		if strings.Contains(all, `{reason="malformed"} 0`) {
+			// it is served; a datagram that comes before has nobody to count it
 			c.Write([]byte("short"))
 			for strings.Contains(scrape(figures), `{reason="malformed"} 0`) && ctx.Err() == nil {
 				time.Sleep(time.Millisecond)

@@ -1,4 +1,4 @@
-// From arguments to exports.
+// Converts arguments to exports.
 
 package program
 
@@ -27,18 +27,19 @@ type source struct {
 	at    string // for messages
 	name  string
 	open  func() (nfsserver.FS, error)
-	rules *exports.Export // nil: of the command line
-	dir   *directory      // nil: it is none
+	rules *exports.Export // nil: from the command line
+	dir   *directory      // nil: not a directory
 	how   osfs.Options    // of dir
 }
 
-// A directory has the FS that a directory was last opened as; nil: none yet.
+// A directory has the FS of its last opening; nil: none yet.
 type directory struct {
 	tree atomic.Pointer[osfs.FS]
-	lost atomic.Bool // follow has closed it, and it is not open again
+	lost atomic.Bool // closed by follow and not open again
 }
 
-// sources is what the command line names: directories, each DIR or DIR=/name, or what the program serves otherwise.
+// sources returns the exports in the command line: directories, each DIR or DIR=/name, or a Kind's
+// volumes.
 func sources(o *options, args []string) (list []source, err error) {
 	if o.kind != nil {
 		return o.kind.volumes(o, args)
@@ -56,7 +57,7 @@ func sources(o *options, args []string) (list []source, err error) {
 	return list, nil
 }
 
-// dirSource is a directory.
+// dirSource returns the source for a directory.
 func dirSource(dir, name string, how osfs.Options) source {
 	d := &directory{}
 	return source{at: dir, name: name, dir: d, how: how, open: func() (nfsserver.FS, error) {
@@ -80,7 +81,8 @@ func dirSource(dir, name string, how osfs.Options) source {
 	}}
 }
 
-// newServer makes the server of the directories in args and of the exports file. Its Close closes them.
+// newServer makes the server for the directories in args and the exports file. Closing it closes
+// them.
 func newServer(o *options, args []string) (_ *nfsserver.Server, set *exportSet, err error) {
 	set = newExportSet(o, args)
 	list, err := set.begin(args)
@@ -100,7 +102,7 @@ func newServer(o *options, args []string) (_ *nfsserver.Server, set *exportSet, 
 	return srv, set, err
 }
 
-// closeAll closes exports of openExports: those that are open, and the others once they are.
+// closeAll closes the exports of openExports: the open ones now, the others once they have opened.
 func closeAll(list []nfsserver.Export) {
 	for _, e := range list {
 		if e.FS != nil {
@@ -115,19 +117,19 @@ func closeAll(list []nfsserver.Export) {
 	}
 }
 
-// openWait is how long a file system may take to be opened before the others are served without it.
+// openWait is the time after which a file system that does not open no longer delays the others.
 var openWait = 10 * time.Second
 
-// An opened is what became of a file system, once done is closed.
+// An opened is the result of opening a file system, valid once done is closed.
 type opened struct {
 	done chan struct{}
 	fs   nfsserver.FS
 	err  error
 }
 
-// openExports opens file systems, all at once. It opens one that does not answer in time, or that
-// fails, later, while the others are served. The error is a failure, for callers that need
-// all of them, and one for want of descriptors only if there is no other; those that are open stay so.
+// openExports opens file systems concurrently. One that fails or takes too long is opened later,
+// while the others are served. For callers that need all of them, err is one of the failures. It is
+// about missing descriptors only if there is no other. Open file systems stay open.
 func openExports(list []source) (exports []nfsserver.Export, err error) {
 	results := make([]*opened, len(list))
 	for i, src := range list {
@@ -163,7 +165,7 @@ func openExports(list []source) (exports []nfsserver.Export, err error) {
 	return exports, err
 }
 
-// firstOf opens a file system: the first time with the result of begun.
+// firstOf returns a function that opens a file system. Its first call returns the result of begun.
 func firstOf(begun *opened, open func() (nfsserver.FS, error)) func() (nfsserver.FS, error) {
 	return func() (nfsserver.FS, error) {
 		if r := begun; r != nil {
@@ -175,12 +177,12 @@ func firstOf(begun *opened, open func() (nfsserver.FS, error)) func() (nfsserver
 	}
 }
 
-// errDescriptors is the error of a directory without a file descriptor left for it.
+// errDescriptors is the error for a directory that no file descriptor is left for.
 var errDescriptors = errors.New("no file descriptors are left for it: raise their limit (ulimit -n, LimitNOFILE= of systemd)")
 
 func noDescriptors(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
-// newFS opens a directory; a test has it take its time.
+// newFS opens a directory; a test delays it.
 var newFS = osfs.New
 
 // openDir opens a directory to export.
@@ -208,7 +210,7 @@ func openDir(abs string, how osfs.Options) (*osfs.FS, error) {
 	return tree, nil
 }
 
-// valueHint is for a word after a flag that takes its value behind "=" only.
+// valueHint returns a hint about a flag's value that was written as a separate word.
 func valueHint(dir string) string {
 	switch filepath.Base(dir) {
 	case "yes", "no", "on", "off", "true", "false":
@@ -217,7 +219,7 @@ func valueHint(dir string) string {
 	return ""
 }
 
-// cutName takes DIR=/name apart. A directory with "=/" in its name needs a name of its own.
+// cutName splits DIR=/name. A directory with "=/" in its name needs an explicit name.
 func cutName(arg string) (dir, name string, named bool) {
 	if i := strings.LastIndex(arg, "=/"); i > 0 {
 		return arg[:i], arg[i+1:], true
@@ -225,9 +227,8 @@ func cutName(arg string) (dir, name string, named bool) {
 	return arg, "", false
 }
 
-// squash says as whom callers act. Without privileges, as in many containers also
-// for root, all file system calls are made as the user who runs us, so that is who
-// the callers are.
+// squash returns the identity of callers. Without privileges, as for root in many containers, all
+// file-system calls are made as the server's user, so all callers map to it.
 func squash(o *options) nfsserver.Squash {
 	if o.kind != nil || osfs.ActsAsCallers() {
 		return o.trust.apply(nfsserver.Squash{})
@@ -236,8 +237,8 @@ func squash(o *options) nfsserver.Squash {
 	return o.trust.apply(nfsserver.Squash{All: true, UID: me.UID, GID: me.GID, GIDs: me.GIDs})
 }
 
-// handleKey is the key of the handles: one that is kept, or none, for which the
-// server takes a random one. Trees in memory end with the server, and so may their handles.
+// handleKey returns the key of file handles. Without a stored key it returns zeros, and the server
+// uses a random one. Handles of trees in memory need not outlive the server.
 func handleKey(o *options, lasting bool) (key [nfsserver.KeySize]byte, err error) {
 	if o.ephemeral || !lasting {
 		return key, nil
@@ -252,7 +253,7 @@ func handleKey(o *options, lasting bool) (key [nfsserver.KeySize]byte, err error
 	return key, err
 }
 
-// stateDir is where state is kept between runs.
+// stateDir returns the directory for state that persists between runs.
 func stateDir(o *options) string {
 	switch {
 	case o.stateDir != "":

@@ -1,4 +1,4 @@
-// The set of exports that serve has from the command line and from the exports file, and how the file is taken in again.
+// The exports from the command line and from the exports file, and the reload of the file.
 
 package program
 
@@ -18,25 +18,27 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// An exportSet knows what is served and how it was opened.
+// An exportSet has the served exports and how they were opened.
 type exportSet struct {
 	// Set once.
 	o    *options
 	file string // the exports file; "": none
 
-	fixed []nfsserver.Export // of the command line, without what opens them; set by begin
+	fixed []nfsserver.Export // from the command line, without FS and Open; set by begin
 
 	history history
 
-	memory atomic.Pointer[exports.Export] // what the file says of --memory; nil: nothing, or there is none
+	memory atomic.Pointer[exports.Export] // the file's rules for --memory; nil: none
 
-	mu    sync.Mutex               // guards all below; a reload holds it throughout
-	whole map[string]exports.Whole // by path: the exports of the file, with what their directories were opened for
-	list  []nfsserver.Export       // all exports that are served, without FS and Open
-	from  map[string]source        // by name: where it is from
+	mu sync.Mutex // guards all below; a reload holds it throughout
+	// by path: the file's exports, with the options their directories were opened with
+	whole map[string]exports.Whole
+	list  []nfsserver.Export // all served exports, without FS and Open
+	from  map[string]source  // by name
 }
 
-// newExportSet names the exports file: the one asked for or, where nothing is exported otherwise, the default if it is there.
+// newExportSet chooses the exports file: the one given, or the default one if it exists and the
+// command line has no exports.
 func newExportSet(o *options, args []string) *exportSet {
 	set := &exportSet{o: o, file: o.exports}
 	if _, err := os.Stat(defaultExports); o.kind == nil && o.exports == "" && len(args) == 0 && o.memory == "" && err == nil {
@@ -45,10 +47,10 @@ func newExportSet(o *options, args []string) *exportSet {
 	return set
 }
 
-// errNoFile is the end of a reload that has nothing to do.
+// errNoFile means that there is no file to reload.
 var errNoFile = errors.New("nothing to reload: the server was started without --exports")
 
-// begin opens all that is to be exported.
+// begin opens all exports.
 func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 	list, err := sources(s.o, args)
 	if err != nil {
@@ -79,7 +81,7 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 	}
 	all, err := openExports(list)
 	if err != nil && !slices.ContainsFunc(all, func(e nfsserver.Export) bool { return e.FS != nil }) && s.file == "" && s.o.memory == "" {
-		return nil, err // the command line is mistaken; a file's disks can all be late
+		return nil, err // the command line is wrong; all disks of a file may be late
 	}
 	if s.file != "" && s.o.kind != nil {
 		if err := s.ruled(all); err != nil {
@@ -115,7 +117,7 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 	return all, nil
 }
 
-// fixedNames are the names of what the command line exports, each of them once.
+// fixedNames returns the names of the command line's exports, and an error for duplicates.
 func (s *exportSet) fixedNames(list []source) (names []string, err error) {
 	for _, src := range list {
 		names = append(names, src.name)
@@ -131,7 +133,7 @@ func (s *exportSet) fixedNames(list []source) (names []string, err error) {
 	return names, nil
 }
 
-// read reads the exports file, and takes out of it the rules of --memory, if it has some.
+// read reads the exports file and separates the rules of --memory from it.
 func (s *exportSet) read() (f *exports.File, memory *exports.Export, err error) {
 	if f, err = readExports(s.file); err != nil {
 		return nil, nil, err
@@ -149,7 +151,7 @@ func (s *exportSet) read() (f *exports.File, memory *exports.Export, err error) 
 	return f, nil, nil
 }
 
-// memoryMistake is an error where an export has options that say how a directory is opened, and is one of --memory.
+// memoryMistake returns an error if the export of --memory has options for opening a directory.
 func memoryMistake(file string, x *exports.Export) error {
 	if words := wholeOptions(&x.Whole); len(words) > 0 {
 		return x.Clients[0].Mistake(file, fmt.Sprintf("%s is for directories, and %s is of memory (--memory): leave it out", words[0], x.Path))
@@ -157,17 +159,19 @@ func memoryMistake(file string, x *exports.Export) error {
 	return nil
 }
 
-// fromFile reports whether the file says who may use an export, and not the flags about callers.
+// fromFile reports whether an export's rules come from the file, rather than from the flags about
+// callers.
 func (s *exportSet) fromFile(name string) bool {
 	return !slices.ContainsFunc(s.fixed, func(e nfsserver.Export) bool { return e.Name == name }) || s.memory.Load() != nil && name == s.o.memory
 }
 
-// open reports whether the flags about callers are for any export.
+// open reports whether the flags about callers apply to any export.
 func (s *exportSet) open() bool {
 	return slices.ContainsFunc(s.fixed, func(e nfsserver.Export) bool { return !s.fromFile(e.Name) })
 }
 
-// apart returns an error where the file exports what the command line does: the rules of one of them would be ignored.
+// apart returns an error if the file has an export of the command line, because one's rules would
+// be ignored.
 func (s *exportSet) apart(fixed []string, f *exports.File) error {
 	for _, x := range f.Exports {
 		if slices.Contains(fixed, x.Path) {
@@ -177,7 +181,7 @@ func (s *exportSet) apart(fixed []string, f *exports.File) error {
 	return nil
 }
 
-// fileSource is the directory of an export of the file.
+// fileSource returns the source for an export in the file.
 func (s *exportSet) fileSource(x *exports.Export) source {
 	how := osfs.Options{CrossMounts: x.Whole.CrossMounts, SubtreeCheck: x.Whole.SubtreeCheck}
 	if x.Whole.HasFSID {
@@ -196,8 +200,8 @@ func (s *exportSet) fileSource(x *exports.Export) source {
 	return src
 }
 
-// reload takes the exports file in again, in one step; after an error all is as it was. Exports whose directories
-// need not be opened in another way go on.
+// reload applies the exports file again, in one step; an error changes nothing. Exports with the
+// same opening options stay open.
 func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +232,7 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if s.o.kind != nil { // the volumes are those of the command line
+	if s.o.kind != nil { // the volumes come from the command line
 		if _, err := rulesOf(s.file, f, slices.Collect(maps.Keys(s.whole))); err != nil {
 			return 0, err
 		}
@@ -245,13 +249,13 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 		if s.covering(list[i].Name, mounted) == osfs.InPlace || s.fromFile(list[i].Name) {
 			continue
 		}
-		src := s.from[list[i].Name] // which stays as it is if the reload fails
+		src := s.from[list[i].Name] // unchanged if the reload fails
 		added, again = append(added, dirSource(src.at, src.name, src.how)), append(again, src.name)
 	}
 	list = slices.DeleteFunc(list, func(e nfsserver.Export) bool { return slices.Contains(again, e.Name) })
 	more, err := openExports(added)
 	if errors.Is(err, errDescriptors) && leaving(s.list, list) {
-		err = nil // those that leave release theirs, and Replace goes on to open the rest
+		err = nil // removed exports release descriptors, and Replace then opens the rest
 	}
 	if err != nil {
 		closeAll(more)
@@ -273,15 +277,15 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	return len(list) + len(more), nil
 }
 
-// leaving reports whether an export of old is not in list.
+// leaving reports whether an export in old is missing in list.
 func leaving(old, list []nfsserver.Export) bool {
 	return slices.ContainsFunc(old, func(o nfsserver.Export) bool {
 		return !slices.ContainsFunc(list, func(e nfsserver.Export) bool { return e.Name == o.Name })
 	})
 }
 
-// sameOpen reports whether a directory is opened in the same way for both.
+// sameOpen reports whether both are opened with the same options.
 func sameOpen(a, b exports.Whole) bool {
-	a.NoHide, b.NoHide = false, false // is for the exports above
+	a.NoHide, b.NoHide = false, false // concerns only the exports above
 	return a == b
 }

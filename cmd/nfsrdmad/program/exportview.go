@@ -1,4 +1,4 @@
-// nfsrdmad exports: what is exported to whom, as it is in force.
+// nfsrdmad exports: the exports in force and their clients.
 
 package program
 
@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// exportsWait is how long file systems have to answer.
+// exportsWait limits the wait for file systems.
 const exportsWait = 2 * time.Second
 
 // An exportsReport is the answer to exports, in the order in which they are served.
@@ -22,9 +22,10 @@ type exportsReport struct {
 
 // An exportReport is an export with its clients.
 type exportReport struct {
-	Path        string       `json:"path"`            // as clients mount it
-	ID          uint32       `json:"id"`              // in file handles
-	State       string       `json:"state"`           // open, opening, failed, or silent: its file system does not answer
+	Path string `json:"path"` // as clients mount it
+	ID   uint32 `json:"id"`   // in file handles
+	// open, opening, failed, or silent: its file system does not answer
+	State       string       `json:"state"`
 	Error       string       `json:"error,omitempty"` // why it is not open
 	CommandLine bool         `json:"command_line"`    // the exports file says nothing of it
 	Options     []string     `json:"options"`         // of all clients
@@ -50,7 +51,7 @@ For the grammar, see nfsrdmad help exports-file.`,
 	}, showExports)
 }
 
-// exports describes the exports.
+// exports returns the report on all exports.
 func (r *running) exports() *exportsReport {
 	report := &exportsReport{File: r.set.file, Exports: []exportReport{}}
 	for _, e := range r.service.Exports(exportsWait) {
@@ -74,7 +75,7 @@ func (r *running) exports() *exportsReport {
 	return report
 }
 
-// fixedWords are the options that the command line gives to all its directories.
+// fixedWords returns the options that the command line gives all its directories.
 func (o *options) fixedWords(name string) []string {
 	words := []string{}
 	if o.crossmnt && name != o.memory {
@@ -89,7 +90,7 @@ func (o *options) fixedWords(name string) []string {
 var stateWords = map[string]string{"open": "its file system answers", "opening": "its file system does not answer yet", "failed": "cannot be opened",
 	"silent": "its file system does not answer"}
 
-// showExports writes a report for people, who can give it to a server as an exports file.
+// showExports prints a report, which can be used as an exports file.
 func showExports(w io.Writer, r *exportsReport) error {
 	for i := range r.Exports {
 		e := &r.Exports[i]
@@ -110,7 +111,7 @@ func showExports(w io.Writer, r *exportsReport) error {
 	return nil
 }
 
-// quoteExport writes a path as an exports file has it: bytes that mean something there by their octal numbers.
+// quoteExport quotes a path for an exports file: special bytes become octal numbers.
 func quoteExport(path string) string {
 	var b strings.Builder
 	for i := range len(path) {

@@ -1,4 +1,4 @@
-// The lines at start about a first client that cannot write, or cannot connect.
+// Lines at the start about a first client that cannot write or connect.
 
 package program
 
@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 )
 
-// reachLine is how other machines reach a server that listens on loopback addresses only; "" for
-// others. file is the exports file, or "".
+// reachLine says how to make a server on loopback addresses reachable for other machines; "" if it
+// is. file is the exports file, or "".
 func reachLine(s *nfsserver.Service, addr, file string) string {
 	if reachable(s) {
 		return ""
@@ -27,15 +27,15 @@ func reachLine(s *nfsserver.Service, addr, file string) string {
 	return line
 }
 
-// mostListed is how many directories, or clients, a line of the banner lists.
+// mostListed is the number of directories or clients listed in a banner line.
 const mostListed = 3
 
-// firstWriteLines warn of directories that only root may write, although root of clients acts as
-// another user: without a change on the server these clients cannot write there. Directories with
-// the same clients share their lines.
+// firstWriteLines warn of directories that only root may write, although the root of clients acts
+// as another user. Without a change on the server these clients cannot write there. Directories
+// with the same clients share their lines.
 func (s *exportSet) firstWriteLines(names []string) (lines []string) {
 	if !osfs.ActsAsCallers() {
-		return nil // all callers act as the user of the server
+		return nil // all callers act as the server's user
 	}
 	type group struct{ clients, cure string }
 	var groups []group
@@ -66,8 +66,8 @@ func (s *exportSet) firstWriteLines(names []string) (lines []string) {
 	return lines
 }
 
-// sourcesOf returns where exports are from. The server takes commands already, so a reload may add
-// others at the same time.
+// sourcesOf returns the sources of exports. Commands are already accepted, so a reload may run
+// concurrently.
 func (s *exportSet) sourcesOf(names []string) (list []source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *exportSet) sourcesOf(names []string) (list []source) {
 	return list
 }
 
-// listed is the first words of a list, and the number of the others.
+// listed returns the first words of a list and the number of the others.
 func listed(words []string) string {
 	if more := len(words) - mostListed; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(words[:mostListed], ", "), more)
@@ -85,9 +85,9 @@ func listed(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// squashedWriters is the clients that may write in an export, as no user that is root here:
-// "clients" if those are all that may write, "" if there are none. Its rules are nil where the
-// flags say so.
+// squashedWriters returns the clients that may write in an export but act as another user than
+// root. It returns "clients" if that is true for all writers, and "" if there are none. rules is
+// nil if the flags apply.
 func (s *exportSet) squashedWriters(rules *exports.Export) string {
 	switch {
 	case s.o.readOnly, rules == nil && s.o.trust.noRootSquash:
@@ -112,8 +112,8 @@ func (s *exportSet) squashedWriters(rules *exports.Export) string {
 	return listed(squashed)
 }
 
-// onlyRootWrites reports whether neither another user nor a group but that of root may write in a
-// directory. Its ACL gives no more than the permissions of the group.
+// onlyRootWrites reports whether only root's user may write in a directory, and neither its group
+// nor others. An ACL grants no more than the group bits.
 func onlyRootWrites(info os.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	const group, other = 0o020, 0o002

@@ -85,7 +85,7 @@ func newGrammar() *cobra.Command {
 	return &cobra.Command{Use: "exports-file", Short: "The grammar of the exports file", Long: grammarText, Example: grammarExample}
 }
 
-// grammarPage is the manual page, in section 5 and under a name that nothing else has.
+// grammarPage is the manual page, in section 5 under a unique name.
 func grammarPage() *cobra.Command {
 	page := newGrammar()
 	page.Use, page.DisableFlagsInUseLine = "nfsrdma-exports", true

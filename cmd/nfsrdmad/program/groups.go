@@ -1,4 +1,4 @@
-// The groups of this machine's users, from wherever nsswitch.conf says they are kept.
+// The groups of this machine's users, from the sources in nsswitch.conf.
 
 package program
 
@@ -14,21 +14,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// groupsTimeout is how long a directory service may take to name the groups of a user.
+// groupsTimeout limits the wait for a directory service to list a user's groups.
 const groupsTimeout = 4 * time.Second
 
-// errNoUser: this machine does not know the user.
+// errNoUser means that this machine does not have the user.
 var errNoUser = errors.New("no such user")
 
-// lookupGroups returns the primary and all groups of a user. It asks getent and id,
-// which ask what nsswitch.conf names (files, LDAP, SSSD): this program is built
-// without the C library, and could read /etc/passwd and /etc/group only.
+// lookupGroups returns the primary and all groups of a user. It runs getent and id, which query the
+// sources in nsswitch.conf (files, LDAP, SSSD). This program is built without the C library and
+// could only read /etc/passwd and /etc/group.
 func lookupGroups(uid uint32) (gid uint32, gids []uint32, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), groupsTimeout)
 	defer cancel()
 	line, err := output(ctx, "getent", "passwd", strconv.FormatUint(uint64(uid), 10))
 	if errors.Is(err, exec.ErrNotFound) {
-		return nfsserver.FileGroups(uid) // a machine without getent has no more than files
+		return nfsserver.FileGroups(uid) // a machine without getent has only files
 	}
 	if err != nil {
 		return 0, nil, err
@@ -45,10 +45,10 @@ func lookupGroups(uid uint32) (gid uint32, gids []uint32, err error) {
 	return gid, gids, err
 }
 
-// output is what a program prints; getent's status 2 stands for what is not there.
+// output returns a program's output. getent's status 2 means that the entry is missing.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.WaitDelay = time.Second // what it has started may hold its output open
+	cmd.WaitDelay = time.Second // descendants may hold its output open
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 2 {
@@ -60,9 +60,8 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// parsePasswd takes name and primary group out of the line of user uid (passwd(5)).
-// getent takes a number that is somebody's name for that name, so the line's own
-// number counts.
+// parsePasswd returns the name and the primary group from the passwd(5) line of user uid. getent
+// treats a number that is a user's name as that name, so the line's number is compared.
 func parsePasswd(line string, uid uint32) (name string, gid uint32, err error) {
 	fields := strings.Split(strings.TrimSpace(line), ":")
 	if len(fields) < 4 || fields[0] == "" {
@@ -75,7 +74,7 @@ func parsePasswd(line string, uid uint32) (name string, gid uint32, err error) {
 	return fields[0], uint32(g), err
 }
 
-// parseGroups reads numbers with blanks between them.
+// parseGroups parses numbers separated by blanks.
 func parseGroups(list string) (gids []uint32, err error) {
 	for _, f := range strings.Fields(list) {
 		g, err := strconv.ParseUint(f, 10, 32)

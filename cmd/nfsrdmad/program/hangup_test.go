@@ -1,4 +1,5 @@
-// SIGHUP ends no server: not one that has nothing to read again, and not one that does not serve yet.
+// SIGHUP ends no server: not one that has nothing to read again, and not one that does not serve
+// yet.
 
 package program
 
@@ -19,7 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 )
 
-// TestHangupWithNothingToRead: the server goes on, says so in one line, and its end is an orderly one.
+// TestHangupWithNothingToRead: the server goes on, says so in one line, and its end is an orderly
+// one.
 func TestHangupWithNothingToRead(t *testing.T) {
 	dir, port := t.TempDir(), freePort(t)
 	socket := filepath.Join(dir, "control")
@@ -55,9 +57,11 @@ func TestHangupWithNothingToRead(t *testing.T) {
 	}
 }
 
-// TestHangupBeforeServing: a SIGHUP that comes while the server starts has the file read again once it serves.
+// TestHangupBeforeServing: a SIGHUP that comes while the server starts has the file read again once
+// it serves.
 func TestHangupBeforeServing(t *testing.T) {
-	guard := make(chan os.Signal, 1) // without it a server that does not heed the signal ends the tests
+	// without it a server that does not heed the signal ends the tests
+	guard := make(chan os.Signal, 1)
 	signal.Notify(guard, syscall.SIGHUP)
 	defer signal.Stop(guard)
 	dir, port := t.TempDir(), freePort(t)

@@ -1,4 +1,4 @@
-// When the exports file was taken in, and why a newer one was not.
+// The time of the last reload of the exports file, and the failure since.
 
 package program
 
@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// A history is what has become of the exports file so far. Unlike the set of exports it is never locked for long.
+// A history has the results of reading the exports file. Unlike the export set, it is never locked
+// for long.
 type history struct {
 	mu      sync.Mutex // guards all below
 	read    time.Time
-	refused *refusedReport // nil: the file was taken in after it
+	refused *refusedReport // nil: the last attempt succeeded
 }
 
-// note records the end of an attempt to take the file in.
+// note records the result of reading the file.
 func (h *history) note(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -25,7 +26,7 @@ func (h *history) note(err error) {
 	h.read, h.refused = time.Now(), nil
 }
 
-// last returns when the file was taken in, nil where there is none, and the attempt that failed since.
+// last returns the time of the last successful reading, or nil, and the failure since.
 func (h *history) last() (read *time.Time, refused *refusedReport) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// lookupsAtOnce is how many host names check looks up at a time.
+// lookupsAtOnce limits check's concurrent lookups of host names.
 const lookupsAtOnce = 16
 
-// unresolved returns a warning, with its place, for each host name of the file that l finds no
-// address for. A name that stands in several places has one at the first of them.
+// unresolved returns a warning with its position for each host name in the file without an address
+// in l. A repeated name gets one warning, at its first position.
 func unresolved(ctx context.Context, l exports.Lookup, name string, f *exports.File) (warnings []error) {
 	ctx, cancel := context.WithTimeout(ctx, nameWait)
 	defer cancel()

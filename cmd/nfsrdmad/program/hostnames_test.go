@@ -60,7 +60,8 @@ func TestNamesThatDoNotResolve(t *testing.T) {
 // TestCheckWarnsOfNames: the command warns, and succeeds.
 func TestCheckWarnsOfNames(t *testing.T) {
 	dir := t.TempDir()
-	file, name := filepath.Join(dir, "exports"), strings.Repeat("a", 64) // too long for any name service to be asked
+	// too long for any name service to be asked
+	file, name := filepath.Join(dir, "exports"), strings.Repeat("a", 64)
 	put(t, file, dir+" localhost(rw) "+name+"(rw)\n")
 	var out, complaints bytes.Buffer
 	root := newRoot()

@@ -23,7 +23,8 @@ import (
 // podmanEnv is the directory of podman's storage, which the test has to itself.
 const podmanEnv = "NFSRDMA_TEST_PODMAN"
 
-// podmanConf has podman keep all in one directory, and copy files where it could use overlays: those are not to be had everywhere.
+// podmanConf has podman keep all in one directory, and copy files where it could use overlays:
+// those are not to be had everywhere.
 const podmanConf = "[storage]\ndriver = \"vfs\"\nrunroot = \"%[1]s/run\"\ngraphroot = \"%[1]s/root\"\n"
 
 // buildLimit is how long podman may take for the programs, of which nothing may be compiled yet.
@@ -54,7 +55,8 @@ func mustPodman(t *testing.T, args ...string) string {
 	return out
 }
 
-// awaitPodman returns when no process of podman's is left: who has watched a container cleans up after it, and nobody waits for that.
+// awaitPodman returns when no process of podman's is left: who has watched a container cleans up
+// after it, and nobody waits for that.
 func awaitPodman(t *testing.T, dir string) {
 	t.Helper()
 	var left []string
@@ -67,8 +69,8 @@ func awaitPodman(t *testing.T, dir string) {
 	t.Error("podman is still at work:", left)
 }
 
-// startedIn returns the processes whose storage of podman is dir: those of this test, and conmon, which watches a container and
-// is told of dir in its arguments alone.
+// startedIn returns the processes whose storage of podman is dir: those of this test, and conmon,
+// which watches a container and is told of dir in its arguments alone.
 func startedIn(dir string) (found []string) {
 	for _, of := range []string{"environ", "cmdline"} {
 		all, _ := filepath.Glob("/proc/[0-9]*/" + of)
@@ -81,8 +83,9 @@ func startedIn(dir string) (found []string) {
 	return found
 }
 
-// TestImage: podman builds the images, without a registry, and runs them with no privilege on a file system that cannot be written to: with
-// files in memory; as a user, with his directory, where handles outlive the container; and with a JuiceFS volume.
+// TestImage: podman builds the images, without a registry, and runs them with no privilege on a
+// file system that cannot be written to: with files in memory; as a user, with his directory, where
+// handles outlive the container; and with a JuiceFS volume.
 func TestImage(t *testing.T) {
 	if os.Getenv(podmanEnv) == "" {
 		machine.NeedRoot(t, "runs services as the system does: needs root", "podman", "runc", "busybox")
@@ -100,8 +103,9 @@ func TestImage(t *testing.T) {
 	t.Run("volume", imageOfVolume)
 }
 
-// buildImages builds the images from what the machine has: in place of the image of golang a shell and this machine's own Go, with its
-// caches, at the places that Go has in it. JuiceFS is without the services that the tests do not use, as in all tests of that module.
+// buildImages builds the images from what the machine has: in place of the image of golang a shell
+// and this machine's own Go, with its caches, at the places that Go has in it. JuiceFS is without
+// the services that the tests do not use, as in all tests of that module.
 func buildImages(t *testing.T, dir string) {
 	t.Helper()
 	goEnv := func(name string) string {
@@ -236,8 +240,9 @@ func imageOfDirectory(t *testing.T) {
 	}
 }
 
-// imageOfVolume: the volume and the state are the user's of the image, who has made them, and a container that is killed and started again has
-// what was committed, under the handles that clients have.
+// imageOfVolume: the volume and the state are the user's of the image, who has made them, and a
+// container that is killed and started again has what was committed, under the handles that clients
+// have.
 func imageOfVolume(t *testing.T) {
 	runImage(t, "--read-only-tmpfs=false", "-v", "juicefs-volume:/volume", "-v", "juicefs-state:/state", "nfsrdmad-juicefs")
 	unprivileged(t, "nfsrdmad-juicefs", nobody)

@@ -1,4 +1,4 @@
-// Programs that serve something else than directories, by the same commands.
+// Programs that serve other things than directories with the same commands.
 
 package program
 
@@ -15,45 +15,45 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A Kind is what a program serves in place of directories. Its file systems decide on the rights of callers themselves, so that
-// the server needs no privileges to act as them.
+// A Kind describes a program that serves volumes instead of directories. Its file systems check
+// callers' rights themselves, so the server needs no privileges to act as callers.
 type Kind struct {
 	// Program and Serve are the help texts of the program and of its command serve.
 	Program, Serve Help
-	// Exports is the exports file that check reads where none is named.
+	// Exports is the default exports file of check.
 	Exports string
-	// Dir is the name of its directories for the control socket and for what is kept, where none are named: not those of another server
-	// on the same machine.
+	// Dir is the name of the default directories for the control socket and the state. It differs
+	// from other servers' on the same machine.
 	Dir string
 	// Flags adds flags to serve.
 	Flags func(*pflag.FlagSet)
-	// Commands are those that it has beside nfsrdmad's.
+	// Commands are its commands in addition to nfsrdmad's.
 	Commands []*cobra.Command
-	// Volume says what an argument of serve names.
+	// Volume returns the volume for an argument of serve.
 	Volume func(arg string, s Settings) (Volume, error)
 }
 
-// A Help is what a command is called and what its help tells.
+// A Help has a command's names and help texts.
 type Help struct{ Use, Short, Long, Example string }
 
-// Settings are flags of serve that a Kind heeds, too.
+// Settings are flags of serve that a Kind also uses.
 type Settings struct {
 	ReadOnly bool
-	StateDir string // what is kept between runs; "": there is no such directory
+	StateDir string // for state between runs; "": there is no such directory
 	Locks    bool   // locks are served
 }
 
 // A Volume is a file system to export.
 type Volume struct {
-	Label string // for messages: without secrets
+	Label string // for messages, without secrets
 	Name  string // of the export: a clean absolute path
 	Open  func() (nfsserver.FS, error)
 }
 
-// ParseSize reads bytes with an optional K, M or G.
+// ParseSize parses bytes with an optional K, M or G.
 func ParseSize(s string) (int64, error) { return cli.ParseSize(s) }
 
-// name is what the program is called.
+// name returns the program's name.
 func (k *Kind) name() string {
 	if k == nil {
 		return "nfsrdmad"
@@ -61,7 +61,7 @@ func (k *Kind) name() string {
 	return k.Program.Use
 }
 
-// exportsFile is the exports file that is read where none is named.
+// exportsFile returns the default exports file.
 func (k *Kind) exportsFile() string {
 	if k == nil {
 		return defaultExports
@@ -69,7 +69,7 @@ func (k *Kind) exportsFile() string {
 	return k.Exports
 }
 
-// dir is the name of the directories of the program.
+// dir returns the name of the program's directories.
 func (k *Kind) dir() string {
 	if k == nil {
 		return control.Dir
@@ -79,7 +79,7 @@ func (k *Kind) dir() string {
 
 var itself = regexp.MustCompile(`\bnfsrdmad\b`)
 
-// describe has the help texts of all commands tell of the program by its name.
+// describe replaces nfsrdmad in all help texts by the program's name.
 func (k *Kind) describe(root *cobra.Command) {
 	name := k.Program.Use
 	var rename func(*cobra.Command)
@@ -103,7 +103,7 @@ func (h *Help) put(c *cobra.Command) {
 	c.Use, c.Short, c.Long, c.Example = h.Use, h.Short, h.Long, h.Example
 }
 
-// volumes is what the arguments of serve name, with what an exports file says of them.
+// volumes returns the volumes in serve's arguments, with their rules from the exports file.
 func (k *Kind) volumes(o *options, args []string) (list []source, err error) {
 	s := Settings{ReadOnly: o.readOnly, Locks: o.locks.on}
 	if !o.ephemeral {
@@ -119,8 +119,8 @@ func (k *Kind) volumes(o *options, args []string) (list []source, err error) {
 	return list, nil
 }
 
-// rulesOf is what a file says of the exports of the command line. It has to name each of them, and no other: what is
-// left out would be everybody's.
+// rulesOf returns a file's rules for the command line's exports. The file must have exactly these
+// exports, because an omitted one would be open to all clients.
 func rulesOf(file string, f *exports.File, names []string) (map[string]*exports.Export, error) {
 	rules := map[string]*exports.Export{}
 	for _, x := range f.Exports {
@@ -148,7 +148,7 @@ func rulesOf(file string, f *exports.File, names []string) (map[string]*exports.
 	return rules, nil
 }
 
-// ruled gives the exports of the command line the rules that a file has for them.
+// ruled adds the rules in the file to the command line's exports.
 func (s *exportSet) ruled(list []nfsserver.Export) error {
 	f, memory, err := s.read()
 	if err != nil {

@@ -1,4 +1,5 @@
-// A program that serves something else than directories: it is called by its own name, and has files and sockets of its own.
+// A program that serves something else than directories: it is called by its own name, and has
+// files and sockets of its own.
 
 package program
 
@@ -53,7 +54,8 @@ func TestKindHelp(t *testing.T) {
 	visit(NewRoot(volumes("/etc/nfsrdma/volumes-exports")))
 }
 
-// TestKindCheck: without FILE it reads the program's own exports file, in which no path is a directory.
+// TestKindCheck: without FILE it reads the program's own exports file, in which no path is a
+// directory.
 func TestKindCheck(t *testing.T) {
 	k := volumes(filepath.Join(t.TempDir(), "volumes-exports"))
 	put(t, k.Exports, "/vol 10.0.0.7(rw)\n")
@@ -68,7 +70,8 @@ func TestKindCheck(t *testing.T) {
 	}
 }
 
-// TestKindSocket: its commands find its server without flags, beside one of nfsrdmad that has its own, and say what it is called.
+// TestKindSocket: its commands find its server without flags, beside one of nfsrdmad that has its
+// own, and say what it is called.
 func TestKindSocket(t *testing.T) {
 	k := volumes("")
 	if _, err := runKind(t.Context(), k, "status"); err == nil || !strings.Contains(err.Error(), "start one with nfsrdmad-volumes serve, ") {

@@ -98,7 +98,8 @@ func TestRefusedReloadClosesWhatOpensLate(t *testing.T) {
 	put(t, file, ok+" *(rw,insecure)\n")
 	set, v := startFile(t, file)
 	openWait = 0
-	set.whole["/nowhere"] = set.whole[ok] // as if it were served, so that the reload is refused, however fast it is
+	// as if it were served, so that the reload is refused, however fast it is
+	set.whole["/nowhere"] = set.whole[ok]
 	put(t, file, ok+" *(rw,insecure)\n"+hung+" *(rw,insecure)\n/nowhere *(rw,insecure)\n")
 	if _, err := set.reload(v); err == nil || !strings.Contains(err.Error(), "/nowhere has no file system") {
 		t.Fatalf("reload: %v, want that /nowhere is not served", err)

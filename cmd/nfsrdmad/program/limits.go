@@ -1,4 +1,4 @@
-// What clients may take together and each, as flags.
+// Limits for all clients together and for each, as flags.
 
 package program
 
@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leastBudget lets a few calls of the largest size run at once.
+// leastBudget allows a few concurrent calls of the largest size.
 const leastBudget = 16 << 20
 
-// limits is what the flags about limits say.
+// limits has the values of the flags about limits.
 type limits struct {
 	conns      int
 	perHost    int
@@ -28,7 +28,7 @@ type limits struct {
 	given func(flag string) bool // on the command line
 }
 
-// What is taken where no flag and no limit on descriptors says otherwise.
+// The defaults, if the descriptor limit allows them.
 const (
 	mostConns      = 1024
 	mostHandshakes = 256
@@ -43,10 +43,10 @@ func (m *limits) flags(f *pflag.FlagSet) {
 	f.StringVar(&m.budget, "budget", "256M", "hold at most `SIZE` bytes of data in flight, with K, M or G")
 }
 
-// fit makes the numbers that were not given small enough for a limit on descriptors,
-// and says so in a line; "": they are. Half of the descriptors are for connections, those in
-// start-up included; the files that osfs keeps open have three eighths, and the rest is
-// left to what is opened for a moment. package os has raised the limit as far as it goes.
+// fit reduces the numbers that were not given to fit a descriptor limit. It returns a line about
+// that, or "". Half of the descriptors are for connections, including those in start-up. The files
+// that osfs keeps open get three eighths, and short-lived files the rest. Package os has already
+// raised the limit to its maximum.
 func (m *limits) fit(descriptors uint64) string {
 	room := int(min(descriptors/2, 1<<20))
 	if m.conns+m.handshakes <= room {
@@ -65,7 +65,7 @@ func (m *limits) fit(descriptors uint64) string {
 	return fmt.Sprintf("the limit of %d file descriptors leaves room for %d connections: raise it for more (ulimit -n, LimitNOFILE= of systemd)", descriptors, m.conns)
 }
 
-// apply checks the limits and sets them.
+// apply validates the limits and sets them.
 func (m *limits) apply(l *nfsserver.Listen) error {
 	for _, v := range []struct {
 		flag        string

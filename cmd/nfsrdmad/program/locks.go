@@ -1,4 +1,4 @@
-// Locks of clients: NLM and NSM beside NFS, and how clients find them.
+// Client locks: NLM and NSM beside NFS, and their registration.
 
 package program
 
@@ -24,7 +24,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// locks is the lock service and its flags. Without the service the methods do nothing.
+// locks has the lock service and its flags. Without the service the methods do nothing.
 type locks struct {
 	on    bool
 	statd uint16
@@ -42,7 +42,7 @@ func (k *locks) flags(cmd *cobra.Command) {
 	f.Uint16Var(&k.statd, "statd-port", 0, "UDP `PORT` on which clients report a restart (default: the number of --tcp-port)")
 }
 
-// open starts the service for a server that is going to be served on host.
+// open starts the service for a server that will be served on host.
 func (k *locks) open(o *options, srv *nfsserver.Server, host string, passed *sockets) error {
 	if !k.on {
 		return nil
@@ -54,7 +54,7 @@ func (k *locks) open(o *options, srv *nfsserver.Server, host string, passed *soc
 	if addr, err := netip.ParseAddr(host); err == nil && !addr.IsUnspecified() {
 		no.Local = addr
 	}
-	// What handles do not outlive clients cannot reclaim their locks of.
+	// If handles do not survive a restart, clients cannot reclaim their locks.
 	if !o.ephemeral && (o.memory == "" || len(srv.Names()) > 1) {
 		no.StateDir = stateDir(o)
 	}
@@ -78,7 +78,7 @@ func (k *locks) open(o *options, srv *nfsserver.Server, host string, passed *soc
 	return nil
 }
 
-// connected has clients count as there that have a connection.
+// connected makes clients with a connection count as present.
 func (k *locks) connected(s *nfsserver.Service) {
 	if k.svc == nil {
 		return
@@ -92,7 +92,8 @@ func (k *locks) connected(s *nfsserver.Service) {
 	})
 }
 
-// listen opens the UDP port: any, where the usual one cannot be had and no other was asked for.
+// listen opens the UDP port. If the usual port is unavailable and no other was requested, it opens
+// any port.
 func (k *locks) listen(o *options, host string) error {
 	ports := []uint16{k.statd}
 	if k.statd == 0 {
@@ -110,15 +111,15 @@ func (k *locks) listen(o *options, host string) error {
 	return listenError(err)
 }
 
-// close ends the service. Nothing is served any more.
+// close ends the service. Serving has ended before.
 func (k *locks) close() {
 	if k.svc != nil {
 		k.svc.Close()
 	}
 }
 
-// bindings are the programs of locks at all their addresses; none where only this machine reaches us, whose
-// own lock manager is the one that its kernel needs at rpcbind.
+// bindings returns the lock programs at all their addresses. It returns none if only this machine
+// can reach the server, because the kernel's lock manager must then be the one in rpcbind.
 func (k *locks) bindings(s *nfsserver.Service) []rpcbind.Binding {
 	if k.svc == nil || s.TCPAddr == nil {
 		return nil
@@ -134,8 +135,9 @@ func (k *locks) bindings(s *nfsserver.Service) []rpcbind.Binding {
 	return all
 }
 
-// register has rpcbind know the programs of locks, apart from NFS: another's lock or status manager on this machine is no reason for
-// clients to need ports. It reports whether Linux can mount without nolock.
+// register registers the lock programs with rpcbind, separately from NFS: a foreign lock or status
+// manager on this machine must not force clients to give ports. It reports whether Linux can mount
+// without nolock.
 func (k *locks) register(ctx context.Context, all []rpcbind.Binding) (known bool, end func(context.Context)) {
 	if len(all) == 0 {
 		return false, func(context.Context) {}
@@ -147,7 +149,7 @@ func (k *locks) register(ctx context.Context, all []rpcbind.Binding) (known bool
 	return err == nil, func(ctx context.Context) { closeRegistrar(ctx, r) }
 }
 
-// line is what a user is told of locks; "": nothing.
+// line returns the banner's line about locks, or "".
 func (k *locks) line(s *nfsserver.Service, known bool) string {
 	switch {
 	case k.svc == nil:

@@ -1,4 +1,4 @@
-// nfsrdmad locks: who has locked what, and who waits.
+// nfsrdmad locks: held locks and waiting requests.
 
 package program
 
@@ -15,16 +15,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// mostLocks is how many locks are shown.
+// mostLocks limits the number of locks shown.
 const mostLocks = 10000
 
 // A locksReport is the answer to locks, by export, file and first byte.
 type locksReport struct {
-	On        bool         `json:"on"`            // the server serves locks
-	Grace     float64      `json:"grace_seconds"` // in which clients may only reclaim locks
-	Locks     []lockReport `json:"locks"`         // by export, file and first byte
-	More      bool         `json:"more"`          // there are others
-	BusyFiles int          `json:"busy_files"`    // left out, as their file system keeps a call waiting
+	On    bool         `json:"on"`            // the server serves locks
+	Grace float64      `json:"grace_seconds"` // in which clients may only reclaim locks
+	Locks []lockReport `json:"locks"`         // by export, file and first byte
+	More  bool         `json:"more"`          // there are others
+	// left out, as their file system keeps a call waiting
+	BusyFiles int `json:"busy_files"`
 }
 
 // A lockReport is one lock, or one request that waits for one.
@@ -37,7 +38,8 @@ type lockReport struct {
 	Path    string `json:"path"`    // "": not known
 	File    string `json:"file"`    // what names the file in its export, in hex
 
-	State string   `json:"state"`          // held, waiting, or calling: the client is just being told that it has the lock
+	// held, waiting, or calling: the client is just being told that it has the lock
+	State string   `json:"state"`
 	Kind  string   `json:"kind"`           // read, write, or share
 	Start uint64   `json:"start"`          // the first byte
 	End   *uint64  `json:"end"`            // the last byte; null: the end of the file
@@ -62,7 +64,7 @@ in the queue. Instead they ask again about every second, until the lock is free.
 	}, showLocks)
 }
 
-// locks describes the locks.
+// locks returns the report on all locks.
 func (r *running) locks() *locksReport {
 	report := &locksReport{Locks: []lockReport{}}
 	svc := r.o.locks.svc
@@ -99,7 +101,7 @@ func newLockReport(l *nlm.LockInfo) lockReport {
 	return row
 }
 
-// showLocks writes a report for people.
+// showLocks prints a report.
 func showLocks(w io.Writer, r *locksReport) error {
 	if !r.On {
 		fmt.Fprintln(w, "the server serves no locks (--locks off)")

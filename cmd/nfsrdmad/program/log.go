@@ -1,4 +1,4 @@
-// The log of the server: how much of it there is, and in which form.
+// The server's log: its level and format.
 
 package program
 
@@ -11,7 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// setLog checks the flags about the log, and has them hold.
+// setLog validates the log flags and applies them.
 func (o *options) setLog() error {
 	level, err := logrus.ParseLevel(o.logLevel)
 	if err != nil {
@@ -29,11 +29,11 @@ func (o *options) setLog() error {
 	return nil
 }
 
-// Logger writes to the log of the server, for file systems of a Kind's own.
+// Logger returns the server's logger, for the file systems of a Kind.
 func Logger() *slog.Logger { return logto.Standard }
 
-// A jsonLog writes lines of JSON with addresses and the like as the words that text has for them, not as the structs they are. What
-// clients have chosen acts on no terminal that the log is shown on.
+// A jsonLog writes JSON lines with addresses and similar values as text rather than as structs.
+// Strings chosen by clients cannot control a terminal that shows the log.
 type jsonLog struct{ logrus.JSONFormatter }
 
 // Format implements logrus.Formatter.

@@ -58,7 +58,8 @@ func TestLogFormat(t *testing.T) {
 	}
 }
 
-// TestLogHasNoControlCharacters: nothing that a client asks to mount acts on a terminal that the log is shown on.
+// TestLogHasNoControlCharacters: nothing that a client asks to mount acts on a terminal that the
+// log is shown on.
 func TestLogHasNoControlCharacters(t *testing.T) {
 	const dir = "/a\x1b[2J\u009b2J\x7f\n"
 	line := logrus.NewEntry(logrus.New()).WithField("dir", dir)

@@ -1,4 +1,5 @@
-// The manual pages: what groff finds wrong with them, whether they say all that the help texts say, and that the units' are there.
+// The manual pages: what groff finds wrong with them, whether they say all that the help texts say,
+// and that the units' are there.
 
 package program
 

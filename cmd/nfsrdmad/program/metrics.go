@@ -1,4 +1,4 @@
-// Figures of the server for Prometheus: what there is to collect, and the address that gives it out.
+// The server's metrics for Prometheus: the registry, and the HTTP server.
 
 package program
 
@@ -24,21 +24,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics counts what a server tells of. It implements transport.Observer.
+// metrics counts a server's events. It implements transport.Observer.
 type metrics struct {
 	// Set once.
 	registry *prometheus.Registry
 	accepted [2]prometheus.Counter // by transport: TCP, RDMA
 	calls    *callFigures
 	started  time.Time
-	program  string // what the server calls itself
+	program  string // the server's name
 }
 
-// namespace is the first word of the names of all figures but those of Go and of the process.
+// namespace is the prefix of all metrics except those of Go and of the process.
 const namespace = "nfsrdma"
 
-// newMetrics returns the figures of a server of the programs, all zero. Names and units are
-// those of Prometheus's conventions: base units, _total on what only grows.
+// newMetrics returns zero metrics for a server of the programs. Names and units follow Prometheus's
+// conventions: base units, and the suffix _total for counters.
 func newMetrics(programs []*transport.Program) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), calls: newCallFigures(programs), started: time.Now()}
 	accepted := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "connections_accepted_total",
@@ -51,8 +51,8 @@ func newMetrics(programs []*transport.Program) *metrics {
 	return m
 }
 
-// startMetrics counts what a server does that is going to listen as l says: for the control socket and, where there is an address,
-// for all who ask there until end is called.
+// startMetrics counts the activity of a server that will listen on l. The metrics are available on
+// the control socket and, if addr is set, over HTTP until end is called.
 func startMetrics(program, addr string, l *nfsserver.Listen, srv *nfsserver.Server) (m *metrics, end func() error, err error) {
 	m, end = newMetrics(append(srv.Programs(), l.Programs...)), func() error { return nil }
 	m.program = program
@@ -68,7 +68,7 @@ func startMetrics(program, addr string, l *nfsserver.Listen, srv *nfsserver.Serv
 	return m, end, nil
 }
 
-// checkMetricsAddr checks the form of --metrics-addr.
+// checkMetricsAddr validates --metrics-addr.
 func checkMetricsAddr(addr string) error {
 	if addr == "" {
 		return nil
@@ -83,7 +83,7 @@ func checkMetricsAddr(addr string) error {
 	return nil
 }
 
-// metricsError says what to do about an address that cannot be had.
+// metricsError adds a remedy to an error about the address.
 func metricsError(addr string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -94,7 +94,7 @@ func metricsError(addr string, err error) error {
 	return fmt.Errorf("--metrics-addr %s: %w", addr, err)
 }
 
-// buildInfo is what the program was built from, as labels of a gauge that is always 1.
+// buildInfo is the program's build, as labels of a gauge that is always 1.
 func buildInfo() prometheus.Collector {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info",
 		Help: "Version and source of the program, as labels; always 1."}, []string{"version", "revision", "goversion"})
@@ -103,17 +103,18 @@ func buildInfo() prometheus.Collector {
 	return g
 }
 
-// watch adds what a service that has been started tells of; locks is nil where there are none.
+// watch adds the metrics of a started service; locks is nil without one.
 func (m *metrics) watch(v *nfsserver.Service, s *nfsserver.Server, locks *nlm.Service) {
 	m.registry.MustRegister(&stateFigures{v, s, locks})
 }
 
-// A figuresReport is the answer to figures, which nfsrdma top asks for: what --metrics-addr gives out.
+// A figuresReport is the answer to figures, used by nfsrdma top: the same metrics as at
+// --metrics-addr.
 type figuresReport struct {
 	Figures figures.Set `json:"figures"`
 }
 
-// figures describes what has been counted.
+// figures returns all metrics.
 func (r *running) figures() (any, error) {
 	all, err := r.metrics.samples()
 	if err != nil {
@@ -132,7 +133,7 @@ func (m *metrics) Connection(rdma bool, delta int) {
 // Call implements transport.Observer.
 func (m *metrics) Call(s transport.CallStats) { m.calls.count(&s) }
 
-// serve gives the figures out over HTTP until end is called.
+// serve serves the metrics over HTTP until end is called.
 func (m *metrics) serve(addr string) (end func() error, err error) {
 	l, err := transport.ListenConfig{Logger: logto.Standard}.Listen(addr)
 	if err != nil {
@@ -144,7 +145,7 @@ func (m *metrics) serve(addr string) (end func() error, err error) {
 	scrapes := limitScrapes(l)
 	server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10,
 		IdleTimeout: scrapeIdle, ConnState: scrapes.state,
-		ErrorLog: log.New(io.Discard, "", 0)} // what its peers do wrong is theirs to know
+		ErrorLog: log.New(io.Discard, "", 0)} // peers see their own errors
 	go server.Serve(scrapes)
 	return server.Close, nil
 }

@@ -1,4 +1,5 @@
-// Exports files whose directories have file systems mounted in them, as their rules say: hidden, nohide, crossmnt, with rules of their own.
+// Exports files whose directories have file systems mounted in them, as their rules say: hidden,
+// nohide, crossmnt, with rules of their own.
 
 package program
 
@@ -14,8 +15,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestExportsOnMounts: a file system that is mounted in an export, and is an export itself, is entered through the one above where that has
-// crossmnt or it has nohide, and its own rules hold there; otherwise the directory below is seen. Its own name leads to it in any case.
+// TestExportsOnMounts: a file system that is mounted in an export, and is an export itself, is
+// entered through the one above where that has crossmnt or it has nohide, and its own rules hold
+// there; otherwise the directory below is seen. Its own name leads to it in any case.
 func TestExportsOnMounts(t *testing.T) {
 	if !machine.Apart(t) { // with mounts of its own
 		return

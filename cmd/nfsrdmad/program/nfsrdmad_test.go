@@ -96,7 +96,8 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if err := os.Chmod(filepath.Dir(other.Name()), 0o700); err != nil { // other tests have set the umask to 0
+	if err := os.Chmod(filepath.Dir(other.Name()), 0o700); err != nil {
+		// other tests have set the umask to 0
 		t.Fatal(err)
 	}
 	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {

@@ -1,4 +1,4 @@
-// The page of figures for a browser: tables that the server fills in, and live charts where there is JavaScript.
+// The page of metrics for a browser: tables filled by the server, and live charts with JavaScript.
 
 package program
 
@@ -16,20 +16,21 @@ var pageFiles embed.FS
 
 var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/index.html"))
 
-// pagePolicy has a browser load and run what this server gives out for the page, and nothing else.
+// pagePolicy permits a browser to load and run only this server's resources.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// pageFigures is what the page shows at one moment.
+// pageFigures is the page's content at one moment.
 type pageFigures struct {
-	Started int64       `json:"started_unix_nanoseconds"` // tells counters that began again from those that went on
-	Up      float64     `json:"up_seconds"`               // by a clock that nobody sets
+	// distinguishes restarted counters from continued ones
+	Started int64       `json:"started_unix_nanoseconds"`
+	Up      float64     `json:"up_seconds"` // by a monotonic clock
 	Tables  []pageTable `json:"tables"`
 
 	Program, Now, Version string `json:"-"`
 }
 
-// handlePage adds the page and its parts to mux.
+// handlePage adds the page and its resources to mux.
 func (m *metrics) handlePage(mux *http.ServeMux) {
 	mux.HandleFunc("GET /{$}", m.servePage)
 	mux.HandleFunc("GET /figures.json", m.servePageJSON)
@@ -41,15 +42,16 @@ func (m *metrics) handlePage(mux *http.ServeMux) {
 	}
 }
 
-// pageHeader sets what holds for the page and all its parts.
+// pageHeader sets the headers of the page and its resources.
 func pageHeader(h http.Header) {
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store") // a program that was upgraded has its own parts, and figures age at once
+	// an upgraded program has new resources, and metrics age at once
+	h.Set("Cache-Control", "no-store")
 }
 
-// pageFigures gathers what the page shows now.
+// pageFigures collects the page's present content.
 func (m *metrics) pageFigures() (*pageFigures, error) {
 	all, err := m.samples()
 	if err != nil {
@@ -73,7 +75,7 @@ func (m *metrics) servePageJSON(w http.ResponseWriter, _ *http.Request) {
 	m.give(w, "application/json", func(p *pageFigures, b *bytes.Buffer) error { return json.NewEncoder(b).Encode(p) })
 }
 
-// give sends the figures as write puts them, all or, with the reason, none.
+// give sends the metrics as formatted by write, or only an error.
 func (m *metrics) give(w http.ResponseWriter, kind string, write func(*pageFigures, *bytes.Buffer) error) {
 	pageHeader(w.Header())
 	var b bytes.Buffer

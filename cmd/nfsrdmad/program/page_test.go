@@ -1,4 +1,5 @@
-// The page of figures: as the server writes it, and as a browser shows it while a server comes and goes.
+// The page of figures: as the server writes it, and as a browser shows it while a server comes and
+// goes.
 
 package program
 
@@ -22,7 +23,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// servedFigures runs a server with figures at addr over all transports until the test ends, and uses it over two of them. again uses it once more.
+// servedFigures runs a server with figures at addr over all transports until the test ends, and
+// uses it over two of them. again uses it once more.
 func servedFigures(t *testing.T, ctx context.Context) (addr string, again func()) {
 	t.Helper()
 	host := machine.Addr(t).String()
@@ -48,7 +50,8 @@ func servedFigures(t *testing.T, ctx context.Context) (addr string, again func()
 	return addr, func() { n++; use(t, ctx, url, fmt.Sprint("again", n)) }
 }
 
-// TestPageWithoutScript: the tables are in the page itself, and its headers allow no resource of others.
+// TestPageWithoutScript: the tables are in the page itself, and its headers allow no resource of
+// others.
 func TestPageWithoutScript(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -101,8 +104,9 @@ func TestPageWithoutScript(t *testing.T) {
 	}
 }
 
-// browserProxy stands between a browser and the figures of a server: every request of the browser comes to it. It leaves some
-// questions without an answer, then has the server look as if it had been started again, and notes who asks for something else.
+// browserProxy stands between a browser and the figures of a server: every request of the browser
+// comes to it. It leaves some questions without an answer, then has the server look as if it had
+// been started again, and notes who asks for something else.
 type browserProxy struct {
 	addr  string
 	again func() // uses the server
@@ -152,8 +156,9 @@ func (p *browserProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(b)
 }
 
-// TestPageInBrowser: Chromium shows figures, rates and charts without a mistake and asks nobody else for anything; the page
-// goes on after a server that did not answer for a while, and after one that was started again.
+// TestPageInBrowser: Chromium shows figures, rates and charts without a mistake and asks nobody
+// else for anything; the page goes on after a server that did not answer for a while, and after one
+// that was started again.
 func TestPageInBrowser(t *testing.T) {
 	const browser = "chromium-headless-shell"
 	if _, err := exec.LookPath(browser); err != nil {
@@ -165,7 +170,8 @@ func TestPageInBrowser(t *testing.T) {
 	proxy := &browserProxy{addr: addr, again: again}
 	server := httptest.NewServer(proxy)
 	defer server.Close()
-	// Virtual time stands still while the page waits for an answer, so that a slow machine shows the same.
+	// Virtual time stands still while the page waits for an answer, so that a slow machine shows
+	// the same.
 	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(), "--proxy-server="+server.URL, "--proxy-bypass-list=<-loopback>",
 		"--window-size=360,800", "--virtual-time-budget=25000", "--enable-logging=stderr", "--dump-dom", "http://"+addr+"/")

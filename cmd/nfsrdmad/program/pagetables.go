@@ -1,4 +1,4 @@
-// The tables of the page of figures: which figures stand in them, and how they are put together.
+// The tables on the page of metrics, and how they are filled.
 
 package program
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 )
 
-// A pageTable is one table of the page: a row for each value of the labels, a column for each name of a figure.
+// A pageTable is one table on the page: a row per combination of label values, a column per metric.
 type pageTable struct {
 	ID      string       `json:"id"`
 	Title   string       `json:"-"`
@@ -22,20 +22,20 @@ type pageTable struct {
 	Rows    []pageRow    `json:"rows"`
 
 	labels []string
-	used   bool // only rows whose first figure is not zero
+	used   bool // only rows with a nonzero first value
 }
 
-// A pageColumn is one figure, with its labels that the table does not name summed up.
+// A pageColumn is one metric, summed over the labels that the table does not name.
 type pageColumn struct {
 	Title string `json:"-"`
 	Kind  string `json:"kind"` // counter, gauge, p50 or p99
 	Unit  string `json:"unit"` // "", bytes or seconds
 	Chart string `json:"chart,omitempty"`
 
-	name string // without the namespace, but for those of the process
+	name string // without the namespace, except the process's
 }
 
-// Live is the header of the column with what a figure has done since the page last asked; "": it has none.
+// Live returns the header of the column with the change since the page's last request, or "".
 func (c pageColumn) Live() string {
 	switch c.Kind {
 	case "counter":
@@ -46,20 +46,21 @@ func (c pageColumn) Live() string {
 	return c.Title + " now"
 }
 
-// A pageRow is one row; figures that are not there are nil.
+// A pageRow is one row; missing values are nil.
 type pageRow struct {
 	Keys  []string    `json:"keys"`
 	Cells []*pageCell `json:"cells"`
 }
 
-// A pageCell is one figure: of a histogram its quantile since the start and, for those of a shorter time, its classes.
+// A pageCell is one value: for a histogram the quantile since the start, and its classes for
+// shorter intervals.
 type pageCell struct {
 	Text    string          `json:"text"`
 	Value   float64         `json:"value"`
 	Classes []figures.Class `json:"classes,omitempty"`
 }
 
-// pageTables are the tables without rows, in the order of the page.
+// pageTables returns the tables without rows, in page order.
 func pageTables() []pageTable {
 	procedure := []string{"program", "procedure", "transport"}
 	operation := []string{"Program", "Operation", "Transport"}
@@ -119,7 +120,7 @@ func pageTables() []pageTable {
 	}
 }
 
-// samples are all figures by name.
+// samples returns all metrics by name.
 func (m *metrics) samples() (figures.Set, error) {
 	families, err := m.registry.Gather()
 	if err != nil {
@@ -128,7 +129,8 @@ func (m *metrics) samples() (figures.Set, error) {
 	all := make(figures.Set, len(families))
 	for _, f := range families {
 		for _, v := range f.GetMetric() {
-			s := figures.Sample{Labels: map[string]string{}, Value: v.GetCounter().GetValue() + v.GetGauge().GetValue()} // the one it is not is 0
+			// one of the two is 0
+			s := figures.Sample{Labels: map[string]string{}, Value: v.GetCounter().GetValue() + v.GetGauge().GetValue()}
 			for _, l := range v.GetLabel() {
 				s.Labels[l.GetName()] = l.GetValue()
 			}
@@ -145,7 +147,7 @@ func (m *metrics) samples() (figures.Set, error) {
 	return all, nil
 }
 
-// fill puts the figures into the table.
+// fill adds the rows to the table.
 func (t *pageTable) fill(all figures.Set) {
 	rows := map[string]*pageRow{}
 	for i, c := range t.Columns {
@@ -171,7 +173,7 @@ func (t *pageTable) fill(all figures.Set) {
 			row.Cells[i].Classes = s.Classes
 		}
 	}
-	t.Rows = []pageRow{} // JSON has an empty list where there are none
+	t.Rows = []pageRow{} // JSON then has an empty list instead of null
 	for _, id := range slices.Sorted(maps.Keys(rows)) {
 		if first := rows[id].Cells[0]; !t.used || first != nil && first.Value > 0 {
 			t.Rows = append(t.Rows, *rows[id])
@@ -186,7 +188,7 @@ func (t *pageTable) fill(all figures.Set) {
 	}
 }
 
-// finish writes the value out, a histogram's by its quantile.
+// finish formats the value; for a histogram the quantile.
 func (c *pageCell) finish(of *pageColumn) {
 	switch of.Kind {
 	case "p50":
@@ -204,7 +206,7 @@ func (c *pageCell) finish(of *pageColumn) {
 	}
 }
 
-// spell writes seconds with three digits.
+// spell formats seconds with three digits.
 func spell(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	unit := time.Nanosecond

@@ -1,4 +1,4 @@
-// nfsrdmad reload, and the server's end of it: a changed exports file is taken in.
+// nfsrdmad reload, and its handling in the server: applies a changed exports file.
 
 package program
 
@@ -33,7 +33,7 @@ renamed file.`,
 			err := k.ask(cmd.Context(), socket, "reload", &r)
 			switch {
 			case errors.Is(err, control.ErrNoServer) && ifRunning:
-				return nil // it opens its files when it starts
+				return nil // it reads its files when it starts
 			case errors.Is(err, control.ErrNoServer):
 				return fmt.Errorf("%w; or send it SIGHUP", err)
 			}
@@ -58,18 +58,18 @@ type reloadReport struct {
 	Audit   string `json:"audit,omitempty"` // "": there is no audit log
 }
 
-// hangup is SIGHUP: what there is to read is read again. Where there is nothing it comes of a terminal that is closed, or of a mistake, and
-// is no reason to leave clients alone.
+// hangup handles SIGHUP by reading the files again. Without files the signal comes from a closed
+// terminal or by mistake, and must not disconnect clients.
 func (r *running) hangup() {
 	if r.set.file == "" && r.o.audit.log == nil {
 		logrus.Info("SIGHUP: nothing to read again, as there is neither --exports nor --audit; the server goes on, and SIGTERM ends it")
 		return
 	}
-	_, _ = r.reload() // which has told the log
+	_, _ = r.reload() // reload logs the error
 }
 
-// reload opens the audit log again, takes the exports file in, and tells the log and the service manager. Neither failure keeps
-// the other from being done.
+// reload reopens the audit log, applies the exports file, and notifies the log and the service
+// manager. Each is done even if the other fails.
 func (r *running) reload() (done reloadReport, err error) {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)

@@ -1,6 +1,7 @@
 // The command line: a program and its commands.
 
-// Package program is what nfsrdmad does, for the programs that serve with it. Nothing of it is promised to others.
+// Package program is the implementation of nfsrdmad, shared with related programs. It has no stable
+// API.
 package program
 
 import (
@@ -13,7 +14,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the program and returns its exit status. Without a kind it is nfsrdmad, which serves directories.
+// Main runs the program and returns its exit status. Without a Kind it is nfsrdmad, which serves
+// directories.
 func Main(k *Kind) int {
 	root := NewRoot(k)
 	out := cli.NewOutput(os.Stdout, nil)
@@ -34,7 +36,7 @@ func Main(k *Kind) int {
 
 func newRoot() *cobra.Command { return NewRoot(nil) }
 
-// NewRoot is the command line of a program.
+// NewRoot returns the command line of a program.
 func NewRoot(k *Kind) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nfsrdmad",
@@ -54,6 +56,6 @@ which clients can use which directories: see nfsrdma-exports(5).`,
 	}
 	k.describe(root)
 	root.AddCommand(k.Commands...)
-	cli.Prepare(root) // the page of the exports file is nfsrdmad's
+	cli.Prepare(root) // the exports file's page belongs to nfsrdmad
 	return root
 }

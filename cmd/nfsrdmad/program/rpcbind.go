@@ -1,4 +1,4 @@
-// How clients that give no port find the server: rpcbind.
+// How clients without a port find the server: rpcbind.
 
 package program
 
@@ -26,18 +26,18 @@ import (
 // The values of --rpcbind.
 var rpcbindModes = []string{"auto", "serve", "off"}
 
-// portMapperBudget is the memory that the port mapper's calls have, beside those of NFS.
+// portMapperBudget is the memory for the port mapper's calls, in addition to NFS's.
 const portMapperBudget = 4 << 20
 
-// A portMapping is how rpcbind knows what is served.
+// A portMapping is the result of the registration with rpcbind.
 type portMapping struct {
-	line  string // what a user is told of it; "": nothing
+	line  string // for the banner; "": nothing
 	known bool   // clients need no port
 	locks bool   // and find the lock manager
 	close func(context.Context)
 }
 
-// bindings are the programs at all addresses where they are served.
+// bindings returns the programs at all addresses where they are served.
 func bindings(programs []*transport.Program, s *nfsserver.Service) (all []rpcbind.Binding) {
 	rdma := s.RDMAAddr
 	if rdma == nil {
@@ -59,7 +59,7 @@ func bindings(programs []*transport.Program, s *nfsserver.Service) (all []rpcbin
 	return all
 }
 
-// mapPorts has rpcbind know what is served, as --rpcbind says; host is the address of --rpcbind serve.
+// mapPorts registers the programs according to --rpcbind; host is the address of --rpcbind serve.
 func (o *options) mapPorts(ctx context.Context, host string, passed *sockets, all, locks []rpcbind.Binding) (*portMapping, error) {
 	switch o.rpcbind {
 	case "serve":
@@ -81,7 +81,8 @@ func (o *options) mapPorts(ctx context.Context, host string, passed *sockets, al
 	return &portMapping{close: func(context.Context) {}}, nil
 }
 
-// register has the rpcbind of this machine know all. Where there is none it is told of us when it comes.
+// register registers all with this machine's rpcbind. If none runs, the registration follows when
+// it starts.
 func register(ctx context.Context, all []rpcbind.Binding) *portMapping {
 	r, err := portmap.Register(ctx, all)
 	p := &portMapping{line: "registered", known: err == nil, close: func(ctx context.Context) { closeRegistrar(ctx, r) }}
@@ -95,7 +96,7 @@ func register(ctx context.Context, all []rpcbind.Binding) *portMapping {
 	return p
 }
 
-// firstLine is the first of several errors, and how many there are.
+// firstLine returns the first of several errors, and their number.
 func firstLine(err error) string {
 	first, rest, more := strings.Cut(err.Error(), "\n")
 	if more {
@@ -104,7 +105,8 @@ func firstLine(err error) string {
 	return first
 }
 
-// inTheWay says what to do about another server that has a program of ours: the first one that err names.
+// inTheWay returns the advice about another server that has our program's registration: the first
+// one in err.
 func inTheWay(err error) string {
 	var c *portmap.ConflictError
 	if !errors.As(err, &c) {
@@ -120,14 +122,15 @@ func inTheWay(err error) string {
 	return "; most likely " + what + "; once it has ended ours is registered within 15 s"
 }
 
-// closeRegistrar takes out what is registered.
+// closeRegistrar removes the registrations.
 func closeRegistrar(ctx context.Context, r *portmap.Registrar) {
 	if err := r.Close(ctx); err != nil && !errors.Is(err, portmap.ErrNone) {
 		logrus.Warnf("rpcbind still has us registered: %v", err)
 	}
 }
 
-// portMapperSockets are the two of rpcbind, on port 111 of host where they were not passed.
+// portMapperSockets returns the two sockets of rpcbind: the passed ones, or new ones on port 111 of
+// host.
 func portMapperSockets(host string, passed *sockets) (tcp net.Listener, udp *net.UDPConn, err error) {
 	addr := net.JoinHostPort(host, strconv.Itoa(rpcbind.Port))
 	tcp, udp = passed.rpcbind, passed.rpcbindUDP
@@ -150,7 +153,7 @@ func portMapperSockets(host string, passed *sockets) (tcp net.Listener, udp *net
 	return nil, nil, portMapperError(err)
 }
 
-// servePortMapper is rpcbind.
+// servePortMapper acts as rpcbind.
 func servePortMapper(host string, passed *sockets, all []rpcbind.Binding) (*portMapping, error) {
 	tcp, udp, err := portMapperSockets(host, passed)
 	if err != nil {

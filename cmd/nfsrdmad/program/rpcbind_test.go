@@ -101,7 +101,8 @@ func has(words ...string) func(string) bool {
 	}
 }
 
-// TestProgramsInTheWay: the line on a program that another server has says what has it, most likely, and what to do.
+// TestProgramsInTheWay: the line on a program that another server has says what has it, most
+// likely, and what to do.
 func TestProgramsInTheWay(t *testing.T) {
 	taken := func(prog uint32) error {
 		return &portmap.ConflictError{Binding: rpcbind.Binding{Prog: prog, Vers: 1, Netid: "tcp"}, Other: "0.0.0.0.189.37"}
@@ -133,7 +134,8 @@ func servesRpcbind(t *testing.T) {
 		{"-T", "tcp", "127.0.0.1", "100021", "4"}, {"-T", "udp6", "::1", "100024", "1"}} {
 		awaitInfo(t, has("ready and waiting"), call...)
 	}
-	awaitInfo(t, has("not registered"), "-T", "tcp", "127.0.0.1", "100099", "4") // and that it is not there
+	// and that it is not there
+	awaitInfo(t, has("not registered"), "-T", "tcp", "127.0.0.1", "100099", "4")
 	// What other programs of this machine, such as statd, register and take out again.
 	if _, err := exec.Command("rpcinfo", "-d", "100003", "3").CombinedOutput(); err == nil {
 		t.Error("rpcinfo has taken out what is ours")

@@ -1,4 +1,4 @@
-// The connections of those who ask for the figures: few, and none that does nothing for long.
+// The HTTP connections for metrics: a small number, without long idle times.
 
 package program
 
@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// maxScrapes is how many there are at once. They come out of the descriptors that
-	// limits.fit leaves for what is opened for a moment.
+	// maxScrapes limits the connections. Their descriptors come from the share that limits.fit
+	// leaves for short-lived files.
 	maxScrapes = 8
-	// scrapeIdle is how long one may stay that asks for nothing: above the interval at
-	// which figures are usually asked for.
+	// scrapeIdle is the time after which an idle connection is closed: longer than the usual scrape
+	// interval.
 	scrapeIdle = 75 * time.Second
 )
 
-// A scrapeListener closes an idle connection when one more comes than there may be, or the
-// new one when none is idle: peers that connect and do nothing cannot keep others out.
+// A scrapeListener enforces maxScrapes: it closes an idle connection for a new one, or the new one
+// if none is idle. Idle peers thus cannot lock out others.
 type scrapeListener struct {
 	net.Listener
 
 	mu    sync.Mutex
 	conns []net.Conn        // the oldest first
-	idle  map[net.Conn]bool // of conns: those that are not being answered
+	idle  map[net.Conn]bool // connections in conns without a running request
 }
 
 func limitScrapes(l net.Listener) *scrapeListener {
 	return &scrapeListener{Listener: l, idle: map[net.Conn]bool{}}
 }
 
-// Accept returns the next connection that there is room for.
+// Accept returns the next connection that the limit permits.
 func (l *scrapeListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -49,7 +49,7 @@ func (l *scrapeListener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit counts c and returns the connection to close, which may be c; nil: there is room.
+// admit counts c and returns the connection to close, possibly c, or nil.
 func (l *scrapeListener) admit(c net.Conn) net.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *scrapeListener) admit(c net.Conn) net.Conn {
 	return out
 }
 
-// forget takes c out of those that there are. The caller holds mu.
+// forget removes c. The caller holds mu.
 func (l *scrapeListener) forget(c net.Conn) {
 	for i, o := range l.conns {
 		if o == c {
@@ -83,7 +83,7 @@ func (l *scrapeListener) forget(c net.Conn) {
 	delete(l.idle, c)
 }
 
-// state implements http.Server.ConnState. What has not sent a request yet counts as idle.
+// state implements http.Server.ConnState. A connection before its first request counts as idle.
 func (l *scrapeListener) state(c net.Conn, s http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

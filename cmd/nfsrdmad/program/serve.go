@@ -1,4 +1,4 @@
-// nfsrdmad serve: the options, and the life of the server.
+// nfsrdmad serve: its options, and the server from start to end.
 
 package program
 
@@ -25,16 +25,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// shutdownGrace is how long calls that run may take to end.
+// shutdownGrace limits the wait for running calls at the end.
 const shutdownGrace = 10 * time.Second
 
-// quietInterval is how often it is looked whether the server has become idle and can give memory back.
+// quietInterval is the interval of checks whether the server is idle, to return memory.
 const quietInterval = 10 * time.Second
 
-// defaultMemory is the name of the file tree in memory where none is given.
+// defaultMemory is the default name of the file tree in memory.
 const defaultMemory = "/memory"
 
-// options is what the flags of serve say.
+// options has the values of serve's flags.
 type options struct {
 	kind      *Kind // nil: directories
 	addr      string
@@ -150,18 +150,19 @@ other authentication. So serve only networks that you trust.`,
 	return cmd
 }
 
-// dirFlags are for directories alone.
+// dirFlags adds the flags that apply only to directories.
 func (o *options) dirFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.crossmnt, "crossmnt", false, "serve file systems that are mounted below directories of the command line too")
 	f.BoolVar(&o.subtreeCheck, "subtree-check", false, "refuse handles of files that moved out of directories of the command line (costs a lookup of the path)")
 }
 
-// complete lets the shell complete the values of a flag.
+// complete sets the shell completions of a flag's values.
 func complete(cmd *cobra.Command, flag string, values ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// plan checks the flags, and says where is served: on host, and on what was passed, which is the caller's to close.
+// plan validates the flags and returns where to serve: on host, and on the passed sockets, which
+// the caller closes.
 func (o *options) plan(f *pflag.FlagSet) (l nfsserver.Listen, host string, passed *sockets, err error) {
 	crc, err := crcMode(o.crc)
 	if err != nil {
@@ -196,7 +197,7 @@ func (o *options) plan(f *pflag.FlagSet) (l nfsserver.Listen, host string, passe
 	return l, host, passed, err
 }
 
-// checkValues checks the values of flags that need nothing else.
+// checkValues validates flag values that depend on nothing else.
 func (o *options) checkValues() error {
 	switch {
 	case !slices.Contains(rpcbindModes, o.rpcbind):
@@ -211,8 +212,8 @@ func (o *options) checkValues() error {
 
 // serve runs the server until a signal ends it.
 func serve(cmd *cobra.Command, o *options, args []string) error {
-	// From the first moment to the last, for SIGHUP ends a process that has not asked for it. One that comes before the
-	// server can heed it waits.
+	// SIGHUP is handled from the first moment to the last, because its default ends the process.
+	// Until the server is ready, a signal waits in the channel.
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	l, host, passed, err := o.plan(cmd.Flags())
@@ -220,7 +221,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 		return err
 	}
 	defer passed.close()
-	syscall.Umask(0) // modes of new objects are the clients' to choose
+	syscall.Umask(0) // clients choose the modes of new objects
 	if err := o.audit.open(); err != nil {
 		return err
 	}
@@ -278,8 +279,9 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	return errors.Join(err, service.Shutdown(grace))
 }
 
-// wait returns when the server is to end, or cannot go on. A hangup has its files read again. A service manager
-// that watches (WatchdogSec= of systemd.service(5)) is told that the loop goes round, twice in the time that it gives.
+// wait returns when the server must end or cannot continue. A hangup makes it read its files again.
+// A service manager's watchdog (WatchdogSec= of systemd.service(5)) is notified twice per interval,
+// as long as this loop runs.
 func wait(ctx context.Context, service *nfsserver.Service, hangup <-chan os.Signal, ctl *running) error {
 	var beat <-chan time.Time
 	if within, err := daemon.SdWatchdogEnabled(false); err == nil && within > 0 {
@@ -301,7 +303,7 @@ func wait(ctx context.Context, service *nfsserver.Service, hangup <-chan os.Sign
 	}
 }
 
-// providers says where l is served over RDMA.
+// providers sets where l is served over RDMA.
 func (o *options) providers(l *nfsserver.Listen, host string) error {
 	at := address(host, o.rdmaPort)
 	if !o.ephemeral {
@@ -325,7 +327,7 @@ func (o *options) providers(l *nfsserver.Listen, host string) error {
 	return nil
 }
 
-// roceUnserved logs that an address of this host is not served over RoCE, or is at last.
+// roceUnserved logs that an address of this host is not served over RoCE, or is served now.
 func roceUnserved(at netip.Addr, err error) {
 	if err != nil {
 		logrus.Warnf("not served over RoCE at %v: %v", at, err)
@@ -348,7 +350,7 @@ func crcMode(s string) (rnic.CRCMode, error) {
 	return 0, fmt.Errorf("--crc %q: must be on, off, auto or strict", s)
 }
 
-// listenError says what to do about a port that cannot be had.
+// listenError adds a remedy to an error about an unavailable port.
 func listenError(err error) error {
 	var op *net.OpError
 	where, host := "", "of --addr"

@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestShowmount: exports with their clients as the rules have them, and the mounts of a client until it has left.
+// TestShowmount: exports with their clients as the rules have them, and the mounts of a client
+// until it has left.
 func TestShowmount(t *testing.T) {
 	if !machine.Apart(t, "showmount") {
 		return

@@ -1,4 +1,5 @@
-// A running server as its control socket shows it: clients over all transports, locks, exports, and drain.
+// A running server as its control socket shows it: clients over all transports, locks, exports, and
+// drain.
 
 package program
 
@@ -29,11 +30,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// controlEnv has, for servers that are processes of their own, how the names of their directories begin.
+// controlEnv has, for servers that are processes of their own, how the names of their directories
+// begin.
 const controlEnv = "NFSRDMA_TEST_CONTROL"
 
-// TestMain has servers of root, which name no socket, use none that others on the machine use. What servers leave that are killed, or end by
-// themselves, is removed with the process that has started them.
+// TestMain has servers of root, which name no socket, use none that others on the machine use. What
+// servers leave that are killed, or end by themselves, is removed with the process that has started
+// them.
 func TestMain(m *testing.M) {
 	prefix, child := os.LookupEnv(controlEnv)
 	if !child {
@@ -160,7 +163,8 @@ const (
 	drainShape   = "{connections:float64 draining:bool}"
 )
 
-// TestSight: clients over TCP, iWARP and RoCE, of a directory and of memory, and one with a lock, as each command shows them.
+// TestSight: clients over TCP, iWARP and RoCE, of a directory and of memory, and one with a lock,
+// as each command shows them.
 func TestSight(t *testing.T) {
 	dir := t.TempDir()
 	disk, file, socket := filepath.Join(dir, "a #b"), filepath.Join(dir, "exports"), filepath.Join(dir, "control")
@@ -277,7 +281,8 @@ func serveArgs(t *testing.T, args ...string) (end func()) {
 	}
 }
 
-// TestDrainUnderLoad: no call of the old client fails, a new one is refused, and drain ends when the old one has left.
+// TestDrainUnderLoad: no call of the old client fails, a new one is refused, and drain ends when
+// the old one has left.
 func TestDrainUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	socket, tcp := filepath.Join(dir, "control"), freePort(t)
@@ -384,7 +389,8 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// TestNoSocketOfThisUser: another user, without a session, learns that a server of root answers root.
+// TestNoSocketOfThisUser: another user, without a session, learns that a server of root answers
+// root.
 func TestNoSocketOfThisUser(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	for _, command := range []string{"status", "clients", "locks", "exports", "reload", "drain"} {
@@ -413,7 +419,8 @@ func TestReloadIfRunning(t *testing.T) {
 	}
 }
 
-// TestDefaultSocket: without flags commands find a server that has none, and a second one leaves it alone.
+// TestDefaultSocket: without flags commands find a server that has none, and a second one leaves it
+// alone.
 func TestDefaultSocket(t *testing.T) {
 	dir := t.TempDir()
 	first, second := freePort(t), freePort(t)

@@ -1,4 +1,5 @@
-// Calls to the port mapper over UDP in other hosts' names: none changes anything, and no answer is larger than its call.
+// Calls to the port mapper over UDP in other hosts' names: none changes anything, and no answer is
+// larger than its call.
 
 package program
 
@@ -18,14 +19,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The server's address on the device of the test, that of a host which has never called, and the port of all forged calls.
+// The server's address on the device of the test, that of a host which has never called, and the
+// port of all forged calls.
 const (
 	serversAddr = "192.0.2.1"
 	victimsAddr = "192.0.2.77"
 	rootsPort   = 700
 )
 
-// A forger is the network that a device of this machine leads to: it sends datagrams in any host's name, and sees what is sent back.
+// A forger is the network that a device of this machine leads to: it sends datagrams in any host's
+// name, and sees what is sent back.
 type forger struct {
 	t   *testing.T
 	tun int
@@ -108,7 +111,8 @@ func rpcCall(vers, proc uint32, args xdr.Marshaler) []byte {
 	return e.Bytes()
 }
 
-// askUDP makes a call over UDP from an address of this machine, and returns the reply; nil: there was none before that to a later call.
+// askUDP makes a call over UDP from an address of this machine, and returns the reply; nil: there
+// was none before that to a later call.
 func askUDP(t *testing.T, from string, call []byte) []byte {
 	t.Helper()
 	c, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.ParseIP(from), Port: 0}, &net.UDPAddr{IP: net.ParseIP(from), Port: rpcbind.Port})
@@ -138,8 +142,9 @@ type none struct{}
 
 func (none) EncodeXDR(*xdr.Encoder) {}
 
-// TestSpoofedPortMapperCalls: a flood of every procedure of every version in the name of a host that has never called brings it fewer bytes
-// than the forger has sent; and neither calls in its name nor in that of this machine register or take out anything.
+// TestSpoofedPortMapperCalls: a flood of every procedure of every version in the name of a host
+// that has never called brings it fewer bytes than the forger has sent; and neither calls in its
+// name nor in that of this machine register or take out anything.
 func TestSpoofedPortMapperCalls(t *testing.T) {
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
 		machine.Skip(t, "needs /dev/net/tun")
@@ -151,7 +156,8 @@ func TestSpoofedPortMapperCalls(t *testing.T) {
 	end := served(t, "::", "serve")
 	defer end()
 	awaitPort(t, "127.0.0.1:111")
-	// Of the port that the forged calls come from root has a socket here, so that were they taken for this machine's, they would be root's.
+	// Of the port that the forged calls come from root has a socket here, so that were they taken
+	// for this machine's, they would be root's.
 	roots, err := net.ListenUDP("udp4", &net.UDPAddr{Port: rootsPort})
 	if err != nil {
 		t.Fatal(err)
@@ -169,10 +175,12 @@ func TestSpoofedPortMapperCalls(t *testing.T) {
 		for proc := range uint32(14) {
 			for _, args := range forgedArgs(vers) {
 				call := rpcCall(vers, proc, args)
-				for _, from := range []string{victimsAddr, serversAddr, "127.0.0.1"} { // the kernel takes those of this machine's from no network
+				for _, from := range []string{victimsAddr, serversAddr, "127.0.0.1"} {
+					// the kernel takes those of this machine's from no network
 					f.received()
 					sent := f.send(from, call)
-					askUDP(t, "127.0.0.1", rpcCall(2, rpcbind.ProcNull, none{})) // after whose reply the one to the forged call has left
+					// after whose reply the one to the forged call has left
+					askUDP(t, "127.0.0.1", rpcCall(2, rpcbind.ProcNull, none{}))
 					got := f.received()
 					if got > sent {
 						t.Errorf("version %d, procedure %d from %s: %d bytes for a call of %d", vers, proc, from, got, sent)

@@ -1,4 +1,4 @@
-// Figures of the server's state, read whenever they are asked for: connections, memory, locks, exports, RoCE.
+// Metrics of the server's state, read on request: connections, memory, locks, exports, RoCE.
 
 package program
 
@@ -11,7 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// stateFigures is what a service that has been started tells of. Nothing in it grows with clients or paths.
+// stateFigures has the metrics of a started service. Their number does not grow with clients or
+// paths.
 type stateFigures struct {
 	// Set once.
 	service *nfsserver.Service
@@ -63,7 +64,7 @@ var (
 	roceAgain = desc("roce_retransmissions_total", "Retransmissions over RoCE of data that a peer did not acknowledge.")
 )
 
-// The reasons of refusals that are no matter of the transport.
+// Reasons of refusals outside the transport.
 const (
 	exportClient = "export_client"
 	exportPort   = "export_port"
@@ -120,9 +121,9 @@ func (f *stateFigures) collectTransport(ch chan<- prometheus.Metric) {
 	ch <- gauge(repeatBytes, t.Repeats.Bytes)
 }
 
-// connFigures are the connections of one RDMA protocol.
+// connFigures has the connections of one RDMA protocol.
 type connFigures struct {
-	rdma          string // the value of the label: iwarp, roce, or "" of TCP
+	rdma          string // the label's value: iwarp, roce, or "" for TCP
 	count         int
 	oldest        time.Duration
 	granted, used int // credits
@@ -139,7 +140,7 @@ func (f *stateFigures) collectConns(ch chan<- prometheus.Metric) {
 	for i := range list {
 		c := by[list[i].Provider]
 		if c == nil {
-			continue // no listener has such
+			continue // no listener has such connections
 		}
 		c.count++
 		c.oldest = max(c.oldest, time.Since(list[i].Opened))

@@ -1,4 +1,4 @@
-// nfsrdmad status: how the server is, in a few lines.
+// nfsrdmad status: the server's state in a few lines.
 
 package program
 
@@ -40,11 +40,13 @@ type statusReport struct {
 	DescriptorsLimit uint64 `json:"descriptors_limit"`  // open files that the process can have
 	DescriptorsUsed  int    `json:"descriptors_used"`   // of these, in use
 
-	Mechanisms map[string]tally.Counts `json:"mechanisms"` // decisions of the mechanisms of the data path, by name
+	// decisions of the mechanisms of the data path, by name
+	Mechanisms map[string]tally.Counts `json:"mechanisms"`
 
-	ExportsFile string         `json:"exports_file"`             // "": none
-	ExportsRead *time.Time     `json:"exports_read,omitempty"`   // when the file was last taken in
-	Refused     *refusedReport `json:"refused_reload,omitempty"` // the last one, if none after it was taken in
+	ExportsFile string     `json:"exports_file"`           // "": none
+	ExportsRead *time.Time `json:"exports_read,omitempty"` // when the file was last taken in
+	// the last one, if none after it was taken in
+	Refused *refusedReport `json:"refused_reload,omitempty"`
 }
 
 // A listenerReport is an address that is served.
@@ -66,7 +68,7 @@ const (
 	overRoCE  = "rdma/roce"
 )
 
-// transportOf is the transport of connections of a provider of RDMA; "": none.
+// transportOf returns the transport for an RDMA provider; "" stands for TCP.
 func transportOf(provider string) string {
 	if provider == "" {
 		return overTCP
@@ -86,7 +88,7 @@ exports file is in use.`,
 	}, showStatus)
 }
 
-// status describes the server.
+// status returns the report on the server.
 func (r *running) status() *statusReport {
 	s := &statusReport{Program: r.o.kind.name(), PID: os.Getpid(), Started: r.started, Uptime: time.Since(r.started).Seconds(), State: "serving",
 		Connections: map[string]int{overTCP: 0, overIWARP: 0, overRoCE: 0}, ExportsFile: r.set.file}
@@ -121,7 +123,7 @@ func (r *running) status() *statusReport {
 	return s
 }
 
-// descriptors is how many files the process has open, and how many it can have.
+// descriptors returns the number of the process's open files, and its limit.
 func descriptors() (used int, limit uint64) {
 	if d, err := os.Open("/proc/self/fd"); err == nil {
 		names, _ := d.Readdirnames(-1)
@@ -133,7 +135,7 @@ func descriptors() (used int, limit uint64) {
 	return used, l.Cur
 }
 
-// showStatus writes a report for people.
+// showStatus prints a report.
 func showStatus(w io.Writer, s *statusReport) error {
 	state := s.State
 	if s.Grace > 0 {

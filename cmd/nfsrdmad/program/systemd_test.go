@@ -1,4 +1,5 @@
-// The units under a systemd of their own, set up by the words of docs/admin.md: sockets, sandbox, reload, watchdog.
+// The units under a systemd of their own, set up by the words of docs/admin.md: sockets, sandbox,
+// reload, watchdog.
 
 package program
 
@@ -17,8 +18,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// bootScript makes of this machine's files, of which none is changed, those of another one, and starts systemd there, as the first
-// process of namespaces of its own. Arguments: an empty directory; the source, and Go's root, modules and cache.
+// bootScript makes of this machine's files, of which none is changed, those of another one, and
+// starts systemd there, as the first process of namespaces of its own. Arguments: an empty
+// directory; the source, and Go's root, modules and cache.
 const bootScript = `
 mount --make-rprivate /
 R=$1/root
@@ -103,7 +105,8 @@ func boot(t *testing.T) *booted {
 	})
 	b.await("the end of its start", func() bool {
 		state, _ := b.run("systemctl is-system-running")
-		return state == "running\n" || state == "degraded\n" // what else this machine has that fails is no matter
+		// what else this machine has that fails is no matter
+		return state == "running\n" || state == "degraded\n"
 	})
 	return b
 }
@@ -158,7 +161,8 @@ func firstCommands(t *testing.T) string {
 	return string(m[1])
 }
 
-// TestFirstServer: what docs/admin.md has one type on an empty machine makes a server of it, and that is as the page says.
+// TestFirstServer: what docs/admin.md has one type on an empty machine makes a server of it, and
+// that is as the page says.
 func TestFirstServer(t *testing.T) {
 	machine.NeedRoot(t, "runs services as the system does: needs root", "unshare", "nsenter", "chroot", "ip", "systemctl", "rpcbind")
 	if _, err := os.Stat("/lib/systemd/systemd"); err != nil {
@@ -183,7 +187,8 @@ func TestFirstServer(t *testing.T) {
 	t.Run("watchdog", func(t *testing.T) { (&booted{t, b.pid, b.env}).watchdog() })
 }
 
-// sandbox: users act as themselves in the exports, and the server has no more than the unit gives it.
+// sandbox: users act as themselves in the exports, and the server has no more than the unit gives
+// it.
 func (b *booted) sandbox() {
 	b.must(`chown 0:0 /srv/data && chmod 1777 /srv/data
 echo text > /tmp/text && chmod 644 /tmp/text
@@ -224,7 +229,8 @@ nfsrdma showmount 127.0.0.1 | grep -q ^/srv/more && cp /tmp/exports /etc/nfsrdma
 	}
 }
 
-// sockets: while the server is stopped its ports are systemd's, and a client of any of them starts it, which gets an answer.
+// sockets: while the server is stopped its ports are systemd's, and a client of any of them starts
+// it, which gets an answer.
 func (b *booted) sockets() {
 	for _, client := range []string{"nfsrdma ls -l 127.0.0.1:/srv/data", "nfsrdma --proto tcp ls -l 127.0.0.1:/srv/data"} {
 		b.must("systemctl stop nfsrdmad.service")

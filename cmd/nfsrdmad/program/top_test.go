@@ -59,7 +59,8 @@ func TestTop(t *testing.T) {
 	var load sync.WaitGroup
 	defer load.Wait()
 	defer stop()
-	written := map[string]*int{"tcp": new(int), "rdma": new(int)} // each its goroutine's until load has ended
+	// each its goroutine's until load has ended
+	written := map[string]*int{"tcp": new(int), "rdma": new(int)}
 	for name, f := range over {
 		load.Go(func() {
 			data := make([]byte, 64<<10)
@@ -108,7 +109,8 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// TestTopWithoutMetrics: the control socket has the figures without an address for them, which has none.
+// TestTopWithoutMetrics: the control socket has the figures without an address for them, which has
+// none.
 func TestTopWithoutMetrics(t *testing.T) {
 	dir := t.TempDir()
 	socket, tcp := filepath.Join(dir, "control"), freePort(t)

@@ -1,4 +1,4 @@
-// Whom serve believes, as flags, and what it says of it at start.
+// Which callers serve trusts: the flags, and the lines at the start.
 
 package program
 
@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// trust is what the flags about callers say.
+// trust has the values of the flags about callers.
 type trust struct {
 	noRootSquash bool
-	rootSquash   bool // as it was asked for before it was the default
+	rootSquash   bool // requests the default; kept for old command lines
 	trustLocal   bool
 	secure       bool
 	manageGIDs   bool
@@ -35,7 +35,7 @@ func (t *trust) apply(s nfsserver.Squash) nfsserver.Squash {
 	return s
 }
 
-// line says in one line who may do what; set is what is exported.
+// line summarizes callers' rights in one line; set has the exports.
 func (t *trust) line(s *nfsserver.Squash, l *nfsserver.Service, set *exportSet) string {
 	local, remote := "on this machine who the kernel says they are", ""
 	if t.trustLocal {
@@ -58,7 +58,8 @@ func (t *trust) line(s *nfsserver.Squash, l *nfsserver.Service, set *exportSet) 
 	return fmt.Sprintf("callers: %s%s; %s", local, remote, t.rootWords(set))
 }
 
-// rootWords say what becomes of root: the flags are for what the command line exports, and a file says itself what each client may do.
+// rootWords describe the mapping of root. The flags apply to the command line's exports; a file has
+// its own rules per client.
 func (t *trust) rootWords(set *exportSet) string {
 	root := "root acts as nobody"
 	if t.noRootSquash {
@@ -73,7 +74,7 @@ func (t *trust) rootWords(set *exportSet) string {
 	return root + " in what the command line exports, elsewhere as " + set.file + " says"
 }
 
-// warning is what an operator who serves other machines should know; "" where none can call.
+// warning returns a warning for servers that other machines can reach, or "".
 func (t *trust) warning(s *nfsserver.Squash, l *nfsserver.Service) string {
 	if !reachable(l) {
 		return ""

@@ -1,4 +1,5 @@
-// The units in deploy: what systemd says of them, and that the server has in them what it needs, and no more.
+// The units in deploy: what systemd says of them, and that the server has in them what it needs,
+// and no more.
 
 package program
 
@@ -96,7 +97,8 @@ func TestUnitsSayThingsOnce(t *testing.T) {
 	}
 }
 
-// TestUnitsControlSocket: reload of a unit, and of logrotate, reaches its server, whatever socket its flags name.
+// TestUnitsControlSocket: reload of a unit, and of logrotate, reaches its server, whatever socket
+// its flags name.
 func TestUnitsControlSocket(t *testing.T) {
 	for _, name := range []string{"nfsrdmad", "nfsrdmad-juicefs"} {
 		unit, err := os.ReadFile("../../../deploy/" + name + ".service")
@@ -243,7 +245,8 @@ func limited(t *testing.T, without string) []string {
 	return []string{"setpriv", "--bounding-set=" + set, "--inh-caps=-all", "--no-new-privs"}
 }
 
-// TestCapabilities: with the unit's capabilities all works; without any one of them, something does not.
+// TestCapabilities: with the unit's capabilities all works; without any one of them, something does
+// not.
 func TestCapabilities(t *testing.T) {
 	machine.NeedRoot(t, "runs services as the system does: needs root", "setpriv")
 	for _, without := range append([]string{"nothing"}, unitWords(t, "CapabilityBoundingSet")...) {
@@ -268,8 +271,8 @@ func TestCapabilities(t *testing.T) {
 // lateCall is what strace before 6.5 names cachestat(2).
 var lateCall = fmt.Sprintf("syscall_%#x", unix.SYS_CACHESTAT)
 
-// TestSystemCalls: the server makes no system call, and no socket, that the unit forbids, but for those that without a
-// capability give the same error.
+// TestSystemCalls: the server makes no system call, and no socket, that the unit forbids, but for
+// those that without a capability give the same error.
 func TestSystemCalls(t *testing.T) {
 	machine.NeedRoot(t, "runs services as the system does: needs root", "setpriv", "strace", "systemd-analyze")
 	allowed := map[string]bool{}

@@ -1,4 +1,4 @@
-// What the commands that show a running server have in common: their flags, and how figures are written.
+// Common parts of the commands that show a running server: flags and formats.
 
 package program
 
@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newView makes a command that asks the server what it is called itself, and shows the answer, a T.
+// newView makes a command that requests the answer named like itself, a T, and shows it.
 func newView[T any](k *Kind, cmd *cobra.Command, show func(io.Writer, *T) error) *cobra.Command {
 	var socket string
 	var asJSON bool
@@ -42,14 +42,15 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// newTable writes columns, with the words of the head above them. Cells end with a tab, rows with a newline.
+// newTable writes columns under a header. Cells end with a tab, rows with a newline.
 func newTable(w io.Writer, head string) *tabwriter.Writer {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, head)
 	return t
 }
 
-// cell is a name that a client has chosen, as one cell of a table: nothing in it acts on a terminal.
+// cell formats a name chosen by a client as one table cell, without characters that control a
+// terminal.
 func cell(s string) string {
 	if s == "" {
 		return "-"
@@ -57,7 +58,7 @@ func cell(s string) string {
 	return text.Quote(text.Escape, s)
 }
 
-// age writes a time in seconds with its two largest units.
+// age formats a time in seconds with its two largest units.
 func age(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
 	const day = 24 * time.Hour
