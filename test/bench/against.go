@@ -1,4 +1,4 @@
-// This tree beside another one, by turns: the commands of both, the rounds, and the rows.
+// This tree compared with another one: the commands of both, the rounds, and the rows.
 
 package main
 
@@ -13,12 +13,11 @@ import (
 	"strings"
 )
 
-// otherEnv is in the environment of the process that measures: the directory with the other
-// commands.
+// otherEnv is in the measuring process's environment: the directory with the other commands.
 const otherEnv = "NFSRDMA_BENCH_OTHER"
 
-// otherCommands is the directory with the commands of a revision, which it builds, or of a
-// directory that has them. remove deletes the files that it has made.
+// otherCommands returns the directory with the commands to compare with: a revision's, which it
+// builds, or an existing directory. remove deletes the files it made.
 func otherCommands(ctx context.Context, against string) (dir string, remove func(), err error) {
 	if _, err := os.Stat(filepath.Join(against, "nfsrdmad")); err == nil {
 		dir, err = filepath.Abs(against)
@@ -47,32 +46,32 @@ func otherCommands(ctx context.Context, against string) (dir string, remove func
 	return dir, remove, nil
 }
 
-// A side is one of the two that are compared: its server, whose commands its client is of, too, and
-// its samples.
+// A side is one of the two compared trees: its server, also with the client commands, and its
+// samples.
 type side struct {
 	name    string
 	server  *server
 	samples samples
 }
 
-// A contest is one run of the bench for each side, and its figures.
+// A contest is one run of the bench per side, and its figures.
 type contest struct {
 	group  string
-	name   string // the end of the names of its rows
+	name   string // suffix of its rows' names
 	job    job
-	beside bool // with a stream of READs from another client
+	beside bool // with a concurrent stream of READs from another client
 }
 
-// onlyNamed is the group that is measured when it is named only.
+// onlyNamed is the group that is measured only if it is named.
 const onlyNamed = "mount"
 
 // Sizes of contests.
 const (
 	smallFile = 16 << 20 // for small calls
-	largeDir  = 100_000  // names of the directory that is listed
+	largeDir  = 100_000  // names in the listed directory
 )
 
-// contests are in the order of the table.
+// contests are in table order.
 var contests = slices.Concat(
 	smallContests("small", rdma), smallContests("smalltcp", tcp),
 	[]contest{
@@ -85,7 +84,7 @@ var contests = slices.Concat(
 		{onlyNamed, "", job{target: rdma, tests: strings.Join(mountTests, ",")}, false},
 	})
 
-// smallContests are those of small calls over one transport.
+// smallContests returns the contests of small calls over one transport.
 func smallContests(group string, over target) []contest {
 	transport := ", " + strings.ToUpper(string(over))
 	const each = "getattr,lookup,randread,randwrite"
@@ -96,7 +95,7 @@ func smallContests(group string, over target) []contest {
 	}
 }
 
-// contestGroups are the groups of contests, by which they are chosen.
+// contestGroups are the contests by group, for -rows.
 var contestGroups = func() (of []group) {
 	for _, c := range contests {
 		if len(of) == 0 || of[len(of)-1].name != c.group {
@@ -106,13 +105,13 @@ var contestGroups = func() (of []group) {
 	return of
 }()
 
-// contestTitles are the tests in words.
+// contestTitles are the tests' titles.
 var contestTitles = map[string]string{
 	"null": "NULL", "getattr": "GETATTR", "lookup": "LOOKUP", "randread": "READ 4 KiB", "randwrite": "WRITE 4 KiB",
 	"read": "READ 1 MiB", "write": "WRITE 1 MiB + COMMIT", "readdirplus": "READDIRPLUS",
 }
 
-// rows are those of a contest, the bars left out.
+// rows returns the rows of a contest, without bars.
 func (c contest) rows() (rows []row) {
 	for test := range strings.SplitSeq(c.job.tests, ",") {
 		r := row{name: contestTitles[test] + c.name, unit: calls, value: c.key() + "/" + test + "/" + string(c.job.target)}
@@ -135,7 +134,7 @@ func (c contest) rows() (rows []row) {
 	return rows
 }
 
-// key is where the samples of a contest begin.
+// key returns the prefix of a contest's sample keys.
 func (c contest) key() string {
 	return fmt.Sprintf("%s/%d/%d", c.group, max(c.job.conns, 1), c.job.depth)
 }
@@ -161,8 +160,8 @@ func (b *bed) sampleSide(ctx context.Context, c contest, s *side) error {
 	return b.beside(ctx, stream, sample)
 }
 
-// compare measures contests on both sides, in an order that changes. A contest that one of them
-// cannot do is left out from then on: failed has why.
+// compare measures contests on both sides, in random order. A contest that fails on one side is
+// skipped from then on; failed has the reasons.
 func (b *bed) compare(ctx context.Context, chosen []contest, sides [2]*side) (failed map[string]string, err error) {
 	failed = map[string]string{}
 	for round := range b.config.rounds {
@@ -185,7 +184,7 @@ func (b *bed) compare(ctx context.Context, chosen []contest, sides [2]*side) (fa
 	return failed, nil
 }
 
-// complaint is the last text that a command has written before it failed.
+// complaint returns the last line of a failed command's output.
 func complaint(err error) string {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	last := lines[len(lines)-1]
@@ -195,7 +194,7 @@ func complaint(err error) string {
 	return last
 }
 
-// measureAgainst starts the other server, and measures both.
+// measureAgainst starts the other server and measures both.
 func (b *bed) measureAgainst(ctx context.Context, of []group) (found, error) {
 	chosen := slices.DeleteFunc(slices.Clone(contests), func(c contest) bool { return !slices.Contains(namesOf(of), c.group) })
 	other, err := b.serveFrom(b.config.other, "nfsrdmad", "state-other", b.served+"=/bench")
@@ -219,7 +218,7 @@ func (b *bed) measureAgainst(ctx context.Context, of []group) (found, error) {
 	return newComparison(b.config, chosen, sides, failed), err
 }
 
-// knownFlags leaves the flags out that a server of another revision does not have.
+// knownFlags drops the flags that another revision's server lacks.
 func knownFlags(program string, flags []string) (known []string, err error) {
 	help, err := exec.Command(program, "serve", "--help").CombinedOutput()
 	if err != nil {

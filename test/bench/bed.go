@@ -1,4 +1,4 @@
-// The test bed: the programs, the served directory, the servers, and the samples that were taken.
+// The test bed: the programs, the served directory, the servers, and the samples.
 
 package main
 
@@ -18,29 +18,29 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// fileSize is that of the files that are read and written: more than the caches of a processor.
+// fileSize is the size of the test files: larger than the CPU caches.
 const fileSize = 128 << 20
 
-// A bed is what the groups measure. One goroutine uses it.
+// A bed is the environment of all groups. One goroutine uses it.
 type bed struct {
 	config  config
-	base    string // everything that the run makes; removed at its end
+	base    string // all files of the run; removed at its end
 	served  string // the exported directory, below base
 	ours    *server
 	ganesha *server // nil: not measured
-	juice   *juice  // nil: no group has needed it yet
+	juice   *juice  // nil until a group needs it
 	samples samples
 	graphs  []chart
 	enter   []string    // see pair
-	procs   []*exec.Cmd // started by us, ended in the order opposite to that
+	procs   []*exec.Cmd // started by us; ended in reverse order
 	ends
 }
 
-// A server is a process, and where it is reached.
+// A server is a server process with its addresses.
 type server struct {
-	programs  string // the directory of its command, and of its client's; empty: ours
+	programs  string // the directory of its and its client's commands; empty: ours
 	pid       int
-	rdma, tcp string // addresses; rdma is empty where there is none
+	rdma, tcp string // addresses; rdma is empty if it is not served
 	export    string
 	mountPort string // empty: MOUNT is on the same port
 }
@@ -60,7 +60,7 @@ func (b *bed) open(ctx context.Context) (err error) {
 	switch {
 	case dir != "":
 	case isolated():
-		dir = "/run" // ends with the namespace, whatever becomes of us
+		dir = "/run" // removed with the namespace in any case
 	default:
 		dir = "/dev/shm"
 	}
@@ -93,7 +93,7 @@ func (b *bed) open(ctx context.Context) (err error) {
 	return err
 }
 
-// close ends all processes and removes what the run has made.
+// close ends all processes and removes the run's files.
 func (b *bed) close() {
 	if b.stopPeer != nil {
 		b.stopPeer()
@@ -110,7 +110,8 @@ func (b *bed) close() {
 	}
 }
 
-// start starts a process that close ends. What it writes goes to a file of its name, or startAs's.
+// start starts a process; close ends it. Its output goes to a file named after it, or as in
+// startAs.
 func (b *bed) start(cmd *exec.Cmd) error { return b.startAs(filepath.Base(cmd.Path), cmd) }
 
 func (b *bed) startAs(name string, cmd *exec.Cmd) error {
@@ -130,10 +131,10 @@ func (b *bed) startAs(name string, cmd *exec.Cmd) error {
 	return nil
 }
 
-// startTime is the longest that a server may take until it can be reached.
+// startTime limits a server's start.
 const startTime = 20 * time.Second
 
-// await waits until somebody listens at the address.
+// await waits until a server listens at the address.
 func (b *bed) await(name, addr string) error {
 	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
 		conn, err := net.Dial("tcp", addr)
@@ -147,13 +148,13 @@ func (b *bed) await(name, addr string) error {
 	}
 }
 
-// freePort is a port that is ours as long as this process runs.
+// freePort returns a port reserved for this process.
 func freePort() (string, error) {
 	port, _, err := machine.ReservePort()
 	return strconv.Itoa(port), err
 }
 
-// startOurs serves the directory that all groups but one use.
+// startOurs serves the directory used by all groups but one.
 func (b *bed) startOurs() (err error) {
 	b.ours, err = b.serve(b.served, "state")
 	return err
@@ -162,18 +163,18 @@ func (b *bed) startOurs() (err error) {
 // serve starts nfsrdmad with a directory.
 func (b *bed) serve(dir, state string) (*server, error) { return b.serveArgs(state, dir+"=/bench") }
 
-// serveArgs starts nfsrdmad with what it is to serve.
+// serveArgs starts nfsrdmad with the given arguments.
 func (b *bed) serveArgs(state string, what ...string) (*server, error) {
 	return b.serveBy("nfsrdmad", state, what...)
 }
 
-// serveBy starts a server of ours with what it is to serve.
+// serveBy starts one of our servers with the given arguments.
 func (b *bed) serveBy(program, state string, what ...string) (*server, error) {
 	return b.serveFrom(b.base, program, state, what...)
 }
 
-// serveFrom starts a server out of a directory of commands: CRCs as the client asks, so that both
-// can be measured with one server.
+// serveFrom starts a server from a directory of commands. The client selects CRCs, so that one
+// server serves measurements with and without them.
 func (b *bed) serveFrom(programs, program, state string, what ...string) (*server, error) {
 	var ports [2]string
 	for i := range ports {
@@ -203,7 +204,7 @@ func (b *bed) serveFrom(programs, program, state string, what ...string) (*serve
 	return s, b.await(program, s.tcp)
 }
 
-// url is that of a path below the export.
+// url returns the URL of a path below the export.
 func (s *server) url(scheme, name string) string {
 	addr := s.tcp
 	if scheme == "nfsrdma" {
@@ -212,5 +213,5 @@ func (s *server) url(scheme, name string) string {
 	return strings.TrimSuffix(scheme+"://"+addr+s.export+"/"+name, "/")
 }
 
-// errNoGanesha is why a target cannot be measured.
+// errNoGanesha is the error for the target ganesha if it is not measured.
 var errNoGanesha = errors.New("nfs-ganesha is not measured")

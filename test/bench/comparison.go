@@ -1,4 +1,4 @@
-// The result of a comparison of two trees: ratios of the rounds, as a table and as JSON.
+// The result of comparing two trees: ratios of the rounds, as a table and as JSON.
 
 package main
 
@@ -18,26 +18,26 @@ type comparison struct {
 	Other   samples    `json:"samples_other"`
 }
 
-// A compared is a row of both sides. Its figures are medians of the rounds.
+// A compared is a row for both sides, with medians of the rounds.
 type compared struct {
 	Group   string `json:"group"`
 	Name    string `json:"name"`
 	Unit    string `json:"unit"`
 	This    pair   `json:"this"`
 	Other   pair   `json:"other"`
-	Ratio   spread `json:"ratio"` // of this to the other in the same round
+	Ratio   spread `json:"ratio"` // this to the other in the same round
 	CPUUnit string `json:"cpu_unit"`
 	Missing string `json:"missing,omitempty"` // why there is no ratio
 }
 
-// A pair is the figure of one side, and the CPU time of its two ends.
+// A pair has one side's figure, and the CPU time of its two ends.
 type pair struct {
 	Figure float64 `json:"figure"`
 	Server float64 `json:"server_cpu"`
 	Client float64 `json:"client_cpu"`
 }
 
-// A spread is the median of figures and their quartiles.
+// A spread is the median of some figures with their quartiles.
 type spread struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"quartile_1"`
@@ -59,7 +59,7 @@ func spreadOf(v []float64) spread {
 	return spread{at(0.5), at(0.25), at(0.75)}
 }
 
-// ratios are the shares that a is of b, round by round.
+// ratios returns a/b for each round.
 func ratios(a, b []float64) (of []float64) {
 	for i := range min(len(a), len(b)) {
 		if a[i] > 0 && b[i] > 0 {
@@ -69,19 +69,19 @@ func ratios(a, b []float64) (of []float64) {
 	return of
 }
 
-// pair is a row's figures of one side.
+// pair returns one side's figures of a row.
 func (s samples) pair(r row) pair {
 	server, client := s.cpu(r)
 	return pair{median(s[r.value]), server, client}
 }
 
-// cpu is the CPU time of both ends for a call or a GiB of a row, in the unit of rowCPUUnit.
+// cpu returns the CPU time of both ends per call or GiB, in the unit of cpuUnit.
 func (s samples) cpu(r row) (server, client float64) {
 	key := cpuKey(r.value)
 	return median(s[key+"/cpu"]), median(s[key+"/clientcpu"])
 }
 
-// cpuKey is the key that has the CPU time of a row's figure.
+// cpuKey returns the key with the CPU time for a row's figure.
 func cpuKey(value string) string {
 	for _, of := range []string{"/us", "/p50", "/p99"} {
 		value = strings.TrimSuffix(value, of)
@@ -108,7 +108,7 @@ func newComparison(c config, chosen []contest, sides [2]*side, failed map[string
 	return r
 }
 
-// table is the comparison for people.
+// table formats the comparison.
 func (r *comparison) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%sthis tree against %s; a ratio is this/other (of µs and s, less is better), the median of the rounds with its quartiles\n\n", r.conditions, r.Against)

@@ -1,4 +1,4 @@
-// The groups that need many connections: whether they share what one has, and what idle ones cost.
+// The groups with many connections: how they share the bandwidth, and the cost of idle ones.
 
 package main
 
@@ -16,13 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// own is the PID of this process, as its /proc has it.
+// own returns this process's PID in its /proc.
 func own() int { return os.Getpid() }
 
-// resident is what a process has of memory, in bytes.
+// resident returns a process's resident memory, in bytes.
 func resident(pid int) (int64, error) { return memory(pid, "VmRSS") }
 
-// layOut makes the file that connections read.
+// layOut makes the file that the connections read.
 func (b *bed) layOut(name string) (remove func(), err error) {
 	return layOutAt(filepath.Join(b.served, name))
 }
@@ -46,7 +46,7 @@ func layOutAt(name string) (remove func(), err error) {
 	return func() { _ = os.Remove(name) }, nil
 }
 
-// connCounts are the counts of connections that read at the same time.
+// connCounts are the numbers of connections that read concurrently.
 var connCounts = []int{1, 4, 8, 16}
 
 func (b *bed) measureConns(ctx context.Context) error {
@@ -73,7 +73,7 @@ func (b *bed) measureConns(ctx context.Context) error {
 	})
 }
 
-// addConns takes the sum, the mean and the least of what each connection has read.
+// addConns adds the sum, the mean and the least of the connections' rates.
 func (s samples) addConns(n int, out []byte) error {
 	var r readings
 	if err := json.Unmarshal(out, &r); err != nil {
@@ -96,11 +96,11 @@ func (s samples) addConns(n int, out []byte) error {
 
 const (
 	idleCount = 10_000
-	idleRest  = 25 * time.Second // after which nfsrdmad has given back what the making took
+	idleRest  = 25 * time.Second // nfsrdmad has then freed the memory needed for connecting
 	idleAfter = 60 * time.Second
 )
 
-// measureIdle has connections made that have nothing to do, once.
+// measureIdle makes connections without traffic, once.
 func (b *bed) measureIdle(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -144,8 +144,7 @@ func (b *bed) measureIdle(ctx context.Context) error {
 	return err
 }
 
-// sampleIdle looks at the server while the connections are there, and has another client read
-// beside them.
+// sampleIdle samples the server while the connections exist, and another client's reads meanwhile.
 func (b *bed) sampleIdle(ctx context.Context, n int, before, client int64, read job) error {
 	if err := sleep(ctx, idleRest); err != nil {
 		return err
@@ -162,7 +161,7 @@ func (b *bed) sampleIdle(ctx context.Context, n int, before, client int64, read 
 	return b.each(func() error { return b.round(ctx, "idle", read, rdma) })
 }
 
-// descriptors is how many this process can have open.
+// descriptors returns the limit of this process's open files.
 func descriptors() int {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
@@ -171,7 +170,7 @@ func descriptors() int {
 	return int(l.Max)
 }
 
-// sleep waits, unless ctx ends before.
+// sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

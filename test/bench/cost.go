@@ -1,5 +1,4 @@
-// The cost group: what rules of an exports file, ACLs and locks cost on the calls that are made
-// most.
+// The cost group: the cost of exports rules, ACLs and locks for the most frequent calls.
 
 package main
 
@@ -27,20 +26,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// Each variant is a server of its own with a directory of its own. "plain" has no rules, no ACLs
-// and no locks, and "again" is the same once more: what these two differ by is what the others can
-// differ by for no reason.
+// Each variant has a separate server and directory. "plain" has no rules, ACLs and locks, and
+// "again" is the same: their difference is the noise of the measurement.
 var costVariants = []string{"plain", "again", "rules", "acls", "locks"}
 
 const (
-	costRules   = 100 // of the exports file; ours is the last
-	costEntries = 20  // named users of each ACL
+	costRules   = 100 // in the exports file; ours is the last
+	costEntries = 20  // named users in each ACL
 	costLocks   = 1000
 	costFile    = 16 << 20
 	costBlock   = 4 << 10
 	costDepth   = 8
-	costUser    = 1000 // who calls, run by root: no ACL counts for root
-	costSlices  = 10   // of each round: each is a sample of its own, so that what happens to one does not count
+	costUser    = 1000 // the calling user when run by root, because ACLs do not apply to root
+	// slices per round; each is a sample, so that a disturbance of one does not count
+	costSlices = 10
 )
 
 // costRow compares a variant with the plain server.
@@ -48,7 +47,7 @@ func costRow(call, op, title, variant string, bar float64) row {
 	return row{call + ", depth 8, RDMA, " + title, calls, "cost/" + op + "/" + variant, "cost/" + op + "/plain", "without", bar, false}
 }
 
-// costRows are those of each call.
+// costRows are the rows of each call.
 var costRows = func() (rows []row) {
 	for _, c := range [][2]string{{"GETATTR", "getattr"}, {"LOOKUP", "lookup"}, {"READ 4 KiB", "read"}, {"WRITE 4 KiB", "write"}} {
 		rows = append(rows,
@@ -81,7 +80,7 @@ func (b *bed) measureCost(ctx context.Context) error {
 	return b.samples.addCost(out)
 }
 
-// addCost takes the calls in a second out of what _cost wrote.
+// addCost adds the rates written by _cost.
 func (s samples) addCost(out []byte) error {
 	var r map[string][][]float64
 	if err := json.Unmarshal(out, &r); err != nil {
@@ -100,7 +99,7 @@ func (s samples) addCost(out []byte) error {
 	return nil
 }
 
-// costServer starts a variant's server; release gives up what it holds.
+// costServer starts a variant's server; release frees its locks.
 func (b *bed) costServer(ctx context.Context, variant string) (s *server, release func(), err error) {
 	dir := filepath.Join(b.base, "cost-"+variant)
 	if err := os.MkdirAll(filepath.Join(dir, "dir"), 0o777); err != nil {
@@ -110,7 +109,7 @@ func (b *bed) costServer(ctx context.Context, variant string) (s *server, releas
 	if err := os.WriteFile(file, make([]byte, costFile), 0o666); err != nil {
 		return nil, nil, err
 	}
-	for _, p := range []string{dir, filepath.Dir(file)} { // whatever the umask is
+	for _, p := range []string{dir, filepath.Dir(file)} { // independent of the umask
 		if err := os.Chmod(p, 0o777); err != nil {
 			return nil, nil, err
 		}
@@ -144,8 +143,8 @@ func (b *bed) costServer(ctx context.Context, variant string) (s *server, releas
 	return s, release, err
 }
 
-// exportsOf is an exports file of n rules, half of them for other directories, of which the last
-// lets us use dir.
+// exportsOf returns an exports file with n rules, half of them for other directories. The last rule
+// gives us access to dir.
 func exportsOf(dir string, n int) string {
 	var b strings.Builder
 	for i := range n / 2 {
@@ -172,7 +171,7 @@ func costTarget(ctx context.Context, url string, cred *transport.Cred) (*nfsclie
 	return nfsclient.Open(ctx, t, nfsclient.Options{Transport: t.Transport, Cred: cred})
 }
 
-// setCostACLs gives the directory and the file ACLs by which alone costUser may use them.
+// setCostACLs sets ACLs without which costUser could not use the directory and the file.
 func setCostACLs(ctx context.Context, s *server) error {
 	fsys, rest, err := costTarget(ctx, s.url("nfsrdma", "dir/file"), nil)
 	if err != nil {
@@ -193,15 +192,15 @@ func setCostACLs(ctx context.Context, s *server) error {
 	return nil
 }
 
-// lockResult is a reply to LOCK.
+// lockResult is a LOCK reply.
 type lockResult struct{ nlm4.Res }
 
 func (r *lockResult) DecodeXDR(d *xdr.Decoder) {
 	r.Res.DecodeXDR(d)
-	r.Cookie = nil // memory of the message
+	r.Cookie = nil // points into the message
 }
 
-// holdLocks takes n locks of a block each in the file in the name of a host, each of another owner.
+// holdLocks takes n one-block locks on the file for a host, each with a different owner.
 func holdLocks(ctx context.Context, s *server, caller string, n int) (release func(), err error) {
 	fsys, rest, err := costTarget(ctx, s.url("nfsrdma", "dir/file"), nil)
 	if err != nil {
@@ -226,7 +225,7 @@ func holdLocks(ctx context.Context, s *server, caller string, n int) (release fu
 	return release, nil
 }
 
-// A costEnd is what is called of one variant.
+// A costEnd has the handles of one variant.
 type costEnd struct {
 	c         *nfsclient.Client
 	dir, file nfs3.FH
@@ -255,7 +254,7 @@ func openCost(ctx context.Context, url string) (*costEnd, error) {
 	return e, nil
 }
 
-// costOps are the calls, by name; n counts them.
+// costOps are the calls, by name; n is the call's number.
 var costOps = map[string]func(ctx context.Context, e *costEnd, p []byte, n uint64) error{
 	"getattr": func(ctx context.Context, e *costEnd, _ []byte, _ uint64) error {
 		_, err := e.c.Getattr(ctx, e.file)
@@ -275,7 +274,7 @@ var costOps = map[string]func(ctx context.Context, e *costEnd, p []byte, n uint6
 	},
 }
 
-// during makes calls for d, costDepth at a time, and returns how many in a second.
+// during makes calls for d, costDepth at a time, and returns their rate per second.
 func (e *costEnd) during(d time.Duration, op func(context.Context, *costEnd, []byte, uint64) error) (rate float64, err error) {
 	var n atomic.Uint64
 	var wg sync.WaitGroup
@@ -299,7 +298,7 @@ func (e *costEnd) during(d time.Duration, op func(context.Context, *costEnd, []b
 	return float64(n.Load()) / took.Seconds(), nil
 }
 
-// writeCost is cost as a process.
+// writeCost is cost in a separate process.
 func writeCost(rounds int, duration string, urls []string, out io.Writer) error {
 	d, err := time.ParseDuration(duration)
 	if err != nil {
@@ -312,9 +311,9 @@ func writeCost(rounds int, duration string, urls []string, out io.Writer) error 
 	return json.NewEncoder(out).Encode(r)
 }
 
-// cost measures all calls of all variants, of which url names the file: by the call's name, for
-// each slice the calls in a second of each variant. Slices of the variants alternate, in an order
-// that changes, so that what slows the machine down slows all of them.
+// cost measures all calls of all variants; urls name their files. The result has by call name, for
+// each slice, the rate per second of each variant. The variants' slices alternate in random order,
+// so that a slower machine affects all.
 func cost(rounds int, d time.Duration, urls []string) (map[string][][]float64, error) {
 	ends := make([]*costEnd, len(urls))
 	for i, url := range urls {

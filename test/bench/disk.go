@@ -1,4 +1,4 @@
-// The disk group: reads of a file that no cache has, beside those of fio on the same file.
+// The disk group: reads of an uncached file, compared with fio on the same file.
 
 package main
 
@@ -20,14 +20,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskDepth and diskBlock are of both readers.
+// diskDepth and diskBlock apply to both readers.
 const (
 	diskDepth = 32
 	diskBlock = 4 << 10
 )
 
-// measureDisk reads a file on a disk anywhere, over RDMA and with fio, after the kernel has been
-// told to forget it.
+// measureDisk reads a file on a disk at random offsets, over RDMA and with fio. The kernel's cached
+// pages are dropped before each.
 func (b *bed) measureDisk(ctx context.Context) error {
 	dir, err := os.MkdirTemp(b.config.disk, "nfsrdma-bench-")
 	if err != nil {
@@ -74,7 +74,7 @@ func (b *bed) measureDisk(ctx context.Context) error {
 	})
 }
 
-// forget has the kernel write a file to its disk and drop it from the page cache.
+// forget makes the kernel write a file to disk and drop its pages.
 func forget(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -87,7 +87,7 @@ func forget(name string) error {
 	return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 }
 
-// addCold takes the calls in a second out of what _cold wrote.
+// addCold adds the rate written by _cold.
 func (s samples) addCold(out []byte) error {
 	var r readings
 	if err := json.Unmarshal(out, &r); err != nil {
@@ -100,7 +100,7 @@ func (s samples) addCold(out []byte) error {
 	return nil
 }
 
-// addFio takes the reads in a second out of the JSON of fio.
+// addFio adds the reads per second in fio's JSON.
 func (s samples) addFio(out []byte) error {
 	var r struct {
 		Jobs []struct {
@@ -119,8 +119,8 @@ func (s samples) addFio(out []byte) error {
 	return nil
 }
 
-// readAnywhere reads blocks of the file that url names in a random order, diskDepth at a time, none
-// twice before all have been read, for d and at least once each.
+// readAnywhere reads the blocks of the file at url in random order, diskDepth at a time, for d and
+// at least once each. No block is repeated before all have been read.
 func readAnywhere(d time.Duration, url string) (r readings, err error) {
 	t, err := nfsclient.ParseTarget(url)
 	if err != nil {

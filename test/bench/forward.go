@@ -1,4 +1,4 @@
-// The forwarder: a path with a delay between two tap devices, where the kernel has no netem.
+// The forwarder: a path with a delay between two tap devices, for kernels without netem.
 
 package main
 
@@ -17,25 +17,25 @@ import (
 
 // Sizes of the forwarder.
 const (
-	frameHeader = 10                      // struct virtio_net_hdr: who verifies the checksum
+	frameHeader = 10                      // struct virtio_net_hdr: checksum offload
 	frameLimit  = frameHeader + 14 + 1500 // Ethernet header and MTU
-	frameQueue  = 1 << 13                 // frames on the way in one direction; more wait in the device
-	frameBatch  = 32                      // frames that are read before those that are due are written
-	frameRest   = 10 * time.Millisecond   // the longest sleep: the garbage collector waits for it
-	frameLate   = wireDelay / 2           // a frame that is written later than that is counted
+	frameQueue  = 1 << 13                 // frames in flight in one direction; more wait in the device
+	frameBatch  = 32                      // frames read before due frames are written
+	frameRest   = 10 * time.Millisecond   // longest sleep, because it delays the garbage collector
+	frameLate   = wireDelay / 2           // a frame written later than this is counted
 )
 
-// A delayQueue has the frames on their way in one direction, in the order in which they came. It
-// holds no clock: times are since any one moment.
+// A delayQueue has the frames in flight in one direction, in order. It reads no clock: times are
+// relative to any one moment.
 type delayQueue struct {
 	buf   [frameQueue][frameLimit]byte
 	len   [frameQueue]int
 	due   [frameQueue]time.Duration
-	first int // the oldest
+	first int // index of the oldest frame
 	n     int
 }
 
-// free is the buffer for the next frame, nil if there is none.
+// free returns the buffer for the next frame, or nil.
 func (q *delayQueue) free() []byte {
 	if q.n == frameQueue {
 		return nil
@@ -43,14 +43,14 @@ func (q *delayQueue) free() []byte {
 	return q.buf[(q.first+q.n)%frameQueue][:]
 }
 
-// push adds the first n bytes of what free returned.
+// push adds the first n bytes of free's buffer.
 func (q *delayQueue) push(n int, due time.Duration) {
 	at := (q.first + q.n) % frameQueue
 	q.len[at], q.due[at] = n, due
 	q.n++
 }
 
-// next is the oldest frame, and when it is due; nil if there is none.
+// next returns the oldest frame and its due time, or nil.
 func (q *delayQueue) next() ([]byte, time.Duration) {
 	if q.n == 0 {
 		return nil, 0
@@ -61,42 +61,40 @@ func (q *delayQueue) next() ([]byte, time.Duration) {
 // pop removes the oldest frame.
 func (q *delayQueue) pop() { q.first, q.n = (q.first+1)%frameQueue, q.n-1 }
 
-// A passed is the traffic in one direction, or in both.
+// A passed counts the traffic in one direction or both.
 type passed struct {
 	Frames  int64         `json:"frames"`
 	Longest int           `json:"longest_bytes"` // without frameHeader
-	Delay   time.Duration `json:"delay_ns"`      // of all frames together
+	Delay   time.Duration `json:"delay_ns"`      // sum over all frames
 	Late    int64         `json:"late"`          // by more than frameLate
-	Failed  int64         `json:"failed"`        // that the device did not take
+	Failed  int64         `json:"failed"`        // rejected by the device
 }
 
 func (p passed) plus(o passed) passed {
 	return passed{p.Frames + o.Frames, max(p.Longest, o.Longest), p.Delay + o.Delay, p.Late + o.Late, p.Failed + o.Failed}
 }
 
-// A direction passes frames from one descriptor to another, neither of which blocks. One goroutine
-// uses it.
+// A direction passes frames from one nonblocking descriptor to another. One goroutine uses it.
 type direction struct {
-	in, out, stop int // stop can be read once all is over
+	in, out, stop int // stop becomes readable at the end
 	delay         time.Duration
 	start         time.Time
 	queue         delayQueue
-	full          bool // out takes no more at the moment
+	full          bool // out accepts no more at the moment
 	passed        passed
 }
 
 func (d *direction) now() time.Duration { return time.Since(d.start) }
 
-// run passes frames until stop can be read. Its thread ends with its goroutine: nothing else runs
-// with that timer and that priority.
+// run passes frames until stop is readable. It does not unlock its thread, which therefore ends
+// with the goroutine: no other goroutine runs with this timer slack and priority.
 func (d *direction) run() error {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("timer slack: %w", err)
 	}
-	// A network does not wait for the processors of its ends, and above all not for an end that
-	// spins. What the kernel does with a frame that arrives is part of the write, as it is part of
-	// an interrupt elsewhere.
+	// A network does not wait for its ends' CPUs, least of all for a spinning end. The kernel's
+	// work for an arriving frame is part of the write, as elsewhere it is part of an interrupt.
 	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1}, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "bench: the forwarder competes with both ends for processors:", err)
 	}
@@ -111,7 +109,7 @@ func (d *direction) run() error {
 	}
 }
 
-// read takes frames that have come, frameBatch at most.
+// read reads the waiting frames, at most frameBatch.
 func (d *direction) read() error {
 	for range frameBatch {
 		p := d.queue.free()
@@ -132,7 +130,7 @@ func (d *direction) read() error {
 	return nil
 }
 
-// write passes on the frames that are due.
+// write writes the frames that are due.
 func (d *direction) write() {
 	d.full = false
 	for {
@@ -161,9 +159,9 @@ func (d *direction) write() {
 	}
 }
 
-// wait sleeps until there is something to do. The scheduler does not know of it: to give up its
-// processor and to get one again takes it longer than the rest of a frame's way. That is why
-// forwardBetween adds processors, and why no sleep is longer than frameRest.
+// wait sleeps until there is work. It blocks in a raw system call: releasing the P and acquiring
+// one again would take longer than the rest of a frame's delay. Therefore forwardBetween adds Ps,
+// and no sleep is longer than frameRest.
 func (d *direction) wait() (over bool, err error) {
 	fds := []unix.PollFd{{Fd: int32(d.stop), Events: unix.POLLIN}, {Fd: int32(d.in), Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLOUT}}
 	most := frameRest
@@ -184,7 +182,7 @@ func (d *direction) wait() (over bool, err error) {
 	return fds[0].Revents != 0, nil
 }
 
-// forwardBetween passes frames both ways until in ends, and returns the traffic.
+// forwardBetween passes frames in both directions until in ends, and returns the traffic.
 func forwardBetween(a, b int, delay time.Duration, in io.Reader) (passed, error) {
 	over, end, err := os.Pipe()
 	if err != nil {
@@ -210,7 +208,7 @@ func forwardBetween(a, b int, delay time.Duration, in io.Reader) (passed, error)
 	return sum, err
 }
 
-// forward is "_forward DELAY NAME NAME": it makes both tap devices, writes a line, passes frames
+// forward runs "_forward DELAY NAME NAME": it makes both tap devices, writes a line, passes frames
 // until in ends, and writes the traffic.
 func forward(args []string, in io.Reader, out io.Writer) error {
 	delay, err := time.ParseDuration(args[0])
@@ -231,9 +229,9 @@ func forward(args []string, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(sum)
 }
 
-// openTap makes a tap device. A frame has a struct virtio_net_hdr before it, by which the kernel
-// leaves the checksum to the device as it does with a network card; but it makes no frames larger
-// than the MTU, and merges none, because the device does not offer that.
+// openTap makes a tap device. Each frame is preceded by a struct virtio_net_hdr, with which the
+// kernel leaves the checksum to the device, as with a network card. The device offers no
+// segmentation offload, so frames do not exceed the MTU and are not merged.
 func openTap(name string) (fd int, err error) {
 	if fd, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
 		return 0, fmt.Errorf("/dev/net/tun: %w", err)

@@ -1,4 +1,4 @@
-// nfs-ganesha: its configuration, and rpcbind, without which it does not start.
+// nfs-ganesha: its configuration, and rpcbind, which it needs to start.
 
 package main
 
@@ -10,14 +10,14 @@ import (
 	"path/filepath"
 )
 
-// Ports of nfs-ganesha, in a network namespace of our own.
+// Ports of nfs-ganesha, in a separate network namespace.
 const (
 	ganeshaPort  = "32049"
 	ganeshaMount = "32048"
 )
 
-// ganeshaConfig has it serve one directory over TCP by version 3, as we do, and nothing
-// else. What is not said is its default: those are the settings that its users have.
+// ganeshaConfig makes nfs-ganesha serve one directory over TCP with version 3, like our server, and
+// nothing else. All other settings are the defaults that its users have.
 const ganeshaConfig = `NFS_CORE_PARAM {
 	Protocols = 3;
 	NFS_Port = ` + ganeshaPort + `;
@@ -41,7 +41,7 @@ EXPORT {
 LOG { Default_Log_Level = EVENT; }
 `
 
-// startGanesha starts rpcbind and nfs-ganesha in the foreground, on the directory that we serve.
+// startGanesha starts rpcbind and nfs-ganesha in the foreground, on our served directory.
 func (b *bed) startGanesha() error {
 	plugins, _ := filepath.Glob("/usr/lib/*/ganesha")
 	if len(plugins) == 0 {

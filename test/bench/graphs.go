@@ -1,4 +1,4 @@
-// The graphs: throughput over depth, connections and I/O size, for RDMA, TCP and nfs-ganesha.
+// The graphs: throughput by depth, connections and I/O size, for RDMA, TCP and nfs-ganesha.
 
 package main
 
@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// graphRounds is how often each point is measured.
+// graphRounds is the number of measurements per point.
 const graphRounds = 2
 
-// A sweep measures tests at several places, and gives a graph for each test.
+// A sweep measures tests at several points, and gives a graph per test.
 type sweep struct {
 	name, x string
 	tests   []string
@@ -31,13 +31,13 @@ func atDepth(n int) job { return job{depth: n} }
 func atConns(n int) job { return job{depth: 8 * n, conns: n} }
 func atBlock(n int) job { return job{depth: 8, block: n} }
 
-// kib is a size in words.
+// kib formats a size.
 func kib(n int) string { return fmt.Sprintf("%d KiB", n>>10) }
 
-// curveNames is what the legend calls the targets.
+// curveNames are the targets' names in the legend.
 var curveNames = map[target]string{rdma: "RDMA, CRC on", tcp: "our TCP", ganesha: "nfs-ganesha, TCP"}
 
-// measureGraphs measures every point, half as long as a row's figures.
+// measureGraphs measures every point, for half the time of a row's figures.
 func (b *bed) measureGraphs(ctx context.Context) error {
 	of := b.targets(rdma, tcp, ganesha)
 	for _, w := range sweeps {
@@ -57,10 +57,10 @@ func (b *bed) measureGraphs(ctx context.Context) error {
 	return nil
 }
 
-// key is where the samples of a place are.
+// key returns the prefix of a point's sample keys.
 func (w sweep) key(place int) string { return fmt.Sprintf("graph/%s/%d", w.name, place) }
 
-// chart makes the graph of a test out of the medians.
+// chart makes a test's graph from the medians.
 func (w sweep) chart(test string, s samples, of []target) chart {
 	title, y := map[string]string{"randread": "READ 4 KiB random", "getattr": "GETATTR"}[test], calls
 	if title == "" {

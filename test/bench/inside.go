@@ -1,4 +1,4 @@
-// Where everything runs: on the CPUs that were asked for, and for root in namespaces of its own.
+// The environment of a run: bound to the selected CPUs, and for root in new namespaces.
 
 package main
 
@@ -16,15 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// insideEnv is in the environment of the process that measures.
+// insideEnv is in the measuring process's environment.
 const insideEnv = "NFSRDMA_BENCH_INSIDE"
 
-// errSaid stands for an error that a child has written already.
+// errSaid stands for an error that a child process has already printed.
 var errSaid = errors.New("said")
 
-// runInside starts this program again, bound to the CPUs, for root in new namespaces, and with env
-// added to its environment, and waits for it. Its processes end with it: it is the first of its
-// process namespace, and it is killed when this process dies.
+// runInside starts this program again and waits for it: bound to the CPUs, for root in new
+// namespaces, and with env added to its environment. Its processes end with it, because it is the
+// init process of its namespace. It is killed when this process dies.
 func runInside(cpus string, env ...string) error {
 	set, err := parseCPUs(cpus)
 	if err != nil {
@@ -41,7 +41,7 @@ func runInside(cpus string, env ...string) error {
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
 	}
-	// The child has the affinity of the thread that starts it, and dies with that thread.
+	// The child inherits the CPU affinity of the thread that starts it, and dies with that thread.
 	runtime.LockOSThread()
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
 		return fmt.Errorf("-cpus %s: %w", cpus, err)
@@ -51,7 +51,7 @@ func runInside(cpus string, env ...string) error {
 	} else if err != nil {
 		return err
 	}
-	// The other process cleans up; this one only waits for that.
+	// The child cleans up; this process only waits for it.
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, os.Interrupt, syscall.SIGTERM)
 	go func() {
@@ -69,7 +69,7 @@ func runInside(cpus string, env ...string) error {
 	return nil
 }
 
-// parseCPUs reads numbers between commas.
+// parseCPUs parses comma-separated CPU numbers.
 func parseCPUs(s string) (set unix.CPUSet, err error) {
 	for n := range strings.SplitSeq(s, ",") {
 		i, err := strconv.Atoi(n)
@@ -81,10 +81,10 @@ func parseCPUs(s string) (set unix.CPUSet, err error) {
 	return set, nil
 }
 
-// isolated reports whether this process is in namespaces of its own.
+// isolated reports whether this process has its own namespaces.
 func isolated() bool { return os.Getpid() == 1 }
 
-// makeInside prepares the namespaces: processes of this one only, a /run of its own
+// makeInside prepares the namespaces: a /proc with only this namespace's processes, a separate /run
 // for rpcbind's socket, and loopback.
 func makeInside() error {
 	if !isolated() {
@@ -105,7 +105,7 @@ func makeInside() error {
 	return command("ip", "link", "set", "lo", "up")
 }
 
-// commands runs lines of words that spaces divide.
+// commands runs command lines, split at spaces.
 func commands(lines ...string) error {
 	for _, line := range lines {
 		words := strings.Fields(line)
@@ -116,7 +116,7 @@ func commands(lines ...string) error {
 	return nil
 }
 
-// command runs a program to its end; what it writes is in the error.
+// command runs a program to its end; its output is in the error.
 func command(name string, args ...string) error {
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)

@@ -1,4 +1,4 @@
-// Calls of one kind to a server, so that what each costs it and the services can be counted.
+// Calls of one kind to a server, to count their cost for the server and its services.
 
 package main
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// callHandles is how many files the calls about a file are spread over.
+// callHandles is the number of files that calls on files are spread over.
 const callHandles = 64
 
 // A caller makes calls in a directory of a server.
@@ -28,16 +28,16 @@ type caller struct {
 	data  []byte
 }
 
-// A callKind is a kind of call, or of two that belong together. Those that name files do so by i,
-// the others are about one of files.
+// A callKind is a kind of call, or two calls that belong together. Calls on names use i in the
+// name; the others use one of files.
 type callKind struct {
 	name  string
 	files bool // needs files
 	do    func(ctx context.Context, c *caller, i int) error
 }
 
-// callKinds are in an order in which what one makes is there for those that follow, and is removed
-// in the end.
+// callKinds are ordered: later kinds use the objects of earlier ones, and the last ones remove
+// them.
 var callKinds = []callKind{
 	{"CREATE", false, func(ctx context.Context, c *caller, i int) error {
 		_, err := c.c.Create(ctx, c.dir, callName(i), nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: 0o644}, nfs3.Verf{})
@@ -83,7 +83,7 @@ func callName(i int) string { return fmt.Sprintf("file%07d", i) }
 func (c *caller) file(i int) nfs3.FH { return c.files[i%len(c.files)] }
 
 // calling runs "_calls KIND N DEPTH URL": it prepares, writes a line, waits for one, makes N calls
-// and writes what they took.
+// and writes their time.
 func calling(args []string, in io.Reader, out io.Writer) error {
 	n, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -132,7 +132,7 @@ func calling(args []string, in io.Reader, out io.Writer) error {
 	return fmt.Errorf("no calls %s", args[0])
 }
 
-// many makes n calls, depth of them at once.
+// many makes n calls, depth at a time.
 func (c *caller) many(ctx context.Context, k callKind, n, depth int) (done, error) {
 	var next atomic.Int64
 	failed := make([]error, depth)

@@ -1,4 +1,4 @@
-// The group that counts what a call costs: the server, Redis and the object storage, with one
+// The group that counts the cost of a call for the server, Redis and the object storage, with one
 // server and with several.
 
 package main
@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	countCalls = 4000 // of each kind, by each client
+	countCalls = 4000 // per kind and client
 	countDepth = 8
 )
 
-// serverCounts are how many servers there are at once.
+// serverCounts are the numbers of concurrent servers.
 var serverCounts = []int{1, 2, 3}
 
-// A used is what has been used up to a moment.
+// A used has the resources used so far.
 type used struct {
 	server, redis float64 // µs
 	commands      float64
@@ -54,7 +54,7 @@ func (j *juice) used(servers []*server) (u used, err error) {
 	return u, err
 }
 
-// bytesBelow is the size of all files of a tree, some of which are possibly being removed.
+// bytesBelow returns the total size of a tree's files. Files may be removed concurrently.
 func bytesBelow(dir string) (sum float64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -76,15 +76,15 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// A callsProc is a process that makes calls. end waits for it, and makes one error of its own and
-// the one given.
+// A callsProc is a process that makes calls. end waits for it and joins its error with the given
+// one.
 type callsProc struct {
 	in  io.Writer
 	out *bufio.Reader
 	end func(error) error
 }
 
-// startCalls starts a process that is ready to make calls.
+// startCalls starts a process and waits until it is ready to make calls.
 func startCalls(ctx context.Context, kind, url string, n int) (*callsProc, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -109,9 +109,9 @@ func startCalls(ctx context.Context, kind, url string, n int) (*callsProc, error
 	return p, nil
 }
 
-// calls has each server's clients make calls of a kind, all at once, and adds under at: calls a
-// second of all, and for a call /server and /redis CPU time in µs, /commands of Redis, /stored
-// bytes of objects.
+// calls makes each server's client make calls of a kind, all concurrently. It adds the total rate
+// per second under at, and per call: /server and /redis CPU time in µs, /commands of Redis, and
+// /stored bytes of objects.
 func (j *juice) calls(ctx context.Context, at, kind string, servers []*server, n int) (err error) {
 	var procs []*callsProc
 	for i, s := range servers {
@@ -162,8 +162,7 @@ func (j *juice) calls(ctx context.Context, at, kind string, servers []*server, n
 	return nil
 }
 
-// measureCalls counts with one server and then with more, each with a client and a directory of its
-// own.
+// measureCalls counts with one server and then with more, each with its own client and directory.
 func (b *bed) measureCalls(ctx context.Context) error {
 	j, err := b.volumeOf(ctx)
 	if err != nil {
@@ -196,7 +195,7 @@ func (b *bed) measureCalls(ctx context.Context) error {
 	return nil
 }
 
-// callsDir makes the directory of a server's client, if it is not there yet.
+// callsDir makes the directory of a server's client, if it is missing.
 func (j *juice) callsDir(ctx context.Context, s *server, i int) error {
 	_, err := output(exec.CommandContext(ctx, j.program("nfsrdma"), "mkdir", "-p", s.url("nfsrdma", fmt.Sprintf("calls%d", i))))
 	return err

@@ -1,4 +1,4 @@
-// The group that has programs work on the mounts, and nfsrdma bench ask the servers.
+// The group with programs on the mounts, and nfsrdma bench against the servers.
 
 package main
 
@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is CPU time of a process and all threads that it has had, in µs.
+// cpuTime returns the CPU time of a process and all its past and present threads, in µs.
 func cpuTime(pid int) (float64, error) {
-	// A process's clock of clock_getcpuclockid(3): what the scheduler counts, where /proc/PID/stat
-	// has hundredths of a second.
+	// The process clock of clock_getcpuclockid(3) has the scheduler's resolution; /proc/PID/stat
+	// has 10 ms.
 	const scheduler = 2
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|scheduler), &t); err != nil {
@@ -27,9 +27,9 @@ func cpuTime(pid int) (float64, error) {
 	return float64(t.Nano()) / 1e3, nil
 }
 
-// work has a process do some work on a mount, and adds what it took: AT/KIND/MOUNT is MiB/s or
-// objects a second, with /cpu/PROCESS after it the CPU time of each process for a MiB or an object
-// in µs, and with /cpu their sum.
+// work runs a work process on a mount and adds its results: AT/KIND/MOUNT is MiB/s or objects per
+// second. The suffix /cpu/PROCESS is each process's CPU time per MiB or object in µs, and /cpu is
+// their sum.
 func (j *juice) work(ctx context.Context, at, kind, dir string, n, threads int, m *mounted) error {
 	pids := m.pids(j.redis)
 	before, err := cpuTimes(pids)
@@ -69,7 +69,7 @@ func (j *juice) work(ctx context.Context, at, kind, dir string, n, threads int, 
 	return nil
 }
 
-// cpuTimes is cpuTime of several processes.
+// cpuTimes returns cpuTime for several processes.
 func cpuTimes(pids map[string]int) (map[string]float64, error) {
 	times := map[string]float64{}
 	for name, pid := range pids {
@@ -84,12 +84,12 @@ func cpuTimes(pids map[string]int) (map[string]float64, error) {
 
 const (
 	restTime  = 200 * time.Millisecond
-	restShare = 0.02             // of a processor: heartbeats and garbage collectors go on
-	restLimit = 20 * time.Second // for all to be at rest
+	restShare = 0.02             // of a CPU: heartbeats and garbage collection continue
+	restLimit = 20 * time.Second // limit of the wait for idle processes
 )
 
-// atRest waits until the processes do nothing more, which is what they have left for later: objects
-// to remove, blocks to upload. It is of the work that was done, and not of the next one.
+// atRest waits until the processes have finished deferred work, such as removing objects and
+// uploading blocks. That work belongs to the present measurement rather than the next.
 func atRest(ctx context.Context, pids map[string]int) (map[string]float64, error) {
 	was, err := cpuTimes(pids)
 	for end := time.Now().Add(restLimit); err == nil; {
@@ -112,7 +112,7 @@ func atRest(ctx context.Context, pids map[string]int) (map[string]float64, error
 	return nil, err
 }
 
-// measureJuice has each mount do the same, one after another, in each round.
+// measureJuice runs the same work on each mount in turn, in each round.
 func (b *bed) measureJuice(ctx context.Context) error {
 	j, err := b.volumeOf(ctx)
 	if err != nil {
@@ -134,7 +134,7 @@ func (b *bed) measureJuice(ctx context.Context) error {
 	return j.measureDirect(ctx)
 }
 
-// layOut makes what is only read: a large file, small ones, and two directories with many names.
+// layOut makes the read-only files: a large one, small ones, and two directories with many names.
 func (j *juice) layOut(ctx context.Context) error {
 	m, err := j.mount(ctx, mountJuice)
 	if err != nil {
@@ -161,8 +161,8 @@ func (j *juice) layOut(ctx context.Context) error {
 	return j.unmount(m)
 }
 
-// roundOn mounts, measures what caches matter for, and then the rest. "list" does what "walk" does
-// on another directory, and looks for an ACL of each file.
+// roundOn mounts, measures the cache-dependent work first, and then the rest. "list" uses another
+// directory than "walk", and also queries each file's ACL.
 func (j *juice) roundOn(ctx context.Context, kind string) error {
 	m, err := j.mount(ctx, kind)
 	if err != nil {
@@ -198,7 +198,7 @@ func (j *juice) roundOn(ctx context.Context, kind string) error {
 	return j.unmount(m)
 }
 
-// measureDirect has nfsrdma bench ask both servers, with no mount.
+// measureDirect runs nfsrdma bench against both servers, without a mount.
 func (j *juice) measureDirect(ctx context.Context) error {
 	volume, err := j.serveVolume()
 	if err != nil {

@@ -1,5 +1,5 @@
-// The group that tells what processes have in memory once all files of a large tree have been
-// looked at.
+// The group that measures the memory of processes after all files of a large tree have been looked
+// up.
 
 package main
 
@@ -14,10 +14,10 @@ import (
 	"strconv"
 )
 
-// memoryDir is how many files are in a directory of the tree.
+// memoryDir is the number of files per directory of the tree.
 const memoryDir = 1000
 
-// measureMemory makes the tree and has each mount show all of it.
+// measureMemory makes the tree and walks it on each mount.
 func (b *bed) measureMemory(ctx context.Context) error {
 	j, err := b.volumeOf(ctx)
 	if err != nil {
@@ -35,8 +35,8 @@ func (b *bed) measureMemory(ctx context.Context) error {
 	return nil
 }
 
-// makeTree makes empty files: in the directory, and in a volume of their own, whose metadata are
-// loaded from a dump, since a million calls take long.
+// makeTree makes empty files in the directory and in a separate volume. The volume's metadata is
+// loaded from a dump, because a million calls take long.
 func (j *juice) makeTree(ctx context.Context, dirs int) error {
 	for i := range dirs {
 		dir := filepath.Join(j.b.served, "tree", strconv.Itoa(i))
@@ -84,11 +84,11 @@ func (j *juice) makeTree(ctx context.Context, dirs int) error {
 	return nil
 }
 
-// plantTree adds a directory "tree", with directories of empty files in it, to a dump of an empty
+// plantTree adds a directory "tree", with directories of empty files, to the dump of an empty
 // volume.
 func plantTree(dump []byte, dirs, files int) ([]byte, error) {
 	const entries = "\"entries\": {"
-	begin, rest, ok := bytes.Cut(dump, []byte(entries)) // those of the root: the trash follows
+	begin, rest, ok := bytes.Cut(dump, []byte(entries)) // the root's entries; the trash follows
 	if !ok {
 		return nil, fmt.Errorf("a dump without entries: %.200q", dump)
 	}
@@ -125,7 +125,7 @@ func plantTree(dump []byte, dirs, files int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// look mounts, looks at all files, and adds what the processes have of memory before and after.
+// look mounts, looks up all files, and adds the processes' memory before and after.
 func (j *juice) look(ctx context.Context, kind string, files int) error {
 	m, err := j.mount(ctx, kind)
 	if err != nil {

@@ -1,5 +1,4 @@
-// The mounts that stand beside one another: JuiceFS's own, ours of the same volume, and ours of a
-// directory.
+// The compared mounts: JuiceFS's, ours of the same volume, and ours of a directory.
 
 package main
 
@@ -11,24 +10,24 @@ import (
 	"strings"
 )
 
-// The mounts, by the keys that their samples have.
+// The mounts, by their sample keys.
 const (
-	mountJuice = "juicefs" // `juicefs mount`: one process between programs and the services
-	mountOurs  = "ours"    // `nfsrdma mount` of nfsrdmad-juicefs
-	mountOsfs  = "osfs"    // `nfsrdma mount` of nfsrdmad, which has a directory
+	mountJuice = "juicefs" // `juicefs mount`: one process between programs and services
+	mountOurs  = "ours"    // `nfsrdma mount` with nfsrdmad-juicefs
+	mountOsfs  = "osfs"    // `nfsrdma mount` with nfsrdmad and a directory
 )
 
 var mountKinds = []string{mountJuice, mountOurs, mountOsfs}
 
-// A mounted is a mount and the processes that it needs.
+// A mounted is a mount with its processes.
 type mounted struct {
 	kind   string
 	at     string
-	client int     // the process that serves the kernel
-	server *server // nil: there is none but the services
+	client int     // PID of the FUSE process
+	server *server // nil: only the services
 }
 
-// pids are the processes of the mount by what they do.
+// pids returns the mount's processes by role.
 func (m *mounted) pids(r *redis) map[string]int {
 	p := map[string]int{"client": m.client}
 	if m.server != nil {
@@ -40,8 +39,7 @@ func (m *mounted) pids(r *redis) map[string]int {
 	return p
 }
 
-// mount mounts with nothing in any cache but the kernel's page cache of objects and of the
-// directory.
+// mount mounts with empty caches, except the kernel's page cache of objects and of the directory.
 func (j *juice) mount(ctx context.Context, kind string) (m *mounted, err error) {
 	m = &mounted{kind: kind}
 	if m.at, err = j.dir("mount"); err != nil {
@@ -55,7 +53,7 @@ func (j *juice) mount(ctx context.Context, kind string) (m *mounted, err error) 
 			return nil, err
 		}
 		cmd = exec.Command(j.program("juicefs"), "--no-agent", "mount", "--no-syslog", "--backup-meta", "0", "--cache-dir", cache, j.volume, m.at)
-		// Without the second process, which starts the first anew when it fails.
+		// Without the second process, which restarts the first after a failure.
 		cmd.Env = append(os.Environ(), "JFS_SUPERVISOR=1")
 	case mountOurs:
 		m.server, err = j.serveVolume()
@@ -78,7 +76,7 @@ func (j *juice) mount(ctx context.Context, kind string) (m *mounted, err error) 
 
 func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
-// unmount unmounts, once all that was written is stable, and ends the processes.
+// unmount unmounts after all written data is stable, and ends the processes.
 func (j *juice) unmount(m *mounted) error {
 	if err := j.b.unmount(m.at, m.client); err != nil || m.server == nil {
 		return err

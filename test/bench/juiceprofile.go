@@ -1,5 +1,5 @@
-// The group that tells whose work the CPU time of nfsrdmad-juicefs is: perf's samples of it, by the
-// package that the innermost call was made for.
+// The group that divides nfsrdmad-juicefs's CPU time: perf samples, by the package responsible for
+// the innermost call.
 
 package main
 
@@ -16,15 +16,15 @@ import (
 	"strings"
 )
 
-// profiled are the kinds of calls whose profiles are taken.
+// profiled are the kinds of calls to profile.
 var profiled = []string{"CREATE", "LOOKUP", "GETATTR", "WRITE", "READ", "REMOVE"}
 
-// profileCalls is how many calls of a kind a profile is of.
+// profileCalls is the number of calls per profile.
 const profileCalls = 20000
 
-// An owner is whose work a sample is: that of the innermost function of its stack which has one of
-// the beginnings. So what the kernel and Go's runtime do for a function counts as that function's,
-// and theirs is only what has no other.
+// An owner is a package group that samples are attributed to: the owner of the innermost stack
+// function with one of the prefixes. So work of the kernel and the Go runtime for a function counts
+// as that function's; their own rows have only the remaining samples.
 type owner struct {
 	key, title string
 	begins     []string
@@ -40,7 +40,7 @@ var owners = []owner{
 
 const module = "github.com/nfsrdma/nfsrdma/"
 
-// ownerOf is the owner of a stack, innermost function first.
+// ownerOf returns the owner of a stack, innermost function first.
 func ownerOf(stack []string) string {
 	for _, f := range stack {
 		for _, o := range owners {
@@ -54,8 +54,8 @@ func ownerOf(stack []string) string {
 	return owners[len(owners)-1].key
 }
 
-// parsePerf counts the samples of each owner in what `perf script -F ip,sym` writes: a line for
-// each function of a stack, and an empty one after it.
+// parsePerf counts the samples of each owner in the output of `perf script -F ip,sym`: one line per
+// stack function, and an empty line after each stack.
 func parsePerf(r io.Reader) (map[string]int, error) {
 	counts := map[string]int{}
 	var stack []string
@@ -76,7 +76,7 @@ func parsePerf(r io.Reader) (map[string]int, error) {
 	return counts, in.Err()
 }
 
-// measureProfile samples a server while it is asked the same over and over.
+// measureProfile samples a server during repeated calls of one kind.
 func (b *bed) measureProfile(ctx context.Context) error {
 	j, err := b.volumeOf(ctx)
 	if err != nil {

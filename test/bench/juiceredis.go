@@ -1,4 +1,4 @@
-// Redis: the process, and its own counts.
+// Redis: the process, and its counters.
 
 package main
 
@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// A redis is a Redis of this run.
+// A redis is the run's Redis.
 type redis struct {
 	pid  int
 	addr string
 }
 
-// startRedis starts a Redis that has each transaction in its file before it answers, as a volume
-// needs it.
+// startRedis starts a Redis that writes each transaction to its file before it replies, as a volume
+// requires.
 func (j *juice) startRedis() error {
 	listen, err := freePort()
 	if err != nil {
@@ -38,10 +38,10 @@ func (j *juice) startRedis() error {
 	return j.b.await("redis-server", j.redis.addr)
 }
 
-// url names a database as JuiceFS does.
+// url returns a database's URL for JuiceFS.
 func (r *redis) url(database int) string { return fmt.Sprintf("redis://%s/%d", r.addr, database) }
 
-// info is what INFO answers.
+// info returns the reply to INFO.
 func (r *redis) info() (string, error) {
 	conn, err := net.Dial("tcp", r.addr)
 	if err != nil {
@@ -65,8 +65,7 @@ func (r *redis) info() (string, error) {
 	return string(body), err
 }
 
-// counts are the commands that clients have sent, but for INFO, and the bytes that its data has in
-// memory.
+// counts returns the number of clients' commands except INFO, and the memory of the data in bytes.
 func (r *redis) counts() (commands, memory float64, err error) {
 	info, err := r.info()
 	if err != nil {
@@ -79,7 +78,7 @@ func (r *redis) counts() (commands, memory float64, err error) {
 	return commands, memory, nil
 }
 
-// parseInfo reads an answer to INFO.
+// parseInfo parses a reply to INFO.
 func parseInfo(info string) (commands, memory float64, ok bool) {
 	for line := range strings.Lines(info) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")

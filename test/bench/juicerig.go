@@ -1,5 +1,4 @@
-// A JuiceFS volume to measure: Redis, objects in files, the servers of it, and JuiceFS's own
-// program.
+// A JuiceFS volume to measure: Redis, objects in files, its servers, and JuiceFS's program.
 
 package main
 
@@ -16,20 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A juice is a volume and what serves it. All of it is in memory: what is measured is the work of
-// processors.
+// A juice is a volume with its services. All data is in memory, so that the CPU work is measured.
 type juice struct {
 	b       *bed
 	objects string // the directory of the volume's objects
 	redis   *redis
 	volume  string // the URL of its metadata
-	dirs    int    // directories that were made, so that each has a name of its own
+	dirs    int    // number of directories made, for unique names
 }
 
-// errNoJuice is why a volume cannot be measured.
+// errNoJuice is the reason why a volume cannot be measured.
 var errNoJuice = errors.New("has to be run by root, with /dev/fuse and redis-server, which is a package of Debian")
 
-// volumeOf is the rig of the groups that measure JuiceFS, made by the first of them.
+// volumeOf returns the rig for the JuiceFS groups; the first call makes it.
 func (b *bed) volumeOf(ctx context.Context) (*juice, error) {
 	if b.juice != nil {
 		return b.juice, nil
@@ -55,20 +53,20 @@ func (b *bed) volumeOf(ctx context.Context) (*juice, error) {
 	return j, nil
 }
 
-// format makes a volume with its metadata in a database of Redis and a directory of objects of its
-// own. Its settings are those of `juicefs format`, but that files which are removed do not stay in
-// the trash.
+// format makes a volume with its metadata in one Redis database and its objects in a separate
+// directory. Its settings are the defaults of `juicefs format`, except that removed files do not
+// stay in the trash.
 func (j *juice) format(database int) (url string, err error) {
 	url = j.redis.url(database)
 	return url, command(j.program("juicefs"), "--no-agent", "format", "--quiet", "--storage", "file", "--bucket", fmt.Sprintf("%s%d/", j.objects, database), "--trash-days", "0", url, "bench")
 }
 
-// program is where a program is that build has made.
+// program returns the path of a program made by build.
 func (j *juice) program(name string) string { return filepath.Join(j.b.base, name) }
 
-// build builds our server of volumes, and JuiceFS's own program at the version that the server has.
-// They have the services that are measured and no others: the rest is minutes of compiling.
-// JuiceFS's program needs a C compiler for its compression.
+// build builds our server of volumes, and JuiceFS's program at the server's version. They contain
+// only the measured services, because the others take minutes to compile. JuiceFS's program needs a
+// C compiler for its compression.
 func (j *juice) build(ctx context.Context) error {
 	root, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/nfsrdma/nfsrdma"))
 	if err != nil {
@@ -94,14 +92,14 @@ func (j *juice) build(ctx context.Context) error {
 	return nil
 }
 
-// dir makes a directory with a name that no other one had.
+// dir makes a directory with a new name.
 func (j *juice) dir(name string) (string, error) {
 	j.dirs++
 	d := filepath.Join(j.b.base, fmt.Sprintf("%s-%d", name, j.dirs))
 	return d, os.Mkdir(d, 0o755)
 }
 
-// serveVolume starts nfsrdmad-juicefs, with a cache that has nothing in it.
+// serveVolume starts nfsrdmad-juicefs with an empty cache.
 func (j *juice) serveVolume() (*server, error) {
 	cache, err := j.dir("cache")
 	if err != nil {
@@ -110,7 +108,7 @@ func (j *juice) serveVolume() (*server, error) {
 	return j.b.serveBy("nfsrdmad-juicefs", filepath.Base(cache)+"-state", "--cache-dir", cache, j.volume+"=/bench")
 }
 
-// stop ends a process that start has started, as an administrator would.
+// stop ends a process started by start, with SIGTERM.
 func (b *bed) stop(pid int) error {
 	for i, cmd := range b.procs {
 		if cmd.Process.Pid == pid {

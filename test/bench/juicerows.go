@@ -1,11 +1,11 @@
-// The rows of the groups that measure JuiceFS. They are measured when they are named only: what
-// they need takes minutes to compile.
+// The rows of the JuiceFS groups. They are measured only if they are named, because they take
+// minutes to compile.
 
 package main
 
 import "fmt"
 
-// extraGroups are measured when -rows names them.
+// extraGroups are measured only if -rows names them.
 var extraGroups = []group{
 	{"juicefs", (*bed).measureJuice, juiceRows()},
 	{"juicefs-calls", (*bed).measureCalls, callsRows()},
@@ -20,10 +20,11 @@ const (
 	ofJuice = "JuiceFS's mount"
 )
 
-// mountTitles are the mounts in words.
+// mountTitles are the mounts' titles.
 var mountTitles = map[string]string{mountJuice: "JuiceFS's mount", mountOurs: "nfsrdma mount, nfsrdmad-juicefs", mountOsfs: "nfsrdma mount, nfsrdmad"}
 
-// juiceRows has for each kind of work the figure of each mount, and the CPU time of all processes.
+// juiceRows returns for each kind of work the figure of each mount, and the CPU time of all
+// processes.
 func juiceRows() (rows []row) {
 	for _, w := range []struct{ key, title, unit, cpu string }{
 		{"warm/read", "READ 1 MiB, warm", mib, perMiB},
@@ -40,7 +41,7 @@ func juiceRows() (rows []row) {
 		for _, cpu := range []string{"", "/cpu"} {
 			for _, m := range mountKinds {
 				if m == mountOsfs && w.key == "cold/read" {
-					continue // nothing is cold there: the directory is in memory
+					continue // the directory is in memory, so it is never cold
 				}
 				r := row{name: w.title + ", " + mountTitles[m], unit: w.unit, value: "juicefs/" + w.key + "/" + m + cpu}
 				if cpu != "" {
@@ -64,7 +65,7 @@ func juiceRows() (rows []row) {
 	return rows
 }
 
-// callsRows has what each call costs with each number of servers.
+// callsRows returns each call's cost by number of servers.
 func callsRows() (rows []row) {
 	for _, k := range callKinds {
 		title := k.name
@@ -93,7 +94,7 @@ func callsRows() (rows []row) {
 	return rows
 }
 
-// servers is a count of servers in words.
+// servers formats a number of servers.
 func servers(n int) string {
 	if n == 1 {
 		return "1 server"
@@ -101,7 +102,7 @@ func servers(n int) string {
 	return fmt.Sprintf("%d servers", n)
 }
 
-// profileRows has whose work the server's CPU time is.
+// profileRows returns the owners of the server's CPU time.
 func profileRows() (rows []row) {
 	for _, kind := range profiled {
 		for _, o := range owners {
@@ -111,7 +112,7 @@ func profileRows() (rows []row) {
 	return rows
 }
 
-// memoryRows has resident memory once all files of a tree have been looked at.
+// memoryRows returns the resident memory after all files of a tree have been looked up.
 func memoryRows() (rows []row) {
 	for _, m := range mountKinds {
 		for _, p := range []struct{ process, title string }{{"client", "process of the mount"}, {"server", "server"}} {

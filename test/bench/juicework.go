@@ -1,5 +1,5 @@
-// What programs do on a mount: one process for each kind of work, by system calls, so that it is
-// the same on all mounts.
+// The work of programs on a mount: one process per kind of work, by system calls, so that it is the
+// same on all mounts.
 
 package main
 
@@ -21,25 +21,25 @@ import (
 
 // Sizes of the work.
 const (
-	workFiles  = 1000    // that are made, looked at and removed
+	workFiles  = 1000    // created, looked up and removed
 	workSmall  = 4 << 10 // bytes of each
-	workNames  = 10000   // of the directory that is listed
-	workAtOnce = 8       // of the kinds that are done by several threads
+	workNames  = 10000   // names in the listed directory
+	workAtOnce = 8       // threads of the parallel kinds
 )
 
-// A done is what work took, and how much it was: MiB of data, or objects.
+// A done is the time of some work, and its amount: MiB of data, or objects.
 type done struct {
 	Seconds float64 `json:"seconds"`
 	Count   float64 `json:"count"`
 }
 
-// works are the kinds of work in a directory, by their names. n is how many files, and how many
-// threads share them.
+// works are the kinds of work in a directory, by name. n is the number of files, shared by the
+// threads.
 var works = map[string]func(dir string, n, threads int) (float64, error){
 	"write": writeLarge, "read": readLarge, "create": createFiles, "stat": statFiles, "remove": removeFiles, "list": listFiles, "walk": walkFiles, "touch": touchFiles,
 }
 
-// work runs "_work KIND DIR N THREADS", and writes what it took.
+// work runs "_work KIND DIR N THREADS" and writes its time.
 func work(args []string, out io.Writer) error {
 	do := works[args[0]]
 	n, err := strconv.Atoi(args[2])
@@ -77,7 +77,7 @@ func writeLarge(dir string, _, _ int) (float64, error) {
 	return fileSize >> 20, f.Sync()
 }
 
-// readLarge reads a file of which the kernel has no pages.
+// readLarge reads a file after dropping its pages.
 func readLarge(dir string, _, _ int) (float64, error) {
 	f, err := os.Open(filepath.Join(dir, "large"))
 	if err != nil {
@@ -101,7 +101,7 @@ func readLarge(dir string, _, _ int) (float64, error) {
 	return fileSize >> 20, nil
 }
 
-// share has threads do what there is for n files.
+// share calls do for n files, divided among threads.
 func share(dir string, n, threads int, do func(name string) error) (float64, error) {
 	failed := make([]error, threads)
 	var wg sync.WaitGroup
@@ -121,7 +121,7 @@ func share(dir string, n, threads int, do func(name string) error) (float64, err
 	return float64(n), nil
 }
 
-// createFiles makes files with a little in each.
+// createFiles makes small files.
 func createFiles(dir string, n, threads int) (float64, error) {
 	p := make([]byte, workSmall)
 	return share(dir, n, threads, func(name string) error {
@@ -137,9 +137,9 @@ func createFiles(dir string, n, threads int) (float64, error) {
 	})
 }
 
-// again does what a signal has interrupted once more: Go's scheduler sends signals, and JuiceFS's
-// mount gives up a request whose caller has one. done is what is answered where the first attempt
-// has been carried out all the same.
+// again repeats a system call that a signal has interrupted: Go's scheduler sends signals, and
+// JuiceFS's mount gives up a request if its caller gets one. done is the error if the interrupted
+// attempt had succeeded.
 func again(do func() error, done error) error {
 	err := do()
 	for interrupted := false; ; err = do() {
@@ -174,13 +174,13 @@ func removeFiles(dir string, n, threads int) (float64, error) {
 	})
 }
 
-// listFiles is `ls -l`.
+// listFiles runs `ls -l`.
 func listFiles(dir string, n, _ int) (float64, error) {
 	out, err := output(exec.Command("ls", "-l", dir))
 	if err != nil {
 		return 0, err
 	}
-	lines := -1 // the first is the total
+	lines := -1 // the first line is the total
 	for _, c := range out {
 		if c == '\n' {
 			lines++
@@ -192,7 +192,7 @@ func listFiles(dir string, n, _ int) (float64, error) {
 	return float64(n), nil
 }
 
-// walkFiles looks at all of a tree, as find does, and opens nothing.
+// walkFiles stats all files in a tree, like find, and opens none.
 func walkFiles(dir string, n, _ int) (float64, error) {
 	seen := 0
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

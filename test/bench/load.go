@@ -1,4 +1,4 @@
-// Loads of many connections, each a process of its own: this program with other arguments.
+// Load generators with many connections, each a process: this program with other arguments.
 
 package main
 
@@ -17,11 +17,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
-// load runs "_conns N DURATION URL", which writes how many bytes each of N connections read, "_cold
-// DURATION URL", which writes how many bytes a reader of small blocks read, "_cost ROUNDS DURATION
-// URL…", which writes what cost has measured, "_work …", "_calls …", "_forward …" (see there), or
-// "_idle N URL", which makes N connections that have made a call, writes how many bytes of memory
-// this process then has for them, and keeps them until in ends.
+// load runs "_conns N DURATION URL", which writes the bytes read by each of N connections; "_cold
+// DURATION URL", which writes the bytes read by a reader of small blocks; "_cost ROUNDS DURATION
+// URL…", which writes cost's result; "_work …", "_calls …" and "_forward …" (see there); or "_idle
+// N URL", which makes N connections with one call each, writes the bytes of this process's memory
+// for them, and keeps them until in ends.
 func load(args []string, in io.Reader, out io.Writer) error {
 	switch args[0] {
 	case "_work":
@@ -63,20 +63,20 @@ func load(args []string, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(r)
 }
 
-// readings is what connections have read: the time, and bytes of each of them.
+// readings is the result of reading connections: the time, and the bytes of each.
 type readings struct {
 	Seconds float64 `json:"seconds"`
 	Bytes   []int64 `json:"bytes"`
 }
 
-// readDepth and readBlock are of each connection that reads.
+// readDepth and readBlock apply to each reading connection.
 const (
 	readDepth = 8
 	readBlock = 1 << 20
 )
 
-// readers has n clients read the file that url names for d, each over a connection of
-// its own, and returns what each has read.
+// readers makes n clients read the file at url for d, each over a separate connection, and returns
+// the bytes each has read.
 func readers(n int, d time.Duration, url string) (r readings, err error) {
 	t, err := nfsclient.ParseTarget(url)
 	if err != nil {
@@ -97,7 +97,7 @@ func readers(n int, d time.Duration, url string) (r readings, err error) {
 	}
 	r.Bytes = make([]int64, n)
 	failed := make([]error, n)
-	for _, d := range []time.Duration{d / 5, d} { // the first brings connections to speed
+	for _, d := range []time.Duration{d / 5, d} { // the first brings the connections to speed
 		var wg sync.WaitGroup
 		start := time.Now()
 		for i, f := range files {
@@ -114,7 +114,7 @@ func readers(n int, d time.Duration, url string) (r readings, err error) {
 	return r, nil
 }
 
-// readFor reads f over and over, readDepth blocks at a time, until the end, and at least once.
+// readFor reads f repeatedly, readDepth blocks at a time, until end, and at least once.
 func readFor(f *nfsclient.File, end time.Time) (total int64, err error) {
 	var mu sync.Mutex // guards total, err and next
 	var wg sync.WaitGroup
@@ -145,11 +145,11 @@ func readFor(f *nfsclient.File, end time.Time) (total int64, err error) {
 	return total, err
 }
 
-// idleAtOnce is how many connections are made at the same time, well below what the
-// server takes in start-up.
+// idleAtOnce is the number of connections made concurrently, well below the server's limit for
+// connections in start-up.
 const idleAtOnce = 16
 
-// idle makes connections, writes what they cost in bytes each, and waits for the end of in.
+// idle makes connections, writes their memory in bytes each, and waits for the end of in.
 func idle(n int, url string, in io.Reader, out io.Writer) error {
 	t, err := nfsclient.ParseTarget(url)
 	if err != nil {
@@ -181,7 +181,7 @@ func idle(n int, url string, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
-	debug.FreeOSMemory() // what dialing took, and does not keep
+	debug.FreeOSMemory() // frees temporary memory of dialing
 	after, err := resident(self)
 	if err != nil {
 		return err

@@ -1,24 +1,24 @@
-// Command bench measures this server, its client and nfs-ganesha beside one another and
-// prints a table of bars: what each figure has to reach, what it is, and whether that is met.
+// Command bench measures this server and its client and compares them with nfs-ganesha. It prints a
+// table of bars: the required value of each figure, its value, and whether the bar is met.
 //
 //	go run ./test/bench -out /tmp/figures          # everything, at most 15 minutes
 //	go run ./test/bench -quick -out /tmp/figures   # fewer rows and rounds, at most 5 minutes
 //	go run ./test/bench -quick -rows small,tail
-//	go run ./test/bench -against HEAD~20 -place shared,apart,wire   # instead: this tree beside another
+//	go run ./test/bench -against HEAD~20 -place shared,apart,wire   # this tree against another
 //
-// It builds both commands, serves a new directory in memory with nfsrdmad and, where it is
-// installed (Debian: nfs-ganesha nfs-ganesha-vfs rpcbind), with nfs-ganesha, and has
-// nfsrdma bench measure both: the client is the same program for all. Run by root, all of it
-// happens in namespaces of its own (network, mounts, processes), so ports and rpcbind of the
-// machine are not touched and nothing outlives it. Anybody else gets the rows that need neither.
+// It builds both commands and serves a new directory in memory with nfsrdmad and, if it is
+// installed (Debian: nfs-ganesha nfs-ganesha-vfs rpcbind), with nfs-ganesha. nfsrdma bench measures
+// both, so all have the same client program. Run by root, everything happens in new namespaces
+// (network, mounts, processes): ports and rpcbind of the machine are not touched, and no process
+// outlives the run. Other users get the rows that need neither.
 //
-// Rounds are interleaved: each measures every target once, and a share is the median of the
-// shares of the rounds, so a machine that changes its speed changes both sides of a share.
-// No bar is a test: the command fails only when something could not be measured.
+// Rounds are interleaved: each measures every target once, and a share is the median of the rounds'
+// shares, so a change in the machine's speed affects both sides of a share. No bar is a test: the
+// command fails only if a measurement failed.
 //
-// With -against, contests take the place of bars: each round measures both ends of this tree and
-// both ends of the other in random order, and a row has the ratio of the two with its quartiles.
-// -place puts both ends on the same CPUs, on one each, or in two networks with a delay between.
+// With -against, contests replace bars: each round measures both ends of this tree and both ends of
+// the other in random order, and a row has the ratio of the two with its quartiles. -place puts
+// both ends on the same CPUs, on one CPU each, or in two networks with a delay between them.
 package main
 
 import (
@@ -35,21 +35,21 @@ import (
 	"time"
 )
 
-// config is what the flags say.
+// config has the values of the flags.
 type config struct {
-	dir      string // where the served directory is made; empty: in memory
-	disk     string // where the directory of the disk group is made
+	dir      string // parent of the served directory; empty: in memory
+	disk     string // parent of the disk group's directory
 	out      string // for JSON and SVG; empty: none
 	cpus     string
-	place    string // names of places between commas; of a bed: one
-	against  string // a revision or a directory with both commands; empty: bars are measured
-	other    string // the directory with the commands of that
+	place    string // comma-separated names of places; in a bed: one
+	against  string // a revision or a directory with both commands; empty: measure bars
+	other    string // the directory with the other commands
 	rows     string
 	quick    bool
 	ganesha  bool
-	files    int           // of the tree of juicefs-memory
-	rounds   int           // 0: as quick says
-	duration time.Duration // of each figure; 0: as quick says
+	files    int           // in juicefs-memory's tree
+	rounds   int           // 0: by quick
+	duration time.Duration // per figure; 0: by quick
 }
 
 func (c *config) flags(f *flag.FlagSet) {
@@ -67,7 +67,7 @@ func (c *config) flags(f *flag.FlagSet) {
 	f.DurationVar(&c.duration, "duration", 0, "time of each figure (default 500ms, -quick: 200ms)")
 }
 
-// settle puts the defaults in, and returns the groups to measure in the order of the table.
+// settle sets the defaults and returns the groups to measure in table order.
 func (c *config) settle() ([]group, error) {
 	rounds, duration := 5, 500*time.Millisecond
 	all, names := slices.Concat(groups, extraGroups), groupNames()
@@ -100,10 +100,11 @@ func (c *config) settle() ([]group, error) {
 	return slices.DeleteFunc(slices.Clone(all), func(g group) bool { return !slices.Contains(names, g.name) }), nil
 }
 
-// limit bounds the run of a place; what has not been measured by then stays open in the table.
+// limit returns the time limit for a place. Unmeasured rows stay open in the table.
 func (c *config) limit() time.Duration {
 	switch {
-	case c.against != "", strings.Contains(c.rows, "juicefs"): // as many rounds as asked for; is compiled first, and a large tree takes as long as it takes
+	case c.against != "", strings.Contains(c.rows, "juicefs"):
+		// as many rounds as requested; compiling and a large tree take long
 		return 2 * time.Hour
 	case c.quick:
 		return 290 * time.Second
@@ -136,7 +137,7 @@ func main() {
 	exit(run(ctx, c))
 }
 
-// outside builds the other commands, which can need the network, and has the rest run inside.
+// outside builds the other commands, which may need the network, and runs the rest inside.
 func outside(ctx context.Context, c config) error {
 	if c.against == "" {
 		return runInside(c.cpus)
@@ -149,7 +150,7 @@ func outside(ctx context.Context, c config) error {
 	return runInside(c.cpus, otherEnv+"="+dir)
 }
 
-// exit ends the program as err says, without a line of its own for a child that has said it.
+// exit ends the program with err. It prints nothing if a child has already printed the error.
 func exit(err error) {
 	if err == nil {
 		os.Exit(0)
@@ -183,7 +184,7 @@ func run(ctx context.Context, c config) error {
 	return errors.Join(failed...)
 }
 
-// runAt measures at one place and writes what was found, also when it could not measure all.
+// runAt measures at one place and writes the results, even if some measurements failed.
 func runAt(ctx context.Context, c config, chosen []group) error {
 	ctx, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
@@ -212,7 +213,7 @@ func runAt(ctx context.Context, c config, chosen []group) error {
 	return err
 }
 
-// measureBars measures the groups of the table of bars.
+// measureBars measures the groups of the table with bars.
 func (b *bed) measureBars(ctx context.Context, chosen []group) (found, error) {
 	var failed []error
 	for _, g := range chosen {

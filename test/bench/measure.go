@@ -1,4 +1,4 @@
-// What is measured for the groups that nfsrdma bench alone can measure.
+// The measurements that need only nfsrdma bench.
 
 package main
 
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// each calls f for every round.
+// each calls f once per round.
 func (b *bed) each(f func() error) error {
 	for range b.config.rounds {
 		if err := f(); err != nil {
@@ -23,13 +23,13 @@ func (b *bed) each(f func() error) error {
 	return nil
 }
 
-// round measures the same on all targets, one after another.
+// round runs one job on all targets, one after another.
 func (b *bed) round(ctx context.Context, at string, j job, of ...target) error {
 	for _, j.target = range b.targets(of...) {
 		if err := b.sample(ctx, at, j); err != nil {
 			return err
 		}
-		j.raw = false // once a round
+		j.raw = false // once per round
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func (b *bed) measureData(ctx context.Context) error {
 	})
 }
 
-// measureSmall measures with 8 calls in flight on each connection.
+// measureSmall measures with 8 calls in flight per connection.
 func (b *bed) measureSmall(ctx context.Context) error {
 	return b.each(func() error {
 		if err := b.round(ctx, "small", job{tests: "randread,randwrite,getattr,lookup", depth: 8}, rdma, tcp, ganesha); err != nil {
@@ -50,7 +50,7 @@ func (b *bed) measureSmall(ctx context.Context) error {
 	})
 }
 
-// measureLatency measures one call at a time at rest, and while another client reads.
+// measureLatency measures one call at a time, alone and while another client reads.
 func (b *bed) measureLatency(ctx context.Context) error {
 	j := job{tests: "null,getattr", depth: 1, raw: true}
 	return b.each(func() error {
@@ -61,12 +61,13 @@ func (b *bed) measureLatency(ctx context.Context) error {
 	})
 }
 
-// reading is a stream of READs beside something that takes most at most.
+// reading returns a stream of READs for use beside a measurement of at most most.
 func reading(from target, most time.Duration) job {
 	return job{target: from, tests: "read", depth: 8, time: most + time.Second}
 }
 
-// beside runs f while another process does j, which takes longer than f. It is ended after f.
+// beside runs f while another process runs j, which takes longer than f. The process is ended after
+// f.
 func (b *bed) beside(ctx context.Context, j job, f func() error) error {
 	args, err := b.args(j)
 	if err != nil {
@@ -74,7 +75,8 @@ func (b *bed) beside(ctx context.Context, j job, f func() error) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes its file
+	// so that it removes its file
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	if err := cmd.Start(); err != nil {
 		cancel()
 		return err
@@ -85,7 +87,7 @@ func (b *bed) beside(ctx context.Context, j job, f func() error) error {
 	return f()
 }
 
-// measureTail measures the same at rest and beside a stream of READs, over the transport of that.
+// measureTail measures alone and beside a stream of READs over the same transport.
 func (b *bed) measureTail(ctx context.Context) error {
 	j := job{tests: "getattr", depth: 8}
 	return b.each(func() error {
@@ -102,7 +104,7 @@ func (b *bed) measureTail(ctx context.Context) error {
 	})
 }
 
-// names makes a directory of n empty files, and returns how to remove it.
+// names makes a directory of n empty files, and returns a function that removes it.
 func (b *bed) names(dir string, n int) (remove func(), err error) {
 	dir = filepath.Join(b.served, dir)
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -134,8 +136,8 @@ func (b *bed) measureList(ctx context.Context) error {
 	})
 }
 
-// measureMillion lists a directory of a million names, from its beginning to its end once
-// at least, and looks at what that has done to the server's memory.
+// measureMillion lists a directory with a million names completely, at least once, and samples the
+// server's memory.
 func (b *bed) measureMillion(ctx context.Context) error {
 	remove, err := b.names("million", 1_000_000)
 	if err != nil {
@@ -157,7 +159,7 @@ func (b *bed) measureMillion(ctx context.Context) error {
 	return err
 }
 
-// measureRnic runs rnic-bench, which has figures for each size in each mode.
+// measureRnic runs rnic-bench, which has figures for each size and mode.
 func (b *bed) measureRnic(ctx context.Context) error {
 	return b.each(func() error {
 		d := b.config.duration / 7
@@ -169,7 +171,7 @@ func (b *bed) measureRnic(ctx context.Context) error {
 	})
 }
 
-// addVerbs takes the figures of the default mode out of the JSON of rnic-bench.
+// addVerbs adds the default mode's figures in rnic-bench's JSON.
 func (s samples) addVerbs(out []byte) error {
 	var r struct {
 		Raw struct {
@@ -195,7 +197,7 @@ func (s samples) addVerbs(out []byte) error {
 	return nil
 }
 
-// memory is a line of /proc/PID/status, in bytes.
+// memory returns a value in /proc/PID/status, in bytes.
 func memory(pid int, line string) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -209,7 +211,7 @@ func memory(pid int, line string) (int64, error) {
 	return kib << 10, nil
 }
 
-// resetPeak makes VmHWM what is resident now, and returns that.
+// resetPeak resets VmHWM to the present resident memory, and returns that.
 func resetPeak(pid int) (int64, error) {
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
 		return 0, err

@@ -1,4 +1,4 @@
-// The mount group: programs at work on a mount, and the CPU time of both ends for it.
+// The mount group: programs on a mount, and the CPU time of both ends.
 
 package main
 
@@ -17,14 +17,14 @@ import (
 // The tree of the mount group: files of workSmall bytes.
 const (
 	treeDirs  = 100
-	treeFiles = 100 // of each directory
+	treeFiles = 100 // in each directory
 )
 
 // mountTests are the rows.
 var mountTests = []string{"git status cold", "git status warm", "untar", "rm -r"}
 
-// program is a command at the clients' end for a test, and whether the mount has to be new. tree is
-// the kept tree, and dir the directory of this side.
+// program returns a test's command at the clients' end, and whether the mount must be new. kept is
+// the kept tree, and dir this side's directory.
 func (b *bed) program(ctx context.Context, test, kept, dir string) (cmd *exec.Cmd, cold bool) {
 	switch test {
 	case "untar":
@@ -38,13 +38,13 @@ func (b *bed) program(ctx context.Context, test, kept, dir string) (cmd *exec.Cm
 	return cmd, cold
 }
 
-// gitEnv has git heed no configuration of this machine, and take a tree of any owner.
+// gitEnv makes git ignore this machine's configuration and accept a tree of any owner.
 func gitEnv() []string {
 	return append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=1",
 		"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
 }
 
-// archive is where the archive of the tree is.
+// archive returns the path of the tree's archive.
 func (b *bed) archive() string { return filepath.Join(b.base, "tree.tar") }
 
 // layOutTree makes the archive, and in the served directory a tree with a repository of its files.
@@ -69,8 +69,8 @@ git repack -a -d -q`)
 	return err
 }
 
-// sampleMount has programs work on a mount of a side, and adds their times in s, and in ms the CPU
-// time of the server, and that of the process of the mount and the program.
+// sampleMount runs programs on a side's mount. It adds their times in s, and in ms the CPU time of
+// the server, and of the mount's process plus the program.
 func (b *bed) sampleMount(ctx context.Context, at string, s *side) (err error) {
 	client := 0
 	dir, err := os.MkdirTemp(b.base, "mount-")
@@ -110,8 +110,8 @@ func (b *bed) sampleMount(ctx context.Context, at string, s *side) (err error) {
 	return nil
 }
 
-// addProgram runs a program, and adds its time in s and the CPU times of processes in ms; of them
-// "/clientcpu" has that of the program, too.
+// addProgram runs a program. It adds its time in s and the processes' CPU times in ms; "/clientcpu"
+// includes the program's.
 func (s samples) addProgram(key string, cmd *exec.Cmd, pids map[string]int) error {
 	before, err := cpuTimes(pids)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s samples) addProgram(key string, cmd *exec.Cmd, pids map[string]int) erro
 	return nil
 }
 
-// mount has a server's client mount its export at a directory.
+// mount mounts a server's export at a directory with its client.
 func (b *bed) mount(ctx context.Context, s *server, dir string) (pid int, err error) {
 	cmd := b.clientCommand(context.WithoutCancel(ctx), filepath.Join(s.programs, "nfsrdma"), "mount", "-f", "-o",
 		"nolock,port="+port(s.rdma)+",mountport="+port(s.tcp), b.host+":"+s.export, dir)
@@ -145,7 +145,7 @@ func (b *bed) mount(ctx context.Context, s *server, dir string) (pid int, err er
 	return cmd.Process.Pid, b.awaitMount(ctx, dir, "nfsrdma")
 }
 
-// unmount unmounts, once all that was written is stable, and ends the process.
+// unmount unmounts after all written data is stable, and ends the process.
 func (b *bed) unmount(dir string, pid int) error {
 	if err := unix.Unmount(dir, 0); err != nil {
 		return fmt.Errorf("unmount %s: %w", dir, err)
@@ -153,7 +153,7 @@ func (b *bed) unmount(dir string, pid int) error {
 	return b.stop(pid)
 }
 
-// awaitMount waits until something is mounted at a directory.
+// awaitMount waits until a directory is a mount point.
 func (b *bed) awaitMount(ctx context.Context, at, name string) error {
 	var below, here unix.Stat_t
 	if err := unix.Stat(filepath.Dir(at), &below); err != nil {

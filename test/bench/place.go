@@ -1,4 +1,4 @@
-// Where the two ends run: on the same CPUs, on one CPU each, or in two networks with a delay
+// The places of the two ends: on the same CPUs, on one CPU each, or in two networks with a delay
 // between them.
 
 package main
@@ -17,16 +17,15 @@ import (
 const (
 	placeShared = "shared" // both ends on all CPUs, over loopback
 	placeApart  = "apart"  // servers on the first CPU, clients on the second, over loopback
-	placeWire   = "wire"   // both ends on all CPUs, in two networks that a path with a delay joins
+	placeWire   = "wire"   // both ends on all CPUs, in two networks joined by a delayed path
 )
 
 var places = []string{placeShared, placeApart, placeWire}
 
-// sharedOnly are the groups that have ends of their own: both in one process, or in networks that
-// they make.
+// sharedOnly are the groups with special ends: both in one process, or in networks that they make.
 var sharedOnly = []string{"veth", "rnic", "roce", "cost", "disk", "juicefs", "juicefs-calls", "juicefs-profile", "juicefs-memory"}
 
-// ends are how the processes of both ends are started, and how they reach each other.
+// ends has the command prefixes of both ends and their addresses.
 type ends struct {
 	server, client []string // words before a command
 	host           string   // the address of the servers
@@ -35,7 +34,7 @@ type ends struct {
 	wire           *wire    // nil: there is none
 }
 
-// parsePlaces reads the names of places between commas.
+// parsePlaces parses comma-separated names of places.
 func parsePlaces(s string) ([]string, error) {
 	if s == "" {
 		s = placeShared
@@ -49,7 +48,7 @@ func parsePlaces(s string) ([]string, error) {
 	return list, nil
 }
 
-// settlePlace prepares the place of the configuration. The commands have been built.
+// settlePlace prepares the configured place. The commands are already built.
 func (b *bed) settlePlace() (err error) {
 	b.host = "127.0.0.1"
 	switch b.config.place {
@@ -74,13 +73,13 @@ func (b *bed) settlePlace() (err error) {
 	return err
 }
 
-// clientCommand is a command at the clients' end.
+// clientCommand returns a command at the clients' end.
 func (b *bed) clientCommand(ctx context.Context, args ...string) *exec.Cmd {
 	args = slices.Concat(b.client, args)
 	return exec.CommandContext(ctx, args[0], args[1:]...)
 }
 
-// startServer starts a server at its end. What it writes goes to the file of the program's name.
+// startServer starts a server at its end. Its output goes to a file named after the program.
 func (b *bed) startServer(program string, args ...string) (pid int, err error) {
 	args = slices.Concat(b.server, []string{program}, args)
 	cmd := exec.Command(args[0], args[1:]...)

@@ -1,5 +1,5 @@
-// The RoCE group: the verbs beside raw UDP, NFS beside iWARP, networks that lose packets, and a
-// link that is shared with TCP.
+// The RoCE group: the verbs compared with raw UDP, NFS compared with iWARP, lossy networks, and a
+// link shared with TCP.
 
 package main
 
@@ -30,7 +30,7 @@ func (b *bed) measureRoCE(ctx context.Context) error {
 	return b.measureShare(ctx)
 }
 
-// addRoCE takes the figures out of the JSON of rnic-bench --rdma roce.
+// addRoCE adds the figures in the JSON of rnic-bench --rdma roce.
 func (s samples) addRoCE(out []byte) error {
 	var r struct {
 		UDP struct {
@@ -63,14 +63,14 @@ func (s samples) addRoCE(out []byte) error {
 			s.add(at+f.Test, float64(f.AvgUs))
 		case f.Size == 1<<20:
 			s.add(at+f.Test, f.MiBs)
-			s.add(at+f.Test+"/raw", f.MiBs/f.Ratio) // what raw UDP did beside it
+			s.add(at+f.Test+"/raw", f.MiBs/f.Ratio) // raw UDP's figure at the same time
 		}
 	}
 	return nil
 }
 
-// The link that RoCE and TCP share, and how long each reads there: several times what TCP needs to
-// find out its rate.
+// The link shared by RoCE and TCP, and the time that each reads: several times the time in which
+// TCP finds its rate.
 const (
 	linkRate  = "400mbit"
 	linkTime  = 2 * time.Second
@@ -78,7 +78,7 @@ const (
 	linkQueue = "20ms"
 )
 
-// measureShare has RoCE and TCP read over a link of limited rate, alone and beside each other.
+// measureShare makes RoCE and TCP read over a rate-limited link, alone and concurrently.
 func (b *bed) measureShare(ctx context.Context) error {
 	if !isolated() {
 		return errors.New("a link of limited rate needs root")

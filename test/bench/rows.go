@@ -1,4 +1,4 @@
-// The table: its rows with their bars, in groups that are measured together.
+// The table: its rows with their bars, grouped by measurement.
 
 package main
 
@@ -12,20 +12,20 @@ type row struct {
 	name    string
 	unit    string
 	value   string  // key of the figure
-	against string  // key of what it is a share of; empty: the bar is in the figure's unit
-	what    string  // what that is, for people
-	bar     float64 // 0: no bar, the row is there to be read
-	atMost  bool    // the bar is the most, not the least
+	against string  // key of the figure to divide by; empty: the bar is in the figure's unit
+	what    string  // its name in the table
+	bar     float64 // 0: no bar, only informative
+	atMost  bool    // the bar is a maximum rather than a minimum
 }
 
-// A group is rows that are measured together.
+// A group is a set of rows measured together.
 type group struct {
 	name    string
 	measure func(*bed, context.Context) error
 	rows    []row
 }
 
-// quickGroups are those that -quick measures.
+// quickGroups are the groups of -quick.
 var quickGroups = []string{"data", "small", "latency", "list", "conns", "veth", "rnic", "tail", "disk"}
 
 // groups is the table, from top to bottom.
@@ -46,12 +46,12 @@ var groups = []group{
 	{"graphs", (*bed).measureGraphs, nil},
 }
 
-// groupNames is the names of all groups.
+// groupNames returns the names of all groups.
 func groupNames() []string {
 	return []string{"data", "small", "latency", "list", "million", "conns", "idle", "veth", "rnic", "roce", "tail", "cost", "disk", "graphs"}
 }
 
-// namesOf is the names of groups.
+// namesOf returns the names of groups.
 func namesOf(of []group) (names []string) {
 	for _, g := range of {
 		names = append(names, g.name)
@@ -148,7 +148,7 @@ var idleRows = []row{
 	{"READ 1 MiB beside idle connections", mib, "idle/read/rdma", "idlebefore/read/rdma", "without them", 0.95, false},
 }
 
-// vethRows are of a pair of interfaces with an MTU.
+// vethRows returns the rows for a veth pair with an MTU.
 func vethRows(mtu string) []row {
 	at := "veth" + mtu + "/"
 	title := ", veth, MTU " + mtu
@@ -165,8 +165,8 @@ var rnicRows = []row{
 	{"RDMA Write 1 MiB", mib, "rnic/write/1048576/8", "rnic/raw", "raw TCP", 0, false},
 	{"RDMA Read 1 MiB", mib, "rnic/read/1048576/8", "rnic/write/1048576/8", "RDMA Write", 0.9, false},
 	{"RDMA Read 64 KiB", mib, "rnic/read/65536/8", "rnic/write/65536/8", "RDMA Write", 0.9, false},
-	// Eight in flight are a round trip for each eight, which Writes do not wait for: what Reads of
-	// that size carry shows with more of them.
+	// With eight in flight, Reads wait one round trip per eight, unlike Writes. A deeper queue
+	// shows their throughput at this size.
 	{"RDMA Read 4 KiB", mib, "rnic/read/4096/8", "rnic/write/4096/8", "RDMA Write", 0, false},
 	{"RDMA Read 4 KiB, 64 in flight", mib, "rnic/read/4096/64", "rnic/write/4096/64", "RDMA Write", 0.9, false},
 	{"RDMA Write 4 KiB", mib, "rnic/write/4096/8", "rnic/raw", "raw TCP", 0.4, false},

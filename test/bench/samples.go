@@ -1,15 +1,15 @@
-// Samples: one figure for each round under a key, and medians of them.
+// Samples: one figure per round under each key, and their medians.
 
 package main
 
 import "slices"
 
-// samples are the figures of the rounds, by key, in the order in which they were taken.
+// samples has the rounds' figures by key, in order.
 type samples map[string][]float64
 
 func (s samples) add(key string, v float64) { s[key] = append(s[key], v) }
 
-// median is 0 of nothing, and of an even count the mean of the middle two.
+// median returns 0 for no values, and the mean of the middle two for an even number.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
@@ -23,8 +23,7 @@ func median(v []float64) float64 {
 	return (v[m-1] + v[m]) / 2
 }
 
-// share is the median of what a is of b, round by round; ok is false when there is no
-// round in which both were measured.
+// share returns the median of a/b over the rounds. ok is false if no round has both.
 func (s samples) share(a, b string) (share float64, ok bool) {
 	var shares []float64
 	for i := range min(len(s[a]), len(s[b])) {

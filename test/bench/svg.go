@@ -1,4 +1,4 @@
-// Line charts as SVG: doubling steps to the right, a rate upwards from 0.
+// Line charts as SVG: doubling steps on the x axis, a rate from 0 on the y axis.
 
 package main
 
@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// A chart is curves over the same places.
+// A chart has curves over the same points.
 type chart struct {
 	Name   string   `json:"name"` // of the file
 	Title  string   `json:"title"`
-	X      string   `json:"x"` // what the places are
+	X      string   `json:"x"` // title of the x axis
 	Y      string   `json:"y"` // unit
 	Places []string `json:"places"`
 	Curves []curve  `json:"curves"`
 }
 
-// A curve has one value for each place; NaN is not used, what is not measured is cut off.
+// A curve has one value per point, never NaN; it ends at the first unmeasured point.
 type curve struct {
 	Name   string    `json:"name"`
 	Values []float64 `json:"values"`
 }
 
-// Measures in pixels: the drawing, and the frame in which curves are.
+// Sizes in pixels: the drawing, and the frame of the curves.
 const (
 	chartWidth, chartHeight   = 640, 400
 	frameLeft, frameTop       = 80, 50
@@ -34,7 +34,7 @@ const (
 	chartTicks                = 5
 )
 
-// curveColors are told apart by those who see few colors, too.
+// curveColors are distinguishable for color-blind readers.
 var curveColors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7"}
 
 // svg draws the chart.
@@ -77,7 +77,7 @@ func (c chart) svg() string {
 	return b.String()
 }
 
-// x is where place i is.
+// x returns the x coordinate of point i.
 func (c chart) x(i int) float64 {
 	if len(c.Places) < 2 {
 		return frameLeft + frameWidth/2
@@ -85,7 +85,7 @@ func (c chart) x(i int) float64 {
 	return frameLeft + frameWidth*float64(i)/float64(len(c.Places)-1)
 }
 
-// top is the end of the scale: 1, 2 or 5 times a power of ten that no value is over.
+// top returns the end of the scale: 1, 2 or 5 times a power of ten, not below any value.
 func (c chart) top() float64 {
 	most := 0.0
 	for _, k := range c.Curves {
@@ -105,7 +105,7 @@ func (c chart) top() float64 {
 	return 10 * unit
 }
 
-// tick is a value of the scale: 0.4, 20, 1500, 20k.
+// tick formats a value on the scale: 0.4, 20, 1500, 20k.
 func tick(v float64) string {
 	if v >= 10_000 {
 		return fmt.Sprintf("%gk", v/1000)

@@ -1,4 +1,4 @@
-// What was found: the table for people, JSON for programs, and the files of both and of the graphs.
+// The results: a table as text, JSON for programs, and the files of both and of the graphs.
 
 package main
 
@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// conditions are those of a run.
+// conditions describe a run's environment.
 type conditions struct {
 	Time    time.Time `json:"time"`
 	System  string    `json:"system"`
 	CPUs    string    `json:"cpus"`
 	Place   string    `json:"place"`
-	Path    string    `json:"path,omitempty"` // of the place wire
+	Path    string    `json:"path,omitempty"` // for the place wire
 	Rounds  int       `json:"rounds"`
 	Seconds float64   `json:"seconds_per_figure"`
 }
@@ -31,7 +31,7 @@ func newConditions(c config) conditions {
 
 func (c *conditions) at() *conditions { return c }
 
-// String is the lines before a table.
+// String returns the lines before a table.
 func (c conditions) String() string {
 	s := fmt.Sprintf("%s\n%s; CPUs %s; place %s; medians of %d rounds of %v a figure\n", c.Time.Format(time.RFC3339), c.System, c.CPUs, c.Place, c.Rounds,
 		time.Duration(c.Seconds*float64(time.Second)))
@@ -41,7 +41,7 @@ func (c conditions) String() string {
 	return s
 }
 
-// found is what a run found.
+// found is the result of a run.
 type found interface {
 	at() *conditions
 	table() string
@@ -56,7 +56,7 @@ type result struct {
 	Graphs  []chart `json:"graphs,omitempty"`
 }
 
-// A line is a row with its figures, medians of the rounds.
+// A line is a row with its figures, which are medians of the rounds.
 type line struct {
 	Group   string  `json:"group"`
 	Name    string  `json:"name"`
@@ -64,7 +64,8 @@ type line struct {
 	Figure  float64 `json:"figure"`
 	Against string  `json:"against,omitempty"`
 	Share   float64 `json:"share,omitempty"` // of Against
-	Bar     float64 `json:"bar,omitempty"`   // of the share where there is one, of the figure otherwise
+	// for the share if there is one, otherwise for the figure
+	Bar     float64 `json:"bar,omitempty"`
 	AtMost  bool    `json:"at_most,omitempty"`
 	State   state   `json:"state"`
 	Server  float64 `json:"server_cpu,omitempty"`
@@ -72,7 +73,7 @@ type line struct {
 	CPUUnit string  `json:"cpu_unit,omitempty"`
 }
 
-// A state is what became of a bar.
+// A state is the result of comparing with a bar.
 type state string
 
 const (
@@ -92,7 +93,7 @@ func newResult(c config, chosen []group, s samples) *result {
 	return r
 }
 
-// system is the machine in words: processor, kernel, Go.
+// system describes the machine: processor, kernel, Go.
 func system() string {
 	model := runtime.GOARCH
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -104,7 +105,7 @@ func system() string {
 	return fmt.Sprintf("%s, Linux %s, %s", model, strings.TrimSpace(string(kernel)), runtime.Version())
 }
 
-// line fills a row in.
+// line fills in a row.
 func (x row) line(group string, s samples) line {
 	l := line{Group: group, Name: x.name, Unit: x.unit, Against: x.what, Bar: x.bar, AtMost: x.atMost, Figure: median(s[x.value])}
 	if l.Server, l.Client = s.cpu(x); l.Server+l.Client > 0 {
@@ -127,7 +128,7 @@ func (x row) line(group string, s samples) line {
 	return l
 }
 
-// table is the result for people.
+// table formats the result.
 func (r *result) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", r.conditions)
@@ -148,7 +149,7 @@ func (r *result) table() string {
 	return b.String()
 }
 
-// bar is the bar in words.
+// bar formats the bar.
 func (l line) bar() string {
 	switch {
 	case l.Bar == 0:
@@ -159,7 +160,7 @@ func (l line) bar() string {
 	return "≥ " + number(l.Bar)
 }
 
-// number has three digits at least: 1.25, 12.5, 1250.
+// number formats with at least three digits: 1.25, 12.5, 1250.
 func number(v float64) string {
 	switch {
 	case v == 0:
@@ -172,10 +173,10 @@ func number(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// write writes table.txt, figures.json and NAME.svg for each graph into dir.
+// write writes table.txt, figures.json and a NAME.svg per graph into dir.
 func (r *result) write(dir string) error { return writeFiles(dir, r, r.table(), r.Graphs) }
 
-// writeFiles writes what was found into dir, which is made where it is not there.
+// writeFiles writes the result into dir, which it creates if it is missing.
 func writeFiles(dir string, found any, table string, graphs []chart) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

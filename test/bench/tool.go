@@ -1,4 +1,4 @@
-// nfsrdma bench as a process: what is asked of it, and the figures out of its JSON.
+// nfsrdma bench as a process: its arguments, and the figures in its JSON.
 
 package main
 
@@ -17,21 +17,21 @@ import (
 	"time"
 )
 
-// A target is a server by one transport.
+// A target is a server over one transport.
 type target string
 
-// The targets. CRC on is what RDMA does by default.
+// The targets. CRC on is RDMA's default.
 const (
 	rdma    target = "rdma"    // CRC on
-	rdmaOff target = "rdmaoff" // CRC off, as Linux asks for
+	rdmaOff target = "rdmaoff" // CRC off, as requested by Linux
 	tcp     target = "tcp"
 	ganesha target = "ganesha" // over TCP
 
 	roce      target = "roce"
-	roceLossy target = "rocelossy" // with 1 % of the packets lost in each direction
+	roceLossy target = "rocelossy" // with 1 % packet loss in each direction
 )
 
-// targets are those that there are, of the given ones.
+// targets returns the available ones of the given targets.
 func (b *bed) targets(of ...target) []target {
 	var there []target
 	for _, t := range of {
@@ -45,7 +45,7 @@ func (b *bed) targets(of ...target) []target {
 // A job is one run of nfsrdma bench.
 type job struct {
 	target target
-	server *server // nil: that of the target
+	server *server // nil: the target's
 	dir    string  // below the export
 	tests  string
 	depth  int
@@ -56,13 +56,13 @@ type job struct {
 	raw    bool          // with raw TCP and its limits
 	prefix []string      // words before the command, to run it in another namespace
 	host   string        // instead of loopback
-	peer   string        // address of the raw peer, where that is not on loopback
+	peer   string        // the raw peer's address, if it is not on loopback
 }
 
-// micros is a time in microseconds, which is in seconds in JSON.
+// micros is a time in microseconds; its JSON form is in seconds.
 type micros float64
 
-// UnmarshalJSON reads seconds.
+// UnmarshalJSON decodes seconds.
 func (m *micros) UnmarshalJSON(b []byte) error {
 	var seconds float64
 	err := json.Unmarshal(b, &seconds)
@@ -70,7 +70,7 @@ func (m *micros) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// A report is what we read of its JSON.
+// A report is the part of its JSON that we read.
 type report struct {
 	Raw struct {
 		Stream   float64 `json:"stream_mib_s"`
@@ -86,7 +86,7 @@ type report struct {
 	Tests []testReport `json:"tests"`
 }
 
-// A testReport is that of one test.
+// A testReport is the report of one test.
 type testReport struct {
 	Name      string  `json:"name"`
 	PerSec    float64 `json:"calls_per_s"`
@@ -99,7 +99,7 @@ type testReport struct {
 	Entries   float64 `json:"entries_per_s"`
 }
 
-// UnmarshalJSON also reads the times of revisions whose JSON had microseconds.
+// UnmarshalJSON also reads the times of older revisions, with JSON in microseconds.
 func (t *testReport) UnmarshalJSON(b []byte) error {
 	type plain testReport
 	var older struct {
@@ -119,7 +119,7 @@ func (t *testReport) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// args is the command line of a job.
+// args returns a job's command line.
 func (b *bed) args(j job) ([]string, error) {
 	s, scheme, crc := b.ours, "nfs", "on"
 	switch j.target {
@@ -201,8 +201,7 @@ func (b *bed) bench(ctx context.Context, j job) (r report, err error) {
 	return r, json.Unmarshal(out, &r)
 }
 
-// output is what a command writes to its standard output; what it wrote to the other is in the
-// error.
+// output runs a command and returns its standard output; its standard error is in the error.
 func output(cmd *exec.Cmd) ([]byte, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -213,11 +212,11 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 	return out, nil
 }
 
-// sample runs a job and adds its figures to the samples, under keys that begin with at:
-// at/TEST/TARGET is MiB/s of sequential tests, entries/s of listings, calls/s of all others; with
-// /us, /p50 and /p99 after it mean, median and 99th percentile in µs, with /server the server's CPU
-// time for a call in µs, with /cpu and /clientcpu that of the server and the client in the unit of
-// cpuUnit; at/raw/… is raw TCP.
+// sample runs a job and adds its figures to the samples, under keys with the prefix at.
+// at/TEST/TARGET is MiB/s for sequential tests, entries/s for listings, calls/s for others. The
+// suffixes /us, /p50 and /p99 are the mean, median and 99th percentile in µs. /server is the
+// server's CPU time per call in µs; /cpu and /clientcpu are the server's and the client's in the
+// unit of cpuUnit. at/raw/… is raw TCP.
 func (b *bed) sample(ctx context.Context, at string, j job) error {
 	r, err := b.bench(ctx, j)
 	if err == nil {
@@ -229,8 +228,8 @@ func (b *bed) sample(ctx context.Context, at string, j job) error {
 // Units of CPU time.
 const perGiB = "ms/GiB"
 
-// cpuUnit is the unit of the CPU time under a key: of a GiB where whole blocks are moved, else of a
-// call.
+// cpuUnit returns the unit of the CPU time under a key: per GiB if whole blocks are transferred,
+// otherwise per call.
 func cpuUnit(key string) string {
 	if strings.Contains(key, "/read/") || strings.Contains(key, "/write/") {
 		return perGiB

@@ -1,5 +1,4 @@
-// The veth group: the same measurements between two network namespaces, with segments as a network
-// has them.
+// The veth group: the same measurements between two network namespaces, with real network segments.
 
 package main
 
@@ -17,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// Addresses of the pair: the servers' end, and the clients'.
+// Addresses of the pair: the servers' and the clients' end.
 const (
 	vethServer = "10.91.0.1"
 	vethClient = "10.91.0.2"
@@ -51,13 +50,13 @@ func (b *bed) measureVeth(ctx context.Context) error {
 	return nil
 }
 
-// pair makes a pair of interfaces, once, and returns the words before a command that runs it at the
+// pair makes a pair of interfaces, once, and returns the command prefix that runs a command at the
 // clients' end.
 func (b *bed) pair() (enter []string, err error) {
 	if b.enter != nil {
 		return b.enter, nil
 	}
-	// A process that waits holds the other namespace.
+	// A sleeping process keeps the other namespace.
 	holder := exec.Command("sleep", "infinity")
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if err := b.start(holder); err != nil {
@@ -75,7 +74,7 @@ func (b *bed) pair() (enter []string, err error) {
 	return enter, err
 }
 
-// rawPeer starts the other end of raw TCP at the servers' end, on a host's address.
+// rawPeer starts raw TCP's other end at the servers' end, on a host address.
 func (b *bed) rawPeer(host string) (addr string, stop func(), err error) {
 	args := slices.Concat(b.server, []string{filepath.Join(b.base, "nfsrdma"), "_rawtcp", "--listen", host + ":0"})
 	cmd := exec.Command(args[0], args[1:]...)

@@ -1,4 +1,4 @@
-// The wire: two networks that a path of MTU 1500 with a delay each way joins.
+// The wire: two networks joined by a path with MTU 1500 and a delay in each direction.
 
 package main
 
@@ -24,13 +24,13 @@ const (
 // A wire is the path of a bed.
 type wire struct {
 	forwarder *exec.Cmd // nil: the delay is netem's
-	in        io.Closer // of the forwarder, as the next two
+	in        io.Closer // the forwarder's, as are the next two
 	out       *bufio.Reader
 	end       func() error
 	start     time.Time
 }
 
-// openWire joins the networks, by netem where the kernel has it, and otherwise by a forwarder.
+// openWire joins the networks, by netem if the kernel has it, otherwise by a forwarder.
 func (b *bed) openWire() error {
 	enter, err := b.pair()
 	if err != nil {
@@ -52,7 +52,7 @@ func (b *bed) openWire() error {
 		inside+"ip link set bench1 txqueuelen "+wireQueue, inside+"ip addr add "+vethClient+"/24 dev bench1", inside+"ip link set bench1 up")
 }
 
-// delayBy has netem delay the frames that an end sends, each of one segment.
+// delayBy makes netem delay the frames sent by an end, each with one segment.
 func delayBy(inside, dev string) error {
 	return commands(fmt.Sprintf("%stc qdisc add dev %s root netem delay %dus limit %s", inside, dev, wireDelay.Microseconds(), wireQueue),
 		inside+"ip link set dev "+dev+" gso_max_segs 1")
@@ -87,7 +87,7 @@ func (w *wire) close() error {
 	return end()
 }
 
-// dropped is how many frames the devices have dropped that were sent into them.
+// dropped returns the number of frames that the devices dropped on transmission.
 func (b *bed) dropped() (n int64, err error) {
 	for _, line := range []string{"ip -j -s link show dev bench0", strings.Join(b.enter, " ") + " ip -j -s link show dev bench1"} {
 		words := strings.Fields(line)
@@ -110,7 +110,7 @@ func (b *bed) dropped() (n int64, err error) {
 	return n, nil
 }
 
-// describeWire ends the path, and describes its kind and its traffic.
+// describeWire ends the path and describes its kind and traffic.
 func (b *bed) describeWire() (string, error) {
 	w := b.wire
 	dropped, err := b.dropped()
@@ -121,7 +121,7 @@ func (b *bed) describeWire() (string, error) {
 		return fmt.Sprintf("path: netem on a veth pair, %v each way, MTU 1500, no segmentation offload; %d frames dropped", wireDelay, dropped), nil
 	}
 	took := time.Since(w.start)
-	w.in.Close() // then it writes its counts
+	w.in.Close() // it then writes its counts
 	line, err := w.out.ReadBytes('\n')
 	var p passed
 	if err := errors.Join(err, w.close(), json.Unmarshal(line, &p)); err != nil {
@@ -131,7 +131,7 @@ func (b *bed) describeWire() (string, error) {
 	return p.describe(dropped, state.UserTime()+state.SystemTime(), took), nil
 }
 
-// describe is the traffic of a forwarder, in words.
+// describe formats a forwarder's traffic.
 func (p passed) describe(dropped int64, cpu, took time.Duration) string {
 	frames := max(p.Frames, 1)
 	return fmt.Sprintf("path: a forwarder of our own between two tap devices (not netem, which is not here), %v each way, MTU 1500, no segmentation offload; "+
