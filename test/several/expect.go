@@ -1,4 +1,4 @@
-// The outcome of each step, compared with what the model permits, and its effect on the model.
+// Compares each step's outcome with the model's permitted outcomes, and applies it to the model.
 
 package several
 
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// apply compares the outcome of a step, and changes the model. It returns the wanted outcome, or ""
-// for a match.
+// apply compares a step's outcome and changes the model. It returns the wanted outcome, or "" for a
+// match.
 func (m *model) apply(s Step, o Outcome) (want string) {
 	switch s.Op {
 	case Restart:
@@ -54,15 +54,15 @@ func (m *model) apply(s Step, o Outcome) (want string) {
 	switch s.Op {
 	case Read, PRead, Map, SendFile, Splice, SeekEnd, FStat, FGetACL:
 		if m.stale(f) && f.ino.dirty == f.actor {
-			return "" // the mount may have lost the data, and has the error for the next write or close
+			return "" // the mount may have lost the data; the next write or close gets the error
 		}
 		return m.see(s, f.ino, o)
 	}
 	return m.changeFile(s, f, o)
 }
 
-// lose marks all of an actor's open files of one inode as lost. Without an error on the others, the
-// mount trusts its cache. Its written data may be lost as well: the actor has the error for that.
+// lose marks all of an actor's open files of an inode as lost. Without an error on the others, the
+// mount trusts its cache. Its unwritten data may be lost too, for which the actor gets the error.
 func (m *model) lose(f *opened) {
 	if f.ino.dirty == f.actor {
 		f.ino.dirty, f.ino.torn = -1, true
@@ -120,10 +120,10 @@ func (m *model) open(s Step, o Outcome) string {
 	return ""
 }
 
-// anyTime is a time that differs between file systems.
+// anyTime stands for a time that differs between file systems.
 const anyTime = -1
 
-// truncated is the time after a truncation: file systems differ where the size stays.
+// truncated returns the time after a truncation. File systems differ if the size is unchanged.
 func truncated(v *version, size int64) int64 {
 	if int64(len(v.data)) == size {
 		return anyTime
@@ -131,7 +131,7 @@ func truncated(v *version, size int64) int64 {
 	return 0
 }
 
-// name is apply for the steps of names.
+// name is apply for the steps on names.
 func (m *model) name(s Step, o Outcome) string {
 	ino := m.names[s.Name]
 	if s.Op == ReadDir {
@@ -151,7 +151,7 @@ func (m *model) name(s Step, o Outcome) string {
 	case Unlink:
 		m.bind(s.Actor, s.Name, nil)
 	case Rename:
-		ino.links++ // bind takes one away with the old name
+		ino.links++ // bind removes one with the old name
 		m.bind(s.Actor, s.To, ino)
 		m.bind(s.Actor, s.Name, nil)
 		for _, f := range m.files {
@@ -179,7 +179,7 @@ func (m *model) name(s Step, o Outcome) string {
 	return ""
 }
 
-// listed compares a listing. A mount may keep one, so that some names are missing or gone.
+// listed compares a listing. A mount may have cached it, so names may be missing or gone.
 func (m *model) listed(s Step, o Outcome) string {
 	want := m.listing()
 	k := m.kinds[s.Actor]
@@ -192,7 +192,7 @@ func (m *model) listed(s Step, o Outcome) string {
 				return fmt.Sprint("names of ", want)
 			}
 		}
-		for name := range m.ever { // a listing answers for all names, also for those it lacks
+		for name := range m.ever { // a listing answers for all names, including absent ones
 			key := nameKey{s.Actor, name}
 			m.seen[key] = append(m.seen[key], m.names[name])
 			if k.Absent && !slices.Contains(o.Names, name) {
@@ -204,7 +204,7 @@ func (m *model) listed(s Step, o Outcome) string {
 	return fmt.Sprint(want)
 }
 
-// changeFile is the effect of a step on an open file.
+// changeFile applies a step on an open file.
 func (m *model) changeFile(s Step, f *opened, o Outcome) string {
 	ino, n := f.ino, int64(0)
 	switch s.Op {
@@ -239,11 +239,11 @@ func (m *model) changeFile(s Step, f *opened, o Outcome) string {
 	case FChmod:
 		m.change(s.Actor, ino, true, func(v *version) { v.mode = uint32(s.Val) })
 	case FTimes:
-		// Our mount delays the times of a file that it is making, like its data.
+		// Our mount delays the times of a file that it is creating, like its data.
 		atOnce := ino.maker != s.Actor || !m.kinds[s.Actor].Unasked
 		set := int64(s.Val)
 		if !atOnce && ino.links == 0 && ino.remover != s.Actor {
-			set = anyTime // the server possibly has the file no more
+			set = anyTime // the server may no longer have the file
 		}
 		m.change(s.Actor, ino, atOnce, func(v *version) { v.time = set })
 	case FSetACL:
@@ -262,7 +262,7 @@ func (m *model) changeFile(s Step, f *opened, o Outcome) string {
 	return ""
 }
 
-// closed is the effect of close(2): locks of fcntl go with any open file of the process.
+// closed applies close(2). fcntl locks end with any open file of the process.
 func (m *model) closed(f *opened) {
 	delete(m.files, fdKey{f.actor, f.fd})
 	m.publish(f.actor, f.ino)

@@ -1,24 +1,24 @@
-// Schedules drawn from a seed.
+// Random schedules from a seed.
 
 package several
 
 import "math/rand/v2"
 
-// A generator draws steps. It keeps the numbers of files that are likely to be open;
-// steps that turn out to be impossible are left out when the schedule runs.
+// A generator makes random steps. It tracks the files that are probably open; impossible steps are
+// skipped when the schedule runs.
 type generator struct {
 	rnd   *rand.Rand
 	kinds []Kind
 	steps []Step
 	open  map[fdKey]string // the flags
-	next  int              // the byte of the next write
-	all   bool             // the server may restart
+	next  int              // the byte value of the next write
+	all   bool             // includes restarts of the server
 }
 
-// slots is how many files an actor keeps open at most.
+// slots limits the open files per actor.
 const slots = 3
 
-// Random is a schedule of about n steps.
+// Random returns a schedule with about n steps.
 func (w *World) Random(seed uint64, n int) []Step {
 	g := &generator{rnd: rand.New(rand.NewPCG(seed, 3)), kinds: w.Kinds, open: make(map[fdKey]string), all: w.Restart != nil}
 	for len(g.steps) < n {
@@ -33,7 +33,7 @@ func (g *generator) pick(of ...string) string { return of[g.rnd.IntN(len(of))] }
 
 func (g *generator) file() string { return g.pick("a", "a", "a", "a", "b", "b", "c") }
 
-// offset is one near where pages begin, or anywhere.
+// offset returns an offset near a page boundary, or any.
 func (g *generator) offset() int64 {
 	if g.rnd.IntN(3) == 0 {
 		return g.rnd.Int64N(20000)
@@ -41,7 +41,7 @@ func (g *generator) offset() int64 {
 	return max(0, int64(g.rnd.IntN(5))*page+g.rnd.Int64N(3)-1)
 }
 
-// length is mostly of few pages, and at times of more than one READ.
+// length returns mostly a few pages, and sometimes more than one READ.
 func (g *generator) length() int64 {
 	switch g.rnd.IntN(40) {
 	case 0:
@@ -52,13 +52,13 @@ func (g *generator) length() int64 {
 	return 1 + g.rnd.Int64N(6000)
 }
 
-// value is a byte that no write before had, for as long as there are such.
+// value returns a byte value not used by earlier writes, while there are any.
 func (g *generator) value() int {
 	g.next = g.next%255 + 1
 	return g.next
 }
 
-// some draws a few steps of one actor.
+// some adds a few steps of one actor.
 func (g *generator) some() {
 	actor := g.rnd.IntN(len(g.kinds))
 	if g.kinds[actor].Command {
@@ -85,7 +85,7 @@ func (g *generator) some() {
 		kind := g.pick("fcntl", "flock")
 		g.add(Step{Actor: actor, Op: Lock, Fd: slot.fd, Flags: kind})
 		g.use(slot, flags, 1+g.rnd.IntN(3))
-		if g.rnd.IntN(4) > 0 { // else others meet it
+		if g.rnd.IntN(4) > 0 { // otherwise the file stays open for later steps
 			g.add(Step{Actor: actor, Op: Unlock, Fd: slot.fd, Flags: kind})
 		}
 	case n < 11:
@@ -105,7 +105,7 @@ func (g *generator) visit(slot fdKey, flags string) {
 	delete(g.open, slot)
 }
 
-// use sees and changes an open file.
+// use adds steps that see and change an open file.
 func (g *generator) use(slot fdKey, flags string, n int) {
 	for range n {
 		if flags == "r" && g.rnd.IntN(6) > 0 || g.rnd.IntN(2) == 0 {
@@ -153,7 +153,7 @@ func (g *generator) fill(s *Step) {
 	}
 }
 
-// names draws a step of names.
+// names adds a step on names.
 func (g *generator) names(actor int) {
 	s := Step{Actor: actor, Name: g.file()}
 	s.Op = []Op{Unlink, Rename, Rename, Truncate, Stat, ReadDir, Create}[g.rnd.IntN(7)]
@@ -176,7 +176,7 @@ func (g *generator) names(actor int) {
 	g.add(s)
 }
 
-// command draws a step of a command.
+// command adds a step of a command.
 func (g *generator) command(actor int) {
 	s := Step{Actor: actor, Name: g.file()}
 	s.Op = []Op{Cat, Cat, Cat, CopyIn, CopyIn, Rename, Unlink, Stat}[g.rnd.IntN(8)]

@@ -1,4 +1,4 @@
-// The matrix: each way to change a file, each way to see it, each event between the two.
+// The matrix: each way to change a file, each way to see it, each event between them.
 
 package several
 
@@ -14,21 +14,21 @@ type Cell struct {
 	Steps []Step
 }
 
-// The actor that looks has open file 1 from the beginning, and opens 2; the one that
-// changes has 1 open, and opens the others. Both are of the file "a".
+// The looking actor has open file 1 from the beginning and opens 2. The changing actor has 1 open
+// and opens the others. 1 and 2 are the file "a".
 const held, again, source = 1, 2, 3
 
-// before is the size of the file that is changed.
+// sizeBefore is the initial size of the changed file.
 const sizeBefore = 5000
 
-// A change is a way to change.
+// A change is a way to change a file.
 type change struct {
 	name  string
-	flags string // of open file 2, "" where there is none
+	flags string // for open file 2, "" without one
 	steps []Step
 }
 
-// changes are the ways to change, on open file 2 where one is needed.
+// changes are the ways to change, on open file 2 if one is needed.
 var changes = []change{
 	{"overwrite", "w", []Step{{Op: PWrite, Fd: again, Off: 100, N: 4000, Val: 2}}},
 	{"write-past-the-end", "w", []Step{{Op: PWrite, Fd: again, Off: 9000, N: 5000, Val: 2}}},
@@ -62,15 +62,15 @@ var changes = []change{
 	{"acl", "r", []Step{{Op: FSetACL, Fd: again, Val: 1234}}},
 }
 
-// A sight is a way to see.
+// A sight is a way to see a file.
 type sight struct {
 	name  string
 	flags string // of the open file
 	steps []Step
 }
 
-// sights are the ways to see, of an open file with its number filled in. A write is one: its place
-// shows in later reads.
+// sights are the ways to see an open file; its number is filled in. A write is one of them: later
+// reads show where it went.
 var sights = []sight{
 	{"read", "r", []Step{{Op: Read}}},
 	{"pread", "r", []Step{{Op: PRead, Off: 4000, N: 3000}}},
@@ -100,15 +100,15 @@ var sights = []sight{
 	}},
 }
 
-// An event comes between the two.
+// An event comes between change and sight.
 type event struct {
 	name        string
-	fd          int  // of the open file that then sees
+	fd          int  // the open file used to see
 	closed      bool // open file 1 is closed before the change
 	first, last []Step
 }
 
-// events make a change visible; one is nothing.
+// events make a change visible; one does nothing.
 var events = []event{
 	{"open", again, false, []Step{{Op: Open, Name: "a", Fd: again}}, []Step{{Op: Close, Fd: again}}},
 	{"open-and-fstat", again, false, []Step{{Op: Open, Name: "a", Fd: again}, {Op: FStat, Fd: again}}, []Step{{Op: Close, Fd: again}}},
@@ -122,8 +122,8 @@ var events = []event{
 	{"nothing", held, false, nil, nil},
 }
 
-// Matrix are the schedules in which one actor changes and another one looks. After each the
-// content is read by both.
+// Matrix returns the schedules in which one actor changes and another looks. At their end both read
+// the content.
 func Matrix(changer, looker int) []Cell {
 	var cells []Cell
 	for _, c := range changes {
@@ -136,12 +136,12 @@ func Matrix(changer, looker int) []Cell {
 	return cells
 }
 
-// AllPairs has CheckMatrix run each cell for each pair.
+// AllPairs makes CheckMatrix run each cell for each pair.
 const AllPairs = -1
 
-// CheckMatrix runs cells of the matrix for pairs of a changer and a looker, and counts them: for
-// all pairs, or each cell for one pair, or about one in every of those, drawn from a seed. The
-// error is the one that has ended an actor.
+// CheckMatrix runs cells of the matrix for pairs of changer and looker, and returns their number:
+// for all pairs, or each cell for one pair, or a random 1/every of those, from a seed. The error is
+// one that ended an actor.
 func (w *World) CheckMatrix(pairs [][2]int, seed uint64, every int, failed func(error)) (cells int, err error) {
 	for i, pair := range pairs {
 		for at, c := range Matrix(pair[0], pair[1]) {
@@ -162,7 +162,7 @@ func (w *World) CheckMatrix(pairs [][2]int, seed uint64, every int, failed func(
 	return cells, nil
 }
 
-// cell is one of them.
+// cell returns the schedule of one cell.
 func cell(changer, looker int, c change, s sight, e event) []Step {
 	var all []Step
 	by := func(actor int, steps ...Step) {
@@ -172,7 +172,7 @@ func cell(changer, looker int, c change, s sight, e event) []Step {
 		}
 	}
 	by(changer, Step{Op: Open, Name: "a", Fd: held, Flags: "w creat"}, Step{Op: PWrite, Fd: held, N: sizeBefore, Val: 1}, Step{Op: Close, Fd: held})
-	heldFlags := "r" // Linux's client keeps its pages while it has the file open for writing
+	heldFlags := "r" // Linux's client keeps its pages while the file is open for writing
 	if e.fd == held && s.flags != "r" {
 		heldFlags = s.flags
 	} else if e.name == "fcntl" || e.name == "flock" {

@@ -6,29 +6,28 @@ import (
 	"slices"
 )
 
-// A Kind has the promises to an actor.
+// A Kind describes the promises to an actor.
 type Kind struct {
 	Name    string
-	Local   bool // the served directory itself: each step is of the newest version
-	NoCache bool // a mount with noac: as a local one, but its writes may wait for close
+	Local   bool // the served directory: each step sees the newest version
+	NoCache bool // a mount with noac: like local, but its writes may wait for close
 	Command bool // it has only Cat, CopyIn, Rename, Unlink and Stat, each with a call to the server
-	NoLocks bool // its locks mean nothing to others, so it takes none
-	// Absent: a mount that caches for some time that names are absent: those that it has looked up,
-	// and for a second all that it has not seen in the directory.
+	NoLocks bool // its locks do not affect others, so it takes none
+	// Absent: a mount that caches absent names for some time: names it has looked up, and for a
+	// second all names that it has not seen in the directory.
 	Absent bool
-	// Unasked: our mount. It lists a directory in which it has looked up several names, and so may have
-	// a name from before it was given to another file, though no step has used it. With noac, steps that
-	// are not among asking may use its cached size and pages. FUSE sends no request for them, or the
+	// Unasked: our mount. It lists a directory after lookups of several names in it, and so may
+	// have a name's old binding without a step that used it. With noac, steps that are not among
+	// asking may use its cached size and pages, because FUSE sends no request for them, or the
 	// server's reply has no attributes.
 	Unasked bool
 	// Kernel: Linux's client. It keeps its pages while it has the file open for writing, except
-	// under locks, and ACLs even under locks. It appends at its cached end. A create does not empty
-	// a file of which it has no cached name.
+	// under locks, and ACLs even under locks. It appends at its cached end. A create does not
+	// truncate a file for which it has no cached name.
 	Kernel bool
 }
 
-// asking are the steps with which a mount with noac gets the size and the time of a file from the
-// server.
+// asking are the steps for which a mount with noac gets a file's size and time from the server.
 var asking = []Op{Open, Read, PRead, FStat, Stat, Append}
 
 // A version is the state of a file between two changes.
@@ -43,21 +42,25 @@ type version struct {
 type inode struct {
 	versions  []version
 	links     int
-	published int // the newest version that is with the server for certain
-	dirty     int // the actor with written data that is not, or -1
-	maker     int // the actor that has made it and closed no open file of it since, or -1
+	published int // the newest version that the server has for certain
+	dirty     int // the actor with written data that the server may lack, or -1
+	maker     int // the actor that created it and has not closed it since, or -1
 	floor     map[int]int
-	lock      string // how it is locked
+	lock      string // the kind of lock
 	holder    int    // the actor and
-	holderFd  int    // the open file that have locked it
-	leaving   bool   // a lock of flock goes some time after the last close, since FUSE's RELEASE comes then
+	holderFd  int    // the open file that hold the lock
+	// a flock lock ends some time after the last close, because FUSE's RELEASE comes then
+	leaving bool
 
-	// of the removal of its last name
+	// about the removal of its last name
 	remover int
-	hidden  bool // the remover may have given it another name, which goes some time after the last close
-	kept    bool // it has
+	// the remover may have renamed it to a hidden name, which is removed some time after the last
+	// close
+	hidden bool
+	kept   bool // it has renamed it
 
-	torn bool // a mount lost the file before its written data was with the server: any content is right
+	// a mount lost the file before its written data reached the server: any content is permitted
+	torn bool
 }
 
 func newInode() *inode {
@@ -71,10 +74,10 @@ type opened struct {
 	actor  int
 	fd     int
 	ino    *inode
-	name   string // by which the actor opened it, or that it gave to that name since
+	name   string // by which the actor opened it, or to which it renamed it since
 	write  bool
 	append bool
-	lost   bool // the server has no such file any more
+	lost   bool // the server no longer has the file
 }
 
 type fdKey struct{ actor, fd int }
@@ -84,26 +87,26 @@ type nameKey struct {
 	name  string
 }
 
-// A model is the state of one schedule's directory.
+// A model is the state of a schedule's directory.
 type model struct {
 	kinds []Kind
 	names map[string]*inode
 	files map[fdKey]*opened
-	// seen are the bindings of a name that an actor may have kept, nil for none: empty if it has
-	// neither looked it up nor listed it.
+	// seen has the bindings of a name that an actor may have cached, nil for an absent name. It is
+	// empty if the actor has neither looked it up nor listed it.
 	seen map[nameKey][]*inode
-	ever map[string]bool // names that there were
-	op   Op              // of the step under way
-	past bool            // which goes past the size and the pages that the mount has, and leaves them as they are
+	ever map[string]bool // names that ever existed
+	op   Op              // the current step
+	past bool            // the step bypasses the mount's cached size and pages
 }
 
 func newModel(kinds []Kind) *model {
 	return &model{kinds: kinds, names: make(map[string]*inode), files: make(map[fdKey]*opened), seen: make(map[nameKey][]*inode), ever: make(map[string]bool)}
 }
 
-// current reports whether an actor sees the newest binding of a name. A mount may keep
-// an old one while the file that it names exists; the server refuses the handle of one
-// that does not. Mounts have lookupcache=pos: that a name is absent they do not keep.
+// current reports whether an actor sees the newest binding of a name. A mount may keep an old
+// binding while its file exists; after that the server rejects the handle. Mounts have
+// lookupcache=pos, so they do not cache absent names.
 func (m *model) current(actor int, name string) bool {
 	k := m.kinds[actor]
 	if k.Local || k.NoCache || k.Command {
@@ -118,16 +121,16 @@ func (m *model) current(actor int, name string) bool {
 	return true
 }
 
-// absent reports whether an actor may keep that nothing has a name, which is wrong.
+// absent reports whether an actor may wrongly believe that a name is absent.
 func (m *model) absent(actor int, name string) bool {
 	seen := m.seen[nameKey{actor, name}]
 	return m.kinds[actor].Absent && m.names[name] != nil && (len(seen) == 0 || slices.Contains(seen, nil))
 }
 
-// removed records that an actor has removed the last name of a file. While the file is open there,
-// a mount gives it a hidden name instead. Linux's client does that if it opened the file by this
-// name, and not if another client gave it the name since. Our client does so unless it takes the
-// name for another file's. Such a mount hides the file if that other one is open.
+// removed records that an actor has removed a file's last name. While the file is open there, a
+// mount renames it to a hidden name instead. Linux's client does that if it opened the file by this
+// name, and not if another client has since given it the name. Our client does so unless its cache
+// binds the name to another file; it hides the file if that other one is open.
 func (m *model) removed(actor int, name string, ino *inode) {
 	ino.remover = actor
 	if ino.maker >= 0 && ino.maker != actor && m.kinds[ino.maker].Unasked {
@@ -154,7 +157,7 @@ func (m *model) asked(actor int, name string) {
 	m.seen[nameKey{actor, name}] = []*inode{m.names[name]}
 }
 
-// bind gives a name to a file, or to none, by an actor's hand.
+// bind changes a name's file, possibly to none, for an actor.
 func (m *model) bind(actor int, name string, ino *inode) {
 	was := m.names[name]
 	if was != nil {
@@ -180,7 +183,7 @@ func (m *model) bind(actor int, name string, ino *inode) {
 	m.asked(actor, name)
 }
 
-// settle moves an actor's oldest version of a file to the server's.
+// settle advances an actor's oldest version of a file to the server's.
 func (m *model) settle(actor int, ino *inode) {
 	to := ino.published
 	if ino.dirty == actor {
@@ -189,7 +192,7 @@ func (m *model) settle(actor int, ino *inode) {
 	ino.floor[actor] = max(ino.floor[actor], to)
 }
 
-// oldest is the oldest version of a file that an actor may see.
+// oldest returns the oldest version of a file that an actor may see.
 func (m *model) oldest(actor int, ino *inode) int {
 	k, was := m.kinds[actor], ino.floor[actor]
 	if k.Local || k.Command || k.NoCache && (!k.Unasked || slices.Contains(asking, m.op)) && !m.keeps(actor, ino) {
@@ -202,12 +205,12 @@ func (m *model) oldest(actor int, ino *inode) int {
 	return now
 }
 
-// fresh reports whether an actor can see nothing but the newest version of a file.
+// fresh reports whether an actor can see only the newest version of a file.
 func (m *model) fresh(actor int, ino *inode) bool {
 	return m.oldest(actor, ino) == len(ino.versions)-1
 }
 
-// keeps reports whether an actor keeps the pages of a file though another one has changed it.
+// keeps reports whether an actor keeps a file's pages although another actor has changed it.
 func (m *model) keeps(actor int, ino *inode) bool {
 	if !m.kinds[actor].Kernel {
 		return false
@@ -220,8 +223,8 @@ func (m *model) keeps(actor int, ino *inode) bool {
 	return false
 }
 
-// change makes a new version. It is with the server at once, or when its writer has
-// closed, synchronized, or unlocked the file.
+// change makes a new version. The server has it at once, or when its writer has closed, synced, or
+// unlocked the file.
 func (m *model) change(actor int, ino *inode, atOnce bool, edit func(v *version)) {
 	fresh := m.fresh(actor, ino)
 	v := *ino.last()
@@ -238,7 +241,7 @@ func (m *model) change(actor int, ino *inode, atOnce bool, edit func(v *version)
 	}
 }
 
-// publish has all of a file be with the server, if it is this actor that has written.
+// publish records that the server has all of a file, if this actor was its writer.
 func (m *model) publish(actor int, ino *inode) {
 	if ino.dirty == actor {
 		ino.dirty = -1
@@ -246,7 +249,8 @@ func (m *model) publish(actor int, ino *inode) {
 	}
 }
 
-// overwritten is data with other bytes from an offset on, and zeros before them if it was shorter.
+// overwritten returns data with other bytes from an offset on, and zeros before them if it was
+// shorter.
 func overwritten(data []byte, off int64, b []byte) []byte {
 	n := max(int64(len(data)), off+int64(len(b)))
 	out := make([]byte, n)
@@ -255,14 +259,14 @@ func overwritten(data []byte, off int64, b []byte) []byte {
 	return out
 }
 
-// resized is data of another length.
+// resized returns data with another length.
 func resized(data []byte, n int64) []byte {
 	out := make([]byte, n)
 	copy(out, data)
 	return out
 }
 
-// may are the versions of a file that an actor may see.
+// may returns the versions of a file that an actor may see.
 func (m *model) may(actor int, ino *inode) []version {
 	return ino.versions[m.oldest(actor, ino):]
 }
@@ -279,7 +283,7 @@ func (m *model) stale(f *opened) bool {
 	return f.ino.remover != f.actor || !f.ino.kept
 }
 
-// openFile is the first open file of an actor with that file.
+// openFile returns an actor's first open file with that inode.
 func (m *model) openFile(actor int, ino *inode) *opened {
 	var found []*opened
 	for _, f := range m.files {
@@ -293,7 +297,7 @@ func (m *model) openFile(actor int, ino *inode) *opened {
 	return slices.MinFunc(found, func(a, b *opened) int { return a.fd - b.fd })
 }
 
-// listing are the names, sorted.
+// listing returns the sorted names.
 func (m *model) listing() []string {
 	names := []string{}
 	for name := range m.names {

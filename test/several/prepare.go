@@ -1,4 +1,4 @@
-// Steps of a schedule are made to fit the model, or left out.
+// Adjusts the steps of a schedule to the model, or skips them.
 
 package several
 
@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// prepare completes a step, and reports whether it can be taken: its needs are met, and its effect
-// on the files follows from the promises. Earlier steps may have been cut away, so most steps
-// depend only on the file that they name.
+// prepare completes a step and reports whether it can run: its needs are met, and its effect on the
+// files follows from the promises. Earlier steps may have been cut away, so most steps depend only
+// on the file that they name.
 func (m *model) prepare(s *Step) bool {
 	m.op, m.past = s.Op, false
 	if s.Op == Restart {
@@ -45,22 +45,20 @@ func (m *model) prepare(s *Step) bool {
 	return f != nil && !f.lost && m.prepareFile(f, s)
 }
 
-// otherSize makes a truncation change the size: the effect of one to the same size differs between
-// file systems.
+// otherSize makes a truncation change the size, because file systems differ for an unchanged size.
 func (m *model) otherSize(ino *inode, s *Step) {
 	if ino != nil && int64(len(ino.last().data)) == s.Off {
 		s.Off++
 	}
 }
 
-// prepareFile is prepare for a step of an open file.
+// prepareFile is prepare for a step on an open file.
 func (m *model) prepareFile(f *opened, s *Step) bool {
 	size := int64(len(f.ino.last().data))
 	m.past = f.append && m.kinds[s.Actor].Unasked && (s.Op == Read || s.Op == PRead)
 	switch s.Op {
 	case PWrite:
-		// Linux's client may write all of a page that it caches, with the bytes of an older
-		// version.
+		// Linux's client may write a whole cached page, with bytes of an older version.
 		return f.write && !f.append && (!m.kinds[s.Actor].Kernel || m.fresh(s.Actor, f.ino))
 	case Append:
 		return f.append && (!m.kinds[s.Actor].Kernel || m.fresh(s.Actor, f.ino))
@@ -72,7 +70,7 @@ func (m *model) prepareFile(f *opened, s *Step) bool {
 	case Fallocate:
 		return f.write
 	case Store:
-		// A store writes the page's other bytes, too: those that the actor sees.
+		// A store also writes the page's other bytes, as seen by the actor.
 		return f.write && m.fresh(s.Actor, f.ino) && within(s, size)
 	case Map:
 		return within(s, size)
@@ -94,8 +92,8 @@ func (m *model) prepareFile(f *opened, s *Step) bool {
 	return true
 }
 
-// within moves a range inside of a file, from whose end negative offsets count, and reports whether
-// there is one.
+// within moves a range inside a file; negative offsets count from its end. It returns false for an
+// empty file.
 func within(s *Step, size int64) bool {
 	if size == 0 {
 		return false
@@ -105,8 +103,8 @@ func within(s *Step, size int64) bool {
 	return true
 }
 
-// lockable reports whether it is known how a lock ends: both kinds are one to some
-// servers and two to others, and a process has one of fcntl for all its open files.
+// lockable reports whether a lock's outcome is known. Some servers treat both kinds as one and
+// others do not, and a process has one fcntl lock for all its open files.
 func (m *model) lockable(f *opened, s *Step) bool {
 	k, ino := m.kinds[s.Actor], f.ino
 	switch {
@@ -118,13 +116,13 @@ func (m *model) lockable(f *opened, s *Step) bool {
 	return ino.lock == s.Flags && !shared(s.Flags) && ino.holder != s.Actor && !m.kinds[ino.holder].NoLocks
 }
 
-// shared reports whether a lock is one that others may have as well.
+// shared reports whether other actors may have the lock too.
 func shared(lock string) bool { return strings.HasSuffix(lock, "-shared") }
 
-// byFlock reports whether a lock is of flock(2), and not of fcntl(2).
+// byFlock reports whether a lock is flock(2)'s rather than fcntl(2)'s.
 func byFlock(lock string) bool { return strings.HasPrefix(lock, "flock") }
 
-// touched are the files that a step is about.
+// touched returns the files that a step concerns.
 func (m *model) touched(s Step) []*inode {
 	var all []*inode
 	add := func(ino *inode) {
@@ -146,8 +144,8 @@ func (m *model) touched(s Step) []*inode {
 	return all
 }
 
-// before are the steps that have to be taken first, so that a step's outcome is defined: data that
-// another actor has written and still keeps is synchronized.
+// before returns the steps that must run first to make a step's outcome defined: they sync data
+// that another actor has written and still caches.
 func (m *model) before(s Step) []Step {
 	var first []Step
 	for _, ino := range m.touched(s) {

@@ -1,4 +1,4 @@
-// Actors that are processes of their own, as locks of fcntl want, and the commands as one.
+// Actors in separate processes, as fcntl locks require, and the commands as one.
 
 package several
 
@@ -17,11 +17,11 @@ import (
 // rootEnv makes a program an actor in that directory.
 const rootEnv = "NFSRDMA_SEVERAL_ROOT"
 
-// called is set by Main. Without a call of it, a process would run this program with all its tests.
+// called is set by Main. Without that call, a process would run this program with all its tests.
 var called atomic.Bool
 
-// Main runs the actor if World.Process has started this program for one, and ends with it;
-// otherwise it returns. It comes first in main.
+// Main runs the actor if World.Process started this program for one, and exits with it; otherwise
+// it returns. It must come first in main.
 func Main() {
 	root := os.Getenv(rootEnv)
 	if root == "" {
@@ -35,7 +35,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// Process adds an actor that is a process of this program, in a directory. Close ends it.
+// Process adds an actor in a directory, as a process with this program. Close ends it.
 func (w *World) Process(k Kind, root string) error {
 	if !called.Load() {
 		return errors.New("this program does not call several.Main")
@@ -52,7 +52,7 @@ func (w *World) Process(k Kind, root string) error {
 	return nil
 }
 
-// Close ends the processes of actors. The error is of one that has ended otherwise.
+// Close ends the actors' processes. The error is about any that ended otherwise.
 func (w *World) Close() (err error) {
 	for _, end := range w.ends {
 		err = errors.Join(err, end())
@@ -60,14 +60,14 @@ func (w *World) Close() (err error) {
 	return err
 }
 
-// Commands are the actor that uses an export by the commands of nfsrdma.
+// Commands is the actor that uses an export through nfsrdma's commands.
 type Commands struct {
 	Program string
 	URL     string // of the export
 	File    string // for the copied data
 }
 
-// Do has a command do a step.
+// Do runs a step by a command.
 func (c *Commands) Do(dir string, s Step) (o Outcome, err error) {
 	at := func(name string) string { return c.URL + "/" + dir + "/" + name }
 	run := func(args ...string) []byte {

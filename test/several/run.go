@@ -1,4 +1,4 @@
-// A run of a schedule, and the failure that it ends with.
+// A run of a schedule, and the failure at its end.
 
 package several
 
@@ -10,13 +10,13 @@ import (
 	"sync/atomic"
 )
 
-// A World is the actors of schedules, each with its promises, and the server.
+// A World has the actors of schedules with their promises, and the server.
 type World struct {
 	Actors  []Actor // the first is a mount, or local
 	Kinds   []Kind
-	Restart func() error // kills the server and starts it again; nil: no restarts
+	Restart func() error // kills and restarts the server; nil: no restarts
 
-	// Tick waits until a change of a file gets another time than those before; nil if each does.
+	// Tick waits until a change of a file gets a later time than earlier ones; nil if each does.
 	// Clients detect changes by their times.
 	Tick func() error
 
@@ -25,7 +25,7 @@ type World struct {
 	ends []func() error // of processes
 }
 
-// NewWorld is a world without actors. Its schedules have directories of that name with a number.
+// NewWorld returns a world without actors. Its schedules' directories have that name with a number.
 func NewWorld(name string) *World { return &World{name: name} }
 
 // Add adds an actor.
@@ -33,7 +33,8 @@ func (w *World) Add(k Kind, a Actor) {
 	w.Kinds, w.Actors = append(w.Kinds, k), append(w.Actors, a)
 }
 
-// TickOf is for World.Tick: it changes a file until its time is another one, and makes it first.
+// TickOf returns a World.Tick that changes a file until its time differs. It creates the file
+// first.
 func TickOf(file string) (func() error, error) {
 	f, err := os.Create(file)
 	if err != nil {
@@ -51,7 +52,7 @@ func TickOf(file string) (func() error, error) {
 	}, nil
 }
 
-// A Failure is a step with an outcome that nothing permits.
+// A Failure is a step with an outcome that is not permitted.
 type Failure struct {
 	Steps []Step // the steps before it, and the step itself at the end
 	Got   Outcome
@@ -73,8 +74,8 @@ func (f *Failure) Error() string {
 	return b.String()
 }
 
-// Run takes the steps of a schedule that can be taken, in a new directory, and counts them. The
-// error is a *Failure after a wrong outcome, else the one that has ended an actor.
+// Run runs a schedule's possible steps in a new directory, and returns their number. The error is a
+// *Failure after a wrong outcome, otherwise one that ended an actor.
 func (w *World) Run(schedule []Step) (steps int, err error) {
 	dir := fmt.Sprintf("%s-%d", w.name, w.runs.Add(1))
 	if o, err := w.Actors[0].Do(dir, Step{Op: mkdir}); err != nil || o.Err != "" {
@@ -110,7 +111,7 @@ type run struct {
 	taken []string
 }
 
-// step takes a step if it can be taken, and before it those that it needs.
+// step runs a step if it is possible, after the steps that it needs.
 func (r *run) step(s Step) error {
 	if !r.model.prepare(&s) || s.Op == Restart && r.world.Restart == nil {
 		return nil
@@ -149,12 +150,12 @@ func (r *run) take(s Step) (err error) {
 	return nil
 }
 
-// perSchedule is how long a random schedule is.
+// perSchedule is the length of a random schedule.
 const perSchedule = 60
 
-// Check runs random schedules until count steps are taken. Each has its own seed, from seed on. A
-// failure has the seed, and the shortest schedule that fails as well; more reports whether to go on
-// after it. The error is the one that has ended an actor.
+// Check runs random schedules until count steps have run. Each has its own seed, from seed on. A
+// failure has the seed and a shortened failing schedule; more reports whether to continue after it.
+// The error is one that ended an actor.
 func (w *World) Check(seed uint64, count int, more func(failure error) bool) (taken int, err error) {
 	for ; taken < count; seed++ {
 		n, err := w.Run(w.Random(seed, perSchedule))

@@ -42,7 +42,7 @@ func (m *model) see(s Step, ino *inode, o Outcome) string {
 	return m.describe(s, ino)
 }
 
-// describe returns the permitted outcomes of a step as text.
+// describe formats a step's permitted outcomes.
 func (m *model) describe(s Step, ino *inode) string {
 	may, text := m.may(s.Actor, ino), ""
 	for i := range may {
@@ -67,8 +67,8 @@ func (m *model) describe(s Step, ino *inode) string {
 	return text
 }
 
-// sizeOf reports whether a size is one between those of versions: of a write that is
-// more than one call, another client may have seen a part.
+// sizeOf reports whether a size lies between those of versions. If a write takes several calls,
+// another client may have seen a part.
 func sizeOf(may []version, n int64) bool {
 	least, most := int64(len(may[0].data)), int64(0)
 	for _, v := range may {
@@ -77,8 +77,8 @@ func sizeOf(may []version, n int64) bool {
 	return least <= n && n <= most
 }
 
-// attributes compares attributes. Those that were shown move the actor's floor: its next sight is
-// not older than the first version with them.
+// attributes compares attributes. Attributes that were shown advance the actor's floor: it must not
+// see a version older than the first one with them.
 func (m *model) attributes(actor int, ino *inode, may []version, o Outcome) bool {
 	if !sizeOf(may, o.N) {
 		return false
@@ -99,8 +99,8 @@ func (m *model) attributes(actor int, ino *inode, may []version, o Outcome) bool
 	return mode && time && (len(may) > 1 || ino.dirty == actor)
 }
 
-// mapped compares the bytes of a mapping with an older, shorter version: past its end are zeros up
-// to the end of the page, and then faults.
+// mapped compares a mapping's bytes with an older, shorter version: zeros follow its end up to the
+// end of the page, then faults.
 func mapped(s Step, may []version, o Outcome) bool {
 	padded := false
 	for i, v := range may {
@@ -112,7 +112,7 @@ func mapped(s Step, may []version, o Outcome) bool {
 	return padded && (o.Err == "SIGBUS" || content(may, s.Off, s.N, o.Data))
 }
 
-// content compares bytes: each is of a version, and so is the end.
+// content compares bytes: each must be from some version, and so must the end.
 func content(may []version, off, n int64, data []byte) bool {
 	for i, b := range data {
 		at, ok := off+int64(i), false

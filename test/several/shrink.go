@@ -1,4 +1,4 @@
-// The shortest schedule that still fails.
+// Reduces a failing schedule.
 
 package several
 
@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// tries is how often a shorter schedule is run before it counts as one that passes: some
+// tries is the number of runs after which a shorter schedule counts as passing, because some
 // failures depend on time.
 const tries = 2
 
-// mostRuns bounds the runs of one search.
+// mostRuns limits the runs of one search.
 const mostRuns = 400
 
-// Shrink takes steps out of a schedule that has failed for as long as the rest fails, too.
+// Shrink removes steps from a failing schedule while the rest still fails.
 func (w *World) Shrink(f *Failure) *Failure {
 	runs := 0
 	again := func(steps []Step) *Failure {

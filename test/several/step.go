@@ -1,4 +1,4 @@
-// A step of a schedule and its outcome, in a form that people read and processes exchange.
+// A step of a schedule and its outcome, in a readable form that processes exchange.
 
 package several
 
@@ -11,20 +11,19 @@ import (
 // An Op is a kind of step.
 type Op string
 
-// The kinds of steps. Those of a file work on an open one, those of a name on a name in
-// the schedule's directory.
+// The kinds of steps: on an open file, or on a name in the schedule's directory.
 const (
 	Open   Op = "open"
 	Create Op = "create" // O_CREAT and O_EXCL
 	Close  Op = "close"
 
 	PWrite    Op = "pwrite"
-	Append    Op = "append"   // write(2) of a file that is open with O_APPEND
+	Append    Op = "append"   // write(2) to a file opened with O_APPEND
 	SeekWrite Op = "seek-end" // lseek to the end, and write(2)
-	Store     Op = "store"    // by mmap, and msync
+	Store     Op = "store"    // by mmap and msync
 	FTruncate Op = "ftruncate"
 	Fallocate Op = "fallocate"
-	CopyRange Op = "copy_file_range" // from one open file to another one
+	CopyRange Op = "copy_file_range" // from one open file to another
 	FChmod    Op = "fchmod"
 	FTimes    Op = "futimens"
 	FSetACL   Op = "setfacl"
@@ -52,22 +51,24 @@ const (
 	Restart Op = "restart"
 
 	mkdir Op = "mkdir" // of the schedule's directory
-	clear Op = "clear" // of the schedule's directory and of all open files
+	clear Op = "clear" // the schedule's directory and all open files
 )
 
-// A Step is one thing that one actor does.
+// A Step is one action of one actor.
 type Step struct {
 	Actor int
 	Op    Op
 	Name  string `json:",omitempty"`
 	To    string `json:",omitempty"` // rename: the new name
 	Fd    int    `json:",omitempty"` // the number of an open file, from 1
-	ToFd  int    `json:",omitempty"` // copy_file_range: the file that is written
-	Flags string `json:",omitempty"` // open: r or w, then "append" "trunc" "creat", and "fcntl" for an O_APPEND set by F_SETFL; lock: fcntl or flock, and those with "-shared"
+	ToFd  int    `json:",omitempty"` // copy_file_range: the file to write
+	// open: r or w, then "append" "trunc" "creat", and "fcntl" for an O_APPEND set by F_SETFL;
+	// lock: fcntl or flock, and those with "-shared"
+	Flags string `json:",omitempty"`
 	Off   int64  `json:",omitempty"`
 	ToOff int64  `json:",omitempty"`
 	N     int64  `json:",omitempty"` // a count of bytes
-	Val   int    `json:",omitempty"` // the byte that is written, a mode, a time, or the user of an ACL
+	Val   int    `json:",omitempty"` // the byte to write, a mode, a time, or the user of an ACL
 }
 
 func (s Step) String() string {
@@ -112,8 +113,8 @@ type Outcome struct {
 	N     int64    `json:",omitempty"` // a count, position or size
 	Data  []byte   `json:",omitempty"`
 	Mode  uint32   `json:",omitempty"`
-	Time  int64    `json:",omitempty"` // of the last change, if it was set; else 0
-	ACL   int      `json:",omitempty"` // the user that the ACL names, 0 if there is none
+	Time  int64    `json:",omitempty"` // the modification time if it was set, otherwise 0
+	ACL   int      `json:",omitempty"` // the user in the ACL, 0 without one
 	Names []string `json:",omitempty"`
 }
 
@@ -146,7 +147,7 @@ func (o Outcome) String() string {
 	return strings.Join(w, " ")
 }
 
-// runs is data as runs of equal bytes.
+// runs formats data as runs of equal bytes.
 func runs(data []byte) string {
 	var w []string
 	for i := 0; i < len(data); {

@@ -1,4 +1,4 @@
-// A worker: an actor that uses a directory by system calls.
+// A worker: an actor that uses a directory through system calls.
 
 package several
 
@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Actor does steps, one at a time, in the schedule's directory.
+// An Actor runs steps, one at a time, in the schedule's directory.
 type Actor interface {
 	Do(dir string, s Step) (Outcome, error)
 }
@@ -29,17 +29,16 @@ type Worker struct {
 	files map[int]int // descriptors, by the steps' numbers
 }
 
-// NewWorker is a worker in a directory.
+// NewWorker returns a worker in a directory.
 func NewWorker(root string) *Worker { return &Worker{root: root, files: make(map[int]int)} }
 
-// A message is a step that a process is to do, in a directory below the actor's.
+// A message is a step for a process, in a directory below the actor's.
 type message struct {
 	Dir  string
 	Step Step
 }
 
-// Serve has a worker do the steps that come by one stream, and answer by the other one,
-// until the first ends.
+// Serve makes a worker run the steps read from in, and writes the outcomes to out, until in ends.
 func Serve(root string, in io.Reader, out io.Writer) error {
 	w := NewWorker(root)
 	steps, outcomes := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)
@@ -60,18 +59,18 @@ func Serve(root string, in io.Reader, out io.Writer) error {
 	}
 }
 
-// A Remote is an actor that Serve is, at the other end of two streams.
+// A Remote is an actor served by Serve at the other end of two streams.
 type Remote struct {
 	in  *json.Encoder
 	out *json.Decoder
 }
 
-// NewRemote is the actor that reads its steps from in, and writes its outcomes to out.
+// NewRemote returns an actor that writes its steps to in and reads the outcomes from out.
 func NewRemote(in io.Writer, out io.Reader) *Remote {
 	return &Remote{json.NewEncoder(in), json.NewDecoder(bufio.NewReader(out))}
 }
 
-// Do has the other process do a step.
+// Do makes the other process run a step.
 func (r *Remote) Do(dir string, s Step) (o Outcome, err error) {
 	if err = r.in.Encode(message{dir, s}); err == nil {
 		err = r.out.Decode(&o)
@@ -79,13 +78,13 @@ func (r *Remote) Do(dir string, s Step) (o Outcome, err error) {
 	return o, err
 }
 
-// Do does a step.
+// Do runs a step.
 func (w *Worker) Do(dir string, s Step) (o Outcome, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		v := recover()
 		if _, fault := v.(interface{ Addr() uintptr }); fault {
-			o = Outcome{Err: "SIGBUS"} // of a page of a mapping that is past the end
+			o = Outcome{Err: "SIGBUS"} // access to a mapped page past the end
 		} else if v != nil {
 			panic(v)
 		}
@@ -106,7 +105,7 @@ func (w *Worker) Do(dir string, s Step) (o Outcome, err error) {
 	return w.file(fd, s), nil
 }
 
-// outcome is a count and an error.
+// outcome returns the outcome for a count and an error.
 func (w *Worker) outcome(n int64, err error) Outcome {
 	var errno unix.Errno
 	switch {
@@ -127,7 +126,7 @@ func (w *Worker) clear(dir, how string) error {
 	if how != "all" {
 		return nil
 	}
-	// The last close of a removed file on a mount changes its hidden name after close(2) has
+	// On a mount, the last close of a removed file removes its hidden name after close(2) has
 	// returned, possibly after RemoveAll has read the names.
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		err := os.RemoveAll(dir)
@@ -137,7 +136,7 @@ func (w *Worker) clear(dir, how string) error {
 	}
 }
 
-// name does a step of a name.
+// name runs a step on a name.
 func (w *Worker) name(dir string, s Step) Outcome {
 	path := filepath.Join(dir, s.Name)
 	switch s.Op {
@@ -171,7 +170,7 @@ func (w *Worker) name(dir string, s Step) Outcome {
 	}
 	defer f.Close()
 	names, err := f.Readdirnames(-1)
-	// A file that was removed while it was open has a hidden name until it is closed.
+	// A file removed while open has a hidden name until it is closed.
 	names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, ".nfs") })
 	slices.Sort(names)
 	o := w.outcome(0, err)
@@ -179,7 +178,7 @@ func (w *Worker) name(dir string, s Step) Outcome {
 	return o
 }
 
-// openFlags are the flags of open(2) of a step.
+// openFlags returns a step's flags for open(2).
 func openFlags(s Step) int {
 	flags := unix.O_RDONLY
 	for _, f := range strings.Fields(s.Flags) {
@@ -191,7 +190,7 @@ func openFlags(s Step) int {
 	return flags
 }
 
-// SetTimes is the end of the times that steps set: later ones come from the server's clock.
+// SetTimes is above all times set by steps; later times come from the server's clock.
 const SetTimes = 1_200_000_000
 
 func (w *Worker) status(st *unix.Stat_t, err error) Outcome {
@@ -206,7 +205,7 @@ func (w *Worker) status(st *unix.Stat_t, err error) Outcome {
 	return o
 }
 
-// file does a step of an open file.
+// file runs a step on an open file.
 func (w *Worker) file(fd int, s Step) Outcome {
 	switch s.Op {
 	case Close:
@@ -219,7 +218,7 @@ func (w *Worker) file(fd int, s Step) Outcome {
 	case FChmod:
 		return w.outcome(0, unix.Fchmod(fd, uint32(s.Val)))
 	case FTimes:
-		// By /proc, since futimens is utimensat without a path, which package unix does not have.
+		// Through /proc, because futimens is utimensat without a path, which package unix lacks.
 		at := unix.Timespec{Sec: int64(s.Val)}
 		return w.outcome(0, unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprint("/proc/self/fd/", fd), []unix.Timespec{at, at}, 0))
 	case FSync:
@@ -244,7 +243,7 @@ func (w *Worker) file(fd int, s Step) Outcome {
 	return w.read(fd, s)
 }
 
-// lock takes or releases a lock of the whole file.
+// lock takes or releases a lock on the whole file.
 func lock(fd int, how string, unlock bool) error {
 	kind, op := int16(unix.F_WRLCK), unix.LOCK_EX|unix.LOCK_NB
 	switch {

@@ -1,4 +1,4 @@
-// A worker's steps on the data of a file.
+// A worker's steps on a file's data.
 
 package several
 
@@ -12,7 +12,7 @@ import (
 
 const page = 4096
 
-// write does a step that changes the bytes of a file.
+// write runs a step that changes a file's bytes.
 func (w *Worker) write(fd int, s Step) Outcome {
 	data := bytes.Repeat([]byte{byte(s.Val)}, int(s.N))
 	switch s.Op {
@@ -54,10 +54,10 @@ func (w *Worker) write(fd int, s Step) Outcome {
 	return Outcome{N: done}
 }
 
-// whole is the outcome of a write.
+// whole returns the outcome of a write.
 func (w *Worker) whole(n int, err error) Outcome { return w.outcome(int64(n), err) }
 
-// read does a step that sees the bytes of a file.
+// read runs a step that sees a file's bytes.
 func (w *Worker) read(fd int, s Step) Outcome {
 	buf := make([]byte, s.N)
 	n, err := 0, error(nil)
@@ -90,7 +90,7 @@ func (w *Worker) read(fd int, s Step) Outcome {
 	return o
 }
 
-// all reads until the end, or the buffer is full.
+// all reads until the end or until the buffer is full.
 func all(buf []byte, read func([]byte) (int, error)) (n int, err error) {
 	for n < len(buf) {
 		k, err := read(buf[n:min(n+10000, len(buf))])
@@ -140,8 +140,8 @@ func (w *Worker) through(fd int, s Step) (data []byte, err error) {
 
 const aclName = "system.posix_acl_access"
 
-// aclOf is an ACL that lets one more user read, as the kernel has it in an attribute:
-// version 2, then tag, permissions and number of each entry.
+// aclOf returns an ACL that lets one more user read, in the kernel's attribute format: version 2,
+// then tag, permissions and number of each entry.
 func aclOf(user int) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 2)
 	for _, e := range [][3]uint32{{0x01, 6, ^uint32(0)}, {0x02, 4, uint32(user)}, {0x04, 4, ^uint32(0)}, {0x10, 4, ^uint32(0)}, {0x20, 4, ^uint32(0)}} {
@@ -152,7 +152,7 @@ func aclOf(user int) []byte {
 	return b
 }
 
-// getACL finds the user that an ACL names.
+// getACL returns the user in an ACL.
 func (w *Worker) getACL(fd int) Outcome {
 	buf := make([]byte, 1024)
 	n, err := unix.Fgetxattr(fd, aclName, buf)

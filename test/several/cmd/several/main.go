@@ -1,10 +1,10 @@
-// Command several runs schedules of package several where its tests cannot, as in a guest.
+// Command several runs schedules of package several where its tests cannot run, such as in a guest.
 //
-//	several check [-seed N] [-steps N] [-matrix N] [-tick FILE] KIND:DIR …   a process for each directory
-//	several serve ADDRESS DIR                                 is one actor, for whoever connects first
+//	several check [-seed N] [-steps N] [-matrix N] [-tick FILE] KIND:DIR …   one process per DIR
+//	several serve ADDRESS DIR                    one actor, for the first connection
 //
-// KIND is mount or noac for those of Linux's client, or local. It prints failures. The file is one
-// of the file system that is served.
+// KIND is mount or noac for Linux's client, or local. It prints failures. FILE is on the served
+// file system.
 package main
 
 import (
@@ -36,7 +36,7 @@ func run(args []string) error {
 	return errors.New("see its source for the arguments")
 }
 
-// serve is an actor for one connection.
+// serve runs an actor for one connection.
 func serve(address, dir string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -99,7 +99,7 @@ func random(w *several.World, seed uint64, steps int) error {
 	return errors.Join(failed, err)
 }
 
-// all runs cells of the matrix. Those that fail are printed.
+// all runs cells of the matrix and prints the failing ones.
 func all(w *several.World, seed uint64, every int) error {
 	var pairs [][2]int
 	for looker := range w.Kinds {
