@@ -1,4 +1,4 @@
-// The validation of a capture as a test sees it.
+// Validates a capture for a test.
 
 package wire
 
@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Want is what a test knows about a capture.
+// Want has a test's expectations about a capture.
 type Want struct {
-	CRC        bool // whether every connection must have CRC on
-	ServerOurs bool // then the server's pads must be zero
-	ClientOurs bool // then the client's pads must be zero
-	Terminates int  // how many are expected at most
-	Cut        bool // connections were cut: calls may lack a reply, a message its end
+	CRC        bool // every connection must have CRC on
+	ServerOurs bool // the server's pads must be zero
+	ClientOurs bool // the client's pads must be zero
+	Terminates int  // maximum number
+	Cut        bool // connections were cut, so calls may lack a reply and messages their end
 }
 
-// Check validates a capture, by our reader and by tshark when it is there, and fails the
-// test for each rule that is broken. It returns what was seen.
+// Check validates a capture with our reader, and with tshark if it is installed. It fails the test
+// for each violation and returns the report.
 func Check(t *testing.T, path string, want Want) *Report {
 	t.Helper()
 	r, err := Validate(path)
@@ -54,7 +54,7 @@ func Check(t *testing.T, path string, want Want) *Report {
 	return r
 }
 
-// ignored is the calls that a server of ours should have answered: only siw may lose a
+// ignored returns the number of calls that our server should have answered. Only siw may lose a
 // connection's first wake-up.
 func (r *Report) ignored(want Want) int {
 	if want.ServerOurs {

@@ -1,4 +1,4 @@
-// MPA, DDP and RDMAP as they are on the wire (RFC 5044, 5041, 5040).
+// MPA, DDP and RDMAP in their wire format (RFC 5044, 5041, 5040).
 
 package wire
 
@@ -18,7 +18,7 @@ type startup struct {
 
 var keys = [2]string{"MPA ID Req Frame", "MPA ID Rep Frame"}
 
-// parseStartup returns nil and zero while bytes are missing.
+// parseStartup returns nil and 0 if bytes are missing.
 func parseStartup(b []byte, dir int) (*startup, int, error) {
 	if len(b) < 20 {
 		return nil, 0, nil
@@ -39,8 +39,8 @@ func parseStartup(b []byte, dir int) (*startup, int, error) {
 	return s, n, nil
 }
 
-// inlineSizes reads the private data of RFC 8797: what its sender sends and takes in
-// one Send, and whether it takes Send with Invalidate.
+// inlineSizes parses the private data of RFC 8797: the sizes that its sender sends and receives in
+// one Send, and whether it accepts Send with Invalidate.
 func (s *startup) inlineSizes() (send, receive int, invalidate bool) {
 	p := s.private
 	for i := 0; i+8 <= len(p); i++ {
@@ -51,9 +51,9 @@ func (s *startup) inlineSizes() (send, receive int, invalidate bool) {
 	return 1024, 1024, false
 }
 
-// fpdu is one framed protocol data unit.
+// fpdu is one framed PDU.
 type fpdu struct {
-	frame int // of the packet that brought its last byte
+	frame int // the packet with its last byte
 	ulpdu []byte
 	crcOK bool
 	zero  bool // the CRC field is zero
@@ -61,7 +61,7 @@ type fpdu struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// parseFPDU returns zero bytes while some are missing.
+// parseFPDU returns 0 bytes if some are missing.
 func parseFPDU(b []byte) (f fpdu, n int) {
 	if len(b) < 2 {
 		return f, 0
@@ -108,9 +108,9 @@ func (o opcode) invalidates() bool { return o == opSendInvalidate || o == opSend
 type ddp struct {
 	op           opcode
 	tagged, last bool
-	stag         uint32 // tagged: where it goes; Send with Invalidate: what is invalidated
+	stag         uint32 // tagged: the destination; Send with Invalidate: the STag to invalidate
 	offset       uint64 // tagged
-	queue        uint32 // untagged: and the three below
+	queue        uint32 // untagged, like the next three
 	msn, mo      uint32
 	data         []byte
 }

@@ -1,8 +1,7 @@
-// Reading a capture: packets, and the TCP streams in them.
+// Reads a capture: packets, and the TCP streams in them.
 
-// Package wire validates captures of RPC-over-RDMA. It has readers of its own for every
-// layer, so that a mistake in the product's codecs cannot hide itself here, and asks
-// tshark for a second opinion.
+// Package wire validates captures of RPC-over-RDMA. It has independent parsers for every layer, so
+// that a bug in the product's codecs cannot hide itself, and uses tshark as a second opinion.
 package wire
 
 import (
@@ -14,18 +13,18 @@ import (
 	"slices"
 )
 
-// chunk is a run of stream bytes, with the number of the frame that brought it. The
-// bytes MUST NOT be kept.
+// chunk is a run of stream bytes, with the number of the frame that completed it. The bytes MUST
+// NOT be kept.
 type chunk struct {
 	frame int
-	dir   int // 0 is from the side that opened the connection
+	dir   int // 0: from the side that opened the connection
 	data  []byte
 }
 
 // stream is one TCP connection.
 type stream struct {
 	opener endpoints
-	take   func(chunk) // gets the bytes in the order in which they become readable
+	take   func(chunk) // receives the bytes in stream order
 }
 
 type endpoints struct {
@@ -33,11 +32,11 @@ type endpoints struct {
 	from, to uint16
 }
 
-// half is one direction while it is put together.
+// half is one direction during reassembly.
 type half struct {
 	started bool
 	next    uint32
-	early   []segment // beyond next
+	early   []segment // after next
 }
 
 type segment struct {
@@ -45,8 +44,8 @@ type segment struct {
 	data []byte
 }
 
-// readPcap hands each IPv4 packet of a capture to packet, with its number. Linux loopback
-// and raw IP captures are known. The packet is the callee's for the time of the call.
+// readPcap calls packet for each IPv4 packet in a capture, with its number. It supports Linux
+// loopback and raw IP captures. The packet's bytes are valid only during the call.
 func readPcap(r io.Reader, packet func(frame int, ip []byte)) error {
 	in := bufio.NewReaderSize(r, 1<<20)
 	var file [24]byte
@@ -93,21 +92,21 @@ func readPcap(r io.Reader, packet func(frame int, ip []byte)) error {
 	}
 }
 
-// maxPacket is more than any capture program writes for one packet.
+// maxPacket is larger than any packet written by a capture program.
 const maxPacket = 1 << 18
 
-// assembler puts TCP streams together. Each new one is announced to open.
+// assembler reassembles TCP streams. It calls open for each new one.
 type assembler struct {
 	open    func(*stream)
 	halves  map[endpoints]*half
-	streams map[endpoints]*stream // both directions lead to one
+	streams map[endpoints]*stream // both directions map to one stream
 }
 
 func newAssembler(open func(*stream)) *assembler {
 	return &assembler{open: open, halves: map[endpoints]*half{}, streams: map[endpoints]*stream{}}
 }
 
-// packet takes an IPv4 packet; anything that is not TCP is passed over.
+// packet adds an IPv4 packet; packets other than TCP are ignored.
 func (a *assembler) packet(frame int, ip []byte) {
 	if len(ip) < 20 || ip[0]>>4 != 4 || ip[9] != 6 {
 		return
@@ -157,7 +156,7 @@ func (a *assembler) packet(frame int, ip []byte) {
 	s.take(chunk{frame, dir, data})
 }
 
-// ready takes out what has become contiguous; what was there before is dropped.
+// ready returns the contiguous segments, and drops repeated bytes.
 func (h *half) ready() (out [][]byte) {
 	slices.SortStableFunc(h.early, func(a, b segment) int { return int(int32(a.seq - b.seq)) })
 	for len(h.early) > 0 {

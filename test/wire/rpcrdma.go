@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// area is a segment: memory of the requester.
+// area is a segment: a memory range of the requester.
 type area struct {
 	handle, length uint32
 	offset         uint64
@@ -15,7 +15,7 @@ type area struct {
 
 func (a area) String() string { return fmt.Sprintf("%08x:%x+%d", a.handle, a.offset, a.length) }
 
-// holds reports whether n bytes at offset of handle lie in the segment.
+// holds reports whether the segment contains n bytes at offset of handle.
 func (a area) holds(handle uint32, offset uint64, n int) bool {
 	return handle == a.handle && offset >= a.offset && offset-a.offset <= uint64(a.length) && uint64(n) <= uint64(a.length)-(offset-a.offset)
 }
@@ -31,18 +31,18 @@ const (
 	procError = 4
 )
 
-// header is one transport header and the RPC message after it.
+// header is one transport header with the RPC message after it.
 type header struct {
 	xid, version, credits, proc uint32
 	reads                       []readArea
 	writes                      [][]area
-	reply                       []area // nil when there is none
+	reply                       []area // nil: none
 	hasReply                    bool
 	errcode                     uint32
 	rpc                         []byte
 }
 
-// words reads 32-bit words and remembers when there were too few.
+// words parses 32-bit words and records if there were too few.
 type words struct {
 	b   []byte
 	bad bool

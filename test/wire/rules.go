@@ -1,4 +1,4 @@
-// The rules of RPC-over-RDMA: credits, chunks, and who may touch which memory.
+// The rules of RPC-over-RDMA: credits, chunks, and the memory that each side may access.
 
 package wire
 
@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// call is one that has no reply yet.
+// call is a call without a reply so far.
 type call struct {
 	header
-	sinks   []area       // what may be written to: the Write chunks and the Reply chunk
-	written map[area]int // bytes that came into each segment
+	sinks   []area       // permitted targets: the Write chunks and the Reply chunk
+	written map[area]int // bytes written to each segment
 }
 
 type pendingRead struct {
@@ -21,17 +21,17 @@ type pendingRead struct {
 	left   int
 }
 
-// rules follows one connection. The side that opened it is the requester.
+// rules checks one connection. The side that opened it is the requester.
 type rules struct {
 	r     *Report
 	calls map[uint32]*call
 
 	replies          int
-	grant, lastGrant int // the latest two; the requester has possibly not seen the last one yet
-	asked            int // credits that the requester asked for
+	grant, lastGrant int // the latest two; the requester may not have seen the last one yet
+	asked            int // credits requested by the requester
 	reads            []pendingRead
-	ird              int // how many Reads the requester takes at once; -1 unknown
-	callMax          int // bytes of a Send, each way
+	ird              int // Reads that the requester accepts concurrently; -1 unknown
+	callMax          int // bytes of a Send, in each direction
 	replyMax         int
 	mayInvalidate    bool
 }
@@ -149,7 +149,7 @@ func (c *call) owns(stag uint32) bool {
 	return false
 }
 
-// echo holds a reply's lists against its call's (RFC 8166 sections 4.3.2 and 4.3.3).
+// echo compares a reply's lists with its call's (RFC 8166 sections 4.3.2 and 4.3.3).
 func (u *rules) echo(frame int, name string, c *call, h *header) {
 	if len(h.writes) != len(c.writes) {
 		u.r.add(frame, 1, name, "%d Write chunks, the call has %d", len(h.writes), len(c.writes))
@@ -261,7 +261,7 @@ func (u *rules) readRequest(frame, dir int, b []byte) {
 	u.r.add(frame, dir, name, "no outstanding call has advertised this memory for reading")
 }
 
-// readResponse expects responses in the order of their requests (RFC 5040 section 5.5).
+// readResponse checks that responses arrive in the order of their requests (RFC 5040 section 5.5).
 func (u *rules) readResponse(frame, dir int, name string, s ddp) {
 	if dir == 1 || len(u.reads) == 0 {
 		u.r.add(frame, dir, name, "a response to no Read Request")

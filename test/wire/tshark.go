@@ -1,4 +1,4 @@
-// The second opinion: what tshark makes of a capture.
+// The second opinion: tshark's parse of a capture.
 
 package wire
 
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Tshark reports whether tshark is there to be asked.
+// Tshark reports whether tshark is installed.
 func Tshark() bool {
 	_, err := exec.LookPath("tshark")
 	return err == nil
@@ -20,18 +20,18 @@ var tsharkFields = []string{"frame.number", "_ws.malformed", "_ws.expert.severit
 
 const severityWarning = 0x600000
 
-// tsharkFrames is how much of a capture tshark is asked about: it takes seconds for so
-// many frames, and minutes for some captures.
+// tsharkFrames is the number of frames that tshark parses: it takes seconds for so many, and
+// minutes for some captures.
 const tsharkFrames = 20_000
 
-// known are remarks of tshark 4.0 that are limits of its own: see excused for the first;
-// and it takes revision 2 of MPA for a mistake.
+// known are remarks caused by limits of tshark 4.0: see excused for the first. It also considers
+// revision 2 of MPA an error.
 var known = []string{"Malformed Packet (Exception occurred)", "Res field is NOT set to zero", "Rev field is NOT set to one"}
 
 func askTshark(t *testing.T, path string, r *Report) {
 	t.Helper()
-	// MPA is found by what is said, before the port: that of a test is any, and may be another
-	// protocol's.
+	// Content identifies MPA before the port does: a test's port is arbitrary and may belong to
+	// another protocol.
 	args := []string{"-r", path, "-c", strconv.Itoa(tsharkFrames), "-o", "tcp.try_heuristic_first:TRUE", "-o", "tcp.desegment_tcp_streams:TRUE", "-o", "iwarp_ddp_rdmap.reassemble_iwarp_rdma_send:TRUE",
 		"-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=;"}
 	for _, f := range tsharkFields {
@@ -57,7 +57,7 @@ func askTshark(t *testing.T, path string, r *Report) {
 	}
 }
 
-// checkRemarks fails for what tshark finds wrong and is not known to be its own limit.
+// checkRemarks fails for tshark's errors, except its known limits.
 func checkRemarks(t *testing.T, f []string) {
 	t.Helper()
 	frame, malformed, severities, messages := f[0], f[1], strings.Split(f[2], ";"), strings.Split(f[3], ";")
@@ -77,10 +77,10 @@ func checkRemarks(t *testing.T, f []string) {
 	}
 }
 
-// excused reports whether NFS looks malformed to tshark for reasons of its own. It does not
-// join the data that a READ reply's RDMA Writes have brought. And it works out the pad of
-// a Read chunk, which nobody sends (RFC 8166 section 3.4.5.2), from the length of the last
-// segment of the Read Response alone, wrongly when the ones before are no multiples of four.
+// excused reports whether NFS appears malformed because of tshark's limits. It does not join the
+// data from the RDMA Writes of a READ reply. And it computes the pad of a Read chunk, which is
+// never sent (RFC 8166 section 3.4.5.2), only from the length of the last segment of the Read
+// Response, which is wrong if the earlier ones are not multiples of four.
 func excused(procedures, counts string) bool {
 	for _, p := range strings.Split(procedures, ";") {
 		if p == "6" {

@@ -1,4 +1,4 @@
-// From streams to messages, and what their validation reports.
+// Extracts messages from streams and validates them.
 
 package wire
 
@@ -10,49 +10,49 @@ import (
 	"slices"
 )
 
-// Violation is a rule that a message on the wire has broken.
+// Violation is a rule broken by a message on the wire.
 type Violation struct {
 	Frame   int    // in the capture
 	From    string // "client" or "server"
-	Message string // what it was
-	Rule    string // what is wrong
+	Message string // the message
+	Rule    string // the broken rule
 }
 
 func (v Violation) String() string {
 	return fmt.Sprintf("frame %d, %s, %s: %s", v.Frame, v.From, v.Message, v.Rule)
 }
 
-// Report is what Validate found.
+// Report is the result of Validate.
 type Report struct {
 	Violations []Violation
 
-	// What there was to check, so that a test can see that it was something.
+	// Counts of the checked items, so that a test can verify that there were some.
 	Connections, CRCOn, FPDUs              int
 	Calls, Replies, Errors                 int
 	Writes, Reads, LongCalls, LongReplies  int
 	ReadChunks, WriteChunks, Invalidations int
-	Terminates                             []string // who sent each, and why
+	Terminates                             []string // the sender and reason of each
 
-	// What may be so where connections break: calls without a reply; directions that end
-	// inside a message; and connections, in no other count, whose MPA Request got no Reply.
+	// Permitted effects of broken connections: calls without a reply; directions that end inside a
+	// message; and connections, not counted elsewhere, without a Reply to their MPA Request.
 	Unanswered, Torn, Refused int
 
-	// Misread counts connections that ended with a Terminate about the CRC of an FPDU
-	// though all CRCs were right: siw misreads one that comes in two pieces. Ignored
-	// counts calls on connections that had no reply at all: siw's accepting side can
-	// lose its first wake-up. Neither is in the counts above.
+	// Misread counts connections that ended with a Terminate about an FPDU's CRC although all CRCs
+	// were right: siw misreads an FPDU that arrives in two pieces. Ignored counts calls on
+	// connections without any reply: siw's accepting side can lose its first wake-up. Neither is in
+	// the counts above.
 	Misread, Ignored int
 
-	// DirtyPads counts FPDUs of the client and of the server whose pad is not zero. It
-	// is no violation by itself: Linux sends such pads (RFC 5044 says they should be zero).
+	// DirtyPads counts FPDUs of the client and of the server with nonzero pads. That alone is no
+	// violation: Linux sends such pads (RFC 5044 says they should be zero).
 	DirtyPads [2]int
 
-	early int // FPDUs in the part that tshark is asked about
+	early int // FPDUs in tshark's part
 }
 
 var sideNames = [2]string{"client", "server"}
 
-// maxViolations keeps one mistake from filling the screen.
+// maxViolations limits the output of a single mistake.
 const maxViolations = 50
 
 func (r *Report) add(frame, dir int, message, format string, args ...any) {
@@ -61,9 +61,9 @@ func (r *Report) add(frame, dir int, message, format string, args ...any) {
 	}
 }
 
-// Validate reads a capture and holds every connection that starts with MPA to the rules of
-// RFC 5044, 5041, 5040 and 8166. Other connections are passed over. It needs little memory,
-// however large the capture is.
+// Validate reads a capture and checks every connection that starts with MPA against the rules of
+// RFC 5044, 5041, 5040 and 8166. Other connections are ignored. It needs little memory, whatever
+// the size of the capture.
 func Validate(path string) (*Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -90,20 +90,20 @@ func validate(r io.Reader) (*Report, error) {
 	return report, nil
 }
 
-// crcTerminate begins siw's Terminate about the CRC of an FPDU: layer 2, type 0, code 2
-// (RFC 5044 section 8). Its bit fields stand the wrong way round within their byte.
+// crcTerminate is the start of siw's Terminate about an FPDU's CRC: layer 2, type 0, code 2 (RFC
+// 5044 section 8). siw reverses the bit fields within the byte.
 var crcTerminate = []byte{0x02, 0x02}
 
-// side is what one direction of a connection has come to.
+// side is the state of one direction of a connection.
 type side struct {
 	buf     []byte
 	startup *startup
-	msn     [3]uint32 // the last one of each queue
-	send    []byte    // an untagged message being put together
-	open    bool      // and whether there is one
+	msn     [3]uint32 // the last one in each queue
+	send    []byte    // an incomplete untagged message
+	open    bool      // send is in use
 }
 
-// conn is one connection under validation.
+// conn is one connection being validated.
 type conn struct {
 	r     *Report
 	sides [2]side
@@ -111,9 +111,9 @@ type conn struct {
 	known bool // its first bytes have been seen
 	plain bool // and they were not MPA's
 	crc   bool
-	wrong [2]bool // a CRC of this side was
+	wrong [2]bool // a CRC from this side was wrong
 	cut   bool    // siw has ended it for a CRC that was right
-	dead  bool    // the bytes make no sense any more
+	dead  bool    // the remaining bytes cannot be parsed
 }
 
 func newConn(r *Report) *conn { return &conn{r: r, rpc: newRules(r)} }
@@ -146,7 +146,7 @@ func (c *conn) take(ch chunk) {
 	}
 }
 
-// end counts what has come to no end.
+// end counts incomplete calls and messages.
 func (c *conn) end() {
 	if !c.known || c.plain || c.dead || c.cut {
 		return
@@ -184,7 +184,7 @@ func (c *conn) start(frame, dir int) int {
 		c.fatal(frame, dir, "MPA", "a reply before the request")
 	} else if dir == 1 {
 		c.r.Connections++
-		// One side's wish is enough (RFC 5044 section 7.1.1).
+		// A request by one side suffices (RFC 5044 section 7.1.1).
 		if c.crc = st.crc || peer.crc; c.crc {
 			c.r.CRCOn++
 			if !st.crc {
@@ -229,12 +229,12 @@ func (c *conn) fpdu(f fpdu, dir int, pad []byte) {
 	c.untagged(f.frame, dir, s)
 }
 
-// terminate names a Terminate by the bytes of its control field (RFC 5040 section 4.8).
+// terminate formats a Terminate by the bytes of its control field (RFC 5040 section 4.8).
 func terminate(frame, dir int, message []byte) string {
 	return fmt.Sprintf("frame %d, %s: % x", frame, sideNames[dir], message[:min(len(message), 4)])
 }
 
-// untagged puts messages together and checks their numbers (RFC 5041 section 5.2).
+// untagged assembles messages and checks their numbers (RFC 5041 section 5.2).
 func (c *conn) untagged(frame, dir int, s ddp) {
 	d := &c.sides[dir]
 	if d.open {

@@ -1,4 +1,4 @@
-// The capture file: byte streams dressed as IPv4 packets.
+// The capture file: byte streams as IPv4 packets.
 
 package tap
 
@@ -13,7 +13,7 @@ import (
 // maxPacket is the payload of the largest IPv4 packet.
 const maxPacket = 65_495
 
-// Capture writes one pcap file. A nil Capture takes everything and writes nothing.
+// Capture writes one pcap file. A nil Capture writes nothing.
 type Capture struct {
 	mu  sync.Mutex
 	w   *bufio.Writer
@@ -34,7 +34,7 @@ func NewCapture(w io.Writer) *Capture {
 	return c
 }
 
-// Close writes out what is buffered and returns the first error there was.
+// Close flushes the file and returns the first error.
 func (c *Capture) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *Capture) Close() error {
 // flow is one TCP connection in the capture.
 type flow struct {
 	c    *Capture
-	port [2]int    // the port that each direction goes to
+	port [2]int    // the destination port of each direction
 	seq  [2]uint32 // the next byte of each direction
 	done [2]bool
 
@@ -61,7 +61,7 @@ const (
 	flagACK = 0x10
 )
 
-// flow opens a connection in the capture, with the usual three packets.
+// flow opens a connection in the capture with a three-way handshake.
 func (c *Capture) flow(client, server int) *flow {
 	f := &flow{c: c, port: [2]int{ToServer: server, ToClient: client}, seq: [2]uint32{1000, 2000}}
 	if c == nil {
@@ -75,9 +75,9 @@ func (c *Capture) flow(client, server int) *flow {
 	return f
 }
 
-// data writes what is whole. Each MPA frame and each FPDU gets a packet of its own in
-// the capture. TCP promises no such thing, but tshark loses the thread when packets
-// hold several FPDUs and the end of another.
+// data writes the complete units. Each MPA frame and each FPDU gets a separate packet in the
+// capture. TCP does not guarantee that, but tshark fails to parse packets with several FPDUs and
+// the end of another.
 func (f *flow) data(d Direction, b []byte) {
 	if f.c == nil {
 		return
@@ -116,8 +116,8 @@ func (f *flow) fin(d Direction) {
 	}
 }
 
-// packet writes one packet; the caller holds the lock. Checksums stay zero, which
-// readers take as offloaded.
+// packet writes one packet; the caller holds the lock. Checksums stay zero, which readers treat as
+// offloaded.
 func (f *flow) packet(d Direction, flags byte, b []byte) {
 	c := f.c
 	if c.err != nil {

@@ -1,4 +1,4 @@
-// Units of a stream: an MPA frame, then FPDUs.
+// The units of a stream: an MPA frame, then FPDUs.
 
 package tap
 
@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// A framer cuts one direction of a connection into its units. What does not begin with
-// an MPA frame is passed as it comes.
+// A framer splits one direction of a connection into units. A stream that does not begin with an
+// MPA frame is passed on unsplit.
 type framer struct {
-	pending []byte // bytes of a unit that is not whole yet
-	mpa     bool   // the direction has begun with an MPA frame
-	plain   bool   // it has begun with something else
+	pending []byte // an incomplete unit
+	mpa     bool   // the direction began with an MPA frame
+	plain   bool   // it began with something else
 }
 
 func (f *framer) add(b []byte) { f.pending = append(f.pending, b...) }
 
-// next takes the next whole unit, nil when there is none.
+// next returns the next complete unit, or nil.
 func (f *framer) next() []byte {
 	b, n := f.pending, 0
 	switch {
@@ -38,7 +38,7 @@ func (f *framer) next() []byte {
 	return b[:n:n]
 }
 
-// rest takes what is left when the stream has ended.
+// rest returns the remaining bytes at the end of the stream.
 func (f *framer) rest() []byte {
 	b := f.pending
 	f.pending = nil

@@ -1,4 +1,4 @@
-// Segments as long as the network of the other side takes them, which end where FPDUs end.
+// Segments limited to the other side's MSS, which end at FPDU boundaries.
 
 package tap
 
@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxMSS is the largest that the option TCP_MAXSEG takes.
+// maxMSS is the largest value of the option TCP_MAXSEG.
 const maxMSS = 32_767
 
-// limit keeps the segments of a socket, both ways, to what the other side of the tap
-// carries, so that each peer makes its FPDUs of a size that fits there. Zero does nothing.
+// limit limits a socket's segments in both directions to the MSS on the other side of the tap, so
+// that each peer makes FPDUs that fit there. Zero sets no limit.
 func limit(mss int) func(network, address string, c syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) (err error) {
 		if mss <= 0 || mss > maxMSS {
@@ -28,7 +28,7 @@ func limit(mss int) func(network, address string, c syscall.RawConn) error {
 	}
 }
 
-// pathMSS is what a segment to an address can carry at most, by the MTU of its route.
+// pathMSS returns the maximum payload of a segment to an address, by the MTU of its route.
 func pathMSS(address string) int {
 	c, err := net.Dial("udp4", address) // sends nothing
 	if err != nil {
@@ -39,7 +39,7 @@ func pathMSS(address string) int {
 	return option(c, unix.IPPROTO_IP, unix.IP_MTU) - headers
 }
 
-// connMSS is the payload of a full segment of a connection.
+// connMSS returns the payload of a full segment of a connection.
 func connMSS(c net.Conn) int { return option(c, unix.IPPROTO_TCP, unix.TCP_MAXSEG) }
 
 func option(c net.Conn, level, name int) (v int) {
@@ -51,7 +51,8 @@ func option(c net.Conn, level, name int) (v int) {
 	return v
 }
 
-// records returns a function that sends its argument as one record: TCP begins a segment after it.
+// records returns a function that sends its argument as one record: TCP starts a new segment after
+// it.
 func records(c net.Conn) func(record []byte) error {
 	rc, err := c.(syscall.Conn).SyscallConn()
 	if err != nil {

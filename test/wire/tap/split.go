@@ -1,4 +1,4 @@
-// Segments that end where a test wants them to.
+// Segments that end where a test chooses.
 
 package tap
 
@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// pause is long enough for a peer to have taken what came before it.
+// pause is long enough for a peer to have read the preceding bytes.
 const pause = 50 * time.Millisecond
 
-// Split lets at choose, for each FPDU in one direction, how many of its bytes go ahead
-// in a segment of their own, some time before the others; 0 is all at once. It acts on
-// connections that are made after the call, and replaces an earlier choice.
+// Split lets at choose, for each FPDU in one direction, the number of its first bytes that are sent
+// in a separate segment, some time before the others; 0 sends all together. It applies to
+// connections made after the call, and replaces an earlier choice.
 func (t *Tap) Split(d Direction, at func(fpdu []byte) int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.split[d] = at
 }
 
-// splitter writes to one peer: whole units, and no segment ends inside one that fits in a
-// segment, unless at chooses so.
+// splitter writes whole units to one peer. No segment ends inside a unit that fits in one, unless
+// at chooses so.
 type splitter struct {
-	write func(record []byte) error // TCP begins a segment after each
+	write func(record []byte) error // TCP starts a new segment after each
 	mss   int                       // bytes of a full segment
 	at    func(fpdu []byte) int
 	units framer
@@ -51,8 +51,8 @@ func (s *splitter) Write(b []byte) (int, error) {
 	}
 }
 
-// pass writes the units that are whole. A record is one unit, or several after another of
-// which all but the last fill their segment.
+// pass writes the complete units. A record is one unit, or several of which all but the last fill
+// their segment.
 func (s *splitter) pass() error {
 	rest := s.units.pending
 	n := 0
@@ -78,7 +78,7 @@ func (s *splitter) unit(u []byte, startup bool) error {
 		n = s.at(u)
 	}
 	if n > 0 && n < len(u) {
-		time.Sleep(pause) // what went before is not to share a segment with it
+		time.Sleep(pause) // ends the segment with the preceding bytes
 		if err := s.write(u[:n]); err != nil {
 			return err
 		}
@@ -88,5 +88,5 @@ func (s *splitter) unit(u []byte, startup bool) error {
 	return s.write(u)
 }
 
-// flush writes what was held back of a unit that did not become whole.
+// flush writes the bytes of an incomplete unit.
 func (s *splitter) flush() { s.write(s.units.rest()) }

@@ -1,8 +1,7 @@
-// The proxy: takes connections, passes bytes on, writes down what it passes.
+// The proxy: accepts connections, forwards bytes, and records them.
 
-// Package tap is a TCP proxy for tests. It writes all that goes through it into a
-// capture file as tcpdump would, with no privilege and no lost packet, and it can cut a
-// connection in the middle of whatever is on its way.
+// Package tap is a TCP proxy for tests. It writes all its traffic into a capture file like tcpdump,
+// without privileges or lost packets, and can cut a connection in the middle of its traffic.
 package tap
 
 import (
@@ -14,10 +13,10 @@ import (
 	"sync/atomic"
 )
 
-// Direction is seen from the proxy.
+// Direction is relative to the proxy.
 type Direction int
 
-// The two ways that bytes go.
+// The two directions.
 const (
 	ToServer Direction = iota
 	ToClient
@@ -29,7 +28,7 @@ type Tap struct {
 	upstream string
 	capture  *Capture
 
-	cut  [2]atomic.Int64 // bytes until the cut; 0 is never
+	cut  [2]atomic.Int64 // bytes until the cut; 0: never
 	cuts atomic.Int64
 
 	opened atomic.Int64
@@ -40,8 +39,8 @@ type Tap struct {
 	wg    sync.WaitGroup
 }
 
-// New listens on a free port of an address of this machine and passes connections on to
-// upstream. With a capture it records them; the caller closes the capture after the tap.
+// New listens on a free port of a local address and forwards connections to upstream. With a
+// capture it records them; the caller closes the capture after the tap.
 func New(listen, upstream string, capture *Capture) (*Tap, error) {
 	lc := net.ListenConfig{Control: limit(pathMSS(upstream))}
 	ln, err := lc.Listen(context.Background(), "tcp4", net.JoinHostPort(listen, "0"))
@@ -53,17 +52,17 @@ func New(listen, upstream string, capture *Capture) (*Tap, error) {
 	return t, nil
 }
 
-// Port is where the tap listens.
+// Port returns the port where the tap listens.
 func (t *Tap) Port() int { return t.ln.Addr().(*net.TCPAddr).Port }
 
-// CutAfter resets the connection on which the next n bytes in one direction have
-// passed; with several connections, the one that carries the last of them. One cut.
+// CutAfter resets the connection on which the next n bytes in one direction have passed; with
+// several connections, the one with the last of them. It cuts once.
 func (t *Tap) CutAfter(d Direction, n int64) { t.cut[d].Store(n) }
 
-// Cuts is how many connections were cut.
+// Cuts returns the number of connections cut.
 func (t *Tap) Cuts() int { return int(t.cuts.Load()) }
 
-// Conns is how many have come so far and were passed on.
+// Conns returns the number of connections forwarded so far.
 func (t *Tap) Conns() int { return int(t.opened.Load()) }
 
 // Close ends the tap and every connection through it.
@@ -113,7 +112,7 @@ func (t *Tap) keep(conns ...net.Conn) bool {
 	return t.conns != nil
 }
 
-// carry serves one connection until both directions have ended.
+// carry forwards one connection until both directions have ended.
 func (t *Tap) carry(client, server net.Conn, flow *flow) {
 	var wg sync.WaitGroup
 	wg.Go(func() { t.pass(client, server, flow, ToServer) })
@@ -135,7 +134,7 @@ func (t *Tap) pass(from, to net.Conn, flow *flow, d Direction) {
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			// First to the capture: what a peer answers is then always behind its cause.
+			// First to the capture, so that a peer's reply always follows its cause.
 			flow.data(d, buf[:n])
 			if err = errors.Join(err, t.forward(out, buf[:n], d)); errors.Is(err, errCut) {
 				t.cuts.Add(1)
@@ -159,7 +158,7 @@ func (t *Tap) pass(from, to net.Conn, flow *flow, d Direction) {
 	}
 }
 
-// forward passes bytes on, only up to the cut when it falls among them.
+// forward forwards bytes, up to the cut if it lies among them.
 func (t *Tap) forward(to *splitter, b []byte, d Direction) error {
 	if left := t.cut[d].Load(); left > 0 {
 		rest := left - int64(len(b))
@@ -175,7 +174,7 @@ func (t *Tap) forward(to *splitter, b []byte, d Direction) error {
 	return err
 }
 
-// reset ends a connection as a broken network would.
+// reset ends a connection like a broken network.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		tcp.SetLinger(0)
