@@ -94,7 +94,7 @@ func statFS(e Env) error {
 	return nil
 }
 
-// permission acts as an ordinary user on what is root's.
+// permission accesses root's files as an ordinary user.
 func permission(e Env) error {
 	if !e.Root {
 		return nil

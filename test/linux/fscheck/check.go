@@ -1,8 +1,8 @@
-// The list of checks and what each is given.
+// The list of checks, and their environment.
 
-// Package fscheck exercises a mounted file system through system calls and says what
-// it does other than POSIX and NFS promise. It runs in the guest, on a mount of ours,
-// and on a local directory in its own tests, which keep the checks themselves honest.
+// Package fscheck exercises a mounted file system through system calls and reports deviations from
+// POSIX and NFS. It runs in the guest on one of our mounts, and in its own tests on a local
+// directory, which verify the checks themselves.
 package fscheck
 
 import (
@@ -15,14 +15,13 @@ import (
 	"path/filepath"
 )
 
-// Env is where a check works and what it may do there.
+// Env is a check's directory and its privileges.
 type Env struct {
 	Dir  string // a fresh directory on the file system
-	Root bool   // we are root and so is honoured: device nodes, foreign owners
-	// Large is the size of the files that are to be large, a multiple of 4 MB.
+	Root bool   // root's privileges apply: device nodes, foreign owners
+	// Large is the size of large files, a multiple of 4 MB.
 	Large int
-	// Forget drops what the client has cached, so that the next read asks the server.
-	// It is never nil.
+	// Forget drops the client's caches, so that the next read asks the server. It is never nil.
 	Forget func() error
 }
 
@@ -32,7 +31,7 @@ type Check struct {
 	Run  func(e Env) error
 }
 
-// Checks are in the order of value: the first ones show the most.
+// Checks are in order of importance.
 var Checks = []Check{
 	{"sizes", sizes},
 	{"large-buffered", largeBuffered},
@@ -58,12 +57,12 @@ var Checks = []Check{
 	{"permission", permission},
 }
 
-// path joins below the check's directory.
+// path joins elements to the check's directory.
 func (e Env) path(elem ...string) string {
 	return filepath.Join(append([]string{e.Dir}, elem...)...)
 }
 
-// data makes n bytes that depend on n and seed alone.
+// data returns n bytes that depend only on n and seed.
 func data(n int, seed uint64) []byte {
 	var key [32]byte
 	key[0], key[1], key[2], key[3] = byte(n), byte(n>>8), byte(n>>16), byte(n>>24)
@@ -75,7 +74,7 @@ func data(n int, seed uint64) []byte {
 	return b
 }
 
-// put writes a file and makes sure that it is on the server.
+// put writes a file and syncs it to the server.
 func put(path string, b []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -97,7 +96,7 @@ func holds(path string, want []byte) error {
 	return same(filepath.Base(path), got, want)
 }
 
-// same says where two contents part, without printing them.
+// same reports the first difference between two contents, without printing them.
 func same(what string, got, want []byte) error {
 	if bytes.Equal(got, want) {
 		return nil
@@ -112,7 +111,7 @@ func same(what string, got, want []byte) error {
 
 func sum(b []byte) []byte { s := sha256.Sum256(b); return s[:4] }
 
-// wants turns "this call should fail with err" into an error if it does not.
+// wants returns an error unless got is want.
 func wants(what string, got, want error) error {
 	if errors.Is(got, want) {
 		return nil

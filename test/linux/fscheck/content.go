@@ -1,4 +1,4 @@
-// Checks of what files hold: sizes, large files, maps, holes, truncation, appending.
+// Checks of files' contents: sizes, large files, maps, holes, truncation, appending.
 
 package fscheck
 
@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// around are the sizes at which the transport changes its ways: inline, chunk, page and
-// segment limits, and one to each side.
+// around are sizes at the limits of the transport (inline, chunk, page and segment), and one byte
+// less and more.
 var around = []int{0, 1, 3, 4, 1023, 1024, 1025, 3000, 3900, 4000, 4095, 4096, 4097, 5001, 65535, 65536, 65537, 1<<20 - 1, 1 << 20}
 
 func sizes(e Env) error {
@@ -32,7 +32,7 @@ func sizes(e Env) error {
 	return oddOffsets(e)
 }
 
-// oddOffsets writes and reads without the page cache at places that fit no boundary.
+// oddOffsets reads and writes unaligned ranges without the page cache.
 func oddOffsets(e Env) error {
 	want := data(1<<20+77, 2)
 	if err := put(e.path("odd"), want); err != nil {
@@ -44,7 +44,7 @@ func oddOffsets(e Env) error {
 	}
 	defer f.Close()
 	if _, err := f.ReadAt(make([]byte, 3), 1); err != nil {
-		return nil // only network file systems take such requests
+		return nil // only network file systems accept such requests
 	}
 	for i, n := range around {
 		off, patch := int64(1+i*13), data(n, 3)
@@ -100,7 +100,7 @@ func largeDirect(e Env) error {
 	return nil
 }
 
-// aligned returns memory that starts at a page.
+// aligned returns page-aligned memory.
 func aligned(n int) []byte {
 	b := make([]byte, n+4096)
 	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & 4095

@@ -14,9 +14,8 @@ import (
 	"syscall"
 )
 
-// Model does n random operations on a directory and compares each outcome with what a
-// model says. The same seed does the same operations. The error names the seed, the
-// operation and the last ones before it.
+// Model runs n random operations on a directory and compares each outcome with a model's. The same
+// seed gives the same operations. The error has the seed, the operation and the preceding ones.
 func Model(e Env, seed uint64, n int) error {
 	m := &model{e: e, rng: rand.New(rand.NewPCG(seed, 1)), names: map[string]*node{}}
 	defer m.shutAll()
@@ -39,11 +38,11 @@ func Model(e Env, seed uint64, n int) error {
 	return nil
 }
 
-// node is a regular file; several names may lead to it.
+// node is a regular file, possibly with several names.
 type node struct {
 	data []byte
-	// f is open when the last write has left it so. The client may then keep what was
-	// written to itself; closing makes it send it.
+	// f is open if the last write has left it open. The client may then still cache the written
+	// data; closing sends it.
 	f *os.File
 }
 
@@ -81,10 +80,10 @@ func (m *model) shutAll() {
 	}
 }
 
-// any picks a name, whether or not it exists.
+// any returns a name that may or may not exist.
 func (m *model) any() string { return fmt.Sprintf("n%02d", m.rng.IntN(someNames)) }
 
-// pick chooses an existing name; the same for the same seed, so never by map order.
+// pick returns an existing name. It depends only on the seed, and not on map order.
 func (m *model) pick() (string, *node) {
 	all := make([]string, 0, len(m.names))
 	for name := range m.names {
@@ -171,7 +170,7 @@ func (m *model) write() error {
 	return nil
 }
 
-// length prefers the small and the odd.
+// length prefers small and odd lengths.
 func (m *model) length() int {
 	if m.rng.IntN(4) == 0 {
 		return m.rng.IntN(150_000)
@@ -218,8 +217,8 @@ func (m *model) truncate() error {
 	return nil
 }
 
-// orphan closes a file that is about to lose a name: the client would otherwise give it
-// another one until it is closed, which shows among the links.
+// orphan closes a file that is about to lose a name. Otherwise the client would rename it until it
+// is closed, which shows in its link count.
 func (m *model) orphan(name string) error { return m.names[name].shut() }
 
 func (m *model) rename() error {
@@ -236,7 +235,7 @@ func (m *model) rename() error {
 	if err != nil {
 		return err
 	}
-	// Two names of one file: both stay (POSIX).
+	// Both names of one file stay (POSIX).
 	if m.names[to] != n {
 		delete(m.names, from)
 		m.names[to] = n

@@ -1,5 +1,5 @@
-// Checks of names: renaming, links of both kinds, odd and long names, deep paths,
-// unlinking what is open, exclusive creation, large directories.
+// Checks of names: renames, hard and symbolic links, unusual and long names, deep paths, unlinking
+// open files, exclusive creation, large directories.
 
 package fscheck
 
@@ -42,7 +42,7 @@ func rename(e Env) error {
 	); err != nil {
 		return err
 	}
-	if err := syscall.Rename(full, empty); err != nil { // os.Rename refuses by itself
+	if err := syscall.Rename(full, empty); err != nil { // os.Rename would refuse without a call
 		return fmt.Errorf("directory over an empty one: %w", err)
 	}
 	if err := os.Rename(b, filepath.Join(empty, "moved")); err != nil {
@@ -158,8 +158,8 @@ func deep(e Env) error {
 	return os.RemoveAll(e.Dir)
 }
 
-// unlinkOpen wants a file to live on for those who have it open: the client renames it
-// to a name of its own until then.
+// unlinkOpen checks that a removed file stays usable while it is open: the client renames it until
+// it is closed.
 func unlinkOpen(e Env) error {
 	f, err := os.Create(e.path("f"))
 	if err != nil {
@@ -246,7 +246,7 @@ func readdir(e Env) error {
 	return nil
 }
 
-// CountNames lists a directory that holds n names, each once.
+// CountNames checks that a directory lists n names, each once.
 func CountNames(dir string, n int) error {
 	d, err := os.Open(dir)
 	if err != nil {

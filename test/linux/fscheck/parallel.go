@@ -1,4 +1,4 @@
-// Checks of many at once: threads of one process, and processes.
+// Checks of concurrency: threads of one process, and several processes.
 
 package fscheck
 
@@ -39,8 +39,8 @@ func parallel(e Env) error {
 	return nil
 }
 
-// processScript is one of several processes: it makes, renames and removes files of its
-// own, and reads one that all share.
+// processScript runs in several processes: each makes, renames and removes its own files, and reads
+// one shared file.
 const processScript = `set -e
 mkdir "$1" && cd "$1"
 i=0

@@ -1,4 +1,4 @@
-// Programs of this machine that a guest's image does not have.
+// This machine's programs, for guests without them.
 
 package guest
 
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// FromHost puts a program of this machine, its libraries and its loader into the guest's /tmp/host,
-// and returns the command. The error is that of exec.LookPath where this machine does not have it.
+// FromHost copies a program of this machine, its libraries and its loader into the guest's
+// /tmp/host, and returns the command. If this machine lacks it, the error is exec.LookPath's.
 func (g *Guest) FromHost(ctx context.Context, name string) (command string, err error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -39,7 +39,7 @@ func (g *Guest) FromHost(ctx context.Context, name string) (command string, err 
 	return fmt.Sprintf("/tmp/host/%s --library-path /tmp/host /tmp/host/%s", loader, filepath.Base(path)), nil
 }
 
-// copyIn puts one file there, unless it is there already: programs may be running from it.
+// copyIn copies one file unless it exists already, because programs may be running from it.
 func (g *Guest) copyIn(ctx context.Context, from string) error {
 	b, err := os.ReadFile(from)
 	if err != nil {

@@ -1,8 +1,7 @@
-// A guest: its start, its end, and what is known of it in between.
+// A guest: its start, its end, and its state.
 
-// Package guest boots Linux in QEMU and runs shell scripts in it. Each guest is one
-// QEMU process of ours: it ends when Close is called and, by the kernel's hand, when this
-// process dies in whatever way.
+// Package guest boots Linux in QEMU and runs shell scripts in it. Each guest is one QEMU process:
+// it ends with Close, and the kernel kills it if this process dies in any way.
 package guest
 
 import (
@@ -24,26 +23,26 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/linux/image"
 )
 
-// Config says what to boot.
+// Config describes a guest.
 type Config struct {
 	Image    *image.Image
-	MemoryMB int   // 768 when zero
-	Ports    []int // TCP ports of the guest that this machine wants to reach; see Network.Address
-	Isolated bool  // the guest can open no connection to this machine, which can to the guest
-	Direct   bool  // Boot fails with image.ErrUnavailable where there is no tap device: see Network
-	MTU      int   // of the network, DefaultMTU when zero; the user network has 1500
+	MemoryMB int   // 0: 768
+	Ports    []int // guest TCP ports that this machine must reach; see Network.Address
+	Isolated bool  // the guest cannot connect to this machine, but this machine to the guest
+	Direct   bool  // Boot fails with image.ErrUnavailable without a tap device: see Network
+	MTU      int   // of the network, 0: DefaultMTU; the user network has 1500
 
-	// Device is the tap device, and so says which addresses there are: that of a guest that has
-	// ended. Empty: the next one that is free.
+	// Device is the tap device, which determines the addresses: for example an ended guest's.
+	// Empty: the next free one.
 	Device string
 
 	shell bool // the console is the terminal
 }
 
-// Guest is a running Linux. Scripts run one after the other.
+// Guest is a running Linux. It runs one script at a time.
 type Guest struct {
 	*Network
-	// Share is a directory of the host that the guest sees as /share.
+	// Share is a host directory, visible as /share in the guest.
 	Share string
 
 	dir    string
@@ -54,14 +53,14 @@ type Guest struct {
 	script atomic.Int64
 
 	mu   sync.Mutex // held while a script runs
-	dead error      // why no further script can run
+	dead error      // why the guest accepts no more scripts
 }
 
-// bootTime bounds the boot under software emulation. That takes 5 to 10 s on a quiet machine,
-// and minutes on one that runs all other tests at the same time.
+// bootTime limits the boot under software emulation: 5 to 10 s on an idle machine, and minutes on
+// one that runs all other tests concurrently.
 const bootTime = 15 * time.Minute
 
-// Boot starts a guest and waits until it takes scripts; ctx bounds the wait alone.
+// Boot starts a guest and waits until it accepts scripts; ctx limits only the wait.
 func Boot(ctx context.Context, cfg Config) (*Guest, error) {
 	if _, err := exec.LookPath(qemu); err != nil {
 		return nil, fmt.Errorf("%w: %s is missing", image.ErrUnavailable, qemu)
@@ -104,8 +103,8 @@ func boot(ctx context.Context, cfg Config, accel string) (g *Guest, err error) {
 	return g, nil
 }
 
-// start runs QEMU from a thread that lives as long as it does: the parent-death signal
-// is tied to the thread that forked, not to the process.
+// start runs QEMU from a thread that lives as long as QEMU, because the parent-death signal depends
+// on the forking thread rather than the process.
 func (g *Guest) start(args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	g.stop = cancel
@@ -132,7 +131,7 @@ func (g *Guest) start(args []string) error {
 	return <-started
 }
 
-// poll is how often a file that the guest is to write is looked for.
+// poll is the interval of checks for a file written by the guest.
 const poll = 20 * time.Millisecond
 
 var errGone = errors.New("the guest is gone")
@@ -154,11 +153,11 @@ func (g *Guest) await(ctx context.Context, file string) error {
 	}
 }
 
-// crash is how a kernel begins to tell of its own end.
+// crash matches the start of a kernel's crash report.
 var crash = regexp.MustCompile(`BUG:|Oops|general protection|double fault|stack guard|invalid opcode|divide error|Kernel panic`)
 
-// Console returns the last lines of the guest's console, or how its kernel's crash
-// began, and what QEMU said.
+// Console returns the last lines of the guest's console, or the start of its kernel's crash report,
+// and QEMU's output.
 func (g *Guest) Console() string {
 	var all []string
 	for _, name := range []string{"console.log", "qemu.log"} {
@@ -173,15 +172,15 @@ func (g *Guest) Console() string {
 	return strings.Join(all, "\n")
 }
 
-// Kill ends the guest's process, as a loss of power ends a machine: its address stays, and nobody
-// answers there. Close is still to be called.
+// Kill ends the guest's process, like a power loss: its address stays allocated and does not
+// answer. Close is still required.
 func (g *Guest) Kill() {
 	g.stop()
 	<-g.gone
 }
 
-// Close ends the guest: it is asked to power off, and after two seconds killed.
-// It returns when the process is gone.
+// Close asks the guest to power off and kills it after two seconds. It returns when the process is
+// gone.
 func (g *Guest) Close() error {
 	if g.cmd != nil && g.cmd.Process != nil {
 		os.WriteFile(filepath.Join(g.Share, "q", "stop"), nil, 0o644)

@@ -1,4 +1,4 @@
-// The guest in the role of a server: Linux's own NFS server over RDMA and TCP.
+// The guest as a server: Linux's NFS server over RDMA and TCP.
 
 package guest
 
@@ -7,26 +7,26 @@ import (
 	"fmt"
 )
 
-// Server is a guest whose kernel exports the directory /export, a tmpfs that everyone
-// may write. Its addresses are as Network.Address gives them.
+// Server is a guest with an exported directory /export, a tmpfs writable for all users. Its
+// addresses are in Network.Address's form.
 type Server struct {
 	*Guest
 	RDMA, TCP, Mount string
 }
 
-// Siw says which build of the soft-iWARP driver a server guest loads, or that it has soft RoCE.
+// Siw selects the build of the soft-iWARP driver in a server guest, or soft RoCE.
 type Siw string
 
-// The stock driver can lose the wake-up for a first FPDU that arrives right after the
-// MPA reply; Fixed closes that race.
+// The stock driver can lose the wake-up for a first FPDU that arrives right after the MPA reply.
+// Fixed closes that race.
 const (
 	Stock Siw = "stock"
 	Fixed Siw = "fixed"
 	Rxe   Siw = "rxe"
 )
 
-// BootServer starts knfsd in a fresh guest that cannot reach the host by itself; of cfg it takes
-// the image and the MTU.
+// BootServer starts knfsd in a new guest that cannot connect to the host. It uses the image and the
+// MTU of cfg.
 func BootServer(ctx context.Context, cfg Config, siw Siw) (*Server, error) {
 	const rdma, tcp, mount = 20049, 2049, 20048
 	g, err := Boot(ctx, Config{Image: cfg.Image, MTU: cfg.MTU, MemoryMB: 1024, Isolated: true, Ports: []int{rdma, tcp, mount}})

@@ -1,4 +1,4 @@
-// How a guest and this machine reach each other: over a tap device, or over QEMU's user network.
+// The network between a guest and this machine: a tap device, or QEMU's user network.
 
 package guest
 
@@ -15,25 +15,25 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// Network says which addresses a guest and this machine have for each other. All are IPv4.
+// Network has the addresses of a guest and this machine for each other. All are IPv4.
 //
-// As root, with /dev/net/tun, it is a tap device: an Ethernet of the two alone with a subnet of its
-// own, with nothing translated, any protocol and any port both ways, and TCP offloads. Anywhere
-// else it is QEMU's user network, which carries TCP and ends every connection in QEMU: the guest
-// has the machine's loopback as 10.0.2.2, and the machine reaches the guest's ports of Config.Ports
-// at ports of its own.
+// As root, with /dev/net/tun, it is a tap device: an Ethernet between the two in a separate subnet,
+// without address translation, with any protocol and port in both directions, and TCP offloads.
+// Otherwise it is QEMU's user network, which carries only TCP and terminates every connection in
+// QEMU: the guest reaches the machine's loopback as 10.0.2.2, and the machine reaches the guest's
+// ports in Config.Ports through local ports.
 type Network struct {
-	Host   string // the address by which the guest reaches this machine
-	Listen string // where this machine listens for the guest
-	Guest  string // the guest's address, which this machine reaches only on a tap
+	Host   string // this machine's address for the guest
+	Listen string // this machine's listening address for the guest
+	Guest  string // the guest's address; this machine reaches it only over a tap
 	Device string // the tap device's name on this machine, "" with the user network
 
 	tap      *tap
-	forward  map[int]int // with the user network: the guest's port to ours, at 127.0.0.1
-	reserved []func()    // which give ours back
+	forward  map[int]int // user network: guest port to local port on 127.0.0.1
+	reserved []func()    // functions that release the local ports
 }
 
-// Direct is nil on a tap device; otherwise it says why there is none.
+// Direct returns nil if tap devices are available, otherwise the reason.
 var Direct = sync.OnceValue(func() error {
 	if os.Getenv("NFSRDMA_LINUX_NET") == "user" {
 		return errors.New("NFSRDMA_LINUX_NET=user asks for QEMU's user network")
@@ -46,7 +46,7 @@ var Direct = sync.OnceValue(func() error {
 	return nil
 })
 
-// Address is where this machine reaches a TCP port of the guest, which is one of Config.Ports.
+// Address returns the local address for a guest's TCP port in Config.Ports.
 func (n *Network) Address(port int) string {
 	if n.tap == nil {
 		return fmt.Sprintf("127.0.0.1:%d", n.forward[port])
@@ -81,8 +81,8 @@ func userNetwork(cfg Config) (*Network, error) {
 	return n, nil
 }
 
-// end gives back what belongs to the network: of a guest that was killed that is until Guest.Close,
-// so that its address is that of a machine that is off, and not one that the host looks for
+// end releases the network's resources. For a killed guest that happens only in Guest.Close, so
+// that until then its address belongs to a machine that is off, rather than being resolved
 // elsewhere.
 func (n *Network) end() {
 	if n.tap != nil {
@@ -93,7 +93,7 @@ func (n *Network) end() {
 	}
 }
 
-// files are handed to QEMU, the first as descriptor 3.
+// files returns the descriptors for QEMU, starting at 3.
 func (n *Network) files() []*os.File {
 	if n.tap == nil {
 		return nil
@@ -101,7 +101,7 @@ func (n *Network) files() []*os.File {
 	return []*os.File{n.tap.file}
 }
 
-// arguments are those of QEMU.
+// arguments returns QEMU's network arguments.
 func (n *Network) arguments(isolated bool) []string {
 	netdev := "tap,id=n0,fd=3"
 	if n.tap == nil {
@@ -116,7 +116,7 @@ func (n *Network) arguments(isolated bool) []string {
 	return []string{"-netdev", netdev, "-device", "virtio-net-pci,netdev=n0,romfile="}
 }
 
-// cmdline tells the guest's init of its address; see rootfs/init.
+// cmdline returns kernel parameters with the guest's address; see rootfs/init.
 func (n *Network) cmdline() []string {
 	bits, mtu := 24, 1500
 	if n.tap != nil {
@@ -125,7 +125,7 @@ func (n *Network) cmdline() []string {
 	return []string{fmt.Sprintf("h.addr=%s/%d", n.Guest, bits), "h.host=" + n.Host, fmt.Sprintf("h.mtu=%d", mtu)}
 }
 
-// taken reports whether an interface of this machine has an address in a subnet.
+// taken reports whether a local interface has an address in a subnet.
 func taken(subnet netip.Prefix) (bool, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {

@@ -1,5 +1,5 @@
-// The tap device between a guest and this machine: made, addressed, closed to what an isolated
-// guest asks for.
+// The tap device between a guest and this machine: creation, addresses, and a filter for isolated
+// guests.
 
 package guest
 
@@ -16,9 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each tap has a subnet for two, out of the range that RFC 2544 sets aside for tests. The kernel
-// numbers the devices of all processes, so two that are open never have the same number, and so not
-// the same subnet.
+// Each tap has a two-host subnet in the range that RFC 2544 reserves for tests. The kernel numbers
+// the devices of all processes, so two open devices never have the same number or subnet.
 const (
 	tapName    = "nfsrdma%d"
 	subnetBits = 30
@@ -26,21 +25,22 @@ const (
 
 var subnets = netip.MustParsePrefix("198.18.0.0/15")
 
-// DefaultMTU is that of jumbo frames: 64 MB are then 7,000 FPDUs and not 46,000, which an emulated
-// processor feels.
+// DefaultMTU is the size of jumbo frames: 64 MB are then 7,000 FPDUs instead of 46,000, which
+// matters on an emulated CPU.
 const DefaultMTU = 9000
 
-// tap is an open device, which goes with the last descriptor of it.
+// tap is an open device. The kernel removes it with its last descriptor.
 type tap struct {
 	file *os.File
 	name string
-	host netip.Addr // ours; the guest has the next one
+	host netip.Addr // our address; the guest has the next one
 	mtu  int
 }
 
-// openTap makes the device that cfg names, or one of the next free number, up and with its address.
+// openTap makes the device named in cfg, or one with the next free number, sets its address and
+// brings it up.
 func openTap(cfg Config) (t *tap, err error) {
-	var busy []*tap // held open so that the kernel gives another number
+	var busy []*tap // held open so that the kernel chooses another number
 	defer func() {
 		for _, b := range busy {
 			b.close()
@@ -77,7 +77,7 @@ func openTap(cfg Config) (t *tap, err error) {
 	}
 }
 
-// newTap makes the device of a name, or of a pattern of the kernel's.
+// newTap makes a device with a name or a kernel name pattern.
 func newTap(name string) (*tap, error) {
 	const device = "/dev/net/tun"
 	if os.Geteuid() != 0 {
@@ -89,7 +89,7 @@ func newTap(name string) (*tap, error) {
 	}
 	ifr, err := unix.NewIfreq(name)
 	if err == nil {
-		// The header of virtio lets segments of 64 kB pass, with no checksum to compute.
+		// The virtio header permits segments of 64 kB without checksums.
 		ifr.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
 		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, ifr)
 	}
@@ -100,7 +100,7 @@ func newTap(name string) (*tap, error) {
 	return &tap{file: os.NewFile(uintptr(fd), device), name: ifr.Name()}, nil
 }
 
-// subnet is that of the device's number.
+// subnet returns the subnet for the device's number.
 func (t *tap) subnet() (netip.Prefix, error) {
 	var number uint32
 	if _, err := fmt.Sscanf(t.name, tapName, &number); err != nil {
@@ -121,7 +121,7 @@ func (t *tap) setUp(isolated bool) error {
 			return fmt.Errorf("%s: a filter: %w", t.name, err)
 		}
 	}
-	// IPv6 would only have this machine ask for routers there.
+	// With IPv6 this machine would only send router solicitations.
 	os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", t.name, "disable_ipv6"), []byte("1"), 0)
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -153,10 +153,10 @@ func (t *tap) setUp(isolated bool) error {
 	return nil
 }
 
-// isolate has the device drop what this machine would answer to a guest that begins a conversation:
-// it lets pass ARP, TCP except the answer to a SYN, and what goes to the port of RoCEv2. So
-// connections to the guest work, and none from it; nothing but packets that nobody answers gets
-// from it to this machine's services, unless one is on that port there.
+// isolate installs a filter that drops this machine's replies to connections from the guest: it
+// passes ARP, TCP except a reply to a SYN, and packets to RoCEv2's port. So connections to the
+// guest work, and connections from it do not. The guest's packets reach this machine's services but
+// get no reply, except on that port.
 func (t *tap) isolate() error {
 	const (
 		load1   = unix.BPF_LD | unix.BPF_B | unix.BPF_ABS

@@ -1,4 +1,4 @@
-// The command line of QEMU, and whether KVM can be trusted.
+// QEMU's command line, and the check for KVM.
 
 package guest
 
@@ -16,14 +16,14 @@ import (
 
 const qemu = "qemu-system-x86_64"
 
-// One CPU is what runs, yet the machine is made for two: QEMU before 8.1 leaves out the
-// guest's memory barriers on a machine made for one, and its network then stops for good
-// after some hundred megabytes.
+// One CPU runs, but the machine is configured for two. On a machine configured for one, QEMU before
+// 8.1 omits the guest's memory barriers, and its network stops permanently after some hundred
+// megabytes.
 const cpus = "1,maxcpus=2"
 
-// emulated is the processor without KVM. Linux's allocator uses CMPXCHG16B where there is one, and
-// beside it QEMU 7.2 lost two guests of some hundred: in an interrupt there the flags were none
-// that a processor has (04f7aa02, 0426e602: parts of pointers), and its return was a double fault.
+// emulated is the CPU without KVM. Linux's allocator uses CMPXCHG16B if available, and with it QEMU
+// 7.2 lost two of some hundred guests: during an interrupt there the flags were invalid (04f7aa02,
+// 0426e602: parts of pointers), and its return caused a double fault.
 const emulated = "max,-cx16"
 
 func arguments(cfg Config, net *Network, dir, accel string) []string {
@@ -54,8 +54,8 @@ func arguments(cfg Config, net *Network, dir, accel string) []string {
 
 var kvmBroken atomic.Bool
 
-// kvmUsable asks the kernel for a virtual machine: a device node alone says little. Even
-// then the first boot has the last word.
+// kvmUsable asks the kernel for a virtual machine, because a device node alone proves little. Even
+// then only the first boot decides.
 var kvmUsable = sync.OnceValue(func() bool {
 	if os.Getenv("NFSRDMA_LINUX_ACCEL") == "tcg" {
 		return false

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// ExitError is a script that ended with another code than zero.
+// ExitError is the error of a script with a nonzero exit status.
 type ExitError struct {
 	Code   int
 	Output string
@@ -21,9 +21,9 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("script ended with code %d:\n%s", e.Code, e.Output)
 }
 
-// Run runs shell commands in the guest and returns what they print, standard error
-// included. They have the functions of lib.sh. When ctx ends first the script may still
-// be running, so the guest takes no other; its Close still works.
+// Run runs shell commands in the guest and returns their output, including standard error. The
+// functions in lib.sh are available. If ctx ends first, the script may still be running, so the
+// guest accepts no more scripts; Close still works.
 func (g *Guest) Run(ctx context.Context, script string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -31,7 +31,7 @@ func (g *Guest) Run(ctx context.Context, script string) (string, error) {
 		return "", g.dead
 	}
 	base := filepath.Join(g.Share, "q", strconv.FormatInt(g.script.Add(1), 10))
-	// The guest must not see it before it is whole.
+	// The guest must only see the complete file.
 	if err := os.WriteFile(base+".new", []byte(". /harness/lib.sh\n"+script+"\n"), 0o644); err != nil {
 		return "", err
 	}

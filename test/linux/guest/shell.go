@@ -9,8 +9,7 @@ import (
 	"syscall"
 )
 
-// Shell runs a guest whose console is this terminal until its shell ends. Control-A X
-// ends it at once.
+// Shell runs a guest with this terminal as its console until its shell ends. Control-A X kills it.
 func Shell(cfg Config) error {
 	dir, err := os.MkdirTemp("", "nfsrdma-guest-")
 	if err != nil {

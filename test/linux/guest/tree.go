@@ -1,4 +1,4 @@
-// What a user does with a tree of files, for whatever is mounted.
+// A user's operations on a file tree, for any mount.
 
 package guest
 

@@ -1,4 +1,4 @@
-// Fetching Debian packages without installing them.
+// Downloads Debian packages without installing them.
 
 package image
 
@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// apt fetches into debs. When the machine's package lists are missing or stale and
-// we must not refresh them, a private copy under state is used instead.
+// apt downloads into debs. If the machine's package lists are missing or outdated and we must not
+// refresh them, it uses a private copy below state.
 type apt struct {
 	ctx   context.Context
 	log   Log
@@ -64,8 +64,8 @@ func (k kernelPackages) unpacked() []string {
 	return []string{k.image, k.headers, k.common, k.kbuild}
 }
 
-// kernel finds the newest kernel of a series of whose version there is a source package, too: the
-// archive has a source sometimes days before the signed kernel of it.
+// kernel finds the newest kernel of a series with a source package of the same version: the archive
+// sometimes has a source days before its signed kernel.
 func (a *apt) kernel(series string) (kernelPackages, error) {
 	k, err := a.findKernel(series)
 	if err != nil {
@@ -123,8 +123,8 @@ func (a *apt) findKernel(series string) (kernelPackages, error) {
 	return newestKernel(series, sources, images)
 }
 
-// newestKernel finds the kernel of the first version in sources that one of images has, too: images
-// are versions by the names of their packages.
+// newestKernel finds the kernel of the first version in sources that is also in images, a map from
+// package names to versions.
 func newestKernel(series string, sources []string, images map[string]string) (k kernelPackages, err error) {
 	release := regexp.MustCompile(`^linux-image-(` + regexp.QuoteMeta(series) + `\.\d+(-\d+|\+deb12))-amd64$`)
 	k.source = "linux-source-" + series
@@ -136,7 +136,7 @@ func newestKernel(series string, sources []string, images map[string]string) (k 
 			}
 			k.release, k.image = m[1]+"-amd64", name
 			k.headers, k.common = "linux-headers-"+k.release, "linux-headers-"+m[1]+"-common"
-			// Backported kernels come with a kbuild package of their own.
+			// Backported kernels have a separate kbuild package.
 			if k.kbuild = "linux-kbuild-" + series; strings.HasPrefix(m[2], "+") {
 				k.kbuild = "linux-kbuild-" + m[1]
 			}
@@ -149,8 +149,8 @@ func newestKernel(series string, sources []string, images map[string]string) (k 
 // 'URI' file size hash
 var uriLine = regexp.MustCompile(`(?m)^'[^']*' (([^_ ]+)_\S+) (\d+) `)
 
-// fetch returns the file of each package, a name or name=version, by name, downloading those that
-// are not in the cache.
+// fetch returns each package's file, by name. A package is a name or name=version. Missing files
+// are downloaded.
 func (a *apt) fetch(pkgs []string) (map[string]string, error) {
 	files, err := a.tryFetch(pkgs)
 	if err != nil && a.refresh() == nil {
@@ -197,7 +197,7 @@ func (a *apt) tryFetch(pkgs []string) (map[string]string, error) {
 	return files, nil
 }
 
-// download lets apt-get work in the cache directory; it verifies the hashes.
+// download runs apt-get in the cache directory; it verifies the hashes.
 func (a *apt) download(pkgs []string) error {
 	args := a.opts(append([]string{"-qq", "download"}, pkgs...)...)
 	_, err := run(a.ctx, nil, "env", append([]string{"-C", a.debs, "apt-get"}, args...)...)

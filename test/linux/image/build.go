@@ -1,4 +1,4 @@
-// Making an image, step by step.
+// Builds an image, step by step.
 
 package image
 
@@ -17,10 +17,10 @@ type builder struct {
 	ctx    context.Context
 	log    Log
 	cache  string // everything of ours
-	dir    string // the image being made
+	dir    string // the image directory
 	series string
 
-	release string // of the kernel, once resolved
+	release string // of the kernel, once known
 	work    string // unpacked packages; removed at the end
 }
 
@@ -34,7 +34,7 @@ func (b *builder) build() error {
 		return err
 	}
 	b.release = kernel.release
-	// Paths that hold a space or a colon break kbuild; a cache directory has none.
+	// kbuild breaks on paths with a space or a colon; cache directories have none.
 	b.work = filepath.Join(b.cache, "work-"+b.series)
 	if err := os.RemoveAll(b.work); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (b *builder) build() error {
 	return finish(b.dir, &Image{Series: b.series, Release: b.release})
 }
 
-// fetch has the cache to itself meanwhile: the packages are shared by all kernels.
+// fetch locks the cache meanwhile, because all kernels share the packages.
 func (b *builder) fetch() (k kernelPackages, debs map[string]string, err error) {
 	unlock, err := lock(filepath.Join(b.cache, "lock-packages"))
 	if err != nil {
@@ -82,7 +82,7 @@ func (b *builder) fetch() (k kernelPackages, debs map[string]string, err error) 
 	return k, debs, nil
 }
 
-// hostTools says in one line what is missing on this machine.
+// hostTools reports in one line which tools this machine lacks.
 func hostTools() error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("%w: the guests are Debian amd64, this is %s/%s", ErrUnavailable, runtime.GOOS, runtime.GOARCH)
@@ -111,7 +111,7 @@ func (b *builder) unpack(deb, dir string) error {
 	return err
 }
 
-// run returns what a program prints; its error holds the last lines of what it said.
+// run returns a program's output; its error has the last lines.
 func run(ctx context.Context, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")

@@ -1,4 +1,4 @@
-// The archive that the kernel unpacks as its first file system ("newc" format).
+// The archive with the kernel's initial file system ("newc" format).
 
 package image
 
@@ -9,10 +9,10 @@ import (
 	"path"
 )
 
-// archive writes entries of root's; parents are made as needed.
+// archive writes entries owned by root, and missing parents.
 type archive struct {
 	w    io.Writer
-	err  error // the first one; the rest is then skipped
+	err  error // the first error; later entries are skipped
 	ino  int
 	seen map[string]bool
 }

@@ -1,4 +1,4 @@
-// Finding an image in the cache, or making it.
+// Finds an image in the cache, or builds it.
 
 package image
 
@@ -13,25 +13,24 @@ import (
 	"syscall"
 )
 
-// Image is a bootable pair.
+// Image is a kernel with its initramfs.
 type Image struct {
 	Series  string // "6.1"
-	Release string // as uname -r says, "6.1.0-56-amd64"
+	Release string // as in uname -r: "6.1.0-56-amd64"
 	Kernel  string // path of vmlinuz
 	Initrd  string // path of the initramfs
 }
 
-// ErrUnavailable means that this machine cannot make images: it is not Debian 12
-// on amd64, a tool is missing, or the packages cannot be fetched.
+// ErrUnavailable means that this machine cannot build images: it is not Debian 12 on amd64, a tool
+// is missing, or packages cannot be downloaded.
 var ErrUnavailable = errors.New("no Linux guest here")
 
-// Log receives one line for each slow step; nil says nothing.
+// Log receives one line per slow step; nil discards them.
 type Log func(format string, args ...any)
 
-// Get returns the image of a kernel series, from the cache when it is there.
-// Making it takes one to three minutes, nearly all of it download and unpacking. One
-// process makes an image at a time, others wait for it; those of two kernels can be made
-// at once, only what they fetch comes one after the other.
+// Get returns the image of a kernel series, from the cache if possible. Building takes one to three
+// minutes, nearly all of it download and unpacking. Only one process builds an image at a time;
+// others wait. Images of two kernels can be built concurrently except for their downloads.
 func Get(ctx context.Context, series string, log Log) (*Image, error) {
 	if !slices.Contains(Series, series) {
 		return nil, fmt.Errorf("kernel series %q is none of %v", series, Series)
@@ -65,7 +64,7 @@ func Get(ctx context.Context, series string, log Log) (*Image, error) {
 	return load(dir)
 }
 
-// load reads what finish has written; an image without it is half made.
+// load reads the file written by finish. Without it an image is incomplete.
 func load(dir string) (*Image, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "image.json"))
 	if err != nil {

@@ -1,4 +1,4 @@
-// Filling the initramfs: programs, their libraries, kernel modules, our scripts.
+// Fills the initramfs: programs, their libraries, kernel modules, our scripts.
 
 package image
 
@@ -19,7 +19,7 @@ var emptyDirs = []string{
 	"var/lib/nfs/rpc_pipefs", "var/lib/nfs/v4recovery",
 }
 
-// libDirs are searched in this order; the guest gets all of it in the first.
+// libDirs are searched in order. In the guest all libraries are in the first.
 var libDirs = []string{"lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/lib"}
 
 type initrd struct {
@@ -59,7 +59,7 @@ func (b *builder) writeInitrd(sysroot, linux string, siw siwModules) error {
 	return f.Close()
 }
 
-// scripts puts the files of rootfs/ where they are there; those of init and bin are programs.
+// scripts adds the files of rootfs/ under their paths; those in init and bin are executable.
 func (in *initrd) scripts() error {
 	in.link("etc/mtab", "/proc/mounts")
 	for _, name := range []string{"etc/exports", "var/lib/nfs/etab", "var/lib/nfs/rmtab"} {
@@ -157,7 +157,7 @@ func (in *initrd) library(lib string) error {
 	return fmt.Errorf("no package of the recipe holds %s", lib)
 }
 
-// busybox gives every applet that no program has taken yet.
+// busybox adds the applets with names that are still free.
 func (in *initrd) busybox(b *builder) error {
 	file := filepath.Join(in.sysroot, "bin/busybox")
 	text, err := os.ReadFile(file)

@@ -1,4 +1,4 @@
-// Kernel modules: which ones, what they depend on, and the index that modprobe wants.
+// Kernel modules: the selection, their dependencies, and modprobe's index.
 
 package image
 
@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// modules puts the stock driver of siw under extra/, where modprobe finds it, and the
-// one with the race closed at /harness/siw-fixed.ko, which is loaded by hand.
+// modules puts the stock siw driver under extra/, for modprobe, and the one without the race at
+// /harness/siw-fixed.ko, to be loaded by hand.
 func (b *builder) modules(in *initrd, linux string, siw siwModules) error {
 	tree := filepath.Join(linux, "lib/modules", b.release)
 	if _, err := os.Stat(tree); err != nil {
 		tree = filepath.Join(linux, "usr/lib/modules", b.release)
 	}
-	// depmod looks below one lib/modules for both.
+	// depmod searches both below one lib/modules.
 	base := filepath.Join(b.work, "modules")
 	want := filepath.Join(base, "lib/modules", b.release)
 	if err := os.MkdirAll(filepath.Join(want, "extra"), 0o755); err != nil {
@@ -62,9 +62,8 @@ func findModules(tree string) (map[string]string, error) {
 
 func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// copyModules unpacks the modules of the recipe and whatever they depend on. A name
-// without a file is built into this kernel, or made by another name there; what is
-// really missing shows when the guest boots.
+// copyModules unpacks the recipe's modules and their dependencies. A name without a file is built
+// into this kernel, or has another name there; a missing module shows at the guest's boot.
 func (b *builder) copyModules(all map[string]string, dir, siw string) error {
 	if err := copyFile(siw, filepath.Join(dir, "extra/siw.ko")); err != nil {
 		return err
@@ -108,7 +107,7 @@ func (b *builder) unpackModule(file, to string) error {
 	return fmt.Errorf("%s is packed in a way we do not know", file)
 }
 
-// dependencies reads the depends= and softdep= fields of a module.
+// dependencies returns the depends= and softdep= fields of a module.
 func dependencies(file string) ([]string, error) {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -132,7 +131,7 @@ func dependencies(file string) ([]string, error) {
 	return names, nil
 }
 
-// depmod runs the kmod of the guest, with its own loader and libraries.
+// depmod runs the guest's kmod with its loader and libraries.
 func (b *builder) depmod(sysroot, base string) error {
 	libs := filepath.Join(sysroot, libDirs[0]) + ":" + filepath.Join(sysroot, libDirs[1])
 	_, err := run(b.ctx, nil, filepath.Join(sysroot, "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"),

@@ -1,10 +1,9 @@
-// What goes into a guest: packages, programs, kernel modules. A change here makes a new image.
+// The contents of a guest: packages, programs, kernel modules. A change here makes a new image.
 
-// Package image makes the kernel and the initramfs of the Linux guests that the
-// suite boots, from Debian packages alone. Nothing is installed on the host and
-// nothing needs root: packages are fetched and unpacked under the user's cache
-// directory, the siw driver is built against the headers found there, and the
-// archive is written straight from memory.
+// Package image builds the kernel and the initramfs of the suite's Linux guests, only from Debian
+// packages. It installs nothing on the host and does not need root: packages are downloaded and
+// unpacked below the user's cache directory, the siw driver is built against their headers, and the
+// archive is written from memory.
 package image
 
 import (
@@ -17,10 +16,10 @@ import (
 	"path/filepath"
 )
 
-// Series names the kernels that the suite knows, the one used by default first.
+// Series are the supported kernels, the default first.
 var Series = []string{"6.1", "6.12"}
 
-// packages holds everything of the user space that is not kernel specific.
+// packages are the userspace packages for all kernels.
 var packages = []string{
 	"acl", "busybox-static", "e2fsprogs", "iproute2", "kmod", "nfs-common", "nfs-kernel-server", "quota", "rpcbind",
 	"libacl1", "libblkid1", "libbpf1", "libbsd0", "libc6", "libcap2", "libcom-err2", "libdb5.3",
@@ -34,8 +33,7 @@ var packages = []string{
 	"libpci3", "librdmacm1", "perftest", "rdmacm-utils",
 }
 
-// programs are put into the guest together with the libraries that they need.
-// Busybox gives all the rest.
+// programs are copied into the guest with their libraries. Busybox has all others.
 var programs = []string{
 	"bin/kmod", "bin/ip", "bin/ss", "sbin/mount.nfs", "sbin/rpcbind",
 	"usr/sbin/rpc.nfsd", "usr/sbin/rpc.mountd", "usr/sbin/exportfs", "sbin/showmount",
@@ -44,17 +42,17 @@ var programs = []string{
 	"usr/bin/ib_send_bw", "usr/bin/ib_write_bw", "usr/bin/ib_read_lat",
 }
 
-// rdmaTool moved between releases of iproute2; the first that is there is taken.
+// rdmaTool has moved between releases of iproute2; the first existing path is used.
 var rdmaTool = []string{"usr/bin/rdma", "sbin/rdma", "bin/rdma"}
 
-// dlopened libraries are named by no program's ELF header.
+// dlopened libraries are not named in any ELF header.
 var dlopened = []string{"libnss_files.so.2", "libgcc_s.so.1"}
 
-// rxeProvider is what libibverbs needs for rxe: where it looks for the name of a driver's library,
-// and the library.
+// rxeProvider are libibverbs' files for rxe: the file with the driver library's name, and the
+// library.
 var rxeProvider = []string{"etc/libibverbs.d/rxe.driver", "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"}
 
-// modules of the stock kernel; what they depend on comes with them.
+// modules of the stock kernel; their dependencies are added.
 var modules = []string{
 	"virtio_pci", "virtio_net", "9p", "9pnet_virtio",
 	"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "iw_cm", "rpcrdma", "rdma_rxe",
@@ -66,8 +64,8 @@ var modules = []string{
 //go:embed rootfs
 var rootfs embed.FS
 
-// recipeHash names everything that decides what an image holds, so that a cache
-// directory never serves an image of another recipe.
+// recipeHash covers everything that determines an image's content, so the cache never returns an
+// image of another recipe.
 func recipeHash() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "layout 2 %q %q %q %q %q %q %q", packages, programs, rdmaTool, dlopened, rxeProvider, modules, raceFix)
@@ -81,8 +79,8 @@ func recipeHash() string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// CacheDir is where downloads, builds and images are kept. It may be removed at any
-// time; the next run makes it again.
+// CacheDir is the directory of downloads, builds and images. It may be removed at any time; the
+// next run recreates it.
 func CacheDir() (string, error) {
 	if dir := os.Getenv("NFSRDMA_LINUX_CACHE"); dir != "" {
 		return filepath.Abs(dir)

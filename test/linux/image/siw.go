@@ -1,4 +1,4 @@
-// Building the soft-iWARP driver, which Debian leaves out of its kernels.
+// Builds the soft-iWARP driver, which Debian's kernels lack.
 
 package image
 
@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// siwModules are two builds of one driver: the source as it is, and the same with
-// the race on the accepting side closed.
+// siwModules are two builds of the driver: unmodified, and with the race on the accepting side
+// closed.
 type siwModules struct{ stock, fixed string }
 
-// raceFix is put after the call that hands an accepted socket to its queue pair.
-// Bytes that came in between the MPA reply and that call woke nobody, so a fast
-// initiator's first FPDU could lie there for ever. We look once more.
+// raceFix is inserted after the call that passes an accepted socket to its queue pair. Bytes that
+// arrived between the MPA reply and that call woke no thread, so a fast initiator's first FPDU
+// could stay there forever. The fix checks once more.
 const raceFix = `
 		lock_sock(cep->sock->sk);
 		local_bh_disable();
@@ -27,7 +27,7 @@ const raceFix = `
 		release_sock(cep->sock->sk);
 `
 
-// established matches the place: the up-call of the accepting side and its error exit.
+// established matches that place: the accepting side's up-call with its error exit.
 var established = regexp.MustCompile(`siw_cm_upcall\(cep, IW_CM_EVENT_ESTABLISHED, 0\);\s*if \(rv\)\s*goto \w+;\n`)
 
 func (b *builder) buildSiw(linux, source string) (m siwModules, err error) {
@@ -59,7 +59,7 @@ func (b *builder) buildSiw(linux, source string) (m siwModules, err error) {
 	return m, err
 }
 
-// extractSiw takes the one directory out of the tarball within the source package.
+// extractSiw extracts one directory from the tarball in the source package.
 func (b *builder) extractSiw(source, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (b *builder) extractSiw(source, dir string) error {
 }
 
 func (b *builder) makeSiw(headers, src, name string) (string, error) {
-	// Type information of the kernel proper is not in the packages we have.
+	// The packages lack the kernel's type information.
 	_, err := run(b.ctx, nil, "make", "-j2", "-C", headers, "M="+src, "CONFIG_RDMA_SIW=m", "CONFIG_DEBUG_INFO_BTF_MODULES=", "modules")
 	if err != nil {
 		return "", err
@@ -86,8 +86,7 @@ func (b *builder) makeSiw(headers, src, name string) (string, error) {
 
 var absolute = regexp.MustCompile(`(^|[^\w/])/usr/(src/linux-headers|lib/linux-kbuild)`)
 
-// relocate points the absolute paths of the header packages into the directory where
-// they were unpacked.
+// relocate changes the header packages' absolute paths to the directory where they were unpacked.
 func relocate(root, headers string) error {
 	for _, name := range []string{"Makefile", ".kernelvariables"} {
 		path := filepath.Join(headers, name)

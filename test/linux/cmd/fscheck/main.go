@@ -29,7 +29,7 @@ func main() {
 	seed := flag.Uint64("seed", 1, "seed of the random operations")
 	names := flag.Int("names", 0, "count the names of the directory, instead of the checks")
 	flag.Parse()
-	// Modes are compared as they were asked for.
+	// Modes are compared with the requested ones.
 	syscall.Umask(0)
 	ok := false
 	switch {
@@ -79,7 +79,7 @@ func fresh(dir, name string) fscheck.Env {
 	return e
 }
 
-// forget makes the kernel write back and drop what it has cached.
+// forget makes the kernel write back and drop its caches.
 func forget() error {
 	syscall.Sync()
 	return os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0)

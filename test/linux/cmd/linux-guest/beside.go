@@ -1,4 +1,4 @@
-// The figures beside knfsd: one guest has both servers, and only ratios come out of it.
+// Performance compared with knfsd: one guest runs both servers, and only ratios are printed.
 
 package main
 
@@ -22,7 +22,7 @@ import (
 //go:embed beside.sh
 var besideScript string
 
-// besideRows are the rows of the table: a client, a test of it, and what both are called.
+// besideRows are the rows of the table: a client, its test, and their titles.
 var besideRows = []struct{ client, test, name, words string }{
 	{"linux", "read", "Linux's", "READ of a file in order"},
 	{"linux", "write", "Linux's", "WRITE of a file in order, fsync"},
@@ -35,7 +35,7 @@ var besideRows = []struct{ client, test, name, words string }{
 // A measurement is a client, a transport and a test.
 type measurement struct{ client, transport, test string }
 
-// beside measures rounds times, the servers in turns, and prints the medians of the ratios.
+// beside measures rounds times, alternating the servers, and prints the medians of the ratios.
 func beside(ctx context.Context, img *image.Image, rounds int) error {
 	g, err := guest.Boot(ctx, guest.Config{Image: img, MemoryMB: 1024})
 	if err != nil {
@@ -80,7 +80,7 @@ func beside(ctx context.Context, img *image.Image, rounds int) error {
 	return nil
 }
 
-// spread is the median of ratios, and the smallest and largest.
+// spread formats the median of ratios, the smallest and the largest.
 func spread(ratios []float64) string {
 	slices.Sort(ratios)
 	if len(ratios) == 0 {
@@ -89,7 +89,7 @@ func spread(ratios []float64) string {
 	return fmt.Sprintf("%.2f× (%.2f to %.2f)", ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
 }
 
-// readRates reads what a turn has printed: rates of tests.
+// readRates parses the rates printed by a turn.
 func readRates(out string) (map[measurement]float64, error) {
 	rates := map[measurement]float64{}
 	for line := range strings.Lines(out) {
@@ -125,7 +125,7 @@ func readRates(out string) (map[measurement]float64, error) {
 	return rates, nil
 }
 
-// readTimed reads a test, its amount, and the seconds of its begin and end.
+// readTimed parses a test, its amount, and its start and end time in seconds.
 func readTimed(rates map[measurement]float64, transport string, words []string) error {
 	if len(words) != 4 {
 		return errors.New("want a test, an amount and two times")

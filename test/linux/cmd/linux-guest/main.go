@@ -4,7 +4,8 @@
 //	linux-guest shell             a shell in a guest, on this terminal
 //	linux-guest run FILE          run a shell script in a guest ("-" is standard input)
 //	linux-guest knfsd             Linux's NFS server, until interrupted
-//	linux-guest beside [ROUNDS]   nfsrdmad and knfsd in one guest: a table of ratios; some minutes for each round
+//	linux-guest beside [ROUNDS]   nfsrdmad and knfsd in one guest: a table of ratios;
+//	                              some minutes per round
 package main
 
 import (

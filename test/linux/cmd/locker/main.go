@@ -1,11 +1,12 @@
 // Command locker locks bytes of a file as one process, in the guest.
 //
-//	locker FILE try w 10 5 r 0 0 …                each without waiting; "granted" or "denied" for each
-//	locker FILE hold w 10 5 says /x await /y …    waits for locks, makes files, waits for files; then ends
-//	locker FILE count 20                          so often: locks the file, adds one to the number in it, prints that, releases it
+//	locker FILE try w 10 5 r 0 0 …               tries each without waiting; prints granted or denied
+//	locker FILE hold w 10 5 says /x await /y …   waits for locks, makes files, waits for files; ends
+//	locker FILE count 20                         20 times: locks the file, increments the number
+//	                                             in it, prints that, releases the lock
 //
-// "r" and "w" are locks of fcntl(2), "R" and "W" those of flock(2), of all bytes whatever is said;
-// "u" and "U" release them. "tells /z" before them has an error written to a file.
+// "r" and "w" are fcntl(2) locks. "R" and "W" are flock(2) locks, always on all bytes. "u" and "U"
+// release them. After "tells /z", an error is written to that file.
 package main
 
 import (
@@ -63,7 +64,7 @@ func run(args []string) error {
 	return nil
 }
 
-// count adds to the number in a file, which nobody else does while it is locked.
+// count increments the number in a file while it holds the lock.
 func count(f *os.File, times string) error {
 	n, err := strconv.Atoi(times)
 	for i := 0; i < n && err == nil; i++ {
@@ -86,7 +87,7 @@ func count(f *os.File, times string) error {
 	return err
 }
 
-// tell writes an error to a file, which is there when it is whole.
+// tell writes an error to a file, atomically.
 func tell(path string, err error) error {
 	if err := os.WriteFile(path+".new", []byte(err.Error()), 0o644); err != nil {
 		return err
@@ -94,7 +95,7 @@ func tell(path string, err error) error {
 	return os.Rename(path+".new", path)
 }
 
-// lock takes bytes; where it does not wait it prints "granted" or "denied", and releases them.
+// lock takes a lock. Without wait it prints "granted" or "denied", and releases it.
 func lock(f *os.File, args []string, wait bool) error {
 	switch args[0] {
 	case "R", "W":
@@ -125,7 +126,7 @@ func lock(f *os.File, args []string, wait bool) error {
 	}
 }
 
-// flock is lock with flock(2).
+// flock is lock through flock(2).
 func flock(f *os.File, exclusive, wait bool) error {
 	how := syscall.LOCK_SH
 	if exclusive {
