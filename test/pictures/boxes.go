@@ -1,9 +1,8 @@
-// The drawings of boxes: layers, the choice of a transport, a server that fails, and boundaries of
-// trust.
+// Box drawings: layers, the choice of a transport, a failing server, and trust boundaries.
 
 package main
 
-// layers is the stack of packages, with the standards that each one keeps.
+// layers draws the stack of packages with their standards.
 func layers() *drawing {
 	d := newDrawing("layers", "The layers of nfsrdma", 860, 488)
 	d.text(20, 32, "start", head, "ink", d.title)
@@ -47,13 +46,13 @@ func layers() *drawing {
 	return d
 }
 
-// transports is the choice between RDMA, RoCE and TCP.
+// transports draws the choice between RDMA, RoCE and TCP.
 func transports() *drawing {
 	d := newDrawing("transports", "iWARP, RoCE or TCP?", 860, 470)
 	d.text(20, 32, "start", head, "ink", d.title)
 	ask := func(a area, lines ...string) area { d.box(a, "panel", "dim", lines...); return a }
 	answer := func(a area, color string, lines ...string) { d.box(a, "card", color, lines...) }
-	// down leads from a question to what is below it, by an answer.
+	// down draws a line from a question down to the next box, labeled with an answer.
 	down := func(from area, x float64, to float64, word string) {
 		y := from.bottom()
 		d.line(x, y, x, y+1, "dim", 1.5, "")
@@ -88,7 +87,7 @@ func transports() *drawing {
 	return d
 }
 
-// failover is a mount of several servers, one of which fails.
+// failover draws a mount of several servers, one of which fails.
 func failover() *drawing {
 	d := newDrawing("failover", "One of three servers fails", 860, 388)
 	d.text(20, 32, "start", head, "ink", d.title)
@@ -118,7 +117,7 @@ func failover() *drawing {
 	return d
 }
 
-// trust is the way of a call, and what is not believed at each boundary.
+// trust draws the path of a call, and the data distrusted at each boundary.
 func trust() *drawing {
 	d := newDrawing("trust", "Boundaries of trust", 860, 396)
 	d.text(20, 32, "start", head, "ink", d.title)

@@ -1,4 +1,4 @@
-// The charts: bars of what docs/performance.md has in its tables.
+// Charts: bars from the tables in docs/performance.md.
 
 package main
 
@@ -10,13 +10,13 @@ type bar struct {
 	cell
 }
 
-// A group is the bars of one measurement.
+// A group has the bars of one measurement.
 type group struct {
 	label, note string
 	bars        []bar
 }
 
-// rows is the height of a group in bars: a label and a note need two.
+// rows returns the height of a group in bars: label and note need two.
 func (g group) rows() float64 {
 	n := len(g.bars)
 	if g.note != "" {
@@ -25,13 +25,13 @@ func (g group) rows() float64 {
 	return float64(n)
 }
 
-// A chart has horizontal bars, over an axis that begins at 0.
+// A chart has horizontal bars over an axis that starts at 0.
 type chart struct {
 	name, title, axis string
 	series, colors    []string
 	groups            []group
-	top, step         float64 // the end of the axis, and what is between two of its lines
-	one               string  // what the line at 1 is, or ""
+	top, step         float64 // the end of the axis, and the distance of its lines
+	one               string  // label of the line at 1, or ""
 }
 
 const (
@@ -77,7 +77,7 @@ func (c *chart) draw() *drawing {
 			d.add(`<rect class="f-%s" x="%g" y="%g" width="%g" height="%g"/>`, c.colors[b.series], barsLeft, round(top), round(at(b.value)-barsLeft), barHeight-3)
 			end := b.value
 			if c.one != "" {
-				end = max(end, 1) // the line at 1 crosses no words
+				end = max(end, 1) // the line at 1 must not cross words
 			}
 			d.text(at(end)+6, top+barHeight-6, "start", small, "ink", b.words)
 			top += barHeight
@@ -91,7 +91,7 @@ func (c *chart) draw() *drawing {
 	return d
 }
 
-// withCommas writes a whole number as the tables do.
+// withCommas formats a whole number as in the tables.
 func withCommas(v float64) string {
 	if v < 1000 {
 		return fmt.Sprint(v)
@@ -99,7 +99,7 @@ func withCommas(v float64) string {
 	return fmt.Sprintf("%d,%03d", int(v)/1000, int(v)%1000)
 }
 
-// Columns and sections of the page that charts use.
+// Columns and sections of the page used by charts.
 const (
 	smallCalls     = "Small calls"
 	largeTransfers = "Large transfers"
@@ -111,7 +111,7 @@ const (
 
 var versus = []string{"beside nfs-ganesha 4.3 over TCP", "beside nfsrdmad's own NFS over TCP"}
 
-// charts are all that the figures give.
+// charts returns all charts.
 func charts(f *figures) []*drawing {
 	both := func(label, section, row, column string) group {
 		return group{label, f.at(section, row, column).words, []bar{{0, f.at(section, row, besideGanesha)}, {1, f.at(section, row, besideOwn)}}}

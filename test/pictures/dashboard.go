@@ -1,5 +1,4 @@
-// The panels of the Grafana dashboard, from its file: where each stands, and the series that it
-// shows.
+// The panels of the Grafana dashboard, from its file: their positions and series.
 
 package main
 
@@ -13,8 +12,8 @@ import (
 	"strings"
 )
 
-// A panel is one of the dashboard, in the fields of Grafana. Its place is in 24ths of the width,
-// and in rows.
+// A panel is a panel of the dashboard, with Grafana's fields. Its position is in 24ths of the
+// width, and in rows.
 type panel struct {
 	Type    string `json:"type"`
 	Title   string `json:"title"`
@@ -67,11 +66,11 @@ func dashboard(root string) (*drawing, error) {
 	return d, nil
 }
 
-// label is one of a figure, in the name of a series.
+// label matches a label in the name of a series.
 var label = regexp.MustCompile(`\{\{(\w+)\}\}`)
 
-// series names the lines of a panel, those that only labels tell apart by these. The bound of
-// another line is left out.
+// series returns the names of a panel's lines; lines that differ only in labels are named by these.
+// Bounds of other lines are left out.
 func (p panel) series() string {
 	var names []string
 	for _, t := range p.Targets {

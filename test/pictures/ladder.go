@@ -1,9 +1,9 @@
-// A READ and a WRITE on the wire, as ladders: the client's line, the server's line, and what passes
-// between them.
+// A READ and a WRITE on the wire, as ladder diagrams: the client's line, the server's line, and the
+// messages between them.
 
 package main
 
-// A rung is what passes at one time, or a note beside a line.
+// A rung is a message, or a note beside a line.
 type rung struct {
 	fromServer bool
 	data       bool // the bulk of the data

@@ -1,7 +1,7 @@
 // Command pictures makes the pictures of the documents, in docs/img.
 //
-//	go run ./test/pictures             charts and drawings, from the tables of docs/performance.md and from this code
-//	go run ./test/pictures -screens    nfsrdma top and the page of metrics as well, from programs that run meanwhile
+//	go run ./test/pictures             charts from docs/performance.md, and drawings from this code
+//	go run ./test/pictures -screens    also nfsrdma top and the page of metrics, from running programs
 //
 // Run it at the root of the source. A test fails if charts or drawings are out of date.
 package main
@@ -15,10 +15,10 @@ import (
 	"path/filepath"
 )
 
-// figuresPage has the tables that charts are made of.
+// figuresPage has the tables for the charts.
 const figuresPage = "docs/performance.md"
 
-// folder is where the pictures are, from the root.
+// folder has the pictures, relative to the root.
 const folder = "docs/img"
 
 func main() {
@@ -51,7 +51,7 @@ func makeAll(ctx context.Context, screens bool) error {
 	return nil
 }
 
-// drawings are all pictures that need no program, in the order of the documents.
+// drawings returns all pictures that need no running program, in document order.
 func drawings(root string) ([]*drawing, error) {
 	page, err := os.ReadFile(filepath.Join(root, figuresPage))
 	if err != nil {

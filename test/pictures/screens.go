@@ -1,5 +1,4 @@
-// Screens of programs that run meanwhile: nfsrdma top on a terminal, and the page of metrics in a
-// browser.
+// Screenshots of running programs: nfsrdma top on a terminal, and the page of metrics in a browser.
 
 package main
 
@@ -24,14 +23,14 @@ import (
 
 const browser = "chromium-headless-shell"
 
-// interval is that of top, and of the questions of the page.
+// interval is the refresh interval of top and of the page.
 const interval = 2 * time.Second
 
-// A stage is a server with clients at work.
+// A stage is a server with busy clients.
 type stage struct {
 	dir, control, metrics string
 	server, clients       sync.WaitGroup
-	failed                chan error // of both, and each once at most
+	failed                chan error // of both; each fails at most once
 }
 
 // takeScreens writes top.svg and metrics.png.
@@ -39,7 +38,7 @@ func takeScreens(ctx context.Context) (err error) {
 	if _, err := exec.LookPath(browser); err != nil {
 		return err
 	}
-	// Clients end before their server: they would wait for it.
+	// The clients must end before their server, because they would wait for it.
 	ctx, endClients := context.WithCancel(ctx)
 	serving, endServer := context.WithCancel(context.WithoutCancel(ctx))
 	s := &stage{failed: make(chan error, 1+len(loads))}
@@ -58,7 +57,7 @@ func takeScreens(ctx context.Context) (err error) {
 	}
 	top := exec.CommandContext(ctx, filepath.Join(s.dir, "nfsrdma"), "top", "--local", "--control", s.control, "--interval", interval.String())
 	top.Env = append(os.Environ(), "TERM=xterm")
-	frame, err := lastFrame(top, 8) // the first has no rates
+	frame, err := lastFrame(top, 8) // the first frame has no rates
 	if err != nil {
 		return s.why(err)
 	}
@@ -69,7 +68,7 @@ func takeScreens(ctx context.Context) (err error) {
 	return s.why(s.photograph(ctx, filepath.Join(folder, "metrics.png")))
 }
 
-// why adds to a failure what has ended a program of the stage.
+// why adds the failure of one of the stage's programs to an error.
 func (s *stage) why(err error) error {
 	if err != nil && len(s.failed) > 0 {
 		err = errors.Join(err, <-s.failed)
@@ -77,11 +76,10 @@ func (s *stage) why(err error) error {
 	return err
 }
 
-// loads are what the clients do, each without end: a test of nfsrdma bench, and a transport.
+// loads are the clients' endless loads: a test of nfsrdma bench, and a transport.
 var loads = []struct{ test, scheme string }{{"read", "nfsrdma"}, {"write", "nfsrdma"}, {"randread", "nfsrdma"}, {"getattr", "nfs"}, {"lookup", "nfs"}}
 
-// open builds the programs, starts the server until serving ends, and has clients work until ctx
-// does.
+// open builds the programs, starts the server until serving ends, and runs clients until ctx ends.
 func (s *stage) open(ctx, serving context.Context) error {
 	const module = "github.com/nfsrdma/nfsrdma/cmd/"
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", s.dir+"/", module+"nfsrdma", module+"nfsrdmad").CombinedOutput(); err != nil {
@@ -143,9 +141,9 @@ func listens(addr string) bool {
 	return true
 }
 
-// photograph has a browser show the page of metrics, and writes what is in its window. The time of
-// the browser stands still while the page waits for an answer, so the proxy holds each answer back
-// for as long as the page thinks that it has waited.
+// photograph writes a browser's window with the page of metrics. The browser's virtual time stops
+// while the page waits for a reply, so the proxy delays each reply by the time that the page
+// believes to have waited.
 func (s *stage) photograph(ctx context.Context, file string) error {
 	to := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", s.metrics, s.metrics

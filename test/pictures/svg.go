@@ -1,4 +1,4 @@
-// A drawing as SVG: a card with a background of its own, in light and dark colors.
+// A drawing as SVG: a card with its own background, in light and dark colors.
 
 package main
 
@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// colors are the classes of fills (f-) and strokes (s-): a name, the color in light, and in dark.
+// colors are the classes of fills (f-) and strokes (s-): name, light color, dark color.
 var colors = []struct{ name, light, dark string }{
 	{"card", "#ffffff", "#0d1117"},
 	{"panel", "#f3f5f7", "#1b212a"},
@@ -24,8 +24,8 @@ var colors = []struct{ name, light, dark string }{
 	{"shade", "#ddeaf9", "#12294a"},
 }
 
-// A size is one of text: its class, its height in pixels, and the room for a character as a share
-// of that. The room is that of wide fonts, such as DejaVu Sans.
+// A size is a text size: its class, its height in pixels, and a character's width relative to that,
+// for wide fonts such as DejaVu Sans.
 type size struct {
 	class  string
 	height float64
@@ -42,10 +42,10 @@ var (
 	monoStrong = size{"m b", 13, 0.62}
 )
 
-// minText is the smallest height of text, in pixels.
+// minText is the minimum text height, in pixels.
 const minText = 12
 
-// An area is a rectangle of a drawing.
+// An area is a rectangle in a drawing.
 type area struct{ x, y, w, h float64 }
 
 func (a area) right() float64  { return a.x + a.w }
@@ -53,20 +53,20 @@ func (a area) bottom() float64 { return a.y + a.h }
 func (a area) midX() float64   { return a.x + a.w/2 }
 func (a area) midY() float64   { return a.y + a.h/2 }
 
-// holds reports whether all of b is in a.
+// holds reports whether a contains b.
 func (a area) holds(b area) bool {
 	return b.x >= a.x && b.y >= a.y && b.right() <= a.right() && b.bottom() <= a.bottom()
 }
 
-// meets reports whether two areas have a point in common.
+// meets reports whether two areas overlap.
 func (a area) meets(b area) bool {
 	return a.x < b.right() && b.x < a.right() && a.y < b.bottom() && b.y < a.bottom()
 }
 
-// A drawing collects elements. What cannot be read in it, such as text over text, is in faults.
+// A drawing collects elements. faults has its unreadable parts, such as overlapping texts.
 type drawing struct {
 	name   string // of the file
-	title  string // for programs that read it to users
+	title  string // for screen readers
 	card   area
 	body   strings.Builder
 	texts  []area
@@ -80,7 +80,7 @@ func newDrawing(name, title string, width, height float64) *drawing {
 
 func (d *drawing) add(format string, args ...any) { fmt.Fprintf(&d.body, format+"\n", args...) }
 
-// svg is the drawing as a file.
+// svg returns the drawing's file.
 func (d *drawing) svg() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %[1]g %[2]g" role="img">`+"\n", d.card.w, d.card.h)
@@ -100,7 +100,7 @@ func (d *drawing) svg() string {
 	return b.String() + d.body.String() + "</svg>\n"
 }
 
-// text writes a line. The anchor is start, middle or end, and y is the baseline.
+// text writes a line. anchor is start, middle or end; y is the baseline.
 func (d *drawing) text(x, y float64, anchor string, s size, color, line string) {
 	w := float64(utf8.RuneCountInString(line)) * s.height * s.room
 	at := area{x, y - 0.8*s.height, w, s.height}
@@ -125,7 +125,7 @@ func (d *drawing) text(x, y float64, anchor string, s size, color, line string) 
 	d.add(`<text xml:space="preserve" class="%s f-%s" x="%g" y="%g" text-anchor="%s">%s</text>`, s.class, color, round(x), round(y), anchor, html.EscapeString(line))
 }
 
-// lines writes several lines, one below the other, and returns where the next would be.
+// lines writes several lines, one below the other, and returns the next line's y.
 func (d *drawing) lines(x, y float64, anchor string, s size, color string, lines ...string) float64 {
 	for _, l := range lines {
 		d.text(x, y, anchor, s, color, l)
@@ -134,7 +134,7 @@ func (d *drawing) lines(x, y float64, anchor string, s size, color string, lines
 	return y
 }
 
-// box draws a rectangle with lines in its middle, the first of them strong.
+// box draws a rectangle with centered lines, the first one bold.
 func (d *drawing) box(a area, fill, stroke string, lines ...string) {
 	d.add(`<rect class="f-%s s-%s" x="%g" y="%g" width="%g" height="%g" rx="6" stroke-width="1.5"/>`, fill, stroke, a.x, a.y, a.w, a.h)
 	const step = 18
@@ -171,5 +171,5 @@ func (d *drawing) arrow(x1, y1, x2, y2 float64, color string, width float64) {
 		round(x2-back*ux-half*uy), round(y2-back*uy+half*ux), round(x2-back*ux+half*uy), round(y2-back*uy-half*ux))
 }
 
-// round keeps a tenth of a pixel.
+// round rounds to a tenth of a pixel.
 func round(v float64) float64 { return math.Round(10*v) / 10 }

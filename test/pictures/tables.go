@@ -1,5 +1,4 @@
-// The figures of charts: cells of the tables in docs/performance.md, so that chart and table cannot
-// differ.
+// The charts' figures: table cells of docs/performance.md, so that chart and table cannot differ.
 
 package main
 
@@ -11,7 +10,7 @@ import (
 	"strings"
 )
 
-// A table has the section that it stands in, its header, and its rows.
+// A table has its section, its header and its rows.
 type table struct {
 	section string
 	header  []string
@@ -45,7 +44,7 @@ func readTables(page string) (all []table) {
 	return all
 }
 
-// A cell is what a table says, and the number in it.
+// A cell is a table cell's text, and the number in it.
 type cell struct {
 	words string
 	value float64
@@ -56,13 +55,13 @@ var (
 	markup      = regexp.MustCompile("[`*]")
 )
 
-// A page of tables. The first cell that is asked for and not there is its err.
+// figures are a page's tables. err is about the first requested cell that is missing.
 type figures struct {
 	tables []table
 	err    error
 }
 
-// at is the cell of a row in the column of a name, in a section.
+// at returns the cell in a row and a named column, in a section.
 func (f *figures) at(section, row, column string) cell {
 	for _, t := range f.tables {
 		i := slices.Index(t.header, column)

@@ -1,4 +1,4 @@
-// What nfsrdma top has on a terminal, as a picture of that terminal.
+// The terminal output of nfsrdma top, as a picture of the terminal.
 
 package main
 
@@ -21,8 +21,8 @@ const (
 	rows    = 18
 )
 
-// Control sequences that nfsrdma top writes: a frame is from topLeft to eraseScreen, and one
-// attribute may be around a line.
+// Control sequences written by nfsrdma top. A frame extends from topLeft to eraseScreen, and a line
+// may have one attribute.
 const (
 	topLeft     = "\x1b[H"
 	eraseLine   = "\x1b[K"
@@ -31,7 +31,7 @@ const (
 	reverse     = "\x1b[7m"
 )
 
-// attributes are how a line may begin, with the text that it is shown in.
+// attributes are the possible starts of a line, with their text style.
 var attributes = []struct {
 	sequence string
 	size     size
@@ -42,7 +42,7 @@ var attributes = []struct {
 	{reverse, mono, "card"},
 }
 
-// openTerminal gives both ends of a terminal.
+// openTerminal returns both ends of a pseudoterminal.
 func openTerminal() (master, slave *os.File, err error) {
 	if master, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
 		return nil, nil, err
@@ -65,7 +65,7 @@ func openTerminal() (master, slave *os.File, err error) {
 }
 
 // lastFrame runs a program on a terminal until it has written n frames, ends it, and returns the
-// last of them.
+// last frame.
 func lastFrame(cmd *exec.Cmd, n int) (string, error) {
 	master, slave, err := openTerminal()
 	if err != nil {
@@ -91,7 +91,7 @@ func lastFrame(cmd *exec.Cmd, n int) (string, error) {
 	if _, err := io.WriteString(master, "q"); err != nil {
 		return "", err
 	}
-	// What it writes at its end has to be read, or it waits.
+	// Its final output must be read, because it would block.
 	_, _ = io.Copy(io.Discard, master)
 	if err := cmd.Wait(); err != nil {
 		return "", err
@@ -103,7 +103,7 @@ func lastFrame(cmd *exec.Cmd, n int) (string, error) {
 
 // terminal draws a frame.
 func terminal(name, title, frame string) *drawing {
-	// The terminal itself adds a carriage return to that of the program.
+	// The terminal adds a carriage return to the program's.
 	lines := strings.Split(strings.NewReplacer(eraseLine, "", "\r", "").Replace(frame), "\n")
 	const left, top, high = 16.0, 16.0, 18.0
 	d := newDrawing(name, title, 2*left+columns*mono.height*mono.room, 2*top+high*float64(len(lines)))
