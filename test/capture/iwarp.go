@@ -1,4 +1,4 @@
-// MPA, DDP and RDMAP of a conversation: start-up frames, FPDUs, messages.
+// MPA, DDP and RDMAP in a conversation: start-up frames, FPDUs, messages.
 
 package capture
 
@@ -12,13 +12,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// Modes is how the FPDUs of a conversation are made.
+// Modes are the FPDU options of a conversation.
 type Modes struct {
 	CRC                                bool
-	InitiatorMarkers, ResponderMarkers bool // in what that end sends
+	InitiatorMarkers, ResponderMarkers bool // markers in the stream from that end
 }
 
-// Startup returns the two start-up frames and what follows from them.
+// Startup returns the two start-up frames and the resulting modes.
 func (c *Conversation) Startup() (request, reply mpa.Frame, m Modes, err error) {
 	request, n, err := mpa.ParseFrame(c.Initiator.Bytes, false)
 	if err != nil || n == 0 {
@@ -36,13 +36,13 @@ func (c *Conversation) Startup() (request, reply mpa.Frame, m Modes, err error) 
 type FPDU struct {
 	FromInitiator bool
 	Packet        int // number of the packet that completed it
-	End           int // offset in the stream of the byte after it
+	End           int // stream offset of the byte after it
 	Header        ddp.Header
 	Op            rdmap.Opcode
 	Payload       []byte
 }
 
-// FPDUs splits what one end sent after its start-up frame.
+// FPDUs splits an end's stream after its start-up frame.
 func (c *Conversation) FPDUs(fromInitiator bool) ([]FPDU, error) {
 	_, _, m, err := c.Startup()
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Conversation) FPDUs(fromInitiator bool) ([]FPDU, error) {
 		next = new(mpa.MarkerReceiver).Parse
 	}
 	_, at, _ := mpa.ParseFrame(s.Bytes, !fromInitiator)
-	rest := bytes.Clone(s.Bytes[at:]) // stripping markers moves bytes
+	rest := bytes.Clone(s.Bytes[at:]) // a copy, because stripping markers moves bytes
 	var out []FPDU
 	for len(rest) > 0 {
 		ulpdu, n, err := next(rest, m.CRC)
@@ -80,7 +80,7 @@ func (c *Conversation) FPDUs(fromInitiator bool) ([]FPDU, error) {
 	return out, nil
 }
 
-// A Message is an RDMAP message, its segments joined.
+// A Message is an RDMAP message with its segments joined.
 type Message struct {
 	FromInitiator bool
 	Packet        int        // number of the packet that completed it
@@ -107,8 +107,8 @@ func (c *Conversation) Messages() ([]Message, error) {
 	return out, nil
 }
 
-// join makes messages of one direction's segments. A tagged message may have an
-// untagged one in its midst, so each model has its own open message.
+// join assembles messages from one direction's segments. An untagged message may arrive inside a
+// tagged one, so each model has a separate open message.
 func join(fpdus []FPDU) ([]Message, error) {
 	var out []Message
 	var open [2]*Message // untagged, tagged

@@ -1,7 +1,7 @@
 // Capture files: pcap or pcapng, gzipped or not, packet by packet.
 
-// Package capture reads packet captures of NFS over RDMA on iWARP, takes every
-// layer apart with this module's codecs and lets tests put it together again.
+// Package capture reads packet captures of NFS over RDMA on iWARP. It parses every layer with this
+// module's codecs and lets tests encode it again.
 package capture
 
 import (
@@ -17,14 +17,13 @@ import (
 	"github.com/google/gopacket/pcapgo"
 )
 
-// source is what the readers of both file formats have in common.
+// source is the common interface of both formats' readers.
 type source interface {
 	ReadPacketData() ([]byte, gopacket.CaptureInfo, error)
 	LinkType() layers.LinkType
 }
 
-// eachPacket calls f with each packet of a capture file, numbered from 1 as
-// other tools number them.
+// eachPacket calls f for each packet in a capture file, numbered from 1 as in other tools.
 func eachPacket(file string, f func(number int, p gopacket.Packet)) error {
 	in, err := os.Open(file)
 	if err != nil {

@@ -1,4 +1,4 @@
-// What RDMA Writes and Reads moved: the memory that chunks name, put together again.
+// Data moved by RDMA Writes and Reads, reassembled by chunk.
 
 package capture
 
@@ -9,21 +9,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// A transfer is bytes that went to, or came from, memory of the initiator.
+// A transfer has bytes that were written to, or read from, the initiator's memory.
 type transfer struct {
 	packet int
 	stag   uint32
 	to     uint64
 	data   []byte
-	used   bool // a chunk has been made of it
+	used   bool // already part of a chunk
 }
 
-// memory is all that the responder did with the initiator's memory, in order.
+// memory has all the responder's accesses to the initiator's memory, in order.
 type memory struct{ writes, reads []transfer }
 
 func remember(messages []Message) (memory, error) {
 	var m memory
-	var asked []rdmap.ReadRequest // answered in order
+	var asked []rdmap.ReadRequest // in order of their responses
 	for i := range messages {
 		switch msg := &messages[i]; {
 		case msg.Op == rdmap.OpWrite && !msg.FromInitiator:
@@ -45,8 +45,8 @@ func remember(messages []Message) (memory, error) {
 	return m, nil
 }
 
-// chunk puts together the bytes of segments. Transfers count if ok says so and
-// no chunk before was made of them: STags and offsets come round again.
+// chunk assembles the bytes of segments. It uses transfers for which ok is true and that are not
+// part of an earlier chunk, because STags and offsets are reused.
 func chunk(ts []transfer, segments []chunks.Segment, ok func(packet int) bool) ([]byte, error) {
 	var out []byte
 	for _, s := range segments {
@@ -69,7 +69,7 @@ func chunk(ts []transfer, segments []chunks.Segment, ok func(packet int) bool) (
 	return out, nil
 }
 
-// unused returns a transfer that no chunk has been made of, or nil.
+// unused returns a transfer that is not part of any chunk, or nil.
 func (m *memory) unused() *transfer {
 	for _, ts := range [][]transfer{m.writes, m.reads} {
 		for i := range ts {

@@ -1,4 +1,4 @@
-// RPC-over-RDMA messages of a conversation, with the content of their chunks.
+// A conversation's RPC-over-RDMA messages, with the content of their chunks.
 
 package capture
 
@@ -13,11 +13,11 @@ import (
 
 // An RPC is one RPC-over-RDMA message.
 type RPC struct {
-	FromInitiator bool // a call, as long as nobody calls back
+	FromInitiator bool // a call, because there are no backchannel calls
 	Packet        int
-	Send          []byte // header and what stood after it
+	Send          []byte // header and the bytes after it
 	Header        *rpcrdma.Header
-	Msg           chunks.Message // the RPC message, items of chunks taken out
+	Msg           chunks.Message // the RPC message without the chunks' items
 }
 
 // RPCs returns the RPC-over-RDMA messages of a conversation in order.
@@ -55,7 +55,7 @@ func (c *Conversation) RPCs() ([]RPC, error) {
 	return out, nil
 }
 
-// call fills in r.Msg of a call: Read chunks, which the responder pulls later.
+// call fills in r.Msg for a call: Read chunks, which the responder reads later.
 func (r *RPC) call(mem *memory) error {
 	r.Msg.Stream = r.Send[r.Header.Len:]
 	later := func(packet int) bool { return packet > r.Packet }
@@ -84,8 +84,8 @@ func (r *RPC) call(mem *memory) error {
 	return err
 }
 
-// reply fills in r.Msg of a reply: Write chunks and the Reply chunk, which the
-// responder wrote before it sent the reply.
+// reply fills in r.Msg for a reply: Write chunks and the Reply chunk, which the responder wrote
+// before it sent the reply.
 func (r *RPC) reply(mem *memory) error {
 	r.Msg.Stream = r.Send[r.Header.Len:]
 	before := func(packet int) bool { return packet <= r.Packet }
@@ -106,7 +106,7 @@ func (r *RPC) reply(mem *memory) error {
 	return err
 }
 
-// offered checks that a reply invalidates an STag that its own call offered.
+// offered checks that a reply invalidates an STag from its call.
 func (r *RPC) offered(earlier []RPC, stag uint32) error {
 	for i := len(earlier) - 1; i >= 0; i-- {
 		call := &earlier[i]

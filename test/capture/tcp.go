@@ -1,4 +1,4 @@
-// TCP connections of a capture, put in order, and those among them that speak MPA.
+// The TCP connections in a capture, reassembled, and those that speak MPA.
 
 package capture
 
@@ -11,23 +11,22 @@ import (
 	"github.com/google/gopacket/layers"
 )
 
-// A Conversation is one TCP connection on which MPA was started.
+// A Conversation is one TCP connection with an MPA start-up.
 type Conversation struct {
 	Name                 string // the capture and the two ends
-	Initiator, Responder Stream // what each sent, the start-up frame first
+	Initiator, Responder Stream // the bytes sent by each, start-up frame first
 }
 
-// A Stream is what one end of a TCP connection sent, in order.
+// A Stream is the bytes sent by one end of a TCP connection, in order.
 type Stream struct {
 	Bytes    []byte
 	arrivals []arrival // ascending
 }
 
-// An arrival says in which packet the bytes before end, and after those of the
-// arrival before, became readable.
+// An arrival is the packet that completed the bytes up to end, from the previous arrival's end on.
 type arrival struct{ end, packet int }
 
-// Packet returns the number of the packet that made Bytes[:end] complete.
+// Packet returns the number of the packet that completed Bytes[:end].
 func (s *Stream) Packet(end int) int {
 	i := sort.Search(len(s.arrivals), func(i int) bool { return s.arrivals[i].end >= end })
 	if i == len(s.arrivals) {
@@ -55,7 +54,7 @@ func Streams(file string) ([]Conversation, error) {
 	return out, nil
 }
 
-// tracker finds the half connection of each packet.
+// tracker assigns packets to half connections.
 type tracker struct {
 	halves map[gopacket.Flow]map[gopacket.Flow]*half // by IP addresses, then ports
 	all    []*half                                   // in order of appearance
@@ -67,7 +66,7 @@ type half struct {
 	name string
 	peer *half
 	next uint32            // sequence number of the first byte not yet in Bytes
-	held map[uint32][]byte // segments that came early
+	held map[uint32][]byte // segments that arrived early
 }
 
 func (t *tracker) packet(number int, p gopacket.Packet) {
@@ -86,8 +85,7 @@ func (t *tracker) packet(number int, p gopacket.Packet) {
 	}
 }
 
-// open starts a half connection at its SYN; one whose ports were used before
-// takes their place.
+// open starts a half connection at its SYN. It replaces an earlier one with the same ports.
 func (t *tracker) open(addrs, ports gopacket.Flow, tcp *layers.TCP) {
 	h := &half{name: fmt.Sprintf("%v:%v", addrs, ports), next: tcp.Seq + 1, held: map[uint32][]byte{}}
 	if tcp.ACK {
@@ -102,7 +100,7 @@ func (t *tracker) open(addrs, ports gopacket.Flow, tcp *layers.TCP) {
 	t.all = append(t.all, h)
 }
 
-// segment takes in one TCP segment: early ones wait, bytes seen before are dropped.
+// segment adds one TCP segment. Early segments wait; repeated bytes are dropped.
 func (h *half) segment(number int, seq uint32, b []byte) {
 	if len(b) == 0 {
 		return

@@ -1,10 +1,10 @@
-// Package conformance is the catalogue of what RFC 5040, 5041, 5044 (with 6581)
-// and 8166 (with 8267, 8797 and 8167) ask for, and the InfiniBand architecture of its unreliable
-// services, a row for each requirement, and the way in which a test says which rows it proves.
+// Package conformance is the catalogue of requirements in RFC 5040, 5041, 5044 (with 6581) and 8166
+// (with 8267, 8797 and 8167), and in the InfiniBand architecture for its unreliable services, one
+// row each. Tests use it to declare which rows they prove.
 //
-// A test that would fail if a rule were broken says so with [Proves]. When it has
-// passed, and NFSRDMA_CLAIMS names a directory, the claim is written there; the
-// command in cmd/conformance then holds all claims of a run against the rows.
+// A test that would fail if a rule were broken declares that with [Proves]. If it passes and
+// NFSRDMA_CLAIMS names a directory, the claim is written there. The command in cmd/conformance then
+// compares all claims of a run with the rows.
 package conformance
 
 import (
@@ -18,16 +18,15 @@ import (
 	"testing"
 )
 
-// Dir is the environment variable that names the directory of the claims.
+// Dir is the environment variable with the directory of the claims.
 const Dir = "NFSRDMA_CLAIMS"
 
 const module = "github.com/nfsrdma/nfsrdma/"
 
 var writing sync.Mutex
 
-// Proves says that t proves these rows: it fails when one of them is broken. The
-// claim counts once t has ended and has neither failed nor been skipped. A row
-// that the catalogue does not have is a failure of t.
+// Proves declares that t proves these rows: it fails if one of them is violated. The claim counts
+// if t ends without failing or being skipped. An unknown row fails t.
 func Proves(t testing.TB, ids ...string) {
 	t.Helper()
 	if len(ids) == 0 {
@@ -54,7 +53,7 @@ func Proves(t testing.TB, ids ...string) {
 	})
 }
 
-// ProvesNamed is Proves for the rows in the name of a subtest, if it names any.
+// ProvesNamed is Proves for the rows named by a subtest, if any.
 func ProvesNamed(t testing.TB) {
 	t.Helper()
 	if ids := In(t.Name()); len(ids) > 0 {
@@ -64,11 +63,11 @@ func ProvesNamed(t testing.TB) {
 
 var anID = regexp.MustCompile(`R[0-9]{4}-[0-9]{3}|IBU-[0-9]{3}`)
 
-// In finds the ids of rows in a text.
+// In returns the row ids in a text.
 func In(s string) []string { return anID.FindAllString(s, -1) }
 
-// caller is the package, from the root of the module, of the first function on the
-// stack that does not hand on a claim.
+// caller returns the package, relative to the module, of the first function on the stack outside
+// Proves.
 func caller() string {
 	pcs := make([]uintptr, 16)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
@@ -86,7 +85,7 @@ func caller() string {
 	}
 }
 
-// record appends claims to the file of this process.
+// record appends claims to this process's file.
 func record(dir, pkg, test string, ids []string) error {
 	writing.Lock()
 	defer writing.Unlock()

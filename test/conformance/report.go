@@ -1,4 +1,4 @@
-// The claims of a run held against the rows, and the document that says so.
+// Compares the claims of a run with the rows, and writes the document.
 
 package conformance
 
@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Claims says for each row which tests have proven it, in order.
+// Claims lists for each row the tests that have proven it, in order.
 type Claims map[string][]string
 
-// ReadClaims reads what the tests of a run have left in a directory.
+// ReadClaims reads the claims of a run from a directory.
 func ReadClaims(dir string) (Claims, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
@@ -40,8 +40,8 @@ func ReadClaims(dir string) (Claims, error) {
 	return c, nil
 }
 
-// Faults lists what is wrong: an obligatory row that is neither proven nor
-// excepted, one that is both, and claims and exceptions of rows that there are not.
+// Faults lists mandatory rows that are neither proven nor excepted, or both, and claims and
+// exceptions for unknown rows.
 func Faults(rows []Row, exceptions map[string]string, claims Claims) []string {
 	var out []string
 	known := make(map[string]bool)
@@ -75,7 +75,7 @@ func Faults(rows []Row, exceptions map[string]string, claims Claims) []string {
 	return out
 }
 
-// titles are the RFCs of the catalogue in the order of the document.
+// titles are the RFCs of the catalogue in document order.
 var titles = []struct{ number, title string }{
 	{"5044", "Marker PDU Aligned Framing (MPA)"},
 	{"6581", "Enhanced RDMA Connection Establishment"},
@@ -88,7 +88,7 @@ var titles = []struct{ number, title string }{
 	{"IBA", "InfiniBand architecture, volume 1, 9.8: Unreliable Connection and Unreliable Datagram, and what RoCEv2 (annex A17) makes of them"},
 }
 
-// heading is what the document calls a source, and anchor its link.
+// heading returns a source's name in the document; anchor returns its link.
 func heading(number string) string {
 	if number == "IBA" {
 		return number
@@ -113,10 +113,10 @@ This page is generated:
 
 `
 
-// counts are the numbers of rows of a source, or of all.
+// counts has the numbers of rows of one source, or of all.
 type counts struct{ must, proven, excepted, may, mayProven int }
 
-// count counts the rows of a source; "": of all.
+// count counts the rows of a source, or all rows for "".
 func count(rows []Row, number string, exceptions map[string]string, claims Claims) (n counts) {
 	for _, r := range rows {
 		switch _, out := exceptions[r.ID]; {
@@ -135,7 +135,7 @@ func count(rows []Row, number string, exceptions map[string]string, claims Claim
 	return n
 }
 
-// Document is docs/conformance.md.
+// Document returns the content of docs/conformance.md.
 func Document(rows []Row, exceptions map[string]string, claims Claims) []byte {
 	var b strings.Builder
 	n := count(rows, "", exceptions, claims)
@@ -162,7 +162,7 @@ func Document(rows []Row, exceptions map[string]string, claims Claims) []byte {
 	return []byte(b.String())
 }
 
-// section writes the rows for which last has a text, below a title if there is one.
+// section writes the rows for which last returns a text, under a title if it is not empty.
 func section(b *strings.Builder, rows []Row, title, column string, last func(Row) string) {
 	first := true
 	for _, r := range rows {
@@ -181,5 +181,5 @@ func section(b *strings.Builder, rows []Row, title, column string, last func(Row
 	}
 }
 
-// cell keeps a text inside its cell of a table.
+// cell escapes a text for a table cell.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

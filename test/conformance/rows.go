@@ -1,4 +1,4 @@
-// The rows, read from the tables in rows/, and the exceptions.
+// The rows from the tables in rows/, and the exceptions.
 
 package conformance
 
@@ -12,22 +12,22 @@ import (
 //go:embed rows/*.tsv exceptions.tsv
 var tables embed.FS
 
-// A Row is one requirement of an RFC, or of the InfiniBand architecture, in our own words.
+// A Row is one requirement of an RFC or of the InfiniBand architecture, in our words.
 type Row struct {
 	ID          string
 	Section     string
-	Level       string // MUST, MUST-NOT, SHOULD, SHOULD-NOT, MAY, or FACT: what the wire looks like
-	Role        string // who has to keep it
+	Level       string // MUST, MUST-NOT, SHOULD, SHOULD-NOT, MAY, or FACT: wire format
+	Role        string // the party that must comply
 	Requirement string
-	Check       string // how it could be seen
+	Check       string // a way to verify it
 }
 
-// Obligatory reports whether the row has to be proven, or excepted.
+// Obligatory reports whether the row must be proven or excepted.
 func (r Row) Obligatory() bool {
 	return r.Level == "MUST" || r.Level == "MUST-NOT" || r.Level == "FACT"
 }
 
-// RFC is the number in the row's id; of the rows of InfiniBand's unreliable services, IBA.
+// RFC returns the number in the row's id, and IBA for InfiniBand's unreliable services.
 func (r Row) RFC() string {
 	if strings.HasPrefix(r.ID, "IBU-") {
 		return "IBA"
@@ -35,7 +35,7 @@ func (r Row) RFC() string {
 	return r.ID[1:5]
 }
 
-// Catalogue reads the rows of every table, in the order of the tables.
+// Catalogue returns the rows of all tables, in order.
 var Catalogue = sync.OnceValue(func() []Row {
 	var rows []Row
 	for _, name := range []string{"rfc5044", "rfc5041", "rfc5040", "rfc8166", "ib-unreliable"} {
@@ -54,7 +54,7 @@ var byID = sync.OnceValue(func() map[string]Row {
 	return m
 })
 
-// Exceptions reads the rows that no test proves, each with the reason.
+// Exceptions returns the rows without a proving test, each with the reason.
 var Exceptions = sync.OnceValue(func() map[string]string {
 	m := make(map[string]string)
 	for _, f := range table("exceptions.tsv", 2) {
@@ -63,8 +63,8 @@ var Exceptions = sync.OnceValue(func() map[string]string {
 	return m
 })
 
-// table reads a file of lines of n fields after a line of titles. The files are
-// part of the program: one that is wrong is a mistake in it.
+// table parses a file with n tab-separated fields per line after a header line. The files are
+// embedded, so an invalid one is a bug and panics.
 func table(name string, n int) [][]string {
 	b, err := tables.ReadFile(name)
 	if err != nil {

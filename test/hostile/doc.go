@@ -1,4 +1,4 @@
-// Package hostile holds the tests of what a hostile peer can do: one named test for
-// each way in which a stack for NFS over RDMA has been seen to fail, then floods.
-// Each wants the answer that the RFCs give, and clients beside that work on.
+// Package hostile tests attacks by a hostile peer: one named test for each known failure of an
+// NFS-over-RDMA stack, then floods. Each expects the response required by the RFCs, and undisturbed
+// other clients.
 package hostile

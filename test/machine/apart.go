@@ -1,5 +1,5 @@
-// A test in a network of its own: there is one port 111 on each, and one socket of rpcbind below
-// /run.
+// A test in a separate network, because each network has only one port 111 and one rpcbind socket
+// below /run.
 
 package machine
 
@@ -13,26 +13,26 @@ import (
 	"testing"
 )
 
-// apartEnv is set in the process that Apart has started.
+// apartEnv is set in processes started by Apart.
 const apartEnv = "NFSRDMA_TEST_APART"
 
-// LeaveMounts is for the beginning of a shell script in a mount namespace of its own, which lets go
-// of the mounts of tests beside it: their ends would wait for its, and what they mount once more
-// would be in use. The one at the directory that is the shell's word but stays.
+// LeaveMounts returns the start of a shell script for a new mount namespace. It unmounts other
+// tests' mounts there, whose ends would otherwise wait for this test's, and whose mount points
+// would be busy. The mount at the directory in the shell word but stays.
 func LeaveMounts(but string) string {
 	return `awk '$2 ~ "^/(tmp|dev/shm)/" || $3 == "fuse.nfsrdma" {print $2}' /proc/mounts | sort -r | while read -r dir; do dir=$(printf %b "$dir")
 case ` + but + ` in "$dir" | "$dir"/*) ;; *) umount -l "$dir" || true;; esac; done; `
 }
 
-// Apart runs a test once more in a process of its own, whose network, mounts and /run no other test
-// has, and reports whether this is that process; elsewhere the test has ended as that one has. It
-// begins a test, as
+// Apart runs a test again in a process with a separate network, mounts and /run, and reports
+// whether this is that process. In the original process the test ends with the other's result. A
+// test begins with
 //
 //	if !machine.Apart(t) {
 //		return
 //	}
 //
-// and needs root, and the tools.
+// and needs root and the tools.
 func Apart(t *testing.T, tools ...string) (inside bool) {
 	t.Helper()
 	if os.Getenv(apartEnv) != "" {
@@ -53,9 +53,9 @@ func Apart(t *testing.T, tools ...string) (inside bool) {
 	return false
 }
 
-// apart runs a test in namespaces of its own and returns what it said. It ends with this process.
+// apart runs a test in new namespaces and returns its output. It ends with this process.
 func apart(test string) (out string, err error) {
-	runtime.LockOSThread() // the parent-death signal is tied to this thread
+	runtime.LockOSThread() // the parent-death signal belongs to this thread
 	defer runtime.UnlockOSThread()
 	script := LeaveMounts(`""`) + `mount -t tmpfs none /run && ip link set lo up && exec "$0" -test.run="^$1\$" -test.v`
 	cmd := exec.Command("unshare", "-n", "-m", "--propagation", "private", "sh", "-c", script, os.Args[0], test)

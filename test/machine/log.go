@@ -1,4 +1,4 @@
-// The log of the libraries, as tests read it.
+// The libraries' log, for tests.
 
 package machine
 
@@ -10,29 +10,29 @@ import (
 	"testing"
 )
 
-// A LogLine is a line that a library has logged.
+// A LogLine is a line logged by a library.
 type LogLine struct {
 	Level   slog.Level
 	Message string
 	Fields  map[string]any
 }
 
-// LogTo returns a logger that calls take for each line, on the goroutine that logs it.
+// LogTo returns a logger that calls take for each line, on the logging goroutine.
 func LogTo(take func(LogLine)) *slog.Logger { return slog.New(lineHandler(take)) }
 
-// CaptureLog is LogTo as the default logger of this process, until the end of the test.
+// CaptureLog installs LogTo(take) as this process's default logger until the end of the test.
 func CaptureLog(t testing.TB, take func(LogLine)) {
 	t.Helper()
 	old, to, flags := slog.Default(), log.Writer(), log.Flags()
 	slog.SetDefault(LogTo(take))
 	t.Cleanup(func() {
 		slog.SetDefault(old)
-		log.SetOutput(to) // SetDefault has changed package log, too
+		log.SetOutput(to) // SetDefault has also changed package log
 		log.SetFlags(flags)
 	})
 }
 
-// QuietLog has the default logger of this process write nothing, for TestMain.
+// QuietLog silences this process's default logger, for TestMain.
 func QuietLog() {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	log.SetOutput(io.Discard)

@@ -1,8 +1,7 @@
-// What a test cannot have here: told in one line, and in CI a failure.
+// Skipped tests: one line about the missing requirement, and a failure in CI.
 
-// Package machine is what tests of all packages share of the machine that they run on: ports and
-// addresses that no other test has at the same time, in whatever process, and the line that says
-// what is missing.
+// Package machine has the test helpers for the machine: ports and addresses that no concurrent test
+// in any process uses, and the line about a missing requirement.
 package machine
 
 import (
@@ -12,8 +11,8 @@ import (
 	"testing"
 )
 
-// Skip leaves a test out because of what is missing, with a line for the end of ./test/run. With
-// CI=true, where nothing is to be missing, it fails.
+// Skip skips a test with a line about the missing requirement, for the end of ./test/run. With
+// CI=true, where all requirements must be met, it fails the test.
 func Skip(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -23,7 +22,7 @@ func Skip(t testing.TB, why string) {
 	t.Skip(why)
 }
 
-// Note leaves a line for the end of ./test/run and lets the test go on without what is missing.
+// Note records such a line and continues the test without the missing part.
 func Note(t testing.TB, why string) {
 	t.Helper()
 	log := os.Getenv("NFSRDMA_SKIP_LOG")

@@ -1,5 +1,5 @@
-// Ports and addresses of a test's own: go test runs several packages at once, and each of them
-// listens.
+// Ports and addresses reserved for a test: go test runs several packages concurrently, and each of
+// them listens.
 
 package machine
 
@@ -16,17 +16,16 @@ import (
 	"testing"
 )
 
-// wellKnown are ports in that range where programs listen that cannot be told another one: NFS over
-// RDMA and MOUNT, and the pingpongs.
+// wellKnown are ports in that range of programs with fixed ports: NFS over RDMA and MOUNT, and the
+// pingpongs.
 var wellKnown = []int{20048, 20049, 18515}
 
-// tries is how many ports or addresses are looked at before the test fails. Nearly always it is
-// one.
+// tries limits the ports or addresses tried before the test fails. Nearly always the first is free.
 const tries = 1000
 
-// reserve takes a name until release is called, which is nil if somebody else has it. Each network
-// namespace has one set of abstract socket names, as it has of ports, and the kernel frees those of
-// a process that is killed.
+// reserve reserves a name until release is called. release is nil if another process has it. Each
+// network namespace has one set of abstract socket names, as of ports, and the kernel frees a
+// killed process's names.
 func reserve(name string) (release func(), err error) {
 	l, err := net.Listen("unix", "@nfsrdma-test/"+name)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -42,11 +41,11 @@ func reserve(name string) (release func(), err error) {
 	}, nil
 }
 
-// reserved are the sockets of what is reserved here. One that is only forgotten the garbage
-// collector would close.
+// reserved keeps the sockets of this process's reservations reachable; the garbage collector would
+// close them.
 var reserved sync.Map
 
-// Port is what ReservePort gives, until the test ends.
+// Port is ReservePort until the test ends.
 func Port(t testing.TB) int {
 	t.Helper()
 	port, release, err := ReservePort()
@@ -57,10 +56,10 @@ func Port(t testing.TB) int {
 	return port
 }
 
-// ReservePort gives a port of TCP and UDP to who has to name one before anybody listens there.
-// Nobody does now, at any address; no other test is given it until release is called, which may be
-// called more than once; and the kernel gives it to no connection, since it is below those that it
-// chooses.
+// ReservePort returns a port for TCP and UDP that must be known before a server listens on it. No
+// program listens on it now at any address. No other test gets it until release is called, which
+// may be repeated. And the kernel assigns it to no connection, because it is below the ephemeral
+// range.
 func ReservePort() (port int, release func(), err error) {
 	first, end := fixedPorts()
 	for range tries {
@@ -75,7 +74,7 @@ func ReservePort() (port int, release func(), err error) {
 		if release == nil {
 			continue
 		}
-		if idle(port) { // not the other way round: to look is to listen
+		if idle(port) { // in this order, because the check listens
 			return port, release, nil
 		}
 		release()
@@ -83,7 +82,7 @@ func ReservePort() (port int, release func(), err error) {
 	return 0, nil, errors.New("there is no free port")
 }
 
-// fixedPorts is a range of ports without privilege that the kernel does not choose from.
+// fixedPorts returns a range of unprivileged ports outside the kernel's ephemeral range.
 func fixedPorts() (first, end int) {
 	const least, most = 10000, 32768
 	low := most
@@ -92,13 +91,13 @@ func fixedPorts() (first, end int) {
 			low = most
 		}
 	}
-	if low <= least+1000 { // nearly all are the kernel's to choose: that has to be risked
+	if low <= least+1000 { // nearly all ports are ephemeral: accept the risk
 		return least, most
 	}
 	return least, min(low, most)
 }
 
-// idle reports whether nobody listens at a port.
+// idle reports whether no program listens on a port.
 func idle(port int) bool {
 	at := fmt.Sprint(":", port)
 	l, err := net.Listen("tcp", at)
@@ -114,8 +113,8 @@ func idle(port int) bool {
 	return true
 }
 
-// Addr is an address of 127.0.0.0/8 that no other test is given until this one ends. Of each
-// address there is one UDP port for RoCE. Those that clients of RoCE choose themselves are others.
+// Addr returns an address in 127.0.0.0/8 that no other test gets until this one ends. RoCE has one
+// UDP port per address. RoCE clients choose their own addresses from another range.
 func Addr(t testing.TB) netip.Addr {
 	t.Helper()
 	for range tries {

@@ -1,4 +1,5 @@
-// Signals that the tests inherit as ignored, as nohup(1) and a shell's background jobs do.
+// Signals that the tests inherit as ignored, for example from nohup(1) or a shell's background
+// jobs.
 
 package machine
 
@@ -8,8 +9,8 @@ import (
 	"syscall"
 )
 
-// HeedSignals makes programs that the test process starts begin with the default for these signals.
-// An ignored signal stays ignored across execve(2), a caught one does not.
+// HeedSignals makes programs started by the test process begin with the default action for these
+// signals. An ignored signal stays ignored across execve(2); a caught one does not.
 func HeedSignals(signals ...syscall.Signal) {
 	for _, s := range signals {
 		if signal.Ignored(s) {

@@ -1,4 +1,4 @@
-// Another user for a part of a test.
+// Another user during a part of a test.
 
 package machine
 
@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// NeedRoot leaves a test out if it is not run by root, or without one of the programs, with a line
-// that says what is not tested then.
+// NeedRoot skips a test unless it is run by root and all the programs exist. why says what is then
+// not tested.
 func NeedRoot(t testing.TB, why string, programs ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -24,15 +24,15 @@ func NeedRoot(t testing.TB, why string, programs ...string) {
 	}
 }
 
-// AsUser runs f as another user. Goroutines that f starts stay those of root. The test is skipped
-// if it is not root's.
+// AsUser runs f as another user. Goroutines started by f run as root. Without root it skips the
+// test.
 func AsUser(t testing.TB, uid uintptr, f func()) {
 	t.Helper()
 	NeedRoot(t, "acts as another user: needs root")
 	errno, done := syscall.Errno(0), make(chan struct{})
 	go func() {
-		defer close(done)      // at the end of a failed test, too
-		runtime.LockOSThread() // never unlocked: the thread is not used again
+		defer close(done)      // also after a failed test
+		runtime.LockOSThread() // never unlocked, so the thread is not reused
 		if _, _, errno = syscall.RawSyscall(syscall.SYS_SETRESUID, uid, uid, uid); errno == 0 {
 			f()
 		}

@@ -1,7 +1,7 @@
-// Conditions that a test cannot go on without: it fails there, at the line of the condition.
+// Conditions that a test needs to continue: it fails at the line of the call.
 
-// Package must has the conditions of tests of all packages, each in a call that ends the test if it
-// is not met. It knows nothing of ours.
+// Package must has the conditions common to all packages' tests, each as a call that ends the test
+// if it is not met. It imports none of our packages.
 package must
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Succeed ends the test at the first of the errors.
+// Succeed ends the test at the first non-nil error.
 func Succeed(t testing.TB, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
@@ -21,7 +21,7 @@ func Succeed(t testing.TB, errs ...error) {
 	}
 }
 
-// Equal ends the test if got is not want; what names it.
+// Equal ends the test if got differs from want; what is its name.
 func Equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -29,7 +29,7 @@ func Equal[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// Hex returns the bytes of a text in hexadecimal, in which blanks and line ends have no meaning.
+// Hex decodes hexadecimal text and ignores blanks and line ends.
 func Hex(t testing.TB, text string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(strings.Fields(text), ""))
@@ -39,10 +39,10 @@ func Hex(t testing.TB, text string) []byte {
 	return b
 }
 
-// patience is how long a condition may take, on a machine that is many times overloaded.
+// patience limits the wait for a condition, even on a heavily overloaded machine.
 const patience = 5 * time.Minute
 
-// Become waits until ok, and ends the test with the condition's name if that does not come.
+// Become waits until ok returns true, and ends the test with the condition's name if it does not.
 func Become(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {

@@ -1,13 +1,12 @@
-// Command rerun is go test for a machine that others load, too: it decides by more runs about tests
-// that failed where nothing raced, crashed or lost data.
+// Command rerun is go test for a machine under foreign load: more runs decide about failed tests,
+// unless there was a race, a crash or lost data.
 //
 //	rerun [FLAGS OF GO TEST] -- PACKAGE…
 //
-// Each test that failed is run alone up to five times more. If it passes each time, the status is
-// 0, and a line "FLAKY name" with the first failure goes to standard output and, where
-// NFSRDMA_FLAKY names a file, to that file. The next change fixes such a test before anything else.
-// A race, a panic, lost data or a wrong byte is never run again, and neither is a package that does
-// not build.
+// Each failed test is run alone up to five more times. If it passes each time, the status is 0, and
+// a line "FLAKY name" with the first failure goes to standard output and, if NFSRDMA_FLAKY names a
+// file, to that file. The next change must fix such a test before anything else. A race, a panic,
+// lost data or a wrong byte is never run again, and neither is a package that does not build.
 package main
 
 import (
@@ -68,7 +67,7 @@ func goTest(out io.Writer, args []string) (string, bool) {
 	return all.String(), err == nil
 }
 
-// A runner runs tests, and those that failed once more.
+// A runner runs tests, and repeats failed ones.
 type runner struct {
 	run   func(out io.Writer, args []string) (string, bool)
 	out   io.Writer

@@ -9,8 +9,9 @@ import (
 
 // A failure is one package's part of the output of go test, with its failed tests.
 type failure struct {
-	pkg   string
-	tests []string // of the top level, in the order of the output; empty if the package itself failed
+	pkg string
+	// of the top level, in the order of the output; empty if the package itself failed
+	tests []string
 	lines []string
 }
 

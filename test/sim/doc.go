@@ -1,36 +1,33 @@
-// Package sim runs endpoints over a simulated network in simulated time. One seed decides
-// everything that is chosen: sizes and forms of the calls, how many there are at once,
-// when they are cancelled, what both sides are configured to, and what the network does to
-// their bytes: where the stream is cut into pieces, how long each is on its way, how
-// slow the link is, when nothing moves and when the connection breaks.
+// Package sim runs endpoints over a simulated network in simulated time. One seed decides all
+// random choices: the calls' sizes and forms, their concurrency and cancellation, both sides'
+// configuration, and the network's treatment of the bytes: where the stream is split into segments,
+// each segment's delay, the link's rate, when it stalls and when the connection breaks.
 //
-// There are three simulations. TestVerbs has two QPs with nothing above them, TestSeeds
-// calls of RPC-over-RDMA in both directions, TestFiles two clients and a server of files over
-// RDMA and TCP. An endpoint's socket blocks, or it tells when it is ready as TCP's does: then
-// it fills, takes less than it is given, and returns after the peer has answered.
+// There are three simulations. TestVerbs has two QPs without an upper layer, TestSeeds
+// RPC-over-RDMA calls in both directions, TestFiles two clients and a file server over RDMA and
+// TCP. An endpoint's socket either blocks or signals readiness like TCP: then it fills up, accepts
+// less than offered, and a write may return after the peer has already replied.
 //
-// Every seed is held to the same invariants. An observer reads the FPDUs of both
-// directions off the wire, with the codecs alone, both where they are sent and where they
-// arrive; the rest is seen from the API:
+// Every seed must satisfy the same invariants. An observer decodes the FPDUs of both directions on
+// the wire, only with the codecs, both at the sender and at the receiver. The rest is checked
+// through the API:
 //
-//   - Every call ends once: with the right bytes, with the error that it must have, or cancelled;
-//     at once where it is cancelled after it has left.
-//   - Credits are never exceeded, and none is lost: afterwards as many calls as there are
-//     credits can be under way at once, less those whose replies have been lost. Where none
-//     is left the connection ends.
-//   - Every tagged segment lies in memory that a call under way has advertised, or
-//     answers an RDMA Read; every RDMA Read asks for such memory; no reply leaves before the
-//     data that belongs to it.
-//   - Nothing is placed in, or read from, memory that Do has given back.
-//   - Work completes in the order of posting, each request once, and somebody is told of it while
-//     the socket is full; what is on the wire is what was posted, though a peer answers RDMA
-//     Reads before they are asked.
-//   - A connection ends for no reason but one that the seed has given.
-//   - Data that was acknowledged is not undone by older data, however often its connection was cut
-//     and wherever the server stalled; data that was synced survives a server that loses the rest.
-//   - At the end no goroutine is left and the budgets are whole.
+//   - Every call ends once: with the right bytes, with the expected error, or cancelled;
+//     immediately if it is cancelled after it has been sent.
+//   - Credits are never exceeded, and none is lost: afterwards as many calls can be in flight as
+//     there are credits, less those with lost replies. Without any credit left the connection ends.
+//   - Every tagged segment lies in memory advertised by a running call, or answers an RDMA Read;
+//     every RDMA Read requests such memory; no reply is sent before the data that belongs to it.
+//   - Memory that Do has returned is neither written nor read.
+//   - Work completes in posting order, each request once, and completions are delivered even while
+//     the socket is full; the wire carries exactly the posted work, even if a peer answers RDMA
+//     Reads before they are requested.
+//   - A connection ends only for a reason given by the seed.
+//   - Acknowledged data is not overwritten by older data, however often its connection was cut
+//     and wherever the server stalled; synced data survives a server that loses the rest.
+//   - At the end no goroutine is left and the budgets are complete.
 //
-// The seeds run in child processes with one processor each, of a build in which others may run
-// wherever a lock has been released (overlay_test.go), so that what happens depends on the
-// seed alone. A seed that fails prints the command that runs it again.
+// The seeds run in child processes with one processor each, from a build in which other goroutines
+// may run wherever a lock has been released (overlay_test.go), so the run depends only on the seed.
+// A failing seed prints the command that repeats it.
 package sim

@@ -1,4 +1,4 @@
-// What a server takes: its figures, read from outside, and the bounds of what may be left of them.
+// A server's resource usage: its figures, read from outside, and the limits for leaks.
 
 package main
 
@@ -15,22 +15,22 @@ import (
 	"text/tabwriter"
 )
 
-// figures is what a server has at one moment.
+// figures has a server's usage at one moment.
 type figures struct {
-	resident    int64 // bytes of memory that the system counts for it
-	heap        int64 // bytes of it that Go's heap uses
+	resident    int64 // resident memory, in bytes
+	heap        int64 // Go's heap, in bytes
 	goroutines  int64
 	threads     int64
 	descriptors int64
-	conns       int64 // of clients
-	pool        int64 // bytes of data under way, of all budgets
+	conns       int64 // clients' connections
+	pool        int64 // data in flight in all budgets, in bytes
 }
 
-// A figure is one of figures, with its name.
+// A figure is one field of figures, with its name.
 type figure struct {
 	name string
 	of   func(f *figures) *int64
-	unit int64 // what it is shown in
+	unit int64 // display unit
 }
 
 var allFigures = []figure{
@@ -43,7 +43,7 @@ var allFigures = []figure{
 	{"data under way, KiB", func(f *figures) *int64 { return &f.pool }, 1 << 10},
 }
 
-// figures reads those of the server.
+// figures returns the server's figures.
 func (s *server) figures() (f figures, err error) {
 	proc := fmt.Sprintf("/proc/%d", s.cmd.Process.Pid)
 	status, err := os.ReadFile(proc + "/status")
@@ -68,7 +68,7 @@ func (s *server) figures() (f figures, err error) {
 	return f, s.scrape(&f)
 }
 
-// scrape reads the figures that the server has of itself.
+// scrape reads the server's metrics.
 func (s *server) scrape(f *figures) error {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get("http://" + s.metrics + "/metrics")
@@ -101,7 +101,7 @@ func (s *server) scrape(f *figures) error {
 	return err
 }
 
-// most is the higher one of each.
+// most returns the maximum of each figure.
 func (f figures) most(g figures) figures {
 	for _, x := range allFigures {
 		*x.of(&f) = max(*x.of(&f), *x.of(&g))
@@ -109,14 +109,14 @@ func (f figures) most(g figures) figures {
 	return f
 }
 
-// bounds is how much more than before the load may be left of each figure after a rest.
+// bounds has the permitted growth of each figure after a rest.
 type bounds figures
 
-// atRest are the bounds of a server that has rested for a minute. They are stated in
-// docs/lab/soak.md. Go keeps a thread that it has made once.
+// atRest are the bounds after a minute of rest, as documented in docs/lab/soak.md. Go never ends a
+// thread.
 var atRest = bounds{resident: 48 << 20, heap: 24 << 20, goroutines: 8, threads: 64, descriptors: 8}
 
-// check reports which figures are above their bounds.
+// check returns an error about the figures above their bounds.
 func (b bounds) check(before, rested figures) error {
 	var errs []error
 	for _, x := range allFigures {
@@ -128,7 +128,7 @@ func (b bounds) check(before, rested figures) error {
 	return errors.Join(errs...)
 }
 
-// table is the figures in lines and columns.
+// table formats the figures as a table.
 func table(before, peak, rested figures) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -1,5 +1,4 @@
-// The load: workers of several kinds, each of which does its thing again and again until the time
-// is over.
+// The load: workers of several kinds, each repeating its operation until the time is over.
 
 package main
 
@@ -29,18 +28,18 @@ type load struct {
 	}
 }
 
-// A tally counts what has been done.
+// A tally counts completed operations.
 type tally struct {
 	copied, killed, malformed, mounted, changed atomic.Int64
 }
 
 // counts is a tally at one moment.
 type counts struct {
-	copied    int64 // files that went to the server and came back with the same hash
-	killed    int64 // clients that were killed while they copied
-	malformed int64 // connections on which something came that is no call
+	copied    int64 // files copied to the server and back with the same hash
+	killed    int64 // clients killed during a copy
+	malformed int64 // connections with malformed data
 	mounted   int64 // connections that mounted and unmounted
-	changed   int64 // names that were made, renamed or removed
+	changed   int64 // names made, renamed or removed
 }
 
 func (t *tally) read() counts {
@@ -52,16 +51,16 @@ func (c counts) String() string {
 		c.copied, c.killed, c.malformed, c.mounted, c.changed)
 }
 
-// A worker has its own directory, on this machine and on the server, and its own chance.
+// A worker has its own directories, local and on the server, and its own random source.
 type worker struct {
 	*load
 	transport string // "rdma" or "tcp"
 	name      string
-	local     string // its directory on this machine
+	local     string // its local directory
 	rand      *rand.Rand
 }
 
-// kinds are what workers do, and how many of each there are for each transport.
+// kinds are the workers' operations, and the number of workers per transport.
 var kinds = []struct {
 	name  string
 	count int
@@ -73,7 +72,7 @@ var kinds = []struct {
 	{"malformed", 2, (*worker).malformed},
 }
 
-// callTimeout is how long anything that is begun may take to end.
+// callTimeout limits each operation.
 const callTimeout = 5 * time.Minute
 
 // run runs all workers until the time is over, and returns the first error.
@@ -107,7 +106,7 @@ func (l *load) ended() bool {
 	return l.state.ended
 }
 
-// repeat has once done at least once, and until the time is over or another worker has failed.
+// repeat calls once at least once, and until the time is over or another worker fails.
 func (w *worker) repeat(ctx context.Context, once func(*worker, context.Context) error) error {
 	for {
 		limited, cancel := context.WithTimeout(ctx, callTimeout)
@@ -115,7 +114,7 @@ func (w *worker) repeat(ctx context.Context, once func(*worker, context.Context)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
-			return nil // another one has failed first
+			return nil // another worker has failed first
 		case err != nil:
 			return fmt.Errorf("%s: %w", w.name, err)
 		case w.over.Err() != nil:
@@ -124,13 +123,13 @@ func (w *worker) repeat(ctx context.Context, once func(*worker, context.Context)
 	}
 }
 
-// served is a file of the worker as the server's machine has it.
+// served returns a worker's file on the server's disk.
 func (w *worker) served(name string) string { return filepath.Join(w.server.served, w.name, name) }
 
-// url is that of a file of the worker.
+// url returns the URL of a worker's file.
 func (w *worker) url(name string) string { return w.server.url(w.transport, w.name+"/"+name) }
 
-// chance is a duration below most.
+// chance returns a random duration below most.
 func (w *worker) chance(most time.Duration) time.Duration {
 	return time.Duration(w.rand.Int64N(int64(most)))
 }

@@ -1,5 +1,5 @@
-// Command soak runs a server under a mixed load for a while, compares all that is copied by
-// its hash, and checks that the server gives back what it took when the load is over.
+// Command soak runs a server under a mixed load for a while, compares all copied files by hash, and
+// checks that the server releases its resources when the load is over.
 package main
 
 import (
@@ -33,11 +33,11 @@ func main() {
 // config sizes a run.
 type config struct {
 	duration time.Duration // of the load
-	rest     time.Duration // afterwards, until the last figures are taken
-	dir      string        // for what the run makes, in a directory of its own
+	rest     time.Duration // after the load, before the last figures
+	dir      string        // parent of the run's directory
 }
 
-// A report is what a run has done, and what the server took for it.
+// A report has the work done in a run, and the server's figures.
 type report struct {
 	done                 counts
 	before, peak, rested figures
@@ -47,8 +47,8 @@ func (r report) String() string {
 	return r.done.String() + "\n" + table(r.before, r.peak, r.rested)
 }
 
-// run has a server loaded for a while, and reports its figures before, at their peak and
-// after a rest. It fails when anything that the load does fails, or a hash differs.
+// run loads a server for a while, and reports its figures before, at their peak and after a rest.
+// It fails if any operation fails or a hash differs.
 func run(ctx context.Context, cfg config) (r report, err error) {
 	s, err := startServer(cfg.dir)
 	if err != nil {
@@ -62,7 +62,7 @@ func run(ctx context.Context, cfg config) (r report, err error) {
 	defer cancel()
 	l := &load{server: s, over: over}
 	watched := make(chan struct{})
-	go func() { // until the load has ended, which may take a little longer than its time
+	go func() { // until the load has ended, possibly a little after its time
 		defer close(watched)
 		for !l.ended() {
 			if f, err := s.figures(); err == nil {
@@ -86,5 +86,5 @@ func run(ctx context.Context, cfg config) (r report, err error) {
 	return r, err
 }
 
-// sampleInterval is the time between two looks at the server under load.
+// sampleInterval is the interval of the server's figures under load.
 const sampleInterval = 500 * time.Millisecond

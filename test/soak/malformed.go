@@ -1,4 +1,4 @@
-// Connections on which comes what is no call: noise, halves, and lengths that lie.
+// Connections with malformed data: noise, truncated messages, and wrong lengths.
 
 package main
 
@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// malformedWait bounds how long one of these connections stays open.
+// malformedWait limits the life of one of these connections.
 const malformedWait = 2 * time.Second
 
-// malformed makes one such connection, and does not check what the server does with it but
-// that it takes the next.
+// malformed makes one such connection. It only checks that the server accepts the next one.
 func (w *worker) malformed(ctx context.Context) error {
 	addr := w.server.tcp
 	if w.transport == "rdma" {
@@ -29,18 +28,18 @@ func (w *worker) malformed(ctx context.Context) error {
 	c.SetDeadline(time.Now().Add(w.chance(malformedWait)))
 	c.Write(w.garbage()) // the server may end the connection at any byte
 	switch w.rand.IntN(3) {
-	case 0: // gone at once, with a reset where something is unread
+	case 0: // closed at once, with a reset if there is unread data
 		c.(*net.TCPConn).SetLinger(0)
 	case 1:
 		c.(*net.TCPConn).CloseWrite()
 		fallthrough
-	default: // until the server has had enough of it, or this end
+	default: // until the server closes it, or this end
 		io.Copy(io.Discard, c)
 	}
 	return nil
 }
 
-// garbage is the bytes of one of these connections.
+// garbage returns the bytes for one of these connections.
 func (w *worker) garbage() []byte {
 	if w.transport == "rdma" {
 		// An MPA request (RFC 5044 §7.1.1): key, flags, revision, length of the private data.
@@ -51,19 +50,21 @@ func (w *worker) garbage() []byte {
 		case 1:
 			start[w.rand.IntN(len(start))] ^= byte(1 + w.rand.IntN(255))
 			return start
-		case 2: // started, then noise in place of FPDUs
+		case 2: // a start-up, then noise instead of FPDUs
 			return append(start, w.noise()...)
 		}
 		return w.noise()
 	}
 	switch noise := w.noise(); w.rand.IntN(4) {
-	case 0: // a record that is longer than may be
+	case 0: // a record longer than permitted
 		return binary.BigEndian.AppendUint32(nil, 1<<31|w.rand.Uint32())
 	case 1: // half a record
 		return append(binary.BigEndian.AppendUint32(nil, 1<<31|uint32(2*len(noise))), noise...)
-	case 2: // a whole one that is no call, or one of no program
+	case 2: // a complete one that is no call, or for an unknown program
 		return append(binary.BigEndian.AppendUint32(nil, 1<<31|uint32(len(noise))), noise...)
-	default: // a call with arguments of noise: XID, CALL, version 2, NFS version 3, procedure, no credential
+	default:
+		// a call with arguments of noise: XID, CALL, version 2, NFS version 3, procedure, no
+		// credential
 		call := make([]byte, 0, 40+len(noise))
 		for _, v := range []uint32{w.rand.Uint32(), 0, 2, 100003, 3, w.rand.Uint32N(24), 0, 0, 0, 0} {
 			call = binary.BigEndian.AppendUint32(call, v)
@@ -73,7 +74,7 @@ func (w *worker) garbage() []byte {
 	}
 }
 
-// noise is bytes by chance, up to some thousand.
+// noise returns up to 4000 random bytes.
 func (w *worker) noise() []byte {
 	b := make([]byte, w.rand.IntN(4000))
 	for i := range b {

@@ -1,4 +1,4 @@
-// The server under test: a process of nfsrdmad on free ports, built from this tree.
+// The server under test: an nfsrdmad process on free ports, built from this tree.
 
 package main
 
@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// exportName is what the server calls the directory that it serves.
+// exportName is the name of the exported directory.
 const exportName = "/soak"
 
-// A server is a process of nfsrdmad, and what belongs to it.
+// A server is an nfsrdmad process with its files.
 type server struct {
-	base    string // all that the run makes
-	served  string // the directory that is exported
+	base    string // directory of the run's files
+	served  string // the exported directory
 	cmd     *exec.Cmd
 	rdma    string // addresses
 	tcp     string
@@ -31,7 +31,7 @@ type server struct {
 	errors  output
 }
 
-// An output keeps the end of what a process writes.
+// An output keeps the last part of a process's output.
 type output struct {
 	mu sync.Mutex
 	b  []byte
@@ -53,8 +53,8 @@ func (s *server) log() string {
 	return string(bytes.Clone(s.errors.b))
 }
 
-// startServer builds both commands and serves a new directory below dir. Ports are chosen
-// before the server listens on them, so somebody else may take one: then others are tried.
+// startServer builds both commands and serves a new directory below dir. Another program may take a
+// chosen port before the server listens; then it tries others.
 func startServer(dir string) (s *server, err error) {
 	base, err := os.MkdirTemp(dir, "nfsrdma-soak-")
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *server) start() error {
 		if err != nil {
 			return err
 		}
-		defer l.Close() // all at once: so they differ
+		defer l.Close() // closed together, so that the ports differ
 		_, ports[i], _ = net.SplitHostPort(l.Addr().String())
 		l.Close()
 	}
@@ -104,7 +104,7 @@ func (s *server) start() error {
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
-	// The first line is written when the server listens.
+	// The server writes its first line when it listens.
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		s.kill()
 		return fmt.Errorf("nfsrdmad did not start: %w\n%s", err, s.log())
@@ -117,7 +117,7 @@ func (s *server) kill() {
 	_ = s.cmd.Wait()
 }
 
-// stop ends the server and removes what the run has made.
+// stop ends the server and removes the run's files.
 func (s *server) stop() {
 	_ = s.cmd.Process.Signal(os.Interrupt)
 	late := time.AfterFunc(30*time.Second, func() { _ = s.cmd.Process.Kill() })
@@ -126,7 +126,7 @@ func (s *server) stop() {
 	_ = os.RemoveAll(s.base)
 }
 
-// url is that of a file or directory, by the transport.
+// url returns the URL of a file or directory over a transport.
 func (s *server) url(transport, name string) string {
 	if transport == "tcp" {
 		return "nfs://" + s.tcp + exportName + "/" + name
@@ -134,7 +134,7 @@ func (s *server) url(transport, name string) string {
 	return "nfsrdma://" + s.rdma + exportName + "/" + name
 }
 
-// client runs nfsrdma with the arguments to its end.
+// client runs nfsrdma to its end.
 func (s *server) client(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.base, "nfsrdma"), args...)
 	out, err := cmd.CombinedOutput()
@@ -144,7 +144,8 @@ func (s *server) client(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// killedClient runs nfsrdma and kills it after a while, and reports whether it was in time.
+// killedClient runs nfsrdma and kills it after a while. It reports whether the client was still
+// running.
 func (s *server) killedClient(after time.Duration, args ...string) (killed bool, err error) {
 	cmd := exec.Command(filepath.Join(s.base, "nfsrdma"), args...)
 	var out output

@@ -1,5 +1,4 @@
-// What workers do with files and names: copies that are compared, copies that are killed, mounts
-// and changes.
+// The workers' operations: compared copies, killed copies, mounts and changes of names.
 
 package main
 
@@ -17,14 +16,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
-// maxCopy is the most bytes of a file that is copied; those that are killed are larger.
+// maxCopy limits the size of copied files; killed copies are larger.
 const (
 	maxCopy  = 8 << 20
 	killSize = 64 << 20
-	killWait = 400 * time.Millisecond // at most, before a client is killed
+	killWait = 400 * time.Millisecond // maximum delay before a client is killed
 )
 
-// content makes a file of that many bytes and returns its hash.
+// content makes a file with size random bytes and returns its hash.
 func (w *worker) content(name string, size int64) (sum [sha256.Size]byte, err error) {
 	f, err := os.Create(name)
 	if err != nil {
@@ -51,7 +50,7 @@ func (w *worker) content(name string, size int64) (sum [sha256.Size]byte, err er
 	return [sha256.Size]byte(hash.Sum(nil)), f.Close()
 }
 
-// wantHash reads a file and fails when it has another hash.
+// wantHash returns an error unless a file has the hash.
 func wantHash(name string, want [sha256.Size]byte) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -66,7 +65,7 @@ func wantHash(name string, want [sha256.Size]byte) error {
 	return err
 }
 
-// copySize is one of sizes at which something changes, or any.
+// copySize returns a size at one of the limits, or any.
 func (w *worker) copySize() int64 {
 	edges := []int64{0, 1, 4095, 4097, 64 << 10, 1<<20 - 1, 1 << 20, 1<<20 + 1}
 	if w.rand.IntN(3) == 0 {
@@ -75,7 +74,7 @@ func (w *worker) copySize() int64 {
 	return w.rand.Int64N(maxCopy)
 }
 
-// copyBoth copies a file to the server and back, and compares both copies with it.
+// copyBoth copies a file to the server and back, and compares both copies.
 func (w *worker) copyBoth(ctx context.Context) error {
 	from, back := filepath.Join(w.local, "from"), filepath.Join(w.local, "back")
 	sum, err := w.content(from, w.copySize())
@@ -102,8 +101,8 @@ func (w *worker) copyBoth(ctx context.Context) error {
 	return errors.Join(w.server.client(ctx, "rm", w.url("moved")), os.Remove(back))
 }
 
-// killOne has a client copy a large file, one way or the other, and kills it meanwhile.
-// What it leaves is removed on the server's own machine, while the server may have it open.
+// killOne kills a client during a copy of a large file in either direction. The remains are removed
+// locally on the server, while the server may have them open.
 func (w *worker) killOne(ctx context.Context) error {
 	big := filepath.Join(w.local, "big")
 	if _, err := os.Stat(big); errors.Is(err, fs.ErrNotExist) {
@@ -132,8 +131,8 @@ func (w *worker) killOne(ctx context.Context) error {
 	return errors.Join(err, removeServed(w.served("out")))
 }
 
-// removeServed removes a directory to which the server may still add what a client
-// sent before it was killed.
+// removeServed removes a directory to which the server may still add files, from calls sent before
+// the client was killed.
 func removeServed(dir string) (err error) {
 	for range 100 {
 		if err = os.RemoveAll(dir); err == nil {
@@ -144,8 +143,8 @@ func removeServed(dir string) (err error) {
 	return err
 }
 
-// mountAndChange mounts, makes, renames, lists and removes names, and unmounts, or goes
-// without a word.
+// mountAndChange mounts, makes, renames, lists and removes names, and unmounts, or disconnects
+// without unmounting.
 func (w *worker) mountAndChange(ctx context.Context) (err error) {
 	target, err := nfsclient.ParseTarget(w.url("tree"))
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package stack holds the tests of the whole stack: a server and clients in one
-// process, every size through every way, and bad input at every floor.
+// Package stack tests the whole stack: a server and clients in one process, every size over every
+// path, and bad input at every layer.
 package stack

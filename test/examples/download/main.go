@@ -1,4 +1,4 @@
-// A copy of an export, made without mounting it: the README's example of the client library.
+// Copies an export without mounting it: the README's example of the client library.
 
 package main
 
@@ -11,7 +11,8 @@ import (
 )
 
 func download(ctx context.Context, url, dir string) error {
-	target, err := nfsclient.ParseTarget(url) // nfsrdma://HOST/export, or nfs://HOST/export over TCP
+	// nfsrdma://HOST/export, or nfs://HOST/export over TCP
+	target, err := nfsclient.ParseTarget(url)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// An NFS server inside a program, and a client of it: the program of docs/tutorial-embed.md.
+// An NFS server and its client in one program: the program of docs/tutorial-embed.md.
 
 package main
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 )
 
-// serve exports a directory and a view of it over TCP and RDMA, on free ports of this machine.
+// serve exports a directory and a view of it over TCP and RDMA, on free local ports.
 func serve(dir string) (*nfsserver.Server, *nfsserver.Service, error) {
 	files, err := osfs.New(dir, osfs.Options{})
 	if err != nil {
@@ -39,7 +39,7 @@ func serve(dir string) (*nfsserver.Server, *nfsserver.Service, error) {
 	return server, service, err
 }
 
-// upper is a file tree of your own: it embeds another one, and replaces two of its methods.
+// upper is a custom file tree: it embeds another one and replaces two of its methods.
 type upper struct{ nfsserver.FS }
 
 func (u upper) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {

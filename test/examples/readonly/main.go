@@ -1,5 +1,4 @@
-// Command readonly serves a ZIP archive over RDMA and TCP: an example of a file tree of a program's
-// own.
+// Command readonly serves a ZIP archive over RDMA and TCP: an example of a custom file tree.
 package main
 
 import (
@@ -20,7 +19,8 @@ func serve(ctx context.Context, fsys fs.FS, at nfsserver.Listen, ready func(*nfs
 		return err
 	}
 	server, err := nfsserver.New(nfsserver.Options{
-		Squash:  nfsserver.Squash{All: true, UID: nfsserver.Nobody, GID: nfsserver.Nobody}, // callers are all one user here
+		// all callers are one user
+		Squash:  nfsserver.Squash{All: true, UID: nfsserver.Nobody, GID: nfsserver.Nobody},
 		Exports: []nfsserver.Export{{Name: "/archive", FS: files, ReadOnly: true}},
 	})
 	if err != nil {
@@ -36,7 +36,7 @@ func serve(ctx context.Context, fsys fs.FS, at nfsserver.Listen, ready func(*nfs
 	case <-ctx.Done():
 	case err = <-service.Failed():
 	}
-	service.Shutdown(context.WithoutCancel(ctx)) // waits for the calls that run
+	service.Shutdown(context.WithoutCancel(ctx)) // waits for running calls
 	return err
 }
 

@@ -1,4 +1,4 @@
-// Every change of the read-only tree: it is refused.
+// The methods for changes: all are refused.
 
 package main
 
@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// refused is what the methods return that would make an object.
+// refused returns the results of methods that would create an object.
 func refused() (nfsserver.Ref, nfsserver.Attr, error) {
 	return nfsserver.Ref{}, nfsserver.Attr{}, syscall.EROFS
 }

@@ -1,4 +1,4 @@
-// A read-only file tree of a program's own: any fs.FS, such as an archive or embedded files, as an
+// A custom read-only file tree: any fs.FS, such as an archive or embedded files, as an
 // nfsserver.FS.
 
 package main
@@ -17,12 +17,12 @@ type node struct {
 	name     string
 	number   uint64 // index in tree.nodes and, one more, the fileid
 	parent   *node
-	children []*node // of a directory, by name
+	children []*node // of a directory, sorted by name
 	data     []byte
 	attr     nfsserver.Attr
 }
 
-// A tree never changes once it is made, so its methods need no lock.
+// A tree is immutable, so its methods need no lock.
 type tree struct{ nodes []*node }
 
 // newTree reads all of fsys into memory. Symbolic links and devices are left out.
@@ -61,14 +61,14 @@ func newTree(fsys fs.FS) (*tree, error) {
 	return t, err
 }
 
-// ref names a node for clients. It is part of their file handles, so it has to mean the same after
-// a restart.
+// ref identifies a node for clients. It is part of their file handles, so it must be stable across
+// restarts.
 func (n *node) ref() nfsserver.Ref {
 	r, _ := nfsserver.MakeRef(binary.BigEndian.AppendUint64(nil, n.number))
 	return r
 }
 
-// find returns the node of a Ref; handles of another tree are stale.
+// find returns the node for a Ref. Handles of another tree are stale.
 func (t *tree) find(r nfsserver.Ref) (*node, error) {
 	if r.Len() != 8 {
 		return nil, nfsserver.ErrStale
@@ -92,7 +92,7 @@ func (t *tree) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 	return n.attr, nil
 }
 
-// Access gives everyone what the modes say: all may read, and nobody may write.
+// Access grants the permissions of the mode: all users may read, none may write.
 func (t *tree) Access(_ nfsserver.Cred, r nfsserver.Ref, want uint32) (uint32, error) {
 	n, err := t.find(r)
 	if err != nil {
@@ -139,8 +139,7 @@ func (t *tree) findDir(r nfsserver.Ref) (*node, error) {
 	return n, err
 }
 
-// ReadDir gives entry i, counted from 1, the cookie i: a client continues after the last one that
-// it has.
+// ReadDir assigns entry i, counted from 1, the cookie i: a client continues after its last entry.
 func (t *tree) ReadDir(_ nfsserver.Cred, dir nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	d, err := t.findDir(dir)
 	if err != nil {

@@ -1,4 +1,4 @@
-// An ONC RPC program of one's own, served and called over RDMA and over TCP.
+// A custom ONC RPC program, served and called over RDMA and TCP.
 
 package main
 
@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	number, version = 0x20001234, 1 // of the program: 0x20000000 and up are free for local use
-	limit           = 1 << 20       // bytes of text that we take
+	number, version = 0x20001234, 1 // of the program; 0x20000000 and above are free for local use
+	limit           = 1 << 20       // maximum length of a text, in bytes
 )
 
-// A text is the argument and the result: one opaque item. Over RDMA it does not
-// travel in the message: it goes from memory to memory.
+// A text is the argument and the result: one opaque item. Over RDMA it is not part of the message
+// but is transferred directly between the memories.
 type text struct{ data []byte }
 
 func (t *text) EncodeXDR(e *xdr.Encoder) { e.Item(t.data) }
@@ -53,7 +53,8 @@ func main() {
 	device := iwarp.Open(rnic.DeviceConfig{})
 	rdma, err := device.Listen("tcp", "127.0.0.1:0")
 	check(err)
-	tcp, err := transport.Listen("127.0.0.1:0") // net.Listen would take multipath TCP, which hides whose a socket is
+	// net.Listen would use multipath TCP, which hides a socket's owner
+	tcp, err := transport.Listen("127.0.0.1:0")
 	check(err)
 	go server.ServeRDMA(device, rdma)
 	go server.ServeTCP(tcp)

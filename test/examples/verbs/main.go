@@ -1,5 +1,5 @@
-// Command verbs moves bytes from one host to another by RDMA Write: an example of package rnic,
-// over iWARP or RoCE.
+// Command verbs transfers bytes between hosts by RDMA Write: an example of package rnic, over iWARP
+// or RoCE.
 package main
 
 import (
@@ -15,18 +15,18 @@ import (
 	_ "github.com/nfsrdma/nfsrdma/rnic/roce"  // and "roce"
 )
 
-// limit is the most bytes that the receiver registers: the size that a peer asks for is not to be
-// trusted.
+// limit is the maximum size that the receiver registers, in bytes. The peer's size is not
+// trustworthy.
 const limit = 1 << 30
 
-// newQP returns a queue pair with a completion queue of its own.
+// newQP returns a queue pair with a separate completion queue.
 func newQP(dev *rnic.Device, pd *rnic.PD) (*rnic.QP, *rnic.CQ, error) {
 	cq := dev.NewCQ(16)
 	qp, err := pd.CreateQP(rnic.QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 8, RQDepth: 8})
 	return qp, cq, err
 }
 
-// next waits for a completion. A status other than success means that the queue pair has ended.
+// next waits for a completion. An unsuccessful status means that the queue pair has ended.
 func next(ctx context.Context, cq *rnic.CQ) (rnic.WC, error) {
 	var wc [1]rnic.WC
 	for cq.Poll(wc[:]) == 0 {
@@ -40,22 +40,23 @@ func next(ctx context.Context, cq *rnic.CQ) (rnic.WC, error) {
 	return wc[0], nil
 }
 
-// receive takes one connection. The peer names a size in its private data, and gets the name of
-// that much memory in ours. It writes to the memory, and gives it back by a Send with Invalidate.
+// receive accepts one connection. The peer's private data contains a size; ours contains the STag
+// and address of that much memory. The peer writes to it and returns it by a Send with Invalidate.
 func receive(ctx context.Context, dev *rnic.Device, l rnic.Listener) ([]byte, error) {
 	request, err := l.Accept(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var size uint64
-	if private := request.PrivateData(); len(private) >= 8 { // over RoCE zeros follow what the peer has sent
+	if private := request.PrivateData(); len(private) >= 8 {
+		// over RoCE zeros follow the peer's data
 		size = binary.BigEndian.Uint64(private)
 	}
 	if size == 0 || size > limit {
 		return nil, errors.Join(fmt.Errorf("the peer asks for %d bytes", size), request.Reject(nil))
 	}
 	memory := make([]byte, size)
-	pd := dev.AllocPD() // one for each peer: it reaches the memory of no other
+	pd := dev.AllocPD() // one per peer, so that it cannot access other peers' memory
 	region, err := pd.RegMR(memory, rnic.RemoteWrite)
 	if err != nil {
 		return nil, err
@@ -84,12 +85,13 @@ func receive(ctx context.Context, dev *rnic.Device, l rnic.Listener) ([]byte, er
 	if err := qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{[]byte("received")}, Unsignaled: true}); err != nil {
 		return nil, err
 	}
-	_ = qp.Disconnect(ctx) // sends what was posted; the memory is whole, whatever becomes of the connection now
+	// sends all posted work; the data is complete whatever happens to the connection
+	_ = qp.Disconnect(ctx)
 	return memory, nil
 }
 
-// send writes data to the memory of a receiver, and waits until that has it. The completion of a
-// Write or a Send says less: over iWARP, that TCP has the bytes.
+// send writes data to a receiver's memory and waits until it has arrived. The completion of a Write
+// or a Send is not enough: over iWARP it only means that TCP has the bytes.
 func send(ctx context.Context, dev *rnic.Device, addr string, data []byte) error {
 	qp, cq, err := newQP(dev, dev.AllocPD())
 	if err != nil {

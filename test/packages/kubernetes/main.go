@@ -1,8 +1,8 @@
-// Manifests against Kubernetes's own types: what they do not have is an error.
+// Validates manifests against Kubernetes' types: unknown fields are errors.
 
-// Command kubernetes decodes manifests by the types of k8s.io/api, refuses fields that these do not
-// have, and writes each object as a line of JSON. It is a module of its own, so that nothing else
-// depends on those types.
+// Command kubernetes decodes manifests with the types of k8s.io/api, rejects unknown fields, and
+// writes each object as a line of JSON. It is a separate module, so that nothing else depends on
+// those types.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kinds are the objects that the manifests have, by apiVersion and kind.
+// kinds are the supported objects, by apiVersion and kind.
 var kinds = map[meta.TypeMeta]func() any{
 	{APIVersion: "v1", Kind: "Namespace"}:                  func() any { return new(core.Namespace) },
 	{APIVersion: "v1", Kind: "Secret"}:                     func() any { return new(core.Secret) },

@@ -1,6 +1,6 @@
-// Package preempt lets a simulation give the processor to other goroutines in places where
-// the scheduler could, but seldom does: where a lock has been released. Programs do not
-// call it; test/sim builds a copy of the module that does.
+// Package preempt lets a simulation yield to other goroutines at points where the scheduler could,
+// but rarely does: after the release of a lock. Programs do not call it; test/sim builds a copy of
+// the module that does.
 package preempt
 
 import (
@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 )
 
-// state is that of a xorshift generator; 0: Point does nothing. One processor runs the
-// simulation, so that what the generator gives depends on the seed alone.
+// state belongs to a xorshift generator; 0 disables Point. The simulation has one processor, so the
+// generator's values depend only on the seed.
 var state, mask atomic.Uint64
 
-// Seed begins a run in which about one Point of every most yields; 0: none does.
+// Seed starts a run in which about one in every Points yields; 0: none.
 func Seed(seed uint64, every int) {
 	mask.Store(uint64(every))
 	if every == 0 {
@@ -23,7 +23,7 @@ func Seed(seed uint64, every int) {
 	state.Store(seed)
 }
 
-// Point is a place where others may run.
+// Point is a place where other goroutines may run.
 func Point() {
 	x := state.Load()
 	if x == 0 {

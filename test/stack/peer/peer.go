@@ -1,8 +1,7 @@
-// The connection of a scripted peer: start-up, FPDUs out, segments in.
+// A scripted peer's connection: start-up, sending FPDUs, receiving segments.
 
-// Package peer is the other end of a conversation with our server, spoken byte by
-// byte: it is made of the pure codecs of each layer and a socket, with no QP
-// between, so that it can say what a QP never would.
+// Package peer is a scripted peer of our server or client. It consists of each layer's codecs and a
+// socket, without a QP, so it can send what a QP never would.
 package peer
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
-// patience is how long a peer waits for bytes before the test fails.
+// patience limits the wait for bytes before the test fails.
 const patience = 5 * time.Minute
 
 // A Peer is one connection. It belongs to one goroutine.
@@ -31,39 +30,40 @@ type Peer struct {
 	T testing.TB
 	C net.Conn
 
-	CRC     bool   // FPDUs have them
+	CRC     bool   // FPDUs have CRCs
 	SendMSN uint32 // of the next Send
 	ReadMSN uint32 // of the next RDMA Read Request
 
-	Memory map[uint32]*Region // what the server may read and write, by STag
-	Writes []Write            // what it has written, in order
+	Memory map[uint32]*Region // memory that the server may read and write, by STag
+	Writes []Write            // the server's writes, in order
 	Reads  []rdmap.ReadRequest
-	// OnRead, when set, is asked first; false: the Read is not answered, and Next returns ErrRead.
+	// OnRead, if set, is called first. If it returns false, the Read is not answered, and Next
+	// returns ErrRead.
 	OnRead func(*rdmap.ReadRequest) bool
-	// Strict, which Dial sets, makes it a fault of the test when the server uses
-	// memory that it was not told of; else that ends the connection.
+	// Strict, set by Dial, fails the test if the server uses unadvertised memory. Without it, that
+	// ends the connection.
 	Strict bool
 
-	in  []byte // bytes not yet taken apart
-	err error  // what Next is to return again
-	msg []byte // the Send that is being received
+	in  []byte // bytes not yet parsed
+	err error  // the error that Next returns again
+	msg []byte // the Send being received
 }
 
-// A Region is memory that the server is told of.
+// A Region is memory advertised to the server.
 type Region struct {
 	Base     uint64
 	B        []byte
 	ReadOnly bool
 }
 
-// A Write is where a segment of an RDMA Write went.
+// A Write is the destination of an RDMA Write segment.
 type Write struct {
 	STag uint32
 	TO   uint64
 	Len  int
 }
 
-// Raw connects by TCP and says nothing.
+// Raw connects by TCP and sends nothing.
 func Raw(t testing.TB, addr string) *Peer {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -75,17 +75,17 @@ func Raw(t testing.TB, addr string) *Peer {
 	return &Peer{T: t, C: c, CRC: true, SendMSN: 1, ReadMSN: 1, Strict: true, Memory: map[uint32]*Region{}}
 }
 
-// Request is a good MPA Request, with the private data of a client that
-// takes and makes 4096 bytes inline and any invalidation.
+// Request returns a valid MPA Request with the private data of a client that accepts and sends 4096
+// bytes inline and any invalidation.
 func Request() *mpa.Frame {
 	return &mpa.Frame{CRC: true, Rev: mpa.Rev2, HasEnhanced: true, Enhanced: mpa.Enhanced{IRD: 16, ORD: 16},
 		PrivateData: rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096})}
 }
 
-// Dial connects and does MPA start-up.
+// Dial connects and performs the MPA start-up.
 func Dial(t testing.TB, addr string) *Peer { t.Helper(); return DialWith(t, addr, Request()) }
 
-// DialWith is Dial with another Request, which the server has to accept.
+// DialWith is Dial with another Request. The server must accept it.
 func DialWith(t testing.TB, addr string, req *mpa.Frame) *Peer {
 	t.Helper()
 	p := Raw(t, addr)
@@ -119,7 +119,7 @@ func (p *Peer) hear(n int) []byte {
 	return b
 }
 
-// Say sends bytes as they are. That the server has closed meanwhile is no fault here.
+// Say sends raw bytes. It is no failure if the server has closed the connection.
 func (p *Peer) Say(b []byte) {
 	p.T.Helper()
 	if _, err := p.C.Write(b); err != nil && !gone(err) {
@@ -127,7 +127,7 @@ func (p *Peer) Say(b []byte) {
 	}
 }
 
-// gone tells a connection that the other side has ended.
+// gone reports whether an error means that the other side has closed the connection.
 func gone(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
@@ -138,13 +138,13 @@ func (p *Peer) FPDU(ulpdu ...[]byte) {
 	p.Say(mpa.AppendFPDU(nil, p.CRC, ulpdu...))
 }
 
-// Segment sends one segment with a header of its own making.
+// Segment sends one segment with a custom header.
 func (p *Peer) Segment(h ddp.Header, payload []byte) {
 	p.T.Helper()
 	p.FPDU(h.Append(nil), payload)
 }
 
-// sendMax is the payload of the segments that Send makes.
+// sendMax is the payload of segments made by Send.
 const sendMax = 1400
 
 // Send sends a message by the next Send.
@@ -163,14 +163,14 @@ func (p *Peer) Send(op rdmap.Opcode, inv uint32, msg ...byte) {
 // Message sends one message by a plain Send.
 func (p *Peer) Message(msg []byte) { p.T.Helper(); p.Send(rdmap.OpSend, 0, msg...) }
 
-// A Terminated is the server's Terminate.
+// A Terminated is a Terminate from the server.
 type Terminated struct{ term.Terminate }
 
 func (e *Terminated) Error() string { return "terminated: " + e.Code.String() }
 
-// Next returns the next message of the server; meanwhile it serves RDMA Reads
-// and takes RDMA Writes. The error is io.EOF when the connection has ended without a
-// word, or a *Terminated; anything the server MUST NOT do fails the test.
+// Next returns the server's next message. Meanwhile it answers RDMA Reads and accepts RDMA Writes.
+// The error is io.EOF if the connection has ended silently, or a *Terminated. Violations of a MUST
+// NOT fail the test.
 func (p *Peer) Next() ([]byte, error) {
 	p.T.Helper()
 	if err := p.err; err != nil {
@@ -199,10 +199,10 @@ func (p *Peer) Next() ([]byte, error) {
 	}
 }
 
-// Unread has Next return err once more.
+// Unread makes Next return err again.
 func (p *Peer) Unread(err error) { p.err = err }
 
-// readBuffers are what connections are read into: thousands of them may be open.
+// readBuffers are shared by the connections, because thousands may be open.
 var readBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // ulpdu reads one FPDU.
@@ -230,7 +230,7 @@ func (p *Peer) ulpdu() ([]byte, error) {
 	}
 }
 
-// take does what a segment says; done: that is what Next waits for.
+// take handles a segment; done means that Next must return.
 func (p *Peer) take(op rdmap.Opcode, h *ddp.Header, payload []byte) (msg []byte, err error, done bool) {
 	switch op {
 	case rdmap.OpWrite:
@@ -267,14 +267,14 @@ func (p *Peer) take(op rdmap.Opcode, h *ddp.Header, payload []byte) (msg []byte,
 	return nil, nil, false
 }
 
-// ErrAccess is what Next returns, where the peer is not Strict, when the server
-// has used memory that it was not told of.
+// ErrAccess is returned by Next of a Peer without Strict after the server has used unadvertised
+// memory.
 var ErrAccess = errors.New("access to memory that is not registered")
 
-// ErrRead is what Next returns for an RDMA Read that OnRead does not want answered.
+// ErrRead is returned by Next for an RDMA Read rejected by OnRead.
 var ErrRead = errors.New("an RDMA Read that is not answered")
 
-// refused says that an access is not allowed.
+// refused handles a forbidden access.
 func (p *Peer) refused(what string, stag uint32, to uint64, n int) bool {
 	p.T.Helper()
 	if p.Strict {
@@ -296,7 +296,7 @@ func (p *Peer) place(h *ddp.Header, payload []byte) bool {
 	return true
 }
 
-// Respond answers an RDMA Read of the server; false when it has no right to that.
+// Respond answers an RDMA Read from the server; false if it is not permitted.
 func (p *Peer) Respond(q *rdmap.ReadRequest) bool {
 	p.T.Helper()
 	r := p.Memory[q.SrcSTag]

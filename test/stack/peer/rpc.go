@@ -1,4 +1,4 @@
-// RPC calls of a scripted peer, and what it wants to hear in answer.
+// A scripted peer's RPC calls and expected replies.
 
 package peer
 
@@ -18,15 +18,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// Grant is the credits that a server grants unless it was told otherwise.
+// Grant is the default number of credits that a server grants.
 const Grant = rpcrdma.DefaultCredits
 
 var xids atomic.Uint32
 
-// XID is one that no other call has.
+// XID returns a unique XID.
 func XID() uint32 { return 0xc0de0000 + xids.Add(1) }
 
-// Stream is the bytes of a call, items in place, with an AUTH_SYS credential.
+// Stream returns the bytes of a call with an AUTH_SYS credential, with the items inline.
 func Stream(xid, prog, vers, proc uint32, args xdr.Marshaler) []byte {
 	sys := oncrpc.AuthSys{Machine: []byte("scripted")}
 	body := xdr.NewEncoder(nil)
@@ -42,7 +42,7 @@ func Stream(xid, prog, vers, proc uint32, args xdr.Marshaler) []byte {
 	return bytes.Join(m.Gather(nil, 0), nil)
 }
 
-// Reduced is Stream without the items, and the Position of the first of them.
+// Reduced is Stream without the items, and the Position of the first item.
 func Reduced(xid, proc uint32, args xdr.Marshaler) (stream []byte, position uint32) {
 	e := xdr.NewEncoder(nil)
 	args.EncodeXDR(e)
@@ -51,12 +51,12 @@ func Reduced(xid, proc uint32, args xdr.Marshaler) (stream []byte, position uint
 	return append(head, e.Bytes()...), position
 }
 
-// NFS is the bytes of an NFS call.
+// NFS returns the bytes of an NFS call.
 func NFS(xid, proc uint32, args xdr.Marshaler) []byte {
 	return Stream(xid, nfs3.Program, nfs3.Version, proc, args)
 }
 
-// Words is 32-bit words as bytes.
+// Words returns 32-bit words as bytes.
 func Words(w ...uint32) (b []byte) {
 	for _, v := range w {
 		b = binary.BigEndian.AppendUint32(b, v)
@@ -64,7 +64,7 @@ func Words(w ...uint32) (b []byte) {
 	return b
 }
 
-// Header is the transport header of a call, with the lists that f adds.
+// Header returns a call's transport header with the lists added by f.
 func Header(xid uint32, proc rpcrdma.Proc, f func(*rpcrdma.Header)) []byte {
 	h := rpcrdma.Header{XID: xid, Version: 1, Credits: 32, Proc: proc}
 	if f != nil {
@@ -73,20 +73,20 @@ func Header(xid uint32, proc rpcrdma.Proc, f func(*rpcrdma.Header)) []byte {
 	return h.Append(nil)
 }
 
-// Inline is a whole RDMA_MSG of a call without chunks.
+// Inline returns an RDMA_MSG with a call without chunks.
 func Inline(xid uint32, stream []byte) []byte {
 	return append(Header(xid, rpcrdma.ProcMsg, nil), stream...)
 }
 
-// A Reply is what came in answer.
+// A Reply is a parsed reply.
 type Reply struct {
 	rpcrdma.Header
-	RPC oncrpc.ReplyHeader // when there is one inline
-	D   *xdr.Decoder       // behind the RPC header
+	RPC oncrpc.ReplyHeader // if there is one inline
+	D   *xdr.Decoder       // after the RPC header
 	Raw []byte
 }
 
-// Want reads the next message and takes it apart.
+// Want reads and parses the next message.
 func (p *Peer) Want() *Reply {
 	p.T.Helper()
 	msg, err := p.Next()
@@ -106,7 +106,7 @@ func (p *Peer) Want() *Reply {
 	return r
 }
 
-// WantBytes expects exactly this as next message.
+// WantBytes expects exactly these bytes as the next message.
 func (p *Peer) WantBytes(what string, want []byte) {
 	p.T.Helper()
 	got, err := p.Next()
@@ -115,19 +115,19 @@ func (p *Peer) WantBytes(what string, want []byte) {
 	}
 }
 
-// WantErrChunk wants RDMA_ERROR with ERR_CHUNK.
+// WantErrChunk expects RDMA_ERROR with ERR_CHUNK.
 func (p *Peer) WantErrChunk(what string, xid uint32) {
 	p.T.Helper()
 	p.WantBytes(what, Words(xid, 1, Grant, 4, 2))
 }
 
-// WantErrVers wants RDMA_ERROR with ERR_VERS for a call of version vers.
+// WantErrVers expects RDMA_ERROR with ERR_VERS for a call with version vers.
 func (p *Peer) WantErrVers(what string, xid, vers uint32) {
 	p.T.Helper()
 	p.WantBytes(what, Words(xid, vers, Grant, 4, 1, 1, 1))
 }
 
-// WantAccept wants a reply that was accepted with this state.
+// WantAccept expects an accepted reply with this state.
 func (p *Peer) WantAccept(what string, xid uint32, stat oncrpc.AcceptStat) *Reply {
 	p.T.Helper()
 	r := p.Want()
@@ -137,7 +137,7 @@ func (p *Peer) WantAccept(what string, xid uint32, stat oncrpc.AcceptStat) *Repl
 	return r
 }
 
-// WantStatus wants an NFS result with this status.
+// WantStatus expects an NFS result with this status.
 func (p *Peer) WantStatus(what string, xid uint32, st nfs3.Status) *Reply {
 	p.T.Helper()
 	r := p.WantAccept(what, xid, oncrpc.Success)
@@ -147,7 +147,7 @@ func (p *Peer) WantStatus(what string, xid uint32, st nfs3.Status) *Reply {
 	return r
 }
 
-// WantTerminate wants a Terminate with this code, then the end.
+// WantTerminate expects a Terminate with this code, then the end.
 func (p *Peer) WantTerminate(what string, code term.Code) *Terminated {
 	p.T.Helper()
 	msg, err := p.Next()
@@ -159,7 +159,7 @@ func (p *Peer) WantTerminate(what string, code term.Code) *Terminated {
 	return t
 }
 
-// WantEnd wants the connection to end with no further word.
+// WantEnd expects the connection to end without further messages.
 func (p *Peer) WantEnd(what string) {
 	p.T.Helper()
 	if msg, err := p.Next(); !errors.Is(err, io.EOF) {
@@ -167,7 +167,7 @@ func (p *Peer) WantEnd(what string) {
 	}
 }
 
-// Null calls NULL: nothing else has come before its reply, and the connection serves.
+// Null calls NULL and expects its reply next, so the connection still works.
 func (p *Peer) Null(what string) {
 	p.T.Helper()
 	xid := XID()
@@ -175,7 +175,7 @@ func (p *Peer) Null(what string) {
 	p.WantAccept(what+": then NULL", xid, oncrpc.Success)
 }
 
-// Mount is the handle of the root of an export.
+// Mount returns the root handle of an export.
 func (p *Peer) Mount(export string) (root nfs3.FH) {
 	p.T.Helper()
 	xid := XID()
@@ -191,7 +191,7 @@ func (p *Peer) Mount(export string) (root nfs3.FH) {
 	return root
 }
 
-// Create makes a file, or empties it.
+// Create creates a file, or truncates it.
 func (p *Peer) Create(dir nfs3.FH, name string) nfs3.FH {
 	p.T.Helper()
 	xid := XID()

@@ -1,4 +1,4 @@
-// A scripted peer as responder: what a client of ours connects to.
+// A scripted peer as responder, for our clients.
 
 package peer
 
@@ -11,13 +11,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
-// A Listener takes connections of our clients.
+// A Listener accepts our clients' connections.
 type Listener struct {
 	t testing.TB
 	l net.Listener
 }
 
-// Listen listens on the loopback.
+// Listen listens on loopback.
 func Listen(t testing.TB) *Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -28,10 +28,10 @@ func Listen(t testing.TB) *Listener {
 	return &Listener{t, l}
 }
 
-// Addr is where it listens.
+// Addr returns the listening address.
 func (l *Listener) Addr() string { return l.l.Addr().String() }
 
-// Accept takes the next connection and does MPA start-up.
+// Accept accepts the next connection and performs the MPA start-up.
 func (l *Listener) Accept() *Peer {
 	l.t.Helper()
 	c, err := l.l.Accept()
@@ -54,7 +54,7 @@ func (l *Listener) Accept() *Peer {
 	return p
 }
 
-// Success is the whole message of a reply with no results.
+// Success returns a complete reply message without results.
 func Success(xid, credits uint32) []byte {
 	return Words(xid, 1, credits, 0, 0, 0, 0, xid, 1, 0, 0, 0, 0)
 }

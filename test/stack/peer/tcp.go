@@ -1,4 +1,4 @@
-// A scripted client of ONC RPC over TCP, which makes its record marks by hand.
+// A scripted client of ONC RPC over TCP, with hand-made record marks.
 
 package peer
 
@@ -24,7 +24,7 @@ type TCP struct {
 // DialTCP connects.
 func DialTCP(t testing.TB, addr string) *TCP { t.Helper(); return DialTCPFrom(t, "", addr) }
 
-// DialTCPFrom is DialTCP from an address of this machine.
+// DialTCPFrom is DialTCP from a local address.
 func DialTCPFrom(t testing.TB, local, addr string) *TCP {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}
@@ -37,7 +37,7 @@ func DialTCPFrom(t testing.TB, local, addr string) *TCP {
 	return &TCP{t, c}
 }
 
-// Mark is a record mark.
+// Mark returns a record mark.
 func Mark(n int, last bool) []byte {
 	v := uint32(n)
 	if last {
@@ -46,7 +46,7 @@ func Mark(n int, last bool) []byte {
 	return binary.BigEndian.AppendUint32(nil, v)
 }
 
-// Say sends bytes as they are. That the server has closed meanwhile is no fault here.
+// Say sends raw bytes. It is no failure if the server has closed the connection.
 func (p *TCP) Say(b []byte) {
 	p.T.Helper()
 	if _, err := p.C.Write(b); err != nil && !gone(err) {
@@ -57,7 +57,7 @@ func (p *TCP) Say(b []byte) {
 // Message sends a record of one fragment.
 func (p *TCP) Message(msg []byte) { p.T.Helper(); p.Say(append(Mark(len(msg), true), msg...)) }
 
-// Next returns the next record, or io.EOF when the connection has ended.
+// Next returns the next record, or io.EOF if the connection has ended.
 func (p *TCP) Next() ([]byte, error) {
 	var mark [4]byte
 	var msg []byte
@@ -93,7 +93,7 @@ func (p *TCP) Want(what string) (h oncrpc.ReplyHeader, d *xdr.Decoder) {
 	return h, d
 }
 
-// WantEnd wants the connection to end with no further word.
+// WantEnd expects the connection to end without further messages.
 func (p *TCP) WantEnd(what string) {
 	p.T.Helper()
 	if msg, err := p.Next(); !errors.Is(err, io.EOF) {
@@ -101,7 +101,7 @@ func (p *TCP) WantEnd(what string) {
 	}
 }
 
-// Null calls NULL: nothing else has come before its reply, and the connection serves.
+// Null calls NULL and expects its reply next, so the connection still works.
 func (p *TCP) Null(what string) {
 	p.T.Helper()
 	xid := XID()

@@ -1,4 +1,4 @@
-// A client that has done nothing wrong, and works on while the server is attacked.
+// A well-behaved client that continues to work while the server is attacked.
 
 package rig
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A Bystander writes and reads back, round after round, and compares.
+// A Bystander writes and reads back repeatedly, and compares.
 type Bystander struct {
 	t      testing.TB
 	rounds atomic.Int64
@@ -22,7 +22,7 @@ type Bystander struct {
 	err    error
 }
 
-// Bystand starts a Bystander over one kind of transport; the test's end stops it.
+// Bystand starts a Bystander over one transport; the end of the test stops it.
 func (s *Server) Bystand(t testing.TB, tr nfsclient.Transport) *Bystander {
 	t.Helper()
 	fs := s.Mount(t, nfsclient.Options{Transport: tr})
@@ -57,7 +57,7 @@ func (s *Server) Bystand(t testing.TB, tr nfsclient.Transport) *Bystander {
 
 var serial atomic.Int64
 
-// round is one small and one large WRITE and READ.
+// round does one small and one large WRITE and READ.
 func (b *Bystander) round(ctx context.Context, c *nfsclient.Client, fh nfs3.FH) error {
 	turn := byte(b.rounds.Load())
 	for _, n := range []int{500, 100_000} {
@@ -76,8 +76,8 @@ func (b *Bystander) round(ctx context.Context, c *nfsclient.Client, fh nfs3.FH) 
 	return nil
 }
 
-// Works waits until the Bystander has done two more rounds, one of which began
-// after the call. It fails the test when a round has failed, or none ends at all.
+// Works waits until the Bystander has done two more rounds, at least one begun after the call. It
+// fails the test if a round has failed or none ends.
 func (b *Bystander) Works() {
 	b.t.Helper()
 	give := time.After(2 * time.Minute)
@@ -92,8 +92,8 @@ func (b *Bystander) Works() {
 	}
 }
 
-// Attacked starts a server with clients beside, over RDMA and TCP; works waits
-// until each of them has got on. Nothing may be left behind in the end.
+// Attacked starts a server with bystanders over RDMA and TCP; works waits until each has made
+// progress. At the end of the test nothing may leak.
 func Attacked(t testing.TB, cfg Config) (s *Server, works func()) {
 	t.Helper()
 	NoLeaks(t)

@@ -1,4 +1,4 @@
-// What a test leaves behind: goroutines of this module, and file descriptors.
+// Leaks of a test: goroutines of this module, and file descriptors.
 
 package rig
 
@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// NoLeaks fails the test when, after all its other clean-up, there are more
-// descriptors than now or goroutines of this module that are not there now.
-// It is to be called first, and not in tests that run beside others.
+// NoLeaks fails the test if, after all its other cleanup, there are more descriptors or goroutines
+// of this module than now. Call it first, and not in parallel tests.
 func NoLeaks(t testing.TB) {
 	t.Helper()
 	fds, routines := Descriptors(), len(Goroutines())
 	t.Cleanup(func() {
 		var left []string
 		n := 0
-		for range 6000 { // ends are not all waited for by those who ask for them, and one of RoCE asks a peer that is away several times
+		for range 6000 {
+			// some ends are not awaited, and RoCE's end retries several times if its peer is gone
 			left, n = Goroutines(), Descriptors()
 			if len(left) <= routines && n <= fds {
 				return
@@ -30,17 +30,16 @@ func NoLeaks(t testing.TB) {
 	})
 }
 
-// Descriptors is how many file descriptors this process has open.
+// Descriptors returns the number of open file descriptors in this process.
 func Descriptors() int {
 	d, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		return 0 // no /proc here: nothing to compare
+		return 0 // no /proc: no comparison
 	}
 	return len(d)
 }
 
-// Goroutines is the stacks of the goroutines that run code of this module, but
-// for those of the tests themselves.
+// Goroutines returns the stacks of goroutines that run code of this module, except the tests' own.
 func Goroutines() (found []string) {
 	buf := make([]byte, 1<<20)
 	for {

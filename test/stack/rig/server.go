@@ -1,7 +1,7 @@
-// A whole server in this process, over RDMA and TCP, for a test to use and to attack.
+// A whole server in this process, over RDMA and TCP, for tests and attacks.
 
-// Package rig holds what the tests of the whole stack share: a server, its
-// clients, a client that goes on working meanwhile, and the search for what is left behind.
+// Package rig is shared by the tests of the whole stack: a server, its clients, a client that
+// continues to work meanwhile, and the check for leaks.
 package rig
 
 import (
@@ -20,22 +20,22 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// Export is the name of the export of every Server.
+// Export is the export name of every Server.
 const Export = "/rig"
 
-// Config is how a Server is made. The zero value serves an empty memfs.
+// Config configures a Server. The zero value serves an empty memfs.
 type Config struct {
 	Host   string       // address to listen on; "": 127.0.0.1
-	RoCE   *rnic.Device // serves RDMA by this device in place of one of iWARP, at port 20049 of Host
+	RoCE   *rnic.Device // serves RDMA by this device instead of an iWARP one, on port 20049 of Host
 	Dir    string       // serve this directory; "": a file tree in memory
 	FS     osfs.Options // of Dir
 	Device rnic.DeviceConfig
 	Server transport.ServerConfig
-	// Squash says as whom callers act; nil: all as the user of this process.
+	// Squash maps callers; nil: all callers are the user of this process.
 	Squash *nfsserver.Squash
-	// Export changes the tree before it is served, when set.
+	// Export, if set, changes the tree before it is served.
 	Export func(fs nfsserver.FS)
-	// Wrap returns what is served in place of the tree, when set.
+	// Wrap, if set, returns the tree to serve instead.
 	Wrap func(fs nfsserver.FS) nfsserver.FS
 }
 
@@ -105,7 +105,7 @@ func Start(t testing.TB, cfg Config) *Server {
 	return &Server{RDMA: rl.Addr().String(), TCP: tl.Addr().String()}
 }
 
-// Addr is where the server listens for one kind of client.
+// Addr returns the server's address for one kind of client.
 func (s *Server) Addr(tr nfsclient.Transport) string {
 	if tr == nfsclient.TCP {
 		return s.TCP
@@ -113,7 +113,7 @@ func (s *Server) Addr(tr nfsclient.Transport) string {
 	return s.RDMA
 }
 
-// Mount mounts the export with a client of its own, which the test's end closes.
+// Mount mounts the export with a separate client, closed at the end of the test.
 func (s *Server) Mount(t testing.TB, opt nfsclient.Options) *nfsclient.FS {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

@@ -1,6 +1,5 @@
-// Command conformance holds the claims of a run of the tests against the catalogue.
-// It fails when an obligatory row is neither proven nor excepted, and when
-// docs/conformance.md says anything else than that run.
+// Command conformance compares the claims from a test run with the catalogue. It fails if a
+// mandatory row is neither proven nor excepted, or if docs/conformance.md differs from the run.
 package main
 
 import (
@@ -64,7 +63,7 @@ func run(dir string, write bool) error {
 	return nil
 }
 
-// test runs all tests of the module, which leave their claims in dir.
+// test runs all tests of the module, which write their claims to dir.
 func test(root, dir string) error {
 	cmd := exec.Command("go", "test", "./...")
 	cmd.Dir = root
@@ -75,7 +74,8 @@ func test(root, dir string) error {
 	return nil
 }
 
-// stale shows where the page and the run part, and how many lines of the run the page lacks.
+// stale shows the first difference between the page and the run, and the number of lines that the
+// page lacks.
 func stale(got, want []byte) string {
 	g, w := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
 	i := 0
