@@ -127,7 +127,7 @@ func (r *remover) remove(ctx context.Context, o session.Operand) error {
 }
 
 // slashed returns the error for a path with a trailing slash that is not a directory. A link to a
-// directory is kept even with -r: the files behind it have other paths.
+// directory is kept even with -r: the directory's files have other paths.
 func (r *remover) slashed(ctx context.Context, o session.Operand) error {
 	if _, err := o.FS.Stat(ctx, o.Path); err == nil && !r.recursive {
 		return syscall.EISDIR

@@ -27,7 +27,7 @@ type rules struct {
 	calls map[uint32]*call
 
 	replies          int
-	grant, lastGrant int // the latest two; the requester may not have seen the last one yet
+	grant, lastGrant int // the latest two; the requester has possibly not seen the last one yet
 	asked            int // credits requested by the requester
 	reads            []pendingRead
 	ird              int // Reads that the requester accepts concurrently; -1 unknown

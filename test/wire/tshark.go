@@ -20,8 +20,8 @@ var tsharkFields = []string{"frame.number", "_ws.malformed", "_ws.expert.severit
 
 const severityWarning = 0x600000
 
-// tsharkFrames is the number of frames that tshark parses: it takes seconds for so many, and
-// minutes for some captures.
+// tsharkFrames is the number of frames that tshark parses. That takes seconds, and minutes for
+// some captures.
 const tsharkFrames = 20_000
 
 // known are remarks caused by limits of tshark 4.0: see excused for the first. It also considers

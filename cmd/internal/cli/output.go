@@ -87,7 +87,7 @@ func WriteError(cmd *cobra.Command, err error) string {
 	return s
 }
 
-// Terminal returns the terminal behind a stream, or nil.
+// Terminal returns the terminal of a stream, or nil.
 func Terminal(stream any) *os.File {
 	if o, ok := stream.(*Output); ok {
 		stream = o.w

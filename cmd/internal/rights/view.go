@@ -133,12 +133,12 @@ func (v *View) AtMount(readOnly, verbose bool) string {
 	return v.mapped()
 }
 
-// noRight says that the user may not write.
+// noRight says that the user has no write permission.
 func (v *View) noRight() string {
 	return fmt.Sprintf("%s is not allowed to write in %s (mode %04o, owner %d)", v.name(), cmp.Or(v.Dir, "the root directory of the export"), v.Attr.Mode&0o7777, v.Attr.UID)
 }
 
-// NoWrite returns the cause why the user may not write in a directory, or several possible causes.
+// NoWrite returns the cause of missing write permission in a directory, or several possible causes.
 func (v *View) NoWrite() string {
 	switch {
 	case v.Export == ReadOnly:

@@ -206,7 +206,7 @@ const (
 	reachAgain = 50 * time.Millisecond
 )
 
-// reachSoon connects to a server that may not listen yet.
+// reachSoon connects to a server that possibly does not listen yet.
 func (p *perf) reachSoon(params rnic.ConnParams) error {
 	for tries := 1; ; tries++ {
 		err := p.o.Device.Connect(p.ctx, p.qp, p.o.address(), params)

@@ -11,8 +11,7 @@ import (
 )
 
 func download(ctx context.Context, url, dir string) error {
-	// nfsrdma://HOST/export, or nfs://HOST/export over TCP
-	target, err := nfsclient.ParseTarget(url)
+	target, err := nfsclient.ParseTarget(url) // nfsrdma://HOST/export, or nfs://HOST/export over TCP
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (m *model) shutAll() {
 	}
 }
 
-// any returns a name that may or may not exist.
+// any returns a name, which possibly exists.
 func (m *model) any() string { return fmt.Sprintf("n%02d", m.rng.IntN(someNames)) }
 
 // pick returns an existing name. It depends only on the seed, and not on map order.
