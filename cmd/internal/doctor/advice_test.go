@@ -23,28 +23,28 @@ func TestMountCommands(t *testing.T) {
 	nlm := []rpcbind.Mapping{{Prog: progNLM, Vers: 4, Prot: rpcbind.TCP, Port: 4045}}
 	const mountd = ",mountproto=tcp,mountport=635"
 	for name, c := range map[string]struct {
-		x    *exam
+		x    *checkup
 		want wanted
 		line []string
 	}{
-		"both": {&exam{rdma: up, tcp: up, tcpPort: rpc, mountPort: 635, export: "/e", mounted: true}, wanted{OK, "see below"}, []string{
+		"both": {&checkup{rdma: up, tcp: up, tcpPort: rpc, mountPort: 635, export: "/e", mounted: true}, wanted{OK, "see below"}, []string{
 			"nfsrdma mount h:/e /mnt", "nfsrdma mount -o proto=tcp h:/e /mnt",
 			"mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " h:/e /mnt", "mount -t nfs -o vers=3,proto=tcp,port=2049,nolock" + mountd + " h:/e /mnt"}},
-		"RDMA, with locks": {&exam{rdma: up, mountPort: 635, export: "/e", mounted: true, bound: nlm}, wanted{OK, ""}, []string{
+		"RDMA, with locks": {&checkup{rdma: up, mountPort: 635, export: "/e", mounted: true, bound: nlm}, wanted{OK, ""}, []string{
 			"nfsrdma mount h:/e /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049" + mountd + " h:/e /mnt"}},
-		"TCP, locks that rpcbind does not know": {&exam{tcp: up, tcpPort: rpc, mountPort: 635, export: "/e", mounted: true, locks: true}, wanted{OK, ""}, []string{
+		"TCP, locks that rpcbind does not know": {&checkup{tcp: up, tcpPort: rpc, mountPort: 635, export: "/e", mounted: true, locks: true}, wanted{OK, ""}, []string{
 			"nfsrdma mount -o proto=tcp h:/e /mnt", "mount -t nfs -o vers=3,proto=tcp,port=2049,nolock" + mountd + " h:/e /mnt"}},
-		"refused":            {&exam{rdma: up, mountPort: 635, export: "/e"}, wanted{Warn, "does not let this host mount /e yet"}, []string{"nfsrdma mount h:/e /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " h:/e /mnt"}},
-		"no export":          {&exam{rdma: up, mountPort: 635}, wanted{OK, ""}, []string{"nfsrdma mount h:/export /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " h:/export /mnt"}},
-		"an address of IPv6": {&exam{Options: Options{Host: "fe80::1"}, rdma: up, mountPort: 635, export: "/e", mounted: true}, wanted{OK, ""}, []string{"nfsrdma mount [fe80::1]:/e /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " [fe80::1]:/e /mnt"}},
-		"for a shell":        {&exam{rdma: up, mountPort: 635, export: "/a b'$x", mounted: true}, wanted{OK, ""}, []string{`nfsrdma mount h:'/a b'\''$x' /mnt`, "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + ` h:'/a b'\''$x' /mnt`}},
-		"no MOUNT over TCP":  {&exam{rdma: up, export: "/e", mounted: true}, wanted{Warn, "use nfsrdma mount"}, []string{"nfsrdma mount h:/e /mnt"}},
-		"other ports": {&exam{Options: Options{RDMAPort: 7, TCPPort: 8, MountPort: 9}, rdma: up, tcp: up, export: "/e", mounted: true}, wanted{Warn, ""}, []string{
+		"refused":            {&checkup{rdma: up, mountPort: 635, export: "/e"}, wanted{Warn, "does not let this host mount /e yet"}, []string{"nfsrdma mount h:/e /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " h:/e /mnt"}},
+		"no export":          {&checkup{rdma: up, mountPort: 635}, wanted{OK, ""}, []string{"nfsrdma mount h:/export /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " h:/export /mnt"}},
+		"an address of IPv6": {&checkup{Options: Options{Host: "fe80::1"}, rdma: up, mountPort: 635, export: "/e", mounted: true}, wanted{OK, ""}, []string{"nfsrdma mount [fe80::1]:/e /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " [fe80::1]:/e /mnt"}},
+		"for a shell":        {&checkup{rdma: up, mountPort: 635, export: "/a b'$x", mounted: true}, wanted{OK, ""}, []string{`nfsrdma mount h:'/a b'\''$x' /mnt`, "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + ` h:'/a b'\''$x' /mnt`}},
+		"no MOUNT over TCP":  {&checkup{rdma: up, export: "/e", mounted: true}, wanted{Warn, "use nfsrdma mount"}, []string{"nfsrdma mount h:/e /mnt"}},
+		"other ports": {&checkup{Options: Options{RDMAPort: 7, TCPPort: 8, MountPort: 9}, rdma: up, tcp: up, export: "/e", mounted: true}, wanted{Warn, ""}, []string{
 			"nfsrdma mount -o port=7,mountport=9 h:/e /mnt", "nfsrdma mount -o proto=tcp,port=8,mountport=9 h:/e /mnt"}},
-		"nothing": {&exam{export: "/e"}, wanted{Skip, "nothing that could be mounted"}, nil},
+		"nothing": {&checkup{export: "/e"}, wanted{Skip, "nothing that could be mounted"}, nil},
 	} {
 		setDefault(&c.x.Host, "h")
-		c.x.Options = newExam(c.x.Options).Options
+		c.x.Options = newCheckup(c.x.Options).Options
 		f := checkAdvice(context.Background(), c.x)
 		if f.Status != c.want.status || !strings.Contains(f.Text+f.Advice, c.want.part) || !slices.Equal(c.x.mounts, c.line) {
 			t.Errorf("%s: %+v\n got %q\nwant %q", name, f, c.x.mounts, c.line)
@@ -55,14 +55,14 @@ func TestMountCommands(t *testing.T) {
 // Where a command line of nfsrdma is advised, the program takes the server and the export in it.
 func TestAdvisedCommandsName(t *testing.T) {
 	for _, host := range []string{"server", "10.0.0.1", "::1"} {
-		x := newExam(Options{Host: host})
-		f := checkMNT(context.Background(), x)
+		cu := newCheckup(Options{Host: host})
+		f := checkMNT(context.Background(), cu)
 		arg := f.Advice[strings.LastIndexByte(f.Advice, ' ')+1:]
 		if target, err := nfsclient.ParseServer(arg); f.Status != Skip || err != nil || target.Host != host || target.Path != "/export" {
 			t.Errorf("%q: %q is %+v, %v", f.Advice, arg, target, err)
 		}
-		x.export, x.exports = "/none", []mount3.Export{{Dir: "/a"}}
-		_, arg, _ = strings.Cut(x.refusalAdvice(mount3.ErrAcces), "showmount ")
+		cu.export, cu.exports = "/none", []mount3.Export{{Dir: "/a"}}
+		_, arg, _ = strings.Cut(cu.refusalAdvice(mount3.ErrAcces), "showmount ")
 		arg, _, _ = strings.Cut(arg, " ")
 		if target, err := nfsclient.ParseServer(arg); err != nil || target.Host != host {
 			t.Errorf("showmount %s is of %+v, %v", arg, target, err)
@@ -91,7 +91,7 @@ func TestTableIsInOrder(t *testing.T) {
 func TestWhatIsSkipped(t *testing.T) {
 	ran := map[string]bool{}
 	made := func(name string, f Finding, needs, after []string) check {
-		return check{name, needs, after, func(ctx context.Context, _ *exam) Finding {
+		return check{name, needs, after, func(ctx context.Context, _ *checkup) Finding {
 			if _, bounded := ctx.Deadline(); !bounded {
 				t.Errorf("%s has no bound", name)
 			}
@@ -99,10 +99,10 @@ func TestWhatIsSkipped(t *testing.T) {
 			return f
 		}}
 	}
-	x := newExam(Options{})
-	x.down = map[string]bool{"down": true}
+	cu := newCheckup(Options{})
+	cu.down = map[string]bool{"down": true}
 	var told []string
-	runChecks(t.Context(), x, []check{
+	runChecks(t.Context(), cu, []check{
 		made("well", ok("x"), nil, nil),
 		made("warns", warn("a", "x"), []string{"well"}, nil),
 		made("on warns", ok("x"), []string{"warns"}, nil),

@@ -62,14 +62,14 @@ func TestAdviceToBeLetIn(t *testing.T) {
 		{[]string{"pc.example.org", "192.0.2.7"}, false, false, root, add},
 		{[]string{"@group", "192.0.2.8"}, true, false, add, root},
 	} {
-		x := newExam(Options{Host: "h"})
-		x.local, x.reserved = netip.MustParseAddr("192.0.2.7"), func() bool { return c.reserved }
-		x.export, x.exports = "/a", []mount3.Export{{Dir: "/a", Groups: c.groups}}
-		x.mount = new(transport.Client)
+		cu := newCheckup(Options{Host: "h"})
+		cu.local, cu.reserved = netip.MustParseAddr("192.0.2.7"), func() bool { return c.reserved }
+		cu.export, cu.exports = "/a", []mount3.Export{{Dir: "/a", Groups: c.groups}}
+		cu.mount = new(transport.Client)
 		if c.rdma {
-			x.rdma = x.mount
+			cu.rdma = cu.mount
 		}
-		got := x.refusalAdvice(mount3.ErrAcces)
+		got := cu.refusalAdvice(mount3.ErrAcces)
 		for part := range strings.SplitSeq(c.want, "|") {
 			if !strings.Contains(got, part) {
 				t.Errorf("exported to %v, reserved port %v, RDMA %v: %s; want %s", c.groups, c.reserved, c.rdma, got, part)
@@ -81,13 +81,13 @@ func TestAdviceToBeLetIn(t *testing.T) {
 			}
 		}
 	}
-	x := newExam(Options{Host: "h"})
-	x.reserved = func() bool { return false }
-	x.mount = new(transport.Client)
-	if got := x.authAdvice(&transport.AuthError{Stat: 5}); !strings.Contains(got, root) {
+	cu := newCheckup(Options{Host: "h"})
+	cu.reserved = func() bool { return false }
+	cu.mount = new(transport.Client)
+	if got := cu.authAdvice(&transport.AuthError{Stat: 5}); !strings.Contains(got, root) {
 		t.Errorf("credentials refused, without a reserved port: %s; want %s", got, root)
 	}
-	if got := x.statusAdvice(&nfsclient.StatusError{Status: 13}); !strings.Contains(got, root) {
+	if got := cu.statusAdvice(&nfsclient.StatusError{Status: 13}); !strings.Contains(got, root) {
 		t.Errorf("NFS refused, without a reserved port: %s; want %s", got, root)
 	}
 }
@@ -106,15 +106,15 @@ func TestServerOnLoopbackAlone(t *testing.T) {
 		{"192.0.2.7", "192.0.2.1", true, where, alone},
 		{"127.0.0.1", "127.0.0.1", false, serve, where},
 	} {
-		x := newExam(Options{Host: c.addr, Dial: func(_ context.Context, _, addr string) (net.Conn, error) {
+		cu := newCheckup(Options{Host: c.addr, Dial: func(_ context.Context, _, addr string) (net.Conn, error) {
 			if c.listens && addr == "127.0.0.1:20049" {
 				a, _ := net.Pipe()
 				return a, nil
 			}
 			return nil, errors.New("refused")
 		}})
-		x.addr, x.local = c.addr, netip.MustParseAddr(c.local)
-		got := x.closedAdvice(t.Context(), portprobe.Refused, 20049, serve)
+		cu.addr, cu.local = c.addr, netip.MustParseAddr(c.local)
+		got := cu.closedAdvice(t.Context(), portprobe.Refused, 20049, serve)
 		if !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
 			t.Errorf("%s from %s, listens on loopback %v: %s; want %q, not %q", c.addr, c.local, c.listens, got, c.want, c.not)
 		}

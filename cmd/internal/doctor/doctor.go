@@ -54,7 +54,7 @@ type check struct {
 	name  string
 	needs []string // checks that must not have failed or been skipped
 	after []string // checks that only have to finish first
-	run   func(ctx context.Context, x *exam) Finding
+	run   func(ctx context.Context, cu *checkup) Finding
 }
 
 // checkTime limits one check. Checks of ports that never answer take longest.
@@ -67,9 +67,9 @@ type outcome struct {
 }
 
 // runChecks runs each check as soon as its dependencies are over, many concurrently, and calls tell
-// with the findings in table order. A check stores its results in the exam, and only checks that
+// with the findings in table order. A check stores its results in the checkup, and only checks that
 // need it may read them.
-func runChecks(ctx context.Context, x *exam, table []check, tell func(Finding)) {
+func runChecks(ctx context.Context, cu *checkup, table []check, tell func(Finding)) {
 	outcomes := make(map[string]*outcome, len(table))
 	for i := range table {
 		c, o := &table[i], &outcome{over: make(chan struct{})}
@@ -86,7 +86,7 @@ func runChecks(ctx context.Context, x *exam, table []check, tell func(Finding)) 
 			for _, b := range before {
 				<-b.over
 			}
-			o.finding = c.start(ctx, x, before[:len(c.needs)])
+			o.finding = c.start(ctx, cu, before[:len(c.needs)])
 			o.finding.Check = c.name
 		}()
 	}
@@ -98,13 +98,13 @@ func runChecks(ctx context.Context, x *exam, table []check, tell func(Finding)) 
 }
 
 // start runs the check unless a needed one ended badly.
-func (c *check) start(ctx context.Context, x *exam, needs []*outcome) Finding {
+func (c *check) start(ctx context.Context, cu *checkup, needs []*outcome) Finding {
 	for i, n := range needs {
-		if s := n.finding.Status; s == Fail || s == Skip || n.finding.Status == Warn && x.down[c.needs[i]] {
+		if s := n.finding.Status; s == Fail || s == Skip || n.finding.Status == Warn && cu.down[c.needs[i]] {
 			return skip("", "not tried: it needs %q to be well", c.needs[i])
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, x.most(checkTime))
+	ctx, cancel := context.WithTimeout(ctx, cu.timeLimit(checkTime))
 	defer cancel()
-	return c.run(ctx, x)
+	return c.run(ctx, cu)
 }

@@ -147,10 +147,10 @@ func withProc(programs []*transport.Program, prog, proc uint32, run func(old fun
 // left lists the names in the root of a tree.
 func left(t *testing.T, tcp int) (names []string) {
 	t.Helper()
-	x := newExam(Options{Host: "127.0.0.1", TCP: true, RDMAPort: machine.Port(t), TCPPort: tcp, BindPort: machine.Port(t), Export: "/m"})
-	defer x.close()
-	runChecks(t.Context(), x, table(), func(Finding) {})
-	if _, err := x.nfs.Readdir(t.Context(), x.root, nfsPage, 4096, func(e *nfs3.Entry) {
+	cu := newCheckup(Options{Host: "127.0.0.1", TCP: true, RDMAPort: machine.Port(t), TCPPort: tcp, BindPort: machine.Port(t), Export: "/m"})
+	defer cu.close()
+	runChecks(t.Context(), cu, table(), func(Finding) {})
+	if _, err := cu.nfs.Readdir(t.Context(), cu.root, nfsPage, 4096, func(e *nfs3.Entry) {
 		if n := string(e.Name); n != "." && n != ".." {
 			names = append(names, n)
 		}

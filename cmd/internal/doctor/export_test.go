@@ -130,9 +130,9 @@ func TestRefusalAdvice(t *testing.T) {
 		"no such directory is exported: check the path on the server":                   {"/a/none", list("/a"), mount3.ErrNoEnt},
 		"see the server's log": {"/a", list("/"), mount3.ErrIO},
 	} {
-		x := newExam(Options{Host: "h"})
-		x.export, x.exports = c.export, c.exports
-		if got := x.refusalAdvice(c.status); got != want {
+		cu := newCheckup(Options{Host: "h"})
+		cu.export, cu.exports = c.export, c.exports
+		if got := cu.refusalAdvice(c.status); got != want {
 			t.Errorf("%s of %v, %v:\n got %s\nwant %s", c.export, c.exports, c.status, got, want)
 		}
 	}

@@ -10,24 +10,24 @@ import (
 )
 
 // portMatters reports whether TCP calls may be refused because their port is not reserved.
-func (x *exam) portMatters(rdma bool) bool { return !rdma && !x.reserved() }
+func (cu *checkup) portMatters(rdma bool) bool { return !rdma && !cu.reserved() }
 
 // letInAdvice returns the advice after MNT has refused this host. groups are the export's clients;
 // known is false if the server does not report them.
-func (x *exam) letInAdvice(groups []string, known bool) string {
+func (cu *checkup) letInAdvice(groups []string, known bool) string {
 	const root = "run as root, because the server requires a reserved port (secure of exports(5)), or export with insecure"
-	port := x.portMatters(x.mount == x.rdma)
+	port := cu.portMatters(cu.mount == cu.rdma)
 	m := rights.Unknown
 	if known {
-		m = rights.Among(groups, x.local)
+		m = rights.Among(groups, cu.local)
 	}
 	to := "the clients of the export"
 	if len(groups) > 0 {
 		to = strings.Join(groups, ",") + ", to which it is exported,"
 	}
 	host := "this host"
-	if x.local.IsValid() {
-		host += ", " + x.local.String() + ","
+	if cu.local.IsValid() {
+		host += ", " + cu.local.String() + ","
 	}
 	switch {
 	case m == rights.Listed && port:

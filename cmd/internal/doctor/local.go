@@ -16,25 +16,25 @@ import (
 )
 
 // file returns a path on this machine, or below a test's root.
-func (x *exam) file(parts ...string) string {
-	return filepath.Join(append([]string{x.Root}, parts...)...)
+func (cu *checkup) file(parts ...string) string {
+	return filepath.Join(append([]string{cu.Root}, parts...)...)
 }
 
-func (x *exam) exists(parts ...string) bool {
-	_, err := os.Stat(x.file(parts...))
+func (cu *checkup) exists(parts ...string) bool {
+	_, err := os.Stat(cu.file(parts...))
 	return err == nil
 }
 
 // text returns the content of a small file without surrounding blanks; "" if it is unreadable.
-func (x *exam) text(parts ...string) string {
-	b, _ := os.ReadFile(x.file(parts...))
+func (cu *checkup) text(parts ...string) string {
+	b, _ := os.ReadFile(cu.file(parts...))
 	return string(bytes.TrimSpace(b))
 }
 
 // program looks for a program in the directories for administrators.
-func (x *exam) program(name string) string {
+func (cu *checkup) program(name string) string {
 	for _, dir := range []string{"/sbin", "/usr/sbin", "/bin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"} {
-		if x.exists(dir, name) {
+		if cu.exists(dir, name) {
 			return filepath.Join(dir, name)
 		}
 	}
@@ -42,57 +42,57 @@ func (x *exam) program(name string) string {
 }
 
 // addSIW returns the command that makes a soft-iWARP device on the interface to the server.
-func (x *exam) addSIW() string {
-	return fmt.Sprintf("modprobe -a siw rdma_cm rpcrdma && rdma link add siw0 type siw netdev %s (Debian's kernels have no siw: docs/linux.md builds it)", x.netdev())
+func (cu *checkup) addSIW() string {
+	return fmt.Sprintf("modprobe -a siw rdma_cm rpcrdma && rdma link add siw0 type siw netdev %s (Debian's kernels have no siw: docs/linux.md builds it)", cu.netdev())
 }
 
 // addDevice returns the command that makes a device for the server. RoCE comes first: each usual
 // kernel has its driver, and the iWARP checks do not try the server for RoCE.
-func (x *exam) addDevice() string {
-	if x.roce {
-		return x.addRXE()
+func (cu *checkup) addDevice() string {
+	if cu.roce {
+		return cu.addRXE()
 	}
-	return x.addRXE() + " (if the server takes RoCE: nfsrdma doctor --rdma roce), or by iWARP: " + x.addSIW()
+	return cu.addRXE() + " (if the server takes RoCE: nfsrdma doctor --rdma roce), or by iWARP: " + cu.addSIW()
 }
 
-// fits reports whether a kernel device, by its directory in sysfs, can reach the server through the
+// deviceFits reports whether a kernel device, by its directory in sysfs, can reach the server through the
 // examined provider.
-func (x *exam) fits(dir, node string) bool {
-	if x.roce {
+func (cu *checkup) deviceFits(dir, node string) bool {
+	if cu.roce {
 		// otherwise it is InfiniBand
-		return node == "CA" && x.text(dir, "ports/1/link_layer") == "Ethernet"
+		return node == "CA" && cu.text(dir, "ports/1/link_layer") == "Ethernet"
 	}
 	return node == "RNIC"
 }
 
 // checkDevice looks for the kernel's RDMA devices. Only kernel mounts need one.
-func checkDevice(_ context.Context, x *exam) Finding {
-	entries, _ := os.ReadDir(x.file("/sys/class/infiniband"))
+func checkDevice(_ context.Context, cu *checkup) Finding {
+	entries, _ := os.ReadDir(cu.file("/sys/class/infiniband"))
 	var words []string
 	at, found, active := "", false, false // of the best fitting device
 	for _, e := range entries {
 		name := e.Name()
 		dir := "/sys/class/infiniband/" + name
-		_, node, _ := strings.Cut(x.text(dir, "node_type"), ": ")
-		_, state, _ := strings.Cut(x.text(dir, "ports/1/state"), ": ")
-		netdev := x.text(dir, "ports/1/gid_attrs/ndevs/0")
+		_, node, _ := strings.Cut(cu.text(dir, "node_type"), ": ")
+		_, state, _ := strings.Cut(cu.text(dir, "ports/1/state"), ": ")
+		netdev := cu.text(dir, "ports/1/gid_attrs/ndevs/0")
 		words = append(words, fmt.Sprintf("%s (%s, %s%s)", name, node, state, yes(netdev == "", "", " on "+netdev)))
-		if x.fits(dir, node) && (!found || netdev == x.device) {
+		if cu.deviceFits(dir, node) && (!found || netdev == cu.device) {
 			at, found, active = netdev, true, state == "ACTIVE"
 		}
 	}
 	text := strings.Join(words, ", ")
 	switch {
 	case len(entries) == 0:
-		return warn("for a kernel mount over RDMA: "+x.addDevice(), "none; nfsrdma's own commands need none")
-	case !found && x.roce:
-		return warn("iWARP (siw) and InfiniBand devices do not talk RoCE: "+x.addRXE(), "%s: none is RoCE", text)
+		return warn("for a kernel mount over RDMA: "+cu.addDevice(), "none; nfsrdma's own commands need none")
+	case !found && cu.roce:
+		return warn("iWARP (siw) and InfiniBand devices do not talk RoCE: "+cu.addRXE(), "%s: none is RoCE", text)
 	case !found:
-		return warn("it needs a server that takes RoCE: see with nfsrdma doctor --rdma roce. By iWARP: "+x.addSIW(), "%s: none is iWARP", text)
+		return warn("it needs a server that takes RoCE: see with nfsrdma doctor --rdma roce. By iWARP: "+cu.addSIW(), "%s: none is iWARP", text)
 	case !active:
-		return warn("bring the network interface up: ip link set "+x.netdev()+" up", "%s: not active", text)
-	case at != "" && x.device != "" && at != x.device:
-		return warn("add one there: "+x.addDevice(), "%s, but the server is reached by %s", text, x.device)
+		return warn("bring the network interface up: ip link set "+cu.netdev()+" up", "%s: not active", text)
+	case at != "" && cu.device != "" && at != cu.device:
+		return warn("add one there: "+cu.addDevice(), "%s, but the server is reached by %s", text, cu.device)
 	}
 	return ok("%s", text)
 }
@@ -104,19 +104,19 @@ var (
 )
 
 // checkModules checks whether the modules are loaded or available.
-func checkModules(_ context.Context, x *exam) Finding {
-	release := x.text("/proc/sys/kernel/osrelease")
-	loaded := x.text("/proc/modules")
+func checkModules(_ context.Context, cu *checkup) Finding {
+	release := cu.text("/proc/sys/kernel/osrelease")
+	loaded := cu.text("/proc/modules")
 	dir := "/lib/modules/" + release
-	known := x.text(dir, "modules.dep") + "\n" + x.text(dir, "modules.builtin")
+	known := cu.text(dir, "modules.dep") + "\n" + cu.text(dir, "modules.builtin")
 	var up, there, missing []string
 	needed := siwModules
-	if x.roce {
+	if cu.roce {
 		needed = rxeModules
 	}
 	for _, m := range needed {
 		switch {
-		case strings.HasPrefix(loaded, m+" ") || strings.Contains(loaded, "\n"+m+" ") || x.exists("/sys/module", m):
+		case strings.HasPrefix(loaded, m+" ") || strings.Contains(loaded, "\n"+m+" ") || cu.exists("/sys/module", m):
 			up = append(up, m)
 		case hasModule(known, m):
 			there = append(there, m)
@@ -135,7 +135,7 @@ func checkModules(_ context.Context, x *exam) Finding {
 	}
 	switch {
 	case len(missing) > 0:
-		other := yes(x.roce, "", ", or use rxe, if the server takes RoCE")
+		other := yes(cu.roce, "", ", or use rxe, if the server takes RoCE")
 		return warn("for a kernel mount over RDMA: install or build them (docs/linux.md)"+other+"; mount over TCP needs none", "%s", text)
 	case len(there) > 0:
 		return warn("modprobe -a "+strings.Join(there, " "), "%s", text)
@@ -156,12 +156,12 @@ func hasModule(list, name string) bool {
 }
 
 // checkKernelClient looks for the kernel's NFS client and its mount helper.
-func checkKernelClient(_ context.Context, x *exam) Finding {
-	helper := x.program("mount.nfs")
-	release := x.text("/proc/sys/kernel/osrelease")
+func checkKernelClient(_ context.Context, cu *checkup) Finding {
+	helper := cu.program("mount.nfs")
+	release := cu.text("/proc/sys/kernel/osrelease")
 	dir := "/lib/modules/" + release
-	nfs := strings.Contains(x.text("/proc/filesystems"), "\tnfs\n") || strings.HasSuffix(x.text("/proc/filesystems"), "\tnfs") ||
-		hasModule(x.text(dir, "modules.dep")+"\n"+x.text(dir, "modules.builtin"), "nfs")
+	nfs := strings.Contains(cu.text("/proc/filesystems"), "\tnfs\n") || strings.HasSuffix(cu.text("/proc/filesystems"), "\tnfs") ||
+		hasModule(cu.text(dir, "modules.dep")+"\n"+cu.text(dir, "modules.builtin"), "nfs")
 	switch {
 	case helper == "" && !nfs:
 		return warn("for a kernel mount: apt install nfs-common, and a kernel with NFS", "no mount.nfs, and a kernel (%s) without NFS", release)
@@ -174,28 +174,28 @@ func checkKernelClient(_ context.Context, x *exam) Finding {
 }
 
 // checkLocking compares the lock services of the server with this machine's.
-func checkLocking(_ context.Context, x *exam) Finding {
-	if x.rdma == nil && x.tcp == nil {
+func checkLocking(_ context.Context, cu *checkup) Finding {
+	if cu.rdma == nil && cu.tcp == nil {
 		return skip("", "not tried: no connection that answers")
 	}
-	switch bound := boundPort(x.bound, progNLM, 4) != 0; {
-	case !x.locks && !bound:
+	switch bound := boundPort(cu.bound, progNLM, 4) != 0; {
+	case !cu.locks && !bound:
 		return ok("the server has no NLM: mount with nolock, as below; locks hold on this machine only")
 	case !bound:
 		return warn("for a kernel mount: have rpcbind run on the server (nfsrdmad serve --rpcbind serve is one), or mount with nolock, as below: locks then hold on this machine only",
 			"the server has NLM, but no rpcbind that tells a kernel its port; nfsrdma mount needs none")
 	}
-	if x.program("rpc.statd") == "" {
+	if cu.program("rpc.statd") == "" {
 		return warn("apt install nfs-common, or mount with nolock: locks then hold on this machine only", "the server has NLM, but there is no rpc.statd here")
 	}
 	return ok("the server has NLM, and rpc.statd is here")
 }
 
 // checkFUSE looks for the requirements of FUSE mounts.
-func checkFUSE(_ context.Context, x *exam) Finding {
-	helper := x.program("fusermount3")
+func checkFUSE(_ context.Context, cu *checkup) Finding {
+	helper := cu.program("fusermount3")
 	// the file's mode does not show a container's limits
-	f, err := os.OpenFile(x.file("/dev/fuse"), os.O_RDWR, 0)
+	f, err := os.OpenFile(cu.file("/dev/fuse"), os.O_RDWR, 0)
 	if err == nil {
 		f.Close()
 	}
@@ -216,7 +216,7 @@ func checkFUSE(_ context.Context, x *exam) Finding {
 const fewFiles = 256
 
 // checkLimits checks the limits of this process.
-func checkLimits(context.Context, *exam) Finding {
+func checkLimits(context.Context, *checkup) Finding {
 	var files, lock unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return warn("", "open files: %v", err)

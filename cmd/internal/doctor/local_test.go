@@ -16,7 +16,7 @@ import (
 )
 
 // examined makes a tree of files.
-func examined(t *testing.T, files map[string]string) *exam {
+func examined(t *testing.T, files map[string]string) *checkup {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range files {
@@ -28,9 +28,9 @@ func examined(t *testing.T, files map[string]string) *exam {
 			t.Fatal(err)
 		}
 	}
-	x := newExam(Options{Root: root})
-	x.device = "eth0"
-	return x
+	cu := newCheckup(Options{Root: root})
+	cu.device = "eth0"
+	return cu
 }
 
 const ib = "/sys/class/infiniband/"
@@ -52,7 +52,7 @@ func TestThisMachine(t *testing.T) {
 	release := "/proc/sys/kernel/osrelease"
 	for name, c := range map[string]struct {
 		files map[string]string
-		check func(*exam) Finding
+		check func(*checkup) Finding
 		want  wanted
 	}{
 		"no device":          {nil, device, wanted{Warn, "for a kernel mount over RDMA: modprobe -a rdma_rxe rdma_cm rpcrdma && rdma link add rxe0 type rxe netdev eth0 (if the server takes RoCE"}},
@@ -88,8 +88,8 @@ func TestThisMachine(t *testing.T) {
 
 // A device that is there is of no use to a user that is not allowed to open it.
 func TestFUSEThatCannotBeOpened(t *testing.T) {
-	x := examined(t, map[string]string{"/dev/fuse": "", "/usr/bin/fusermount3": ""})
-	if err := os.Chmod(filepath.Join(x.Root, "/dev/fuse"), 0); err != nil {
+	cu := examined(t, map[string]string{"/dev/fuse": "", "/usr/bin/fusermount3": ""})
+	if err := os.Chmod(filepath.Join(cu.Root, "/dev/fuse"), 0); err != nil {
 		t.Fatal(err)
 	}
 	if os.Geteuid() == 0 {
@@ -99,11 +99,11 @@ func TestFUSEThatCannotBeOpened(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer unix.Setfsuid(0)
-		for dir := filepath.Dir(x.Root); dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
+		for dir := filepath.Dir(cu.Root); dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
 			unix.Chmod(dir, 0o755)
 		}
 	}
-	if f := checkFUSE(t.Context(), x); f.Status != Warn || !strings.Contains(f.Text, "not allowed to open /dev/fuse") {
+	if f := checkFUSE(t.Context(), cu); f.Status != Warn || !strings.Contains(f.Text, "not allowed to open /dev/fuse") {
 		t.Errorf("%+v, want a warning that it cannot be opened", f)
 	}
 }
@@ -127,30 +127,30 @@ func TestLocking(t *testing.T) {
 		"NLM by rpcbind":              {statd, up, false, nlm, wanted{OK, "rpc.statd is here"}},
 		"no rpc.statd":                {nil, up, true, nlm, wanted{Warn, "nfs-common"}},
 	} {
-		x := examined(t, c.files)
-		x.tcp, x.locks, x.bound = c.tcp, c.locks, c.bound
-		if f := checkLocking(t.Context(), x); f.Status != c.want.status || !strings.Contains(f.Text+" → "+f.Advice, c.want.part) {
+		cu := examined(t, c.files)
+		cu.tcp, cu.locks, cu.bound = c.tcp, c.locks, c.bound
+		if f := checkLocking(t.Context(), cu); f.Status != c.want.status || !strings.Contains(f.Text+" → "+f.Advice, c.want.part) {
 			t.Errorf("%s: %+v, want %v with %q", name, f, c.want.status, c.want.part)
 		}
 	}
 }
 
-func device(x *exam) Finding  { return checkDevice(context.Background(), x) }
-func modules(x *exam) Finding { return checkModules(context.Background(), x) }
+func device(cu *checkup) Finding  { return checkDevice(context.Background(), cu) }
+func modules(cu *checkup) Finding { return checkModules(context.Background(), cu) }
 
 // roceDevice and roceModules are the checks where RoCE is what the server answers by.
-func roceDevice(x *exam) Finding {
-	x.roce = true
-	return device(x)
+func roceDevice(cu *checkup) Finding {
+	cu.roce = true
+	return device(cu)
 }
 
-func roceModules(x *exam) Finding {
-	x.roce = true
-	return modules(x)
+func roceModules(cu *checkup) Finding {
+	cu.roce = true
+	return modules(cu)
 }
 
-func kernel(x *exam) Finding { return checkKernelClient(context.Background(), x) }
-func fuse(x *exam) Finding   { return checkFUSE(context.Background(), x) }
+func kernel(cu *checkup) Finding { return checkKernelClient(context.Background(), cu) }
+func fuse(cu *checkup) Finding   { return checkFUSE(context.Background(), cu) }
 
 // What a server tells is one line on a terminal, whatever it holds.
 func TestPrint(t *testing.T) {

@@ -20,47 +20,47 @@ import (
 
 // checkMount finds MOUNT: on the given port, on the NFS ports, or through rpcbind. The kernel's
 // mount needs it over TCP (or UDP), whatever NFS uses.
-func checkMount(ctx context.Context, x *exam) Finding {
-	x.mountPort = x.MountPort
-	if x.mountPort == 0 && x.tcpMount {
-		x.mountPort = x.TCPPort
+func checkMount(ctx context.Context, cu *checkup) Finding {
+	cu.mountPort = cu.MountPort
+	if cu.mountPort == 0 && cu.tcpMount {
+		cu.mountPort = cu.TCPPort
 	}
-	if x.mountPort == 0 {
-		x.mountPort = boundPort(x.bound, mount3.Program, mount3.Version)
+	if cu.mountPort == 0 {
+		cu.mountPort = boundPort(cu.bound, mount3.Program, mount3.Version)
 	}
 	var over string
 	switch {
-	case x.MountPort == 0 && x.rdmaMount && !x.TCP:
-		x.mount, over = x.rdma, fmt.Sprintf("on the RDMA port, %d", x.RDMAPort)
-	case x.MountPort == 0 && x.tcpMount:
-		x.mount, over = x.tcp, fmt.Sprintf("on the NFS port, %d", x.TCPPort)
-	case x.mountPort != 0:
+	case cu.MountPort == 0 && cu.rdmaMount && !cu.TCP:
+		cu.mount, over = cu.rdma, fmt.Sprintf("on the RDMA port, %d", cu.RDMAPort)
+	case cu.MountPort == 0 && cu.tcpMount:
+		cu.mount, over = cu.tcp, fmt.Sprintf("on the NFS port, %d", cu.TCPPort)
+	case cu.mountPort != 0:
 		var err error
-		if x.mount, err = x.dialMount(ctx); err != nil {
+		if cu.mount, err = cu.dialMount(ctx); err != nil {
 			return fail("see whether mountd runs on the server and which port it has (rpcinfo -p), and let it through the firewalls",
-				"MOUNT at TCP port %d: %v", x.mountPort, err)
+				"MOUNT at TCP port %d: %v", cu.mountPort, err)
 		}
-		over = fmt.Sprintf("at TCP port %d", x.mountPort)
-	case x.rdmaMount:
-		x.mount, over = x.rdma, fmt.Sprintf("on the RDMA port, %d", x.RDMAPort)
-	case x.rdma == nil && x.tcp == nil && x.bindPort.Kind != portprobe.RPC:
+		over = fmt.Sprintf("at TCP port %d", cu.mountPort)
+	case cu.rdmaMount:
+		cu.mount, over = cu.rdma, fmt.Sprintf("on the RDMA port, %d", cu.RDMAPort)
+	case cu.rdma == nil && cu.tcp == nil && cu.bindPort.Kind != portprobe.RPC:
 		return fail("see the ports above first", "no port answers at which it could be")
 	default:
 		return fail("start mountd on the server, or give its port with --mount-port", "not on the NFS ports, and rpcbind knows none")
 	}
-	if x.mountPort == 0 {
+	if cu.mountPort == 0 {
 		return warn("a kernel mount needs it over TCP: have the server serve TCP too (nfsrdmad --tcp-port); nfsrdma's own commands do not", "%s, and nowhere over TCP", over)
 	}
 	return ok("%s", over)
 }
 
 // dialMount connects to MOUNT over TCP and calls it once.
-func (x *exam) dialMount(ctx context.Context) (*transport.Client, error) {
-	c, err := transport.DialTCP(ctx, x.at(x.mountPort), x.config("mount"))
+func (cu *checkup) dialMount(ctx context.Context) (*transport.Client, error) {
+	c, err := transport.DialTCP(ctx, cu.portAddr(cu.mountPort), cu.config("mount"))
 	if err != nil {
 		return nil, err
 	}
-	x.keep(c.Close)
+	cu.atEnd(c.Close)
 	return c, c.Call(ctx, mountProc(mount3.ProcNull, "NULL", 0), nil, nil, nil, 0)
 }
 
@@ -72,12 +72,12 @@ func mountProc(n uint32, name string, most int) *transport.Proc {
 const shownExports = 8
 
 // checkExports asks for the exports and their clients.
-func checkExports(ctx context.Context, x *exam) Finding {
+func checkExports(ctx context.Context, cu *checkup) Finding {
 	var res mount3.ExportRes
-	if err := x.mount.Call(ctx, mountProc(mount3.ProcExport, "EXPORT", mount3.MaxList), nil, &res, nil, 0); err != nil {
-		return warn("some servers keep the list to themselves: name the export, as in "+x.host()+":/export", "no list: %v", err)
+	if err := cu.mount.Call(ctx, mountProc(mount3.ProcExport, "EXPORT", mount3.MaxList), nil, &res, nil, 0); err != nil {
+		return warn("some servers keep the list to themselves: name the export, as in "+cu.host()+":/export", "no list: %v", err)
 	}
-	x.exports = res.Exports
+	cu.exports = res.Exports
 	if len(res.Exports) == 0 {
 		return warn("export a directory on the server (exportfs -v shows what it has), or ask from a host that may see it", "the list is empty")
 	}
@@ -96,52 +96,52 @@ func checkExports(ctx context.Context, x *exam) Finding {
 }
 
 // checkMNT asks for the handle of the export.
-func checkMNT(ctx context.Context, x *exam) Finding {
-	x.export = x.Export
-	if x.export == "" {
-		if len(x.exports) == 0 {
-			return skip("name one: nfsrdma doctor "+x.host()+":/export", "no export was named, and none is listed")
+func checkMNT(ctx context.Context, cu *checkup) Finding {
+	cu.export = cu.Export
+	if cu.export == "" {
+		if len(cu.exports) == 0 {
+			return skip("name one: nfsrdma doctor "+cu.host()+":/export", "no export was named, and none is listed")
 		}
-		x.export = x.exports[0].Dir
+		cu.export = cu.exports[0].Dir
 	}
-	x.export = path.Clean("/" + x.export)
+	cu.export = path.Clean("/" + cu.export)
 	var res mount3.MntRes
 	const most = 4 + 4 + mount3.MaxHandle + 4 + 4*mount3.MaxFlavor
-	err := x.mount.Call(ctx, mountProc(mount3.ProcMnt, "MNT", most), &mount3.PathArgs{Path: x.export}, &res, nil, 0)
+	err := cu.mount.Call(ctx, mountProc(mount3.ProcMnt, "MNT", most), &mount3.PathArgs{Path: cu.export}, &res, nil, 0)
 	switch {
 	case err != nil:
-		return fail(x.authAdvice(err), "%s: %v", x.export, err)
+		return fail(cu.authAdvice(err), "%s: %v", cu.export, err)
 	case res.Status != mount3.OK:
-		return fail(x.refusalAdvice(res.Status), "%s: the server refuses: %s", x.export, res.Status.String())
+		return fail(cu.refusalAdvice(res.Status), "%s: the server refuses: %s", cu.export, res.Status.String())
 	}
-	x.keep(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), x.most(time.Second))
+	cu.atEnd(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), cu.timeLimit(time.Second))
 		defer cancel()
-		return x.mount.Call(ctx, mountProc(mount3.ProcUmnt, "UMNT", 0), &mount3.PathArgs{Path: x.export}, nil, nil, 0)
+		return cu.mount.Call(ctx, mountProc(mount3.ProcUmnt, "UMNT", 0), &mount3.PathArgs{Path: cu.export}, nil, nil, 0)
 	})
-	if x.root, err = nfs3.MakeFH(res.Handle); err == nil && len(res.Handle) == 0 {
+	if cu.root, err = nfs3.MakeFH(res.Handle); err == nil && len(res.Handle) == 0 {
 		err = errors.New("it is empty")
 	}
 	if err != nil {
-		return fail("report it to the maker of the server", "%s: no handle that can be one: %v", x.export, err)
+		return fail("report it to the maker of the server", "%s: no handle that can be one: %v", cu.export, err)
 	}
 	names := make([]string, len(res.Flavors))
 	for i, f := range res.Flavors {
 		names[i] = flavor(f)
 	}
-	text := fmt.Sprintf("%s: a handle of %d bytes, flavors %s", x.export, len(res.Handle), yes(len(names) > 0, strings.Join(names, ", "), "not told"))
+	text := fmt.Sprintf("%s: a handle of %d bytes, flavors %s", cu.export, len(res.Handle), yes(len(names) > 0, strings.Join(names, ", "), "not told"))
 	if len(names) > 0 && !slices.Contains(res.Flavors, uint32(oncrpc.FlavorSys)) {
 		return fail("export it with sec=sys as well (exports(5)): there is no Kerberos here, and none over RDMA in this client", "%s", text)
 	}
-	x.mounted = true
+	cu.mounted = true
 	return ok("%s", text)
 }
 
 // authAdvice returns the advice about a rejected MOUNT call.
-func (x *exam) authAdvice(err error) string {
+func (cu *checkup) authAdvice(err error) string {
 	var auth *transport.AuthError
 	switch {
-	case errors.As(err, &auth) && x.portMatters(x.mount == x.rdma):
+	case errors.As(err, &auth) && cu.portMatters(cu.mount == cu.rdma):
 		return "the server does not take AUTH_SYS from this host or port: run as root (reserved port), or export with insecure"
 	case errors.As(err, &auth):
 		return "the server does not take AUTH_SYS from this host: see its log, and sec= of exports(5)"
@@ -150,24 +150,24 @@ func (x *exam) authAdvice(err error) string {
 }
 
 // refusalAdvice returns the advice about a status of MNT.
-func (x *exam) refusalAdvice(s mount3.Status) string {
-	listed := slices.ContainsFunc(x.exports, func(e mount3.Export) bool {
+func (cu *checkup) refusalAdvice(s mount3.Status) string {
+	listed := slices.ContainsFunc(cu.exports, func(e mount3.Export) bool {
 		dir := path.Clean("/" + e.Dir)
-		return dir == "/" || x.export == dir || strings.HasPrefix(x.export, dir+"/")
+		return dir == "/" || cu.export == dir || strings.HasPrefix(cu.export, dir+"/")
 	})
-	if len(x.exports) > 0 && !listed { // some servers reply ACCES for unexported paths
-		return "it is not exported: the list begins with " + x.exports[0].Dir + "; nfsrdma showmount " + x.host() + " shows it all"
+	if len(cu.exports) > 0 && !listed { // some servers reply ACCES for unexported paths
+		return "it is not exported: the list begins with " + cu.exports[0].Dir + "; nfsrdma showmount " + cu.host() + " shows it all"
 	}
 	switch s {
 	case mount3.ErrNoEnt, mount3.ErrNotDir:
 		return "no such directory is exported: check the path on the server"
 	case mount3.ErrAcces, mount3.ErrPerm:
-		for _, e := range x.exports {
-			if path.Clean("/"+e.Dir) == x.export {
-				return x.letInAdvice(e.Groups, true)
+		for _, e := range cu.exports {
+			if path.Clean("/"+e.Dir) == cu.export {
+				return cu.letInAdvice(e.Groups, true)
 			}
 		}
-		return x.letInAdvice(nil, false)
+		return cu.letInAdvice(nil, false)
 	}
 	return "see the server's log"
 }

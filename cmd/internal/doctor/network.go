@@ -20,12 +20,12 @@ import (
 const pickTime = time.Second
 
 // checkName resolves the name and picks the address to examine.
-func checkName(ctx context.Context, x *exam) Finding {
-	if _, err := netip.ParseAddr(x.Host); err == nil {
-		x.addr = x.Host
-		return ok("%s is an address", x.Host)
+func checkName(ctx context.Context, cu *checkup) Finding {
+	if _, err := netip.ParseAddr(cu.Host); err == nil {
+		cu.addr = cu.Host
+		return ok("%s is an address", cu.Host)
 	}
-	addrs, err := x.Lookup(ctx, "ip", x.Host)
+	addrs, err := cu.Lookup(ctx, "ip", cu.Host)
 	if err == nil && len(addrs) == 0 {
 		err = errors.New("no address")
 	}
@@ -35,41 +35,41 @@ func checkName(ctx context.Context, x *exam) Finding {
 		if errors.As(err, &dns) {
 			text = dns.Err
 		}
-		return fail("check the spelling, /etc/hosts and /etc/resolv.conf, or give the server's address", "%s does not resolve: %s", x.Host, text)
+		return fail("check the spelling, /etc/hosts and /etc/resolv.conf, or give the server's address", "%s does not resolve: %s", cu.Host, text)
 	}
 	hosts := make([]string, len(addrs))
 	for i, a := range addrs {
 		hosts[i] = a.Unmap().String()
 	}
-	x.addr = hosts[0]
+	cu.addr = hosts[0]
 	if len(hosts) == 1 {
-		return ok("%s is %s", x.Host, x.addr)
+		return ok("%s is %s", cu.Host, cu.addr)
 	}
-	up := x.answering(ctx, hosts)
+	up := cu.answeringHosts(ctx, hosts)
 	for i := len(hosts) - 1; i >= 0; i-- {
 		if up[i] {
-			x.addr = hosts[i]
+			cu.addr = hosts[i]
 		}
 	}
 	for i := range hosts {
-		if !up[i] && x.addr != hosts[i] {
+		if !up[i] && cu.addr != hosts[i] {
 			return warn("take the address out of the name service, or have the server listen there: clients may try it first",
-				"%s is %s; no NFS port answers at %s; %s is examined", x.Host, strings.Join(hosts, " and "), hosts[i], x.addr)
+				"%s is %s; no NFS port answers at %s; %s is examined", cu.Host, strings.Join(hosts, " and "), hosts[i], cu.addr)
 		}
 	}
-	return ok("%s is %s; %s is examined", x.Host, strings.Join(hosts, " and "), x.addr)
+	return ok("%s is %s; %s is examined", cu.Host, strings.Join(hosts, " and "), cu.addr)
 }
 
-// answering reports for each address whether one of the NFS ports accepts connections.
-func (x *exam) answering(ctx context.Context, hosts []string) []bool {
-	ctx, cancel := context.WithTimeout(ctx, x.most(pickTime))
+// answeringHosts reports for each address whether one of the NFS ports accepts connections.
+func (cu *checkup) answeringHosts(ctx context.Context, hosts []string) []bool {
+	ctx, cancel := context.WithTimeout(ctx, cu.timeLimit(pickTime))
 	defer cancel()
-	ports := []int{x.RDMAPort, x.TCPPort}
+	ports := []int{cu.RDMAPort, cu.TCPPort}
 	open := make([]bool, len(hosts)*len(ports))
 	var wg sync.WaitGroup
 	for i := range open {
 		wg.Go(func() {
-			c, err := x.Dial(ctx, "tcp", net.JoinHostPort(hosts[i/len(ports)], fmt.Sprint(ports[i%len(ports)])))
+			c, err := cu.Dial(ctx, "tcp", net.JoinHostPort(hosts[i/len(ports)], fmt.Sprint(ports[i%len(ports)])))
 			if open[i] = err == nil; err == nil {
 				c.Close()
 			}
@@ -84,102 +84,102 @@ func (x *exam) answering(ctx context.Context, hosts []string) []bool {
 }
 
 // checkRoute asks the kernel for the route. No packet is sent.
-func checkRoute(ctx context.Context, x *exam) Finding {
+func checkRoute(ctx context.Context, cu *checkup) Finding {
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "udp", x.at(x.RDMAPort))
+	c, err := d.DialContext(ctx, "udp", cu.portAddr(cu.RDMAPort))
 	if err != nil {
-		return fail("check the addresses and routes of this machine (ip addr, ip route get "+x.addr+")", "no way to %s: %s", x.addr, plain(err))
+		return fail("check the addresses and routes of this machine (ip addr, ip route get "+cu.addr+")", "no way to %s: %s", cu.addr, innermostError(err))
 	}
 	defer c.Close()
 	local := c.LocalAddr().(*net.UDPAddr).IP
 	from, _ := netip.AddrFromSlice(local)
-	x.local = from.Unmap()
+	cu.local = from.Unmap()
 	ifs, _ := net.Interfaces()
 	for _, i := range ifs {
 		addrs, _ := i.Addrs()
 		for _, a := range addrs {
 			if n, isNet := a.(*net.IPNet); isNet && n.IP.Equal(local) || i.Flags&net.FlagLoopback != 0 && local.IsLoopback() {
-				x.device, x.mtu = i.Name, i.MTU
+				cu.device, cu.mtu = i.Name, i.MTU
 			}
 		}
 	}
 	switch {
-	case x.device == "":
+	case cu.device == "":
 		return ok("from %s", local)
-	case x.mtu < 1280:
-		return warn("raise it with ip link set "+x.device+" mtu 1500 if the network allows", "from %s on %s, whose MTU is only %d", local, x.device, x.mtu)
+	case cu.mtu < 1280:
+		return warn("raise it with ip link set "+cu.device+" mtu 1500 if the network allows", "from %s on %s, whose MTU is only %d", local, cu.device, cu.mtu)
 	}
-	return ok("from %s on %s, MTU %d", local, x.device, x.mtu)
+	return ok("from %s on %s, MTU %d", local, cu.device, cu.mtu)
 }
 
 // checkRDMAPort identifies the service on the RDMA port, by the provider that the user wants.
-func checkRDMAPort(ctx context.Context, x *exam) Finding {
-	if x.Provider == nfsclient.RoCE {
-		return checkRoCE(ctx, x)
+func checkRDMAPort(ctx context.Context, cu *checkup) Finding {
+	if cu.Provider == nfsclient.RoCE {
+		return checkRoCE(ctx, cu)
 	}
 	first, cancel := ctx, context.CancelFunc(func() {})
-	if x.Provider == nfsclient.AutoProvider {
+	if cu.Provider == nfsclient.AutoProvider {
 		// leaves the rest of the time for RoCE
-		first, cancel = context.WithTimeout(ctx, x.most(checkTime/2))
+		first, cancel = context.WithTimeout(ctx, cu.timeLimit(checkTime/2))
 	}
 	defer cancel()
-	x.rdmaPort = portprobe.Identify(first, x.most(portprobe.Wait), x.Dial, x.at(x.RDMAPort), portprobe.MPA)
-	if x.rdmaPort.Kind == portprobe.MPA {
-		return ok("%d answers, and speaks iWARP", x.RDMAPort)
+	cu.rdmaPort = portprobe.Identify(first, cu.timeLimit(portprobe.Wait), cu.Dial, cu.portAddr(cu.RDMAPort), portprobe.MPA)
+	if cu.rdmaPort.Kind == portprobe.MPA {
+		return ok("%d answers, and speaks iWARP", cu.RDMAPort)
 	}
-	text := found(x.rdmaPort)
-	if x.Provider == nfsclient.AutoProvider {
-		f := checkRoCE(ctx, x)
+	text := describePort(cu.rdmaPort)
+	if cu.Provider == nfsclient.AutoProvider {
+		f := checkRoCE(ctx, cu)
 		if f.Status == OK {
 			return f
 		}
-		x.roce = false
+		cu.roce = false
 		text += "; by RoCE: " + f.Text
 	}
 	advice := "this is the TCP port: the RDMA port is usually 20049"
-	if x.rdmaPort.Kind != portprobe.RPC {
-		advice = x.closedAdvice(ctx, x.rdmaPort.Kind, x.RDMAPort, "have the server serve RDMA there (nfsrdmad serve; with Linux: echo rdma 20049 > /proc/fs/nfsd/portlist)")
+	if cu.rdmaPort.Kind != portprobe.RPC {
+		advice = cu.closedAdvice(ctx, cu.rdmaPort.Kind, cu.RDMAPort, "have the server serve RDMA there (nfsrdmad serve; with Linux: echo rdma 20049 > /proc/fs/nfsd/portlist)")
 	}
-	return x.wanted(false, advice, "%d: %s", x.RDMAPort, text)
+	return cu.failIfWanted(false, advice, "%d: %s", cu.RDMAPort, text)
 }
 
 // checkTCPPort identifies the service on the TCP port.
-func checkTCPPort(ctx context.Context, x *exam) Finding {
-	x.tcpPort = portprobe.Identify(ctx, x.most(portprobe.Wait), x.Dial, x.at(x.TCPPort), portprobe.RPC)
-	if x.tcpPort.Kind == portprobe.RPC {
-		return ok("%d answers, and speaks ONC RPC", x.TCPPort)
+func checkTCPPort(ctx context.Context, cu *checkup) Finding {
+	cu.tcpPort = portprobe.Identify(ctx, cu.timeLimit(portprobe.Wait), cu.Dial, cu.portAddr(cu.TCPPort), portprobe.RPC)
+	if cu.tcpPort.Kind == portprobe.RPC {
+		return ok("%d answers, and speaks ONC RPC", cu.TCPPort)
 	}
 	advice := "this is the RDMA port: the TCP port is usually 2049"
-	if x.tcpPort.Kind != portprobe.MPA {
-		advice = x.closedAdvice(ctx, x.tcpPort.Kind, x.TCPPort, "have the server serve NFS over TCP there, if it is wanted: the kernel's mount needs a MOUNT service over TCP in any case")
+	if cu.tcpPort.Kind != portprobe.MPA {
+		advice = cu.closedAdvice(ctx, cu.tcpPort.Kind, cu.TCPPort, "have the server serve NFS over TCP there, if it is wanted: the kernel's mount needs a MOUNT service over TCP in any case")
 	}
-	return x.wanted(true, advice, "%d: %s", x.TCPPort, found(x.tcpPort))
+	return cu.failIfWanted(true, advice, "%d: %s", cu.TCPPort, describePort(cu.tcpPort))
 }
 
 // checkBindPort checks whether rpcbind is reachable. Only the kernel's defaults need it.
-func checkBindPort(ctx context.Context, x *exam) Finding {
-	x.bindPort = portprobe.Identify(ctx, x.most(portprobe.Wait), x.Dial, x.at(x.BindPort), portprobe.RPC)
-	if x.bindPort.Kind == portprobe.RPC {
-		return ok("%d answers", x.BindPort)
+func checkBindPort(ctx context.Context, cu *checkup) Finding {
+	cu.bindPort = portprobe.Identify(ctx, cu.timeLimit(portprobe.Wait), cu.Dial, cu.portAddr(cu.BindPort), portprobe.RPC)
+	if cu.bindPort.Kind == portprobe.RPC {
+		return ok("%d answers", cu.BindPort)
 	}
-	return warn("give mount the ports, as in the command below", "%d: %s", x.BindPort, found(x.bindPort))
+	return warn("give mount the ports, as in the command below", "%d: %s", cu.BindPort, describePort(cu.bindPort))
 }
 
-// found describes the service on a port. If the network itself refuses, the system's error is
+// describePort describes the service on a port. If the network itself refuses, the system's error is
 // quoted.
-func found(r portprobe.Result) string {
+func describePort(r portprobe.Result) string {
 	var timeout interface{ Timeout() bool }
 	if r.Kind == portprobe.Filtered && !errors.Is(r.Err, context.Canceled) && (!errors.As(r.Err, &timeout) || !timeout.Timeout()) {
-		return "out of reach: " + plain(r.Err)
+		return "out of reach: " + innermostError(r.Err)
 	}
 	return r.Kind.String()
 }
 
 // closedAdvice returns the advice about a port with no service or another one.
-func (x *exam) closedAdvice(ctx context.Context, k portprobe.Kind, port int, serve string) string {
+func (cu *checkup) closedAdvice(ctx context.Context, k portprobe.Kind, port int, serve string) string {
 	switch k {
 	case portprobe.Refused:
-		return x.refusedAdvice(ctx, port, serve)
+		return cu.refusedAdvice(ctx, port, serve)
 	case portprobe.Filtered:
 		return fmt.Sprintf("let TCP port %d through the firewalls of the server and between, and see that the host is up", port)
 	case portprobe.Silent:
@@ -192,26 +192,26 @@ func (x *exam) closedAdvice(ctx context.Context, k portprobe.Kind, port int, ser
 
 // refusedAdvice returns the advice about a port without a listener. The server may listen at
 // another address, which can be checked on this machine.
-func (x *exam) refusedAdvice(ctx context.Context, port int, serve string) string {
-	addr, err := netip.ParseAddr(x.addr)
+func (cu *checkup) refusedAdvice(ctx context.Context, port int, serve string) string {
+	addr, err := netip.ParseAddr(cu.addr)
 	if err != nil || addr.IsLoopback() {
 		return serve
 	}
-	if addr.Unmap() != x.local { // another machine
-		return serve + "; where it does, have it listen at " + x.addr + " (nfsrdmad listens on 127.0.0.1 alone without --addr), and see that no firewall refuses the port"
+	if addr.Unmap() != cu.local { // another machine
+		return serve + "; where it does, have it listen at " + cu.addr + " (nfsrdmad listens on 127.0.0.1 alone without --addr), and see that no firewall refuses the port"
 	}
-	ctx, cancel := context.WithTimeout(ctx, x.most(pickTime))
+	ctx, cancel := context.WithTimeout(ctx, cu.timeLimit(pickTime))
 	defer cancel()
-	c, err := x.Dial(ctx, "tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
+	c, err := cu.Dial(ctx, "tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
 	if err != nil {
 		return serve
 	}
 	c.Close()
-	return "the service at this port listens on 127.0.0.1 alone: start it with --addr " + x.addr + ", or name the server 127.0.0.1"
+	return "the service at this port listens on 127.0.0.1 alone: start it with --addr " + cu.addr + ", or name the server 127.0.0.1"
 }
 
-// plain returns the innermost error of a net.OpError, or another error whole.
-func plain(err error) string {
+// innermostError returns the innermost error of a net.OpError, or another error whole.
+func innermostError(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {
 		err = op.Err

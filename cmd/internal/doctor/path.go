@@ -31,8 +31,8 @@ const (
 var segments = []int{1400, 1200, 1000, 800, 536}
 
 // headers returns the size of a segment's IP and TCP headers, without options.
-func (x *exam) headers() int {
-	if x.local.Is6() {
+func (cu *checkup) headers() int {
+	if cu.local.Is6() {
 		return 60
 	}
 	return 40
@@ -45,49 +45,49 @@ func (filler) EncodeXDR(e *xdr.Encoder) { e.Fixed(make([]byte, largeCall)) }
 
 // checkPath makes a large call on a separate connection, because that connection breaks if packets
 // are lost.
-func checkPath(ctx context.Context, x *exam) Finding {
-	tcp := x.rdma == nil || x.TCP && x.tcp != nil
-	if tcp && x.tcp == nil {
+func checkPath(ctx context.Context, cu *checkup) Finding {
+	tcp := cu.rdma == nil || cu.TCP && cu.tcp != nil
+	if tcp && cu.tcp == nil {
 		return skip("", "not tried: no connection that answers")
 	}
-	err := x.large(ctx, tcp, x.Dial)
+	err := cu.callLarge(ctx, tcp, cu.Dial)
 	if err == nil {
 		return ok("a call of %s passes", size(largeCall))
 	}
 	const mtu = "make the routers between report their MTU (ICMP \"fragmentation needed\"), or lower it here: "
-	if !tcp && x.roce {
-		return fail(mtu+"ip link set "+x.netdev()+" mtu 1000", "small calls are answered, and one of %s is not: %v", size(largeCall), err)
+	if !tcp && cu.roce {
+		return fail(mtu+"ip link set "+cu.netdev()+" mtu 1000", "small calls are answered, and one of %s is not: %v", size(largeCall), err)
 	}
-	if most := x.largestSegment(ctx, tcp); most > 0 {
-		return fail(fmt.Sprintf("%sip link set %s mtu %d", mtu, x.netdev(), most+x.headers()),
-			"packets of %d bytes pass, and larger ones are lost: a call of %s has no answer", most+x.headers(), size(largeCall))
+	if most := cu.largestSegment(ctx, tcp); most > 0 {
+		return fail(fmt.Sprintf("%sip link set %s mtu %d", mtu, cu.netdev(), most+cu.headers()),
+			"packets of %d bytes pass, and larger ones are lost: a call of %s has no answer", most+cu.headers(), size(largeCall))
 	}
 	return warn("see the server's log, and try again: small calls are answered", "a call of %s has no answer, in packets of any size: %v", size(largeCall), err)
 }
 
-// large makes the call over a new connection. A server that rejects the call has received it.
-func (x *exam) large(ctx context.Context, tcp bool, dial portprobe.Dialer) error {
-	ctx, cancel := context.WithTimeout(ctx, x.most(pathTime))
+// callLarge makes the call over a new connection. A server that rejects the call has received it.
+func (cu *checkup) callLarge(ctx context.Context, tcp bool, dial portprobe.Dialer) error {
+	ctx, cancel := context.WithTimeout(ctx, cu.timeLimit(pathTime))
 	defer cancel()
-	cfg := x.config("nfs")
+	cfg := cu.config("nfs")
 	cfg.ReservedPort = false // NULL needs none
 	cfg.Dial = dial
 	var c *transport.Client
 	var err error
 	switch {
 	case tcp:
-		c, err = transport.DialTCP(ctx, x.at(x.TCPPort), cfg)
-	case x.roce:
-		c, err = transport.DialRDMA(ctx, roce.Open(rnic.DeviceConfig{}), x.at(x.RDMAPort), cfg)
+		c, err = transport.DialTCP(ctx, cu.portAddr(cu.TCPPort), cfg)
+	case cu.roce:
+		c, err = transport.DialRDMA(ctx, roce.Open(rnic.DeviceConfig{}), cu.portAddr(cu.RDMAPort), cfg)
 	default:
-		c, err = transport.DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{CRC: x.CRC, Dial: dial}), x.at(x.RDMAPort), cfg)
+		c, err = transport.DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{CRC: cu.CRC, Dial: dial}), cu.portAddr(cu.RDMAPort), cfg)
 	}
 	if err != nil {
 		return err
 	}
 	// on a path that drops the last packets, closing takes longer than this check
 	closed := make(chan error, 1)
-	x.keep(func() error { return <-closed })
+	cu.atEnd(func() error { return <-closed })
 	defer func() { go func() { closed <- c.Close() }() }()
 	err = c.Call(ctx, &transport.Proc{Prog: nfs3.Program, Vers: nfs3.Version, Name: "NULL"}, filler{}, nil, nil, 0)
 	var gone *transport.ConnectError
@@ -99,11 +99,11 @@ func (x *exam) large(ctx context.Context, tcp bool, dial portprobe.Dialer) error
 
 // largestSegment tries all segment sizes concurrently and returns the largest that passes; 0 if
 // none does.
-func (x *exam) largestSegment(ctx context.Context, tcp bool) (most int) {
+func (cu *checkup) largestSegment(ctx context.Context, tcp bool) (most int) {
 	pass := make([]bool, len(segments))
 	var wg sync.WaitGroup
 	for i, n := range segments {
-		wg.Go(func() { pass[i] = x.large(ctx, tcp, x.Segmented(n)) == nil })
+		wg.Go(func() { pass[i] = cu.callLarge(ctx, tcp, cu.Segmented(n)) == nil })
 	}
 	wg.Wait()
 	for i, n := range segments {

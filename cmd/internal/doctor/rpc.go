@@ -40,13 +40,13 @@ var programs = []struct {
 }
 
 // checkStartUp describes the port's MPA Reply.
-func checkStartUp(_ context.Context, x *exam) Finding {
-	if x.roce {
+func checkStartUp(_ context.Context, cu *checkup) Finding {
+	if cu.roce {
 		return ok("none with RoCE, which connects by its communication manager")
 	}
-	f := &x.rdmaPort.Reply
+	f := &cu.rdmaPort.Reply
 	if f.Rev == 0 {
-		return x.wanted(false, "it is an iWARP service that this client does not understand: is it an NFS server's?", "the MPA Reply is not one of RFC 5044 or 6581")
+		return cu.failIfWanted(false, "it is an iWARP service that this client does not understand: is it an NFS server's?", "the MPA Reply is not one of RFC 5044 or 6581")
 	}
 	words := []string{fmt.Sprintf("MPA revision %d", f.Rev)}
 	if f.HasEnhanced {
@@ -63,9 +63,9 @@ func checkStartUp(_ context.Context, x *exam) Finding {
 	text := strings.Join(words, ", ")
 	switch {
 	case f.Reject:
-		return x.wanted(false, "see the server's log: it may refuse this host, or have too many connections", "the server rejects the connection (%s)", text)
+		return cu.failIfWanted(false, "see the server's log: it may refuse this host, or have too many connections", "the server rejects the connection (%s)", text)
 	case !f.HasEnhanced:
-		return x.wanted(false, "the server needs RFC 6581 (Linux siw, any iWARP adapter of the last ten years)", "no IRD/ORD block in the Reply (%s)", text)
+		return cu.failIfWanted(false, "the server needs RFC 6581 (Linux siw, any iWARP adapter of the last ten years)", "no IRD/ORD block in the Reply (%s)", text)
 	case !told:
 		return warn("all messages above 1024 bytes will take chunks: have a server that sends RFC 8797 private data (Linux 4.9 and later)",
 			"%s, no RFC 8797 private data", text)
@@ -88,28 +88,28 @@ func yes(b bool, yes, no string) string {
 	return no
 }
 
-// config is the configuration of the exam's connections: no retries, short timeouts.
-func (x *exam) config(service string) transport.ClientConfig {
-	most := x.most(checkTime)
+// config is the configuration of the checkup's connections: no retries, short timeouts.
+func (cu *checkup) config(service string) transport.ClientConfig {
+	most := cu.timeLimit(checkTime)
 	return transport.ClientConfig{Service: service, Cred: transport.SysCred(), ReservedPort: true, CallTimeout: most, RetryTimeout: most, MaxRetries: -1}
 }
 
 // checkRPCOverRDMA connects and makes one call.
-func checkRPCOverRDMA(ctx context.Context, x *exam) Finding {
-	if x.roce { // the port check has connected by it
-		return rdmaFacts(x.rdma)
+func checkRPCOverRDMA(ctx context.Context, cu *checkup) Finding {
+	if cu.roce { // the port check has connected by it
+		return rdmaFacts(cu.rdma)
 	}
-	dev := iwarp.Open(rnic.DeviceConfig{CRC: x.CRC})
-	c, err := transport.DialRDMA(ctx, dev, x.at(x.RDMAPort), x.config("nfs"))
+	dev := iwarp.Open(rnic.DeviceConfig{CRC: cu.CRC})
+	c, err := transport.DialRDMA(ctx, dev, cu.portAddr(cu.RDMAPort), cu.config("nfs"))
 	if err != nil {
 		var gone *transport.ConnectError
 		if errors.As(err, &gone) {
 			err = gone.Err
 		}
-		return x.wanted(false, "the port speaks iWARP, but not RPC-over-RDMA version 1: is it the NFS server's? Try --crc auto, and see its log", "no answer to a call: %v", err)
+		return cu.failIfWanted(false, "the port speaks iWARP, but not RPC-over-RDMA version 1: is it the NFS server's? Try --crc auto, and see its log", "no answer to a call: %v", err)
 	}
-	x.rdma = c
-	x.keep(c.Close)
+	cu.rdma = c
+	cu.atEnd(c.Close)
 	return rdmaFacts(c)
 }
 
@@ -120,27 +120,27 @@ func rdmaFacts(c *transport.Client) Finding {
 		yes(i.Thresholds.Invalidate, "yes", "no"), i.IRD, i.ORD)
 }
 
-func checkProgramsRDMA(ctx context.Context, x *exam) Finding {
-	f, mount, locks := askPrograms(ctx, x, x.rdma, false)
-	x.rdmaMount = mount
+func checkProgramsRDMA(ctx context.Context, cu *checkup) Finding {
+	f, mount, locks := askPrograms(ctx, cu, cu.rdma, false)
+	cu.rdmaMount = mount
 	_ = locks // over RDMA the kernel never asks for locks
 	return f
 }
 
-func checkProgramsTCP(ctx context.Context, x *exam) Finding {
-	c, err := transport.DialTCP(ctx, x.at(x.TCPPort), x.config("nfs"))
+func checkProgramsTCP(ctx context.Context, cu *checkup) Finding {
+	c, err := transport.DialTCP(ctx, cu.portAddr(cu.TCPPort), cu.config("nfs"))
 	if err != nil {
-		return x.wanted(true, "try again: the port answered a moment ago", "%v", err)
+		return cu.failIfWanted(true, "try again: the port answered a moment ago", "%v", err)
 	}
-	x.tcp = c
-	x.keep(c.Close)
-	f, mount, locks := askPrograms(ctx, x, c, true)
-	x.tcpMount, x.locks = mount, locks
+	cu.tcp = c
+	cu.atEnd(c.Close)
+	f, mount, locks := askPrograms(ctx, cu, c, true)
+	cu.tcpMount, cu.locks = mount, locks
 	return f
 }
 
 // askPrograms calls each program's NULL and names the programs that answer.
-func askPrograms(ctx context.Context, x *exam, c *transport.Client, tcp bool) (f Finding, mount, locks bool) {
+func askPrograms(ctx context.Context, cu *checkup, c *transport.Client, tcp bool) (f Finding, mount, locks bool) {
 	var served []string
 	var first error
 	other := ""
@@ -164,16 +164,16 @@ func askPrograms(ctx context.Context, x *exam, c *transport.Client, tcp bool) (f
 	case first == nil:
 		return ok("%s", text), mount, locks
 	case other != "":
-		return x.wanted(tcp, "have the server serve version 3 (nfs.conf: [nfsd] vers3=y)", "%s", other), mount, locks
+		return cu.failIfWanted(tcp, "have the server serve version 3 (nfs.conf: [nfsd] vers3=y)", "%s", other), mount, locks
 	case text == "":
-		return x.wanted(tcp, "the port is of another RPC program: give the server's NFS port", "NFS 3 does not answer (%v), nor any program that goes with it", first), mount, locks
+		return cu.failIfWanted(tcp, "the port is of another RPC program: give the server's NFS port", "NFS 3 does not answer (%v), nor any program that goes with it", first), mount, locks
 	}
-	return x.wanted(tcp, "the port is of another RPC program: give the server's NFS port", "NFS 3 does not answer (%v); there are %s", first, text), mount, locks
+	return cu.failIfWanted(tcp, "the port is of another RPC program: give the server's NFS port", "NFS 3 does not answer (%v); there are %s", first, text), mount, locks
 }
 
 // checkBind lists the programs registered with rpcbind.
-func checkBind(ctx context.Context, x *exam) Finding {
-	c, err := transport.DialTCP(ctx, x.at(x.BindPort), x.config("rpcbind"))
+func checkBind(ctx context.Context, cu *checkup) Finding {
+	c, err := transport.DialTCP(ctx, cu.portAddr(cu.BindPort), cu.config("rpcbind"))
 	var res rpcbind.DumpRes
 	if err == nil {
 		defer c.Close()
@@ -182,7 +182,7 @@ func checkBind(ctx context.Context, x *exam) Finding {
 	if err != nil {
 		return warn("give mount the ports, as in the command below", "no list of programs: %v", err)
 	}
-	x.bound = res.Mappings
+	cu.bound = res.Mappings
 	var words []string
 	for _, p := range programs {
 		if port := boundPort(res.Mappings, p.prog, p.vers); port != 0 {
@@ -212,10 +212,10 @@ const (
 )
 
 // checkLatency measures NULL on the connection that a mount would use.
-func checkLatency(ctx context.Context, x *exam) Finding {
-	c, over := x.rdma, "RDMA"
-	if c == nil || x.TCP && x.tcp != nil {
-		c, over = x.tcp, "TCP"
+func checkLatency(ctx context.Context, cu *checkup) Finding {
+	c, over := cu.rdma, "RDMA"
+	if c == nil || cu.TCP && cu.tcp != nil {
+		c, over = cu.tcp, "TCP"
 	}
 	if c == nil {
 		return skip("", "not tried: no connection that answers")
@@ -232,7 +232,7 @@ func checkLatency(ctx context.Context, x *exam) Finding {
 		times = append(times, time.Since(begin))
 	}
 	least, median := spread(times)
-	if median > x.most(slowCall) {
+	if median > cu.timeLimit(slowCall) {
 		return warn("a mount will feel slow: is there a nearer way, or is the server busy?", "NULL over %s: least %v, median %v", over, least, median)
 	}
 	return ok("NULL over %s: least %v, median %v", over, least, median)

@@ -26,9 +26,9 @@ func TestRepliesOfStartUp(t *testing.T) {
 		"old":           {mpa.Frame{Rev: 1, CRC: true}, false, wanted{Fail, "no IRD/ORD block in the Reply (MPA revision 1, CRCs wanted"}},
 		"depths":        {mpa.Frame{Rev: 2, HasEnhanced: true, Markers: true, Enhanced: mpa.Enhanced{IRD: 16, ORD: mpa.NotNegotiated}}, false, wanted{Warn, "IRD 16, ORD not negotiated, CRCs left to us, markers wanted, no RFC 8797 private data"}},
 	} {
-		x := newExam(Options{TCP: c.tcp})
-		x.rdmaPort.Reply = c.reply
-		if f := checkStartUp(context.Background(), x); f.Status != c.want.status || !strings.Contains(f.Text+" → "+f.Advice, c.want.part) {
+		cu := newCheckup(Options{TCP: c.tcp})
+		cu.rdmaPort.Reply = c.reply
+		if f := checkStartUp(context.Background(), cu); f.Status != c.want.status || !strings.Contains(f.Text+" → "+f.Advice, c.want.part) {
 			t.Errorf("%s: %+v, want %v with %q", name, f, c.want.status, c.want.part)
 		}
 	}

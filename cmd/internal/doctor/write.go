@@ -29,67 +29,67 @@ func asStatus(err error, status **nfsclient.StatusError) bool { return errors.As
 
 // checkWrite needs write permission. The file has a unique name, is created exclusively, and is
 // removed in any case. If the removal fails, the finding names the file.
-func checkWrite(ctx context.Context, x *exam) (f Finding) {
-	if !x.Write {
+func checkWrite(ctx context.Context, cu *checkup) (f Finding) {
+	if !cu.Write {
 		return skip("--write makes a small file there, compares it, and removes it", "not asked for")
 	}
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	name := ".nfsrdma-doctor-" + hex.EncodeToString(id[:])
-	begin := x.Now()
-	node, err := x.nfs.Create(ctx, x.root, name, nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: 0o600}, nfs3.Verf{})
+	begin := cu.Now()
+	node, err := cu.nfs.Create(ctx, cu.root, name, nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: 0o600}, nfs3.Verf{})
 	var status *nfsclient.StatusError
 	if err != nil && asStatus(err, &status) {
-		return fail(cmp.Or(writeAdvice(status.Status), "see the server's log"), "cannot make %s in %s: %v", name, x.export, err)
+		return fail(cmp.Or(writeAdvice(status.Status), "see the server's log"), "cannot make %s in %s: %v", name, cu.export, err)
 	}
 	// From here on the file may exist, even if the reply was lost.
 	defer func() {
-		if rerr := x.removeFile(name); rerr != nil && (!errors.Is(rerr, os.ErrNotExist) || err == nil) {
-			f = fail("remove it by hand", "%s; %s/%s may be left there: %v", f.Text, x.export, name, rerr)
+		if rerr := cu.removeFile(name); rerr != nil && (!errors.Is(rerr, os.ErrNotExist) || err == nil) {
+			f = fail("remove it by hand", "%s; %s/%s may be left there: %v", f.Text, cu.export, name, rerr)
 		}
 	}()
 	if err != nil {
 		return fail("see the server's log", "cannot make %s: %v", name, err)
 	}
-	made := x.Now()
-	if err := x.writeRead(ctx, node.FH); err != nil {
+	made := cu.Now()
+	if err := cu.writeRead(ctx, node.FH); err != nil {
 		advice := ""
 		if asStatus(err, &status) { // a full disk does not suggest wrong data
 			advice = writeAdvice(status.Status)
 		}
 		return fail(cmp.Or(advice, "do not trust this path with data before it is mended: see the server's log and dmesg"), "%v", err)
 	}
-	attr, err := x.nfs.Getattr(ctx, node.FH)
+	attr, err := cu.nfs.Getattr(ctx, node.FH)
 	if err != nil {
 		return fail("see the server's log", "GETATTR of the new file: %v", err)
 	}
-	return x.wrote(attr, node.Attr.Mtime.Time(), begin, made)
+	return cu.writeFinding(attr, node.Attr.Mtime.Time(), begin, made)
 }
 
 // removeFile has a separate time limit, because the check's may be over.
-func (x *exam) removeFile(name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), x.most(cleanTime))
+func (cu *checkup) removeFile(name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), cu.timeLimit(cleanTime))
 	defer cancel()
-	return x.nfs.Remove(ctx, x.root, name)
+	return cu.nfs.Remove(ctx, cu.root, name)
 }
 
 // writeRead writes random bytes, commits them, and compares the bytes read back.
-func (x *exam) writeRead(ctx context.Context, fh nfs3.FH) error {
+func (cu *checkup) writeRead(ctx context.Context, fh nfs3.FH) error {
 	data := make([]byte, writeSize)
 	rand.Read(data)
 	for off := 0; off < len(data); {
-		w, err := x.nfs.Write(ctx, fh, data[off:min(off+x.wtmax, len(data))], uint64(off), nfs3.Unstable)
+		w, err := cu.nfs.Write(ctx, fh, data[off:min(off+cu.wtmax, len(data))], uint64(off), nfs3.Unstable)
 		if err != nil {
 			return fmt.Errorf("WRITE: %w", err)
 		}
 		off += w.N
 	}
-	if _, err := x.nfs.Commit(ctx, fh, 0, 0); err != nil {
+	if _, err := cu.nfs.Commit(ctx, fh, 0, 0); err != nil {
 		return fmt.Errorf("COMMIT: %w", err)
 	}
 	back := make([]byte, len(data))
 	for off := 0; off < len(back); {
-		n, eof, err := x.nfs.Read(ctx, fh, back[off:min(off+x.rtmax, len(back))], uint64(off))
+		n, eof, err := cu.nfs.Read(ctx, fh, back[off:min(off+cu.rtmax, len(back))], uint64(off))
 		if err != nil {
 			return fmt.Errorf("READ: %w", err)
 		}
@@ -107,9 +107,9 @@ func (x *exam) writeRead(ctx context.Context, fh nfs3.FH) error {
 	return nil
 }
 
-// wrote describes our identity and the server's clock by the new file, whose times were set between
+// writeFinding describes our identity and the server's clock by the new file, whose times were set between
 // begin and made.
-func (x *exam) wrote(attr nfs3.Fattr, mtime, begin, made time.Time) Finding {
+func (cu *checkup) writeFinding(attr nfs3.Fattr, mtime, begin, made time.Time) Finding {
 	text := fmt.Sprintf("%s written, committed, read back, compared and removed; our files there belong to %d:%d", size(writeSize), attr.UID, attr.GID)
 	skew := time.Duration(0)
 	switch {
@@ -128,7 +128,7 @@ func (x *exam) wrote(attr nfs3.Fattr, mtime, begin, made time.Time) Finding {
 		return warn("root is squashed to that user: no_root_squash in exports(5), or nfsrdmad --no-root-squash, if root is to be root there", "%s", text)
 	case attr.UID != uid:
 		return warn("all users are mapped to that one (all_squash, or a server that does not run as root)", "%s", text)
-	case attr.GID != gid && attr.GID != x.rootAttr.GID:
+	case attr.GID != gid && attr.GID != cu.rootAttr.GID:
 		return warn("the group is mapped on the server", "%s", text)
 	case skew.Abs() > skewLimit:
 		return warn("run NTP on both: tools that compare times, such as make, will go wrong", "%s", text)

@@ -216,9 +216,9 @@ func TestWhatTheFileTells(t *testing.T) {
 		"group of the parent":  {77, begin, wanted{OK, "compared and removed"}},
 		"group of nobody here": {78, begin, wanted{Warn, "the group is mapped"}},
 	} {
-		x := newExam(Options{})
-		x.rootAttr.GID = 77
-		f := x.wrote(nfs3.Fattr{UID: uid, GID: c.gid}, c.mtime, begin, made)
+		cu := newCheckup(Options{})
+		cu.rootAttr.GID = 77
+		f := cu.writeFinding(nfs3.Fattr{UID: uid, GID: c.gid}, c.mtime, begin, made)
 		if f.Status != c.want.status || !strings.Contains(f.Text+" → "+f.Advice, c.want.part) {
 			t.Errorf("%s: %+v, want %v with %q", name, f, c.want.status, c.want.part)
 		}

@@ -1,4 +1,4 @@
-// The exam: the options, the means, and the results of the checks so far.
+// The checkup: the options, the means, and the results of the checks so far.
 
 package doctor
 
@@ -41,7 +41,7 @@ type Options struct {
 	Dial   portprobe.Dialer
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	Now    func() time.Time
-	// Segmented dials with TCP segments of at most so many bytes.
+	// Segmented returns a Dialer with TCP segments of at most the given number of bytes.
 	Segmented func(most int) portprobe.Dialer
 
 	slow int // multiplies all time limits; 0: Slow
@@ -50,8 +50,8 @@ type Options struct {
 // Slow multiplies all time limits. Tests set a larger one for busy machines.
 var Slow = 1
 
-// most returns a time limit, multiplied.
-func (o *Options) most(usual time.Duration) time.Duration {
+// timeLimit returns a time limit, multiplied.
+func (o *Options) timeLimit(usual time.Duration) time.Duration {
 	return time.Duration(max(o.slow, 1)) * usual
 }
 
@@ -64,9 +64,9 @@ type Report struct {
 	Mount    []string  `json:"mount,omitempty"`  // commands that should work
 }
 
-// An exam is one run. Each field below Options is written by one check, before the checks that need
-// it start; down and the closers need the lock.
-type exam struct {
+// An checkup is one run. Each field below Options is written by one check, before the checks that
+// need it start; down and the closers need the lock.
+type checkup struct {
 	Options
 	down map[string]bool // names of checks that others cannot build on after a warning; set once
 
@@ -106,21 +106,21 @@ type exam struct {
 // Examine runs all checks. It calls tell, if it is not nil, with each finding once all earlier
 // findings are complete. It takes some seconds whatever the server does.
 func Examine(ctx context.Context, o Options, tell func(Finding)) Report {
-	x := newExam(o)
-	defer x.close()
+	cu := newCheckup(o)
+	defer cu.close()
 	r := Report{Server: o.Host, OK: true}
-	runChecks(ctx, x, table(), func(f Finding) {
+	runChecks(ctx, cu, table(), func(f Finding) {
 		r.OK = r.OK && f.Status != Fail
 		r.Findings = append(r.Findings, f)
 		if tell != nil {
 			tell(f)
 		}
 	})
-	r.Export, r.Mount = x.export, x.mounts
+	r.Export, r.Mount = cu.export, cu.mounts
 	return r
 }
 
-func newExam(o Options) *exam {
+func newCheckup(o Options) *checkup {
 	setDefault(&o.RDMAPort, nfsclient.PortRDMA)
 	setDefault(&o.TCPPort, nfsclient.PortTCP)
 	setDefault(&o.BindPort, 111)
@@ -139,7 +139,7 @@ func newExam(o Options) *exam {
 	if o.Segmented == nil {
 		o.Segmented = segmented
 	}
-	return &exam{Options: o, reserved: rights.MayReserve, down: map[string]bool{portRDMA: true, portTCP: true, portBind: true, rpcRDMA: true}}
+	return &checkup{Options: o, reserved: rights.MayReserve, down: map[string]bool{portRDMA: true, portTCP: true, portBind: true, rpcRDMA: true}}
 }
 
 func setDefault[T comparable](v *T, to T) {
@@ -149,29 +149,30 @@ func setDefault[T comparable](v *T, to T) {
 	}
 }
 
-// at returns a port of the examined address.
-func (x *exam) at(port int) string { return net.JoinHostPort(x.addr, strconv.Itoa(port)) }
+// portAddr returns a port of the examined address.
+func (cu *checkup) portAddr(port int) string { return net.JoinHostPort(cu.addr, strconv.Itoa(port)) }
 
-// wanted returns a failure for the transport that the user wants, and a warning for the other.
-func (x *exam) wanted(tcp bool, advice, format string, args ...any) Finding {
-	if tcp == x.TCP {
+// failIfWanted returns a failure for the transport that the user wants, and a warning for the
+// other.
+func (cu *checkup) failIfWanted(tcp bool, advice, format string, args ...any) Finding {
+	if tcp == cu.TCP {
 		return fail(advice, format, args...)
 	}
 	return warn(advice, format, args...)
 }
 
-// keep registers a function to call at the end.
-func (x *exam) keep(end func() error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.closes = append(x.closes, end)
+// atEnd registers a function to call at the end.
+func (cu *checkup) atEnd(end func() error) {
+	cu.mu.Lock()
+	defer cu.mu.Unlock()
+	cu.closes = append(cu.closes, end)
 }
 
-func (x *exam) close() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (cu *checkup) close() error {
+	cu.mu.Lock()
+	defer cu.mu.Unlock()
 	var errs []error
-	for _, end := range slices.Backward(x.closes) { // UMNT uses a connection made earlier
+	for _, end := range slices.Backward(cu.closes) { // UMNT uses a connection made earlier
 		errs = append(errs, end())
 	}
 	return errors.Join(errs...)
