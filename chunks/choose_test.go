@@ -1,4 +1,4 @@
-// Positions, the choice of forms, the layout: each against its table.
+// Positions, the choice of forms, and the layout, each compared with its table.
 
 package chunks
 
@@ -13,9 +13,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// TestPosition: Position counts the complete call (RFC 8166 §3.4.5 [R8166-059 R8166-060],
-// RFC 8166 §4.3.1.1 [R8166-120]), and Place finds the offset again, with and without pads in the
-// chunks (RFC 8166 §3.4.5.2 [R8166-071]).
+// TestPosition: Position counts the complete call (RFC 8166 §3.4.5 [R8166-059 R8166-060], RFC 8166
+// §4.3.1.1 [R8166-120]), and Place finds the offset again, with and without padding in the chunks
+// (RFC 8166 §3.4.5.2 [R8166-071]).
 func TestPosition(t *testing.T) {
 	conformance.Proves(t, "R8166-059", "R8166-060", "R8166-071", "R8166-120")
 	m := Message{Stream: make([]byte, 120), Items: []xdr.Item{
@@ -24,7 +24,7 @@ func TestPosition(t *testing.T) {
 	want := []uint32{80, 84 + 4100, 120 + 4100 + 4}
 	for _, padded := range []bool{false, true} {
 		var l Lists
-		for i := len(m.Items) - 1; i >= 0; i-- { // any order in the list will do
+		for i := len(m.Items) - 1; i >= 0; i-- { // the list may have any order
 			if got := m.Position(i); got != want[i] {
 				t.Fatalf("item %d: Position %d, want %d", i, got, want[i])
 			}
@@ -66,7 +66,7 @@ func TestBadPosition(t *testing.T) {
 	}
 }
 
-// TestGather: the message is whole again, pads too, and parts can be left out.
+// TestGather: the message is complete again, with padding, and parts can be left out.
 func TestGather(t *testing.T) {
 	e := xdr.NewEncoder(nil)
 	e.Uint32(1)
@@ -93,8 +93,8 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestPlanCall: the tables of a requester, each row at its edge (RFC 8166 §3.3.2 [R8166-034],
-// RFC 8166 §3.5.3 [R8166-087], RFC 8166 §4.3.3 [R8166-136 R8166-137]).
+// TestPlanCall: a requester's tables, each row at its limit (RFC 8166 §3.3.2 [R8166-034], RFC 8166
+// §3.5.3 [R8166-087], RFC 8166 §4.3.3 [R8166-136 R8166-137]).
 func TestPlanCall(t *testing.T) {
 	conformance.Proves(t, "R8166-034", "R8166-087", "R8166-115", "R8166-136", "R8166-137", "R8267-001")
 	base := CallSizes{Stream: 100, ItemSegments: 1, LongSegments: 1, MaxReply: 100, SinkSegments: 1, ReplySegments: 2,
@@ -129,7 +129,7 @@ func TestPlanCall(t *testing.T) {
 	}
 }
 
-// TestPlanReply: the steps of a responder (RFC 8166 §3.5.3 [R8166-092 R8166-093], RFC 8166 §4.3.2
+// TestPlanReply: a responder's steps (RFC 8166 §3.5.3 [R8166-092 R8166-093], RFC 8166 §4.3.2
 // [R8166-123 R8166-124], RFC 8166 §4.3.2.1 [R8166-126 R8166-127], RFC 8166 §4.3.2.2 [R8166-130],
 // RFC 8166 §4.3.2.3 [R8166-133]).
 func TestPlanReply(t *testing.T) {
@@ -179,8 +179,8 @@ func TestPlanReply(t *testing.T) {
 	}
 }
 
-// TestScatter: segments are filled in order, the rest is returned as zero, and no segment of length
-// zero is written (RFC 8166 §3.4.6 [R8166-074 R8166-076], RFC 8166 §3.4.6.2 [R8166-081]).
+// TestScatter: segments are filled in order, the rest is returned as zero, and no zero-length
+// segment is written (RFC 8166 §3.4.6 [R8166-074 R8166-076], RFC 8166 §3.4.6.2 [R8166-081]).
 func TestScatter(t *testing.T) {
 	conformance.Proves(t, "R8166-074", "R8166-076", "R8166-081", "R8166-145")
 	chunk := func(ns ...uint32) (c Chunk) {
@@ -224,8 +224,8 @@ func TestScatter(t *testing.T) {
 	}
 }
 
-// TestScatterRandom: whatever the cuts, the bytes arrive in order, and a requester takes the chunk
-// that comes back (RFC 8166 §3.4.6.1 [R8166-079]).
+// TestScatterRandom: for any cuts the bytes arrive in order, and a requester accepts the returned
+// chunk (RFC 8166 §3.4.6.1 [R8166-079]).
 func TestScatterRandom(t *testing.T) {
 	conformance.Proves(t, "R8166-079")
 	r := rand.New(rand.NewPCG(5, 6))
@@ -257,7 +257,7 @@ func TestScatterRandom(t *testing.T) {
 	}
 }
 
-// TestReturned: what a reply MUST NOT return (RFC 8166 §3.4.6 [R8166-075], RFC 8166 §3.4.6.2
+// TestReturned: chunks that a reply MUST NOT return (RFC 8166 §3.4.6 [R8166-075], RFC 8166 §3.4.6.2
 // [R8166-083]).
 func TestReturned(t *testing.T) {
 	conformance.Proves(t, "R8166-075")
@@ -312,7 +312,7 @@ func TestPlansDoNotAllocate(t *testing.T) {
 	}
 }
 
-// left is the bytes that no segment has received yet.
+// left returns the bytes not yet received by any segment.
 func left(s *Scatter) int {
 	n := -s.at
 	for _, b := range s.src {

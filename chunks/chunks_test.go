@@ -1,4 +1,4 @@
-// Golden bytes of the chunk lists, each truncation of them, and the round trip.
+// Golden bytes of the chunk lists, each truncation, and the round trip.
 
 package chunks
 
@@ -61,7 +61,7 @@ func TestGoldenLists(t *testing.T) {
 	}
 }
 
-// TestBadLists: what is no XDR, not aligned or over a limit is refused (RFC 8166 §3.4.5
+// TestBadLists: malformed XDR, unaligned Positions and excess elements are refused (RFC 8166 §3.4.5
 // [R8166-061], RFC 8166 §4.3 [R8166-117]).
 func TestBadLists(t *testing.T) {
 	conformance.Proves(t, "R8166-061", "R8166-117")
@@ -91,7 +91,7 @@ func TestBadLists(t *testing.T) {
 	}
 }
 
-// TestReadChunks: segments are grouped by Position and keep their order, wherever they stand in the
+// TestReadChunks: segments are grouped by Position and keep their order, from any places in the
 // list (RFC 8166 §3.4.5 [R8166-062 R8166-063]).
 func TestReadChunks(t *testing.T) {
 	conformance.Proves(t, "R8166-049", "R8166-062", "R8166-063", "R8166-179")
@@ -117,7 +117,7 @@ func TestReadChunks(t *testing.T) {
 	}
 }
 
-// TestRandomLists: any lists survive the round trip, also in a Lists that held others before.
+// TestRandomLists: any lists survive the round trip, also in a reused Lists.
 func TestRandomLists(t *testing.T) {
 	conformance.Proves(t, "R8166-006", "R8166-101")
 	r := rand.New(rand.NewPCG(1, 2))

@@ -1,4 +1,4 @@
-// Examples of use: the lists of a call, what a call offers, and how a reply returns it.
+// Examples: the lists of a call, its offer, and its return in a reply.
 
 package chunks_test
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A WRITE call has its data in a Read chunk: the data is taken out of the message, and the header
-// of the call names the memory where the server reads it.
+// A WRITE call has its data in a Read chunk: the data is taken out of the message, and the call's
+// header names the memory from which the server reads it.
 func Example() {
 	var e xdr.Encoder
 	e.Uint32(7) // a message: its XID, and the data as an item
@@ -32,8 +32,7 @@ func Example() {
 	// Output: 19 bytes at position 8 of the call, in region 0x1234
 }
 
-// A READ call offers memory as a Write chunk. The reply returns the chunk with the lengths that
-// were written.
+// A READ call offers memory as a Write chunk. The reply returns the chunk with the written lengths.
 func ExampleLists_AddWrite() {
 	var offered chunks.Lists
 	offered.AddWrite(chunks.Segment{Handle: 1, Length: 4096}, chunks.Segment{Handle: 2, Length: 4096})
@@ -56,7 +55,7 @@ func ExampleLists_AddWrite() {
 	// 5000 bytes were placed, <nil>
 }
 
-// PlanCall chooses how a call travels, and which memory it offers for the reply.
+// PlanCall chooses a call's form and the memory it offers for the reply.
 func ExamplePlanCall() {
 	sizes := chunks.CallSizes{
 		Stream: 100, MaxReply: 128, SinkSegments: 1, ReplySegments: 1, // of a READ

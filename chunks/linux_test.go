@@ -1,5 +1,5 @@
-// Real traffic: messages between Linux's NFS/RDMA client and server decode whole and encode to the
-// same bytes.
+// Real traffic: messages between Linux's NFS/RDMA client and server decode completely and encode to
+// the same bytes.
 
 package chunks_test
 
@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// An exchange is one call and its reply as they were sent, and what the server
-// wrote into the Reply chunk. Lines of testdata/linux.txt:
+// An exchange is one call and its reply as sent, and the bytes written by the server into the Reply
+// chunk. Lines of testdata/linux.txt:
 //
 //	call  HEADER-AND-PAYLOAD
 //	reply HEADER-AND-PAYLOAD [REPLY-CHUNK]
@@ -52,7 +52,7 @@ type message interface {
 	xdr.Unmarshaler
 }
 
-// types makes arguments and result of each procedure.
+// types returns arguments and result for each procedure.
 var types = [nfs3.NumProcs]func() (args, res message){
 	nfs3.ProcNull:        func() (message, message) { return &nothing{}, &nothing{} },
 	nfs3.ProcGetattr:     func() (message, message) { return &nfs3.GetattrArgs{}, &nfs3.GetattrRes{} },
@@ -84,8 +84,8 @@ type nothing struct{}
 func (*nothing) EncodeXDR(*xdr.Encoder) {}
 func (*nothing) DecodeXDR(*xdr.Decoder) {}
 
-// split parses the lists of a header and returns the bytes after them; the
-// lists must encode to the same bytes.
+// split parses a header's lists and returns the bytes after them; the lists must encode to the same
+// bytes.
 func split(t *testing.T, l *chunks.Lists, b []byte) []byte {
 	t.Helper()
 	rest, err := l.Parse(b[chunks.FixedSize:])
@@ -98,7 +98,7 @@ func split(t *testing.T, l *chunks.Lists, b []byte) []byte {
 	return rest
 }
 
-// check decodes head and body from stream, whole, and encodes them again.
+// check decodes all of head and body from stream and encodes them again.
 func check(t *testing.T, stream []byte, items []xdr.Item, head, body message) {
 	t.Helper()
 	var d xdr.Decoder
@@ -121,7 +121,7 @@ func check(t *testing.T, stream []byte, items []xdr.Item, head, body message) {
 	}
 }
 
-// reduced is the items of a call, their content made up.
+// reduced returns a call's items with invented content.
 func reduced(t *testing.T, l *chunks.Lists, stream int) []xdr.Item {
 	t.Helper()
 	rc := l.ReadChunks()
@@ -135,8 +135,8 @@ func reduced(t *testing.T, l *chunks.Lists, stream int) []xdr.Item {
 	return items
 }
 
-// TestLinux: see exchange. Also: the reply returns the chunks of its call, no
-// reply is larger than its binding says, and a Position is what Message.Position says.
+// TestLinux: see exchange. Also: the reply returns its call's chunks, no reply exceeds the limit in
+// its binding, and each Position equals Message.Position.
 func TestLinux(t *testing.T) {
 	seen := map[string]bool{}
 	for _, x := range exchanges(t) {
@@ -187,7 +187,7 @@ func TestLinux(t *testing.T) {
 			t.Errorf("%s: reply of %d bytes, bound %d", b.Name, len(stream), b.MaxReply)
 		}
 	}
-	if len(seen) != 21 { // all but FSSTAT
+	if len(seen) != 21 { // all except FSSTAT
 		t.Errorf("only %d procedures: %v", len(seen), seen)
 	}
 }

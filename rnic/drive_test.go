@@ -1,5 +1,5 @@
-// What the verbs do of driving: for providers that cannot be driven, and of handlers that others
-// run.
+// The verbs' part in driving: for providers without driving, and for handlers run by another
+// goroutine.
 
 package rnic
 
@@ -21,8 +21,7 @@ func (e *drivenEnd) Rouse()            { e.calls++ }
 func (e *drivenEnd) Prompt()           { e.calls++ }
 func (e *drivenEnd) Lend(func()) bool  { return false }
 
-// TestDeferredIsTold: a provider that cannot be driven has nobody to tell of a deferred completion
-// later, so it does at once.
+// TestDeferredIsTold: a provider without driving reports deferred completions at once.
 func TestDeferredIsTold(t *testing.T) {
 	for _, driven := range []bool{false, true} {
 		_, cq, qp, ep := stillQP(t)
@@ -50,8 +49,8 @@ func TestDeferredIsTold(t *testing.T) {
 	}
 }
 
-// TestHandling: once nobody handles, after a Notify, the handler has had all that was complete
-// before it, whoever ran it.
+// TestHandling: once no handler runs, after a Notify, the handler has had all completions before
+// it, on any goroutine.
 func TestHandling(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -85,8 +84,8 @@ func TestHandling(t *testing.T) {
 	qp.Close()
 }
 
-// TestDoneAfterHandler: Done is closed once the handler has had everything that was flushed, also
-// where another goroutine runs it, and has not polled yet.
+// TestDoneAfterHandler: Done is closed once the handler has had all flushed completions, also if
+// another goroutine runs it, and has not polled yet.
 func TestDoneAfterHandler(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	if err := qp.PostRecv(RecvWR{}); err != nil {
@@ -99,7 +98,7 @@ func TestDoneAfterHandler(t *testing.T) {
 		for cq.Poll(wc[:]) > 0 {
 			handled.Add(1)
 		}
-		if polls.Add(1) == 1 { // the flush comes after the first round has polled all that there is
+		if polls.Add(1) == 1 { // the flush comes after the first round's Poll
 			close(begun)
 			<-goOn
 		}

@@ -1,4 +1,4 @@
-// Examples of use: the verbs one by one, between two queue pairs of this process over iWARP.
+// Examples of the verbs, one by one, between two queue pairs of this process over iWARP.
 
 package rnic_test
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
-// An end is one side of a connection, with what its queue pair needs.
+// An end is one side of a connection, with the objects of its queue pair.
 type end struct {
 	dev *rnic.Device
 	pd  *rnic.PD
@@ -43,7 +43,7 @@ func (e *end) next() rnic.WC {
 	return wc[0]
 }
 
-// connect returns two connected ends. The private data of each goes to the other with the
+// connect returns two connected ends. Each side's private data goes to the other with the
 // connection.
 func connect(initiator, responder rnic.ConnParams) (a, b *end) {
 	a, b = newEnd(), newEnd()
@@ -75,7 +75,7 @@ func (e *end) post(wrs ...rnic.SendWR) {
 	}
 }
 
-// serveEcho takes one connection, and sends the message back that it receives.
+// serveEcho accepts one connection, and sends the received message back.
 func serveEcho() (addr string, stop func()) {
 	e := newEnd()
 	l, err := e.dev.Listen("tcp", "127.0.0.1:0")
@@ -105,7 +105,7 @@ func serveEcho() (addr string, stop func()) {
 	}
 }
 
-// Connect, send a message, and receive the answer. Receives are posted before they can be needed.
+// Connect, send a message, and receive the answer. Receives are posted before they are needed.
 func Example() {
 	addr, stop := serveEcho()
 	defer stop()
@@ -141,8 +141,8 @@ func Example() {
 	// Output: receive 1: hello
 }
 
-// The private data of each side reaches the other together with the connection. Programs exchange
-// sizes and the names of memory in it.
+// Each side's private data reaches the other with the connection. Programs exchange sizes and the
+// names of memory in it.
 func ExampleConnParams() {
 	a, b := connect(rnic.ConnParams{PrivateData: []byte("version 1")}, rnic.ConnParams{PrivateData: []byte("version 2")})
 	defer a.qp.Close()
@@ -151,8 +151,8 @@ func ExampleConnParams() {
 	// Output: version 2, version 1
 }
 
-// An RDMA Write places bytes in memory of the peer. The peer's program takes no part in it, and
-// sees no completion.
+// An RDMA Write places bytes in the peer's memory. The peer's program takes no part in it, and sees
+// no completion.
 func ExampleQP_PostSend_write() {
 	a, b := connect(rnic.ConnParams{}, rnic.ConnParams{})
 	defer a.qp.Close()
@@ -178,7 +178,7 @@ func ExampleQP_PostSend_write() {
 	// Output: gathered bytes
 }
 
-// An RDMA Read fetches bytes of the peer's memory to a region of one's own.
+// An RDMA Read fetches bytes of the peer's memory into a local region.
 func ExampleQP_PostSend_read() {
 	a, b := connect(rnic.ConnParams{}, rnic.ConnParams{})
 	defer a.qp.Close()
@@ -202,8 +202,7 @@ func ExampleQP_PostSend_read() {
 	// Output: request 7: memory of the peer
 }
 
-// A Send with Invalidate returns memory to the peer: it takes the peer's STag out of use as it is
-// received.
+// A Send with Invalidate returns memory to the peer: on receipt it invalidates the peer's STag.
 func ExampleQP_PostSend_sendInvalidate() {
 	a, b := connect(rnic.ConnParams{}, rnic.ConnParams{})
 	defer a.qp.Close()
@@ -226,8 +225,8 @@ func ExampleQP_PostSend_sendInvalidate() {
 	// valid: false invalidated: true
 }
 
-// A handler of a completion queue is the quickest way to learn of completions. It polls until
-// nothing is left.
+// A handler of a completion queue is the fastest way to get completions. It polls until nothing is
+// left.
 func ExampleCQ_SetHandler() {
 	a, b := connect(rnic.ConnParams{}, rnic.ConnParams{})
 	defer a.qp.Close()

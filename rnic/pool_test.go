@@ -1,10 +1,10 @@
-// Buffers of a pool: as large as the pool's, or small for a message that is.
+// Buffers of a pool: of the pool's size, or small for a small message.
 
 package rnic
 
 import "testing"
 
-// TestBufferForMessage: a message gets a buffer that it fits in, a small one where the pool's are
+// TestBufferForMessage: a message gets a buffer that it fits in, a small one if the pool's are
 // larger.
 func TestBufferForMessage(t *testing.T) {
 	large, small := NewBufferPool(12<<10), NewBufferPool(1<<10)
@@ -15,7 +15,7 @@ func TestBufferForMessage(t *testing.T) {
 		{large, 0, smallBuffer}, {large, smallBuffer, smallBuffer}, {large, smallBuffer + 1, 12 << 10}, {large, 12 << 10, 12 << 10},
 		{small, 10, 1 << 10}, {small, 1 << 10, 1 << 10},
 	} {
-		for range 3 { // again, from what was put back
+		for range 3 { // again, from buffers put back
 			b := c.pool.GetFor(c.n)
 			if len(b) != c.length || cap(b) != c.length {
 				t.Errorf("%d bytes of a pool of %d: length %d, capacity %d, want %d", c.n, c.pool.Size(), len(b), cap(b), c.length)

@@ -1,4 +1,4 @@
-// The verbs over a provider that does nothing: what they check and keep by themselves.
+// The verbs over an inactive provider: their own checks and state.
 
 package rnic
 
@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 )
 
-// A still is a provider whose endpoints take work and never do any.
+// A still is a provider with endpoints that accept work and never do it.
 type still struct{}
 
 func (still) Caps() Caps {
@@ -38,7 +38,7 @@ func (still) Connect(_ context.Context, ep Endpoint, _ string, p ConnParams) err
 
 func (still) Listen(Service, string, string) (Listener, error) { return nil, errors.ErrUnsupported }
 
-// A stillEnd remembers what was asked of it.
+// A stillEnd records its calls.
 type stillEnd struct {
 	q        *ProviderQP
 	posted   []Posted
@@ -89,7 +89,7 @@ var registerStill = sync.OnceFunc(func() {
 	Register("still", func(DeviceConfig) *Device { return NewDevice(still{}) })
 })
 
-// TestOpenByName: a provider that registered itself is found by its name, and no other.
+// TestOpenByName: a registered provider is found by its name, and no other.
 func TestOpenByName(t *testing.T) {
 	registerStill()
 	dev, err := Open("still", DeviceConfig{})
@@ -107,8 +107,8 @@ func TestOpenByName(t *testing.T) {
 	Register("still", nil)
 }
 
-// TestServices: a QP of a service that the provider lacks is refused by the verbs, and one whose
-// endpoint cannot be made by the provider.
+// TestServices: the verbs refuse a QP of a service that the provider lacks, and the provider
+// refuses one that it cannot make.
 func TestServices(t *testing.T) {
 	dev := NewDevice(still{})
 	pd, cq := dev.AllocPD(), dev.NewCQ(8)
@@ -126,7 +126,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// TestNoStreams: over a provider that has no streams none can be lent, and the caller's is closed.
+// TestNoStreams: a provider without streams refuses one, and the caller's is closed.
 func TestNoStreams(t *testing.T) {
 	_, _, qp, _ := stillQP(t)
 	a, b := net.Pipe()
@@ -149,7 +149,7 @@ func TestNoStreams(t *testing.T) {
 	}
 }
 
-// TestLengthIsSummedOnce: the provider is told the length of each message.
+// TestLengthIsSummedOnce: the provider gets the length of each message.
 func TestLengthIsSummedOnce(t *testing.T) {
 	pd, _, qp, ep := stillQP(t)
 	mr, _ := pd.RegMR(make([]byte, 16), LocalWrite)
@@ -162,7 +162,7 @@ func TestLengthIsSummedOnce(t *testing.T) {
 	}
 }
 
-// TestCapsAreAsked: operations that the provider has not got are refused when they are posted.
+// TestCapsAreAsked: operations that the provider lacks are refused at posting.
 func TestCapsAreAsked(t *testing.T) {
 	_, _, qp, ep := stillQP(t)
 	for _, op := range []Opcode{OpImmediate, OpFetchAdd, OpSwap} {
@@ -175,8 +175,8 @@ func TestCapsAreAsked(t *testing.T) {
 	}
 }
 
-// TestInvalidateTwice: Invalidate has the memory released also when somebody else has made
-// the region invalid and has not come to that (RFC 5040 §8.1.1 [R5040-209]).
+// TestInvalidateTwice: Invalidate releases the memory also if another goroutine has invalidated the
+// region and has not released it yet (RFC 5040 §8.1.1 [R5040-209]).
 func TestInvalidateTwice(t *testing.T) {
 	pd, _, qp, ep := stillQP(t)
 	mr, _ := pd.RegMR(make([]byte, 16), RemoteRead)
@@ -197,8 +197,8 @@ func TestInvalidateTwice(t *testing.T) {
 	<-qp.Done()
 }
 
-// TestConnectionIsDescribedOnce: a QP has nothing of a connection before Established, and keeps a
-// copy of the description.
+// TestConnectionIsDescribedOnce: a QP has no description of a connection before Established, and
+// keeps a copy of it.
 func TestConnectionIsDescribedOnce(t *testing.T) {
 	_, _, qp, ep := stillQP(t)
 	if qp.CRC() || qp.TakesSources() {
@@ -218,7 +218,7 @@ func TestConnectionIsDescribedOnce(t *testing.T) {
 	qp.Close()
 }
 
-// TestFirstCauseWins: later ones are not kept, and the states follow.
+// TestFirstCauseWins: later causes are dropped, and the states follow.
 func TestFirstCauseWins(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	if err := qp.PostRecv(RecvWR{ID: 1}); err != nil {
@@ -269,7 +269,7 @@ func TestGoodEnd(t *testing.T) {
 }
 
 // TestReceivesThatAreAlikeAreOneRun: they take one entry of the ring, complete one by one, and in
-// order with those that differ.
+// order with different ones.
 func TestReceivesThatAreAlikeAreOneRun(t *testing.T) {
 	const depth = 20
 	cq := NewDevice(still{}).NewCQ(2 * depth)
@@ -320,7 +320,7 @@ func TestReceivesThatAreAlikeAreOneRun(t *testing.T) {
 	}
 }
 
-// TestQueuesWrap: the counters of both queues pass 2^32 with work in them.
+// TestQueuesWrap: the counters of both queues pass 2^32 during use.
 func TestQueuesWrap(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	const at = 1<<32 - 3
@@ -371,8 +371,8 @@ func TestQueuesWrap(t *testing.T) {
 	}
 }
 
-// TestFlushInOrder: what was done completes as done, the rest as flushed, oldest first, unsignaled
-// too.
+// TestFlushInOrder: finished work completes as done, the rest as flushed, oldest first, unsignaled
+// work too.
 func TestFlushInOrder(t *testing.T) {
 	_, cq, _, ep := stillQP(t)
 	var sq SendQueue[int]
@@ -393,8 +393,8 @@ func TestFlushInOrder(t *testing.T) {
 	}
 }
 
-// TestWoken: a provider learns that completions have woken somebody who waits for them, once; where
-// nobody waits, or they come again, they have not.
+// TestWoken: Woken reports once that completions have woken a goroutine in Wait; without a waiter,
+// or on a second call, it reports false.
 func TestWoken(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	defer qp.Close()
@@ -419,8 +419,8 @@ func TestWoken(t *testing.T) {
 	}
 }
 
-// TestBatchWakesOnce: completions within a batch of the provider wake a goroutine in Wait when the
-// batch ends, and not before. Where no goroutine waits, the end of a batch wakes none.
+// TestBatchWakesOnce: completions within a provider's batch wake a goroutine in Wait at the end of
+// the batch, not before. Without a waiter, the end wakes none.
 func TestBatchWakesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, cq, qp, ep := stillQP(t)

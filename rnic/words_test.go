@@ -1,4 +1,4 @@
-// The values of the verbs in words.
+// The names of the verbs' values.
 
 package rnic_test
 

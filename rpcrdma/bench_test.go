@@ -1,4 +1,4 @@
-// How fast a call is, and that it allocates nothing in steady state.
+// Speed of a call, and the absence of allocations in steady state.
 
 package rpcrdma
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A leanServer is an echoServer that keeps its coders, so as not to allocate.
+// A leanServer is an echoServer that keeps its coders, to avoid allocations.
 type leanServer struct {
 	d xdr.Decoder
 	e xdr.Encoder
@@ -36,7 +36,7 @@ func (s *leanServer) ServeRPC(r *Request) {
 	_ = r.Reply(chunks.Message{Stream: s.e.Bytes(), Items: s.e.Items()})
 }
 
-// A caller makes one kind of call again and again with no allocation of its own.
+// A caller repeats one kind of call without allocations of its own.
 type caller struct {
 	c    *Conn
 	e    xdr.Encoder
@@ -112,8 +112,8 @@ func testNoAllocation(t *bed) {
 			for range 20 {
 				call()
 			}
-			// What a call allocates, it does in each round; that a collection has emptied pools is
-			// now and then.
+			// A call's own allocations occur in each round; emptied pools after a garbage
+			// collection occur rarely.
 			got := testing.AllocsPerRun(200, call)
 			for tries := 0; got != 0 && tries < 20; tries++ {
 				got = min(got, testing.AllocsPerRun(200, call))

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// Calls go both ways over one connection at once, with credits of their own (RFC 8167 §2.4
+// Calls go in both directions over one connection at once, with separate credits (RFC 8167 §2.4
 // [R8167-001], RFC 8167 §2.4.1 [R8167-002], RFC 8167 §4.1 [R8167-003 R8167-004 R8167-005]), and
 // with chunks.
 func TestBothDirections(t *testing.T) { overProviders(t, testBothDirections) }
@@ -49,7 +49,7 @@ func testBothDirections(t *bed) {
 	checkReleased(t, c, s)
 }
 
-// A Conn without Handler drops calls (RFC 8167 §6 [R8167-020]), also those that it cannot read.
+// A Conn without Handler drops calls (RFC 8167 §6 [R8167-020]), also unreadable ones.
 func TestNoServiceDrops(t *testing.T) { overProviders(t, testNoServiceDrops) }
 
 func testNoServiceDrops(t *bed) {
@@ -75,8 +75,7 @@ func testNoServiceDrops(t *bed) {
 	d.k.Release()
 }
 
-// Pulls and results keep to the budget: what does not fit waits, and all is
-// given back.
+// Pulls and results keep to the budget: requests beyond it wait, and all bytes are given back.
 func TestBudgetIsKept(t *testing.T) { overProviders(t, testBudgetIsKept) }
 
 func testBudgetIsKept(t *bed) {
@@ -142,7 +141,7 @@ func testBudgetSpent(t *bed) {
 	}
 }
 
-// More segments than the send queue holds wait for room in it.
+// Segments beyond the send queue's size wait for room in it.
 func TestSendQueueFull(t *testing.T) { overProviders(t, testSendQueueFull) }
 
 func testSendQueueFull(t *bed) {
@@ -170,8 +169,8 @@ func testSendQueueFull(t *bed) {
 	checkReleased(t, c)
 }
 
-// Calls that are given up on at any moment leave nothing behind, and those that
-// are not still get their own bytes.
+// Calls given up at random moments leave nothing behind, and the other calls still get their own
+// bytes.
 func TestCancelAtAnyTime(t *testing.T) { overProviders(t, testCancelAtAnyTime) }
 
 func testCancelAtAnyTime(t *bed) {
@@ -200,7 +199,7 @@ func testCancelAtAnyTime(t *bed) {
 		})
 	}
 	wg.Wait()
-	if err := doNull(c); err != nil { // the connection has outlived it all
+	if err := doNull(c); err != nil { // the connection survived all of it
 		t.Fatal(err)
 	}
 	srv.served.Wait()
@@ -209,8 +208,7 @@ func testCancelAtAnyTime(t *bed) {
 	checkReleased(t, c, s)
 }
 
-// Connections that end in the middle of everything leave no goroutine, budget
-// or call behind.
+// Connections that end during work leave no goroutine, budget or call behind.
 func TestEndUnderLoad(t *testing.T) { overProviders(t, testEndUnderLoad) }
 
 func testEndUnderLoad(t *bed) {
@@ -267,7 +265,7 @@ func testEndUnderLoad(t *bed) {
 	}
 }
 
-// Both sides take the smaller size, and messages of every form still fit (RFC 8166 §3.3.2
+// Both sides use the smaller size, and messages in every form still fit (RFC 8166 §3.3.2
 // [R8166-033], RFC 8166 §3.3.3 [R8166-036 R8166-037]).
 func TestInlineSizes(t *testing.T) { overProviders(t, testInlineSizes) }
 

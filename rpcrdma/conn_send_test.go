@@ -1,4 +1,4 @@
-// A send queue that is full: both roles wait for room in it, in order.
+// A full send queue: both roles wait for room in it, in order.
 
 package rpcrdma
 
@@ -19,8 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A bareResponder is a peer at the end of a pipe, which has no buffer: it takes bytes
-// only when it is told to.
+// A bareResponder is a peer at the end of a pipe without buffer: it takes bytes only on request.
 type bareResponder struct {
 	t  *testing.T
 	nc net.Conn
@@ -54,7 +53,7 @@ func connectOver(t *testing.T, cfg Config, over, nc net.Conn) (*Conn, *bareRespo
 	return c, p
 }
 
-// next takes in one FPDU and returns its DDP segment.
+// next reads one FPDU and returns its DDP segment.
 func (p *bareResponder) next() []byte {
 	var n [2]byte
 	io.ReadFull(p.in, n[:])
@@ -65,7 +64,7 @@ func (p *bareResponder) next() []byte {
 	return b[:binary.BigEndian.Uint16(n[:])]
 }
 
-// wantCall takes in what comes until a call of this XID.
+// wantCall reads messages until a call with this XID.
 func (p *bareResponder) wantCall(xid uint32) {
 	for {
 		if b := p.next(); len(b) > 22 && binary.BigEndian.Uint32(b[18:]) == xid {
@@ -80,8 +79,8 @@ func (p *bareResponder) reply(xid uint32, credits int) {
 	p.nc.Write(mpa.AppendFPDU(nil, false, []byte{0x41, 0x43}, words(0, 0, p.n, 0), nullReply(xid, credits)))
 }
 
-// fillSendQueue has c post messages of no call until not one more has room. p has taken
-// one byte then, and so the RNIC is in the middle of a write that p lets stand.
+// fillSendQueue makes c post messages without a call until the queue has no room. p has then taken
+// one byte, so the RNIC is blocked in a write.
 func fillSendQueue(t *testing.T, c *Conn, p *bareResponder) {
 	junk := rnic.SendWR{ID: wrUnsignaled, Op: rnic.OpSend, SGL: [][]byte{words(1, 1, 1, 3, make([]byte, 4000))}}
 	var first [1]byte
@@ -100,15 +99,14 @@ func fillSendQueue(t *testing.T, c *Conn, p *bareResponder) {
 	}
 }
 
-// awaitLine waits until n calls and Requests are in line for the send queue.
+// awaitLine waits until n calls and Requests are on the waitlist.
 func awaitLine(t *testing.T, c *Conn, n int) {
 	t.Helper()
 	must.Become(t, "the line for the send queue", func() bool { return int(c.waitlist.n.Load()) == n })
 }
 
-// A call that finds the send queue full, as one in the reverse direction does where the
-// replies fill it, waits, is sent in its turn, and leaves nothing behind when it is
-// given up on before.
+// A call that finds the send queue full waits, is sent in its turn, and leaves nothing behind if
+// given up before. A call in the reverse direction meets this when replies fill the queue.
 func TestCallWaitsForSendQueue(t *testing.T) {
 	c, p := connect(t, Config{Credits: 8})
 	first := start(t.Context(), c, nullCall(c, 1))
@@ -146,7 +144,7 @@ func TestCallWaitsForSendQueue(t *testing.T) {
 	checkReleased(t, c)
 }
 
-// The end of the connection ends the calls that wait for the send queue.
+// The end of the connection ends the calls waiting for the send queue.
 func TestEndWhileCallsWaitForSendQueue(t *testing.T) {
 	c, p := connect(t, Config{Credits: 8})
 	first := start(t.Context(), c, nullCall(c, 1))
@@ -171,8 +169,8 @@ func TestEndWhileCallsWaitForSendQueue(t *testing.T) {
 	checkReleased(t, c)
 }
 
-// No call is made before the receives for replies are posted, whoever posts them, and
-// none at all when they could not be.
+// No call is made before the receives for replies are posted, by any goroutine, and none at all if
+// posting failed.
 func TestReceivesAreThereBeforeCalls(t *testing.T) {
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	const credits = 2048 // so that it takes a while
@@ -219,8 +217,8 @@ func inState(t *testing.T, k *Call, s callState) {
 	})
 }
 
-// A peer that guesses the XID of a call that it has not been sent gains nothing: the call
-// can still be given up on, and the end of the connection still ends it.
+// A peer that guesses the XID of an unsent call gains nothing: the call can still be given up, and
+// the end of the connection still ends it.
 func TestReplyBeforeCallIsSent(t *testing.T) {
 	c, p := connect(t, Config{Credits: 8})
 	first := start(t.Context(), c, nullCall(c, 1))
@@ -250,8 +248,8 @@ func TestReplyBeforeCallIsSent(t *testing.T) {
 	checkReleased(t, c)
 }
 
-// A call that is given up on while the RNIC still has it, and whose reply comes before it
-// has left, has been answered.
+// A call counts as answered if it is given up while the RNIC still has it, and its reply comes
+// before it has left.
 func TestReplyWhileCallIsLeaving(t *testing.T) {
 	c, p := connect(t, Config{Credits: 8, sendGrace: time.Hour})
 	first := start(t.Context(), c, nullCall(c, 1))
@@ -263,7 +261,7 @@ func TestReplyWhileCallIsLeaving(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	second := start(ctx, c, nullCall(c, 2))
 	awaitLine(t, c, 1)
-	for c.waitlist.n.Load() > 0 { // until there is room for it, after all that was posted before
+	for c.waitlist.n.Load() > 0 { // until there is room for it, after all earlier posts
 		p.next()
 	}
 	cancel()

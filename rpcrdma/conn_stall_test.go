@@ -1,4 +1,4 @@
-// Peers that are slow, peers that are lost, and calls of connections that have ended.
+// Slow peers, lost peers, and calls on ended connections.
 
 package rpcrdma
 
@@ -24,7 +24,7 @@ func TestStallTicks(t *testing.T) {
 		name  string
 		busy  bool
 		count int64  // of work done between two ticks
-		bytes uint64 // and moved
+		bytes uint64 // bytes moved between them
 		want  bool
 	}{
 		{"nothing is done", true, 0, 0, true},
@@ -54,19 +54,21 @@ func TestStallTicks(t *testing.T) {
 	}
 }
 
-// TestAbandonedWindowEndsConnection: a reply whose header is wrong is dropped and keeps
-// its credit; when no credit is left and nobody waits, the connection ends, so that the
-// owner can make another one.
+// TestAbandonedWindowEndsConnection: a reply with a wrong header is dropped, and its call keeps the
+// credit. When abandoned calls hold all credits, the connection ends, so that its owner can make
+// another one.
 func TestAbandonedWindowEndsConnection(t *testing.T) {
 	overProviders(t, testAbandonedWindowEndsConnection)
 }
 
 func testAbandonedWindowEndsConnection(t *bed) {
-	p, c := rawResponder(t, Config{Credits: 2, stall: 100 * time.Millisecond}, r1) // not so short that sending takes as long
+	// The tick is long enough for sending.
+	p, c := rawResponder(t, Config{Credits: 2, stall: 100 * time.Millisecond}, r1)
 	ctx, cancel := context.WithCancel(t.Context())
 	k := start(ctx, c, nullCall(c, 7))
 	p.wantCall(7)
-	p.send(words(7, 1, 2, 0, 0, 0, 1, 1, 5, 0, 0, 0, 7, 1, 0)) // with a Reply chunk that was not offered
+	// The reply has a Reply chunk that was not offered.
+	p.send(words(7, 1, 2, 0, 0, 0, 1, 1, 5, 0, 0, 0, 7, 1, 0))
 	cancel()
 	<-k.done
 	k.k.Release()
@@ -76,7 +78,8 @@ func testAbandonedWindowEndsConnection(t *bed) {
 	}
 }
 
-// TestAbandonedCallAnsweredInTime: a late reply gives the credit back, and all is well.
+// TestAbandonedCallAnsweredInTime: a late reply gives the credit back, and the connection
+// continues.
 func TestAbandonedCallAnsweredInTime(t *testing.T) { overProviders(t, testAbandonedCallAnsweredInTime) }
 
 func testAbandonedCallAnsweredInTime(t *bed) {
@@ -105,7 +108,7 @@ func testAbandonedCallAnsweredInTime(t *bed) {
 	}
 }
 
-// TestCallsOfEndedConnectionAreNotKept: each is for one use.
+// TestCallsOfEndedConnectionAreNotKept: each can be used once.
 func TestCallsOfEndedConnectionAreNotKept(t *testing.T) {
 	overProviders(t, testCallsOfEndedConnectionAreNotKept)
 }
@@ -129,8 +132,8 @@ func testCallsOfEndedConnectionAreNotKept(t *bed) {
 	}
 }
 
-// slowResponder is a peer over bare TCP that grants credits by one reply, and then reads
-// a little at a time, slowly and steadily, and says nothing more.
+// slowResponder is a peer over bare TCP that grants credits by one reply. Then it reads a little at
+// a time, slowly and steadily, and sends nothing more.
 func slowResponder(t *testing.T, l net.Listener) {
 	p, err := l.Accept()
 	if err != nil {
@@ -153,8 +156,8 @@ func slowResponder(t *testing.T, l net.Listener) {
 	}
 }
 
-// TestCancelledCallsLeaveOverSlowLink: calls that are cancelled while they wait for a
-// slow peer to take them do not cost the connection.
+// TestCancelledCallsLeaveOverSlowLink: calls cancelled while a slow peer has not yet taken them do
+// not end the connection.
 func TestCancelledCallsLeaveOverSlowLink(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -196,9 +199,9 @@ func TestCancelledCallsLeaveOverSlowLink(t *testing.T) {
 	}
 }
 
-// TestSendGraceCountsLooks: a process that was stopped for all of sendGrace finds one tick when it
-// goes on, and its cancelled call has time to leave then; ticks at each of which nothing has moved
-// end the connection.
+// TestSendGraceCountsLooks: a process stopped for all of sendGrace finds a single tick when it
+// continues, and its cancelled call then has time to leave. Ticks without progress end the
+// connection.
 func TestSendGraceCountsLooks(t *testing.T) {
 	for looks := 1; looks <= stallTicks; looks++ {
 		c, _ := connect(t, Config{Credits: 1})

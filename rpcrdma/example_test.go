@@ -1,4 +1,4 @@
-// How RPC is spoken over RDMA, from both ends.
+// RPC over RDMA, from both ends.
 
 package rpcrdma_test
 
@@ -15,12 +15,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A quoter answers each call with the words that it has, as an item: RPC over RDMA
-// writes them to where the client wants them.
+// A quoter answers each call with its words as an item: RPC over RDMA writes them to the client's
+// memory.
 type quoter string
 
 func (q quoter) ServeRPC(r *rpcrdma.Request) {
-	words := r.Buffer(len(q)) // of the budget, until the reply has left
+	words := r.Buffer(len(q)) // from the budget, until the reply has left
 	if words == nil {
 		r.Drop()
 		return
@@ -35,7 +35,7 @@ func (q quoter) ServeRPC(r *rpcrdma.Request) {
 	}
 }
 
-// A call whose result is placed in the caller's memory by RDMA Write.
+// A call with its result placed in the caller's memory by RDMA Write.
 func Example() {
 	ctx := context.Background()
 	dev := iwarp.Open(rnic.DeviceConfig{})
@@ -91,8 +91,8 @@ func (counter) ServeRPC(r *rpcrdma.Request) {
 	}
 }
 
-// A call with an argument that does not fit inline: the responder reads it from the caller's memory
-// by RDMA Read. The memory is the caller's again when Do returns.
+// A call with an argument too large to go inline: the responder reads it from the caller's memory
+// by RDMA Read. The caller owns the memory again when Do returns.
 func ExampleConn_Do() {
 	ctx := context.Background()
 	dev := iwarp.Open(rnic.DeviceConfig{})

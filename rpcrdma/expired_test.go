@@ -1,4 +1,4 @@
-// Calls that a timer ends.
+// Calls ended by a timer.
 
 package rpcrdma
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A timer ends a call as a context does: one that waits for a credit leaves the queue, one that was
-// sent keeps its credit until the late reply (RFC 8166 §4.4.1 [R8166-143]).
+// A timer ends a call as a context does: a call waiting for a credit leaves the queue; a sent one
+// keeps its credit until the late reply (RFC 8166 §4.4.1 [R8166-143]).
 func TestRequesterExpired(t *testing.T) { overProviders(t, testRequesterExpired) }
 
 func testRequesterExpired(t *bed) {

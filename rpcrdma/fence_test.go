@@ -1,4 +1,4 @@
-// Memory that a call exposes: with which right, under which names, and for how long.
+// A call's exposed memory: its right, its STags, and its lifetime.
 
 package rpcrdma
 
@@ -13,12 +13,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// The memory that calls expose: each kind of chunk, with the call that offers it.
+// The memory exposed by calls: each kind of chunk, with the call that offers it.
 var exposures = []struct {
 	name string
 	fill func(k *Call, e *xdr.Encoder)
 	seg  func(h *Header) chunks.Segment
-	read bool // the peer may read it; else write
+	read bool // the peer may read it; else it may write
 }{
 	{"Write chunk", func(k *Call, e *xdr.Encoder) { k.Sink, k.MaxReply = make([]byte, 5000), 20 },
 		func(h *Header) chunks.Segment { return h.Write[0][0] }, false},
@@ -30,7 +30,7 @@ var exposures = []struct {
 		func(h *Header) chunks.Segment { return h.Read[0].Segment }, true},
 }
 
-// exposed starts a call, and returns it with the chunk that it offers.
+// exposed starts a call, and returns it with its offered chunk.
 func exposed(t testing.TB, p *rawPeer, c *Conn, i int) (*pendingDo, Header, chunks.Segment) {
 	t.Helper()
 	k := c.NewCall()
@@ -46,7 +46,7 @@ func exposed(t testing.TB, p *rawPeer, c *Conn, i int) (*pendingDo, Header, chun
 	return d, h, exposures[i].seg(&h)
 }
 
-// touch has the peer read or write a byte of s.
+// touch makes the peer read or write a byte of s.
 func (p *rawPeer) touch(s chunks.Segment, read bool) {
 	p.t.Helper()
 	wr := rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{{0xee}}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}
@@ -58,7 +58,7 @@ func (p *rawPeer) touch(s chunks.Segment, read bool) {
 	}
 }
 
-// answer sends a reply to XID 7 that echoes the lists of its call, all unused.
+// answer sends a reply to XID 7 that echoes its call's lists, all unused.
 func (p *rawPeer) answerUnused(h Header) {
 	h.Read = nil
 	for _, c := range h.Write {
@@ -73,7 +73,7 @@ func (p *rawPeer) answerUnused(h Header) {
 	}
 }
 
-// Once a call has its reply the peer can neither read nor write what it offered.
+// After its reply the peer can neither read nor write a call's offered memory.
 func TestFencedAfterReply(t *testing.T) { overProviders(t, testFencedAfterReply) }
 
 func testFencedAfterReply(t *bed) {
@@ -81,7 +81,7 @@ func testFencedAfterReply(t *bed) {
 	for i, x := range exposures {
 		p, c := rawResponder(t, Config{Credits: 4}, r1)
 		d, h, s := exposed(t, p, c, i)
-		p.touch(s, x.read) // as it may
+		p.touch(s, x.read) // allowed here
 		p.answerUnused(h)
 		if err := <-d.done; err != nil {
 			t.Fatal(x.name, err)
@@ -101,7 +101,7 @@ func testFencedAfterReply(t *bed) {
 	}
 }
 
-// Each chunk has the one right that it needs: the other one ends the connection.
+// Each chunk has only the right it needs: using the other one ends the connection.
 func TestOnlyTheNeededRight(t *testing.T) { overProviders(t, testOnlyTheNeededRight) }
 
 func testOnlyTheNeededRight(t *bed) {
@@ -118,7 +118,7 @@ func testOnlyTheNeededRight(t *bed) {
 	}
 }
 
-// No handle is used twice, and they do not follow one another.
+// No handle is used twice, and handles are not consecutive.
 func TestHandlesAreFresh(t *testing.T) { overProviders(t, testHandlesAreFresh) }
 
 func testHandlesAreFresh(t *bed) {
@@ -149,7 +149,7 @@ func testHandlesAreFresh(t *bed) {
 	}
 }
 
-// What a peer writes into a chunk that it then returns as unused is nobody's result.
+// Bytes written into a chunk that the reply returns as unused are in no result.
 func TestUnusedChunkIsIgnored(t *testing.T) { overProviders(t, testUnusedChunkIsIgnored) }
 
 func testUnusedChunkIsIgnored(t *bed) {

@@ -1,4 +1,4 @@
-// A connection and a peer that says anything: calls both ways, in simulated time.
+// A connection and a peer with arbitrary messages: calls in both directions, in simulated time.
 
 package rpcrdma
 
@@ -34,27 +34,26 @@ const (
 const (
 	sayMessage = iota // any bytes as a Send
 	sayCall           // a call with chunks
-	sayReply          // a reply to a call of ours
+	sayReply          // a reply to our call
 	sayError          // RDMA_ERROR to it
 	sayWrite          // RDMA Write to its chunks
-	sayAnswer         // to an RDMA Read
+	sayAnswer         // an answer to an RDMA Read
 	sayULPDU          // any bytes as segment
-	doCall            // a call of ours
+	doCall            // our call
 	doCancel
 	doWait
 	numSteps
 )
 
-// Longer scripts say little that shorter ones do not, and keep others waiting.
+// Longer scripts add little, and delay other inputs.
 const (
 	maxScript = 2048
 	maxSteps  = 48
 )
 
-// FuzzConn: the first byte of a script sets the modes, the others are what the
-// peer says and what we call. Checked are that all of it ends, that every call
-// ends once and everything is released, that chunks are used as they were
-// offered, and that what Do has given back is not touched or read any more.
+// FuzzConn: a script's first byte sets the modes, the others control the peer's messages and our
+// calls. The test checks that everything ends, that every call ends once and everything is
+// released. Chunks are used as offered, and memory returned by Do is not touched or read any more.
 func FuzzConn(f *testing.F) {
 	for _, mode := range []byte{0, fuzzDial, fuzzPlain, fuzzDial | fuzzClient, fuzzNoCRC | fuzzClose} {
 		for _, s := range connSeeds() {
@@ -173,7 +172,7 @@ func newFuzzConn(t *testing.T, mode byte) *fuzzConn {
 	return c
 }
 
-// dialOn is Dial to a peer that takes the connection from l's other end.
+// dialOn is Dial to a peer at l's other end.
 func dialOn(ctx context.Context, dev *rnic.Device, l *rnictest.Listener, cfg Config) (*Conn, error) {
 	c, err := newConn(dev, cfg)
 	if err != nil {
@@ -207,7 +206,7 @@ func (p *fuzzPeer) startUp(mode byte) (err error) {
 	return err
 }
 
-// step does one step; an error means that nothing is heard any more.
+// step does one step; after an error the peer reads nothing more.
 func (c *fuzzConn) step(s *rnictest.Script) error {
 	switch s.Byte() % numSteps {
 	case sayMessage:
@@ -240,7 +239,7 @@ func (c *fuzzConn) step(s *rnictest.Script) error {
 	return nil
 }
 
-// end ends the connection and wants everything home.
+// end ends the connection and checks that everything was released.
 func (c *fuzzConn) end() {
 	if c.mode&fuzzClose != 0 {
 		c.c.Close()
@@ -260,7 +259,7 @@ func (c *fuzzConn) end() {
 	}
 }
 
-// segmentsOf calls f with the segments of a header that the peer is to read, or to write.
+// segmentsOf calls f with a header's segments for the peer to read, or to write.
 func segmentsOf(h *Header, write bool, f func(chunks.Segment)) {
 	if !write {
 		for _, s := range h.Read {

@@ -1,4 +1,4 @@
-// The two ends of FuzzConn: a peer that validates what it receives, and calls of ours that it
+// The two ends of FuzzConn: a peer that validates received messages, and our calls, which it
 // answers.
 
 package rpcrdma
@@ -18,18 +18,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A fuzzPeer keeps what it has offered, and what we have.
+// A fuzzPeer records its own offers and ours.
 type fuzzPeer struct {
 	t    *testing.T
 	peer *rnictest.Peer
 
-	// turn has a token while what follows is used.
+	// turn holds a token while the fields below are used.
 	turn        chan struct{}
-	read, write []chunks.Segment    // that we may RDMA Read and Write
-	calls       []Header            // heard
-	asked       []rdmap.ReadRequest // heard, not answered
-	msg         []byte              // the Send that is being heard
-	granted     bool                // something that may have been a reply was said
+	read, write []chunks.Segment    // for our RDMA Reads and Writes
+	calls       []Header            // received
+	asked       []rdmap.ReadRequest // received, not answered
+	msg         []byte              // the Send being received
+	granted     bool                // sent a possible reply
 }
 
 func newFuzzPeer(t *testing.T, p *rnictest.Peer) *fuzzPeer {
@@ -57,8 +57,8 @@ func (p *fuzzPeer) send(inv uint32, msg []byte) error {
 	return p.peer.Segment(ddp.Header{Last: true, Inv: inv}, op, msg)
 }
 
-// call says a call: procedure, shape, length of segments, count of them, argument.
-// The shape is which lists there are, and whether what they hold fits.
+// call sends a call: procedure, shape, length of segments, count of them, argument. The shape
+// selects the lists present, and whether their contents fit.
 func (p *fuzzPeer) call(s *rnictest.Script) error {
 	proc, shape, n, count, arg := s.Byte(), s.Byte(), uint32(s.Word()), int(s.Byte()&3), s.Word()
 	h := Header{XID: 0x1000 + uint32(s.Byte()), Version: 1, Credits: 9}
@@ -100,7 +100,7 @@ func (p *fuzzPeer) call(s *rnictest.Script) error {
 	return p.send(0, append(h.Append(nil), body...))
 }
 
-// pick is a call that was heard, or something else.
+// pick returns a received call, or something else.
 func (p *fuzzPeer) pick(i byte) Header {
 	p.lock()
 	defer p.unlock()
@@ -110,7 +110,7 @@ func (p *fuzzPeer) pick(i byte) Header {
 	return Header{XID: 0xbad}
 }
 
-// target is a segment that a call offers.
+// target returns a segment offered by a call.
 func (p *fuzzPeer) target(call, i byte) (seg chunks.Segment) {
 	h := p.pick(call)
 	segmentsOf(&h, i&0x80 == 0, func(s chunks.Segment) {
@@ -122,7 +122,7 @@ func (p *fuzzPeer) target(call, i byte) (seg chunks.Segment) {
 	return seg
 }
 
-// reply says a reply: call, flags, bytes that chunks hold, rest of the message.
+// reply sends a reply: call, flags, bytes that chunks hold, rest of the message.
 func (p *fuzzPeer) reply(s *rnictest.Script) error {
 	call, flags, placed := p.pick(s.Byte()), s.Byte(), uint32(s.Byte())*8
 	body := append(words(call.XID, 1, 0), s.Take(int(s.Byte()))...)
@@ -154,7 +154,7 @@ func (p *fuzzPeer) reply(s *rnictest.Script) error {
 	return p.send(inv, append(h.Append(nil), body...))
 }
 
-// answer answers the oldest RDMA Read: all of it, or as how says.
+// answer answers the oldest RDMA Read: all of it, or as how directs.
 func (p *fuzzPeer) answer(how byte) error {
 	p.lock()
 	var q rdmap.ReadRequest
@@ -219,13 +219,13 @@ func (p *fuzzPeer) message(msg []byte) error {
 	return nil
 }
 
-// ourXID is the upper half of the XIDs of our calls.
+// ourXID is the upper half of our calls' XIDs.
 const ourXID = 0xca11
 
-// taken fills the memory of a call that has ended; no script has such a byte.
+// taken fills the memory of an ended call; no script has such a byte.
 const taken = 0xee
 
-// fuzzCalls are calls of ours.
+// fuzzCalls are our calls.
 type fuzzCalls struct {
 	t       *testing.T
 	c       *Conn
@@ -233,7 +233,7 @@ type fuzzCalls struct {
 	cancels []context.CancelFunc
 
 	mu    sync.Mutex
-	sinks [][]byte // of calls that have ended, with what lies around them
+	sinks [][]byte // memory of ended calls, with the bytes around it
 }
 
 // start begins a call: NULL, READ by sink or reply, WRITE, long call, pair.
@@ -290,7 +290,7 @@ func (f *fuzzCalls) start(kind byte, n int) {
 	})
 }
 
-// checkReply looks at a reply as an upper layer would.
+// checkReply checks a reply as an upper layer would.
 func (f *fuzzCalls) checkReply(k *Call, xid uint32) {
 	b := k.Reply.Stream
 	if len(b) < rpcMinLen || binary.BigEndian.Uint32(b) != xid {
@@ -303,7 +303,7 @@ func (f *fuzzCalls) checkReply(k *Call, xid uint32) {
 	}
 }
 
-// look wants the memory of ended calls to be as it was left.
+// look checks that the memory of ended calls is unchanged.
 func (f *fuzzCalls) look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -314,8 +314,8 @@ func (f *fuzzCalls) look() {
 	}
 }
 
-// A fuzzServer is the echoServer with three procedures more: one refuses its
-// chunks, one has no reply, one replies later.
+// A fuzzServer is the echoServer with three more procedures: one refuses its chunks, one has no
+// reply, one replies later.
 type fuzzServer struct {
 	echoServer
 	mu   sync.Mutex

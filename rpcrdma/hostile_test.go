@@ -1,4 +1,4 @@
-// Peers that do nothing.
+// Inactive peers.
 
 package rpcrdma
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// A muteProxy forwards TCP both ways until it is told to forget the answers.
+// A muteProxy forwards TCP in both directions until it is switched to drop the answers.
 func muteProxy(t *testing.T, to string, mute *atomic.Bool) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -49,7 +49,7 @@ func muteProxy(t *testing.T, to string, mute *atomic.Bool) string {
 	return l.Addr().String()
 }
 
-// A peer that lets our RDMA Reads stand is cut off, and the budget is free again.
+// A peer that leaves our RDMA Reads unanswered is cut off, and the budget is free again.
 func TestStalledPeer(t *testing.T) {
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")

@@ -1,4 +1,4 @@
-// Two connections joined over loopback, and the little RPC program that they speak.
+// Two connections joined over loopback, and their small RPC program.
 
 package rpcrdma
 
@@ -27,17 +27,17 @@ const (
 	procPair  = 4 // argument: two items; result: both lengths and the sum of both
 )
 
-// An echoServer serves the test program. Each call is served where it arrives,
-// or on a goroutine of its own.
+// An echoServer serves the test program. It serves each call on the calling goroutine, or on a
+// separate one.
 type echoServer struct {
 	async  bool
 	calls  atomic.Int64
 	served tally
-	hold   func(r *Request, xid uint32) bool // not nil: may take the request away
+	hold   func(r *Request, xid uint32) bool // not nil: can take the request away
 }
 
-// A tally is a WaitGroup to which others add while somebody waits: that all replies
-// have come by a socket tells the race detector nothing.
+// A tally is a WaitGroup that permits Add during Wait: the race detector sees no order in replies
+// received through a socket.
 type tally struct {
 	mu sync.Mutex
 	wg sync.WaitGroup
@@ -108,7 +108,7 @@ func (s *echoServer) serve(r *Request) {
 	_ = r.Reply(chunks.Message{Stream: e.Bytes(), Items: e.Items()})
 }
 
-// pattern is bytes whose period is no power of two.
+// pattern returns bytes with a period that is no power of two.
 var pattern = func() (b [4093 + 256]byte) {
 	for i := range b {
 		b[i] = byte(i*7 + i>>8 + i>>3)
@@ -116,7 +116,7 @@ var pattern = func() (b [4093 + 256]byte) {
 	return b
 }()
 
-// fill and sum leave the loops to the library, which the race detector does not slow down.
+// fill and sum use library loops, which the race detector does not slow down.
 func fill(b []byte, seed uint32) {
 	for seed %= 256; len(b) > 0; {
 		b = b[copy(b, pattern[seed:seed+4093]):]
@@ -169,7 +169,7 @@ func begin(k *Call, proc uint32) *xdr.Encoder {
 
 func setMsg(k *Call, e *xdr.Encoder) { k.Msg = chunks.Message{Stream: e.Bytes(), Items: e.Items()} }
 
-// results returns a decoder behind the reply's status.
+// results returns a decoder positioned after the reply's status.
 func results(k *Call) (*xdr.Decoder, error) {
 	d := &xdr.Decoder{}
 	d.Reset(k.Reply.Stream, k.Reply.Items)
@@ -192,7 +192,7 @@ func doNull(c *Conn) error {
 	return err
 }
 
-// doRead reads n bytes; to reports whether there is a sink for them.
+// doRead reads n bytes; to selects whether there is a sink for them.
 func doRead(c *Conn, n int, to bool) error {
 	k := c.NewCall()
 	defer k.Release()
@@ -276,7 +276,7 @@ func doPair(c *Conn, n, m int) error {
 	return nil
 }
 
-// doLong sends and receives n bytes in streams, which have no items.
+// doLong sends and receives n bytes in streams, without items.
 func doLong(c *Conn, n int) error {
 	b := make([]byte, n)
 	fill(b, uint32(n))
@@ -359,7 +359,7 @@ func testManyAtOnce(t *bed) {
 	checkReleased(t, c, s)
 }
 
-// checkReleased demands that everything has been released on both ends.
+// checkReleased checks that both ends have released everything.
 func checkReleased(t testing.TB, conns ...*Conn) {
 	t.Helper()
 	for _, c := range conns {

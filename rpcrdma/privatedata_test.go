@@ -1,4 +1,4 @@
-// Private data: the eight bytes, where they are found, and what both sides make of them.
+// Private data: the eight bytes, their positions, and the agreement of both sides.
 
 package rpcrdma
 
@@ -51,7 +51,9 @@ func TestPrivateDataVariants(t *testing.T) {
 	}
 }
 
-func TestAgree(t *testing.T) { // RFC 8797 §4.1 [R8797-011 R8797-013], RFC 8797 §4.2 [R8797-016 R8797-017 R8797-018], RFC 8166 §3.3.2 [R8166-033]
+// RFC 8797 §4.1 [R8797-011 R8797-013], RFC 8797 §4.2 [R8797-016 R8797-017 R8797-018], RFC 8166
+// §3.3.2 [R8166-033]
+func TestAgree(t *testing.T) {
 	conformance.Proves(t, "R8166-033", "R8166-038", "R8797-009", "R8797-011", "R8797-013", "R8797-016", "R8797-017", "R8797-018")
 	a := PrivateData{RemoteInvalidate: true, SendSize: 65536, RecvSize: 4096}
 	b := PrivateData{RemoteInvalidate: true, SendSize: 1024, RecvSize: 8192}

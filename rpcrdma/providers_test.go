@@ -1,5 +1,4 @@
-// The providers of the verbs that connections are tested over: one table, and tests that run over
-// each of them.
+// The providers for connection tests: one table, and tests that run over each provider.
 
 package rpcrdma
 
@@ -12,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// A provider is one that the tests run over.
+// A provider is an entry of the table.
 type provider struct {
 	name          string
 	open          func(testing.TB, rnic.DeviceConfig) *rnic.Device
@@ -25,8 +24,8 @@ var providers = []provider{
 	{roce.Name, openRoCE, "udp", "127.0.0.1:20049"},
 }
 
-// openRoCE uses a UDP port of the test's own. At that of RoCE the tests of other packages would
-// take turns with these, and a client come from another address each time.
+// openRoCE uses a UDP port of this test alone. At RoCE's own port these tests would alternate with
+// those of other packages, and a client would come from another address each time.
 func openRoCE(t testing.TB, cfg rnic.DeviceConfig) *rnic.Device {
 	return roce.OpenWith(cfg, roce.Options{Port: uint16(machine.Port(t))})
 }
@@ -49,7 +48,7 @@ func (b *bed) Run(name string, part func(*bed)) bool {
 	return b.T.Run(name, func(t *testing.T) { part(&bed{t, b.provider}) })
 }
 
-// providerOf is the one that t runs over: iWARP if it is not one of overProviders.
+// providerOf returns t's provider: iWARP if it is not one of overProviders.
 func providerOf(t testing.TB) provider {
 	if b, ok := t.(*bed); ok {
 		return b.provider
@@ -57,7 +56,7 @@ func providerOf(t testing.TB) provider {
 	return providers[0]
 }
 
-// listen opens a device of the provider that t runs over, and listens.
+// listen opens a device of t's provider, and listens.
 func listen(t testing.TB) (*rnic.Device, rnic.Listener) {
 	t.Helper()
 	p := providerOf(t)

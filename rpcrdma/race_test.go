@@ -1,6 +1,6 @@
 //go:build race
 
-// Tells that the race detector is on.
+// The race detector is on.
 
 package rpcrdma
 

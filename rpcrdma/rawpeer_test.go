@@ -1,4 +1,4 @@
-// A peer made of bare verbs: it sends any bytes as a message and shows what comes back.
+// A peer on bare verbs: it sends arbitrary messages and returns the received ones.
 
 package rpcrdma
 
@@ -13,14 +13,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A rawPeer is one end of a connection whose other end is a Conn.
+// A rawPeer is one end of a connection with a Conn at the other end.
 type rawPeer struct {
 	t    testing.TB
 	pd   *rnic.PD
 	cq   *rnic.CQ
 	qp   *rnic.QP
 	bufs [64][]byte
-	inv  rnic.STag // what the last message invalidated
+	inv  rnic.STag // invalidated by the last message
 	sent int       // send completions seen
 }
 
@@ -41,7 +41,7 @@ func newRawPeer(t testing.TB, dev *rnic.Device) *rawPeer {
 	return p
 }
 
-// rawRequester connects a rawPeer to a Conn that serves.
+// rawRequester connects a rawPeer to a serving Conn.
 func rawRequester(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
 	dev, l := listen(t)
 	defer l.Close()
@@ -66,7 +66,7 @@ func rawRequester(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
 	return p, c
 }
 
-// rawResponder takes the connection of a Conn that calls.
+// rawResponder accepts the connection of a calling Conn.
 func rawResponder(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
 	dev, l := listen(t)
 	defer l.Close()
@@ -95,7 +95,7 @@ func (p *rawPeer) send(msg []byte) {
 	}
 }
 
-// next returns the next message, or nil with why none can come any more.
+// next returns the next message, or nil with the reason why none can come.
 func (p *rawPeer) next() ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -122,7 +122,7 @@ func (p *rawPeer) next() ([]byte, error) {
 	}
 }
 
-// want demands exactly these bytes as next message.
+// want requires exactly these bytes as next message.
 func (p *rawPeer) want(name string, want []byte) {
 	p.t.Helper()
 	got, err := p.next()
@@ -134,8 +134,8 @@ func (p *rawPeer) want(name string, want []byte) {
 	}
 }
 
-// null sends a NULL call and demands its reply: nothing else has come before it,
-// and the connection still serves.
+// null sends a NULL call and requires its reply: no other message came before it, and the
+// connection still serves.
 func (p *rawPeer) null(name string) {
 	p.t.Helper()
 	xid := 0xee000000 | nextXID.Add(1)
@@ -158,7 +158,7 @@ func part(mr *rnic.MR, off, n int) []uint32 {
 	return []uint32{uint32(mr.STag()), uint32(n), uint32(to >> 32), uint32(to)}
 }
 
-// words puts words together as bytes; slices of words are laid out in place.
+// words packs words into bytes; slices of words are laid out in place.
 func words(ws ...any) (b []byte) {
 	for _, w := range ws {
 		switch w := w.(type) {
@@ -177,10 +177,10 @@ func words(ws ...any) (b []byte) {
 	return b
 }
 
-// grant is what the Conns of these tests grant.
+// grant is the number of credits granted by the Conns of these tests.
 const grant = 8
 
-// queued is how many calls wait for a credit.
+// queued returns the number of calls waiting for a credit.
 func (c *Conn) queued() (n int) {
 	c.requester.mu.Lock()
 	defer c.requester.mu.Unlock()
@@ -192,7 +192,7 @@ func (c *Conn) queued() (n int) {
 
 func yield() { time.Sleep(100 * time.Microsecond) }
 
-// outstanding is how many calls hold a credit.
+// outstanding returns the number of calls holding a credit.
 func (c *Conn) outstanding() int {
 	c.requester.mu.Lock()
 	defer c.requester.mu.Unlock()

@@ -1,4 +1,5 @@
-// Calls whose caller receives the reply itself, and Sends that are told of late, in simulated time.
+// Calls that receive their reply on the caller's goroutine, and deferred Send completions, in
+// simulated time.
 
 package rpcrdma
 
@@ -16,16 +17,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
-// A quiet is a connection to a peer that answers when it is told to.
+// A quiet is a connection to a peer that answers on request.
 type quiet struct {
 	*bareResponder
 	c         *Conn
 	xid       uint32
-	byCallers int                    // how often a goroutine in Do has run the handler
-	onWrite   atomic.Pointer[func()] // runs once, after bytes have left, before their writer knows
+	byCallers int                    // number of handler runs by a goroutine in Do
+	onWrite   atomic.Pointer[func()] // runs once, after bytes have left, before their writer returns
 }
 
-// inBubble runs f with such a connection, on which one call has opened the window.
+// inBubble runs f with such a connection, after one call has opened the window.
 func inBubble(t *testing.T, f func(t *testing.T, q *quiet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,16 +50,16 @@ func inBubble(t *testing.T, f func(t *testing.T, q *quiet)) {
 	})
 }
 
-// begin starts a call, and returns once all that can be done for it has been.
+// begin starts a call, and returns when nothing more can happen for it.
 func (q *quiet) begin(ctx context.Context) *pendingDo {
-	synctest.Wait() // who has read the last reply has done all that it asked for
+	synctest.Wait() // the receiver of the last reply has finished
 	q.xid++
 	d := start(ctx, q.c, nullCall(q.c, q.xid))
 	synctest.Wait()
 	return d
 }
 
-// end has the peer answer a call, which has to return at once.
+// end makes the peer answer a call, which must return at once.
 func (q *quiet) end(d *pendingDo, xid uint32) {
 	q.t.Helper()
 	since := time.Now()
@@ -76,7 +77,7 @@ func (q *quiet) roundTrip() {
 	q.end(d, q.xid)
 }
 
-// alone makes as many calls as it takes until the next one drives.
+// alone makes calls until the next one drives.
 func (q *quiet) alone() {
 	q.t.Helper()
 	for range lead.AloneMin - 1 { // the first has opened the window
@@ -87,7 +88,7 @@ func (q *quiet) alone() {
 	}
 }
 
-// TestLoneCall: the caller of a call that is alone runs what gives it the reply.
+// TestLoneCall: a lone call's caller runs the handler that delivers its reply.
 func TestLoneCall(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *quiet) {
 		q.alone()
@@ -100,8 +101,7 @@ func TestLoneCall(t *testing.T) {
 	})
 }
 
-// TestCallBesideLoneOne: whatever the order of their replies, each of two calls has its own at
-// once.
+// TestCallBesideLoneOne: in any order of replies, each of two calls gets its own at once.
 func TestCallBesideLoneOne(t *testing.T) {
 	for _, firstFirst := range []bool{true, false} {
 		inBubble(t, func(t *testing.T, q *quiet) {
@@ -121,7 +121,7 @@ func TestCallBesideLoneOne(t *testing.T) {
 	}
 }
 
-// TestLoneCallGivesUp: a caller that drives leaves soon when its patience ends, and the late reply
+// TestLoneCallGivesUp: a driving caller returns soon after its context ends, and the late reply
 // gives the credit back.
 func TestLoneCallGivesUp(t *testing.T) {
 	const soon = 25 * time.Millisecond
@@ -155,8 +155,7 @@ func TestLoneCallGivesUp(t *testing.T) {
 	}
 }
 
-// TestSlowCallIsNoStall: of a call that has left the peer has taken all, however long it takes to
-// answer.
+// TestSlowCallIsNoStall: once the peer has taken a call, a slow answer is not a stall.
 func TestSlowCallIsNoStall(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *quiet) {
 		q.alone()
@@ -169,8 +168,7 @@ func TestSlowCallIsNoStall(t *testing.T) {
 	})
 }
 
-// TestEarlyReply: a reply that is handled before the poster has noted that the call has left waits
-// for nothing else.
+// TestEarlyReply: a reply handled before the poster has recorded its Send waits for nothing else.
 func TestEarlyReply(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *quiet) {
 		early := func() {
@@ -180,7 +178,8 @@ func TestEarlyReply(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		for range lead.AloneMin - 2 { // the next ones would drive: with nobody to read before they know
+		// The next ones would drive: nothing would read before they know.
+		for range lead.AloneMin - 2 {
 			since := time.Now()
 			q.onWrite.Store(&early)
 			if err := <-q.begin(t.Context()).done; err != nil || time.Since(since) > 0 {
@@ -190,13 +189,13 @@ func TestEarlyReply(t *testing.T) {
 	})
 }
 
-// TestEarlyReplyOfOther: the same where the call is sent by the caller of another one, and drives.
+// TestEarlyReplyOfOther: the same if another call's caller sends the call, and drives.
 func TestEarlyReplyOfOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *quiet) {
 		held := make(chan struct{})
 		hold := func() { <-held }
 		q.onWrite.Store(&hold)
-		a := q.begin(t.Context()) // has left, and its caller does not know of it
+		a := q.begin(t.Context()) // has left, unknown to its caller
 		b := q.begin(t.Context())
 		early := func() {
 			q.wantCall(q.xid - 1)
@@ -216,8 +215,8 @@ func TestEarlyReplyOfOther(t *testing.T) {
 	})
 }
 
-// TestGiveUpBeforeSent: a call that is given up while another caller sends it is back as soon as it
-// has left.
+// TestGiveUpBeforeSent: a call given up while another caller sends it returns as soon as it has
+// left.
 func TestGiveUpBeforeSent(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *quiet) {
 		held := make(chan struct{})

@@ -1,4 +1,4 @@
-// Calls that are given up on while the responder still works on them.
+// Calls given up while the responder still works on them.
 
 package rpcrdma
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// giveUpOn starts a call, takes it in at the peer, and gives up on it.
+// giveUpOn starts a call, receives it at the peer, and gives it up.
 func giveUpOn(t testing.TB, p *rawPeer, c *Conn, k *Call, xid uint32) (h Header) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -43,8 +43,8 @@ func stillServes(t testing.TB, p *rawPeer, c *Conn, xid uint32) {
 	k.Release()
 }
 
-// No byte lands in the sink once Do has returned; the peer that writes late does no harm, and the
-// connection serves the other calls on (RFC 8166 §8.1.4 [R8166-206]).
+// No byte lands in the sink once Do has returned; a late Write by the peer does no harm, and the
+// connection continues to serve other calls (RFC 8166 §8.1.4 [R8166-206]).
 func TestRequesterCancelFences(t *testing.T) { overProviders(t, testRequesterCancelFences) }
 
 func testRequesterCancelFences(t *bed) {
@@ -63,7 +63,7 @@ func testRequesterCancelFences(t *bed) {
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{readItem(7, 5000)}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
 		t.Fatal(err)
 	}
-	stillServes(t, p, c, 8) // behind the Write
+	stillServes(t, p, c, 8) // after the Write
 	p.send(words(7, 1, grant, 0, 0, 1, 1, s.Handle, 5000, uint32(s.Offset>>32), uint32(s.Offset), 0, 0, 7, 1, 0, 5000))
 	stillServes(t, p, c, 9)
 	if !bytes.Equal(sink, make([]byte, 5000)) {
@@ -73,11 +73,11 @@ func testRequesterCancelFences(t *bed) {
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{{1}}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
 		t.Fatal(err)
 	}
-	<-c.Done() // behind the late reply the STag is as stale as any other
+	<-c.Done() // after the late reply the STag is stale
 }
 
-// What the peer reads late is what the caller had, whatever the caller has done with its memory
-// since (RFC 8166 §4.4.1 [R8166-143]).
+// A late Read by the peer returns the caller's bytes at the time of the call, even if the caller
+// has changed its memory since (RFC 8166 §4.4.1 [R8166-143]).
 func TestRequesterCancelKeepsArguments(t *testing.T) {
 	overProviders(t, testRequesterCancelKeepsArguments)
 }
@@ -106,7 +106,7 @@ func testRequesterCancelKeepsArguments(t *bed) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	stillServes(t, p, c, 8) // whose reply left behind the fence
+	stillServes(t, p, c, 8) // its reply left after the fence
 	mr.Invalidate()
 	if !bytes.Equal(got, readItem(3, 9000)) {
 		t.Error("the peer read something else")

@@ -1,4 +1,4 @@
-// The requester's states where no peer is needed: what the end of the connection makes of each.
+// The requester's states without a peer: the effect of the connection's end on each.
 
 package rpcrdma
 
@@ -10,15 +10,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
-// pending reports whether a reply under the call's XID is for it.
+// pending reports whether the table finds the call by its XID.
 func (s callState) pending() bool {
 	return s == callPosted || s == callLeaving || s == callSent || s.givenUp()
 }
 
-// The end of a connection leaves no call waiting, whatever its state, and does not touch
-// those that wait for nothing.
+// The end of a connection leaves no call waiting, in any state, and does not touch calls that wait
+// for nothing.
 func TestEndOfConnectionInEachState(t *testing.T) {
-	paths := map[callState][]callState{ // how a call gets there
+	paths := map[callState][]callState{ // the path to each state
 		callIdle:      {},
 		callCredited:  {callCredited},
 		callPosted:    {callCredited, callPosted},
@@ -52,7 +52,7 @@ func TestEndOfConnectionInEachState(t *testing.T) {
 		}
 		var lost []*Call
 		if state == callEarly {
-			lost = append(lost, k) // it is not pending any more
+			lost = append(lost, k) // not pending any more
 		}
 		rq.end(errStalled, lost)
 		if k.state != after[state] || rq.pending.n != 0 || rq.abandoned != 0 {

@@ -1,4 +1,4 @@
-// What the requester makes of a responder that is scripted byte by byte.
+// The requester against a responder scripted byte by byte.
 
 package rpcrdma
 
@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A pendingDo is a Do that runs on a goroutine of its own.
+// A pendingDo is a Do on another goroutine.
 type pendingDo struct {
 	k    *Call
 	done chan error
@@ -30,7 +30,7 @@ func start(ctx context.Context, c *Conn, k *Call) *pendingDo {
 	return d
 }
 
-// nullCall is a NULL call under a XID of the test's choice.
+// nullCall is a NULL call with an XID chosen by the test.
 func nullCall(c *Conn, xid uint32) *Call {
 	k := c.NewCall()
 	k.Msg = chunks.Message{Stream: words(xid, 0, procNull)}
@@ -38,10 +38,10 @@ func nullCall(c *Conn, xid uint32) *Call {
 	return k
 }
 
-// nullReply is the answer to it, with the given credits.
+// nullReply is its reply, with the given credits.
 func nullReply(xid uint32, credits int) []byte { return words(xid, 1, credits, 0, 0, 0, 0, xid, 1, 0) }
 
-// wantCall demands a call of this XID as next message.
+// wantCall requires a call with this XID as next message.
 func (p *rawPeer) wantCall(xid uint32) []byte {
 	p.t.Helper()
 	msg, err := p.next()
@@ -54,9 +54,9 @@ func (p *rawPeer) wantCall(xid uint32) []byte {
 	return msg
 }
 
-// What a requester sends, byte by byte (RFC 8166 §3.4.5 [R8166-059], RFC 8166 §3.4.5.2 [R8166-067],
-// RFC 8166 §3.5.3 [R8166-088], RFC 8166 §4.2.2 [R8166-107], RFC 8166 §4.3.1 [R8166-118],
-// RFC 8166 §4.3.2 [R8166-122]).
+// A requester's messages, byte by byte (RFC 8166 §3.4.5 [R8166-059], RFC 8166 §3.4.5.2 [R8166-067],
+// RFC 8166 §3.5.3 [R8166-088], RFC 8166 §4.2.2 [R8166-107], RFC 8166 §4.3.1 [R8166-118], RFC 8166
+// §4.3.2 [R8166-122]).
 func TestRequesterForms(t *testing.T) { overProviders(t, testRequesterForms) }
 
 func testRequesterForms(t *bed) {
@@ -125,8 +125,8 @@ func testRequesterForms(t *bed) {
 	checkReleased(t, c)
 }
 
-// Messages that answer nothing are dropped in silence, and the call still waits for its reply
-// (RFC 8166 §4.5 [R8166-149], RFC 8166 §4.2.4 [R8166-113]).
+// Messages that answer no call are dropped silently, and the call still waits for its reply (RFC
+// 8166 §4.5 [R8166-149], RFC 8166 §4.2.4 [R8166-113]).
 func TestRequesterDrops(t *testing.T) { overProviders(t, testRequesterDrops) }
 
 func testRequesterDrops(t *bed) {
@@ -189,7 +189,7 @@ func testRequesterDrops(t *bed) {
 	checkReleased(t, c)
 }
 
-// Answers that end a call with an error: each its own, and the next call works.
+// Answers that end a call with an error: each with its own, and the next call works.
 func TestRequesterErrors(t *testing.T) { overProviders(t, testRequesterErrors) }
 
 func testRequesterErrors(t *bed) {
@@ -236,8 +236,8 @@ func testRequesterErrors(t *bed) {
 	}
 }
 
-// One call before the first reply, then as many as granted and never more than asked for, in order
-// of arrival (RFC 8166 §3.3.1 [R8166-019 R8166-021 R8166-023 R8166-024 R8166-025 R8166-026]).
+// One call before the first reply, then as many as granted and at most as requested, in order of
+// arrival (RFC 8166 §3.3.1 [R8166-019 R8166-021 R8166-023 R8166-024 R8166-025 R8166-026]).
 func TestRequesterCredits(t *testing.T) { overProviders(t, testRequesterCredits) }
 
 func testRequesterCredits(t *bed) {
@@ -262,7 +262,7 @@ func testRequesterCredits(t *bed) {
 	sent := uint32(0)
 	wantSent := func(upTo uint32) {
 		t.Helper()
-		// Those that go at the same time may leave in any order.
+		// Calls started at the same time may leave in any order.
 		seen := map[uint32]bool{}
 		for i := sent; i < upTo; i++ {
 			msg, err := p.next()
@@ -282,7 +282,7 @@ func testRequesterCredits(t *bed) {
 	}
 	wantSent(1)
 	answer(1<<32 - 1)
-	wantSent(5) // four in flight: what we asked for
+	wantSent(5) // four in flight, as requested
 	answer(2)
 	answer(2)
 	wantSent(5) // two in flight
@@ -291,7 +291,7 @@ func testRequesterCredits(t *bed) {
 	answer(0)
 	wantSent(6)
 	answer(0)
-	wantSent(7) // none is one
+	wantSent(7) // a grant of none is one
 	answer(3)
 	wantSent(10) // three in flight
 	answer(4)
@@ -302,8 +302,8 @@ func testRequesterCredits(t *bed) {
 	checkReleased(t, c)
 }
 
-// A call that is given up on while it waits for a credit leaves the queue; one that was sent keeps
-// its credit until the late reply (RFC 8166 §4.4.1 [R8166-143]).
+// A call given up while it waits for a credit leaves the queue; a sent one keeps its credit until
+// the late reply (RFC 8166 §4.4.1 [R8166-143]).
 func TestRequesterCancel(t *testing.T) { overProviders(t, testRequesterCancel) }
 
 func testRequesterCancel(t *bed) {
@@ -332,7 +332,7 @@ func testRequesterCancel(t *bed) {
 	k.Release()
 	third := start(t.Context(), c, nullCall(c, 9))
 	must.Become(t, "the calls in line", func() bool { return c.queued() == 1 }) // the credit is not free
-	// The late reply may use the Reply chunk still, which is memory of ours.
+	// The late reply may still use the Reply chunk, which is a pool buffer.
 	s := h.Reply[0]
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{words(7, 1, 0)}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
 		t.Fatal(err)

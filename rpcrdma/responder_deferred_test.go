@@ -1,4 +1,4 @@
-// Items that are read when they leave, and may turn out to be shorter then.
+// Items read when they leave, which may be shorter by then.
 
 package rpcrdma
 
@@ -16,10 +16,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A shrinking has bytes, and counts who is done with it.
+// A shrinking has bytes, and counts its Done calls.
 type shrinking struct {
 	b    []byte
-	err  error  // at the end of b
+	err  error  // returned at the end of b
 	then []byte // contents after a short read, unless nil
 	done atomic.Int32
 }
@@ -37,7 +37,7 @@ func (s *shrinking) ReadAt(p []byte, off int64) (int, error) {
 
 func (s *shrinking) Done() { s.done.Add(1) }
 
-// wantDone waits until those that had s are done with it, and no more of them.
+// wantDone waits for n Done calls of s, and fails on more.
 func (s *shrinking) wantDone(t *testing.T, n int32) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); s.done.Load() < n && time.Now().Before(end); {
@@ -48,7 +48,7 @@ func (s *shrinking) wantDone(t *testing.T, n int32) {
 	}
 }
 
-// cutProcRead is the Cut of procRead's reply; the sign of the count tells of an end.
+// cutProcRead is the Cut for procRead's reply; a negative count means the end.
 func cutProcRead(stream []byte, n int, end bool) {
 	w := stream[len(stream)-8:]
 	binary.BigEndian.PutUint32(w[4:], uint32(n))
@@ -58,7 +58,7 @@ func cutProcRead(stream []byte, n int, end bool) {
 	binary.BigEndian.PutUint32(w, uint32(n))
 }
 
-// laterServer answers procRead with an item of src, of as many bytes as are asked for.
+// laterServer answers procRead with a deferred item of the requested size from src.
 func laterServer(t *testing.T, src *shrinking) *echoServer {
 	return &echoServer{hold: func(r *Request, xid uint32) bool {
 		var d xdr.Decoder
@@ -86,8 +86,8 @@ func laterServer(t *testing.T, src *shrinking) *echoServer {
 	}}
 }
 
-// TestLaterItems: the reply tells of the bytes that there are when they leave, over all segments,
-// and the rest of the requester's memory gets zeros.
+// TestLaterItems: the reply declares the bytes available when they leave, over all segments, and
+// the rest of the requester's memory gets zeros.
 func TestLaterItems(t *testing.T) {
 	const n, half = 300_000, 150_000
 	whole := make([]byte, n)
@@ -109,7 +109,7 @@ func TestLaterItems(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			src := &shrinking{b: whole[:c.have], err: c.err, then: c.then}
 			p, conn := rawRequester(t, serverConfig(laterServer(t, src)), r1)
-			p.null("first") // from then on it is known how long FPDUs are
+			p.null("first") // from then on the FPDU size is known
 			room := bytes.Repeat([]byte{0xaa}, n+100_000)
 			mr := p.expose(room, rnic.RemoteWrite)
 			lens, at := [3]int{100_000, 100_000, 200_000}, 0
@@ -133,7 +133,7 @@ func TestLaterItems(t *testing.T) {
 			if bytes.ContainsFunc(room[c.have:n], func(r rune) bool { return r != 0 }) || room[n] != 0xaa {
 				t.Error("what follows them are no zeros, or too many")
 			}
-			src.wantDone(t, 1) // before anything else comes, which may take its place
+			src.wantDone(t, 1) // before any other message, which may take its place
 			p.null("at the end")
 			src.wantDone(t, 1)
 			checkReleased(t, conn)
@@ -141,12 +141,14 @@ func TestLaterItems(t *testing.T) {
 	}
 }
 
-// TestLaterItemsGoByWriteChunks: without one the caller is told that nothing can be read later, and
-// an item that is told of in another length is an error of the program; both times src is let go.
+// TestLaterItemsGoByWriteChunks: without a Write chunk the handler learns that no item can be
+// deferred. A deferred item with another length is an error of the program. Both times src is
+// released.
 func TestLaterItemsGoByWriteChunks(t *testing.T) {
 	src := &shrinking{b: make([]byte, 5000)}
 	takes, reply := make(chan bool, 1), make(chan error, 1)
-	type item struct{ late, n, before int } // its length as it was told, and as it is, and what is in the stream before it
+	// late is the declared length, n the item's, before the number of stream bytes before it.
+	type item struct{ late, n, before int }
 	items := make(chan item, 1)
 	srv := &echoServer{hold: func(r *Request, xid uint32) bool {
 		if xid != 7 {
@@ -192,8 +194,8 @@ func TestLaterItemsGoByWriteChunks(t *testing.T) {
 	p.null("at the end")
 }
 
-// TestLaterItemOfACallThatFails: the reply has no item after all, src is let go, and the chunk
-// comes back unused.
+// TestLaterItemOfACallThatFails: the reply has no item, src is released, and the chunk comes back
+// unused.
 func TestLaterItemOfACallThatFails(t *testing.T) {
 	before, src := new(shrinking), &shrinking{b: make([]byte, 5000)}
 	srv := &echoServer{hold: func(r *Request, xid uint32) bool {

@@ -1,4 +1,4 @@
-// Calls whose chunks the requester refuses: one connection is lost for each, not two.
+// Calls with chunks refused by the requester: each ends one connection, not two.
 
 package rpcrdma
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// A call with an STag that is none costs its connection. On the next connection its
-// replay is ERR_CHUNK, once, and what else was on the way is served.
+// A call with an unknown STag ends its connection. On the next connection its replay gets
+// ERR_CHUNK, once, and other calls in flight are served.
 func TestFatalCallReplayed(t *testing.T) { overProviders(t, testFatalCallReplayed) }
 
 func testFatalCallReplayed(t *bed) {
@@ -48,13 +48,14 @@ func testFatalCallReplayed(t *bed) {
 
 		p, _ = rawRequester(t, cfg, r0)
 		good = p.expose(make([]byte, 1<<16), rnic.RemoteRead|rnic.RemoteWrite)
-		// One of this XID, but not this call: of another client at the same address.
+		// Another call with this XID, from another client at the same address.
 		p.send(append(call(7, part(good, 0, 64)), words(0)...))
 		var other Header
 		if msg, err := p.next(); err != nil || other.Parse(msg) != nil || other.XID != 7 || other.Proc == ProcError {
 			t.Errorf("%s of another client: %v %+v", kind, err, other)
 		}
-		p.send(words(7, 1, 1, 0, 0, 0, 0, 7, 0, procNull)) // one with no chunks, as another client might send
+		// A call without chunks, as another client might send.
+		p.send(words(7, 1, 1, 0, 0, 0, 0, 7, 0, procNull))
 		p.want(kind+", no chunks", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0))
 		p.send(call(7, part(good, 0, 64)))
 		p.want(kind, words(7, 1, grant, 4, 2))
@@ -68,7 +69,7 @@ func testFatalCallReplayed(t *bed) {
 	}
 }
 
-// Nothing is remembered where nobody asked for it, or of a peer that has no address.
+// Nothing is recorded without a FatalCalls, or for a peer without an address.
 func TestNoFatalCalls(t *testing.T) {
 	var none *FatalCalls
 	if none.take(fatalCall{netip.IPv6Loopback(), 7, 0}, time.Now()) || addressOf(nil).IsValid() {
@@ -76,7 +77,7 @@ func TestNoFatalCalls(t *testing.T) {
 	}
 }
 
-// The table is bounded, in all and for each client, and calls in it grow old.
+// The table is bounded, in all and for each client, and its calls expire.
 func TestFatalCallsBounds(t *testing.T) {
 	now := time.Now()
 	client := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, byte(i >> 8), byte(i)}) }

@@ -1,4 +1,4 @@
-// Credits that are raised and lowered while calls are made.
+// Credits raised and lowered during calls.
 
 package rpcrdma
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// flood sends n calls at once and takes them as they arrive at the handler.
+// flood sends n calls at once and collects them as they arrive at the handler.
 func flood(t testing.TB, p *rawPeer, c *Conn, held chan *Request, from, n int) (rs []*Request) {
 	t.Helper()
 	for i := range n {
@@ -34,7 +34,7 @@ func flood(t testing.TB, p *rawPeer, c *Conn, held chan *Request, from, n int) (
 	return rs
 }
 
-// answerAll replies to all and wants the grant in each reply.
+// answerAll replies to all and checks the grant in each reply.
 func answerAll(t testing.TB, p *rawPeer, rs []*Request, credits int) {
 	t.Helper()
 	for _, r := range rs {
@@ -46,7 +46,7 @@ func answerAll(t testing.TB, p *rawPeer, rs []*Request, credits int) {
 	}
 }
 
-// backing is the receives for calls that are in use, and the calls that are allowed.
+// backing returns the receives for calls in use, and the number of allowed calls.
 func (c *Conn) backing() (receives, allowed int) {
 	rs := &c.responder
 	rs.mu.Lock()
@@ -71,8 +71,8 @@ func wantBacking(t testing.TB, c *Conn, n int) {
 	}
 }
 
-// A larger grant is backed by receives before a reply tells of it; a smaller one leaves
-// what is in flight its receives, and the peer may use what it was granted until it hears.
+// A larger grant has its receives before a reply announces it. A smaller one leaves calls in flight
+// their receives, and the peer may use its old grant until it learns the new one.
 func TestSetCredits(t *testing.T) { overProviders(t, testSetCredits) }
 
 func testSetCredits(t *bed) {
@@ -95,13 +95,13 @@ func testSetCredits(t *bed) {
 
 	set(3)
 	answerAll(t, p, rs[:10], 3)
-	wantBacking(t, c, 30) // for those that are in flight, and no more
+	wantBacking(t, c, 30) // for those in flight, and no more
 	answerAll(t, p, rs[10:], 3)
 	wantBacking(t, c, 3)
 	answerAll(t, p, flood(t, p, c, held, 200, 3), 3)
 
 	set(20)
-	set(2) // the peer has heard of neither, and keeps to three
+	set(2) // the peer knows neither, and keeps to three
 	answerAll(t, p, flood(t, p, c, held, 300, 3), 2)
 	set(30)
 	answerAll(t, p, flood(t, p, c, held, 400, 2), 30)
@@ -113,7 +113,7 @@ func testSetCredits(t *bed) {
 	if n := c.receives.all; n != 40+recvSlack {
 		t.Errorf("%d receives were made", n)
 	}
-	for i := range 3 { // one more than it knows to be granted
+	for i := range 3 { // one more than it knows of
 		p.send(words(700+i, 1, 99, 0, 0, 0, 0, 700+i, 0, procNull))
 	}
 	<-c.Done()
@@ -126,7 +126,7 @@ func testSetCredits(t *bed) {
 	checkReleased(t, c)
 }
 
-// A reply with the larger number that leaves behind one with the smaller takes nothing back.
+// A reply with the larger number that leaves after one with the smaller takes nothing back.
 func TestSetCreditsOvertaken(t *testing.T) { overProviders(t, testSetCreditsOvertaken) }
 
 func testSetCreditsOvertaken(t *bed) {
@@ -134,7 +134,7 @@ func testSetCreditsOvertaken(t *bed) {
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool { held <- r; return true }}
 	p, c := rawRequester(t, Config{Credits: 8, Handler: srv}, r1)
 	rs := flood(t, p, c, held, 0, 8)
-	c.responder.announce(rs[0]) // as a reply that is being made does
+	c.responder.announce(rs[0]) // as for a reply under construction
 	if err := c.SetCredits(2); err != nil {
 		t.Fatal(err)
 	}
@@ -169,8 +169,7 @@ func testSetCreditsRefused(t *bed) {
 	}
 }
 
-// On the wire: calls in flight keep to the grant that was heard, whichever way it goes,
-// and under it no message is lost.
+// On the wire: calls in flight keep to the announced grant, up and down, and no message is lost.
 func TestSetCreditsOnTheWire(t *testing.T) {
 	const most = 48
 	dev := iwarp.Open(rnic.DeviceConfig{})
@@ -225,7 +224,8 @@ func TestSetCreditsOnTheWire(t *testing.T) {
 	}
 }
 
-// grantsTold is what the replies announce, one after the other; it holds the calls against it.
+// grantsTold returns the grants announced by the replies, in order, and checks the calls against
+// them.
 func grantsTold(t *testing.T, segs []seen) (told []int) {
 	t.Helper()
 	inflight, before, now := 0, 1, 1
@@ -234,7 +234,7 @@ func grantsTold(t *testing.T, segs []seen) (told []int) {
 			continue
 		}
 		if m.fromClient {
-			// A reply may have passed here that the client had not heard when it called.
+			// A reply may have passed here before the client learned of it.
 			if inflight++; inflight > max(before, now) {
 				t.Fatalf("%d calls in flight, %d and then %d were granted", inflight, before, now)
 			}
@@ -253,7 +253,7 @@ func grantsTold(t *testing.T, segs []seen) (told []int) {
 	return told
 }
 
-// Numbers that change all the time, from many goroutines, under load: every call is served.
+// Grants that change all the time, from many goroutines, under load: every call is served.
 func TestSetCreditsUnderLoad(t *testing.T) { overProviders(t, testSetCreditsUnderLoad) }
 
 func testSetCreditsUnderLoad(t *bed) {

@@ -1,4 +1,4 @@
-// What the responder holds while it pulls and serves: budget, sinks, its place in the send line.
+// The responder's resources during pull and service: budget, sinks, its place on the waitlist.
 
 package rpcrdma
 
@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// A pulled call counts in the Budget until it has been answered, and the peer cannot
-// change what has been pulled.
+// A pulled call counts in the Budget until it has been answered, and the peer cannot change pulled
+// bytes.
 func TestPulledCallHoldsBudgetAndNoSink(t *testing.T) {
 	overProviders(t, testPulledCallHoldsBudgetAndNoSink)
 }
@@ -36,7 +36,7 @@ func testPulledCallHoldsBudgetAndNoSink(t *bed) {
 	p.want("the reply", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0))
 }
 
-// Bytes that the Budget gives to a connection that has ended meanwhile go back to it.
+// Bytes served to a connection that has ended meanwhile go back to the Budget.
 func TestBudgetServedAfterTheEnd(t *testing.T) {
 	budget := mem.NewBudget(1 << 20)
 	c, err := newConn(iwarp.Open(rnic.DeviceConfig{}), Config{Credits: 1, Budget: budget})
@@ -54,8 +54,8 @@ func TestBudgetServedAfterTheEnd(t *testing.T) {
 	c.qp.Close()
 }
 
-// Work that comes while there is a line joins it, also when there is room for it: else a
-// large batch would wait for ever while small ones pass it.
+// New work joins a waitlist with work, even if the queue has room for it: otherwise a large batch
+// would wait forever while small ones pass it.
 func TestSendLineIsNotPassed(t *testing.T) {
 	c, p := connect(t, Config{Credits: 8})
 	first := start(t.Context(), c, nullCall(c, 1))
@@ -63,7 +63,7 @@ func TestSendLineIsNotPassed(t *testing.T) {
 	p.reply(1, 8)
 	<-first.done
 	first.k.Release()
-	c.waitlist.mu.Lock() // nobody can post the line meanwhile
+	c.waitlist.mu.Lock() // keeps others from posting its work
 	c.waitlist.n.Add(1)  // as if a large batch were in it
 	ctx, cancel := context.WithCancel(t.Context())
 	second := start(ctx, c, nullCall(c, 2))

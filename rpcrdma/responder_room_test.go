@@ -1,4 +1,4 @@
-// What a call holds before its reply is made: no room for it.
+// A call's resources before its reply: no memory for it.
 
 package rpcrdma
 
@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// A roomServer is a leanServer that counts calls which hold room for a reply before they ask for
-// it.
+// A roomServer is a leanServer that counts calls holding reply memory before they request it.
 type roomServer struct {
 	leanServer
 	calls, early atomic.Int32
@@ -22,8 +21,8 @@ func (s *roomServer) ServeRPC(r *Request) {
 	s.leanServer.ServeRPC(r)
 }
 
-// TestRoomForRepliesIsTakenLate: a call that waits, for its Read chunks or a worker, holds no room
-// for a reply, on a Request that is used for the first time or again.
+// TestRoomForRepliesIsTakenLate: a call that waits, for its Read chunks or a worker, holds no
+// memory for a reply, on a Request used for the first time or again.
 func TestRoomForRepliesIsTakenLate(t *testing.T) { overProviders(t, testRoomForRepliesIsTakenLate) }
 
 func testRoomForRepliesIsTakenLate(t *bed) {

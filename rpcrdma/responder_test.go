@@ -1,4 +1,4 @@
-// What the responder answers to a requester that is scripted byte by byte.
+// The responder against a requester scripted byte by byte.
 
 package rpcrdma
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// r1 says that remote invalidation is offered; r0 that it is not.
+// r1 declares remote invalidation, r0 does not.
 var (
 	r1 = AppendPrivateData(nil, PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096})
 	r0 = AppendPrivateData(nil, PrivateData{SendSize: 4096, RecvSize: 4096})
@@ -25,7 +25,7 @@ func serverConfig(srv *echoServer) Config {
 	return Config{Credits: grant, Handler: srv, MaxPull: 1 << 20}
 }
 
-// Messages that deserve no answer get none, and the connection goes on.
+// Messages that need no answer get none, and the connection continues.
 func TestResponderDrops(t *testing.T) { overProviders(t, testResponderDrops) }
 
 func testResponderDrops(t *bed) {
@@ -61,8 +61,8 @@ func testResponderDrops(t *bed) {
 	checkReleased(t, c)
 }
 
-// Faulty calls get RDMA_ERROR, are not served, and the connection goes on (RFC 8166 §4.5 [R8166-148
-// R8166-150 R8166-151 R8166-152 R8166-153]).
+// Faulty calls get RDMA_ERROR, are not served, and the connection continues (RFC 8166 §4.5
+// [R8166-148 R8166-150 R8166-151 R8166-152 R8166-153]).
 func TestResponderRefuses(t *testing.T) { overProviders(t, testResponderRefuses) }
 
 func testResponderRefuses(t *bed) {
@@ -122,8 +122,8 @@ func testResponderRefuses(t *bed) {
 	checkReleased(t, c)
 }
 
-// A reply that fits nowhere is ERR_CHUNK, with no byte written (RFC 8166 §4.5.3 [R8166-165],
-// RFC 8267 §3.1 [R8267-009]).
+// A reply that fits nowhere is ERR_CHUNK, with no byte written (RFC 8166 §4.5.3 [R8166-165], RFC
+// 8267 §3.1 [R8267-009]).
 func TestResponderShortOfRoom(t *testing.T) { overProviders(t, testResponderShortOfRoom) }
 
 func testResponderShortOfRoom(t *bed) {
@@ -148,7 +148,7 @@ func testResponderShortOfRoom(t *bed) {
 	}
 }
 
-// readItem is the bytes of a READ's result.
+// readItem returns the bytes of a READ's result.
 func readItem(xid uint32, n int) []byte {
 	b := make([]byte, n)
 	fill(b, xid)
@@ -156,7 +156,7 @@ func readItem(xid uint32, n int) []byte {
 }
 
 // Items fill Write chunks segment by segment; every chunk comes back with its handles, offsets and
-// count, and bytes as lengths (RFC 8166 §3.4.6 [R8166-074 R8166-075 R8166-076 R8166-077
+// count, and the written bytes as lengths (RFC 8166 §3.4.6 [R8166-074 R8166-075 R8166-076 R8166-077
 // R8166-078]).
 func TestResponderWriteChunks(t *testing.T) { overProviders(t, testResponderWriteChunks) }
 
@@ -185,30 +185,38 @@ func testResponderWriteChunks(t *bed) {
 		t.Error("both sides offer remote invalidation, and it is not used")
 	}
 
-	mr = fresh() // no pad into the chunk, though there is room (RFC 8166 §3.4.6.2 [R8166-081 R8166-082])
+	// No padding in the chunk, although it has room (RFC 8166 §3.4.6.2 [R8166-081 R8166-082]).
+	mr = fresh()
 	call(words(0, 1, 2, part(mr, 0, 5), part(mr, 5, 4), 0, 0), 5)
 	p.want("no pad", words(7, 1, grant, 0, 0, 1, 2, part(mr, 0, 5), part(mr, 5, 0), 0, 0, 7, 1, 0, 5, 5))
 	if !bytes.Equal(room[:5], readItem(7, 5)) || room[5] != 0xaa {
 		t.Error("a pad was written")
 	}
 
-	mr = fresh() // nothing to write: unused (RFC 8166 §4.3.2 [R8166-124], RFC 8166 §4.3.2.2 [R8166-130])
+	// Nothing to write: unused (RFC 8166 §4.3.2 [R8166-124], RFC 8166 §4.3.2.2 [R8166-130]).
+	mr = fresh()
 	call(words(0, 1, 2, part(mr, 0, 100), part(mr, 1000, 100), 0, 0), 0)
 	p.want("empty item", words(7, 1, grant, 0, 0, 1, 2, part(mr, 0, 0), part(mr, 1000, 0), 0, 0, 7, 1, 0, 0, 0))
 
-	fresh() // a chunk without segments wants its item inline (RFC 8166 §4.3.2.3 [R8166-133 R8166-134])
+	// A chunk without segments requests its item inline (RFC 8166 §4.3.2.3 [R8166-133 R8166-134]).
+	fresh()
 	call(words(0, 1, 0, 0, 0), 5)
 	p.want("count 0", words(7, 1, grant, 0, 0, 1, 0, 0, 0, 7, 1, 0, 5, 5, readItem(7, 5), []byte{0, 0, 0}))
 
-	mr = fresh() // one chunk too many, and a Reply chunk not needed (RFC 8166 §4.3.2.1 [R8166-127], RFC 8166 §4.3.3 [R8166-139])
+	// One chunk too many, and an unneeded Reply chunk (RFC 8166 §4.3.2.1 [R8166-127], RFC 8166
+	// §4.3.3 [R8166-139]).
+	mr = fresh()
 	call(words(0, 1, 1, part(mr, 0, 8), 1, 1, part(mr, 100, 8), 0, 1, 1, part(mr, 200, 100)), 8)
 	p.want("unused ones", words(7, 1, grant, 0, 0, 1, 1, part(mr, 0, 8), 1, 1, part(mr, 100, 0), 0, 1, 1, part(mr, 200, 0), 7, 1, 0, 8, 8))
 
-	mr = fresh() // the Write chunk takes its item first, the rest fits inline (RFC 8166 §3.5.3 [R8166-092])
+	// The Write chunk takes its item first, the rest fits inline (RFC 8166 §3.5.3 [R8166-092]).
+	mr = fresh()
 	call(words(0, 1, 1, part(mr, 0, 6000), 0, 1, 1, part(mr, 6000, 64)), 6000)
 	p.want("Write chunk before Reply chunk", words(7, 1, grant, 0, 0, 1, 1, part(mr, 0, 6000), 0, 1, 1, part(mr, 6000, 0), 7, 1, 0, 6000, 6000))
 
-	mr = fresh() // all of it by the Reply chunk, pad included (RFC 8166 §3.5.3 [R8166-093 R8166-095], RFC 8166 §4.3.3 [R8166-140])
+	// All of it by the Reply chunk, padding included (RFC 8166 §3.5.3 [R8166-093 R8166-095], RFC
+	// 8166 §4.3.3 [R8166-140]).
+	mr = fresh()
 	call(words(0, 0, 1, 2, part(mr, 0, 4096), part(mr, 4100, 4000)), 5001)
 	p.want("Reply chunk", words(7, 1, grant, 1, 0, 0, 1, 2, part(mr, 0, 4096), part(mr, 4100, 20+5004-4096)))
 	got = append(bytes.Clone(room[:4096]), room[4100:4100+20+5004-4096]...)
@@ -219,7 +227,7 @@ func testResponderWriteChunks(t *bed) {
 }
 
 // Remote invalidation needs both sides (RFC 8797 §4.1 [R8797-013]), and replies keep to the smaller
-// threshold when the peer says nothing (RFC 8166 §3.3.3 [R8166-038]).
+// threshold when the peer declares nothing (RFC 8166 §3.3.3 [R8166-038]).
 func TestResponderPlainPeers(t *testing.T) { overProviders(t, testResponderPlainPeers) }
 
 func testResponderPlainPeers(t *bed) {
@@ -246,7 +254,7 @@ func testResponderPlainPeers(t *bed) {
 	}
 }
 
-// Read chunks of every shape make the call that was meant.
+// Read chunks in every shape yield the intended call.
 func TestResponderReadChunks(t *testing.T) { overProviders(t, testResponderReadChunks) }
 
 func testResponderReadChunks(t *bed) {
@@ -290,7 +298,7 @@ func testResponderReadChunks(t *bed) {
 	}
 }
 
-// A chunk that cannot be read ends that connection, and only that (RFC 8166 §4.5.3 [R8166-163]).
+// An unreadable chunk ends that connection, and only that (RFC 8166 §4.5.3 [R8166-163]).
 func TestResponderBadSTag(t *testing.T) { overProviders(t, testResponderBadSTag) }
 
 func testResponderBadSTag(t *bed) {
@@ -341,7 +349,7 @@ func replyTo(r *Request) chunks.Message {
 	return chunks.Message{Stream: words(r.Msg.Stream[:4], 1, 0)}
 }
 
-// A reply that finds the QP ended already does not hide why it has ended.
+// A reply that finds the QP ended does not hide the cause.
 func TestCauseIsTheFirst(t *testing.T) {
 	c, err := newConn(iwarp.Open(rnic.DeviceConfig{}), Config{Credits: 1})
 	if err != nil {
@@ -355,8 +363,8 @@ func TestCauseIsTheFirst(t *testing.T) {
 	}
 }
 
-// The end of the connection takes a call out of the Budget's line, and its credit and
-// receive are free.
+// The end of the connection takes a call out of the Budget's queue, and frees its credit and
+// receive.
 func TestEndWhilePullWaits(t *testing.T) { overProviders(t, testEndWhilePullWaits) }
 
 func testEndWhilePullWaits(t *bed) {

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A call of the peer may have the XID of a call of ours: each reply ends the call
-// of its own direction, and only a reply moves the window.
+// A peer's call may have the XID of one of ours: each reply ends the call in its own direction, and
+// only a reply moves the window.
 func TestSameXIDBothWays(t *testing.T) { overProviders(t, testSameXIDBothWays) }
 
 func testSameXIDBothWays(t *bed) {
@@ -37,7 +37,7 @@ func testSameXIDBothWays(t *bed) {
 	}
 }
 
-// Where calls go both ways the credits of an RDMA_ERROR are nobody's.
+// Where calls go both ways, an RDMA_ERROR's credits belong to no direction.
 func TestCreditsOfErrorsBothWays(t *testing.T) { overProviders(t, testCreditsOfErrorsBothWays) }
 
 func testCreditsOfErrorsBothWays(t *bed) {

@@ -1,4 +1,4 @@
-// The drawings of the two state machines, held against all that the suite does.
+// The drawings of the two state machines, compared with the whole suite.
 
 package rpcrdma
 
@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// arrows counts the changes of one state machine while the tests run.
+// arrows counts one state machine's transitions while the tests run.
 type arrows[S comparable] struct {
 	mu   sync.Mutex
 	seen map[[2]S]int
 }
 
-// watch returns what is told of each change: it panics at one that is not drawn.
+// watch returns a callback for transitions: it panics at one that is not drawn.
 func (a *arrows[S]) watch(drawn func(S) []S) func(from, to S) {
 	a.seen = map[[2]S]int{}
 	return func(from, to S) {
@@ -51,8 +51,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// unseen is 1 when no test has taken an arrow of the drawings: then it does not exist,
-// or is not tested.
+// unseen is 1 if no test has taken some arrow of the drawings: then the arrow does not exist, or
+// lacks a test.
 func unseen() (code int) {
 	callArrows.mu.Lock()
 	defer callArrows.mu.Unlock()

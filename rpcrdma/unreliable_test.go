@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// lossy is a provider that says what it can do, and must be asked for nothing else.
+// lossy is a provider that declares its features and accepts no other call.
 type lossy struct {
 	t    *testing.T
 	caps rnic.Caps
@@ -31,7 +31,7 @@ func (l lossy) Listen(rnic.Service, string, string) (rnic.Listener, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// inbound is a connection request that must be left alone.
+// inbound is a connection request that no code may use.
 type inbound struct{ t *testing.T }
 
 func (inbound) PrivateData() []byte   { return nil }

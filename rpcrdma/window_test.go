@@ -1,5 +1,4 @@
-// Receives and credits at their edges: bursts of all that is granted, grants of nothing, new
-// connections.
+// Receives and credits at their limits: bursts of the whole grant, zero grants, new connections.
 
 package rpcrdma
 
@@ -14,11 +13,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// burst is more than the receives that are kept for messages without credit.
+// burst exceeds the receives for messages without credit.
 const burst = 3 * recvSlack
 
-// A requester that uses all of the grant at once finds a receive for each call,
-// also right behind the replies to the burst before.
+// A requester that uses all of the grant at once finds a receive for each call, also right after
+// the replies to the previous burst.
 func TestGrantIsBacked(t *testing.T) { overProviders(t, testGrantIsBacked) }
 
 func testGrantIsBacked(t *bed) {
@@ -31,7 +30,7 @@ func testGrantIsBacked(t *bed) {
 			p.send(words(i, 1, burst, 0, 0, 0, 0, i, 0, procNull))
 		}
 		var rs []*Request
-		for range burst { // they are all there before the first is answered
+		for range burst { // all are there before the first is answered
 			select {
 			case r := <-held:
 				rs = append(rs, r)
@@ -48,8 +47,8 @@ func testGrantIsBacked(t *bed) {
 	}
 }
 
-// A requester has a receive for the reply of each call that it has sent, and, when
-// calls come the other way too, for each of those.
+// A requester has a receive for the reply to each sent call, and also for each incoming call, if
+// calls go both ways.
 func TestRepliesAtOnce(t *testing.T) { overProviders(t, testRepliesAtOnce) }
 
 func testRepliesAtOnce(t *bed) {
@@ -108,7 +107,7 @@ func answered(t testing.TB, p *rawPeer, c *Conn, xid uint32, credits int) error 
 	return err
 }
 
-// Replies that are none grant nothing: the second call waits for a valid one.
+// Invalid replies grant nothing: the second call waits for a valid one.
 func TestGarbageGrantsNothing(t *testing.T) { overProviders(t, testGarbageGrantsNothing) }
 
 func testGarbageGrantsNothing(t *bed) {
@@ -121,7 +120,7 @@ func testGarbageGrantsNothing(t *bed) {
 		words(7, 1, 8, 0, 0, 0, 0, 8, 1, 0), words(8, 1, 8, 0, 0, 0, 0, 8, 1, 0), words(8, 1, 8, 4, 2), words(7, 1, 8, 4, 9)} {
 		p.send(msg)
 	}
-	p.touch(s, true) // is answered when all of them have been looked at
+	p.touch(s, true) // answered once all have been parsed
 	for p.sent < 8 {
 		var wc [1]rnic.WC
 		switch {
@@ -159,7 +158,7 @@ func testNoCreditsAskedFor(t *bed) {
 	}
 }
 
-// One credit is enough for any call, whatever it moves by RDMA.
+// One credit is enough for any call, regardless of its RDMA operations.
 func TestOneCredit(t *testing.T) { overProviders(t, testOneCredit) }
 
 func testOneCredit(t *bed) {
@@ -172,8 +171,8 @@ func testOneCredit(t *bed) {
 	}
 }
 
-// Every connection begins anew: one call until its reply, and messages of 1024
-// bytes when the peer says nothing of its sizes, even if the one before did.
+// Every connection starts anew: one call until its reply, and messages of 1024 bytes if the peer
+// declares no sizes, even if the previous connection had others.
 func TestFreshConnections(t *testing.T) { overProviders(t, testFreshConnections) }
 
 func testFreshConnections(t *bed) {
@@ -211,7 +210,7 @@ func testFreshConnections(t *bed) {
 	}
 }
 
-// A message of 1024 bytes is taken whatever the sizes are.
+// A message of 1024 bytes is accepted with any sizes.
 func TestLeastReceive(t *testing.T) { overProviders(t, testLeastReceive) }
 
 func testLeastReceive(t *bed) {
@@ -227,7 +226,7 @@ func testLeastReceive(t *bed) {
 	}
 }
 
-// A call that cannot be made fails at once, and nothing of it is sent.
+// An impossible call fails at once, and nothing of it is sent.
 func TestCallThatCannotBeMade(t *testing.T) { overProviders(t, testCallThatCannotBeMade) }
 
 func testCallThatCannotBeMade(t *bed) {
@@ -244,7 +243,7 @@ func testCallThatCannotBeMade(t *bed) {
 	}
 }
 
-// When what answers a call cannot be posted the connection is closed.
+// If an answer cannot be posted, the connection is closed.
 func TestUnpostableReplyCloses(t *testing.T) { overProviders(t, testUnpostableReplyCloses) }
 
 func testUnpostableReplyCloses(t *bed) {

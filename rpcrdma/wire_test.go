@@ -1,4 +1,4 @@
-// A conversation as it passes on the wire: who says what, and in which order.
+// A conversation on the wire: its messages and their order.
 
 package rpcrdma
 
@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A tap stands between two ends and keeps all bytes in the order in which they pass.
+// A tap stands between two ends and keeps all bytes in passing order.
 type tap struct {
 	mu     sync.Mutex
 	passed []passage
@@ -79,7 +79,7 @@ type seen struct {
 	payload    []byte
 }
 
-// segments parses what has passed, behind both start-up frames, which it returns too.
+// segments parses the passed bytes after both start-up frames, and returns the frames too.
 func (tp *tap) segments(t *testing.T) (frames map[bool]mpa.Frame, out []seen) {
 	t.Helper()
 	tp.mu.Lock()
@@ -116,7 +116,7 @@ func (tp *tap) segments(t *testing.T) (frames map[bool]mpa.Frame, out []seen) {
 	return frames, out
 }
 
-// tapped runs calls over a connection with a tap in it and returns what has passed.
+// tapped runs calls over a connection with a tap and returns the passed bytes.
 func tapped(t *testing.T, cfg Config, calls ...func(c *Conn) error) (map[bool]mpa.Frame, []seen) {
 	t.Helper()
 	dev := iwarp.Open(rnic.DeviceConfig{})
@@ -151,7 +151,7 @@ func tapped(t *testing.T, cfg Config, calls ...func(c *Conn) error) (map[bool]mp
 	return tp.segments(t)
 }
 
-// messages puts the Sends of one end together again.
+// messages joins the Sends from one end.
 func messages(segs []seen, fromClient bool) (out [][]byte) {
 	var b []byte
 	for _, s := range segs {
@@ -166,8 +166,8 @@ func messages(segs []seen, fromClient bool) (out [][]byte) {
 	return out
 }
 
-// The client opens the connection and says nothing but Sends and the answers to
-// the server's RDMA Reads; the server answers each call once and says nothing else.
+// The client opens the connection and sends only Sends and the answers to the server's RDMA Reads;
+// the server answers each call once and sends nothing else.
 func TestWireRoles(t *testing.T) {
 	conformance.Proves(t, "R8166-001", "R8166-004", "R8166-013", "R8166-014", "R8166-015", "R8166-017", "R8166-020", "R8166-022",
 		"R8166-029", "R8166-084", "R8166-105", "R8166-107", "R8166-171", "R8166-174", "R8167-019", "R8797-003", "R8797-023")

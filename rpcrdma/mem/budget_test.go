@@ -1,4 +1,4 @@
-// The Budget between connections that keep what they have, and those that wait.
+// The Budget between connections that keep their bytes, and waiting ones.
 
 package mem
 
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Connections that take all they can get, and give nothing back, leave much more
-// than they have for the next one; one that is alone gets half.
+// Connections that take all they can get, and return nothing, leave much more than they hold for
+// the next one; a lone one gets half.
 func TestBudgetShares(t *testing.T) {
 	const total, step = 256 << 20, 1 << 16
 	b := NewBudget(total)
@@ -32,7 +32,7 @@ func TestBudgetShares(t *testing.T) {
 	}
 }
 
-// The largest request is met when nobody else has anything, and not when it would leave less than
+// The largest request is met if no other account holds bytes, and not if it would leave less than
 // itself.
 func TestBudgetLargest(t *testing.T) {
 	b := NewBudget(1 << 20)
@@ -46,8 +46,8 @@ func TestBudgetLargest(t *testing.T) {
 	}
 }
 
-// A crowd of accounts that each take little, twice at once so that something is held
-// at any time, does not keep a large request waiting: it gets its turn.
+// Many accounts with small requests, each twice at once so that some bytes are always held, do not
+// starve a large request: it gets its turn.
 func TestLargePullDoesNotStarve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(1 << 20)
@@ -83,8 +83,8 @@ func TestLargePullDoesNotStarve(t *testing.T) {
 	})
 }
 
-// One that holds its part for ever, for its disk is hung, keeps the large request
-// waiting, but not all others: they are served between two turns of it.
+// An account that keeps its share forever, for example on a hung disk, delays the large request,
+// but not all others: they are served between two turns of it.
 func TestHungHolderDoesNotStopOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(1 << 20)
@@ -116,8 +116,8 @@ func TestHungHolderDoesNotStopOthers(t *testing.T) {
 	})
 }
 
-// Those in line are served in order of arrival, once each, and the one that is served
-// may wait again where it is told.
+// Waiting accounts are served in order of arrival, once each, and a served one may wait again in
+// its callback.
 func TestBudgetLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(1 << 20)
@@ -156,15 +156,15 @@ func TestBudgetLine(t *testing.T) {
 	})
 }
 
-// What a connection gets of 100 beside others, and beside what it has.
+// A connection's share of 100 beside others, and beside its own bytes.
 func TestBudgetFits(t *testing.T) {
 	for _, row := range []struct {
 		others, held, n int64
 		want            bool
 	}{
-		{0, 0, 100, true}, {0, 0, 101, false}, // one that is alone: one call of any size
+		{0, 0, 100, true}, {0, 0, 101, false}, // a lone one: one call of any size
 		{0, 30, 20, true}, {0, 30, 21, false}, // and half of all
-		{50, 0, 25, true}, {50, 0, 26, false}, // beside others as much as is left
+		{50, 0, 25, true}, {50, 0, 26, false}, // beside others at most half of the free bytes
 		{30, 10, 10, false}, {10, 1, 4, true}, {10, 1, 5, false}, // and then a sixteenth
 		{100, 0, 1, false},
 	} {
@@ -201,7 +201,7 @@ func TestBuffer(t *testing.T) {
 		t.Errorf("%q of %d, %d charged", bigger.B[:3], len(bigger.B), bigger.Charged)
 	}
 	bigger.Put()
-	if bigger.Charged != 0 { // the next owner's bytes have to be charged anew
+	if bigger.Charged != 0 { // the next owner's bytes must be charged anew
 		t.Errorf("%d bytes are still charged", bigger.Charged)
 	}
 }

@@ -1,4 +1,4 @@
-// The same CRC as the standard library's, whatever the length, the alignment and the CRC before.
+// The same CRC as the standard library's, for any length, alignment and preceding CRC.
 
 package crc32c
 
@@ -10,8 +10,8 @@ import (
 
 var oracle = crc32.MakeTable(crc32.Castagnoli)
 
-// TestUpdateIsTheStandardLibrarys covers every length around the sizes at which folding goes on to
-// its next step.
+// TestUpdateIsTheStandardLibrarys covers every length around the sizes at which folding enters its
+// next step.
 func TestUpdateIsTheStandardLibrarys(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	mem := make([]byte, 70_000)
@@ -45,7 +45,7 @@ func FuzzUpdate(f *testing.F) {
 	})
 }
 
-// BenchmarkUpdate compares both ways, out of the cache's first level and out of none.
+// BenchmarkUpdate compares both ways, with data inside and outside the first-level cache.
 func BenchmarkUpdate(b *testing.B) {
 	for name, update := range map[string]func(uint32, []byte) uint32{"ours": Update, "std": func(c uint32, p []byte) uint32 { return crc32.Update(c, oracle, p) }} {
 		for _, n := range []int{256, 512, 1024, 4096, 16384, 65536, 16 << 20} {

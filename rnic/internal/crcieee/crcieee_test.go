@@ -1,4 +1,4 @@
-// The same CRC as the standard library's, whatever the length, the alignment and the CRC before.
+// The same CRC as the standard library's, for any length, alignment and preceding CRC.
 
 package crcieee
 
@@ -11,8 +11,8 @@ import (
 
 var oracle = crc32.IEEETable
 
-// TestUpdateIsTheStandardLibrarys covers every length around the sizes at which folding goes on to
-// its next step.
+// TestUpdateIsTheStandardLibrarys covers every length around the sizes at which folding enters its
+// next step.
 func TestUpdateIsTheStandardLibrarys(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	mem := make([]byte, 70_000)
@@ -33,8 +33,8 @@ func TestUpdateIsTheStandardLibrarys(t *testing.T) {
 	}
 }
 
-// TestCopiesAreWholeAndTheirCRCsJoin: what Copy moves arrives, nothing beside it changes, and its
-// CRC after one of what went before is that of both.
+// TestCopiesAreWholeAndTheirCRCsJoin: Copy's bytes arrive, no byte beside them changes, and its CRC
+// joins the preceding one to the CRC of both.
 func TestCopiesAreWholeAndTheirCRCsJoin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	mem := make([]byte, 20_000)
@@ -57,7 +57,7 @@ func TestCopiesAreWholeAndTheirCRCsJoin(t *testing.T) {
 		if whole := canFold && n > 0 && n <= copyMax && n%copyUnit == 0; whole != (p.N == n && n > 0) || !whole && p != (Piece{}) {
 			t.Fatalf("%d bytes: %+v", n, p)
 		}
-		rest := src[:n-p.N] // all of it where Copy has computed nothing
+		rest := src[:n-p.N] // all of it if Copy has computed nothing
 		got, want := Join(Update(Update(0, head), rest), p), crc32.Update(crc32.Update(0, oracle, head), oracle, src)
 		if got != want {
 			t.Fatalf("%d bytes after %d: %#x, want %#x", n, len(head), got, want)
@@ -65,7 +65,7 @@ func TestCopiesAreWholeAndTheirCRCsJoin(t *testing.T) {
 	}
 }
 
-// BenchmarkCopy is Copy beside a copy and a CRC.
+// BenchmarkCopy compares Copy with a copy and a CRC.
 func BenchmarkCopy(b *testing.B) {
 	dst, src := make([]byte, 4096), make([]byte, 4096)
 	b.Run("one pass", func(b *testing.B) {
@@ -94,7 +94,7 @@ func FuzzUpdate(f *testing.F) {
 	})
 }
 
-// BenchmarkUpdate compares both ways, out of the cache's first level and out of none.
+// BenchmarkUpdate compares both ways, with data inside and outside the first-level cache.
 func BenchmarkUpdate(b *testing.B) {
 	for name, update := range map[string]func(uint32, []byte) uint32{"ours": Update, "std": func(c uint32, p []byte) uint32 { return crc32.Update(c, oracle, p) }} {
 		for _, n := range []int{12, 16, 64, 256, 1024, 4096, 16384, 65536, 16 << 20} {

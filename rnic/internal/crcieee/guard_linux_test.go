@@ -1,5 +1,5 @@
-// Memory that must not be touched on both sides of what is read and written: the end of a packet
-// may be that of a mapping.
+// Inaccessible memory on both sides of the accessed bytes: a packet's end may be the end of a
+// mapping.
 
 package crcieee
 
@@ -28,8 +28,8 @@ func guarded(t *testing.T, n int) []byte {
 	return mem[page : page+n]
 }
 
-// TestNothingBesideIsTouched: of any length, at the beginning and at the end of accessible memory.
-// An access beside it ends the process.
+// TestNothingBesideIsTouched: for any length, at the beginning and at the end of accessible memory.
+// An access beyond it ends the process.
 func TestNothingBesideIsTouched(t *testing.T) {
 	const most = 5000
 	size := (most/syscall.Getpagesize() + 1) * syscall.Getpagesize()

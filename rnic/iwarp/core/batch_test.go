@@ -1,4 +1,4 @@
-// The bounds of a batch, and the memory that it holds on to.
+// The bounds of a batch, and its memory.
 
 package core
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestBatchOfManyPieces: a batch has no more ranges than one system call takes, however many small
-// messages wait.
+// TestBatchOfManyPieces: a batch has no more ranges than one system call takes, for any number of
+// small messages.
 func TestBatchOfManyPieces(t *testing.T) {
 	const n = 2 * MaxPieces
 	s := newSide(t, rnic.DeviceConfig{}, n)
@@ -46,8 +46,8 @@ func TestBatchOfManyPieces(t *testing.T) {
 	}
 }
 
-// TestSentBytesArePinnedByNobody: a region of which all that was asked for has been sent is not
-// held any more, so that giving it back does not have to look at what waits to be sent.
+// TestSentBytesArePinnedByNobody: once all requested bytes of a region have been sent, it is not
+// pinned any more, so that its release does not have to check pending bytes.
 func TestSentBytesArePinnedByNobody(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -66,8 +66,8 @@ func TestSentBytesArePinnedByNobody(t *testing.T) {
 	}
 }
 
-// TestLargeScratchIsForTheRestOfABatch: what the small memory has no room for goes to a large one,
-// in order, which is given back when the batch has left.
+// TestLargeScratchIsForTheRestOfABatch: bytes beyond the small memory go to a large one, in order,
+// which is returned when the batch has left.
 func TestLargeScratchIsForTheRestOfABatch(t *testing.T) {
 	var b batch
 	b.init(nil)
@@ -101,8 +101,8 @@ func TestLargeScratchIsForTheRestOfABatch(t *testing.T) {
 	}
 }
 
-// TestPostedTogetherLeavesTogether: what is posted at once leaves in one batch, beyond what the
-// small memory has room for.
+// TestPostedTogetherLeavesTogether: requests posted at once leave in one batch, beyond the room of
+// the small memory.
 func TestPostedTogetherLeavesTogether(t *testing.T) {
 	for _, op := range []rnic.Opcode{rnic.OpRead, rnic.OpSend} {
 		const n = 64
@@ -115,7 +115,7 @@ func TestPostedTogetherLeavesTogether(t *testing.T) {
 			wr, length = rnic.SendWR{Op: op, SGL: [][]byte{make([]byte, 128)}}, 152
 		}
 		o.SetMSS(s.end.mss)
-		for range 3 { // and so does what follows
+		for range 3 { // and so do later ones
 			w.Cork()
 			for range n / 4 {
 				post(t, s.qp, wr)

@@ -1,4 +1,4 @@
-// How little of a stream of large messages comes through the receive buffer.
+// The share of a bulk stream that goes through the receive buffer.
 
 package core
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// writeStream is what a sender makes of count RDMA Writes of payload, each with a small Send after
+// writeStream is a sender's stream for count RDMA Writes of payload, each with a small Send after
 // it.
 func writeStream(t *testing.T, m Modes, mss, count int, payload []byte, stag rnic.STag, to uint64) []byte {
 	t.Helper()
@@ -24,9 +24,9 @@ func writeStream(t *testing.T, m Modes, mss, count int, payload []byte, stag rni
 	return s.end.sent
 }
 
-// TestBulkIsReceivedInPlace: once a connection is in bulk traffic, what is read through the buffer
-// is the headers, the short ends of messages and, with CRCs, their first segments: whatever TCP's
-// segments are, and all of the stream being there to read.
+// TestBulkIsReceivedInPlace: in bulk traffic only headers, the short ends of messages and, with
+// CRCs, their first segments go through the buffer. This holds for any TCP segments, with the whole
+// stream ready to be read.
 func TestBulkIsReceivedInPlace(t *testing.T) {
 	const count, tail, window = 8, 2 << 10, 256 << 10
 	payload := noise(1 << 20)
@@ -79,7 +79,8 @@ func TestBulkIsReceivedInPlace(t *testing.T) {
 				if !bytes.Equal(bufOf(mr), payload) {
 					t.Error("other bytes were placed")
 				}
-				most := (total/mss+2*count)*tail + count*directMin // the start of each segment, and of each message a short one
+				// The start of each segment, and of each message a short one.
+				most := (total/mss+2*count)*tail + count*directMin
 				if m.CRC {
 					most += count * mss
 				}

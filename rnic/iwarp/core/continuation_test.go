@@ -1,5 +1,5 @@
-// Segments with CRCs that are read straight into their memory: only where it is known before, and
-// told of only when right.
+// Segments with CRCs read straight into their memory: only with a destination known in advance, and
+// reported only if their CRC is good.
 
 package core
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// continued is an RDMA Write of three large segments to mr, each an FPDU with its CRC.
+// continued is an RDMA Write to mr in three large segments, each an FPDU with its CRC.
 func continued(mr *rnic.MR, data []byte) (fpdus [3][]byte) {
 	n := len(data) / 3
 	for i, ctrl := range []byte{0x81, 0x81, 0xc1} {
@@ -32,8 +32,8 @@ func crcScript(t *testing.T, mode rnic.CRCMode) *script {
 	return s
 }
 
-// TestContinuationIsPlacedAsItComes: of a message with CRCs the first segment is placed when it is
-// whole and right, the next ones while they come; in strict mode all are as the first.
+// TestContinuationIsPlacedAsItComes: in a message with CRCs the first segment is placed when it is
+// complete and verified, the next ones as they arrive; in strict mode all are like the first.
 func TestContinuationIsPlacedAsItComes(t *testing.T) {
 	for mode, early := range map[rnic.CRCMode]bool{rnic.CRCOn: true, rnic.CRCStrict: false} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestContinuationIsPlacedAsItComes(t *testing.T) {
 	}
 }
 
-// TestContinuationPieces: RDMA Writes and Read Responses of several segments with CRCs, in pieces
-// that split them anywhere, with a Send that tells of them after each.
+// TestContinuationPieces: RDMA Writes and Read Responses in several segments with CRCs, in pieces
+// that split them anywhere, with a Send after each.
 func TestContinuationPieces(t *testing.T) {
 	for _, piece := range []int{61, 999, 16 << 10, 50_000, 1 << 20} {
 		for _, n := range []int{directMin, directMin + 21, bigLen} {
@@ -95,10 +95,9 @@ func TestContinuationPieces(t *testing.T) {
 	}
 }
 
-// TestContinuationDamaged: whatever bit of a segment that is read straight into its memory is
-// wrong, the stream ends because of its CRC, nothing is completed, and no byte is placed but from
-// where the segment before has ended on, in the region that it has named: not in another region
-// that the peer may write either.
+// TestContinuationDamaged: any wrong bit in a directly read segment ends the stream because of its
+// CRC, and nothing completes. Bytes are placed only after the end of the preceding segment, in its
+// region: not in another region that the peer may write.
 func TestContinuationDamaged(t *testing.T) {
 	conformance.Proves(t, "R5044-083", "R5044-085", "R5044-087")
 	for name, at := range map[string]int{"length": 1, "last": 2, "opcode": 3, "STag": 7, "offset": 13, "first byte": 16, "last byte": 16 + bigLen - 1, "CRC": -1} {
@@ -115,7 +114,7 @@ func TestContinuationDamaged(t *testing.T) {
 				switch {
 				case at < 0:
 					bad[len(bad)-1] ^= 1
-				case name == "STag": // that of a region that the peer may write just as well
+				case name == "STag": // another region that the peer may write
 					for i, v := range mpa.AppendFPDU(nil, false, tagged(0x81, 0x40, other.STag(), other.Base()+bigLen, nil))[4:16] {
 						bad[4+i] = v
 					}
@@ -150,7 +149,7 @@ func TestContinuationDamaged(t *testing.T) {
 	}
 }
 
-// TestContinuationRevoked: a region that is taken away within such a segment gets no byte more.
+// TestContinuationRevoked: a region revoked within such a segment gets no further byte.
 func TestContinuationRevoked(t *testing.T) {
 	s := crcScript(t, rnic.CRCOn)
 	mem, data := make([]byte, 3*bigLen), bytes.Repeat([]byte{7}, 3*bigLen)
@@ -166,8 +165,7 @@ func TestContinuationRevoked(t *testing.T) {
 	}
 }
 
-// response is the answer, in one large segment with its CRC, to a Read of all of sink that the
-// script has been asked for.
+// response is the answer, in one large segment with its CRC, to a Read of all of sink.
 func response(t *testing.T, s *script, sink *rnic.MR, data []byte) []byte {
 	t.Helper()
 	post(t, s.qp, rnic.SendWR{ID: 3, Op: rnic.OpRead, MR: sink, Length: uint32(len(data)), RemoteSTag: 9})
@@ -175,8 +173,8 @@ func response(t *testing.T, s *script, sink *rnic.MR, data []byte) []byte {
 	return mpa.AppendFPDU(nil, true, tagged(0xc1, 0x42, sink.STag(), sink.Base(), data))
 }
 
-// TestResponseIsPlacedAsItComes: the first segment of a response goes where the Read was posted
-// for, which is known before its CRC; in strict mode it is placed when that is right.
+// TestResponseIsPlacedAsItComes: a response's first segment goes to the sink of the posted Read,
+// known before its CRC; in strict mode it is placed when the CRC is good.
 func TestResponseIsPlacedAsItComes(t *testing.T) {
 	for mode, early := range map[rnic.CRCMode]bool{rnic.CRCOn: true, rnic.CRCStrict: false} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -200,8 +198,8 @@ func TestResponseIsPlacedAsItComes(t *testing.T) {
 	}
 }
 
-// TestResponseDamaged: whatever bit of the first segment of a response is wrong, the stream ends
-// because of its CRC, the Read does not succeed, and no byte is placed but in its sink.
+// TestResponseDamaged: any wrong bit in a response's first segment ends the stream because of its
+// CRC. The Read does not succeed, and no byte is placed outside its sink.
 func TestResponseDamaged(t *testing.T) {
 	conformance.Proves(t, "R5044-083", "R5044-085", "R5044-087")
 	for name, at := range map[string]int{"length": 1, "last": 2, "opcode": 3, "STag": 7, "offset": 13, "first byte": 16, "last byte": 16 + bigLen - 1, "CRC": -1} {
@@ -217,7 +215,7 @@ func TestResponseDamaged(t *testing.T) {
 				switch {
 				case at < 0:
 					b[len(b)-1] ^= 1
-				case name == "STag": // that of a region that the peer may write
+				case name == "STag": // a region that the peer may write
 					copy(b[4:16], mpa.AppendFPDU(nil, false, tagged(0xc1, 0x42, other.STag(), other.Base(), nil))[4:16])
 				case name == "last":
 					b[at] ^= 0x40

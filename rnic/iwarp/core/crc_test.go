@@ -1,4 +1,4 @@
-// CRCs of the FPDUs that are sent.
+// CRCs of sent FPDUs.
 
 package core
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// TestWriteCRC: each FPDU of a Write has the CRC of its bytes, whether the payload is one slice or
-// many, and the Write is posted alone or with others.
+// TestWriteCRC: each FPDU of a Write has the CRC of its bytes, for payload in one slice or many,
+// posted alone or with others.
 func TestWriteCRC(t *testing.T) {
 	s := scriptWith(t, rnic.DeviceConfig{CRC: rnic.CRCOn}, rnic.ConnParams{})
 	s.open()
@@ -33,7 +33,7 @@ func TestWriteCRC(t *testing.T) {
 	s.checked(t, data)
 }
 
-// checked reads FPDUs, CRC and all, up to the end of a message with this payload.
+// checked reads FPDUs with their CRCs up to the end of a message with this payload.
 func (s *script) checked(t *testing.T, want []byte) {
 	t.Helper()
 	for last := false; !last; {

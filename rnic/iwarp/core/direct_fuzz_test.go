@@ -12,17 +12,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// fuzzDirect makes segments, some of them large, out of plan, and has them read in pieces by a
-// receiver that reads directly and by one that does not. Memory, completions and error must be
-// equal when the stream is whole; a segment that fails has touched nothing. The same with CRCs, all
-// of them right.
+// fuzzDirect makes segments, some of them large, from plan. A receiver that reads directly and one
+// that does not read them in pieces. Memory, completions and error must be equal when the stream is
+// complete; a failing segment has touched nothing. The same with CRCs, all of them good.
 func fuzzDirect(t *testing.T, plan []byte, piece uint16) {
 	if len(plan) > 32 {
 		return
 	}
 	p := int(piece) + 1
 	if p < 500 && len(plan) > 4 {
-		p += 500 // byte by byte only when there is little
+		p += 500 // single bytes only for small plans
 	}
 	for _, crc := range []bool{false, true} {
 		sameResult(t, runPlan(t, plan, p, Modes{CRC: crc, Direct: true}), runPlan(t, plan, p, Modes{CRC: crc}))
@@ -91,7 +90,7 @@ func planBytes(plan []byte, w, sink *rnic.MR, room int, crc bool) (b []byte) {
 		var seg []byte
 		switch plan[0] % 6 {
 		case 0: // Write
-			// Its last, unless the next segment of the plan goes on with it.
+			// Its last, unless the plan's next segment continues it.
 			ctrl := byte(0xc1)
 			if len(plan) > 3 && plan[2]%6 == 0 && to%uint64(room)+2*65_500 < uint64(room) {
 				ctrl = 0x81

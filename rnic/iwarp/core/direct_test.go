@@ -1,5 +1,4 @@
-// Payload that is read straight into its memory: content, pieces, faults, and memory that is taken
-// away.
+// Payload read straight into its memory: content, pieces, faults, and revoked memory.
 
 package core
 
@@ -24,8 +23,8 @@ func directScript(t *testing.T) *script {
 	return s
 }
 
-// TestDirectPlacement: bytes of a large segment are in their memory before it is
-// whole, which is what tells this way from the buffered one.
+// TestDirectPlacement: a large segment's bytes are in their memory before it is complete, unlike
+// with the buffered way.
 func TestDirectPlacement(t *testing.T) {
 	s := directScript(t)
 	data := noise(bigLen)
@@ -91,8 +90,8 @@ func TestDirectPieces(t *testing.T) {
 	}
 }
 
-// TestDirectFaults: a large segment is checked whole by its header, before any byte
-// of it is placed or the rest has come, with the same outcome as a small one.
+// TestDirectFaults: a large segment is checked completely by its header, before any byte is placed
+// or the rest has come, with the same result as a small one.
 func TestDirectFaults(t *testing.T) {
 	conformance.Proves(t, "R5041-106", "R5041-125")
 	big := make([]byte, bigLen)
@@ -138,8 +137,8 @@ func TestDirectFaults(t *testing.T) {
 	}
 }
 
-// TestDirectRevoked: Invalidate does not wait for a peer that has stopped within a segment, and not
-// one byte that comes later is placed (RFC 5040 §8.1.1 [R5040-209], RFC 5041 §8.3.1 [R5041-141]).
+// TestDirectRevoked: Invalidate does not wait for a peer that has stopped within a segment, and no
+// later byte is placed (RFC 5040 §8.1.1 [R5040-209], RFC 5041 §8.3.1 [R5041-141]).
 func TestDirectRevoked(t *testing.T) {
 	conformance.Proves(t, "R5040-207", "R5040-209", "R5041-131", "R5041-132", "R5041-139", "R5041-141")
 	for _, how := range []string{"Invalidate", "Dereg", "Rereg"} {
@@ -177,8 +176,8 @@ func TestDirectRevoked(t *testing.T) {
 	}
 }
 
-// TestDirectFlushed: a receive whose Send has half arrived is completed at once when the QP
-// ends, and is not written to any more.
+// TestDirectFlushed: a receive with half of its Send is completed at once when the QP ends, and is
+// not written any more.
 func TestDirectFlushed(t *testing.T) {
 	s := directScript(t)
 	mem, data := make([]byte, bigLen), bytes.Repeat([]byte{7}, bigLen)
@@ -199,8 +198,7 @@ func TestDirectFlushed(t *testing.T) {
 	}
 }
 
-// TestDirectCutOff: the stream may end in payload or in the trailer: the message has
-// not come.
+// TestDirectCutOff: the stream may end in payload or in the trailer: the message is incomplete.
 func TestDirectCutOff(t *testing.T) {
 	conformance.Proves(t, "R5040-013", "R5041-082", "R5044-151")
 	f := mpa.AppendFPDU(nil, false, untagged(0x41, 0x43, 0, 0, 1, 0, make([]byte, bigLen)))

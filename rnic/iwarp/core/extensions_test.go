@@ -16,7 +16,7 @@ import (
 
 var extended = rnic.DeviceConfig{Extensions: true}
 
-// bytes8 is v as it goes on the wire.
+// bytes8 returns v in wire form.
 func bytes8(vs ...uint64) (b []byte) {
 	for _, v := range vs {
 		b = binary.BigEndian.AppendUint64(b, v)
@@ -24,7 +24,7 @@ func bytes8(vs ...uint64) (b []byte) {
 	return b
 }
 
-// atomicReq is the payload of an Atomic Request.
+// atomicReq returns the payload of an Atomic Request.
 func atomicReq(op, id uint32, stag rnic.STag, to, data, mask, compare, compareMask uint64) []byte {
 	b := binary.BigEndian.AppendUint32(nil, op)
 	b = binary.BigEndian.AppendUint32(b, id)
@@ -36,10 +36,10 @@ func atomicResp(id uint32, v uint64) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, id), bytes8(v)...)
 }
 
-// intAt is the integer at off of the region.
+// intAt returns the integer at off in the region.
 func intAt(mr *rnic.MR, off int) uint64 { return binary.NativeEndian.Uint64(bufOf(mr)[off:]) }
 
-// Immediate Data takes its turn among the Sends, in both directions.
+// Immediate Data keeps its place among the Sends, in both directions.
 func TestImmediateBytes(t *testing.T) {
 	conformance.Proves(t, "R5040-258", "R5040-260", "R5040-261")
 	s := scriptWith(t, extended, rnic.ConnParams{})
@@ -48,7 +48,7 @@ func TestImmediateBytes(t *testing.T) {
 	recv(t, s.qp, 3, buf)
 	s.fpdu(untagged(0x41, 0x43, 0, 0, 1, 0, []byte("a")))
 	s.fpdu(tagged(0xc1, 0x40, w.wr.STag(), w.wr.Base(), []byte("written")))
-	s.fpdu(untagged(0x41, 0x48, 77, 0, 2, 0, bytes8(0x0102030405060708))) // the STag is not looked at
+	s.fpdu(untagged(0x41, 0x48, 77, 0, 2, 0, bytes8(0x0102030405060708))) // the STag is ignored
 	s.fpdu(untagged(0x41, 0x49, 0, 0, 3, 0, bytes8(5)))
 	if wc := s.want(t, rnic.OpRecv, 1, rnic.WCSuccess); wc.Immediate || wc.Len != 1 {
 		t.Errorf("%+v", wc)
@@ -73,7 +73,7 @@ func TestImmediateBytes(t *testing.T) {
 	s.c.Close()
 }
 
-// The peer's atomic operations are done and answered in order, among its Reads.
+// The peer's atomic operations are executed and answered in order, among its Reads.
 func TestAtomicServed(t *testing.T) {
 	conformance.Proves(t, "R5040-262", "R5040-264", "R5040-266", "R5040-268", "R5040-269", "R5040-271")
 	s := scriptWith(t, extended, rnic.ConnParams{})
@@ -92,10 +92,10 @@ func TestAtomicServed(t *testing.T) {
 	}{
 		{0, 5, 0, 1, all, 100},
 		{0, ^uint64(9), 0, 0, all, 105}, // minus ten
-		{2, 7, all, 94, all, 95},        // not that
+		{2, 7, all, 94, all, 95},        // no match
 		{2, 7, all, 95, all, 95},
 		{2, 0xff00, 0xf000, 0x17, 0x0f, 7},
-		{0xfffffff0, 0, 0, 0, all, 0xf007}, // the other 28 bits are not looked at
+		{0xfffffff0, 0, 0, 0, all, 0xf007}, // the other 28 bits are ignored
 		{2, 0x00000001_00000001, all, 0, 0, 0xf007},
 		{0, 0xffffffff_ffffffff, 1 << 31, 0, all, 0x00000001_00000001}, // two fields of 32 bits
 		{0, 0, 0, 0, all, 0},
@@ -150,7 +150,7 @@ func TestAtomicAsked(t *testing.T) {
 	s.c.Close()
 }
 
-// Each fault has its Terminate, and no byte of memory changes.
+// Each fault has its Terminate, and memory is unchanged.
 func TestExtensionFaults(t *testing.T) {
 	conformance.Proves(t, "R5040-260", "R5040-264", "R5040-266", "R5040-270")
 	atomic := func(op uint32, mr func(w *world) *rnic.MR, off int) func(w *world) []byte {
@@ -213,8 +213,7 @@ func TestExtensionFaults(t *testing.T) {
 	}
 }
 
-// allowAtomic gives the world's readSink, which these tests do not read into, the right that they
-// are about.
+// allowAtomic gives the world's readSink, which these tests do not read into, the right under test.
 func (w *world) allowAtomic() error {
 	w.readSink.Invalidate()
 	return w.readSink.Rereg(make([]byte, 64), rnic.RemoteAtomic)
@@ -222,7 +221,7 @@ func (w *world) allowAtomic() error {
 
 func theAtomic(w *world) *rnic.MR { return w.readSink }
 
-// A response has to be that to the oldest request, by kind and by name.
+// A response must match the oldest request, by kind and by identifier.
 func TestAtomicWrongResponse(t *testing.T) {
 	for name, seg := range map[string][]byte{
 		"name": untagged(0x41, 0x4b, 0, 3, 1, 0, atomicResp(1, 0)),
@@ -241,7 +240,7 @@ func TestAtomicWrongResponse(t *testing.T) {
 	}
 }
 
-// Immediate Data does not come within a message, nor without a receive.
+// Immediate Data is refused within a message, and without a receive.
 func TestImmediateOutOfPlace(t *testing.T) {
 	s := scriptWith(t, extended, rnic.ConnParams{})
 	s.open()
@@ -259,7 +258,7 @@ func TestImmediateOutOfPlace(t *testing.T) {
 	s.c.Close()
 }
 
-// More atomic operations than the IRD are refused like Reads.
+// Atomic operations beyond the IRD are refused like Reads.
 func TestAtomicIRD(t *testing.T) {
 	conformance.Proves(t, "R5040-262")
 	s := scriptWith(t, extended, rnic.ConnParams{IRD: 2})
@@ -268,7 +267,7 @@ func TestAtomicIRD(t *testing.T) {
 		t.Fatal(s.qp.IRD())
 	}
 	mr, _ := s.pd.RegMR(make([]byte, 8), rnic.RemoteAtomic)
-	s.end.room = 0 // nothing is answered meanwhile
+	s.end.room = 0 // prevents answers meanwhile
 	var b []byte
 	for i := range uint32(3) {
 		b = mpa.AppendFPDU(b, true, untagged(0x41, 0x4a, 0, 1, i+1, 0, atomicReq(0, i, mr.STag(), mr.Base(), 1, 0, 0, 0)))
@@ -281,7 +280,7 @@ func TestAtomicIRD(t *testing.T) {
 	s.c.Close()
 }
 
-// Who has not asked for the extensions neither says nor serves them, as TestExtensions has it.
+// An end without the extensions neither sends nor serves them, like TestExtensions.
 func TestExtensionsOff(t *testing.T) {
 	a, _ := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, 4)
 	for op := rnic.OpImmediate; op <= rnic.OpSwap; op++ {
@@ -303,7 +302,7 @@ func TestExtensionsOff(t *testing.T) {
 	}
 }
 
-// apply does what the pseudocode of RFC 7306 §5.1 does, bit by bit.
+// apply matches the pseudocode of RFC 7306 §5.1, bit by bit.
 func TestAtomicApply(t *testing.T) {
 	conformance.Proves(t, "R5040-268", "R5040-269")
 	add := func(v, data, mask uint64) (out uint64) {

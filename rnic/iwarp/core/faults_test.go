@@ -1,4 +1,4 @@
-// The receive table, row by row: what a hand-made peer says, and the Terminate it gets, byte by
+// The receive table, row by row: a hand-made peer's segment, and the resulting Terminate, byte by
 // byte.
 
 package core
@@ -18,13 +18,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// world is what the peer of a fault row finds: regions and two posted receives of 16 bytes.
+// world is the receiver's state for a fault row: regions and two posted receives of 16 bytes.
 type world struct {
 	wr, rd   *rnic.MR // remote write, remote read; 64 bytes
 	other    *rnic.MR // of another PD
 	bound    *rnic.MR // bound to another QP
 	gone     *rnic.MR // invalidated
-	readSink *rnic.MR // sink of an outstanding Read of ours, if the row asks for one
+	readSink *rnic.MR // sink of our outstanding Read, if the row wants one
 }
 
 func newWorld(t *testing.T, s *script) *world {
@@ -46,9 +46,9 @@ func newWorld(t *testing.T, s *script) *world {
 	return w
 }
 
-// A faultRow is a last segment and the bytes behind the Terminate's DDP header.
+// A faultRow is a last segment and the bytes after the Terminate's DDP header.
 type faultRow struct {
-	name  string // with the ids of the requirements that it proves
+	name  string // with the ids of the proved requirements
 	first func(w *world) [][]byte
 	seg   func(w *world) []byte
 	lt    byte // layer and type
@@ -138,7 +138,7 @@ var faultRows = []faultRow{
 	{"invalidate other QP R5040-196 R5040-133", nil, inval(theBound), 0x01, 9, 18},
 }
 
-// sends is n good Sends.
+// sends returns n good Sends.
 func sends(n uint32) func(*world) [][]byte {
 	return func(*world) (segs [][]byte) {
 		for i := range n {
@@ -148,7 +148,7 @@ func sends(n uint32) func(*world) [][]byte {
 	}
 }
 
-// part is 8 bytes of a Send that goes on.
+// part returns 8 bytes of an incomplete Send.
 func part(*world) [][]byte { return [][]byte{untagged(0x01, 0x43, 0, 0, 1, 0, make([]byte, 8))} }
 
 func TestFaultsOfThePeer(t *testing.T) {
@@ -170,8 +170,7 @@ func TestFaultsOfThePeer(t *testing.T) {
 				}
 			}
 			seg := row.seg(w)
-			// What is behind the fault is not looked at: no byte of it lands (RFC 5041 §7.1
-			// [R5041-109]).
+			// Bytes after the fault are ignored: none is placed (RFC 5041 §7.1 [R5041-109]).
 			evil := tagged(0xc1, 0x40, w.wr.STag(), w.wr.Base(), []byte("evil"))
 			s.say(mpa.AppendFPDU(mpa.AppendFPDU(nil, true, seg), true, evil))
 			var back []byte
@@ -200,7 +199,7 @@ func TestFaultsOfThePeer(t *testing.T) {
 	}
 }
 
-// flushedRest wants every receive home, in order.
+// flushedRest requires that every receive is flushed, in order.
 func flushedRest(t *testing.T, s *script) {
 	t.Helper()
 	wcs := make([]rnic.WC, 8)
@@ -215,8 +214,8 @@ func flushedRest(t *testing.T, s *script) {
 	}
 }
 
-// TestCRCFault: nothing of an FPDU whose CRC is wrong is placed (RFC 5044 §4.4 [R5044-065],
-// RFC 5044 §6 [R5044-083 R5044-087]).
+// TestCRCFault: nothing of an FPDU with a wrong CRC is placed (RFC 5044 §4.4 [R5044-065], RFC 5044
+// §6 [R5044-083 R5044-087]).
 func TestCRCFault(t *testing.T) {
 	conformance.Proves(t, "R5040-057", "R5040-078", "R5041-013", "R5041-087", "R5041-151", "R5044-065", "R5044-083", "R5044-084",
 		"R5044-085", "R5044-087", "R5044-152", "R5044-161", "R5044-162", "R5044-163")
@@ -235,9 +234,9 @@ func TestCRCFault(t *testing.T) {
 	}
 }
 
-// TestByteByByte: FPDUs may come in any pieces (RFC 5044 §5.1 [R5044-080]); pad content and
-// reserved bits are not looked at (RFC 5044 §4.1 [R5044-020], RFC 5040 §4.1 [R5040-041],
-// RFC 5041 §4.1 [R5041-029]).
+// TestByteByByte: FPDUs may come in any pieces (RFC 5044 §5.1 [R5044-080]); padding and reserved
+// bits are ignored (RFC 5044 §4.1 [R5044-020], RFC 5040 §4.1 [R5040-041], RFC 5041 §4.1
+// [R5041-029]).
 func TestByteByByte(t *testing.T) {
 	conformance.Proves(t, "R5040-041", "R5040-163", "R5041-003", "R5041-005", "R5041-011", "R5041-026", "R5041-027", "R5041-029",
 		"R5041-038", "R5041-050", "R5041-074", "R5041-075", "R5044-020", "R5044-080", "R5044-086", "R5044-173")
@@ -255,8 +254,7 @@ func TestByteByByte(t *testing.T) {
 	}
 }
 
-// TestLongestMessage: a Send of 2^32 bytes is one too many, however large the buffer (RFC 5041 §5.2
-// [R5041-055]).
+// TestLongestMessage: a Send of 2^32 bytes is too long for any buffer (RFC 5041 §5.2 [R5041-055]).
 func TestLongestMessage(t *testing.T) {
 	mem, err := unix.Mmap(-1, 0, 1<<32+4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {

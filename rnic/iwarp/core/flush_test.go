@@ -1,5 +1,4 @@
-// Work that is under way when a stream ends: it is flushed once, and what comes after finds none of
-// it.
+// Work in progress at the end of a stream: it is flushed once, and later events find none of it.
 
 package core
 
@@ -12,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestClosedTakesNoPosts: after Close nothing is taken any more, and what was taken is waited for.
+// TestClosedTakesNoPosts: after Close no post is accepted, and accepted work is awaited.
 func TestClosedTakesNoPosts(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -32,8 +31,8 @@ func TestClosedTakesNoPosts(t *testing.T) {
 	s.want(t, rnic.OpSend, 1, rnic.WCSuccess)
 }
 
-// TestFlushForgetsResponses: a response that was not sent is not outstanding after the end, and
-// whoever waits for the queue to drain is told.
+// TestFlushForgetsResponses: an unsent response is not outstanding after the end, and the wait for
+// the drained queue ends.
 func TestFlushForgetsResponses(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -56,7 +55,7 @@ func TestFlushForgetsResponses(t *testing.T) {
 	}
 }
 
-// TestFlushForgetsReads: the response to a Read that was flushed completes nothing.
+// TestFlushForgetsReads: the response to a flushed Read completes nothing.
 func TestFlushForgetsReads(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -76,8 +75,8 @@ func TestFlushForgetsReads(t *testing.T) {
 	}
 }
 
-// TestFlushDuringInvalidation: a local invalidation waits, without the lock, for a placement. When
-// the stream ends meanwhile its entry is flushed, and not begun after that.
+// TestFlushDuringInvalidation: a local invalidation waits, without the lock, for a placement. If
+// the stream ends meanwhile, its entry is flushed, and not begun afterwards.
 func TestFlushDuringInvalidation(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()

@@ -1,4 +1,4 @@
-// Any bytes at all, fed to the receiver: no panic, no byte outside of what is registered, no hang.
+// Arbitrary bytes for the receiver: no panic, no byte outside registered memory, no hang.
 
 package core
 
@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// FuzzReceiver feeds ULPDUs in good FPDUs (mode 0), or plain bytes with CRC off (mode
-// 1) or with markers (mode 2), to a QP that has regions, receives and a Read outstanding;
-// in mode 3 they are the piece and the plan of fuzzDirect.
+// FuzzReceiver feeds ULPDUs in good FPDUs (mode 0), or plain bytes with CRC off (mode 1) or with
+// markers (mode 2), to a QP with regions, receives and an outstanding Read; in mode 3 they are the
+// piece and the plan of fuzzDirect.
 func FuzzReceiver(f *testing.F) {
 	w := fuzzWorld(f)
 	for _, row := range faultRows {
@@ -61,7 +61,7 @@ func FuzzReceiver(f *testing.F) {
 type fuzzing struct {
 	*world
 	*side
-	guard []byte // the region for Writes, with 8 bytes before and after
+	guard []byte // the region for Writes, with 8 guard bytes on both sides
 }
 
 func fuzzWorld(t testing.TB) *fuzzing {

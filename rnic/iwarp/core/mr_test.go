@@ -1,4 +1,4 @@
-// Memory Regions: what holds however their ends meet.
+// Memory Regions: rules for any order of their ends.
 
 package core
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/internal/stagsource"
 )
 
-// TestIndexReused: a region that got the index of one that is gone is written to, also by a QP that
+// TestIndexReused: a region with the index of a deregistered one can be written, also by a QP that
 // had written to the old one (RFC 5042 §6.1 [R5040-250]).
 func TestIndexReused(t *testing.T) {
 	fixSTags(t, func([]byte) byte { return 77 })
@@ -33,7 +33,7 @@ func TestIndexReused(t *testing.T) {
 	}
 }
 
-// fixSTags has STags made of small numbers: index and key are what next returns.
+// fixSTags makes STags from small numbers: index and key come from next.
 func fixSTags(t testing.TB, next func([]byte) byte) {
 	was := stagsource.Read
 	t.Cleanup(func() { stagsource.Read = was })
@@ -49,8 +49,8 @@ func countSTags(t testing.TB) {
 	fixSTags(t, func([]byte) byte { n++; return n })
 }
 
-// TestSinkOfPostedRead: a Read that waits for its turn keeps the sink that it was posted with: what
-// the region is made to name meanwhile is not read into (RFC 5040 §8.1.1 [R5040-209]).
+// TestSinkOfPostedRead: a waiting Read keeps its sink from posting time: memory registered
+// meanwhile under the region is not read into (RFC 5040 §8.1.1 [R5040-209]).
 func TestSinkOfPostedRead(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{ORD: 1})
 	s.open()

@@ -1,4 +1,4 @@
-// What is there when: Reads behind Writes and Sends, and names that cannot be guessed.
+// Order of effects: Reads after Writes and Sends, and unpredictable STags.
 
 package core
 
@@ -9,14 +9,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// asked has the peer read nothing of ours: the answer comes before all that is held back.
+// asked makes the peer read an empty range of ours: the answer comes before all delayed work.
 func (s *script) asked(msn uint32) {
 	s.t.Helper()
 	s.fpdu(untagged(0x41, 0x41, 0, 1, msn, 0, readReq(9, 9, 0, 0, 0)))
 	s.wantSegment(tagged(0xc1, 0x42, 9, 9, nil))
 }
 
-// TestHeldBack: what ORD or a fence holds back is not on the wire before a response has come.
+// TestHeldBack: work delayed by ORD or a fence is not on the wire before a response has come.
 func TestHeldBack(t *testing.T) {
 	conformance.Proves(t, "R5040-159", "R5040-173", "R5040-174", "R5040-247", "R6581-027", "R8166-031")
 	s := scriptInitiator(t, rnic.ConnParams{ORD: 2})

@@ -1,4 +1,4 @@
-// The rings of Reads: their counters pass 2^32 with work in them.
+// The rings of Reads: their counters pass 2^32 during use.
 
 package core
 
@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestReadRingsWrap: the counters of Reads pass 2^32, of ours and of the peer's.
+// TestReadRingsWrap: the counters of Reads pass 2^32, for ours and the peer's.
 func TestReadRingsWrap(t *testing.T) {
 	a, b := newSide(t, rnic.DeviceConfig{}, 4), newSide(t, rnic.DeviceConfig{}, 4)
 	join(a, b)
@@ -24,8 +24,8 @@ func TestReadRingsWrap(t *testing.T) {
 	}
 }
 
-// TestBuiltResponseFreesIRD: a response that is whole in a batch does not count any more, for the
-// peer may have it, and its next Read be here, before the call that hands it to TCP has returned.
+// TestBuiltResponseFreesIRD: a response complete in a batch does not count any more: the peer may
+// have it, and send its next Read, before the write to TCP has returned.
 func TestBuiltResponseFreesIRD(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{IRD: 1})
 	s.open()
@@ -43,8 +43,8 @@ func TestBuiltResponseFreesIRD(t *testing.T) {
 	}
 }
 
-// TestFaultLeavesWhatWasBuilt: a response whose memory has gone since it was asked for ends the
-// stream, but the response before it, which is in the same batch, leaves first.
+// TestFaultLeavesWhatWasBuilt: a response without its memory, revoked since the request, ends the
+// stream, but the preceding response in the same batch leaves first.
 func TestFaultLeavesWhatWasBuilt(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -62,7 +62,7 @@ func TestFaultLeavesWhatWasBuilt(t *testing.T) {
 	s.wantEnd(t, requestFaults[rnic.MemSTag])
 }
 
-// TestBegunResponseIsKept: a response of several batches stays in its place until TCP has its last
+// TestBegunResponseIsKept: a response in several batches keeps its entry until TCP has its last
 // byte.
 func TestBegunResponseIsKept(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{IRD: 1})

@@ -1,4 +1,4 @@
-// Rules of what is sent, and when it is done.
+// Rules for sending and for completions.
 
 package core
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// TestNothingIsPlacedAfterAFault: input that comes before the loops have ended is discarded.
+// TestNothingIsPlacedAfterAFault: input before the end of the loops is discarded.
 func TestNothingIsPlacedAfterAFault(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	w := newWorld(t, s)
@@ -24,7 +24,7 @@ func TestNothingIsPlacedAfterAFault(t *testing.T) {
 	}
 }
 
-// TestResponsesAndWorkAlternate: when both are there neither waits for more than one message of the
+// TestResponsesAndWorkAlternate: if both are ready, neither waits for more than one message of the
 // other.
 func TestResponsesAndWorkAlternate(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -42,8 +42,7 @@ func TestResponsesAndWorkAlternate(t *testing.T) {
 	}
 }
 
-// TestCompleteWhenTCPHasAll: a message completes with its last byte, not before; then what follows
-// it.
+// TestCompleteWhenTCPHasAll: a message completes with its last byte, not before; later ones follow.
 func TestCompleteWhenTCPHasAll(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -63,8 +62,8 @@ func TestCompleteWhenTCPHasAll(t *testing.T) {
 	s.want(t, rnic.OpSend, 2, rnic.WCSuccess)
 }
 
-// TestTerminateAfterPartOfAnFPDU: what TCP has taken a part of goes out whole, and nothing else of
-// the batch, before the Terminate (RFC 5040 §6.2.1).
+// TestTerminateAfterPartOfAnFPDU: a partly sent FPDU goes out completely, and nothing else of the
+// batch, before the Terminate (RFC 5040 §6.2.1).
 func TestTerminateAfterPartOfAnFPDU(t *testing.T) {
 	for _, markers := range []bool{false, true} {
 		for _, cut := range []int{0, 1, 700, 1023, 1024, 1500} {

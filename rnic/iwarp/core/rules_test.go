@@ -1,4 +1,4 @@
-// Rules of the receiver that are not in the table of faults.
+// Receiver rules outside the table of faults.
 
 package core
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestEmptyWrite: a Write of nothing is not checked, whatever it names.
+// TestEmptyWrite: an empty Write is not checked, for any STag.
 func TestEmptyWrite(t *testing.T) {
 	conformance.Proves(t, "R5041-064", "R5041-065", "R5040-094")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -27,8 +27,8 @@ func TestEmptyWrite(t *testing.T) {
 	}
 }
 
-// TestWrittenAgain: one advertised buffer takes many Writes, the last of which is
-// what it holds; each Send needs a buffer of its own.
+// TestWrittenAgain: one advertised buffer takes many Writes, and keeps the last; each Send needs a
+// separate buffer.
 func TestWrittenAgain(t *testing.T) {
 	conformance.Proves(t, "R5041-006", "R5041-052", "R5040-122")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -48,7 +48,7 @@ func TestWrittenAgain(t *testing.T) {
 	s.c.Close()
 }
 
-// TestInvalidateFieldIgnored: only the opcodes that invalidate look at the STag in the header.
+// TestInvalidateFieldIgnored: only invalidating opcodes use the STag in the header.
 func TestInvalidateFieldIgnored(t *testing.T) {
 	conformance.Proves(t, "R5040-043")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -74,7 +74,7 @@ func TestInvalidateFieldIgnored(t *testing.T) {
 	s.c.Close()
 }
 
-// TestSharedSTag: what several QPs may use none of their peers can invalidate.
+// TestSharedSTag: no peer can invalidate an STag shared by several QPs.
 func TestSharedSTag(t *testing.T) {
 	conformance.Proves(t, "R5040-135", "R5040-210")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -108,7 +108,7 @@ func TestFirstErrorIsTold(t *testing.T) {
 	s.c.Close()
 }
 
-// TestTerminateNeedsNoReceive: a Terminate has its own buffer.
+// TestTerminateNeedsNoReceive: a Terminate takes no receive.
 func TestTerminateNeedsNoReceive(t *testing.T) {
 	conformance.Proves(t, "R5041-053", "R5040-138", "R5040-139", "R5040-140")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -122,7 +122,7 @@ func TestTerminateNeedsNoReceive(t *testing.T) {
 	s.c.Close()
 }
 
-// TestWrongResponses: a response has to be that to the oldest Read, byte for byte.
+// TestWrongResponses: a response must match the oldest Read, byte for byte.
 func TestWrongResponses(t *testing.T) {
 	conformance.Proves(t, "R5040-115", "R5040-117", "R5040-127", "R5040-187")
 	for name, c := range map[string]struct {
@@ -162,8 +162,7 @@ func TestWrongResponses(t *testing.T) {
 	}
 }
 
-// TestAccessMatrix: each set of rights allows what it says, on the QPs that it says, until it is
-// revoked.
+// TestAccessMatrix: each set of rights allows its accesses, on its QPs, until it is revoked.
 func TestAccessMatrix(t *testing.T) {
 	conformance.Proves(t, "R5041-131", "R5041-133", "R5041-139", "R5041-140", "R5040-023", "R5040-207", "R5040-208")
 	for rights := range rnic.RemoteRead | rnic.RemoteWrite | rnic.LocalWrite + 1 {
@@ -196,8 +195,8 @@ func TestAccessMatrix(t *testing.T) {
 	}
 }
 
-// TestLocalErrorHasNoHeaders: an error of our own is told with nothing of the peer's, and
-// after it nothing is sent.
+// TestLocalErrorHasNoHeaders: a local error is reported without headers from the peer, and after it
+// nothing is sent.
 func TestLocalErrorHasNoHeaders(t *testing.T) {
 	conformance.Proves(t, "R5040-006", "R5040-035", "R5040-063", "R5040-082", "R5040-143", "R5040-188")
 	s := scriptCQ(t, rnic.DeviceConfig{}, rnic.ConnParams{}, 1)
@@ -212,7 +211,7 @@ func TestLocalErrorHasNoHeaders(t *testing.T) {
 	s.c.Close()
 }
 
-// TestExtensions: the opcodes of RFC 7306 are not served, and those that are nobody's are refused.
+// TestExtensions: the opcodes of RFC 7306 are not served, and undefined ones are refused.
 func TestExtensions(t *testing.T) {
 	conformance.Proves(t, "R5040-036", "R5040-193", "R5040-257", "R5040-272")
 	for op := byte(8); op < 16; op++ {
@@ -227,8 +226,8 @@ func TestExtensions(t *testing.T) {
 	}
 }
 
-// TestPooledReceiveIsBounded: a message that is longer than the buffers of the receive's pool is
-// refused before one is taken, in one segment and in several (RFC 5041 §5.2).
+// TestPooledReceiveIsBounded: a message longer than the pool's buffers is refused before it takes
+// one, in one segment and in several (RFC 5041 §5.2).
 func TestPooledReceiveIsBounded(t *testing.T) {
 	for _, parts := range [][]int{{101}, {60, 41}} {
 		s := scriptInitiator(t, rnic.ConnParams{})
@@ -249,8 +248,8 @@ func TestPooledReceiveIsBounded(t *testing.T) {
 	}
 }
 
-// TestSmallMessagesTakeSmallBuffers: a small message of one segment holds less than the pool's
-// size; one that goes on after a small segment has room for all that may come.
+// TestSmallMessagesTakeSmallBuffers: a small single-segment message holds less than the pool's
+// size; one that continues after a small segment has room for the rest.
 func TestSmallMessagesTakeSmallBuffers(t *testing.T) {
 	const size = 64 << 10
 	s := scriptInitiator(t, rnic.ConnParams{})

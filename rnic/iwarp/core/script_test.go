@@ -1,5 +1,5 @@
-// The core with nothing below it: FPDUs are said and heard by hand, in one goroutine and in no
-// time.
+// The core without a network: the test sends and receives FPDUs by hand, in one goroutine and
+// without delay.
 
 package core
 
@@ -28,7 +28,7 @@ var (
 	bad       = rnictest.Returned
 )
 
-// A slate is a provider without a network: its endpoints are cores, and what they send is kept.
+// A slate is a provider without a network: its endpoints are cores, and it keeps their output.
 type slate struct{ cfg rnic.DeviceConfig }
 
 func (p *slate) Caps() rnic.Caps {
@@ -59,16 +59,16 @@ type slateEnd struct {
 	in   Inbound
 	out  Outbound
 
-	left  []byte // has come and was not used
-	sent  []byte // has been sent and was not heard
-	room  int    // how much more TCP takes
+	left  []byte // received and unused
+	sent  []byte // sent and unread
+	room  int    // the number of bytes TCP still takes
 	mss   int
-	batch int // how many batches were made
+	batch int // number of batches made
 	ended bool
-	peer  *slateEnd // not nil: hears what this one sends
+	peer  *slateEnd // not nil: receives this end's output
 }
 
-// start is the end of MPA start-up.
+// start ends MPA start-up.
 func (e *slateEnd) start(m Modes, ird, ord int, gated bool) {
 	if !e.q.Established(rnic.Connected{IRD: ird, ORD: ord}) {
 		panic("not idle")
@@ -86,7 +86,7 @@ func (e *slateEnd) PostSend(wrs []rnic.Posted) error {
 	return err
 }
 
-// send transmits for as long as there is work and TCP takes it.
+// send transmits while there is work and TCP takes it.
 func (e *slateEnd) send() {
 	for !e.ended {
 		fresh := e.out.b.empty()
@@ -126,7 +126,7 @@ func (e *slateEnd) send() {
 	}
 }
 
-// deliver lets the peer, if there is one, hear what was sent.
+// deliver passes the sent bytes to the peer, if there is one.
 func (e *slateEnd) deliver() {
 	if p := e.peer; p != nil && len(e.sent) > 0 {
 		b := e.sent
@@ -135,14 +135,14 @@ func (e *slateEnd) deliver() {
 	}
 }
 
-// grant lets TCP take n more bytes.
+// grant makes TCP take n more bytes.
 func (e *slateEnd) grant(n int) {
 	if e.room += n; e.work.TurnOfLoop() {
 		e.send()
 	}
 }
 
-// receive takes bytes of the peer, the way that a socket hands them out.
+// receive takes the peer's bytes in a socket's order of calls.
 func (e *slateEnd) receive(b []byte) {
 	for {
 		if e.in.Direct() > 0 {
@@ -172,7 +172,7 @@ func (e *slateEnd) receive(b []byte) {
 	e.q.Notify()
 }
 
-// fail is the end of the stream as the loops of a provider go about it.
+// fail ends the stream like a provider's loops.
 func (e *slateEnd) fail(err error) {
 	var f *Fault
 	if errors.Is(err, rnic.ErrCQOverrun) {
@@ -260,7 +260,7 @@ func join(a, b *side) {
 	a.end.peer, b.end.peer = b.end, a.end
 }
 
-// next is the next completion, whatever it is.
+// next returns the next completion.
 func (s *side) next(t testing.TB) rnic.WC {
 	t.Helper()
 	var wc [1]rnic.WC
@@ -280,7 +280,7 @@ func (s *side) want(t testing.TB, op rnic.Opcode, id uint64, st rnic.Status) rni
 	return wc
 }
 
-// wantEnd wants the QP ended, and its reason.
+// wantEnd requires that the QP has ended for this reason.
 func (s *side) wantEnd(t *testing.T, target error) {
 	t.Helper()
 	if err := s.qp.Err(); err == nil || !errors.Is(err, target) && err != target {
@@ -308,20 +308,20 @@ func noise(n int) []byte {
 	return b
 }
 
-// bufOf is the memory of a region as it is, without a check: nil when it is invalid.
+// bufOf returns a region's current memory without a check: nil if it is invalid.
 func bufOf(mr *rnic.MR) []byte { return reflect.ValueOf(mr).Elem().FieldByName("buf").Bytes() }
 
 // holds reports whether the region begins with want.
 func holds(mr *rnic.MR, want []byte) bool { return bytes.HasPrefix(bufOf(mr), want) }
 
-// A script is the other end of the conversation with a side.
+// A script is the other end of a side's conversation.
 type script struct {
 	*side
 	t *testing.T
 	c hangUp
 }
 
-// A hangUp closes the stream from the peer's side.
+// A hangUp closes the stream at the peer's side.
 type hangUp struct{ s *script }
 
 // Close is the peer's FIN.
@@ -337,14 +337,13 @@ func (h hangUp) Close() error {
 	return nil
 }
 
-// scriptInitiator has a hand-made peer connect to a QP of ours, CRC on.
+// scriptInitiator connects a hand-made peer to our QP, CRC on.
 func scriptInitiator(t *testing.T, p rnic.ConnParams) *script {
 	t.Helper()
 	return scriptWith(t, rnic.DeviceConfig{}, p)
 }
 
-// scriptWith is scriptInitiator with a device of ours that behaves as cfg says; the
-// peer asks for CRCs if we do.
+// scriptWith is scriptInitiator for a device configured by cfg; the peer requests CRCs if we do.
 func scriptWith(t *testing.T, cfg rnic.DeviceConfig, p rnic.ConnParams) *script {
 	t.Helper()
 	return scriptCQ(t, cfg, p, 32)
@@ -366,7 +365,7 @@ func scriptCQ(t *testing.T, cfg rnic.DeviceConfig, p rnic.ConnParams, completion
 
 func (s *script) say(b []byte) { s.end.receive(b) }
 
-// fpdu says one FPDU with a good CRC.
+// fpdu sends one FPDU with a good CRC.
 func (s *script) fpdu(parts ...[]byte) { s.say(mpa.AppendFPDU(nil, true, parts...)) }
 
 func (s *script) hear(n int) []byte {
@@ -382,7 +381,7 @@ func (s *script) hear(n int) []byte {
 	return b
 }
 
-// hearULPDU takes one FPDU and checks its CRC.
+// hearULPDU reads one FPDU and checks its CRC.
 func (s *script) hearULPDU() []byte {
 	s.t.Helper()
 	b := s.hear(2)
@@ -394,7 +393,7 @@ func (s *script) hearULPDU() []byte {
 	return u
 }
 
-// wantBytes takes as many bytes as want has.
+// wantBytes reads the bytes in want.
 func (s *script) wantBytes(want []byte) {
 	s.t.Helper()
 	if got := s.hear(len(want)); !bytes.Equal(got, want) {
@@ -402,7 +401,7 @@ func (s *script) wantBytes(want []byte) {
 	}
 }
 
-// wantSegment wants one segment, header and payload.
+// wantSegment requires one segment, header and payload.
 func (s *script) wantSegment(want []byte) {
 	s.t.Helper()
 	if got := s.hearULPDU(); !bytes.Equal(got, want) {
@@ -410,7 +409,7 @@ func (s *script) wantSegment(want []byte) {
 	}
 }
 
-// wantIdle wants nothing to have been sent.
+// wantIdle requires that nothing was sent.
 func (s *script) wantIdle() {
 	s.t.Helper()
 	if len(s.end.sent) > 0 {
@@ -418,7 +417,7 @@ func (s *script) wantIdle() {
 	}
 }
 
-// wantEOF wants the end of what we send and nothing before it.
+// wantEOF requires the end of our output and nothing before it.
 func (s *script) wantEOF() {
 	s.t.Helper()
 	if !s.end.ended || len(s.end.sent) > 0 {
@@ -426,5 +425,5 @@ func (s *script) wantEOF() {
 	}
 }
 
-// open says an FPDU that opens the way back and is no work for anybody: an empty Write.
+// open sends an FPDU that opens the way back and needs no work: an empty Write.
 func (s *script) open() { s.fpdu(tagged(0xc1, 0x40, 1, 0, nil)) }

@@ -1,4 +1,4 @@
-// How messages are cut into segments, and in which order they go.
+// The cutting of messages into segments, and their order.
 
 package core
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestSegmentVectors: the vectors of RFC 5041 §5.2, 2048 bytes with a MULPDU of 1500,
-// and that everything but the offset is the same in all segments of a message.
+// TestSegmentVectors: the vectors of RFC 5041 §5.2, 2048 bytes with a MULPDU of 1500; everything
+// but the offset is equal in all segments of a message.
 func TestSegmentVectors(t *testing.T) {
 	conformance.Proves(t, "R5041-033", "R5041-036", "R5041-041", "R5041-044", "R5041-048", "R5041-049", "R5041-054", "R5041-059",
 		"R5041-060", "R5040-008", "R5040-026", "R5040-028", "R5040-030", "R5040-032", "R5040-049", "R5040-118", "R5040-132")
@@ -33,13 +33,13 @@ func TestSegmentVectors(t *testing.T) {
 	s.wantSegment(tagged(0xc1, 0x42, 0x77, 1<<40+1486, data[1486:]))
 }
 
-// cutAt fixes the MULPDU of a side.
+// cutAt fixes a side's MULPDU.
 func (s *side) cutAt(mulpdu int) {
 	s.end.out.SetMSS(1500)
 	s.end.out.mulpdu, s.end.out.untilMSS = mulpdu, 1<<30
 }
 
-// TestSegmentSizeFollows: what TCP says of its segment size is followed.
+// TestSegmentSizeFollows: the segment size follows TCP's.
 func TestSegmentSizeFollows(t *testing.T) {
 	conformance.Proves(t, "R5041-008", "R5041-054", "R5044-004", "R5044-073", "R5044-076")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -47,7 +47,7 @@ func TestSegmentSizeFollows(t *testing.T) {
 	s.open()
 	largest, data := 1<<16, noise(3000)
 	for range 8 * mssEvery {
-		if s.end.out.untilMSS <= 1 { // it is about to look
+		if s.end.out.untilMSS <= 1 { // the look-up comes next
 			s.end.mss = max(600, s.end.mss-100)
 		}
 		post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend, SGL: [][]byte{data}})
@@ -67,8 +67,7 @@ func TestSegmentSizeFollows(t *testing.T) {
 	}
 }
 
-// TestWireOrder: messages leave in the order in which they were posted, each queue
-// with its own numbers.
+// TestWireOrder: messages leave in posting order, each queue with its own numbers.
 func TestWireOrder(t *testing.T) {
 	conformance.Proves(t, "R5041-045", "R5041-046", "R5041-067", "R5041-068", "R5040-092", "R5040-102", "R5040-129", "R5040-160")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -102,8 +101,8 @@ func TestWireOrder(t *testing.T) {
 	}
 }
 
-// TestMessagesDoNotMix: responses and work of ours take turns message by message, and
-// responses come in the order of their requests.
+// TestMessagesDoNotMix: responses and our work alternate message by message, and responses keep the
+// order of their requests.
 func TestMessagesDoNotMix(t *testing.T) {
 	conformance.Proves(t, "R5041-067", "R5040-049", "R5040-103", "R5040-113", "R5040-116", "R5040-118", "R5040-167", "R5040-172",
 		"R5040-248")
@@ -112,7 +111,7 @@ func TestMessagesDoNotMix(t *testing.T) {
 	data := noise(n)
 	mr, _ := s.pd.RegMR(data, rnic.RemoteRead)
 	s.open()
-	for i := range uint32(each) { // all of them at once: we do not read, so none can be through
+	for i := range uint32(each) { // all of them at once: unread, so none can complete
 		s.fpdu(untagged(0x41, 0x41, 0, 1, i+1, 0, readReq(rnic.STag(100+i), uint64(i)<<40, n, mr.STag(), mr.Base())))
 	}
 	for range each {
@@ -149,7 +148,7 @@ func TestMessagesDoNotMix(t *testing.T) {
 	}
 }
 
-// TestMessageLimits: 2^32 bytes are refused when they are posted.
+// TestMessageLimits: 2^32 bytes are refused at posting.
 func TestMessageLimits(t *testing.T) {
 	conformance.Proves(t, "R5040-001", "R5041-055")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -163,11 +162,11 @@ func TestMessageLimits(t *testing.T) {
 			t.Errorf("opcode %d: %v", op, err)
 		}
 	}
-	sgl[0] = part[1:] // one less is a message; it waits for the gate
+	sgl[0] = part[1:] // one byte less is a message; it waits for the gate
 	post(t, s.qp, rnic.SendWR{Op: rnic.OpWrite, SGL: sgl})
 }
 
-// TestLocalCompletion: a Send is complete when TCP has it, though the peer has read nothing.
+// TestLocalCompletion: a Send is complete when TCP has it, even if the peer has read nothing.
 func TestLocalCompletion(t *testing.T) {
 	conformance.Proves(t, "R5040-154", "R5041-073")
 	s := scriptInitiator(t, rnic.ConnParams{})

@@ -1,5 +1,5 @@
-// Payload from a Source: the stream is the one that the same bytes in memory make, wherever TCP
-// stops or the end comes.
+// Payload from a Source: the stream equals that of the same bytes in memory, for any stop of TCP
+// and any end.
 
 package core
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// A reader is a Source that has its bytes in memory after all.
+// A reader is a Source with its bytes in memory.
 type reader struct{ bytes.Reader }
 
 func (r *reader) ReadFull(p []byte) error {
@@ -21,9 +21,9 @@ func (r *reader) ReadFull(p []byte) error {
 	return err
 }
 
-// wrote is what a side sends for two Writes of payload and a Send, in steps of step bytes for the
-// first limit bytes, and what Stop makes of the rest. With sourced the payload comes from one
-// Source, and the memory for it holds nothing of it.
+// wrote returns a side's output for two Writes of payload and a Send, in steps of step bytes for
+// the first limit bytes, and the bytes from Stop. With sourced the payload comes from one Source,
+// and its memory in the SGL is empty.
 func wrote(t *testing.T, m Modes, mss int, payload []byte, sourced bool, step, limit int) (sent, rest []byte) {
 	t.Helper()
 	s := newSide(t, rnic.DeviceConfig{}, 8)
@@ -85,9 +85,8 @@ func TestSourceMakesTheSameStream(t *testing.T) {
 	}
 }
 
-// TestSegmentsThatGrowInAMessage: a Source is read to the end of the message, however long segments
-// become. Its first bytes have been read to memory before, some of them for later segments.
-// segments.
+// TestSegmentsThatGrowInAMessage: a Source is read to the end of the message as segments grow. Some
+// of its bytes have been read ahead, for later segments.
 func TestSegmentsThatGrowInAMessage(t *testing.T) {
 	const message = 600_000
 	payload := noise(2 * message)
@@ -97,7 +96,7 @@ func TestSegmentsThatGrowInAMessage(t *testing.T) {
 	s.end.room = 0
 	src := new(reader)
 	src.Reset(payload)
-	var ranges [][]byte // short, so that a batch runs out of them before it has what was read for it
+	var ranges [][]byte // short, so that a batch runs out of ranges before it has all bytes read for it
 	for range message / 300 {
 		ranges = append(ranges, make([]byte, 300))
 	}
@@ -129,8 +128,8 @@ func TestSegmentsThatGrowInAMessage(t *testing.T) {
 	}
 }
 
-// TestSourceWithTooLittle: what it does not have is not sent as something else; the stream ends
-// before the FPDUs that were asked for at once.
+// TestSourceWithTooLittle: missing bytes are not replaced; the stream ends before the FPDUs of that
+// call.
 func TestSourceWithTooLittle(t *testing.T) {
 	s := newSide(t, rnic.DeviceConfig{}, 8)
 	s.end.mss, s.end.room = 9000, 1<<20
@@ -143,8 +142,8 @@ func TestSourceWithTooLittle(t *testing.T) {
 	}
 }
 
-// TestSourceNeedsAnEndpointThatTakesIt: where it does not, nothing with a Source is posted; nor
-// anything but a Write.
+// TestSourceNeedsAnEndpointThatTakesIt: other endpoints refuse posts with a Source, and all refuse
+// operations other than a Write.
 func TestSourceNeedsAnEndpointThatTakesIt(t *testing.T) {
 	a, _ := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, 4)
 	if a.qp.TakesSources() {

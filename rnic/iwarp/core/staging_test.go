@@ -1,4 +1,4 @@
-// The room of a batch: bytes that were read ahead are neither lost nor sent twice.
+// The staging buffer of a batch: bytes read ahead are neither lost nor sent twice.
 
 package core
 
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// counted is a Source that counts how often it is asked.
+// counted is a Source that counts its calls.
 type counted struct {
 	reader
 	calls int
@@ -18,9 +18,9 @@ func (c *counted) ReadFull(p []byte) error {
 	return c.reader.ReadFull(p)
 }
 
-// TestRoomKeepsWhatWasReadAhead: where a batch is full before it has taken what it was likely to,
-// the next one goes on with that; and nothing is read that the message does not have, for it may be
-// another message's.
+// TestRoomKeepsWhatWasReadAhead: if a batch is full before it has taken all bytes read ahead, the
+// next one continues with the rest. Nothing beyond the message is read, because it may belong to
+// another message.
 func TestRoomKeepsWhatWasReadAhead(t *testing.T) {
 	payload := noise(1_000_000)
 	src := new(counted)
@@ -56,7 +56,7 @@ func TestRoomKeepsWhatWasReadAhead(t *testing.T) {
 	}
 }
 
-// TestRoomIsGivenBackAtTheEnd: whatever was read ahead.
+// TestRoomIsGivenBackAtTheEnd: also with bytes read ahead.
 func TestRoomIsGivenBackAtTheEnd(t *testing.T) {
 	src := new(reader)
 	src.Reset(noise(100_000))
@@ -74,7 +74,7 @@ func TestRoomIsGivenBackAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestRoomReadsSomeFPDUsAtOnce: a batch of five FPDUs asks the Source twice.
+// TestRoomReadsSomeFPDUsAtOnce: a batch of five FPDUs calls the Source twice.
 func TestRoomReadsSomeFPDUsAtOnce(t *testing.T) {
 	src := new(counted)
 	src.Reset(noise(1 << 20))

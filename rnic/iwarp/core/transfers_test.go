@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestTransfers has two cores do everything for each other, with and without CRCs and markers.
+// TestTransfers exchanges every operation between two cores, with and without CRCs and markers.
 func TestTransfers(t *testing.T) {
 	for _, crc := range []rnic.CRCMode{rnic.CRCOn, rnic.CRCOff} {
 		for _, marks := range []bool{false, true} {
@@ -24,7 +24,7 @@ func TestTransfers(t *testing.T) {
 	}
 }
 
-// transfers has a do each kind of work request with several sizes against b.
+// transfers makes a send each kind of work request to b, in several sizes.
 func transfers(t *testing.T, a, b *side) {
 	t.Helper()
 	for _, n := range []int{0, 1, 3, 192, 193, 4096, 65000, 1 << 20, 3<<20 + 1} {

@@ -1,4 +1,4 @@
-// The turn: each state and each way between them, by the drawing.
+// The turn: each state and each transition, by the drawing.
 
 package core
 
@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestTurn walks the drawing of Turn: every transition from every state, and what each state
-// allows.
+// TestTurn walks the drawing of Turn: every transition from every state, and the permissions of
+// each state.
 func TestTurn(t *testing.T) {
 	moves := map[string]func(*Turn){"open": (*Turn).open, "cork": (*Turn).cork, "yield": (*Turn).yield,
 		"endYield": (*Turn).endYield, "uncork": (*Turn).uncork}
@@ -79,8 +79,8 @@ func TestGate(t *testing.T) {
 	s.wantEOF()
 }
 
-// TestCollect: posts wait while the receive loop runs handlers, and leave in its batch; many of
-// them do not wait for others to have had their turn.
+// TestCollect: posts wait while the receive loop runs handlers, and leave in its batch; many posts
+// do not wait for a yield.
 func TestCollect(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -116,8 +116,8 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestCollectedPartLeaves: who is told to sends what has been collected so far and gives the turn
-// back, and what is posted after it waits for the receive loop, or for the next part.
+// TestCollectedPartLeaves: the caller of ClaimCorked sends the posts so far and gives the turn
+// back. Later posts wait for the receive loop, or for the next part.
 func TestCollectedPartLeaves(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -153,8 +153,7 @@ func TestCollectedPartLeaves(t *testing.T) {
 	}
 }
 
-// TestHolderLeaves: whoever transmits when the receive loop begins to collect leaves the rest to
-// it.
+// TestHolderLeaves: a transmitter leaves the rest to the receive loop when that corks the gate.
 func TestHolderLeaves(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()

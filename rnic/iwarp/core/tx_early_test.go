@@ -1,4 +1,4 @@
-// What may happen before a batch has left: completions are told, and a peer answers early.
+// Events before a batch has left: completions, and early answers from a peer.
 
 package core
 
@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestAnswerBeforeRequest: a response that comes while the Read Request is being
-// made answers no Read: the stream ends by a Terminate, and the entry in the send queue stays
-// what it was until its request stands in the batch.
+// TestAnswerBeforeRequest: a response that comes while the Read Request is being built answers no
+// Read: the stream ends by a Terminate, and the entry in the send queue is unchanged until its
+// request is in the batch.
 func TestAnswerBeforeRequest(t *testing.T) {
 	for _, size := range []uint32{0, 16} {
 		s := scriptInitiator(t, rnic.ConnParams{})

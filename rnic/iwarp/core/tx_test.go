@@ -1,4 +1,4 @@
-// What we say, byte by byte, to a peer that reads it by hand.
+// Our output, byte by byte, to a peer that reads it by hand.
 
 package core
 
@@ -13,9 +13,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestSendBytes has each kind of work request against the bytes of the RFCs' layouts (RFC 5040 §4.1
-// [R5040-028 R5040-029 R5040-030 R5040-031 R5040-032 R5040-033 R5040-034], RFC 5041 §4.2
-// [R5041-032], RFC 5041 §4.3 [R5041-040], RFC 5041 §5.2 [R5041-063]).
+// TestSendBytes compares each kind of work request with the RFCs' layouts (RFC 5040 §4.1 [R5040-028
+// R5040-029 R5040-030 R5040-031 R5040-032 R5040-033 R5040-034], RFC 5041 §4.2 [R5041-032], RFC 5041
+// §4.3 [R5041-040], RFC 5041 §5.2 [R5041-063]).
 func TestSendBytes(t *testing.T) {
 	conformance.Proves(t, "R5040-003", "R5040-004", "R5040-005", "R5040-010", "R5040-024", "R5040-025", "R5040-026", "R5040-027",
 		"R5040-028", "R5040-029", "R5040-030", "R5040-031", "R5040-032", "R5040-033", "R5040-034", "R5040-038", "R5040-040",
@@ -46,7 +46,7 @@ func TestSendBytes(t *testing.T) {
 	if got := s.hearULPDU(); !bytes.Equal(got, untagged(0x41, 0x46, 5, 0, 4, 0, nil)) {
 		t.Fatalf("got %x", got)
 	}
-	// Completions are in posting order: what is behind the Read waits for it, though it has left.
+	// Completions are in posting order: work after the Read waits for it, although it has left.
 	for id, op := range []rnic.Opcode{rnic.OpSend, rnic.OpSendInvalidate, rnic.OpSendSE, rnic.OpWrite, rnic.OpWrite} {
 		s.want(t, op, uint64(id+1), rnic.WCSuccess)
 	}
@@ -89,7 +89,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestManyPieces: a gather list longer than one system call takes.
+// TestManyPieces: a gather list longer than the limit of one system call.
 func TestManyPieces(t *testing.T) {
 	a, b := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, 8)
 	data := noise(300 * 2000)
@@ -106,8 +106,8 @@ func TestManyPieces(t *testing.T) {
 	}
 }
 
-// TestORD: no more Reads are on the wire than was agreed; the rest of the queue waits behind, and
-// goes on (RFC 5040 §6.1 [R5040-173 R5040-174]).
+// TestORD: no more Reads are on the wire than agreed; the rest of the queue waits, and then
+// continues (RFC 5040 §6.1 [R5040-173 R5040-174]).
 func TestORD(t *testing.T) {
 	conformance.Proves(t, "R5040-173")
 	s := scriptInitiator(t, rnic.ConnParams{ORD: 2})
@@ -130,7 +130,7 @@ func TestORD(t *testing.T) {
 	wantOp(0x41)
 	wantOp(0x41)
 	answer()
-	wantOp(0x41) // the third, and the Send that waited after it
+	wantOp(0x41) // the third, and the later Send
 	wantOp(0x43)
 	answer()
 	answer() // the fence opens
@@ -149,7 +149,7 @@ func TestIRDOverflow(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{IRD: 2})
 	big, _ := s.pd.RegMR(make([]byte, 32<<20), rnic.RemoteRead)
 	s.open()
-	s.end.room = 1000 // so the responses are stuck and their slots taken
+	s.end.room = 1000 // blocks the responses, with their slots taken
 	for i := range uint32(3) {
 		s.fpdu(untagged(0x41, 0x41, 0, 1, i+1, 0, readReq(1, 0, uint32(len(bufOf(big))), big.STag(), big.Base())))
 	}
@@ -160,7 +160,7 @@ func TestIRDOverflow(t *testing.T) {
 	s.c.Close()
 }
 
-// TestReadResponses: each in its own right, zero length with any STag (RFC 5040 §5.2.1 [R5040-109
+// TestReadResponses: each needs its right; zero length takes any STag (RFC 5040 §5.2.1 [R5040-109
 // R5040-103], RFC 5040 §4.4 [R5040-048]).
 func TestReadResponses(t *testing.T) {
 	conformance.Proves(t, "R5040-048", "R5040-050", "R5040-053", "R5040-099", "R5040-100", "R5040-103", "R5040-106", "R5040-109",
@@ -176,9 +176,9 @@ func TestReadResponses(t *testing.T) {
 	}
 }
 
-// TestRevokedMidResponse: a region that is invalidated while its bytes wait for a slow peer is let
-// go at once; what was not cut yet is refused with the request moved on (RFC 5040 §4.8 [R5040-085],
-// RFC 5040 §8.1.1 [R5040-209]).
+// TestRevokedMidResponse: a region invalidated while its bytes wait for a slow peer is released at
+// once; the uncut rest is refused with the advanced request (RFC 5040 §4.8 [R5040-085], RFC 5040
+// §8.1.1 [R5040-209]).
 func TestRevokedMidResponse(t *testing.T) {
 	conformance.Proves(t, "R5040-085", "R5040-209", "R5041-141")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -214,7 +214,7 @@ func TestRevokedMidResponse(t *testing.T) {
 	s.wantEOF()
 }
 
-// TestLocalInvalidate: it takes its turn in the queue, behind the Reads before it.
+// TestLocalInvalidate: it keeps its place in the queue, after earlier Reads.
 func TestLocalInvalidate(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -235,8 +235,7 @@ func TestLocalInvalidate(t *testing.T) {
 	}
 }
 
-// TestPostRefused: what is wrong with a work request is said when it is posted,
-// and none of its call is queued.
+// TestPostRefused: a wrong work request is refused at posting, and none of its call is queued.
 func TestPostRefused(t *testing.T) {
 	conformance.Proves(t, "R5040-015", "R5040-020", "R5040-204")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -259,8 +258,8 @@ func TestPostRefused(t *testing.T) {
 	s.want(t, rnic.OpSend, 5, rnic.WCSuccess)
 }
 
-// TestSentIsForgotten: when all has left, nothing of the transmitter keeps payload from
-// being collected.
+// TestSentIsForgotten: once all has left, the transmitter keeps no payload from the garbage
+// collector.
 func TestSentIsForgotten(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -274,7 +273,7 @@ func TestSentIsForgotten(t *testing.T) {
 	}
 }
 
-// TestMSNWraps: after 2^32-1 comes 0, on both queues and in both directions (RFC 5041 §4.3
+// TestMSNWraps: 0 follows 2^32-1, on both queues and in both directions (RFC 5041 §4.3
 // [R5041-047]).
 func TestMSNWraps(t *testing.T) {
 	conformance.Proves(t, "R5041-047")

@@ -61,8 +61,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Each model has its own code for a wrong DDP version; reserved bits are not looked at
-// (RFC 5041 §4.1 [R5041-029 R5041-030 R5041-031]).
+// Each model has a separate code for a wrong DDP version; reserved bits are ignored (RFC 5041 §4.1
+// [R5041-029 R5041-030 R5041-031]).
 func TestFirstByte(t *testing.T) {
 	conformance.Proves(t, "R5041-019", "R5041-020", "R5041-021", "R5041-029", "R5041-031", "R5041-117", "R5041-123", "R5044-175")
 	seg := make([]byte, UntaggedLen)

@@ -70,7 +70,7 @@ func TestMULPDUFits(t *testing.T) {
 	}
 }
 
-// One byte wrong anywhere is found (RFC 5044 §4.4 [R5044-064], RFC 5044 §6 [R5044-087]).
+// Any single wrong byte is detected (RFC 5044 §4.4 [R5044-064], RFC 5044 §6 [R5044-087]).
 func TestFPDUFlips(t *testing.T) {
 	conformance.Proves(t, "R5044-064", "R5044-085", "R5044-087")
 	good := AppendFPDU(nil, true, []byte("some ULPDU or other, of 35 bytes!!!"))
@@ -89,8 +89,8 @@ func TestFPDUFlips(t *testing.T) {
 	}
 }
 
-// With CRCs off the field is there and not looked at (RFC 5044 §4.1 [R5044-021 R5044-022],
-// RFC 5044 §4.4 [R5044-055], RFC 5044 §7.1.1 [R5044-107]).
+// With CRCs off the field is there and ignored (RFC 5044 §4.1 [R5044-021 R5044-022], RFC 5044 §4.4
+// [R5044-055], RFC 5044 §7.1.1 [R5044-107]).
 func TestFPDUNoCRC(t *testing.T) {
 	conformance.Proves(t, "R5044-021", "R5044-022", "R5044-055", "R5044-057", "R5044-107")
 	b := []byte("\x00\x05hello\x00\xff\xff\xff\xff\x00\x01x\x00\x01\x02\x03\x04")
@@ -116,7 +116,7 @@ func TestFPDUEmpty(t *testing.T) {
 	}
 }
 
-// Any 16-bit length is taken when there are no markers (RFC 5044 §3 [R5044-009]).
+// Any 16-bit length is accepted without markers (RFC 5044 §3 [R5044-009]).
 func TestFPDULongest(t *testing.T) {
 	conformance.Proves(t, "R5041-150", "R5044-009")
 	for _, l := range []int{64768, 64769, 65474, 65535} {
@@ -131,7 +131,7 @@ func TestFPDULongest(t *testing.T) {
 	}
 }
 
-// RFC 5044 §3 [R5044-007 R5044-008]: the lengths that may be sent, and the others.
+// RFC 5044 §3 [R5044-007 R5044-008]: the allowed lengths, and the others.
 func TestSendLengths(t *testing.T) {
 	conformance.Proves(t, "R5041-149", "R5044-007", "R5044-008")
 	for _, c := range []struct {

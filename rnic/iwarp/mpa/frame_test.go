@@ -55,7 +55,7 @@ func TestFrameGolden(t *testing.T) {
 	}
 }
 
-// A frame cut anywhere asks for more and is not wrong so far.
+// A frame cut anywhere requests more bytes and has no error so far.
 func TestFrameTruncated(t *testing.T) {
 	for _, g := range goldenFrames {
 		wire := must.Hex(t, g.hex)
@@ -70,7 +70,7 @@ func TestFrameTruncated(t *testing.T) {
 	}
 }
 
-// Traffic that is not MPA is found out at its first wrong byte (RFC 5044 §7.1.3 [R5044-144]).
+// Other protocols' traffic is detected at its first wrong byte (RFC 5044 §7.1.3 [R5044-144]).
 func TestPrefixFirstWrongByte(t *testing.T) {
 	conformance.Proves(t, "R5044-098", "R5044-135", "R5044-144")
 	if err := checkPrefix([]byte("G"), false); !errors.Is(err, ErrKey) {
@@ -89,8 +89,8 @@ func TestPrefixFirstWrongByte(t *testing.T) {
 	}
 }
 
-// Two initiators, and two responders, are told from noise (RFC 5044 §7.1 [R5044-095],
-// RFC 5044 §7.1.2 [R5044-138]).
+// Two initiators, and two responders, are distinguished from noise (RFC 5044 §7.1 [R5044-095], RFC
+// 5044 §7.1.2 [R5044-138]).
 func TestPrefixSameRole(t *testing.T) {
 	conformance.Proves(t, "R5044-095", "R5044-138")
 	request, reply := must.Hex(t, hexRequest), must.Hex(t, hexReply)
@@ -108,8 +108,8 @@ func TestPrefixSameRole(t *testing.T) {
 	}
 }
 
-// Each field is checked as soon as it is there (RFC 5044 §7.1.1 [R5044-114 R5044-117],
-// RFC 5044 §7.1.2 [R5044-140], RFC 5044 §C.1 [R5044-176]).
+// Each field is checked as soon as it has arrived (RFC 5044 §7.1.1 [R5044-114 R5044-117], RFC 5044
+// §7.1.2 [R5044-140], RFC 5044 §C.1 [R5044-176]).
 func TestPrefixFields(t *testing.T) {
 	conformance.Proves(t, "R5044-112", "R5044-114", "R5044-117", "R5044-140", "R5044-154", "R5044-176", "R5044-178", "R6581-007",
 		"R6581-012")
@@ -146,7 +146,7 @@ func TestFrameRev1IgnoresS(t *testing.T) {
 	}
 }
 
-// RFC 6581 §9.2 [R6581-051 R6581-052]: without A the RTR flags are not sent and not looked at.
+// RFC 6581 §9.2 [R6581-051 R6581-052]: without A the RTR flags are not sent, and ignored.
 func TestEnhancedClientServer(t *testing.T) {
 	conformance.Proves(t, "R6581-049", "R6581-051", "R6581-052")
 	e := Enhanced{RTRSend: true, RTRWrite: true, RTRRead: true, IRD: 3, ORD: 5}
@@ -167,8 +167,7 @@ func TestEnhancedRange(t *testing.T) {
 	}
 }
 
-// RFC 5044 §7.1.1 [R5044-118], RFC 6581 §9 [R6581-019]: private data that does not fit never
-// leaves.
+// RFC 5044 §7.1.1 [R5044-118], RFC 6581 §9 [R6581-019]: too long private data never leaves.
 func TestFramePrivateDataLimit(t *testing.T) {
 	conformance.Proves(t, "R5044-118", "R6581-019")
 	for _, c := range []struct {

@@ -1,4 +1,4 @@
-// Any bytes, read as each of the things that MPA has: start-up frames, FPDUs, FPDUs with markers.
+// Arbitrary bytes for each MPA parser: start-up frames, FPDUs, FPDUs with markers.
 
 package mpa
 
@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// FuzzParse: the first byte says as what the others are read, and at which
-// position of a stream with markers they begin.
+// FuzzParse: the first byte selects the parser for the rest, and the start position in a stream
+// with markers.
 func FuzzParse(f *testing.F) {
 	for _, g := range goldenFrames {
 		kind := byte(0)

@@ -1,4 +1,4 @@
-// Markers at every alignment, against a naive stream of bytes; damage.
+// Markers at every alignment, compared with a naive stream of bytes; damage.
 
 package mpa
 
@@ -37,8 +37,7 @@ func naive(pos uint32, ulpdu []byte) []byte {
 	return appendCRC(out, 0, true)
 }
 
-// sizes covers each length around the points where one more marker comes in,
-// and then some.
+// sizes covers each length around the points where one more marker is needed, and some others.
 func sizes() []int {
 	var s []int
 	for l := 1; l <= 64; l++ {
@@ -52,9 +51,8 @@ func sizes() []int {
 	return append(s, 8942, 64768)
 }
 
-// Every place in the interval where an FPDU can begin, and many sizes (RFC 5044 §4.2 [R5044-029],
-// RFC 5044 §4.3 [R5044-031 R5044-032 R5044-034 R5044-038 R5044-041 R5044-042], RFC 5044 §4.5
-// [R5044-070]).
+// FPDUs at every position in the interval, in many sizes (RFC 5044 §4.2 [R5044-029], RFC 5044 §4.3
+// [R5044-031 R5044-032 R5044-034 R5044-038 R5044-041 R5044-042], RFC 5044 §4.5 [R5044-070]).
 func TestMarkersEveryAlignment(t *testing.T) {
 	conformance.Proves(t, "R5044-028", "R5044-029", "R5044-031", "R5044-032", "R5044-033", "R5044-034", "R5044-038", "R5044-041",
 		"R5044-042", "R5044-070")
@@ -94,8 +92,8 @@ func TestMarkersEveryAlignment(t *testing.T) {
 	}
 }
 
-// Each marker of an FPDU is checked when its CRC is good (RFC 5044 §8 [R5044-153]); bytes that are
-// reserved are not (RFC 5044 §4.2 [R5044-027 R5044-030]).
+// Each marker of an FPDU is checked when its CRC is good (RFC 5044 §8 [R5044-153]); reserved bytes
+// are not (RFC 5044 §4.2 [R5044-027 R5044-030]).
 func TestMarkersWrong(t *testing.T) {
 	conformance.Proves(t, "R5044-027", "R5044-030", "R5044-153")
 	ulpdu := make([]byte, 3000)
@@ -120,8 +118,8 @@ func TestMarkersWrong(t *testing.T) {
 	}
 }
 
-// A refused FPDU leaves the bytes alone, and a length that markers cannot point across is refused
-// (RFC 5044 §4.3 [R5044-047]), once its CRC is known to be good.
+// A refused FPDU leaves the bytes unchanged, and a length too long for markers is refused (RFC 5044
+// §4.3 [R5044-047]), once its CRC is known to be good.
 func TestMarkersLength(t *testing.T) {
 	conformance.Proves(t, "R5044-047", "R5044-174")
 	for _, c := range []struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// hexBytes is bytes that JSON has as a hex string.
+// hexBytes are bytes written as a hex string in JSON.
 type hexBytes []byte
 
 func (h *hexBytes) UnmarshalText(b []byte) (err error) {
@@ -117,7 +117,7 @@ func TestVectorsFigures(t *testing.T) {
 	}
 }
 
-// Figure 4 of the RFC, of which only the layout is given (RFC 5044 §4.3 [R5044-043]).
+// Figure 4 of the RFC, which only gives the layout (RFC 5044 §4.3 [R5044-043]).
 func TestVectorFigure4(t *testing.T) {
 	conformance.Proves(t, "R5044-043")
 	ulpdu := []byte("0123456789abcdef")
@@ -187,7 +187,7 @@ func TestVectorsSend(t *testing.T) {
 	conformance.Proves(t, "R5044-003", "R5044-016", "R5044-019", "R5044-026", "R5044-028", "R5044-032", "R5044-033", "R5044-035",
 		"R5044-036", "R5044-039", "R5044-040", "R5044-062", "R5044-137")
 	for _, v := range vectors(t, "stream") {
-		if v.Expect != "" { // bytes that no sender of ours makes
+		if v.Expect != "" { // bytes that our senders never make
 			continue
 		}
 		var got []byte
@@ -205,8 +205,8 @@ func TestVectorsSend(t *testing.T) {
 	}
 }
 
-// However the bytes arrive, an FPDU is delivered when its last byte is there, and not before
-// (RFC 5044 §5.1 [R5044-080], RFC 5044 §6 [R5044-086], RFC 5044 §4.3 [R5044-042]).
+// In any pieces, an FPDU is delivered when its last byte has arrived, and not before (RFC 5044 §5.1
+// [R5044-080], RFC 5044 §6 [R5044-086], RFC 5044 §4.3 [R5044-042]).
 func TestVectorsByteByByte(t *testing.T) {
 	conformance.Proves(t, "R5041-011", "R5044-042", "R5044-080", "R5044-086")
 	for _, v := range vectors(t, "stream") {
@@ -276,7 +276,7 @@ func TestVectorsFrames(t *testing.T) {
 		if !sameFrame(f, want) {
 			t.Errorf("%s: parsed %+v, want %+v", v.Name, f, want)
 		}
-		if v.Res != 0 || v.R == 1 && !reply { // bytes that no sender of ours makes
+		if v.Res != 0 || v.R == 1 && !reply { // bytes that our senders never make
 			continue
 		}
 		if got := AppendFrame(nil, &want); !bytes.Equal(got, v.Frame) {

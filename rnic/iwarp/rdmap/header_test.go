@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// checkLengths has parse refuse each truncation of wire, and one byte more.
+// checkLengths requires that parse refuses each truncation of wire, and one byte more.
 func checkLengths(t *testing.T, wire []byte, long, short error, parse func([]byte) error) {
 	t.Helper()
 	for i := range wire {
@@ -67,7 +67,7 @@ func TestAtomicRequest(t *testing.T) {
 		t.Errorf("parsed %+v, %v", got, err)
 	}
 	checkLengths(t, wire, errExtensionLong, errExtensionShort, func(b []byte) error { _, err := ParseAtomicRequest(b); return err })
-	copy(wire, "\xff\xff\xff\xf2") // reserved bits are not looked at
+	copy(wire, "\xff\xff\xff\xf2") // reserved bits are ignored
 	if got, err := ParseAtomicRequest(wire); err != nil || got != want {
 		t.Errorf("reserved bits set: parsed %+v, %v", got, err)
 	}
@@ -86,7 +86,7 @@ func TestAtomicResponse(t *testing.T) {
 	checkLengths(t, wire, errExtensionLong, errExtensionShort, func(b []byte) error { _, err := ParseAtomicResponse(b); return err })
 }
 
-// The table says what the headers really take.
+// The table's header lengths equal the encoded ones.
 func TestHeaderLens(t *testing.T) {
 	conformance.Proves(t, "R5040-044", "R5040-259", "R5040-263", "R5040-265")
 	for op, got := range map[Opcode]int{

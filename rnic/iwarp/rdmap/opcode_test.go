@@ -60,8 +60,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Each byte there is: version first, then opcode; reserved bits are not looked at (RFC 5040 §4.1
-// [R5040-036 R5040-041], RFC 5040 §4.8 [R5040-071 R5040-072]).
+// Every byte: version first, then opcode; reserved bits are ignored (RFC 5040 §4.1 [R5040-036
+// R5040-041], RFC 5040 §4.8 [R5040-071 R5040-072]).
 func TestParseControl(t *testing.T) {
 	conformance.Proves(t, "R5040-036", "R5040-039", "R5040-041", "R5040-071", "R5040-072", "R5040-193", "R5040-194", "R5040-272",
 		"R5044-175")

@@ -1,4 +1,4 @@
-// Whole FPDUs, worked out by hand, through all three codecs and back.
+// Complete FPDUs, computed by hand, through all three codecs and back.
 
 package rdmap_test
 
@@ -29,7 +29,7 @@ func segment(op rdmap.Opcode, h ddp.Header) ddp.Header {
 	return h
 }
 
-// returned is the header bytes that a Terminate gives back.
+// returned returns the header bytes for a Terminate.
 func returned(op rdmap.Opcode, h ddp.Header) []byte {
 	h = segment(op, h)
 	return h.Append(nil)

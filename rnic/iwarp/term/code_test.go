@@ -1,4 +1,4 @@
-// The table of codes, their words, and the two error types.
+// The table of codes, their descriptions, and the two error types.
 
 package term
 

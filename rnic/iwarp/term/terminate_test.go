@@ -86,7 +86,7 @@ func TestReservedBits(t *testing.T) {
 	}
 }
 
-// What little-endian siw sends, and what it must not be mistaken for.
+// Little-endian siw's messages, and similar ones in the RFC's form.
 func TestSwapped(t *testing.T) {
 	for _, c := range []struct {
 		hex     string
