@@ -305,7 +305,7 @@ func TestPlansDoNotAllocate(t *testing.T) {
 		}
 		sgl = m.Gather(sgl[:0], 1)
 		if _, err := PlanCall(CallSizes{Stream: 100, Sink: 8192, SinkSegments: 1, MaxReply: 128, CallThreshold: 4096, ReplyThreshold: 4096}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PlanCall: %v", err)
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -158,7 +158,7 @@ func TestListsDoNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		buf = l.Append(buf[:0])
 		if _, err := back.Parse(buf); err != nil || len(back.ReadChunks()) != 2 {
-			t.Fatal(err)
+			t.Fatalf("Parse: %v, with %d Read chunks, want 2", err, len(back.ReadChunks()))
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

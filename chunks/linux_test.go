@@ -27,14 +27,14 @@ type exchange struct{ call, reply, long []byte }
 func exchanges(t *testing.T) (list []exchange) {
 	text, err := os.ReadFile("testdata/linux.txt")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadFile: %v", err)
 	}
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
 		var b [2][]byte
 		for i, s := range f[1:] {
 			if b[i], err = hex.DecodeString(s); err != nil {
-				t.Fatal(err)
+				t.Fatalf("DecodeString: %v", err)
 			}
 		}
 		if f[0] == "call" {
@@ -127,7 +127,7 @@ func reduced(t *testing.T, l *chunks.Lists, stream int) []xdr.Item {
 	rc := l.ReadChunks()
 	items, err := chunks.Place(nil, rc, stream)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Place: %v", err)
 	}
 	for i := range items {
 		items[i].Data = make([]byte, rc[i].Len())

@@ -89,7 +89,7 @@ func TestHandling(t *testing.T) {
 func TestDoneAfterHandler(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	if err := qp.PostRecv(RecvWR{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	var handled, polls atomic.Int32

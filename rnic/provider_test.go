@@ -80,7 +80,7 @@ func stillQP(t *testing.T) (*PD, *CQ, *QP, *stillEnd) {
 	pd, cq := dev.AllocPD(), dev.NewCQ(8)
 	qp, err := pd.CreateQP(QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 4, RQDepth: 4})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	return pd, cq, qp, EndpointOf(qp).(*stillEnd)
 }
@@ -113,13 +113,13 @@ func TestServices(t *testing.T) {
 	dev := NewDevice(still{})
 	pd, cq := dev.AllocPD(), dev.NewCQ(8)
 	if _, err := pd.CreateQP(QPConfig{Service: UC, SendCQ: cq, RecvCQ: cq}); !errors.Is(err, errService) {
-		t.Error(err)
+		t.Errorf("CreateQP: %v, want %v", err, errService)
 	}
 	if _, err := pd.CreateQP(QPConfig{Service: UD, SendCQ: cq, RecvCQ: cq}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(err)
+		t.Errorf("CreateQP: %v, want %v", err, errors.ErrUnsupported)
 	}
 	if _, err := pd.CreateQP(QPConfig{SendCQ: cq}); err != errNoCQ {
-		t.Error(err)
+		t.Errorf("CreateQP: %v, want %v", err, errNoCQ)
 	}
 	if n := len(pd.each()); n != 0 {
 		t.Errorf("%d QPs that could not be made", n)
@@ -131,18 +131,21 @@ func TestNoStreams(t *testing.T) {
 	_, _, qp, _ := stillQP(t)
 	a, b := net.Pipe()
 	if err := qp.dev.ConnectOver(t.Context(), qp, a, ConnParams{}); err != errNoStream {
-		t.Error(err)
+		t.Errorf("ConnectOver: %v, want %v", err, errNoStream)
 	}
 	if _, err := b.Read(make([]byte, 1)); err != io.EOF {
 		t.Error("the stream is still open: ", err)
 	}
 	nl, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	l := qp.dev.ListenOn(nl)
-	if _, err := l.Accept(t.Context()); err != errNoStream || l.Addr() == nil || l.Close() != nil {
-		t.Error(err)
+	if _, err := l.Accept(t.Context()); err != errNoStream {
+		t.Errorf("Accept: %v, want %v", err, errNoStream)
+	}
+	if addr, err := l.Addr(), l.Close(); addr == nil || err != nil {
+		t.Errorf("address %v, Close: %v", addr, err)
 	}
 	if _, err := nl.Accept(); err == nil {
 		t.Error("the listener is still open")
@@ -155,7 +158,7 @@ func TestLengthIsSummedOnce(t *testing.T) {
 	mr, _ := pd.RegMR(make([]byte, 16), LocalWrite)
 	if err := qp.PostSend(SendWR{Op: OpWrite, SGL: [][]byte{make([]byte, 3), nil, make([]byte, 4)}},
 		SendWR{Op: OpRead, MR: mr, Length: 9}, SendWR{Op: OpLocalInvalidate, MR: mr, Length: 5}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	if len(ep.posted) != 3 || ep.posted[0].Bytes != 7 || ep.posted[1].Bytes != 9 || ep.posted[2].Bytes != 0 {
 		t.Errorf("%+v", ep.posted)
@@ -222,10 +225,10 @@ func TestConnectionIsDescribedOnce(t *testing.T) {
 func TestFirstCauseWins(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	if err := qp.PostRecv(RecvWR{ID: 1}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 	if err := qp.dev.Connect(t.Context(), qp, "", ConnParams{IRD: 1, ORD: 2, PrivateData: []byte("x")}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	if qp.State() != StateRTS || qp.IRD() != 1 || qp.ORD() != 2 || string(qp.PrivateData()) != "x" || qp.Moved() != 42 || qp.RemoteAddr() == nil {
 		t.Error(qp.State(), qp.IRD(), qp.ORD())
@@ -276,20 +279,20 @@ func TestReceivesThatAreAlikeAreOneRun(t *testing.T) {
 	pd, _, _, _ := stillQP(t)
 	qp, err := pd.CreateQP(QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 4, RQDepth: depth})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	ep := EndpointOf(qp).(*stillEnd)
 	pool, other := NewBufferPool(64), NewBufferPool(64)
 	for range depth - 3 {
 		if err := qp.PostRecv(RecvWR{ID: 7, Pool: pool}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PostRecv: %v", err)
 		}
 	}
 	if n := len(qp.rq.ring); n != 1 {
 		t.Errorf("%d entries for receives that are alike", n)
 	}
 	if err := qp.PostRecv(RecvWR{ID: 8, Pool: pool}, RecvWR{ID: 8, Pool: other}, RecvWR{ID: 8, Buf: make([]byte, 8), Pool: other}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 	if err := qp.PostRecv(RecvWR{ID: 8, Pool: other}); err != ErrRQFull {
 		t.Errorf("one more than the depth: %v", err)
@@ -335,7 +338,7 @@ func TestQueuesWrap(t *testing.T) {
 	sq.Open()
 	for round := range uint64(8) {
 		if err := qp.PostRecv(RecvWR{ID: round}, RecvWR{ID: round + 100}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PostRecv: %v", err)
 		}
 		for range 2 {
 			wr, ok := ep.q.NextRecv()
@@ -346,7 +349,7 @@ func TestQueuesWrap(t *testing.T) {
 		}
 		for i := range 4 {
 			if err := sq.Room(1); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Room: %v", err)
 			}
 			e := sq.At(sq.Push(&Posted{SendWR: SendWR{ID: round*10 + uint64(i), Unsignaled: i == 1}, Bytes: 7}))
 			if e.Done || e.Internal || e.Status != WCSuccess || e.Value != 0 || sq.Last() != e {
@@ -412,7 +415,7 @@ func TestWoken(t *testing.T) {
 	}
 	ep.q.CompleteRecv(WC{})
 	if err := <-done; err != nil {
-		t.Fatal(err)
+		t.Fatalf("done: %v", err)
 	}
 	if !ep.q.Woken() || ep.q.Woken() {
 		t.Error("it is not told once")

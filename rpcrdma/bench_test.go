@@ -73,14 +73,14 @@ func benchmark(b *testing.B, proc uint32, n int) {
 	a := &caller{c: c, data: make([]byte, n)}
 	for range 50 {
 		if err := a.call(proc); err != nil {
-			b.Fatal(err)
+			b.Fatalf("call: %v", err)
 		}
 	}
 	b.SetBytes(int64(n))
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := a.call(proc); err != nil {
-			b.Fatal(err)
+			b.Fatalf("call: %v", err)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func testNoAllocation(t *bed) {
 		for _, proc := range []uint32{procNull, procRead, procWrite} {
 			call := func() {
 				if err := a.call(proc); err != nil {
-					t.Fatal(err)
+					t.Fatalf("call: %v", err)
 				}
 			}
 			for range 20 {

@@ -26,7 +26,7 @@ func testBothDirections(t *bed) {
 	a, b := &echoServer{async: true}, &echoServer{}
 	c, s := pair(t, Config{Credits: 4, Handler: a}, Config{Credits: 6, Handler: b})
 	if err := doNull(c); err != nil { // a responder MUST NOT send first (RFC 5044 §7.1.2)
-		t.Fatal(err)
+		t.Fatalf("doNull: %v", err)
 	}
 	var wg sync.WaitGroup
 	for _, conn := range []*Conn{c, s} {
@@ -63,14 +63,14 @@ func testNoServiceDrops(t *bed) {
 	p.send(words(9, 1, 1, 1, 0, 0, 0))
 	p.send(nullReply(7, 1))
 	if err := <-d.done; err != nil {
-		t.Fatal(err)
+		t.Fatalf("Do: %v", err)
 	}
 	d.k.Release()
 	d = start(t.Context(), c, nullCall(c, 8))
 	p.wantCall(8) // and nothing before it
 	p.send(nullReply(8, 1))
 	if err := <-d.done; err != nil {
-		t.Fatal(err)
+		t.Fatalf("Do: %v", err)
 	}
 	d.k.Release()
 }
@@ -94,7 +94,7 @@ func testBudgetIsKept(t *bed) {
 			wg.Go(func() {
 				for range 4 {
 					if err := doWrite(c, 1<<20); err != nil {
-						t.Error(err)
+						t.Errorf("doWrite: %v", err)
 						return
 					}
 				}
@@ -126,13 +126,13 @@ func testBudgetSpent(t *bed) {
 	}}
 	c, s := pair(t, Config{}, Config{Handler: srv, Budget: budget})
 	if err := doNull(c); err != nil {
-		t.Fatal(err)
+		t.Fatalf("doNull: %v", err)
 	}
 	if !<-ask || <-ask || <-ask {
 		t.Error("the share of the budget")
 	}
 	if err := doWrite(c, 100<<10); !errors.Is(err, ErrChunk) { // can never fit
-		t.Error(err)
+		t.Errorf("doWrite: %v, want %v", err, ErrChunk)
 	}
 	c.Close()
 	s.Close()
@@ -189,18 +189,18 @@ func testCancelAtAnyTime(t *bed) {
 				err := c.Do(ctx, k)
 				cancel()
 				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-					t.Error(err)
+					t.Errorf("Do: %v, want %v", err, context.DeadlineExceeded)
 				}
 				k.Release()
 				if err := doLong(c, rng.IntN(9000)); err != nil {
-					t.Error(err)
+					t.Errorf("doLong: %v", err)
 				}
 			}
 		})
 	}
 	wg.Wait()
 	if err := doNull(c); err != nil { // the connection survived all of it
-		t.Fatal(err)
+		t.Fatalf("doNull: %v", err)
 	}
 	srv.served.Wait()
 	c.Close()
@@ -227,7 +227,7 @@ func testEndUnderLoad(t *bed) {
 						return
 					}
 					if err != nil {
-						t.Error(err)
+						t.Errorf("doRead: %v", err)
 						return
 					}
 				}

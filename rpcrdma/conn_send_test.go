@@ -46,7 +46,7 @@ func connectOver(t *testing.T, cfg Config, over, nc net.Conn) (*Conn, *bareRespo
 	})
 	c, err := DialOver(t.Context(), iwarp.Open(rnic.DeviceConfig{CRC: rnic.CRCOff}), over, cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DialOver: %v", err)
 	}
 	started.Wait()
 	t.Cleanup(func() { p.nc.Close(); c.Close() })
@@ -59,7 +59,7 @@ func (p *bareResponder) next() []byte {
 	io.ReadFull(p.in, n[:])
 	b := make([]byte, mpa.FPDULen(int(binary.BigEndian.Uint16(n[:])))-2)
 	if _, err := io.ReadFull(p.in, b); err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("ReadFull: %v", err)
 	}
 	return b[:binary.BigEndian.Uint16(n[:])]
 }
@@ -94,7 +94,7 @@ func fillSendQueue(t *testing.T, c *Conn, p *bareResponder) {
 		case errors.Is(err, rnic.ErrSQFull):
 			return
 		case err != nil:
-			t.Fatal(err)
+			t.Fatalf("PostSend: %v", err)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestCallWaitsForSendQueue(t *testing.T) {
 	p.wantCall(1)
 	p.reply(1, 8) // opens the window
 	if err := <-first.done; err != nil {
-		t.Fatal(err)
+		t.Fatalf("Do: %v", err)
 	}
 	first.k.Release()
 
@@ -127,7 +127,7 @@ func TestCallWaitsForSendQueue(t *testing.T) {
 	awaitLine(t, c, 3)
 	cancel()
 	if err := <-gone.done; !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
+		t.Fatalf("Do: %v, want %v", err, context.Canceled)
 	}
 	gone.k.Release()
 	if n := c.outstanding(); n != 2 {
@@ -137,7 +137,7 @@ func TestCallWaitsForSendQueue(t *testing.T) {
 		p.wantCall(d.k.xid)
 		p.reply(d.k.xid, 8)
 		if err := <-d.done; err != nil {
-			t.Fatal(err)
+			t.Fatalf("Do: %v", err)
 		}
 		d.k.Release()
 	}
@@ -161,7 +161,7 @@ func TestEndWhileCallsWaitForSendQueue(t *testing.T) {
 	c.Abort(errStalled)
 	for _, d := range ds {
 		if err := <-d.done; !errors.Is(err, errStalled) {
-			t.Error(err)
+			t.Errorf("Do: %v, want %v", err, errStalled)
 		}
 		d.k.Release()
 	}
@@ -177,13 +177,13 @@ func TestReceivesAreThereBeforeCalls(t *testing.T) {
 	for range 20 {
 		c, err := newConn(dev, Config{Credits: credits})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("newConn: %v", err)
 		}
 		var callers sync.WaitGroup
 		for range 4 {
 			callers.Go(func() {
 				if err := c.requester.start(); err != nil {
-					t.Error(err)
+					t.Errorf("start: %v", err)
 				}
 				c.receives.mu.Lock()
 				defer c.receives.mu.Unlock()
@@ -197,12 +197,12 @@ func TestReceivesAreThereBeforeCalls(t *testing.T) {
 	}
 	c, err := newConn(dev, Config{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newConn: %v", err)
 	}
 	c.qp.Close()
 	for range 2 {
 		if err := c.requester.start(); !errors.Is(err, rnic.ErrState) {
-			t.Error(err)
+			t.Errorf("start: %v, want %v", err, rnic.ErrState)
 		}
 	}
 }
@@ -236,12 +236,12 @@ func TestReplyBeforeCallIsSent(t *testing.T) {
 	inState(t, ended.k, callEarly)
 	cancel()
 	if err := <-gone.done; !errors.Is(err, context.Canceled) {
-		t.Error(err)
+		t.Errorf("Do: %v, want %v", err, context.Canceled)
 	}
 	gone.k.Release()
 	c.Abort(errStalled)
 	if err := <-ended.done; !errors.Is(err, errStalled) {
-		t.Error(err)
+		t.Errorf("Do: %v, want %v", err, errStalled)
 	}
 	ended.k.Release()
 	<-c.Done()
@@ -270,7 +270,7 @@ func TestReplyWhileCallIsLeaving(t *testing.T) {
 	inState(t, second.k, callEarly)
 	p.wantCall(2)
 	if err := <-second.done; err != nil {
-		t.Error(err)
+		t.Errorf("Do: %v", err)
 	}
 	second.k.Release()
 	checkReleased(t, c)

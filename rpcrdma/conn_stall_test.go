@@ -100,7 +100,7 @@ func testAbandonedCallAnsweredInTime(t *bed) {
 	p.wantCall(10)
 	p.send(words(10, 1, 1, 0, 0, 0, 0, 10, 1, 0))
 	if err := <-k.done; err != nil {
-		t.Fatal(err)
+		t.Fatalf("Do: %v", err)
 	}
 	k.k.Release()
 	if wedged, _ := c.requester.windowAbandoned(); wedged || c.requester.abandoned != 0 {
@@ -116,7 +116,7 @@ func TestCallsOfEndedConnectionAreNotKept(t *testing.T) {
 func testCallsOfEndedConnectionAreNotKept(t *bed) {
 	c, s := pair(t, Config{}, Config{Handler: &echoServer{}})
 	if err := doNull(c); err != nil {
-		t.Fatal(err)
+		t.Fatalf("doNull: %v", err)
 	}
 	s.Close()
 	<-c.Done()
@@ -161,22 +161,22 @@ func slowResponder(t *testing.T, l net.Listener) {
 func TestCancelledCallsLeaveOverSlowLink(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	go slowResponder(t, l)
 	over, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	over.(*net.TCPConn).SetWriteBuffer(32 << 10)
 	c, err := DialOver(t.Context(), iwarp.Open(rnic.DeviceConfig{CRC: rnic.CRCOff}), over, Config{Credits: 500, sendGrace: 3 * time.Second})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DialOver: %v", err)
 	}
 	defer c.Close()
 	if err := doNull(c); err != nil {
-		t.Fatal(err)
+		t.Fatalf("doNull: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls sync.WaitGroup
@@ -187,7 +187,7 @@ func TestCancelledCallsLeaveOverSlowLink(t *testing.T) {
 			k.Msg = chunks.Message{Stream: append(binary.BigEndian.AppendUint32(nil, nextXID.Add(1)), make([]byte, 3900)...)}
 			k.MaxReply = 12
 			if err := c.Do(ctx, k); !errors.Is(err, context.Canceled) {
-				t.Error(err)
+				t.Errorf("Do: %v, want %v", err, context.Canceled)
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func TestCancelledCallsLeaveOverSlowLink(t *testing.T) {
 	cancel()
 	calls.Wait()
 	if err := c.Err(); err != nil {
-		t.Error(err)
+		t.Errorf("Err: %v", err)
 	}
 }
 

@@ -29,12 +29,12 @@ func testRequesterExpired(t *bed) {
 	must.Become(t, "the calls in line", func() bool { return c.queued() == 1 })
 	ch2 <- time.Time{}
 	if err := <-second.done; !errors.Is(err, ErrTimeout) {
-		t.Fatal(err)
+		t.Fatalf("Do: %v, want %v", err, ErrTimeout)
 	}
 	k2.Release()
 	ch1 <- time.Time{}
 	if err := <-first.done; !errors.Is(err, ErrTimeout) {
-		t.Fatal(err)
+		t.Fatalf("Do: %v, want %v", err, ErrTimeout)
 	}
 	k1.Release()
 	third := start(t.Context(), c, nullCall(c, 9))
@@ -43,7 +43,7 @@ func testRequesterExpired(t *bed) {
 	p.wantCall(9)
 	p.send(nullReply(9, 1))
 	if err := <-third.done; err != nil {
-		t.Fatal(err)
+		t.Fatalf("Do: %v", err)
 	}
 	if k1.Expired != nil || k2.Expired != nil {
 		t.Error("a call came home with its timer")

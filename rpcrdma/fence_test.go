@@ -41,7 +41,7 @@ func exposed(t testing.TB, p *rawPeer, c *Conn, i int) (*pendingDo, Header, chun
 	d := start(t.Context(), c, k)
 	var h Header
 	if err := h.Parse(p.wantCall(7)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parse: %v", err)
 	}
 	return d, h, exposures[i].seg(&h)
 }
@@ -54,7 +54,7 @@ func (p *rawPeer) touch(s chunks.Segment, read bool) {
 		wr.Op, wr.SGL, wr.MR, wr.Length = rnic.OpRead, nil, p.expose(make([]byte, 1), rnic.LocalWrite), 1
 	}
 	if err := p.qp.PostSend(wr); err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("PostSend: %v", err)
 	}
 }
 
@@ -69,7 +69,7 @@ func (p *rawPeer) answerUnused(h Header) {
 	msg := append(h.Append(nil), words(7, 1, 0)...)
 	// After its Reads: a reply that overtakes them takes their memory away.
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{msg}, Fence: true}); err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("PostSend: %v", err)
 	}
 }
 
@@ -138,7 +138,7 @@ func testHandlesAreFresh(t *bed) {
 		last = s.Handle
 		p.answerUnused(h)
 		if err := <-d.done; err != nil {
-			t.Fatal(err)
+			t.Fatalf("Do: %v", err)
 		}
 		d.k.Release()
 	}

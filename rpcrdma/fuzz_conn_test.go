@@ -158,7 +158,7 @@ func newFuzzConn(t *testing.T, mode byte) *fuzzConn {
 	}
 	near, err := l.Dial()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	c.fuzzPeer = newFuzzPeer(t, rnictest.NewPeer(near))
 	err = c.startUp(mode)

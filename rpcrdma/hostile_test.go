@@ -20,7 +20,7 @@ import (
 func muteProxy(t *testing.T, to string, mute *atomic.Bool) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	t.Cleanup(func() { l.Close() })
 	go func() {
@@ -54,7 +54,7 @@ func TestStalledPeer(t *testing.T) {
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	budget := mem.NewBudget(4 << 20)
@@ -70,7 +70,7 @@ func TestStalledPeer(t *testing.T) {
 	var mute atomic.Bool
 	c, err := Dial(t.Context(), dev, muteProxy(t, l.Addr().String(), &mute), Config{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer c.Close()
 	s := <-accepted
@@ -78,7 +78,7 @@ func TestStalledPeer(t *testing.T) {
 		t.Fatal("not accepted")
 	}
 	if err := doNull(c); err != nil {
-		t.Fatal(err)
+		t.Fatalf("doNull: %v", err)
 	}
 	mute.Store(true)
 	k := c.NewCall()
@@ -94,7 +94,7 @@ func TestStalledPeer(t *testing.T) {
 		t.Errorf("%d bytes free", budget.Free())
 	}
 	if err := <-d.done; !errors.Is(err, ErrClosed) {
-		t.Error(err)
+		t.Errorf("Do: %v, want %v", err, ErrClosed)
 	}
 	k.Release()
 	checkReleased(t, c, s)

@@ -146,7 +146,7 @@ func pair(t testing.TB, client, server Config) (*Conn, *Conn) {
 	}()
 	c, err := Dial(context.Background(), dev, l.Addr().String(), client)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	s := <-accepted
 	if s.err != nil {

@@ -63,7 +63,7 @@ func listen(t testing.TB) (*rnic.Device, rnic.Listener) {
 	dev := p.open(t, rnic.DeviceConfig{})
 	l, err := dev.Listen(p.network, p.addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	return dev, l
 }

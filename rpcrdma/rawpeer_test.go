@@ -28,13 +28,13 @@ func newRawPeer(t testing.TB, dev *rnic.Device) *rawPeer {
 	p := &rawPeer{t: t, pd: dev.AllocPD(), cq: dev.NewCQ(2048)}
 	qp, err := p.pd.CreateQP(rnic.QPConfig{SendCQ: p.cq, RecvCQ: p.cq, SQDepth: 512, RQDepth: len(p.bufs)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	p.qp = qp
 	for i := range p.bufs {
 		p.bufs[i] = make([]byte, 8192)
 		if err := qp.PostRecv(rnic.RecvWR{ID: uint64(i), Buf: p.bufs[i]}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PostRecv: %v", err)
 		}
 	}
 	t.Cleanup(func() { qp.Close() })
@@ -56,7 +56,7 @@ func rawRequester(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
 	}()
 	p := newRawPeer(t, dev)
 	if err := dev.Connect(t.Context(), p.qp, l.Addr().String(), rnic.ConnParams{PrivateData: private}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	c := <-accepted
 	if c == nil {
@@ -81,7 +81,7 @@ func rawResponder(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
 	}()
 	c, err := Dial(t.Context(), dev, l.Addr().String(), cfg)
 	if err = errors.Join(err, <-accepted); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial and Accept: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	return p, c
@@ -91,7 +91,7 @@ func rawResponder(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
 func (p *rawPeer) send(msg []byte) {
 	p.t.Helper()
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{bytes.Clone(msg)}}); err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("PostSend: %v", err)
 	}
 }
 
@@ -147,7 +147,7 @@ func (p *rawPeer) null(name string) {
 func (p *rawPeer) expose(b []byte, access rnic.Access) *rnic.MR {
 	mr, err := p.pd.RegMR(b, access)
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("RegMR: %v", err)
 	}
 	return mr
 }

@@ -20,11 +20,11 @@ func giveUpOn(t testing.TB, p *rawPeer, c *Conn, k *Call, xid uint32) (h Header)
 	ctx, cancel := context.WithCancel(t.Context())
 	d := start(ctx, c, k)
 	if err := h.Parse(p.wantCall(xid)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parse: %v", err)
 	}
 	cancel()
 	if err := <-d.done; !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
+		t.Fatalf("Do: %v, want %v", err, context.Canceled)
 	}
 	k.Release()
 	return h
@@ -38,7 +38,7 @@ func stillServes(t testing.TB, p *rawPeer, c *Conn, xid uint32) {
 	p.wantCall(xid)
 	p.send(nullReply(xid, grant))
 	if err := <-d.done; err != nil {
-		t.Fatal(err)
+		t.Fatalf("Do: %v", err)
 	}
 	k.Release()
 }
@@ -61,7 +61,7 @@ func testRequesterCancelFences(t *bed) {
 	}
 	s := h.Write[0][0]
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{readItem(7, 5000)}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	stillServes(t, p, c, 8) // after the Write
 	p.send(words(7, 1, grant, 0, 0, 1, 1, s.Handle, 5000, uint32(s.Offset>>32), uint32(s.Offset), 0, 0, 7, 1, 0, 5000))
@@ -71,7 +71,7 @@ func testRequesterCancelFences(t *bed) {
 	}
 	checkReleased(t, c)
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{{1}}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	<-c.Done() // after the late reply the STag is stale
 }
@@ -104,7 +104,7 @@ func testRequesterCancelKeepsArguments(t *bed) {
 		rnic.SendWR{Op: rnic.OpRead, MR: mr, Length: 9000, RemoteSTag: rnic.STag(seg.Handle), RemoteTO: seg.Offset},
 		rnic.SendWR{Op: rnic.OpSend, Fence: true, SGL: [][]byte{nullReply(7, grant)}},
 	); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	stillServes(t, p, c, 8) // its reply left after the fence
 	mr.Invalidate()

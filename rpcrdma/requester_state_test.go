@@ -34,7 +34,7 @@ func TestEndOfConnectionInEachState(t *testing.T) {
 	for state, path := range paths {
 		c, err := newConn(iwarp.Open(rnic.DeviceConfig{}), Config{Credits: 1})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("newConn: %v", err)
 		}
 		rq, k := &c.requester, nullCall(c, 7)
 		for _, s := range path {

@@ -46,7 +46,7 @@ func (p *rawPeer) wantCall(xid uint32) []byte {
 	p.t.Helper()
 	msg, err := p.next()
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("next: %v", err)
 	}
 	if got := binary.BigEndian.Uint32(msg); got != xid {
 		p.t.Fatalf("call %d, want %d", got, xid)
@@ -138,7 +138,7 @@ func testRequesterDrops(t *bed) {
 	d := start(t.Context(), c, k)
 	var h Header
 	if err := h.Parse(p.wantCall(7)); err != nil || len(h.Write) != 1 {
-		t.Fatal(err)
+		t.Fatalf("header: %v, with %d Write chunks, want 1", err, len(h.Write))
 	}
 	s := h.Write[0][0]
 	echo := func(handle, n uint32, off uint64) []uint32 {
@@ -170,11 +170,11 @@ func testRequesterDrops(t *bed) {
 	second := start(t.Context(), c, nullCall(c, 9))
 	data := readItem(7, 4999)
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{data}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	p.send(words(7, 1, 2, 0, 0, 1, 1, echo(s.Handle, 4999, s.Offset), 0, 0, 7, 1, 0, 4999, 4999))
 	if err := <-d.done; err != nil {
-		t.Fatal(err)
+		t.Fatalf("Do: %v", err)
 	}
 	if len(k.Reply.Items) != 1 || !bytes.Equal(k.Reply.Items[0].Data, data) || !k.SinkOffered() {
 		t.Error("the bytes are not in the reply")
@@ -183,7 +183,7 @@ func testRequesterDrops(t *bed) {
 	p.wantCall(9)
 	p.send(nullReply(9, 1))
 	if err := <-second.done; err != nil {
-		t.Fatal(err)
+		t.Fatalf("Do: %v", err)
 	}
 	second.k.Release()
 	checkReleased(t, c)
@@ -218,11 +218,11 @@ func testRequesterErrors(t *bed) {
 		d := start(t.Context(), c, k)
 		var h Header
 		if err := h.Parse(p.wantCall(7)); err != nil || len(h.Reply) != 1 {
-			t.Fatal(err)
+			t.Fatalf("header: %v, with %d segments of the Reply chunk, want 1", err, len(h.Reply))
 		}
 		s := h.Reply[0]
 		if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{words(8, 1, 0)}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PostSend: %v", err)
 		}
 		p.send(tc.msg(s))
 		if err := <-d.done; !errors.Is(err, tc.want) {
@@ -232,7 +232,7 @@ func testRequesterErrors(t *bed) {
 	}
 	checkReleased(t, c)
 	if err := c.Do(t.Context(), &Call{rq: &c.requester}); err != ErrMessage {
-		t.Error(err)
+		t.Errorf("Do: %v, want %v", err, ErrMessage)
 	}
 }
 
@@ -254,7 +254,7 @@ func testRequesterCredits(t *bed) {
 		t.Helper()
 		p.send(nullReply(answered, credits))
 		if err := <-dos[answered].done; err != nil {
-			t.Fatal(err)
+			t.Fatalf("Do: %v", err)
 		}
 		dos[answered].k.Release()
 		answered++
@@ -267,7 +267,7 @@ func testRequesterCredits(t *bed) {
 		for i := sent; i < upTo; i++ {
 			msg, err := p.next()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("next: %v", err)
 			}
 			seen[binary.BigEndian.Uint32(msg)] = true
 		}
@@ -315,19 +315,19 @@ func testRequesterCancel(t *bed) {
 	first := start(ctx, c, k)
 	var h Header
 	if err := h.Parse(p.wantCall(7)); err != nil || !h.HasReply {
-		t.Fatal(err)
+		t.Fatalf("header: %v, with a Reply chunk: %v", err, h.HasReply)
 	}
 	ctx2, cancel2 := context.WithCancel(t.Context())
 	second := start(ctx2, c, nullCall(c, 8))
 	must.Become(t, "the calls in line", func() bool { return c.queued() == 1 })
 	cancel2()
 	if err := <-second.done; !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
+		t.Fatalf("Do: %v, want %v", err, context.Canceled)
 	}
 	second.k.Release()
 	cancel()
 	if err := <-first.done; !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
+		t.Fatalf("Do: %v, want %v", err, context.Canceled)
 	}
 	k.Release()
 	third := start(t.Context(), c, nullCall(c, 9))
@@ -335,13 +335,13 @@ func testRequesterCancel(t *bed) {
 	// The late reply may still use the Reply chunk, which is a pool buffer.
 	s := h.Reply[0]
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{words(7, 1, 0)}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	p.send(words(7, 1, 1, 1, 0, 0, 1, 1, s.Handle, 12, uint32(s.Offset>>32), uint32(s.Offset)))
 	p.wantCall(9)
 	p.send(nullReply(9, 1))
 	if err := <-third.done; err != nil {
-		t.Fatal(err)
+		t.Fatalf("Do: %v", err)
 	}
 	third.k.Release()
 	checkReleased(t, c)
@@ -364,7 +364,7 @@ func testRequesterConnectionLoss(t *bed) {
 	ctx, cancel := context.WithCancel(t.Context())
 	dos = append(dos, start(ctx, c, nullCall(c, 8)))
 	if _, err := p.next(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("next: %v", err)
 	}
 	cancel()
 	p.qp.Close()
@@ -381,7 +381,7 @@ func testRequesterConnectionLoss(t *bed) {
 		t.Errorf("%#v", c.Err())
 	}
 	if err := c.Do(t.Context(), nullCall(c, 99)); !errors.Is(err, ErrClosed) {
-		t.Error(err)
+		t.Errorf("Do: %v, want %v", err, ErrClosed)
 	}
 	checkReleased(t, c)
 }

@@ -205,7 +205,7 @@ func TestLaterItemOfACallThatFails(t *testing.T) {
 		r.DeferItem(before, 0, 100, cutProcRead) // and another one in its place
 		r.DeferItem(src, 0, 5000, cutProcRead)
 		if err := r.Reply(chunks.Message{Stream: words(xid, 1, 5)}); err != nil {
-			t.Error(err)
+			t.Errorf("Reply: %v", err)
 		}
 		return true
 	}}

@@ -40,7 +40,7 @@ func answerAll(t testing.TB, p *rawPeer, rs []*Request, credits int) {
 	for _, r := range rs {
 		xid := r.hdr.XID
 		if err := r.Reply(replyTo(r)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Reply: %v", err)
 		}
 		p.want("grant", words(xid, 1, credits, 0, 0, 0, 0, xid, 1, 0))
 	}
@@ -83,7 +83,7 @@ func testSetCredits(t *bed) {
 	set := func(n int) {
 		t.Helper()
 		if err := c.SetCredits(n); err != nil {
-			t.Fatal(err)
+			t.Fatalf("SetCredits: %v", err)
 		}
 	}
 	answerAll(t, p, flood(t, p, c, held, 0, 4), 4)
@@ -136,7 +136,7 @@ func testSetCreditsOvertaken(t *bed) {
 	rs := flood(t, p, c, held, 0, 8)
 	c.responder.announce(rs[0]) // as for a reply under construction
 	if err := c.SetCredits(2); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SetCredits: %v", err)
 	}
 	answerAll(t, p, rs[1:], 2)
 	if _, allowed := c.backing(); allowed != 8 {
@@ -145,7 +145,7 @@ func testSetCreditsOvertaken(t *bed) {
 	rs[0].hdr.Credits = 8
 	xid := rs[0].hdr.XID
 	if err := rs[0].Reply(replyTo(rs[0])); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Reply: %v", err)
 	}
 	p.want("the last", words(xid, 1, 2, 0, 0, 0, 0, xid, 1, 0))
 	answerAll(t, p, flood(t, p, c, held, 20, 8), 2)
@@ -162,10 +162,10 @@ func testSetCreditsRefused(t *bed) {
 		}
 	}
 	if err := c.SetCredits(1); err != errNoService {
-		t.Error(err)
+		t.Errorf("SetCredits: %v, want %v", err, errNoService)
 	}
 	if err := doNull(c); err != nil {
-		t.Error(err)
+		t.Errorf("doNull: %v", err)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestSetCreditsOnTheWire(t *testing.T) {
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	accepted, srv := make(chan *Conn, 1), &echoServer{async: true}
@@ -190,7 +190,7 @@ func TestSetCreditsOnTheWire(t *testing.T) {
 	var tp tap
 	c, err := Dial(t.Context(), dev, tp.between(t, l.Addr().String()), Config{Credits: most})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	s := <-accepted
 	if s == nil {
@@ -199,14 +199,14 @@ func TestSetCreditsOnTheWire(t *testing.T) {
 	grants := []int{6, 40, 2, 17, 1, most, 3}
 	for _, n := range grants {
 		if err := s.SetCredits(n); err != nil {
-			t.Fatal(err)
+			t.Fatalf("SetCredits: %v", err)
 		}
 		var wg sync.WaitGroup
 		for i := range most {
 			wg.Go(func() {
 				for range 3 {
 					if err := errors.Join(doNull(c), doRead(c, 5000+i, i%2 == 0)); err != nil {
-						t.Error(err)
+						t.Errorf("doNull: %v", err)
 					}
 				}
 			})
@@ -243,7 +243,7 @@ func grantsTold(t *testing.T, segs []seen) (told []int) {
 		inflight--
 		var h Header
 		if err := h.Parse(m.payload); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Parse: %v", err)
 		}
 		if n := int(h.Credits); n != now {
 			before, now = now, n
@@ -265,7 +265,7 @@ func testSetCreditsUnderLoad(t *bed) {
 		setters.Go(func() {
 			for i := g; !ended.Load(); i++ {
 				if err := s.SetCredits(1 + i*7%32); err != nil {
-					t.Error(err)
+					t.Errorf("SetCredits: %v", err)
 					return
 				}
 				yield()

@@ -31,7 +31,7 @@ func testPulledCallHoldsBudgetAndNoSink(t *bed) {
 		t.Error("the sink is still open")
 	}
 	if err := r.Reply(replyTo(r)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Reply: %v", err)
 	}
 	p.want("the reply", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0))
 }
@@ -41,7 +41,7 @@ func TestBudgetServedAfterTheEnd(t *testing.T) {
 	budget := mem.NewBudget(1 << 20)
 	c, err := newConn(iwarp.Open(rnic.DeviceConfig{}), Config{Credits: 1, Budget: budget})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newConn: %v", err)
 	}
 	c.responder.end(nil)
 	if !c.responder.account.Take(4096) {
@@ -79,7 +79,7 @@ func TestSendLineIsNotPassed(t *testing.T) {
 	p.wantCall(2)
 	p.reply(2, 8)
 	if err := <-second.done; err != nil {
-		t.Error(err)
+		t.Errorf("Do: %v", err)
 	}
 	cancel()
 	second.k.Release()

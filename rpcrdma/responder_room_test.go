@@ -32,7 +32,7 @@ func testRoomForRepliesIsTakenLate(t *bed) {
 	for range 3 {
 		for _, proc := range []uint32{procNull, procWrite} { // procWrite by a Read chunk
 			if err := a.call(proc); err != nil {
-				t.Fatal(err)
+				t.Fatalf("call: %v", err)
 			}
 		}
 	}

@@ -353,13 +353,16 @@ func replyTo(r *Request) chunks.Message {
 func TestCauseIsTheFirst(t *testing.T) {
 	c, err := newConn(iwarp.Open(rnic.DeviceConfig{}), Config{Credits: 1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newConn: %v", err)
 	}
 	c.qp.Abort(errStalled)
 	r := c.responder.getRequest()
 	r.wrs = []rnic.SendWR{{Op: rnic.OpSend}}
-	if err := r.post(); !errors.Is(err, errStalled) || !errors.Is(c.postError(rnic.ErrState), errStalled) {
-		t.Error(err)
+	if err := r.post(); !errors.Is(err, errStalled) {
+		t.Errorf("post: %v, want %v", err, errStalled)
+	}
+	if err := c.postError(rnic.ErrState); !errors.Is(err, errStalled) {
+		t.Errorf("postError: %v, want %v", err, errStalled)
 	}
 }
 

@@ -31,7 +31,7 @@ func testSameXIDBothWays(t *bed) {
 	p.send(nullReply(8, 2))
 	for _, do := range []*pendingDo{d, waits} {
 		if err := <-do.done; err != nil {
-			t.Error(err)
+			t.Errorf("Do: %v", err)
 		}
 		do.k.Release()
 	}
@@ -44,7 +44,7 @@ func testCreditsOfErrorsBothWays(t *bed) {
 	conformance.Proves(t, "R8167-006")
 	p, c := rawResponder(t, Config{Credits: 4, Handler: &echoServer{}}, r1)
 	if err := answered(t, p, c, 1, 3); err != nil {
-		t.Fatal(err)
+		t.Fatalf("answered: %v", err)
 	}
 	d := start(t.Context(), c, nullCall(c, 2))
 	p.wantCall(2)
@@ -87,7 +87,7 @@ func testReverseCall(t *bed) {
 		}
 		p.send(words(binary.BigEndian.Uint32(msg), 1, 1, 0, 0, 0, 0, 7, 1, 0))
 		if err := <-d.done; err != nil {
-			t.Error(err)
+			t.Errorf("Do: %v", err)
 		}
 		k.Release()
 	}
@@ -112,7 +112,7 @@ func testLongReverseCallOfPendingXID(t *bed) {
 	}
 	p.send(nullReply(7, 2))
 	if err := <-d.done; err != nil {
-		t.Error(err)
+		t.Errorf("Do: %v", err)
 	}
 	d.k.Release()
 }

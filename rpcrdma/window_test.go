@@ -40,7 +40,7 @@ func testGrantIsBacked(t *bed) {
 		}
 		for i, r := range rs {
 			if err := r.Reply(replyTo(r)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Reply: %v", err)
 			}
 			p.want("burst", words(i, 1, burst, 0, 0, 0, 0, i, 1, 0))
 		}
@@ -61,7 +61,7 @@ func testRepliesAtOnce(t *bed) {
 		}
 		p, c := rawResponder(t, cfg, r1)
 		if err := answered(t, p, c, 1000, burst); err != nil {
-			t.Fatal(err)
+			t.Fatalf("answered: %v", err)
 		}
 		var dos []*pendingDo
 		for i := range uint32(burst) {
@@ -69,7 +69,7 @@ func testRepliesAtOnce(t *bed) {
 		}
 		for range burst {
 			if _, err := p.next(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("next: %v", err)
 			}
 		}
 		var wrs []rnic.SendWR
@@ -82,11 +82,11 @@ func testRepliesAtOnce(t *bed) {
 			wrs = append(wrs, rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{nullReply(uint32(i), burst)}})
 		}
 		if err := p.qp.PostSend(wrs...); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PostSend: %v", err)
 		}
 		for _, d := range dos {
 			if err := <-d.done; err != nil {
-				t.Fatal(err)
+				t.Fatalf("Do: %v", err)
 			}
 			d.k.Release()
 		}
@@ -140,7 +140,7 @@ func testGarbageGrantsNothing(t *bed) {
 	p.send(nullReply(9, 8))
 	for _, do := range []*pendingDo{d, second} {
 		if err := <-do.done; err != nil {
-			t.Error(err)
+			t.Errorf("Do: %v", err)
 		}
 		do.k.Release()
 	}
@@ -166,7 +166,7 @@ func testOneCredit(t *bed) {
 	c, _ := pair(t, Config{Credits: 1}, Config{Credits: 1, Handler: &echoServer{}})
 	for range 10 {
 		if err := errors.Join(doNull(c), doRead(c, 9000, true), doWrite(c, 9000), doPair(c, 9000, 9), doLong(c, 9000)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("doNull: %v", err)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func testFreshConnections(t *bed) {
 		p.send(nullReply(2, 8))
 		for _, d := range []*pendingDo{first, second} {
 			if err := <-d.done; err != nil {
-				t.Fatal(err)
+				t.Fatalf("Do: %v", err)
 			}
 			d.k.Release()
 		}
@@ -235,11 +235,11 @@ func testCallThatCannotBeMade(t *bed) {
 	k := c.NewCall()
 	k.Msg = chunks.Message{Stream: words(7, 0, procWrite), Items: make([]xdr.Item, maxItems+1)}
 	if err := c.Do(t.Context(), k); !errors.Is(err, ErrTooLarge) {
-		t.Error(err)
+		t.Errorf("Do: %v, want %v", err, ErrTooLarge)
 	}
 	k.Release()
 	if err := answered(t, p, c, 8, 1); err != nil { // wantCall: it is the first message
-		t.Error(err)
+		t.Errorf("answered: %v", err)
 	}
 }
 

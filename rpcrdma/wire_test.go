@@ -36,7 +36,7 @@ type passage struct {
 func (tp *tap) between(t *testing.T, addr string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	var wg sync.WaitGroup
 	t.Cleanup(func() { l.Close(); wg.Wait() })
@@ -98,7 +98,7 @@ func (tp *tap) segments(t *testing.T) (frames map[bool]mpa.Frame, out []seen) {
 		for len(b) > 0 {
 			u, n, err := mpa.ParseFPDU(b, true)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("ParseFPDU: %v", err)
 			}
 			if n == 0 {
 				break
@@ -122,7 +122,7 @@ func tapped(t *testing.T, cfg Config, calls ...func(c *Conn) error) (map[bool]mp
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	accepted := make(chan *Conn, 1)
@@ -137,11 +137,11 @@ func tapped(t *testing.T, cfg Config, calls ...func(c *Conn) error) (map[bool]mp
 	var tp tap
 	c, err := Dial(t.Context(), dev, tp.between(t, l.Addr().String()), cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	for _, call := range calls {
 		if err := call(c); err != nil {
-			t.Error(err)
+			t.Errorf("call: %v", err)
 		}
 	}
 	c.Close()

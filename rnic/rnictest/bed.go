@@ -34,7 +34,7 @@ func newEnd(t *testing.T, dev *rnic.Device, cqDepth int) *end {
 	e := &end{t: t, dev: dev, pd: dev.AllocPD(), cq: dev.NewCQ(cqDepth)}
 	var err error
 	if e.qp, err = e.pd.CreateQP(rnic.QPConfig{SendCQ: e.cq, RecvCQ: e.cq, SQDepth: bedDepth, RQDepth: bedDepth}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	t.Cleanup(func() { e.qp.Close() })
 	return e
@@ -46,7 +46,7 @@ func (b Bed) listen(t *testing.T) (*rnic.Device, rnic.Listener) {
 	dev := b.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen(b.Network, b.Addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	t.Cleanup(func() { l.Close() })
 	return dev, l
@@ -69,10 +69,10 @@ func (b Bed) pair(t *testing.T, cqDepth int, ready func(passive *end)) (active, 
 		accepted <- err
 	}()
 	if err := dev.Connect(t.Context(), active.qp, l.Addr().String(), rnic.ConnParams{PrivateData: []byte("active")}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	if err := <-accepted; err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	l.Close() // for the next pair
 	return active, passive
@@ -106,7 +106,7 @@ func (e *end) want(id uint64, op rnic.Opcode, status rnic.Status) rnic.WC {
 func (e *end) post(wrs ...rnic.SendWR) {
 	e.t.Helper()
 	if err := e.qp.PostSend(wrs...); err != nil {
-		e.t.Fatal(err)
+		e.t.Fatalf("PostSend: %v", err)
 	}
 }
 
@@ -115,7 +115,7 @@ func (e *end) recv(id uint64, n int) []byte {
 	e.t.Helper()
 	b := make([]byte, n)
 	if err := e.qp.PostRecv(rnic.RecvWR{ID: id, Buf: b}); err != nil {
-		e.t.Fatal(err)
+		e.t.Fatalf("PostRecv: %v", err)
 	}
 	return b
 }
@@ -130,7 +130,7 @@ func (e *end) register(b []byte, access rnic.Access) *rnic.MR {
 	e.t.Helper()
 	mr, err := e.pd.RegMR(b, access)
 	if err != nil {
-		e.t.Fatal(err)
+		e.t.Fatalf("RegMR: %v", err)
 	}
 	return mr
 }

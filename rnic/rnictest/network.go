@@ -24,12 +24,12 @@ func OwnNetwork(t testing.TB) {
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Socket: %v", err)
 	}
 	defer unix.Close(fd)
 	lo, err := unix.NewIfreq("lo")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewIfreq: %v", err)
 	}
 	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
 	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {

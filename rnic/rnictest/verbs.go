@@ -107,7 +107,7 @@ func testReject(t *testing.T, b Bed) {
 			t.Fatal(err, a.qp.State())
 		}
 		if err := <-refused; err != nil {
-			t.Fatal(err)
+			t.Fatalf("Reject: %v", err)
 		}
 	}
 	if err := a.qp.PostSend(rnic.SendWR{Op: rnic.OpSend}); err != rnic.ErrState {
@@ -115,7 +115,7 @@ func testReject(t *testing.T, b Bed) {
 	}
 	l.Close()
 	if _, err := l.Accept(t.Context()); !errors.Is(err, rnic.ErrClosed) {
-		t.Error(err)
+		t.Errorf("Accept: %v, want %v", err, rnic.ErrClosed)
 	}
 }
 
@@ -123,16 +123,16 @@ func testReject(t *testing.T, b Bed) {
 func testLimits(t *testing.T, b Bed) {
 	a, z := b.pair(t, 64, nil)
 	if err := a.qp.PostSend(make([]rnic.SendWR, bedDepth+1)...); err != rnic.ErrSQFull {
-		t.Error(err)
+		t.Errorf("PostSend: %v, want %v", err, rnic.ErrSQFull)
 	}
 	if err := z.qp.PostRecv(make([]rnic.RecvWR, bedDepth+1)...); err != rnic.ErrRQFull {
-		t.Error(err)
+		t.Errorf("PostRecv: %v, want %v", err, rnic.ErrRQFull)
 	}
 	for i := range bedDepth {
 		z.recv(uint64(i), 10)
 	}
 	if err := z.qp.PostRecv(rnic.RecvWR{Buf: make([]byte, 10)}); err != rnic.ErrRQFull {
-		t.Error(err)
+		t.Errorf("PostRecv: %v, want %v", err, rnic.ErrRQFull)
 	}
 	if err := a.qp.PostSend(rnic.SendWR{Op: rnic.OpRead, Length: 1}); err == nil {
 		t.Error("a Read without a sink")
@@ -164,7 +164,7 @@ func testDisconnect(t *testing.T, b Bed) {
 	got := z.recv(1, 100_000)
 	a.post(rnic.SendWR{ID: 2, Op: rnic.OpSend, SGL: [][]byte{filled(100_000, 5)}})
 	if err := a.qp.Disconnect(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("Disconnect: %v", err)
 	}
 	a.want(2, rnic.OpSend, rnic.WCSuccess)
 	z.want(1, rnic.OpRecv, rnic.WCSuccess)
@@ -172,10 +172,10 @@ func testDisconnect(t *testing.T, b Bed) {
 		t.Error("other bytes came")
 	}
 	if err := z.ended(); err != io.EOF {
-		t.Error(err)
+		t.Errorf("ended: %v, want %v", err, io.EOF)
 	}
 	if err := a.qp.PostSend(rnic.SendWR{Op: rnic.OpSend}); err != rnic.ErrState {
-		t.Error(err)
+		t.Errorf("PostSend: %v, want %v", err, rnic.ErrState)
 	}
 }
 
@@ -190,7 +190,7 @@ func testFlush(t *testing.T, b Bed) {
 	a.qp.Abort(why)
 	a.qp.Abort(errors.New("another cause"))
 	if err := a.ended(); err != why {
-		t.Error(err)
+		t.Errorf("ended: %v, want %v", err, why)
 	}
 	for i := range uint64(bedDepth) {
 		a.want(i, rnic.OpRecv, rnic.WCFlushErr)
@@ -202,7 +202,7 @@ func testFlush(t *testing.T, b Bed) {
 		t.Error("the peer was not told")
 	}
 	if err := a.qp.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close: %v", err)
 	}
 }
 
@@ -212,7 +212,7 @@ func testCloseIdle(t *testing.T, b Bed) {
 	a.recv(7, 10)
 	for range 2 {
 		if err := a.qp.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	}
 	a.want(7, rnic.OpRecv, rnic.WCFlushErr)
@@ -280,7 +280,7 @@ func testOverrun(t *testing.T, b Bed) {
 		a.post(rnic.SendWR{Op: rnic.OpSend})
 	}
 	if err := z.ended(); err != rnic.ErrCQOverrun {
-		t.Error(err)
+		t.Errorf("ended: %v, want %v", err, rnic.ErrCQOverrun)
 	}
 	for i := range uint64(5) {
 		if wc := z.next(); wc.ID != i {

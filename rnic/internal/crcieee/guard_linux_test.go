@@ -17,12 +17,12 @@ func guarded(t *testing.T, n int) []byte {
 	page := syscall.Getpagesize()
 	mem, err := syscall.Mmap(-1, 0, page+n+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mmap: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Munmap(mem) })
 	for _, at := range []int{0, page + n} {
 		if err := syscall.Mprotect(mem[at:at+page], syscall.PROT_NONE); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Mprotect: %v", err)
 		}
 	}
 	return mem[page : page+n]

@@ -28,7 +28,7 @@ func TestBatchOfManyPieces(t *testing.T) {
 	most := 0
 	for {
 		if err := o.Fill(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Fill: %v", err)
 		}
 		pieces, _ := o.Pending()
 		if len(pieces) == 0 {
@@ -124,7 +124,7 @@ func TestPostedTogetherLeavesTogether(t *testing.T) {
 				t.Fatal("nothing to send")
 			}
 			if err := o.Fill(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Fill: %v", err)
 			}
 			pieces, _ := o.Pending()
 			if all := len(bytes.Join(pieces, nil)); all != n/4*length {

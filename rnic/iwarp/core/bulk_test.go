@@ -37,7 +37,7 @@ func TestBulkIsReceivedInPlace(t *testing.T) {
 				s.end.start(m, 1, 1, false)
 				mr, err := s.pd.RegMR(make([]byte, len(payload)), rnic.RemoteWrite)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("RegMR: %v", err)
 				}
 				for i := range uint64(count) {
 					recv(t, s.qp, i, make([]byte, 256))
@@ -69,7 +69,7 @@ func TestBulkIsReceivedInPlace(t *testing.T) {
 					before := len(b)
 					used, err := in.Consume(b)
 					if err != nil {
-						t.Fatal(err)
+						t.Fatalf("Consume: %v", err)
 					}
 					b = b[used:]
 					if len(stream) < total-window { // it knows by then

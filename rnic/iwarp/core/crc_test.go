@@ -42,7 +42,7 @@ func (s *script) checked(t *testing.T, want []byte) {
 		f := append(append([]byte(nil), head...), s.hear(mpa.FPDULen(n)-2)...)
 		ulpdu, _, err := mpa.ParseFPDU(f, true)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ParseFPDU: %v", err)
 		}
 		last = ulpdu[0]&0x40 != 0
 		payload := ulpdu[14:]

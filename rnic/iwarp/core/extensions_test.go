@@ -82,7 +82,7 @@ func TestAtomicServed(t *testing.T) {
 	binary.NativeEndian.PutUint64(mem[8:], 100)
 	mr, err := s.pd.RegMR(mem, rnic.RemoteAtomic|rnic.RemoteRead)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("RegMR: %v", err)
 	}
 	to, all := mr.Base()+8, ^uint64(0)
 	for i, c := range []struct {
@@ -194,7 +194,7 @@ func TestExtensionFaults(t *testing.T) {
 		s := scriptWith(t, extended, rnic.ConnParams{})
 		w := newWorld(t, s)
 		if err := w.allowAtomic(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("allowAtomic: %v", err)
 		}
 		s.open()
 		seg := c.seg(w)

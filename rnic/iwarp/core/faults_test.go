@@ -32,7 +32,7 @@ func newWorld(t *testing.T, s *script) *world {
 	reg := func(pd *rnic.PD, a rnic.Access) *rnic.MR {
 		mr, err := pd.RegMR(make([]byte, 64), a)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("RegMR: %v", err)
 		}
 		return mr
 	}
@@ -275,9 +275,9 @@ func TestLongestMessage(t *testing.T) {
 		return err
 	}
 	if err := one(untagged(0x01, 0x43, 0, 0, 1, 1<<32-16, make([]byte, 15))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("a segment that ends at 2^32-1: %v", err)
 	}
 	if err := one(untagged(0x41, 0x43, 0, 0, 1, 1<<32-1, make([]byte, 1))); err != error(errLong) {
-		t.Fatal(err)
+		t.Fatalf("one byte more: %v, want %v", err, errLong)
 	}
 }

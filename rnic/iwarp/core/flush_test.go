@@ -96,7 +96,7 @@ func TestFlushDuringInvalidation(t *testing.T) {
 	w.Flush()
 	q.Return(mr)
 	if err := <-posted; err != nil {
-		t.Error(err)
+		t.Errorf("post: %v", err)
 	}
 	s.want(t, rnic.OpLocalInvalidate, 1, rnic.WCFlushErr)
 	if from, to := w.sq.Begun(); from != to || w.Outstanding() {

@@ -71,7 +71,7 @@ func fuzzWorld(t testing.TB) *fuzzing {
 	reg := func(pd *rnic.PD, buf []byte, a rnic.Access) *rnic.MR {
 		mr, err := pd.RegMR(buf, a)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("RegMR: %v", err)
 		}
 		return mr
 	}

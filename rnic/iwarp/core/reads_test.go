@@ -35,7 +35,7 @@ func TestBuiltResponseFreesIRD(t *testing.T) {
 		s.fpdu(untagged(0x41, 0x41, 0, 1, uint32(i+1), 0, readReq(9, i, 1, mr.STag(), mr.Base()+i)))
 	}
 	if err := s.qp.Err(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Err: %v", err)
 	}
 	s.end.grant(1 << 20)
 	for i := range uint64(2) {

@@ -81,7 +81,7 @@ func TestSharedSTag(t *testing.T) {
 	w := newWorld(t, s)
 	second, err := s.pd.CreateQP(rnic.QPConfig{SendCQ: s.cq, RecvCQ: s.cq, SQDepth: 1, RQDepth: 1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	defer second.Close()
 	s.open()
@@ -232,7 +232,7 @@ func TestPooledReceiveIsBounded(t *testing.T) {
 	for _, parts := range [][]int{{101}, {60, 41}} {
 		s := scriptInitiator(t, rnic.ConnParams{})
 		if err := s.qp.PostRecv(rnic.RecvWR{ID: 1, Pool: rnic.NewBufferPool(100)}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PostRecv: %v", err)
 		}
 		s.open()
 		at := 0
@@ -256,7 +256,7 @@ func TestSmallMessagesTakeSmallBuffers(t *testing.T) {
 	pool := rnic.NewBufferPool(size)
 	for id := range uint64(3) {
 		if err := s.qp.PostRecv(rnic.RecvWR{ID: id, Pool: pool}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PostRecv: %v", err)
 		}
 	}
 	s.open()

@@ -232,7 +232,7 @@ func newSideCQ(t testing.TB, cfg rnic.DeviceConfig, depth, completions int) *sid
 	var err error
 	s.qp, err = s.pd.CreateQP(rnic.QPConfig{SendCQ: s.cq, RecvCQ: s.cq, SQDepth: depth, RQDepth: depth})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	s.end = rnic.EndpointOf(s.qp).(*slateEnd)
 	return s
@@ -291,14 +291,14 @@ func (s *side) wantEnd(t *testing.T, target error) {
 func post(t testing.TB, qp *rnic.QP, wrs ...rnic.SendWR) {
 	t.Helper()
 	if err := qp.PostSend(wrs...); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 }
 
 func recv(t testing.TB, qp *rnic.QP, id uint64, buf []byte) {
 	t.Helper()
 	if err := qp.PostRecv(rnic.RecvWR{ID: id, Buf: buf}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 }
 

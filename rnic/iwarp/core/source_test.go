@@ -50,7 +50,7 @@ func wrote(t *testing.T, m Modes, mss int, payload []byte, sourced bool, step, l
 		list = append(list, rnic.Posted{SendWR: wr, Bytes: uint32(n)})
 	}
 	if err := s.end.PostSend(list); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	for len(s.end.sent) < limit {
 		before := len(s.end.sent)
@@ -105,7 +105,7 @@ func TestSegmentsThatGrowInAMessage(t *testing.T) {
 		list = append(list, rnic.Posted{SendWR: rnic.SendWR{Op: rnic.OpWrite, SGL: ranges, Source: src}, Bytes: message})
 	}
 	if err := s.end.PostSend(list); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	s.end.grant(300_000)
 	s.end.mss, s.end.out.untilMSS = 65483, 0

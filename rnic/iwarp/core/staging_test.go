@@ -33,7 +33,7 @@ func TestRoomKeepsWhatWasReadAhead(t *testing.T) {
 		left := message - len(got)%message
 		p, err := r.read(src, min(n, left), left, 5*n)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read: %v", err)
 		}
 		got = append(got, p...)
 		if inBatch++; inBatch == 3 { // of 5
@@ -62,7 +62,7 @@ func TestRoomIsGivenBackAtTheEnd(t *testing.T) {
 	src.Reset(noise(100_000))
 	var r stagingBuffer
 	if _, err := r.read(src, 10_000, 100_000, 100_000); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read: %v", err)
 	}
 	r.clear()
 	if r.mem == nil || r.ahead != 90_000 {
@@ -86,7 +86,7 @@ func TestRoomReadsSomeFPDUsAtOnce(t *testing.T) {
 			n := min(60_000, left)
 			p, err := b.read(src, n, left)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("read: %v", err)
 			}
 			b.addRange(p)
 			left -= n

@@ -40,7 +40,7 @@ func transfers(t *testing.T, a, b *side) {
 		clear(mem)
 		mr, err := b.pd.RegMR(mem, rnic.RemoteWrite|rnic.RemoteRead)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("RegMR: %v", err)
 		}
 		recv(t, b.qp, 3, nil)
 		post(t, a.qp, rnic.SendWR{ID: 4, Op: rnic.OpWrite, SGL: [][]byte{data}, RemoteSTag: mr.STag(), RemoteTO: mr.Base() + 8},
@@ -53,7 +53,7 @@ func transfers(t *testing.T, a, b *side) {
 		back := make([]byte, n+3)
 		sink, err := a.pd.RegMR(back, rnic.LocalWrite)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("RegMR: %v", err)
 		}
 		recv(t, b.qp, 7, nil)
 		post(t, a.qp, rnic.SendWR{ID: 6, Op: rnic.OpReadInvalidate, RemoteSTag: mr.STag(), RemoteTO: mr.Base() + 8,

@@ -18,13 +18,13 @@ func TestAnswerBeforeRequest(t *testing.T) {
 		s.open()
 		mr, err := s.pd.RegMR(make([]byte, 64), rnic.LocalWrite)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("RegMR: %v", err)
 		}
 		if !s.end.work.turn.take() { // the test transmits
 			t.Fatal(s.end.work.turn)
 		}
 		if err := s.qp.PostSend(rnic.SendWR{ID: 1, Op: rnic.OpRead, MR: mr, Length: size, RemoteSTag: 5}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PostSend: %v", err)
 		}
 		out := &s.end.out
 		out.b.reset()

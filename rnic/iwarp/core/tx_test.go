@@ -249,10 +249,10 @@ func TestPostRefused(t *testing.T) {
 		}
 	}
 	if err := s.qp.PostSend(make([]rnic.SendWR, 17)...); err != rnic.ErrSQFull {
-		t.Error(err)
+		t.Errorf("PostSend: %v, want %v", err, rnic.ErrSQFull)
 	}
 	if err := s.qp.PostRecv(make([]rnic.RecvWR, 17)...); err != rnic.ErrRQFull {
-		t.Error(err)
+		t.Errorf("PostRecv: %v, want %v", err, rnic.ErrRQFull)
 	}
 	post(t, s.qp, rnic.SendWR{ID: 5, Op: rnic.OpSend})
 	s.want(t, rnic.OpSend, 5, rnic.WCSuccess)

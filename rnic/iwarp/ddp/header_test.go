@@ -110,7 +110,7 @@ func TestNoAllocs(t *testing.T) {
 		b := h.Append(buf)
 		b = b[:h.Put(b)]
 		if got, _, err := Parse(b); err != nil || got != h {
-			t.Fatal(err)
+			t.Fatalf("Parse: %+v, %v, want %+v", got, err, h)
 		}
 		if _, _, err := Parse(b[:3]); err == nil {
 			t.Fatal("short header taken")

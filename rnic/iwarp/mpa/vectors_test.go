@@ -55,11 +55,11 @@ func vectors(t *testing.T, kind string) []vector {
 	t.Helper()
 	b, err := os.ReadFile("testdata/mpa-vectors.json")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadFile: %v", err)
 	}
 	var all struct{ Vectors []vector }
 	if err := json.Unmarshal(b, &all); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Unmarshal: %v", err)
 	}
 	var of []vector
 	for _, v := range all.Vectors {
@@ -79,7 +79,7 @@ func TestVectorsCRC(t *testing.T) {
 	for _, v := range vectors(t, "crc32c") {
 		want, err := strconv.ParseUint(v.CRCValue, 0, 32)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ParseUint: %v", err)
 		}
 		if got := CRC32C(v.Input); got != uint32(want) {
 			t.Errorf("%s: CRC %#x, want %#x", v.Name, got, want)

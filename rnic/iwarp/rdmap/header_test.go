@@ -124,7 +124,7 @@ func TestNoAllocs(t *testing.T) {
 		b := r.Append(buf)
 		r.put(b)
 		if got, err := ParseReadRequest(b); err != nil || got != r {
-			t.Fatal(err)
+			t.Fatalf("ParseReadRequest: %+v, %v, want %+v", got, err, r)
 		}
 		op, err := ParseControl(Control(OpReadRequest))
 		if err != nil || op.Check(false, 1) != nil || op.Check(true, 0) == nil {

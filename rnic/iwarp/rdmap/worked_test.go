@@ -94,7 +94,7 @@ func TestWorked(t *testing.T) {
 	for _, w := range worked {
 		wire, err := hex.DecodeString(strings.ReplaceAll(w.fpdu, " ", ""))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("DecodeString: %v", err)
 		}
 		h := segment(w.op, w.h)
 		if got := mpa.AppendFPDU(nil, true, h.Append(nil), []byte(w.payload)); !bytes.Equal(got, wire) {

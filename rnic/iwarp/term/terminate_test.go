@@ -145,7 +145,7 @@ func TestNoAllocs(t *testing.T) {
 	g := golden(t)[1]
 	if n := testing.AllocsPerRun(100, func() {
 		if _, err := Parse(g.Append(buf), false); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Parse: %v", err)
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
