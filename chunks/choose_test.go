@@ -36,8 +36,8 @@ func TestPosition(t *testing.T) {
 		}
 		l.Read = append(l.Read, read(0, 1, 120, 0), read(600, 1, 0, 0))
 		items, err := Place(nil, l.ReadChunks(), len(m.Stream))
-		if err != nil || len(items) != 3 || items[0].Off != 80 || items[1].Off != 84 || items[2].Off != 120 {
-			t.Errorf("padded %v: %+v, %v", padded, items, err)
+		if want := []xdr.Item{{Off: 80}, {Off: 84}, {Off: 120}}; err != nil || !reflect.DeepEqual(items, want) {
+			t.Errorf("padded %v: %+v, %v, want %+v", padded, items, err, want)
 		}
 	}
 }
@@ -218,8 +218,11 @@ func TestScatter(t *testing.T) {
 			}
 			parts = append(parts, string(bytes.Join(s.AppendTo(nil), nil)))
 		}
-		if !reflect.DeepEqual(parts, c.parts) || !reflect.DeepEqual(c.chunk, c.want) || left(&s) != c.left {
-			t.Errorf("%s: %q, chunk %+v, %d left", c.name, parts, c.chunk, left(&s))
+		if !reflect.DeepEqual(parts, c.parts) || left(&s) != c.left {
+			t.Errorf("%s: %q, %d left, want %q, %d", c.name, parts, left(&s), c.parts, c.left)
+		}
+		if !reflect.DeepEqual(c.chunk, c.want) {
+			t.Errorf("%s: chunk %+v, want %+v", c.name, c.chunk, c.want)
 		}
 	}
 }
@@ -251,8 +254,11 @@ func TestScatterRandom(t *testing.T) {
 			got = append(got, bytes.Join(s.AppendTo(nil), nil)...)
 		}
 		n, err := c.Returned(offered)
-		if !bytes.Equal(got, data) || left(&s) != 0 || err != nil || n != uint64(len(data)) {
-			t.Fatalf("%x over %+v: %x, %d, %v", data, offered, got, n, err)
+		if !bytes.Equal(got, data) || left(&s) != 0 {
+			t.Fatalf("%x over %+v: %x, %d left", data, offered, got, left(&s))
+		}
+		if err != nil || n != uint64(len(data)) {
+			t.Fatalf("%x over %+v: %d bytes returned, %v", data, offered, n, err)
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A still is a provider with endpoints that accept work and never do it.
@@ -160,8 +162,12 @@ func TestLengthIsSummedOnce(t *testing.T) {
 		SendWR{Op: OpRead, MR: mr, Length: 9}, SendWR{Op: OpLocalInvalidate, MR: mr, Length: 5}); err != nil {
 		t.Fatalf("PostSend: %v", err)
 	}
-	if len(ep.posted) != 3 || ep.posted[0].Bytes != 7 || ep.posted[1].Bytes != 9 || ep.posted[2].Bytes != 0 {
-		t.Errorf("%+v", ep.posted)
+	var got []uint32
+	for i := range ep.posted {
+		got = append(got, ep.posted[i].Bytes)
+	}
+	if want := []uint32{7, 9, 0}; !slices.Equal(got, want) {
+		t.Errorf("lengths %v, want %v", got, want)
 	}
 }
 
@@ -230,15 +236,22 @@ func TestFirstCauseWins(t *testing.T) {
 	if err := qp.dev.Connect(t.Context(), qp, "", ConnParams{IRD: 1, ORD: 2, PrivateData: []byte("x")}); err != nil {
 		t.Fatalf("Connect: %v", err)
 	}
-	if qp.State() != StateRTS || qp.IRD() != 1 || qp.ORD() != 2 || string(qp.PrivateData()) != "x" || qp.Moved() != 42 || qp.RemoteAddr() == nil {
-		t.Error(qp.State(), qp.IRD(), qp.ORD())
+	must.Equal(t, "the state", qp.State(), StateRTS)
+	must.Equal(t, "IRD and ORD", [2]int{qp.IRD(), qp.ORD()}, [2]int{1, 2})
+	must.Equal(t, "the private data", string(qp.PrivateData()), "x")
+	must.Equal(t, "the bytes moved", qp.Moved(), 42)
+	if qp.RemoteAddr() == nil {
+		t.Error("no remote address")
 	}
 	if ep.q.Established(Connected{IRD: 1, ORD: 1}) || qp.dev.Connect(t.Context(), qp, "", ConnParams{}) != ErrState {
 		t.Error("connected twice")
 	}
 	first := errors.New("first")
-	if !ep.q.Fail(first, true) || qp.State() != StateTerminate || ep.q.Fail(io.EOF, false) || !ep.q.Failed() {
-		t.Error(qp.State())
+	if !ep.q.Fail(first, true) || ep.q.Fail(io.EOF, false) {
+		t.Error("the first cause is not the one that wins")
+	}
+	if qp.State() != StateTerminate || !ep.q.Failed() {
+		t.Errorf("%v, failed %v, want %v, true", qp.State(), ep.q.Failed(), StateTerminate)
 	}
 	ep.q.Flushed()
 	ep.q.Ended()
@@ -352,8 +365,11 @@ func TestQueuesWrap(t *testing.T) {
 				t.Fatalf("Room: %v", err)
 			}
 			e := sq.At(sq.Push(&Posted{SendWR: SendWR{ID: round*10 + uint64(i), Unsignaled: i == 1}, Bytes: 7}))
-			if e.Done || e.Internal || e.Status != WCSuccess || e.Value != 0 || sq.Last() != e {
-				t.Fatalf("an entry that was used before: %+v", e)
+			if e.Done || e.Internal || e.Status != WCSuccess || e.Value != 0 {
+				t.Fatalf("an entry keeps values of its last use: %+v", e)
+			}
+			if sq.Last() != e {
+				t.Fatalf("Last is %+v, want %+v", sq.Last(), e)
 			}
 			e.Internal = i == 2
 		}
@@ -364,8 +380,11 @@ func TestQueuesWrap(t *testing.T) {
 			sq.At(sq.Begin()).Done = true
 		}
 		told := 0
-		if !sq.Retire(func(Status) { told++ }) || !sq.Empty() || told != 1 || sq.Next() != nil {
-			t.Fatal("not retired", told)
+		if !sq.Retire(func(Status) { told++ }) || told != 1 {
+			t.Fatalf("no room, or %d internal completions, want 1", told)
+		}
+		if !sq.Empty() || sq.Next() != nil {
+			t.Fatalf("not retired: %+v", sq.Next())
 		}
 		var wcs [8]WC
 		if n := cq.Poll(wcs[:]); n != 2 || wcs[0].ID != round*10 || wcs[1].ID != round*10+3 || wcs[0].Len != 7 {

@@ -128,8 +128,8 @@ func testBudgetSpent(t *bed) {
 	if err := doNull(c); err != nil {
 		t.Fatalf("doNull: %v", err)
 	}
-	if !<-ask || <-ask || <-ask {
-		t.Error("the share of the budget")
+	if got, want := [3]bool{<-ask, <-ask, <-ask}, [3]bool{true}; got != want {
+		t.Errorf("the share of the budget: %v, want %v", got, want)
 	}
 	if err := doWrite(c, 100<<10); !errors.Is(err, ErrChunk) { // can never fit
 		t.Errorf("doWrite: %v, want %v", err, ErrChunk)
@@ -274,8 +274,8 @@ func testInlineSizes(t *bed) {
 	for _, sz := range [][2]int{{1024, 4096}, {4096, 1024}, {65536, 65536}, {1024, 1024}, {1, 1 << 20}} {
 		c, _ := pair(t, Config{InlineSize: sz[0]}, Config{InlineSize: sz[1], Handler: &echoServer{}})
 		want := max(1024, min(sz[0], sz[1]))
-		if thr := c.thresholds(); thr.Send != want || thr.Recv != want || !thr.Invalidate {
-			t.Errorf("%v: %+v", sz, thr)
+		if thr, want := c.thresholds(), (Thresholds{want, want, true}); thr != want {
+			t.Errorf("%v: %+v, want %+v", sz, thr, want)
 		}
 		for _, n := range sizes {
 			if err := errors.Join(doRead(c, n, true), doWrite(c, n), doLong(c, n), doRead(c, n, false)); err != nil {

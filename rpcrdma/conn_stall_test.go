@@ -216,8 +216,12 @@ func TestSendGraceCountsLooks(t *testing.T) {
 		}
 		k.wake <- struct{}{}
 		<-over
-		if err := c.Err(); (looks == stallTicks) != errors.Is(err, errSendStuck) || looks < stallTicks && err != nil {
-			t.Errorf("after %d looks: %v", looks, err)
+		var want error
+		if looks == stallTicks {
+			want = errSendStuck
+		}
+		if err := c.Err(); !errors.Is(err, want) {
+			t.Errorf("after %d looks: %v, want %v", looks, err, want)
 		}
 		k.Release()
 	}

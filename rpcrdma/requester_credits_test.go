@@ -46,12 +46,12 @@ func TestCreditWindow(t *testing.T) {
 	if cr.next() != calls[5] || cr.next() != nil {
 		t.Fatal("a grant of zero is one")
 	}
-	if !cr.forget(calls[6]) || cr.forget(calls[6]) || cr.forget(calls[5]) {
-		t.Fatal("forget")
+	if got, want := [3]bool{cr.forget(calls[6]), cr.forget(calls[6]), cr.forget(calls[5])}, [3]bool{true}; got != want {
+		t.Fatalf("forget: %v, want %v", got, want)
 	}
 	cr.grant(1<<32 - 1)
-	if cr.next() != calls[7] || cr.next() != nil || cr.tail != nil {
-		t.Fatal("queue after forget")
+	if got, want := [3]*Call{cr.next(), cr.next(), cr.tail}, [3]*Call{calls[7]}; got != want {
+		t.Fatalf("queue after forget: %v, want %v", got, want)
 	}
 	if !cr.acquire(calls[8]) || cr.inflight != 3 {
 		t.Fatal("a grant of 2^32-1")

@@ -59,8 +59,12 @@ func TestEndOfConnectionInEachState(t *testing.T) {
 			t.Errorf("%v: is %v, %d pending, %d abandoned", state, k.state, rq.pending.n, rq.abandoned)
 		}
 		woken := len(k.wake) == 1
-		if want := k.state == callAnswered && state != callAnswered; woken != want || want && !errors.Is(k.err, errStalled) {
-			t.Errorf("%v: woken %v, %v", state, woken, k.err)
+		want := k.state == callAnswered && state != callAnswered
+		if woken != want {
+			t.Errorf("%v: woken %v, want %v", state, woken, want)
+		}
+		if want && !errors.Is(k.err, errStalled) {
+			t.Errorf("%v: ended with %v, want %v", state, k.err, errStalled)
 		}
 		c.qp.Close()
 	}

@@ -113,8 +113,14 @@ func testRequesterForms(t *bed) {
 		d := start(t.Context(), c, k)
 		msg := p.wantCall(7)
 		var h Header
-		if err := h.Parse(msg); err != nil || h.Version != 1 || h.Credits != 32 || !tc.want(&h, msg[h.Len:]) {
-			t.Errorf("%s: %v %+v %x", tc.name, err, h, msg)
+		if err := h.Parse(msg); err != nil {
+			t.Errorf("%s: header: %v", tc.name, err)
+		}
+		if h.Version != 1 || h.Credits != 32 {
+			t.Errorf("%s: version %d, credits %d, want 1, 32", tc.name, h.Version, h.Credits)
+		}
+		if !tc.want(&h, msg[h.Len:]) {
+			t.Errorf("%s: %+v %x", tc.name, h, msg)
 		}
 		p.send(words(7, 1, 1, 4, 2))
 		if err := <-d.done; !errors.Is(err, ErrChunk) { // RFC 8166 §4.5 [R8166-147 R8166-154]
@@ -176,8 +182,11 @@ func testRequesterDrops(t *bed) {
 	if err := <-d.done; err != nil {
 		t.Fatalf("Do: %v", err)
 	}
-	if len(k.Reply.Items) != 1 || !bytes.Equal(k.Reply.Items[0].Data, data) || !k.SinkOffered() {
-		t.Error("the bytes are not in the reply")
+	if len(k.Reply.Items) != 1 || !bytes.Equal(k.Reply.Items[0].Data, data) {
+		t.Errorf("the bytes are not in the reply's %d items", len(k.Reply.Items))
+	}
+	if !k.SinkOffered() {
+		t.Error("the sink was not offered")
 	}
 	k.Release()
 	p.wantCall(9)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A call with an unknown STag ends its connection. On the next connection its replay gets
@@ -51,8 +52,12 @@ func testFatalCallReplayed(t *bed) {
 		// Another call with this XID, from another client at the same address.
 		p.send(append(call(7, part(good, 0, 64)), words(0)...))
 		var other Header
-		if msg, err := p.next(); err != nil || other.Parse(msg) != nil || other.XID != 7 || other.Proc == ProcError {
-			t.Errorf("%s of another client: %v %+v", kind, err, other)
+		msg, err := p.next()
+		if err := errors.Join(err, other.Parse(msg)); err != nil {
+			t.Errorf("%s of another client: %v", kind, err)
+		}
+		if other.XID != 7 || other.Proc == ProcError {
+			t.Errorf("%s of another client: %+v, want a reply to XID 7", kind, other)
 		}
 		// A call without chunks, as another client might send.
 		p.send(words(7, 1, 1, 0, 0, 0, 0, 7, 0, procNull))
@@ -62,8 +67,12 @@ func testFatalCallReplayed(t *bed) {
 		for _, xid := range []int{7, 6} {
 			p.send(call(xid, part(good, 0, 64)))
 			var h Header
-			if msg, err := p.next(); err != nil || h.Parse(msg) != nil || h.XID != uint32(xid) || h.Proc == ProcError {
-				t.Errorf("%s %d: %v %+v", kind, xid, err, h)
+			msg, err := p.next()
+			if err := errors.Join(err, h.Parse(msg)); err != nil {
+				t.Errorf("%s %d: %v", kind, xid, err)
+			}
+			if h.XID != uint32(xid) || h.Proc == ProcError {
+				t.Errorf("%s %d: %+v, want a reply", kind, xid, h)
 			}
 		}
 	}
@@ -97,14 +106,17 @@ func TestFatalCallsBounds(t *testing.T) {
 	for i := range uint32(3 * fatalPerClient) {
 		f.record(fatalCall{client(0), i, 9}, now)
 	}
-	if len(f.at) != fatalPerClient+1 || !f.take(fatalCall{client(1), 9, 9}, now) || f.take(fatalCall{client(0), 0, 9}, now) || !f.take(fatalCall{client(0), 3*fatalPerClient - 1, 9}, now) {
-		t.Errorf("%d of one client", len(f.at))
+	must.Equal(t, "calls of two clients", len(f.at), fatalPerClient+1)
+	for call, want := range map[fatalCall]bool{{client(1), 9, 9}: true, {client(0), 0, 9}: false, {client(0), 3*fatalPerClient - 1, 9}: true} {
+		if got := f.take(call, now); got != want {
+			t.Errorf("%+v is recorded: %v, want %v", call, got, want)
+		}
 	}
 	for i := range 2 * fatalMax {
 		f.record(fatalCall{client(2 + i), 0, 9}, now)
 	}
-	if len(f.at) != fatalMax || len(f.order) != fatalMax || f.n.Load() != fatalMax {
-		t.Errorf("%d, %d in order", len(f.at), len(f.order))
+	if got, want := [3]int{len(f.at), len(f.order), int(f.n.Load())}, [3]int{fatalMax, fatalMax, fatalMax}; got != want {
+		t.Errorf("calls, in order, counted: %v, want %v", got, want)
 	}
 	if !f.take(fatalCall{client(2*fatalMax + 1), 0, 9}, now) || f.take(fatalCall{client(2), 0, 9}, now) {
 		t.Error("not the oldest was forgotten")

@@ -248,8 +248,11 @@ func testResponderPlainPeers(t *bed) {
 		p.send(words(7, 1, 1, 0, 0, 0, 1, 1, part(mr, 0, 2000), 7, 0, procRead, 1000))
 		msg, err := p.next()
 		var h Header
-		if err != nil || h.Parse(msg) != nil || h.Proc != want {
-			t.Errorf("%s: %v of %d bytes, %v", name, h.Proc, len(msg), err)
+		if err := errors.Join(err, h.Parse(msg)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if h.Proc != want {
+			t.Errorf("%s: %v in %d bytes, want %v", name, h.Proc, len(msg), want)
 		}
 	}
 }

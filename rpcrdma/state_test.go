@@ -79,13 +79,19 @@ func unseen() (code int) {
 
 func TestStateStrings(t *testing.T) {
 	for s := range callStates + 2 {
-		if s.String() == "" || s >= callStates && s.String() != fmt.Sprintf("callState(%d)", s) {
-			t.Errorf("%d is %q", s, s)
+		if s.String() == "" {
+			t.Errorf("%d has no name", s)
+		}
+		if want := fmt.Sprintf("callState(%d)", s); s >= callStates && s.String() != want {
+			t.Errorf("%q, want %q", s, want)
 		}
 	}
 	for s := range requestStates + 2 {
-		if s.String() == "" || s >= requestStates && s.String() != fmt.Sprintf("requestState(%d)", s) {
-			t.Errorf("%d is %q", s, s)
+		if s.String() == "" {
+			t.Errorf("%d has no name", s)
+		}
+		if want := fmt.Sprintf("requestState(%d)", s); s >= requestStates && s.String() != want {
+			t.Errorf("%q, want %q", s, want)
 		}
 	}
 }

@@ -103,8 +103,11 @@ func testReject(t *testing.T, b Bed) {
 		}()
 		err := dev.Connect(t.Context(), a.qp, l.Addr().String(), rnic.ConnParams{})
 		var r *rnic.RejectError
-		if !errors.As(err, &r) || !bytes.HasPrefix(r.PrivateData, []byte("no")) || a.qp.State() != rnic.StateIdle {
-			t.Fatal(err, a.qp.State())
+		if !errors.As(err, &r) || !bytes.HasPrefix(r.PrivateData, []byte("no")) {
+			t.Fatalf("Connect: %v, want a refusal with private data", err)
+		}
+		if a.qp.State() != rnic.StateIdle {
+			t.Fatalf("a refused QP is %v, want %v", a.qp.State(), rnic.StateIdle)
 		}
 		if err := <-refused; err != nil {
 			t.Fatalf("Reject: %v", err)

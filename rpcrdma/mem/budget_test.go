@@ -3,10 +3,13 @@
 package mem
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // Connections that take all they can get, and return nothing, leave much more than they hold for
@@ -41,8 +44,8 @@ func TestBudgetLargest(t *testing.T) {
 		t.Error("all of it")
 	}
 	one.Give(1 << 20)
-	if !one.Take(1) || other.Take(1<<19) || !other.Take(1<<18) {
-		t.Error("beside another")
+	if got, want := [3]bool{one.Take(1), other.Take(1 << 19), other.Take(1 << 18)}, [3]bool{true, false, true}; got != want {
+		t.Errorf("beside another: %v, want %v", got, want)
 	}
 }
 
@@ -142,8 +145,8 @@ func TestBudgetLine(t *testing.T) {
 		}
 		all.Give(1 << 20)
 		time.Sleep(4 * turnTime)
-		if len(order) != 3 || order[0] != 0 || order[1] != 1 || order[2] != 2 {
-			t.Errorf("served %v", order)
+		if want := []int{0, 1, 2}; !slices.Equal(order, want) {
+			t.Errorf("served %v, want %v", order, want)
 		}
 		accounts[1].Leave()
 		for _, a := range accounts {
@@ -188,7 +191,7 @@ func TestBuffer(t *testing.T) {
 	for n, want := range map[int]int64{0: 512, 1: 512, 512: 512, 513: 1024, 4 << 20: 4 << 20, 4<<20 + 1: 4<<20 + 1} {
 		f := Get(n)
 		if len(f.B) != n || int64(cap(f.B)) < want || Size(n) != want {
-			t.Errorf("%d: length %d, capacity %d, size %d", n, len(f.B), cap(f.B), Size(n))
+			t.Errorf("%d: length %d, capacity %d, size %d, want %d", n, len(f.B), cap(f.B), Size(n), want)
 		}
 		f.Put()
 	}
@@ -197,8 +200,12 @@ func TestBuffer(t *testing.T) {
 	copy(f.B, "abc")
 	f.Charged = 1 << 10
 	bigger := f.Grow(5000)
-	if string(bigger.B[:3]) != "abc" || len(bigger.B) != 5000 || bigger.Charged != 1<<10 || bigger.Grow(10) != bigger {
-		t.Errorf("%q of %d, %d charged", bigger.B[:3], len(bigger.B), bigger.Charged)
+	if string(bigger.B[:3]) != "abc" || len(bigger.B) != 5000 {
+		t.Errorf("%q in %d bytes, want abc in 5000", bigger.B[:3], len(bigger.B))
+	}
+	must.Equal(t, "the charge of the larger buffer", bigger.Charged, 1<<10)
+	if bigger.Grow(10) != bigger {
+		t.Error("a smaller size made another buffer")
 	}
 	bigger.Put()
 	if bigger.Charged != 0 { // the next owner's bytes must be charged anew

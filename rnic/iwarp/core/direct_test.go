@@ -76,8 +76,11 @@ func TestDirectPieces(t *testing.T) {
 				t.Fatalf("%+v", wc)
 			}
 			s.want(t, rnic.OpReadInvalidate, 3, rnic.WCSuccess)
-			if wc := s.want(t, rnic.OpRecv, 2, rnic.WCSuccess); wc.Len != 5 || wc.Invalidated != mr.STag() || mr.Valid() || sink.Valid() {
-				t.Fatalf("%+v", wc)
+			if wc := s.want(t, rnic.OpRecv, 2, rnic.WCSuccess); wc.Len != 5 || wc.Invalidated != mr.STag() {
+				t.Fatalf("%+v, want 5 bytes that invalidate %v", wc, mr.STag())
+			}
+			if mr.Valid() || sink.Valid() {
+				t.Fatalf("valid: region %v, sink %v", mr.Valid(), sink.Valid())
 			}
 			for i, got := range [][]byte{mem, placed, kept} {
 				if !bytes.Equal(got, data) {

@@ -5,6 +5,7 @@ package core
 import (
 	"bytes"
 	"encoding/binary"
+	"reflect"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -53,14 +54,17 @@ func TestImmediateBytes(t *testing.T) {
 	if wc := s.want(t, rnic.OpRecv, 1, rnic.WCSuccess); wc.Immediate || wc.Len != 1 {
 		t.Errorf("%+v", wc)
 	}
-	if wc := s.want(t, rnic.OpRecv, 2, rnic.WCSuccess); !wc.Immediate || wc.Value != 0x0102030405060708 || wc.Len != 0 || wc.Solicited || wc.Invalidated != 0 {
-		t.Errorf("%+v", wc)
+	if wc := s.want(t, rnic.OpRecv, 2, rnic.WCSuccess); !reflect.DeepEqual(wc, rnic.WC{ID: 2, QP: s.qp, Op: rnic.OpRecv, Immediate: true, Value: 0x0102030405060708}) {
+		t.Errorf("%+v, want Immediate Data alone", wc)
 	}
 	if !holds(w.wr, []byte("written")) {
 		t.Error("completed before the Write was placed")
 	}
-	if wc := s.want(t, rnic.OpRecv, 3, rnic.WCSuccess); !wc.Immediate || wc.Value != 5 || !wc.Solicited || !bytes.Equal(buf, bytes.Repeat([]byte{9}, 16)) {
-		t.Errorf("%+v %x", wc, buf)
+	if wc := s.want(t, rnic.OpRecv, 3, rnic.WCSuccess); !wc.Immediate || wc.Value != 5 || !wc.Solicited {
+		t.Errorf("%+v, want solicited Immediate Data of 5", wc)
+	}
+	if want := bytes.Repeat([]byte{9}, 16); !bytes.Equal(buf, want) {
+		t.Errorf("written %x, want %x", buf, want)
 	}
 	post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpImmediate, Immediate: 0x1122334455667788},
 		rnic.SendWR{ID: 2, Op: rnic.OpSend, SGL: [][]byte{[]byte("b")}}, rnic.SendWR{ID: 3, Op: rnic.OpImmediateSE, Immediate: 1, Invalidate: 7})
@@ -112,8 +116,8 @@ func TestAtomicServed(t *testing.T) {
 	s.wantSegment(untagged(0x41, 0x4b, 0, 3, 10, 0, atomicResp(1, 0)))
 	s.wantSegment(tagged(0xc1, 0x42, 7, 0, binary.NativeEndian.AppendUint64(nil, 3)))
 	s.wantSegment(untagged(0x41, 0x4b, 0, 3, 11, 0, atomicResp(2, 3)))
-	if intAt(mr, 0) != 0 || intAt(mr, 8) != 3 || intAt(mr, 16) != 0 {
-		t.Errorf("%x", bufOf(mr))
+	if got, want := [3]uint64{intAt(mr, 0), intAt(mr, 8), intAt(mr, 16)}, [3]uint64{0, 3, 0}; got != want {
+		t.Errorf("memory %v, want %v", got, want)
 	}
 	s.c.Close()
 }

@@ -24,8 +24,11 @@ func TestIndexReused(t *testing.T) {
 	old.Dereg()
 	fixSTags(t, func([]byte) byte { return index })
 	mr, err := s.pd.RegMR(make([]byte, 4), rnic.RemoteWrite)
-	if err != nil || mr.STag()>>8 != rnic.STag(index) || mr == old {
-		t.Fatal(err, mr.STag())
+	if err != nil {
+		t.Fatalf("RegMR: %v", err)
+	}
+	if mr.STag()>>8 != rnic.STag(index) || mr == old {
+		t.Fatalf("STag %v, want a new region with the index %#x", mr.STag(), index)
 	}
 	s.fpdu(tagged(0xc1, 0x40, mr.STag(), mr.Base(), []byte("new!")))
 	if !holds(mr, []byte("new!")) {

@@ -38,8 +38,11 @@ func TestBadTerminate(t *testing.T) {
 		s.c.Close()
 		<-s.qp.Done()
 		var told *term.PeerError
-		if err := s.qp.Err(); err == nil || errors.As(err, &told) || s.qp.State() == rnic.StateRTS {
-			t.Errorf("%x: %v", u, err)
+		if err := s.qp.Err(); err == nil || errors.As(err, &told) {
+			t.Errorf("%x: %v, want an error found here", u, err)
+		}
+		if s.qp.State() == rnic.StateRTS {
+			t.Errorf("%x: the stream continues", u)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package core
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -40,8 +41,13 @@ func TestTurn(t *testing.T) {
 				t.Error(turn)
 			}
 			turn = Turn{holder: h, gate: from}
-			if got, want := turn.takeCorked(), h == turnFree && from == gateCorked; got != want || turn.gate != from || got && turn.holder != heldByCaller {
-				t.Errorf("takeCorked at %v and %v: %v, and then %v", from, h, got, turn)
+			want := turn
+			taken := h == turnFree && from == gateCorked
+			if taken {
+				want.holder = heldByCaller
+			}
+			if got := turn.takeCorked(); got != taken || turn != want {
+				t.Errorf("takeCorked at %v and %v: %v, and then %v, want %v and %v", from, h, got, turn, taken, want)
 			}
 		}
 		turn := Turn{gate: from}
@@ -57,8 +63,12 @@ func TestTurn(t *testing.T) {
 	if turn.giveBack(); turn.holder != turnFree {
 		t.Error(turn)
 	}
-	if turn.shut(); turn.mayBegin() || turn.String() != "gate shut, turn free" || turnHolder(9).String() != "holder(9)" || sendGate(9).String() != "gate(9)" {
-		t.Error(turn)
+	if turn.shut(); turn.mayBegin() {
+		t.Errorf("%v: a message may begin", turn)
+	}
+	got := []string{turn.String(), turnHolder(9).String(), sendGate(9).String()}
+	if want := []string{"gate shut, turn free", "holder(9)", "gate(9)"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -187,8 +197,11 @@ func TestCursor(t *testing.T) {
 		var got []byte
 		for len(got) < 8 {
 			n := min(step, 8-len(got))
-			if one := c.fits(n, 1); one < 1 || one > n || c.fits(n, 7) != n || c.fits(n, 0) != 0 {
-				t.Fatalf("step %d at %d: %d fit in one slice, %d in seven", step, len(got), one, c.fits(n, 7))
+			if one := c.fits(n, 1); one < 1 || one > n {
+				t.Fatalf("step %d at %d: %d fit in one slice", step, len(got), one)
+			}
+			if all, none := c.fits(n, 7), c.fits(n, 0); all != n || none != 0 {
+				t.Fatalf("step %d at %d: %d fit in seven slices, %d in none", step, len(got), all, none)
 			}
 			one := c.fits(n, 1)
 			p := c.next(n)

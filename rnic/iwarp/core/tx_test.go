@@ -75,8 +75,11 @@ func TestSegments(t *testing.T) {
 	var got []byte
 	for last := false; !last; {
 		u := s.hearULPDU()
-		if len(u) > mpa.MaxULPDU || binary.BigEndian.Uint32(u[10:]) != 1 || int(binary.BigEndian.Uint32(u[14:])) != len(got) {
-			t.Fatalf("segment of %d bytes, header %x, after %d bytes", len(u), u[:18], len(got))
+		if len(u) > mpa.MaxULPDU {
+			t.Fatalf("segment of %d bytes, want at most %d", len(u), mpa.MaxULPDU)
+		}
+		if msn, mo := binary.BigEndian.Uint32(u[10:]), binary.BigEndian.Uint32(u[14:]); msn != 1 || int(mo) != len(got) {
+			t.Fatalf("MSN %d, MO %d, want 1, %d", msn, mo, len(got))
 		}
 		got = append(got, u[18:]...)
 		last = u[0]&0x40 != 0

@@ -45,7 +45,7 @@ func TestGolden(t *testing.T) {
 		}
 		h, payload, err := Parse(append(bytes.Clone(wire), "payload"...))
 		if err != nil || h != g.Header || string(payload) != "payload" {
-			t.Errorf("%x: parsed %+v, %q, %v", wire, h, payload, err)
+			t.Errorf("%x: parsed %+v, %q, %v, want %+v", wire, h, payload, err, g.Header)
 		}
 		if got := Terminated(append(bytes.Clone(wire), 1, 2, 3, 4, 5)); !bytes.Equal(got, wire) {
 			t.Errorf("%x: a Terminate returns %x", wire, got)

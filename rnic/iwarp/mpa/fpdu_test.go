@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -95,8 +96,11 @@ func TestFPDUNoCRC(t *testing.T) {
 	conformance.Proves(t, "R5044-021", "R5044-022", "R5044-055", "R5044-057", "R5044-107")
 	b := []byte("\x00\x05hello\x00\xff\xff\xff\xff\x00\x01x\x00\x01\x02\x03\x04")
 	got, rest, err := split(b, false, false)
-	if err != nil || len(rest) != 0 || len(got) != 2 || string(got[0]) != "hello" || string(got[1]) != "x" {
-		t.Errorf("%q, %q, %v", got, rest, err)
+	if want := [][]byte{[]byte("hello"), []byte("x")}; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	if len(rest) != 0 {
+		t.Errorf("%q is left", rest)
 	}
 }
 
@@ -126,7 +130,7 @@ func TestFPDULongest(t *testing.T) {
 			t.Errorf("FPDU of %d bytes, more than MaxFPDU", len(b))
 		}
 		if ulpdu, n, err := ParseFPDU(b, true); len(ulpdu) != l || n != len(b) || err != nil {
-			t.Errorf("%d: %d bytes, %v", l, len(ulpdu), err)
+			t.Errorf("%d: %d bytes of %d, %v, want all of %d", l, len(ulpdu), n, err, len(b))
 		}
 	}
 }
@@ -156,8 +160,10 @@ func TestSendLengths(t *testing.T) {
 			if !c.ok {
 				continue
 			}
-			if got, _, err := split(wire, markers, true); err != nil || len(got) != 1 || len(got[0]) != c.l {
-				t.Errorf("%d bytes, markers %v: %v", c.l, markers, err)
+			if got, _, err := split(wire, markers, true); err != nil || len(got) != 1 {
+				t.Errorf("%d bytes, markers %v: %d ULPDUs, %v", c.l, markers, len(got), err)
+			} else if len(got[0]) != c.l {
+				t.Errorf("%d bytes, markers %v: %d arrived", c.l, markers, len(got[0]))
 			}
 		}
 	}

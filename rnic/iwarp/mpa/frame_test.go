@@ -141,8 +141,9 @@ func TestPrefixFields(t *testing.T) {
 func TestFrameRev1IgnoresS(t *testing.T) {
 	conformance.Proves(t, "R6581-005")
 	f, n, err := ParseFrame(must.Hex(t, hexRequest+"50 01 0004 01020304"), false)
-	if err != nil || n != 24 || f.HasEnhanced || string(f.PrivateData) != "\x01\x02\x03\x04" {
-		t.Errorf("%+v, %d, %v", f, n, err)
+	want := Frame{Rev: Rev1, CRC: true, PrivateData: []byte{1, 2, 3, 4}}
+	if err != nil || n != 24 || !sameFrame(f, want) {
+		t.Errorf("%+v, %d bytes, %v, want %+v, 24 bytes", f, n, err, want)
 	}
 }
 

@@ -46,17 +46,21 @@ func TestTable(t *testing.T) {
 			t.Errorf("opcode %d: %v, control %#x", i, op, Control(op))
 		}
 		if op.tagged() != w.tagged || op.queue() != w.queue || op.headerLen() != w.header {
-			t.Errorf("%v: tagged %v, queue %d, header %d", op, op.tagged(), op.queue(), op.headerLen())
+			t.Errorf("%v: tagged %v, queue %d, header %d, want %+v", op, op.tagged(), op.queue(), op.headerLen(), w)
 		}
 		if op.Payload() != w.payload || op.Invalidates() != w.invalidate || op.Solicited() != w.solicited {
-			t.Errorf("%v: payload %v, invalidates %v, solicited %v", op, op.Payload(), op.Invalidates(), op.Solicited())
+			t.Errorf("%v: payload %v, invalidates %v, solicited %v, want %+v", op, op.Payload(), op.Invalidates(), op.Solicited(), w)
 		}
 		if op.IsSend() != (i >= 3 && i <= 6) {
 			t.Errorf("%v: IsSend %v", op, op.IsSend())
 		}
 	}
-	if op := Opcode(13); op.known() || op.String() != "RDMAP opcode 13" || op.tagged() || op.headerLen() != 0 {
-		t.Errorf("opcode 13: %v", op)
+	op := Opcode(13)
+	if got := op.String(); got != "RDMAP opcode 13" {
+		t.Errorf("opcode 13 is %q", got)
+	}
+	if op.known() || *op.row() != (kind{}) {
+		t.Errorf("opcode 13 is known %v, as %+v", op.known(), *op.row())
 	}
 }
 

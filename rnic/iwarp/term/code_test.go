@@ -91,8 +91,10 @@ func TestErrors(t *testing.T) {
 	if got := theirs.Error(); got != "the peer terminated the stream: MPA: CRC error (2/0/02)" {
 		t.Error(got)
 	}
-	if !errors.Is(theirs, &PeerError{Code: MPACRC}) || errors.Is(theirs, &PeerError{}) || errors.Is(theirs, ours) {
-		t.Error("PeerError matches the wrong errors")
+	for target, want := range map[error]bool{&PeerError{Code: MPACRC}: true, &PeerError{}: false, ours: false} {
+		if got := errors.Is(theirs, target); got != want {
+			t.Errorf("a PeerError is %v: %v, want %v", target, got, want)
+		}
 	}
 	if _, ok := CodeOf(theirs); ok {
 		t.Error("the peer's error makes us send a Terminate")

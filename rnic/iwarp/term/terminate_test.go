@@ -4,7 +4,6 @@ package term
 
 import (
 	"bytes"
-	"errors"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -62,8 +61,12 @@ func TestGolden(t *testing.T) {
 		}
 		for i := range wire {
 			cut, err := Parse(wire[:i], true)
-			if (err != nil) != (i < 4) || err != nil && !errors.Is(err, errShort) {
-				t.Errorf("first %d bytes of %x: %v", i, wire, err)
+			var want error
+			if i < 4 {
+				want = errShort
+			}
+			if err != want {
+				t.Errorf("first %d bytes of %x: %v, want %v", i, wire, err, want)
 			}
 			if err == nil && cut.Code != g.Code {
 				t.Errorf("first %d bytes of %x: code %v", i, wire, cut.Code)
@@ -77,8 +80,11 @@ func TestReservedBits(t *testing.T) {
 	conformance.Proves(t, "R5040-062")
 	for _, c := range []string{"1100dfff 0016" + hexWrite, "1100dbff 0016" + hexWrite} {
 		got, err := Parse(must.Hex(t, c), false)
-		if err != nil || got.Code != DDPInvalidSTag || got.swapped || got.SegLen != 0x16 || len(got.DDP) != 14 {
-			t.Errorf("%s: %+v, %v", c, got, err)
+		if err != nil || got.Code != DDPInvalidSTag || got.swapped {
+			t.Errorf("%s: %+v, %v, want %v", c, got, err, DDPInvalidSTag)
+		}
+		if got.SegLen != 0x16 || len(got.DDP) != 14 {
+			t.Errorf("%s: segment length %#x, %d bytes of its header, want 0x16, 14", c, got.SegLen, len(got.DDP))
 		}
 	}
 	if got, err := Parse(must.Hex(t, "020618ff"), false); err != nil || got.Code != RDMAPOpcode || got.swapped {
@@ -113,8 +119,11 @@ func TestSwapped(t *testing.T) {
 		{"1100c700 0008" + hexWrite, false, DDPInvalidSTag, false, 8, 14}, // the RFC's bits win
 	} {
 		got, err := Parse(must.Hex(t, c.hex), c.setup)
-		if err != nil || got.Code != c.want || got.swapped != c.swapped || got.SegLen != c.segLen || len(got.DDP) != c.ddp || got.RDMA != nil {
-			t.Errorf("%s: %+v, %v", c.hex, got, err)
+		if err != nil || got.Code != c.want || got.swapped != c.swapped {
+			t.Errorf("%s: %v, swapped %v, %v, want %v, %v", c.hex, got.Code, got.swapped, err, c.want, c.swapped)
+		}
+		if got.SegLen != c.segLen || len(got.DDP) != c.ddp || got.RDMA != nil {
+			t.Errorf("%s: segment length %d, %d bytes of its header, RDMA header %x, want %d, %d", c.hex, got.SegLen, len(got.DDP), got.RDMA, c.segLen, c.ddp)
 		}
 	}
 }
