@@ -12,7 +12,7 @@ import (
 
 // A drivenEnd is an endpoint that can be driven.
 type drivenEnd struct {
-	stillEnd
+	inertEndpoint
 	calls int
 }
 
@@ -21,8 +21,8 @@ func (e *drivenEnd) Rouse()            { e.calls++ }
 func (e *drivenEnd) Prompt()           { e.calls++ }
 func (e *drivenEnd) Lend(func()) bool  { return false }
 
-// TestDeferredIsTold: a provider without driving reports deferred completions at once.
-func TestDeferredIsTold(t *testing.T) {
+// TestDeferredIsReported: a provider without driving reports deferred completions at once.
+func TestDeferredIsReported(t *testing.T) {
 	for _, driven := range []bool{false, true} {
 		_, cq, qp, ep := stillQP(t)
 		de := &drivenEnd{}

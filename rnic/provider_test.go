@@ -17,78 +17,80 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A still is a provider with endpoints that accept work and never do it.
-type still struct{}
+// An inertProvider is a provider with endpoints that accept work and never do it.
+type inertProvider struct{}
 
-func (still) Caps() Caps {
+func (inertProvider) Caps() Caps {
 	return Caps{Provider: "still", Services: 1<<RC | 1<<UD, RDMARead: true, MaxMessage: 1<<32 - 1}
 }
 
-func (still) NewEndpoint(q *ProviderQP, cfg QPConfig) (Endpoint, error) {
+func (inertProvider) NewEndpoint(q *ProviderQP, cfg QPConfig) (Endpoint, error) {
 	if cfg.Service == UD {
 		return nil, errors.ErrUnsupported
 	}
-	return &stillEnd{q: q}, nil
+	return &inertEndpoint{q: q}, nil
 }
 
-func (still) Connect(_ context.Context, ep Endpoint, _ string, p ConnParams) error {
-	if !ep.(*stillEnd).q.Established(Connected{IRD: p.IRD, ORD: p.ORD, PrivateData: p.PrivateData}) {
+func (inertProvider) Connect(_ context.Context, ep Endpoint, _ string, p ConnParams) error {
+	if !ep.(*inertEndpoint).q.Established(Connected{IRD: p.IRD, ORD: p.ORD, PrivateData: p.PrivateData}) {
 		return ErrState
 	}
 	return nil
 }
 
-func (still) Listen(Service, string, string) (Listener, error) { return nil, errors.ErrUnsupported }
+func (inertProvider) Listen(Service, string, string) (Listener, error) {
+	return nil, errors.ErrUnsupported
+}
 
-// A stillEnd records its calls.
-type stillEnd struct {
+// A inertEndpoint records its calls.
+type inertEndpoint struct {
 	q        *ProviderQP
 	posted   []Posted
 	released []*MR
 	aborted  error
 }
 
-func (e *stillEnd) PostSend(wrs []Posted) error {
+func (e *inertEndpoint) PostSend(wrs []Posted) error {
 	e.posted = append(e.posted, wrs...)
 	return nil
 }
-func (e *stillEnd) Release(mr *MR) {
+func (e *inertEndpoint) Release(mr *MR) {
 	for mr.pins.Load() > 0 {
 		e.q.Unpin(mr)
 	}
 	e.released = append(e.released, mr)
 }
-func (e *stillEnd) Disconnect(context.Context) error { return nil }
-func (e *stillEnd) Abort(err error) {
+func (e *inertEndpoint) Disconnect(context.Context) error { return nil }
+func (e *inertEndpoint) Abort(err error) {
 	if e.q.Fail(err, false) {
 		e.aborted = err
 		e.q.Flushed()
 		e.q.Ended()
 	}
 }
-func (e *stillEnd) ReceivesPosted()  {}
-func (e *stillEnd) Leave(netip.Addr) {}
-func (e *stillEnd) Join(netip.Addr) (AddressHandle, error) {
+func (e *inertEndpoint) ReceivesPosted()  {}
+func (e *inertEndpoint) Leave(netip.Addr) {}
+func (e *inertEndpoint) Join(netip.Addr) (AddressHandle, error) {
 	return AddressHandle{}, errors.ErrUnsupported
 }
-func (e *stillEnd) Wait()                {}
-func (e *stillEnd) Moved() uint64        { return 42 }
-func (e *stillEnd) LocalAddr() net.Addr  { return nil }
-func (e *stillEnd) RemoteAddr() net.Addr { return &net.UDPAddr{Port: 4791} }
+func (e *inertEndpoint) Wait()                {}
+func (e *inertEndpoint) Moved() uint64        { return 42 }
+func (e *inertEndpoint) LocalAddr() net.Addr  { return nil }
+func (e *inertEndpoint) RemoteAddr() net.Addr { return &net.UDPAddr{Port: 4791} }
 
-func stillQP(t *testing.T) (*PD, *CQ, *QP, *stillEnd) {
+func stillQP(t *testing.T) (*PD, *CQ, *QP, *inertEndpoint) {
 	t.Helper()
-	dev := NewDevice(still{})
+	dev := NewDevice(inertProvider{})
 	pd, cq := dev.AllocPD(), dev.NewCQ(8)
 	qp, err := pd.CreateQP(QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 4, RQDepth: 4})
 	if err != nil {
 		t.Fatalf("CreateQP: %v", err)
 	}
-	return pd, cq, qp, EndpointOf(qp).(*stillEnd)
+	return pd, cq, qp, EndpointOf(qp).(*inertEndpoint)
 }
 
 var registerStill = sync.OnceFunc(func() {
-	Register("still", func(DeviceConfig) *Device { return NewDevice(still{}) })
+	Register("still", func(DeviceConfig) *Device { return NewDevice(inertProvider{}) })
 })
 
 // TestOpenByName: a registered provider is found by its name, and no other.
@@ -112,7 +114,7 @@ func TestOpenByName(t *testing.T) {
 // TestServices: the verbs refuse a QP of a service that the provider lacks, and the provider
 // refuses one that it cannot make.
 func TestServices(t *testing.T) {
-	dev := NewDevice(still{})
+	dev := NewDevice(inertProvider{})
 	pd, cq := dev.AllocPD(), dev.NewCQ(8)
 	if _, err := pd.CreateQP(QPConfig{Service: UC, SendCQ: cq, RecvCQ: cq}); !errors.Is(err, errService) {
 		t.Errorf("CreateQP: %v, want %v", err, errService)
@@ -171,8 +173,8 @@ func TestLengthIsSummedOnce(t *testing.T) {
 	}
 }
 
-// TestCapsAreAsked: operations that the provider lacks are refused at posting.
-func TestCapsAreAsked(t *testing.T) {
+// TestCapsAreChecked: operations that the provider lacks are refused at posting.
+func TestCapsAreChecked(t *testing.T) {
 	_, _, qp, ep := stillQP(t)
 	for _, op := range []Opcode{OpImmediate, OpFetchAdd, OpSwap} {
 		if err := qp.PostSend(SendWR{Op: op, Atomic: &Atomic{}}); err != errNoExtension {
@@ -284,17 +286,17 @@ func TestGoodEnd(t *testing.T) {
 	}
 }
 
-// TestReceivesThatAreAlikeAreOneRun: they take one entry of the ring, complete one by one, and in
+// TestEqualReceivesAreOneRun: they take one entry of the ring, complete one by one, and in
 // order with different ones.
-func TestReceivesThatAreAlikeAreOneRun(t *testing.T) {
+func TestEqualReceivesAreOneRun(t *testing.T) {
 	const depth = 20
-	cq := NewDevice(still{}).NewCQ(2 * depth)
+	cq := NewDevice(inertProvider{}).NewCQ(2 * depth)
 	pd, _, _, _ := stillQP(t)
 	qp, err := pd.CreateQP(QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 4, RQDepth: depth})
 	if err != nil {
 		t.Fatalf("CreateQP: %v", err)
 	}
-	ep := EndpointOf(qp).(*stillEnd)
+	ep := EndpointOf(qp).(*inertEndpoint)
 	pool, other := NewBufferPool(64), NewBufferPool(64)
 	for range depth - 3 {
 		if err := qp.PostRecv(RecvWR{ID: 7, Pool: pool}); err != nil {

@@ -99,8 +99,8 @@ func fillSendQueue(t *testing.T, c *Conn, p *bareResponder) {
 	}
 }
 
-// awaitLine waits until n calls and Requests are on the waitlist.
-func awaitLine(t *testing.T, c *Conn, n int) {
+// awaitWaitlist waits until n calls and Requests are on the waitlist.
+func awaitWaitlist(t *testing.T, c *Conn, n int) {
 	t.Helper()
 	must.Become(t, "the line for the send queue", func() bool { return int(c.waitlist.n.Load()) == n })
 }
@@ -120,11 +120,11 @@ func TestCallWaitsForSendQueue(t *testing.T) {
 	fillSendQueue(t, c, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	second, gone, third := start(t.Context(), c, nullCall(c, 2)), (*pendingDo)(nil), (*pendingDo)(nil)
-	awaitLine(t, c, 1)
+	awaitWaitlist(t, c, 1)
 	gone = start(ctx, c, nullCall(c, 3))
-	awaitLine(t, c, 2)
+	awaitWaitlist(t, c, 2)
 	third = start(t.Context(), c, nullCall(c, 4))
-	awaitLine(t, c, 3)
+	awaitWaitlist(t, c, 3)
 	cancel()
 	if err := <-gone.done; !errors.Is(err, context.Canceled) {
 		t.Fatalf("Do: %v, want %v", err, context.Canceled)
@@ -157,7 +157,7 @@ func TestEndWhileCallsWaitForSendQueue(t *testing.T) {
 	for xid := uint32(2); xid < 6; xid++ {
 		ds = append(ds, start(t.Context(), c, nullCall(c, xid)))
 	}
-	awaitLine(t, c, len(ds))
+	awaitWaitlist(t, c, len(ds))
 	c.Abort(errStalled)
 	for _, d := range ds {
 		if err := <-d.done; !errors.Is(err, errStalled) {
@@ -229,7 +229,7 @@ func TestReplyBeforeCallIsSent(t *testing.T) {
 	fillSendQueue(t, c, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	gone, ended := start(ctx, c, nullCall(c, 2)), start(t.Context(), c, nullCall(c, 3))
-	awaitLine(t, c, 2)
+	awaitWaitlist(t, c, 2)
 	p.reply(2, 8)
 	p.reply(3, 8)
 	inState(t, gone.k, callEarly)
@@ -260,7 +260,7 @@ func TestReplyWhileCallIsLeaving(t *testing.T) {
 	fillSendQueue(t, c, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	second := start(ctx, c, nullCall(c, 2))
-	awaitLine(t, c, 1)
+	awaitWaitlist(t, c, 1)
 	for c.waitlist.n.Load() > 0 { // until there is room for it, after all earlier posts
 		p.next()
 	}

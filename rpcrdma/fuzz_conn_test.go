@@ -32,14 +32,14 @@ const (
 
 // Steps of a script.
 const (
-	sayMessage = iota // any bytes as a Send
-	sayCall           // a call with chunks
-	sayReply          // a reply to our call
-	sayError          // RDMA_ERROR to it
-	sayWrite          // RDMA Write to its chunks
-	sayAnswer         // an answer to an RDMA Read
-	sayULPDU          // any bytes as segment
-	doCall            // our call
+	sendMessage      = iota // any bytes as a Send
+	sendCall                // a call with chunks
+	sendReply               // a reply to our call
+	sendErrorReply          // RDMA_ERROR to it
+	sendWrite               // RDMA Write to its chunks
+	sendReadResponse        // an answer to an RDMA Read
+	sendULPDU               // any bytes as segment
+	doCall                  // our call
 	doCancel
 	doWait
 	numSteps
@@ -62,7 +62,7 @@ func FuzzConn(f *testing.F) {
 	}
 	for _, g := range goldenHeaders {
 		b := must.Hex(f, g.wire)
-		f.Add(append([]byte{0, sayMessage, byte(len(b) >> 8), byte(len(b))}, b...))
+		f.Add(append([]byte{0, sendMessage, byte(len(b) >> 8), byte(len(b))}, b...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > maxScript {
@@ -81,29 +81,29 @@ func FuzzConn(f *testing.F) {
 }
 
 func connSeeds() [][]byte {
-	seeds := [][]byte{nil, {doWait, 70}, {sayMessage, 0, 1, 9}, {sayULPDU, 0, 4, 0x41, 0x43, 0, 0}}
-	null := []byte{sayCall, 0, 0, 0, 0, 0, 0, 0, 9}
+	seeds := [][]byte{nil, {doWait, 70}, {sendMessage, 0, 1, 9}, {sendULPDU, 0, 4, 0x41, 0x43, 0, 0}}
+	null := []byte{sendCall, 0, 0, 0, 0, 0, 0, 0, 9}
 	for proc := range byte(8) {
 		for _, shape := range []byte{0, 1, 2, 4, 8, 0x11, 0x21, 0x06, 0x0a, 0x41} {
-			call := []byte{sayCall, proc, shape, 0, 100, 1, 0, 200, 1}
-			three := []byte{sayCall, proc, shape, 0, 100, 3, 0, 200, 1, doWait, 1}
-			seeds = append(seeds, append(call, sayAnswer, 0, sayAnswer, 0, sayAnswer, 0), append(append(call, call...), null...),
-				append(three, sayAnswer, 0, sayAnswer, 0, sayAnswer, 0))
+			call := []byte{sendCall, proc, shape, 0, 100, 1, 0, 200, 1}
+			three := []byte{sendCall, proc, shape, 0, 100, 3, 0, 200, 1, doWait, 1}
+			seeds = append(seeds, append(call, sendReadResponse, 0, sendReadResponse, 0, sendReadResponse, 0), append(append(call, call...), null...),
+				append(three, sendReadResponse, 0, sendReadResponse, 0, sendReadResponse, 0))
 		}
 	}
 	for kind := range byte(6) {
 		for _, n := range []byte{0, 12} {
 			call := append(null, doCall, kind, n, 100)
 			for _, rest := range [][]byte{
-				{sayAnswer, 0, sayReply, 0, 3, 255, 16, 0, 0, 0, 0, 0, 0, n, 100, 0, 0, 0, 0, 0, 0, 0, 0},
-				{sayAnswer, 0, sayWrite, 0, 0, 0, 0, 0, 100, sayReply, 0, 3, 100, 4, 0, 0, 0, 0},
-				{sayAnswer, 0, sayWrite, 0, 0, 0, 0, 0, 100, sayReply, 0, 0x33, 100, 0},
-				{sayReply, 0, 3, 255, 4, 0, 0, 0, 0, sayWrite, 0, 0, 0, 0, 0, 9},
-				{sayReply, 0, 0x2b, 0, 0},
-				{sayError, 0, 2, sayReply, 0, 3, 0, 4, 0, 0, 0, 0},
-				{doCancel, 0, sayReply, 0, 3, 255, 4, 0, 0, 0, 0},
-				{doCancel, 0, sayWrite, 0, 0, 0, 0, 0, 1},
-				{doCall, 0, 0, 0, doCall, 0, 0, 0, doCancel, 2, sayReply, 0, 7, 255, 4, 0, 0, 0, 0, sayReply, 1, 7, 0, 0, doWait, 100},
+				{sendReadResponse, 0, sendReply, 0, 3, 255, 16, 0, 0, 0, 0, 0, 0, n, 100, 0, 0, 0, 0, 0, 0, 0, 0},
+				{sendReadResponse, 0, sendWrite, 0, 0, 0, 0, 0, 100, sendReply, 0, 3, 100, 4, 0, 0, 0, 0},
+				{sendReadResponse, 0, sendWrite, 0, 0, 0, 0, 0, 100, sendReply, 0, 0x33, 100, 0},
+				{sendReply, 0, 3, 255, 4, 0, 0, 0, 0, sendWrite, 0, 0, 0, 0, 0, 9},
+				{sendReply, 0, 0x2b, 0, 0},
+				{sendErrorReply, 0, 2, sendReply, 0, 3, 0, 4, 0, 0, 0, 0},
+				{doCancel, 0, sendReply, 0, 3, 255, 4, 0, 0, 0, 0},
+				{doCancel, 0, sendWrite, 0, 0, 0, 0, 0, 1},
+				{doCall, 0, 0, 0, doCall, 0, 0, 0, doCancel, 2, sendReply, 0, 7, 255, 4, 0, 0, 0, 0, sendReply, 1, 7, 0, 0, doWait, 100},
 			} {
 				seeds = append(seeds, append(call[:len(call):len(call)], rest...))
 			}
@@ -209,22 +209,22 @@ func (p *fuzzPeer) startUp(mode byte) (err error) {
 // step does one step; after an error the peer reads nothing more.
 func (c *fuzzConn) step(s *rnictest.Script) error {
 	switch s.Byte() % numSteps {
-	case sayMessage:
+	case sendMessage:
 		return c.send(0, s.Take(s.Word()))
-	case sayCall:
+	case sendCall:
 		return c.call(s)
-	case sayReply:
+	case sendReply:
 		return c.reply(s)
-	case sayError:
+	case sendErrorReply:
 		h := Header{XID: c.pick(s.Byte()).XID, Version: 1, Credits: 3, Proc: ProcError, Err: ErrCode(s.Byte()), Low: 1, High: 1}
 		return c.send(0, h.Append(nil))
-	case sayWrite:
+	case sendWrite:
 		seg, off, n := c.target(s.Byte(), s.Byte()), s.Word(), s.Word()
 		return c.peer.Segment(ddp.Header{Tagged: true, Last: true, STag: seg.Handle, TO: seg.Offset + uint64(int16(off))},
 			rdmap.OpWrite, bytes.Repeat([]byte{0x55}, min(n, 1<<14)))
-	case sayAnswer:
+	case sendReadResponse:
 		return c.answer(s.Byte())
-	case sayULPDU:
+	case sendULPDU:
 		return c.peer.ULPDU(s.Take(s.Word()))
 	case doCall:
 		c.start(s.Byte(), s.Word())

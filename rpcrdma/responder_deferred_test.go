@@ -16,15 +16,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A shrinking has bytes, and counts its Done calls.
-type shrinking struct {
+// A shrinkingRead has bytes, and counts its Done calls.
+type shrinkingRead struct {
 	b    []byte
 	err  error  // returned at the end of b
 	then []byte // contents after a short read, unless nil
 	done atomic.Int32
 }
 
-func (s *shrinking) ReadAt(p []byte, off int64) (int, error) {
+func (s *shrinkingRead) ReadAt(p []byte, off int64) (int, error) {
 	n := copy(p, s.b[min(off, int64(len(s.b))):])
 	if n < len(p) {
 		if s.then != nil {
@@ -35,10 +35,10 @@ func (s *shrinking) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-func (s *shrinking) Done() { s.done.Add(1) }
+func (s *shrinkingRead) Done() { s.done.Add(1) }
 
 // wantDone waits for n Done calls of s, and fails on more.
-func (s *shrinking) wantDone(t *testing.T, n int32) {
+func (s *shrinkingRead) wantDone(t *testing.T, n int32) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); s.done.Load() < n && time.Now().Before(end); {
 		time.Sleep(100 * time.Microsecond)
@@ -58,8 +58,8 @@ func cutProcRead(stream []byte, n int, end bool) {
 	binary.BigEndian.PutUint32(w, uint32(n))
 }
 
-// laterServer answers procRead with a deferred item of the requested size from src.
-func laterServer(t *testing.T, src *shrinking) *echoServer {
+// deferredServer answers procRead with a deferred item of the requested size from src.
+func deferredServer(t *testing.T, src *shrinkingRead) *echoServer {
 	return &echoServer{hold: func(r *Request, xid uint32) bool {
 		var d xdr.Decoder
 		d.Reset(r.Msg.Stream, r.Msg.Items)
@@ -86,9 +86,9 @@ func laterServer(t *testing.T, src *shrinking) *echoServer {
 	}}
 }
 
-// TestLaterItems: the reply declares the bytes available when they leave, over all segments, and
+// TestDeferredItems: the reply declares the bytes available when they leave, over all segments, and
 // the rest of the requester's memory gets zeros.
-func TestLaterItems(t *testing.T) {
+func TestDeferredItems(t *testing.T) {
 	const n, half = 300_000, 150_000
 	whole := make([]byte, n)
 	fill(whole, 5)
@@ -107,8 +107,8 @@ func TestLaterItems(t *testing.T) {
 		{"less than a segment, and then all again", 70_001, io.EOF, whole},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			src := &shrinking{b: whole[:c.have], err: c.err, then: c.then}
-			p, conn := rawRequester(t, serverConfig(laterServer(t, src)), r1)
+			src := &shrinkingRead{b: whole[:c.have], err: c.err, then: c.then}
+			p, conn := rawRequester(t, serverConfig(deferredServer(t, src)), r1)
 			p.null("first") // from then on the FPDU size is known
 			room := bytes.Repeat([]byte{0xaa}, n+100_000)
 			mr := p.expose(room, rnic.RemoteWrite)
@@ -141,11 +141,11 @@ func TestLaterItems(t *testing.T) {
 	}
 }
 
-// TestLaterItemsGoByWriteChunks: without a Write chunk the handler learns that no item can be
+// TestDeferredItemsGoByWriteChunks: without a Write chunk the handler learns that no item can be
 // deferred. A deferred item with another length is an error of the program. Both times src is
 // released.
-func TestLaterItemsGoByWriteChunks(t *testing.T) {
-	src := &shrinking{b: make([]byte, 5000)}
+func TestDeferredItemsGoByWriteChunks(t *testing.T) {
+	src := &shrinkingRead{b: make([]byte, 5000)}
 	takes, reply := make(chan bool, 1), make(chan error, 1)
 	// late is the declared length, n the item's, before the number of stream bytes before it.
 	type item struct{ late, n, before int }
@@ -194,10 +194,10 @@ func TestLaterItemsGoByWriteChunks(t *testing.T) {
 	p.null("at the end")
 }
 
-// TestLaterItemOfACallThatFails: the reply has no item, src is released, and the chunk comes back
+// TestDeferredItemOfFailedCall: the reply has no item, src is released, and the chunk comes back
 // unused.
-func TestLaterItemOfACallThatFails(t *testing.T) {
-	before, src := new(shrinking), &shrinking{b: make([]byte, 5000)}
+func TestDeferredItemOfFailedCall(t *testing.T) {
+	before, src := new(shrinkingRead), &shrinkingRead{b: make([]byte, 5000)}
 	srv := &echoServer{hold: func(r *Request, xid uint32) bool {
 		if xid != 7 {
 			return false

@@ -46,9 +46,9 @@ func TestBatchOfManyPieces(t *testing.T) {
 	}
 }
 
-// TestSentBytesArePinnedByNobody: once all requested bytes of a region have been sent, it is not
+// TestSentBytesAreNotPinned: once all requested bytes of a region have been sent, it is not
 // pinned any more, so that its release does not have to check pending bytes.
-func TestSentBytesArePinnedByNobody(t *testing.T) {
+func TestSentBytesAreNotPinned(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
 	mr, _ := s.pd.RegMR(make([]byte, inlineMax+1), rnic.RemoteRead)

@@ -43,9 +43,9 @@ func TestBuiltResponseFreesIRD(t *testing.T) {
 	}
 }
 
-// TestFaultLeavesWhatWasBuilt: a response without its memory, revoked since the request, ends the
+// TestFaultSendsBuiltResponses: a response without its memory, revoked since the request, ends the
 // stream, but the preceding response in the same batch leaves first.
-func TestFaultLeavesWhatWasBuilt(t *testing.T) {
+func TestFaultSendsBuiltResponses(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
 	first, _ := s.pd.RegMR([]byte{1}, rnic.RemoteRead)

@@ -94,8 +94,9 @@ func TestSharedSTag(t *testing.T) {
 	s.c.Close()
 }
 
-// TestFirstErrorIsTold: of two faults the first is in the Terminate, and there is one Terminate.
-func TestFirstErrorIsTold(t *testing.T) {
+// TestFirstErrorIsReported: of two faults the first is in the Terminate, and there is one
+// Terminate.
+func TestFirstErrorIsReported(t *testing.T) {
 	conformance.Proves(t, "R5040-191", "R5041-110")
 	s := scriptInitiator(t, rnic.ConnParams{})
 	w := newWorld(t, s)

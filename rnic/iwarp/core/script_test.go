@@ -28,31 +28,32 @@ var (
 	bad       = rnictest.Returned
 )
 
-// A slate is a provider without a network: its endpoints are cores, and it keeps their output.
-type slate struct{ cfg rnic.DeviceConfig }
+// A memoryProvider is a provider without a network: its endpoints are cores, and it keeps their
+// output.
+type memoryProvider struct{ cfg rnic.DeviceConfig }
 
-func (p *slate) Caps() rnic.Caps {
+func (p *memoryProvider) Caps() rnic.Caps {
 	return rnic.Caps{Provider: "slate", Services: 1 << rnic.RC, RDMARead: true, RemoteInval: true, Reliable: true,
 		Immediate: p.cfg.Extensions, Atomics: p.cfg.Extensions}
 }
 
-func (p *slate) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endpoint, error) {
-	e := &slateEnd{q: q, cfg: p.cfg, mss: 65_480, room: 1 << 40}
+func (p *memoryProvider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endpoint, error) {
+	e := &memoryEndpoint{q: q, cfg: p.cfg, mss: 65_480, room: 1 << 40}
 	e.work.Init(q, cfg.SQDepth)
 	e.in.Init(q, &e.work)
 	e.out.Init(q, &e.work)
 	return e, nil
 }
 
-func (*slate) Connect(context.Context, rnic.Endpoint, string, rnic.ConnParams) error {
+func (*memoryProvider) Connect(context.Context, rnic.Endpoint, string, rnic.ConnParams) error {
 	return errors.ErrUnsupported
 }
-func (*slate) Listen(rnic.Service, string, string) (rnic.Listener, error) {
+func (*memoryProvider) Listen(rnic.Service, string, string) (rnic.Listener, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// A slateEnd is a core and both directions of its stream.
-type slateEnd struct {
+// A memoryEndpoint is a core and both directions of its stream.
+type memoryEndpoint struct {
 	q    *rnic.ProviderQP
 	cfg  rnic.DeviceConfig
 	work Work
@@ -65,11 +66,11 @@ type slateEnd struct {
 	mss   int
 	batch int // number of batches made
 	ended bool
-	peer  *slateEnd // not nil: receives this end's output
+	peer  *memoryEndpoint // not nil: receives this end's output
 }
 
 // start ends MPA start-up.
-func (e *slateEnd) start(m Modes, ird, ord int, gated bool) {
+func (e *memoryEndpoint) start(m Modes, ird, ord int, gated bool) {
 	if !e.q.Established(rnic.Connected{IRD: ird, ORD: ord}) {
 		panic("not idle")
 	}
@@ -78,7 +79,7 @@ func (e *slateEnd) start(m Modes, ird, ord int, gated bool) {
 	e.work.Start(ird, ord, gated)
 }
 
-func (e *slateEnd) PostSend(wrs []rnic.Posted) error {
+func (e *memoryEndpoint) PostSend(wrs []rnic.Posted) error {
 	mine, err := e.work.Post(wrs)
 	if mine {
 		e.send()
@@ -87,7 +88,7 @@ func (e *slateEnd) PostSend(wrs []rnic.Posted) error {
 }
 
 // send transmits while there is work and TCP takes it.
-func (e *slateEnd) send() {
+func (e *memoryEndpoint) send() {
 	for !e.ended {
 		fresh := e.out.b.empty()
 		if fresh && e.out.NeedsMSS() {
@@ -127,7 +128,7 @@ func (e *slateEnd) send() {
 }
 
 // deliver passes the sent bytes to the peer, if there is one.
-func (e *slateEnd) deliver() {
+func (e *memoryEndpoint) deliver() {
 	if p := e.peer; p != nil && len(e.sent) > 0 {
 		b := e.sent
 		e.sent = nil
@@ -136,14 +137,14 @@ func (e *slateEnd) deliver() {
 }
 
 // grant makes TCP take n more bytes.
-func (e *slateEnd) grant(n int) {
+func (e *memoryEndpoint) grant(n int) {
 	if e.room += n; e.work.TurnOfLoop() {
 		e.send()
 	}
 }
 
 // receive takes the peer's bytes in a socket's order of calls.
-func (e *slateEnd) receive(b []byte) {
+func (e *memoryEndpoint) receive(b []byte) {
 	for {
 		if e.in.Direct() > 0 {
 			if p, ok := e.in.Borrow(); ok {
@@ -173,7 +174,7 @@ func (e *slateEnd) receive(b []byte) {
 }
 
 // fail ends the stream like a provider's loops.
-func (e *slateEnd) fail(err error) {
+func (e *memoryEndpoint) fail(err error) {
 	var f *Fault
 	if errors.Is(err, rnic.ErrCQOverrun) {
 		f = LocalFault(err)
@@ -198,18 +199,18 @@ func (e *slateEnd) fail(err error) {
 	e.deliver()
 }
 
-func (e *slateEnd) Release(mr *rnic.MR)              { e.out.Detach(mr) }
-func (e *slateEnd) Abort(err error)                  { e.fail(err) }
-func (e *slateEnd) Disconnect(context.Context) error { return errors.ErrUnsupported }
-func (e *slateEnd) ReceivesPosted()                  {}
-func (e *slateEnd) Leave(netip.Addr)                 {}
-func (e *slateEnd) Join(netip.Addr) (rnic.AddressHandle, error) {
+func (e *memoryEndpoint) Release(mr *rnic.MR)              { e.out.Detach(mr) }
+func (e *memoryEndpoint) Abort(err error)                  { e.fail(err) }
+func (e *memoryEndpoint) Disconnect(context.Context) error { return errors.ErrUnsupported }
+func (e *memoryEndpoint) ReceivesPosted()                  {}
+func (e *memoryEndpoint) Leave(netip.Addr)                 {}
+func (e *memoryEndpoint) Join(netip.Addr) (rnic.AddressHandle, error) {
 	return rnic.AddressHandle{}, errors.ErrUnsupported
 }
-func (e *slateEnd) Wait()                {}
-func (e *slateEnd) Moved() uint64        { return 0 }
-func (e *slateEnd) LocalAddr() net.Addr  { return nil }
-func (e *slateEnd) RemoteAddr() net.Addr { return nil }
+func (e *memoryEndpoint) Wait()                {}
+func (e *memoryEndpoint) Moved() uint64        { return 0 }
+func (e *memoryEndpoint) LocalAddr() net.Addr  { return nil }
+func (e *memoryEndpoint) RemoteAddr() net.Addr { return nil }
 
 // A side is one end of a connection under test.
 type side struct {
@@ -217,7 +218,7 @@ type side struct {
 	pd  *rnic.PD
 	cq  *rnic.CQ
 	qp  *rnic.QP
-	end *slateEnd
+	end *memoryEndpoint
 }
 
 func newSide(t testing.TB, cfg rnic.DeviceConfig, depth int) *side {
@@ -226,7 +227,7 @@ func newSide(t testing.TB, cfg rnic.DeviceConfig, depth int) *side {
 
 func newSideCQ(t testing.TB, cfg rnic.DeviceConfig, depth, completions int) *side {
 	t.Helper()
-	s := &side{dev: rnic.NewDevice(&slate{cfg})}
+	s := &side{dev: rnic.NewDevice(&memoryProvider{cfg})}
 	s.pd = s.dev.AllocPD()
 	s.cq = s.dev.NewCQ(completions)
 	var err error
@@ -234,7 +235,7 @@ func newSideCQ(t testing.TB, cfg rnic.DeviceConfig, depth, completions int) *sid
 	if err != nil {
 		t.Fatalf("CreateQP: %v", err)
 	}
-	s.end = rnic.EndpointOf(s.qp).(*slateEnd)
+	s.end = rnic.EndpointOf(s.qp).(*memoryEndpoint)
 	return s
 }
 

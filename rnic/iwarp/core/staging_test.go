@@ -18,10 +18,10 @@ func (c *counted) ReadFull(p []byte) error {
 	return c.reader.ReadFull(p)
 }
 
-// TestRoomKeepsWhatWasReadAhead: if a batch is full before it has taken all bytes read ahead, the
+// TestStagingKeepsBytesReadAhead: if a batch is full before it has taken all bytes read ahead, the
 // next one continues with the rest. Nothing beyond the message is read, because it may belong to
 // another message.
-func TestRoomKeepsWhatWasReadAhead(t *testing.T) {
+func TestStagingKeepsBytesReadAhead(t *testing.T) {
 	payload := noise(1_000_000)
 	src := new(counted)
 	src.Reset(payload)
@@ -56,8 +56,8 @@ func TestRoomKeepsWhatWasReadAhead(t *testing.T) {
 	}
 }
 
-// TestRoomIsGivenBackAtTheEnd: also with bytes read ahead.
-func TestRoomIsGivenBackAtTheEnd(t *testing.T) {
+// TestStagingIsReleasedAtTheEnd: also with bytes read ahead.
+func TestStagingIsReleasedAtTheEnd(t *testing.T) {
 	src := new(reader)
 	src.Reset(noise(100_000))
 	var r stagingBuffer
@@ -74,8 +74,8 @@ func TestRoomIsGivenBackAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestRoomReadsSomeFPDUsAtOnce: a batch of five FPDUs calls the Source twice.
-func TestRoomReadsSomeFPDUsAtOnce(t *testing.T) {
+// TestStagingReadsSomeFPDUsAtOnce: a batch of five FPDUs calls the Source twice.
+func TestStagingReadsSomeFPDUsAtOnce(t *testing.T) {
 	src := new(counted)
 	src.Reset(noise(1 << 20))
 	var b batch

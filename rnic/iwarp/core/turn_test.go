@@ -89,9 +89,9 @@ func TestGate(t *testing.T) {
 	s.wantEOF()
 }
 
-// TestCollect: posts wait while the receive loop runs handlers, and leave in its batch; many posts
+// TestCork: posts wait while the receive loop runs handlers, and leave in its batch; many posts
 // do not wait for a yield.
-func TestCollect(t *testing.T) {
+func TestCork(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
 	w := &s.end.work
@@ -126,9 +126,9 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestCollectedPartLeaves: the caller of ClaimCorked sends the posts so far and gives the turn
+// TestCorkedPartLeaves: the caller of ClaimCorked sends the posts so far and gives the turn
 // back. Later posts wait for the receive loop, or for the next part.
-func TestCollectedPartLeaves(t *testing.T) {
+func TestCorkedPartLeaves(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
 	w := &s.end.work

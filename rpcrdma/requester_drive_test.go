@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
-// A quiet is a connection to a peer that answers on request.
-type quiet struct {
+// A loneCaller is a connection to a peer that answers on request.
+type loneCaller struct {
 	*bareResponder
 	c         *Conn
 	xid       uint32
@@ -27,11 +27,11 @@ type quiet struct {
 }
 
 // inBubble runs f with such a connection, after one call has opened the window.
-func inBubble(t *testing.T, f func(t *testing.T, q *quiet)) {
+func inBubble(t *testing.T, f func(t *testing.T, q *loneCaller)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		over, nc := rnictest.ReadyPipe()
-		q := &quiet{}
+		q := &loneCaller{}
 		over.AfterWrite = func() {
 			if hook := q.onWrite.Swap(nil); hook != nil {
 				(*hook)()
@@ -51,7 +51,7 @@ func inBubble(t *testing.T, f func(t *testing.T, q *quiet)) {
 }
 
 // begin starts a call, and returns when nothing more can happen for it.
-func (q *quiet) begin(ctx context.Context) *pendingDo {
+func (q *loneCaller) begin(ctx context.Context) *pendingDo {
 	synctest.Wait() // the receiver of the last reply has finished
 	q.xid++
 	d := start(ctx, q.c, nullCall(q.c, q.xid))
@@ -60,7 +60,7 @@ func (q *quiet) begin(ctx context.Context) *pendingDo {
 }
 
 // end makes the peer answer a call, which must return at once.
-func (q *quiet) end(d *pendingDo, xid uint32) {
+func (q *loneCaller) end(d *pendingDo, xid uint32) {
 	q.t.Helper()
 	since := time.Now()
 	q.reply(xid, 8)
@@ -70,7 +70,7 @@ func (q *quiet) end(d *pendingDo, xid uint32) {
 	d.k.Release()
 }
 
-func (q *quiet) roundTrip() {
+func (q *loneCaller) roundTrip() {
 	q.t.Helper()
 	d := q.begin(q.t.Context())
 	q.wantCall(q.xid)
@@ -78,7 +78,7 @@ func (q *quiet) roundTrip() {
 }
 
 // alone makes calls until the next one drives.
-func (q *quiet) alone() {
+func (q *loneCaller) alone() {
 	q.t.Helper()
 	for range lead.AloneMin - 1 { // the first has opened the window
 		q.roundTrip()
@@ -90,7 +90,7 @@ func (q *quiet) alone() {
 
 // TestLoneCall: a lone call's caller runs the handler that delivers its reply.
 func TestLoneCall(t *testing.T) {
-	inBubble(t, func(t *testing.T, q *quiet) {
+	inBubble(t, func(t *testing.T, q *loneCaller) {
 		q.alone()
 		for range 10 {
 			q.roundTrip()
@@ -104,7 +104,7 @@ func TestLoneCall(t *testing.T) {
 // TestCallBesideLoneOne: in any order of replies, each of two calls gets its own at once.
 func TestCallBesideLoneOne(t *testing.T) {
 	for _, firstFirst := range []bool{true, false} {
-		inBubble(t, func(t *testing.T, q *quiet) {
+		inBubble(t, func(t *testing.T, q *loneCaller) {
 			q.alone()
 			for range 3 {
 				a, b := q.begin(t.Context()), q.begin(t.Context())
@@ -126,7 +126,7 @@ func TestCallBesideLoneOne(t *testing.T) {
 func TestLoneCallGivesUp(t *testing.T) {
 	const soon = 25 * time.Millisecond
 	for _, how := range []error{context.Canceled, ErrTimeout} {
-		inBubble(t, func(t *testing.T, q *quiet) {
+		inBubble(t, func(t *testing.T, q *loneCaller) {
 			q.alone()
 			ctx, cancel := context.WithCancel(t.Context())
 			expired := make(chan time.Time, 1)
@@ -157,7 +157,7 @@ func TestLoneCallGivesUp(t *testing.T) {
 
 // TestSlowCallIsNoStall: once the peer has taken a call, a slow answer is not a stall.
 func TestSlowCallIsNoStall(t *testing.T) {
-	inBubble(t, func(t *testing.T, q *quiet) {
+	inBubble(t, func(t *testing.T, q *loneCaller) {
 		q.alone()
 		for range 2 { // one is driven, one is not
 			d := q.begin(t.Context())
@@ -170,7 +170,7 @@ func TestSlowCallIsNoStall(t *testing.T) {
 
 // TestEarlyReply: a reply handled before the poster has recorded its Send waits for nothing else.
 func TestEarlyReply(t *testing.T) {
-	inBubble(t, func(t *testing.T, q *quiet) {
+	inBubble(t, func(t *testing.T, q *loneCaller) {
 		early := func() {
 			q.wantCall(q.xid)
 			q.reply(q.xid, 8)
@@ -191,7 +191,7 @@ func TestEarlyReply(t *testing.T) {
 
 // TestEarlyReplyOfOther: the same if another call's caller sends the call, and drives.
 func TestEarlyReplyOfOther(t *testing.T) {
-	inBubble(t, func(t *testing.T, q *quiet) {
+	inBubble(t, func(t *testing.T, q *loneCaller) {
 		held := make(chan struct{})
 		hold := func() { <-held }
 		q.onWrite.Store(&hold)
@@ -218,7 +218,7 @@ func TestEarlyReplyOfOther(t *testing.T) {
 // TestGiveUpBeforeSent: a call given up while another caller sends it returns as soon as it has
 // left.
 func TestGiveUpBeforeSent(t *testing.T) {
-	inBubble(t, func(t *testing.T, q *quiet) {
+	inBubble(t, func(t *testing.T, q *loneCaller) {
 		held := make(chan struct{})
 		hold := func() { <-held }
 		q.onWrite.Store(&hold)
