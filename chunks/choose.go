@@ -12,7 +12,7 @@ import (
 // A Form is how a message travels.
 type Form uint8
 
-// The forms of messages.
+// Message forms.
 const (
 	FormInline  Form = iota // RDMA_MSG, every item inline
 	FormReduced             // RDMA_MSG, items in chunks
@@ -31,7 +31,7 @@ func (f Form) String() string {
 // An Offer is the memory that a call offers for its reply.
 type Offer uint8
 
-// Kinds of offers. No call offers a Write and a Reply chunk together: Linux sizes its use of the
+// Offers. No call offers a Write and a Reply chunk together: Linux sizes its use of the
 // Reply chunk as if nothing went by the Write chunk.
 const (
 	OfferNothing Offer = iota
@@ -59,7 +59,7 @@ type CallSizes struct {
 	SinkSegments  int // segments that name the sink
 	ReplySegments int // segments that name memory for the whole reply
 
-	CallThreshold, ReplyThreshold int // inline thresholds of the connection (RFC 8166 §3.3.2)
+	CallThreshold, ReplyThreshold int // the connection's inline thresholds (RFC 8166 §3.3.2)
 }
 
 // A CallPlan is a requester's choice for a call and its offer.
@@ -97,8 +97,8 @@ func PlanCall(s CallSizes) (CallPlan, error) {
 
 // planOffer chooses the offer for the reply. A reply sure to fit inline, for example a small
 // READ's, needs none, and no registration. A Write chunk serves when the rest of the reply fits
-// inline (RFC 8166 §4.3.3 [R8166-136]). Any other reply needs a Reply chunk for all of it, padding
-// included (RFC 8166 §3.5.3 [R8166-095]).
+// inline (RFC 8166 §4.3.3 [R8166-136]). Any other reply needs a Reply chunk for the whole reply,
+// padding included (RFC 8166 §3.5.3 [R8166-095]).
 func planOffer(s *CallSizes) CallPlan {
 	whole := s.MaxReply + xdr.RoundUp(s.Sink)
 	write := writeChunkSize(s.SinkSegments)

@@ -2,7 +2,7 @@
 
 package chunks
 
-// A Scatter lays the bytes of a list of slices over a chunk's segments in order, without gaps (RFC
+// A Scatter lays a slice list's bytes over a chunk's segments in order, without gaps (RFC
 // 8166 §3.4.6 [R8166-074]). It sets each segment's length to its received bytes, zero for the rest
 // (RFC 8166 §3.4.6 [R8166-076]): the chunk is then ready for the reply. It copies and allocates
 // nothing.
@@ -11,13 +11,13 @@ package chunks
 //		sgl = s.AppendTo(sgl)   // the bytes of s.Segment
 //	}
 //
-// It never returns a segment of length zero, so that no RDMA Write is empty.
+// It never returns a zero-length segment, so that no RDMA Write is empty.
 type Scatter struct {
 	// Segment receives the current bytes; Length counts them.
 	Segment Segment
 
 	chunk Chunk
-	next  int      // index of the next segment of chunk
+	next  int      // index of the next segment in chunk
 	src   [][]byte // the remaining bytes; src[0] begins at byte at
 	at    int
 }
@@ -27,7 +27,7 @@ type Scatter struct {
 func NewScatter(chunk Chunk, src [][]byte) Scatter { return Scatter{chunk: chunk, src: src} }
 
 // Next advances to the next segment that receives bytes, and reports whether there is one. If there
-// is none, the remaining segments have length zero. AppendTo must be called between two calls of
+// is none, the remaining segments have length zero. AppendTo must be called between two calls to
 // Next.
 func (s *Scatter) Next() bool {
 	for s.next < len(s.chunk) {

@@ -1,4 +1,4 @@
-// The chunk lists of a header: Read list, Write list, Reply chunk (RFC 8166 §4.3).
+// A header's chunk lists: Read list, Write list, Reply chunk (RFC 8166 §4.3).
 
 package chunks
 
@@ -17,7 +17,7 @@ import (
 //
 // Every word is 4 bytes, most significant first.
 
-// Sizes of the header in bytes (RFC 8166 §4.1.2 [R8166-101]).
+// Header sizes in bytes (RFC 8166 §4.1.2 [R8166-101]).
 const (
 	FixedSize       = 16 // xid, version, credits, procedure
 	minListsSize    = 12 // three empty lists
@@ -47,7 +47,7 @@ var (
 	ErrPosition = errors.New("chunks: Position is not a multiple of four, or not in the message")
 )
 
-// Lists are the chunk lists of one header. Parse and Reset keep the memory, so one Lists can be
+// Lists are one header's chunk lists. Parse and Reset keep the memory, so one Lists can be
 // reused without allocation.
 type Lists struct {
 	Read     []ReadSegment // as on the wire
@@ -57,7 +57,7 @@ type Lists struct {
 
 	segs   []Segment     // holds Write and Reply
 	sorted []ReadSegment // Read by Position
-	chunks []ReadChunk   // parts of sorted
+	chunks []ReadChunk   // slices into sorted
 }
 
 // Reset empties the lists.
@@ -72,14 +72,14 @@ func (l *Lists) AddWrite(segs ...Segment) { l.Write = append(l.Write, l.keep(seg
 // SetReply sets the Reply chunk to a copy of segs.
 func (l *Lists) SetReply(segs ...Segment) { l.Reply, l.HasReply = l.keep(segs), true }
 
-// keep copies segs into the memory of the lists.
+// keep copies segs into the lists' memory.
 func (l *Lists) keep(segs []Segment) Chunk {
 	at := len(l.segs)
 	l.segs = append(l.segs, segs...)
 	return Chunk(l.segs[at:len(l.segs):len(l.segs)])
 }
 
-// Size returns the length of the three lists in bytes; the header adds FixedSize.
+// Size returns the three lists' length in bytes; the header adds FixedSize.
 func (l *Lists) Size() int {
 	n := minListsSize + readSegmentSize*len(l.Read)
 	for _, c := range l.Write {

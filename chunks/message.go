@@ -1,4 +1,4 @@
-// Messages: an XDR stream and the items taken out of it.
+// Messages: an XDR stream and the items taken out.
 
 // Package chunks implements the chunk lists of RPC-over-RDMA (RFC 8166): the segments and lists
 // that name memory, and the Positions that tie them to the XDR stream. It chooses between inline,
@@ -20,7 +20,7 @@ package chunks
 import "github.com/nfsrdma/nfsrdma/xdr"
 
 // A Message is an RPC message: its XDR stream, and the items (content and padding) taken out of it
-// to travel separately, in stream order. The creator of the message owns the memory of its fields.
+// to travel separately, in stream order. The message's creator owns the memory.
 type Message struct {
 	Stream []byte
 	Items  []xdr.Item

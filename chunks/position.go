@@ -22,7 +22,7 @@ func (m Message) Position(i int) uint32 {
 
 // Place appends to dst one item, without Data, for each Read chunk with an item's content: a chunk
 // of at least one byte and a Position other than zero. It keeps the order of chunks, by Position,
-// as returned by Lists.ReadChunks. stream is the length in bytes of the remaining stream: the
+// as returned by Lists.ReadChunks. stream is the remaining stream's length in bytes: the
 // inline bytes, or a long call's Position-zero chunk.
 //
 // It fails with ErrPosition when a Position lies outside the stream, or so close behind the

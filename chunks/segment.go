@@ -22,7 +22,7 @@ type ReadSegment struct {
 	Segment
 }
 
-// A Chunk is the segment list of a Write chunk or of the Reply chunk.
+// A Chunk is the segment list of a Write chunk or the Reply chunk.
 type Chunk []Segment
 
 // Len returns the sum of the lengths, in bytes. It cannot overflow: each is 32 bits wide (RFC 8166

@@ -18,7 +18,7 @@ type wire = udp.Wire
 // A BadWire loses, repeats and delays packets on their way out.
 type BadWire struct {
 	wire
-	Harmed atomic.Int64 // number of harmed packets
+	Harmed atomic.Int64 // counts harmed packets
 
 	chance int // of 1000, for each kind of harm
 	r      *rand.Rand
@@ -32,7 +32,7 @@ type outgoing struct {
 	to netip.AddrPort
 }
 
-// NewBadWire returns a wire that harms each packet of w with a probability of 3 × chance in 1000.
+// NewBadWire returns a wire that harms each packet for w with a probability of 3 × chance in 1000.
 // The harm depends on seed and the order of packets.
 func NewBadWire(w udp.Wire, chance int, seed uint64) *BadWire {
 	return &BadWire{wire: w, chance: chance, r: rand.New(rand.NewPCG(seed, 1))}
@@ -44,7 +44,7 @@ func (w *BadWire) Room() []byte { return w.room[:] }
 // Full reports whether there is no room.
 func (w *BadWire) Full() bool { return len(w.batch) == udp.BatchLen }
 
-// Len returns the number of waiting packets.
+// Len returns how many packets wait.
 func (w *BadWire) Len() int { return len(w.batch) }
 
 // Add appends a packet.

@@ -1,4 +1,4 @@
-// A provider under test: its connections, and the actions and expectations of their ends.
+// A provider under test: its connections, and their ends' actions and expectations.
 
 package rnictest
 
@@ -40,7 +40,7 @@ func newEnd(t *testing.T, dev *rnic.Device, cqDepth int) *end {
 	return e
 }
 
-// listen opens a device and a listener, closed at the end of the test.
+// listen opens a device and a listener, closed when the test ends.
 func (b Bed) listen(t *testing.T) (*rnic.Device, rnic.Listener) {
 	t.Helper()
 	dev := b.Open(rnic.DeviceConfig{})
@@ -52,7 +52,7 @@ func (b Bed) listen(t *testing.T) (*rnic.Device, rnic.Listener) {
 	return dev, l
 }
 
-// pair returns both ends of a connection, the active one first; ready prepares the passive one.
+// pair returns a connection's two ends, the active one first; ready prepares the passive one.
 func (b Bed) pair(t *testing.T, cqDepth int, ready func(passive *end)) (active, passive *end) {
 	t.Helper()
 	dev, l := b.listen(t)
@@ -110,7 +110,7 @@ func (e *end) post(wrs ...rnic.SendWR) {
 	}
 }
 
-// recv posts a receive of n bytes.
+// recv posts a receive with n bytes.
 func (e *end) recv(id uint64, n int) []byte {
 	e.t.Helper()
 	b := make([]byte, n)

@@ -26,7 +26,7 @@ func Untagged(ddp, ctrl byte, inv rnic.STag, qn, msn, mo uint32, payload []byte)
 	return append(b, payload...)
 }
 
-// ReadReq builds the payload of a Read Request.
+// ReadReq builds a Read Request's payload.
 func ReadReq(sink rnic.STag, sinkTO uint64, size uint32, src rnic.STag, srcTO uint64) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(sink))
 	b = binary.BigEndian.AppendUint64(b, sinkTO)

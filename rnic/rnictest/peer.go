@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// A Segment is the content of one FPDU.
+// A Segment is one FPDU's content.
 type Segment struct {
 	Header  ddp.Header
 	Op      rdmap.Opcode
@@ -32,8 +32,8 @@ type Peer struct {
 	// turn holds a token while bytes are sent: a mutex that does not stop simulated time. It guards
 	// the fields below.
 	turn chan struct{}
-	sent uint32 // number of Sends sent
-	read uint32 // number of Read Requests sent
+	sent uint32 // counts Sends
+	read uint32 // counts Read Requests
 }
 
 // NewPeer returns a Peer on a new connection.
@@ -191,7 +191,7 @@ func (p *Peer) Send(msg []byte) error {
 	return p.Segment(ddp.Header{Last: true}, rdmap.OpSend, msg)
 }
 
-// Answer sends a Read Response, in segments of at most size bytes.
+// Answer sends a Read Response, in segments with at most size bytes.
 func (p *Peer) Answer(q *rdmap.ReadRequest, data []byte, size int) error {
 	h := ddp.Header{Tagged: true, STag: q.SinkSTag, TO: q.SinkTO}
 	for {
@@ -208,7 +208,7 @@ func (p *Peer) Answer(q *rdmap.ReadRequest, data []byte, size int) error {
 // Close ends the connection.
 func (p *Peer) Close() error { return p.c.Close() }
 
-// Sent returns the number of Sends sent.
+// Sent returns how many Sends it has sent.
 func (p *Peer) Sent() uint32 {
 	p.lock()
 	defer p.unlock()

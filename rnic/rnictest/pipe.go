@@ -32,7 +32,7 @@ func (l *Listener) Dial() (net.Conn, error) {
 	}
 }
 
-// Accept returns the far end of the next connection.
+// Accept returns the next connection's far end.
 func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:

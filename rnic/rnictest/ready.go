@@ -34,7 +34,7 @@ type readyPair struct {
 	change sync.Cond // signals every change at either end
 }
 
-// ReadyPipe returns the two ends of a connection. It has room for all written bytes.
+// ReadyPipe returns a connection's two ends. It has room for all written bytes.
 func ReadyPipe() (a, b *Ready) {
 	p := &readyPair{}
 	p.change.L = &p.mu
@@ -127,7 +127,7 @@ func (r *Ready) Read(b []byte) (int, error) {
 // Write takes all of b.
 func (r *Ready) Write(b []byte) (int, error) { return r.TryWrite([][]byte{b}) }
 
-// Unread returns the number of received and unread bytes.
+// Unread returns how many received bytes are unread.
 func (r *Ready) Unread() int {
 	r.pair.mu.Lock()
 	defer r.pair.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// DefaultBudget is the number of bytes shared by connections without another Budget.
+// DefaultBudget is the size in bytes shared by connections without another Budget.
 const DefaultBudget = 256 << 20
 
 // turnTime is the longest time in which one account is served before all others, and the length of
@@ -37,7 +37,7 @@ type Budget struct {
 	mu         sync.Mutex // guards all below, and the accounts; no callback runs under it
 	free       int64
 	queue      []*Account  // waiting accounts, in order of arrival
-	queuedEver uint64      // number of times an account joined the queue
+	queuedEver uint64      // counts how often an account joined the queue
 	turn       *Account    // in the queue; nil unless the state is turn
 	timer      *time.Timer // ends a turn, or a rest; nil while open
 }
@@ -57,20 +57,20 @@ type Account struct {
 
 var defaultBudget = NewBudget(DefaultBudget)
 
-// Default returns the shared Budget of DefaultBudget bytes.
+// Default returns the shared Budget with DefaultBudget bytes.
 func Default() *Budget { return defaultBudget }
 
-// NewBudget returns a Budget of that many bytes.
+// NewBudget returns a Budget with that many bytes.
 func NewBudget(bytes int64) *Budget { return &Budget{total: bytes, free: bytes} }
 
-// Free returns the number of free bytes.
+// Free returns how many bytes are free.
 func (b *Budget) Free() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.free
 }
 
-// Total returns the size of the Budget in bytes, held and free.
+// Total returns the Budget's size in bytes, held and free.
 func (b *Budget) Total() int64 { return b.total }
 
 // Waits returns how many accounts wait for bytes now, and how often one has begun to.
@@ -80,12 +80,12 @@ func (b *Budget) Waits() (now int, ever uint64) {
 	return len(b.queue), b.queuedEver
 }
 
-// minFreeRatio is the ratio of free bytes to held ones required when others hold some too and a
+// minFreeRatio is the required ratio between free and held bytes when others hold some too and a
 // connection wants more than its first bytes.
 const minFreeRatio = 16
 
 // fits reports whether a connection holding held bytes may take n more. A lone connection may take
-// half of the Budget, or a single call of any size. Beside others, a first request may take as much
+// half the Budget, or a single call with any size. Beside others, a first request may take as much
 // as it leaves free, and further ones must be small compared with the remainder. So connections
 // that keep their bytes do not starve the next. The caller holds mu.
 func (b *Budget) fits(held, n int64) bool {
@@ -171,7 +171,7 @@ func (a *Account) Leave() bool {
 	return waited
 }
 
-// Held returns the number of bytes held by the account.
+// Held returns the account's held bytes.
 func (a *Account) Held() int64 {
 	a.budget.mu.Lock()
 	defer a.budget.mu.Unlock()
@@ -195,7 +195,7 @@ func (b *Budget) serve() (first *Account) {
 	return first
 }
 
-// notify calls served for the accounts of a list, without mu.
+// notify calls served for a list's accounts, without mu.
 func notify(first *Account) {
 	for a := first; a != nil; {
 		next, n := a.next, a.want // the account can change both once served runs
@@ -220,7 +220,7 @@ func (b *Budget) leave(a *Account) {
 	}
 }
 
-// startTurn begins the turn of the first waiting account that holds nothing. The caller holds mu.
+// startTurn begins a turn for the first waiting account that holds nothing. The caller holds mu.
 func (b *Budget) startTurn() {
 	if b.timer != nil {
 		return

@@ -1,7 +1,7 @@
 // Buffers in power-of-two sizes, kept for reuse.
 
-// Package mem manages the memory of RPC messages, over RDMA and TCP alike: pools of buffers, and
-// the Budget that bounds the bytes held by all connections of a process. It knows neither messages
+// Package mem manages memory for RPC messages, over RDMA and TCP alike: buffer pools, and
+// the Budget that bounds the bytes held by all connections in a process. It knows neither messages
 // nor connections.
 package mem
 
@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// The sizes of buffers: 512 bytes to 4 MiB. Larger ones are allocated and left to the garbage
+// Buffer sizes: 512 bytes to 4 MiB. Larger ones are allocated and left to the garbage
 // collector, because they are rare.
 const (
 	minShift = 9
@@ -20,7 +20,7 @@ const (
 
 // A Buffer is pooled memory. It has one owner at a time, from Get to Put.
 type Buffer struct {
-	B       []byte // of the requested length; its capacity is the size class
+	B       []byte // has the requested length; its capacity is the size class
 	Charged int    // bytes of a Budget taken for it, if its owner records them; Put resets it
 	class   int8   // index into pools; -1: too large for a pool
 }
@@ -36,7 +36,7 @@ func class(n int) int {
 	return c
 }
 
-// Size returns the memory used by a buffer of n bytes, counted in a Budget.
+// Size returns the memory used by a buffer with n bytes, counted in a Budget.
 func Size(n int) int64 {
 	if c := class(n); c >= 0 {
 		return 1 << (minShift + c)
@@ -44,7 +44,7 @@ func Size(n int) int64 {
 	return int64(n)
 }
 
-// Get returns a buffer of n bytes with arbitrary content. It allocates nothing if a buffer of its
+// Get returns a buffer with n arbitrary bytes. It allocates nothing if a buffer of its
 // size class was put back before.
 func Get(n int) *Buffer {
 	c := class(n)
@@ -66,7 +66,7 @@ func (f *Buffer) Put() {
 	}
 }
 
-// Grow returns a buffer of n bytes that begins with the content of f. It is f itself, or a
+// Grow returns a buffer with n bytes that begins with f's content. It is f itself, or a
 // replacement that takes over its charge; f has then been put back.
 func (f *Buffer) Grow(n int) *Buffer {
 	if n <= cap(f.B) {

@@ -2,7 +2,7 @@
 // multiplication.
 
 // Package crc32c computes the same Castagnoli CRC as the standard library's hash/crc32. Every byte
-// of an RDMA connection passes through it at both ends. So on processors with VPCLMULQDQ for
+// on an RDMA connection passes through it at both ends. So on processors with VPCLMULQDQ for
 // 512-bit vectors, it folds pieces of a few hundred bytes and more.
 package crc32c
 
@@ -10,7 +10,7 @@ import "hash/crc32"
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// Update extends crc, the CRC of earlier bytes, by p. It starts at 0.
+// Update extends crc, the earlier bytes' CRC, by p. It starts at 0.
 func Update(crc uint32, p []byte) uint32 {
 	if len(p) >= foldMin && canFold {
 		return fold(crc, p)

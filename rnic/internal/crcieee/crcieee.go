@@ -10,7 +10,7 @@ package crcieee
 
 import "hash/crc32"
 
-// Update extends crc, the CRC of earlier bytes, by p. It starts at 0.
+// Update extends crc, the earlier bytes' CRC, by p. It starts at 0.
 func Update(crc uint32, p []byte) uint32 {
 	if canFold {
 		if n := len(p) &^ 3; n > 0 {
@@ -24,7 +24,7 @@ func Update(crc uint32, p []byte) uint32 {
 	return crc32.Update(crc, crc32.IEEETable, p)
 }
 
-// A Piece is the CRC of a message's last N bytes, computed when they were copied; none if N is 0.
+// A Piece is the CRC for a message's last N bytes, computed when they were copied; none if N is 0.
 type Piece struct {
 	N   int
 	CRC uint32
@@ -36,7 +36,7 @@ const (
 	copyMax  = 4096
 )
 
-// Copy copies src to the front of dst, which must have room for it. It returns src's CRC if the
+// Copy copies src to dst's front, which must have room for it. It returns src's CRC if the
 // copy could compute it in the same pass.
 func Copy(dst, src []byte) Piece {
 	if n := len(src); canFold && n > 0 && n <= copyMax && n%copyUnit == 0 {
@@ -46,7 +46,7 @@ func Copy(dst, src []byte) Piece {
 	return Piece{}
 }
 
-// Join returns the CRC of a message: crc is its first part's, p the rest's.
+// Join returns a message's CRC: crc is its first part's, p the rest's.
 func Join(crc uint32, p Piece) uint32 {
 	if p.N == 0 {
 		return crc

@@ -54,7 +54,7 @@ func times(r uint32) uint32 { return r<<1 ^ r>>31*polynomial }
 
 // quotient returns M, by long division.
 func quotient() (m uint64) {
-	r := uint64(1) << 32 // the current part of x^64
+	r := uint64(1) << 32 // x^64's current part
 	for range 33 {
 		m <<= 1
 		if r>>32 != 0 {
@@ -66,7 +66,7 @@ func quotient() (m uint64) {
 	return m
 }
 
-// reflect33 reverses the order of v's 33 bits.
+// reflect33 reverses v's 33 bits.
 func reflect33(v uint64) (r uint64) {
 	for i := range 33 {
 		r |= v >> i & 1 << (32 - i)
@@ -93,7 +93,7 @@ func foldCopy(crc uint32, dst, p []byte) uint32 {
 //go:noescape
 func copyVectors(crc uint32, dst, src *byte, n int, k *foldKeys) uint32
 
-// shifts has x to the power of 8·copyUnit·i modulo P, in the form of power.
+// shifts has x to the power of 8·copyUnit·i modulo P, in power's form.
 var shifts = sync.OnceValue(func() *[copyMax/copyUnit + 1]uint64 {
 	list := new([copyMax/copyUnit + 1]uint64)
 	r := uint32(1)
@@ -106,8 +106,8 @@ var shifts = sync.OnceValue(func() *[copyMax/copyUnit + 1]uint64 {
 	return list
 })
 
-// foldShift returns the CRC of a message extended by i times copyUnit bytes, without the CRC of
-// those; crc is the CRC of the message before.
+// foldShift returns the CRC after a message is extended by i times copyUnit bytes, without the CRC
+// of those; crc is the message's CRC before.
 func foldShift(crc uint32, i int) uint32 { return multiply(crc, shifts()[i], &keys) }
 
 //go:noescape

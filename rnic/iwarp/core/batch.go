@@ -13,9 +13,9 @@ import (
 const (
 	MaxPieces    = 512       // ranges of one batch, below writev's limit (IOV_MAX is 1024)
 	batchBytes   = 256 << 10 // more would only delay the first byte by the CRCs of the rest
-	batchScratch = 24 << 10  // length, headers, padding and CRC of the FPDUs
+	batchScratch = 24 << 10  // the FPDUs' length, headers, padding and CRC
 	smallScratch = 1 << 10   // the same, for a connection with little to send
-	fpduScratch  = 64        // the most scratch memory of one FPDU
+	fpduScratch  = 64        // one FPDU's largest scratch memory
 	inlineMax    = 192       // a smaller payload is cheaper to copy than to point at
 	// aheadBytes is the payload requested from a Source at once, to the end of an FPDU: the kernel
 	// cannot preempt a goroutine inside a system call.
@@ -37,9 +37,9 @@ type batch struct {
 	// replaced.
 	small   []byte
 	owned   bool     // the last range is scratch memory
-	ends    []uint64 // stream positions of the ends of its FPDUs
-	began   uint64   // stream position of its first byte, an FPDU boundary
-	pos     uint64   // stream position of the next byte to be taken
+	ends    []uint64 // stream positions at its FPDUs' ends
+	began   uint64   // its first byte's stream position, an FPDU boundary
+	pos     uint64   // the next untaken byte's stream position
 	pins    []pin
 	staging stagingBuffer // payload of Sources
 }

@@ -45,13 +45,13 @@ type directPlacement struct {
 	op       rdmap.Opcode
 	h        ddp.Header
 	head     [ddp.UntaggedLen]byte // as received, for a Terminate
-	length   int                   // of the ULPDU, in bytes
-	n        int                   // bytes of payload
+	length   int                   // the ULPDU's, in bytes
+	n        int                   // payload bytes
 	got      int                   // bytes already placed
-	trailer  int                   // bytes of padding and CRC
-	mr       *rnic.MR              // destination of tagged payload
+	trailer  int                   // padding and CRC bytes
+	mr       *rnic.MR              // tagged payload's destination
 	fault    error                 // why it cannot continue
-	crc      uint32                // CRC of the received bytes, if CRCs are in use
+	crc      uint32                // the received bytes' CRC, if CRCs are in use
 	mem      []byte                // the borrowed memory
 }
 
@@ -64,7 +64,7 @@ type continuation struct {
 	open bool
 }
 
-// after records a verified and completed segment with n bytes of payload.
+// after records a verified and completed segment with n payload bytes.
 func (c *continuation) after(op rdmap.Opcode, h *ddp.Header, n int) {
 	*c = continuation{op: op, stag: h.STag, to: h.TO + uint64(n), open: h.Tagged && !h.Last && n > 0}
 }
@@ -77,7 +77,7 @@ func (c *continuation) is(a *action) bool {
 // left returns the number of payload bytes not yet placed.
 func (p *directPlacement) left() int { return p.n - p.got }
 
-// begin starts the placement of a segment after its received payload was placed.
+// begin starts a segment's placement after its received payload was placed.
 func (p *directPlacement) begin(in *Inbound, a *action) {
 	*p = directPlacement{open: true, op: a.op, h: a.h, got: len(a.payload), length: a.length, n: a.n,
 		trailer: mpa.Pad(a.length) + mpa.CRCLen}
@@ -189,7 +189,7 @@ func (in *Inbound) Limit(b []byte, tail int) int {
 			return tail
 		}
 	case in.crc || bulk: // without CRCs: a segment with little to come
-		n := mpa.FPDULen(int(binary.BigEndian.Uint16(b))) - len(b) // to come of the FPDU
+		n := mpa.FPDULen(int(binary.BigEndian.Uint16(b))) - len(b) // the FPDU's missing bytes
 		if bulk || n >= directMin && ddp.MoreTagged(b[mpa.LengthLen]) {
 			return n + tail
 		}

@@ -1,10 +1,10 @@
 // The core's purpose, its inputs, and its owner's duties.
 
-// Package core implements the protocol of one iWARP stream without the stream: it does no I/O,
+// Package core implements one iWARP stream's protocol without the stream: it does no I/O,
 // starts no goroutine and reads no clock, so that every rule of RFC 5040 and RFC 5041 can be tested
 // without a socket.
 //
-// It has three parts, one of each for a stream. Inbound takes bytes: it finds FPDUs, checks each
+// It has three parts for each stream. Inbound takes bytes: it finds FPDUs, checks each
 // segment (inbound_check.go: changes nothing, returns an action or a fault) and executes it
 // (inbound_do.go: placement, completion, a queued response). Work holds everything to send: posted
 // work requests, our outstanding Reads, the peer's Reads waiting for a response, and the Turn, the

@@ -30,7 +30,7 @@ type Inbound struct {
 	begun   bool // a valid FPDU has arrived
 	// The next MSN of each untagged queue. They wrap from 2^32-1 to 0 (RFC 5041 §4.3 [R5041-047]),
 	// so they are compared for equality only: TCP keeps the order, and any other MSN is a fault.
-	sendMSN   uint32 // of the expected or current message on queue 0
+	sendMSN   uint32 // the expected or current message's, on queue 0
 	readMSN   uint32 // and on queue 1
 	atomicMSN uint32 // and on queue 3
 
@@ -44,7 +44,7 @@ type Inbound struct {
 	src        *rnic.MR // the last region read for the peer
 	placement  directPlacement
 	cont       continuation
-	readIn     atomic.Uint64 // bytes of all Read Responses
+	readIn     atomic.Uint64 // bytes in all Read Responses
 	unreported unreportedReads
 	small      int // FPDUs since a large one, at most bulkPause, at which no large one is expected
 }
@@ -57,7 +57,7 @@ type inboundSend struct {
 	// come from wr.Pool. It belongs to this side until CompleteRecv passes it to the ULP, or
 	// Release returns it to the pool.
 	wr     rnic.RecvWR
-	placed uint32 // bytes in its buffer, and MO of the next segment
+	placed uint32 // bytes in its buffer, and the next segment's MO
 }
 
 // An unreportedReads counts finished work on Reads not yet passed to Work, because a call for each
@@ -66,7 +66,7 @@ type inboundSend struct {
 type unreportedReads struct {
 	done  uint32 // our oldest Reads with a complete response
 	made  uint32 // number of our Reads in Work at the last check, those included
-	asked uint32 // received Reads of the peer
+	asked uint32 // the peer's received Reads
 	room  int    // for more of them, at the last check
 	bytes uint64 // of Read Responses
 }
@@ -78,7 +78,7 @@ const maxUnreported = 16
 // An inboundRead is our Read with the current inbound response.
 type inboundRead struct {
 	e    *entry // nil: no Read
-	done uint32 // received bytes of the response
+	done uint32 // the response's received bytes
 }
 
 // Init makes an Inbound that accepts no bytes yet.

@@ -17,7 +17,7 @@ type actionKind uint8
 const (
 	actReceive     actionKind = iota // place payload in the oldest posted receive
 	actWrite                         // place payload at the STag
-	actResponse                      // place payload in the sink of our oldest Read
+	actResponse                      // place payload in our oldest Read's sink
 	actReadRequest                   // queue the response to a peer's Read
 	actAtomic                        // execute an atomic operation and queue its response
 	actAtomicEnd                     // complete our oldest atomic operation
@@ -37,7 +37,7 @@ type action struct {
 	// n is the number of payload bytes in the segment: more than received if they are placed
 	// directly.
 	n      int
-	length int // of the ULPDU, in bytes
+	length int // the ULPDU's, in bytes
 
 	read     rdmap.ReadRequest    // actReadRequest
 	atomic   rdmap.AtomicRequest  // actAtomic

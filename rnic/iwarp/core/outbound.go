@@ -36,15 +36,15 @@ type Outbound struct {
 	// For the Turn's holder; Detach and Stop come from other goroutines, under the owner's lock.
 	b             batch
 	cur           message
-	sendMSN       uint32 // of the next message on queue 0
+	sendMSN       uint32 // the next message's, on queue 0
 	readMSN       uint32 // and on queue 1
 	atomicMSN     uint32 // and on queue 3
 	mss           int    // TCP's segment size, and the ULPDU that fits into it
 	mulpdu        int
-	untilMSS      int              // batches until the next look-up of the segment size
+	untilMSS      int              // batches until the next segment-size look-up
 	markersBefore mpa.MarkerSender // the markers' state before the batch
 	markedBuf     markedFPDU
-	src           *rnic.MR // the region of the last response
+	src           *rnic.MR // the last response's region
 	// A response can be refused in the middle of a batch. The FPDUs before it are good and go
 	// first, then the Terminate. So the fault waits here until Pending is empty.
 	fault   error // ended the current batch; reported when that has left
@@ -177,7 +177,7 @@ func (o *Outbound) pick() bool {
 	return true
 }
 
-// Sent records that TCP has taken n more bytes of Pending, and completes the work ending in them.
+// Sent records that TCP has taken n more Pending bytes, and completes the work ending in them.
 // It reports whether the CQ had room.
 func (o *Outbound) Sent(n int) (fits bool) {
 	if n == 0 {
@@ -224,7 +224,7 @@ func (o *Outbound) Terminate(rest []byte, f *Fault) []byte {
 	return mpa.AppendFPDU(rest, o.crc, ulpdu)
 }
 
-// splits reports whether TCP would cut the trailer of an FPDU with l bytes of ULPDU, as next one in
+// splits reports whether TCP would cut the trailer of an FPDU with l ULPDU bytes, as next one in
 // the batch: TCP begins a segment with each batch, sent as a record, and one every mss bytes from
 // there. Linux siw rejects the CRC of such an FPDU and ends the connection. As first one of the
 // next batch it fits in one segment.

@@ -1,4 +1,4 @@
-// The staging buffer of a batch: memory for payload from a Source.
+// A batch's staging buffer: memory for payload from a Source.
 
 package core
 
@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// stagingBytes is the largest payload of a batch: its last FPDU may begin just below batchBytes.
+// stagingBytes is a batch's largest payload: its last FPDU may begin just below batchBytes.
 const stagingBytes = batchBytes + 64<<10
 
 // stagingBuffers are few and reused at once, so that the processor's cache holds the current one.

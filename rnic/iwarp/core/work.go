@@ -44,7 +44,7 @@ type peerRequest struct {
 	sinkTO, srcTO     uint64
 	size              uint32
 	ddp               [ddp.UntaggedLen]byte // the request's header, for a Terminate
-	length            uint16                // ULPDU length of the request
+	length            uint16                // the request's ULPDU length
 	built             bool
 	end               uint64 // stream position after its last byte, when built
 

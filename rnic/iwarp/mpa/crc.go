@@ -8,13 +8,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/internal/crc32c"
 )
 
-// CRCLen is the size of the CRC field, which every FPDU has (RFC 5044 §4.4 [R5044-057]).
+// CRCLen is the CRC field's size; every FPDU has one (RFC 5044 §4.4 [R5044-057]).
 const CRCLen = 4
 
-// CRC32C returns the CRC of b (RFC 5044 §4.4).
+// CRC32C returns b's CRC (RFC 5044 §4.4).
 func CRC32C(b []byte) uint32 { return crc32c.Update(0, b) }
 
-// UpdateCRC extends crc, the CRC of earlier bytes, by b. It starts at 0.
+// UpdateCRC extends crc, the earlier bytes' CRC, by b. It starts at 0.
 func UpdateCRC(crc uint32, b []byte) uint32 { return crc32c.Update(crc, b) }
 
 // PutCRC stores crc in the first four bytes of b. Unlike all other fields on this wire, it goes

@@ -29,7 +29,7 @@ const (
 	minMULPDU = 128
 )
 
-// Errors in an FPDU (RFC 5044 §8). After any of them no later bytes of that direction may be
+// Errors in an FPDU (RFC 5044 §8). After any of them no later bytes in that direction may be
 // delivered.
 var (
 	errCRC    = term.New(term.MPACRC, "")
@@ -38,13 +38,13 @@ var (
 	errLength = term.New(term.MPAMarker, "ULPDU longer than markers can point across")
 )
 
-// Pad returns the number of padding bytes after a ULPDU of the given length.
+// Pad returns how many padding bytes follow a ULPDU with the given length.
 func Pad(ulpdu int) int { return -(LengthLen + ulpdu) & 3 }
 
-// FPDULen returns the FPDU's length for a ULPDU of the given length, without markers.
+// FPDULen returns the FPDU's length for a ULPDU with the given length, without markers.
 func FPDULen(ulpdu int) int { return LengthLen + ulpdu + Pad(ulpdu) + CRCLen }
 
-// MULPDU returns the longest ULPDU with an FPDU that fits in a TCP segment of emss bytes, within
+// MULPDU returns the longest ULPDU with an FPDU that fits in a TCP segment with emss bytes, within
 // the range of RFC 5044 §3 (§4.5 has the formula). Its FPDU has no padding, also at the range's
 // upper bound: Linux siw rejects a good CRC when TCP delivers the padding before the CRC.
 func MULPDU(emss int, markers bool) int {
@@ -55,7 +55,7 @@ func MULPDU(emss int, markers bool) int {
 	return min(max(emss-over, minMULPDU), MaxULPDU-Pad(MaxULPDU))
 }
 
-// ParseFPDU parses one FPDU from the front of b. n == 0 with no error: more bytes are needed. With
+// ParseFPDU parses one FPDU from b's front. n == 0 with no error: more bytes are needed. With
 // crc, the CRC is checked before anything else in the FPDU is trusted (RFC 5044 §6 [R5044-083
 // R5044-085]). ulpdu aliases b.
 func ParseFPDU(b []byte, crc bool) (ulpdu []byte, n int, err error) {
@@ -76,7 +76,7 @@ func ParseFPDU(b []byte, crc bool) (ulpdu []byte, n int, err error) {
 	return b[LengthLen : LengthLen+l : LengthLen+l], n, nil
 }
 
-// CheckCRC checks padding and CRC field at the end of an FPDU; crc is the CRC of all bytes before
+// CheckCRC checks padding and CRC field at the end of an FPDU; crc covers all bytes before
 // them.
 func CheckCRC(crc uint32, trailer []byte) error {
 	pad := len(trailer) - CRCLen
@@ -86,7 +86,7 @@ func CheckCRC(crc uint32, trailer []byte) error {
 	return nil
 }
 
-// AppendFPDU appends an FPDU without markers. Its ULPDU is the concatenation of parts: 1 to
+// AppendFPDU appends an FPDU without markers. Its ULPDU is the concatenated parts: 1 to
 // MaxULPDU bytes. Without crc the CRC field is zero.
 func AppendFPDU(b []byte, crc bool, parts ...[]byte) []byte {
 	start, l := len(b), total(parts)
@@ -109,8 +109,8 @@ func appendCRC(b []byte, start int, crc bool) []byte {
 	return binary.LittleEndian.AppendUint32(b, v)
 }
 
-// total returns the length of a ULPDU in parts. A length that DDP MUST NOT pass down is a bug in
-// the caller (RFC 5044 §3 [R5044-007]).
+// total returns the length in bytes of a ULPDU in parts. A length that DDP MUST NOT pass down is a
+// bug in the caller (RFC 5044 §3 [R5044-007]).
 func total(parts [][]byte) int {
 	l := 0
 	for _, p := range parts {

@@ -70,7 +70,7 @@ type Frame struct {
 	PrivateData []byte
 }
 
-// AppendFrame appends f. Too long private data is a bug of the caller and panics: the API that took
+// AppendFrame appends f. Too long private data is the caller's bug and panics: the API that took
 // it from the ULP must check the limit.
 func AppendFrame(b []byte, f *Frame) []byte {
 	key := requestKey
@@ -103,7 +103,7 @@ func AppendFrame(b []byte, f *Frame) []byte {
 	return append(b, f.PrivateData...)
 }
 
-// checkPrefix checks the received part of a frame header, byte by byte, so that other protocols'
+// checkPrefix checks a frame header's received part, byte by byte, so that other protocols'
 // traffic fails at its first wrong byte (RFC 5044 §7.1.3). It reads at most HeaderLen bytes; nil:
 // no error so far.
 func checkPrefix(b []byte, reply bool) error {
@@ -132,7 +132,7 @@ func checkPrefix(b []byte, reply bool) error {
 	return nil
 }
 
-// checkKey compares the received part of the key, and distinguishes the other key from noise (RFC
+// checkKey compares the key's received part, and distinguishes the other key from noise (RFC
 // 5044 §7.1.2 rule 8).
 func checkKey(b []byte, reply bool) error {
 	b = b[:min(len(b), keyLen)]
@@ -153,7 +153,7 @@ func checkKey(b []byte, reply bool) error {
 // reserved and ignored.
 func enhanced(b []byte) bool { return b[17] >= Rev2 && b[16]&flagS != 0 }
 
-// ParseFrame parses one start-up frame from the front of b and returns its length n. n == 0 with no
+// ParseFrame parses one start-up frame from b's front and returns its length n. n == 0 with no
 // error: more bytes are needed. The caller checks bytes beyond n: FPDUs after a Reply, ErrEarly
 // after a Request.
 func ParseFrame(b []byte, reply bool) (f Frame, n int, err error) {

@@ -1,4 +1,4 @@
-// Markers: their positions in a stream, and the state of a direction with markers.
+// Markers: their positions in a stream, and a direction's state.
 
 package mpa
 
@@ -22,7 +22,7 @@ const (
 // leading reports whether an FPDU at stream position pos begins with a marker.
 func leading(pos uint32) bool { return pos%markerInterval == 0 }
 
-// wireLen returns the length of the FPDU at stream position pos with l ULPDU bytes and all its
+// wireLen returns the FPDU's length at stream position pos with l ULPDU bytes and all its
 // markers, the leading one too.
 func wireLen(pos uint32, l int) int {
 	lead := 0
@@ -38,13 +38,13 @@ func wireLen(pos uint32, l int) int {
 }
 
 // A MarkerSender inserts markers in one outbound direction. Its zero value stands at the start of
-// Full Operation. Positions are kept modulo 2^32, a multiple of the interval, so a stream of any
+// Full Operation. Positions are kept modulo 2^32, a multiple of the interval, so a stream with any
 // length stays in phase (RFC 5044 §4.3 [R5044-034]).
 type MarkerSender struct {
 	pos uint32 // bytes sent since the start-up frame
 }
 
-// Append appends an FPDU with its markers. Its ULPDU is the concatenation of parts: 1 to MaxULPDU
+// Append appends an FPDU with its markers. Its ULPDU is the concatenated parts: 1 to MaxULPDU
 // bytes. Each appended FPDU must be sent, in order.
 func (s *MarkerSender) Append(b []byte, crc bool, parts ...[]byte) []byte {
 	start, l := len(b), total(parts)

@@ -1,4 +1,4 @@
-// The receiving side of markers: FPDUs are split off, their markers checked and removed.
+// Receiving with markers: FPDUs are split off, their markers checked and removed.
 
 package mpa
 
@@ -7,10 +7,10 @@ import "encoding/binary"
 // A MarkerReceiver splits one inbound direction with markers. Its zero value stands at the start of
 // Full Operation.
 type MarkerReceiver struct {
-	pos uint32 // stream position of the next FPDU, modulo 2^32
+	pos uint32 // the next FPDU's stream position, modulo 2^32
 }
 
-// Parse parses one FPDU from the front of b, which begins at the end of the last one. n == 0 with
+// Parse parses one FPDU from b's front, which begins after the last one. n == 0 with
 // no error: more bytes are needed, and b is unchanged. Otherwise the ULPDU's parts have been joined
 // within b, without markers; ulpdu aliases b. An FPDU that ends at a marker position is complete at
 // its CRC (RFC 5044 §4.3 [R5044-042]).

@@ -1,6 +1,6 @@
 // RDMAP opcodes: the RFCs' table of messages, and a receiver's checks against it.
 
-// Package rdmap implements the messages of the Remote Direct Memory Access Protocol (RFC 5040, with
+// Package rdmap implements the messages of Remote Direct Memory Access Protocol (RFC 5040, with
 // the extensions of RFC 7306): bytes to values and back.
 package rdmap
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// Opcode is the type of an RDMAP message (RFC 5040 §4.3, RFC 7306 §4).
+// Opcode is an RDMAP message's type (RFC 5040 §4.3, RFC 7306 §4).
 type Opcode uint8
 
 // The opcodes.
@@ -29,7 +29,7 @@ const (
 	OpAtomicResponse   Opcode = 11
 )
 
-// kind is one row in the table of messages.
+// kind is one row in the message table.
 type kind struct {
 	name       string
 	tagged     bool
@@ -81,7 +81,7 @@ func (op Opcode) tagged() bool { return op.row().tagged }
 // queue returns the message's untagged queue.
 func (op Opcode) queue() uint32 { return op.row().queue }
 
-// headerLen returns the number of RDMAP header bytes after the DDP header; for a Terminate, the
+// headerLen returns how many RDMAP header bytes follow after the DDP header; for a Terminate, the
 // minimum.
 func (op Opcode) headerLen() int { return op.row().header }
 
@@ -94,7 +94,7 @@ func (op Opcode) Invalidates() bool { return op.row().invalidate }
 // Solicited reports whether the message requests an event at the receiver.
 func (op Opcode) Solicited() bool { return op.row().solicited }
 
-// IsSend reports whether the message is one of the four Sends.
+// IsSend reports whether the message is a Send, of any kind.
 func (op Opcode) IsSend() bool { return op >= OpSend && op <= OpSendSEInvalidate }
 
 // Errors found by the table alone.

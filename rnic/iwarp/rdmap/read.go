@@ -40,7 +40,7 @@ func (r *ReadRequest) Append(b []byte) []byte {
 	return append(b, room[:]...)
 }
 
-// put writes the header to the front of b, which must have room for it, and returns its length.
+// put writes the header to b's front, which must have room for it, and returns its length.
 func (r *ReadRequest) put(b []byte) int {
 	_ = b[ReadRequestLen-1]
 	binary.BigEndian.PutUint32(b[0:], r.SinkSTag)
