@@ -110,9 +110,9 @@ type SendWR struct {
 	// Deferred allows a late completion, because no goroutine waits for it: a CQ handler may be
 	// notified with a later one, or by QP.Prompt.
 	Deferred bool
-	// Together announces posts by other goroutines: these may run before this one is sent, so that
-	// all leave at once.
-	Together bool
+	// MayCoalesce announces posts by other goroutines: these may run before this one is sent, so
+	// that all leave at once.
+	MayCoalesce bool
 }
 
 // A Source supplies bytes, for example a file's, that reach this process's memory just before they

@@ -14,11 +14,11 @@ import (
 // becomes RDMA_ERROR, and Reply returns ErrTooLarge. Any goroutine may call it; it never blocks.
 func (r *Request) Reply(m chunks.Message) error { return r.reply(m, false) }
 
-// ReplyTogether is Reply for a caller that expects other replies on the connection at once: other
+// ReplyCoalesced is Reply for a caller that expects other replies on the connection at once: other
 // goroutines may run first, so that all replies leave together.
-func (r *Request) ReplyTogether(m chunks.Message) error { return r.reply(m, true) }
+func (r *Request) ReplyCoalesced(m chunks.Message) error { return r.reply(m, true) }
 
-func (r *Request) reply(m chunks.Message, together bool) error {
+func (r *Request) reply(m chunks.Message, mayCoalesce bool) error {
 	if !r.endServed(requestReplying) {
 		return ErrEnded
 	}
@@ -41,7 +41,7 @@ func (r *Request) reply(m chunks.Message, together bool) error {
 	inv := r.invalidated() // before pushStream empties the Read list
 	r.wrs = r.wrs[:0]
 	r.pushItems(m, plan)
-	send := rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpSend, Together: together}
+	send := rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpSend, MayCoalesce: mayCoalesce}
 	if inv != 0 && thr.Invalidate { // RFC 8797 §4.1 [R8797-011 R8797-012]
 		send.Op, send.Invalidate = rnic.OpSendInvalidate, inv
 	}

@@ -211,7 +211,7 @@ func (r *rdmaConn) reply(c *Call) {
 	m := chunks.Message{Stream: c.res.Bytes(), Items: c.res.Items()}
 	r.used.sent(len(m.Stream) + itemBytes(m.Items))
 	if r.together(c, m) {
-		_ = c.rdma.req.ReplyTogether(m)
+		_ = c.rdma.req.ReplyCoalesced(m)
 	} else {
 		_ = c.rdma.req.Reply(m)
 	}

@@ -135,7 +135,7 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 		mine, budget = s.releasePart(), batchBytes
 	}
 	if mine {
-		if budget == inlineBytes && wrs[len(wrs)-1].Together {
+		if budget == inlineBytes && wrs[len(wrs)-1].MayCoalesce {
 			runtime.Gosched() // with the turn: what they post is left to us
 		}
 		s.tx.runInline(budget)

@@ -194,8 +194,9 @@ func (o *Outbound) readRequest(e *entry) {
 // because it might have been invalidated since (RFC 5040 §7.2).
 func (o *Outbound) responseSegment(r *peerRequest) (added bool, err error) {
 	sent := o.cur.sent
+	// RFC 5040 §4.4 [R5040-048 R5040-049]
 	h := ddp.Header{Tagged: true, Ctrl: rdmap.Control(rdmap.OpReadResponse),
-		STag: uint32(r.sinkSTag), TO: r.sinkTO + uint64(sent)} // RFC 5040 §4.4 [R5040-048 R5040-049]
+		STag: uint32(r.sinkSTag), TO: r.sinkTO + uint64(sent)}
 	n := min(int(r.size-sent), o.mulpdu-ddp.TaggedLen)
 	if o.splits(ddp.TaggedLen + n) {
 		return false, nil

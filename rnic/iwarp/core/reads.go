@@ -117,7 +117,7 @@ func (w *Work) readsRoom() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.irq.ring == nil {
-		w.irq.ring = make([]peerRequest, w.irq.mask+1) // made by the first: most connections have none
+		w.irq.ring = make([]peerRequest, w.irq.mask+1) // on first use: most connections have none
 	}
 	return w.irq.room()
 }

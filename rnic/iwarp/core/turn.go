@@ -9,7 +9,7 @@ type turnHolder uint8
 
 const (
 	turnFree     turnHolder = iota // free for any goroutine with something to send
-	heldByCaller                   // a poster, or the receive loop after its batch: never waits for room
+	heldByCaller                   // a poster, or the receive loop after its batch: never waits
 	heldByLoop                     // the transmit loop: woken, or running; it may wait
 )
 
@@ -19,7 +19,7 @@ type sendGate uint8
 const (
 	gateShut     sendGate = iota // start-up: sending waits for the peer's first FPDU, or our RTR
 	gateOpen                     // the turn can be taken
-	gateCorked                   // the receive loop runs handlers, and sends their posts in one batch
+	gateCorked                   // the receive loop runs handlers; their posts leave in one batch
 	gateYielding                 // the same while it yields to others; large posts open the gate
 )
 
