@@ -192,9 +192,9 @@ type DeviceConfig struct {
 	Markers       bool // iWARP: request MPA markers from the peer
 
 	// KeepThreads makes a goroutine that waits in QP.Drive block its OS thread for up to 5 ms
-	// instead of parking, and with it one processor of Go's scheduler (GOMAXPROCS; at most half of
-	// them). It suits processes that do little except wait for one reply after another: they get
-	// each reply sooner. iWARP only.
+	// instead of parking. It then also keeps a processor of Go's scheduler (GOMAXPROCS; at most
+	// half of them). It suits processes that do little except wait for one reply after another:
+	// they get each reply sooner. iWARP only.
 	KeepThreads bool
 
 	// Dial makes the TCP connections for Connect, for example through a proxy or from another

@@ -53,9 +53,9 @@ func (r *Request) dropDeferred() {
 }
 
 // checkDeferred reports whether a deferred item, if any, goes by a Write chunk with the length
-// declared in the reply, while the stream leaves by the later Send, not by a Write that could
-// precede it. A reply without items belongs to a call that has failed since: the deferred item is
-// released.
+// declared in the reply. The stream must also leave by the later Send, not by a Write that could
+// precede the item. A reply without items belongs to a call that has failed since: the deferred
+// item is released.
 func (r *Request) checkDeferred(m chunks.Message, plan chunks.ReplyPlan) bool {
 	l := &r.deferred
 	switch {

@@ -38,7 +38,7 @@ type FatalCalls struct {
 
 // A fatalCall identifies a call by the client's address (the port changes), its XID and its
 // message. Clients that share an address (NAT, or users of one machine) may use the same XID at a
-// time, and none of them can get another's call refused by guessing it.
+// time. None of them can get another's call refused by guessing its XID.
 type fatalCall struct {
 	client netip.Addr
 	xid    uint32

@@ -11,8 +11,8 @@ import (
 // DefaultBudget is the size in bytes shared by connections without another Budget.
 const DefaultBudget = 256 << 20
 
-// turnTime is the longest time in which one account is served before all others, and the length of
-// the rest after it, in which all are served alike.
+// turnTime is the longest time in which one account is served before all others. The rest after it,
+// in which all are served alike, lasts as long.
 const turnTime = 250 * time.Millisecond
 
 // A Budget bounds the bytes held by all its connections for large arguments and for results. A

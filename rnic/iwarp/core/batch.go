@@ -63,8 +63,8 @@ func (b *batch) init(q *rnic.ProviderQP) {
 var largeScratches = sync.Pool{New: func() any { return new([batchScratch]byte) }}
 
 // read returns the next n bytes of src in the batch's memory; left limits its requests to src, n
-// included. One call to src reads the payload of several FPDUs with n bytes each, as far as the
-// batch has room, up to aheadBytes because other connections' small calls wait meanwhile.
+// included. One call to src reads several FPDUs' payload, n bytes each, as far as the batch has
+// room. aheadBytes limits that, because other connections' small calls wait meanwhile.
 func (b *batch) read(src rnic.Source, n, left int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil

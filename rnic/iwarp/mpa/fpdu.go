@@ -44,9 +44,10 @@ func Pad(ulpdu int) int { return -(LengthLen + ulpdu) & 3 }
 // FPDULen returns the FPDU's length for a ULPDU with the given length, without markers.
 func FPDULen(ulpdu int) int { return LengthLen + ulpdu + Pad(ulpdu) + CRCLen }
 
-// MULPDU returns the longest ULPDU with an FPDU that fits in a TCP segment with emss bytes, within
-// the range of RFC 5044 §3 (§4.5 has the formula). Its FPDU has no padding, also at the range's
-// upper bound: Linux siw rejects a good CRC when TCP delivers the padding before the CRC.
+// MULPDU returns the longest ULPDU with an FPDU that fits in a TCP segment with emss bytes. It
+// stays within the range in RFC 5044 §3 (§4.5 has the formula). Its FPDU has no padding, also at
+// the range's upper bound: Linux siw rejects a good CRC when TCP delivers the padding before the
+// CRC.
 func MULPDU(emss int, markers bool) int {
 	over := LengthLen + CRCLen + emss&3
 	if markers {

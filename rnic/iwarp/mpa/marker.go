@@ -11,7 +11,7 @@ import "encoding/binary"
 //	  2     2  FPDUPTR: bytes back to the ULPDU_Length of the FPDU it is in; low two bits zero
 //
 // The first stands at the very start of Full Operation. All parts of a stream have a multiple of 4
-// bytes, so a marker can split a ULPDU, or fall between its padding and CRC, but never splits a
+// bytes. So a marker can split a ULPDU, or fall between its padding and CRC, but never splits a
 // length, padding or a CRC. A marker between two FPDUs has a zero pointer, and belongs to the
 // second one, CRC included.
 const (
