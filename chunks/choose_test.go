@@ -303,7 +303,7 @@ func TestPlansDoNotAllocate(t *testing.T) {
 		l.Reset()
 		l.AddWrite(Segment{1, 4096, 0}, Segment{2, 4096, 0})
 		if p := PlanReply(m, &l, 4096); p.Form != FormReduced {
-			t.Fatal(p)
+			t.Fatalf("%+v, want the form %v", p, FormReduced)
 		}
 		src[0] = data
 		for s := NewScatter(l.Write[0], src); s.Next(); {

@@ -104,7 +104,7 @@ func TestDoneAfterHandler(t *testing.T) {
 		}
 	})
 	if !ep.q.Established(Connected{IRD: 1, ORD: 1}) {
-		t.Fatal(qp.State())
+		t.Fatalf("not established: %v", qp.State())
 	}
 	cq.push(WC{}, true)
 	var other sync.WaitGroup

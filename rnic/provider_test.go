@@ -98,10 +98,10 @@ func TestOpenByName(t *testing.T) {
 	registerStill()
 	dev, err := Open("still", DeviceConfig{})
 	if err != nil || dev.Caps().Provider != "still" {
-		t.Fatal(dev, err)
+		t.Fatalf("Open: %+v, %v, want the provider still", dev, err)
 	}
 	if _, err := Open("hardware", DeviceConfig{}); err == nil || !slices.Contains(Providers(), "still") {
-		t.Fatal(err, Providers())
+		t.Fatalf("Open of another name: %v; the providers: %q", err, Providers())
 	}
 	defer func() {
 		if recover() == nil {
@@ -193,7 +193,7 @@ func TestInvalidateTwice(t *testing.T) {
 	mr, _ := pd.RegMR(make([]byte, 16), RemoteRead)
 	q := ep.q
 	if _, f := q.Borrow(mr, mr.STag(), mr.Base(), 16, RemoteRead); f != MemOK {
-		t.Fatal(f)
+		t.Fatalf("Borrow: %v", f)
 	}
 	q.Pin(mr)
 	q.Return(mr)
@@ -258,7 +258,7 @@ func TestFirstCauseWins(t *testing.T) {
 	ep.q.Flushed()
 	ep.q.Ended()
 	if qp.Err() != first || qp.State() != StateError {
-		t.Error(qp.Err(), qp.State())
+		t.Errorf("Err %v, state %v, want %v, %v", qp.Err(), qp.State(), first, StateError)
 	}
 	var wc [2]WC
 	if n := cq.Poll(wc[:]); n != 1 || wc[0].Status != WCFlushErr || wc[0].QP != qp {
@@ -276,12 +276,12 @@ func TestGoodEnd(t *testing.T) {
 		qp.dev.Connect(t.Context(), qp, "", ConnParams{})
 		if wanted {
 			if err := qp.Disconnect(t.Context()); err != nil || qp.State() != StateClosing {
-				t.Error(err, qp.State())
+				t.Errorf("Disconnect: %v, state %v, want %v", err, qp.State(), StateClosing)
 			}
 		}
 		ep.q.Fail(io.EOF, false)
 		if err := qp.Err(); (err == nil) != wanted {
-			t.Error(wanted, err)
+			t.Errorf("Err: %v, want none: %v", err, wanted)
 		}
 	}
 }
@@ -358,7 +358,7 @@ func TestQueuesWrap(t *testing.T) {
 		for range 2 {
 			wr, ok := ep.q.NextRecv()
 			if !ok || wr.ID%100 != round {
-				t.Fatal(wr, ok)
+				t.Fatalf("NextRecv: %+v, %v, want round %d", wr, ok, round)
 			}
 			ep.q.PopRecv()
 		}

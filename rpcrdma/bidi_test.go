@@ -157,7 +157,7 @@ func testSendQueueFull(t *bed) {
 	msg = append(msg, words(0, 0, 0, 7, 0, procWrite, 160)...)
 	for range grant {
 		if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{msg}}); err != nil {
-			t.Fatal(err, p.qp.Err(), c.Err())
+			t.Fatalf("PostSend: %v; the ends: %v, %v", err, p.qp.Err(), c.Err())
 		}
 	}
 	for range grant {

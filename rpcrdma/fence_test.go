@@ -84,7 +84,7 @@ func testFencedAfterReply(t *bed) {
 		p.touch(s, x.read) // allowed here
 		p.answerUnused(h)
 		if err := <-d.done; err != nil {
-			t.Fatal(x.name, err)
+			t.Fatalf("%s: Do: %v", x.name, err)
 		}
 		sink := d.k.Sink
 		clear(sink)

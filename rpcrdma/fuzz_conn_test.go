@@ -164,7 +164,7 @@ func newFuzzConn(t *testing.T, mode byte) *fuzzConn {
 	err = c.startUp(mode)
 	r := <-made
 	if err != nil || r.err != nil {
-		t.Fatal(err, r.err)
+		t.Fatalf("start-up: %v, %v", err, r.err)
 	}
 	c.c = r.c
 	c.fuzzCalls = &fuzzCalls{t: t, c: c.c}

@@ -87,7 +87,7 @@ func TestHeaderGolden(t *testing.T) {
 			h.Proc == g.want.Proc && h.Err == g.want.Err && h.Low == g.want.Low && h.High == g.want.High &&
 			len(h.Read) == len(g.want.Read) && len(h.Write) == len(g.want.Write) && h.HasReply == g.want.HasReply
 		if !same || len(h.Read) > 0 && !reflect.DeepEqual(h.Read, g.want.Read) {
-			t.Errorf("%s: parsed %+v", g.name, h)
+			t.Errorf("%s: parsed %+v, want %+v", g.name, h, g.want)
 		}
 	}
 }
@@ -143,6 +143,6 @@ func TestProcAndCodeNames(t *testing.T) {
 	want := []string{"RDMA_MSG", "RDMA_NOMSG", "RDMA_MSGP", "RDMA_DONE", "RDMA_ERROR",
 		"rdma_proc(2147483648)", "ERR_VERS", "ERR_CHUNK", "rdma_err(0)"}
 	if !reflect.DeepEqual(got, want) {
-		t.Error(got)
+		t.Errorf("%q, want %q", got, want)
 	}
 }

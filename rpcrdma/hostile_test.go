@@ -88,7 +88,7 @@ func TestStalledPeer(t *testing.T) {
 	d := start(t.Context(), c, k)
 	<-s.Done()
 	if !errors.Is(s.Err(), errStalled) {
-		t.Error(s.Err())
+		t.Errorf("Err: %v, want %v", s.Err(), errStalled)
 	}
 	if budget.Free() != 4<<20 {
 		t.Errorf("%d bytes free", budget.Free())

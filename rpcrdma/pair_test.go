@@ -150,7 +150,7 @@ func pair(t testing.TB, client, server Config) (*Conn, *Conn) {
 	}
 	s := <-accepted
 	if s.err != nil {
-		t.Fatal(s.err)
+		t.Fatalf("Accept: %v", s.err)
 	}
 	t.Cleanup(func() { c.Close(); s.c.Close() })
 	return c, s.c
@@ -175,7 +175,7 @@ func results(k *Call) (*xdr.Decoder, error) {
 	d.Reset(k.Reply.Stream, k.Reply.Items)
 	xid, dir, status := d.Uint32(), d.Uint32(), d.Uint32()
 	if xid != binary.BigEndian.Uint32(k.Msg.Stream) || dir != 1 || status != 0 {
-		return nil, fmt.Errorf("reply %x %d %d", xid, dir, status)
+		return nil, fmt.Errorf("XID %x, direction %d, status %d in a reply to %x", xid, dir, status, k.Msg.Stream[:4])
 	}
 	return d, d.Err()
 }
@@ -222,7 +222,7 @@ func doRead(c *Conn, n int, to bool) error {
 	want := make([]byte, n)
 	fill(want, xid)
 	if d.Err() != nil || d.ItemsLeft() != 0 || !bytes.Equal(b, want) {
-		return fmt.Errorf("read of %d: %d bytes, %v", n, len(b), d.Err())
+		return fmt.Errorf("read of %d: %d bytes, %d items left, %v", n, len(b), d.ItemsLeft(), d.Err())
 	}
 	if k.SinkOffered() && n > 0 && &b[0] != &sink[0] {
 		return errors.New("bytes did not land in the sink")
@@ -271,7 +271,7 @@ func doPair(c *Conn, n, m int) error {
 		return err
 	}
 	if x, y, s := d.Uint32(), d.Uint32(), d.Uint32(); x != uint32(n) || y != uint32(m) || s != sum(a)^sum(b)<<1 {
-		return fmt.Errorf("pair of %d and %d: %d %d", n, m, x, y)
+		return fmt.Errorf("pair of %d and %d: %d and %d, with the sum %x", n, m, x, y, s)
 	}
 	return nil
 }

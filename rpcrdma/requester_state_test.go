@@ -56,7 +56,7 @@ func TestEndOfConnectionInEachState(t *testing.T) {
 		}
 		rq.end(errStalled, lost)
 		if k.state != after[state] || rq.pending.n != 0 || rq.abandoned != 0 {
-			t.Errorf("%v: is %v, %d pending, %d abandoned", state, k.state, rq.pending.n, rq.abandoned)
+			t.Errorf("%v: is %v, %d pending, %d abandoned, want %v, 0, 0", state, k.state, rq.pending.n, rq.abandoned, after[state])
 		}
 		woken := len(k.wake) == 1
 		want := k.state == callAnswered && state != callAnswered

@@ -380,14 +380,14 @@ func testRequesterConnectionLoss(t *bed) {
 	for i, d := range dos {
 		err := <-d.done
 		if !errors.Is(err, ErrClosed) && (i < 8 || !errors.Is(err, context.Canceled)) {
-			t.Errorf("call %d: %v", i, err)
+			t.Errorf("call %d: %v, want %v", i, err, ErrClosed)
 		}
 		d.k.Release()
 	}
 	<-c.Done()
 	var closed *ClosedError
 	if !errors.As(c.Err(), &closed) || closed.Cause == nil && !errors.Is(c.Err(), io.EOF) {
-		t.Errorf("%#v", c.Err())
+		t.Errorf("Err: %#v, want a *ClosedError with a cause or io.EOF", c.Err())
 	}
 	if err := c.Do(t.Context(), nullCall(c, 99)); !errors.Is(err, ErrClosed) {
 		t.Errorf("Do: %v, want %v", err, ErrClosed)
@@ -406,6 +406,6 @@ func testCloseIsIdempotent(t *bed) {
 	}
 	wg.Wait()
 	if !errors.Is(c.Err(), ErrClosed) || !errors.Is(s.Err(), ErrClosed) {
-		t.Error(c.Err(), s.Err())
+		t.Errorf("Err: %v and %v, want %v", c.Err(), s.Err(), ErrClosed)
 	}
 }

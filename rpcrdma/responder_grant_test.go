@@ -28,7 +28,7 @@ func flood(t testing.TB, p *rawPeer, c *Conn, held chan *Request, from, n int) (
 		case r := <-held:
 			rs = append(rs, r)
 		case <-c.Done():
-			t.Fatal(c.Err())
+			t.Fatalf("the connection ended: %v", c.Err())
 		}
 	}
 	return rs
@@ -118,7 +118,7 @@ func testSetCredits(t *bed) {
 	}
 	<-c.Done()
 	if !errors.Is(c.Err(), errOvercommit) || !errors.Is(c.SetCredits(4), ErrClosed) {
-		t.Error(c.Err(), c.SetCredits(4))
+		t.Errorf("Err: %v, want %v; SetCredits: %v, want %v", c.Err(), errOvercommit, c.SetCredits(4), ErrClosed)
 	}
 	for range 2 {
 		(<-held).Drop()

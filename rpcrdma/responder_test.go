@@ -343,7 +343,7 @@ func testResponderOverdraft(t *bed) {
 		}
 	}
 	if !errors.Is(c.Err(), ErrClosed) || !errors.Is(c.Err(), errOvercommit) {
-		t.Error(c.Err())
+		t.Errorf("Err: %v, want %v", c.Err(), errOvercommit)
 	}
 }
 

@@ -35,7 +35,7 @@ func testGrantIsBacked(t *bed) {
 			case r := <-held:
 				rs = append(rs, r)
 			case <-c.Done():
-				t.Fatal(c.Err())
+				t.Fatalf("the connection ended: %v", c.Err())
 			}
 		}
 		for i, r := range rs {
@@ -220,7 +220,7 @@ func testLeastReceive(t *bed) {
 		msg := words(7, 1, 1, 0, 0, 0, 0, 7, 0, procWrite, 980, make([]byte, 980))
 		p.send(msg)
 		if len(msg) != 1024 {
-			t.Fatal(len(msg))
+			t.Fatalf("a message of %d bytes, want 1024", len(msg))
 		}
 		p.want("1024 bytes", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0, sum(make([]byte, 980)), 980))
 	}
@@ -262,6 +262,6 @@ func testUnpostableReplyCloses(t *bed) {
 	p.send(words(7, 1, 1, 0, 0, 0, 0, 7, 0, procNull))
 	<-c.Done()
 	if !errors.Is(c.Err(), ErrClosed) {
-		t.Error(c.Err())
+		t.Errorf("Err: %v, want %v", c.Err(), ErrClosed)
 	}
 }

@@ -105,7 +105,7 @@ func (tp *tap) segments(t *testing.T) (frames map[bool]mpa.Frame, out []seen) {
 			h, payload, err := ddp.Parse(u)
 			op, err2 := rdmap.ParseControl(h.Ctrl)
 			if err != nil || err2 != nil {
-				t.Fatal(err, err2)
+				t.Fatalf("segment: %v, %v", err, err2)
 			}
 			out = append(out, seen{p.fromClient, op, h.Last, payload})
 			b = b[n:]
@@ -198,7 +198,7 @@ func TestWireRoles(t *testing.T) {
 		for i, m := range msgs {
 			var h Header
 			if err := h.Parse(m); err != nil || h.Proc != ProcMsg && h.Proc != ProcNoMsg {
-				t.Fatalf("%x: %v", m, err)
+				t.Fatalf("%x: %v, %v", m, h.Proc, err)
 			}
 			wantCredits, direction := uint32(7), uint32(0)
 			if !fromClient {

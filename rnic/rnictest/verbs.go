@@ -267,7 +267,7 @@ func testNoRoom(t *testing.T, b Bed) {
 	z.recv(1, 10)
 	a.post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{filled(11, 1)}})
 	if z.ended() == nil || a.ended() == nil {
-		t.Error(z.qp.Err(), a.qp.Err())
+		t.Errorf("the ends: %v, %v, want an error at both", z.qp.Err(), a.qp.Err())
 	}
 	z.want(1, rnic.OpRecv, rnic.WCFlushErr)
 }

@@ -173,7 +173,7 @@ func TestDirectRevoked(t *testing.T) {
 				t.Fatal("bytes were placed after the memory was taken away")
 			}
 			if s.qp.Err() != error(taggedFaults[rnic.MemSTag]) {
-				t.Fatal(s.qp.Err())
+				t.Fatalf("Err: %v, want %v", s.qp.Err(), taggedFaults[rnic.MemSTag])
 			}
 		})
 	}

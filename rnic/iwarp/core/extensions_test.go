@@ -237,7 +237,7 @@ func TestAtomicWrongResponse(t *testing.T) {
 		s.hearULPDU()
 		s.fpdu(seg)
 		if u := s.hearULPDU(); len(u) < 22 || u[1] != 0x47 || u[18] != 2 {
-			t.Errorf("%s: %x", name, u)
+			t.Errorf("%s: %x, want a Terminate of RDMAP", name, u)
 		}
 		s.want(t, rnic.OpSwap, 1, rnic.WCFlushErr)
 		s.c.Close()
@@ -268,7 +268,7 @@ func TestAtomicIRD(t *testing.T) {
 	s := scriptWith(t, extended, rnic.ConnParams{IRD: 2})
 	s.open()
 	if s.qp.IRD() != 2 {
-		t.Fatal(s.qp.IRD())
+		t.Fatalf("IRD %d, want 2", s.qp.IRD())
 	}
 	mr, _ := s.pd.RegMR(make([]byte, 8), rnic.RemoteAtomic)
 	s.end.room = 0 // prevents answers meanwhile
@@ -279,7 +279,7 @@ func TestAtomicIRD(t *testing.T) {
 	s.say(b)
 	s.wantEnd(t, errNoIRD)
 	if intAt(mr, 0) != 2 {
-		t.Error(intAt(mr, 0))
+		t.Errorf("memory has %d, want 2", intAt(mr, 0))
 	}
 	s.c.Close()
 }

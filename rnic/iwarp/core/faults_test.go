@@ -205,7 +205,7 @@ func flushedRest(t *testing.T, s *script) {
 	wcs := make([]rnic.WC, 8)
 	n := s.cq.Poll(wcs)
 	if n != 2 || wcs[0].ID != 1 || wcs[1].ID != 2 {
-		t.Fatalf("completions %+v", wcs[:n])
+		t.Fatalf("completions %+v, want 1 and 2", wcs[:n])
 	}
 	for i := 1; i < n; i++ {
 		if wcs[i-1].Status == rnic.WCFlushErr && wcs[i].Status != rnic.WCFlushErr {

@@ -86,7 +86,7 @@ func TestFlushDuringInvalidation(t *testing.T) {
 	mr, _ := s.pd.RegMR(make([]byte, 1), rnic.RemoteWrite)
 	q, w := s.end.q, &s.end.work
 	if _, f := q.Borrow(mr, mr.STag(), mr.Base(), 1, rnic.RemoteWrite); f != rnic.MemOK {
-		t.Fatal(f)
+		t.Fatalf("Borrow: %v", f)
 	}
 	posted := make(chan error)
 	go func() { posted <- s.qp.PostSend(rnic.SendWR{ID: 1, Op: rnic.OpLocalInvalidate, MR: mr}) }()

@@ -51,7 +51,7 @@ func TestFaultSendsBuiltResponses(t *testing.T) {
 	first, _ := s.pd.RegMR([]byte{1}, rnic.RemoteRead)
 	second, _ := s.pd.RegMR([]byte{2}, rnic.RemoteRead)
 	if !s.end.work.turn.take() { // so that nothing is built yet
-		t.Fatal(s.end.work.turn)
+		t.Fatalf("take: %v", s.end.work.turn)
 	}
 	for i, mr := range []*rnic.MR{first, second} {
 		s.fpdu(untagged(0x41, 0x41, 0, 1, uint32(i+1), 0, readReq(9, uint64(i), 1, mr.STag(), mr.Base())))

@@ -38,7 +38,7 @@ func TestTurn(t *testing.T) {
 			if got, want := turn.take(), h == turnFree && from == gateOpen; got != want {
 				t.Errorf("take at %v and %v: %v", from, h, got)
 			} else if got && turn.holder != heldByCaller {
-				t.Error(turn)
+				t.Errorf("after take: %v", turn)
 			}
 			turn = Turn{holder: h, gate: from}
 			want := turn
@@ -58,10 +58,10 @@ func TestTurn(t *testing.T) {
 	turn := Turn{gate: gateOpen}
 	turn.take()
 	if turn.handOver(); turn.holder != heldByLoop {
-		t.Error(turn)
+		t.Errorf("after handOver: %v", turn)
 	}
 	if turn.giveBack(); turn.holder != turnFree {
-		t.Error(turn)
+		t.Errorf("after giveBack: %v", turn)
 	}
 	if turn.shut(); turn.mayBegin() {
 		t.Errorf("%v: a message may begin", turn)
@@ -119,7 +119,7 @@ func TestCork(t *testing.T) {
 	post(t, s.qp, rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, maxYieldBytes)}})
 	s.hearULPDU()
 	if n := len(s.hearULPDU()); n != 18+maxYieldBytes {
-		t.Error(n)
+		t.Errorf("a segment of %d bytes, want %d", n, 18+maxYieldBytes)
 	}
 	if w.Uncork() {
 		t.Error("it was sent already")
@@ -155,7 +155,7 @@ func TestCorkedPartLeaves(t *testing.T) {
 		t.Fatal("nothing to send")
 	}
 	if s.end.send(); w.turn.holder != turnFree {
-		t.Error(w.turn)
+		t.Errorf("after send: %v", w.turn)
 	}
 	s.hearULPDU()
 	if w.ClaimCorked() {
@@ -169,7 +169,7 @@ func TestHolderLeaves(t *testing.T) {
 	s.open()
 	w := &s.end.work
 	if !w.turn.take() {
-		t.Fatal(w.turn)
+		t.Fatalf("take: %v", w.turn)
 	}
 	w.Cork()
 	post(t, s.qp, rnic.SendWR{Op: rnic.OpSend})
@@ -181,11 +181,11 @@ func TestHolderLeaves(t *testing.T) {
 	}
 	w.HandOver()
 	if !w.TurnOfLoop() {
-		t.Error(w.turn)
+		t.Errorf("after HandOver: %v", w.turn)
 	}
 	w.GiveUp()
 	if w.TurnOfLoop() {
-		t.Error(w.turn)
+		t.Errorf("after GiveUp: %v", w.turn)
 	}
 }
 

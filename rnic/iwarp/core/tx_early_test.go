@@ -21,7 +21,7 @@ func TestAnswerBeforeRequest(t *testing.T) {
 			t.Fatalf("RegMR: %v", err)
 		}
 		if !s.end.work.turn.take() { // the test transmits
-			t.Fatal(s.end.work.turn)
+			t.Fatalf("take: %v", s.end.work.turn)
 		}
 		if err := s.qp.PostSend(rnic.SendWR{ID: 1, Op: rnic.OpRead, MR: mr, Length: size, RemoteSTag: 5}); err != nil {
 			t.Fatalf("PostSend: %v", err)
@@ -37,7 +37,7 @@ func TestAnswerBeforeRequest(t *testing.T) {
 			t.Errorf("size %d: %v, action %d", size, err, a.kind)
 		}
 		if added, err := out.segment(); err != nil || !added || out.b.left == 0 {
-			t.Errorf("size %d: the request could not be made: %v", size, err)
+			t.Errorf("size %d: the request was not made: %v, added %v, %d bytes", size, err, added, out.b.left)
 		}
 		if from, _ := s.end.work.sq.Begun(); from != 0 {
 			t.Errorf("size %d: a Read that was not asked for yet has completed", size)

@@ -157,7 +157,7 @@ func TestIRDOverflow(t *testing.T) {
 		s.fpdu(untagged(0x41, 0x41, 0, 1, i+1, 0, readReq(1, 0, uint32(len(bufOf(big))), big.STag(), big.Base())))
 	}
 	if s.qp.Err() != error(errNoIRD) {
-		t.Fatal(s.qp.Err())
+		t.Fatalf("Err: %v, want %v", s.qp.Err(), errNoIRD)
 	}
 	big.Invalidate() // must not wait for the peer
 	s.c.Close()

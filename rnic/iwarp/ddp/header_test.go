@@ -41,7 +41,7 @@ func TestGolden(t *testing.T) {
 		}
 		room := make([]byte, UntaggedLen)
 		if n := g.Put(room); n != len(wire) || n != g.Len() || !bytes.Equal(room[:n], wire) {
-			t.Errorf("put %x, want %x", room[:n], wire)
+			t.Errorf("put %x, %d bytes, want %x", room[:n], n, wire)
 		}
 		h, payload, err := Parse(append(bytes.Clone(wire), "payload"...))
 		if err != nil || h != g.Header || string(payload) != "payload" {

@@ -28,7 +28,7 @@ func TestPad(t *testing.T) {
 	}
 	for l := 1; l <= 0xffff; l++ {
 		if n := FPDULen(l); n%4 != 0 || n < l+6 || n > l+9 {
-			t.Fatalf("FPDULen(%d) = %d", l, n)
+			t.Fatalf("FPDULen(%d) = %d, want a multiple of 4 from %d to %d", l, n, l+6, l+9)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestFPDUEmpty(t *testing.T) {
 	for _, crc := range []bool{true, false} {
 		ulpdu, n, err := ParseFPDU(b, crc)
 		if code, _ := term.CodeOf(err); ulpdu != nil || n != 0 || code != term.MPAMarker {
-			t.Errorf("crc %v: %x, %d, %v", crc, ulpdu, n, err)
+			t.Errorf("crc %v: %x, %d, %v, want %v", crc, ulpdu, n, err, term.MPAMarker)
 		}
 	}
 	b[7]++

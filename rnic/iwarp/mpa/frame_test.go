@@ -50,7 +50,7 @@ func TestFrameGolden(t *testing.T) {
 		}
 		f, n, err := ParseFrame(append(bytes.Clone(wire), "next"...), g.Reply)
 		if err != nil || n != len(wire) || !sameFrame(f, g.Frame) {
-			t.Errorf("%x: parsed %+v, %d bytes, %v", wire, f, n, err)
+			t.Errorf("%x: parsed %+v, %d bytes, %v, want %+v", wire, f, n, err, g.Frame)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func fuzzMarkers(t *testing.T, b []byte, pos uint32, crc bool) {
 	ulpdu, n, err := r.Parse(b, crc)
 	if err != nil || n == 0 {
 		if ulpdu != nil || n != 0 || r.pos != pos || !bytes.Equal(in, b) {
-			t.Fatalf("something done with %v", err)
+			t.Fatalf("%v, n %d: returned %x, moved from %d to %d", err, n, ulpdu, pos, r.pos)
 		}
 		return
 	}

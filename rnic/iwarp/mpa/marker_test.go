@@ -82,7 +82,7 @@ func TestMarkersEveryAlignment(t *testing.T) {
 				}
 				got, n, err := r.Parse(wire, true)
 				if err != nil || n != len(want) || !bytes.Equal(got, ulpdu[:l]) {
-					t.Fatalf("ULPDU %d at %d: %d bytes, %v", l, pos, n, err)
+					t.Fatalf("ULPDU %d at %d: %d bytes, %v, want %d", l, pos, n, err, len(want))
 				}
 				if r.pos != s.pos || r.pos != base+pos+uint32(n) {
 					t.Fatalf("ULPDU %d at %d: sender is at %d, receiver at %d", l, pos, s.pos, r.pos)

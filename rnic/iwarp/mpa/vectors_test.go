@@ -112,7 +112,7 @@ func TestVectorsFigures(t *testing.T) {
 		r := MarkerReceiver{pos: v.Offset}
 		ulpdu, n, err := r.Parse(bytes.Clone(v.FPDU), true)
 		if err != nil || n != len(v.FPDU) || !bytes.Equal(ulpdu, v.ULPDU) {
-			t.Errorf("%s: received %x (%d bytes), %v", v.Name, ulpdu, n, err)
+			t.Errorf("%s: received %x (%d bytes), %v, want %x", v.Name, ulpdu, n, err, v.ULPDU)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestTable(t *testing.T) {
 	for i, w := range table {
 		op := w.op
 		if int(op) != i || !op.known() || op.String() != w.name || Control(op) != w.ctrl {
-			t.Errorf("opcode %d: %v, control %#x", i, op, Control(op))
+			t.Errorf("opcode %d: %v, control %#x, want %+v", i, op, Control(op), w)
 		}
 		if op.tagged() != w.tagged || op.queue() != w.queue || op.headerLen() != w.header {
 			t.Errorf("%v: tagged %v, queue %d, header %d, want %+v", op, op.tagged(), op.queue(), op.headerLen(), w)

@@ -72,7 +72,7 @@ func TestErrors(t *testing.T) {
 	ours := &Error{Code: MPACRC, detail: "in the third FPDU", Err: io.ErrUnexpectedEOF}
 	wrapped := fmt.Errorf("reading: %w", ours)
 	if got := ours.Error(); got != "MPA: CRC error (2/0/02): in the third FPDU: unexpected EOF" {
-		t.Error(got)
+		t.Errorf("Error: %q", got)
 	}
 	for _, target := range []error{ours, io.ErrUnexpectedEOF, &Error{Code: MPACRC}, New(MPACRC, "in the third FPDU")} {
 		if !errors.Is(wrapped, target) {
@@ -89,7 +89,7 @@ func TestErrors(t *testing.T) {
 	}
 	theirs := &PeerError{Code: MPACRC, SegLen: 22}
 	if got := theirs.Error(); got != "the peer terminated the stream: MPA: CRC error (2/0/02)" {
-		t.Error(got)
+		t.Errorf("Error: %q", got)
 	}
 	for target, want := range map[error]bool{&PeerError{Code: MPACRC}: true, &PeerError{}: false, ours: false} {
 		if got := errors.Is(theirs, target); got != want {

@@ -88,7 +88,7 @@ func TestReservedBits(t *testing.T) {
 		}
 	}
 	if got, err := Parse(must.Hex(t, "020618ff"), false); err != nil || got.Code != RDMAPOpcode || got.swapped {
-		t.Errorf("no headers: %+v, %v", got, err)
+		t.Errorf("no headers: %+v, %v, want %v", got, err, RDMAPOpcode)
 	}
 }
 
