@@ -1,4 +1,4 @@
-// Permission: the server decides, and what it has decided is kept for each caller.
+// Permission: the server decides; the mount caches its decision for each caller.
 
 package fusefs
 
@@ -12,26 +12,26 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// An allowed is what the server said that a caller may do. It holds while the attributes
-// are trusted and the ctime is the same, which a change of mode, owner or ACL moves, or was moved
-// by operations of ours alone that change none of these.
+// An allowed caches one caller's rights, as the server granted them. It is valid while the
+// attributes are trusted and the ctime is unchanged: changes of mode, owner or ACL move the ctime.
+// keepRights moves it along after our other operations.
 type allowed struct {
 	who   *caller
 	bits  uint32
 	ctime nfs3.Time
 }
 
-// maxAllowed is how many callers' rights are kept of one object.
+// maxAllowed bounds the callers with cached rights for each object.
 const maxAllowed = 16
 
-// What rights a program needs to write, after the kernel's own client.
+// The rights needed to write, as the kernel's own client asks for them.
 const (
 	fileWrite = nfs3.AccessModify | nfs3.AccessExtend
 	dirWrite  = nfs3.AccessModify | nfs3.AccessExtend | nfs3.AccessDelete
 	allBits   = nfs3.AccessRead | nfs3.AccessLookup | nfs3.AccessModify | nfs3.AccessExtend | nfs3.AccessDelete | nfs3.AccessExecute
 )
 
-// rights are the bits that a mask of access(2) stands for.
+// rights maps an access(2) mask to the NFSv3 ACCESS bits for an object of type t.
 func rights(t nfs3.FileType, mask uint32) (bits uint32) {
 	if mask&fuse.R_OK != 0 {
 		bits |= nfs3.AccessRead
@@ -55,7 +55,7 @@ func rights(t nfs3.FileType, mask uint32) (bits uint32) {
 	return bits
 }
 
-// cached is what is known of the caller's rights to n.
+// cached returns the cached rights of the caller to n; ok is false if the server has to be asked.
 func (r *request) cached(n *node) (bits uint32, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -70,9 +70,9 @@ func (r *request) cached(n *node) (bits uint32, ok bool) {
 	return 0, false
 }
 
-// keepRights has rights and ACLs be believed after a change that was our own, from how n was to how
-// it is, and that was not of mode or owner: names that were made in a directory. The caller holds
-// mu.
+// keepRights keeps rights and ACLs valid after a change of our own, such as a name made in a
+// directory. was holds the attributes before the change. A change of mode or owner keeps nothing.
+// The caller holds n.mu.
 func (n *node) keepRights(was *nfs3.Fattr) {
 	is := &n.attr
 	if was.Mode != is.Mode || was.UID != is.UID || was.GID != is.GID {
@@ -84,13 +84,13 @@ func (n *node) keepRights(was *nfs3.Fattr) {
 		}
 	}
 	if k := n.acl; k != nil && k.ctime == was.Ctime {
-		moved := *k // others may be reading it
+		moved := *k // a copy: readers may still use the old one
 		moved.ctime = is.Ctime
 		n.acl = &moved
 	}
 }
 
-// may fails with EACCES where the caller has not all of these rights to n.
+// may returns EACCES unless the caller has all wanted rights to n.
 func (r *request) may(n *node, want uint32) error {
 	bits, ok := r.cached(n)
 	if ok {
@@ -107,16 +107,16 @@ func (r *request) may(n *node, want uint32) error {
 	return nil
 }
 
-// walkTime is how long an open can take from the kernel's walk along the names until we get it.
+// walkTime bounds the time between the kernel's path walk and the arrival of its open here.
 const walkTime = 10 * time.Second
 
-// epoch is what moments are counted from, by a clock that nobody sets.
+// epoch is the origin of stored moments. It has a monotonic clock reading.
 var epoch = time.Now()
 
-// mayReach fails where the caller has no right to search the directory of n. It asks only when who
-// may has changed a moment ago: until the kernel has been told, which is after chmod has
-// returned, since that holds the lock of the directory, it finds names without asking us;
-// and opens that have found theirs by then are still on their way.
+// mayReach returns an error if the caller may not search the directory of n. It asks only shortly
+// after search rights have changed. chmod holds the kernel's lock of the directory, so the kernel
+// hears of the change only after chmod returns. Until then it resolves names without asking us, and
+// earlier resolved opens may still arrive.
 func (r *request) mayReach(n *node) error {
 	dir := r.fs.table.revoked(n)
 	if dir == nil {
@@ -125,8 +125,8 @@ func (r *request) mayReach(n *node) error {
 	return r.may(dir, nfs3.AccessLookup)
 }
 
-// revoked is the directory of n when names in it may have been found by callers who have lost
-// the right to. By which of several names n was found nobody can tell: then it is nil.
+// revoked returns the directory of n if callers without the search right may have resolved names in
+// it. It returns nil if n has several names: the name used for this open is unknown.
 func (t *table) revoked(n *node) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +141,7 @@ func (t *table) revoked(n *node) *node {
 	return nil
 }
 
-// askAccess asks the server for the caller's rights to n; the reply brings the attributes too.
+// askAccess asks the server for the caller's rights to n; the reply updates the attributes too.
 func (r *request) askAccess(n *node) (uint32, error) {
 	args, res := nfs3.AccessArgs{FH: n.fh, Access: allBits}, nfs3.AccessRes{}
 	s := r.fs.stamp()
@@ -163,7 +163,7 @@ func (r *request) askAccess(n *node) (uint32, error) {
 	return res.Access, nil
 }
 
-// Access answers access(2), and chdir(2), which needs the right to search.
+// Access handles access(2), and chdir(2), which needs the right to search.
 func (f *fileSystem) Access(cancel <-chan struct{}, in *fuse.AccessIn) fuse.Status {
 	r := f.begin(opAccess, cancel, &in.Caller)
 	defer r.end()

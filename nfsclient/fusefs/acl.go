@@ -1,4 +1,4 @@
-// ACLs: what is known of them, reading and setting them, and what a directory gives to new objects.
+// ACLs: the cached ones, reading and setting them, and the default ACL for new objects.
 
 package fusefs
 
@@ -13,18 +13,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A knownACL is what the server said of an object's ACLs. It holds while the attributes are trusted
-// and mode and ctime are the same, which a change of an ACL moves, or was moved by operations of
-// ours alone that change none of these. Where the object has only a mode, access is empty.
+// A knownACL caches an object's ACLs. It is valid while the attributes are trusted and mode and
+// ctime are unchanged: a change of an ACL moves the ctime. keepRights moves it along after our
+// other operations. access is empty if the object has only a mode.
 type knownACL struct {
 	access, def posixacl.ACL
-	err         error // the server has no ACLs of this object
+	err         error // the server has no ACLs for this object
 	ctime       nfs3.Time
 	mode        uint32
 }
 
-// cachedACL is what is known of the ACLs of n; nil: the server has to be asked. The caller holds
-// mu.
+// cachedACL returns the cached ACLs of n, or nil if the server has to be asked. The caller holds
+// n.mu.
 func (n *node) cachedACL() *knownACL {
 	if !n.acl.of(&n.attr) || n.left(time.Now()) <= 0 {
 		return nil
@@ -32,18 +32,18 @@ func (n *node) cachedACL() *knownACL {
 	return n.acl
 }
 
-// of reports whether k was learned of an object that is as a says.
+// of reports whether k is valid for an object with the attributes a.
 func (k *knownACL) of(a *nfs3.Fattr) bool { return k != nil && k.ctime == a.Ctime && k.mode == a.Mode }
 
-// keepsOut reports whether some user or group has no right to search a directory with the access
-// ACL acl, though its mode may give everybody the right: an entry that names them does not.
+// keepsOut reports whether the access ACL acl denies some user or group the right to search. Even
+// if the mode grants this right to all, an entry of the ACL may deny it.
 func keepsOut(acl posixacl.ACL) bool {
 	return slices.ContainsFunc(acl, func(e posixacl.Entry) bool { return e.Perm&posixacl.Execute == 0 })
 }
 
-// learnSearchers has the ACL of dir be known where the mode says that all may search it: the kernel
-// must not walk by names in it without asking if the ACL names users without the right. It is one
-// call for each directory. What the server does not say is seen by searched.
+// learnSearchers fetches the ACL of dir if its mode lets all users search it. The kernel must not
+// walk through dir without asking if the ACL excludes users. This costs one call for each
+// directory. searched handles a failed call.
 func (r *request) learnSearchers(dir *node) {
 	if r.fs.opt.NoACL || !r.fs.manyUsers() || r.fs.opt.LookupCache == LookupNone {
 		return
@@ -56,8 +56,8 @@ func (r *request) learnSearchers(dir *node) {
 	}
 }
 
-// keepACL enters k, which the reply of a call sent at s has brought with the attributes attr. One
-// that was under way while we have set another is void. The caller holds mu.
+// keepACL caches k, which came with the attributes attr in the reply to a call sent at s. It drops
+// k if we have set an ACL since s. The caller holds n.mu.
 func (n *node) keepACL(k *knownACL, s stamp, attr *nfs3.Fattr) {
 	if s.tick > n.aclSet {
 		k.ctime, k.mode = attr.Ctime, attr.Mode
@@ -65,7 +65,7 @@ func (n *node) keepACL(k *knownACL, s stamp, attr *nfs3.Fattr) {
 	}
 }
 
-// acls is the ACLs of n, from what is known or from the server.
+// acls returns the ACLs of n from the cache or from the server.
 func (r *request) acls(n *node) (*knownACL, error) {
 	n.mu.Lock()
 	k, fsid := n.cachedACL(), n.attr.Fsid
@@ -90,7 +90,7 @@ func (r *request) acls(n *node) (*knownACL, error) {
 		switch {
 		case attr.Present:
 			n.keepACL(k, s, &attr.Attr)
-		case err != nil: // a refusal that says nothing of the object holds while it is as before
+		case err != nil: // a refusal without attributes stays valid while n is unchanged
 			n.keepACL(k, s, &n.attr)
 		}
 		n.mu.Unlock()
@@ -98,7 +98,7 @@ func (r *request) acls(n *node) (*knownACL, error) {
 	return k, k.err
 }
 
-// askACL asks the server for the ACLs of n; s is when.
+// askACL fetches the ACLs of n; s is the moment of the call.
 func (r *request) askACL(n *node) (acls nfsclient.ACLs, attr nfs3.PostOpAttr, s stamp, err error) {
 	s = r.fs.stamp()
 	acls, attr, err = r.who.client.GetACL(r, n.fh)
@@ -106,10 +106,10 @@ func (r *request) askACL(n *node) (acls nfsclient.ACLs, attr nfs3.PostOpAttr, s 
 	return acls, attr, s, r.fs.stale(n, err)
 }
 
-// isUnsupported reports whether the server has no ACLs, of one object or of any.
+// isUnsupported reports whether the server has no ACLs, for one object or at all.
 func isUnsupported(err error) bool { return errors.Is(err, errors.ErrUnsupported) }
 
-// setACL sets one of the ACLs of n; an empty one is taken away.
+// setACL sets one ACL of n; an empty acl removes it.
 func (r *request) setACL(n *node, isDefault bool, acl posixacl.ACL) error {
 	if err := r.writeFirst(n); err != nil {
 		return err
@@ -117,9 +117,8 @@ func (r *request) setACL(n *node, isDefault bool, acl posixacl.ACL) error {
 	dir := n.isDir()
 	set := nfsclient.ACLs{Access: acl}
 	if dir || isDefault || len(acl) == 0 {
-		// Both lists of a directory are set by one call, and to take an access ACL away is to set
-		// what the mode says. What others have set meanwhile must not be undone, so the server is
-		// asked.
+		// One call sets both lists of a directory, and removing an access ACL means setting the
+		// mode's. Ask the server first, so that this call does not undo changes by other clients.
 		is, attr, _, err := r.askACL(n)
 		if err != nil {
 			return err
@@ -139,8 +138,8 @@ func (r *request) setACL(n *node, isDefault bool, acl posixacl.ACL) error {
 	return r.callSetACL(n, set, dir)
 }
 
-// writeFirst sends what was written and what is held: a writer may lose his right by the call that
-// follows.
+// writeFirst sends written data and the deferred SETATTR: the following call may take the writer's
+// right to send them.
 func (r *request) writeFirst(n *node) error {
 	if err := r.fs.sendHeld(r, n); err != nil {
 		return err
@@ -154,8 +153,8 @@ func (r *request) writeFirst(n *node) error {
 	return nil
 }
 
-// callSetACL is one SETACL. All that followed from the ACL before is forgotten, though the ctime
-// can be the same: the clocks of servers tick slowly.
+// callSetACL sends one SETACL and drops everything derived from the previous ACL. The ctime does
+// not show the change reliably, because server clocks are coarse.
 func (r *request) callSetACL(n *node, acls nfsclient.ACLs, dir bool) error {
 	f := r.fs
 	s := f.stamp()
@@ -177,14 +176,14 @@ func (r *request) callSetACL(n *node, acls nfsclient.ACLs, dir bool) error {
 	return nil
 }
 
-// newMode is the mode of an object that a program makes in dir. The kernel leaves the umask to us
-// (FUSE_DONT_MASK), since it does not count where the directory has a default ACL: that gives the
-// object its ACL, less what the program did not ask for. The server does the same; its answer must
-// not depend on whether it takes the mode with the call or by a SETATTR after it.
+// newMode returns the mode for a program's new object in dir. The kernel leaves the umask to us
+// (FUSE_DONT_MASK), because a default ACL of dir replaces it. That ACL, limited to the requested
+// bits, then becomes the object's ACL. The server computes the same. Its result must not depend on
+// receiving the mode with the call or in a later SETATTR.
 func (r *request) newMode(dir *node, mode, umask uint32) (uint32, error) {
 	mode &= 0o7777
 	if r.fs.opt.NoACL {
-		return mode, nil // less the umask already
+		return mode, nil // the kernel has applied the umask already
 	}
 	k, err := r.acls(dir)
 	switch {
@@ -196,7 +195,7 @@ func (r *request) newMode(dir *node, mode, umask uint32) (uint32, error) {
 	return mode&^0o777 | mode&k.def.Mode(), nil
 }
 
-// givesNoACL reports whether what is made in dir has no ACL, as far as that is known.
+// givesNoACL reports whether the cached ACL of dir shows that new objects get no ACL.
 func (f *fileSystem) givesNoACL(dir *node) bool {
 	if f.opt.NoACL {
 		return false
@@ -207,14 +206,14 @@ func (f *fileSystem) givesNoACL(dir *node) bool {
 	return k != nil && len(k.def) == 0
 }
 
-// madeWithoutACL notes that n, which we have just made, has none.
+// madeWithoutACL caches that n, which we have just made, has no ACL.
 func (f *fileSystem) madeWithoutACL(n *node, s stamp) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.keepACL(&knownACL{}, s, &n.attr)
 }
 
-// errno of an ACL's bytes, as setxattr(2) has it.
+// aclErrno returns the errno of setxattr(2) for an invalid ACL.
 func aclErrno(err error) error {
 	if errors.Is(err, posixacl.ErrVersion) {
 		return syscall.EOPNOTSUPP

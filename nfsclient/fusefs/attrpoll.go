@@ -1,8 +1,8 @@
-// Watching open files: those who read from the kernel's pages ask nobody.
+// Polling open files' attributes, for programs reading the kernel's page cache.
 //
-// The kernel looks at attributes when a program does, and not at a read of what it has
-// in its pages. As the pages are to be what other clients have written, within the time
-// that attributes are trusted, open files are asked about when theirs time out.
+// The kernel checks attributes when a program asks for them, but not when it reads cached pages.
+// Cached pages must show the writes of other clients within the attribute timeout. So the mount
+// polls the attributes of open files when they time out.
 
 package fusefs
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A watch is the goroutine that asks, while files are open.
+// A watch is the polling goroutine. It runs while files are open.
 type watch struct {
 	mu      sync.Mutex // guards all below
 	running bool
@@ -23,7 +23,7 @@ type watch struct {
 	wg      sync.WaitGroup
 }
 
-// watchOpen has open files looked at from now on.
+// watchOpen starts the polling goroutine unless it runs.
 func (f *fileSystem) watchOpen() {
 	if f.regs.max <= 0 {
 		return // the kernel asks at each read
@@ -40,11 +40,11 @@ func (f *fileSystem) watchOpen() {
 	}
 }
 
-// looksAtOnce bounds the looks under way. One waits for as long as a page of its file is being
-// filled, and others go on.
+// looksAtOnce bounds concurrent polls. One poll waits while the kernel fills a page of its file;
+// others continue meanwhile.
 const looksAtOnce = 16
 
-// watchLoop runs until nothing is open.
+// watchLoop polls until no file is open.
 func (f *fileSystem) watchLoop() {
 	w, slots := &f.watch, make(chan struct{}, looksAtOnce)
 	pause := max(f.regs.min, 10*time.Millisecond)
@@ -78,7 +78,7 @@ func (f *fileSystem) watchLoop() {
 				if left <= 0 {
 					f.lookAt(w.ctx, n, who)
 				}
-				if !n.isRead() { // a notice would void a READ that comes back short
+				if !n.isRead() { // a notice would void a short READ
 					_, _ = f.showSize(w.ctx, who, n)
 				}
 				n.looked.Store(false)
@@ -88,8 +88,8 @@ func (f *fileSystem) watchLoop() {
 	}
 }
 
-// lookAt asks for the attributes of a file in the name of one who has it open. A failure is
-// for those to meet who use the file.
+// lookAt fetches the attributes of a file with an opener's credentials. It drops errors: the next
+// operation on the file meets them too.
 func (f *fileSystem) lookAt(ctx context.Context, n *node, who *caller) {
 	args, res := nfs3.GetattrArgs{FH: n.fh}, nfs3.GetattrRes{}
 	s := f.stamp()
@@ -98,6 +98,7 @@ func (f *fileSystem) lookAt(ctx context.Context, n *node, who *caller) {
 	}
 }
 
+// stop ends the polling for good and waits for polls in flight.
 func (w *watch) stop() {
 	w.mu.Lock()
 	if w.ctx == nil {

@@ -1,27 +1,27 @@
 // The attributes of one object: how long they are trusted, and whether a change was our own.
 //
-// Three questions are answered here, without I/O and without a clock of its own.
+// This file answers three questions, without I/O and without reading a clock.
 //
-// Which of two replies is newer? Many calls travel at once, and their replies come in any
-// order. Each call takes a ticket when it is sent (ticks), and each set of attributes that is
-// taken notes the number of the moment. A reply whose call was sent after that is
-// newer; one that was under way meanwhile counts only if its ctime is later. What differs
-// and can't be ordered is not trusted, and asked for anew.
+// Which of two replies is newer? Many calls are in flight, and their replies arrive in any order.
+// Each call takes a ticket when it is sent (ticks). Accepted attributes note the current ticket. A
+// reply to a call sent later is newer. A reply to an earlier call counts only if its ctime is
+// later. Attributes that differ without an order are not trusted: the next use asks again.
 //
-// Was it us? What the server said of the object before our operation (wcc_data, RFC 1813
-// §2.6) is what we had: then all that is new is our own doing. So it is while other
-// operations of ours on the object are under way, whose replies may be out of order.
-// Anything else was another client, and what we hold of the content is void.
+// Did we change the object? We did if the server's attributes from before our operation (wcc_data,
+// RFC 1813 §2.6) equal the cached ones. The mount also assumes it while other operations of ours on
+// the object are in flight, because replies may be out of order. Any other change came from another
+// client and voids the cached content.
 //
-// A server that can't have these attributes be of the operation's own moment says nothing of
-// before, as RFC 1813 §2.6 asks of it: one of several that export the same files. A file that we
-// write is taken to have changed by that, as by Linux's client. In a directory many make names.
-// Neither such an operation nor attributes that come while others of ours are under way prove
-// anything of its other names, so they are believed for no longer than without it, and are void
-// after that, since nobody can tell whose changes the new times are of.
+// If a server cannot sample these attributes atomically with the operation it omits them, as RFC
+// 1813 §2.6 requires. An example is one of several servers with the same exports. If we write a
+// file on such a server, we count the change as our own, like Linux's client. Directories differ,
+// because many clients make names in one directory. Such an operation proves nothing about its
+// other names, nor do attributes from replies during other operations. The names keep their
+// previous deadline and are void after it, because the new times may include foreign changes.
 //
-// For how long? As nfs(5) has it: the least time at first and after each foreign change,
-// doubled each time that the attributes prove unchanged for as long as they were trusted.
+// How long are attributes trusted? As nfs(5) describes: for the minimum at first and after each
+// foreign change. The time doubles whenever attributes prove unchanged for as long as they were
+// trusted.
 
 package fusefs
 
@@ -31,40 +31,40 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// attrs is the cached attributes of a node, which guards them by its mutex.
+// attrs holds the cached attributes of a node. The node's mutex guards it.
 type attrs struct {
 	attr    nfs3.Fattr
-	known   bool // attr holds something
+	known   bool // attr is valid
 	expired bool // attr is known to be out of date
 
-	sent  time.Time     // when the call was sent that brought attr
-	timeo time.Duration // for how long from then on attr is trusted
+	sent  time.Time     // when the call for attr was sent
+	timeo time.Duration // how long attr is trusted from sent on
 	since time.Time     // when timeo was set
 
-	tick    uint64 // the moment when attr was taken
-	busy    int    // operations of ours that change the object and are under way
+	tick    uint64 // the moment when attr was accepted
+	busy    int    // our changes of the object in flight
 	lastOwn uint64 // the moment when the last such operation ended
 
-	// unproven: since sent, the directory has changed while operations of ours were under way, and
-	// nothing proves that all of it was theirs.
+	// unproven: since sent, the directory has changed during operations of ours, and nothing proves
+	// that they made all the changes.
 	unproven bool
 
-	// content counts the changes by others to what the object holds: the bytes of a
-	// file, the names of a directory. What was cached under another number is void.
+	// content counts content changes by others: the bytes of a file, the names of a directory.
+	// Cached content with another number is void.
 	content uint64
 }
 
-// A report is what a reply says of an object.
+// A report carries the attributes of an object from one reply.
 type report struct {
-	tick uint64    // of the moment when the call was sent
+	tick uint64    // the moment when the call was sent
 	sent time.Time // likewise
 	attr *nfs3.Fattr
-	pre  *nfs3.WccAttr // before the operation; nil: not said
+	pre  *nfs3.WccAttr // before the operation; nil: not in the reply
 	own  bool          // the operation changes the object
 }
 
-// take enters a report at the moment now, and reports whether somebody else has changed
-// the content.
+// take enters a report at the moment now. It reports whether another client has changed the
+// content.
 func (a *attrs) take(r report, now uint64, lim timeouts) (foreign bool) {
 	if !a.known {
 		*a = attrs{attr: *r.attr, known: true, sent: r.sent, since: r.sent, timeo: lim.min, tick: now, busy: a.busy, lastOwn: a.lastOwn, content: a.content}
@@ -98,7 +98,7 @@ func (a *attrs) take(r report, now uint64, lim timeouts) (foreign bool) {
 	case a.unproven && a.left(r.sent) > 0:
 		sent = a.sent
 	case a.unproven:
-		void, a.unproven = true, false // what the kernel was given of names ends with the same time: it need not be told
+		void, a.unproven = true, false // the kernel's names end then too: no notice
 	case foreign, was != is && !mine:
 		a.timeo, a.since = lim.min, r.sent
 	case r.sent.Sub(a.since) >= a.timeo:
@@ -111,10 +111,9 @@ func (a *attrs) take(r report, now uint64, lim timeouts) (foreign bool) {
 	return foreign
 }
 
-// later reports whether a is after b.
 func later(a, b nfs3.Time) bool { return a.Sec > b.Sec || a.Sec == b.Sec && a.Nsec > b.Nsec }
 
-// begin and end stand around an operation of ours that changes the object; now is the moment.
+// begin starts a change of ours to the object. end ends it at the moment now.
 func (a *attrs) begin() { a.busy++ }
 
 func (a *attrs) end(now uint64) {
@@ -122,7 +121,7 @@ func (a *attrs) end(now uint64) {
 	a.lastOwn = now
 }
 
-// left is for how long the attributes may still be trusted.
+// left returns how long the attributes are still trusted.
 func (a *attrs) left(now time.Time) time.Duration {
 	if !a.known || a.expired {
 		return 0

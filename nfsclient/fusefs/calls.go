@@ -1,4 +1,4 @@
-// Calls to the server, and what each reply tells of the objects in it.
+// Calls to the server, and learning from their replies.
 
 package fusefs
 
@@ -10,26 +10,25 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// do does one procedure for the caller of r.
+// do runs one procedure for the caller of r.
 func (r *request) do(proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, status *nfs3.Status) error {
 	return r.who.client.Do(r, proc, args, res, status, nil, 0)
 }
 
-// learn enters what a reply says of n; s is when the call was sent.
+// learn enters the attributes of n from the reply to a call sent at s.
 func (f *fileSystem) learn(n *node, s stamp, attr *nfs3.Fattr) {
 	f.report(n, report{tick: s.tick, sent: s.at, attr: attr})
 }
 
-// learnPost is learn for attributes that may be missing.
+// learnPost is learn for optional attributes.
 func (f *fileSystem) learnPost(n *node, s stamp, post *nfs3.PostOpAttr) {
 	if post.Present {
 		f.learn(n, s, &post.Attr)
 	}
 }
 
-// learnCtime enters what the reply of an operation that changes the ctime of n, and never its
-// content, says of it: a new size or mtime is of another client. Without attributes what was known
-// is out of date.
+// learnCtime enters the reply to an operation that changes the ctime of n but never its content. A
+// new size or mtime is then a foreign change. Missing attributes expire the cached ones.
 func (f *fileSystem) learnCtime(n *node, s stamp, post *nfs3.PostOpAttr) {
 	if !post.Present {
 		f.expire(n)
@@ -37,8 +36,8 @@ func (f *fileSystem) learnCtime(n *node, s stamp, post *nfs3.PostOpAttr) {
 	f.learnPost(n, s, post)
 }
 
-// learnWcc enters what the reply of an operation that changes n says of it. Without
-// attributes what was known is out of date.
+// learnWcc enters the reply to an operation that changes n. Missing attributes expire the cached
+// ones.
 func (f *fileSystem) learnWcc(n *node, s stamp, wcc *nfs3.WccData) {
 	if !wcc.After.Present {
 		f.expire(n)
@@ -51,6 +50,7 @@ func (f *fileSystem) learnWcc(n *node, s stamp, wcc *nfs3.WccData) {
 	f.report(n, r)
 }
 
+// report enters r and adjusts cached rights and ACLs. It queues a notice for a foreign change.
 func (f *fileSystem) report(n *node, r report) {
 	n.mu.Lock()
 	was, content := n.attr, n.content
@@ -58,7 +58,7 @@ func (f *fileSystem) report(n *node, r report) {
 	proven := r.pre != nil && *r.pre == was.Wcc()
 	switch {
 	case r.own && n.attr == *r.attr && (proven || r.pre == nil && n.unproven && was.Mtime != r.attr.Mtime):
-		n.keepRights(&was) // unproven: for as long as names are believed
+		n.keepRights(&was) // unproven: only until the names' deadline
 	case !foreign && n.content != content:
 		n.access, n.acl = nil, nil
 	}
@@ -68,14 +68,14 @@ func (f *fileSystem) report(n *node, r report) {
 	}
 }
 
-// expire has the attributes of n asked for before they are used again.
+// expire makes the next use of n fetch its attributes.
 func (f *fileSystem) expire(n *node) {
 	n.mu.Lock()
 	n.expired = true
 	n.mu.Unlock()
 }
 
-// changing and changed stand around a call that changes n.
+// changing and changed enclose a call that changes n.
 func (f *fileSystem) changing(n *node) stamp {
 	n.mu.Lock()
 	n.begin()
@@ -89,8 +89,8 @@ func (f *fileSystem) changed(n *node) {
 	n.mu.Unlock()
 }
 
-// stale takes a node out of use whose handle the server does not know any more. The kernel
-// walks the path again when it hears of it, once, and then gets what is there now.
+// stale detaches a node from its handle if the server no longer knows the handle. The kernel then
+// walks the path again, once, and gets the current object.
 func (f *fileSystem) stale(n *node, err error) error {
 	if isStale(err) {
 		f.table.disown(n)
@@ -109,7 +109,7 @@ func (r *request) getattr(n *node) error {
 	return nil
 }
 
-// fresh has the attributes of n be such as can be trusted.
+// fresh fetches the attributes of n unless the cached ones are trusted.
 func (r *request) fresh(n *node) error {
 	n.mu.Lock()
 	ok := n.left(time.Now()) > 0
@@ -121,17 +121,17 @@ func (r *request) fresh(n *node) error {
 	return r.getattr(n)
 }
 
-// snapshot is the attributes of n and for how long they may be trusted.
+// snapshot returns the attributes of n and how long they are trusted.
 func (n *node) snapshot() (nfs3.Fattr, time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if h := n.held.Load(); h != nil {
-		return h.over(n.attr), 0 // the next look has it sent
+		return h.over(n.attr), 0 // the kernel asks again, which sends h
 	}
 	return n.attr, n.left(time.Now())
 }
 
-// version is what the content of n is known as.
+// version returns the content number of n.
 func (n *node) version() uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,7 +145,7 @@ func (n *node) isDir() bool {
 	return n.attr.Type == nfs3.TypeDir
 }
 
-// A refusedName is a name that no server would take.
+// checkName returns an error for a name longer than any server accepts.
 func (f *fileSystem) checkName(name string) error {
 	if len(name) > int(f.nameMax) {
 		return &nfsclient.StatusError{Proc: nfs3.ProcLookup, Status: nfs3.ErrNameTooLong}

@@ -1,4 +1,4 @@
-// After a crash of this machine: whether its server may be told.
+// After a crash of this machine: deciding whether to notify its server.
 
 package fusefs
 
@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tellTime bounds what the server's status monitor and its port mapper can take.
+// tellTime bounds the calls to the server's status monitor and port mapper.
 const tellTime = 15 * time.Second
 
-// stable is what the locks of the mount keep beyond a crash of the machine; nil: nothing.
+// stable returns the settings for lock records that survive a crash; nil: the mount keeps none.
 func (f *fileSystem) stable() *nlm.Stable {
 	if f.opt.StableDir == "" || f.opt.Boot == "" {
 		return nil
@@ -28,33 +28,33 @@ func (f *fileSystem) stable() *nlm.Stable {
 		Peer: func() string { return strings.ReplaceAll(f.client.ServerAddress(), "/", "_") }}
 }
 
-// firstNet is the machine's own network namespace from Linux 6.17 on, where process 1 is not ours
-// to ask.
+// firstNet is the machine's initial network namespace since Linux 6.17. It is used if /proc/1 is
+// not accessible.
 const firstNet = "net:[4026531833]"
 
-// network names the network namespace of this thread, which is the process's; "" where it is not
-// known, for all mounts alike.
+// network names the network namespace of this thread, which is the process's. The name is "" for
+// all mounts if /proc does not show it.
 func network() string {
 	net, _ := os.Readlink("/proc/thread-self/ns/net")
 	if first, err := os.Readlink("/proc/1/ns/net"); err == nil && net == first || net == firstNet {
 		return "machine"
 	}
-	// The number in the link is given again to the namespaces that come after one's end, and
-	// records outlive that. The cookie is not.
+	// The kernel reuses the number in the link after a namespace ends, and records outlive that. It
+	// never reuses the cookie.
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return net
 	}
 	defer unix.Close(fd)
-	if cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err == nil { // Linux 5.14
+	if cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err == nil { // since 5.14
 		net += " " + strconv.FormatUint(cookie, 10)
 	}
 	return net
 }
 
-// restarted tells a server, which then frees the locks of other mounts of this machine as well.
-// Those of the kernel may have some by now, and their status monitor has told it when the machine
-// started; those of users, who have no record, may have some, too.
+// restarted notifies a server, which then frees the locks of all this machine's mounts. So it
+// refuses if other mounts may hold locks. The status monitor of the kernel's mounts has notified
+// the server at boot already. Users' mounts have no record but may hold locks too.
 func (f *fileSystem) restarted(ctx context.Context, server, name string, state int32) error {
 	mounts, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -74,13 +74,13 @@ var (
 	errUserMounts   = errors.New("users have mounts, whose locks it would free too if it were told of the start")
 )
 
-// otherMounts is the error of a list of mounts (proc_pid_mountinfo(5)) that has one of the kernel's
-// NFSv3 from a server, by its address, or one of a user by FUSE: of which server that is its name
-// does not say for sure.
+// otherMounts scans a mount table (proc_pid_mountinfo(5)). It returns an error if the table has a
+// kernel NFSv3 mount from the address server. A user's FUSE mount is an error too, because its
+// source does not reliably name the server.
 func otherMounts(mountinfo io.Reader, server string) error {
 	lines := bufio.NewScanner(mountinfo)
 	for lines.Scan() {
-		_, rest, _ := strings.Cut(lines.Text(), " - ") // type, source and options of the file system
+		_, rest, _ := strings.Cut(lines.Text(), " - ") // type, source, options
 		f := strings.Fields(rest)
 		if len(f) != 3 {
 			continue
@@ -97,5 +97,5 @@ func otherMounts(mountinfo io.Reader, server string) error {
 			}
 		}
 	}
-	return lines.Err() // of a list that was not read to its end nothing is known
+	return lines.Err() // an incomplete list proves nothing
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Create makes a file and opens it. The kernel has looked the name up before, or asks for
-// O_EXCL; so a name that exists is one that another client has made since.
+// Create makes a file and opens it. The kernel has looked up the name before, or asks for O_EXCL.
+// So another client has made an existing name since then.
 func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	r := f.begin(opCreate, cancel, &in.Caller)
 	defer r.end()
@@ -32,11 +32,10 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 	return fuse.OK
 }
 
-// createTries bounds the attempts at a name that others make and remove.
+// createTries bounds the attempts if others make and remove the name.
 const createTries = 8
 
-// createOpen makes a file, or opens one that another client has made. It has one lookup and one
-// open counted.
+// createOpen makes a file, or opens one made by another client. It counts one lookup and one open.
 func (r *request) createOpen(dir *node, name string, in *fuse.CreateIn) (*node, error) {
 	for range createTries {
 		n, err := r.create(dir, name, in.Mode, in.Umask, in.Flags)
@@ -61,9 +60,9 @@ func (r *request) createOpen(dir *node, name string, in *fuse.CreateIn) (*node, 
 	return nil, syscall.ESTALE
 }
 
-// openExisting is for a name that another client has made between the kernel's looking it up and
-// our making it. What is no file sends the kernel round again (ESTALE). A node that it returns has
-// one lookup counted, with an error too.
+// openExisting opens another client's file, made after the kernel looked up the name. If it is not
+// a regular file, ESTALE makes the kernel walk again. A returned node has one lookup counted, even
+// with an error.
 func (r *request) openExisting(dir *node, name string, flags uint32) (*node, error) {
 	n, err := r.lookup(dir, name)
 	if err != nil {
@@ -75,7 +74,7 @@ func (r *request) openExisting(dir *node, name string, flags uint32) (*node, err
 	return n, r.open(n, flags)
 }
 
-// create makes a regular file that must not be there.
+// create makes a regular file; an existing name is an error.
 func (r *request) create(dir *node, name string, mode, umask, flags uint32) (*node, error) {
 	mode, err := r.newMode(dir, mode, umask)
 	if err != nil {
@@ -89,8 +88,8 @@ func (r *request) create(dir *node, name string, mode, umask, flags uint32) (*no
 	return r.make(dir, name, nfs3.ProcCreate, &args)
 }
 
-// make does one of the procedures that make an object, and returns its node with one
-// more lookup counted.
+// make runs one procedure that makes an object. It returns the object's node with one more lookup
+// counted.
 func (r *request) make(dir *node, name string, proc uint32, args xdr.Marshaler) (*node, error) {
 	f := r.fs
 	if err := f.checkName(name); err != nil {
@@ -105,7 +104,7 @@ func (r *request) make(dir *node, name string, proc uint32, args xdr.Marshaler) 
 	f.changed(dir)
 	var n *node
 	if err != nil {
-		f.table.removed(dir, name) // it may exist, or not: whatever was known
+		f.table.removed(dir, name) // the object may exist or not: drop the name
 		f.table.doubtful(dir)
 	} else {
 		f.renamed(dir)
@@ -132,15 +131,14 @@ func (r *request) make(dir *node, name string, proc uint32, args xdr.Marshaler) 
 	return n, nil
 }
 
-// renamed counts a change of ours to the names of dir: entries of a listing that was read
-// before may name what is no more.
+// renamed counts our change to a directory's names: listings read before it may be outdated.
 func (f *fileSystem) renamed(dir *node) {
 	dir.mu.Lock()
 	dir.names++
 	dir.mu.Unlock()
 }
 
-// made answers the operations that make something.
+// made fills the reply to an operation that makes an object.
 func (f *fileSystem) made(out *fuse.EntryOut, dir *node, name string, n *node, err error) fuse.Status {
 	if err != nil {
 		return f.status(err)
@@ -182,7 +180,7 @@ func (f *fileSystem) Symlink(cancel <-chan struct{}, h *fuse.InHeader, target, n
 	return f.made(out, dir, name, n, err)
 }
 
-// Mknod makes a FIFO, socket or device, or a regular file that is not opened.
+// Mknod makes a FIFO, socket or device, or a regular file without opening it.
 func (f *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
 	r := f.begin(opMknod, cancel, &in.Caller)
 	defer r.end()
@@ -215,7 +213,7 @@ func (f *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string
 	return f.made(out, dir, name, n, err)
 }
 
-// Link gives an object a further name.
+// Link adds a name to an object.
 func (f *fileSystem) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
 	r := f.begin(opLink, cancel, &in.Caller)
 	defer r.end()
@@ -235,6 +233,7 @@ func (f *fileSystem) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, 
 	return fuse.OK
 }
 
+// link sends one LINK. After an error the name may exist, so its cache entries are dropped.
 func (r *request) link(dir, n *node, name string) error {
 	f := r.fs
 	if err := f.checkName(name); err != nil {

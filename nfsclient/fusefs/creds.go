@@ -1,4 +1,4 @@
-// Callers: who acts on the server for whom here.
+// Callers: mapping local users to the credentials of their calls.
 
 package fusefs
 
@@ -20,13 +20,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A caller is a user as the server sees him. There is one of each: they are compared as pointers.
+// A caller is one set of credentials. Equal credentials share one caller, compared by pointer.
 type caller struct {
-	client *nfsclient.Client // calls in his name
+	client *nfsclient.Client // sends calls with these credentials
 	uid    uint32
 }
 
-// How long the groups of a process are believed, and how many processes and callers are kept.
+// The lifetime of cached process groups, and bounds on cached processes and callers.
 const (
 	groupsFor   = time.Second
 	maxProcs    = 1024
@@ -34,15 +34,15 @@ const (
 	statusBytes = 1 << 20 // a user may be in 65,536 groups
 )
 
-// callers finds the caller of a request. FUSE brings user, group and process; the supplementary
-// groups are the process's, which /proc has. A process that is not seen there, in another PID
-// namespace, has those of its user's login, by the users and groups of this machine. If its group
-// is not the login's it has none, since it has possibly given them up.
+// callers finds the caller for a request. FUSE gives user, group and process; /proc has the
+// process's supplementary groups. A process in another PID namespace is missing from /proc: it gets
+// its user's login groups from this machine's databases. If its group differs from the login group
+// it gets none, because it may have dropped them.
 type callers struct {
 	// set once
 	client  *nfsclient.Client
 	machine string
-	fixed   *caller // acts for all; nil: each as himself
+	fixed   *caller // acts for all; nil: each user with their own credentials
 
 	mu    sync.Mutex // guards all below
 	login func(uid, gid string) []string
@@ -50,7 +50,7 @@ type callers struct {
 	known map[string]*caller
 }
 
-// A member is a process whose groups are known.
+// A member is a process with known groups.
 type member struct {
 	who   *caller
 	until time.Time
@@ -66,7 +66,7 @@ func (c *callers) init(f *fileSystem) {
 	}
 }
 
-// of is the caller of a request.
+// of returns the caller for a request.
 func (c *callers) of(from *fuse.Caller) *caller {
 	if c.fixed != nil {
 		return c.fixed
@@ -90,7 +90,7 @@ func (c *callers) of(from *fuse.Caller) *caller {
 	return who
 }
 
-// find returns the one caller of these ids. The caller holds mu.
+// find returns the only caller with these ids. The caller holds c.mu.
 func (c *callers) find(uid, gid uint32, groups []uint32) *caller {
 	key := fmt.Sprint(uid, gid, groups)
 	if who := c.known[key]; who != nil {
@@ -106,8 +106,8 @@ func (c *callers) find(uid, gid uint32, groups []uint32) *caller {
 	return who
 }
 
-// groupsOf returns the supplementary groups of a caller without its gid, at most as many as
-// AUTH_SYS carries. A process that is gone has none; login returns those of a user and its group.
+// groupsOf returns a process's supplementary groups without its gid, at most as many as AUTH_SYS
+// carries. An ended process has none. login returns the groups of a user and its group.
 func groupsOf(from *fuse.Caller, login func(uid, gid string) []string) (groups []uint32) {
 	var words []string
 	if pid := seen(from.Pid); pid == 0 {
@@ -128,8 +128,7 @@ func groupsOf(from *fuse.Caller, login func(uid, gid string) []string) (groups [
 	return groups
 }
 
-// loginGroups returns the groups of a user if its login has the group gid. An unknown user has
-// none.
+// loginGroups returns a user's groups if gid is the login group. An unknown user has none.
 func loginGroups(uid, gid string) []string {
 	u, err := user.LookupId(uid)
 	if err != nil || u.Gid != gid {
@@ -139,14 +138,13 @@ func loginGroups(uid, gid string) []string {
 	return groups
 }
 
-// ownProc reports whether /proc belongs to our PID namespace. In another one the numbers of FUSE
-// are not those of /proc.
+// ownProc reports whether /proc shows our PID namespace. If not, its numbers differ from FUSE's.
 var ownProc = sync.OnceValue(func() bool {
 	self, err := os.Readlink("/proc/self")
 	return err == nil && self == strconv.Itoa(os.Getpid())
 })
 
-// seen is the number in /proc of FUSE's process pid, or 0.
+// seen maps FUSE's process number to its number in /proc, or 0.
 func seen(pid uint32) uint32 {
 	if !ownProc() {
 		return 0
@@ -154,8 +152,8 @@ func seen(pid uint32) uint32 {
 	return pid
 }
 
-// statusLines gives the lines of /proc/PID/status, key and value, and reports whether there is such
-// a process.
+// statusLines calls line with each key and value in /proc/PID/status. It reports whether the
+// process exists.
 func statusLines(pid uint32, line func(key string, rest []byte)) bool {
 	if pid == 0 {
 		return false

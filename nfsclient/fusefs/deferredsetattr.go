@@ -1,16 +1,14 @@
-// Changes of attributes that wait for the next call: what is set of a file that a program is just
-// making.
+// Deferred SETATTR: a new file's attribute changes wait for a later call.
 //
-// Who unpacks or copies a file makes it, writes it, sets its times, its owner and its mode, each by
-// a system call of its own, and closes it. Each would be a round trip. Times, and an owner that the
-// file has already, are held here instead. A change of the mode takes them along; close, fsync,
-// stat, read and write have them sent first, and so does holdFor. What another client sees of a
-// file that is being written was never more than that.
+// A program that unpacks or copies a file creates it, writes it, sets times, owner and mode, and
+// closes it. Each system call would be a round trip. So times are deferred here, and an owner equal
+// to the file's. A change of mode takes them along. close, fsync, stat, read and write send them
+// first, and holdFor bounds their delay. Another client could never rely on more about a file still
+// being written.
 //
-// Only what nobody refuses is held: the file was made by an open whose first close is still to
-// come, the caller is its owner, and the attributes that say so are trusted. An error that comes
-// nevertheless, such as a full disk, is told as that of a WRITE is: by the next write, fsync or
-// close.
+// A change is deferred only if the server will not refuse it. An open made the file and its first
+// close is still to come; the caller owns it by trusted attributes. An unexpected error, such as a
+// full disk, is reported like a WRITE error: by the next write, fsync or close.
 
 package fusefs
 
@@ -24,20 +22,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// holdFor bounds how long a change is held while the file stays open.
+// holdFor bounds the delay of a change while the file stays open.
 const holdFor = 100 * time.Millisecond
 
+// setIDBits are cleared by a change of owner, so such a SETATTR is never deferred.
 const setIDBits = syscall.S_ISUID | syscall.S_ISGID
 
-// A held is changes of one node that the server has not been told of. node.mu guards it.
+// A held is the deferred SETATTR of one node. node.mu guards it.
 type held struct {
-	who   *caller       // set once: who makes them
-	times nfs3.Sattr    // times alone
-	owner nfs3.Sattr    // user and group alone, those that the file has: all that is left to be changed is the ctime
-	under chan struct{} // closed when the call that makes them has ended; nil: there is none yet
+	who   *caller       // set once: makes the changes
+	times nfs3.Sattr    // times only
+	owner nfs3.Sattr    // the present user and group: setting them changes only the ctime
+	under chan struct{} // closed when the call that sends them ends; nil: no call
 }
 
-// all is what one SETATTR has to set. Times change the ctime, too.
+// all returns the arguments of the SETATTR to send. Setting times changes the ctime too.
 func (h *held) all() nfs3.Sattr {
 	if h.times == (nfs3.Sattr{}) {
 		return h.owner
@@ -45,7 +44,7 @@ func (h *held) all() nfs3.Sattr {
 	return h.times
 }
 
-// over is attributes with the times that are held.
+// over returns a with the deferred times.
 func (h *held) over(a nfs3.Fattr) nfs3.Fattr {
 	if h.times.AtimeHow != nfs3.DontChange {
 		a.Atime = h.times.Atime
@@ -56,7 +55,7 @@ func (h *held) over(a nfs3.Fattr) nfs3.Fattr {
 	return a
 }
 
-// setTimesOf has s set the times that t sets and s does not.
+// setTimesOf copies times from t to s if s does not set them.
 func setTimesOf(s, t *nfs3.Sattr) {
 	if s.AtimeHow == nfs3.DontChange {
 		s.AtimeHow, s.Atime = t.AtimeHow, t.Atime
@@ -66,8 +65,8 @@ func setTimesOf(s, t *nfs3.Sattr) {
 	}
 }
 
-// hold keeps a change for a later call, and reports whether it does. Written data, which must not
-// come after it, is on its way then.
+// hold defers a change and reports whether it did. It starts writing back the data, which must not
+// reach the server after the change.
 func (r *request) hold(n *node, s *nfs3.Sattr) bool {
 	if r.fs.opt.Sync || !n.hold(r.who, s) {
 		return false
@@ -79,7 +78,7 @@ func (r *request) hold(n *node, s *nfs3.Sattr) bool {
 	return true
 }
 
-// hold is the decision on the node.
+// hold decides under the node's lock.
 func (n *node) hold(who *caller, s *nfs3.Sattr) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -108,13 +107,14 @@ func (n *node) hold(who *caller, s *nfs3.Sattr) bool {
 	return true
 }
 
-// gives reports whether s gives n to another user or group. The caller holds mu.
+// gives reports whether s changes the user or group of n. The caller holds n.mu.
 func (n *node) gives(s *nfs3.Sattr) bool {
 	return s.SetUID && s.UID != n.attr.UID || s.SetGID && s.GID != n.attr.GID
 }
 
-// takeAlong has s set what is held, where both can be one call: endHeld is to follow then. An owner
-// that is held is not set again, since servers take set-id bits from a mode that comes with one.
+// takeAlong merges the deferred changes into s if one call can make both. The caller then calls
+// endHeld. It leaves out a deferred owner, because servers clear set-id bits if a call sets mode
+// and owner.
 func (n *node) takeAlong(who *caller, s *nfs3.Sattr) *held {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,8 +127,7 @@ func (n *node) takeAlong(who *caller, s *nfs3.Sattr) *held {
 	return h
 }
 
-// endHeld ends a call that should have set what was held. A call that was interrupted is made again
-// later.
+// endHeld ends a call with deferred changes. An interrupted call is repeated later.
 func (f *fileSystem) endHeld(n *node, h *held, err error) {
 	n.mu.Lock()
 	close(h.under)
@@ -143,8 +142,8 @@ func (f *fileSystem) endHeld(n *node, h *held, err error) {
 	}
 }
 
-// sendHeld has the server told of what is held of n. Its error is that of ctx alone: others are for
-// tellHeld.
+// sendHeld sends the deferred changes of n. It returns only errors of ctx; tellHeld returns the
+// others.
 func (f *fileSystem) sendHeld(ctx context.Context, n *node) error {
 	for n.held.Load() != nil {
 		n.mu.Lock()
@@ -173,7 +172,7 @@ func (f *fileSystem) sendHeld(ctx context.Context, n *node) error {
 	return nil
 }
 
-// setHeld is sendHeld for who has found that no call is under way.
+// setHeld sends s for sendHeld, which found no call in flight.
 func (f *fileSystem) setHeld(ctx context.Context, n *node, h *held, s *nfs3.Sattr) (err error) {
 	if d := n.file(); d != nil {
 		err = d.WriteThrough(ctx)
@@ -182,7 +181,7 @@ func (f *fileSystem) setHeld(ctx context.Context, n *node, h *held, s *nfs3.Satt
 		err = f.callSetattr(ctx, h.who, n, s)
 	}
 	if isStale(err) {
-		err = nil // the file is gone, and with it what should have been set
+		err = nil // the file no longer exists, and nothing has to be set
 	}
 	interrupted := errors.Is(err, context.Canceled)
 	if err != nil && !interrupted {
@@ -197,7 +196,7 @@ func (f *fileSystem) setHeld(ctx context.Context, n *node, h *held, s *nfs3.Satt
 	return nil
 }
 
-// tellHeld returns, once, the error of what was held.
+// tellHeld returns a deferred change's error, once.
 func (n *node) tellHeld() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -206,7 +205,7 @@ func (n *node) tellHeld() error {
 	return err
 }
 
-// made has changes of a file that was just made be held from now on, and closing ends that.
+// made lets changes to a new file be deferred, until closing.
 func (n *node) made() {
 	n.mu.Lock()
 	n.making = true
@@ -219,17 +218,18 @@ func (n *node) closing() {
 	n.mu.Unlock()
 }
 
-// holds is the nodes of which something is held.
+// holds has the nodes with deferred changes.
 type holds struct {
 	fs *fileSystem // set once
 
 	mu      sync.Mutex    // guards all below; innermost
-	most    time.Duration // for which a change is held
+	most    time.Duration // delay of a change
 	nodes   map[*node]struct{}
 	timer   *time.Timer
-	running bool // the timer, or what it has begun
+	running bool // the timer or its function
 }
 
+// add starts the timer for the first node; later nodes share it.
 func (q *holds) add(n *node) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -248,8 +248,7 @@ func (q *holds) add(n *node) {
 	}
 }
 
-// remove is for who has found nothing held; what was held since then stays, or is about to be
-// added.
+// remove drops n if it has no deferred change. A change deferred since then stays, or add follows.
 func (q *holds) remove(n *node) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -258,7 +257,7 @@ func (q *holds) remove(n *node) {
 	}
 }
 
-// expire sends what is held when the timer ends, some of it before its time.
+// expire sends all deferred changes when the timer ends, some before their time.
 func (q *holds) expire() {
 	q.send()
 	q.mu.Lock()
@@ -268,7 +267,7 @@ func (q *holds) expire() {
 	}
 }
 
-// send has the server told of all that is held.
+// send sends all deferred changes.
 func (q *holds) send() {
 	q.mu.Lock()
 	nodes := make([]*node, 0, len(q.nodes))
@@ -277,7 +276,7 @@ func (q *holds) send() {
 	}
 	q.mu.Unlock()
 	for _, n := range nodes {
-		_ = q.fs.sendHeld(context.Background(), n) // which does not end; other errors are for tellHeld
-		q.remove(n)                                // others may have sent it before it was added
+		_ = q.fs.sendHeld(context.Background(), n) // only ctx errors, and this one never ends
+		q.remove(n)                                // another call may have sent it before add
 	}
 }

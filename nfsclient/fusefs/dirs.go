@@ -1,4 +1,4 @@
-// Listing directories: pages of READDIRPLUS, which fill the caches of names and attributes too.
+// Listing directories: READDIRPLUS pages, which fill the name and attribute caches too.
 
 package fusefs
 
@@ -14,22 +14,22 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Bytes of a page. Servers may hold a lock of the directory while they fill one, and most
-// directories are small.
+// Page sizes in bytes. The first is small: servers may lock the directory while they fill a page,
+// and most directories are small.
 const (
 	firstPage = 32 << 10
 	nextPage  = 128 << 10
 )
 
-// A listing is an open directory's reading. Offsets are the server's cookies.
+// A listing is the read state of an open directory. Offsets are the server's cookies.
 type listing struct {
 	mu      sync.Mutex // guards all
 	page    []dirEntry
-	at      nfsclient.DirPage // the end of page, from where the next one is asked for
-	from    uint64            // the cookie that page begins after
-	sent    stamp             // when page was asked for
-	content uint64            // the directory's content and names then: what changed since
-	names   uint64            // may have made an entry untrue
+	at      nfsclient.DirPage // the end of page, where the next one begins
+	from    uint64            // the cookie before page's first entry
+	sent    stamp             // when page was requested
+	content uint64            // the directory's content and names then: later changes
+	names   uint64            // mark entries as outdated
 }
 
 // A dirEntry is one entry of a page.
@@ -41,9 +41,9 @@ type dirEntry struct {
 	fh     nfs3.PostOpFH
 }
 
-// OpenDir opens a directory. The kernel may use the listing that it has if nobody has changed
-// the directory, unless that is so old that the attributes which came with it are
-// not trusted any more: one listing asks for them all at once.
+// OpenDir opens a directory. The kernel may keep its cached listing if the directory is unchanged
+// and the listing's attributes are young enough. Otherwise one new listing refreshes all attributes
+// at once.
 func (f *fileSystem) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	r := f.begin(opOpendir, cancel, &in.Caller)
 	defer r.end()
@@ -81,14 +81,14 @@ func (f *fileSystem) ReleaseDir(in *fuse.ReleaseIn) {
 	}
 }
 
-// ReadDir lists names alone.
+// ReadDir lists names only.
 func (f *fileSystem) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	r := f.begin(opReaddir, cancel, &in.Caller)
 	defer r.end()
 	return r.list(in, func(_ *handle, e *dirEntry) bool { return out.AddDirEntry(e.dirent(f)) })
 }
 
-// ReadDirPlus lists names, and what they lead to.
+// ReadDirPlus lists names with their nodes and attributes.
 func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	r := f.begin(opReaddirplus, cancel, &in.Caller)
 	defer r.end()
@@ -104,7 +104,7 @@ func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *f
 	})
 }
 
-// dirent is an entry as the kernel has it.
+// dirent converts an entry to the kernel's form.
 func (e *dirEntry) dirent(f *fileSystem) fuse.DirEntry {
 	d := fuse.DirEntry{Name: e.name, Ino: e.fileid, Off: e.cookie}
 	if e.attr.Present {
@@ -113,10 +113,10 @@ func (e *dirEntry) dirent(f *fileSystem) fuse.DirEntry {
 	return d
 }
 
-// fillPlus tells the kernel what an entry leads to. If we have changed names since the page was
-// read, it stays a name alone (node 0), which the kernel looks up if it is used. If another client
-// has, as the page's own attributes may show, the kernel is to ask at once. But it drops what it
-// believes of the name, such as that nothing has it.
+// fillPlus adds an entry's node and attributes to the reply. If we have changed names since the
+// page was read, the entry stays a plain name (node 0), which the kernel looks up on use. If
+// another client has, as the page's own attributes may show, the node gets timeout 0. The kernel
+// then asks at once, but drops a cached negative entry.
 func (f *fileSystem) fillPlus(out *fuse.EntryOut, h *handle, e *dirEntry) {
 	l := h.list
 	if !e.fh.Present || !e.attr.Present || e.name == "." || e.name == ".." {
@@ -136,7 +136,7 @@ func (f *fileSystem) fillPlus(out *fuse.EntryOut, h *handle, e *dirEntry) {
 	}
 }
 
-// list gives entries after the offset to add, until that has no more room.
+// list passes entries after the offset to add until add has no more room.
 func (r *request) list(in *fuse.ReadIn, add func(*handle, *dirEntry) bool) fuse.Status {
 	f := r.fs
 	h := f.handles.get(in.Fh)
@@ -161,11 +161,11 @@ func (r *request) list(in *fuse.ReadIn, add func(*handle, *dirEntry) bool) fuse.
 	return fuse.OK
 }
 
-// position is the index in the page of the entry after the one with this cookie. The page is
-// another one afterwards, where it does not hold that.
+// position returns the index of the entry after the one with this cookie. It replaces a page
+// without that entry.
 func (r *request) position(h *handle, cookie uint64) (int, error) {
 	l := h.list
-	if cookie == 0 { // from the start: as it is now
+	if cookie == 0 { // a rewind: read the present names
 		return 0, r.fetch(h, nfsclient.DirPage{})
 	}
 	if cookie == l.from && l.page != nil {
@@ -183,8 +183,8 @@ func (r *request) position(h *handle, cookie uint64) (int, error) {
 	return 0, err
 }
 
-// search reads the directory from its start for an entry with this cookie: the server takes its
-// cookies no more, for the directory has changed, but may number its entries as before.
+// search reads the directory from its start for an entry with this cookie. The server rejects its
+// old cookies because the directory has changed, but may number the entries as before.
 func (r *request) search(h *handle, cookie uint64) (int, error) {
 	l := h.list
 	for next := (nfsclient.DirPage{}); ; next = l.at {
@@ -219,7 +219,7 @@ func (r *request) fetch(h *handle, at nfsclient.DirPage) error {
 		return f.stale(n, err)
 	}
 	if !next.EOF && next.Cookie == at.Cookie {
-		return syscall.ELOOP // what the kernel's client says of a listing that does not move on
+		return syscall.ELOOP // as the kernel's client for a listing without progress
 	}
 	for i := range l.page {
 		if e := l.page[i].name; e == "" || strings.ContainsAny(e, "/\x00") {
@@ -236,7 +236,7 @@ func (r *request) fetch(h *handle, at nfsclient.DirPage) error {
 	return nil
 }
 
-// readPage is one READDIRPLUS, or one READDIR where the server or the options have it so.
+// readPage sends one READDIRPLUS, or one READDIR if the server or the options require it.
 func (r *request) readPage(l *listing, n *node, at nfsclient.DirPage, size uint32) (nfsclient.DirPage, error) {
 	f := r.fs
 	if !f.plain.Load() {

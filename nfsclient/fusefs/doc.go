@@ -1,7 +1,7 @@
-// The package: what it offers, and its rooms.
+// The package: features and files.
 
-// Package fusefs mounts an nfsclient.FS on a directory by way of FUSE, so that any program can use
-// it, without the kernel's NFS client, and with no other privilege than FUSE's own.
+// Package fusefs mounts an nfsclient.FS on a directory through FUSE. Any program can use it,
+// without the kernel's NFS client and with no privilege except FUSE's own.
 //
 //	client, err := nfsclient.Dial(ctx, "server.example", nfsclient.Options{CallTimeout: -1}) // hard
 //	if err != nil {
@@ -15,24 +15,24 @@
 //	mount, err := fusefs.Mount(ctx, export, "/mnt", fusefs.Options{Source: "server.example:/export"})
 //
 // It behaves as nfs(5) describes an NFSv3 mount: close-to-open consistency, an attribute cache with
-// growing times, weak cache consistency, permissions that the server decides for the calling user,
-// and hidden names for files that are removed while they are open.
+// growing timeouts, weak cache consistency, server-side permission checks for the calling user, and
+// silly renames of open files on removal.
 //
 // Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package fusefs
 
-// The parts, in the order in which a request of the kernel goes through them:
+// The files, in the order of a kernel request's path:
 //
-//   - request.go, creds.go: who asks, and what ends the request.
-//   - lookup.go, access.go, open.go, io.go, dirs.go, setattr.go, create.go, remove.go,
-//     sillyrename.go, statfs.go, locks.go: the operations.
-//   - node.go, namecache.go, attrs.go: what is known: nodes by handle, the names of directories,
-//     and attributes with all that is decided by them. Pure, with no I/O.
-//   - handle.go: which node a file handle of this machine is of, after the kernel has forgotten it.
-//   - openremove.go, namechanges.go, reopen.go: the order of calls in flight on a file or a name.
-//   - fuseloop, a package of its own, is the connection to the kernel.
-//   - calls.go: calls to the server, and what is learned from each reply.
-//   - notify.go: what the kernel is told to forget.
-//   - pagecache.go: dropping pages of the kernel, which can take long.
-//   - io.go joins nfsclient/internal/datapath, which has written data until it is stable, and locks.go
-//     nfsclient/nlm, which has the locks.
+//  - request.go, creds.go: the caller, and the end of a request.
+//  - lookup.go, access.go, open.go, io.go, dirs.go, setattr.go, create.go, remove.go,
+//    sillyrename.go, statfs.go, locks.go: the operations.
+//  - node.go, namecache.go, attrs.go: the caches: nodes by handle, directory names, and attributes
+//    with the decisions based on them. Pure, without I/O.
+//  - handle.go: finding the node of a local file handle after the kernel has forgotten it.
+//  - openremove.go, namechanges.go, reopen.go: the order of calls in flight on a file or a name.
+//  - fuseloop, another package, is the connection to the kernel.
+//  - calls.go: calls to the server, and learning from each reply.
+//  - notify.go: invalidating the kernel's caches.
+//  - pagecache.go: dropping the kernel's pages, which can take long.
+//  - io.go uses nfsclient/internal/datapath, which keeps written data until it is stable. locks.go
+//    uses nfsclient/nlm, which keeps the locks.

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// status is what a program is told of err.
+// status returns the errno for a program.
 func (f *fileSystem) status(err error) fuse.Status {
 	if err == nil {
 		return fuse.OK
@@ -47,10 +47,10 @@ func (f *fileSystem) status(err error) fuse.Status {
 	return fuse.EIO
 }
 
-// refusal is the errno of a status where system calls have another word than the library.
+// refusal returns the errno of a status, where system calls use another one than the library.
 func refusal(s nfs3.Status, errno syscall.Errno) syscall.Errno {
 	switch s {
-	case nfs3.ErrBadHandle: // a server that has forgotten all of its handles
+	case nfs3.ErrBadHandle: // from a server without its handle table
 		return syscall.ESTALE
 	case nfs3.ErrBadCookie, nfs3.ErrTooSmall, nfs3.ErrServerFault:
 		return syscall.EIO

@@ -1,11 +1,9 @@
-// Making a file that nobody else has made (O_EXCL): in one call where the server keeps times as
-// they are set.
+// Making a file exclusively (O_EXCL): in one call if the server keeps times as set.
 //
-// A CREATE whose reply was lost is sent again, and a server that has forgotten the first finds a
-// file which it has made for this very call. EXCLUSIVE tells that file from another's by a
-// verifier, but brings no attributes, so that a SETATTR has to follow (RFC 1813 §3.3.8). GUARDED
-// brings them, and there the access time does what the verifier does: it is of the second before,
-// and at which nanosecond of it is drawn anew for each attempt.
+// A CREATE with a lost reply is sent again. If the server has forgotten the first call, it then
+// finds the file made by it. EXCLUSIVE recognizes its own file by a verifier, but returns no
+// attributes and needs a SETATTR afterwards (RFC 1813 §3.3.8). GUARDED returns them, and the access
+// time can serve as verifier: a random nanosecond within the last second, new for each attempt.
 
 package fusefs
 
@@ -17,13 +15,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// timesKept is whether the server keeps times of the file system fsid as they are set.
+// timesKept records whether the server keeps times in the file system fsid as set.
 type timesKept struct {
 	fsid uint64
 	kept bool
 }
 
-// createExclusive makes a regular file that must not be there, and is nobody else's.
+// createExclusive makes a regular file; an existing file of another client is an error.
 func (r *request) createExclusive(dir *node, name string, attr nfs3.Sattr) (*node, error) {
 	attr.AtimeHow, attr.Atime = nfs3.SetToClientTime, nfs3.MakeTime(time.Now().Add(-mathrand.N(time.Second)))
 	args := nfs3.CreateArgs{Where: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, Mode: nfs3.Guarded, Attr: attr}
@@ -56,13 +54,13 @@ func (r *request) createExclusive(dir *node, name string, attr nfs3.Sattr) (*nod
 	return n, nil
 }
 
-// createMarked is CREATE of a file that is known by its access time. A name that exists is ours if
-// the file has that: then the call was carried out before, and its reply lost.
+// createMarked sends a CREATE marked by the access time. If the name exists with this time, an
+// earlier transmission of the call made it and its reply was lost.
 func (r *request) createMarked(dir *node, name string, args *nfs3.CreateArgs) (*node, error) {
 	n, err := r.make(dir, name, nfs3.ProcCreate, args)
 	if err == nil {
 		if is, _ := n.snapshot(); is.Atime != args.Attr.Atime {
-			r.fs.times.Store(&timesKept{is.Fsid, false}) // SETATTR sets them, CREATE does not
+			r.fs.times.Store(&timesKept{is.Fsid, false}) // SETATTR keeps times, CREATE does not
 		}
 		return n, nil
 	}

@@ -1,4 +1,4 @@
-// The file system that fuseloop and go-fuse call: what all operations share.
+// The file system that fuseloop and go-fuse call, with the state shared by all operations.
 
 package fusefs
 
@@ -27,11 +27,11 @@ type fileSystem struct {
 	// set once
 	client   *nfsclient.Client
 	opt      Options
-	regs     timeouts // of all objects that are no directories
+	regs     timeouts // of everything except directories
 	dirs     timeouts
 	rtmax    int    // bytes of one READ
-	wtmax    int    // of one WRITE
-	sizeMost uint64 // of a file in the file system of the root; 0: unknown
+	wtmax    int    // bytes of one WRITE
+	sizeMost uint64 // largest file in the root's file system; 0: unknown
 	nameMax  uint32
 	fsid     uint64 // of the root
 	server   notifier
@@ -44,24 +44,24 @@ type fileSystem struct {
 	dropping dropping
 	pruning  pruning
 	watch    watch
-	plain    atomic.Bool // directories are listed by READDIR
+	plain    atomic.Bool // list directories by READDIR
 	handles  handles
 	reopens  reopens
 	counts   counts
 	holds    holds
 	noACLs   withoutACLs
 	locks    *nlm.Locks
-	times    atomic.Pointer[timesKept] // of the file system in which O_EXCL made a file last; nil: none yet
-	wakeful  func()                    // ends the watch for sleep
+	times    atomic.Pointer[timesKept] // of the last O_EXCL create's file system; nil: none
+	wakeful  func()                    // stops watching for suspend
 	readOnly sync.Once                 // logs that the export is read-only
 
 	ticks atomic.Uint64 // the moments of attrs
 
 	errMu sync.Mutex // guards err
-	err   error      // the last failure that no program was told
+	err   error      // the last failure that no program received
 }
 
-// newFileSystem asks the server for what a mount must know of it.
+// newFileSystem builds the mount. It asks the server for the root's attributes and limits.
 func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSystem, error) {
 	f := &fileSystem{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
@@ -77,7 +77,7 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 	}
 	f.plain.Store(opt.NoReaddirplus)
 	if opt.NoAC {
-		opt.ReadAhead = -1 // what is read ahead is old when it is used
+		opt.ReadAhead = -1 // data read ahead would be outdated when used
 	}
 	if opt.Cred != nil {
 		f.client = f.client.As(*opt.Cred)
@@ -114,14 +114,14 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 	f.reopens.fs, f.reopens.gaveUp = f, make(chan struct{})
 	f.table.most, f.table.full = int(opt.Memory/nodeShare), f.pruning.begin
 	f.table.forgetAbsent = f.notices.forgetAbsent
-	f.wakeful = func() {} // until Mount has a kernel to tell
+	f.wakeful = func() {} // until Mount has a connection to the kernel
 	return f, nil
 }
 
 func (f *fileSystem) String() string { return "nfsrdma" }
 
-// stop ends what runs beside the operations, when the kernel sends no more. What was
-// written goes to the server first, for as long as it takes.
+// stop ends background work after the kernel's last request. It first sends all written data,
+// however long that takes.
 func (f *fileSystem) stop() {
 	f.holds.send()
 	f.reopens.stop()
@@ -138,7 +138,7 @@ func (f *fileSystem) stop() {
 	f.requests.stop()
 }
 
-// sync brings what was written to stable storage, as well as it can until ctx ends.
+// sync commits written data to stable storage. It gives up when ctx ends.
 func (f *fileSystem) sync(ctx context.Context) {
 	f.holds.send()
 	if err := f.engine.Sync(ctx); err != nil && ctx.Err() == nil {
@@ -146,14 +146,14 @@ func (f *fileSystem) sync(ctx context.Context) {
 	}
 }
 
-// failed notes a failure that no program can be told.
+// failed notes a failure that no program receives.
 func (f *fileSystem) failed(err error) {
 	f.errMu.Lock()
 	defer f.errMu.Unlock()
 	f.err = err
 }
 
-// say tells the user of the machine something.
+// say prints a line to the mount's log.
 func (f *fileSystem) say(format string, args ...any) {
 	if f.opt.Log != nil {
 		f.opt.Log(fmt.Sprintf(format, args...))
@@ -166,7 +166,7 @@ func (f *fileSystem) lastError() error {
 	return f.err
 }
 
-// limits are for how long attributes of such an object are trusted.
+// limits returns the attribute timeouts for a's type.
 func (f *fileSystem) limits(a *nfs3.Fattr) timeouts {
 	if a.Type == nfs3.TypeDir {
 		return f.dirs
@@ -174,7 +174,7 @@ func (f *fileSystem) limits(a *nfs3.Fattr) timeouts {
 	return f.regs
 }
 
-// A stamp is when a call was sent.
+// A stamp is the moment when a call was sent.
 type stamp struct {
 	tick uint64
 	at   time.Time

@@ -1,10 +1,9 @@
-// File handles of this machine (name_to_handle_at(2)), which backup programs and a server that
-// exports the mount again keep.
+// Local file handles (name_to_handle_at(2)), as backup programs and re-exporting servers keep them.
 //
-// The kernel's handle has room for a node's id and a generation, 12 bytes, and the server's has up
-// to 64. So the ids of nodes that the kernel has forgotten stay with the server's handles, for as
-// many nodes as the table keeps. An id that is given up is not used again, and the generation is of
-// one mount: a handle that is too old, or of an earlier mount, is ESTALE and never another object.
+// The kernel's handle has 12 bytes, for a node id and a generation; a server handle has up to 64.
+// So the table keeps the ids of forgotten nodes with their server handles, for as many nodes as it
+// may hold. Dropped ids are never reused, and each mount has a random generation. So a handle that
+// is too old, or from an earlier mount, is ESTALE and never another object.
 
 package fusefs
 
@@ -17,26 +16,27 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// past is the nodes that the kernel has forgotten. The table's lock guards it.
-type past struct {
+// past has the nodes forgotten by the kernel. The table's lock guards it.
+type past struct { // set once; for all nodes except the root
 	generation uint32 // set once, of all nodes but the root
 
 	byID  map[uint64]pastNode
 	byFH  map[nfs3.FH]uint64
-	ids   []uint64 // in the order in which they were added; some are back, or were added again
-	added uint64   // ids so far
+	ids   []uint64 // in the order of add; may include ids taken or added again
+	added uint64   // number of adds so far
 }
 
+// A pastNode is a forgotten node's handle.
 type pastNode struct {
 	fh nfs3.FH
-	at uint64 // added when it came
+	at uint64 // added after this add
 }
 
 func newPast() past {
 	return past{generation: rand.Uint32(), byID: make(map[uint64]pastNode), byFH: make(map[nfs3.FH]uint64)}
 }
 
-// add remembers a node, and gives up the oldest ones beyond most.
+// add keeps a node's id, and drops the oldest ones beyond most.
 func (p *past) add(id uint64, fh nfs3.FH, most int) {
 	p.added++
 	p.byID[id], p.byFH[fh] = pastNode{fh, p.added}, id
@@ -50,7 +50,7 @@ func (p *past) add(id uint64, fh nfs3.FH, most int) {
 	}
 }
 
-// take returns the id that the node of a handle had, and forgets it.
+// take removes a handle's entry and returns its id.
 func (p *past) take(fh nfs3.FH) (id uint64, ok bool) {
 	if id, ok = p.byFH[fh]; ok {
 		p.remove(id)
@@ -63,7 +63,7 @@ func (p *past) remove(id uint64) {
 	delete(p.byID, id)
 }
 
-// recall returns the node that has or had the id, with one more lookup counted.
+// recall returns the present or past node with this id, with one more lookup counted.
 func (t *table) recall(id uint64) (*node, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,16 +77,16 @@ func (t *table) recall(id uint64) (*node, error) {
 	return nil, syscall.ESTALE
 }
 
-// generation is what the kernel's handle of n has beside the id.
+// generation returns the part of the kernel's handle for n besides the id.
 func (t *table) generation(n *node) uint64 {
 	if n.id == rootID {
-		return 0 // the kernel has it so
+		return 0 // as the kernel expects
 	}
 	return uint64(t.past.generation)
 }
 
-// lookupByHandle answers what the kernel asks for a handle: the node itself ("."), or the directory
-// that it is in (".."). The server is asked in any case, since it may know the node no more.
+// lookupByHandle handles the kernel's lookups for a handle: the node itself (".") or its parent
+// directory (".."). It always asks the server, which may no longer know the node.
 func (r *request) lookupByHandle(id uint64, name string, out *fuse.EntryOut) fuse.Status {
 	f := r.fs
 	find := r.parent
@@ -108,8 +108,8 @@ func (r *request) lookupByHandle(id uint64, name string, out *fuse.EntryOut) fus
 	return fuse.OK
 }
 
-// parent returns the directory that a directory is in, with one more lookup counted. It may be
-// outside of the mount, if the directory has been moved.
+// parent returns the parent of a directory with one more lookup counted. The parent may be outside
+// the mount if the directory has been moved.
 func (r *request) parent(id uint64) (*node, error) {
 	t := r.fs.table
 	dir := t.get(id)

@@ -1,4 +1,4 @@
-// Reading and writing: between the kernel's requests and the data path.
+// Reading and writing: between kernel requests and the data path.
 
 package fusefs
 
@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Read answers with what was read ahead, in the memory that the RNIC has placed it in, or fills p,
-// the memory that the RNIC then places READ data in.
+// Read replies from read-ahead data, in the memory where the RNIC placed it. Otherwise it fills p,
+// and the RNIC places READ data directly there.
 func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
 	r := f.begin(opRead, cancel, &in.Caller)
 	defer r.end()
@@ -50,23 +50,25 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 		f.endRead(h.n, group)
 		return nil, f.status(f.stale(h.n, err))
 	}
-	cuts := err == nil && pages && len(v.Data) < len(p) && h.n.shrank(in.Offset+uint64(len(v.Data))) // as the kernel takes it
+	// The kernel treats a short reply as the new end of the file.
+	cuts := err == nil && pages && len(v.Data) < len(p) && h.n.shrank(in.Offset+uint64(len(v.Data)))
 	return f.lend(v, h.n, group, cuts), fuse.OK
 }
 
-// A lentResult is the reply to a READ, in memory of the request or of the data path, which is held
-// until the kernel has the data. It has Slices so that the data leaves from where it is.
+// A lentResult is the reply to a READ. Its memory belongs to the request or the data path, and
+// stays in use until the kernel has the data. It has Slices so that the data leaves without a copy.
 type lentResult struct {
 	view  datapath.View
 	fs    *fileSystem
 	n     *node
-	group int  // of n.reading
-	cuts  bool // it has the kernel make the size smaller
+	group int  // in n.reading
+	cuts  bool // the kernel shrinks the size on this reply
 	data  [1][]byte
 }
 
 var lentPool = sync.Pool{New: func() any { return new(lentResult) }}
 
+// lend returns a reply with v's data. Its Done releases v and ends the READ in group.
 func (f *fileSystem) lend(v datapath.View, n *node, group int, cuts bool) *lentResult {
 	r := lentPool.Get().(*lentResult)
 	r.view, r.data[0], r.fs, r.n, r.group, r.cuts = v, v.Data, f, n, group, cuts
@@ -77,7 +79,7 @@ func (r *lentResult) Size() int                          { return len(r.data[0])
 func (r *lentResult) Bytes([]byte) ([]byte, fuse.Status) { return r.data[0], fuse.OK }
 func (r *lentResult) Slices() ([][]byte, fuse.Status)    { return r.data[:], fuse.OK }
 
-// Done is called once, when the kernel has the data or will not have it.
+// Done is called once, after the kernel has the data or the reply has failed.
 func (r *lentResult) Done() {
 	r.view.Release()
 	if r.cuts {
@@ -90,8 +92,8 @@ func (r *lentResult) Done() {
 	lentPool.Put(r)
 }
 
-// actor is in whose name data of the handle travels: the caller's, or the opener's where
-// the kernel itself reads ahead or writes pages of a mapping.
+// actor returns the credentials for data of the handle: the caller's, or the opener's if the kernel
+// itself reads ahead or writes mapped pages.
 func (h *handle) actor(r *request, pid uint32) datapath.Cred {
 	if pid == 0 {
 		return h.who
@@ -99,8 +101,8 @@ func (h *handle) actor(r *request, pid uint32) datapath.Cred {
 	return r.who
 }
 
-// Write takes data over. It is on its way to the server when Write returns, and stable with
-// the option sync and for direct I/O.
+// Write takes over the data. When it returns the data is on its way to the server. It is stable
+// with the option sync and for direct I/O.
 func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (uint32, fuse.Status) {
 	r := f.begin(opWrite, cancel, &in.Caller)
 	defer r.end()
@@ -115,11 +117,11 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	f.counts.requestMemory.Add(maxRequest)
 	defer f.counts.requestMemory.Add(-maxRequest)
 	who := h.actor(r, in.Pid)
-	if in.WriteFlags&fuse.WRITE_CACHE != 0 {
-		who = h.who // the kernel does not know whose page it is
+	if in.WriteFlags&fuse.WRITE_CACHE != 0 { // the kernel does not know the page's writer
+		who = h.who // the kernel does not know the page's writer
 	}
-	// The kernel asks for setuid and setgid to be taken off, which the server does when it has the
-	// data. The kernel goes on to believe the mode that it knows.
+	// The kernel asks for clearing set-id bits. The server does so when it receives the data, but
+	// the kernel keeps its cached mode.
 	attr, _ := h.n.snapshot()
 	kills := in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 && attr.Mode&(syscall.S_ISUID|syscall.S_ISGID) != 0
 	h.n.grew(in.Offset + uint64(len(p)))
@@ -135,7 +137,7 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	}
 	f.dropWritten(r, h.n, in, n)
 	if kills {
-		_ = h.n.file().WriteOut(r) // its error is that of an interrupt
+		_ = h.n.file().WriteOut(r) // returns only interrupts
 		f.forgetAttrs(h.n)
 	}
 	if err != nil && n == 0 {
@@ -144,10 +146,9 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	return uint32(n), fuse.OK
 }
 
-// dropWritten drops the pages that a write has bypassed. The kernel does so before it sends such a
-// WRITE, and after it only if a program waits for that: pages that were read meanwhile are old.
-// dropWritten waits for pages that are being read. Requests of the kernel's pages have no lock
-// owner.
+// dropWritten drops the pages bypassed by a write. The kernel drops them before it sends such a
+// WRITE, and after it only if a program waits. So pages read during the WRITE are outdated.
+// dropWritten waits for pages being read. Requests for the kernel's pages have no lock owner.
 func (f *fileSystem) dropWritten(ctx context.Context, n *node, in *fuse.WriteIn, written int) {
 	switch {
 	case in.WriteFlags&fuse.WRITE_LOCKOWNER == 0:
@@ -158,7 +159,7 @@ func (f *fileSystem) dropWritten(ctx context.Context, n *node, in *fuse.WriteIn,
 	}
 }
 
-// write writes the part of p that the file has room for.
+// write writes the part of p within the largest file size.
 func (r *request) write(h *handle, who datapath.Cred, p []byte, off uint64, how nfs3.StableHow) (int, error) {
 	p, err := r.fs.fits(h.n, off, p)
 	if err != nil {
@@ -167,10 +168,10 @@ func (r *request) write(h *handle, who datapath.Cred, p []byte, off uint64, how 
 	return h.data.Write(r, who, p, int64(off), how)
 }
 
-// A dataServer makes the calls of the data path, and has attributes learned from the replies.
+// A dataServer sends the data path's calls and learns attributes from the replies.
 type dataServer struct{ fs *fileSystem }
 
-// client is who calls.
+// client returns the client that sends calls with cred.
 func (s dataServer) client(cred datapath.Cred) *nfsclient.Client {
 	if who, ok := cred.(*caller); ok {
 		return who.client
@@ -178,7 +179,7 @@ func (s dataServer) client(cred datapath.Cred) *nfsclient.Client {
 	return s.fs.client
 }
 
-// Read is one READ.
+// Read sends one READ.
 func (s dataServer) Read(ctx context.Context, fh nfs3.FH, cred datapath.Cred, p []byte, off uint64) (int, bool, error) {
 	sent := s.fs.stamp()
 	var attr nfs3.PostOpAttr
@@ -189,7 +190,7 @@ func (s dataServer) Read(ctx context.Context, fh nfs3.FH, cred datapath.Cred, p 
 	return n, eof, err
 }
 
-// Write is one WRITE.
+// Write sends one WRITE.
 func (s dataServer) Write(ctx context.Context, fh nfs3.FH, cred datapath.Cred, p []byte, off uint64, how nfs3.StableHow) (int, nfs3.StableHow, nfs3.Verf, error) {
 	node := s.fs.table.find(fh)
 	sent := s.begin(node)
@@ -199,7 +200,7 @@ func (s dataServer) Write(ctx context.Context, fh nfs3.FH, cred datapath.Cred, p
 	return w.N, w.Committed, w.Verf, err
 }
 
-// Commit is one COMMIT of all of the file.
+// Commit sends one COMMIT for the whole file.
 func (s dataServer) Commit(ctx context.Context, fh nfs3.FH, cred datapath.Cred) (nfs3.Verf, error) {
 	node := s.fs.table.find(fh)
 	sent := s.begin(node)
@@ -209,7 +210,7 @@ func (s dataServer) Commit(ctx context.Context, fh nfs3.FH, cred datapath.Cred) 
 	return verf, err
 }
 
-// begin and end stand around a call that changes a file, whose node may be gone.
+// begin and end enclose a change to a file. Its node may be nil after the kernel forgot it.
 func (s dataServer) begin(n *node) stamp {
 	if n == nil {
 		return stamp{}

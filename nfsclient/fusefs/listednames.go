@@ -1,13 +1,10 @@
-// The names of a directory as a listing brought them, or as we made them: looking one up asks
-// nobody.
+// Directory names from listings or from our own creates: lookups of them need no call.
 //
-// A directory that we have made has no names but those that we make in it. And where several names
-// of one are looked up, one READDIRPLUS brings the next hundreds: a program that looks at
-// one file of a directory mostly looks at all.
+// A directory made by us has only names made by us. After several LOOKUPs in one directory, one
+// READDIRPLUS fetches hundreds of entries: a program checking one file mostly checks all.
 //
-// Both hold as long as the directory has not changed by another's hand, as names that were looked
-// up do. A name that the server was never asked about is believed to be absent only right after the
-// server has said how the directory is.
+// Both are valid until another client changes the directory, like names from LOOKUP. A name missing
+// from a whole listing counts as absent only for absentFor after fresh attributes of the directory.
 
 package fusefs
 
@@ -24,27 +21,27 @@ import (
 
 const (
 	maxKnown  = 1 << 16     // names of all directories together
-	absentFor = time.Second // after the attributes of its directory came
+	absentFor = time.Second // after the directory's attributes arrived
 	lookupRun = 4           // LOOKUPs in a directory before it is listed
 )
 
-// A known is names of one directory. The table's lock guards it.
+// A known has the names of one directory. The table's lock guards it.
 type known struct {
-	content uint64 // of the directory, of which this is true
+	content uint64 // the directory's content number for which this is valid
 	whole   bool   // it has no other names
-	forgot  uint64 // of the directory, when the listing began
-	// names is by name what the listing said, nil where that was used, or may be out of date: the
-	// name exists.
+	forgot  uint64 // the directory's forgot count when the listing began
+	// names maps each existing name to its entry in the listing. The entry is nil if it was used or
+	// may be outdated.
 	names map[string]*dirEntry
 
-	sent stamp             // when the first page of the listing was asked for
-	at   nfsclient.DirPage // where its last page ended
-	used int               // entries that were looked up since that page came
+	sent stamp             // when the first page was requested
+	at   nfsclient.DirPage // the end of the last page
+	used int               // entries looked up since the last page
 }
 
-// know takes the names of dir over, unless the kernel has forgotten what one leads to since the
-// listing began: we may have changed that, and do not know any more. What is known of others goes
-// when all are too many.
+// know stores the names of dir. It drops k if the kernel has forgotten a child since the listing
+// began: we may have changed that child, and no longer know. If all names are too many it first
+// drops those of other directories.
 func (t *table) know(dir *node, k *known) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,7 +59,7 @@ func (t *table) know(dir *node, k *known) {
 	dir.known = k
 }
 
-// doubt forgets the names of dir. The caller holds mu.
+// doubt drops the names of dir. The caller holds t.mu.
 func (t *table) doubt(dir *node) {
 	if dir.known != nil {
 		t.knownNames -= len(dir.known.names)
@@ -71,7 +68,7 @@ func (t *table) doubt(dir *node) {
 	}
 }
 
-// doubtful is for directories of which it is not known what a call has done.
+// doubtful drops the names of directories after a call with unknown effect.
 func (t *table) doubtful(dirs ...*node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,8 +77,7 @@ func (t *table) doubtful(dirs ...*node) {
 	}
 }
 
-// exists notes that the name exists, and that what a listing said of it is used or out of date.
-// The caller holds mu.
+// exists notes that the name exists and its entry is used or outdated. The caller holds t.mu.
 func (t *table) exists(dir *node, name string) {
 	k := dir.known
 	if k == nil {
@@ -97,7 +93,7 @@ func (t *table) exists(dir *node, name string) {
 	k.names[name] = nil
 }
 
-// vanished notes that nothing has the name any more. The caller holds mu.
+// vanished notes that the name no longer exists. The caller holds t.mu.
 func (t *table) vanished(dir *node, name string) {
 	if k := dir.known; k != nil {
 		if _, ok := k.names[name]; ok {
@@ -107,7 +103,7 @@ func (t *table) vanished(dir *node, name string) {
 	}
 }
 
-// listed is what is known of a name in dir: an entry, or that nothing has it.
+// listed returns the entry of a name in dir, or absent if a whole listing lacks the name.
 func (t *table) listed(dir *node, name string) (e *dirEntry, sent stamp, absent bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,14 +112,14 @@ func (t *table) listed(dir *node, name string) (e *dirEntry, sent stamp, absent 
 		return nil, stamp{}, false
 	}
 	e, ok := k.names[name]
-	if e != nil {
+	if e != nil { // even if its attributes are too old
 		k.used++ // as far as its attributes are not too old
 	}
 	return e, k.sent, !ok && k.whole
 }
 
-// enterListed is enter for an entry of a listing, and nil where the name was removed or given to
-// something else since listed returned it.
+// enterListed is enter for a listing's entry. It returns nil if the name was removed or replaced
+// after listed returned the entry.
 func (t *table) enterListed(e *dirEntry, dir *node, name string, content uint64) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,8 +129,8 @@ func (t *table) enterListed(e *dirEntry, dir *node, name string, content uint64)
 	return t.enterLocked(e.fh.FH, dir, name, content)
 }
 
-// enterAbsent is enterListed for a name that a whole listing does not have. It reports whether that
-// is still known.
+// enterAbsent is enterListed for a name missing from a whole listing. It reports whether the name
+// is still known to be absent.
 func (t *table) enterAbsent(dir *node, name string, content uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +145,8 @@ func (t *table) enterAbsent(dir *node, name string, content uint64) bool {
 	return true
 }
 
-// lookupListed answers from what is known of the directory.
+// lookupListed answers a LOOKUP from the listed names of dir. It reports false if the server has to
+// be asked.
 func (r *request) lookupListed(dir *node, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	f := r.fs
 	if f.opt.LookupCache == LookupNone {
@@ -186,7 +183,7 @@ func (r *request) lookupListed(dir *node, name string, out *fuse.EntryOut) (fuse
 	f.learn(n, sent, &e.attr.Attr)
 	if err := r.fresh(n); err != nil {
 		f.table.forget(n.id, 1)
-		if isStale(err) { // it is gone since: as if nothing were known
+		if isStale(err) { // removed meanwhile: ask the server
 			f.table.doubtful(dir)
 			return 0, false
 		}
@@ -196,8 +193,8 @@ func (r *request) lookupListed(dir *node, name string, out *fuse.EntryOut) (fuse
 	return fuse.OK, true
 }
 
-// lookedUp counts a LOOKUP that found its name, and lists the directory when there were some: its
-// first page, or the one after the last if that was of use.
+// lookedUp counts a successful LOOKUP. After lookupRun of them it lists one page: the first, or the
+// next if the previous page was of use.
 func (r *request) lookedUp(dir *node) {
 	f := r.fs
 	if f.plain.Load() || f.opt.LookupCache == LookupNone || f.regs.min <= 0 || dir.lookedUp.Add(1) < lookupRun {
@@ -213,7 +210,7 @@ func (r *request) lookedUp(dir *node) {
 		return
 	}
 	if err := r.listInto(k, dir); err != nil {
-		return // who looks names up needs no right to list them
+		return // a caller with search right may lack the right to list
 	}
 	dir.mu.Lock()
 	same := dir.content == k.content && dir.names == names
@@ -223,8 +220,9 @@ func (r *request) lookedUp(dir *node) {
 	}
 }
 
-// goOn has k go on where what is known of dir ends, unless that is as old as age. It reports false
-// where more is of no use: there is none, or what there was is not what was looked up.
+// goOn makes k continue after the known names of dir, unless those are as old as age. It returns
+// false if more names are useless: there are none, or the program looked up too few of the last
+// page.
 func (t *table) goOn(dir *node, k *known, age time.Duration) (ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -241,8 +239,8 @@ func (t *table) goOn(dir *node, k *known, age time.Duration) (ok bool) {
 	return true
 }
 
-// listInto reads one page of a directory. Entries whose attributes may change by another name are
-// names alone.
+// listInto reads one page of a directory. Entries with hard links become plain names, because their
+// attributes may change through another name.
 func (r *request) listInto(k *known, dir *node) error {
 	now, entries := r.fs.stamp(), 0
 	if k.at.Cookie == 0 {

@@ -1,5 +1,4 @@
-// Where the server's lock manager calls us: a port of this mount, that the port mapper of the
-// machine is told of.
+// The port for the server's lock manager callbacks, registered with this machine's port mapper.
 
 package fusefs
 
@@ -12,11 +11,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// An announcement has the port mapper know a program at a port until withdraw.
+// An announcement registers a program's port with the port mapper until withdraw.
 type announcement func(ctx context.Context, at netip.AddrPort) (withdraw func(), err error)
 
-// listener serves a program until stop, if it can be announced. Servers call over TCP, and some
-// over UDP, whatever the transport of NFS.
+// listener returns a function that serves a program until stop; it fails if the port cannot be
+// announced. Servers call over TCP, and some over UDP, independent of the NFS transport.
 func (a announcement) listener(log *slog.Logger) func(ctx context.Context, p *transport.Program) (stop func(), err error) {
 	if a == nil {
 		return nil
@@ -24,6 +23,7 @@ func (a announcement) listener(log *slog.Logger) func(ctx context.Context, p *tr
 	return func(ctx context.Context, p *transport.Program) (stop func(), err error) { return a.listen(ctx, p, log) }
 }
 
+// listen opens a TCP port, and the same UDP port if it is free, then announces both.
 func (a announcement) listen(ctx context.Context, p *transport.Program, log *slog.Logger) (stop func(), err error) {
 	tcp, err := transport.ListenConfig{Logger: log}.Listen(":0")
 	if err != nil {
@@ -55,13 +55,13 @@ func (a announcement) listen(ctx context.Context, p *transport.Program, log *slo
 	}, nil
 }
 
-// fromServer reports whether a caller is the server, by its address.
+// fromServer reports whether a caller has the server's address.
 func (f *fileSystem) fromServer(caller net.Addr) bool {
 	at, err := netip.ParseAddrPort(caller.String())
 	return err == nil && at.Addr().Unmap().WithZone("").String() == f.client.ServerAddress()
 }
 
-// What callers of that port can have: a callback is a few hundred bytes of one server.
+// Limits for callers of that port: a callback has a few hundred bytes and comes from one server.
 const (
 	callbackConns  = 16
 	callbackRecord = 8 << 10

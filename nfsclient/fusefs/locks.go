@@ -1,9 +1,8 @@
-// Locks of programs, which the server decides: fcntl(2) and flock(2).
+// Locks of programs, decided by the server: fcntl(2) and flock(2).
 //
-// A lock is a point at which clients agree on what a file holds (nfs(5)): what was written goes to
-// the server before one is taken or released, and what is cached of the file is dropped when one
-// has been taken, whatever its times say: those of another client's write may be within one tick of
-// the server's clock.
+// At a lock, clients agree on a file's content (nfs(5)). Written data goes to the server before a
+// lock is taken or released. Cached data of the file is dropped after a lock is taken, regardless
+// of its times: another client's write may fall in the same tick of the server's clock.
 
 package fusefs
 
@@ -23,8 +22,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// lockCapabilities are what the kernel is asked for, so that it leaves locks to us. Without them it
-// keeps them itself.
+// lockCapabilities returns the capabilities for handling locks here. Without them the kernel keeps
+// locks itself.
 func (o *Options) lockCapabilities() (caps uint64) {
 	if !o.LocalPosix {
 		caps |= fuse.CAP_POSIX_LOCKS
@@ -35,7 +34,7 @@ func (o *Options) lockCapabilities() (caps uint64) {
 	return caps
 }
 
-// lockOptions is how the mount keeps its locks.
+// lockOptions returns the options of the mount's lock client.
 func (f *fileSystem) lockOptions() nlm.Options {
 	o := nlm.Options{Server: lockServer{f, new(atomic.Bool)}, Name: f.callers.machine, Dir: f.opt.LockDir,
 		Source: fmt.Sprintf("%s %x", f.opt.Source, f.table.root.fh.Bytes()), Stable: f.stable(), Log: func(line string) { f.say("%s", line) }}
@@ -44,17 +43,19 @@ func (f *fileSystem) lockOptions() nlm.Options {
 	return o
 }
 
-// SetLk takes or releases a lock, without waiting for others.
+// SetLk takes or releases a lock without waiting for other owners.
 func (f *fileSystem) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return f.setLock(opSetlk, cancel, in, false)
 }
 
-// SetLkw is SetLk that waits. Any signal with a handler ends the wait, as of a lock of a local
+// SetLkw is SetLk that waits. Any signal with a handler ends the wait, as for a lock of a local
 // file.
 func (f *fileSystem) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return f.setLock(opSetlkw, cancel, in, true)
 }
 
+// setLock sends written data first, whether it locks or unlocks. Unlocking proceeds after an error,
+// because the kernel drops the lock in any case.
 func (f *fileSystem) setLock(what op, cancel <-chan struct{}, in *fuse.LkIn, wait bool) fuse.Status {
 	r := f.begin(what, cancel, &in.Caller)
 	defer r.end()
@@ -68,7 +69,7 @@ func (f *fileSystem) setLock(what op, cancel <-chan struct{}, in *fuse.LkIn, wai
 		err = h.data.Settle(r)
 	}
 	if in.Lk.Typ == syscall.F_UNLCK {
-		// Data that could not be written is for the next write, fsync or close to tell.
+		// The next write, fsync or close reports the lost data.
 		return f.status(f.locks.Unlock(r, h.n.fh, keyOf(in), in.Lk.Start, in.Lk.End))
 	}
 	if err != nil {
@@ -83,7 +84,7 @@ func (f *fileSystem) setLock(what op, cancel <-chan struct{}, in *fuse.LkIn, wai
 	return fuse.OK
 }
 
-// GetLk finds a lock that would be in the way.
+// GetLk returns a conflicting lock, if any.
 func (f *fileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
 	r := f.begin(opGetlk, cancel, &in.Caller)
 	defer r.end()
@@ -108,27 +109,29 @@ func (f *fileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOu
 
 func keyOf(in *fuse.LkIn) nlm.Key { return nlm.Key{ID: in.Owner, Flock: in.LkFlags&fuse.LK_FLOCK != 0} }
 
+// lockRequest converts the kernel's request; in.Lk has the inclusive byte range.
 func (f *fileSystem) lockRequest(r *request, h *handle, in *fuse.LkIn) nlm.Request {
 	return nlm.Request{FH: h.n.fh, Key: keyOf(in), Handle: in.Fh, Pid: in.Lk.Pid, Who: r.who,
 		Start: in.Lk.Start, End: in.Lk.End, Exclusive: in.Lk.Typ == syscall.F_WRLCK}
 }
 
-// closeLocks releases what programs had locked that the kernel has not told the end of. A server
-// that does not answer is not waited for.
+// closeLocks releases the remaining locks. It waits at most lastCalls for the server.
 func (f *fileSystem) closeLocks() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastCalls)
 	defer cancel()
 	f.locks.Close(ctx)
 }
 
+// lastCalls bounds waiting for the server at the end of a mount.
 const lastCalls = 5 * time.Second
 
-// A lockServer makes the calls of locks.
+// A lockServer sends the calls for locks.
 type lockServer struct {
 	fs    *fileSystem
-	asked *atomic.Bool // the user was told that there is no lock manager
+	asked *atomic.Bool // the missing lock manager was logged
 }
 
+// NLM sends one call with the given credentials. It logs a missing lock manager once.
 func (s lockServer) NLM(ctx context.Context, who any, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
 	client := s.fs.client
 	if c, ok := who.(*caller); ok {
@@ -148,6 +151,8 @@ func (s lockServer) NLM(ctx context.Context, who any, proc uint32, args xdr.Mars
 	return err
 }
 
+// Connections counts connections to the lock manager: a new one may mean a restart.
 func (s lockServer) Connections() uint64 { return s.fs.client.LockManagerConnects() }
 
+// Moves counts failovers to another server.
 func (s lockServer) Moves() uint64 { return s.fs.client.Moves() }

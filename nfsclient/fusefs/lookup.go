@@ -1,4 +1,4 @@
-// Looking up names, and what the kernel is told of what they lead to.
+// Looking up names, and filling the kernel's entries.
 
 package fusefs
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// staleNode answers an operation on a node that is not known any more.
+// staleNode answers an operation on an unknown node.
 const staleNode = fuse.Status(syscall.ESTALE)
 
 // Lookup finds a name.
@@ -45,7 +45,7 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	return fuse.OK
 }
 
-// answerLookup is Lookup of a name in a directory.
+// answerLookup looks up a name in a directory, from caches first.
 func (r *request) answerLookup(dir *node, name string, out *fuse.EntryOut) fuse.Status {
 	f := r.fs
 	if err := f.table.awaitName(r, place{dir, name}); err != nil {
@@ -77,10 +77,10 @@ func (r *request) answerLookup(dir *node, name string, out *fuse.EntryOut) fuse.
 	return fuse.OK
 }
 
-// lookupTries bounds the LOOKUPs of a name that is changed again and again.
+// lookupTries bounds the LOOKUPs of a repeatedly changing name.
 const lookupTries = 8
 
-// lookupNow is lookup for the kernel: it repeats it if the name was changed meanwhile.
+// lookupNow is lookup for the kernel: it repeats the call if we changed the name meanwhile.
 func (r *request) lookupNow(dir *node, name string) (n *node, current bool, err error) {
 	for range lookupTries {
 		if n != nil {
@@ -96,10 +96,9 @@ func (r *request) lookupNow(dir *node, name string) (n *node, current bool, err 
 	return n, current, err
 }
 
-// lookupCached answers from the cache: where the directory is as it was when the name was
-// looked up, the caller has the right to search it, and the attributes of what the name
-// leads to are trusted, or those of the directory where nothing has the name. If that right has to
-// be asked for, one call does for all names.
+// lookupCached answers from cached names. The directory must be unchanged since the LOOKUP, and the
+// caller may search it. The attributes of the named object must be trusted, or the directory's for
+// an absent name. If the search right is unknown, one call serves all names.
 func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	f := r.fs
 	if f.opt.LookupCache == LookupNone {
@@ -111,7 +110,7 @@ func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse
 	}
 	asked := c.n
 	if asked == nil {
-		asked = dir // of a name that nothing has, its attributes say whether that is still so
+		asked = dir // its attributes decide whether the name is still absent
 	}
 	if _, left := asked.snapshot(); left <= 0 {
 		return 0, false
@@ -132,13 +131,13 @@ func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse
 	return fuse.OK, true
 }
 
-// lookup asks the server for a name in dir. The node that it returns has one lookup more counted.
+// lookup asks the server for a name in dir. The returned node has one more lookup counted.
 func (r *request) lookup(dir *node, name string) (*node, error) {
 	n, _, err := r.ask(dir, name)
 	return n, err
 }
 
-// ask is lookup. It also reports whether the answer is current: no operation of ours has changed
+// ask is lookup that also reports whether the answer is current: no operation of ours has changed
 // the name meanwhile.
 func (r *request) ask(dir *node, name string) (n *node, current bool, err error) {
 	f := r.fs
@@ -164,12 +163,12 @@ func (r *request) ask(dir *node, name string) (n *node, current bool, err error)
 	return n, current, nil
 }
 
-// absent answers that nothing has the name, and for how long that may be believed: for no time, if
-// a notice after a change of dir would not name it.
+// absent answers that the name does not exist. The kernel may cache this only while notices after a
+// change of dir would include the name.
 func (f *fileSystem) absent(dir *node, name string, out *fuse.EntryOut) fuse.Status {
 	if f.opt.LookupCache == LookupAll && f.table.isAbsent(dir, name) {
 		if ttl := f.nameFor(dir); ttl > 0 {
-			*out = fuse.EntryOut{} // node 0, also if an earlier try has found one
+			*out = fuse.EntryOut{} // node 0, even if an earlier attempt found one
 			out.SetEntryTimeout(ttl)
 			return fuse.OK
 		}
@@ -177,9 +176,9 @@ func (f *fileSystem) absent(dir *node, name string, out *fuse.EntryOut) fuse.Sta
 	return fuse.ENOENT
 }
 
-// nameFor is for how long the kernel may believe the names in dir without asking: as long as
-// the attributes of dir are trusted. It does not ask whether who walks by them has the
-// right to search, so that where not all have it, each walk is to come to us.
+// nameFor returns how long the kernel may use the names in dir without asking: as long as the
+// attributes of dir are trusted. The kernel does not check the right to search. So if some callers
+// lack it, the time is 0 and each walk comes to us.
 func (f *fileSystem) nameFor(dir *node) time.Duration {
 	_, left := dir.snapshot()
 	if f.opt.LookupCache == LookupNone || f.searched(dir) {
@@ -188,10 +187,10 @@ func (f *fileSystem) nameFor(dir *node) time.Duration {
 	return left
 }
 
-// searchAll is the mode of a directory that everybody may search.
+// searchAll is a directory mode with search right for all.
 const searchAll = 0o111
 
-// searched reports whether walks through dir depend on who walks, as far as that is known.
+// searched reports whether the right to walk through dir may differ between callers.
 func (f *fileSystem) searched(dir *node) bool {
 	if !f.manyUsers() {
 		return false
@@ -211,10 +210,10 @@ func (f *fileSystem) searched(dir *node) bool {
 	return keepsOut(k.access)
 }
 
-// manyUsers reports whether the programs of the mount act as several users.
+// manyUsers reports whether programs use the mount with several credentials.
 func (f *fileSystem) manyUsers() bool { return f.opt.AllowOther && f.opt.Cred == nil }
 
-// fillEntry tells the kernel of n, which has the name in dir.
+// fillEntry fills the kernel's entry for n under the name in dir.
 func (f *fileSystem) fillEntry(out *fuse.EntryOut, dir *node, name string, n *node) {
 	attr := f.fillNode(out, n)
 	if !f.byKernel(&attr) {
@@ -226,7 +225,7 @@ func (f *fileSystem) fillEntry(out *fuse.EntryOut, dir *node, name string, n *no
 	}
 }
 
-// fillNode tells the kernel of n, without a name. It returns the attributes.
+// fillNode fills the kernel's entry for n without a name. It returns the attributes.
 func (f *fileSystem) fillNode(out *fuse.EntryOut, n *node) nfs3.Fattr {
 	attr, left := n.snapshot()
 	out.NodeId, out.Generation = n.id, f.table.generation(n)
@@ -239,7 +238,7 @@ func (f *fileSystem) fillNode(out *fuse.EntryOut, n *node) nfs3.Fattr {
 	return attr
 }
 
-// fillAttr has attributes as the kernel has them.
+// fillAttr converts the attributes a of n for the kernel.
 func (f *fileSystem) fillAttr(out *fuse.Attr, n *node, a *nfs3.Fattr) {
 	n.mu.Lock()
 	n.shownAs = ownershipOf(a)
@@ -260,14 +259,15 @@ func (f *fileSystem) fillAttr(out *fuse.Attr, n *node, a *nfs3.Fattr) {
 	out.Blksize = uint32(f.wtmax)
 }
 
+// typeBits are the file type bits in st_mode, by NFSv3 type.
 var typeBits = [...]uint32{
 	nfs3.TypeReg: syscall.S_IFREG, nfs3.TypeDir: syscall.S_IFDIR, nfs3.TypeBlk: syscall.S_IFBLK, nfs3.TypeChr: syscall.S_IFCHR,
 	nfs3.TypeLnk: syscall.S_IFLNK, nfs3.TypeSock: syscall.S_IFSOCK, nfs3.TypeFIFO: syscall.S_IFIFO,
 }
 
-// inode is the number of an object. Below a point where the server lets clients cross to another
-// of its file systems the numbers begin anew: programs, for which all is one file
-// system, must not take two objects for one.
+// inode returns the inode number of an object. The server's other file systems, reached by crossing
+// a mount point there, reuse numbers. Programs see one file system, so the fsid goes into the
+// number.
 func (f *fileSystem) inode(a *nfs3.Fattr) uint64 {
 	if a.Fsid == f.fsid {
 		return a.Fileid
@@ -277,20 +277,20 @@ func (f *fileSystem) inode(a *nfs3.Fattr) uint64 {
 	return a.Fileid ^ (x ^ x>>29) | 1<<63
 }
 
-// deviceNumber is the number of a device in 32 bits, as the kernel's new_encode_dev has it.
+// deviceNumber encodes a device number in 32 bits, like the kernel's new_encode_dev.
 func deviceNumber(d nfs3.Specdata) uint32 {
 	return d.Minor&0xff | d.Major<<8 | d.Minor&^0xff<<12
 }
 
-// specdata is the way back.
+// specdata reverses deviceNumber.
 func specdata(dev uint32) nfs3.Specdata {
 	return nfs3.Specdata{Major: dev >> 8 & 0xfff, Minor: dev&0xff | dev>>12&0xfff00}
 }
 
-// Forget takes lookups of a node back.
+// Forget takes back lookups of a node.
 func (f *fileSystem) Forget(id, count uint64) { f.table.forget(id, count) }
 
-// GetAttr answers stat(2). Times and size are the server's: what was written is sent to it first.
+// GetAttr handles stat(2). Times and size are the server's, so it sends written data first.
 func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	r := f.begin(opGetattr, cancel, &in.Caller)
 	defer r.end()
@@ -298,7 +298,7 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 	if n == nil {
 		return staleNode
 	}
-	forSize := in.Flags()&fuse.FUSE_GETATTR_FH != 0 // by SEEK_END or a read past the size, not stat
+	forSize := in.Flags()&fuse.FUSE_GETATTR_FH != 0 // SEEK_END or a read past the size, not stat
 	if forSize {
 		f.notices.hold(n)
 		defer f.notices.release(n)
@@ -311,11 +311,12 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 			return f.status(err)
 		}
 	}
-	// A FIFO or device that is removed while open, which FUSE does not tell of, is as it was.
+	// A removed FIFO or device may still be open, which FUSE does not show: keep its attributes.
 	if err := r.fresh(n); err != nil && !(isStale(err) && n.gone.Load()) {
 		return f.status(err)
 	}
-	attr, left := n.snapshot() // before showSize, whose READ may find more than it shows to the kernel
+	// Taken before showSize: its READ may find more than it shows to the kernel.
+	attr, left := n.snapshot()
 	notified := false
 	if f.table.isOpen(n) && !n.shrinks(forSize, f.regs.max <= 0) {
 		var err error
@@ -331,7 +332,7 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 	return fuse.OK
 }
 
-// Readlink returns what a symbolic link holds.
+// Readlink returns a symbolic link's target.
 func (f *fileSystem) Readlink(cancel <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Status) {
 	r := f.begin(opReadlink, cancel, &h.Caller)
 	defer r.end()

@@ -1,4 +1,4 @@
-// The largest file of the server: a write beyond it fails at once, not when its data is sent.
+// The server's largest file size: a write beyond it fails at once, not when its data is sent.
 
 package fusefs
 
@@ -9,8 +9,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// largest is the size up to which n can grow: FSINFO's maxfilesize, in the file system of the root.
-// For other file systems only the server decides.
+// largest returns the largest size of n: FSINFO's maxfilesize for the root's file system. In other
+// file systems only the server decides.
 func (f *fileSystem) largest(n *node) uint64 {
 	attr, _ := n.snapshot()
 	if f.sizeMost == 0 || attr.Fsid != f.fsid {
@@ -19,7 +19,7 @@ func (f *fileSystem) largest(n *node) uint64 {
 	return min(f.sizeMost, math.MaxInt64)
 }
 
-// fits returns the part of p that can be written at off, and EFBIG if that is empty (write(2)).
+// fits returns the writable part of p at off, or EFBIG if it is empty (write(2)).
 func (f *fileSystem) fits(n *node, off uint64, p []byte) ([]byte, error) {
 	most := f.largest(n)
 	if off >= most {
@@ -28,7 +28,8 @@ func (f *fileSystem) fits(n *node, off uint64, p []byte) ([]byte, error) {
 	return p[:min(uint64(len(p)), most-off)], nil
 }
 
-// Fallocate is not in NFSv3. Its bounds are checked first, as for each file system of the kernel.
+// Fallocate is unsupported, because NFSv3 lacks it. Like the kernel's file systems it checks the
+// size first.
 func (f *fileSystem) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	if n := f.table.get(in.NodeId); n != nil && in.Offset+in.Length > f.largest(n) {
 		return fuse.Status(syscall.EFBIG)

@@ -21,33 +21,33 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs/fuseloop"
 )
 
-// What is asked of the kernel.
+// Requests to the kernel.
 const (
 	maxRequest    = 1 << 20 // bytes of one READ or WRITE
-	maxBackground = 256     // asynchronous requests: read-ahead, direct I/O; the least and the most,
-	minBackground = 16      // see background
-	readAhead     = 2 << 20 // bytes that the kernel reads ahead, where we may say so
+	maxBackground = 256     // asynchronous requests (read-ahead, direct I/O): upper bound,
+	minBackground = 16      // lower bound; see background
+	readAhead     = 2 << 20 // bytes of kernel read-ahead, if we may set it
 
-	// capabilities that are off unless asked for. Writes stay write-through: with a write-back
-	// cache the kernel would own size and times, and close-to-open were lost.
+	// Capabilities to request. Writes stay write-through: with a write-back cache the kernel would
+	// own size and times, and break close-to-open consistency.
 	capabilities = fuse.CAP_ASYNC_DIO | fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2 |
 		fuse.CAP_DIRECT_IO_ALLOW_MMAP | fuse.CAP_EXPORT_SUPPORT
 )
 
-// A MountPoint is a mounted file system. It lives until it is unmounted, by whomever.
+// A MountPoint is a mounted file system. It lives until any process unmounts it.
 type MountPoint struct {
 	// set once
 	dir    string
 	fs     *fileSystem
 	server *fuseloop.Server
-	served chan struct{} // closed when the kernel sends no more
-	dev    uint64        // the number of the mount, as device; 0: not known
+	served chan struct{} // closed after the kernel's last request
+	dev    uint64        // device number of the mount; 0: unknown
 }
 
-// Mount mounts fs on the directory dir, which then shows it until the Mount is
-// unmounted. ctx bounds the mounting alone. The Client of fs stays the caller's and must
-// not be closed before Wait has returned. A process must not use files of a mount that
-// it serves itself: should it be killed meanwhile, it can not end before the mount is aborted.
+// Mount mounts fs on the directory dir until the MountPoint is unmounted. ctx bounds only the
+// mounting. The caller keeps the Client of fs and must not close it before Wait has returned. A
+// process must not use files of a mount that it serves itself: if killed meanwhile, it cannot end
+// before the mount is aborted.
 func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*MountPoint, error) {
 	if err := opt.setDefaults(); err != nil {
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
@@ -72,7 +72,7 @@ func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*Mou
 		return nil, err
 	}
 	f.server = m.server
-	f.wakeful = f.watchSleep() // which uses f.server, as all that serve begins
+	f.wakeful = f.watchSleep() // uses f.server, like all serving code
 	serve(m.server, dir, func() {
 		f.stop()
 		close(m.served)
@@ -81,9 +81,8 @@ func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*Mou
 	return m, nil
 }
 
-// Attach mounts any file system of go-fuse with what Mount asks of the kernel, so that what FUSE
-// itself costs can be measured. ended is called in a goroutine of its own once the kernel sends no
-// more.
+// Attach mounts any go-fuse file system with the kernel settings of Mount, to measure FUSE's own
+// cost. It calls ended in a new goroutine after the kernel's last request.
 func Attach(raw fuse.RawFileSystem, dir string, opt Options, ended func()) (*fuseloop.Server, error) {
 	if err := opt.setDefaults(); err != nil {
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
@@ -96,7 +95,7 @@ func Attach(raw fuse.RawFileSystem, dir string, opt Options, ended func()) (*fus
 	return server, nil
 }
 
-// attach is Attach with options that are complete, up to where the requests begin.
+// attach mounts with complete options; requests are not served yet.
 func attach(raw fuse.RawFileSystem, dir string, opt *Options) (*fuseloop.Server, error) {
 	server, err := fuseloop.Mount(raw, dir, opt.fuse())
 	if err != nil {
@@ -105,7 +104,7 @@ func attach(raw fuse.RawFileSystem, dir string, opt *Options) (*fuseloop.Server,
 	return server, nil
 }
 
-// serve begins to answer requests.
+// serve starts answering requests.
 func serve(server *fuseloop.Server, dir string, ended func()) {
 	go func() {
 		server.Serve()
@@ -114,7 +113,7 @@ func serve(server *fuseloop.Server, dir string, ended func()) {
 	raiseReadAhead(deviceAt(dir))
 }
 
-// mountError says what a user can do about a mount that failed.
+// mountError adds advice for the user to a failed mount.
 func mountError(dir string, opt *Options, err error) error {
 	switch {
 	case opt.AllowOther && !opt.Direct && os.Geteuid() != 0:
@@ -127,14 +126,14 @@ func mountError(dir string, opt *Options, err error) error {
 	return fmt.Errorf("mount %s: %s", dir, strings.TrimSpace(err.Error()))
 }
 
-// background is how many asynchronous requests the kernel may send: their buffers, up to maxRequest
-// each, are two thirds of the bound of memory again at most. Those that a program waits for cannot
-// be bounded: a kernel that is not listened to cannot be told either that a program was killed.
+// background returns the kernel's limit of asynchronous requests. Their buffers, up to maxRequest
+// each, use at most two thirds of the memory bound on top of it. Synchronous requests cannot be
+// bounded: the kernel also reports killed programs by requests.
 func (o *Options) background() int {
 	return int(min(max(o.Memory/3*2/maxRequest, minBackground), maxBackground))
 }
 
-// fuse is what go-fuse is told.
+// fuse returns the options for go-fuse.
 func (o *Options) fuse() *fuse.MountOptions {
 	out := log.New(io.Discard, "", 0)
 	if o.Log != nil {
@@ -154,8 +153,8 @@ func (o *Options) fuse() *fuse.MountOptions {
 		DisableReadDirPlus:   o.NoReaddirplus,
 		DirectMountStrict:    o.Direct,
 		Logger:               out,
-		// The kernel would take each new mtime for a foreign change; which are is decided here.
-		// Where no attributes are trusted the kernel shall ask, and compare, at each read.
+		// The kernel would treat each new mtime as a foreign change; attrs decides that here. If no
+		// attributes are trusted the kernel shall ask, and compare, at each read.
 		ExplicitDataCacheControl: o.AcRegMax > 0,
 	}
 	if !o.NoACL {
@@ -173,7 +172,7 @@ func (o *Options) fuse() *fuse.MountOptions {
 	return mo
 }
 
-// words are those of the mount, ours and the user's.
+// words returns the mount options, ours and the user's.
 func (o *Options) words() []string {
 	var words []string
 	if o.ReadOnly {
@@ -189,13 +188,13 @@ func (o *Options) words() []string {
 	return words
 }
 
-// mountFlags are the words that mount(2) takes as bits and go-fuse does not know.
+// mountFlags are options that mount(2) takes as bits and go-fuse does not know.
 var mountFlags = map[string]uintptr{
 	"ro": syscall.MS_RDONLY, "rw": 0, "noatime": syscall.MS_NOATIME, "nodiratime": syscall.MS_NODIRATIME,
 	"relatime": syscall.MS_RELATIME, "sync": syscall.MS_SYNCHRONOUS, "dirsync": syscall.MS_DIRSYNC, "nosymfollow": unix.MS_NOSYMFOLLOW, "atime": 0, "async": 0,
 }
 
-// lineWriter gives each line of a log to a function.
+// lineWriter passes each log line to a function.
 type lineWriter func(string)
 
 func (w lineWriter) Write(p []byte) (int, error) {
@@ -203,16 +202,16 @@ func (w lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// raiseReadAhead has the kernel read further ahead than its 128 KiB, so that it asks for 1 MiB
-// at a time and has the next on its way. Only root may. What a network needs beyond that the data
-// path reads ahead: the kernel would read as much around each page that a mapping misses.
+// raiseReadAhead raises the kernel's read-ahead above its 128 KiB. The kernel then requests 1 MiB
+// at a time with the next request in flight. Only root may set it. The data path reads further
+// ahead for the network: the kernel would read as much around each page missed by a mapping.
 func raiseReadAhead(device uint64) {
 	dev := strconv.Itoa(int(unix.Major(device))) + ":" + strconv.Itoa(int(unix.Minor(device)))
 	_ = os.WriteFile("/sys/class/bdi/"+dev+"/read_ahead_kb", []byte(strconv.Itoa(readAhead>>10)), 0)
 }
 
-// deviceAt is the device number of what is mounted on dir, 0 where that cannot be known. The
-// kernel answers from its cache: nothing is asked of the mount, which this process may serve.
+// deviceAt returns the device number of the mount on dir, or 0. The kernel answers from its cache
+// without a request to the mount, which this process may serve.
 func deviceAt(dir string) uint64 {
 	var st unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, dir, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st) != nil {
@@ -221,5 +220,5 @@ func deviceAt(dir string) uint64 {
 	return unix.Mkdev(st.Dev_major, st.Dev_minor)
 }
 
-// Dir is the directory that is mounted on.
+// Dir returns the mount point's directory.
 func (m *MountPoint) Dir() string { return m.dir }

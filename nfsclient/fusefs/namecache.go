@@ -1,4 +1,4 @@
-// The names of a directory as far as they are known: those of nodes, and those that nothing has.
+// Cached names in directories: nodes' names, and absent names.
 
 package fusefs
 
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// bind gives n, or nothing (nil), the name in dir. The caller holds mu.
+// bind caches n, or an absent name (nil), under the name in dir. The caller holds t.mu.
 func (t *table) bind(dir *node, name string, n *node, content uint64) {
 	if n == nil {
 		t.vanished(dir, name)
@@ -35,7 +35,7 @@ func (t *table) bind(dir *node, name string, n *node, content uint64) {
 	n.gone.Store(false)
 }
 
-// unbind forgets what has the name in dir. The caller holds mu.
+// unbind drops the cached name in dir. The caller holds t.mu.
 func (t *table) unbind(dir *node, name string) {
 	c, ok := dir.children[name]
 	if !ok {
@@ -49,8 +49,8 @@ func (t *table) unbind(dir *node, name string) {
 	c.n.places = slices.DeleteFunc(c.n.places, func(p place) bool { return p.dir == dir && p.name == name })
 }
 
-// dropAbsent forgets which names of dir nothing has, and has the kernel forget them, since a notice
-// after a change of dir does not reach them any more. The caller holds mu.
+// dropAbsent drops the absent names of dir. The kernel has to forget them too, because a notice
+// after a change of dir no longer includes them. The caller holds t.mu.
 func (t *table) dropAbsent(dir *node) {
 	names := make([]string, 0, dir.absent)
 	for name, c := range dir.children {
@@ -63,13 +63,13 @@ func (t *table) dropAbsent(dir *node) {
 	t.forgetAbsent(dir, names)
 }
 
-// isAbsent reports whether nothing has the name in dir as that is known now.
+// isAbsent reports whether the name in dir is known to be absent now.
 func (t *table) isAbsent(dir *node, name string) bool {
 	c, ok := t.child(dir, name)
 	return ok && c.n == nil && c.content == dir.version()
 }
 
-// child is what is known of a name in dir.
+// child returns the cached entry of a name in dir.
 func (t *table) child(dir *node, name string) (child, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +77,7 @@ func (t *table) child(dir *node, name string) (child, bool) {
 	return c, ok
 }
 
-// again is enter for a name that is known: it counts a lookup if the name still is n's.
+// again is enter for a cached name: it counts a lookup if the name still belongs to n.
 func (t *table) again(dir *node, name string, n *node) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +88,7 @@ func (t *table) again(dir *node, name string, n *node) bool {
 	return true
 }
 
-// removed forgets a name that is removed.
+// removed drops a name after its removal.
 func (t *table) removed(dir *node, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +96,7 @@ func (t *table) removed(dir *node, name string) {
 	t.vanished(dir, name)
 }
 
-// moved has what had the one name have the other.
+// moved moves the node of one name to the other.
 func (t *table) moved(dir *node, name string, to *node, toName string, content uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,8 +111,8 @@ func (t *table) moved(dir *node, name string, to *node, toName string, content u
 	}
 }
 
-// show notes until when the kernel believes a name, from a reply or from another name that it has
-// moved. The caller holds mu.
+// show notes until when the kernel uses a name, from a reply or from the old name after a move. The
+// caller holds t.mu.
 func (t *table) show(dir *node, name string, until time.Time) {
 	if c, ok := dir.children[name]; ok {
 		c.shown = until
@@ -120,21 +120,20 @@ func (t *table) show(dir *node, name string, until time.Time) {
 	}
 }
 
-// believed reports whether the kernel believes that something has the name. It asks nevertheless
-// before it makes that name or replaces it (LOOKUP_EXCL, LOOKUP_RENAME_TARGET): then the server is
-// to say what has the name. Where the kernel has dropped the name of a file that it keeps, this
-// costs a call that need not be.
+// believed reports whether the kernel has a valid positive entry for the name. If it still asks
+// before it makes or replaces the name (LOOKUP_EXCL, LOOKUP_RENAME_TARGET), the server has to
+// answer. If the kernel has dropped the name but kept the file, this costs an unnecessary call.
 func (t *table) believed(dir *node, name string) bool {
 	c, ok := t.child(dir, name)
 	return ok && c.n != nil && time.Now().Before(c.shown)
 }
 
-// unsure is the content of a directory of which no name that was looked up is believed.
+// unsure is no directory's content number: names with it are not trusted.
 const unsure = ^uint64(0)
 
-// doubtPath has the server asked for all names on the ways to n, at the next walk along them. That
-// n is stale may come of a directory above that is another one now, though its own directory does
-// not look changed: times of a server tick slowly, and attributes are trusted. The caller holds mu.
+// doubtPath voids all names on the paths to n, so that the next walk asks the server for them. If n
+// is stale, a directory above may have been replaced although its own directory looks unchanged:
+// server clocks are coarse, and attributes are cached. The caller holds t.mu.
 func (t *table) doubtPath(n *node) {
 	seen := map[*node]bool{n: true}
 	for ways := []*node{n}; len(ways) > 0; {
@@ -150,14 +149,14 @@ func (t *table) doubtPath(n *node) {
 	}
 }
 
-// A named is what a directory has under a name.
+// A named is an entry's node id and name.
 type named struct {
 	id   uint64
 	name string
 }
 
-// namesOf lists the names of dir that the kernel may know: those of directories, those of files
-// that are not open, and all others, of which some are of nothing.
+// namesOf lists the names of dir for notices: directories, closed files, and all others, including
+// absent ones.
 func (t *table) namesOf(dir *node) (dirs, closed []named, others []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

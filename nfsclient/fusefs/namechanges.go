@@ -1,7 +1,7 @@
 // Names with changes or LOOKUPs in flight: an answer from before a change is not cached.
 //
-// The kernel looks a name up again without any lock, while it has the same name removed, made or
-// replaced. The server's answers come in any order, so they do not show the name's state now.
+// The kernel looks up names without a lock while it removes, makes or replaces the same name. The
+// server's answers arrive in any order, so they do not show the name's present state.
 
 package fusefs
 
@@ -11,15 +11,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A nameUse counts the calls in flight that change one name or look it up.
+// A nameUse counts the calls in flight for one name.
 type nameUse struct {
 	calls   int           // of both kinds; the last one to end removes this from the table
-	changes int           // of those that change it
+	changes int           // calls changing the name
 	version uint64        // counts starts and ends of changes
-	changed chan struct{} // closed when there is no change any more; nil: there is none
+	changed chan struct{} // closed when the last change ends; nil: no change in flight
 }
 
-// use is the nameUse of a place with one call more. The caller holds mu.
+// use returns the nameUse of a place with one more call counted. The caller holds t.mu.
 func (t *table) use(p place) *nameUse {
 	u := t.uses[p]
 	if u == nil {
@@ -30,7 +30,7 @@ func (t *table) use(p place) *nameUse {
 	return u
 }
 
-// unuse counts a call out. The caller holds mu.
+// unuse ends one call. The caller holds t.mu.
 func (t *table) unuse(p place, u *nameUse) {
 	if u.calls--; u.calls == 0 {
 		delete(t.uses, p)
@@ -65,7 +65,7 @@ func (t *table) endChanges(places []place) {
 	}
 }
 
-// awaitName returns when the name is not being changed.
+// awaitName waits until no change of the name is in flight.
 func (t *table) awaitName(ctx context.Context, p place) error {
 	for {
 		t.mu.Lock()
@@ -90,7 +90,7 @@ type question struct {
 	place
 	use     *nameUse
 	version uint64
-	content uint64 // of the directory
+	content uint64 // the directory's content number
 }
 
 // ask starts a LOOKUP; answered, answeredNone or dropped ends it.
@@ -101,11 +101,10 @@ func (t *table) ask(p place) question {
 	return question{p, u, u.version, p.dir.version()}
 }
 
-// current reports whether the name is unchanged since ask. The caller holds mu.
+// current reports whether the name is unchanged since ask. The caller holds t.mu.
 func (q *question) current() bool { return q.use.changes == 0 && q.use.version == q.version }
 
-// answered ends a LOOKUP that has found a handle, and binds the name to it. If the name was changed
-// meanwhile, its binding stays.
+// answered ends a LOOKUP with a handle, and binds the name to it unless the name changed meanwhile.
 func (t *table) answered(q question, fh nfs3.FH) (n *node, current bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,8 +116,7 @@ func (t *table) answered(q question, fh nfs3.FH) (n *node, current bool) {
 	return n, current
 }
 
-// answeredNone ends a LOOKUP of a name that the server does not have. believe states whether that
-// may be cached.
+// answeredNone ends a LOOKUP with NFS3ERR_NOENT. believe allows caching the absent name.
 func (t *table) answeredNone(q question, believe bool) (current bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,4 +1,4 @@
-// File systems of the server that have no ACLs.
+// The server's file systems without ACLs.
 
 package fusefs
 
@@ -7,18 +7,19 @@ import (
 	"time"
 )
 
-// withoutACLs are file systems, of one object of which the server has said that it has no ACLs. It
-// is not asked about others: `ls -l` would ask about each file. Linux's client asks no more for as
-// long as the mount; here it is asked again after a while, and at once where somebody sets an ACL,
-// so that nobody has to mount anew when they have been enabled.
+// withoutACLs has the file systems without ACLs for one object. The mount then asks about none of
+// their objects for withoutTime, because `ls -l` would ask about each file. Linux's client never
+// asks again during the mount. Here it does, and a successful SETACL ends the wait, so enabled ACLs
+// need no new mount.
 type withoutACLs struct {
 	mu    sync.Mutex
 	until map[uint64]time.Time // by fsid; guarded by mu
 }
 
+// withoutTime is the pause between two ACL requests to a file system without ACLs.
 const withoutTime = time.Minute
 
-// add notes that a file system has none.
+// add notes that a file system has no ACLs.
 func (w *withoutACLs) add(fsid uint64, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -28,7 +29,7 @@ func (w *withoutACLs) add(fsid uint64, now time.Time) {
 	w.until[fsid] = now.Add(withoutTime)
 }
 
-// has reports whether a file system is known to have none.
+// has reports whether a file system is known to have no ACLs.
 func (w *withoutACLs) has(fsid uint64, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

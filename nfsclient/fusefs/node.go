@@ -1,4 +1,4 @@
-// Nodes: the objects that the kernel knows, one for each file handle.
+// Nodes: the kernel's objects, one for each file handle.
 
 package fusefs
 
@@ -12,60 +12,59 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A node is an object that the kernel holds, or that is open. Hard links are one node:
-// the server gives them one handle.
+// A node is an object in the kernel's caches, or an open file. Hard links share a node because they
+// have the same handle.
 //
-// Lock order: table.mu, then node.mu. Neither is held during a call to the server or to
-// the kernel.
+// Lock order: table.mu, then node.mu. Both are free during calls to the server or to the kernel.
 type node struct {
 	// set once
 	id uint64
 	fh nfs3.FH
 
 	// guarded by table.mu
-	lookups  uint64           // the kernel's count, which FORGET takes back
+	lookups  uint64           // the kernel's count; FORGET decrements it
 	opens    int              // handles on it, and opens in flight (see openremove.go)
 	removals int              // in flight
-	removed  chan struct{}    // closed when there is no removal any more; nil: there is none
-	places   []place          // where it has names that we know of
-	children map[string]child // of a directory: what its names are
-	absent   int              // children that are known not to exist
-	known    *known           // of a directory: nil where only children are known
-	forgot   uint64           // of a directory: how often the kernel forgot what a name leads to
+	removed  chan struct{}    // closed when the last removal ends; nil: no removal in flight
+	places   []place          // known names of the node
+	children map[string]child // of a directory: cached names
+	absent   int              // children known to be absent
+	known    *known           // of a directory: nil if only children are cached
+	forgot   uint64           // of a directory: how often the kernel forgot a child
 
 	mu sync.Mutex // guards all below
 	attrs
-	access  []allowed // what callers may do
+	access  []allowed // rights of callers
 	acl     *knownACL // nil: not known
 	aclSet  uint64    // the moment when we set an ACL last
-	names   uint64    // own changes to the names of a directory
-	fetched time.Time // when the listing that the kernel caches was read
-	pages   uint64    // the content that the kernel's pages, or its listing, are of
-	shown   uint64    // of a file: its size is at least this to the kernel; see size.go
-	cuts    uint64    // counts what may have made the kernel's size smaller
-	seen    bool      // of a file: the kernel was given a size
-	shownAs ownership // the kernel has these, if it was given attributes
+	names   uint64    // our changes to a directory's names
+	fetched time.Time // when the listing in the kernel's cache was read
+	pages   uint64    // the content number of the kernel's pages or listing
+	shown   uint64    // of a file: the kernel's size is at least this; see size.go
+	cuts    uint64    // counts events possibly shrinking the kernel's size
+	seen    bool      // of a file: the kernel has a size
+	shownAs ownership // the kernel's copy, if it has attributes
 	reading reading   // of a file
-	making  bool      // of a file: made by an open that nobody has closed yet (see deferredsetattr.go)
-	heldErr error     // of what was held, told to nobody yet
+	making  bool      // of a file: its creating open is not closed yet (deferredsetattr.go)
+	heldErr error     // of a deferred SETATTR, not reported yet
 
 	appends chan struct{} // set with data; full during an append
 
-	held atomic.Pointer[held] // written under mu; nil: nothing
+	held atomic.Pointer[held] // written under mu; nil: no deferred SETATTR
 
 	data  atomic.Pointer[datapath.File] // set once, at the first open
 	paged atomic.Bool                   // the kernel has had pages of it
 	silly atomic.Bool                   // its only name is a hidden one; set under table.mu
-	hides atomic.Int64                  // of a directory: files that got hidden names in it, and still have them
-	unhid atomic.Uint64                 // of a directory: how often such a name went
+	hides atomic.Int64                  // of a directory: files with hidden names in it
+	unhid atomic.Uint64                 // of a directory: counts removed hidden names
 	gone  atomic.Bool                   // we have removed its last name
 
-	looked atomic.Bool // a look of watchLoop is under way
+	looked atomic.Bool // a poll by watchLoop is in flight
 
-	lookedUp  atomic.Int32  // of a directory: LOOKUPs that found something, since it was listed for them
-	searchers atomic.Uint64 // of a directory: how often we have changed who may search it
-	told      atomic.Uint64 // searchers when the kernel was last told to forget its names
-	toldAt    atomic.Int64  // when that was, in nanoseconds after epoch
+	lookedUp  atomic.Int32  // of a directory: successful LOOKUPs since a listing for lookups
+	searchers atomic.Uint64 // of a directory: counts our search-right changes
+	told      atomic.Uint64 // searchers at the last notice to forget the names
+	toldAt    atomic.Int64  // moment of that notice, in nanoseconds after epoch
 }
 
 // A place is a name in a directory.
@@ -74,37 +73,38 @@ type place struct {
 	name string
 }
 
-// A child is what a name was when it was asked for last.
+// A child is the last known state of a name.
 type child struct {
-	n       *node     // nil: nothing has the name
-	content uint64    // of the directory, at that time
-	shown   time.Time // until then the kernel believes the name, unless it has forgotten it
+	n       *node     // nil: the name is absent
+	content uint64    // the directory's content number at that time
+	shown   time.Time // the kernel's entry is valid until then, unless forgotten
 }
 
-// Bounds of the names that a directory keeps beside those that the kernel holds.
+// maxAbsent bounds the absent names of a directory.
 const maxAbsent = 4096
 
+// rootID is FUSE's fixed number for the root.
 const rootID = 1
 
-// A table is all nodes.
+// A table has all nodes.
 type table struct {
-	mu   sync.Mutex // guards all, and what it guards of nodes
+	mu   sync.Mutex // guards all here and the parts of nodes marked so
 	byID map[uint64]*node
 	byFH map[nfs3.FH]*node
-	last uint64 // an id is not used for another handle
+	last uint64 // ids are never reused for another handle
 	root *node
 	past past // see handle.go
 
 	most    int    // with more nodes the kernel is asked to forget some
-	full    func() // set once: told of that; it does not wait
-	entered int    // nodes since full was called last
+	full    func() // set once: called above most; does not block
+	entered int    // nodes since the last call to full
 
-	forgetAbsent func(dir *node, names []string) // set once: has the kernel forget names; it does not wait
+	forgetAbsent func(dir *node, names []string) // set once: forgets kernel names, does not block
 
-	uses map[place]*nameUse // names that calls in flight change or look up
+	uses map[place]*nameUse // names with calls in flight
 
-	knownDirs  map[*node]bool // those with names that are known
-	knownNames int            // how many these are
+	knownDirs  map[*node]bool // directories with known names
+	knownNames int            // total of their names
 }
 
 func newTable(root nfs3.FH) *table {
@@ -112,37 +112,37 @@ func newTable(root nfs3.FH) *table {
 	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n, most: math.MaxInt, forgetAbsent: func(*node, []string) {}, past: newPast(), uses: make(map[place]*nameUse), knownDirs: make(map[*node]bool)}
 }
 
-// get is the node of an id that the kernel has named.
+// get returns the node with this id, or nil.
 func (t *table) get(id uint64) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byID[id]
 }
 
-// find is the node of a handle, nil if there is none.
+// find returns the node of a handle, or nil.
 func (t *table) find(fh nfs3.FH) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byFH[fh]
 }
 
-// enter returns the node of a handle with one more lookup counted, as is due for each entry
-// that the kernel is given. It has the name in dir from now on; content is that of dir
-// when the server was asked.
+// enter returns the node of a handle with one more lookup counted, as each entry for the kernel
+// requires. It binds the node to the name in dir; content is the directory's number when the call
+// was sent.
 func (t *table) enter(fh nfs3.FH, dir *node, name string, content uint64) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.enterLocked(fh, dir, name, content)
 }
 
-// enterLocked is enter for callers that hold mu.
+// enterLocked is enter for callers that hold t.mu.
 func (t *table) enterLocked(fh nfs3.FH, dir *node, name string, content uint64) *node {
 	n := t.hold(fh)
 	t.bind(dir, name, n, content)
 	return n
 }
 
-// hold returns the node of a handle with one more lookup counted. The caller holds mu.
+// hold returns the node of a handle with one more lookup counted. The caller holds t.mu.
 func (t *table) hold(fh nfs3.FH) *node {
 	n := t.byFH[fh]
 	if n == nil {
@@ -162,7 +162,7 @@ func (t *table) hold(fh nfs3.FH) *node {
 	return n
 }
 
-// forget takes count lookups back.
+// forget subtracts count lookups.
 func (t *table) forget(id, count uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,7 +174,7 @@ func (t *table) forget(id, count uint64) {
 	t.drop(n)
 }
 
-// drop lets a node go that nobody holds. The caller holds mu.
+// drop removes a node without lookups, opens and removals. The caller holds t.mu.
 func (t *table) drop(n *node) {
 	if n.lookups > 0 || n.opens > 0 || n.removals > 0 || n.id == rootID {
 		return
@@ -201,8 +201,8 @@ func (t *table) drop(n *node) {
 	}
 }
 
-// disown has a stale handle's node found no more: whoever asks for its names again gets
-// what the server has there now (ESTALE).
+// disown detaches the node of a stale handle. New lookups of its names get the server's present
+// object (ESTALE makes the kernel walk again).
 func (t *table) disown(n *node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -219,21 +219,21 @@ func (t *table) disown(n *node) {
 	}
 }
 
-// isOpen reports whether there are handles on n.
+// isOpen reports whether n has open handles.
 func (t *table) isOpen(n *node) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return n.opens > 0
 }
 
-// size is the number of nodes.
+// size returns the number of nodes.
 func (t *table) size() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.byID)
 }
 
-// bound is the number of nodes from which on the kernel is asked to forget some.
+// bound returns the number of nodes above which the kernel is asked to forget some.
 func (t *table) bound() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,9 +1,8 @@
 // Notices to the kernel: they invalidate its caches.
 //
-// A notice for a name takes the kernel's lock of its directory, and one for data waits for
-// pages that are being read: whoever sends it from an operation that holds either would
-// wait for himself. So a goroutine of its own sends them, except where the old pages have to be
-// gone before an operation is answered (size.go).
+// A notice for a name takes the kernel's lock of the directory. A notice for data waits for pages
+// being read. An operation holding either would deadlock on its own notice, so another goroutine
+// sends notices. Only pages are dropped inline, if an operation's reply depends on it (size.go).
 
 package fusefs
 
@@ -24,14 +23,14 @@ type notifier interface {
 	PruneNotify(nodes []uint64) fuse.Status
 }
 
-// notices is what is to be sent: the kernel is to forget a node's attributes, and the pages of a
-// file or the names of a directory. Notices of one node that wait are one.
+// notices queues notices: the kernel has to forget a node's attributes and its pages or names.
+// Waiting notices for one node are merged.
 type notices struct {
 	fs *fileSystem // set once
 
 	mu      sync.Mutex     // guards all below
 	waiting map[*node]bool // whether the notice has waited for READs
-	held    map[*node]int  // replies under way that a notice would void, by node
+	held    map[*node]int  // replies in flight to protect from notices, by node
 	running bool
 	stopped bool
 	wg      sync.WaitGroup
@@ -41,10 +40,10 @@ func (q *notices) init(f *fileSystem) {
 	q.fs, q.waiting, q.held = f, make(map[*node]bool), make(map[*node]int)
 }
 
-// put has the kernel told of n, soon.
+// put queues a notice for n.
 func (q *notices) put(n *node) { q.add(n, false) }
 
-// add is put for a notice that has waited for READs, or not.
+// add is put for a notice that may have waited for READs.
 func (q *notices) add(n *node, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,7 +57,7 @@ func (q *notices) add(n *node, waited bool) {
 	}
 }
 
-// forgetAbsent has the kernel forget names of dir that were absent, soon.
+// forgetAbsent makes the kernel forget absent names of dir, in the background.
 func (q *notices) forgetAbsent(dir *node, names []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -66,7 +65,7 @@ func (q *notices) forgetAbsent(dir *node, names []string) {
 		return
 	}
 	q.wg.Go(func() {
-		names = slices.DeleteFunc(names, func(name string) bool { // the kernel knows those made since
+		names = slices.DeleteFunc(names, func(name string) bool { // keep those made since
 			c, _ := q.fs.table.child(dir, name)
 			return c.n != nil
 		})
@@ -74,14 +73,15 @@ func (q *notices) forgetAbsent(dir *node, names []string) {
 	})
 }
 
-// hold leaves out notices of n until release: they are done before the reply, or by the next look
-// at open files.
+// hold suppresses notices for n until release. The caller's reply or the next poll of open files
+// does their work.
 func (q *notices) hold(n *node) {
 	q.mu.Lock()
 	q.held[n]++
 	q.mu.Unlock()
 }
 
+// release undoes one hold.
 func (q *notices) release(n *node) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -90,11 +90,11 @@ func (q *notices) release(n *node) {
 	}
 }
 
-// stuckAfter is how long one node's notices take before others wait for them no more.
+// stuckAfter bounds the delay by one node's notices.
 const stuckAfter = time.Second
 
-// run sends notices until there are none. One that waits for a page, whose READ the server does not
-// answer, leaves the others to a goroutine more.
+// run sends notices until none wait. If one waits for a page, because the server does not answer
+// its READ, another goroutine sends the rest.
 func (q *notices) run() {
 	for n, waited := q.next(); n != nil; n, waited = q.next() {
 		handOver := time.AfterFunc(stuckAfter, q.goOn)
@@ -105,7 +105,7 @@ func (q *notices) run() {
 	}
 }
 
-// next takes a node that waits. Without one the sending ends.
+// next takes a waiting node. If there is none, sending ends.
 func (q *notices) next() (n *node, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,7 +119,7 @@ func (q *notices) next() (n *node, waited bool) {
 	return nil, false
 }
 
-// goOn has another goroutine send.
+// goOn starts another sending goroutine.
 func (q *notices) goOn() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -128,7 +128,7 @@ func (q *notices) goOn() {
 	}
 }
 
-// stop ends the sending. The connection to the kernel is gone by then, so that nothing waits.
+// stop ends the sending. The connection to the kernel is closed before, so no notice blocks.
 func (q *notices) stop() {
 	q.mu.Lock()
 	q.stopped = true
@@ -136,18 +136,17 @@ func (q *notices) stop() {
 	q.wg.Wait()
 }
 
-// changedByOthers has the kernel forget what another client has changed.
+// changedByOthers makes the kernel forget a foreign change's object.
 func (f *fileSystem) changedByOthers(n *node) {
 	f.counts.foreign.Add(1)
 	f.notices.put(n)
 }
 
-// tell has the kernel forget what it knows of n.
+// tell sends the notices for n.
 //
-// A name that it is told to forget takes with it what is mounted on its directory or below, and a
-// program that is in there has no name for where it is. So those of directories are left to time
-// out, but where callers have lost the right to walk by them; the kernel can still be asked to
-// forget those that nothing is in.
+// Forgetting a directory's name unmounts file systems mounted on it or below, and programs inside
+// lose their path. So directory names are left to time out. They are forgotten only if callers lost
+// the right to search; pruning covers unused directories.
 func (f *fileSystem) tell(n *node, waited bool) {
 	if n.isDir() {
 		searchers := n.searchers.Load()
@@ -172,16 +171,16 @@ func (f *fileSystem) tell(n *node, waited bool) {
 		return
 	}
 	f.dropping.run(context.Background(), n, func() {
-		// An operation may have done it before its reply. Another notice would void later replies.
+		// An operation may have dropped them before its reply; dropping them again would void later
+		// ones
 		if !n.current() && (waited || !n.defersNotice()) {
 			f.dropPages(n)
 		}
 	})
 }
 
-// forgetFiles has the kernel forget names in dir that are not those of directories, nor mounted on.
-// One that is mounted on in this very moment is not told from the others, so this is for those that
-// cannot be pruned.
+// forgetFiles makes the kernel forget names of non-directories in dir, except mount points. It may
+// miss a mount of this very moment, so use it only without pruning.
 func (f *fileSystem) forgetFiles(dir *node, names []string) {
 	if len(names) == 0 {
 		return
@@ -194,8 +193,8 @@ func (f *fileSystem) forgetFiles(dir *node, names []string) {
 	}
 }
 
-// prune has the kernel forget those that nothing is in and nothing is mounted on. It reports
-// whether the kernel has a notice for that.
+// prune makes the kernel forget unused children without mounts. It reports whether the kernel has
+// such a notice.
 func (f *fileSystem) prune(children []named) bool {
 	ids := make([]uint64, len(children))
 	for i, c := range children {
@@ -209,14 +208,13 @@ func (f *fileSystem) prune(children []named) bool {
 	return true
 }
 
-// forgetAttrs has the kernel ask for the attributes of n before it uses them again. It
-// waits for nothing.
+// forgetAttrs makes the kernel fetch the attributes of n before their next use. It does not block.
 func (f *fileSystem) forgetAttrs(n *node) {
 	_ = f.server.InodeNotify(n.id, -1, 0)
 }
 
-// dropPages has the kernel forget data and attributes of n. Pages that programs have
-// written by way of a mapping are written to us first. dropping runs it.
+// dropPages makes the kernel forget data and attributes of n. The kernel first sends us pages
+// written through mappings. dropping runs dropPages.
 func (f *fileSystem) dropPages(n *node) {
 	content := n.version()
 	if d := n.file(); d != nil {

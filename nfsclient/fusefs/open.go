@@ -1,8 +1,8 @@
 // Opening and closing files: close-to-open consistency.
 //
-// An open asks the server how the file is, and has the kernel drop its pages before it
-// returns if another client has changed them. A close returns when all that was
-// written is on stable storage, and with the error if it is not.
+// An open fetches the file's attributes. If another client has changed the file, the kernel drops
+// its pages before the open returns. A close returns after all written data is on stable storage,
+// or with the error.
 
 package fusefs
 
@@ -19,20 +19,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// fmodeExec is the kernel's flag of a file that is opened to be executed.
+// fmodeExec is the kernel's flag for a file opened for execution.
 const fmodeExec = 0x20
 
 // A handle is one open file or directory.
 type handle struct {
 	// set once
 	n    *node
-	who  *caller // who opened it, for what has no caller: pages written by way of a mapping
+	who  *caller // the opener: sends pages written through mappings, which have no caller
 	data *datapath.Handle
 	list *listing // of a directory
 
 	direct bool // the kernel sends its writes without filling pages
 
-	flushed atomic.Bool // a program has closed it, and none has used it since
+	flushed atomic.Bool // a program has closed it, and no use followed
 }
 
 // used notes that a program still has the handle.
@@ -42,14 +42,14 @@ func (h *handle) used() {
 	}
 }
 
-// handles is what is open, by the numbers that the kernel knows them by.
+// handles has the open files and directories, by the kernel's numbers.
 type handles struct {
 	mu   sync.Mutex // guards all
 	by   map[uint64]*handle
 	last uint64
 }
 
-// add gives a number to h, with its open counted.
+// add assigns a number to h; the caller has counted the open.
 func (f *fileSystem) add(h *handle) uint64 {
 	hs := &f.handles
 	hs.mu.Lock()
@@ -82,7 +82,7 @@ func (hs *handles) count() int {
 	return len(hs.by)
 }
 
-// abandon closes what the kernel did not, when it is gone.
+// abandon closes the handles left open at the end.
 func (hs *handles) abandon() {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -94,7 +94,7 @@ func (hs *handles) abandon() {
 	}
 }
 
-// openFiles are the nodes of regular files that are open.
+// openFiles returns the nodes of open regular files with one opener each.
 func (hs *handles) openFiles() map[*node]*caller {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -107,10 +107,10 @@ func (hs *handles) openFiles() map[*node]*caller {
 	return files
 }
 
-// file is the data path of n, nil where it was never open.
+// file returns the data path of n, or nil if it was never open.
 func (n *node) file() *datapath.File { return n.data.Load() }
 
-// openData returns a handle of the data path of n, which n keeps from now on.
+// openData returns a data path handle for n; n keeps the data path from then on.
 func (f *fileSystem) openData(n *node) *datapath.Handle {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,7 +144,7 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	return f.status(f.opened(r, n, in.Flags, out))
 }
 
-// open counts an open of n, if the caller may open it.
+// open counts an open of n if the caller may open it.
 func (r *request) open(n *node, flags uint32) error {
 	f := r.fs
 	if err := f.table.openFile(r, n); err != nil {
@@ -163,8 +163,7 @@ func (r *request) open(n *node, flags uint32) error {
 	return err
 }
 
-// mayOpen asks the server whether the caller may open the file, and how it is: one ACCESS
-// brings both.
+// mayOpen checks the caller's rights and refreshes the attributes: one ACCESS returns both.
 func (r *request) mayOpen(n *node, flags uint32) error {
 	if r.fs.opt.NoCTO {
 		return r.may(n, openRights(flags))
@@ -173,8 +172,9 @@ func (r *request) mayOpen(n *node, flags uint32) error {
 	if err != nil {
 		return err
 	}
-	// A server that still has the file open knows it without a name (Linux's does for seconds
-	// after a rename over it): then another file may have the name by which this one was found.
+	// If the server still has the file open it accepts its handle after the last name is gone
+	// (Linux does for seconds after a rename over it). Then the opened name may lead to another
+	// file.
 	if attr, _ := n.snapshot(); attr.Nlink == 0 {
 		r.fs.table.disown(n)
 		return syscall.ESTALE
@@ -186,7 +186,7 @@ func (r *request) mayOpen(n *node, flags uint32) error {
 	return nil
 }
 
-// openRights are the rights that the flags of open(2) need.
+// openRights returns the rights required by the flags of open(2).
 func openRights(flags uint32) (want uint32) {
 	if flags&fmodeExec != 0 {
 		return nfs3.AccessExecute
@@ -197,26 +197,27 @@ func openRights(flags uint32) (want uint32) {
 	case syscall.O_WRONLY, syscall.O_WRONLY | syscall.O_TRUNC:
 		return fileWrite
 	}
-	return nfs3.AccessRead | fileWrite // also of O_RDONLY|O_TRUNC
+	return nfs3.AccessRead | fileWrite // also for O_RDONLY|O_TRUNC
 }
 
-// opened makes the handle of a file, with its open counted, and tells the kernel which pages it may
-// keep. If it is interrupted while the kernel has old pages, it takes the open back.
+// opened makes a handle for an open counted by the caller. It sets which pages the kernel may keep.
+// If interrupted while the kernel has outdated pages, it takes the open back.
 func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut) error {
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	switch {
 	case flags&syscall.O_DIRECT != 0:
 		out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_PARALLEL_DIRECT_WRITES
 	case flags&syscall.O_APPEND != 0:
-		out.OpenFlags |= fuse.FOPEN_DIRECT_IO // so that no page is filled at an old end
+		out.OpenFlags |= fuse.FOPEN_DIRECT_IO // fill no page at an outdated end
 	}
 	out.Fh = f.add(&handle{n: n, who: r.who, data: f.openData(n), direct: out.OpenFlags&fuse.FOPEN_DIRECT_IO != 0})
 	f.watchOpen()
 	if flags&syscall.O_TRUNC != 0 {
-		n.emptied() // by the kernel, as of the reply
+		n.emptied() // the kernel empties it on this reply
 		return nil
 	}
-	_, err := f.showSize(r, r.who, n) // for all that have it open, and before this open returns
+	// This serves all openers, and ends before this open returns.
+	_, err := f.showSize(r, r.who, n)
 	if err != nil {
 		_ = f.handles.remove(out.Fh).data.Close() // nothing was written through it
 		f.closed(r, n, r.who)
@@ -224,7 +225,7 @@ func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut
 	return err
 }
 
-// Flush answers each close(2): it brings what was written to stable storage.
+// Flush handles each close(2): it commits written data to stable storage.
 func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	r := f.begin(opFlush, cancel, &in.Caller)
 	defer r.end()
@@ -236,11 +237,11 @@ func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status
 	h.n.closing()
 	held := f.sendHeld(r, h.n)
 	err := h.data.Flush(r)
-	_ = f.locks.Release(r, h.n.fh, nlm.Key{ID: in.LockOwner}) // which goes on where it is interrupted
+	_ = f.locks.Release(r, h.n.fh, nlm.Key{ID: in.LockOwner}) // continues if interrupted
 	return f.status(cmp.Or(held, err, h.n.tellHeld()))
 }
 
-// Fsync answers fsync(2) and fdatasync(2), and each write to a file that is open with O_SYNC.
+// Fsync handles fsync(2) and fdatasync(2), and each write to a file open with O_SYNC.
 func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	r := f.begin(opFsync, cancel, &in.Caller)
 	defer r.end()
@@ -253,7 +254,7 @@ func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status
 	return f.status(cmp.Or(held, err, h.n.tellHeld()))
 }
 
-// Release ends a handle, when no program has it any more.
+// Release ends a handle after its last use.
 func (f *fileSystem) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 	r := f.begin(opRelease, cancel, &in.Caller)
 	defer r.end()
@@ -263,7 +264,7 @@ func (f *fileSystem) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 	if h.data != nil {
 		h.n.closing()
-		_ = f.sendHeld(r, h.n) // of a close that was interrupted; another time if this is, too
+		_ = f.sendHeld(r, h.n) // left by an interrupted close; stays if interrupted again
 		if err := cmp.Or(h.data.Close(), h.n.tellHeld()); err != nil {
 			f.failed(err)
 		}
@@ -272,7 +273,7 @@ func (f *fileSystem) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 	f.closed(r, h.n, h.who)
 }
 
-// closed counts an open out, and removes a file that was removed while it was open.
+// closed takes back an open. After the last one it removes the file's hidden name.
 func (f *fileSystem) closed(r *request, n *node, who *caller) {
 	if hidden, ok := f.table.close(n); ok {
 		r.who = who

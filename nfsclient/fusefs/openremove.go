@@ -1,7 +1,6 @@
-// Opens and removals of one file: decides which of the two comes first, before the call to the
-// server.
+// Opens and removals for one file: decides their order before the call to the server.
 //
-// A file that is removed while open keeps a hidden name (sillyrename.go). An open counts from the
+// An open file keeps a hidden name when it is removed (sillyrename.go). An open counts from the
 // kernel's request, not from the server's answer, and a removal decides under the same lock. So a
 // file is in one of these states, made of opens, the count of removals in flight and silly:
 //
@@ -49,8 +48,8 @@ func (t *table) openFile(ctx context.Context, n *node) error {
 	return nil
 }
 
-// close takes an open back. If it was the last one and the only name of the file is hidden, close
-// returns that name; the file is then removing.
+// close takes back an open. If it was the last and the file's only name is hidden, it returns that
+// name; the file is then removing.
 func (t *table) close(n *node) (hidden place, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,9 +68,9 @@ func (t *table) close(n *node) (hidden place, ok bool) {
 	return hidden, ok
 }
 
-// claim starts a removal of a name, unless it is that of keep. The file is open, or it is removing
-// until endRemoval. The node is nil if there is none, or if it is a directory: those are removed in
-// any case, as by the kernel's client.
+// claim starts removing a name unless its node is keep. A closed file is removing until endRemoval.
+// The node is nil for an unknown name or a directory: directories are removed in any case, as by
+// the kernel's client.
 func (t *table) claim(dir *node, name string, keep *node) (n *node, open bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +92,7 @@ func (n *node) beginRemoval() {
 	}
 }
 
-// endRemoval ends a removal, whatever its result. n may be nil.
+// endRemoval ends a removal, successful or not. n may be nil.
 func (t *table) endRemoval(n *node) {
 	if n == nil {
 		return
@@ -107,8 +106,8 @@ func (t *table) endRemoval(n *node) {
 	t.drop(n)
 }
 
-// hideOpen makes the last close of n remove its hidden name. It returns false if n is not open any
-// more; n is then removing.
+// hideOpen makes the last close of n remove its hidden name. It returns false if n is no longer
+// open; n is then removing.
 func (t *table) hideOpen(n *node) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,7 +119,7 @@ func (t *table) hideOpen(n *node) bool {
 	return true
 }
 
-// holdsHidden reports whether the name is a hidden one of a file that is open here.
+// holdsHidden reports whether the name is the hidden one of a file open here.
 func (t *table) holdsHidden(dir *node, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

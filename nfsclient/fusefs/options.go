@@ -1,4 +1,4 @@
-// Options: how a mount behaves, in the words of nfs(5).
+// Options: the behavior of a mount, in the words of nfs(5).
 
 package fusefs
 
@@ -14,101 +14,101 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// LookupCache says which results of looking a name up are kept (lookupcache= of nfs(5)).
+// LookupCache selects the cached LOOKUP results (lookupcache= of nfs(5)).
 type LookupCache uint8
 
 // The values of lookupcache=.
 const (
-	LookupAll      LookupCache = iota // names that exist, and names that do not
-	LookupPositive                    // names that exist
+	LookupAll      LookupCache = iota // existing and absent names
+	LookupPositive                    // existing names
 	LookupNone                        // no names: each use asks the server
 )
 
-// Options is how a mount behaves. The zero value is that of nfs(5) with no options.
+// Options configures a mount. The zero value behaves like nfs(5) without options.
 type Options struct {
 	// Source is the first column of /proc/mounts ("server:/export"); "": "nfsrdma".
 	Source string
 
 	ReadOnly   bool
-	AllowOther bool // other users than the one who mounts may use it
+	AllowOther bool // users other than the mount's may use it
 
-	// DefaultPermissions has the kernel check permission bits too, beside the server.
+	// DefaultPermissions makes the kernel check permission bits in addition to the server.
 	DefaultPermissions bool
 
-	// The attribute cache: attributes are trusted for the Min at first, and for twice as
-	// long each time they prove unchanged, up to the Max. 0: 3, 60, 30 and 60 s; less than 0: none.
+	// The attribute cache: attributes are trusted for the Min at first. Each time they prove
+	// unchanged the time doubles, up to the Max. 0: 3, 60, 30 and 60 s; less than 0: none.
 	AcRegMin, AcRegMax, AcDirMin, AcDirMax time.Duration
 
-	// NoACL keeps the server's ACLs from being read and set. They count all the same. Mount sets it
-	// where the server does not speak NFSACL.
+	// NoACL disables reading and setting the server's ACLs. The server still enforces them. Mount
+	// sets it if the server does not support NFSACL.
 	NoACL bool
 
-	// NoAC trusts no attributes and writes through, so that clients agree at all times.
+	// NoAC trusts no attributes and writes through, so that clients always agree.
 	NoAC bool
-	// NoCTO does not ask the server at each open whether the file has changed.
+	// NoCTO omits the check for changes at each open.
 	NoCTO bool
 
 	LookupCache LookupCache
 
-	// LocalPosix and LocalFlock keep locks of fcntl(2) and of flock(2) between the programs of this
-	// mount; else the server's lock manager decides (local_lock= of nfs(5)).
+	// LocalPosix and LocalFlock keep fcntl(2) and flock(2) locks local to this mount. Otherwise the
+	// server's lock manager decides (local_lock= of nfs(5)).
 	LocalPosix, LocalFlock bool
-	// LockDir is a directory of this user alone in which it is kept who has locks, so that the next
-	// mount of the same Source with the same root releases them if the process is killed; "": the
-	// server then keeps them.
+	// LockDir is a directory that only this user can access. It records the lock owners. If the
+	// process is killed, the next mount of the same Source and root releases them. "": the server
+	// keeps such locks.
 	LockDir string
-	// StableDir is a directory of this user alone on stable storage, and Boot names this start of
-	// the machine: where both are given a mount after a crash of the machine has the server free
-	// the locks that it had. Servers let root's mounts do that.
+	// StableDir is a private directory on stable storage, and Boot names this boot of the machine.
+	// If both are set, a mount after a machine crash makes the server free the machine's old locks.
+	// Servers accept that from root's mounts.
 	StableDir, Boot string
-	// Announce has the port mapper of this machine (rpcbind) know the lock manager of this mount
-	// (NLM 4) until withdraw, at a port of its TCP and UDP, so that servers call who waits for a
-	// lock. It is called when somebody first does, and fails where the machine has another lock
-	// manager, which is then left alone. nil: who waits asks again and again.
+	// Announce registers this mount's lock manager (NLM 4) with the machine's port mapper (rpcbind)
+	// until withdraw. The port serves TCP and UDP, and servers call it when a waited-for lock is
+	// free. The first wait calls Announce. It fails if the machine has another lock manager, which
+	// stays in place. nil: waits poll.
 	Announce func(ctx context.Context, at netip.AddrPort) (withdraw func(), err error)
-	// AnnounceMonitor does the same for the status monitor of this mount (NSM 1), which servers
-	// tell that they have started again. It is called with the first lock, and fails where the
-	// machine has a status monitor. nil: a restart is noticed by the connection alone.
+	// AnnounceMonitor registers this mount's status monitor (NSM 1) in the same way; servers notify
+	// it after a restart. The first lock calls it. It fails if the machine has a status monitor.
+	// nil: only a new connection reveals a restart.
 	AnnounceMonitor func(ctx context.Context, at netip.AddrPort) (withdraw func(), err error)
 
 	// Sync makes each write stable on the server before it returns.
 	Sync bool
-	// NoReaddirplus lists directories by READDIR alone.
+	// NoReaddirplus lists directories only by READDIR.
 	NoReaddirplus bool
-	// SoftErr is ETIMEDOUT for calls that the server did not answer in their CallTimeout, else EIO.
+	// SoftErr returns ETIMEDOUT for calls without an answer within CallTimeout; else EIO.
 	SoftErr bool
 
-	// Memory bounds all data that the mount holds, in bytes: written data until it is stable on the
-	// server, of which it has two thirds, and what is read ahead. 0: 384 MiB; the least is 16 MiB.
-	// Buffers of the kernel's own requests under way come besides (Stats.RequestMemory).
+	// Memory bounds the mount's data in bytes: two thirds for written data until it is stable on
+	// the server, the rest for read-ahead. 0: 384 MiB; the minimum is 16 MiB. Buffers of kernel
+	// requests in flight are extra (Stats.RequestMemory).
 	Memory int64
 
-	// Bounds in bytes of written data of one file, and of what is read ahead of one reader.
-	// 0: what the package finds right; ReadAhead less than 0: none.
+	// Bounds in bytes: written data of one file, and read-ahead for one reader. 0: the package's
+	// default; ReadAhead less than 0: none.
 	DirtyFile, ReadAhead int64
 
-	// Cred is who acts on the server for all callers; nil: each caller as himself, with
-	// his user, group and supplementary groups.
+	// Cred are the credentials for all callers. nil: each caller's own user, group and
+	// supplementary groups.
 	Cred *transport.Cred
 
-	// FuseOptions are further options of the mount: nosuid, nodev, noexec, noatime, …
+	// FuseOptions are further mount options: nosuid, nodev, noexec, noatime, …
 	FuseOptions []string
 
-	// Direct mounts by mount(2), which root may; else fusermount3 does it, for anybody.
+	// Direct mounts by mount(2), which needs root. Otherwise fusermount3 mounts for any user.
 	Direct bool
 
-	// Log is told what the user of the machine should know, one line each; nil: nobody is.
+	// Log receives messages for the user of the machine, one line each; nil: they are dropped.
 	Log func(line string)
 
-	// Logger takes the lines of the server for callbacks of the lock manager, which are for an
-	// operator: see transport.ServerConfig.Logger. nil: slog.Default().
+	// Logger receives the lines of the lock manager's callback server, for operators: see
+	// transport.ServerConfig.Logger. nil: slog.Default().
 	Logger *slog.Logger
 }
 
-// timeouts are how long attributes of one kind of object are trusted.
+// timeouts bound how long attributes of one kind of object are trusted.
 type timeouts struct{ min, max time.Duration }
 
-// The bounds of what is trusted without a word in the options, as of nfs(5).
+// Default attribute timeouts, as in nfs(5).
 const (
 	acRegMin = 3 * time.Second
 	acRegMax = 60 * time.Second
@@ -116,15 +116,16 @@ const (
 	acDirMax = 60 * time.Second
 )
 
-// The memory of a mount of which nothing else is said, and the least that it works with.
+// The default memory of a mount, in bytes, and its minimum.
 const (
 	memoryDefault = 384 << 20
 	memoryLeast   = 16 << 20
 )
 
+// errBounds is the error for a minimum above its maximum.
 var errBounds = errors.New("the least time that attributes are cached is over the most")
 
-// setDefaults completes the options, and refuses what contradicts itself.
+// setDefaults completes the options and returns an error for contradictions.
 func (o *Options) setDefaults() error {
 	o.Source = cmp.Or(o.Source, "nfsrdma")
 	if o.Memory == 0 {
@@ -143,8 +144,8 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-// setTimes completes the bounds of one kind of object. One that is given alone moves the
-// other with it, as in the kernel's client.
+// setTimes completes the timeouts of one kind of object. If only one is set, the other moves with
+// it, as in the kernel's client.
 func setTimes(least, most *time.Duration, dmin, dmax time.Duration) bool {
 	switch {
 	case *least == 0 && *most == 0:

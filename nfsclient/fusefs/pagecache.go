@@ -1,8 +1,7 @@
-// Dropping pages of the kernel: one goroutine for a node at a time, which can wait for long.
+// Dropping the kernel's pages: one goroutine for each node at a time; it may block long.
 //
-// The kernel waits for pages that are being read or written, in a system call that no signal ends.
-// A READ may wait for the server, so operations that drop pages leave the system call to a
-// goroutine, and can be killed.
+// The kernel waits for pages being read or written, in an uninterruptible system call. A READ may
+// wait for the server. So operations leave the system call to a goroutine and can still be killed.
 
 package fusefs
 
@@ -11,15 +10,15 @@ import (
 	"sync"
 )
 
-// dropping is the nodes of which pages are being dropped or stored.
+// dropping has the nodes with pages being dropped or stored.
 type dropping struct {
 	mu    sync.Mutex // guards under; innermost
 	under map[*node]chan struct{}
 	wg    sync.WaitGroup
 }
 
-// run has change done, which drops or stores pages of n, while no other is done of n. It returns
-// nil when that has ended, or the error of ctx: change then goes on, or has not begun and will not.
+// run calls change, which drops or stores pages of n, with no other such call for n. It returns nil
+// after change, or the error of ctx: change then continues, or never begins.
 func (d *dropping) run(ctx context.Context, n *node, change func()) error {
 	ended, before := d.begin(n)
 	for before != nil {
@@ -45,7 +44,8 @@ func (d *dropping) run(ctx context.Context, n *node, change func()) error {
 	}
 }
 
-// begin returns a channel that is to be closed at the end, or that of the change under way.
+// begin returns a channel for the caller to close at the end, or the channel of the change in
+// flight.
 func (d *dropping) begin(n *node) (ended, before chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

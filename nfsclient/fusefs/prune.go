@@ -1,8 +1,8 @@
-// Pruning: the kernel is asked to forget objects that no program uses, when it holds more than
-// there is memory for.
+// Pruning: the kernel is asked to forget unused objects when it has more than memory allows.
 //
-// Each object that the kernel knows has a node here, and it forgets one only when the whole machine
-// is short of memory: a listing of a million names would stay for as long as the mount.
+// Each object in the kernel's caches has a node here. The kernel forgets objects only when the
+// whole machine is short of memory. Without pruning, a listing of a million names would stay until
+// unmount.
 
 package fusefs
 
@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	nodeShare  = 2 << 10 // bytes of Options.Memory for each node that is kept; one takes about half of that besides
+	nodeShare  = 2 << 10 // bytes of Options.Memory for each node; a node takes half as much
 	pruneBatch = 4096    // nodes of one notice
 )
 
-// pruning has the nodes of a table pruned, by a goroutine that runs while there are too many.
+// pruning prunes a table's nodes in a goroutine that runs while there are too many.
 type pruning struct {
 	fs *fileSystem // set once
 
 	mu      sync.Mutex // guards all below
 	running bool
-	again   bool // there have come more since the round began
+	again   bool // more nodes came after the round began
 	stopped bool
 	wg      sync.WaitGroup
 
-	byName atomic.Bool // the kernel has no notice for objects, as before Linux 6.18
+	byName atomic.Bool // the kernel has no prune notice (before Linux 6.18)
 }
 
-// begin has too many nodes pruned. It does not wait: it is called with the table's lock held.
+// begin starts pruning. It does not block, because its caller holds the table's lock.
 func (p *pruning) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,7 +42,7 @@ func (p *pruning) begin() {
 	}
 }
 
-// next reports whether there is a round to make, or to go on with.
+// next reports whether to start a round or, if begun, to continue it.
 func (p *pruning) next(begun bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *pruning) next(begun bool) bool {
 	return p.running
 }
 
-// stop ends the pruning. The connection to the kernel is gone by then, so that nothing waits.
+// stop ends the pruning. The connection to the kernel is closed before, so no notice blocks.
 func (p *pruning) stop() {
 	p.mu.Lock()
 	p.stopped = true
@@ -62,8 +62,7 @@ func (p *pruning) stop() {
 	p.wg.Wait()
 }
 
-// run makes rounds, each of which leaves an eighth of the bound free, if the kernel can do without
-// the rest.
+// run makes rounds. Each leaves an eighth of the bound free if the kernel can drop enough.
 func (p *pruning) run() {
 	f := p.fs
 	for p.next(false) {
@@ -78,9 +77,8 @@ func (p *pruning) run() {
 	}
 }
 
-// forgetNames has the kernel forget the names that lead to files. Directories are left alone: one
-// that a program is in would have no name for it from then on. So are names that are mounted on,
-// which would be unmounted.
+// forgetNames makes the kernel forget the names of files. It skips directories, because a program
+// inside would lose its path. It skips mount points, which would be unmounted.
 func (f *fileSystem) forgetNames(ids []uint64) {
 	mounted := mountedNames()
 	for _, id := range ids {
@@ -93,8 +91,8 @@ func (f *fileSystem) forgetNames(ids []uint64) {
 	}
 }
 
-// idle returns nodes that are neither open nor have names below them that the kernel may hold: as
-// many as there are over seven eighths of the bound, whichever they are.
+// idle returns closed nodes without children in the kernel's caches. It returns as many as exceed
+// seven eighths of the bound, in no order.
 func (t *table) idle() []uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +112,7 @@ func (t *table) idle() []uint64 {
 	return ids
 }
 
-// placesOf are the names of a file that is not open now.
+// placesOf returns the names of a closed file.
 func (t *table) placesOf(id uint64) []place {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,22 +1,21 @@
-// READs of one file under way, which a notice waits for.
+// READs of one file in flight, which delay a notice.
 //
-// A READ that comes back short has the kernel make the file's size smaller, unless a notice came
-// between request and reply. Then the page's rest is zeros that the file never had, up to the old
-// size. The READ itself often finds the change that the notice is for. So a notice goes to the
-// kernel after the replies to the READs that were under way when it became due. READs that begin
-// meanwhile do not delay it.
+// A READ with a short reply makes the kernel shrink the file's size, unless a notice came between
+// request and reply. Then the rest of the page, up to the old size, shows zeros not in the file.
+// Often the READ itself finds the change behind the notice. So a notice goes out after the replies
+// to all READs in flight when it became due. Later READs do not delay it.
 //
-// For a READ of one page the kernel wakes the program, which makes the size smaller itself. No call
-// shows that, so such a READ counts for cutFor longer. A program that runs only after that may see
-// zeros.
+// After a READ of one page the kernel wakes the program, which shrinks the size itself. No call
+// shows that, so such a READ counts for cutFor longer. A program delayed even longer may see zeros.
 
 package fusefs
 
 import "time"
 
+// cutFor covers a program's delay between its wakeup and the change of size.
 const cutFor = time.Second
 
-// reading counts READs in two groups: those that begin join the current one. node.mu guards it.
+// reading counts READs in two groups: new READs join the current one. node.mu guards it.
 type reading struct {
 	under   [2]int
 	waiting [2]bool // a notice waits for the group
@@ -29,7 +28,7 @@ func (r *reading) begin() (group int) {
 	return r.current
 }
 
-// end counts a READ out that has been answered, and reports whether a notice is to be sent now.
+// end ends an answered READ and reports whether to send a notice now.
 func (r *reading) end(group int) (due bool) {
 	if r.under[group]--; r.under[group] > 0 {
 		return false
@@ -41,7 +40,7 @@ func (r *reading) end(group int) (due bool) {
 	return due
 }
 
-// defers reports whether a notice that is due now is left to the end of the READs under way.
+// defers reports whether a notice due now has to wait for READs in flight.
 func (r *reading) defers() bool {
 	group := r.current
 	if r.under[group] == 0 {
@@ -57,7 +56,7 @@ func (r *reading) defers() bool {
 	return true
 }
 
-// beginRead and endRead stand around a READ of the kernel and the writing of its reply.
+// beginRead and endRead enclose a READ of the kernel including the reply.
 func (n *node) beginRead() (group int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -73,7 +72,7 @@ func (f *fileSystem) endRead(n *node, group int) {
 	}
 }
 
-// isRead reports whether READs are under way.
+// isRead reports whether READs are in flight.
 func (n *node) isRead() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

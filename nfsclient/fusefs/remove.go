@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Unlink removes a name that is no directory's. A file that is open keeps a hidden one.
+// Unlink removes the name of a non-directory. An open file keeps a hidden name.
 func (f *fileSystem) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
 	r := f.begin(opUnlink, cancel, &h.Caller)
 	defer r.end()
@@ -21,7 +21,7 @@ func (f *fileSystem) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	}
 	f.reopens.came(&h.Caller) // the thread does not walk for an open any more
 	if f.table.holdsHidden(dir, name) {
-		return fuse.Status(syscall.EBUSY) // as the kernel's client has it
+		return fuse.Status(syscall.EBUSY) // as the kernel's client does
 	}
 	if err := r.bindUnknown(dir, name, false); err != nil {
 		return f.status(err)
@@ -57,8 +57,8 @@ func (f *fileSystem) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string
 		if !isStatus(err, nfs3.ErrNotEmpty) || d == nil || n == closingLooks || r.Err() != nil {
 			return f.status(err)
 		}
-		// The kernel tells of a last close when close(2) has returned: a hidden name may be about
-		// to go, or have gone while the server answered.
+		// The kernel reports a last close after close(2) has returned. So a hidden name may be
+		// about to go, or have gone while the server answered.
 		if d.unhid.Load() != before {
 			continue
 		}
@@ -69,14 +69,13 @@ func (f *fileSystem) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string
 	}
 }
 
-// How often RMDIR looks whether files that were closed have lost their hidden names, and
-// after which pause each time.
+// RMDIR's polls for closed files to lose their hidden names, and the pause before each.
 const (
 	closingLooks = 1000
 	closingWait  = 5 * time.Millisecond
 )
 
-// remove is one REMOVE or RMDIR.
+// remove sends one REMOVE or RMDIR.
 func (r *request) remove(proc uint32, dir *node, name string) error {
 	f := r.fs
 	if err := f.checkName(name); err != nil {
@@ -105,7 +104,7 @@ func (r *request) remove(proc uint32, dir *node, name string) error {
 	return f.stale(dir, err)
 }
 
-// lastName reports whether n, which may be nil, has one name as far as is known.
+// lastName reports whether n has only one known name. n may be nil.
 func (n *node) lastName() bool {
 	if n == nil {
 		return false
@@ -114,8 +113,8 @@ func (n *node) lastName() bool {
 	return attr.Nlink == 1 && attr.Type != nfs3.TypeDir
 }
 
-// Rename gives an object another name. What had that name and is open keeps a hidden
-// one. NFSv3 has no rename that exchanges, or that fails where the name exists.
+// Rename moves a name. If it replaces an open file, that file keeps a hidden name. NFSv3 has no
+// exchanging rename, and none failing on an existing name.
 func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, toName string) fuse.Status {
 	r := f.begin(opRename, cancel, &in.Caller)
 	defer r.end()
@@ -134,7 +133,8 @@ func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, toN
 	from, _ := f.table.child(dir, name)
 	replaced, hidden, closed, err := r.beginRemoval(to, toName, from.n)
 	defer f.table.endRemoval(closed)
-	if err != nil && !isStatus(err, nfs3.ErrNoEnt) { // another client has removed what was known: nothing is replaced
+	// NFS3ERR_NOENT: another client has removed the known target, and nothing is replaced.
+	if err != nil && !isStatus(err, nfs3.ErrNoEnt) {
 		return f.status(err)
 	}
 	err = r.rename(dir, name, to, toName)
@@ -148,7 +148,7 @@ func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, toN
 	return f.status(err)
 }
 
-// rename is one RENAME.
+// rename sends one RENAME.
 func (r *request) rename(dir *node, name string, to *node, toName string) error {
 	f := r.fs
 	if err := f.checkName(toName); err != nil {
@@ -183,7 +183,7 @@ func (r *request) rename(dir *node, name string, to *node, toName string) error 
 	f.renamed(dir)
 	f.renamed(to)
 	if moved.n != nil && moved.n == replaced.n {
-		return nil // two names of one object: the server has done nothing
+		return nil // two names of one object: the server did nothing
 	}
 	f.table.moved(dir, name, to, toName, to.version())
 	if last {

@@ -1,10 +1,8 @@
-// Opens that the kernel repeats: it walks the path once more if the file is gone (ESTALE), and not
-// a third time.
+// Opens repeated by the kernel: after ESTALE it walks the path once more, and not a third time.
 //
-// The file that the second walk finds counts as open until its open comes, and a removal in between
-// hides it. Only the thread identifies the second walk. A thread with another number for us, or
-// none, as in another PID namespace, can take the place of one. Then an open may fail with ESTALE
-// without need.
+// The file found by the second walk counts as open until its open arrives. A removal in between
+// hides it. Only the thread identifies the second walk. In another PID namespace threads may have
+// no number here or share one. Then an open may fail with ESTALE needlessly.
 
 package fusefs
 
@@ -18,20 +16,20 @@ import (
 )
 
 const (
-	reopenFor  = time.Second // for which a walk or an open that is made again is awaited
+	reopenFor  = time.Second // how long to wait for a repeated walk or open
 	maxReopens = 1024        // threads
 )
 
-// reopens has the threads that will repeat an open, and the files that are kept for them.
+// reopens has the threads about to repeat an open, and the files kept open for them.
 type reopens struct {
 	// set once
 	fs     *fileSystem
-	gaveUp chan struct{} // closed when the server is given up at the end of the mount
+	gaveUp chan struct{} // closed when the end of the mount stops waiting for the server
 
 	mu      sync.Mutex // guards all below
 	walking map[fuse.Caller]time.Time
 	kept    map[fuse.Caller]*keptFile
-	wg      sync.WaitGroup // calls that remove what was kept
+	wg      sync.WaitGroup // removals of kept files
 }
 
 // A keptFile has one open counted until end.
@@ -41,7 +39,7 @@ type keptFile struct {
 	timer *time.Timer
 }
 
-// expect records that the thread will walk the path of an open again.
+// expect records a thread before its second walk for an open.
 func (q *reopens) expect(from *fuse.Caller) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -51,7 +49,7 @@ func (q *reopens) expect(from *fuse.Caller) {
 	q.walking[*from] = time.Now()
 }
 
-// expects reports whether the thread does that.
+// expects reports whether the thread is walking a path again.
 func (q *reopens) expects(from *fuse.Caller) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,7 +61,7 @@ func (q *reopens) expects(from *fuse.Caller) bool {
 	return ok
 }
 
-// lookupReopen is answerLookup for a repeated walk. A file that it finds is kept.
+// lookupReopen is answerLookup for a repeated walk. It keeps a found file open.
 func (r *request) lookupReopen(dir *node, name string, from *fuse.Caller, out *fuse.EntryOut) fuse.Status {
 	f := r.fs
 	for try := 1; ; try++ {
@@ -86,7 +84,7 @@ func (r *request) lookupReopen(dir *node, name string, from *fuse.Caller, out *f
 	}
 }
 
-// keep counts the file as open until the thread has opened it, or for reopenFor.
+// keep counts the file as open until the thread has opened it, at most for reopenFor.
 func (q *reopens) keep(from *fuse.Caller, k *keptFile) {
 	at := *from
 	q.mu.Lock()
@@ -103,7 +101,7 @@ func (q *reopens) keep(from *fuse.Caller, k *keptFile) {
 	})
 }
 
-// came records an open of the thread, which is counted now or has failed.
+// came records an open by the thread, which is counted now or has failed.
 func (q *reopens) came(from *fuse.Caller) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,8 +109,8 @@ func (q *reopens) came(from *fuse.Caller) {
 	q.end(*from, q.kept[*from])
 }
 
-// end takes the open of k back, once, and does nothing if k is nil. It does not wait for the server
-// to remove a file. The caller holds mu.
+// end takes back k's open, once; k may be nil. The removal of a hidden file runs in the background.
+// The caller holds q.mu.
 func (q *reopens) end(at fuse.Caller, k *keptFile) {
 	if k == nil || q.kept[at] != k {
 		return
@@ -125,7 +123,7 @@ func (q *reopens) end(at fuse.Caller, k *keptFile) {
 	}
 }
 
-// stop releases all files. It waits for the server for lastCalls at most.
+// stop releases all files. It waits at most lastCalls for the server.
 func (q *reopens) stop() {
 	q.mu.Lock()
 	for at, k := range q.kept {

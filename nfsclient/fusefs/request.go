@@ -1,10 +1,10 @@
-// Requests of the kernel under way, and how a signal to the program ends one.
+// Kernel requests in flight, and ending one by a signal to its program.
 //
-// FUSE tells of any signal, once for each request, though most do not end a system call: a
-// runtime preempts its threads by signals, a handler may have nothing to do with the file. As
-// in the kernel's own client only one that ends the program interrupts what waits for the
-// server; and the kernel does not tell when one comes after the first. So the process
-// is looked at, from the first signal on, until its request is answered.
+// FUSE reports any signal, once for each request, though most do not end a system call. For
+// example, a runtime preempts its threads by signals, and many handlers do not concern the file.
+// Like the kernel's own client, the mount interrupts server waits only if the signal ends the
+// program. The kernel does not report signals after the first. So after the first signal the mount
+// polls the process's pending signals until it answers the request.
 
 package fusefs
 
@@ -21,15 +21,15 @@ import (
 
 const (
 	lookEvery = 100 * time.Millisecond // between two checks of the interrupted requests
-	unseenFor = 5 * time.Second        // a request goes on for this long after a signal to an unseen process
+	unseenFor = 5 * time.Second        // wait after a signal to an unseen process
 )
 
-// A request is one operation of the kernel. It is the context of the calls made for it.
+// A request is one operation of the kernel. It is the context for its calls.
 type request struct {
 	fs     *fileSystem
 	who    *caller
 	cancel <-chan struct{} // closed at the first signal, and when the connection is gone
-	done   chan struct{}   // closed when the operation is to end
+	done   chan struct{}   // closed when the operation has to end
 	pid    uint32          // 0: not seen
 	signal time.Time       // guarded by requests.mu: when look first found a signal
 	ended  bool            // guarded by requests.mu: done is closed
@@ -38,7 +38,7 @@ type request struct {
 
 var requestPool = sync.Pool{New: func() any { return &request{done: make(chan struct{})} }}
 
-// begin is the start of each operation; end is to follow.
+// begin starts each operation; the caller calls end after it.
 func (f *fileSystem) begin(what op, cancel <-chan struct{}, from *fuse.Caller) *request {
 	f.counts.ops[what].Add(1)
 	r := requestPool.Get().(*request)
@@ -47,6 +47,7 @@ func (f *fileSystem) begin(what op, cancel <-chan struct{}, from *fuse.Caller) *
 	return r
 }
 
+// end returns r to the pool. A closed channel cannot be reused, so it is replaced first.
 func (r *request) end() {
 	if r.fs.requests.remove(r) {
 		r.done, r.ended = make(chan struct{}), false
@@ -56,7 +57,7 @@ func (r *request) end() {
 	requestPool.Put(r)
 }
 
-// A request is a context.Context whose end is context.Canceled.
+// A request is a context.Context that ends with context.Canceled.
 
 func (r *request) Done() <-chan struct{}       { return r.done }
 func (r *request) Deadline() (time.Time, bool) { return time.Time{}, false }
@@ -70,7 +71,7 @@ func (r *request) Err() error {
 	}
 }
 
-// requests is all that are under way.
+// requests has all requests in flight.
 type requests struct {
 	mu      sync.Mutex // guards all
 	unseen  time.Duration
@@ -80,6 +81,7 @@ type requests struct {
 	stopped bool
 }
 
+// add starts the timer with the first request: idle mounts do not poll.
 func (q *requests) add(r *request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -96,7 +98,7 @@ func (q *requests) add(r *request) {
 	}
 }
 
-// remove reports whether the request's channel is used up.
+// remove ends a request. It reports whether the request's done channel is closed.
 func (q *requests) remove(r *request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,7 +110,7 @@ func (q *requests) remove(r *request) bool {
 	return r.ended
 }
 
-// look ends the requests whose programs have come to their end.
+// look ends the requests of dying programs.
 func (q *requests) look() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -135,6 +137,7 @@ func (q *requests) look() {
 	}
 }
 
+// stop ends the polling. All requests have ended by then.
 func (q *requests) stop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -144,9 +147,9 @@ func (q *requests) stop() {
 	}
 }
 
-// dying reports whether the program of a request with a signal ends. For an unseen program, in
-// another PID namespace, that is assumed if the server is silent: a wait longer than unseen ends
-// with EINTR, though the signal may have been harmless. The caller holds mu.
+// dying reports whether the program of a request with a signal ends. A program in another PID
+// namespace counts as dying if the server stays silent. A wait longer than unseen then ends with
+// EINTR, even if the signal was harmless. The caller holds q.mu.
 func (q *requests) dying(r *request) bool {
 	if r.pid == 0 {
 		return time.Since(r.signal) >= q.unseen
@@ -154,12 +157,11 @@ func (q *requests) dying(r *request) bool {
 	return dying(r.pid)
 }
 
-// harmless are the signals that end no program by default.
+// harmless are the signals without a deadly default action.
 const harmless = 1<<(syscall.SIGCHLD-1) | 1<<(syscall.SIGCONT-1) | 1<<(syscall.SIGSTOP-1) | 1<<(syscall.SIGTSTP-1) |
 	1<<(syscall.SIGTTIN-1) | 1<<(syscall.SIGTTOU-1) | 1<<(syscall.SIGURG-1) | 1<<(syscall.SIGWINCH-1)
 
-// dying reports whether a process has a signal pending that ends it. A process that is
-// gone is dying, too.
+// dying reports whether a process has a pending signal that ends it. An ended process is dying too.
 func dying(pid uint32) bool {
 	var pending, kept uint64
 	found := statusLines(pid, func(key string, rest []byte) {
@@ -173,13 +175,13 @@ func dying(pid uint32) bool {
 	return !found || pending&^(kept|harmless) != 0
 }
 
-// signalSet is a set of signals as /proc writes it; a signal of number n is bit n-1.
+// signalSet parses a signal set of /proc; signal n is bit n-1.
 func signalSet(text []byte) uint64 {
 	set, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 16, 64)
 	return set
 }
 
-// disconnected reports whether the kernel has given the mount up: it takes no notices then.
+// disconnected reports whether the kernel has aborted the mount: it then refuses notices.
 func (f *fileSystem) disconnected() bool {
 	const noNode = 1<<63 - 1
 	st := f.server.InodeNotify(noNode, -1, 0)

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// SetAttr answers chmod, chown, truncate and utimensat.
+// SetAttr handles chmod, chown, truncate and utimensat.
 func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
 	r := f.begin(opSetattr, cancel, &in.Caller)
 	defer r.end()
@@ -21,8 +21,8 @@ func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fu
 	if n == nil {
 		return staleNode
 	}
-	// truncate(2) wants the right to write, which the kernel leaves to us and which a server
-	// does not ask of an owner (RFC 1813 §4.4); a file that is open has it.
+	// truncate(2) needs the right to write, which the kernel leaves to us. A server does not
+	// require it from the owner (RFC 1813 §4.4). An open file has been checked.
 	if in.Valid&(fuse.FATTR_SIZE|fuse.FATTR_FH) == fuse.FATTR_SIZE {
 		if err := r.may(n, nfs3.AccessModify); err != nil {
 			return f.status(err)
@@ -46,8 +46,8 @@ func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fu
 	return fuse.OK
 }
 
-// sattr is what the kernel wants to be set. Times outside of those that the wire has, 1970
-// to 2106, become the nearest, as in the kernel's own client.
+// sattr converts the kernel's request. Times outside the wire's range, 1970 to 2106, become the
+// nearest one, as in the kernel's own client.
 func sattr(in *fuse.SetAttrIn) (s nfs3.Sattr) {
 	s.Mode, s.SetMode = in.GetMode()
 	s.UID, s.SetUID = in.GetUID()
@@ -58,6 +58,7 @@ func sattr(in *fuse.SetAttrIn) (s nfs3.Sattr) {
 	return s
 }
 
+// setTime converts one time of a SETATTR: unchanged, the server's clock, or the given moment.
 func setTime(valid, set, now uint32, sec uint64, nsec uint32) (nfs3.TimeHow, nfs3.Time) {
 	switch {
 	case valid&set == 0:
@@ -68,7 +69,7 @@ func setTime(valid, set, now uint32, sec uint64, nsec uint32) (nfs3.TimeHow, nfs
 	return nfs3.SetToClientTime, nfs3.MakeTime(time.Unix(int64(sec), int64(nsec)))
 }
 
-// setattr sets attributes of n, and what is held of it.
+// setattr sets attributes of n together with its deferred changes.
 func (r *request) setattr(n *node, s nfs3.Sattr) error {
 	if s == (nfs3.Sattr{}) {
 		return nil
@@ -86,8 +87,8 @@ func (r *request) setattr(n *node, s nfs3.Sattr) error {
 	return err
 }
 
-// setattrNow is setattr where nothing is held. What was written before is sent first: it would
-// change the times again, or not be allowed any more.
+// setattrNow is setattr without deferred changes. It sends written data first, which would change
+// the times again or lose its right to be written.
 func (r *request) setattrNow(n *node, s nfs3.Sattr) error {
 	call := func(ctx context.Context) error { return r.fs.callSetattr(ctx, r.who, n, &s) }
 	d := n.file()
@@ -105,12 +106,12 @@ func (r *request) setattrNow(n *node, s nfs3.Sattr) error {
 	return d.Truncate(r, int64(s.Size), call)
 }
 
-// truncate sets the size alone.
+// truncate sets only the size.
 func (r *request) truncate(n *node, size uint64) error {
 	return r.setattr(n, nfs3.Sattr{SetSize: true, Size: size})
 }
 
-// callSetattr is one SETATTR.
+// callSetattr sends one SETATTR.
 func (f *fileSystem) callSetattr(ctx context.Context, who *caller, n *node, s *nfs3.Sattr) error {
 	args, res := nfs3.SetattrArgs{FH: n.fh, Attr: *s}, nfs3.SetattrRes{}
 	sent := f.changing(n)
@@ -122,13 +123,13 @@ func (f *fileSystem) callSetattr(ctx context.Context, who *caller, n *node, s *n
 	}
 	if n.isDir() && f.narrowed(n, s) {
 		n.searchers.Add(1)
-		f.notices.put(n) // who may search it has changed, which the kernel does not check
+		f.notices.put(n) // search rights have changed, which the kernel does not check
 	}
 	return nil
 }
 
-// narrowed reports whether callers may have lost the right to search n by a SETATTR, whose reply
-// need not have said how n is now.
+// narrowed reports whether a SETATTR may have taken the right to search n from some callers. The
+// reply may lack the new attributes.
 func (f *fileSystem) narrowed(n *node, s *nfs3.Sattr) bool {
 	if s.SetMode && s.Mode&searchAll != searchAll {
 		return f.manyUsers()

@@ -1,9 +1,9 @@
-// Silly renames: a file that is removed while it is open gets a hidden name until it is closed.
+// Silly renames: a removed file keeps a hidden name while it is open.
 //
-// An NFSv3 server does not know what is open, so a file without a name is gone. As the
-// kernel's client does, the last name of an open file is changed to .nfs and the numbers
-// of the file and of the attempt, and removed after the last close. A client that crashes
-// leaves such names behind; whoever finds one may remove it.
+// An NFSv3 server does not track open files, so a file without a name is gone. Like the kernel's
+// client, the mount renames the last name of an open file. The hidden name is .nfs with the file's
+// and the attempt's numbers; the last close removes it. A crashed client leaves such names behind.
+// They can be removed by hand.
 
 package fusefs
 
@@ -15,15 +15,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// sillyTries bounds how many hidden names are tried.
+// sillyTries bounds the attempts to find a free hidden name.
 const sillyTries = 16
 
 // sillyCount makes hidden names differ.
 var sillyCount atomic.Uint32
 
-// beginRemoval starts a removal of a name, by REMOVE or by a RENAME over it, except of keep. If
-// that is the last name of an open file, the file gets a hidden one, and both are returned. closed
-// is for endRemoval afterwards. Both can be nil.
+// beginRemoval starts a removal of a name by REMOVE or by a RENAME over it, except if its node is
+// keep. If it is the last name of an open file, the file gets a hidden name, and both are returned.
+// The caller passes closed to endRemoval afterwards. Both nodes can be nil.
 func (r *request) beginRemoval(dir *node, name string, keep *node) (open *node, hidden place, closed *node, err error) {
 	n, isOpen := r.fs.table.claim(dir, name, keep)
 	if !isOpen {
@@ -33,10 +33,10 @@ func (r *request) beginRemoval(dir *node, name string, keep *node) (open *node, 
 	return open, hidden, nil, err
 }
 
-// bindUnknown looks up a name that leads to no node: its file may be open under another name.
-// RENAME believes that nothing has its target, as the kernel does that has asked before. UNLINK is
-// of a name that the kernel has found, so another answer to a LOOKUP was older, or is out of date.
-// It must not run during a change of the name.
+// bindUnknown looks up a name without a known node: its file may be open under another name. RENAME
+// trusts that its target is absent, because the kernel has asked before. UNLINK does not: the
+// kernel has found the name, so a cached absence is outdated. bindUnknown must not run during a
+// change of the name.
 func (r *request) bindUnknown(dir *node, name string, target bool) error {
 	c, known := r.fs.table.child(dir, name)
 	if !known {
@@ -56,9 +56,9 @@ func (r *request) bindUnknown(dir *node, name string, target bool) error {
 	return nil
 }
 
-// hide gives an open file a hidden name in the same directory, and returns
-// where; until keepHidden is called no close removes it. The node is nil where none is
-// needed, since another name keeps the file.
+// hide renames an open file to a hidden name in the same directory and returns that place. Until
+// keepHidden is called no close removes it. The node is nil if the file has another name and needs
+// none.
 func (r *request) hide(n, dir *node, name string) (*node, place, error) {
 	attr, _ := n.snapshot()
 	if attr.Nlink > 1 {
@@ -72,7 +72,7 @@ func (r *request) hide(n, dir *node, name string) (*node, place, error) {
 	for range sillyTries {
 		hidden := fmt.Sprintf("%s%016x%08x", hiddenPrefix, attr.Fileid, sillyCount.Add(1))
 		other, err := r.lookup(dir, hidden)
-		if err == nil { // of another client, or of our own life before
+		if err == nil { // of another client, or of an earlier mount
 			r.fs.table.forget(other.id, 1)
 			continue
 		}
@@ -87,7 +87,8 @@ func (r *request) hide(n, dir *node, name string) (*node, place, error) {
 	return nil, place{}, errHidden
 }
 
-// keepHidden has a hidden name removed at the last close, which may have been already.
+// keepHidden makes the last close remove the hidden name, or removes it if the file is closed
+// already.
 func (r *request) keepHidden(n *node, p place) {
 	p.dir.hides.Add(1)
 	r.fs.counts.silly.Add(1)
@@ -96,8 +97,8 @@ func (r *request) keepHidden(n *node, p place) {
 	}
 }
 
-// showAgain gives a file its name back, after what should have replaced it has failed. A name
-// that somebody has given to another file meanwhile stays that file's.
+// showAgain restores the file's name after a failed replacement. If another file has the name now,
+// the file stays hidden.
 func (r *request) showAgain(n *node, p place, name string) {
 	other, err := r.lookup(p.dir, name)
 	if err == nil {
@@ -113,32 +114,33 @@ func (r *request) showAgain(n *node, p place, name string) {
 	}
 }
 
+// hiddenPrefix is the prefix of the kernel client's hidden names too.
 const hiddenPrefix = ".nfs"
 
-// isHidden reports whether a name is one that hide gives.
+// isHidden reports whether a name has the form of hide's.
 func isHidden(name string) bool {
 	return len(name) == len(hiddenPrefix)+24 && name[:len(hiddenPrefix)] == hiddenPrefix
 }
 
-// errHidden is a directory that is full of hidden names.
+// errHidden is the error for a directory full of hidden names.
 var errHidden = errors.New("no hidden name is free for a file that is removed while open")
 
-// dirAt is the directory that has the name, nil where it is not known.
+// dirAt returns the directory under the name, or nil if it is unknown.
 func (t *table) dirAt(parent *node, name string) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return parent.children[name].n
 }
 
-// closingIn reports whether a directory holds hidden names of ours that are about to go: each
-// handle on the files has seen a close, and no use since.
+// closingIn reports whether a directory has hidden names of ours about to be removed: a program has
+// closed each handle on their files, and no use followed.
 func (f *fileSystem) closingIn(dir *node) bool {
 	if dir.hides.Load() <= 0 {
 		return false
 	}
 	hidden := f.table.hiddenIn(dir)
 	if len(hidden) == 0 {
-		return false // they went by another client's hand
+		return false // another client has removed them
 	}
 	hs := &f.handles
 	hs.mu.Lock()
@@ -151,7 +153,7 @@ func (f *fileSystem) closingIn(dir *node) bool {
 	return true
 }
 
-// hiddenIn is the files with hidden names in a directory.
+// hiddenIn returns the files with hidden names in a directory.
 func (t *table) hiddenIn(dir *node) map[*node]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,8 +166,8 @@ func (t *table) hiddenIn(dir *node) map[*node]bool {
 	return hidden
 }
 
-// removeHidden removes the hidden name of a file without opens that is removing. Its
-// content need not be written.
+// removeHidden removes the hidden name of a removing file without opens. It drops the file's
+// unwritten data.
 func (r *request) removeHidden(n *node, p place) {
 	defer func() {
 		r.fs.table.endRemoval(n)

@@ -1,21 +1,21 @@
-// The kernel's copy of a file's size, which it uses for programs that do not fetch attributes.
+// A file's size in the kernel, used for programs without fetching attributes.
 //
 // The kernel fetches attributes when a program looks at them, reads past the size, or seeks from
-// the end. Mappings, sendfile, splice, copy_file_range and appends use the size that it has.
-// So showSize makes size and pages the server's before an open, a lock, or a look at an open file
-// is answered.
+// the end. Mappings, sendfile, splice, copy_file_range and appends use its copy. So showSize
+// updates the kernel's size and pages before the reply to an open, a lock, or a stat of an open
+// file.
 //
-// Attributes in a reply cannot make the size larger safely. The kernel ignores them if a notice, or
-// a write of its own, comes between request and reply. And it keeps the page of the old end, with
-// zeros where data is now. Instead showSize drops the pages; those that programs have written
-// through mappings are sent with the old size first. Then it stores the last byte, which moves the
-// size. A size that is too large needs no more than dropped pages: the first READ that comes back
-// short has the kernel correct it, or the reply to a GETATTR without a notice before it.
+// Attributes in a reply cannot grow the size safely. The kernel ignores them if a notice or a write
+// of its own comes between request and reply. It also keeps the page of the old end, with zeros in
+// place of the new data. Instead showSize drops the pages; the kernel first sends pages written
+// through mappings with the old size. Then showSize stores the last byte, which moves the size. If
+// the size is too large, dropping pages suffices: the next short READ corrects it, or the reply to
+// a GETATTR without a notice before it.
 //
-// The node's field shown is a lower bound of the size that the kernel has. Writes, changes of size,
-// short READs and attributes of a smaller size move it. Attributes of a larger size do not, since
-// the kernel may have ignored them. A bound that is too low costs a READ of one byte at the next
-// open, and SEEK_END may find the kernel's size.
+// The node's field shown is a lower bound for the kernel's size. Writes, size changes, short READs
+// and attributes with a smaller size move it. Attributes with a larger size do not, because the
+// kernel may have ignored them. Too low a bound costs a READ of one byte at the next open, and
+// SEEK_END may use the kernel's size.
 
 package fusefs
 
@@ -29,7 +29,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// sizeOf is the size of n with written data that is not on the server yet.
+// sizeOf returns the size of n including written data not yet on the server.
 func (n *node) sizeOf(a *nfs3.Fattr) uint64 {
 	if d := n.file(); d != nil {
 		return max(a.Size, uint64(d.End()))
@@ -37,22 +37,22 @@ func (n *node) sizeOf(a *nfs3.Fattr) uint64 {
 	return a.Size
 }
 
-// current reports whether the kernel's pages have n's current content.
+// current reports whether the kernel's pages have the current content of n.
 func (n *node) current() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.pages == n.content
 }
 
-// grew is for writes: the kernel's size is at least this when they are answered.
+// grew is for writes: after the reply the kernel's size is at least this.
 func (n *node) grew(size uint64) {
 	n.mu.Lock()
 	n.shown = max(n.shown, size)
 	n.mu.Unlock()
 }
 
-// shrank is for replies by which the kernel's size may become this, if it was larger. It reports
-// whether it was.
+// shrank is for replies that may shrink the kernel's size to this. It reports whether the size was
+// larger.
 func (n *node) shrank(size uint64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -64,7 +64,7 @@ func (n *node) shrank(size uint64) bool {
 	return true
 }
 
-// replaced is for the reply to SETATTR: the kernel takes the size in it in any case.
+// replaced is for the reply to SETATTR: the kernel always adopts its size.
 func (n *node) replaced(size uint64) {
 	n.mu.Lock()
 	n.shown, n.seen = size, true
@@ -72,8 +72,8 @@ func (n *node) replaced(size uint64) {
 	n.mu.Unlock()
 }
 
-// emptied is for an open that has truncated n: the kernel then drops all pages. A notice would
-// have those sent that were written through mappings, and the file would grow again.
+// emptied is for an open with truncation: the kernel then drops all pages. A notice would send
+// pages written through mappings first, and the file would grow again.
 func (n *node) emptied() {
 	n.mu.Lock()
 	n.shown, n.pages = 0, n.content
@@ -81,8 +81,8 @@ func (n *node) emptied() {
 	n.mu.Unlock()
 }
 
-// entrySize is the size in a reply that names n. An open file does not grow by it: the kernel is
-// to ask for attributes then, and showSize comes before that reply.
+// entrySize returns the size for a reply naming n. An open file does not grow by it: the kernel
+// then has to fetch attributes, and showSize runs before that reply.
 func (f *fileSystem) entrySize(n *node, size uint64) uint64 {
 	n.mu.Lock()
 	if !n.seen || size <= n.shown {
@@ -96,9 +96,9 @@ func (f *fileSystem) entrySize(n *node, size uint64) uint64 {
 	return shown
 }
 
-// learnNamed is learn for a reply that names n to the kernel. If that makes the kernel's size
-// smaller, no notice must come before it: the pages are left to the next look at open files, and
-// fillNode has the kernel ask for attributes before it shows them.
+// learnNamed is learn for a reply naming n to the kernel. If the reply shrinks the kernel's size,
+// no notice may come before it. The next poll of open files then drops the pages, and fillNode
+// makes the kernel fetch attributes before it shows them.
 func (f *fileSystem) learnNamed(n *node, s stamp, attr *nfs3.Fattr) {
 	n.mu.Lock()
 	cut := attr.Size < n.shown
@@ -110,10 +110,10 @@ func (f *fileSystem) learnNamed(n *node, s stamp, attr *nfs3.Fattr) {
 	f.learn(n, s, attr)
 }
 
-// shrinks reports whether the reply to a GETATTR makes the kernel's size smaller: no notice must
-// come before it then. If only the size is requested, pages that another client has changed are
-// left to the next look at open files. With noac the kernel drops pages itself if the reply has
-// another size or mtime, so only a file that has grown needs notices.
+// shrinks reports whether the reply to a GETATTR shrinks the kernel's size: no notice may come
+// before it then. If only the size is requested, the next poll of open files drops pages changed by
+// other clients. With noac the kernel drops pages itself if the reply has another size or mtime.
+// Only a file that has grown then needs notices.
 func (n *node) shrinks(forSize, noAC bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -121,7 +121,7 @@ func (n *node) shrinks(forSize, noAC bool) bool {
 	return noAC && size == n.shown || size < n.shown && (noAC || forSize || n.pages == n.content)
 }
 
-// shows reports whether the kernel has the size and the pages of n's attributes.
+// shows reports whether the kernel has the current size and pages of n.
 func (n *node) shows() (size, shown uint64, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,18 +129,18 @@ func (n *node) shows() (size, shown uint64, ok bool) {
 	return size, n.shown, !n.seen || n.attr.Type != nfs3.TypeReg || n.pages == n.content && size == n.shown
 }
 
-// showSize makes the kernel's size and pages of a file those of its attributes. Its error is that
-// of ctx, or ESTALE: the kernel has old pages. It waits for pages that are being read or written,
-// so READs and WRITEs of pages must not call it. SETATTR of the size must not either: the kernel
-// sends no pages meanwhile. showSize reports whether it has sent notices, after which the kernel
-// ignores attributes in the reply to an earlier request.
+// showSize updates the kernel's size and pages of a file to its attributes. It returns an error of
+// ctx or ESTALE; the kernel then has outdated pages. It waits for pages being read or written, so
+// READs and WRITEs of pages must not call it. SETATTR of the size must not either: the kernel sends
+// no pages meanwhile. showSize reports whether it has sent notices, after which the kernel ignores
+// attributes in replies to earlier requests.
 func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notified bool, err error) {
 	size, shown, ok := n.shows()
 	if ok {
 		return false, nil
 	}
 	if size < shown && n.current() {
-		f.forgetAttrs(n) // so that SEEK_END has the kernel fetch the size
+		f.forgetAttrs(n) // makes SEEK_END fetch the size
 		return true, nil
 	}
 	var last [1]byte
@@ -153,9 +153,9 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notifi
 		grown = err == nil && got == len(last)
 		now, _, _ := n.shows()
 		if grown || err != nil || now >= size {
-			break // if the caller must not read, the next open tries again
+			break // if the caller may not read, the next open tries again
 		}
-		size = now // the file was cut since
+		size = now // the file was truncated meanwhile
 	}
 	dropped := false
 	err = f.dropping.run(ctx, n, func() {
@@ -163,7 +163,7 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notifi
 		current := n.pages == n.content && n.shown >= size
 		n.mu.Unlock()
 		if current {
-			return // by another open, after which a program possibly wrote the last byte
+			return // by another open, and a program may have written the last byte since
 		}
 		dropped = true
 		f.dropPages(n)
@@ -174,10 +174,10 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notifi
 	return err == nil && dropped, err
 }
 
-// storeLast makes the kernel's size of n size, with last as the last byte. It drops the page again,
-// since a program may have written that byte meanwhile. It does nothing if the file was truncated
-// here since its size was known. If a truncation is under way, shown stays as that leaves it.
-// dropping runs storeLast, after all pages were dropped.
+// storeLast sets the kernel's size for n, with last as the last byte. It drops the page again,
+// because a program may have written that byte meanwhile. It does nothing if the file was truncated
+// here after the size was read. During a truncation the field shown keeps the truncation's value.
+// dropping runs storeLast after dropping all pages.
 func (f *fileSystem) storeLast(n *node, size uint64, last []byte) {
 	n.mu.Lock()
 	cuts, cut := n.cuts, n.sizeOf(&n.attr) < size
@@ -187,7 +187,8 @@ func (f *fileSystem) storeLast(n *node, size uint64, last []byte) {
 	}
 	switch f.server.StoreNotify(n.id, size-1, last) {
 	case fuse.OK:
-	case fuse.ENOENT: // the kernel has forgotten n: the reply that names it next brings the whole size
+	// The kernel has forgotten n. The next reply that names it carries the whole size.
+	case fuse.ENOENT:
 		n.mu.Lock()
 		n.seen = false
 		n.mu.Unlock()
@@ -203,11 +204,11 @@ func (f *fileSystem) storeLast(n *node, size uint64, last []byte) {
 	n.mu.Unlock()
 }
 
-// ownership has the attributes that chmod and chown by another client change without the content.
+// ownership has the attributes that another client's chmod and chown change without the content.
 type ownership struct{ mode, uid, gid uint32 }
 
-// showOwnership is for an open: if another client has changed them, it makes the kernel fetch
-// attributes. Otherwise the kernel trusts its own until their timeout.
+// showOwnership is for an open. If another client has changed the ownership, it makes the kernel
+// fetch attributes. Otherwise the kernel trusts its own until their timeout.
 func (f *fileSystem) showOwnership(n *node) {
 	n.mu.Lock()
 	old := n.shownAs != ownership{} && n.shownAs != ownershipOf(&n.attr)
@@ -217,20 +218,21 @@ func (f *fileSystem) showOwnership(n *node) {
 	}
 }
 
+// ownershipOf returns the ownership in a.
 func ownershipOf(a *nfs3.Fattr) ownership { return ownership{a.Mode, a.UID, a.GID} }
 
-// agree is for a granted lock: cached data of n is void, whatever its times are.
+// agree is for a granted lock: it voids cached data of n regardless of times.
 func (r *request) agree(n *node) {
 	n.mu.Lock()
 	n.content++
 	n.expired = true
 	n.mu.Unlock()
-	_ = r.getattr(n)                  // else they are fetched when they are needed
-	_, _ = r.fs.showSize(r, r.who, n) // if it was interrupted, it goes on after the reply
+	_ = r.getattr(n)                  // if it fails, the next use fetches them
+	_, _ = r.fs.showSize(r, r.who, n) // if interrupted, it continues after the reply
 }
 
-// stability is how a WRITE is to be made. If the file is open with O_SYNC, the kernel sends FSYNC
-// after those of its pages, and after no others.
+// stability returns how a WRITE has to be sent. For a file open with O_SYNC the kernel sends FSYNC
+// only after WRITEs of its pages.
 func (h *handle) stability(in *fuse.WriteIn) nfs3.StableHow {
 	if in.Flags&syscall.O_DIRECT != 0 || h.direct && in.Flags&syscall.O_DSYNC != 0 {
 		return nfs3.FileSync
@@ -238,9 +240,9 @@ func (h *handle) stability(in *fuse.WriteIn) nfs3.StableHow {
 	return nfs3.Unstable
 }
 
-// append writes p at the end of the file. It takes the end from the server, because the kernel uses
-// its own size. Appends of this mount run one at a time. Those of another client are overwritten
-// only if they have not reached the server.
+// append writes p at the end of the file. It asks the server for the end, because the kernel uses
+// its own size. Appends of this mount run one at a time. Another client's append is overwritten
+// only if it has not reached the server.
 func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byte) (int, error) {
 	f, n := r.fs, h.n
 	select {
@@ -260,7 +262,7 @@ func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byt
 	case h.direct:
 		last := p[count-1]
 		_ = f.dropping.run(r, n, func() { f.appended(n, in.Offset, end, uint64(count), last) })
-	case end != in.Offset: // the kernel holds pages of the wrong place until this is answered
+	case end != in.Offset: // the kernel has pages at the wrong place until this reply
 		n.mu.Lock()
 		n.content++
 		n.mu.Unlock()
@@ -269,8 +271,9 @@ func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byt
 	return count, err
 }
 
-// appended corrects the kernel, which takes count bytes to be at guess, and they are at end; last
-// is the last of them. Pages of the former end have zeros there. dropping runs it.
+// appended corrects the kernel's pages after an append. The kernel assumed count bytes at guess;
+// they are at end, and last is the last one. Pages at the previous end have zeros in their place.
+// dropping runs appended.
 func (f *fileSystem) appended(n *node, guess, end, count uint64, last byte) {
 	if guess == end && n.current() {
 		_ = f.server.InodeNotify(n.id, int64(end), int64(count))

@@ -3,9 +3,9 @@
 //
 // The kernel opens them itself, without a request. Devices cannot be opened on such a mount
 // (nodev). A walk to a FIFO or a socket causes a LOOKUP each time, and the server checks the rights
-// there. A walk by a system call that does not use the object, such as stat(2) or unlink(2), needs
-// none. /proc shows which call it is. If it does not, as for a thread of another PID namespace or
-// to a process without privileges, the walk needs all rights.
+// there. A walk by a system call without use of the object, such as stat(2) or unlink(2), needs
+// none. /proc shows which call it is. If /proc cannot show it, for a thread in another PID
+// namespace or to an unprivileged mount, the walk needs all rights.
 
 package fusefs
 
@@ -28,8 +28,7 @@ func (f *fileSystem) byKernel(attr *nfs3.Fattr) bool {
 	return f.opt.AllowOther && !f.opt.DefaultPermissions && (attr.Type == nfs3.TypeFIFO || attr.Type == nfs3.TypeSock)
 }
 
-// mayUse fails with EACCES if the caller has looked up a FIFO or socket for a use without the right
-// to it.
+// mayUse returns EACCES if the caller's system call uses a FIFO or socket without the right to it.
 func (r *request) mayUse(n *node) error {
 	attr, _ := n.snapshot()
 	if !r.fs.byKernel(&attr) {
@@ -50,7 +49,7 @@ func (r *request) mayUse(n *node) error {
 	return r.may(n, want)
 }
 
-// usedRights are the rights that the system call of a thread needs to the object of its path.
+// usedRights returns the rights that a thread's system call needs for the object of its path.
 func usedRights(pid uint32) uint32 {
 	const all = nfs3.AccessRead | nfs3.AccessModify
 	nr, args, ok := systemCall(pid)
@@ -64,15 +63,14 @@ func usedRights(pid uint32) uint32 {
 	case slices.Contains(pathCalls, nr) || slices.Contains(oldPathCalls, nr):
 		return 0
 	}
-	return all // a descriptor of a path alone can be opened without another walk
+	return all // an O_PATH descriptor can be opened without another walk
 }
 
-// openFlags are the flags that a program has passed, without the one that only the kernel sets and
-// that it ignores here.
+// openFlags returns a program's flags without fmodeExec, which only the kernel sets and which it
+// ignores here.
 func openFlags(arg uint64) uint32 { return uint32(arg) &^ fmodeExec }
 
-// pathCalls are the system calls of 64-bit programs that do not open the file at a path or connect
-// to it.
+// pathCalls are 64-bit system calls with a path that neither open nor connect.
 var pathCalls = []int{
 	unix.SYS_STATX, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_UNLINKAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT,
 	unix.SYS_SYMLINKAT, unix.SYS_MKNODAT, unix.SYS_MKDIRAT, unix.SYS_READLINKAT, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT,
@@ -80,14 +78,14 @@ var pathCalls = []int{
 	unix.SYS_LSETXATTR, unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR,
 }
 
-// The number of looks at a thread that is about to sleep, and the pause between them.
+// Polls of a thread about to sleep, and the pause between them.
 const (
 	callLooks = 100
 	callPause = 100 * time.Microsecond
 )
 
-// systemCall returns the system call that a thread waits in, according to /proc/PID/syscall: its
-// number and arguments.
+// systemCall returns a waiting thread's system call from /proc/PID/syscall: its number and
+// arguments.
 func systemCall(pid uint32) (nr int, args [6]uint64, ok bool) {
 	if pid == 0 {
 		return 0, args, false
@@ -102,9 +100,8 @@ func systemCall(pid uint32) (nr int, args [6]uint64, ok bool) {
 			time.Sleep(callPause) // "running"
 			continue
 		}
-		// The stack of a 32-bit program is below 4 GiB: its system calls have other numbers. A
-		// worker of io_uring has no stack here, but it has the registers of the system call that
-		// made it.
+		// A 32-bit program has its stack below 4 GiB and other system call numbers. An io_uring
+		// worker has no stack here, but shows the registers of the system call that made it.
 		if sp, err := strconv.ParseUint(string(words[1+len(args)]), 0, 64); err != nil || sp < 1<<32 {
 			return 0, args, false
 		}

@@ -1,4 +1,4 @@
-// System calls of older kernels, which only amd64 has.
+// System calls of older kernels, on amd64 only.
 
 package fusefs
 
@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 
 const sysOpen = unix.SYS_OPEN
 
-// oldPathCalls are as pathCalls.
+// oldPathCalls is like pathCalls.
 var oldPathCalls = []int{
 	unix.SYS_STAT, unix.SYS_LSTAT, unix.SYS_NEWFSTATAT, unix.SYS_ACCESS, unix.SYS_UNLINK, unix.SYS_RENAME, unix.SYS_RENAMEAT, unix.SYS_LINK, unix.SYS_SYMLINK,
 	unix.SYS_MKNOD, unix.SYS_MKDIR, unix.SYS_RMDIR, unix.SYS_READLINK, unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME,

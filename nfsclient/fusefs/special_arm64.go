@@ -1,4 +1,4 @@
-// System calls that arm64 has beside those of all machines.
+// System calls of arm64 besides the common ones.
 
 package fusefs
 
@@ -6,5 +6,5 @@ import "golang.org/x/sys/unix"
 
 const sysOpen = -1
 
-// oldPathCalls are as pathCalls.
+// oldPathCalls is like pathCalls.
 var oldPathCalls = []int{unix.SYS_NEWFSTATAT, unix.SYS_RENAMEAT}

@@ -6,5 +6,5 @@ package fusefs
 
 const sysOpen = -1
 
-// oldPathCalls are as pathCalls.
+// oldPathCalls is like pathCalls.
 var oldPathCalls []int

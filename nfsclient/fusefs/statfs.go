@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// StatFs answers statfs(2) in blocks of wsize, as the kernel's client does.
+// StatFs handles statfs(2) in blocks of wsize bytes, like the kernel's client.
 func (f *fileSystem) StatFs(cancel <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	r := f.begin(opStatfs, cancel, &h.Caller)
 	defer r.end()

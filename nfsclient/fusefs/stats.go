@@ -1,4 +1,4 @@
-// Stats: what a mount has done, counted.
+// Stats: counters of a mount.
 
 package fusefs
 
@@ -13,53 +13,52 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// Stats is what a mount has done since it was mounted, and what it holds.
+// Stats has the counters of a mount since it was mounted, and its present state.
 type Stats struct {
 	Age time.Duration // since the mount
-	// Nodes is the objects that the kernel knows. It is asked to forget some that no program uses
-	// when they are more than NodesMost, one for each 2 KiB of Options.Memory.
+	// Nodes counts the objects in the kernel's caches. Above NodesMost, one for each 2 KiB of
+	// Options.Memory, the kernel is asked to forget unused ones.
 	Nodes, NodesMost int
 	Open             int // open files and directories
 
-	// Operations is the requests of the kernel, by their names in FUSE.
+	// Operations counts the kernel's requests by their FUSE names.
 	Operations  map[string]uint64
 	Calls       map[string]CallStats    // the calls to the server, by procedure
-	Connections []transport.LinkFigures // that the calls go over
+	Connections []transport.LinkFigures // for the calls
 
-	// What was answered without asking the server.
+	// Requests answered without a call to the server.
 	AttrHits, NameHits, AccessHits uint64
-	// ForeignChanges is how often another client was found to have changed something
-	// that was cached here.
+	// ForeignChanges counts changes by other clients to objects cached here.
 	ForeignChanges uint64
-	// SillyRenames is how many files that were removed while open got a hidden name.
+	// SillyRenames counts open files renamed to a hidden name on removal.
 	SillyRenames uint64
 
-	// Memory is the bytes of data that are held, and MemoryMost their bound (Options.Memory).
+	// Memory is the data in memory, in bytes; MemoryMost is its bound (Options.Memory).
 	Memory, MemoryMost int64
-	// RequestMemory is the bytes of the buffers of the kernel's READs and WRITEs under way, besides
-	// Memory: up to 1 MiB each.
+	// RequestMemory is the buffers of kernel READs and WRITEs in flight, in bytes. They are extra
+	// to Memory: up to 1 MiB each.
 	RequestMemory int64
 
-	Data datapath.Stats // the data that is held
+	Data datapath.Stats // data in memory
 
-	Mechanisms map[string]tally.Counts // decisions of the mechanisms of the data path, by name
+	Mechanisms map[string]tally.Counts // decisions of the data path's mechanisms, by name
 }
 
-// CallStats is the calls of one procedure. Queue is how long a call waited to be sent, RoundTrip
-// how long it then took.
+// CallStats has the counters of one procedure. Queue is the wait before a call is sent, RoundTrip
+// the time after that.
 type CallStats struct {
 	Count         uint64        // calls
-	Errors        uint64        // of these, refused by the server or without an answer
-	Retransmits   uint64        // calls that were sent again
-	SentBytes     uint64        // of messages
+	Errors        uint64        // calls refused by the server or without an answer
+	Retransmits   uint64        // calls sent again
+	SentBytes     uint64        // of calls
 	ReceivedBytes uint64        // of replies
 	QueueMean     time.Duration // until a call was sent
-	RoundTripMean time.Duration // from then to its reply
+	RoundTripMean time.Duration // from sending to the reply
 	RoundTripP99  time.Duration // 99 % took at most this
-	Times         []uint64      `json:",omitempty"` // counts of round trips by length: see nfsclient.CallStats
+	Times         []uint64      `json:",omitempty"` // see nfsclient.CallStats
 }
 
-// callStats makes of what was counted what is shown.
+// callStats converts the client's counters for display.
 func callStats(s *nfsclient.CallStats) CallStats {
 	n := time.Duration(max(s.Count, 1))
 	return CallStats{
@@ -68,7 +67,7 @@ func callStats(s *nfsclient.CallStats) CallStats {
 	}
 }
 
-// since is what has been counted after before was.
+// since returns the counts after before was taken.
 func (s CallStats) since(before CallStats) CallStats {
 	sum := func(mean time.Duration, n uint64) time.Duration { return mean * time.Duration(n) }
 	d := nfsclient.CallStats{
@@ -86,8 +85,8 @@ func (s CallStats) since(before CallStats) CallStats {
 	return callStats(&d)
 }
 
-// Since is what has happened after before was taken of the same mount: Age and all that is counted
-// are of that time, all that is held of the moment of s.
+// Since returns the changes after before was taken of the same mount. Age and the counters cover
+// that time; present states are those of s.
 func (s Stats) Since(before *Stats) Stats {
 	d := s
 	d.Age -= before.Age
@@ -115,7 +114,7 @@ func (s Stats) Since(before *Stats) Stats {
 	return d
 }
 
-// What is answered from a cache.
+// The cache that answered.
 const (
 	hitAttr = iota
 	hitName
@@ -123,7 +122,7 @@ const (
 	numHits
 )
 
-// counts is the counters of a mount.
+// counts has the counters of a mount.
 type counts struct {
 	begun   time.Time // set once
 	ops     [numOps]atomic.Uint64
@@ -134,12 +133,13 @@ type counts struct {
 	requestMemory atomic.Int64 // see Stats
 }
 
+// hit counts one answer from a cache.
 func (c *counts) hit(what int) { c.hits[what].Add(1) }
 
 // An op is an operation of the kernel.
 type op uint8
 
-// The operations that are counted.
+// The counted operations.
 const (
 	opLookup op = iota
 	opGetattr
@@ -179,7 +179,7 @@ var opNames = [numOps]string{"LOOKUP", "GETATTR", "SETATTR", "READLINK", "ACCESS
 	"RMDIR", "RENAME", "OPEN", "CREATE", "READ", "WRITE", "FLUSH", "FSYNC", "RELEASE", "OPENDIR", "READDIR", "READDIRPLUS", "RELEASEDIR", "STATFS", "SETLK", "SETLKW", "GETLK",
 	"GETXATTR", "SETXATTR", "LISTXATTR", "REMOVEXATTR"}
 
-// Stats returns the counts of the moment.
+// Stats returns the present counters.
 func (m *MountPoint) Stats() Stats {
 	f := m.fs
 	s := Stats{

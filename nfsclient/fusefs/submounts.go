@@ -1,5 +1,4 @@
-// What is mounted on files of this machine, which a name that the kernel is told to forget would
-// take with it.
+// Mount points of this machine: forgetting their names in the kernel would unmount them.
 
 package fusefs
 
@@ -10,11 +9,10 @@ import (
 	"strings"
 )
 
-// mountedNames are the names, without their directories, of all that something is mounted on in
-// this process's mount namespace. More than those in one mount do no harm: the names are left to
-// time out.
+// mountedNames returns the base names of all mount points in this process's mount namespace. Names
+// outside this mount do no harm: equal names are then left to time out.
 func mountedNames() map[string]bool {
-	text, _ := os.ReadFile("/proc/self/mountinfo") // without it nothing is known to be mounted
+	text, _ := os.ReadFile("/proc/self/mountinfo") // on an error assume no mount points
 	names := make(map[string]bool)
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) > 4 {
@@ -24,8 +22,7 @@ func mountedNames() map[string]bool {
 	return names
 }
 
-// unescapeMount reads a path of mountinfo, in which some bytes are three octal digits after a
-// backslash.
+// unescapeMount decodes a path of mountinfo: a backslash precedes three octal digits.
 func unescapeMount(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

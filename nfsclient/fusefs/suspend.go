@@ -1,5 +1,4 @@
-// Sleep of the machine: what is cached grows old meanwhile, though the clocks that count it stand
-// still.
+// Suspend of the machine: caches age meanwhile although their clocks stand still.
 
 package fusefs
 
@@ -13,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleepLeast is how long a sleep must be to matter; less is the imprecision of two clocks.
+// sleepLeast is the shortest suspend that matters; less is imprecision between two clocks.
 const sleepLeast = 100 * time.Millisecond
 
-// A sleepWatch calls slept after each sleep of the machine. Go's monotonic clock, the kernel's
-// times for FUSE and all timers stand still while it sleeps, which is right for time-outs of calls:
-// the server was not asked meanwhile. Of caches it would be wrong.
+// A sleepWatch calls slept after each suspend of the machine. Go's monotonic clock, FUSE's kernel
+// timeouts and all timers stand still during suspend. That is right for call timeouts, because the
+// server was not called meanwhile, but wrong for caches.
 type sleepWatch struct {
 	// set once
 	wake   func() error         // returns after each change of the machine's clock, or fails
-	offset func() time.Duration // how far the clock that counts sleep is before the one that does not
+	offset func() time.Duration // lead of the suspend-counting clock over the other
 	slept  func(time.Duration)
 }
 
@@ -38,7 +37,7 @@ func (w *sleepWatch) run() {
 	}
 }
 
-// sleepOffset is CLOCK_BOOTTIME less CLOCK_MONOTONIC.
+// sleepOffset returns CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
 func sleepOffset() time.Duration {
 	var boot, mono unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
@@ -47,13 +46,14 @@ func sleepOffset() time.Duration {
 	return time.Duration(boot.Nano() - mono.Nano())
 }
 
-// A clockAlarm tells of changes of the machine's clock: one that is set, and the one that the
-// kernel makes at the end of a sleep. It costs nothing while there are none.
+// A clockAlarm reports changes of the machine's clock: settings, and the kernel's change at the end
+// of a suspend. Without changes it costs nothing.
 type clockAlarm struct {
 	once sync.Once
-	f    *os.File // a timer far away, cancelled by each change (timerfd_create(2))
+	f    *os.File // a distant timer, cancelled by each change (timerfd_create(2))
 }
 
+// newClockAlarm returns an armed alarm, or an error if the kernel lacks timerfd.
 func newClockAlarm() (*clockAlarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
@@ -67,7 +67,7 @@ func newClockAlarm() (*clockAlarm, error) {
 	return a, nil
 }
 
-// arm sets the timer to a time that does not come.
+// arm sets the timer to a time in the far future.
 func (a *clockAlarm) arm() error {
 	raw, err := a.f.SyscallConn()
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *clockAlarm) arm() error {
 	return errors.Join(err, set)
 }
 
-// wait returns after the next change, and fails after stop.
+// wait returns after the next change, or an error after stop.
 func (a *clockAlarm) wait() error {
 	var ticks [8]byte
 	if _, err := a.f.Read(ticks[:]); err != nil && !errors.Is(err, syscall.ECANCELED) {
@@ -92,8 +92,8 @@ func (a *clockAlarm) wait() error {
 
 func (a *clockAlarm) stop() { a.once.Do(func() { a.f.Close() }) }
 
-// watchSleep has the caches grow old by each sleep, until the function that it returns is called.
-// Where the kernel does not tell of its clock they are as after a nap.
+// watchSleep makes the caches age after each suspend until stop is called. If the kernel cannot
+// report clock changes, caches do not age.
 func (f *fileSystem) watchSleep() (stop func()) {
 	alarm, err := newClockAlarm()
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *fileSystem) watchSleep() (stop func()) {
 	return func() { alarm.stop(); wg.Wait() }
 }
 
-// slept makes all that is known d older, and has the kernel ask for what is too old now.
+// slept ages all cached data by d, and makes the kernel ask again for data that is now too old.
 func (f *fileSystem) slept(d time.Duration) {
 	for _, n := range f.table.all() {
 		n.mu.Lock()
@@ -122,7 +122,7 @@ func (f *fileSystem) slept(d time.Duration) {
 	}
 }
 
-// all is the nodes of this moment.
+// all returns the present nodes.
 func (t *table) all() []*node {
 	t.mu.Lock()
 	defer t.mu.Unlock()

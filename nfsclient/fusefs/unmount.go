@@ -1,4 +1,4 @@
-// The end of a mount: by unmounting it, or by giving it up while it is in use.
+// The end of a mount: unmounting it, or abandoning it while in use.
 
 package fusefs
 
@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// ErrCovered is the error of Unmount where the directory shows something else: another mount on
-// top, which the kernel would unmount in place of ours, or what is below a mount that was detached.
+// ErrCovered is the error of Unmount if the directory shows something else. That is another mount
+// on top, which the kernel would unmount instead of ours, or the tree below a detached mount.
 var ErrCovered = errors.New("it is not what the directory shows")
 
-// Wait returns when the file system is unmounted, and all that was written to it is on
-// the server, or known to be lost, which is the error.
+// Wait waits until the file system is unmounted and all written data is on the server. The error
+// reports lost data.
 func (m *MountPoint) Wait() error {
 	<-m.served
 	return m.fs.lastError()
 }
 
-// Unmount brings what was written to stable storage and unmounts. It fails while
-// files are open (syscall.EBUSY) and while the directory shows something else (ErrCovered); the
-// mount then goes on. It returns when the kernel has let go of the mount in all namespaces.
+// Unmount commits written data to stable storage and unmounts. It fails while files are open
+// (syscall.EBUSY) or the directory shows something else (ErrCovered); the mount then continues. It
+// returns when the kernel has released the mount in all namespaces.
 func (m *MountPoint) Unmount() error {
 	m.fs.sync(context.Background())
 	select {
@@ -39,8 +39,8 @@ func (m *MountPoint) Unmount() error {
 	return m.Wait()
 }
 
-// Sync brings what was written so far to stable storage. The error is that of ctx, or of data that
-// was lost.
+// Sync commits all data written so far to stable storage. The error is from ctx or reports lost
+// data.
 func (m *MountPoint) Sync(ctx context.Context) error {
 	m.fs.sync(ctx)
 	if err := ctx.Err(); err != nil {
@@ -49,13 +49,13 @@ func (m *MountPoint) Sync(ctx context.Context) error {
 	return m.fs.lastError()
 }
 
-// Held reports whether the kernel still has the mount. Where it is gone from the tree, another
-// mount namespace has a copy of it, or programs have used it since before it was detached.
+// Held reports whether the kernel still has the mount. If it has left the directory tree, another
+// mount namespace has a copy, or programs still use it after a lazy unmount.
 func (m *MountPoint) Held() bool { return m.server.Connected() }
 
-// Abandon ends a mount that cannot be unmounted: it brings what was written to stable storage and
-// takes no more, so that nothing is accepted that would be lost when the process ends, as it should
-// then. Programs that still use the mount get errors. The error is that of data that was lost.
+// Abandon ends a mount in use. It commits written data to stable storage and accepts no more,
+// because the process should end then and would lose it. Programs still using the mount get errors.
+// The error reports lost data.
 func (m *MountPoint) Abandon() error {
 	m.fs.holds.send()
 	if err := m.fs.engine.Close(context.Background()); err != nil {
@@ -64,5 +64,5 @@ func (m *MountPoint) Abandon() error {
 	return m.fs.lastError()
 }
 
-// Device is the device number of the mount, as stat(2) has it; 0 where it is not known.
+// Device returns the mount's device number, as in stat(2), or 0 if it is unknown.
 func (m *MountPoint) Device() uint64 { return m.dev }

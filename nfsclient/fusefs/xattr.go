@@ -1,4 +1,4 @@
-// Extended attributes: those that are ACLs, and no others.
+// Extended attributes: only ACLs.
 
 package fusefs
 
@@ -11,20 +11,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Without FUSE_POSIX_ACL, which would have the kernel decide by the ACLs in place of the server, it
-// hands these attributes on as any other, checks their form and that the caller owns the object,
-// and caches nothing. Where the server has no NFSACL, and with NoACL, none of this is called:
-// go-fuse answers the first request with ENOSYS, and the kernel sends no other (see Options.fuse).
+// The mount does not request FUSE_POSIX_ACL, which would let the kernel decide by ACLs instead of
+// the server. So the kernel passes these attributes on like any other. It checks their form and the
+// object's owner, and caches nothing. If the server has no NFSACL, or with NoACL, these methods are
+// not called: go-fuse answers the first request with ENOSYS, and the kernel sends no more (see
+// Options.fuse).
 
-// errNoAttr is the error of an attribute that the object does not have.
+// errNoAttr is the error for a missing attribute.
 const errNoAttr = syscall.ENODATA
 
-// aclAttr reports whether the attribute is an ACL, and which.
+// aclAttr reports whether the attribute is an ACL, and whether it is the default ACL.
 func aclAttr(attr string) (isDefault, ok bool) {
 	return attr == posixacl.AttrDefault, attr == posixacl.AttrAccess || attr == posixacl.AttrDefault
 }
 
-// hasACLs reports whether there can be an ACL at all: symbolic links have none.
+// hasACLs returns an error if n cannot have ACLs: symbolic links have none.
 func (r *request) hasACLs(n *node) error {
 	if err := r.fresh(n); err != nil {
 		return err
@@ -35,7 +36,7 @@ func (r *request) hasACLs(n *node) error {
 	return nil
 }
 
-// GetXAttr reads an ACL. The kernel asks for security.capability, too, at the first write to each
+// GetXAttr reads an ACL. The kernel also asks for security.capability at the first write to each
 // file.
 func (f *fileSystem) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
 	isDefault, ok := aclAttr(attr)
@@ -65,13 +66,13 @@ func (f *fileSystem) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr str
 	}
 	size := posixacl.Size(len(acl))
 	if len(dest) < size {
-		return uint32(size), fuse.ERANGE // of a probe for the size, go-fuse makes a success
+		return uint32(size), fuse.ERANGE // go-fuse turns a size probe into success
 	}
 	acl.Append(dest[:0])
 	return uint32(size), fuse.OK
 }
 
-// ListXAttr names the ACLs that the object has.
+// ListXAttr lists the object's ACLs.
 func (f *fileSystem) ListXAttr(cancel <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	r := f.begin(opListxattr, cancel, &h.Caller)
 	defer r.end()
@@ -112,14 +113,12 @@ func (f *fileSystem) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, attr 
 	return f.changeACL(opSetxattr, cancel, &in.InHeader, attr, acl, err)
 }
 
-// RemoveXAttr takes an ACL away. That there is none is no error, as of file systems of this
-// machine.
+// RemoveXAttr removes an ACL. A missing one is no error, as in local file systems.
 func (f *fileSystem) RemoveXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr string) fuse.Status {
 	return f.changeACL(opRemovexattr, cancel, h, attr, nil, nil)
 }
 
-// changeACL sets an ACL, unless it is invalid, which is of less account than that the attribute is
-// none.
+// changeACL sets an ACL. An unsupported attribute's error takes precedence over an invalid ACL's.
 func (f *fileSystem) changeACL(what op, cancel <-chan struct{}, h *fuse.InHeader, attr string, acl posixacl.ACL, invalid error) fuse.Status {
 	r := f.begin(what, cancel, &h.Caller)
 	defer r.end()
