@@ -4,15 +4,15 @@ package fuseloop
 
 import "sync"
 
-// The sizes of buffers but the largest, which is for a request of the most that the kernel may
-// send. Most requests have a name or a page, and most replies too.
+// The buffer sizes except the largest, which fits the kernel's largest request. Most requests carry
+// a name or a page, and so do most replies.
 const (
 	smallBuffer  = 8 << 10
 	middleBuffer = 132 << 10
 	slack        = 4 << 10 // for headers, in the largest
 )
 
-// A buffer is memory of a request or of a reply.
+// A buffer is the memory for one request or reply.
 type buffer struct {
 	b    []byte
 	pool *sync.Pool
@@ -20,13 +20,13 @@ type buffer struct {
 
 func (b *buffer) release() { b.pool.Put(b) }
 
-// buffers are the pools, from the smallest to the largest.
+// buffers has the pools, from the smallest to the largest.
 type buffers struct {
 	sizes [3]int
 	pools [3]sync.Pool
 }
 
-// init has the largest have room for most bytes of data.
+// init sizes the largest buffers for most bytes of data.
 func (bs *buffers) init(most int) {
 	bs.sizes = [3]int{smallBuffer, middleBuffer, max(most+slack, middleBuffer)}
 	for i := range bs.pools {
@@ -35,7 +35,7 @@ func (bs *buffers) init(most int) {
 	}
 }
 
-// get returns a buffer of n bytes or more, nil where none is so large.
+// get returns a buffer with at least n bytes, or nil if none is large enough.
 func (bs *buffers) get(n int) *buffer {
 	for i := range bs.pools {
 		if n <= bs.sizes[i] {

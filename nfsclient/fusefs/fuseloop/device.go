@@ -10,24 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A device is the descriptor of a FUSE connection, with O_NONBLOCK, and how to wait for it.
+// A device is the descriptor of a FUSE connection, with O_NONBLOCK, and the means to wait for it.
 //
-// In Go's network poller is an epoll instance that has the device as its only member, and not the
-// device: the poller's thread would be woken by every request, by those too that the reader finds
-// by looking for them. The member is armed (EPOLLONESHOT) for as long as the reader sleeps.
+// Go's network poller has an epoll instance with the device as its only member, not the device
+// itself. Otherwise each request would wake the poller's thread, even if the reader finds it by
+// spinning. The member is armed (EPOLLONESHOT) while the reader is parked.
 type device struct {
 	// set once
 	file *os.File // the epoll instance
 	conn syscall.RawConn
-	fd   int // for who is counted in flight, or has conn: the descriptor is closed after all of these have ended
+	fd   int // the connection; users are counted in flight or hold conn, and end before close
 	wait func(ep uintptr) bool
 
 	// owned by the reader
 	armed bool
-	try   func() bool // of await
+	try   func() bool // await's argument
 }
 
-// openDevice takes fd over, with an error too.
+// openDevice takes over fd, even if it returns an error.
 func openDevice(fd int) (*device, error) {
 	d := &device{fd: fd}
 	d.wait = func(ep uintptr) bool {
@@ -63,36 +63,35 @@ func (d *device) open() error {
 	return err
 }
 
-// close is called once, when nobody uses the descriptor but for notices.
+// close is called once, when only notices still use the descriptor.
 func (d *device) close() {
-	d.file.Close() // waits for them
+	d.file.Close() // waits for the notices
 	unix.Close(d.fd)
 }
 
 // connected reports whether the kernel still has the mount.
 func (d *device) connected() (yes bool) {
-	_ = d.conn.Control(func(uintptr) { // its error: the descriptor is closed
-		p := [1]unix.PollFd{{Fd: int32(d.fd)}} // errors and the end are told of unasked
+	_ = d.conn.Control(func(uintptr) { // its error means the descriptor is closed
+		p := [1]unix.PollFd{{Fd: int32(d.fd)}} // poll always reports errors and the end
 		n, err := unix.Poll(p[:], 0)
 		yes = err != nil || n == 0
 	})
 	return yes
 }
 
-// await calls try until it reports true: at once, and when there is something to be read.
+// await calls try until it returns true: first at once, then whenever the device is readable.
 func (d *device) await(try func() bool) error {
 	d.try = try
 	return d.conn.Read(d.wait)
 }
 
-// arm has the poller told of what is there to be read, or comes. It reports false where it cannot
-// be: try again.
+// arm makes the poller report present and new input. It returns false if arming failed: try again.
 func (d *device) arm(ep int) bool {
 	d.armed = unix.EpollCtl(ep, unix.EPOLL_CTL_MOD, d.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT}) == nil
 	return d.armed
 }
 
-// disarm takes the event, which is what disarms.
+// disarm consumes the event, which disarms the member.
 func (d *device) disarm(ep int) {
 	if !d.armed {
 		return
@@ -102,17 +101,16 @@ func (d *device) disarm(ep int) {
 	unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(ep), uintptr(unsafe.Pointer(&ev)), 1, 0, 0, 0)
 }
 
-// The runtime's scheduler is not told of reads and of writes of replies, for they wait for nobody:
-// a thread of it that watches who is in system calls would wake for each request, and take a share
-// of the processors that is larger than the calls'.
+// read and write bypass the runtime's scheduler, because they do not block. Its monitor thread
+// would otherwise wake for each request to check system calls, and use more CPU than the calls.
 
-// read is one read(2), which brings one request or an error.
+// read calls read(2) once, for one request or an error.
 func read(fd uintptr, p []byte) (int, syscall.Errno) {
 	n, _, errno := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 	return int(n), errno
 }
 
-// write is one write(2) of a whole message. The device takes all of it or nothing.
+// write calls write(2) for a whole message. The device accepts all of it or nothing.
 func (d *device) write(p []byte) syscall.Errno {
 	for {
 		_, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(d.fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
@@ -132,12 +130,11 @@ func (d *device) writev(v []unix.Iovec) syscall.Errno {
 	}
 }
 
-// notice is writev for who is not counted in flight: the descriptor cannot be closed, and its
-// number be another file's, while it is under way. It can wait, for pages and for locks of the
-// kernel's.
+// notice is writev for callers that are not counted in flight. The descriptor cannot be closed
+// meanwhile and its number reused for another file. It may block on pages and kernel locks.
 func (d *device) notice(v []unix.Iovec) syscall.Errno {
 	errno := unix.EBADF
-	_ = d.conn.Control(func(uintptr) { // its error: the descriptor is closed
+	_ = d.conn.Control(func(uintptr) { // its error means the descriptor is closed
 		for errno = unix.EINTR; errno == unix.EINTR; {
 			_, _, errno = unix.Syscall(unix.SYS_WRITEV, uintptr(d.fd), uintptr(unsafe.Pointer(unsafe.SliceData(v))), uintptr(len(v)))
 		}

@@ -1,4 +1,4 @@
-// fusermount3: mounting for ordinary users, by a set-id program that comes with FUSE.
+// fusermount3: mounting for ordinary users, by FUSE's set-id program.
 
 package fuseloop
 
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// helper is the path of fusermount3, or of its predecessor.
+// helper returns the path of fusermount3 or its predecessor.
 func helper() (string, error) {
 	for _, name := range []string{"fusermount3", "/bin/fusermount3", "fusermount", "/bin/fusermount"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -24,8 +24,8 @@ func helper() (string, error) {
 	return "", fmt.Errorf("there is no fusermount3: %w", unix.EPERM)
 }
 
-// mountByHelper has fusermount3 mount; it passes the descriptor by a socket, whose number is in its
-// environment.
+// mountByHelper mounts by fusermount3. The program returns the descriptor through a socket with its
+// number in the environment.
 func mountByHelper(dir string, opts *fuse.MountOptions) (int, error) {
 	bin, err := helper()
 	if err != nil {
@@ -52,8 +52,7 @@ func mountByHelper(dir string, opts *fuse.MountOptions) (int, error) {
 	return receiveFD(pair[0])
 }
 
-// helperWords are the options as fusermount3 reads them: in a list with commas, so that those
-// within are escaped.
+// helperWords returns the options for fusermount3, with commas inside an option escaped.
 func helperWords(opts *fuse.MountOptions) []string {
 	words := append([]string(nil), opts.Options...)
 	if opts.AllowOther {
@@ -67,7 +66,7 @@ func helperWords(opts *fuse.MountOptions) []string {
 	return words
 }
 
-// receiveFD receives one descriptor, which is closed on exec.
+// receiveFD receives one descriptor; it is closed on exec.
 func receiveFD(socket int) (int, error) {
 	var data [4]byte
 	control := make([]byte, unix.CmsgSpace(4))
@@ -87,7 +86,7 @@ func receiveFD(socket int) (int, error) {
 	return -1, errors.New("fusermount3 has sent no descriptor")
 }
 
-// unmountByHelper has fusermount3 unmount.
+// unmountByHelper unmounts by fusermount3.
 func unmountByHelper(dir string) error {
 	bin, err := helper()
 	if err != nil {
@@ -96,7 +95,7 @@ func unmountByHelper(dir string) error {
 	return runHelper(exec.Command(bin, "-u", dir))
 }
 
-// runHelper runs fusermount3. What it says becomes the error.
+// runHelper runs fusermount3. Its standard error becomes the error.
 func runHelper(cmd *exec.Cmd) error {
 	var said bytes.Buffer
 	cmd.Stderr = &said

@@ -1,4 +1,4 @@
-// Looking for the next request before sleeping.
+// Spinning for the next request before parking.
 
 package fuseloop
 
@@ -9,30 +9,29 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
-// A looker is how a reader that has found nothing goes on. A program that makes one call after the
-// other makes the next one sooner than a thread can be put to sleep and woken, so the reader looks
-// again for a while, and gives the processor to whoever wants it in between: on a small machine the
-// program may need it, or the server. Where nothing comes, or where the processor was away for
-// long, the reader sleeps at once for the next few times, and for more of them each time in a row.
+// A looker decides whether a reader without input spins. A program with one call at a time sends
+// the next call sooner than a thread can park and wake up. So the reader polls again for a while.
+// It yields the CPU between polls, because on a small machine the program or the server may need
+// it. If no request comes, or if the reader was preempted for long, it parks at once for the next
+// few times, and more often after each failure in a row.
 type looker struct {
 	busy    bool
-	since   time.Time    // of the first look, when busy
-	last    time.Time    // and of the last one
-	backoff wait.Backoff // how often it sleeps at once from now on
+	since   time.Time    // the first poll, if busy
+	last    time.Time    // the last poll
+	backoff wait.Backoff // passes without spinning
 	tally   tally.Counter
 }
 
 const (
-	// lookTime is how long it looks: what a program does between two calls, and about what it takes
-	// to sleep and to be woken.
+	// lookTime bounds spinning: the time of a program between two calls, and about the cost of
+	// parking and waking up.
 	lookTime = 50 * time.Microsecond
 
-	// lookTaken is how long the processor was away when it was not for the sake of a call: who
-	// sleeps would have been woken sooner.
+	// lookTaken is a preemption too long for one call: a parked reader would have woken up sooner.
 	lookTaken = 500 * time.Microsecond
 )
 
-// again reports whether to look once more.
+// again reports whether to poll once more.
 func (l *looker) again(now time.Time) bool {
 	switch {
 	case l.busy && now.Sub(l.since) >= lookTime:
@@ -49,14 +48,14 @@ func (l *looker) again(now time.Time) bool {
 	return true
 }
 
-// end ends looking.
+// end ends spinning.
 func (l *looker) end(paid bool) {
 	l.busy = false
 	l.backoff.Note(paid)
 	l.tally.Note(paid)
 }
 
-// found ends looking: there is a request, or an end of them.
+// found ends spinning after a request or an error.
 func (l *looker) found(now time.Time) {
 	if l.busy {
 		l.end(now.Sub(l.last) < lookTaken)

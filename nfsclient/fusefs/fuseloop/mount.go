@@ -1,4 +1,4 @@
-// Mounting and unmounting: by mount(2) where this process may, else by fusermount3.
+// Mounting and unmounting: by mount(2) with the right to it, else by fusermount3.
 
 package fuseloop
 
@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount mounts fs on dir and returns the Server, which is to be served at once: programs that look
-// at dir wait. With DirectMountStrict it is mounted by mount(2), which root may, else by
-// fusermount3.
+// Mount mounts fs on dir and returns the Server. The caller must call Serve at once, because
+// programs that look at dir wait. With DirectMountStrict it uses mount(2), which needs root;
+// otherwise fusermount3.
 func Mount(fs fuse.RawFileSystem, dir string, opts *fuse.MountOptions) (*Server, error) {
 	var fd int
 	var err error
@@ -30,13 +30,13 @@ func Mount(fs fuse.RawFileSystem, dir string, opts *fuse.MountOptions) (*Server,
 	}
 	s, err := newServer(fd, fs, opts)
 	if err != nil {
-		return nil, err // the descriptor is closed: the kernel has given the mount up
+		return nil, err // newServer closed the descriptor, which aborts the mount
 	}
 	s.dir, s.direct = dir, opts.DirectMountStrict
 	return s, nil
 }
 
-// maxWrite is the most bytes of a WRITE or READ, of which the kernel has a bound of its own.
+// maxWrite returns the largest READ or WRITE in bytes, within the kernel's own bound.
 func maxWrite(opts *fuse.MountOptions) int {
 	const pagesDefault = 256
 	pages := pagesDefault
@@ -48,7 +48,7 @@ func maxWrite(opts *fuse.MountOptions) int {
 	return min(opts.MaxWrite, pages*os.Getpagesize())
 }
 
-// flagWords are the words of options that mount(2) has bits for: those to set, and those to clear.
+// flagWords are options with bits in mount(2): bits to set, and bits to clear.
 var flagWords = map[string]struct{ set, clear uintptr }{
 	"nodev": {set: unix.MS_NODEV}, "dev": {clear: unix.MS_NODEV},
 	"nosuid": {set: unix.MS_NOSUID}, "suid": {clear: unix.MS_NOSUID},
@@ -86,7 +86,7 @@ func mountDirect(dir string, opts *fuse.MountOptions) (fd int, err error) {
 	return fd, nil
 }
 
-// Unmount detaches the mount, which must not be in use. Serve returns soon after.
+// Unmount detaches an unused mount. Serve returns soon after.
 func (s *Server) Unmount() (err error) {
 	const tries = 5
 	pause := 5 * time.Millisecond
@@ -105,11 +105,11 @@ func (s *Server) Unmount() (err error) {
 	return err
 }
 
-// Connected reports whether the kernel still has the mount: in this mount namespace or another one,
-// or detached and in use.
+// Connected reports whether the kernel still has the mount: in any mount namespace, or detached and
+// in use.
 func (s *Server) Connected() bool { return s.dev.connected() }
 
-// logTo is where messages go that nobody waits for.
+// logTo returns the logger for messages outside of requests.
 func logTo(opts *fuse.MountOptions) *log.Logger {
 	if opts.Logger != nil {
 		return opts.Logger

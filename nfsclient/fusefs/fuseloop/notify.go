@@ -1,4 +1,4 @@
-// Notices: what the kernel is told without having asked.
+// Notices: unsolicited messages to the kernel.
 
 package fuseloop
 
@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InodeNotify has the kernel forget the attributes of a node, and the data from off on, length
-// bytes of it; 0: to the end. With off below 0 it is the attributes alone. It can wait for pages
-// that are being read or written.
+// InodeNotify makes the kernel forget a node's attributes and its data from off on. length is in
+// bytes; 0: to the end. If off is below 0 it forgets only attributes. It may block on pages being
+// read or written.
 func (s *Server) InodeNotify(node uint64, off, length int64) fuse.Status {
 	body := binary.NativeEndian.AppendUint64(nil, node)
 	body = binary.NativeEndian.AppendUint64(body, uint64(off))
@@ -21,7 +21,7 @@ func (s *Server) InodeNotify(node uint64, off, length int64) fuse.Status {
 }
 
 // StoreNotify puts data into the kernel's pages of a node at off. The kernel's size of the file
-// includes it from then on. No other notice makes that size larger, and none makes it smaller.
+// then includes it. No other notice grows that size, and none shrinks it.
 func (s *Server) StoreNotify(node, off uint64, data []byte) fuse.Status {
 	body := binary.NativeEndian.AppendUint64(nil, node)
 	body = binary.NativeEndian.AppendUint64(body, off)
@@ -30,7 +30,7 @@ func (s *Server) StoreNotify(node, off uint64, data []byte) fuse.Status {
 	return s.notify(noticeStore, append(body, data...))
 }
 
-// EntryNotify has the kernel forget a name of a directory. It takes the kernel's lock of that
+// EntryNotify makes the kernel forget a name in a directory. It takes the kernel's lock of the
 // directory.
 func (s *Server) EntryNotify(dir uint64, name string) fuse.Status {
 	body := binary.NativeEndian.AppendUint64(nil, dir)
@@ -40,8 +40,7 @@ func (s *Server) EntryNotify(dir uint64, name string) fuse.Status {
 	return s.notify(noticeEntry, append(body, 0))
 }
 
-// PruneNotify has the kernel forget those of the nodes that nothing uses. It is ENOSYS before Linux
-// 6.18.
+// PruneNotify makes the kernel forget unused nodes. It returns ENOSYS before Linux 6.18.
 func (s *Server) PruneNotify(nodes []uint64) fuse.Status {
 	if !s.settings.SupportsNotify(fuse.NOTIFY_PRUNE) {
 		return fuse.ENOSYS
@@ -57,7 +56,7 @@ func (s *Server) PruneNotify(nodes []uint64) fuse.Status {
 	return s.notify(noticePrune, body)
 }
 
-// notify sends a notice. A kernel that does not know it says EINVAL.
+// notify sends a notice. It returns ENOSYS if the kernel does not know the code.
 func (s *Server) notify(code int32, body []byte) fuse.Status {
 	var vec [2]unix.Iovec
 	head := appendOutHeader(nil, len(body), code, 0)

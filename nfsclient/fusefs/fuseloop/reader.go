@@ -1,4 +1,5 @@
-// The reader: it takes requests from the device, and runs those that come one by one.
+// The reader: it takes requests from the device, and runs them itself while they come one at a
+// time.
 
 package fuseloop
 
@@ -12,32 +13,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forgetsMost is how many messages without a reply the reader does before it runs a request that it
-// has read.
+// forgetsMost bounds the messages without a reply that the reader runs before a request it has
+// read.
 const forgetsMost = 4
 
-// A reading is the right to take requests from the device. One goroutine has it, the reader.
+// A reading is the right to take requests from the device. One goroutine has it: the reader.
 //
-// Where a single program makes one call after the other the reader runs each request itself: it is
-// the leader of package lead. Other programs may wait for the device in that time, so after each
-// such wait workers get all requests for a while.
+// If a single program makes one call at a time, the reader runs each request itself, as the leader
+// of package lead. Other programs may wait for the device meanwhile. So after each such wait
+// workers get all requests for a while.
 //
-// A message that is left to be done, and for which its program does not wait, is no sign of another
-// program: RELEASE, which comes beside the call after close(2), and FORGET, beside the one after
-// unlink(2).
+// A queued message without a waiting program does not count as another program: RELEASE, sent
+// beside the call after close(2), and FORGET, sent beside the call after unlink(2).
 type reading struct {
 	// set once
-	ended chan struct{} // closed by the reader when there will be no more requests
-	await func() bool   // one read, for the poller
+	ended chan struct{} // closed by the reader after the last request
+	await func() bool   // one poll, for the poller
 
 	lead lead.Leader
 
 	// owned by the reader
-	n     int // what the last read has brought
+	n     int // bytes of the last read
 	errno syscall.Errno
 	look  looker
 	row   lead.Row
-	last  uint32 // thread of the one that the reader has run last
+	last  uint32 // thread of the last request run by the reader
 }
 
 // initReading is called once, before the first reader.
@@ -50,13 +50,13 @@ func (s *Server) initReading() {
 	}
 }
 
-// Mechanisms are the decisions of the reader (fuse_reader) and its polls (fuse_poll). The table is
-// the caller's.
+// Mechanisms returns the decisions of the reader (fuse_reader) and its polls (fuse_poll). The
+// caller owns the table.
 func (s *Server) Mechanisms() tally.Table {
 	return tally.Table{"fuse_reader": s.reading.lead.Counts().Tally(), "fuse_poll": s.reading.look.tally.Counts()}
 }
 
-// follow starts another reader, which owns what the former one did.
+// follow starts another reader, which takes over the reader's state.
 func (s *Server) follow() {
 	s.workers.active.Go(func() {
 		s.reading.row.Count(true) // others may have waited
@@ -64,7 +64,7 @@ func (s *Server) follow() {
 	})
 }
 
-// readOn is the reader, until there will be no more requests, or another goroutine is the reader.
+// readOn runs the reader until the last request, or until another goroutine is the reader.
 func (s *Server) readOn() {
 	for n, errno := s.await(); ; {
 		var r *request
@@ -80,7 +80,7 @@ func (s *Server) readOn() {
 			return
 		}
 		n, errno = 0, unix.EAGAIN
-		if r == nil || !r.releases() { // what comes with a RELEASE is by who has closed the file
+		if r == nil || !r.releases() { // messages beside a RELEASE come from the closing program
 			n, errno = s.pollRequest()
 		}
 		switch {
@@ -102,10 +102,10 @@ func (s *Server) readOn() {
 	}
 }
 
-// poll is a read that does not wait.
+// poll reads without waiting.
 func (s *Server) poll() (int, syscall.Errno) { return s.readOne(uintptr(s.dev.fd), s.next.b) }
 
-// pollRequest is poll for a message that gets a reply.
+// pollRequest is poll for a message that needs a reply.
 func (s *Server) pollRequest() (n int, errno syscall.Errno) {
 	for i := 0; ; i++ {
 		n, errno = s.poll()
@@ -116,8 +116,8 @@ func (s *Server) pollRequest() (n int, errno syscall.Errno) {
 	}
 }
 
-// await is the next message, or what the device says at the end. Should the poller have an error of
-// its own, then what has become of the connection the device says.
+// await waits for the next message, or returns the device's error at the end. After an error of the
+// poller itself it asks the device.
 func (s *Server) await() (n int, errno syscall.Errno) {
 	err := s.dev.await(s.reading.await)
 	if err == nil {
@@ -130,23 +130,22 @@ func (s *Server) await() (n int, errno syscall.Errno) {
 	return n, errno
 }
 
-// runOwn runs r, and reports whether this goroutine is still the reader.
+// runOwn runs r and reports whether this goroutine is still the reader.
 func (s *Server) runOwn(r *request) bool {
 	g := &s.reading
-	if r.pid != 0 { // FLUSH and RELEASE are between requests of one program
+	if r.pid != 0 { // FLUSH and RELEASE may come between a program's requests
 		g.last = r.pid
 	}
 	run := g.lead.Begin()
-	if r.opcode == opSetlkw { // it waits by its nature
+	if r.opcode == opSetlkw { // waits by nature
 		g.lead.Busy(run)
 	}
 	s.workers.run(r)
 	return g.lead.End(run)
 }
 
-// afterOwn is a poll after a request that the reader has run, and some more polls where it pays to
-// look for the next request before sleeping. One that is there at once and is another thread's had
-// to wait.
+// afterOwn polls after a request run by the reader, and spins if that pays. A request that is ready
+// at once and from another thread had to wait.
 func (s *Server) afterOwn() (n int, errno syscall.Errno) {
 	g := &s.reading
 	n, errno = s.pollRequest()
@@ -158,7 +157,7 @@ func (s *Server) afterOwn() (n int, errno syscall.Errno) {
 	return s.lookOn(n, errno)
 }
 
-// lookOn goes on after a poll: where nothing came, with more of them.
+// lookOn continues after a poll: it spins if the poll found nothing.
 func (s *Server) lookOn(n int, errno syscall.Errno) (int, syscall.Errno) {
 	g := &s.reading
 	for errno == unix.EAGAIN && g.look.again(time.Now()) {
@@ -174,13 +173,13 @@ func (s *Server) lookOn(n int, errno syscall.Errno) (int, syscall.Errno) {
 // solo reports whether the reader is likely to run the next request.
 func (g *reading) solo() bool { return !g.lead.Backoff.Active() && g.row.Alone() }
 
-// takes reports whether the reader is to run r.
+// takes reports whether the reader has to run r.
 func (g *reading) takes(r *request, more bool) bool {
 	if g.lead.Backoff.Pass() {
 		return false
 	}
 	alone := g.row.Alone()
-	// Of what comes beside a RELEASE nothing has been read yet.
+	// Messages beside a RELEASE have not been read yet.
 	if others := more || r.others; others || !r.releases() {
 		g.row.Count(others)
 		return alone && !others

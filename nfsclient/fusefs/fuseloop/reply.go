@@ -1,4 +1,4 @@
-// Replies: what the kernel gets, and READ's without a copy.
+// Replies to the kernel, with READ data sent without a copy.
 
 package fuseloop
 
@@ -11,16 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sliced result has its data where the file system keeps it, until Done.
+// A sliced result keeps its data in the file system's memory until Done.
 type sliced interface {
 	Slices() ([][]byte, fuse.Status)
 }
 
-// reply sends a whole reply. One that the kernel does not understand would leave a program waiting
-// for ever.
+// reply sends a whole reply. An invalid one would leave a program waiting forever.
 func (s *Server) reply(unique uint64, b []byte) { s.replied(unique, s.dev.write(b)) }
 
-// replied looks at what has become of a reply.
+// replied handles the outcome of writing a reply.
 func (s *Server) replied(unique uint64, errno syscall.Errno) {
 	switch errno {
 	case 0, unix.ENOENT, unix.ENODEV, unix.ECONNABORTED:
@@ -30,14 +29,14 @@ func (s *Server) replied(unique uint64, errno syscall.Errno) {
 	}
 }
 
-// refuse answers with an error.
+// refuse replies with an error.
 func (s *Server) refuse(unique uint64, status fuse.Status) {
 	var b [outHeaderLen]byte
 	s.reply(unique, appendOutHeader(b[:0], 0, -int32(status), unique))
 }
 
-// read answers a READ. The file system may place data in the reply's own memory, which leaves by
-// one write(2) then.
+// read answers a READ. The file system may place data in the reply's own memory, and one write(2)
+// then sends all.
 func (s *Server) read(r *request) {
 	in := (*fuse.ReadIn)(unsafe.Pointer(unsafe.SliceData(r.in.b)))
 	size := int(in.Size)
@@ -75,8 +74,8 @@ func (s *Server) read(r *request) {
 	s.replyData(r, out.b, slices, size)
 }
 
-// replyData answers with at most size bytes of data, from where they lie. head has room for the
-// header, and data that is right after it leaves with it as one piece.
+// replyData replies with at most size bytes of data without copying them. head has room for the
+// header. Data directly after it leaves in the same piece.
 func (s *Server) replyData(r *request, head []byte, slices [][]byte, size int) {
 	n := 0
 	v := piece(r.vec[:0], head[:outHeaderLen])
@@ -93,7 +92,7 @@ func (s *Server) replyData(r *request, head []byte, slices [][]byte, size int) {
 	s.replied(r.unique, s.dev.writev(v))
 }
 
-// readFS calls the file system. A panic of it ends the request alone.
+// readFS calls the file system. A panic ends only the request.
 func (s *Server) readFS(r *request, in *fuse.ReadIn, p []byte) (result fuse.ReadResult, status fuse.Status) {
 	defer func() {
 		if why := recover(); why != nil {

@@ -1,4 +1,4 @@
-// Requests under way: their memory, and how the kernel ends the wait for one.
+// Requests in flight: their memory, and how the kernel interrupts them.
 
 package fuseloop
 
@@ -11,35 +11,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A request is one message of the kernel that gets a reply. The reader gives it to a worker; that
-// one has it until finish.
+// A request is one kernel message that needs a reply. The reader passes it to a worker, which owns
+// it until finish.
 type request struct {
 	inHeader
 	in     *buffer
 	n      int  // bytes of it
-	others bool // for which programs wait were under way when it came
+	others bool // a program waited for another request at its arrival
 	cancel chan struct{}
 
 	// guarded by inflight.mu
-	at          int  // in inflight.all
+	at          int  // index in inflight.all
 	interrupted bool // cancel is closed, or the ProtocolServer has taken the INTERRUPT
 
-	// memory of a reply
+	// memory for a reply
 	inv, outv [1][]byte
 	vec       [4]unix.Iovec
 }
 
-// bytes is the message.
+// bytes returns the message.
 func (r *request) bytes() []byte { return r.in.b[:r.n] }
 
-// direct reports whether the request does not go through the ProtocolServer, so that cancel is its
-// own.
+// direct reports whether the request bypasses the ProtocolServer and uses its own cancel.
 func (r *request) direct() bool { return r.opcode == opRead && r.n >= readLen }
 
 var requestPool = sync.Pool{New: func() any { return &request{cancel: make(chan struct{})} }}
 
-// newRequest is the request of which the reader's buffer has n bytes. A large one takes the buffer
-// along.
+// newRequest makes a request from n bytes in the reader's buffer. A large one takes over the
+// buffer.
 func (s *Server) newRequest(h inHeader, n int) *request {
 	r := requestPool.Get().(*request)
 	r.inHeader, r.n = h, n
@@ -53,7 +52,7 @@ func (s *Server) newRequest(h inHeader, n int) *request {
 	return r
 }
 
-// finish ends a request that has been answered.
+// finish ends an answered request.
 func (s *Server) finish(r *request) {
 	if s.inflight.remove(r) && r.direct() {
 		r.cancel = make(chan struct{})
@@ -63,13 +62,13 @@ func (s *Server) finish(r *request) {
 	requestPool.Put(r)
 }
 
-// inflight is the requests that have been read and not answered.
+// inflight has the requests that are read and not answered.
 type inflight struct {
 	mu  sync.Mutex // guards all
 	all []*request
 }
 
-// add enters r, and reports whether there are others for which programs wait.
+// add enters r, and reports whether programs wait for others.
 func (f *inflight) add(r *request) (others bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +82,7 @@ func (f *inflight) add(r *request) (others bool) {
 	return others
 }
 
-// remove reports whether the request was interrupted.
+// remove ends r, and reports whether it was interrupted.
 func (f *inflight) remove(r *request) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,18 +94,17 @@ func (f *inflight) remove(r *request) bool {
 	return r.interrupted
 }
 
-// found is what interrupt knows of the request that it is for.
+// found is the result of finding an INTERRUPT's request.
 type found uint8
 
 const (
-	unknown   found = iota // it has been answered, or was never here
-	foreign                // its channel is the ProtocolServer's
-	delivered              // it has been interrupted
+	unknown   found = iota // answered, or never received
+	foreign                // the ProtocolServer has its channel
+	delivered              // interrupted
 )
 
-// interrupt closes the channel of a request that has one. A request that was interrupted before is
-// left alone: the kernel may send an INTERRUPT twice, if the signal comes while the request is
-// being read.
+// interrupt closes the channel of a direct request. It ignores a repeated INTERRUPT: the kernel may
+// send two if the signal arrives while the request is being read.
 func (f *inflight) interrupt(unique uint64) found {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +121,7 @@ func (f *inflight) interrupt(unique uint64) found {
 	return unknown
 }
 
-// taken notes that the ProtocolServer has interrupted a request of its own.
+// taken notes that the ProtocolServer has interrupted its request.
 func (f *inflight) taken(unique uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +130,7 @@ func (f *inflight) taken(unique uint64) {
 	}
 }
 
-// close ends the wait of a direct request. The caller holds inflight.mu.
+// close interrupts a direct request. The caller holds inflight.mu.
 func (r *request) close() {
 	if !r.interrupted {
 		r.interrupted = true
@@ -140,8 +138,8 @@ func (r *request) close() {
 	}
 }
 
-// interrupt answers an INTERRUPT. It is the reader's, so that it comes after the request that it is
-// for has been entered.
+// interrupt answers an INTERRUPT. Only the reader calls it, so the named request is already
+// entered.
 func (s *Server) interrupt(h inHeader, b []byte) {
 	what := unknown
 	if len(b) >= interruptLen {
@@ -159,13 +157,13 @@ func (s *Server) interrupt(h inHeader, b []byte) {
 		return
 	}
 	if what == foreign {
-		runtime.Gosched() // its worker has not begun: the kernel asks again at once
+		runtime.Gosched() // the worker has not begun it: the kernel asks again at once
 	}
 	s.reply(h.unique, out[:n])
 }
 
-// interruptAll ends the waits of all requests that are under way. A request that its worker has not
-// begun yet is left for another time.
+// interruptAll interrupts all requests in flight. It skips a request not begun by its worker; the
+// next call retries.
 func (s *Server) interruptAll() {
 	f := &s.inflight
 	f.mu.Lock()

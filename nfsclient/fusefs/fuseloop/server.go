@@ -1,4 +1,4 @@
-// The server of one connection: its start, its loop, its end.
+// The server of one connection: start, loop and end.
 
 package fuseloop
 
@@ -14,30 +14,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endTick is between two attempts to end the waits of requests when the connection is gone.
+// endTick is the pause between attempts to interrupt requests after the connection is gone.
 const endTick = 10 * time.Millisecond
 
 // A Server serves the requests of one mount.
 type Server struct {
 	// set once
-	dir      string // "": Unmount is not for this Server
+	dir      string // "": not mounted by this Server
 	direct   bool   // mounted by mount(2)
 	dev      *device
 	fs       fuse.RawFileSystem
 	protocol *fuse.ProtocolServer
 	log      *log.Logger
-	settings fuse.InitIn // what the kernel said of itself
+	settings fuse.InitIn // the kernel's INIT request
 	buffers  buffers
 	workers  workers
-	readOne  func(fd uintptr, p []byte) (int, syscall.Errno) // read; tests put another in its place
+	readOne  func(fd uintptr, p []byte) (int, syscall.Errno) // read; tests replace it
 	inflight inflight
 	reading  reading
 
-	next *buffer // the reader's: where the next request goes
+	next *buffer // owned by the reader: memory for the next request
 }
 
-// newServer takes over fd, a FUSE connection that was just mounted, and agrees with the kernel on
-// what it may ask (INIT).
+// newServer takes over fd, a newly mounted FUSE connection, and negotiates the features (INIT).
 func newServer(fd int, fs fuse.RawFileSystem, opts *fuse.MountOptions) (*Server, error) {
 	dev, err := openDevice(fd)
 	if err != nil {
@@ -55,7 +54,7 @@ func newServer(fd int, fs fuse.RawFileSystem, opts *fuse.MountOptions) (*Server,
 	return s, nil
 }
 
-// init answers INIT, which is the first request.
+// init answers INIT, the first request.
 func (s *Server) init() error {
 	var n int
 	var errno syscall.Errno
@@ -87,8 +86,8 @@ func (s *Server) init() error {
 	return nil
 }
 
-// Serve serves until the kernel sends no more, and returns when all requests have ended. It is
-// called once.
+// Serve serves requests until the kernel sends no more. It returns after the last request has
+// ended. It is called once.
 func (s *Server) Serve() {
 	s.initReading()
 	s.workers.active.Go(s.readOn)
@@ -111,8 +110,8 @@ func (s *Server) Serve() {
 	}
 }
 
-// accept sees to one message, of n bytes in next. It returns the request, entered in flight, if
-// there is a reply to be made.
+// accept handles one message with n bytes in next. It returns the request, entered in flight, if it
+// needs a reply.
 func (s *Server) accept(n int) *request {
 	b := s.next.b[:n]
 	if n < inHeaderLen {
@@ -133,7 +132,7 @@ func (s *Server) accept(n int) *request {
 	return nil
 }
 
-// serve is a worker's way with one request.
+// serve runs one request in a worker.
 func (s *Server) serve(r *request) {
 	defer s.finish(r)
 	if r.direct() {

@@ -1,4 +1,4 @@
-// The messages of FUSE as far as they are read and made here: headers, and what bounds a reply.
+// The FUSE messages read and made here: headers, and bounds of replies.
 
 package fuseloop
 
@@ -9,7 +9,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// Operations that are not treated as the others are (fuse.h).
+// Operations with special handling (fuse.h).
 const (
 	opForget       = 2
 	opRead         = 15
@@ -28,49 +28,48 @@ const (
 	noticeEntry    = -fuse.NOTIFY_INVAL_ENTRY
 	noticeStore    = -fuse.NOTIFY_STORE_CACHE
 	noticePrune    = -fuse.NOTIFY_PRUNE
-	interruptedAt  = 40 // in an INTERRUPT: which request
-	sizeInRead     = 56 // in READ and READDIR: the most bytes of the reply
+	interruptedAt  = 40 // offset in INTERRUPT: the request's number
+	sizeInRead     = 56 // offset in READ and READDIR: the largest reply in bytes
 	sizeInGetxattr = 40
 	sizeInIoctl    = 68
 )
 
-// Lengths of headers and structures.
+// Lengths of headers and structures, in bytes.
 const (
 	inHeaderLen  = int(unsafe.Sizeof(fuse.InHeader{}))
 	outHeaderLen = int(unsafe.Sizeof(fuse.OutHeader{}))
 	readLen      = int(unsafe.Sizeof(fuse.ReadIn{}))
 	interruptLen = interruptedAt + 8
-	outDataMost  = 512     // of the structure in a reply
-	pathMost     = 4 << 10 // of READLINK, whose request has no size
+	outDataMost  = 512     // the structure in a reply
+	pathMost     = 4 << 10 // of READLINK, which has no size in its request
 )
 
-// An inHeader is what is read of the header of a request (struct fuse_in_header):
+// An inHeader has the used fields of a request header (struct fuse_in_header):
 //
 //	offset  size  field
 //	     0     4  length of the message
 //	     4     4  opcode
 //	     8     8  unique: the request's number
-//	    32     4  pid: the thread that it is for; 0: of nobody, or not known
+//	    32     4  pid: the calling thread; 0: none or unknown
 type inHeader struct {
 	opcode uint32
 	pid    uint32
 	unique uint64
 }
 
-// parseHeader reads the header of a message that has one.
+// parseHeader decodes the header of a message; b has at least inHeaderLen bytes.
 func parseHeader(b []byte) inHeader {
 	return inHeader{opcode: binary.NativeEndian.Uint32(b[4:]), unique: binary.NativeEndian.Uint64(b[8:]), pid: binary.NativeEndian.Uint32(b[32:])}
 }
 
-// forgets reports whether a message is one that gets no reply, and that the kernel sends when it
-// drops what it knew.
+// forgets reports whether the message drops kernel references and needs no reply.
 func (h inHeader) forgets() bool { return h.opcode == opForget || h.opcode == opBatchForget }
 
-// releases reports whether nobody waits for the reply: the program that has closed a file goes on
-// meanwhile.
+// releases reports whether no program waits for the reply: the program that closed the file
+// continues meanwhile.
 func (h inHeader) releases() bool { return h.opcode == opRelease || h.opcode == opReleasedir }
 
-// replyRoom is the most bytes that the reply to b can have.
+// replyRoom returns the largest reply to b in bytes.
 func replyRoom(h inHeader, b []byte) int {
 	at := 0
 	switch h.opcode {
@@ -88,16 +87,15 @@ func replyRoom(h inHeader, b []byte) int {
 	return room + int(binary.NativeEndian.Uint32(b[at:]))
 }
 
-// appendOutHeader appends the header of a reply with n bytes after it (struct fuse_out_header):
-// length, status, unique. The status of an error is below 0; that of a notice is its code, and
-// unique is 0 then.
+// appendOutHeader appends a reply header for n following bytes (struct fuse_out_header): length,
+// status, unique. An error's status is below 0. A notice has its code as status, and unique 0.
 func appendOutHeader(b []byte, n int, status int32, unique uint64) []byte {
 	b = binary.NativeEndian.AppendUint32(b, uint32(outHeaderLen+n))
 	b = binary.NativeEndian.AppendUint32(b, uint32(status))
 	return binary.NativeEndian.AppendUint64(b, unique)
 }
 
-// appendInterrupt appends an INTERRUPT of the request unique.
+// appendInterrupt appends an INTERRUPT for the request unique.
 func appendInterrupt(b []byte, unique uint64) []byte {
 	b = binary.NativeEndian.AppendUint32(b, uint32(interruptLen))
 	b = binary.NativeEndian.AppendUint32(b, opInterrupt)

@@ -1,25 +1,23 @@
-// Workers: goroutines that are kept for the requests to come.
+// Workers: goroutines kept for later requests.
 
 package fuseloop
 
 import "sync"
 
-// idleMost is how many workers are kept with nothing to do. As many as there are requests may be at
-// work.
+// idleMost bounds the idle workers kept. Busy workers are unbounded, one for each request.
 const idleMost = 64
 
-// workers run requests, each as soon as it is given to them.
+// workers run requests, each at once.
 type workers struct {
 	run func(*request) // set once
 
 	mu     sync.Mutex // guards all below
 	idle   []chan *request
 	ended  bool
-	active sync.WaitGroup // all workers; counted up by the reader alone
+	active sync.WaitGroup // all workers; only the reader adds
 }
 
-// do has r run, by the worker that became idle last: its stack and its data are the ones most
-// likely to be in a cache.
+// do runs r on the last idle worker: its stack and data are the most likely ones in a CPU cache.
 func (w *workers) do(r *request) {
 	w.mu.Lock()
 	if last := len(w.idle) - 1; last >= 0 {
@@ -33,7 +31,7 @@ func (w *workers) do(r *request) {
 	w.active.Go(func() { w.work(r) })
 }
 
-// work runs r and then what comes.
+// work runs r and then later requests.
 func (w *workers) work(r *request) {
 	next := make(chan *request, 1)
 	for ; r != nil; r = <-next {
@@ -44,7 +42,7 @@ func (w *workers) work(r *request) {
 	}
 }
 
-// rest reports whether the worker is kept.
+// rest reports whether to keep the worker idle.
 func (w *workers) rest(next chan *request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,8 +53,7 @@ func (w *workers) rest(next chan *request) bool {
 	return true
 }
 
-// end lets all workers go, and calls done when the last request has ended. do must not be called
-// any more.
+// end releases all idle workers and waits for the last request. do must not be called any more.
 func (w *workers) end() {
 	w.mu.Lock()
 	w.ended = true
