@@ -1,5 +1,4 @@
-// ACLs: GETACL and SETACL of NFSACL, the program that servers have beside NFS (100227, on its
-// port).
+// ACLs: GETACL and SETACL of NFSACL (program 100227, on the NFS port).
 
 package nfsclient
 
@@ -14,46 +13,45 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
 )
 
-// The procedures of NFSACL are counted on from those of NFS, in procs and in StatusError.Proc.
+// NFSACL procedures are numbered after those of NFS, in procs and in StatusError.Proc.
 const (
 	procGetACL = nfs3.NumProcs + nfsacl3.ProcGetACL
 	procSetACL = nfs3.NumProcs + nfsacl3.ProcSetACL
 	numProcs   = procSetACL + 1
 )
 
-// aclReply is room for a reply whose lists have aclFew entries each, which most have not. The size
-// of lists is not known before (RFC 8267 §5.2), and room for the largest would have every call
-// over RDMA register memory for a Reply chunk: with this much the reply comes inline. Only
-// where the server says that it is too little, the call is made again with room for all.
+// aclReply bounds a reply with aclFew entries in each list, in bytes; longer lists are rare. The
+// lists' size is unknown before the call (RFC 8267 §5.2). Room for the largest lists would make
+// every RDMA call register memory for a Reply chunk. With aclReply the reply comes inline. If the
+// server reports too little room, GetACL repeats the call with room for all.
 const (
 	aclFew   = 32
 	aclReply = nfsacl3.MaxReply - 2*12*(nfsacl3.MaxEntries-aclFew)
 )
 
-// aclProcs are the rows of procs for NFSACL. SETACL's reply has a status and attributes alone.
+// aclProcs are the NFSACL rows of procs. SETACL's reply has only a status and attributes.
 var aclProcs = [numProcs - nfs3.NumProcs]transport.Proc{
 	{Prog: nfsacl3.Program, Vers: nfsacl3.Version, Proc: nfsacl3.ProcNull, Name: "ACL_NULL"},
 	{Prog: nfsacl3.Program, Vers: nfsacl3.Version, Proc: nfsacl3.ProcGetACL, Name: "GETACL", MaxReply: aclReply},
 	{Prog: nfsacl3.Program, Vers: nfsacl3.Version, Proc: nfsacl3.ProcSetACL, Name: "SETACL", MaxReply: aclReply},
 }
 
-// ACLs are those of one object.
+// ACLs are the ACLs of one object.
 type ACLs struct {
-	// Access decides about the object. Where it has only a mode, it is what that says (see
-	// posixacl.ACL.IsMode).
+	// Access decides about the object. If the object has only a mode, Access is the equivalent list
+	// (see posixacl.ACL.IsMode).
 	Access posixacl.ACL
-	// Default is what objects that are made in the directory begin with; empty: nothing.
+	// Default is the initial ACL for new objects in the directory; empty: none.
 	Default posixacl.ACL
 }
 
-// aclServer is whether the server has NFSACL. It is shared by all that As returns.
+// aclServer records whether the server has NFSACL. All Clients from As share it.
 type aclServer struct{ absent atomic.Bool }
 
-// noACL is the error of a server without NFSACL, which is not asked again.
+// noACL is the error for a server without NFSACL, without asking again.
 func noACL(proc uint32) error { return &StatusError{Proc: proc, Status: nfs3.ErrNotSupp} }
 
-// learn makes of the error of a call what the caller is told, and notes a server without the
-// program.
+// learn converts a call's error for the caller. It records a server without the program.
 func (s *aclServer) learn(proc uint32, err error) error {
 	var vers *transport.MismatchError
 	if errors.Is(err, transport.ErrProgUnavail) || errors.Is(err, transport.ErrProcUnavail) || errors.As(err, &vers) && vers.Prog != 0 {
@@ -63,7 +61,7 @@ func (s *aclServer) learn(proc uint32, err error) error {
 	return err
 }
 
-// HasACLs reports whether the server speaks NFSACL. It asks once.
+// HasACLs reports whether the server supports NFSACL. It sends one call.
 func (c *Client) HasACLs(ctx context.Context) (bool, error) {
 	_, err := c.conn(0).call(ctx, 0, c.auth, nfs3.NumProcs+nfsacl3.ProcNull, void{}, void{}, nil, 0)
 	if err = c.acl.learn(procGetACL, err); c.acl.absent.Load() {
@@ -72,8 +70,8 @@ func (c *Client) HasACLs(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// GetACL reads the ACLs of an object. attr is what the reply said of it, of a refusal too. A server
-// that does not have NFSACL is errors.ErrUnsupported, and not asked again.
+// GetACL reads an object's ACLs. attr has the attributes in the reply, even in a refusal. If the
+// server lacks NFSACL the error is errors.ErrUnsupported, and later calls do not ask again.
 func (c *Client) GetACL(ctx context.Context, fh nfs3.FH) (acls ACLs, attr nfs3.PostOpAttr, err error) {
 	if c.acl.absent.Load() {
 		return ACLs{}, attr, noACL(procGetACL)
@@ -97,9 +95,9 @@ func (c *Client) GetACL(ctx context.Context, fh nfs3.FH) (acls ACLs, attr nfs3.P
 	return acls, res.Attr, nil
 }
 
-// SetACL sets the ACLs of an object, of a directory both: NFSACL has no call that leaves one of the
-// two as it is (Linux's server takes away the one that is not sent). Permission bits change with
-// acls.Access, which must not be empty. attr is what the reply said of the object.
+// SetACL sets an object's ACLs; for a directory both. NFSACL cannot keep one of the two (Linux's
+// server removes the one not sent). acls.Access must not be empty; permission bits change with it.
+// attr has the attributes in the reply.
 func (c *Client) SetACL(ctx context.Context, fh nfs3.FH, acls ACLs, dir bool) (attr nfs3.PostOpAttr, err error) {
 	if c.acl.absent.Load() {
 		return attr, noACL(procSetACL)
@@ -117,9 +115,10 @@ func (c *Client) SetACL(ctx context.Context, fh nfs3.FH, acls ACLs, dir bool) (a
 	return res.Attr, c.acl.learn(procSetACL, err)
 }
 
-// sendable reports whether the list is valid and has no more entries than the protocol carries.
+// sendable reports whether the list is valid and fits the protocol's entry limit.
 func sendable(a posixacl.ACL) bool { return a.Validate() == nil && len(a) <= nfsacl3.MaxEntries }
 
+// fromWire converts a list from the wire. Only entries for named users and groups keep their ID.
 func fromWire(list []nfsacl3.Entry) posixacl.ACL {
 	if len(list) == 0 {
 		return nil
@@ -134,6 +133,7 @@ func fromWire(list []nfsacl3.Entry) posixacl.ACL {
 	return acl
 }
 
+// toWire converts a list for the wire, with ID 0 for entries without one.
 func toWire(acl posixacl.ACL) []nfsacl3.Entry {
 	list := make([]nfsacl3.Entry, len(acl))
 	for i, e := range acl {
@@ -145,7 +145,7 @@ func toWire(acl posixacl.ACL) []nfsacl3.Entry {
 	return list
 }
 
-// ACLs reads the ACLs of what name leads to.
+// ACLs reads the ACLs of the object at name.
 func (f *FS) ACLs(ctx context.Context, name string) (ACLs, error) {
 	n, err := f.walk(ctx, name, true)
 	var acls ACLs
@@ -155,15 +155,15 @@ func (f *FS) ACLs(ctx context.Context, name string) (ACLs, error) {
 	return acls, pathError("getacl", name, err)
 }
 
-// SetACLs sets the ACLs of what name leads to: of a directory both, of anything else Access.
+// SetACLs sets the ACLs of the object at name: both for a directory, otherwise Access.
 func (f *FS) SetACLs(ctx context.Context, name string, acls ACLs) error {
 	n, err := f.walk(ctx, name, true)
-	if err == nil && n.Attr.Type == 0 { // the root, which no LOOKUP has brought
+	if err == nil && n.Attr.Type == 0 { // the root, which has had no LOOKUP
 		n.Attr, err = f.c.Getattr(ctx, n.FH)
 	}
 	dir := n.Attr.Type == nfs3.TypeDir
 	if err == nil && !dir && len(acls.Default) > 0 {
-		err = &StatusError{Proc: procSetACL, Status: nfs3.ErrAcces} // as of setxattr(2)
+		err = &StatusError{Proc: procSetACL, Status: nfs3.ErrAcces} // like setxattr(2)
 	}
 	if err == nil {
 		_, err = f.c.SetACL(ctx, n.FH, acls, dir)

@@ -1,4 +1,4 @@
-// One call: which connection it takes, and what happens when the server asks for patience.
+// One call: choosing its connection, and repeating it after NFS3ERR_JUKEBOX.
 
 package nfsclient
 
@@ -11,14 +11,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// The waits after NFS3ERR_JUKEBOX: the server has begun to fetch what is needed
-// and wants the call again later (RFC 1813 §2.6).
+// Waits after NFS3ERR_JUKEBOX: the server needs time to fetch the data and wants the call again
+// later (RFC 1813 §2.6).
 const (
 	jukeboxFirst = 50 * time.Millisecond
 	jukeboxMost  = 5 * time.Second
 )
 
-// procs is what the transport must know of each procedure, of NFS and then of NFSACL.
+// procs has the transport's parameters for each procedure, first NFS, then NFSACL.
 var procs = func() (p [numProcs]transport.Proc) {
 	copy(p[nfs3.NumProcs:], aclProcs[:])
 	for i := range nfs3.Bindings {
@@ -28,8 +28,8 @@ var procs = func() (p [numProcs]transport.Proc) {
 	return p
 }()
 
-// call does one procedure of procs, again and again while the server answers
-// JUKEBOX. status points into res. sink and extra are those of transport.Client.Call.
+// call runs one procedure of procs and repeats it while the server answers JUKEBOX. status points
+// into res. sink and extra are as in transport.Client.Call.
 func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler,
 	status *nfs3.Status, sink []byte, extra int) error {
 	n := int64(payload(args, sink))
@@ -37,7 +37,7 @@ func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res 
 		args = marked(args)
 	}
 	var waited time.Duration
-	elsewhere := false // any of the calls may have been carried out at another server
+	elsewhere := false // another server may have run any of the calls
 	for wait := jukeboxFirst; ; wait = min(2*wait, jukeboxMost) {
 		from, err := c.conn(n).call(ctx, n, c.auth, proc, args, res, sink, extra)
 		elsewhere = elsewhere || from.Elsewhere
@@ -66,19 +66,18 @@ func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res 
 	}
 }
 
-// Do does one procedure with arguments and results as the wire has them, for those
-// who need all that a reply tells: what a refusing one says of the object, too
-// (wcc_data, RFC 1813 §2.6). status points at the status in res; any but nfs3.OK
-// is returned as a *StatusError. JUKEBOX is waited out as by the other methods. sink and
-// extra are those of transport.Client.Call. Results that point into the message (names,
-// data) are valid in DecodeXDR only.
+// Do runs one procedure with wire arguments and results. Use it for the full reply: a refusal also
+// has the object's attributes (wcc_data, RFC 1813 §2.6). status points at the status in res; any
+// except nfs3.OK returns a *StatusError. Do waits out JUKEBOX like the other methods. sink and
+// extra are as in transport.Client.Call. Results that point into the message (names, data) are
+// valid only in DecodeXDR.
 func (c *Client) Do(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler,
 	status *nfs3.Status, sink []byte, extra int) error {
 	return c.call(ctx, proc, args, res, status, sink, extra)
 }
 
-// jukeboxTimeout is for how long a call is repeated that the server puts off: ten
-// times as long as one that it does not answer, for tapes take their time.
+// jukeboxTimeout bounds the repetitions of a delayed call. It is ten times the timeout of a call
+// without a reply, because tapes are slow.
 func (c *Client) jukeboxTimeout() time.Duration {
 	if c.opt.CallTimeout == 0 {
 		return 10 * time.Minute
@@ -98,13 +97,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// void is no arguments, and no results.
+// void has no arguments and no results.
 type void struct{}
 
 func (void) EncodeXDR(*xdr.Encoder) {}
 func (void) DecodeXDR(*xdr.Decoder) {}
 
-// Null calls the procedure that does nothing, on every connection in turn.
+// Null calls the null procedure. Successive calls use each connection in turn.
 func (c *Client) Null(ctx context.Context) error {
 	_, err := c.conn(0).call(ctx, 0, c.auth, nfs3.ProcNull, void{}, void{}, nil, 0)
 	return err

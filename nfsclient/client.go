@@ -15,93 +15,92 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// Options is how a Client behaves. The zero value is right for most.
+// Options configures a Client. The zero value suits most uses.
 type Options struct {
-	Transport Transport // RDMA unless said otherwise
+	Transport Transport // the zero value is RDMA
 
-	// Conns is the number of connections that calls are spread over; 0: 1. With several,
-	// one has little payload at any time, so that small calls need not wait for much.
+	// Conns is the number of connections for calls; 0: 1. If there are several, the first carries
+	// little payload, so that small calls do not queue behind bulk data.
 	Conns int
 
-	// MountPort is the TCP port of the server's MOUNT service. 0: MOUNT is asked
-	// for on the NFS connection itself, then at the port that rpcbind names.
+	// MountPort is the TCP port of the server's MOUNT service. 0: Mount tries the NFS connection
+	// itself, then the port from rpcbind.
 	MountPort int
-	// MountHost is the host of the MOUNT service, at MountPort or at the port from its rpcbind. "":
-	// the server.
+	// MountHost is the host of the MOUNT service, at MountPort or at the port from that host's
+	// rpcbind. "": the server.
 	MountHost string
 
-	// LockPort is the TCP port of the server's lock manager. 0: it is asked for on the NFS
-	// connection, then at the port that rpcbind names, with the first lock.
+	// LockPort is the TCP port of the server's lock manager. 0: the first lock tries the NFS
+	// connection, then the port from rpcbind.
 	LockPort int
 
-	// Cred is who calls; nil: AUTH_SYS as this process.
+	// Cred are the caller's credentials; nil: AUTH_SYS of this process.
 	Cred *transport.Cred
 
-	// CallTimeout bounds one call with all its repetitions; 0: 60 s; transport.Hard:
-	// it waits for the server for as long as its context lets it, as a hard mount does.
+	// CallTimeout bounds one call with all its retransmissions; 0: 60 s. transport.Hard: only the
+	// call's context bounds it, as in a hard mount.
 	CallTimeout time.Duration
 
-	// RetryTimeout is how long the server may answer nothing at all, while calls
-	// wait, before they are sent again over a new connection; 0: 20 s, or a third of CallTimeout.
+	// RetryTimeout is the longest silence of the server while calls wait. After it the client
+	// reconnects and retransmits them. 0: 20 s, or a third of CallTimeout.
 	RetryTimeout time.Duration
 
-	// Responding, if set, is told false when the server has answered nothing for
-	// some seconds while calls wait, and true when it answers again; for each of
-	// Conns by itself. It must not block.
+	// Responding, if set, is called with false after some seconds without a reply while calls wait,
+	// and with true when the server answers again. Each connection calls it separately. It must not
+	// block.
 	Responding func(bool)
 
-	// Moved, if set, is told of each of several servers ("host:port") when the Client goes on with
-	// it, and, with an error, when it answers and is not used. It must not block.
+	// Moved, if set, is called for one of several servers ("host:port") when the Client switches to
+	// it. With an error, the server answers but is not used. It must not block.
 	Moved func(server string, err error)
 
-	// ReadSize and WriteSize are the most bytes of one READ and one WRITE of the mounted
-	// exports; 0: as many as client and server can.
+	// ReadSize and WriteSize bound one READ and one WRITE in bytes; 0: the limits of client and
+	// server.
 	ReadSize, WriteSize int
 
-	// Device is the RNIC for RDMA; nil: one of our own, of Provider and with this CRC mode and
-	// KeepThreads (rnic.DeviceConfig).
+	// Device is the RNIC for RDMA. nil: a private one with Provider, CRC and KeepThreads
+	// (rnic.DeviceConfig).
 	Device      *rnic.Device
 	Provider    Provider
 	CRC         rnic.CRCMode
 	KeepThreads bool
 
-	// Dial makes TCP connections, through a proxy, say; nil: a net.Dialer does, from a
-	// port below 1024 where this process may have one. Those for RDMA are the Device's.
+	// Dial makes TCP connections, for example through a proxy. nil: a net.Dialer, from a port below
+	// 1024 if this process may use one. The Device dials for RDMA.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // maxConns bounds Options.Conns.
 const maxConns = 64
 
-// A Client is a connection, or several, to one server. It is safe for
-// concurrent use; its methods are the procedures of NFSv3 on handles.
+// A Client has one or several connections to one server. It is safe for concurrent use. Its methods
+// are the NFSv3 procedures on handles.
 type Client struct {
-	// set once; what they point at is shared with all that As returns
-	home  location // one address for all services and connections, though a name was given
+	// set once; the pointers are shared with all Clients from As
+	home  location // one address for all services and connections, even for a name
 	cfg   transport.ClientConfig
 	opt   Options
 	conns []*conn
-	auth  *transport.Auth // who calls; nil: the one of opt
-	turn  *atomic.Uint32  // which connection is next
+	auth  *transport.Auth // the caller; nil: opt's
+	turn  *atomic.Uint32  // selects the next connection
 	calls *callCounts
 	acl   *aclServer
 	locks *lockManager
 
-	foreign bool // the RNIC is Options.Device, of an unknown provider
+	foreign bool // the RNIC is Options.Device, with an unknown provider
 }
 
-// As returns a Client whose calls are made in the name of another caller over the
-// same connections, which Close of either closes. It is made once for each caller
-// and kept: its calls cost what those of c do.
+// As returns a Client for other credentials on the same connections. Close on either closes them.
+// Make it once for each caller and keep it: its calls then cost the same as those of c.
 func (c *Client) As(cred transport.Cred) *Client {
 	as := *c
 	as.auth = transport.NewAuth(cred)
 	return &as
 }
 
-// Dial connects to addr, HOST:PORT or HOST, whose port is then the transport's default. Several
-// servers of one volume are separated by commas: one that answers is used, and when it does not any
-// more the next one that has the mounted directories by the same handles. Close closes all
+// Dial connects to addr: HOST:PORT, or HOST with the transport's default port. Commas separate
+// several servers of one volume. The Client uses one responding server. If it fails, the Client
+// switches to another server with the same handles for the mounted directories. Close closes all
 // connections.
 func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	t, err := ParseServer(addr)
@@ -125,7 +124,7 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if err := c.dialProviders(ctx, t); err != nil {
 		return nil, fmt.Errorf("connect to %s over %s: %w", t.Addr(), opt.Transport, err)
 	}
-	// The other connections go to the address that has answered, not to the name again.
+	// The other connections use the first one's address instead of resolving the name again.
 	at := c.conns[0].Addr()
 	for range max(opt.Conns, 1) - 1 {
 		conn, err := c.dial(ctx, at)
@@ -141,9 +140,9 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	return c, nil
 }
 
-// dialFirst makes the first connection, to the first address of t's host that
-// takes it. The Client stays with that address: the hosts of one name need not
-// be one server, and the handles of one mean nothing to another.
+// dialFirst makes the first connection, to the first responding address of t's host. The Client
+// keeps that address: the hosts of one name may be different servers, which do not understand each
+// other's handles.
 func (c *Client) dialFirst(ctx context.Context, t Target) error {
 	if t.Others != "" {
 		g := newGroup(t, c.opt.Moved)
@@ -171,7 +170,7 @@ func (c *Client) dialFirst(ctx context.Context, t Target) error {
 	return err
 }
 
-// dialShare is dial with a fair share of the time that is left, of n addresses.
+// dialShare is dial with an equal share of the remaining time for n addresses.
 func (c *Client) dialShare(ctx context.Context, addr string, n int) (*transport.Client, error) {
 	if end, ok := ctx.Deadline(); ok && n > 1 {
 		var cancel context.CancelFunc
@@ -181,10 +180,12 @@ func (c *Client) dialShare(ctx context.Context, addr string, n int) (*transport.
 	return c.dial(ctx, addr)
 }
 
+// dial connects to addr with the Client's configuration.
 func (c *Client) dial(ctx context.Context, addr string) (*transport.Client, error) {
 	return c.dialBy(ctx, addr, c.cfg)
 }
 
+// dialBy connects to addr, HOST:PORT, over the Client's transport.
 func (c *Client) dialBy(ctx context.Context, addr string, cfg transport.ClientConfig) (*transport.Client, error) {
 	if c.opt.Transport == TCP {
 		return transport.DialTCP(ctx, addr, cfg)
@@ -192,14 +193,14 @@ func (c *Client) dialBy(ctx context.Context, addr string, cfg transport.ClientCo
 	return transport.DialRDMA(ctx, c.opt.Device, addr, cfg)
 }
 
-// dialServiceBy connects over TCP to a service other than NFS. It is asked
-// once, and so nobody is told when it does not answer.
+// dialServiceBy connects over TCP to a service other than NFS, for one call. It does not report
+// silence.
 func dialServiceBy(ctx context.Context, host string, port int, cfg transport.ClientConfig) (*transport.Client, error) {
 	cfg.Responding, cfg.Probe, cfg.Observe, cfg.Moves = nil, false, nil, nil
 	return transport.DialTCP(ctx, net.JoinHostPort(host, fmt.Sprint(port)), cfg)
 }
 
-// Close closes the connections; calls under way fail.
+// Close closes the connections; calls in flight fail.
 func (c *Client) Close() error {
 	errs := []error{c.locks.close()}
 	for _, conn := range c.conns {

@@ -1,4 +1,4 @@
-// Several connections to one server: which one a call takes.
+// Several connections to one server: choosing one for a call.
 
 package nfsclient
 
@@ -15,23 +15,24 @@ import (
 type conn struct {
 	*transport.Client // set once
 
-	payload atomic.Int64 // bytes of data that its calls read and write at this moment
+	payload atomic.Int64 // bytes that its calls read and write at this moment
 }
 
 func newConn(c *transport.Client) *conn { return &conn{Client: c} }
 
-// What makes a connection less wanted than one with any payload.
+// Penalties for a connection, above any possible payload.
 const (
 	reserved = 1 << 40 // it is kept for small calls
 	away     = 1 << 50 // it is silent or lost
 )
 
-// quietMost is the payload that the first of several connections has at most, in bytes: one
-// transfer. Small calls, which take the connection with the least, so never wait for more.
+// quietMost bounds the payload in flight on the first of several connections, in bytes: one
+// transfer. A small call chooses the connection with the least payload, so it queues behind at most
+// one transfer.
 const quietMost = 1 << 20
 
-// conn picks the connection for a call that moves n bytes of data: of those that answer the
-// one with the least payload, and of equals each in turn.
+// conn chooses the connection for a call with n bytes of data: among responding connections the one
+// with the least payload, and each in turn if equal.
 func (c *Client) conn(n int64) *conn {
 	if len(c.conns) == 1 {
 		return c.conns[0]
@@ -56,14 +57,14 @@ func (c *Client) conn(n int64) *conn {
 	return best
 }
 
-// call does one call that moves n bytes of data.
+// call sends one call with n bytes of data.
 func (k *conn) call(ctx context.Context, n int64, as *transport.Auth, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) (transport.Answer, error) {
 	k.payload.Add(n)
 	defer k.payload.Add(-n)
 	return k.CallAnswer(ctx, as, &procs[proc], args, res, sink, extra)
 }
 
-// payload is how many bytes of data a call moves.
+// payload returns the bytes of data in a call.
 func payload(args xdr.Marshaler, sink []byte) int {
 	if w, ok := args.(*nfs3.WriteArgs); ok {
 		return len(w.Data)

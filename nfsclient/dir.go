@@ -1,4 +1,4 @@
-// Listing directories: READDIRPLUS by pages, READDIR where the server has nothing better.
+// Listing directories: READDIRPLUS by pages, or READDIR if the server lacks it.
 
 package nfsclient
 
@@ -14,29 +14,29 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Bytes of a page of a listing: the first is small, for most directories are.
+// Bytes of a listing's page. The first is small because most directories are.
 const (
 	firstPage = 32 << 10
 	nextPage  = 256 << 10
 )
 
-// A DirEntry is one name of a directory; it is an fs.DirEntry.
+// A DirEntry is one name in a directory; it implements fs.DirEntry.
 type DirEntry struct {
 	f    *FS
 	ctx  context.Context
 	dir  nfs3.FH
 	name string
 	id   uint64
-	node Node // Attr.Type is 0 when the listing brought no attributes
+	node Node // Attr.Type is 0 if the listing had no attributes
 }
 
-// Name is the name.
+// Name returns the entry's name.
 func (e *DirEntry) Name() string { return e.name }
 
-// Fileid is the object's number.
+// Fileid returns the object's number.
 func (e *DirEntry) Fileid() uint64 { return e.id }
 
-// Node is handle and attributes; it asks the server when the listing brought none.
+// Node returns handle and attributes. It asks the server if the listing had none.
 func (e *DirEntry) Node() (Node, error) {
 	if e.node.Attr.Type == 0 || e.node.FH.Len() == 0 {
 		n, err := e.f.lookup(e.ctx, e.dir, e.name)
@@ -51,7 +51,8 @@ func (e *DirEntry) Node() (Node, error) {
 // IsDir reports whether the entry is a directory.
 func (e *DirEntry) IsDir() bool { return e.Type() == fs.ModeDir }
 
-// Type is the type bits of the mode; it may ask the server, and is ModeIrregular when that fails.
+// Type returns the type bits of the mode. It may ask the server; after an error it returns
+// ModeIrregular.
 func (e *DirEntry) Type() fs.FileMode {
 	n, err := e.Node()
 	if err != nil {
@@ -71,18 +72,19 @@ func (e *DirEntry) Info() (fs.FileInfo, error) {
 
 func (e *DirEntry) String() string { return fs.FormatDirEntry(e) }
 
-// Entries lists a directory page by page in the server's order, without "."
-// and "..". An error ends it. Breaking off the loop is fine.
+// Entries lists a directory page by page in the server's order, without "." and "..". An error ends
+// the listing. The loop may end early.
 func (f *FS) Entries(ctx context.Context, name string) iter.Seq2[*DirEntry, error] {
 	return f.entries(ctx, name, false)
 }
 
-// Names is Entries by READDIR: entries have name and number alone, and ask the
-// server for anything else. It spares a server the attributes that nobody reads.
+// Names is Entries by READDIR: entries have only a name and a number, and ask the server for the
+// rest. It saves the server from reading unused attributes.
 func (f *FS) Names(ctx context.Context, name string) iter.Seq2[*DirEntry, error] {
 	return f.entries(ctx, name, true)
 }
 
+// entries lists name; plain uses READDIR only.
 func (f *FS) entries(ctx context.Context, name string, plain bool) iter.Seq2[*DirEntry, error] {
 	return func(yield func(*DirEntry, error) bool) {
 		n, err := f.walk(ctx, name, true)
@@ -119,35 +121,34 @@ func (f *FS) ReadDir(ctx context.Context, name string) ([]*DirEntry, error) {
 	return list, nil
 }
 
-// A lister is a listing under way; it belongs to one goroutine.
+// A lister is a listing in progress; it belongs to one goroutine.
 type lister struct {
 	f     *FS
 	ctx   context.Context
 	dir   nfs3.FH
-	plain bool    // by READDIR: asked for, or the server has nothing better
-	at    DirPage // the page read last
+	plain bool    // by READDIR: requested, or the server lacks READDIRPLUS
+	at    DirPage // the last page
 
-	// A cookie that comes again leads in a circle: each is compared with one of
-	// before, which is replaced after 1, 2, 4, 8 … pages, so that any circle is
-	// found without all of them being kept.
+	// A repeated cookie means a loop. Each cookie is compared with a mark, which moves after 1, 2,
+	// 4, 8 … pages. So any loop is found without keeping all cookies.
 	mark         uint64
 	pages, moved int
 
-	// What was listed, as hashes, so that a listing can begin again.
+	// Hashes of the listed names, for restarting a listing.
 	seen     map[uint64]struct{}
 	seed     maphash.Seed
 	restarts int
 }
 
-// Bounds of beginning a listing again: names of which hashes are kept, and how often.
+// Bounds for restarting a listing: names with hashes, and restarts.
 const (
 	maxSeen     = 1 << 16
 	maxRestarts = 8
 )
 
-// page fetches the next entries. When the server no longer knows its own cookie
-// the listing begins again, without the names that were there before (RFC 1813
-// §3.3.16); a directory too large for that fails with ErrBadCookie.
+// page fetches the next entries. If the server rejects its own cookie the listing restarts and
+// skips the names already listed (RFC 1813 §3.3.16). A directory too large for that fails with
+// ErrBadCookie.
 func (l *lister) page() ([]DirEntry, error) {
 	page, err := l.fetch()
 	for errors.Is(err, nfs3.ErrBadCookie) && l.at.Cookie != 0 && l.restarts < maxRestarts && len(l.seen) < maxSeen {
@@ -166,8 +167,7 @@ func (l *lister) page() ([]DirEntry, error) {
 	return slices.DeleteFunc(page, func(e DirEntry) bool { return e.name == "." || e.name == ".." || l.again(e.name) }), nil
 }
 
-// again reports whether a name was listed before the listing began again, and
-// records it.
+// again reports whether a name was listed before a restart, and records it.
 func (l *lister) again(name string) bool {
 	if len(l.seen) >= maxSeen {
 		return false
@@ -198,7 +198,7 @@ func (l *lister) fetch() (page []DirEntry, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Entries that lead back to where we were would go on for ever.
+	// Entries that lead back to an earlier cookie would loop forever.
 	if !l.at.EOF && (l.at.Cookie == before || l.pages > 0 && l.at.Cookie == l.mark) {
 		return nil, errNoForward
 	}
@@ -212,6 +212,7 @@ func (l *lister) entry(id uint64, name []byte) DirEntry {
 	return DirEntry{f: l.f, ctx: l.ctx, dir: l.dir, name: string(name), id: id}
 }
 
+// plus reads one page by READDIRPLUS, up to size bytes, and advances l.at.
 func (l *lister) plus(size uint32) (page []DirEntry, err error) {
 	next, err := l.f.c.Readdirplus(l.ctx, l.dir, l.at, size, size, func(n *nfs3.EntryPlus) {
 		e := l.entry(n.Fileid, n.Name)
@@ -227,6 +228,7 @@ func (l *lister) plus(size uint32) (page []DirEntry, err error) {
 	return page, nil
 }
 
+// readdir reads one page by READDIR, up to size bytes, and advances l.at.
 func (l *lister) readdir(size uint32) (page []DirEntry, err error) {
 	next, err := l.f.c.Readdir(l.ctx, l.dir, l.at, size, func(n *nfs3.Entry) {
 		page = append(page, l.entry(n.Fileid, n.Name))

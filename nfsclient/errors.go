@@ -1,4 +1,4 @@
-// Errors: what a status means to Go programs, in one table.
+// Errors: the Go errors for each status, in one table.
 
 package nfsclient
 
@@ -11,28 +11,27 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// ErrLostWrites is returned by File.Sync and File.Close when the server has
-// restarted since data was written and may have lost it (its write verifier
-// changed, RFC 1813 §3.3.7). Everything written since the last Sync that
-// succeeded must be written again.
+// ErrLostWrites is returned by File.Sync and File.Close if the server has restarted since data was
+// written and may have lost it (its write verifier changed, RFC 1813 §3.3.7). Write everything
+// again since the last successful Sync.
 var ErrLostWrites = errors.New("the server restarted and may have lost data that was not synced: write it again")
 
-// ErrOtherVolume is of one of several servers that does not serve what the one in use does, or by
-// other handles.
+// ErrOtherVolume is the error for one of several servers with another volume or other handles than
+// the one in use.
 var ErrOtherVolume = errors.New("it does not serve the same volume by the same handles")
 
-// Errors of replies that no correct server sends.
+// Errors for replies that no correct server sends.
 var (
 	errBadReply  = errors.New("the server's reply makes no sense")
 	errBadName   = errors.New("the server lists a name that cannot be one")
 	errNoForward = errors.New("the server's directory listing does not move forward")
 )
 
-// A StatusError is a procedure that the server refused. It is errors.Is to its
-// nfs3.Status, to the syscall.Errno of the same meaning, and to fs.ErrNotExist,
-// fs.ErrExist, fs.ErrPermission, fs.ErrInvalid and errors.ErrUnsupported where they fit.
+// A StatusError is a refused procedure. errors.Is matches its nfs3.Status and the equivalent
+// syscall.Errno. It also matches fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid and
+// errors.ErrUnsupported if they fit.
 type StatusError struct {
-	Proc   uint32 // procedure of NFSv3; those of NFSACL are counted on from nfs3.NumProcs
+	Proc   uint32 // NFSv3 procedure; NFSACL's are numbered from nfs3.NumProcs
 	Status nfs3.Status
 }
 
@@ -40,21 +39,21 @@ func (e *StatusError) Error() string {
 	return e.Errno().Error() + " (" + procs[e.Proc].Name + ": " + e.Status.String() + ")"
 }
 
-// Errno is the system's word for the status.
+// Errno returns the system's error for the status.
 func (e *StatusError) Errno() syscall.Errno { return errno(e.Status) }
 
-// Unwrap lets errors.Is and errors.As see the Errno.
+// Unwrap lets errors.Is and errors.As match the Errno.
 func (e *StatusError) Unwrap() error { return e.Errno() }
 
-// Is compares with a status, and with fs.ErrInvalid, which an Errno does not know.
+// Is matches a status, and fs.ErrInvalid, which an Errno does not match.
 func (e *StatusError) Is(target error) bool {
 	return target == error(e.Status) || target == fs.ErrInvalid && e.Errno() == syscall.EINVAL
 }
 
-// ErrNoAccess is returned for a file that ACCESS does not let the user open.
+// ErrNoAccess is the error for a file that ACCESS does not let the user open.
 var ErrNoAccess error = &StatusError{Proc: nfs3.ProcAccess, Status: nfs3.ErrAcces}
 
-// A MountError is a mount that the server refused.
+// A MountError is a refused mount.
 type MountError struct {
 	Path   string
 	Status mount3.Status
@@ -64,16 +63,15 @@ func (e *MountError) Error() string {
 	return "mount " + e.Path + ": " + errno(nfs3.Status(e.Status)).Error() + " (" + e.Status.String() + ")"
 }
 
-// Unwrap lets errors.Is and errors.As see the Errno. The statuses of MOUNT are numbered like those
-// of NFS.
+// Unwrap lets errors.Is and errors.As match the Errno. MOUNT and NFS number their statuses alike.
 func (e *MountError) Unwrap() error { return errno(nfs3.Status(e.Status)) }
 
-// Is compares with a status, and with fs.ErrInvalid.
+// Is matches a status, and fs.ErrInvalid.
 func (e *MountError) Is(target error) bool {
 	return target == error(e.Status) || target == fs.ErrInvalid && e.Unwrap() == error(syscall.EINVAL)
 }
 
-// errno is the table of RFC 1813 §2.6 in the words of the system.
+// errno maps the statuses of RFC 1813 §2.6 to system errors.
 func errno(s nfs3.Status) syscall.Errno {
 	switch s {
 	case nfs3.ErrPerm:
@@ -122,7 +120,7 @@ func errno(s nfs3.Status) syscall.Errno {
 	return syscall.EIO
 }
 
-// pathError makes err the error of an operation on a path.
+// pathError wraps err as the error of an operation on a path.
 func pathError(op, name string, err error) error {
 	if err == nil {
 		return nil

@@ -1,5 +1,4 @@
-// From a path on a server to the export that it is in: the part of path resolution that comes
-// before the mount.
+// From a server path to its export: the part of path resolution before the mount.
 
 package nfsclient
 
@@ -9,12 +8,10 @@ import (
 	"strings"
 )
 
-// splitExport cuts the raw path p after the longest of the exported directories
-// that it leads to. Above and between exports the only names are those of the
-// exports' own paths, which have no symbolic links in them, so ".." is a matter
-// of text there; from the first other name on, p is for the server's tree to
-// resolve and stays as it is. ".." does not lead out of an export, except into
-// another one that it is nested in.
+// splitExport cuts the raw path p after the longest exported directory on it. Above and between
+// exports only the exports' own paths exist, without symbolic links. So ".." is resolved as text
+// there. From the first other name on, the server's tree resolves p, and it stays unchanged. ".."
+// does not leave an export, except into an export around it.
 func splitExport(p string, exports []string) (dir, rest string, ok bool) {
 	at := "/"
 	for rest = strings.TrimLeft(p, "/"); rest != ""; {
@@ -42,7 +39,7 @@ func splitExport(p string, exports []string) (dir, rest string, ok bool) {
 	return dir, rest, dir != ""
 }
 
-// inExport reports whether a clean path is that of an exported directory or below one.
+// inExport reports whether a clean path is an exported directory or below one.
 func inExport(p string, exports []string) bool {
 	return slices.ContainsFunc(exports, func(x string) bool { return isBelow(p, x) })
 }
@@ -52,12 +49,12 @@ func isBelow(p, dir string) bool {
 	return dir == "/" || p == dir || strings.HasPrefix(p, dir+"/")
 }
 
-// A mountTry is a directory to mount, and what of the path is left below it.
+// A mountTry is a directory to mount, and the path below it.
 type mountTry struct{ dir, rest string }
 
-// mountTries lists the directories on the way to the raw path p: the deepest
-// first, or the outermost first when ".." comes later, for ".." must not stop
-// at a directory that the server lets be mounted below the export's root.
+// mountTries lists the directories along the raw path p. The deepest comes first, or the outermost
+// if ".." follows. Otherwise ".." would stop at a directory that the server lets clients mount
+// below the export's root.
 func mountTries(p string) []mountTry {
 	rest := strings.TrimLeft(p, "/")
 	for strings.HasPrefix(rest, "../") || strings.HasPrefix(rest, "./") || rest == ".." || rest == "." {

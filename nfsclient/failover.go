@@ -1,11 +1,10 @@
-// Several servers of one volume: which one a Client uses, and where it goes when that one dies.
+// Several servers of one volume: choosing one, and failing over to the next.
 //
-// All connections of a Client are to one server at a time: what is written UNSTABLE to one is not
-// seen, nor committed, by another, whose attributes of the file are older, too. Clients begin with
-// a server that is drawn, so that all are used. When a server does not answer the next one is
-// tried, and before a call goes there it is asked for the roots that are mounted: a server that
-// does not know their handles, or has something else by them, serves another volume and is not
-// used.
+// A Client uses one server at a time for all connections. Data written UNSTABLE to one server is
+// neither visible nor committed on another, and the file's attributes there are older too. Clients
+// start with a random server to spread the load. If a server does not answer, the next one is
+// tried. Before it receives calls it must return the mounted roots for their handles. If it does
+// not know a handle, or returns another object, it serves another volume and is not used.
 
 package nfsclient
 
@@ -24,46 +23,46 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// oneDialTimeout bounds an attempt to connect to one of several servers; tests put another in its
-// place.
+// oneDialTimeout bounds one connection attempt to one of several servers; tests replace it.
 var oneDialTimeout = 5 * time.Second
 
-// drawn is the server that a Client begins with, of n; tests put another in its place.
+// drawn selects the Client's first server among n; tests replace it.
 var drawn = rand.IntN
 
-// A location is where the server of a Client is.
+// A location is the address of a Client's server.
 type location interface {
 	transport.Moves
 	address() string // the host
 }
 
-// A group is several servers. It is a location.
+// A group is several servers. It implements location.
 type group struct {
 	// Set once.
-	servers []Target                     // of one server each
-	told    func(addr string, err error) // Options.Moved, or nothing
+	servers []Target                     // one server each
+	told    func(addr string, err error) // Options.Moved, or a no-op
 
-	search sync.Mutex // held by who looks for the next server; before mu
+	search sync.Mutex // serializes the search for the next server; taken before mu
 
-	mu      sync.Mutex // guards all below; transport.Client has locks that come before it
-	turn    int        // the server that is used or tried
+	mu      sync.Mutex // guards all below; taken after the locks of transport.Client
+	turn    int        // the server used or tried
 	left    []string   // further addresses of its name, "host:port"
-	addr    string     // where it is, "host:port"
-	settled bool       // it has answered there
-	used    string     // the address that calls go to, or went to last; "": none did
+	addr    string     // its address, "host:port"
+	settled bool       // it has answered at addr
+	used    string     // the last address with calls; "": none
 	links   []*transport.Client
-	leave   func() // has other services move, too
+	leave   func() // moves other services too
 	roots   []root
-	moves   uint64            // to another server
-	refused map[string]string // servers that are not used, and why
+	moves   uint64            // switches to another server
+	refused map[string]string // rejected servers, and why
 }
 
-// A root is a directory that is mounted: every server has to have it by the same handle.
+// A root is a mounted directory: every server must have it under the same handle.
 type root struct {
 	fh           nfs3.FH
 	fsid, fileid uint64
 }
 
+// newGroup returns the servers of t, starting at a random one. told may be nil.
 func newGroup(t Target, told func(string, error)) *group {
 	if told == nil {
 		told = func(string, error) {}
@@ -73,7 +72,7 @@ func newGroup(t Target, told func(string, error)) *group {
 	return g
 }
 
-// addresses are those of a server's name, "host:port".
+// addresses resolves a server's name to "host:port".
 func addresses(ctx context.Context, t Target) ([]string, error) {
 	if _, err := netip.ParseAddr(t.Host); err == nil {
 		return []string{t.Addr()}, nil
@@ -98,7 +97,7 @@ func (g *group) address() string {
 	return host
 }
 
-// inUse is the host that calls go to.
+// inUse returns the host that calls go to.
 func (g *group) inUse() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,21 +105,21 @@ func (g *group) inUse() string {
 	return host
 }
 
-// Here reports whether addr is the server that is used.
+// Here reports whether addr is the server in use.
 func (g *group) Here(addr string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.addr == addr
 }
 
-// try has the Client be at addr from now on, unless that fails.
+// try makes addr the Client's server, not yet settled.
 func (g *group) try(turn int, addr string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.turn, g.addr, g.left, g.settled = turn, addr, nil, false
 }
 
-// begin has the connections of the Client move together, and what leave closes besides.
+// begin makes the Client's connections move together, and runs leave at each move.
 func (g *group) begin(conns []*conn, leave func()) {
 	g.mu.Lock()
 	for _, k := range conns {
@@ -134,17 +133,17 @@ func (g *group) begin(conns []*conn, leave func()) {
 	}
 }
 
-// mounted enters a root.
+// mounted adds a root.
 func (g *group) mounted(r root) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.roots = append(g.roots, r)
 }
 
-// errElsewhere ends connections to a server that the other connections have left.
+// errElsewhere ends connections to a server after the others have left it.
 var errElsewhere = errors.New("the client uses another server now")
 
-// Connected settles at a server that has answered, and has all connections go there.
+// Connected settles on a responding server, and moves all connections there.
 func (g *group) Connected(ctx context.Context, addr string, try transport.Try) error {
 	g.mu.Lock()
 	elsewhere, checked, roots := g.settled && g.addr != addr, g.used == addr, g.roots
@@ -179,7 +178,7 @@ func (g *group) Connected(ctx context.Context, addr string, try transport.Try) e
 	return nil
 }
 
-// check asks a server that is new for the roots.
+// check asks a new server for the roots.
 func (g *group) check(ctx context.Context, addr string, try transport.Try, roots []root) error {
 	for _, r := range roots {
 		err := r.check(ctx, try)
@@ -194,7 +193,7 @@ func (g *group) check(ctx context.Context, addr string, try transport.Try, roots
 	return nil
 }
 
-// refuse tells once of a server that is not used.
+// refuse reports a rejected server, once for each reason.
 func (g *group) refuse(addr string, err error) {
 	g.mu.Lock()
 	known := g.refused[addr] == err.Error()
@@ -205,7 +204,7 @@ func (g *group) refuse(addr string, err error) {
 	}
 }
 
-// check asks a server for a root; a MoveError: it serves another volume.
+// check asks a server for a root. A MoveError means that it serves another volume.
 func (r *root) check(ctx context.Context, try transport.Try) error {
 	args, res := nfs3.GetattrArgs{FH: r.fh}, nfs3.GetattrRes{}
 	err := try(ctx, &procs[nfs3.ProcGetattr], &args, &res)
@@ -222,8 +221,8 @@ func (r *root) check(ctx context.Context, try transport.Try) error {
 	return nil
 }
 
-// Next goes to the next address, and the next server, when nobody answers at addr. That another
-// connection is up there says nothing: one that nobody uses does not notice the end of its server.
+// Next moves to the next address, then the next server, if addr does not answer. It ignores other
+// connections to addr that are still up: an idle one does not notice its server's end.
 func (g *group) Next(ctx context.Context, addr string) string {
 	g.search.Lock()
 	defer g.search.Unlock()
@@ -236,7 +235,7 @@ func (g *group) Next(ctx context.Context, addr string) string {
 	return g.advance(ctx, addr)
 }
 
-// advance is Next from the address of the moment. search is held.
+// advance is Next from the current address. The caller holds search.
 func (g *group) advance(ctx context.Context, from string) string {
 	g.mu.Lock()
 	turn, left := g.turn, g.left
@@ -246,18 +245,18 @@ func (g *group) advance(ctx context.Context, from string) string {
 			break
 		}
 		turn = (turn + 1) % len(g.servers)
-		left, _ = addresses(ctx, g.servers[turn]) // one without an address is passed over
+		left, _ = addresses(ctx, g.servers[turn]) // a server without an address is skipped
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.addr != from || len(left) == 0 { // or a connection has come back to where it was
+	if g.addr != from || len(left) == 0 { // a connection may have settled meanwhile
 		return g.addr
 	}
 	g.turn, g.addr, g.left, g.settled = turn, left[0], left[1:], false
 	return g.addr
 }
 
-// dialGroup makes the first connection, to the first of the servers that takes it.
+// dialGroup makes the first connection, to the first responding server.
 func (c *Client) dialGroup(ctx context.Context, g *group) error {
 	var errs []error
 	n := len(g.servers)
@@ -275,7 +274,7 @@ func (c *Client) dialGroup(ctx context.Context, g *group) error {
 	return errors.Join(errs...)
 }
 
-// dialServer makes the first connection to one server, in a fair share of the time for n.
+// dialServer makes the first connection to one server, within an equal share of the time for n.
 func (c *Client) dialServer(ctx context.Context, g *group, turn, n int) error {
 	limit := oneDialTimeout
 	if end, ok := ctx.Deadline(); ok {
@@ -298,13 +297,13 @@ func (c *Client) dialServer(ctx context.Context, g *group, turn, n int) error {
 	return err
 }
 
-// several reports whether there is more than one server.
+// several returns the group, or nil for a single server.
 func (c *Client) several() *group {
 	g, _ := c.home.(*group)
 	return g
 }
 
-// Moves is how often another server has taken the place of the one before.
+// Moves counts switches to another server.
 func (c *Client) Moves() uint64 {
 	g := c.several()
 	if g == nil {
@@ -315,7 +314,7 @@ func (c *Client) Moves() uint64 {
 	return g.moves
 }
 
-// followRoot has further servers asked for a root before they are used.
+// followRoot makes further servers prove a root before they are used.
 func (c *Client) followRoot(ctx context.Context, fh nfs3.FH) error {
 	g := c.several()
 	if g == nil {
@@ -328,9 +327,8 @@ func (c *Client) followRoot(ctx context.Context, fh nfs3.FH) error {
 	return err
 }
 
-// CheckServers asks each of several servers that answers whether it serves the volume that is
-// mounted, and returns the error of the first that does not. silent is told of each that does not
-// answer.
+// CheckServers asks each responding server for the mounted volume. It returns the error of the
+// first without it. It calls silent for each server without an answer.
 func (c *Client) CheckServers(ctx context.Context, silent func(server string, err error)) error {
 	g := c.several()
 	if g == nil {
@@ -359,7 +357,7 @@ func (c *Client) CheckServers(ctx context.Context, silent func(server string, er
 	return nil
 }
 
-// checkAt asks for the roots over a connection of its own.
+// checkAt asks for the roots over a separate connection.
 func (c *Client) checkAt(ctx context.Context, addr string, roots []root) error {
 	ctx, cancel := context.WithTimeout(ctx, oneDialTimeout)
 	defer cancel()

@@ -1,10 +1,9 @@
-// Replies of a server that is not the one before: what they mean of calls that went to both.
+// Replies after a failover: interpreting calls that went to two servers.
 //
-// A server keeps the replies of calls that must not be carried out twice, for those that are sent
-// again (duplicate request cache). Another server does not know them: a call that was carried out,
-// and whose reply was lost with its server, is carried out again there, and what it finds is its
-// own work. REMOVE finds nothing, MKDIR a directory. So for such replies it is looked what is
-// there.
+// A server keeps the replies of non-idempotent calls for retransmissions (duplicate request cache).
+// Another server does not have them. If a server runs a call and fails before the reply, the call
+// runs again on the next server and finds its own work: REMOVE finds nothing, MKDIR finds a
+// directory. So after such a reply the client looks up the name.
 
 package nfsclient
 
@@ -21,9 +20,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// marked is args with a mark in what they make: an access time of the second before, at a
-// nanosecond that is drawn. By that our own directory is told from another client's of the same
-// name, and two that make a directory for a lock do not both have it.
+// marked returns args with a mark for the new object: an access time at a random nanosecond of the
+// previous second. It distinguishes our own directory from another client's of the same name. Two
+// clients that make a lock directory never both succeed.
 func marked(args xdr.Marshaler) xdr.Marshaler {
 	switch a := args.(type) {
 	case *nfs3.MkdirArgs:
@@ -49,7 +48,7 @@ func marked(args xdr.Marshaler) xdr.Marshaler {
 	return args
 }
 
-// withMark sets the access time, unless it is set.
+// withMark sets the access time unless it is set.
 func withMark(attr nfs3.Sattr) nfs3.Sattr {
 	if attr.AtimeHow == nfs3.DontChange {
 		attr.AtimeHow, attr.Atime = nfs3.SetToClientTime, nfs3.MakeTime(time.Now().Add(-rand.N(time.Second)))
@@ -57,7 +56,7 @@ func withMark(attr nfs3.Sattr) nfs3.Sattr {
 	return attr
 }
 
-// fromServer puts right what a reply means when there is, or may be, more than one server.
+// fromServer corrects a reply if there is, or may be, more than one server.
 func (c *Client) fromServer(ctx context.Context, from transport.Answer, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, status *nfs3.Status) error {
 	switch *status {
 	case nfs3.OK:
@@ -77,8 +76,8 @@ func (c *Client) fromServer(ctx context.Context, from transport.Answer, proc uin
 	return nil
 }
 
-// ofServer makes the write verifiers of two servers differ, which could be equal by chance, or
-// because servers count their starts: what was written to one is not committed by the other.
+// ofServer makes the write verifiers of two servers differ. They could be equal by chance, or
+// because servers count their starts. Data written to one server is not committed by another.
 func ofServer(addr string, res xdr.Unmarshaler) {
 	var verf *nfs3.Verf
 	switch r := res.(type) {
@@ -94,9 +93,8 @@ func ofServer(addr string, res xdr.Unmarshaler) {
 	binary.BigEndian.PutUint64(verf[:], binary.BigEndian.Uint64(verf[:])^h.Sum64())
 }
 
-// doneBefore reports whether a call that is refused with st has been carried out by the server
-// before. Nobody can tell that of a name that is gone: REMOVE and RMDIR count as done, and RENAME
-// if there is something by the new name.
+// doneBefore reports whether an earlier server has run a call refused with st. A removed name
+// proves nothing, so REMOVE and RMDIR count as done. RENAME counts as done if the new name exists.
 func (c *Client) doneBefore(ctx context.Context, proc uint32, args xdr.Marshaler, st nfs3.Status) (bool, error) {
 	gone := st == nfs3.ErrNoEnt
 	switch proc {
@@ -128,7 +126,7 @@ func (c *Client) doneBefore(ctx context.Context, proc uint32, args xdr.Marshaler
 	return false, nil
 }
 
-// isLink reports whether the name that a LINK is to give is one of its file.
+// isLink reports whether a LINK's new name already leads to its file.
 func (c *Client) isLink(ctx context.Context, a *nfs3.LinkArgs) (bool, error) {
 	n, err := c.found(ctx, &a.Link)
 	if n == nil || err != nil {
@@ -138,13 +136,13 @@ func (c *Client) isLink(ctx context.Context, a *nfs3.LinkArgs) (bool, error) {
 	return err == nil && of.Fsid == n.Attr.Fsid && of.Fileid == n.Attr.Fileid, ended(ctx, err)
 }
 
-// isOurs reports whether what has a name is what a call has made, by its mark.
+// isOurs reports whether the object under a name has the call's mark.
 func (c *Client) isOurs(ctx context.Context, at *nfs3.DirOpArgs, attr *nfs3.Sattr, t nfs3.FileType) (bool, error) {
 	n, err := c.found(ctx, at)
 	return n != nil && n.Attr.Type == t && attr.AtimeHow == nfs3.SetToClientTime && n.Attr.Atime == attr.Atime, err
 }
 
-// found looks a name up; nil: the server says nothing of it.
+// found looks up a name. It returns nil if the server refuses.
 func (c *Client) found(ctx context.Context, at *nfs3.DirOpArgs) (*Node, error) {
 	n, err := c.Lookup(ctx, at.Dir, string(at.Name))
 	if err != nil {
@@ -153,7 +151,7 @@ func (c *Client) found(ctx context.Context, at *nfs3.DirOpArgs) (*Node, error) {
 	return &n, nil
 }
 
-// ended is err unless the server has answered.
+// ended drops the error of a server's refusal.
 func ended(ctx context.Context, err error) error {
 	var refused *StatusError
 	if errors.As(err, &refused) && ctx.Err() == nil {

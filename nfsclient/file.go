@@ -1,4 +1,4 @@
-// File: opening, closing, and the position of Read and Write.
+// File: opening, closing, and the position for Read and Write.
 
 package nfsclient
 
@@ -16,11 +16,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A File is an open file. ReadAt and WriteAt may be called at once from many
-// goroutines, and then travel at once; Read, Write and Seek share one position.
+// A File is an open file. Many goroutines may call ReadAt and WriteAt at once, and their calls are
+// in flight together. Read, Write and Seek share one position.
 //
-// Written data is on its way to stable storage, not yet there, until Sync or
-// Close has returned nil.
+// Written data is on its way to stable storage. It is stable only after Sync or Close returned nil.
 type File struct {
 	// set once
 	fs   *FS
@@ -29,28 +28,27 @@ type File struct {
 	fh   nfs3.FH
 	flag int
 
-	// posMu comes before every lock of the client below. ReadAt and WriteAt do not take it.
-	posMu sync.Mutex // guards pos, held while Read or Write run
+	// posMu is taken before every other lock of the client. ReadAt and WriteAt do not take it.
+	posMu sync.Mutex // guards pos during Read and Write
 	pos   int64
 
 	dirty  dirty
 	closed closedFlag
 }
 
-// Open opens a file to read. ctx bounds all that is done with the File.
+// Open opens a file for reading. ctx bounds all use of the File.
 func (f *FS) Open(ctx context.Context, name string) (*File, error) {
 	return f.OpenFile(ctx, name, os.O_RDONLY, 0)
 }
 
-// Create makes or empties a file and opens it to read and write.
+// Create makes or empties a file and opens it for reading and writing.
 func (f *FS) Create(ctx context.Context, name string, perm fs.FileMode) (*File, error) {
 	return f.OpenFile(ctx, name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, perm)
 }
 
-// OpenFile opens a file with the flags of os.OpenFile. O_EXCL is exclusive among
-// all clients (RFC 1813 §3.3.8); O_APPEND is right only with one writer, for
-// NFSv3 has no append; O_SYNC makes every write stable before it returns. perm is
-// taken as it is: apply a umask before.
+// OpenFile opens a file with the flags of os.OpenFile. O_EXCL excludes all other clients (RFC 1813
+// §3.3.8). O_APPEND is correct only with one writer, because NFSv3 has no append. O_SYNC makes
+// every write stable before it returns. perm is used unchanged: apply a umask first.
 func (f *FS) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
 	n, err := f.openNode(ctx, name, flag, perm)
 	if err == nil && flag&(os.O_WRONLY|os.O_CREATE) == 0 && n.Attr.Type == nfs3.TypeReg && n.Attr.Mode&0o444 != 0o444 {
@@ -65,8 +63,8 @@ func (f *FS) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMo
 	return f.OpenNode(ctx, n.FH, name, flag), nil
 }
 
-// mayRead asks for what open(2) would refuse: a server lets a file's owner read
-// whatever its mode (RFC 1813 §4.4).
+// mayRead checks the right to read, like open(2). READ alone would not: servers let a file's owner
+// read regardless of the mode (RFC 1813 §4.4).
 func (f *FS) mayRead(ctx context.Context, fh nfs3.FH) error {
 	got, err := f.c.Access(ctx, fh, nfs3.AccessRead)
 	if err == nil && got&nfs3.AccessRead == 0 {
@@ -75,11 +73,12 @@ func (f *FS) mayRead(ctx context.Context, fh nfs3.FH) error {
 	return err
 }
 
-// OpenNode opens a file by its handle, with no call; flags that create or empty do nothing.
+// OpenNode opens a file by its handle, without a call. It ignores flags that create or truncate.
 func (f *FS) OpenNode(ctx context.Context, fh nfs3.FH, name string, flag int) *File {
 	return &File{fs: f, ctx: ctx, name: name, fh: fh, flag: flag}
 }
 
+// openNode finds or makes the file for OpenFile, and truncates it if requested.
 func (f *FS) openNode(ctx context.Context, name string, flag int, perm fs.FileMode) (Node, error) {
 	var n Node
 	var err error
@@ -98,9 +97,9 @@ func (f *FS) openNode(ctx context.Context, name string, flag int, perm fs.FileMo
 	return n, err
 }
 
-// create finds a file or makes it, where a symbolic link leads when that is
-// where the path ends, even if nothing is there yet. attr is for a new file; its
-// size counts when another client has made it meanwhile (RFC 1813 §3.3.8).
+// create finds or makes a file. It follows a symbolic link at the end of the path, even to a
+// missing file. attr is for a new file. Its size also applies if another client has made the file
+// meanwhile (RFC 1813 §3.3.8).
 func (f *FS) create(ctx context.Context, name string, attr nfs3.Sattr) (Node, error) {
 	if strings.IndexByte(name, 0) >= 0 {
 		return Node{}, fs.ErrInvalid
@@ -116,7 +115,7 @@ func (f *FS) create(ctx context.Context, name string, attr nfs3.Sattr) (Node, er
 		switch {
 		case errors.Is(e, fs.ErrNotExist):
 			return f.c.Create(ctx, p.dir, base, nfs3.Unchecked, attr, nfs3.Verf{})
-		case n.Attr.Type != nfs3.TypeLnk: // nor has it a type when there is an error
+		case n.Attr.Type != nfs3.TypeLnk: // after an error the type is 0
 			return n, e
 		}
 		base, slash, err = w.follow(n)
@@ -124,8 +123,8 @@ func (f *FS) create(ctx context.Context, name string, attr nfs3.Sattr) (Node, er
 	return Node{}, err
 }
 
-// createNew makes a file that must not be there. The verifier lets the server
-// know our own call when it comes twice; attributes travel apart.
+// createNew makes a file; an existing name is an error. By the verifier the server recognizes a
+// retransmission of our own call. Attributes follow in another call.
 func (f *FS) createNew(ctx context.Context, name string, perm fs.FileMode) (Node, error) {
 	p, err := f.place(ctx, name)
 	if err == nil && !p.isName() {
@@ -141,9 +140,9 @@ func (f *FS) createNew(ctx context.Context, name string, perm fs.FileMode) (Node
 	attr := nfs3.Sattr{SetMode: true, Mode: WireMode(perm)}
 	var verf nfs3.Verf
 	_, _ = rand.Read(verf[:]) // never fails
-	// EXCLUSIVE and not GUARDED: a reply may be lost and the call sent again, after the server's
-	// cache of duplicates has been emptied by a restart. The verifier, kept with the file, tells
-	// our own first try from another's file.
+	// EXCLUSIVE, not GUARDED: a reply may be lost and the call sent again after a restart, which
+	// empties the server's duplicate request cache. The file keeps the verifier, which
+	// distinguishes our first attempt from another client's file.
 	n, err := f.c.Create(ctx, dir, base, nfs3.Exclusive, nfs3.Sattr{}, verf)
 	if errors.Is(err, nfs3.ErrNotSupp) {
 		return f.c.Create(ctx, dir, base, nfs3.Guarded, attr, nfs3.Verf{})
@@ -151,7 +150,7 @@ func (f *FS) createNew(ctx context.Context, name string, perm fs.FileMode) (Node
 	if err != nil {
 		return Node{}, err
 	}
-	// Servers keep the verifier in the times (RFC 1813 §3.3.8): set them right too.
+	// Servers keep the verifier in the times (RFC 1813 §3.3.8): set them as well.
 	attr.AtimeHow, attr.MtimeHow = nfs3.SetToServerTime, nfs3.SetToServerTime
 	if err := f.c.Setattr(ctx, n.FH, attr); err != nil {
 		return Node{}, err
@@ -160,10 +159,10 @@ func (f *FS) createNew(ctx context.Context, name string, perm fs.FileMode) (Node
 	return n, err
 }
 
-// Name is the path the file was opened by.
+// Name returns the path given to Open.
 func (f *File) Name() string { return f.name }
 
-// FH is the file's handle.
+// FH returns the file's handle.
 func (f *File) FH() nfs3.FH { return f.fh }
 
 // Stat describes the file.
@@ -220,7 +219,7 @@ func (f *File) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Seek moves the position of Read and Write.
+// Seek moves the position for Read and Write.
 func (f *File) Seek(offset int64, whence int) (int64, error) {
 	f.posMu.Lock()
 	defer f.posMu.Unlock()
@@ -244,15 +243,14 @@ func (f *File) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// Close syncs what was written and not synced, and reports it when that fails.
+// Close commits unstable data and returns an error if that fails.
 func (f *File) Close() error {
 	if !f.closed.set() {
 		return pathError("close", f.name, fs.ErrClosed)
 	}
-	// As in close(2) of NFS clients: data is stable when the file is closed, or the program hears
-	// that it is not.
+	// As in the kernel's client, data is stable when close returns, or the program gets an error.
 	return f.sync("close")
 }
 
-// Client is the connection that the file is used over.
+// Client returns the Client used by the file.
 func (f *File) Client() *Client { return f.fs.c }

@@ -1,4 +1,4 @@
-// Reading a file: any length, in pieces that the server takes, several at once.
+// Reading a file: any length, in pieces within the server's limit, several at once.
 
 package nfsclient
 
@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// pieceWindow is how many pieces of one ReadAt or WriteAt are in flight.
+// pieceWindow is the number of pieces in flight for one ReadAt or WriteAt.
 const pieceWindow = 8
 
 // A closedFlag is set once.
@@ -18,7 +18,7 @@ type closedFlag struct{ v atomic.Bool }
 
 func (c *closedFlag) set() bool { return c.v.CompareAndSwap(false, true) }
 
-// usable checks what every call on an open file must.
+// usable makes the checks common to all calls on an open file.
 func (f *File) usable(off int64, write bool) error {
 	mode := f.flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
 	switch {
@@ -32,9 +32,9 @@ func (f *File) usable(off int64, write bool) error {
 	return nil
 }
 
-// ReadAt reads len(p) bytes from off on, or fewer with io.EOF when the file
-// ends. Data is placed straight into p, which belongs to the File until ReadAt
-// has returned. A read of at most MaxRead bytes does not allocate.
+// ReadAt reads len(p) bytes from off on, or fewer with io.EOF at the end of the file. Data is
+// placed directly into p, which the File owns until ReadAt returns. A read up to MaxRead bytes does
+// not allocate.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.usable(off, false); err != nil {
 		return 0, pathError("read", f.name, err)
@@ -52,8 +52,8 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// readPiece fills p, with as many READs as the server makes necessary. The
-// error is io.EOF when the file ends before p is full.
+// readPiece fills p, with more READs after short replies. It returns io.EOF if the file ends before
+// p is full.
 func (f *File) readPiece(p []byte, off int64) (int, error) {
 	n := 0
 	for n < len(p) {
@@ -71,16 +71,15 @@ func (f *File) readPiece(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// pieces cuts p into pieces of size bytes and has one done for each, several at
-// once. It returns the bytes done from the front on without a gap, and the
-// error that stopped them there.
+// pieces cuts p into pieces of size bytes and calls do for each, several at once. It returns the
+// bytes done from the start without a gap, and the error at that point.
 func (f *File) pieces(p []byte, off int64, size int, do func([]byte, int64) (int, error)) (int, error) {
 	count := (len(p) + size - 1) / size
 	var (
 		wg   sync.WaitGroup
-		next atomic.Int64 // the first piece that nobody has begun
+		next atomic.Int64 // the first piece not begun
 		mu   sync.Mutex   // guards done, err
-		done = len(p)     // bytes in front of the first piece that failed
+		done = len(p)     // bytes before the first failed piece
 		err  error        // of that piece
 	)
 	run := func() {
@@ -94,7 +93,7 @@ func (f *File) pieces(p []byte, off int64, size int, do func([]byte, int64) (int
 			if e == nil {
 				continue
 			}
-			next.Store(int64(count)) // what follows is of no use
+			next.Store(int64(count)) // later pieces are useless
 			mu.Lock()
 			if at+n < done || err == nil {
 				done, err = at+n, e

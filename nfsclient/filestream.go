@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// streamWindow is how many pieces a stream keeps in flight.
+// streamWindow is the number of pieces in flight for a stream.
 const streamWindow = 4
 
-// A piece is one buffer of a stream on its way.
+// A piece is one buffer of a stream in flight.
 type piece struct {
 	buf  []byte
 	n    int
@@ -18,6 +18,7 @@ type piece struct {
 	done chan struct{}
 }
 
+// newPieces allocates streamWindow buffers with size bytes each.
 func newPieces(size int) []*piece {
 	ring := make([]*piece, streamWindow)
 	for i := range ring {
@@ -26,6 +27,7 @@ func newPieces(size int) []*piece {
 	return ring
 }
 
+// start runs do in a goroutine; wait or p.done reports its end.
 func (p *piece) start(do func()) {
 	p.done = make(chan struct{})
 	go func() {
@@ -34,7 +36,7 @@ func (p *piece) start(do func()) {
 	}()
 }
 
-// wait returns the error of what was started, once it has ended.
+// wait waits for the started function and returns its error.
 func (p *piece) wait() error {
 	if p.done == nil {
 		return nil
@@ -44,14 +46,14 @@ func (p *piece) wait() error {
 	return p.err
 }
 
-// WriteTo writes the file from the position on to w, reading ahead; io.Copy uses it.
+// WriteTo writes the file from the position on to w, with read-ahead; io.Copy uses it.
 func (f *File) WriteTo(w io.Writer) (total int64, err error) {
 	f.posMu.Lock()
 	defer f.posMu.Unlock()
 	ring := newPieces(f.fs.size.rtmax)
 	off := f.pos
-	// Offsets are given out in order, as if each READ returned all that was asked for: one that is
-	// short is the last, since ReadAt goes on until its buffer is full or the file ends.
+	// Offsets assume full READs. A short piece is the last one, because ReadAt continues until its
+	// buffer is full or the file ends.
 	fetch := func(p *piece) {
 		at := off
 		off += int64(len(p.buf))
@@ -62,7 +64,7 @@ func (f *File) WriteTo(w io.Writer) (total int64, err error) {
 	}
 	defer func() {
 		for _, p := range ring {
-			<-p.done // buffers are ours again only now
+			<-p.done // only now are the buffers ours again
 		}
 	}()
 	for i := 0; ; i = (i + 1) % len(ring) {
@@ -85,11 +87,11 @@ func (f *File) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
-// ReadFrom writes what r gives at the position, several pieces at once; io.Copy
-// uses it. The data is stable after Sync or Close. Like io.Copy it returns how
-// much was read of r, and any error of r but io.EOF.
+// ReadFrom writes the data of r at the position, several pieces at once; io.Copy uses it. The data
+// is stable after Sync or Close. Like io.Copy it returns the bytes read from r, and any error of r
+// except io.EOF.
 func (f *File) ReadFrom(r io.Reader) (total int64, err error) {
-	if f.flag&os.O_APPEND != 0 { // each Write finds the end of the file anew
+	if f.flag&os.O_APPEND != 0 { // each Write asks for the file's end
 		return io.Copy(struct{ io.Writer }{f}, r)
 	}
 	f.posMu.Lock()
@@ -98,8 +100,8 @@ func (f *File) ReadFrom(r io.Reader) (total int64, err error) {
 	start := f.pos
 	for i := 0; err == nil; i = (i + 1) % len(ring) {
 		p := ring[i]
-		// The oldest piece: its buffer is used again, so its WRITE has to have ended. Pieces after
-		// one that failed may have been written; what is counted is what was read of r.
+		// Wait for the oldest piece before its buffer is reused. After a failed piece, later pieces
+		// may be written; the result counts the bytes read from r.
 		if err = p.wait(); err != nil {
 			break
 		}
@@ -121,12 +123,11 @@ func (f *File) ReadFrom(r io.Reader) (total int64, err error) {
 	return f.pos - start, err
 }
 
-// maxEmptyReads is how often a reader may give neither data nor an error.
+// maxEmptyReads bounds reads without data and without an error.
 const maxEmptyReads = 100
 
-// readFull reads from r until p is full. Its error is r's own: io.ReadFull turns an
-// end in the middle of p into io.ErrUnexpectedEOF, which r itself may have to report
-// of a source that was cut.
+// readFull reads from r until p is full. It returns r's own error. io.ReadFull turns an end within
+// p into io.ErrUnexpectedEOF, which r itself may report for truncated input.
 func readFull(r io.Reader, p []byte) (n int, err error) {
 	for empty := 0; n < len(p) && err == nil; {
 		var k int
@@ -141,8 +142,8 @@ func readFull(r io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// isEnd reports whether err is io.EOF itself. An error that wraps one is of something
-// else that has ended, as a connection, and not the end of the data.
+// isEnd reports whether err is io.EOF itself. A wrapped io.EOF means the end of something else,
+// such as a connection.
 func isEnd(err error) bool {
 	return err == io.EOF //nolint:errorlint // see above
 }

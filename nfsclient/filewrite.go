@@ -1,4 +1,4 @@
-// Writing a file: UNSTABLE writes, COMMIT, and what the verifier tells (RFC 1813 §3.3.7, §3.3.21).
+// Writing a file: UNSTABLE writes, COMMIT and the verifier (RFC 1813 §3.3.7, §3.3.21).
 
 package nfsclient
 
@@ -9,25 +9,24 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// dirty is what a File knows of data that the server has and may still lose.
-// Unstable writes are counted as their replies come; a write is known by its number.
-// Each Sync takes a mark when it begins, and its own COMMIT is checked against that:
-// what another Sync found or reported meanwhile changes nothing for it.
+// dirty tracks a File's data that the server has and may still lose. Unstable writes are numbered
+// in the order of their replies. Each Sync takes a mark at its start and checks its own COMMIT
+// against it. Other Syncs meanwhile do not change its result.
 type dirty struct {
 	mu     sync.Mutex // guards all
 	last   uint64     // number of the last unstable write
 	stable uint64     // a COMMIT has covered the writes up to this one
-	lost   uint64     // the last write that the server may have lost
+	lost   uint64     // the last write possibly lost by the server
 	told   uint64     // losses up to this write have been reported
 	verf   nfs3.Verf  // of all writes after stable and lost
 }
 
-// A mark is what a COMMIT that is sent now will cover.
+// A mark describes the writes covered by a COMMIT sent now.
 type mark struct {
 	last uint64    // the writes up to this one
-	verf nfs3.Verf // of those whose fate is not known
-	lost uint64    // what was known to be lost
-	bad  bool      // it has not been reported
+	verf nfs3.Verf // of writes neither stable nor lost
+	lost uint64    // the last known lost write
+	bad  bool      // that loss has not been reported
 }
 
 // wrote records the result of a WRITE.
@@ -37,17 +36,17 @@ func (d *dirty) wrote(w *Written) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.pending() && d.verf != w.Verf { // the server has restarted in between
+	if d.pending() && d.verf != w.Verf { // the server restarted between two writes
 		d.lost = d.last
 	}
 	d.last++
 	d.verf = w.Verf
 }
 
-// pending reports whether there are writes whose fate is not known.
+// pending reports whether there are writes neither stable nor lost.
 func (d *dirty) pending() bool { return d.last > max(d.stable, d.lost) }
 
-// begin returns what a COMMIT sent now will cover, and whether one is needed.
+// begin returns the mark for a COMMIT sent now, and whether one is needed.
 func (d *dirty) begin() (m mark, needed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,20 +54,19 @@ func (d *dirty) begin() (m mark, needed bool) {
 	return m, m.bad || d.pending()
 }
 
-// committed records the verifier of a COMMIT that was sent after m was taken,
-// and reports whether the data that m covers is safe. A loss is reported by each Sync
-// that runs when it is found, and else by the next one.
+// committed records the verifier of a COMMIT sent after m was taken. It returns ErrLostWrites if
+// data covered by m may be lost. Each Sync in progress at the discovery reports a loss, otherwise
+// the next one.
 func (d *dirty) committed(m mark, verf nfs3.Verf) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// A verifier that differs means nothing where another COMMIT had covered all of m before the
-	// restart.
+	// A different verifier means nothing if another COMMIT had covered all of m before the restart.
 	covered := verf == m.verf || d.stable >= m.last && d.lost == m.lost
 	switch {
 	case verf == m.verf:
 		d.stable = max(d.stable, m.last)
 	case !covered:
-		d.lost = max(d.lost, m.last) // those after m are checked by the next COMMIT
+		d.lost = max(d.lost, m.last) // the next COMMIT checks those after m
 	}
 	d.told = max(d.told, m.last)
 	if m.bad || !covered {
@@ -77,8 +75,8 @@ func (d *dirty) committed(m mark, verf nfs3.Verf) error {
 	return nil
 }
 
-// WriteAt writes p at off. p must stay as it is until WriteAt has returned. A
-// write of at most MaxWrite bytes does not allocate.
+// WriteAt writes p at off. p must not change until WriteAt returns. A write up to MaxWrite bytes
+// does not allocate.
 func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	if f.flag&os.O_APPEND != 0 {
 		return 0, pathError("write", f.name, os.ErrInvalid)
@@ -86,6 +84,7 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	return f.writeAt(p, off)
 }
 
+// writeAt is WriteAt that also serves files with O_APPEND.
 func (f *File) writeAt(p []byte, off int64) (int, error) {
 	if err := f.usable(off, true); err != nil {
 		return 0, pathError("write", f.name, err)
@@ -100,7 +99,7 @@ func (f *File) writeAt(p []byte, off int64) (int, error) {
 	return n, pathError("write", f.name, err)
 }
 
-// writePiece writes all of p, with as many WRITEs as the server makes necessary.
+// writePiece writes all of p, with more WRITEs after short replies.
 func (f *File) writePiece(p []byte, off int64) (int, error) {
 	how := nfs3.Unstable
 	if f.flag&os.O_SYNC != 0 {
@@ -118,11 +117,11 @@ func (f *File) writePiece(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// Sync brings what was written to the server's stable storage. ErrLostWrites
-// means that the server restarted in between: all that was written since the
-// last Sync that succeeded must be written again.
+// Sync commits written data to the server's stable storage. ErrLostWrites means that the server
+// restarted in between: write everything again since the last successful Sync.
 func (f *File) Sync() error { return f.sync("sync") }
 
+// sync sends a COMMIT if needed; op is for the error.
 func (f *File) sync(op string) error {
 	m, needed := f.dirty.begin()
 	if !needed {

@@ -1,4 +1,4 @@
-// FS: a mounted export, and the reading operations on its paths.
+// FS: a mounted export, and reading operations on its paths.
 
 package nfsclient
 
@@ -10,36 +10,34 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// An FS is a mounted export, or a directory below one (Sub). It is safe for
-// concurrent use and holds nothing that needs closing.
+// An FS is a mounted export, or a directory below one (Sub). It is safe for concurrent use and
+// holds nothing that needs closing.
 //
-// Its methods take paths, which are resolved as POSIX has it, with the errors of
-// the Linux system call of the same name: ".." leads to the parent of the
-// directory that was reached, through symbolic links too; each component before
-// a slash, the last one too, has to be a directory; a symbolic link's content is
-// resolved from the directory that it is in; more than 40 links are ELOOP. A
-// path's leading slash, and that of a link, means the root of the FS, and ".."
-// stops there. "" is the root too.
+// Its methods resolve paths like POSIX, with the errors of the Linux system call of the same name.
+// ".." leads to the parent of the directory reached, even through symbolic links. Each component
+// before a slash, including the last one, has to be a directory. A symbolic link's content is
+// resolved from the link's directory; more than 40 links are ELOOP. The leading slash of a path or
+// link means the root of the FS, and ".." stops there. "" is the root too.
 //
-// Modes are taken as they are given: a process's umask does not count.
+// Modes are used unchanged: the process's umask is not applied.
 type FS struct {
 	c    *Client
 	root nfs3.FH
 	path string // of the root on the server, for messages
 	size *sizes
 
-	// above is the directories that lead from the mounted root to this one, which
-	// ".." and links can reach; empty where the FS stops at its own root.
+	// above has the directories from the mounted root to this one, which ".." and links can reach.
+	// It is empty if the FS stops at its own root.
 	above []nfs3.FH
 }
 
-// sizes is what FSINFO said, brought to what the transports carry.
+// sizes has the limits of FSINFO, within those of the transports.
 type sizes struct {
-	rtmax, wtmax int    // bytes of one READ, of one WRITE
-	file         uint64 // most bytes of a file; 0: unknown
+	rtmax, wtmax int    // bytes of one READ and one WRITE
+	file         uint64 // largest file in bytes; 0: unknown
 }
 
-// maxTransfer is the most bytes of one READ or WRITE that are asked of any server.
+// maxTransfer bounds one READ or WRITE to any server, in bytes.
 const maxTransfer = 1 << 20
 
 // newFS asks for the sizes of a mounted root.
@@ -51,7 +49,7 @@ func (c *Client) newFS(ctx context.Context, root nfs3.FH, dir string) (*FS, erro
 	clamp := func(n uint32, wanted int) int {
 		size := min(n, maxTransfer)
 		if n == 0 {
-			size = 8192 // no answer: what every server takes
+			size = 8192 // none given: every server accepts this
 		}
 		if wanted > 0 {
 			return min(int(size), wanted)
@@ -61,31 +59,31 @@ func (c *Client) newFS(ctx context.Context, root nfs3.FH, dir string) (*FS, erro
 	return &FS{c: c, root: root, path: dir, size: &sizes{rtmax: clamp(info.Rtmax, c.opt.ReadSize), wtmax: clamp(info.Wtmax, c.opt.WriteSize), file: info.Maxfilesize}}, nil
 }
 
-// Client is the connection that the FS is used over.
+// Client returns the Client used by the FS.
 func (f *FS) Client() *Client { return f.c }
 
-// Root is the handle of the root.
+// Root returns the root's handle.
 func (f *FS) Root() nfs3.FH { return f.root }
 
-// Path is the path of the root on the server.
+// Path returns the root's path on the server.
 func (f *FS) Path() string { return f.path }
 
-// MaxRead and MaxWrite are the most bytes that travel in one READ and one WRITE.
+// MaxRead returns the largest READ in bytes.
 func (f *FS) MaxRead() int { return f.size.rtmax }
 
-// MaxWrite is the most bytes of one WRITE.
+// MaxWrite returns the largest WRITE in bytes.
 func (f *FS) MaxWrite() int { return f.size.wtmax }
 
-// MaxFileSize is the server's largest file size in bytes; 0: unknown.
+// MaxFileSize returns the server's largest file size in bytes; 0: unknown.
 func (f *FS) MaxFileSize() uint64 { return f.size.file }
 
-// At returns the FS whose root is the directory of a handle; name is for messages.
+// At returns an FS with the directory of a handle as root; name is for messages.
 func (f *FS) At(dir nfs3.FH, name string) *FS {
 	return &FS{c: f.c, root: dir, path: name, size: f.size}
 }
 
-// Sub returns the FS whose root is the directory name: paths below it then
-// need fewer calls. Links and ".." do not lead out of it.
+// Sub returns an FS with the directory name as root: paths below it then need fewer calls. Links
+// and ".." do not lead out of it.
 func (f *FS) Sub(ctx context.Context, name string) (*FS, error) {
 	n, err := f.walk(ctx, name, true)
 	if err == nil && n.Attr.Type != nfs3.TypeDir {
@@ -97,7 +95,7 @@ func (f *FS) Sub(ctx context.Context, name string) (*FS, error) {
 	return f.At(n.FH, path.Join(f.path, name)), nil
 }
 
-// Stat describes what name leads to, through symbolic links.
+// Stat describes the object at name, through symbolic links.
 func (f *FS) Stat(ctx context.Context, name string) (*FileInfo, error) {
 	return f.stat(ctx, "stat", name, true)
 }
@@ -115,7 +113,7 @@ func (f *FS) stat(ctx context.Context, op, name string, follow bool) (*FileInfo,
 	return &FileInfo{name: baseName(name), Node: n}, nil
 }
 
-// baseName is the last component of a path, "/" for the root.
+// baseName returns the last component of a path, "/" for the root.
 func baseName(name string) string { return path.Base("/" + name) }
 
 // ReadLink returns the content of a symbolic link.
@@ -131,7 +129,7 @@ func (f *FS) ReadLink(ctx context.Context, name string) (string, error) {
 	return target, pathError("readlink", name, err)
 }
 
-// Access says which of the nfs3.Access bits the server allows on what name leads to.
+// Access returns the subset of bits (nfs3.Access…) that the server allows on the object at name.
 func (f *FS) Access(ctx context.Context, name string, bits uint32) (uint32, error) {
 	n, err := f.walk(ctx, name, true)
 	if err != nil {
@@ -141,14 +139,14 @@ func (f *FS) Access(ctx context.Context, name string, bits uint32) (uint32, erro
 	return got, pathError("access", name, err)
 }
 
-// StatFS returns the space of the file system that the export is on.
+// StatFS returns the space of the export's file system.
 func (f *FS) StatFS(ctx context.Context) (nfs3.FsstatRes, error) {
 	res, err := f.c.Fsstat(ctx, f.root)
 	return res, pathError("statfs", f.path, err)
 }
 
-// StatFSOf returns the space of the file system that name is on, which is another
-// than the export's where the server lets clients cross mount points.
+// StatFSOf returns the space of the file system at name. It differs from the export's if the server
+// lets clients cross mount points.
 func (f *FS) StatFSOf(ctx context.Context, name string) (nfs3.FsstatRes, error) {
 	n, err := f.walk(ctx, name, true)
 	if err != nil {

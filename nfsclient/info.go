@@ -1,4 +1,4 @@
-// FileInfo: the attributes of an object the way Go has them.
+// FileInfo: an object's attributes in Go's form.
 
 package nfsclient
 
@@ -9,31 +9,31 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A FileInfo describes an object; it is an fs.FileInfo. Sys returns the *nfs3.Fattr.
+// A FileInfo describes an object; it implements fs.FileInfo. Sys returns the *nfs3.Fattr.
 type FileInfo struct {
 	name string
 	Node
 }
 
-// Name is the last component of the path that was asked for.
+// Name returns the last component of the requested path.
 func (i *FileInfo) Name() string { return i.name }
 
-// Size is the length in bytes.
+// Size returns the length in bytes.
 func (i *FileInfo) Size() int64 { return int64(i.Attr.Size) }
 
-// Mode is type and permission bits.
+// Mode returns type and permission bits.
 func (i *FileInfo) Mode() fs.FileMode { return GoMode(i.Attr.Type, i.Attr.Mode) }
 
-// ModTime is when the content changed last.
+// ModTime returns the time of the last content change.
 func (i *FileInfo) ModTime() time.Time { return i.Attr.Mtime.Time() }
 
-// AccessTime is when the content was read last.
+// AccessTime returns the time of the last read.
 func (i *FileInfo) AccessTime() time.Time { return i.Attr.Atime.Time() }
 
 // IsDir reports whether it is a directory.
 func (i *FileInfo) IsDir() bool { return i.Attr.Type == nfs3.TypeDir }
 
-// Sys is the *nfs3.Fattr.
+// Sys returns the *nfs3.Fattr.
 func (i *FileInfo) Sys() any { return &i.Attr }
 
 // Bits of a mode above the permissions (RFC 1813 §2.5, mode3).
@@ -43,7 +43,7 @@ const (
 	modeSticky = 0o1000
 )
 
-// GoMode is the mode of a type and mode bits of NFSv3.
+// GoMode converts a type and mode bits of NFSv3.
 func GoMode(t nfs3.FileType, mode uint32) fs.FileMode {
 	m := fs.FileMode(mode & 0o777)
 	for _, b := range modeBits {
@@ -70,7 +70,7 @@ func GoMode(t nfs3.FileType, mode uint32) fs.FileMode {
 	return m | fs.ModeIrregular
 }
 
-// WireMode is the mode bits of NFSv3 of a mode; the type is left out.
+// WireMode converts a mode to NFSv3 mode bits, without the type.
 func WireMode(m fs.FileMode) uint32 {
 	mode := uint32(m.Perm())
 	for _, b := range modeBits {
@@ -81,6 +81,7 @@ func WireMode(m fs.FileMode) uint32 {
 	return mode
 }
 
+// modeBits maps the bits above the permissions.
 var modeBits = [...]struct {
 	nfs  uint32
 	mode fs.FileMode

@@ -12,10 +12,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// IO returns f as an fs.FS, which is also an fs.ReadDirFS, fs.StatFS,
-// fs.ReadFileFS, fs.SubFS and fs.ReadLinkFS. ctx bounds all calls made through it.
+// IO returns f as an fs.FS. It also implements fs.ReadDirFS, fs.StatFS, fs.ReadFileFS, fs.SubFS and
+// fs.ReadLinkFS. ctx bounds all its calls.
 func (f *FS) IO(ctx context.Context) fs.FS { return &ioFS{f, ctx} }
 
+// An ioFS implements the io/fs interfaces on an FS.
 type ioFS struct {
 	f   *FS
 	ctx context.Context
@@ -29,7 +30,7 @@ var (
 	_ fs.ReadLinkFS = (*ioFS)(nil)
 )
 
-// checked refuses paths that are not valid for io/fs.
+// checked returns an error for paths that io/fs does not allow.
 func checked(op, name string) error {
 	if !fs.ValidPath(name) {
 		return pathError(op, name, fs.ErrInvalid)
@@ -68,7 +69,7 @@ func (i *ioFS) Lstat(name string) (fs.FileInfo, error) {
 	return asInfo(name, fi, err)
 }
 
-// asInfo gives the root the name that io/fs has for it.
+// asInfo names the root as io/fs does.
 func asInfo(name string, fi *FileInfo, err error) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
@@ -94,6 +95,7 @@ func (i *ioFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	return asEntries(list), err
 }
 
+// asEntries converts a list for io/fs.
 func asEntries(list []*DirEntry) []fs.DirEntry {
 	out := make([]fs.DirEntry, len(list))
 	for i, e := range list {
@@ -120,8 +122,7 @@ func (i *ioFS) Sub(name string) (fs.FS, error) {
 	return sub.IO(i.ctx), nil
 }
 
-// subTree is Sub whose links lead where they lead in f, as those of a directory
-// of os.DirFS do.
+// subTree is Sub with links that lead to the same objects as in f, as in an os.DirFS subdirectory.
 func (f *FS) subTree(ctx context.Context, name string) (*FS, error) {
 	w, err := f.walkTo(ctx, name, true)
 	if err == nil {
@@ -144,7 +145,7 @@ func (f *FS) ReadFile(ctx context.Context, name string) ([]byte, error) {
 		return nil, pathError("open", name, err)
 	}
 	file := f.OpenNode(ctx, n.FH, name, os.O_RDONLY)
-	// The size is the server's word: memory is taken as data comes.
+	// Do not trust the server's size: the buffer grows as data arrives.
 	buf := make([]byte, 0, min(n.Attr.Size, maxTransfer)+1)
 	for {
 		k, err := file.ReadAt(buf[len(buf):cap(buf)], int64(len(buf)))
@@ -161,7 +162,7 @@ func (f *FS) ReadFile(ctx context.Context, name string) ([]byte, error) {
 	}
 }
 
-// WriteFile makes or replaces a file with this content and brings it to stable storage.
+// WriteFile makes or replaces a file with data and commits it to stable storage.
 func (f *FS) WriteFile(ctx context.Context, name string, data []byte, perm fs.FileMode) error {
 	file, err := f.OpenFile(ctx, name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
 	if err != nil {
@@ -189,12 +190,12 @@ func (d *ioDir) Stat() (fs.FileInfo, error) {
 	return fi, err
 }
 
-// ReadDir gives the next n entries in the server's order, or all when n is not positive.
+// ReadDir returns the next n entries in the server's order, or all if n is not positive.
 func (d *ioDir) ReadDir(n int) ([]fs.DirEntry, error) {
 	for !d.l.at.EOF && (n <= 0 || len(d.left) < n) {
 		page, err := d.l.page()
 		if err != nil && n > 0 && len(d.left) > 0 {
-			break // these first: the next call meets the error again
+			break // return these first: the next call meets the error again
 		}
 		if err != nil {
 			part := asEntries(d.left)

@@ -1,4 +1,4 @@
-// The server's lock manager: where it is, and calls to it.
+// The server's lock manager: finding it and calling it.
 
 package nfsclient
 
@@ -16,11 +16,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// ErrNoLockManager is the error of calls to the lock manager of a server that has none which can be
-// found.
+// ErrNoLockManager is the error of lock calls if the server's lock manager cannot be found.
 var ErrNoLockManager = errors.New("the server has no lock manager (NLM 4)")
 
-// The procedures that clients call, by number; the others are empty.
+// Procedures called by clients, by number; the others are empty.
 var lockProcs = func() (p [nlm4.ProcGrantedRes + 1]transport.Proc) {
 	const res = 4 + nlm4.MaxObject + 4
 	for n, x := range map[uint32]struct {
@@ -36,30 +35,30 @@ var lockProcs = func() (p [nlm4.ProcGrantedRes + 1]transport.Proc) {
 	return p
 }()
 
-// lockSearch is how long it is not looked for again after no lock manager was found, lockSearchMost
-// how long rpcbind and the lock manager can take to answer, and how long after a restart of the
-// server they can take to start, and lockSearchEvery when they are asked again then.
+// lockSearch is the pause after a failed search. lockSearchMost bounds the answers of rpcbind and
+// the lock manager, and their start after a restart of the server; they are asked every
+// lockSearchEvery then.
 const (
 	lockSearch      = 5 * time.Second
 	lockSearchMost  = 15 * time.Second
 	lockSearchEvery = time.Second
 )
 
-// A lockManager is the connection to it, which is made with the first call.
+// A lockManager is the connection to the server's lock manager, made by the first call.
 type lockManager struct {
-	search chan struct{} // has room for the one who looks for it
+	search chan struct{} // one token, for the searching goroutine
 
 	mu     sync.Mutex // guards all below
 	conn   *transport.Client
-	own    bool // conn is for locks alone, and closed with the Client
+	own    bool // conn is only for locks, and closed with the Client
 	err    error
 	failed time.Time // when err was found
 	closed bool
 }
 
-// CallLockManager does one procedure of NLM 4 at the server: on the connection of NFS where it is
-// there, else at Options.LockPort or where rpcbind says, over TCP. ErrNoLockManager: there is none.
-// Slices that res keeps are valid in DecodeXDR only.
+// CallLockManager runs one procedure of the server's NLM 4. It uses the NFS connection if NLM is
+// there. Otherwise it uses TCP to Options.LockPort or rpcbind's port. ErrNoLockManager: the server
+// has none. Slices kept by res are valid only in DecodeXDR.
 func (c *Client) CallLockManager(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
 	conn, err := c.lockConn(ctx)
 	if err != nil {
@@ -78,8 +77,7 @@ func (c *Client) CallLockManager(ctx context.Context, proc uint32, args xdr.Mars
 	return err
 }
 
-// LockManagerConnects is how often a connection to the lock manager has been made; 0: none has been
-// needed.
+// LockManagerConnects counts connections made to the lock manager; 0: no call needed one.
 func (c *Client) LockManagerConnects() uint64 {
 	m := c.locks
 	m.mu.Lock()
@@ -90,8 +88,8 @@ func (c *Client) LockManagerConnects() uint64 {
 	return m.conn.Figures().Connects
 }
 
-// leave ends the connection to the lock manager of a server that the Client has left; lockMoves
-// finds that of the next one.
+// leave closes the lock connection to a server that the Client has left; lockMoves finds the next
+// server's.
 func (m *lockManager) leave() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,7 +99,7 @@ func (m *lockManager) leave() {
 	}
 }
 
-// lockConn is the connection to the lock manager.
+// lockConn returns the connection to the lock manager.
 func (c *Client) lockConn(ctx context.Context) (*transport.Client, error) {
 	m := c.locks
 	if conn, err := m.known(); conn != nil || err != nil {
@@ -121,7 +119,7 @@ func (c *Client) lockConn(ctx context.Context) (*transport.Client, error) {
 	defer m.mu.Unlock()
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err() // which says nothing of the server
+		return nil, ctx.Err() // proves nothing about the server
 	case err != nil:
 		m.err, m.failed = err, time.Now()
 	case m.closed && own:
@@ -129,14 +127,15 @@ func (c *Client) lockConn(ctx context.Context) (*transport.Client, error) {
 		return nil, transport.ErrClosed
 	default:
 		m.conn, m.own, m.err = conn, own, nil
-		if own && !(lockMoves{c}).Here(conn.Addr()) { // the Client has moved since, and leave found no connection yet
+		// After a move meanwhile, leave found no connection to close.
+		if own && !(lockMoves{c}).Here(conn.Addr()) {
 			conn.Leave("", errElsewhere)
 		}
 	}
 	return conn, err
 }
 
-// known is what has been found before, an error for a time.
+// known returns the earlier result; an error counts for lockSearch.
 func (m *lockManager) known() (*transport.Client, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,12 +145,12 @@ func (m *lockManager) known() (*transport.Client, error) {
 	return m.conn, m.err
 }
 
-// findLockManager looks for the lock manager until it is known whether the server has one. A server
-// that is dying has none either: so one that has none has to answer over NFS, and by the connection
-// that it had before. A mount that waits for a dead server waits here too, as Linux's client does,
-// whose calls to a lock manager are those of a hard mount.
+// findLockManager searches until it is known whether the server has a lock manager. A dying server
+// has none either. So the server also has to answer over NFS, on the connection from before the
+// search. A mount that waits for a dead server waits here too, like Linux's client, which calls
+// lock managers as hard mounts do.
 func (c *Client) findLockManager(ctx context.Context) (conn *transport.Client, own bool, err error) {
-	var starting time.Time // until when a server that has started again may still be without
+	var starting time.Time // a restarted server may lack it until then
 	for {
 		before := c.conns[0].Figures().Connects
 		conn, own, err = c.searchLockManager(ctx)
@@ -175,7 +174,7 @@ func (c *Client) findLockManager(ctx context.Context) (conn *transport.Client, o
 	}
 }
 
-// searchLockManager looks for the lock manager once, where it may be.
+// searchLockManager tries each possible place once.
 func (c *Client) searchLockManager(ctx context.Context) (conn *transport.Client, own bool, err error) {
 	if c.opt.LockPort == 0 {
 		err := c.conns[0].Call(ctx, &lockProcs[nlm4.ProcNull], void{}, void{}, nil, 0)
@@ -197,7 +196,7 @@ func (c *Client) searchLockManager(ctx context.Context) (conn *transport.Client,
 	return conn, true, nil
 }
 
-// lockPort is the TCP port of the lock manager.
+// lockPort returns the lock manager's TCP port.
 func (c *Client) lockPort(ctx context.Context) (int, error) {
 	if c.opt.LockPort != 0 {
 		return c.opt.LockPort, nil
@@ -205,11 +204,11 @@ func (c *Client) lockPort(ctx context.Context) (int, error) {
 	return c.getPort(ctx, nlm4.Program, nlm4.Version)
 }
 
-// lockMoves finds a lock manager that has another port after a restart, or is at another server. It
-// is a transport.Moves.
+// lockMoves finds the lock manager at a new port after a restart, or at another server. It
+// implements transport.Moves.
 type lockMoves struct{ c *Client }
 
-// Connected keeps the locks at the server that the data is at.
+// Connected keeps the locks at the same server as the data.
 func (m lockMoves) Connected(_ context.Context, addr string, _ transport.Try) error {
 	if !m.Here(addr) {
 		return &transport.MoveError{Err: errElsewhere}
@@ -217,12 +216,13 @@ func (m lockMoves) Connected(_ context.Context, addr string, _ transport.Try) er
 	return nil
 }
 
-// Here reports whether addr is at the host of the server.
+// Here reports whether addr is on the server's host.
 func (m lockMoves) Here(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	return err == nil && host == m.c.home.address()
 }
 
+// Next asks for the lock manager's present port, at the server in use.
 func (m lockMoves) Next(ctx context.Context, addr string) string {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
@@ -233,7 +233,7 @@ func (m lockMoves) Next(ctx context.Context, addr string) string {
 	return net.JoinHostPort(m.c.home.address(), strconv.Itoa(port))
 }
 
-// close closes a connection for locks alone.
+// close closes a connection used only for locks.
 func (m *lockManager) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

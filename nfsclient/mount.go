@@ -1,4 +1,4 @@
-// Mounting: from the path of an export to the handle of its root (RFC 1813 appendix I).
+// Mounting: from an export's path to its root handle (RFC 1813 appendix I).
 
 package nfsclient
 
@@ -14,19 +14,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// The procedures of MOUNT that a client needs.
+// The MOUNT procedures used by a client.
 var (
 	mountMnt    = mountProc(mount3.ProcMnt, "MNT", 4+4+mount3.MaxHandle+4+4*mount3.MaxFlavor)
 	mountUmnt   = mountProc(mount3.ProcUmnt, "UMNT", 0)
 	mountExport = mountProc(mount3.ProcExport, "EXPORT", mount3.MaxList)
 )
 
+// mountProc describes a MOUNT procedure; most bounds its reply in bytes.
 func mountProc(n uint32, name string, most int) transport.Proc {
 	return transport.Proc{Prog: mount3.Program, Vers: mount3.Version, Proc: n, Name: name, MaxReply: most}
 }
 
-// mountCall does one MOUNT procedure where the server has it: at MountPort when
-// that is set, else on the NFS connection, else where rpcbind says; of another host at MountHost.
+// mountCall runs one MOUNT procedure: at MountPort if set, else on the NFS connection, else at the
+// port from rpcbind; on MountHost if set.
 func (c *Client) mountCall(ctx context.Context, p *transport.Proc, args xdr.Marshaler, res xdr.Unmarshaler) error {
 	host, port := c.opt.MountHost, c.opt.MountPort
 	if port == 0 && host == "" {
@@ -67,12 +68,12 @@ func (c *Client) MountHandle(ctx context.Context, dir string) (nfs3.FH, error) {
 	return nfs3.MakeFH(res.Handle)
 }
 
-// Unmount tells the server that the mount is not needed any more. Nothing depends on it.
+// Unmount notifies the server of the end of a mount. The call is advisory.
 func (c *Client) Unmount(ctx context.Context, dir string) error {
 	return c.mountCall(ctx, &mountUmnt, &mount3.PathArgs{Path: dir}, void{})
 }
 
-// Exports lists what the server exports, and to whom.
+// Exports lists the server's exports and their clients.
 func (c *Client) Exports(ctx context.Context) ([]mount3.Export, error) {
 	var res mount3.ExportRes
 	if err := c.mountCall(ctx, &mountExport, void{}, &res); err != nil {
@@ -94,11 +95,11 @@ func (c *Client) Mount(ctx context.Context, dir string) (*FS, error) {
 	return c.newFS(ctx, fh, dir)
 }
 
-// MountPath mounts the longest export that p is in or below, and returns what
-// of p is left below its root, as it was written ("" for the root itself). It asks
-// for the list of exports, and where that does not help tries p and its parents in turn.
+// MountPath mounts the longest export at or above p. rest is the unchanged remainder of p below its
+// root ("" for the root itself). It reads the list of exports. If that does not help it tries p and
+// its parents in turn.
 func (c *Client) MountPath(ctx context.Context, p string) (f *FS, rest string, err error) {
-	list, _ := c.Exports(ctx) // some servers keep it to themselves
+	list, _ := c.Exports(ctx) // some servers do not disclose it
 	dirs := make([]string, len(list))
 	for i, x := range list {
 		dirs[i] = path.Clean("/" + x.Dir)
@@ -111,7 +112,7 @@ func (c *Client) MountPath(ctx context.Context, p string) (f *FS, rest string, e
 	return c.mountAny(ctx, p)
 }
 
-// mountAny mounts a directory on the way to p without knowing what is exported.
+// mountAny mounts a directory on the way to p without the list of exports.
 func (c *Client) mountAny(ctx context.Context, p string) (f *FS, rest string, err error) {
 	var deepest *MountError
 	for _, t := range mountTries(p) {
@@ -129,8 +130,8 @@ func (c *Client) mountAny(ctx context.Context, p string) (f *FS, rest string, er
 	return nil, "", deepest
 }
 
-// Open connects to a target's server and mounts its export; rest is the path
-// below the root. The FS's Client is to be closed when done.
+// Open connects to a target's server and mounts its export; rest is the path below the root. The
+// caller closes the FS's Client.
 func Open(ctx context.Context, t Target, opt Options) (f *FS, rest string, err error) {
 	opt.Transport = t.Transport
 	c, err := Dial(ctx, t.Addr(), opt)

@@ -1,4 +1,4 @@
-// The operations on names of an FS.
+// Operations on names in an FS.
 
 package nfsclient
 
@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Mkdir makes a directory of mode perm; a umask is for the caller to apply. What
-// exists, "." and ".." and the root too, fails with fs.ErrExist.
+// Mkdir makes a directory with mode perm; the caller applies a umask. An existing name fails with
+// fs.ErrExist, including ".", ".." and the root.
 func (f *FS) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
 	p, err := f.newName(ctx, name, true)
 	if err == nil {
@@ -24,8 +24,7 @@ func (f *FS) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
 	return pathError("mkdir", name, err)
 }
 
-// MkdirAll makes a directory and the parents that are missing, in the order of
-// the path: "a/../b" makes a and b.
+// MkdirAll makes a directory and its missing parents, in path order: "a/../b" makes a and b.
 func (f *FS) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
 	if strings.IndexByte(name, 0) >= 0 {
 		return pathError("mkdir", name, fs.ErrInvalid)
@@ -39,14 +38,14 @@ func (f *FS) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error 
 	return nil
 }
 
-// enterOrMake enters the directory comp, which it makes when there is none.
+// enterOrMake enters the directory comp and makes it if it is missing.
 func (w *walker) enterOrMake(comp string, perm fs.FileMode) error {
 	before := slices.Clone(w.stack)
 	err := w.enter(comp, true, true)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// A dangling link has moved the walk; mkdir does not follow it, and says EXIST.
+	// A dangling link has moved the walk. Mkdir does not follow it and returns EXIST.
 	w.stack = before
 	n, err := w.f.c.Mkdir(w.ctx, w.top().FH, comp, nfs3.Sattr{SetMode: true, Mode: WireMode(perm)})
 	if errors.Is(err, fs.ErrExist) { // another client may have made it meanwhile
@@ -71,7 +70,8 @@ func (f *FS) Remove(ctx context.Context, name string) error {
 	return pathError("remove", name, err)
 }
 
-// oldName is the place of a name to be removed. What is no name has the error of rmdir(2).
+// oldName returns the place of a name to remove. A path without a name returns the error of
+// rmdir(2).
 func (f *FS) oldName(ctx context.Context, name string) (place, error) {
 	p, err := f.place(ctx, name)
 	if err == nil {
@@ -87,9 +87,8 @@ func (f *FS) oldName(ctx context.Context, name string) (place, error) {
 	return p, err
 }
 
-// remove tries REMOVE, then RMDIR when the name proves to be a directory's:
-// servers refuse one with ISDIR or, as POSIX has it for unlink, with PERM, which
-// may also be what they have to say of a file.
+// remove tries REMOVE, then RMDIR if the name proves to be a directory. Servers refuse directories
+// with ISDIR or, like POSIX unlink, with PERM, which may also be the answer for a file.
 func (f *FS) remove(ctx context.Context, dir nfs3.FH, base string) error {
 	err := f.c.Remove(ctx, dir, base)
 	switch {
@@ -104,7 +103,7 @@ func (f *FS) remove(ctx context.Context, dir nfs3.FH, base string) error {
 	return f.c.Rmdir(ctx, dir, base)
 }
 
-// Unlink removes a name that is not a directory's; that is syscall.EISDIR.
+// Unlink removes a name; a directory fails with syscall.EISDIR.
 func (f *FS) Unlink(ctx context.Context, name string) error {
 	p, err := f.place(ctx, name)
 	switch {
@@ -119,7 +118,7 @@ func (f *FS) Unlink(ctx context.Context, name string) error {
 	return pathError("unlink", name, err)
 }
 
-// unlink is REMOVE with the error of Linux for a directory.
+// unlink is REMOVE with Linux's error for a directory.
 func (f *FS) unlink(ctx context.Context, dir nfs3.FH, base string) error {
 	err := f.c.Remove(ctx, dir, base)
 	if errors.Is(err, nfs3.ErrPerm) || errors.Is(err, nfs3.ErrInval) {
@@ -130,7 +129,7 @@ func (f *FS) unlink(ctx context.Context, dir nfs3.FH, base string) error {
 	return err
 }
 
-// refuseSlash is the error of what does not take the name of a directory.
+// refuseSlash returns the error for a trailing slash in an operation on non-directories.
 func (f *FS) refuseSlash(ctx context.Context, p place) error {
 	n, err := f.lookup(ctx, p.dir, p.base)
 	switch {
@@ -151,9 +150,8 @@ func (f *FS) Rmdir(ctx context.Context, name string) error {
 	return pathError("rmdir", name, err)
 }
 
-// Rename gives oldname the name newname; what had that name is replaced. A
-// symbolic link is renamed, and replaced, itself. A slash after either name is
-// for directories only.
+// Rename renames oldname to newname and replaces newname. It does not follow symbolic links. Only
+// directories accept a slash after either name.
 func (f *FS) Rename(ctx context.Context, oldname, newname string) error {
 	from, err := f.place(ctx, oldname)
 	var to place
@@ -169,6 +167,7 @@ func (f *FS) Rename(ctx context.Context, oldname, newname string) error {
 	return nil
 }
 
+// rename checks a trailing slash first, because RENAME does not carry one.
 func (f *FS) rename(ctx context.Context, from, to place) error {
 	if !from.isName() || !to.isName() {
 		return syscall.EBUSY
@@ -185,7 +184,7 @@ func (f *FS) rename(ctx context.Context, from, to place) error {
 	return f.c.Rename(ctx, from.dir, from.base, to.dir, to.base)
 }
 
-// Link gives oldname the further name newname. A symbolic link is not followed.
+// Link gives oldname the additional name newname. It does not follow a symbolic link.
 func (f *FS) Link(ctx context.Context, oldname, newname string) error {
 	n, err := f.walk(ctx, oldname, false)
 	var p place
@@ -194,7 +193,7 @@ func (f *FS) Link(ctx context.Context, oldname, newname string) error {
 	}
 	switch {
 	case err != nil:
-	case n.Attr.Type == nfs3.TypeDir: // servers have several words for it; these are Linux's
+	case n.Attr.Type == nfs3.TypeDir: // servers differ here; use Linux's errors
 		if _, err = f.lookup(ctx, p.dir, p.base); err == nil {
 			err = syscall.EEXIST
 		} else if errors.Is(err, fs.ErrNotExist) {
@@ -225,7 +224,7 @@ func (f *FS) Symlink(ctx context.Context, target, name string) error {
 	return nil
 }
 
-// checkTarget refuses what cannot be the content of a symbolic link.
+// checkTarget returns an error for invalid symbolic link contents.
 func checkTarget(target string) error {
 	switch {
 	case target == "":
@@ -238,7 +237,8 @@ func checkTarget(target string) error {
 	return nil
 }
 
-// Mknod makes a device, socket or FIFO; its type is in mode, major and minor count for devices.
+// Mknod makes a device, socket or FIFO, by the type in mode. major and minor matter only for
+// devices.
 func (f *FS) Mknod(ctx context.Context, name string, mode fs.FileMode, major, minor uint32) error {
 	types := map[fs.FileMode]nfs3.FileType{
 		fs.ModeNamedPipe: nfs3.TypeFIFO, fs.ModeSocket: nfs3.TypeSock,

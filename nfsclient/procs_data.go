@@ -1,4 +1,4 @@
-// GETATTR, READ, WRITE and COMMIT: the procedures of the data path, which do not allocate.
+// GETATTR, READ, WRITE and COMMIT: the procedures of the data path, without allocation.
 
 package nfsclient
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A getattrOp is the arguments and result of one GETATTR; it comes from getattrOps and goes back.
+// A getattrOp has the arguments and result of one GETATTR. It is pooled in getattrOps.
 type getattrOp struct {
 	args nfs3.GetattrArgs
 	res  nfs3.GetattrRes
@@ -27,7 +27,7 @@ func (c *Client) Getattr(ctx context.Context, fh nfs3.FH) (nfs3.Fattr, error) {
 	return op.res.Attr, err
 }
 
-// A readOp is the arguments and result of one READ, and where its data shall be.
+// A readOp has the arguments and result of one READ, and the memory for its data.
 type readOp struct {
 	args nfs3.ReadArgs
 	res  nfs3.ReadRes
@@ -37,31 +37,30 @@ type readOp struct {
 
 var readOps = sync.Pool{New: func() any { return new(readOp) }}
 
-// DecodeXDR reads the result. Data that did not land in the sink by itself, for
-// it came inline, is copied there while the message is still at hand.
+// DecodeXDR reads the result. Inline data did not land in the sink by itself; it is copied there
+// before the message is released.
 func (op *readOp) DecodeXDR(d *xdr.Decoder) {
 	op.res.DecodeXDR(d)
 	op.n = len(op.res.Data)
 	if op.n > len(op.sink) {
-		d.Fail(errBadReply) // more than was asked for
+		d.Fail(errBadReply) // more than requested
 		op.n = 0
 	}
 	if op.n > 0 && &op.res.Data[0] != &op.sink[0] {
 		copy(op.sink, op.res.Data)
 	}
-	// The slice is a part of the message, whose memory goes back when DecodeXDR returns.
+	// The slice is part of the message, which is released when DecodeXDR returns.
 	op.res.Data = nil
 }
 
-// Read reads up to len(p) bytes at off into p by one READ, and reports whether
-// the file ends after them. len(p) must not be over the server's rtmax. p
-// belongs to the client until Read has returned.
+// Read reads up to len(p) bytes at off into p by one READ. eof reports whether the file ends after
+// them. len(p) must not exceed the server's rtmax. The client owns p until Read returns.
 func (c *Client) Read(ctx context.Context, fh nfs3.FH, p []byte, off uint64) (n int, eof bool, err error) {
 	return c.ReadAttr(ctx, fh, p, off, nil)
 }
 
-// ReadAttr is Read that also returns what the reply tells of the file, an error's too;
-// attr may be nil.
+// ReadAttr is Read that also returns the file's attributes in the reply, even with an error. attr
+// may be nil.
 func (c *Client) ReadAttr(ctx context.Context, fh nfs3.FH, p []byte, off uint64, attr *nfs3.PostOpAttr) (n int, eof bool, err error) {
 	op := readOps.Get().(*readOp)
 	op.res.Attr.Present = false
@@ -76,8 +75,7 @@ func (c *Client) ReadAttr(ctx context.Context, fh nfs3.FH, p []byte, off uint64,
 	if attr != nil {
 		*attr = op.res.Attr
 	}
-	// Before it goes back to the pool: a pooled op must not keep the caller's memory from being
-	// collected.
+	// A pooled op must not keep the caller's memory from being collected.
 	op.sink = nil
 	readOps.Put(op)
 	if err != nil {
@@ -86,7 +84,7 @@ func (c *Client) ReadAttr(ctx context.Context, fh nfs3.FH, p []byte, off uint64,
 	return n, eof, nil
 }
 
-// A writeOp is the arguments and result of one WRITE.
+// A writeOp has the arguments and result of one WRITE.
 type writeOp struct {
 	args nfs3.WriteArgs
 	res  nfs3.WriteRes
@@ -94,21 +92,21 @@ type writeOp struct {
 
 var writeOps = sync.Pool{New: func() any { return new(writeOp) }}
 
-// A Written is what the server says of a WRITE.
+// A Written is the result of a WRITE.
 type Written struct {
-	N         int // bytes, from the front of the data
+	N         int // bytes written from the start of the data
 	Committed nfs3.StableHow
 	Verf      nfs3.Verf
 }
 
-// Write writes p at off by one WRITE; the server may take only a part.
-// len(p) must not be over the server's wtmax. p must stay as it is until Write has returned.
+// Write writes p at off by one WRITE; the server may accept only a part. len(p) must not exceed the
+// server's wtmax. p must not change until Write returns.
 func (c *Client) Write(ctx context.Context, fh nfs3.FH, p []byte, off uint64, how nfs3.StableHow) (Written, error) {
 	return c.WriteWcc(ctx, fh, p, off, how, nil)
 }
 
-// WriteWcc is Write that also returns what the reply tells of the file before and
-// after, an error's too; wcc may be nil.
+// WriteWcc is Write that also returns the file's attributes before and after, even with an error.
+// wcc may be nil.
 func (c *Client) WriteWcc(ctx context.Context, fh nfs3.FH, p []byte, off uint64, how nfs3.StableHow, wcc *nfs3.WccData) (Written, error) {
 	op := writeOps.Get().(*writeOp)
 	op.res.Wcc = nfs3.WccData{}
@@ -123,22 +121,22 @@ func (c *Client) WriteWcc(ctx context.Context, fh nfs3.FH, p []byte, off uint64,
 	if err != nil {
 		return Written{}, err
 	}
-	// A server that takes nothing without an error would have a writer try for ever, and one that
-	// promises less than was asked for has broken RFC 1813 §3.3.7.
+	// A server that accepts 0 bytes without an error would make a writer loop forever. Less
+	// stability than requested violates RFC 1813 §3.3.7.
 	if w.N > len(p) || w.N == 0 && len(p) > 0 || w.Committed < how {
 		return Written{}, errBadReply
 	}
 	return w, nil
 }
 
-// Commit has the server bring unstable data of a file to stable storage, all of
-// it when count is 0, and returns its write verifier.
+// Commit makes the server bring a file's unstable data to stable storage, all of it if count is 0.
+// It returns the write verifier.
 func (c *Client) Commit(ctx context.Context, fh nfs3.FH, off uint64, count uint32) (nfs3.Verf, error) {
 	return c.CommitWcc(ctx, fh, off, count, nil)
 }
 
-// CommitWcc is Commit that also returns what the reply tells of the file before and
-// after, an error's too; wcc may be nil.
+// CommitWcc is Commit that also returns the file's attributes before and after, even with an error.
+// wcc may be nil.
 func (c *Client) CommitWcc(ctx context.Context, fh nfs3.FH, off uint64, count uint32, wcc *nfs3.WccData) (nfs3.Verf, error) {
 	args := nfs3.CommitArgs{FH: fh, Offset: off, Count: count}
 	var res nfs3.CommitRes

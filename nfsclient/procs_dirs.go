@@ -8,20 +8,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A DirPage is where in a directory a page of a listing stands, and what the page said of it.
-// The zero value is the start of the directory; what Readdir and Readdirplus return leads
-// to the next page.
+// A DirPage is the position after a page of a listing, with the page's results. The zero value is
+// the start of the directory. Readdir and Readdirplus return the position of the next page.
 type DirPage struct {
 	Cookie uint64          // of the last entry seen; 0: none
-	Verf   nfs3.Verf       // of the server, for the cookies of this listing
+	Verf   nfs3.Verf       // the server's, for the cookies of this listing
 	Attr   nfs3.PostOpAttr // of the directory
 	EOF    bool            // the directory ends with this page
 }
 
-// Readdir reads the page after at by one READDIR of at most count bytes of results
-// (RFC 1813 §3.3.16), and gives each entry to f, whose Name is valid during that call only.
-// "." and ".." come as the server sends them, and names are not validated. After an error
-// what f was given is not a page. count bounds the memory that a reply takes.
+// Readdir reads the page after at by one READDIR with at most count bytes of results (RFC 1813
+// §3.3.16). count bounds the reply's memory. It passes each entry to f; the entry's Name is valid
+// only during that call. "." and ".." come as sent, and names are not validated. After an error the
+// entries are not a page.
 func (c *Client) Readdir(ctx context.Context, dir nfs3.FH, at DirPage, count uint32, f func(*nfs3.Entry)) (DirPage, error) {
 	args := nfs3.ReaddirArgs{Dir: dir, Cookie: at.Cookie, Verf: at.Verf, Count: count}
 	next := DirPage{Cookie: at.Cookie}
@@ -37,9 +36,9 @@ func (c *Client) Readdir(ctx context.Context, dir nfs3.FH, at DirPage, count uin
 	return next, nil
 }
 
-// Readdirplus is Readdir by READDIRPLUS, which also brings attributes and handles where the
-// server has them at hand (RFC 1813 §3.3.17). dircount bounds the names and cookies alone,
-// maxcount the whole of the results. Not every server has it: then the error is ErrNotSupp.
+// Readdirplus is Readdir by READDIRPLUS, which also returns available attributes and handles (RFC
+// 1813 §3.3.17). dircount bounds names and cookies, maxcount all results, in bytes. A server
+// without it returns ErrNotSupp.
 func (c *Client) Readdirplus(ctx context.Context, dir nfs3.FH, at DirPage, dircount, maxcount uint32, f func(*nfs3.EntryPlus)) (DirPage, error) {
 	args := nfs3.ReaddirplusArgs{Dir: dir, Cookie: at.Cookie, Verf: at.Verf, Dircount: dircount, Maxcount: maxcount}
 	next := DirPage{Cookie: at.Cookie}

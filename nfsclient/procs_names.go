@@ -1,4 +1,4 @@
-// The procedures on names and attributes, as methods on handles.
+// Procedures on names and attributes, as methods on handles.
 
 package nfsclient
 
@@ -10,14 +10,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A Node is an object: its handle, and its attributes when they were known.
+// A Node is an object: its handle, and its attributes if known.
 type Node struct {
 	FH   nfs3.FH
 	Attr nfs3.Fattr
 }
 
-// A lookupOp is the arguments and result of one LOOKUP; it comes from lookupOps and goes
-// back, with the space for its name.
+// A lookupOp has the arguments and result of one LOOKUP. It is pooled in lookupOps together with
+// the space for its name.
 type lookupOp struct {
 	args nfs3.LookupArgs
 	res  nfs3.LookupRes
@@ -36,7 +36,7 @@ func (c *Client) Lookup(ctx context.Context, dir nfs3.FH, name string) (Node, er
 	return c.complete(ctx, op.res.FH, &op.res.Attr)
 }
 
-// complete asks for the attributes that a server left out.
+// complete asks for attributes if the server left them out.
 func (c *Client) complete(ctx context.Context, fh nfs3.FH, attr *nfs3.PostOpAttr) (Node, error) {
 	if attr.Present {
 		return Node{FH: fh, Attr: attr.Attr}, nil
@@ -52,7 +52,7 @@ func (c *Client) Setattr(ctx context.Context, fh nfs3.FH, attr nfs3.Sattr) error
 	return c.call(ctx, nfs3.ProcSetattr, &args, &res, &res.Status, nil, 0)
 }
 
-// Access says which of the nfs3.Access bits the server allows.
+// Access returns the subset of bits (nfs3.Access…) that the server allows.
 func (c *Client) Access(ctx context.Context, fh nfs3.FH, bits uint32) (uint32, error) {
 	args := nfs3.AccessArgs{FH: fh, Access: bits}
 	var res nfs3.AccessRes
@@ -60,12 +60,13 @@ func (c *Client) Access(ctx context.Context, fh nfs3.FH, bits uint32) (uint32, e
 	return res.Access & bits, err
 }
 
-// linkRes is a READLINK result that keeps the path beyond the life of the message.
+// linkRes is a READLINK result with a copy of the path, which outlives the message.
 type linkRes struct {
 	nfs3.ReadlinkRes
 	path string
 }
 
+// DecodeXDR copies the path, because the message is released afterwards.
 func (r *linkRes) DecodeXDR(d *xdr.Decoder) {
 	r.ReadlinkRes.DecodeXDR(d)
 	r.path = string(r.Path)
@@ -81,7 +82,7 @@ func (c *Client) Readlink(ctx context.Context, fh nfs3.FH) (string, error) {
 	return res.path, err
 }
 
-// made completes the result of a creating procedure: servers may leave out handle and attributes.
+// made completes the result of a creating procedure: servers may omit handle and attributes.
 func (c *Client) made(ctx context.Context, dir nfs3.FH, name string, res *nfs3.CreateRes) (Node, error) {
 	if !res.FH.Present {
 		return c.Lookup(ctx, dir, name)
@@ -89,7 +90,7 @@ func (c *Client) made(ctx context.Context, dir nfs3.FH, name string, res *nfs3.C
 	return c.complete(ctx, res.FH.FH, &res.Attr)
 }
 
-// Create makes a regular file. verf counts with nfs3.Exclusive only, attr with the other modes.
+// Create makes a regular file. verf matters only with nfs3.Exclusive, attr with the other modes.
 func (c *Client) Create(ctx context.Context, dir nfs3.FH, name string, mode nfs3.CreateMode,
 	attr nfs3.Sattr, verf nfs3.Verf) (Node, error) {
 	args := nfs3.CreateArgs{Where: nfs3.DirOpArgs{Dir: dir, Name: []byte(name)}, Mode: mode, Attr: attr, Verf: verf}
@@ -120,7 +121,7 @@ func (c *Client) Symlink(ctx context.Context, dir nfs3.FH, name, target string, 
 	return c.made(ctx, dir, name, &res)
 }
 
-// Mknod makes a device, socket or FIFO; rdev counts for devices only.
+// Mknod makes a device, socket or FIFO; rdev matters only for devices.
 func (c *Client) Mknod(ctx context.Context, dir nfs3.FH, name string, t nfs3.FileType,
 	attr nfs3.Sattr, rdev nfs3.Specdata) (Node, error) {
 	args := nfs3.MknodArgs{Where: nfs3.DirOpArgs{Dir: dir, Name: []byte(name)}, Type: t, Attr: attr, Rdev: rdev}
@@ -131,7 +132,7 @@ func (c *Client) Mknod(ctx context.Context, dir nfs3.FH, name string, t nfs3.Fil
 	return c.made(ctx, dir, name, &res)
 }
 
-// Remove removes a name that is not a directory.
+// Remove removes a name of a non-directory.
 func (c *Client) Remove(ctx context.Context, dir nfs3.FH, name string) error {
 	args := nfs3.RemoveArgs{Dir: dir, Name: []byte(name)}
 	var res nfs3.RemoveRes
@@ -145,7 +146,7 @@ func (c *Client) Rmdir(ctx context.Context, dir nfs3.FH, name string) error {
 	return c.call(ctx, nfs3.ProcRmdir, &args, &res, &res.Status, nil, 0)
 }
 
-// Rename gives an object another name, in the same or another directory of the same file system.
+// Rename gives an object another name in the same file system.
 func (c *Client) Rename(ctx context.Context, fromDir nfs3.FH, from string, toDir nfs3.FH, to string) error {
 	args := nfs3.RenameArgs{
 		From: nfs3.DirOpArgs{Dir: fromDir, Name: []byte(from)},
@@ -155,14 +156,14 @@ func (c *Client) Rename(ctx context.Context, fromDir nfs3.FH, from string, toDir
 	return c.call(ctx, nfs3.ProcRename, &args, &res, &res.Status, nil, 0)
 }
 
-// Link gives an object a further name.
+// Link gives an object an additional name.
 func (c *Client) Link(ctx context.Context, fh, dir nfs3.FH, name string) error {
 	args := nfs3.LinkArgs{FH: fh, Link: nfs3.DirOpArgs{Dir: dir, Name: []byte(name)}}
 	var res nfs3.LinkRes
 	return c.call(ctx, nfs3.ProcLink, &args, &res, &res.Status, nil, 0)
 }
 
-// Fsstat returns the space of the file system that fh is on.
+// Fsstat returns the space of the file system with fh.
 func (c *Client) Fsstat(ctx context.Context, fh nfs3.FH) (nfs3.FsstatRes, error) {
 	args := nfs3.FsstatArgs{FH: fh}
 	var res nfs3.FsstatRes
@@ -170,7 +171,7 @@ func (c *Client) Fsstat(ctx context.Context, fh nfs3.FH) (nfs3.FsstatRes, error)
 	return res, err
 }
 
-// Fsinfo returns the sizes that the server takes.
+// Fsinfo returns the server's transfer sizes and file size limit.
 func (c *Client) Fsinfo(ctx context.Context, fh nfs3.FH) (nfs3.FsinfoRes, error) {
 	args := nfs3.FsinfoArgs{FH: fh}
 	var res nfs3.FsinfoRes
@@ -178,7 +179,7 @@ func (c *Client) Fsinfo(ctx context.Context, fh nfs3.FH) (nfs3.FsinfoRes, error)
 	return res, err
 }
 
-// Pathconf returns the limits of names on the file system that fh is on.
+// Pathconf returns the name limits of the file system with fh.
 func (c *Client) Pathconf(ctx context.Context, fh nfs3.FH) (nfs3.PathconfRes, error) {
 	args := nfs3.PathconfArgs{FH: fh}
 	var res nfs3.PathconfRes

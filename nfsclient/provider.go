@@ -1,4 +1,4 @@
-// Which RDMA provider a Client uses: iWARP, RoCE, or the one that the server answers by.
+// The RDMA provider of a Client: iWARP, RoCE, or whichever the server answers.
 
 package nfsclient
 
@@ -20,7 +20,7 @@ type Provider uint8
 const (
 	IWARP        Provider = iota // over TCP
 	RoCE                         // RoCEv2, over UDP port 4791
-	AutoProvider                 // iWARP and, if the server does not take that, RoCE
+	AutoProvider                 // iWARP, then RoCE if the server does not accept iWARP
 )
 
 var providerNames = [...]string{"iwarp", "roce", "auto"}
@@ -32,7 +32,7 @@ func (p Provider) String() string {
 	return fmt.Sprintf("provider %d", uint8(p))
 }
 
-// ParseProvider reads "iwarp", "roce" or "auto".
+// ParseProvider parses "iwarp", "roce" or "auto".
 func ParseProvider(s string) (Provider, error) {
 	for i, name := range providerNames {
 		if s == name {
@@ -51,14 +51,14 @@ func (o *Options) device(p Provider) *rnic.Device {
 	return iwarp.Open(cfg)
 }
 
-// Of the time for a connection AutoProvider gives iWARP one half at most, and RoCE after that one
-// quarter: a host without RoCE never answers, and a server with RoCE does so at once.
+// AutoProvider gives iWARP at most half the time for a connection, then RoCE a quarter of the rest.
+// A host without RoCE never answers, and a server with RoCE answers at once.
 const (
 	autoIWARPShare = 2
 	autoRoCEShare  = 4
 )
 
-// withShare is ctx, with one of n equal shares of the time that is left.
+// withShare returns ctx with one of n equal shares of the remaining time.
 func withShare(ctx context.Context, n time.Duration) (context.Context, context.CancelFunc) {
 	if end, ok := ctx.Deadline(); ok {
 		return context.WithTimeout(ctx, time.Until(end)/n)
@@ -66,7 +66,7 @@ func withShare(ctx context.Context, n time.Duration) (context.Context, context.C
 	return context.WithCancel(ctx)
 }
 
-// dialProviders makes the first connection. The Client stays with the provider that has made it.
+// dialProviders makes the first connection. The Client keeps the successful provider.
 func (c *Client) dialProviders(ctx context.Context, t Target) error {
 	switch {
 	case c.opt.Transport != RDMA || c.opt.Device != nil:
@@ -80,7 +80,7 @@ func (c *Client) dialProviders(ctx context.Context, t Target) error {
 	defer cancel()
 	c.opt.Device, c.opt.Provider = c.opt.device(IWARP), IWARP
 	err := c.dialFirst(first, t)
-	var rejected *rnic.RejectError // by a server, which would reject RoCE as well
+	var rejected *rnic.RejectError // the server would reject RoCE as well
 	if err == nil || ctx.Err() != nil || errors.As(err, &rejected) {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Removing a tree: what can be removed is, and each failure is told.
+// Removing a tree: remove as much as possible and report each failure.
 
 package nfsclient
 
@@ -14,31 +14,28 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// removeWindow is how many files of one directory are removed at once.
+// removeWindow bounds concurrent removals of files in one directory.
 const removeWindow = 32
 
-// A TreeRemoval is how RemoveTree goes about it and what it tells. Each function
-// may be nil; they are called one at a time, with paths that begin with the
-// name that RemoveTree was given.
+// A TreeRemoval has the callbacks of RemoveTree. Each may be nil. They are called one at a time,
+// with paths that begin with RemoveTree's name.
 type TreeRemoval struct {
-	// Ask reports whether to remove an object; false leaves it, without an
-	// error. For a directory that is not empty it is asked twice: with enter set
-	// before anything in it is removed, then for the directory itself. With Ask
-	// nothing is done at once.
+	// Ask reports whether to remove an object; false keeps it without an error. It is called twice
+	// for a directory that is not empty: with enter set before its entries, then for the directory
+	// itself. With Ask removals run one at a time.
 	Ask func(name string, info *FileInfo, enter bool) bool
 
-	// Removed is told of each object that is gone.
+	// Removed is called for each removed object.
 	Removed func(name string, dir bool)
 
-	// Failed is told of each object that could not be removed, but not of the
-	// directories above it, which are then left without a try.
+	// Failed is called for each object that could not be removed. Directories above it are kept
+	// without a call.
 	Failed func(name string, err error)
 }
 
-// RemoveAll removes name and, when it is a directory, all that is below it. It
-// goes on after an error, and returns the first. A name that is not there is no
-// error. A symbolic link is removed itself; a slash after name is for
-// directories only.
+// RemoveAll removes name and, if it is a directory, everything below it. It continues after errors
+// and returns the first. A missing name is no error. It does not follow symbolic links. Only
+// directories accept a slash after name.
 func (f *FS) RemoveAll(ctx context.Context, name string) error {
 	err := f.RemoveTree(ctx, name, TreeRemoval{})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,8 +44,8 @@ func (f *FS) RemoveAll(ctx context.Context, name string) error {
 	return err
 }
 
-// RemoveTree is RemoveAll with a say in it; a name that is not there is an error.
-// It returns the first error that Failed was told of.
+// RemoveTree is RemoveAll with callbacks; a missing name is an error. It returns the first error
+// passed to Failed.
 func (f *FS) RemoveTree(ctx context.Context, name string, how TreeRemoval) error {
 	p, err := f.oldName(ctx, name)
 	var n Node
@@ -73,10 +70,11 @@ type removal struct {
 	size *sizes
 	how  TreeRemoval
 
-	mu  sync.Mutex // held while a function of how runs; guards err
+	mu  sync.Mutex // held during a callback; guards err
 	err error      // the first failure
 }
 
+// failed records the first error and calls how.Failed.
 func (r *removal) failed(name string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,6 +86,7 @@ func (r *removal) failed(name string, err error) {
 	}
 }
 
+// removed calls how.Removed.
 func (r *removal) removed(name string, dir bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,23 +95,24 @@ func (r *removal) removed(name string, dir bool) {
 	}
 }
 
+// ask calls how.Ask; without it everything is removed.
 func (r *removal) ask(name string, n Node, enter bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.how.Ask == nil || r.how.Ask(name, &FileInfo{name: baseName(name), Node: n}, enter)
 }
 
-// An outcome is what became of one object.
+// An outcome is the result for one object.
 type outcome uint8
 
 // The outcomes.
 const (
-	gone   outcome = iota // it was there and is removed
-	absent                // it was not there
-	kept                  // it is still there: a failure, which was told, or Ask's will
+	gone   outcome = iota // removed
+	absent                // missing
+	kept                  // still there, after a reported failure or by Ask's choice
 )
 
-// remove removes one object, a directory with all that is in it.
+// remove removes one object; a directory with its entries.
 func (r *removal) remove(ctx context.Context, dir nfs3.FH, base string, n Node, name string) outcome {
 	isDir := n.Attr.Type == nfs3.TypeDir
 	var err error
@@ -137,12 +137,11 @@ func (r *removal) remove(ctx context.Context, dir nfs3.FH, base string, n Node, 
 	return gone
 }
 
-// errKept stands for a failure that was told already, or the will of Ask.
+// errKept stands for a reported failure, or for Ask's choice.
 var errKept = errors.New("kept")
 
-// directory empties a directory and removes it. Removing moves the cookies of
-// some servers, which then leave names out, so it lists again as long as that
-// leads to something.
+// directory empties a directory and removes it. On some servers removals shift the cookies and
+// listings skip names. So it lists again as long as that makes progress.
 func (r *removal) directory(ctx context.Context, dir nfs3.FH, base string, n Node, name string) error {
 	p := &pass{r: r, dir: n, name: name, left: make(map[string]bool), entered: r.how.Ask == nil}
 	for {
@@ -155,12 +154,12 @@ func (r *removal) directory(ctx context.Context, dir nfs3.FH, base string, n Nod
 		case err == nil && (len(p.left) > 0 || !r.ask(name, n, false)):
 			return errKept
 		}
-		// Where the listing failed the directory may still be empty.
+		// After a failed listing the directory may still be empty.
 		e := r.c.Rmdir(ctx, dir, base)
 		full := errors.Is(e, nfs3.ErrNotEmpty) || errors.Is(e, nfs3.ErrExist)
 		switch {
 		case full && err != nil:
-			return err // why it could not be emptied
+			return err // the reason why it is not empty
 		case full && progress:
 			continue
 		}
@@ -168,18 +167,19 @@ func (r *removal) directory(ctx context.Context, dir nfs3.FH, base string, n Nod
 	}
 }
 
-// A pass goes once through the listing of a directory and removes what it finds.
+// A pass goes once through a directory's listing and removes its entries.
 type pass struct {
 	r       *removal
 	dir     Node
 	name    string
-	entered bool // Ask has allowed to enter
+	entered bool // Ask has allowed entering
 
 	mu       sync.Mutex // guards left, progress
 	left     map[string]bool
 	progress bool // something was removed
 }
 
+// run makes the pass. It returns after all its removals have ended, even after an error.
 func (p *pass) run(ctx context.Context) (progress bool, err error) {
 	p.progress = false
 	var g errgroup.Group
@@ -190,7 +190,7 @@ func (p *pass) run(ctx context.Context) (progress bool, err error) {
 		case err != nil:
 			var pe *fs.PathError
 			if errors.As(err, &pe) {
-				err = pe.Err // the caller names the whole path
+				err = pe.Err // the caller adds the whole path
 			}
 			return false, err
 		case !p.entered && !p.r.ask(p.name, p.dir, true):
@@ -213,13 +213,14 @@ func (p *pass) run(ctx context.Context) (progress bool, err error) {
 	return false, nil
 }
 
+// isLeft reports whether an earlier attempt to remove name failed.
 func (p *pass) isLeft(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.left[name]
 }
 
-// lookupFailed tells of a name whose object cannot be had, unless it is gone.
+// lookupFailed reports a name with a failed lookup, unless it is missing.
 func (p *pass) lookupFailed(name string, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return
@@ -228,13 +229,14 @@ func (p *pass) lookupFailed(name string, err error) {
 	p.note(name, kept)
 }
 
+// one removes one entry and records the outcome.
 func (p *pass) one(ctx context.Context, name string, n Node) {
 	full := strings.TrimRight(p.name, "/") + "/" + name
 	p.note(name, p.r.remove(ctx, p.dir.FH, name, n, full))
 }
 
-// note counts what became of a name. A name that was listed and is not there is
-// no progress: a server that lists it again and again would keep us for ever.
+// note records the outcome for a name. A missing name is no progress: a server that keeps listing
+// it would make an endless loop.
 func (p *pass) note(name string, o outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

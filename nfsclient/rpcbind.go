@@ -1,4 +1,4 @@
-// Asking the host's port mapper where a service is.
+// Asking a host's port mapper for a service's port.
 
 package nfsclient
 
@@ -8,12 +8,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// getPort returns the TCP port of a program on the server's host.
+// getPort returns a program's TCP port on the server's host.
 func (c *Client) getPort(ctx context.Context, prog, vers uint32) (int, error) {
 	return c.getPortAt(ctx, c.home.address(), prog, vers)
 }
 
-// getPortAt is getPort of another address.
+// getPortAt is getPort for another host.
 func (c *Client) getPortAt(ctx context.Context, host string, prog, vers uint32) (int, error) {
 	conn, err := dialServiceBy(ctx, host, rpcbind.Port, c.cfg)
 	if err != nil {

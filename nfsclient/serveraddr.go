@@ -1,4 +1,4 @@
-// Where the server is: one of the addresses of its name, and another one when it has moved.
+// The server's address: one of its name's addresses, and another one after it has moved.
 
 package nfsclient
 
@@ -12,13 +12,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// resolve is how names become addresses; tests put others in its place.
+// resolve maps names to addresses; tests replace it.
 var resolve = net.DefaultResolver.LookupNetIP
 
-// lookUpTimeout bounds how long a reconnecting client waits for the name service.
+// lookUpTimeout bounds a reconnecting client's wait for the name service.
 const lookUpTimeout = 5 * time.Second
 
-// lookUp returns the addresses of a name.
+// lookUp returns a name's addresses.
 func lookUp(ctx context.Context, name string) (hosts []string, err error) {
 	addrs, err := resolve(ctx, "ip", name)
 	for _, a := range addrs {
@@ -27,9 +27,9 @@ func lookUp(ctx context.Context, name string) (hosts []string, err error) {
 	return hosts, err
 }
 
-// A home is the address of a server that has a name. All connections of a Client share it, and stay
-// with an address that has answered for as long as the name has it: the hosts of one name need not
-// be one server, and the handles of one mean nothing to another. It is a transport.Moves.
+// A home is the address of a named server, shared by all connections of a Client. They keep a
+// responding address as long as the name has it. The hosts of one name may be different servers,
+// which do not understand each other's handles. It implements transport.Moves.
 type home struct {
 	name string // set once
 
@@ -44,14 +44,14 @@ func (h *home) address() string {
 	return h.host
 }
 
-// settle has the server be at host, which has answered.
+// settle sets host as the server's address; it has answered.
 func (h *home) settle(host string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.host, h.settled = host, true
 }
 
-// Connected notes that the server has taken a connection at addr.
+// Connected notes that the server accepted a connection at addr.
 func (h *home) Connected(_ context.Context, addr string, _ transport.Try) error {
 	if host, _, err := net.SplitHostPort(addr); err == nil {
 		h.settle(host)
@@ -59,11 +59,10 @@ func (h *home) Connected(_ context.Context, addr string, _ transport.Try) error 
 	return nil
 }
 
-// Here lets a connection be that has been made: the server may answer at its old address as well.
+// Here keeps existing connections: the server may still answer at its old address.
 func (h *home) Here(string) bool { return true }
 
-// Next looks the name up again when nobody answers at addr. Another connection may have moved
-// already.
+// Next resolves the name again if addr does not answer. Another connection may have moved already.
 func (h *home) Next(ctx context.Context, addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// SetAttr sets attributes of what name leads to, or of name itself when follow is not set.
+// SetAttr sets attributes of the object at name. If follow is false a symbolic link itself changes.
 func (f *FS) SetAttr(ctx context.Context, name string, attr nfs3.Sattr, follow bool) error {
 	return f.setattr(ctx, "setattr", name, attr, follow)
 }
@@ -28,26 +28,27 @@ func (f *FS) Chmod(ctx context.Context, name string, mode fs.FileMode) error {
 	return f.setattr(ctx, "chmod", name, nfs3.Sattr{SetMode: true, Mode: WireMode(mode)}, true)
 }
 
-// Chown sets owner and group; -1 leaves one as it is.
+// Chown sets owner and group; -1 leaves one unchanged.
 func (f *FS) Chown(ctx context.Context, name string, uid, gid int) error {
 	return f.setattr(ctx, "chown", name, owners(uid, gid), true)
 }
 
-// Lchown is Chown of a symbolic link itself.
+// Lchown is Chown for a symbolic link itself.
 func (f *FS) Lchown(ctx context.Context, name string, uid, gid int) error {
 	return f.setattr(ctx, "lchown", name, owners(uid, gid), false)
 }
 
+// owners returns attributes that set owner and group, except -1.
 func owners(uid, gid int) nfs3.Sattr {
 	return nfs3.Sattr{SetUID: uid != -1, UID: uint32(uid), SetGID: gid != -1, GID: uint32(gid)}
 }
 
-// Chtimes sets access and modification time to the nanosecond; a zero time leaves one as it is.
+// Chtimes sets access and modification time, in nanoseconds; a zero time leaves one unchanged.
 func (f *FS) Chtimes(ctx context.Context, name string, atime, mtime time.Time) error {
 	return f.setattr(ctx, "chtimes", name, Times(nfs3.Sattr{}, atime, mtime), true)
 }
 
-// Times adds access and modification time to attributes; a zero time is left out.
+// Times adds access and modification time to attributes; a zero time is omitted.
 func Times(a nfs3.Sattr, atime, mtime time.Time) nfs3.Sattr {
 	if !atime.IsZero() {
 		a.AtimeHow, a.Atime = nfs3.SetToClientTime, nfs3.MakeTime(atime)
@@ -58,7 +59,7 @@ func Times(a nfs3.Sattr, atime, mtime time.Time) nfs3.Sattr {
 	return a
 }
 
-// Truncate sets the length of a file in bytes.
+// Truncate sets a file's length in bytes.
 func (f *FS) Truncate(ctx context.Context, name string, size int64) error {
 	if size < 0 {
 		return pathError("truncate", name, fs.ErrInvalid)

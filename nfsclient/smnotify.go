@@ -1,4 +1,4 @@
-// Telling the server's host that this machine has started again.
+// Notifying the server's host of this machine's restart.
 
 package nfsclient
 
@@ -12,17 +12,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 )
 
-// NotifyRestart tells the status monitor of a server (NSM, SM_NOTIFY), by its address ("": this
-// one), that this machine, which it knows by a name, has started again: it frees all locks that the
-// machine has there, of the kernel's mounts, too. state is odd, and larger than that of the last
-// time. Servers believe it of root alone, by a reserved port: without one it fails.
+// NotifyRestart sends SM_NOTIFY to the status monitor (NSM) of the server at an address; "": this
+// Client's. name is this machine's name there. The monitor then frees all its locks, including
+// those of kernel mounts. state is odd, and larger than at the last restart. Servers accept the
+// call only from a reserved port, which needs root: without one it fails.
 func (c *Client) NotifyRestart(ctx context.Context, server, name string, state int32) error {
 	if server == "" {
 		server = c.home.address()
 	}
 	news := &nsm.StatChange{Name: []byte(name), State: state}
-	// Ours has it on the ports of NFS, whatever rpcbind says: that of its machine may know the
-	// status monitor of another, such as a mount's there.
+	// Our server has its monitor on its NFS ports. Try that before rpcbind, which may list another
+	// monitor of that machine, such as a mount's.
 	if port := c.tcpPort(); port != 0 && c.notify(ctx, server, port, news) == nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (c *Client) NotifyRestart(ctx context.Context, server, name string, state i
 	return c.notify(ctx, server, port, news)
 }
 
-// notify calls a status monitor at a port.
+// notify calls the status monitor at a port.
 func (c *Client) notify(ctx context.Context, server string, port int, news *nsm.StatChange) error {
 	cfg := c.cfg
 	cfg.ReservedOnly = true
@@ -46,7 +46,7 @@ func (c *Client) notify(ctx context.Context, server string, port int, news *nsm.
 	return conn.Call(ctx, &p, news, void{}, nil, 0)
 }
 
-// tcpPort is a port where the server serves its programs over TCP, as far as that is known.
+// tcpPort returns a port with all of the server's programs over TCP, or 0 if unknown.
 func (c *Client) tcpPort() int {
 	if c.opt.Transport != TCP {
 		if c.opt.MountHost != "" {
@@ -62,9 +62,8 @@ func (c *Client) tcpPort() int {
 	return n
 }
 
-// ServerAddress is the address of the server, without a port, as the kernel writes it: an IPv6
-// address can be written in many ways. Of several servers it is the one that calls go to, or went
-// to last, not one that is being tried.
+// ServerAddress returns the server's address without a port, in the kernel's form: IPv6 addresses
+// have many spellings. Of several servers it is the last one used for calls, not one being tried.
 func (c *Client) ServerAddress() string {
 	host := c.home.address()
 	if g := c.several(); g != nil {

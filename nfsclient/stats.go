@@ -1,4 +1,4 @@
-// What a Client counts of its calls, for those who want to show it.
+// Counters of a Client's calls.
 
 package nfsclient
 
@@ -14,30 +14,29 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// CallStats is what the calls of one procedure have come to.
+// CallStats has the counters of one procedure's calls.
 type CallStats struct {
-	Count         uint64 // calls that have ended
-	Errors        uint64 // of these, refused by the server or without an answer
-	Retransmits   uint64 // times that one was sent again, over a new connection
-	SentBytes     uint64 // of calls, their data included
-	ReceivedBytes uint64 // of replies, likewise
+	Count         uint64 // ended calls
+	Errors        uint64 // calls refused by the server or without an answer
+	Retransmits   uint64 // retransmissions, over a new connection
+	SentBytes     uint64 // of calls, including data
+	ReceivedBytes uint64 // of replies, including data
 
-	Queue     time.Duration // sum of the times that calls have waited to be sent
-	RoundTrip time.Duration // sum of the times from then to the reply
+	Queue     time.Duration // sum of the waits before sending
+	RoundTrip time.Duration // sum of the times from sending to the reply
 
-	// Times counts round trips by their length: see TimeBucket. It has as many entries as are
-	// needed.
+	// Times counts round trips by length: see TimeBucket. It is as long as needed.
 	Times []uint64
 }
 
-// Each power of two of nanoseconds has timeSteps buckets: an error of 12 % at most.
+// Each power of two in nanoseconds has timeSteps buckets: an error of at most 12 %.
 const (
 	timeBits    = 3
 	timeSteps   = 1 << timeBits
 	timeBuckets = (64 - timeBits) * timeSteps
 )
 
-// TimeBucket is the least duration that is counted in Times[i].
+// TimeBucket returns the shortest duration counted in Times[i].
 func TimeBucket(i int) time.Duration {
 	if i < timeSteps {
 		return time.Duration(i)
@@ -46,6 +45,7 @@ func TimeBucket(i int) time.Duration {
 	return time.Duration(timeSteps+i&(timeSteps-1)) << e
 }
 
+// timeBucket returns the index of d in Times: see TimeBucket.
 func timeBucket(d time.Duration) int {
 	v := uint64(max(d, 0))
 	if v < timeSteps {
@@ -55,7 +55,7 @@ func timeBucket(d time.Duration) int {
 	return (e+1)<<timeBits + int(v>>e)&(timeSteps-1)
 }
 
-// Quantile is the round trip that the share q of all stays at or under, to 12 %; 0 of none.
+// Quantile returns the bound of the share q of all round trips, within 12 %; 0 without calls.
 func (s *CallStats) Quantile(q float64) time.Duration {
 	var all, seen uint64
 	for _, n := range s.Times {
@@ -70,21 +70,22 @@ func (s *CallStats) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// callCounts is the counters of the procedures that have been called: most connections of many
-// call few, and the counters of all would be most of the memory of an idle one.
-// The procedures of NLM come after those of procs.
+// callCounts has counters only for called procedures. Most connections call few, and all counters
+// would be most of an idle connection's memory. NLM's procedures follow those of procs.
 type callCounts [numProcs + nlm4.ProcGrantedRes + 1]atomic.Pointer[procCounts]
 
+// procCounts has the counters of one procedure. Its buckets are allocated by power of two on first
+// use.
 type procCounts struct {
 	count, errors, retransmits, sent, received atomic.Uint64
 	queue, roundTrip                           atomic.Int64
-	times                                      [timeBuckets / timeSteps]atomic.Pointer[timeBlock] // nil: all are 0
+	times                                      [timeBuckets / timeSteps]atomic.Pointer[timeBlock] // nil: zeros
 }
 
-// A timeBlock is the buckets of one power of two.
+// A timeBlock has the buckets for one power of two.
 type timeBlock [timeSteps]atomic.Uint64
 
-// orNew returns what p points at, which is made where that is nothing yet.
+// orNew returns the value p points at, and makes it if p is nil.
 func orNew[T any](p *atomic.Pointer[T]) *T {
 	if v := p.Load(); v != nil {
 		return v
@@ -123,11 +124,10 @@ func (c *callCounts) observe(p *transport.Proc, f transport.CallFigures) {
 	}
 }
 
-// refused counts a reply that says no.
+// refused counts a refusal by the server.
 func (c *callCounts) refused(proc uint32) { orNew(&c[proc]).errors.Add(1) }
 
-// Calls returns what the calls of each procedure have come to, by its name; those that were
-// not made are not in it. All Clients that As has returned count together.
+// Calls returns the counters of the called procedures, by name. All Clients from As share them.
 func (c *Client) Calls() map[string]CallStats {
 	all := make(map[string]CallStats)
 	for i := range c.calls {
@@ -157,8 +157,8 @@ func (c *Client) Calls() map[string]CallStats {
 	return all
 }
 
-// Mechanisms is Device.Mechanisms of the RNIC, which other clients may share; empty over
-// TCP. The table is the caller's.
+// Mechanisms returns Device.Mechanisms of the RNIC, which other clients may share; empty over TCP.
+// The caller owns the table.
 func (c *Client) Mechanisms() tally.Table {
 	if c.opt.Transport != RDMA {
 		return tally.Table{}

@@ -1,4 +1,4 @@
-// Targets: how a server, an export and a path on it are written.
+// Targets: the notation for a server, an export and a path on it.
 
 package nfsclient
 
@@ -18,7 +18,7 @@ const (
 	PortTCP  = 2049
 )
 
-// A Transport is how calls reach the server.
+// A Transport is the protocol below ONC RPC.
 type Transport uint8
 
 // The transports.
@@ -37,7 +37,7 @@ func (t Transport) String() string {
 	return "transport " + strconv.Itoa(int(t))
 }
 
-// ParseTransport reads "rdma" or "tcp".
+// ParseTransport parses "rdma" or "tcp".
 func ParseTransport(s string) (Transport, error) {
 	switch s {
 	case "rdma":
@@ -48,23 +48,22 @@ func ParseTransport(s string) (Transport, error) {
 	return 0, fmt.Errorf("transport %q is neither rdma nor tcp", s)
 }
 
-// A Target is a path on a server, or on several that serve the same.
+// A Target is a path on a server, or on several equivalent servers.
 type Target struct {
 	Transport    Transport
-	TransportSet bool   // the text itself named the transport (nfs:// is TCP)
+	TransportSet bool   // the text named the transport (nfs:// is TCP)
 	Host         string // name or address, no brackets
 	Port         int    // 0: the transport's default
 	Others       string // further servers, as in a URL: HOST[:PORT],HOST[:PORT]; see Servers
-	Path         string // absolute, as it was written: ".." is for the server's tree to resolve; "/" when none was given
+	Path         string // absolute and unchanged ("." and ".." included); default "/"
 }
 
-// ErrNotRemote is returned for text that names no server: a local path.
+// ErrNotRemote is the error for a local path.
 var ErrNotRemote = errors.New("not a remote path: write nfsrdma://HOST[:PORT]/export/path or HOST:/export/path")
 
-// ParseTarget reads nfsrdma://HOST[:PORT]/path, nfs://HOST[:PORT]/path (TCP),
-// or HOST:/path. The first two are URLs, so a byte that means something in a
-// URL is written %XX; in the last the path stands as it is. Several servers are HOST,HOST
-// in place of HOST, each with a port of its own where it needs one.
+// ParseTarget parses nfsrdma://HOST[:PORT]/path, nfs://HOST[:PORT]/path (TCP), or HOST:/path. The
+// first two are URLs, so special bytes are written %XX; the last takes the path literally. Several
+// servers are HOST,HOST in place of HOST, each with its own port if needed.
 func ParseTarget(s string) (Target, error) {
 	if strings.Contains(s, "\x00") {
 		return Target{}, fmt.Errorf("target %q holds a zero byte", s)
@@ -84,7 +83,7 @@ func ParseTarget(s string) (Target, error) {
 	return t, nil
 }
 
-// ParseServer reads what ParseTarget reads, and HOST and HOST:PORT alone, or several.
+// ParseServer parses the forms of ParseTarget, and HOST or HOST:PORT, or several.
 func ParseServer(s string) (Target, error) {
 	t, err := ParseTarget(s)
 	if !errors.Is(err, ErrNotRemote) {
@@ -97,13 +96,13 @@ func ParseServer(s string) (Target, error) {
 	return t, nil
 }
 
-// parseServers reads HOST[:PORT],HOST[:PORT].
+// parseServers parses HOST[:PORT],HOST[:PORT].
 func parseServers(s string) (t Target, err error) {
 	list := strings.Split(s, ",")
 	for i, one := range list {
 		host, port := one, 0
 		if a, err := netip.ParseAddr(one); err == nil && a.Is6() {
-			// An IPv6 address without brackets, and so without a port.
+			// An IPv6 address without brackets has no port.
 		} else if h, p, err := net.SplitHostPort(one); err == nil {
 			if port, err = parsePort(p); err != nil {
 				return Target{}, err
@@ -135,7 +134,7 @@ func (t *Target) add(i int, host string, port int) {
 	t.Others += hostPort(host, port)
 }
 
-// hostPort writes HOST[:PORT] as in a URL.
+// hostPort formats HOST[:PORT] as in a URL.
 func hostPort(host string, port int) string {
 	switch {
 	case port != 0:
@@ -146,7 +145,7 @@ func hostPort(host string, port int) string {
 	return host
 }
 
-// Servers are the targets of the servers, one by one.
+// Servers returns one target for each server.
 func (t Target) Servers() []Target {
 	others := t.Others
 	t.Others = ""
@@ -154,14 +153,14 @@ func (t Target) Servers() []Target {
 	for others != "" {
 		var one string
 		one, others, _ = strings.Cut(others, ",")
-		s, _ := parseServers(one) // it was read or written by us
+		s, _ := parseServers(one) // we have parsed or written it
 		t.Host, t.Port = s.Host, s.Port
 		all = append(all, t)
 	}
 	return all
 }
 
-// WithPort is the target with this port of all servers.
+// WithPort returns the target with this port for all servers.
 func (t Target) WithPort(port int) Target {
 	servers := t.Servers()
 	t.Others = ""
@@ -171,7 +170,7 @@ func (t Target) WithPort(port int) Target {
 	return t
 }
 
-// Hosts are the hosts of the servers, separated by commas, an IPv6 address in brackets.
+// Hosts returns the servers' hosts, separated by commas, with IPv6 addresses in brackets.
 func (t Target) Hosts() string {
 	var hosts []string
 	for _, s := range t.Servers() {
@@ -180,8 +179,8 @@ func (t Target) Hosts() string {
 	return strings.Join(hosts, ",")
 }
 
-// cutHost splits HOST:/path, where HOST may be several. A slash before the colon makes it a local
-// path. An IPv6 address needs no brackets here: ":/" ends it in either case.
+// cutHost splits HOST:/path, with one or several hosts. A slash before the colon makes it a local
+// path. An IPv6 address needs no brackets here, because ":/" ends it in either case.
 func cutHost(s string) (hosts, p string, ok bool) {
 	i := strings.Index(s, ":/")
 	if i <= 0 || strings.Contains(s[:i], "/") {
@@ -191,7 +190,7 @@ func cutHost(s string) (hosts, p string, ok bool) {
 	if strings.Contains(hosts, ",") || !strings.Contains(hosts, ":") {
 		return hosts, p, true
 	}
-	// Of one server the port is not written here, and a:b:/c is a file of this machine.
+	// A single server has no port here, and a:b:/c is a local file.
 	if strings.HasPrefix(hosts, "[") && strings.HasSuffix(hosts, "]") {
 		return hosts, p, true
 	}
@@ -199,7 +198,7 @@ func cutHost(s string) (hosts, p string, ok bool) {
 	return hosts, p, err == nil && a.Is6()
 }
 
-// parseURL reads a URL, of which net/url reads one server at a time.
+// parseURL parses a URL; net/url parses one server at a time.
 func parseURL(s string) (Target, error) {
 	scheme, rest, _ := strings.Cut(s, "://")
 	end := strings.IndexAny(rest, "/?#")
@@ -221,7 +220,7 @@ func parseURL(s string) (Target, error) {
 	return t, nil
 }
 
-// parseOne reads the URL s of one server; whole is for messages.
+// parseOne parses the URL s of one server; whole is for messages.
 func parseOne(s, whole string) (Target, error) {
 	u, err := url.Parse(escapeZone(s))
 	if err != nil {
@@ -256,8 +255,8 @@ func parseOne(s, whole string) (Target, error) {
 	return t, nil
 }
 
-// escapeZone writes the % of an IPv6 zone as URLs have it (RFC 6874 §2): people
-// write [fe80::1%eth0] as everywhere else.
+// escapeZone escapes the % of an IPv6 zone as URLs require (RFC 6874 §2). Users write
+// [fe80::1%eth0] as everywhere else.
 func escapeZone(s string) string {
 	scheme, rest, _ := strings.Cut(s, "://")
 	host, after, ok := strings.Cut(rest, "]")
@@ -267,6 +266,7 @@ func escapeZone(s string) string {
 	return scheme + "://" + strings.Replace(host, "%", "%25", 1) + "]" + after
 }
 
+// parsePort parses a port from 1 to 65535.
 func parsePort(p string) (int, error) {
 	n, err := strconv.ParseUint(p, 10, 16)
 	if err != nil || n == 0 {
@@ -275,7 +275,7 @@ func parsePort(p string) (int, error) {
 	return int(n), nil
 }
 
-// checkHost allows an address, and a name of letters, digits, hyphens, dots and underscores.
+// checkHost allows an address, or a name of letters, digits, hyphens, dots and underscores.
 func checkHost(h string) error {
 	if h == "" {
 		return errors.New("no host")
@@ -294,8 +294,8 @@ func checkHost(h string) error {
 	return nil
 }
 
-// Addr is HOST:PORT to dial, with the default port of the transport when none is set; of several
-// servers all, separated by commas.
+// Addr returns HOST:PORT for dialing, with the transport's default port if none is set. Several
+// servers are separated by commas.
 func (t Target) Addr() string {
 	if t.Others != "" {
 		var all []string
@@ -314,7 +314,7 @@ func (t Target) Addr() string {
 	return net.JoinHostPort(t.Host, strconv.Itoa(port))
 }
 
-// String writes the target as a URL that ParseTarget reads back.
+// String formats the target as a URL for ParseTarget.
 func (t Target) String() string {
 	scheme := "nfsrdma"
 	if t.Transport == TCP {

@@ -11,22 +11,22 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// maxLinks is how many symbolic links one path may lead through, as on Linux.
+// maxLinks bounds the symbolic links in one path, as on Linux.
 const maxLinks = 40
 
 // A walker resolves one path. It belongs to one goroutine.
 //
-// Nothing is computed from the text of the path, because only the server knows
-// which of its components are symbolic links: ".." takes the last directory off
-// the stack of those that were really entered, and each component that has
-// another one or a slash after it has to be a directory.
+// The path's text alone decides nothing, because only the server knows its symbolic links. So ".."
+// removes the last entered directory from the stack. Each component with another one or a slash
+// after it has to be a directory.
 type walker struct {
 	f     *FS
 	ctx   context.Context
-	stack []Node // from the top directory down to the current object; only the last is no directory
+	stack []Node // from the top directory to the current object; all but the last are directories
 	links int    // symbolic links followed so far
 }
 
+// walker returns a walker at the FS's root.
 func (f *FS) walker(ctx context.Context) *walker {
 	w := &walker{f: f, ctx: ctx, stack: make([]Node, 0, len(f.above)+8)}
 	for _, fh := range f.above {
@@ -36,11 +36,11 @@ func (f *FS) walker(ctx context.Context) *walker {
 	return w
 }
 
-// top is the current object.
+// top returns the current object.
 func (w *walker) top() *Node { return &w.stack[len(w.stack)-1] }
 
-// needDir fails unless the current object is a directory. The root, whose
-// attributes no LOOKUP has brought, is one.
+// needDir returns an error unless the current object is a directory. The root has no attributes
+// from a LOOKUP but is a directory.
 func (w *walker) needDir() error {
 	if t := w.top().Attr.Type; t != 0 && t != nfs3.TypeDir {
 		return syscall.ENOTDIR
@@ -48,8 +48,8 @@ func (w *walker) needDir() error {
 	return nil
 }
 
-// advance enters all components of path but the last, which it returns: "" when
-// path is empty or slashes alone. slash reports whether a slash follows it.
+// advance enters all components of path except the last and returns that: "" if path is empty or
+// only slashes. slash reports whether a slash follows it.
 func (w *walker) advance(path string) (base string, slash bool, err error) {
 	path = strings.TrimLeft(path, "/")
 	for {
@@ -64,8 +64,8 @@ func (w *walker) advance(path string) (base string, slash bool, err error) {
 	}
 }
 
-// enter makes comp in the current directory the current object. A symbolic link
-// is followed when follow is set. With dir, an object that is no directory is refused.
+// enter makes comp in the current directory the current object. It follows a symbolic link if
+// follow is set. With dir a non-directory is an error.
 func (w *walker) enter(comp string, follow, dir bool) error {
 	if err := w.needDir(); err != nil {
 		return err
@@ -95,9 +95,8 @@ func (w *walker) enter(comp string, follow, dir bool) error {
 	return nil
 }
 
-// follow advances along the content of a symbolic link in the current directory.
-// An absolute one begins at the top: what it means on the server's own disk is
-// not ours to reach.
+// follow advances along a symbolic link's content in the current directory. An absolute link begins
+// at the top: its target on the server's own disk is out of reach.
 func (w *walker) follow(link Node) (base string, slash bool, err error) {
 	if w.links++; w.links > maxLinks {
 		return "", false, syscall.ELOOP
@@ -121,13 +120,14 @@ func (w *walker) lookup(name string) (Node, error) {
 	return w.f.lookup(w.ctx, w.top().FH, name)
 }
 
-// Walk returns handle and attributes of what is at name; the last component is
-// followed when it is a symbolic link and follow is set, or a slash is after it.
+// Walk returns handle and attributes of the object at name. It follows a symbolic link at the end
+// if follow is set or a slash follows.
 func (f *FS) Walk(ctx context.Context, name string, follow bool) (Node, error) {
 	n, err := f.walk(ctx, name, follow)
 	return n, pathError("walk", name, err)
 }
 
+// walk is Walk without the path in its error.
 func (f *FS) walk(ctx context.Context, name string, follow bool) (Node, error) {
 	w, err := f.walkTo(ctx, name, follow)
 	if err != nil {
@@ -140,7 +140,7 @@ func (f *FS) walk(ctx context.Context, name string, follow bool) (Node, error) {
 	return n, err
 }
 
-// walkTo is walk that returns the directories on the way too.
+// walkTo is walk that also returns the directories on the way.
 func (f *FS) walkTo(ctx context.Context, name string, follow bool) (*walker, error) {
 	if strings.IndexByte(name, 0) >= 0 {
 		return nil, fs.ErrInvalid
@@ -153,6 +153,7 @@ func (f *FS) walkTo(ctx context.Context, name string, follow bool) (*walker, err
 	return w, err
 }
 
+// lookup finds name in dir. A name longer than NFSv3 allows fails without a call.
 func (f *FS) lookup(ctx context.Context, dir nfs3.FH, name string) (Node, error) {
 	if len(name) > nfs3.MaxName {
 		return Node{}, syscall.ENAMETOOLONG
@@ -160,19 +161,19 @@ func (f *FS) lookup(ctx context.Context, dir nfs3.FH, name string) (Node, error)
 	return f.c.Lookup(ctx, dir, name)
 }
 
-// A place is where a path ends: a directory, and a name in it, which may be
-// missing and is not followed.
+// A place is the end of a path: a directory and a name in it. The name may be missing and is not
+// followed.
 type place struct {
 	dir   nfs3.FH
-	base  string // last component; "" when the path is the root
-	slash bool   // a slash is after base: it has to be a directory
+	base  string // last component; "" for the root
+	slash bool   // a slash follows base: it has to be a directory
 }
 
-// isName reports whether the path ends in a name, which can be made and removed,
-// rather than in "." or ".." or nothing.
+// isName reports whether the path ends in a name, which can be made and removed, not in "." or ".."
+// or nothing.
 func (p *place) isName() bool { return p.base != "" && p.base != "." && p.base != ".." }
 
-// place resolves all of name but its last component.
+// place resolves all of name except its last component.
 func (f *FS) place(ctx context.Context, name string) (place, error) {
 	if strings.IndexByte(name, 0) >= 0 {
 		return place{}, fs.ErrInvalid
@@ -185,8 +186,8 @@ func (f *FS) place(ctx context.Context, name string) (place, error) {
 	return place{dir: w.top().FH, base: base, slash: slash}, err
 }
 
-// newName is the place of a name to be made. With dir it is made as a directory,
-// for which alone a slash can follow. "." and ".." and the root exist in any case.
+// newName returns the place for a new name. Only with dir, for a new directory, may a slash follow.
+// "." and ".." and the root always exist.
 func (f *FS) newName(ctx context.Context, name string, dir bool) (place, error) {
 	p, err := f.place(ctx, name)
 	switch {
@@ -203,10 +204,9 @@ func (f *FS) newName(ctx context.Context, name string, dir bool) (place, error) 
 	return p, nil
 }
 
-// Parent resolves all of name but its last component, which is not looked up:
-// dir is the FS of the directory it is in, and base is "" for the root, or may be
-// "." or "..". slash reports whether a slash is after it, which by POSIX makes it
-// the name of a directory.
+// Parent resolves all of name except its last component. dir is the FS of the parent directory.
+// base is the last component: "" for the root, and it may be "." or "..". slash reports whether a
+// slash follows, which marks a directory (POSIX).
 func (f *FS) Parent(ctx context.Context, name string) (dir *FS, base string, slash bool, err error) {
 	p, err := f.place(ctx, name)
 	if err != nil {
