@@ -1,4 +1,4 @@
-// Read-ahead: pieces of a file that are fetched before somebody asks for them.
+// Read-ahead: pieces of a file fetched before a reader asks for them.
 
 package datapath
 
@@ -8,32 +8,33 @@ import (
 	"time"
 )
 
-// A piece is a range that was read ahead. It is in the File's list from before its READ is
-// sent, and stays until a reader has had all of it, it has grown old, or it is
-// dropped.
+// A piece is a range read ahead. It enters the File's list before its READ is sent. It stays until
+// a reader has had all of it, it is old, or it is dropped.
 //
-// A piece that is in the list has not been written to since before its READ was sent: none is begun
-// where there is written data, and a Write drops those that it touches. One that is
-// dropped while its READ is on its way is stale: when the reply comes it is thrown away.
+// No Write has touched a listed piece since before its READ was sent: no piece starts on written
+// data, and a Write drops the pieces it touches. A piece dropped during its READ is stale, and its
+// reply is discarded.
 type piece struct {
 	file *File
 	off  int64
-	want int // bytes asked for
+	want int // bytes requested
 	buf  *buffer
 	cred Cred
 	fn   func() // run, made once so that starting it does not allocate
 
-	ready     bool // data is there; until then it is being fetched
-	stale     bool // not in the list any more
+	ready     bool // data is there; false during the READ
+	stale     bool // no longer in the list
 	eof       bool // ready: the file ended after data
-	grown     bool // the file is longer than the READ may find: its end means nothing
+	grown     bool // the file is longer than the READ may find: ignore its end
 	data      []byte
 	delivered int       // bytes of data that readers had
-	when      time.Time // ready: since when
+	when      time.Time // ready: since this moment
 }
 
+// piecePool reuses pieces with their fn, so that read-ahead does not allocate.
 var piecePool sync.Pool
 
+// newPiece returns a cleared piece with fn set.
 func newPiece() *piece {
 	if p, _ := piecePool.Get().(*piece); p != nil {
 		return p
@@ -43,7 +44,7 @@ func newPiece() *piece {
 	return p
 }
 
-// end is where the piece ends as far as it is known.
+// end returns the piece's known end.
 func (p *piece) end() int64 {
 	if p.ready {
 		return p.off + int64(len(p.data))
@@ -51,8 +52,8 @@ func (p *piece) end() int64 {
 	return p.off + int64(p.want)
 }
 
-// ends reports whether the file is known to end at off, by what the piece has found there. No
-// written data is after it then: see grown.
+// ends reports whether the piece shows that the file ends at off. Then no written data follows it:
+// see grown.
 func (p *piece) ends(off int64) bool { return p.ready && p.eof && p.end() == off }
 
 // searchPiece returns the index of the first piece that ends after off.
@@ -69,8 +70,8 @@ func (f *File) searchPiece(off int64) int {
 	return lo
 }
 
-// readAhead asks for what a stream should have ahead of it, in pieces that end where a
-// READ of full size would, so that later reads of that size find all in one.
+// readAhead fetches a stream's window. Pieces end at multiples of ReadSize, so that each later read
+// of that size needs only one. The caller holds f.mu.
 func (f *File) readAhead(s *stream, cred Cred) {
 	size := int64(f.engine.cfg.ReadSize)
 	for s.asked = max(s.asked, s.next); s.asked < s.next+s.window && !f.abandoned; {
@@ -86,7 +87,7 @@ func (f *File) readAhead(s *stream, cred Cred) {
 		end := off - off%size + size
 		if last := s.next + s.window; end > last {
 			if off > s.next {
-				return // when the window has moved on it can be a whole one
+				return // later, when the window has moved, a whole piece fits
 			}
 			end = last
 		}
@@ -101,8 +102,8 @@ func (f *File) readAhead(s *stream, cred Cred) {
 	}
 }
 
-// freeUntil returns the end of the range from off on, up to end, in which there is neither a
-// piece nor written data. (A WRITE on its way has newer data of its range in extents, or its own.)
+// freeUntil returns where the range at off without pieces and written data stops, at most end.
+// WRITEs in flight do not matter, because extents have their data or newer data.
 func (f *File) freeUntil(off, end int64) int64 {
 	if i := f.searchPiece(off); i < len(f.pieces) {
 		end = min(end, f.pieces[i].off)
@@ -113,7 +114,7 @@ func (f *File) freeUntil(off, end int64) int64 {
 	return end
 }
 
-// fetch begins a piece, if there is memory.
+// fetch starts a piece if there is memory.
 func (f *File) fetch(off int64, n int, cred Cred) bool {
 	e := f.engine
 	if !e.read.take(&f.ahead, charge(n)) {
@@ -121,7 +122,8 @@ func (f *File) fetch(off int64, n int, cred Cred) bool {
 	}
 	p := newPiece()
 	p.file, p.off, p.want, p.cred, p.buf = f, off, n, cred, newBuffer(e.read, &f.ahead, n)
-	p.grown = f.lastEnd() > off // written data is after it: the server's file may end before that until it is sent
+	// Written data follows: until it is sent, the server's file may end before it.
+	p.grown = f.lastEnd() > off
 	f.pieces = slices.Insert(f.pieces, f.searchPiece(off), p)
 	f.fetches++
 	e.running.Add(1)
@@ -139,7 +141,7 @@ func (p *piece) run() {
 	f.fetches--
 	e.fetched.Add(int64(n))
 	if err != nil && !p.stale {
-		f.removePiece(slices.Index(f.pieces, p)) // who waits for it asks himself, and gets his own error
+		f.removePiece(slices.Index(f.pieces, p)) // a waiting reader gets its own error
 	}
 	if p.stale {
 		e.waste.Add(int64(n))
@@ -161,14 +163,14 @@ func (p *piece) run() {
 	f.unlock()
 }
 
-// free ends the use of a piece that is not in the list.
+// free releases a piece that is not in the list.
 func (p *piece) free() {
 	p.buf.unref()
 	*p = piece{fn: p.fn}
 	piecePool.Put(p)
 }
 
-// removePiece takes the piece at i out of the list.
+// removePiece removes the piece at i from the list.
 func (f *File) removePiece(i int) {
 	p := f.pieces[i]
 	f.pieces = slices.Delete(f.pieces, i, i+1)
@@ -180,8 +182,7 @@ func (f *File) removePiece(i int) {
 	p.free()
 }
 
-// dropPieces takes all pieces of [off, end) out of the list. Those who wait for one of them look
-// again.
+// dropPieces removes all pieces in [off, end) from the list. Readers waiting for one look again.
 func (f *File) dropPieces(off, end int64) {
 	i, n := f.searchPiece(off), len(f.pieces)
 	for i < len(f.pieces) && f.pieces[i].off < end {
@@ -193,7 +194,7 @@ func (f *File) dropPieces(off, end int64) {
 	f.eofAt = -1
 }
 
-// dropOld drops the pieces that were fetched before that time.
+// dropOld drops the pieces fetched before that time.
 func (f *File) dropOld(before time.Time) {
 	for i := len(f.pieces) - 1; i >= 0; i-- {
 		if p := f.pieces[i]; p.ready && p.when.Before(before) {
@@ -202,8 +203,8 @@ func (f *File) dropOld(before time.Time) {
 	}
 }
 
-// overwritten is called when [off, end) was written to: pieces of it are stale, and the file may
-// end elsewhere than the others say.
+// overwritten is called after a write to [off, end). It drops pieces there, and the file's end in
+// other pieces is no longer valid.
 func (f *File) overwritten(off, end int64) {
 	f.dropPieces(off, end)
 	f.noEnd()
@@ -212,7 +213,7 @@ func (f *File) overwritten(off, end int64) {
 	}
 }
 
-// noEnd is called when the file may have grown: where pieces have found its end means nothing.
+// noEnd is called if the file may have grown: it forgets the end found by pieces.
 func (f *File) noEnd() {
 	for _, p := range f.pieces {
 		p.eof, p.grown = false, true
@@ -220,7 +221,7 @@ func (f *File) noEnd() {
 	f.eofAt = -1
 }
 
-// delivered counts n bytes of a piece that a reader had, and drops it when that was the last of it.
+// delivered counts n bytes that a reader had, and drops a finished piece.
 func (f *File) delivered(p *piece, n int) {
 	p.delivered += n
 	f.engine.hits.Add(int64(n))
@@ -230,8 +231,8 @@ func (f *File) delivered(p *piece, n int) {
 	f.removePiece(slices.Index(f.pieces, p))
 }
 
-// SetSize tells the size of the file that the server has reported, in bytes, so that
-// nothing is read ahead after it. It is a hint: a wrong one costs speed only.
+// SetSize sets the file size reported by the server, in bytes. Nothing is read ahead beyond it. A
+// wrong size costs only speed.
 func (f *File) SetSize(size int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -241,8 +242,8 @@ func (f *File) SetSize(size int64) {
 	f.limit = size
 }
 
-// Invalidate drops what was read ahead, what is on its way included. Call it when the
-// file was changed by someone else, and when a lock has been granted.
+// Invalidate drops all read-ahead, including READs in flight. Call it after a foreign change to the
+// file, and after a granted lock.
 func (f *File) Invalidate() {
 	f.mu.Lock()
 	defer f.unlock()

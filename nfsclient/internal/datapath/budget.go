@@ -1,4 +1,4 @@
-// The budget: a bound on memory that many files share, with a line for those who wait.
+// The budget: a bound on memory shared by many files, with a queue.
 
 package datapath
 
@@ -10,14 +10,13 @@ import (
 	"sync/atomic"
 )
 
-// A budget bounds bytes of memory. An account that holds some may take more only as
-// long as it holds no more than it leaves free. So one that never gives back, since its
-// data is not answered, gets half at most, two of these a third each; there is always
-// something left for the next.
+// A budget bounds memory in bytes. An account that has some may take more only if it then has no
+// more than remains free. So an account that never returns memory, because its data is not
+// answered, gets at most half. Two of these get a third each, and something always remains for the
+// next.
 //
-// Who waits stands in one line, in order of arrival. One that is kept back by what
-// its own account holds is passed over; one that needs more than is free is not,
-// or small requests would starve it.
+// Waiters queue in order of arrival. A waiter blocked by its own account's share is passed over. A
+// waiter for more than is free is not, because small requests would starve it.
 type budget struct {
 	total int64 // set once
 
@@ -25,27 +24,29 @@ type budget struct {
 	free int64
 	line []*waiter
 
-	waiting atomic.Int32 // length of line, to look at without the lock
+	waiting atomic.Int32 // length of line, readable without mu
 }
 
-// An account is what one file holds of a budget.
+// An account is one file's part of a budget.
 type account struct {
 	most  int64 // set once
-	leave int64 // set once: of this much the others are sure
-	held  int64 // guarded by the budget's lock
+	leave int64 // set once: reserve for the others
+	held  int64 // guarded by the budget's mu
 }
 
 func newBudget(total int64) *budget { return &budget{total: total, free: total} }
 
-// A fit is whether a request can be met.
+// A fit is the result for a request.
 type fit uint8
 
 const (
 	fits   fit = iota
-	ownFew     // not by what its account may hold
-	allFew     // not by what is free
+	ownFew     // exceeds the account's share
+	allFew     // exceeds the free memory
 )
 
+// fit checks a request for n bytes against the account, its leave and the free memory. The caller
+// holds b.mu.
 func (b *budget) fit(a *account, n int64) fit {
 	if a.held > a.most-n || a.held > 0 && a.held+n > b.free-n || a.leave > 0 && n > b.free-a.leave {
 		return ownFew
@@ -56,13 +57,13 @@ func (b *budget) fit(a *account, n int64) fit {
 	return fits
 }
 
-// take takes n bytes, or reports that they are not there now.
+// take takes n bytes, or returns false if they are not available now.
 func (b *budget) take(a *account, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, w := range b.line {
 		if w.acct == a || b.fit(w.acct, w.want) == allFew {
-			return false // that one was first
+			return false // that waiter was first
 		}
 	}
 	if b.fit(a, n) != fits {
@@ -73,7 +74,7 @@ func (b *budget) take(a *account, n int64) bool {
 	return true
 }
 
-// give gives n bytes back.
+// give returns n bytes.
 func (b *budget) give(a *account, n int64) {
 	b.mu.Lock()
 	b.free += n
@@ -82,7 +83,7 @@ func (b *budget) give(a *account, n int64) {
 	b.mu.Unlock()
 }
 
-// serve gives to those in line what is there for them. The caller holds mu.
+// serve grants the waiters' requests that fit. The caller holds b.mu.
 func (b *budget) serve() {
 	keep := b.line[:0]
 	short := false
@@ -106,7 +107,7 @@ func (b *budget) serve() {
 	b.waiting.Store(int32(len(keep)))
 }
 
-// wait takes n bytes as soon as they are there, unless ctx ends first.
+// wait takes n bytes when they are available, unless ctx ends first.
 func (b *budget) wait(ctx context.Context, pool *waiterPool, a *account, n int64) error {
 	w := pool.get()
 	defer pool.put(w)
@@ -114,8 +115,7 @@ func (b *budget) wait(ctx context.Context, pool *waiterPool, a *account, n int64
 	return b.await(ctx, w)
 }
 
-// join puts w in line for n bytes, and reports whether it has got them already. await
-// must follow.
+// join queues w for n bytes, and reports whether they are granted already. await must follow.
 func (b *budget) join(w *waiter, a *account, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,7 +125,7 @@ func (b *budget) join(w *waiter, a *account, n int64) bool {
 	return w.granted
 }
 
-// await waits for what join has asked for. The error is ctx's, and then nothing was taken.
+// await waits for the bytes requested by join. On ctx's error nothing was taken.
 func (b *budget) await(ctx context.Context, w *waiter) error {
 	select {
 	case <-w.ch:
@@ -134,7 +134,7 @@ func (b *budget) await(ctx context.Context, w *waiter) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if w.granted { // at the same moment
+	if w.granted { // granted at the same moment
 		<-w.ch
 		return nil
 	}
@@ -144,19 +144,19 @@ func (b *budget) await(ctx context.Context, w *waiter) error {
 	return ctx.Err()
 }
 
-// held is the number of bytes that are taken.
+// held returns the bytes taken.
 func (b *budget) held() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.total - b.free
 }
 
-// heldBy is the number of bytes that an account has taken.
+// heldBy returns the bytes taken by an account.
 func (b *budget) heldBy(a *account) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return a.held
 }
 
-// unbounded is the most of an account that has no bound of its own.
+// unbounded is the limit for accounts without a bound.
 const unbounded = math.MaxInt64 / 2

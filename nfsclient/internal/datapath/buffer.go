@@ -1,4 +1,4 @@
-// Buffers: pooled memory that is charged to a budget, and shared by count.
+// Buffers: pooled memory, charged to a budget and reference-counted.
 
 package datapath
 
@@ -9,12 +9,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// minBuffer is the smallest buffer: many small writes in one page need no more than one.
+// minBuffer is the smallest buffer: one serves many small writes to a page.
 const minBuffer = 4 << 10
 
-// A buffer is memory for written data or read-ahead. It is used by
-// extents, WRITEs on their way, readers that copy of it, and Views; the last of them
-// gives it back.
+// A buffer is memory for written data or read-ahead. Extents, WRITEs in flight, copying readers,
+// and Views share it. The last one returns it.
 type buffer struct {
 	m      *mem.Buffer
 	budget *budget
@@ -24,10 +23,10 @@ type buffer struct {
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// charge is what a buffer for n bytes takes of a budget.
+// charge returns a buffer's cost for n bytes.
 func charge(n int) int64 { return mem.Size(max(n, minBuffer)) }
 
-// newBuffer returns a buffer for n bytes, for which the caller has taken charge(n).
+// newBuffer returns a buffer for n bytes. The caller has taken charge(n).
 func newBuffer(b *budget, a *account, n int) *buffer {
 	buf := buffers.Get().(*buffer)
 	buf.m, buf.budget, buf.acct = mem.Get(max(n, minBuffer)), b, a
@@ -35,15 +34,16 @@ func newBuffer(b *budget, a *account, n int) *buffer {
 	return buf
 }
 
-// bytes is all memory of the buffer.
+// bytes returns the buffer's whole memory.
 func (b *buffer) bytes() []byte { return b.m.B[:cap(b.m.B)] }
 
+// ref adds a reference for the caller and returns b.
 func (b *buffer) ref() *buffer {
 	b.refs.Add(1)
 	return b
 }
 
-// unref gives the memory back when nobody else uses it.
+// unref drops a reference. The last one returns the memory.
 func (b *buffer) unref() {
 	if b.refs.Add(-1) > 0 {
 		return

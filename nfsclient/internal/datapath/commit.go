@@ -1,4 +1,4 @@
-// COMMIT: which replies it covers, and what its verifier means for them.
+// COMMIT: the replies it covers, and its verifier's meaning for them.
 
 package datapath
 
@@ -6,47 +6,47 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// commits is what a File knows of data that the server has and may still lose. One
-// COMMIT of a file is on its way at a time. It covers each WRITE that was answered
-// before it was sent, if the verifier is the same in its own reply (RFC 1813 §3.3.21).
+// commits tracks a File's data that the server has and may still lose. One COMMIT of a file is in
+// flight at a time. It covers each WRITE answered before it was sent, if both replies have the same
+// verifier (RFC 1813 §3.3.21).
 //
-// Of data that was overwritten or cut since, no extent is left, but it counts here: until
-// it is covered, a Sync that was called before it was overwritten is not done.
+// Data overwritten or truncated since has no extent left, but still counts here. Until it is
+// covered, a Sync called before the overwrite is not done.
 type commits struct {
 	replies uint64 // WRITEs answered UNSTABLE or DATA_SYNC
-	covered uint64 // COMMITs have covered these many of them
-	losses  uint64 // times that a COMMIT has found another verifier
+	covered uint64 // replies covered by COMMITs
+	losses  uint64 // COMMITs that found another verifier
 
-	cur  uncommitted // replies that no COMMIT sent yet covers
-	sent uncommitted // those that the COMMIT on its way covers
+	cur  uncommitted // replies not covered by a COMMIT sent yet
+	sent uncommitted // replies covered by the COMMIT in flight
 	gen  uint64      // number of the next COMMIT
 
-	running bool // one is on its way
-	wanted  bool // one is to be sent
+	running bool // a COMMIT is in flight
+	wanted  bool // a COMMIT has to be sent
 }
 
-// uncommitted describes replies that one COMMIT covers.
+// uncommitted describes the replies for one COMMIT.
 type uncommitted struct {
 	some  bool
-	mixed bool // not all have the same verifier
+	mixed bool // the verifiers differ
 	verf  nfs3.Verf
 	cred  Cred
-	last  uint64 // the number of the last
+	last  uint64 // number of the last reply
 }
 
-// wrote records a reply whose data is not stable.
+// wrote records a reply to an unstable WRITE.
 func (c *commits) wrote(verf nfs3.Verf, cred Cred, mixed bool) {
 	c.replies++
 	u := &c.cur
 	if mixed || u.some && u.verf != verf {
-		// The server has restarted. Replies may have overtaken each other, so which
-		// verifier is the server's now only a COMMIT can find out.
+		// The server has restarted. Replies may arrive out of order, so only a COMMIT can find out
+		// the server's present verifier.
 		u.mixed, c.wanted = true, true
 	}
 	u.some, u.verf, u.cred, u.last = true, verf, cred, c.replies
 }
 
-// commitIfDue starts a COMMIT if one is wanted, or if memory is to be freed.
+// commitIfDue starts a COMMIT if one is wanted, or to free memory. The caller holds f.mu.
 func (f *File) commitIfDue(pressed bool) {
 	c := &f.commits
 	if c.running || !c.cur.some {
@@ -65,7 +65,7 @@ func (f *File) commitIfDue(pressed bool) {
 	f.commit()
 }
 
-// commit starts a COMMIT.
+// commit starts a COMMIT. The caller holds f.mu.
 func (f *File) commit() {
 	if f.abandoned {
 		return
@@ -78,6 +78,7 @@ func (f *File) commit() {
 	go f.commitFn()
 }
 
+// runCommit sends one COMMIT without holding f.mu and handles its reply.
 func (f *File) runCommit() {
 	e := f.engine
 	defer e.running.Done()
@@ -91,7 +92,7 @@ func (f *File) runCommit() {
 	f.unlock()
 }
 
-// committed forgets the data that is stable, and sends the data again that may be lost.
+// committed releases stable data, and sends data again that may be lost. The caller holds f.mu.
 func (f *File) committed(verf nfs3.Verf, err error) {
 	c := &f.commits
 	u := c.sent

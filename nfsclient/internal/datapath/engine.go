@@ -1,4 +1,4 @@
-// Engine: the files of a mount, and what they share.
+// Engine: the files of a mount, and their shared state.
 
 package datapath
 
@@ -12,38 +12,38 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// ErrClosed is the error of calls on an Engine or a Handle that has been closed.
+// ErrClosed is the error for calls on a closed Engine or Handle.
 var ErrClosed = errors.New("the data path is closed")
 
-// An Engine is the data path of one mount. It is safe for concurrent use, as are
-// all its Files and Handles.
+// An Engine is the data path of one mount. It is safe for concurrent use, and so are its Files and
+// Handles.
 //
-// Locks, outermost first: File.mu, then Engine.mu or a budget's. A File's lock is not taken
-// while another's is held. No call of the Server and no callback runs under a lock.
+// Lock order: File.mu, then Engine.mu or a budget's mu. No goroutine holds two Files' locks. Server
+// calls and callbacks run without locks.
 type Engine struct {
 	// set once
 	cfg    Config
 	srv    Server
-	ctx    context.Context // of all calls that no reader waits for; ends in Close
+	ctx    context.Context // for all calls without a waiting reader; ends in Close
 	cancel context.CancelFunc
 
 	written *budget // memory of extents
 	read    *budget // memory of pieces
 
 	waiters waiterPool
-	running sync.WaitGroup // calls in the background
+	running sync.WaitGroup // background calls
 	bytes   [3]atomic.Int64
 	counters
 
 	mu     sync.Mutex // guards all that follows, and File.refs
 	files  map[nfs3.FH]*File
 	closed bool
-	ticker *time.Timer // nil until it is first needed
+	ticker *time.Timer // nil until first needed
 
 	ticking atomic.Bool // the ticker is set; changed under mu
 }
 
-// setDefault gives v a value where it has none, and at least the least.
+// setDefault sets v to value if it is 0, and to at least least.
 func setDefault[T int | int64 | time.Duration](v *T, value, least T) {
 	if *v == 0 {
 		*v = value
@@ -51,6 +51,7 @@ func setDefault[T int | int64 | time.Duration](v *T, value, least T) {
 	*v = max(*v, least)
 }
 
+// setDefaults fills in defaults and raises values below their minimum.
 func (c *Config) setDefaults() {
 	setDefault(&c.ReadSize, 1<<20, 1)
 	setDefault(&c.WriteSize, 1<<20, 1)
@@ -72,8 +73,8 @@ func New(cfg Config, srv Server) *Engine {
 	return e
 }
 
-// File returns the state of a file, which lives until each File call was met by
-// a Release, all its Handles are closed, and its data has been written.
+// File returns the state of a file. It lives until each File call had a Release, all its Handles
+// are closed, and its data is written.
 func (e *Engine) File(fh nfs3.FH) *File {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -86,7 +87,7 @@ func (e *Engine) File(fh nfs3.FH) *File {
 	return f
 }
 
-// each calls do for every File of this moment, with no lock held.
+// each calls do for every present File, without holding a lock.
 func (e *Engine) each(do func(*File)) {
 	e.mu.Lock()
 	files := make([]*File, 0, len(e.files))
@@ -99,10 +100,10 @@ func (e *Engine) each(do func(*File)) {
 	}
 }
 
-// Sync makes all that was written to any file before it stable. Its error is the context's, or that
-// of a WRITE or COMMIT that failed meanwhile; each Handle is told of its own as well.
+// Sync makes all data written to any file so far stable. It returns the context's error, or that
+// from a WRITE or COMMIT during the call. Each Handle still returns its own errors.
 func (e *Engine) Sync(ctx context.Context) error {
-	e.each(func(f *File) { // all at once
+	e.each(func(f *File) { // start all files at once
 		f.mu.Lock()
 		f.push(f.seq)
 		f.progress()
@@ -117,8 +118,8 @@ func (e *Engine) Sync(ctx context.Context) error {
 	return first
 }
 
-// Close is Sync, and ends the Engine: when ctx ends first, what was not written is
-// lost, and Config.Lost is told. Calls of the Engine fail from then on.
+// Close is Sync, and ends the Engine. If ctx ends first, unwritten data is lost and Config.Lost is
+// called. Later calls fail.
 func (e *Engine) Close(ctx context.Context) error {
 	err := e.Sync(ctx)
 	e.mu.Lock()
@@ -127,7 +128,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		e.ticker.Stop()
 	}
 	e.mu.Unlock()
-	e.each((*File).abandon) // first, so that what is told is that, and not how its calls ended
+	e.each((*File).abandon) // first, so that files report ErrClosed instead of canceled calls
 	e.cancel()
 	e.running.Wait()
 	return err

@@ -1,4 +1,4 @@
-// Extents: the written data of a file that is not stable yet, as ranges that do not overlap.
+// Extents: written data that is not stable yet, as ranges without overlap.
 
 package datapath
 
@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A state is how far the data of an extent has come. A range that is in no extent is
-// clean: the server's data is what counts.
+// A state is the progress of an extent's data. A range without an extent is clean: the server's
+// data is valid.
 //
 //	           Write                send                  reply UNSTABLE
 //	clean ──────────────► dirty ──────────► inFlight ─────────────────────► unstable
@@ -23,10 +23,9 @@ import (
 //	  ├─────────────────────────────────────────┘        COMMIT, same verifier    │
 //	  └───────────────────────────────────────────────────────────────────────────┘
 //
-// A Write to a range that is inFlight or unstable takes that range out of its extent,
-// and makes a dirty one of it: the slice of a WRITE on its way is never written to, and
-// the newer data is not sent before that WRITE has been answered (see blocked).
-// A Truncate takes out what lies beyond the size, once no WRITE beyond it is on its way.
+// A Write to an inFlight or unstable range cuts this range out of its extent and makes a dirty one.
+// So the slice of a WRITE in flight never changes, and newer data is sent only after its reply (see
+// blocked). A Truncate cuts out the data beyond the size after the last WRITE beyond it.
 type state uint8
 
 const (
@@ -35,21 +34,21 @@ const (
 	unstable
 )
 
-// An extent is a range of written data. It never crosses a multiple of
-// Config.WriteSize, so it can be sent by one WRITE.
+// An extent is a range of written data. It never crosses a multiple of Config.WriteSize, so one
+// WRITE can send it.
 type extent struct {
 	off   int64
-	data  []byte // in buf; the capacity beyond the length is the extent's own
+	data  []byte // in buf; the extent owns the capacity beyond the length
 	buf   *buffer
 	cred  Cred
 	state state
 
-	seq uint64         // of the oldest Write whose data it has
-	how nfs3.StableHow // what is asked of the server
+	seq uint64         // the oldest Write with data in it
+	how nfs3.StableHow // the stability to request
 
-	op   *op       // inFlight: by which WRITE
-	verf nfs3.Verf // unstable: the reply's
-	gen  uint64    // unstable: the COMMIT that will cover it, by number
+	op   *op       // inFlight: its WRITE
+	verf nfs3.Verf // unstable: the reply's verifier
+	gen  uint64    // unstable: number of the COMMIT that will cover it
 
 	queued     bool // dirty: it is in the File's queue
 	prev, next *extent
@@ -73,7 +72,7 @@ func (f *File) search(off int64) int {
 	return lo
 }
 
-// become is the one place where an extent changes its state.
+// become is the only place where an extent changes its state.
 func (f *File) become(x *extent, s state) {
 	f.count(x.state, -len(x.data))
 	f.unqueue(x)
@@ -81,19 +80,19 @@ func (f *File) become(x *extent, s state) {
 	f.count(s, len(x.data))
 }
 
-// count keeps the bytes in each state, of the File and of the Engine.
+// count adds n bytes to a state, for the File and the Engine.
 func (f *File) count(s state, n int) {
 	f.bytes[s] += int64(n)
 	f.engine.bytes[s].Add(int64(n))
 }
 
-// add puts a new extent into the map, at index i. Its state is set.
+// add inserts a new extent at index i. Its state is set.
 func (f *File) add(i int, x *extent) {
 	f.count(x.state, len(x.data))
 	f.ext = slices.Insert(f.ext, i, x)
 }
 
-// release takes the extent at i out of the map, and out of use.
+// release removes the extent at i and returns it to the pool.
 func (f *File) release(i int) {
 	x := f.ext[i]
 	f.count(x.state, -len(x.data))
@@ -104,8 +103,8 @@ func (f *File) release(i int) {
 	extents.Put(x)
 }
 
-// split cuts the extent at i in two at off, which is inside of it. Both share the
-// memory, and neither can grow into the other's.
+// split cuts the extent at i in two at off, inside it. Both share the memory, and neither can grow
+// into the other.
 func (f *File) split(i int, off int64) {
 	x := f.ext[i]
 	n := off - x.off
@@ -120,13 +119,13 @@ func (f *File) split(i int, off int64) {
 	}
 }
 
-// A carved is what the data that was taken out of the map still owed.
+// A carved holds the obligations for removed data.
 type carved struct {
-	seq uint64         // of the oldest Write that was not sent yet; 0: none
-	how nfs3.StableHow // what was asked for it
+	seq uint64         // the oldest Write not sent yet; 0: none
+	how nfs3.StableHow // its requested stability
 }
 
-// carve takes [off, end) out of the map.
+// carve removes [off, end) from the map.
 func (f *File) carve(off, end int64) (c carved) {
 	i := f.search(off)
 	for i < len(f.ext) && f.ext[i].off < end {
@@ -149,7 +148,7 @@ func (f *File) carve(off, end int64) (c carved) {
 	return c
 }
 
-// lastEnd is where the last extent ends.
+// lastEnd returns the last extent's end.
 func (f *File) lastEnd() int64 {
 	if len(f.ext) == 0 {
 		return 0
@@ -157,7 +156,7 @@ func (f *File) lastEnd() int64 {
 	return f.ext[len(f.ext)-1].end()
 }
 
-// enqueue puts a dirty extent in line to be sent.
+// enqueue queues a dirty extent for sending.
 func (f *File) enqueue(x *extent) {
 	if x.queued {
 		return
@@ -171,6 +170,7 @@ func (f *File) enqueue(x *extent) {
 	f.queueTail = x
 }
 
+// unqueue removes x from the queue if it is there.
 func (f *File) unqueue(x *extent) {
 	if !x.queued {
 		return

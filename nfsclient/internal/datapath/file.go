@@ -1,4 +1,4 @@
-// File: the state of one file, shared by all who have it open.
+// File: one file's state, shared by all its Handles.
 
 package datapath
 
@@ -13,8 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A File is what the Engine has of one file: written data that is not stable yet, and
-// data read ahead.
+// A File has the Engine's data for one file: written data that is not stable yet, and read-ahead.
 type File struct {
 	// set once
 	engine   *Engine
@@ -26,12 +25,12 @@ type File struct {
 	written account // of Engine.written
 	ahead   account // of Engine.read
 
-	mu      sync.Mutex // guards all that follows, all extents, and the streams of Handles
+	mu      sync.Mutex // guards all that follows, all extents, and the Handles' streams
 	handles []*Handle
-	waiters waitList // for any change of what follows
+	waiters waitList // for any change of the fields below
 
 	// errors
-	orphan    error // of a time when nobody had the file open; the next Open is told
+	orphan    error // from a time without Handles; the next Open returns it
 	failures  uint64
 	lastError error
 	through   bool // the server was full: each Write waits for its WRITE
@@ -39,28 +38,30 @@ type File struct {
 	abandoned bool // the Engine is closed
 
 	// written data
-	ext        []*extent // by offset, not overlapping
-	bytes      [3]int64  // of ext, by state
-	ops        []*op     // WRITEs on their way
-	queueHead  *extent   // dirty extents that are to be sent
+	ext        []*extent // by offset, without overlap
+	bytes      [3]int64  // bytes of ext, by state
+	ops        []*op     // WRITEs in flight
+	queueHead  *extent   // dirty extents to send
 	queueTail  *extent
 	seq        uint64    // counts Writes
-	pushed     uint64    // Writes up to this one are to be sent now
-	writeEnd   int64     // where the last Write ended
-	streak     int64     // bytes of Writes in a row, each where the one before it ended
-	since      time.Time // when the oldest data became dirty or unstable; zero: there is none
+	pushed     uint64    // Writes up to this one have to be sent now
+	writeEnd   int64     // end of the last Write
+	streak     int64     // bytes of consecutive Writes
+	since      time.Time // when the oldest data became dirty or unstable; zero: no data
 	truncating bool      // no Writes, no WRITEs
-	waiting    int       // writers that wait for memory
+	waiting    int       // writers waiting for memory
 
 	commits commits
 
-	// data read
-	pieces  []*piece // by offset, not overlapping
-	fetches int      // pieces being fetched, dropped ones too
-	limit   int64    // the size that is known; -1: none
-	eofAt   int64    // read-ahead has found that the file ends here, and no reader has been told; -1: none
+	// read-ahead
+	pieces  []*piece // by offset, without overlap
+	fetches int      // READs of pieces in flight, including dropped ones
+	limit   int64    // the known size; -1: unknown
+	eofAt   int64    // end of file found by read-ahead, not returned yet; -1: none
 }
 
+// newFile returns a File without data. A quarter of the read memory stays free for other files'
+// read-ahead. The caller holds e.mu.
 func newFile(e *Engine, fh nfs3.FH) *File {
 	f := &File{engine: e, fh: fh, limit: -1, eofAt: -1, abandoned: e.closed}
 	f.commitFn = f.runCommit
@@ -69,7 +70,7 @@ func newFile(e *Engine, fh nfs3.FH) *File {
 	return f
 }
 
-// Release gives back what Engine.File returned.
+// Release undoes one Engine.File.
 func (f *File) Release() {
 	f.engine.mu.Lock()
 	f.refs--
@@ -78,8 +79,8 @@ func (f *File) Release() {
 	f.unlock()
 }
 
-// unlock unlocks the File, and forgets it when nothing needs it any more. It is called
-// wherever a File may have become idle.
+// unlock unlocks the File, and removes it from the Engine if it is unused. Call it wherever a File
+// may have become idle.
 func (f *File) unlock() {
 	var lost error
 	if f.idle() {
@@ -97,14 +98,14 @@ func (f *File) unlock() {
 	}
 }
 
-// idle reports whether nothing is held or under way. What is left uncommitted of data
-// that is overwritten or cut is of no interest then.
+// idle reports whether the File has no data and no calls in flight. Uncommitted data that was
+// overwritten or truncated does not matter then.
 func (f *File) idle() bool {
 	return len(f.ext) == 0 && len(f.ops) == 0 && !f.commits.running && len(f.pieces) == 0 && f.fetches == 0
 }
 
-// Open returns a Handle, which keeps the File until it is closed. A write error that
-// nobody was told of, since nobody had the file open, is told to it.
+// Open returns a Handle, which keeps the File until it is closed. The Handle returns a write error
+// from a time without Handles.
 func (f *File) Open() *Handle {
 	f.engine.File(f.fh)
 	f.mu.Lock()
@@ -115,7 +116,7 @@ func (f *File) Open() *Handle {
 	return h
 }
 
-// fail records the error of a WRITE or COMMIT for all who have the file open.
+// fail records a WRITE or COMMIT error for all Handles.
 func (f *File) fail(err error) {
 	if f.discarded {
 		return
@@ -136,7 +137,7 @@ func (f *File) fail(err error) {
 	}
 }
 
-// close ends the use of a Handle. Without any, nobody will want what was read ahead.
+// close ends a Handle. The last one drops all read-ahead.
 func (f *File) close(h *Handle) error {
 	f.mu.Lock()
 	i := slices.Index(f.handles, h)
@@ -155,24 +156,24 @@ func (f *File) close(h *Handle) error {
 	return err
 }
 
-// End returns where the written data ends that the server has maybe not got yet, and 0
-// when there is none: the size of the file is the larger of End and what the server reports.
+// End returns where written data possibly missing on the server ends, or 0. The file's size is the
+// maximum: End or the server's size.
 func (f *File) End() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lastEnd()
 }
 
-// Dirty reports whether data waits to be sent or is being sent, so that the
-// attributes on the server are not yet what they will be (size, mtime).
+// Dirty reports whether data waits to be sent or is being sent. The server's attributes are not
+// final then (size, mtime).
 func (f *File) Dirty() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.bytes[dirty] > 0 || len(f.ops) > 0
 }
 
-// Discard forgets all written data and all errors: the file has been removed, and nobody
-// can read it again. WRITEs on their way are not waited for.
+// Discard drops all written data and all errors: the file is removed and cannot be read again. It
+// does not wait for WRITEs in flight.
 func (f *File) Discard() {
 	f.mu.Lock()
 	f.discarded, f.orphan = true, nil
@@ -183,26 +184,26 @@ func (f *File) Discard() {
 	f.unlock()
 }
 
-// drop forgets all data.
+// drop drops all data.
 func (f *File) drop() {
 	f.carve(0, unbounded)
 	f.dropPieces(0, unbounded)
 	f.settle()
 }
 
-// abandon ends a File of an Engine that is closed.
+// abandon ends a File after its Engine was closed.
 func (f *File) abandon() {
 	f.mu.Lock()
 	f.abandoned = true
 	if len(f.ext) > 0 {
 		f.fail(ErrClosed)
 	}
-	f.discarded = true // WRITEs that end now were counted
+	f.discarded = true // WRITEs that end from now on were counted
 	f.drop()
 	f.unlock()
 }
 
-// note remembers since when there is data that grows old.
+// note records since when there is data, and arms the ticker.
 func (f *File) note() {
 	switch {
 	case len(f.ext) == 0:
@@ -215,15 +216,14 @@ func (f *File) note() {
 	}
 }
 
-// settle is called when data has been sent, committed or forgotten, which somebody may
-// be waiting for.
+// settle is called after data was sent, committed or dropped. It wakes all waiters.
 func (f *File) settle() {
 	f.note()
 	f.waiters.wake()
 	f.progress()
 }
 
-// wait waits for the next change of the File, with its lock held before and after.
+// wait waits for the File's next change. The caller holds f.mu; wait releases it meanwhile.
 func (f *File) wait(ctx context.Context) error {
 	if f.abandoned {
 		return ErrClosed

@@ -1,4 +1,4 @@
-// Read: written data, data read ahead, and the server's, in this order.
+// Read: from written data, then read-ahead, then the server.
 
 package datapath
 
@@ -9,9 +9,8 @@ import (
 	"syscall"
 )
 
-// Read reads at off into p, until p is full or the file ends, and reports whether it
-// is known to end there. Written data is seen, be it at the server or not. If
-// there is an error after some bytes, n counts these.
+// Read reads at off into p until p is full or the file ends. eof reports a known end there. It sees
+// written data even if the server does not have it. After an error n counts the bytes before it.
 func (h *Handle) Read(ctx context.Context, cred Cred, p []byte, off int64) (n int, eof bool, err error) {
 	if off < 0 {
 		return 0, false, syscall.EINVAL
@@ -23,8 +22,8 @@ func (h *Handle) Read(ctx context.Context, cred Cred, p []byte, off int64) (n in
 	return f.read(ctx, cred, p, off, true)
 }
 
-// ReadDirect is Read that uses no read-ahead and causes none (O_DIRECT): what was not
-// written here is asked of the server, which places it into p.
+// ReadDirect is Read without read-ahead (O_DIRECT): the server places data directly into p, except
+// data written here.
 func (h *Handle) ReadDirect(ctx context.Context, cred Cred, p []byte, off int64) (n int, eof bool, err error) {
 	if off < 0 {
 		return 0, false, syscall.EINVAL
@@ -35,7 +34,7 @@ func (h *Handle) ReadDirect(ctx context.Context, cred Cred, p []byte, off int64)
 	return f.read(ctx, cred, p, off, false)
 }
 
-// noteRead looks whether the read belongs to a sequential reader, and reads ahead of it.
+// noteRead finds the read's stream and reads ahead of it.
 func (h *Handle) noteRead(cred Cred, off int64, n int) {
 	most := int64(h.file.engine.cfg.ReadAhead)
 	if most < 0 || n == 0 {
@@ -46,8 +45,8 @@ func (h *Handle) noteRead(cred Cred, off int64, n int) {
 	h.file.readAhead(s, cred)
 }
 
-// read fills p. The lock is held on entry and on return, and not while it waits. Each
-// part of p is as new as what had been written when read came to it.
+// read fills p. The caller holds f.mu; read releases it while it waits. Each part of p is current
+// at the moment when read reaches it.
 func (f *File) read(ctx context.Context, cred Cred, p []byte, off int64, ahead bool) (n int, eof bool, err error) {
 	for n < len(p) && !eof {
 		if f.abandoned {
@@ -78,11 +77,11 @@ func (f *File) copyWritten(p []byte, off int64) int {
 	return copy(p, f.ext[i].data[off-f.ext[i].off:])
 }
 
-// retry is what copyAhead copied when things have changed while it waited.
+// retry is copyAhead's count if the File changed during its wait.
 const retry = -1
 
-// copyAhead copies data that was read ahead from off on. It waits for data that is on its
-// way. No piece overlaps written data, so what it has is the newest.
+// copyAhead copies read-ahead data at off. It waits for a READ in flight. Pieces never overlap
+// written data, so their data is current.
 func (f *File) copyAhead(ctx context.Context, p []byte, off int64) (n int, eof bool, err error) {
 	if f.eofAt == off {
 		f.eofAt = -1 // the next reader asks the server
@@ -102,17 +101,16 @@ func (f *File) copyAhead(ctx context.Context, p []byte, off int64) (n int, eof b
 	return n, eof, nil
 }
 
-// A pin keeps written data that a read must not miss, until the read has its reply: by
-// then it may be clean, while the reply is of before it was written.
+// A pin keeps written data for a read until its reply. The data may become clean meanwhile, while
+// the reply may be older than the data.
 type pin struct {
 	off  int64
 	data []byte
 	buf  *buffer
 }
 
-// readServer asks the server for what is neither written nor read ahead, up to the next
-// piece. Written data in between is put over the reply, rather than to ask for each gap
-// by itself.
+// readServer asks the server for the range up to the next piece. It copies written data in between
+// over the reply, instead of asking for each gap.
 func (f *File) readServer(ctx context.Context, cred Cred, p []byte, off int64, ahead bool) (n int, eof bool, err error) {
 	end := off + int64(len(p))
 	if ahead {
@@ -120,7 +118,7 @@ func (f *File) readServer(ctx context.Context, cred Cred, p []byte, off int64, a
 			end = min(end, f.pieces[i].off)
 		}
 	}
-	for { // what ends with written data need not be asked for
+	for { // leave out written data at the end
 		i := f.search(end - 1)
 		if i == len(f.ext) || f.ext[i].off >= end {
 			break
@@ -142,7 +140,7 @@ func (f *File) readServer(ctx context.Context, cred Cred, p []byte, off int64, a
 
 	f.engine.misses.Add(int64(n))
 	if err == nil {
-		// Where the server's file ends before written data there is a hole.
+		// If the server's file ends before written data there is a hole.
 		if size := int(min(int64(len(p)), last-off)); n < size {
 			clear(p[n:size])
 			n = size
@@ -159,7 +157,7 @@ func (f *File) readServer(ctx context.Context, cred Cred, p []byte, off int64, a
 	return n, eof, err
 }
 
-// noteEnd corrects what is known of the file's size by what a read has found.
+// noteEnd corrects the known size after a read.
 func (f *File) noteEnd(end int64, eof bool) {
 	switch {
 	case eof:
@@ -169,7 +167,7 @@ func (f *File) noteEnd(end int64, eof bool) {
 	}
 }
 
-// readOne fills p, with as many READs as the server makes necessary, one after the other.
+// readOne fills p by one READ after another, as short replies require.
 func (f *File) readOne(ctx context.Context, cred Cred, p []byte, off int64) (n int, eof bool, err error) {
 	for n < len(p) && !eof {
 		k, end, err := f.engine.srv.Read(ctx, f.fh, cred, p[n:], uint64(off)+uint64(n))
@@ -184,14 +182,14 @@ func (f *File) readOne(ctx context.Context, cred Cred, p []byte, off int64) (n i
 	return n, eof, nil
 }
 
-// A part is what one READ of a large read has brought.
+// A part is one READ's result in a large read.
 type part struct {
 	n   int
 	eof bool
 	err error
 }
 
-// readAll fills p by READs at once, each as large as one may be.
+// readAll fills p by concurrent READs of up to ReadSize bytes.
 func (f *File) readAll(ctx context.Context, cred Cred, p []byte, off int64) (n int, eof bool, err error) {
 	size := f.engine.cfg.ReadSize
 	if len(p) <= size {

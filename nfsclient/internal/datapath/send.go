@@ -1,4 +1,4 @@
-// Sending: which extents become a WRITE, and what its reply makes of them.
+// Sending: choosing a WRITE's extents, and handling its reply.
 
 package datapath
 
@@ -10,12 +10,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// maxOps is how many WRITEs of one file are on their way at once. There is no bound for
-// all files, so that those of one whose server is slow do not keep back another's.
+// maxOps bounds the WRITEs in flight for one file. There is no bound for all files, so that one
+// with a slow server does not delay the others.
 const maxOps = 32
 
-// An op is a WRITE on its way. Its data is not written to until it has been answered.
-// Parts of its range may have left its extent meanwhile, for there is newer data.
+// An op is a WRITE in flight. Its data does not change until the reply. Newer data may have
+// replaced parts of its range meanwhile.
 type op struct {
 	file *File
 	off  int64
@@ -23,12 +23,14 @@ type op struct {
 	buf  *buffer
 	cred Cred
 	how  nfs3.StableHow
-	seq  uint64 // of the oldest Write whose data it has
+	seq  uint64 // the oldest Write with data in it
 	fn   func() // run, made once so that starting it does not allocate
 }
 
+// opPool reuses ops with their fn, so that sending does not allocate.
 var opPool sync.Pool
 
+// newOp returns an unused op with fn set.
 func newOp() *op {
 	if o, _ := opPool.Get().(*op); o != nil {
 		return o
@@ -40,15 +42,14 @@ func newOp() *op {
 
 func (o *op) end() int64 { return o.off + int64(len(o.data)) }
 
-// due puts a dirty extent in the queue if it is to be sent now: it is as large as it can
-// become, or somebody waits for it.
+// due queues a dirty extent if it has to be sent now: it cannot grow, or a caller waits for it.
 func (f *File) due(x *extent) {
 	if x.end()%int64(f.engine.cfg.WriteSize) == 0 || x.how != nfs3.Unstable || x.seq <= f.pushed || f.through {
 		f.enqueue(x)
 	}
 }
 
-// push queues all data of the Writes up to seq.
+// push queues all data of Writes up to seq.
 func (f *File) push(seq uint64) {
 	f.pushed = max(f.pushed, seq)
 	for _, x := range f.ext {
@@ -58,10 +59,10 @@ func (f *File) push(seq uint64) {
 	}
 }
 
-// progress starts what can be started. It is called after each change.
+// progress starts all possible calls. It runs after each change, with f.mu held.
 //
-// Data that nobody waits for is sent when half of what the file may have is dirty, or when
-// memory is waited for and nothing else is on its way that will free some.
+// Data without a waiting caller is sent when half of the file's bound is dirty. It is also sent if
+// a writer waits for memory and no WRITE in flight will free some.
 func (f *File) progress() {
 	if f.truncating || f.abandoned {
 		return
@@ -82,8 +83,8 @@ func (f *File) progress() {
 	f.commitIfDue(pressed)
 }
 
-// blocked reports whether older data of x's range is on its way: two WRITEs at once may
-// be done in either order.
+// blocked reports whether older data for x's range is in flight: the server may run two WRITEs in
+// either order.
 func (f *File) blocked(x *extent) bool {
 	for _, o := range f.ops {
 		if o.off < x.end() && x.off < o.end() {
@@ -93,7 +94,7 @@ func (f *File) blocked(x *extent) bool {
 	return false
 }
 
-// gather makes one extent of x and the dirty ones before and after it without a gap.
+// gather merges x with the adjacent dirty extents into one.
 func (f *File) gather(x *extent) *extent {
 	i := f.search(x.off)
 	lo, hi := i, i+1
@@ -137,15 +138,15 @@ func (f *File) start(x *extent) {
 	go o.fn()
 }
 
-// An outcome is what a WRITE, or several for one op, have come to.
+// An outcome is the result for an op.
 type outcome struct {
-	stable nfs3.StableHow // the least of all
+	stable nfs3.StableHow // the least of all replies
 	verf   nfs3.Verf
-	mixed  bool // the verifier has changed between them: the first may be lost
+	mixed  bool // the verifier changed between them: earlier data may be lost
 	err    error
 }
 
-// run writes all data of o, by as many WRITEs as the server makes necessary.
+// run writes all data of o, by more WRITEs after short replies.
 func (o *op) run() {
 	f := o.file
 	e := f.engine
@@ -166,7 +167,7 @@ func (o *op) run() {
 	f.unlock()
 }
 
-// answered moves the extents of a WRITE on, as far as they are still the newest data.
+// answered updates a WRITE's extents unless newer data replaced them.
 func (f *File) answered(o *op, res outcome) {
 	f.ops = slices.DeleteFunc(f.ops, func(p *op) bool { return p == o })
 	if res.stable == nfs3.FileSync {
@@ -203,7 +204,7 @@ func (f *File) answered(o *op, res outcome) {
 	f.settle()
 }
 
-// again makes data dirty that the server may have lost, and has it sent at once.
+// again makes possibly lost data dirty and queues it.
 func (f *File) again(x *extent) {
 	f.engine.rewritten.Add(int64(len(x.data)))
 	f.become(x, dirty)

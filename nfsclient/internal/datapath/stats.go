@@ -1,37 +1,35 @@
-// Stats: what the engine holds and has done, in numbers.
+// Stats: the engine's present state and counters.
 
 package datapath
 
 import "sync/atomic"
 
-// Stats is the state of an Engine at one moment, and what it has done since New.
+// Stats has the present state of an Engine and its counters since New.
 type Stats struct {
 	// Written data in bytes: not sent yet, being sent, and sent but not committed.
 	Dirty, InFlight, Unstable int64
 
-	// Bytes of memory that hold written data until it is stable, and those that hold read-ahead;
-	// and the most that they can be.
+	// Memory in bytes for written data until it is stable, and for read-ahead, each with its bound.
 	WriteMemory, WriteMemoryMost, ReadMemory, ReadMemoryMost int64
 
-	ReadAheadFetched int64 // bytes that were read ahead
-	ReadAheadHits    int64 // bytes given to readers from these
-	ReadAheadWaste   int64 // bytes of these that were dropped with no reader
-	ReadMisses       int64 // bytes that readers had to ask the server for
+	ReadAheadFetched int64 // bytes read ahead
+	ReadAheadHits    int64 // of these, bytes given to readers
+	ReadAheadWaste   int64 // of these, bytes dropped unread
+	ReadMisses       int64 // bytes that readers waited for
 
-	Writes, Commits int64 // WRITEs of an extent, and COMMITs, that have returned
-	Rewritten       int64 // bytes that were written again, for the server had restarted
-	Errors          int64 // WRITEs and COMMITs that have failed
-	Waits           int64 // writers that had to wait for memory
+	Writes, Commits int64 // finished WRITEs of extents, finished COMMITs
+	Rewritten       int64 // bytes written again after a server restart
+	Errors          int64 // failed WRITEs and COMMITs
+	Waits           int64 // writers that waited for memory
 }
 
-// counters are the sums of Stats.
+// counters are the counters for Stats.
 type counters struct {
 	fetched, hits, waste, misses              atomic.Int64
 	writes, commits, rewritten, errors, waits atomic.Int64
 }
 
-// Stats returns the state of the Engine. Its numbers are of the same moment only
-// while nothing goes on.
+// Stats returns the Engine's state. The values are consistent only while the Engine is idle.
 func (e *Engine) Stats() Stats {
 	return Stats{
 		Dirty: e.bytes[dirty].Load(), InFlight: e.bytes[inFlight].Load(), Unstable: e.bytes[unstable].Load(),
@@ -41,7 +39,7 @@ func (e *Engine) Stats() Stats {
 	}
 }
 
-// Since is what has been done after before was taken, with what is held at the moment of s.
+// Since returns the changes after before was taken, with the present state of s.
 func (s Stats) Since(before *Stats) Stats {
 	s.ReadAheadFetched -= before.ReadAheadFetched
 	s.ReadAheadHits -= before.ReadAheadHits

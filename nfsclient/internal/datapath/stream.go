@@ -1,29 +1,29 @@
-// Streams: which readers go through a file in order, and how far ahead of them to read.
+// Streams: detecting sequential readers, and their read-ahead.
 
 package datapath
 
-// A stream is one reader that may be sequential. A Handle remembers some, so that programs
-// that read several parts of a file in turn are found as well.
+// A stream is one possibly sequential reader. A Handle tracks several, to detect programs that
+// alternate between parts of a file.
 type stream struct {
-	next   int64  // where the next read should be
-	run    int    // reads in a row
-	window int64  // bytes to have ahead of next; 0: not found to be sequential
-	asked  int64  // read-ahead was asked for up to here
+	next   int64  // the next read's expected offset
+	run    int    // consecutive reads
+	window int64  // bytes to have ahead of next; 0: not sequential yet
+	asked  int64  // end of the requested read-ahead
 	used   uint64 // the Handle's clock at the last read
 }
 
 const (
-	sequential  = 3         // reads in a row make a sequential reader
-	firstWindow = 128 << 10 // at least this much is read ahead first
-	reorder     = 4         // reads may come out of order by this many of their own length
+	sequential  = 3         // consecutive reads that make a reader sequential
+	firstWindow = 128 << 10 // first read-ahead in bytes, at least
+	reorder     = 4         // reads may be out of order by this many of their length
 )
 
-// find returns the stream that a read of n bytes at off belongs to, and a new one in
-// place of the one that was not used for longest if there is none.
+// find returns the stream for a read of n bytes at off. Without a match it replaces the least
+// recently used stream.
 //
-// Several reads of one reader may be under way at once and come in any order. So a
-// read near to where the next one should be belongs to the stream, but counts only if
-// it leads forward: random reads, and those from the end to the start, never do often enough.
+// Several reads of one reader may be in flight and arrive in any order. So a read near the expected
+// offset belongs to the stream, but counts only if it moves forward. Random and backward reads do
+// so too rarely.
 func (h *Handle) find(off int64, n int) *stream {
 	h.clock++
 	near := int64(reorder * n)
@@ -45,14 +45,15 @@ func (h *Handle) find(off int64, n int) *stream {
 		found = oldest
 		*found = stream{next: off}
 		if off == 0 && h.file.limit >= 0 {
-			found.run = sequential - 1 // readers that begin at the start mostly go on, and it is known for how long
+			// Readers starting at offset 0 mostly continue, and the end is known.
+			found.run = sequential - 1
 		}
 	}
 	found.used = h.clock
 	return found
 }
 
-// advance moves the stream on with a read of n bytes at off, and doubles the window up to most.
+// advance moves the stream by a read of n bytes at off, and doubles the window up to most.
 func (s *stream) advance(off int64, n int, most int64) {
 	end := off + int64(n)
 	if end <= s.next {

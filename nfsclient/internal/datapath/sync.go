@@ -1,4 +1,4 @@
-// Sync: waiting until data is at the server, and until it is stable there.
+// Sync: waiting until data is on the server, and until it is stable there.
 
 package datapath
 
@@ -8,19 +8,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// WriteOut waits until all data written before it is at the server, though maybe not on
-// stable storage. Call it before SETATTR of mode, owner or times, which later WRITEs
-// would fail by or undo, and before GETATTR where the exact mtime counts. Write
-// errors are left to the Handles; the error is the context's.
+// WriteOut waits until all data written so far is on the server, possibly unstable. Call it before
+// SETATTR of mode, owner or times: later WRITEs would fail or undo it. Call it also before GETATTR
+// if the exact mtime matters. Write errors stay with the Handles; WriteOut returns the context's.
 func (f *File) WriteOut(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.writeOut(ctx)
 }
 
-// WriteThrough is WriteOut, and has data that one WRITE can take go to stable storage at once. Call
-// it where the file is mostly closed next, as after its times were set: that close then needs no
-// COMMIT.
+// WriteThrough is WriteOut that requests FILE_SYNC if one WRITE sends all data. Call it if a close
+// is likely to follow, for example after setting times: the close then needs no COMMIT.
 func (f *File) WriteThrough(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -28,7 +26,7 @@ func (f *File) WriteThrough(ctx context.Context) error {
 	return f.writeOut(ctx)
 }
 
-// StartThrough begins a WriteThrough that is to follow.
+// StartThrough begins a WriteThrough; the caller makes that later.
 func (f *File) StartThrough() {
 	f.mu.Lock()
 	defer f.unlock()
@@ -37,6 +35,7 @@ func (f *File) StartThrough() {
 	f.progress()
 }
 
+// writeOut is WriteOut with f.mu held. Data written after its start does not prolong it.
 func (f *File) writeOut(ctx context.Context) error {
 	mark := f.seq
 	f.push(mark)
@@ -44,11 +43,11 @@ func (f *File) writeOut(ctx context.Context) error {
 	return f.sent(ctx, mark, 0, unbounded)
 }
 
-// sent waits until the data of Writes up to mark in [off, end) has been answered. It is
-// in the queue, or will be (see due). Newer data does not prolong the wait, but data that took
-// the place of older data that was not sent does, for it counts as old.
+// sent waits for the replies to data in [off, end) from Writes up to mark. The data is queued, or
+// will be (see due). Newer data does not prolong the wait, unless it replaced older unsent data and
+// counts as old.
 func (f *File) sent(ctx context.Context, mark uint64, off, end int64) error {
-	at := off // there is nothing to wait for before it, except what came back since
+	at := off // nothing to wait for before it, except requeued data
 	for {
 		if at = f.unsent(mark, at, end); at < 0 {
 			if at = f.unsent(mark, off, end); at < 0 {
@@ -61,16 +60,15 @@ func (f *File) sent(ctx context.Context, mark uint64, off, end int64) error {
 	}
 }
 
-// unsent returns an offset of [off, end) at which something of the Writes up to mark was not
-// answered, or -1. So that a long list is not searched from the start after each reply, it is the
-// first such extent.
+// unsent returns the first offset in [off, end) with unanswered data from Writes up to mark, or -1.
+// Its caller continues there, so a long list is not searched from the start after each reply.
 func (f *File) unsent(mark uint64, off, end int64) int64 {
 	for i := f.search(off); i < len(f.ext) && f.ext[i].off < end; i++ {
 		if x := f.ext[i]; x.seq <= mark && x.state != unstable {
 			return max(x.off, off)
 		}
 	}
-	for _, o := range f.ops { // those whose data was overwritten since, too
+	for _, o := range f.ops { // includes data overwritten since
 		if o.seq <= mark && o.off < end && off < o.end() {
 			return max(o.off, off)
 		}
@@ -78,12 +76,11 @@ func (f *File) unsent(mark uint64, off, end int64) int64 {
 	return -1
 }
 
-// stable waits until all data written before it is stable, or has failed. The
-// File's lock is held.
+// stable waits until all data written so far is stable or has failed. The caller holds f.mu.
 //
-// Each round sends what is dirty now, once, and then has one COMMIT cover the replies. A
-// round during which the server was found to have restarted is not enough: what
-// became dirty again by that, or took the place of data that is lost, is sent in the next one.
+// Each round sends the present dirty data once, then one COMMIT covers the replies. After a server
+// restart during the round another round follows. It sends data that became dirty again or replaced
+// lost data.
 func (f *File) stable(ctx context.Context) error {
 	c := &f.commits
 	for {
@@ -108,7 +105,7 @@ func (f *File) stable(ctx context.Context) error {
 	}
 }
 
-// sendAlone asks for FILE_SYNC where one WRITE is all there is to do, which spares the COMMIT.
+// sendAlone requests FILE_SYNC if one WRITE sends all data, which saves the COMMIT.
 func (f *File) sendAlone() {
 	if len(f.ext) == 0 || len(f.ops) > 0 {
 		return
@@ -123,8 +120,8 @@ func (f *File) sendAlone() {
 	}
 }
 
-// syncAll is Sync for nobody in particular. The error of a WRITE or COMMIT is returned if it
-// came meanwhile.
+// syncAll is Sync without a Handle. It returns a WRITE or COMMIT error only if it came during the
+// call.
 func (f *File) syncAll(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.unlock()

@@ -1,4 +1,4 @@
-// The ticker: data that has grown old is sent, committed, or forgotten.
+// The ticker: old data is sent, committed or dropped.
 
 package datapath
 
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// arm sets the ticker. It runs only while some File has something that grows old.
+// arm sets the ticker. It runs only while some File has aging data.
 func (e *Engine) arm() {
 	if e.ticking.Load() {
 		return
@@ -24,7 +24,7 @@ func (e *Engine) arm() {
 	}
 }
 
-// tick looks after all Files once in FlushAfter. What is that old then is at most twice as old.
+// tick ages all Files every FlushAfter, so data waits at most twice as long.
 func (e *Engine) tick() {
 	e.ticking.Store(false)
 	now := time.Now()
@@ -35,8 +35,8 @@ func (e *Engine) tick() {
 	})
 }
 
-// age has written data sent whose oldest is of the time before, and then committed, and
-// forgets what was read ahead before and that nobody has come for.
+// age sends written data if the oldest is from before, and commits it afterwards. It drops unread
+// read-ahead of that age.
 func (f *File) age(before time.Time) {
 	if len(f.ext) > 0 && !f.since.After(before) {
 		f.push(f.seq)

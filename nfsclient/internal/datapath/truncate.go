@@ -1,4 +1,4 @@
-// Truncate: a change of size, in order with reads and writes.
+// Truncate: ordering size changes with reads and writes.
 
 package datapath
 
@@ -6,10 +6,9 @@ import (
 	"context"
 )
 
-// Truncate orders a change of size with reads and writes: it waits for WRITEs on their
-// way that lie beyond size, then calls do, which sets the size on the server; when that
-// returns nil, written data beyond size is forgotten. Writes wait meanwhile.
-// do must not call methods of the File or its Handles.
+// Truncate orders a change of size with reads and writes. It waits for WRITEs in flight beyond
+// size, then calls do, which sets the size on the server. If do returns nil, written data beyond
+// size is dropped. Writes wait meanwhile. do must not call methods of the File or its Handles.
 func (f *File) Truncate(ctx context.Context, size int64, do func(context.Context) error) error {
 	f.mu.Lock()
 	defer f.unlock()
@@ -26,7 +25,7 @@ func (f *File) Truncate(ctx context.Context, size int64, do func(context.Context
 		f.mu.Lock()
 	}
 	f.truncating = false
-	f.dropPieces(0, unbounded) // read before the change, or in the middle of it
+	f.dropPieces(0, unbounded) // read before or during the change
 	f.limit = -1
 	if err == nil {
 		f.carve(size, unbounded)
@@ -36,7 +35,7 @@ func (f *File) Truncate(ctx context.Context, size int64, do func(context.Context
 	return err
 }
 
-// drain waits for WRITEs beyond size. None is started, for the File is truncating.
+// drain waits for WRITEs beyond size. No new one starts while truncating is set.
 func (f *File) drain(ctx context.Context, size int64) error {
 	beyond := func() bool {
 		for _, o := range f.ops {

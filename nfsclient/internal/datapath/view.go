@@ -1,4 +1,4 @@
-// View: a read that lends the Engine's own memory where that can be.
+// View: a read that lends the Engine's memory if possible.
 
 package datapath
 
@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// A View is bytes of a file. The zero View is of none.
+// A View is a range in a file. The zero View is empty.
 type View struct {
-	Data []byte // valid until Release; read only. With an error: what was read before it
+	Data []byte // valid until Release; read only. With an error: the data before it
 	eof  bool   // the file is known to end after Data
 	buf  *buffer
 }
 
-// Release gives the memory back. It must be called once for each View.
+// Release returns the memory. Call it once for each View.
 func (v *View) Release() {
 	if v.buf != nil {
 		v.buf.unref()
@@ -22,9 +22,8 @@ func (v *View) Release() {
 	*v = View{}
 }
 
-// View is Read that does not copy what has been read ahead, where all that is asked for is in one
-// piece: Data is the memory of the Engine then that the READ was answered to, and otherwise the
-// front of p.
+// View is Read without copying, if one piece of read-ahead has the whole range. Data is then the
+// Engine's memory from the READ, otherwise the front of p.
 func (h *Handle) View(ctx context.Context, cred Cred, p []byte, off int64) (View, error) {
 	if off < 0 {
 		return View{}, syscall.EINVAL
@@ -41,7 +40,7 @@ func (h *Handle) View(ctx context.Context, cred Cred, p []byte, off int64) (View
 	return View{Data: p[:n:n], eof: eof}, err
 }
 
-// viewAhead lends a piece that has all that is asked for, and waits for it.
+// viewAhead lends a piece with the whole range, and waits for its READ.
 func (f *File) viewAhead(ctx context.Context, size int, off int64) (v View, ok bool, err error) {
 	end := off + int64(size)
 	for {
@@ -50,7 +49,7 @@ func (f *File) viewAhead(ctx context.Context, size int, off int64) (v View, ok b
 			return View{}, false, nil
 		}
 		p := f.pieces[i]
-		if !p.ready { // the file possibly ends in it
+		if !p.ready { // the file may end in it
 			if err := f.wait(ctx); err != nil {
 				return View{}, false, err
 			}

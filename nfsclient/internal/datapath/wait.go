@@ -1,4 +1,4 @@
-// Waiting: goroutines that wait for a File to change, each until its context ends.
+// Waiting: goroutines waiting for a File's change, each until its context ends.
 
 package datapath
 
@@ -7,20 +7,21 @@ import (
 	"sync"
 )
 
-// A waiter is a goroutine that waits. Its channel holds one wake-up, so waking never blocks.
+// A waiter is a waiting goroutine. Its channel holds one wake-up, so waking never blocks.
 type waiter struct {
 	ch chan struct{}
 
-	// of a line for memory, guarded by the budget's lock
+	// in a budget's line, guarded by the budget's mu
 	acct    *account
 	want    int64
 	granted bool
 }
 
-// waiterPool keeps waiters for reuse. Each Engine has its own: a channel belongs to the
-// bubble of testing/synctest that it was made in.
+// waiterPool reuses waiters. Each Engine has its own, because a channel belongs to the
+// testing/synctest bubble of its creation.
 type waiterPool struct{ p sync.Pool }
 
+// get returns a waiter with an empty channel.
 func (wp *waiterPool) get() *waiter {
 	if w, _ := wp.p.Get().(*waiter); w != nil {
 		return w
@@ -28,16 +29,17 @@ func (wp *waiterPool) get() *waiter {
 	return &waiter{ch: make(chan struct{}, 1)}
 }
 
+// put returns w; its wake-up must have been received.
 func (wp *waiterPool) put(w *waiter) {
 	w.acct, w.granted = nil, false
 	wp.p.Put(w)
 }
 
-// A waitList is who waits for a File to change. The File's lock guards it.
+// A waitList has the goroutines waiting for a File's change. The File's mu guards it.
 type waitList struct{ ws []*waiter }
 
-// wait waits for the next wake or the end of ctx. mu is held on entry and on return,
-// and not in between: the caller looks again at what it waits for.
+// wait waits for the next wake or the end of ctx. The caller holds mu; wait releases it meanwhile,
+// so the caller rechecks its condition.
 func (l *waitList) wait(ctx context.Context, mu *sync.Mutex, pool *waiterPool) error {
 	w := pool.get()
 	l.ws = append(l.ws, w)
@@ -55,7 +57,7 @@ func (l *waitList) wait(ctx context.Context, mu *sync.Mutex, pool *waiterPool) e
 	return err
 }
 
-// leave takes w out of the list; if it was woken meanwhile, the wake-up is taken back.
+// leave removes w from the list, or takes its wake-up if it was woken meanwhile.
 func (l *waitList) leave(w *waiter) {
 	for i := range l.ws {
 		if l.ws[i] == w {
@@ -68,7 +70,7 @@ func (l *waitList) leave(w *waiter) {
 	<-w.ch
 }
 
-// wake lets all go on.
+// wake wakes all waiters.
 func (l *waitList) wake() {
 	for i, w := range l.ws {
 		l.ws[i] = nil

@@ -1,4 +1,4 @@
-// Write: data is copied into extents, for which there may have to be memory first.
+// Write: copying data into extents, possibly after waiting for memory.
 
 package datapath
 
@@ -9,11 +9,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Write writes p at off. With nfs3.Unstable it returns when p has been copied to memory
-// of the Engine, which it may have to wait for; with DataSync (O_DSYNC) and FileSync
-// (O_SYNC) when the data is stable. After ENOSPC, EDQUOT and EFBIG it waits for the server's answer
-// until a WRITE has succeeded. n counts the bytes accepted, which are written even when
-// ctx has ended the wait.
+// Write writes p at off. With nfs3.Unstable it returns after copying p to the Engine's memory,
+// which it may wait for. With DataSync (O_DSYNC) and FileSync (O_SYNC) it returns after the data is
+// stable. After ENOSPC, EDQUOT and EFBIG it waits for the server's reply until a WRITE succeeds. n
+// counts accepted bytes; they are written even if ctx ended the wait.
 func (h *Handle) Write(ctx context.Context, cred Cred, p []byte, off int64, how nfs3.StableHow) (n int, err error) {
 	f := h.file
 	switch {
@@ -51,7 +50,7 @@ func (h *Handle) Write(ctx context.Context, cred Cred, p []byte, off int64, how 
 	return n, err
 }
 
-// accept takes the front of p into extents, and returns how much.
+// accept copies the front of p into extents and returns its length.
 func (f *File) accept(ctx context.Context, cred Cred, p []byte, off int64, how nfs3.StableHow) (int, error) {
 	for f.truncating && !f.abandoned {
 		if err := f.wait(ctx); err != nil {
@@ -68,13 +67,13 @@ func (f *File) accept(ctx context.Context, cred Cred, p []byte, off int64, how n
 	if !f.extend(cred, p, off, how) {
 		size := f.bufferSize(off, len(p), f.writeEnd == off)
 		if !f.engine.written.take(&f.written, charge(size)) {
-			size = len(p) // no more than is needed
+			size = len(p) // only the necessary memory
 			if err := f.waitMemory(ctx, charge(size)); err != nil {
 				return 0, err
 			}
 		}
 		buf := newBuffer(f.engine.written, &f.written, size)
-		if f.truncating || f.abandoned { // since the lock was released
+		if f.truncating || f.abandoned { // set while f.mu was released
 			buf.unref()
 			return 0, nil
 		}
@@ -84,13 +83,13 @@ func (f *File) accept(ctx context.Context, cred Cred, p []byte, off int64, how n
 	return len(p), nil
 }
 
-// blockEnd is the multiple of WriteSize after off.
+// blockEnd returns the next multiple of WriteSize after off.
 func (f *File) blockEnd(off int64) int64 {
 	size := int64(f.engine.cfg.WriteSize)
 	return off - off%size + size
 }
 
-// overwrite copies to where a dirty extent has off already, and returns how many bytes.
+// overwrite copies into a dirty extent that has off, and returns the number of bytes.
 func (f *File) overwrite(cred Cred, p []byte, off int64, how nfs3.StableHow) int {
 	i := f.search(off)
 	if i == len(f.ext) {
@@ -107,7 +106,7 @@ func (f *File) overwrite(cred Cred, p []byte, off int64, how nfs3.StableHow) int
 	return n
 }
 
-// extend appends p to the dirty extent that ends at off, if the memory after it is there.
+// extend appends p to the dirty extent ending at off if there is memory.
 func (f *File) extend(cred Cred, p []byte, off int64, how nfs3.StableHow) bool {
 	i := f.search(off)
 	if i == 0 || i < len(f.ext) && f.ext[i].off < off+int64(len(p)) {
@@ -127,7 +126,7 @@ func (f *File) extend(cred Cred, p []byte, off int64, how nfs3.StableHow) bool {
 	return true
 }
 
-// grow moves the data of a dirty extent to a larger buffer.
+// grow moves a dirty extent's data to a larger buffer.
 func (f *File) grow(x *extent, least int) bool {
 	size := f.bufferSize(x.off, least, f.writeEnd == x.end())
 	if !f.engine.written.take(&f.written, charge(size)) {
@@ -138,7 +137,7 @@ func (f *File) grow(x *extent, least int) bool {
 	return true
 }
 
-// move puts the data of a dirty extent into another buffer.
+// move moves a dirty extent's data to another buffer.
 func (f *File) move(x *extent, buf *buffer) {
 	room := min(int64(cap(buf.m.B)), f.blockEnd(x.off)-x.off)
 	data := buf.bytes()[:len(x.data):room]
@@ -147,9 +146,9 @@ func (f *File) move(x *extent, buf *buffer) {
 	x.data, x.buf = data, buf
 }
 
-// bufferSize is how large a buffer to take for least bytes from off on: up to the end of
-// the block when data is written in a row, little when it is not. It grows with the
-// streak, so that a small file takes little memory, and a stream copies little.
+// bufferSize returns the buffer size for at least least bytes at off. Sequential writes get more,
+// up to the end of the block. It grows with the streak, so a small file takes little memory and a
+// stream copies little.
 func (f *File) bufferSize(off int64, least int, row bool) int {
 	size := int64(least)
 	if row {
@@ -158,8 +157,7 @@ func (f *File) bufferSize(off int64, least int, row bool) int {
 	return int(min(size, f.blockEnd(off)-off))
 }
 
-// waitMemory takes n bytes for written data as soon as they are there. The File is
-// unlocked meanwhile.
+// waitMemory takes n bytes for written data when they are available. It releases f.mu meanwhile.
 func (f *File) waitMemory(ctx context.Context, n int64) error {
 	e := f.engine
 	f.waiting++
@@ -181,13 +179,13 @@ func (f *File) waitMemory(ctx context.Context, n int64) error {
 	return err
 }
 
-// scarce reports whether somebody waits for memory that any File may hold, so that all
-// should give back what they can.
+// scarce reports whether a writer waits for memory that any File may have, so that all should
+// return memory.
 func (e *Engine) scarce() bool {
 	return e.written.waiting.Load() > 0 && e.written.total-e.written.held() < 2*charge(e.cfg.WriteSize)
 }
 
-// place makes a dirty extent of p, in place of whatever was there.
+// place makes a dirty extent from p and replaces older data there.
 func (f *File) place(buf *buffer, cred Cred, p []byte, off int64, how nfs3.StableHow) {
 	owed := f.carve(off, off+int64(len(p)))
 	x := extents.Get().(*extent)
@@ -195,13 +193,13 @@ func (f *File) place(buf *buffer, cred Cred, p []byte, off int64, how nfs3.Stabl
 	*x = extent{off: off, data: buf.bytes()[:len(p):room], buf: buf, cred: cred, state: dirty, seq: f.seq, how: max(how, owed.how)}
 	copy(x.data, p)
 	if owed.seq > 0 {
-		x.seq = owed.seq // who waits for that data waits for this now
+		x.seq = owed.seq // waiters for that data now wait for this
 	}
 	f.add(f.search(off), x)
 	f.due(x)
 }
 
-// accepted is called when n bytes were taken at off.
+// accepted is called after n bytes were copied at off.
 func (f *File) accepted(off int64, n int) {
 	end := off + int64(n)
 	if off == f.writeEnd {
