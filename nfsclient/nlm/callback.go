@@ -1,4 +1,4 @@
-// The server's callbacks: GRANTED, for requests that wait in its queue.
+// The server's callbacks: GRANTED, for requests waiting in its queue.
 
 package nlm
 
@@ -12,31 +12,31 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A server looks for the lock manager of a client where the port mapper of the client's machine
-// says. That names one program for the machine, most often the kernel's; so callbacks are listened
-// for when somebody first waits, and where that cannot be, requests stay out of the queue and ask
-// again and again.
+// A server finds a client's lock manager through the port mapper of the client's machine. That
+// registers one program for the machine, most often the kernel's. So the mount listens for
+// callbacks only from its first wait on. If it cannot listen, its requests stay out of the queue
+// and poll.
 //
-// A callback is no proof: anybody can call. It ends the pause of who waits, and the lock is there
-// when the reply to the next LOCK says so, which a server that has granted it answers at once.
+// A callback proves nothing: any host can call. It only ends a waiter's pause. The lock is granted
+// by the reply to the next LOCK, and a server that has granted it answers at once.
 
-// callbacks is whether GRANTED reaches us. Locks.mu guards it.
+// callbacks is the state of listening for GRANTED. Locks.mu guards it.
 type callbacks struct {
-	stop     func()    // ends the listening; nil: there is none
-	starting bool      // it is about to begin
-	next     time.Time // when it is worth another try
-	heard    bool      // the server has called, and since then no lock was found granted without a call
-	results  int       // GRANTED_RES on their way
-	corrects int       // callbacks of what is not held as they say, about to be corrected at the server
+	stop     func()    // ends the listening; nil: not listening
+	starting bool      // listening is about to begin
+	next     time.Time // the earliest next attempt
+	heard    bool      // the server has called, and no lock was granted without a call since
+	results  int       // GRANTED_RES calls in flight
+	corrects int       // callbacks for locks not held that way, to be corrected at the server
 }
 
 const (
 	listenRetry = time.Minute
-	maxResults  = 64 // what comes beyond is dropped, and the server calls again
-	maxCorrects = 64 // what comes beyond is answered so that the server calls again
+	maxResults  = 64 // beyond it results are dropped, and the server calls again
+	maxCorrects = 64 // beyond it callbacks are answered so that the server calls again
 )
 
-// callable reports whether a request may wait in the server's queue. It has the listening begin.
+// callable reports whether a request may wait in the server's queue. It starts the listening.
 func (l *Locks) callable() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,21 +78,21 @@ func (l *Locks) stopListening() {
 	}
 }
 
-// heard reports whether the server can be relied on to call.
+// heard reports whether the server reliably calls back.
 func (l *Locks) heard() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.callbacks.heard
 }
 
-// missed notes that a lock was granted and no call came: something on the way keeps them from us.
+// missed notes a granted lock without a callback: the network loses callbacks.
 func (l *Locks) missed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.callbacks.heard = false
 }
 
-// program is NLM version 4 as a client serves it.
+// program is NLM version 4 as served by a client.
 func (l *Locks) program() *transport.Program {
 	null := func(*transport.Call) error { return nil }
 	procs := make([]transport.Procedure, nlm4.ProcGrantedMsg+1)
@@ -106,7 +106,7 @@ func (l *Locks) program() *transport.Program {
 	return &transport.Program{Name: "nlm", Number: nlm4.Program, Version: nlm4.Version, Procs: procs}
 }
 
-// answer is both forms of GRANTED; reply has the result on its way.
+// answer handles both forms of GRANTED; reply sends the result.
 func (l *Locks) answer(c *transport.Call, reply func(*nlm4.Res)) error {
 	var a nlm4.TestArgs
 	a.DecodeXDR(c.Args)
@@ -117,8 +117,8 @@ func (l *Locks) answer(c *transport.Call, reply func(*nlm4.Res)) error {
 	return nil
 }
 
-// sendResult answers GRANTED_MSG, as Linux's server calls: by GRANTED_RES at the server itself,
-// never to who says that he is it.
+// sendResult answers GRANTED_MSG, used by Linux's server. It sends GRANTED_RES to the mount's
+// server, never to the caller's address.
 func (l *Locks) sendResult(r *nlm4.Res) {
 	res := nlm4.Res{Cookie: slices.Clone(r.Cookie), Status: r.Status}
 	l.mu.Lock()
@@ -128,16 +128,16 @@ func (l *Locks) sendResult(r *nlm4.Res) {
 	}
 	l.callbacks.results++
 	l.work.Go(func() {
-		_ = l.opt.Server.NLM(l.ctx, nil, nlm4.ProcGrantedRes, &res, nil) // lost, the server calls again
+		_ = l.opt.Server.NLM(l.ctx, nil, nlm4.ProcGrantedRes, &res, nil) // a loss makes it call again
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.callbacks.results--
 	})
 }
 
-// granting ends the pause of those who wait for what a callback says is theirs. Denied has the
-// server give it to another, or release it: so what is held already is wanted, of which the reply
-// to LOCK came first.
+// granting ends the pause of waiters for a callback's lock. On DENIED the server releases the lock
+// or grants it to another client. So it answers GRANTED also for held bytes: the reply to LOCK may
+// have overtaken the callback.
 func (l *Locks) granting(a *nlm4.TestArgs) nlm4.Status {
 	fh, err := nfs3.MakeFH(a.Lock.FH)
 	if err != nil || !bytes.Equal(a.Lock.Owner, l.object) {
@@ -172,14 +172,14 @@ func (l *Locks) granting(a *nlm4.TestArgs) nlm4.Status {
 	return nlm4.Denied
 }
 
-// correct answers a callback of what an owner does not hold that way, by now: Linux's server calls
-// again after a minute where our answer was lost. Denied has it release all of s, also bytes that
-// the owner has locked since, or is about to. So it is accepted, and when no call is made about the
-// owner the server is told what is held of s. mu is held.
+// correct answers a callback for bytes that the owner does not hold that way. Linux's server
+// repeats a callback after a minute if our answer was lost. DENIED would release all of s,
+// including bytes locked since or about to be. So it answers GRANTED, and corrects the server's
+// state when no call about the owner is in flight. The caller holds l.mu.
 func (l *Locks) correct(o *owner, s span) nlm4.Status {
 	c := &l.callbacks
 	select {
-	case <-l.leaving: // which has all released
+	case <-l.leaving: // Close has released everything
 		return nlm4.Denied
 	default:
 	}

@@ -1,4 +1,4 @@
-// Calls about one owner: one at a time, each carried to its end whoever still waits for it.
+// Calls about one owner: one at a time, each completed even if its caller stops waiting.
 
 package nlm
 
@@ -15,24 +15,25 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// hold takes one more reference of an owner that has one.
+// hold adds a reference to an owner that has one.
 func (l *Locks) hold(o *owner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o.refs++
 }
 
-// An outcome is how a LOCK ended.
+// An outcome is the result of a LOCK.
 type outcome struct {
 	status nlm4.Status
 	err    error
 }
 
-// attempt is one LOCK that does not wait; w is where it stands in the server's queue, nil or not
-// blocking: nowhere. A program that is killed meanwhile does not end the call, whose result would
-// not be known: when it has come, what it has taken is given back.
+// attempt sends one LOCK without waiting for the lock. w is its place in the server's queue; nil or
+// not blocking: none. A killed program does not end the call, because its result would be unknown.
+// The goroutine takes back the lock after the reply.
 func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm4.Status, error) {
-	handed, gone := make(chan outcome), ctx.Done() // the channel, for ctx is not ours after the return
+	// gone is a copy, because ctx must not be used after the return.
+	handed, gone := make(chan outcome), ctx.Done()
 	s, handle := q.span(), q.Handle
 	if w != nil && !w.blocks && !w.entered {
 		w = nil
@@ -58,9 +59,9 @@ func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm
 			return
 		}
 		defer func() { <-o.slot }()
-		// Again, for of two ready channels either is taken. Who has given up may have left the
-		// queue while we had not begun, and Close has released what there was: nobody would take
-		// back what is asked for now.
+		// Check again, because select takes either of two ready channels. A waiter may have given
+		// up and left the queue before this call began. After Close nothing would release a lock
+		// taken now.
 		select {
 		case <-gone:
 			return
@@ -104,8 +105,8 @@ func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm
 	}
 }
 
-// alone has work done while no other call is made about the owner. When ctx ends, or such a call is
-// given up, it goes on behind the caller.
+// alone runs work while no other call about the owner is in flight. If ctx ends, or such a call is
+// given up, work continues in the background.
 func (l *Locks) alone(ctx context.Context, o *owner, silent *giveUp, work func()) error {
 	done := make(chan struct{})
 	l.hold(o)
@@ -127,14 +128,14 @@ func (l *Locks) alone(ctx context.Context, o *owner, silent *giveUp, work func()
 	}
 }
 
-// heldIn is what the owner holds of s.
+// heldIn returns the owner's locks in s.
 func (l *Locks) heldIn(o *owner, s span) ranges {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return o.held.within(s)
 }
 
-// granted enters a lock. seen is the place before it was asked for.
+// granted adds a lock. seen is the connection before the call.
 func (l *Locks) granted(o *owner, s span, handle uint64, seen place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,8 +144,8 @@ func (l *Locks) granted(o *owner, s span, handle uint64, seen place) {
 	l.startWatch(seen)
 }
 
-// startWatch has restarts of the server noticed, of which there was none before seen: the first
-// connection is no restart. mu is held.
+// startWatch starts detecting server restarts since seen. The first connection is no restart. The
+// caller holds l.mu.
 func (l *Locks) startWatch(seen place) {
 	l.listenForNotices()
 	if !l.watching {
@@ -154,7 +155,7 @@ func (l *Locks) startWatch(seen place) {
 	}
 }
 
-// dropped enters that the owner does not hold s any more, and wakes those who wait for the file.
+// dropped removes s from the owner's locks, and wakes the file's waiters.
 func (l *Locks) dropped(o *owner, s span) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,13 +165,13 @@ func (l *Locks) dropped(o *owner, s span) {
 	l.files[o.fh].wakeAll()
 }
 
-// wakeAll has those who wait for the file ask again. Locks.mu is held.
+// wakeAll makes the file's waiters ask again. The caller holds Locks.mu.
 func (f *file) wakeAll() {
 	close(f.wake)
 	f.wake = make(chan struct{})
 }
 
-// release is UNLOCK until the server has answered. The owner's slot is held.
+// release sends UNLOCK until the server answers. The caller holds the owner's slot.
 func (l *Locks) release(o *owner, s span) {
 	if len(l.heldIn(o, s)) > 0 {
 		l.unlock(o, s)
@@ -184,12 +185,12 @@ func (l *Locks) unlock(o *owner, s span) {
 	l.dropped(o, s)
 }
 
-// insist makes a call until the server has answered it for good: asking again would not change it.
-// One that is refused to who asks, such as a program whose ticket has expired, is made in the name
-// of the mount: else what it has locked would be left at the server.
+// insist repeats a call until the server answers it definitely. If the caller's credentials are
+// refused, for example after a ticket expired, the mount's credentials repeat it. Otherwise the
+// locks would stay on the server.
 //
-// A server in its period of grace may answer at its end alone. Until then the owner is ours, so
-// what it holds is reclaimed here, but for what is being released (nil: nothing).
+// A server in its grace period may answer only at the end of it. Until then this goroutine has the
+// owner, so it reclaims the owner's locks here, except released (nil: all).
 func (l *Locks) insist(o *owner, released *span, proc uint32, args func(cookie []byte) xdr.Marshaler) {
 	who, reclaimed := l.whoOf(o), false
 	for wait := graceWait; ; wait = min(2*wait, insistMost) {
@@ -209,25 +210,24 @@ func (l *Locks) insist(o *owner, released *span, proc uint32, args func(cookie [
 	}
 }
 
-// insistMost is the longest wait until such a call is made again.
+// insistMost bounds the pause before repeating such a call.
 const insistMost = 30 * time.Second
 
-// isRefused reports whether the server has refused a call, and will again. What the error wraps
-// does not count: that of a lost connection wraps the system's, and then nothing is known of the
-// call.
+// isRefused reports whether the server has refused a call definitely. A wrapped errno does not
+// count: a lost connection wraps the system's, and the call's result is then unknown.
 func isRefused(err error) bool {
 	_, refused := any(err).(syscall.Errno)
 	return refused
 }
 
-// restore gives back what a LOCK of s may have taken that nobody wants any more, and takes what the
-// owner held before. The owner's slot is held.
+// restore undoes a LOCK of s that is no longer wanted, and restores the owner's locks from before.
+// The caller holds the owner's slot.
 func (l *Locks) restore(o *owner, s span, before ranges) {
 	for _, free := range before.gaps(s) {
 		l.unlock(o, free)
 	}
 	for _, h := range before {
-		// Of a lock that has become shared others may have a share since: then it stays shared.
+		// If a lock became shared, others may share it since: then it stays shared.
 		for _, exclusive := range []bool{h.exclusive, false} {
 			h.exclusive = exclusive
 			st := l.retake(o, h)
@@ -243,8 +243,8 @@ func (l *Locks) restore(o *owner, s span, before ranges) {
 	}
 }
 
-// retake is LOCK, without waiting, until the server has answered. In a period of grace what is
-// remembered is reclaimed.
+// retake repeats LOCK without waiting until the server answers. In a grace period reclaiming
+// restores recorded locks.
 func (l *Locks) retake(o *owner, s span) nlm4.Status {
 	for wait := graceWait; ; wait = min(2*wait, insistMost) {
 		r := l.lock(o, s, false, false)
@@ -257,7 +257,7 @@ func (l *Locks) retake(o *owner, s span) nlm4.Status {
 	}
 }
 
-// lock is one LOCK.
+// lock sends one LOCK.
 func (l *Locks) lock(o *owner, s span, block, reclaim bool) outcome {
 	args := nlm4.LockArgs{Cookie: l.cookie(), Block: block, Exclusive: s.exclusive, Lock: l.wire(o.fh, o.svid, s), Reclaim: reclaim}
 	var res result
@@ -265,7 +265,7 @@ func (l *Locks) lock(o *owner, s span, block, reclaim bool) outcome {
 	return outcome{res.Status, err}
 }
 
-// test is one TEST in the name of an svid.
+// test sends one TEST for an svid.
 func (l *Locks) test(ctx context.Context, fh nfs3.FH, svid int32, s span, who any) (testResult, error) {
 	args := nlm4.TestArgs{Cookie: l.cookie(), Exclusive: s.exclusive, Lock: l.wire(fh, svid, s)}
 	var res testResult
@@ -283,16 +283,16 @@ func (l *Locks) wire(fh nfs3.FH, svid int32, s span) nlm4.Lock {
 	return nlm4.Lock{Caller: []byte(l.opt.Name), FH: fh.Bytes(), Owner: l.object, Svid: svid, Offset: s.start, Length: s.wireLength()}
 }
 
-// cookie is a new one: servers take a call with the cookie of an earlier one for the same.
+// cookie returns a new one: servers treat a call with an earlier cookie as a retransmission.
 func (l *Locks) cookie() []byte { return binary.BigEndian.AppendUint64(nil, l.cookies.Add(1)) }
 
-// mine reports whether a holder is the owner of this mount with that svid. Linux's server leaves
-// the object out, and gives its own number for the svid: see stillHeld.
+// mine reports whether a holder is this mount's owner with that svid. Linux's server omits the
+// object and returns its own number as svid: see stillHeld.
 func (l *Locks) mine(h *nlm4.Holder, svid int32) bool {
 	return h.Svid == svid && (len(h.Owner) == 0 || bytes.Equal(h.Owner, l.object))
 }
 
-// holder is who has the lock that a TEST has found.
+// holder returns the holder in a TEST result.
 func (l *Locks) holder(fh nfs3.FH, r *testResult) *Holder {
 	h := &Holder{Start: r.Holder.Offset, End: r.Holder.Offset + r.Holder.Length - 1, Exclusive: r.Holder.Exclusive}
 	if r.Holder.Length == 0 || h.End < h.Start || h.End > lastByte {
@@ -310,7 +310,7 @@ func (l *Locks) holder(fh nfs3.FH, r *testResult) *Holder {
 	return h
 }
 
-// A result is that of LOCK and UNLOCK, its status alone.
+// A result keeps only the status of LOCK and UNLOCK.
 type result struct{ nlm4.Res }
 
 func (r *result) DecodeXDR(d *xdr.Decoder) {
@@ -318,7 +318,7 @@ func (r *result) DecodeXDR(d *xdr.Decoder) {
 	r.Cookie = nil // part of the message
 }
 
-// A testResult is that of TEST, beyond the message.
+// A testResult is a TEST result that outlives the message.
 type testResult struct{ nlm4.TestRes }
 
 func (r *testResult) DecodeXDR(d *xdr.Decoder) {

@@ -1,18 +1,18 @@
-// Programs of one mount that wait for each other.
+// Deadlocks between programs of one mount.
 
 package nlm
 
-// A server finds who would wait for itself among the requests in its queue. Of those that ask again
-// and again it knows nothing; so those of one mount are looked at here, where all that it was
-// granted is known. Others' locks in between are the server's to know.
+// A server detects deadlocks only among requests in its queue, not among polling ones. So the mount
+// checks its own requests here, because it knows all its locks. Locks of other mounts in a cycle
+// are only known to the server.
 //
-// That is for fcntl(2), which has EDEADLK; flock(2) has no such error.
+// This is for fcntl(2), which has EDEADLK; flock(2) has no such error.
 
-// maxLooks bounds how many owners are looked at.
+// maxLooks bounds the owners visited.
 const maxLooks = 16 << 10
 
-// closes reports whether a wait, which is not pending yet, would wait for its own owner. mu is
-// held.
+// closes reports whether a wait, which is not pending yet, would wait for its own owner. The caller
+// holds l.mu.
 func (l *Locks) closes(w *wait) bool {
 	seen, looks := map[*owner]bool{}, maxLooks
 	for next := []*wait{w}; len(next) > 0; next = next[1:] {

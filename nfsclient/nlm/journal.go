@@ -1,10 +1,9 @@
-// The journal: which owners may have locks, for the next mount to release when the process of this
-// one was killed.
+// The journal: owners that may have locks. The next mount releases them if this process is killed.
 //
-// A server keeps the locks of a process until it hears that the machine has started again, which
-// would be wrong where only the process has gone: others on the machine have locks, too. So each
-// mount writes its owners to a file of its own, locked as long as the process lives. A file that
-// nobody has locked is of a process that was killed.
+// A server keeps a process's locks until it hears of a machine restart. That notice would be wrong
+// for a killed process, because others on the machine have locks too. So each mount writes its
+// owners to a private file, locked while the process lives. An unlocked file belongs to a killed
+// process.
 
 package nlm
 
@@ -24,24 +23,24 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A journal is the file. Locks.mu guards it. Its first line is the server, the caller and the
-// object of the mount; each other one is an owner: the svid and the handle of the file, and where
-// it may stand in the server's queue the first byte, the last, and whether it is to be exclusive: a
-// place in a queue becomes a lock.
+// A journal is the file. Locks.mu guards it. Its first line has the server, the caller name and the
+// mount's object. Each other line is an owner: svid and file handle. An owner that may be in the
+// server's queue also has the first and last byte and whether the request is exclusive, because a
+// queued request may become a lock.
 type journal struct {
 	file  *os.File
 	lines int
 }
 
 const (
-	journalName = "locks-" // and what makes it unique
+	journalName = "locks-" // followed by a unique suffix
 
-	// A journal is written anew, without the owners that have gone, when it has more lines than
-	// twice the owners and this.
+	// journalSlack: a journal is rewritten without ended owners when it has this many lines more
+	// than twice the owners.
 	journalSlack = 4096
 )
 
-// openJournal makes the journal, with the first owner.
+// openJournal creates the journal with the first owner.
 func (l *Locks) openJournal() error {
 	file, err := os.CreateTemp(l.opt.Dir, journalName)
 	if err != nil {
@@ -54,7 +53,7 @@ func (l *Locks) openJournal() error {
 	return l.rewrite()
 }
 
-// rewrite writes the journal anew. mu is held.
+// rewrite writes the whole journal. The caller holds l.mu.
 func (l *Locks) rewrite() error {
 	j := &l.journal
 	var b strings.Builder
@@ -80,18 +79,18 @@ func (l *Locks) rewrite() error {
 	return err
 }
 
-// note enters a new owner in the journal. mu is held.
+// note adds an owner to the journal. The caller holds l.mu.
 func (l *Locks) note(o *owner) { l.noteLine(fmt.Sprintf("%d %x\n", o.svid, o.fh.Bytes())) }
 
-// noteWait enters a wait. mu is held.
+// noteWait adds a wait to the journal. The caller holds l.mu.
 func (l *Locks) noteWait(w *wait) { l.noteLine(w.line()) }
 
 func (w *wait) line() string {
 	return fmt.Sprintf("%d %x %d %d %t\n", w.owner.svid, w.owner.fh.Bytes(), w.span.start, w.span.end, w.span.exclusive)
 }
 
-// noteLine enters a line about what is in files already. mu is held. Without a journal locks work:
-// it is for the death of the process alone.
+// noteLine adds a line for data already in l.files. The caller holds l.mu. Locks work without a
+// journal, which matters only if the process is killed.
 func (l *Locks) noteLine(line string) {
 	if l.opt.Dir == "" {
 		return
@@ -107,12 +106,12 @@ func (l *Locks) noteLine(line string) {
 		j.lines++
 	}
 	if err != nil {
-		l.opt.Dir = "" // it would say so each time
+		l.opt.Dir = "" // log the error only once
 		l.log(fmt.Sprintf("locks would outlive this process if it were killed: %v", err))
 	}
 }
 
-// closeJournal removes the journal of a mount that has released its locks.
+// closeJournal closes the journal, and removes it if all locks are released.
 func (l *Locks) closeJournal(released bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,10 +125,10 @@ func (l *Locks) closeJournal(released bool) {
 	l.journal.file = nil
 }
 
-// releaseOrphans releases what mounts of the same server had locked whose processes were killed. A
-// journal that the server does not answer to is left for the next mount.
+// releaseOrphans releases locks of killed mounts of the same server. If the server does not answer,
+// it leaves the journal for the next mount.
 func (l *Locks) releaseOrphans() {
-	paths, _ := filepath.Glob(filepath.Join(l.opt.Dir, journalName+"*")) // the pattern is a good one
+	paths, _ := filepath.Glob(filepath.Join(l.opt.Dir, journalName+"*")) // the pattern is valid
 	for _, path := range paths {
 		if file, err := os.Open(path); err == nil {
 			if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && l.releaseAll(file) {
@@ -140,7 +139,7 @@ func (l *Locks) releaseOrphans() {
 	}
 }
 
-// releaseAll releases what is in a journal of the same server, and reports whether it has.
+// releaseAll releases a journal's locks if it is for the same server. It reports success.
 func (l *Locks) releaseAll(file *os.File) bool {
 	lines := bufio.NewScanner(file)
 	if !lines.Scan() {
@@ -154,7 +153,7 @@ func (l *Locks) releaseAll(file *os.File) bool {
 	for lines.Scan() {
 		e, err := parseEntry(lines.Text())
 		if err != nil {
-			continue // the last line, of which a part was written
+			continue // the last line, partly written
 		}
 		lock := nlm4.Lock{Caller: []byte(name), FH: e.fh.Bytes(), Owner: object, Svid: e.svid}
 		if e.waits {
@@ -171,8 +170,8 @@ func (l *Locks) releaseAll(file *os.File) bool {
 	return lines.Err() == nil
 }
 
-// settle makes a call for an owner that is no more, and reports whether the server has answered it
-// for good. One whose lock manager is not found may have it a moment later: that is no answer.
+// settle sends a call for a dead process's owner, and reports whether the server answered
+// definitely. A missing lock manager may appear a moment later: that is no answer.
 func (l *Locks) settle(proc uint32, args xdr.Marshaler) bool {
 	for {
 		var res result
@@ -189,7 +188,7 @@ func (l *Locks) settle(proc uint32, args xdr.Marshaler) bool {
 	}
 }
 
-// An entry is one line of a journal after the first.
+// An entry is a journal line after the first.
 type entry struct {
 	svid  int32
 	fh    nfs3.FH

@@ -1,14 +1,14 @@
-// The locks of a mount: who holds what, and the calls that take, release and test.
+// The locks of a mount: owners, and the calls that lock, unlock and test.
 
-// Package nlm has the locks of one mount, by the network lock manager of its server (NLM 4, RFC
-// 1813 appendix II). The server decides, also between programs of this machine; here is kept what
-// it has granted, to release it when a program ends (Release, ReleaseHandle) and to reclaim it when
-// the server has started again (recover.go).
+// Package nlm has the locks of one mount, through its server's network lock manager (NLM 4, RFC
+// 1813 appendix II). The server decides, also between programs of this machine. The package keeps
+// the granted locks. It releases them when a program ends (Release, ReleaseHandle) and reclaims
+// them after a server restart (recover.go).
 //
-// Who waits for a lock stands in a queue of the server where its callbacks (GRANTED) reach us, and
-// else asks again and again (waits.go, callback.go).
+// A request for a taken lock waits in a server queue if callbacks (GRANTED) reach us. Otherwise it
+// polls (waits.go, callback.go).
 //
-// Lock order: owner.slot, then Locks.mu, which is not held during a call.
+// Lock order: owner.slot, then Locks.mu, which is free during calls.
 package nlm
 
 import (
@@ -29,121 +29,118 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A Server makes the calls.
+// A Server sends the calls.
 type Server interface {
-	// NLM does one procedure in the name of who, as Owner.Who has it; nil: of the mount. The error
-	// is a syscall.Errno where the server has refused the call, and will again, and wraps a
-	// transport.ConnectError where it was given up without an answer.
+	// NLM runs one procedure with a Request's credentials; nil: the mount's. The error is a
+	// syscall.Errno if the server refuses definitely. It wraps a transport.ConnectError if the call
+	// was given up without an answer.
 	NLM(ctx context.Context, who any, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error
-	// Connections is how often a connection to the lock manager has been made. With each further
-	// one the server may have started again.
+	// Connections counts connections to the lock manager. Each new one may mean a server restart.
 	Connections() uint64
-	// Moves is how often another server has taken the place of the one before. It knows none of the
-	// locks, and is in no period of grace for them.
+	// Moves counts switches to another server. A new server has none of the locks and no grace
+	// period for them.
 	Moves() uint64
 }
 
-// Options makes Locks.
+// Options configures Locks.
 type Options struct {
 	Server Server
-	Name   string            // of this machine, as the server is to know it (caller_name)
-	Log    func(line string) // is told of lost locks; nil: nobody is
+	Name   string            // this machine's name for the server (caller_name)
+	Log    func(line string) // receives lines about lost locks; may be nil
 
-	// Listen serves the callbacks of servers until stop, where they find them: it has the port
-	// mapper of this machine know them. The error is that it does not, such as where another lock
-	// manager is known to it. nil: there are none.
+	// Listen serves server callbacks until stop, and registers them with this machine's port
+	// mapper. It returns an error if that fails, for example because another lock manager is
+	// registered. nil: no callbacks.
 	Listen func(ctx context.Context, callbacks *transport.Program) (stop func(), err error)
 
-	// ListenNotify serves the status monitor of this mount in the same way, to which servers tell
-	// that they have started again, and From reports whether a caller is the server. nil: that is
-	// noticed by the connection alone.
+	// ListenNotify serves the mount's status monitor in the same way; servers notify it after a
+	// restart. From reports whether a caller is the server. nil: only connections reveal restarts.
 	ListenNotify func(ctx context.Context, monitor *transport.Program) (stop func(), err error)
 	From         func(caller net.Addr) bool
 
-	// Dir is a directory of this user alone, and Source names the export of a server there: locks
-	// that are left when the process is killed are released by the next mount with the same. "": by
-	// nobody.
+	// Dir is a private directory of this user. Source names a server's export. The next mount with
+	// the same two releases locks left by a killed process. "": such locks stay.
 	Dir, Source string
 
-	// Stable has the server told of a crash of this machine, nil: nobody tells it.
+	// Stable makes the server free this machine's locks after a crash. nil: no notice.
 	Stable *Stable
 }
 
-// A Stable is what outlives a crash of this machine (record.go).
+// A Stable has the settings that outlive a machine crash (record.go).
 type Stable struct {
-	Dir  string // of this user alone, on stable storage
-	Boot string // names this start of the machine
-	Net  string // names the network namespace of the mount, that of the machine itself by the same name in each start
-	// Peer is the server of the moment, as part of a file's name: its address.
+	Dir  string // private directory on stable storage
+	Boot string // names this boot of the machine
+	// Net names the mount's network namespace; the machine's own has the same name in each boot.
+	Net string
+	// Peer returns the present server as part of a file name: its address.
 	Peer func() string
-	// Restarted tells a server, by its Peer, that this machine, which it knows by a name, has
-	// started again, with a number larger than the last one (SM_NOTIFY): it frees all locks of the
-	// machine. The error is that it was not told, or not to be. It may be called at once for
-	// several.
+	// Restarted notifies the server Peer of this machine's restart (SM_NOTIFY). name is the
+	// machine's name there, and state is larger than the last one. The server then frees all locks
+	// of the machine. The error means that it was not or must not be notified. Calls may be
+	// concurrent.
 	Restarted func(ctx context.Context, peer, name string, state int32) error
 }
 
-// A Key tells the owners of locks of one file apart: a process for fcntl(2), an open file for
-// flock(2) and for locks of open file descriptions.
+// A Key identifies an owner within a file: a process for fcntl(2), an open file for flock(2) and
+// for open file description locks.
 type Key struct {
 	ID    uint64
 	Flock bool
 }
 
-// A Request is bytes of a file, from Start to End, both included (the highest int64: all that
-// follow), and who is to have them.
+// A Request asks for a byte range of a file for an owner. Start and End are inclusive; the highest
+// int64 as End means the rest of the file.
 type Request struct {
 	FH         nfs3.FH
 	Key        Key
-	Handle     uint64 // open file by which it is made: see ReleaseHandle
-	Pid        uint32 // of the process, for Test of others
-	Who        any    // in whose name it is called
+	Handle     uint64 // the open file: see ReleaseHandle
+	Pid        uint32 // the process, returned by Test
+	Who        any    // the caller's credentials
 	Start, End uint64
 	Exclusive  bool
-	Wait       bool // until the lock is free
+	Wait       bool // wait until the lock is free
 }
 
 func (q *Request) span() span { return span{q.Start, q.End, q.Exclusive} }
 
-// A Holder is who has a lock that is in the way.
+// A Holder is the owner of a conflicting lock.
 type Holder struct {
 	Start, End uint64
 	Exclusive  bool
-	Pid        uint32 // 0: of another machine
+	Pid        uint32 // 0: on another machine
 }
 
-// maxWaiters bounds the requests that wait for a lock: each has a goroutine and a request of the
-// kernel.
+// maxWaiters bounds waiting requests: each has a goroutine and a kernel request.
 const maxWaiters = 4096
 
-// How long to wait until the next attempt: for a lock that is taken, from the least to the most,
-// and where the server lets nobody lock (grace).
+// Pauses between attempts: polling a taken lock, from pollLeast to pollMost, and waiting for the
+// end of a grace period.
 const (
 	pollLeast = 20 * time.Millisecond
 	pollMost  = time.Second
 	graceWait = time.Second
 )
 
-// Locks is the locks of one mount. All methods can be called at once. Without locks it has no
-// goroutine.
+// Locks has the locks of one mount. All methods are safe for concurrent use. Without locks it has
+// no goroutine.
 type Locks struct {
 	// Set once.
 	opt    Options
-	object []byte // the mount, beside the svid of an owner (oh)
+	object []byte // identifies the mount, together with an owner's svid (oh)
 	probe  int32  // svid of an owner that never has a lock
 	ctx    context.Context
 	end    context.CancelFunc
 
 	work    sync.WaitGroup // all goroutines
-	some    atomic.Int64   // owners that are known; read without mu by those who release
+	some    atomic.Int64   // known owners; releases read it without mu
 	cookies atomic.Uint64
 	leaving chan struct{} // closed when Close begins
 	closing sync.Once     // closes it
 
-	recording chan struct{}          // has room for who looks after record
-	records   []*os.File             // of the servers, held while there may be locks
-	told      bool                   // it has told other servers of a crash, or tried to; of who looks after record
-	monitored atomic.Pointer[string] // the server that all has been done for
+	recording chan struct{}          // one token, for access to records
+	records   []*os.File             // record files of servers, held while there may be locks
+	told      bool                   // notices to other servers were tried; guarded by recording
+	monitored atomic.Pointer[string] // the server with completed records
 
 	mu       sync.Mutex // guards all below, and the owners
 	files    map[nfs3.FH]*file
@@ -156,45 +153,45 @@ type Locks struct {
 	callbacks callbacks
 	notices   notices
 
-	seen place // before the oldest lock was asked for, or since all were last checked
+	seen place // before the oldest lock was requested, or at the last check of all
 }
 
-// A file is one that has owners.
+// A file is a file with owners.
 type file struct {
 	owners map[Key]*owner
 	wake   chan struct{} // closed when a lock is released
 }
 
-// An owner holds locks of one file, or is about to.
+// An owner has locks of one file, or requests them.
 type owner struct {
 	// Set once.
 	fh   nfs3.FH
 	key  Key
 	svid int32
-	slot chan struct{} // has room for who makes a call about the owner, of which there is one at a time
+	slot chan struct{} // one token, for the only call about the owner in flight
 
-	wanted chan struct{} // has room for a word that somebody waits for the slot
+	wanted chan struct{} // one token: a goroutine waits for the slot
 
-	// Guarded by Locks.mu.
+	// guarded by Locks.mu
 	refs    int // calls and waiters
 	held    ranges
 	waits   []*wait         // in the server's queue, or about to be
-	pending []*wait         // all, wherever they wait
-	handles map[uint64]bool // by which there were locks
+	pending []*wait         // all waits, queued or polling
+	handles map[uint64]bool // open files with locks
 	giveUp  *giveUp
 	pid     uint32
 	who     any
 }
 
-// New returns the locks of a mount, none yet.
+// New returns the locks of a mount, initially none.
 func New(o Options) *Locks {
 	l := &Locks{opt: o, files: map[nfs3.FH]*file{}, leaving: make(chan struct{}), recording: make(chan struct{}, 1)}
 	l.notices.told = make(chan struct{}, 1)
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], rand.Uint64())
 	l.object = append([]byte(o.Name+":"), hex.EncodeToString(b[:])...)
-	// Linux's server tells the owners of one machine apart by svid alone. The kernel of this
-	// machine counts from 1.
+	// Linux's server distinguishes the owners of a machine only by svid. This machine's kernel
+	// counts from 1, so start elsewhere.
 	l.svid = 1<<30 | rand.Int32()>>1
 	l.probe = l.svid
 	l.ctx, l.end = context.WithCancel(context.Background())
@@ -207,7 +204,7 @@ func New(o Options) *Locks {
 	return l
 }
 
-// enter returns the owner of a request, with a reference.
+// enter returns the owner of a request with one more reference.
 func (l *Locks) enter(q *Request) *owner {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,7 +226,7 @@ func (l *Locks) enter(q *Request) *owner {
 	return o
 }
 
-// known is enter of an owner that there is already; nil: there is none.
+// known is enter for an existing owner, or nil.
 func (l *Locks) known(fh nfs3.FH, key Key) *owner {
 	if l.some.Load() == 0 {
 		return nil
@@ -247,7 +244,7 @@ func (l *Locks) known(fh nfs3.FH, key Key) *owner {
 	return o
 }
 
-// leave gives a reference back. An owner without any, and without locks, is forgotten.
+// leave drops a reference. An owner without references and locks is forgotten.
 func (l *Locks) leave(o *owner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -262,9 +259,9 @@ func (l *Locks) leave(o *owner) {
 	}
 }
 
-// Lock takes a lock, in place of what the owner holds of the bytes. Where it is taken it waits, if
-// the request says so, until stop is closed (EINTR); without that it fails with EAGAIN. ctx ends
-// calls, too, with its error: what such a call has taken is given back.
+// Lock takes a lock and replaces the owner's locks in its range. If the lock is taken and q.Wait is
+// set it waits until stop is closed (EINTR); otherwise it returns EAGAIN. ctx also ends calls, with
+// its error; the background work then takes back the lock.
 func (l *Locks) Lock(ctx context.Context, stop <-chan struct{}, q *Request) error {
 	if err := l.monitor(ctx, stop, false); err != nil {
 		return err
@@ -282,7 +279,7 @@ func (l *Locks) Lock(ctx context.Context, stop <-chan struct{}, q *Request) erro
 		wait := pause
 		switch {
 		case st == nlm4.DeniedGracePeriod:
-			wait = graceWait // also who would not wait for a lock waits for the server
+			wait = graceWait // non-blocking requests wait for the server too
 		case st != nlm4.Denied && st != nlm4.Blocked || !q.Wait:
 			if w != nil {
 				w.over = true
@@ -307,10 +304,11 @@ func (l *Locks) Lock(ctx context.Context, stop <-chan struct{}, q *Request) erro
 	}
 }
 
-// Why a wait has ended without its lock.
+// Errors of waits without a lock.
 var errInterrupted, errClosed error = syscall.EINTR, syscall.ENOLCK
 
-// pause waits for the next attempt of what has to be done. Its error is why there is to be none.
+// pause waits before repeating a necessary call. It returns an error if there must be no more
+// attempts.
 func (l *Locks) pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -324,41 +322,39 @@ func (l *Locks) pause(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// freed is closed when a lock of the owner's file has been released here.
+// freed returns a channel that is closed after a local release in the owner's file.
 func (l *Locks) freed(o *owner) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.files[o.fh].wake
 }
 
-// Unlock releases bytes that the owner may hold. It is done when this returns without an error, and
-// goes on where ctx has ended, or a call was given up.
+// Unlock releases the owner's bytes in the range. It is complete on return without an error. If ctx
+// ends or a call is given up, it continues in the background.
 func (l *Locks) Unlock(ctx context.Context, fh nfs3.FH, key Key, start, end uint64) error {
 	return l.unlockOf(ctx, fh, key, span{start: start, end: end}, true)
 }
 
-// unlockOf is Unlock. Who is not hurried waits for calls that are given up to be answered.
+// unlockOf is Unlock. Unless hurried it also waits for calls without an answer.
 func (l *Locks) unlockOf(ctx context.Context, fh nfs3.FH, key Key, s span, hurried bool) error {
 	o := l.known(fh, key)
 	if o == nil {
 		return nil
 	}
 	defer l.leave(o)
-	silent := new(giveUp) // which never comes
+	silent := new(giveUp) // never signaled
 	if hurried {
 		silent = l.nextGiveUp(o)
 	}
 	return l.alone(ctx, o, silent, func() { l.release(o, s) })
 }
 
-// Release releases all that an owner holds of a file: a process that closes it any way does
-// (close(2)).
+// Release releases all locks of an owner in a file, which any close by the process does (close(2)).
 func (l *Locks) Release(ctx context.Context, fh nfs3.FH, key Key) error {
 	return l.Unlock(ctx, fh, key, 0, lastByte)
 }
 
-// ReleaseHandle releases what is left of the locks that were taken by an open file, which nobody
-// has any more.
+// ReleaseHandle releases the remaining locks of an open file after its last use.
 func (l *Locks) ReleaseHandle(ctx context.Context, fh nfs3.FH, handle uint64) {
 	if l.some.Load() == 0 {
 		return
@@ -374,11 +370,11 @@ func (l *Locks) ReleaseHandle(ctx context.Context, fh nfs3.FH, handle uint64) {
 	}
 	l.mu.Unlock()
 	for _, k := range keys {
-		_ = l.Release(ctx, fh, k) // which goes on without us
+		_ = l.Release(ctx, fh, k) // continues in the background
 	}
 }
 
-// Test returns a lock that a request conflicts with, nil: none.
+// Test returns a lock that conflicts with the request, or nil.
 func (l *Locks) Test(ctx context.Context, q *Request) (*Holder, error) {
 	o := l.enter(q)
 	defer l.leave(o)
@@ -404,7 +400,7 @@ func (l *Locks) log(line string) {
 	}
 }
 
-// errno is the error of a status, as Linux has it.
+// errno returns Linux's error for a status.
 func errno(st nlm4.Status) error {
 	switch st {
 	case nlm4.Granted:
@@ -423,10 +419,10 @@ func errno(st nlm4.Status) error {
 	return syscall.ENOLCK
 }
 
-// Close releases all that is held, for as long as ctx lets it, and ends all goroutines.
+// Close releases all locks while ctx lasts, and ends all goroutines.
 func (l *Locks) Close(ctx context.Context) {
 	l.closing.Do(func() { close(l.leaving) })
-	for l.queues() && l.pause(ctx, pollLeast) == nil { // who waits leaves the queue
+	for l.queues() && l.pause(ctx, pollLeast) == nil { // waiters leave the queue
 	}
 	l.mu.Lock()
 	var all []*owner
@@ -440,7 +436,7 @@ func (l *Locks) Close(ctx context.Context) {
 		if ctx.Err() != nil {
 			break
 		}
-		_ = l.unlockOf(ctx, o.fh, o.key, allBytes, false) // however long it is not answered
+		_ = l.unlockOf(ctx, o.fh, o.key, allBytes, false) // however long the server is silent
 	}
 	l.end()
 	l.stopListening()
@@ -449,7 +445,7 @@ func (l *Locks) Close(ctx context.Context) {
 	l.closeRecords(ctx.Err() == nil)
 }
 
-// queues reports whether a request of ours may be in a queue of the server.
+// queues reports whether the server's queue may have a request of ours.
 func (l *Locks) queues() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,4 +1,4 @@
-// SM_NOTIFY: the server tells that it has started again.
+// SM_NOTIFY: the server reports its restart.
 
 package nlm
 
@@ -9,27 +9,27 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 )
 
-// Most restarts are noticed by the connection, and first there. But a server may also take locks
-// from a client whose connection goes on, or has an address move to another machine, and then tells
-// the status monitor of the client's machine. Where that is the host's (rpc.statd) it tells the
-// kernel alone; where there is none the mount is told, from its first lock on.
+// New connections reveal most restarts, and faster. But a server may also drop a client's locks
+// while the connection lives, or its address may move to another machine. Then it notifies the
+// status monitor of the client's machine. The host's monitor (rpc.statd) notifies only the kernel.
+// Without one, the mount listens from its first lock on.
 //
-// A notice is no proof: it has the locks reclaimed, which a server that has not started again
-// refuses, and says then who has them.
+// A notice proves nothing: it makes the mount reclaim its locks. A server that has not restarted
+// refuses that and names their holders.
 
-// notices is whether SM_NOTIFY reaches us. Locks.mu guards it.
+// notices is the state of listening for SM_NOTIFY. Locks.mu guards it.
 type notices struct {
-	stop     func()    // ends the listening; nil: there is none
-	starting bool      // it is about to begin
-	next     time.Time // when it is worth another try
+	stop     func()    // ends the listening; nil: not listening
+	starting bool      // listening is about to begin
+	next     time.Time // the earliest next attempt
 
-	told chan struct{} // set once; has room for a notice that has come
+	told chan struct{} // set once; one token: a notice has come
 }
 
-// noticeEvery is how often locks are reclaimed at most because of notices.
+// noticeEvery is the least time between reclaims caused by notices.
 const noticeEvery = 10 * time.Second
 
-// listenForNotices has the listening begin. mu is held.
+// listenForNotices starts the listening. The caller holds l.mu.
 func (l *Locks) listenForNotices() {
 	n := &l.notices
 	if n.stop != nil || n.starting || l.opt.ListenNotify == nil || time.Now().Before(n.next) {
@@ -52,7 +52,7 @@ func (l *Locks) listenForNotices() {
 	})
 }
 
-// monitorProgram is NSM version 1 as a client serves it. It monitors nothing for others.
+// monitorProgram is NSM version 1 as served by a client. It monitors nothing for others.
 func (l *Locks) monitorProgram() *transport.Program {
 	null := func(*transport.Call) error { return nil }
 	refuse := func(c *transport.Call) error {
@@ -75,7 +75,7 @@ func (l *Locks) monitorProgram() *transport.Program {
 	}}
 }
 
-// notified is NOTIFY. The name that a server gives itself does not count: it may be any of several.
+// notified handles NOTIFY. It ignores the server's name for itself, which may be any of several.
 func (l *Locks) notified(c *transport.Call) error {
 	var a nsm.StatChange
 	a.DecodeXDR(c.Args)

@@ -1,4 +1,4 @@
-// The bytes of one file that one owner has locked: ranges only, no calls and no waiting.
+// The locked bytes of one file and owner: only ranges, no calls and no waiting.
 
 package nlm
 
@@ -11,7 +11,7 @@ import (
 // lastByte is the end of a lock "to the end of the file": offsets of fcntl(2) are signed.
 const lastByte = math.MaxInt64
 
-// A span is the bytes from start to end, both included, and how they are locked.
+// A span is a byte range with inclusive bounds, and its kind of lock.
 type span struct {
 	start, end uint64
 	exclusive  bool
@@ -21,7 +21,7 @@ var allBytes = span{end: lastByte}
 
 func (s span) overlaps(o span) bool { return s.start <= o.end && o.start <= s.end }
 
-// wireLength is the length of a span in messages, where 0 is "to the end of the file".
+// wireLength returns the span's length in messages; 0 means "to the end of the file".
 func (s span) wireLength() uint64 {
 	if s.end >= lastByte {
 		return 0
@@ -29,7 +29,7 @@ func (s span) wireLength() uint64 {
 	return s.end - s.start + 1
 }
 
-// spanOf is the span of a lock in a message.
+// spanOf returns the span of a lock in a message.
 func spanOf(lock *nlm4.Lock, exclusive bool) span {
 	s := span{lock.Offset, lock.Offset + lock.Length - 1, exclusive}
 	if lock.Length == 0 || s.end < s.start || s.end > lastByte {
@@ -38,11 +38,11 @@ func spanOf(lock *nlm4.Lock, exclusive bool) span {
 	return s
 }
 
-// ranges are spans that do not overlap, in no order. Neighbours of one kind stay apart: what was
-// taken in pieces is reclaimed in pieces.
+// ranges are spans without overlap, in no order. Adjacent spans of one kind stay separate: locks
+// taken in pieces are reclaimed in pieces.
 type ranges []span
 
-// without returns the ranges with all bytes of s taken out.
+// without returns the ranges without the bytes of s.
 func (r ranges) without(s span) (left ranges) {
 	for _, h := range r {
 		if !h.overlaps(s) {
@@ -59,10 +59,10 @@ func (r ranges) without(s span) (left ranges) {
 	return left
 }
 
-// with returns the ranges with s locked in its way, whatever its bytes were before.
+// with returns the ranges with s locked its way, replacing older locks.
 func (r ranges) with(s span) ranges { return append(r.without(s), s) }
 
-// within returns the parts of the ranges that are in s.
+// within returns the parts of the ranges in s.
 func (r ranges) within(s span) (parts ranges) {
 	for _, h := range r {
 		if h.overlaps(s) {
@@ -72,7 +72,7 @@ func (r ranges) within(s span) (parts ranges) {
 	return parts
 }
 
-// gaps returns the parts of s that are in none of the ranges.
+// gaps returns the parts of s outside the ranges.
 func (r ranges) gaps(s span) (free ranges) {
 	free = ranges{s}
 	for _, h := range r {
@@ -81,7 +81,7 @@ func (r ranges) gaps(s span) (free ranges) {
 	return free
 }
 
-// conflicts reports whether another owner cannot have s beside the ranges.
+// conflicts reports whether the ranges keep another owner from having s.
 func (r ranges) conflicts(s span) bool {
 	for _, h := range r {
 		if (h.exclusive || s.exclusive) && h.overlaps(s) {

@@ -1,18 +1,18 @@
-// The crash of this machine: servers keep its locks until they are told.
+// Crashes of this machine: servers keep its locks until they are notified.
 //
-// Where the process of a mount is killed alone, the next mount knows its owners (journal.go). After
-// a crash of the machine nobody does, and to write each of them to stable storage before its first
-// lock would cost more than the lock. So there is one file for each server that this machine may
-// have locks at, with the start of the machine in which it was made. A mount that finds one of an
-// earlier start has the server free all that this machine had (SM_NOTIFY, as its status monitor
-// does for the kernel's mounts), before any lock of this start is taken, which would be freed as
-// well. So each mount with locks has the file locked, shared; who tells the server has it alone;
-// and the last one removes it.
+// After a crash of only the mount's process, the next mount reads the owners from the journal
+// (journal.go). After a machine crash they are unknown: writing each owner to stable storage before
+// its first lock would cost more than the lock. Instead there is one file for each server that may
+// have locks of this machine, with the boot that made it. A mount that finds a file of an earlier
+// boot makes the server free all this machine's locks (SM_NOTIFY, as the status monitor does for
+// the kernel's mounts). This comes before any lock of this boot, which would be freed too. So each
+// mount with locks has a shared lock on the file. A notifying mount has an exclusive one, and the
+// last mount removes the file.
 //
-// The files go by addresses, of which a server may have several: what is told to one of them frees
-// what was locked by another. So the first mount after a crash tells all servers of earlier starts,
-// before it takes a lock; and where a mount has locks nobody is told any more. One file of the
-// directory, the gate, is held by who looks after the others.
+// Files are named by address, and a server may have several addresses. A notice to one frees locks
+// taken through another. So the first mount after a crash notifies all servers of earlier boots
+// before it takes a lock. While a mount has locks no more notices go out. A mount that handles
+// these files holds another file in the directory, the gate.
 
 package nlm
 
@@ -36,29 +36,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A record is the content of the file: JSON, a line when the mount that made it begins it, and a
-// line with the network for each that came to it. Lines are only added while there may be locks, so
-// that no crash loses those before.
+// A record is the content of the file, in JSON lines: one from the mount that made it, and one with
+// the network for each further mount. While there may be locks lines are only added, so that a
+// crash loses none of the earlier ones.
 type record struct {
-	Name  string `json:",omitempty"` // of this machine, as the server knows it
-	Boot  string `json:",omitempty"` // the start of the machine in which it may have taken locks
+	Name  string `json:",omitempty"` // this machine's name for the server
+	Boot  string `json:",omitempty"` // the boot that may have taken locks
 	State int32  `json:",omitempty"` // of the last SM_NOTIFY: odd, and larger each time
-	// The networks of this machine that its mounts are in: servers know the machine by other
-	// addresses in each.
+	// Nets are the networks of the mounts: servers know this machine by another address in each.
 	Nets []string
 }
 
 const (
-	notifyMost   = 15 * time.Second // to tell the server
-	notifyOthers = 10 * time.Second // to tell all others, which the first lock waits for before that
-	notifyAtOnce = 64               // of them
-	recordLooks  = 5                // at a file of an earlier start that others hold
-	maxRecord    = 1 << 20          // bytes of a file: some 30 for each network
+	notifyMost   = 15 * time.Second // for one server
+	notifyOthers = 10 * time.Second // for all others; the first lock waits before it
+	notifyAtOnce = 64               // concurrent notices
+	recordLooks  = 5                // polls of a file of an earlier boot held by others
+	maxRecord    = 1 << 20          // bytes of a file: about 30 for each network
 )
 
-// monitor has the server told of the next crash of the machine before there is a lock, and of the
-// last one. With first the mount has none yet: it has only something to do where it finds a file.
-// The error is that of ctx.
+// monitor prepares notices before the first lock: of the next machine crash, and to the server of
+// the last one. With first the mount has no locks yet, and acts only if there are files. It returns
+// only errors of ctx and stop.
 func (l *Locks) monitor(ctx context.Context, stop <-chan struct{}, first bool) error {
 	if l.opt.Stable == nil {
 		return nil
@@ -84,14 +83,14 @@ func (l *Locks) monitor(ctx context.Context, stop <-chan struct{}, first bool) e
 	}
 }
 
-// isMonitored reports whether a server is the one that all has been done for.
+// isMonitored reports whether the records for a server are complete.
 func (l *Locks) isMonitored(peer string) bool {
 	last := l.monitored.Load()
 	return last != nil && *last == peer
 }
 
-// openRecord has the mount hold the file of a server; without create only one that is there. Those
-// of servers before stay: they may have locks.
+// openRecord makes the mount hold a server's file; without create only an existing one. Files of
+// previous servers stay, because those may have locks.
 func (l *Locks) openRecord(peer string, create bool) {
 	name := filepath.Join(l.opt.Stable.Dir, recordName+peer)
 	if l.isMonitored(peer) || slices.ContainsFunc(l.records, func(f *os.File) bool { return f.Name() == name }) {
@@ -116,22 +115,21 @@ func (l *Locks) openRecord(peer string, create bool) {
 		l.records = append(l.records, file)
 	case !create && errors.Is(err, fs.ErrNotExist) || l.ctx.Err() != nil:
 		return
-	default: // which would come each time
+	default: // would fail each time
 		l.log(fmt.Sprintf("locks would outlive a crash of this machine: %v", err))
 	}
 	l.monitored.Store(&peer)
 }
 
-// recordName is what the files begin with, and gateName the file that is held by who looks after
-// them.
+// recordName is the prefix of the files. gateName is held by the mount that handles them.
 const (
 	recordName = "server-"
 	gateName   = "gate"
 )
 
-// records are the files of all servers.
+// records returns the files of all servers.
 func (o *Stable) records() (paths []string) {
-	list, _ := os.ReadDir(o.Dir) // what cannot be read has none
+	list, _ := os.ReadDir(o.Dir) // an unreadable directory has no files
 	for _, e := range list {
 		if strings.HasPrefix(e.Name(), recordName) {
 			paths = append(paths, filepath.Join(o.Dir, e.Name()))
@@ -140,8 +138,8 @@ func (o *Stable) records() (paths []string) {
 	return paths
 }
 
-// holdGate returns the gate, which the mount then holds. nil: it need not, as there are no files,
-// and without create there is to be none.
+// holdGate returns the gate, held by this mount. It returns nil without create if there are no
+// files.
 func (l *Locks) holdGate(create bool) (*os.File, error) {
 	o := l.opt.Stable
 	if !create && len(o.records()) == 0 {
@@ -158,10 +156,10 @@ func (l *Locks) holdGate(create bool) (*os.File, error) {
 	}
 }
 
-// tellEarlier has the servers told, at once, that this machine may have locks at from before it
-// started, but for the mount's own, of which the file is the mount's to renew. It reports whether
-// that one can be told: no mount has a lock, by whichever address. What is told needs no file any
-// more. The gate is held.
+// tellEarlier notifies the servers with files of earlier boots, concurrently. It skips the mount's
+// own server: renew handles that file. It reports whether that server may be notified: no other
+// mount has a lock, through any address. Notified servers' files are removed. The caller holds the
+// gate.
 func (l *Locks) tellEarlier(peer string) bool {
 	o := l.opt.Stable
 	var earlier []*os.File
@@ -176,7 +174,7 @@ func (l *Locks) tellEarlier(peer string) bool {
 		}
 		defer file.Close()
 		r, err := readRecord(file)
-		// In another network an address is another server's, and this machine another client's.
+		// In another network an address means another server, and this machine is another client.
 		if err == nil && r.Boot != o.Boot && filepath.Base(path) != recordName+peer && slices.Contains(r.Nets, o.Net) {
 			earlier = append(earlier, file)
 		}
@@ -184,14 +182,13 @@ func (l *Locks) tellEarlier(peer string) bool {
 	if !alone || l.told {
 		return alone
 	}
-	l.told = true // each once by one mount: who does not answer keeps its locks waiting
+	l.told = true // at most once for each mount: silent servers delay its locks
 	l.tellAll(earlier)
 	return true
 }
 
-// tellAll tells the servers of files that the mount has alone, many at once, for no longer than
-// notifyOthers in all. It does so in no order: those that never answer, which there may be as many
-// of as are told at once, would be the first each time.
+// tellAll notifies the servers of exclusively held files, many at once, for at most notifyOthers.
+// The order is random: otherwise silent servers could always come first and use up all slots.
 func (l *Locks) tellAll(files []*os.File) {
 	rand.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
 	ctx, cancel := context.WithTimeout(l.ctx, notifyOthers)
@@ -204,15 +201,14 @@ func (l *Locks) tellAll(files []*os.File) {
 			defer func() { <-room }()
 			r, err := readRecord(file)
 			if err == nil && (r.Boot == "" || l.tell(ctx, strings.TrimPrefix(filepath.Base(file.Name()), recordName), &r)) {
-				_ = os.Remove(file.Name()) // else it is told once more, when nobody has locks
+				_ = os.Remove(file.Name()) // otherwise retried when no mount has locks
 			}
 		})
 	}
 	all.Wait()
 }
 
-// sharesNet reports whether the mounts that hold a file are in the network of this one, as far as
-// is known.
+// sharesNet reports whether the mounts with a file may be in this mount's network.
 func (l *Locks) sharesNet(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {
@@ -223,7 +219,7 @@ func (l *Locks) sharesNet(path string) bool {
 	return err != nil || len(r.Nets) == 0 || slices.Contains(r.Nets, l.opt.Stable.Net)
 }
 
-// enterNet has a file that the mount holds say in which network it is. The gate is held.
+// enterNet adds this mount's network to a held file. The caller holds the gate.
 func (l *Locks) enterNet(file *os.File) error {
 	r, err := readRecord(file)
 	if err != nil || r.Boot == "" || slices.Contains(r.Nets, l.opt.Stable.Net) {
@@ -232,24 +228,25 @@ func (l *Locks) enterNet(file *os.File) error {
 	return addToRecord(file, &record{Nets: []string{l.opt.Stable.Net}})
 }
 
-// tell tells a server, and reports whether it has been.
+// tell notifies a server, and reports success.
 func (l *Locks) tell(ctx context.Context, peer string, r *record) bool {
-	r.State = max(r.State+2, int32(time.Now().Unix()&(math.MaxInt32>>1))) | 1 // seconds, should the file have been lost
+	// In case the file was lost, the number is at least the time in seconds.
+	r.State = max(r.State+2, int32(time.Now().Unix()&(math.MaxInt32>>1))) | 1
 	ctx, cancel := context.WithTimeout(ctx, notifyMost)
 	defer cancel()
 	err := l.opt.Stable.Restarted(ctx, peer, r.Name, r.State)
 	if err != nil {
-		// The file stays that of the earlier start: a mount that finds no others tries again.
+		// The file stays that of the earlier boot: a later mount retries when no other has locks.
 		l.log(fmt.Sprintf("server %s may keep locks from before this machine started again: %v", peer, err))
 	}
 	return err == nil
 }
 
-// errOthersHaveLocks is why a server is not told.
+// errOthersHaveLocks is the reason for not notifying a server.
 var errOthersHaveLocks = errors.New("other mounts have locks, which it would free too, if it is the same server by another address")
 
-// holdRecord returns the file of the server, locked shared and with this start in it if that could
-// be. tell: the server can be told.
+// holdRecord returns the server's file with a shared lock, and with this boot in it if possible.
+// tell: the server may be notified.
 func (l *Locks) holdRecord(peer string, create, tell bool) (*os.File, error) {
 	o := l.opt.Stable
 	path := filepath.Join(o.Dir, recordName+peer)
@@ -269,9 +266,10 @@ func (l *Locks) holdRecord(peer string, create, tell bool) (*os.File, error) {
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, err
 		}
-		if file, err = lockRecord(path, create, unix.LOCK_SH); err == nil { // others have locks there
-			// They may have been told that it cannot be told; who is about to tell it has the file
-			// alone.
+		// Others have locks there.
+		if file, err = lockRecord(path, create, unix.LOCK_SH); err == nil {
+			// They may have found that it cannot be notified. A mount about to notify it has the
+			// file exclusively.
 			if r, err := readRecord(file); err != nil || r.Boot == o.Boot || looks == recordLooks {
 				return file, nil
 			}
@@ -284,8 +282,8 @@ func (l *Locks) holdRecord(peer string, create, tell bool) (*os.File, error) {
 	}
 }
 
-// lockRecord opens the file with a lock, unless others have locks that forbid it. One that the last
-// mount has removed meanwhile is none.
+// lockRecord opens and locks the file, unless a conflicting lock exists. It opens again if the last
+// mount has removed the file meanwhile.
 func lockRecord(path string, create bool, how int) (*os.File, error) {
 	flags := os.O_RDWR | unix.O_NOFOLLOW
 	if create {
@@ -308,14 +306,14 @@ func lockRecord(path string, create bool, how int) (*os.File, error) {
 	}
 }
 
-// renew has the server told where the file, which this mount has alone, is of an earlier start, and
-// writes this one.
+// renew notifies the server if the exclusively held file is from an earlier boot, then writes this
+// boot.
 func (l *Locks) renew(file *os.File, peer string, tell bool) error {
 	r, err := readRecord(file)
 	switch {
 	case err != nil || r.Boot == l.opt.Stable.Boot:
 		return err
-	case r.Boot == "": // there was no lock yet
+	case r.Boot == "": // no locks yet
 	case !tell:
 		l.log(fmt.Sprintf("server %s may keep locks from before this machine started again: %v", peer, errOthersHaveLocks))
 		return nil
@@ -326,7 +324,7 @@ func (l *Locks) renew(file *os.File, peer string, tell bool) error {
 	return writeRecord(file, &r)
 }
 
-// readRecord reads the file; an empty one is of a mount that did not come further.
+// readRecord reads the file. An empty one is from a mount that ended early.
 func readRecord(file *os.File) (r record, err error) {
 	b, err := io.ReadAll(io.NewSectionReader(file, 0, maxRecord))
 	if err != nil {
@@ -335,7 +333,7 @@ func readRecord(file *os.File) (r record, err error) {
 	for line := range bytes.Lines(b) {
 		var more record
 		switch {
-		case json.Unmarshal(line, &more) != nil: // a part: there was no lock yet of who has written it
+		case json.Unmarshal(line, &more) != nil: // a partial line: its mount had no lock yet
 		case more.Boot != "":
 			r = more
 		case r.Boot != "":
@@ -345,8 +343,8 @@ func readRecord(file *os.File) (r record, err error) {
 	return r, nil
 }
 
-// writeRecord begins the file anew, and brings it to stable storage. The mount has it alone, and
-// nobody has locks there.
+// writeRecord replaces the file's content on stable storage. The mount holds the file exclusively,
+// and no mount has locks there.
 func writeRecord(file *os.File, r *record) error {
 	if err := file.Truncate(0); err != nil {
 		return err
@@ -354,9 +352,8 @@ func writeRecord(file *os.File, r *record) error {
 	return addToRecord(file, r)
 }
 
-// addToRecord brings one more line to stable storage, and the file's name. What is there stays,
-// also where a crash has left a part of a line, or zeros in its place: so a line has an end of its
-// own, and begins after the end of what was before.
+// addToRecord adds a line on stable storage, and syncs the directory. Earlier content stays, even
+// if a crash left a partial line or zeros. So each line has its own newlines at both ends.
 func addToRecord(file *os.File, r *record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -384,9 +381,9 @@ func addToRecord(file *os.File, r *record) error {
 	return dir.Sync()
 }
 
-// closeRecords removes the files after the last mount of their servers, but for those that may have
-// locks left, and those of an earlier start. A server that the mount has left is not told what has
-// been released since: its file stays until it is told of the next start.
+// closeRecords removes the files of servers without other mounts, except files with possible locks
+// or from an earlier boot. A server left by failover receives no UNLOCKs, so its file stays until
+// the next boot's notice.
 func (l *Locks) closeRecords(released bool) {
 	for _, file := range l.records {
 		defer file.Close()

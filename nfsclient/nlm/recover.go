@@ -1,13 +1,12 @@
-// After a restart of the server: locks are reclaimed, and those that cannot be are lost.
+// After a restart of the server: reclaiming locks, or losing them.
 //
-// A status monitor of this machine would be told of the restart, but programs cannot ask it: it
-// tells the kernel alone (notice.go is for machines without). So as long as there are locks the
-// connection is tried every few seconds, and looked at each second, since what else goes over it
-// may have found it lost. A new connection may mean a restart; then each lock is reclaimed. A
-// server that is not in its period of grace refuses that, and is asked who holds the bytes: we do
-// where only the connection was lost. Another server of the same files, which has taken the place
-// of a dead one, knows nothing of the locks: where nobody holds them there they are taken anew.
-// Others may have held them in between, which the log says.
+// A status monitor of this machine would receive the restart notice, but reports it only to the
+// kernel (notice.go covers machines without one). So while there are locks the mount probes the
+// connection every few seconds and checks it each second, because other calls may find it lost. A
+// new connection may mean a restart; then each lock is reclaimed. A server outside its grace period
+// refuses that, and is asked for the holder. If only the connection was lost, this mount is the
+// holder. After a failover the new server has none of the locks. It gets new LOCKs for bytes free
+// there. Other clients may have held them in between, which the log reports.
 
 package nlm
 
@@ -20,18 +19,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// Between two looks at the connection, and two calls that try it: much less than the grace of any
-// server.
+// Times between two checks of the connection, and between two probes: much less than any server's
+// grace period.
 const (
 	lookEvery  = time.Second
 	probeEvery = 10 * time.Second
 )
 
-// watch runs while there are locks, or requests in queues of the server.
+// watch runs while there are locks, or requests in server queues.
 func (l *Locks) watch() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	var last time.Time // that a notice counted
+	var last time.Time // of the last accepted notice
 	for looks := 1; ; looks++ {
 		told := false
 		select {
@@ -57,32 +56,33 @@ func (l *Locks) watch() {
 		if looks%int(probeEvery/lookEvery) == 0 && l.opt.Server.NLM(l.ctx, nil, nlm4.ProcNull, nil, nil) != nil {
 			continue
 		}
-		now := l.place() // before the calls below, which may need yet another
+		// Taken before the calls below, which may reconnect again.
+		now := l.place()
 		if now.connects == seen.connects && !told {
 			continue
 		}
-		_ = l.monitor(l.ctx, nil, false) // before another server has locks of ours
+		_ = l.monitor(l.ctx, nil, false) // before another server has our locks
 		l.reclaimAll()
 		l.mu.Lock()
 		l.seen = now
 		for _, f := range l.files {
-			f.wakeAll() // the queues of the server are gone, too
+			f.wakeAll() // the server's queues are gone too
 		}
 		l.mu.Unlock()
 	}
 }
 
-// A place is a connection to a server.
+// A place identifies a connection to a server.
 type place struct{ connects, moves uint64 }
 
-// place is the one of the moment. Moves is read first: a move in between is seen late, but no lock
-// is then taken for checked at the new server.
+// place returns the present one. It reads Moves first: a move in between is detected late, but no
+// lock counts as checked at the new server.
 func (l *Locks) place() place {
 	moves := l.opt.Server.Moves()
 	return place{l.opt.Server.Connections(), moves}
 }
 
-// holding are the owners with locks, the oldest first. mu is held.
+// holding returns the owners with locks, oldest first. The caller holds l.mu.
 func (l *Locks) holding() (all []*owner) {
 	for _, f := range l.files {
 		for _, o := range f.owners {
@@ -95,8 +95,8 @@ func (l *Locks) holding() (all []*owner) {
 	return all
 }
 
-// reclaimAll reclaims what is held. An owner with a call under way is taken later: a server in its
-// period of grace may keep that call waiting until it is over.
+// reclaimAll reclaims all locks. It defers an owner with a call in flight: a server in its grace
+// period may delay that call until the end.
 func (l *Locks) reclaimAll() {
 	l.mu.Lock()
 	left := l.holding()
@@ -127,10 +127,10 @@ func (l *Locks) reclaimAll() {
 	l.say(&f)
 }
 
-// A fate is what has become of locks.
+// A fate counts the results for locks.
 type fate struct {
 	lost, anew int
-	until      time.Time // how long what another server does not give is asked for again; zero: not yet known
+	until      time.Time // end of retries at another server; zero: not set yet
 }
 
 func (l *Locks) say(f *fate) {
@@ -142,8 +142,8 @@ func (l *Locks) say(f *fate) {
 	}
 }
 
-// reclaimRest reclaims what an owner holds beside a span that is being released; nil: all. Its slot
-// is held.
+// reclaimRest reclaims an owner's locks outside a span being released; nil: all. The caller holds
+// the owner's slot.
 func (l *Locks) reclaimRest(o *owner, released *span) {
 	rest := l.heldIn(o, allBytes)
 	if released != nil {
@@ -154,7 +154,7 @@ func (l *Locks) reclaimRest(o *owner, released *span) {
 	l.say(&f)
 }
 
-// reclaimOf reclaims locks of an owner, whose slot is held.
+// reclaimOf reclaims locks of an owner. The caller holds its slot.
 func (l *Locks) reclaimOf(o *owner, held ranges, f *fate) {
 	for _, s := range held {
 		switch {
@@ -168,18 +168,18 @@ func (l *Locks) reclaimOf(o *owner, held ranges, f *fate) {
 	}
 }
 
-// moved reports whether the server is another one than that of the last check.
+// moved reports whether the server has changed since the last check.
 func (l *Locks) moved() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.seen.moves != l.opt.Server.Moves()
 }
 
-// goneMost is how long a dead server may take to let go of what its files have locked: its process
-// is about to end.
+// goneMost bounds the time in which a dead server's locks on shared files disappear: its process is
+// about to end.
 const goneMost = 5 * time.Second
 
-// takeAnew takes a lock at a server that knows nothing of it. Those of one check share the time.
+// takeAnew takes a lock at a server without it. All locks of one check share the time.
 func (l *Locks) takeAnew(o *owner, s span, f *fate) bool {
 	if f.until.IsZero() {
 		f.until = time.Now().Add(goneMost)
@@ -195,17 +195,17 @@ func (l *Locks) takeAnew(o *owner, s span, f *fate) bool {
 	}
 }
 
-// mayChange reports whether a lock that is refused with a status may be given to who asks again:
-// not where the file is gone there.
+// mayChange reports whether a retry may get a lock refused with st. A file missing there is final.
 func mayChange(st nlm4.Status, until time.Time) bool {
 	return st == nlm4.DeniedGracePeriod || st == nlm4.Denied && !time.Now().After(until)
 }
 
-// reclaim reports whether the owner holds s as before. It waits for a server that does not answer.
+// reclaim reports whether the owner holds s as before. It waits for a silent server.
 func (l *Locks) reclaim(o *owner, s span) bool {
 	for {
 		r := l.lock(o, s, false, true)
-		if r.err == nil && r.status == nlm4.DeniedGracePeriod { // which is also what one says that is not in it
+		// Servers also answer this outside a grace period.
+		if r.err == nil && r.status == nlm4.DeniedGracePeriod {
 			var known bool
 			if r.status, known = l.stillHeld(o, s); known {
 				return r.status == nlm4.Granted
@@ -219,7 +219,7 @@ func (l *Locks) reclaim(o *owner, s span) bool {
 	}
 }
 
-// stillHeld asks who holds s: Granted is the owner. known: the server has said.
+// stillHeld asks for the holder of s: Granted means the owner. known is false without an answer.
 func (l *Locks) stillHeld(o *owner, s span) (st nlm4.Status, known bool) {
 	full := s
 	full.exclusive = true
@@ -232,15 +232,15 @@ func (l *Locks) stillHeld(o *owner, s span) (st nlm4.Status, known bool) {
 	case l.mine(&res.Holder, o.svid):
 		return nlm4.Granted, true
 	}
-	// Linux's server does not say who it is: the svid is the number of its own thread. But the
-	// owner's locks are not in its own way, so where nobody else's is the holder is the owner.
+	// Linux's server does not identify the holder: the svid is its own thread number. But an
+	// owner's locks do not conflict with its own TEST. So if no other owner conflicts, the holder
+	// is the owner.
 	others, err := l.test(l.ctx, o.fh, o.svid, full, l.whoOf(o))
 	switch {
 	case err != nil || others.Status == nlm4.DeniedGracePeriod:
 		return 0, false
 	case others.Status != nlm4.Denied:
-		// Unless it was another, who has released its lock between the two questions: then nobody
-		// holds s now.
+		// Another owner may have released its lock between the two calls. Then s is free now.
 		again, err := l.test(l.ctx, o.fh, l.probe, full, l.whoOf(o))
 		if err != nil || again.Status == nlm4.DeniedGracePeriod {
 			return 0, false
@@ -252,7 +252,7 @@ func (l *Locks) stillHeld(o *owner, s span) (st nlm4.Status, known bool) {
 	case others.Holder.Exclusive || s.exclusive:
 		return nlm4.Denied, true
 	}
-	// Others have a share. While it holds nobody can have written since ours was taken from us.
+	// Others share the lock. While they do, no client can have written since we lost ours.
 	r := l.lock(o, s, false, false)
 	return r.status, r.err == nil && r.status != nlm4.DeniedGracePeriod
 }

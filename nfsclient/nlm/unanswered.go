@@ -1,5 +1,4 @@
-// Calls that are given up, as those of soft mounts are: the work goes on, and who waits for it is
-// told.
+// Calls given up, as in soft mounts: the work continues, and waiting callers get an error.
 
 package nlm
 
@@ -11,27 +10,26 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// What a call without an answer has done is not known, so no other call about its owner is made
-// until an UNLOCK was answered (insist): one that came late would release what was locked since. A
-// program of a soft mount is not to wait for that: its next call fails when another one of the
-// owner's has been given up.
+// The effect of a call without an answer is unknown. So no other call about its owner starts until
+// an UNLOCK is answered (insist): a late call would release newer locks. A soft mount's program
+// must not wait for that. Its next call fails when another call about the owner is given up.
 
-// A giveUp is the next call about an owner that is given up.
+// A giveUp signals the next abandoned call about an owner.
 type giveUp struct {
-	done chan struct{} // closed when one was
+	done chan struct{} // closed by that call
 	err  error         // of that call, set before
 }
 
 func newGiveUp() *giveUp { return &giveUp{done: make(chan struct{})} }
 
-// nextGiveUp is for who waits for a call about the owner from now on.
+// nextGiveUp returns the signal for callers that start waiting now.
 func (l *Locks) nextGiveUp(o *owner) *giveUp {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return o.giveUp
 }
 
-// call is a call about an owner, and tells those who wait where it is given up.
+// call sends a call about an owner, and signals waiting callers if it is given up.
 func (l *Locks) call(o *owner, who any, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
 	err := l.opt.Server.NLM(l.ctx, who, proc, args, res)
 	if _, silent := errors.AsType[*transport.ConnectError](err); silent {
@@ -44,7 +42,7 @@ func (l *Locks) call(o *owner, who any, proc uint32, args xdr.Marshaler, res xdr
 	return err
 }
 
-// want has who has the owner's slot make its next call at once: somebody waits for it.
+// want makes the slot's goroutine repeat its call at once, because another waits for the slot.
 func (o *owner) want() {
 	select {
 	case o.wanted <- struct{}{}:
@@ -52,7 +50,7 @@ func (o *owner) want() {
 	}
 }
 
-// pauseUnlessWanted is pause, with the slot held, that ends when somebody wants it.
+// pauseUnlessWanted is pause, with the slot held, that ends when another goroutine wants the slot.
 func (l *Locks) pauseUnlessWanted(o *owner, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

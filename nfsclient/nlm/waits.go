@@ -1,4 +1,4 @@
-// Requests that wait in a queue of the server, and how they leave it.
+// Requests waiting in a server queue, and removing them.
 
 package nlm
 
@@ -12,32 +12,30 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A wait is a request that cannot have its lock yet. Where callbacks reach us it is in a queue of
-// the server (LOCK with block), from the first such LOCK until another status than BLOCKED, or
-// CANCEL: a server that is not told otherwise gives the lock to who does not want it any more.
+// A wait is a request without its lock yet. If callbacks reach us it is in a server queue (LOCK
+// with block). It stays there from the first such LOCK until a status other than BLOCKED, or
+// CANCEL. Without CANCEL the server would grant an unwanted lock.
 type wait struct {
 	owner  *owner
 	span   span
-	called chan struct{} // has room for a callback that has come
+	called chan struct{} // one token: a callback has come
 
-	// Of the one who waits.
+	// owned by the waiting goroutine
 	blocks  bool // LOCK asks for a place in the queue
 	entered bool // it is in owner.waits
-	over    bool // the server has given its last word, and has nothing in its queue
+	over    bool // the server has answered finally and has nothing in its queue
 
-	queued bool // the server may have it in its queue; of who has the owner's slot
+	queued bool // the server may have it in its queue; guarded by the owner's slot
 }
 
-// Between two attempts while the server is expected to call: callbacks get lost. As with Linux's
-// client.
+// callbackPoll is the pause between attempts while callbacks are expected, because some get lost.
+// Linux's client uses the same.
 const callbackPoll = 30 * time.Second
 
-// cancelWait is how long a program that is interrupted waits for its request to be out of the
-// queue.
+// cancelWait bounds an interrupted program's wait for its request to leave the queue.
 const cancelWait = 2 * time.Second
 
-// beginWait counts one who waits. The error is why it is not to: there are too many, or it would
-// wait for itself in the end.
+// beginWait counts a waiter. It returns an error if there are too many, or for a deadlock.
 func (l *Locks) beginWait(o *owner, s span) (*wait, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +51,7 @@ func (l *Locks) beginWait(o *owner, s span) (*wait, error) {
 	return w, nil
 }
 
-// enqueue has callbacks find a wait before the server is asked: GRANTED may overtake the reply.
+// enqueue makes a wait visible to callbacks before the call: GRANTED may overtake the reply.
 func (l *Locks) enqueue(w *wait, seen place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,8 +62,8 @@ func (l *Locks) enqueue(w *wait, seen place) {
 	l.startWatch(seen)
 }
 
-// endWait ends a wait, which is out of the server's queue then. Where that takes long it goes on
-// behind the caller.
+// endWait ends a wait and removes it from the server's queue. If that takes long it continues in
+// the background.
 func (l *Locks) endWait(ctx context.Context, w *wait) {
 	if w == nil {
 		return
@@ -91,8 +89,8 @@ func (l *Locks) endWait(ctx context.Context, w *wait) {
 		if w.queued {
 			l.takeBack(w.owner, w, w.span, l.heldIn(w.owner, w.span))
 		}
-		// Not earlier: GRANTED that crosses CANCEL is answered as wanted. A server that is told
-		// otherwise may release what restore has just taken again.
+		// Not earlier: a GRANTED that crosses CANCEL must be accepted. After a DENIED the server
+		// may release the bytes that restore has just locked again.
 		l.dequeue(w)
 	})
 	late := time.NewTimer(cancelWait)
@@ -104,8 +102,8 @@ func (l *Locks) endWait(ctx context.Context, w *wait) {
 	}
 }
 
-// dequeue has callbacks not find a wait any more, and others of the file ask again: CANCEL may have
-// been that of an equal one.
+// dequeue hides a wait from callbacks. It makes the file's other waits ask again, because CANCEL
+// may have removed an equal request.
 func (l *Locks) dequeue(w *wait) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,9 +121,9 @@ func (l *Locks) dequeue(w *wait) {
 	}
 }
 
-// takeBack has the owner hold of s what it held before a LOCK whose lock nobody wants any more, and
-// the server have the request in its queue no more. w is nil where it cannot be there. The owner's
-// slot is held.
+// takeBack undoes an unwanted LOCK: it restores the owner's locks in s from before, and removes the
+// request from the server's queue. w is nil if the request cannot be queued. The caller holds the
+// owner's slot.
 func (l *Locks) takeBack(o *owner, w *wait, s span, before ranges) {
 	if w != nil {
 		l.cancel(o, s)
@@ -134,16 +132,16 @@ func (l *Locks) takeBack(o *owner, w *wait, s span, before ranges) {
 	l.restore(o, s, before)
 }
 
-// cancel is CANCEL until the server has answered. That it knows of no such request is an answer,
-// too: it has granted it, or never had it.
+// cancel sends CANCEL until the server answers. An unknown request is an answer too: the server has
+// granted it, or never had it.
 func (l *Locks) cancel(o *owner, s span) {
 	l.insist(o, nil, nlm4.ProcCancel, func(cookie []byte) xdr.Marshaler {
 		return &nlm4.CancelArgs{Cookie: cookie, Block: true, Exclusive: s.exclusive, Lock: l.wire(o.fh, o.svid, s)}
 	})
 }
 
-// await waits until it is time for the next attempt. late: nobody has told us that it is. The error
-// is why there is to be none.
+// await waits until the next attempt. late reports that neither a callback nor a local release
+// ended the wait. It returns an error if there must be no more attempts.
 func (l *Locks) await(ctx context.Context, stop, freed, called <-chan struct{}, d time.Duration) (late bool, err error) {
 	t := time.NewTimer(d)
 	defer t.Stop()
