@@ -1,4 +1,4 @@
-// Our attributes and errors as those of go-nfs-client.
+// Conversion to the attributes and errors of go-nfs-client.
 
 package vmware
 
@@ -10,9 +10,8 @@ import (
 	"github.com/vmware/go-nfs-client/nfs"
 )
 
-// wire turns a refusal of the server into the error that go-nfs-client has for
-// it, so that its IsNotDirError and os.IsNotExist see what they know. Other
-// errors stay as they are.
+// wire converts a refusal by the server to go-nfs-client's error, for its IsNotDirError and
+// os.IsNotExist. Other errors are unchanged.
 func wire(err error) error {
 	var s *nfsclient.StatusError
 	if errors.As(err, &s) {

@@ -9,14 +9,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
-// A File is an open file. It has all methods of nfsclient.File; as in
-// go-nfs-client, Close brings what was written to stable storage.
+// A File is an open file with all methods of nfsclient.File. As in go-nfs-client, Close commits
+// written data to stable storage.
 type File struct {
 	*nfsclient.File
 	v *Target
 }
 
-// OpenFile opens a file to read and write, and makes it when it is not there.
+// OpenFile opens a file for reading and writing, and makes it if it is missing.
 func (v *Target) OpenFile(p string, perm os.FileMode) (*File, error) {
 	n, err := v.walk(p)
 	if os.IsNotExist(err) {
@@ -28,7 +28,7 @@ func (v *Target) OpenFile(p string, perm os.FileMode) (*File, error) {
 	return v.file(n, p, os.O_RDWR), nil
 }
 
-// Open opens a file to read.
+// Open opens a file for reading.
 func (v *Target) Open(p string) (*File, error) {
 	n, err := v.walk(p)
 	if err != nil {
@@ -62,5 +62,5 @@ func (f *File) Write(p []byte) (int, error) {
 	return n, wire(err)
 }
 
-// Close brings what was written to stable storage.
+// Close commits written data to stable storage.
 func (f *File) Close() error { return wire(f.File.Close()) }

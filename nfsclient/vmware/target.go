@@ -1,10 +1,9 @@
-// Target: the type that programs written for go-nfs-client work with, over any transport.
+// Target: the main type of programs for go-nfs-client, over any transport.
 
-// Package vmware lets programs written for github.com/vmware/go-nfs-client run
-// over RPC-over-RDMA, or over our TCP. That package's Target and File hold a
-// concrete TCP client and cannot be given another, so this one has types of the
-// same names, methods and results (its FSInfo, EntryPlus and errors): a program
-// changes its import and how it mounts, and no more.
+// Package vmware lets programs for github.com/vmware/go-nfs-client run over RPC-over-RDMA, or over
+// our TCP. That package's Target and File hold a concrete TCP client. So this package has types
+// with the same names, methods and results (its FSInfo, EntryPlus and errors). A program changes
+// only its import and how it mounts.
 //
 //	m, err := vmware.DialMount(ctx, "nfsrdma://host", nfsclient.Options{})
 //	v, err := m.Mount("/export")
@@ -29,8 +28,8 @@ type Mount struct {
 	path string
 }
 
-// DialMount connects to a server, HOST[:PORT] or a URL, which names the
-// transport unless opt does. ctx bounds all that is done with the Mount.
+// DialMount connects to a server: HOST[:PORT] or a URL. A URL's scheme overrides opt.Transport. ctx
+// bounds all use of the Mount.
 func DialMount(ctx context.Context, server string, opt nfsclient.Options) (*Mount, error) {
 	t, err := nfsclient.ParseServer(server)
 	if err != nil {
@@ -57,7 +56,7 @@ func (m *Mount) Mount(dirpath string) (*Target, error) {
 	return NewTarget(m.ctx, fsys), nil
 }
 
-// Unmount tells the server.
+// Unmount notifies the server.
 func (m *Mount) Unmount() error { return m.c.Unmount(m.ctx, m.path) }
 
 // Close closes the connection.
@@ -69,13 +68,13 @@ type Target struct {
 	ctx  context.Context
 }
 
-// NewTarget makes a Target of an FS. ctx bounds all that is done with it.
+// NewTarget makes a Target from an FS. ctx bounds all its use.
 func NewTarget(ctx context.Context, fsys *nfsclient.FS) *Target { return &Target{fsys: fsys, ctx: ctx} }
 
 // Close does nothing: the connection is the Mount's.
 func (v *Target) Close() error { return nil }
 
-// FSInfo returns what the server says of the file system.
+// FSInfo returns the server's FSINFO result.
 func (v *Target) FSInfo() (*nfs.FSInfo, error) {
 	r, err := v.fsys.Client().Fsinfo(v.ctx, v.fsys.Root())
 	if err != nil {
@@ -89,7 +88,7 @@ func (v *Target) FSInfo() (*nfs.FSInfo, error) {
 	}, nil
 }
 
-// walk goes down from the root, component by component; links are not followed.
+// walk resolves p from the root by component; it does not follow links.
 func (v *Target) walk(p string) (nfsclient.Node, error) {
 	n := nfsclient.Node{FH: v.fsys.Root()}
 	for _, name := range strings.Split(path.Clean(p), "/") {
@@ -104,14 +103,14 @@ func (v *Target) walk(p string) (nfsclient.Node, error) {
 	return n, nil
 }
 
-// parent is the directory of p, and the name in it.
+// parent returns the directory of p, and the name in it.
 func (v *Target) parent(p string) (nfs3.FH, string, error) {
 	dir, name := path.Split(p)
 	n, err := v.walk(dir)
 	return n.FH, name, err
 }
 
-// Lookup returns attributes and handle of a path. Those of the root are empty.
+// Lookup returns the attributes and handle at a path. The root's attributes are empty.
 func (v *Target) Lookup(p string) (os.FileInfo, []byte, error) {
 	n, err := v.walk(p)
 	if err != nil {
@@ -120,7 +119,7 @@ func (v *Target) Lookup(p string) (os.FileInfo, []byte, error) {
 	return fattr(&n.Attr), n.FH.Bytes(), nil
 }
 
-// ReadDirPlus lists a directory with attributes and handles, "." and ".." left out.
+// ReadDirPlus lists a directory with attributes and handles, without "." and "..".
 func (v *Target) ReadDirPlus(dir string) ([]*nfs.EntryPlus, error) {
 	n, err := v.walk(dir)
 	if err != nil {
@@ -170,7 +169,7 @@ func (v *Target) create(p string, perm os.FileMode) (nfsclient.Node, error) {
 	return n, wire(err)
 }
 
-// Remove removes a name that is not a directory.
+// Remove removes a name of a non-directory.
 func (v *Target) Remove(p string) error {
 	dir, name, err := v.parent(p)
 	if err != nil {
@@ -188,8 +187,8 @@ func (v *Target) RmDir(p string) error {
 	return wire(v.fsys.Client().Rmdir(v.ctx, dir, name))
 }
 
-// RemoveAll removes a directory with all that is below it; what is no directory
-// is refused, and what is not there is no error.
+// RemoveAll removes a directory and everything below it. A non-directory is an error, a missing
+// name is not.
 func (v *Target) RemoveAll(p string) error {
 	err := v.RmDir(p)
 	if err == nil || os.IsNotExist(err) {
