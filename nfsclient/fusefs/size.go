@@ -153,7 +153,7 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notifi
 		grown = err == nil && got == len(last)
 		now, _, _ := n.shows()
 		if grown || err != nil || now >= size {
-			break // if the caller may not read, the next open tries again
+			break // if the caller cannot read, the next open tries again
 		}
 		size = now // the file was truncated meanwhile
 	}
