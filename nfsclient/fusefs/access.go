@@ -113,10 +113,10 @@ const walkTime = 10 * time.Second
 // epoch is the origin of stored moments. It has a monotonic clock reading.
 var epoch = time.Now()
 
-// mayReach returns an error if the caller has no right to search the directory of n. It asks only shortly
-// after search rights have changed. chmod holds the kernel's lock of the directory, so the kernel
-// hears of the change only after chmod returns. Until then it resolves names without asking us, and
-// earlier resolved opens may still arrive.
+// mayReach returns an error if the caller has no right to search the directory of n. It asks only
+// shortly after search rights have changed. chmod holds the kernel's lock of the directory, so the
+// kernel hears of the change only after chmod returns. Until then it resolves names without asking
+// us, and earlier resolved opens may still arrive.
 func (r *request) mayReach(n *node) error {
 	dir := r.fs.table.revoked(n)
 	if dir == nil {

@@ -17,8 +17,8 @@ import (
 )
 
 // past has the nodes forgotten by the kernel. The table's lock guards it.
-type past struct { // set once; for all nodes except the root
-	generation uint32 // set once, of all nodes but the root
+type past struct {
+	generation uint32 // set once; for all nodes except the root
 
 	byID  map[uint64]pastNode
 	byFH  map[nfs3.FH]uint64

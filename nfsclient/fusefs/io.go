@@ -117,7 +117,7 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	f.counts.requestMemory.Add(maxRequest)
 	defer f.counts.requestMemory.Add(-maxRequest)
 	who := h.actor(r, in.Pid)
-	if in.WriteFlags&fuse.WRITE_CACHE != 0 { // the kernel does not know the page's writer
+	if in.WriteFlags&fuse.WRITE_CACHE != 0 {
 		who = h.who // the kernel does not know the page's writer
 	}
 	// The kernel asks for clearing set-id bits. The server does so when it receives the data, but

@@ -112,8 +112,8 @@ func (t *table) listed(dir *node, name string) (e *dirEntry, sent stamp, absent 
 		return nil, stamp{}, false
 	}
 	e, ok := k.names[name]
-	if e != nil { // even if its attributes are too old
-		k.used++ // as far as its attributes are not too old
+	if e != nil {
+		k.used++ // even if its attributes prove too old
 	}
 	return e, k.sent, !ok && k.whole
 }
