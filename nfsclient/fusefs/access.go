@@ -12,13 +12,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// An allowed caches one caller's rights, as the server granted them. It is valid while the
+// A callerRights caches one caller's rights, as the server granted them. It is valid while the
 // attributes are trusted and the ctime is unchanged: changes of mode, owner or ACL move the ctime.
 // keepRights moves it along after our other operations.
-type allowed struct {
-	who   *caller
-	bits  uint32
-	ctime nfs3.Time
+type callerRights struct {
+	caller *caller
+	bits   uint32
+	ctime  nfs3.Time
 }
 
 // maxAllowed bounds the callers with cached rights for each object.
@@ -55,15 +55,16 @@ func rights(t nfs3.FileType, mask uint32) (bits uint32) {
 	return bits
 }
 
-// cached returns the cached rights of the caller to n; ok is false if the server has to be asked.
-func (r *request) cached(n *node) (bits uint32, ok bool) {
+// cachedRights returns the cached rights of the caller to n; ok is false if the server has to be
+// asked.
+func (r *request) cachedRights(n *node) (bits uint32, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.left(time.Now()) <= 0 {
+	if n.ttl(time.Now()) <= 0 {
 		return 0, false
 	}
 	for i := range n.access {
-		if a := &n.access[i]; a.who == r.who {
+		if a := &n.access[i]; a.caller == r.who {
 			return a.bits, a.ctime == n.attr.Ctime
 		}
 	}
@@ -92,7 +93,7 @@ func (n *node) keepRights(was *nfs3.Fattr) {
 
 // may returns EACCES unless the caller has all wanted rights to n.
 func (r *request) may(n *node, want uint32) error {
-	bits, ok := r.cached(n)
+	bits, ok := r.cachedRights(n)
 	if ok {
 		r.fs.counts.hit(hitAccess)
 	} else {
@@ -110,8 +111,8 @@ func (r *request) may(n *node, want uint32) error {
 // walkTime bounds the time between the kernel's path walk and the arrival of its open here.
 const walkTime = 10 * time.Second
 
-// epoch is the origin of stored moments. It has a monotonic clock reading.
-var epoch = time.Now()
+// clockOrigin is the origin of stored moments. It has a monotonic clock reading.
+var clockOrigin = time.Now()
 
 // mayReach returns an error if the caller has no right to search the directory of n. It asks only
 // shortly after search rights have changed. chmod holds the kernel's lock of the directory, so the
@@ -130,12 +131,12 @@ func (r *request) mayReach(n *node) error {
 func (t *table) revoked(n *node) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(n.places) != 1 {
+	if len(n.dirNames) != 1 {
 		return nil
 	}
-	dir := n.places[0].dir
-	told := dir.told.Load()
-	if dir.searchers.Load() != told || told > 0 && time.Since(epoch)-time.Duration(dir.toldAt.Load()) < walkTime {
+	dir := n.dirNames[0].dir
+	told := dir.searchersNotified.Load()
+	if dir.searchers.Load() != told || told > 0 && time.Since(clockOrigin)-time.Duration(dir.searchersNotifiedAt.Load()) < walkTime {
 		return dir
 	}
 	return nil
@@ -155,11 +156,11 @@ func (r *request) askAccess(n *node) (uint32, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.access = slices.DeleteFunc(n.access, func(a allowed) bool { return a.who == r.who })
+	n.access = slices.DeleteFunc(n.access, func(a callerRights) bool { return a.caller == r.who })
 	if len(n.access) >= maxAllowed {
 		n.access = n.access[:0]
 	}
-	n.access = append(n.access, allowed{r.who, res.Access, res.Attr.Attr.Ctime})
+	n.access = append(n.access, callerRights{r.who, res.Access, res.Attr.Attr.Ctime})
 	return res.Access, nil
 }
 

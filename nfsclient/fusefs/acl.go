@@ -26,7 +26,7 @@ type knownACL struct {
 // cachedACL returns the cached ACLs of n, or nil if the server has to be asked. The caller holds
 // n.mu.
 func (n *node) cachedACL() *knownACL {
-	if !n.acl.of(&n.attr) || n.left(time.Now()) <= 0 {
+	if !n.acl.of(&n.attr) || n.ttl(time.Now()) <= 0 {
 		return nil
 	}
 	return n.acl
@@ -35,16 +35,16 @@ func (n *node) cachedACL() *knownACL {
 // of reports whether k is valid for an object with the attributes a.
 func (k *knownACL) of(a *nfs3.Fattr) bool { return k != nil && k.ctime == a.Ctime && k.mode == a.Mode }
 
-// keepsOut reports whether the access ACL acl denies some user or group the right to search. Even
-// if the mode grants this right to all, an entry of the ACL may deny it.
-func keepsOut(acl posixacl.ACL) bool {
+// deniesSearch reports whether the access ACL acl denies some user or group the right to search.
+// Even if the mode grants this right to all, an entry of the ACL may deny it.
+func deniesSearch(acl posixacl.ACL) bool {
 	return slices.ContainsFunc(acl, func(e posixacl.Entry) bool { return e.Perm&posixacl.Execute == 0 })
 }
 
-// learnSearchers fetches the ACL of dir if its mode lets all users search it. The kernel must not
+// fetchSearchACL fetches the ACL of dir if its mode lets all users search it. The kernel must not
 // walk through dir without asking if the ACL excludes users. This costs one call for each
-// directory. searched handles a failed call.
-func (r *request) learnSearchers(dir *node) {
+// directory. searchVaries handles a failed call.
+func (r *request) fetchSearchACL(dir *node) {
 	if r.fs.opt.NoACL || !r.fs.manyUsers() || r.fs.opt.LookupCache == LookupNone {
 		return
 	}
@@ -111,7 +111,7 @@ func isUnsupported(err error) bool { return errors.Is(err, errors.ErrUnsupported
 
 // setACL sets one ACL of n; an empty acl removes it.
 func (r *request) setACL(n *node, isDefault bool, acl posixacl.ACL) error {
-	if err := r.writeFirst(n); err != nil {
+	if err := r.writeBeforeACL(n); err != nil {
 		return err
 	}
 	dir := n.isDir()
@@ -138,13 +138,13 @@ func (r *request) setACL(n *node, isDefault bool, acl posixacl.ACL) error {
 	return r.callSetACL(n, set, dir)
 }
 
-// writeFirst sends written data and the deferred SETATTR: the following call may take the writer's
-// right to send them.
-func (r *request) writeFirst(n *node) error {
-	if err := r.fs.sendHeld(r, n); err != nil {
+// writeBeforeACL sends written data and the deferred SETATTR: the following call may take the
+// writer's right to send them.
+func (r *request) writeBeforeACL(n *node) error {
+	if err := r.fs.sendDeferred(r, n); err != nil {
 		return err
 	}
-	if err := n.tellHeld(); err != nil {
+	if err := n.takeDeferredErr(); err != nil {
 		return err
 	}
 	if d := n.file(); d != nil {
@@ -169,7 +169,7 @@ func (r *request) callSetACL(n *node, acls nfsclient.ACLs, dir bool) error {
 	}
 	f.noACLs.remove(fsid)
 	f.forgetAttrs(n) // the kernel does not know that the mode has changed
-	if dir && f.manyUsers() && keepsOut(acls.Access) {
+	if dir && f.manyUsers() && deniesSearch(acls.Access) {
 		n.searchers.Add(1)
 		f.notices.put(n)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A watch is the polling goroutine. It runs while files are open.
-type watch struct {
+// An attrPoller is the polling goroutine. It runs while files are open.
+type attrPoller struct {
 	mu      sync.Mutex // guards all below
 	running bool
 	end     context.CancelFunc
@@ -23,12 +23,12 @@ type watch struct {
 	wg      sync.WaitGroup
 }
 
-// watchOpen starts the polling goroutine unless it runs.
-func (f *fileSystem) watchOpen() {
+// pollOpenFiles starts the polling goroutine unless it runs.
+func (f *fileSystem) pollOpenFiles() {
 	if f.regs.max <= 0 {
 		return // the kernel asks at each read
 	}
-	w := &f.watch
+	w := &f.poller
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ctx == nil {
@@ -36,17 +36,17 @@ func (f *fileSystem) watchOpen() {
 	}
 	if !w.running && w.ctx.Err() == nil {
 		w.running = true
-		w.wg.Go(f.watchLoop)
+		w.wg.Go(f.pollLoop)
 	}
 }
 
-// looksAtOnce bounds concurrent polls. One poll waits while the kernel fills a page of its file;
+// pollsMost bounds concurrent polls. One poll waits while the kernel fills a page of its file;
 // others continue meanwhile.
-const looksAtOnce = 16
+const pollsMost = 16
 
-// watchLoop polls until no file is open.
-func (f *fileSystem) watchLoop() {
-	w, slots := &f.watch, make(chan struct{}, looksAtOnce)
+// pollLoop polls until no file is open.
+func (f *fileSystem) pollLoop() {
+	w, slots := &f.poller, make(chan struct{}, pollsMost)
 	pause := max(f.regs.min, 10*time.Millisecond)
 	t := time.NewTicker(pause)
 	defer t.Stop()
@@ -66,7 +66,7 @@ func (f *fileSystem) watchLoop() {
 		w.mu.Unlock()
 		for n, who := range files {
 			_, left := n.snapshot()
-			if _, _, ok := n.shows(); ok && left > 0 || n.looked.Swap(true) {
+			if _, _, ok := n.shows(); ok && left > 0 || n.polling.Swap(true) {
 				continue
 			}
 			select {
@@ -76,21 +76,21 @@ func (f *fileSystem) watchLoop() {
 			}
 			w.wg.Go(func() {
 				if left <= 0 {
-					f.lookAt(w.ctx, n, who)
+					f.pollAttrs(w.ctx, n, who)
 				}
 				if !n.isRead() { // a notice would void a short READ
 					_, _ = f.showSize(w.ctx, who, n)
 				}
-				n.looked.Store(false)
+				n.polling.Store(false)
 				<-slots
 			})
 		}
 	}
 }
 
-// lookAt fetches the attributes of a file with an opener's credentials. It drops errors: the next
-// operation on the file meets them too.
-func (f *fileSystem) lookAt(ctx context.Context, n *node, who *caller) {
+// pollAttrs fetches the attributes of a file with an opener's credentials. It drops errors: the
+// next operation on the file meets them too.
+func (f *fileSystem) pollAttrs(ctx context.Context, n *node, who *caller) {
 	args, res := nfs3.GetattrArgs{FH: n.fh}, nfs3.GetattrRes{}
 	s := f.stamp()
 	if err := who.client.Do(ctx, nfs3.ProcGetattr, &args, &res, &res.Status, nil, 0); err == nil {
@@ -99,7 +99,7 @@ func (f *fileSystem) lookAt(ctx context.Context, n *node, who *caller) {
 }
 
 // stop ends the polling for good and waits for polls in flight.
-func (w *watch) stop() {
+func (w *attrPoller) stop() {
 	w.mu.Lock()
 	if w.ctx == nil {
 		w.ctx, w.end = context.WithCancel(context.Background())

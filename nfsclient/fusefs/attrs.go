@@ -70,7 +70,7 @@ func (a *attrs) take(r report, now uint64, lim timeouts) (foreign bool) {
 		*a = attrs{attr: *r.attr, known: true, sent: r.sent, since: r.sent, timeo: lim.min, tick: now, busy: a.busy, lastOwn: a.lastOwn, content: a.content}
 		return false
 	}
-	if r.tick <= a.tick && !later(r.attr.Ctime, a.attr.Ctime) {
+	if r.tick <= a.tick && !isAfter(r.attr.Ctime, a.attr.Ctime) {
 		if r.attr.Ctime == a.attr.Ctime && *r.attr != a.attr {
 			a.expired = true
 		}
@@ -95,7 +95,7 @@ func (a *attrs) take(r report, now uint64, lim timeouts) (foreign bool) {
 	sent, void := r.sent, foreign
 	a.unproven = !foreign && (a.unproven || changed && !proven && r.attr.Type == nfs3.TypeDir)
 	switch {
-	case a.unproven && a.left(r.sent) > 0:
+	case a.unproven && a.ttl(r.sent) > 0:
 		sent = a.sent
 	case a.unproven:
 		void, a.unproven = true, false // the kernel's names end then too: no notice
@@ -111,7 +111,7 @@ func (a *attrs) take(r report, now uint64, lim timeouts) (foreign bool) {
 	return foreign
 }
 
-func later(a, b nfs3.Time) bool { return a.Sec > b.Sec || a.Sec == b.Sec && a.Nsec > b.Nsec }
+func isAfter(a, b nfs3.Time) bool { return a.Sec > b.Sec || a.Sec == b.Sec && a.Nsec > b.Nsec }
 
 // begin starts a change of ours to the object. end ends it at the moment now.
 func (a *attrs) begin() { a.busy++ }
@@ -121,8 +121,8 @@ func (a *attrs) end(now uint64) {
 	a.lastOwn = now
 }
 
-// left returns how long the attributes are still trusted.
-func (a *attrs) left(now time.Time) time.Duration {
+// ttl returns how long the attributes are still trusted.
+func (a *attrs) ttl(now time.Time) time.Duration {
 	if !a.known || a.expired {
 		return 0
 	}

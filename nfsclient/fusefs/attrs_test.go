@@ -123,28 +123,28 @@ func TestTrustGrows(t *testing.T) {
 		o := newObject()
 		for _, seconds := range []int{3, 6, 12, 24, 48, 60, 60} {
 			want := time.Duration(seconds) * time.Second
-			if got := o.left(time.Now()); got != want {
+			if got := o.ttl(time.Now()); got != want {
 				t.Errorf("trusted for %v, want %v", got, want)
 			}
 			time.Sleep(want - time.Millisecond)
-			if o.left(time.Now()) <= 0 {
+			if o.ttl(time.Now()) <= 0 {
 				t.Error("not trusted for as long as it says")
 			}
 			time.Sleep(time.Millisecond)
-			if o.left(time.Now()) > 0 {
+			if o.ttl(time.Now()) > 0 {
 				t.Error("trusted for longer than it says")
 			}
 			o.reply(o.call(), version(1), nil, false)
 		}
 		o.reply(o.call(), version(2), nil, false)
-		if got := o.left(time.Now()); got != 3*time.Second {
+		if got := o.ttl(time.Now()); got != 3*time.Second {
 			t.Errorf("trusted for %v after another's change", got)
 		}
 		// Time counts from when the call was sent: its reply may have been long under way.
 		late := o.call()
 		time.Sleep(2 * time.Second)
 		o.reply(late, version(2), nil, false)
-		if got := o.left(time.Now()); got != time.Second {
+		if got := o.ttl(time.Now()); got != time.Second {
 			t.Errorf("trusted for %v after a reply of 2 s ago", got)
 		}
 	})
@@ -179,11 +179,11 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 			}
 			time.Sleep(500 * time.Millisecond)
 		}
-		if o.left(time.Now()) > 0 {
+		if o.ttl(time.Now()) > 0 {
 			t.Error("our own changes have the names believed for longer")
 		}
-		if o.reply(o.call(), dir(7), nil, false) || o.content != 1 || o.left(time.Now()) != 3*time.Second {
-			t.Errorf("a look after that: content %d, trusted for %v", o.content, o.left(time.Now()))
+		if o.reply(o.call(), dir(7), nil, false) || o.content != 1 || o.ttl(time.Now()) != 3*time.Second {
+			t.Errorf("a look after that: content %d, trusted for %v", o.content, o.ttl(time.Now()))
 		}
 		time.Sleep(3 * time.Second)
 		if o.reply(o.call(), dir(7), nil, false) || o.content != 1 {
@@ -199,8 +199,8 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 			if pre != nil {
 				*pre = dir(2)
 			}
-			if own(o, 3, pre); o.content != 0 || o.left(time.Now()) != 2*time.Second {
-				t.Errorf("%d: content %d, trusted for %v", i, o.content, o.left(time.Now()))
+			if own(o, 3, pre); o.content != 0 || o.ttl(time.Now()) != 2*time.Second {
+				t.Errorf("%d: content %d, trusted for %v", i, o.content, o.ttl(time.Now()))
 			}
 			time.Sleep(2 * time.Second)
 			if own(o, 4, nil); o.content != 1 {

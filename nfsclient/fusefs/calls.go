@@ -112,7 +112,7 @@ func (r *request) getattr(n *node) error {
 // fresh fetches the attributes of n unless the cached ones are trusted.
 func (r *request) fresh(n *node) error {
 	n.mu.Lock()
-	ok := n.left(time.Now()) > 0
+	ok := n.ttl(time.Now()) > 0
 	n.mu.Unlock()
 	if ok {
 		r.fs.counts.hit(hitAttr)
@@ -125,10 +125,10 @@ func (r *request) fresh(n *node) error {
 func (n *node) snapshot() (nfs3.Fattr, time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if h := n.held.Load(); h != nil {
+	if h := n.deferred.Load(); h != nil {
 		return h.over(n.attr), 0 // the kernel asks again, which sends h
 	}
-	return n.attr, n.left(time.Now())
+	return n.attr, n.ttl(time.Now())
 }
 
 // version returns the content number of n.

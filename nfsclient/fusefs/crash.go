@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tellTime bounds the calls to the server's status monitor and port mapper.
-const tellTime = 15 * time.Second
+// notifyTimeout bounds the calls to the server's status monitor and port mapper.
+const notifyTimeout = 15 * time.Second
 
 // stable returns the settings for lock records that survive a crash; nil: the mount keeps none.
 func (f *fileSystem) stable() *nlm.Stable {
@@ -28,15 +28,15 @@ func (f *fileSystem) stable() *nlm.Stable {
 		Peer: func() string { return strings.ReplaceAll(f.client.ServerAddress(), "/", "_") }}
 }
 
-// firstNet is the machine's initial network namespace since Linux 6.17. It is used if /proc/1 is
-// not accessible.
-const firstNet = "net:[4026531833]"
+// initialNetNS is the machine's initial network namespace since Linux 6.17. It is used if /proc/1
+// is not accessible.
+const initialNetNS = "net:[4026531833]"
 
 // network names the network namespace of this thread, which is the process's. The name is "" for
 // all mounts if /proc does not show it.
 func network() string {
 	net, _ := os.Readlink("/proc/thread-self/ns/net")
-	if first, err := os.Readlink("/proc/1/ns/net"); err == nil && net == first || net == firstNet {
+	if first, err := os.Readlink("/proc/1/ns/net"); err == nil && net == first || net == initialNetNS {
 		return "machine"
 	}
 	// The kernel reuses the number in the link after a namespace ends, and records outlive that. It
@@ -64,7 +64,7 @@ func (f *fileSystem) restarted(ctx context.Context, server, name string, state i
 	if err := otherMounts(mounts, server); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, tellTime)
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
 	return f.client.NotifyRestart(ctx, server, name, state)
 }

@@ -42,7 +42,7 @@ func (r *request) createOpen(dir *node, name string, in *fuse.CreateIn) (*node, 
 		exists := isStatus(err, nfs3.ErrExist) && in.Flags&syscall.O_EXCL == 0
 		switch {
 		case err == nil:
-			n.made()
+			n.beginMaking()
 			err = r.fs.table.openFile(r, n)
 		case exists:
 			n, err = r.openExisting(dir, name, in.Flags)
@@ -96,7 +96,7 @@ func (r *request) make(dir *node, name string, proc uint32, args xdr.Marshaler) 
 		return nil, err
 	}
 	var res nfs3.CreateRes
-	ended := f.table.changeNames(place{dir, name})
+	ended := f.table.changeNames(dirName{dir, name})
 	noACL := f.givesNoACL(dir)
 	s := f.changing(dir)
 	err := r.do(proc, args, &res, &res.Status)
@@ -105,7 +105,7 @@ func (r *request) make(dir *node, name string, proc uint32, args xdr.Marshaler) 
 	var n *node
 	if err != nil {
 		f.table.removed(dir, name) // the object may exist or not: drop the name
-		f.table.doubtful(dir)
+		f.table.dropListings(dir)
 	} else {
 		f.renamed(dir)
 		if res.FH.Present {
@@ -162,7 +162,7 @@ func (f *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string
 	args := nfs3.MkdirArgs{Where: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, Attr: nfs3.Sattr{SetMode: true, Mode: mode}}
 	n, err := r.make(dir, name, nfs3.ProcMkdir, &args)
 	if err == nil {
-		f.table.know(n, &known{content: n.version(), whole: true, names: make(map[string]*dirEntry)})
+		f.table.storeListing(n, &listedNames{content: n.version(), whole: true, names: make(map[string]*dirEntry)})
 	}
 	return f.made(out, dir, name, n, err)
 }
@@ -241,7 +241,7 @@ func (r *request) link(dir, n *node, name string) error {
 	}
 	args := nfs3.LinkArgs{FH: n.fh, Link: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}}
 	var res nfs3.LinkRes
-	defer f.table.changeNames(place{dir, name})()
+	defer f.table.changeNames(dirName{dir, name})()
 	s := f.changing(dir)
 	err := r.do(nfs3.ProcLink, &args, &res, &res.Status)
 	f.learnWcc(dir, s, &res.DirWcc)
@@ -249,7 +249,7 @@ func (r *request) link(dir, n *node, name string) error {
 	f.learnCtime(n, s, &res.Attr)
 	if err != nil {
 		f.table.removed(dir, name)
-		f.table.doubtful(dir)
+		f.table.dropListings(dir)
 		return f.stale(n, f.stale(dir, err))
 	}
 	f.renamed(dir)

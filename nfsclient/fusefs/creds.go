@@ -110,7 +110,7 @@ func (c *callers) find(uid, gid uint32, groups []uint32) *caller {
 // carries. An ended process has none. login returns the groups of a user and its group.
 func groupsOf(from *fuse.Caller, login func(uid, gid string) []string) (groups []uint32) {
 	var words []string
-	if pid := seen(from.Pid); pid == 0 {
+	if pid := procPID(from.Pid); pid == 0 {
 		words = login(strconv.Itoa(int(from.Uid)), strconv.Itoa(int(from.Gid)))
 	} else {
 		statusLines(pid, func(key string, rest []byte) {
@@ -144,8 +144,8 @@ var ownProc = sync.OnceValue(func() bool {
 	return err == nil && self == strconv.Itoa(os.Getpid())
 })
 
-// seen maps FUSE's process number to its number in /proc, or 0.
-func seen(pid uint32) uint32 {
+// procPID maps FUSE's process number to its number in /proc, or 0.
+func procPID(pid uint32) uint32 {
 	if !ownProc() {
 		return 0
 	}

@@ -3,8 +3,8 @@
 // A program that unpacks or copies a file creates it, writes it, sets times, owner and mode, and
 // closes it. Each system call would be a round trip. So times are deferred here, and an owner equal
 // to the file's. A change of mode takes them along. close, fsync, stat, read and write send them
-// first, and holdFor bounds their delay. Another client could never rely on more about a file still
-// being written.
+// first, and deferFor bounds their delay. Another client could never rely on more about a file
+// still being written.
 //
 // A change is deferred only if the server will not refuse it. An open made the file and its first
 // close is still to come; the caller owns it by trusted attributes. An unexpected error, such as a
@@ -22,14 +22,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// holdFor bounds the delay of a change while the file stays open.
-const holdFor = 100 * time.Millisecond
+// deferFor bounds the delay of a change while the file stays open.
+const deferFor = 100 * time.Millisecond
 
 // setIDBits are cleared by a change of owner, so such a SETATTR is never deferred.
 const setIDBits = syscall.S_ISUID | syscall.S_ISGID
 
-// A held is the deferred SETATTR of one node. node.mu guards it.
-type held struct {
+// A deferredSetattr is the deferred SETATTR of one node. node.mu guards it.
+type deferredSetattr struct {
 	who   *caller       // set once: makes the changes
 	times nfs3.Sattr    // times only
 	owner nfs3.Sattr    // the present user and group: setting them changes only the ctime
@@ -37,7 +37,7 @@ type held struct {
 }
 
 // all returns the arguments of the SETATTR to send. Setting times changes the ctime too.
-func (h *held) all() nfs3.Sattr {
+func (h *deferredSetattr) all() nfs3.Sattr {
 	if h.times == (nfs3.Sattr{}) {
 		return h.owner
 	}
@@ -45,7 +45,7 @@ func (h *held) all() nfs3.Sattr {
 }
 
 // over returns a with the deferred times.
-func (h *held) over(a nfs3.Fattr) nfs3.Fattr {
+func (h *deferredSetattr) over(a nfs3.Fattr) nfs3.Fattr {
 	if h.times.AtimeHow != nfs3.DontChange {
 		a.Atime = h.times.Atime
 	}
@@ -65,36 +65,36 @@ func setTimesOf(s, t *nfs3.Sattr) {
 	}
 }
 
-// hold defers a change and reports whether it did. It starts writing back the data, which must not
-// reach the server after the change.
-func (r *request) hold(n *node, s *nfs3.Sattr) bool {
-	if r.fs.opt.Sync || !n.hold(r.who, s) {
+// deferSetattr defers a change and reports whether it did. It starts writing back the data, which
+// must not reach the server after the change.
+func (r *request) deferSetattr(n *node, s *nfs3.Sattr) bool {
+	if r.fs.opt.Sync || !n.deferSetattr(r.who, s) {
 		return false
 	}
-	r.fs.holds.add(n)
+	r.fs.deferred.add(n)
 	if d := n.file(); d != nil {
 		d.StartThrough()
 	}
 	return true
 }
 
-// hold decides under the node's lock.
-func (n *node) hold(who *caller, s *nfs3.Sattr) bool {
+// deferSetattr decides under the node's lock.
+func (n *node) deferSetattr(who *caller, s *nfs3.Sattr) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := s.AtimeHow == nfs3.SetToServerTime || s.MtimeHow == nfs3.SetToServerTime
-	if !n.making || s.SetMode || s.SetSize || now || n.left(time.Now()) <= 0 || n.attr.UID != who.uid {
+	if !n.making || s.SetMode || s.SetSize || now || n.ttl(time.Now()) <= 0 || n.attr.UID != who.uid {
 		return false
 	}
 	owner := s.SetUID || s.SetGID
 	if owner && (n.gives(s) || n.attr.Mode&setIDBits != 0) {
 		return false
 	}
-	h := n.held.Load()
+	h := n.deferred.Load()
 	switch {
 	case h == nil:
-		h = &held{who: who}
-		n.held.Store(h)
+		h = &deferredSetattr{who: who}
+		n.deferred.Store(h)
 	case h.who != who || h.under != nil:
 		return false
 	}
@@ -112,13 +112,13 @@ func (n *node) gives(s *nfs3.Sattr) bool {
 	return s.SetUID && s.UID != n.attr.UID || s.SetGID && s.GID != n.attr.GID
 }
 
-// takeAlong merges the deferred changes into s if one call can make both. The caller then calls
-// endHeld. It leaves out a deferred owner, because servers clear set-id bits if a call sets mode
-// and owner.
-func (n *node) takeAlong(who *caller, s *nfs3.Sattr) *held {
+// mergeDeferred merges the deferred changes into s if one call can make both. The caller then calls
+// endDeferred. It leaves out a deferred owner, because servers clear set-id bits if a call sets
+// mode and owner.
+func (n *node) mergeDeferred(who *caller, s *nfs3.Sattr) *deferredSetattr {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	h := n.held.Load()
+	h := n.deferred.Load()
 	if h == nil || h.under != nil || h.who != who || s.SetSize || n.gives(s) && who.uid != 0 {
 		return nil
 	}
@@ -127,27 +127,27 @@ func (n *node) takeAlong(who *caller, s *nfs3.Sattr) *held {
 	return h
 }
 
-// endHeld ends a call with deferred changes. An interrupted call is repeated later.
-func (f *fileSystem) endHeld(n *node, h *held, err error) {
+// endDeferred ends a call with deferred changes. An interrupted call is repeated later.
+func (f *fileSystem) endDeferred(n *node, h *deferredSetattr, err error) {
 	n.mu.Lock()
 	close(h.under)
 	h.under = nil
 	again := errors.Is(err, context.Canceled)
 	if !again {
-		n.held.Store(nil)
+		n.deferred.Store(nil)
 	}
 	n.mu.Unlock()
 	if !again {
-		f.holds.remove(n)
+		f.deferred.remove(n)
 	}
 }
 
-// sendHeld sends the deferred changes of n. It returns only errors of ctx; tellHeld returns the
-// others.
-func (f *fileSystem) sendHeld(ctx context.Context, n *node) error {
-	for n.held.Load() != nil {
+// sendDeferred sends the deferred changes of n. It returns only errors of ctx; takeDeferredErr
+// returns the others.
+func (f *fileSystem) sendDeferred(ctx context.Context, n *node) error {
+	for n.deferred.Load() != nil {
 		n.mu.Lock()
-		h := n.held.Load()
+		h := n.deferred.Load()
 		var under chan struct{}
 		var s nfs3.Sattr
 		if h != nil {
@@ -161,7 +161,7 @@ func (f *fileSystem) sendHeld(ctx context.Context, n *node) error {
 		case h == nil:
 			return nil
 		case under == nil:
-			return f.setHeld(ctx, n, h, &s)
+			return f.callDeferred(ctx, n, h, &s)
 		}
 		select {
 		case <-under:
@@ -172,8 +172,8 @@ func (f *fileSystem) sendHeld(ctx context.Context, n *node) error {
 	return nil
 }
 
-// setHeld sends s for sendHeld, which found no call in flight.
-func (f *fileSystem) setHeld(ctx context.Context, n *node, h *held, s *nfs3.Sattr) (err error) {
+// callDeferred sends s for sendDeferred, which found no call in flight.
+func (f *fileSystem) callDeferred(ctx context.Context, n *node, h *deferredSetattr, s *nfs3.Sattr) (err error) {
 	if d := n.file(); d != nil {
 		err = d.WriteThrough(ctx)
 	}
@@ -186,51 +186,51 @@ func (f *fileSystem) setHeld(ctx context.Context, n *node, h *held, s *nfs3.Satt
 	interrupted := errors.Is(err, context.Canceled)
 	if err != nil && !interrupted {
 		n.mu.Lock()
-		n.heldErr = err
+		n.deferredErr = err
 		n.mu.Unlock()
 	}
-	f.endHeld(n, h, err)
+	f.endDeferred(n, h, err)
 	if interrupted {
 		return err
 	}
 	return nil
 }
 
-// tellHeld returns a deferred change's error, once.
-func (n *node) tellHeld() error {
+// takeDeferredErr returns a deferred change's error, once.
+func (n *node) takeDeferredErr() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	err := n.heldErr
-	n.heldErr = nil
+	err := n.deferredErr
+	n.deferredErr = nil
 	return err
 }
 
-// made lets changes to a new file be deferred, until closing.
-func (n *node) made() {
+// beginMaking lets changes to a new file be deferred, until endMaking.
+func (n *node) beginMaking() {
 	n.mu.Lock()
 	n.making = true
 	n.mu.Unlock()
 }
 
-func (n *node) closing() {
+func (n *node) endMaking() {
 	n.mu.Lock()
 	n.making = false
 	n.mu.Unlock()
 }
 
-// holds has the nodes with deferred changes.
-type holds struct {
+// deferredNodes has the nodes with deferred changes.
+type deferredNodes struct {
 	fs *fileSystem // set once
 
 	mu      sync.Mutex    // guards all below; innermost
-	most    time.Duration // delay of a change
+	delay   time.Duration // delay of a change
 	nodes   map[*node]struct{}
 	timer   *time.Timer
 	running bool // the timer or its function
 }
 
 // add starts the timer for the first node; later nodes share it.
-func (q *holds) add(n *node) {
+func (q *deferredNodes) add(n *node) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.nodes == nil {
@@ -242,33 +242,33 @@ func (q *holds) add(n *node) {
 	}
 	q.running = true
 	if q.timer == nil {
-		q.timer = time.AfterFunc(q.most, q.expire)
+		q.timer = time.AfterFunc(q.delay, q.expire)
 	} else {
-		q.timer.Reset(q.most)
+		q.timer.Reset(q.delay)
 	}
 }
 
 // remove drops n if it has no deferred change. A change deferred since then stays, or add follows.
-func (q *holds) remove(n *node) {
+func (q *deferredNodes) remove(n *node) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if n.held.Load() == nil {
+	if n.deferred.Load() == nil {
 		delete(q.nodes, n)
 	}
 }
 
 // expire sends all deferred changes when the timer ends, some before their time.
-func (q *holds) expire() {
+func (q *deferredNodes) expire() {
 	q.send()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.running = len(q.nodes) > 0; q.running {
-		q.timer.Reset(q.most)
+		q.timer.Reset(q.delay)
 	}
 }
 
 // send sends all deferred changes.
-func (q *holds) send() {
+func (q *deferredNodes) send() {
 	q.mu.Lock()
 	nodes := make([]*node, 0, len(q.nodes))
 	for n := range q.nodes {
@@ -276,7 +276,7 @@ func (q *holds) send() {
 	}
 	q.mu.Unlock()
 	for _, n := range nodes {
-		_ = q.fs.sendHeld(context.Background(), n) // only ctx errors, and this one never ends
-		q.remove(n)                                // another call may have sent it before add
+		_ = q.fs.sendDeferred(context.Background(), n) // only ctx errors, and this one never ends
+		q.remove(n)                                    // another call may have sent it before add
 	}
 }

@@ -93,7 +93,7 @@ func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *f
 	r := f.begin(opReaddirplus, cancel, &in.Caller)
 	defer r.end()
 	if n := f.table.get(in.NodeId); n != nil {
-		r.learnSearchers(n)
+		r.fetchSearchACL(n)
 	}
 	return r.list(in, func(h *handle, e *dirEntry) bool {
 		entry := out.AddDirLookupEntry(e.dirent(f))
@@ -239,14 +239,14 @@ func (r *request) fetch(h *handle, at nfsclient.DirPage) error {
 // readPage sends one READDIRPLUS, or one READDIR if the server or the options require it.
 func (r *request) readPage(l *listing, n *node, at nfsclient.DirPage, size uint32) (nfsclient.DirPage, error) {
 	f := r.fs
-	if !f.plain.Load() {
+	if !f.useReaddir.Load() {
 		next, err := r.who.client.Readdirplus(r, n.fh, at, size, size, func(e *nfs3.EntryPlus) {
 			l.page = append(l.page, dirEntry{string(e.Name), e.Cookie, e.Fileid, e.Attr, e.FH})
 		})
 		if !isStatus(err, nfs3.ErrNotSupp) {
 			return next, err
 		}
-		f.plain.Store(true)
+		f.useReaddir.Store(true)
 	}
 	return r.who.client.Readdir(r, n.fh, at, size, func(e *nfs3.Entry) {
 		l.page = append(l.page, dirEntry{name: string(e.Name), cookie: e.Cookie, fileid: e.Fileid})

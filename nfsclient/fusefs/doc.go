@@ -28,7 +28,7 @@ package fusefs
 //    sillyrename.go, statfs.go, locks.go: the operations.
 //  - node.go, namecache.go, attrs.go: the caches: nodes by handle, directory names, and attributes
 //    with the decisions based on them. Pure, without I/O.
-//  - handle.go: finding the node of a local file handle after the kernel has forgotten it.
+//  - localhandles.go: finding the node of a local file handle after the kernel has forgotten it.
 //  - openremove.go, namechanges.go, reopen.go: the order of calls in flight on a file or a name.
 //  - fuseloop, another package, is the connection to the kernel.
 //  - calls.go: calls to the server, and learning from each reply.

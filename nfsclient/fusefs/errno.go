@@ -23,7 +23,7 @@ func (f *fileSystem) status(err error) fuse.Status {
 	if errors.As(err, &refused) {
 		if refused.Status == nfs3.ErrROFS {
 			f.readOnly.Do(func() {
-				f.say("the server lets this host change nothing: the export is read-only (to change it: rw in exports(5); nfsrdmad: no --read-only)")
+				f.logf("the server lets this host change nothing: the export is read-only (to change it: rw in exports(5); nfsrdmad: no --read-only)")
 			})
 		}
 		return fuse.Status(refusal(refused.Status, refused.Errno()))

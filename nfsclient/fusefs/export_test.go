@@ -21,9 +21,9 @@ func SendNotices(m *MountPoint) { m.fs.notices.run() }
 
 // HoldFor has the mount hold changes of new files for as long.
 func HoldFor(m *MountPoint, d time.Duration) {
-	m.fs.holds.mu.Lock()
-	m.fs.holds.most = d
-	m.fs.holds.mu.Unlock()
+	m.fs.deferred.mu.Lock()
+	m.fs.deferred.delay = d
+	m.fs.deferred.mu.Unlock()
 }
 
 // BoundNodes has the mount prune more than count nodes, by names where byName is set, as before
@@ -32,7 +32,7 @@ func BoundNodes(m *MountPoint, count int, byName bool) {
 	m.fs.table.mu.Lock()
 	m.fs.table.most = count
 	m.fs.table.mu.Unlock()
-	m.fs.pruning.byName.Store(byName)
+	m.fs.pruner.byName.Store(byName)
 }
 
 // Unseen makes a mount interrupt requests of processes that it does not see soon after a signal,
@@ -49,7 +49,7 @@ func Unseen(m *MountPoint, groups ...string) {
 // ForgetNames has the kernel forget all names.
 func ForgetNames(m *MountPoint) {
 	for _, n := range m.fs.table.all() {
-		for _, p := range m.fs.table.placesOf(n.id) {
+		for _, p := range m.fs.table.dirNamesOf(n.id) {
 			_ = m.fs.server.EntryNotify(p.dir.id, p.name)
 		}
 		dirs, _, _ := m.fs.table.namesOf(n)
@@ -60,7 +60,7 @@ func ForgetNames(m *MountPoint) {
 }
 
 // LetNoticesGo sends those that were held, and does not wait until they are sent.
-func LetNoticesGo(m *MountPoint) { m.fs.notices.goOn() }
+func LetNoticesGo(m *MountPoint) { m.fs.notices.startSender() }
 
 // LoginGroups is the groups of a user whose login has the group.
 var LoginGroups = loginGroups

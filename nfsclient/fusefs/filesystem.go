@@ -36,24 +36,24 @@ type fileSystem struct {
 	fsid     uint64 // of the root
 	server   notifier
 
-	table    *table
-	callers  callers
-	engine   *datapath.Engine
-	requests requests
-	notices  notices
-	dropping dropping
-	pruning  pruning
-	watch    watch
-	plain    atomic.Bool // list directories by READDIR
-	handles  handles
-	reopens  reopens
-	counts   counts
-	holds    holds
-	noACLs   withoutACLs
-	locks    *nlm.Locks
-	times    atomic.Pointer[timesKept] // of the last O_EXCL create's file system; nil: none
-	wakeful  func()                    // stops watching for suspend
-	readOnly sync.Once                 // logs that the export is read-only
+	table          *table
+	callers        callers
+	engine         *datapath.Engine
+	requests       requests
+	notices        notices
+	dropper        pageDropper
+	pruner         pruner
+	poller         attrPoller
+	useReaddir     atomic.Bool // list directories by READDIR
+	handles        handles
+	reopens        reopens
+	counts         counts
+	deferred       deferredNodes
+	noACLs         withoutACLs
+	locks          *nlm.Locks
+	times          atomic.Pointer[timesKept] // of the last O_EXCL create's file system; nil: none
+	stopSleepWatch func()                    // stops watching for suspend
+	readOnly       sync.Once                 // logs that the export is read-only
 
 	ticks atomic.Uint64 // the moments of attrs
 
@@ -75,7 +75,7 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 		nameMax:       unix.NAME_MAX,
 		table:         newTable(fs.Root()),
 	}
-	f.plain.Store(opt.NoReaddirplus)
+	f.useReaddir.Store(opt.NoReaddirplus)
 	if opt.NoAC {
 		opt.ReadAhead = -1 // data read ahead would be outdated when used
 	}
@@ -109,12 +109,12 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 	f.locks = nlm.New(f.lockOptions())
 	f.notices.init(f)
 	f.requests.unseen = unseenFor
-	f.holds.fs, f.holds.most = f, holdFor
-	f.pruning.fs = f
+	f.deferred.fs, f.deferred.delay = f, deferFor
+	f.pruner.fs = f
 	f.reopens.fs, f.reopens.gaveUp = f, make(chan struct{})
-	f.table.most, f.table.full = int(opt.Memory/nodeShare), f.pruning.begin
+	f.table.most, f.table.full = int(opt.Memory/nodeShare), f.pruner.begin
 	f.table.forgetAbsent = f.notices.forgetAbsent
-	f.wakeful = func() {} // until Mount has a connection to the kernel
+	f.stopSleepWatch = func() {} // until Mount has a connection to the kernel
 	return f, nil
 }
 
@@ -123,24 +123,24 @@ func (f *fileSystem) String() string { return "nfsrdma" }
 // stop ends background work after the kernel's last request. It first sends all written data,
 // however long that takes.
 func (f *fileSystem) stop() {
-	f.holds.send()
+	f.deferred.send()
 	f.reopens.stop()
 	f.handles.abandon()
 	if err := f.engine.Close(context.Background()); err != nil {
 		f.failed(err)
 	}
 	f.closeLocks()
-	f.watch.stop()
-	f.wakeful()
+	f.poller.stop()
+	f.stopSleepWatch()
 	f.notices.stop()
-	f.dropping.wg.Wait() // the connection to the kernel is gone
-	f.pruning.stop()
+	f.dropper.wg.Wait() // the connection to the kernel is gone
+	f.pruner.stop()
 	f.requests.stop()
 }
 
 // sync commits written data to stable storage. It gives up when ctx ends.
 func (f *fileSystem) sync(ctx context.Context) {
-	f.holds.send()
+	f.deferred.send()
 	if err := f.engine.Sync(ctx); err != nil && ctx.Err() == nil {
 		f.failed(err)
 	}
@@ -153,8 +153,8 @@ func (f *fileSystem) failed(err error) {
 	f.err = err
 }
 
-// say prints a line to the mount's log.
-func (f *fileSystem) say(format string, args ...any) {
+// logf prints a line to the mount's log.
+func (f *fileSystem) logf(format string, args ...any) {
 	if f.opt.Log != nil {
 		f.opt.Log(fmt.Sprintf(format, args...))
 	}

@@ -26,7 +26,7 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 		return nil, fuse.EBADF
 	}
 	h.used()
-	if err := f.sendHeld(r, h.n); err != nil { // reading sets the access time
+	if err := f.sendDeferred(r, h.n); err != nil { // reading sets the access time
 		return nil, f.status(err)
 	}
 	group := h.n.beginRead()
@@ -61,7 +61,7 @@ type lentResult struct {
 	view  datapath.View
 	fs    *fileSystem
 	n     *node
-	group int  // in n.reading
+	group int  // in n.reads
 	cuts  bool // the kernel shrinks the size on this reply
 	data  [1][]byte
 }
@@ -111,7 +111,7 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 		return 0, fuse.EBADF
 	}
 	h.used()
-	if err := cmp.Or(f.sendHeld(r, h.n), h.n.tellHeld()); err != nil {
+	if err := cmp.Or(f.sendDeferred(r, h.n), h.n.takeDeferredErr()); err != nil {
 		return 0, f.status(err)
 	}
 	f.counts.requestMemory.Add(maxRequest)
@@ -155,7 +155,7 @@ func (f *fileSystem) dropWritten(ctx context.Context, n *node, in *fuse.WriteIn,
 		n.paged.Store(true)
 	case in.Flags&syscall.O_APPEND == 0 && written > 0 && n.paged.Load():
 		off := int64(in.Offset)
-		f.dropping.run(ctx, n, func() { _ = f.server.InodeNotify(n.id, off, int64(written)) })
+		f.dropper.run(ctx, n, func() { _ = f.server.InodeNotify(n.id, off, int64(written)) })
 	}
 }
 

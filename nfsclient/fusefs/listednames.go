@@ -25,8 +25,8 @@ const (
 	lookupRun = 4           // LOOKUPs in a directory before it is listed
 )
 
-// A known has the names of one directory. The table's lock guards it.
-type known struct {
+// A listedNames has the names of one directory. The table's lock guards it.
+type listedNames struct {
 	content uint64 // the directory's content number for which this is valid
 	whole   bool   // it has no other names
 	forgot  uint64 // the directory's forgot count when the listing began
@@ -39,53 +39,53 @@ type known struct {
 	used int               // entries looked up since the last page
 }
 
-// know stores the names of dir. It drops k if the kernel has forgotten a child since the listing
-// began: we may have changed that child, and no longer know. If all names are too many it first
-// drops those of other directories.
-func (t *table) know(dir *node, k *known) {
+// storeListing stores the names of dir. It drops k if the kernel has forgotten a child since the
+// listing began: we may have changed that child, and no longer know. If all names are too many it
+// first drops those of other directories.
+func (t *table) storeListing(dir *node, k *listedNames) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if k.forgot != dir.forgot {
 		return
 	}
-	t.doubt(dir)
+	t.dropListing(dir)
 	if t.knownNames+len(k.names) > maxKnown {
 		for d := range t.knownDirs {
-			t.doubt(d)
+			t.dropListing(d)
 		}
 	}
 	t.knownDirs[dir] = true
 	t.knownNames += len(k.names)
-	dir.known = k
+	dir.listed = k
 }
 
-// doubt drops the names of dir. The caller holds t.mu.
-func (t *table) doubt(dir *node) {
-	if dir.known != nil {
-		t.knownNames -= len(dir.known.names)
-		dir.known = nil
+// dropListing drops the names of dir. The caller holds t.mu.
+func (t *table) dropListing(dir *node) {
+	if dir.listed != nil {
+		t.knownNames -= len(dir.listed.names)
+		dir.listed = nil
 		delete(t.knownDirs, dir)
 	}
 }
 
-// doubtful drops the names of directories after a call with unknown effect.
-func (t *table) doubtful(dirs ...*node) {
+// dropListings drops the names of directories after a call with unknown effect.
+func (t *table) dropListings(dirs ...*node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, dir := range dirs {
-		t.doubt(dir)
+		t.dropListing(dir)
 	}
 }
 
 // exists notes that the name exists and its entry is used or outdated. The caller holds t.mu.
 func (t *table) exists(dir *node, name string) {
-	k := dir.known
+	k := dir.listed
 	if k == nil {
 		return
 	}
 	if _, ok := k.names[name]; !ok {
 		if t.knownNames >= maxKnown {
-			t.doubt(dir)
+			t.dropListing(dir)
 			return
 		}
 		t.knownNames++
@@ -95,7 +95,7 @@ func (t *table) exists(dir *node, name string) {
 
 // vanished notes that the name no longer exists. The caller holds t.mu.
 func (t *table) vanished(dir *node, name string) {
-	if k := dir.known; k != nil {
+	if k := dir.listed; k != nil {
 		if _, ok := k.names[name]; ok {
 			t.knownNames--
 			delete(k.names, name)
@@ -107,7 +107,7 @@ func (t *table) vanished(dir *node, name string) {
 func (t *table) listed(dir *node, name string) (e *dirEntry, sent stamp, absent bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k := dir.known
+	k := dir.listed
 	if k == nil || k.content != dir.version() {
 		return nil, stamp{}, false
 	}
@@ -123,7 +123,7 @@ func (t *table) listed(dir *node, name string) (e *dirEntry, sent stamp, absent 
 func (t *table) enterListed(e *dirEntry, dir *node, name string, content uint64) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if dir.known == nil || dir.known.names[name] != e {
+	if dir.listed == nil || dir.listed.names[name] != e {
 		return nil
 	}
 	return t.enterLocked(e.fh.FH, dir, name, content)
@@ -134,7 +134,7 @@ func (t *table) enterListed(e *dirEntry, dir *node, name string, content uint64)
 func (t *table) enterAbsent(dir *node, name string, content uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k := dir.known
+	k := dir.listed
 	if k == nil || !k.whole || k.content != content {
 		return false
 	}
@@ -154,7 +154,7 @@ func (r *request) lookupListed(dir *node, name string, out *fuse.EntryOut) (fuse
 	}
 	e, sent, absent := f.table.listed(dir, name)
 	dir.mu.Lock()
-	content, left, said := dir.content, dir.left(time.Now()), time.Since(dir.attrs.sent)
+	content, left, said := dir.content, dir.ttl(time.Now()), time.Since(dir.attrs.sent)
 	dir.mu.Unlock()
 	switch {
 	case left <= 0:
@@ -184,7 +184,7 @@ func (r *request) lookupListed(dir *node, name string, out *fuse.EntryOut) (fuse
 	if err := r.fresh(n); err != nil {
 		f.table.forget(n.id, 1)
 		if isStale(err) { // removed meanwhile: ask the server
-			f.table.doubtful(dir)
+			f.table.dropListings(dir)
 			return 0, false
 		}
 		return f.status(err), true
@@ -197,16 +197,16 @@ func (r *request) lookupListed(dir *node, name string, out *fuse.EntryOut) (fuse
 // next if the previous page was of use.
 func (r *request) lookedUp(dir *node) {
 	f := r.fs
-	if f.plain.Load() || f.opt.LookupCache == LookupNone || f.regs.min <= 0 || dir.lookedUp.Add(1) < lookupRun {
+	if f.useReaddir.Load() || f.opt.LookupCache == LookupNone || f.regs.min <= 0 || dir.lookedUp.Add(1) < lookupRun {
 		return
 	}
 	dir.lookedUp.Store(0)
-	k := &known{names: make(map[string]*dirEntry)}
+	k := &listedNames{names: make(map[string]*dirEntry)}
 	dir.mu.Lock()
 	k.content = dir.content
 	names := dir.names
 	dir.mu.Unlock()
-	if !f.table.goOn(dir, k, f.regs.min) {
+	if !f.table.continueListing(dir, k, f.regs.min) {
 		return
 	}
 	if err := r.listInto(k, dir); err != nil {
@@ -216,18 +216,18 @@ func (r *request) lookedUp(dir *node) {
 	same := dir.content == k.content && dir.names == names
 	dir.mu.Unlock()
 	if same {
-		f.table.know(dir, k)
+		f.table.storeListing(dir, k)
 	}
 }
 
-// goOn makes k continue after the known names of dir, unless those are as old as age. It returns
-// false if more names are useless: there are none, or the program looked up too few of the last
-// page.
-func (t *table) goOn(dir *node, k *known, age time.Duration) (ok bool) {
+// continueListing makes k continue after the known names of dir, unless those are as old as age. It
+// returns false if more names are useless: there are none, or the program looked up too few of the
+// last page.
+func (t *table) continueListing(dir *node, k *listedNames, age time.Duration) (ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k.forgot = dir.forgot
-	old := dir.known
+	old := dir.listed
 	if old == nil || old.content != k.content || time.Since(old.sent.at) >= age {
 		return true
 	}
@@ -241,7 +241,7 @@ func (t *table) goOn(dir *node, k *known, age time.Duration) (ok bool) {
 
 // listInto reads one page of a directory. Entries with hard links become plain names, because their
 // attributes may change through another name.
-func (r *request) listInto(k *known, dir *node) error {
+func (r *request) listInto(k *listedNames, dir *node) error {
 	now, entries := r.fs.stamp(), 0
 	if k.at.Cookie == 0 {
 		k.sent = now

@@ -17,7 +17,7 @@ func TestKnownNamesFollowChanges(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	dir := tab.root
 	entry := func(s string) *dirEntry { return &dirEntry{fh: nfs3.PostOpFH{Present: true, FH: handleOf(s)}} }
-	tab.know(dir, &known{whole: true, names: map[string]*dirEntry{"a": entry("a"), "b": entry("b"), "c": entry("c")}})
+	tab.storeListing(dir, &listedNames{whole: true, names: map[string]*dirEntry{"a": entry("a"), "b": entry("b"), "c": entry("c")}})
 	want := func(name string, used, absent bool) {
 		t.Helper()
 		if e, _, gone := tab.listed(dir, name); (e == nil) != used || gone != absent {
@@ -48,19 +48,19 @@ func TestKnownNamesFollowChanges(t *testing.T) {
 	want("y", true, true)
 	// What is held while a listing brings it may have changed by the time it is forgotten.
 	e := tab.enter(handleOf("e"), dir, "e", 0)
-	listing := &known{names: make(map[string]*dirEntry)}
-	if tab.doubtful(dir); !tab.goOn(dir, listing, time.Hour) {
+	listing := &listedNames{names: make(map[string]*dirEntry)}
+	if tab.dropListings(dir); !tab.continueListing(dir, listing, time.Hour) {
 		t.Error("the directory is not listed again")
 	}
 	listing.whole, listing.names["e"] = true, entry("e")
-	tab.know(dir, listing)
+	tab.storeListing(dir, listing)
 	want("e", false, false)
 	tab.forget(e.id, 1)
 	want("e", true, false)
-	tab.doubtful(dir)
-	tab.know(dir, &known{whole: true, forgot: listing.forgot, names: map[string]*dirEntry{"e": entry("e")}})
+	tab.dropListings(dir)
+	tab.storeListing(dir, &listedNames{whole: true, forgot: listing.forgot, names: map[string]*dirEntry{"e": entry("e")}})
 	want("e", true, false) // neither listed nor absent
-	tab.doubtful(dir)
+	tab.dropListings(dir)
 	want("y", true, false)
 	if tab.knownNames != 0 || len(tab.knownDirs) != 0 {
 		t.Errorf("%d names of %d directories are left", tab.knownNames, len(tab.knownDirs))
@@ -70,12 +70,12 @@ func TestKnownNamesFollowChanges(t *testing.T) {
 // TestKnownNamesAreBounded: neither one directory nor many fill memory.
 func TestKnownNamesAreBounded(t *testing.T) {
 	tab := newTable(handleOf("root"))
-	tab.know(tab.root, &known{whole: true, names: map[string]*dirEntry{}})
+	tab.storeListing(tab.root, &listedNames{whole: true, names: map[string]*dirEntry{}})
 	for i := range maxKnown + 10 {
 		name := fmt.Sprint(i)
 		tab.forget(tab.enter(handleOf(name), tab.root, name, 0).id, 1)
 	}
-	if tab.root.known != nil || tab.knownNames != 0 {
+	if tab.root.listed != nil || tab.knownNames != 0 {
 		t.Errorf("%d names of one directory", tab.knownNames)
 	}
 	names := make(map[string]*dirEntry)
@@ -84,7 +84,7 @@ func TestKnownNamesAreBounded(t *testing.T) {
 	}
 	for i := range 10 {
 		d := tab.enter(handleOf(fmt.Sprint("d", i)), tab.root, fmt.Sprint("d", i), 0)
-		tab.know(d, &known{names: names})
+		tab.storeListing(d, &listedNames{names: names})
 	}
 	if tab.knownNames > maxKnown || len(tab.knownDirs) > 3 {
 		t.Errorf("%d names of %d directories", tab.knownNames, len(tab.knownDirs))

@@ -37,7 +37,7 @@ func (o *Options) lockCapabilities() (caps uint64) {
 // lockOptions returns the options of the mount's lock client.
 func (f *fileSystem) lockOptions() nlm.Options {
 	o := nlm.Options{Server: lockServer{f, new(atomic.Bool)}, Name: f.callers.machine, Dir: f.opt.LockDir,
-		Source: fmt.Sprintf("%s %x", f.opt.Source, f.table.root.fh.Bytes()), Stable: f.stable(), Log: func(line string) { f.say("%s", line) }}
+		Source: fmt.Sprintf("%s %x", f.opt.Source, f.table.root.fh.Bytes()), Stable: f.stable(), Log: func(line string) { f.logf("%s", line) }}
 	o.Listen, o.ListenNotify = announcement(f.opt.Announce).listener(f.opt.Logger), announcement(f.opt.AnnounceMonitor).listener(f.opt.Logger)
 	o.From = f.fromServer
 	return o
@@ -64,7 +64,7 @@ func (f *fileSystem) setLock(what op, cancel <-chan struct{}, in *fuse.LkIn, wai
 		return fuse.EBADF
 	}
 	h.used()
-	err := f.sendHeld(r, h.n)
+	err := f.sendDeferred(r, h.n)
 	if err == nil {
 		err = h.data.Settle(r)
 	}
@@ -80,7 +80,7 @@ func (f *fileSystem) setLock(what op, cancel <-chan struct{}, in *fuse.LkIn, wai
 	if err := f.locks.Lock(r, cancel, &q); err != nil {
 		return f.status(f.stale(h.n, err))
 	}
-	r.agree(h.n)
+	r.voidCached(h.n)
 	return fuse.OK
 }
 
@@ -142,7 +142,7 @@ func (s lockServer) NLM(ctx context.Context, who any, proc uint32, args xdr.Mars
 	switch {
 	case errors.Is(err, nfsclient.ErrNoLockManager):
 		if ctx.Err() == nil && s.asked.CompareAndSwap(false, true) {
-			s.fs.say("locks fail with ENOLCK: %v; mount with nolock for locks between the programs of this machine only", err)
+			s.fs.logf("locks fail with ENOLCK: %v; mount with nolock for locks between the programs of this machine only", err)
 		}
 		return syscall.ENOLCK
 	case errors.As(err, &auth):

@@ -28,7 +28,7 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	if err := f.checkName(name); err != nil {
 		return f.status(err)
 	}
-	r.learnSearchers(dir)
+	r.fetchSearchACL(dir)
 	var st fuse.Status
 	if f.reopens.expects(&h.Caller) {
 		st = r.lookupReopen(dir, name, &h.Caller, out)
@@ -48,10 +48,10 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name strin
 // answerLookup looks up a name in a directory, from caches first.
 func (r *request) answerLookup(dir *node, name string, out *fuse.EntryOut) fuse.Status {
 	f := r.fs
-	if err := f.table.awaitName(r, place{dir, name}); err != nil {
+	if err := f.table.awaitName(r, dirName{dir, name}); err != nil {
 		return f.status(err)
 	}
-	if !f.table.believed(dir, name) {
+	if !f.table.kernelHas(dir, name) {
 		st, ok := r.lookupCached(dir, name, out)
 		if !ok {
 			st, ok = r.lookupListed(dir, name, out)
@@ -62,7 +62,7 @@ func (r *request) answerLookup(dir *node, name string, out *fuse.EntryOut) fuse.
 		}
 	}
 	n, current, err := r.lookupNow(dir, name)
-	r.learnSearchers(dir) // the reply may have shown a change of dir
+	r.fetchSearchACL(dir) // the reply may have shown a change of dir
 	switch {
 	case isStatus(err, nfs3.ErrNoEnt) && current:
 		return f.absent(dir, name, out)
@@ -86,10 +86,10 @@ func (r *request) lookupNow(dir *node, name string) (n *node, current bool, err 
 		if n != nil {
 			r.fs.table.forget(n.id, 1)
 		}
-		if err := r.fs.table.awaitName(r, place{dir, name}); err != nil {
+		if err := r.fs.table.awaitName(r, dirName{dir, name}); err != nil {
 			return nil, false, err
 		}
-		if n, current, err = r.ask(dir, name); current {
+		if n, current, err = r.lookupCurrent(dir, name); current {
 			break
 		}
 	}
@@ -133,27 +133,27 @@ func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse
 
 // lookup asks the server for a name in dir. The returned node has one more lookup counted.
 func (r *request) lookup(dir *node, name string) (*node, error) {
-	n, _, err := r.ask(dir, name)
+	n, _, err := r.lookupCurrent(dir, name)
 	return n, err
 }
 
-// ask is lookup that also reports whether the answer is current: no operation of ours has changed
-// the name meanwhile.
-func (r *request) ask(dir *node, name string) (n *node, current bool, err error) {
+// lookupCurrent is lookup that also reports whether the answer is current: no operation of ours has
+// changed the name meanwhile.
+func (r *request) lookupCurrent(dir *node, name string) (n *node, current bool, err error) {
 	f := r.fs
 	args, res := nfs3.LookupArgs{Dir: dir.fh, Name: []byte(name)}, nfs3.LookupRes{}
-	q := f.table.ask(place{dir, name})
+	q := f.table.beginLookup(dirName{dir, name})
 	s := f.stamp()
 	err = r.do(nfs3.ProcLookup, &args, &res, &res.Status)
 	f.learnPost(dir, s, &res.DirAttr)
 	if isStatus(err, nfs3.ErrNoEnt) {
-		return nil, f.table.answeredNone(q, res.DirAttr.Present), err
+		return nil, f.table.endLookupAbsent(q, res.DirAttr.Present), err
 	}
 	if err != nil {
-		f.table.dropped(q)
+		f.table.abandonLookup(q)
 		return nil, true, f.stale(dir, err)
 	}
-	n, current = f.table.answered(q, res.FH)
+	n, current = f.table.endLookup(q, res.FH)
 	if res.Attr.Present {
 		f.learnNamed(n, s, &res.Attr.Attr)
 	} else if err = r.getattr(n); err != nil {
@@ -181,7 +181,7 @@ func (f *fileSystem) absent(dir *node, name string, out *fuse.EntryOut) fuse.Sta
 // lack it, the time is 0 and each walk comes to us.
 func (f *fileSystem) nameFor(dir *node) time.Duration {
 	_, left := dir.snapshot()
-	if f.opt.LookupCache == LookupNone || f.searched(dir) {
+	if f.opt.LookupCache == LookupNone || f.searchVaries(dir) {
 		return 0
 	}
 	return left
@@ -190,8 +190,8 @@ func (f *fileSystem) nameFor(dir *node) time.Duration {
 // searchAll is a directory mode with search right for all.
 const searchAll = 0o111
 
-// searched reports whether the right to walk through dir may differ between callers.
-func (f *fileSystem) searched(dir *node) bool {
+// searchVaries reports whether the right to walk through dir may differ between callers.
+func (f *fileSystem) searchVaries(dir *node) bool {
 	if !f.manyUsers() {
 		return false
 	}
@@ -207,7 +207,7 @@ func (f *fileSystem) searched(dir *node) bool {
 	if k == nil {
 		return !f.noACLs.has(dir.attr.Fsid, time.Now())
 	}
-	return keepsOut(k.access)
+	return deniesSearch(k.access)
 }
 
 // manyUsers reports whether programs use the mount with several credentials.
@@ -300,10 +300,10 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 	}
 	forSize := in.Flags()&fuse.FUSE_GETATTR_FH != 0 // SEEK_END or a read past the size, not stat
 	if forSize {
-		f.notices.hold(n)
-		defer f.notices.release(n)
+		f.notices.suppress(n)
+		defer f.notices.resume(n)
 	}
-	if err := f.sendHeld(r, n); err != nil {
+	if err := f.sendDeferred(r, n); err != nil {
 		return f.status(err)
 	}
 	if d := n.file(); d != nil && d.Dirty() {

@@ -31,7 +31,7 @@ func (t *table) bind(dir *node, name string, n *node, content uint64) {
 		dir.absent++
 		return
 	}
-	n.places = append(n.places, place{dir, name})
+	n.dirNames = append(n.dirNames, dirName{dir, name})
 	n.gone.Store(false)
 }
 
@@ -46,7 +46,7 @@ func (t *table) unbind(dir *node, name string) {
 		dir.absent--
 		return
 	}
-	c.n.places = slices.DeleteFunc(c.n.places, func(p place) bool { return p.dir == dir && p.name == name })
+	c.n.dirNames = slices.DeleteFunc(c.n.dirNames, func(p dirName) bool { return p.dir == dir && p.name == name })
 }
 
 // dropAbsent drops the absent names of dir. The kernel has to forget them too, because a notice
@@ -120,10 +120,10 @@ func (t *table) show(dir *node, name string, until time.Time) {
 	}
 }
 
-// believed reports whether the kernel has a valid positive entry for the name. If it still asks
+// kernelHas reports whether the kernel has a valid positive entry for the name. If it still asks
 // before it makes or replaces the name (LOOKUP_EXCL, LOOKUP_RENAME_TARGET), the server has to
 // answer. If the kernel has dropped the name but kept the file, this costs an unnecessary call.
-func (t *table) believed(dir *node, name string) bool {
+func (t *table) kernelHas(dir *node, name string) bool {
 	c, ok := t.child(dir, name)
 	return ok && c.n != nil && time.Now().Before(c.shown)
 }
@@ -131,16 +131,16 @@ func (t *table) believed(dir *node, name string) bool {
 // unsure is no directory's content number: names with it are not trusted.
 const unsure = ^uint64(0)
 
-// doubtPath voids all names on the paths to n, so that the next walk asks the server for them. If n
+// voidPath voids all names on the paths to n, so that the next walk asks the server for them. If n
 // is stale, a directory above may have been replaced although its own directory looks unchanged:
 // server clocks are coarse, and attributes are cached. The caller holds t.mu.
-func (t *table) doubtPath(n *node) {
+func (t *table) voidPath(n *node) {
 	seen := map[*node]bool{n: true}
 	for ways := []*node{n}; len(ways) > 0; {
 		n, ways = ways[len(ways)-1], ways[:len(ways)-1]
-		for _, p := range n.places {
+		for _, p := range n.dirNames {
 			p.dir.children[p.name] = child{n: n, content: unsure}
-			t.doubt(p.dir)
+			t.dropListing(p.dir)
 			if !seen[p.dir] {
 				seen[p.dir] = true
 				ways = append(ways, p.dir)
@@ -149,23 +149,23 @@ func (t *table) doubtPath(n *node) {
 	}
 }
 
-// A named is an entry's node id and name.
-type named struct {
+// A childName is an entry's node id and name.
+type childName struct {
 	id   uint64
 	name string
 }
 
 // namesOf lists the names of dir for notices: directories, closed files, and all others, including
 // absent ones.
-func (t *table) namesOf(dir *node) (dirs, closed []named, others []string) {
+func (t *table) namesOf(dir *node) (dirs, closed []childName, others []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for name, c := range dir.children {
 		switch {
 		case c.n != nil && c.n.isDir():
-			dirs = append(dirs, named{c.n.id, name})
+			dirs = append(dirs, childName{c.n.id, name})
 		case c.n != nil && c.n.opens == 0:
-			closed = append(closed, named{c.n.id, name})
+			closed = append(closed, childName{c.n.id, name})
 		default:
 			others = append(others, name)
 		}

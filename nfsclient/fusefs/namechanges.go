@@ -20,7 +20,7 @@ type nameUse struct {
 }
 
 // use returns the nameUse of a place with one more call counted. The caller holds t.mu.
-func (t *table) use(p place) *nameUse {
+func (t *table) use(p dirName) *nameUse {
 	u := t.uses[p]
 	if u == nil {
 		u = new(nameUse)
@@ -31,14 +31,14 @@ func (t *table) use(p place) *nameUse {
 }
 
 // unuse ends one call. The caller holds t.mu.
-func (t *table) unuse(p place, u *nameUse) {
+func (t *table) unuse(p dirName, u *nameUse) {
 	if u.calls--; u.calls == 0 {
 		delete(t.uses, p)
 	}
 }
 
 // changeNames starts a change of names; the caller calls end after it.
-func (t *table) changeNames(places ...place) (end func()) {
+func (t *table) changeNames(places ...dirName) (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range places {
@@ -51,7 +51,7 @@ func (t *table) changeNames(places ...place) (end func()) {
 	return func() { t.endChanges(places) }
 }
 
-func (t *table) endChanges(places []place) {
+func (t *table) endChanges(places []dirName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range places {
@@ -66,7 +66,7 @@ func (t *table) endChanges(places []place) {
 }
 
 // awaitName waits until no change of the name is in flight.
-func (t *table) awaitName(ctx context.Context, p place) error {
+func (t *table) awaitName(ctx context.Context, p dirName) error {
 	for {
 		t.mu.Lock()
 		var changed chan struct{}
@@ -85,42 +85,43 @@ func (t *table) awaitName(ctx context.Context, p place) error {
 	}
 }
 
-// A question is a LOOKUP in flight.
-type question struct {
-	place
+// A nameLookup is a LOOKUP in flight.
+type nameLookup struct {
+	dirName
 	use     *nameUse
 	version uint64
 	content uint64 // the directory's content number
 }
 
-// ask starts a LOOKUP; answered, answeredNone or dropped ends it.
-func (t *table) ask(p place) question {
+// beginLookup starts a LOOKUP; endLookup, endLookupAbsent or abandonLookup ends it.
+func (t *table) beginLookup(p dirName) nameLookup {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u := t.use(p)
-	return question{p, u, u.version, p.dir.version()}
+	return nameLookup{p, u, u.version, p.dir.version()}
 }
 
 // current reports whether the name is unchanged since ask. The caller holds t.mu.
-func (q *question) current() bool { return q.use.changes == 0 && q.use.version == q.version }
+func (q *nameLookup) current() bool { return q.use.changes == 0 && q.use.version == q.version }
 
-// answered ends a LOOKUP with a handle, and binds the name to it unless the name changed meanwhile.
-func (t *table) answered(q question, fh nfs3.FH) (n *node, current bool) {
+// endLookup ends a LOOKUP with a handle, and binds the name to it unless the name changed
+// meanwhile.
+func (t *table) endLookup(q nameLookup, fh nfs3.FH) (n *node, current bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	defer t.unuse(q.place, q.use)
-	n = t.hold(fh)
+	defer t.unuse(q.dirName, q.use)
+	n = t.refNode(fh)
 	if current = q.current(); current {
 		t.bind(q.dir, q.name, n, q.content)
 	}
 	return n, current
 }
 
-// answeredNone ends a LOOKUP with NFS3ERR_NOENT. believe allows caching the absent name.
-func (t *table) answeredNone(q question, believe bool) (current bool) {
+// endLookupAbsent ends a LOOKUP with NFS3ERR_NOENT. believe allows caching the absent name.
+func (t *table) endLookupAbsent(q nameLookup, believe bool) (current bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	defer t.unuse(q.place, q.use)
+	defer t.unuse(q.dirName, q.use)
 	current = q.current()
 	switch {
 	case !current:
@@ -133,9 +134,9 @@ func (t *table) answeredNone(q question, believe bool) (current bool) {
 	return current
 }
 
-// dropped ends a LOOKUP without a result.
-func (t *table) dropped(q question) {
+// abandonLookup ends a LOOKUP without a result.
+func (t *table) abandonLookup(q nameLookup) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.unuse(q.place, q.use)
+	t.unuse(q.dirName, q.use)
 }

@@ -26,49 +26,49 @@ type node struct {
 	opens    int              // handles on it, and opens in flight (see openremove.go)
 	removals int              // in flight
 	removed  chan struct{}    // closed when the last removal ends; nil: no removal in flight
-	places   []place          // known names of the node
+	dirNames []dirName        // known names of the node
 	children map[string]child // of a directory: cached names
 	absent   int              // children known to be absent
-	known    *known           // of a directory: nil if only children are cached
+	listed   *listedNames     // of a directory: nil if only children are cached
 	forgot   uint64           // of a directory: how often the kernel forgot a child
 
 	mu sync.Mutex // guards all below
 	attrs
-	access  []allowed // rights of callers
-	acl     *knownACL // nil: not known
-	aclSet  uint64    // the moment when we set an ACL last
-	names   uint64    // our changes to a directory's names
-	fetched time.Time // when the listing in the kernel's cache was read
-	pages   uint64    // the content number of the kernel's pages or listing
-	shown   uint64    // of a file: the kernel's size is at least this; see size.go
-	cuts    uint64    // counts events possibly shrinking the kernel's size
-	seen    bool      // of a file: the kernel has a size
-	shownAs ownership // the kernel's copy, if it has attributes
-	reading reading   // of a file
-	making  bool      // of a file: its creating open is not closed yet (deferredsetattr.go)
-	heldErr error     // of a deferred SETATTR, not reported yet
+	access      []callerRights // rights of callers
+	acl         *knownACL      // nil: not known
+	aclSet      uint64         // the moment when we set an ACL last
+	names       uint64         // our changes to a directory's names
+	fetched     time.Time      // when the listing in the kernel's cache was read
+	pages       uint64         // the content number of the kernel's pages or listing
+	shown       uint64         // of a file: the kernel's size is at least this; see size.go
+	cuts        uint64         // counts events possibly shrinking the kernel's size
+	seen        bool           // of a file: the kernel has a size
+	shownAs     ownership      // the kernel's copy, if it has attributes
+	reads       readGroups     // of a file
+	making      bool           // of a file: its creating open is not closed yet
+	deferredErr error          // of a deferred SETATTR, not reported yet
 
 	appends chan struct{} // set with data; full during an append
 
-	held atomic.Pointer[held] // written under mu; nil: no deferred SETATTR
+	deferred atomic.Pointer[deferredSetattr] // written under mu; nil: no deferred SETATTR
 
-	data  atomic.Pointer[datapath.File] // set once, at the first open
-	paged atomic.Bool                   // the kernel has had pages of it
-	silly atomic.Bool                   // its only name is a hidden one; set under table.mu
-	hides atomic.Int64                  // of a directory: files with hidden names in it
-	unhid atomic.Uint64                 // of a directory: counts removed hidden names
-	gone  atomic.Bool                   // we have removed its last name
+	data          atomic.Pointer[datapath.File] // set once, at the first open
+	paged         atomic.Bool                   // the kernel has had pages of it
+	silly         atomic.Bool                   // its only name is a hidden one; set under table.mu
+	hiddenFiles   atomic.Int64                  // of a directory: files with hidden names in it
+	hiddenRemoved atomic.Uint64                 // of a directory: counts removed hidden names
+	gone          atomic.Bool                   // we have removed its last name
 
-	looked atomic.Bool // a poll by watchLoop is in flight
+	polling atomic.Bool // a poll by pollLoop is in flight
 
-	lookedUp  atomic.Int32  // of a directory: successful LOOKUPs since a listing for lookups
-	searchers atomic.Uint64 // of a directory: counts our search-right changes
-	told      atomic.Uint64 // searchers at the last notice to forget the names
-	toldAt    atomic.Int64  // moment of that notice, in nanoseconds after epoch
+	lookedUp            atomic.Int32  // of a directory: LOOKUPs since a listing for them
+	searchers           atomic.Uint64 // of a directory: counts our search-right changes
+	searchersNotified   atomic.Uint64 // searchers at the last notice to forget the names
+	searchersNotifiedAt atomic.Int64  // moment of that notice, in nanoseconds after epoch
 }
 
-// A place is a name in a directory.
-type place struct {
+// A dirName is a name in a directory.
+type dirName struct {
 	dir  *node
 	name string
 }
@@ -88,12 +88,12 @@ const rootID = 1
 
 // A table has all nodes.
 type table struct {
-	mu   sync.Mutex // guards all here and the parts of nodes marked so
-	byID map[uint64]*node
-	byFH map[nfs3.FH]*node
-	last uint64 // ids are never reused for another handle
-	root *node
-	past past // see handle.go
+	mu        sync.Mutex // guards all here and the parts of nodes marked so
+	byID      map[uint64]*node
+	byFH      map[nfs3.FH]*node
+	last      uint64 // ids are never reused for another handle
+	root      *node
+	forgotten forgottenNodes // see handle.go
 
 	most    int    // with more nodes the kernel is asked to forget some
 	full    func() // set once: called above most; does not block
@@ -101,7 +101,7 @@ type table struct {
 
 	forgetAbsent func(dir *node, names []string) // set once: forgets kernel names, does not block
 
-	uses map[place]*nameUse // names with calls in flight
+	uses map[dirName]*nameUse // names with calls in flight
 
 	knownDirs  map[*node]bool // directories with known names
 	knownNames int            // total of their names
@@ -109,7 +109,7 @@ type table struct {
 
 func newTable(root nfs3.FH) *table {
 	n := &node{id: rootID, fh: root, lookups: 1}
-	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n, most: math.MaxInt, forgetAbsent: func(*node, []string) {}, past: newPast(), uses: make(map[place]*nameUse), knownDirs: make(map[*node]bool)}
+	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n, most: math.MaxInt, forgetAbsent: func(*node, []string) {}, forgotten: newForgottenNodes(), uses: make(map[dirName]*nameUse), knownDirs: make(map[*node]bool)}
 }
 
 // get returns the node with this id, or nil.
@@ -137,16 +137,16 @@ func (t *table) enter(fh nfs3.FH, dir *node, name string, content uint64) *node 
 
 // enterLocked is enter for callers that hold t.mu.
 func (t *table) enterLocked(fh nfs3.FH, dir *node, name string, content uint64) *node {
-	n := t.hold(fh)
+	n := t.refNode(fh)
 	t.bind(dir, name, n, content)
 	return n
 }
 
-// hold returns the node of a handle with one more lookup counted. The caller holds t.mu.
-func (t *table) hold(fh nfs3.FH) *node {
+// refNode returns the node of a handle with one more lookup counted. The caller holds t.mu.
+func (t *table) refNode(fh nfs3.FH) *node {
 	n := t.byFH[fh]
 	if n == nil {
-		id, ok := t.past.take(fh)
+		id, ok := t.forgotten.take(fh)
 		if !ok {
 			t.last++
 			id = t.last
@@ -179,8 +179,8 @@ func (t *table) drop(n *node) {
 	if n.lookups > 0 || n.opens > 0 || n.removals > 0 || n.id == rootID {
 		return
 	}
-	for len(n.places) > 0 {
-		p := n.places[0]
+	for len(n.dirNames) > 0 {
+		p := n.dirNames[0]
 		t.unbind(p.dir, p.name)
 		t.exists(p.dir, p.name)
 		p.dir.forgot++
@@ -188,12 +188,12 @@ func (t *table) drop(n *node) {
 	for name := range n.children {
 		t.unbind(n, name)
 	}
-	t.doubt(n)
+	t.dropListing(n)
 	delete(t.byID, n.id)
 	if t.byFH[n.fh] == n {
 		delete(t.byFH, n.fh)
 		if !n.gone.Load() {
-			t.past.add(n.id, n.fh, t.most)
+			t.forgotten.add(n.id, n.fh, t.most)
 		}
 	}
 	if d := n.data.Swap(nil); d != nil {
@@ -212,10 +212,10 @@ func (t *table) disown(n *node) {
 	if t.byFH[n.fh] == n {
 		delete(t.byFH, n.fh)
 	}
-	t.doubt(n)
-	t.doubtPath(n)
-	for len(n.places) > 0 {
-		t.unbind(n.places[0].dir, n.places[0].name)
+	t.dropListing(n)
+	t.voidPath(n)
+	for len(n.dirNames) > 0 {
+		t.unbind(n.dirNames[0].dir, n.dirNames[0].name)
 	}
 }
 

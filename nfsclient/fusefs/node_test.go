@@ -21,7 +21,7 @@ func handleOf(s string) nfs3.FH {
 func TestNodesLiveAsLongAsTheyAreHeld(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	a := tab.enter(handleOf("a"), tab.root, "a", 0)
-	if again := tab.enter(handleOf("a"), tab.root, "link", 0); again != a || len(a.places) != 2 {
+	if again := tab.enter(handleOf("a"), tab.root, "link", 0); again != a || len(a.dirNames) != 2 {
 		t.Error("two names of one handle are two nodes")
 	}
 	tab.forget(a.id, 1)
@@ -52,16 +52,16 @@ func TestNamesFollowRenames(t *testing.T) {
 	a, b := tab.enter(handleOf("a"), tab.root, "a", 0), tab.enter(handleOf("b"), tab.root, "b", 0)
 	d := tab.enter(handleOf("d"), tab.root, "d", 0)
 	tab.moved(tab.root, "a", d, "x", 0)
-	if c, ok := tab.child(d, "x"); !ok || c.n != a || len(a.places) != 1 || a.places[0] != (place{d, "x"}) {
-		t.Errorf("moved: %v", a.places)
+	if c, ok := tab.child(d, "x"); !ok || c.n != a || len(a.dirNames) != 1 || a.dirNames[0] != (dirName{d, "x"}) {
+		t.Errorf("moved: %v", a.dirNames)
 	}
 	tab.moved(tab.root, "b", d, "x", 0)
-	if c, _ := tab.child(d, "x"); c.n != b || len(a.places) != 0 {
+	if c, _ := tab.child(d, "x"); c.n != b || len(a.dirNames) != 0 {
 		t.Error("the replaced node still has the name")
 	}
 	// A directory that is let go takes its names from their nodes.
 	tab.forget(d.id, 1)
-	if len(b.places) != 0 {
+	if len(b.dirNames) != 0 {
 		t.Error("a name in a directory that is gone")
 	}
 }
@@ -73,7 +73,7 @@ func TestNamesAreBelieved(t *testing.T) {
 	a := tab.enter(handleOf("a"), tab.root, "name", 0)
 	for until, want := range map[time.Duration]bool{-time.Hour: false, time.Hour: true} {
 		tab.show(tab.root, "name", time.Now().Add(until))
-		if got := tab.believed(tab.root, "name"); got != want {
+		if got := tab.kernelHas(tab.root, "name"); got != want {
 			t.Errorf("until %v from now: believed %v, want %v", until, got, want)
 		}
 	}
@@ -105,7 +105,7 @@ func TestStaleNodesAreFoundNoMore(t *testing.T) {
 func TestAbsentNamesAreBounded(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	for i := range 3 * maxAbsent {
-		tab.answeredNone(tab.ask(place{tab.root, string(rune(i + 1))}), true)
+		tab.endLookupAbsent(tab.beginLookup(dirName{tab.root, string(rune(i + 1))}), true)
 	}
 	if n := len(tab.root.children); n > maxAbsent || n != tab.root.absent {
 		t.Errorf("%d names, %d counted", n, tab.root.absent)
@@ -122,13 +122,13 @@ func TestAbsentNamesAreBounded(t *testing.T) {
 // client's change of the directory was seen, since the notice of that may have gone before.
 func TestAbsentBeforeAChange(t *testing.T) {
 	tab := newTable(handleOf("root"))
-	early := tab.ask(place{tab.root, "name"})
+	early := tab.beginLookup(dirName{tab.root, "name"})
 	tab.root.content++
-	tab.answeredNone(early, true)
+	tab.endLookupAbsent(early, true)
 	if tab.isAbsent(tab.root, "name") {
 		t.Error("a name of before the change counts as absent")
 	}
-	tab.answeredNone(tab.ask(place{tab.root, "name"}), true)
+	tab.endLookupAbsent(tab.beginLookup(dirName{tab.root, "name"}), true)
 	if !tab.isAbsent(tab.root, "name") {
 		t.Error("a name of after the change does not count as absent")
 	}

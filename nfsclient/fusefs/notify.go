@@ -28,16 +28,16 @@ type notifier interface {
 type notices struct {
 	fs *fileSystem // set once
 
-	mu      sync.Mutex     // guards all below
-	waiting map[*node]bool // whether the notice has waited for READs
-	held    map[*node]int  // replies in flight to protect from notices, by node
-	running bool
-	stopped bool
-	wg      sync.WaitGroup
+	mu         sync.Mutex     // guards all below
+	waiting    map[*node]bool // whether the notice has waited for READs
+	suppressed map[*node]int  // replies in flight to protect from notices, by node
+	running    bool
+	stopped    bool
+	wg         sync.WaitGroup
 }
 
 func (q *notices) init(f *fileSystem) {
-	q.fs, q.waiting, q.held = f, make(map[*node]bool), make(map[*node]int)
+	q.fs, q.waiting, q.suppressed = f, make(map[*node]bool), make(map[*node]int)
 }
 
 // put queues a notice for n.
@@ -47,7 +47,7 @@ func (q *notices) put(n *node) { q.add(n, false) }
 func (q *notices) add(n *node, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.held[n] > 0 {
+	if q.suppressed[n] > 0 {
 		return
 	}
 	q.waiting[n] = waited || q.waiting[n]
@@ -73,20 +73,20 @@ func (q *notices) forgetAbsent(dir *node, names []string) {
 	})
 }
 
-// hold suppresses notices for n until release. The caller's reply or the next poll of open files
-// does their work.
-func (q *notices) hold(n *node) {
+// suppress drops notices for n until resume. The caller's reply or the next poll of open files does
+// their work.
+func (q *notices) suppress(n *node) {
 	q.mu.Lock()
-	q.held[n]++
+	q.suppressed[n]++
 	q.mu.Unlock()
 }
 
-// release undoes one hold.
-func (q *notices) release(n *node) {
+// resume undoes one suppress.
+func (q *notices) resume(n *node) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.held[n]--; q.held[n] == 0 {
-		delete(q.held, n)
+	if q.suppressed[n]--; q.suppressed[n] == 0 {
+		delete(q.suppressed, n)
 	}
 }
 
@@ -97,8 +97,8 @@ const stuckAfter = time.Second
 // its READ, another goroutine sends the rest.
 func (q *notices) run() {
 	for n, waited := q.next(); n != nil; n, waited = q.next() {
-		handOver := time.AfterFunc(stuckAfter, q.goOn)
-		q.fs.tell(n, waited)
+		handOver := time.AfterFunc(stuckAfter, q.startSender)
+		q.fs.sendNotices(n, waited)
 		if !handOver.Stop() {
 			return
 		}
@@ -119,8 +119,8 @@ func (q *notices) next() (n *node, waited bool) {
 	return nil, false
 }
 
-// goOn starts another sending goroutine.
-func (q *notices) goOn() {
+// startSender starts another sending goroutine.
+func (q *notices) startSender() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.stopped {
@@ -142,15 +142,15 @@ func (f *fileSystem) changedByOthers(n *node) {
 	f.notices.put(n)
 }
 
-// tell sends the notices for n.
+// sendNotices sends the notices for n.
 //
 // Forgetting a directory's name unmounts file systems mounted on it or below, and programs inside
 // lose their path. So directory names are left to time out. They are forgotten only if callers lost
 // the right to search; pruning covers unused directories.
-func (f *fileSystem) tell(n *node, waited bool) {
+func (f *fileSystem) sendNotices(n *node, waited bool) {
 	if n.isDir() {
 		searchers := n.searchers.Load()
-		lost := n.told.Load() != searchers
+		lost := n.searchersNotified.Load() != searchers
 		f.forgetAttrs(n)
 		dirs, closed, others := f.table.namesOf(n)
 		if !f.prune(closed) {
@@ -165,12 +165,12 @@ func (f *fileSystem) tell(n *node, waited bool) {
 			for _, c := range dirs {
 				_ = f.server.EntryNotify(n.id, c.name)
 			}
-			n.toldAt.Store(int64(time.Since(epoch)))
-			n.told.Store(searchers)
+			n.searchersNotifiedAt.Store(int64(time.Since(clockOrigin)))
+			n.searchersNotified.Store(searchers)
 		}
 		return
 	}
-	f.dropping.run(context.Background(), n, func() {
+	f.dropper.run(context.Background(), n, func() {
 		// An operation may have dropped them before its reply; dropping them again would void later
 		// ones
 		if !n.current() && (waited || !n.defersNotice()) {
@@ -195,7 +195,7 @@ func (f *fileSystem) forgetFiles(dir *node, names []string) {
 
 // prune makes the kernel forget unused children without mounts. It reports whether the kernel has
 // such a notice.
-func (f *fileSystem) prune(children []named) bool {
+func (f *fileSystem) prune(children []childName) bool {
 	ids := make([]uint64, len(children))
 	for i, c := range children {
 		ids[i] = c.id

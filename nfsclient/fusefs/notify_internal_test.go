@@ -58,7 +58,7 @@ func TestOpensAtOnceDropPagesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, f, n := noted(5, 9)
 		first := make(chan struct{})
-		go f.dropping.run(t.Context(), n, func() { <-first })
+		go f.dropper.run(t.Context(), n, func() { <-first })
 		synctest.Wait()
 		for range 2 {
 			go f.showSize(t.Context(), nil, n)
@@ -109,12 +109,12 @@ func TestLooksWaitForReads(t *testing.T) {
 		k, f, n := noted(5, 9)
 		f.add(&handle{n: n, data: new(datapath.Handle)})
 		group := n.beginRead()
-		f.watchOpen()
+		f.pollOpenFiles()
 		time.Sleep(time.Minute) // of the bubble
 		k.wantDropped(t, 0, "during a READ")
 		f.endRead(n, group)
 		time.Sleep(time.Minute)
 		k.wantDropped(t, 1, "after it")
-		f.watch.stop()
+		f.poller.stop()
 	})
 }

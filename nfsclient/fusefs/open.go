@@ -133,7 +133,7 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 		return staleNode
 	}
 	err := r.open(n, in.Flags)
-	f.reopens.came(&in.Caller)
+	f.reopens.openArrived(&in.Caller)
 	if err != nil {
 		st := f.status(err)
 		if st == staleNode {
@@ -211,7 +211,7 @@ func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut
 		out.OpenFlags |= fuse.FOPEN_DIRECT_IO // fill no page at an outdated end
 	}
 	out.Fh = f.add(&handle{n: n, who: r.who, data: f.openData(n), direct: out.OpenFlags&fuse.FOPEN_DIRECT_IO != 0})
-	f.watchOpen()
+	f.pollOpenFiles()
 	if flags&syscall.O_TRUNC != 0 {
 		n.emptied() // the kernel empties it on this reply
 		return nil
@@ -234,11 +234,11 @@ func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status
 		return fuse.OK
 	}
 	h.flushed.Store(true)
-	h.n.closing()
-	held := f.sendHeld(r, h.n)
+	h.n.endMaking()
+	held := f.sendDeferred(r, h.n)
 	err := h.data.Flush(r)
 	_ = f.locks.Release(r, h.n.fh, nlm.Key{ID: in.LockOwner}) // continues if interrupted
-	return f.status(cmp.Or(held, err, h.n.tellHeld()))
+	return f.status(cmp.Or(held, err, h.n.takeDeferredErr()))
 }
 
 // Fsync handles fsync(2) and fdatasync(2), and each write to a file open with O_SYNC.
@@ -249,9 +249,9 @@ func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status
 	if h == nil || h.data == nil {
 		return fuse.Status(syscall.EBADF)
 	}
-	held := f.sendHeld(r, h.n)
+	held := f.sendDeferred(r, h.n)
 	err := h.data.Sync(r)
-	return f.status(cmp.Or(held, err, h.n.tellHeld()))
+	return f.status(cmp.Or(held, err, h.n.takeDeferredErr()))
 }
 
 // Release ends a handle after its last use.
@@ -263,9 +263,9 @@ func (f *fileSystem) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 		return
 	}
 	if h.data != nil {
-		h.n.closing()
-		_ = f.sendHeld(r, h.n) // left by an interrupted close; stays if interrupted again
-		if err := cmp.Or(h.data.Close(), h.n.tellHeld()); err != nil {
+		h.n.endMaking()
+		_ = f.sendDeferred(r, h.n) // left by an interrupted close; stays if interrupted again
+		if err := cmp.Or(h.data.Close(), h.n.takeDeferredErr()); err != nil {
 			f.failed(err)
 		}
 		f.locks.ReleaseHandle(r, h.n.fh, in.Fh)

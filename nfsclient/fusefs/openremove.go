@@ -50,12 +50,12 @@ func (t *table) openFile(ctx context.Context, n *node) error {
 
 // close takes back an open. If it was the last and the file's only name is hidden, it returns that
 // name; the file is then removing.
-func (t *table) close(n *node) (hidden place, ok bool) {
+func (t *table) close(n *node) (hidden dirName, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if n.opens--; n.opens == 0 && n.silly.Load() {
 		n.silly.Store(false)
-		for _, p := range n.places {
+		for _, p := range n.dirNames {
 			if isHidden(p.name) {
 				hidden, ok = p, true
 			}
@@ -119,10 +119,10 @@ func (t *table) hideOpen(n *node) bool {
 	return true
 }
 
-// holdsHidden reports whether the name is the hidden one of a file open here.
-func (t *table) holdsHidden(dir *node, name string) bool {
+// isOpenHidden reports whether the name is the hidden one of a file open here.
+func (t *table) isOpenHidden(dir *node, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := dir.children[name].n
-	return n != nil && n.opens > 0 && n.silly.Load() && slices.Contains(n.places, place{dir, name}) && isHidden(name)
+	return n != nil && n.opens > 0 && n.silly.Load() && slices.Contains(n.dirNames, dirName{dir, name}) && isHidden(name)
 }

@@ -10,16 +10,16 @@ import (
 	"sync"
 )
 
-// dropping has the nodes with pages being dropped or stored.
-type dropping struct {
-	mu    sync.Mutex // guards under; innermost
-	under map[*node]chan struct{}
-	wg    sync.WaitGroup
+// pageDropper has the nodes with pages being dropped or stored.
+type pageDropper struct {
+	mu       sync.Mutex // guards under; innermost
+	inFlight map[*node]chan struct{}
+	wg       sync.WaitGroup
 }
 
 // run calls change, which drops or stores pages of n, with no other such call for n. It returns nil
 // after change, or the error of ctx: change then continues, or never begins.
-func (d *dropping) run(ctx context.Context, n *node, change func()) error {
+func (d *pageDropper) run(ctx context.Context, n *node, change func()) error {
 	ended, before := d.begin(n)
 	for before != nil {
 		select {
@@ -32,7 +32,7 @@ func (d *dropping) run(ctx context.Context, n *node, change func()) error {
 	d.wg.Go(func() {
 		change()
 		d.mu.Lock()
-		delete(d.under, n)
+		delete(d.inFlight, n)
 		d.mu.Unlock()
 		close(ended)
 	})
@@ -46,16 +46,16 @@ func (d *dropping) run(ctx context.Context, n *node, change func()) error {
 
 // begin returns a channel for the caller to close at the end, or the channel of the change in
 // flight.
-func (d *dropping) begin(n *node) (ended, before chan struct{}) {
+func (d *pageDropper) begin(n *node) (ended, before chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if before = d.under[n]; before != nil {
+	if before = d.inFlight[n]; before != nil {
 		return nil, before
 	}
-	if d.under == nil {
-		d.under = make(map[*node]chan struct{})
+	if d.inFlight == nil {
+		d.inFlight = make(map[*node]chan struct{})
 	}
 	ended = make(chan struct{})
-	d.under[n] = ended
+	d.inFlight[n] = ended
 	return ended, nil
 }

@@ -18,8 +18,8 @@ const (
 	pruneBatch = 4096    // nodes of one notice
 )
 
-// pruning prunes a table's nodes in a goroutine that runs while there are too many.
-type pruning struct {
+// pruner prunes a table's nodes in a goroutine that runs while there are too many.
+type pruner struct {
 	fs *fileSystem // set once
 
 	mu      sync.Mutex // guards all below
@@ -32,7 +32,7 @@ type pruning struct {
 }
 
 // begin starts pruning. It does not block, because its caller holds the table's lock.
-func (p *pruning) begin() {
+func (p *pruner) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.again = true
@@ -43,7 +43,7 @@ func (p *pruning) begin() {
 }
 
 // next reports whether to start a round or, if begun, to continue it.
-func (p *pruning) next(begun bool) bool {
+func (p *pruner) next(begun bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if begun {
@@ -55,7 +55,7 @@ func (p *pruning) next(begun bool) bool {
 }
 
 // stop ends the pruning. The connection to the kernel is closed before, so no notice blocks.
-func (p *pruning) stop() {
+func (p *pruner) stop() {
 	p.mu.Lock()
 	p.stopped = true
 	p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *pruning) stop() {
 }
 
 // run makes rounds. Each leaves an eighth of the bound free if the kernel can drop enough.
-func (p *pruning) run() {
+func (p *pruner) run() {
 	f := p.fs
 	for p.next(false) {
 		for ids := f.table.idle(); len(ids) > 0 && p.next(true); {
@@ -82,7 +82,7 @@ func (p *pruning) run() {
 func (f *fileSystem) forgetNames(ids []uint64) {
 	mounted := mountedNames()
 	for _, id := range ids {
-		for _, p := range f.table.placesOf(id) {
+		for _, p := range f.table.dirNamesOf(id) {
 			if mounted[p.name] {
 				continue
 			}
@@ -112,13 +112,13 @@ func (t *table) idle() []uint64 {
 	return ids
 }
 
-// placesOf returns the names of a closed file.
-func (t *table) placesOf(id uint64) []place {
+// dirNamesOf returns the names of a closed file.
+func (t *table) dirNamesOf(id uint64) []dirName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.byID[id]
 	if n == nil || n.opens > 0 || n.isDir() {
 		return nil
 	}
-	return append([]place(nil), n.places...)
+	return append([]dirName(nil), n.dirNames...)
 }

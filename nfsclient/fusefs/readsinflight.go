@@ -15,22 +15,22 @@ import "time"
 // cutFor covers a program's delay between its wakeup and the change of size.
 const cutFor = time.Second
 
-// reading counts READs in two groups: new READs join the current one. node.mu guards it.
-type reading struct {
-	under   [2]int
-	waiting [2]bool // a notice waits for the group
-	current int
+// readGroups counts READs in two groups: new READs join the current one. node.mu guards it.
+type readGroups struct {
+	inFlight [2]int
+	waiting  [2]bool // a notice waits for the group
+	current  int
 }
 
 // begin counts a READ, and returns its group for end.
-func (r *reading) begin() (group int) {
-	r.under[r.current]++
+func (r *readGroups) begin() (group int) {
+	r.inFlight[r.current]++
 	return r.current
 }
 
 // end ends an answered READ and reports whether to send a notice now.
-func (r *reading) end(group int) (due bool) {
-	if r.under[group]--; r.under[group] > 0 {
+func (r *readGroups) end(group int) (due bool) {
+	if r.inFlight[group]--; r.inFlight[group] > 0 {
 		return false
 	}
 	due, r.waiting[group] = r.waiting[group], false
@@ -41,16 +41,16 @@ func (r *reading) end(group int) (due bool) {
 }
 
 // defers reports whether a notice due now has to wait for READs in flight.
-func (r *reading) defers() bool {
+func (r *readGroups) defers() bool {
 	group := r.current
-	if r.under[group] == 0 {
+	if r.inFlight[group] == 0 {
 		group = 1 - group
 	}
-	if r.under[group] == 0 {
+	if r.inFlight[group] == 0 {
 		return false
 	}
 	r.waiting[group] = true
-	if r.under[1-group] == 0 {
+	if r.inFlight[1-group] == 0 {
 		r.current = 1 - group
 	}
 	return true
@@ -60,12 +60,12 @@ func (r *reading) defers() bool {
 func (n *node) beginRead() (group int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.reading.begin()
+	return n.reads.begin()
 }
 
 func (f *fileSystem) endRead(n *node, group int) {
 	n.mu.Lock()
-	due := n.reading.end(group)
+	due := n.reads.end(group)
 	n.mu.Unlock()
 	if due {
 		f.notices.add(n, true)
@@ -76,12 +76,12 @@ func (f *fileSystem) endRead(n *node, group int) {
 func (n *node) isRead() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.reading.under != [2]int{}
+	return n.reads.inFlight != [2]int{}
 }
 
 // defersNotice is reading.defers.
 func (n *node) defersNotice() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.reading.defers()
+	return n.reads.defers()
 }

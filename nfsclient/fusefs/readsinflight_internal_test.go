@@ -13,7 +13,7 @@ import (
 func TestNoticesWaitForReads(t *testing.T) {
 	for seed := range uint64(2000) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		var r reading
+		var r readGroups
 		type read struct{ group int }
 		var under []read
 		for range 100 {
@@ -45,7 +45,7 @@ func TestNoticesWaitForReads(t *testing.T) {
 // TestNewReadsDoNotPutANoticeOff: READs that overlap without a pause let a notice through when
 // those are answered that were under way.
 func TestNewReadsDoNotPutANoticeOff(t *testing.T) {
-	var r reading
+	var r readGroups
 	last := r.begin()
 	for i := range 10 {
 		if !r.defers() {

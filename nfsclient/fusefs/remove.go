@@ -19,14 +19,14 @@ func (f *fileSystem) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	if dir == nil {
 		return staleNode
 	}
-	f.reopens.came(&h.Caller) // the thread does not walk for an open any more
-	if f.table.holdsHidden(dir, name) {
+	f.reopens.openArrived(&h.Caller) // the thread does not walk for an open any more
+	if f.table.isOpenHidden(dir, name) {
 		return fuse.Status(syscall.EBUSY) // as the kernel's client does
 	}
 	if err := r.bindUnknown(dir, name, false); err != nil {
 		return f.status(err)
 	}
-	defer f.table.changeNames(place{dir, name})()
+	defer f.table.changeNames(dirName{dir, name})()
 	n, hidden, closed, err := r.beginRemoval(dir, name, nil)
 	defer f.table.endRemoval(closed)
 	switch {
@@ -51,28 +51,28 @@ func (f *fileSystem) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string
 	for n := 0; ; n++ {
 		var before uint64
 		if d != nil {
-			before = d.unhid.Load()
+			before = d.hiddenRemoved.Load()
 		}
 		err := r.remove(nfs3.ProcRmdir, dir, name)
-		if !isStatus(err, nfs3.ErrNotEmpty) || d == nil || n == closingLooks || r.Err() != nil {
+		if !isStatus(err, nfs3.ErrNotEmpty) || d == nil || n == closingPolls || r.Err() != nil {
 			return f.status(err)
 		}
 		// The kernel reports a last close after close(2) has returned. So a hidden name may be
 		// about to go, or have gone while the server answered.
-		if d.unhid.Load() != before {
+		if d.hiddenRemoved.Load() != before {
 			continue
 		}
 		if !f.closingIn(d) {
 			return f.status(err)
 		}
-		time.Sleep(closingWait)
+		time.Sleep(closingPause)
 	}
 }
 
 // RMDIR's polls for closed files to lose their hidden names, and the pause before each.
 const (
-	closingLooks = 1000
-	closingWait  = 5 * time.Millisecond
+	closingPolls = 1000
+	closingPause = 5 * time.Millisecond
 )
 
 // remove sends one REMOVE or RMDIR.
@@ -84,7 +84,7 @@ func (r *request) remove(proc uint32, dir *node, name string) error {
 	args, res := nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, nfs3.WccRes{}
 	c, known := f.table.child(dir, name)
 	last := known && proc == nfs3.ProcRemove && c.n.lastName()
-	defer f.table.changeNames(place{dir, name})()
+	defer f.table.changeNames(dirName{dir, name})()
 	s := f.changing(dir)
 	err := r.do(proc, &args, &res, &res.Status)
 	f.learnWcc(dir, s, &res.Wcc)
@@ -99,7 +99,7 @@ func (r *request) remove(proc uint32, dir *node, name string) error {
 		f.table.removed(dir, name)
 		f.renamed(dir)
 	} else {
-		f.table.doubtful(dir)
+		f.table.dropListings(dir)
 	}
 	return f.stale(dir, err)
 }
@@ -125,11 +125,11 @@ func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, toN
 	case in.Flags != 0:
 		return fuse.EINVAL
 	}
-	f.reopens.came(&in.Caller)
+	f.reopens.openArrived(&in.Caller)
 	if err := r.bindUnknown(to, toName, true); err != nil {
 		return f.status(err)
 	}
-	defer f.table.changeNames(place{to, toName})()
+	defer f.table.changeNames(dirName{to, toName})()
 	from, _ := f.table.child(dir, name)
 	replaced, hidden, closed, err := r.beginRemoval(to, toName, from.n)
 	defer f.table.endRemoval(closed)
@@ -159,7 +159,7 @@ func (r *request) rename(dir *node, name string, to *node, toName string) error 
 	moved, _ := f.table.child(dir, name)
 	replaced, _ := f.table.child(to, toName)
 	last := replaced.n.lastName()
-	defer f.table.changeNames(place{dir, name}, place{to, toName})()
+	defer f.table.changeNames(dirName{dir, name}, dirName{to, toName})()
 	s := f.changing(dir)
 	if to != dir {
 		f.changing(to)
@@ -177,7 +177,7 @@ func (r *request) rename(dir *node, name string, to *node, toName string) error 
 		}
 	}
 	if err != nil {
-		f.table.doubtful(dir, to)
+		f.table.dropListings(dir, to)
 		return f.stale(to, f.stale(dir, err))
 	}
 	f.renamed(dir)

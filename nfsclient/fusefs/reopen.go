@@ -28,12 +28,12 @@ type reopens struct {
 
 	mu      sync.Mutex // guards all below
 	walking map[fuse.Caller]time.Time
-	kept    map[fuse.Caller]*keptFile
+	files   map[fuse.Caller]*reopenFile
 	wg      sync.WaitGroup // removals of kept files
 }
 
-// A keptFile has one open counted until end.
-type keptFile struct {
+// A reopenFile has one open counted until end.
+type reopenFile struct {
 	n     *node
 	who   *caller
 	timer *time.Timer
@@ -75,7 +75,7 @@ func (r *request) lookupReopen(dir *node, name string, from *fuse.Caller, out *f
 		}
 		if f.table.open(n) == nil {
 			if !n.gone.Load() {
-				f.reopens.keep(from, &keptFile{n: n, who: r.who})
+				f.reopens.keep(from, &reopenFile{n: n, who: r.who})
 				return st
 			}
 			f.closed(r, n, r.who)
@@ -85,15 +85,15 @@ func (r *request) lookupReopen(dir *node, name string, from *fuse.Caller, out *f
 }
 
 // keep counts the file as open until the thread has opened it, at most for reopenFor.
-func (q *reopens) keep(from *fuse.Caller, k *keptFile) {
+func (q *reopens) keep(from *fuse.Caller, k *reopenFile) {
 	at := *from
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.end(at, q.kept[at])
-	if q.kept == nil {
-		q.kept = make(map[fuse.Caller]*keptFile)
+	q.end(at, q.files[at])
+	if q.files == nil {
+		q.files = make(map[fuse.Caller]*reopenFile)
 	}
-	q.kept[at] = k
+	q.files[at] = k
 	k.timer = time.AfterFunc(reopenFor, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -101,21 +101,21 @@ func (q *reopens) keep(from *fuse.Caller, k *keptFile) {
 	})
 }
 
-// came records an open by the thread, which is counted now or has failed.
-func (q *reopens) came(from *fuse.Caller) {
+// openArrived records an open by the thread, which is counted now or has failed.
+func (q *reopens) openArrived(from *fuse.Caller) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.walking, *from)
-	q.end(*from, q.kept[*from])
+	q.end(*from, q.files[*from])
 }
 
 // end takes back k's open, once; k may be nil. The removal of a hidden file runs in the background.
 // The caller holds q.mu.
-func (q *reopens) end(at fuse.Caller, k *keptFile) {
-	if k == nil || q.kept[at] != k {
+func (q *reopens) end(at fuse.Caller, k *reopenFile) {
+	if k == nil || q.files[at] != k {
 		return
 	}
-	delete(q.kept, at)
+	delete(q.files, at)
 	k.timer.Stop()
 	if hidden, ok := q.fs.table.close(k.n); ok {
 		r := &request{fs: q.fs, who: k.who, done: q.gaveUp}
@@ -126,7 +126,7 @@ func (q *reopens) end(at fuse.Caller, k *keptFile) {
 // stop releases all files. It waits at most lastCalls for the server.
 func (q *reopens) stop() {
 	q.mu.Lock()
-	for at, k := range q.kept {
+	for at, k := range q.files {
 		q.end(at, k)
 	}
 	q.mu.Unlock()

@@ -79,7 +79,7 @@ func withoutKernel(t *testing.T, silent *sync.RWMutex) *fileSystem {
 func keepOne(f *fileSystem, name string) *node {
 	n := f.table.enter(handleOf(name), f.table.root, name, 0)
 	f.table.open(n)
-	f.reopens.keep(new(fuse.Caller), &keptFile{n: n, who: &caller{client: f.client}})
+	f.reopens.keep(new(fuse.Caller), &reopenFile{n: n, who: &caller{client: f.client}})
 	return n
 }
 

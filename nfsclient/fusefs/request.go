@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	lookEvery = 100 * time.Millisecond // between two checks of the interrupted requests
-	unseenFor = 5 * time.Second        // wait after a signal to an unseen process
+	signalPoll = 100 * time.Millisecond // between two checks of the interrupted requests
+	unseenFor  = 5 * time.Second        // wait after a signal to an unseen process
 )
 
 // A request is one operation of the kernel. It is the context for its calls.
@@ -42,7 +42,7 @@ var requestPool = sync.Pool{New: func() any { return &request{done: make(chan st
 func (f *fileSystem) begin(what op, cancel <-chan struct{}, from *fuse.Caller) *request {
 	f.counts.ops[what].Add(1)
 	r := requestPool.Get().(*request)
-	r.fs, r.cancel, r.pid, r.who = f, cancel, seen(from.Pid), f.callers.of(from)
+	r.fs, r.cancel, r.pid, r.who = f, cancel, procPID(from.Pid), f.callers.of(from)
 	f.requests.add(r)
 	return r
 }
@@ -73,28 +73,28 @@ func (r *request) Err() error {
 
 // requests has all requests in flight.
 type requests struct {
-	mu      sync.Mutex // guards all
-	unseen  time.Duration
-	under   []*request
-	timer   *time.Timer // runs while there are any
-	running bool
-	stopped bool
+	mu       sync.Mutex // guards all
+	unseen   time.Duration
+	inFlight []*request
+	timer    *time.Timer // runs while there are any
+	running  bool
+	stopped  bool
 }
 
 // add starts the timer with the first request: idle mounts do not poll.
 func (q *requests) add(r *request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r.at = len(q.under)
-	q.under = append(q.under, r)
+	r.at = len(q.inFlight)
+	q.inFlight = append(q.inFlight, r)
 	if q.running || q.stopped {
 		return
 	}
 	q.running = true
 	if q.timer == nil {
-		q.timer = time.AfterFunc(lookEvery, q.look)
+		q.timer = time.AfterFunc(signalPoll, q.poll)
 	} else {
-		q.timer.Reset(lookEvery)
+		q.timer.Reset(signalPoll)
 	}
 }
 
@@ -102,20 +102,20 @@ func (q *requests) add(r *request) {
 func (q *requests) remove(r *request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	last := len(q.under) - 1
-	q.under[r.at] = q.under[last]
-	q.under[r.at].at = r.at
-	q.under[last] = nil
-	q.under = q.under[:last]
+	last := len(q.inFlight) - 1
+	q.inFlight[r.at] = q.inFlight[last]
+	q.inFlight[r.at].at = r.at
+	q.inFlight[last] = nil
+	q.inFlight = q.inFlight[:last]
 	return r.ended
 }
 
-// look ends the requests of dying programs.
-func (q *requests) look() {
+// poll ends the requests of dying programs.
+func (q *requests) poll() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var gone func() bool
-	for _, r := range q.under {
+	for _, r := range q.inFlight {
 		select {
 		case <-r.cancel:
 		default:
@@ -132,8 +132,8 @@ func (q *requests) look() {
 			close(r.done)
 		}
 	}
-	if q.running = len(q.under) > 0 && !q.stopped; q.running {
-		q.timer.Reset(lookEvery)
+	if q.running = len(q.inFlight) > 0 && !q.stopped; q.running {
+		q.timer.Reset(signalPoll)
 	}
 }
 

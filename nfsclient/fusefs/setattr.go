@@ -31,7 +31,7 @@ func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fu
 	if in.Valid&fuse.FATTR_SIZE != 0 && in.Size > f.largest(n) {
 		return fuse.Status(syscall.EFBIG)
 	}
-	if s := sattr(in); !r.hold(n, &s) {
+	if s := sattr(in); !r.deferSetattr(n, &s) {
 		if err := r.setattr(n, s); err != nil {
 			return f.status(err)
 		}
@@ -74,15 +74,15 @@ func (r *request) setattr(n *node, s nfs3.Sattr) error {
 	if s == (nfs3.Sattr{}) {
 		return nil
 	}
-	h := n.takeAlong(r.who, &s)
+	h := n.mergeDeferred(r.who, &s)
 	if h == nil {
-		if err := cmp.Or(r.fs.sendHeld(r, n), n.tellHeld()); err != nil {
+		if err := cmp.Or(r.fs.sendDeferred(r, n), n.takeDeferredErr()); err != nil {
 			return err
 		}
 	}
 	err := r.setattrNow(n, s)
 	if h != nil {
-		r.fs.endHeld(n, h, err)
+		r.fs.endDeferred(n, h, err)
 	}
 	return err
 }
@@ -139,5 +139,5 @@ func (f *fileSystem) narrowed(n *node, s *nfs3.Sattr) bool {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.attr.Mode&searchAll != searchAll || n.acl != nil && keepsOut(n.acl.access)
+	return n.attr.Mode&searchAll != searchAll || n.acl != nil && deniesSearch(n.acl.access)
 }

@@ -24,10 +24,10 @@ var sillyCount atomic.Uint32
 // beginRemoval starts a removal of a name by REMOVE or by a RENAME over it, except if its node is
 // keep. If it is the last name of an open file, the file gets a hidden name, and both are returned.
 // The caller passes closed to endRemoval afterwards. Both nodes can be nil.
-func (r *request) beginRemoval(dir *node, name string, keep *node) (open *node, hidden place, closed *node, err error) {
+func (r *request) beginRemoval(dir *node, name string, keep *node) (open *node, hidden dirName, closed *node, err error) {
 	n, isOpen := r.fs.table.claim(dir, name, keep)
 	if !isOpen {
-		return nil, place{}, n, nil
+		return nil, dirName{}, n, nil
 	}
 	open, hidden, err = r.hide(n, dir, name)
 	return open, hidden, nil, err
@@ -59,14 +59,14 @@ func (r *request) bindUnknown(dir *node, name string, target bool) error {
 // hide renames an open file to a hidden name in the same directory and returns that place. Until
 // keepHidden is called no close removes it. The node is nil if the file has another name and needs
 // none.
-func (r *request) hide(n, dir *node, name string) (*node, place, error) {
+func (r *request) hide(n, dir *node, name string) (*node, dirName, error) {
 	attr, _ := n.snapshot()
 	if attr.Nlink > 1 {
 		if err := r.getattr(n); err != nil {
-			return nil, place{}, err
+			return nil, dirName{}, err
 		}
 		if attr, _ = n.snapshot(); attr.Nlink > 1 {
-			return nil, place{}, nil
+			return nil, dirName{}, nil
 		}
 	}
 	for range sillyTries {
@@ -80,17 +80,17 @@ func (r *request) hide(n, dir *node, name string) (*node, place, error) {
 			err = r.rename(dir, name, dir, hidden)
 		}
 		if err != nil {
-			return nil, place{}, err
+			return nil, dirName{}, err
 		}
-		return n, place{dir, hidden}, nil
+		return n, dirName{dir, hidden}, nil
 	}
-	return nil, place{}, errHidden
+	return nil, dirName{}, errHidden
 }
 
 // keepHidden makes the last close remove the hidden name, or removes it if the file is closed
 // already.
-func (r *request) keepHidden(n *node, p place) {
-	p.dir.hides.Add(1)
+func (r *request) keepHidden(n *node, p dirName) {
+	p.dir.hiddenFiles.Add(1)
 	r.fs.counts.silly.Add(1)
 	if !r.fs.table.hideOpen(n) {
 		r.removeHidden(n, p)
@@ -99,7 +99,7 @@ func (r *request) keepHidden(n *node, p place) {
 
 // showAgain restores the file's name after a failed replacement. If another file has the name now,
 // the file stays hidden.
-func (r *request) showAgain(n *node, p place, name string) {
+func (r *request) showAgain(n *node, p dirName, name string) {
 	other, err := r.lookup(p.dir, name)
 	if err == nil {
 		r.fs.table.forget(other.id, 1)
@@ -110,7 +110,7 @@ func (r *request) showAgain(n *node, p place, name string) {
 		err = r.rename(p.dir, p.name, p.dir, name)
 	}
 	if err != nil {
-		r.fs.say("%s, which could not be replaced, is called %s now: %v", name, p.name, err)
+		r.fs.logf("%s, which could not be replaced, is called %s now: %v", name, p.name, err)
 	}
 }
 
@@ -135,7 +135,7 @@ func (t *table) dirAt(parent *node, name string) *node {
 // closingIn reports whether a directory has hidden names of ours about to be removed: a program has
 // closed each handle on their files, and no use followed.
 func (f *fileSystem) closingIn(dir *node) bool {
-	if dir.hides.Load() <= 0 {
+	if dir.hiddenFiles.Load() <= 0 {
 		return false
 	}
 	hidden := f.table.hiddenIn(dir)
@@ -168,16 +168,16 @@ func (t *table) hiddenIn(dir *node) map[*node]bool {
 
 // removeHidden removes the hidden name of a removing file without opens. It drops the file's
 // unwritten data.
-func (r *request) removeHidden(n *node, p place) {
+func (r *request) removeHidden(n *node, p dirName) {
 	defer func() {
 		r.fs.table.endRemoval(n)
-		p.dir.unhid.Add(1)
-		p.dir.hides.Add(-1)
+		p.dir.hiddenRemoved.Add(1)
+		p.dir.hiddenFiles.Add(-1)
 	}()
 	if d := n.file(); d != nil {
 		d.Discard()
 	}
 	if err := r.remove(nfs3.ProcRemove, p.dir, p.name); err != nil && !isStatus(err, nfs3.ErrNoEnt) {
-		r.fs.say("cannot remove %s, the hidden name of a file that was removed while open: %v", p.name, err)
+		r.fs.logf("cannot remove %s, the hidden name of a file that was removed while open: %v", p.name, err)
 	}
 }

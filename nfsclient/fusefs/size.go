@@ -104,8 +104,8 @@ func (f *fileSystem) learnNamed(n *node, s stamp, attr *nfs3.Fattr) {
 	cut := attr.Size < n.shown
 	n.mu.Unlock()
 	if cut {
-		f.notices.hold(n)
-		defer f.notices.release(n)
+		f.notices.suppress(n)
+		defer f.notices.resume(n)
 	}
 	f.learn(n, s, attr)
 }
@@ -158,7 +158,7 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notifi
 		size = now // the file was truncated meanwhile
 	}
 	dropped := false
-	err = f.dropping.run(ctx, n, func() {
+	err = f.dropper.run(ctx, n, func() {
 		n.mu.Lock()
 		current := n.pages == n.content && n.shown >= size
 		n.mu.Unlock()
@@ -221,8 +221,8 @@ func (f *fileSystem) showOwnership(n *node) {
 // ownershipOf returns the ownership in a.
 func ownershipOf(a *nfs3.Fattr) ownership { return ownership{a.Mode, a.UID, a.GID} }
 
-// agree is for a granted lock: it voids cached data of n regardless of times.
-func (r *request) agree(n *node) {
+// voidCached is for a granted lock: it voids cached data of n regardless of times.
+func (r *request) voidCached(n *node) {
 	n.mu.Lock()
 	n.content++
 	n.expired = true
@@ -261,7 +261,7 @@ func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byt
 	case count == 0:
 	case h.direct:
 		last := p[count-1]
-		_ = f.dropping.run(r, n, func() { f.appended(n, in.Offset, end, uint64(count), last) })
+		_ = f.dropper.run(r, n, func() { f.appended(n, in.Offset, end, uint64(count), last) })
 	case end != in.Offset: // the kernel has pages at the wrong place until this reply
 		n.mu.Lock()
 		n.content++

@@ -80,7 +80,7 @@ var pathCalls = []int{
 
 // Polls of a thread about to sleep, and the pause between them.
 const (
-	callLooks = 100
+	callPolls = 100
 	callPause = 100 * time.Microsecond
 )
 
@@ -90,7 +90,7 @@ func systemCall(pid uint32) (nr int, args [6]uint64, ok bool) {
 	if pid == 0 {
 		return 0, args, false
 	}
-	for range callLooks {
+	for range callPolls {
 		text, err := os.ReadFile("/proc/" + strconv.Itoa(int(pid)) + "/syscall")
 		if err != nil {
 			return 0, args, false

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleepLeast is the shortest suspend that matters; less is imprecision between two clocks.
-const sleepLeast = 100 * time.Millisecond
+// sleepMin is the shortest suspend that matters; less is imprecision between two clocks.
+const sleepMin = 100 * time.Millisecond
 
 // A sleepWatch calls slept after each suspend of the machine. Go's monotonic clock, FUSE's kernel
 // timeouts and all timers stand still during suspend. That is right for call timeouts, because the
@@ -30,7 +30,7 @@ func (w *sleepWatch) run() {
 	last := w.offset()
 	for w.wake() == nil {
 		now := w.offset()
-		if d := now - last; d >= sleepLeast {
+		if d := now - last; d >= sleepMin {
 			w.slept(d)
 		}
 		last = now
@@ -110,7 +110,7 @@ func (f *fileSystem) slept(d time.Duration) {
 	for _, n := range f.table.all() {
 		n.mu.Lock()
 		n.sent, n.fetched = n.sent.Add(-d), n.fetched.Add(-d)
-		old := n.left(time.Now()) <= 0
+		old := n.ttl(time.Now()) <= 0
 		n.mu.Unlock()
 		switch {
 		case !old:

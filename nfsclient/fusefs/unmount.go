@@ -57,7 +57,7 @@ func (m *MountPoint) Held() bool { return m.server.Connected() }
 // because the process should end then and would lose it. Programs still using the mount get errors.
 // The error reports lost data.
 func (m *MountPoint) Abandon() error {
-	m.fs.holds.send()
+	m.fs.deferred.send()
 	if err := m.fs.engine.Close(context.Background()); err != nil {
 		m.fs.failed(err)
 	}

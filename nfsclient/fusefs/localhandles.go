@@ -16,30 +16,30 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// past has the nodes forgotten by the kernel. The table's lock guards it.
-type past struct {
+// forgottenNodes has the nodes forgotten by the kernel. The table's lock guards it.
+type forgottenNodes struct {
 	generation uint32 // set once; for all nodes except the root
 
-	byID  map[uint64]pastNode
+	byID  map[uint64]forgottenNode
 	byFH  map[nfs3.FH]uint64
 	ids   []uint64 // in the order of add; may include ids taken or added again
 	added uint64   // number of adds so far
 }
 
-// A pastNode is a forgotten node's handle.
-type pastNode struct {
+// A forgottenNode is a forgotten node's handle.
+type forgottenNode struct {
 	fh nfs3.FH
 	at uint64 // added after this add
 }
 
-func newPast() past {
-	return past{generation: rand.Uint32(), byID: make(map[uint64]pastNode), byFH: make(map[nfs3.FH]uint64)}
+func newForgottenNodes() forgottenNodes {
+	return forgottenNodes{generation: rand.Uint32(), byID: make(map[uint64]forgottenNode), byFH: make(map[nfs3.FH]uint64)}
 }
 
 // add keeps a node's id, and drops the oldest ones beyond most.
-func (p *past) add(id uint64, fh nfs3.FH, most int) {
+func (p *forgottenNodes) add(id uint64, fh nfs3.FH, most int) {
 	p.added++
-	p.byID[id], p.byFH[fh] = pastNode{fh, p.added}, id
+	p.byID[id], p.byFH[fh] = forgottenNode{fh, p.added}, id
 	p.ids = append(p.ids, id)
 	for len(p.ids) > most {
 		oldest := p.ids[0]
@@ -51,14 +51,14 @@ func (p *past) add(id uint64, fh nfs3.FH, most int) {
 }
 
 // take removes a handle's entry and returns its id.
-func (p *past) take(fh nfs3.FH) (id uint64, ok bool) {
+func (p *forgottenNodes) take(fh nfs3.FH) (id uint64, ok bool) {
 	if id, ok = p.byFH[fh]; ok {
 		p.remove(id)
 	}
 	return id, ok
 }
 
-func (p *past) remove(id uint64) {
+func (p *forgottenNodes) remove(id uint64) {
 	delete(p.byFH, p.byID[id].fh)
 	delete(p.byID, id)
 }
@@ -71,8 +71,8 @@ func (t *table) recall(id uint64) (*node, error) {
 		n.lookups++
 		return n, nil
 	}
-	if p, ok := t.past.byID[id]; ok {
-		return t.hold(p.fh), nil
+	if p, ok := t.forgotten.byID[id]; ok {
+		return t.refNode(p.fh), nil
 	}
 	return nil, syscall.ESTALE
 }
@@ -82,7 +82,7 @@ func (t *table) generation(n *node) uint64 {
 	if n.id == rootID {
 		return 0 // as the kernel expects
 	}
-	return uint64(t.past.generation)
+	return uint64(t.forgotten.generation)
 }
 
 // lookupByHandle handles the kernel's lookups for a handle: the node itself (".") or its parent
@@ -125,5 +125,5 @@ func (r *request) parent(id uint64) (*node, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.hold(found.FH), nil
+	return t.refNode(found.FH), nil
 }
