@@ -4,14 +4,6 @@ package fuseloop
 
 import "sync"
 
-// The buffer sizes except the largest, which fits the kernel's largest request. Most requests carry
-// a name or a page, and so do most replies.
-const (
-	smallBuffer  = 8 << 10
-	middleBuffer = 132 << 10
-	slack        = 4 << 10 // for headers, in the largest
-)
-
 // A buffer is the memory for one request or reply.
 type buffer struct {
 	b    []byte

@@ -142,8 +142,8 @@ func (d *device) notice(v []unix.Iovec) syscall.Errno {
 	return errno
 }
 
-// piece appends p to a message.
-func piece(v []unix.Iovec, p []byte) []unix.Iovec {
+// appendPiece appends p to a message.
+func appendPiece(v []unix.Iovec, p []byte) []unix.Iovec {
 	if len(p) == 0 {
 		return v
 	}

@@ -88,9 +88,9 @@ func mountDirect(dir string, opts *fuse.MountOptions) (fd int, err error) {
 
 // Unmount detaches an unused mount. Serve returns soon after.
 func (s *Server) Unmount() (err error) {
-	const tries = 5
-	pause := 5 * time.Millisecond
-	for range tries { // the kernel closes files after the close(2) of their programs has returned
+	pause := unmountPause
+	// The kernel closes files after the close(2) of their programs has returned.
+	for range unmountTries {
 		if s.direct {
 			err = unix.Unmount(s.dir, 0)
 		} else {
@@ -100,7 +100,7 @@ func (s *Server) Unmount() (err error) {
 			return nil
 		}
 		time.Sleep(pause)
-		pause = 2*pause + 5*time.Millisecond
+		pause = 2*pause + unmountPause
 	}
 	return err
 }

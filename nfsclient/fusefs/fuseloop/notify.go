@@ -60,7 +60,7 @@ func (s *Server) PruneNotify(nodes []uint64) fuse.Status {
 func (s *Server) notify(code int32, body []byte) fuse.Status {
 	var vec [2]unix.Iovec
 	head := appendOutHeader(nil, len(body), code, 0)
-	errno := s.dev.notice(piece(piece(vec[:0], head), body))
+	errno := s.dev.notice(appendPiece(appendPiece(vec[:0], head), body))
 	if errno == unix.EINVAL {
 		errno = unix.ENOSYS
 	}

@@ -1,5 +1,4 @@
-// The reader: it takes requests from the device, and runs them itself while they come one at a
-// time.
+// The reader: takes requests from the device, and runs them itself if they come one at a time.
 
 package fuseloop
 
@@ -13,11 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forgetsMost bounds the messages without a reply that the reader runs before a request it has
-// read.
-const forgetsMost = 4
-
-// A reading is the right to take requests from the device. One goroutine has it: the reader.
+// A readerState is the right to take requests from the device. One goroutine has it: the reader.
 //
 // If a single program makes one call at a time, the reader runs each request itself, as the leader
 // of package lead. Other programs may wait for the device meanwhile. So after each such wait
@@ -25,7 +20,7 @@ const forgetsMost = 4
 //
 // A queued message without a waiting program does not count as another program: RELEASE, sent
 // beside the call after close(2), and FORGET, sent beside the call after unlink(2).
-type reading struct {
+type readerState struct {
 	// set once
 	ended chan struct{} // closed by the reader after the last request
 	await func() bool   // one poll, for the poller
@@ -33,16 +28,16 @@ type reading struct {
 	lead lead.Leader
 
 	// owned by the reader
-	n     int // bytes of the last read
-	errno syscall.Errno
-	look  looker
-	row   lead.Row
-	last  uint32 // thread of the last request run by the reader
+	n          int // bytes of the last read
+	errno      syscall.Errno
+	spin       spinner
+	row        lead.Row
+	lastThread uint32 // thread of the last request run by the reader
 }
 
-// initReading is called once, before the first reader.
-func (s *Server) initReading() {
-	g := &s.reading
+// initReader is called once, before the first reader.
+func (s *Server) initReader() {
+	g := &s.reader
 	g.ended = make(chan struct{})
 	g.await = func() bool {
 		g.n, g.errno = s.poll()
@@ -53,19 +48,19 @@ func (s *Server) initReading() {
 // Mechanisms returns the decisions of the reader (fuse_reader) and its polls (fuse_poll). The
 // caller owns the table.
 func (s *Server) Mechanisms() tally.Table {
-	return tally.Table{"fuse_reader": s.reading.lead.Counts().Tally(), "fuse_poll": s.reading.look.tally.Counts()}
+	return tally.Table{"fuse_reader": s.reader.lead.Counts().Tally(), "fuse_poll": s.reader.spin.tally.Counts()}
 }
 
-// follow starts another reader, which takes over the reader's state.
-func (s *Server) follow() {
+// startReader starts another reader, which takes over the reader's state.
+func (s *Server) startReader() {
 	s.workers.active.Go(func() {
-		s.reading.row.Count(true) // others may have waited
-		s.readOn()
+		s.reader.row.Count(true) // others may have waited
+		s.readLoop()
 	})
 }
 
-// readOn runs the reader until the last request, or until another goroutine is the reader.
-func (s *Server) readOn() {
+// readLoop runs the reader until the last request, or until another goroutine is the reader.
+func (s *Server) readLoop() {
 	for n, errno := s.await(); ; {
 		var r *request
 		switch {
@@ -76,7 +71,7 @@ func (s *Server) readOn() {
 			if errno != 0 && errno != unix.ENODEV {
 				s.log.Printf("reading requests: %v", errno)
 			}
-			close(s.reading.ended)
+			close(s.reader.ended)
 			return
 		}
 		n, errno = 0, unix.EAGAIN
@@ -85,14 +80,14 @@ func (s *Server) readOn() {
 		}
 		switch {
 		case r == nil:
-			if s.reading.solo() {
-				n, errno = s.lookOn(n, errno)
+			if s.reader.likelyAlone() {
+				n, errno = s.spinForRequest(n, errno)
 			}
-		case s.reading.takes(r, errno != unix.EAGAIN):
-			if !s.runOwn(r) {
+		case s.reader.shouldRun(r, errno != unix.EAGAIN):
+			if !s.runInline(r) {
 				return
 			}
-			n, errno = s.afterOwn()
+			n, errno = s.pollAfterRun()
 		default:
 			s.workers.do(r)
 		}
@@ -119,9 +114,9 @@ func (s *Server) pollRequest() (n int, errno syscall.Errno) {
 // await waits for the next message, or returns the device's error at the end. After an error of the
 // poller itself it asks the device.
 func (s *Server) await() (n int, errno syscall.Errno) {
-	err := s.dev.await(s.reading.await)
+	err := s.dev.await(s.reader.await)
 	if err == nil {
-		return s.reading.n, s.reading.errno
+		return s.reader.n, s.reader.errno
 	}
 	if n, errno = s.poll(); errno == unix.EAGAIN {
 		s.log.Printf("waiting for requests: %v", err)
@@ -130,11 +125,11 @@ func (s *Server) await() (n int, errno syscall.Errno) {
 	return n, errno
 }
 
-// runOwn runs r and reports whether this goroutine is still the reader.
-func (s *Server) runOwn(r *request) bool {
-	g := &s.reading
+// runInline runs r and reports whether this goroutine is still the reader.
+func (s *Server) runInline(r *request) bool {
+	g := &s.reader
 	if r.pid != 0 { // FLUSH and RELEASE may come between a program's requests
-		g.last = r.pid
+		g.lastThread = r.pid
 	}
 	run := g.lead.Begin()
 	if r.opcode == opSetlkw { // waits by nature
@@ -144,37 +139,37 @@ func (s *Server) runOwn(r *request) bool {
 	return g.lead.End(run)
 }
 
-// afterOwn polls after a request run by the reader, and spins if that pays. A request that is ready
-// at once and from another thread had to wait.
-func (s *Server) afterOwn() (n int, errno syscall.Errno) {
-	g := &s.reading
+// pollAfterRun polls after a request run by the reader, and spins if that pays. A request that is
+// ready at once and from another thread had to wait.
+func (s *Server) pollAfterRun() (n int, errno syscall.Errno) {
+	g := &s.reader
 	n, errno = s.pollRequest()
 	if errno == 0 && n >= inHeaderLen {
-		if pid := parseHeader(s.next.b).pid; pid != 0 && pid != g.last {
+		if pid := parseHeader(s.next.b).pid; pid != 0 && pid != g.lastThread {
 			g.lead.Backoff.Start()
 		}
 	}
-	return s.lookOn(n, errno)
+	return s.spinForRequest(n, errno)
 }
 
-// lookOn continues after a poll: it spins if the poll found nothing.
-func (s *Server) lookOn(n int, errno syscall.Errno) (int, syscall.Errno) {
-	g := &s.reading
-	for errno == unix.EAGAIN && g.look.again(time.Now()) {
+// spinForRequest continues after a poll: it spins if the poll found nothing.
+func (s *Server) spinForRequest(n int, errno syscall.Errno) (int, syscall.Errno) {
+	g := &s.reader
+	for errno == unix.EAGAIN && g.spin.keepSpinning(time.Now()) {
 		wait.Yield()
 		n, errno = s.poll()
 	}
 	if errno != unix.EAGAIN {
-		g.look.found(time.Now())
+		g.spin.end(time.Now())
 	}
 	return n, errno
 }
 
-// solo reports whether the reader is likely to run the next request.
-func (g *reading) solo() bool { return !g.lead.Backoff.Active() && g.row.Alone() }
+// likelyAlone reports whether the reader is likely to run the next request.
+func (g *readerState) likelyAlone() bool { return !g.lead.Backoff.Active() && g.row.Alone() }
 
-// takes reports whether the reader has to run r.
-func (g *reading) takes(r *request, more bool) bool {
+// shouldRun reports whether the reader has to run r.
+func (g *readerState) shouldRun(r *request, more bool) bool {
 	if g.lead.Backoff.Pass() {
 		return false
 	}

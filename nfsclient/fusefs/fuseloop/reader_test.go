@@ -32,8 +32,8 @@ func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
 	f.interruptible()
 	k := start(t, f)
 	byWorker := make(chan uint64, 100)
-	leader := &k.s.reading.lead
-	leader.Init(time.Hour, k.s.follow) // the machine may be slow
+	leader := &k.s.reader.lead
+	leader.Init(time.Hour, k.s.startReader) // the machine may be slow
 	k.s.workers.run = func(r *request) {
 		if leader.Current() == 0 {
 			byWorker <- r.unique
@@ -82,8 +82,8 @@ func TestWhatNobodyWaitsForIsNoOtherProgram(t *testing.T) {
 	}
 	k := start(t, f)
 	byWorker := make(chan uint32, 100)
-	leader := &k.s.reading.lead
-	leader.Init(time.Hour, k.s.follow) // the machine may be slow
+	leader := &k.s.reader.lead
+	leader.Init(time.Hour, k.s.startReader) // the machine may be slow
 	k.s.workers.run = func(r *request) {
 		if leader.Current() == 0 {
 			byWorker <- r.opcode
@@ -159,7 +159,7 @@ func TestSlowRequestOfTheReader(t *testing.T) {
 			k.next()
 		}
 		k.ended()
-		return k.s.reading.lead.Counts().Ran
+		return k.s.reader.lead.Counts().Ran
 	}
 	if n := ran(wait.Passes - 2 + lead.AloneMin); n != 1 {
 		t.Errorf("readers have run %d requests, want 1", n)
@@ -185,12 +185,12 @@ func TestEndWhileTheReaderRunsARequest(t *testing.T) {
 // Whose requests the reader runs: those that come one by one, and not after one that kept another
 // thread waiting.
 func TestWhoRunsARequest(t *testing.T) {
-	var g reading
+	var g readerState
 	one := &request{}
 	passAll := func(want int) {
 		t.Helper()
 		n := 0
-		for ; !g.takes(one, false); n++ {
+		for ; !g.shouldRun(one, false); n++ {
 			if n > 10*wait.Passes {
 				t.Fatal("the reader runs none")
 			}
@@ -202,8 +202,8 @@ func TestWhoRunsARequest(t *testing.T) {
 	passAll(lead.AloneMin)
 	passAll(0)
 	for what, taken := range map[string]bool{
-		"one with another after it": g.takes(one, true),
-		"one beside others":         !g.takesAgain() || g.takes(&request{others: true}, false),
+		"one with another after it": g.shouldRun(one, true),
+		"one beside others":         !g.takesAgain() || g.shouldRun(&request{others: true}, false),
 	} {
 		if taken {
 			t.Errorf("the reader runs %s", what)
@@ -216,12 +216,12 @@ func TestWhoRunsARequest(t *testing.T) {
 	g.row = lead.Row{}
 	released := &request{inHeader: inHeader{opcode: opRelease}}
 	for range 2 * lead.AloneMin {
-		if g.takes(released, false) {
+		if g.shouldRun(released, false) {
 			t.Error("the reader runs a RELEASE beside who knows what")
 		}
 	}
 	passAll(lead.AloneMin)
-	if !g.takes(released, false) {
+	if !g.shouldRun(released, false) {
 		t.Error("a worker runs a RELEASE of a program that is alone")
 	}
 }
@@ -246,11 +246,11 @@ func TestWhatCountsAsOthers(t *testing.T) {
 }
 
 // takesAgain has the reader be alone again.
-func (g *reading) takesAgain() bool {
+func (g *readerState) takesAgain() bool {
 	for range lead.AloneMin {
-		g.takes(&request{}, false)
+		g.shouldRun(&request{}, false)
 	}
-	return g.takes(&request{}, false)
+	return g.shouldRun(&request{}, false)
 }
 
 // The request of another thread that was there when the reader had done one had to wait.
@@ -261,11 +261,11 @@ func TestRequestsOfTwoThreads(t *testing.T) {
 		msg[32] = pid
 		return msg
 	}
-	g := &k.s.reading
+	g := &k.s.reader
 	for pid, want := range map[byte]bool{5: false, 0: false, 6: true} {
-		g.lead, g.last = lead.Leader{}, 5
+		g.lead, g.lastThread = lead.Leader{}, 5
 		k.send(by(9, pid))
-		if n, errno := k.s.afterOwn(); errno != 0 || n == 0 {
+		if n, errno := k.s.pollAfterRun(); errno != 0 || n == 0 {
 			t.Errorf("thread %d: %d bytes, %v", pid, n, errno)
 		}
 		if got := g.lead.Backoff.Active(); got != want {

@@ -78,11 +78,11 @@ func (s *Server) read(r *request) {
 // header. Data directly after it leaves in the same piece.
 func (s *Server) replyData(r *request, head []byte, slices [][]byte, size int) {
 	n := 0
-	v := piece(r.vec[:0], head[:outHeaderLen])
+	v := appendPiece(r.vec[:0], head[:outHeaderLen])
 	for _, p := range slices {
 		p = p[:min(len(p), size-n)]
 		n += len(p)
-		v = piece(v, p)
+		v = appendPiece(v, p)
 	}
 	appendOutHeader(head[:0], n, 0, r.unique)
 	if n == 0 || len(v) == 2 && v[1].Base == &head[outHeaderLen] {

@@ -94,18 +94,18 @@ func (f *inflight) remove(r *request) bool {
 	return r.interrupted
 }
 
-// found is the result of finding an INTERRUPT's request.
-type found uint8
+// interruptResult is the result of finding an INTERRUPT's request.
+type interruptResult uint8
 
 const (
-	unknown   found = iota // answered, or never received
-	foreign                // the ProtocolServer has its channel
-	delivered              // interrupted
+	unknown   interruptResult = iota // answered, or never received
+	foreign                          // the ProtocolServer has its channel
+	delivered                        // interrupted
 )
 
 // interrupt closes the channel of a direct request. It ignores a repeated INTERRUPT: the kernel may
 // send two if the signal arrives while the request is being read.
-func (f *inflight) interrupt(unique uint64) found {
+func (f *inflight) interrupt(unique uint64) interruptResult {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.all {
@@ -121,8 +121,8 @@ func (f *inflight) interrupt(unique uint64) found {
 	return unknown
 }
 
-// taken notes that the ProtocolServer has interrupted its request.
-func (f *inflight) taken(unique uint64) {
+// markInterrupted notes that the ProtocolServer has interrupted its request.
+func (f *inflight) markInterrupted(unique uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.all {
@@ -152,7 +152,7 @@ func (s *Server) interrupt(h inHeader, b []byte) {
 	n, _ := s.protocol.HandleRequest([][]byte{b}, [][]byte{out[:]})
 	if n == 0 {
 		if what == foreign { // so b names a request
-			s.inflight.taken(binary.NativeEndian.Uint64(b[interruptedAt:]))
+			s.inflight.markInterrupted(binary.NativeEndian.Uint64(b[interruptedAt:]))
 		}
 		return
 	}
@@ -182,6 +182,6 @@ func (s *Server) interruptAll() {
 		if n, st := s.protocol.HandleRequest([][]byte{msg}, [][]byte{out[:]}); n > 0 || st != fuse.OK {
 			continue
 		}
-		f.taken(unique)
+		f.markInterrupted(unique)
 	}
 }

@@ -14,9 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endTick is the pause between attempts to interrupt requests after the connection is gone.
-const endTick = 10 * time.Millisecond
-
 // A Server serves the requests of one mount.
 type Server struct {
 	// set once
@@ -31,7 +28,7 @@ type Server struct {
 	workers  workers
 	readOne  func(fd uintptr, p []byte) (int, syscall.Errno) // read; tests replace it
 	inflight inflight
-	reading  reading
+	reader   readerState
 
 	next *buffer // owned by the reader: memory for the next request
 }
@@ -46,7 +43,7 @@ func newServer(fd int, fs fuse.RawFileSystem, opts *fuse.MountOptions) (*Server,
 	s.buffers.init(maxWrite(opts))
 	s.next = s.buffers.largest()
 	s.workers.run = s.serve
-	s.reading.lead.Init(lead.Tick, s.follow)
+	s.reader.lead.Init(lead.Tick, s.startReader)
 	if err := s.init(); err != nil {
 		dev.close()
 		return nil, err
@@ -89,9 +86,9 @@ func (s *Server) init() error {
 // Serve serves requests until the kernel sends no more. It returns after the last request has
 // ended. It is called once.
 func (s *Server) Serve() {
-	s.initReading()
-	s.workers.active.Go(s.readOn)
-	<-s.reading.ended
+	s.initReader()
+	s.workers.active.Go(s.readLoop)
+	<-s.reader.ended
 	gone := make(chan struct{})
 	go func() {
 		s.workers.end()

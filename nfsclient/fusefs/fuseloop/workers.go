@@ -4,9 +4,6 @@ package fuseloop
 
 import "sync"
 
-// idleMost bounds the idle workers kept. Busy workers are unbounded, one for each request.
-const idleMost = 64
-
 // workers run requests, each at once.
 type workers struct {
 	run func(*request) // set once

@@ -12,21 +12,21 @@ import (
 // The reader looks for a bounded time. One that nothing came in is a miss, and a request that came
 // in time ends the row of them.
 func TestLookingForNothing(t *testing.T) {
-	var l looker
+	var l spinner
 	at := time.Now()
 	for i, want := range []int{0, 1, 3, 1} {
 		n := 0
-		for ; !l.again(at); n++ {
+		for ; !l.keepSpinning(at); n++ {
 		}
 		if n != want {
 			t.Fatalf("miss %d: slept %d times at once before, want %d", i, n, want)
 		}
 		if i == 2 { // it finds what comes, and looks again
-			l.found(at)
-			l.again(at)
+			l.end(at)
+			l.keepSpinning(at)
 		}
 		looks := 1
-		for at = at.Add(lookTime / 4); l.again(at); at = at.Add(lookTime / 4) {
+		for at = at.Add(spinTime / 4); l.keepSpinning(at); at = at.Add(spinTime / 4) {
 			looks++
 		}
 		if looks != 4 {
@@ -38,12 +38,12 @@ func TestLookingForNothing(t *testing.T) {
 // A request that was found when the processor had been away for long is none that was won by
 // looking.
 func TestLookingThatOthersInterrupt(t *testing.T) {
-	var l looker
+	var l spinner
 	at := time.Now()
-	if !l.again(at) {
+	if !l.keepSpinning(at) {
 		t.Fatal("no look")
 	}
-	l.found(at.Add(lookTaken))
+	l.end(at.Add(preemptedTime))
 	if !l.backoff.Active() {
 		t.Error("it looks again at once")
 	}
@@ -51,12 +51,12 @@ func TestLookingThatOthersInterrupt(t *testing.T) {
 
 // A request that was there without a look says nothing about looking.
 func TestRequestsThatWereThereDoNotCount(t *testing.T) {
-	var l looker
-	l.end(false)
-	l.end(false)
-	l.found(time.Now())
+	var l spinner
+	l.note(false)
+	l.note(false)
+	l.end(time.Now())
 	n := 0
-	for at := time.Now(); !l.again(at); n++ {
+	for at := time.Now(); !l.keepSpinning(at); n++ {
 	}
 	if n != 3 {
 		t.Errorf("slept %d times at once after two looks in vain, want 3", n)
@@ -67,18 +67,18 @@ func TestRequestsThatWereThereDoNotCount(t *testing.T) {
 // without one are passed.
 func TestLooksAreCounted(t *testing.T) {
 	s := &Server{}
-	l, at := &s.reading.look, time.Now()
-	l.again(at)
-	l.found(at)
-	l.found(at) // without a look
-	l.again(at)
-	l.found(at.Add(lookTaken))
-	l.again(at)
+	l, at := &s.reader.spin, time.Now()
+	l.keepSpinning(at)
+	l.end(at)
+	l.end(at) // without a look
+	l.keepSpinning(at)
+	l.end(at.Add(preemptedTime))
+	l.keepSpinning(at)
 	if got, want := s.Mechanisms()["fuse_poll"], (tally.Counts{Won: 1, Lost: 1, Passed: 1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	l.again(at)
-	l.again(at.Add(lookTime))
+	l.keepSpinning(at)
+	l.keepSpinning(at.Add(spinTime))
 	if got, want := s.Mechanisms()["fuse_poll"], (tally.Counts{Won: 1, Lost: 2, Passed: 1}); got != want {
 		t.Errorf("after a look in vain: got %+v, want %+v", got, want)
 	}
