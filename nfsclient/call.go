@@ -33,7 +33,7 @@ var procs = func() (p [numProcs]transport.Proc) {
 func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler,
 	status *nfs3.Status, sink []byte, extra int) error {
 	n := int64(payload(args, sink))
-	if c.several() != nil {
+	if c.group() != nil {
 		args = marked(args)
 	}
 	var waited time.Duration

@@ -77,15 +77,15 @@ const maxConns = 64
 // are the NFSv3 procedures on handles.
 type Client struct {
 	// set once; the pointers are shared with all Clients from As
-	home  location // one address for all services and connections, even for a name
-	cfg   transport.ClientConfig
-	opt   Options
-	conns []*conn
-	auth  *transport.Auth // the caller; nil: opt's
-	turn  *atomic.Uint32  // selects the next connection
-	calls *callCounts
-	acl   *aclServer
-	locks *lockManager
+	server location // one address for all services and connections, even for a name
+	cfg    transport.ClientConfig
+	opt    Options
+	conns  []*conn
+	auth   *transport.Auth // the caller; nil: opt's
+	turn   *atomic.Uint32  // selects the next connection
+	calls  *callCounts
+	acl    *aclServer
+	locks  *lockManager
 
 	foreign bool // the RNIC is Options.Device, with an unknown provider
 }
@@ -134,7 +134,7 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 		}
 		c.conns = append(c.conns, newConn(conn))
 	}
-	if g := c.several(); g != nil {
+	if g := c.group(); g != nil {
 		g.begin(c.conns, c.locks.leave)
 	}
 	return c, nil
@@ -146,11 +146,11 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 func (c *Client) dialFirst(ctx context.Context, t Target) error {
 	if t.Others != "" {
 		g := newGroup(t, c.opt.Moved)
-		c.home, c.cfg.Moves, c.cfg.DialTimeout = g, g, oneDialTimeout
+		c.server, c.cfg.Moves, c.cfg.DialTimeout = g, g, oneDialTimeout
 		return c.dialGroup(ctx, g)
 	}
-	hosts, at := []string{t.Host}, &home{name: t.Host}
-	c.home = at
+	hosts, at := []string{t.Host}, &namedServer{name: t.Host}
+	c.server = at
 	if _, err := netip.ParseAddr(t.Host); err != nil {
 		if hosts, err = lookUp(ctx, t.Host); err != nil {
 			return &transport.ConnectError{Service: "nfs", Addr: t.Addr(), Err: err}

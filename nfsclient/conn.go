@@ -22,14 +22,14 @@ func newConn(c *transport.Client) *conn { return &conn{Client: c} }
 
 // Penalties for a connection, above any possible payload.
 const (
-	reserved = 1 << 40 // it is kept for small calls
-	away     = 1 << 50 // it is silent or lost
+	penaltySmallCalls = 1 << 40 // prefer another one for bulk data
+	penaltyLost       = 1 << 50 // it is silent or lost
 )
 
-// quietMost bounds the payload in flight on the first of several connections, in bytes: one
-// transfer. A small call chooses the connection with the least payload, so it queues behind at most
-// one transfer.
-const quietMost = 1 << 20
+// maxSmallConnPayload bounds the payload in flight on the first of several connections, in bytes:
+// one transfer. A small call chooses the connection with the least payload, so it queues behind at
+// most one transfer.
+const maxSmallConnPayload = 1 << 20
 
 // conn chooses the connection for a call with n bytes of data: among responding connections the one
 // with the least payload, and each in turn if equal.
@@ -44,11 +44,11 @@ func (c *Client) conn(n int64) *conn {
 		at := (first + i) % uint32(len(c.conns))
 		k := c.conns[at]
 		cost := k.payload.Load()
-		if at == 0 && n > 0 && cost+n > quietMost {
-			cost += reserved
+		if at == 0 && n > 0 && cost+n > maxSmallConnPayload {
+			cost += penaltySmallCalls
 		}
 		if k.Silent() || !k.Up() {
-			cost += away
+			cost += penaltyLost
 		}
 		if best == nil || cost < least {
 			best, least = k, cost

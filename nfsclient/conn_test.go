@@ -40,7 +40,7 @@ func TestSmallCallsDoNotWaitBehindPayload(t *testing.T) {
 			}
 		}
 		for range 10 {
-			if p := c.conn(0).payload.Load(); p > quietMost {
+			if p := c.conn(0).payload.Load(); p > maxSmallConnPayload {
 				t.Errorf("%d connections: a small call is behind %d bytes", n, p)
 			}
 		}

@@ -131,7 +131,7 @@ type lister struct {
 
 	// A repeated cookie means a loop. Each cookie is compared with a mark, which moves after 1, 2,
 	// 4, 8 … pages. So any loop is found without keeping all cookies.
-	mark         uint64
+	loopMark     uint64
 	pages, moved int
 
 	// Hashes of the listed names, for restarting a listing.
@@ -153,7 +153,7 @@ func (l *lister) page() ([]DirEntry, error) {
 	page, err := l.fetch()
 	for errors.Is(err, nfs3.ErrBadCookie) && l.at.Cookie != 0 && l.restarts < maxRestarts && len(l.seen) < maxSeen {
 		l.restarts++
-		l.at, l.pages, l.moved, l.mark = DirPage{}, 0, 0, 0
+		l.at, l.pages, l.moved, l.loopMark = DirPage{}, 0, 0, 0
 		page, err = l.fetch()
 	}
 	if err != nil {
@@ -199,11 +199,11 @@ func (l *lister) fetch() (page []DirEntry, err error) {
 		return nil, err
 	}
 	// Entries that lead back to an earlier cookie would loop forever.
-	if !l.at.EOF && (l.at.Cookie == before || l.pages > 0 && l.at.Cookie == l.mark) {
+	if !l.at.EOF && (l.at.Cookie == before || l.pages > 0 && l.at.Cookie == l.loopMark) {
 		return nil, errNoForward
 	}
 	if l.pages++; l.pages >= 2*l.moved {
-		l.mark, l.moved = l.at.Cookie, l.pages
+		l.loopMark, l.moved = l.at.Cookie, l.pages
 	}
 	return page, nil
 }

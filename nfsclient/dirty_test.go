@@ -21,7 +21,7 @@ type ledger struct {
 func (l *ledger) write(v nfs3.Verf) { l.wrote(&Written{N: 1, Verf: v}) }
 
 // needs wants begin to report that a COMMIT is needed, or is not.
-func (l *ledger) needs(want bool) mark {
+func (l *ledger) needs(want bool) commitMark {
 	l.Helper()
 	m, needed := l.begin()
 	if needed != want {
@@ -30,7 +30,7 @@ func (l *ledger) needs(want bool) mark {
 	return m
 }
 
-func (l *ledger) commit(m mark, v nfs3.Verf, want error) {
+func (l *ledger) commit(m commitMark, v nfs3.Verf, want error) {
 	l.Helper()
 	if err := l.committed(m, v); err != want {
 		l.Errorf("COMMIT: %v, want %v", err, want)
@@ -116,7 +116,7 @@ type modelWrite struct {
 
 // A modelSync is a Sync in progress.
 type modelSync struct {
-	m     mark
+	m     commitMark
 	done  bool // at the server
 	epoch byte
 	told  []bool // reported, of each write when it began

@@ -26,8 +26,8 @@ import (
 // oneDialTimeout bounds one connection attempt to one of several servers; tests replace it.
 var oneDialTimeout = 5 * time.Second
 
-// drawn selects the Client's first server among n; tests replace it.
-var drawn = rand.IntN
+// firstServer selects the Client's first server among n; tests replace it.
+var firstServer = rand.IntN
 
 // A location is the address of a Client's server.
 type location interface {
@@ -39,7 +39,7 @@ type location interface {
 type group struct {
 	// Set once.
 	servers []Target                     // one server each
-	told    func(addr string, err error) // Options.Moved, or a no-op
+	onMove  func(addr string, err error) // Options.Moved, or a no-op
 
 	search sync.Mutex // serializes the search for the next server; taken before mu
 
@@ -50,7 +50,7 @@ type group struct {
 	settled bool       // it has answered at addr
 	used    string     // the last address with calls; "": none
 	links   []*transport.Client
-	leave   func() // moves other services too
+	onLeave func() // moves other services too
 	roots   []root
 	moves   uint64            // switches to another server
 	refused map[string]string // rejected servers, and why
@@ -62,13 +62,13 @@ type root struct {
 	fsid, fileid uint64
 }
 
-// newGroup returns the servers of t, starting at a random one. told may be nil.
-func newGroup(t Target, told func(string, error)) *group {
-	if told == nil {
-		told = func(string, error) {}
+// newGroup returns the servers of t, starting at a random one. onMove may be nil.
+func newGroup(t Target, onMove func(string, error)) *group {
+	if onMove == nil {
+		onMove = func(string, error) {}
 	}
-	g := &group{servers: t.Servers(), told: told, refused: map[string]string{}, leave: func() {}}
-	g.turn = drawn(len(g.servers))
+	g := &group{servers: t.Servers(), onMove: onMove, refused: map[string]string{}, onLeave: func() {}}
+	g.turn = firstServer(len(g.servers))
 	return g
 }
 
@@ -119,13 +119,13 @@ func (g *group) try(turn int, addr string) {
 	g.turn, g.addr, g.left, g.settled = turn, addr, nil, false
 }
 
-// begin makes the Client's connections move together, and runs leave at each move.
+// begin makes the Client's connections move together, and calls leave at each move.
 func (g *group) begin(conns []*conn, leave func()) {
 	g.mu.Lock()
 	for _, k := range conns {
 		g.links = append(g.links, k.Client)
 	}
-	g.leave = leave
+	g.onLeave = leave
 	addr := g.addr
 	g.mu.Unlock()
 	for _, k := range conns { // one may have moved already
@@ -166,14 +166,14 @@ func (g *group) Connected(ctx context.Context, addr string, try transport.Try) e
 		g.moves++
 	}
 	delete(g.refused, addr)
-	links, leave := g.links, g.leave
+	links, leave := g.links, g.onLeave
 	g.mu.Unlock()
 	if moved {
 		for _, l := range links {
 			l.Leave(addr, errElsewhere)
 		}
 		leave()
-		g.told(addr, nil)
+		g.onMove(addr, nil)
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (g *group) refuse(addr string, err error) {
 	g.refused[addr] = err.Error()
 	g.mu.Unlock()
 	if !known {
-		g.told(addr, err)
+		g.onMove(addr, err)
 	}
 }
 
@@ -297,15 +297,15 @@ func (c *Client) dialServer(ctx context.Context, g *group, turn, n int) error {
 	return err
 }
 
-// several returns the group, or nil for a single server.
-func (c *Client) several() *group {
-	g, _ := c.home.(*group)
+// group returns the group, or nil for a single server.
+func (c *Client) group() *group {
+	g, _ := c.server.(*group)
 	return g
 }
 
 // Moves counts switches to another server.
 func (c *Client) Moves() uint64 {
-	g := c.several()
+	g := c.group()
 	if g == nil {
 		return 0
 	}
@@ -316,7 +316,7 @@ func (c *Client) Moves() uint64 {
 
 // followRoot makes further servers prove a root before they are used.
 func (c *Client) followRoot(ctx context.Context, fh nfs3.FH) error {
-	g := c.several()
+	g := c.group()
 	if g == nil {
 		return nil
 	}
@@ -330,7 +330,7 @@ func (c *Client) followRoot(ctx context.Context, fh nfs3.FH) error {
 // CheckServers asks each responding server for the mounted volume. It returns the error of the
 // first without it. It calls silent for each server without an answer.
 func (c *Client) CheckServers(ctx context.Context, silent func(server string, err error)) error {
-	g := c.several()
+	g := c.group()
 	if g == nil {
 		return nil
 	}

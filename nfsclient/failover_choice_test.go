@@ -9,9 +9,9 @@ import (
 
 // BeginWith has all Clients of a test begin with one of their servers.
 func BeginWith(t *testing.T, server int) {
-	was := drawn
-	drawn = func(int) int { return server }
-	t.Cleanup(func() { drawn = was })
+	was := firstServer
+	firstServer = func(int) int { return server }
+	t.Cleanup(func() { firstServer = was })
 }
 
 // WaitForServers has the Clients of a test pass no server over that is alive and late, as on a busy

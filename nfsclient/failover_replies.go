@@ -102,7 +102,7 @@ func (c *Client) doneBefore(ctx context.Context, proc uint32, args xdr.Marshaler
 		return gone, nil
 	case nfs3.ProcRename:
 		if a, ok := args.(*nfs3.RenameArgs); ok && gone {
-			n, err := c.found(ctx, &a.To)
+			n, err := c.lookUpName(ctx, &a.To)
 			return n != nil, err
 		}
 	case nfs3.ProcLink:
@@ -128,31 +128,31 @@ func (c *Client) doneBefore(ctx context.Context, proc uint32, args xdr.Marshaler
 
 // isLink reports whether a LINK's new name already leads to its file.
 func (c *Client) isLink(ctx context.Context, a *nfs3.LinkArgs) (bool, error) {
-	n, err := c.found(ctx, &a.Link)
+	n, err := c.lookUpName(ctx, &a.Link)
 	if n == nil || err != nil {
 		return false, err
 	}
 	of, err := c.Getattr(ctx, a.FH)
-	return err == nil && of.Fsid == n.Attr.Fsid && of.Fileid == n.Attr.Fileid, ended(ctx, err)
+	return err == nil && of.Fsid == n.Attr.Fsid && of.Fileid == n.Attr.Fileid, transportErr(ctx, err)
 }
 
 // isOurs reports whether the object under a name has the call's mark.
 func (c *Client) isOurs(ctx context.Context, at *nfs3.DirOpArgs, attr *nfs3.Sattr, t nfs3.FileType) (bool, error) {
-	n, err := c.found(ctx, at)
+	n, err := c.lookUpName(ctx, at)
 	return n != nil && n.Attr.Type == t && attr.AtimeHow == nfs3.SetToClientTime && n.Attr.Atime == attr.Atime, err
 }
 
-// found looks up a name. It returns nil if the server refuses.
-func (c *Client) found(ctx context.Context, at *nfs3.DirOpArgs) (*Node, error) {
+// lookUpName looks up a name. It returns nil if the server refuses.
+func (c *Client) lookUpName(ctx context.Context, at *nfs3.DirOpArgs) (*Node, error) {
 	n, err := c.Lookup(ctx, at.Dir, string(at.Name))
 	if err != nil {
-		return nil, ended(ctx, err)
+		return nil, transportErr(ctx, err)
 	}
 	return &n, nil
 }
 
-// ended drops the error of a server's refusal.
-func ended(ctx context.Context, err error) error {
+// transportErr drops the error of a server's refusal.
+func transportErr(ctx context.Context, err error) error {
 	var refused *StatusError
 	if errors.As(err, &refused) && ctx.Err() == nil {
 		return nil

@@ -107,7 +107,7 @@ func (f *FS) create(ctx context.Context, name string, attr nfs3.Sattr) (Node, er
 	w := f.walker(ctx)
 	base, slash, err := w.advance(name)
 	for err == nil {
-		p := place{dir: w.top().FH, base: base, slash: slash}
+		p := parentName{dir: w.top().FH, base: base, slash: slash}
 		if slash || !p.isName() {
 			return Node{}, syscall.EISDIR
 		}
@@ -126,7 +126,7 @@ func (f *FS) create(ctx context.Context, name string, attr nfs3.Sattr) (Node, er
 // createNew makes a file; an existing name is an error. By the verifier the server recognizes a
 // retransmission of our own call. Attributes follow in another call.
 func (f *FS) createNew(ctx context.Context, name string, perm fs.FileMode) (Node, error) {
-	p, err := f.place(ctx, name)
+	p, err := f.resolveParent(ctx, name)
 	if err == nil && !p.isName() {
 		err = syscall.EEXIST
 	}

@@ -10,8 +10,8 @@ import (
 // streamWindow is the number of pieces in flight for a stream.
 const streamWindow = 4
 
-// A piece is one buffer of a stream in flight.
-type piece struct {
+// A streamPiece is one buffer of a stream in flight.
+type streamPiece struct {
 	buf  []byte
 	n    int
 	err  error
@@ -19,16 +19,16 @@ type piece struct {
 }
 
 // newPieces allocates streamWindow buffers with size bytes each.
-func newPieces(size int) []*piece {
-	ring := make([]*piece, streamWindow)
+func newPieces(size int) []*streamPiece {
+	ring := make([]*streamPiece, streamWindow)
 	for i := range ring {
-		ring[i] = &piece{buf: make([]byte, size)}
+		ring[i] = &streamPiece{buf: make([]byte, size)}
 	}
 	return ring
 }
 
 // start runs do in a goroutine; wait or p.done reports its end.
-func (p *piece) start(do func()) {
+func (p *streamPiece) start(do func()) {
 	p.done = make(chan struct{})
 	go func() {
 		defer close(p.done)
@@ -37,7 +37,7 @@ func (p *piece) start(do func()) {
 }
 
 // wait waits for the started function and returns its error.
-func (p *piece) wait() error {
+func (p *streamPiece) wait() error {
 	if p.done == nil {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (f *File) WriteTo(w io.Writer) (total int64, err error) {
 	off := f.pos
 	// Offsets assume full READs. A short piece is the last one, because ReadAt continues until its
 	// buffer is full or the file ends.
-	fetch := func(p *piece) {
+	fetch := func(p *streamPiece) {
 		at := off
 		off += int64(len(p.buf))
 		p.start(func() { p.n, p.err = f.ReadAt(p.buf, at) })

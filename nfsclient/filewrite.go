@@ -13,16 +13,16 @@ import (
 // in the order of their replies. Each Sync takes a mark at its start and checks its own COMMIT
 // against it. Other Syncs meanwhile do not change its result.
 type dirty struct {
-	mu     sync.Mutex // guards all
-	last   uint64     // number of the last unstable write
-	stable uint64     // a COMMIT has covered the writes up to this one
-	lost   uint64     // the last write possibly lost by the server
-	told   uint64     // losses up to this write have been reported
-	verf   nfs3.Verf  // of all writes after stable and lost
+	mu       sync.Mutex // guards all
+	last     uint64     // number of the last unstable write
+	stable   uint64     // a COMMIT has covered the writes up to this one
+	lost     uint64     // the last write possibly lost by the server
+	reported uint64     // losses up to this write have been reported
+	verf     nfs3.Verf  // of all writes after stable and lost
 }
 
-// A mark describes the writes covered by a COMMIT sent now.
-type mark struct {
+// A commitMark describes the writes covered by a COMMIT sent now.
+type commitMark struct {
 	last uint64    // the writes up to this one
 	verf nfs3.Verf // of writes neither stable nor lost
 	lost uint64    // the last known lost write
@@ -47,17 +47,17 @@ func (d *dirty) wrote(w *Written) {
 func (d *dirty) pending() bool { return d.last > max(d.stable, d.lost) }
 
 // begin returns the mark for a COMMIT sent now, and whether one is needed.
-func (d *dirty) begin() (m mark, needed bool) {
+func (d *dirty) begin() (m commitMark, needed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	m = mark{last: d.last, verf: d.verf, lost: d.lost, bad: d.lost > d.told}
+	m = commitMark{last: d.last, verf: d.verf, lost: d.lost, bad: d.lost > d.reported}
 	return m, m.bad || d.pending()
 }
 
 // committed records the verifier of a COMMIT sent after m was taken. It returns ErrLostWrites if
 // data covered by m may be lost. Each Sync in progress at the discovery reports a loss, otherwise
 // the next one.
-func (d *dirty) committed(m mark, verf nfs3.Verf) error {
+func (d *dirty) committed(m commitMark, verf nfs3.Verf) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// A different verifier means nothing if another COMMIT had covered all of m before the restart.
@@ -68,7 +68,7 @@ func (d *dirty) committed(m mark, verf nfs3.Verf) error {
 	case !covered:
 		d.lost = max(d.lost, m.last) // the next COMMIT checks those after m
 	}
-	d.told = max(d.told, m.last)
+	d.reported = max(d.reported, m.last)
 	if m.bad || !covered {
 		return ErrLostWrites
 	}

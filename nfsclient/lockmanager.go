@@ -102,7 +102,7 @@ func (m *lockManager) leave() {
 // lockConn returns the connection to the lock manager.
 func (c *Client) lockConn(ctx context.Context) (*transport.Client, error) {
 	m := c.locks
-	if conn, err := m.known(); conn != nil || err != nil {
+	if conn, err := m.cached(); conn != nil || err != nil {
 		return conn, err
 	}
 	select {
@@ -111,7 +111,7 @@ func (c *Client) lockConn(ctx context.Context) (*transport.Client, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if conn, err := m.known(); conn != nil || err != nil {
+	if conn, err := m.cached(); conn != nil || err != nil {
 		return conn, err
 	}
 	conn, own, err := c.findLockManager(ctx)
@@ -135,8 +135,8 @@ func (c *Client) lockConn(ctx context.Context) (*transport.Client, error) {
 	return conn, err
 }
 
-// known returns the earlier result; an error counts for lockSearch.
-func (m *lockManager) known() (*transport.Client, error) {
+// cached returns the earlier result; an error counts for lockSearch.
+func (m *lockManager) cached() (*transport.Client, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.err != nil && time.Since(m.failed) > lockSearch {
@@ -190,7 +190,7 @@ func (c *Client) searchLockManager(ctx context.Context) (conn *transport.Client,
 	}
 	cfg := c.cfg
 	cfg.Service, cfg.Responding, cfg.Moves = "nlm", nil, lockMoves{c}
-	if conn, err = transport.DialTCP(ctx, net.JoinHostPort(c.home.address(), strconv.Itoa(port)), cfg); err != nil {
+	if conn, err = transport.DialTCP(ctx, net.JoinHostPort(c.server.address(), strconv.Itoa(port)), cfg); err != nil {
 		return nil, false, fmt.Errorf("%w: %w", ErrNoLockManager, err)
 	}
 	return conn, true, nil
@@ -219,7 +219,7 @@ func (m lockMoves) Connected(_ context.Context, addr string, _ transport.Try) er
 // Here reports whether addr is on the server's host.
 func (m lockMoves) Here(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	return err == nil && host == m.c.home.address()
+	return err == nil && host == m.c.server.address()
 }
 
 // Next asks for the lock manager's present port, at the server in use.
@@ -230,7 +230,7 @@ func (m lockMoves) Next(ctx context.Context, addr string) string {
 	if err != nil {
 		return addr
 	}
-	return net.JoinHostPort(m.c.home.address(), strconv.Itoa(port))
+	return net.JoinHostPort(m.c.server.address(), strconv.Itoa(port))
 }
 
 // close closes a connection used only for locks.

@@ -118,7 +118,7 @@ func TestSearchOfALockManagerEnds(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if _, err := s.c.locks.known(); err != nil {
+	if _, err := s.c.locks.cached(); err != nil {
 		t.Errorf("who was interrupted has found out that %v", err)
 	}
 }

@@ -37,7 +37,7 @@ func (c *Client) mountCall(ctx context.Context, p *transport.Proc, args xdr.Mars
 		}
 	}
 	if host == "" {
-		host = c.home.address()
+		host = c.server.address()
 	}
 	if port == 0 {
 		var err error

@@ -72,8 +72,8 @@ func (f *FS) Remove(ctx context.Context, name string) error {
 
 // oldName returns the place of a name to remove. A path without a name returns the error of
 // rmdir(2).
-func (f *FS) oldName(ctx context.Context, name string) (place, error) {
-	p, err := f.place(ctx, name)
+func (f *FS) oldName(ctx context.Context, name string) (parentName, error) {
+	p, err := f.resolveParent(ctx, name)
 	if err == nil {
 		switch p.base {
 		case "":
@@ -105,7 +105,7 @@ func (f *FS) remove(ctx context.Context, dir nfs3.FH, base string) error {
 
 // Unlink removes a name; a directory fails with syscall.EISDIR.
 func (f *FS) Unlink(ctx context.Context, name string) error {
-	p, err := f.place(ctx, name)
+	p, err := f.resolveParent(ctx, name)
 	switch {
 	case err != nil:
 	case !p.isName():
@@ -130,7 +130,7 @@ func (f *FS) unlink(ctx context.Context, dir nfs3.FH, base string) error {
 }
 
 // refuseSlash returns the error for a trailing slash in an operation on non-directories.
-func (f *FS) refuseSlash(ctx context.Context, p place) error {
+func (f *FS) refuseSlash(ctx context.Context, p parentName) error {
 	n, err := f.lookup(ctx, p.dir, p.base)
 	switch {
 	case err != nil:
@@ -153,10 +153,10 @@ func (f *FS) Rmdir(ctx context.Context, name string) error {
 // Rename renames oldname to newname and replaces newname. It does not follow symbolic links. Only
 // directories accept a slash after either name.
 func (f *FS) Rename(ctx context.Context, oldname, newname string) error {
-	from, err := f.place(ctx, oldname)
-	var to place
+	from, err := f.resolveParent(ctx, oldname)
+	var to parentName
 	if err == nil {
-		to, err = f.place(ctx, newname)
+		to, err = f.resolveParent(ctx, newname)
 	}
 	if err == nil {
 		err = f.rename(ctx, from, to)
@@ -168,7 +168,7 @@ func (f *FS) Rename(ctx context.Context, oldname, newname string) error {
 }
 
 // rename checks a trailing slash first, because RENAME does not carry one.
-func (f *FS) rename(ctx context.Context, from, to place) error {
+func (f *FS) rename(ctx context.Context, from, to parentName) error {
 	if !from.isName() || !to.isName() {
 		return syscall.EBUSY
 	}
@@ -187,7 +187,7 @@ func (f *FS) rename(ctx context.Context, from, to place) error {
 // Link gives oldname the additional name newname. It does not follow a symbolic link.
 func (f *FS) Link(ctx context.Context, oldname, newname string) error {
 	n, err := f.walk(ctx, oldname, false)
-	var p place
+	var p parentName
 	if err == nil {
 		p, err = f.newName(ctx, newname, false)
 	}
@@ -210,7 +210,7 @@ func (f *FS) Link(ctx context.Context, oldname, newname string) error {
 
 // Symlink makes a symbolic link with the content target.
 func (f *FS) Symlink(ctx context.Context, target, name string) error {
-	var p place
+	var p parentName
 	err := checkTarget(target)
 	if err == nil {
 		p, err = f.newName(ctx, name, false)

@@ -102,18 +102,18 @@ func (r *removal) ask(name string, n Node, enter bool) bool {
 	return r.how.Ask == nil || r.how.Ask(name, &FileInfo{name: baseName(name), Node: n}, enter)
 }
 
-// An outcome is the result for one object.
-type outcome uint8
+// A removeOutcome is the result for one object.
+type removeOutcome uint8
 
 // The outcomes.
 const (
-	gone   outcome = iota // removed
-	absent                // missing
-	kept                  // still there, after a reported failure or by Ask's choice
+	objRemoved removeOutcome = iota // removed
+	objMissing                      // missing
+	objKept                         // still there, after a reported failure or by Ask's choice
 )
 
 // remove removes one object; a directory with its entries.
-func (r *removal) remove(ctx context.Context, dir nfs3.FH, base string, n Node, name string) outcome {
+func (r *removal) remove(ctx context.Context, dir nfs3.FH, base string, n Node, name string) removeOutcome {
 	isDir := n.Attr.Type == nfs3.TypeDir
 	var err error
 	switch {
@@ -126,15 +126,15 @@ func (r *removal) remove(ctx context.Context, dir nfs3.FH, base string, n Node, 
 	}
 	switch {
 	case errors.Is(err, errKept):
-		return kept
+		return objKept
 	case errors.Is(err, fs.ErrNotExist):
-		return absent
+		return objMissing
 	case err != nil:
 		r.failed(name, err)
-		return kept
+		return objKept
 	}
 	r.removed(name, isDir)
-	return gone
+	return objRemoved
 }
 
 // errKept stands for a reported failure, or for Ask's choice.
@@ -226,7 +226,7 @@ func (p *pass) lookupFailed(name string, err error) {
 		return
 	}
 	p.r.failed(p.name+"/"+name, err)
-	p.note(name, kept)
+	p.note(name, objKept)
 }
 
 // one removes one entry and records the outcome.
@@ -237,13 +237,13 @@ func (p *pass) one(ctx context.Context, name string, n Node) {
 
 // note records the outcome for a name. A missing name is no progress: a server that keeps listing
 // it would make an endless loop.
-func (p *pass) note(name string, o outcome) {
+func (p *pass) note(name string, o removeOutcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch o {
-	case gone:
+	case objRemoved:
 		p.progress = true
-	case kept:
+	case objKept:
 		p.left[name] = true
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // getPort returns a program's TCP port on the server's host.
 func (c *Client) getPort(ctx context.Context, prog, vers uint32) (int, error) {
-	return c.getPortAt(ctx, c.home.address(), prog, vers)
+	return c.getPortAt(ctx, c.server.address(), prog, vers)
 }
 
 // getPortAt is getPort for another host.

@@ -27,10 +27,10 @@ func lookUp(ctx context.Context, name string) (hosts []string, err error) {
 	return hosts, err
 }
 
-// A home is the address of a named server, shared by all connections of a Client. They keep a
-// responding address as long as the name has it. The hosts of one name may be different servers,
+// A namedServer is the address of a named server, shared by all connections of a Client. They keep
+// a responding address as long as the name has it. The hosts of one name may be different servers,
 // which do not understand each other's handles. It implements transport.Moves.
-type home struct {
+type namedServer struct {
 	name string // set once
 
 	mu      sync.Mutex // guards all below
@@ -38,21 +38,21 @@ type home struct {
 	settled bool // host has answered
 }
 
-func (h *home) address() string {
+func (h *namedServer) address() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.host
 }
 
 // settle sets host as the server's address; it has answered.
-func (h *home) settle(host string) {
+func (h *namedServer) settle(host string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.host, h.settled = host, true
 }
 
 // Connected notes that the server accepted a connection at addr.
-func (h *home) Connected(_ context.Context, addr string, _ transport.Try) error {
+func (h *namedServer) Connected(_ context.Context, addr string, _ transport.Try) error {
 	if host, _, err := net.SplitHostPort(addr); err == nil {
 		h.settle(host)
 	}
@@ -60,10 +60,10 @@ func (h *home) Connected(_ context.Context, addr string, _ transport.Try) error 
 }
 
 // Here keeps existing connections: the server may still answer at its old address.
-func (h *home) Here(string) bool { return true }
+func (h *namedServer) Here(string) bool { return true }
 
 // Next resolves the name again if addr does not answer. Another connection may have moved already.
-func (h *home) Next(ctx context.Context, addr string) string {
+func (h *namedServer) Next(ctx context.Context, addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return addr

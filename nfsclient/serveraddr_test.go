@@ -98,7 +98,7 @@ func TestServerIsFollowedToItsNewAddress(t *testing.T) {
 // without a name service too. An address that has never answered is not stayed with.
 func TestHomeIsKept(t *testing.T) {
 	set := useNames(t)
-	h := &home{name: "server"}
+	h := &namedServer{name: "server"}
 	h.settle("10.0.0.1")
 	next := func(at, want string) {
 		t.Helper()
@@ -125,7 +125,7 @@ func TestHomeIsKept(t *testing.T) {
 func TestServerAddress(t *testing.T) {
 	for given, want := range map[string]string{"10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1",
 		"FD00:0:0::1": "fd00::1", "fd00:0000::0001": "fd00::1", "fe80::01%eth0": "fe80::1%eth0"} {
-		c := &Client{home: &home{host: given}}
+		c := &Client{server: &namedServer{host: given}}
 		if got := c.ServerAddress(); got != want {
 			t.Errorf("%s: %s, want %s", given, got, want)
 		}

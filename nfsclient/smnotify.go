@@ -18,7 +18,7 @@ import (
 // call only from a reserved port, which needs root: without one it fails.
 func (c *Client) NotifyRestart(ctx context.Context, server, name string, state int32) error {
 	if server == "" {
-		server = c.home.address()
+		server = c.server.address()
 	}
 	news := &nsm.StatChange{Name: []byte(name), State: state}
 	// Our server has its monitor on its NFS ports. Try that before rpcbind, which may list another
@@ -65,8 +65,8 @@ func (c *Client) tcpPort() int {
 // ServerAddress returns the server's address without a port, in the kernel's form: IPv6 addresses
 // have many spellings. Of several servers it is the last one used for calls, not one being tried.
 func (c *Client) ServerAddress() string {
-	host := c.home.address()
-	if g := c.several(); g != nil {
+	host := c.server.address()
+	if g := c.group(); g != nil {
 		host = g.inUse()
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {

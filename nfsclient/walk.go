@@ -161,9 +161,9 @@ func (f *FS) lookup(ctx context.Context, dir nfs3.FH, name string) (Node, error)
 	return f.c.Lookup(ctx, dir, name)
 }
 
-// A place is the end of a path: a directory and a name in it. The name may be missing and is not
-// followed.
-type place struct {
+// A parentName is the end of a path: a directory and a name in it. The name may be missing and is
+// not followed.
+type parentName struct {
 	dir   nfs3.FH
 	base  string // last component; "" for the root
 	slash bool   // a slash follows base: it has to be a directory
@@ -171,25 +171,25 @@ type place struct {
 
 // isName reports whether the path ends in a name, which can be made and removed, not in "." or ".."
 // or nothing.
-func (p *place) isName() bool { return p.base != "" && p.base != "." && p.base != ".." }
+func (p *parentName) isName() bool { return p.base != "" && p.base != "." && p.base != ".." }
 
-// place resolves all of name except its last component.
-func (f *FS) place(ctx context.Context, name string) (place, error) {
+// resolveParent resolves all of name except its last component.
+func (f *FS) resolveParent(ctx context.Context, name string) (parentName, error) {
 	if strings.IndexByte(name, 0) >= 0 {
-		return place{}, fs.ErrInvalid
+		return parentName{}, fs.ErrInvalid
 	}
 	w := f.walker(ctx)
 	base, slash, err := w.advance(name)
 	if err == nil && len(base) > nfs3.MaxName {
 		err = syscall.ENAMETOOLONG
 	}
-	return place{dir: w.top().FH, base: base, slash: slash}, err
+	return parentName{dir: w.top().FH, base: base, slash: slash}, err
 }
 
 // newName returns the place for a new name. Only with dir, for a new directory, may a slash follow.
 // "." and ".." and the root always exist.
-func (f *FS) newName(ctx context.Context, name string, dir bool) (place, error) {
-	p, err := f.place(ctx, name)
+func (f *FS) newName(ctx context.Context, name string, dir bool) (parentName, error) {
+	p, err := f.resolveParent(ctx, name)
 	switch {
 	case err != nil:
 		return p, err
@@ -208,7 +208,7 @@ func (f *FS) newName(ctx context.Context, name string, dir bool) (place, error) 
 // base is the last component: "" for the root, and it may be "." or "..". slash reports whether a
 // slash follows, which marks a directory (POSIX).
 func (f *FS) Parent(ctx context.Context, name string) (dir *FS, base string, slash bool, err error) {
-	p, err := f.place(ctx, name)
+	p, err := f.resolveParent(ctx, name)
 	if err != nil {
 		return nil, "", false, pathError("walk", name, err)
 	}
