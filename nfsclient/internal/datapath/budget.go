@@ -20,18 +20,18 @@ import (
 type budget struct {
 	total int64 // set once
 
-	mu   sync.Mutex // guards all that follows, and the accounts
-	free int64
-	line []*waiter
+	mu    sync.Mutex // guards all that follows, and the accounts
+	free  int64
+	queue []*waiter
 
-	waiting atomic.Int32 // length of line, readable without mu
+	waiting atomic.Int32 // length of queue, readable without mu
 }
 
 // An account is one file's part of a budget.
 type account struct {
-	most  int64 // set once
-	leave int64 // set once: reserve for the others
-	held  int64 // guarded by the budget's mu
+	limit   int64 // set once
+	reserve int64 // set once: left free for the others
+	used    int64 // guarded by the budget's mu
 }
 
 func newBudget(total int64) *budget { return &budget{total: total, free: total} }
@@ -40,19 +40,19 @@ func newBudget(total int64) *budget { return &budget{total: total, free: total} 
 type fit uint8
 
 const (
-	fits   fit = iota
-	ownFew     // exceeds the account's share
-	allFew     // exceeds the free memory
+	fits         fit = iota
+	accountShort     // exceeds the account's share
+	budgetShort      // exceeds the free memory
 )
 
-// fit checks a request for n bytes against the account, its leave and the free memory. The caller
-// holds b.mu.
+// fit checks a request for n bytes against the account's limit and reserve and the free memory. The
+// caller holds b.mu.
 func (b *budget) fit(a *account, n int64) fit {
-	if a.held > a.most-n || a.held > 0 && a.held+n > b.free-n || a.leave > 0 && n > b.free-a.leave {
-		return ownFew
+	if a.used > a.limit-n || a.used > 0 && a.used+n > b.free-n || a.reserve > 0 && n > b.free-a.reserve {
+		return accountShort
 	}
 	if n > b.free {
-		return allFew
+		return budgetShort
 	}
 	return fits
 }
@@ -61,8 +61,8 @@ func (b *budget) fit(a *account, n int64) fit {
 func (b *budget) take(a *account, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, w := range b.line {
-		if w.acct == a || b.fit(w.acct, w.want) == allFew {
+	for _, w := range b.queue {
+		if w.acct == a || b.fit(w.acct, w.want) == budgetShort {
 			return false // that waiter was first
 		}
 	}
@@ -70,7 +70,7 @@ func (b *budget) take(a *account, n int64) bool {
 		return false
 	}
 	b.free -= n
-	a.held += n
+	a.used += n
 	return true
 }
 
@@ -78,32 +78,32 @@ func (b *budget) take(a *account, n int64) bool {
 func (b *budget) give(a *account, n int64) {
 	b.mu.Lock()
 	b.free += n
-	a.held -= n
+	a.used -= n
 	b.serve()
 	b.mu.Unlock()
 }
 
 // serve grants the waiters' requests that fit. The caller holds b.mu.
 func (b *budget) serve() {
-	keep := b.line[:0]
+	keep := b.queue[:0]
 	short := false
-	for _, w := range b.line {
-		how := allFew
+	for _, w := range b.queue {
+		how := budgetShort
 		if !short {
 			how = b.fit(w.acct, w.want)
 		}
 		if how != fits {
-			short = short || how == allFew
+			short = short || how == budgetShort
 			keep = append(keep, w)
 			continue
 		}
 		b.free -= w.want
-		w.acct.held += w.want
+		w.acct.used += w.want
 		w.granted = true
 		w.ch <- struct{}{}
 	}
-	clear(b.line[len(keep):])
-	b.line = keep
+	clear(b.queue[len(keep):])
+	b.queue = keep
 	b.waiting.Store(int32(len(keep)))
 }
 
@@ -120,7 +120,7 @@ func (b *budget) join(w *waiter, a *account, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w.acct, w.want = a, n
-	b.line = append(b.line, w)
+	b.queue = append(b.queue, w)
 	b.serve()
 	return w.granted
 }
@@ -138,24 +138,24 @@ func (b *budget) await(ctx context.Context, w *waiter) error {
 		<-w.ch
 		return nil
 	}
-	i := slices.Index(b.line, w)
-	b.line = slices.Delete(b.line, i, i+1)
+	i := slices.Index(b.queue, w)
+	b.queue = slices.Delete(b.queue, i, i+1)
 	b.serve()
 	return ctx.Err()
 }
 
-// held returns the bytes taken.
-func (b *budget) held() int64 {
+// used returns the bytes taken.
+func (b *budget) used() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.total - b.free
 }
 
-// heldBy returns the bytes taken by an account.
-func (b *budget) heldBy(a *account) int64 {
+// usedBy returns the bytes taken by an account.
+func (b *budget) usedBy(a *account) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return a.held
+	return a.used
 }
 
 // unbounded is the limit for accounts without a bound.

@@ -14,7 +14,7 @@ func TestBudgetLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100)
 		var pool waiterPool
-		holder, large, small, hog := &account{most: 100}, &account{most: 100}, &account{most: 100}, &account{most: 20}
+		holder, large, small, hog := &account{limit: 100}, &account{limit: 100}, &account{limit: 100}, &account{limit: 20}
 		if !b.take(holder, 60) || !b.take(hog, 15) {
 			t.Fatal("not from an empty budget")
 		}
@@ -46,15 +46,15 @@ func TestBudgetLine(t *testing.T) {
 			t.Errorf("a small request after a large one: %v", err)
 		}
 		b.give(holder, 60)
-		if err := <-got; err != nil || b.heldBy(large) != 50 {
-			t.Errorf("%v, %d", err, b.heldBy(large))
+		if err := <-got; err != nil || b.usedBy(large) != 50 {
+			t.Errorf("%v, %d", err, b.usedBy(large))
 		}
 		if len(kept) > 0 {
 			t.Error("over the bound of the account, after a wait")
 		}
 		b.give(hog, 15)
-		if err := <-kept; err != nil || b.held() != 61 || b.waiting.Load() != 0 {
-			t.Errorf("%v, %d are held, %d wait", err, b.held(), b.waiting.Load())
+		if err := <-kept; err != nil || b.used() != 61 || b.waiting.Load() != 0 {
+			t.Errorf("%v, %d are held, %d wait", err, b.used(), b.waiting.Load())
 		}
 	})
 }

@@ -56,9 +56,9 @@ func (f *File) commitIfDue(pressed bool) {
 	switch {
 	case c.wanted:
 	case 2*held >= e.cfg.DirtyFile:
-	case 2*e.bytes[unstable].Load() >= e.cfg.DirtyMount && 2*held >= e.written.heldBy(&f.written):
+	case 2*e.bytes[unstable].Load() >= e.cfg.DirtyMount && 2*held >= e.written.usedBy(&f.written):
 	case pressed && len(f.ops) == 0 && f.queueHead == nil:
-	case pressed && 2*held >= e.written.heldBy(&f.written):
+	case pressed && 2*held >= e.written.usedBy(&f.written):
 	default:
 		return
 	}
@@ -106,7 +106,7 @@ func (f *File) committed(verf nfs3.Verf, err error) {
 			f.release(i)
 			i--
 		} else {
-			f.again(x)
+			f.resend(x)
 		}
 	}
 	switch {
@@ -115,5 +115,5 @@ func (f *File) committed(verf nfs3.Verf, err error) {
 	case u.mixed || u.verf != verf:
 		c.losses++
 	}
-	f.settle()
+	f.changed()
 }

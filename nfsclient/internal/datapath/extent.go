@@ -46,7 +46,7 @@ type extent struct {
 	seq uint64         // the oldest Write with data in it
 	how nfs3.StableHow // the stability to request
 
-	op   *op       // inFlight: its WRITE
+	op   *writeOp  // inFlight: its WRITE
 	verf nfs3.Verf // unstable: the reply's verifier
 	gen  uint64    // unstable: number of the COMMIT that will cover it
 

@@ -30,18 +30,18 @@ type File struct {
 	waiters waitList // for any change of the fields below
 
 	// errors
-	orphan    error // from a time without Handles; the next Open returns it
-	failures  uint64
-	lastError error
-	through   bool // the server was full: each Write waits for its WRITE
-	discarded bool // the file is removed
-	abandoned bool // the Engine is closed
+	orphan       error // from a time without Handles; the next Open returns it
+	failures     uint64
+	lastError    error
+	writeThrough bool // the server was full: each Write waits for its WRITE
+	discarded    bool // the file is removed
+	abandoned    bool // the Engine is closed
 
 	// written data
-	ext        []*extent // by offset, without overlap
-	bytes      [3]int64  // bytes of ext, by state
-	ops        []*op     // WRITEs in flight
-	queueHead  *extent   // dirty extents to send
+	ext        []*extent  // by offset, without overlap
+	bytes      [3]int64   // bytes of ext, by state
+	ops        []*writeOp // WRITEs in flight
+	queueHead  *extent    // dirty extents to send
 	queueTail  *extent
 	seq        uint64    // counts Writes
 	pushed     uint64    // Writes up to this one have to be sent now
@@ -65,8 +65,8 @@ type File struct {
 func newFile(e *Engine, fh nfs3.FH) *File {
 	f := &File{engine: e, fh: fh, limit: -1, eofAt: -1, abandoned: e.closed}
 	f.commitFn = f.runCommit
-	f.written.most = e.cfg.DirtyFile
-	f.ahead.most, f.ahead.leave = unbounded, e.read.total/4
+	f.written.limit = e.cfg.DirtyFile
+	f.ahead.limit, f.ahead.reserve = unbounded, e.read.total/4
 	return f
 }
 
@@ -125,7 +125,7 @@ func (f *File) fail(err error) {
 	f.failures++
 	f.lastError = err
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
-		f.through = true
+		f.writeThrough = true
 	}
 	for _, h := range f.handles {
 		if h.err == nil {
@@ -188,7 +188,7 @@ func (f *File) Discard() {
 func (f *File) drop() {
 	f.carve(0, unbounded)
 	f.dropPieces(0, unbounded)
-	f.settle()
+	f.changed()
 }
 
 // abandon ends a File after its Engine was closed.
@@ -203,8 +203,8 @@ func (f *File) abandon() {
 	f.unlock()
 }
 
-// note records since when there is data, and arms the ticker.
-func (f *File) note() {
+// noteAge records since when there is data, and arms the ticker.
+func (f *File) noteAge() {
 	switch {
 	case len(f.ext) == 0:
 		f.since = time.Time{}
@@ -216,9 +216,9 @@ func (f *File) note() {
 	}
 }
 
-// settle is called after data was sent, committed or dropped. It wakes all waiters.
-func (f *File) settle() {
-	f.note()
+// changed is called after data was sent, committed or dropped. It wakes all waiters.
+func (f *File) changed() {
+	f.noteAge()
 	f.waiters.wake()
 	f.progress()
 }

@@ -15,15 +15,15 @@ type Handle struct {
 
 	// guarded by File.mu
 	err     error // not returned yet
-	streams [4]stream
+	streams [4]readStream
 	clock   uint64 // counts reads
 }
 
 // File returns the Handle's File.
 func (h *Handle) File() *File { return h.file }
 
-// told returns and clears h's pending error. The caller holds the File's mu.
-func (h *Handle) told() error {
+// takeErr returns and clears h's pending error. The caller holds the File's mu.
+func (h *Handle) takeErr() error {
 	err := h.err
 	h.err = nil
 	return err
@@ -34,10 +34,10 @@ func (h *Handle) Sync(ctx context.Context) error {
 	f := h.file
 	f.mu.Lock()
 	defer f.unlock()
-	if err := f.stable(ctx); err != nil {
+	if err := f.awaitStable(ctx); err != nil {
 		return err
 	}
-	return h.told()
+	return h.takeErr()
 }
 
 // Settle is Sync that returns only errors of its wait. Write errors stay pending.
@@ -45,7 +45,7 @@ func (h *Handle) Settle(ctx context.Context) error {
 	f := h.file
 	f.mu.Lock()
 	defer f.unlock()
-	return f.stable(ctx)
+	return f.awaitStable(ctx)
 }
 
 // Flush is Sync for close(2), which may come more than once for a Handle (dup, fork).

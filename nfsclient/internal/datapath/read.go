@@ -77,8 +77,8 @@ func (f *File) copyWritten(p []byte, off int64) int {
 	return copy(p, f.ext[i].data[off-f.ext[i].off:])
 }
 
-// retry is copyAhead's count if the File changed during its wait.
-const retry = -1
+// readAgain is copyAhead's count if the File changed during its wait.
+const readAgain = -1
 
 // copyAhead copies read-ahead data at off. It waits for a READ in flight. Pieces never overlap
 // written data, so their data is current.
@@ -93,7 +93,7 @@ func (f *File) copyAhead(ctx context.Context, p []byte, off int64) (n int, eof b
 	}
 	pc := f.pieces[i]
 	if !pc.ready {
-		return retry, false, f.wait(ctx)
+		return readAgain, false, f.wait(ctx)
 	}
 	n = copy(p, pc.data[off-pc.off:])
 	eof = pc.ends(off + int64(n))
@@ -101,9 +101,9 @@ func (f *File) copyAhead(ctx context.Context, p []byte, off int64) (n int, eof b
 	return n, eof, nil
 }
 
-// A pin keeps written data for a read until its reply. The data may become clean meanwhile, while
-// the reply may be older than the data.
-type pin struct {
+// A pinned keeps written data for a read until its reply. The data may become clean meanwhile,
+// while the reply may be older than the data.
+type pinned struct {
 	off  int64
 	data []byte
 	buf  *buffer
@@ -126,11 +126,11 @@ func (f *File) readServer(ctx context.Context, cred Cred, p []byte, off int64, a
 		end = f.ext[i].off
 	}
 	p = p[:end-off]
-	var few [8]pin
+	var few [8]pinned
 	pins := few[:0]
 	for i := f.search(off); i < len(f.ext) && f.ext[i].off < end; i++ {
 		x := f.ext[i]
-		pins = append(pins, pin{x.off, x.data, x.buf.ref()})
+		pins = append(pins, pinned{x.off, x.data, x.buf.ref()})
 	}
 	last := f.lastEnd()
 
@@ -182,8 +182,8 @@ func (f *File) readOne(ctx context.Context, cred Cred, p []byte, off int64) (n i
 	return n, eof, nil
 }
 
-// A part is one READ's result in a large read.
-type part struct {
+// A readPart is one READ's result in a large read.
+type readPart struct {
 	n   int
 	eof bool
 	err error
@@ -195,7 +195,7 @@ func (f *File) readAll(ctx context.Context, cred Cred, p []byte, off int64) (n i
 	if len(p) <= size {
 		return f.readOne(ctx, cred, p, off)
 	}
-	parts := make([]part, (len(p)+size-1)/size)
+	parts := make([]readPart, (len(p)+size-1)/size)
 	var all sync.WaitGroup
 	for i := range parts {
 		at := i * size

@@ -336,7 +336,7 @@ func TestReadMemoryIsBounded(t *testing.T) {
 		cfg := Config{ReadSize: 16 << 10, ReadAhead: 256 << 10, ReadMemory: 512 << 10, FlushAfter: time.Hour}
 		e := New(cfg, m)
 		m.fail = func(string, nfs3.FH, uint64, int) error {
-			if held := e.read.held(); held > cfg.ReadMemory {
+			if held := e.read.used(); held > cfg.ReadMemory {
 				t.Errorf("%d bytes are held", held)
 			}
 			return nil

@@ -14,9 +14,9 @@ import (
 // with a slow server does not delay the others.
 const maxOps = 32
 
-// An op is a WRITE in flight. Its data does not change until the reply. Newer data may have
+// A writeOp is a WRITE in flight. Its data does not change until the reply. Newer data may have
 // replaced parts of its range meanwhile.
-type op struct {
+type writeOp struct {
 	file *File
 	off  int64
 	data []byte
@@ -27,24 +27,25 @@ type op struct {
 	fn   func() // run, made once so that starting it does not allocate
 }
 
-// opPool reuses ops with their fn, so that sending does not allocate.
-var opPool sync.Pool
+// writeOpPool reuses ops with their fn, so that sending does not allocate.
+var writeOpPool sync.Pool
 
-// newOp returns an unused op with fn set.
-func newOp() *op {
-	if o, _ := opPool.Get().(*op); o != nil {
+// newWriteOp returns an unused op with fn set.
+func newWriteOp() *writeOp {
+	if o, _ := writeOpPool.Get().(*writeOp); o != nil {
 		return o
 	}
-	o := new(op)
+	o := new(writeOp)
 	o.fn = o.run
 	return o
 }
 
-func (o *op) end() int64 { return o.off + int64(len(o.data)) }
+func (o *writeOp) end() int64 { return o.off + int64(len(o.data)) }
 
-// due queues a dirty extent if it has to be sent now: it cannot grow, or a caller waits for it.
-func (f *File) due(x *extent) {
-	if x.end()%int64(f.engine.cfg.WriteSize) == 0 || x.how != nfs3.Unstable || x.seq <= f.pushed || f.through {
+// queueIfDue queues a dirty extent if it has to be sent now: it cannot grow, or a caller waits for
+// it.
+func (f *File) queueIfDue(x *extent) {
+	if x.end()%int64(f.engine.cfg.WriteSize) == 0 || x.how != nfs3.Unstable || x.seq <= f.pushed || f.writeThrough {
 		f.enqueue(x)
 	}
 }
@@ -54,7 +55,7 @@ func (f *File) push(seq uint64) {
 	f.pushed = max(f.pushed, seq)
 	for _, x := range f.ext {
 		if x.state == dirty {
-			f.due(x)
+			f.queueIfDue(x)
 		}
 	}
 }
@@ -77,7 +78,7 @@ func (f *File) progress() {
 			x = x.next
 			continue
 		}
-		f.start(f.gather(x))
+		f.start(f.coalesce(x))
 		x = f.queueHead
 	}
 	f.commitIfDue(pressed)
@@ -94,8 +95,8 @@ func (f *File) blocked(x *extent) bool {
 	return false
 }
 
-// gather merges x with the adjacent dirty extents into one.
-func (f *File) gather(x *extent) *extent {
+// coalesce merges x with the adjacent dirty extents into one.
+func (f *File) coalesce(x *extent) *extent {
 	i := f.search(x.off)
 	lo, hi := i, i+1
 	joins := func(y *extent) bool {
@@ -129,7 +130,7 @@ func (f *File) gather(x *extent) *extent {
 
 // start sends an extent.
 func (f *File) start(x *extent) {
-	o := newOp()
+	o := newWriteOp()
 	o.file, o.off, o.data, o.buf, o.cred, o.how, o.seq = f, x.off, x.data, x.buf.ref(), x.cred, x.how, x.seq
 	f.become(x, inFlight)
 	x.op = o
@@ -138,8 +139,8 @@ func (f *File) start(x *extent) {
 	go o.fn()
 }
 
-// An outcome is the result for an op.
-type outcome struct {
+// A writeOutcome is the result for an op.
+type writeOutcome struct {
 	stable nfs3.StableHow // the least of all replies
 	verf   nfs3.Verf
 	mixed  bool // the verifier changed between them: earlier data may be lost
@@ -147,11 +148,11 @@ type outcome struct {
 }
 
 // run writes all data of o, by more WRITEs after short replies.
-func (o *op) run() {
+func (o *writeOp) run() {
 	f := o.file
 	e := f.engine
 	defer e.running.Done()
-	res := outcome{stable: nfs3.FileSync}
+	res := writeOutcome{stable: nfs3.FileSync}
 	for n := 0; n < len(o.data) && res.err == nil; {
 		k, got, verf, err := e.srv.Write(e.ctx, f.fh, o.cred, o.data[n:], uint64(o.off)+uint64(n), o.how)
 		if err == nil && (k <= 0 || k > len(o.data)-n) {
@@ -163,13 +164,13 @@ func (o *op) run() {
 	}
 	e.writes.Add(1)
 	f.mu.Lock()
-	f.answered(o, res)
+	f.endWrite(o, res)
 	f.unlock()
 }
 
-// answered updates a WRITE's extents unless newer data replaced them.
-func (f *File) answered(o *op, res outcome) {
-	f.ops = slices.DeleteFunc(f.ops, func(p *op) bool { return p == o })
+// endWrite updates a WRITE's extents unless newer data replaced them.
+func (f *File) endWrite(o *writeOp, res writeOutcome) {
+	f.ops = slices.DeleteFunc(f.ops, func(p *writeOp) bool { return p == o })
 	if res.stable == nfs3.FileSync {
 		res.mixed = false
 	}
@@ -183,7 +184,7 @@ func (f *File) answered(o *op, res outcome) {
 			f.release(i)
 			i--
 		case res.mixed:
-			f.again(x)
+			f.resend(x)
 		default:
 			f.become(x, unstable)
 			x.verf, x.gen = res.verf, f.commits.gen
@@ -196,16 +197,16 @@ func (f *File) answered(o *op, res outcome) {
 		f.commits.wrote(res.verf, o.cred, res.mixed)
 	}
 	if res.err == nil {
-		f.through = false
+		f.writeThrough = false
 	}
 	o.buf.unref()
 	o.file, o.data, o.buf, o.cred = nil, nil, nil, nil
-	opPool.Put(o)
-	f.settle()
+	writeOpPool.Put(o)
+	f.changed()
 }
 
-// again makes possibly lost data dirty and queues it.
-func (f *File) again(x *extent) {
+// resend makes possibly lost data dirty and queues it.
+func (f *File) resend(x *extent) {
 	f.engine.rewritten.Add(int64(len(x.data)))
 	f.become(x, dirty)
 	f.enqueue(x)

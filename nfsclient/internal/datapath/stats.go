@@ -33,7 +33,7 @@ type counters struct {
 func (e *Engine) Stats() Stats {
 	return Stats{
 		Dirty: e.bytes[dirty].Load(), InFlight: e.bytes[inFlight].Load(), Unstable: e.bytes[unstable].Load(),
-		WriteMemory: e.written.held(), WriteMemoryMost: e.written.total, ReadMemory: e.read.held(), ReadMemoryMost: e.read.total,
+		WriteMemory: e.written.used(), WriteMemoryMost: e.written.total, ReadMemory: e.read.used(), ReadMemoryMost: e.read.total,
 		ReadAheadFetched: e.fetched.Load(), ReadAheadHits: e.hits.Load(), ReadAheadWaste: e.waste.Load(), ReadMisses: e.misses.Load(),
 		Writes: e.writes.Load(), Commits: e.counters.commits.Load(), Rewritten: e.rewritten.Load(), Errors: e.errors.Load(), Waits: e.waits.Load(),
 	}

@@ -22,7 +22,7 @@ func (f *File) WriteOut(ctx context.Context) error {
 func (f *File) WriteThrough(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.sendAlone()
+	f.requestFileSync()
 	return f.writeOut(ctx)
 }
 
@@ -30,7 +30,7 @@ func (f *File) WriteThrough(ctx context.Context) error {
 func (f *File) StartThrough() {
 	f.mu.Lock()
 	defer f.unlock()
-	f.sendAlone()
+	f.requestFileSync()
 	f.push(f.seq)
 	f.progress()
 }
@@ -40,13 +40,13 @@ func (f *File) writeOut(ctx context.Context) error {
 	mark := f.seq
 	f.push(mark)
 	f.progress()
-	return f.sent(ctx, mark, 0, unbounded)
+	return f.awaitSent(ctx, mark, 0, unbounded)
 }
 
-// sent waits for the replies to data in [off, end) from Writes up to mark. The data is queued, or
-// will be (see due). Newer data does not prolong the wait, unless it replaced older unsent data and
-// counts as old.
-func (f *File) sent(ctx context.Context, mark uint64, off, end int64) error {
+// awaitSent waits for the replies to data in [off, end) from Writes up to mark. The data is queued,
+// or will be (see queueIfDue). Newer data does not prolong the wait, unless it replaced older
+// unsent data and counts as old.
+func (f *File) awaitSent(ctx context.Context, mark uint64, off, end int64) error {
 	at := off // nothing to wait for before it, except requeued data
 	for {
 		if at = f.unsent(mark, at, end); at < 0 {
@@ -76,19 +76,19 @@ func (f *File) unsent(mark uint64, off, end int64) int64 {
 	return -1
 }
 
-// stable waits until all data written so far is stable or has failed. The caller holds f.mu.
+// awaitStable waits until all data written so far is stable or has failed. The caller holds f.mu.
 //
 // Each round sends the present dirty data once, then one COMMIT covers the replies. After a server
 // restart during the round another round follows. It sends data that became dirty again or replaced
 // lost data.
-func (f *File) stable(ctx context.Context) error {
+func (f *File) awaitStable(ctx context.Context) error {
 	c := &f.commits
 	for {
 		losses, mark := c.losses, f.seq
 		f.push(mark)
-		f.sendAlone()
+		f.requestFileSync()
 		f.progress()
-		if err := f.sent(ctx, mark, 0, unbounded); err != nil {
+		if err := f.awaitSent(ctx, mark, 0, unbounded); err != nil {
 			return err
 		}
 		for need := c.replies; c.covered < need && c.losses == losses; {
@@ -105,8 +105,8 @@ func (f *File) stable(ctx context.Context) error {
 	}
 }
 
-// sendAlone requests FILE_SYNC if one WRITE sends all data, which saves the COMMIT.
-func (f *File) sendAlone() {
+// requestFileSync requests FILE_SYNC if one WRITE sends all data, which saves the COMMIT.
+func (f *File) requestFileSync() {
 	if len(f.ext) == 0 || len(f.ops) > 0 {
 		return
 	}
@@ -126,7 +126,7 @@ func (f *File) syncAll(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.unlock()
 	before := f.failures
-	if err := f.stable(ctx); err != nil {
+	if err := f.awaitStable(ctx); err != nil {
 		return err
 	}
 	if f.failures != before {

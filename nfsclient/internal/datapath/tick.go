@@ -43,6 +43,6 @@ func (f *File) age(before time.Time) {
 		f.commits.wanted = f.bytes[dirty] == 0 && f.commits.cur.some
 	}
 	f.dropOld(before)
-	f.note()
+	f.noteAge()
 	f.progress()
 }

@@ -31,7 +31,7 @@ func (f *File) Truncate(ctx context.Context, size int64, do func(context.Context
 		f.carve(size, unbounded)
 		f.limit = size
 	}
-	f.settle()
+	f.changed()
 	return err
 }
 

@@ -11,7 +11,7 @@ import (
 type waiter struct {
 	ch chan struct{}
 
-	// in a budget's line, guarded by the budget's mu
+	// in a budget's queue, guarded by the budget's mu
 	acct    *account
 	want    int64
 	granted bool
@@ -51,14 +51,14 @@ func (l *waitList) wait(ctx context.Context, mu *sync.Mutex, pool *waiterPool) e
 	case <-ctx.Done():
 		err = ctx.Err()
 		mu.Lock()
-		l.leave(w)
+		l.remove(w)
 	}
 	pool.put(w)
 	return err
 }
 
-// leave removes w from the list, or takes its wake-up if it was woken meanwhile.
-func (l *waitList) leave(w *waiter) {
+// remove removes w from the list, or takes its wake-up if it was woken meanwhile.
+func (l *waitList) remove(w *waiter) {
 	for i := range l.ws {
 		if l.ws[i] == w {
 			last := len(l.ws) - 1

@@ -25,7 +25,7 @@ func (h *Handle) Write(ctx context.Context, cred Cred, p []byte, off int64, how 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := h.told(); err != nil {
+	if err := h.takeErr(); err != nil {
 		return 0, err
 	}
 	f.seq++
@@ -36,16 +36,16 @@ func (h *Handle) Write(ctx context.Context, cred Cred, p []byte, off int64, how 
 		}
 		n += k
 	}
-	if n > 0 && (how != nfs3.Unstable || f.through) {
-		if e := f.sent(ctx, f.seq, off, off+int64(n)); err == nil {
+	if n > 0 && (how != nfs3.Unstable || f.writeThrough) {
+		if e := f.awaitSent(ctx, f.seq, off, off+int64(n)); err == nil {
 			err = e
 		}
-		if e := h.told(); e != nil {
+		if e := h.takeErr(); e != nil {
 			return 0, e
 		}
 	}
 	if n == 0 && err == nil {
-		err = h.told()
+		err = h.takeErr()
 	}
 	return n, err
 }
@@ -77,7 +77,7 @@ func (f *File) accept(ctx context.Context, cred Cred, p []byte, off int64, how n
 			buf.unref()
 			return 0, nil
 		}
-		f.place(buf, cred, p, off, how)
+		f.insertDirty(buf, cred, p, off, how)
 	}
 	f.accepted(off, len(p))
 	return len(p), nil
@@ -101,7 +101,7 @@ func (f *File) overwrite(cred Cred, p []byte, off int64, how nfs3.StableHow) int
 	}
 	n := copy(x.data[off-x.off:], p)
 	x.how = max(x.how, how)
-	f.due(x)
+	f.queueIfDue(x)
 	f.accepted(off, n)
 	return n
 }
@@ -122,7 +122,7 @@ func (f *File) extend(cred Cred, p []byte, off int64, how nfs3.StableHow) bool {
 	x.data = append(x.data, p...)
 	f.count(dirty, len(p))
 	x.how = max(x.how, how)
-	f.due(x)
+	f.queueIfDue(x)
 	return true
 }
 
@@ -182,11 +182,11 @@ func (f *File) waitMemory(ctx context.Context, n int64) error {
 // scarce reports whether a writer waits for memory that any File may have, so that all should
 // return memory.
 func (e *Engine) scarce() bool {
-	return e.written.waiting.Load() > 0 && e.written.total-e.written.held() < 2*charge(e.cfg.WriteSize)
+	return e.written.waiting.Load() > 0 && e.written.total-e.written.used() < 2*charge(e.cfg.WriteSize)
 }
 
-// place makes a dirty extent from p and replaces older data there.
-func (f *File) place(buf *buffer, cred Cred, p []byte, off int64, how nfs3.StableHow) {
+// insertDirty makes a dirty extent from p and replaces older data there.
+func (f *File) insertDirty(buf *buffer, cred Cred, p []byte, off int64, how nfs3.StableHow) {
 	owed := f.carve(off, off+int64(len(p)))
 	x := extents.Get().(*extent)
 	room := min(cap(buf.m.B), int(f.blockEnd(off)-off))
@@ -196,7 +196,7 @@ func (f *File) place(buf *buffer, cred Cred, p []byte, off int64, how nfs3.Stabl
 		x.seq = owed.seq // waiters for that data now wait for this
 	}
 	f.add(f.search(off), x)
-	f.due(x)
+	f.queueIfDue(x)
 }
 
 // accepted is called after n bytes were copied at off.
@@ -209,6 +209,6 @@ func (f *File) accepted(off int64, n int) {
 	}
 	f.writeEnd = end
 	f.overwritten(off, end)
-	f.note()
+	f.noteAge()
 	f.progress()
 }

@@ -152,11 +152,11 @@ func TestBoundsAreKept(t *testing.T) {
 		e := New(cfg, m)
 		var files []*File
 		m.fail = func(string, nfs3.FH, uint64, int) error {
-			if held := e.written.held(); held > cfg.DirtyMount {
+			if held := e.written.used(); held > cfg.DirtyMount {
 				t.Errorf("%d bytes are held", held)
 			}
 			for _, f := range files {
-				if held := e.written.heldBy(&f.written); held > cfg.DirtyFile {
+				if held := e.written.usedBy(&f.written); held > cfg.DirtyFile {
 					t.Errorf("%d bytes are held by one file", held)
 				}
 			}
@@ -343,7 +343,7 @@ func TestSyncWaitsForWhatIsOnItsWay(t *testing.T) {
 		synctest.Wait()
 		mustWrite(t, h, pattern(4096), 0)
 		f.mu.Lock()
-		f.settle() // as if another WRITE had been answered
+		f.changed() // as if another WRITE had been answered
 		f.mu.Unlock()
 		synctest.Wait()
 		if len(done) > 0 {

@@ -72,7 +72,7 @@ func (f *File) searchPiece(off int64) int {
 
 // readAhead fetches a stream's window. Pieces end at multiples of ReadSize, so that each later read
 // of that size needs only one. The caller holds f.mu.
-func (f *File) readAhead(s *stream, cred Cred) {
+func (f *File) readAhead(s *readStream, cred Cred) {
 	size := int64(f.engine.cfg.ReadSize)
 	for s.asked = max(s.asked, s.next); s.asked < s.next+s.window && !f.abandoned; {
 		off := s.asked
@@ -159,7 +159,7 @@ func (p *piece) run() {
 			f.removePiece(slices.Index(f.pieces, p))
 		}
 	}
-	f.settle()
+	f.changed()
 	f.unlock()
 }
 
@@ -207,14 +207,14 @@ func (f *File) dropOld(before time.Time) {
 // other pieces is no longer valid.
 func (f *File) overwritten(off, end int64) {
 	f.dropPieces(off, end)
-	f.noEnd()
+	f.forgetEnd()
 	if f.limit >= 0 {
 		f.limit = max(f.limit, end)
 	}
 }
 
-// noEnd is called if the file may have grown: it forgets the end found by pieces.
-func (f *File) noEnd() {
+// forgetEnd is called if the file may have grown: it forgets the end found by pieces.
+func (f *File) forgetEnd() {
 	for _, p := range f.pieces {
 		p.eof, p.grown = false, true
 	}
@@ -237,7 +237,7 @@ func (f *File) SetSize(size int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if size != f.limit {
-		f.noEnd()
+		f.forgetEnd()
 	}
 	f.limit = size
 }

@@ -2,9 +2,9 @@
 
 package datapath
 
-// A stream is one possibly sequential reader. A Handle tracks several, to detect programs that
+// A readStream is one possibly sequential reader. A Handle tracks several, to detect programs that
 // alternate between parts of a file.
-type stream struct {
+type readStream struct {
 	next   int64  // the next read's expected offset
 	run    int    // consecutive reads
 	window int64  // bytes to have ahead of next; 0: not sequential yet
@@ -24,10 +24,10 @@ const (
 // Several reads of one reader may be in flight and arrive in any order. So a read near the expected
 // offset belongs to the stream, but counts only if it moves forward. Random and backward reads do
 // so too rarely.
-func (h *Handle) find(off int64, n int) *stream {
+func (h *Handle) find(off int64, n int) *readStream {
 	h.clock++
 	near := int64(reorder * n)
-	var found, oldest *stream
+	var found, oldest *readStream
 	for i := range h.streams {
 		s := &h.streams[i]
 		switch d := off - s.next; {
@@ -43,7 +43,7 @@ func (h *Handle) find(off int64, n int) *stream {
 	}
 	if found == nil {
 		found = oldest
-		*found = stream{next: off}
+		*found = readStream{next: off}
 		if off == 0 && h.file.limit >= 0 {
 			// Readers starting at offset 0 mostly continue, and the end is known.
 			found.run = sequential - 1
@@ -54,7 +54,7 @@ func (h *Handle) find(off int64, n int) *stream {
 }
 
 // advance moves the stream by a read of n bytes at off, and doubles the window up to most.
-func (s *stream) advance(off int64, n int, most int64) {
+func (s *readStream) advance(off int64, n int, most int64) {
 	end := off + int64(n)
 	if end <= s.next {
 		return
