@@ -154,7 +154,7 @@ func (l *Locks) granting(a *nlm4.TestArgs) nlm4.Status {
 		if o.svid != a.Lock.Svid {
 			continue
 		}
-		wanted := o.held.covers(s)
+		wanted := o.locked.covers(s)
 		for _, w := range o.waits {
 			if w.span == s {
 				wanted, l.callbacks.heard = true, true
@@ -189,10 +189,10 @@ func (l *Locks) correct(o *owner, s span) nlm4.Status {
 	c.corrects++
 	o.refs++
 	l.work.Go(func() {
-		defer l.leave(o)
+		defer l.unref(o)
 		o.slot <- struct{}{}
 		defer func() { <-o.slot }()
-		l.restore(o, s, l.heldIn(o, s))
+		l.restore(o, s, l.lockedIn(o, s))
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		c.corrects--

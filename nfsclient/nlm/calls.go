@@ -15,15 +15,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// hold adds a reference to an owner that has one.
-func (l *Locks) hold(o *owner) {
+// ref adds a reference to an owner that has one.
+func (l *Locks) ref(o *owner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o.refs++
 }
 
-// An outcome is the result of a LOCK.
-type outcome struct {
+// A lockOutcome is the result of a LOCK.
+type lockOutcome struct {
 	status nlm4.Status
 	err    error
 }
@@ -33,25 +33,25 @@ type outcome struct {
 // The goroutine takes back the lock after the reply.
 func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm4.Status, error) {
 	// gone is a copy, because ctx must not be used after the return.
-	handed, gone := make(chan outcome), ctx.Done()
+	handed, gone := make(chan lockOutcome), ctx.Done()
 	s, handle := q.span(), q.Handle
-	if w != nil && !w.blocks && !w.entered {
+	if w != nil && !w.wantsQueue && !w.entered {
 		w = nil
 	}
-	block := w != nil && w.blocks
+	block := w != nil && w.wantsQueue
 	if block && !w.entered {
-		l.enqueue(w, l.place())
+		l.enqueue(w, l.connID())
 	}
-	l.hold(o)
+	l.ref(o)
 	silent := l.nextGiveUp(o)
 	l.work.Go(func() {
-		defer l.leave(o)
-		o.want()
+		defer l.unref(o)
+		o.requestSlot()
 		select {
 		case o.slot <- struct{}{}:
 		case <-silent.done:
 			select {
-			case handed <- outcome{err: silent.err}:
+			case handed <- lockOutcome{err: silent.err}:
 			case <-gone:
 			}
 			return
@@ -67,14 +67,14 @@ func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm
 			return
 		case <-l.leaving:
 			select {
-			case handed <- outcome{err: errClosed}:
+			case handed <- lockOutcome{err: errClosed}:
 			case <-gone:
 			}
 			return
 		default:
 		}
-		seen := l.place()
-		before := l.heldIn(o, s)
+		seen := l.connID()
+		before := l.lockedIn(o, s)
 		if block {
 			w.queued = true
 		}
@@ -105,15 +105,15 @@ func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm
 	}
 }
 
-// alone runs work while no other call about the owner is in flight. If ctx ends, or such a call is
-// given up, work continues in the background.
-func (l *Locks) alone(ctx context.Context, o *owner, silent *giveUp, work func()) error {
+// runAlone runs work while no other call about the owner is in flight. If ctx ends, or such a call
+// is given up, work continues in the background.
+func (l *Locks) runAlone(ctx context.Context, o *owner, silent *giveUp, work func()) error {
 	done := make(chan struct{})
-	l.hold(o)
+	l.ref(o)
 	l.work.Go(func() {
-		defer l.leave(o)
+		defer l.unref(o)
 		defer close(done)
-		o.want()
+		o.requestSlot()
 		o.slot <- struct{}{}
 		defer func() { <-o.slot }()
 		work()
@@ -128,25 +128,25 @@ func (l *Locks) alone(ctx context.Context, o *owner, silent *giveUp, work func()
 	}
 }
 
-// heldIn returns the owner's locks in s.
-func (l *Locks) heldIn(o *owner, s span) ranges {
+// lockedIn returns the owner's locks in s.
+func (l *Locks) lockedIn(o *owner, s span) ranges {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return o.held.within(s)
+	return o.locked.within(s)
 }
 
 // granted adds a lock. seen is the connection before the call.
-func (l *Locks) granted(o *owner, s span, handle uint64, seen place) {
+func (l *Locks) granted(o *owner, s span, handle uint64, seen connID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	o.held = o.held.with(s)
+	o.locked = o.locked.with(s)
 	o.handles[handle] = true
 	l.startWatch(seen)
 }
 
 // startWatch starts detecting server restarts since seen. The first connection is no restart. The
 // caller holds l.mu.
-func (l *Locks) startWatch(seen place) {
+func (l *Locks) startWatch(seen connID) {
 	l.listenForNotices()
 	if !l.watching {
 		seen.connects = max(seen.connects, 1)
@@ -159,7 +159,7 @@ func (l *Locks) startWatch(seen place) {
 func (l *Locks) dropped(o *owner, s span) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if o.held = o.held.without(s); len(o.held) == 0 {
+	if o.locked = o.locked.without(s); len(o.locked) == 0 {
 		clear(o.handles)
 	}
 	l.files[o.fh].wakeAll()
@@ -173,27 +173,27 @@ func (f *file) wakeAll() {
 
 // release sends UNLOCK until the server answers. The caller holds the owner's slot.
 func (l *Locks) release(o *owner, s span) {
-	if len(l.heldIn(o, s)) > 0 {
+	if len(l.lockedIn(o, s)) > 0 {
 		l.unlock(o, s)
 	}
 }
 
 func (l *Locks) unlock(o *owner, s span) {
-	l.insist(o, &s, nlm4.ProcUnlock, func(cookie []byte) xdr.Marshaler {
+	l.callUntilAnswered(o, &s, nlm4.ProcUnlock, func(cookie []byte) xdr.Marshaler {
 		return &nlm4.UnlockArgs{Cookie: cookie, Lock: l.wire(o.fh, o.svid, s)}
 	})
 	l.dropped(o, s)
 }
 
-// insist repeats a call until the server answers it definitely. If the caller's credentials are
-// refused, for example after a ticket expired, the mount's credentials repeat it. Otherwise the
-// locks would stay on the server.
+// callUntilAnswered repeats a call until the server answers it definitely. If the caller's
+// credentials are refused, for example after a ticket expired, the mount's credentials repeat it.
+// Otherwise the locks would stay on the server.
 //
 // A server in its grace period may answer only at the end of it. Until then this goroutine has the
 // owner, so it reclaims the owner's locks here, except released (nil: all).
-func (l *Locks) insist(o *owner, released *span, proc uint32, args func(cookie []byte) xdr.Marshaler) {
-	who, reclaimed := l.whoOf(o), false
-	for wait := graceWait; ; wait = min(2*wait, insistMost) {
+func (l *Locks) callUntilAnswered(o *owner, released *span, proc uint32, args func(cookie []byte) xdr.Marshaler) {
+	who, reclaimed := l.credOf(o), false
+	for wait := graceWait; ; wait = min(2*wait, repeatMost) {
 		var res result
 		err := l.call(o, who, proc, args(l.cookie()), &res)
 		switch {
@@ -210,8 +210,8 @@ func (l *Locks) insist(o *owner, released *span, proc uint32, args func(cookie [
 	}
 }
 
-// insistMost bounds the pause before repeating such a call.
-const insistMost = 30 * time.Second
+// repeatMost bounds the pause before repeating such a call.
+const repeatMost = 30 * time.Second
 
 // isRefused reports whether the server has refused a call definitely. A wrapped errno does not
 // count: a lost connection wraps the system's, and the call's result is then unknown.
@@ -233,7 +233,7 @@ func (l *Locks) restore(o *owner, s span, before ranges) {
 			st := l.retake(o, h)
 			if st == nlm4.Granted {
 				l.mu.Lock()
-				o.held = o.held.with(h)
+				o.locked = o.locked.with(h)
 				l.mu.Unlock()
 			}
 			if st != nlm4.Denied {
@@ -246,7 +246,7 @@ func (l *Locks) restore(o *owner, s span, before ranges) {
 // retake repeats LOCK without waiting until the server answers. In a grace period reclaiming
 // restores recorded locks.
 func (l *Locks) retake(o *owner, s span) nlm4.Status {
-	for wait := graceWait; ; wait = min(2*wait, insistMost) {
+	for wait := graceWait; ; wait = min(2*wait, repeatMost) {
 		r := l.lock(o, s, false, false)
 		switch {
 		case r.err == nil:
@@ -258,11 +258,11 @@ func (l *Locks) retake(o *owner, s span) nlm4.Status {
 }
 
 // lock sends one LOCK.
-func (l *Locks) lock(o *owner, s span, block, reclaim bool) outcome {
+func (l *Locks) lock(o *owner, s span, block, reclaim bool) lockOutcome {
 	args := nlm4.LockArgs{Cookie: l.cookie(), Block: block, Exclusive: s.exclusive, Lock: l.wire(o.fh, o.svid, s), Reclaim: reclaim}
 	var res result
-	err := l.call(o, l.whoOf(o), nlm4.ProcLock, &args, &res)
-	return outcome{res.Status, err}
+	err := l.call(o, l.credOf(o), nlm4.ProcLock, &args, &res)
+	return lockOutcome{res.Status, err}
 }
 
 // test sends one TEST for an svid.
@@ -273,10 +273,10 @@ func (l *Locks) test(ctx context.Context, fh nfs3.FH, svid int32, s span, who an
 	return res, err
 }
 
-func (l *Locks) whoOf(o *owner) any {
+func (l *Locks) credOf(o *owner) any {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return o.who
+	return o.cred
 }
 
 func (l *Locks) wire(fh nfs3.FH, svid int32, s span) nlm4.Lock {
@@ -286,9 +286,9 @@ func (l *Locks) wire(fh nfs3.FH, svid int32, s span) nlm4.Lock {
 // cookie returns a new one: servers treat a call with an earlier cookie as a retransmission.
 func (l *Locks) cookie() []byte { return binary.BigEndian.AppendUint64(nil, l.cookies.Add(1)) }
 
-// mine reports whether a holder is this mount's owner with that svid. Linux's server omits the
-// object and returns its own number as svid: see stillHeld.
-func (l *Locks) mine(h *nlm4.Holder, svid int32) bool {
+// isOwn reports whether a holder is this mount's owner with that svid. Linux's server omits the
+// object and returns its own number as svid: see stillLocked.
+func (l *Locks) isOwn(h *nlm4.Holder, svid int32) bool {
 	return h.Svid == svid && (len(h.Owner) == 0 || bytes.Equal(h.Owner, l.object))
 }
 
@@ -302,7 +302,7 @@ func (l *Locks) holder(fh nfs3.FH, r *testResult) *Holder {
 	defer l.mu.Unlock()
 	if f := l.files[fh]; f != nil {
 		for _, o := range f.owners {
-			if l.mine(&r.Holder, o.svid) {
+			if l.isOwn(&r.Holder, o.svid) {
 				h.Pid = o.pid
 			}
 		}

@@ -8,20 +8,20 @@ package nlm
 //
 // This is for fcntl(2), which has EDEADLK; flock(2) has no such error.
 
-// maxLooks bounds the owners visited.
-const maxLooks = 16 << 10
+// maxVisits bounds the owners visited.
+const maxVisits = 16 << 10
 
-// closes reports whether a wait, which is not pending yet, would wait for its own owner. The caller
-// holds l.mu.
-func (l *Locks) closes(w *wait) bool {
-	seen, looks := map[*owner]bool{}, maxLooks
+// wouldDeadlock reports whether a wait, which is not pending yet, would wait for its own owner. The
+// caller holds l.mu.
+func (l *Locks) wouldDeadlock(w *wait) bool {
+	seen, looks := map[*owner]bool{}, maxVisits
 	for next := []*wait{w}; len(next) > 0; next = next[1:] {
 		at := next[0]
 		for _, o := range l.files[at.owner.fh].owners {
 			if looks--; looks < 0 {
 				return false
 			}
-			if o == at.owner || seen[o] || !o.held.conflicts(at.span) {
+			if o == at.owner || seen[o] || !o.locked.conflicts(at.span) {
 				continue
 			}
 			if o == w.owner {

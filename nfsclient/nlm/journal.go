@@ -99,7 +99,7 @@ func (l *Locks) noteLine(line string) {
 	switch j := &l.journal; {
 	case j.file == nil:
 		err = l.openJournal()
-	case j.lines > 2*(int(l.some.Load())+l.queued)+journalSlack:
+	case j.lines > 2*(int(l.ownerCount.Load())+l.queued)+journalSlack:
 		err = l.rewrite()
 	default:
 		_, err = j.file.WriteString(line)
@@ -159,20 +159,20 @@ func (l *Locks) releaseAll(file *os.File) bool {
 		if e.waits {
 			asked := lock
 			asked.Offset, asked.Length = e.span.start, e.span.wireLength()
-			if !l.settle(nlm4.ProcCancel, &nlm4.CancelArgs{Cookie: l.cookie(), Block: true, Exclusive: e.span.exclusive, Lock: asked}) {
+			if !l.callFinal(nlm4.ProcCancel, &nlm4.CancelArgs{Cookie: l.cookie(), Block: true, Exclusive: e.span.exclusive, Lock: asked}) {
 				return false
 			}
 		}
-		if !l.settle(nlm4.ProcUnlock, &nlm4.UnlockArgs{Cookie: l.cookie(), Lock: lock}) {
+		if !l.callFinal(nlm4.ProcUnlock, &nlm4.UnlockArgs{Cookie: l.cookie(), Lock: lock}) {
 			return false
 		}
 	}
 	return lines.Err() == nil
 }
 
-// settle sends a call for a dead process's owner, and reports whether the server answered
+// callFinal sends a call for a dead process's owner, and reports whether the server answered
 // definitely. A missing lock manager may appear a moment later: that is no answer.
-func (l *Locks) settle(proc uint32, args xdr.Marshaler) bool {
+func (l *Locks) callFinal(proc uint32, args xdr.Marshaler) bool {
 	for {
 		var res result
 		err := l.opt.Server.NLM(l.ctx, nil, proc, args, &res)

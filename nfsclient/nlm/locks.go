@@ -131,16 +131,16 @@ type Locks struct {
 	ctx    context.Context
 	end    context.CancelFunc
 
-	work    sync.WaitGroup // all goroutines
-	some    atomic.Int64   // known owners; releases read it without mu
-	cookies atomic.Uint64
-	leaving chan struct{} // closed when Close begins
-	closing sync.Once     // closes it
+	work       sync.WaitGroup // all goroutines
+	ownerCount atomic.Int64   // known owners; releases read it without mu
+	cookies    atomic.Uint64
+	leaving    chan struct{} // closed when Close begins
+	closing    sync.Once     // closes it
 
-	recording chan struct{}          // one token, for access to records
-	records   []*os.File             // record files of servers, held while there may be locks
-	told      bool                   // notices to other servers were tried; guarded by recording
-	monitored atomic.Pointer[string] // the server with completed records
+	recording      chan struct{}          // one token, for access to records
+	records        []*os.File             // record files of servers, held while there may be locks
+	notifiedOthers bool                   // notices to other servers were tried; guarded by recording
+	monitored      atomic.Pointer[string] // the server with completed records
 
 	mu       sync.Mutex // guards all below, and the owners
 	files    map[nfs3.FH]*file
@@ -153,7 +153,7 @@ type Locks struct {
 	callbacks callbacks
 	notices   notices
 
-	seen place // before the oldest lock was requested, or at the last check of all
+	seen connID // before the oldest lock was requested, or at the last check of all
 }
 
 // A file is a file with owners.
@@ -174,19 +174,19 @@ type owner struct {
 
 	// guarded by Locks.mu
 	refs    int // calls and waiters
-	held    ranges
+	locked  ranges
 	waits   []*wait         // in the server's queue, or about to be
 	pending []*wait         // all waits, queued or polling
 	handles map[uint64]bool // open files with locks
 	giveUp  *giveUp
 	pid     uint32
-	who     any
+	cred    any
 }
 
 // New returns the locks of a mount, initially none.
 func New(o Options) *Locks {
 	l := &Locks{opt: o, files: map[nfs3.FH]*file{}, leaving: make(chan struct{}), recording: make(chan struct{}, 1)}
-	l.notices.told = make(chan struct{}, 1)
+	l.notices.arrived = make(chan struct{}, 1)
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], rand.Uint64())
 	l.object = append([]byte(o.Name+":"), hex.EncodeToString(b[:])...)
@@ -218,17 +218,17 @@ func (l *Locks) enter(q *Request) *owner {
 		l.svid = 1<<30 | (l.svid+1)&(1<<30-1)
 		o = &owner{fh: q.FH, key: q.Key, svid: l.svid, slot: make(chan struct{}, 1), wanted: make(chan struct{}, 1), handles: map[uint64]bool{}, giveUp: newGiveUp()}
 		f.owners[q.Key] = o
-		l.some.Add(1)
+		l.ownerCount.Add(1)
 		l.note(o)
 	}
 	o.refs++
-	o.pid, o.who = q.Pid, q.Who
+	o.pid, o.cred = q.Pid, q.Who
 	return o
 }
 
 // known is enter for an existing owner, or nil.
 func (l *Locks) known(fh nfs3.FH, key Key) *owner {
-	if l.some.Load() == 0 {
+	if l.ownerCount.Load() == 0 {
 		return nil
 	}
 	l.mu.Lock()
@@ -244,16 +244,16 @@ func (l *Locks) known(fh nfs3.FH, key Key) *owner {
 	return o
 }
 
-// leave drops a reference. An owner without references and locks is forgotten.
-func (l *Locks) leave(o *owner) {
+// unref drops a reference. An owner without references and locks is forgotten.
+func (l *Locks) unref(o *owner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if o.refs--; o.refs > 0 || len(o.held) > 0 {
+	if o.refs--; o.refs > 0 || len(o.locked) > 0 {
 		return
 	}
 	f := l.files[o.fh]
 	delete(f.owners, o.key)
-	l.some.Add(-1)
+	l.ownerCount.Add(-1)
 	if len(f.owners) == 0 {
 		delete(l.files, o.fh)
 	}
@@ -267,7 +267,7 @@ func (l *Locks) Lock(ctx context.Context, stop <-chan struct{}, q *Request) erro
 		return err
 	}
 	o := l.enter(q)
-	defer l.leave(o)
+	defer l.unref(o)
 	var w *wait
 	defer func() { l.endWait(ctx, w) }()
 	for pause, late := pollLeast, false; ; pause = min(pause*3/2, pollMost) {
@@ -282,7 +282,7 @@ func (l *Locks) Lock(ctx context.Context, stop <-chan struct{}, q *Request) erro
 			wait = graceWait // non-blocking requests wait for the server too
 		case st != nlm4.Denied && st != nlm4.Blocked || !q.Wait:
 			if w != nil {
-				w.over = true
+				w.final = true
 				if late {
 					l.missed()
 				}
@@ -300,7 +300,7 @@ func (l *Locks) Lock(ctx context.Context, stop <-chan struct{}, q *Request) erro
 			return err
 		}
 		late = late && wait == callbackPoll
-		w.blocks = q.Wait && l.callable()
+		w.wantsQueue = q.Wait && l.callable()
 	}
 }
 
@@ -341,12 +341,12 @@ func (l *Locks) unlockOf(ctx context.Context, fh nfs3.FH, key Key, s span, hurri
 	if o == nil {
 		return nil
 	}
-	defer l.leave(o)
+	defer l.unref(o)
 	silent := new(giveUp) // never signaled
 	if hurried {
 		silent = l.nextGiveUp(o)
 	}
-	return l.alone(ctx, o, silent, func() { l.release(o, s) })
+	return l.runAlone(ctx, o, silent, func() { l.release(o, s) })
 }
 
 // Release releases all locks of an owner in a file, which any close by the process does (close(2)).
@@ -356,7 +356,7 @@ func (l *Locks) Release(ctx context.Context, fh nfs3.FH, key Key) error {
 
 // ReleaseHandle releases the remaining locks of an open file after its last use.
 func (l *Locks) ReleaseHandle(ctx context.Context, fh nfs3.FH, handle uint64) {
-	if l.some.Load() == 0 {
+	if l.ownerCount.Load() == 0 {
 		return
 	}
 	var keys []Key
@@ -377,7 +377,7 @@ func (l *Locks) ReleaseHandle(ctx context.Context, fh nfs3.FH, handle uint64) {
 // Test returns a lock that conflicts with the request, or nil.
 func (l *Locks) Test(ctx context.Context, q *Request) (*Holder, error) {
 	o := l.enter(q)
-	defer l.leave(o)
+	defer l.unref(o)
 	for {
 		res, err := l.test(ctx, q.FH, o.svid, q.span(), q.Who)
 		switch {

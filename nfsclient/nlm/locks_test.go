@@ -40,7 +40,7 @@ func TestRangesAsTheServerHasThem(t *testing.T) {
 		}
 		b.held("")
 		synctest.Wait() // calls are carried to their end behind their callers
-		if n := b.some.Load(); n != 0 || len(b.files) != 0 {
+		if n := b.ownerCount.Load(); n != 0 || len(b.files) != 0 {
 			b.Errorf("%d owners of %d files are left", n, len(b.files))
 		}
 	})
@@ -57,7 +57,7 @@ func (b *bench) compare() {
 		n := 0
 		for _, f := range b.files {
 			for _, o := range f.owners {
-				for _, s := range o.held.within(span{uint64(i), uint64(i), false}) {
+				for _, s := range o.locked.within(span{uint64(i), uint64(i), false}) {
 					if x, ok := held[modelOwner{string(b.object), o.svid}]; !ok || x != s.exclusive {
 						b.Fatalf("byte %d: %+v is remembered, the server has %v", i, s, held)
 					}

@@ -23,7 +23,7 @@ type notices struct {
 	starting bool      // listening is about to begin
 	next     time.Time // the earliest next attempt
 
-	told chan struct{} // set once; one token: a notice has come
+	arrived chan struct{} // set once; one token: a notice has come
 }
 
 // noticeEvery is the least time between reclaims caused by notices.
@@ -84,7 +84,7 @@ func (l *Locks) notified(c *transport.Call) error {
 	}
 	if l.opt.From == nil || l.opt.From(c.Remote) {
 		select {
-		case l.notices.told <- struct{}{}:
+		case l.notices.arrived <- struct{}{}:
 		default:
 		}
 	}

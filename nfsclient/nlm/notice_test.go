@@ -17,7 +17,7 @@ import (
 // tell is a notice that has come.
 func (b *bench) tell() {
 	select {
-	case b.notices.told <- struct{}{}:
+	case b.notices.arrived <- struct{}{}:
 	default:
 	}
 }
@@ -34,12 +34,12 @@ func TestNoticeReclaims(t *testing.T) {
 		time.Sleep(2 * probeEvery)
 		b.held("")
 		b.tell()
-		time.Sleep(2 * lookEvery)
+		time.Sleep(2 * checkEvery)
 		b.held(all)
 		before := b.m.count()
 		for range 100 {
 			b.tell()
-			time.Sleep(lookEvery)
+			time.Sleep(checkEvery)
 		}
 		// Ten notices count, each for three locks, beside the calls that try the connection.
 		if n := b.m.count() - before; n > 10*(3+3*3)+10 {
@@ -125,7 +125,7 @@ func TestNotify(t *testing.T) {
 		if err := c.Call(context.Background(), &p, &nsm.StatChange{Name: []byte("server"), State: 3}, nothing{}, nil, 0); err != nil {
 			t.Error(err)
 		}
-		if n := len(l.notices.told); n != want {
+		if n := len(l.notices.arrived); n != want {
 			t.Errorf("%d notices, want %d", n, want)
 		}
 	}

@@ -51,7 +51,7 @@ const (
 	notifyMost   = 15 * time.Second // for one server
 	notifyOthers = 10 * time.Second // for all others; the first lock waits before it
 	notifyAtOnce = 64               // concurrent notices
-	recordLooks  = 5                // polls of a file of an earlier boot held by others
+	recordPolls  = 5                // polls of a file of an earlier boot held by others
 	maxRecord    = 1 << 20          // bytes of a file: about 30 for each network
 )
 
@@ -97,14 +97,14 @@ func (l *Locks) openRecord(peer string, create bool) {
 		l.monitored.Store(&peer)
 		return
 	}
-	gate, err := l.holdGate(create)
+	gate, err := l.lockGate(create)
 	if err == nil && gate == nil {
 		return
 	}
 	var file *os.File
 	if err == nil {
 		defer gate.Close()
-		if file, err = l.holdRecord(peer, create, l.tellEarlier(peer)); err == nil {
+		if file, err = l.lockServerRecord(peer, create, l.notifyEarlier(peer)); err == nil {
 			if err = l.enterNet(file); err != nil {
 				file.Close()
 			}
@@ -138,9 +138,9 @@ func (o *Stable) records() (paths []string) {
 	return paths
 }
 
-// holdGate returns the gate, held by this mount. It returns nil without create if there are no
+// lockGate returns the gate, held by this mount. It returns nil without create if there are no
 // files.
-func (l *Locks) holdGate(create bool) (*os.File, error) {
+func (l *Locks) lockGate(create bool) (*os.File, error) {
 	o := l.opt.Stable
 	if !create && len(o.records()) == 0 {
 		return nil, nil
@@ -156,11 +156,11 @@ func (l *Locks) holdGate(create bool) (*os.File, error) {
 	}
 }
 
-// tellEarlier notifies the servers with files of earlier boots, concurrently. It skips the mount's
-// own server: renew handles that file. It reports whether that server may be notified: no other
-// mount has a lock, through any address. Notified servers' files are removed. The caller holds the
-// gate.
-func (l *Locks) tellEarlier(peer string) bool {
+// notifyEarlier notifies the servers with files of earlier boots, concurrently. It skips the
+// mount's own server: renew handles that file. It reports whether that server may be notified: no
+// other mount has a lock, through any address. Notified servers' files are removed. The caller
+// holds the gate.
+func (l *Locks) notifyEarlier(peer string) bool {
 	o := l.opt.Stable
 	var earlier []*os.File
 	alone := true
@@ -179,17 +179,17 @@ func (l *Locks) tellEarlier(peer string) bool {
 			earlier = append(earlier, file)
 		}
 	}
-	if !alone || l.told {
+	if !alone || l.notifiedOthers {
 		return alone
 	}
-	l.told = true // at most once for each mount: silent servers delay its locks
-	l.tellAll(earlier)
+	l.notifiedOthers = true // at most once for each mount: silent servers delay its locks
+	l.notifyAll(earlier)
 	return true
 }
 
-// tellAll notifies the servers of exclusively held files, many at once, for at most notifyOthers.
+// notifyAll notifies the servers of exclusively held files, many at once, for at most notifyOthers.
 // The order is random: otherwise silent servers could always come first and use up all slots.
-func (l *Locks) tellAll(files []*os.File) {
+func (l *Locks) notifyAll(files []*os.File) {
 	rand.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
 	ctx, cancel := context.WithTimeout(l.ctx, notifyOthers)
 	defer cancel()
@@ -200,7 +200,7 @@ func (l *Locks) tellAll(files []*os.File) {
 		all.Go(func() {
 			defer func() { <-room }()
 			r, err := readRecord(file)
-			if err == nil && (r.Boot == "" || l.tell(ctx, strings.TrimPrefix(filepath.Base(file.Name()), recordName), &r)) {
+			if err == nil && (r.Boot == "" || l.notifyServer(ctx, strings.TrimPrefix(filepath.Base(file.Name()), recordName), &r)) {
 				_ = os.Remove(file.Name()) // otherwise retried when no mount has locks
 			}
 		})
@@ -228,8 +228,8 @@ func (l *Locks) enterNet(file *os.File) error {
 	return addToRecord(file, &record{Nets: []string{l.opt.Stable.Net}})
 }
 
-// tell notifies a server, and reports success.
-func (l *Locks) tell(ctx context.Context, peer string, r *record) bool {
+// notifyServer notifies a server, and reports success.
+func (l *Locks) notifyServer(ctx context.Context, peer string, r *record) bool {
 	// In case the file was lost, the number is at least the time in seconds.
 	r.State = max(r.State+2, int32(time.Now().Unix()&(math.MaxInt32>>1))) | 1
 	ctx, cancel := context.WithTimeout(ctx, notifyMost)
@@ -245,15 +245,15 @@ func (l *Locks) tell(ctx context.Context, peer string, r *record) bool {
 // errOthersHaveLocks is the reason for not notifying a server.
 var errOthersHaveLocks = errors.New("other mounts have locks, which it would free too, if it is the same server by another address")
 
-// holdRecord returns the server's file with a shared lock, and with this boot in it if possible.
-// tell: the server may be notified.
-func (l *Locks) holdRecord(peer string, create, tell bool) (*os.File, error) {
+// lockServerRecord returns the server's file with a shared lock, and with this boot in it if
+// possible. mayNotify: the server may be notified.
+func (l *Locks) lockServerRecord(peer string, create, mayNotify bool) (*os.File, error) {
 	o := l.opt.Stable
 	path := filepath.Join(o.Dir, recordName+peer)
 	for looks := 0; ; {
 		file, err := lockRecord(path, create, unix.LOCK_EX)
 		if err == nil {
-			err = l.renew(file, peer, tell)
+			err = l.renew(file, peer, mayNotify)
 			if err == nil {
 				err = unix.Flock(int(file.Fd()), unix.LOCK_SH)
 			}
@@ -270,7 +270,7 @@ func (l *Locks) holdRecord(peer string, create, tell bool) (*os.File, error) {
 		if file, err = lockRecord(path, create, unix.LOCK_SH); err == nil {
 			// They may have found that it cannot be notified. A mount about to notify it has the
 			// file exclusively.
-			if r, err := readRecord(file); err != nil || r.Boot == o.Boot || looks == recordLooks {
+			if r, err := readRecord(file); err != nil || r.Boot == o.Boot || looks == recordPolls {
 				return file, nil
 			}
 			looks++
@@ -308,16 +308,16 @@ func lockRecord(path string, create bool, how int) (*os.File, error) {
 
 // renew notifies the server if the exclusively held file is from an earlier boot, then writes this
 // boot.
-func (l *Locks) renew(file *os.File, peer string, tell bool) error {
+func (l *Locks) renew(file *os.File, peer string, mayNotify bool) error {
 	r, err := readRecord(file)
 	switch {
 	case err != nil || r.Boot == l.opt.Stable.Boot:
 		return err
 	case r.Boot == "": // no locks yet
-	case !tell:
+	case !mayNotify:
 		l.log(fmt.Sprintf("server %s may keep locks from before this machine started again: %v", peer, errOthersHaveLocks))
 		return nil
-	case !l.tell(l.ctx, peer, &r):
+	case !l.notifyServer(l.ctx, peer, &r):
 		return nil
 	}
 	r.Name, r.Boot, r.Nets = l.opt.Name, l.opt.Stable.Boot, []string{l.opt.Stable.Net}

@@ -22,13 +22,13 @@ import (
 // Times between two checks of the connection, and between two probes: much less than any server's
 // grace period.
 const (
-	lookEvery  = time.Second
+	checkEvery = time.Second
 	probeEvery = 10 * time.Second
 )
 
 // watch runs while there are locks, or requests in server queues.
 func (l *Locks) watch() {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	var last time.Time // of the last accepted notice
 	for looks := 1; ; looks++ {
@@ -40,24 +40,24 @@ func (l *Locks) watch() {
 		}
 		if time.Since(last) >= noticeEvery {
 			select {
-			case <-l.notices.told:
+			case <-l.notices.arrived:
 				told, last = true, time.Now()
 			default:
 			}
 		}
 		l.mu.Lock()
-		seen, all := l.seen, l.holding()
+		seen, all := l.seen, l.ownersWithLocks()
 		if len(all) == 0 && l.queued == 0 {
 			l.watching = false
 			l.mu.Unlock()
 			return
 		}
 		l.mu.Unlock()
-		if looks%int(probeEvery/lookEvery) == 0 && l.opt.Server.NLM(l.ctx, nil, nlm4.ProcNull, nil, nil) != nil {
+		if looks%int(probeEvery/checkEvery) == 0 && l.opt.Server.NLM(l.ctx, nil, nlm4.ProcNull, nil, nil) != nil {
 			continue
 		}
 		// Taken before the calls below, which may reconnect again.
-		now := l.place()
+		now := l.connID()
 		if now.connects == seen.connects && !told {
 			continue
 		}
@@ -72,21 +72,21 @@ func (l *Locks) watch() {
 	}
 }
 
-// A place identifies a connection to a server.
-type place struct{ connects, moves uint64 }
+// A connID identifies a connection to a server.
+type connID struct{ connects, moves uint64 }
 
-// place returns the present one. It reads Moves first: a move in between is detected late, but no
+// connID returns the present one. It reads Moves first: a move in between is detected late, but no
 // lock counts as checked at the new server.
-func (l *Locks) place() place {
+func (l *Locks) connID() connID {
 	moves := l.opt.Server.Moves()
-	return place{l.opt.Server.Connections(), moves}
+	return connID{l.opt.Server.Connections(), moves}
 }
 
-// holding returns the owners with locks, oldest first. The caller holds l.mu.
-func (l *Locks) holding() (all []*owner) {
+// ownersWithLocks returns the owners with locks, oldest first. The caller holds l.mu.
+func (l *Locks) ownersWithLocks() (all []*owner) {
 	for _, f := range l.files {
 		for _, o := range f.owners {
-			if len(o.held) > 0 {
+			if len(o.locked) > 0 {
 				all = append(all, o)
 			}
 		}
@@ -99,41 +99,41 @@ func (l *Locks) holding() (all []*owner) {
 // period may delay that call until the end.
 func (l *Locks) reclaimAll() {
 	l.mu.Lock()
-	left := l.holding()
+	left := l.ownersWithLocks()
 	for _, o := range left {
 		o.refs++
 	}
 	l.mu.Unlock()
-	var f fate
+	var f reclaimResult
 	for len(left) > 0 {
 		var busy []*owner
 		for _, o := range left {
 			select {
 			case o.slot <- struct{}{}:
-				l.reclaimOf(o, l.heldIn(o, allBytes), &f)
+				l.reclaimOf(o, l.lockedIn(o, allBytes), &f)
 				<-o.slot
-				l.leave(o)
+				l.unref(o)
 			default:
 				busy = append(busy, o)
 			}
 		}
 		if left = busy; len(left) > 0 && l.pause(l.ctx, pollLeast) != nil {
 			for _, o := range left {
-				l.leave(o)
+				l.unref(o)
 			}
 			break
 		}
 	}
-	l.say(&f)
+	l.logFate(&f)
 }
 
-// A fate counts the results for locks.
-type fate struct {
+// A reclaimResult counts the results for locks.
+type reclaimResult struct {
 	lost, anew int
 	until      time.Time // end of retries at another server; zero: not set yet
 }
 
-func (l *Locks) say(f *fate) {
+func (l *Locks) logFate(f *reclaimResult) {
 	if f.lost > 0 && l.ctx.Err() == nil {
 		l.log(fmt.Sprintf("locks that are lost: %d; the server has started again, or is another one, and did not give them back", f.lost))
 	}
@@ -145,17 +145,17 @@ func (l *Locks) say(f *fate) {
 // reclaimRest reclaims an owner's locks outside a span being released; nil: all. The caller holds
 // the owner's slot.
 func (l *Locks) reclaimRest(o *owner, released *span) {
-	rest := l.heldIn(o, allBytes)
+	rest := l.lockedIn(o, allBytes)
 	if released != nil {
 		rest = rest.without(*released)
 	}
-	var f fate
+	var f reclaimResult
 	l.reclaimOf(o, rest, &f)
-	l.say(&f)
+	l.logFate(&f)
 }
 
 // reclaimOf reclaims locks of an owner. The caller holds its slot.
-func (l *Locks) reclaimOf(o *owner, held ranges, f *fate) {
+func (l *Locks) reclaimOf(o *owner, held ranges, f *reclaimResult) {
 	for _, s := range held {
 		switch {
 		case l.reclaim(o, s):
@@ -180,7 +180,7 @@ func (l *Locks) moved() bool {
 const goneMost = 5 * time.Second
 
 // takeAnew takes a lock at a server without it. All locks of one check share the time.
-func (l *Locks) takeAnew(o *owner, s span, f *fate) bool {
+func (l *Locks) takeAnew(o *owner, s span, f *reclaimResult) bool {
 	if f.until.IsZero() {
 		f.until = time.Now().Add(goneMost)
 	}
@@ -207,7 +207,7 @@ func (l *Locks) reclaim(o *owner, s span) bool {
 		// Servers also answer this outside a grace period.
 		if r.err == nil && r.status == nlm4.DeniedGracePeriod {
 			var known bool
-			if r.status, known = l.stillHeld(o, s); known {
+			if r.status, known = l.stillLocked(o, s); known {
 				return r.status == nlm4.Granted
 			}
 		} else if r.err == nil {
@@ -219,29 +219,29 @@ func (l *Locks) reclaim(o *owner, s span) bool {
 	}
 }
 
-// stillHeld asks for the holder of s: Granted means the owner. known is false without an answer.
-func (l *Locks) stillHeld(o *owner, s span) (st nlm4.Status, known bool) {
+// stillLocked asks for the holder of s: Granted means the owner. known is false without an answer.
+func (l *Locks) stillLocked(o *owner, s span) (st nlm4.Status, known bool) {
 	full := s
 	full.exclusive = true
-	res, err := l.test(l.ctx, o.fh, l.probe, full, l.whoOf(o))
+	res, err := l.test(l.ctx, o.fh, l.probe, full, l.credOf(o))
 	switch {
 	case err != nil || res.Status == nlm4.DeniedGracePeriod:
 		return 0, false
 	case res.Status != nlm4.Denied:
 		return nlm4.Denied, true
-	case l.mine(&res.Holder, o.svid):
+	case l.isOwn(&res.Holder, o.svid):
 		return nlm4.Granted, true
 	}
 	// Linux's server does not identify the holder: the svid is its own thread number. But an
 	// owner's locks do not conflict with its own TEST. So if no other owner conflicts, the holder
 	// is the owner.
-	others, err := l.test(l.ctx, o.fh, o.svid, full, l.whoOf(o))
+	others, err := l.test(l.ctx, o.fh, o.svid, full, l.credOf(o))
 	switch {
 	case err != nil || others.Status == nlm4.DeniedGracePeriod:
 		return 0, false
 	case others.Status != nlm4.Denied:
 		// Another owner may have released its lock between the two calls. Then s is free now.
-		again, err := l.test(l.ctx, o.fh, l.probe, full, l.whoOf(o))
+		again, err := l.test(l.ctx, o.fh, l.probe, full, l.credOf(o))
 		if err != nil || again.Status == nlm4.DeniedGracePeriod {
 			return 0, false
 		}

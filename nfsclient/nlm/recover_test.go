@@ -139,7 +139,7 @@ func TestDeadServerLetsGoLate(t *testing.T) {
 		dead := b.another()
 		b.want(dead.Lock(context.Background(), nil, request(9, 0, 3, true)), 0)
 		go func() {
-			time.Sleep(lookEvery + goneMost/2)
+			time.Sleep(checkEvery + goneMost/2)
 			dead.Close(context.Background())
 		}()
 		time.Sleep(2 * probeEvery)
@@ -166,9 +166,9 @@ func TestHolderGoesWhileItIsAskedFor(t *testing.T) {
 				return nil
 			}
 		})
-		time.Sleep(lookEvery + lookEvery/2)
+		time.Sleep(checkEvery + checkEvery/2)
 		b.Locks.mu.Lock()
-		if n := len(b.holding()); n != 0 {
+		if n := len(b.ownersWithLocks()); n != 0 {
 			b.Error("the lock is believed to be held")
 		}
 		b.Locks.mu.Unlock()

@@ -21,9 +21,9 @@ type wait struct {
 	called chan struct{} // one token: a callback has come
 
 	// owned by the waiting goroutine
-	blocks  bool // LOCK asks for a place in the queue
-	entered bool // it is in owner.waits
-	over    bool // the server has answered finally and has nothing in its queue
+	wantsQueue bool // LOCK asks for a place in the queue
+	entered    bool // it is in owner.waits
+	final      bool // the server has answered finally and has nothing in its queue
 
 	queued bool // the server may have it in its queue; guarded by the owner's slot
 }
@@ -43,7 +43,7 @@ func (l *Locks) beginWait(o *owner, s span) (*wait, error) {
 	switch {
 	case l.waiting >= maxWaiters:
 		return nil, syscall.ENOLCK
-	case !o.key.Flock && l.closes(w):
+	case !o.key.Flock && l.wouldDeadlock(w):
 		return nil, syscall.EDEADLK
 	}
 	l.waiting++
@@ -52,7 +52,7 @@ func (l *Locks) beginWait(o *owner, s span) (*wait, error) {
 }
 
 // enqueue makes a wait visible to callbacks before the call: GRANTED may overtake the reply.
-func (l *Locks) enqueue(w *wait, seen place) {
+func (l *Locks) enqueue(w *wait, seen connID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.entered = true
@@ -75,19 +75,19 @@ func (l *Locks) endWait(ctx context.Context, w *wait) {
 	switch {
 	case !w.entered:
 		return
-	case w.over:
+	case w.final:
 		l.dequeue(w)
 		return
 	}
 	done := make(chan struct{})
-	l.hold(w.owner)
+	l.ref(w.owner)
 	l.work.Go(func() {
 		defer close(done)
-		defer l.leave(w.owner)
+		defer l.unref(w.owner)
 		w.owner.slot <- struct{}{}
 		defer func() { <-w.owner.slot }()
 		if w.queued {
-			l.takeBack(w.owner, w, w.span, l.heldIn(w.owner, w.span))
+			l.takeBack(w.owner, w, w.span, l.lockedIn(w.owner, w.span))
 		}
 		// Not earlier: a GRANTED that crosses CANCEL must be accepted. After a DENIED the server
 		// may release the bytes that restore has just locked again.
@@ -135,7 +135,7 @@ func (l *Locks) takeBack(o *owner, w *wait, s span, before ranges) {
 // cancel sends CANCEL until the server answers. An unknown request is an answer too: the server has
 // granted it, or never had it.
 func (l *Locks) cancel(o *owner, s span) {
-	l.insist(o, nil, nlm4.ProcCancel, func(cookie []byte) xdr.Marshaler {
+	l.callUntilAnswered(o, nil, nlm4.ProcCancel, func(cookie []byte) xdr.Marshaler {
 		return &nlm4.CancelArgs{Cookie: cookie, Block: true, Exclusive: s.exclusive, Lock: l.wire(o.fh, o.svid, s)}
 	})
 }

@@ -385,10 +385,10 @@ func TestNobodyAsksAtTheEnd(t *testing.T) {
 		q := request(5, 2, 5, true)
 		asks := func(ctx context.Context) error {
 			o := b.l.enter(q)
-			defer b.l.leave(o)
+			defer b.l.unref(o)
 			w, err := b.l.beginWait(o, q.span())
 			b.want(err, 0)
-			w.blocks = true
+			w.wantsQueue = true
 			defer b.l.endWait(context.Background(), w)
 			_, err = b.l.attempt(ctx, o, q, w)
 			return err

@@ -56,14 +56,14 @@ func TestSoftCallsEnd(t *testing.T) {
 			}
 			for range 4 { // the longer UNLOCK is not answered, the longer it waits until it is made again
 				fails("LOCK", func(ctx context.Context) error { return b.Lock(ctx, nil, request(1, 4, 9, true)) })
-				time.Sleep(insistMost)
+				time.Sleep(repeatMost)
 			}
 			fails("LOCK of another owner", func(ctx context.Context) error { return b.Lock(ctx, nil, request(2, 12, 13, true)) })
 			fails("UNLOCK", func(ctx context.Context) error { return b.Unlock(ctx, testFH, Key{ID: 1}, 0, 0) })
 			mend()
 			time.Sleep(2 * softTime) // UNLOCK that was on its way is given up, too
 			b.want(b.lock(1, 6, 9, true), 0)
-			time.Sleep(2 * insistMost)
+			time.Sleep(2 * repeatMost)
 			b.held("-1----xxxx")
 			b.compare()
 		})
@@ -102,7 +102,7 @@ func TestWhoWaitsHasUnlockMadeAtOnce(t *testing.T) {
 		if err := b.lock(1, 0, 1, true); err == nil {
 			b.Error("a server that does not answer has given a lock")
 		}
-		time.Sleep(20 * insistMost) // UNLOCK is made once in insistMost by now
+		time.Sleep(20 * repeatMost) // UNLOCK is made once in repeatMost by now
 		mend()
 		time.Sleep(2 * softTime)
 		b.m.set(func() {

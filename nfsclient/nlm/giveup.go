@@ -11,8 +11,9 @@ import (
 )
 
 // The effect of a call without an answer is unknown. So no other call about its owner starts until
-// an UNLOCK is answered (insist): a late call would release newer locks. A soft mount's program
-// must not wait for that. Its next call fails when another call about the owner is given up.
+// an UNLOCK is answered (callUntilAnswered): a late call would release newer locks. A soft mount's
+// program must not wait for that. Its next call fails when another call about the owner is given
+// up.
 
 // A giveUp signals the next abandoned call about an owner.
 type giveUp struct {
@@ -42,8 +43,9 @@ func (l *Locks) call(o *owner, who any, proc uint32, args xdr.Marshaler, res xdr
 	return err
 }
 
-// want makes the slot's goroutine repeat its call at once, because another waits for the slot.
-func (o *owner) want() {
+// requestSlot makes the slot's goroutine repeat its call at once, because another waits for the
+// slot.
+func (o *owner) requestSlot() {
 	select {
 	case o.wanted <- struct{}{}:
 	default:
