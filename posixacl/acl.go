@@ -1,4 +1,4 @@
-// The model: entries, their rules, and what a mode says of them.
+// The model: entries, their rules, and conversion to and from modes.
 
 package posixacl
 
@@ -7,17 +7,18 @@ import (
 	"slices"
 )
 
-// A Tag says whom an entry is about; the values are those of the attribute and of NFSACL.
+// A Tag is the kind of user or group an entry applies to; the values are the attribute's and
+// NFSACL's.
 type Tag uint16
 
-// The tags, in the order in which a list has them.
+// The tags, in list order.
 const (
 	UserObj  Tag = 0x01 // the owner
 	User     Tag = 0x02 // the user Entry.ID
 	GroupObj Tag = 0x04 // the owning group
 	Group    Tag = 0x08 // the group Entry.ID
-	Mask     Tag = 0x10 // the most that User, GroupObj and Group give
-	Other    Tag = 0x20 // everybody else
+	Mask     Tag = 0x10 // limits User, GroupObj and Group
+	Other    Tag = 0x20 // all others
 )
 
 func (t Tag) String() string {
@@ -38,33 +39,33 @@ func (t Tag) String() string {
 	return "unknown tag"
 }
 
-// NoID is the ID of entries that name nobody. It is no user's and no group's.
+// NoID is the ID in entries that name no user or group. It is never a valid ID.
 const NoID = 0xffffffff
 
-// Execute is the permission to execute a file, or to search a directory.
+// Execute is the permission to execute a file, or search a directory.
 const Execute = 1
 
 // permAll is read, write and execute: 4, 2 and 1, as in a mode.
 const permAll = 7
 
-// MaxEntries is the most entries of one list that Linux sends and takes by NFSACL. What
-// a file system stores can be less: ext4 keeps what fits a block.
+// MaxEntries is the longest list that Linux sends and accepts by NFSACL. File systems may store
+// fewer entries: ext4 stores at most a block.
 const MaxEntries = 1024
 
-// An Entry gives permissions to some callers.
+// An Entry grants permissions.
 type Entry struct {
 	Tag  Tag
 	Perm uint16 // read 4, write 2, execute 1
-	ID   uint32 // of User and Group; NoID with the other tags
+	ID   uint32 // for User and Group; otherwise NoID
 }
 
-// An ACL is a list of entries. The empty one says that there is none.
+// An ACL is a list of entries. An empty list means no ACL.
 type ACL []Entry
 
-// ErrInvalid is the error of a list that breaks the rules (EINVAL in Linux).
+// ErrInvalid means that a list breaks the rules (EINVAL in Linux).
 var ErrInvalid = errors.New("invalid ACL")
 
-// FromMode is the list that says what the permission bits of a mode say.
+// FromMode returns the list equivalent to a mode's permission bits.
 func FromMode(mode uint32) ACL {
 	return ACL{
 		{UserObj, uint16(mode>>6) & permAll, NoID},
@@ -73,8 +74,8 @@ func FromMode(mode uint32) ACL {
 	}
 }
 
-// Mode is the nine permission bits of an object with the access ACL a: those of the
-// group are the mask, if there is one.
+// Mode returns the nine permission bits of an object with access ACL a. The group bits are the
+// mask's, if there is one.
 func (a ACL) Mode() uint32 {
 	var owner, group, mask, other uint16
 	masked := false
@@ -96,21 +97,21 @@ func (a ACL) Mode() uint32 {
 	return uint32(owner&permAll)<<6 | uint32(group&permAll)<<3 | uint32(other&permAll)
 }
 
-// IsMode reports whether a says no more than a mode does: then the kernel keeps the
-// mode alone, and no access ACL. A mask, even a needless one, is more.
+// IsMode reports whether a is equivalent to a mode: then the kernel stores only the mode, and no
+// access ACL. A list with a mask, even a redundant one, is not.
 func (a ACL) IsMode() bool {
 	return !slices.ContainsFunc(a, func(e Entry) bool {
 		return e.Tag == User || e.Tag == Group || e.Tag == Mask
 	})
 }
 
-// Validate fails with ErrInvalid unless the kernel would take a; the empty list is valid.
-// It does not check MaxEntries, which is a limit of the protocol.
+// Validate returns ErrInvalid unless the kernel would accept a; the empty list is valid. It does
+// not check MaxEntries, a protocol limit.
 func (a ACL) Validate() error {
 	if len(a) == 0 {
 		return nil
 	}
-	next := UserObj // the tag up to which the list has come
+	next := UserObj // the next expected tag
 	named, done := false, false
 	for _, e := range a {
 		if done || e.Perm&^permAll != 0 {

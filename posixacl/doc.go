@@ -1,21 +1,20 @@
-// The package: what an ACL is, and how Linux decides by one.
+// Overview: POSIX ACLs, and Linux's access check.
 
-// Package posixacl holds POSIX access control lists as Linux has them: the model, its rules, and
-// the bytes of the extended attributes system.posix_acl_access and system.posix_acl_default.
+// Package posixacl implements POSIX access control lists like Linux's: the model, its rules, and
+// the format of the extended attributes system.posix_acl_access and system.posix_acl_default.
 //
-// An access ACL decides about its own object, a default ACL of a directory about what is made in
-// it. The format of acl(5) is checked as the kernel checks it, which is less than setfacl(1) does:
-// the entries stand in the order of their tags, there is one each for the owner, the owning group
-// and all others, at most one mask, and one where users or groups are named. Named ids are neither
-// sorted nor unique there, and so need not be here.
+// An access ACL controls access to its own object; a directory's default ACL applies to new
+// objects in it. Validation follows the kernel, which checks less than setfacl(1). Entries are in
+// tag order. There is exactly one entry each for the owner, the owning group and all others, and
+// at most one mask, which named users or groups require. Named IDs need neither be sorted nor
+// unique.
 //
-// Linux decides in this order: the owner has what the entry for the owner says, and no mask counts.
-// A user who is named has that entry's permissions, less what the mask leaves out. Of the owning
-// group and the named groups that the caller is in, one entry has to give all that is asked for,
-// less the mask; where several match and none gives it, access is refused, though "others" would
-// give it. All others have what the entry for others says.
+// Linux checks in this order. The owner gets the owner entry's permissions, without the mask. A
+// named user gets that entry's permissions, limited by the mask. For the owning group and the
+// caller's named groups, one entry must grant all requested permissions, limited by the mask. If
+// such entries match but none grants them, access is refused, even if the entry for others would
+// grant it. All others get the entry for others.
 //
-// Mode and ACL are one: the bits of the owner and of others are those entries, the bits of the
-// group are the mask where there is one, else the entry of the owning group. chmod(2) writes them
-// there.
+// Mode and ACL are one: the owner's and others' bits are those entries. The group bits are the
+// mask, or without a mask the owning group's entry. chmod(2) changes these entries.
 package posixacl

@@ -1,4 +1,4 @@
-// The bytes of an ACL in an extended attribute of Linux.
+// An ACL's format in a Linux extended attribute.
 
 package posixacl
 
@@ -7,10 +7,10 @@ import (
 	"errors"
 )
 
-// The attributes that have an ACL.
+// The attributes for ACLs.
 const (
 	AttrAccess  = "system.posix_acl_access"
-	AttrDefault = "system.posix_acl_default" // of directories only
+	AttrDefault = "system.posix_acl_default" // directories only
 )
 
 // The layout, all little endian: a header, then the entries.
@@ -19,21 +19,21 @@ const (
 //
 //	0 2 tag
 //	2 2 permissions
-//	4 4 id; 0xffffffff where the tag names nobody
+//	4 4 id; 0xffffffff for other tags
 const (
 	version    = 2
 	headerSize = 4
 	entrySize  = 8
 )
 
-// ErrVersion is the error of an attribute of another version (EOPNOTSUPP in Linux).
+// ErrVersion means that an attribute has an unknown version (EOPNOTSUPP in Linux).
 var ErrVersion = errors.New("unknown version of ACL")
 
-// Size is how many bytes Append adds for a list of n entries.
+// Size is the number of bytes that Append adds for a list of n entries.
 func Size(n int) int { return headerSize + n*entrySize }
 
-// Append adds the bytes of a to b. Those of the empty list are a header, by which
-// setxattr(2) takes the ACL away.
+// Append appends a's bytes to b. For the empty list this is a header, with which setxattr(2)
+// removes the ACL.
 func (a ACL) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, version)
 	for _, e := range a {
@@ -48,9 +48,8 @@ func (a ACL) Append(b []byte) []byte {
 	return b
 }
 
-// Parse reads the value of an attribute as setxattr(2) does. A value without entries, or
-// without a single byte, is the empty list: no ACL. What it returns is valid, and
-// shares no memory with b.
+// Parse reads an attribute's value like setxattr(2). An empty value, or one without entries,
+// means no ACL, the empty list. The result is valid, and shares no memory with b.
 func Parse(b []byte) (ACL, error) {
 	switch {
 	case len(b) == 0:
@@ -68,7 +67,7 @@ func Parse(b []byte) (ACL, error) {
 	for b = b[headerSize:]; len(b) > 0; b = b[entrySize:] {
 		e := Entry{Tag: Tag(binary.LittleEndian.Uint16(b)), Perm: binary.LittleEndian.Uint16(b[2:]), ID: binary.LittleEndian.Uint32(b[4:])}
 		if e.Tag != User && e.Tag != Group {
-			e.ID = NoID // whatever it is, it says nothing
+			e.ID = NoID // the kernel ignores it, too
 		}
 		a = append(a, e)
 	}

@@ -8,7 +8,7 @@ import (
 
 // CallFigures is one call's metrics, for ClientConfig.Observe.
 type CallFigures struct {
-	Queue          time.Duration // until its last transmission: for a connection, a credit, earlier calls
+	Queue          time.Duration // until its last transmission: for connection, credit, other calls
 	RoundTrip      time.Duration // from there to its end; 0 if it was never sent
 	Retransmits    int           // number of retransmissions
 	Sent, Received int           // bytes of the last attempt's RPC messages, with items

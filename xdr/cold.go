@@ -1,4 +1,4 @@
-// Marshal and Unmarshal: XDR by reflection, for types that are met seldom.
+// Marshal and Unmarshal: XDR by reflection, for rarely used types.
 
 package xdr
 
@@ -8,13 +8,13 @@ import (
 	goxdr "github.com/rasky/go-xdr/xdr2"
 )
 
-// maxCold is the most bytes that Unmarshal looks at.
+// maxCold is the most bytes that Unmarshal reads.
 const maxCold = 1 << 20
 
-// Marshal appends the XDR form of v, worked out by reflection: exported fields
-// in order, with the tags of github.com/rasky/go-xdr (`xdr:"optional"` for a
-// pointer that may be nil, `xdr:"union"` and `xdr:"unioncase=N"`). It is slow
-// and allocates: not for the data path. When it fails nothing was appended.
+// Marshal appends v's XDR form by reflection: exported fields in order, with the tags of
+// github.com/rasky/go-xdr (`xdr:"optional"` for a pointer that may be nil, `xdr:"union"` and
+// `xdr:"unioncase=N"`). It is slow and allocates: do not use it on the data path. After an error
+// nothing is appended.
 func Marshal(e *Encoder, v any) error {
 	start := e.Len()
 	if _, err := goxdr.Marshal((*appender)(e), v); err != nil {
@@ -24,8 +24,7 @@ func Marshal(e *Encoder, v any) error {
 	return nil
 }
 
-// MustMarshal is Marshal for types that cannot fail to marshal: a failure is a
-// fault of the program and panics.
+// MustMarshal is Marshal for types that cannot fail to marshal: a failure is a bug and panics.
 func MustMarshal(e *Encoder, v any) {
 	if err := Marshal(e, v); err != nil {
 		panic(err)
@@ -40,9 +39,9 @@ func (a *appender) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Unmarshal reads v, a pointer, by reflection from at most the next limit
-// bytes (and no more than maxCold); nothing in v can be longer than the bytes
-// at hand. What it stores are copies. Errors stay in the Decoder too.
+// Unmarshal reads v, a pointer, by reflection from at most the next limit bytes (and no more than
+// maxCold). Lengths in v cannot exceed the available bytes. It stores copies. Errors also stay in
+// the Decoder.
 func Unmarshal(d *Decoder, v any, limit int) error {
 	if d.err != nil {
 		return d.err

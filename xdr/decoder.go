@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// What a Decoder can find wrong. All of them mean that the message is malformed.
+// Errors of a Decoder. Each means that the message is malformed.
 var (
 	ErrShort = errors.New("xdr: message ends early")
 	ErrLimit = errors.New("xdr: length over its limit")
@@ -16,12 +16,11 @@ var (
 	ErrSink  = errors.New("xdr: item is longer than the sink that is meant for it")
 )
 
-// An Unmarshaler reads itself from a Decoder; errors stay in the Decoder.
+// An Unmarshaler decodes itself from a Decoder; errors stay in the Decoder.
 type Unmarshaler interface{ DecodeXDR(d *Decoder) }
 
-// A Decoder reads XDR (RFC 4506) from a slice. It keeps the first error, after
-// which every read returns zero; ask Err once at the end. Opaques are returned
-// as parts of the slice, not copies.
+// A Decoder reads XDR (RFC 4506) from a slice. It keeps the first error, and from then on every
+// read returns zero; check Err once at the end. Opaques alias the slice.
 type Decoder struct {
 	b     []byte
 	off   int
@@ -32,52 +31,50 @@ type Decoder struct {
 	err   error
 }
 
-// NewDecoder returns a Decoder of b.
+// NewDecoder returns a Decoder for b.
 func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
 
-// Reset makes the Decoder read b, whose detached items are given in stream order.
+// Reset makes the Decoder read b, with detached items in stream order.
 func (d *Decoder) Reset(b []byte, items []Item) { *d = Decoder{b: b, items: items} }
 
-// SetSink says where the content of the next item is to be: an Item that is not
-// detached is copied there, and fails with ErrSink where it does not fit. An empty
-// sink is none.
+// SetSink sets the destination for the next item: a non-detached Item is copied there, and fails
+// with ErrSink if it does not fit. An empty sink means none.
 func (d *Decoder) SetSink(sink []byte) { d.sink = sink }
 
 // SinkUsed reports whether an item has been copied to the sink.
 func (d *Decoder) SinkUsed() bool { return d.sunk }
 
-// ItemKept reports whether an item was left in the message: it was not detached, and
-// there was no sink for it.
+// ItemKept reports whether an item was left in the message: it was not detached, and there was no
+// sink.
 func (d *Decoder) ItemKept() bool { return d.kept }
 
 // Err is the first error, or nil.
 func (d *Decoder) Err() error { return d.err }
 
-// Fail records err unless an earlier error stands.
+// Fail records err unless there is an earlier error.
 func (d *Decoder) Fail(err error) {
 	if d.err == nil {
 		d.err = err
 	}
 }
 
-// Hold records ErrLimit when n is over limit: for lengths that are known only
-// after the reading.
+// Hold records ErrLimit if n exceeds limit: for lengths known only after reading.
 func (d *Decoder) Hold(n, limit int) {
 	if n > limit {
 		d.Fail(ErrLimit)
 	}
 }
 
-// Offset is the number of bytes read.
+// Offset is the number of bytes read so far.
 func (d *Decoder) Offset() int { return d.off }
 
-// Remaining is the number of bytes not read yet.
+// Remaining is the number of unread bytes.
 func (d *Decoder) Remaining() int { return len(d.b) - d.off }
 
-// ItemsLeft is the number of detached items that no Item call has taken.
+// ItemsLeft is the number of detached items not yet taken by Item.
 func (d *Decoder) ItemsLeft() int { return len(d.items) }
 
-// ItemBytes is the bytes of the detached items that no Item call has taken.
+// ItemBytes is the size of the detached items not yet taken by Item.
 func (d *Decoder) ItemBytes() (n int) {
 	for i := range d.items {
 		n += len(d.items[i].Data)
@@ -85,10 +82,9 @@ func (d *Decoder) ItemBytes() (n int) {
 	return n
 }
 
-// Unreduced returns how long what has not been read yet is with its detached items and
-// their pads back in place, and its first bytes, at most limit: the same for a message
-// whatever of it travelled in chunks. lead is part of the message, or of a copy in space,
-// which has to have the capacity.
+// Unreduced returns the length of the unread part with its detached items and their pads in
+// place, and its first bytes, at most limit. Both are the same for a message with any chunks.
+// lead aliases the message, or space, which must have capacity for it.
 func (d *Decoder) Unreduced(limit int, space []byte) (length int, lead []byte) {
 	rest := d.b[d.off:]
 	length = len(rest)
@@ -158,9 +154,8 @@ func (d *Decoder) Bool() bool {
 	return v == 1
 }
 
-// Fixed reads a fixed-length opaque of n bytes and its pad (RFC 4506 §4.9).
-// The last pad of a message may be missing: peers that reduce a message may
-// leave it out (RFC 8166 §3.4.5).
+// Fixed reads a fixed-length opaque of n bytes and its pad (RFC 4506 §4.9). A message's last pad
+// may be missing: a peer that reduces a message can omit it (RFC 8166 §3.4.5).
 func (d *Decoder) Fixed(n int) []byte {
 	b := d.take(n)
 	if b == nil {
@@ -184,14 +179,14 @@ func (d *Decoder) Opaque(limit int) []byte {
 	return d.Fixed(int(n))
 }
 
-// String reads a string of at most limit bytes (RFC 4506 §4.11). It allocates.
+// String reads a string of at most limit bytes (RFC 4506 §4.11). It allocates a copy.
 func (d *Decoder) String(limit int) string { return string(d.Opaque(limit)) }
 
-// Item reads a variable-length opaque that may have been detached from the stream: where the next
-// detached item belongs here its content is returned, else the bytes that follow. A detached
-// argument may have its pad with it (RFC 8166 §3.4.5.2 [R8166-071]), which is cut off; a result,
-// whose item has no offset, does not (RFC 8166 §3.4.6.2 [R8166-082]). Any other length fails with
-// ErrItem.
+// Item reads a variable-length opaque that may have been detached from the stream: it returns the
+// content of the next detached item if that belongs here, else the next bytes. A detached
+// argument may include its pad (RFC 8166 §3.4.5.2 [R8166-071]), which Item cuts off. A result's
+// item has no offset, and never a pad (RFC 8166 §3.4.6.2 [R8166-082]). Any other length fails
+// with ErrItem.
 func (d *Decoder) Item(limit int) []byte {
 	n := d.Uint32()
 	if d.err == nil && uint64(n) > uint64(limit) {
@@ -213,7 +208,7 @@ func (d *Decoder) Item(limit int) []byte {
 	return it.Data[:n:n]
 }
 
-// toSink moves an item's content to the sink.
+// toSink copies an item's content to the sink.
 func (d *Decoder) toSink(b []byte) []byte {
 	if len(d.sink) == 0 || d.err != nil {
 		d.kept = d.err == nil
@@ -228,5 +223,5 @@ func (d *Decoder) toSink(b []byte) []byte {
 	return b
 }
 
-// Rest returns all bytes not read yet.
+// Rest returns all unread bytes.
 func (d *Decoder) Rest() []byte { return d.take(d.Remaining()) }

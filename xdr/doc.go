@@ -1,7 +1,7 @@
-// What the package is: the two ways to code XDR, and which is for what.
+// Overview: the two ways to encode XDR, and their uses.
 
-// Package xdr encodes and decodes XDR (RFC 4506). Use it for the arguments and results of an
-// RPC program of your own; the packages below it have the types of NFS and its relatives.
+// Package xdr encodes and decodes XDR (RFC 4506). Use it for your own RPC programs' arguments and
+// results; the packages below it have the types for NFS and related protocols.
 //
 //	var e xdr.Encoder
 //	(&user{7, "ada"}).EncodeXDR(&e)
@@ -13,14 +13,13 @@
 //		log.Fatal(err)
 //	}
 //
-// The Encoder and the Decoder work on byte slices, value by value, without
-// reflection and without allocation: they are for the data path. Large opaques
-// can be kept apart from the stream as Items, so that they are never copied.
-// Marshal and Unmarshal work on whole types by reflection (go-xdr), within
-// limits: they are for messages that are met seldom.
+// The Encoder and the Decoder work on byte slices, value by value, without reflection or
+// allocation, for the data path. Large opaques can stay outside the stream as Items, so that they
+// are never copied. Marshal and Unmarshal work on whole types by reflection (go-xdr), within
+// limits, for rare messages.
 //
-// Nothing a Decoder reads can make it panic, read beyond its slice, or allocate
-// more than a small multiple of the bytes at hand.
+// No input can make a Decoder panic, read beyond its slice, or allocate more than a small
+// multiple of the available bytes.
 //
 // Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package xdr

@@ -1,4 +1,4 @@
-// The Encoder: XDR by appending to a byte slice, with large opaque items kept apart.
+// The Encoder: appends XDR to a byte slice, and keeps large opaque items outside it.
 
 package xdr
 
@@ -7,26 +7,25 @@ import (
 	"slices"
 )
 
-// An Item is the content of one variable-length opaque that is kept out of the
-// stream it belongs to, so that it can travel by another way (an RDMA chunk, an
-// element of a gather list) without having been copied first.
+// An Item is the content of one variable-length opaque outside its stream, so that it can travel
+// separately (in an RDMA chunk or a gather list) without a copy.
 //
-// Off is the offset in the stream, just after the item's length word, where the
-// content and its XDR pad would stand. AnyOffset stands for "wherever the next
-// item of the stream is": the wire does not tell it for results (RFC 8166 §3.4.6).
+// Off is the stream offset of the content and its XDR pad, just after the item's length word.
+// AnyOffset means the next item in the stream: the wire does not carry the offset for results
+// (RFC 8166 §3.4.6).
 type Item struct {
 	Off  int
 	Data []byte
 }
 
-// AnyOffset is the Off of an item that is matched by order alone.
+// AnyOffset is the Off of an item matched only by order.
 const AnyOffset = -1
 
 // A Marshaler appends its XDR form to an Encoder.
 type Marshaler interface{ EncodeXDR(e *Encoder) }
 
-// An Encoder appends XDR (RFC 4506) to a byte slice. It cannot fail. The zero
-// value is ready for use; Reset lets one Encoder and one buffer serve for ever.
+// An Encoder appends XDR (RFC 4506) to a byte slice. It cannot fail. The zero value is ready for
+// use; Reset makes an Encoder and its buffer reusable.
 type Encoder struct {
 	buf   []byte
 	items []Item
@@ -48,10 +47,10 @@ func (e *Encoder) Bytes() []byte { return e.buf }
 // Items returns the detached items in stream order.
 func (e *Encoder) Items() []Item { return e.items }
 
-// Len is the length of the stream in bytes, without the detached items.
+// Len is the stream's length in bytes, without the detached items.
 func (e *Encoder) Len() int { return len(e.buf) }
 
-// Truncate cuts the stream back to n bytes and drops the items that stood after it.
+// Truncate cuts the stream to n bytes and drops the items after it.
 func (e *Encoder) Truncate(n int) {
 	e.buf = e.buf[:n]
 	for len(e.items) > 0 && e.items[len(e.items)-1].Off > n {
@@ -59,7 +58,7 @@ func (e *Encoder) Truncate(n int) {
 	}
 }
 
-// SetUint32 overwrites the word at offset off of the stream.
+// SetUint32 overwrites the word at stream offset off.
 func (e *Encoder) SetUint32(off int, v uint32) { binary.BigEndian.PutUint32(e.buf[off:], v) }
 
 // Uint32 appends an unsigned integer (RFC 4506 §4.2).
@@ -102,20 +101,19 @@ func (e *Encoder) String(s string) {
 	e.buf = append(e.buf, zeros[:Pad(len(s))]...)
 }
 
-// Space appends n bytes, a multiple of four, and returns them for the caller to write
-// all of them: they hold whatever was in the buffer. They are valid until the next append.
+// Space appends n bytes, a multiple of four, for the caller to overwrite: their content is
+// arbitrary. They are valid until the next append.
 func (e *Encoder) Space(n int) []byte {
 	old := len(e.buf)
 	e.buf = slices.Grow(e.buf, n)[:old+n]
 	return e.buf[old:]
 }
 
-// Raw appends bytes that are XDR already.
+// Raw appends bytes already in XDR form.
 func (e *Encoder) Raw(b []byte) { e.buf = append(e.buf, b...) }
 
-// Item appends the length word of a variable-length opaque and keeps its content
-// apart. The Encoder keeps data, not a copy: it must stay as it is until the
-// message has been sent.
+// Item appends a variable-length opaque's length word and keeps its content outside the stream.
+// The Encoder references data: do not change it until the message has been sent.
 func (e *Encoder) Item(data []byte) {
 	e.Uint32(uint32(len(data)))
 	if len(data) > 0 {
@@ -125,7 +123,7 @@ func (e *Encoder) Item(data []byte) {
 
 var zeros [3]byte
 
-// Pad is the number of zero bytes that bring n bytes to a multiple of four (RFC 4506 §3).
+// Pad is the number of zero bytes after n bytes, up to a multiple of four (RFC 4506 §3).
 func Pad(n int) int { return -n & 3 }
 
 // RoundUp is n rounded up to a multiple of four.

@@ -1,10 +1,10 @@
-// Arguments and results of the procedures (RFC 1813 §5.2).
+// The procedures' arguments and results (RFC 1813 §5.2).
 
 package mount3
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A PathArgs is the arguments of MNT and UMNT: the path of a directory.
+// A PathArgs has the arguments for MNT and UMNT: a directory's path.
 type PathArgs struct{ Path string }
 
 // EncodeXDR appends the path.
@@ -17,10 +17,10 @@ func (a *PathArgs) DecodeXDR(d *xdr.Decoder) {
 	d.Hold(len(a.Path), MaxPath)
 }
 
-// A MntRes is the result of MNT. In the error arm only Status travels.
+// A MntRes is MNT's result. Its error arm has only Status.
 type MntRes struct {
 	Status  Status   `xdr:"union"`
-	Handle  []byte   `xdr:"unioncase=0"` // of the directory, an NFSv3 handle
+	Handle  []byte   `xdr:"unioncase=0"` // the directory's NFSv3 handle
 	Flavors []uint32 `xdr:"unioncase=0"` // authentication flavors, best first
 }
 
@@ -36,10 +36,10 @@ func (r *MntRes) DecodeXDR(d *xdr.Decoder) {
 	d.Hold(len(r.Flavors), MaxFlavor)
 }
 
-// A Mount is one line of DUMP: who mounted what (mountbody).
+// A Mount is one DUMP entry: a client host and its mounted directory (mountbody).
 type Mount struct{ Host, Dir string }
 
-// A DumpRes is the result of DUMP.
+// A DumpRes is DUMP's result.
 type DumpRes struct{ Mounts []Mount }
 
 // EncodeXDR appends the list.
@@ -66,14 +66,14 @@ func (r *DumpRes) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// An Export is one line of EXPORT: a directory, and the groups that may mount
-// it; no groups means everyone (exportnode).
+// An Export is one EXPORT entry: a directory, and the groups that may mount it; no groups means
+// everyone (exportnode).
 type Export struct {
 	Dir    string
 	Groups []string
 }
 
-// An ExportRes is the result of EXPORT.
+// An ExportRes is EXPORT's result.
 type ExportRes struct{ Exports []Export }
 
 // EncodeXDR appends the list.
@@ -120,6 +120,6 @@ func decodeGroups(d *xdr.Decoder) []string {
 	return list
 }
 
-// unmarshal reads v, one element of a message, from at most limit bytes. The
-// error stays in the Decoder.
+// unmarshal reads v, one element of a message, from at most limit bytes. The error stays in the
+// Decoder.
 func unmarshal(d *xdr.Decoder, v any, limit int) { _ = xdr.Unmarshal(d, v, limit) }

@@ -1,9 +1,8 @@
-// The types of MOUNT version 3 and their codec, all of it by reflection.
+// MOUNT version 3: numbers and status values.
 
-// Package mount3 holds the message types of the MOUNT protocol version 3
-// (RFC 1813 appendix I). It is met a few times in the life of a mount, so its
-// codec is xdr.Marshal and xdr.Unmarshal; what was read is then held to the
-// protocol's limits.
+// Package mount3 has the message types for the MOUNT protocol version 3 (RFC 1813 appendix I). A
+// mount uses it only a few times, so its codec is xdr.Marshal and xdr.Unmarshal, followed by
+// checks of the protocol's limits.
 package mount3
 
 import "strconv"
@@ -24,16 +23,16 @@ const (
 	ProcExport
 )
 
-// Limits in bytes (RFC 1813 §5.1), and our own for lists.
+// Limits in bytes (RFC 1813 §5.1), and our own limits for lists.
 const (
-	MaxPath   = 1024 // path of a directory
-	maxName   = 255  // name of a host or group
+	MaxPath   = 1024 // a directory's path
+	maxName   = 255  // a host's or group's name
 	MaxHandle = 64
-	MaxFlavor = 64      // authentication flavors of one mount
-	MaxList   = 1 << 20 // bytes of a list of mounts or exports
+	MaxFlavor = 64      // authentication flavors for one mount
+	MaxList   = 1 << 20 // bytes in a list of mounts or exports
 )
 
-// A Status is how MNT ended (mountstat3, RFC 1813 §5.1.5). Every value but OK can be used as an
+// A Status is MNT's outcome (mountstat3, RFC 1813 §5.1.5). Each value but OK can be used as an
 // error.
 type Status uint32
 
@@ -57,7 +56,7 @@ var statusNames = map[Status]string{
 	ErrNotSupp: "MNT3ERR_NOTSUPP", ErrServerFault: "MNT3ERR_SERVERFAULT",
 }
 
-// String is the RFC's name of the status.
+// String is the status's name in the RFC.
 func (s Status) String() string {
 	if n, ok := statusNames[s]; ok {
 		return n

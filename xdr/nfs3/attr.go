@@ -1,4 +1,4 @@
-// Attributes of a file system object (ftype3, nfstime3, fattr3; RFC 1813 §2.5, §2.6).
+// A file system object's attributes (ftype3, nfstime3, fattr3; RFC 1813 §2.5, §2.6).
 
 package nfs3
 
@@ -9,10 +9,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A FileType is the kind of a file system object.
+// A FileType is an object's type.
 type FileType uint32
 
-// The kinds of objects.
+// The object types.
 const (
 	TypeReg  FileType = 1
 	TypeDir  FileType = 2
@@ -27,7 +27,7 @@ func (t FileType) String() string { return nameOf(typeNames[:], uint32(t), "ftyp
 
 var typeNames = [...]string{"", "NF3REG", "NF3DIR", "NF3BLK", "NF3CHR", "NF3LNK", "NF3SOCK", "NF3FIFO"}
 
-// decode reads a file type; values that are none fail with xdr.ErrValue.
+// decode reads a file type; invalid values fail with xdr.ErrValue.
 func (t *FileType) decode(d *xdr.Decoder) {
 	*t = FileType(d.Uint32())
 	if *t < TypeReg || *t > TypeFIFO {
@@ -35,11 +35,11 @@ func (t *FileType) decode(d *xdr.Decoder) {
 	}
 }
 
-// A Time is a point in time: seconds since 1970 and nanoseconds (nfstime3).
-// Seconds are unsigned on the wire: 1970 to 2106.
+// A Time has seconds since 1970 and nanoseconds (nfstime3). Seconds are unsigned on the wire:
+// 1970 to 2106.
 type Time struct{ Sec, Nsec uint32 }
 
-// MakeTime is t as the wire has it; what lies outside its years is brought to the nearest end.
+// MakeTime converts t, clamping it to the wire's range.
 func MakeTime(t time.Time) Time {
 	switch s := t.Unix(); {
 	case s < 0:
@@ -51,15 +51,15 @@ func MakeTime(t time.Time) Time {
 	}
 }
 
-// Time is t as Go has it.
+// Time converts t.
 func (t Time) Time() time.Time { return time.Unix(int64(t.Sec), int64(t.Nsec)) }
 
 func (t *Time) encode(e *xdr.Encoder) { t.put(e.Space(8)) }
 
-// put writes the 8 bytes of t.
+// put writes t's 8 bytes.
 func (t *Time) put(b []byte) { binary.BigEndian.PutUint64(b, uint64(t.Sec)<<32|uint64(t.Nsec)) }
 
-// get reads the 8 bytes of t.
+// get reads t's 8 bytes.
 func (t *Time) get(b []byte) {
 	v := binary.BigEndian.Uint64(b)
 	t.Sec, t.Nsec = uint32(v>>32), uint32(v)
@@ -70,7 +70,7 @@ func (t *Time) decode(d *xdr.Decoder) {
 	t.Nsec = d.Uint32()
 }
 
-// A Specdata is the device number of a device file (specdata3).
+// A Specdata is a device file's device number (specdata3).
 type Specdata struct{ Major, Minor uint32 }
 
 func (s *Specdata) encode(e *xdr.Encoder) {
@@ -83,10 +83,10 @@ func (s *Specdata) decode(d *xdr.Decoder) {
 	s.Minor = d.Uint32()
 }
 
-// fattrSize is the length of an Fattr on the wire, in bytes.
+// fattrSize is an Fattr's length on the wire, in bytes.
 const fattrSize = 84
 
-// An Fattr is the attributes of an object (fattr3), 84 bytes:
+// An Fattr has an object's attributes (fattr3), 84 bytes:
 //
 //	offset  size  field
 //	0       4     type
@@ -109,7 +109,7 @@ type Fattr struct {
 	UID    uint32
 	GID    uint32
 	Size   uint64 // bytes
-	Used   uint64 // bytes of disk
+	Used   uint64 // bytes on disk
 	Rdev   Specdata
 	Fsid   uint64
 	Fileid uint64
@@ -121,7 +121,7 @@ type Fattr struct {
 // EncodeXDR appends the attributes.
 func (a *Fattr) EncodeXDR(e *xdr.Encoder) { a.put((*[fattrSize]byte)(e.Space(fattrSize))) }
 
-// put writes the attributes as the wire has them.
+// put writes the attributes in wire form.
 func (a *Fattr) put(b *[fattrSize]byte) {
 	binary.BigEndian.PutUint32(b[0:], uint32(a.Type))
 	binary.BigEndian.PutUint32(b[4:], a.Mode)
@@ -139,8 +139,8 @@ func (a *Fattr) put(b *[fattrSize]byte) {
 	a.Ctime.put(b[76:])
 }
 
-// DecodeXDR reads attributes; a type that is none fails with xdr.ErrValue. After an
-// error they are zero.
+// DecodeXDR reads attributes; an invalid type fails with xdr.ErrValue. After an error they are
+// zero.
 func (a *Fattr) DecodeXDR(d *xdr.Decoder) {
 	b := d.Fixed(fattrSize)
 	if b == nil {
@@ -152,7 +152,7 @@ func (a *Fattr) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// get reads attributes from the wire; false: the type is none.
+// get reads attributes in wire form; it returns false for an invalid type.
 func (a *Fattr) get(b *[fattrSize]byte) bool {
 	a.Type = FileType(binary.BigEndian.Uint32(b[0:]))
 	a.Mode = binary.BigEndian.Uint32(b[4:])

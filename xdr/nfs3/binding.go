@@ -1,48 +1,46 @@
-// The binding of NFSv3 to RPC-over-RDMA: what may ride in a chunk, and how large a reply can be
-// (RFC 8267).
+// NFSv3's binding to RPC-over-RDMA: the chunk-eligible items, and the largest replies (RFC 8267).
 
 package nfs3
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// Grows says which value of the call adds to the size of its reply.
+// Grows names the value that adds to a reply's size.
 type Grows uint8
 
-// What adds to the size of a reply.
+// The values that add to a reply's size.
 const (
 	GrowsNot      Grows = iota
-	GrowsPath           // READLINK: the longest path that the client takes (its own limit)
+	GrowsPath           // READLINK: the client's own limit for paths
 	GrowsCount          // READ, READDIR: the count argument
 	GrowsMaxcount       // READDIRPLUS: the maxcount argument
 )
 
-// A Binding is what RPC-over-RDMA must know of one procedure. The items are those that the
-// protocol's binding names, and no others (RFC 8166 §3.4.2 [R8166-043]): WRITE data, SYMLINK path,
-// READ data, READLINK path.
+// A Binding describes one procedure to RPC-over-RDMA. Only items named by the protocol's binding
+// are chunk-eligible (RFC 8166 §3.4.2 [R8166-043]): WRITE data, SYMLINK path, READ data, READLINK
+// path.
 type Binding struct {
 	Name    string
 	ArgItem bool // one argument may travel as a Read chunk
 	ResItem bool // one result may travel as a Write chunk
-	// MaxReply is the most bytes of the results in any arm, status included,
-	// RPC header not; content and pad of the result item, or of what Grows
-	// names, come on top (see Extra).
+	// MaxReply is the largest result in bytes in any arm, including status, without RPC header.
+	// The result item with its pad, or the value named by Grows, is additional (see Extra).
 	MaxReply int
 	Grows    Grows
 }
 
-// Sizes in bytes of parts of results, all optional parts present.
+// Sizes of result parts in bytes, including all optional parts.
 const (
 	statusSize = 4
 	postOpAttr = 4 + fattrSize
 	wccData    = 4 + 24 + postOpAttr
 	postOpFH   = 4 + 4 + FHSize
 	createRes  = statusSize + postOpFH + postOpAttr + wccData
-	// dirSlack covers servers whose READDIR counts the entries only, although
-	// the count stands for the whole of the result.
+	// dirSlack allows for servers with a READDIR count for the entries only, although it means
+	// the whole result.
 	dirSlack = 128
 )
 
-// Bindings has one row for each procedure, by its number.
+// Bindings has a row for each procedure number.
 var Bindings = [NumProcs]Binding{
 	ProcNull:        {Name: "NULL"},
 	ProcGetattr:     {Name: "GETATTR", MaxReply: statusSize + fattrSize},
@@ -68,8 +66,8 @@ var Bindings = [NumProcs]Binding{
 	ProcCommit:      {Name: "COMMIT", MaxReply: statusSize + wccData + verfSize},
 }
 
-// Extra is the bytes that a value n of what Grows names adds to MaxReply; for
-// READ and READLINK only when the item has no sink of its own.
+// Extra is the number of bytes that n, the value named by Grows, adds to MaxReply; for READ and
+// READLINK only if the item has no sink.
 func (b *Binding) Extra(n uint32) int {
 	if b.Grows == GrowsNot {
 		return 0

@@ -1,4 +1,4 @@
-// Numbers of the protocol: program, procedures, access bits, limits.
+// The protocol's numbers: program, procedures, access bits, limits.
 
 package nfs3
 
@@ -35,45 +35,44 @@ const (
 	NumProcs
 )
 
-// Bits of the ACCESS procedure (RFC 1813 §3.3.4).
+// ACCESS bits (RFC 1813 §3.3.4).
 const (
 	AccessRead    uint32 = 0x01 // read file data or list a directory
 	AccessLookup  uint32 = 0x02 // look a name up in a directory
 	AccessModify  uint32 = 0x04 // rewrite existing data or entries
 	AccessExtend  uint32 = 0x08 // write new data or add entries
-	AccessDelete  uint32 = 0x10 // delete an entry of a directory
+	AccessDelete  uint32 = 0x10 // delete a directory entry
 	AccessExecute uint32 = 0x20 // execute a file
 	AccessAll     uint32 = 0x3f
 )
 
-// Bits of FsinfoRes.Properties (RFC 1813 §3.3.19).
+// FsinfoRes.Properties bits (RFC 1813 §3.3.19).
 const (
 	FSFLink        uint32 = 0x01 // hard links
 	FSFSymlink     uint32 = 0x02 // symbolic links
-	FSFHomogeneous uint32 = 0x08 // PATHCONF says the same for every object
+	FSFHomogeneous uint32 = 0x08 // PATHCONF is the same for every object
 	FSFCanSetTime  uint32 = 0x10 // SETATTR can set times
 )
 
-// Sizes in bytes (RFC 1813 §2.4), and our own limits where the RFC has none:
-// filename3 and nfspath3 are unbounded there.
+// Sizes in bytes (RFC 1813 §2.4), and our own limits without one in the RFC: filename3 and
+// nfspath3 are unbounded there.
 const (
 	FHSize   = 64   // longest file handle
 	verfSize = 8    // every verifier: cookie, create, write
-	MaxName  = 4096 // longest file name that we decode
-	MaxPath  = 4096 // longest symbolic link content that we decode
-	// maxData is the most data of one READ or WRITE that we decode: far above
-	// the rtmax and wtmax of any server, and no more than a sanity bound, since
-	// the data is never copied.
+	MaxName  = 4096 // longest decoded file name
+	MaxPath  = 4096 // longest decoded symbolic link content
+	// maxData is the most data decoded for a READ or WRITE: far above any server's rtmax and
+	// wtmax, and only a sanity bound, since the data is never copied.
 	maxData = 1 << 30
 )
 
-// A Verf is a verifier: eight bytes that only their maker understands.
+// A Verf is a verifier: eight opaque bytes.
 type Verf [verfSize]byte
 
-// StableHow says how far WRITE data must have gone when the reply leaves (RFC 1813 §3.3.7).
+// StableHow is the requested durability of WRITE data when the reply leaves (RFC 1813 §3.3.7).
 type StableHow uint32
 
-// The levels of stability, each stronger than the one before.
+// The durability levels, each stronger than the previous one.
 const (
 	Unstable StableHow = iota
 	DataSync
@@ -84,10 +83,10 @@ func (s StableHow) String() string { return nameOf(stableNames[:], uint32(s), "s
 
 var stableNames = [...]string{"UNSTABLE", "DATA_SYNC", "FILE_SYNC"}
 
-// CreateMode says what CREATE does with an existing name (RFC 1813 §3.3.8).
+// CreateMode is CREATE's behavior for an existing name (RFC 1813 §3.3.8).
 type CreateMode uint32
 
-// The ways to create.
+// The create modes.
 const (
 	Unchecked CreateMode = iota
 	Guarded

@@ -4,8 +4,7 @@ package nfs3
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A CreateArgs is the arguments of CREATE. Attr counts with Unchecked and
-// Guarded, Verf with Exclusive.
+// A CreateArgs has CREATE's arguments. Unchecked and Guarded use Attr, Exclusive uses Verf.
 type CreateArgs struct {
 	Where DirOpArgs
 	Mode  CreateMode
@@ -24,7 +23,7 @@ func (a *CreateArgs) EncodeXDR(e *xdr.Encoder) {
 	}
 }
 
-// DecodeXDR reads arguments; a createmode that is none fails with xdr.ErrValue.
+// DecodeXDR reads arguments; an invalid createmode fails with xdr.ErrValue.
 func (a *CreateArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Where.DecodeXDR(d)
 	a.Mode = CreateMode(d.Uint32())
@@ -39,7 +38,7 @@ func (a *CreateArgs) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// A CreateRes is the result of CREATE, MKDIR, SYMLINK and MKNOD. The error arm has DirWcc.
+// A CreateRes is the result for CREATE, MKDIR, SYMLINK and MKNOD. The error arm has DirWcc.
 type CreateRes struct {
 	Status Status
 	FH     PostOpFH
@@ -47,7 +46,7 @@ type CreateRes struct {
 	DirWcc WccData
 }
 
-// The results of the like procedures.
+// Results with the same form.
 type (
 	MkdirRes   = CreateRes
 	SymlinkRes = CreateRes
@@ -75,7 +74,7 @@ func (r *CreateRes) DecodeXDR(d *xdr.Decoder) {
 	r.DirWcc.DecodeXDR(d)
 }
 
-// A MkdirArgs is the arguments of MKDIR.
+// A MkdirArgs has MKDIR's arguments.
 type MkdirArgs struct {
 	Where DirOpArgs
 	Attr  Sattr
@@ -93,9 +92,8 @@ func (a *MkdirArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Attr.DecodeXDR(d)
 }
 
-// A SymlinkArgs is the arguments of SYMLINK. Path may travel as a Read chunk
-// (RFC 8267 §2.1): encoding keeps the slice, and a decoded Path is a part of
-// the message or of its detached item.
+// A SymlinkArgs has SYMLINK's arguments. Path may travel as a Read chunk (RFC 8267 §2.1):
+// encoding keeps the slice, and a decoded Path aliases the message or its detached item.
 type SymlinkArgs struct {
 	Where DirOpArgs
 	Attr  Sattr
@@ -116,9 +114,8 @@ func (a *SymlinkArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Path = d.Item(MaxPath)
 }
 
-// A MknodArgs is the arguments of MKNOD. Attr counts for devices, sockets and
-// FIFOs, Rdev for devices; the other types travel alone and are the server's to
-// refuse (ErrBadType).
+// A MknodArgs has MKNOD's arguments. Devices, sockets and FIFOs use Attr, devices also Rdev.
+// Other types have neither, and the server refuses them (ErrBadType).
 type MknodArgs struct {
 	Where DirOpArgs
 	Type  FileType

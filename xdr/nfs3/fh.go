@@ -8,16 +8,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// An FH is a file handle: up to 64 bytes that only the server understands.
-// It is a plain value: it can be copied, compared with == and used as a map
-// key, and holds no pointer. The zero value is the handle of length 0.
+// An FH is a file handle: up to 64 bytes, opaque to clients. It is a plain value without
+// pointers: it can be copied, compared with == and used as a map key. The zero value has length
+// 0.
 type FH struct {
 	n uint8
-	b [FHSize]byte // bytes from n on are zero, so that == is right
+	b [FHSize]byte // bytes from n on are zero, so that == works
 }
 
-// MakeFH returns the handle made of a copy of b; it fails with xdr.ErrLimit
-// when b is longer than 64 bytes.
+// MakeFH returns a handle with a copy of b; it fails with xdr.ErrLimit if b is longer than 64
+// bytes.
 func MakeFH(b []byte) (FH, error) {
 	var h FH
 	if len(b) > FHSize {
@@ -27,10 +27,10 @@ func MakeFH(b []byte) (FH, error) {
 	return h, nil
 }
 
-// Len is the length of the handle in bytes.
+// Len is the handle's length in bytes.
 func (h *FH) Len() int { return int(h.n) }
 
-// Bytes is the handle's bytes: a part of h, not to be changed.
+// Bytes returns the handle's bytes, aliasing h; do not change them.
 func (h *FH) Bytes() []byte { return h.b[:h.n:h.n] }
 
 // String is the handle in hexadecimal.

@@ -11,17 +11,17 @@ type (
 	PathconfArgs = FHArgs
 )
 
-// An FsstatRes is the result of FSSTAT. The error arm has Attr.
+// An FsstatRes is FSSTAT's result. The error arm has Attr.
 type FsstatRes struct {
 	Status Status
 	Attr   PostOpAttr
-	Tbytes uint64 // bytes in all
+	Tbytes uint64 // total bytes
 	Fbytes uint64 // free
 	Abytes uint64 // free for the caller
-	Tfiles uint64 // file slots in all
+	Tfiles uint64 // total file slots
 	Ffiles uint64
 	Afiles uint64
-	// Invarsec is the seconds for which this is not expected to change.
+	// Invarsec is for how many seconds these values should stay unchanged.
 	Invarsec uint32
 }
 
@@ -58,19 +58,19 @@ func (r *FsstatRes) DecodeXDR(d *xdr.Decoder) {
 	r.Invarsec = d.Uint32()
 }
 
-// An FsinfoRes is the result of FSINFO; sizes in bytes. The error arm has Attr.
+// An FsinfoRes is FSINFO's result; sizes in bytes. The error arm has Attr.
 type FsinfoRes struct {
 	Status      Status
 	Attr        PostOpAttr
-	Rtmax       uint32 // most data of a READ
+	Rtmax       uint32 // most READ data
 	Rtpref      uint32
 	Rtmult      uint32
-	Wtmax       uint32 // most data of a WRITE
+	Wtmax       uint32 // most WRITE data
 	Wtpref      uint32
 	Wtmult      uint32
-	Dtpref      uint32 // preferred count of READDIR
+	Dtpref      uint32 // preferred READDIR count
 	Maxfilesize uint64
-	TimeDelta   Time   // how fine the server's time stamps are
+	TimeDelta   Time   // time stamp granularity
 	Properties  uint32 // FSF bits
 }
 
@@ -113,13 +113,13 @@ func (r *FsinfoRes) DecodeXDR(d *xdr.Decoder) {
 	r.Properties = d.Uint32()
 }
 
-// A PathconfRes is the result of PATHCONF. The error arm has Attr.
+// A PathconfRes is PATHCONF's result. The error arm has Attr.
 type PathconfRes struct {
 	Status          Status
 	Attr            PostOpAttr
 	Linkmax         uint32
 	NameMax         uint32 // bytes
-	NoTrunc         bool   // longer names are refused, not cut
+	NoTrunc         bool   // longer names are refused, not truncated
 	ChownRestricted bool
 	CaseInsensitive bool
 	CasePreserving  bool

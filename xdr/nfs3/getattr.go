@@ -4,7 +4,7 @@ package nfs3
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// An FHArgs is the arguments of the procedures that take one handle and no more.
+// An FHArgs has the arguments for procedures with just one handle.
 type FHArgs struct{ FH FH }
 
 // EncodeXDR appends the handle.
@@ -13,10 +13,10 @@ func (a *FHArgs) EncodeXDR(e *xdr.Encoder) { a.FH.EncodeXDR(e) }
 // DecodeXDR reads the handle.
 func (a *FHArgs) DecodeXDR(d *xdr.Decoder) { a.FH.DecodeXDR(d) }
 
-// GetattrArgs is the arguments of GETATTR.
+// GetattrArgs has GETATTR's arguments.
 type GetattrArgs = FHArgs
 
-// A GetattrRes is the result of GETATTR. Its error arm is empty.
+// A GetattrRes is GETATTR's result. Its error arm is empty.
 type GetattrRes struct {
 	Status Status
 	Attr   Fattr
@@ -39,8 +39,8 @@ func (r *GetattrRes) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// A SetattrArgs is the arguments of SETATTR. With Guard the server does nothing
-// unless the object's ctime still is GuardCtime.
+// A SetattrArgs has SETATTR's arguments. With Guard the server acts only if the object's ctime is
+// still GuardCtime.
 type SetattrArgs struct {
 	FH         FH
 	Attr       Sattr
@@ -68,8 +68,8 @@ func (a *SetattrArgs) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// A WccRes is the result of the procedures that tell only the status and the
-// attributes of one object before and after, in both arms.
+// A WccRes is the result for procedures that return only status, and one object's attributes
+// before and after, in both arms.
 type WccRes struct {
 	Status Status
 	Wcc    WccData
@@ -87,10 +87,10 @@ func (r *WccRes) DecodeXDR(d *xdr.Decoder) {
 	r.Wcc.DecodeXDR(d)
 }
 
-// SetattrRes is the result of SETATTR.
+// SetattrRes is SETATTR's result.
 type SetattrRes = WccRes
 
-// An AccessArgs is the arguments of ACCESS: which Access bits are asked for.
+// An AccessArgs has ACCESS's arguments: the requested Access bits.
 type AccessArgs struct {
 	FH     FH
 	Access uint32
@@ -108,7 +108,7 @@ func (a *AccessArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Access = d.Uint32()
 }
 
-// An AccessRes is the result of ACCESS: which of the bits are allowed.
+// An AccessRes is ACCESS's result: the granted bits.
 type AccessRes struct {
 	Status Status
 	Attr   PostOpAttr

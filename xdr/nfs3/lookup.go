@@ -4,8 +4,7 @@ package nfs3
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A DirOpArgs is a name in a directory (diropargs3). A decoded Name is a part
-// of the message.
+// A DirOpArgs is a name in a directory (diropargs3). A decoded Name aliases the message.
 type DirOpArgs struct {
 	Dir  FH
 	Name []byte
@@ -23,10 +22,10 @@ func (a *DirOpArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Name = d.Opaque(MaxName)
 }
 
-// LookupArgs is the arguments of LOOKUP.
+// LookupArgs has LOOKUP's arguments.
 type LookupArgs = DirOpArgs
 
-// A LookupRes is the result of LOOKUP. The error arm has DirAttr.
+// A LookupRes is LOOKUP's result. The error arm has DirAttr.
 type LookupRes struct {
 	Status  Status
 	FH      FH
@@ -55,12 +54,12 @@ func (r *LookupRes) DecodeXDR(d *xdr.Decoder) {
 	r.DirAttr.DecodeXDR(d)
 }
 
-// ReadlinkArgs is the arguments of READLINK.
+// ReadlinkArgs has READLINK's arguments.
 type ReadlinkArgs = FHArgs
 
-// A ReadlinkRes is the result of READLINK. Path may travel as a Write chunk
-// (RFC 8267 §2.1): encoding keeps the slice, and a decoded Path is a part of
-// the message or of its detached item. The error arm has Attr.
+// A ReadlinkRes is READLINK's result. Path may travel as a Write chunk (RFC 8267 §2.1): encoding
+// keeps the slice, and a decoded Path aliases the message or its detached item. The error arm has
+// Attr.
 type ReadlinkRes struct {
 	Status Status
 	Attr   PostOpAttr

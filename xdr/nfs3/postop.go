@@ -4,7 +4,7 @@ package nfs3
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A PostOpAttr is the attributes after an operation, when the server has them.
+// A PostOpAttr has the attributes after an operation, if the server has them.
 type PostOpAttr struct {
 	Present bool
 	Attr    Fattr
@@ -27,18 +27,18 @@ func (p *PostOpAttr) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// A WccAttr is what tells a client whether its cache was still right before an
-// operation: size and times (wcc_attr), 24 bytes.
+// A WccAttr has the size and times before an operation, by which a client checks its cache
+// (wcc_attr), 24 bytes.
 type WccAttr struct {
 	Size  uint64
 	Mtime Time
 	Ctime Time
 }
 
-// Wcc is the weak cache consistency part of the attributes.
+// Wcc returns the attributes' weak cache consistency part.
 func (a *Fattr) Wcc() WccAttr { return WccAttr{Size: a.Size, Mtime: a.Mtime, Ctime: a.Ctime} }
 
-// A PreOpAttr is the WccAttr before an operation, when the server has it.
+// A PreOpAttr is the WccAttr before an operation, if the server has it.
 type PreOpAttr struct {
 	Present bool
 	Attr    WccAttr
@@ -64,7 +64,7 @@ func (p *PreOpAttr) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// A WccData is the attributes before and after an operation (wcc_data).
+// A WccData has the attributes before and after an operation (wcc_data).
 type WccData struct {
 	Before PreOpAttr
 	After  PostOpAttr
@@ -82,7 +82,7 @@ func (w *WccData) DecodeXDR(d *xdr.Decoder) {
 	w.After.DecodeXDR(d)
 }
 
-// A PostOpFH is the handle of a new or named object, when the server gives it (post_op_fh3).
+// A PostOpFH is a new or named object's handle, if the server sends it (post_op_fh3).
 type PostOpFH struct {
 	Present bool
 	FH      FH
@@ -112,6 +112,6 @@ func decodeVerf(v *Verf, d *xdr.Decoder) {
 	}
 }
 
-// decodeStatus reads a status word. Values without a name are taken too: the
-// unions of all results have a default arm.
+// decodeStatus reads a status word. It accepts values without a name: all results' unions have a
+// default arm.
 func decodeStatus(s *Status, d *xdr.Decoder) { *s = Status(d.Uint32()) }

@@ -1,9 +1,9 @@
-// What the arguments and the results of all procedures have in common (RFC 1813 §3.3).
+// Common parts of all procedures' arguments and results (RFC 1813 §3.3).
 
 package nfs3
 
-// Object returns the handle that the arguments begin with: those of each procedure but
-// NULL begin with one, of the object that the call is on.
+// Object returns the arguments' first handle, the call's object. All procedures but NULL have
+// one.
 func (a *FHArgs) Object() *FH          { return &a.FH }
 func (a *SetattrArgs) Object() *FH     { return &a.FH }
 func (a *DirOpArgs) Object() *FH       { return &a.Dir }
@@ -19,7 +19,7 @@ func (a *LinkArgs) Object() *FH        { return &a.FH }
 func (a *ReaddirArgs) Object() *FH     { return &a.Dir }
 func (a *ReaddirplusArgs) Object() *FH { return &a.Dir }
 
-// SetStatus sets the status that the results begin with, and with it the arm that is encoded.
+// SetStatus sets the result's status, which selects the encoded arm.
 func (r *GetattrRes) SetStatus(s Status)     { r.Status = s }
 func (r *WccRes) SetStatus(s Status)         { r.Status = s }
 func (r *LookupRes) SetStatus(s Status)      { r.Status = s }

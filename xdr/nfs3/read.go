@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A ReadArgs is the arguments of READ.
+// A ReadArgs has READ's arguments.
 type ReadArgs struct {
 	FH     FH
 	Offset uint64
@@ -29,10 +29,9 @@ func (a *ReadArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Count = d.Uint32()
 }
 
-// A ReadRes is the result of READ. Data may travel as a Write chunk (RFC 8267
-// §2.1): encoding keeps the slice until the message has been sent, and decoded
-// Data is a part of the message or of its detached item. Count is len(Data).
-// The error arm has Attr.
+// A ReadRes is READ's result. Data may travel as a Write chunk (RFC 8267 §2.1): encoding keeps
+// the slice until the message has been sent, and decoded Data aliases the message or its detached
+// item. Count is len(Data). The error arm has Attr.
 type ReadRes struct {
 	Status Status
 	Attr   PostOpAttr
@@ -52,8 +51,8 @@ func (r *ReadRes) EncodeXDR(e *xdr.Encoder) {
 	}
 }
 
-// CutRead makes an encoded ReadRes, of which stream is what comes before the data, one of n bytes
-// of data. end: they are the last of the file.
+// CutRead shortens an encoded ReadRes to n bytes of data. stream is the part before the data. end
+// means that they are the file's last.
 func CutRead(stream []byte, n int, end bool) {
 	w := stream[len(stream)-3*4:] // count, eof, length of data
 	binary.BigEndian.PutUint32(w, uint32(n))
@@ -64,8 +63,7 @@ func CutRead(stream []byte, n int, end bool) {
 	binary.BigEndian.PutUint32(w[8:], uint32(n))
 }
 
-// DecodeXDR reads a result; a count that is not the length of the data fails
-// with xdr.ErrValue.
+// DecodeXDR reads a result; a count that differs from the data's length fails with xdr.ErrValue.
 func (r *ReadRes) DecodeXDR(d *xdr.Decoder) {
 	decodeStatus(&r.Status, d)
 	r.Attr.DecodeXDR(d)

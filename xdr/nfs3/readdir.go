@@ -1,15 +1,15 @@
-// READDIR (RFC 1813 §3.3.16), and how a server writes entries one by one.
+// READDIR (RFC 1813 §3.3.16), and writing a server's entries one by one.
 
 package nfs3
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A ReaddirArgs is the arguments of READDIR.
+// A ReaddirArgs has READDIR's arguments.
 type ReaddirArgs struct {
 	Dir    FH
-	Cookie uint64 // 0: from the start; else that of the last entry seen
-	Verf   Verf   // zero at the start; else that of the earlier result
-	Count  uint32 // the most bytes of READDIR3resok, status not counted
+	Cookie uint64 // 0: from the start; otherwise the last seen entry's
+	Verf   Verf   // zero at the start; otherwise the earlier result's
+	Count  uint32 // most bytes of READDIR3resok, without status
 }
 
 // EncodeXDR appends the arguments.
@@ -28,16 +28,16 @@ func (a *ReaddirArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Count = d.Uint32()
 }
 
-// An Entry is one name of a directory (entry3). A decoded Name is a part of the message.
+// An Entry is a directory entry (entry3). A decoded Name aliases the message.
 type Entry struct {
 	Fileid uint64
 	Name   []byte
 	Cookie uint64
 }
 
-// A ReaddirRes is the result of READDIR. The error arm has DirAttr. When Each
-// is set, decoding gives every entry to it, valid during that call only, and
-// leaves Entries empty; else Entries is filled, its capacity used again.
+// A ReaddirRes is READDIR's result. The error arm has DirAttr. If Each is set, decoding passes it
+// every entry, valid only during that call, and leaves Entries empty. Otherwise it fills Entries,
+// reusing the capacity.
 type ReaddirRes struct {
 	Status  Status
 	DirAttr PostOpAttr
@@ -87,17 +87,16 @@ func (r *ReaddirRes) DecodeXDR(d *xdr.Decoder) {
 	r.EOF = d.Bool()
 }
 
-// A server writes a directory result in this order: BeginEntries, AppendEntry
-// (or AppendEntryPlus) while the sizes allow, EndEntries. What is written is
-// ListSize bytes and the EntrySize (EntryPlusSize) of every entry, after the
-// status word, which the counts of the arguments do not include.
+// A server writes a directory result in this order: BeginEntries, AppendEntry (or
+// AppendEntryPlus) while the sizes permit, EndEntries. This takes ListSize bytes plus EntrySize
+// (EntryPlusSize) for each entry, after the status word, which the arguments' counts exclude.
 
-// ListSize is the bytes of a directory result without entries and status:
-// attributes, verifier, end of the list, eof.
+// ListSize is a directory result's size in bytes without entries and status: attributes,
+// verifier, end of the list, eof.
 func ListSize(dirAttr bool) int { return attrSize(dirAttr) + verfSize + 4 + 4 }
 
-// EntrySize is the bytes that AppendEntry writes for a name of n bytes. It is
-// also what an entry of READDIRPLUS counts towards dircount.
+// EntrySize is the number of bytes that AppendEntry writes for a name of n bytes. A READDIRPLUS
+// entry adds the same to dircount.
 func EntrySize(n int) int { return 4 + 8 + 4 + xdr.RoundUp(n) + 8 }
 
 func attrSize(present bool) int {
@@ -107,15 +106,14 @@ func attrSize(present bool) int {
 	return 4
 }
 
-// BeginEntries appends what stands before the entries of a directory result: OK, attributes,
-// verifier.
+// BeginEntries appends the part before a directory result's entries: OK, attributes, verifier.
 func BeginEntries(e *xdr.Encoder, dirAttr *PostOpAttr, verf Verf) {
 	e.Uint32(uint32(OK))
 	dirAttr.EncodeXDR(e)
 	e.Fixed(verf[:])
 }
 
-// AppendEntry appends one entry of a READDIR result.
+// AppendEntry appends an entry to a READDIR result.
 func AppendEntry(e *xdr.Encoder, fileid uint64, name []byte, cookie uint64) {
 	e.Bool(true)
 	e.Uint64(fileid)
@@ -123,13 +121,13 @@ func AppendEntry(e *xdr.Encoder, fileid uint64, name []byte, cookie uint64) {
 	e.Uint64(cookie)
 }
 
-// EndEntries ends the list of entries and states whether the directory ends there too.
+// EndEntries ends the list of entries; eof reports that the directory ends there, too.
 func EndEntries(e *xdr.Encoder, eof bool) {
 	e.Bool(false)
 	e.Bool(eof)
 }
 
-// encodeDirError appends the error arm of a directory result.
+// encodeDirError appends a directory result's error arm.
 func encodeDirError(e *xdr.Encoder, s Status, dirAttr *PostOpAttr) {
 	e.Uint32(uint32(s))
 	dirAttr.EncodeXDR(e)

@@ -8,13 +8,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A ReaddirplusArgs is the arguments of READDIRPLUS.
+// A ReaddirplusArgs has READDIRPLUS's arguments.
 type ReaddirplusArgs struct {
 	Dir      FH
-	Cookie   uint64 // 0: from the start; else that of the last entry seen
-	Verf     Verf   // zero at the start; else that of the earlier result
-	Dircount uint32 // the most bytes of entries, attributes and handles not counted
-	Maxcount uint32 // the most bytes of READDIRPLUS3resok, status not counted
+	Cookie   uint64 // 0: from the start; otherwise the last seen entry's
+	Verf     Verf   // zero at the start; otherwise the earlier result's
+	Dircount uint32 // most bytes of entries, without attributes and handles
+	Maxcount uint32 // most bytes of READDIRPLUS3resok, without status
 }
 
 // EncodeXDR appends the arguments.
@@ -35,8 +35,8 @@ func (a *ReaddirplusArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Maxcount = d.Uint32()
 }
 
-// An EntryPlus is one name of a directory with attributes and handle
-// (entryplus3). A decoded Name is a part of the message.
+// An EntryPlus is a directory entry with attributes and handle (entryplus3). A decoded Name
+// aliases the message.
 type EntryPlus struct {
 	Fileid uint64
 	Name   []byte
@@ -45,7 +45,7 @@ type EntryPlus struct {
 	FH     PostOpFH
 }
 
-// A ReaddirplusRes is the result of READDIRPLUS; see ReaddirRes.
+// A ReaddirplusRes is READDIRPLUS's result; see ReaddirRes.
 type ReaddirplusRes struct {
 	Status  Status
 	DirAttr PostOpAttr
@@ -101,7 +101,7 @@ func (n *EntryPlus) decode(d *xdr.Decoder) {
 	n.FH.DecodeXDR(d)
 }
 
-// EntryPlusSize is the bytes that AppendEntryPlus writes for a name of n bytes.
+// EntryPlusSize is the number of bytes that AppendEntryPlus writes for a name of n bytes.
 func EntryPlusSize(n int, attr *PostOpAttr, fh *PostOpFH) int {
 	size := EntrySize(n) + attrSize(attr.Present) + 4
 	if fh.Present {
@@ -110,8 +110,8 @@ func EntryPlusSize(n int, attr *PostOpAttr, fh *PostOpFH) int {
 	return size
 }
 
-// AppendEntryPlus appends one entry of a READDIRPLUS result (see ListSize). It is
-// written in one go, since a reply has thousands.
+// AppendEntryPlus appends an entry to a READDIRPLUS result (see ListSize). It writes all at once,
+// since a reply has thousands.
 func AppendEntryPlus(e *xdr.Encoder, fileid uint64, name []byte, cookie uint64, attr *PostOpAttr, fh *PostOpFH) {
 	b := e.Space(EntryPlusSize(len(name), attr, fh))
 	putWord(b, true)
@@ -139,7 +139,7 @@ func putWord(b []byte, v bool) {
 	binary.BigEndian.PutUint32(b, n)
 }
 
-// putOpaque writes length, bytes and pad of p, and returns what follows.
+// putOpaque writes p's length, bytes and pad, and returns the rest.
 func putOpaque(b, p []byte) []byte {
 	binary.BigEndian.PutUint32(b, uint32(len(p)))
 	n := 4 + copy(b[4:], p)

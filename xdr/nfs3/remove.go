@@ -4,7 +4,7 @@ package nfs3
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// Arguments and results of REMOVE and RMDIR: a name, and the directory before and after.
+// Arguments and results for REMOVE and RMDIR: a name, and the directory before and after.
 type (
 	RemoveArgs = DirOpArgs
 	RmdirArgs  = DirOpArgs
@@ -12,7 +12,7 @@ type (
 	RmdirRes   = WccRes
 )
 
-// A RenameArgs is the arguments of RENAME.
+// A RenameArgs has RENAME's arguments.
 type RenameArgs struct{ From, To DirOpArgs }
 
 // EncodeXDR appends the arguments.
@@ -27,7 +27,7 @@ func (a *RenameArgs) DecodeXDR(d *xdr.Decoder) {
 	a.To.DecodeXDR(d)
 }
 
-// A RenameRes is the result of RENAME, the same in both arms.
+// A RenameRes is RENAME's result, the same in both arms.
 type RenameRes struct {
 	Status         Status
 	FromWcc, ToWcc WccData
@@ -47,7 +47,7 @@ func (r *RenameRes) DecodeXDR(d *xdr.Decoder) {
 	r.ToWcc.DecodeXDR(d)
 }
 
-// A LinkArgs is the arguments of LINK: the object, and its further name.
+// A LinkArgs has LINK's arguments: the object, and its additional name.
 type LinkArgs struct {
 	FH   FH
 	Link DirOpArgs
@@ -65,7 +65,7 @@ func (a *LinkArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Link.DecodeXDR(d)
 }
 
-// A LinkRes is the result of LINK, the same in both arms.
+// A LinkRes is LINK's result, the same in both arms.
 type LinkRes struct {
 	Status Status
 	Attr   PostOpAttr

@@ -4,10 +4,10 @@ package nfs3
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A TimeHow says what to do with a time stamp.
+// A TimeHow says how to set a time stamp.
 type TimeHow uint32
 
-// What to do with a time stamp.
+// The ways to set a time stamp.
 const (
 	DontChange TimeHow = iota
 	SetToServerTime
@@ -18,7 +18,7 @@ func (h TimeHow) String() string { return nameOf(timeHowNames[:], uint32(h), "ti
 
 var timeHowNames = [...]string{"DONT_CHANGE", "SET_TO_SERVER_TIME", "SET_TO_CLIENT_TIME"}
 
-// A Sattr is attributes to set; those without their Set flag stay as they are.
+// A Sattr has attributes to set; attributes without their Set flag stay unchanged.
 type Sattr struct {
 	SetMode, SetUID, SetGID, SetSize bool
 
@@ -26,7 +26,7 @@ type Sattr struct {
 	Size           uint64
 
 	AtimeHow, MtimeHow TimeHow
-	Atime, Mtime       Time // count with SetToClientTime only
+	Atime, Mtime       Time // used with SetToClientTime only
 }
 
 // EncodeXDR appends the attributes.

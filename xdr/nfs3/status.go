@@ -1,11 +1,11 @@
-// Status: how a procedure ended (nfsstat3, RFC 1813 §2.6).
+// Status: a procedure's outcome (nfsstat3, RFC 1813 §2.6).
 
 package nfs3
 
 import "strconv"
 
-// A Status is how a procedure ended. Every value but OK can be used as an
-// error; Err turns a Status into one.
+// A Status is a procedure's outcome. Each value but OK can be used as an error; Err converts a
+// Status.
 type Status uint32
 
 // The status values.
@@ -53,7 +53,7 @@ var statusNames = map[Status]string{
 	ErrJukebox: "NFS3ERR_JUKEBOX",
 }
 
-// String is the RFC's name of the status.
+// String is the status's name in the RFC.
 func (s Status) String() string {
 	if n, ok := statusNames[s]; ok {
 		return n
@@ -64,7 +64,7 @@ func (s Status) String() string {
 // Error makes a Status an error. OK is not one.
 func (s Status) Error() string { return "nfs3: " + s.String() }
 
-// nameOf is names[v], or kind(v) when the value has no name.
+// nameOf returns names[v], or kind(v) for a value without a name.
 func nameOf(names []string, v uint32, kind string) string {
 	if uint64(v) < uint64(len(names)) && names[v] != "" {
 		return names[v]

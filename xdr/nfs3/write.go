@@ -4,10 +4,10 @@ package nfs3
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A WriteArgs is the arguments of WRITE. Data may travel as a Read chunk (RFC
-// 8267 §2.1): encoding keeps the slice until the message has been sent, and
-// decoded Data is a part of the message or of its detached item. Count and
-// len(Data) are told apart on the wire; the server checks that they are the same.
+// A WriteArgs has WRITE's arguments. Data may travel as a Read chunk (RFC 8267 §2.1): encoding
+// keeps the slice until the message has been sent, and decoded Data aliases the message or its
+// detached item. The wire has Count and the length of Data separately; the server checks that
+// they are equal.
 type WriteArgs struct {
 	FH     FH
 	Offset uint64
@@ -25,7 +25,7 @@ func (a *WriteArgs) EncodeXDR(e *xdr.Encoder) {
 	e.Item(a.Data)
 }
 
-// DecodeXDR reads arguments; a stable_how that is none fails with xdr.ErrValue.
+// DecodeXDR reads arguments; an invalid stable_how fails with xdr.ErrValue.
 func (a *WriteArgs) DecodeXDR(d *xdr.Decoder) {
 	a.FH.DecodeXDR(d)
 	a.Offset = d.Uint64()
@@ -40,13 +40,13 @@ func decodeStable(s *StableHow, d *xdr.Decoder) {
 	}
 }
 
-// A WriteRes is the result of WRITE. The error arm has Wcc.
+// A WriteRes is WRITE's result. The error arm has Wcc.
 type WriteRes struct {
 	Status    Status
 	Wcc       WccData
 	Count     uint32    // bytes written
-	Committed StableHow // at least what was asked for
-	Verf      Verf      // changes when the server may have lost unstable data
+	Committed StableHow // at least the requested level
+	Verf      Verf      // changes if the server may have lost unstable data
 }
 
 // EncodeXDR appends the result.
@@ -72,11 +72,11 @@ func (r *WriteRes) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// CommitArgs is the arguments of COMMIT: what READ takes; a Count of 0 means to
-// the end of the file.
+// CommitArgs has COMMIT's arguments: the same as READ's; a Count of 0 means to the end of the
+// file.
 type CommitArgs = ReadArgs
 
-// A CommitRes is the result of COMMIT. The error arm has Wcc.
+// A CommitRes is COMMIT's result. The error arm has Wcc.
 type CommitRes struct {
 	Status Status
 	Wcc    WccData

@@ -1,4 +1,4 @@
-// Entries and lists of them, with the rules that peers have for both (secattr).
+// ACL entries and lists, and the peers' rules for both (secattr).
 
 package nfsacl3
 
@@ -9,39 +9,41 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// An Entry is one line of an ACL (aclent).
+// An Entry is an ACL entry (aclent).
 type Entry struct {
-	Tag  uint32 // one of the Tags
-	ID   uint32 // of TagUser and TagGroup; peers put the object's owner and group into those of TagUserObj and TagGroupObj
+	Tag uint32 // one of the Tags
+	// ID is the user's or group's, for TagUser and TagGroup. For TagUserObj and TagGroupObj peers
+	// set the object's owner and group.
+	ID   uint32
 	Perm uint32 // read 4, write 2, execute 1
 }
 
 const entrySize = 12
 
-// An ACLs is the lists of an object (secattr). A list travels where its bit of Mask is set. In a
-// message each list has a count before it, which travels always: with entries it is their
-// number, alone it answers MaskAccessCount or MaskDefaultCount.
+// An ACLs has an object's lists (secattr). A message includes a list if its Mask bit is set. A
+// count precedes each list in any case: the number of entries, or, without a list, the answer to
+// MaskAccessCount or MaskDefaultCount.
 //
-// Solaris knows no ACL of three entries, so one of TagUserObj, TagGroupObj and TagOther
-// travels with a TagMask that allows what TagGroupObj does. EncodeXDR adds it, and DecodeXDR
-// takes it out of a list of four.
+// Solaris does not support an ACL with three entries. So one with TagUserObj, TagGroupObj and
+// TagOther travels with an additional TagMask equal to TagGroupObj. EncodeXDR adds it, and
+// DecodeXDR removes it from a list of four.
 type ACLs struct {
 	Mask            uint32
 	Access, Default []Entry
-	// AccessCount and DefaultCount are the counts on the wire. EncodeXDR takes them only
-	// where the list does not travel.
+	// AccessCount and DefaultCount are the counts on the wire. EncodeXDR uses them only without
+	// the list.
 	AccessCount, DefaultCount uint32
 }
 
-// EncodeXDR appends mask and lists. Entries must be in the order of their tags.
+// EncodeXDR appends mask and lists. Entries must be in tag order.
 func (a *ACLs) EncodeXDR(e *xdr.Encoder) {
 	e.Uint32(a.Mask)
 	encodeList(e, a.Mask&MaskAccess != 0, a.Access, a.AccessCount, 0)
 	encodeList(e, a.Mask&MaskDefault != 0, a.Default, a.DefaultCount, tagDefault)
 }
 
-// encodeList appends a count and the array of entries, which is empty where the list does not
-// travel.
+// encodeList appends a count and the array of entries, which is empty if the list is not
+// included.
 func encodeList(e *xdr.Encoder, travels bool, list []Entry, count, flag uint32) {
 	if !travels {
 		e.Uint32(count)
@@ -63,7 +65,7 @@ func encodeList(e *xdr.Encoder, travels bool, list []Entry, count, flag uint32) 
 	}
 }
 
-// Count returns how many entries a list has on the wire.
+// Count returns a list's number of entries on the wire.
 func Count(list []Entry) uint32 {
 	if minimal(list) {
 		return 4
@@ -71,16 +73,15 @@ func Count(list []Entry) uint32 {
 	return uint32(len(list))
 }
 
-// minimal reports whether the list says what a mode says.
+// minimal reports whether the list is equivalent to a mode.
 func minimal(list []Entry) bool {
 	return len(list) == 3 && list[0].Tag == TagUserObj && list[1].Tag == TagGroupObj && list[2].Tag == TagOther
 }
 
-// DecodeXDR reads mask and lists. Lists that travel come out in the order of tags, those of TagUser
-// and TagGroup by their ID; others are passed over. More than MaxEntries fail with xdr.ErrLimit;
-// unknown bits of Mask, a count that is not the number of entries, unknown tags, permissions beyond
-// 7 and the ID -1 with xdr.ErrValue. Whether entries make an ACL together is left to the file
-// system.
+// DecodeXDR reads mask and lists. It returns included lists in tag order, TagUser and TagGroup
+// entries by ID, and skips others. More than MaxEntries fail with xdr.ErrLimit. Unknown Mask
+// bits, a wrong count, unknown tags, permissions beyond 7 and the ID -1 fail with xdr.ErrValue.
+// The file system checks whether the entries form an ACL.
 func (a *ACLs) DecodeXDR(d *xdr.Decoder) {
 	if a.Mask = d.Uint32(); a.Mask&^MaskAll != 0 {
 		d.Fail(xdr.ErrValue)
@@ -89,7 +90,8 @@ func (a *ACLs) DecodeXDR(d *xdr.Decoder) {
 	a.Default, a.DefaultCount = decodeList(d, a.Mask&MaskDefault != 0)
 }
 
-// decodeList reads a count and an array of entries, which it returns where the list travels.
+// decodeList reads a count and an array of entries, and returns the array if the list is
+// included.
 func decodeList(d *xdr.Decoder, travels bool) (list []Entry, count uint32) {
 	count = d.Uint32()
 	n := d.Uint32()
@@ -123,7 +125,7 @@ func decodeList(d *xdr.Decoder, travels bool) (list []Entry, count uint32) {
 	return withoutMask(list), count
 }
 
-// check reports whether the entry is one. Solaris sets bits beyond 7 in a mask, which it clears.
+// check reports whether the entry is valid. Solaris sets mask bits beyond 7; check clears them.
 func (t *Entry) check() bool {
 	switch t.Tag {
 	case TagUser, TagGroup:
@@ -137,7 +139,7 @@ func (t *Entry) check() bool {
 	return false
 }
 
-// compare orders entries by tag, and by ID where that counts.
+// compare orders entries by tag, and by ID for users and groups.
 func compare(a, b Entry) int {
 	if a.Tag != b.Tag || a.Tag != TagUser && a.Tag != TagGroup {
 		return cmp.Compare(a.Tag, b.Tag)
@@ -145,7 +147,7 @@ func compare(a, b Entry) int {
 	return cmp.Compare(a.ID, b.ID)
 }
 
-// withoutMask takes the mask out of a sorted list of four that says no more than its TagGroupObj.
+// withoutMask removes the mask from a sorted list of four that matches its TagGroupObj.
 func withoutMask(list []Entry) []Entry {
 	if len(list) == 4 && list[1].Tag == TagGroupObj && list[2].Tag == TagMask && list[1].Perm == list[2].Perm {
 		return slices.Delete(list, 2, 3)

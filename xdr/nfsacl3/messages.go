@@ -1,4 +1,4 @@
-// Arguments and results of GETACL and SETACL, and how large a reply can be.
+// Arguments and results for GETACL and SETACL, and the largest reply.
 
 package nfsacl3
 
@@ -7,12 +7,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// MaxReply is the most bytes of a result, RPC header not: status, attributes, mask, and two lists
-// of MaxEntries. The size of a GETACL's reply is not known to who calls, so over RDMA a Reply chunk
-// has to be as large, or as its caller is content with (RFC 8267 §5).
+// MaxReply is the largest result in bytes, without the RPC header: status, attributes, mask, and
+// two lists of MaxEntries. A caller does not know the size of GETACL's reply. So over RDMA the
+// Reply chunk must be that large, or as large as the caller accepts (RFC 8267 §5).
 const MaxReply = 4 + 4 + 84 + 4 + 2*(4+4+MaxEntries*entrySize)
 
-// A GetACLArgs is the arguments of GETACL: the object, and what of Mask is asked for.
+// A GetACLArgs has GETACL's arguments: the object, and the requested Mask bits.
 type GetACLArgs struct {
 	FH   nfs3.FH
 	Mask uint32
@@ -30,10 +30,10 @@ func (a *GetACLArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Mask = d.Uint32()
 }
 
-// Object is the object that the call is about.
+// Object is the call's object.
 func (a *GetACLArgs) Object() *nfs3.FH { return &a.FH }
 
-// A GetACLRes is the result of GETACL.
+// A GetACLRes is GETACL's result.
 type GetACLRes struct {
 	Status nfs3.Status
 	Attr   nfs3.PostOpAttr
@@ -62,8 +62,8 @@ func (r *GetACLRes) DecodeXDR(d *xdr.Decoder) {
 // SetStatus sets the status.
 func (r *GetACLRes) SetStatus(s nfs3.Status) { r.Status = s }
 
-// A SetACLArgs is the arguments of SETACL: those of the lists that ACLs.Mask names are set, an
-// empty one is taken away.
+// A SetACLArgs has SETACL's arguments: the lists named by ACLs.Mask are set; an empty one is
+// removed.
 type SetACLArgs struct {
 	FH   nfs3.FH
 	ACLs ACLs
@@ -81,10 +81,10 @@ func (a *SetACLArgs) DecodeXDR(d *xdr.Decoder) {
 	a.ACLs.DecodeXDR(d)
 }
 
-// Object is the object that the call is about.
+// Object is the call's object.
 func (a *SetACLArgs) Object() *nfs3.FH { return &a.FH }
 
-// A SetACLRes is the result of SETACL.
+// A SetACLRes is SETACL's result.
 type SetACLRes struct {
 	Status nfs3.Status
 	Attr   nfs3.PostOpAttr

@@ -1,11 +1,11 @@
-// Arguments and results of the procedures (RFC 1813 §6.1, §6.2).
+// The procedures' arguments and results (RFC 1813 §6.1, §6.2).
 
 package nlm4
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A Lock is what a call is about (nlm4_lock): Length bytes from Offset of the file FH, for the
-// owner that Caller, Owner and Svid name together. Length 0 is "to the end of the file".
+// A Lock identifies a lock (nlm4_lock): Length bytes from Offset in file FH, for the owner named
+// by Caller, Owner and Svid together. Length 0 means to the end of the file.
 type Lock struct {
 	Caller         []byte
 	FH             []byte
@@ -34,7 +34,7 @@ func (l *Lock) DecodeXDR(d *xdr.Decoder) {
 	l.Length = d.Uint64()
 }
 
-// A Holder is who has a lock that is in the way (nlm4_holder).
+// A Holder is the owner of a conflicting lock (nlm4_holder).
 type Holder struct {
 	Exclusive      bool
 	Svid           int32
@@ -60,7 +60,7 @@ func (h *Holder) DecodeXDR(d *xdr.Decoder) {
 	h.Length = d.Uint64()
 }
 
-// A TestArgs is the arguments of TEST and of GRANTED (nlm4_testargs).
+// A TestArgs has the arguments for TEST and GRANTED (nlm4_testargs).
 type TestArgs struct {
 	Cookie    []byte
 	Exclusive bool
@@ -81,14 +81,14 @@ func (a *TestArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Lock.DecodeXDR(d)
 }
 
-// A LockArgs is the arguments of LOCK and NM_LOCK (nlm4_lockargs).
+// A LockArgs has the arguments for LOCK and NM_LOCK (nlm4_lockargs).
 type LockArgs struct {
 	Cookie    []byte
-	Block     bool // the caller waits for the lock, and wants GRANTED when it has it
+	Block     bool // the caller waits for the lock, and requests GRANTED
 	Exclusive bool
 	Lock      Lock
 	Reclaim   bool
-	State     int32 // of the caller's status monitor
+	State     int32 // from the caller's status monitor
 }
 
 // EncodeXDR appends the arguments.
@@ -111,7 +111,7 @@ func (a *LockArgs) DecodeXDR(d *xdr.Decoder) {
 	a.State = d.Int32()
 }
 
-// A CancelArgs is the arguments of CANCEL (nlm4_cancargs): those of the LOCK that waits.
+// A CancelArgs has CANCEL's arguments (nlm4_cancargs): those of the waiting LOCK.
 type CancelArgs struct {
 	Cookie           []byte
 	Block, Exclusive bool
@@ -134,7 +134,7 @@ func (a *CancelArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Lock.DecodeXDR(d)
 }
 
-// An UnlockArgs is the arguments of UNLOCK (nlm4_unlockargs).
+// An UnlockArgs has UNLOCK's arguments (nlm4_unlockargs).
 type UnlockArgs struct {
 	Cookie []byte
 	Lock   Lock
@@ -152,9 +152,9 @@ func (a *UnlockArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Lock.DecodeXDR(d)
 }
 
-// A Res is the result of most procedures (nlm4_res).
+// A Res is most procedures' result (nlm4_res).
 type Res struct {
-	Cookie []byte // of the arguments
+	Cookie []byte // from the arguments
 	Status Status
 }
 
@@ -170,7 +170,7 @@ func (r *Res) DecodeXDR(d *xdr.Decoder) {
 	r.Status = Status(d.Uint32())
 }
 
-// A TestRes is the result of TEST (nlm4_testres). Holder travels where Status is Denied.
+// A TestRes is TEST's result (nlm4_testres). It includes Holder if Status is Denied.
 type TestRes struct {
 	Cookie []byte
 	Status Status

@@ -1,8 +1,7 @@
-// Numbers of the network lock manager (RFC 1813 appendix II).
+// Numbers for the network lock manager (RFC 1813 appendix II).
 
-// Package nlm4 holds the message types of the network lock manager, version 4
-// (RFC 1813 §6). What a decoded message has of names and objects is part of the
-// bytes it was read from: who keeps it longer than those makes copies.
+// Package nlm4 has the message types for the network lock manager, version 4 (RFC 1813 §6). Names
+// and objects in a decoded message alias the decoded bytes: copy them to keep them longer.
 package nlm4
 
 import "strconv"
@@ -13,8 +12,8 @@ const (
 	Version = 4
 )
 
-// Procedure numbers (RFC 1813 §6.2). Those of name Msg are answered by a call of
-// that of name Res in the other direction.
+// Procedure numbers (RFC 1813 §6.2). A Msg procedure is answered by a call to the Res procedure
+// in the other direction.
 const (
 	ProcNull       uint32 = 0
 	ProcTest       uint32 = 1
@@ -38,13 +37,13 @@ const (
 	ProcFreeAll    uint32 = 23
 )
 
-// Limits in bytes: LM_MAXSTRLEN and MAXNETOBJ_SZ of the protocol.
+// Limits in bytes: the protocol's LM_MAXSTRLEN and MAXNETOBJ_SZ.
 const (
-	MaxName   = 1024 // name of a caller
+	MaxName   = 1024 // a caller's name
 	MaxObject = 1024 // cookie, handle or owner
 )
 
-// A Status is how a call ended (nlm4_stats, RFC 1813 §6.1).
+// A Status is a call's outcome (nlm4_stats, RFC 1813 §6.1).
 type Status uint32
 
 // The status values.
@@ -64,7 +63,7 @@ const (
 var statusNames = [...]string{"NLM4_GRANTED", "NLM4_DENIED", "NLM4_DENIED_NOLOCKS", "NLM4_BLOCKED", "NLM4_DENIED_GRACE_PERIOD",
 	"NLM4_DEADLCK", "NLM4_ROFS", "NLM4_STALE_FH", "NLM4_FBIG", "NLM4_FAILED"}
 
-// String is the RFC's name of the status.
+// String is the status's name in the RFC.
 func (s Status) String() string {
 	if uint64(s) < uint64(len(statusNames)) {
 		return statusNames[s]

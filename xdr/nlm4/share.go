@@ -1,17 +1,17 @@
-// SHARE, UNSHARE and FREE_ALL: the arguments and results of what DOS clients call.
+// SHARE, UNSHARE and FREE_ALL, which DOS clients call: their arguments and results.
 
 package nlm4
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// Bits of ShareArgs.Mode, what is denied to others (fsh4_mode), and of
-// ShareArgs.Access, what the caller wants (fsh4_access).
+// Bits in ShareArgs.Mode, which denies access to others (fsh4_mode), and in ShareArgs.Access,
+// which requests it (fsh4_access).
 const (
 	ShareRead  uint32 = 1
 	ShareWrite uint32 = 2
 )
 
-// A ShareArgs is the arguments of SHARE and UNSHARE (nlm4_shareargs).
+// A ShareArgs has the arguments for SHARE and UNSHARE (nlm4_shareargs).
 type ShareArgs struct {
 	Cookie       []byte
 	Caller       []byte
@@ -32,7 +32,7 @@ func (a *ShareArgs) EncodeXDR(e *xdr.Encoder) {
 	e.Bool(a.Reclaim)
 }
 
-// DecodeXDR reads the arguments. A mode or an access that is none fails with xdr.ErrLimit.
+// DecodeXDR reads the arguments. An invalid mode or access fails with xdr.ErrLimit.
 func (a *ShareArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Cookie = d.Opaque(MaxObject)
 	a.Caller = d.Opaque(MaxName)
@@ -46,7 +46,7 @@ func (a *ShareArgs) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// A ShareRes is the result of SHARE and UNSHARE (nlm4_shareres).
+// A ShareRes is the result for SHARE and UNSHARE (nlm4_shareres).
 type ShareRes struct {
 	Cookie   []byte
 	Status   Status
@@ -67,7 +67,7 @@ func (r *ShareRes) DecodeXDR(d *xdr.Decoder) {
 	r.Sequence = d.Int32()
 }
 
-// A Notify is the arguments of FREE_ALL (nlm4_notify): the caller that has started again.
+// A Notify has FREE_ALL's arguments (nlm4_notify): the caller that has restarted.
 type Notify struct {
 	Name  []byte
 	State int32

@@ -1,8 +1,8 @@
-// The network status monitor: its numbers, and the messages that it takes and gives.
+// The network status monitor: its numbers and messages.
 
-// Package nsm holds the message types of the network status monitor, version 1
-// (X/Open CAE specification C702, chapter 11), by which hosts tell one another that they
-// have started again, so that locks are freed and reclaimed.
+// Package nsm has the message types for the network status monitor, version 1 (X/Open CAE
+// specification C702, chapter 11). With it a restarted host notifies others, which then free or
+// reclaim locks.
 package nsm
 
 import "github.com/nfsrdma/nfsrdma/xdr"
@@ -13,7 +13,7 @@ const (
 	Version = 1
 )
 
-// Procedure numbers. All but NOTIFY are for the lock manager of the same host.
+// Procedure numbers. All but NOTIFY are for the same host's lock manager.
 const (
 	ProcNull     uint32 = 0
 	ProcStat     uint32 = 1
@@ -24,14 +24,14 @@ const (
 	ProcNotify   uint32 = 6
 )
 
-// maxName is the longest name of a host, in bytes (SM_MAXSTRLEN).
+// maxName is the longest host name, in bytes (SM_MAXSTRLEN).
 const maxName = 1024
 
-// Fail is the result of STAT and MON (sm_res) of a monitor that does not do it; 0 is that of one
-// that does.
+// Fail is the result for STAT and MON (sm_res) if the monitor does not support them; 0 means
+// success.
 const Fail uint32 = 1
 
-// A StatRes is the result of STAT and MON (sm_stat_res): State is that of this host.
+// A StatRes is the result for STAT and MON (sm_stat_res). State is this host's.
 type StatRes struct {
 	Result uint32
 	State  int32
@@ -49,10 +49,10 @@ func (r *StatRes) DecodeXDR(d *xdr.Decoder) {
 	r.State = d.Int32()
 }
 
-// A StatChange is the arguments of NOTIFY (stat_chge): the host of this name has a new
-// state, which is odd while it is up and grows with each start.
+// A StatChange has NOTIFY's arguments (stat_chge): the named host has a new state, which is odd
+// while the host is up and increases with each restart.
 type StatChange struct {
-	Name  []byte // part of the bytes that it was read from
+	Name  []byte // aliases the decoded bytes
 	State int32
 }
 

@@ -1,4 +1,4 @@
-// AuthSys: the body of an AUTH_SYS credential (authsys_parms, RFC 5531 appendix A).
+// AuthSys: an AUTH_SYS credential's body (authsys_parms, RFC 5531 appendix A).
 
 package oncrpc
 
@@ -6,24 +6,24 @@ import "github.com/nfsrdma/nfsrdma/xdr"
 
 // Limits of AUTH_SYS.
 const (
-	MaxMachine = 255 // bytes of a machine name
+	MaxMachine = 255 // bytes in a machine name
 	MaxGIDs    = 16  // supplementary groups
 )
 
-// An AuthSys is a caller as AUTH_SYS tells it. A decoded Machine is a part of the message.
+// An AuthSys is a caller's AUTH_SYS identity. A decoded Machine aliases the message.
 type AuthSys struct {
 	Stamp   uint32
 	Machine []byte
 	UID     uint32
 	GID     uint32
 	NumGIDs int             // at most MaxGIDs
-	GIDs    [MaxGIDs]uint32 // the first NumGIDs count
+	GIDs    [MaxGIDs]uint32 // only the first NumGIDs are used
 }
 
-// Groups is the supplementary groups: a part of a.
+// Groups returns the supplementary groups, aliasing a.
 func (a *AuthSys) Groups() []uint32 { return a.GIDs[:a.NumGIDs] }
 
-// SetGroups keeps the first 16 of gids.
+// SetGroups keeps the first 16 gids.
 func (a *AuthSys) SetGroups(gids []uint32) { a.NumGIDs = copy(a.GIDs[:], gids) }
 
 // EncodeXDR appends the body, without flavor and length.
@@ -38,7 +38,7 @@ func (a *AuthSys) EncodeXDR(e *xdr.Encoder) {
 	}
 }
 
-// DecodeXDR reads a body; more than 16 groups or a machine name over 255 bytes fail with
+// DecodeXDR reads a body; more than 16 groups, or a machine name over 255 bytes, fail with
 // xdr.ErrLimit.
 func (a *AuthSys) DecodeXDR(d *xdr.Decoder) {
 	*a = AuthSys{Stamp: d.Uint32(), Machine: d.Opaque(MaxMachine), UID: d.Uint32(), GID: d.Uint32()}
@@ -55,7 +55,7 @@ func (a *AuthSys) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// Parse reads the body of an AUTH_SYS credential; bytes left over are an error too.
+// Parse reads an AUTH_SYS credential's whole body; remaining bytes are an error.
 func (a *AuthSys) Parse(body []byte) error {
 	var d xdr.Decoder
 	d.Reset(body, nil)

@@ -1,4 +1,4 @@
-// The header of a call (call_body, RFC 5531 §9).
+// A call's header (call_body, RFC 5531 §9).
 
 package oncrpc
 
@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// What a header can be wrong in beyond its XDR. The fields up to the fault are set.
+// Header errors besides malformed XDR. The fields before the error are set.
 var (
 	ErrNotCall    = errors.New("oncrpc: message is not a call")
 	ErrNotReply   = errors.New("oncrpc: message is not a reply")
@@ -17,8 +17,8 @@ var (
 	ErrVerf       = errors.New("oncrpc: verifier over 400 bytes (AUTH_BADVERF)")
 )
 
-// An OpaqueAuth is a credential or a verifier. The zero value is AUTH_NONE. A
-// decoded Body is a part of the message.
+// An OpaqueAuth is a credential or a verifier. The zero value is AUTH_NONE. A decoded Body
+// aliases the message.
 type OpaqueAuth struct {
 	Flavor Flavor
 	Body   []byte // at most 400 bytes
@@ -43,7 +43,7 @@ func (a *OpaqueAuth) decode(d *xdr.Decoder, tooLong error) {
 	a.Body = d.Fixed(int(n))
 }
 
-// A CallHeader is what stands before the arguments of a call:
+// A CallHeader precedes a call's arguments:
 //
 //	 0  4  xid
 //	 4  4  0 (CALL)
@@ -71,9 +71,8 @@ func (h *CallHeader) EncodeXDR(e *xdr.Encoder) {
 	h.Verf.EncodeXDR(e)
 }
 
-// DecodeXDR reads a header. Beside XDR faults it fails with ErrNotCall,
-// ErrRPCVersion, ErrCred and ErrVerf; XID is set with all four, so that the
-// call can be answered.
+// DecodeXDR reads a header. Besides XDR errors it fails with ErrNotCall, ErrRPCVersion, ErrCred
+// and ErrVerf; XID is set with all four, so that the call can be answered.
 func (h *CallHeader) DecodeXDR(d *xdr.Decoder) {
 	*h = CallHeader{XID: d.Uint32()}
 	if MsgType(d.Uint32()) != Call {

@@ -1,22 +1,21 @@
 // Enumerations of ONC RPC version 2 (RFC 5531 §8.2, §9).
 
-// Package oncrpc holds the headers of ONC RPC version 2 calls and replies
-// (RFC 5531) and their XDR codec. Nothing here allocates: opaque bodies of
-// decoded values are parts of the message.
+// Package oncrpc has the headers of ONC RPC version 2 calls and replies (RFC 5531) and their XDR
+// codec. Nothing here allocates: decoded opaque bodies alias the message.
 package oncrpc
 
 import "strconv"
 
-// RPCVersion is the version of the RPC protocol itself.
+// RPCVersion is the RPC protocol's own version.
 const RPCVersion = 2
 
-// maxAuth is the most bytes of the body of an opaque_auth (RFC 5531 §8.2).
+// maxAuth is the longest opaque_auth body, in bytes (RFC 5531 §8.2).
 const maxAuth = 400
 
-// MsgType is whether a message is a call or a reply.
+// MsgType distinguishes calls and replies.
 type MsgType uint32
 
-// The kinds of messages.
+// The message types.
 const (
 	Call  MsgType = 0
 	Reply MsgType = 1
@@ -24,10 +23,10 @@ const (
 
 func (t MsgType) String() string { return nameOf([]string{"CALL", "REPLY"}, uint32(t), "msg_type") }
 
-// AcceptStat is how an accepted call ended.
+// AcceptStat is an accepted call's outcome.
 type AcceptStat uint32
 
-// How an accepted call can end.
+// The outcomes of accepted calls.
 const (
 	Success AcceptStat = iota
 	ProgUnavail
@@ -41,10 +40,10 @@ func (s AcceptStat) String() string { return nameOf(acceptNames[:], uint32(s), "
 
 var acceptNames = [...]string{"SUCCESS", "PROG_UNAVAIL", "PROG_MISMATCH", "PROC_UNAVAIL", "GARBAGE_ARGS", "SYSTEM_ERR"}
 
-// RejectStat is why a call was denied.
+// RejectStat is the reason for a denied call.
 type RejectStat uint32
 
-// Why a call can be denied.
+// The reasons for denied calls.
 const (
 	RPCMismatch RejectStat = iota
 	AuthError
@@ -54,10 +53,10 @@ func (s RejectStat) String() string {
 	return nameOf([]string{"RPC_MISMATCH", "AUTH_ERROR"}, uint32(s), "reject_stat")
 }
 
-// AuthStat is why authentication failed.
+// AuthStat is the reason for failed authentication.
 type AuthStat uint32
 
-// Why authentication can fail.
+// The reasons for failed authentication.
 const (
 	AuthOK AuthStat = iota
 	AuthBadCred
@@ -69,7 +68,7 @@ const (
 	AuthFailed
 )
 
-// What RPCSEC_GSS says when the caller must take its credentials anew (RFC 2203 §5.3.3.3).
+// RPCSEC_GSS's reasons to renew credentials (RFC 2203 §5.3.3.3).
 const (
 	GSSCredProblem AuthStat = 13
 	GSSCtxProblem  AuthStat = 14
@@ -81,10 +80,10 @@ var authNames = [...]string{0: "AUTH_OK", 1: "AUTH_BADCRED", 2: "AUTH_REJECTEDCR
 	4: "AUTH_REJECTEDVERF", 5: "AUTH_TOOWEAK", 6: "AUTH_INVALIDRESP", 7: "AUTH_FAILED",
 	13: "RPCSEC_GSS_CREDPROBLEM", 14: "RPCSEC_GSS_CTXPROBLEM"}
 
-// Flavor is a way to authenticate.
+// Flavor is an authentication flavor.
 type Flavor uint32
 
-// The flavors that have a name here; those that are served are AUTH_SYS and AUTH_NONE.
+// The named flavors; the server supports AUTH_SYS and AUTH_NONE.
 const (
 	FlavorNone  Flavor = 0
 	FlavorSys   Flavor = 1
@@ -98,7 +97,7 @@ func (f Flavor) String() string { return nameOf(flavorNames[:], uint32(f), "auth
 
 var flavorNames = [...]string{0: "AUTH_NONE", 1: "AUTH_SYS", 2: "AUTH_SHORT", 3: "AUTH_DH", 6: "RPCSEC_GSS", 7: "AUTH_TLS"}
 
-// nameOf is names[v], or kind(v) when the value has no name.
+// nameOf returns names[v], or kind(v) for a value without a name.
 func nameOf(names []string, v uint32, kind string) string {
 	if uint64(v) < uint64(len(names)) && names[v] != "" {
 		return names[v]

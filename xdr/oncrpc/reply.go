@@ -1,13 +1,13 @@
-// The header of a reply (reply_body, RFC 5531 §9).
+// A reply's header (reply_body, RFC 5531 §9).
 
 package oncrpc
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// ReplySize is the bytes of the header of a successful reply whose verifier has no body.
+// ReplySize is a successful reply's header size with an empty verifier body, in bytes.
 const ReplySize = 24
 
-// A ReplyHeader is what stands before the results of a reply:
+// A ReplyHeader precedes a reply's results:
 //
 //	 0  4  xid
 //	 4  4  1 (REPLY)
@@ -19,15 +19,15 @@ type ReplyHeader struct {
 	XID    uint32
 	Denied bool
 
-	// Of an accepted call.
+	// For an accepted call.
 	Verf   OpaqueAuth
 	Accept AcceptStat
 
-	// Of a denied call.
+	// For a denied call.
 	Reject RejectStat
 	Auth   AuthStat // with AuthError
 
-	Low, High uint32 // versions served, with ProgMismatch and RPCMismatch
+	Low, High uint32 // supported versions, with ProgMismatch and RPCMismatch
 }
 
 // OK reports whether results follow.
@@ -56,8 +56,8 @@ func (h *ReplyHeader) EncodeXDR(e *xdr.Encoder) {
 	}
 }
 
-// DecodeXDR reads a header. Beside XDR faults it fails with ErrNotReply and
-// ErrVerf, XID set; values of its enumerations that are none fail with xdr.ErrValue.
+// DecodeXDR reads a header. Besides XDR errors it fails with ErrNotReply and ErrVerf, XID set;
+// invalid enumeration values fail with xdr.ErrValue.
 func (h *ReplyHeader) DecodeXDR(d *xdr.Decoder) {
 	*h = ReplyHeader{XID: d.Uint32()}
 	if MsgType(d.Uint32()) != Reply {

@@ -1,17 +1,17 @@
-// Arguments and results of rpcbind, versions 3 and 4 (RFC 1833 §2.1).
+// Arguments and results for rpcbind, versions 3 and 4 (RFC 1833 §2.1).
 
 package rpcbind
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A Binding is a program at an address (rpcb). As arguments of GETADDR its Addr is where the
-// caller has reached rpcbind, or empty, and of UNSET it and Owner are ignored.
+// A Binding is a program at an address (rpcb). In GETADDR's arguments, Addr is the address at
+// which the caller reached rpcbind, or empty. In UNSET's, Addr and Owner are ignored.
 type Binding struct {
 	Prog, Vers         uint32
 	Netid, Addr, Owner string
 }
 
-// bindingSize is the bytes of a Binding at most.
+// bindingSize is the largest Binding, in bytes.
 const bindingSize = 8 + 3*(4+maxString)
 
 // EncodeXDR appends the binding.
@@ -26,7 +26,7 @@ func (b *Binding) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// An AddrRes is the result of GETADDR and GETVERSADDR, a universal address (UniversalAddr); ""
+// An AddrRes is the result for GETADDR and GETVERSADDR, a universal address (UniversalAddr); ""
 // means that the program is not registered.
 type AddrRes struct{ Addr string }
 
@@ -36,8 +36,8 @@ func (r *AddrRes) EncodeXDR(e *xdr.Encoder) { e.String(r.Addr) }
 // DecodeXDR reads a result; one over maxString fails with xdr.ErrLimit.
 func (r *AddrRes) DecodeXDR(d *xdr.Decoder) { r.Addr = d.String(maxString) }
 
-// A ListRes is the result of DUMP (rpcblist): a linked list, with a word 1 before
-// each binding and 0 at the end.
+// A ListRes is DUMP's result (rpcblist): a linked list, with a word 1 before each binding and 0
+// at the end.
 type ListRes struct{ Bindings []Binding }
 
 // EncodeXDR appends the list.
@@ -63,7 +63,7 @@ func (r *ListRes) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// A BoolRes is the result of SET and UNSET: whether it was done.
+// A BoolRes is the result for SET and UNSET: whether it succeeded.
 type BoolRes struct{ OK bool }
 
 // EncodeXDR appends the result.
@@ -72,7 +72,7 @@ func (r *BoolRes) EncodeXDR(e *xdr.Encoder) { e.Bool(r.OK) }
 // DecodeXDR reads a result.
 func (r *BoolRes) DecodeXDR(d *xdr.Decoder) { r.OK = d.Bool() }
 
-// A TimeRes is the result of GETTIME: seconds since 1970.
+// A TimeRes is GETTIME's result: seconds since 1970.
 type TimeRes struct{ Seconds uint32 }
 
 // EncodeXDR appends the result.

@@ -1,13 +1,12 @@
-// Numbers of the port mapper and of rpcbind (RFC 1833 §2, §3).
+// Numbers for the port mapper and rpcbind (RFC 1833 §2, §3).
 
-// Package rpcbind holds the message types of program 100000: the port mapper, its version 2,
-// which names ports, and rpcbind, versions 3 and 4, which name transports and addresses.
-// A mount asks it once, so the codec of its cold types is xdr.Marshal and
-// xdr.Unmarshal with limits.
+// Package rpcbind has the message types for program 100000: the port mapper, version 2, which
+// names ports, and rpcbind, versions 3 and 4, which name transports and addresses. A mount asks
+// it once, so the codec is xdr.Marshal and xdr.Unmarshal with limits.
 package rpcbind
 
-// Program is the number of both; Version is the port mapper's, Version3 and Version4 are rpcbind's;
-// Port is where all listen.
+// Program is the number of both; Version is the port mapper's, Version3 and Version4 are
+// rpcbind's; Port is their common port.
 const (
 	Program  = 100000
 	Version  = 2
@@ -16,26 +15,26 @@ const (
 	Port     = 111
 )
 
-// Procedure numbers: of all versions, unless the name of one is there.
+// Procedure numbers, for all versions unless noted.
 const (
 	ProcNull        uint32 = 0
 	ProcSet         uint32 = 1
 	ProcUnset       uint32 = 2
-	ProcGetport     uint32 = 3 // of version 2
-	ProcGetaddr     uint32 = 3 // of versions 3 and 4
+	ProcGetport     uint32 = 3 // version 2
+	ProcGetaddr     uint32 = 3 // versions 3 and 4
 	ProcDump        uint32 = 4
-	ProcGettime     uint32 = 6 // of versions 3 and 4
-	ProcGetversaddr uint32 = 9 // of version 4
+	ProcGettime     uint32 = 6 // versions 3 and 4
+	ProcGetversaddr uint32 = 9 // version 4
 )
 
-// Protocols of a Mapping: the numbers of IP.
+// Protocols in a Mapping: IP protocol numbers.
 const (
 	TCP uint32 = 6
 	UDP uint32 = 17
 )
 
-// Network identifiers of a Binding: transports as rpcbind names them. RFC 5665 §5.1 has
-// those of TCP and UDP, RFC 8166 §8.1 has those of RPC-over-RDMA.
+// Network identifiers in a Binding: rpcbind's transport names. RFC 5665 §5.1 defines those for
+// TCP and UDP, RFC 8166 §8.1 those for RPC-over-RDMA.
 const (
 	NetTCP   = "tcp"
 	NetTCP6  = "tcp6"
@@ -45,8 +44,8 @@ const (
 	NetRDMA6 = "rdma6"
 )
 
-// MaxList is the longest result of DUMP that is read, in bytes; the RFC sets no limit.
+// MaxList is the longest DUMP result to decode, in bytes; the RFC sets no limit.
 const MaxList = 1 << 18
 
-// maxString is the longest string of a Binding that is read, in bytes; the RFC sets no limit.
+// maxString is the longest Binding string to decode, in bytes; the RFC sets no limit.
 const maxString = 256

@@ -1,13 +1,13 @@
-// Arguments and results of the port mapper (RFC 1833 §3.1).
+// Arguments and results for the port mapper (RFC 1833 §3.1).
 
 package rpcbind
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A Mapping is a program on a port (mapping); as arguments of GETPORT its Port is ignored.
+// A Mapping is a program on a port (mapping); GETPORT ignores Port in its arguments.
 type Mapping struct{ Prog, Vers, Prot, Port uint32 }
 
-// mappingSize is the bytes of a Mapping.
+// mappingSize is a Mapping's size in bytes.
 const mappingSize = 16
 
 // EncodeXDR appends the mapping.
@@ -19,7 +19,7 @@ func (m *Mapping) DecodeXDR(d *xdr.Decoder) {
 	_ = xdr.Unmarshal(d, m, mappingSize)
 }
 
-// A PortRes is the result of GETPORT; 0 means that the program is not registered.
+// A PortRes is GETPORT's result; 0 means that the program is not registered.
 type PortRes struct{ Port uint32 }
 
 // EncodeXDR appends the result.
@@ -28,8 +28,8 @@ func (r *PortRes) EncodeXDR(e *xdr.Encoder) { e.Uint32(r.Port) }
 // DecodeXDR reads a result.
 func (r *PortRes) DecodeXDR(d *xdr.Decoder) { r.Port = d.Uint32() }
 
-// A DumpRes is the result of DUMP (pmaplist): a linked list, with a word 1 before
-// each mapping and 0 at the end.
+// A DumpRes is DUMP's result (pmaplist): a linked list, with a word 1 before each mapping and 0
+// at the end.
 type DumpRes struct{ Mappings []Mapping }
 
 // EncodeXDR appends the list.

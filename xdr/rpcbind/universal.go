@@ -1,4 +1,4 @@
-// Universal addresses: how rpcbind writes an address and a port (RFC 5665 §5.2.3).
+// Universal addresses: rpcbind's text form for an address and port (RFC 5665 §5.2.3).
 
 package rpcbind
 
@@ -11,8 +11,8 @@ import (
 
 var errUniversal = errors.New("rpcbind: no universal address")
 
-// UniversalAddr writes an address: that of the host, and after it the two bytes of the port in
-// decimal, with dots ("192.0.2.1.8.1" is port 2049).
+// UniversalAddr formats an address: the host's, then the port's two bytes in decimal, with dots
+// ("192.0.2.1.8.1" is port 2049).
 func UniversalAddr(a netip.AddrPort) string {
 	b := a.Addr().Unmap().AppendTo(nil)
 	b = strconv.AppendUint(append(b, '.'), uint64(a.Port()>>8), 10)
@@ -20,7 +20,7 @@ func UniversalAddr(a netip.AddrPort) string {
 	return string(b)
 }
 
-// ParseUniversalAddr reads what UniversalAddr writes.
+// ParseUniversalAddr parses UniversalAddr's format.
 func ParseUniversalAddr(s string) (netip.AddrPort, error) {
 	s, low, ok := cutLast(s)
 	host, high, ok2 := cutLast(s)
@@ -33,7 +33,7 @@ func ParseUniversalAddr(s string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr, uint16(h<<8|l)), nil
 }
 
-// cutLast cuts s at its last dot.
+// cutLast splits s at its last dot.
 func cutLast(s string) (before, after string, ok bool) {
 	i := strings.LastIndexByte(s, '.')
 	if i < 0 {

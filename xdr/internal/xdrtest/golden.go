@@ -1,7 +1,7 @@
-// Messages beside bytes that were written by hand: encoded, decoded, cut short at each byte, and
-// arbitrary ones.
+// Checks of messages against hand-written bytes: encoding, decoding, truncation at each byte, and
+// arbitrary bytes.
 
-// Package xdrtest is what the tests of each protocol's messages have in common.
+// Package xdrtest has the checks shared by all protocols' message tests.
 package xdrtest
 
 import (
@@ -13,32 +13,32 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A Message encodes and decodes itself. It is a pointer to its type.
+// A Message encodes and decodes itself. It is a pointer.
 type Message interface {
 	xdr.Marshaler
 	xdr.Unmarshaler
 }
 
-// Golden is a message, and its bytes as hexadecimal digits. It is no type of its own, so that lists
-// of them need no names of fields.
+// Golden is a message with its bytes in hexadecimal. It is an alias for an unnamed type, so that
+// lists need no field names.
 type Golden = struct {
 	Name string
 	Msg  Message
 	Hex  string
 }
 
-// Encode is the bytes of a message.
+// Encode returns a message's bytes.
 func Encode(m xdr.Marshaler) []byte {
 	e := xdr.NewEncoder(nil)
 	m.EncodeXDR(e)
 	return e.Bytes()
 }
 
-// Fresh is a message of the same type without content.
+// Fresh returns an empty message with the same type.
 func Fresh(m Message) Message { return reflect.New(reflect.TypeOf(m).Elem()).Interface().(Message) }
 
-// Check has each message encode to its bytes, these decode to it, to the last byte, and each
-// truncation of them be an error.
+// Check checks that each message encodes to its bytes, that these decode to it completely, and
+// that each truncation is an error.
 func Check(t *testing.T, list []Golden) {
 	t.Helper()
 	for _, g := range list {
@@ -64,8 +64,8 @@ func Check(t *testing.T, list []Golden) {
 	}
 }
 
-// Fuzz decodes any bytes as the message that the first one picks. What decodes encodes to bytes
-// that decode to the same.
+// Fuzz decodes arbitrary bytes as the message selected by the first byte. A decoded message must
+// encode to bytes that decode to the same message.
 func Fuzz(f *testing.F, list []Golden) {
 	for i, g := range list {
 		f.Add(append([]byte{byte(i)}, Encode(g.Msg)...))
