@@ -42,7 +42,7 @@ func (t *port) takeRefusals() {
 	t.refusals = nil
 	t.mu.Unlock()
 	for i := range list {
-		if qp := t.core.Refused(now(), list[i].to, list[i].bth[:]); qp != nil {
+		if qp := t.core.PortClosed(now(), list[i].to, list[i].bth[:]); qp != nil {
 			t.look(qp.Owner().(*endpoint))
 		}
 	}

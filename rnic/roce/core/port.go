@@ -123,13 +123,13 @@ func (t *Port) Receive(now Instant, network, datagram []byte, good bool, touched
 	p := Packet{Network: network}
 	d := t.parse(&p, datagram, good)
 	if d != Accepted || p.Opcode == packet.CNP {
-		t.counted(d)
+		t.countPacket(d)
 		if d == Accepted {
 			t.congested(&p)
 		}
 		return touched, d
 	}
-	return t.give(now, &p, touched)
+	return t.deliver(now, &p, touched)
 }
 
 // congested passes a CNP to its QP. A CNP belongs to no message and affects none (IBA 9.6
@@ -143,17 +143,17 @@ func (t *Port) congested(p *Packet) {
 	}
 }
 
-// counted counts a packet for no QP.
-func (t *Port) counted(d Drop) {
+// countPacket counts a packet for no QP.
+func (t *Port) countPacket(d Drop) {
 	t.mu.Lock()
 	t.count.Packets[d]++
 	t.mu.Unlock()
 }
 
-// give looks up the destination, one QP or a group's members, and delivers the packet.
-func (t *Port) give(now Instant, p *Packet, touched []*QP) ([]*QP, Drop) {
+// deliver looks up the destination, one QP or a group's members, and delivers the packet.
+func (t *Port) deliver(now Instant, p *Packet, touched []*QP) ([]*QP, Drop) {
 	if p.DestQP == GSI && t.general != nil && p.Dst == t.addr {
-		t.counted(Accepted)
+		t.countPacket(Accepted)
 		t.general(now, *p)
 		return touched, Accepted
 	}
@@ -175,7 +175,7 @@ func (t *Port) give(now Instant, p *Packet, touched []*QP) ([]*QP, Drop) {
 		}
 		return touched, d
 	case qp == nil || p.Dst != t.addr:
-		t.counted(DropQPN)
+		t.countPacket(DropQPN)
 		return touched, DropQPN
 	}
 	return append(touched, qp), qp.receive(now, p)

@@ -148,14 +148,14 @@ func (qp *QP) Post(wrs []rnic.Posted) error {
 		return err
 	}
 	for i := range wrs {
-		if awaited(wrs[i].Op) && qp.attrs.MaxReads == 0 {
+		if returnsData(wrs[i].Op) && qp.attrs.MaxReads == 0 {
 			return ErrNoORD
 		}
 	}
 	for i := range wrs {
 		e := qp.sq.At(qp.sq.Push(&wrs[i]))
 		e.P = progress{}
-		if e.MR != nil && awaited(e.Op) {
+		if e.MR != nil && returnsData(e.Op) {
 			e.P.sink = e.MR.STag()
 		}
 	}

@@ -24,8 +24,8 @@ func packets(n uint32, mtu int) uint32 {
 	return max(1, uint32((uint64(n)+uint64(mtu)-1)/uint64(mtu)))
 }
 
-// awaited reports whether the peer answers a work request with data: it uses one of the ORD.
-func awaited(op rnic.Opcode) bool {
+// returnsData reports whether the peer answers a work request with data: it uses one of the ORD.
+func returnsData(op rnic.Opcode) bool {
 	return op == rnic.OpRead || op == rnic.OpReadInvalidate || op.IsAtomic()
 }
 
@@ -69,7 +69,7 @@ func (e *Fault) Error() string { return fmt.Sprintf("roce: %v of the peer: %v", 
 // receiveRC takes an admitted packet: a request by the peer, or an answer to one of ours. The
 // caller holds mu.
 func (qp *QP) receiveRC(now Instant, p *Packet) Drop {
-	qp.req.refused = 0
+	qp.req.portClosedSince = 0
 	if qp.res.fault != nil {
 		return DropState // a NAK that ends the QP is on its way
 	} // the NAK that ends the QP is on its way
@@ -117,8 +117,8 @@ func (qp *QP) Deadline() (at Instant, ok bool) {
 	case r.probe != 0 && (at == 0 || r.probe < at):
 		at = r.probe
 	}
-	if g := &qp.res.gap; g.open && (at == 0 || g.again < at) {
-		at = g.again
+	if g := &qp.res.gap; g.open && (at == 0 || g.nextNAK < at) {
+		at = g.nextNAK
 	}
 	return at, at != 0
 }
@@ -139,7 +139,7 @@ func (qp *QP) Tick(now Instant) {
 	if qp.state == ERR || qp.service != packet.RC {
 		return
 	}
-	if qp.tellGap(now); qp.state == ERR {
+	if qp.checkGap(now); qp.state == ERR {
 		return
 	}
 	if r.rnrUntil != 0 && now >= r.rnrUntil {
@@ -148,7 +148,7 @@ func (qp *QP) Tick(now Instant) {
 	switch {
 	case r.rnrUntil != 0:
 	case r.deadline != 0 && now >= r.deadline:
-		qp.again(now)
+		qp.retransmit(now)
 	case r.probe != 0 && now >= r.probe:
 		qp.probeLate(now)
 	}

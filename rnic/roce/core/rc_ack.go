@@ -11,7 +11,7 @@ import (
 // PSN outside the outstanding range (IBA 9.7.5).
 func (qp *QP) receiveResponse(now Instant, p *Packet) Drop {
 	r := &qp.req
-	credited := qp.credits(p)
+	credited := qp.updateCredits(p)
 	if distance(p.PSN, r.una) >= distance(r.high, r.una) {
 		r.shortPassed(p)
 		if credited {
@@ -34,9 +34,9 @@ func (qp *QP) receiveResponse(now Instant, p *Packet) Drop {
 			qp.gap(now)
 		}
 	case packet.KindRNR:
-		qp.notReady(now, p)
+		qp.handleRNR(now, p)
 	case packet.KindNAK:
-		qp.refused(now, p)
+		qp.handleNAK(now, p)
 	default:
 		return DropReserved
 	}
@@ -55,7 +55,7 @@ func (qp *QP) acknowledged(now Instant, to uint32) (missing bool) {
 		if e.Done {
 			continue
 		}
-		if awaited(e.Op) {
+		if returnsData(e.Op) {
 			una, missing = e.P.got, distance(e.P.got, from) < target
 			if distance(una, from) > target {
 				una = from + target&maxPSN
@@ -68,7 +68,7 @@ func (qp *QP) acknowledged(now Instant, to uint32) (missing bool) {
 			break
 		}
 		e.Done = true
-		r.message = e.P.last
+		r.lastMessage = e.P.last
 		una = nextPSN(e.P.last)
 	}
 	qp.progress(now, una&maxPSN, true)
@@ -89,8 +89,8 @@ func (qp *QP) progress(now Instant, una uint32, fast bool) {
 	r.una = una
 	// A message further back would count as ahead. If more than half of all PSNs were outstanding
 	// after it, the circle would be full.
-	if distance(una, r.message) >= halfCircle {
-		r.message = (una - halfCircle + 1) & maxPSN
+	if distance(una, r.lastMessage) >= halfCircle {
+		r.lastMessage = (una - halfCircle + 1) & maxPSN
 	}
 	qp.res.gap.answered()
 	r.sample(now)
@@ -116,7 +116,7 @@ func (qp *QP) gap(now Instant) {
 		return
 	}
 	r.backed = r.una
-	qp.again(now)
+	qp.retransmit(now)
 }
 
 // oldest returns the oldest incomplete work request, or nil.
@@ -138,7 +138,7 @@ func (qp *QP) expects(now Instant, p *Packet) (*entry, Drop) {
 	}
 	e := qp.oldest()
 	switch {
-	case qp.state == ERR || e == nil || !awaited(e.Op) || e.P.got != p.PSN:
+	case qp.state == ERR || e == nil || !returnsData(e.Op) || e.P.got != p.PSN:
 		return nil, DropSequence
 	case e.Op.IsAtomic() != (p.Opcode.Operation() == packet.OpAtomicAck):
 		return nil, DropSequence
@@ -195,9 +195,9 @@ func (qp *QP) atomicAck(now Instant, p *Packet) Drop {
 	return Accepted
 }
 
-// notReady pauses for the time in the peer's RNR NAK, then retransmits from the packet that found
+// handleRNR pauses for the time in the peer's RNR NAK, then retransmits from the packet that found
 // no receive.
-func (qp *QP) notReady(now Instant, p *Packet) {
+func (qp *QP) handleRNR(now Instant, p *Packet) {
 	r := &qp.req
 	if qp.acknowledged(now, p.PSN) {
 		qp.gap(now)
@@ -215,13 +215,13 @@ func (qp *QP) notReady(now Instant, p *Packet) {
 	if r.deadline = 0; qp.attrs.Timeout != 0 {
 		r.deadline = qp.overdue(r.rnrUntil)
 	}
-	r.unasked, r.timing, r.probe = 0, false, 0
+	r.sinceAckReq, r.timing, r.probe = 0, false, 0
 	qp.seek(r.una)
 }
 
-// refused handles a NAK. A sequence error retransmits; any other code ends the QP, and the
+// handleNAK handles a NAK. A sequence error retransmits; any other code ends the QP, and the
 // refused work request completes with an error.
-func (qp *QP) refused(now Instant, p *Packet) {
+func (qp *QP) handleNAK(now Instant, p *Packet) {
 	missing := qp.acknowledged(now, p.PSN)
 	if qp.state == ERR {
 		return
@@ -229,7 +229,7 @@ func (qp *QP) refused(now Instant, p *Packet) {
 	code := p.AETH.Syndrome.NAKCode()
 	if code == packet.NAKSequence || missing {
 		if r := &qp.req; r.backed == r.una {
-			qp.lost() // a repeated NAK: the peer is alive, so this counts as no retry
+			qp.rewind() // a repeated NAK: the peer is alive, so this counts as no retry
 			return
 		}
 		qp.gap(now)

@@ -32,9 +32,9 @@ type responding struct {
 	last      uint32
 	lastValid bool
 	empty     bool // the last acknowledge reported zero receives
-	told      bool // the peer knows that it must retransmit from the expected PSN
+	nakSent   bool // the peer knows that it must retransmit from the expected PSN
 	gap       gap
-	early     early
+	reorder   reorderBuffer
 	fault     *Fault // the QP ends when the queued answers have left
 
 	// The answer ring. head and tail only count up and are masked on use. It has room for IRD

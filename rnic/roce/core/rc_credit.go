@@ -8,18 +8,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A limit is the requester's flow-control state. Messages are numbered from 1, the SSN; the
+// A creditLimit is the requester's flow-control state. Messages are numbered from 1, the SSN; the
 // responder counts completed messages, the MSN. An acknowledge's MSN plus its credits give the
 // LSN: messages up to that number find a receive. The LSN never decreases: credit codes are
 // coarse and rounded down, and posted receives cannot be withdrawn.
 //
 // One message may go without credit, the one with SSN = LSN + 1: an acknowledge that reports new
 // receives can be lost, and this message triggers another.
-type limit struct {
-	obeyed   bool // the peer's acknowledges carry credits; false after the first one without any
-	ssn, lsn uint32
-	tries    bool   // the last message that needs a receive went without credit,
-	tried    uint32 // and begins with this PSN
+type creditLimit struct {
+	obeyed       bool // acknowledges carry credits; false after one without any
+	ssn, lsn     uint32
+	overdraft    bool   // the last message that needs a receive went without credit,
+	overdraftPSN uint32 // and begins with this PSN
 }
 
 // needsReceive reports whether a work request consumes a receive at the peer.
@@ -34,7 +34,7 @@ func needsReceive(op rnic.Opcode) bool {
 // admits reports whether the next message that needs a receive may begin. settled means that all
 // sent packets are acknowledged, so the peer has counted them even if its MSN disagrees. A peer
 // that counts differently thus cannot block the QP forever.
-func (l *limit) admits(settled bool) bool {
+func (l *creditLimit) admits(settled bool) bool {
 	if !l.obeyed {
 		return true
 	}
@@ -47,53 +47,53 @@ func (l *limit) admits(settled bool) bool {
 
 // begin numbers a message. The peer counts a message that needs no receive without charging
 // credits.
-func (l *limit) begin(psn uint32, needs bool) {
+func (l *creditLimit) begin(psn uint32, needs bool) {
 	l.ssn = nextPSN(l.ssn)
 	switch {
 	case !l.obeyed:
 	case needs:
-		l.tries, l.tried = l.ssn == nextPSN(l.lsn), psn
+		l.overdraft, l.overdraftPSN = l.ssn == nextPSN(l.lsn), psn
 	default:
 		l.lsn = nextPSN(l.lsn)
 	}
 }
 
 // raise increases the LSN to lsn, and reports whether it has changed.
-func (l *limit) raise(lsn uint32) bool {
+func (l *creditLimit) raise(lsn uint32) bool {
 	if d := distance(lsn, l.lsn); d == 0 || d >= halfCircle {
 		return false
 	}
-	l.lsn, l.tries = lsn, false
+	l.lsn, l.overdraft = lsn, false
 	return true
 }
 
-// credited takes an acknowledge's credits, and reports whether they are news. An acknowledge
+// update takes an acknowledge's credits, and reports whether they are news. An acknowledge
 // without credits removes the limit.
-func (l *limit) credited(a packet.AETH) bool {
+func (l *creditLimit) update(a packet.AETH) bool {
 	if !l.obeyed || a.Syndrome.Kind() != packet.KindACK {
 		return false
 	}
 	n, limited := a.Syndrome.Credits()
 	if !limited {
-		*l = limit{ssn: l.ssn}
+		*l = creditLimit{ssn: l.ssn}
 		return true
 	}
 	return l.raise((a.MSN + uint32(n)) & maxPSN)
 }
 
-// lone reports whether e is a Send sent without credit: it sends one packet, and the rest after
-// that packet has found a receive. A Write with immediate data needs the receive only for its
-// last packet, so all packets go.
-func (l *limit) lone(e *entry) bool {
-	return l.tries && e.P.first == l.tried && e.Op != rnic.OpWriteImmediate && e.Op != rnic.OpWriteSEImmediate
+// overdrawn reports whether e is a Send sent without credit: it sends one packet, and the rest
+// after that packet has found a receive. A Write with immediate data needs the receive only for
+// its last packet, so all packets go.
+func (l *creditLimit) overdrawn(e *entry) bool {
+	return l.overdraft && e.P.first == l.overdraftPSN && e.Op != rnic.OpWriteImmediate && e.Op != rnic.OpWriteSEImmediate
 }
 
-// credits takes the credits from a packet no older than the last completed Send or Write. An
+// updateCredits takes the credits from a packet no older than the last completed Send or Write. An
 // unsolicited acknowledge for new receives has that PSN, even if Reads came after it
 // (QP.acknowledge).
-func (qp *QP) credits(p *Packet) bool {
+func (qp *QP) updateCredits(p *Packet) bool {
 	r := &qp.req
-	return p.Opcode.Carries(packet.ExtAETH) && distance(p.PSN, r.message) < distance(r.high, r.message) && r.limit.credited(p.AETH)
+	return p.Opcode.Carries(packet.ExtAETH) && distance(p.PSN, r.lastMessage) < distance(r.high, r.lastMessage) && r.credit.update(p.AETH)
 }
 
 // aeth builds the AETH for an answer that leaves now. Its credits and MSN are current: a receive

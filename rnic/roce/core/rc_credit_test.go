@@ -162,7 +162,7 @@ func TestReceivesToldAfterReads(t *testing.T) {
 // numbers begin anew.
 func TestLimitMovesOn(t *testing.T) {
 	a, _ := careful(t)
-	a.qp.req.limit.ssn, a.qp.req.limit.lsn = maxPSN-1, maxPSN-1
+	a.qp.req.credit.ssn, a.qp.req.credit.lsn = maxPSN-1, maxPSN-1
 	a.posts(9, rnic.SendWR{})
 	a.says("SEND Only 5 A; ")
 	a.take(a.acknowledges(4, packet.ACK(3), maxPSN-1)) // it tells of three receives

@@ -24,7 +24,7 @@ func mark(f frame, ecn byte) frame {
 
 func TestMarkedPacketsAreToldOfByACNP(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
-	a.qp.req.found = true // else it would grow with each packet
+	a.qp.req.capacityKnown = true // else it would grow with each packet
 	b.recv(0, 2000, 2000, 2000, 2000)
 	message := [][]byte{make([]byte, 1000)}
 	cnps := func(fs []frame) (n int) {

@@ -24,17 +24,17 @@ func TestGapIsToldAgain(t *testing.T) {
 		}
 		fs := a.send()
 		b.take(fs[2])
-		b.tick(tellWait)
+		b.tick(nakDelay)
 		b.says("Acknowledge 5 NAK, PSN sequence error 0; ")
 		b.take(fs[0]) // 6 and 7 do not come again
 		b.says("Acknowledge 5 ACK 1; ")
 		if row.far {
 			b.take(b.say(packet.RCSendOnly, 6+leftWithin, nil))
 		}
-		b.tick(b.qp.res.gap.again)
+		b.tick(b.qp.res.gap.nextNAK)
 		b.says("Acknowledge 6 NAK, PSN sequence error 1; ")
-		for i := range maxTells {
-			at := b.qp.res.gap.again
+		for i := range maxRepeats {
+			at := b.qp.res.gap.nextNAK
 			if next, ok := b.qp.Deadline(); !ok || next > at {
 				t.Fatalf("told %d times", i)
 			}
@@ -61,7 +61,7 @@ func TestGapIsToldAgain(t *testing.T) {
 			}
 		}
 		b.qp.req.deadline, b.qp.req.probe = 0, 0
-		b.tick(b.qp.res.gap.again)
+		b.tick(b.qp.res.gap.nextNAK)
 		if row.far {
 			if b.state() != RTS {
 				t.Error("left for what may be forged")
@@ -97,7 +97,7 @@ func TestToldAgainIsNoRetry(t *testing.T) {
 	a.post(rnic.SendWR{ID: 2})
 	fs := a.send()
 	b.take(fs[1])
-	b.tick(tellWait)
+	b.tick(nakDelay)
 	nak := b.says("Acknowledge 5 NAK, PSN sequence error 0; ")
 	for range 5 {
 		a.take(nak...)
@@ -126,8 +126,8 @@ func TestWaitForAReceiveIsNoGap(t *testing.T) {
 			to.host.port.Receive(now, f.network, f.datagram, false, nil)
 		}
 	}
-	const step = firstTell / 4
-	for ; now < 2*firstTell<<maxTells; now += step {
+	const step = nakRepeat / 4
+	for ; now < 2*nakRepeat<<maxRepeats; now += step {
 		a.tick(now)
 		b.tick(now)
 		for more := true; more; {

@@ -119,8 +119,8 @@ func TestCreditsAfterManyReads(t *testing.T) {
 	a, b := careful(t)
 	src, _ := b.host.region(t, 600, rnic.RemoteRead)
 	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
-	a.qp.req.message = (5 - halfCircle + 1) & maxPSN
-	old := a.qp.req.message
+	a.qp.req.lastMessage = (5 - halfCircle + 1) & maxPSN
+	old := a.qp.req.lastMessage
 	a.post(rnic.SendWR{Op: rnic.OpRead, MR: sink, Length: 600, RemoteSTag: src.STag(), RemoteTO: src.Base()})
 	b.take(a.says("RDMA READ Request 5 A; ")...)
 	a.take(b.send()...)

@@ -11,8 +11,8 @@ type probing struct {
 
 	// The window state before the oldest packets were retransmitted; 0: nothing was
 	// retransmitted, or an answer has arrived.
-	held                   uint32
-	heldFound, heldCareful bool
+	savedWindow                      uint32
+	savedCapacityKnown, savedCareful bool
 
 	// Round-trip time: one request is timed at a time, never a retransmitted one (RFC 6298 §3,
 	// Karn's algorithm).
@@ -38,12 +38,12 @@ func (qp *QP) probeLate(now Instant) {
 	r := &qp.req
 	r.probes++
 	r.armProbe(now)
-	held, found, careful := r.window, r.found, r.careful
-	if r.held != 0 { // these have had no answer either
-		held, found, careful = max(minWindow, r.held/2), true, true
+	held, found, careful := r.window, r.capacityKnown, r.careful
+	if r.savedWindow != 0 { // these have had no answer either
+		held, found, careful = max(minWindow, r.savedWindow/2), true, true
 	}
-	qp.lost()
-	r.window, r.held, r.heldFound, r.heldCareful = minWindow, held, found, careful
+	qp.rewind()
+	r.window, r.savedWindow, r.savedCapacityKnown, r.savedCareful = minWindow, held, found, careful
 }
 
 // probed handles the first answer after probeLate. late means that the answer covers more than
@@ -52,10 +52,10 @@ func (qp *QP) probeLate(now Instant) {
 func (qp *QP) probed(late bool) {
 	r := &qp.req
 	switch {
-	case r.held == 0:
+	case r.savedWindow == 0:
 	case late:
-		r.window, r.found, r.careful = r.held, r.heldFound, r.heldCareful
-		r.held = 0
+		r.window, r.capacityKnown, r.careful = r.savedWindow, r.savedCapacityKnown, r.savedCareful
+		r.savedWindow = 0
 		qp.seek(r.high) // do not retransmit packets in flight
 	default:
 		r.shrink()
@@ -110,8 +110,8 @@ const (
 	fineUnit = 8
 )
 
-// piece is the number of Read packets to request next; 0: none yet.
-func (qp *QP) piece(e *entry) (count uint32) {
+// unitSize is the number of Read packets to request next; 0: none yet.
+func (qp *QP) unitSize(e *entry) (count uint32) {
 	r := &qp.req
 	switch {
 	case r.next != r.high:

@@ -78,7 +78,7 @@ func TestWindowGrows(t *testing.T) {
 				b.take(fs...)
 				a.take(b.send()...)
 				want := w + 1
-				if !r.found {
+				if !r.capacityKnown {
 					want = 2 * w
 				}
 				if want = min(want, widest(mtu)); r.window != want {
@@ -92,7 +92,7 @@ func TestWindowGrows(t *testing.T) {
 		}
 		full := r.window
 		a.qp.mu.Lock()
-		a.qp.lost()
+		a.qp.rewind()
 		a.qp.mu.Unlock()
 		if r.window != full/2 {
 			t.Errorf("MTU %d: a window of %d after a loss", mtu, r.window)
@@ -125,8 +125,8 @@ func TestProbeOfWhatIsLate(t *testing.T) {
 		if lost {
 			window, rest = initialWindow/2, 40-minWindow
 		}
-		if r.window != window || r.held != 0 || r.found != lost {
-			t.Errorf("lost %v: a window of %d, want %d; found %v", lost, r.window, window, r.found)
+		if r.window != window || r.savedWindow != 0 || r.capacityKnown != lost {
+			t.Errorf("lost %v: a window of %d, want %d; found %v", lost, r.window, window, r.capacityKnown)
 		}
 		if more := a.send(); len(more) != min(rest, int(window)) {
 			t.Errorf("lost %v: %d packets more", lost, len(more))
@@ -153,7 +153,7 @@ func TestProbesInARow(t *testing.T) {
 	}
 	b.take(fs...)
 	a.take(b.send()...)
-	if r := &a.qp.req; r.window != initialWindow/4 || !r.found || r.held != 0 {
+	if r := &a.qp.req; r.window != initialWindow/4 || !r.capacityKnown || r.savedWindow != 0 {
 		t.Errorf("a window of %d", r.window)
 	}
 }

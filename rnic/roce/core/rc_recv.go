@@ -8,46 +8,46 @@ import (
 )
 
 // receiveRequest takes a request. One ahead of the expected PSN may have overtaken it, and some
-// are held. When more have come, or after some time, one NAK (sequence error) reports the gap;
-// tellGap repeats it if the gap stays. A request before the expected PSN is a duplicate and gets
+// are buffered. When more have come, or after some time, one NAK (sequence error) reports the gap;
+// checkGap repeats it if the gap stays. A request before the expected PSN is a duplicate and gets
 // its answer again (IBA 9.7.5.1).
 func (qp *QP) receiveRequest(now Instant, p *Packet) Drop {
 	in, r := &qp.in, &qp.res
 	if d := distance(p.PSN, in.epsn); d >= halfCircle {
 		return qp.duplicate(p)
 	} else if d > 0 {
-		r.gap.missed(now, p.PSN, in.epsn, r.told)
+		r.gap.outOfOrder(now, p.PSN, in.epsn, r.nakSent)
 		drop := DropPSN
-		if r.early.keep(p, d) {
+		if r.reorder.add(p, d) {
 			drop = Accepted
 		}
-		if !r.told && r.gap.came >= tellAfter {
-			qp.tell(now)
+		if !r.nakSent && r.gap.received >= nakAfter {
+			qp.sendGapNAK(now)
 		}
 		return drop
 	}
-	r.told = false
-	d := qp.inTurn(p)
+	r.nakSent = false
+	d := qp.takeNext(p)
 	if d != Accepted {
 		return d
 	}
-	qp.follow()
-	if r.told || r.fault != nil { // caused by a held request
+	qp.takeBuffered()
+	if r.nakSent || r.fault != nil { // caused by a buffered request
 		return Accepted
 	}
-	if r.gap.filled(now, in.epsn, r.early.n); !r.gap.open {
-		r.early.clear()
-	} else if r.gap.came >= tellAfter {
-		qp.tell(now)
+	if r.gap.filled(now, in.epsn, r.reorder.n); !r.gap.open {
+		r.reorder.clear()
+	} else if r.gap.received >= nakAfter {
+		qp.sendGapNAK(now)
 	}
 	return Accepted
 }
 
-// tell sends a NAK for the gap.
-func (qp *QP) tell(now Instant) {
-	qp.res.told = true
+// sendGapNAK sends a NAK for the gap.
+func (qp *QP) sendGapNAK(now Instant) {
+	qp.res.nakSent = true
 	qp.count.Gaps++
-	qp.res.gap.again = now + firstTell
+	qp.res.gap.nextNAK = now + nakRepeat
 	qp.res.push(answer{op: packet.OpAck, psn: qp.in.epsn, syndrome: packet.NAK(packet.NAKSequence)})
 }
 

@@ -23,7 +23,7 @@ type rememberer struct {
 }
 
 func (m *rememberer) takes(to *side, f frame) bool {
-	m.side.qp.res.early.clear() // rxe keeps no request that comes early
+	m.side.qp.res.reorder.clear() // rxe keeps no request that comes early
 	h, _ := f.header(m.t)
 	if to != m.side || h.Opcode != packet.RCReadRequest {
 		return true

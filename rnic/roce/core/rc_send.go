@@ -18,7 +18,7 @@ import (
 // The send queue keeps unacknowledged work. Retransmitted packets are built from it again.
 type requesting struct {
 	una, next, high uint32
-	message         uint32 // last PSN of the last completed Send or Write
+	lastMessage     uint32 // last PSN of the last completed Send or Write
 	i               uint32 // send-queue index of next's work request, if next != out.psn
 	inPlace         bool   // out.c is at next
 	reads           int    // outstanding Reads and atomics
@@ -29,15 +29,15 @@ type requesting struct {
 	// window. Each loss halves it, to relieve a congested network (RFC 5681 §3.1).
 	window, grown uint32
 	widest        uint32 // the largest window
-	found         bool   // the capacity is known: there was a loss or a CNP
+	capacityKnown bool   // the capacity is known: there was a loss or a CNP
 	careful       bool   // a loss has shrunk the window
 	// ends has the PSN after each incompletely answered Read or atomic request, oldest first; at
 	// most MaxReads.
 	ends []uint32
 	// A CNP has shrunk the window; slowedAt was then the end of the packets in flight.
-	slowed   bool
-	slowedAt uint32
-	unasked  uint32 // packets since the last acknowledge request
+	slowed      bool
+	slowedAt    uint32
+	sinceAckReq uint32 // packets since the last acknowledge request
 
 	// 0: none. deadline runs while packets are in flight; rnrUntil blocks sending.
 	deadline, rnrUntil Instant
@@ -45,9 +45,9 @@ type requesting struct {
 	sizing                   // likewise
 	retries, rnrs      uint8 // consecutive, without progress
 	// backed is una at the last retransmission for a gap; una-1: none since una advanced.
-	backed  uint32
-	limit   limit   // the peer's receives
-	refused Instant // since when the network refuses our packets; 0: it does not
+	backed          uint32
+	credit          creditLimit // the peer's receives
+	portClosedSince Instant     // since when the network refuses our packets; 0: it does not
 }
 
 // Window sizes, in packets. The largest holds 512 KiB, and at most 256 packets. Next to a TCP
@@ -63,24 +63,24 @@ const (
 // widest is the largest window for a path MTU. UD has neither.
 func widest(mtu int) uint32 { return uint32(min(maxWindow, maxWindowBytes/max(mtu, 1))) }
 
-// askEach is the most packets to send before requesting an acknowledge. When it arrives, as many
-// leave: two UDP messages of maximum length, 15 packets each with the largest path MTU.
-const askEach = 30
+// ackReqEvery is the most packets to send before requesting an acknowledge. When it arrives, as
+// many leave: two UDP messages of maximum length, 15 packets each with the largest path MTU.
+const ackReqEvery = 30
 
 // begin sets the first PSN. credits means that the peer's acknowledges carry credits; the first
 // one brings them.
 func (r *requesting) begin(psn uint32, mtu int, credits bool) {
-	r.una, r.next, r.high, r.message, r.backed = psn, psn, psn, (psn-1)&maxPSN, (psn-1)&maxPSN
+	r.una, r.next, r.high, r.lastMessage, r.backed = psn, psn, psn, (psn-1)&maxPSN, (psn-1)&maxPSN
 	r.widest = widest(mtu)
-	r.limit = limit{obeyed: credits}
-	r.window, r.grown, r.found, r.ends = initialWindow, 0, false, r.ends[:0]
+	r.credit = creditLimit{obeyed: credits}
+	r.window, r.grown, r.capacityKnown, r.ends = initialWindow, 0, false, r.ends[:0]
 }
 
 // grow opens the window after n packets have got through. Read data always opens it slowly: the
 // data's pace depends on the peer's load, and a wider window would admit more of the peer's
 // packets on an untested path.
 func (r *requesting) grow(n uint32, fast bool) {
-	if fast && !r.found {
+	if fast && !r.capacityKnown {
 		r.window = min(r.window+n, r.widest)
 	} else if r.grown += n; r.grown >= r.window {
 		r.grown, r.window = 0, min(r.window+1, r.widest)
@@ -90,11 +90,11 @@ func (r *requesting) grow(n uint32, fast bool) {
 
 // shrink halves the window.
 func (r *requesting) shrink() {
-	if r.held != 0 {
-		r.window, r.held = r.held, 0
+	if r.savedWindow != 0 {
+		r.window, r.savedWindow = r.savedWindow, 0
 	}
 	r.window = max(minWindow, r.window/2)
-	r.grown, r.found = 0, true
+	r.grown, r.capacityKnown = 0, true
 }
 
 // nextRequest builds the requester's next packet, and returns its length; 0: it cannot send.
@@ -113,17 +113,17 @@ func (qp *QP) nextRequest(now Instant, b []byte) (n int) {
 		return 0
 	}
 	e := qp.sq.At(r.i)
-	if r.next != e.P.first && r.limit.lone(e) && distance(e.P.first, r.una) < halfCircle {
+	if r.next != e.P.first && r.credit.overdrawn(e) && distance(e.P.first, r.una) < halfCircle {
 		return 0
 	}
 	psn := r.next
-	if awaited(e.Op) {
+	if returnsData(e.Op) {
 		n = qp.buildRead(e, b)
 	} else {
 		n = qp.buildMessage(e, b)
 	}
 	// Time only a new packet that the peer answers at once.
-	if qp.out.again = psn != r.high; !qp.out.again && r.unasked == 0 {
+	if qp.out.again = psn != r.high; !qp.out.again && r.sinceAckReq == 0 {
 		r.time(now, psn)
 	}
 	if distance(r.next, r.una) > distance(r.high, r.una) {
@@ -160,11 +160,11 @@ func (qp *QP) beginRC() bool {
 		switch {
 		case e == nil:
 			return false
-		case awaited(e.Op) && r.reads >= qp.attrs.MaxReads:
+		case returnsData(e.Op) && r.reads >= qp.attrs.MaxReads:
 			return false
 		case (e.Fence || e.Op == rnic.OpLocalInvalidate) && r.reads > 0:
 			return false
-		case needsReceive(e.Op) && !r.limit.admits(r.una == qp.out.psn):
+		case needsReceive(e.Op) && !r.credit.admits(r.una == qp.out.psn):
 			return false
 		}
 		count := uint32(1)
@@ -183,10 +183,10 @@ func (qp *QP) beginRC() bool {
 		}
 		e.P.first, e.P.last, e.P.got = qp.out.psn, (qp.out.psn+count-1)&maxPSN, qp.out.psn
 		qp.out.psn = nextPSN(e.P.last)
-		if awaited(e.Op) {
+		if returnsData(e.Op) {
 			r.reads++ // its requests count as separate messages: buildRead
 		} else {
-			r.limit.begin(e.P.first, needsReceive(e.Op))
+			r.credit.begin(e.P.first, needsReceive(e.Op))
 		}
 		r.i = i
 		qp.out.c, r.inPlace = cursor{sgl: e.SGL}, true
@@ -213,10 +213,10 @@ func (qp *QP) buildMessage(e *entry, b []byte) int {
 	// Request an acknowledge at a message's end, and often enough to keep the window from
 	// closing.
 	r.next = nextPSN(r.next)
-	r.unasked++
-	h.AckReq = last || r.unasked >= min(max(1, r.window/4), askEach) || distance(r.next, r.una) >= r.window || at == 0 && r.limit.lone(e)
+	r.sinceAckReq++
+	h.AckReq = last || r.sinceAckReq >= min(max(1, r.window/4), ackReqEvery) || distance(r.next, r.una) >= r.window || at == 0 && r.credit.overdrawn(e)
 	if h.AckReq {
-		r.unasked = 0
+		r.sinceAckReq = 0
 	}
 	n, t := qp.out.c.put(b, &h, size)
 	qp.out.tail = t
@@ -227,7 +227,7 @@ func (qp *QP) buildMessage(e *entry, b []byte) int {
 // returns 0 if the request has to wait.
 func (qp *QP) buildRead(e *entry, b []byte) int {
 	r := &qp.req
-	count := qp.piece(e)
+	count := qp.unitSize(e)
 	if count == 0 {
 		return 0
 	}
@@ -248,10 +248,10 @@ func (qp *QP) buildRead(e *entry, b []byte) int {
 	fresh := r.next == r.high
 	r.next = (r.next + count) & maxPSN
 	if fresh {
-		r.limit.begin(h.PSN, false)
+		r.credit.begin(h.PSN, false)
 		r.ends = append(r.ends, r.next)
 	}
-	r.unasked = 0
+	r.sinceAckReq = 0
 	return h.Put(b)
 }
 
@@ -273,9 +273,9 @@ func (qp *QP) seek(psn uint32) {
 	}
 }
 
-// again retransmits everything unacknowledged: an answer is overdue, or the peer has reported a
-// gap. Too many consecutive retries end the QP.
-func (qp *QP) again(now Instant) {
+// retransmit retransmits everything unacknowledged: an answer is overdue, or the peer has
+// reported a gap. Too many consecutive retries end the QP.
+func (qp *QP) retransmit(now Instant) {
 	r := &qp.req
 	if r.retries >= qp.attrs.RetryCount {
 		qp.becomeERR(ErrRetry)
@@ -288,16 +288,16 @@ func (qp *QP) again(now Instant) {
 	r.scheduleShort()
 	r.deadline = qp.overdue(now)
 	r.armProbe(now)
-	qp.lost()
+	qp.rewind()
 }
 
-// lost treats all packets in flight as lost: it shrinks the window and restarts at una.
-func (qp *QP) lost() {
+// rewind treats all packets in flight as lost: it shrinks the window and restarts at una.
+func (qp *QP) rewind() {
 	r := &qp.req
 	qp.count.Retransmissions++
 	r.shrink()
 	r.careful = true
-	r.unasked, r.timing = 0, false
+	r.sinceAckReq, r.timing = 0, false
 	qp.seek(r.una)
 }
 

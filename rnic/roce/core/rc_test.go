@@ -151,7 +151,7 @@ func TestSequenceNAK(t *testing.T) {
 	for _, f := range []frame{fs[0], fs[2], fs[3], fs[0]} { // the last one comes once more, and takes no NAK's place
 		b.take(f)
 	}
-	b.tick(tellWait)
+	b.tick(nakDelay)
 	a.take(b.says("Acknowledge 6 NAK, PSN sequence error 1; ")...)
 	a.want(rnic.OpSend, 0, 0)
 	b.take(a.says("SEND Only 6 A; SEND Only 7 A; SEND Only 8 A; ")...)
@@ -167,7 +167,7 @@ func TestSequenceNAK(t *testing.T) {
 	a.post(rnic.SendWR{ID: 4})
 	a.post(rnic.SendWR{ID: 5})
 	b.take(a.send()[1])
-	b.tick(b.qp.res.gap.again)
+	b.tick(b.qp.res.gap.nextNAK)
 	a.take(b.says("Acknowledge 9 NAK, PSN sequence error 4; ")...)
 	exchange(a, b)
 	if n, m := len(a.completions()), len(b.completions()); n != 2 || m != 2 {

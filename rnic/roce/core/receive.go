@@ -25,9 +25,9 @@ type receiving struct {
 	wr   rnic.RecvWR // if held: a copy of the oldest receive; its Buf may come from its Pool
 }
 
-// hold prepares the oldest posted receive for writing, and reports whether there is one. The
+// holdReceive prepares the oldest posted receive for writing, and reports whether there is one. The
 // receive stays in its queue until the message is complete.
-func (in *receiving) hold(q *rnic.ProviderQP) bool {
+func (in *receiving) holdReceive(q *rnic.ProviderQP) bool {
 	if in.held {
 		return true
 	}

@@ -126,7 +126,7 @@ func (w *world) acknowledged(s *side, datagram []byte) {
 	}
 	q := w.peer[s].qp
 	for i, end := q.sq.Begun(); i != end; i++ {
-		if e := q.sq.At(i); awaited(e.Op) && !e.Done && distance(h.PSN, e.P.first) <= distance(e.P.last, e.P.first) {
+		if e := q.sq.At(i); returnsData(e.Op) && !e.Done && distance(h.PSN, e.P.first) <= distance(e.P.last, e.P.first) {
 			w.t.Fatalf("%v: an acknowledge with PSN %#x, of %v with PSNs %#x to %#x", s.qp, h.PSN, e.Op, e.P.first, e.P.last)
 		}
 	}

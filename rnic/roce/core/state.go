@@ -293,9 +293,9 @@ func (qp *QP) become(to State) {
 	case RESET:
 		qp.in.release() // held by a message that came before the reset
 		// Also drop out-of-order requests: the next peer's PSNs can be the same.
-		qp.res.early.clear()
+		qp.res.reorder.clear()
 		qp.res.clear()
-		qp.res.told, qp.res.empty, qp.res.gap, qp.res.fault, qp.res.msn = false, false, gap{}, nil, 0
+		qp.res.nakSent, qp.res.empty, qp.res.gap, qp.res.fault, qp.res.msn = false, false, gap{}, nil, 0
 	}
 }
 
@@ -319,7 +319,7 @@ func (qp *QP) becomeERR(cause error) {
 	qp.state, qp.cause = ERR, cause
 	qp.out.drop()
 	qp.res.clear()
-	qp.res.early.clear()
+	qp.res.reorder.clear()
 	qp.in.release()
 	qp.sq.Flush(nil) // sends only; the verbs flush receives (verbs flush [IBU-242])
 }

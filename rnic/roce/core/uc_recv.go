@@ -24,7 +24,7 @@ func carriesImm(p *Packet) bool { return p.Opcode.Carries(packet.ExtImmDt) }
 func (qp *QP) receiveUC(p *Packet) Drop {
 	in := &qp.in
 	start := !p.Reserved && p.Opcode.Starts()
-	bad := qp.ordered(p, start)
+	bad := qp.checkOrder(p, start)
 	in.epsn = nextPSN(p.PSN)
 	if bad != Accepted {
 		qp.abandon()
@@ -44,8 +44,8 @@ func (qp *QP) receiveUC(p *Packet) Drop {
 	return Accepted
 }
 
-// ordered checks the PSN, then the opcode sequence by rules (1) to (5) of C9-187 [IBU-076].
-func (qp *QP) ordered(p *Packet, start bool) Drop {
+// checkOrder checks the PSN, then the opcode sequence by rules (1) to (5) of C9-187 [IBU-076].
+func (qp *QP) checkOrder(p *Packet, start bool) Drop {
 	in := &qp.in
 	switch {
 	// A lower PSN counts as a gap ahead: there is no duplicate window (C9-183 [IBU-065]).
@@ -77,7 +77,7 @@ func (qp *QP) checkUC(p *Packet) Drop {
 	switch {
 	case write && qp.attrs.Access&rnic.RemoteWrite == 0:
 		return DropUnsupported
-	case (!write || carriesImm(p)) && !in.hold(qp.q): // a Write without immediate data needs none
+	case (!write || carriesImm(p)) && !in.holdReceive(qp.q): // a plain Write needs none
 		return DropNoReceive
 	case !qp.ucLength(p):
 		return DropLength

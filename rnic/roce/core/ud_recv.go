@@ -24,7 +24,7 @@ func (qp *QP) checkUD(p *Packet) Drop {
 	switch {
 	case p.Reserved:
 		return DropReserved
-	case !qp.in.hold(qp.q):
+	case !qp.in.holdReceive(qp.q):
 		return DropNoReceive
 	case len(p.Payload) > qp.portMTU, len(qp.in.wr.Buf) < packet.GRHLen+len(p.Payload):
 		return DropLength

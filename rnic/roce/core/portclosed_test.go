@@ -19,7 +19,7 @@ func TestPortOfThePeerIsGone(t *testing.T) {
 		p := make([]byte, MaxPacket)
 		return p[:h.Put(p)]
 	}
-	hear := func(at Instant, datagram []byte) bool { return a.host.port.Refused(at, addrB, datagram) == a.qp }
+	hear := func(at Instant, datagram []byte) bool { return a.host.port.PortClosed(at, addrB, datagram) == a.qp }
 	good := quote(packet.RCSendOnly, b.qp.num, 5)
 	if hear(1, good) {
 		t.Error("told of a packet that was not sent")
@@ -36,16 +36,16 @@ func TestPortOfThePeerIsGone(t *testing.T) {
 		"UD":           quote(packet.UDSendOnly, b.qp.num, 5),
 		"too short":    good[:packet.BTHLen-1],
 	} {
-		for at := Instant(1); at < 5*refusedFor; at += refusedFor {
+		for at := Instant(1); at < 5*portClosedLimit; at += portClosedLimit {
 			if hear(at, of) || a.state() != RTS {
 				t.Errorf("%s: taken", name)
 			}
 		}
 	}
-	if a.host.port.Refused(1, addrC, good) != nil {
+	if a.host.port.PortClosed(1, addrC, good) != nil {
 		t.Error("of another peer: taken")
 	}
-	for at := Instant(1); at < refusedFor; at += refusedFor / 4 {
+	for at := Instant(1); at < portClosedLimit; at += portClosedLimit / 4 {
 		if !hear(at, good) || a.state() != RTS {
 			t.Fatal(at, a.state())
 		}
@@ -55,10 +55,10 @@ func TestPortOfThePeerIsGone(t *testing.T) {
 	a.post(rnic.SendWR{ID: 2})
 	a.send()
 	next := quote(packet.RCSendOnly, b.qp.num, 6)
-	if !hear(3*refusedFor, next) || a.state() != RTS {
+	if !hear(3*portClosedLimit, next) || a.state() != RTS {
 		t.Error(a.state())
 	}
-	hear(4*refusedFor, next)
+	hear(4*portClosedLimit, next)
 	a.end.end()
 	if a.state() != ERR || !errors.Is(a.vqp.Err(), ErrRefused) || !errors.Is(a.vqp.Err(), rnic.ErrConnLost) {
 		t.Error(a.state(), a.vqp.Err())

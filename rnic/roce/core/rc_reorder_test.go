@@ -43,8 +43,8 @@ func TestOvertakenRequests(t *testing.T) {
 		b.take(fs[i+1], fs[i+2], fs[i], fs[i+3])
 	}
 	a.take(b.says(fmt.Sprintf("Acknowledge %x ACK 40; ", (0xfffff0+39)&maxPSN))...)
-	if n := len(a.completions()); n != 40 || !bytes.Equal(mem, written(40)) || b.qp.Counters().Gaps != 0 || b.qp.res.early.n != 0 {
-		t.Errorf("%d are done, %d gaps, %d are kept", n, b.qp.Counters().Gaps, b.qp.res.early.n)
+	if n := len(a.completions()); n != 40 || !bytes.Equal(mem, written(40)) || b.qp.Counters().Gaps != 0 || b.qp.res.reorder.n != 0 {
+		t.Errorf("%d are done, %d gaps, %d are kept", n, b.qp.Counters().Gaps, b.qp.res.reorder.n)
 	}
 	if _, ok := b.qp.Deadline(); ok {
 		t.Error("something is awaited")
@@ -63,17 +63,17 @@ func TestEarlyRequestsAreKept(t *testing.T) {
 	nak := b.says("Acknowledge 6 NAK, PSN sequence error 1; ")
 	b.take(fs[5:]...)
 	b.says("")
-	if n := b.qp.res.early.n; n != earlyRoom-1 {
+	if n := b.qp.res.reorder.n; n != reorderWindow-1 {
 		t.Errorf("%d requests are kept", n)
 	}
 	a.take(nak...)
 	again := a.send()
 	b.take(again[0])
-	const kept = 1 + earlyRoom // requests that are done
+	const kept = 1 + reorderWindow // requests that are done
 	a.take(b.says(fmt.Sprintf("Acknowledge %x ACK %d; ", 5+kept-1, kept))...)
 	exchange(a, b)
-	if n := len(a.completions()); n != 40 || !bytes.Equal(mem, written(40)) || b.qp.res.early.n != 0 {
-		t.Errorf("%d are done, %d are kept", n, b.qp.res.early.n)
+	if n := len(a.completions()); n != 40 || !bytes.Equal(mem, written(40)) || b.qp.res.reorder.n != 0 {
+		t.Errorf("%d are done, %d are kept", n, b.qp.res.reorder.n)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestSecondGap(t *testing.T) {
 	b.says("Acknowledge a ACK 6; ")
 	b.take(fs[7])
 	b.says("")
-	b.tick(b.qp.res.gap.again)
+	b.tick(b.qp.res.gap.nextNAK)
 	b.says("Acknowledge b NAK, PSN sequence error 6; ")
 }
 
@@ -103,12 +103,12 @@ func TestKeptRequestsAreChecked(t *testing.T) {
 	b.recv(0, 10)
 	b.take(b.say(packet.RCWriteOnly, 6, pattern(10, 1), func(h *packet.Header) { h.RETH = packet.RETH{RKey: 77, Length: 10}; h.AckReq = true }))
 	b.take(b.say(packet.RCSendOnly, 7, nil))
-	if b.state() != RTS || b.qp.res.early.n != 2 {
-		t.Fatal(b.state(), b.qp.res.early.n)
+	if b.state() != RTS || b.qp.res.reorder.n != 2 {
+		t.Fatal(b.state(), b.qp.res.reorder.n)
 	}
 	b.take(good)
-	if got := wire(t, b.send()); got != "Acknowledge 6 NAK, remote access error 1; " || b.state() != ERR || b.qp.res.early.n != 0 {
-		t.Errorf("%s, %v, %d are kept", got, b.state(), b.qp.res.early.n)
+	if got := wire(t, b.send()); got != "Acknowledge 6 NAK, remote access error 1; " || b.state() != ERR || b.qp.res.reorder.n != 0 {
+		t.Errorf("%s, %v, %d are kept", got, b.state(), b.qp.res.reorder.n)
 	}
 
 	a, b = reliables(t, 256, 5, nil)
@@ -118,14 +118,14 @@ func TestKeptRequestsAreChecked(t *testing.T) {
 	}
 	fs := a.send()
 	b.take(fs[1], fs[2], fs[0])
-	if got := b.send(); len(got) != 1 || b.qp.res.early.n != 0 {
-		t.Errorf("%s: %d are kept that find no receive", wire(t, got), b.qp.res.early.n)
+	if got := b.send(); len(got) != 1 || b.qp.res.reorder.n != 0 {
+		t.Errorf("%s: %d are kept that find no receive", wire(t, got), b.qp.res.reorder.n)
 	} else if h, _ := got[0].header(t); h.AETH.Syndrome.Kind() != packet.KindRNR || h.PSN != 6 {
 		t.Errorf("%s", wire(t, got))
 	}
 	b.take(fs[2]) // on the wire behind that one
 	b.says("")
-	if at, ok := b.qp.Deadline(); !ok || at < firstTell {
+	if at, ok := b.qp.Deadline(); !ok || at < nakRepeat {
 		t.Error("a peer that was told to wait is told of a gap soon")
 	}
 	b.recv(1, 10, 10)
@@ -138,7 +138,7 @@ func TestRequestsInAnyOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		a, b := reliables(t, 256, 0xfffff8, nil)
-		n := 1 + r.IntN(earlyRoom)
+		n := 1 + r.IntN(reorderWindow)
 		ctr, _ := b.host.region(t, 8, rnic.RemoteAtomic)
 		fs, mem := writes(t, a, b, n)
 		for range 3 {
@@ -159,8 +159,8 @@ func TestRequestsInAnyOrder(t *testing.T) {
 			}
 		}
 		wcs := a.completions()
-		if len(wcs) != n+3 || wcs[len(wcs)-1].Value != 2 || !bytes.Equal(mem, written(n)) || b.qp.res.early.n != 0 {
-			t.Fatalf("seed %d: %v, %d are kept", seed, wcs, b.qp.res.early.n)
+		if len(wcs) != n+3 || wcs[len(wcs)-1].Value != 2 || !bytes.Equal(mem, written(n)) || b.qp.res.reorder.n != 0 {
+			t.Fatalf("seed %d: %v, %d are kept", seed, wcs, b.qp.res.reorder.n)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestResetForgetsEarlyRequests(t *testing.T) {
 	b.modify(INIT, initUC, at)
 	b.modify(RTR, rtrRC, at)
 	b.take(write(6, 8, 1))
-	if n := b.qp.res.early.n; n != 1 {
+	if n := b.qp.res.reorder.n; n != 1 {
 		t.Fatalf("%d are kept", n)
 	}
 	b.modify(RESET, 0, at)

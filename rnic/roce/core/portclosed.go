@@ -8,16 +8,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// refusedFor is how long the network must refuse a peer's packets before the QP ends: a firewall
-// refuses them for a moment while its rules are loaded.
-const refusedFor Instant = 1e9
+// portClosedLimit is how long the network must refuse a peer's packets before the QP ends: a
+// firewall refuses them for a moment while its rules are loaded.
+const portClosedLimit Instant = 1e9
 
-// Refused handles an ICMP report that a packet's port is closed; datagram is the quoted part of
+// PortClosed handles an ICMP report that a packet's port is closed; datagram is the quoted part of
 // that packet. It returns the packet's QP, which may have ended, or nil. Such a message is easily
 // forged, but it must match the QPN and PSN of an unanswered request: an attacker who sees those
 // could as well forge a NAK. One message is not enough. The QP retransmits unanswered requests,
-// and ends only if one is refused after refusedFor without any packet from the peer.
-func (t *Port) Refused(now Instant, to netip.Addr, datagram []byte) *QP {
+// and ends only if one is refused after portClosedLimit without any packet from the peer.
+func (t *Port) PortClosed(now Instant, to netip.Addr, datagram []byte) *QP {
 	bth, ok := packet.ParseBTH(datagram)
 	if !ok || bth.Opcode.Service() != packet.RC {
 		return nil
@@ -25,15 +25,15 @@ func (t *Port) Refused(now Instant, to netip.Addr, datagram []byte) *QP {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for _, qp := range t.qps {
-		if qp.unheard(now, to, &bth) {
+		if qp.matchesUnanswered(now, to, &bth) {
 			return qp
 		}
 	}
 	return nil
 }
 
-// unheard reports whether a refused packet is an unanswered request of this QP.
-func (qp *QP) unheard(now Instant, to netip.Addr, bth *packet.BTH) bool {
+// matchesUnanswered reports whether a refused packet is an unanswered request of this QP.
+func (qp *QP) matchesUnanswered(now Instant, to netip.Addr, bth *packet.BTH) bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	r := &qp.req
@@ -42,9 +42,9 @@ func (qp *QP) unheard(now Instant, to netip.Addr, bth *packet.BTH) bool {
 		return false
 	}
 	switch {
-	case r.refused == 0:
-		r.refused = now
-	case now-r.refused >= refusedFor:
+	case r.portClosedSince == 0:
+		r.portClosedSince = now
+	case now-r.portClosedSince >= portClosedLimit:
 		qp.becomeERR(ErrRefused)
 	}
 	return true
