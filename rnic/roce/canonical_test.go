@@ -55,7 +55,7 @@ func TestRemoteAddrAndSockets(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.control.t = p
-		if !l.offer(&p.control, &cm.Event{Conn: k, Source: netip.AddrPortFrom(from, 7)}) {
+		if !l.enqueue(&p.control, &cm.Event{Conn: k, Source: netip.AddrPortFrom(from, 7)}) {
 			t.Fatal("the listener has no room")
 		}
 		r := <-l.ready

@@ -50,7 +50,7 @@ func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, c
 		return err
 	}
 	if e.cfg.Service == rnic.UD {
-		return e.resolve(ctx, b, to, cp.PrivateData)
+		return e.resolveUD(ctx, b, to, cp.PrivateData)
 	}
 	peer := b.port.zoned(to.Addr())
 	mtu := p.paths.mostTo(b.port, peer)
@@ -69,8 +69,8 @@ func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, c
 // request makes one connection request, and waits for the outcome.
 func (e *endpoint) request(ctx context.Context, b *binding, to netip.AddrPort, cp *rnic.ConnParams, mtu int) error {
 	c := &b.port.control
-	s := e.offer(cp, to.Addr(), mtu)
-	l, err := newLink(e, b, s)
+	s := e.newSession(cp, to.Addr(), mtu)
+	l, err := newCMLink(e, b, s)
 	if err != nil {
 		return err
 	}
@@ -105,11 +105,11 @@ func (e *endpoint) request(ctx context.Context, b *binding, to netip.AddrPort, c
 	return l.err
 }
 
-// offer returns this side's parameters for a connection with peer.
-func (e *endpoint) offer(cp *rnic.ConnParams, peer netip.Addr, mtu int) *session {
+// newSession returns this side's parameters for a connection with peer.
+func (e *endpoint) newSession(cp *rnic.ConnParams, peer netip.Addr, mtu int) *session {
 	s := &session{}
 	if e.cfg.Service == rnic.RC {
-		s.ird, s.ord = within(cp.IRD, e.p.cfg.MaxIRD), within(cp.ORD, e.p.cfg.MaxORD)
+		s.ird, s.ord = atMost(cp.IRD, e.p.cfg.MaxIRD), atMost(cp.ORD, e.p.cfg.MaxORD)
 	}
 	s.attrs = core.Attrs{Peer: peer, PathMTU: mtu, RQPSN: e.psn,
 		Timeout: localTimeout, RetryCount: retryCount, RNRRetry: rnrRetry, RNRTimer: rnrTimer, GiveCredits: e.p.opt.FlowControl}

@@ -23,8 +23,8 @@ type control struct {
 	cm       *cm.CM                      // guarded by mu, as are the fields below
 	services map[mad.ServiceID]*listener // this port's listeners
 	out      []cm.Datagram
-	from     uint16 // UDP source port of the current datagram
-	kept     *kept  // nil: connections are not recorded
+	from     uint16         // UDP source port of the current datagram
+	state    *connStateFile // nil: connections are not recorded
 }
 
 // maxOut bounds the datagrams queued while the socket is full: peers can trigger one for each of
@@ -46,9 +46,9 @@ func (c *control) init(t *port) {
 	c.cm = cm.New(cm.Config{Addr: t.key.Addr(), GUID: guid, MTU: mtuCode(core.MaxMTU), Rand: random64})
 }
 
-// bound sets the CM's half-open limit to the largest of the listeners' limits. The caller calls
-// it after adding or removing a listener. The caller holds mu.
-func (c *control) bound() {
+// setHalfOpenLimit sets the CM's half-open limit to the largest of the listeners' limits. The
+// caller calls it after adding or removing a listener. The caller holds mu.
+func (c *control) setHalfOpenLimit() {
 	most := 0
 	for _, l := range c.services {
 		most = max(most, l.p.cfg.MaxHandshakes)
@@ -56,10 +56,10 @@ func (c *control) bound() {
 	c.cm.Bound(most)
 }
 
-// onePort returns the UDP source port of all a peer's packets, given the port that a CM message
+// peerPort returns the UDP source port of all a peer's packets, given the port that a CM message
 // came from; 0 if the peer uses several. A user-space peer like this one has one socket, on the
 // RoCE port; others choose ports above 49151 by queue pair.
-func (c *control) onePort(from uint16) uint16 {
+func (c *control) peerPort(from uint16) uint16 {
 	if from == c.t.key.Port() {
 		return from
 	}
@@ -77,7 +77,7 @@ func mtuCode(bytes int) (m mad.MTU) {
 // next deadline.
 func (c *control) do(f func(*cm.CM, cm.Instant)) {
 	if next, ok := c.call(f); ok {
-		c.t.hurry(next)
+		c.t.wakeBefore(next)
 	}
 }
 
@@ -89,7 +89,7 @@ func (c *control) call(f func(*cm.CM, cm.Instant)) (next core.Instant, ok bool) 
 	f(c.cm, at)
 	var e cm.Event
 	for c.cm.PollEvent(&e) {
-		c.happened(at, &e)
+		c.handleEvent(at, &e)
 	}
 	var d cm.Datagram
 	for c.cm.PollSend(&d) {
@@ -143,14 +143,14 @@ func (c *control) counters() cm.Counters {
 	return c.cm.Counters()
 }
 
-// happened handles one event. The caller holds mu.
-func (c *control) happened(at cm.Instant, e *cm.Event) {
-	if q, ok := e.Conn.Owner.(*question); ok {
-		q.happened(e)
+// handleEvent handles one event. The caller holds mu.
+func (c *control) handleEvent(at cm.Instant, e *cm.Event) {
+	if q, ok := e.Conn.Owner.(*sidrRequest); ok {
+		q.handleEvent(e)
 		return
 	}
-	c.kept.happened(e)
-	l, _ := e.Conn.Owner.(*link)
+	c.state.handleEvent(e)
+	l, _ := e.Conn.Owner.(*cmLink)
 	switch {
 	case e.Kind == cm.Requested:
 		c.requested(at, e)
@@ -176,7 +176,7 @@ func (c *control) requested(at cm.Instant, e *cm.Event) {
 		_ = c.cm.Reject(at, e.Conn, mad.RejServiceID, nil)
 	case e.Remote.Transport != transports[l.kind]:
 		_ = c.cm.Reject(at, e.Conn, mad.RejTransport, nil)
-	case !l.offer(c, e):
+	case !l.enqueue(c, e):
 		_ = c.cm.Reject(at, e.Conn, mad.RejNoResources, nil)
 	}
 }
@@ -187,7 +187,7 @@ func (c *control) asked(at cm.Instant, e *cm.Event) {
 	switch {
 	case l == nil || l.kind != rnic.UD:
 		_ = c.cm.Answer(at, e.Conn, mad.SIDRUnsupported, 0, 0, nil)
-	case !l.offer(c, e):
+	case !l.enqueue(c, e):
 		_ = c.cm.Answer(at, e.Conn, mad.SIDRNoQP, 0, 0, nil)
 	}
 }

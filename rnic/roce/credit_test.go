@@ -97,7 +97,7 @@ func TestNoFlowControl(t *testing.T) {
 		}
 	}
 	for _, q := range []cm.QP{{}, {SRQ: true}, {FlowControl: true, SRQ: true}} {
-		if tellsCredits(&q) {
+		if sendsCredits(&q) {
 			t.Errorf("%+v", q)
 		}
 	}

@@ -45,7 +45,7 @@ func (e *endpoint) finish() {
 		e.p.paths.limit(peer, shorter(long.Bytes))
 	}
 	if conn == nil {
-		t.core.Remove(b.qp) // otherwise link.released removes it
+		t.core.Remove(b.qp) // otherwise cmLink.released removes it
 	}
 	e.mu.Lock()
 	e.leaveAll()
@@ -110,11 +110,11 @@ func (e *endpoint) checkDrained(qp *core.QP) {
 	}
 }
 
-// refusedBy records why the network refused a packet: the reported cause if the peer does not
+// noteSendError records why the network refused a packet: the reported cause if the peer does not
 // answer.
-func (e *endpoint) refusedBy(err error) {
+func (e *endpoint) noteSendError(err error) {
 	e.mu.Lock()
-	e.refusal = err
+	e.sendError = err
 	e.mu.Unlock()
 }
 
@@ -142,8 +142,8 @@ func (e *endpoint) cause(qp *core.QP) error {
 	cause := qp.Ended()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if errors.Is(cause, core.ErrRetry) && e.refusal != nil {
-		return fmt.Errorf("%w (%w)", cause, e.refusal)
+	if errors.Is(cause, core.ErrRetry) && e.sendError != nil {
+		return fmt.Errorf("%w (%w)", cause, e.sendError)
 	}
 	return cause
 }

@@ -25,34 +25,34 @@ type endpoint struct {
 
 	bound atomic.Pointer[binding] // nil before bind; constant once the QP is established
 
-	asks    atomic.Pointer[link] // set while the QP waits for its peer's RTU; see link.heard
-	closing atomic.Bool          // no more work is posted; drained is due
+	accepting atomic.Pointer[cmLink] // set while the QP waits for its peer's RTU; see cmLink.heard
+	closing   atomic.Bool            // no more work is posted; drained is due
 
 	ends    chan struct{} // closed when no goroutine runs the endpoint; see finish
 	drained chan struct{} // closed after closing, when no posted work is left
 
 	// used by the port's goroutines
-	touched bool // by the receive loop: the current batch has packets for it,
-	spoke   bool // and some came from its peer
-	inReady bool // under transmitter.mu: it is in the ready list
-	next    *endpoint
-	dying   bool         // under port.mu: in port.dying, or finished
-	owes    bool         // under port.mu: in port.owing
-	heard   atomic.Int64 // Instant of the last packet from the peer
-	overdue int          // of the service loop: consecutive overdue answers at its last check
-	check   core.Instant // under timers.mu: time of the next check
-	slot    int          // under timers.mu: heap index; -1: none
+	touched      bool // by the receive loop: the current batch has packets for it,
+	spoke        bool // and some came from its peer
+	inReady      bool // under transmitter.mu: it is in the ready list
+	next         *endpoint
+	endQueued    bool         // under port.mu: in port.endQueue, or finished
+	notifyQueued bool         // under port.mu: in port.notifyQueue
+	heard        atomic.Int64 // Instant of the last packet from the peer
+	overdue      int          // of the service loop: consecutive overdue answers at its last check
+	nextCheck    core.Instant // under timers.mu: time of the next check
+	slot         int          // under timers.mu: heap index; -1: none
 
 	mu       sync.Mutex // before the locks of the core, and rnic's QP.mu
 	started  bool       // guarded by mu, as are the fields below: the port will run finish
 	hasDrain bool       // drained has been closed
-	conn     *link      // nil: connected out of band
+	conn     *cmLink    // nil: connected out of band
 	// psn is the first PSN: the peer's if the CM connects, since it makes each side name the PSN
 	// that it expects; ours out of band.
-	psn     uint32
-	peer    netip.AddrPort
-	groups  map[netip.Addr]struct{} // multicast groups that the QP is attached to
-	refusal error                   // the network's last reason for refusing a packet
+	psn       uint32
+	peer      netip.AddrPort
+	groups    map[netip.Addr]struct{} // multicast groups that the QP is attached to
+	sendError error                   // the network's last reason for refusing a packet
 }
 
 // A binding is an endpoint's core on a port.
@@ -152,14 +152,14 @@ func random24() uint32 {
 
 // establish brings the core and the verbs' QP of a bound endpoint to RTS; l is nil out of band.
 // After an error the endpoint is unchanged.
-func (e *endpoint) establish(s *session, l *link) error {
+func (e *endpoint) establish(s *session, l *cmLink) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	b := e.bound.Load()
 	if b == nil {
 		return errNotBound
 	}
-	if err := s.ready(b.qp, e.cfg.Service); err != nil {
+	if err := s.bringUp(b.qp, e.cfg.Service); err != nil {
 		return err
 	}
 	if !e.q.Established(rnic.Connected{IRD: s.ird, ORD: s.ord, PrivateData: s.private, CRC: true}) {

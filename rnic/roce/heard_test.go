@@ -23,10 +23,10 @@ func TestHeardBeforeTheREP(t *testing.T) {
 	r, e := req.(*connRequest), rnic.EndpointOf(b.qp).(*endpoint)
 	r.c.mu.Lock() // the REP waits
 	go func() { accepted <- r.Accept(b.qp, rnic.ConnParams{}) }()
-	for e.asks.Load() == nil {
+	for e.accepting.Load() == nil {
 		time.Sleep(time.Millisecond)
 	}
-	found := e.asks.Load().k
+	found := e.accepting.Load().k
 	r.c.mu.Unlock()
 	if found != r.k {
 		t.Errorf("connection of the queue pair: %p, want %p", found, r.k)

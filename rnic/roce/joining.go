@@ -10,19 +10,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A joining counts a port's retransmitted packets. The ICRC covers the IPv4 identification, which
-// the splitter of joined packets writes: Linux counts from 0. An adapter that splits instead, on
-// this host or on a container's host, may number otherwise, and the peer then drops all but a
-// message's first packet. So retransmitted packets travel alone. If their share is large, all
-// packets do from then on: such a lossy network gains nothing by joining. UC and UD never
-// retransmit, so their packets are joined only if it is safe.
-type joining struct {
-	sure        bool // set once: loopback, or IPv6, which has no identification
+// A joinMonitor counts a port's retransmitted packets. The ICRC covers the IPv4 identification,
+// which the splitter of joined packets writes: Linux counts from 0. An adapter that splits
+// instead, on this host or on a container's host, may number otherwise, and the peer then drops
+// all but a message's first packet. So retransmitted packets travel alone. If their share is
+// large, all packets do from then on: such a lossy network gains nothing by joining. UC and UD
+// never retransmit, so their packets are joined only if it is safe.
+type joinMonitor struct {
+	safe        bool // set once: loopback, or IPv6, which has no identification
 	sent, again int
-	over        bool
+	stopped     bool
 }
 
-func newJoining(local netip.Addr) joining { return joining{sure: local.IsLoopback() || local.Is6()} }
+func newJoinMonitor(local netip.Addr) joinMonitor {
+	return joinMonitor{safe: local.IsLoopback() || local.Is6()}
+}
 
 // After every joinedCounted packets, joining ends if more than one in joinedLost was
 // retransmitted.
@@ -31,10 +33,10 @@ const (
 	joinedLost    = 4
 )
 
-// apart counts a packet about to leave, and reports whether it MUST travel alone.
-func (j *joining) apart(w udp.Wire, s rnic.Service, again bool) bool {
+// mustTravelAlone counts a packet about to leave, and reports whether it MUST travel alone.
+func (j *joinMonitor) mustTravelAlone(w udp.Wire, s rnic.Service, again bool) bool {
 	switch {
-	case j.sure, j.over:
+	case j.safe, j.stopped:
 		return false
 	case s != rnic.RC:
 		return true
@@ -44,7 +46,7 @@ func (j *joining) apart(w udp.Wire, s rnic.Service, again bool) bool {
 		j.again++
 	}
 	if j.sent >= joinedCounted {
-		if j.over = j.again > j.sent/joinedLost; j.over {
+		if j.stopped = j.again > j.sent/joinedLost; j.stopped {
 			w.NeverJoin()
 		}
 		j.sent, j.again = 0, 0

@@ -27,29 +27,29 @@ func (w *countingWire) NeverJoin() { w.never++ }
 // all do once many were; those of UC and UD always. On loopback, and over IPv6, all are joined.
 func TestWhatIsJoined(t *testing.T) {
 	var w countingWire
-	j := newJoining(netip.MustParseAddr("10.91.7.1"))
+	j := newJoinMonitor(netip.MustParseAddr("10.91.7.1"))
 	for i := range 10 * joinedCounted {
 		again := i%joinedLost == 0
-		if j.apart(&w, rnic.RC, again) != again {
+		if j.mustTravelAlone(&w, rnic.RC, again) != again {
 			t.Fatalf("packet %d, again %v", i, again)
 		}
 	}
-	if !j.apart(&w, rnic.UC, false) || !j.apart(&w, rnic.UD, false) {
+	if !j.mustTravelAlone(&w, rnic.UC, false) || !j.mustTravelAlone(&w, rnic.UD, false) {
 		t.Error("packets are joined that are not sent again")
 	}
 	if w.never != 0 {
 		t.Error("a network that loses some packets is given up")
 	}
 	for i := range 2 * joinedCounted {
-		j.apart(&w, rnic.RC, i%2 == 0)
+		j.mustTravelAlone(&w, rnic.RC, i%2 == 0)
 	}
-	if w.never != 1 || !j.over {
+	if w.never != 1 || !j.stopped {
 		t.Errorf("given up %d times", w.never)
 	}
 	for _, at := range []string{"127.0.0.1", "127.9.9.9", "::1", "fd91:7::1"} {
-		j = newJoining(netip.MustParseAddr(at))
+		j = newJoinMonitor(netip.MustParseAddr(at))
 		for _, s := range []rnic.Service{rnic.RC, rnic.UC, rnic.UD} {
-			if j.apart(nil, s, true) {
+			if j.mustTravelAlone(nil, s, true) {
 				t.Errorf("%s: %v is not joined", at, s)
 			}
 		}
@@ -127,9 +127,9 @@ func TestJoinedBetweenHosts(t *testing.T) {
 // gaveUp reports whether the port of a side has given joining up.
 func gaveUp(s *side) bool {
 	x := &rnic.EndpointOf(s.qp).(*endpoint).bound.Load().port.tx
-	for !x.hold() {
+	for !x.takeTurn() {
 		runtime.Gosched()
 	}
 	defer x.run()
-	return x.joining.over
+	return x.joining.stopped
 }

@@ -31,7 +31,7 @@ type listener struct {
 
 	loop sync.WaitGroup // followAddrs
 
-	lacks map[netip.Addr]bool // unavailable addresses; owned by Listen, then by followAddrs
+	unserved map[netip.Addr]bool // unavailable addresses; owned by Listen, then by followAddrs
 
 	mu     sync.Mutex // after control.mu
 	ports  []*port    // guarded by mu, as is closed
@@ -127,13 +127,13 @@ func (l *listener) addAll(all netip.Addr) error {
 
 // report calls Options.Unserved, once for each change. Only one goroutine at a time calls it.
 func (l *listener) report(a netip.Addr, err error) {
-	if l.p.opt.Unserved == nil || l.lacks[a] == (err != nil) {
+	if l.p.opt.Unserved == nil || l.unserved[a] == (err != nil) {
 		return
 	}
-	if l.lacks == nil {
-		l.lacks = make(map[netip.Addr]bool)
+	if l.unserved == nil {
+		l.unserved = make(map[netip.Addr]bool)
 	}
-	l.lacks[a] = err != nil
+	l.unserved[a] = err != nil
 	l.p.opt.Unserved(a, err)
 }
 
@@ -194,10 +194,10 @@ func (l *listener) add(at netip.Addr) error {
 	t.control.do(func(m *cm.CM, at cm.Instant) {
 		if err = m.Listen(l.service); err == nil {
 			t.control.services[l.service] = l
-			t.control.bound()
+			t.control.setHalfOpenLimit()
 			// After the listener is registered: a peer reconnects as soon as it learns of the
 			// end.
-			t.control.keep(at, l.p.opt.State)
+			t.control.recordConns(at, l.p.opt.State)
 		}
 	})
 	if err != nil {
@@ -210,9 +210,9 @@ func (l *listener) add(at netip.Addr) error {
 	return nil
 }
 
-// offer queues a request for Accept, and returns false if too many wait. The caller holds
+// enqueue queues a request for Accept, and returns false if too many wait. The caller holds
 // control.mu of c.
-func (l *listener) offer(c *control, e *cm.Event) bool {
+func (l *listener) enqueue(c *control, e *cm.Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || len(l.ready) == cap(l.ready) {
@@ -267,7 +267,7 @@ func (l *listener) Close() error {
 		t.control.do(func(m *cm.CM, _ cm.Instant) {
 			m.Unlisten(l.service)
 			delete(t.control.services, l.service)
-			t.control.bound()
+			t.control.setHalfOpenLimit()
 		})
 	}
 	for waiting := true; waiting; {
@@ -360,7 +360,7 @@ func (r *connRequest) Accept(qp *rnic.QP, cp rnic.ConnParams) error {
 		return err
 	}
 	if r.kind == rnic.UD {
-		err = r.name(e, b, cp.PrivateData)
+		err = r.answerSIDR(e, b, cp.PrivateData)
 	} else {
 		err = r.accept(e, b, &cp)
 	}
@@ -378,21 +378,21 @@ func (r *connRequest) accept(e *endpoint, b *binding, cp *rnic.ConnParams) error
 		r.refuseMTU(most)
 		return fmt.Errorf("%w: the peer requests a path MTU of %d, and the path takes %d", errTooLong, mtu, most)
 	}
-	s := e.offer(cp, peer, mtu)
-	s.attrs.DestQPN, s.attrs.SQPSN, s.attrs.PeerPort = r.remote.QPN, r.remote.PSN, r.c.onePort(r.from)
-	s.attrs.RNRRetry, s.attrs.ObeyCredits = r.remote.RNRRetryCount, tellsCredits(&r.remote)
+	s := e.newSession(cp, peer, mtu)
+	s.attrs.DestQPN, s.attrs.SQPSN, s.attrs.PeerPort = r.remote.QPN, r.remote.PSN, r.c.peerPort(r.from)
+	s.attrs.RNRRetry, s.attrs.ObeyCredits = r.remote.RNRRetryCount, sendsCredits(&r.remote)
 	s.ord = min(s.ord, int(r.remote.ResponderResources))
 	s.ird = min(s.ird, max(1, int(r.remote.InitiatorDepth)))
 	s.private = r.private
-	l, err := newLink(e, b, s)
+	l, err := newCMLink(e, b, s)
 	if err != nil {
 		_ = r.refuse(mad.RejNoQP, nil)
 		return err
 	}
 	l.k = r.k
-	l.waits.Store(true)
-	e.asks.Store(l) // lets packets find the link
-	defer e.asks.Store(nil)
+	l.awaitsRTU.Store(true)
+	e.accepting.Store(l) // lets packets find the link
+	defer e.accepting.Store(nil)
 	r.c.do(func(m *cm.CM, at cm.Instant) {
 		if err = m.Accept(at, r.k, e.local(b, s, mtu), cp.PrivateData); err == nil {
 			l.k.Owner = l

@@ -110,7 +110,7 @@ func ConnectOutOfBand(qp *rnic.QP, o OutOfBand) error {
 	if e.cfg.Service != rnic.UD && !core.ValidMTU(o.MTU) {
 		return fmt.Errorf("roce: path MTU %d: not one of 256, 512, 1024, 2048, 4096", o.MTU)
 	}
-	s := &session{ird: within(o.IRD, e.p.cfg.MaxIRD), ord: within(o.ORD, e.p.cfg.MaxORD)}
+	s := &session{ird: atMost(o.IRD, e.p.cfg.MaxIRD), ord: atMost(o.ORD, e.p.cfg.MaxORD)}
 	s.attrs = core.Attrs{Peer: o.Peer.Addr.Unmap(), PathMTU: o.MTU, DestQPN: o.Peer.QPN, RQPSN: o.Peer.PSN, SQPSN: e.psn,
 		Timeout: localTimeout, RetryCount: retryCount, RNRRetry: rnrRetry, RNRTimer: rnrTimer,
 		// Credits are not negotiated here: the peer's first acknowledge shows whether it sends
@@ -125,8 +125,8 @@ func ConnectOutOfBand(qp *rnic.QP, o OutOfBand) error {
 	return e.establish(s, nil)
 }
 
-// within returns n limited by limit; 0 means limit.
-func within(n, limit int) int {
+// atMost returns n limited by limit; 0 means limit.
+func atMost(n, limit int) int {
 	if n <= 0 || n > limit {
 		return limit
 	}

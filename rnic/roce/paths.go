@@ -40,8 +40,8 @@ type path struct {
 
 func (p path) limits() bool { return p.most != 0 && p.until > now() }
 
-// insists reports whether an equal request is accepted.
-func (p path) insists() bool { return p.refused != 0 && p.refused > now() }
+// acceptsRepeat reports whether an equal request is accepted.
+func (p path) acceptsRepeat() bool { return p.refused != 0 && p.refused > now() }
 
 const (
 	pathTime = core.Instant(10 * time.Minute)
@@ -95,7 +95,7 @@ func (x *paths) admits(peer netip.Addr, asked, most int) (ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p := x.all[peer]
-	again := p.insists()
+	again := p.acceptsRepeat()
 	switch {
 	case asked <= most && again:
 		p.refused = 0
@@ -110,7 +110,7 @@ func (x *paths) admits(peer netip.Addr, asked, most int) (ok bool) {
 // put stores the state of a peer if any of it counts. The caller holds mu.
 func (x *paths) put(peer netip.Addr, p path) {
 	delete(x.all, peer)
-	if !p.limits() && !p.insists() {
+	if !p.limits() && !p.acceptsRepeat() {
 		return
 	}
 	if x.all == nil {

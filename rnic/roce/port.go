@@ -38,11 +38,11 @@ type port struct {
 
 	users int // guarded by ports.mu
 
-	mu    sync.Mutex
-	dying []*endpoint // guarded by mu: endpoints that have ended and await finish
-	owing []*endpoint // guarded by mu: endpoints with handlers to run
+	mu          sync.Mutex
+	endQueue    []*endpoint // guarded by mu: endpoints that have ended and await finish
+	notifyQueue []*endpoint // guarded by mu: endpoints with handlers to run
 
-	refusals []unheard // guarded by mu: ICMP reports about our packets
+	closedPortReports []closedPortReport // guarded by mu: ICMP reports about our packets
 }
 
 // ports has this process's ports.
@@ -84,9 +84,9 @@ func openPort(at netip.AddrPort, wrap func(udp.Wire) udp.Wire) (*port, error) {
 	}
 	t := &port{key: at, wire: w, users: 1, wake: make(chan struct{}, 1)}
 	t.core = core.NewPort(at.Addr(), t.control.general)
-	t.tx.t, t.tx.joining = t, newJoining(at.Addr())
+	t.tx.t, t.tx.joining = t, newJoinMonitor(at.Addr())
 	t.control.init(t)
-	w.OnRefused(t.refusedAt)
+	w.OnRefused(t.reportClosedPort)
 	ports.all[at] = t
 	go t.receiveLoop(w)
 	go t.serviceLoop()
@@ -141,13 +141,13 @@ func (t *port) wakeUp() {
 // serviceLoop waits for room in the socket, runs timers, runs leftover handlers, and ends QPs.
 func (t *port) serviceLoop() {
 	defer t.leaveCounts()
-	defer t.control.keepNoMore()
+	defer t.control.stopRecording()
 	sleep := time.NewTimer(time.Hour)
 	defer sleep.Stop()
 	for !t.quit.Load() {
 		t.tx.runLoop()
 		t.timers.run(t, now())
-		t.takeRefusals()
+		t.handleClosedPorts()
 		t.runHandlers()
 		t.finishAll()
 		// After this store a new deadline wakes the loop if next does not include it.
@@ -173,9 +173,9 @@ func (t *port) serviceLoop() {
 // notifyLater makes the service loop run completion handlers that the caller cannot run.
 func (t *port) notifyLater(e *endpoint) {
 	t.mu.Lock()
-	if !e.owes {
-		e.owes = true
-		t.owing = append(t.owing, e)
+	if !e.notifyQueued {
+		e.notifyQueued = true
+		t.notifyQueue = append(t.notifyQueue, e)
 	}
 	t.mu.Unlock()
 	t.wakeUp()
@@ -183,10 +183,10 @@ func (t *port) notifyLater(e *endpoint) {
 
 func (t *port) runHandlers() {
 	t.mu.Lock()
-	list := t.owing
-	t.owing = nil
+	list := t.notifyQueue
+	t.notifyQueue = nil
 	for _, e := range list {
-		e.owes = false
+		e.notifyQueued = false
 	}
 	t.mu.Unlock()
 	for _, e := range list {
@@ -205,10 +205,10 @@ func (t *port) endLater(e *endpoint) {
 		return
 	}
 	t.mu.Lock()
-	first := !e.dying
+	first := !e.endQueued
 	if first {
-		e.dying = true
-		t.dying = append(t.dying, e)
+		e.endQueued = true
+		t.endQueue = append(t.endQueue, e)
 	}
 	t.mu.Unlock()
 	if first {
@@ -218,8 +218,8 @@ func (t *port) endLater(e *endpoint) {
 
 func (t *port) finishAll() {
 	t.mu.Lock()
-	list := t.dying
-	t.dying = nil
+	list := t.endQueue
+	t.endQueue = nil
 	t.mu.Unlock()
 	for _, e := range list {
 		e.finish()

@@ -22,9 +22,9 @@ type receiver struct {
 	woken bool        // a handler has woken a goroutine that waits for completions
 }
 
-// takes is how many packets to handle before sending the results. A peer with its whole window in
-// one batch can thus continue sending while the rest is handled.
-const takes = 32
+// packetsPerTurn is how many packets to handle before sending the results. A peer with its whole
+// window in one batch can thus continue sending while the rest is handled.
+const packetsPerTurn = 32
 
 // receiveLoop handles packets until the socket is closed.
 func (t *port) receiveLoop(w udp.Receiver) {
@@ -34,8 +34,8 @@ func (t *port) receiveLoop(w udp.Receiver) {
 		switch {
 		case err == nil:
 			r.woken = false
-			for i := 0; i < n; i += takes {
-				r.take(i, min(n, i+takes))
+			for i := 0; i < n; i += packetsPerTurn {
+				r.take(i, min(n, i+packetsPerTurn))
 			}
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -51,7 +51,7 @@ func (r *receiver) take(from, to int) {
 	t, at := r.t, now()
 	t.receiving.Lock()
 	defer t.receiving.Unlock()
-	held := t.tx.hold()
+	held := t.tx.takeTurn()
 	for i := from; i < to; i++ {
 		network, datagram, good := r.wire.Packet(i)
 		var drop core.Drop
@@ -59,7 +59,7 @@ func (r *receiver) take(from, to int) {
 		for _, qp := range r.qps {
 			e := qp.Owner().(*endpoint)
 			if drop == core.DropState {
-				if l := e.asks.Load(); l != nil && l.waits.Load() {
+				if l := e.accepting.Load(); l != nil && l.awaitsRTU.Load() {
 					l.heard()
 				}
 			}
@@ -82,11 +82,11 @@ func (r *receiver) take(from, to int) {
 		ran = e.q.Notify() || ran
 		r.woken = e.q.Woken() || r.woken
 	}
-	if ran && held && !t.tx.some() {
+	if ran && held && !t.tx.pending() {
 		runtime.Gosched() // woken goroutines post before the batch leaves
 	}
 	for i, e := range r.batch {
-		t.look(e)
+		t.afterChange(e)
 		held = t.tx.enqueue(e) || held
 		r.batch[i] = nil
 	}

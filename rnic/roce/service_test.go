@@ -45,7 +45,7 @@ func TestControlWaitsInOnePlace(t *testing.T) {
 		p.tx.control = true
 		p.tx.takeControl()
 	}
-	if n := len(p.tx.mads); n >= maxOut || !p.tx.control || p.tx.rest() {
+	if n := len(p.tx.mads); n >= maxOut || !p.tx.control || p.tx.endTurn() {
 		t.Errorf("%d wait", n)
 	}
 }
@@ -59,7 +59,7 @@ func TestUnboundIsNotEnded(t *testing.T) {
 	e := rnic.EndpointOf(s.qp).(*endpoint)
 	was := e.bound.Load()
 	_ = was.qp.Modify(core.ERR, 0, core.Attrs{})
-	was.port.look(e)
+	was.port.afterChange(e)
 	e.unbind()
 	s.bind(at).connect(OutOfBand{Peer: Identity{Addr: to, QPN: 0x123456}})
 	s.qp.Abort(rnic.ErrClosed)

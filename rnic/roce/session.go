@@ -28,9 +28,9 @@ const (
 	rnrTimer     = 12
 )
 
-// tellsCredits reports whether a peer's acknowledges carry its receive count. A shared receive
+// sendsCredits reports whether a peer's acknowledges carry its receive count. A shared receive
 // queue's count belongs to no single QP.
-func tellsCredits(peer *cm.QP) bool { return peer.FlowControl && !peer.SRQ }
+func sendsCredits(peer *cm.QP) bool { return peer.FlowControl && !peer.SRQ }
 
 // Attributes required for each state change, by service.
 var (
@@ -45,8 +45,8 @@ var (
 	}
 )
 
-// ready brings a core from INIT to RTS; after an error it is in INIT again.
-func (s *session) ready(qp *core.QP, service rnic.Service) error {
+// bringUp brings a core from INIT to RTS; after an error it is in INIT again.
+func (s *session) bringUp(qp *core.QP, service rnic.Service) error {
 	s.attrs.MaxReads, s.attrs.MaxDestReads = s.ord, s.ird
 	if err := qp.Modify(core.RTR, toRTR[service], s.attrs); err != nil {
 		return err

@@ -32,7 +32,7 @@ func (w *lateWire) Receive(look bool) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.looked, w.added = 0, false
-	if n > takes {
+	if n > packetsPerTurn {
 		w.large++
 	}
 	return n, err
@@ -41,7 +41,7 @@ func (w *lateWire) Receive(look bool) (int, error) {
 func (w *lateWire) Packet(i int) (network, datagram []byte, good bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.looked++; !w.added && w.looked == takes+1 {
+	if w.looked++; !w.added && w.looked == packetsPerTurn+1 {
 		w.over++
 	}
 	return w.Wire.Packet(i)

@@ -30,7 +30,7 @@ type timers struct {
 type deadlines []*endpoint
 
 func (h deadlines) Len() int           { return len(h) }
-func (h deadlines) Less(i, j int) bool { return h[i].check < h[j].check }
+func (h deadlines) Less(i, j int) bool { return h[i].nextCheck < h[j].nextCheck }
 func (h deadlines) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].slot, h[j].slot = i, j
@@ -54,12 +54,12 @@ func (x *timers) arm(e *endpoint, at core.Instant) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
-	case e.check == math.MinInt64: // forgotten
+	case e.nextCheck == math.MinInt64: // forgotten
 	case e.slot < 0:
-		e.check = at
+		e.nextCheck = at
 		heap.Push(&x.heap, e)
-	case at < e.check:
-		e.check = at
+	case at < e.nextCheck:
+		e.nextCheck = at
 		heap.Fix(&x.heap, e.slot)
 	}
 }
@@ -71,14 +71,14 @@ func (x *timers) forget(e *endpoint) {
 	if e.slot >= 0 {
 		heap.Remove(&x.heap, e.slot)
 	}
-	e.check = math.MinInt64 // makes arm ignore it
+	e.nextCheck = math.MinInt64 // makes arm ignore it
 }
 
 // due removes and returns an endpoint with an expired timer, or nil.
 func (x *timers) due(at core.Instant) *endpoint {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.heap) == 0 || x.heap[0].check > at {
+	if len(x.heap) == 0 || x.heap[0].nextCheck > at {
 		return nil
 	}
 	return heap.Pop(&x.heap).(*endpoint)
@@ -91,7 +91,7 @@ func (x *timers) next() (at core.Instant, ok bool) {
 	if len(x.heap) == 0 {
 		return 0, false
 	}
-	return x.heap[0].check, true
+	return x.heap[0].nextCheck, true
 }
 
 // run checks all endpoints with an expired timer.
@@ -109,15 +109,15 @@ func (x *timers) run(t *port, at core.Instant) {
 			quiet = 0
 		}
 		t.tx.kick(e)
-		t.look(e)
+		t.afterChange(e)
 		if e.cfg.Service == rnic.RC {
 			x.arm(e, at+keepalive-quiet)
 		}
 	}
 }
 
-// hurry wakes the service loop if it sleeps past at.
-func (t *port) hurry(at core.Instant) {
+// wakeBefore wakes the service loop if it sleeps past at.
+func (t *port) wakeBefore(at core.Instant) {
 	if until := t.tick.Load(); until != 0 && int64(at) < until {
 		t.wakeUp()
 	}

@@ -24,16 +24,16 @@ type transmitter struct {
 
 	mu sync.Mutex
 	// A queue of QPs that may have packets. Guarded by mu, as are the fields below.
-	head, tail *endpoint
-	busy       bool // a goroutine has the turn,
-	waits      bool // and it is the service loop
+	head, tail  *endpoint
+	busy        bool // a goroutine has the turn,
+	serviceTurn bool // and it is the service loop
 
 	control bool // CM datagrams wait
 
-	leaving []chan struct{} // closed when all built packets have left
+	flushers []chan struct{} // closed when all built packets have left
 
 	// owned by the holder of the turn
-	joining joining
+	joining joinMonitor
 	mads    []cm.Datagram
 	owners  [udp.BatchLen]*endpoint // of the batch's packets
 	from    int                     // index in owners of the next packet to leave
@@ -96,7 +96,7 @@ func (x *transmitter) takeControl() {
 	if some {
 		x.control = false
 	}
-	x.hasLeft() // the batch is empty here
+	x.wakeFlushers() // the batch is empty here
 	x.mu.Unlock()
 	if some {
 		x.mads = x.t.control.take(nil)
@@ -116,9 +116,9 @@ func (x *transmitter) takeControl() {
 	}
 }
 
-// hold takes the turn, so that work posted meanwhile leaves together. It returns false if another
-// goroutine has the turn. run ends the turn.
-func (x *transmitter) hold() bool {
+// takeTurn takes the turn, so that work posted meanwhile leaves together. It returns false if
+// another goroutine has the turn. run ends the turn.
+func (x *transmitter) takeTurn() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.busy {
@@ -139,8 +139,8 @@ func (x *transmitter) enqueue(e *endpoint) (take bool) {
 	return take
 }
 
-// some reports whether a QP may have packets.
-func (x *transmitter) some() bool {
+// pending reports whether a QP may have packets.
+func (x *transmitter) pending() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.head != nil
@@ -161,24 +161,24 @@ func (x *transmitter) pop() *endpoint {
 	return e
 }
 
-// rest ends the turn if there is nothing to send.
-func (x *transmitter) rest() bool {
+// endTurn ends the turn if there is nothing to send.
+func (x *transmitter) endTurn() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.head != nil || x.control || len(x.mads) > 0 {
 		return false
 	}
 	x.busy = false
-	x.hasLeft()
+	x.wakeFlushers()
 	return true
 }
 
-// hasLeft wakes all callers of flush. The caller holds mu.
-func (x *transmitter) hasLeft() {
-	for _, c := range x.leaving {
+// wakeFlushers wakes all callers of flush. The caller holds mu.
+func (x *transmitter) wakeFlushers() {
+	for _, c := range x.flushers {
 		close(c)
 	}
-	x.leaving = nil
+	x.flushers = nil
 }
 
 // flush returns when all built packets have left, or when done is closed.
@@ -189,7 +189,7 @@ func (x *transmitter) flush(done <-chan struct{}) {
 		return
 	}
 	c := make(chan struct{})
-	x.leaving = append(x.leaving, c)
+	x.flushers = append(x.flushers, c)
 	x.mu.Unlock()
 	select {
 	case <-c:
@@ -207,12 +207,12 @@ func (x *transmitter) run() {
 			}
 			continue
 		}
-		if x.rest() {
+		if x.endTurn() {
 			return
 		}
 	}
 	x.mu.Lock()
-	x.waits = true
+	x.serviceTurn = true
 	x.mu.Unlock()
 	x.t.wakeUp()
 }
@@ -220,8 +220,8 @@ func (x *transmitter) run() {
 // runLoop is the service loop's run, which waits for room.
 func (x *transmitter) runLoop() {
 	x.mu.Lock()
-	mine := x.waits
-	x.waits = false
+	mine := x.serviceTurn
+	x.serviceTurn = false
 	x.mu.Unlock()
 	if !mine {
 		return
@@ -233,7 +233,7 @@ func (x *transmitter) runLoop() {
 			}
 			continue
 		}
-		if !x.fill() && x.rest() {
+		if !x.fill() && x.endTurn() {
 			return
 		}
 	}
@@ -252,7 +252,7 @@ func (x *transmitter) fill() bool {
 		if more := x.take(e, at); more {
 			x.enqueue(e)
 		}
-		x.t.look(e)
+		x.t.afterChange(e)
 	}
 	return w.Len() > 0
 }
@@ -271,7 +271,7 @@ func (x *transmitter) take(e *endpoint, at core.Instant) (more bool) {
 		if !ok {
 			return false
 		}
-		if x.joining.apart(w, e.cfg.Service, route.Again) {
+		if x.joining.mustTravelAlone(w, e.cfg.Service, route.Again) {
 			w.Alone()
 		}
 		if w.Add(n, route.Tail, netip.AddrPortFrom(route.Peer, x.t.key.Port())) != nil {
@@ -289,13 +289,13 @@ func (x *transmitter) send() bool {
 	w := x.t.wire
 	for w.Len() > 0 {
 		n, full, err := w.Send()
-		x.left(n)
+		x.noteSent(n)
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return false
 		case err != nil:
 			w.Drop()
-			x.refused(err)
+			x.handleSendError(err)
 		case full:
 			return false
 		}
@@ -304,8 +304,8 @@ func (x *transmitter) send() bool {
 	return true
 }
 
-// left notes that n more packets have left.
-func (x *transmitter) left(n int) {
+// noteSent notes that n more packets have left.
+func (x *transmitter) noteSent(n int) {
 	for n > 0 {
 		e, run := x.owners[x.from], 1
 		for run < n && x.owners[x.from+run] == e {
@@ -316,13 +316,14 @@ func (x *transmitter) left(n int) {
 		n -= run
 		if e != nil && e.cfg.Service != rnic.RC {
 			e.bound.Load().qp.Sent(run)
-			x.t.look(e)
+			x.t.afterChange(e)
 		}
 	}
 }
 
-// refused notes that the network refused a packet. RC treats it as lost; an unreliable QP stops.
-func (x *transmitter) refused(err error) {
+// handleSendError notes that the network refused a packet. RC treats it as lost; an unreliable QP
+// stops.
+func (x *transmitter) handleSendError(err error) {
 	e := x.owners[x.from]
 	x.owners[x.from] = nil
 	x.from++
@@ -332,17 +333,17 @@ func (x *transmitter) refused(err error) {
 	b := e.bound.Load()
 	switch {
 	case e.cfg.Service == rnic.RC:
-		if e.refusedBy(err); errors.Is(err, syscall.EMSGSIZE) {
+		if e.noteSendError(err); errors.Is(err, syscall.EMSGSIZE) {
 			e.Abort(errTooLong) // the next connection uses the kernel's current path MTU
 		}
 	default:
 		b.qp.SendFailed()
 	}
-	x.t.look(e)
+	x.t.afterChange(e)
 }
 
-// look handles the consequences of a core's change. Any goroutine may call it.
-func (t *port) look(e *endpoint) {
+// afterChange handles the consequences of a core's change. Any goroutine may call it.
+func (t *port) afterChange(e *endpoint) {
 	b := e.bound.Load()
 	if b == nil {
 		return
@@ -353,7 +354,7 @@ func (t *port) look(e *endpoint) {
 	}
 	if at, ok := b.qp.Deadline(); ok {
 		t.timers.arm(e, at)
-		t.hurry(at)
+		t.wakeBefore(at)
 	}
 	if e.q.OwesNotify() {
 		t.notifyLater(e)

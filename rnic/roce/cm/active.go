@@ -42,7 +42,7 @@ func (c *CM) Connect(now Instant, r Request) (*Conn, error) {
 	copy(m.PrivateData[:], private)
 	k := &Conn{peer: peer, service: r.Service, active: true, localQPN: r.Local.QPN, req: &m,
 		limit: int(c.cfg.Retries), interval: Instant(c.cfg.ResponseTimeout.Duration())}
-	c.name(k)
+	c.assignID(k)
 	c.become(k, reqSent)
 	c.sendREQ(k)
 	c.timers.start(k, now+k.interval)
@@ -77,8 +77,8 @@ func (c *CM) private(room []byte, service mad.ServiceID, port uint16, peer netip
 	return append(b, consumer...), nil
 }
 
-// name gives a connection an unpredictable communication ID.
-func (c *CM) name(k *Conn) {
+// assignID gives a connection an unpredictable communication ID.
+func (c *CM) assignID(k *Conn) {
 	for {
 		k.id = uint32(c.cfg.Rand())
 		if k.id != 0 && c.conns[k.id] == nil {
@@ -91,11 +91,11 @@ func (c *CM) name(k *Conn) {
 func (c *CM) sendREQ(k *Conn) {
 	k.tid = c.cfg.Rand()
 	k.req.LocalCommID = k.id
-	c.say(k, mad.AttrREQ, k.tid, k.req)
+	c.sendRepeated(k, mad.AttrREQ, k.tid, k.req)
 }
 
-// reply handles a REP.
-func (c *CM) reply(a *arrival) Drop {
+// handleREP handles a REP.
+func (c *CM) handleREP(a *arrival) Drop {
 	r := mad.ParseREP(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)
 	switch {
@@ -121,7 +121,7 @@ func (c *CM) reply(a *arrival) Drop {
 	k.remoteID, k.remoteQPN, k.remoteGUID = r.LocalCommID, r.LocalQPN, r.LocalCAGUID
 	c.timers.stop(k)
 	c.become(k, repReceived)
-	c.tell(Event{Kind: Replied, Conn: k, Private: append([]byte(nil), r.PrivateData[:]...), Remote: QP{
+	c.emit(Event{Kind: Replied, Conn: k, Private: append([]byte(nil), r.PrivateData[:]...), Remote: QP{
 		QPN: r.LocalQPN, PSN: r.StartingPSN, ResponderResources: r.ResponderResources, InitiatorDepth: r.InitiatorDepth,
 		RNRRetryCount: r.RNRRetryCount, FlowControl: r.FlowControl, SRQ: r.SRQ, AckTimeout: r.TargetAckDelay,
 		Transport: k.req.Service, PathMTU: k.req.PathMTU, RetryCount: k.req.RetryCount}})
@@ -150,14 +150,14 @@ func (c *CM) Confirm(now Instant, k *Conn, private []byte) error {
 	}
 	copy(m.PrivateData[:], private)
 	c.establish(now, k)
-	c.say(k, mad.AttrRTU, k.tid, &m)
+	c.sendRepeated(k, mad.AttrRTU, k.tid, &m)
 	k.tries = 0
 	c.timers.start(k, now+k.interval)
 	return nil
 }
 
-// delayed handles an MRA: the peer has our message, and its program needs more time.
-func (c *CM) delayed(a *arrival) Drop {
+// handleMRA handles an MRA: the peer has our message, and its program needs more time.
+func (c *CM) handleMRA(a *arrival) Drop {
 	r := mad.ParseMRA(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)
 	switch {

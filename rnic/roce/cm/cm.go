@@ -67,17 +67,17 @@ func set[T comparable](v *T, to T) {
 type CM struct {
 	cfg Config // set once
 
-	services map[mad.ServiceID]bool
-	conns    map[uint32]*Conn // by our communication ID or request ID
-	requests map[remote]*Conn // the peer's requests, by its identifier
-	pairs    map[pair]*Conn   // established connections by the peer's queue pair, until released
-	sources  map[netip.Addr]*source
-	halfOpen list.List // of *Conn, the oldest first
-	timeWait list.List // likewise
-	timers   timers
-	refusals bucket
-	most     int // limit of half-open connections,
-	mostOf   int // and from one source; see Bound
+	services     map[mad.ServiceID]bool
+	conns        map[uint32]*Conn // by our communication ID or request ID
+	requests     map[remote]*Conn // the peer's requests, by its identifier
+	pairs        map[pair]*Conn   // established, by the peer's queue pair, until released
+	sources      map[netip.Addr]*source
+	halfOpen     list.List // of *Conn, the oldest first
+	timeWait     list.List // likewise
+	timers       timers
+	refusals     bucket
+	maxHalfOpen  int // limit of half-open connections,
+	maxPerSource int // and from one source; see Bound
 
 	events   []Event
 	sends    []Datagram
@@ -115,7 +115,7 @@ var (
 // New returns a CM without services or connections.
 func New(cfg Config) *CM {
 	cfg.defaults()
-	return &CM{cfg: cfg, most: cfg.HalfOpen, mostOf: cfg.PerSource, services: make(map[mad.ServiceID]bool), conns: make(map[uint32]*Conn), requests: make(map[remote]*Conn),
+	return &CM{cfg: cfg, maxHalfOpen: cfg.HalfOpen, maxPerSource: cfg.PerSource, services: make(map[mad.ServiceID]bool), conns: make(map[uint32]*Conn), requests: make(map[remote]*Conn),
 		pairs: make(map[pair]*Conn), sources: make(map[netip.Addr]*source)}
 }
 
@@ -157,12 +157,12 @@ func (c *CM) Advance(now Instant) {
 		if !ok || at > now {
 			return
 		}
-		c.due(now, c.timers[0])
+		c.handleTimer(now, c.timers[0])
 	}
 }
 
-// due handles a connection's expired timer.
-func (c *CM) due(now Instant, k *Conn) {
+// handleTimer handles a connection's expired timer.
+func (c *CM) handleTimer(now Instant, k *Conn) {
 	switch {
 	case k.state == established:
 		c.timers.stop(k)
@@ -172,16 +172,16 @@ func (c *CM) due(now Instant, k *Conn) {
 			c.timers.start(k, now+k.interval)
 		}
 		return
-	case k.state == timeWait || k.state == refused || k.state == answered:
+	case k.state == timeWait || k.state == refused || k.state == sidrRepSent:
 		c.become(k, released)
 		return
 	case k.state.halfOpen():
 		if now >= k.patience {
-			c.giveUp(now, k)
+			c.timeOut(now, k)
 			return
 		}
 	case k.tries >= k.limit:
-		c.giveUp(now, k)
+		c.timeOut(now, k)
 		return
 	}
 	at := now + k.interval
@@ -195,4 +195,4 @@ func (c *CM) due(now Instant, k *Conn) {
 	c.timers.start(k, at)
 }
 
-func (c *CM) tell(e Event) { c.events = append(c.events, e) }
+func (c *CM) emit(e Event) { c.events = append(c.events, e) }

@@ -48,7 +48,7 @@ type Conn struct {
 	remoteID   uint32
 	tid        uint64 // for REQ, REP, RTU, MRA and REJ
 	endTID     uint64 // for our DREQ
-	doubtTID   uint64 // for our LAP; 0: none is outstanding
+	lapTID     uint64 // for our LAP; 0: none is outstanding
 	localQPN   uint32
 	remoteQPN  uint32
 	remoteGUID uint64
@@ -56,16 +56,16 @@ type Conn struct {
 	state state // see become
 
 	// The last datagram, for repetition, and its timers.
-	last     [mad.Len]byte
-	tries    int
-	limit    int     // maximum of tries
-	interval Instant // between repetitions
-	deadline Instant
-	timer    int     // heap position from 1; 0: not in the heap
-	heard    Instant // when Heard last sent a REP; 0: never
-	credit   int     // while half-open: the peer's datagrams not answered yet
-	patience Instant // end of a half-open connection
-	retained Instant // how long to keep its refusal
+	last      [mad.Len]byte
+	tries     int
+	limit     int     // maximum of tries
+	interval  Instant // between repetitions
+	deadline  Instant
+	timer     int     // heap position from 1; 0: not in the heap
+	lastHeard Instant // when Heard last sent a REP; 0: never
+	credit    int     // while half-open: the peer's datagrams not answered yet
+	patience  Instant // end of a half-open connection
+	retained  Instant // how long to keep its refusal
 
 	alternate bool     // the REQ has an alternate path, which the REP refuses
 	retried   bool     // the REQ was sent again for a stale connection

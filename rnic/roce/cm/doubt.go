@@ -13,14 +13,14 @@ func (c *CM) Doubt(k *Conn) error {
 	if k.state != established || !k.active {
 		return ErrState
 	}
-	k.doubtTID = c.cfg.Rand()
-	c.sayOnce(k, mad.AttrLAP, k.doubtTID, &mad.LAP{LocalCommID: k.id, RemoteCommID: k.remoteID, RemoteQPN: k.remoteQPN, RemoteCMTimeout: c.cfg.ResponseTimeout})
+	k.lapTID = c.cfg.Rand()
+	c.sendOnce(k, mad.AttrLAP, k.lapTID, &mad.LAP{LocalCommID: k.id, RemoteCommID: k.remoteID, RemoteQPN: k.remoteQPN, RemoteCMTimeout: c.cfg.ResponseTimeout})
 	return nil
 }
 
-// noPath handles an APR. Only an observer of our packets can forge one: it must have the last
+// handleAPR handles an APR. Only an observer of our packets can forge one: it must have the last
 // Doubt's transaction ID.
-func (c *CM) noPath(a *arrival) Drop {
+func (c *CM) handleAPR(a *arrival) Drop {
 	r, err := mad.ParseAPR(a.data)
 	if err != nil {
 		return DropMalformed
@@ -29,12 +29,12 @@ func (c *CM) noPath(a *arrival) Drop {
 	switch {
 	case d != Accepted:
 		return d
-	case k.state != established || k.doubtTID == 0:
+	case k.state != established || k.lapTID == 0:
 		return DropState
-	case a.tid != k.doubtTID:
+	case a.tid != k.lapTID:
 		return DropTransaction
 	}
-	k.doubtTID = 0
+	k.lapTID = 0
 	if r.Status == mad.APInvalidCommID {
 		c.end(a.now, k, ErrForgotten)
 	}

@@ -20,15 +20,15 @@ func (c *CM) Disconnect(now Instant, k *Conn, private []byte) error {
 		c.sendDREQ(now, k, private)
 		return nil
 	case reqSent:
-		c.withdraw(k)
+		c.rejectTimeout(k)
 	case repReceived:
-		c.sayOnce(k, mad.AttrREJ, k.tid, &mad.REJ{LocalCommID: k.id, RemoteCommID: k.remoteID, Message: mad.AnsweredREP, Reason: mad.RejConsumer})
+		c.sendOnce(k, mad.AttrREJ, k.tid, &mad.REJ{LocalCommID: k.id, RemoteCommID: k.remoteID, Message: mad.AnsweredREP, Reason: mad.RejConsumer})
 	case repSent:
-		c.sayOnce(k, mad.AttrREJ, k.tid, &mad.REJ{LocalCommID: k.id, RemoteCommID: k.remoteID, Message: mad.AnsweredOther, Reason: mad.RejConsumer})
+		c.sendOnce(k, mad.AttrREJ, k.tid, &mad.REJ{LocalCommID: k.id, RemoteCommID: k.remoteID, Message: mad.AnsweredOther, Reason: mad.RejConsumer})
 	case reqReceived:
-		c.tell(Event{Kind: Ended, Conn: k})
+		c.emit(Event{Kind: Ended, Conn: k})
 		return c.Reject(now, k, mad.RejConsumer, nil)
-	case asking, asked:
+	case sidrReqSent, sidrReqReceived:
 	default:
 		return ErrState
 	}
@@ -42,22 +42,22 @@ func (c *CM) sendDREQ(now Instant, k *Conn, private []byte) {
 	copy(m.PrivateData[:], private)
 	k.endTID, k.tries, k.limit, k.interval = c.cfg.Rand(), 0, int(c.cfg.Retries), Instant(c.cfg.ResponseTimeout.Duration())
 	c.become(k, dreqSent)
-	c.say(k, mad.AttrDREQ, k.endTID, &m)
+	c.sendRepeated(k, mad.AttrDREQ, k.endTID, &m)
 	c.timers.start(k, now+k.interval)
 }
 
-// withdraw informs the peer that this side no longer waits. The active side does not know the
+// rejectTimeout informs the peer that this side no longer waits. The active side does not know the
 // peer's identifier after a REQ without an answer. For this reason code Linux finds its
 // connection by our identifier and GUID instead.
-func (c *CM) withdraw(k *Conn) {
+func (c *CM) rejectTimeout(k *Conn) {
 	m := mad.REJ{LocalCommID: k.id, RemoteCommID: k.remoteID, Message: mad.AnsweredOther, Reason: mad.RejTimeout, InfoLen: 8}
 	binary.BigEndian.PutUint64(m.Info[:], c.cfg.GUID)
-	c.sayOnce(k, mad.AttrREJ, k.tid, &m)
+	c.sendOnce(k, mad.AttrREJ, k.tid, &m)
 }
 
 // end ends a connection; why may be nil.
 func (c *CM) end(now Instant, k *Conn, why error) {
-	c.tell(Event{Kind: Ended, Conn: k, Err: why})
+	c.emit(Event{Kind: Ended, Conn: k, Err: why})
 	if !k.state.known() {
 		c.become(k, released)
 		return
@@ -69,8 +69,8 @@ func (c *CM) end(now Instant, k *Conn, why error) {
 	}
 }
 
-// forget removes a connection from the tables.
-func (c *CM) forget(k *Conn) {
+// unregister removes a connection from the tables.
+func (c *CM) unregister(k *Conn) {
 	delete(c.conns, k.id)
 	for _, key := range []remote{{k.peer, k.remoteID, false}, {k.peer, k.remoteID, true}} {
 		if c.requests[key] == k {
@@ -82,22 +82,22 @@ func (c *CM) forget(k *Conn) {
 	}
 }
 
-// giveUp ends a connection after a timeout.
-func (c *CM) giveUp(now Instant, k *Conn) {
+// timeOut ends a connection after a timeout.
+func (c *CM) timeOut(now Instant, k *Conn) {
 	switch k.state {
 	case reqSent, reqReceived, repSent:
-		c.withdraw(k)
+		c.rejectTimeout(k)
 	case dreqSent:
 		c.end(now, k, nil) // the peer may be gone
 		return
 	}
 	c.counters.Expired++
-	c.tell(Event{Kind: Ended, Conn: k, Err: ErrTimeout})
+	c.emit(Event{Kind: Ended, Conn: k, Err: ErrTimeout})
 	c.become(k, released)
 }
 
-// rejected handles a REJ.
-func (c *CM) rejected(a *arrival) Drop {
+// handleREJ handles a REJ.
+func (c *CM) handleREJ(a *arrival) Drop {
 	r, err := mad.ParseREJ(a.data)
 	if err != nil {
 		return DropMalformed
@@ -112,7 +112,7 @@ func (c *CM) rejected(a *arrival) Drop {
 	switch k.state {
 	case reqSent:
 		if r.Reason == mad.RejStaleConn && !k.retried {
-			c.tryAgain(a.now, k)
+			c.retryStale(a.now, k)
 			return Accepted
 		}
 	case repReceived, established, reqReceived, repSent:
@@ -142,19 +142,19 @@ func (c *CM) findRejected(a *arrival, r *mad.REJ) (*Conn, Drop) {
 	return c.find(a, r.RemoteCommID, r.LocalCommID)
 }
 
-// tryAgain sends a REQ again as a new request, after an interval. The peer took its queue pair
+// retryStale sends a REQ again as a new request, after an interval. The peer took its queue pair
 // for an existing connection's, and is ending that one.
-func (c *CM) tryAgain(now Instant, k *Conn) {
+func (c *CM) retryStale(now Instant, k *Conn) {
 	delete(c.conns, k.id)
-	c.name(k)
+	c.assignID(k)
 	k.retried, k.remoteID, k.tries = true, 0, 0
 	k.tid, k.req.LocalCommID = c.cfg.Rand(), k.id
 	datagram(&k.last, mad.AttrREQ, k.tid, k.req)
 	c.timers.start(k, now+k.interval)
 }
 
-// disconnected handles a DREQ. It answers even for an unknown connection: the DREP was lost.
-func (c *CM) disconnected(a *arrival) Drop {
+// handleDREQ handles a DREQ. It answers even for an unknown connection: the DREP was lost.
+func (c *CM) handleDREQ(a *arrival) Drop {
 	r := mad.ParseDREQ(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)
 	answer := mad.DREP{LocalCommID: r.RemoteCommID, RemoteCommID: r.LocalCommID}
@@ -170,13 +170,13 @@ func (c *CM) disconnected(a *arrival) Drop {
 	switch k.state {
 	case established, repSent: // in repSent the RTU was lost, and a DREQ proves the same
 		k.credit++
-		c.sayOnce(k, mad.AttrDREP, a.tid, &answer)
+		c.sendOnce(k, mad.AttrDREP, a.tid, &answer)
 		c.end(a.now, k, ErrDisconnected)
 	case dreqSent:
-		c.sayOnce(k, mad.AttrDREP, a.tid, &answer)
+		c.sendOnce(k, mad.AttrDREP, a.tid, &answer)
 		c.end(a.now, k, nil)
 	case timeWait:
-		c.sayOnce(k, mad.AttrDREP, a.tid, &answer)
+		c.sendOnce(k, mad.AttrDREP, a.tid, &answer)
 		return DropDuplicate
 	default:
 		return DropState
@@ -184,8 +184,8 @@ func (c *CM) disconnected(a *arrival) Drop {
 	return Accepted
 }
 
-// disconnectedToo handles a DREP.
-func (c *CM) disconnectedToo(a *arrival) Drop {
+// handleDREP handles a DREP.
+func (c *CM) handleDREP(a *arrival) Drop {
 	r := mad.ParseDREP(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)
 	switch {

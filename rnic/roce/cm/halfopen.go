@@ -34,8 +34,8 @@ func (c *CM) proven(a netip.Addr) bool {
 	return s != nil && s.proofs > 0
 }
 
-// place updates the lists for k's new state. Only become calls it.
-func (c *CM) place(k *Conn, from state) {
+// updateLists updates the lists for k's new state. Only become calls it.
+func (c *CM) updateLists(k *Conn, from state) {
 	switch {
 	case from.halfOpen() && !k.state.halfOpen():
 		c.halfOpen.Remove(k.all)
@@ -65,19 +65,19 @@ func (c *CM) place(k *Conn, from state) {
 // Bound limits half-open connections to halfOpen in total and a quarter of it for one source; 0
 // means Config's limits. An excess is reduced when the next request comes.
 func (c *CM) Bound(halfOpen int) {
-	c.most, c.mostOf = halfOpen, max(1, halfOpen/4)
+	c.maxHalfOpen, c.maxPerSource = halfOpen, max(1, halfOpen/4)
 	if halfOpen <= 0 {
-		c.most, c.mostOf = c.cfg.HalfOpen, c.cfg.PerSource
+		c.maxHalfOpen, c.maxPerSource = c.cfg.HalfOpen, c.cfg.PerSource
 	}
 }
 
 // makeRoom ends the oldest half-open connections if one more from a source would exceed a limit.
 // An honest client completes within a round trip, so a flood must be faster than that.
 func (c *CM) makeRoom(from netip.Addr) {
-	for s := c.sources[from]; s != nil && s.halfOpen.Len() >= c.mostOf; {
+	for s := c.sources[from]; s != nil && s.halfOpen.Len() >= c.maxPerSource; {
 		c.evict(s.halfOpen.Front())
 	}
-	for c.halfOpen.Len() >= c.most {
+	for c.halfOpen.Len() >= c.maxHalfOpen {
 		c.evict(c.halfOpen.Front())
 	}
 }
@@ -86,14 +86,14 @@ func (c *CM) makeRoom(from netip.Addr) {
 func (c *CM) evict(e *list.Element) {
 	k := e.Value.(*Conn)
 	c.counters.Evicted++
-	if k.state == reqReceived || k.state == repSent || k.state == asked {
-		c.tell(Event{Kind: Ended, Conn: k, Err: ErrEvicted})
+	if k.state == reqReceived || k.state == repSent || k.state == sidrReqReceived {
+		c.emit(Event{Kind: Ended, Conn: k, Err: ErrEvicted})
 	}
 	c.become(k, released)
 }
 
-// guessed counts an RTU without a connection.
-func (c *CM) guessed(from netip.Addr) {
+// countWrongRTU counts an RTU without a connection.
+func (c *CM) countWrongRTU(from netip.Addr) {
 	s := c.sources[from]
 	if s == nil {
 		return

@@ -36,17 +36,17 @@ func (c *CM) Listen(s mad.ServiceID) error {
 // Unlisten undoes Listen. Requests already reported are unaffected.
 func (c *CM) Unlisten(s mad.ServiceID) { delete(c.services, s) }
 
-// request handles a REQ.
-func (c *CM) request(a *arrival) Drop {
+// handleREQ handles a REQ.
+func (c *CM) handleREQ(a *arrival) Drop {
 	r := mad.ParseREQ(a.data)
 	key := remote{a.from, r.LocalCommID, false}
 	if k := c.requests[key]; k != nil {
-		return c.requestAgain(a, k, &r)
+		return c.handleRepeatedREQ(a, k, &r)
 	}
 	if r.LocalCommID == 0 {
 		return DropMalformed
 	}
-	source, private, why, info := c.unfit(a.from, &r)
+	source, private, why, info := c.rejectReason(a.from, &r)
 	if old := c.pairs[pair{a.from, r.LocalCAGUID, r.LocalQPN}]; why == 0 && old != nil && old.state == timeWait {
 		why = mad.RejStaleConn
 	}
@@ -61,19 +61,19 @@ func (c *CM) request(a *arrival) Drop {
 	k.patience = a.now + c.cfg.Patience
 	k.retained = min(2*Instant(r.RemoteCMTimeout.Duration()), maxRetained)
 	c.requests[key] = k
-	c.name(k)
+	c.assignID(k)
 	c.become(k, reqReceived)
 	c.timers.start(k, k.patience)
-	c.tell(Event{Kind: Requested, Conn: k, Source: source, Private: append([]byte(nil), private...), Remote: QP{
+	c.emit(Event{Kind: Requested, Conn: k, Source: source, Private: append([]byte(nil), private...), Remote: QP{
 		QPN: r.LocalQPN, PSN: r.StartingPSN, ResponderResources: r.ResponderResources, InitiatorDepth: r.InitiatorDepth,
 		RNRRetryCount: r.RNRRetryCount, FlowControl: r.FlowControl, SRQ: r.SRQ, AckTimeout: r.Primary.LocalAckTimeout,
 		Transport: r.Service, PathMTU: r.PathMTU, RetryCount: r.RetryCount}})
 	return Accepted
 }
 
-// requestAgain handles a REQ with a known identifier: a repetition, or a second use of the
+// handleRepeatedREQ handles a REQ with a known identifier: a repetition, or a second use of the
 // identifier.
-func (c *CM) requestAgain(a *arrival, k *Conn, r *mad.REQ) Drop {
+func (c *CM) handleRepeatedREQ(a *arrival, k *Conn, r *mad.REQ) Drop {
 	if a.tid != k.tid || r.LocalQPN != k.remoteQPN || r.ServiceID != k.service {
 		c.refuseREQ(a, r, mad.RejDuplicateCommID, nil)
 		return DropRefused
@@ -81,7 +81,7 @@ func (c *CM) requestAgain(a *arrival, k *Conn, r *mad.REQ) Drop {
 	switch k.state {
 	case reqReceived:
 		k.credit++
-		c.sayOnce(k, mad.AttrMRA, k.tid, &mad.MRA{LocalCommID: k.id, RemoteCommID: k.remoteID, Message: mad.AnsweredREQ, ServiceTimeout: mraTimeout})
+		c.sendOnce(k, mad.AttrMRA, k.tid, &mad.MRA{LocalCommID: k.id, RemoteCommID: k.remoteID, Message: mad.AnsweredREQ, ServiceTimeout: mraTimeout})
 	case repSent, refused:
 		k.credit++
 		c.repeat(k)
@@ -89,9 +89,9 @@ func (c *CM) requestAgain(a *arrival, k *Conn, r *mad.REQ) Drop {
 	return DropDuplicate
 }
 
-// unfit returns the reason for rejecting a REQ, or 0. It also returns the request's source, and
-// the program's part of the private data.
-func (c *CM) unfit(from netip.Addr, r *mad.REQ) (source netip.AddrPort, private []byte, why mad.Reason, info []byte) {
+// rejectReason returns the reason for rejecting a REQ, or 0. It also returns the request's
+// source, and the program's part of the private data.
+func (c *CM) rejectReason(from netip.Addr, r *mad.REQ) (source netip.AddrPort, private []byte, why mad.Reason, info []byte) {
 	source, private = netip.AddrPortFrom(from, 0), r.PrivateData[:]
 	switch {
 	case !c.services[r.ServiceID]:
@@ -151,7 +151,7 @@ func (c *CM) Accept(now Instant, k *Conn, local QP, private []byte) error {
 	k.localQPN, k.tries = local.QPN, 0
 	k.patience = now + min(max(k.interval*Instant(k.limit+1), minPatience), c.cfg.Patience)
 	c.become(k, repSent)
-	c.say(k, mad.AttrREP, k.tid, &m)
+	c.sendRepeated(k, mad.AttrREP, k.tid, &m)
 	c.timers.start(k, min(now+k.interval, k.patience))
 	return nil
 }
@@ -180,18 +180,18 @@ func (c *CM) reject(now Instant, k *Conn, m *mad.REJ) error {
 	}
 	m.RemoteCommID, m.Message = k.remoteID, mad.AnsweredREQ
 	c.become(k, refused)
-	c.say(k, mad.AttrREJ, k.tid, m)
+	c.sendRepeated(k, mad.AttrREJ, k.tid, m)
 	c.timers.start(k, now+k.retained)
 	return nil
 }
 
-// ready handles an RTU: the peer has received the REP.
-func (c *CM) ready(a *arrival) Drop {
+// handleRTU handles an RTU: the peer has received the REP.
+func (c *CM) handleRTU(a *arrival) Drop {
 	r := mad.ParseRTU(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)
 	switch {
 	case d != Accepted:
-		c.guessed(a.from)
+		c.countWrongRTU(a.from)
 		return d
 	case k.state == established && !k.active:
 		return DropDuplicate
@@ -208,10 +208,10 @@ func (c *CM) ready(a *arrival) Drop {
 // forged the REQ's source chose the PSN, and must only guess 24 bits. So the owner MUST NOT pass
 // the packet's data to the program before Established.
 func (c *CM) Heard(now Instant, k *Conn) {
-	if k.state != repSent || k.heard != 0 && now-k.heard < minHeard {
+	if k.state != repSent || k.lastHeard != 0 && now-k.lastHeard < minHeard {
 		return
 	}
-	k.heard = now
+	k.lastHeard = now
 	k.credit = max(k.credit, 1)
 	c.repeat(k)
 }
@@ -223,7 +223,7 @@ func (c *CM) establish(now Instant, k *Conn) {
 	old := c.pairs[key]
 	c.pairs[key] = k
 	c.become(k, established)
-	c.tell(Event{Kind: Established, Conn: k})
+	c.emit(Event{Kind: Established, Conn: k})
 	switch {
 	case old == nil:
 	case old.state == established:

@@ -50,9 +50,9 @@ func (c *CM) receive(now Instant, from netip.Addr, datagram []byte) Drop {
 
 // handlers maps messages to their handlers.
 var handlers = [...]func(*CM, *arrival) Drop{
-	mad.AttrREQ: (*CM).request, mad.AttrMRA: (*CM).delayed, mad.AttrREJ: (*CM).rejected, mad.AttrREP: (*CM).reply, mad.AttrRTU: (*CM).ready,
-	mad.AttrDREQ: (*CM).disconnected, mad.AttrDREP: (*CM).disconnectedToo, mad.AttrSIDRREQ: (*CM).ask, mad.AttrSIDRREP: (*CM).resolved,
-	mad.AttrLAP: (*CM).alternatePath, mad.AttrAPR: (*CM).noPath,
+	mad.AttrREQ: (*CM).handleREQ, mad.AttrMRA: (*CM).handleMRA, mad.AttrREJ: (*CM).handleREJ, mad.AttrREP: (*CM).handleREP, mad.AttrRTU: (*CM).handleRTU,
+	mad.AttrDREQ: (*CM).handleDREQ, mad.AttrDREP: (*CM).handleDREP, mad.AttrSIDRREQ: (*CM).handleSIDRREQ, mad.AttrSIDRREP: (*CM).handleSIDRREP,
+	mad.AttrLAP: (*CM).handleLAP, mad.AttrAPR: (*CM).handleAPR,
 }
 
 // find returns a message's connection: by our identifier, which only the peer knows, and the
@@ -71,9 +71,9 @@ func (c *CM) find(a *arrival, local, remote uint32) (*Conn, Drop) {
 	return k, Accepted
 }
 
-// alternatePath refuses a LAP: IP networks reroute by themselves. It answers even for an unknown
+// handleLAP refuses a LAP: IP networks reroute by themselves. It answers even for an unknown
 // connection: see Doubt.
-func (c *CM) alternatePath(a *arrival) Drop {
+func (c *CM) handleLAP(a *arrival) Drop {
 	r := mad.ParseLAP(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)
 	switch {
@@ -88,6 +88,6 @@ func (c *CM) alternatePath(a *arrival) Drop {
 	case r.RemoteQPN != k.localQPN:
 		return DropQPN
 	}
-	c.sayOnce(k, mad.AttrAPR, a.tid, &mad.APR{LocalCommID: k.id, RemoteCommID: k.remoteID, Status: mad.APUnsupported})
+	c.sendOnce(k, mad.AttrAPR, a.tid, &mad.APR{LocalCommID: k.id, RemoteCommID: k.remoteID, Status: mad.APUnsupported})
 	return DropRefused
 }

@@ -238,7 +238,7 @@ func TestMethodsOutOfState(t *testing.T) {
 				t.Errorf("%s, %s: %v, now %v", r.name, name, err, k.state)
 			}
 		}
-		allowed := map[state]bool{reqSent: true, repReceived: true, established: true, reqReceived: true, repSent: true, asking: true, asked: true}
+		allowed := map[state]bool{reqSent: true, repReceived: true, established: true, reqReceived: true, repSent: true, sidrReqSent: true, sidrReqReceived: true}
 		if err := b.cm.Disconnect(1, k, nil); (err == nil) != allowed[r.to] {
 			t.Errorf("%s: Disconnect: %v", r.name, err)
 		}

@@ -21,20 +21,20 @@ func datagram(b *[mad.Len]byte, a mad.Attribute, tid uint64, m message) {
 	m.Append(h.Append(b[:0]))
 }
 
-// say sends a connection's message, and makes it the one to repeat.
-func (c *CM) say(k *Conn, a mad.Attribute, tid uint64, m message) {
+// sendRepeated sends a connection's message, and makes it the one to repeat.
+func (c *CM) sendRepeated(k *Conn, a mad.Attribute, tid uint64, m message) {
 	datagram(&k.last, a, tid, m)
 	c.transmit(k, &k.last)
 }
 
-// sayOnce sends a connection's message without repetition.
-func (c *CM) sayOnce(k *Conn, a mad.Attribute, tid uint64, m message) {
+// sendOnce sends a connection's message without repetition.
+func (c *CM) sendOnce(k *Conn, a mad.Attribute, tid uint64, m message) {
 	var b [mad.Len]byte
 	datagram(&b, a, tid, m)
 	c.transmit(k, &b)
 }
 
-// repeat sends the last message of say again.
+// repeat sends sendRepeated's last message again.
 func (c *CM) repeat(k *Conn) {
 	if c.transmit(k, &k.last) {
 		c.counters.Repeated++

@@ -19,16 +19,16 @@ func (c *CM) Resolve(now Instant, r Request) (*Conn, error) {
 	}
 	copy(m.PrivateData[:], private)
 	k := &Conn{peer: peer, service: r.Service, active: true, limit: int(c.cfg.Retries), interval: Instant(c.cfg.ResponseTimeout.Duration())}
-	c.name(k)
+	c.assignID(k)
 	k.tid, m.RequestID = c.cfg.Rand(), k.id
-	c.become(k, asking)
-	c.say(k, mad.AttrSIDRREQ, k.tid, &m)
+	c.become(k, sidrReqSent)
+	c.sendRepeated(k, mad.AttrSIDRREQ, k.tid, &m)
 	c.timers.start(k, now+k.interval)
 	return k, nil
 }
 
-// resolved handles a SIDR_REP.
-func (c *CM) resolved(a *arrival) Drop {
+// handleSIDRREP handles a SIDR_REP.
+func (c *CM) handleSIDRREP(a *arrival) Drop {
 	r, err := mad.ParseSIDRREP(a.data)
 	if err != nil {
 		return DropMalformed
@@ -39,7 +39,7 @@ func (c *CM) resolved(a *arrival) Drop {
 		return DropUnknown
 	case k.peer != a.from:
 		return DropAddress
-	case k.state != asking:
+	case k.state != sidrReqSent:
 		return DropState
 	case a.tid != k.tid:
 		return DropTransaction
@@ -51,17 +51,17 @@ func (c *CM) resolved(a *arrival) Drop {
 		c.end(a.now, k, &SIDRError{Status: r.Status, Private: private})
 		return Accepted
 	}
-	c.tell(Event{Kind: Resolved, Conn: k, Private: private, Remote: QP{QPN: r.QPN, QKey: r.QKey}})
+	c.emit(Event{Kind: Resolved, Conn: k, Private: private, Remote: QP{QPN: r.QPN, QKey: r.QKey}})
 	c.become(k, released)
 	return Accepted
 }
 
-// ask handles a SIDR_REQ.
-func (c *CM) ask(a *arrival) Drop {
+// handleSIDRREQ handles a SIDR_REQ.
+func (c *CM) handleSIDRREQ(a *arrival) Drop {
 	r := mad.ParseSIDRREQ(a.data)
 	key := remote{a.from, r.RequestID, true}
 	if k := c.requests[key]; k != nil {
-		return c.askAgain(a, k, &r)
+		return c.handleRepeatedSIDRREQ(a, k, &r)
 	}
 	source, private, ok := c.fromIP(a.from, r.ServiceID, r.PrivateData[:])
 	if !c.services[r.ServiceID] || !ok || r.PartitionKey&pkeyBits != defaultPKey&pkeyBits {
@@ -71,19 +71,19 @@ func (c *CM) ask(a *arrival) Drop {
 	c.makeRoom(a.from)
 	k := &Conn{peer: a.from, service: r.ServiceID, remoteID: r.RequestID, tid: a.tid, credit: 1, patience: a.now + c.cfg.Patience, retained: maxRetained}
 	c.requests[key] = k
-	c.name(k)
-	c.become(k, asked)
+	c.assignID(k)
+	c.become(k, sidrReqReceived)
 	c.timers.start(k, k.patience)
-	c.tell(Event{Kind: Asked, Conn: k, Source: source, Private: append([]byte(nil), private...)})
+	c.emit(Event{Kind: Asked, Conn: k, Source: source, Private: append([]byte(nil), private...)})
 	return Accepted
 }
 
-// askAgain handles a repeated SIDR_REQ: it repeats the answer, if there is one.
-func (c *CM) askAgain(a *arrival, k *Conn, r *mad.SIDRREQ) Drop {
+// handleRepeatedSIDRREQ handles a repeated SIDR_REQ: it repeats the answer, if there is one.
+func (c *CM) handleRepeatedSIDRREQ(a *arrival, k *Conn, r *mad.SIDRREQ) Drop {
 	if a.tid != k.tid || r.ServiceID != k.service {
 		return DropTransaction
 	}
-	if k.state == answered {
+	if k.state == sidrRepSent {
 		k.credit++
 		c.repeat(k)
 	}
@@ -95,14 +95,14 @@ func (c *CM) askAgain(a *arrival, k *Conn, r *mad.SIDRREQ) Drop {
 func (c *CM) Answer(now Instant, k *Conn, s mad.SIDRStatus, qpn, qkey uint32, private []byte) error {
 	m := mad.SIDRREP{RequestID: k.remoteID, Status: s, QPN: qpn, QKey: qkey, ServiceID: k.service}
 	switch {
-	case k.state != asked:
+	case k.state != sidrReqReceived:
 		return ErrState
 	case len(private) > len(m.PrivateData):
 		return ErrPrivate
 	}
 	copy(m.PrivateData[:], private)
-	c.become(k, answered)
-	c.say(k, mad.AttrSIDRREP, k.tid, &m)
+	c.become(k, sidrRepSent)
+	c.sendRepeated(k, mad.AttrSIDRREP, k.tid, &m)
 	c.timers.start(k, now+k.retained)
 	return nil
 }

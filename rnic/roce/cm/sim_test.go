@@ -19,7 +19,7 @@ import (
 
 // Every change of a state in this package's tests is one of the drawing's arrows.
 func init() {
-	onState = func(k *Conn, to state) {
+	stateHook = func(k *Conn, to state) {
 		if !slices.Contains(next[k.state], to) {
 			panic(fmt.Sprintf("%v became %v", k, to))
 		}

@@ -26,33 +26,33 @@ import "strconv"
 //
 //	datagram service
 //
-//	Resolve  ──► asking ── SIDR_REP, no answer ──► released
-//	SIDR_REQ ──► asked ── Answer ──► answered ── a while ──► released
-//	             asked ── a while ──► released
+//	Resolve  ──► sidrReqSent ── SIDR_REP, no answer ──► released
+//	SIDR_REQ ──► sidrReqReceived ── Answer ──► sidrRepSent ── a while ──► released
+//	             sidrReqReceived ── a while ──► released
 //
 // A former CM's connection goes from released to dreqSent: see EndFormer.
 //
-// Disconnect also ends the other states, by a REJ instead of a DREQ: reqSent and asking go to
+// Disconnect also ends the other states, by a REJ instead of a DREQ: reqSent and sidrReqSent go to
 // released, reqReceived to refused, repReceived and repSent to timeWait. A repSent without an RTU
 // is released: the requester may never have existed. Half-open states are reqReceived, repSent,
-// refused, asked and answered: eviction takes them to released (halfopen.go).
+// refused, sidrReqReceived and sidrRepSent: eviction takes them to released (halfopen.go).
 type state uint8
 
 const (
-	released    state = iota // final, in no table
-	reqSent                  // repeating a REQ until its answer
-	repReceived              // the owner has the REP
-	established              // data flows
-	dreqSent                 // repeating a DREQ until its answer
-	timeWait                 // ended; packets or another DREQ may still come
-	reqReceived              // the owner has the REQ
-	repSent                  // the REP is sent; no RTU yet
-	refused                  // the REJ is sent, and answers repeated REQs
-	asking                   // repeating a SIDR_REQ until its answer
-	asked                    // the owner has the SIDR_REQ
-	answered                 // the SIDR_REP is sent, and answers repeated SIDR_REQs
+	released        state = iota // final, in no table
+	reqSent                      // repeating a REQ until its answer
+	repReceived                  // the owner has the REP
+	established                  // data flows
+	dreqSent                     // repeating a DREQ until its answer
+	timeWait                     // ended; packets or another DREQ may still come
+	reqReceived                  // the owner has the REQ
+	repSent                      // the REP is sent; no RTU yet
+	refused                      // the REJ is sent, and answers repeated REQs
+	sidrReqSent                  // repeating a SIDR_REQ until its answer
+	sidrReqReceived              // the owner has the SIDR_REQ
+	sidrRepSent                  // the SIDR_REP is sent, and answers repeated SIDR_REQs
 
-	states = int(answered) + 1
+	states = int(sidrRepSent) + 1
 )
 
 var stateNames = [states]string{"released", "REQ sent", "REP received", "established", "DREQ sent", "time-wait",
@@ -67,7 +67,7 @@ func (s state) String() string {
 
 // halfOpen reports whether the state belongs to a request from an unproven address.
 func (s state) halfOpen() bool {
-	return s == reqReceived || s == repSent || s == refused || s == asked || s == answered
+	return s == reqReceived || s == repSent || s == refused || s == sidrReqReceived || s == sidrRepSent
 }
 
 // known reports whether the peer may have packets in flight to the queue pair.
@@ -77,53 +77,53 @@ func (s state) known() bool {
 
 // next has the drawing's arrows: next[s] are the successors of s. A Conn starts as released.
 var next = [states][]state{
-	released:    {reqSent, reqReceived, dreqSent, asking, asked},
-	reqSent:     {repReceived, released},
-	repReceived: {established, timeWait},
-	established: {dreqSent, timeWait},
-	dreqSent:    {timeWait},
-	timeWait:    {released},
-	reqReceived: {repSent, refused, released},
-	repSent:     {established, timeWait, released},
-	refused:     {released},
-	asking:      {released},
-	asked:       {answered, released},
-	answered:    {released},
+	released:        {reqSent, reqReceived, dreqSent, sidrReqSent, sidrReqReceived},
+	reqSent:         {repReceived, released},
+	repReceived:     {established, timeWait},
+	established:     {dreqSent, timeWait},
+	dreqSent:        {timeWait},
+	timeWait:        {released},
+	reqReceived:     {repSent, refused, released},
+	repSent:         {established, timeWait, released},
+	refused:         {released},
+	sidrReqSent:     {released},
+	sidrReqReceived: {sidrRepSent, released},
+	sidrRepSent:     {released},
 }
 
-// onState, if not nil, is called for each change. Tests set it before the first CM exists, to
+// stateHook, if not nil, is called for each change. Tests set it before the first CM exists, to
 // compare changes with next; programs leave it nil.
-var onState func(k *Conn, to state)
+var stateHook func(k *Conn, to state)
 
 // become is the only writer of a Conn's state, and updates the dependent tables. One function
 // draws each arrow:
 //
-//	Connect, Resolve      released → reqSent, asking
-//	request, ask          released → reqReceived, asked
-//	reply                 reqSent → repReceived
-//	Confirm               repReceived → established
-//	Accept                reqReceived → repSent
-//	ready                 repSent → established
-//	Reject                reqReceived → refused
-//	Answer                asked → answered
-//	sendDREQ              established, released (EndFormer) → dreqSent
-//	end                   any → timeWait, released
-//	giveUp, evict         reqSent, asking and half-open ones → released
-//	due                   timeWait, refused, answered → released
-//	resolved              asking → released
+//	Connect, Resolve         released → reqSent, sidrReqSent
+//	handleREQ, handleSIDRREQ released → reqReceived, sidrReqReceived
+//	handleREP                reqSent → repReceived
+//	Confirm                  repReceived → established
+//	Accept                   reqReceived → repSent
+//	handleRTU                repSent → established
+//	Reject                   reqReceived → refused
+//	Answer                   sidrReqReceived → sidrRepSent
+//	sendDREQ                 established, released (EndFormer) → dreqSent
+//	end                      any → timeWait, released
+//	timeOut, evict           reqSent, sidrReqSent and half-open ones → released
+//	handleTimer              timeWait, refused, sidrRepSent → released
+//	handleSIDRREP            sidrReqSent → released
 func (c *CM) become(k *Conn, to state) {
-	if onState != nil {
-		onState(k, to)
+	if stateHook != nil {
+		stateHook(k, to)
 	}
 	from := k.state
 	k.state = to
-	c.place(k, from)
+	c.updateLists(k, from)
 	switch to {
 	case established:
 		c.counters.Established++
 	case released:
 		c.timers.stop(k)
-		c.forget(k)
-		c.tell(Event{Kind: Released, Conn: k})
+		c.unregister(k)
+		c.emit(Event{Kind: Released, Conn: k})
 	}
 }

@@ -67,7 +67,7 @@ func messages(s *side, k *Conn) map[mad.Attribute]Datagram {
 		mad.AttrDREQ:    by(mad.AttrDREQ, 99, &mad.DREQ{LocalCommID: peerID, RemoteCommID: k.id, RemoteQPN: k.localQPN}),
 		mad.AttrDREP:    by(mad.AttrDREP, k.endTID, &mad.DREP{LocalCommID: peerID, RemoteCommID: k.id}),
 		mad.AttrLAP:     by(mad.AttrLAP, tid, &mad.LAP{LocalCommID: peerID, RemoteCommID: k.id, RemoteQPN: k.localQPN}),
-		mad.AttrAPR:     by(mad.AttrAPR, k.doubtTID, &mad.APR{LocalCommID: peerID, RemoteCommID: k.id, Status: mad.APInvalidCommID}),
+		mad.AttrAPR:     by(mad.AttrAPR, k.lapTID, &mad.APR{LocalCommID: peerID, RemoteCommID: k.id, Status: mad.APInvalidCommID}),
 		mad.AttrSIDRREQ: by(mad.AttrSIDRREQ, peerTID, peerSIDR(s)),
 		mad.AttrSIDRREP: by(mad.AttrSIDRREP, tid, &mad.SIDRREP{RequestID: k.id, QPN: 0x77, ServiceID: sidrIP}),
 	}
@@ -91,9 +91,9 @@ var rows = []row{
 	{"REP sent", repSent, makeRepSent},
 	{"refused", refused, makeRefused},
 	{"established, passive", established, makePassive},
-	{"SIDR_REQ sent", asking, makeAsking},
-	{"SIDR_REQ received", asked, makeAsked},
-	{"SIDR_REP sent", answered, makeAnswered},
+	{"SIDR_REQ sent", sidrReqSent, makeAsking},
+	{"SIDR_REQ received", sidrReqReceived, makeAsked},
+	{"SIDR_REP sent", sidrRepSent, makeAnswered},
 	{"gone", released, func(t testing.TB, s *side) *Conn { return &Conn{id: 0x77777777, tid: peerTID, localQPN: 0x11} }},
 }
 
@@ -243,10 +243,10 @@ var table = map[string]map[mad.Attribute]cell{
 		mad.AttrSIDRREP: {Accepted, 0, released, "[resolved released]"},
 	},
 	"SIDR_REQ received": {
-		mad.AttrSIDRREQ: {DropDuplicate, 0, asked, "[]"},
+		mad.AttrSIDRREQ: {DropDuplicate, 0, sidrReqReceived, "[]"},
 	},
 	"SIDR_REP sent": {
-		mad.AttrSIDRREQ: {DropDuplicate, mad.AttrSIDRREP, answered, "[]"},
+		mad.AttrSIDRREQ: {DropDuplicate, mad.AttrSIDRREP, sidrRepSent, "[]"},
 	},
 	"gone": { // what somebody waits for is answered, so that it waits no more
 		mad.AttrMRA: {DropUnknown, 0, released, "[]"}, mad.AttrREJ: {DropUnknown, 0, released, "[]"}, mad.AttrRTU: {DropUnknown, 0, released, "[]"},

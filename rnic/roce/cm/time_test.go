@@ -229,7 +229,7 @@ func TestTimesOfARequest(t *testing.T) {
 
 // A request that the program does nothing about ends.
 func TestRequestExpires(t *testing.T) {
-	for _, r := range []row{{"REQ received", reqReceived, makeReqReceived}, {"SIDR_REQ received", asked, makeAsked}} {
+	for _, r := range []row{{"REQ received", reqReceived, makeReqReceived}, {"SIDR_REQ received", sidrReqReceived, makeAsked}} {
 		_, b := two(t)
 		r.make(t, b)
 		b.told()

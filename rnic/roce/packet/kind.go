@@ -78,11 +78,11 @@ func (e Ext) len() (n int) {
 	return n
 }
 
-// place is a packet's position in its message.
-type place uint8
+// position is a packet's position in its message.
+type position uint8
 
 const (
-	starts place = 1 << iota
+	starts position = 1 << iota
 	ends
 	inside // always set, so that it differs from no place
 
@@ -96,7 +96,7 @@ const (
 type kind struct {
 	name      string
 	operation Operation
-	place     place
+	position  position
 	ext       Ext
 	extLen    uint8 // of ext
 }

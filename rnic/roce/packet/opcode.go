@@ -88,10 +88,10 @@ func (op Opcode) HeaderLen() int { return BTHLen + int(kinds[op].extLen) }
 func (op Opcode) Payload() bool { return kinds[op].operation.payload() }
 
 // Starts reports whether the packet is the first of its message: First or Only.
-func (op Opcode) Starts() bool { return kinds[op].place&starts != 0 }
+func (op Opcode) Starts() bool { return kinds[op].position&starts != 0 }
 
 // Ends reports whether the packet is the last of its message: Last or Only.
-func (op Opcode) Ends() bool { return kinds[op].place&ends != 0 }
+func (op Opcode) Ends() bool { return kinds[op].position&ends != 0 }
 
 // CanFollow reports whether the packet may follow one with opcode prev in the same direction on
 // the same queue pair: a message continues until its end, then another begins (IBA 9.8.2.2.2
@@ -100,7 +100,7 @@ func (op Opcode) Ends() bool { return kinds[op].place&ends != 0 }
 func (op Opcode) CanFollow(prev Opcode) bool {
 	k, p := &kinds[op], &kinds[prev]
 	switch {
-	case k.place == 0 || p.place == 0 || op.Service() != prev.Service():
+	case k.position == 0 || p.position == 0 || op.Service() != prev.Service():
 		return false // CNPs and reserved opcodes are outside every sequence
 	case k.operation.Response() != p.operation.Response():
 		return false

@@ -39,17 +39,17 @@ type Batch struct {
 	icrc [maxJoined]packet.ICRC
 	head headers
 
-	groups   []group // one for each used element of msgs
-	done     int     // groups that have left
-	n        int     // packets in the batch
-	at, told int     // packets that have left; packets already reported by Send
-	err      syscall.Errno
-	full     bool // the last system call found no room
-	seen     int  // last seen errs.count
+	messages     []gsoMessage // one for each used element of msgs
+	done         int          // messages that have left
+	n            int          // packets in the batch
+	at, reported int          // packets that have left; packets already reported by Send
+	err          syscall.Errno
+	full         bool // the last system call found no room
+	seen         int  // last seen errs.count
 }
 
-// A group is the packets joined into one message.
-type group struct {
+// A gsoMessage is the packets joined into one message.
+type gsoMessage struct {
 	to       netip.AddrPort
 	first, n int // packets
 	size     int // of each packet but the last
@@ -110,10 +110,10 @@ func (b *Batch) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	}
 	b.iovs[b.n].SetLen(size)
 	b.n++
-	k := len(b.groups) - 1
+	k := len(b.messages) - 1
 	if g == nil {
 		k++
-		b.groups = append(b.groups, group{to: to, first: b.n - 1, n: 1, size: size, bytes: size, closed: b.alone})
+		b.messages = append(b.messages, gsoMessage{to: to, first: b.n - 1, n: 1, size: size, bytes: size, closed: b.alone})
 		b.alone = false
 		b.address(k)
 		return nil
@@ -131,12 +131,12 @@ func (b *Batch) Alone() { b.alone = true }
 // NeverJoin makes all packets added later travel alone.
 func (b *Batch) NeverJoin() { b.joins = false }
 
-// last returns the group that a packet can join, or nil.
-func (b *Batch) last(to netip.AddrPort, size int) *group {
-	if !b.joins || len(b.groups) == b.done {
+// last returns the message that a packet can join, or nil.
+func (b *Batch) last(to netip.AddrPort, size int) *gsoMessage {
+	if !b.joins || len(b.messages) == b.done {
 		return nil
 	}
-	g := &b.groups[len(b.groups)-1]
+	g := &b.messages[len(b.messages)-1]
 	if g.closed || g.to != to || size > g.size || g.n == maxJoined || g.bytes+size > maxJoinedBytes {
 		return nil
 	}
@@ -154,9 +154,9 @@ func (b *Batch) sign(i, n int, t packet.Tail, to netip.AddrPort, id int) error {
 	return nil
 }
 
-// address sets up a group's message.
+// address sets up a message.
 func (b *Batch) address(k int) {
-	g, m := &b.groups[k], &b.msgs[k].Msghdr
+	g, m := &b.messages[k], &b.msgs[k].Msghdr
 	m.Iov = &b.iovs[g.first]
 	m.Namelen = putName(&b.names[k], g.to)
 	m.Control = nil
@@ -164,9 +164,9 @@ func (b *Batch) address(k int) {
 	b.lengthen(k)
 }
 
-// lengthen extends a group's message to all its packets.
+// lengthen extends a message to all its packets.
 func (b *Batch) lengthen(k int) {
-	g, m := &b.groups[k], &b.msgs[k].Msghdr
+	g, m := &b.messages[k], &b.msgs[k].Msghdr
 	m.SetIovlen(g.n)
 	if g.n > 1 {
 		b.control[k].size = uint16(g.size)
@@ -175,20 +175,20 @@ func (b *Batch) lengthen(k int) {
 	}
 }
 
-// left marks n more messages as sent.
-func (b *Batch) left(n int) {
+// noteSent marks n more messages as sent.
+func (b *Batch) noteSent(n int) {
 	for range n {
-		b.at += b.groups[b.done].n
+		b.at += b.messages[b.done].n
 		b.done++
 	}
 }
 
-// part splits the rest of the batch into single packets after the network has refused a joined
-// message. It returns false if the refused message was a single packet. EIO is the kernel's error
-// if the interface computes no checksums; from then on the socket joins no packets. EINVAL is its
-// error for packets above a reduced MTU, and concerns only their length.
-func (b *Batch) part() bool {
-	g := b.groups[b.done]
+// splitMessage splits the rest of the batch into single packets after the network has refused a
+// joined message. It returns false if the refused message was a single packet. EIO is the
+// kernel's error if the interface computes no checksums; from then on the socket joins no
+// packets. EINVAL is its error for packets above a reduced MTU, and concerns only their length.
+func (b *Batch) splitMessage() bool {
+	g := b.messages[b.done]
 	if g.n == 1 {
 		return false
 	}
@@ -196,18 +196,18 @@ func (b *Batch) part() bool {
 	case unix.EIO, unix.EOPNOTSUPP:
 		b.joins = false
 	}
-	rest := b.groups[b.done:]
-	packets := make([]group, 0, b.n-b.at)
+	rest := b.messages[b.done:]
+	packets := make([]gsoMessage, 0, b.n-b.at)
 	for _, g := range rest {
 		for i := g.first; i < g.first+g.n; i++ {
 			size := int(b.iovs[i].Len)
 			_ = b.sign(i, size-packet.ICRCLen, packet.Tail{}, g.to, 0) // as at Add
-			packets = append(packets, group{to: g.to, first: i, n: 1, size: size, bytes: size})
+			packets = append(packets, gsoMessage{to: g.to, first: i, n: 1, size: size, bytes: size})
 		}
 	}
-	b.groups = append(b.groups[:0], packets...)
+	b.messages = append(b.messages[:0], packets...)
 	b.done = 0
-	for k := range b.groups {
+	for k := range b.messages {
 		b.address(k)
 	}
 	return true
@@ -216,8 +216,8 @@ func (b *Batch) part() bool {
 // Drop removes the packet on which Send failed.
 func (b *Batch) Drop() {
 	if b.at < b.n {
-		b.left(1)
-		b.told = b.at
+		b.noteSent(1)
+		b.reported = b.at
 	}
 	if b.at == b.n {
 		b.reset()
@@ -225,8 +225,8 @@ func (b *Batch) Drop() {
 }
 
 func (b *Batch) reset() {
-	b.n, b.at, b.told, b.done = 0, 0, 0, 0
-	b.groups = b.groups[:0]
+	b.n, b.at, b.reported, b.done = 0, 0, 0, 0
+	b.messages = b.messages[:0]
 }
 
 // A headers caches the last packet's network headers, for a next one with equal length and

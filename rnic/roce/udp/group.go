@@ -118,8 +118,8 @@ func join(fd int, group netip.Addr, index int) error {
 	return unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(index)})
 }
 
-// leaveBy sets the outgoing interface for packets to groups.
-func leaveBy(fd int, six bool, index int) {
+// setMulticastInterface sets the outgoing interface for packets to groups.
+func setMulticastInterface(fd int, six bool, index int) {
 	if six {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, index)
 		return

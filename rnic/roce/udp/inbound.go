@@ -21,7 +21,7 @@ type Inbound struct {
 	msgs    []mmsghdr
 	iovs    []unix.Iovec
 	names   []unix.RawSockaddrInet6
-	control [][2]told
+	control [][2]recvControl
 	room    []byte
 	each    int // buffer size for one message
 	receive func(uintptr) bool
@@ -34,8 +34,8 @@ type Inbound struct {
 	n       int // received messages
 	err     syscall.Errno
 	seen    int  // last seen errs.count
-	looks   bool // spin before sleeping
-	look    look.Looker
+	spins   bool // spin before sleeping
+	spinner look.Looker
 }
 
 // A received is one packet: a part of message i.
@@ -54,12 +54,12 @@ const (
 // NewInbound returns an Inbound for n messages of s. If s joins packets, a message may have
 // several.
 func NewInbound(s *Socket, n int) *Inbound {
-	b := &Inbound{each: inboundRoom, local: s.local, errs: &s.errs, look: look.New()}
+	b := &Inbound{each: inboundRoom, local: s.local, errs: &s.errs, spinner: look.New()}
 	if s.joins {
 		n, b.each = max(1, n/joinedShare), joinedRoom
 	}
 	b.msgs, b.iovs, b.names = make([]mmsghdr, n), make([]unix.Iovec, n), make([]unix.RawSockaddrInet6, n)
-	b.control, b.room = make([][2]told, n), make([]byte, n*b.each)
+	b.control, b.room = make([][2]recvControl, n), make([]byte, n*b.each)
 	for i := range b.msgs {
 		m := &b.msgs[i].Msghdr
 		b.iovs[i].Base = &b.room[i*b.each]

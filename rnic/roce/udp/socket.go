@@ -59,7 +59,7 @@ func Listen(at netip.AddrPort) (*Socket, error) {
 	}
 	if i := interfaceOf(addr); i != nil {
 		// If this fails, the routing table decides.
-		_ = s.raw.Control(func(fd uintptr) { leaveBy(int(fd), addr.Is6(), i.Index) })
+		_ = s.raw.Control(func(fd uintptr) { setMulticastInterface(int(fd), addr.Is6(), i.Index) })
 	}
 	s.local = netip.AddrPortFrom(addr, uint16(s.conn.LocalAddr().(*net.UDPAddr).Port))
 	_ = s.raw.Control(func(fd uintptr) { s.joins = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil })
@@ -101,7 +101,7 @@ func (s *Socket) Local() netip.AddrPort { return s.local }
 // Close makes waiting Send and Receive calls return an error that wraps net.ErrClosed.
 func (s *Socket) Close() error { return s.conn.Close() }
 
-// A segmentSize is the outgoing control message with the length of a message's packets. A told is
+// A segmentSize is the outgoing control message with the length of a message's packets. A recvControl is
 // an incoming one; there are two for each message: its packets' length, and their traffic class.
 type (
 	segmentSize struct {
@@ -109,7 +109,7 @@ type (
 		size uint16
 		_    [6]byte
 	}
-	told struct {
+	recvControl struct {
 		unix.Cmsghdr
 		value [8]byte // an int, or one byte for IPv4's TOS
 	}
@@ -128,13 +128,13 @@ func (s *Socket) Send(b *Batch) (sent int, full bool, err error) {
 	b.err, b.full = 0, false
 	for b.at < b.n && err == nil && !b.full {
 		err = s.raw.Write(b.send)
-		if err == nil && b.err != 0 && !b.part() {
+		if err == nil && b.err != 0 && !b.splitMessage() {
 			err = b.err
 		}
 		b.err = 0
 	}
-	sent = b.at - b.told
-	b.told = b.at
+	sent = b.at - b.reported
+	b.reported = b.at
 	if b.at == b.n {
 		b.reset()
 	}
@@ -146,10 +146,10 @@ func (s *Socket) Send(b *Batch) (sent int, full bool, err error) {
 // processor to another thread, wake threads for that, and check so often that this disturbs
 // packet processing.
 func (b *Batch) sendmmsg(fd uintptr) bool {
-	n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[b.done])), uintptr(len(b.groups)-b.done), unix.MSG_DONTWAIT, 0, 0)
+	n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[b.done])), uintptr(len(b.messages)-b.done), unix.MSG_DONTWAIT, 0, 0)
 	switch e {
 	case 0:
-		b.left(int(n))
+		b.noteSent(int(n))
 	case unix.EAGAIN:
 		b.full = true
 	case unix.EINTR:
@@ -195,7 +195,7 @@ func (s *Socket) Receive(b *Inbound) error {
 	b.prepare()
 	for b.n == 0 {
 		if err := s.raw.Read(b.receive); err != nil {
-			b.look.Found() // stops the spin: the socket is closed
+			b.spinner.Found() // stops the spin: the socket is closed
 			return err
 		}
 		if b.err != 0 {
@@ -210,9 +210,9 @@ func (s *Socket) Receive(b *Inbound) error {
 func (b *Inbound) recvmmsg(fd uintptr) bool {
 	n, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[0])), uintptr(len(b.msgs)), unix.MSG_DONTWAIT, 0, 0)
 	if e == unix.EAGAIN {
-		return b.looks && b.look.Again()
+		return b.spins && b.spinner.Again()
 	}
-	b.look.Found()
+	b.spinner.Found()
 	switch e {
 	case 0:
 		b.n = int(n)

@@ -157,8 +157,8 @@ func TestJoined(t *testing.T) {
 		}
 		// 21 packets are 64,000 bytes; then 5 of which the last is shorter, 4, 1 to another peer,
 		// 9.
-		if len(out.groups) != 5 {
-			t.Errorf("%d messages", len(out.groups))
+		if len(out.messages) != 5 {
+			t.Errorf("%d messages", len(out.messages))
 		}
 		if n, _, err := a.Send(out); n != 40 || err != nil {
 			t.Fatal(n, err)
@@ -187,7 +187,7 @@ func TestAlone(t *testing.T) {
 		add(t, out, 100, b.Local())
 	}
 	var sizes []int
-	for _, g := range out.groups {
+	for _, g := range out.messages {
 		sizes = append(sizes, g.n)
 	}
 	if !slices.Equal(sizes, []int{3, 1, 1, 2, 1, 1}) {
@@ -222,8 +222,8 @@ func TestTakenApart(t *testing.T) {
 	gather(t, b, 3, a.Local())
 	add(t, out, 100, b.Local())
 	add(t, out, 100, b.Local())
-	if len(out.groups) != 1 {
-		t.Errorf("%d messages, want 1: the network has refused earlier ones for their length", len(out.groups))
+	if len(out.messages) != 1 {
+		t.Errorf("%d messages, want 1: the network has refused earlier ones for their length", len(out.messages))
 	}
 }
 

@@ -45,10 +45,10 @@ type Wire interface {
 
 // A Receiver receives packets in batches.
 type Receiver interface {
-	// Receive waits for packets and returns their number. look permits spinning before it sleeps,
+	// Receive waits for packets and returns their number. spin permits spinning before it sleeps,
 	// if processors are idle. Packet returns one of them, valid until the next call of either;
 	// good means a valid ICRC.
-	Receive(look bool) (n int, err error)
+	Receive(spin bool) (n int, err error)
 	Packet(i int) (network, datagram []byte, good bool)
 
 	// Close makes waiting calls return an error that wraps net.ErrClosed.
@@ -81,8 +81,8 @@ func Open(at netip.AddrPort) (Wire, error) {
 
 func (w *wire) Send() (int, bool, error)                    { return w.Socket.Send(w.Batch) }
 func (w *wire) Packet(i int) (head, data []byte, good bool) { return w.in.Packet(i) }
-func (w *wire) Receive(look bool) (n int, err error) {
-	w.in.looks = look
+func (w *wire) Receive(spin bool) (n int, err error) {
+	w.in.spins = spin
 	err = w.Socket.Receive(w.in)
 	return w.in.Len(), err
 }

@@ -19,13 +19,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A kept is one port's connection file. No other process writes to it, because only one can have
-// the port. A goroutine writes, since event handlers must not wait for a disk. If an entry is not
-// written in time, the peer merely waits longer after a crash.
-type kept struct {
+// A connStateFile is one port's connection file. No other process writes to it, because only one
+// can have the port. A goroutine writes, since event handlers must not wait for a disk. If an
+// entry is not written in time, the peer merely waits longer after a crash.
+type connStateFile struct {
 	path string        // set once
 	wake chan struct{} // one token: there are changes to write
-	last chan struct{} // closed when no more changes will come
+	stop chan struct{} // closed when no more changes will come
 	done chan struct{} // closed when the goroutine has ended
 
 	mu    sync.Mutex             // after control.mu
@@ -35,44 +35,44 @@ type kept struct {
 // The pause after a write is keptShare times its duration, between keptPause and keptMost: each
 // write has all connections, and peers can open and close some at any rate.
 const (
-	keptShare = 10
-	keptPause = 20 * time.Millisecond
-	keptMost  = time.Second
+	statePauseShare = 10
+	minStatePause   = 20 * time.Millisecond
+	maxStatePause   = time.Second
 )
 
-func newKept(path string) *kept {
-	return &kept{path: path, wake: make(chan struct{}, 1), last: make(chan struct{}), done: make(chan struct{}), conns: make(map[*cm.Conn]cm.Former)}
+func newConnStateFile(path string) *connStateFile {
+	return &connStateFile{path: path, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}), conns: make(map[*cm.Conn]cm.Former)}
 }
 
-// mostKept bounds a file's connections, and keptSize the bytes read: a connection's text is
+// maxStateConns bounds a file's connections, and keptSize the bytes read: a connection's text is
 // shorter than 160 bytes.
 const (
-	mostKept = 1 << 16
-	keptSize = 160 * mostKept
+	maxStateConns = 1 << 16
+	maxStateFile  = 160 * maxStateConns
 )
 
-// keep starts recording the port's connections in a directory, and ends those left there by
+// recordConns starts recording the port's connections in a directory, and ends those left there by
 // another process. The caller holds mu.
-func (c *control) keep(at cm.Instant, dir string) {
-	if dir == "" || c.kept != nil {
+func (c *control) recordConns(at cm.Instant, dir string) {
+	if dir == "" || c.state != nil {
 		return
 	}
-	k := newKept(filepath.Join(dir, fmt.Sprintf("roce-%v-%d.json", c.t.key.Addr(), c.t.key.Port())))
+	k := newConnStateFile(filepath.Join(dir, fmt.Sprintf("roce-%v-%d.json", c.t.key.Addr(), c.t.key.Port())))
 	for _, f := range k.read() {
 		if conn := c.cm.EndFormer(at, f); conn != nil {
 			k.conns[conn] = f
 		}
 	}
 	k.changed() // invalid entries are dropped
-	c.kept = k
+	c.state = k
 	go k.loop()
 }
 
-// keepNoMore writes the final state and ends the goroutine.
-func (c *control) keepNoMore() {
+// stopRecording writes the final state and ends the goroutine.
+func (c *control) stopRecording() {
 	c.mu.Lock()
-	k := c.kept
-	c.kept = nil
+	k := c.state
+	c.state = nil
 	c.mu.Unlock()
 	if k != nil {
 		k.end()
@@ -80,33 +80,33 @@ func (c *control) keepNoMore() {
 }
 
 // end writes remaining changes and waits for the goroutine.
-func (k *kept) end() {
-	close(k.last)
+func (k *connStateFile) end() {
+	close(k.stop)
 	<-k.done
 }
 
 // read returns the file's connections, or none if it is missing or invalid. It opens without
 // blocking: an attacker might have put a FIFO without a writer there.
-func (k *kept) read() (list []cm.Former) {
+func (k *connStateFile) read() (list []cm.Former) {
 	f, err := os.OpenFile(k.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() > keptSize {
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxStateFile {
 		return nil
 	}
-	b, err := io.ReadAll(io.LimitReader(f, keptSize))
+	b, err := io.ReadAll(io.LimitReader(f, maxStateFile))
 	if err != nil || json.Unmarshal(b, &list) != nil {
 		return nil
 	}
-	return list[:min(len(list), mostKept)]
+	return list[:min(len(list), maxStateConns)]
 }
 
-// happened adds a connection when it is established. It removes one when the peer knows of the
+// handleEvent adds a connection when it is established. It removes one when the peer knows of the
 // end or no longer counts. A nil k records nothing.
-func (k *kept) happened(e *cm.Event) {
+func (k *connStateFile) handleEvent(e *cm.Event) {
 	if k == nil || e.Kind != cm.Established && e.Kind != cm.Ended {
 		return
 	}
@@ -120,7 +120,7 @@ func (k *kept) happened(e *cm.Event) {
 	k.changed()
 }
 
-func (k *kept) changed() {
+func (k *connStateFile) changed() {
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -129,12 +129,12 @@ func (k *kept) changed() {
 
 // loop writes changes. At the end it writes nothing twice: the socket is closed by then, and the
 // file may belong to another process.
-func (k *kept) loop() {
+func (k *connStateFile) loop() {
 	defer close(k.done)
 	for {
 		select {
 		case <-k.wake:
-		case <-k.last:
+		case <-k.stop:
 			select {
 			case <-k.wake:
 			default:
@@ -147,19 +147,19 @@ func (k *kept) loop() {
 		k.mu.Unlock()
 		k.write(list)
 		select {
-		case <-k.last:
-		case <-time.After(min(max(keptShare*time.Since(begun), keptPause), keptMost)):
+		case <-k.stop:
+		case <-time.After(min(max(statePauseShare*time.Since(begun), minStatePause), maxStatePause)):
 		}
 	}
 }
 
 // write replaces the file atomically; for an empty list it removes the file.
-func (k *kept) write(list []cm.Former) {
+func (k *connStateFile) write(list []cm.Former) {
 	if len(list) == 0 {
 		_ = os.Remove(k.path)
 		return
 	}
-	b, err := json.Marshal(list[:min(len(list), mostKept)])
+	b, err := json.Marshal(list[:min(len(list), maxStateConns)])
 	if err == nil {
 		err = writeNew(k.path+".new", b)
 	}

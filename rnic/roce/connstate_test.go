@@ -72,7 +72,7 @@ func TestKeptConnections(t *testing.T) {
 		files(t, dir, 0)
 	}
 	dir := t.TempDir()
-	k := kept{path: filepath.Join(dir, "f")}
+	k := connStateFile{path: filepath.Join(dir, "f")}
 	one := cm.Former{Peer: machine.Addr(t), ID: 1, RemoteID: 2, LocalQPN: 3, RemoteQPN: 4}
 	k.write([]cm.Former{one})
 	if list := k.read(); len(list) != 1 || list[0] != one {
@@ -88,7 +88,7 @@ func TestKeptConnections(t *testing.T) {
 // read, nor written to.
 func TestKeptElsewhere(t *testing.T) {
 	dir := t.TempDir()
-	k := kept{path: filepath.Join(dir, "f")}
+	k := connStateFile{path: filepath.Join(dir, "f")}
 	list := []cm.Former{{Peer: machine.Addr(t), ID: 1, RemoteID: 2, LocalQPN: 3, RemoteQPN: 4}}
 	k.write(list)
 	other := filepath.Join(dir, "other")
@@ -104,7 +104,7 @@ func TestKeptElsewhere(t *testing.T) {
 		"a link":           func(path string) error { return os.Symlink(other, path) },
 		"a link to nobody": func(path string) error { return os.Symlink(path, path) },
 		"too much": func(path string) error {
-			return os.WriteFile(path, append(bytes.Repeat([]byte(" "), keptSize), before...), 0o600)
+			return os.WriteFile(path, append(bytes.Repeat([]byte(" "), maxStateFile), before...), 0o600)
 		},
 	} {
 		for _, path := range []string{k.path, k.path + ".new"} {
@@ -137,7 +137,7 @@ func TestKeptElsewhere(t *testing.T) {
 // has changed meanwhile if something was, and at the end whatever was before, but nothing twice.
 func TestKeptSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKept(filepath.Join(t.TempDir(), "f"))
+		k := newConnStateFile(filepath.Join(t.TempDir(), "f"))
 		go k.loop()
 		change := func(id uint32) {
 			k.mu.Lock()
@@ -157,18 +157,18 @@ func TestKeptSeldom(t *testing.T) {
 		change(2)
 		change(3)
 		want("at once", 1)
-		time.Sleep(keptPause)
+		time.Sleep(minStatePause)
 		synctest.Wait()
 		want("after a while", 3)
 		change(4)
 		k.end()
 		want("at the end", 4)
 
-		k = newKept(k.path)
+		k = newConnStateFile(k.path)
 		go k.loop()
 		change(5)
 		want("then", 1)
-		(&kept{path: k.path}).write([]cm.Former{{ID: 6}, {ID: 7}})
+		(&connStateFile{path: k.path}).write([]cm.Former{{ID: 6}, {ID: 7}})
 		k.end()
 		want("of the next process", 2)
 	})

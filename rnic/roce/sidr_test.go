@@ -191,7 +191,7 @@ func TestWrongTransport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLink(e, b, &session{})
+	l, err := newCMLink(e, b, &session{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ var statuses = map[mad.Reason]mad.SIDRStatus{
 	mad.RejConsumer: mad.SIDRRejected, mad.RejServiceID: mad.SIDRUnsupported, mad.RejNoQP: mad.SIDRNoQP,
 }
 
-// A question is one SIDR_REQ by this side. It keeps its port open until the CM releases it.
-type question struct {
+// A sidrRequest is one SIDR_REQ by this side. It keeps its port open until the CM releases it.
+type sidrRequest struct {
 	c    *control      // set once
 	made chan struct{} // closed when there is an answer, or an error
 
@@ -38,8 +38,8 @@ type question struct {
 	err     error
 }
 
-// happened handles an event. The caller holds control.mu.
-func (q *question) happened(e *cm.Event) {
+// handleEvent handles an event. The caller holds control.mu.
+func (q *sidrRequest) handleEvent(e *cm.Event) {
 	switch e.Kind {
 	case cm.Resolved:
 		q.answer, q.private = e.Remote, e.Private
@@ -52,7 +52,7 @@ func (q *question) happened(e *cm.Event) {
 	}
 }
 
-func (q *question) settle(err error) {
+func (q *sidrRequest) settle(err error) {
 	if !q.done {
 		q.done, q.err = true, err
 		close(q.made)
@@ -71,21 +71,21 @@ func unresolved(why error) error {
 	return refusal(why)
 }
 
-// resolve asks the listener at an address for its QP, and brings the bound endpoint to RTS. After
+// resolveUD asks the listener at an address for its QP, and brings the bound endpoint to RTS. After
 // an error it is unbound.
-func (e *endpoint) resolve(ctx context.Context, b *binding, to netip.AddrPort, private []byte) error {
-	err := e.ask(ctx, b, to, private)
+func (e *endpoint) resolveUD(ctx context.Context, b *binding, to netip.AddrPort, private []byte) error {
+	err := e.requestSIDR(ctx, b, to, private)
 	if err != nil {
 		e.unbind()
 	}
 	return err
 }
 
-func (e *endpoint) ask(ctx context.Context, b *binding, to netip.AddrPort, private []byte) error {
+func (e *endpoint) requestSIDR(ctx context.Context, b *binding, to netip.AddrPort, private []byte) error {
 	if err := e.holdPort(b); err != nil {
 		return err
 	}
-	q := &question{c: &b.port.control, made: make(chan struct{})}
+	q := &sidrRequest{c: &b.port.control, made: make(chan struct{})}
 	var err error
 	q.c.do(func(m *cm.CM, at cm.Instant) {
 		q.k, err = m.Resolve(at, cm.Request{Peer: to.Addr(), Service: serviceID(rnic.UD, to.Port()), SourcePort: sourcePort(), Private: private})
@@ -113,9 +113,9 @@ func (e *endpoint) ask(ctx context.Context, b *binding, to netip.AddrPort, priva
 	return e.establish(&session{attrs: core.Attrs{SQPSN: e.psn}, private: q.private}, nil)
 }
 
-// name answers a SIDR request with a bound endpoint's QPN and Q_Key, and brings it to RTS if
+// answerSIDR answers a SIDR request with a bound endpoint's QPN and Q_Key, and brings it to RTS if
 // necessary: the peer's first datagram may come as soon as the answer has left.
-func (r *connRequest) name(e *endpoint, b *binding, private []byte) (err error) {
+func (r *connRequest) answerSIDR(e *endpoint, b *binding, private []byte) (err error) {
 	_, a := b.qp.Query()
 	r.c.do(func(m *cm.CM, at cm.Instant) {
 		if err = m.Answer(at, r.k, mad.SIDRValid, b.qp.Num(), a.QKey, private); err == nil && e.q.QP().State() == rnic.StateIdle {

@@ -1,4 +1,4 @@
-// The link between a CM connection and an endpoint.
+// A CM connection joined to an endpoint.
 
 package roce
 
@@ -16,9 +16,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// A link joins a cm.Conn to its endpoint. It keeps the port open until the CM has released the
+// A cmLink joins a cm.Conn to its endpoint. It keeps the port open until the CM has released the
 // connection: only then may the QPN be reused.
-type link struct {
+type cmLink struct {
 	// set once
 	c       *control
 	e       *endpoint
@@ -26,23 +26,23 @@ type link struct {
 	made    chan struct{} // closed when the connection is established, or has failed with err
 	over    chan struct{} // closed when the connection has ended
 
-	waits atomic.Bool // passive: the REP is out; a packet on the QP shows that the RTU is late
+	awaitsRTU atomic.Bool // passive: the REP is out; a packet on the QP shows that the RTU is late
 
 	// guarded by control.mu
-	k    *cm.Conn // set before asks, or the CM, has the link
+	k    *cm.Conn // set before accepting, or the CM, has the link
 	qp   *core.QP
 	err  error // why the connection failed, or nil
 	done bool  // made is closed
 	used bool  // the endpoint was established; released removes its QP
 }
 
-// newLink joins a bound endpoint to a connection of its port. It fails if the binding was undone
+// newCMLink joins a bound endpoint to a connection of its port. It fails if the binding was undone
 // meanwhile: the QP may have been closed, and the port with it.
-func newLink(e *endpoint, b *binding, s *session) (*link, error) {
+func newCMLink(e *endpoint, b *binding, s *session) (*cmLink, error) {
 	if err := e.holdPort(b); err != nil {
 		return nil, err
 	}
-	return &link{c: &b.port.control, e: e, session: s, qp: b.qp, made: make(chan struct{}), over: make(chan struct{})}, nil
+	return &cmLink{c: &b.port.control, e: e, session: s, qp: b.qp, made: make(chan struct{}), over: make(chan struct{})}, nil
 }
 
 // holdPort keeps a binding's port open until its release; it fails if the binding was undone.
@@ -59,19 +59,19 @@ func (e *endpoint) holdPort(b *binding) error {
 }
 
 // settle closes made. The caller of this and of the event handlers below holds control.mu.
-func (l *link) settle(err error) {
+func (l *cmLink) settle(err error) {
 	if !l.done {
 		l.done, l.err = true, err
-		l.waits.Store(false)
+		l.awaitsRTU.Store(false)
 		close(l.made)
 	}
 }
 
 // replied handles the peer's REP. The QP is ready before the RTU leaves.
-func (l *link) replied(at cm.Instant, e *cm.Event) {
+func (l *cmLink) replied(at cm.Instant, e *cm.Event) {
 	s, r := l.session, &e.Remote
-	s.attrs.DestQPN, s.attrs.SQPSN, s.attrs.PeerPort = r.QPN, r.PSN, l.c.onePort(l.c.from)
-	s.attrs.RNRRetry, s.attrs.ObeyCredits = r.RNRRetryCount, tellsCredits(r)
+	s.attrs.DestQPN, s.attrs.SQPSN, s.attrs.PeerPort = r.QPN, r.PSN, l.c.peerPort(l.c.from)
+	s.attrs.RNRRetry, s.attrs.ObeyCredits = r.RNRRetryCount, sendsCredits(r)
 	s.ord = min(s.ord, int(r.ResponderResources))
 	s.private = e.Private
 	err := l.e.establish(s, l)
@@ -86,7 +86,7 @@ func (l *link) replied(at cm.Instant, e *cm.Event) {
 
 // established: on the passive side the RTU has come; from now on the program gets the peer's
 // messages.
-func (l *link) established(at cm.Instant) {
+func (l *cmLink) established(at cm.Instant) {
 	if !l.k.Active() {
 		if err := l.e.establish(l.session, l); err != nil {
 			l.settle(err)
@@ -99,7 +99,7 @@ func (l *link) established(at cm.Instant) {
 }
 
 // ended: the connection is over, or was never made.
-func (l *link) ended(why error) {
+func (l *cmLink) ended(why error) {
 	l.settle(refusal(why))
 	close(l.over)
 	if l.err == nil {
@@ -108,7 +108,7 @@ func (l *link) ended(why error) {
 }
 
 // released: the CM has forgotten the connection.
-func (l *link) released() {
+func (l *cmLink) released() {
 	l.settle(rnic.ErrClosed)
 	if l.used {
 		l.c.t.core.Remove(l.qp)
@@ -152,8 +152,8 @@ func (e *endpoint) peerLeft(why error) {
 	e.Abort(err)
 }
 
-// leave notifies the peer of the end without waiting. A nil link has no peer.
-func (l *link) leave() {
+// leave notifies the peer of the end without waiting. A nil cmLink has no peer.
+func (l *cmLink) leave() {
 	if l != nil {
 		// An error means that the connection has already ended.
 		l.c.do(func(m *cm.CM, at cm.Instant) { _ = m.Disconnect(at, l.k, nil) })
@@ -165,7 +165,7 @@ func (l *link) leave() {
 const disconnectTime = 2 * time.Second
 
 // disconnect notifies the peer of the end, and waits for its answer.
-func (l *link) disconnect(ctx context.Context, done <-chan struct{}) {
+func (l *cmLink) disconnect(ctx context.Context, done <-chan struct{}) {
 	if l == nil {
 		return
 	}
@@ -181,6 +181,6 @@ func (l *link) disconnect(ctx context.Context, done <-chan struct{}) {
 }
 
 // heard makes the CM request a late RTU.
-func (l *link) heard() {
+func (l *cmLink) heard() {
 	l.c.do(func(m *cm.CM, at cm.Instant) { m.Heard(at, l.k) })
 }
