@@ -1,4 +1,4 @@
-// What RC costs beside plain UDP with packets of the same size, and batches of as many.
+// RC's cost compared with plain UDP with equal packet and batch sizes.
 
 package roce
 
@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// BenchmarkPlainUDP moves 1 MiB in packets of 4 KiB from one socket to another, batches of 64 and
-// an answer of one byte after each 64.
+// BenchmarkPlainUDP moves 1 MiB in 4 KiB packets between two sockets, in batches of 64, with a
+// one-byte answer after each 64.
 func BenchmarkPlainUDP(b *testing.B) {
 	at, to := hosts(b)
 	x, y := plainUDP(b, at), plainUDP(b, to)
@@ -31,7 +31,7 @@ func BenchmarkPlainUDP(b *testing.B) {
 	b.SetBytes(1 << 20)
 	out := 0
 	for b.Loop() {
-		// Two windows of 64 are on the wire, as RC has 128 packets.
+		// Two windows of 64 are in flight, like RC's 128 packets.
 		for left := 4; left > 0; left-- {
 			for out >= 2 {
 				out -= x.receive1()
@@ -44,7 +44,7 @@ func BenchmarkPlainUDP(b *testing.B) {
 	<-done
 }
 
-// BenchmarkPlainUDPPingPong is the time there and back of a packet of 64 bytes.
+// BenchmarkPlainUDPPingPong is a 64-byte packet's round-trip time.
 func BenchmarkPlainUDPPingPong(b *testing.B) {
 	at, to := hosts(b)
 	x, y := plainUDP(b, at), plainUDP(b, to)
@@ -85,7 +85,7 @@ func BenchmarkRead(b *testing.B) {
 	streamOf(b, x, rnic.SendWR{Op: rnic.OpRead, MR: sink, Length: 1 << 20, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
 }
 
-// streamOf keeps two of a work request posted.
+// streamOf keeps two copies of a work request posted.
 func streamOf(b *testing.B, x *side, wr rnic.SendWR) {
 	x.post(wr)
 	for b.Loop() {
@@ -98,8 +98,8 @@ func streamOf(b *testing.B, x *side, wr rnic.SendWR) {
 func BenchmarkPingPong(b *testing.B)         { pingPong(b, rnic.RC, 0) }
 func BenchmarkDatagramPingPong(b *testing.B) { pingPong(b, rnic.UD, 40) }
 
-// pingPong has each side answer from its handler: nobody else has to be woken, as in the plain
-// program.
+// pingPong makes each side answer in its handler, without waking another goroutine, like the
+// plain program.
 func pingPong(b *testing.B, service rnic.Service, grh int) {
 	x, y := pair(b, service, Options{}, 4096)
 	done := make(chan struct{})

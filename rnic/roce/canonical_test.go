@@ -1,4 +1,4 @@
-// The canonical form of an address.
+// An address's canonical form.
 
 package roce
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
 )
 
-// TestCanonical: a zone is an interface's name, and is kept only for IPv6 link-local addresses.
+// TestCanonical: a zone is an interface name, only for IPv6 link-local addresses.
 func TestCanonical(t *testing.T) {
 	list, err := net.Interfaces()
 	if err != nil || len(list) == 0 {
@@ -34,8 +34,8 @@ func TestCanonical(t *testing.T) {
 }
 
 // TestRemoteAddrAndSockets: RemoteAddr is the client's own address. For a client with a spare
-// loopback address it is the address that the client has called, and for a link-local client it has
-// the zone. Sockets returns the addresses of the sockets that exist.
+// loopback address it is the address that the client called; a link-local client's has the zone.
+// Sockets returns the addresses of existing sockets.
 func TestRemoteAddrAndSockets(t *testing.T) {
 	for _, c := range []struct{ at, from, want, socket string }{
 		{"127.0.0.1", "127.64.1.3", "127.0.0.1", "127.64.1.3"},
@@ -68,8 +68,7 @@ func TestRemoteAddrAndSockets(t *testing.T) {
 	}
 }
 
-// TestHostAddrs: the addresses of a host include its link-local ones, with their zones, and have no
-// duplicates.
+// TestHostAddrs: a host's addresses include its link-local ones, with zones, without duplicates.
 func TestHostAddrs(t *testing.T) {
 	here, _, _ := twoHosts(t)
 	for all, six := range map[string]bool{"0.0.0.0": false, "::": true} {
@@ -96,8 +95,9 @@ func TestHostAddrs(t *testing.T) {
 	}
 }
 
-// TestPortOfAnotherProcess: where another socket has the RoCE port, a connection to another host
-// fails with the reason and leaves from no other address; a host by another address still works.
+// TestPortOfAnotherProcess: if another socket has the RoCE port, connecting to another host fails
+// with the reason and uses no other source address; a host reached by another address still
+// works.
 func TestPortOfAnotherProcess(t *testing.T) {
 	here, there, inOther := twoHosts(t)
 	for i, at := range here {

@@ -1,4 +1,4 @@
-// Peers that a socket cannot reach, and QPs that are closed early.
+// Peers that a socket cannot reach, and QPs closed early.
 
 package roce
 
@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestOtherFamily: a peer whose address is not of the socket's family is never reached, and ends
-// what is sent to it.
+// TestOtherFamily: a peer with an address outside the socket's family is unreachable, and work
+// sent to it fails.
 func TestOtherFamily(t *testing.T) {
 	at, _ := hosts(t)
 	for _, service := range []rnic.Service{rnic.RC, rnic.UC} {
@@ -23,8 +23,8 @@ func TestOtherFamily(t *testing.T) {
 	}
 }
 
-// TestClosedWhileConnecting: a QP that is closed before its request leaves has none, and its port
-// is not kept.
+// TestClosedWhileConnecting: a QP closed before its request leaves sends none, and releases its
+// port.
 func TestClosedWhileConnecting(t *testing.T) {
 	at, to := hosts(t)
 	s := newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).bind(at)
@@ -39,7 +39,8 @@ func TestClosedWhileConnecting(t *testing.T) {
 	}
 }
 
-// TestAcceptAfterClose: a request that Accept has returned outlives its listener, and the port it.
+// TestAcceptAfterClose: a request returned by Accept outlives its listener, and its port does,
+// too.
 func TestAcceptAfterClose(t *testing.T) {
 	m := meet(t, Options{})
 	a, b := newSide(t, m.dev, rnic.RC), newSide(t, m.dev, rnic.RC)

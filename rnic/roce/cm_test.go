@@ -1,4 +1,4 @@
-// Connections made by the connection manager, over loopback.
+// Connections by the connection manager, over loopback.
 
 package roce
 
@@ -17,11 +17,11 @@ import (
 
 const service = 20049
 
-// A meeting is a listener, and who connects to it.
+// A meeting is a listener with a connecting side.
 type meeting struct {
 	l    rnic.Listener
 	addr string
-	dev  *rnic.Device // of both
+	dev  *rnic.Device // both sides'
 }
 
 func meet(t testing.TB, o Options) *meeting {
@@ -40,9 +40,9 @@ func meet(t testing.TB, o Options) *meeting {
 	return &meeting{l, addr, dev}
 }
 
-// ownPorts waits until the process has no port, now and when the test has ended. A client chooses
-// its address itself, and the same each time: its port is open for as long as a connection rests in
-// time-wait, with the wire of the test that has opened it.
+// ownPorts waits until the process has no port, now and at the test's end. A client always
+// chooses the same address, and a connection in time-wait keeps its port open, with the wire of
+// the test that opened it.
 func ownPorts(t testing.TB) {
 	t.Helper()
 	wait := func() {
@@ -63,7 +63,7 @@ func ownPorts(t testing.TB) {
 	t.Cleanup(wait)
 }
 
-// connected is both ends of a connection that the CM has made.
+// connected returns both ends of a CM connection.
 func (m *meeting) connected(t testing.TB, there, here rnic.ConnParams) (a, b *side) {
 	t.Helper()
 	a, b = newSide(t, m.dev, rnic.RC), newSide(t, m.dev, rnic.RC)
@@ -112,14 +112,14 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestConnectOverABadWire: what the CM sends may be lost, too.
+// TestConnectOverABadWire: CM datagrams may be lost, too.
 func TestConnectOverABadWire(t *testing.T) {
 	a, b := meet(t, Options{Wrap: badly(100)}).connected(t, rnic.ConnParams{}, rnic.ConnParams{})
 	operations(t, a, b, []int{0, 100_000})
 }
 
-// TestReject: the words of a program that refuses come to the one that asked, whose QP can be tried
-// again; so it is where nobody listens.
+// TestReject: a rejecting program's data reaches the requesting one, whose QP can be reused; also
+// without a listener.
 func TestReject(t *testing.T) {
 	m := meet(t, Options{})
 	a := newSide(t, m.dev, rnic.RC)
@@ -139,7 +139,8 @@ func TestReject(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := m.dev.Connect(ctx, a.qp, m.addr, rnic.ConnParams{}); !errors.Is(err, context.DeadlineExceeded) { // nobody accepts
+	// No Accept.
+	if err := m.dev.Connect(ctx, a.qp, m.addr, rnic.ConnParams{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	if a.qp.State() != rnic.StateIdle {
@@ -147,7 +148,7 @@ func TestReject(t *testing.T) {
 	}
 }
 
-// TestTaken: a service is one listener's, and free when that is closed.
+// TestTaken: a service belongs to one listener, and is free after that closes.
 func TestTaken(t *testing.T) {
 	m := meet(t, Options{})
 	if _, err := m.dev.Listen("udp", m.addr); !errors.Is(err, errListen) {

@@ -1,4 +1,4 @@
-// Connections of a process that is killed, which the next one ends.
+// A killed process's connections, ended by the next one.
 
 package roce
 
@@ -31,9 +31,9 @@ func files(t *testing.T, dir string, n int) []fs.DirEntry {
 	}
 }
 
-// TestSuccessorEndsConnections: a peer that sends nothing, and so would not notice that the process
-// at the other end is another one now, is told so by that; and the file of connections is only for
-// its owner, and goes with the last of them.
+// TestSuccessorEndsConnections: an idle peer, which would not notice that a new process has
+// replaced its peer, is disconnected by the new one. The connection file is readable only by its
+// owner, and removed with the last connection.
 func TestSuccessorEndsConnections(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(victimState, dir)
@@ -54,8 +54,8 @@ func TestSuccessorEndsConnections(t *testing.T) {
 	files(t, dir, 0)
 }
 
-// TestKeptConnections: a file that is not whole, or that holds what can be no connection, is as
-// none; what another process has left stays in it until its peer knows.
+// TestKeptConnections: an incomplete file, or one with invalid connections, counts as empty.
+// Another process's connections stay in it until their peers know.
 func TestKeptConnections(t *testing.T) {
 	for name, text := range map[string]string{"nothing": "", "half": `[{"Peer":"127.0.0.1","I`, "no connection": `[{"Peer":"fd00::1"},{},7]`} {
 		_, host := hosts(t)
@@ -84,8 +84,8 @@ func TestKeptConnections(t *testing.T) {
 	}
 }
 
-// TestKeptElsewhere: what somebody has put in the place of the files is neither waited for, nor
-// read, nor written to.
+// TestKeptElsewhere: foreign objects in the files' place are neither waited for, nor read, nor
+// written.
 func TestKeptElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	k := connStateFile{path: filepath.Join(dir, "f")}
@@ -133,8 +133,8 @@ func TestKeptElsewhere(t *testing.T) {
 	}
 }
 
-// TestKeptSeldom: what has changed is written at once if nothing was for a while, later with what
-// has changed meanwhile if something was, and at the end whatever was before, but nothing twice.
+// TestKeptSeldom: a change is written at once after a pause, otherwise later together with
+// others, and at the end immediately, but nothing twice.
 func TestKeptSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newConnStateFile(filepath.Join(t.TempDir(), "f"))

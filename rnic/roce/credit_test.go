@@ -1,5 +1,5 @@
-// End-to-end flow control between two programs: what the connection manager declares, and what
-// acknowledges tell then.
+// End-to-end flow control between two programs: the CM's negotiation, and the acknowledges'
+// credits.
 
 package roce
 
@@ -14,10 +14,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A creditWire says when an acknowledge goes by that tells of one receive after one message.
+// A creditWire reports an acknowledge with one credit after one message.
 type creditWire struct {
 	udp.Wire
-	told chan struct{} // has room for one
+	told chan struct{} // buffered, one element
 	room []byte
 }
 
@@ -48,15 +48,15 @@ func (w *creditWire) see(datagram []byte) {
 	}
 }
 
-// idle reports whether nobody sends.
+// idle reports whether no goroutine has the turn.
 func (x *transmitter) idle() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.head == nil && !x.busy
 }
 
-// Both ends declare it if they are told to, obey each other then, and a receive that is posted
-// where there was none is told of at once.
+// With the option both ends negotiate it and obey each other's credits. A receive posted to an
+// empty queue is reported at once.
 func TestFlowControl(t *testing.T) {
 	told := make(chan struct{}, 1)
 	m := meet(t, Options{FlowControl: true, Wrap: func(w udp.Wire) udp.Wire { return &creditWire{Wire: w, told: told} }})
@@ -69,14 +69,14 @@ func TestFlowControl(t *testing.T) {
 	b.recv(1, 10)
 	a.post(rnic.SendWR{ID: 1})
 	b.good(1)
-	a.good(1) // by an acknowledge that tells of none
+	a.good(1) // by an acknowledge with zero credits
 	b.recv(2, 10)
 	for x := &rnic.EndpointOf(b.qp).(*endpoint).bound.Load().port.tx; !x.idle(); {
 		runtime.Gosched()
 	}
 	select {
 	case <-told:
-	default: // it would leave with what is sent next, after 15 s
+	default: // otherwise it would leave with the next message, after 15 s
 		t.Fatal("no acknowledge tells of the receive")
 	}
 	a.post(rnic.SendWR{ID: 2})
@@ -86,8 +86,7 @@ func TestFlowControl(t *testing.T) {
 	operations(t, b, a, []int{300_000})
 }
 
-// Without that nothing is declared and nothing obeyed, as with a peer whose receives are not this
-// QP's alone.
+// Without the option there is no flow control, nor with a peer that shares its receive queue.
 func TestNoFlowControl(t *testing.T) {
 	m := meet(t, Options{})
 	a, b := m.connected(t, rnic.ConnParams{}, rnic.ConnParams{})
@@ -103,7 +102,7 @@ func TestNoFlowControl(t *testing.T) {
 	}
 }
 
-// Out of band nobody declares anything: what the first acknowledge tells counts.
+// Out of band nothing is negotiated: the first acknowledge decides.
 func TestFlowControlOutOfBand(t *testing.T) {
 	for _, o := range []Options{{}, {FlowControl: true}} {
 		a, b := pair(t, rnic.RC, o, 1024)

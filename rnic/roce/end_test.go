@@ -1,4 +1,4 @@
-// How QPs end, and what their programs are told.
+// Ending QPs, and the errors that programs get.
 
 package roce
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestAbortFlushes: all that is posted completes as flushed, and the first cause is kept.
+// TestAbortFlushes: all posted work completes as flushed, and the first cause stays.
 func TestAbortFlushes(t *testing.T) {
 	a, b := pair(t, rnic.RC, Options{}, 1024)
 	a.recv(1, 10)
@@ -39,7 +39,7 @@ func TestAbortFlushes(t *testing.T) {
 	}
 }
 
-// TestSilentPeer: a peer that does not answer ends the QP after some retries.
+// TestSilentPeer: a silent peer ends the QP after some retries.
 func TestSilentPeer(t *testing.T) {
 	at, to := hosts(t)
 	a := newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).bind(at)
@@ -54,8 +54,8 @@ func TestSilentPeer(t *testing.T) {
 	}
 }
 
-// TestRefusedAccess: a Write to memory that is not the peer's to write to is refused, both ends
-// end, and the writer is told of which STag.
+// TestRefusedAccess: a Write to memory without permission is refused, both ends end, and the
+// writer learns the STag.
 func TestRefusedAccess(t *testing.T) {
 	a, b := pair(t, rnic.RC, Options{}, 1024)
 	mr, _ := b.region(100, rnic.RemoteRead)
@@ -78,8 +78,7 @@ func TestRefusedAccess(t *testing.T) {
 	}
 }
 
-// TestPortsAreGivenBack: an address is free when the last QP on it has been closed, connected or
-// not.
+// TestPortsAreGivenBack: an address is free after its last QP has been closed, connected or not.
 func TestPortsAreGivenBack(t *testing.T) {
 	at, to := hosts(t)
 	a, b := pairAt(t, rnic.RC, Options{}, 1024, at, to)
@@ -96,9 +95,9 @@ func TestPortsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestPortInUse: another program has the port of our address. To listen there is refused with
-// words; who connects to an address of this host comes from another one, the same each time: that
-// is what a server knows a client by.
+// TestPortInUse: another program has our address's port. Listening there fails with an
+// explanation. A client of this host uses another source address, always the same, because a
+// server identifies clients by it.
 func TestPortInUse(t *testing.T) {
 	port := uint16(machine.Port(t))
 	other, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(port)})

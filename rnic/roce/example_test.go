@@ -1,4 +1,4 @@
-// Examples of use: datagrams, and a reliable connection that two programs agree on by other means.
+// Examples: datagrams, and a reliable connection set up by other means.
 
 package roce_test
 
@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	qkey = 0x11111111 // which datagrams have to carry
-	grh  = 40         // bytes of the Global Routing Header in front of each datagram that is received
+	qkey = 0x11111111 // required in datagrams
+	grh  = 40         // bytes of the Global Routing Header before each received datagram
 )
 
 // loopback is where both ends of the examples are. BindFor takes another address of loopback if UDP
 // port 4791 of this one is in use by another process.
 var loopback = netip.MustParseAddr("127.0.0.1")
 
-// newQP makes a queue pair of a service, binds it, and returns the name that its peer needs.
+// newQP creates and binds a queue pair, and returns its identity for the peer.
 func newQP(dev *rnic.Device, service rnic.Service) (*rnic.QP, *rnic.CQ, roce.Identity) {
 	cq := dev.NewCQ(16)
 	qp, err := dev.AllocPD().CreateQP(rnic.QPConfig{Service: service, SendCQ: cq, RecvCQ: cq, SQDepth: 8, RQDepth: 8})
@@ -49,8 +49,8 @@ func next(cq *rnic.CQ) rnic.WC {
 	return wc[0]
 }
 
-// receiveDatagram makes a queue pair that receives one datagram, and reports its sender's number
-// and its text.
+// receiveDatagram creates a queue pair that receives one datagram, and returns its sender's QPN
+// and text.
 func receiveDatagram() (id roce.Identity, receive func() (uint32, string)) {
 	qp, cq, id := newQP(roce.Open(rnic.DeviceConfig{}), rnic.UD)
 	if err := roce.ConnectOutOfBand(qp, roce.OutOfBand{}); err != nil {

@@ -1,4 +1,4 @@
-// Requests from a socket that is not the one of RoCE at its address.
+// Requests from a socket other than the RoCE one at the same address.
 
 package roce
 
@@ -16,12 +16,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestSender: a request names the socket that has sent it, so that nobody on this host passes for
-// who has the port of RoCE at the same address.
+// TestSender: a request has its sending socket's port, so that no local user can impersonate the
+// owner of the RoCE port at the same address.
 func TestSender(t *testing.T) {
 	m := meet(t, Options{})
 	at, _ := hosts(t)
-	newSide(t, m.dev, rnic.RC).bind(at) // the victim, who has asked for nothing
+	newSide(t, m.dev, rnic.RC).bind(at) // the victim, which has sent no request
 	w := ask(t, m, at)
 	req, err := m.l.Accept(t.Context())
 	if err != nil {
@@ -34,8 +34,8 @@ func TestSender(t *testing.T) {
 	}
 }
 
-// TestHalfOpenFollowsMaxHandshakes: a listener says how many connections can be half-open at its
-// addresses, and the one that says most counts.
+// TestHalfOpenFollowsMaxHandshakes: the largest limit of the listeners at an address bounds its
+// half-open connections.
 func TestHalfOpenFollowsMaxHandshakes(t *testing.T) {
 	m := meet(t, Options{})
 	to := netip.MustParseAddrPort(m.addr)
@@ -55,14 +55,14 @@ func TestHalfOpenFollowsMaxHandshakes(t *testing.T) {
 			ask(t, m, from)
 		}
 		c := &l.(*listener).ports[0].control
-		// Of one source a quarter.
+		// A quarter for one source.
 		must.Become(t, "the oldest make room", func() bool { return c.counters().Evicted == uint64(most-most/4) })
 		l.Close()
 		less.Close()
 	}
 }
 
-// TestAbandon: an Accept whose peer never confirms ends when the program has had enough.
+// TestAbandon: an Accept without the peer's confirmation ends when the program abandons it.
 func TestAbandon(t *testing.T) {
 	m := meet(t, Options{})
 	at, _ := hosts(t)
@@ -77,7 +77,7 @@ func TestAbandon(t *testing.T) {
 	select {
 	case err := <-accepted:
 		t.Fatalf("accepted before an RTU: %v", err)
-	case <-time.After(20 * time.Millisecond): // most of the time it waits by now
+	case <-time.After(20 * time.Millisecond): // by now it usually waits
 	}
 	for range 2 {
 		req.(rnic.DatagramRequest).Abandon()
@@ -87,7 +87,7 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// ask sends m's listener a request from a port of its own at an address, and nothing more.
+// ask sends one request to m's listener, from another port at an address.
 func ask(t *testing.T, m *meeting, at netip.Addr) udp.Wire {
 	t.Helper()
 	w, err := udp.Open(netip.AddrPortFrom(at, 0))

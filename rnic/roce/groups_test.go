@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// datagramSide is a QP of UD in RTS at an address.
+// datagramSide is a UD QP in RTS at an address.
 func datagramSide(t *testing.T, at netip.Addr) *side {
 	t.Helper()
 	s := newSide(t, OpenWith(rnic.DeviceConfig{}, Options{}), rnic.UD).bind(at)
@@ -31,8 +31,8 @@ func (s *side) join(group netip.Addr) rnic.AddressHandle {
 	return ah
 }
 
-// sendsTo sends a datagram, and has it come to some and to nobody else: what follows on the same
-// way, to each alone, comes first to those.
+// sendsTo sends a datagram, and checks that it reaches some and no others: later datagrams by the
+// same way, to each of the others, arrive first.
 func (s *side) sendsTo(ah rnic.AddressHandle, some []*side, others ...*side) {
 	s.t.Helper()
 	data := pattern(200, int(ah.QPN)+len(some))
@@ -71,20 +71,20 @@ func (s *side) sendsTo(ah rnic.AddressHandle, some []*side, others ...*side) {
 	}
 }
 
-// multicasts is what members and others see of a group, whose sender is on one host; the listener
-// and more are on another, where there runs functions.
+// multicasts tests a group with its sender on one host; the listener and further members are on
+// another, where there runs functions.
 func multicasts(t *testing.T, sender, listener *side, more func() *side, there func(func()), group netip.Addr) {
 	t.Helper()
 	second, third := more(), more()
 	var ah rnic.AddressHandle
 	there(func() { ah = listener.join(group) })
-	if ah != listener.join(group) { // twice is once
+	if ah != listener.join(group) { // joining twice counts once
 		t.Error("another address handle")
 	}
 	if ah != (rnic.AddressHandle{Addr: group, QPN: core.MulticastQPN, QKey: testQKey}) {
 		t.Errorf("%+v", ah)
 	}
-	sender.sendsTo(ah, []*side{listener}, second, third) // who sends need not be a member
+	sender.sendsTo(ah, []*side{listener}, second, third) // the sender need not be a member
 	there(func() { second.join(group) })
 	sender.sendsTo(ah, []*side{listener, second}, third)
 	listener.qp.Leave(group)
@@ -94,13 +94,13 @@ func multicasts(t *testing.T, sender, listener *side, more func() *side, there f
 	own := sender.recv(9, packet.GRHLen+8)
 	second.recv(9, packet.GRHLen+8)
 	sender.post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{pattern(8, 5)}, AH: &ah})
-	sender.good(2) // it is sent, and comes back
+	sender.good(2) // it is sent, and received
 	second.good(1)
 	if !bytes.Equal(own[packet.GRHLen:], pattern(8, 5)) {
 		t.Error("the sender's own copy is not what was sent")
 	}
 	sender.qp.Leave(group)
-	second.qp.Close() // which leaves
+	second.qp.Close() // which leaves the group
 	p := portOf(t, listener.id.Addr)
 	p.groups.mu.Lock()
 	defer p.groups.mu.Unlock()
@@ -109,7 +109,7 @@ func multicasts(t *testing.T, sender, listener *side, more func() *side, there f
 	}
 }
 
-// TestMulticastLoopback: members at two addresses of loopback.
+// TestMulticastLoopback: members at two loopback addresses.
 func TestMulticastLoopback(t *testing.T) {
 	conformance.Proves(t, "IBU-182", "IBU-183")
 	a, b := hosts(t)
@@ -117,8 +117,7 @@ func TestMulticastLoopback(t *testing.T) {
 	multicasts(t, datagramSide(t, a), more(), more, func(f func()) { f() }, netip.AddrFrom4([4]byte{239, a.As4()[1], a.As4()[2], a.As4()[3]}))
 }
 
-// TestJoinRefused: groups are of UD, of multicast addresses, of the address's family, and of QPs
-// that have an address.
+// TestJoinRefused: a group needs a UD QP with an address, and a multicast address in its family.
 func TestJoinRefused(t *testing.T) {
 	at, _ := hosts(t)
 	group := netip.MustParseAddr("239.1.2.3")
@@ -137,7 +136,7 @@ func TestJoinRefused(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	early := newSide(t, s.dev, rnic.UD).bind(at) // that is not established
+	early := newSide(t, s.dev, rnic.UD).bind(at) // not established yet
 	early.join(group)
 	early.qp.Close()
 	if p := portOf(t, at); len(p.groups.all) != 0 {

@@ -1,4 +1,4 @@
-// Packets on the queue pair of a request that is being accepted.
+// Packets on a queue pair during Accept.
 
 package roce
 
@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestHeardBeforeTheREP: a packet that comes on the queue pair of a request before the REP leaves
-// finds the connection that it is for.
+// TestHeardBeforeTheREP: a packet on a requested queue pair before the REP leaves finds its
+// connection.
 func TestHeardBeforeTheREP(t *testing.T) {
 	m := meet(t, Options{})
 	a, b := newSide(t, m.dev, rnic.RC), newSide(t, m.dev, rnic.RC)

@@ -1,4 +1,4 @@
-// Packets of strangers: what is not the peer's does nothing, is counted, and has no answer.
+// Strangers' packets: they change nothing, are counted, and get no answer.
 
 package roce
 
@@ -16,11 +16,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A stranger has a socket of its own, and knows all that a forger can know.
+// A stranger has its own socket, and all knowledge available to a forger.
 type stranger struct {
 	t     testing.TB
 	wire  udp.Wire
-	heard chan int // how many packets came, in the end
+	heard chan int // number of packets received
 }
 
 func newStranger(t testing.TB, at netip.Addr) *stranger {
@@ -44,7 +44,7 @@ func newStranger(t testing.TB, at netip.Addr) *stranger {
 	return s
 }
 
-// say sends a packet, whose ICRC is right, to a port of RoCE.
+// say sends a packet with a valid ICRC to a RoCE port.
 func (s *stranger) say(to netip.Addr, h *packet.Header, payload string) {
 	s.t.Helper()
 	n := len(append(h.Append(s.wire.Room()[:0]), payload...))
@@ -56,7 +56,7 @@ func (s *stranger) say(to netip.Addr, h *packet.Header, payload string) {
 	}
 }
 
-// end is how many packets the stranger was sent.
+// end returns the number of packets that the stranger received.
 func (s *stranger) end() int {
 	s.wire.Close()
 	return <-s.heard
@@ -68,8 +68,8 @@ func dropped(t testing.TB, p *port, d core.Drop, n uint64) {
 	must.Become(t, fmt.Sprintf("%d packets dropped for %v", n, d), func() bool { return p.core.Counters().Dropped(d) >= n })
 }
 
-// TestStrangers: who is not the peer, but knows QPNs and the next PSN, puts nothing in and ends
-// nothing, also from the peer's own address, which everybody on its host can send from.
+// TestStrangers: a stranger with knowledge of QPNs and the next PSN can inject nothing and end
+// nothing, even from the peer's own address, which any user on its host can use.
 func TestStrangers(t *testing.T) {
 	m := meet(t, Options{})
 	a, b := m.connected(t, rnic.ConnParams{}, rnic.ConnParams{})
@@ -82,8 +82,8 @@ func TestStrangers(t *testing.T) {
 	other, _ := hosts(t)
 	from := map[string]*stranger{"another address": newStranger(t, other), "another port": newStranger(t, attrs.Peer)}
 	said := uint64(0)
-	// The peer is heard of again where the acknowledge of its last request was late, but not each
-	// time that strangers speak.
+	// The peer's packet may arrive late, after its acknowledge, but strangers' packets must not
+	// count as the peer's.
 	heard, alive := e.heard.Load(), true
 	for tries := 0; alive && tries < 10; tries++ {
 		said += sayAll(from, at, attrs)
@@ -110,20 +110,27 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// sayAll has strangers say to a QP what would do it harm, and returns how many packets of that are
-// counted as dropped for their address.
+// sayAll makes strangers send harmful packets to a QP, and returns how many of them count as
+// dropped for their address.
 func sayAll(from map[string]*stranger, at *binding, attrs core.Attrs) (said uint64) {
 	for _, s := range from {
 		for _, h := range []packet.Header{
 			{BTH: packet.BTH{Opcode: packet.RCSendOnly, PSN: attrs.RQPSN, AckReq: true}},
-			{BTH: packet.BTH{Opcode: packet.RCWriteOnly, PSN: attrs.RQPSN}},                                                            // of no bytes: it needs no key
-			{BTH: packet.BTH{Opcode: packet.RCSendOnly, PSN: (attrs.RQPSN + 5) & 0xffffff}},                                            // a gap, which has a NAK
-			{BTH: packet.BTH{Opcode: packet.RCSendOnly, PSN: (attrs.RQPSN - 1) & 0xffffff, AckReq: true}},                              // one that came already, which has an acknowledge
-			{BTH: packet.BTH{Opcode: packet.RCAck, PSN: attrs.SQPSN}, AETH: packet.AETH{Syndrome: packet.NAK(packet.NAKRemoteAccess)}}, // it would end the QP
-			{BTH: packet.BTH{Opcode: packet.RCReadRequest, PSN: attrs.RQPSN}, RETH: packet.RETH{Length: 1}},                            // so would this
-			{BTH: packet.BTH{Opcode: packet.RCAck, PSN: (attrs.SQPSN - 1) & 0xffffff}, AETH: packet.AETH{Syndrome: packet.RNR(31)}},    // and this would stop it for a while
-			{BTH: packet.BTH{Opcode: packet.RCSendOnlyInv, PSN: attrs.RQPSN}, Invalidate: 0x12345600},                                  //
-			{BTH: packet.BTH{Opcode: packet.CNP}},                                                                                      // not counted as dropped: see below
+			// Empty: it needs no key.
+			{BTH: packet.BTH{Opcode: packet.RCWriteOnly, PSN: attrs.RQPSN}},
+			// A gap, which would get a NAK.
+			{BTH: packet.BTH{Opcode: packet.RCSendOnly, PSN: (attrs.RQPSN + 5) & 0xffffff}},
+			// A duplicate, which would get an acknowledge.
+			{BTH: packet.BTH{Opcode: packet.RCSendOnly, PSN: (attrs.RQPSN - 1) & 0xffffff, AckReq: true}},
+			// Would end the QP.
+			{BTH: packet.BTH{Opcode: packet.RCAck, PSN: attrs.SQPSN}, AETH: packet.AETH{Syndrome: packet.NAK(packet.NAKRemoteAccess)}},
+			// Also.
+			{BTH: packet.BTH{Opcode: packet.RCReadRequest, PSN: attrs.RQPSN}, RETH: packet.RETH{Length: 1}},
+			// Would delay it.
+			{BTH: packet.BTH{Opcode: packet.RCAck, PSN: (attrs.SQPSN - 1) & 0xffffff}, AETH: packet.AETH{Syndrome: packet.RNR(31)}},
+			{BTH: packet.BTH{Opcode: packet.RCSendOnlyInv, PSN: attrs.RQPSN}, Invalidate: 0x12345600},
+			// Not counted as dropped: see below.
+			{BTH: packet.BTH{Opcode: packet.CNP}},
 		} {
 			h.PKey, h.DestQP = defaultPKey, at.qp.Num()
 			payload := ""
@@ -139,7 +146,7 @@ func sayAll(from map[string]*stranger, at *binding, attrs core.Attrs) (said uint
 	return said
 }
 
-// TestWrongPackets: what has a fault is dropped without an answer, and counted by it.
+// TestWrongPackets: an invalid packet is dropped without an answer, and counted by reason.
 func TestWrongPackets(t *testing.T) {
 	at, to := hosts(t)
 	victim := newSide(t, Open(rnic.DeviceConfig{}), rnic.UD).bind(at)
@@ -157,7 +164,7 @@ func TestWrongPackets(t *testing.T) {
 	}
 	good := packet.Header{BTH: packet.BTH{Opcode: packet.UDSendOnly, PKey: defaultPKey, DestQP: victim.id.QPN}, DETH: packet.DETH{QKey: testQKey, SrcQP: 5}}
 	for _, c := range []struct {
-		drop   core.Drop // Accepted: of connection management
+		drop   core.Drop // Accepted: by connection management
 		change func(*packet.Header)
 	}{
 		{core.DropQKey, func(h *packet.Header) { h.DETH.QKey++ }},
@@ -166,9 +173,12 @@ func TestWrongPackets(t *testing.T) {
 		{core.DropQPN, func(h *packet.Header) { h.DestQP = core.MulticastQPN }},
 		{core.DropService, func(h *packet.Header) { h.Opcode = packet.RCSendOnly }},
 		{core.DropReserved, func(h *packet.Header) { h.Opcode = packet.Opcode(packet.UD)<<5 | 0x1f }},
-		{core.Accepted, func(h *packet.Header) { h.DestQP = mad.GSIQPN }},                                   // not the Q_Key of queue pair 1
-		{core.Accepted, func(h *packet.Header) { h.DestQP, h.DETH.QKey = mad.GSIQPN, mad.GSIQKey }},         // not from queue pair 1
-		{core.Accepted, func(h *packet.Header) { h.DestQP, h.Opcode = mad.GSIQPN, packet.UDSendOnly|0x1f }}, // reserved
+		// Wrong Q_Key for queue pair 1.
+		{core.Accepted, func(h *packet.Header) { h.DestQP = mad.GSIQPN }},
+		// Not from queue pair 1.
+		{core.Accepted, func(h *packet.Header) { h.DestQP, h.DETH.QKey = mad.GSIQPN, mad.GSIQKey }},
+		// Reserved.
+		{core.Accepted, func(h *packet.Header) { h.DestQP, h.Opcode = mad.GSIQPN, packet.UDSendOnly|0x1f }},
 		{core.Accepted, func(h *packet.Header) {
 			h.DestQP, h.DETH = mad.GSIQPN, packet.DETH{QKey: mad.GSIQKey, SrcQP: mad.GSIQPN}
 		}}, // no MAD

@@ -1,5 +1,4 @@
-// Packets that travel joined, on networks that take them apart as they were signed, and on one that
-// does not.
+// Joined packets, on networks that split them as signed, and on one that does not.
 
 package roce
 
@@ -15,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A countingWire is told how packets are to travel.
+// A countingWire counts Alone and NeverJoin calls.
 type countingWire struct {
 	udp.Wire
 	never int
@@ -23,8 +22,8 @@ type countingWire struct {
 
 func (w *countingWire) NeverJoin() { w.never++ }
 
-// Where nothing is known of who takes packets apart, those that are sent again travel alone, and
-// all do once many were; those of UC and UD always. On loopback, and over IPv6, all are joined.
+// If the splitter is unknown, retransmitted packets travel alone, and after many of them all
+// packets do; UC and UD packets always. On loopback and over IPv6 all are joined.
 func TestWhatIsJoined(t *testing.T) {
 	var w countingWire
 	j := newJoinMonitor(netip.MustParseAddr("10.91.7.1"))
@@ -56,8 +55,8 @@ func TestWhatIsJoined(t *testing.T) {
 	}
 }
 
-// A mangler is a network that loses all but the first of packets that are joined, as who gives them
-// other identifications than they are signed with does: it sends them to a QP that is not there.
+// A mangler is a network that loses all but the first of joined packets, like a splitter that
+// writes other identifications than signed: it redirects them to a missing QP.
 type mangler struct {
 	udp.Wire
 	lost *atomic.Int64
@@ -85,8 +84,8 @@ func (w *mangler) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	return w.Wire.Add(n, t, to)
 }
 
-// Between two hosts packets are joined; where the network takes them apart in another way
-// everything arrives all the same, and after some time none is joined.
+// Packets between two hosts are joined; if the network splits them differently, everything still
+// arrives, and after some time none is joined.
 func TestJoinedBetweenHosts(t *testing.T) {
 	here, there, inOther := twoHosts(t)
 	for _, harm := range []bool{false, true} {
@@ -109,7 +108,7 @@ func TestJoinedBetweenHosts(t *testing.T) {
 			clear(mem)
 			a.post(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{data}, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
 			a.good(1)
-			mr.Invalidate() // what the peer has placed is seen
+			mr.Invalidate() // makes the peer's data visible
 			if !bytes.Equal(mem, data) {
 				t.Fatal("other bytes")
 			}
@@ -124,7 +123,7 @@ func TestJoinedBetweenHosts(t *testing.T) {
 	}
 }
 
-// gaveUp reports whether the port of a side has given joining up.
+// gaveUp reports whether a side's port has stopped joining.
 func gaveUp(s *side) bool {
 	x := &rnic.EndpointOf(s.qp).(*endpoint).bound.Load().port.tx
 	for !x.takeTurn() {

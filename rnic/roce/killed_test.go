@@ -1,5 +1,4 @@
-// A peer that is killed, which says no word: whether it is started again or not, its end is noticed
-// soon.
+// A killed peer, which sends no message: its end is noticed soon, whether it restarts or not.
 
 package roce
 
@@ -19,8 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 )
 
-// victimAt has this program be the peer that is killed, at the address that it names; victimState
-// is where that keeps its connections.
+// victimAt makes this program the victim, at the named address; victimState is its directory for
+// connections.
 const (
 	victimAt    = "NFSRDMA_ROCE_VICTIM"
 	victimState = "NFSRDMA_ROCE_VICTIM_STATE"
@@ -34,8 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beVictim accepts one connection, and does nothing until it is killed, or who would kill it is
-// gone.
+// beVictim accepts one connection, and does nothing until it is killed, or its parent is gone.
 func beVictim(at string) error {
 	dev := OpenWith(rnic.DeviceConfig{}, Options{State: os.Getenv(victimState)})
 	l, err := dev.Listen("udp", at)
@@ -95,7 +93,7 @@ func victim(t *testing.T) (a *side, at netip.AddrPort, kill func()) {
 	return a, at, kill
 }
 
-// TestPeerGone: nobody has the port of a peer that is gone, as the network says.
+// TestPeerGone: the network reports that a gone peer's port is closed.
 func TestPeerGone(t *testing.T) {
 	a, _, kill := victim(t)
 	kill()
@@ -106,7 +104,7 @@ func TestPeerGone(t *testing.T) {
 	}
 }
 
-// TestPeerKilled: a peer that has been started anew says that it does not know the connection.
+// TestPeerKilled: a restarted peer reports that it does not know the connection.
 func TestPeerKilled(t *testing.T) {
 	a, at, kill := victim(t)
 	kill()

@@ -1,4 +1,4 @@
-// What has been built leaves before the socket is closed.
+// Built packets leave before the socket is closed.
 
 package roce
 
@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// A slowWire takes its time to send, and notes when it has been closed before it had. What follows
-// the first batch answers a peer that has repeated its message meanwhile, and can be lost.
+// A slowWire delays sending, and notes when it is closed before the end. Later batches answer a
+// peer's repeated message, and can be lost.
 type slowWire struct {
 	sent atomic.Bool
 	udp.Wire
@@ -32,7 +32,7 @@ func (w *slowWire) Send() (int, bool, error) {
 			w.unsent()
 		}
 		return 0, false, net.ErrClosed
-	case <-time.After(20 * time.Millisecond): // only the mistake that is looked for can be faster
+	case <-time.After(20 * time.Millisecond): // only the bug under test is faster
 		w.sent.Store(true)
 		return w.Wire.Send()
 	}
@@ -43,8 +43,8 @@ func (w *slowWire) Close() error {
 	return w.Wire.Close()
 }
 
-// TestDisconnectSendsTheLastAcknowledge: who has had a message disconnects at once, and its peer
-// learns that it came.
+// TestDisconnectSendsTheLastAcknowledge: a side that disconnects right after a message still
+// acknowledges it.
 func TestDisconnectSendsTheLastAcknowledge(t *testing.T) {
 	at, to := hosts(t)
 	slow := Options{Wrap: func(w udp.Wire) udp.Wire {
@@ -63,8 +63,8 @@ func TestDisconnectSendsTheLastAcknowledge(t *testing.T) {
 	a.good(1)
 }
 
-// TestBindFor: a QP is bound to the address that leads to its peer, and where another process has
-// that one, to one beside it.
+// TestBindFor: a QP is bound to the source address for its peer, or to a neighboring one if
+// another process has that port.
 func TestBindFor(t *testing.T) {
 	loopback := netip.MustParseAddr("127.0.0.1")
 	port := uint16(machine.Port(t))

@@ -1,4 +1,4 @@
-// When the receive loop looks for packets before it sleeps.
+// When the receive loop spins before it sleeps.
 
 package roce
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// An askingWire counts how the receive loop waits.
+// An askingWire counts spins and sleeps of the receive loop.
 type askingWire struct {
 	udp.Wire
 	looks, sleeps atomic.Int64
@@ -26,8 +26,8 @@ func (w *askingWire) Receive(look bool) (int, error) {
 	return w.Wire.Receive(look)
 }
 
-// TestWhoIsWokenGoesFirst: the receive loop does not stay on the processor to look for more when it
-// has woken somebody who waits for completions; where a handler takes them it does.
+// TestWhoIsWokenGoesFirst: the receive loop does not spin after it has woken a goroutine that
+// waits for completions; if a handler takes them, it does.
 func TestWhoIsWokenGoesFirst(t *testing.T) {
 	at, to := hosts(t)
 	asking := new(askingWire)
@@ -40,7 +40,8 @@ func TestWhoIsWokenGoesFirst(t *testing.T) {
 	}}, 4096, at, to)
 	mr, _ := y.region(64, rnic.RemoteWrite)
 	wr := rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{make([]byte, 64)}, RemoteSTag: mr.STag(), RemoteTO: mr.Base()}
-	for tries := 0; asking.sleeps.Load() == 0; tries++ { // a completion may come before its goroutine waits, and wakes nobody
+	// A completion may come before its goroutine waits, and wakes none.
+	for tries := 0; asking.sleeps.Load() == 0; tries++ {
 		if tries == 50_000 {
 			t.Fatal("whoever is woken waits for a look")
 		}
@@ -67,7 +68,7 @@ func TestWhoIsWokenGoesFirst(t *testing.T) {
 			t.Fatal(context.Cause(t.Context()))
 		}
 	}
-	write() // what was woken before has been slept for when its batch is over
+	write() // the previous wakeup's sleep ends with its batch
 	write()
 	slept, looked := asking.sleeps.Load(), asking.looks.Load()
 	for range 10 {

@@ -1,4 +1,4 @@
-// Two QPs of this process, connected out of band over loopback, and a wire that loses packets.
+// Two QPs in this process, connected out of band over loopback, and a lossy wire.
 
 package roce
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// hosts is a pair of addresses that nobody else has.
+// hosts returns two unused addresses.
 func hosts(t testing.TB) (a, b netip.Addr) {
 	t.Helper()
 	return machine.Addr(t), machine.Addr(t)
@@ -60,7 +60,7 @@ func (s *side) connect(o OutOfBand) {
 	}
 }
 
-// pair is two connected QPs of two devices.
+// pair returns two connected QPs of two devices.
 func pair(t testing.TB, service rnic.Service, o Options, mtu int) (a, b *side) {
 	t.Helper()
 	at, to := hosts(t)
@@ -81,7 +81,7 @@ func pairAt(t testing.TB, service rnic.Service, o Options, mtu int, at, to netip
 	return a, b
 }
 
-// wait returns the next n completions, which have to come.
+// wait returns the next n completions; they must come.
 func (s *side) wait(n int) (wcs []rnic.WC) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -99,7 +99,7 @@ func (s *side) wait(n int) (wcs []rnic.WC) {
 	return wcs
 }
 
-// good is wait for completions without an error.
+// good is wait for successful completions.
 func (s *side) good(n int) []rnic.WC {
 	s.t.Helper()
 	wcs := s.wait(n)
@@ -145,7 +145,8 @@ func pattern(n, seed int) []byte {
 	return b
 }
 
-// badly has packets lost, repeated and reordered, each with a chance in 1000.
+// badly returns a wire that loses, repeats and reorders packets, each with probability
+// chance/1000.
 func badly(chance int) func(udp.Wire) udp.Wire {
 	return func(w udp.Wire) udp.Wire { return rnictest.NewBadWire(w, chance, uint64(w.Local().Addr().As16()[15])) }
 }

@@ -1,5 +1,4 @@
-// Limits of the packet length to each peer: their values, their lifetime, and the requests that are
-// accepted all the same.
+// Packet length limits by peer: values, lifetime, and requests accepted in spite of them.
 
 package roce
 
@@ -18,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// TestShorter: each limit is below the length that was lost, down to the shortest path MTU.
+// TestShorter: each limit is below the lost length, down to the shortest path MTU.
 func TestShorter(t *testing.T) {
 	for lost, want := range map[int]int{4096: 1024, 2048: 1024, 1500: 1024, 1025: 1024, 1024: 256, 257: 256} {
 		if got := shorter(lost); got != want {
@@ -27,14 +26,14 @@ func TestShorter(t *testing.T) {
 	}
 }
 
-// known is the limit of a peer.
+// known returns a peer's limit.
 func (x *paths) known(peer netip.Addr) path {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.all[peer]
 }
 
-// TestLimits: the shortest limit holds, for pathTime, and for one peer only. Without a limit,
+// TestLimits: the shortest limit applies, for pathTime, and only to its peer. Without a limit,
 // loopback takes the longest packets.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -57,13 +56,13 @@ func TestLimits(t *testing.T) {
 		want(peer, 256)
 		time.Sleep(time.Nanosecond)
 		want(peer, 4096)
-		x.limit(peer, 1024) // and the expired 256 has no effect
+		x.limit(peer, 1024) // the expired 256 has no effect
 		want(peer, 1024)
 	})
 }
 
-// TestShortestWayCounts: a learned limit has no effect if the interface takes less. If no route to
-// the peer exists, the interface decides.
+// TestShortestWayCounts: a learned limit has no effect if the interface takes less. Without a
+// route to the peer the interface decides.
 func TestShortestWayCounts(t *testing.T) {
 	here, there, _ := twoHosts(t)
 	var x paths
@@ -82,7 +81,7 @@ func TestShortestWayCounts(t *testing.T) {
 	}
 }
 
-// TestMTUOfZone: one link-local address on two interfaces has the MTU of the interface in its zone.
+// TestMTUOfZone: a link-local address on two interfaces has the MTU of its zone's interface.
 func TestMTUOfZone(t *testing.T) {
 	twoHosts(t)
 	inNetwork(t, "ip link add more0 type veth peer name more1", "ip link set more0 mtu 3000 up", "ip addr add fe80::77/64 dev pair0 nodad", "ip addr add fe80::77/64 dev more0 nodad",
@@ -107,7 +106,7 @@ func TestMTUOfZone(t *testing.T) {
 	}
 }
 
-// inNetwork runs commands in the network of the test's thread.
+// inNetwork runs commands in the test thread's network namespace.
 func inNetwork(t *testing.T, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
@@ -118,8 +117,8 @@ func inNetwork(t *testing.T, lines ...string) {
 	}
 }
 
-// TestRefusedMTUIsRemembered: a client with a refused path MTU requests the one that the refusal
-// names, at once and for the next connection.
+// TestRefusedMTUIsRemembered: a client with a refused path MTU requests the one named in the
+// refusal, at once and for the next connection.
 func TestRefusedMTUIsRemembered(t *testing.T) {
 	m := meet(t, Options{})
 	at := netip.MustParseAddrPort(m.addr).Addr()
@@ -154,11 +153,11 @@ func TestRefusedMTUIsRemembered(t *testing.T) {
 	}
 }
 
-// providerOf is the provider of a QP.
+// providerOf returns a QP's provider.
 func providerOf(qp *rnic.QP) *provider { return rnic.EndpointOf(qp).(*endpoint).p }
 
-// TestInsists: a peer that requests less after a refusal is refused again when it requests more. A
-// peer that requests the same again is accepted until the limit expires.
+// TestInsists: a peer that requests less after a refusal is refused again when it requests more.
+// A peer that repeats its request is accepted until the limit expires.
 func TestInsists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var x paths
@@ -186,8 +185,8 @@ func TestInsists(t *testing.T) {
 	})
 }
 
-// TestForgedRequestsKeepNoLimit: requests in a peer's name do not extend its limit, and those in
-// the names of others do not evict it.
+// TestForgedRequestsKeepNoLimit: forged requests do not extend a peer's limit, and requests with
+// other sources do not evict it.
 func TestForgedRequestsKeepNoLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var x paths
@@ -223,8 +222,7 @@ func TestPathsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRefusedForTheSameMTU: a peer that refuses a path MTU and names one that is not smaller is not
-// asked again.
+// TestRefusedForTheSameMTU: a refusal that names a path MTU no smaller than requested is final.
 func TestRefusedForTheSameMTU(t *testing.T) {
 	m := meet(t, Options{})
 	asked := make(chan int, 16)
@@ -252,7 +250,7 @@ func TestRefusedForTheSameMTU(t *testing.T) {
 	}
 }
 
-// TestPortNumbers: only 1 to 65535 are ports of a service.
+// TestPortNumbers: a service's port is 1 to 65535.
 func TestPortNumbers(t *testing.T) {
 	for addr, want := range map[string]bool{"127.0.0.1:1": true, "127.0.0.1:65535": true, "127.0.0.1:0": false, "127.0.0.1:65536": false, "127.0.0.1:-1": false, "127.0.0.1:": false} {
 		if _, err := resolve(t.Context(), addr); (err == nil) != want {

@@ -17,7 +17,7 @@ type mmsg struct {
 	n uint32
 }
 
-// A plain is one socket with room for batches.
+// A plain is a socket with buffers for batches.
 type plain struct {
 	conn    *net.UDPConn
 	raw     syscall.RawConn
@@ -87,7 +87,7 @@ func (p *plain) receive() (got int, err error) {
 	return got, err
 }
 
-// receive1 is how many packets came.
+// receive1 returns the number of packets received.
 func (p *plain) receive1() int {
 	n, _ := p.receive()
 	return n

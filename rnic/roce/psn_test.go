@@ -1,5 +1,4 @@
-// Which side names the PSN that a connection begins with: Linux does as IBA says, so two ends of
-// ours must, too.
+// Which side names a connection's first PSN: Linux follows IBA, and so must we at both ends.
 
 package roce
 
@@ -14,8 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A recordingWire remembers what QP 1 was told of the PSN of each QP, and the PSN of the first RC
-// request to each.
+// A recordingWire remembers each QP's PSN from CM messages, and the first RC request's PSN to
+// each.
 type recordingWire struct {
 	udp.Wire
 	r    *recorded
@@ -24,7 +23,7 @@ type recordingWire struct {
 
 type recorded struct {
 	mu          sync.Mutex
-	told, first map[uint32]uint32 // by QP number; guarded by mu
+	told, first map[uint32]uint32 // by QPN; guarded by mu
 }
 
 func (w *recordingWire) Packet(i int) (network, datagram []byte, good bool) {
@@ -38,7 +37,7 @@ func (w *recordingWire) Room() []byte {
 	return w.room
 }
 
-// Add sees what leaves, too: the wire of the other side may be one that another test has opened.
+// Add records outgoing packets, too: the other side's wire may belong to another test.
 func (w *recordingWire) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	w.r.see(w.room[:n+packet.ICRCLen])
 	return w.Wire.Add(n, t, to)
@@ -69,8 +68,8 @@ func (r *recorded) see(datagram []byte) {
 	}
 }
 
-// TestStartingPSN: the PSN in a REQ and in a REP is that of the first packet to the QP in it, not
-// from it (IBA 12.7.31).
+// TestStartingPSN: the PSN in a REQ or REP is that of the first packet to its QP, not from it
+// (IBA 12.7.31).
 func TestStartingPSN(t *testing.T) {
 	r := &recorded{told: map[uint32]uint32{}, first: map[uint32]uint32{}}
 	m := meet(t, Options{Wrap: func(w udp.Wire) udp.Wire { return &recordingWire{Wire: w, r: r} }})

@@ -1,4 +1,4 @@
-// RC through sockets: every operation, loss, and the ends of a QP.
+// RC through sockets: all operations, loss, and ending QPs.
 
 package roce
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
-// operations does each operation of RC once for each size.
+// operations runs each RC operation once for each size.
 func operations(t *testing.T, a, b *side, sizes []int) {
 	t.Helper()
 	for i, n := range sizes {
@@ -64,7 +64,7 @@ func TestReliable(t *testing.T) {
 	}
 }
 
-// Packets that are lost, repeated and reordered change nothing but the time that it takes.
+// Lost, repeated and reordered packets change nothing but the duration.
 func TestReliableOverABadWire(t *testing.T) {
 	a, b := pair(t, rnic.RC, Options{Wrap: badly(20)}, 1024)
 	operations(t, a, b, []int{0, 1, 4097, 65_536, 300_000})

@@ -1,4 +1,4 @@
-// The service loop of a port: when it sleeps, and whom it ends.
+// A port's service loop: its sleep, and the QPs that it ends.
 
 package roce
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// TestControlIsBounded: while the socket takes nothing peers can have us keep answers for them, but
-// not without end.
+// TestControlIsBounded: while the socket is full, peers can make us queue only a bounded number
+// of answers.
 func TestControlIsBounded(t *testing.T) {
 	p := stillPort(t)
 	for range 2 * maxOut {
@@ -32,8 +32,8 @@ func TestControlIsBounded(t *testing.T) {
 	}
 }
 
-// TestControlWaitsInOnePlace: datagrams that the transmitter has taken, and the socket has no room
-// for, are sent before it takes more.
+// TestControlWaitsInOnePlace: datagrams taken by the transmitter, but not by the full socket, are
+// sent before it takes more.
 func TestControlWaitsInOnePlace(t *testing.T) {
 	p := stillPort(t)
 	for range 3 {
@@ -50,9 +50,8 @@ func TestControlWaitsInOnePlace(t *testing.T) {
 	}
 }
 
-// TestUnboundIsNotEnded: a packet can be looked at while the QP that it was for is given up, before
-// there was a connection. There is nothing to finish then, and a connection that the QP has later
-// can end.
+// TestUnboundIsNotEnded: a packet can arrive while its QP is being unbound, before any
+// connection. There is nothing to finish then, and a later connection on the QP can end.
 func TestUnboundIsNotEnded(t *testing.T) {
 	at, to := hosts(t)
 	s := newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).bind(at)
@@ -66,8 +65,7 @@ func TestUnboundIsNotEnded(t *testing.T) {
 	<-s.qp.Done()
 }
 
-// stillPort is the port that s is bound to, with a transmitter that sends nothing; its loops have
-// ended.
+// stillPort is s's port, with a transmitter that sends nothing and its loops ended.
 func stillPort(t *testing.T) *port {
 	t.Helper()
 	at, _ := hosts(t)
@@ -79,11 +77,11 @@ func stillPort(t *testing.T) *port {
 	return p
 }
 
-// TestServiceSleeps: a CM that waits for a time has the service loop sleep until then, not run
-// without end; one that is given a time by somebody else wakes it.
+// TestServiceSleeps: the service loop sleeps until the CM's deadline instead of spinning; a new
+// earlier deadline wakes it.
 func TestServiceSleeps(t *testing.T) {
 	p := stillPort(t)
-	p.tick.Store(math.MaxInt64) // as the loop does before it looks for the next time
+	p.tick.Store(math.MaxInt64) // as the loop does before it computes the next deadline
 	p.control.do(func(m *cm.CM, at cm.Instant) {
 		if _, err := m.Connect(at, cm.Request{Peer: p.key.Addr(), Service: mad.IPService(mad.ProtocolTCP, service)}); err != nil {
 			t.Error(err)

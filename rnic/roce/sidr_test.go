@@ -35,7 +35,7 @@ func meetFor(t testing.TB, s rnic.Service, o Options) *meeting {
 	return &meeting{l, addr, dev}
 }
 
-// TestConnectUC: private data goes both ways, messages flow, and the end of one side is told to the
+// TestConnectUC: private data goes both ways, messages flow, and one side's end reaches the
 // other.
 func TestConnectUC(t *testing.T) {
 	m := meetFor(t, rnic.UC, Options{})
@@ -62,7 +62,7 @@ func TestConnectUC(t *testing.T) {
 	}
 }
 
-// join connects a with b, which is the server's, and has each tell who it is.
+// join connects a with the server's b, and exchanges their private data.
 func (m *meeting) join(a, b *side) {
 	t := a.t
 	t.Helper()
@@ -84,8 +84,8 @@ func (m *meeting) accept(ctx context.Context, qp *rnic.QP, private string) error
 	return r.Accept(qp, rnic.ConnParams{PrivateData: []byte(private)})
 }
 
-// TestResolve: each client is told of the same QP, which answers those who write to it; also where
-// the CM's datagrams are lost, come twice or in another order.
+// TestResolve: each client gets the same QP, which answers all of them; also if the CM's
+// datagrams are lost, duplicated or reordered.
 func TestResolve(t *testing.T) {
 	t.Run("good wire", func(t *testing.T) { resolveThrice(t, Options{}) })
 	t.Run("bad wire", func(t *testing.T) { resolveThrice(t, Options{Wrap: badly(100)}) })
@@ -111,7 +111,7 @@ func resolveThrice(t *testing.T, o Options) {
 	m.l.Close()
 }
 
-// pingOnce sends a datagram to who was resolved, and one back.
+// pingOnce sends a datagram to the resolved QP, and one back.
 func pingOnce(t *testing.T, a, b *side) {
 	t.Helper()
 	to := a.qp.Peer()
@@ -127,8 +127,8 @@ func pingOnce(t *testing.T, a, b *side) {
 	}
 }
 
-// TestResolveRefused: the words of a program that refuses, nobody who listens, a service of
-// connections, and nobody who accepts; the QP can be tried again after each.
+// TestResolveRefused: a program's refusal with its data, no listener, a connected service, and no
+// Accept; the QP is reusable after each.
 func TestResolveRefused(t *testing.T) {
 	m := meetFor(t, rnic.UD, Options{})
 	a := newSide(t, m.dev, rnic.UD)
@@ -164,7 +164,7 @@ func TestResolveRefused(t *testing.T) {
 	}
 }
 
-// TestAcceptElsewhere: a QP that is bound to one address is not named to who asks another.
+// TestAcceptElsewhere: a QP bound to one address is not returned for a request to another.
 func TestAcceptElsewhere(t *testing.T) {
 	m := meetFor(t, rnic.UD, Options{})
 	_, other := hosts(t)
@@ -181,7 +181,7 @@ func TestAcceptElsewhere(t *testing.T) {
 	}
 }
 
-// TestWrongTransport: a request for UC that names the service of an RC listener is refused as that.
+// TestWrongTransport: a UC request for an RC listener's service is refused with that reason.
 func TestWrongTransport(t *testing.T) {
 	m := meet(t, Options{})
 	a := newSide(t, m.dev, rnic.UC)
@@ -212,8 +212,8 @@ func TestWrongTransport(t *testing.T) {
 	}
 }
 
-// TestQuestionsAreBounded: questions that nobody answers make room for others, each peer gets one
-// answer at most for each, and the listener still serves.
+// TestQuestionsAreBounded: unanswered SIDR requests are replaced by new ones, each peer gets at
+// most one answer for each, and the listener still works.
 func TestQuestionsAreBounded(t *testing.T) {
 	_, at := hosts(t)
 	dev := OpenWith(rnic.DeviceConfig{MaxHandshakes: 8}, Options{})
@@ -243,7 +243,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	if n := c.counters(); conns > 8 || n.Sent-before.Sent > 1000 || n.Evicted-before.Evicted < 900 {
 		t.Errorf("%d questions are kept; %+v", conns, n)
 	}
-	for range 8 { // those that were offered first, and have been evicted
+	for range 8 { // the first ones, evicted
 		if r, err := l.Accept(t.Context()); err == nil {
 			r.Reject(nil)
 		}
@@ -253,7 +253,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	pingOnce(t, a, b)
 }
 
-// portOf is the open port of an address.
+// portOf returns an address's open port.
 func portOf(t *testing.T, at netip.Addr) *port {
 	t.Helper()
 	ports.mu.Lock()

@@ -13,17 +13,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A lateWire takes packets late, so that many come at once, and notes how many of a batch were
-// looked at before the first answer.
+// A lateWire receives packets late, so that batches are large, and notes how many packets of a
+// batch were handled before the first answer.
 type lateWire struct {
 	udp.Wire
 	of netip.Addr
 
 	mu     sync.Mutex
-	looked int // guarded by mu, as is what follows: packets of the batch
+	looked int // guarded by mu, as are the fields below: packets of the batch
 	added  bool
-	large  int // batches of more than takes packets
-	over   int // those of which more than takes packets were looked at before an answer
+	large  int // batches of more than packetsPerTurn packets
+	over   int // those with more than packetsPerTurn handled before an answer
 }
 
 func (w *lateWire) Receive(look bool) (int, error) {
@@ -54,8 +54,8 @@ func (w *lateWire) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	return w.Wire.Add(n, t, to)
 }
 
-// A peer's whole window comes in one batch, and is not looked at to its end before the first of it
-// is acknowledged: the peer sends on meanwhile.
+// A peer's whole window comes in one batch, and its beginning is acknowledged before the end is
+// handled, so that the peer continues sending.
 func TestLargeBatchIsAnsweredInParts(t *testing.T) {
 	at, to := hosts(t)
 	late := &lateWire{of: to}
@@ -77,7 +77,7 @@ func TestLargeBatchIsAnsweredInParts(t *testing.T) {
 	if late.large == 0 {
 		t.Error("no batch was large")
 	}
-	// Now and then it is left to another thread, which sends at the time.
+	// Sometimes another thread, which is sending, takes over.
 	if 4*late.over > late.large {
 		t.Errorf("of %d large batches %d were looked at further before an answer", late.large, late.over)
 	}

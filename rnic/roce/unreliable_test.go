@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestUnreliableConnection: Sends and Writes arrive where nothing is lost, and complete when they
-// have left.
+// TestUnreliableConnection: without loss Sends and Writes arrive, and complete when they have
+// left.
 func TestUnreliableConnection(t *testing.T) {
 	a, b := pair(t, rnic.UC, Options{}, 1024)
 	for i, n := range []int{0, 1, 1024, 50_000} {
@@ -44,8 +44,8 @@ func mustRegion(s *side) *rnic.MR {
 	return mr
 }
 
-// TestDatagrams: one QP hears two, over IPv4 and IPv6, and answers whom the completion and the GRH
-// name.
+// TestDatagrams: one QP receives from two, over IPv4 and IPv6, and answers the sender named in
+// completion and GRH.
 func TestDatagrams(t *testing.T) {
 	a, b := pair(t, rnic.UD, Options{}, 0)
 	c := newSide(t, OpenWith(rnic.DeviceConfig{}, Options{}), rnic.UD).bind(a.id.Addr)
@@ -70,7 +70,7 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
-// TestIPv6: the same over the one address of loopback there, where both QPs share a port.
+// TestIPv6: the same over IPv6's single loopback address, where both QPs share a port.
 func TestIPv6(t *testing.T) {
 	c, err := net.ListenPacket("udp6", "[::1]:0")
 	if err != nil {

@@ -1,4 +1,4 @@
-// The suite of all providers, run over this one.
+// The common suite for all providers, on this one.
 
 package roce
 
@@ -12,7 +12,7 @@ import (
 )
 
 func TestVerbs(t *testing.T) {
-	port := uint16(machine.Port(t)) // at that of RoCE the address may be another program's
+	port := uint16(machine.Port(t)) // another program may have the RoCE port
 	open := func(cfg rnic.DeviceConfig) *rnic.Device { return OpenWith(cfg, Options{Port: port}) }
 	_, at := hosts(t)
 	rnictest.Verbs(t, rnictest.Bed{Open: open, Network: "udp", Addr: netip.AddrPortFrom(at, service).String()})

@@ -1,4 +1,4 @@
-// Two hosts: network namespaces that a pair of interfaces joins.
+// Two hosts: network namespaces joined by a pair of interfaces.
 
 package roce
 
@@ -19,8 +19,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// twoHosts moves the test into a network of its own, and returns what runs a function in another
-// one, with an interface to the first. Each has an address of IPv4 and one of IPv6.
+// twoHosts moves the test into a new network namespace. It returns a function that runs functions
+// in another one, with an interface to the first. Each has an IPv4 and an IPv6 address.
 func twoHosts(t *testing.T) (here, there [2]netip.Addr, inOther func(func())) {
 	t.Helper()
 	machine.NeedRoot(t, "network namespaces need root")
@@ -30,7 +30,7 @@ func twoHosts(t *testing.T) (here, there [2]netip.Addr, inOther func(func())) {
 	rnictest.OwnNetwork(t)
 	work, other := make(chan func()), make(chan string)
 	go func() {
-		runtime.LockOSThread() // for good: the namespace ends with the thread
+		runtime.LockOSThread() // never unlocked: the namespace ends with the thread
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			t.Errorf("a second network namespace: %v", err)
 		}
@@ -67,8 +67,8 @@ func twoHosts(t *testing.T) (here, there [2]netip.Addr, inOther func(func())) {
 	return [2]netip.Addr{a("10.91.7.1"), a("fd91:7::1")}, [2]netip.Addr{a("10.91.7.2"), a("fd91:7::2")}, inOther
 }
 
-// linkUp waits until the kernel has seen that an interface has a link, and takes what is for groups
-// of IPv6 there: until then it drops them.
+// linkUp waits until an interface has a link and receives IPv6 multicast: before that the kernel
+// drops it.
 func linkUp(t *testing.T, name string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -84,8 +84,8 @@ func linkUp(t *testing.T, name string) {
 	}
 }
 
-// TestMulticastBetweenHosts: members on another host than the sender, over IPv4 and IPv6, and on
-// the link alone.
+// TestMulticastBetweenHosts: members on another host than the sender, over IPv4, IPv6, and
+// link-local addresses.
 func TestMulticastBetweenHosts(t *testing.T) {
 	conformance.Proves(t, "IBU-182", "IBU-183")
 	here, there, inOther := twoHosts(t)

@@ -1,4 +1,4 @@
-// Connections as they go when nothing is wrong: made, refused, ended; and questions for a service.
+// Normal connections: opening, rejecting, closing; and SIDR requests.
 
 package cm
 
@@ -11,8 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// Each side is told of the other's queue pair and private data, and both that the connection is
-// made.
+// Each side learns the other's queue pair and private data, and both get Established.
 func TestConnect(t *testing.T) {
 	a, b := two(t)
 	ka, err := a.cm.Connect(0, request())
@@ -33,7 +32,7 @@ func TestConnect(t *testing.T) {
 	a.hears(3, b, b.says(mad.AttrREP), Accepted)
 	r := a.one(Replied)
 	want := qpB
-	want.PathMTU, want.RetryCount = qpA.PathMTU, qpA.RetryCount // those of the request
+	want.PathMTU, want.RetryCount = qpA.PathMTU, qpA.RetryCount // the request's values
 	if r.Conn != ka || r.Remote != want || !bytes.HasPrefix(r.Private, []byte("welcome\x00")) || len(r.Private) != 196 {
 		t.Errorf("%+v", r)
 	}
@@ -44,7 +43,7 @@ func TestConnect(t *testing.T) {
 	if a.one(Established).Conn != ka {
 		t.Error("another connection")
 	}
-	a.says(mad.AttrRTU) // and is lost; nobody asks for it
+	a.says(mad.AttrRTU) // lost, and repeated by timer only
 	b.silent()
 	first := true
 	for range rtuRepeats {
@@ -74,7 +73,8 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// Who disconnects is told when the peer has answered, the peer at once; QPNs are free after a time.
+// The disconnecting side gets Ended after the peer's answer, the peer at once; QPNs are free
+// later.
 func TestDisconnect(t *testing.T) {
 	for _, passive := range []bool{false, true} {
 		a, b := two(t)
@@ -112,7 +112,7 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// A program's refusal comes with its words, the CM's own with the reason.
+// A program's rejection includes its data, the CM's own the reason.
 func TestReject(t *testing.T) {
 	a, b := two(t)
 	_, kb := ask(t, a, b, 0)
@@ -144,7 +144,7 @@ func TestReject(t *testing.T) {
 	}
 }
 
-// A question for a service of UD is answered with a queue pair and its Q_Key, or with a refusal.
+// A SIDR request is answered with a queue pair and its Q_Key, or refused.
 func TestResolve(t *testing.T) {
 	a, b := two(t)
 	ask := func(want Drop) {

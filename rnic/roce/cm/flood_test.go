@@ -1,5 +1,4 @@
-// What strangers can do: floods of REQs, forged sources, guesses, and how much they are sent for
-// it.
+// Attacks: REQ floods, forged sources, guesses, and the datagrams that they trigger.
 
 package cm
 
@@ -12,12 +11,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// forged is an address that nobody has.
+// forged is an unused address.
 func forged(n uint32) netip.Addr {
 	return netip.AddrFrom4([4]byte{198, 18, byte(n >> 8), byte(n)})
 }
 
-// forgedREQ is a REQ from an address, whole and servable.
+// forgedREQ is a complete, acceptable REQ from an address.
 func forgedREQ(s *side, from netip.Addr, id uint32) Datagram {
 	c := New(Config{Addr: from, GUID: uint64(id)})
 	r := request()
@@ -31,7 +30,7 @@ func forgedREQ(s *side, from netip.Addr, id uint32) Datagram {
 	return by(mad.AttrREQ, uint64(id), &m)
 }
 
-// tally counts what each address sent and was sent.
+// tally counts datagrams from and to each address.
 type tally struct{ to, from map[netip.Addr]int }
 
 func newTally() *tally { return &tally{make(map[netip.Addr]int), make(map[netip.Addr]int)} }
@@ -52,9 +51,8 @@ func (s *side) serve(now Instant, n *tally) (ended int) {
 	return ended
 }
 
-// A flood from many sources, none of which answers, takes a bounded part of memory, gets no more
-// datagrams than it sends, and a host that answers within a round trip connects in the middle of
-// it.
+// A flood from many sources without answers uses bounded memory and gets no more datagrams than
+// it sends. Meanwhile a host that answers within a round trip connects.
 func TestFloodOfManySources(t *testing.T) {
 	for _, repeat := range []int{1, 3} {
 		a, b := two(t)
@@ -62,7 +60,7 @@ func TestFloodOfManySources(t *testing.T) {
 		now := Instant(0)
 		flood := func(from, to uint32) {
 			for i := from; i < to; i++ {
-				now += 10_000 // 100,000 in a second
+				now += 10_000 // 100,000 per second
 				src := forged(i % 5000)
 				d := forgedREQ(b, src, i/uint32(repeat)+1)
 				b.cm.Receive(now, src, d.MAD[:])
@@ -87,7 +85,7 @@ func TestFloodOfManySources(t *testing.T) {
 		must.Succeed(t, a.cm.Confirm(now, ka, nil))
 		b.hears(now, a, a.says(mad.AttrRTU), Accepted)
 		flood(3200, 5000)
-		for b.cm.halfOpen.Len() > 0 { // and all the time after
+		for b.cm.halfOpen.Len() > 0 { // and all the time afterwards
 			now, _ = b.cm.NextDeadline()
 			b.cm.Advance(now)
 			b.serve(now, n)
@@ -106,7 +104,7 @@ func TestFloodOfManySources(t *testing.T) {
 	}
 }
 
-// One source has its share only: those of others stay.
+// One source uses only its share: other sources' connections stay.
 func TestFloodOfOneSource(t *testing.T) {
 	a, b := two(t)
 	_, kb := ask(t, a, b, 0)
@@ -121,8 +119,7 @@ func TestFloodOfOneSource(t *testing.T) {
 	}
 }
 
-// Datagrams of all kinds that belong to nothing are answered only as often as is allowed, and never
-// more than one for one.
+// Datagrams of all kinds without a connection get answers at a limited rate, at most one each.
 func TestFloodOfRefusals(t *testing.T) {
 	_, b := two(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -154,8 +151,7 @@ func TestFloodOfRefusals(t *testing.T) {
 	b.sent()
 }
 
-// Answers of a REJ or DREP, whatever they say, get none: two managers never talk to each other for
-// ever.
+// REJ and DREP never get an answer, whatever they contain: two managers cannot loop.
 func TestAnswersHaveNoAnswers(t *testing.T) {
 	_, b := two(t)
 	for _, d := range []Datagram{by(mad.AttrREJ, 1, &mad.REJ{RemoteCommID: 5}), by(mad.AttrDREP, 1, &mad.DREP{RemoteCommID: 5}),
@@ -166,8 +162,8 @@ func TestAnswersHaveNoAnswers(t *testing.T) {
 	}
 }
 
-// Who forges a source guesses the communication ID of the REP: a few guesses end what there is to
-// be guessed.
+// An attacker with a forged source guesses the REP's communication ID: a few guesses end the
+// half-open connections.
 func TestGuessesOfRTU(t *testing.T) {
 	_, b := two(t)
 	n := newTally()
@@ -188,7 +184,7 @@ func TestGuessesOfRTU(t *testing.T) {
 	}
 }
 
-// Identifiers, transactions and the order of them come from Rand alone, and are never 0 or taken.
+// Identifiers, transaction IDs and their order come only from Rand, and are never 0 or in use.
 func TestIdentifiers(t *testing.T) {
 	ids := []uint64{0, 7, 100, 7 | 1<<32, 0, 8, 101}
 	a := newSide(t, addrA, 1, func(c *Config) {
@@ -206,11 +202,11 @@ func TestIdentifiers(t *testing.T) {
 	}
 }
 
-// An owner that does not poll loses datagrams, not memory.
+// If the owner does not poll, datagrams are dropped and memory stays bounded.
 func TestSendsAreBounded(t *testing.T) {
 	_, b := two(t)
 	for i := range 2 * maxSends {
-		d := forgedREQ(b, addrC, 1) // not of its own address
+		d := forgedREQ(b, addrC, 1) // not its own address
 		b.cm.Receive(Instant(i)*second, addrA, d.MAD[:])
 	}
 	if got := len(b.sent()); got != maxSends {
@@ -218,8 +214,7 @@ func TestSendsAreBounded(t *testing.T) {
 	}
 }
 
-// Who forges the answer to a question has to know the address that was asked, the identifier and
-// the transaction.
+// A forged SIDR answer must have the asked address, the identifier and the transaction ID.
 func TestForgedAnswers(t *testing.T) {
 	a, b := two(t)
 	_, err := a.cm.Resolve(0, Request{Peer: addrB, Service: sidrIP})
@@ -257,8 +252,7 @@ func TestForgedAnswers(t *testing.T) {
 	forge(DropUnknown, addrB, h.TransactionID, func(m *mad.SIDRREP) { m.QPN = 5 })
 }
 
-// The owner of a half-open connection that makes room is told, whether it has answered the request
-// or not.
+// The owner of an evicted half-open connection is notified, before and after it has answered.
 func TestEvictionIsReported(t *testing.T) {
 	for _, accept := range []bool{false, true} {
 		_, b := two(t)

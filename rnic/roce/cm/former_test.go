@@ -1,4 +1,4 @@
-// What a process that was killed has left, the next one ends.
+// Connections left by a killed process, ended by the next one.
 
 package cm
 
@@ -9,13 +9,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// successor is another CM at the address of a side.
+// successor is another CM at a side's address.
 func successor(s *side) *side {
 	return newSide(s.t, s.addr, 77, func(c *Config) { c.GUID = 0x505400ffff000000 })
 }
 
-// The peer of a connection is told of its end by a CM that was not there when it was made, until it
-// answers.
+// A new CM disconnects an old connection's peer until that answers.
 func TestEndFormer(t *testing.T) {
 	a, b := two(t)
 	ka, kb := connected(t, a, b, 0)
@@ -24,7 +23,7 @@ func TestEndFormer(t *testing.T) {
 	if k == nil {
 		t.Fatal("it is not ended")
 	}
-	c.says(mad.AttrDREQ) // and is lost
+	c.says(mad.AttrDREQ) // lost
 	at, ok := c.cm.NextDeadline()
 	if !ok {
 		t.Fatal("it is not said again")
@@ -47,7 +46,7 @@ func TestEndFormer(t *testing.T) {
 	}
 }
 
-// A peer that ends the connection itself meanwhile has its answer; one that is gone is given up.
+// A peer that disconnects meanwhile gets its answer; one that is gone times out.
 func TestEndFormerOtherwise(t *testing.T) {
 	a, b := two(t)
 	ka, kb := connected(t, a, b, 0)
@@ -73,7 +72,7 @@ func TestEndFormerOtherwise(t *testing.T) {
 	}
 }
 
-// What no connection can have been, and what is in use, is left alone.
+// Invalid connections, and identifiers in use, are ignored.
 func TestEndFormerRefused(t *testing.T) {
 	a, b := two(t)
 	_, kb := connected(t, a, b, 0)

@@ -1,4 +1,4 @@
-// Any bytes, in any order with any calls: nothing panics, and the tables stay what they should be.
+// Random bytes and calls in any order: no panic, and consistent tables.
 
 package cm
 
@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// check holds the tables of a CM against each other.
+// check compares a CM's tables with each other.
 func (c *CM) check(t *testing.T) {
 	t.Helper()
 	half, wait, proofs := 0, 0, 0
@@ -47,8 +47,8 @@ func (c *CM) check(t *testing.T) {
 	}
 }
 
-// FuzzReceive takes steps from the input: a call of the owner's, a datagram of a peer that knows
-// what it is doing with one byte changed, a datagram of the input's own, or time.
+// FuzzReceive takes steps from the input: an owner's call, a correct peer's datagram with one
+// byte changed, arbitrary bytes, or time.
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte{})
 	for i := range byte(16) {
@@ -109,7 +109,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// calls is what an owner can do, right or wrong. Those that begin a connection return it.
+// calls are an owner's possible calls, right or wrong. Those that begin a connection return it.
 var calls = []func(s *side, now Instant, k *Conn) *Conn{
 	func(s *side, now Instant, _ *Conn) *Conn {
 		r := request()

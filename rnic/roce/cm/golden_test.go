@@ -1,4 +1,4 @@
-// The datagrams of a mount, byte by byte, with the fields that Linux's rdma_cm sends for NFS.
+// A mount's datagrams, byte by byte, with the fields that Linux's rdma_cm sends for NFS.
 
 package cm
 
@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// datagrams of a connection as Linux makes it; "@n" goes on at offset n of the datagram, and zeros
-// go to its end.
+// goldens are a connection's datagrams from Linux; "@n" continues at offset n, and zeros fill the
+// rest.
 var goldens = map[mad.Attribute]string{
 	mad.AttrREQ: `01070203 00000000 00000001a1b2c3d4 0010 0000 00000000
 		a1b2c3d4 00000000 0000000001064e51 505400fffe000002 00000000 00000000 000011 80 000000 00 000000 a0 654321 a7 ffff 30 f0
@@ -28,7 +28,7 @@ var goldens = map[mad.Attribute]string{
 	mad.AttrAPR:  `01070203 00000000 00000003a1b2c3d4 001a 0000 00000000 b5b6b7b8 a1b2c3d4 00 02`,
 }
 
-// golden is one of them.
+// golden returns one of them.
 func golden(t testing.TB, a mad.Attribute) (d Datagram) {
 	t.Helper()
 	at := 0
@@ -44,14 +44,14 @@ func golden(t testing.TB, a mad.Attribute) (d Datagram) {
 	return d
 }
 
-// scripted is a side whose identifiers are known.
+// scripted is a side with known identifiers.
 func scripted(t testing.TB, s *side, ids ...uint64) *side {
 	s.cm.cfg.ResponseTimeout = 20
 	s.cm.cfg.Rand = func() uint64 { id := ids[0]; ids = ids[1:]; return id }
 	return s
 }
 
-// Both sides send what Linux sends, and take it.
+// Both sides send Linux's datagrams, and accept them.
 func TestGoldenDatagrams(t *testing.T) {
 	a, b := two(t)
 	scripted(t, a, 0xa1b2c3d4, 0x1a1b2c3d4, 0x2a1b2c3d4)

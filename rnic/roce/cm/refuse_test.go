@@ -1,5 +1,4 @@
-// What is refused or dropped at the door: headers, services, paths, names that are taken, stale
-// connections.
+// Refused and dropped datagrams: headers, services, paths, identifiers in use, stale connections.
 
 package cm
 
@@ -15,11 +14,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// Packets that are not datagrams of the general services do not come in.
+// Only datagrams for the general services are admitted.
 func TestAdmit(t *testing.T) {
 	conformance.Proves(t, "IBU-133", "IBU-180")
 	d := by(mad.AttrREQ, 1, &mad.RTU{})
-	wire := append(d.Append(nil, 7), 0, 0, 0, 0) // a pad of 0 and an ICRC
+	wire := append(d.Append(nil, 7), 0, 0, 0, 0) // no pad, and an ICRC
 	if len(wire) != 280 {
 		t.Errorf("%d bytes", len(wire))
 	}
@@ -49,7 +48,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// A datagram of another kind is dropped and counted; a REQ of another version is answered.
+// Datagrams of other kinds are dropped and counted; a REQ with another version is answered.
 func TestDatagramsOfOtherKinds(t *testing.T) {
 	_, b := two(t)
 	for _, c := range []struct {
@@ -81,8 +80,7 @@ func TestDatagramsOfOtherKinds(t *testing.T) {
 	}
 }
 
-// A REQ that cannot be served is refused with the reason, once for each, and nothing is remembered
-// of it.
+// An unacceptable REQ is rejected with the reason, once each, and leaves no state.
 func TestUnfitRequests(t *testing.T) {
 	for _, c := range []struct {
 		change func(*mad.REQ)
@@ -100,9 +98,11 @@ func TestUnfitRequests(t *testing.T) {
 		{func(r *mad.REQ) { r.PathMTU = 0 }, mad.RejMTU, []byte{3}},
 		{func(r *mad.REQ) { r.PathMTU = 4 }, mad.RejMTU, []byte{3}},
 		{func(r *mad.REQ) { r.PathMTU = 6 }, mad.RejMTU, []byte{3}},
-		{func(r *mad.REQ) { r.PrivateData[0] = 0x10 }, mad.RejUnsupported, nil}, // version of the IP CM header
-		{func(r *mad.REQ) { r.PrivateData[19] ^= 1 }, mad.RejUnsupported, nil},  // source address
-		{func(r *mad.REQ) { r.PrivateData[35] ^= 1 }, mad.RejUnsupported, nil},  // destination address
+		// IP CM header version.
+		{func(r *mad.REQ) { r.PrivateData[0] = 0x10 }, mad.RejUnsupported, nil},
+		{func(r *mad.REQ) { r.PrivateData[19] ^= 1 }, mad.RejUnsupported, nil}, // source address
+		// Destination address.
+		{func(r *mad.REQ) { r.PrivateData[35] ^= 1 }, mad.RejUnsupported, nil},
 	} {
 		_, b := two(t)
 		m := peerREQ(b)
@@ -126,7 +126,7 @@ func TestUnfitRequests(t *testing.T) {
 	b.silent()
 }
 
-// An identifier that names two things is refused for the second; the first is untouched.
+// A second use of an identifier is rejected; the first is unaffected.
 func TestRepeatedRequest(t *testing.T) {
 	for _, r := range rows {
 		if r.to != reqReceived && r.to != repSent && r.name != "established, passive" {
@@ -151,8 +151,8 @@ func TestRepeatedRequest(t *testing.T) {
 	}
 }
 
-// A REJ for a stale connection has the REQ sent once more, under another name; the second one
-// counts.
+// A REJ for a stale connection makes the CM send the REQ once more, with another identifier; a
+// second REJ is final.
 func TestStaleIsTriedAgainOnce(t *testing.T) {
 	a, b := two(t)
 	k, err := a.cm.Connect(0, request())
@@ -176,8 +176,8 @@ func TestStaleIsTriedAgainOnce(t *testing.T) {
 	}
 }
 
-// A peer that was restarted connects with the queue pair that it had. The REQ alone ends nothing,
-// since it may be forged; the RTU does. In time-wait the queue pair is refused.
+// A restarted peer connects with its old queue pair. The REQ alone ends nothing, since it may be
+// forged; the RTU does. In time-wait the queue pair is refused.
 func TestStaleConnection(t *testing.T) {
 	a, b := two(t)
 	_, old := connected(t, a, b, 0)
@@ -208,7 +208,7 @@ func TestStaleConnection(t *testing.T) {
 	b.hearsFrom(10+2*second, addrA, by(mad.AttrREQ, 3, m), Accepted)
 }
 
-// An alternate path is refused in the REP.
+// The REP refuses an alternate path.
 func TestAlternatePath(t *testing.T) {
 	_, b := two(t)
 	m := peerREQ(b)
@@ -221,7 +221,7 @@ func TestAlternatePath(t *testing.T) {
 	}
 }
 
-// A method that the state does not allow changes nothing, nor does private data that does not fit.
+// A call that the state does not permit changes nothing, nor does oversized private data.
 func TestMethodsOutOfState(t *testing.T) {
 	long := make([]byte, 256)
 	for _, r := range rows {

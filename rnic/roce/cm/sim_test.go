@@ -1,5 +1,5 @@
-// Three hosts over a network that loses, doubles and reorders datagrams, in virtual time: what
-// connections promise holds for every seed, and a seed can be run again.
+// Three hosts over a network that loses, duplicates and reorders datagrams, in virtual time. The
+// connections' promises hold for every seed, and each seed is reproducible.
 
 package cm
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// Every change of a state in this package's tests is one of the drawing's arrows.
+// Each state change in this package's tests is one of the drawing's arrows.
 func init() {
 	stateHook = func(k *Conn, to state) {
 		if !slices.Contains(next[k.state], to) {
@@ -26,7 +26,7 @@ func init() {
 	}
 }
 
-// A flight is a datagram on its way, or something that a host does later.
+// A flight is a datagram in flight, or a host's later action.
 type flight struct {
 	at    Instant
 	order int
@@ -48,7 +48,7 @@ func (q *flights) Pop() any {
 	return x
 }
 
-// A world is hosts and the network between them.
+// A world is a set of hosts and the network between them.
 type world struct {
 	t            *testing.T
 	r            *rand.Rand
@@ -57,20 +57,20 @@ type world struct {
 	order        int
 	hosts        map[netip.Addr]*host
 	sides        []*host
-	lose, double int // chances in a thousand
+	lose, double int // chances in 1/1000
 	jitter       Instant
 	qpn          uint32
 	ends         map[uint32]*end // by QPN, which is unique in the world
 }
 
-// A host is a side, and the ends of connections that its owner knows.
+// A host is a side, and the connection ends known to its owner.
 type host struct {
 	*side
 	w    *world
 	ends map[*Conn]*end
 }
 
-// An end is what an owner knows of one of its connections.
+// An end is an owner's view of one of its connections.
 type end struct {
 	h                              *host
 	k                              *Conn
@@ -102,7 +102,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// step lets the next thing happen, and reports whether there was one.
+// step runs the next event, and reports whether there was one.
 func (w *world) step() bool {
 	at, any := Instant(0), len(w.air) > 0
 	if any {
@@ -130,7 +130,7 @@ func (w *world) step() bool {
 	return true
 }
 
-// collect puts what a host sends on the wire, and does what its owner does about events.
+// collect puts a host's datagrams on the wire, and handles events like its owner.
 func (h *host) collect() {
 	w := h.w
 	for _, d := range h.sent() {
@@ -198,7 +198,7 @@ func (h *host) event(e Event) {
 	}
 }
 
-// answer is what the owner does about a request.
+// answer is the owner's answer to a request.
 func (x *end) answer() {
 	w, cm := x.h.w, x.h.cm
 	switch {
@@ -214,7 +214,7 @@ func (x *end) answer() {
 	}
 }
 
-// leave is this side's wish that the connection be over.
+// leave is this side's request to disconnect.
 func (x *end) leave() {
 	if !x.ended && !x.left && !x.gone {
 		x.left = true
@@ -222,7 +222,7 @@ func (x *end) leave() {
 	}
 }
 
-// data is a packet on the queue pair of the active side, which the other one hears.
+// data is a packet on the active side's queue pair, which the passive side hears.
 func (x *end) data() {
 	w := x.h.w
 	if peer := w.ends[x.remote]; peer != nil && !x.ended && !w.chance(w.lose) {
@@ -230,8 +230,8 @@ func (x *end) data() {
 	}
 }
 
-// checkPair: the queue pairs of both sides know each other, and the passive side does not know
-// before the active one.
+// checkPair checks that both sides' queue pairs match, and that the passive side is established
+// only after the active one.
 func (x *end) checkPair() {
 	peer := x.h.w.ends[x.remote]
 	if peer == nil || peer.remote != x.local || peer.k.Peer() != x.h.addr || peer.k.Active() == x.k.Active() {
@@ -243,8 +243,8 @@ func (x *end) checkPair() {
 	}
 }
 
-// begin is a program that wants a connection, or to know who has a service, of any host, its own
-// one too.
+// begin is a program that requests a connection, or a SIDR service, from any host including its
+// own.
 func (w *world) begin() {
 	h, to := w.sides[w.r.IntN(3)], w.sides[w.r.IntN(3)]
 	x := &end{h: h, sidr: w.chance(200)}
@@ -266,7 +266,7 @@ func (w *world) begin() {
 	}
 }
 
-// simulate is the story of one seed.
+// simulate runs one seed.
 func simulate(t *testing.T, seed uint64) {
 	w := newWorld(t, seed)
 	n := 1 + w.r.IntN(12)
@@ -300,8 +300,8 @@ func simulate(t *testing.T, seed uint64) {
 	}
 }
 
-// checkQuiet: when nothing happens any more, what there is are connections that are made, and whose
-// peer, unless too much was lost, has its half of it.
+// checkQuiet: after the last event, the remaining connections are established, and unless too
+// much was lost, their peers are, too.
 func (w *world) checkQuiet(n int) {
 	begun := 0
 	for _, h := range w.sides {
@@ -325,8 +325,8 @@ func (w *world) checkQuiet(n int) {
 	}
 }
 
-// Every connection that is asked for is made or ends on both sides, with queue pairs that know each
-// other; each is told of its release last, and then nothing of it is left.
+// Every requested connection is established or ends on both sides, with matching queue pairs.
+// Released is each one's last event, and no state remains.
 func TestSimulated(t *testing.T) {
 	t.Parallel()
 	if s := os.Getenv("NFSRDMA_ROCE_SEED"); s != "" {

@@ -1,5 +1,4 @@
-// Each state and each message: what is done, what is answered, what comes next, and that nothing
-// else is taken.
+// Each state and each message: action, answer, next state, and that nothing else is accepted.
 
 package cm
 
@@ -12,20 +11,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// The peer by hand.
+// The hand-made peer.
 const (
 	peerID   = 0xb5b6b7b8
 	peerTID  = 0x1122334455667788
 	peerGUID = 0x505400fffe0000aa
 )
 
-// by is a datagram of the peer's.
+// by is the peer's datagram.
 func by(a mad.Attribute, tid uint64, m message) (d Datagram) {
 	datagram(&d.MAD, a, tid, m)
 	return d
 }
 
-// peerREQ is what the peer by hand asks for.
+// peerREQ is the hand-made peer's REQ.
 func peerREQ(s *side) *mad.REQ {
 	c := New(Config{Addr: addrA, GUID: peerGUID, ResponseTimeout: 20})
 	r := request()
@@ -51,7 +50,7 @@ func peerSIDR(s *side) *mad.SIDRREQ {
 	return m
 }
 
-// messages is the peer's messages for a connection, each as it should be.
+// messages are the peer's correct messages for a connection.
 func messages(s *side, k *Conn) map[mad.Attribute]Datagram {
 	answered := mad.AnsweredREQ
 	if k.state == repSent {
@@ -73,7 +72,7 @@ func messages(s *side, k *Conn) map[mad.Attribute]Datagram {
 	}
 }
 
-// A row is a state that a connection of the side under test is brought to.
+// A row is a state of the connection under test.
 type row struct {
 	name string
 	to   state
@@ -176,8 +175,8 @@ func makeAnswered(t testing.TB, s *side) *Conn {
 	return k
 }
 
-// A cell is what a message does in a state: how it is counted, what is answered (0: nothing), the
-// state after it, and what the owner is told.
+// A cell is a message's effect in a state: its count, the answer (0: none), the next state, and
+// the events.
 type cell struct {
 	drop   Drop
 	answer mad.Attribute
@@ -185,8 +184,7 @@ type cell struct {
 	told   string
 }
 
-// table is the cells in which something is done. In all others the message is dropped for the
-// state.
+// table has the cells with an effect. In all others the message is dropped because of the state.
 var table = map[string]map[mad.Attribute]cell{
 	"REQ sent": {
 		mad.AttrMRA: {Accepted, 0, reqSent, "[]"},
@@ -248,7 +246,7 @@ var table = map[string]map[mad.Attribute]cell{
 	"SIDR_REP sent": {
 		mad.AttrSIDRREQ: {DropDuplicate, mad.AttrSIDRREP, sidrRepSent, "[]"},
 	},
-	"gone": { // what somebody waits for is answered, so that it waits no more
+	"gone": { // requests are answered, so that the peer need not wait
 		mad.AttrMRA: {DropUnknown, 0, released, "[]"}, mad.AttrREJ: {DropUnknown, 0, released, "[]"}, mad.AttrRTU: {DropUnknown, 0, released, "[]"},
 		mad.AttrREP: {DropUnknown, mad.AttrREJ, released, "[]"}, mad.AttrDREQ: {DropUnknown, mad.AttrDREP, released, "[]"},
 		mad.AttrDREP: {DropUnknown, 0, released, "[]"}, mad.AttrLAP: {DropUnknown, mad.AttrAPR, released, "[]"}, mad.AttrSIDRREP: {DropUnknown, 0, released, "[]"},
@@ -256,8 +254,7 @@ var table = map[string]map[mad.Attribute]cell{
 	},
 }
 
-// begins reports whether a message begins something of its own in a state, which has nothing to do
-// with the connection.
+// begins reports whether a message starts something unrelated to the connection.
 func begins(k *Conn, a mad.Attribute) bool {
 	return a == mad.AttrREQ && (k.active || k.service != service) || a == mad.AttrSIDRREQ && (k.active || k.service != sidrIP)
 }
@@ -291,7 +288,7 @@ func TestEachStateAndMessage(t *testing.T) {
 	}
 }
 
-// What is wrong in one thing is dropped, counted for it, changes nothing, and is not answered.
+// A message with one wrong field is dropped, counted for it, changes nothing, and gets no answer.
 func TestMessagesOfOthers(t *testing.T) {
 	for _, r := range rows[:len(rows)-1] {
 		for a := range table[r.name] {
@@ -314,14 +311,14 @@ func TestMessagesOfOthers(t *testing.T) {
 	}
 }
 
-// A wrong is a message with something wrong in it.
+// A wrong is a message with one wrong field.
 type wrong struct {
 	from netip.Addr
 	d    Datagram
 	want Drop
 }
 
-// wrongs is a message in all ways in which it can be somebody else's.
+// wrongs returns a message with each field wrong that identifies its connection.
 func wrongs(s *side, k *Conn, a mad.Attribute) (ws []wrong) {
 	good := messages(s, k)[a]
 	change := func(at int, want Drop) {

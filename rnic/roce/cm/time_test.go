@@ -1,4 +1,4 @@
-// What time does: repetitions, patience and its end, and what an MRA changes.
+// Timers: repetition, timeouts, and the effect of an MRA.
 
 package cm
 
@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// run advances a side to its deadlines until nothing is due any more or limit is reached, and
-// returns when datagrams were sent.
+// run advances a side through its deadlines until no timer runs or limit is reached, and returns
+// when datagrams were sent.
 func (s *side) run(limit Instant) (at []Instant) {
 	s.t.Helper()
 	for range 1000 {
@@ -41,10 +41,9 @@ func wantTimes(t *testing.T, got []Instant, n int, interval Instant) {
 	}
 }
 
-const interval = 4096 << 18 // ns: the default time-out
+const interval = 4096 << 18 // ns: the default timeout
 
-// A REQ that is not answered is sent again as often as was said; then the peer is told, and the
-// owner.
+// An unanswered REQ is repeated as often as configured; then the peer and the owner are notified.
 func TestRequestIsRepeated(t *testing.T) {
 	a, _ := two(t)
 	ka, err := a.cm.Connect(0, request())
@@ -74,7 +73,7 @@ func TestRequestIsRepeated(t *testing.T) {
 	}
 }
 
-// The peer learns that nobody waits any more, though it was never heard of.
+// The peer is notified of the timeout, although it never answered.
 func TestRequestIsWithdrawn(t *testing.T) {
 	a, b := two(t)
 	ka, kb := ask(t, a, b, 0)
@@ -92,7 +91,7 @@ func TestRequestIsWithdrawn(t *testing.T) {
 	}
 }
 
-// An MRA makes the repetition wait as long as it says, within bounds, and then it goes on.
+// An MRA delays the next repetition as requested, within bounds.
 func TestMRA(t *testing.T) {
 	for code, want := range map[mad.Timeout]Instant{20: 4 * interval, 31: 120 * second} {
 		a, b := two(t)
@@ -110,7 +109,7 @@ func TestMRA(t *testing.T) {
 	}
 }
 
-// lastOf is the last datagram of the side's only connection.
+// lastOf is the last datagram on the side's only connection.
 func (s *side) lastOf() [mad.Len]byte {
 	for _, k := range s.cm.conns {
 		return k.last
@@ -119,7 +118,7 @@ func (s *side) lastOf() [mad.Len]byte {
 	return [mad.Len]byte{}
 }
 
-// The REQ again gets the same REP again, and the REP again the same RTU; both sides are told once.
+// A repeated REQ gets the same REP, and a repeated REP the same RTU; each event comes once.
 func TestAnswersAreRepeated(t *testing.T) {
 	a, b := two(t)
 	ka, kb := ask(t, a, b, 0)
@@ -153,8 +152,7 @@ func TestAnswersAreRepeated(t *testing.T) {
 	}
 }
 
-// Without an RTU a REP is not sent again by time to an address that proves nothing, and is to one
-// that does.
+// Without an RTU, a timer repeats a REP only to a proven address.
 func TestREPIsRepeated(t *testing.T) {
 	a, b := two(t)
 	_, kb := ask(t, a, b, 0)
@@ -186,7 +184,8 @@ func TestREPIsRepeated(t *testing.T) {
 	}
 }
 
-// A packet on the queue pair has the REP sent again, so that the RTU is, and makes no connection.
+// A packet on the queue pair makes the CM repeat the REP for another RTU, and establishes
+// nothing.
 func TestHeard(t *testing.T) {
 	a, b := two(t)
 	_, kb := ask(t, a, b, 0)
@@ -194,7 +193,7 @@ func TestHeard(t *testing.T) {
 	b.silent()
 	must.Succeed(t, b.cm.Accept(0, kb, qpB, nil))
 	rep := b.says(mad.AttrREP)
-	for _, at := range []Instant{1, 2, minHeard} { // a burst of packets is one
+	for _, at := range []Instant{1, 2, minHeard} { // a burst of packets counts once
 		b.cm.Heard(at, kb)
 	}
 	if b.says(mad.AttrREP) != rep || len(b.told()) != 0 {
@@ -204,7 +203,7 @@ func TestHeard(t *testing.T) {
 	b.says(mad.AttrREP)
 }
 
-// What a REQ says about times is kept within bounds.
+// A REQ's times are limited.
 func TestTimesOfARequest(t *testing.T) {
 	for _, c := range []struct {
 		timeout mad.Timeout
@@ -227,7 +226,7 @@ func TestTimesOfARequest(t *testing.T) {
 	}
 }
 
-// A request that the program does nothing about ends.
+// A request ignored by the program expires.
 func TestRequestExpires(t *testing.T) {
 	for _, r := range []row{{"REQ received", reqReceived, makeReqReceived}, {"SIDR_REQ received", sidrReqReceived, makeAsked}} {
 		_, b := two(t)
@@ -244,7 +243,7 @@ func TestRequestExpires(t *testing.T) {
 	}
 }
 
-// A DREQ is repeated, and a peer that does not answer is let go; so is a question.
+// A DREQ is repeated until a timeout; so is a SIDR request.
 func TestEndIsRepeated(t *testing.T) {
 	_, b := two(t)
 	makeDreqSent(t, b)
@@ -265,7 +264,7 @@ func TestEndIsRepeated(t *testing.T) {
 	}
 }
 
-// The connections that wait for their QPNs to be free are bounded: the oldest stops waiting.
+// The number of connections in time-wait is bounded: the oldest leaves.
 func TestTimeWaitIsBounded(t *testing.T) {
 	a, b := two(t, func(c *Config) { c.TimeWaits = 3 })
 	for i := range 5 {
@@ -277,7 +276,7 @@ func TestTimeWaitIsBounded(t *testing.T) {
 			t.Errorf("%d: told %v", i, kinds(es))
 		}
 		b.told()
-		b.cm.Advance(second) // for the same QPN is asked for again
+		b.cm.Advance(second) // before the same QPN is requested again
 		b.told()
 	}
 	if a.cm.Conns() != 3 {

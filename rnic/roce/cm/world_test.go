@@ -1,4 +1,4 @@
-// Two CMs with nothing between them but the test: what one sends is given to the other by hand.
+// Two CMs without a network: the test delivers datagrams by hand.
 
 package cm
 
@@ -19,7 +19,7 @@ var (
 	sidrIP  = mad.IPService(mad.ProtocolUDP, 20049)
 )
 
-// A side is one CM under test, and what it has told.
+// A side is one CM under test, with its output.
 type side struct {
 	t      testing.TB
 	cm     *CM
@@ -38,7 +38,7 @@ func newSide(t testing.TB, addr netip.Addr, seed uint64, change ...func(*Config)
 	return &side{t: t, cm: New(cfg), addr: addr}
 }
 
-// take empties what the CM has to say.
+// take collects the CM's output.
 func (s *side) take() {
 	var d Datagram
 	for s.cm.PollSend(&d) {
@@ -50,7 +50,7 @@ func (s *side) take() {
 	}
 }
 
-// sent is what was sent since, all of it.
+// sent returns all datagrams sent since the last call.
 func (s *side) sent() []Datagram {
 	s.take()
 	out := s.out
@@ -58,7 +58,7 @@ func (s *side) sent() []Datagram {
 	return out
 }
 
-// told is what has happened since.
+// told returns all events since the last call.
 func (s *side) told() []Event {
 	s.take()
 	es := s.events
@@ -66,7 +66,7 @@ func (s *side) told() []Event {
 	return es
 }
 
-// one wants exactly one event, of a kind.
+// one expects exactly one event, of the given kind.
 func (s *side) one(kind EventKind) Event {
 	s.t.Helper()
 	es := s.told()
@@ -83,7 +83,7 @@ func kinds(es []Event) (ks []EventKind) {
 	return ks
 }
 
-// says wants exactly one datagram, of an attribute, and returns it.
+// says expects exactly one datagram, with the given attribute, and returns it.
 func (s *side) says(a mad.Attribute) Datagram {
 	s.t.Helper()
 	ds := s.sent()
@@ -93,7 +93,7 @@ func (s *side) says(a mad.Attribute) Datagram {
 	return ds[0]
 }
 
-// silent wants no datagram.
+// silent expects no datagram.
 func (s *side) silent() {
 	s.t.Helper()
 	if ds := s.sent(); len(ds) != 0 {
@@ -116,7 +116,7 @@ func attributes(ds []Datagram) (as []mad.Attribute) {
 	return as
 }
 
-// hears gives the side a datagram of another's, which has to be dropped for want.
+// hears delivers the other side's datagram, and checks its outcome.
 func (s *side) hears(now Instant, from *side, d Datagram, want Drop) {
 	s.t.Helper()
 	s.hearsFrom(now, from.addr, d, want)
@@ -133,7 +133,7 @@ func (s *side) hearsFrom(now Instant, from netip.Addr, d Datagram, want Drop) {
 	}
 }
 
-// queue pairs of the two sides
+// Both sides' queue pairs.
 var (
 	qpA = QP{QPN: 0x11, PSN: 0x654321, ResponderResources: 128, AckTimeout: 19, PathMTU: 3, RetryCount: 7}
 	qpB = QP{QPN: 0x12, PSN: 0x123456, InitiatorDepth: 128, AckTimeout: 15, RNRRetryCount: 7}
@@ -143,7 +143,7 @@ func request() Request {
 	return Request{Peer: addrB, Service: service, Local: qpA, SourcePort: 0xc001, Private: []byte("hello")}
 }
 
-// two is two sides, of which b listens.
+// two returns two sides; b listens.
 func two(t testing.TB, change ...func(*Config)) (a, b *side) {
 	a, b = newSide(t, addrA, 1, change...), newSide(t, addrB, 2, change...)
 	for _, s := range []mad.ServiceID{service, sidrIP} {
@@ -154,7 +154,7 @@ func two(t testing.TB, change ...func(*Config)) (a, b *side) {
 	return a, b
 }
 
-// ask brings a connection to the request.
+// ask brings a connection to Requested.
 func ask(t testing.TB, a, b *side, now Instant) (ka, kb *Conn) {
 	t.Helper()
 	ka, err := a.cm.Connect(now, request())
@@ -165,7 +165,7 @@ func ask(t testing.TB, a, b *side, now Instant) (ka, kb *Conn) {
 	return ka, b.one(Requested).Conn
 }
 
-// connected is a connection that is made.
+// connected returns an established connection.
 func connected(t testing.TB, a, b *side, now Instant) (ka, kb *Conn) {
 	t.Helper()
 	ka, kb = ask(t, a, b, now)

@@ -1,5 +1,5 @@
-// What holds for every packet: network headers, ICRC, version, QP, state, service, addresses, keys;
-// in this order.
+// The checks common to all packets, in order: network headers, ICRC, version, QP, state, service,
+// addresses, keys.
 
 package core
 
@@ -14,8 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// Each field of the headers that is wrong has the packet dropped, with the counter of that step
-// alone.
+// Each wrong header field drops the packet and increments only that step's counter.
 func TestHeaderChecks(t *testing.T) {
 	conformance.Proves(t, "IBU-002", "IBU-008", "IBU-017", "IBU-020", "IBU-114", "IBU-173", "IBU-174", "IBU-176", "IBU-177", "IBU-178", "IBU-181", "IBU-182", "IBU-188", "IBU-222", "IBU-229", "IBU-029")
 	s := responder(t, rnic.RemoteWrite)
@@ -23,7 +22,8 @@ func TestHeaderChecks(t *testing.T) {
 	good := func(change ...func(*packet.Header)) frame {
 		return s.say(packet.UCSendOnly, 100, []byte("hello"), change...)
 	}
-	resealed := func(at int, v byte) frame { // a byte of the transport headers, with the right ICRC
+	// Replaces a byte in the transport headers and reseals the ICRC.
+	resealed := func(at int, v byte) frame {
 		f := good()
 		f.datagram = f.datagram[:len(f.datagram)-packet.ICRCLen]
 		f.datagram[at] = v
@@ -74,7 +74,7 @@ func TestHeaderChecks(t *testing.T) {
 		t.Errorf("expects %d", s.epsn())
 	}
 	s.t = t
-	s.take(put(addrA, addrB, 1, good().datagram[:packet.BTHLen+8])) // from any port
+	s.take(put(addrA, addrB, 1, good().datagram[:packet.BTHLen+8])) // UD accepts any source port
 	s.want(rnic.OpRecv, 1, 5)
 }
 
@@ -82,7 +82,7 @@ var addrC4 = netip.MustParseAddr("192.0.2.3")
 
 func packHeader(h packet.Header) []byte { return h.Append(nil) }
 
-// P_Keys match when the partition does, is not zero, and one of the two is a full member.
+// P_Keys match if the partitions match and are not zero, and one of the two is a full member.
 func TestPKeys(t *testing.T) {
 	conformance.Proves(t, "IBU-177", "IBU-178")
 	for _, row := range []struct {
@@ -108,8 +108,8 @@ func TestPKeys(t *testing.T) {
 	}
 }
 
-// Bits that are reserved, of congestion, of path migration, and a wish for an acknowledge change
-// nothing; a zero UDP checksum neither, over IPv4 and IPv6, nor what routers change.
+// Reserved bits, congestion bits, MigReq and AckReq change nothing. Neither does a zero UDP
+// checksum, over IPv4 and IPv6, nor a field that routers change.
 func TestBitsThatDoNotCount(t *testing.T) {
 	conformance.Proves(t, "IBU-152", "IBU-185", "IBU-243", "IBU-190", "IBU-002", "IBU-195")
 	for at, bits := range map[int]byte{1: 0x40, 4: 0xff, 8: 0xff} {
@@ -140,13 +140,13 @@ func TestBitsThatDoNotCount(t *testing.T) {
 		t.Error(d)
 	}
 	six.want(rnic.OpRecv, 1, 3)
-	f.network[6] = 0x1b // a raw datagram of InfiniBand is none of ours
+	f.network[6] = 0x1b // a raw InfiniBand datagram is not RoCEv2
 	if d := six.take(f); d != DropNetwork {
 		t.Error(d)
 	}
 }
 
-// A notification of congestion, captured from an adapter, goes by without a trace.
+// A congestion notification, captured from an adapter, leaves no trace.
 func TestCongestionNotification(t *testing.T) {
 	conformance.Proves(t, "IBU-186")
 	s := responder(t, 0)
@@ -160,8 +160,7 @@ func TestCongestionNotification(t *testing.T) {
 	s.want(rnic.OpRecv, 1, 0)
 }
 
-// In each state packets are taken or dropped, and sends are taken or refused, as the drawing has
-// it.
+// Each state takes or drops packets, and takes or refuses sends, according to the drawing.
 func TestStates(t *testing.T) {
 	conformance.Proves(t, "IBU-043", "IBU-063", "IBU-175", "IBU-242")
 	type does struct{ takes, posts, sends bool }
@@ -220,12 +219,12 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// sayTo is an ONLY from addrA for a QP in any state.
+// sayTo is an ONLY packet from addrA for a QP in any state.
 func (s *side) sayTo(psn uint32) frame {
 	return built(addrA, addrB, packet.Header{BTH: packet.BTH{Opcode: packet.UCSendOnly, PKey: 0xffff, DestQP: s.qp.num, PSN: psn}}, nil)
 }
 
-// Each change of state, with what it needs and what it has no use for.
+// Each state change, with its required and forbidden attributes.
 func TestModify(t *testing.T) {
 	conformance.Proves(t, "IBU-040", "IBU-062", "IBU-134", "IBU-212", "IBU-230", "IBU-231")
 	all := AttrPKey | AttrQKey | AttrAccess | AttrPeer | AttrPathMTU | AttrDestQPN | AttrRQPSN | AttrSQPSN
@@ -291,7 +290,7 @@ func TestModify(t *testing.T) {
 	}
 }
 
-// The path MTU of a link, as rxe computes it.
+// A link's path MTU, computed like rxe's.
 func TestPathMTU(t *testing.T) {
 	conformance.Proves(t, "IBU-213", "IBU-212")
 	for link, want := range map[int]int{0: 0, 335: 0, 336: 256, 1500: 1024, 2127: 1024, 2128: 2048, 4176: 4096, 9000: 4096, 65536: 4096} {
@@ -301,7 +300,7 @@ func TestPathMTU(t *testing.T) {
 	}
 }
 
-// Leaving RESET again before a QP was connected is allowed, and forgets nothing that was posted.
+// A QP may go back to RESET before it was connected, and keeps its posted receives.
 func TestBackToReset(t *testing.T) {
 	s := newHost(addrB).newSide(t, rnic.UC, 4, 8)
 	a := Attrs{PKey: 0xffff, Peer: addrA, PathMTU: 256, RQPSN: 5}
@@ -313,7 +312,7 @@ func TestBackToReset(t *testing.T) {
 	}
 }
 
-// A QPN has one QP, and what was counted for it outlives it.
+// A QPN has one QP, whose counts survive it.
 func TestPortTable(t *testing.T) {
 	h := newHost(addrB)
 	s := h.newSide(t, rnic.UC, 4, 8)
@@ -340,7 +339,7 @@ func TestPortTable(t *testing.T) {
 	}
 }
 
-// A completion queue that is full ends the QP: sends and receives.
+// A full completion queue ends the QP, for sends and receives.
 func TestCQOverrun(t *testing.T) {
 	conformance.Proves(t, "IBU-169", "IBU-242")
 	for _, send := range []bool{true, false} {
@@ -363,7 +362,7 @@ func TestCQOverrun(t *testing.T) {
 	}
 }
 
-// ERR flushes all that is posted, on both queues.
+// ERR flushes all posted work on both queues.
 func TestFlush(t *testing.T) {
 	conformance.Proves(t, "IBU-242")
 	s := responder(t, 0)

@@ -1,4 +1,4 @@
-// What a packet costs: no allocation; and whatever comes, the core stays whole.
+// Allocations for packets, and fuzzing of received packets.
 
 package core
 
@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// Neither building nor taking a packet allocates, whether it is taken or dropped.
+// Building and taking packets allocates nothing, even for dropped ones.
 func TestPacketsAllocateNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes pools forget")
@@ -65,8 +65,8 @@ func TestPacketsAllocateNothing(t *testing.T) {
 	}
 }
 
-// Whatever comes to a port with QPs of both services, in any order: no crash, no answer, at most
-// one message in hand, counters that add up, and a message afterwards arrives.
+// Any packets in any order, for a port with UC and UD QPs: no crash, no answer, at most one
+// message being received, consistent counters, and a later message arrives.
 func FuzzReceive(f *testing.F) {
 	f.Add(byte(0x24), uint32(100), byte(0), []byte("hello"), byte(0x22), uint32(101), []byte("x"))
 	f.Add(byte(0x20), uint32(100), byte(0), make([]byte, 256), byte(0x22), uint32(101), []byte("x"))
@@ -86,7 +86,7 @@ func FuzzReceive(f *testing.F) {
 		for i, p := range [][]byte{p1, p2} {
 			s := []*side{uc, ud}[(int(which)>>i)&1]
 			op := packet.Opcode([]byte{op1, op2}[i])
-			// Half of the time as it should be in RETH and pad, half raw after a BTH.
+			// Half of them with a suitable RETH and pad, half raw after a BTH.
 			h := packet.Header{BTH: packet.BTH{Opcode: op, PKey: 0xffff, DestQP: s.qp.num, PSN: []uint32{psn1, psn2}[i] & maxPSN, Pad: packet.PadFor(len(p))}}
 			h.DETH = packet.DETH{QKey: testQKey, SrcQP: 3}
 			to(mr, 0, len(p))(&h)
@@ -123,7 +123,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// RC neither: Sends with their acknowledges, Writes, Reads, and what is sent again.
+// RC allocates nothing either: Sends with acknowledges, Writes, Reads, retransmissions.
 func TestReliableAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes pools forget")
@@ -189,8 +189,8 @@ func TestReliableAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Whatever comes to an RC QP that has work on the wire: no crash, no byte outside of what was
-// granted, answers within the bound, and all work comes back.
+// Any packets for an RC QP with work in flight: no crash, no byte outside granted memory, a
+// bounded number of answers, and all work completes.
 func FuzzReceiveRC(f *testing.F) {
 	f.Add([]byte{0x04, 100, 0, 'x', 0x11, 5, 0, 0x11, 6, 31})
 	f.Add([]byte{0x0c, 100, 0, 1, 0x13, 101, 9, 2, 0x0d, 6, 3, 3, 0x11, 5, 0x60, 1, 0x11, 5, 0x21, 1})

@@ -1,6 +1,6 @@
 //go:build !race
 
-// Tells that the race detector is off.
+// Reports that the race detector is off.
 
 package core
 

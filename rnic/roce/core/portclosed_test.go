@@ -1,4 +1,4 @@
-// Messages of the network that nobody takes our packets: which of them count.
+// ICMP reports about closed ports: which of them end a QP.
 
 package core
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// Only of a request that waits for its answer, and only when it goes on for a while in which
-// nothing comes from the peer, does the word of the network end a QP: anybody can send it.
+// Such a report is easily forged. It ends a QP only if it quotes an unanswered request, and more
+// reports follow for a while without any packet from the peer.
 func TestPortOfThePeerIsGone(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	quote := func(op packet.Opcode, qpn, psn uint32) []byte {

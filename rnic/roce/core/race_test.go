@@ -1,6 +1,6 @@
 //go:build race
 
-// Tells that the race detector is on.
+// Reports that the race detector is on.
 
 package core
 

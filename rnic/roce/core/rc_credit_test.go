@@ -1,5 +1,5 @@
-// End-to-end flow control of RC as a conversation: what goes without credit, what waits for it, and
-// what ends the waiting.
+// RC's end-to-end flow control: messages without credit, messages that wait for it, and the end
+// of the wait.
 
 package core
 
@@ -10,12 +10,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// careful is two RC QPs that tell each other their credits, and obey them.
+// careful returns two RC QPs that give and obey credits.
 func careful(t *testing.T) (a, b *side) {
 	return reliables(t, 256, 5, func(at *Attrs) { at.ObeyCredits, at.GiveCredits = true, true; at.RNRTimer = 14 })
 }
 
-// acknowledges is an acknowledge of a peer's by hand.
+// acknowledges returns a hand-made acknowledge from the peer.
 func (s *side) acknowledges(psn uint32, syndrome packet.Syndrome, msn uint32) frame {
 	return s.say(packet.RCAck, psn, nil, func(h *packet.Header) { h.AETH = packet.AETH{Syndrome: syndrome, MSN: msn} })
 }
@@ -38,17 +38,17 @@ func TestCreditsHoldMessages(t *testing.T) {
 	fs := a.says("SEND Only 6 A; SEND Only 7 A; ")
 	b.take(fs[0])
 	a.take(b.says("Acknowledge 6 ACK, credits 0 2; ")...)
-	a.says("") // 7 is on its way without credit, and is the one
+	a.says("") // 7 is on its way without credit
 	b.take(fs[1])
 	a.take(b.says("Acknowledge 7 RNR NAK, 1.28ms 2; ")...)
 
-	// Receives are told of at once, and again with each acknowledge; a message that was refused
-	// waits for its time.
+	// New receives are reported at once, and again with each acknowledge. A message refused by
+	// RNR waits for its time.
 	b.recv(3, 10, 10, 10)
 	if d := a.take(b.says("Acknowledge 6 ACK, credits 3 2; ")...); d != Accepted {
 		t.Error(d)
 	}
-	b.recv(6, 10) // there were some already
+	b.recv(6, 10) // there were receives before
 	b.says("")
 	a.says("")
 	at, _ := a.qp.Deadline()
@@ -60,7 +60,7 @@ func TestCreditsHoldMessages(t *testing.T) {
 	}
 }
 
-// What takes no receive goes without credit, and takes none.
+// Work that consumes no receive needs no credit and uses none.
 func TestNoCreditNeeded(t *testing.T) {
 	a, b := careful(t)
 	mr, _ := b.host.region(t, 8, rnic.RemoteWrite|rnic.RemoteRead|rnic.RemoteAtomic)
@@ -79,8 +79,8 @@ func TestNoCreditNeeded(t *testing.T) {
 	fs := a.says("SEND Only 5 A; RDMA WRITE Only 6 A; RDMA READ Request 7 A; FetchAdd 8 A; ")
 	b.take(fs...)
 	a.take(b.says("Acknowledge 6 ACK, credits 2 4; RDMA READ response Only 7; ATOMIC Acknowledge 8; ")...)
-	// Two that need a receive have credit, and one goes without: the Write between them is not
-	// counted.
+	// Two messages that need a receive have credit, and one goes without: the Write between them
+	// does not count.
 	a.posts(3, rnic.SendWR{})
 	b.take(a.says("RDMA WRITE Only with Immediate 9 A; RDMA WRITE Only a A; SEND Only b A; SEND Only c A; ")...)
 	a.take(b.send()...)
@@ -89,8 +89,8 @@ func TestNoCreditNeeded(t *testing.T) {
 	}
 }
 
-// Of a message without credit the first packet goes, and the others when that has found a receive;
-// also when it is sent again.
+// A message without credit sends its first packet, and the others after that has found a receive;
+// the same holds for a retransmission.
 func TestFirstPacketAlone(t *testing.T) {
 	a, b := careful(t)
 	a.post(rnic.SendWR{Op: rnic.OpWrite})
@@ -113,8 +113,8 @@ func TestFirstPacketAlone(t *testing.T) {
 	a.says("RDMA WRITE First 9; RDMA WRITE Middle a; RDMA WRITE Last with Immediate b A; ")
 }
 
-// A peer that tells no credits has no limit from its first acknowledge on, and none is obeyed that
-// was not agreed on.
+// A peer without credits in its acknowledges has no limit from the first one on. Credits that
+// were not negotiated are ignored.
 func TestNoCreditsTold(t *testing.T) {
 	a, b := reliables(t, 256, 5, func(at *Attrs) { at.ObeyCredits = true })
 	b.recv(1, 10)
@@ -134,8 +134,7 @@ func TestNoCreditsTold(t *testing.T) {
 	a.says("SEND Only 6 A; SEND Only 7 A; SEND Only 8 A; ")
 }
 
-// Receives are told of with the PSN of the last Send also where Reads came after it, which are not
-// acknowledged.
+// New receives are reported with the last Send's PSN even after Reads, which get no acknowledge.
 func TestReceivesToldAfterReads(t *testing.T) {
 	a, b := careful(t)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
@@ -158,14 +157,14 @@ func TestReceivesToldAfterReads(t *testing.T) {
 	a.says("SEND Only a A; SEND Only b A; ")
 }
 
-// The limit never goes back, old acknowledges and forged ones move nothing, and all goes on where
-// numbers begin anew.
+// The limit never decreases, old and forged acknowledges change nothing, and it survives the wrap
+// of message numbers.
 func TestLimitMovesOn(t *testing.T) {
 	a, _ := careful(t)
 	a.qp.req.credit.ssn, a.qp.req.credit.lsn = maxPSN-1, maxPSN-1
 	a.posts(9, rnic.SendWR{})
 	a.says("SEND Only 5 A; ")
-	a.take(a.acknowledges(4, packet.ACK(3), maxPSN-1)) // it tells of three receives
+	a.take(a.acknowledges(4, packet.ACK(3), maxPSN-1)) // it reports three receives
 	a.says("SEND Only 6 A; SEND Only 7 A; SEND Only 8 A; ")
 	for _, f := range []frame{
 		a.acknowledges(4, packet.ACK(3), maxPSN-1), a.acknowledges(3, packet.ACK(20), 9), a.acknowledges(9, packet.ACK(20), 9),
@@ -176,13 +175,13 @@ func TestLimitMovesOn(t *testing.T) {
 		}
 	}
 	a.says("")
-	a.take(a.acknowledges(5, packet.ACK(1), maxPSN)) // fewer than were told of
+	a.take(a.acknowledges(5, packet.ACK(1), maxPSN)) // fewer than before
 	a.says("")
 	a.take(a.acknowledges(8, packet.ACK(0), 2))
 	a.says("SEND Only 9 A; ")
 }
 
-// A peer that counts otherwise is sent one message after the other.
+// A peer with a different count gets one message after the other.
 func TestPeerCountsOtherwise(t *testing.T) {
 	a, _ := careful(t)
 	a.posts(3, rnic.SendWR{})
@@ -193,8 +192,8 @@ func TestPeerCountsOtherwise(t *testing.T) {
 	a.says("SEND Only 7 A; ")
 }
 
-// A QP that has been reset tells its next peer of receives only when that has been told that there
-// are none, and one that has ended nobody.
+// After a reset a QP reports receives to its next peer only if that peer was told of zero
+// receives. A QP that has ended reports none.
 func TestNobodyWaits(t *testing.T) {
 	for _, to := range []State{RESET, ERR} {
 		s := newHost(addrB).newSide(t, rnic.RC, 8, 64)

@@ -1,5 +1,4 @@
-// Packets that a switch has marked: one CNP for those that come together, and the peer sends less
-// at once.
+// Packets marked by a switch: one CNP for marks close together, and the peer shrinks its window.
 
 package core
 
@@ -11,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// mark sets the ECN bits of a frame's network header.
+// mark sets the ECN bits in a frame's network header.
 func mark(f frame, ecn byte) frame {
 	f.network = bytes.Clone(f.network)
 	if f.network[0]>>4 == 4 {
@@ -24,7 +23,7 @@ func mark(f frame, ecn byte) frame {
 
 func TestMarkedPacketsAreToldOfByACNP(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
-	a.qp.req.capacityKnown = true // else it would grow with each packet
+	a.qp.req.capacityKnown = true // otherwise it would grow with each packet
 	b.recv(0, 2000, 2000, 2000, 2000)
 	message := [][]byte{make([]byte, 1000)}
 	cnps := func(fs []frame) (n int) {
@@ -45,9 +44,9 @@ func TestMarkedPacketsAreToldOfByACNP(t *testing.T) {
 		cnps   int
 		window uint32
 	}{
-		{2, 1e6, 0, 64}, // as we send it
+		{2, 1e6, 0, 64}, // ECT(0), as we send it
 		{3, 2e6, 1, 32},
-		{3, 2e6 + 49_999, 0, 32}, // told just before
+		{3, 2e6 + 49_999, 0, 32}, // too soon after the last CNP
 		{3, 2e6 + 50_000, 1, 16},
 	} {
 		a.post(rnic.SendWR{ID: uint64(i), SGL: message})
@@ -67,7 +66,7 @@ func TestMarkedPacketsAreToldOfByACNP(t *testing.T) {
 	}
 }
 
-// Marks of IPv6 are found where they are, and those of a stranger's packet tell nobody.
+// IPv6 marks are recognized, and marks on a stranger's packet cause no CNP.
 func TestMarksAreRead(t *testing.T) {
 	for _, n := range []int{packet.IPv4Len, packet.GRHLen} {
 		p := Packet{Network: make([]byte, n+packet.UDPLen)}
@@ -86,7 +85,7 @@ func TestMarksAreRead(t *testing.T) {
 	a.post(rnic.SendWR{})
 	for _, f := range a.send() {
 		f = mark(f, 3)
-		f.network[15]++ // of the source
+		f.network[15]++ // another source
 		b.take(f)
 	}
 	if fs := b.send(); len(fs) != 0 {

@@ -10,10 +10,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A requester that sends the packet that it was told of, and not what followed that, is told again.
-// It is left at last if it answers what it is asked meanwhile; one that does not may have been
-// stopped, and its own end is for the time-out. Nor is it left for what is so far ahead that it may
-// be forged. Once the gap is filled nothing is told.
+// A requester that retransmits only the first missing packet gets another NAK. In the end the QP
+// ends if the peer answers requests meanwhile. A silent peer may have stalled, and only the
+// timeout ends its QP. A gap so far ahead that it may be forged never ends a QP. After the gap is
+// filled no NAK follows.
 func TestGapIsToldAgain(t *testing.T) {
 	for _, row := range []struct{ answers, far bool }{{true, false}, {false, false}, {true, true}} {
 		answers := row.answers
@@ -38,7 +38,7 @@ func TestGapIsToldAgain(t *testing.T) {
 			if next, ok := b.qp.Deadline(); !ok || next > at {
 				t.Fatalf("told %d times", i)
 			}
-			b.qp.req.deadline, b.qp.req.probe = 0, 0 // of the probe
+			b.qp.req.deadline, b.qp.req.probe = 0, 0 // the probe's
 			b.tick(at - 1)
 			b.says("")
 			b.tick(at)
@@ -89,7 +89,7 @@ func TestGapIsToldAgain(t *testing.T) {
 	}
 }
 
-// To be told again is not to be unanswered: it brings a QP no closer to its end.
+// A repeated NAK does not count as a missing answer, and brings the QP no closer to its end.
 func TestToldAgainIsNoRetry(t *testing.T) {
 	a, b := reliables(t, 256, 5, func(at *Attrs) { at.RetryCount = 1 })
 	b.recv(0, 10, 10)
@@ -107,8 +107,8 @@ func TestToldAgainIsNoRetry(t *testing.T) {
 	}
 }
 
-// A peer that sends again what was missing, and finds no receive, does what it is told: it is not
-// left, however long that takes. What follows on the wire comes too early each time.
+// A peer that retransmits the missing packet and finds no receive behaves correctly, and its QP
+// survives for any time. The packets after it are out of order each time.
 func TestWaitForAReceiveIsNoGap(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	a.post(rnic.SendWR{ID: 1})

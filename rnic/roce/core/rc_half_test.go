@@ -1,5 +1,5 @@
-// Half of all PSNs under way: the largest Read with the smallest path MTU, and what is told of
-// Sends that are so long ago.
+// Half of all PSNs in flight: the largest Read with the smallest path MTU, and acknowledges for
+// Sends that far back.
 
 package core
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// largest registers memory of MaxMessage bytes, of which none is there before it is touched.
+// largest registers memory of MaxMessage bytes, allocated only when touched.
 func (h *host) largest(t *testing.T, access rnic.Access) *rnic.MR {
 	t.Helper()
 	n := int64(MaxMessage)
@@ -27,7 +27,7 @@ func (h *host) largest(t *testing.T, access rnic.Access) *rnic.MR {
 	return mr
 }
 
-// few takes n packets of those that wait.
+// few builds n of the waiting packets.
 func (s *side) few(n int) (fs []frame) {
 	b := make([]byte, MaxPacket)
 	for range n {
@@ -41,9 +41,9 @@ func (s *side) few(n int) (fs []frame) {
 	return fs
 }
 
-// A Read Request of 2^23 packets takes half of all PSNs. While its data is on its way there is no
-// PSN left that an acknowledge of the Send before it could have: that of the Read's first packet
-// would have the peer ask for it again.
+// A Read Request with 2^23 packets uses half of all PSNs. While its data is in flight, no PSN is
+// left to acknowledge the Send before it: the Read's first PSN would make the peer request the
+// data again.
 func TestReadOfHalfOfAllPSNs(t *testing.T) {
 	_, b := careful(t)
 	mr := b.host.largest(t, rnic.RemoteRead)
@@ -65,7 +65,7 @@ func TestReadOfHalfOfAllPSNs(t *testing.T) {
 		t.Errorf("says\n%s, want\n%s", got, begin)
 	}
 
-	// All of it once more: its first PSN is the oldest that can come again.
+	// All of it again: its first PSN is the oldest possible duplicate.
 	b.take(read)
 	if got := wire(t, b.few(2)); got != begin {
 		t.Errorf("once more\n%s, want\n%s", got, begin)
@@ -76,8 +76,8 @@ func TestReadOfHalfOfAllPSNs(t *testing.T) {
 	}
 }
 
-// The last Send's PSN is told as long as it is one of the half before what is expected, and not any
-// more after that, however many PSNs are taken at once.
+// The last Send's PSN is acknowledged as long as it is at most half a circle back, regardless of
+// the step that takes it further.
 func TestAcknowledgedWithinHalf(t *testing.T) {
 	for _, c := range []struct {
 		back, psns uint32 // how far back the Send is, and the Read's PSNs
@@ -95,8 +95,8 @@ func TestAcknowledgedWithinHalf(t *testing.T) {
 	}
 }
 
-// The requester asks for 2^23 packets when nothing is on its way, and begins nothing after that
-// before some of it has come.
+// The requester sends a request for 2^23 packets when nothing is in flight, and begins nothing
+// more until some data has come.
 func TestHalfOfAllPSNsUnderWay(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	sink := a.host.largest(t, rnic.LocalWrite)
@@ -113,8 +113,8 @@ func TestHalfOfAllPSNsUnderWay(t *testing.T) {
 	}
 }
 
-// Credits are told with the PSN of a Send or Write that is no older than the last one that is done.
-// When Reads of half of all PSNs have been done since, older ones are none that are to come.
+// Credits count if their PSN is no older than the last completed Send or Write. After Reads
+// spanning half of all PSNs, older PSNs do not look like future ones.
 func TestCreditsAfterManyReads(t *testing.T) {
 	a, b := careful(t)
 	src, _ := b.host.region(t, 600, rnic.RemoteRead)

@@ -1,5 +1,5 @@
-// RC over a link of limited rate whose queue overflows, and over one that loses packets: what gets
-// through, and that one connection does not starve another.
+// RC over a link with limited rate and an overflowing queue, and over a lossy one: throughput and
+// fairness.
 
 package core
 
@@ -11,35 +11,35 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A link is one direction of a network: packets leave one after the other, and wait in a queue.
+// A link is one direction of a network: packets leave one after the other, from a queue.
 type link struct {
 	perByte Instant // nanoseconds
-	queue   int     // packets that wait at most; one more is lost
+	queue   int     // queue limit in packets; further ones are lost
 	delay   Instant
-	lose    int // in ten thousand
+	lose    int // loss in 1/10000
 
-	free Instant // when the last of them has left
+	free Instant // when the last queued packet has left
 	left []Instant
 	lost int
 }
 
-// A bottleneck is RC connections that share a link in each direction.
+// A bottleneck is a set of RC connections that share one link in each direction.
 type bottleneck struct {
 	t     *testing.T
 	r     *rand.Rand
 	now   Instant
-	out   [2]*link // from the first, and from the second sides
+	out   [2]*link // from the first sides, and from the second sides
 	flows []*flow
 	air   flights
 	order int
 	room  []byte
 }
 
-// A flow is one connection, with work that has no end.
+// A flow is one connection with endless work.
 type flow struct {
 	sides [2]*side
 	ask   func(s *side)
-	depth int // work requests of the first side that are not done
+	depth int // outstanding work requests of the first side
 	done  int // bytes
 	size  int
 }
@@ -51,7 +51,7 @@ func newBottleneck(t *testing.T, l link) *bottleneck {
 
 const flowSize = 256 << 10
 
-// add adds a connection whose first side writes, or reads, all the time, four at once.
+// add adds a connection with a first side that keeps four Writes, or Reads, outstanding.
 func (b *bottleneck) add(op rnic.Opcode) *flow {
 	x, y := reliables(b.t, 1024, uint32(b.r.IntN(1<<24)), func(at *Attrs) { at.Timeout = 14; at.MaxReads, at.MaxDestReads = 8, 8 })
 	local, buf := x.host.region(b.t, 4*flowSize, rnic.LocalWrite)
@@ -70,7 +70,7 @@ func (b *bottleneck) add(op rnic.Opcode) *flow {
 	return f
 }
 
-// transmit puts what a side has to send into the queue of its link.
+// transmit moves a side's packets into its link's queue.
 func (b *bottleneck) transmit(f *flow, i int) {
 	s, l := f.sides[i], b.out[i]
 	for {
@@ -94,7 +94,7 @@ func (b *bottleneck) transmit(f *flow, i int) {
 	}
 }
 
-// run lets time pass until an instant.
+// run advances time to an instant.
 func (b *bottleneck) run(until Instant) {
 	var wcs [16]rnic.WC
 	for b.now < until && !b.t.Failed() {
@@ -141,10 +141,9 @@ func (b *bottleneck) run(until Instant) {
 
 const gigabit = 8 // nanoseconds for a byte
 
-// Connections share a link whose queue overflows, and none starves; packets that are lost by chance
-// cost what sending them again does, and no more than a part of the link. The bounds are about two
-// thirds of what was measured, and where Reads are lost five sixths: less, and a Read waits for its
-// requests one after the other.
+// Connections share a link with an overflowing queue, and none starves. Random losses cost only
+// the retransmissions, a part of the link. The bounds are about two thirds of measured values,
+// for lossy Reads five sixths: below that, a Read would wait for its requests one by one.
 func TestLinkIsShared(t *testing.T) {
 	t.Parallel()
 	const deep = 1 << 20

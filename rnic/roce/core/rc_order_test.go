@@ -1,4 +1,4 @@
-// RC ordering: repeated answers wait for those on their way, and local invalidations wait for
+// RC ordering: repeated answers wait for answers in flight, and local invalidations wait for
 // Reads.
 
 package core

@@ -1,4 +1,4 @@
-// Early repetition by the times of answers, and Reads asked for in units.
+// Early retransmission by round-trip times, and Reads requested in units.
 
 package core
 
@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A packet whose answer is late by the times that answers take is sent again long before it is
-// overdue; that is no retry, each waits twice as long, and what was sent again is not timed.
+// A packet with an answer late by round-trip times is retransmitted long before its timeout. This
+// is no retry, each one doubles the wait, and retransmitted packets are not timed.
 func TestProbes(t *testing.T) {
 	a, b := reliables(t, 256, 5, func(at *Attrs) { at.RetryCount = 1 })
 	r := &a.qp.req
@@ -56,8 +56,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// The window has a number of packets and of bytes at most: it doubles with each that gets through,
-// and once something was lost becomes one packet larger.
+// The window is limited in packets and bytes: it doubles with each delivered window, and after a
+// loss grows by one packet.
 func TestWindowGrows(t *testing.T) {
 	for mtu, most := range map[int]uint32{256: 256, 1024: 256, 2048: 256, 4096: 128} {
 		if widest(mtu) != most {
@@ -101,8 +101,8 @@ func TestWindowGrows(t *testing.T) {
 	}
 }
 
-// A probe sends few packets. If the answer was late, for more than these, the window is what it
-// was, and nothing else is sent again; if they were lost it is half of that, and the rest follows.
+// A probe sends few packets. If the answer was only late, covering more than those, the window is
+// restored and nothing else retransmitted. After a real loss it halves, and the rest follows.
 func TestProbeOfWhatIsLate(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		a, b := reliables(t, 256, 5, nil)
@@ -140,7 +140,7 @@ func TestProbeOfWhatIsLate(t *testing.T) {
 	}
 }
 
-// A second probe in a row takes the first for lost as well: the window halves for each.
+// A second consecutive probe treats the first as lost, too: the window halves each time.
 func TestProbesInARow(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	b.recv(0, 10)
@@ -158,7 +158,7 @@ func TestProbesInARow(t *testing.T) {
 	}
 }
 
-// An answer is timed from the packet that asked for it.
+// An answer is timed from the packet that requested it.
 func TestAnswersAreTimed(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	b.recv(0, 10, 10)
@@ -175,7 +175,7 @@ func TestAnswersAreTimed(t *testing.T) {
 	}
 }
 
-// readRequests is first PSN and packets of the Read Requests among frames.
+// readRequests returns first PSN and number of packets of the Read Requests in fs.
 func readRequests(t *testing.T, fs []frame) (rs [][2]uint32) {
 	t.Helper()
 	for _, f := range fs {
@@ -186,8 +186,8 @@ func readRequests(t *testing.T, fs []frame) (rs [][2]uint32) {
 	return rs
 }
 
-// A Read of many packets is asked for in units as the window has room and the ORD allows; after a
-// loss what was asked for is asked for again to the same ends, and what was not in small units.
+// A long Read is requested in units as window and ORD permit. After a loss, repeated requests
+// keep their ends, and new ones use small units.
 func TestReadsInUnits(t *testing.T) {
 	a, b := reliables(t, 256, 1000, func(at *Attrs) { at.MaxReads, at.MaxDestReads = 3, 3 })
 	const n = 200*256 - 7
@@ -196,7 +196,8 @@ func TestReadsInUnits(t *testing.T) {
 	sink, got := a.host.region(t, n, rnic.LocalWrite)
 	a.post(rnic.SendWR{ID: 1, Op: rnic.OpRead, MR: sink, Length: n, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
 	fs := a.send()
-	want(t, readRequests(t, fs), [2]uint32{1000, 16}, [2]uint32{1016, 16}, [2]uint32{1032, 16}) // no more than the ORD
+	// No more than the ORD.
+	want(t, readRequests(t, fs), [2]uint32{1000, 16}, [2]uint32{1016, 16}, [2]uint32{1032, 16})
 	b.take(fs...)
 	data := b.send()
 	a.take(data[:10]...)
@@ -244,8 +245,8 @@ func want(t *testing.T, got [][2]uint32, want ...[2]uint32) {
 	}
 }
 
-// A requester to whom packets were lost has two small requests on their way as soon as half of the
-// second has room, and a third one when all of it has.
+// After a loss a requester has two small requests in flight as soon as half the second fits, and
+// a third when all of it fits.
 func TestTwoReadsInASmallWindow(t *testing.T) {
 	const n = 100 * 256
 	for window, want := range map[uint32]int{4: 1, 11: 1, 12: 2, 15: 2, 16: 2, 23: 2, 24: 3} {
@@ -266,8 +267,8 @@ func TestTwoReadsInASmallWindow(t *testing.T) {
 	}
 }
 
-// A CNP of the peer's makes the window half as large, once for what is on the wire, and never too
-// small; one of another address does nothing.
+// A peer's CNP halves the window, once for the packets in flight, down to the minimum; a CNP from
+// another address does nothing.
 func TestCNPSlowsDown(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	cnp := func(from netip.Addr) {
@@ -293,12 +294,12 @@ func TestCNPSlowsDown(t *testing.T) {
 		b.take(fs...)
 		a.take(b.send()...)
 		a.want(rnic.OpSend, uint64(i), 0)
-		a.qp.req.window = want // without what the acknowledge has let it grow by
+		a.qp.req.window = want // without the acknowledge's growth
 	}
 }
 
-// A message that answers one leaves before the acknowledge of that: the two are one message of UDP
-// then, and who waits is woken once.
+// An answering message leaves before the acknowledge: then both share a UDP message, and the
+// receiver wakes once.
 func TestAnswerLeavesBeforeItsAcknowledge(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	for i := range 3 {

@@ -1,4 +1,4 @@
-// Requests that overtake each other, and those that are kept after a loss.
+// Requests that overtake each other, and buffered requests after a loss.
 
 package core
 
@@ -12,8 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// writes posts n Writes of one packet each, and returns their packets, and the memory that they go
-// to.
+// writes posts n Writes with one packet each, and returns their packets and the target memory.
 func writes(t *testing.T, a, b *side, n int) (fs []frame, mem []byte) {
 	t.Helper()
 	mr, mem := b.host.region(t, 256*n, rnic.RemoteWrite)
@@ -34,8 +33,8 @@ func written(n int) (all []byte) {
 	return all
 }
 
-// Packets that overtake each other by a place or two are no loss: nobody is told of one, nothing is
-// sent again, and all is done in order.
+// Packets that overtake each other by a position or two are no loss: no NAK, no retransmission,
+// and all work is done in order.
 func TestOvertakenRequests(t *testing.T) {
 	a, b := reliables(t, 256, 0xfffff0, nil)
 	fs, mem := writes(t, a, b, 40)
@@ -51,9 +50,9 @@ func TestOvertakenRequests(t *testing.T) {
 	}
 }
 
-// The third request that is ahead has the peer be told at once, and any after a time. What has been
-// kept is acknowledged with what was missing, so that it need not come again; what lies too far
-// ahead does.
+// The third out-of-order request triggers a NAK at once; fewer do after a delay. Buffered
+// requests are acknowledged with the missing one and need no retransmission; requests too far
+// ahead do.
 func TestEarlyRequestsAreKept(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	fs, mem := writes(t, a, b, 40)
@@ -69,7 +68,7 @@ func TestEarlyRequestsAreKept(t *testing.T) {
 	a.take(nak...)
 	again := a.send()
 	b.take(again[0])
-	const kept = 1 + reorderWindow // requests that are done
+	const kept = 1 + reorderWindow // completed requests
 	a.take(b.says(fmt.Sprintf("Acknowledge %x ACK %d; ", 5+kept-1, kept))...)
 	exchange(a, b)
 	if n := len(a.completions()); n != 40 || !bytes.Equal(mem, written(40)) || b.qp.res.reorder.n != 0 {
@@ -77,8 +76,8 @@ func TestEarlyRequestsAreKept(t *testing.T) {
 	}
 }
 
-// Two gaps: with the first one filled the peer is told of the second, at once where enough is kept
-// after it.
+// Two gaps: after the first is filled the second is reported, at once if enough requests are
+// buffered after it.
 func TestSecondGap(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	fs, _ := writes(t, a, b, 8)
@@ -94,8 +93,8 @@ func TestSecondGap(t *testing.T) {
 	b.says("Acknowledge b NAK, PSN sequence error 6; ")
 }
 
-// A kept request is checked when its turn comes: what it asks for wrongly ends the QP then, a
-// receive that is not there has it come again, and an end forgets all.
+// A buffered request is checked when it is due: an invalid one then ends the QP, one without a
+// receive is retransmitted, and the QP's end discards all.
 func TestKeptRequestsAreChecked(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	good := b.say(packet.RCSendOnly, 5, nil)
@@ -123,7 +122,7 @@ func TestKeptRequestsAreChecked(t *testing.T) {
 	} else if h, _ := got[0].header(t); h.AETH.Syndrome.Kind() != packet.KindRNR || h.PSN != 6 {
 		t.Errorf("%s", wire(t, got))
 	}
-	b.take(fs[2]) // on the wire behind that one
+	b.take(fs[2]) // later on the wire
 	b.says("")
 	if at, ok := b.qp.Deadline(); !ok || at < nakRepeat {
 		t.Error("a peer that was told to wait is told of a gap soon")
@@ -133,7 +132,7 @@ func TestKeptRequestsAreChecked(t *testing.T) {
 	b.says("Acknowledge 7 ACK 3; ")
 }
 
-// Whatever order a window of requests comes in, and however often, each is done once.
+// Requests in any order, with any duplicates: each is executed once.
 func TestRequestsInAnyOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -149,7 +148,7 @@ func TestRequestsInAnyOrder(t *testing.T) {
 		r.Shuffle(len(fs), func(i, j int) { fs[i], fs[j] = fs[j], fs[i] })
 		b.take(fs...)
 		a.take(b.send()...)
-		for range 10 { // what was too far ahead
+		for range 10 { // the requests too far ahead
 			exchange(a, b)
 			if at, ok := a.qp.Deadline(); ok {
 				a.tick(at)
@@ -165,8 +164,8 @@ func TestRequestsInAnyOrder(t *testing.T) {
 	}
 }
 
-// What is kept is a copy, for the packet's room is used again, and the first of a PSN: a later one
-// does not take its place.
+// Buffered requests are copies, because the packet's buffer is reused. A later copy with the same
+// PSN does not replace the first.
 func TestKeptRequestsAreCopies(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	fs, mem := writes(t, a, b, 2)
@@ -184,8 +183,7 @@ func TestKeptRequestsAreCopies(t *testing.T) {
 	}
 }
 
-// A QP that goes back to RESET forgets what came too early: it is none of its next peer's, whose
-// PSNs may be the same.
+// A QP going back to RESET discards buffered requests: its next peer's PSNs may be the same.
 func TestResetForgetsEarlyRequests(t *testing.T) {
 	b := newHost(addrB).newSide(t, rnic.RC, 4, 8)
 	mr, mem := b.host.region(t, 16, rnic.RemoteWrite)

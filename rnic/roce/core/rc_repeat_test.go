@@ -1,5 +1,5 @@
-// Reads that are repeated to a peer that answers again only what it remembers, as Linux rxe does,
-// and answers that it would take for others.
+// Repeated Reads with a peer that answers only remembered requests, like Linux rxe, and answers
+// that it would misinterpret.
 
 package core
 
@@ -12,18 +12,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A rememberer is a responder that remembers the last Read Requests, and drops one that came before
-// unless it asks for the end of one of those.
+// A rememberer is a responder that remembers the latest Read Requests. It drops a repeated one
+// unless that ends where a remembered one does.
 type rememberer struct {
 	t    *testing.T
 	side *side
-	seen [][2]uint32 // PSN of the first packet, and of the last
+	seen [][2]uint32 // first and last PSN
 	most int
-	deaf bool // it drops all that came before
+	deaf bool // it drops all repeated requests
 }
 
 func (m *rememberer) takes(to *side, f frame) bool {
-	m.side.qp.res.reorder.clear() // rxe keeps no request that comes early
+	m.side.qp.res.reorder.clear() // rxe buffers no out-of-order request
 	h, _ := f.header(m.t)
 	if to != m.side || h.Opcode != packet.RCReadRequest {
 		return true
@@ -44,7 +44,7 @@ func (m *rememberer) takes(to *side, f frame) bool {
 	return true
 }
 
-// remembering is a Read of 200 packets from such a peer, with a window to begin with.
+// remembering does a Read of 200 packets from such a peer, with the given initial window.
 func remembering(t *testing.T, seed uint64, h harm, deaf bool, window uint32) (w *world, got, mem []byte) {
 	a, b := reliables(t, 256, 0xffffd0, nil)
 	const n = 200*256 - 7
@@ -60,8 +60,8 @@ func remembering(t *testing.T, seed uint64, h harm, deaf bool, window uint32) (w
 	return w, got, mem
 }
 
-// A Read is asked for again as far as the request went that asked first, wherever its data was
-// lost; also where nothing was lost for so long that requests are wide.
+// A repeated Read Request ends where the first one did, wherever its data was lost; also after so
+// long without loss that requests are wide.
 func TestReadsAreRepeatedToTheirEnd(t *testing.T) {
 	for _, window := range []uint32{initialWindow, widest(256)} {
 		for seed := range uint64(50) {
@@ -73,11 +73,11 @@ func TestReadsAreRepeatedToTheirEnd(t *testing.T) {
 	}
 }
 
-// A Read that nobody answers again ends the QP when the retries are used up, whatever was repeated
-// early meanwhile.
+// A Read that is never answered again ends the QP when the retries are exhausted, regardless of
+// early retransmissions.
 func TestReadThatIsNeverAnsweredAgain(t *testing.T) {
 	w, _, _ := remembering(t, 1, harm{lose: 50, delay: 50_000}, true, initialWindow)
-	all := Instant(4096<<14) * 255 // of the first time and seven retries, each twice as long
+	all := Instant(4096<<14) * 255 // the first timeout and seven retries, doubling
 	if err := w.sides[0].qp.Ended(); !errors.Is(err, ErrRetry) || w.now < all-1e9 || w.now > all+1e9 {
 		t.Fatalf("ended with %v after %d ns, want about %d", err, w.now, all)
 	}
@@ -86,8 +86,8 @@ func TestReadThatIsNeverAnsweredAgain(t *testing.T) {
 	}
 }
 
-// A Read is answered by its data alone, whatever else is acknowledged: an acknowledge with its last
-// PSN would complete it at Linux rxe, with the data that was lost missing.
+// Only data answers a Read, whatever else is acknowledged: an acknowledge with its last PSN would
+// complete it at Linux rxe, with the lost data missing.
 func TestReadsAreAnsweredByData(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	src, _ := b.host.region(t, 600, rnic.RemoteRead|rnic.RemoteWrite)
@@ -98,14 +98,15 @@ func TestReadsAreAnsweredByData(t *testing.T) {
 	write := func() { a.post(rnic.SendWR{Op: rnic.OpWrite, RemoteSTag: src.STag(), RemoteTO: src.Base()}) }
 	const data = "RDMA READ response First %x; RDMA READ response Middle %x; RDMA READ response Last %x; "
 
-	// One that overtakes a Write.
+	// A request that overtakes a Write.
 	write()
 	read()
 	fs := a.says("RDMA WRITE Only 5 A; RDMA READ Request 6 A; ")
 	b.take(fs[1], fs[0])
-	a.take(b.says("Acknowledge 5 ACK 2; " + fmt.Sprintf(data, 6, 7, 8))[:3]...) // the last packet is lost
+	// The last packet is lost.
+	a.take(b.says("Acknowledge 5 ACK 2; " + fmt.Sprintf(data, 6, 7, 8))[:3]...)
 
-	// The Write once more, and another one that overtakes a Read.
+	// The Write again, and another request that overtakes a Read.
 	b.take(fs[0])
 	b.says("Acknowledge 5 ACK 2; ")
 	read()
@@ -120,8 +121,8 @@ func TestReadsAreAnsweredByData(t *testing.T) {
 	}
 }
 
-// After Reads of half of all PSNs the last Write is so long ago that its PSN would be one that is
-// to come: a packet of it that comes again, as only a forged one does, is not acknowledged.
+// After Reads spanning half of all PSNs, the last Write's PSN would look like a future one: a
+// duplicate of its packet, which must be forged, is not acknowledged.
 func TestLastWriteLongAgo(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	src, _ := b.host.region(t, 600, rnic.RemoteRead)

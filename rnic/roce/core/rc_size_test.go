@@ -13,11 +13,11 @@ import (
 // A narrow network drops datagrams above a limit in bytes, until packets have been overdue some
 // times in a row.
 type narrow struct {
-	toB, toA int // limits; 0: everything is lost
+	toB, toA int // limits; 0: all is lost
 	heals    uint8
 }
 
-// pass gives a side the frames that the network does not lose.
+// pass delivers the frames that the network does not drop to a side.
 func pass(s *side, limit int, fs []frame) {
 	for _, f := range fs {
 		if len(f.datagram) <= limit {
@@ -26,7 +26,7 @@ func pass(s *side, limit int, fs []frame) {
 	}
 }
 
-// run has both ends talk over the network until a has nothing outstanding, or has ended.
+// run exchanges packets over the network until a has nothing outstanding, or has ended.
 func (n narrow) run(a, b *side) (overdue uint8) {
 	for a.qp.Outstanding() && a.state() == RTS {
 		limits := n
@@ -44,17 +44,16 @@ func (n narrow) run(a, b *side) (overdue uint8) {
 	return overdue
 }
 
-// TestTooLong: a QP whose long packets are lost each time, in either direction, ends after five
-// losses if short ones are acknowledged. The error has their length. In these cases the behaviour
-// is as without short packets: short packets are lost too, only they are lost, or the long ones
-// arrive at last.
+// TestTooLong: a QP with repeatedly lost long packets, in either direction, ends after five
+// losses if short ones are acknowledged. The error has their length. Short packets change nothing
+// if they are lost too, if only they are lost, or if the long ones arrive in the end.
 func TestTooLong(t *testing.T) {
 	const fits = 1200
 	for name, c := range map[string]struct {
 		op    rnic.Opcode
 		bytes int
 		narrow
-		want    int // of TooLong
+		want    int // TooLong.Bytes
 		retries error
 	}{
 		"Send":                          {rnic.OpSend, 5000, narrow{fits, fits, 0}, 4096, nil},
@@ -112,7 +111,7 @@ func TestTooLong(t *testing.T) {
 }
 
 // TestShortPacket: a short packet is a Send without data before the oldest packet. It travels
-// alone, and one acknowledgement of it counts once.
+// alone, and its acknowledge counts once.
 func TestShortPacket(t *testing.T) {
 	a, b := reliables(t, 1024, 0, nil)
 	b.recv(0, 10)

@@ -1,4 +1,4 @@
-// RC as a conversation: what is said, what is answered, what is said again, and what ends the QP.
+// RC conversations: requests, answers, retransmissions, and fatal errors.
 
 package core
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// wire is what frames are, in words: opcode, PSN, and what an acknowledge says.
+// wire formats frames as text: opcode, PSN, and the acknowledge's syndrome.
 func wire(t testing.TB, fs []frame) (s string) {
 	for _, f := range fs {
 		h, _ := f.header(t)
@@ -30,7 +30,7 @@ func wire(t testing.TB, fs []frame) (s string) {
 	return s
 }
 
-// says wants these packets from a side.
+// says expects these packets from a side.
 func (s *side) says(want string) []frame {
 	s.t.Helper()
 	fs := s.send()
@@ -40,7 +40,7 @@ func (s *side) says(want string) []frame {
 	return fs
 }
 
-// exchange lets both sides send until neither has anything to say.
+// exchange lets both sides send until neither has a packet.
 func exchange(a, b *side) {
 	for {
 		fs, gs := a.send(), b.send()
@@ -52,13 +52,13 @@ func exchange(a, b *side) {
 	}
 }
 
-// tick lets time pass to an instant.
+// tick advances a side's time to now.
 func (s *side) tick(now Instant) {
 	s.qp.Tick(now)
 	s.end.end()
 }
 
-// Each operation once, as its packets and answers go over the wire.
+// Each operation once, with its packets and answers on the wire.
 func TestOperationsOfRC(t *testing.T) {
 	a, b := reliables(t, 256, 0xfffffe, nil)
 	mr, mem := b.host.region(t, 1000, rnic.RemoteWrite|rnic.RemoteRead)
@@ -95,7 +95,7 @@ func TestOperationsOfRC(t *testing.T) {
 
 	a.post(rnic.SendWR{ID: 4, Op: rnic.OpReadInvalidate, MR: sink, Offset: 5, Length: 600, RemoteSTag: mr.STag(), RemoteTO: mr.Base() + 9})
 	b.take(a.says("RDMA READ Request 4 A; ")...)
-	copy(mem[9:], pattern(600, 3)) // the data is what is there when it is sent
+	copy(mem[9:], pattern(600, 3)) // Read data is taken when it is sent
 	fs := b.says("RDMA READ response First 4; RDMA READ response Middle 5; RDMA READ response Last 6; ")
 	a.take(fs[:2]...)
 	a.none()
@@ -125,7 +125,7 @@ func TestOperationsOfRC(t *testing.T) {
 	}
 }
 
-// One acknowledge answers for all that came before it was sent, and all of that completes.
+// One acknowledge covers all earlier requests, which all complete.
 func TestAcknowledgesCoalesce(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	b.recv(0, 10, 10, 10, 10)
@@ -139,8 +139,8 @@ func TestAcknowledgesCoalesce(t *testing.T) {
 	}
 }
 
-// A gap is told of once; the requester sends again from there, and what had come after it is taken
-// once.
+// A gap is reported once. The requester retransmits from there, and packets that came after the
+// gap are executed once.
 func TestSequenceNAK(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	b.recv(0, 10, 10, 10, 10)
@@ -148,7 +148,8 @@ func TestSequenceNAK(t *testing.T) {
 		a.post(rnic.SendWR{ID: uint64(i)})
 	}
 	fs := a.send()
-	for _, f := range []frame{fs[0], fs[2], fs[3], fs[0]} { // the last one comes once more, and takes no NAK's place
+	// A duplicate, whose acknowledge does not replace the NAK.
+	for _, f := range []frame{fs[0], fs[2], fs[3], fs[0]} {
 		b.take(f)
 	}
 	b.tick(nakDelay)
@@ -162,7 +163,7 @@ func TestSequenceNAK(t *testing.T) {
 	if b.qp.Counters().Gaps != 1 {
 		t.Errorf("%d gaps", b.qp.Counters().Gaps)
 	}
-	// The next gap is another one, and told of as well.
+	// The next gap is a new one, and reported as well.
 	b.recv(4, 10, 10)
 	a.post(rnic.SendWR{ID: 4})
 	a.post(rnic.SendWR{ID: 5})
@@ -175,7 +176,7 @@ func TestSequenceNAK(t *testing.T) {
 	}
 }
 
-// No answer in time: everything is sent again, as often as RetryCount says, then the QP ends.
+// Without an answer everything is retransmitted RetryCount times, then the QP ends.
 func TestRetries(t *testing.T) {
 	a, b := reliables(t, 256, 5, func(at *Attrs) { at.RetryCount = 2 })
 	b.recv(0, 10)
@@ -192,7 +193,7 @@ func TestRetries(t *testing.T) {
 		a.says("")
 		a.tick(at)
 		a.says("SEND Only 5 A; SEND Only 6 A; ")
-		// a.says built them at instant 0: the deadline is that of the tick.
+		// a.says built them at instant 0: the deadline is the tick's.
 	}
 	a.tick(a.qp.req.deadline)
 	if wcs := a.completions(); len(wcs) != 2 || wcs[0].Status != rnic.WCFlushErr || !errors.Is(a.vqp.Err(), ErrRetry) || !errors.Is(a.vqp.Err(), rnic.ErrConnLost) || a.state() != ERR {
@@ -200,7 +201,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// What came already is not done again: a Send is acknowledged, a Read read again, an atomic
+// Duplicates are not executed again: a Send is acknowledged, a Read read again, an atomic
 // answered from memory.
 func TestDuplicates(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
@@ -219,8 +220,8 @@ func TestDuplicates(t *testing.T) {
 	copy(mem, pattern(600, 4))
 	b.take(again...)
 	fs := b.says("Acknowledge 5 ACK 3; ATOMIC Acknowledge 6; RDMA READ response First 7; RDMA READ response Middle 8; RDMA READ response Last 9; ")
-	// An acknowledge of everything, which a peer ought not to send, is not one of data that has not
-	// come.
+	// An acknowledge for everything, which no peer should send, does not acknowledge missing
+	// data.
 	a.take(a.say(packet.RCAck, 9, nil, func(h *packet.Header) { h.AETH.MSN = 3 }))
 	a.take(fs...)
 	exchange(a, b)
@@ -230,15 +231,15 @@ func TestDuplicates(t *testing.T) {
 	if v := binary.NativeEndian.Uint64(eight); v != 5 || len(b.completions()) != 1 {
 		t.Errorf("done twice: %d", v)
 	}
-	a.take(lost...) // and what comes late is nothing
+	a.take(lost...) // late packets change nothing
 	a.none()
 	if a.state() != RTS || b.state() != RTS {
 		t.Error(a.state(), b.state())
 	}
 }
 
-// A Read that is asked for again while its data is on the way begins anew; one that would reach
-// past what was asked for is not answered.
+// A Read repeated while its data is in flight restarts; one that exceeds the first request gets
+// no answer.
 func TestReadAgainWhileAnswered(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, mem := b.host.region(t, 2000, rnic.RemoteRead)
@@ -252,7 +253,8 @@ func TestReadAgainWhileAnswered(t *testing.T) {
 	}
 	b.take(fs...)
 	again := b.says("RDMA READ response First 5; RDMA READ response Middle 6; RDMA READ response Last 7; ")
-	b.take(b.say(packet.RCReadRequest, 5, nil, to(mr, 0, 800))) // four packets, and only three were asked for
+	// Four packets, but the Read had three.
+	b.take(b.say(packet.RCReadRequest, 5, nil, to(mr, 0, 800)))
 	b.says("")
 	a.take(again...)
 	a.want(rnic.OpRead, 3, 600)
@@ -261,7 +263,7 @@ func TestReadAgainWhileAnswered(t *testing.T) {
 	}
 }
 
-// Data of a Read that is lost is asked for again from where it is missing, once for each loss.
+// Lost Read data is requested again from the first missing packet, once for each loss.
 func TestReadGoesOn(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, mem := b.host.region(t, 2000, rnic.RemoteRead)
@@ -283,7 +285,7 @@ func TestReadGoesOn(t *testing.T) {
 	}
 }
 
-// A receiver that is not ready is waited for as long as it asks, and as often as RNRRetry says.
+// An RNR NAK delays retransmission as requested, and at most RNRRetry times.
 func TestReceiverNotReady(t *testing.T) {
 	a, b := reliables(t, 256, 5, func(at *Attrs) { at.RNRRetry = 1; at.RNRTimer = 14 })
 	a.post(rnic.SendWR{ID: 1, SGL: [][]byte{make([]byte, 300)}})
@@ -299,7 +301,7 @@ func TestReceiverNotReady(t *testing.T) {
 	a.tick(at)
 	b.take(a.says("SEND First 5; SEND Last 6 A; SEND Only 7 A; ")...)
 	b.want(rnic.OpRecv, 1, 300)
-	a.take(b.says("Acknowledge 7 RNR NAK, 1.28ms 1; ")...) // progress: the count begins anew
+	a.take(b.says("Acknowledge 7 RNR NAK, 1.28ms 1; ")...) // progress restarts the count
 	a.want(rnic.OpSend, 1, 300)
 	at, _ = a.qp.Deadline()
 	a.tick(at)
@@ -310,14 +312,14 @@ func TestReceiverNotReady(t *testing.T) {
 	}
 }
 
-// Each request that is wrong is refused by the NAK of its kind; then both ends have ended, and know
-// why.
+// Each kind of invalid request gets its NAK; then both ends have ended, with the cause.
 func TestRefusals(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
 	wmr, _ := b.host.region(t, 600, rnic.RemoteWrite)
 	shared, _ := b.host.region(t, 600, 0)
-	b.host.newSide(t, rnic.UC, 1, 1) // another QP of the PD: a region that is not bound is not one QP's alone
+	// Another QP on the PD: an unbound region belongs to no single QP.
+	b.host.newSide(t, rnic.UC, 1, 1)
 	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
 	_ = a
 	for name, row := range map[string]struct {
@@ -334,7 +336,7 @@ func TestRefusals(t *testing.T) {
 		"longer than the receive":    {rnic.SendWR{SGL: [][]byte{make([]byte, 300)}}, packet.NAKInvalidRequest, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Two QPs more on the same hosts: regions belong to the PD.
+			// Two more QPs on the same hosts: regions belong to the PD.
 			x, y := a.host.newSide(t, rnic.RC, 8, 64), b.host.newSide(t, rnic.RC, 8, 64)
 			for _, s := range [][2]*side{{x, y}, {y, x}} {
 				s[0].reliable(Attrs{Access: rnic.RemoteWrite | rnic.RemoteRead | rnic.RemoteAtomic, Peer: s[1].host.addr, PathMTU: 256, DestQPN: s[1].qp.num,
@@ -369,8 +371,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// No right of the QP's own, more Reads than agreed on, and packets that are out of sequence:
-// invalid requests.
+// Invalid requests: without the QP's right, more Reads than negotiated, packets out of sequence.
 func TestInvalidRequests(t *testing.T) {
 	for name, say := range map[string]func(s *side, mr *rnic.MR) []frame{
 		"LAST first": func(s *side, _ *rnic.MR) []frame { return []frame{s.say(packet.RCSendLast, 100, []byte("x"))} },
@@ -408,7 +409,7 @@ func TestInvalidRequests(t *testing.T) {
 	}
 }
 
-// Memory that is invalidated between request and answer is not read from: the peer is refused.
+// Memory invalidated between request and answer is not read: the peer gets a NAK.
 func TestReadOfMemoryThatIsGone(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
@@ -422,7 +423,7 @@ func TestReadOfMemoryThatIsGone(t *testing.T) {
 	}
 	fs := b.says("Acknowledge 6 NAK, remote access error 1; ")
 	a.take(fs...)
-	if a.state() != RTS { // the data before it is missing: it is asked for again first
+	if a.state() != RTS { // earlier data is missing, and requested again first
 		t.Fatal(a.vqp.Err())
 	}
 	for range 100 {
@@ -438,8 +439,8 @@ func TestReadOfMemoryThatIsGone(t *testing.T) {
 	}
 }
 
-// A Read that has been done may be asked for again by a packet that was late, and the peer may have
-// given up the memory meanwhile: both QPs go on.
+// A late packet may repeat a completed Read after the peer has released the memory: both QPs
+// survive.
 func TestLateReadOfMemoryThatIsGone(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
@@ -454,11 +455,12 @@ func TestLateReadOfMemoryThatIsGone(t *testing.T) {
 	a.post(rnic.SendWR{ID: 5, Op: rnic.OpSendInvalidate, Invalidate: mr.STag()})
 	b.take(a.send()...)
 	b.want(rnic.OpRecv, 4, 0)
-	a.take(b.says("Acknowledge 5 NAK, remote access error 2; Acknowledge 8 ACK 2; ")...) // the NAK does not take the place of the ACK
+	// The NAK does not replace the ACK.
+	a.take(b.says("Acknowledge 5 NAK, remote access error 2; Acknowledge 8 ACK 2; ")...)
 	a.want(rnic.OpSendInvalidate, 5, 0)
 }
 
-// ORD holds Reads back, a fence waits for them, and what is posted needs an ORD at all.
+// ORD limits Reads, a fence waits for them, and a Read needs an ORD above zero.
 func TestReadDepth(t *testing.T) {
 	a, b := reliables(t, 256, 5, func(at *Attrs) { at.MaxReads = 2 })
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)

@@ -1,4 +1,4 @@
-// RC under answers and requests that are wrong, too many, or come again and again.
+// RC with invalid, excessive, and repeated answers and requests.
 
 package core
 
@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// Answers that nothing was asked for, of wrong lengths and kinds: dropped, or the end of the QP,
-// and never a byte out of place.
+// Unsolicited answers, and answers with wrong lengths and kinds, are dropped or end the QP, and
+// never write a byte to the wrong place.
 func TestWrongAnswers(t *testing.T) {
 	ask := func() (a *side, mem []byte) {
 		a, b := reliables(t, 256, 5, nil)
@@ -62,8 +62,7 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-// The window: no more packets on the wire than it has, and acknowledges are asked for before it
-// closes.
+// Window: packets in flight never exceed it, and acknowledges are requested before it closes.
 func TestWindow(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	b.recv(1, 256*1000)
@@ -76,7 +75,7 @@ func TestWindow(t *testing.T) {
 		t.Error("the window closes and no acknowledge was asked for")
 	}
 	c, _ := reliables(t, 256, 5, nil)
-	c.qp.req.window = 66 // no multiple of how often one is asked for
+	c.qp.req.window = 66 // no multiple of the acknowledge interval
 	c.post(rnic.SendWR{SGL: [][]byte{make([]byte, 256*100)}})
 	if gs := c.send(); len(gs) != 66 {
 		t.Errorf("%d packets", len(gs))
@@ -95,8 +94,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// A flood of requests that come once more, and of ones that are ahead, is answered with no more
-// than it has packets, and kept within bounds.
+// A flood of duplicate and out-of-order requests gets at most as many answers as it has packets,
+// and a bounded number is queued.
 func TestBoundedAnswers(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
@@ -124,8 +123,8 @@ func TestBoundedAnswers(t *testing.T) {
 	}
 }
 
-// A Read that comes once more when it is long done takes nothing away from those that the peer may
-// have outstanding.
+// A repeated Read, long completed, takes nothing away from the peer's permitted outstanding
+// Reads.
 func TestStaleReads(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
@@ -147,7 +146,7 @@ func TestStaleReads(t *testing.T) {
 	if wcs := a.completions(); len(wcs) != 4 || b.state() != RTS {
 		t.Errorf("%v, %v", wcs, b.vqp.Err())
 	}
-	// Of any number of them no more are answered at a time than the IRD.
+	// At most IRD of them are answered at a time.
 	for id := range uint64(12) {
 		read(id)
 		fs := a.send()

@@ -1,5 +1,5 @@
-// RC with end-to-end flow control over a network that loses, doubles, delays, reorders and damages
-// datagrams.
+// RC with end-to-end flow control over a network that loses, duplicates, delays, reorders and
+// damages datagrams.
 
 package core
 
@@ -9,11 +9,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// credits is what a side does about end-to-end flow control.
+// credits is a side's use of end-to-end flow control.
 type credits struct{ obeys, gives bool }
 
-// The same with end-to-end flow control: nothing waits for ever, and no message leaves without need
-// before its receive is posted.
+// The same with end-to-end flow control: nothing waits forever, and messages wait for posted
+// receives.
 func TestSimulatedRCCredits(t *testing.T) {
 	simSeeds(t, func(t *testing.T, seed uint64) {
 		all := credits{true, true}
@@ -21,8 +21,8 @@ func TestSimulatedRCCredits(t *testing.T) {
 	})
 }
 
-// credited checks that no more messages that need a receive have left than the peer has posted, but
-// for one.
+// credited checks that the messages sent that need a receive exceed the peer's posted receives by
+// at most one.
 func (w *world) credited(s *side, high uint32, b []byte) {
 	h, _, err := packet.Parse(append(b[:len(b):len(b)], make([]byte, packet.ICRCLen)...))
 	if err != nil {

@@ -1,5 +1,5 @@
-// The services over a network that loses, doubles, delays, reorders and damages datagrams, in virtual time: what each
-// of them promises holds for every seed, and a seed can be run again.
+// The services over a network that loses, duplicates, delays, reorders and damages datagrams, in
+// virtual time. Each service's promises hold for every seed, and each seed is reproducible.
 
 package core
 
@@ -16,14 +16,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A harm is what a network does to datagrams: chances in a thousand, and times.
+// A harm is a network's treatment of datagrams: chances in 1/1000, and times.
 type harm struct {
 	lose, double, damage int
 	delay, jitter        Instant
-	dead                 Instant // when not 0, nothing arrives from then on
+	dead                 Instant // if not 0, nothing arrives from then on
 }
 
-// A flight is a datagram on its way.
+// A flight is a datagram in flight.
 type flight struct {
 	at    Instant
 	order int
@@ -46,7 +46,7 @@ func (q *flights) Pop() any {
 	return x
 }
 
-// A world is two sides, or more that send to the second, and the network between them.
+// A world has two sides, or more that send to the second, and the network between them.
 type world struct {
 	t     *testing.T
 	r     *rand.Rand
@@ -57,21 +57,21 @@ type world struct {
 	sides []*side
 	peer  map[*side]*side
 	room  []byte
-	came  int                     // datagrams that were received
-	takes func(*side, frame) bool // nil, or whether a side takes what arrives
+	came  int                     // received datagrams
+	takes func(*side, frame) bool // nil, or whether a side takes a frame
 
-	receives map[*side]func() int // of sides that obey credits: how many receives the peer has posted so far
-	needed   map[*side]int        // and how many messages have left that need one
+	receives map[*side]func() int // for sides that obey credits: receives posted by the peer so far
+	needed   map[*side]int        // messages sent that need one
 }
 
 func newWorld(t *testing.T, seed uint64, a, b *side, h harm) *world {
 	return &world{t: t, r: rand.New(rand.NewPCG(seed, 12)), h: h, sides: []*side{a, b}, peer: map[*side]*side{a: b, b: a}, room: make([]byte, MaxPacket)}
 }
 
-// chance is true n times in a thousand.
+// chance is true with probability n/1000.
 func (w *world) chance(n int) bool { return w.r.IntN(1000) < n }
 
-// transmit takes what a side has to send, at most n packets, and puts it on the wire.
+// transmit puts at most n of a side's packets on the wire.
 func (w *world) transmit(s *side, n int) (sent int) {
 	for ; sent < n; sent++ {
 		before, high := s.qp.req.next, s.qp.req.high
@@ -104,7 +104,8 @@ func (w *world) transmit(s *side, n int) (sent int) {
 	return sent
 }
 
-// paced checks that what a QP has on the wire is within its window, or one unit of a Read, and that window within its bounds.
+// paced checks that a QP's packets in flight fit its window, or one Read unit, and that the
+// window is within its bounds.
 func (w *world) paced(qp *QP, before uint32) {
 	r := &qp.req
 	if qp.service != packet.RC || qp.state == ERR {
@@ -118,7 +119,8 @@ func (w *world) paced(qp *QP, before uint32) {
 	}
 }
 
-// acknowledged checks that no acknowledge has the PSN of a Read or an atomic that is not done: to Linux rxe it would be.
+// acknowledged checks that no acknowledge has an incomplete Read's or atomic's PSN: Linux rxe
+// would take that for completion.
 func (w *world) acknowledged(s *side, datagram []byte) {
 	h, _, err := packet.Parse(append(slices.Clone(datagram), make([]byte, packet.ICRCLen)...))
 	if err != nil || h.Opcode != packet.RCAck || h.AETH.Syndrome.Kind() != packet.KindACK {
@@ -139,7 +141,7 @@ func (w *world) one(chance int) int {
 	return 0
 }
 
-// step lets the next thing happen, and reports whether there was one.
+// step runs the next event, and reports whether there was one.
 func (w *world) step() bool {
 	for _, s := range w.sides {
 		w.transmit(s, 1+w.r.IntN(20))
@@ -173,7 +175,7 @@ func (w *world) step() bool {
 	return true
 }
 
-// someHarm is a network of a seed's choosing, from a good one to a very bad one.
+// someHarm returns a seed's network, from good to very bad.
 func someHarm(r *rand.Rand) harm {
 	level := []int{0, 1, 10, 50, 100}[r.IntN(5)]
 	h := harm{delay: Instant(1+r.IntN(100)) * 1000}
@@ -186,7 +188,7 @@ func someHarm(r *rand.Rand) harm {
 	return h
 }
 
-// simSeeds runs one for each seed: 100, or as many as NFSRDMA_SIM_SEEDS says, or NFSRDMA_ROCE_SEED alone.
+// simSeeds runs one for each seed: 100, or NFSRDMA_SIM_SEEDS of them, or only NFSRDMA_ROCE_SEED.
 func simSeeds(t *testing.T, one func(t *testing.T, seed uint64)) {
 	t.Parallel()
 	if s := os.Getenv("NFSRDMA_ROCE_SEED"); s != "" {
@@ -209,44 +211,44 @@ func simSeeds(t *testing.T, one func(t *testing.T, seed uint64)) {
 	}
 }
 
-// Everything that two RC QPs ask of each other is done once, in order, whatever the network does; and
-// if it does nothing any more, both end, and all work comes back.
+// All requests between two RC QPs are executed once, in order, on any network. If the network
+// fails completely, both QPs end, and all work completes.
 func TestSimulatedRC(t *testing.T) { simSeeds(t, simulateRC) }
 
-// A story is what one side asks of the other, and what it has seen done.
+// A story is one side's requests to the other, and their observed results.
 type story struct {
 	s     *side
 	other *story
 
-	posted, done int // work requests
+	posted, done int // numbers of work requests
 	kinds        []rnic.Opcode
-	sinks        map[int][]byte // of Reads, by ID
+	sinks        map[int][]byte // Read sinks, by ID
 	froms        map[int]int
-	messages     []message // that take a receive, in order
-	heard        int       // of the peer's messages
-	recvs        int       // posted
+	messages     []message // messages that consume a receive, in order
+	heard        int       // the peer's messages received
+	recvs        int       // posted receives
 	recvDone     int
-	source, dest []byte // memory that the peer reads, and writes
+	source, dest []byte // memory that the peer reads and writes
 	srcMR, dstMR *rnic.MR
 	sinkMR       *rnic.MR
 	sinkMem      []byte
 	counter      []byte
 	ctrMR        *rnic.MR
-	atomics      uint64 // asked for, each of which adds one,
-	added        uint64 // and done
+	atomics      uint64 // requested atomics, each adding one,
+	added        uint64 // and completed ones
 	flushed      bool
 	bufs         [][]byte
-	wrote        int // slots of the peer's that were written to, in order
+	wrote        int // the peer's slots written, in order
 	slots        []int
 }
 
-// A message is one that completes a receive of the peer's.
+// A message completes one of the peer's receives.
 type message struct {
 	op      rnic.Opcode
 	n, seed int
 	imm     uint32
-	writes  int       // slots that had been written before it
-	ends    rnic.STag // of the peer's, that is not valid afterwards
+	writes  int       // slots written before it
+	ends    rnic.STag // the peer's STag, invalid afterwards
 }
 
 const (
@@ -264,7 +266,7 @@ func newStory(t *testing.T, s *side) *story {
 	return st
 }
 
-// ask posts one work request of the seed's choosing.
+// ask posts one work request chosen by the seed.
 func (st *story) ask(w *world) {
 	id, peer := st.posted, st.other
 	wr := rnic.SendWR{ID: uint64(id)}
@@ -293,7 +295,7 @@ func (st *story) ask(w *world) {
 		st.sinks[id], st.froms[id] = st.sinkMem[id*simSlot:id*simSlot+n], from
 	default:
 		wr.Op, wr.Atomic = rnic.OpFetchAdd, &rnic.Atomic{Data: 1}
-		if w.chance(500) { // done once, and after those before it, or the counter has another value
+		if w.chance(500) { // executed once and in order, or the counter differs
 			wr.Op, wr.Atomic = rnic.OpCmpSwap, &rnic.Atomic{Compare: st.atomics, Data: st.atomics + 1, Mask: 1<<64 - 1, CompareMask: 1<<64 - 1}
 		}
 		st.atomics++
@@ -312,7 +314,7 @@ func (st *story) ask(w *world) {
 	st.posted++
 }
 
-// listen posts receives.
+// listen posts n receives.
 func (st *story) listen(n int) {
 	for range n {
 		b := make([]byte, simSlot)
@@ -324,7 +326,7 @@ func (st *story) listen(n int) {
 	}
 }
 
-// look polls the CQ and holds what has been done against what was asked for.
+// look polls the CQ and compares completions with requests.
 func (st *story) look(t *testing.T) {
 	for _, wc := range st.s.completions() {
 		if wc.Status != rnic.WCSuccess {
@@ -362,7 +364,8 @@ func (st *story) look(t *testing.T) {
 	}
 }
 
-// hear checks a receive: it is the peer's next message, whole, and the Writes before it are in place.
+// hear checks a receive: it is the peer's next complete message, and the Writes before it are in
+// place.
 func (st *story) hear(t *testing.T, wc rnic.WC) {
 	if int(wc.ID) != st.recvDone {
 		t.Errorf("%v: receives out of order", wc)
@@ -395,7 +398,8 @@ func (st *story) checkSlots(t *testing.T, n int) {
 	}
 }
 
-// disturb has something happen to a QP that holds nothing up in the end: its send queue is drained for a while, or a switch tells of congestion.
+// disturb does something temporary to a QP: it drains the send queue for a while, or a switch
+// reports congestion.
 func (st *story) disturb(w *world) {
 	qp := st.s.qp
 	switch state := st.s.state(); {
@@ -467,12 +471,13 @@ func simulateRCWith(t *testing.T, seed uint64, does [2]credits) {
 	finishRC(t, stories, h)
 }
 
-// finishRC: all has been done, or the QP has ended and all has come back.
+// finishRC checks that all work succeeded, or that the QP has ended and all work completed.
 func finishRC(t *testing.T, stories []*story, h harm) {
 	for _, st := range stories {
 		st.look(t)
 		err := st.s.qp.Ended()
-		// Eight times in a row a packet or its answer can be lost by chance, where one of ten is.
+		// With a loss of one in ten, a packet or its answer can be lost eight times in a row by
+		// chance.
 		hopeless := h.dead != 0 || h.lose+h.damage > 50
 		switch {
 		case !hopeless && err != nil:

@@ -1,4 +1,4 @@
-// The simulation of UC and UD: what is delivered was sent, whole.
+// The simulation for UC and UD: delivered messages were sent, and are complete.
 
 package core
 
@@ -11,9 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// Whatever UC and UD deliver is a message that was sent, whole; every send completes; every
-// datagram is counted; nothing is answered; and what is sent over a good network afterwards
-// arrives, in order.
+// UC and UD deliver only complete, sent messages. Every send completes, every datagram is
+// counted, nothing is answered, and later messages over a good network arrive in order.
 func TestSimulatedUC(t *testing.T) {
 	simSeeds(t, func(t *testing.T, seed uint64) { simulateUnreliable(t, seed, rnic.UC) })
 }
@@ -22,8 +21,8 @@ func TestSimulatedUD(t *testing.T) {
 	simSeeds(t, func(t *testing.T, seed uint64) { simulateUnreliable(t, seed, rnic.UD) })
 }
 
-// unreliableSides is who sends and who receives: in UD one receives from many, two of them of one
-// host.
+// unreliableSides returns the senders and the receiver: for UD one receives from many, two of
+// them on one host.
 func unreliableSides(t *testing.T, seed uint64, service rnic.Service) (senders []*side, to *side) {
 	if service == rnic.UC {
 		a, b := pair(t, 256, uint32(seed*7919)&maxPSN)
@@ -45,7 +44,7 @@ func simulateUnreliable(t *testing.T, seed uint64, service rnic.Service) {
 		w.sides, w.peer[more] = append(w.sides, more), b
 	}
 	mr, _ := b.host.region(t, 2000, rnic.RemoteWrite)
-	sent := map[string]uint32{} // the QPN of who has sent it; UC has none in its packets
+	sent := map[string]uint32{} // the sender's QPN; UC packets have none
 	var buf [][]byte
 	var got, order []string
 	post := func(i int) {
@@ -117,7 +116,7 @@ func simulateUnreliable(t *testing.T, seed uint64, service rnic.Service) {
 	}
 }
 
-// completed is how many sends have completed.
+// completed returns the number of completed sends.
 func completed(senders []*side) (n int) {
 	for _, s := range senders {
 		n += len(s.completions())
@@ -125,8 +124,7 @@ func completed(senders []*side) (n int) {
 	return n
 }
 
-// allCounted: of each datagram that came to b it is known what became of it, and it was not
-// answered.
+// allCounted checks that each of b's datagrams is counted, and none was answered.
 func (w *world) allCounted(b *side) {
 	w.t.Helper()
 	sum := uint64(0)

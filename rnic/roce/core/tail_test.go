@@ -1,4 +1,4 @@
-// What is known of the CRC of a packet's end.
+// Known CRCs over packets' ends.
 
 package core
 
@@ -9,12 +9,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// TestTailsAreOfWhatLeaves: whatever pieces payload lies in, and with a pad or without, what is
-// said of a packet's end is right: send compares. Of payload that is a whole path MTU it is all of
-// it.
+// TestTailsAreOfWhatLeaves: for payload in any pieces, with and without pad, the reported CRC
+// over a packet's end is right: send compares it. It covers the whole payload of a full packet.
 func TestTailsAreOfWhatLeaves(t *testing.T) {
 	const mtu = 1024
-	whole := packet.CopyTail(make([]byte, mtu), make([]byte, mtu)).N // 0 where the processor cannot
+	whole := packet.CopyTail(make([]byte, mtu), make([]byte, mtu)).N // 0 without processor support
 	for _, sizes := range [][]int{{mtu}, {3 * mtu}, {1, 256}, {256, 1}, {255, 256, 1}, {0, 512, 0, 512, 0}, {mtu + 2}, {100, 5 * mtu}} {
 		a, b := reliables(t, mtu, 7, nil)
 		var sgl [][]byte

@@ -1,4 +1,4 @@
-// The responder of UC: Writes that are not whole, and opcodes that are reserved.
+// The UC responder: incomplete Writes, and reserved opcodes.
 
 package core
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// A Write that lost a packet may have written a part; what is told of is whole.
+// A Write with a lost packet may have written a part; only complete ones are reported.
 func TestPartOfALostWrite(t *testing.T) {
 	conformance.Proves(t, "IBU-122")
 	s := responder(t, rnic.RemoteWrite)
@@ -24,7 +24,7 @@ func TestPartOfALostWrite(t *testing.T) {
 	}
 }
 
-// Reserved opcodes of UC are dropped, in a message and outside.
+// Reserved UC opcodes are dropped, within and between messages.
 func TestReservedOpcodesOfUC(t *testing.T) {
 	conformance.Proves(t, "IBU-090", "IBU-091", "IBU-164", "IBU-211")
 	for op := packet.Opcode(0x2c); op <= 0x3f; op++ {

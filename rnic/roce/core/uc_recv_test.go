@@ -1,5 +1,4 @@
-// The responder of UC: what is taken, what is dropped, and that a lost packet costs its message and
-// no other.
+// The UC responder: taken and dropped packets; a lost packet costs only its message.
 
 package core
 
@@ -13,14 +12,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// responder is a UC QP in RTS whose path MTU is 256 and whose next PSN is 100.
+// responder is a UC QP in RTS with path MTU 256 and next PSN 100.
 func responder(t testing.TB, access rnic.Access) *side {
 	return newHost(addrB).newSide(t, rnic.UC, 64, 256).connect(Attrs{Access: access, Peer: addrA, PathMTU: 256, DestQPN: 0x77, RQPSN: 100})
 }
 
 func (s *side) epsn() uint32 { _, a := s.qp.Query(); return a.RQPSN }
 
-// Messages of a requester of ours arrive whole, whatever their length, at each path MTU.
+// Messages from our requester arrive complete, for all lengths and path MTUs.
 func TestMessagesArrive(t *testing.T) {
 	conformance.Proves(t, "IBU-006", "IBU-059", "IBU-116", "IBU-119", "IBU-123", "IBU-238", "IBU-239", "IBU-240", "IBU-194")
 	for _, mtu := range []int{256, 4096} {
@@ -42,7 +41,7 @@ func TestMessagesArrive(t *testing.T) {
 					}
 				}
 				a.want(op, id, n)
-				if op == rnic.OpWrite { // nobody is told, and no receive is used
+				if op == rnic.OpWrite { // no completion, and no receive used
 					b.none()
 					b.take(b.say(packet.UCSendOnly, b.epsn(), nil))
 					b.want(rnic.OpRecv, id, 0)
@@ -71,7 +70,7 @@ func TestMessagesArrive(t *testing.T) {
 	}
 }
 
-// Table 56 row by row: from each state of the responder, each opcode, in place and after a gap.
+// Table 56 row by row: each opcode in each responder state, in order and after a gap.
 func TestOpcodeSequence(t *testing.T) {
 	conformance.Proves(t, "IBU-011", "IBU-009", "IBU-076", "IBU-077", "IBU-078", "IBU-079", "IBU-080", "IBU-081", "IBU-083", "IBU-085",
 		"IBU-087", "IBU-088", "IBU-089", "IBU-067", "IBU-072", "IBU-073", "IBU-075", "IBU-161", "IBU-165", "IBU-020", "IBU-021")
@@ -87,14 +86,15 @@ func TestOpcodeSequence(t *testing.T) {
 	}
 	for name, before := range befores {
 		for op := packet.UCSendFirst; op <= packet.UCWriteOnlyImm; op++ {
-			for _, gap := range []uint32{0, 1, 1000, maxPSN, 1 << 23} { // maxPSN: one behind, what was there before once more
+			// maxPSN: one behind, the previous packet again.
+			for _, gap := range []uint32{0, 1, 1000, maxPSN, 1 << 23} {
 				s := responder(t, rnic.RemoteWrite)
 				s.recv(1, 2000, 2000, 2000)
 				mr, _ := s.host.region(t, 3000, rnic.RemoteWrite)
 				said := func(op packet.Opcode, psn uint32, n int) frame {
 					return s.say(op, psn, full[:n], func(h *packet.Header) {
-						// A Write says how much it is going to be: here all packets before this one
-						// and this one.
+						// A Write declares its size: here all packets before this one, and this
+						// one.
 						total := n
 						if !op.Ends() {
 							total = 256 * 3
@@ -117,7 +117,7 @@ func TestOpcodeSequence(t *testing.T) {
 				inMessage := len(before) > 0 && !before[len(before)-1].Ends()
 				n := 256
 				if op == packet.UCWriteLast || op == packet.UCWriteLastImm {
-					n = 256 * (3 - len(before)) // only right where two packets came before
+					n = 256 * (3 - len(before)) // only right after two packets
 				}
 				f := said(op, psn+gap, min(n, 256))
 				d := s.take(f)
@@ -128,7 +128,7 @@ func TestOpcodeSequence(t *testing.T) {
 					want = DropPSN
 				case !ok && !op.Starts():
 					want = DropSequence
-				case ok && n > 256: // a Last that comes too early for its RETH
+				case ok && n > 256: // a Last too early for its RETH
 					want = DropLength
 				}
 				if d != want {
@@ -147,8 +147,8 @@ func TestOpcodeSequence(t *testing.T) {
 	}
 }
 
-// goesOn: whatever came, nothing was sent back, and the next ONLY is taken, in the oldest receive
-// that no message has used.
+// goesOn checks that nothing was sent back, and that the next ONLY is taken, in the oldest unused
+// receive.
 func (s *side) goesOn(before []packet.Opcode, name string) {
 	s.t.Helper()
 	used := len(s.completions())
@@ -173,8 +173,8 @@ func ops(list []packet.Opcode) (b []byte) {
 	return b
 }
 
-// Of messages of up to four packets each packet is lost, doubled, swapped or damaged in turn: that
-// message is not delivered, all others are, and no buffer has bytes out of place.
+// In messages of up to four packets each packet is lost, duplicated, swapped or damaged in turn:
+// that message is not delivered, all others are, and no buffer has misplaced bytes.
 func TestOnlyTheMessageIsLost(t *testing.T) {
 	conformance.Proves(t, "IBU-002", "IBU-003", "IBU-004", "IBU-005", "IBU-030", "IBU-031", "IBU-032", "IBU-033", "IBU-117", "IBU-118", "IBU-120",
 		"IBU-121", "IBU-065", "IBU-071", "IBU-170", "IBU-222")
@@ -214,8 +214,10 @@ func TestOnlyTheMessageIsLost(t *testing.T) {
 				for _, fs := range sent {
 					b.take(fs...)
 				}
-				whole := what == "swapped" && k+1 == packets || what == "doubled" && (k == 0 || k+1 == packets) // a FIRST that comes again begins the same message again
-				twice := what == "doubled" && packets == 1                                                      // an ONLY that comes again is a message again: UC has no duplicates
+				// A repeated FIRST starts the same message again.
+				whole := what == "swapped" && k+1 == packets || what == "doubled" && (k == 0 || k+1 == packets)
+				// A repeated ONLY is another message: UC detects no duplicates.
+				twice := what == "doubled" && packets == 1
 				want := []int{0, 2}
 				switch {
 				case twice:
@@ -247,7 +249,7 @@ func TestOnlyTheMessageIsLost(t *testing.T) {
 	}
 }
 
-// A message whose sequence broke in its middle: all packets are dropped until one begins a message.
+// After a broken sequence all packets are dropped until one begins a message.
 func TestWaitsForAStart(t *testing.T) {
 	conformance.Proves(t, "IBU-083", "IBU-165", "IBU-160")
 	s := responder(t, 0)
@@ -263,8 +265,7 @@ func TestWaitsForAStart(t *testing.T) {
 	s.want(rnic.OpRecv, 1, 1)
 }
 
-// The PSN wraps, and anything but the one expected is a gap; initial values are what was
-// programmed.
+// The PSN wraps, and any unexpected PSN is a gap; initial values are the programmed ones.
 func TestExpectedPSN(t *testing.T) {
 	conformance.Proves(t, "IBU-040", "IBU-061", "IBU-067", "IBU-069")
 	for _, psn := range []uint32{0, 1, 0x800000, 0xffffff} {
@@ -294,7 +295,7 @@ func TestExpectedPSN(t *testing.T) {
 	}
 }
 
-// Lengths and pads against the place in the message: the rules of C9-194 to C9-199.
+// Lengths and pads by position in the message: rules C9-194 to C9-199.
 func TestLengths(t *testing.T) {
 	conformance.Proves(t, "IBU-101", "IBU-103", "IBU-105", "IBU-107", "IBU-111", "IBU-113", "IBU-167", "IBU-014", "IBU-214")
 	for _, row := range []struct {
@@ -327,14 +328,14 @@ func TestLengths(t *testing.T) {
 		s.take(s.say(packet.UCSendOnly, psn+1, []byte("ok")))
 		s.want(rnic.OpRecv, 1, 2)
 	}
-	// A First with pad that hides one byte too few.
+	// A First with a pad that makes it one byte too short.
 	s := responder(t, 0)
 	s.recv(1, 600)
 	s.dropped(s.say(packet.UCSendFirst, 100, make([]byte, 258)), DropLength)
 	s.dropped(s.say(packet.UCSendFirst, 101, make([]byte, 256), func(h *packet.Header) { h.Pad = 0 }), Accepted)
 }
 
-// Receives: none posted, too small a one, and one that is used by the next message instead.
+// Receives: none posted, too small, and one reused by the next message.
 func TestReceiveResources(t *testing.T) {
 	conformance.Proves(t, "IBU-014", "IBU-101", "IBU-163", "IBU-022", "IBU-024")
 	s := responder(t, rnic.RemoteWrite)
@@ -363,8 +364,8 @@ func TestReceiveResources(t *testing.T) {
 	s.want(rnic.OpRecv, 2, 5)
 }
 
-// A buffer of a pool is taken when a message begins, kept for the next one if that is lost, and
-// given back at the end.
+// A pool buffer is taken when a message begins, kept for the next one after a loss, and returned
+// at the end.
 func TestPooledReceives(t *testing.T) {
 	s := responder(t, 0)
 	pool := rnic.NewBufferPool(300)
@@ -388,8 +389,8 @@ func TestPooledReceives(t *testing.T) {
 	}
 }
 
-// Where a Write MUST NOT go, from the key to the last byte; memory stays as it was, and the QP goes
-// on.
+// Targets that a Write MUST NOT reach, from the key to the last byte; memory is unchanged, and
+// the QP continues.
 func TestWriteRights(t *testing.T) {
 	conformance.Proves(t, "IBU-013", "IBU-015", "IBU-023", "IBU-025", "IBU-026", "IBU-093", "IBU-094", "IBU-095", "IBU-096", "IBU-097", "IBU-166", "IBU-008")
 	s := responder(t, rnic.RemoteWrite)
@@ -425,7 +426,7 @@ func TestWriteRights(t *testing.T) {
 		psn++
 		_ = name
 	}
-	// The RETH of a First is checked for the whole message; a Middle against what is left of it.
+	// A First's RETH is checked for the whole message; a Middle against the rest.
 	s.dropped(s.say(packet.UCWriteFirst, psn, pattern(256, 9), to(mr, 0, 1001)), DropAccess)
 	s.dropped(s.say(packet.UCWriteOnly, psn+1, pattern(256, 9), to(mr, 0, 255)), DropLength)
 	s.dropped(s.say(packet.UCWriteOnly, psn+2, pattern(255, 9), to(mr, 0, 256)), DropLength)
@@ -446,13 +447,14 @@ func TestWriteRights(t *testing.T) {
 	if mem[956] != 0 || !bytes.Equal(mem[600:956], append(pattern(256, 9), pattern(100, 10)...)) {
 		t.Error("the Write is not in its place")
 	}
-	// A region that is invalidated in the middle of a Write is not touched from then on.
+	// A region invalidated during a Write is not touched from then on.
 	s.take(s.say(packet.UCWriteFirst, 600, pattern(256, 1), to(mr, 0, 768)))
 	mr.Invalidate()
 	s.dropped(s.say(packet.UCWriteMiddle, 601, pattern(256, 2)), DropAccess)
 	s.dropped(s.say(packet.UCWriteLast, 602, pattern(256, 2)), DropSequence)
 
-	// No right on the QP goes before the key, and before the receive of a Write with immediate.
+	// The check of the QP's right precedes those of the key, and of the receive for immediate
+	// data.
 	s = responder(t, rnic.RemoteRead)
 	mr, mem = s.host.region(t, 1000, rnic.RemoteWrite)
 	s.dropped(s.say(packet.UCWriteOnly, 100, pattern(256, 9), to(mr, 0, 256)), DropUnsupported)
@@ -462,7 +464,7 @@ func TestWriteRights(t *testing.T) {
 	}
 }
 
-// The R_Key of a Write of no bytes is not looked at.
+// A Write without data ignores its R_Key.
 func TestEmptyWriteNeedsNoKey(t *testing.T) {
 	conformance.Proves(t, "IBU-099")
 	s := responder(t, rnic.RemoteWrite)

@@ -1,4 +1,4 @@
-// The requester of UC: PSNs, opcodes, lengths, completion, errors.
+// The UC requester: PSNs, opcodes, lengths, completion, errors.
 
 package core
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// Each opcode of the verbs is taken or refused when it is posted, by service.
+// Each verbs opcode is accepted or refused at posting, by service.
 func TestOperationsOfEachService(t *testing.T) {
 	conformance.Proves(t, "IBU-001", "IBU-035")
 	h := newHost(addrA)
@@ -52,7 +52,7 @@ func list2bytes(ops []rnic.Opcode) (b []byte) {
 	return b
 }
 
-// Messages of all lengths around the path MTU, at each path MTU: opcodes, payloads, pads, PSNs,
+// Messages with lengths around the path MTU, for each path MTU: opcodes, payloads, pads, PSNs,
 // RETH.
 func TestSegmentation(t *testing.T) {
 	conformance.Proves(t, "IBU-038", "IBU-041", "IBU-045", "IBU-047", "IBU-049", "IBU-050", "IBU-051", "IBU-052", "IBU-053",
@@ -111,13 +111,13 @@ func TestSegmentation(t *testing.T) {
 	}
 }
 
-// pieces is b in a gather list with empty slices in it.
+// pieces returns b as a gather list with some empty slices.
 func pieces(b []byte) [][]byte {
 	third := len(b) / 3
 	return [][]byte{nil, b[:third], b[third:third], b[third:], nil}
 }
 
-// Work of several goroutines: the packets of one message follow each other.
+// With several posting goroutines, packets of different messages do not interleave.
 func TestMessagesAreNotMixed(t *testing.T) {
 	conformance.Proves(t, "IBU-050")
 	a, _ := pair(t, 256, 0)
@@ -147,7 +147,7 @@ func TestMessagesAreNotMixed(t *testing.T) {
 	}
 }
 
-// A message is complete when its last packet has left, and not before; nobody has to answer.
+// A message completes when its last packet has left, without any answer.
 func TestCompletionIsOfTheNetwork(t *testing.T) {
 	conformance.Proves(t, "IBU-007", "IBU-055", "IBU-058", "IBU-034")
 	a, _ := pair(t, 256, 0)
@@ -173,8 +173,8 @@ func TestCompletionIsOfTheNetwork(t *testing.T) {
 	}
 }
 
-// What the network refuses completes with an error, the rest is flushed, SQE takes no posts, and
-// receives go on. Back in RTS sending begins with the PSN that did not leave.
+// A refused packet's message completes with an error, the rest is flushed, SQE takes no posts,
+// and receives continue. Back in RTS, sending continues with the PSN that did not leave.
 func TestSendFailure(t *testing.T) {
 	conformance.Proves(t, "IBU-056", "IBU-171", "IBU-241")
 	a, b := pair(t, 256, 0)
@@ -186,7 +186,7 @@ func TestSendFailure(t *testing.T) {
 	for range 6 {
 		a.qp.Next(0, room)
 	}
-	a.qp.Sent(3) // the first message and a part of the second
+	a.qp.Sent(3) // the first message and part of the second
 	a.want(rnic.OpSend, 0, 300)
 	a.qp.SendFailed()
 	wcs := a.completions()
@@ -204,7 +204,7 @@ func TestSendFailure(t *testing.T) {
 	if err := a.vqp.PostSend(rnic.SendWR{}); !errors.Is(err, rnic.ErrState) {
 		t.Errorf("post in SQE: %v", err)
 	}
-	a.qp.SendFailed() // of nothing
+	a.qp.SendFailed() // without any packet
 	if n := len(a.send()); n != 0 || a.state() != SQE {
 		t.Errorf("%d packets in SQE", n)
 	}
@@ -222,7 +222,7 @@ func TestSendFailure(t *testing.T) {
 	a.want(rnic.OpSend, 9, 0)
 }
 
-// Unsignaled work that succeeds completes nothing.
+// Successful unsignaled work has no completion.
 func TestUnsignaled(t *testing.T) {
 	conformance.Proves(t, "IBU-241")
 	a, _ := pair(t, 256, 0)
@@ -230,12 +230,12 @@ func TestUnsignaled(t *testing.T) {
 	a.post(rnic.SendWR{ID: 2})
 	a.send()
 	a.want(rnic.OpSend, 2, 0)
-	if a.qp.SendFailed(); a.state() != RTS { // all has left: nothing has failed
+	if a.qp.SendFailed(); a.state() != RTS { // all packets have left: none has failed
 		t.Error(a.state())
 	}
 }
 
-// 2^31 bytes are taken, one more is refused, and both cost nothing before they are cut.
+// 2^31 bytes are accepted, one more is refused, and neither costs anything before cutting.
 func TestMessageSize(t *testing.T) {
 	conformance.Proves(t, "IBU-036")
 	a, _ := pair(t, 4096, 0)
@@ -255,7 +255,7 @@ func TestMessageSize(t *testing.T) {
 	}
 }
 
-// Sends wait in SQD, but for the message in hand, which goes to its end.
+// In SQD sends wait, except the current message, which is finished.
 func TestDrain(t *testing.T) {
 	a, _ := pair(t, 256, 0)
 	a.post(rnic.SendWR{ID: 1, SGL: [][]byte{make([]byte, 600)}})
@@ -276,7 +276,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// A local invalidation is done in its turn, sends nothing and completes.
+// A local invalidation runs in order, sends nothing and completes.
 func TestLocalInvalidate(t *testing.T) {
 	a, _ := pair(t, 256, 0)
 	mr, _ := a.host.region(t, 100, rnic.RemoteWrite)
@@ -293,7 +293,7 @@ func TestLocalInvalidate(t *testing.T) {
 	}
 }
 
-// The UDP source port follows Linux's rule, and is one for all packets to a peer.
+// The UDP source port follows Linux's formula, the same for all packets to a peer.
 func TestSourcePort(t *testing.T) {
 	conformance.Proves(t, "IBU-227", "IBU-228")
 	if got := SourcePort(0x11, 0x12); got != 0xc132 {

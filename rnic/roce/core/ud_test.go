@@ -1,4 +1,4 @@
-// UD: one packet is a message, to and from many peers; Q_Keys, the GRH, groups.
+// UD: each packet is a message, to and from many peers; Q_Keys, the GRH, groups.
 
 package core
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// One QP sends to three on two hosts, in turn; each learns who sent it, and the PSN counts on.
+// A QP alternates between three on two hosts; each learns the sender, and the PSN counts on.
 func TestManyPeers(t *testing.T) {
 	conformance.Proves(t, "IBU-124", "IBU-125", "IBU-126", "IBU-128", "IBU-130", "IBU-131", "IBU-132", "IBU-134", "IBU-135", "IBU-137", "IBU-138", "IBU-145", "IBU-149",
 		"IBU-192", "IBU-194", "IBU-235", "IBU-236", "IBU-209", "IBU-210")
@@ -27,7 +27,7 @@ func TestManyPeers(t *testing.T) {
 		op := []rnic.Opcode{rnic.OpSend, rnic.OpSendSEImmediate}[i%2]
 		a.post(rnic.SendWR{ID: uint64(i), Op: op, SGL: pieces(data), Immediate: 0x01020304, AH: &rnic.AddressHandle{Addr: s.host.addr, QPN: s.qp.num, QKey: testQKey}})
 		fs := a.send()
-		a.want(op, uint64(i), len(data)) // whether anybody is there or not
+		a.want(op, uint64(i), len(data)) // without regard to a receiver
 		h, _ := fs[0].header(t)
 		if len(fs) != 1 || h.PSN != uint32(i-1)&maxPSN || h.DETH != (packet.DETH{QKey: testQKey, SrcQP: a.qp.num}) || h.DestQP != s.qp.num || h.AckReq || h.SE != (i%2 == 1) {
 			t.Fatalf("%d packets, %+v", len(fs), h)
@@ -51,7 +51,7 @@ func TestManyPeers(t *testing.T) {
 	}
 }
 
-// Over IPv6 the header that came is what stands in front.
+// Over IPv6 the received header precedes the payload.
 func TestGRHOfIPv6(t *testing.T) {
 	conformance.Proves(t, "IBU-196", "IBU-237", "IBU-235")
 	s := newHost(addrD).newSide(t, rnic.UD, 8, 64).datagrams(0)
@@ -67,7 +67,7 @@ func TestGRHOfIPv6(t *testing.T) {
 	}
 }
 
-// What a UD receiver drops, step by step; the receive stays for the next packet.
+// A UD receiver's drops, step by step; the receive stays for the next packet.
 func TestDatagramsDropped(t *testing.T) {
 	conformance.Proves(t, "IBU-002", "IBU-129", "IBU-139", "IBU-140", "IBU-141", "IBU-142", "IBU-143", "IBU-146", "IBU-147", "IBU-160", "IBU-163", "IBU-164", "IBU-167", "IBU-176", "IBU-179", "IBU-211", "IBU-011", "IBU-148")
 	h := newHost(addrB)
@@ -105,7 +105,7 @@ func TestDatagramsDropped(t *testing.T) {
 	s.dropped(say(1028), DropLength)
 	s.take(say(1024))
 	s.want(rnic.OpRecv, 3, 40+1024)
-	s.dropped(say(0), DropLength) // 39 bytes are no room for the GRH
+	s.dropped(say(0), DropLength) // 39 bytes are too short for the GRH
 	s.recv(9, 40)
 	s.end.q.PopRecv()
 	s.qp.in.release()
@@ -116,7 +116,7 @@ func TestDatagramsDropped(t *testing.T) {
 	}
 }
 
-// A datagram longer than the port's MTU leaves no packet, and completes as if; one without a
+// A datagram longer than the port's MTU sends no packet and completes as if; one without a
 // destination is refused.
 func TestOversizedDatagram(t *testing.T) {
 	conformance.Proves(t, "IBU-127", "IBU-215", "IBU-234", "IBU-125")
@@ -151,7 +151,7 @@ func TestOversizedDatagram(t *testing.T) {
 	}
 }
 
-// A Q_Key with bit 31 set stands for the QP's own.
+// A Q_Key with bit 31 set means the QP's own.
 func TestControlledQKey(t *testing.T) {
 	conformance.Proves(t, "IBU-232", "IBU-125")
 	s := newHost(addrA).newSide(t, rnic.UD, 8, 64)
@@ -166,7 +166,7 @@ func TestControlledQKey(t *testing.T) {
 	}
 }
 
-// QP 1 has the Q_Key of the general services, whatever it is set to.
+// QP 1 always has the general services' Q_Key.
 func TestGeneralServices(t *testing.T) {
 	conformance.Proves(t, "IBU-180")
 	h := newHost(addrB)
@@ -188,8 +188,7 @@ func TestGeneralServices(t *testing.T) {
 	}
 }
 
-// The datagram that the network refuses completes with an error; the QP goes to SQE and takes what
-// comes.
+// A refused datagram completes with an error; the QP goes to SQE and still receives.
 func TestDatagramRefused(t *testing.T) {
 	conformance.Proves(t, "IBU-136", "IBU-171")
 	s := newHost(addrA).newSide(t, rnic.UD, 8, 64).datagrams(7)
@@ -207,7 +206,7 @@ func TestDatagramRefused(t *testing.T) {
 	s.want(rnic.OpRecv, 5, 40)
 }
 
-// What goes to a group comes to all members that the packet suits, and to no one else.
+// A packet to a group reaches all members that accept it, and no other QP.
 func TestMulticast(t *testing.T) {
 	conformance.Proves(t, "IBU-183", "IBU-182")
 	group := netip.MustParseAddr("239.1.2.3")
@@ -219,7 +218,7 @@ func TestMulticast(t *testing.T) {
 	}
 	s[1].modify(RTS, AttrQKey, Attrs{QKey: 1})
 	for _, m := range s[:3] {
-		for range 2 { // twice is once
+		for range 2 { // attaching twice counts once
 			if err := h.port.Attach(m.qp, group); err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +242,7 @@ func TestMulticast(t *testing.T) {
 	if _, d := h.port.Receive(0, f.network, f.datagram, false, nil); d != DropQPN || len(h.port.groups) != 0 {
 		t.Error(d)
 	}
-	// A QPN of our own at the address of a group is nobody's.
+	// A QPN of ours at a group's address has no receiver.
 	f = built(addrA, group, packet.Header{BTH: packet.BTH{Opcode: packet.UDSendOnly, PKey: 0xffff, DestQP: s[3].qp.num}, DETH: packet.DETH{QKey: testQKey}}, nil)
 	if _, d := h.port.Receive(0, f.network, f.datagram, false, nil); d != DropQPN {
 		t.Error(d)

@@ -1,5 +1,5 @@
-// The core with nothing below it: packets are said and heard by hand, in one goroutine and in no
-// time.
+// The core without a network: packets are built and delivered by hand, in one goroutine and
+// without time.
 
 package core
 
@@ -28,7 +28,7 @@ const testQKey = 0x11111111
 // A slate is a provider without a network: its endpoints are cores.
 type slate struct {
 	port    *Port
-	num     uint32 // QPN of the last QP that was made
+	num     uint32 // the last QP's QPN
 	portMTU int
 }
 
@@ -54,7 +54,7 @@ func (*slate) Listen(rnic.Service, string, string) (rnic.Listener, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// A slateEnd is one core QP.
+// A slateEnd is a slate's endpoint.
 type slateEnd struct {
 	qp    *QP
 	q     *rnic.ProviderQP
@@ -75,7 +75,7 @@ func (e *slateEnd) Moved() uint64        { return 0 }
 func (e *slateEnd) LocalAddr() net.Addr  { return nil }
 func (e *slateEnd) RemoteAddr() net.Addr { return nil }
 
-// end is what a provider does with a QP that has come to ERR.
+// end does a provider's work for a QP in ERR.
 func (e *slateEnd) end() {
 	if err := e.qp.Ended(); err != nil && !e.ended {
 		e.ended = true
@@ -85,7 +85,7 @@ func (e *slateEnd) end() {
 	}
 }
 
-// A host is a device at an address.
+// A host is a device with an address.
 type host struct {
 	addr  netip.Addr
 	slate *slate
@@ -102,7 +102,7 @@ func newHost(addr netip.Addr) *host {
 	return h
 }
 
-// A side is one QP of a host under test.
+// A side is a host's QP under test.
 type side struct {
 	t    testing.TB
 	host *host
@@ -111,7 +111,7 @@ type side struct {
 	end  *slateEnd
 	qp   *QP
 
-	tails int // most bytes of a packet of send whose CRC was known
+	tails int // longest known CRC range in a sent packet, in bytes
 }
 
 func (h *host) newSide(t testing.TB, service rnic.Service, depth, completions int) *side {
@@ -127,7 +127,7 @@ func (h *host) newSide(t testing.TB, service rnic.Service, depth, completions in
 	return s
 }
 
-// modify changes the state, which has to work.
+// modify changes the state; it must succeed.
 func (s *side) modify(to State, set Attr, a Attrs) {
 	s.t.Helper()
 	if err := s.qp.Modify(to, set, a); err != nil {
@@ -135,7 +135,7 @@ func (s *side) modify(to State, set Attr, a Attrs) {
 	}
 }
 
-// Attributes of each step to RTS.
+// Attributes for each step to RTS.
 const (
 	initUC = AttrPKey | AttrAccess
 	rtrUC  = AttrPeer | AttrPathMTU | AttrDestQPN | AttrRQPSN
@@ -165,7 +165,7 @@ func (s *side) datagrams(psn uint32) *side {
 	return s
 }
 
-// Attributes of RC.
+// RC attributes.
 const (
 	rtrRC = rtrUC | AttrMaxDestReads | AttrRNRTimer | AttrFlowControl
 	rtsRC = AttrSQPSN | AttrTimeout | AttrMaxReads
@@ -182,7 +182,7 @@ func (s *side) reliable(a Attrs) *side {
 	return s
 }
 
-// reliables is two RC QPs, connected to each other; change may change the attributes of both.
+// reliables returns two connected RC QPs; change may modify both's attributes.
 func reliables(t testing.TB, mtu int, psn uint32, change func(*Attrs)) (a, b *side) {
 	t.Helper()
 	a, b = newHost(addrA).newSide(t, rnic.RC, 256, 2048), newHost(addrB).newSide(t, rnic.RC, 256, 2048)
@@ -204,7 +204,7 @@ func (s *side) establish() {
 	}
 }
 
-// pair is two UC QPs, connected to each other.
+// pair returns two connected UC QPs.
 func pair(t testing.TB, mtu int, psn uint32) (a, b *side) {
 	t.Helper()
 	a, b = newHost(addrA).newSide(t, rnic.UC, 64, 256), newHost(addrB).newSide(t, rnic.UC, 64, 256)
@@ -243,7 +243,7 @@ func put(src, dst netip.Addr, port uint16, transport []byte) frame {
 	return f
 }
 
-// seal gives the frame the ICRC of what is in it.
+// seal recomputes the frame's ICRC.
 func (f *frame) seal() {
 	var c packet.ICRC
 	n := len(f.datagram)
@@ -256,7 +256,7 @@ func (f *frame) seal() {
 	packet.PutICRC(f.datagram[n:], c.Sum())
 }
 
-// built is a frame by hand.
+// built is a hand-made frame.
 func built(src, dst netip.Addr, h packet.Header, payload []byte) frame {
 	b := h.Append(nil)
 	b = append(b, payload...)
@@ -271,7 +271,7 @@ func (s *side) post(wr rnic.SendWR) {
 	}
 }
 
-// recv posts receives of n bytes each, with IDs from first on, and returns the buffers.
+// recv posts receives of the given sizes, with IDs from first, and returns the buffers.
 func (s *side) recv(first uint64, sizes ...int) (bufs [][]byte) {
 	s.t.Helper()
 	for i, n := range sizes {
@@ -284,7 +284,7 @@ func (s *side) recv(first uint64, sizes ...int) (bufs [][]byte) {
 	return bufs
 }
 
-// send takes all packets that wait, and the network takes each.
+// send builds all waiting packets, and the network takes each.
 func (s *side) send() (fs []frame) {
 	b := make([]byte, MaxPacket)
 	for {
@@ -302,7 +302,7 @@ func (s *side) send() (fs []frame) {
 	}
 }
 
-// take is the arrival of frames; the last one's fate is returned.
+// take delivers frames and returns the last one's outcome.
 func (s *side) take(fs ...frame) (d Drop) {
 	s.t.Helper()
 	for _, f := range fs {
@@ -323,7 +323,7 @@ func (s *side) completions() (wcs []rnic.WC) {
 	return append(wcs, room[:s.cq.Poll(room[:])]...)
 }
 
-// want polls exactly one completion, of success.
+// want polls exactly one successful completion.
 func (s *side) want(op rnic.Opcode, id uint64, n int) rnic.WC {
 	s.t.Helper()
 	wcs := s.completions()
@@ -333,7 +333,7 @@ func (s *side) want(op rnic.Opcode, id uint64, n int) rnic.WC {
 	return wcs[0]
 }
 
-// none wants no completion.
+// none expects no completion.
 func (s *side) none() {
 	s.t.Helper()
 	if wcs := s.completions(); len(wcs) != 0 {
@@ -341,8 +341,8 @@ func (s *side) none() {
 	}
 }
 
-// dropped wants a packet dropped for a reason without any trace but the counter: no answer, no
-// completion, the same receives, the state as it was.
+// dropped expects a packet to be dropped without any trace but the counter: no answer, no
+// completion, the same receives and state.
 func (s *side) dropped(f frame, want Drop) {
 	s.t.Helper()
 	before, state := s.host.port.Counters(), s.state()
@@ -369,7 +369,7 @@ func (s *side) state() State {
 	return state
 }
 
-// pattern is n bytes that differ.
+// pattern returns n varying bytes.
 func pattern(n, seed int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -378,7 +378,7 @@ func pattern(n, seed int) []byte {
 	return b
 }
 
-// say is a packet of a UC peer by hand, in the place that its opcode has.
+// say is a UC peer's hand-made packet, at its opcode's position.
 func (s *side) say(op packet.Opcode, psn uint32, payload []byte, change ...func(*packet.Header)) frame {
 	_, a := s.qp.Query()
 	h := packet.Header{BTH: packet.BTH{Opcode: op, PKey: 0xffff, DestQP: s.qp.num, PSN: psn & maxPSN, Pad: packet.PadFor(len(payload))}}
@@ -393,7 +393,7 @@ func (s *side) say(op packet.Opcode, psn uint32, payload []byte, change ...func(
 	return built(from, s.host.addr, h, payload)
 }
 
-// to sets the RETH of a Write.
+// to sets a Write's RETH.
 func to(mr *rnic.MR, offset, n int) func(*packet.Header) {
 	return func(h *packet.Header) {
 		h.RETH = packet.RETH{VA: mr.Base() + uint64(offset), RKey: uint32(mr.STag()), Length: uint32(n)}
@@ -410,7 +410,7 @@ func (h *host) region(t testing.TB, n int, access rnic.Access) (*rnic.MR, []byte
 	return mr, b
 }
 
-// opcodes is what frames are, in words.
+// opcodes formats frames as text.
 func opcodes(t testing.TB, fs []frame) (s string) {
 	for _, f := range fs {
 		h, payload := f.header(t)

@@ -1,4 +1,4 @@
-// Datagrams written by hand: what Linux sends for NFS, and one of each other message.
+// Hand-written datagrams: Linux's for NFS, and one of each other message.
 
 package mad
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// datagram builds 256 bytes of hex digits, zero to their end; "@n" goes on at offset n of the data.
+// datagram parses 256 bytes in hex, zero-filled; "@n" continues at offset n in the data.
 func datagram(t testing.TB, header, data string) []byte {
 	t.Helper()
 	b := make([]byte, Len)
@@ -37,7 +37,8 @@ var goldens = []struct {
 	header, data string
 	want         any
 }{
-	{"REQ of a Linux mount", "01 07 02 03 0000 0000 00000001a1b2c3d4 0010 0000 00000000", // service ID 0x0106 and port 20049
+	// Service ID 0x0106 and port 20049.
+	{"REQ of a Linux mount", "01 07 02 03 0000 0000 00000001a1b2c3d4 0010 0000 00000000",
 		`a1b2c3d4 00000000 0000000001064e51 505400fffe000002 00000000 00000000
 		000011 80 000000 00 000000 a0 654321 a7 ffff 30 f0
 		ffff ffff 00000000000000000000ffff0a090002 00000000000000000000ffff0a090001 00000000 00 40 00 98
@@ -78,7 +79,8 @@ func goldenREQ() REQ {
 		Primary: Path{LocalLID: 0xffff, RemoteLID: 0xffff, LocalGID: GIDOf(client), RemoteGID: GIDOf(server), HopLimit: 64, LocalAckTimeout: 19},
 	}
 	ip, _ := (&IPCM{Source: netip.AddrPortFrom(client, 0xc001), Destination: server}).Append(nil)
-	copy(r.PrivateData[copy(r.PrivateData[:], ip):], "\xf6\xab\x0e\x18\x01\x01\x03\x03") // RFC 8797 §4.1
+	// RFC 8797 §4.1.
+	copy(r.PrivateData[copy(r.PrivateData[:], ip):], "\xf6\xab\x0e\x18\x01\x01\x03\x03")
 	return r
 }
 
@@ -113,7 +115,7 @@ func find(a Attribute) *message {
 	return nil
 }
 
-// The REQ of a mount says who asks, and what it asks for.
+// A mount's REQ has its source and its service.
 func TestRequestOfAMount(t *testing.T) {
 	_, d, err := Parse(datagram(t, goldens[0].header, goldens[0].data))
 	if err != nil {

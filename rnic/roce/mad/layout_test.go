@@ -1,5 +1,5 @@
-// The layout of every message, as tables apart from the code: each field is where it belongs, and
-// nothing else is.
+// Each message's layout, as tables independent of the code: each field is at its position, and
+// nothing else.
 
 package mad
 
@@ -12,19 +12,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A field is one row of a table of IBA chapter 12: offset in bytes, in bits from the
-// most significant one of that byte, and width in bits.
+// A field is one row in a table of IBA chapter 12: offset in bytes, in bits from that byte's most
+// significant one, and width in bits.
 type field struct {
 	name             string
 	byteAt, bit, len int
 }
 
-// A message is a table with the functions that implement it.
+// A message is a table with its codec's functions.
 type message struct {
 	attribute Attribute
 	fields    []field
 	parse     func(*Data) (any, error)
-	append    func(any, []byte) []byte // nil: the message is only read
+	append    func(any, []byte) []byte // nil: decode only
 }
 
 func pathFields(name string, at int) []field {
@@ -80,7 +80,7 @@ func appends[T any](f func(*T, []byte) []byte) func(any, []byte) []byte {
 	return func(m any, b []byte) []byte { v := m.(T); return f(&v, b) }
 }
 
-// set sets all bits of a field, or those of the largest length that is valid.
+// set sets all bits in a field, or those of the largest valid length.
 func (f field) set(d *Data) {
 	if f.name == "InfoLen" {
 		d[f.byteAt] = byte(InfoMax << (8 - f.len))
@@ -91,7 +91,7 @@ func (f field) set(d *Data) {
 	}
 }
 
-// mask has all bits of all fields set.
+// mask has all fields' bits set.
 func (m *message) mask() (d Data) {
 	for _, f := range m.fields {
 		for i := f.bit; i < f.bit+f.len; i++ {
@@ -101,7 +101,7 @@ func (m *message) mask() (d Data) {
 	return d
 }
 
-// leaves calls f with each field that a table has a row for.
+// leaves calls f for each field with a table row.
 func leaves(prefix string, v reflect.Value, f func(name string, v reflect.Value)) {
 	for i := range v.NumField() {
 		name := prefix + v.Type().Field(i).Name
@@ -130,8 +130,8 @@ func full(v reflect.Value, f field) bool {
 	}
 }
 
-// A field whose bits are set is the only one that is not zero in what is read, and it is
-// built in the same place.
+// With one field's bits set, decoding sets only that field, and encoding puts it at the same
+// position.
 func TestEachFieldIsInItsPlace(t *testing.T) {
 	for _, m := range messages {
 		for _, f := range m.fields {
@@ -163,7 +163,7 @@ func TestEachFieldIsInItsPlace(t *testing.T) {
 	}
 }
 
-// Every field of a struct has a row, and no two rows share a bit.
+// Each struct field has a row, and no two rows share a bit.
 func TestLayoutTablesAreWhole(t *testing.T) {
 	for _, m := range messages {
 		got, _ := m.parse(new(Data))
@@ -189,7 +189,7 @@ func bitString(b byte) (s string) {
 	return s
 }
 
-// randomData draws the bytes of a message, with a length of information that is valid.
+// randomData draws a message's bytes, with a valid information length.
 func randomData(t *rapid.T, m *message) (d Data) {
 	copy(d[:], rapid.SliceOfN(rapid.Byte(), DataLen, DataLen).Draw(t, m.attribute.String()))
 	for _, f := range m.fields {
@@ -200,7 +200,7 @@ func randomData(t *rapid.T, m *message) (d Data) {
 	return d
 }
 
-// Random bytes come back as they were, reserved bits as zero; what is built is appended.
+// Random bytes survive decoding and encoding, with reserved bits zero; encoding appends.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for i := range messages {

@@ -1,4 +1,4 @@
-// What is refused: lengths, versions, classes; the words of the tables; IP headers; fuzz.
+// Rejected input: lengths, versions, classes; the tables' names; IP headers; fuzzing.
 
 package mad
 
@@ -60,7 +60,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 	}
 }
 
-// Additional information beyond its field is refused, and never sent.
+// Additional information longer than its field is rejected, and never sent.
 func TestInfoLengthIsBounded(t *testing.T) {
 	for _, m := range messages {
 		for _, f := range m.fields {
@@ -81,7 +81,7 @@ func TestInfoLengthIsBounded(t *testing.T) {
 	}
 }
 
-// A value that is too wide does not reach its neighbors.
+// A value wider than its field does not reach its neighbors.
 func TestWideValuesStayInTheirFields(t *testing.T) {
 	r := REQ{LocalQPN: 1 << 24, StartingPSN: 1 << 31, Service: 4, RetryCount: 8, RNRRetryCount: 8, ExtendedTransport: 8, RemoteCMTimeout: 32,
 		LocalCMTimeout: 32, PathMTU: 16, MaxCMRetries: 16, LocalEECN: 1 << 24, RemoteEECN: 1 << 24,
@@ -188,7 +188,7 @@ func TestNoAllocs(t *testing.T) {
 	}
 }
 
-// Any bytes: no panic, and what is accepted is built again as it was, reserved bits apart.
+// Arbitrary bytes: no panic, and accepted input is reproduced, except reserved bits.
 func FuzzParse(f *testing.F) {
 	for _, g := range goldens {
 		f.Add(datagram(f, g.header, g.data))
@@ -206,7 +206,7 @@ func FuzzParse(f *testing.F) {
 		}
 		_ = h.CheckCM()
 		_ = h.Attribute.String()
-		for i := range messages { // each message's parser, whatever the attribute is
+		for i := range messages { // each message's parser, for any attribute
 			m := &messages[i]
 			got, err := m.parse(d)
 			if err != nil || m.append == nil {

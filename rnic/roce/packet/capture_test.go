@@ -1,4 +1,4 @@
-// Every packet of two Linux hosts with rdma_rxe, taken apart and put together again.
+// All packets of a capture between two Linux hosts with rdma_rxe, decoded and encoded.
 
 package packet
 
@@ -15,7 +15,7 @@ import (
 
 const ethernetLen = 14
 
-// eachPacket calls f with each RoCEv2 packet of the capture, from the IP header to the ICRC.
+// eachPacket calls f with each RoCEv2 packet in the capture, from the IP header to the ICRC.
 func eachPacket(t testing.TB, f func(number int, wire []byte)) {
 	t.Helper()
 	in, err := os.Open("testdata/rxe.pcap.gz")
@@ -44,7 +44,7 @@ func eachPacket(t testing.TB, f func(number int, wire []byte)) {
 		}
 		h, rest, err := ParseIPv4(frame[ethernetLen:])
 		if errors.Is(err, ErrNetwork) {
-			continue // TCP, by which the programs found each other
+			continue // the programs' TCP connection
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -56,8 +56,7 @@ func eachPacket(t testing.TB, f func(number int, wire []byte)) {
 	}
 }
 
-// The kernel's packets parse, their ICRCs are right, and they come out of the codecs as they went
-// in.
+// The kernel's packets parse, have valid ICRCs, and survive decoding and encoding.
 func TestCapture(t *testing.T) {
 	count := map[Opcode]int{}
 	var c ICRC
@@ -98,7 +97,7 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// In each direction of each connection of the capture, each packet can follow the one before it.
+// In each direction of each captured connection, each packet can follow the previous one.
 func TestCaptureOrder(t *testing.T) {
 	type way struct {
 		src, dst [4]byte

@@ -1,4 +1,4 @@
-// Whole packets byte by byte: written by hand, and of other stacks.
+// Whole packets byte by byte: hand-written, and from other stacks.
 
 package packet
 
@@ -25,13 +25,13 @@ var (
 	}()
 )
 
-// ours is the network headers of the packets that were written by hand.
+// ours are the hand-written packets' network headers.
 func ours(total uint16) *IPv4 {
 	return &IPv4{Length: total, Fragment: DontFragment, TTL: 64, Src: v4a, Dst: v4b}
 }
 
-// golden are packets from the IP header to the ICRC. The last two are of other stacks, the last of
-// all of an adapter.
+// golden are packets from the IP header to the ICRC. The last two are from other stacks, the very
+// last from an adapter.
 var golden = []struct {
 	name    string
 	hex     string
@@ -72,7 +72,7 @@ var golden = []struct {
 		Header{BTH: BTH{Opcode: CNP, PKey: 0xffff, BECN: true, DestQP: 0x118}}, strings.Repeat("\x00", 16)},
 }
 
-// build puts a packet together as a sender does, from the IP header to the ICRC.
+// build encodes a packet like a sender, from the IP header to the ICRC.
 func build(t testing.TB, v4 *IPv4, v6 *GRH, udp *UDP, h *Header, payload []byte) []byte {
 	t.Helper()
 	network := make([]byte, 0, GRHLen+UDPLen)
@@ -119,8 +119,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// split takes the network headers off a packet and compares them with what their codecs make of
-// them.
+// split removes a packet's network headers and checks their codecs.
 func split(t testing.TB, wire []byte) (network, datagram []byte) {
 	t.Helper()
 	again := make([]byte, GRHLen+UDPLen)
@@ -150,8 +149,8 @@ func split(t testing.TB, wire []byte) (network, datagram []byte) {
 	return wire[:n:n], datagram
 }
 
-// Each truncation of a packet is refused: there is no room for pad and ICRC, or no multiple of 4 is
-// left, or the ICRC is another.
+// Each truncated packet is rejected: pad and ICRC do not fit, the length is no multiple of 4, or
+// the ICRC differs.
 func TestTruncated(t *testing.T) {
 	for _, g := range golden {
 		network, datagram := split(t, must.Hex(t, g.hex))

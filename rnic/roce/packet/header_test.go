@@ -1,4 +1,4 @@
-// Transport headers: what Parse refuses, what it does not look at, round trips, no garbage, fuzz.
+// Transport headers: rejected and ignored input, round trips, allocations, fuzzing.
 
 package packet
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// Each bit of the headers of the packets with the longest headers is one field's, or reserved.
+// Each bit in the packets with the longest headers belongs to one field, or is reserved.
 // IBA 9.6 [IBU-173 IBU-185], IBA wire RoCEv2 BTH [IBU-191].
 func TestReservedBits(t *testing.T) {
 	for op := range everyOpcode {
@@ -44,8 +44,8 @@ func TestReservedBits(t *testing.T) {
 	}
 }
 
-// A reserved opcode is told with the BTH, by which RC answers it; the version counts before. IBA
-// 9.6 [IBU-173].
+// A reserved opcode is reported together with the BTH, with which RC answers it; the version is
+// checked before. IBA 9.6 [IBU-173].
 func TestReservedOpcode(t *testing.T) {
 	for op := range everyOpcode {
 		sent := Header{BTH: BTH{Opcode: op, PKey: 0xffff, DestQP: 7, AckReq: true, PSN: 9}}
@@ -62,7 +62,7 @@ func TestReservedOpcode(t *testing.T) {
 	}
 }
 
-// drawHeader draws a header whose fields are all as wide as the wire has them.
+// drawHeader draws a header with fields of wire width.
 func drawHeader(t *rapid.T) Header {
 	var known []Opcode
 	for op := range everyOpcode {
@@ -117,8 +117,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// Numbers wider than their fields lose the bits that the fields have no room for, and touch no
-// other field.
+// Numbers wider than their fields lose the excess bits, and change no other field.
 func TestWideNumbers(t *testing.T) {
 	h := Header{BTH: BTH{Opcode: UDSendOnly, DestQP: 0xff000001, PSN: 0xff000002, Pad: 0xfd}, DETH: DETH{SrcQP: 0xff000003}}
 	want := Header{BTH: BTH{Opcode: UDSendOnly, DestQP: 1, PSN: 2, Pad: 1}, DETH: DETH{SrcQP: 3}}
@@ -131,7 +130,7 @@ func TestWideNumbers(t *testing.T) {
 	}
 }
 
-// Neither a packet that is sent nor one that is received, good or bad, leaves garbage.
+// Neither sending nor receiving a packet, valid or not, allocates.
 func TestNoAllocs(t *testing.T) {
 	network, datagram := split(t, must.Hex(t, golden[0].hex))
 	v4 := golden[0].v4
@@ -157,8 +156,7 @@ func TestNoAllocs(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever parses comes back from its headers, and payload, pad and ICRC are all the
-// rest.
+// FuzzParse: a parsed packet is reproduced from its headers, payload, pad and ICRC.
 func FuzzParse(f *testing.F) {
 	for _, g := range golden {
 		_, datagram := split(f, must.Hex(f, g.hex))

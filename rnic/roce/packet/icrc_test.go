@@ -1,4 +1,4 @@
-// The ICRC: which bits count, that pieces do not, and what is refused.
+// The ICRC: covered bits, independence of the pieces, and rejected input.
 
 package packet
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// slowICRC is the ICRC of a packet from its IP header on, without ICRC, bit by bit, from a list of
-// masked bytes of its own.
+// slowICRC computes the ICRC of a packet from its IP header on, without ICRC, bit by bit, with
+// its own list of masked bytes.
 func slowICRC(packet []byte) uint32 {
 	masked := map[int]byte{1: 0xff, 8: 0xff, 10: 0xff, 11: 0xff, 26: 0xff, 27: 0xff, 32: 0xff}
 	if packet[0]>>4 == 6 {
@@ -33,9 +33,8 @@ func slowICRC(packet []byte) uint32 {
 	return ^crc
 }
 
-// Of every bit of each golden packet: changed, the ICRC is what the bit-by-bit one gives, and the
-// packet is valid only if the bit is one that routers change. IBA ICRC [IBU-218 IBU-219 IBU-220
-// IBU-222].
+// Each bit of each golden packet is flipped: the ICRC matches the bit-by-bit one, and the packet
+// stays valid only for bits that routers change. IBA ICRC [IBU-218 IBU-219 IBU-220 IBU-222].
 func TestEachBit(t *testing.T) {
 	conformance.Proves(t, "IBU-218", "IBU-219", "IBU-220", "IBU-222")
 	var c ICRC
@@ -70,7 +69,7 @@ func TestEachBit(t *testing.T) {
 	}
 }
 
-// The pieces that a packet lies in do not count, nor does what the ICRC was used for before.
+// Neither the division into pieces nor the ICRC's earlier use matters.
 func TestPieces(t *testing.T) {
 	var c ICRC
 	for _, g := range golden {
@@ -123,8 +122,8 @@ func TestStartRefuses(t *testing.T) {
 	}
 }
 
-// TestTailsSaveAPass: with what is known of its end a packet has the ICRC that it has without, and
-// those bytes are not looked at; an end that begins in the BTH is refused.
+// TestTailsSaveAPass: with a known tail a packet has the same ICRC, and the tail's bytes are not
+// read; a tail that begins in the BTH is rejected.
 func TestTailsSaveAPass(t *testing.T) {
 	network := must.Hex(t, golden[0].hex)[:IPv4Len+UDPLen]
 	for _, n := range []int{256, 1024, 4096} {

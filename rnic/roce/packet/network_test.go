@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The 40 bytes in front of a UD receive. IBA 11.4.1.2 [IBU-235], IBA wire RoCEv2 GRH [IBU-196].
+// The 40 bytes before a UD payload. IBA 11.4.1.2 [IBU-235], IBA wire RoCEv2 GRH [IBU-196].
 func TestGRH(t *testing.T) {
 	conformance.Proves(t, "IBU-189", "IBU-196", "IBU-235")
 	want := must.Hex(t, "6b8fffff 0028 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002")
@@ -30,7 +30,7 @@ func TestGRH(t *testing.T) {
 			t.Errorf("first %d bytes: %v", i, err)
 		}
 	}
-	h.FlowLabel, h.TClass, h.SGID = 0xfff00001, 0, v4a // wide, and a mapped address
+	h.FlowLabel, h.TClass, h.SGID = 0xfff00001, 0, v4a // too wide, and a mapped address
 	h.Put(b)
 	if !bytes.Equal(b[:24], must.Hex(t, "60000001 0028 11 40 00000000000000000000ffffc0000201")) {
 		t.Errorf("put %x", b)
@@ -49,7 +49,7 @@ func TestGRH(t *testing.T) {
 	}
 }
 
-// Options and other protocols are refused, as is each truncation. IBA wire RoCEv2 IPv4 [IBU-188].
+// Options, other protocols, and each truncation are rejected. IBA wire RoCEv2 IPv4 [IBU-188].
 func TestNetworkRefuses(t *testing.T) {
 	wire := must.Hex(t, golden[0].hex)
 	for i := range IPv4Len {
@@ -99,7 +99,7 @@ func TestNetworkRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzNetwork: what the network headers' decoders take comes back byte by byte, the checksum apart.
+// FuzzNetwork: accepted network headers are reproduced byte by byte, except the checksum.
 func FuzzNetwork(f *testing.F) {
 	for _, g := range golden {
 		f.Add(must.Hex(f, g.hex))

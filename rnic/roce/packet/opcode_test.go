@@ -1,4 +1,4 @@
-// The table of opcodes against one written by hand, and which can follow which.
+// The opcode table against a hand-written one, and permitted sequences.
 
 package packet
 
@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// table is what IBA's table 38 has: name, bytes of headers, whether payload can follow.
+// table is IBA's table 38: name, header bytes, whether payload can follow.
 var table = map[Opcode]struct {
 	name    string
 	headers int
@@ -68,7 +68,7 @@ func everyOpcode(yield func(Opcode) bool) {
 	}
 }
 
-// What can follow, in a table of IBA's kind: the opcodes that can come after each one.
+// Permitted successors, in a table like IBA's: the opcodes that can follow each one.
 // IBA 9.8.2.2.2 [IBU-087 IBU-088 IBU-089].
 func TestCanFollow(t *testing.T) {
 	ucNew := []Opcode{0x20, 0x24, 0x25, 0x26, 0x2a, 0x2b}

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// timers is the table of RNR NAK timers, in hundredths of a millisecond.
+// timers is the RNR NAK timer table, in hundredths of a millisecond.
 var timers = [32]int{65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096,
 	6144, 8192, 12288, 16384, 24576, 32768, 49152}
 
-// credits is the table of credit counts, but for the last code, which is none.
+// credits is the credit count table without the last code, which has no count.
 var credits = [31]int{0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144,
 	8192, 12288, 16384, 24576, 32768}
 
@@ -28,7 +28,7 @@ func TestSyndromes(t *testing.T) {
 			t.Errorf("credits %d: %#x, %d, %v", code, uint8(s), n, limited)
 		}
 	}
-	for n, code := 0, 0; n < 1<<17; n++ { // down to the next number that has a code
+	for n, code := 0, 0; n < 1<<17; n++ { // down to the next number with a code
 		if code < len(credits)-1 && n == credits[code+1] {
 			code++
 		}

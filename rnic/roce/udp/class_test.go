@@ -1,7 +1,6 @@
 //go:build linux
 
-// What the network says of packets that come: the ECN bits, of a message of one packet and of
-// several.
+// The ECN bits of received packets, in single and joined messages.
 
 package udp
 
@@ -11,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Packets leave as such that a switch may mark, and marks are found in the network headers that
-// come with them.
+// Sent packets permit marks by a switch, and received packets' network headers show marks.
 func TestECNBits(t *testing.T) {
 	for _, c := range []struct {
 		from, to    string

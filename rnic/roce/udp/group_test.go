@@ -1,6 +1,6 @@
 //go:build linux
 
-// Interfaces of addresses.
+// Interface lookup by address.
 
 package udp
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestInterfaceOfAZone: of two interfaces with one address, the zone names one.
+// TestInterfaceOfAZone: the zone selects one of two interfaces with the same address.
 func TestInterfaceOfAZone(t *testing.T) {
 	if !machine.Apart(t) {
 		return

@@ -1,4 +1,4 @@
-// Identifications that are found out are the right ones, and damage is not taken for one.
+// Recovered identifications are right, and damaged packets have none.
 
 package udp
 
@@ -19,8 +19,8 @@ var (
 	portB = netip.MustParseAddrPort("192.0.2.2:4791")
 )
 
-// sealed is network headers and datagram of a packet with n bytes of payload, sent with an
-// identification; the headers come with 0 in its place.
+// sealed returns network headers and datagram of a packet with n payload bytes, sent with the
+// given identification; the headers have 0 there.
 func sealed(t testing.TB, id uint16, n int) (network, datagram []byte) {
 	t.Helper()
 	h := packet.Header{BTH: packet.BTH{Opcode: packet.UCSendOnly, PKey: 0xffff, DestQP: 0x12, PSN: uint32(n)}}
@@ -39,8 +39,7 @@ func sealed(t testing.TB, id uint16, n int) (network, datagram []byte) {
 	return network, datagram
 }
 
-// The packet of the digest that was sent with identification beef, and each identification at some
-// lengths.
+// The digest's packet, sent with identification beef, and each identification at some lengths.
 func TestIdentify(t *testing.T) {
 	conformance.Proves(t, "IBU-225")
 	var d identifier
@@ -63,8 +62,7 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// Of packets with random damage about one in 65,536 passes, no more; and what cannot be a packet is
-// refused.
+// About one in 65,536 randomly damaged packets passes, no more; invalid packets are rejected.
 func TestDamageIsFound(t *testing.T) {
 	var d identifier
 	r := rand.New(rand.NewPCG(1, 2))
@@ -91,7 +89,7 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
-// A packet whose length came before costs no allocation.
+// Another packet of a known length allocates nothing.
 func TestIdentifyAllocatesNothing(t *testing.T) {
 	var d identifier
 	network, datagram := sealed(t, 77, 1024)

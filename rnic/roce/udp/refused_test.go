@@ -1,6 +1,6 @@
 //go:build linux
 
-// Messages of the network about packets that nobody takes.
+// ICMP errors about packets to closed ports.
 
 package udp
 
@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A packet to a port that nobody has is told of, with its beginning; and no other packet is lost
-// for it, in or out.
+// A packet to a closed port is reported with its beginning, and no other packet is lost for it,
+// in either direction.
 func TestPortUnreachable(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
 		a, b, gone := open(t, addr), open(t, addr), open(t, addr)
@@ -30,7 +30,7 @@ func TestPortUnreachable(t *testing.T) {
 		gone.Close()
 		out, in := NewBatch(a, 16), NewBatch(b, 16)
 		for range 10 {
-			// What is told of the first packet of a Send may have the next system call fail.
+			// The error about a Send's first packet may fail the next system call.
 			add(t, out, 100, to)
 			if n, _, err := a.Send(out); n != 1 || err != nil {
 				t.Fatal(n, err)
@@ -48,7 +48,7 @@ func TestPortUnreachable(t *testing.T) {
 		}
 		select {
 		case r := <-refused:
-			want := out.room[:12] // the BTH that packets of 100 bytes have but for the PSN; see add
+			want := out.room[:12] // the BTH of 100-byte packets except the PSN; see add
 			if r.to != to || len(r.quote) != quoted || r.quote[0] != want[0] || r.quote[11] != 100 {
 				t.Errorf("%v, %x", r.to, r.quote)
 			}
@@ -58,8 +58,8 @@ func TestPortUnreachable(t *testing.T) {
 	}
 }
 
-// TestOtherMessagesAreNoRefusals: a message that a host is unreachable does not count as one that a
-// port is, though both quote a packet.
+// TestOtherMessagesAreNoRefusals: a host-unreachable message does not count as port-unreachable,
+// though both quote a packet.
 func TestOtherMessagesAreNoRefusals(t *testing.T) {
 	machine.NeedRoot(t, "raw sockets need root")
 	a, gone := open(t, "127.0.0.1:0"), open(t, "127.0.0.1:0")
@@ -77,7 +77,7 @@ func TestOtherMessagesAreNoRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := NewBatch(a, 16)
-	for len(refused) == 0 { // a call reads the messages when one is there
+	for len(refused) == 0 { // a system call reads the queue if it is not empty
 		add(t, out, 100, to)
 		if _, _, err := a.Send(out); err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestOtherMessagesAreNoRefusals(t *testing.T) {
 	}
 }
 
-// hostUnreachable is an ICMP message (RFC 792) about a datagram without data.
+// hostUnreachable is an ICMP message (RFC 792) about an empty datagram.
 func hostUnreachable(from, to netip.AddrPort) []byte {
 	b := make([]byte, 8+20+8)
 	b[0], b[1] = 3, 1

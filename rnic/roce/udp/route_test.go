@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPathMTU: loopback takes the longest packets of either family. No route starts at an address
-// of another host.
+// TestPathMTU: loopback takes the longest packets of both families. There is no route from
+// another host's address.
 func TestPathMTU(t *testing.T) {
 	for _, c := range []struct {
 		local, peer string

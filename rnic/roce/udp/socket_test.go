@@ -1,6 +1,6 @@
 //go:build linux
 
-// Sockets on loopback: what is on the wire, seen by a raw socket, and what comes back.
+// Sockets on loopback: packets on the wire, captured by a raw socket, and received packets.
 
 package udp
 
@@ -31,7 +31,7 @@ func open(t *testing.T, addr string) *Socket {
 	return s
 }
 
-// add puts a UC packet with n bytes of payload into a batch.
+// add adds a UC packet with n payload bytes to a batch.
 func add(t *testing.T, b *Batch, n int, to netip.AddrPort) {
 	t.Helper()
 	h := packet.Header{BTH: packet.BTH{Opcode: packet.UCSendOnly, PKey: 0xffff, DestQP: 0x12, PSN: uint32(n), Pad: packet.PadFor(n)}}
@@ -46,8 +46,7 @@ func add(t *testing.T, b *Batch, n int, to netip.AddrPort) {
 	}
 }
 
-// gather receives n packets, each of which has a valid ICRC under the headers that come with it,
-// from an address.
+// gather receives n packets from an address, each with a valid ICRC for its network headers.
 func gather(t *testing.T, s *Socket, n int, from netip.AddrPort) (payloads [][]byte) {
 	t.Helper()
 	in := NewInbound(s, 16)
@@ -74,7 +73,7 @@ func gather(t *testing.T, s *Socket, n int, from netip.AddrPort) (payloads [][]b
 	return payloads
 }
 
-// sizes are payloads of packets for one batch.
+// sizes are the payload sizes for a batch.
 var sizes = []int{0, 1, 5, 256, 1000, 1024, 4096, 3}
 
 func exchange(t *testing.T, a, b *Socket) {
@@ -98,10 +97,10 @@ func exchange(t *testing.T, a, b *Socket) {
 	}
 }
 
-// Batches over IPv4: a raw socket sees DF and identification 0, and the ICRC holds for the headers
-// as they are.
+// IPv4 batches: a raw socket sees DF and identification 0, and the ICRC is valid for these
+// headers.
 func TestIPv4(t *testing.T) {
-	host := machine.Addr(t) // where nobody else has packets sent: the raw socket has little room
+	host := machine.Addr(t) // an address without other traffic: the raw socket's buffer is small
 	a, b := open(t, "127.0.0.1:0"), open(t, netip.AddrPortFrom(host, 0).String())
 	a.joins = false // a raw socket sees joined packets as one
 	raw := rawSocket(t, host)
@@ -116,7 +115,7 @@ func TestIPv4(t *testing.T) {
 		}
 		p := buf[:n]
 		if n < 28 || p[9] != packet.ProtocolUDP || netip.AddrFrom4([4]byte(p[16:])) != b.Local().Addr() || p[22] != byte(b.Local().Port()>>8) || p[23] != byte(b.Local().Port()) {
-			continue // somebody else's
+			continue // other traffic
 		}
 		seen++
 		if p[0] != 0x45 || p[4] != 0 || p[5] != 0 || p[6] != 0x40 || p[7] != 0 || !c.Valid(p[:28], p[28:]) {
@@ -125,9 +124,9 @@ func TestIPv4(t *testing.T) {
 	}
 }
 
-// Packets of one length to one peer are joined on this host; they come as they were, in order, each
-// with the identification of its place, whether the receiver takes them joined or not. A shorter
-// one, or another peer, ends what is joined.
+// Packets of one length to one peer are joined on this host. They arrive unchanged, in order,
+// each with its position's identification, whether the receiver takes them joined or not. A
+// shorter packet, or another peer, ends a join.
 func TestJoined(t *testing.T) {
 	for _, whole := range []bool{true, false} {
 		a, b, c := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0"), open(t, "127.0.0.3:0")
@@ -155,8 +154,7 @@ func TestJoined(t *testing.T) {
 			}
 			add(t, out, n, to)
 		}
-		// 21 packets are 64,000 bytes; then 5 of which the last is shorter, 4, 1 to another peer,
-		// 9.
+		// 21 packets are 64,000 bytes; then 5 with a shorter last one, 4, 1 to another peer, 9.
 		if len(out.messages) != 5 {
 			t.Errorf("%d messages", len(out.messages))
 		}
@@ -172,8 +170,8 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// A packet that is to be alone is joined with none before or after it, and leaves as it is signed;
-// after NeverJoin all are so.
+// After Alone a packet is joined with none before or after it, and leaves as signed; after
+// NeverJoin this holds for all.
 func TestAlone(t *testing.T) {
 	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
 	out := NewBatch(a, 64)
@@ -199,13 +197,13 @@ func TestAlone(t *testing.T) {
 	gather(t, b, 9, a.Local())
 }
 
-// A message of several packets that the network refuses is taken apart: they leave one by one, each
-// with the ICRC that it needs then, or are refused one by one.
+// A refused joined message is split: its packets leave one by one, each with its new ICRC, or are
+// refused one by one.
 func TestTakenApart(t *testing.T) {
 	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
 	out := NewBatch(a, 8)
 	for range 3 {
-		add(t, out, 100, netip.MustParseAddrPort("127.0.0.2:0")) // nobody can have port 0
+		add(t, out, 100, netip.MustParseAddrPort("127.0.0.2:0")) // port 0 is never open
 	}
 	for range 3 {
 		add(t, out, 100, b.Local())
@@ -227,7 +225,7 @@ func TestTakenApart(t *testing.T) {
 	}
 }
 
-// rawSocket is one that sees all UDP packets over IPv4 that arrive at an address of this host.
+// rawSocket receives all IPv4 UDP packets for one of this host's addresses.
 func rawSocket(t *testing.T, host netip.Addr) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
@@ -244,7 +242,7 @@ func rawSocket(t *testing.T, host netip.Addr) int {
 	return fd
 }
 
-// Batches over IPv6, and a datagram with no checksum, as Linux rxe sends them.
+// IPv6 batches, and a datagram without checksum, as Linux rxe sends them.
 func TestIPv6(t *testing.T) {
 	a, err := Listen(netip.MustParseAddrPort("[::1]:0"))
 	if err != nil {
@@ -254,7 +252,8 @@ func TestIPv6(t *testing.T) {
 	conformance.Proves(t, "IBU-226", "IBU-190")
 	b := open(t, "[::1]:0")
 	exchange(t, a, b)
-	if err := a.raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, 101, 1) }); err != nil { // UDP_NO_CHECK6_TX
+	// UDP_NO_CHECK6_TX.
+	if err := a.raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, 101, 1) }); err != nil {
 		t.Fatal(err)
 	}
 	if err != nil {
@@ -263,13 +262,13 @@ func TestIPv6(t *testing.T) {
 	exchange(t, a, b)
 }
 
-// A packet that the network refuses is told of with what left before it; those after it leave when
-// it has been dropped.
+// A refused packet is reported together with the number sent before it; packets after it leave
+// after Drop.
 func TestRefusedPacket(t *testing.T) {
 	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
 	out := NewBatch(a, 3)
 	add(t, out, 1, b.Local())
-	add(t, out, 2, netip.MustParseAddrPort("127.0.0.2:0")) // nobody can have port 0
+	add(t, out, 2, netip.MustParseAddrPort("127.0.0.2:0")) // port 0 is never open
 	add(t, out, 3, b.Local())
 	n, _, err := a.Send(out)
 	if n != 1 || !errors.Is(err, unix.EINVAL) || out.Len() != 2 {
@@ -284,7 +283,7 @@ func TestRefusedPacket(t *testing.T) {
 	}
 }
 
-// What is no packet comes as it is, for the port to count, and one that is too long is cut.
+// Invalid datagrams are delivered for the port to count, and long ones are cut.
 func TestGarbage(t *testing.T) {
 	b := open(t, "127.0.0.2:0")
 	c, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(b.Local()))
@@ -308,7 +307,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// Close ends what waits, and only an address of one interface can be listened at.
+// Close wakes waiting calls, and Listen accepts only a single interface's address.
 func TestClose(t *testing.T) {
 	s := open(t, "127.0.0.1:0")
 	done := make(chan error)
@@ -329,7 +328,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Neither way allocates.
+// Neither direction allocates.
 func TestBatchesAllocateNothing(t *testing.T) {
 	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
 	out, in := NewBatch(a, 4), NewInbound(b, 4)
