@@ -148,8 +148,8 @@ func TestReject(t *testing.T) {
 	}
 }
 
-// TestTaken: a service belongs to one listener, and is free after that closes.
-func TestTaken(t *testing.T) {
+// TestServiceInUse: a service belongs to one listener, and is free after that closes.
+func TestServiceInUse(t *testing.T) {
 	m := meet(t, Options{})
 	if _, err := m.dev.Listen("udp", m.addr); !errors.Is(err, errListen) {
 		t.Error(err)

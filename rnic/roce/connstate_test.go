@@ -54,9 +54,9 @@ func TestSuccessorEndsConnections(t *testing.T) {
 	files(t, dir, 0)
 }
 
-// TestKeptConnections: an incomplete file, or one with invalid connections, counts as empty.
+// TestConnStateFile: an incomplete file, or one with invalid connections, counts as empty.
 // Another process's connections stay in it until their peers know.
-func TestKeptConnections(t *testing.T) {
+func TestConnStateFile(t *testing.T) {
 	for name, text := range map[string]string{"nothing": "", "half": `[{"Peer":"127.0.0.1","I`, "no connection": `[{"Peer":"fd00::1"},{},7]`} {
 		_, host := hosts(t)
 		dir := t.TempDir()
@@ -84,9 +84,9 @@ func TestKeptConnections(t *testing.T) {
 	}
 }
 
-// TestKeptElsewhere: foreign objects in the files' place are neither waited for, nor read, nor
+// TestConnStateFileReplaced: foreign objects in the files' place are neither waited for, nor read, nor
 // written.
-func TestKeptElsewhere(t *testing.T) {
+func TestConnStateFileReplaced(t *testing.T) {
 	dir := t.TempDir()
 	k := connStateFile{path: filepath.Join(dir, "f")}
 	list := []cm.Former{{Peer: machine.Addr(t), ID: 1, RemoteID: 2, LocalQPN: 3, RemoteQPN: 4}}
@@ -133,9 +133,9 @@ func TestKeptElsewhere(t *testing.T) {
 	}
 }
 
-// TestKeptSeldom: a change is written at once after a pause, otherwise later together with
+// TestConnStateWriteRate: a change is written at once after a pause, otherwise later together with
 // others, and at the end immediately, but nothing twice.
-func TestKeptSeldom(t *testing.T) {
+func TestConnStateWriteRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newConnStateFile(filepath.Join(t.TempDir(), "f"))
 		go k.loop()

@@ -78,8 +78,8 @@ func TestRefusedAccess(t *testing.T) {
 	}
 }
 
-// TestPortsAreGivenBack: an address is free after its last QP has been closed, connected or not.
-func TestPortsAreGivenBack(t *testing.T) {
+// TestPortsAreReleased: an address is free after its last QP has been closed, connected or not.
+func TestPortsAreReleased(t *testing.T) {
 	at, to := hosts(t)
 	a, b := pairAt(t, rnic.RC, Options{}, 1024, at, to)
 	idle := newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).bind(at)

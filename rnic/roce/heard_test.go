@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestHeardBeforeTheREP: a packet on a requested queue pair before the REP leaves finds its
+// TestPacketBeforeREP: a packet on a requested queue pair before the REP leaves finds its
 // connection.
-func TestHeardBeforeTheREP(t *testing.T) {
+func TestPacketBeforeREP(t *testing.T) {
 	m := meet(t, Options{})
 	a, b := newSide(t, m.dev, rnic.RC), newSide(t, m.dev, rnic.RC)
 	connected, accepted := make(chan error, 1), make(chan error, 1)

@@ -68,9 +68,9 @@ func dropped(t testing.TB, p *port, d core.Drop, n uint64) {
 	must.Become(t, fmt.Sprintf("%d packets dropped for %v", n, d), func() bool { return p.core.Counters().Dropped(d) >= n })
 }
 
-// TestStrangers: a stranger with knowledge of QPNs and the next PSN can inject nothing and end
+// TestForgedPackets: a stranger with knowledge of QPNs and the next PSN can inject nothing and end
 // nothing, even from the peer's own address, which any user on its host can use.
-func TestStrangers(t *testing.T) {
+func TestForgedPackets(t *testing.T) {
 	m := meet(t, Options{})
 	a, b := m.connected(t, rnic.ConnParams{}, rnic.ConnParams{})
 	operations(t, a, b, []int{100})

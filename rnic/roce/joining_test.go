@@ -24,7 +24,7 @@ func (w *countingWire) NeverJoin() { w.never++ }
 
 // If the splitter is unknown, retransmitted packets travel alone, and after many of them all
 // packets do; UC and UD packets always. On loopback and over IPv6 all are joined.
-func TestWhatIsJoined(t *testing.T) {
+func TestWhenPacketsAreJoined(t *testing.T) {
 	var w countingWire
 	j := newJoinMonitor(netip.MustParseAddr("10.91.7.1"))
 	for i := range 10 * joinedCounted {
@@ -114,7 +114,7 @@ func TestJoinedBetweenHosts(t *testing.T) {
 			}
 			mr, mem = b.region(1<<20, rnic.RemoteWrite)
 		}
-		over := gaveUp(a)
+		over := stoppedJoining(a)
 		if harm != over || harm != (lost.Load() > 0) {
 			t.Errorf("harm %v: %d packets were lost, joining is over: %v", harm, lost.Load(), over)
 		}
@@ -123,8 +123,8 @@ func TestJoinedBetweenHosts(t *testing.T) {
 	}
 }
 
-// gaveUp reports whether a side's port has stopped joining.
-func gaveUp(s *side) bool {
+// stoppedJoining reports whether a side's port has stopped joining.
+func stoppedJoining(s *side) bool {
 	x := &rnic.EndpointOf(s.qp).(*endpoint).bound.Load().port.tx
 	for !x.takeTurn() {
 		runtime.Gosched()

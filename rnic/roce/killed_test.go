@@ -104,8 +104,8 @@ func TestPeerGone(t *testing.T) {
 	}
 }
 
-// TestPeerKilled: a restarted peer reports that it does not know the connection.
-func TestPeerKilled(t *testing.T) {
+// TestPeerRestarted: a restarted peer reports that it does not know the connection.
+func TestPeerRestarted(t *testing.T) {
 	a, at, kill := victim(t)
 	kill()
 	l, err := Open(rnic.DeviceConfig{}).Listen("udp", at.String())

@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// TestShorter: each limit is below the lost length, down to the shortest path MTU.
-func TestShorter(t *testing.T) {
+// TestLowerMTUs: each limit is below the lost length, down to the shortest path MTU.
+func TestLowerMTUs(t *testing.T) {
 	for lost, want := range map[int]int{4096: 1024, 2048: 1024, 1500: 1024, 1025: 1024, 1024: 256, 257: 256} {
 		if got := shorter(lost); got != want {
 			t.Errorf("after %d bytes %d, want %d", lost, got, want)
@@ -61,9 +61,9 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestShortestWayCounts: a learned limit has no effect if the interface takes less. Without a
+// TestSmallestLimitApplies: a learned limit has no effect if the interface takes less. Without a
 // route to the peer the interface decides.
-func TestShortestWayCounts(t *testing.T) {
+func TestSmallestLimitApplies(t *testing.T) {
 	here, there, _ := twoHosts(t)
 	var x paths
 	for i, way := range []struct{ mtu, want int }{{1500, 1024}, {600, 512}, {9000, 1024}} {
@@ -156,9 +156,9 @@ func TestRefusedMTUIsRemembered(t *testing.T) {
 // providerOf returns a QP's provider.
 func providerOf(qp *rnic.QP) *provider { return rnic.EndpointOf(qp).(*endpoint).p }
 
-// TestInsists: a peer that requests less after a refusal is refused again when it requests more.
+// TestRepeatedMTURequestAccepted: a peer that requests less after a refusal is refused again when it requests more.
 // A peer that repeats its request is accepted until the limit expires.
-func TestInsists(t *testing.T) {
+func TestRepeatedMTURequestAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var x paths
 		yields, insists := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")

@@ -32,9 +32,9 @@ func TestControlIsBounded(t *testing.T) {
 	}
 }
 
-// TestControlWaitsInOnePlace: datagrams taken by the transmitter, but not by the full socket, are
+// TestTakenDatagramsLeaveFirst: datagrams taken by the transmitter, but not by the full socket, are
 // sent before it takes more.
-func TestControlWaitsInOnePlace(t *testing.T) {
+func TestTakenDatagramsLeaveFirst(t *testing.T) {
 	p := stillPort(t)
 	for range 3 {
 		p.control.mu.Lock()
@@ -50,9 +50,9 @@ func TestControlWaitsInOnePlace(t *testing.T) {
 	}
 }
 
-// TestUnboundIsNotEnded: a packet can arrive while its QP is being unbound, before any
+// TestUnboundQPIsNotFinished: a packet can arrive while its QP is being unbound, before any
 // connection. There is nothing to finish then, and a later connection on the QP can end.
-func TestUnboundIsNotEnded(t *testing.T) {
+func TestUnboundQPIsNotFinished(t *testing.T) {
 	at, to := hosts(t)
 	s := newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).bind(at)
 	e := rnic.EndpointOf(s.qp).(*endpoint)

@@ -212,9 +212,9 @@ func TestWrongTransport(t *testing.T) {
 	}
 }
 
-// TestQuestionsAreBounded: unanswered SIDR requests are replaced by new ones, each peer gets at
+// TestSIDRRequestsAreBounded: unanswered SIDR requests are replaced by new ones, each peer gets at
 // most one answer for each, and the listener still works.
-func TestQuestionsAreBounded(t *testing.T) {
+func TestSIDRRequestsAreBounded(t *testing.T) {
 	_, at := hosts(t)
 	dev := OpenWith(rnic.DeviceConfig{MaxHandshakes: 8}, Options{})
 	addr := fmt.Sprintf("%v:%d", at, service)

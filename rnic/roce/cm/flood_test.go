@@ -152,7 +152,7 @@ func TestFloodOfRefusals(t *testing.T) {
 }
 
 // REJ and DREP never get an answer, whatever they contain: two managers cannot loop.
-func TestAnswersHaveNoAnswers(t *testing.T) {
+func TestRepliesAreNotAnswered(t *testing.T) {
 	_, b := two(t)
 	for _, d := range []Datagram{by(mad.AttrREJ, 1, &mad.REJ{RemoteCommID: 5}), by(mad.AttrDREP, 1, &mad.DREP{RemoteCommID: 5}),
 		by(mad.AttrRTU, 1, &mad.RTU{RemoteCommID: 5}), by(mad.AttrMRA, 1, &mad.MRA{RemoteCommID: 5}), by(mad.AttrAPR, 1, &mad.APR{RemoteCommID: 5}),
@@ -164,7 +164,7 @@ func TestAnswersHaveNoAnswers(t *testing.T) {
 
 // An attacker with a forged source guesses the REP's communication ID: a few guesses end the
 // half-open connections.
-func TestGuessesOfRTU(t *testing.T) {
+func TestRTUGuesses(t *testing.T) {
 	_, b := two(t)
 	n := newTally()
 	r := rand.New(rand.NewPCG(1, 2))

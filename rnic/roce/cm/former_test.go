@@ -47,7 +47,7 @@ func TestEndFormer(t *testing.T) {
 }
 
 // A peer that disconnects meanwhile gets its answer; one that is gone times out.
-func TestEndFormerOtherwise(t *testing.T) {
+func TestEndFormerWithoutAnswer(t *testing.T) {
 	a, b := two(t)
 	ka, kb := connected(t, a, b, 0)
 	c := successor(b)

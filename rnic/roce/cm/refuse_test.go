@@ -81,7 +81,7 @@ func TestDatagramsOfOtherKinds(t *testing.T) {
 }
 
 // An unacceptable REQ is rejected with the reason, once each, and leaves no state.
-func TestUnfitRequests(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	for _, c := range []struct {
 		change func(*mad.REQ)
 		want   mad.Reason
@@ -153,7 +153,7 @@ func TestRepeatedRequest(t *testing.T) {
 
 // A REJ for a stale connection makes the CM send the REQ once more, with another identifier; a
 // second REJ is final.
-func TestStaleIsTriedAgainOnce(t *testing.T) {
+func TestStaleRetriedOnce(t *testing.T) {
 	a, b := two(t)
 	k, err := a.cm.Connect(0, request())
 	must.Succeed(t, err)
@@ -222,7 +222,7 @@ func TestAlternatePath(t *testing.T) {
 }
 
 // A call that the state does not permit changes nothing, nor does oversized private data.
-func TestMethodsOutOfState(t *testing.T) {
+func TestCallsInWrongState(t *testing.T) {
 	long := make([]byte, 256)
 	for _, r := range rows {
 		_, b := two(t)

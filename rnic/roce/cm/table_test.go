@@ -289,7 +289,7 @@ func TestEachStateAndMessage(t *testing.T) {
 }
 
 // A message with one wrong field is dropped, counted for it, changes nothing, and gets no answer.
-func TestMessagesOfOthers(t *testing.T) {
+func TestMismatchedMessages(t *testing.T) {
 	for _, r := range rows[:len(rows)-1] {
 		for a := range table[r.name] {
 			if a == mad.AttrREQ || a == mad.AttrSIDRREQ {
@@ -300,7 +300,7 @@ func TestMessagesOfOthers(t *testing.T) {
 			s.sent()
 			s.told()
 			before, timer := *k, k.deadline
-			for _, wrong := range wrongs(s, k, a) {
+			for _, wrong := range mismatches(s, k, a) {
 				s.hearsFrom(1, wrong.from, wrong.d, wrong.want)
 				s.silent()
 				if es := s.told(); len(es) != 0 || k.state != before.state || k.deadline != timer || k.last != before.last {
@@ -311,22 +311,22 @@ func TestMessagesOfOthers(t *testing.T) {
 	}
 }
 
-// A wrong is a message with one wrong field.
-type wrong struct {
+// A mismatch is a message with one wrong field.
+type mismatch struct {
 	from netip.Addr
 	d    Datagram
 	want Drop
 }
 
-// wrongs returns a message with each field wrong that identifies its connection.
-func wrongs(s *side, k *Conn, a mad.Attribute) (ws []wrong) {
+// mismatches returns a message with each field wrong that identifies its connection.
+func mismatches(s *side, k *Conn, a mad.Attribute) (ws []mismatch) {
 	good := messages(s, k)[a]
 	change := func(at int, want Drop) {
 		d := good
 		d.MAD[at] ^= 1
-		ws = append(ws, wrong{addrA, d, want})
+		ws = append(ws, mismatch{addrA, d, want})
 	}
-	ws = append(ws, wrong{addrC, good, DropAddress})
+	ws = append(ws, mismatch{addrC, good, DropAddress})
 	const data = mad.HeaderLen
 	switch a {
 	case mad.AttrMRA, mad.AttrREP, mad.AttrREJ, mad.AttrDREP, mad.AttrAPR:

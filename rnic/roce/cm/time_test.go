@@ -74,7 +74,7 @@ func TestRequestIsRepeated(t *testing.T) {
 }
 
 // The peer is notified of the timeout, although it never answered.
-func TestRequestIsWithdrawn(t *testing.T) {
+func TestRequestTimeoutIsReported(t *testing.T) {
 	a, b := two(t)
 	ka, kb := ask(t, a, b, 0)
 	must.Succeed(t, a.cm.Disconnect(1, ka, nil))
@@ -186,7 +186,7 @@ func TestREPIsRepeated(t *testing.T) {
 
 // A packet on the queue pair makes the CM repeat the REP for another RTU, and establishes
 // nothing.
-func TestHeard(t *testing.T) {
+func TestPacketBeforeRTU(t *testing.T) {
 	a, b := two(t)
 	_, kb := ask(t, a, b, 0)
 	b.cm.Heard(0, kb)
@@ -244,7 +244,7 @@ func TestRequestExpires(t *testing.T) {
 }
 
 // A DREQ is repeated until a timeout; so is a SIDR request.
-func TestEndIsRepeated(t *testing.T) {
+func TestDREQIsRepeated(t *testing.T) {
 	_, b := two(t)
 	makeDreqSent(t, b)
 	b.sent()

@@ -110,7 +110,7 @@ func TestPKeys(t *testing.T) {
 
 // Reserved bits, congestion bits, MigReq and AckReq change nothing. Neither does a zero UDP
 // checksum, over IPv4 and IPv6, nor a field that routers change.
-func TestBitsThatDoNotCount(t *testing.T) {
+func TestIgnoredBits(t *testing.T) {
 	conformance.Proves(t, "IBU-152", "IBU-185", "IBU-243", "IBU-190", "IBU-002", "IBU-195")
 	for at, bits := range map[int]byte{1: 0x40, 4: 0xff, 8: 0xff} {
 		s := responder(t, 0)
@@ -383,7 +383,7 @@ func TestFlush(t *testing.T) {
 	s.dropped(s.say(packet.UCSendOnly, 100, nil), DropState)
 }
 
-func TestWordsOfTheCore(t *testing.T) {
+func TestStrings(t *testing.T) {
 	for d := Accepted; d <= DropAccess; d++ {
 		if d.String() == "" {
 			t.Errorf("drop %d has no name", d)

@@ -12,7 +12,7 @@ import (
 
 // Such a report is easily forged. It ends a QP only if it quotes an unanswered request, and more
 // reports follow for a while without any packet from the peer.
-func TestPortOfThePeerIsGone(t *testing.T) {
+func TestPortClosed(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	quote := func(op packet.Opcode, qpn, psn uint32) []byte {
 		h := packet.Header{BTH: packet.BTH{Opcode: op, PKey: 0xffff, DestQP: qpn, PSN: psn}}

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// careful returns two RC QPs that give and obey credits.
-func careful(t *testing.T) (a, b *side) {
+// withCredits returns two RC QPs that give and obey credits.
+func withCredits(t *testing.T) (a, b *side) {
 	return reliables(t, 256, 5, func(at *Attrs) { at.ObeyCredits, at.GiveCredits = true, true; at.RNRTimer = 14 })
 }
 
@@ -28,8 +28,8 @@ func (s *side) posts(n int, wr rnic.SendWR) {
 }
 
 // At first one message goes; then as many as there are receives, and one more.
-func TestCreditsHoldMessages(t *testing.T) {
-	a, b := careful(t)
+func TestMessagesWaitForCredit(t *testing.T) {
+	a, b := withCredits(t)
 	b.recv(1, 10, 10)
 	a.posts(5, rnic.SendWR{})
 	b.take(a.says("SEND Only 5 A; ")...)
@@ -62,7 +62,7 @@ func TestCreditsHoldMessages(t *testing.T) {
 
 // Work that consumes no receive needs no credit and uses none.
 func TestNoCreditNeeded(t *testing.T) {
-	a, b := careful(t)
+	a, b := withCredits(t)
 	mr, _ := b.host.region(t, 8, rnic.RemoteWrite|rnic.RemoteRead|rnic.RemoteAtomic)
 	sink, _ := a.host.region(t, 8, rnic.LocalWrite)
 	at := func(wr rnic.SendWR) rnic.SendWR {
@@ -92,7 +92,7 @@ func TestNoCreditNeeded(t *testing.T) {
 // A message without credit sends its first packet, and the others after that has found a receive;
 // the same holds for a retransmission.
 func TestFirstPacketAlone(t *testing.T) {
-	a, b := careful(t)
+	a, b := withCredits(t)
 	a.post(rnic.SendWR{Op: rnic.OpWrite})
 	a.post(rnic.SendWR{SGL: pieces(make([]byte, 600))})
 	a.says("RDMA WRITE Only 5 A; SEND First 6 A; ")
@@ -115,7 +115,7 @@ func TestFirstPacketAlone(t *testing.T) {
 
 // A peer without credits in its acknowledges has no limit from the first one on. Credits that
 // were not negotiated are ignored.
-func TestNoCreditsTold(t *testing.T) {
+func TestPeerWithoutCredits(t *testing.T) {
 	a, b := reliables(t, 256, 5, func(at *Attrs) { at.ObeyCredits = true })
 	b.recv(1, 10)
 	a.posts(4, rnic.SendWR{})
@@ -135,8 +135,8 @@ func TestNoCreditsTold(t *testing.T) {
 }
 
 // New receives are reported with the last Send's PSN even after Reads, which get no acknowledge.
-func TestReceivesToldAfterReads(t *testing.T) {
-	a, b := careful(t)
+func TestCreditsAfterReads(t *testing.T) {
+	a, b := withCredits(t)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
 	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
 	b.recv(1, 10)
@@ -160,7 +160,7 @@ func TestReceivesToldAfterReads(t *testing.T) {
 // The limit never decreases, old and forged acknowledges change nothing, and it survives the wrap
 // of message numbers.
 func TestLimitMovesOn(t *testing.T) {
-	a, _ := careful(t)
+	a, _ := withCredits(t)
 	a.qp.req.credit.ssn, a.qp.req.credit.lsn = maxPSN-1, maxPSN-1
 	a.posts(9, rnic.SendWR{})
 	a.says("SEND Only 5 A; ")
@@ -182,8 +182,8 @@ func TestLimitMovesOn(t *testing.T) {
 }
 
 // A peer with a different count gets one message after the other.
-func TestPeerCountsOtherwise(t *testing.T) {
-	a, _ := careful(t)
+func TestPeerWithWrongMSN(t *testing.T) {
+	a, _ := withCredits(t)
 	a.posts(3, rnic.SendWR{})
 	a.says("SEND Only 5 A; ")
 	a.take(a.acknowledges(5, packet.ACK(0), 0))
@@ -194,7 +194,7 @@ func TestPeerCountsOtherwise(t *testing.T) {
 
 // After a reset a QP reports receives to its next peer only if that peer was told of zero
 // receives. A QP that has ended reports none.
-func TestNobodyWaits(t *testing.T) {
+func TestNoUnsolicitedAcknowledge(t *testing.T) {
 	for _, to := range []State{RESET, ERR} {
 		s := newHost(addrB).newSide(t, rnic.RC, 8, 64)
 		a := Attrs{PKey: 0xffff, Peer: addrA, PathMTU: 256, DestQPN: 0x77, RQPSN: 5, GiveCredits: true}

@@ -21,7 +21,7 @@ func mark(f frame, ecn byte) frame {
 	return f
 }
 
-func TestMarkedPacketsAreToldOfByACNP(t *testing.T) {
+func TestMarkedPacketsCauseCNP(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	a.qp.req.capacityKnown = true // otherwise it would grow with each packet
 	b.recv(0, 2000, 2000, 2000, 2000)
@@ -67,7 +67,7 @@ func TestMarkedPacketsAreToldOfByACNP(t *testing.T) {
 }
 
 // IPv6 marks are recognized, and marks on a stranger's packet cause no CNP.
-func TestMarksAreRead(t *testing.T) {
+func TestECNMarks(t *testing.T) {
 	for _, n := range []int{packet.IPv4Len, packet.GRHLen} {
 		p := Packet{Network: make([]byte, n+packet.UDPLen)}
 		shift := 0

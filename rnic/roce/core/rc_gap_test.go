@@ -14,7 +14,7 @@ import (
 // ends if the peer answers requests meanwhile. A silent peer may have stalled, and only the
 // timeout ends its QP. A gap so far ahead that it may be forged never ends a QP. After the gap is
 // filled no NAK follows.
-func TestGapIsToldAgain(t *testing.T) {
+func TestGapNAKIsRepeated(t *testing.T) {
 	for _, row := range []struct{ answers, far bool }{{true, false}, {false, false}, {true, true}} {
 		answers := row.answers
 		a, b := reliables(t, 256, 5, nil)
@@ -90,7 +90,7 @@ func TestGapIsToldAgain(t *testing.T) {
 }
 
 // A repeated NAK does not count as a missing answer, and brings the QP no closer to its end.
-func TestToldAgainIsNoRetry(t *testing.T) {
+func TestRepeatedNAKIsNoRetry(t *testing.T) {
 	a, b := reliables(t, 256, 5, func(at *Attrs) { at.RetryCount = 1 })
 	b.recv(0, 10, 10)
 	a.post(rnic.SendWR{ID: 1})

@@ -45,7 +45,7 @@ func (s *side) few(n int) (fs []frame) {
 // left to acknowledge the Send before it: the Read's first PSN would make the peer request the
 // data again.
 func TestReadOfHalfOfAllPSNs(t *testing.T) {
-	_, b := careful(t)
+	_, b := withCredits(t)
 	mr := b.host.largest(t, rnic.RemoteRead)
 	b.recv(1, 10)
 	b.take(b.say(packet.RCSendOnly, 5, nil, func(h *packet.Header) { h.AckReq = true }))
@@ -116,7 +116,7 @@ func TestHalfOfAllPSNsUnderWay(t *testing.T) {
 // Credits count if their PSN is no older than the last completed Send or Write. After Reads
 // spanning half of all PSNs, older PSNs do not look like future ones.
 func TestCreditsAfterManyReads(t *testing.T) {
-	a, b := careful(t)
+	a, b := withCredits(t)
 	src, _ := b.host.region(t, 600, rnic.RemoteRead)
 	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
 	a.qp.req.lastMessage = (5 - halfCircle + 1) & maxPSN

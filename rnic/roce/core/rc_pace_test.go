@@ -103,7 +103,7 @@ func TestWindowGrows(t *testing.T) {
 
 // A probe sends few packets. If the answer was only late, covering more than those, the window is
 // restored and nothing else retransmitted. After a real loss it halves, and the rest follows.
-func TestProbeOfWhatIsLate(t *testing.T) {
+func TestProbeOfLateAnswer(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		a, b := reliables(t, 256, 5, nil)
 		mr, _ := b.host.region(t, 256, rnic.RemoteWrite)

@@ -35,7 +35,7 @@ func written(n int) (all []byte) {
 
 // Packets that overtake each other by a position or two are no loss: no NAK, no retransmission,
 // and all work is done in order.
-func TestOvertakenRequests(t *testing.T) {
+func TestReorderedRequests(t *testing.T) {
 	a, b := reliables(t, 256, 0xfffff0, nil)
 	fs, mem := writes(t, a, b, 40)
 	for i := 0; i+3 < len(fs); i += 4 {
@@ -53,7 +53,7 @@ func TestOvertakenRequests(t *testing.T) {
 // The third out-of-order request triggers a NAK at once; fewer do after a delay. Buffered
 // requests are acknowledged with the missing one and need no retransmission; requests too far
 // ahead do.
-func TestEarlyRequestsAreKept(t *testing.T) {
+func TestOutOfOrderRequestsAreBuffered(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	fs, mem := writes(t, a, b, 40)
 	b.take(fs[0], fs[2], fs[3])
@@ -95,7 +95,7 @@ func TestSecondGap(t *testing.T) {
 
 // A buffered request is checked when it is due: an invalid one then ends the QP, one without a
 // receive is retransmitted, and the QP's end discards all.
-func TestKeptRequestsAreChecked(t *testing.T) {
+func TestBufferedRequestsAreChecked(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	good := b.say(packet.RCSendOnly, 5, nil)
 	_ = a
@@ -166,7 +166,7 @@ func TestRequestsInAnyOrder(t *testing.T) {
 
 // Buffered requests are copies, because the packet's buffer is reused. A later copy with the same
 // PSN does not replace the first.
-func TestKeptRequestsAreCopies(t *testing.T) {
+func TestBufferedRequestsAreCopies(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	fs, mem := writes(t, a, b, 2)
 	early := frame{fs[1].network, bytes.Clone(fs[1].datagram)}
@@ -184,7 +184,7 @@ func TestKeptRequestsAreCopies(t *testing.T) {
 }
 
 // A QP going back to RESET discards buffered requests: its next peer's PSNs may be the same.
-func TestResetForgetsEarlyRequests(t *testing.T) {
+func TestResetDropsBufferedRequests(t *testing.T) {
 	b := newHost(addrB).newSide(t, rnic.RC, 4, 8)
 	mr, mem := b.host.region(t, 16, rnic.RemoteWrite)
 	at := Attrs{PKey: 0xffff, Access: rnic.RemoteWrite, Peer: addrA, PathMTU: 256, RQPSN: 5, MaxDestReads: 4, RNRTimer: 12}

@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A rememberer is a responder that remembers the latest Read Requests. It drops a repeated one
+// A forgetfulResponder is a responder that remembers the latest Read Requests. It drops a repeated one
 // unless that ends where a remembered one does.
-type rememberer struct {
+type forgetfulResponder struct {
 	t    *testing.T
 	side *side
 	seen [][2]uint32 // first and last PSN
@@ -22,7 +22,7 @@ type rememberer struct {
 	deaf bool // it drops all repeated requests
 }
 
-func (m *rememberer) takes(to *side, f frame) bool {
+func (m *forgetfulResponder) takes(to *side, f frame) bool {
 	m.side.qp.res.reorder.clear() // rxe buffers no out-of-order request
 	h, _ := f.header(m.t)
 	if to != m.side || h.Opcode != packet.RCReadRequest {
@@ -44,8 +44,8 @@ func (m *rememberer) takes(to *side, f frame) bool {
 	return true
 }
 
-// remembering does a Read of 200 packets from such a peer, with the given initial window.
-func remembering(t *testing.T, seed uint64, h harm, deaf bool, window uint32) (w *world, got, mem []byte) {
+// readFromForgetful does a Read of 200 packets from such a peer, with the given initial window.
+func readFromForgetful(t *testing.T, seed uint64, h faults, deaf bool, window uint32) (w *world, got, mem []byte) {
 	a, b := reliables(t, 256, 0xffffd0, nil)
 	const n = 200*256 - 7
 	mr, mem := b.host.region(t, n, rnic.RemoteRead)
@@ -54,7 +54,7 @@ func remembering(t *testing.T, seed uint64, h harm, deaf bool, window uint32) (w
 	a.qp.req.window = window
 	a.post(rnic.SendWR{ID: 1, Op: rnic.OpRead, MR: sink, Length: n, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
 	w = newWorld(t, seed, a, b, h)
-	w.takes = (&rememberer{t: t, side: b, most: 4, deaf: deaf}).takes
+	w.takes = (&forgetfulResponder{t: t, side: b, most: 4, deaf: deaf}).takes
 	for w.step() {
 	}
 	return w, got, mem
@@ -65,7 +65,7 @@ func remembering(t *testing.T, seed uint64, h harm, deaf bool, window uint32) (w
 func TestReadsAreRepeatedToTheirEnd(t *testing.T) {
 	for _, window := range []uint32{initialWindow, widest(256)} {
 		for seed := range uint64(50) {
-			w, got, mem := remembering(t, seed, harm{lose: int(seed), delay: 50_000}, false, window)
+			w, got, mem := readFromForgetful(t, seed, faults{lose: int(seed), delay: 50_000}, false, window)
 			if wcs := w.sides[0].completions(); len(wcs) != 1 || wcs[0].Status != rnic.WCSuccess || string(got) != string(mem) {
 				t.Fatalf("window %d, seed %d: %v, QP: %v", window, seed, wcs, w.sides[0].vqp.Err())
 			}
@@ -76,7 +76,7 @@ func TestReadsAreRepeatedToTheirEnd(t *testing.T) {
 // A Read that is never answered again ends the QP when the retries are exhausted, regardless of
 // early retransmissions.
 func TestReadThatIsNeverAnsweredAgain(t *testing.T) {
-	w, _, _ := remembering(t, 1, harm{lose: 50, delay: 50_000}, true, initialWindow)
+	w, _, _ := readFromForgetful(t, 1, faults{lose: 50, delay: 50_000}, true, initialWindow)
 	all := Instant(4096<<14) * 255 // the first timeout and seven retries, doubling
 	if err := w.sides[0].qp.Ended(); !errors.Is(err, ErrRetry) || w.now < all-1e9 || w.now > all+1e9 {
 		t.Fatalf("ended with %v after %d ns, want about %d", err, w.now, all)

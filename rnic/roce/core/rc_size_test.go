@@ -10,9 +10,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A narrow network drops datagrams above a limit in bytes, until packets have been overdue some
+// A narrowPath network drops datagrams above a limit in bytes, until packets have been overdue some
 // times in a row.
-type narrow struct {
+type narrowPath struct {
 	toB, toA int // limits; 0: all is lost
 	heals    uint8
 }
@@ -27,7 +27,7 @@ func pass(s *side, limit int, fs []frame) {
 }
 
 // run exchanges packets over the network until a has nothing outstanding, or has ended.
-func (n narrow) run(a, b *side) (overdue uint8) {
+func (n narrowPath) run(a, b *side) (overdue uint8) {
 	for a.qp.Outstanding() && a.state() == RTS {
 		limits := n
 		if n.heals != 0 && a.qp.req.retries >= n.heals {
@@ -52,24 +52,24 @@ func TestTooLong(t *testing.T) {
 	for name, c := range map[string]struct {
 		op    rnic.Opcode
 		bytes int
-		narrow
+		narrowPath
 		want    int // TooLong.Bytes
 		retries error
 	}{
-		"Send":                          {rnic.OpSend, 5000, narrow{fits, fits, 0}, 4096, nil},
-		"Send of one packet":            {rnic.OpSend, 2000, narrow{fits, fits, 0}, 2000, nil},
-		"Write":                         {rnic.OpWrite, 9000, narrow{fits, fits, 0}, 4096, nil},
-		"Write with a long end":         {rnic.OpWrite, 4096 + 257, narrow{300, 300, 0}, 4096, nil},
-		"Write, wide on the way back":   {rnic.OpWrite, 9000, narrow{fits, MaxPacket, 0}, 4096, nil},
-		"Read":                          {rnic.OpRead, 9000, narrow{fits, fits, 0}, 4096, nil},
-		"Read, wide on the way there":   {rnic.OpRead, 9000, narrow{MaxPacket, fits, 0}, 4096, nil},
-		"shortest path MTU and more":    {rnic.OpWrite, 257, narrow{256, 256, 0}, 257, nil},
-		"shortest path MTU":             {rnic.OpWrite, 256, narrow{255, 255, 0}, 0, ErrRetry},
-		"nothing comes":                 {rnic.OpSend, 5000, narrow{0, MaxPacket, 0}, 0, ErrRetry},
-		"no answer comes":               {rnic.OpSend, 5000, narrow{MaxPacket, 0, 0}, 0, ErrRetry},
-		"long ones come at last":        {rnic.OpWrite, 9000, narrow{fits, fits, 4}, 0, nil},
-		"data of a Read comes at last":  {rnic.OpRead, 9000, narrow{fits, fits, 4}, 0, nil},
-		"short ones alone are too long": {rnic.OpSend, 200, narrow{100, 100, 0}, 0, ErrRetry},
+		"Send":                          {rnic.OpSend, 5000, narrowPath{fits, fits, 0}, 4096, nil},
+		"Send of one packet":            {rnic.OpSend, 2000, narrowPath{fits, fits, 0}, 2000, nil},
+		"Write":                         {rnic.OpWrite, 9000, narrowPath{fits, fits, 0}, 4096, nil},
+		"Write with a long end":         {rnic.OpWrite, 4096 + 257, narrowPath{300, 300, 0}, 4096, nil},
+		"Write, wide on the way back":   {rnic.OpWrite, 9000, narrowPath{fits, MaxPacket, 0}, 4096, nil},
+		"Read":                          {rnic.OpRead, 9000, narrowPath{fits, fits, 0}, 4096, nil},
+		"Read, wide on the way there":   {rnic.OpRead, 9000, narrowPath{MaxPacket, fits, 0}, 4096, nil},
+		"shortest path MTU and more":    {rnic.OpWrite, 257, narrowPath{256, 256, 0}, 257, nil},
+		"shortest path MTU":             {rnic.OpWrite, 256, narrowPath{255, 255, 0}, 0, ErrRetry},
+		"nothing comes":                 {rnic.OpSend, 5000, narrowPath{0, MaxPacket, 0}, 0, ErrRetry},
+		"no answer comes":               {rnic.OpSend, 5000, narrowPath{MaxPacket, 0, 0}, 0, ErrRetry},
+		"long ones come at last":        {rnic.OpWrite, 9000, narrowPath{fits, fits, 4}, 0, nil},
+		"data of a Read comes at last":  {rnic.OpRead, 9000, narrowPath{fits, fits, 4}, 0, nil},
+		"short ones alone are too long": {rnic.OpSend, 200, narrowPath{100, 100, 0}, 0, ErrRetry},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := reliables(t, 4096, 5, nil)

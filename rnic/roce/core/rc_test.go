@@ -264,7 +264,7 @@ func TestReadAgainWhileAnswered(t *testing.T) {
 }
 
 // Lost Read data is requested again from the first missing packet, once for each loss.
-func TestReadGoesOn(t *testing.T) {
+func TestReadContinuesAfterLoss(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, mem := b.host.region(t, 2000, rnic.RemoteRead)
 	copy(mem, pattern(2000, 1))
@@ -410,7 +410,7 @@ func TestInvalidRequests(t *testing.T) {
 }
 
 // Memory invalidated between request and answer is not read: the peer gets a NAK.
-func TestReadOfMemoryThatIsGone(t *testing.T) {
+func TestReadOfRevokedMemory(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
 	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
@@ -441,7 +441,7 @@ func TestReadOfMemoryThatIsGone(t *testing.T) {
 
 // A late packet may repeat a completed Read after the peer has released the memory: both QPs
 // survive.
-func TestLateReadOfMemoryThatIsGone(t *testing.T) {
+func TestLateReadOfRevokedMemory(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
 	sink, _ := a.host.region(t, 600, rnic.LocalWrite)

@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A harm is a network's treatment of datagrams: chances in 1/1000, and times.
-type harm struct {
+// A faults is a network's treatment of datagrams: chances in 1/1000, and times.
+type faults struct {
 	lose, double, damage int
 	delay, jitter        Instant
 	dead                 Instant // if not 0, nothing arrives from then on
@@ -51,7 +51,7 @@ type world struct {
 	t     *testing.T
 	r     *rand.Rand
 	now   Instant
-	h     harm
+	h     faults
 	air   flights
 	sent  int
 	sides []*side
@@ -64,7 +64,7 @@ type world struct {
 	needed   map[*side]int        // messages sent that need one
 }
 
-func newWorld(t *testing.T, seed uint64, a, b *side, h harm) *world {
+func newWorld(t *testing.T, seed uint64, a, b *side, h faults) *world {
 	return &world{t: t, r: rand.New(rand.NewPCG(seed, 12)), h: h, sides: []*side{a, b}, peer: map[*side]*side{a: b, b: a}, room: make([]byte, MaxPacket)}
 }
 
@@ -176,9 +176,9 @@ func (w *world) step() bool {
 }
 
 // someHarm returns a seed's network, from good to very bad.
-func someHarm(r *rand.Rand) harm {
+func someHarm(r *rand.Rand) faults {
 	level := []int{0, 1, 10, 50, 100}[r.IntN(5)]
-	h := harm{delay: Instant(1+r.IntN(100)) * 1000}
+	h := faults{delay: Instant(1+r.IntN(100)) * 1000}
 	if level > 0 {
 		h.lose, h.double, h.damage = r.IntN(level+1), r.IntN(level+1), r.IntN(level+1)
 	}
@@ -215,10 +215,10 @@ func simSeeds(t *testing.T, one func(t *testing.T, seed uint64)) {
 // fails completely, both QPs end, and all work completes.
 func TestSimulatedRC(t *testing.T) { simSeeds(t, simulateRC) }
 
-// A story is one side's requests to the other, and their observed results.
-type story struct {
+// A workload is one side's requests to the other, and their observed results.
+type workload struct {
 	s     *side
-	other *story
+	other *workload
 
 	posted, done int // numbers of work requests
 	kinds        []rnic.Opcode
@@ -256,8 +256,8 @@ const (
 	simSlots = 40
 )
 
-func newStory(t *testing.T, s *side) *story {
-	st := &story{s: s, sinks: map[int][]byte{}, froms: map[int]int{}}
+func newStory(t *testing.T, s *side) *workload {
+	st := &workload{s: s, sinks: map[int][]byte{}, froms: map[int]int{}}
 	st.srcMR, st.source = s.host.region(t, 20_000, rnic.RemoteRead)
 	copy(st.source, pattern(20_000, int(s.qp.num)+int(s.host.addr.As4()[3])))
 	st.dstMR, st.dest = s.host.region(t, simSlot*simSlots, rnic.RemoteWrite)
@@ -267,7 +267,7 @@ func newStory(t *testing.T, s *side) *story {
 }
 
 // ask posts one work request chosen by the seed.
-func (st *story) ask(w *world) {
+func (st *workload) ask(w *world) {
 	id, peer := st.posted, st.other
 	wr := rnic.SendWR{ID: uint64(id)}
 	n := []int{0, 1, 100, 256, 700, 2999}[w.r.IntN(6)]
@@ -315,7 +315,7 @@ func (st *story) ask(w *world) {
 }
 
 // listen posts n receives.
-func (st *story) listen(n int) {
+func (st *workload) listen(n int) {
 	for range n {
 		b := make([]byte, simSlot)
 		if err := st.s.vqp.PostRecv(rnic.RecvWR{ID: uint64(st.recvs), Buf: b}); err != nil {
@@ -327,7 +327,7 @@ func (st *story) listen(n int) {
 }
 
 // look polls the CQ and compares completions with requests.
-func (st *story) look(t *testing.T) {
+func (st *workload) look(t *testing.T) {
 	for _, wc := range st.s.completions() {
 		if wc.Status != rnic.WCSuccess {
 			if st.s.qp.Ended() == nil {
@@ -366,7 +366,7 @@ func (st *story) look(t *testing.T) {
 
 // hear checks a receive: it is the peer's next complete message, and the Writes before it are in
 // place.
-func (st *story) hear(t *testing.T, wc rnic.WC) {
+func (st *workload) hear(t *testing.T, wc rnic.WC) {
 	if int(wc.ID) != st.recvDone {
 		t.Errorf("%v: receives out of order", wc)
 	}
@@ -389,7 +389,7 @@ func (st *story) hear(t *testing.T, wc rnic.WC) {
 	st.checkSlots(t, m.writes)
 }
 
-func (st *story) checkSlots(t *testing.T, n int) {
+func (st *workload) checkSlots(t *testing.T, n int) {
 	for i, slot := range st.other.slots[:n] {
 		size, id := slot>>16, slot&0xffff
 		if string(st.dest[i*simSlot:i*simSlot+size]) != string(pattern(size, id)) {
@@ -400,7 +400,7 @@ func (st *story) checkSlots(t *testing.T, n int) {
 
 // disturb does something temporary to a QP: it drains the send queue for a while, or a switch
 // reports congestion.
-func (st *story) disturb(w *world) {
+func (st *workload) disturb(w *world) {
 	qp := st.s.qp
 	switch state := st.s.state(); {
 	case state == RTS && w.chance(20):
@@ -434,12 +434,12 @@ func simulateRCWith(t *testing.T, seed uint64, does [2]credits) {
 	sa, sb := newStory(t, a), newStory(t, b)
 	sa.other, sb.other = sb, sa
 	w.receives, w.needed = map[*side]func() int{}, map[*side]int{}
-	for i, st := range []*story{sa, sb} {
+	for i, st := range []*workload{sa, sb} {
 		if does[i].obeys && does[1-i].gives {
 			w.receives[st.s] = func() int { return st.other.recvs }
 		}
 	}
-	stories := []*story{sa, sb}
+	stories := []*workload{sa, sb}
 	limit := 20 + r.IntN(100)
 	for steps := 0; ; steps++ {
 		for _, st := range stories {
@@ -472,7 +472,7 @@ func simulateRCWith(t *testing.T, seed uint64, does [2]credits) {
 }
 
 // finishRC checks that all work succeeded, or that the QP has ended and all work completed.
-func finishRC(t *testing.T, stories []*story, h harm) {
+func finishRC(t *testing.T, stories []*workload, h faults) {
 	for _, st := range stories {
 		st.look(t)
 		err := st.s.qp.Ended()

@@ -102,7 +102,7 @@ func simulateUnreliable(t *testing.T, seed uint64, service rnic.Service) {
 		t.Errorf("%d messages of %d delivered", len(got), total)
 	}
 	w.allCounted(b)
-	w.h = harm{delay: 10}
+	w.h = faults{delay: 10}
 	got, order = nil, nil
 	for i := range 10 {
 		listen()

@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// TestTailsAreOfWhatLeaves: for payload in any pieces, with and without pad, the reported CRC
+// TestKnownTails: for payload in any pieces, with and without pad, the reported CRC
 // over a packet's end is right: send compares it. It covers the whole payload of a full packet.
-func TestTailsAreOfWhatLeaves(t *testing.T) {
+func TestKnownTails(t *testing.T) {
 	const mtu = 1024
 	whole := packet.CopyTail(make([]byte, mtu), make([]byte, mtu)).N // 0 without processor support
 	for _, sizes := range [][]int{{mtu}, {3 * mtu}, {1, 256}, {256, 1}, {255, 256, 1}, {0, 512, 0, 512, 0}, {mtu + 2}, {100, 5 * mtu}} {

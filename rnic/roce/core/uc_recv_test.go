@@ -175,7 +175,7 @@ func ops(list []packet.Opcode) (b []byte) {
 
 // In messages of up to four packets each packet is lost, duplicated, swapped or damaged in turn:
 // that message is not delivered, all others are, and no buffer has misplaced bytes.
-func TestOnlyTheMessageIsLost(t *testing.T) {
+func TestLostPacketCostsOneMessage(t *testing.T) {
 	conformance.Proves(t, "IBU-002", "IBU-003", "IBU-004", "IBU-005", "IBU-030", "IBU-031", "IBU-032", "IBU-033", "IBU-117", "IBU-118", "IBU-120",
 		"IBU-121", "IBU-065", "IBU-071", "IBU-170", "IBU-222")
 	harm := map[string]func(fs []frame, k int) []frame{

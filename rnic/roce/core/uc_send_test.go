@@ -148,7 +148,7 @@ func TestMessagesAreNotMixed(t *testing.T) {
 }
 
 // A message completes when its last packet has left, without any answer.
-func TestCompletionIsOfTheNetwork(t *testing.T) {
+func TestCompletionWhenPacketsLeave(t *testing.T) {
 	conformance.Proves(t, "IBU-007", "IBU-055", "IBU-058", "IBU-034")
 	a, _ := pair(t, 256, 0)
 	a.post(rnic.SendWR{ID: 1, SGL: [][]byte{make([]byte, 600)}})

@@ -25,58 +25,58 @@ var (
 
 const testQKey = 0x11111111
 
-// A slate is a provider without a network: its endpoints are cores.
-type slate struct {
+// A stubProvider is a provider without a network: its endpoints are cores.
+type stubProvider struct {
 	port    *Port
 	num     uint32 // the last QP's QPN
 	portMTU int
 }
 
-func (*slate) Caps() rnic.Caps {
+func (*stubProvider) Caps() rnic.Caps {
 	return rnic.Caps{Provider: "slate", Services: 1<<rnic.RC | 1<<rnic.UC | 1<<rnic.UD, ImmediateData: true,
 		Reliable: true, RDMARead: true, RemoteInval: true, Atomics: true}
 }
 
-func (s *slate) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endpoint, error) {
+func (s *stubProvider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endpoint, error) {
 	s.num++
 	service := map[rnic.Service]packet.Service{rnic.RC: packet.RC, rnic.UC: packet.UC, rnic.UD: packet.UD}[cfg.Service]
 	qp, err := New(q, Config{Service: service, Num: s.num, Depth: cfg.SQDepth, PortMTU: s.portMTU})
 	if err != nil {
 		return nil, err
 	}
-	return &slateEnd{qp: qp, q: q}, s.port.Add(qp)
+	return &stubEndpoint{qp: qp, q: q}, s.port.Add(qp)
 }
 
-func (*slate) Connect(context.Context, rnic.Endpoint, string, rnic.ConnParams) error {
+func (*stubProvider) Connect(context.Context, rnic.Endpoint, string, rnic.ConnParams) error {
 	return errors.ErrUnsupported
 }
-func (*slate) Listen(rnic.Service, string, string) (rnic.Listener, error) {
+func (*stubProvider) Listen(rnic.Service, string, string) (rnic.Listener, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// A slateEnd is a slate's endpoint.
-type slateEnd struct {
+// A stubEndpoint is a slate's endpoint.
+type stubEndpoint struct {
 	qp    *QP
 	q     *rnic.ProviderQP
 	ended bool
 }
 
-func (e *slateEnd) PostSend(wrs []rnic.Posted) error { return e.qp.Post(wrs) }
-func (e *slateEnd) ReceivesPosted()                  { e.qp.ReceivesPosted() }
-func (e *slateEnd) Release(*rnic.MR)                 {}
-func (e *slateEnd) Abort(error)                      { _ = e.qp.Modify(ERR, 0, Attrs{}); e.end() }
-func (e *slateEnd) Disconnect(context.Context) error { return errors.ErrUnsupported }
-func (e *slateEnd) Leave(netip.Addr)                 {}
-func (e *slateEnd) Join(netip.Addr) (rnic.AddressHandle, error) {
+func (e *stubEndpoint) PostSend(wrs []rnic.Posted) error { return e.qp.Post(wrs) }
+func (e *stubEndpoint) ReceivesPosted()                  { e.qp.ReceivesPosted() }
+func (e *stubEndpoint) Release(*rnic.MR)                 {}
+func (e *stubEndpoint) Abort(error)                      { _ = e.qp.Modify(ERR, 0, Attrs{}); e.end() }
+func (e *stubEndpoint) Disconnect(context.Context) error { return errors.ErrUnsupported }
+func (e *stubEndpoint) Leave(netip.Addr)                 {}
+func (e *stubEndpoint) Join(netip.Addr) (rnic.AddressHandle, error) {
 	return rnic.AddressHandle{}, errors.ErrUnsupported
 }
-func (e *slateEnd) Wait()                {}
-func (e *slateEnd) Moved() uint64        { return 0 }
-func (e *slateEnd) LocalAddr() net.Addr  { return nil }
-func (e *slateEnd) RemoteAddr() net.Addr { return nil }
+func (e *stubEndpoint) Wait()                {}
+func (e *stubEndpoint) Moved() uint64        { return 0 }
+func (e *stubEndpoint) LocalAddr() net.Addr  { return nil }
+func (e *stubEndpoint) RemoteAddr() net.Addr { return nil }
 
 // end does a provider's work for a QP in ERR.
-func (e *slateEnd) end() {
+func (e *stubEndpoint) end() {
 	if err := e.qp.Ended(); err != nil && !e.ended {
 		e.ended = true
 		e.q.Fail(err, false)
@@ -88,7 +88,7 @@ func (e *slateEnd) end() {
 // A host is a device with an address.
 type host struct {
 	addr  netip.Addr
-	slate *slate
+	slate *stubProvider
 	dev   *rnic.Device
 	pd    *rnic.PD
 	port  *Port
@@ -96,7 +96,7 @@ type host struct {
 
 func newHost(addr netip.Addr) *host {
 	h := &host{addr: addr, port: NewPort(addr, nil)}
-	h.slate = &slate{port: h.port, num: 0x10}
+	h.slate = &stubProvider{port: h.port, num: 0x10}
 	h.dev = rnic.NewDevice(h.slate)
 	h.pd = h.dev.AllocPD()
 	return h
@@ -108,7 +108,7 @@ type side struct {
 	host *host
 	cq   *rnic.CQ
 	vqp  *rnic.QP
-	end  *slateEnd
+	end  *stubEndpoint
 	qp   *QP
 
 	tails int // longest known CRC range in a sent packet, in bytes
@@ -122,7 +122,7 @@ func (h *host) newSide(t testing.TB, service rnic.Service, depth, completions in
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.end = rnic.EndpointOf(s.vqp).(*slateEnd)
+	s.end = rnic.EndpointOf(s.vqp).(*stubEndpoint)
 	s.qp = s.end.qp
 	return s
 }

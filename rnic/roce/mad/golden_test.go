@@ -116,7 +116,7 @@ func find(a Attribute) *message {
 }
 
 // A mount's REQ has its source and its service.
-func TestRequestOfAMount(t *testing.T) {
+func TestMountREQ(t *testing.T) {
 	_, d, err := Parse(datagram(t, goldens[0].header, goldens[0].data))
 	if err != nil {
 		t.Fatal(err)

@@ -132,7 +132,7 @@ func full(v reflect.Value, f field) bool {
 
 // With one field's bits set, decoding sets only that field, and encoding puts it at the same
 // position.
-func TestEachFieldIsInItsPlace(t *testing.T) {
+func TestFieldPositions(t *testing.T) {
 	for _, m := range messages {
 		for _, f := range m.fields {
 			var d Data
@@ -164,7 +164,7 @@ func TestEachFieldIsInItsPlace(t *testing.T) {
 }
 
 // Each struct field has a row, and no two rows share a bit.
-func TestLayoutTablesAreWhole(t *testing.T) {
+func TestLayoutTablesAreComplete(t *testing.T) {
 	for _, m := range messages {
 		got, _ := m.parse(new(Data))
 		n, bits := 0, 0

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-func TestEveryOtherLengthIsRefused(t *testing.T) {
+func TestWrongLengths(t *testing.T) {
 	wire := append(datagram(t, goldens[0].header, goldens[0].data), make([]byte, 4)...)
 	for n := range wire {
 		if _, d, err := Parse(wire[:n]); (err == nil) != (n == Len) || n != Len && (err != errLength || d != nil) {
@@ -95,7 +95,7 @@ func TestWideValuesStayInTheirFields(t *testing.T) {
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestStrings(t *testing.T) {
 	for want, got := range map[string]string{
 		"REQ": AttrREQ.String(), "SIDR_REP": AttrSIDRREP.String(), "attribute 1": Attribute(1).String(), "attribute 65535": Attribute(0xffff).String(),
 		"rejected by the consumer": Reason(0x1c).String(), "invalid service ID: nothing listens there": Reason(8).String(),

@@ -122,9 +122,9 @@ func TestStartRefuses(t *testing.T) {
 	}
 }
 
-// TestTailsSaveAPass: with a known tail a packet has the same ICRC, and the tail's bytes are not
+// TestKnownTail: with a known tail a packet has the same ICRC, and the tail's bytes are not
 // read; a tail that begins in the BTH is rejected.
-func TestTailsSaveAPass(t *testing.T) {
+func TestKnownTail(t *testing.T) {
 	network := must.Hex(t, golden[0].hex)[:IPv4Len+UDPLen]
 	for _, n := range []int{256, 1024, 4096} {
 		payload := make([]byte, n)

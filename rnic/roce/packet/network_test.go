@@ -50,7 +50,7 @@ func TestGRH(t *testing.T) {
 }
 
 // Options, other protocols, and each truncation are rejected. IBA wire RoCEv2 IPv4 [IBU-188].
-func TestNetworkRefuses(t *testing.T) {
+func TestInvalidNetworkHeaders(t *testing.T) {
 	wire := must.Hex(t, golden[0].hex)
 	for i := range IPv4Len {
 		if _, _, err := ParseIPv4(wire[:i]); !errors.Is(err, ErrShort) {

@@ -63,7 +63,7 @@ func TestIdentify(t *testing.T) {
 }
 
 // About one in 65,536 randomly damaged packets passes, no more; invalid packets are rejected.
-func TestDamageIsFound(t *testing.T) {
+func TestDamagedPackets(t *testing.T) {
 	var d identifier
 	r := rand.New(rand.NewPCG(1, 2))
 	passed := 0

@@ -199,7 +199,7 @@ func TestAlone(t *testing.T) {
 
 // A refused joined message is split: its packets leave one by one, each with its new ICRC, or are
 // refused one by one.
-func TestTakenApart(t *testing.T) {
+func TestRefusedJoinIsSplit(t *testing.T) {
 	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
 	out := NewBatch(a, 8)
 	for range 3 {

@@ -58,9 +58,9 @@ func TestPortUnreachable(t *testing.T) {
 	}
 }
 
-// TestOtherMessagesAreNoRefusals: a host-unreachable message does not count as port-unreachable,
+// TestHostUnreachableIsIgnored: a host-unreachable message does not count as port-unreachable,
 // though both quote a packet.
-func TestOtherMessagesAreNoRefusals(t *testing.T) {
+func TestHostUnreachableIsIgnored(t *testing.T) {
 	machine.NeedRoot(t, "raw sockets need root")
 	a, gone := open(t, "127.0.0.1:0"), open(t, "127.0.0.1:0")
 	refused := make(chan netip.AddrPort, 100)

@@ -11,26 +11,26 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// An askingWire counts spins and sleeps of the receive loop.
-type askingWire struct {
+// A spinWire counts spins and sleeps of the receive loop.
+type spinWire struct {
 	udp.Wire
-	looks, sleeps atomic.Int64
+	spins, sleeps atomic.Int64
 }
 
-func (w *askingWire) Receive(look bool) (int, error) {
+func (w *spinWire) Receive(look bool) (int, error) {
 	if look {
-		w.looks.Add(1)
+		w.spins.Add(1)
 	} else {
 		w.sleeps.Add(1)
 	}
 	return w.Wire.Receive(look)
 }
 
-// TestWhoIsWokenGoesFirst: the receive loop does not spin after it has woken a goroutine that
+// TestNoSpinAfterWakeup: the receive loop does not spin after it has woken a goroutine that
 // waits for completions; if a handler takes them, it does.
-func TestWhoIsWokenGoesFirst(t *testing.T) {
+func TestNoSpinAfterWakeup(t *testing.T) {
 	at, to := hosts(t)
-	asking := new(askingWire)
+	asking := new(spinWire)
 	x, y := pairAt(t, rnic.RC, Options{Wrap: func(w udp.Wire) udp.Wire {
 		if w.Local().Addr() != at {
 			return w
@@ -70,11 +70,11 @@ func TestWhoIsWokenGoesFirst(t *testing.T) {
 	}
 	write() // the previous wakeup's sleep ends with its batch
 	write()
-	slept, looked := asking.sleeps.Load(), asking.looks.Load()
+	slept, looked := asking.sleeps.Load(), asking.spins.Load()
 	for range 10 {
 		write()
 	}
-	if n := asking.sleeps.Load(); n != slept || asking.looks.Load() == looked {
-		t.Errorf("a handler takes the completions: %d times without a look, %d times with one", n-slept, asking.looks.Load()-looked)
+	if n := asking.sleeps.Load(); n != slept || asking.spins.Load() == looked {
+		t.Errorf("a handler takes the completions: %d times without a look, %d times with one", n-slept, asking.spins.Load()-looked)
 	}
 }
