@@ -113,7 +113,7 @@ func TestParseDecidesAsKernel(t *testing.T) {
 func TestKernelDecidesAsTable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o640); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteFile: %v", err)
 	}
 	if err := unix.Setxattr(file, AttrAccess, list(2, owner, user5, group, mask, other), 0); errors.Is(err, unix.EOPNOTSUPP) {
 		t.Log("no ACLs on the file system of " + file) // the table is checked against Parse all the same
@@ -173,7 +173,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if err := acl.Validate(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Validate: %v", err)
 		}
 		again, err := Parse(acl.Append(nil))
 		if err != nil || !slices.Equal(again, acl) {

@@ -77,7 +77,7 @@ func TestOracle(t *testing.T) {
 	if err := quick.Check(func(a all) bool {
 		var w bytes.Buffer
 		if _, err := goxdr.Marshal(&w, &a); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Marshal: %v", err)
 		}
 		e := NewEncoder(nil)
 		a.EncodeXDR(e)
@@ -94,7 +94,7 @@ func TestOracle(t *testing.T) {
 		return bytes.Equal(e.Bytes(), w.Bytes()) && bytes.Equal(cold.Bytes(), w.Bytes()) && d.Err() == nil && d.Remaining() == 0 &&
 			err == nil && dc.Remaining() == 0 && same(&back) && same(&coldBack)
 	}, nil); err != nil {
-		t.Error(err)
+		t.Errorf("Check: %v", err)
 	}
 }
 

@@ -52,7 +52,7 @@ func TestRemoteAddrAndSockets(t *testing.T) {
 		manager := cm.New(cm.Config{Addr: p.key.Addr(), GUID: 1, MTU: 3, Rand: random64})
 		k, err := manager.Connect(1, cm.Request{Peer: from, Local: cm.QP{QPN: 2, PathMTU: 3}})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Connect: %v", err)
 		}
 		p.control.t = p
 		if !l.enqueue(&p.control, &cm.Event{Conn: k, Source: netip.AddrPortFrom(from, 7)}) {
@@ -74,7 +74,7 @@ func TestHostAddrs(t *testing.T) {
 	for all, six := range map[string]bool{"0.0.0.0": false, "::": true} {
 		list, err := hostAddrs(netip.MustParseAddr(all))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("hostAddrs: %v", err)
 		}
 		n := make(map[netip.Addr]int)
 		links := 0
@@ -103,7 +103,7 @@ func TestPortOfAnotherProcess(t *testing.T) {
 	for i, at := range here {
 		c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, UDPPort)))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ListenUDP: %v", err)
 		}
 		defer c.Close()
 		dev := Open(rnic.DeviceConfig{})
@@ -124,7 +124,7 @@ func TestPortOfAnotherProcess(t *testing.T) {
 	accepted := make(chan error)
 	go func() { accepted <- acceptOne(t, l) }()
 	if err := dev.Connect(t.Context(), s.qp, netip.AddrPortFrom(there[0], service).String(), rnic.ConnParams{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	if err := <-accepted; err != nil {
 		t.Error(err)

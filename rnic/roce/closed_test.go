@@ -32,7 +32,7 @@ func TestClosedWhileConnecting(t *testing.T) {
 	b := e.bound.Load()
 	s.qp.Close()
 	if err := e.request(t.Context(), b, netip.AddrPortFrom(to, service), &rnic.ConnParams{}, 1024); err != rnic.ErrClosed {
-		t.Error(err)
+		t.Errorf("request: %v, want %v", err, rnic.ErrClosed)
 	}
 	if b.port.users != 0 {
 		t.Error(b.port.users)
@@ -48,11 +48,11 @@ func TestAcceptAfterClose(t *testing.T) {
 	go func() { connected <- m.dev.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{}) }()
 	req, err := m.l.Accept(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	m.l.Close()
 	if err := req.Accept(b.qp, rnic.ConnParams{}); err != nil {
-		t.Error(err)
+		t.Errorf("Accept: %v", err)
 	}
 	if err := <-connected; err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func meet(t testing.TB, o Options) *meeting {
 	addr := fmt.Sprintf("%v:%d", at, service)
 	l, err := dev.Listen("udp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	t.Cleanup(func() { l.Close() })
 	return &meeting{l, addr, dev}
@@ -79,7 +79,7 @@ func (m *meeting) connected(t testing.TB, there, here rnic.ConnParams) (a, b *si
 		accepted <- err
 	}()
 	if err := m.dev.Connect(t.Context(), a.qp, m.addr, here); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
@@ -103,11 +103,11 @@ func TestConnect(t *testing.T) {
 			a, b = b, a
 		}
 		if err := a.qp.Disconnect(t.Context()); err != nil {
-			t.Error(err)
+			t.Errorf("Disconnect: %v", err)
 		}
 		<-b.qp.Done()
 		if err := b.qp.Err(); err != io.EOF {
-			t.Error(err)
+			t.Errorf("Err: %v, want %v", err, io.EOF)
 		}
 	}
 }
@@ -135,13 +135,13 @@ func TestReject(t *testing.T) {
 	}
 	host, _ := netip.ParseAddrPort(m.addr)
 	if err := m.dev.Connect(t.Context(), a.qp, netip.AddrPortFrom(host.Addr(), service+1).String(), rnic.ConnParams{}); !errors.Is(err, errRefused) {
-		t.Error(err)
+		t.Errorf("Connect: %v, want %v", err, errRefused)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	// No Accept.
 	if err := m.dev.Connect(ctx, a.qp, m.addr, rnic.ConnParams{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
+		t.Errorf("Connect: %v, want %v", err, context.DeadlineExceeded)
 	}
 	if a.qp.State() != rnic.StateIdle {
 		t.Error(a.qp.State())
@@ -152,12 +152,12 @@ func TestReject(t *testing.T) {
 func TestServiceInUse(t *testing.T) {
 	m := meet(t, Options{})
 	if _, err := m.dev.Listen("udp", m.addr); !errors.Is(err, errListen) {
-		t.Error(err)
+		t.Errorf("Listen: %v, want %v", err, errListen)
 	}
 	m.l.Close()
 	l, err := m.dev.Listen("udp", m.addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	l.Close()
 }

@@ -47,7 +47,7 @@ func TestSuccessorEndsConnections(t *testing.T) {
 	dev := OpenWith(rnic.DeviceConfig{}, Options{State: dir})
 	l, err := dev.Listen("udp", at.String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	<-a.qp.Done()
@@ -62,7 +62,7 @@ func TestConnStateFile(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "roce-"+host.String()+"-4791.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("WriteFile: %v", err)
 		}
 		l, err := OpenWith(rnic.DeviceConfig{}, Options{State: dir}).Listen("udp", host.String()+":20049")
 		if err != nil {
@@ -93,11 +93,11 @@ func TestConnStateFileReplaced(t *testing.T) {
 	k.write(list)
 	other := filepath.Join(dir, "other")
 	if err := os.Rename(k.path, other); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Rename: %v", err)
 	}
 	before, err := os.ReadFile(other)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadFile: %v", err)
 	}
 	for name, put := range map[string]func(path string) error{
 		"a FIFO":           func(path string) error { return unix.Mkfifo(path, 0o600) },

@@ -35,7 +35,7 @@ func TestAbortFlushes(t *testing.T) {
 		t.Error(a.qp.Err(), a.qp.State())
 	}
 	if err := a.qp.PostSend(rnic.SendWR{Op: rnic.OpSend}); err != rnic.ErrState {
-		t.Error(err)
+		t.Errorf("PostSend: %v, want %v", err, rnic.ErrState)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestPortsAreReleased(t *testing.T) {
 	for _, addr := range []netip.Addr{at, to} {
 		c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, UDPPort)))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ListenUDP: %v", err)
 		}
 		c.Close()
 	}
@@ -102,7 +102,7 @@ func TestPortInUse(t *testing.T) {
 	port := uint16(machine.Port(t))
 	other, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(port)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ListenUDP: %v", err)
 	}
 	defer other.Close()
 	dev := OpenWith(rnic.DeviceConfig{}, Options{Port: port})

@@ -25,7 +25,7 @@ func TestSender(t *testing.T) {
 	w := ask(t, m, at)
 	req, err := m.l.Accept(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	defer req.Reject(nil)
 	local, remote := req.(rnic.DatagramRequest).Sockets()
@@ -45,11 +45,11 @@ func TestHalfOpenFollowsMaxHandshakes(t *testing.T) {
 		dev := OpenWith(rnic.DeviceConfig{MaxHandshakes: most}, Options{})
 		l, err := dev.Listen("udp", m.addr)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 		less, err := OpenWith(rnic.DeviceConfig{MaxHandshakes: 4}, Options{}).Listen("udp", netip.AddrPortFrom(to.Addr(), to.Port()+1).String())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 		for range most {
 			ask(t, m, from)
@@ -69,7 +69,7 @@ func TestAbandon(t *testing.T) {
 	ask(t, m, at)
 	req, err := m.l.Accept(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	s := newSide(t, m.dev, rnic.RC)
 	accepted := make(chan error)
@@ -92,19 +92,19 @@ func ask(t *testing.T, m *meeting, at netip.Addr) udp.Wire {
 	t.Helper()
 	w, err := udp.Open(netip.AddrPortFrom(at, 0))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	t.Cleanup(func() { w.Close() })
 	to := netip.MustParseAddrPort(m.addr)
 	forger := cm.New(cm.Config{Addr: at, GUID: 1, MTU: mtuCode(1024), Rand: random64})
 	if _, err := forger.Connect(1, cm.Request{Peer: to.Addr(), Service: mad.IPService(mad.ProtocolTCP, to.Port()),
 		Local: cm.QP{QPN: core.GSI + 1, PathMTU: mtuCode(1024), Transport: mad.ServiceRC}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	var d cm.Datagram
 	for forger.PollSend(&d) {
 		if err := w.Add(len(d.Append(w.Room()[:0], 0)), packet.Tail{}, netip.AddrPortFrom(to.Addr(), UDPPort)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Add: %v", err)
 		}
 	}
 	if n, _, err := w.Send(); n != 1 || err != nil {

@@ -123,7 +123,7 @@ func TestJoinRefused(t *testing.T) {
 	group := netip.MustParseAddr("239.1.2.3")
 	u := newSide(t, OpenWith(rnic.DeviceConfig{}, Options{}), rnic.UD)
 	if _, err := u.qp.Join(group); !errors.Is(err, errNotBound) {
-		t.Error(err)
+		t.Errorf("Join: %v, want %v", err, errNotBound)
 	}
 	s := datagramSide(t, at)
 	for _, g := range []string{"10.1.2.3", "ff05::7"} {
@@ -133,7 +133,7 @@ func TestJoinRefused(t *testing.T) {
 	}
 	if c := newSide(t, s.dev, rnic.UC).bind(at); true {
 		if _, err := c.qp.Join(group); !errors.Is(err, core.ErrGroup) {
-			t.Error(err)
+			t.Errorf("Join: %v, want %v", err, core.ErrGroup)
 		}
 	}
 	early := newSide(t, s.dev, rnic.UD).bind(at) // not established yet

@@ -18,7 +18,7 @@ func TestPacketBeforeREP(t *testing.T) {
 	go func() { connected <- m.dev.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{}) }()
 	req, err := m.l.Accept(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	r, e := req.(*connRequest), rnic.EndpointOf(b.qp).(*endpoint)
 	r.c.mu.Lock() // the REP waits

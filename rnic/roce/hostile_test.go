@@ -27,7 +27,7 @@ func newStranger(t testing.TB, at netip.Addr) *stranger {
 	t.Helper()
 	w, err := udp.Open(netip.AddrPortFrom(at, 0))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	s := &stranger{t: t, wire: w, heard: make(chan int, 1)}
 	go func() {

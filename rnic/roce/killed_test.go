@@ -67,14 +67,14 @@ func victim(t *testing.T) (a *side, at netip.AddrPort, kill func()) {
 	cmd.Env = append(os.Environ(), victimAt+"="+at.String())
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdinPipe: %v", err)
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdoutPipe: %v", err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	kill = func() {
 		cmd.Process.Kill()
@@ -88,7 +88,7 @@ func victim(t *testing.T) (a *side, at netip.AddrPort, kill func()) {
 	dev := Open(rnic.DeviceConfig{})
 	a = newSide(t, dev, rnic.RC)
 	if err := dev.Connect(t.Context(), a.qp, at.String(), rnic.ConnParams{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	return a, at, kill
 }
@@ -110,7 +110,7 @@ func TestPeerRestarted(t *testing.T) {
 	kill()
 	l, err := Open(rnic.DeviceConfig{}).Listen("udp", at.String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	a.post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, 100)}})

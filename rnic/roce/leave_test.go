@@ -58,7 +58,7 @@ func TestDisconnectSendsTheLastAcknowledge(t *testing.T) {
 	a.post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, 100)}})
 	b.good(1)
 	if err := b.qp.Disconnect(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("Disconnect: %v", err)
 	}
 	a.good(1)
 }
@@ -80,7 +80,7 @@ func TestBindFor(t *testing.T) {
 	a.qp.Close()
 	other, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(port)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ListenUDP: %v", err)
 	}
 	defer other.Close()
 	b := newSide(t, dev, rnic.UD)

@@ -36,7 +36,7 @@ func newSide(t testing.TB, dev *rnic.Device, service rnic.Service) *side {
 	s := &side{t: t, dev: dev, pd: dev.AllocPD(), cq: dev.NewCQ(4096)}
 	var err error
 	if s.qp, err = s.pd.CreateQP(rnic.QPConfig{Service: service, SendCQ: s.cq, RecvCQ: s.cq, SQDepth: 1024, RQDepth: 1024}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	t.Cleanup(func() { s.qp.Close() })
 	return s

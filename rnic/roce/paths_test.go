@@ -93,7 +93,7 @@ func TestMTUOfZone(t *testing.T) {
 	}
 	list, err := hostAddrs(netip.IPv4Unspecified())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("hostAddrs: %v", err)
 	}
 	n := 0
 	for _, a := range list {
@@ -140,10 +140,10 @@ func TestRefusedMTUIsRemembered(t *testing.T) {
 	for range 2 {
 		a := newSide(t, client, rnic.RC)
 		if err := client.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Connect: %v", err)
 		}
 		if err := a.qp.Disconnect(t.Context()); err != nil {
-			t.Error(err)
+			t.Errorf("Disconnect: %v", err)
 		}
 	}
 	for _, want := range []int{4096, 1024, 1024} {

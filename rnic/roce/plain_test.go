@@ -33,7 +33,7 @@ type plain struct {
 func plainUDP(b *testing.B, at netip.Addr) *plain {
 	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, 0)))
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("ListenUDP: %v", err)
 	}
 	b.Cleanup(func() { c.Close() })
 	p := &plain{conn: c, addr: c.LocalAddr().(*net.UDPAddr).AddrPort(), room: make([]byte, 64*8192), data: make([]byte, 8192)}

@@ -58,7 +58,7 @@ func TestReliable(t *testing.T) {
 		a, b := pair(t, rnic.RC, Options{}, mtu)
 		operations(t, a, b, sizes)
 		if err := a.qp.Disconnect(t.Context()); err != nil {
-			t.Error(err)
+			t.Errorf("Disconnect: %v", err)
 		}
 		b.qp.Close()
 	}

@@ -28,7 +28,7 @@ func TestControlIsBounded(t *testing.T) {
 		})
 	}
 	if n := len(p.control.take(nil)); n != maxOut {
-		t.Error(n)
+		t.Errorf("len: %v, want %v", n, maxOut)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestServiceSleeps(t *testing.T) {
 	p.tick.Store(math.MaxInt64) // as the loop does before it computes the next deadline
 	p.control.do(func(m *cm.CM, at cm.Instant) {
 		if _, err := m.Connect(at, cm.Request{Peer: p.key.Addr(), Service: mad.IPService(mad.ProtocolTCP, service)}); err != nil {
-			t.Error(err)
+			t.Errorf("Connect: %v", err)
 		}
 	})
 	select {

@@ -29,7 +29,7 @@ func meetFor(t testing.TB, s rnic.Service, o Options) *meeting {
 	addr := fmt.Sprintf("%v:%d", at, service)
 	l, err := dev.ListenFor(s, "udp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ListenFor: %v", err)
 	}
 	t.Cleanup(func() { l.Close() })
 	return &meeting{l, addr, dev}
@@ -54,11 +54,11 @@ func TestConnectUC(t *testing.T) {
 		}
 	}
 	if err := a.qp.Disconnect(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("Disconnect: %v", err)
 	}
 	<-b.qp.Done()
 	if err := b.qp.Err(); err != io.EOF {
-		t.Error(err)
+		t.Errorf("Err: %v, want %v", err, io.EOF)
 	}
 }
 
@@ -69,7 +69,7 @@ func (m *meeting) join(a, b *side) {
 	accepted := make(chan error, 1)
 	go func() { accepted <- m.accept(t.Context(), b.qp, "server") }()
 	if err := m.dev.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{PrivateData: []byte("client")}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestResolveRefused(t *testing.T) {
 	}
 	host := netip.MustParseAddrPort(m.addr)
 	if err := m.dev.Connect(t.Context(), a.qp, netip.AddrPortFrom(host.Addr(), service+1).String(), rnic.ConnParams{}); !errors.Is(err, errRefused) {
-		t.Error(err)
+		t.Errorf("Connect: %v, want %v", err, errRefused)
 	}
 	for _, s := range []rnic.Service{rnic.RC, rnic.UC} {
 		if err := m.dev.Connect(t.Context(), newSide(t, m.dev, s).qp, m.addr, rnic.ConnParams{}); !errors.Is(err, errRefused) {
@@ -154,7 +154,7 @@ func TestResolveRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := m.dev.Connect(ctx, a.qp, m.addr, rnic.ConnParams{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
+		t.Errorf("Connect: %v, want %v", err, context.DeadlineExceeded)
 	}
 	if a.qp.State() != rnic.StateIdle || a.qp.Peer() != (rnic.AddressHandle{}) {
 		t.Error(a.qp.State(), a.qp.Peer())
@@ -189,11 +189,11 @@ func TestWrongTransport(t *testing.T) {
 	e := rnic.EndpointOf(a.qp).(*endpoint)
 	b, err := e.p.bindFor(e, to.Addr(), 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("bindFor: %v", err)
 	}
 	l, err := newCMLink(e, b, &session{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newCMLink: %v", err)
 	}
 	local := e.local(b, &session{}, 1024)
 	b.port.control.do(func(m *cm.CM, at cm.Instant) {
@@ -220,7 +220,7 @@ func TestSIDRRequestsAreBounded(t *testing.T) {
 	addr := fmt.Sprintf("%v:%d", at, service)
 	l, err := dev.ListenFor(rnic.UD, "udp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ListenFor: %v", err)
 	}
 	defer l.Close()
 	m := &meeting{l, addr, dev}
@@ -231,7 +231,7 @@ func TestSIDRRequestsAreBounded(t *testing.T) {
 		from := netip.AddrFrom4([4]byte{127, 63, byte(i >> 8), byte(i)})
 		h, err := (&mad.IPCM{Source: netip.AddrPortFrom(from, 1), Destination: at}).Append(nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Append: %v", err)
 		}
 		copy(q.PrivateData[:], h)
 		b := mad.NewHeader(mad.AttrSIDRREQ, uint64(i))

@@ -35,7 +35,7 @@ func TestUnreliableConnection(t *testing.T) {
 		t.Error("UC has no Reads")
 	}
 	if err := a.qp.Disconnect(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("Disconnect: %v", err)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestFH(t *testing.T) {
 		t.Errorf("handle of length 0: %v, %v", z, err)
 	}
 	if _, err := MakeFH(make([]byte, 64)); err != nil {
-		t.Error(err)
+		t.Errorf("MakeFH: %v", err)
 	}
 	if _, err := MakeFH(make([]byte, 65)); !errors.Is(err, xdr.ErrLimit) {
 		t.Errorf("65 bytes: %v", err)

@@ -16,7 +16,7 @@ func TestConnect(t *testing.T) {
 	a, b := two(t)
 	ka, err := a.cm.Connect(0, request())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	b.hears(1, a, a.says(mad.AttrREQ), Accepted)
 	e := b.one(Requested)
@@ -27,7 +27,7 @@ func TestConnect(t *testing.T) {
 		t.Errorf("%v", e.Conn)
 	}
 	if err := b.cm.Accept(2, e.Conn, qpB, []byte("welcome")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	a.hears(3, b, b.says(mad.AttrREP), Accepted)
 	r := a.one(Replied)
@@ -38,7 +38,7 @@ func TestConnect(t *testing.T) {
 	}
 	b.silent()
 	if err := a.cm.Confirm(4, ka, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Confirm: %v", err)
 	}
 	if a.one(Established).Conn != ka {
 		t.Error("another connection")
@@ -83,7 +83,7 @@ func TestDisconnect(t *testing.T) {
 			a, b, ka, kb = b, a, kb, ka
 		}
 		if err := a.cm.Disconnect(10, ka, []byte("bye")); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Disconnect: %v", err)
 		}
 		b.hears(11, a, a.says(mad.AttrDREQ), Accepted)
 		if e := b.one(Ended); e.Conn != kb || e.Err != ErrDisconnected {
@@ -117,7 +117,7 @@ func TestReject(t *testing.T) {
 	a, b := two(t)
 	_, kb := ask(t, a, b, 0)
 	if err := b.cm.Reject(1, kb, mad.RejConsumer, []byte("no")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Reject: %v", err)
 	}
 	a.hears(2, b, b.says(mad.AttrREJ), Accepted)
 	es := a.told()
@@ -130,7 +130,7 @@ func TestReject(t *testing.T) {
 	}
 	b.cm.Unlisten(service)
 	if _, err := a.cm.Connect(3, request()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	b.hears(4, a, a.says(mad.AttrREQ), DropRefused)
 	a.hears(5, b, b.says(mad.AttrREJ), Accepted)
@@ -150,7 +150,7 @@ func TestResolve(t *testing.T) {
 	ask := func(want Drop) {
 		t.Helper()
 		if _, err := a.cm.Resolve(0, Request{Peer: addrB, Service: sidrIP, SourcePort: 7, Private: []byte("who")}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Resolve: %v", err)
 		}
 		b.hears(1, a, a.says(mad.AttrSIDRREQ), want)
 	}
@@ -160,7 +160,7 @@ func TestResolve(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if err := b.cm.Answer(2, e.Conn, mad.SIDRValid, 0x77, 0x1234567, []byte("me")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Answer: %v", err)
 	}
 	a.hears(3, b, b.says(mad.AttrSIDRREP), Accepted)
 	es := a.told()

@@ -54,7 +54,7 @@ func TestEndFormerWithoutAnswer(t *testing.T) {
 	c.cm.EndFormer(10, kb.Former())
 	c.says(mad.AttrDREQ)
 	if err := a.cm.Disconnect(11, ka, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Disconnect: %v", err)
 	}
 	c.hears(12, a, a.says(mad.AttrDREQ), Accepted)
 	a.hears(13, c, c.says(mad.AttrDREP), Accepted)

@@ -71,7 +71,7 @@ func TestDatagramsOfOtherKinds(t *testing.T) {
 		}
 	}
 	if d := b.cm.Receive(0, addrA, make([]byte, 255)); d != DropHeader {
-		t.Error(d)
+		t.Errorf("Receive: %v, want %v", d, DropHeader)
 	}
 	b.hearsFrom(0, netip.MustParseAddr("2001:db8::1"), by(mad.AttrREQ, peerTID, peerREQ(b)), DropAddress)
 	b.silent()
@@ -245,20 +245,20 @@ func TestCallsInWrongState(t *testing.T) {
 	}
 	a, b := two(t)
 	if err := b.cm.Listen(service); err != ErrService {
-		t.Error(err)
+		t.Errorf("Listen: %v, want %v", err, ErrService)
 	}
 	req := request()
 	req.Private = long[:57]
 	if _, err := a.cm.Connect(0, req); err != ErrPrivate {
-		t.Error(err)
+		t.Errorf("Connect: %v, want %v", err, ErrPrivate)
 	}
 	if req.Peer = netip.MustParseAddr("::1"); a.cm.Conns() != 0 {
 		t.Error("a connection is left")
 	}
 	if _, err := a.cm.Connect(0, req); err != ErrPeer {
-		t.Error(err)
+		t.Errorf("Connect: %v, want %v", err, ErrPeer)
 	}
 	if _, err := a.cm.Resolve(0, req); err != ErrPeer {
-		t.Error(err)
+		t.Errorf("Resolve: %v, want %v", err, ErrPeer)
 	}
 }

@@ -148,7 +148,7 @@ func two(t testing.TB, change ...func(*Config)) (a, b *side) {
 	a, b = newSide(t, addrA, 1, change...), newSide(t, addrB, 2, change...)
 	for _, s := range []mad.ServiceID{service, sidrIP} {
 		if err := b.cm.Listen(s); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 	}
 	return a, b
@@ -159,7 +159,7 @@ func ask(t testing.TB, a, b *side, now Instant) (ka, kb *Conn) {
 	t.Helper()
 	ka, err := a.cm.Connect(now, request())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Connect: %v", err)
 	}
 	b.hears(now, a, a.says(mad.AttrREQ), Accepted)
 	return ka, b.one(Requested).Conn
@@ -170,12 +170,12 @@ func connected(t testing.TB, a, b *side, now Instant) (ka, kb *Conn) {
 	t.Helper()
 	ka, kb = ask(t, a, b, now)
 	if err := b.cm.Accept(now, kb, qpB, []byte("welcome")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	a.hears(now, b, b.says(mad.AttrREP), Accepted)
 	a.one(Replied)
 	if err := a.cm.Confirm(now, ka, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Confirm: %v", err)
 	}
 	a.one(Established)
 	b.hears(now, a, a.says(mad.AttrRTU), Accepted)

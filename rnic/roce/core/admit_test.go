@@ -137,12 +137,12 @@ func TestIgnoredBits(t *testing.T) {
 	}
 	f.network[0], f.network[1], f.network[3], f.network[7] = 0x6f, 0xff, 0x99, 3
 	if d := six.take(f); d != Accepted {
-		t.Error(d)
+		t.Errorf("take: %v, want %v", d, Accepted)
 	}
 	six.want(rnic.OpRecv, 1, 3)
 	f.network[6] = 0x1b // a raw InfiniBand datagram is not RoCEv2
 	if d := six.take(f); d != DropNetwork {
-		t.Error(d)
+		t.Errorf("take: %v, want %v", d, DropNetwork)
 	}
 }
 
@@ -308,7 +308,7 @@ func TestBackToReset(t *testing.T) {
 	s.modify(RTR, rtrUC, a)
 	s.modify(RESET, 0, a)
 	if d := s.take(s.sayTo(5)); d != DropState {
-		t.Error(d)
+		t.Errorf("take: %v, want %v", d, DropState)
 	}
 }
 
@@ -317,7 +317,7 @@ func TestPortTable(t *testing.T) {
 	h := newHost(addrB)
 	s := h.newSide(t, rnic.UC, 4, 8)
 	if err := h.port.Add(s.qp); !errors.Is(err, ErrQPN) {
-		t.Error(err)
+		t.Errorf("Add: %v, want %v", err, ErrQPN)
 	}
 	for _, num := range []uint32{0, MulticastQPN, 1 << 24} {
 		if err := h.port.Add(&QP{num: num}); !errors.Is(err, ErrQPN) {
@@ -332,10 +332,10 @@ func TestPortTable(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if _, err := New(nil, Config{Service: packet.ServiceCNP}); !errors.Is(err, ErrService) {
-		t.Error(err)
+		t.Errorf("New: %v, want %v", err, ErrService)
 	}
 	if _, err := New(nil, Config{Service: packet.UD, PortMTU: 1500}); !errors.Is(err, ErrValue) {
-		t.Error(err)
+		t.Errorf("New: %v, want %v", err, ErrValue)
 	}
 }
 

@@ -24,11 +24,11 @@ func TestPacketsAllocateNothing(t *testing.T) {
 	round := func(op rnic.Opcode) {
 		if op == rnic.OpSend {
 			if err := b.vqp.PostRecv(rnic.RecvWR{Buf: buf}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("PostRecv: %v", err)
 			}
 		}
 		if err := a.vqp.PostSend(rnic.SendWR{Op: op, SGL: data, RemoteSTag: mr.STag(), RemoteTO: mr.Base()}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PostSend: %v", err)
 		}
 		for {
 			n, _, ok := a.qp.Next(0, room)
@@ -39,16 +39,16 @@ func TestPacketsAllocateNothing(t *testing.T) {
 			(&packet.IPv4{Length: uint16(28 + length), Fragment: packet.DontFragment, TTL: 64, Src: addrA, Dst: addrB}).Put(network)
 			(&packet.UDP{Src: 0xc000, Dst: packet.Port, Length: uint16(8 + length)}).Put(network[packet.IPv4Len:])
 			if err := c.Start(network, room[:n]); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Start: %v", err)
 			}
 			packet.PutICRC(room[n:], c.Sum())
 			var d Drop
 			if touched, d = b.host.port.Receive(0, network, room[:length], false, touched[:0]); d != Accepted {
-				t.Fatal(d)
+				t.Fatalf("Receive: %v, want %v", d, Accepted)
 			}
 			room[n] ^= 1
 			if _, d = b.host.port.Receive(0, network, room[:length], false, touched[:0]); d != DropICRC {
-				t.Fatal(d)
+				t.Fatalf("Receive: %v, want %v", d, DropICRC)
 			}
 			a.qp.Sent(1)
 		}
@@ -147,7 +147,7 @@ func TestReliableAllocatesNothing(t *testing.T) {
 			(&packet.IPv4{Length: uint16(28 + size), Fragment: packet.DontFragment, TTL: 64, Src: from.host.addr, Dst: to.host.addr}).Put(network)
 			(&packet.UDP{Src: 0xc000, Dst: packet.Port, Length: uint16(8 + size)}).Put(network[packet.IPv4Len:])
 			if err := c.Start(network, room[:length]); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Start: %v", err)
 			}
 			packet.PutICRC(room[length:], c.Sum())
 			touched, _ = to.host.port.Receive(0, network, room[:size], false, touched[:0])
@@ -156,7 +156,7 @@ func TestReliableAllocatesNothing(t *testing.T) {
 	round := func(op rnic.Opcode, lose bool) {
 		if op == rnic.OpSend {
 			if err := b.vqp.PostRecv(rnic.RecvWR{Buf: buf}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("PostRecv: %v", err)
 			}
 		}
 		wr := rnic.SendWR{Op: op, RemoteSTag: mr.STag(), RemoteTO: mr.Base()}
@@ -164,7 +164,7 @@ func TestReliableAllocatesNothing(t *testing.T) {
 			wr.SGL, wr.MR, wr.Length = nil, sink, 5000
 		}
 		if err := a.vqp.PostSend(wr); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PostSend: %v", err)
 		}
 		if lose {
 			for _, _, ok := a.qp.Next(0, room); ok; _, _, ok = a.qp.Next(0, room) {
@@ -205,7 +205,7 @@ func FuzzReceiveRC(f *testing.F) {
 		mem := pattern(1000, 1)
 		mr, err := s.host.pd.RegMR(mem[100:900], rnic.RemoteWrite|rnic.RemoteRead|rnic.RemoteAtomic)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("RegMR: %v", err)
 		}
 		sink, _ := s.host.region(t, 600, rnic.LocalWrite)
 		s.post(rnic.SendWR{ID: 1, SGL: [][]byte{pattern(300, 1)}})

@@ -46,7 +46,7 @@ func TestMessagesWaitForCredit(t *testing.T) {
 	// RNR waits for its time.
 	b.recv(3, 10, 10, 10)
 	if d := a.take(b.says("Acknowledge 6 ACK, credits 3 2; ")...); d != Accepted {
-		t.Error(d)
+		t.Errorf("take: %v, want %v", d, Accepted)
 	}
 	b.recv(6, 10) // there were receives before
 	b.says("")
@@ -152,7 +152,7 @@ func TestCreditsAfterReads(t *testing.T) {
 	a.says("")
 	b.recv(2, 10, 10, 10)
 	if d := a.take(b.says("Acknowledge 5 ACK, credits 3 2; ")...); d != Accepted {
-		t.Error(d)
+		t.Errorf("take: %v, want %v", d, Accepted)
 	}
 	a.says("SEND Only a A; SEND Only b A; ")
 }

@@ -17,12 +17,12 @@ func (h *host) largest(t *testing.T, access rnic.Access) *rnic.MR {
 	n := int64(MaxMessage)
 	mem, err := syscall.Mmap(-1, 0, int(n), syscall.PROT_READ, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mmap: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Munmap(mem) })
 	mr, err := h.pd.RegMR(mem, access)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("RegMR: %v", err)
 	}
 	return mr
 }

@@ -403,7 +403,7 @@ func TestInvalidRequests(t *testing.T) {
 				t.Errorf("%s, %v", wire(t, fs), s.vqp.Err())
 			}
 			if d := s.take(s.say(packet.RCSendOnly, 101, nil)); d != DropState {
-				t.Error(d)
+				t.Errorf("take: %v, want %v", d, DropState)
 			}
 		})
 	}
@@ -485,9 +485,9 @@ func TestReadDepth(t *testing.T) {
 	}
 	none, _ := reliables(t, 256, 5, func(at *Attrs) { at.MaxReads = 0 })
 	if err := none.qp.Post([]rnic.Posted{{SendWR: rnic.SendWR{Op: rnic.OpRead}}}); !errors.Is(err, ErrNoORD) {
-		t.Error(err)
+		t.Errorf("Post: %v, want %v", err, ErrNoORD)
 	}
 	if err := a.qp.Post([]rnic.Posted{{SendWR: rnic.SendWR{Op: rnic.OpFetchAdd, Atomic: &rnic.Atomic{Mask: 1}}}}); !errors.Is(err, ErrMasked) {
-		t.Error(err)
+		t.Errorf("Post: %v, want %v", err, ErrMasked)
 	}
 }

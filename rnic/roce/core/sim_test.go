@@ -194,7 +194,7 @@ func simSeeds(t *testing.T, one func(t *testing.T, seed uint64)) {
 	if s := os.Getenv("NFSRDMA_ROCE_SEED"); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ParseUint: %v", err)
 		}
 		one(t, seed)
 		return

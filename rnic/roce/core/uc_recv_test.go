@@ -350,7 +350,7 @@ func TestReceiveResources(t *testing.T) {
 	guard := make([]byte, 512)
 	buf := guard[:257:257]
 	if err := s.vqp.PostRecv(rnic.RecvWR{ID: 1, Buf: buf}, rnic.RecvWR{ID: 2, Buf: make([]byte, 5)}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 	s.take(s.say(packet.UCSendFirst, 105, pattern(256, 1)))
 	s.dropped(s.say(packet.UCSendLast, 106, []byte("two")), DropLength)
@@ -370,7 +370,7 @@ func TestPooledReceives(t *testing.T) {
 	s := responder(t, 0)
 	pool := rnic.NewBufferPool(300)
 	if err := s.vqp.PostRecv(rnic.RecvWR{ID: 1, Pool: pool}, rnic.RecvWR{ID: 2, Pool: pool}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostRecv: %v", err)
 	}
 	s.take(s.say(packet.UCSendFirst, 100, pattern(256, 1)))
 	first := s.qp.in.wr.Buf
@@ -401,14 +401,14 @@ func TestWriteRights(t *testing.T) {
 	stale, _ := s.host.region(t, 1000, rnic.RemoteWrite)
 	foreign, err := s.host.dev.AllocPD().RegMR(make([]byte, 1000), rnic.RemoteWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("RegMR: %v", err)
 	}
 	old := to(stale, 0, 256)
 	var oldKey packet.Header
 	old(&oldKey)
 	stale.Invalidate()
 	if err := stale.Rereg(make([]byte, 1000), rnic.RemoteWrite); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Rereg: %v", err)
 	}
 	key := to(gone, 0, 256)
 	var goneKey packet.Header
@@ -471,11 +471,11 @@ func TestEmptyWriteNeedsNoKey(t *testing.T) {
 	s.recv(4, 10)
 	none := func(h *packet.Header) { h.RETH = packet.RETH{RKey: 0xffffffff} }
 	if d := s.take(s.say(packet.UCWriteOnly, 100, nil, none)); d != Accepted {
-		t.Error(d)
+		t.Errorf("take: %v, want %v", d, Accepted)
 	}
 	s.none()
 	if d := s.take(s.say(packet.UCWriteOnlyImm, 101, nil, none)); d != Accepted {
-		t.Error(d)
+		t.Errorf("take: %v, want %v", d, Accepted)
 	}
 	s.want(rnic.OpRecvWrite, 4, 0)
 }

@@ -127,7 +127,7 @@ func TestMessagesAreNotMixed(t *testing.T) {
 			for j := range 10 {
 				op := []rnic.Opcode{rnic.OpSend, rnic.OpWriteImmediate}[(i+j)%2]
 				if err := a.vqp.PostSend(rnic.SendWR{Op: op, SGL: [][]byte{make([]byte, 100*j)}}); err != nil {
-					t.Error(err)
+					t.Errorf("PostSend: %v", err)
 				}
 			}
 		})

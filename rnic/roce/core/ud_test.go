@@ -33,7 +33,7 @@ func TestManyPeers(t *testing.T) {
 			t.Fatalf("%d packets, %+v", len(fs), h)
 		}
 		if d := s.take(fs[0]); d != Accepted {
-			t.Fatal(d)
+			t.Fatalf("take: %v, want %v", d, Accepted)
 		}
 		wc := s.want(rnic.OpRecv, uint64(i), 40+len(data))
 		if wc.SrcQP != a.qp.num || wc.Immediate != (i%2 == 1) || wc.Immediate && wc.Value != 0x01020304 || wc.Solicited != wc.Immediate {
@@ -58,7 +58,7 @@ func TestGRHOfIPv6(t *testing.T) {
 	buf := s.recv(1, 45)[0]
 	f := built(addrC, addrD, packet.Header{BTH: packet.BTH{Opcode: packet.UDSendOnly, PKey: 0xffff, DestQP: s.qp.num, Pad: 3}, DETH: packet.DETH{QKey: testQKey, SrcQP: 1}}, []byte("hello"))
 	if d := s.take(f); d != Accepted {
-		t.Fatal(d)
+		t.Fatalf("take: %v, want %v", d, Accepted)
 	}
 	s.want(rnic.OpRecv, 1, 45)
 	h, rest, err := packet.ParseGRH(buf)
@@ -97,7 +97,7 @@ func TestDatagramsDropped(t *testing.T) {
 	s.dropped(s.say(packet.RCSendOnly, 1, nil), DropService)
 	for i, psn := range []uint32{77, 3} { // in any order
 		if d := s.take(s.say([]packet.Opcode{packet.UDSendOnly, packet.UDSendOnlyImm}[i], psn, pattern(10, 1))); d != Accepted {
-			t.Fatal(d)
+			t.Fatalf("take: %v, want %v", d, Accepted)
 		}
 		s.want(rnic.OpRecv, uint64(1+i), 50)
 	}
@@ -220,7 +220,7 @@ func TestMulticast(t *testing.T) {
 	for _, m := range s[:3] {
 		for range 2 { // attaching twice counts once
 			if err := h.port.Attach(m.qp, group); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Attach: %v", err)
 			}
 		}
 	}
@@ -236,7 +236,7 @@ func TestMulticast(t *testing.T) {
 	h.port.Detach(s[0].qp, group)
 	h.port.Remove(s[2].qp)
 	if _, d := h.port.Receive(0, f.network, f.datagram, false, nil); d != DropQKey {
-		t.Error(d)
+		t.Errorf("Receive: %v, want %v", d, DropQKey)
 	}
 	h.port.Detach(s[1].qp, group)
 	if _, d := h.port.Receive(0, f.network, f.datagram, false, nil); d != DropQPN || len(h.port.groups) != 0 {
@@ -245,7 +245,7 @@ func TestMulticast(t *testing.T) {
 	// A QPN of ours at a group's address has no receiver.
 	f = built(addrA, group, packet.Header{BTH: packet.BTH{Opcode: packet.UDSendOnly, PKey: 0xffff, DestQP: s[3].qp.num}, DETH: packet.DETH{QKey: testQKey}}, nil)
 	if _, d := h.port.Receive(0, f.network, f.datagram, false, nil); d != DropQPN {
-		t.Error(d)
+		t.Errorf("Receive: %v, want %v", d, DropQPN)
 	}
 	uc := h.newSide(t, rnic.UC, 8, 64)
 	for _, row := range []struct {

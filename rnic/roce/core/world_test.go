@@ -120,7 +120,7 @@ func (h *host) newSide(t testing.TB, service rnic.Service, depth, completions in
 	var err error
 	s.vqp, err = h.pd.CreateQP(rnic.QPConfig{Service: service, SendCQ: s.cq, RecvCQ: s.cq, SQDepth: depth, RQDepth: depth})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	s.end = rnic.EndpointOf(s.vqp).(*stubEndpoint)
 	s.qp = s.end.qp
@@ -405,7 +405,7 @@ func (h *host) region(t testing.TB, n int, access rnic.Access) (*rnic.MR, []byte
 	b := make([]byte, n)
 	mr, err := h.pd.RegMR(b, access)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("RegMR: %v", err)
 	}
 	return mr, b
 }

@@ -119,7 +119,7 @@ func find(a Attribute) *message {
 func TestMountREQ(t *testing.T) {
 	_, d, err := Parse(datagram(t, goldens[0].header, goldens[0].data))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parse: %v", err)
 	}
 	r := ParseREQ(d)
 	if protocol, port, ok := r.ServiceID.IP(); protocol != ProtocolTCP || port != 20049 || !ok {

@@ -173,12 +173,12 @@ func TestNoAllocs(t *testing.T) {
 		r, p := ParseREQ(d), ParseREP(d)
 		c, _, err := ParseIPCM(r.PrivateData[:])
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ParseIPCM: %v", err)
 		}
 		b := r.Append(h.Append(buf))
 		p.Append(h.Append(buf))
 		if _, err := c.Append(b[:0]); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Append: %v", err)
 		}
 		if j, err := ParseREJ(d); err == nil {
 			j.Append(h.Append(buf))

@@ -20,16 +20,16 @@ func eachPacket(t testing.TB, f func(number int, wire []byte)) {
 	t.Helper()
 	in, err := os.Open("testdata/rxe.pcap.gz")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	defer in.Close()
 	z, err := gzip.NewReader(in)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewReader: %v", err)
 	}
 	r, err := pcapgo.NewReader(z)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewReader: %v", err)
 	}
 	for number := 1; ; number++ {
 		frame, _, err := r.ReadPacketData()
@@ -72,11 +72,11 @@ func TestCapture(t *testing.T) {
 		count[h.Opcode]++
 		v4, _, err := ParseIPv4(wire)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ParseIPv4: %v", err)
 		}
 		udp, _, err := ParseUDP(wire[IPv4Len:])
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ParseUDP: %v", err)
 		}
 		if got := build(t, &v4, nil, &udp, &h, payload); !bytes.Equal(got, wire) {
 			t.Errorf("packet %d: built\n%x, want\n%x", number, got, wire)
@@ -108,7 +108,7 @@ func TestCaptureOrder(t *testing.T) {
 	eachPacket(t, func(number int, wire []byte) {
 		h, _, err := Parse(wire[IPv4Len+UDPLen:])
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Parse: %v", err)
 		}
 		w := way{[4]byte(wire[12:]), [4]byte(wire[16:]), h.DestQP, h.Opcode.Operation().Response()}
 		prev, have := before[w]

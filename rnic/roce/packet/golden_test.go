@@ -87,7 +87,7 @@ func build(t testing.TB, v4 *IPv4, v6 *GRH, udp *UDP, h *Header, payload []byte)
 	pad := make([]byte, h.Pad)
 	var c ICRC
 	if err := c.Start(network, headers); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	c.Add(payload)
 	c.Add(pad)

@@ -147,7 +147,7 @@ func TestNoAllocs(t *testing.T) {
 		v4.PutGRH(room[:GRHLen])
 		b := h.Append(room)
 		if err := c.Start(network, b); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Start: %v", err)
 		}
 		c.Add(payload)
 		PutICRC(b[:4], c.Sum())
@@ -182,7 +182,7 @@ func FuzzParse(f *testing.F) {
 		}
 		b = append(append(h.Append(nil), payload...), make([]byte, int(h.Pad)+ICRCLen)...)
 		if err := c.Start(network, b[:len(b)-ICRCLen]); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Start: %v", err)
 		}
 		PutICRC(b[len(b)-ICRCLen:], c.Sum())
 		same, p, err := Parse(b)

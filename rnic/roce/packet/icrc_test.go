@@ -80,7 +80,7 @@ func TestPieces(t *testing.T) {
 		for i := BTHLen; i <= len(covered); i++ {
 			for j := i; j <= min(len(covered), i+9); j++ {
 				if err := c.Start(network, covered[:i]); err != nil {
-					t.Fatal(err)
+					t.Fatalf("Start: %v", err)
 				}
 				c.Add(covered[i:j])
 				c.Add(nil)
@@ -100,7 +100,7 @@ func TestStartRefuses(t *testing.T) {
 	bth := make([]byte, BTHLen)
 	for _, network := range [][]byte{v4, v6} {
 		if err := c.Start(network, bth); err != nil {
-			t.Error(err)
+			t.Errorf("Start: %v", err)
 		}
 		if err := c.Start(network, bth[:BTHLen-1]); !errors.Is(err, ErrShort) {
 			t.Errorf("short BTH: %v", err)
@@ -136,7 +136,7 @@ func TestKnownTail(t *testing.T) {
 		tail := CopyTail(b[BTHLen+RETHLen:], payload)
 		var c, d ICRC
 		if err := c.Start(network, b); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Start: %v", err)
 		}
 		clear(b[len(b)-tail.N:])
 		if err := d.StartWith(network, b, tail); err != nil || d.Sum() != c.Sum() {

@@ -25,7 +25,7 @@ func TestECNBits(t *testing.T) {
 		for _, ecn := range []byte{2, 3, 2, 0} {
 			if ecn != ect0 { // a switch's mark
 				if err := a.raw.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), c.level, c.name, int(ecn)) }); err != nil {
-					t.Fatal(err)
+					t.Fatalf("Control: %v", err)
 				}
 			}
 			for _, count := range []int{1, 3} {
@@ -34,11 +34,11 @@ func TestECNBits(t *testing.T) {
 					add(t, out, 100, b.Local())
 				}
 				if _, _, err := a.Send(out); err != nil {
-					t.Fatal(err)
+					t.Fatalf("Send: %v", err)
 				}
 				for got := 0; got < count; got += in.Len() {
 					if err := b.Receive(in); err != nil {
-						t.Fatal(err)
+						t.Fatalf("Receive: %v", err)
 					}
 					for i := range in.Len() {
 						network, _, good := in.Packet(i)
@@ -49,7 +49,7 @@ func TestECNBits(t *testing.T) {
 				}
 			}
 			if err := a.raw.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), c.level, c.name, ect0) }); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Control: %v", err)
 			}
 		}
 	}

@@ -69,18 +69,18 @@ func TestHostUnreachableIsIgnored(t *testing.T) {
 	gone.Close()
 	raw, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Socket: %v", err)
 	}
 	defer unix.Close(raw)
 	local := unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
 	if err := unix.Sendto(raw, hostUnreachable(a.Local(), netip.MustParseAddrPort("127.0.0.2:4791")), 0, &local); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Sendto: %v", err)
 	}
 	out := NewBatch(a, 16)
 	for len(refused) == 0 { // a system call reads the queue if it is not empty
 		add(t, out, 100, to)
 		if _, _, err := a.Send(out); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Send: %v", err)
 		}
 	}
 	if got := <-refused; got != to {

@@ -32,7 +32,7 @@ func sealed(t testing.TB, id uint16, n int) (network, datagram []byte) {
 	var c packet.ICRC
 	network[atID], network[atID+1] = byte(id>>8), byte(id)
 	if err := c.Start(network, datagram[:len(datagram)-packet.ICRCLen]); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	packet.PutICRC(datagram[len(datagram)-packet.ICRCLen:], c.Sum())
 	network[atID], network[atID+1] = 0, 0
@@ -46,7 +46,7 @@ func TestIdentify(t *testing.T) {
 	var c packet.ICRC
 	golden, err := hex.DecodeString(strings.ReplaceAll("6430ffff0000001200123456 1111111100000011 68656c6c6f000000 66148950", " ", ""))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DecodeString: %v", err)
 	}
 	network := header(make([]byte, 64), portA, portB, len(golden), 0)
 	if !d.identify(network, golden) || network[atID] != 0xbe || network[atID+1] != 0xef || !c.Valid(network, golden) {

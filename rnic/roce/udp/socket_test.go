@@ -24,7 +24,7 @@ func open(t *testing.T, addr string) *Socket {
 	t.Helper()
 	s, err := Listen(netip.MustParseAddrPort(addr))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	stuck := time.AfterFunc(time.Minute, func() { s.Close() })
 	t.Cleanup(func() { stuck.Stop(); s.Close() })
@@ -42,7 +42,7 @@ func add(t *testing.T, b *Batch, n int, to netip.AddrPort) {
 	}
 	clear(p[at+n : at+n+int(h.Pad)])
 	if err := b.Add(at+n+int(h.Pad), packet.Tail{}, to); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Add: %v", err)
 	}
 }
 
@@ -53,7 +53,7 @@ func gather(t *testing.T, s *Socket, n int, from netip.AddrPort) (payloads [][]b
 	var c packet.ICRC
 	for len(payloads) < n {
 		if err := s.Receive(in); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Receive: %v", err)
 		}
 		for i := range in.Len() {
 			network, datagram, good := in.Packet(i)
@@ -62,7 +62,7 @@ func gather(t *testing.T, s *Socket, n int, from netip.AddrPort) (payloads [][]b
 			}
 			_, payload, err := packet.Parse(datagram)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Parse: %v", err)
 			}
 			if got := in.from(in.packets[i].i); got != from {
 				t.Errorf("from %v, want %v", got, from)
@@ -135,7 +135,7 @@ func TestJoined(t *testing.T) {
 		}
 		if !whole {
 			if err := b.raw.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 0) }); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Control: %v", err)
 			}
 			b.joins = false
 		}
@@ -234,10 +234,10 @@ func rawSocket(t *testing.T, host netip.Addr) int {
 	}
 	t.Cleanup(func() { unix.Close(fd) })
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: host.As4()}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Bind: %v", err)
 	}
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 60}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SetsockoptTimeval: %v", err)
 	}
 	return fd
 }
@@ -254,7 +254,7 @@ func TestIPv6(t *testing.T) {
 	exchange(t, a, b)
 	// UDP_NO_CHECK6_TX.
 	if err := a.raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, 101, 1) }); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Control: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -288,14 +288,14 @@ func TestGarbage(t *testing.T) {
 	b := open(t, "127.0.0.2:0")
 	c, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(b.Local()))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DialUDP: %v", err)
 	}
 	defer c.Close()
 	in := NewInbound(b, 4)
 	var icrc packet.ICRC
 	for _, n := range []int{0, 1, 15, 16, 280, maxDatagram, maxDatagram + 1, 20_000} {
 		if _, err := c.Write(make([]byte, n)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Write: %v", err)
 		}
 		if err := b.Receive(in); err != nil || in.Len() != 1 {
 			t.Fatalf("%d, %v", in.Len(), err)
@@ -319,7 +319,7 @@ func TestClose(t *testing.T) {
 	out := NewBatch(s, 1)
 	add(t, out, 1, s.Local())
 	if _, _, err := s.Send(out); !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
+		t.Errorf("Send: %v, want %v", err, net.ErrClosed)
 	}
 	for _, at := range []string{"0.0.0.0:0", "[::]:0", "239.1.2.3:0"} {
 		if _, err := Listen(netip.MustParseAddrPort(at)); !errors.Is(err, errAddress) {
@@ -335,7 +335,7 @@ func TestBatchesAllocateNothing(t *testing.T) {
 	round := func() {
 		for range 4 {
 			if err := out.Add(16, packet.Tail{}, b.Local()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Add: %v", err)
 			}
 		}
 		if n, _, err := a.Send(out); n != 4 || err != nil {
@@ -343,7 +343,7 @@ func TestBatchesAllocateNothing(t *testing.T) {
 		}
 		for n := 0; n < 4; n += in.Len() {
 			if err := b.Receive(in); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Receive: %v", err)
 			}
 		}
 	}
