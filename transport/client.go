@@ -102,29 +102,29 @@ type Client struct {
 	auth Auth
 	// addr is the server's address. Written by reconnect, and by Leave while no reconnect runs.
 	addr atomic.Pointer[string]
-	dial func(ctx context.Context) (link, error)
+	dial func(ctx context.Context) (clientConn, error)
 	xid  atomic.Uint32
 
 	// closing is canceled by Close; it bounds connecting.
 	closing context.Context
 	end     context.CancelFunc
 
-	// Guarded by mu. At most one of link and dialing is set: a connection, or the attempt to make
+	// Guarded by mu. At most one of conn and dialing is set: a connection, or the attempt to make
 	// one, which all calls await. No network operation or wait happens under mu.
 	mu      sync.Mutex
-	link    link
+	conn    clientConn
 	dialing chan struct{} // closed at the end of the current connection attempt
 	dialErr error         // the last attempt's error
 	delay   time.Duration // before the next attempt
-	base    uint64        // answers when link was made
-	at      string        // link's address
+	base    uint64        // answers when conn was made
+	at      string        // conn's address
 	wg      sync.WaitGroup
 
 	clientWatch
 }
 
-// A link is a Client's connection.
-type link interface {
+// A clientConn is a Client's connection.
+type clientConn interface {
 	// roundTrip sends the call, waits for its reply and decodes it. A *lostError means that the
 	// call got no answer.
 	roundTrip(ctx context.Context, k *outCall) error
@@ -165,7 +165,7 @@ func (c *Client) connectFirst(ctx context.Context) (*Client, error) {
 		c.end()
 		return nil, c.connectError(err)
 	}
-	c.link, c.base, c.at = l, c.answers.Load(), c.Addr()
+	c.conn, c.base, c.at = l, c.answers.Load(), c.Addr()
 	c.wg.Go(c.watchServer)
 	return c, nil
 }
@@ -255,7 +255,7 @@ func (c *Client) newOutCall() *outCall {
 
 // lost handles a failed attempt: nil means retransmission. From the second time on it pauses
 // first: the call itself may be the reason why connections end, and other calls need them.
-func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline time.Time) error {
+func (c *Client) lost(ctx context.Context, l clientConn, err error, try int, deadline time.Time) error {
 	// Check before errNoAnswer, which a lostError for a silent server wraps.
 	var lost *lostError
 	if !errors.As(err, &lost) {
@@ -264,7 +264,7 @@ func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline 
 		}
 		return err
 	}
-	// The first call to notice discards the connection; the others find another link, or none,
+	// The first call to notice discards the connection; the others find another one, or none,
 	// and do nothing.
 	c.discard(l, lost.err)
 	if c.closing.Err() != nil {
@@ -284,14 +284,14 @@ func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline 
 func passed(deadline time.Time) bool { return !deadline.IsZero() && !now().Before(deadline) }
 
 // connection returns the current connection, or a new one after a loss, and its address.
-func (c *Client) connection(ctx context.Context, deadline time.Time) (link, string, error) {
+func (c *Client) connection(ctx context.Context, deadline time.Time) (clientConn, string, error) {
 	for {
 		c.mu.Lock()
 		if c.closing.Err() != nil {
 			c.mu.Unlock()
 			return nil, "", ErrClosed
 		}
-		if l, at := c.link, c.at; l != nil {
+		if l, at := c.conn, c.at; l != nil {
 			c.mu.Unlock()
 			return l, at, nil
 		}
@@ -316,11 +316,11 @@ func (c *Client) redial() <-chan struct{} {
 }
 
 // discard closes a useless connection; its calls go to a new one.
-func (c *Client) discard(l link, why error) {
+func (c *Client) discard(l clientConn, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link == l && c.closing.Err() == nil {
-		c.link = nil
+	if c.conn == l && c.closing.Err() == nil {
+		c.conn = nil
 		// A server that accepts connections without answering is not back.
 		if c.answers.Load() == c.base {
 			c.delay = min(max(2*c.delay, backoffMin), backoffMax)
@@ -362,7 +362,7 @@ func (c *Client) awaitDial(ctx context.Context, dialed <-chan struct{}, deadline
 
 // reconnect makes one connection attempt, after delay, for all waiting calls.
 func (c *Client) reconnect(delay time.Duration) {
-	var l link
+	var l clientConn
 	err := sleep(c.closing, delay)
 	limit := c.dialTimeout() // this may be shorter than the delay
 	if c.cfg.Moves != nil {
@@ -387,13 +387,13 @@ func (c *Client) reconnect(delay time.Duration) {
 		err = c.dialErr // the earlier error says more than this timeout
 	}
 	if c.dialErr = err; err == nil {
-		c.link, c.base, c.at = l, c.answers.Load(), at
+		c.conn, c.base, c.at = l, c.answers.Load(), at
 		switch {
 		case c.closing.Err() != nil:
 			c.wg.Go(func() { l.close(ErrClosed) })
 		// The service has moved since Connected, when Leave found no connection yet.
 		case c.cfg.Moves != nil && !c.cfg.Moves.Here(at):
-			c.link = nil
+			c.conn = nil
 			c.wg.Go(func() { l.close(errMoved) })
 		}
 	} else {
@@ -428,8 +428,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.end()
-	l := c.link
-	c.link = nil
+	l := c.conn
+	c.conn = nil
 	c.mu.Unlock()
 	var err error
 	if l != nil {

@@ -26,16 +26,16 @@ type outCall struct {
 	answers  *atomic.Uint64 // the Client's count of replies
 	callWatch
 
-	head oncrpc.CallHeader
-	back oncrpc.ReplyHeader
-	enc  xdr.Encoder
-	dec  xdr.Decoder
+	callHeader  oncrpc.CallHeader
+	replyHeader oncrpc.ReplyHeader
+	enc         xdr.Encoder
+	dec         xdr.Decoder
 
-	expired *time.Timer // ends an attempt, unless it fires too early
-	until   time.Time   // end of the attempt; zero: never
-	armed   time.Time   // when the timer fires or has fired; zero: it is stopped
-	early   func() bool // tooEarly, allocated once
-	tcp     tcpCall     // state of an attempt over TCP
+	expired      *time.Timer // ends an attempt, unless it fires too early
+	until        time.Time   // end of the attempt; zero: never
+	armed        time.Time   // when the timer fires or has fired; zero: it is stopped
+	tooEarlyFunc func() bool // tooEarly, allocated once
+	tcp          tcpCall     // state of an attempt over TCP
 }
 
 var outCallPool = newOutCallPool()
@@ -45,7 +45,7 @@ func newOutCallPool() *sync.Pool {
 		k := new(outCall)
 		k.expired = time.NewTimer(time.Hour)
 		k.expired.Stop()
-		k.early = k.tooEarly
+		k.tooEarlyFunc = k.tooEarly
 		k.tcp.ready = make(chan struct{}, 1)
 		k.tcp.turn = make(chan struct{}, 1)
 		return k
@@ -55,7 +55,7 @@ func newOutCallPool() *sync.Pool {
 // recycle drops all references to the caller's data.
 func (k *outCall) recycle() {
 	k.proc, k.args, k.res, k.sink, k.answers = nil, nil, nil, nil, nil
-	k.cred, k.head, k.back = oncrpc.OpaqueAuth{}, oncrpc.CallHeader{}, oncrpc.ReplyHeader{}
+	k.cred, k.callHeader, k.replyHeader = oncrpc.OpaqueAuth{}, oncrpc.CallHeader{}, oncrpc.ReplyHeader{}
 	k.callWatch = callWatch{}
 	k.enc.Reset(nil)
 	k.dec.Reset(nil, nil)
@@ -94,7 +94,7 @@ func (k *outCall) tooEarly() bool {
 // attempt makes one round trip, which ends with errNoAnswer at until, if that is not zero. A live
 // connection loses nothing, so a call never ends its connection; watchServer does. Unlike a child
 // context, the timer costs no allocation.
-func (k *outCall) attempt(ctx context.Context, l link, until time.Time) error {
+func (k *outCall) attempt(ctx context.Context, l clientConn, until time.Time) error {
 	k.arm(until)
 	err := l.roundTrip(ctx, k)
 	if err != nil && ctx.Err() != nil && isLost(err) {
@@ -111,8 +111,8 @@ func isLost(err error) bool {
 // encode encodes the call into buf[:0].
 func (k *outCall) encode(buf []byte) {
 	k.enc.Reset(buf)
-	k.head = oncrpc.CallHeader{XID: k.xid, Prog: k.proc.Prog, Vers: k.proc.Vers, Proc: k.proc.Proc, Cred: k.cred}
-	k.head.EncodeXDR(&k.enc)
+	k.callHeader = oncrpc.CallHeader{XID: k.xid, Prog: k.proc.Prog, Vers: k.proc.Vers, Proc: k.proc.Proc, Cred: k.cred}
+	k.callHeader.EncodeXDR(&k.enc)
 	if k.args != nil {
 		k.args.EncodeXDR(&k.enc)
 	}
@@ -127,7 +127,7 @@ func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
 	d := &k.dec
 	d.Reset(stream, items)
 	d.SetSink(k.sink)
-	k.back.DecodeXDR(d)
+	k.replyHeader.DecodeXDR(d)
 	if d.Err() != nil {
 		return fmt.Errorf("%w: %w", ErrBadReply, d.Err())
 	}
@@ -155,7 +155,7 @@ func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
 
 // status returns the error in the reply's header, if any (RFC 5531 §9).
 func (k *outCall) status() error {
-	h := &k.back
+	h := &k.replyHeader
 	switch {
 	case h.OK():
 		return nil

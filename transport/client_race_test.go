@@ -34,7 +34,7 @@ func (l *madeLink) close(why error) error {
 }
 
 // linked is a Client whose connections are made by dial, the first one at once.
-func linked(t *testing.T, cfg ClientConfig, dial func(ctx context.Context) (link, error)) *Client {
+func linked(t *testing.T, cfg ClientConfig, dial func(ctx context.Context) (clientConn, error)) *Client {
 	t.Helper()
 	simulateCalls(t)
 	cfg.Service = "nfs"
@@ -52,7 +52,7 @@ func TestCallAtTheEndOfItsClient(t *testing.T) {
 	for _, retries := range []int{0, -1} {
 		synctest.Test(t, func(t *testing.T) {
 			l := &madeLink{trip: func(ctx context.Context) error { return nil }}
-			c := linked(t, ClientConfig{MaxRetries: retries}, func(context.Context) (link, error) { return l, nil })
+			c := linked(t, ClientConfig{MaxRetries: retries}, func(context.Context) (clientConn, error) { return l, nil })
 			cut := make(chan struct{})
 			l.trip = func(context.Context) error { <-cut; return &lostError{errors.New("cut")} }
 			ended := make(chan error, 1)
@@ -83,7 +83,7 @@ func TestLateLossReportsItsCause(t *testing.T) {
 			<-time.After(2 * time.Second)
 			return &lostError{cause}
 		}}
-		c := linked(t, ClientConfig{CallTimeout: time.Second}, func(context.Context) (link, error) { dials++; return l, nil })
+		c := linked(t, ClientConfig{CallTimeout: time.Second}, func(context.Context) (clientConn, error) { dials++; return l, nil })
 		defer c.Close()
 		err := c.Call(bg, testProc(tNull), nil, nil, nil, 0)
 		var connect *ConnectError
@@ -98,7 +98,7 @@ func TestLateLossReportsItsCause(t *testing.T) {
 func TestLateLossSparesTheNewConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var made []*madeLink
-		c := linked(t, ClientConfig{}, func(context.Context) (link, error) {
+		c := linked(t, ClientConfig{}, func(context.Context) (clientConn, error) {
 			made = append(made, &madeLink{trip: func(context.Context) error { return nil }})
 			return made[len(made)-1], nil
 		})
@@ -110,7 +110,7 @@ func TestLateLossSparesTheNewConnection(t *testing.T) {
 		}
 		c.discard(old, cut)
 		synctest.Wait()
-		if len(made) != 2 || c.current() != link(made[1]) || made[1].closed.Load() != 0 {
+		if len(made) != 2 || c.current() != clientConn(made[1]) || made[1].closed.Load() != 0 {
 			t.Errorf("%d connections; the new one was closed %d times", len(made), made[1].closed.Load())
 		}
 		if old.closed.Load() != 1 || old.why != cut {
@@ -131,7 +131,7 @@ func TestConnectionThatComesAfterClose(t *testing.T) {
 		late := &madeLink{}
 		dialing, let := make(chan struct{}), make(chan struct{})
 		dials := 0
-		c := linked(t, ClientConfig{}, func(context.Context) (link, error) {
+		c := linked(t, ClientConfig{}, func(context.Context) (clientConn, error) {
 			if dials++; dials == 1 {
 				return first, nil
 			}
@@ -160,7 +160,7 @@ func TestWhyADialIsWaitedForInVain(t *testing.T) {
 		cause := errors.New("connection refused")
 		var dials atomic.Int32
 		lost := &madeLink{trip: func(context.Context) error { return &lostError{errors.New("cut")} }}
-		c := linked(t, ClientConfig{CallTimeout: 10 * time.Second}, func(ctx context.Context) (link, error) {
+		c := linked(t, ClientConfig{CallTimeout: 10 * time.Second}, func(ctx context.Context) (clientConn, error) {
 			switch dials.Add(1) {
 			case 1:
 				return lost, nil
@@ -214,7 +214,7 @@ func TestResultsOverTheBound(t *testing.T) {
 func TestFailuresOverRDMA(t *testing.T) {
 	_, _, addr := networks[1].start(t, ServerConfig{})
 	c := networks[1].client(t, addr, ClientConfig{})
-	l := c.current().(*rdmaLink)
+	l := c.current().(*rdmaClientConn)
 	ended, cancel := context.WithCancel(bg)
 	cancel()
 	other := errors.New("another error")

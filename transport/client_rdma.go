@@ -28,18 +28,18 @@ const replyHeaderMax = oncrpc.ReplySize + 8
 // *ConnectError.
 func DialRDMA(ctx context.Context, dev *rnic.Device, addr string, cfg ClientConfig) (*Client, error) {
 	c := newClient(cfg, addr)
-	c.dial = func(ctx context.Context) (link, error) { return c.dialProbed(ctx, dev) }
+	c.dial = func(ctx context.Context) (clientConn, error) { return c.dialProbed(ctx, dev) }
 	return c.connectFirst(ctx)
 }
 
 // dialProbed returns a connection that has answered a call.
-func (c *Client) dialProbed(ctx context.Context, dev *rnic.Device) (link, error) {
+func (c *Client) dialProbed(ctx context.Context, dev *rnic.Device) (clientConn, error) {
 	for try := 1; ; try++ {
 		conn, err := rpcrdma.Dial(ctx, dev, c.Addr(), c.cfg.RDMA)
 		if err != nil {
 			return nil, err
 		}
-		l := &rdmaLink{conn: conn}
+		l := &rdmaClientConn{conn: conn}
 		wait := probeWait
 		if try == probeTries {
 			wait = c.cfg.RetryTimeout
@@ -55,7 +55,7 @@ func (c *Client) dialProbed(ctx context.Context, dev *rnic.Device) (link, error)
 }
 
 // probe calls procedure 0 of program 0, which no server has: any reply suffices.
-func (c *Client) probe(ctx context.Context, l link, wait time.Duration) error {
+func (c *Client) probe(ctx context.Context, l clientConn, wait time.Duration) error {
 	k := c.newOutCall()
 	defer k.recycle()
 	k.proc = &Proc{Name: "probe", MaxReply: replyHeaderMax}
@@ -70,18 +70,18 @@ func (c *Client) probe(ctx context.Context, l link, wait time.Duration) error {
 	return ctx.Err()
 }
 
-// An rdmaLink is a Client's RPC-over-RDMA connection.
-type rdmaLink struct{ conn *rpcrdma.Conn }
+// A rdmaClientConn is a Client's RPC-over-RDMA connection.
+type rdmaClientConn struct{ conn *rpcrdma.Conn }
 
-func (l *rdmaLink) close(error) error { return l.conn.Close() }
+func (l *rdmaClientConn) close(error) error { return l.conn.Close() }
 
-func (l *rdmaLink) roundTrip(ctx context.Context, k *outCall) error {
+func (l *rdmaClientConn) roundTrip(ctx context.Context, k *outCall) error {
 	r := l.conn.NewCall()
 	defer r.Release()
 	k.encode(r.Scratch())
 	r.Msg = chunks.Message{Stream: k.enc.Bytes(), Items: k.enc.Items()}
 	r.Sink = k.sink
-	r.Expired, r.TooEarly = k.expired.C, k.early
+	r.Expired, r.TooEarly = k.expired.C, k.tooEarlyFunc
 	r.MaxReply = max(oncrpc.ReplySize+k.maxReply, replyHeaderMax)
 	since := k.since()
 	err := l.conn.Do(ctx, r)
@@ -97,7 +97,7 @@ func (l *rdmaLink) roundTrip(ctx context.Context, k *outCall) error {
 
 // failure classifies errors from Do: a timeout, a lost connection, which reconnecting fixes, and
 // all others.
-func (l *rdmaLink) failure(ctx context.Context, err error) error {
+func (l *rdmaClientConn) failure(ctx context.Context, err error) error {
 	if errors.Is(err, rpcrdma.ErrTimeout) {
 		return errNoAnswer
 	}

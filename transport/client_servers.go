@@ -52,7 +52,7 @@ func (a *Answer) enter(addr string, try int) {
 }
 
 // dialUsable makes a connection that Moves accepts.
-func (c *Client) dialUsable(ctx context.Context) (link, error) {
+func (c *Client) dialUsable(ctx context.Context) (clientConn, error) {
 	l, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (c *Client) dialUsable(ctx context.Context) (link, error) {
 }
 
 // try makes one call over a connection that is not in use yet.
-func (c *Client) try(ctx context.Context, l link, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler) error {
+func (c *Client) try(ctx context.Context, l clientConn, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler) error {
 	k := c.newOutCall()
 	defer k.recycle()
 	k.proc, k.cred, k.args, k.res, k.maxReply = p, c.auth.opaque, args, res, p.MaxReply
@@ -88,7 +88,7 @@ func (c *Client) try(ctx context.Context, l link, p *Proc, args xdr.Marshaler, r
 // several Clients prefers connected ones. addr is "" if only Moves knows it.
 func (c *Client) Leave(addr string, why error) {
 	c.mu.Lock()
-	l := c.link
+	l := c.conn
 	if c.at == addr {
 		l = nil
 	}
@@ -99,7 +99,7 @@ func (c *Client) Leave(addr string, why error) {
 	c.discard(l, why)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link == nil && c.dialing == nil && c.closing.Err() == nil {
+	if c.conn == nil && c.dialing == nil && c.closing.Err() == nil {
 		if addr != "" {
 			c.addr.Store(&addr)
 		}

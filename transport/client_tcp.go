@@ -18,12 +18,12 @@ const callSpace = 1 << 10
 // DialTCP connects to addr ("host:port"). It tries once; the error is a *ConnectError.
 func DialTCP(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 	c := newClient(cfg, addr)
-	c.dial = func(ctx context.Context) (link, error) {
+	c.dial = func(ctx context.Context) (clientConn, error) {
 		nc, err := cfg.dialer()(ctx, "tcp", c.Addr())
 		if err != nil {
 			return nil, err
 		}
-		l := newTCPLink(nc, &c.cfg)
+		l := newTCPClientConn(nc, &c.cfg)
 		if c.cfg.Probe {
 			if err := c.probe(ctx, l, c.cfg.RetryTimeout); err != nil {
 				l.close(err)
@@ -48,11 +48,11 @@ func (cfg *ClientConfig) dialer() func(ctx context.Context, network, addr string
 	return new(net.Dialer).DialContext
 }
 
-// A tcpCall is a call's state over TCP. The link's mu guards the fields until ready has been
+// A tcpCall is a call's state over TCP. The connection's mu guards the fields until ready has been
 // received.
 type tcpCall struct {
 	ready chan struct{}   // rec or err is set
-	turn  chan struct{}   // makes this call the link's writer
+	turn  chan struct{}   // makes this call the writer
 	ctx   context.Context // the attempt's
 	rec   *mem.Buffer
 	err   error
@@ -62,9 +62,9 @@ type tcpCall struct {
 	mark  [markLen]byte
 }
 
-// A tcpLink is a Client's TCP connection. Callers write, one at a time (client_tcpwrite.go), and
-// one goroutine reads. No other goroutine is involved in a call.
-type tcpLink struct {
+// A tcpClientConn is a Client's TCP connection. Callers write, one at a time
+// (client_tcpwrite.go), and one goroutine reads. No other goroutine is involved in a call.
+type tcpClientConn struct {
 	nc    net.Conn
 	limit time.Duration // how long the server may accept no bytes
 	rd    *recordReader
@@ -85,28 +85,28 @@ type tcpLink struct {
 	yield  bool       // the writer's own call is done: it stops in the middle of the batch
 }
 
-func newTCPLink(nc net.Conn, cfg *ClientConfig) *tcpLink {
-	l := &tcpLink{nc: nc, limit: cfg.RetryTimeout, pending: map[uint32]*outCall{}}
+func newTCPClientConn(nc net.Conn, cfg *ClientConfig) *tcpClientConn {
+	l := &tcpClientConn{nc: nc, limit: cfg.RetryTimeout, pending: map[uint32]*outCall{}}
 	l.wrote.L = &l.mu
 	l.rd = newRecordReader(nc, tcpWindow, cfg.MaxRecord)
 	l.wg.Go(l.receiveLoop)
 	return l
 }
 
-func (l *tcpLink) close(why error) error {
+func (l *tcpClientConn) close(why error) error {
 	l.abandon(why)
 	l.wg.Wait()
 	return nil
 }
 
-func (l *tcpLink) abandon(err error) {
+func (l *tcpClientConn) abandon(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.end(err)
 }
 
 // end ends the connection; no other function does. The caller holds mu.
-func (l *tcpLink) end(err error) {
+func (l *tcpClientConn) end(err error) {
 	if l.err != nil {
 		return
 	}
@@ -129,7 +129,7 @@ func (l *tcpLink) end(err error) {
 }
 
 // receiveLoop passes each reply to its call.
-func (l *tcpLink) receiveLoop() {
+func (l *tcpClientConn) receiveLoop() {
 	for {
 		rec, err := l.rd.next()
 		if err != nil {
@@ -155,7 +155,7 @@ func (l *tcpLink) receiveLoop() {
 	}
 }
 
-func (l *tcpLink) roundTrip(ctx context.Context, k *outCall) error {
+func (l *tcpClientConn) roundTrip(ctx context.Context, k *outCall) error {
 	t := &k.tcp
 	t.buf = mem.Get(callSpace)
 	k.encode(t.buf.B)
@@ -174,7 +174,7 @@ func (l *tcpLink) roundTrip(ctx context.Context, k *outCall) error {
 
 // exchange sends the call and waits for the reply record. After it returns, no other goroutine
 // uses k.
-func (l *tcpLink) exchange(ctx context.Context, k *outCall) error {
+func (l *tcpClientConn) exchange(ctx context.Context, k *outCall) error {
 	t := &k.tcp
 	l.mu.Lock()
 	if l.err != nil {
@@ -200,7 +200,7 @@ func (l *tcpLink) exchange(ctx context.Context, k *outCall) error {
 
 // await waits for the reply, which is in k.tcp.rec if there is no error. A reply wins over a
 // simultaneously ended context or timer.
-func (l *tcpLink) await(ctx context.Context, k *outCall) (err error) {
+func (l *tcpClientConn) await(ctx context.Context, k *outCall) (err error) {
 	for waits := true; waits; {
 		select {
 		case <-k.tcp.turn:
@@ -226,7 +226,7 @@ func (l *tcpLink) await(ctx context.Context, k *outCall) (err error) {
 
 // withdraw ensures that k gets no reply from now on, and reports whether it already has one, or
 // an error.
-func (l *tcpLink) withdraw(k *outCall) bool {
+func (l *tcpClientConn) withdraw(k *outCall) bool {
 	l.mu.Lock()
 	_, waits := l.pending[k.xid]
 	delete(l.pending, k.xid)

@@ -38,7 +38,7 @@ const batchMax = 64 << 10
 
 // write writes queued calls until there are none, or until another call is the writer. k is the
 // writer; mu is not held.
-func (l *tcpLink) write(k *outCall) {
+func (l *tcpClientConn) write(k *outCall) {
 	for more, fresh := l.begin(k); more; {
 		if fresh {
 			l.gatherBatch()
@@ -48,14 +48,14 @@ func (l *tcpLink) write(k *outCall) {
 }
 
 // begin is next under mu.
-func (l *tcpLink) begin(k *outCall) (more, fresh bool) {
+func (l *tcpClientConn) begin(k *outCall) (more, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next(k)
 }
 
 // written handles the result of writing k's batch, then calls next.
-func (l *tcpLink) written(k *outCall, err error) (more, fresh bool) {
+func (l *tcpClientConn) written(k *outCall, err error) (more, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.yield {
@@ -72,7 +72,7 @@ func (l *tcpLink) written(k *outCall, err error) (more, fresh bool) {
 
 // next reports whether k continues as the writer: with the rest of a batch, or with a fresh one,
 // which it takes from the queue. The caller holds mu.
-func (l *tcpLink) next(k *outCall) (more, fresh bool) {
+func (l *tcpClientConn) next(k *outCall) (more, fresh bool) {
 	fresh = len(l.batch) == 0
 	switch {
 	case l.err != nil, fresh && len(l.out) == 0:
@@ -90,20 +90,20 @@ func (l *tcpLink) next(k *outCall) (more, fresh bool) {
 
 // handOver makes k the writer. k is queued or in the batch, so its goroutine is in await, where
 // turn wakes it, or in leave, where the condition does.
-func (l *tcpLink) handOver(k *outCall) {
+func (l *tcpClientConn) handOver(k *outCall) {
 	l.writer = k
 	k.tcp.turn <- struct{}{}
 	l.wrote.Broadcast()
 }
 
 // done reports whether k has its reply or its caller has given up.
-func (l *tcpLink) done(k *outCall, now time.Time) bool {
+func (l *tcpClientConn) done(k *outCall, now time.Time) bool {
 	return l.pending[k.xid] != k || k.over(now)
 }
 
 // nextBatch moves calls from the queue's head to the batch: one, and more as long as they are
 // small in total.
-func (l *tcpLink) nextBatch() {
+func (l *tcpClientConn) nextBatch() {
 	n, size := 0, 0
 	for _, k := range l.out {
 		if size += k.tcp.size; n > 0 && size > batchMax {
@@ -117,7 +117,7 @@ func (l *tcpLink) nextBatch() {
 }
 
 // gatherBatch collects a new batch's messages.
-func (l *tcpLink) gatherBatch() {
+func (l *tcpClientConn) gatherBatch() {
 	for _, k := range l.batch {
 		l.gather.message(&k.tcp.mark, &k.enc)
 	}
@@ -129,7 +129,7 @@ func (l *tcpLink) gatherBatch() {
 }
 
 // endBatch returns the batch's calls to their goroutines.
-func (l *tcpLink) endBatch() {
+func (l *tcpClientConn) endBatch() {
 	if len(l.batch) == 0 {
 		return
 	}
@@ -143,16 +143,16 @@ func (l *tcpLink) endBatch() {
 
 // leave waits until no other goroutine writes k, because its memory goes back to the caller. A
 // reply may come before the writer has marked k as written.
-func (l *tcpLink) leave(k *outCall) {
-	if l.ended(k) {
+func (l *tcpClientConn) leave(k *outCall) {
+	if l.awaitWritten(k) {
 		<-k.tcp.turn
 		l.write(k)
 	}
 }
 
-// ended waits until no other goroutine writes k. It reports whether k has become the writer since
-// await returned: then it must write the rest of the batch and the queue.
-func (l *tcpLink) ended(k *outCall) (writer bool) {
+// awaitWritten waits until no other goroutine writes k. It reports whether k has become the
+// writer since await returned: then it must write the rest of the batch and the queue.
+func (l *tcpClientConn) awaitWritten(k *outCall) (writer bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k.tcp.state == callQueued {
@@ -169,13 +169,13 @@ func (l *tcpLink) ended(k *outCall) (writer bool) {
 // stuckTick is the interval at which a stalled write checks for abandoned calls.
 const stuckTick = time.Second
 
-func (l *tcpLink) wait() { l.nc.SetWriteDeadline(time.Now().Add(min(stuckTick, l.limit))) }
+func (l *tcpClientConn) wait() { l.nc.SetWriteDeadline(time.Now().Add(min(stuckTick, l.limit))) }
 
 // goOn bounds the wait for a server that accepts no bytes: by RetryTimeout, and by the timeouts
 // of the calls in the batch. Half a record has been sent by then, so the connection is useless. A
 // writer with its own call written and done does not continue, but leaves the batch to its
 // callers.
-func (l *tcpLink) goOn(n int64) bool {
+func (l *tcpClientConn) goOn(n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()

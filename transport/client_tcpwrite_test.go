@@ -22,7 +22,7 @@ import (
 
 // A pipedLink is a link of a Client to a test's own end of a connection without any buffer.
 type pipedLink struct {
-	*tcpLink
+	*tcpClientConn
 	c      *Client
 	far    net.Conn
 	server sync.WaitGroup // what reads and writes far, until it is closed
@@ -32,7 +32,7 @@ type pipedLink struct {
 func pipeLink(t *testing.T, cfg ClientConfig) *pipedLink {
 	near, far := net.Pipe()
 	p := &pipedLink{c: newClient(cfg, "server:2049"), far: far}
-	p.tcpLink = newTCPLink(near, &p.c.cfg)
+	p.tcpClientConn = newTCPClientConn(near, &p.c.cfg)
 	t.Cleanup(func() {
 		p.c.end()
 		p.close(ErrClosed)
@@ -52,7 +52,7 @@ func (p *pipedLink) writeCall(xid uint32, n int) *outCall {
 // begin has the call made; its error comes by the channel.
 func (p *pipedLink) begin(ctx context.Context, k *outCall, limit time.Duration) chan error {
 	ended := make(chan error, 1)
-	go func() { ended <- k.attempt(ctx, p.tcpLink, time.Now().Add(limit)) }()
+	go func() { ended <- k.attempt(ctx, p.tcpClientConn, time.Now().Add(limit)) }()
 	synctest.Wait()
 	return ended
 }
@@ -132,7 +132,7 @@ func TestNoCallerWritesForAllOthers(t *testing.T) {
 			wg.Go(func() {
 				for i := range each {
 					k, began := l.writeCall(uint32(g*each+i+1), size), time.Now()
-					if err := k.attempt(t.Context(), l.tcpLink, began.Add(time.Minute)); err != nil {
+					if err := k.attempt(t.Context(), l.tcpClientConn, began.Add(time.Minute)); err != nil {
 						t.Error(err)
 					}
 					mu.Lock()
@@ -280,7 +280,7 @@ func writersStorm(t *testing.T, r *rand.Rand) {
 			<-time.After(time.Duration(random(4000)) * time.Millisecond)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random(8000))*time.Millisecond)
 			defer cancel()
-			err := k.attempt(ctx, l.tcpLink, time.Now().Add(time.Duration(random(20000))*time.Millisecond))
+			err := k.attempt(ctx, l.tcpClientConn, time.Now().Add(time.Duration(random(20000))*time.Millisecond))
 			out := k.res.(words)
 			switch {
 			case err == nil && (int(out[0]) != size || out[1] != sum(k.args.(*writeArgs).data)):

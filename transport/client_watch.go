@@ -14,7 +14,7 @@ import (
 type clientWatch struct { // calls in progress
 	waiting atomic.Int64  // calls that have begun and not ended
 	answers atomic.Uint64 // replies received
-	asking  atomic.Bool   // a probe is running
+	probing atomic.Bool   // a probe is running
 	silent  atomic.Bool   // no answer for two ticks, not even to a probe
 
 	connects atomic.Uint64 // connections made
@@ -34,7 +34,7 @@ func (c *Client) watchServer() {
 	tick := max(c.cfg.RetryTimeout/silentTicks, time.Microsecond)
 	t := time.NewTicker(tick)
 	defer t.Stop()
-	quiet, told := 0, false // silent ticks; Responding(false) was called
+	quiet, notified := 0, false // silent ticks; Responding(false) was called
 	var last uint64
 	conn := c.current() // the connection at the last tick
 	var since int       // quiet when conn was made
@@ -48,7 +48,7 @@ func (c *Client) watchServer() {
 		switch {
 		case answers != last:
 			last, quiet, since = answers, 0, 0
-			told = told && !c.tell(true)
+			notified = notified && !c.notifyResponding(true)
 		case c.waiting.Load() == 0:
 			quiet, since = 0, 0
 		default:
@@ -58,37 +58,37 @@ func (c *Client) watchServer() {
 			conn, since = l, quiet
 		}
 		c.silent.Store(quiet > 1)
-		if !told && quiet > 2 && time.Duration(quiet)*tick >= noticeTime {
-			told = c.tell(false)
+		if !notified && quiet > 2 && time.Duration(quiet)*tick >= noticeTime {
+			notified = c.notifyResponding(false)
 		}
 		switch {
 		case l == nil || quiet == since:
 		case quiet-since > silentTicks:
 			c.discard(l, errNoAnswer)
-		case c.asking.CompareAndSwap(false, true):
-			c.wg.Go(func() { c.ask(l) })
+		case c.probing.CompareAndSwap(false, true):
+			c.wg.Go(func() { c.probeServer(l) })
 		}
 	}
 }
 
 // current returns the current connection, or nil.
-func (c *Client) current() link {
+func (c *Client) current() clientConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.link
+	return c.conn
 }
 
-// tell notifies Responding, if set, and reports whether it is.
-func (c *Client) tell(ok bool) bool {
+// notifyResponding notifies Responding, if set, and reports whether it is.
+func (c *Client) notifyResponding(ok bool) bool {
 	if c.cfg.Responding != nil {
 		c.cfg.Responding(ok)
 	}
 	return c.cfg.Responding != nil
 }
 
-// ask probes the server on l; the reply is counted where it arrives.
-func (c *Client) ask(l link) {
-	defer c.asking.Store(false)
+// probeServer probes the server on l; the reply is counted where it arrives.
+func (c *Client) probeServer(l clientConn) {
+	defer c.probing.Store(false)
 	_ = c.probe(c.closing, l, c.cfg.RetryTimeout)
 }
 
@@ -99,7 +99,7 @@ func (c *Client) Silent() bool { return c.silent.Load() }
 // RDMAInfo returns the current connection's negotiated parameters; false over TCP, and without a
 // connection.
 func (c *Client) RDMAInfo() (rpcrdma.Info, bool) {
-	if l, ok := c.current().(*rdmaLink); ok {
+	if l, ok := c.current().(*rdmaClientConn); ok {
 		return l.conn.Info(), true
 	}
 	return rpcrdma.Info{}, false

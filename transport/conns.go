@@ -45,7 +45,7 @@ type usage struct {
 
 	// Guarded by Server.mu.
 	host    *host
-	fresh   *list.Element // in Server.fresh
+	unused  *list.Element // in Server.unused
 	leaving bool
 	seen    uint64    // calls at the last scan
 	since   time.Time // first scan with that number
@@ -95,15 +95,15 @@ func (s *Server) count(c serverConn, n int) {
 		return
 	}
 	s.mu.Lock()
-	s.settle(u)
+	s.markUsed(u)
 	s.mu.Unlock()
 }
 
-// settle removes a connection from those without a call. The caller holds mu.
-func (s *Server) settle(u *usage) {
-	if u.fresh != nil {
-		s.fresh.Remove(u.fresh)
-		u.fresh = nil
+// markUsed removes a connection from those without a call. The caller holds mu.
+func (s *Server) markUsed(u *usage) {
+	if u.unused != nil {
+		s.unused.Remove(u.unused)
+		u.unused = nil
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *Server) add(c serverConn, remote net.Addr) bool {
 		return false
 	}
 	h := s.host(remote)
-	if s.guests != nil && !s.guests[h.prefix] {
+	if s.admittedHosts != nil && !s.admittedHosts[h.prefix] {
 		s.refused.count(refusedDraining)
 		s.log.Warn("connection refused: the server takes no new clients (it is being drained)", "peer", remote)
 		return false
@@ -134,7 +134,7 @@ func (s *Server) add(c serverConn, remote net.Addr) bool {
 	}
 	s.conns[c] = true
 	u := c.usage()
-	u.host, u.fresh, u.opened = h, s.fresh.PushBack(c), now()
+	u.host, u.unused, u.opened = h, s.unused.PushBack(c), now()
 	if h.conns++; h.prefix.IsValid() {
 		s.hosts[h.prefix] = h
 	}
@@ -150,7 +150,7 @@ func (s *Server) makeRoom(of *host) bool {
 	if s.leaving >= max(s.cfg.MaxConns/4, minLeaving) {
 		return false
 	}
-	out := s.longestFresh(of)
+	out := s.oldestUnused(of)
 	if out == nil {
 		out = s.idlest(time.Now(), of)
 	}
@@ -158,7 +158,7 @@ func (s *Server) makeRoom(of *host) bool {
 		return false
 	}
 	u := out.usage()
-	s.settle(u)
+	s.markUsed(u)
 	u.leaving = true
 	s.leaving++
 	s.vacate(u.host)
@@ -174,9 +174,9 @@ func (s *Server) vacate(h *host) {
 	}
 }
 
-// longestFresh returns the oldest connection without any call, or nil.
-func (s *Server) longestFresh(of *host) serverConn {
-	for e := s.fresh.Front(); e != nil; e = e.Next() {
+// oldestUnused returns the oldest connection without any call, or nil.
+func (s *Server) oldestUnused(of *host) serverConn {
+	for e := s.unused.Front(); e != nil; e = e.Next() {
 		if c := e.Value.(serverConn); of == nil || c.usage().host == of {
 			return c
 		}
@@ -217,7 +217,7 @@ func (s *Server) idlest(now time.Time, of *host) (idlest serverConn) {
 func (s *Server) remove(c serverConn) {
 	s.mu.Lock()
 	u := c.usage()
-	s.settle(u)
+	s.markUsed(u)
 	if u.leaving {
 		s.leaving--
 	} else {

@@ -114,8 +114,8 @@ func TestHostsGoHome(t *testing.T) {
 	for _, c := range all {
 		h.s.remove(c)
 	}
-	if len(all) < 10 || len(h.s.hosts) != 0 || h.s.leaving != 0 || len(h.s.conns) != 0 || h.s.fresh.Len() != 0 {
-		t.Errorf("%d hosts, %d leaving, %d connections, %d fresh", len(h.s.hosts), h.s.leaving, len(h.s.conns), h.s.fresh.Len())
+	if len(all) < 10 || len(h.s.hosts) != 0 || h.s.leaving != 0 || len(h.s.conns) != 0 || h.s.unused.Len() != 0 {
+		t.Errorf("%d hosts, %d leaving, %d connections, %d fresh", len(h.s.hosts), h.s.leaving, len(h.s.conns), h.s.unused.Len())
 	}
 }
 

@@ -65,9 +65,9 @@ type drcEntry struct {
 	// The next entry for the key, from another connection; for passing entries, in the bucket.
 	next *drcEntry
 
-	byAge  *list.Element // in drc.byAge, if done
-	of     *portion      // the portion that contains it
-	inTurn *list.Element // in that portion's list
+	byAge   *list.Element // in drc.byAge, if done
+	portion *portion      // the portion that contains it
+	inTurn  *list.Element // in that portion's list
 }
 
 // size is a done entry's charge.
@@ -127,9 +127,9 @@ func (d *drc) admit(c *Call, p *peer) bool {
 
 // An admission is the decision that a call runs, or that it is a duplicate.
 type admission struct {
-	runs  bool
-	reply []byte // of the original
-	left  *Call  // to drop: the replaced waiting duplicate, or the call itself
+	runs    bool
+	reply   []byte // of the original
+	dropped *Call  // to drop: the replaced waiting duplicate, or the call itself
 }
 
 // settle acts on c's admission, and reports whether c must run.
@@ -144,8 +144,8 @@ func (d *drc) settle(c *Call, a admission) bool {
 		return false
 	}
 	d.joined.Add(1)
-	if a.left != nil {
-		a.left.via.drop(a.left)
+	if a.dropped != nil {
+		a.dropped.via.drop(a.dropped)
 	}
 	return false
 }
@@ -175,8 +175,8 @@ func (d *drc) enter(c *Call, own *drcEntry) admission {
 		}
 	}
 	switch {
-	case found == nil && c.Distinct && own.from.left():
-		return admission{left: c} // the copy was read first, or the client will repeat c
+	case found == nil && c.Distinct && own.from.clientLeft():
+		return admission{dropped: c} // the copy was read first, or the client will repeat c
 	case found == nil:
 		own.next = d.entries[own.key]
 		d.entries[own.key] = own
@@ -186,7 +186,7 @@ func (d *drc) enter(c *Call, own *drcEntry) admission {
 		found.from = own.from
 		return admission{reply: found.reply}
 	}
-	return admission{left: found.wait(c, own.from)}
+	return admission{dropped: found.wait(c, own.from)}
 }
 
 // wait makes c, from o, wait for the reply to the running e. It returns the previous waiting
@@ -299,7 +299,7 @@ func (d *drc) expire(now time.Time) {
 // remove removes a done entry from the cache. The caller holds mu.
 func (d *drc) remove(e *drcEntry) {
 	d.byAge.Remove(e.byAge)
-	e.of.remove(e)
+	e.portion.remove(e)
 	d.unlink(e)
 }
 

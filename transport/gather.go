@@ -54,7 +54,7 @@ func (g *gather) piece(b []byte) {
 	}
 	// The list references b until it has been written: calls are released only after that.
 	if len(b) > gatherCopy || len(b) > cap(g.arena)-len(g.arena) {
-		g.point(b)
+		g.reference(b)
 		return
 	}
 	at := len(g.arena)
@@ -69,8 +69,8 @@ func (g *gather) piece(b []byte) {
 	g.open = true
 }
 
-// point adds bytes to the list by reference.
-func (g *gather) point(b []byte) {
+// reference adds bytes to the list by reference.
+func (g *gather) reference(b []byte) {
 	g.list = append(g.list, b)
 	g.open = false
 }

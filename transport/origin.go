@@ -75,10 +75,10 @@ func (o *origin) repeatedBy(later *origin) (repeats bool, f fate) {
 	return f != fateLive && f != fateClosed, f
 }
 
-// left reports whether the client has possibly gone to another connection for good. A call read
-// after that is dropped if another connection has its copy: the client has asked there, or will
-// repeat it when this connection ends.
-func (o *origin) left() bool {
+// clientLeft reports whether the client has possibly gone to another connection for good. A call
+// read after that is dropped if another connection has its copy: the client has asked there, or
+// will repeat it when this connection ends.
+func (o *origin) clientLeft() bool {
 	f := o.fate()
 	return f == fateHalf || f == fateCut
 }

@@ -64,12 +64,12 @@ func ownerChild(spec string) {
 		c, err = DialRDMA(context.Background(), iwarp.Open(rnic.DeviceConfig{}), addr, cfg)
 	case "mapped", "bound":
 		c = newClient(cfg, addr)
-		c.dial = func(context.Context) (link, error) {
+		c.dial = func(context.Context) (clientConn, error) {
 			nc, err := dialRaw(way, netip.MustParseAddrPort(addr))
 			if err != nil {
 				return nil, err
 			}
-			return newTCPLink(nc, &c.cfg), nil
+			return newTCPClientConn(nc, &c.cfg), nil
 		}
 		c, err = c.connectFirst(context.Background())
 	case "gone": // its process is away before the server looks

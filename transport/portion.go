@@ -38,7 +38,7 @@ func (p *portion) part(key any) *portion {
 
 // add appends e as a user's newest entry.
 func (p *portion) add(e *drcEntry) {
-	e.of, e.inTurn = p, p.list.PushBack(e)
+	e.portion, e.inTurn = p, p.list.PushBack(e)
 	all := p.up.up
 	all.count++
 	p.last, p.up.last = all.count, all.count

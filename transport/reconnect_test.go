@@ -134,7 +134,7 @@ func refused(t *testing.T, callTimeout time.Duration) (c *Client, dials *atomic.
 	c = newClient(ClientConfig{Service: "nfs", CallTimeout: callTimeout}, "server:20049")
 	t.Cleanup(func() { c.Close() })
 	dials = new(atomic.Int32)
-	c.dial = func(context.Context) (link, error) {
+	c.dial = func(context.Context) (clientConn, error) {
 		dials.Add(1)
 		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	}
@@ -201,7 +201,7 @@ func TestSilentServer(t *testing.T) {
 	}
 	defer c.Close()
 	again, dial := 0, c.dial
-	c.dial = func(ctx context.Context) (link, error) { again++; return dial(ctx) }
+	c.dial = func(ctx context.Context) (clientConn, error) { again++; return dial(ctx) }
 	err = c.Call(bg, testProc(tNull), nil, nil, nil, 0)
 	if err == nil || err.Error() != "nfs server "+addr+" does not answer: no answer in time" {
 		t.Errorf("%v", err)

@@ -46,7 +46,7 @@ func TestResultsWithoutRoom(t *testing.T) {
 		defer shutdown(t, s, done)
 		c := n.client(t, addr, ClientConfig{})
 		proc := &Proc{Prog: testProg, Vers: testVers, Proc: 1, Name: "MIRROR", MaxReply: 4}
-		first := c.link
+		first := c.conn
 		for _, size := range []int{9, 3000, 5000, 300_000} {
 			in := item{make([]byte, size)}
 			fill(in.data)
@@ -72,7 +72,7 @@ func TestResultsWithoutRoom(t *testing.T) {
 				t.Errorf("%d bytes, no sink and room in the message: %d, %v", size, len(kept.data), err)
 			}
 		}
-		if c.link != first {
+		if c.conn != first {
 			t.Error("the connection was given up")
 		}
 	})

@@ -40,12 +40,12 @@ func (r *runningCalls) admit(c *Call) admission {
 			continue
 		}
 		if repeats, _ := e.from.repeatedBy(own.from); repeats {
-			return admission{left: e.wait(c, own.from)}
+			return admission{dropped: e.wait(c, own.from)}
 		}
 		c.Distinct = true
 	}
-	if c.Distinct && own.from.left() {
-		return admission{left: c}
+	if c.Distinct && own.from.clientLeft() {
+		return admission{dropped: c}
 	}
 	own.passing = true
 	own.next, b.head = b.head, own

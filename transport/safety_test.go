@@ -144,7 +144,7 @@ func TestQueuedCallIsTakenBack(t *testing.T) {
 		ours, theirs := net.Pipe()
 		c := newClient(ClientConfig{}, "")
 		defer c.end()
-		l := newTCPLink(ours, &c.cfg)
+		l := newTCPClientConn(ours, &c.cfg)
 		call := func(ctx context.Context, xid uint32) chan error {
 			ended := make(chan error, 1)
 			go func() {
@@ -192,7 +192,7 @@ func TestCallIsNotWrittenAfterItReturned(t *testing.T) {
 			ours, theirs := net.Pipe()
 			c := newClient(ClientConfig{}, "")
 			defer c.end()
-			l := newTCPLink(ours, &c.cfg)
+			l := newTCPClientConn(ours, &c.cfg)
 			start := func(ctx context.Context, k *outCall) chan error {
 				ended := make(chan error, 1)
 				go func() { ended <- k.attempt(ctx, l, time.Now().Add(time.Minute)) }()

@@ -101,17 +101,17 @@ type Server struct {
 	owners    owners
 	stuckWait time.Duration // the constant, except in tests
 
-	mu        sync.Mutex
-	closing   bool
-	listeners map[io.Closer]bool
-	conns     map[serverConn]bool
-	hosts     map[netip.Prefix]*host
-	fresh     list.List             // serverConns without any call, oldest first
-	ended     Traffic               // of ended connections
-	guests    map[netip.Prefix]bool // hosts that may connect while draining; nil: all
-	leaving   int                   // number of conns being closed to make room
-	scanned   time.Time             // last search of conns for idle ones
-	wg        sync.WaitGroup        // counts connections
+	mu            sync.Mutex
+	closing       bool
+	listeners     map[io.Closer]bool
+	conns         map[serverConn]bool
+	hosts         map[netip.Prefix]*host
+	unused        list.List             // serverConns without any call, oldest first
+	ended         Traffic               // of ended connections
+	admittedHosts map[netip.Prefix]bool // hosts that may connect while draining; nil: all
+	leaving       int                   // number of conns being closed to make room
+	scanned       time.Time             // last search of conns for idle ones
+	wg            sync.WaitGroup        // counts connections
 }
 
 // NewServer returns a Server for the programs. It panics if two have the same number and version.

@@ -84,11 +84,11 @@ func (s *Server) Drain(on bool) {
 	defer s.mu.Unlock()
 	switch {
 	case !on:
-		s.guests = nil
-	case s.guests == nil:
-		s.guests = map[netip.Prefix]bool{}
+		s.admittedHosts = nil
+	case s.admittedHosts == nil:
+		s.admittedHosts = map[netip.Prefix]bool{}
 		for prefix := range s.hosts {
-			s.guests[prefix] = true
+			s.admittedHosts[prefix] = true
 		}
 	}
 }
@@ -97,5 +97,5 @@ func (s *Server) Drain(on bool) {
 func (s *Server) Draining() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.guests != nil
+	return s.admittedHosts != nil
 }

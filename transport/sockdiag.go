@@ -30,27 +30,27 @@ func (d *sockDiag) close() {
 // owner returns the owner of the TCP socket at remote connected to ours at local. ownerUDP
 // returns the owner of the UDP socket bound to remote.
 func (d *sockDiag) owner(local, remote netip.AddrPort) Owner {
-	return d.answer(question{local, remote, unix.IPPROTO_TCP})
+	return d.lookUp(diagRequest{local, remote, unix.IPPROTO_TCP})
 }
 func (d *sockDiag) ownerUDP(local, remote netip.AddrPort) Owner {
-	return d.answer(question{local, remote, unix.IPPROTO_UDP})
+	return d.lookUp(diagRequest{local, remote, unix.IPPROTO_UDP})
 }
 
-// A question asks for the owner of the socket at remote.
-type question struct {
+// A diagRequest asks for the owner of the socket at remote.
+type diagRequest struct {
 	local, remote netip.AddrPort
 	protocol      byte
 }
 
-// answer returns the owner of q's socket. It first looks for the socket, for any address: a
+// lookUp returns the owner of q's socket. It first looks for the socket, for any address: a
 // socket found is certain. Otherwise the peer is remote if the kernel says that its address is
 // another machine's. If not, its process has closed the socket or bound it to a device, and it
 // MUST NOT pass for a remote one.
-func (d *sockDiag) answer(q question) Owner {
+func (d *sockDiag) lookUp(q diagRequest) Owner {
 	if uid, ok := d.find(q, zone(q.remote)); ok {
 		return Owner{OwnerLocal, uid}
 	}
-	if d.elsewhere(q.local.Addr(), q.remote) {
+	if d.isRemote(q.local.Addr(), q.remote) {
 		return Owner{Kind: OwnerRemote}
 	}
 	// A socket bound to a device (SO_BINDTODEVICE) is found only by the device's number, and one
@@ -110,7 +110,7 @@ const (
 )
 
 // find looks up q's socket, bound to interface dev (0: to none), and returns its user.
-func (d *sockDiag) find(q question, dev uint32) (uid uint32, ok bool) {
+func (d *sockDiag) find(q diagRequest, dev uint32) (uid uint32, ok bool) {
 	var req [diagReqLen]byte
 	local, remote := unmap(q.local), unmap(q.remote)
 	datagram := q.protocol == unix.IPPROTO_UDP
@@ -183,10 +183,10 @@ const (
 	rtaLen    = 4
 )
 
-// elsewhere reports whether remote's address certainly belongs to another machine: the routing
+// isRemote reports whether remote's address certainly belongs to another machine: the routing
 // table also has loopback addresses, and local routes without an interface address. A failed
 // lookup means unknown, thus false.
-func (d *sockDiag) elsewhere(local netip.Addr, remote netip.AddrPort) bool {
+func (d *sockDiag) isRemote(local netip.Addr, remote netip.AddrPort) bool {
 	a := unmap(remote).Addr()
 	if a.IsLoopback() || a == local.Unmap().WithZone("") {
 		return false

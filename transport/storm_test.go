@@ -18,7 +18,7 @@ func TestCancelStorm(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		_, s, addr := n.start(t, ServerConfig{})
 		c := n.client(t, addr, ClientConfig{})
-		first := c.link
+		first := c.conn
 		var wg sync.WaitGroup
 		for range 24 {
 			wg.Go(func() {
@@ -33,7 +33,7 @@ func TestCancelStorm(t *testing.T) {
 		}
 		wg.Wait()
 		c.mu.Lock()
-		if n.name == "RDMA" && c.link != first {
+		if n.name == "RDMA" && c.conn != first {
 			t.Error("the connection was lost")
 		}
 		c.mu.Unlock()

@@ -47,7 +47,7 @@ func simulateBeside(t *testing.T, cfg ClientConfig) *simulated {
 	go func() { done <- server.ServeTCP(l) }()
 	cfg.Service, cfg.Responding = "nfs", func(ok bool) { s.heard <- ok }
 	s.Client = newClient(cfg, "server:2049")
-	s.dial = func(context.Context) (link, error) {
+	s.dial = func(context.Context) (clientConn, error) {
 		s.dials.Add(1)
 		if s.silenced.Load() {
 			near, far := net.Pipe()
@@ -59,13 +59,13 @@ func simulateBeside(t *testing.T, cfg ClientConfig) *simulated {
 					}
 				}
 			}()
-			return newTCPLink(near, &s.cfg), nil
+			return newTCPClientConn(near, &s.cfg), nil
 		}
 		nc, err := l.Dial()
 		if err != nil {
 			return nil, err
 		}
-		return newTCPLink(nc, &s.cfg), nil
+		return newTCPClientConn(nc, &s.cfg), nil
 	}
 	if _, err := s.connectFirst(bg); err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestRepeatsOfADeadlyCallArePaced(t *testing.T) {
 // busy: after others were answered.
 func (s *simulated) closing(t *testing.T, busy bool) {
 	good := s.dial
-	s.dial = func(ctx context.Context) (link, error) {
+	s.dial = func(ctx context.Context) (clientConn, error) {
 		if s.dials.Load() > 1000 && s.tooMany != nil {
 			s.tooMany()
 		}
@@ -231,7 +231,7 @@ func (s *simulated) closing(t *testing.T, busy bool) {
 
 // A closingLink is cut by the server at each call.
 type closingLink struct {
-	link
+	clientConn
 	s    *simulated
 	busy bool
 }
