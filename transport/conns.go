@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/clock"
 )
 
 // A connection without a call for idleAge can be closed to make room for a new one; NFS clients
@@ -36,7 +38,7 @@ type usage struct {
 	// Written by the goroutine that receives calls, one at a time.
 	calls atomic.Uint64 // received calls
 	in    atomic.Uint64 // bytes of their messages
-	last  atomic.Int64  // arrival of the newest, in nanoseconds since epoch
+	last  atomic.Int64  // arrival of the newest, as clock.Elapsed
 
 	_   [64]byte // a cache line apart, because other processors send replies
 	out atomic.Uint64
@@ -90,7 +92,7 @@ func (s *Server) host(remote net.Addr) *host {
 func (s *Server) count(c serverConn, n int) {
 	u := c.usage()
 	u.in.Add(uint64(n))
-	u.last.Store(int64(time.Since(epoch)))
+	u.last.Store(int64(clock.Elapsed()))
 	if u.calls.Add(1) != 1 {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/clock"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -153,10 +154,5 @@ func (d *drc) figures() RepeatFigures {
 	return RepeatFigures{Replayed: d.replayed.Load(), Joined: d.joined.Load(), Replies: d.byAge.Len(), Bytes: d.all.size - drcEntrySize*d.byAge.Len()}
 }
 
-// epoch is the zero of the calls' clock. A time since epoch takes one reading of the monotonic
-// clock; time.Now reads two clocks.
-var epoch = time.Now()
-
-// now is the current time for measuring durations; its wall clock counts on from the program's
-// start.
-func now() time.Time { return epoch.Add(time.Since(epoch)) }
+// now is the current time for measuring durations.
+func now() time.Time { return clock.Now() }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/clock"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
@@ -51,7 +52,7 @@ func (s *Server) Conns() (list []ConnInfo, ended Traffic) {
 		list[i].add(u)
 		last := list[i].Opened
 		if list[i].Calls > 0 {
-			last = epoch.Add(time.Duration(u.last.Load()))
+			last = clock.At(time.Duration(u.last.Load()))
 		}
 		list[i].Idle = max(0, time.Since(last))
 		c.describe(&list[i])

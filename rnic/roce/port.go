@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/clock"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
@@ -56,11 +57,8 @@ var ports = struct {
 	ended  dropCounts
 }{all: make(map[netip.AddrPort]*port), ending: make(map[*port]struct{})}
 
-// epoch is the zero of Instants.
-var epoch = time.Now()
-
 // now is the current Instant; never 0, which means none.
-func now() core.Instant { return core.Instant(time.Since(epoch)) + 1 }
+func now() core.Instant { return core.Instant(clock.Elapsed()) + 1 }
 
 // openPort returns an address's port, opening it if necessary. The caller must release it.
 func openPort(at netip.AddrPort, wrap func(udp.Wire) udp.Wire) (*port, error) {
