@@ -84,8 +84,8 @@ func TestConnStateFile(t *testing.T) {
 	}
 }
 
-// TestConnStateFileReplaced: foreign objects in the files' place are neither waited for, nor read, nor
-// written.
+// TestConnStateFileReplaced: foreign objects in the files' place are neither waited for, nor
+// read, nor written.
 func TestConnStateFileReplaced(t *testing.T) {
 	dir := t.TempDir()
 	k := connStateFile{path: filepath.Join(dir, "f")}

@@ -156,8 +156,8 @@ func TestRefusedMTUIsRemembered(t *testing.T) {
 // providerOf returns a QP's provider.
 func providerOf(qp *rnic.QP) *provider { return rnic.EndpointOf(qp).(*endpoint).p }
 
-// TestRepeatedMTURequestAccepted: a peer that requests less after a refusal is refused again when it requests more.
-// A peer that repeats its request is accepted until the limit expires.
+// TestRepeatedMTURequestAccepted: a peer that requests less after a refusal is refused again when
+// it requests more. A peer that repeats its request is accepted until the limit expires.
 func TestRepeatedMTURequestAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var x paths

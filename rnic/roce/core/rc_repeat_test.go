@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A forgetfulResponder is a responder that remembers the latest Read Requests. It drops a repeated one
-// unless that ends where a remembered one does.
+// A forgetfulResponder is a responder that remembers the latest Read Requests. It drops a
+// repeated one unless that ends where a remembered one does.
 type forgetfulResponder struct {
 	t    *testing.T
 	side *side

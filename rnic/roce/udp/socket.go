@@ -101,8 +101,9 @@ func (s *Socket) Local() netip.AddrPort { return s.local }
 // Close makes waiting Send and Receive calls return an error that wraps net.ErrClosed.
 func (s *Socket) Close() error { return s.conn.Close() }
 
-// A segmentSize is the outgoing control message with the length of a message's packets. A recvControl is
-// an incoming one; there are two for each message: its packets' length, and their traffic class.
+// A segmentSize is the outgoing control message with the length of a message's packets. A
+// recvControl is an incoming one; there are two for each message: its packets' length, and their
+// traffic class.
 type (
 	segmentSize struct {
 		unix.Cmsghdr
