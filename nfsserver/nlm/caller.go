@@ -1,4 +1,4 @@
-// Calls to clients: GRANTED until it is answered, and the results of messages.
+// Calls to clients: GRANTED, repeated until it is answered, and the results of messages.
 
 package nlm
 
@@ -16,11 +16,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// A client is called only at the address that it has called from, at the port that its port mapper
-// says. The calls of one client are made one after another, by a goroutine that lives while there
-// are any: a client that does not answer keeps no other waiting.
+// The server calls a client only at the address it called from, and at the port its port mapper
+// reports. Each client has a goroutine that makes its calls one after another and ends with its
+// queue. So a silent client delays no other.
 
-// callers has those goroutines.
+// callers holds the calling goroutines, by client.
 type callers struct {
 	mu    sync.Mutex // guards all below and the queues
 	hosts map[hostKey]*caller
@@ -32,35 +32,37 @@ type caller struct {
 	queue []outgoing
 }
 
-// An outgoing is one call to a client: GRANTED of a waiter, or else the result of a message.
+// An outgoing is one call to a client: GRANTED for waiter, or (waiter nil) the result of a message.
 type outgoing struct {
 	waiter *waiter
 	proc   uint32
 	result []byte
 }
 
-// What waits to be sent.
+// Queue bounds.
 const (
-	maxResults = 64      // of one client, beside its waiters
-	maxCallers = 1 << 10 // clients that are called at once for results alone
+	maxResults = 64      // queued for one client, besides its waiters
+	maxCallers = 1 << 10 // clients called at once for results alone
 )
 
-// How long to wait for an answer, and until the next attempt.
+// The timeout for one call, and the backoff between attempts.
 const (
 	callTimeout = 10 * time.Second
 	backoffMin  = time.Second
 	backoffMax  = 30 * time.Second
 )
 
-// callGranted has the client of a waiter told that it has its lock. The file is locked.
+// callGranted queues GRANTED for the client of w, which now holds its lock. The file is locked.
 func (s *Service) callGranted(w *waiter) { s.enqueue(w.owner.host.key, outgoing{waiter: w}) }
 
-// callResult sends the result of a message. Where too many wait it is dropped: the client sends its
-// message again.
+// callResult queues the result of a message. It drops the result if too many are queued: the client
+// then sends its message again.
 func (s *Service) callResult(k hostKey, proc uint32, result []byte) {
 	s.enqueue(k, outgoing{proc: proc, result: result})
 }
 
+// enqueue queues a call, and starts the client's goroutine if it has none. Until Close no GRANTED
+// is dropped: the ledger's bounds limit the waiters.
 func (s *Service) enqueue(k hostKey, m outgoing) {
 	g := &s.callers
 	g.mu.Lock()
@@ -80,7 +82,7 @@ func (s *Service) enqueue(k hostKey, m outgoing) {
 	c.queue = append(c.queue, m)
 }
 
-// results is how many results wait. callers.mu is held.
+// results counts the queued results. callers.mu is held.
 func (c *caller) results() (n int) {
 	for _, m := range c.queue {
 		if m.waiter == nil {
@@ -90,7 +92,7 @@ func (c *caller) results() (n int) {
 	return n
 }
 
-// next takes the next call from the queue; the caller without any is forgotten.
+// next takes the next call from the queue, and forgets a caller with an empty queue.
 func (g *callers) next(c *caller) (m outgoing, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -103,8 +105,8 @@ func (g *callers) next(c *caller) (m outgoing, ok bool) {
 	return m, true
 }
 
-// callLoop makes the calls of one client. A GRANTED without an answer is made again until there is
-// one: the client holds the lock and does not know.
+// callLoop makes one client's calls until its queue is empty. It repeats an unanswered GRANTED,
+// because the client holds the lock without knowing.
 func (s *Service) callLoop(c *caller) {
 	var rpc *transport.Client
 	hangUp := func() {
@@ -128,7 +130,7 @@ func (s *Service) callLoop(c *caller) {
 				pause = backoffMin
 				break
 			}
-			hangUp() // it may have another port now
+			hangUp() // the client's port may have changed
 			if m.waiter == nil {
 				break
 			}
@@ -141,7 +143,7 @@ func (s *Service) callLoop(c *caller) {
 	}
 }
 
-// wanted reports whether the call is still to be made.
+// wanted reports whether the call is still needed: a GRANTED is not, once its waiter has ended.
 func (m *outgoing) wanted() bool {
 	w := m.waiter
 	if w == nil {
@@ -152,7 +154,7 @@ func (m *outgoing) wanted() bool {
 	return w.file.has(w)
 }
 
-// connect connects to the lock manager of a client, unless that has been done.
+// connect connects *rpc to the client's lock manager, unless it is connected.
 func (s *Service) connect(rpc **transport.Client, addr netip.Addr) (err error) {
 	if *rpc != nil {
 		return nil
@@ -167,8 +169,8 @@ func (s *Service) connect(rpc **transport.Client, addr netip.Addr) (err error) {
 	return err
 }
 
-// dial connects to a port of a client, from the address that it knows us by and, where that is
-// possible, a reserved port.
+// dial connects to a client's port. It calls from Options.Local, the address known to the client,
+// and from a reserved port where possible.
 func (s *Service) dial(ctx context.Context, addr netip.Addr, port uint16) (*transport.Client, error) {
 	cfg := transport.ClientConfig{Cred: transport.SysCred(), CallTimeout: callTimeout, MaxRetries: -1, ReservedPort: true}
 	if s.opts.Local.IsValid() && s.opts.Local.Is4() == addr.Is4() {
@@ -178,7 +180,7 @@ func (s *Service) dial(ctx context.Context, addr netip.Addr, port uint16) (*tran
 	return transport.DialTCP(ctx, net.JoinHostPort(addr.String(), strconv.Itoa(int(port))), cfg)
 }
 
-// askPort asks the port mapper of a client for the TCP port of a program.
+// askPort asks a client's port mapper for the TCP port of a program.
 func (s *Service) askPort(ctx context.Context, addr netip.Addr, prog, vers uint32) (uint16, error) {
 	c, err := s.dial(ctx, addr, rpcbind.Port)
 	if err != nil {
@@ -188,7 +190,7 @@ func (s *Service) askPort(ctx context.Context, addr netip.Addr, prog, vers uint3
 	return c.PortOf(ctx, prog, vers)
 }
 
-// send makes a call.
+// send makes one call and waits for its reply.
 func (s *Service) send(rpc *transport.Client, m outgoing) error {
 	if m.waiter == nil {
 		p := transport.Proc{Prog: nlm4.Program, Vers: nlm4.Version, Proc: m.proc, Name: "NLM result"}
@@ -203,8 +205,8 @@ func (s *Service) send(rpc *transport.Client, m outgoing) error {
 	return nil
 }
 
-// confirm ends a waiter that holds its lock: its client has taken it, or does not want it. One that
-// is not there any more has been ended by a call of its client, which counts.
+// confirm ends a granted waiter after the reply to GRANTED: its client took the lock, or does not
+// want it. A waiter ended by a client's call meanwhile stays as that call left it.
 func (s *Service) confirm(w *waiter, wanted bool) {
 	f := s.hold(w.file.key)
 	defer s.letGo(f)
@@ -218,7 +220,7 @@ func (s *Service) confirm(w *waiter, wanted bool) {
 	f.grant()
 }
 
-// granted is the status of a result, which is all that is kept of it.
+// granted decodes a result's status and drops the rest.
 type granted nlm4.Status
 
 func (g *granted) DecodeXDR(d *xdr.Decoder) {
@@ -227,12 +229,12 @@ func (g *granted) DecodeXDR(d *xdr.Decoder) {
 	*g = granted(r.Status)
 }
 
-// encoded is a message that is XDR already.
+// encoded is a message in XDR.
 type encoded []byte
 
 func (b encoded) EncodeXDR(e *xdr.Encoder) { e.Raw(b) }
 
-// void is no results, whatever there are.
+// void decodes no results, and ignores any there are.
 type void struct{}
 
 func (void) EncodeXDR(*xdr.Encoder) {}

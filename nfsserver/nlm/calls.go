@@ -1,4 +1,4 @@
-// The work of the procedures: from arguments to results, whichever way they have come.
+// The procedures' work: from arguments to results, for calls with a reply and for messages.
 
 package nlm
 
@@ -13,22 +13,22 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A request is a call about bytes of a file, its parts found and checked.
+// A request is a call about a file's bytes, after its parts were looked up and checked.
 type request struct {
 	svc    *Service
 	target nfsserver.Target
-	owner  *owner // with a reference
+	owner  *owner // with a reference, which on drops; nil: the owner has nothing
 	span
 	exclusive bool
 }
 
-// on finds the file, the owner and the range of a lock, and runs do. known: it is about an owner
-// that has something; where it has nothing, do is called with no owner.
+// on looks up the file, the owner and the range of a lock, and runs do with them. With known it
+// creates no owner: do gets a nil owner if the owner has nothing here.
 func (s *Service) on(c *transport.Call, l *nlm4.Lock, exclusive, known bool, do func(*request) nlm4.Status) (st nlm4.Status) {
 	if l.Offset > lastByte {
 		return nlm4.FBig
 	}
-	// As fcntl(2) of a client has it, a range that goes beyond the last byte ends with it.
+	// A range beyond the last byte ends with it, as fcntl(2) on a client expects.
 	q := request{svc: s, span: span{l.Offset, l.Offset + l.Length - 1}, exclusive: exclusive}
 	if l.Length == 0 || q.end < q.start || q.end > lastByte {
 		q.end = lastByte
@@ -52,14 +52,14 @@ func (s *Service) on(c *transport.Call, l *nlm4.Lock, exclusive, known bool, do 
 	return st
 }
 
-// hold returns the locked file of the request.
+// hold returns the request's file, locked; pair it with letGo.
 func (q *request) hold() *file {
 	return q.svc.hold(fileKey{q.target.Export, q.target.Ref})
 }
 
-// mayLock checks that the caller may lock the file at all. As with Linux's server it needs to be
-// able to read it, whichever the lock, or own it: the client has opened the file, and its user's
-// rights have been checked then.
+// mayLock checks the caller's right to lock the file at all. For each kind of lock the caller must
+// be able to read the file, or own it, as with Linux's server. The client opened the file and
+// checked its user's rights then.
 func (q *request) mayLock() error {
 	t := &q.target
 	a, err := t.FS.Getattr(t.Ref)
@@ -80,7 +80,7 @@ func (q *request) mayLock() error {
 	return err
 }
 
-// test is TEST: who would be in the way.
+// test is TEST: it returns the first conflicting lock.
 func (s *Service) test(c *transport.Call, a *nlm4.TestArgs) nlm4.TestRes {
 	res := nlm4.TestRes{Cookie: a.Cookie, Status: nlm4.DeniedGracePeriod}
 	if s.Grace() > 0 {
@@ -102,8 +102,8 @@ func (s *Service) test(c *transport.Call, a *nlm4.TestArgs) nlm4.TestRes {
 	return res
 }
 
-// inTheWay returns the first lock that a request conflicts with, or nil. The owner of another
-// program's is not known.
+// inTheWay returns the first lock conflicting with a request, or nil. For a local program's lock
+// the owner is unknown and stays empty.
 func (f *file) inTheWay(q *request) (*nlm4.Holder, error) {
 	if h := f.locks.conflict(q.owner, q.span, q.exclusive); h != nil {
 		return &nlm4.Holder{Exclusive: h.exclusive, Svid: h.owner.key.svid, Owner: []byte(h.owner.key.object),
@@ -119,7 +119,7 @@ func (f *file) inTheWay(q *request) (*nlm4.Holder, error) {
 	return &nlm4.Holder{Exclusive: kind == nfsserver.Exclusive, Offset: start, Length: wireLength(span{start, end})}, nil
 }
 
-// wireLength is the length of a span in messages, where 0 is "to the end of the file".
+// wireLength is a span's length in messages; 0 means "to the end of the file".
 func wireLength(s span) uint64 {
 	if s.end == lastByte {
 		return 0
@@ -127,12 +127,12 @@ func wireLength(s span) uint64 {
 	return s.end - s.start + 1
 }
 
-// lock is LOCK and, where the client is not to be monitored, NM_LOCK.
+// lock is LOCK and, for a client without monitoring, NM_LOCK. It counts the result.
 func (s *Service) lock(c *transport.Call, a *nlm4.LockArgs, monitored bool) nlm4.Status {
 	return s.tally.note(s.tryLock(c, a, monitored))
 }
 
-// tryLock is lock, not counted.
+// tryLock is lock without counting.
 func (s *Service) tryLock(c *transport.Call, a *nlm4.LockArgs, monitored bool) nlm4.Status {
 	hk := s.hostOf(c, a.Lock.Caller)
 	if !s.inTime(hk, a.Reclaim) {
@@ -145,7 +145,8 @@ func (s *Service) tryLock(c *transport.Call, a *nlm4.LockArgs, monitored bool) n
 		if err := q.mayLock(); err != nil {
 			return status(err)
 		}
-		// Before the lock is there: a client that has one is always told of our restart.
+		// Record the client before it has the lock, so that every client with locks is notified
+		// after our restart.
 		if monitored {
 			if err := s.monitor.watch(hk); err != nil {
 				s.log.Warn("no locks: the client cannot be kept", "error", err)
@@ -159,9 +160,9 @@ func (s *Service) tryLock(c *transport.Call, a *nlm4.LockArgs, monitored bool) n
 	})
 }
 
-// reclaimLate is a LOCK that reclaims when nobody can any more. It is refused, but for what its
-// owner has: a client that has been told of a restart reclaims all that it knows of, also what it
-// was given since.
+// reclaimLate is a reclaiming LOCK after the grace period. It grants only a lock already held by
+// the owner: after a restart notice a client reclaims every lock it knows, also those granted
+// since. It refuses all others.
 func (s *Service) reclaimLate(c *transport.Call, a *nlm4.LockArgs) nlm4.Status {
 	return s.on(c, &a.Lock, a.Exclusive, true, func(q *request) nlm4.Status {
 		if q.owner != nil {
@@ -176,19 +177,19 @@ func (s *Service) reclaimLate(c *transport.Call, a *nlm4.LockArgs) nlm4.Status {
 	})
 }
 
-// inTime reports whether a host can lock something now: in the period of grace reclaim what it had,
-// and else what is new.
+// inTime reports whether a host can lock now: during the grace period it can only reclaim, and only
+// if it had locks in the last run; afterwards it can only take new locks.
 func (s *Service) inTime(hk hostKey, reclaim bool) bool {
 	grace := s.Grace() > 0
 	return grace == reclaim && (!grace || s.monitor.mayReclaim(hk))
 }
 
-// lock gives the caller a lock, or has it wait.
+// lock grants the request, queues it (NLM4_BLOCKED), or refuses it. mu is held.
 func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 	if err := f.open(q.target.Locks, q.owner.host); err != nil {
 		return status(err)
 	}
-	f.settle(q.owner, q.span) // a client that asks again after BLOCKED, and has been granted it since
+	f.settle(q.owner, q.span) // the client may retry after BLOCKED and hold the lock by now
 	err := f.acquire(q.owner, q.span, q.exclusive)
 	w := f.find(q.owner, q.span, q.exclusive)
 	if errors.Is(err, errConflict) {
@@ -201,7 +202,7 @@ func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 		if w != nil {
 			f.drop(w)
 		}
-		f.grant() // others, where an exclusive lock has become a shared one
+		f.grant() // others, if an exclusive lock became a shared one
 		return nlm4.Granted
 	case !errors.Is(err, errConflict) && !isForeign(err):
 		return status(err)
@@ -211,7 +212,8 @@ func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 		if st := f.enqueue(q, a, isForeign(err)); st != nlm4.Blocked {
 			return st
 		}
-	case !f.svc.waits.wait(w, f.svc.programs(isForeign(err))): // by now: what other programs do is seen when a client asks again
+	// The waits of local programs may have closed a circle since the client last asked.
+	case !f.svc.waits.wait(w, f.svc.programs(isForeign(err))):
 		f.drop(w)
 		return nlm4.Deadlock
 	}
@@ -221,8 +223,8 @@ func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 	return nlm4.Blocked
 }
 
-// enqueue has a request wait if it can: then the status is Blocked. foreign: another program's lock
-// is in the way.
+// enqueue queues a blocking request and returns Blocked. It returns DeniedNoLocks at a bound, and
+// Deadlock if waiting would close a circle. foreign: another program's lock conflicts.
 func (f *file) enqueue(q *request, a *nlm4.LockArgs, foreign bool) nlm4.Status {
 	if !f.svc.ledger.charge(q.owner, counts{waiters: 1}) {
 		return nlm4.DeniedNoLocks
@@ -239,8 +241,8 @@ func (f *file) enqueue(q *request, a *nlm4.LockArgs, foreign bool) nlm4.Status {
 	return nlm4.Blocked
 }
 
-// cancel is CANCEL: the client does not wait any more. One that has been granted its lock
-// meanwhile, without knowing, has it taken back.
+// cancel is CANCEL: the client stops waiting. A lock granted meanwhile, without its knowledge, is
+// taken back.
 func (s *Service) cancel(c *transport.Call, a *nlm4.CancelArgs) nlm4.Status {
 	return s.on(c, &a.Lock, a.Exclusive, true, func(q *request) nlm4.Status {
 		if q.owner == nil {
@@ -261,8 +263,8 @@ func (s *Service) cancel(c *transport.Call, a *nlm4.CancelArgs) nlm4.Status {
 	})
 }
 
-// unlock is UNLOCK. To release what is not locked is no error: the reply to an earlier UNLOCK may
-// have been lost.
+// unlock is UNLOCK. Releasing unlocked bytes is no error: the reply to an earlier UNLOCK may have
+// been lost.
 func (s *Service) unlock(c *transport.Call, a *nlm4.UnlockArgs) nlm4.Status {
 	return s.on(c, &a.Lock, false, true, func(q *request) nlm4.Status {
 		if q.owner == nil {
@@ -279,7 +281,7 @@ func (s *Service) unlock(c *transport.Call, a *nlm4.UnlockArgs) nlm4.Status {
 	})
 }
 
-// status is the nlm4_stats of an error.
+// status maps an error to its nlm4_stats.
 func status(err error) nlm4.Status {
 	switch {
 	case err == nil:
@@ -287,7 +289,7 @@ func status(err error) nlm4.Status {
 	case errors.Is(err, nfsserver.ErrStale), errors.Is(err, syscall.ESTALE):
 		return nlm4.StaleFH
 	case errors.Is(err, nfsserver.ErrBusy):
-		return nlm4.DeniedGracePeriod // what clients ask again after
+		return nlm4.DeniedGracePeriod // clients retry after it
 	case errors.Is(err, syscall.EROFS):
 		return nlm4.ROFS
 	case errors.Is(err, errNoLocks), errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE),

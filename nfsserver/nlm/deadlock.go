@@ -1,4 +1,4 @@
-// Deadlocks: owners that wait for one another, on one file or several.
+// Deadlocks: owners waiting for one another, on one file or several.
 
 package nlm
 
@@ -7,36 +7,33 @@ import (
 	"sync"
 )
 
-// A waitGraph is who waits. Together with the locks of files it says for whom: an owner waits for
-// each owner of a lock that is in the way of its request. A request that would close a circle of
-// these is answered NLM4_DEADLCK (RFC 1813 §6.1.4) and does not wait, as fcntl(2) fails with
-// EDEADLK between processes of one machine, and as the server of Linux 6.1 does (that of 6.12 has
-// both wait).
+// A waitGraph holds the waiting requests. Together with the files' locks they form a graph: an
+// owner waits for the owners of conflicting locks. A request that would close a circle is answered
+// NLM4_DEADLCK (RFC 1813 §6.1.4) and does not wait. Processes of one machine get EDEADLK from
+// fcntl(2) likewise. Linux 6.1's server does the same; 6.12 lets both requests wait.
 //
-// Programs of this machine are in circles, too, as far as the kernel lists them. One that closes a
-// circle itself the kernel does not tell: our locks are those of an open file description, which it
-// does not follow. Then a client is told that asks again.
+// Local programs take part in circles as far as the kernel lists them. If a local program closes a
+// circle, the kernel does not notice: our locks belong to an open file description, which it does
+// not follow. The next client to retry then gets the error.
 //
-// An owner is a process for its client, so one of its threads that does not wait may yet release
-// what others wait for; clients do not say so, and fcntl(2) takes such a process for one that
-// waits, too.
+// An owner is a process on its client. Another thread of that process may release a lock while one
+// thread waits; clients do not report this. fcntl(2) also treats such a process as waiting.
 type waitGraph struct {
 	mu    sync.Mutex // guards all below; and file.locks, which change under file.mu as well
 	waits map[*owner][]*waiter
-	files map[inode]*file // that are open, and that the kernel lists
+	files map[inode]*file // open files, by the inode the kernel lists them with
 }
 
 func (g *waitGraph) init() {
 	g.waits, g.files = map[*owner][]*waiter{}, map[inode]*file{}
 }
 
-// maxLooks bounds how many locks one search looks at, as others' requests wait for its end. A
-// circle that it does not find is one that nobody is told of, until a client gives up.
+// maxLooks bounds the locks visited by one search, because other requests wait for its end. A
+// circle beyond the bound stays undetected until a client gives up.
 const maxLooks = 32 << 10
 
-// wait enters a waiter unless it would close a circle, and reports whether it has. One that is
-// there is taken out where by now it is in a circle. p are the programs that may be in it, nil:
-// none.
+// wait adds a waiter and returns true, or returns false if the waiter closes a circle. It removes a
+// waiter found in a circle when checked again. p are the local programs to consider; nil: none.
 func (g *waitGraph) wait(w *waiter, p *programs) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -50,32 +47,33 @@ func (g *waitGraph) wait(w *waiter, p *programs) bool {
 	return true
 }
 
-// A step is a request in a search: an owner's, or else a program's.
+// A step is one request on a search's path: an owner's (pid 0), or a local program's (owner nil).
 type step struct {
 	owner     *owner
 	pid       int
-	file      *file // nil: one that clients have no locks of
+	file      *file // nil: clients have no locks on it
 	inode     inode
 	exclusive bool
 	span
 }
 
+// stepOf copies the parts of w, so the search needs no lock of its file.
 func stepOf(w *waiter) step {
 	return step{owner: w.owner, file: w.file, inode: w.file.inode, exclusive: w.exclusive, span: w.span}
 }
 
-// A search looks for circles, the nearest first. waitGraph.mu is held.
+// A search looks for circles breadth-first, the shortest first. waitGraph.mu is held.
 type search struct {
 	graph    *waitGraph
 	programs *programs
 	from     *owner
 	next     []step
-	owners   map[*owner]bool // that have been seen
+	owners   map[*owner]bool // visited
 	pids     map[int]bool
-	looks    int // that are left
+	looks    int // remaining
 }
 
-// closes reports whether w waits, in the end, for its own owner.
+// closes reports whether w waits, directly or through others, for its own owner.
 func (g *waitGraph) closes(w *waiter, p *programs) bool {
 	if p == nil {
 		p = &programs{}
@@ -90,8 +88,8 @@ func (g *waitGraph) closes(w *waiter, p *programs) bool {
 	return false
 }
 
-// clients follows the locks of clients that are in the way of a request, and reports whether one is
-// of who has begun.
+// clients follows the client locks conflicting with a request. It reports whether one of them
+// belongs to the owner the search began with.
 func (s *search) clients(at *step) bool {
 	if at.file == nil {
 		return false
@@ -111,7 +109,7 @@ func (s *search) clients(at *step) bool {
 		s.owners[h.owner] = true
 		found = append(found, h.owner)
 	}
-	for _, o := range found { // at is not ours after the first
+	for _, o := range found { // append to next may move *at, so it is not used any more
 		for _, w := range s.graph.waits[o] {
 			s.next = append(s.next, stepOf(w))
 		}
@@ -119,7 +117,7 @@ func (s *search) clients(at *step) bool {
 	return false
 }
 
-// others follows the locks of programs.
+// others follows the conflicting locks of local programs.
 func (s *search) others(at step) {
 	if at.inode == (inode{}) {
 		return
@@ -140,7 +138,7 @@ func (s *search) others(at step) {
 	}
 }
 
-// end takes out a waiter that does not wait any more.
+// end removes a waiter after its wait.
 func (g *waitGraph) end(w *waiter) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,14 +155,14 @@ func (g *waitGraph) remove(w *waiter) {
 	g.waits[w.owner] = left
 }
 
-// change changes the locks of a file, which is locked, while nobody looks at them from elsewhere.
+// change runs do on the locks of f under mu, so no search reads them meanwhile. f.mu is held.
 func (g *waitGraph) change(f *file, do func(*lockset)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	do(&f.locks)
 }
 
-// open enters a file under what the kernel lists it as.
+// open registers a file under its inode; a zero inode is not listed by the kernel.
 func (g *waitGraph) open(f *file, i inode) {
 	if i == (inode{}) {
 		return

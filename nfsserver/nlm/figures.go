@@ -1,4 +1,4 @@
-// What the lock service tells of itself when it is asked.
+// Metrics of the lock service.
 
 package nlm
 
@@ -8,23 +8,24 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// Figures are the locks of a Service at one moment, and what has become of requests for locks.
+// Figures are a Service's locks at one moment, and counters of request results.
 type Figures struct {
-	Held    int // locks, and shares
-	Waiting int // blocking requests that wait, or have been granted and not been confirmed by their clients yet
-	Files   int // with any of them
-	Clients int // that are known: those that have locks, and for a time those that had some
+	Held    int // locks and shares
+	Waiting int // blocking requests: waiting, or granted and not yet confirmed by their clients
+	Files   int // with locks, shares or waiters
+	Clients int // clients with locks, and for a time those with earlier ones
 
-	Granted uint64 // requests that got their lock, at once or after waiting
-	Blocked uint64 // requests that were told to wait
-	Denied  uint64 // requests that got none, for whatever reason
-	Lost    uint64 // locks that were released without their owner asking: its client has started again, or the export is gone
+	Granted uint64 // requests granted, at once or after waiting
+	Blocked uint64 // requests answered NLM4_BLOCKED
+	Denied  uint64 // refused requests, for any reason
+	// locks released without a call of their owner: its client restarted, or the export is gone
+	Lost uint64
 }
 
-// tally counts what has become of requests.
+// tally counts lock requests by result.
 type tally struct{ granted, blocked, denied, lost atomic.Uint64 }
 
-// note counts the answer to a request, and returns it.
+// note counts the reply to a request, and returns it.
 func (t *tally) note(st nlm4.Status) nlm4.Status {
 	switch st {
 	case nlm4.Granted:
@@ -37,7 +38,7 @@ func (t *tally) note(st nlm4.Status) nlm4.Status {
 	return st
 }
 
-// Figures returns the figures of this moment.
+// Figures returns the current figures.
 func (s *Service) Figures() Figures {
 	t := &s.tally
 	f := Figures{Granted: t.granted.Load(), Blocked: t.blocked.Load(), Denied: t.denied.Load(), Lost: t.lost.Load()}

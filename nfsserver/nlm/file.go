@@ -1,5 +1,4 @@
-// A file with locks: its holdings, who waits, its shares, and what other programs are shown of
-// them.
+// A file with locks: its holdings, waiters and shares, and the lock visible to other programs.
 
 package nlm
 
@@ -20,51 +19,50 @@ type fileKey struct {
 	ref    nfsserver.Ref
 }
 
-// A file is in Service.files while it has locks, waiters or shares, or a call is about it.
+// A file is in Service.files while it has locks, waiters or shares, or a call uses it.
 type file struct {
 	// Set once.
 	key fileKey
 	svc *Service
 
-	users int // guarded by Service.mu: calls that hold the file, or wait for mu
+	users int // guarded by Service.mu: calls using the file, or waiting for mu
 
-	// Guards all below. The file system is called under it: what hangs holds up the calls on this
-	// file and no other.
+	// Guards all below. It is held during calls to the file system, so a hanging file system delays
+	// the calls on this file and no others.
 	mu      sync.Mutex
-	host    *host                // that the file is charged to; nil: it is not open
+	host    *host                // charged for the file; nil: it is not open
 	kernel  nfsserver.FileLocks  // nil: not open, or no other program can lock the file
-	local   nfsserver.LocalLocks // kernel, if the file is one of this machine; otherwise nil
-	inode   inode                // of local; changes under waitGraph.mu, too
-	locks   lockset              // changes under waitGraph.mu, too
-	waiters []*waiter            // the oldest first
+	local   nfsserver.LocalLocks // kernel, if the file is on this machine; otherwise nil
+	inode   inode                // from local; also changes under waitGraph.mu
+	locks   lockset              // also changes under waitGraph.mu
+	waiters []*waiter            // oldest first
 	shares  []share
 }
 
-// A waiter is a blocking request. While it waits it has a place in the queue of its file; then it
-// holds the lock, and its client is told so until it has confirmed it. Whatever takes it out of
-// file.waiters ends it.
+// A waiter is a blocking request. It first waits in its file's queue. Once granted it holds the
+// lock, and its client is called until it confirms. Removing a waiter from file.waiters ends it.
 type waiter struct {
 	// Set once.
 	file *file
 	span
 	owner     *owner
 	exclusive bool
-	since     time.Time     // when it was asked for
-	call      nlm4.TestArgs // as the client made it, copied: what GRANTED says
+	since     time.Time     // of the request
+	call      nlm4.TestArgs // a copy of the client's arguments, sent with GRANTED
 
 	// Guarded by file.mu.
 	granted bool
-	before  lockset // what the owner held of the span when it was granted
+	before  lockset // the owner's locks in the span before the grant
 }
 
-// errConflict: a lock is in the way.
+// errConflict: another client's lock conflicts.
 var errConflict = errors.New("conflicting lock")
 
-// errNoLocks: a bound would be passed.
+// errNoLocks: the request would exceed a bound.
 var errNoLocks = errors.New("too many locks")
 
-// open opens the locks of other programs on the file, on behalf of a host. locks is nil for a file
-// that no other program can lock.
+// open opens the file's locks toward other programs, and charges the file to h. locks is nil if no
+// other program can lock the file.
 func (f *file) open(locks nfsserver.Locker, h *host) error {
 	if f.host != nil {
 		return nil
@@ -86,10 +84,10 @@ func (f *file) open(locks nfsserver.Locker, h *host) error {
 	return nil
 }
 
-// empty reports whether nothing of the file is to be kept.
+// empty reports whether the file has no locks, waiters and shares.
 func (f *file) empty() bool { return len(f.locks)+len(f.waiters)+len(f.shares) == 0 }
 
-// shut is the opposite of open, of a file that is empty and has no users.
+// shut is the opposite of open. The file is empty and has no users.
 func (f *file) shut() {
 	if f.kernel != nil {
 		f.svc.waits.shut(f)
@@ -101,8 +99,8 @@ func (f *file) shut() {
 	f.kernel, f.local, f.host = nil, nil, nil
 }
 
-// acquire gives o a lock, in place of what it holds of s. errConflict: another client, or
-// with the error EAGAIN another program, is in the way.
+// acquire gives o the lock on s, replacing its earlier locks there. The error is errConflict if
+// another client's lock conflicts, and EAGAIN if a local program's does.
 func (f *file) acquire(o *owner, s span, exclusive bool) error {
 	if f.locks.conflict(o, s, exclusive) != nil {
 		return errConflict
@@ -110,14 +108,14 @@ func (f *file) acquire(o *owner, s span, exclusive bool) error {
 	return f.change(o, s, func(l *lockset) { l.set(o, s, exclusive) })
 }
 
-// release takes s from what o holds.
+// release removes s from the locks of o.
 func (f *file) release(o *owner, s span) error {
 	return f.change(o, s, func(l *lockset) { l.clear(o, s) })
 }
 
-// change has do change the locks of o within s, and nothing else. With an error they are what they
-// were. It copies no more than the locks that s overlaps or touches, as those of a file can be
-// many. do is called for these first, to see what comes of it.
+// change lets do change the locks of o within s. On error they stay unchanged. A file can have many
+// locks, so change copies only the locks overlapping or touching s. It runs do on the copy first,
+// to learn which locks will be added and removed.
 func (f *file) change(o *owner, s span, do func(*lockset)) error {
 	now := f.locks.near(s)
 	next := slices.Clone(now)
@@ -129,12 +127,11 @@ func (f *file) change(o *owner, s span, do func(*lockset)) error {
 	if f.kernel != nil {
 		parts := next.parts(s)
 		if len(parts) > 1 {
-			// What is released: it takes as long as what has changed, not as what others have
-			// there.
+			// For a release the kernel calls are as many as the changed parts, however many locks
+			// others have there.
 			parts = changes(now.parts(s), parts)
 		}
-		// What is locked is one part, so that where another program is in the way nothing has been
-		// changed.
+		// A lock is one part. So if another program's lock conflicts, no part has been changed yet.
 		for _, p := range parts {
 			if err := f.kernel.Set(p.start, p.end, p.kind); err != nil {
 				if d > 0 {
@@ -151,7 +148,7 @@ func (f *file) change(o *owner, s span, do func(*lockset)) error {
 	return nil
 }
 
-// find returns the waiter of a request, or nil.
+// find returns the waiter of an equal request, or nil.
 func (f *file) find(o *owner, s span, exclusive bool) *waiter {
 	for _, w := range f.waiters {
 		if w.owner == o && w.span == s && w.exclusive == exclusive {
@@ -161,11 +158,11 @@ func (f *file) find(o *owner, s span, exclusive bool) *waiter {
 	return nil
 }
 
-// has reports whether a waiter has not been ended.
+// has reports whether a waiter is still in the queue or being confirmed.
 func (f *file) has(w *waiter) bool { return slices.Contains(f.waiters, w) }
 
-// settle ends the waiters of o that hold their lock and overlap s: a client that goes on with
-// these bytes knows that it has them.
+// settle ends the granted waiters of o overlapping s: a client's further call about these bytes
+// proves its knowledge of the grant.
 func (f *file) settle(o *owner, s span) {
 	for _, w := range slices.Clone(f.waiters) {
 		if w.owner == o && w.granted && w.overlaps(s) {
@@ -174,7 +171,7 @@ func (f *file) settle(o *owner, s span) {
 	}
 }
 
-// drop ends a waiter. What it holds it keeps.
+// drop ends a waiter. Its lock stays.
 func (f *file) drop(w *waiter) {
 	if i := slices.Index(f.waiters, w); i >= 0 {
 		f.waiters = slices.Delete(f.waiters, i, i+1)
@@ -183,23 +180,22 @@ func (f *file) drop(w *waiter) {
 	}
 }
 
-// undo takes from a waiter the lock that its client does not want, and gives back what it had
-// before.
+// undo takes back a lock refused by the waiter's client, and restores the owner's earlier locks.
 func (f *file) undo(w *waiter) {
 	err := f.change(w.owner, w.span, func(l *lockset) {
 		l.clear(w.owner, w.span)
 		for _, h := range w.before {
-			// Of a lock that became shared by the grant others may have had a share since.
+			// If the grant turned an exclusive lock into a shared one, others may share it by now.
 			l.set(w.owner, h.span, h.exclusive && l.conflict(w.owner, h.span, true) == nil)
 		}
 	})
 	if err != nil {
-		_ = f.release(w.owner, w.span) // as far as the file system lets us
+		_ = f.release(w.owner, w.span) // as far as the file system permits
 	}
 }
 
-// grant gives the lock to those who wait for it and can have it, the oldest first, and has
-// their clients called. It is called after whatever may have freed something.
+// grant gives waiters their locks where nothing conflicts, oldest first, and calls their clients.
+// Call it after each change possibly freeing a lock.
 func (f *file) grant() {
 	foreign := false
 	for _, w := range f.waiters {
@@ -214,7 +210,8 @@ func (f *file) grant() {
 			f.svc.tally.granted.Add(1)
 			f.svc.callGranted(w)
 		case !errors.Is(err, errConflict):
-			foreign = true // nobody tells us when another program has released its lock, or a bound has room
+			// No event reports another program's release, or new room within a bound.
+			foreign = true
 		}
 	}
 	if foreign {
@@ -222,5 +219,5 @@ func (f *file) grant() {
 	}
 }
 
-// isForeign reports whether another program's lock is in the way.
+// isForeign reports whether a local program's lock conflicts.
 func isForeign(err error) bool { return errors.Is(err, syscall.EAGAIN) }

@@ -1,4 +1,4 @@
-// Clients that went away for good: what they have locked is freed when others wait for it.
+// Clients gone for good: their locks are freed when others wait for them.
 
 package nlm
 
@@ -17,62 +17,63 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// NLM has no lease: a client keeps its locks until it says that it has started again, and one whose
-// machine does not start again keeps others waiting for good. So while somebody asks for what a
-// client has, its machine is asked whether it is up: the port mapper's port answers there, be it by
-// a refusal. A machine that has answered when the client took its first lock, and then for
-// Options.Gone neither answers, nor has a connection, nor calls, is gone, and its clients' locks
-// are freed. One whose packet filter drops the question has never answered, and is never gone. Nor
-// is one while nobody is heard: it may be we who are cut off. So who asks for its locks has to be
-// heard once it has been silent for that long.
+// NLM has no lease. A client keeps its locks until it reports a restart, and a machine down for
+// good would block others forever. So while others request a client's locks, the server probes its
+// machine: a machine is up if its port mapper's port accepts or refuses a connection.
 //
-// A client that was cut off, and is there again, is told as after a restart of ours (SM_NOTIFY): it
-// reclaims its locks, is refused, and so knows that they are lost.
+// A client is gone after Options.Gone without a probe answer, a connection and a call, if its
+// machine answered at its first lock. Its locks are then freed. A machine behind a packet filter
+// dropping the probes never answers, so it is never gone. A requester must also be heard at the end
+// of the client's silence; otherwise this server may be the one cut off.
+//
+// A client back after being cut off receives SM_NOTIFY, as after a restart of this server. It
+// reclaims its locks, is refused, and so learns that they are lost.
 
 const (
 	defaultGone = 10 * time.Minute
-	goneEvery   = 30 * time.Second // at the most
-	wantedFor   = 2 * time.Minute  // after a request for what a client has; Linux asks again each 30 s
+	goneEvery   = 30 * time.Second // at most
+	wantedFor   = 2 * time.Minute  // after a request for the locks; Linux repeats it each 30 s
 	probeAtOnce = 16
-	mostAbsent  = 1 << 10 // addresses that are to be told when they are there again
-	mostRounds  = 31      // of tellAbsent between two attempts for one of them: 16 minutes
+	mostAbsent  = 1 << 10 // addresses to notify when they are back
+	mostRounds  = 31      // rounds of tellAbsent between two attempts for one address: 16 minutes
 )
 
-// presence is what is known of whether a client's machine is up. ledger.mu guards it.
+// presence records whether a client's machine is up. ledger.mu guards it.
 type presence struct {
 	asked, answered bool      // ever
-	silent          time.Time // since when it does not answer; zero: it does
-	looked          time.Time // when it last did not
-	wanted          time.Time // when one who asks for what the client has was last heard
-	called          time.Time // when the client last called
+	silent          time.Time // start of its silence; zero: it answers
+	looked          time.Time // time of its last failed probe
+	wanted          time.Time // when a requester of the client's locks was last heard
+	called          time.Time // time of the client's last call
 }
 
-// absence is whom locks were taken from; mu guards it.
+// absence holds the addresses with lost locks. mu guards it.
 type absence struct {
 	mu        sync.Mutex
 	left      map[netip.Addr]*absent
-	news      bool // some are there since our number last changed
+	news      bool // addresses were added since our state number last changed
 	connected func(netip.Addr) bool
 }
 
-// An absent is an address that is to be told. Each time that this fails, as where no status monitor
-// runs there, it waits for longer; but one that was not there is told when it has a connection
-// again.
+// An absent is an address to notify. After each failure, for instance where no status monitor runs,
+// the pause doubles. An address with its machine down is also notified as soon as it has a
+// connection again.
 type absent struct {
 	since  time.Time
-	rounds int  // to be left out
-	wait   int  // how many are after the next failure
-	there  bool // the last attempt found its machine, but nobody who takes the notice
+	rounds int  // still to skip
+	wait   int  // rounds to skip after the next failure
+	there  bool // the last attempt reached the machine, but no status monitor took the notice
 }
 
-// Connected has an address with a connection of NFS count as there.
+// Connected makes addresses with an NFS connection count as up. is may be called at any time, from
+// several goroutines.
 func (s *Service) Connected(is func(netip.Addr) bool) {
 	s.absent.mu.Lock()
 	defer s.absent.mu.Unlock()
 	s.absent.connected = is
 }
 
-// probe reports whether a machine answers.
+// probe reports whether a machine accepts or refuses a connection to its port mapper.
 func (s *Service) probe(addr netip.Addr) bool {
 	ctx, cancel := context.WithTimeout(s.ctx, callTimeout)
 	defer cancel()
@@ -83,7 +84,7 @@ func (s *Service) probe(addr netip.Addr) bool {
 	return err == nil || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// meet asks the machine of a client that has its first lock.
+// meet probes a client's machine at its first lock, in the background.
 func (s *Service) meet(h *host) {
 	g := &s.ledger
 	g.mu.Lock()
@@ -95,7 +96,7 @@ func (s *Service) meet(h *host) {
 	}
 	select {
 	case s.probes <- struct{}{}:
-	default: // it is asked with its next lock
+	default: // probe with the client's next lock
 		g.mu.Lock()
 		h.there.asked = false
 		g.mu.Unlock()
@@ -111,7 +112,7 @@ func (s *Service) meet(h *host) {
 	})
 }
 
-// wants notes that somebody who asks for what a client has was heard.
+// wants records when a requester of h's locks was heard.
 func (g *ledger) wants(h *host, heard time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,7 +121,7 @@ func (g *ledger) wants(h *host, heard time.Time) {
 	}
 }
 
-// wantedHosts are the clients that others have asked for locks of lately.
+// wantedHosts returns the clients with locks requested by others within wantedFor.
 func (g *ledger) wantedHosts(now time.Time) (list []*host) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,8 +133,8 @@ func (g *ledger) wantedHosts(now time.Time) (list []*host) {
 	return list
 }
 
-// found notes whether a client's machine is there, and reports whether the client is gone. Its
-// silence goes on where it was asked after since.
+// found records a probe's result and reports whether the client is gone. A silence continues only
+// if the previous failed probe is not older than since.
 func (g *ledger) found(h *host, there bool, now, since time.Time, gone time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +143,7 @@ func (g *ledger) found(h *host, there bool, now, since time.Time, gone time.Dura
 	case there:
 		p.answered, p.silent = true, time.Time{}
 	case !p.answered:
-	case p.silent.IsZero(), p.looked.Before(since): // it may have been there in between
+	case p.silent.IsZero(), p.looked.Before(since): // it may have answered in between
 		p.silent, p.looked = now, now
 	default:
 		p.looked = now
@@ -151,18 +152,18 @@ func (g *ledger) found(h *host, there bool, now, since time.Time, gone time.Dura
 	return false
 }
 
-// goneLoop looks for clients that are gone.
+// goneLoop looks for gone clients until Close.
 func (s *Service) goneLoop() { s.repeat(lookEvery(s.opts.Gone), s.lookForGone) }
 
-// lookEvery is how often it looks: who is to be gone after a short time is not waited for much
-// longer.
+// lookEvery returns the interval of goneLoop: a quarter of gone, to exceed a short Options.Gone by
+// little.
 func lookEvery(gone time.Duration) time.Duration { return min(goneEvery, max(gone/4, time.Second)) }
 
-// backLoop tells those that were gone when they are there again. Many that are not keep nobody
-// waiting who asks for locks.
+// backLoop notifies absent clients once they are back. A loop apart from goneLoop keeps many absent
+// clients from delaying lock requesters.
 func (s *Service) backLoop() { s.repeat(goneEvery, s.tellAbsent) }
 
-// repeat does work until Close.
+// repeat runs work at each interval until Close.
 func (s *Service) repeat(every time.Duration, work func()) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -176,9 +177,9 @@ func (s *Service) repeat(every time.Duration, work func()) {
 	}
 }
 
-// wantWaiting notes the clients whose locks others wait for, and when those were heard: Linux asks
-// again every 30 s. One that does not is asked whether it is up. That it has a connection is no
-// proof, as it goes on for minutes when we are cut off.
+// wantWaiting finds the clients blocking others, and records when the requesters were last heard:
+// Linux retries every 30 s. A silent requester is probed. Its connection is no proof, because it
+// survives for minutes when we are cut off.
 func (s *Service) wantWaiting() {
 	now, wanting := time.Now(), s.waits.wanting()
 	var quiet []*host
@@ -196,24 +197,24 @@ func (s *Service) wantWaiting() {
 	})
 }
 
+// wantAll records the time for all clients blocking one requester.
 func (s *Service) wantAll(holders map[*host]bool, heard time.Time) {
 	for h := range holders {
 		s.ledger.wants(h, heard)
 	}
 }
 
-// lastCall is when a client last called.
+// lastCall returns the time of a client's last call.
 func (g *ledger) lastCall(h *host) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return h.there.called
 }
 
-// lookForGone asks the machines of clients that others wait for, and frees the locks of those that
-// are gone.
+// lookForGone probes the clients blocking others, and frees the gone clients' locks.
 func (s *Service) lookForGone() {
 	s.wantWaiting()
-	since := s.looked.Add(-wantedFor) // not all are asked each time
+	since := s.looked.Add(-wantedFor) // a round may skip hosts
 	s.looked = time.Now()
 	hosts := s.ledger.wantedHosts(s.looked)
 	there := make([]bool, len(hosts))
@@ -225,7 +226,7 @@ func (s *Service) lookForGone() {
 	}
 }
 
-// each does work n times, some of it at once.
+// each runs work n times, at most probeAtOnce at a time.
 func (s *Service) each(n int, work func(i int)) {
 	var all sync.WaitGroup
 	for i := range n {
@@ -238,8 +239,10 @@ func (s *Service) each(n int, work func(i int)) {
 	all.Wait()
 }
 
+// isThere reports whether a machine is up. A connection spares the probe.
 func (s *Service) isThere(addr netip.Addr) bool { return s.isConnected(addr) || s.reach(addr) }
 
+// isConnected asks the callback of Connected, without holding a lock.
 func (s *Service) isConnected(addr netip.Addr) bool {
 	s.absent.mu.Lock()
 	connected := s.absent.connected
@@ -247,7 +250,7 @@ func (s *Service) isConnected(addr netip.Addr) bool {
 	return connected != nil && connected(addr)
 }
 
-// bury frees what a client has.
+// bury frees the locks of a gone client, and queues the notice.
 func (s *Service) bury(h *host) {
 	n := s.free(func(*file) bool { return true }, func(o *host) bool { return o == h })
 	if n == 0 {
@@ -259,8 +262,8 @@ func (s *Service) bury(h *host) {
 	s.absent.add(h.key.addr, time.Now())
 }
 
-// add notes one that is to be told. Where there are too many, the one that has been away for
-// longest is not expected any more. mu is held.
+// add records an address to notify. Beyond mostAbsent it drops the address absent longest. mu is
+// held.
 func (a *absence) add(addr netip.Addr, now time.Time) {
 	a.left[addr], a.news = &absent{since: now}, true
 	if len(a.left) <= mostAbsent {
@@ -275,8 +278,8 @@ func (a *absence) add(addr netip.Addr, now time.Time) {
 	delete(a.left, first)
 }
 
-// due begins a round: it returns whom to tell, and since when each is absent; and those who wait,
-// but are told if they are there. mu is held.
+// due begins a round. now are the addresses to notify, with the start of their absence; perhaps are
+// those still pausing, to notify only if they have a connection. mu is held.
 func (a *absence) due() (now, perhaps map[netip.Addr]time.Time) {
 	now, perhaps = map[netip.Addr]time.Time{}, map[netip.Addr]time.Time{}
 	for addr, e := range a.left {
@@ -290,8 +293,8 @@ func (a *absence) due() (now, perhaps map[netip.Addr]time.Time) {
 	return now, perhaps
 }
 
-// told notes how an attempt has ended. One that has lost locks since is to be told of that. mu is
-// held.
+// told records how an attempt ended. An address with locks lost again meanwhile (another since)
+// stays. mu is held.
 func (a *absence) told(addr netip.Addr, since time.Time, there, done bool) {
 	switch e := a.left[addr]; {
 	case e == nil || !e.since.Equal(since):
@@ -303,8 +306,7 @@ func (a *absence) told(addr netip.Addr, since time.Time, there, done bool) {
 	}
 }
 
-// tellAbsent tells those who are there again that we have started again, which for their locks is
-// the same.
+// tellAbsent notifies returned clients of a restart: for their locks the effect is the same.
 func (s *Service) tellAbsent() {
 	s.absent.mu.Lock()
 	since, perhaps := s.absent.due()
@@ -334,9 +336,8 @@ func (s *Service) tellAbsent() {
 	})
 }
 
-// renew changes our number where clients have lost locks since it was changed: status monitors pass
-// on what is news to them alone. One that is told in vain, since no status monitor answers there,
-// needs no further number.
+// renew advances our state number if clients have lost locks since its last change: status monitors
+// pass on only a new number. An address where no status monitor answers causes no further change.
 func (s *Service) renew() error {
 	s.absent.mu.Lock()
 	news := s.absent.news
@@ -354,7 +355,7 @@ func (s *Service) renew() error {
 	return err
 }
 
-// advance makes our number that of a later start. Those who are not told of it do not mind.
+// advance changes our state number to a later start's. Clients without a notice are not affected.
 func (m *monitor) advance() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -362,7 +363,7 @@ func (m *monitor) advance() error {
 	return m.save()
 }
 
-// wanting are the clients that wait, and whose locks are in their way.
+// wanting returns the waiting clients, each with the clients blocking it.
 func (g *waitGraph) wanting() map[*host]map[*host]bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

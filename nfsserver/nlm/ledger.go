@@ -1,4 +1,4 @@
-// Who has locks: hosts and their owners, and bounds of what they and all together can take.
+// The accounts of hosts and their owners: references, and bounds for one host and for all.
 
 package nlm
 
@@ -8,52 +8,50 @@ import (
 	"time"
 )
 
-// A hostKey is a client: the address that it calls from and the name that it gives itself. A user
-// of this machine other than root is a client apart from all others here, so that none releases
-// another's locks.
+// A hostKey identifies a client: its source address and the name it calls itself. A local user
+// other than root is a separate client, so none releases another's locks.
 type hostKey struct {
 	addr netip.Addr // unmapped
-	uid  int64      // of a user of this machine, -1: none in particular
+	uid  int64      // of a local user; -1: no particular one
 	name string
 }
 
-// A host is a client that has locks, waits for some, or had some lately. Its fields are guarded by
-// ledger.mu.
+// A host is a client with present, awaited or recent locks. ledger.mu guards its fields.
 type host struct {
 	key    hostKey
 	owners map[ownerKey]*owner
 	used   counts
 
-	idle  time.Time // since when nothing is used
-	state int32     // of its status monitor, as it has notified us last; 0: it has not
+	idle  time.Time // when its last use ended
+	state int32     // from its status monitor's last notice; 0: none so far
 	there presence
 }
 
-// An ownerKey tells the owners of a host apart.
+// An ownerKey identifies an owner within its host.
 type ownerKey struct {
 	object string
 	svid   int32
 }
 
-// An owner is a process, or what else a client says, that locks are held by.
+// An owner holds locks: a process, or another entity named by the client.
 type owner struct {
 	host *host
 	key  ownerKey
 	refs int // guarded by ledger.mu: holdings, waiters, shares and running calls
 }
 
-// counts is how much is used of what is bounded.
+// counts are amounts of bounded resources.
 type counts struct{ files, locks, waiters, owners int }
 
-// bounds of one client and of all.
+// bounds are the limits for one client and for all.
 type bounds struct {
-	hosts     int // all, each known for a time after its last lock
+	hosts     int // in total; each is known for a time after its last lock
 	hostsAt   int // at one address
 	one, all  counts
-	forgotten time.Duration // how long an idle host is known
+	forgotten time.Duration // for which an idle host is known
 }
 
-// within reports whether what is used is less than, or equal to, what can be.
+// within reports whether no count exceeds its bound.
 func (c counts) within(most counts) bool {
 	return c.files <= most.files && c.locks <= most.locks && c.waiters <= most.waiters && c.owners <= most.owners
 }
@@ -62,7 +60,7 @@ func (c counts) plus(d counts) counts {
 	return counts{c.files + d.files, c.locks + d.locks, c.waiters + d.waiters, c.owners + d.owners}
 }
 
-// defaultBounds lets no client take more than half of anything. Each file with locks takes a
+// defaultBounds lets no client take more than half of any resource. Each file with locks takes a
 // descriptor.
 func defaultBounds(files int) bounds {
 	all := counts{files: files, locks: 64 << 10, waiters: 4 << 10, owners: 16 << 10}
@@ -70,10 +68,11 @@ func defaultBounds(files int) bounds {
 		one: counts{all.files / 2, all.locks / 2, all.waiters / 2, all.owners / 2}}
 }
 
-// maxHostName is the longest name of a client in bytes, as DNS has it.
+// maxHostName is the longest client name in bytes, as in DNS.
 const maxHostName = 255
 
-// A ledger is the hosts and what they use. Its lock is innermost: nothing is waited for under it.
+// A ledger holds the hosts and their use of resources. Its lock is innermost: no code blocks while
+// holding it.
 type ledger struct {
 	bounds bounds // set once
 
@@ -82,11 +81,12 @@ type ledger struct {
 	used  counts
 }
 
+// init prepares the zero value.
 func (g *ledger) init(b bounds) {
 	g.bounds, g.hosts = b, map[hostKey]*host{}
 }
 
-// enter returns the owner of a request, with a reference; nil: there are too many.
+// enter returns a request's owner with a reference, or nil at a bound.
 func (g *ledger) enter(hk hostKey, ok ownerKey) *owner {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -111,10 +111,10 @@ func (g *ledger) enter(hk hostKey, ok ownerKey) *owner {
 	return o
 }
 
-// calls notes that a client is there.
+// calls records a call at this moment.
 func (h *host) calls() { h.there.silent, h.there.called = time.Time{}, time.Now() }
 
-// known is enter of an owner that has something; nil: it has nothing.
+// known is enter for an existing owner, or nil.
 func (g *ledger) known(hk hostKey, ok ownerKey) *owner {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -130,7 +130,7 @@ func (g *ledger) known(hk hostKey, ok ownerKey) *owner {
 	return o
 }
 
-// leave gives n references back. An owner without any is forgotten.
+// leave drops n references. An owner without references is forgotten.
 func (g *ledger) leave(o *owner, n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -141,7 +141,7 @@ func (g *ledger) leave(o *owner, n int) {
 	g.give(o.host, counts{owners: 1})
 }
 
-// take has h use more, and reports whether it can.
+// take charges d to h, and reports whether the bounds permit it. mu is held.
 func (g *ledger) take(h *host, d counts) bool {
 	one, all := h.used.plus(d), g.used.plus(d)
 	if !one.within(g.bounds.one) || !all.within(g.bounds.all) {
@@ -151,6 +151,7 @@ func (g *ledger) take(h *host, d counts) bool {
 	return true
 }
 
+// give is the opposite of take. A host without owners becomes idle. mu is held.
 func (g *ledger) give(h *host, d counts) {
 	minus := counts{-d.files, -d.locks, -d.waiters, -d.owners}
 	h.used, g.used = h.used.plus(minus), g.used.plus(minus)
@@ -159,12 +160,12 @@ func (g *ledger) give(h *host, d counts) {
 	}
 }
 
-// isIdle reports whether a host has nothing. A file that it was the first to lock, and others have
-// locks of, is not its any more.
+// isIdle reports whether a host has nothing. Its charge for a file with only others' locks does not
+// count.
 func (h *host) isIdle() bool { return len(h.owners) == 0 }
 
-// charge has an owner with a reference use more, and reports whether it can; each lock and waiter
-// is one more reference.
+// charge charges d to an owner with a reference, and reports whether the bounds permit it. Each
+// lock and waiter takes one more reference.
 func (g *ledger) charge(o *owner, d counts) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -183,7 +184,7 @@ func (g *ledger) credit(o *owner, d counts) {
 	g.leave(o, d.locks+d.waiters)
 }
 
-// chargeFile has a host use a file more, and reports whether it can.
+// chargeFile charges a file to a host, and reports whether the bounds permit it.
 func (g *ledger) chargeFile(h *host) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -197,7 +198,7 @@ func (g *ledger) creditFile(h *host) {
 	g.give(h, counts{files: 1})
 }
 
-// sweep drops the hosts that have used nothing for a time, and returns those that are left.
+// sweep drops the hosts idle for bounds.forgotten, and returns the remaining ones.
 func (g *ledger) sweep(now time.Time) (left map[hostKey]bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -229,7 +230,7 @@ func (g *ledger) hostsAt(addr netip.Addr) []*host {
 	return g.at(addr)
 }
 
-// notified takes note of the state that a host says it has, and reports whether that is news.
+// notified records the state number of a host's status monitor, and reports whether it is new.
 func (g *ledger) notified(h *host, state int32) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,5 +1,5 @@
-// The locks of one file: which owner holds which bytes, and how. Ranges only, no calls and no
-// waiting.
+// The locks of one file: which owner holds which bytes, and how. Pure range arithmetic: no calls
+// and no waiting.
 
 package nlm
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// lastByte is the end of a lock "to the end of the file": no file has a byte after it, since
-// offsets of fcntl(2) are signed.
+// lastByte is the end of a lock "to the end of the file". fcntl(2) offsets are signed, so no file
+// has a byte after it.
 const lastByte = math.MaxInt64
 
 // A span is the bytes from start to end, both included.
@@ -21,12 +21,12 @@ type span struct{ start, end uint64 }
 
 func (s span) overlaps(o span) bool { return s.start <= o.end && o.start <= s.end }
 
-// A holding is one lock: a span that one owner holds in one way.
+// A holding is one lock: a span held by one owner, shared or exclusively.
 type holding struct {
 	span
 	owner     *owner
 	exclusive bool
-	since     time.Time // when the owner was given it, or last a part of it
+	since     time.Time // when the owner was granted it, or last a part of it
 }
 
 // inTheWay reports whether another owner's request for s conflicts with the holding.
@@ -41,12 +41,11 @@ func kindOf(exclusive bool) nfsserver.LockType {
 	return nfsserver.Shared
 }
 
-// A lockset is the holdings of one file, in the order of their starts. Those of one owner do not
-// overlap; and those that touch differ in kind, as in the kernel, so that one lock of an owner is
-// one holding.
+// A lockset is one file's holdings, ordered by start. One owner's holdings do not overlap, and
+// adjacent ones differ in kind, as in the kernel. So an owner's lock is one holding.
 type lockset []holding
 
-// conflict returns the first holding that a request of o conflicts with, or nil.
+// conflict returns the first holding conflicting with a request of o, or nil.
 func (l lockset) conflict(o *owner, s span, exclusive bool) *holding {
 	for i := range l {
 		if l[i].start > s.end {
@@ -59,10 +58,10 @@ func (l lockset) conflict(o *owner, s span, exclusive bool) *holding {
 	return nil
 }
 
-// near returns copies of the holdings that overlap s or touch it.
+// near returns copies of the holdings overlapping or touching s.
 func (l lockset) near(s span) (found lockset) {
 	for i := range l {
-		// Ends are at most lastByte, so that adding one does not overflow.
+		// Ends are at most lastByte, so adding one does not overflow.
 		if l[i].start > s.end+1 {
 			break
 		}
@@ -73,7 +72,7 @@ func (l lockset) near(s span) (found lockset) {
 	return found
 }
 
-// take removes the holdings of o that begin at last or before and are to go, and returns them.
+// take removes and returns o's holdings beginning at or before last for which goes returns true.
 func (l *lockset) take(o *owner, last uint64, goes func(*holding) bool) (taken []holding) {
 	behind, kept := l.place(last+1), 0
 	for i := range behind {
@@ -91,7 +90,7 @@ func (l *lockset) take(o *owner, last uint64, goes func(*holding) bool) (taken [
 	return taken
 }
 
-// clear takes s from what o holds.
+// clear removes s from the holdings of o.
 func (l *lockset) clear(o *owner, s span) {
 	for _, h := range l.take(o, s.end, func(h *holding) bool { return h.overlaps(s) }) {
 		if h.start < s.start {
@@ -103,7 +102,7 @@ func (l *lockset) clear(o *owner, s span) {
 	}
 }
 
-// set has o hold s in one way, in place of what it held of it. Conflicts have been excluded.
+// set makes o hold s, replacing its earlier holdings there. The caller has excluded conflicts.
 func (l *lockset) set(o *owner, s span, exclusive bool) {
 	l.clear(o, s)
 	for _, h := range l.take(o, s.end+1, func(h *holding) bool { return h.exclusive == exclusive && (h.end+1 == s.start || s.end+1 == h.start) }) {
@@ -112,15 +111,16 @@ func (l *lockset) set(o *owner, s span, exclusive bool) {
 	l.insert(holding{s, o, exclusive, time.Now()})
 }
 
+// insert adds h in order of start. It overlaps no other holding of its owner.
 func (l *lockset) insert(h holding) { *l = slices.Insert(*l, l.place(h.start), h) }
 
-// place is that of the first holding that does not begin before start.
+// place returns the index of the first holding beginning at or after start.
 func (l lockset) place(start uint64) int {
 	at, _ := slices.BinarySearchFunc(l, start, func(e holding, start uint64) int { return cmp.Compare(e.start, start) })
 	return at
 }
 
-// of returns what o holds of s.
+// of returns o's parts of s.
 func (l lockset) of(o *owner, s span) (held lockset) {
 	for _, h := range l {
 		if h.owner == o && h.overlaps(s) {
@@ -131,7 +131,7 @@ func (l lockset) of(o *owner, s span) (held lockset) {
 	return held
 }
 
-// covers reports whether o holds all of s, and exclusively if that is asked.
+// covers reports whether o holds all of s, and exclusively if exclusive is set.
 func (l lockset) covers(o *owner, s span, exclusive bool) bool {
 	at := s.start
 	for _, h := range l.of(o, s) { // in order
@@ -145,20 +145,20 @@ func (l lockset) covers(o *owner, s span, exclusive bool) bool {
 	return false
 }
 
-// A part is a span with the strongest lock that anybody holds on all of it.
+// A part is a span with the strongest lock any owner holds on all of it.
 type part struct {
 	span
 	kind nfsserver.LockType
 }
 
-// An edge is where a holding begins, or has ended before.
+// An edge is the first byte of a holding, or the first byte after one.
 type edge struct {
 	at        uint64
 	exclusive bool
 	more      int // 1 or -1
 }
 
-// edges returns those of the holdings within s, in order.
+// edges returns the edges within s, in order.
 func (l lockset) edges(s span) (list []edge) {
 	for i := range l {
 		h := &l[i]
@@ -177,11 +177,11 @@ func (l lockset) edges(s span) (list []edge) {
 	return list
 }
 
-// parts returns s in parts, in order and without gaps: what other programs are to see of the locks.
-// Neighbours differ in kind. It takes little longer than to sort the locks: anybody may have many
-// in a file.
+// parts returns s as the parts visible to other programs, in order and without gaps. Adjacent parts
+// differ in kind. Any client may have many locks in a file, so the cost is little more than sorting
+// them.
 func (l lockset) parts(s span) (list []part) {
-	held := map[bool]int{} // how many are open, by exclusive
+	held := map[bool]int{} // open holdings, by exclusive
 	kind := func() nfsserver.LockType {
 		switch {
 		case held[true] > 0:
@@ -210,7 +210,7 @@ func (l lockset) parts(s span) (list []part) {
 	return list
 }
 
-// changes returns the parts of next that are of another kind in from, of the same span.
+// changes returns the parts of next of another kind in from; both cover the same span.
 func changes(from, next []part) (list []part) {
 	at := next[0].start
 	for i, j := 0, 0; j < len(next); {

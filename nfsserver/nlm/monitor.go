@@ -1,4 +1,4 @@
-// What is on stable storage: the number of this start, and the clients to be told of the next.
+// State on stable storage: the number of this start, and the clients to notify at the next.
 
 package nlm
 
@@ -19,45 +19,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A monitor knows which clients have locks, or had some in an earlier run.
+// A monitor records the clients with locks in this run, and in the last one.
 type monitor struct {
 	// Set once.
-	sync func(dir string) error // nil: syncDir. Brings the name of the file to stable storage
+	sync func(dir string) error // brings the file's name to stable storage; nil: syncDir
 	log  *slog.Logger           // nil: slog.Default()
 
 	mu      sync.Mutex // guards all below, and the file
-	dir     string     // of state; "": nothing is kept
+	dir     string     // for the state; "": nothing is stored
 	path    string     // of the file; "": the directory is not usable yet
 	held    *os.File   // locks the file against other processes; nil: none
-	state   int32      // odd, and larger with each start
+	state   int32      // our NSM state number: odd, and larger with each start
 	watched map[hostKey]bool
-	earlier map[hostKey]bool // of the last run, until grace is over and they are notified
-	told    bool             // they are notified, or the time for that is over
+	earlier map[hostKey]bool // from the last run, until grace ends and they are notified
+	told    bool             // the earlier clients are notified, or the time for that is over
 }
 
-// record is the file.
+// record is the file's content.
 type record struct {
 	State   int32
 	Clients []client
 }
 
-// A client is a hostKey as it is kept. Its name need not be text.
+// A client is a stored hostKey. Its name need not be text.
 type client struct {
 	Addr netip.Addr
 	UID  int64
 	Name []byte
 }
 
-// ErrInUse is the error of a state directory that another server uses. Each would notify the
-// other's clients of a restart, and those would give up their locks.
+// ErrInUse reports a state directory in use by another server. Each server would notify the other's
+// clients of a restart, and they would give up their locks.
 var ErrInUse = errors.New("another server uses this state directory")
 
-// load reads the record of the last run, and begins this one. It fails if another server uses the
-// directory. If the state cannot be stored for another reason, each new client tries that again,
-// and gets no lock before.
+// load reads the record of the last run and begins this one. It fails if another server uses the
+// directory. On another storage error it logs and goes on: each new client then retries storing,
+// and gets no lock until it succeeds.
 func (m *monitor) load(dir string) error {
 	m.watched, m.earlier = map[hostKey]bool{}, map[hostKey]bool{}
-	// Seconds grow like the number of starts, should what is kept be lost.
+	// Seconds grow faster than restarts, so the number also grows if the record is lost.
 	m.state = int32(time.Now().Unix()&math.MaxInt32) | 1
 	m.dir = dir
 	if m.log == nil {
@@ -74,8 +74,8 @@ func (m *monitor) load(dir string) error {
 	return err
 }
 
-// begin takes the state directory, unless another server uses it. The record of the last run stays
-// for the next one while its clients are not yet notified.
+// begin takes the state directory, unless another server uses it. The last run's clients stay in
+// the record until they are notified.
 func (m *monitor) begin() error {
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return fmt.Errorf("clients with locks: %w: make it a directory of this user", err)
@@ -93,7 +93,7 @@ func (m *monitor) begin() error {
 		var r record
 		if err := json.Unmarshal(b, &r); err != nil {
 			m.log.Error(fmt.Sprintf("%s is damaged, so clients of the last run are not notified to reclaim their locks: %v", path, err))
-			_ = os.Rename(path, path+".damaged") // for a later look
+			_ = os.Rename(path, path+".damaged") // kept for inspection
 		}
 		if r.State > 0 {
 			m.state = (r.State+2)&math.MaxInt32 | 1
@@ -106,10 +106,10 @@ func (m *monitor) begin() error {
 	return nil
 }
 
-// hold takes the lock of the state directory, which ends with the process at the latest.
+// hold locks the state directory, until close or the end of the process.
 func (m *monitor) hold(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil { // nothing can be stored, but clients of the last run can be notified
+	if err != nil { // storing is impossible, but clients of the last run can be notified
 		f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	}
 	if err != nil {
@@ -134,7 +134,7 @@ func (m *monitor) close() error {
 	return m.held.Close()
 }
 
-// save writes the file, once the directory is usable. mu is held, or no other goroutine has m yet.
+// save writes the file, once the directory is usable. mu is held, or m is not shared yet.
 func (m *monitor) save() error {
 	if m.path == "" && m.dir != "" {
 		if err := m.begin(); err != nil {
@@ -160,7 +160,7 @@ func (m *monitor) save() error {
 	return err
 }
 
-// syncDir brings a new name of a file to stable storage.
+// syncDir brings a file's new name to stable storage.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -170,7 +170,8 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// watch has a client told of the next start. It returns once that is on stable storage.
+// watch records a client to notify at the next start. It returns once the record is on stable
+// storage.
 func (m *monitor) watch(k hostKey) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,9 +186,9 @@ func (m *monitor) watch(k hostKey) error {
 	return err
 }
 
-// retain forgets the clients that are not among those left; with graceOver those of the last run,
-// too, once they have been told. It calls left under mu: a client of watch that is not among them
-// has no locks any more, because each client is in the ledger before watch.
+// retain forgets the clients missing from left; with graceOver and after their notification also
+// the last run's. It calls left under mu. A client enters the ledger before watch, so a watched
+// client missing from left has no locks any more.
 func (m *monitor) retain(left func() map[hostKey]bool, graceOver bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,7 +216,7 @@ func (m *monitor) mayReclaim(k hostKey) bool {
 	return m.earlier[k]
 }
 
-// lost returns the clients of the last run.
+// lost returns the last run's clients.
 func (m *monitor) lost() (list []hostKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -225,14 +226,14 @@ func (m *monitor) lost() (list []hostKey) {
 	return list
 }
 
-// allTold notes that the clients of the last run need not be told any more.
+// allTold records that notices to the last run's clients have ended.
 func (m *monitor) allTold() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.told = true
 }
 
-// number is that of this start.
+// number returns our current state number.
 func (m *monitor) number() int32 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

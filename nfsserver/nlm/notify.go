@@ -1,4 +1,4 @@
-// Telling the clients of an earlier run that their locks are lost, so that they reclaim them.
+// Notices to the clients of an earlier run: their locks are lost, so they should reclaim them.
 
 package nlm
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 )
 
-// A client that is away now may come back: it is told for minutes.
+// An absent client may come back: notices are retried for minutes.
 const (
 	notifyFor     = 10 * time.Minute
 	notifyMin     = 2 * time.Second
@@ -22,7 +22,7 @@ const (
 	notifyAtATime = 16
 )
 
-// notifyLoop tells each address until it has answered.
+// notifyLoop notifies each address until it has answered.
 func (s *Service) notifyLoop(lost []hostKey) {
 	left := map[netip.Addr]bool{}
 	for _, k := range lost {
@@ -64,8 +64,9 @@ func keys(set map[netip.Addr]bool) (list []netip.Addr) {
 	return list
 }
 
-// notify tells the status monitor of a client that we have started again. The client knows us by
-// the name or the address of its mount, which it has not told us: it is told all that it may be.
+// notify sends SM_NOTIFY to a client's status monitor: this server has restarted. The client knows
+// us by the name or address of its mount, which it has not sent us. So notify sends one notice for
+// each possible name.
 func (s *Service) notify(addr netip.Addr) error {
 	ctx, cancel := context.WithTimeout(s.ctx, callTimeout)
 	defer cancel()
@@ -91,12 +92,13 @@ func (s *Service) notify(addr netip.Addr) error {
 	return nil
 }
 
-// ownAddress is our address as a client sees it; "": not known.
+// ownAddress returns our address as the client sees it; "": unknown.
 func (s *Service) ownAddress(addr netip.Addr) string {
 	if s.opts.Local.IsValid() {
 		return s.opts.Local.String()
 	}
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 9))) // which sends nothing
+	// Connecting a UDP socket sends nothing.
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 9)))
 	if err != nil {
 		return ""
 	}

@@ -1,4 +1,4 @@
-// The NLM program: the table of its procedures, and the adapters between it and their work.
+// The NLM program: its table of procedures, and their adapters to the code in calls.go.
 
 package nlm
 
@@ -15,8 +15,8 @@ func (s *Service) Programs() []*transport.Program {
 	return []*transport.Program{s.lockProgram(), s.statProgram()}
 }
 
-// lockProgram is NLM version 4. What takes or releases something is never done twice for one call:
-// a late copy of a LOCK would take again what has been released since.
+// lockProgram is NLM version 4. Calls taking or releasing locks are not idempotent: a late copy of
+// a LOCK would lock again bytes released since.
 func (s *Service) lockProgram() *transport.Program {
 	test, lock, cancel, unlock := s.testing(), s.locking(true), s.canceling(), s.unlocking()
 	procs := []transport.Procedure{
@@ -31,7 +31,7 @@ func (s *Service) lockProgram() *transport.Program {
 		nlm4.ProcCancelMsg:  {Name: "CANCEL_MSG", Run: cancel.call(nlm4.ProcCancelRes), Busy: nothing, Lane: s.laneAfter(2)},
 		nlm4.ProcUnlockMsg:  {Name: "UNLOCK_MSG", Run: unlock.call(nlm4.ProcUnlockRes), Busy: nothing, Lane: s.laneAfter(0)},
 		nlm4.ProcGrantedMsg: {Name: "GRANTED_MSG", Run: s.granted().call(nlm4.ProcGrantedRes), Idempotent: true},
-		// Results of calls that this server does not make: GRANTED has a reply.
+		// Results of calls this server never makes: its GRANTED has a reply.
 		nlm4.ProcTestRes:    {Name: "TEST_RES", Run: null, Inline: true, Idempotent: true},
 		nlm4.ProcLockRes:    {Name: "LOCK_RES", Run: null, Inline: true, Idempotent: true},
 		nlm4.ProcCancelRes:  {Name: "CANCEL_RES", Run: null, Inline: true, Idempotent: true},
@@ -45,23 +45,22 @@ func (s *Service) lockProgram() *transport.Program {
 	return &transport.Program{Name: "nlm", Number: nlm4.Program, Version: nlm4.Version, Procs: procs, Lanes: s.srv.Names()}
 }
 
-// null does nothing. Arguments that it has none of are left.
+// null does nothing, and leaves any arguments undecoded.
 func null(*transport.Call) error { return nil }
 
-// nothing is the Busy of calls whose reply is void: their clients call again when they hear
-// nothing.
+// nothing is the Busy of calls with a void reply: their clients retry after silence.
 func nothing(*transport.Call) {}
 
-// A procedure is one that exists with a reply and as a message with another in return.
+// A procedure exists in two forms: with a reply, and as a message answered by another call.
 type procedure struct {
 	svc *Service
-	// run decodes the arguments and does the work. The result may hold parts of the arguments.
+	// run decodes the arguments and does the work. The result may alias the arguments.
 	run func(c *transport.Call) (res xdr.Marshaler, caller []byte, err error)
-	// busy encodes the results that have the client ask again.
+	// busy encodes a result after which the client retries.
 	busy func(*transport.Call)
 }
 
-// answer is the procedure with a reply.
+// answer runs the procedure as a call with a reply.
 func (p procedure) answer(c *transport.Call) error {
 	res, _, err := p.run(c)
 	if err == nil {
@@ -70,8 +69,7 @@ func (p procedure) answer(c *transport.Call) error {
 	return err
 }
 
-// call is the procedure as a message: the result goes to the client by a call of its procedure
-// proc.
+// call runs the procedure as a message: a call of the client's procedure proc carries the result.
 func (p procedure) call(proc uint32) func(*transport.Call) error {
 	return func(c *transport.Call) error {
 		res, caller, err := p.run(c)
@@ -85,6 +83,7 @@ func (p procedure) call(proc uint32) func(*transport.Call) error {
 	}
 }
 
+// testing adapts TEST: it decodes the arguments and encodes the result.
 func (s *Service) testing() procedure {
 	return procedure{s, func(c *transport.Call) (xdr.Marshaler, []byte, error) {
 		var a nlm4.TestArgs
@@ -97,6 +96,7 @@ func (s *Service) testing() procedure {
 	}, busy}
 }
 
+// locking adapts LOCK, or NM_LOCK (not monitored).
 func (s *Service) locking(monitored bool) procedure {
 	return procedure{s, func(c *transport.Call) (xdr.Marshaler, []byte, error) {
 		var a nlm4.LockArgs
@@ -108,6 +108,7 @@ func (s *Service) locking(monitored bool) procedure {
 	}, busy}
 }
 
+// canceling adapts CANCEL.
 func (s *Service) canceling() procedure {
 	return procedure{s, func(c *transport.Call) (xdr.Marshaler, []byte, error) {
 		var a nlm4.CancelArgs
@@ -119,6 +120,7 @@ func (s *Service) canceling() procedure {
 	}, busy}
 }
 
+// unlocking adapts UNLOCK.
 func (s *Service) unlocking() procedure {
 	return procedure{s, func(c *transport.Call) (xdr.Marshaler, []byte, error) {
 		var a nlm4.UnlockArgs
@@ -130,7 +132,8 @@ func (s *Service) unlocking() procedure {
 	}, busy}
 }
 
-// granted is GRANTED, which servers call: this one waits for no lock of another.
+// granted is GRANTED, called by servers. This server waits for no other server's lock, so it
+// denies.
 func (s *Service) granted() procedure {
 	return procedure{s, func(c *transport.Call) (xdr.Marshaler, []byte, error) {
 		var a nlm4.TestArgs
@@ -156,6 +159,7 @@ func (s *Service) share(work func(*Service, *transport.Call, *nlm4.ShareArgs) nl
 	}
 }
 
+// runFreeAll adapts FREE_ALL, which has a void reply.
 func (s *Service) runFreeAll(c *transport.Call) error {
 	var a nlm4.Notify
 	a.DecodeXDR(c.Args)
@@ -166,21 +170,22 @@ func (s *Service) runFreeAll(c *transport.Call) error {
 	return nil
 }
 
-// busy is the Busy of the procedures with a result of their own: clients ask again after it. A
-// result of TEST has no more in that case.
+// busy is the Busy of the procedures with a result: clients retry after this status. A TEST result
+// consists of no more in this case.
 func busy(c *transport.Call) {
 	args := *c.Args
 	res := nlm4.Res{Cookie: args.Opaque(nlm4.MaxObject), Status: nlm4.DeniedGracePeriod}
 	res.EncodeXDR(c.Res)
 }
 
+// shareBusy is the Busy of SHARE and UNSHARE, whose result has a sequence number more.
 func shareBusy(c *transport.Call) {
 	args := *c.Args
 	res := nlm4.ShareRes{Cookie: args.Opaque(nlm4.MaxObject), Status: nlm4.DeniedGracePeriod}
 	res.EncodeXDR(c.Res)
 }
 
-// laneAfter is the Lane of a procedure whose arguments are a cookie, some booleans, and a lock.
+// laneAfter is the Lane of a procedure with the arguments cookie, some booleans, and lock.
 func (s *Service) laneAfter(booleans int) func(*transport.Call) (int, bool) {
 	return func(c *transport.Call) (int, bool) {
 		args := *c.Args
@@ -193,9 +198,10 @@ func (s *Service) laneAfter(booleans int) func(*transport.Call) (int, bool) {
 	}
 }
 
+// laneOfShare is the Lane of SHARE and UNSHARE: their file handle follows cookie and caller.
 func (s *Service) laneOfShare(c *transport.Call) (int, bool) { return s.laneAfter(0)(c) }
 
-// hostOf is the client that a call is of.
+// hostOf identifies the client calling.
 func (s *Service) hostOf(c *transport.Call, caller []byte) hostKey {
 	k := hostKey{uid: -1, name: string(caller)}
 	if c.Owner.Kind == transport.OwnerLocal && c.Owner.UID != 0 {

@@ -1,5 +1,4 @@
-// Locks of other programs of this machine, as the kernel lists them: who of these waits, and for
-// what.
+// Locks of this machine's other programs, as the kernel lists them: held and waited for.
 
 package nlm
 
@@ -14,13 +13,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// An inode is a file as the kernel lists it.
+// An inode identifies a file as the kernel lists it.
 type inode struct {
 	major, minor uint32
 	number       uint64
 }
 
-// A programLock is a lock that a process has, or waits for.
+// A programLock is a lock held or awaited by a process.
 type programLock struct {
 	pid       int
 	inode     inode
@@ -28,17 +27,17 @@ type programLock struct {
 	span
 }
 
-// programs are the locks of fcntl(2) that processes of this machine have and wait for. Locks of
-// open file descriptions, ours among them, are listed without a process: whoever has one cannot be
-// seen to wait.
+// programs are the fcntl(2) locks held and awaited by local processes. The kernel lists locks of
+// open file descriptions, including ours, without a process. So the waits of their holders are
+// invisible.
 type programs struct{ held, waits []programLock }
 
 const (
 	kernelLocks = "/proc/locks"
-	mostListed  = 256 << 10 // bytes of it that are read, of some 60 for each lock
+	mostListed  = 256 << 10 // bytes read of it; a lock takes about 60
 )
 
-// listPrograms reads them; where that cannot be done there are none.
+// listPrograms reads the kernel's list; nil if that fails.
 func listPrograms() *programs {
 	f, err := os.Open(kernelLocks)
 	if err != nil {
@@ -48,6 +47,7 @@ func listPrograms() *programs {
 	return parsePrograms(io.LimitReader(f, mostListed))
 }
 
+// parsePrograms reads all lines of r, and skips lines of other kinds of locks.
 func parsePrograms(r io.Reader) *programs {
 	p := &programs{}
 	for lines := bufio.NewScanner(r); lines.Scan(); {
@@ -60,8 +60,8 @@ func parsePrograms(r io.Reader) *programs {
 	return p
 }
 
-// parseProgram reads one line (proc_locks(5)): "1: POSIX ADVISORY WRITE 1234 08:01:5678 0 EOF",
-// with "->" before POSIX of who waits.
+// parseProgram reads one line (proc_locks(5)): "1: POSIX ADVISORY WRITE 1234 08:01:5678 0 EOF". A
+// waiting request has "->" before POSIX.
 func parseProgram(line string) (l programLock, waits, ok bool) {
 	f := strings.Fields(line)
 	if len(f) > 1 && f[1] == "->" {
@@ -81,7 +81,7 @@ func parseProgram(line string) (l programLock, waits, ok bool) {
 	return l, waits, err == nil && err2 == nil && err3 == nil && n == 3 && l.pid > 0
 }
 
-// inodeOf is the file whose locks these are; the zero value is none.
+// inodeOf returns the file locked by k; the zero value if it is unknown.
 func inodeOf(k nfsserver.LocalLocks) (i inode) {
 	if k != nil {
 		if major, minor, number, err := k.Inode(); err == nil {

@@ -1,14 +1,18 @@
-// The service: files with locks, and the loops that serve those who wait for one.
+// The service: files with locks, and the loops that serve waiting clients.
 
 // Package nlm serves the network lock manager, version 4 (RFC 1813 appendix II), and the network
 // status monitor, beside an nfsserver.Server and on its ports. Use it to let clients lock files.
 //
-//	locks, err := nlm.New(server, nlm.Options{}) // with a StateDir clients get their locks back after a restart
+//	// With a StateDir clients get their locks back after a restart.
+//	locks, err := nlm.New(server, nlm.Options{})
 //	if err != nil {
 //		log.Fatal(err)
 //	}
 //	defer locks.Close()
-//	service, err := server.Start(nfsserver.Listen{RDMA: "127.0.0.1:0", Programs: locks.Programs()})
+//	service, err := server.Start(nfsserver.Listen{
+//		RDMA:     "127.0.0.1:0",
+//		Programs: locks.Programs(),
+//	})
 //
 // Clients exclude each other. If the FS is an nfsserver.Locker, they and the programs of this
 // machine exclude each other too. A client that waits for a lock is called back when it is free.
@@ -21,11 +25,11 @@
 // Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package nlm
 
-// Internals: the locks of each file are in lockset.go, and all together are also taken on the file
-// itself, as those of one program (nfsserver.Locker). A lock that another program holds is tried
-// every now and then. caller.go calls clients back until they answer. statd.go receives restarts,
-// gone.go finds clients that are gone, monitor.go has the clients on stable storage, notify.go
-// notifies them after a start, and deadlock.go finds circles.
+// Internals: lockset.go holds the locks of each file. Their union is also locked on the file
+// itself, as the locks of one program (nfsserver.Locker). While another program's lock conflicts,
+// pollLoop retries. caller.go calls clients back until they answer, statd.go receives restarts, and
+// gone.go finds gone clients. monitor.go records the clients on stable storage, notify.go notifies
+// them after a start, and deadlock.go finds circles.
 //
 // Lock order: file.mu, then one of Service.mu, callers.mu, monitor.mu, absence.mu and waitGraph.mu,
 // then ledger.mu.
@@ -46,72 +50,73 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options makes a Service. The zero value keeps nothing between runs.
+// Options configures a Service. The zero value stores nothing between runs.
 type Options struct {
-	// StateDir is where the clients to be told of a restart are kept, and the number of this start;
-	// "": nowhere. It is made, with mode 0700, where it is not there.
+	// StateDir stores this start's number, and the clients to notify after a restart; "": nothing
+	// is stored. A missing directory is created with mode 0700.
 	StateDir string
-	// Grace is how long after a start clients may reclaim their locks and take no others, where
-	// there are clients that had some; 0: 50 s, as long as Linux's.
+	// Grace is the time after a start in which clients may reclaim their locks and take no new
+	// ones. It applies only if clients had locks in the last run. 0: 50 s, as in Linux.
 	Grace time.Duration
-	// Gone is how long a client that does not answer keeps locks that others wait for (gone.go); 0:
-	// 10 minutes, negative: for good.
+	// Gone is the silence after which a client loses locks awaited by others (gone.go); 0: 10
+	// minutes, negative: never.
 	Gone time.Duration
-	// Local is the address to call clients from, which take no callback from another than they
-	// know; the zero value: any of this machine.
+	// Local is the source address of calls to clients. A client accepts callbacks only from the
+	// address it knows. The zero value: any address of this machine.
 	Local netip.Addr
-	// Names are what clients may know this machine as, beside its addresses; nil: its host name.
+	// Names are the names by which clients may know this machine, besides its addresses; nil: its
+	// host name.
 	Names []string
-	// Logger takes lines for an operator: lost locks, clients that cannot be kept. Clients cause at
-	// most one a second of each text. nil: slog.Default(); slog.DiscardHandler silences it.
+	// Logger receives lines for an operator: lost locks, unrecordable clients. Clients cause at
+	// most one line a second of each text. nil: slog.Default(); slog.DiscardHandler silences it.
 	Logger *slog.Logger
 }
 
 const defaultGrace = 50 * time.Second
 
-// A Service is the locks of one Server. All methods may be called at once.
+// A Service holds the locks of one Server. Its methods may be called concurrently.
 type Service struct {
 	// Set once.
 	srv    *nfsserver.Server
 	opts   Options
 	portOf func(ctx context.Context, addr netip.Addr, prog, vers uint32) (uint16, error)
-	pause  time.Duration // between two looks at files that other programs have locked
+	pause  time.Duration // between two polls of files locked by other programs
 
-	graceEnd atomic.Pointer[time.Time] // of the period to reclaim in; nil: there is none
-	foreign  atomic.Pointer[time.Time] // when a program of this machine last kept a client waiting; nil: never
+	graceEnd atomic.Pointer[time.Time] // of the grace period; nil: there is none
+	foreign  atomic.Pointer[time.Time] // a local program last blocked a client; nil: never
 
 	ledger  ledger
 	monitor monitor
 	waits   waitGraph
 	absent  absence
-	looked  time.Time             // of goneLoop: when it last looked for clients that are gone
+	looked  time.Time             // by goneLoop only: time of its last round
 	reach   func(netip.Addr) bool // reports whether a machine is up
-	probes  chan struct{}         // has room for each that is asked
+	probes  chan struct{}         // semaphore for concurrent probes
 	callers callers
 	tally   tally
 	udp     *transport.Server
 	log     transport.RateLog
 
-	ctx  context.Context // ends with Close
+	ctx  context.Context // Close cancels it
 	end  context.CancelFunc
 	work sync.WaitGroup // all goroutines
 
 	mu     sync.Mutex // guards all below
 	files  map[fileKey]*file
-	polled map[*file]bool // with waiters that other programs keep waiting; they are users
-	wake   chan struct{}  // polled is not empty any more
+	polled map[*file]bool // with waiters blocked by other programs; counted in users
+	wake   chan struct{}  // signals a non-empty polled
 }
 
-// programsFor is how long after the last look at a file that another program has locked programs
-// may be in a circle.
+// programsFor is the time after the last conflict with a local program in which programs are
+// searched for circles.
 const programsFor = time.Minute
 
-// pollPause is how long after another program has released a lock a client that waits for it has
-// it, at most.
+// pollPause is the longest delay between another program's release and the grant to a waiting
+// client.
 const pollPause = 200 * time.Millisecond
 
-// New returns the service of a Server's locks. It tells the clients of an earlier run to reclaim
-// theirs. Its only error is ErrInUse.
+// New returns the lock service of a Server. It notifies an earlier run's clients, which then
+// reclaim their locks. Its only error is ErrInUse.
 func New(srv *nfsserver.Server, o Options) (*Service, error) {
 	s := newService(srv, o)
 	if err := s.monitor.load(o.StateDir); err != nil {
@@ -121,6 +126,7 @@ func New(srv *nfsserver.Server, o Options) (*Service, error) {
 	return s, nil
 }
 
+// newService makes a Service without goroutines. Tests replace portOf and reach before start.
 func newService(srv *nfsserver.Server, o Options) *Service {
 	if o.Grace <= 0 {
 		o.Grace = defaultGrace
@@ -144,8 +150,8 @@ func newService(srv *nfsserver.Server, o Options) *Service {
 	return s
 }
 
-// mostFiles is how many files can have locks: each takes a descriptor, of those that no other limit
-// counts on.
+// mostFiles is the highest number of files with locks. Each takes a descriptor, and no other limit
+// counts on this sixteenth of them.
 func mostFiles() int {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
@@ -154,7 +160,7 @@ func mostFiles() int {
 	return int(min(max(l.Cur/16, 64), 8<<10))
 }
 
-// start starts the loops. Grace begins.
+// start starts the loops and the grace period.
 func (s *Service) start() {
 	if lost := s.monitor.lost(); len(lost) > 0 {
 		s.graceEnd.Store(new(time.Now().Add(s.opts.Grace)))
@@ -168,7 +174,7 @@ func (s *Service) start() {
 	}
 }
 
-// Grace returns how long it is until clients can take new locks; 0: they can.
+// Grace returns the time until clients can take new locks; 0: they can now.
 func (s *Service) Grace() time.Duration {
 	if end := s.graceEnd.Load(); end != nil {
 		return max(0, time.Until(*end))
@@ -176,19 +182,19 @@ func (s *Service) Grace() time.Duration {
 	return 0
 }
 
-// Close ends the loops and releases all locks. No call may be running or follow. Clients that have
-// locks are told with the next start. Loops that a file system keeps waiting are left after some
-// seconds, as the calls of a transport.Server are.
+// Close ends the loops and releases all locks. No call may be running or follow. The next start
+// notifies clients with locks. Loops blocked in a file system are abandoned after stuckWait, like
+// the calls of a transport.Server.
 func (s *Service) Close() {
 	s.end()
-	_ = s.udp.Shutdown(s.ctx) // which has ended: a NOTIFY that runs is made again
+	_ = s.udp.Shutdown(s.ctx) // the context has ended: a client repeats its running NOTIFY
 	over := make(chan struct{})
 	go func() {
 		s.work.Wait()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, f := range s.files {
-			if f.users == 0 { // no call has been left behind in it
+			if f.users == 0 { // no abandoned call uses it
 				f.shut()
 			}
 		}
@@ -201,7 +207,7 @@ func (s *Service) Close() {
 	s.monitor.close()
 }
 
-// stuckWait is how long Close waits.
+// stuckWait is how long Close waits for the loops.
 const stuckWait = 5 * time.Second
 
 // hold returns the file of a key, locked; pair it with letGo.
@@ -218,7 +224,7 @@ func (s *Service) hold(key fileKey) *file {
 	return f
 }
 
-// letGo unlocks a file, and forgets it where there is nothing to remember.
+// letGo unlocks a file, and forgets it if it is empty and unused.
 func (s *Service) letGo(f *file) {
 	f.mu.Unlock()
 	s.mu.Lock()
@@ -233,7 +239,7 @@ func (s *Service) letGo(f *file) {
 	}
 }
 
-// poll has a file looked at again until nobody waits for other programs any more. f.mu is held.
+// poll schedules another look at f, until no waiter is blocked by other programs. f.mu is held.
 func (s *Service) poll(f *file) {
 	s.foreign.Store(new(time.Now()))
 	s.mu.Lock()
@@ -248,8 +254,8 @@ func (s *Service) poll(f *file) {
 	}
 }
 
-// programs are those of this machine that may be in a circle with a client, nil: none has kept a
-// client waiting lately.
+// programs returns the local programs possibly in a circle with a client; nil: none blocked a
+// client lately.
 func (s *Service) programs(foreign bool) *programs {
 	if last := s.foreign.Load(); !foreign && (last == nil || time.Since(*last) > programsFor) {
 		return nil
@@ -257,8 +263,8 @@ func (s *Service) programs(foreign bool) *programs {
 	return listPrograms()
 }
 
-// pollLoop looks at files that other programs have locked. A file system that does not answer
-// keeps the files of all others waiting that other programs have locked, and nobody else.
+// pollLoop retries files locked by other programs. A hanging file system delays the other polled
+// files, and nothing else.
 func (s *Service) pollLoop() {
 	for {
 		select {
@@ -266,7 +272,7 @@ func (s *Service) pollLoop() {
 			return
 		case <-s.wake:
 		}
-		select { // not at once: who asks has just found the file locked
+		select { // not at once: the request has just found the file locked
 		case <-s.ctx.Done():
 			return
 		case <-time.After(s.pause):
@@ -280,17 +286,17 @@ func (s *Service) pollLoop() {
 		s.mu.Unlock()
 		for _, f := range list {
 			f.mu.Lock()
-			f.grant() // which has it polled again
+			f.grant() // which polls it again if need be
 			s.letGo(f)
 		}
 	}
 }
 
-// sweepInterval is how often idle clients are looked for, and exports that are no more.
+// sweepInterval is the interval between looks for idle clients and removed exports.
 const sweepInterval = 5 * time.Second
 
-// sweepLoop forgets clients that have had no locks for a time, and the locks of exports that are no
-// more. It tells file systems of the end of grace.
+// sweepLoop forgets clients without locks after a time, and frees removed exports' locks. It
+// informs file systems when the grace period ends.
 func (s *Service) sweepLoop() {
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
@@ -304,10 +310,11 @@ func (s *Service) sweepLoop() {
 	}
 }
 
+// sweep is one round of sweepLoop.
 func (s *Service) sweep(now time.Time) {
 	over := s.Grace() == 0
 	if over {
-		s.srv.EndGrace() // again: an export may have been opened since
+		s.srv.EndGrace() // repeated, because an export may have been opened since
 	}
 	names := s.srv.Names()
 	if n := s.free(func(f *file) bool { return !slices.Contains(names, f.key.export) }, func(*host) bool { return true }); n > 0 {
@@ -318,15 +325,15 @@ func (s *Service) sweep(now time.Time) {
 	}
 }
 
-// freeHosts releases all that some clients have, as they have started again.
+// freeHosts releases all locks, waiters and shares of restarted clients.
 func (s *Service) freeHosts(hosts []*host) {
 	if n := s.free(func(*file) bool { return true }, func(h *host) bool { return slices.Contains(hosts, h) }); n > 0 {
 		s.log.Warn("locks lost: their client has started again", "client", hosts[0].key.name, "peer", hosts[0].key.addr, "locks", n)
 	}
 }
 
-// free releases what some clients have of some files, and returns how many locks that were. Both
-// functions are called under locks.
+// free releases matching clients' locks, waiters and shares on matching files, and returns the
+// number of locks. It calls of under Service.mu and gone under file.mu.
 func (s *Service) free(of func(*file) bool, gone func(*host) bool) (lost int) {
 	s.mu.Lock()
 	var list []*file

@@ -1,4 +1,4 @@
-// Shares: what DOS clients deny to one another when they open a file. Other programs do not see
+// Shares: the access DOS clients deny one another when opening a file. Other programs do not see
 // them.
 
 package nlm
@@ -9,13 +9,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A share is one open file of an owner: what it wants, and what it denies to others.
+// A share is one open file of an owner: its own access, and the access it denies others (mode).
 type share struct {
 	owner        *owner
 	mode, access uint32
 }
 
-// share gives o a share, in place of one that it has.
+// share gives o a share, replacing an earlier one.
 func (f *file) share(o *owner, mode, access uint32) nlm4.Status {
 	mine := -1
 	for i, s := range f.shares {
@@ -37,7 +37,7 @@ func (f *file) share(o *owner, mode, access uint32) nlm4.Status {
 	return nlm4.Granted
 }
 
-// unshare gives back what o shares, if anything.
+// unshare removes the share of o, if any.
 func (f *file) unshare(o *owner) {
 	f.shares = slices.DeleteFunc(f.shares, func(s share) bool {
 		if s.owner != o {
@@ -48,7 +48,8 @@ func (f *file) unshare(o *owner) {
 	})
 }
 
-// free releases all that some clients have of the file, and returns how many locks that were.
+// free releases matching clients' locks, waiters and shares on the file, and returns the number of
+// lost locks.
 func (f *file) free(gone func(*host) bool) (lost int) {
 	for _, w := range slices.Clone(f.waiters) {
 		if gone(w.owner.host) {

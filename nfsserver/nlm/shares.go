@@ -1,4 +1,4 @@
-// SHARE, UNSHARE and FREE_ALL: the work of the procedures of DOS clients.
+// SHARE, UNSHARE and FREE_ALL: the procedures of DOS clients.
 
 package nlm
 
@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// onShare is on of a share, which is of a whole file. Its owner is none of a lock's: it has no
-// process.
+// onShare is on for a share, which covers a whole file. Its owner has no process, so it is never
+// the owner of a lock.
 func (s *Service) onShare(c *transport.Call, a *nlm4.ShareArgs, known bool, do func(*request) nlm4.Status) nlm4.Status {
 	l := nlm4.Lock{Caller: a.Caller, FH: a.FH, Owner: a.Owner, Svid: -1}
 	return s.on(c, &l, a.Access&nlm4.ShareWrite != 0, known, do)
@@ -29,7 +29,7 @@ func (s *Service) doShare(c *transport.Call, a *nlm4.ShareArgs) nlm4.Status {
 	})
 }
 
-// doUnshare is UNSHARE. To give back what is not there is no error.
+// doUnshare is UNSHARE. Removing a missing share is no error.
 func (s *Service) doUnshare(c *transport.Call, a *nlm4.ShareArgs) nlm4.Status {
 	return s.onShare(c, a, true, func(q *request) nlm4.Status {
 		if q.owner != nil {
@@ -41,8 +41,8 @@ func (s *Service) doUnshare(c *transport.Call, a *nlm4.ShareArgs) nlm4.Status {
 	})
 }
 
-// freeAll is FREE_ALL: the caller has started again, and has no locks. Only what has been locked
-// from where it calls is freed.
+// freeAll is FREE_ALL: the caller restarted and has no locks. It frees only locks taken from the
+// caller's own address.
 func (s *Service) freeAll(c *transport.Call, n *nlm4.Notify) {
 	hk := s.hostOf(c, n.Name)
 	for _, h := range s.ledger.hostsAt(hk.addr) {

@@ -1,4 +1,4 @@
-// Which locks there are at one moment, and who waits for some: for those who want to show it.
+// A snapshot of all locks and waiting requests, for display.
 
 package nlm
 
@@ -8,55 +8,56 @@ import (
 	"time"
 )
 
-// A LockState is how far a request for a lock is.
+// A LockState is the progress of a lock request.
 type LockState uint8
 
 // The states of requests.
 const (
-	lockHeld    LockState = iota // by the client
-	lockWaiting                  // for others, or for programs of this machine
-	lockCalling                  // has the lock, and its client, which has waited for it, is being told
+	lockHeld    LockState = iota // the client holds it
+	lockWaiting                  // behind other clients or local programs
+	lockCalling                  // granted after waiting; the client has not confirmed yet
 )
 
 var lockStates = [...]string{lockHeld: "held", lockWaiting: "waiting", lockCalling: "calling"}
 
 func (s LockState) String() string { return lockStates[s] }
 
-// A LockInfo is one lock, one request that waits for one, or one share of a DOS client.
+// A LockInfo is one lock, one waiting request, or one share of a DOS client.
 type LockInfo struct {
 	State  LockState
 	Addr   netip.Addr // of the client
-	Host   string     // the name that it gives itself
-	Svid   int32      // of the process there; of a share -1
-	Owner  string     // bytes by which the client tells its owners apart
+	Host   string     // as it calls itself
+	Svid   int32      // process on the client; -1 for a share
+	Owner  string     // the client's opaque owner bytes
 	Export string
-	Path   string // of the file; "": not known, as for files that no other program can lock
-	Ref    string // bytes that name the file in its export
+	Path   string // of the file; "": unknown, as for files no other program can lock
+	Ref    string // bytes identifying the file in its export
 
 	Start     uint64
-	End       uint64 // the last byte; EndOfFile
+	End       uint64 // last byte, or EndOfFile
 	Exclusive bool
-	Share     bool      // what is denied to other opens, in place of Start, End and Exclusive: Mode of Access
-	Mode      uint32    // of a share: nlm4.ShareRead and nlm4.ShareWrite that are denied
-	Access    uint32    // of a share: those that are wanted
-	Since     time.Time // when it was given, or asked for; zero for a share
+	// a DOS share: Mode and Access apply instead of Start, End and Exclusive
+	Share  bool
+	Mode   uint32    // of a share: denied access, nlm4.ShareRead and nlm4.ShareWrite
+	Access uint32    // of a share: its own access
+	Since  time.Time // of the grant, or of the request; zero for a share
 }
 
-// EndOfFile is the End of a lock of all bytes after its Start.
+// EndOfFile is the End of a lock on all bytes after its Start.
 const EndOfFile = math.MaxInt64
 
-// A Snapshot is the locks of one moment for each file, the files looked at one after another.
+// A Snapshot holds all files' locks. Each file is copied at one moment, one file after another.
 type Snapshot struct {
 	Locks []LockInfo
-	More  bool // there are others, beyond the limit
-	Busy  int  // files that were left out, as their file system kept a call waiting
+	More  bool // the limit cut off further locks
+	Busy  int  // files left out because a call was blocked in their file system
 }
 
-// snapshotWait is how long a Snapshot waits for files on which calls are running, all together.
+// snapshotWait bounds a Snapshot's total wait for files with running calls.
 const snapshotWait = 200 * time.Millisecond
 
-// Snapshot returns at most limit locks. A file is locked while its own are copied, and none is
-// waited for whose file system does not answer.
+// Snapshot returns at most limit locks. It locks each file while copying, and skips files blocked
+// in their file system.
 func (s *Service) Snapshot(limit int) (snap Snapshot) {
 	s.mu.Lock()
 	files := make([]*file, 0, len(s.files))
@@ -83,7 +84,7 @@ func (s *Service) Snapshot(limit int) (snap Snapshot) {
 	return snap
 }
 
-// add copies the locks of a file, which is locked.
+// add copies the locks of f; f.mu is held.
 func (s *Snapshot) add(f *file, limit int) {
 	if f.empty() {
 		return

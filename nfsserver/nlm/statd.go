@@ -1,4 +1,4 @@
-// The NSM program: clients that tell us that they have started again, over TCP, RDMA and UDP.
+// The NSM program: clients report their restarts over TCP, RDMA and UDP.
 
 package nlm
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 )
 
-// statProgram is NSM version 1. Its procedures for the lock manager of the same host monitor
-// nothing: ours needs none of them.
+// statProgram is NSM version 1. Its procedures for a lock manager on the same host monitor nothing,
+// because ours does not use them.
 func (s *Service) statProgram() *transport.Program {
 	refuse := func(c *transport.Call) error {
 		res := nsm.StatRes{Result: nsm.Fail, State: s.monitor.number()}
@@ -36,6 +36,7 @@ func (s *Service) statProgram() *transport.Program {
 	return &transport.Program{Name: "nsm", Number: nsm.Program, Version: nsm.Version, Procs: procs}
 }
 
+// runNotify adapts SM_NOTIFY. A source that is no IP address is ignored.
 func (s *Service) runNotify(c *transport.Call) error {
 	var a nsm.StatChange
 	a.DecodeXDR(c.Args)
@@ -48,9 +49,9 @@ func (s *Service) runNotify(c *transport.Call) error {
 	return nil
 }
 
-// restarted frees the locks of the client that says so. It is believed of itself alone: what calls
-// from the address of a client, and from a port that only its root can have. One that says the same
-// again has been believed before, and may have locked something since.
+// restarted frees a client's locks after its report of a restart. A report counts only for its own
+// address, and only from a port reserved to root. A repeated report changes nothing: the client may
+// have taken locks since the first.
 func (s *Service) restarted(from netip.AddrPort, a *nsm.StatChange) {
 	addr := from.Addr().Unmap()
 	hosts := s.ledger.hostsAt(addr)
@@ -60,7 +61,7 @@ func (s *Service) restarted(from netip.AddrPort, a *nsm.StatChange) {
 	}
 	var named []*host
 	for _, h := range hosts {
-		// Its status monitor may say its whole name where its lock manager says the first word, and
+		// A status monitor may send its full name where the lock manager sends the first label, and
 		// the reverse.
 		if strings.EqualFold(firstLabel(h.key.name), firstLabel(string(a.Name))) {
 			named = append(named, h)
@@ -71,7 +72,7 @@ func (s *Service) restarted(from netip.AddrPort, a *nsm.StatChange) {
 			s.log.Warn("SM_NOTIFY ignored: it names no client that holds locks from its address", "peer", from)
 			return
 		}
-		named = hosts // or none: what is monitored longer than it is remembered here
+		named = hosts // or none: the record of monitored clients outlives the ledger
 	}
 	var news []*host
 	for _, h := range named {
@@ -84,18 +85,19 @@ func (s *Service) restarted(from netip.AddrPort, a *nsm.StatChange) {
 	}
 	s.absent.mu.Lock()
 	defer s.absent.mu.Unlock()
-	delete(s.absent.left, addr) // it knows that it has no locks
+	delete(s.absent.left, addr) // the client knows about its lost locks
 }
 
+// firstLabel returns the part of a host name before the first dot.
 func firstLabel(name string) string {
 	first, _, _ := strings.Cut(name, ".")
 	return first
 }
 
-// udpBudget is the memory of the calls over UDP, beside those of NFS.
+// udpBudget is the memory for UDP calls in bytes, besides NFS's.
 const udpBudget = 1 << 20
 
-// ServeUDP serves NSM on a UDP socket until Close, since status monitors notify over UDP.
+// ServeUDP serves NSM on a UDP socket until Close, because status monitors send notices over UDP.
 func (s *Service) ServeUDP(pc *net.UDPConn) error {
 	err := s.udp.ServeUDP(pc)
 	if errors.Is(err, transport.ErrClosed) {
