@@ -19,7 +19,7 @@ func (s *Server) aclProgram() *transport.Program {
 	return &transport.Program{Name: "nfsacl", Number: nfsacl3.Program, Version: nfsacl3.Version, Procs: procs, Lanes: s.Names()}
 }
 
-// acls is the ACLs of the FS of o, if it has some that the caller may see.
+// acls returns the FS's ACLs, or ErrNotSupp if it has none or the export hides them.
 func (o *object) acls() (ACLer, error) {
 	if o.x.opt.acls == nil || o.may.noACL {
 		return nil, nfs3.ErrNotSupp
@@ -27,9 +27,10 @@ func (o *object) acls() (ACLer, error) {
 	return o.x.opt.acls, nil
 }
 
-// getACL is GETACL. Who knows the handle is told, as with GETATTR.
+// getACL is GETACL. Like GETATTR it needs no permission besides the handle.
 func getACL(q *request, a *nfsacl3.GetACLArgs, res *nfsacl3.GetACLRes) error {
-	// The attributes come first: a client that sees them change later asks for the ACL again.
+	// Read the attributes before the ACL: a client that sees them change later asks for the ACL
+	// again.
 	at, err := q.attr()
 	if err != nil {
 		return err
@@ -48,7 +49,7 @@ func getACL(q *request, a *nfsacl3.GetACLArgs, res *nfsacl3.GetACLRes) error {
 		if err != nil {
 			return err
 		}
-		if len(acl) == 0 { // an object always has this one: what its mode says
+		if len(acl) == 0 { // an object without a stored ACL has the one its mode describes
 			acl = posixacl.FromMode(at.Mode)
 		}
 		res.ACLs.Access = wireACL(acl, &at)
@@ -63,7 +64,7 @@ func getACL(q *request, a *nfsacl3.GetACLArgs, res *nfsacl3.GetACLRes) error {
 		res.ACLs.DefaultCount = nfsacl3.Count(res.ACLs.Default)
 	}
 	if len(res.ACLs.Access) > nfsacl3.MaxEntries || len(res.ACLs.Default) > nfsacl3.MaxEntries {
-		return nfs3.ErrInval // of a program on this machine; it does not fit the protocol
+		return nfs3.ErrInval // set by a local program; too long for the protocol
 	}
 	return nil
 }
@@ -78,8 +79,8 @@ func setACL(q *request, a *nfsacl3.SetACLArgs, res *nfsacl3.SetACLRes) error {
 	return q.syncChanged(err, &q.ref)
 }
 
-// setACLs sets the lists that travel, under the lock of o. Nothing has changed if one of them is
-// refused for what it is.
+// setACLs sets the received lists; the lock of o is held. If a list is invalid, nothing has
+// changed.
 func (o *object) setACLs(w *Cred, lists *nfsacl3.ACLs) error {
 	at, err := o.attr()
 	if err != nil {
@@ -108,8 +109,8 @@ func (o *object) setACLs(w *Cred, lists *nfsacl3.ACLs) error {
 	return nil
 }
 
-// wireACL is an ACL of an object with attributes at as it travels: the owner and the group are
-// named.
+// wireACL encodes an ACL of an object with attributes at. The wire form names the owner and the
+// group.
 func wireACL(acl posixacl.ACL, at *Attr) []nfsacl3.Entry {
 	list := make([]nfsacl3.Entry, len(acl))
 	for i, e := range acl {
@@ -127,7 +128,7 @@ func wireACL(acl posixacl.ACL, at *Attr) []nfsacl3.Entry {
 	return list
 }
 
-// modelACL is a decoded list as an FS takes it; its tags and permissions have been checked.
+// modelACL converts a decoded list for the FS. Its tags and permissions have been checked.
 func modelACL(list []nfsacl3.Entry) posixacl.ACL {
 	acl := make(posixacl.ACL, len(list))
 	for i, w := range list {

@@ -1,4 +1,4 @@
-// Attributes as an FS gives and takes them.
+// Attributes in the form an FS gives and takes.
 
 package nfsserver
 
@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// FileType is the kind of an object, numbered as ftype3 (RFC 1813 §2.5).
+// FileType is an object's type, numbered as ftype3 (RFC 1813 §2.5).
 type FileType uint32
 
-// The kinds.
+// The file types.
 const (
 	TypeReg FileType = 1 + iota
 	TypeDir
@@ -23,7 +23,7 @@ const (
 
 var typeNames = [...]string{TypeReg: "file", "directory", "block device", "character device", "symbolic link", "socket", "FIFO"}
 
-// String is the kind in words, with its number where it is none of those above.
+// String returns the type in words; other numbers are printed.
 func (t FileType) String() string {
 	if int(t) < len(typeNames) && typeNames[t] != "" {
 		return typeNames[t]
@@ -31,7 +31,7 @@ func (t FileType) String() string {
 	return "file type " + strconv.FormatUint(uint64(t), 10)
 }
 
-// Mode bits beside the nine of rwx.
+// Mode bits besides the nine of rwx.
 const (
 	ModeSetuid = 0o4000
 	ModeSetgid = 0o2000
@@ -45,17 +45,17 @@ type Time struct {
 	Nsec uint32
 }
 
-// Now is the present time.
+// Now returns the current time.
 func Now() Time {
 	t := time.Now()
 	return Time{Sec: t.Unix(), Nsec: uint32(t.Nanosecond())}
 }
 
-// Rdev is the number of a device.
+// Rdev is a device number.
 type Rdev struct{ Major, Minor uint32 }
 
-// Attr is all attributes of an object, fattr3 of RFC 1813 §2.5. Mode holds the
-// permission bits only (ModeAll).
+// Attr holds an object's attributes, fattr3 in RFC 1813 §2.5. Mode holds the permission bits only
+// (ModeAll).
 type Attr struct {
 	Type                FileType
 	Mode, Nlink         uint32
@@ -66,10 +66,10 @@ type Attr struct {
 	Atime, Mtime, Ctime Time
 }
 
-// SetMask says which attributes a SetAttr sets.
+// SetMask lists the attributes that SetAttr sets.
 type SetMask uint8
 
-// The attributes. SetAtimeNow and SetMtimeNow set the FS's own present time.
+// The attributes. SetAtimeNow and SetMtimeNow set the FS's current time.
 const (
 	SetMode SetMask = 1 << iota
 	SetUID
@@ -83,7 +83,7 @@ const (
 	setTimes = SetAtime | SetMtime | SetAtimeNow | SetMtimeNow
 )
 
-// SetAttr is a set of new attributes: those that Mask names.
+// SetAttr holds new values for the attributes in Mask.
 type SetAttr struct {
 	Mask         SetMask
 	Mode         uint32
@@ -92,7 +92,7 @@ type SetAttr struct {
 	Atime, Mtime Time
 }
 
-// Has reports whether any of m is set.
+// Has reports whether any attribute of m is set.
 func (s *SetAttr) Has(m SetMask) bool { return s.Mask&m != 0 }
 
 // HasTimes reports whether any time is set.

@@ -1,5 +1,5 @@
-// The seam to an audit log: what calls ask to change of names and attributes, who asks, and what
-// becomes of it.
+// The interface to an audit log: each requested change of names and attributes, its caller and its
+// status.
 
 package nfsserver
 
@@ -15,41 +15,43 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// An Auditor is told of each call that asks for a change of names or attributes (CREATE, MKDIR,
-// SYMLINK, MKNOD, REMOVE, RMDIR, RENAME, LINK, SETATTR, and SETACL of NFSACL), once its status is
-// known and before it is answered. It is not told of calls that the server answers without a look
-// at them: a repeated one, from the duplicate request cache; one that is told to come again because
-// too many wait for the same export; and one whose caller is not believed.
+// An Auditor receives each call to change names or attributes: CREATE, MKDIR, SYMLINK, MKNOD,
+// REMOVE, RMDIR, RENAME, LINK, SETATTR, and SETACL of NFSACL. It receives the call once its status
+// is known, before the reply.
+//
+// Some calls are answered without being examined, and the Auditor does not see them: a repeated
+// call answered from the duplicate request cache; a call refused with NFS3ERR_JUKEBOX because too
+// many wait for the same export; and a call with a rejected credential.
 type Auditor interface {
-	// Change must not wait, as the call does meanwhile. c and all it points at are valid until it
-	// returns. Concurrency: many calls at once; of two changes that depend on one another the first
-	// is told first.
+	// Change must not block, because the call waits for it. c and all it points at are valid until
+	// Change returns. Concurrency: many calls at once. Of two dependent changes the first is
+	// reported first.
 	Change(c *Change)
 }
 
-// A Change is such a call.
+// A Change is one such call.
 type Change struct {
 	Time   time.Time // when its status was known
 	Remote net.Addr
 	RDMA   bool
 
-	Named    bool // the caller says who it is (AUTH_SYS): UID and GID
+	Named    bool // the credential names a user (AUTH_SYS): UID and GID
 	UID, GID uint32
-	// Acted: it was found out as whom the call acts (Squash, and the rules of the export): ActsUID
-	// and ActsGID. A call that was refused before has no such user.
+	// Acted: the effective user is known (Squash, and the export's rules): ActsUID and ActsGID. A
+	// call refused earlier has none.
 	Acted            bool
 	ActsUID, ActsGID uint32
 
 	Operation string  // such as "CREATE"
-	Export    string  // "": its handle is of none
-	Root      nfs3.FH // of the export, where At, To or their directories may be that; else empty
+	Export    string  // "": its handle belongs to no export
+	Root      nfs3.FH // of the export, for comparison with At, To or their directories; else empty
 	Status    nfs3.Status
 
 	At     Place
 	To     Place  // of RENAME and LINK
-	Fileid uint64 // of the object made or changed; 0: not known
+	Fileid uint64 // of the object made or changed; 0: unknown
 
-	// What was asked for; nil, or zero, where the operation has no such argument.
+	// The arguments; nil, or zero, where the operation has no such argument.
 	Attr   *nfs3.Sattr
 	How    *nfs3.CreateMode
 	Type   nfs3.FileType // of MKNOD
@@ -58,16 +60,17 @@ type Change struct {
 	ACLs   *nfsacl3.ACLs // of SETACL
 }
 
-// A Place is a name in a directory, as a call names it; or an object, where Name is nil.
+// A Place is a name in a directory, as sent in the call. Without Name (nil) it is the object FH
+// itself.
 type Place struct {
 	FH     nfs3.FH
 	Name   []byte
-	Fileid uint64 // of the directory; 0: not known
+	Fileid uint64 // of the directory; 0: unknown
 }
 
 var changes = sync.Pool{New: func() any { return new(Change) }}
 
-// audited tells the Auditor of a call that has ended with st; describe adds its arguments and
+// audited reports a call that ended with st to the Auditor. describe adds its arguments and
 // results.
 func audited[A, R any](q *request, s *Server, c *transport.Call, fh *nfs3.FH, st nfs3.Status, describe func(*Change, *A, *R), a *A, r *R) {
 	ch := changes.Get().(*Change)
@@ -87,15 +90,15 @@ func audited[A, R any](q *request, s *Server, c *transport.Call, fh *nfs3.FH, st
 	}
 	describe(ch, a, r)
 	s.audit.Change(ch)
-	*ch = Change{} // keeps nothing of the call
+	*ch = Change{} // drops all references to the call
 	changes.Put(ch)
 }
 
-// in is a name in a directory, whose attributes after the call say its number.
+// in returns a name in a directory, with the directory's fileid from the attributes after the call.
 func in(w *nfs3.DirOpArgs, wcc *nfs3.WccData) Place {
 	p := Place{FH: w.Dir, Name: w.Name, Fileid: fileid(&wcc.After)}
 	if p.Name == nil {
-		p.Name = []byte{} // an empty name is one
+		p.Name = []byte{} // an empty name is a name; nil means none
 	}
 	return p
 }
@@ -107,7 +110,7 @@ func fileid(a *nfs3.PostOpAttr) uint64 {
 	return a.Attr.Fileid
 }
 
-// made is what the four operations that make an object share.
+// made sets the fields common to the four operations that create an object.
 func (c *Change) made(op string, w *nfs3.DirOpArgs, r *nfs3.CreateRes) {
 	c.Operation, c.At = op, in(w, &r.DirWcc)
 	if c.Status == nfs3.OK {

@@ -1,4 +1,4 @@
-// Calls that come again at another server: what tells a call from all others.
+// CallID: recognizing a call that the client repeats at another server.
 
 package nfsserver
 
@@ -12,27 +12,28 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A CallID identifies a call that changes names, by the same bytes at each server that its client
-// sends it to. It is a hash of the client's address without the port, the client's own name, its
-// user, the XID, and a checksum of the arguments, as in a duplicate request cache. It is no secret,
-// and does not contain the procedure.
+// A CallID identifies a call that changes names, with the same bytes at each server its client
+// sends it to. It hashes the parts that a duplicate request cache compares: the client's address
+// without the port, its own name, its user, the XID, and a checksum of the arguments. It is no
+// secret, and excludes the procedure.
 type CallID struct {
 	Sum [sha256.Size]byte
-	// Moved: the connection is so new that another server has possibly executed the call already.
-	// It has not if this server has a call of the same bytes over another client's live connection.
+	// Moved: the connection is new enough that another server may have executed the call already.
+	// If this server has a call of the same bytes over another client's live connection, Moved is
+	// false.
 	Moved bool
 }
 
 const (
-	// callSummed is how many leading bytes of the arguments the checksum covers: both names of a
-	// RENAME.
+	// callSummed is the number of leading argument bytes in the checksum: enough for both names in
+	// a RENAME.
 	callSummed = 1024
-	// movedFor is how long a connection is a new one. A client sends what was not answered as soon
-	// as it has connected again; the rest is for a server that is busy with that.
+	// movedFor is the age up to which a connection counts as new. A client resends unanswered calls
+	// right after reconnecting. The rest is a margin for a server busy with such calls.
 	movedFor = time.Minute
 )
 
-// identify sets id to that of a call with arguments args, which have not been read.
+// identify sets id from a call and its undecoded arguments args.
 func (id *CallID) identify(c *transport.Call, args *xdr.Decoder) {
 	const words = 8
 	var b [16 + 4*words + oncrpc.MaxMachine + callSummed]byte
@@ -49,7 +50,7 @@ func (id *CallID) identify(c *transport.Call, args *xdr.Decoder) {
 	n += copy(b[n:], c.Cred.Machine)
 	n += copy(b[n:], lead)
 	id.Sum = sha256.Sum256(b[:n])
-	id.Moved = true // where there is no connection, as over UDP
+	id.Moved = true // without a connection, as over UDP
 	if m := memoOf(c); m != nil {
 		id.Moved = time.Since(m.began) < movedFor && !c.Distinct
 	}

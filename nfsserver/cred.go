@@ -1,27 +1,27 @@
-// The user as whom a call acts, as file systems are told.
+// A call's effective user, as file systems receive it.
 
 package nfsserver
 
 import "os"
 
-// A Cred is the user as whom a call acts on a file system. It is passed by value,
-// so that a call allocates nothing for it; who keeps it longer than the call copies GIDs.
+// A Cred is a call's effective user on a file system. It is passed by value, so a call allocates
+// nothing for it. Copy GIDs to keep it longer than the call.
 type Cred struct {
 	UID, GID uint32
-	GIDs     []uint32 // supplementary groups, in no order
-	// Call is that of a change of names, if Info.RecordsCalls is set; valid as long as the FS's
-	// method runs. nil: it is not known.
+	GIDs     []uint32 // supplementary groups, unordered
+	// Call identifies a call that changes names, if Info.RecordsCalls is set; valid while the FS's
+	// method runs. nil: unknown.
 	Call *CallID
 }
 
 // Permissions, as in one digit of a mode and in access(2).
 const (
 	MayExec  = 1 << iota // search, for a directory
-	MayWrite             // make and remove names, for a directory
+	MayWrite             // create and remove names, for a directory
 	MayRead
 )
 
-// Self returns the user as whom this process acts.
+// Self returns this process's user.
 func Self() Cred {
 	c := Cred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	groups, _ := os.Getgroups()

@@ -1,5 +1,5 @@
-// Exports inside others: how a client of the one above comes to the one below (crossmnt and nohide
-// of exports(5)).
+// Nested exports: how a client of an outer export enters an inner one (crossmnt and nohide of
+// exports(5)).
 
 package nfsserver
 
@@ -11,14 +11,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// A file system that is mounted inside an export and is exported by itself is entered through the
-// export above where that has crossmnt or the one below has nohide, and the client may use the one
-// below: it has its own rules and handles. Others see the directory that it is mounted on or, with
-// crossmnt, what the FS above shows there. A mere subdirectory that is exported by itself stays
-// part of the export above, as it does with knfsd.
+// An inner export is a file system mounted inside another export and exported itself. A client
+// enters it through the outer export if the outer one has crossmnt or the inner one has nohide. It
+// must also have rights in the inner one, which has its own rules and handles. Other clients see
+// the mount point's directory or, with crossmnt, the outer FS's view of it. An exported plain
+// subdirectory stays part of the outer export, as with knfsd.
 
-// nest notes for each entry which others its clients may enter: of those below it, the ones with no
-// other between.
+// nest records for each entry the nested exports its clients may enter: those with no other export
+// in between.
 func (t *table) nest() {
 	for _, e := range t.entries {
 		if e.rules == nil {
@@ -37,8 +37,8 @@ func (t *table) nest() {
 	}
 }
 
-// nestedAt returns the entry below that could be what name in the directory of q stands for. It
-// asks the file system only for a name that is the last part of such an entry's.
+// nestedAt returns the nested export possibly meant by name in q's directory, or nil. It asks the
+// file system only if name is the last part of such an export's name.
 func (q *request) nestedAt(name string) *entry {
 	for _, n := range q.entry.nested {
 		if path.Base(n.x.name) == name && q.isAt(path.Dir(n.x.name)) {
@@ -48,7 +48,7 @@ func (q *request) nestedAt(name string) *entry {
 	return nil
 }
 
-// isAt reports whether the directory of q is the one of path p, which is in the export.
+// isAt reports whether the directory of q is the one at path p, which is in the export.
 func (q *request) isAt(p string) bool {
 	at := q.x.root
 	for name := range strings.SplitSeq(strings.Trim(strings.TrimPrefix(p, q.x.name), "/"), "/") {
@@ -63,9 +63,9 @@ func (q *request) isAt(p string) bool {
 	return at == q.ref
 }
 
-// cross gives the handle and the attributes of the export that a name stands for, in place of what
-// the FS of the directory has there; ok is false where it is none that the caller may enter. dir is
-// the attributes of the directory.
+// cross looks up the nested export behind a name. It returns the export's root in place of the FS's
+// own object; ok is false if there is no nested export the caller may enter. dir is the directory's
+// attributes.
 func (q *request) cross(name string, dir *Attr) (x *export, r Ref, at Attr, ok bool, err error) {
 	n := q.nestedAt(name)
 	if n == nil {
@@ -75,7 +75,7 @@ func (q *request) cross(name string, dir *Attr) (x *export, r Ref, at Attr, ok b
 		return nil, r, at, false, transport.ErrWouldWait
 	}
 	if !n.x.enter() {
-		return nil, r, at, false, ErrBusy // it is just being replaced
+		return nil, r, at, false, ErrBusy // being replaced right now
 	}
 	defer n.x.leave()
 	if _, err := q.srv.rights(q.call, n); err != nil {
@@ -93,8 +93,8 @@ func (q *request) cross(name string, dir *Attr) (x *export, r Ref, at Attr, ok b
 	return n.x, n.x.root, at, true, nil
 }
 
-// mayCross reports whether a name could stand for another export, so that a listing leaves it to
-// LOOKUP to tell.
+// mayCross reports whether a name may stand for a nested export. A listing then leaves its
+// attributes to LOOKUP.
 func (q *request) mayCross(name []byte) bool {
 	for _, n := range q.entry.nested {
 		if path.Base(n.x.name) == string(name) {

@@ -1,4 +1,4 @@
-// The table of the 22 procedures (RFC 1813 §3.3).
+// The table of NFS's 22 procedures (RFC 1813 §3.3).
 
 package nfsserver
 
@@ -7,9 +7,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// nfsProgram is NFS version 3. Inline are the procedures that ask no more than the attributes of an
-// object, LOOKUP, and READ of what is in memory; placeByHandle says of which objects that waits for
-// no disk.
+// nfsProgram is NFS version 3. Inline marks the procedures that need only an object's attributes,
+// LOOKUP, and READ of cached data. placeByHandle decides for which objects they need no disk.
 func (s *Server) nfsProgram() *transport.Program {
 	procs := []transport.Procedure{
 		nfs3.ProcNull:        {Run: null, Inline: true, Idempotent: true},

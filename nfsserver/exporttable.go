@@ -1,4 +1,4 @@
-// The exports of one moment, and how one set of them takes the place of another.
+// The export table, and its atomic replacement.
 
 package nfsserver
 
@@ -14,28 +14,28 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// A table is the exports of one moment. It does not change: a call finds its export, and its rights
-// there, in one table, whatever is set up meanwhile.
+// A table is an immutable set of exports. So a call finds its export and its rights in one table,
+// even during a Replace.
 type table struct {
-	entries []*entry // in the order of the Options
+	entries []*entry // in the order of Options
 	byID    map[uint32]*entry
 }
 
-// An entry is an export in a table. The same export may be in the next one, too, with other rules.
+// An entry is an export in a table. The next table may hold the same export with other rules.
 type entry struct {
 	x       *export
 	t       *table
-	slot    int                         // in its entries
-	rules   *exports.Export             // nil: all clients have the rights open
-	open    rights                      // without rules
-	of      map[*exports.Client]*rights // with rules: what each client may do
+	slot    int                         // index in entries
+	rules   *exports.Export             // nil: all clients have the rights in open
+	open    rights                      // for an export without rules
+	of      map[*exports.Client]*rights // with rules: each client's rights
 	crosses bool                        // crossmnt
-	nested  []*entry                    // those below this one that clients of it enter (crossmnt.go)
+	nested  []*entry                    // inner exports that its clients may enter (crossmnt.go)
 }
 
-// newTable makes the table of a list, in which an Export with neither FS nor Open stands for the
-// one of that name in old. The caller starts to open those of opens once the table is used. Nothing
-// has changed after an error.
+// newTable makes the table for a list. An Export with neither FS nor Open stands for old's export
+// of that name. The caller opens the exports in opens once the table is in use. An error changes
+// nothing.
 func (s *Server) newTable(list []Export, old *table) (_ *table, opens map[*export]func() (FS, error), err error) {
 	if len(list) == 0 {
 		return nil, nil, errors.New("nothing to export")
@@ -70,7 +70,7 @@ func (s *Server) newTable(list []Export, old *table) (_ *table, opens map[*expor
 		}
 		t.add(s.newEntry(x, e))
 	}
-	// Only now is anything taken or made ready: an error leaves all as it was.
+	// Take lanes and publish file systems only now: an error above leaves all unchanged.
 	s.free, s.lanes = free, lanes
 	for i, e := range t.entries {
 		if list[i].FS != nil {
@@ -90,7 +90,7 @@ func (t *table) add(e *entry) {
 	t.byID[e.x.id] = e
 }
 
-// newEntry is export x with the rights that e gives.
+// newEntry returns export x with the rights in e.
 func (s *Server) newEntry(x *export, e *Export) *entry {
 	n := &entry{x: x, rules: e.Rules, open: s.openRights(x, e.ReadOnly)}
 	if e.Rules == nil {
@@ -105,11 +105,12 @@ func (s *Server) newEntry(x *export, e *Export) *entry {
 	return n
 }
 
-// exportID is the number of an export in handles: the same in each run.
+// exportID returns an export's number in handles, the same in each run.
 func exportID(e *Export) uint32 {
 	of := e.Name
 	if e.Rules != nil && e.Rules.Whole.HasFSID {
-		of = fmt.Sprintf("fsid=%d", e.Rules.Whole.FSID) // is no name, which begins with a slash
+		// Never equals a name, which begins with a slash.
+		of = fmt.Sprintf("fsid=%d", e.Rules.Whole.FSID)
 	}
 	return uint32(sipKey{}.sum([]byte(of)))
 }
@@ -120,8 +121,8 @@ type place struct {
 	at string
 }
 
-// above returns the exports with path p or one above it, the longest path first. Of the same path,
-// an export with that name comes before one with that link target.
+// above returns the exports at path p or above, the longest path first. Of equal paths, an export
+// with that name comes before one with that link target.
 func (t *table) above(p string) (found []place) {
 	for _, e := range t.entries {
 		for _, at := range e.x.paths() {
@@ -136,7 +137,7 @@ func (t *table) above(p string) (found []place) {
 	return found
 }
 
-// other is the path of a place, or "" if that is the name of its export.
+// other returns a place's path, or "" if that is its export's name.
 func (p *place) other() string {
 	if p.at == p.e.x.name {
 		return ""
@@ -144,8 +145,7 @@ func (p *place) other() string {
 	return p.at
 }
 
-// paths are the paths of an export: its name, and the target of the name if that is a symbolic
-// link.
+// paths returns an export's paths: its name, and the link target if the name is a symbolic link.
 func (x *export) paths() []string {
 	if x.linked && x.ready.Load() && path.IsAbs(x.info.Path) && x.info.Path != x.name {
 		return []string{x.name, x.info.Path}
@@ -153,20 +153,19 @@ func (x *export) paths() []string {
 	return []string{x.name}
 }
 
-// enter finds the export of an id and has it stay open until leave; nil: there is none.
+// enter finds the export with an id and keeps it open until leave; nil: there is none.
 func (s *Server) enter(id uint32) *entry {
 	for {
 		e := s.table.Load().byID[id]
 		if e == nil || e.x.enter() {
 			return e
 		}
-		// It was retired after the table had been read: there is another one by now.
+		// It was retired after the table was read: look again in the new table.
 	}
 }
 
-// enter counts a call that uses the export, unless it is retired. The order of the two steps is
-// that of retire, reversed: either the call sees that the export is retired, or retire sees the
-// call.
+// enter counts a call that uses the export, unless the export is retired. Its two steps are those
+// of retire in reverse order: either the call sees the retirement, or retire sees the call.
 func (x *export) enter() bool {
 	x.calls.Add(1)
 	if x.retired.Load() {
@@ -178,15 +177,15 @@ func (x *export) enter() bool {
 
 func (x *export) leave() { x.calls.Add(-1) }
 
-// retirePoll is how often it is looked whether a retired export is still used.
+// retirePoll is the interval of checking whether calls still use a retired export.
 const retirePoll = 20 * time.Millisecond
 
-// retire takes an export that is in no table any more out of use: once the calls on it have ended
-// its FS is closed, so that the file system can be unmounted, and its lane is free for another.
+// retire takes an export out of use after it left the table. Once its calls have ended it closes
+// the FS, so the file system can be unmounted, and frees the lane.
 func (s *Server) retire(x *export) {
 	x.retired.Store(true)
 	if x.giveUp() {
-		x.closing.Store(true) // was never open
+		x.closing.Store(true) // it never was open
 	}
 	for x.calls.Load() > 0 {
 		time.Sleep(retirePoll)
@@ -203,11 +202,11 @@ func (s *Server) retire(x *export) {
 	s.free = append(s.free, x.lane)
 }
 
-// Replace puts a list of exports in the place of those that are served, in one step: a call is
-// under the old ones or under the new. An Export with neither FS nor Open stands for the one with
-// its name, and fsid, that is served: it goes on, with other Rules, and its clients notice nothing.
-// Handles of one that is not in the list are stale from now on (NFS3ERR_STALE); its FS is closed
-// when the last call on it has ended. After an error all is as it was.
+// Replace replaces the served exports in one step: a call sees either the old list or the new. An
+// Export with neither FS nor Open stands for the served one with its name and fsid: it continues,
+// with its new Rules, unnoticed by its clients. Handles of an export missing from the list are
+// stale from now on (NFS3ERR_STALE). Its FS is closed once its last call has ended. An error
+// changes nothing.
 func (v *Service) Replace(list []Export) error {
 	s := v.srv
 	s.mu.Lock()

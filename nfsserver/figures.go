@@ -1,4 +1,4 @@
-// What a Server tells of itself when it is asked: exports, mounts, clients that were refused.
+// Metrics of a Server: exports, mounts, refused clients.
 
 package nfsserver
 
@@ -9,20 +9,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// Figures are the exports and their clients at one moment.
+// Figures are metrics of the exports and their clients.
 type Figures struct {
-	Exports int // that are served
-	Mounts  int // pairs of a client and a directory that MOUNT's list has, 1024 at most
-	// Times that the rules of an export were asked about a client and refused it: as none of its
-	// clients, or for its port. A connection asks once for each export, and again when the exports
-	// have changed.
+	Exports int // served exports
+	Mounts  int // pairs of a client and a directory in MOUNT's list, at most 1024
+	// RefusedClient and RefusedPort count refusals by an export's rules: for the client itself, or
+	// for its port. A connection is checked once for each export, and again after the exports
+	// change.
 	RefusedClient, RefusedPort uint64
 }
 
 // refusedClients counts the clients that rules refuse.
 type refusedClients struct{ client, port atomic.Uint64 }
 
-// Figures returns the figures of this moment.
+// Figures returns the current figures.
 func (s *Server) Figures() Figures {
 	f := Figures{Exports: len(s.table.Load().entries), RefusedClient: s.refused.client.Load(), RefusedPort: s.refused.port.Load()}
 	s.mounts.mu.Lock()
@@ -31,11 +31,12 @@ func (s *Server) Figures() Figures {
 	return f
 }
 
-// Figures are those of the transport: connections, refusals, repeated calls.
+// Figures returns the transport's metrics: connections, refusals, repeated calls.
 func (v *Service) Figures() transport.Figures { return v.rpc.Figures() }
 
-// Mechanisms returns the decisions of mechanisms for speed: of all RNICs (rnic.Device.Mechanisms)
-// and of the exports (MechanismCounter), those that are closed too. The table is the caller's.
+// Mechanisms returns the decision counts of speed mechanisms: of all RNICs
+// (rnic.Device.Mechanisms) and of all exports, closed ones included (MechanismCounter). The caller
+// owns the table.
 func (v *Service) Mechanisms() tally.Table {
 	all := tally.Table{}
 	for _, dev := range v.devices {

@@ -1,4 +1,4 @@
-// The seam to what is exported: the FS interface and the promises of its methods.
+// The interface to an exported file tree: FS and the contracts of its methods.
 
 package nfsserver
 
@@ -15,141 +15,129 @@ var (
 	ErrBadType = errors.New("object type is not supported")
 	// ErrBadCookie: the position in a directory is not valid any more.
 	ErrBadCookie = errors.New("directory cookie is not valid")
-	// ErrBusy: it would take too long now; the client shall ask again (JUKEBOX).
+	// ErrBusy: it would take too long now; the client should retry (JUKEBOX).
 	ErrBusy = errors.New("try again later")
 )
 
-// An FS is one file tree. A Ref names a file in it, not a path: it survives
-// renames and hard links, and, where the FS is persistent, restarts.
+// An FS is one file tree. A Ref names a file in it, not a path: it survives renames and hard links,
+// and, where the FS is persistent, restarts.
 //
-// Concurrency: all methods may be called at once from many goroutines. Each
-// method is atomic to the others on names and attributes; what a method adds to
-// that, or takes from it, stands with the method. Any method may block on a disk.
+// Concurrency: all methods may be called at once from many goroutines. Each method is atomic to the
+// others on names and attributes; exceptions and additions stand with the method. Any method may
+// block on a disk.
 //
-// Durability: a change is seen by all later calls as soon as its method has
-// returned, but it is on stable storage only once Sync of each object that the
-// method names as changed has returned nil. The NFS programs make UNSTABLE, DATA_SYNC,
-// FILE_SYNC and COMMIT (RFC 1813 §3.3.7, §3.3.21) from these two facts. A method
-// that fails has changed nothing, unless it says otherwise.
+// Durability: all later calls see a change as soon as its method has returned. It is on stable
+// storage only once Sync of each object that the method names as changed has returned nil. The NFS
+// programs make UNSTABLE, DATA_SYNC, FILE_SYNC and COMMIT (RFC 1813 §3.3.7, §3.3.21) from these two
+// facts. A method that fails has changed nothing, unless it says otherwise.
 //
-// Permissions: methods with a Cred do what that user may do and refuse the rest, EACCES and EPERM
-// as system calls give them. A method that finds or changes a name needs what a local process needs
-// on the directory. Names are single components, neither empty nor with a slash or NUL; "." and
-// ".." come only to Lookup.
+// Permissions: methods with a Cred act with that user's permissions, and fail with EACCES or EPERM
+// like system calls. A method that finds or changes a name needs the permissions on the directory
+// that a local process needs. Names are single components, neither empty nor with a slash or NUL;
+// "." and ".." come only to Lookup.
 //
-// Errors are syscall.Errno values, those of io/fs, or those above; status.go
-// maps them. A Ref that names nothing gives ErrStale.
+// Errors are syscall.Errno values, those of io/fs, or those above; status.go maps them. A Ref that
+// names nothing gives ErrStale.
 type FS interface {
 	// Root is the Ref of the top directory. It never changes, and Root never blocks.
 	Root() Ref
-	// Info tells the limits and habits of the FS. They never change, and Info never blocks.
+	// Info returns the limits and behaviour of the FS. They never change, and Info never blocks.
 	Info() Info
 
-	// Getattr returns the attributes, all of one moment between two changes.
-	// Where Info.Quick is set it does not block on other methods of the same file.
-	// Durability: changes nothing; what it tells is possibly not stable yet.
-	// It does not allocate in the steady state.
+	// Getattr returns the attributes, all of one moment between two changes. With Info.Quick it
+	// does not block on other methods of the same file. Durability: changes nothing; its result may
+	// not be stable yet. It does not allocate in the steady state.
 	Getattr(r Ref) (Attr, error)
-	// Access returns those of the permissions want (MayRead, MayWrite, MayExec) that c has.
-	// Concurrency: true of the moment of the call; each later method checks again.
-	// Durability: changes nothing.
+	// Access returns c's share of the permissions want (MayRead, MayWrite, MayExec). Concurrency:
+	// true at the moment of the call; each later method checks again. Durability: changes nothing.
 	Access(c Cred, r Ref, want uint32) (uint32, error)
-	// Setattr sets what s.Mask names. Symbolic links are not followed. A change of
-	// owner or size clears set-id bits, as chown(2) and write(2) do. Who may write
-	// may set the present time, others than the owner no other. On an error some of
-	// the attributes may have been set, but if s names what only an owner may set
-	// nobody else has changed the size.
-	// Concurrency: others may see the attributes of s set one after another; of a cut beside
-	// a ReadAt or WriteAt each byte has the outcome of one order or the other.
-	// Durability: Sync of r with dataOnly false.
+	// Setattr sets the attributes in s.Mask. Symbolic links are not followed. A change of owner or
+	// size clears set-id bits, as chown(2) and write(2) do. Write permission suffices to set the
+	// current time; any other time needs the owner. On an error some attributes may have been set;
+	// but if s needs the owner, a caller without that right has not changed the size. Concurrency:
+	// others may see the attributes of s set one after another; in a truncation beside a ReadAt or
+	// WriteAt each byte has the outcome of one order or the other. Durability: Sync of r with
+	// dataOnly false.
 	Setattr(c Cred, r Ref, s *SetAttr) error
-	// ReadAt fills p from offset off and returns how many bytes there were; fewer than len(p) means
-	// that the file ends there, which is no error. Its owner may read a file whatever the mode, and
-	// so may who may execute it (RFC 1813 §4.4); permission is checked even if p is empty.
-	// Concurrency: beside a WriteAt of the same bytes each byte is the old or the new one.
-	// Durability: changes nothing but, later, the access time; what it reads is possibly not stable
-	// yet. It does not allocate in the steady state, and keeps nothing of p.
+	// ReadAt fills p from offset off and returns the number of bytes read. Fewer than len(p) bytes
+	// mean the end of the file, which is no error. The owner may read regardless of the mode, and
+	// so may a user with execute permission (RFC 1813 §4.4). Permission is checked even if p is
+	// empty. Concurrency: beside a WriteAt of the same bytes each byte is the old or the new one.
+	// Durability: changes nothing but, later, the access time; the bytes read may not be stable
+	// yet. It does not allocate in the steady state, and keeps no reference to p.
 	ReadAt(c Cred, r Ref, p []byte, off uint64) (int, error)
-	// WriteAt writes p at off, which may be beyond the end: the gap reads as zeros.
-	// The owner may write whatever the mode (RFC 1813 §4.4). With p empty it checks
-	// permission and does no more; a program that runs from the file is no obstacle
-	// then. Set-id bits are cleared as by write(2).
-	// With n < len(p) err says why, unless n > 0; n bytes have been written.
-	// Concurrency: of two of the same bytes each byte is of one or the other.
-	// Durability: Sync of r, for the data and the size with dataOnly true.
-	// It does not allocate in the steady state, and keeps nothing of p.
+	// WriteAt writes p at off, which may be beyond the end: the gap reads as zeros. The owner may
+	// write regardless of the mode (RFC 1813 §4.4). With p empty it only checks permission; a
+	// program running from the file is no obstacle then. Set-id bits are cleared as by write(2).
+	// With n < len(p) err says why, unless n > 0; n bytes have been written. Concurrency: of two
+	// writes to the same bytes each byte is from one or the other. Durability: Sync of r, for the
+	// data and the size with dataOnly true. It does not allocate in the steady state, and keeps no
+	// reference to p.
 	WriteAt(c Cred, r Ref, p []byte, off uint64) (int, error)
-	// Sync brings all that was written to r, and with dataOnly false also its
-	// attributes or, for a directory, its names, to stable storage.
-	// Concurrency: covers the methods that returned before it was called; of those that run
-	// beside it each is covered or not.
-	// Durability: nil says that it is done. A write-back that failed since the last Sync is told
-	// by one Sync only: callers that share an object share its answer (syncs.go).
+	// Sync brings all data written to r to stable storage. With dataOnly false it also brings its
+	// attributes or, for a directory, its names. Concurrency: it covers the methods that returned
+	// before the call; a concurrent method is covered or not. Durability: nil means done. Only one
+	// Sync reports a write-back error since the last Sync: callers that share an object share its
+	// result (syncs.go).
 	Sync(r Ref, dataOnly bool) error
 
-	// Lookup finds name in dir. ".." of the root is the root. It keeps nothing of name, whose
-	// bytes are used again once it has returned.
-	// Concurrency: a name that is being replaced by Rename is found, as the old or the new file.
-	// Durability: changes nothing; the name is possibly not stable yet.
+	// Lookup finds name in dir. ".." of the root is the root. It keeps no reference to name,
+	// because the caller reuses its bytes afterwards. Concurrency: a name being replaced by Rename
+	// is found, as the old or the new file. Durability: changes nothing; the name may not be stable
+	// yet.
 	Lookup(c Cred, dir Ref, name string) (Ref, Attr, error)
 	// Readlink returns the target of a symbolic link, EINVAL for other objects.
 	// Concurrency: a target never changes. Durability: changes nothing.
 	Readlink(c Cred, r Ref) (string, error)
-	// Create makes an empty regular file with the attributes of s; an existing
-	// name is EEXIST, whatever it names. It belongs to c, and to c's group or, in a
-	// directory with the set-group-id bit, to the directory's, unless s says
-	// otherwise and c may; its mode is that of s (without: 0600, directories 0700),
-	// less what a default ACL of the directory takes away. All this holds from its
-	// first moment, but for what s gives to another owner.
-	// Concurrency: of several that make one name, one succeeds.
-	// Durability: Sync of the new file and of dir, both with dataOnly false.
+	// Create makes an empty regular file with the attributes of s; an existing name of any type is
+	// EEXIST. The file belongs to c and to its group or, in a directory with the set-group-id bit,
+	// to the directory's group, unless s names others and c may set them. Its mode is that of s
+	// (without: 0600, directories 0700), limited by the directory's default ACL. All this holds
+	// from its first moment, except for attributes that need another owner. Concurrency: of several
+	// calls that make one name, one succeeds. Durability: Sync of the new file and of dir, both
+	// with dataOnly false.
 	Create(c Cred, dir Ref, name string, s *SetAttr) (Ref, Attr, error)
 	// Mkdir makes an empty directory; attributes, concurrency and durability as with Create.
 	Mkdir(c Cred, dir Ref, name string, s *SetAttr) (Ref, Attr, error)
-	// Symlink makes a symbolic link to target, which is kept as it is;
-	// attributes, concurrency and durability as with Create.
+	// Symlink makes a symbolic link with target unchanged; attributes, concurrency and durability
+	// as with Create.
 	Symlink(c Cred, dir Ref, name, target string, s *SetAttr) (Ref, Attr, error)
-	// Mknod makes a socket, FIFO or device, whose numbers stand in rdev;
-	// attributes, concurrency and durability as with Create.
+	// Mknod makes a socket, FIFO or device with the numbers in rdev; attributes, concurrency and
+	// durability as with Create.
 	Mknod(c Cred, dir Ref, name string, t FileType, rdev Rdev, s *SetAttr) (Ref, Attr, error)
-	// Link gives the file r, not a directory, another name.
-	// Concurrency: of several that make one name, one succeeds.
-	// Durability: Sync of r and of dir, both with dataOnly false.
+	// Link gives the file r, not a directory, another name. Concurrency: of several calls that make
+	// one name, one succeeds. Durability: Sync of r and of dir, both with dataOnly false.
 	Link(c Cred, r, dir Ref, name string) error
-	// Remove takes away the name of anything but a directory (EISDIR).
-	// Concurrency: of several that remove one name, one succeeds; methods that have found
-	// the file go on with it or get ErrStale.
-	// Durability: Sync of dir with dataOnly false.
+	// Remove removes a name of anything but a directory (EISDIR). Concurrency: of several calls
+	// that remove one name, one succeeds; methods that have found the file continue with it or get
+	// ErrStale. Durability: Sync of dir with dataOnly false.
 	Remove(c Cred, dir Ref, name string) error
-	// Rmdir takes away the name of an empty directory (ENOTDIR, ENOTEMPTY).
-	// Concurrency and durability as with Remove; nothing is made in a directory that has gone.
+	// Rmdir removes the name of an empty directory (ENOTDIR, ENOTEMPTY). Concurrency and durability
+	// as with Remove; nothing can be made in a removed directory.
 	Rmdir(c Cred, dir Ref, name string) error
-	// Rename moves a name, over an existing one of the same sort if there is one;
-	// two names of one file stay as they are.
-	// Concurrency: there is no moment without the target; what is moved may have both names
-	// for a moment, never none.
-	// Durability: Sync of to and then of from, both with dataOnly false.
+	// Rename moves a name, replacing an existing one of the same sort; two names of one file stay
+	// as they are. Concurrency: the target exists at each moment; the moved file may have both
+	// names for a moment, never none. Durability: Sync of to and then of from, both with dataOnly
+	// false.
 	Rename(c Cred, from Ref, fromName string, to Ref, toName string) error
 
-	// ReadDir calls emit for the entries after the cookie (0: all), "." and ".."
-	// too, until it returns false. c must be allowed to read dir.
-	// With plus, Ref and Attr are filled in where they can be had cheaply and c may
-	// search dir. emit must not call the FS; the Dirent is valid only inside it. eof
-	// tells that no entry is left.
-	// Concurrency: a name that exists during the whole of a listing, over all its calls, is
-	// emitted once, whatever else comes or goes; one that comes or goes meanwhile once or never.
-	// Durability: changes nothing; names are possibly not stable yet.
+	// ReadDir calls emit for the entries after the cookie (0: all), including "." and "..", until
+	// it returns false. c needs read permission on dir. With plus it fills in Ref and Attr where
+	// that is cheap and c may search dir. emit must not call the FS; the Dirent is valid only
+	// inside it. eof: no entry is left. Concurrency: over all calls of a listing, a name present
+	// throughout is emitted once, regardless of other changes. A name created or removed meanwhile
+	// is emitted once or never. Durability: changes nothing; names may not be stable yet.
 	ReadDir(c Cred, dir Ref, cookie uint64, plus bool, emit func(*Dirent) bool) (eof bool, err error)
-	// Statfs tells the room left, which other calls change at any time. Durability: changes
+	// Statfs returns the free space, which other calls change at any time. Durability: changes
 	// nothing.
 	Statfs(r Ref) (Statfs, error)
-	// Close frees what the FS holds. No call may be running or follow. What was not
-	// synced may be lost.
+	// Close frees the FS's resources. No call may be running or follow. Unsynced changes may be
+	// lost.
 	Close() error
 }
 
-// Info is the part of FSINFO and PATHCONF that depends on an FS, and the behaviour of its cookies.
-// The zero value has the usual limits and no features: an FS sets the fields in which it differs.
+// Info is the FS's part of FSINFO and PATHCONF, and its cookies' behaviour. The zero value has the
+// usual limits and no features: an FS sets the fields in which it differs.
 type Info struct {
 	MaxFileSize     uint64 // 0: the largest signed offset
 	NameMax         uint32 // bytes; 0: 255
@@ -159,29 +147,29 @@ type Info struct {
 	CaseInsensitive bool
 	// Path is the top directory on this machine, free of symbolic links; "" if it has none.
 	Path string
-	// Quick: Getattr of a file in use (see NonBlocker) is a matter of microseconds, whatever the
-	// disk does: the file system is this machine's own.
+	// Quick: Getattr of a file in use (see NonBlocker) takes microseconds, regardless of the disk:
+	// the file system is this machine's own.
 	Quick bool
-	// Shared: others change directories at any moment, by other servers of the same FS above all.
-	// Attributes of before an operation are not told of them: they would not be of its own moment
-	// (RFC 1813 §2.6).
+	// Shared: others change directories at any moment, especially other servers of the same FS.
+	// Replies then omit the attributes from before an operation, because they would be from another
+	// moment (RFC 1813 §2.6).
 	Shared bool
 	// SyncSetsTimes: Sync itself may change the times of a file.
 	SyncSetsTimes bool
 	HardLinks     bool
 	Symlinks      bool
-	// HandleKey, of an FS that several servers serve at once, takes the place of each server's own
-	// key (Options.Key) in handles of its files, so that handles of one server are valid at the
-	// others. These export it under the same name, too, or with the same fsid, whose number the
-	// handles contain. It is a secret. Zero: the server's key.
+	// HandleKey is for an FS served by several servers at once. It replaces each server's own key
+	// (Options.Key) in handles of its files, so a handle from one server is valid at the others.
+	// They must also export it under the same name, or with the same fsid: handles contain that
+	// number. It is a secret. Zero: the server's key.
 	HandleKey [KeySize]byte
-	// RecordsCalls: several servers serve the FS, and it recognizes calls that another one has
-	// executed. Cred.Call is set for methods that change names. Such a method succeeds where it
-	// would fail only because the FS knows that call to be done.
+	// RecordsCalls: several servers serve the FS, and it recognizes calls executed by another one.
+	// Cred.Call is set for methods that change names. Such a method returns success instead of an
+	// error if the FS knows that another server executed the call.
 	RecordsCalls bool
 }
 
-// filled replaces limits that are not set by the defaults: a limit of 0 would refuse all.
+// filled sets a default for each missing limit, because a limit of 0 would refuse everything.
 func (in Info) filled() Info {
 	if in.MaxFileSize == 0 {
 		in.MaxFileSize = math.MaxInt64
@@ -206,14 +194,14 @@ type Dirent struct {
 	Name   []byte
 	Fileid uint64
 	Cookie uint64 // position after this entry
-	// HasAttr: Ref and Attr are those of the entry.
+	// HasAttr: Ref and Attr are set.
 	HasAttr bool
 	Ref     Ref
 	Attr    Attr
 }
 
-// Statfs is the room of an FS: bytes and files; the last of each triple is
-// what a caller without privileges may use.
+// Statfs is an FS's space in bytes and files. The last of each triple is available without
+// privileges.
 type Statfs struct {
 	TotalBytes, FreeBytes, AvailBytes uint64
 	TotalFiles, FreeFiles, AvailFiles uint64

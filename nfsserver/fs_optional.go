@@ -1,5 +1,4 @@
-// The optional half of the seam: interfaces that an FS can have beside FS, and where they are
-// collected.
+// The optional interfaces an FS can have besides FS, and the place that collects them.
 
 package nfsserver
 
@@ -9,8 +8,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// optional holds the optional interfaces of one FS. A nil field is one that the FS does not have.
-// A new interface gets a field here, a line in optionalOf and a row in docs/library.md.
+// optional holds the optional interfaces of one FS; a missing one is nil. A new interface gets a
+// field here, a line in optionalOf and a row in docs/library.md.
 type optional struct {
 	now   NonBlocker
 	later LaterReader
@@ -20,7 +19,7 @@ type optional struct {
 }
 
 // optionalOf collects the optional interfaces of an FS, once for each export (export.served). No
-// other code asserts the type of an FS.
+// other code asserts an FS's type.
 func optionalOf(fs FS) (o optional) {
 	o.now, _ = fs.(NonBlocker)
 	o.later, _ = fs.(LaterReader)
@@ -31,102 +30,102 @@ func optionalOf(fs FS) (o optional) {
 }
 
 // A NonBlocker is an FS that serves some calls from memory, and knows beforehand which. The server
-// runs such a call on the goroutine that received it, and no worker has to wake up: GETATTR,
-// ACCESS, and small UNSTABLE WRITEs of files in use, LOOKUP by LookupInUse, and READ of at most
-// 16 KiB by ReadInUse. While it runs, later calls of the same connection wait. The server asks only
+// runs such a call on the goroutine that received it, so no worker has to wake up. These calls are
+// GETATTR, ACCESS, and small UNSTABLE WRITEs of files in use; LOOKUP by LookupInUse; and READ of at
+// most 16 KiB by ReadInUse. Later calls of the same connection wait meanwhile. The server asks only
 // if Info.Quick is set.
 //
-// Without it, GETATTR and ACCESS of an FS with Info.Quick run where they arrive, whatever the file,
-// and every LOOKUP and READ takes a worker.
+// Without it, GETATTR and ACCESS of an FS with Info.Quick run on the receiving goroutine for all
+// files, and every LOOKUP and READ takes a worker.
 //
-// Concurrency: all methods may be called at once, also beside those of FS, and none of them waits
-// for a disk, a service, or a method of FS that does. They do not allocate in the steady state. An
-// FS that cannot do one of these returns false from its method.
+// Concurrency: all methods may be called at once, also beside those of FS. None of them waits for a
+// disk, a service, or a method of FS that does. They do not allocate in the steady state. An FS
+// that cannot do one of these returns false from its method.
 type NonBlocker interface {
 	// InUse reports whether Getattr, Access and a short WriteAt of r wait for no disk.
 	InUse(r Ref) bool
-	// LookupInUse is Lookup of a name whose directory and file are in use, by a caller that was
-	// allowed it lately. ok is false where Lookup could wait or would fail: the server then calls
-	// Lookup. It keeps nothing of name.
+	// LookupInUse is Lookup by a recently permitted caller, where the directory and the file are in
+	// use. ok is false where Lookup could wait or would fail: the server then calls Lookup. It
+	// keeps no reference to name.
 	LookupInUse(c Cred, dir Ref, name string) (r Ref, a Attr, ok bool)
-	// ReadsInUse reports whether ReadInUse of a file is worth a try: the file is in use, and the
-	// last reads of it were in memory.
+	// ReadsInUse reports whether ReadInUse is worth a try: the file is in use, and its last reads
+	// were in memory.
 	ReadsInUse(r Ref) bool
-	// ReadInUse is ReadAt of a file in use, by a caller that was allowed it lately; n is a number
-	// of bytes. ok is false where ReadAt could wait, would fail, or would not fill p, the content
-	// of which is arbitrary then: the server then calls ReadAt. It keeps nothing of p.
+	// ReadInUse is ReadAt of a file in use, by a recently permitted caller; n is in bytes. ok is
+	// false where ReadAt could wait, would fail, or would not fill p. The content of p is then
+	// arbitrary, and the server calls ReadAt. ReadInUse keeps no reference to p.
 	ReadInUse(c Cred, r Ref, p []byte, off uint64) (n int, ok bool)
 }
 
 // A LaterReader is an FS that can leave a file's bytes in place until a reply is sent. The server
-// then sends a READ of at least 32 KiB over RDMA without a buffer for the whole of it: the
-// transport reads the file in pieces as it sends them.
+// then sends a READ of at least 32 KiB over RDMA without a buffer for all of it: the transport
+// reads the file in pieces as it sends them.
 //
 // Without it, or over TCP, ReadAt reads the data into memory before the reply is sent.
 type LaterReader interface {
 	// ReadLater is ReadAt of the n bytes at off, without the bytes. The sender reads them from the
-	// result, and sees bytes that are written to the file until then. It reads on another goroutine
-	// and possibly after later methods of the FS; it calls mem.DeferredRead.Done when it needs no
-	// more. errors.ErrUnsupported: the server calls ReadAt for this file now. ReadLater may block.
+	// result, including bytes written to the file until then. It reads on another goroutine and
+	// possibly after later methods of the FS. It calls mem.DeferredRead.Done after its last read.
+	// errors.ErrUnsupported: the server calls ReadAt for this file now. ReadLater may block.
 	ReadLater(c Cred, r Ref, n int, off uint64) (mem.DeferredRead, error)
 }
 
-// An ACLType says which of its ACLs an object is asked for.
+// An ACLType selects one of an object's ACLs.
 type ACLType uint8
 
-// The ACLs of an object.
+// An object's ACLs.
 const (
-	AccessACL  ACLType = iota // who may use it
-	DefaultACL                // of a directory: the first ACL of new objects in it
+	AccessACL  ACLType = iota // controls access to the object
+	DefaultACL                // of a directory: the initial ACL of new objects in it
 )
 
-// An ACLer is an FS whose objects can have POSIX ACLs, by which its methods decide. The server
-// answers GETACL and SETACL of the NFSACL program by it. A new object in a directory with a default
-// ACL gets that ACL, and the requested mode bounds it in place of a umask.
+// An ACLer is an FS with POSIX ACLs, which its methods enforce. It lets the server answer GETACL
+// and SETACL of the NFSACL program. A new object in a directory with a default ACL gets it as its
+// ACL, and the requested mode bounds it in place of a umask.
 //
 // Without it, GETACL and SETACL of the export fail with NFS3ERR_NOTSUPP, and clients show modes.
 type ACLer interface {
-	// ACL returns an ACL; an empty one: there is none, and the mode of the object is all there is.
-	// Every caller may read it. EOPNOTSUPP: the object's file system has no ACLs, so clients need
-	// not ask. Concurrency: as Getattr. Durability: changes nothing.
+	// ACL returns an ACL; an empty one means none: the object has only its mode. Every caller may
+	// read it. EOPNOTSUPP: the object's file system has no ACLs, so clients need not ask.
+	// Concurrency: as Getattr. Durability: changes nothing.
 	ACL(r Ref, t ACLType) (posixacl.ACL, error)
-	// SetACL gives an object a valid ACL as c, which has to be its owner or root (EPERM). An empty
-	// ACL removes the present one. The mode follows an access ACL, as the ACL follows a mode that
-	// Setattr sets. EOPNOTSUPP: the object's file system has no ACLs. Concurrency: others see the
-	// ACL and the mode of before or of after. Durability: Sync of r with dataOnly false.
+	// SetACL sets a valid ACL as c, which must be the owner or root (EPERM). An empty ACL removes
+	// the present one. The mode follows an access ACL, as the ACL follows a mode set by Setattr.
+	// EOPNOTSUPP: the object's file system has no ACLs. Concurrency: others see the old ACL and
+	// mode, or the new. Durability: Sync of r with dataOnly false.
 	SetACL(c Cred, r Ref, t ACLType, a posixacl.ACL) error
 }
 
-// A Locker is an FS whose files other programs beside the server can lock, with fcntl(2) or at
-// another server of the same FS. The lock manager (package nlm) holds its clients' locks there too,
-// as one owner, so that these programs and its clients exclude each other.
+// A Locker is an FS with files lockable by other programs, with fcntl(2) or at another server of
+// the same FS. The lock manager (package nlm) holds its clients' locks there too, as one owner, so
+// these programs and its clients exclude each other.
 //
 // Without it, clients of this server exclude each other, and other programs do not see their locks.
 type Locker interface {
-	// OpenLocks returns the server's locks on a regular file. It has none at first, but for those
-	// that the FS keeps for a process before (EndGrace). It may block on a disk. Until they are
-	// closed the file stays in use, even if its last name is removed. The lock manager opens a file
-	// once, for all of its clients.
+	// OpenLocks returns the server's locks on a regular file: none at first, except those that the
+	// FS keeps for an earlier process (EndGrace). It may block on a disk. Until Close the file
+	// stays in use, even if its last name is removed. The lock manager opens a file once, for all
+	// its clients.
 	OpenLocks(r Ref) (FileLocks, error)
-	// EndGrace ends the time in which clients reclaim locks of a process before. An FS that kept
-	// such locks from other programs releases, soon, those that no client has locked again; any
-	// other FS does nothing. It waits for no disk and no service. The lock manager calls it again
-	// and again, from any goroutine.
+	// EndGrace ends the time in which clients reclaim an earlier process's locks. An FS that kept
+	// such locks from other programs soon releases those not reclaimed; any other FS does nothing.
+	// It waits for no disk and no service. The lock manager calls it repeatedly, from any
+	// goroutine.
 	EndGrace()
 }
 
-// A MechanismCounter is an FS that counts the decisions of its mechanisms for speed. The figures of
-// the server have the sum over its exports. Only FSs of this module can have it, because the type
-// of the table is internal.
+// A MechanismCounter is an FS that counts the decisions of its speed mechanisms. The server's
+// figures have the sum over its exports. Only FSs of this module can implement it, because the
+// table's type is internal.
 //
 // Without it, the figures have no mechanisms of the FS.
 type MechanismCounter interface {
-	// Mechanisms returns the decisions since the FS was opened, by mechanism. The table is the
-	// caller's. It may be called at any time, after Close too, and waits for nothing.
+	// Mechanisms returns the decisions since the FS was opened, by mechanism. The caller owns the
+	// table. It may be called at any time, also after Close, and does not block.
 	Mechanisms() tally.Table
 }
 
-// A LockType is how bytes of a file are locked. They are in the order of their strength.
+// A LockType is a kind of byte lock. The kinds are in order of strength.
 type LockType uint8
 
 // The types of locks.
@@ -136,23 +135,23 @@ const (
 	Exclusive
 )
 
-// FileLocks are the locks that the server, as one owner, holds on a file against other programs.
-// Methods are called one at a time. Offsets are in bytes, at most math.MaxInt64, which stands for
-// the end of the file however long it becomes, and both ends are included.
+// FileLocks are the server's locks on a file against other programs, held as one owner. Methods are
+// called one at a time. Offsets are in bytes, at most math.MaxInt64, which means the end of the
+// file however long it becomes. Both ends are included.
 type FileLocks interface {
-	// Set makes the server hold the bytes from start to end in this way. EAGAIN: the lock of
-	// another program conflicts, and nothing has changed; Set does not wait for it. EROFS: the file
-	// cannot be locked exclusively, because it cannot be written.
+	// Set changes the server's lock on the bytes from start to end. EAGAIN: another program's lock
+	// conflicts, and nothing has changed; Set does not wait for it. EROFS: the file cannot be
+	// locked exclusively, because it cannot be written.
 	Set(start, end uint64, t LockType) error
-	// Test returns a lock of another program that Set would fail for; other is Unlocked if there is
+	// Test returns another program's lock that would make Set fail; other is Unlocked if there is
 	// none.
 	Test(start, end uint64, t LockType) (at, last uint64, other LockType, err error)
 	// Close releases all locks.
 	Close() error
 }
 
-// LocalLocks are FileLocks on a file of this machine. The lock manager finds deadlocks between its
-// clients and programs of the machine by the inode, and lists its locks with the path.
+// LocalLocks are FileLocks on a file of this machine. The inode lets the lock manager find
+// deadlocks between its clients and local programs, and the path is listed with its locks.
 //
 // FileLocks without it take no part in the search for deadlocks, and are listed without a path.
 type LocalLocks interface {
@@ -160,6 +159,6 @@ type LocalLocks interface {
 	// Inode returns the file's device and inode number in the kernel's list of locks
 	// (proc_locks(5)). It waits for no disk.
 	Inode() (major, minor uint32, number uint64, err error)
-	// Path returns the path of the file on this machine, or "". It waits for no disk.
+	// Path returns the file's path on this machine, or "". It waits for no disk.
 	Path() string
 }

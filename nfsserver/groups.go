@@ -1,4 +1,4 @@
-// The groups of this machine's users, as the machine itself has them.
+// The groups of this machine's users, from the machine's own databases.
 
 package nfsserver
 
@@ -10,29 +10,28 @@ import (
 	"time"
 )
 
-// How long the groups of a user are kept, how long it is kept that there are none, or that a lookup
-// failed, how long a call waits where the machine asks a directory service, and how many users are
-// kept.
+// How long a user's groups are cached; how long a missing user or a failed lookup is cached; how
+// long a call waits for a directory service; and the number of cached users.
 const (
 	groupsAge   = time.Minute
 	groupsRetry = 5 * time.Second
 	groupsWait  = 5 * time.Second
 	groupsMost  = 4096
-	// groupsAtOnce bounds the lookups that run at once: each may be a process or a
-	// question to a directory service, and remote callers choose the users.
+	// groupsAtOnce bounds concurrent lookups: each may be a process or a query to a directory
+	// service, and remote callers choose the users.
 	groupsAtOnce = 8
 )
 
-// A groupTable knows the groups of users. The zero value asks the machine.
+// A groupTable caches users' groups. The zero value asks the machine.
 type groupTable struct {
 	lookup func(uid uint32) (gid uint32, gids []uint32, err error) // nil: FileGroups
 
 	mu    sync.Mutex    // guards all below
-	slots chan struct{} // has an element for each lookup that runs; set with users
+	slots chan struct{} // semaphore for lookups; made with users
 	users map[uint32]*userGroups
 }
 
-// userGroups are the groups of one user: once ready is closed they do not change.
+// userGroups are one user's groups. Once ready is closed they do not change.
 type userGroups struct {
 	ready chan struct{}
 	known bool // false: the machine has no such user
@@ -40,12 +39,12 @@ type userGroups struct {
 	gids  []uint32
 
 	renew   time.Time // guarded by the table's mu, as is renewing
-	renewal bool      // they are being looked up again
+	renewal bool      // another lookup is running
 }
 
-// limit takes out of w the groups that its user does not have. Where even the primary
-// one is not his, it becomes the one he has; a user that the machine does not know has none.
-// A call with groups of its own only allocates nothing.
+// limit removes from w the groups its user does not have. If even the primary group is foreign, it
+// becomes the user's own one; an unknown user gets Nobody. A call with only its own groups
+// allocates nothing.
 func (t *groupTable) limit(w *Cred) {
 	u := t.of(w.UID)
 	foreign := func(g uint32) bool { return !u.has(g) }
@@ -60,8 +59,7 @@ func (t *groupTable) limit(w *Cred) {
 	}
 }
 
-// replace gives w the supplementary groups that its user has here. What it said of
-// them is not looked at.
+// replace sets the supplementary groups of w to those its user has on this machine.
 func (t *groupTable) replace(w *Cred) {
 	w.GIDs = nil
 	if u := t.of(w.UID); u != nil && u.known {
@@ -74,8 +72,8 @@ func (u *userGroups) has(g uint32) bool {
 	return u != nil && u.known && (g == u.gid || slices.Contains(u.gids, g))
 }
 
-// of returns the groups of a user, or nil where they are not there in time. Those
-// that are old are used once more while they are looked up again.
+// of returns a user's groups, or nil after a timeout. It uses old groups once more while it looks
+// them up again.
 func (t *groupTable) of(uid uint32) *userGroups {
 	now := time.Now()
 	t.mu.Lock()
@@ -108,8 +106,8 @@ func (t *groupTable) of(uid uint32) *userGroups {
 	}
 }
 
-// begin makes room for one more user; nil while all there are are being looked up. The
-// caller holds mu.
+// begin makes room for one more user; nil while all entries have lookups running. The caller holds
+// mu.
 func (t *groupTable) begin(uid uint32) *userGroups {
 	if t.users == nil {
 		t.users = map[uint32]*userGroups{}
@@ -131,7 +129,7 @@ func (t *groupTable) begin(uid uint32) *userGroups {
 	return &userGroups{ready: make(chan struct{}), renew: time.Now().Add(groupsAge + groupsWait)}
 }
 
-// fetch looks the groups of a user up and puts them in the table.
+// fetch looks up a user's groups and caches them.
 func (t *groupTable) fetch(uid uint32, u *userGroups) {
 	lookup := t.lookup
 	if lookup == nil {
@@ -152,9 +150,8 @@ func (t *groupTable) fetch(uid uint32, u *userGroups) {
 	t.users[uid] = u
 }
 
-// FileGroups returns the primary and all groups of a user. It asks the user database: /etc/passwd
-// and /etc/group or, in a build with cgo, whatever nsswitch.conf names. Options.Groups may know
-// more.
+// FileGroups returns a user's primary group and all groups from the user database: /etc/passwd and
+// /etc/group or, in a build with cgo, the sources in nsswitch.conf. Options.Groups may know more.
 func FileGroups(uid uint32) (gid uint32, gids []uint32, err error) {
 	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {

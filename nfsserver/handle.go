@@ -1,4 +1,4 @@
-// File handles: the Ref of a file, which export it is of, and a MAC.
+// File handles: the Ref of a file, its export, and a MAC.
 
 package nfsserver
 
@@ -43,8 +43,8 @@ func (k sipKey) seal(h *handle, id uint32, r *Ref) {
 	binary.BigEndian.PutUint64(h.b[8:], k.sum(h.b[:h.n]))
 }
 
-// handleExport is the export that a handle names, which its MAC has not confirmed; ok is false for
-// what has not the form of a handle.
+// handleExport returns the export number in a handle, before the MAC is checked. ok is false for
+// bytes without the form of a handle.
 func handleExport(b []byte) (id uint32, ok bool) {
 	if len(b) <= handleHeader || len(b) > maxHandle || b[0] != handleFormat || int(b[1]) != len(b)-handleHeader {
 		return 0, false
@@ -52,7 +52,7 @@ func handleExport(b []byte) (id uint32, ok bool) {
 	return binary.BigEndian.Uint32(b[4:]), true
 }
 
-// open takes a handle apart; ok is false when it is not one of ours.
+// open splits a handle; ok is false if its form or MAC is wrong.
 func (k sipKey) open(b []byte) (id uint32, r Ref, ok bool) {
 	if id, ok = handleExport(b); !ok {
 		return 0, Ref{}, false

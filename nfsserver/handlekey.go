@@ -1,10 +1,10 @@
-// Which key a handle is sealed with: the server's, or that of the file system.
+// The key that seals a handle: the server's, or the file system's.
 
 package nfsserver
 
 import "github.com/nfsrdma/nfsrdma/xdr/nfs3"
 
-// keyOf is the key of the handles of an export that is open.
+// keyOf returns the handle key of an open export.
 func (s *Server) keyOf(x *export) sipKey {
 	if x.key != nil {
 		return *x.key
@@ -12,15 +12,14 @@ func (s *Server) keyOf(x *export) sipKey {
 	return s.key
 }
 
-// ref is the file of a handle that names export x: NFS3ERR_BADHANDLE where its MAC is another. The
-// key of an export that is not open is possibly not known yet, and then its clients are to ask
-// again.
+// ref returns the Ref in a handle of export x, or NFS3ERR_BADHANDLE if the MAC is wrong. The key of
+// an unopened export may be unknown; its clients then get ErrBusy and retry.
 func (s *Server) ref(x *export, fh *nfs3.FH) (Ref, error) {
 	if !x.ready.Load() {
 		if err := x.available(); err != nil {
 			return Ref{}, err
 		}
-		// It was opened between the two looks at it.
+		// It was opened between the two checks.
 	}
 	_, r, ok := s.keyOf(x).open(fh.Bytes())
 	if !ok {
@@ -29,8 +28,8 @@ func (s *Server) ref(x *export, fh *nfs3.FH) (Ref, error) {
 	return r, nil
 }
 
-// noExport is what a handle gets that names no export: the server's own key tells one of an export
-// that is gone from one that never was.
+// noExport returns the error for a handle that names no export. The server's own key distinguishes
+// a removed export (stale) from one that never existed.
 func (s *Server) noExport(fh *nfs3.FH) error {
 	if _, _, ok := s.key.open(fh.Bytes()); ok {
 		return nfs3.ErrStale

@@ -1,5 +1,5 @@
-// What other programs than NFS and MOUNT ask of the server: which file a handle names, and as whom
-// a caller acts on it.
+// Access for programs besides NFS and MOUNT: the file behind a handle, and the caller's effective
+// user.
 
 package nfsserver
 
@@ -10,20 +10,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A Target is the file of a call to a program beside NFS that takes its handles.
+// A Target is the file in a call to another program using NFS handles.
 type Target struct {
 	FS       FS
 	Locks    Locker // of FS; nil: other programs cannot lock its files
 	Ref      Ref
-	Export   string // the name of its export
-	ReadOnly bool   // the export is, for this caller
-	Cred     Cred   // as whom the caller acts; GIDs may be part of the call
+	Export   string // its export's name
+	ReadOnly bool   // for this caller
+	Cred     Cred   // effective user; GIDs may alias the call
 }
 
-// OnTarget calls do with the file of a handle. The call has been authorized (Listen.Programs are).
-// ErrStale: there is no such file, or the handle is none; ErrBusy: its export is not open yet, or
-// it is not yet known whether the caller may use it; another error: it is not allowed to. do has
-// not been called then.
+// OnTarget calls do with a handle's file. The call has been authorized (as Listen.Programs are).
+// ErrStale: there is no such file, or fh is no handle. ErrBusy: its export is not open yet, or the
+// caller's rights are not known yet. Another error: access is denied. After an error do has not
+// been called.
 func (s *Server) OnTarget(c *transport.Call, fh []byte, do func(Target)) error {
 	h, err := nfs3.MakeFH(fh)
 	if err != nil {
@@ -42,9 +42,8 @@ func (s *Server) OnTarget(c *transport.Call, fh []byte, do func(Target)) error {
 	return nil
 }
 
-// Lane returns the lane of the export that a handle names, which Programs with lanes return from
-// Procedure.Lane, or -1. The handle need not be authentic: it decides only which calls this one
-// waits beside.
+// Lane returns a handle's export lane, or -1, for other programs' Procedure.Lane. The handle need
+// not be authentic: the lane only decides which calls queue together.
 func (s *Server) Lane(fh []byte) int {
 	if len(fh) <= handleHeader {
 		return -1
@@ -55,8 +54,8 @@ func (s *Server) Lane(fh []byte) int {
 	return -1
 }
 
-// EndGrace ends the time to reclaim locks in, for exports that are open (Locker.EndGrace). For one
-// that is opened later the next call does.
+// EndGrace ends the time to reclaim locks, for open exports (Locker.EndGrace). Call it again for
+// exports opened later.
 func (s *Server) EndGrace() {
 	for _, e := range s.table.Load().entries {
 		if !e.x.enter() {

@@ -1,5 +1,4 @@
-// Whom the server believes, and as whom a call acts: AUTH_SYS, the owner of the peer's socket,
-// squashing.
+// Trust in callers, and the effective user of a call: AUTH_SYS, the socket owner, squashing.
 
 package nfsserver
 
@@ -11,42 +10,39 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// Nobody is the user and group of callers who are not known.
+// Nobody is the user and group of unknown callers.
 const Nobody = 65534
 
-// Squash says who is believed, and as whom callers act. The zero value is right where
-// machines are trusted and their users are not: callers from other machines are who
-// they say they are (AUTH_SYS), but their root is Nobody, and so are those of AUTH_NONE.
-// On this machine root speaks for others, as a kernel's mount does; everybody else
-// is who the kernel says owns their socket, with the groups that this machine knows of.
+// Squash decides which callers are trusted, and their effective users. The zero value fits trusted
+// machines with untrusted users. Callers from other machines have the identity they claim
+// (AUTH_SYS), but their root becomes Nobody, and so do callers with AUTH_NONE. On this machine root
+// speaks for others, as a kernel mount does. Any other local user is identified by the kernel as
+// the owner of the socket, with the groups this machine knows.
 type Squash struct {
-	// NoRootSquash leaves user and group 0 of callers what they are (no_root_squash of exports(5)).
+	// NoRootSquash keeps user and group 0 of callers (no_root_squash of exports(5)).
 	NoRootSquash bool
-	// All: every caller acts as UID, GID and GIDs. A server without privileges
-	// sets it to its own user, as whom its file system calls are made anyway. On this
-	// machine nobody but root and UID itself is let in, unless UID is Nobody.
+	// All: every caller acts as UID, GID and GIDs. A server without privileges sets its own user,
+	// which makes its file system calls anyway. Of local users only root and UID itself are then
+	// admitted, unless UID is Nobody.
 	All      bool
 	UID, GID uint32
 	GIDs     []uint32
-	// ManageGIDs gives callers the supplementary groups that this machine knows of for
-	// their user, instead of the at most 16 that AUTH_SYS has room for (manage-gids of
-	// Linux's server). The primary group stays what they say; who is not known here,
-	// or not in time, has no others.
+	// ManageGIDs replaces callers' supplementary groups by those this machine knows for their user,
+	// because AUTH_SYS carries at most 16 (manage-gids of Linux's server). The primary group stays
+	// as claimed. An unknown user, or one not found in time, has no others.
 	ManageGIDs bool
-	// TrustLocal believes callers on this machine as it does those on others.
+	// TrustLocal trusts local callers like remote ones.
 	TrustLocal bool
-	// ReservedPort refuses callers over TCP whose source port is not below 1024, which
-	// other machines give to root only (secure of exports(5)). Callers on this machine
-	// whose user is known need none, and over RDMA there is none to ask for: Linux's
-	// client connects from any port.
+	// ReservedPort refuses TCP callers with a source port of 1024 and above; other machines give
+	// lower ports only to root (secure of exports(5)). Local callers with a known user are exempt.
+	// So is RDMA: Linux's client connects from any port.
 	ReservedPort bool
 }
 
-// reservedPorts is the end of those that a process needs privilege for.
+// reservedPorts is the first port usable without privilege.
 const reservedPorts = 1024
 
-// authorize decides for each call of all programs, NULL apart, whether it is let in, and notes
-// whose it is.
+// authorize admits or refuses each call of all programs, NULL excepted, and counts it for its user.
 func (s *Server) authorize(c *transport.Call) oncrpc.AuthStat {
 	why := s.distrust(c)
 	if why == "" {
@@ -59,7 +55,7 @@ func (s *Server) authorize(c *transport.Call) oncrpc.AuthStat {
 	return oncrpc.AuthTooWeak
 }
 
-// distrust says why the caller is not believed; "": it is.
+// distrust returns the reason to refuse the caller; "": trusted.
 func (s *Server) distrust(c *transport.Call) transport.Cause {
 	q := &s.squash
 	switch owner := s.owner(c); {
@@ -69,7 +65,7 @@ func (s *Server) distrust(c *transport.Call) transport.Cause {
 		if q.ReservedPort && !c.RDMA && port(c.Remote) >= reservedPorts {
 			return "its source port is not below 1024: mount as root, or serve without --secure (Squash.ReservedPort in Go)"
 		}
-	case owner.UID == 0: // speaks for others
+	case owner.UID == 0: // root speaks for others
 	case q.All:
 		if owner.UID != q.UID && q.UID != Nobody {
 			return "another user of this machine would act as the one who runs the server: see --trust-local (Squash.TrustLocal in Go)"
@@ -80,7 +76,7 @@ func (s *Server) distrust(c *transport.Call) transport.Cause {
 	return ""
 }
 
-// owner is who has the peer's socket, as far as that is asked for.
+// owner returns the owner of the peer's socket; with TrustLocal every peer counts as remote.
 func (s *Server) owner(c *transport.Call) transport.Owner {
 	if s.squash.TrustLocal {
 		return transport.Owner{Kind: transport.OwnerRemote}
@@ -88,7 +84,7 @@ func (s *Server) owner(c *transport.Call) transport.Owner {
 	return c.Owner
 }
 
-// port is that of an address, or one that is not reserved.
+// port returns an address's port, or one that is not reserved.
 func port(a net.Addr) int {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return tcp.Port
@@ -96,8 +92,8 @@ func port(a net.Addr) int {
 	return reservedPorts
 }
 
-// who returns the user as whom call c acts, with the rights of its caller in the export. GIDs may
-// be part of c. The call has been authorized.
+// who returns call c's effective user under its caller's rights in the export. GIDs may alias c.
+// The call has been authorized.
 func (s *Server) who(c *transport.Call, may *rights) Cred {
 	if may.all || c.Cred.Flavor != oncrpc.FlavorSys {
 		return may.anon
@@ -118,7 +114,7 @@ func (s *Server) who(c *transport.Call, may *rights) Cred {
 	return w.squashRoot(&may.anon)
 }
 
-// squashRoot takes user and group 0 away (root_squash of exports(5)); anon takes their place.
+// squashRoot replaces user and group 0 by those of anon (root_squash of exports(5)).
 func (w Cred) squashRoot(anon *Cred) Cred {
 	if w.UID == 0 {
 		return *anon

@@ -1,4 +1,4 @@
-// The key of the handles' MAC, and where it lives between two runs.
+// The key of the handles' MAC, and its file between runs.
 
 package nfsserver
 
@@ -18,10 +18,10 @@ import (
 // KeySize is the length of a handle key in bytes.
 const KeySize = 16
 
-// LoadKey returns the handle key kept in dir, making dir (mode 0700) and key (0600)
-// where there are none. Handles live as long as the key does. Who has the key can
-// make handles, so there is no other key where this one cannot be kept, and one that
-// another user could have read or put there is refused: the error says what to do.
+// LoadKey returns the handle key stored in dir. It creates a missing dir (mode 0700) and key
+// (0600). Handles are valid as long as the key. A reader of the key can forge handles. So LoadKey
+// fails if it cannot store the key, and refuses a key that another user could have read or written.
+// The error describes the repair.
 func LoadKey(dir string) (key [KeySize]byte, err error) {
 	path := filepath.Join(dir, "handle.key")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -45,7 +45,7 @@ func LoadKey(dir string) (key [KeySize]byte, err error) {
 	return key, nil
 }
 
-// readKey reads the key of a file that is private and nothing but a file.
+// readKey reads the key from a private regular file.
 func readKey(path string) (key [KeySize]byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -72,7 +72,7 @@ func readKey(path string) (key [KeySize]byte, err error) {
 	return [KeySize]byte(b), nil
 }
 
-// checkPrivate refuses what is another user's, or has permissions that others MUST NOT have.
+// checkPrivate refuses another user's file, and permissions that others MUST NOT have.
 func checkPrivate(path string, info fs.FileInfo, forbidden fs.FileMode, done string) error {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && st.Uid != uint32(os.Geteuid()) {
 		return fmt.Errorf("handle key: %s belongs to uid %d: remove it, or run as its owner", path, st.Uid)

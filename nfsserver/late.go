@@ -1,5 +1,5 @@
-// Exports with a missing directory or a file system that does not respond at the start: they are
-// opened later.
+// Exports with a missing directory or an unresponsive file system at the start: they are opened
+// later.
 
 package nfsserver
 
@@ -13,19 +13,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// opening is how far an export is that may be opened while the server runs.
+// opening is the state of an export opened while the server runs.
 type opening struct {
 	mu     sync.Mutex // guards all below
-	err    error      // it could not be opened
-	closed bool       // it is not to be opened any more
+	err    error      // of the last failed attempt
+	closed bool       // do not open it any more
 
 	end chan struct{} // closed with closed
 }
 
-// reopenEvery is how long after a failure an export is opened again.
+// reopenEvery is the interval between attempts to open an export.
 const reopenEvery = time.Second
 
-// openLater opens an export, however long that takes, and retries after a failure, until it is open
+// openLater opens an export, however long that takes, and retries after a failure until it is open
 // or given up. log takes the lines; nil: slog.Default() of that time.
 func (x *export) openLater(open func() (FS, error), log *slog.Logger) {
 	for !x.opened(open, log) {
@@ -37,10 +37,10 @@ func (x *export) openLater(open func() (FS, error), log *slog.Logger) {
 	}
 }
 
-// opened opens an export, and reports whether that was the last attempt.
-// Repeated errors are logged once.
+// opened tries to open an export, and reports whether no further attempt is needed. It logs a
+// repeated error once.
 func (x *export) opened(open func() (FS, error), log *slog.Logger) bool {
-	fs, err := open() // not under mu: it may take any time
+	fs, err := open() // not under mu: it may block for any time
 	log = cmp.Or(log, slog.Default())
 	o := &x.opening
 	o.mu.Lock()
@@ -63,9 +63,8 @@ func (x *export) opened(open func() (FS, error), log *slog.Logger) bool {
 	return true
 }
 
-// available returns nil for an export that is open. Clients of one that is not open yet get ErrBusy
-// and retry. They have handles from an earlier run, which MUST NOT become stale, and data that an
-// error would lose.
+// available returns nil for an open export. Clients of one not open yet get ErrBusy and retry: they
+// have handles from an earlier run, which MUST NOT become stale, and data that an error would lose.
 func (x *export) available() error {
 	if x.ready.Load() {
 		return nil
@@ -73,8 +72,7 @@ func (x *export) available() error {
 	return ErrBusy
 }
 
-// mountable is available for MNT, which has nothing to lose: it fails for an export that cannot be
-// opened.
+// mountable is available for MNT, which has no data to lose: it fails for an export with an error.
 func (x *export) mountable() error {
 	err := x.available()
 	o := &x.opening
@@ -86,7 +84,7 @@ func (x *export) mountable() error {
 	return err
 }
 
-// giveUp has an export that is not open stay closed, and reports whether there was one.
+// giveUp keeps an unopened export closed for good, and reports whether the export was unopened.
 func (x *export) giveUp() bool {
 	o := &x.opening
 	o.mu.Lock()

@@ -1,4 +1,4 @@
-// What is logged of clients that do nothing wrong: mounts, and roots that act as nobody.
+// Log lines about well-behaved clients: mounts, and squashed roots.
 
 package nfsserver
 
@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 )
 
-// logBurst is how many lines of one kind may come at once; in the long run it is one a second.
+// logBurst is the most lines of one kind in a burst; the long-term rate is one a second.
 const logBurst = 32
 
-// viaName is how a call has come.
+// viaName returns a call's transport for log lines.
 func viaName(c *transport.Call) string {
 	if c.RDMA {
 		return "rdma"
@@ -22,7 +22,7 @@ func viaName(c *transport.Call) string {
 	return "tcp"
 }
 
-// logMount writes what became of a MNT. What rules refuse has a line of its own, which says why
+// logMount logs the result of a MNT. A refusal by rules has a line of its own with the reason
 // (decide).
 func (s *Server) logMount(c *transport.Call, dir, export string, st mount3.Status) {
 	fields := []any{"peer", c.Remote, "dir", dir, "transport", viaName(c), "vers", mount3.Version}
@@ -35,31 +35,30 @@ func (s *Server) logMount(c *transport.Call, dir, export string, st mount3.Statu
 	s.log.Info("mount", logBurst, fields...)
 }
 
-// logUmount writes that directories are not in MOUNT's list any more.
+// logUmount logs directories removed from MOUNT's list.
 func (s *Server) logUmount(c *transport.Call, dirs []string) {
 	for _, dir := range dirs {
 		s.log.Info("unmount", logBurst, "peer", c.Remote, "dir", dir, "transport", viaName(c))
 	}
 }
 
-// seenSlots is how many pairs of client and export are remembered at most, seenReach in how many
-// slots one is looked for.
+// seenSlots is the number of remembered client-export pairs. seenReach is the number of slots
+// searched for a pair.
 const (
 	seenSlots = 1024
 	seenReach = 8
 )
 
-// A seenTable remembers pairs of client and export that were told of. It has one word for each, so
-// that it needs neither a lock nor memory on the data path: where there are too many, a newer pair
-// takes the place of an older, which is told of again, as often as the log allows. The zero value
-// is ready.
+// A seenTable remembers logged pairs of client and export, one word for each. So it needs no lock
+// and no allocation on the data path. In a full table a newer pair replaces an older one, which is
+// then logged again as often as the log allows. The zero value is ready.
 type seenTable struct {
 	slots [seenSlots]atomic.Uint64
 }
 
 var seenSeed = maphash.MakeSeed()
 
-// first reports whether the pair is not known, and remembers it.
+// first reports whether the pair is new, and remembers it.
 func (t *seenTable) first(addr [16]byte, export uint32) bool {
 	var b [20]byte
 	copy(b[:], addr[:])
@@ -78,8 +77,8 @@ func (t *seenTable) first(addr [16]byte, export uint32) bool {
 	return t.slots[at%seenSlots].Swap(h) != h
 }
 
-// logSquash writes that root of a client acts as somebody else, which users take for a fault: once
-// for each client and export.
+// logSquash logs once for each client and export that the client's root acts as another user. Users
+// mistake this for a fault.
 func (s *Server) logSquash(c *transport.Call, may *rights) {
 	addr, ok := addrOf(c.Remote)
 	if !ok || may.export == nil || !s.squashed.first(addr.As16(), may.export.id) {

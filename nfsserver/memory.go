@@ -1,4 +1,4 @@
-// Memory freed after a busy time: given back to the system when it is over.
+// Returning memory to the system after busy times.
 
 package nfsserver
 
@@ -10,17 +10,16 @@ import (
 	"time"
 )
 
-// What counts as a busy time, and as its end.
+// Thresholds of a busy time, and of its end.
 const (
-	busyBytes  = 1 << 20   // allocated since memory was given back
+	busyBytes  = 1 << 20   // allocated since memory was last returned
 	quietBytes = 256 << 10 // allocated in one interval
 )
 
-// ReturnMemory gives memory back to the system whenever the process has become quiet, until ctx
-// ends: Go's runtime collects garbage when there is more of it, so what connections and calls
-// have used would stay for as long as nothing happens. It looks each interval, and collects
-// once after a busy time. It is for programs that do nothing but serve, for
-// it looks at the whole process.
+// ReturnMemory returns memory to the system whenever the process has become quiet, until ctx ends.
+// Go's runtime collects garbage only after further allocations, so memory used by connections and
+// calls would stay for an idle time. It samples each interval, and collects once after a busy time.
+// The sample covers the whole process, so use it in programs that only serve.
 func ReturnMemory(ctx context.Context, interval time.Duration) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -34,7 +33,7 @@ func ReturnMemory(ctx context.Context, interval time.Duration) {
 		}
 		metrics.Read(sample)
 		if q.became(sample[0].Value.Uint64()) {
-			runtime.GC() // what pools keep is garbage after the second one
+			runtime.GC() // pooled objects become garbage in the second collection
 			debug.FreeOSMemory()
 			metrics.Read(sample)
 			q.returned = sample[0].Value.Uint64()
@@ -42,13 +41,13 @@ func ReturnMemory(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// quiet tells the end of a busy time by the bytes that have been allocated in all.
+// quiet detects the end of a busy time from the total allocated bytes.
 type quiet struct {
-	last     uint64 // at the last look
-	returned uint64 // when memory was last given back
+	last     uint64 // at the last sample
+	returned uint64 // when memory was last returned
 }
 
-// became reports whether a busy time is over.
+// became reports whether a busy time has ended.
 func (q *quiet) became(allocated uint64) bool {
 	still := allocated-q.last < quietBytes
 	q.last = allocated

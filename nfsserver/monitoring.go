@@ -1,4 +1,4 @@
-// What goes on in a server that is served: its clients, what they use, and how its exports are.
+// A running server's state for display: clients, their exports and users, and the exports' health.
 
 package nfsserver
 
@@ -14,15 +14,14 @@ import (
 // A Client is one connection of a client.
 type Client struct {
 	transport.ConnInfo
-	Exports []string // that it has used since the exports were last replaced, and may use
-	// Users are those that it has called as lately, 32 at most, the newest first; OtherCalls are
-	// the calls of those before.
+	Exports []string // used since the exports were last replaced, and permitted
+	// Users are its recent users, at most 32, newest first; OtherCalls counts the calls of earlier
+	// ones.
 	Users      []User
 	OtherCalls uint64
 }
 
-// Clients describes the connections that there are, by address, and what those have moved that have
-// ended.
+// Clients describes the present connections, ordered by address, and the traffic of ended ones.
 func (v *Service) Clients() (list []Client, ended transport.Traffic) {
 	conns, ended := v.rpc.Conns()
 	for _, c := range conns {
@@ -50,7 +49,7 @@ func addrPort(c *Client) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// used is the exports of the table of which a connection has been told that it may use them.
+// used returns the table's exports that a connection was permitted to use.
 func (t *table) used(known *decisions) (names []string) {
 	if known == nil {
 		return nil
@@ -65,33 +64,33 @@ func (t *table) used(known *decisions) (names []string) {
 	return names
 }
 
-// Drain has the server take no connections of new clients (on), or again those of all. Clients that
-// are connected go on.
+// Drain makes the server refuse connections of new clients (on), or accept them again. Connected
+// clients continue.
 func (v *Service) Drain(on bool) { v.rpc.Drain(on) }
 
-// Draining reports whether the server takes no new clients.
+// Draining reports whether the server refuses new clients.
 func (v *Service) Draining() bool { return v.rpc.Draining() }
 
-// An ExportInfo is an export at one moment.
+// An ExportInfo is the state of one export.
 type ExportInfo struct {
 	Name    string
 	ID      uint32 // in its handles
-	Open    bool   // its file system has been opened; else, without Err, that is under way
-	Err     error  // why it cannot be opened
-	Answers bool   // its file system has just answered
+	Open    bool   // its file system is open; if neither Open nor Err is set, opening is under way
+	Err     error  // the error of opening it
+	Answers bool   // its file system answered just now
 	Rules   []RuleInfo
 	Whole   exports.Whole
 }
 
-// A RuleInfo is what clients may do in an export, as it is in force: the exports file and the
-// options of the Server together.
+// A RuleInfo is a client's rights in an export, from the exports file and the Server's options
+// together.
 type RuleInfo struct {
-	Spec    string // as in the exports file; "*" of an export without rules
+	Spec    string // as in the exports file; "*" for an export without rules
 	Options exports.Options
 }
 
-// Exports describes the exports, in their order, once their file systems have answered or wait has
-// passed.
+// Exports describes the exports, in their order. It waits until their file systems have answered,
+// at most wait.
 func (v *Service) Exports(wait time.Duration) (list []ExportInfo) {
 	entries := v.srv.table.Load().entries
 	end := time.After(wait)
@@ -117,14 +116,14 @@ func (v *Service) Exports(wait time.Duration) (list []ExportInfo) {
 	return list
 }
 
-// A question is one that the file system of an export is asked.
+// A question is one check of an export's file system.
 type question struct {
 	over    chan struct{} // closed at the end
-	answers bool          // set before
+	answers bool          // set before over is closed
 }
 
-// ask asks the file system of an export for something; nil: it is not open. Of one that does not
-// answer one question waits, for all callers.
+// ask checks an export's file system in the background; nil: the export is not open. While a file
+// system does not answer, all callers share one check.
 func (x *export) ask() *question {
 	if !x.ready.Load() {
 		return nil
@@ -148,7 +147,7 @@ func (x *export) ask() *question {
 	return q
 }
 
-// answered reports whether there was an answer before end, which sets late.
+// answered waits for the result until end, and then sets late.
 func (q *question) answered(end <-chan time.Time, late *bool) bool {
 	if !*late {
 		select {
@@ -157,7 +156,7 @@ func (q *question) answered(end <-chan time.Time, late *bool) bool {
 			*late = true
 		}
 	}
-	select { // it may have answered all the same
+	select { // it may have answered at the last moment
 	case <-q.over:
 		return q.answers
 	default:
@@ -165,7 +164,7 @@ func (q *question) answered(end <-chan time.Time, late *bool) bool {
 	}
 }
 
-// ruleInfos is the rules of an entry, in the order of the exports file.
+// ruleInfos returns an entry's rules, in the order of the exports file.
 func (e *entry) ruleInfos() (list []RuleInfo) {
 	if e.rules == nil {
 		return []RuleInfo{{"*", e.open.options()}}
@@ -177,7 +176,7 @@ func (e *entry) ruleInfos() (list []RuleInfo) {
 	return list
 }
 
-// options are rights in the words of an exports file.
+// options expresses rights as options of an exports file.
 func (r *rights) options() exports.Options {
 	return exports.Options{ReadOnly: r.readOnly, Async: r.async, Secure: r.secure, NoRootSquash: r.root, AllSquash: r.all, NoACL: r.noACL,
 		AnonUID: r.anon.UID, AnonGID: r.anon.GID}

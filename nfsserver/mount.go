@@ -27,7 +27,7 @@ func (s *Server) mountProgram() *transport.Program {
 	return &transport.Program{Name: "mount", Number: mount3.Program, Version: mount3.Version, Procs: procs, Lanes: s.Names()}
 }
 
-// flavors are the authentication flavors taken: AUTH_SYS, and AUTH_NONE, whose callers are Nobody.
+// flavors are the accepted authentication flavors: AUTH_SYS, and AUTH_NONE, with callers as Nobody.
 var flavors = []uint32{uint32(oncrpc.FlavorSys), uint32(oncrpc.FlavorNone)}
 
 func (s *Server) mnt(c *transport.Call) error {
@@ -56,9 +56,9 @@ func (s *Server) mnt(c *transport.Call) error {
 // maxLinks bounds the symbolic links on a path of MNT, as in path_resolution(7).
 const maxLinks = 40
 
-// mountPoint finds the directory of a path: an export, or a directory in one that the caller can
-// reach. It follows symbolic links within an export and into other exports, under the rules of
-// those, and never out of all exports.
+// mountPoint finds a path's directory: an export, or a directory inside one that the caller can
+// reach. It follows symbolic links within an export and into other exports, under their rules, and
+// never out of all exports.
 func (s *Server) mountPoint(c *transport.Call, p string) (o object, err error) {
 	for range maxLinks + 1 {
 		switch {
@@ -74,7 +74,7 @@ func (s *Server) mountPoint(c *transport.Call, p string) (o object, err error) {
 	return o, syscall.ELOOP
 }
 
-// walkTo finds the directory of a clean path. At a symbolic link on the path it returns the path to
+// walkTo finds a clean path's directory. At a symbolic link on the path it returns the path to
 // continue with.
 func (s *Server) walkTo(c *transport.Call, p string) (o object, meant string, err error) {
 	e, at, may, err := s.above(c, p)
@@ -126,7 +126,8 @@ func (o *object) isDir() error {
 	return err
 }
 
-// mountStatus is the mountstat3 of an error: nfsstat3 has the same numbers for what MOUNT knows.
+// mountStatus maps an error to its mountstat3. nfsstat3 has the same numbers for the errors MOUNT
+// knows.
 func mountStatus(err error) mount3.Status {
 	switch st := mount3.Status(status(err)); st {
 	case mount3.OK, mount3.ErrPerm, mount3.ErrNoEnt, mount3.ErrIO, mount3.ErrAcces, mount3.ErrNotDir, mount3.ErrInval,

@@ -1,4 +1,4 @@
-// The list of mounts that DUMP shows: advice only, as clients may leave without a word.
+// The list of mounts for DUMP. It is advisory, because clients may leave without UMNT.
 
 package nfsserver
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 )
 
-// maxMounts bounds the list; the oldest fall out.
+// maxMounts bounds the list; the oldest entries drop out.
 const maxMounts = 1024
 
 type mountTable struct {
@@ -40,7 +40,7 @@ func (t *mountTable) removeAll(host string) (gone []string) {
 	return t.drop(func(m mount3.Mount) bool { return m.Host == host })
 }
 
-// drop takes rows out of the list and returns their directories.
+// drop removes matching rows and returns their directories.
 func (t *mountTable) drop(match func(mount3.Mount) bool) (gone []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +60,7 @@ func (t *mountTable) list() []mount3.Mount {
 	return slices.Clone(t.rows)
 }
 
-// host is the address of the caller, without the port.
+// host returns the caller's address without the port.
 func host(c *transport.Call) string {
 	if c.Remote == nil {
 		return "unknown"

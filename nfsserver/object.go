@@ -1,4 +1,4 @@
-// Objects: what a file handle of a call stands for, and its attributes on the wire.
+// Objects: the file behind a call's handle, and its attributes in wire form.
 
 package nfsserver
 
@@ -14,12 +14,12 @@ import (
 type object struct {
 	x   *export
 	ref Ref
-	may *rights // of the caller in the export
+	may *rights // the caller's rights in the export
 }
 
-// open finds the object of a handle: NFS3ERR_BADHANDLE for what is no handle of ours, NFS3ERR_STALE
-// for one of an export that is not there any more, NFS3ERR_JUKEBOX while it is not open, and what
-// Rules say of the caller. Without an error the caller uses the export until it calls leave.
+// open finds the object of a handle and its caller's rights. Errors: NFS3ERR_BADHANDLE for a forged
+// or malformed handle, NFS3ERR_STALE for a removed export, NFS3ERR_JUKEBOX while it is not open,
+// and refusals by Rules. Without an error the caller uses the export until it calls leave.
 func (s *Server) open(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err error) {
 	id, ok := handleExport(fh.Bytes())
 	if !ok {
@@ -45,7 +45,7 @@ func (s *Server) open(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err e
 	return e, object{e.x, r, may}, nil
 }
 
-// fh is the handle of file r in the export.
+// fh returns the handle of file r in the export.
 func (s *Server) fh(x *export, r *Ref) nfs3.FH {
 	var h handle
 	s.keyOf(x).seal(&h, x.id, r)
@@ -59,7 +59,7 @@ func (s *Server) postOpFH(x *export, r *Ref) nfs3.PostOpFH {
 
 func (o *object) attr() (Attr, error) { return o.x.fs.Getattr(o.ref) }
 
-// post is the attributes of o for a reply, if they can be had.
+// post returns the attributes of o for a reply, or none on an error.
 func (o *object) post() nfs3.PostOpAttr {
 	if o.x == nil {
 		return nfs3.PostOpAttr{}
@@ -73,13 +73,14 @@ func (o *object) post() nfs3.PostOpAttr {
 
 func postOp(a *Attr) nfs3.PostOpAttr { return nfs3.PostOpAttr{Present: true, Attr: fattr(a)} }
 
-// before is the attributes at of o just before an operation that changes it. They are told only if
-// nothing comes between the two: a client that has the same takes all that is new after the
-// operation for its own, and keeps what it knows. With a directory that others change beside this
-// server's locks it would never learn of a name that they make in that moment. Of a file they are
-// told all the same: Linux's client takes a WRITE with none to be all that has changed, so it would
-// miss more of what others write and not less, and after a SETATTR with none it drops what it has
-// in memory, as after each utimes(2).
+// before returns at, the attributes of o just before a change, for the reply's pre_op_attr. A
+// client with equal cached attributes takes all later changes for its own, and keeps its cache. So
+// they may be sent only if no other change can come in between.
+//
+// In a directory changed outside this server's locks a client would never learn of a name created
+// in that moment, so such a directory gets none. Files still get them. Without them Linux's client
+// assumes a WRITE to change only its own data, so it would miss more writes by others, not fewer.
+// After a SETATTR without them it drops its cache, as after each utimes(2).
 func (o *object) before(at *Attr) nfs3.PreOpAttr {
 	if o.x.info.Shared && at.Type == TypeDir {
 		return nfs3.PreOpAttr{}
@@ -91,7 +92,7 @@ func preOp(a *Attr) nfs3.PreOpAttr {
 	return nfs3.PreOpAttr{Present: true, Attr: nfs3.WccAttr{Size: a.Size, Mtime: wireTime(a.Mtime), Ctime: wireTime(a.Ctime)}}
 }
 
-// fattr is attributes as they travel.
+// fattr encodes attributes.
 func fattr(a *Attr) nfs3.Fattr {
 	return nfs3.Fattr{
 		Type: nfs3.FileType(a.Type), Mode: a.Mode, Nlink: a.Nlink, UID: a.UID, GID: a.GID, Size: a.Size, Used: a.Used,
@@ -100,7 +101,7 @@ func fattr(a *Attr) nfs3.Fattr {
 	}
 }
 
-// wireTime brings a time into the years of the wire, 1970 to 2106.
+// wireTime clamps a time to the range of the wire form, 1970 to 2106.
 func wireTime(t Time) nfs3.Time {
 	switch {
 	case t.Sec < 0:
@@ -111,7 +112,7 @@ func wireTime(t Time) nfs3.Time {
 	return nfs3.Time{Sec: uint32(t.Sec), Nsec: t.Nsec}
 }
 
-// setAttr is attributes to set as an FS takes them; nanoseconds that are none give EINVAL.
+// setAttr converts attributes to set for the FS; invalid nanoseconds give EINVAL.
 func setAttr(w *nfs3.Sattr) (s SetAttr, err error) {
 	set := func(on bool, m SetMask) {
 		if on {
@@ -133,13 +134,13 @@ func setAttr(w *nfs3.Sattr) (s SetAttr, err error) {
 		return s, nfs3.ErrInval
 	}
 	if s.Has(SetUID) && s.UID == ^uint32(0) || s.Has(SetGID) && s.GID == ^uint32(0) {
-		return s, nfs3.ErrInval // means "leave it" to chown
+		return s, nfs3.ErrInval // chown takes this value as "unchanged"
 	}
 	return s, nil
 }
 
-// verfTimes is a create verifier as the two times it is kept in. The seconds
-// have 31 bits, which every file system can store.
+// verfTimes converts a create verifier to the two times that store it. The seconds have 31 bits,
+// which every file system can store.
 func verfTimes(v nfs3.Verf) (atime, mtime Time) {
 	const mask = 1<<31 - 1
 	return Time{Sec: int64(binary.BigEndian.Uint32(v[:]) & mask)}, Time{Sec: int64(binary.BigEndian.Uint32(v[4:]) & mask)}

@@ -1,4 +1,4 @@
-// Locks that keep an operation and its attributes before and after together.
+// Object locks: they keep an operation together with its attributes before and after.
 
 package nfsserver
 
@@ -7,29 +7,28 @@ import (
 	"sync"
 )
 
-// A lockTable has a lock for each object of one export that a call is changing. A
-// client that sees the "before" attributes equal to those in its cache takes
-// the "after" ones to be all that changed (RFC 1813 §2.6, wcc_data), so nothing
-// that comes through this server may change the object in between.
+// A lockTable has a lock for each object being changed in one export. A client that finds the
+// "before" attributes equal to its cache takes the "after" ones to be all that changed (RFC 1813
+// §2.6, wcc_data). So no other call through this server may change the object in between.
 //
-// Each export has a table of its own, and no two objects share a lock: a call that
-// its disk does not answer keeps waiting only those that want the same object.
+// Each export has its own table, and no two objects share a lock: a call blocked on its disk delays
+// only calls for the same object.
 //
-// Locks are taken before any in an FS, two of them in the order of the Refs.
+// Locks are taken before any in an FS. Two are taken in the order of their Refs.
 type lockTable struct {
-	mu   sync.Mutex // guards all below, and users of the locks
+	mu   sync.Mutex // guards all below, and the locks' users
 	held map[Ref]*objectLock
-	free []*objectLock // some to use again
+	free []*objectLock // for reuse
 }
 
-// An objectLock is in the table while somebody holds it or waits for it.
+// An objectLock is in the table while a call holds it or waits for it.
 type objectLock struct {
 	mu    sync.Mutex
 	ref   Ref // set while it is in the table
 	users int
 }
 
-// spareLocks is how many locks that nobody uses are kept.
+// spareLocks is the number of unused locks kept for reuse.
 const spareLocks = 64
 
 // lock locks an object. It allocates nothing in the steady state.
@@ -67,7 +66,7 @@ func (t *lockTable) unlock(l *objectLock) {
 	}
 }
 
-// pair locks two objects of the export, which may be the same.
+// pair locks two objects of the export, possibly the same one.
 func (t *lockTable) pair(a, b *Ref) (unlock func()) {
 	order := bytes.Compare(a.Bytes(), b.Bytes())
 	if order > 0 {

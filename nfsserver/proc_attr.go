@@ -21,7 +21,7 @@ func setattr(q *request, a *nfs3.SetattrArgs, res *nfs3.SetattrRes) error {
 	return q.syncChanged(err, &q.ref)
 }
 
-// setattr does SETATTR under the lock of o.
+// setattr does SETATTR; the lock of o is held.
 func (o *object) setattr(w *Cred, a *nfs3.SetattrArgs, before *nfs3.PreOpAttr) error {
 	at, err := o.attr()
 	if err != nil {
@@ -46,8 +46,8 @@ func (o *object) setattr(w *Cred, a *nfs3.SetattrArgs, before *nfs3.PreOpAttr) e
 	return o.x.fs.Setattr(*w, o.ref, &set)
 }
 
-// syncChanged brings changed objects to stable storage, if the change went well:
-// SETATTR and the operations on names are not done before (RFC 1813 §4.8).
+// syncChanged brings changed objects to stable storage after a successful change: SETATTR and the
+// operations on names complete only then (RFC 1813 §4.8).
 func (o *object) syncChanged(err error, changed ...*Ref) error {
 	if err != nil || o.may.async {
 		return err
@@ -70,9 +70,9 @@ func access(q *request, a *nfs3.AccessArgs, res *nfs3.AccessRes) error {
 	return err
 }
 
-// access returns those of the ACCESS bits want (RFC 1813 §3.3.4) that w has on o,
-// which has attributes at. A read-only export lets nobody change what it holds,
-// but devices and FIFOs lead elsewhere.
+// access returns the ACCESS bits in want (RFC 1813 §3.3.4) that w has on o with attributes at. A
+// read-only export permits no change of its objects, but a device or FIFO only leads to data
+// elsewhere.
 func (o *object) access(w Cred, at *Attr, want uint32) (uint32, error) {
 	search := nfs3.AccessExecute
 	change := nfs3.AccessModify | nfs3.AccessExtend

@@ -22,7 +22,7 @@ func fsinfo(q *request, _ *nfs3.FsinfoArgs, res *nfs3.FsinfoRes) error {
 	return nil
 }
 
-// properties is the FSF bits of an FS.
+// properties returns the FSF bits of an FS.
 func properties(in *Info) uint32 {
 	p := nfs3.FSFHomogeneous | nfs3.FSFCanSetTime
 	if in.HardLinks {

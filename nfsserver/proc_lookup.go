@@ -1,4 +1,4 @@
-// LOOKUP and READLINK (RFC 1813 §3.3.3, §3.3.5), and what a name may be.
+// LOOKUP and READLINK (RFC 1813 §3.3.3, §3.3.5), and the check of names.
 
 package nfsserver
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// checkName checks a file name: an empty one, or one with bytes that no name
-// can have, is NFS3ERR_ACCES (RFC 1813 §3.2, points 1 and 5).
+// checkName checks a file name. An empty name, or one with bytes that no name can have, is
+// NFS3ERR_ACCES (RFC 1813 §3.2, points 1 and 5).
 func checkName(x *export, name []byte) error {
 	switch {
 	case len(name) == 0 || bytes.ContainsAny(name, "/\x00"):
@@ -24,8 +24,8 @@ func checkName(x *export, name []byte) error {
 
 func dots(name []byte) bool { return string(name) == "." || string(name) == ".." }
 
-// lookup gives the directory's attributes of before the name is looked up: a client that
-// keeps the name as long as they stay the same then misses no change of it.
+// lookup reads the directory's attributes before it looks up the name. A client that caches the
+// name while these stay the same then misses no change of it.
 func lookup(q *request, a *nfs3.LookupArgs, res *nfs3.LookupRes) error {
 	if !q.call.MayWait() && q.x.opt.now == nil {
 		return transport.ErrWouldWait
@@ -41,7 +41,7 @@ func lookup(q *request, a *nfs3.LookupArgs, res *nfs3.LookupRes) error {
 	if err := checkName(q.x, a.Name); err != nil {
 		return err
 	}
-	// The name is part of the call, which stays as it is until this procedure has returned.
+	// The name aliases the call, which stays unchanged until this procedure returns.
 	name := unsafe.String(&a.Name[0], len(a.Name))
 	r, at, err := q.find(name)
 	x := q.x
@@ -58,7 +58,7 @@ func lookup(q *request, a *nfs3.LookupArgs, res *nfs3.LookupRes) error {
 	return err
 }
 
-// find looks a name up in the directory, without waiting where the call MUST NOT wait.
+// find looks up a name in the directory. It returns ErrWouldWait where the call MUST NOT wait.
 func (q *request) find(name string) (Ref, Attr, error) {
 	if q.call.MayWait() {
 		return q.x.fs.Lookup(q.who(), q.ref, name)

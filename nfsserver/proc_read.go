@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// read fills the buffer that the data leaves from: over RDMA it is registered memory.
+// read fills the buffer that the reply is sent from: over RDMA it is registered memory.
 func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
-	if !q.call.MayWait() && q.x.opt.now == nil { // the export has been opened, or replaced, since placeRead
+	if !q.call.MayWait() && q.x.opt.now == nil { // opened or replaced since placeRead
 		return transport.ErrWouldWait
 	}
 	at, err := q.attr()
@@ -26,7 +26,7 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 		return nfs3.ErrInval
 	}
 	w := q.who()
-	// No more than the file has: the buffer is as large as the data will be.
+	// Never more than the file has, so the buffer is no larger than the data.
 	var want uint64
 	if a.Offset < at.Size {
 		want = min(uint64(a.Count), MaxIO, at.Size-a.Offset)
@@ -34,8 +34,7 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 	switch {
 	case want > 0:
 		buf := q.call.Buffer(int(want))
-		// NFS3ERR_JUKEBOX, and not an I/O error: the client asks again, when others have given
-		// memory back.
+		// NFS3ERR_JUKEBOX, not an I/O error: the client retries after others have returned memory.
 		switch {
 		case buf == nil && !q.call.MayWait():
 			return transport.ErrWouldWait
@@ -51,15 +50,15 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 		return transport.ErrWouldWait
 	default:
 		if _, err := q.x.fs.ReadAt(w, q.ref, nil, 0); err != nil {
-			return err // a caller without permission is not told where the end is
+			return err // without permission the caller does not learn where the end is
 		}
-		// By these attributes alone: the file may have grown since, and no data that
-		// is not the end either is an I/O error to clients (RFC 1813 §3.3.6).
+		// EOF follows from these attributes alone, because the file may have grown since. Clients
+		// treat an empty reply without EOF as an I/O error (RFC 1813 §3.3.6).
 		res.EOF = a.Offset >= at.Size
 		return nil
 	}
-	// After the data: attributes of before could be those of a file that was since made shorter,
-	// and tell an end that these bytes lie beyond.
+	// Read the attributes after the data. If the file was truncated in between, earlier ones could
+	// report EOF for an end before these bytes.
 	if at, err = q.attr(); err != nil {
 		return err
 	}
@@ -69,8 +68,8 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 	return nil
 }
 
-// readInto reads a file to the place of the reply's data: when the reply leaves, if the connection
-// and the file system can do that, otherwise into buf. It returns the number of bytes.
+// readInto reads a file into the reply and returns the number of bytes. The read happens as the
+// reply is sent if the connection and the FS support that; otherwise now, into buf.
 func (q *request) readInto(w Cred, buf []byte, off uint64) (int, error) {
 	if !q.call.MayWait() {
 		n, ok := q.x.opt.now.ReadInUse(w, q.ref, buf, off)

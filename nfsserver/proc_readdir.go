@@ -7,22 +7,22 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// preferredDir is the count that clients are asked to use (dtpref).
+// preferredDir is the count recommended to clients (dtpref).
 const preferredDir = 64 << 10
 
-// minListing is the least that a listing grows by, in bytes.
+// minListing is the smallest growth of a listing, in bytes.
 const minListing = 16 << 10
 
-// A page is the results of READDIR and READDIRPLUS. Entries are encoded as the FS tells
-// them, so that a page takes no memory beside the reply's.
+// A page is the result of READDIR or READDIRPLUS. It encodes each entry as the FS emits it, so a
+// page takes no memory besides the reply's.
 type page struct {
 	status nfs3.Status
 	attr   nfs3.PostOpAttr
 	eof    bool
 
-	// While entries are encoded; q is set from the first byte on.
+	// State while entries are encoded; q is set from the first byte on.
 	q        *request
-	start    int // where the results begin in the reply
+	start    int // offset of the results in the reply
 	room     int // bytes left of count or maxcount
 	dirRoom  int // bytes left of dircount
 	entries  int
@@ -30,10 +30,10 @@ type page struct {
 	withAttr bool // READDIRPLUS
 }
 
-// SetStatus sets the status: with any but OK the entries are not told.
+// SetStatus sets the status. A status other than OK drops the entries.
 func (p *page) SetStatus(s nfs3.Status) { p.status = s }
 
-// EncodeXDR ends the results, or replaces them by those of an error.
+// EncodeXDR ends the results, or replaces them by an error's.
 func (p *page) EncodeXDR(e *xdr.Encoder) {
 	if p.status == nfs3.OK {
 		nfs3.EndEntries(e, p.eof)
@@ -55,7 +55,7 @@ func readdirplus(q *request, a *nfs3.ReaddirplusArgs, p *page) error {
 	return p.list(q, a.Cookie, a.Verf, a.Maxcount)
 }
 
-// list encodes entries as long as there is room in count bytes.
+// list encodes entries while they fit into count bytes.
 func (p *page) list(q *request, cookie uint64, verf nfs3.Verf, count uint32) error {
 	at, err := q.attr()
 	if err != nil {
@@ -66,8 +66,8 @@ func (p *page) list(q *request, cookie uint64, verf nfs3.Verf, count uint32) err
 	case at.Type != TypeDir:
 		return nfs3.ErrNotDir
 	case cookie != 0 && verf != q.x.verf && verf != (nfs3.Verf{}):
-		// A client that sends 0 keeps no verifiers. Other servers accept its cookies, and so do we:
-		// the FS checks each cookie in any case.
+		// Accept a zero verifier: its client keeps none. Other servers accept it too, and the FS
+		// checks each cookie anyway.
 		return nfs3.ErrBadCookie
 	}
 	p.room = int(min(count, MaxIO)) - nfs3.ListSize(true)
@@ -89,8 +89,8 @@ func (p *page) list(q *request, cookie uint64, verf nfs3.Verf, count uint32) err
 	return nil
 }
 
-// entry encodes one entry, or reports that there is no room for it. dircount is a
-// hint on how much the client's cache takes in: it never keeps out the first.
+// entry encodes one entry, or returns false if it does not fit. dircount is a hint about the
+// client's cache: the first entry may exceed it.
 func (p *page) entry(de *Dirent) bool {
 	size := nfs3.EntrySize(len(de.Name))
 	if !p.withAttr {
@@ -116,7 +116,7 @@ func (p *page) entry(de *Dirent) bool {
 	return true
 }
 
-// take counts an entry of size bytes, if there is room for it.
+// take counts an entry of size bytes, if it fits.
 func (p *page) take(size int) bool {
 	if size > p.room || !p.grow(size) {
 		return false
@@ -126,11 +126,10 @@ func (p *page) take(size int) bool {
 	return true
 }
 
-// grow sees to space for an entry of size bytes, and for much of what may
-// follow, where the reply's own space does not do: a large listing counts in the
-// server's memory budget. When that is spent the page ends here.
+// grow makes room in the reply for an entry of size bytes and for some following ones. A large
+// listing counts in the server's memory budget; when that is spent the page ends here.
 func (p *page) grow(size int) bool {
-	size += nfs3.ListSize(true) // what EndEntries writes, and more
+	size += nfs3.ListSize(true) // a little more than EndEntries writes
 	b := p.q.call.Res.Bytes()
 	if cap(b)-len(b) >= size || p.q.call.Room(max(size, min(p.room, minListing))) {
 		return true

@@ -4,7 +4,7 @@ package nfsserver
 
 import "github.com/nfsrdma/nfsrdma/xdr/nfs3"
 
-// changeable checks that names in directory o may change at all, and that name is one.
+// changeable checks that names in directory o may change, and checks name.
 func (o *object) changeable(name []byte, before *nfs3.PreOpAttr) error {
 	at, err := o.attr()
 	if err != nil {
@@ -41,7 +41,7 @@ func (q *request) unlink(name []byte, isDir bool, wcc *nfs3.WccData) error {
 	return q.syncChanged(err, &q.ref)
 }
 
-// unlink does REMOVE or RMDIR under the lock of the directory.
+// unlink does REMOVE or RMDIR; the directory's lock is held.
 func (o *object) unlink(w *Cred, name []byte, isDir bool, before *nfs3.PreOpAttr) error {
 	if err := o.changeable(name, before); err != nil {
 		return err
@@ -77,9 +77,8 @@ func rename(q *request, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
 	return q.syncChanged(err, &to.ref, &q.ref)
 }
 
-// second finds the other object of a RENAME or LINK, which must be of the export of the
-// first. The call has a worker of that export, so nothing is asked of the file system
-// of another.
+// second finds the other object of a RENAME or LINK, which must be in the same export. The call
+// runs on that export's worker, so it must not touch another export's file system.
 func (q *request) second(fh *nfs3.FH) (object, error) {
 	id, ok := handleExport(fh.Bytes())
 	if !ok {
@@ -103,8 +102,8 @@ func (q *request) second(fh *nfs3.FH) (object, error) {
 	return object{x, r, q.may}, nil
 }
 
-// renameLocked does RENAME under the locks of both directories. One that is both is asked about
-// once: with some file systems that is a question to another machine.
+// renameLocked does RENAME; both directories' locks are held. If both are the same, it gets the
+// attributes once: some file systems ask another machine for them.
 func renameLocked(from, to *object, w *Cred, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
 	err := from.changeable(a.From.Name, &res.FromWcc.Before)
 	var err2 error
@@ -122,7 +121,7 @@ func renameLocked(from, to *object, w *Cred, a *nfs3.RenameArgs, res *nfs3.Renam
 	case dots(a.From.Name) || dots(a.To.Name):
 		return nfs3.ErrInval // RFC 1813 §3.3.14
 	}
-	// What is in the way gives ISDIR, NOTDIR or NOTEMPTY, as POSIX callers expect.
+	// A conflicting target gives ISDIR, NOTDIR or NOTEMPTY, as POSIX callers expect.
 	return from.x.fs.Rename(*w, from.ref, string(a.From.Name), to.ref, string(a.To.Name))
 }
 
@@ -140,7 +139,7 @@ func link(q *request, a *nfs3.LinkArgs, res *nfs3.LinkRes) error {
 	return err
 }
 
-// linkLocked does LINK under the locks of file and directory.
+// linkLocked does LINK; the locks of file and directory are held.
 func linkLocked(o, dir *object, w *Cred, name []byte, before *nfs3.PreOpAttr) error {
 	if err := dir.changeable(name, before); err != nil {
 		return err

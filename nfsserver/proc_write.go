@@ -6,19 +6,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// writeTries is how often a write that is to be stable is done while syncs of
-// others fail beside it.
+// writeTries is the number of attempts at a stable write while concurrent syncs fail.
 const writeTries = 3
 
-// write writes the data from where it has arrived, over RDMA the buffer that it was
-// pulled into, and brings it to where the client wants it.
+// write passes the received data to the FS in place: over RDMA it is the buffer the data was pulled
+// into. Then it syncs as far as the client asked.
 func write(q *request, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
 	w := q.who()
 	for range writeTries {
-		res.Verf = q.x.written.get() // before the data: if it changes meanwhile the client sends again
-		// For the attributes of before and after: no other call of ours changes the file between
-		// them, so the client may keep its cache (RFC 1813 §2.6). The sync that follows needs no
-		// lock, and waits for a disk.
+		res.Verf = q.x.written.get() // before the data: a change meanwhile makes the client resend
+		// The lock keeps the attributes before and after together: no other call of ours changes
+		// the file in between, so the client may keep its cache (RFC 1813 §2.6). The sync below
+		// needs no lock, and waits for a disk.
 		lock := q.x.locks.lock(&q.ref)
 		var err error
 		res.Count, err = q.write(&w, a, &res.Wcc.Before)
@@ -34,13 +33,12 @@ func write(q *request, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
 		if res.Verf == q.x.written.get() {
 			return nil
 		}
-		// A sync of another call on this export has failed since, and may have lost these bytes
-		// too.
+		// Meanwhile another call's sync on this export failed, and these bytes may be lost, too.
 	}
 	return nfs3.ErrIO
 }
 
-// write does WRITE under the lock of o and returns how many bytes it took.
+// write does WRITE and returns the number of bytes written; the lock of o is held.
 func (o *object) write(w *Cred, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint32, error) {
 	at, err := o.attr()
 	if err != nil {
@@ -53,8 +51,8 @@ func (o *object) write(w *Cred, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint
 		return 0, nfs3.ErrROFS
 	case at.Type == TypeDir:
 		return 0, nfs3.ErrIsDir
-	// Count and the length of data are told apart on the wire (RFC 1813 §3.3.7), and over RDMA the
-	// data came by a chunk.
+	// The wire form has count and data length separately (RFC 1813 §3.3.7), and over RDMA the data
+	// came in a chunk.
 	case at.Type != TypeReg || uint64(a.Count) != uint64(len(a.Data)):
 		return 0, nfs3.ErrInval
 	case a.Offset > limit || uint64(a.Count) > limit-a.Offset:
@@ -64,8 +62,8 @@ func (o *object) write(w *Cred, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint
 	return uint32(n), err
 }
 
-// commit syncs the whole file, whatever the range asked for: there is no finer
-// call. A caller without permission to write must not keep the disk busy either.
+// commit syncs the whole file for any range: there is no finer call. It checks write permission, so
+// that other callers cannot keep the disk busy.
 func commit(q *request, _ *nfs3.CommitArgs, res *nfs3.CommitRes) error {
 	at, err := q.attr()
 	if err != nil {
@@ -86,7 +84,7 @@ func commit(q *request, _ *nfs3.CommitArgs, res *nfs3.CommitRes) error {
 	if err := q.x.stable(&q.ref, false); err != nil {
 		return err
 	}
-	res.Verf = q.x.written.get() // after: a sync that failed before ours has lost what ours did not find
+	res.Verf = q.x.written.get() // after the sync: an earlier failed sync may have lost this data
 	if at, err = q.attr(); err != nil {
 		res.Wcc = nfs3.WccData{}
 		return nil
@@ -99,9 +97,9 @@ func commit(q *request, _ *nfs3.CommitArgs, res *nfs3.CommitRes) error {
 	return nil
 }
 
-// commitWcc gives a COMMIT's reply the same attributes before and after: it changes none, and while
-// it waits for the disk others may. Were those of its beginning told as before, its client would
-// take what others have written meanwhile for its own, and keep its cache (RFC 1813 §2.6).
+// commitWcc sets the same attributes before and after in a COMMIT's reply. COMMIT changes none, but
+// others may while it waits for the disk. With the earlier attributes as "before" the client would
+// mistake others' writes for its own, and keep its cache (RFC 1813 §2.6).
 func commitWcc(res *nfs3.CommitRes, at *Attr) {
 	res.Wcc = nfs3.WccData{Before: preOp(at), After: postOp(at)}
 }

@@ -7,15 +7,14 @@ import "encoding/binary"
 // MaxRef is the longest Ref in bytes; with the server's own 16 it fits an NFSv3 handle.
 const MaxRef = 48
 
-// A Ref names one file of an FS, for as long as the file exists. Its bytes
-// mean something to that FS alone. Refs of one file are equal, and it is a
-// value: comparing and passing it costs no allocation.
+// A Ref names one file of an FS for as long as the file exists. Only that FS interprets its bytes.
+// Refs of one file are equal. A Ref is a value: comparing and passing it allocates nothing.
 type Ref struct {
 	n uint8
 	b [MaxRef]byte
 }
 
-// MakeRef returns the Ref with bytes b; ok is false when there are too many or none.
+// MakeRef returns the Ref with bytes b; ok is false for too many bytes or none.
 func MakeRef(b []byte) (r Ref, ok bool) {
 	if len(b) == 0 || len(b) > MaxRef {
 		return Ref{}, false
@@ -24,14 +23,14 @@ func MakeRef(b []byte) (r Ref, ok bool) {
 	return r, true
 }
 
-// Len is the number of bytes.
+// Len returns the number of bytes.
 func (r *Ref) Len() int { return int(r.n) }
 
-// Bytes returns the bytes, part of r.
+// Bytes returns the bytes; they alias r.
 func (r *Ref) Bytes() []byte { return r.b[:r.n] }
 
-// Hash is a number for spreading Refs over shards. The bytes after the Ref's own are zero,
-// and so whole words can be taken.
+// Hash returns a number for spreading Refs over shards. The bytes after the Ref's own are zero, so
+// it reads whole words.
 func (r *Ref) Hash() uint32 {
 	h := uint64(r.n)
 	for i := 0; i < int(r.n); i += 8 {

@@ -1,5 +1,5 @@
-// What a caller may do in an export: found out once for each connection and export, and looked at
-// in every call.
+// A caller's rights in an export: decided once for each connection and export, and read in each
+// call.
 
 package nfsserver
 
@@ -15,19 +15,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// rights are what a client may do in an export, and as whom its users act. They do not change.
+// rights are a client's rights in an export, and the mapping of its users. They do not change.
 type rights struct {
 	readOnly bool
-	async    bool // changes of names and attributes are answered before they are on stable storage
-	secure   bool // over TCP only from reserved ports
-	root     bool // root is root
-	noACL    bool // NFSACL gives and takes none
+	async    bool // changes of names and attributes are answered before they are stable
+	secure   bool // TCP needs a reserved source port
+	root     bool // root stays root
+	noACL    bool // NFSACL is refused
 	all      bool // all users act as anon
 	anon     Cred
 	export   *export
 }
 
-// openRights are those of all clients in an export without rules.
+// openRights returns the rights of all clients in an export without rules.
 func (s *Server) openRights(x *export, readOnly bool) rights {
 	q := &s.squash
 	r := rights{export: x, readOnly: readOnly, async: s.async, root: q.NoRootSquash, anon: Cred{UID: Nobody, GID: Nobody}}
@@ -37,8 +37,8 @@ func (s *Server) openRights(x *export, readOnly bool) rights {
 	return r
 }
 
-// clientRights are those that the rules give to a client. A server without privileges acts as one
-// user, whatever they say.
+// clientRights returns the rights that the rules give a client. A server without privileges acts as
+// one user, regardless of rules.
 func (s *Server) clientRights(x *export, o *exports.Options, readOnly bool) *rights {
 	r := s.openRights(x, readOnly || o.ReadOnly)
 	r.async, r.secure, r.noACL = o.Async, o.Secure, o.NoACL
@@ -48,36 +48,36 @@ func (s *Server) clientRights(x *export, o *exports.Options, readOnly bool) *rig
 	return &r
 }
 
-// namedFor is how long a decision that depends on host names is used before the Resolver is asked
+// namedFor is a decision's lifetime if it depends on host names. After it the Resolver is asked
 // again.
 const namedFor = 5 * time.Second
 
-// A decision is the rights of a connection's client in an export. The zero value is none.
+// A decision is a client's rights in an export. The zero value is none.
 type decision struct {
 	may   *rights
-	err   error     // what the client is told instead
-	until time.Time // zero: as long as the table
+	err   error     // the error for the client instead
+	until time.Time // zero: lasts as long as the table
 }
 
 func (d *decision) valid() bool {
 	return (d.may != nil || d.err != nil) && (d.until.IsZero() || time.Now().Before(d.until))
 }
 
-// decisions are those of a connection in a table, by slot. They do not change; the next that is
-// found out goes into a copy.
+// decisions are a connection's decisions in a table, by slot. They do not change: a new decision
+// goes into a copy.
 type decisions struct {
 	t  *table
 	of []decision
 }
 
-// A memo is what is known of a connection: what Call.Memo holds.
+// A memo holds the server's state of a connection, in Call.Memo.
 type memo struct {
 	began     time.Time // set once
 	decisions atomic.Pointer[decisions]
 	users     users
 }
 
-// memoOf returns what is known of the connection of a call; nil where it has come by none.
+// memoOf returns the memo for a call's connection; nil without a connection.
 func memoOf(c *transport.Call) *memo {
 	if c.Memo == nil {
 		return nil
@@ -85,14 +85,14 @@ func memoOf(c *transport.Call) *memo {
 	if m, ok := c.Memo.Load().(*memo); ok {
 		return m
 	}
-	c.Memo.CompareAndSwap(nil, &memo{began: time.Now()}) // or another call has made one meanwhile
+	c.Memo.CompareAndSwap(nil, &memo{began: time.Now()}) // or another call has stored one meanwhile
 	return c.Memo.Load().(*memo)
 }
 
-// rights returns what the caller of c may do in entry e of its table: NFS3ERR_ACCES for who is none
-// of the clients, NFS3ERR_PERM for a port that is not reserved, NFS3ERR_JUKEBOX while its name is
-// looked up. It allocates nothing once the connection has a decision, which also shows what it uses
-// (monitoring.go).
+// rights returns the caller's rights in entry e of its table. Errors: NFS3ERR_ACCES if no rule
+// matches the client, NFS3ERR_PERM for an unreserved port, NFS3ERR_JUKEBOX while its name is being
+// looked up. It allocates nothing once the connection has a decision. The decisions also show which
+// exports it uses (monitoring.go).
 func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
 	t := e.t
 	var known *decisions
@@ -115,16 +115,16 @@ func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
 			copy(next.of, known.of)
 		}
 		next.of[e.slot] = d
-		m.decisions.Store(next) // one that another call stores meanwhile is found out again
+		m.decisions.Store(next) // a decision lost to a concurrent store is made again
 	}
 	return d.may, d.err
 }
 
-// decide asks the rules; final is false where that is not known yet.
+// decide applies the rules; final is false while a name is being looked up.
 func (s *Server) decide(c *transport.Call, e *entry) (d decision, final bool) {
 	addr, ok := addrOf(c.Remote)
 	if !ok {
-		return decision{err: nfs3.ErrAcces}, true // a network without addresses: no rule is for it
+		return decision{err: nfs3.ErrAcces}, true // a network without IP addresses: no rule matches
 	}
 	m := e.rules.Match(addr, s.names)
 	if m.ByName {
@@ -149,7 +149,7 @@ func (s *Server) decide(c *transport.Call, e *entry) (d decision, final bool) {
 	return d, true
 }
 
-// addrOf is the address of a client, IPv4 in its own form.
+// addrOf returns a client's address, IPv4 in its own form.
 func addrOf(a net.Addr) (netip.Addr, bool) {
 	switch a := a.(type) {
 	case *net.TCPAddr:
@@ -160,15 +160,15 @@ func addrOf(a net.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// nameWait is how long a MNT waits for the names of its client, as it has no status for "later",
-// and nameWaits how many of them wait at once: each has a worker.
+// nameWait bounds a MNT's wait for its client's names, because MOUNT has no status for "later".
+// nameWaits bounds the waiting MNTs: each occupies a worker.
 const (
 	nameWait  = 6 * time.Second
 	namePoll  = 10 * time.Millisecond
 	nameWaits = 8
 )
 
-// rightsInTime is rights for a call that can wait.
+// rightsInTime is rights for a call that may wait.
 func (s *Server) rightsInTime(c *transport.Call, e *entry) (*rights, error) {
 	may, err := s.rights(c, e)
 	if !errors.Is(err, ErrBusy) {
@@ -187,14 +187,14 @@ func (s *Server) rightsInTime(c *transport.Call, e *entry) (*rights, error) {
 	return may, err
 }
 
-// above returns the first of the exports above path p that its caller may use, with its path there
-// and its rights; it has been entered. As with mountd, a caller without access to the nearest one
+// above returns the first export above path p that the caller may use, with its path there and the
+// caller's rights. It has been entered. As with mountd, a caller without access to the nearest one
 // may have access to another above it.
 func (s *Server) above(c *transport.Call, p string) (e *entry, at string, may *rights, err error) {
 	err = nfs3.ErrNoEnt
 	for i, place := range s.table.Load().above(p) {
 		if !place.e.x.enter() {
-			return s.above(c, p) // there is another table
+			return s.above(c, p) // a new table has replaced this one
 		}
 		var why error
 		if may, why = s.rightsInTime(c, place.e); why == nil {
@@ -202,7 +202,7 @@ func (s *Server) above(c *transport.Call, p string) (e *entry, at string, may *r
 		}
 		place.e.x.leave()
 		if errors.Is(why, nfs3.ErrPerm) {
-			why = nfs3.ErrAcces // what MOUNT says to all that it refuses
+			why = nfs3.ErrAcces // MOUNT's status for every refusal
 		}
 		if i == 0 || errors.Is(why, ErrBusy) {
 			err = why

@@ -1,4 +1,4 @@
-// Listening over RoCE at addresses that cannot be had yet.
+// Listening over RoCE at addresses that are not available yet.
 
 package nfsserver
 
@@ -12,20 +12,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A lateListener is a listener that is opened while it is used, and tried again until it is.
+// A lateListener opens its listener while it is in use, and retries until that succeeds.
 type lateListener struct {
 	// Set once.
 	open func() (rnic.Listener, error)
 	at   netip.AddrPort
-	note func(at netip.Addr, err error) // that it is open at last; may be nil
-	done chan struct{}                  // closed by Close
+	note func(at netip.Addr, err error) // reports success after a first failure; may be nil
+	done chan struct{}                  // Close closes it
 
 	mu     sync.Mutex    // guards all below
 	l      rnic.Listener // nil: not open yet
 	closed bool
 }
 
-// listenRoCE returns the listener of l.RoCE, and why it is not open yet.
+// listenRoCE returns the listener for l.RoCE, and the error of the first attempt to open it.
 func listenRoCE(dev *rnic.Device, l *Listen) (*lateListener, error) {
 	at, _ := net.ResolveUDPAddr("udp", l.RoCE) // open fails with the same error
 	late := &lateListener{at: at.AddrPort(), note: l.RoCEUnserved, done: make(chan struct{}),
@@ -33,7 +33,7 @@ func listenRoCE(dev *rnic.Device, l *Listen) (*lateListener, error) {
 	return late, late.try()
 }
 
-// try opens it, unless it has been closed.
+// try opens the listener, unless it was closed.
 func (l *lateListener) try() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +48,7 @@ func (l *lateListener) try() error {
 	return nil
 }
 
-// opened is the listener; nil: not yet.
+// opened returns the listener; nil: not open yet.
 func (l *lateListener) opened() rnic.Listener {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +74,7 @@ func (l *lateListener) Accept(ctx context.Context) (rnic.ConnRequest, error) {
 	return l.opened().Accept(ctx)
 }
 
-// Addr is the address, and the port of the service.
+// Addr returns the address, with the service's port.
 func (l *lateListener) Addr() net.Addr {
 	if opened := l.opened(); opened != nil {
 		return opened.Addr()

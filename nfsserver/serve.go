@@ -1,4 +1,4 @@
-// Serving: a Server over TCP and by both RDMA providers, started with one call.
+// Starting a Server over TCP and both RDMA providers with one call.
 
 package nfsserver
 
@@ -16,42 +16,43 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// Listen says where a Server is served. All addresses serve NFS and MOUNT alike.
+// Listen lists the addresses of a Server. Each address serves NFS and MOUNT.
 type Listen struct {
 	TCP  string // address of ONC RPC over TCP, such as "127.0.0.1:2049"; "": off
 	RDMA string // address of RPC-over-RDMA over iWARP, such as "127.0.0.1:20049"; "": off
 
-	// TCPOn and RDMAOn, where they are set, take the place of TCP and RDMA: listeners of
-	// transport.ListenOn, which are closed with the Service, or when Start fails.
+	// TCPOn and RDMAOn replace TCP and RDMA if set: listeners of transport.ListenOn. The Service
+	// closes them, and so does a failing Start.
 	TCPOn, RDMAOn net.Listener
 
 	// RoCE is the address of RPC-over-RDMA over RoCEv2, such as "127.0.0.1:20049"; "": off. The
-	// port is that of the service, and can be the one of RDMA: on the wire it is UDP port 4791, of
-	// which there is one for each address of a host. With RoCEOptional a Server is served without
-	// it until it can be had; see Service.RoCEErr. So it is, with or without, where this machine
-	// does not have the address.
+	// port is a service port and may equal RDMA's: on the wire RoCE uses UDP port 4791, one for
+	// each address of a host. With RoCEOptional a Server starts without RoCE while it is
+	// unavailable, and retries; see Service.RoCEErr. Without RoCEOptional it does so only if this
+	// machine lacks the address.
 	RoCE         string
 	RoCEOptional bool
 	RoCEState    string // see roce.Options.State
 
 	// RoCEUnserved is called for addresses of this host without RoCE, if others have it: see
-	// roce.Options.Unserved; and with nil for the address of RoCE that could not be had at first.
+	// roce.Options.Unserved. It is called with a nil error once an initially unavailable RoCE
+	// address is served.
 	RoCEUnserved func(at netip.Addr, err error)
 
-	// Programs are served at all addresses beside NFS and MOUNT, to callers that those let in.
-	// Those with lanes have the Server's Names.
+	// Programs are served at all addresses besides NFS and MOUNT, to callers that these admit.
+	// Their lanes, if any, have the Server's Names.
 	Programs []*transport.Program
 
-	Device rnic.DeviceConfig // of both providers
+	Device rnic.DeviceConfig // of both RDMA providers
 	RPC    transport.ServerConfig
 }
 
-// A Service is a Server that is being served.
+// A Service is a running Server.
 type Service struct {
-	// Set once; nil where it is off.
+	// Set once; nil: off.
 	TCPAddr, RDMAAddr, RoCEAddr net.Addr
 
-	RoCEErr error // set once: why it was not served over RoCE at first; that is tried again, see RoCEServed
+	RoCEErr error // set once: of the first attempt at RoCE, which is retried; see RoCEServed
 
 	roce   *lateListener // nil: off
 	srv    *Server
@@ -59,10 +60,10 @@ type Service struct {
 	loops  sync.WaitGroup
 	failed chan error
 
-	devices []*rnic.Device // set once: of iWARP and of RoCE, where they are on
+	devices []*rnic.Device // set once: iWARP and RoCE, if on
 }
 
-// Start serves s at all the addresses of l, or at none of them.
+// Start serves s at all addresses of l, or at none.
 func (s *Server) Start(l Listen) (*Service, error) {
 	programs := s.Programs()
 	for _, p := range l.Programs {
@@ -111,7 +112,7 @@ func (s *Server) Start(l Listen) (*Service, error) {
 		dev := roce.OpenWith(l.Device, roce.Options{State: l.RoCEState, Unserved: l.RoCEUnserved})
 		v.devices = append(v.devices, dev)
 		rdma, err := listenRoCE(dev, &l)
-		// An address that this machine does not have yet is waited for, as over TCP.
+		// Wait for an address that this machine does not have yet, as over TCP.
 		if err != nil && !l.RoCEOptional && !errors.Is(err, syscall.EADDRNOTAVAIL) {
 			return fail(err)
 		}
@@ -124,7 +125,7 @@ func (s *Server) Start(l Listen) (*Service, error) {
 	return v, nil
 }
 
-// listener is the one given, or a new one at an address.
+// listener returns given, or a new listener at addr.
 func listener(given net.Listener, addr string, log *slog.Logger) (net.Listener, error) {
 	if given != nil {
 		return given, nil
@@ -132,18 +133,18 @@ func listener(given net.Listener, addr string, log *slog.Logger) (net.Listener, 
 	return transport.ListenConfig{Logger: log}.Listen(addr)
 }
 
-// end notes that a loop has ended.
+// end reports the end of a serving loop, if it is a failure.
 func (v *Service) end(err error) {
 	if err != nil && !errors.Is(err, transport.ErrClosed) && !errors.Is(err, net.ErrClosed) {
 		v.failed <- err
 	}
 }
 
-// RoCEServed reports whether it is served over RoCE now.
+// RoCEServed reports whether RoCE is served now.
 func (v *Service) RoCEServed() bool { return v.roce != nil && v.roce.isOpen() }
 
-// Failed gives the error of a port that stopped being served by itself.
+// Failed delivers the error of a failed serving loop.
 func (v *Service) Failed() <-chan error { return v.failed }
 
-// Budgets are the memory budgets, and what is used of them at this moment.
+// Budgets returns the memory budgets and their current use.
 func (v *Service) Budgets() []transport.BudgetUse { return v.rpc.Budgets() }

@@ -1,4 +1,4 @@
-// The server: its exports and what is common to all of its procedures.
+// The server: its exports, and state common to all procedures.
 
 // Package nfsserver serves file trees by NFS version 3 and MOUNT version 3 (RFC 1813),
 // over RDMA and TCP. Use it to export a directory (package osfs), memory (memfs) or a
@@ -8,8 +8,9 @@
 //	if err != nil {
 //		log.Fatal(err)
 //	}
+//	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid()) // of this process
 //	server, err := nfsserver.New(nfsserver.Options{
-//		Squash:  nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
+//		Squash:  nfsserver.Squash{All: true, UID: uid, GID: gid},
 //		Exports: []nfsserver.Export{{Name: "/share", FS: tree, ReadOnly: true}},
 //	})
 //	if err != nil {
@@ -18,25 +19,23 @@
 //	defer server.Close() // and the tree
 //	service, err := server.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0"})
 //
-// test/examples/readonly of this module is a whole program that serves a tree of its
-// own, an archive. An FS needs the methods of the interface FS only. ACLer, Locker,
-// LaterReader and NonBlocker are for an FS that can do more.
+// test/examples/readonly in this module is a complete program that serves a tree of its own, an
+// archive. An FS needs only the methods of the interface FS. ACLer, Locker, LaterReader and
+// NonBlocker are for an FS with more features.
 //
-// A Server holds exports, each a name and an FS, and has the programs to serve: the
-// same tables over RDMA and over TCP. Options.Squash and the rules of the export
-// determine the user as whom a call acts. The FS, or the kernel below it, decides about
-// the permissions of that user.
+// A Server holds exports, each a name and an FS, and has the programs to serve: the same tables
+// over RDMA and over TCP. Options.Squash and the export's rules determine a call's effective user.
+// The FS, or the kernel below it, checks that user's permissions.
 //
-// Durability: UNSTABLE data is on stable storage after COMMIT, DATA_SYNC and
-// FILE_SYNC data before the reply, and so is every change of names and
-// attributes unless Options.AsyncNames is set.
+// Durability: UNSTABLE data is on stable storage after COMMIT. DATA_SYNC and FILE_SYNC data is
+// stable before the reply. So is every change of names and attributes unless Options.AsyncNames is
+// set.
 //
 // Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package nfsserver
 
-// Internals: identity.go finds the user of a call. Attributes before and after a change
-// are taken under a lock of the object (objectlocks.go), so that no change through this server
-// comes between them.
+// Internals: identity.go finds a call's user. Attributes before and after a change are read under
+// the object's lock (objectlocks.go), so no other change through this server comes between them.
 
 import (
 	"crypto/rand"
@@ -49,56 +48,55 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// MaxIO is the most bytes of one READ or WRITE (rtmax and wtmax of FSINFO).
+// MaxIO is the largest READ or WRITE in bytes (rtmax and wtmax of FSINFO).
 const MaxIO = 1 << 20
 
-// An Export is a file tree with the name that clients mount.
+// An Export is a file tree with a name for clients to mount.
 type Export struct {
 	Name string // a clean absolute path
-	// ByPath: Name is the path of FS on this machine. If it is a symbolic link, MNT also takes its
-	// target (Info.Path), as mountd does.
+	// ByPath: Name is the path of FS on this machine. If it is a symbolic link, MNT also accepts
+	// its target (Info.Path), as mountd does.
 	ByPath bool
 	FS     FS // closed with the Server
-	// Open, where FS is nil, opens it while the Server is served, and may take any time, as for
-	// a file system that does not answer. Until it returns, calls are told to come again
-	// later (NFS3ERR_JUKEBOX); if it fails, NFS3ERR_IO.
+	// Open opens FS, which is nil, while the Server is running. It may take any time, for instance
+	// if a file system does not answer. Until it returns, calls get NFS3ERR_JUKEBOX; if it fails,
+	// MNT gets MNT3ERR_IO, and it is retried.
 	Open     func() (FS, error)
-	ReadOnly bool // whatever Rules say
-	// Rules say which clients may use the export, and how (exports(5)). nil: all may, as Squash
-	// says.
+	ReadOnly bool // regardless of Rules
+	// Rules list the clients that may use the export, and their options (exports(5)). nil: all
+	// clients may, as Squash says.
 	Rules *exports.Export
 }
 
-// Options makes a Server.
+// Options configures a Server.
 type Options struct {
 	Exports []Export
-	// Key authenticates file handles; handles live as long as it does. Zero: a random one.
+	// Key authenticates file handles, which are valid as long as the key. Zero: a random key.
 	Key [KeySize]byte
-	// Squash says who is believed, and as whom callers act.
+	// Squash decides which callers are trusted, and their effective users.
 	Squash Squash
-	// Groups looks up the primary and all groups of a user of this machine; an error
-	// stands for a user it does not know. It is called at most once a minute for each
-	// user. nil: FileGroups.
+	// Groups looks up the primary and all groups of a local user; an error means an unknown user.
+	// It is called at most once a minute for each user. nil: FileGroups.
 	Groups func(uid uint32) (gid uint32, gids []uint32, err error)
-	// AsyncNames lets changes of names and attributes be answered before they are
-	// on stable storage, which RFC 1813 §4.8 does not allow: a crash of the machine
-	// may then take back what a client was told is done. Data written is not affected.
+	// AsyncNames answers changes of names and attributes before they are on stable storage, which
+	// RFC 1813 §4.8 does not allow: a machine crash may undo a change already confirmed to a
+	// client. Written data is not affected.
 	AsyncNames bool
-	// NoACL leaves the NFSACL program out: clients see modes only, and set no ACLs.
+	// NoACL omits the NFSACL program: clients see modes only, and set no ACLs.
 	NoACL bool
-	// Names tells the names of clients to Rules. nil: an exports.Names that asks as this machine
-	// does.
+	// Names resolves clients' names for Rules. nil: an exports.Names that uses this machine's
+	// resolver.
 	Names exports.Resolver
-	// Auditor is told of changes of names and attributes. nil: nobody is.
+	// Auditor receives changes of names and attributes. nil: none.
 	Auditor Auditor
-	// Logger takes lines for an operator: mounts, refused clients, exports that cannot be opened;
-	// and those of the transport, where Listen.RPC has no Logger of its own. Clients cause at most
-	// one a second of each text, in the long run. nil: slog.Default(); slog.DiscardHandler silences
-	// it.
+	// Logger receives lines for an operator: mounts, refused clients, exports that cannot be
+	// opened. It also receives the transport's lines if Listen.RPC has no Logger of its own. In the
+	// long run clients cause at most one line a second of each text. nil: slog.Default();
+	// slog.DiscardHandler silences it.
 	Logger *slog.Logger
 }
 
-// A Server is a set of exports. All methods may be called at once.
+// A Server is a set of exports. Its methods may be called concurrently.
 type Server struct {
 	// Set once.
 	key    sipKey
@@ -106,26 +104,26 @@ type Server struct {
 	async  bool // Options.AsyncNames
 	noACL  bool
 	names  exports.Resolver
-	audit  Auditor // nil: nobody is told of changes
+	audit  Auditor // nil: no audit
 
-	table atomic.Pointer[table] // of this moment
+	table atomic.Pointer[table] // the current one
 
-	mu      sync.Mutex  // guards all below; replace holds it throughout
-	retired []*export   // those of earlier tables that are not closed yet
-	lanes   int         // of the transport's, so far
-	free    []int       // those of them that no export has
-	decided tally.Table // decisions of the FSs of exports that are closed
+	mu      sync.Mutex  // guards all below; Replace holds it throughout
+	retired []*export   // from earlier tables, not closed yet
+	lanes   int         // number of transport lanes so far
+	free    []int       // unused lanes
+	decided tally.Table // decisions by FSs of closed exports
 
 	refused refusedClients
 
 	mounts   mountTable
-	squashed seenTable     // clients whose root was told of
-	waits    chan struct{} // has an element for each MNT that waits for names
+	squashed seenTable     // clients with a logged squashed root
+	waits    chan struct{} // semaphore for MNTs waiting for names
 	groups   groupTable
 	log      transport.RateLog
 }
 
-// New returns a Server of the exports. It starts nothing: serve its Programs.
+// New returns a Server of the exports. It starts no listener: serve its Programs.
 func New(o Options) (*Server, error) {
 	if o.Key == ([KeySize]byte{}) {
 		rand.Read(o.Key[:])
@@ -158,7 +156,7 @@ func (s *Server) Programs() []*transport.Program {
 	return programs
 }
 
-// Names are the names of the exports.
+// Names returns the names of the exports.
 func (s *Server) Names() (names []string) {
 	for _, e := range s.table.Load().entries {
 		names = append(names, e.x.name)

@@ -1,4 +1,4 @@
-// The end of a server some of whose exports do not answer.
+// Stopping a server, even if the file systems of some exports do not answer.
 
 package nfsserver
 
@@ -12,13 +12,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// closeWait is how long the FS of an export may take to close.
+// closeWait bounds the time for closing the FSs.
 const closeWait = 10 * time.Second
 
-// An exportError is of an export whose file system does not answer.
+// An exportError reports an export with an unresponsive file system.
 type exportError struct {
 	name, what string
-	cause      error // why it is not waited for any longer, or nil
+	cause      error // the reason to stop waiting, or nil
 }
 
 func (e *exportError) Error() string {
@@ -27,10 +27,10 @@ func (e *exportError) Error() string {
 
 func (e *exportError) Unwrap() error { return e.cause }
 
-// Shutdown stops taking calls, lets those that run end until ctx is done, then
-// closes all connections. The Server can be closed, or started again, after it. Calls that
-// do not end, as their file system does not answer, are left behind after some seconds: the
-// error names the exports, which Close then leaves open.
+// Shutdown stops accepting calls, lets running calls end until ctx is done, and then closes all
+// connections. Afterwards the Server can be closed, or started again. Calls blocked by an
+// unresponsive file system are abandoned after some seconds: the error names the exports, and Close
+// then leaves them open.
 func (v *Service) Shutdown(ctx context.Context) error {
 	err := v.rpc.Shutdown(ctx)
 	v.loops.Wait()
@@ -51,9 +51,9 @@ func (v *Service) Shutdown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close closes the exported FSs. Nothing may be served any more. An FS that calls were
-// left behind in stays open, as does, so far as it is, one that does not close in time:
-// neither keeps the others from being closed.
+// Close closes the exported FSs. No listener may serve them any more. An FS with abandoned calls
+// stays open. An FS that does not close in time is left as it is. Neither keeps the others from
+// being closed.
 func (s *Server) Close() error {
 	list := s.unclosed()
 	closed := make([]chan error, len(list))
@@ -96,8 +96,7 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// unclosed returns the exports that are served, and those of earlier tables that are not closed
-// yet.
+// unclosed returns the served exports, and unclosed ones from earlier tables.
 func (s *Server) unclosed() (list []*export) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,19 +7,19 @@ import (
 	"math/bits"
 )
 
-// sipKey is the secret of a sipMAC.
+// sipKey is the key of SipHash.
 type sipKey struct{ k0, k1 uint64 }
 
 func newSipKey(b *[KeySize]byte) sipKey {
 	return sipKey{binary.LittleEndian.Uint64(b[:8]), binary.LittleEndian.Uint64(b[8:])}
 }
 
-// sipState is the four words of the algorithm (Aumasson and Bernstein, "SipHash: a fast short-input
-// PRF", §2).
+// sipState holds the four words of the algorithm (Aumasson and Bernstein, "SipHash: a fast
+// short-input PRF", §2).
 type sipState struct{ v0, v1, v2, v3 uint64 }
 
-// A round is mix and then cross. They are by value and apart, so that the compiler puts
-// them in line with the words in registers.
+// A round is mix and then cross. They are two functions on values, so that the compiler inlines
+// them with the words in registers.
 
 func (s sipState) mix() sipState {
 	s.v0 += s.v1
@@ -39,7 +39,7 @@ func (s sipState) cross() sipState {
 	return s
 }
 
-// sum is SipHash-2-4 of b.
+// sum returns SipHash-2-4 of b.
 func (k sipKey) sum(b []byte) uint64 {
 	s := sipState{
 		k.k0 ^ 0x736f6d6570736575, k.k1 ^ 0x646f72616e646f6d,

@@ -1,4 +1,4 @@
-// Errors to nfsstat3: the one place where they meet.
+// The mapping from errors to nfsstat3.
 
 package nfsserver
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// status is the nfsstat3 (RFC 1813 §2.6) of an error.
+// status returns the nfsstat3 (RFC 1813 §2.6) of an error.
 func status(err error) nfs3.Status {
 	if err == nil {
 		return nfs3.OK
@@ -42,7 +42,7 @@ func status(err error) nfs3.Status {
 	return nfs3.ErrIO
 }
 
-// statusOfErrno has those errors that have a status of their own.
+// statusOfErrno lists the errors with a status of their own.
 var statusOfErrno = map[syscall.Errno]nfs3.Status{
 	syscall.EPERM: nfs3.ErrPerm, syscall.ENOENT: nfs3.ErrNoEnt, syscall.EIO: nfs3.ErrIO, syscall.ENXIO: nfs3.ErrNXIO,
 	syscall.EACCES: nfs3.ErrAcces, syscall.EEXIST: nfs3.ErrExist, syscall.EXDEV: nfs3.ErrXDev, syscall.ENODEV: nfs3.ErrNoDev,
@@ -51,9 +51,9 @@ var statusOfErrno = map[syscall.Errno]nfs3.Status{
 	syscall.ENAMETOOLONG: nfs3.ErrNameTooLong, syscall.ENOTEMPTY: nfs3.ErrNotEmpty, syscall.EDQUOT: nfs3.ErrDQuot,
 	syscall.ESTALE: nfs3.ErrStale, syscall.EOPNOTSUPP: nfs3.ErrNotSupp, syscall.ENOSYS: nfs3.ErrNotSupp,
 	syscall.ELOOP: nfs3.ErrInval,
-	// In use, or read as a program: refused, and asking again would not help.
+	// In use, or running as a program: refused, because a retry would not help.
 	syscall.EBUSY: nfs3.ErrAcces, syscall.ETXTBSY: nfs3.ErrAcces,
-	// What passes: the client shall ask again.
+	// Temporary errors: the client should retry.
 	syscall.EAGAIN: nfs3.ErrJukebox, syscall.ETIMEDOUT: nfs3.ErrJukebox, syscall.ENOMEM: nfs3.ErrJukebox,
 	syscall.EINTR: nfs3.ErrJukebox, syscall.EMFILE: nfs3.ErrJukebox, syscall.ENFILE: nfs3.ErrJukebox, syscall.ENOBUFS: nfs3.ErrJukebox,
 }

@@ -1,4 +1,4 @@
-// Syncs of the same object that share what the file system says.
+// Shared syncs: calls that sync the same object share one result.
 
 package nfsserver
 
@@ -8,43 +8,42 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// An FS tells of a failed write-back once, to whoever asks first. So two calls
-// that sync one object MUST NOT ask apart: the second would hear that all is
-// well and tell its client that lost data is safe. In a syncTable those that
-// come while a sync runs wait for its end, have one more for all of them
-// together, and share its error; that also makes fewer syncs.
+// An FS reports a failed write-back once, to the first caller of Sync. So two calls that sync one
+// object MUST NOT call Sync separately: the second would get nil, and its client would take lost
+// data to be safe. In a syncTable the calls that arrive during a sync wait for its end, share one
+// further sync, and share its error. This also makes fewer syncs.
 type syncTable struct {
-	// Guards all below and every syncing. It is not held while a file system syncs, so a disk that
-	// hangs holds up the calls that sync the same object, and no other.
+	// Guards all below and every syncing. It is released while a file system syncs, so a hanging
+	// disk delays only the calls for the same object.
 	mu   sync.Mutex
 	busy map[Ref]*syncing
-	free []*syncing // some to use again
+	free []*syncing // for reuse
 }
 
-// A syncing is an object with calls that sync it; syncTable.mu guards it.
+// A syncing is an object being synced by calls; syncTable.mu guards it.
 type syncing struct {
-	ended       sync.Cond // a sync has
+	ended       sync.Cond // signals the end of a sync
 	calls       int
 	running     bool
-	full        bool   // the next sync is for attributes too
-	begun, done uint64 // syncs so far
-	failed      uint64 // the last that failed
-	err         error  // how
+	full        bool   // the next sync includes attributes
+	begun, done uint64 // counts of syncs
+	failed      uint64 // number of the last failed sync
+	err         error  // its error
 }
 
 const spareSyncs = 64
 
-// sync has run called for key at least once after it was itself called, and
-// returns its error. dataOnly is false for run when any of those that share it wants more.
+// sync runs run for key at least once after it was itself called, and returns its error. run gets
+// dataOnly only if all calls that share it do.
 func (t *syncTable) sync(key Ref, dataOnly bool, run func(dataOnly bool) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.enter(key)
 	defer t.leave(key, s)
 	s.full = s.full || !dataOnly
-	mine := s.begun + 1 // the next to begin: one that runs may have begun too early for us
-	// The first to find none running does it for all, those that come meanwhile included: they are
-	// after mine.
+	mine := s.begun + 1 // the next to begin: a running one may have begun too early
+	// The first call that finds no sync running leads one for all waiting calls, also for those
+	// that arrived later.
 	for s.done < mine {
 		if s.running {
 			s.ended.Wait()
@@ -60,8 +59,8 @@ func (t *syncTable) sync(key Ref, dataOnly bool, run func(dataOnly bool) error) 
 
 // lead runs the next sync, with mu unlocked.
 func (t *syncTable) lead(s *syncing, run func(dataOnly bool) error) {
-	// It stays that if run panics: those that wait must not take silence for success.
-	var err error = nfs3.ErrIO // unless run returns
+	// The error stays if run panics: waiting calls must not take a panic for success.
+	var err error = nfs3.ErrIO // until run returns
 	dataOnly := !s.full
 	s.running, s.full = true, false
 	s.begun++
@@ -107,10 +106,9 @@ func (t *syncTable) leave(key Ref, s *syncing) {
 	}
 }
 
-// stable brings an object to stable storage. A failure may have cost data that
-// other writes were told is safe until COMMIT, whoever wrote it: a new verifier
-// makes them send it again. It stands before any call that shared the sync, or
-// came later, hears how its own went.
+// stable brings an object to stable storage. A failure may have lost data of earlier UNSTABLE
+// writes, by any client. A new verifier makes their clients send it again. It is stored before any
+// call that shared the sync, or came later, returns its result.
 func (x *export) stable(r *Ref, dataOnly bool) error {
 	return x.syncs.sync(*r, dataOnly, func(dataOnly bool) error {
 		err := x.fs.Sync(*r, dataOnly)

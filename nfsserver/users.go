@@ -1,4 +1,4 @@
-// The users that the calls of a connection were made as: the newest of them, each with its calls.
+// The users of a connection's calls: the most recent ones, with their counts.
 
 package nfsserver
 
@@ -12,15 +12,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// maxUsers is how many users of a connection are known at most: those that have called last.
+// maxUsers is the most users remembered for a connection: the most recent callers.
 const maxUsers = 32
 
-// A User is one that a client has made calls as, by its word (AUTH_SYS): before any squashing.
+// A User is a user claimed in a client's calls (AUTH_SYS), before squashing.
 type User struct {
 	UID       uint32
-	Anonymous bool // of AUTH_NONE: it has no UID
+	Anonymous bool // AUTH_NONE: no UID
 	Calls     uint64
-	Idle      time.Duration // since its newest call, or less where it is the connection's newest user
+	Idle      time.Duration // since its newest call, or less for the connection's newest user
 }
 
 // userKey is a user as one number: its uid, or anonymous.
@@ -35,28 +35,30 @@ func userOf(c *transport.Call) userKey {
 	return userKey(c.Cred.UID)
 }
 
-// userCalls are the calls of one user.
+// userCalls counts one user's calls.
 type userCalls struct {
 	key   userKey // set once
 	calls atomic.Uint64
-	last  time.Duration // when it called last, after usersEpoch, once another user has called after it; guarded by users.mu
+	// Time of its last call after usersEpoch; guarded by users.mu. It is set when another user
+	// calls.
+	last time.Duration
 }
 
-// usersEpoch is what times count from: the clock of durations is quicker to ask than that of times.
+// usersEpoch is the origin of times: reading a monotonic duration is faster than reading a time.
 var usersEpoch = time.Now()
 
-// users are those of a connection. Most calls come from the user that made the call before: they
-// cost two atomic operations on memory of their connection, no lock, no look at the clock. The zero
-// value is ready.
+// users are a connection's users. Most calls come from the same user as the call before. They cost
+// two atomic operations on the connection's own memory, no lock and no clock. The zero value is
+// ready.
 type users struct {
 	newest atomic.Pointer[userCalls]
 
 	mu    sync.Mutex
-	known []*userCalls // guarded by mu, as newest is for writing: maxUsers at most, newest last
-	other uint64       // guarded by mu: calls of those that were known, and had to make room
+	known []*userCalls // guarded by mu, like writes of newest: at most maxUsers, newest last
+	other uint64       // guarded by mu: dropped users' calls
 }
 
-// count notes a call of a user.
+// count counts a call for a user.
 func (u *users) count(key userKey) {
 	n := u.newest.Load()
 	if n == nil || n.key != key {
@@ -92,8 +94,8 @@ func (u *users) change(key userKey) *userCalls {
 	return n
 }
 
-// list describes the users, the newest first, and the calls of those that are not known any more.
-// The newest has been idle as long as its connection.
+// list describes the users, newest first, and the number of dropped users' calls. The newest has
+// been idle as long as its connection.
 func (u *users) list(idle time.Duration) (list []User, other uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

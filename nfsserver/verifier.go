@@ -1,4 +1,4 @@
-// The write verifier: how clients learn that what they have not committed may be lost.
+// The write verifier, which shows clients a possible loss of uncommitted data.
 
 package nfsserver
 
@@ -10,13 +10,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A writeVerifier is that of one export: a disk that fails makes the clients of its own
-// export write again, and no others.
+// A writeVerifier belongs to one export, so a failing disk makes only its own clients write again.
 type writeVerifier struct{ v atomic.Uint64 }
 
-// renew changes the verifier: clients send again what they have written and not
-// committed (RFC 1813 §3.3.7). It happens with each start, and when the export's
-// stable storage has failed.
+// renew changes the verifier, so clients send their uncommitted data again (RFC 1813 §3.3.7). It is
+// called at each start, and when the export's stable storage has failed.
 func (w *writeVerifier) renew() {
 	var b [8]byte
 	rand.Read(b[:])
