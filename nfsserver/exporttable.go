@@ -84,6 +84,7 @@ func (s *Server) newTable(list []Export, old *table) (_ *table, opens map[*expor
 	return t, opens, nil
 }
 
+// add appends an entry while the table is being built.
 func (t *table) add(e *entry) {
 	e.t, e.slot = t, len(t.entries)
 	t.entries = append(t.entries, e)
@@ -175,6 +176,7 @@ func (x *export) enter() bool {
 	return true
 }
 
+// leave is the opposite of enter.
 func (x *export) leave() { x.calls.Add(-1) }
 
 // retirePoll is the interval of checking whether calls still use a retired export.

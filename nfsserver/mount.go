@@ -30,6 +30,7 @@ func (s *Server) mountProgram() *transport.Program {
 // flavors are the accepted authentication flavors: AUTH_SYS, and AUTH_NONE, with callers as Nobody.
 var flavors = []uint32{uint32(oncrpc.FlavorSys), uint32(oncrpc.FlavorNone)}
 
+// mnt is MNT. It logs each result and records each success for DUMP.
 func (s *Server) mnt(c *transport.Call) error {
 	var a mount3.PathArgs
 	a.DecodeXDR(c.Args)
@@ -139,6 +140,7 @@ func mountStatus(err error) mount3.Status {
 	return mount3.ErrServerFault
 }
 
+// umnt is UMNT. It only removes the entry from the list: the client's handles stay valid.
 func (s *Server) umnt(c *transport.Call) error {
 	var a mount3.PathArgs
 	a.DecodeXDR(c.Args)
@@ -154,6 +156,7 @@ func (s *Server) umntall(c *transport.Call) error {
 	return nil
 }
 
+// dump is DUMP. It reserves room for the list first, which may exceed the reply's buffer.
 func (s *Server) dump(c *transport.Call) error {
 	res := mount3.DumpRes{Mounts: s.mounts.list()}
 	n := 4
@@ -167,6 +170,7 @@ func (s *Server) dump(c *transport.Call) error {
 	return nil
 }
 
+// export is EXPORT: the exports with their client specifications, for showmount.
 func (s *Server) export(c *transport.Call) error {
 	var res mount3.ExportRes
 	n := 4

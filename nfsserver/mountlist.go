@@ -14,11 +14,13 @@ import (
 // maxMounts bounds the list; the oldest entries drop out.
 const maxMounts = 1024
 
+// A mountTable is the list of mounts, oldest first.
 type mountTable struct {
 	mu   sync.Mutex
 	rows []mount3.Mount
 }
 
+// add records a mount, unless it is in the list.
 func (t *mountTable) add(host, dir string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

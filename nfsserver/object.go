@@ -1,4 +1,4 @@
-// Objects: the file behind a call's handle, and its attributes in wire form.
+// Objects: the file of a call's handle, and its attributes in wire form.
 
 package nfsserver
 
@@ -53,6 +53,7 @@ func (s *Server) fh(x *export, r *Ref) nfs3.FH {
 	return fh
 }
 
+// postOpFH is fh for the replies with an optional handle.
 func (s *Server) postOpFH(x *export, r *Ref) nfs3.PostOpFH {
 	return nfs3.PostOpFH{Present: true, FH: s.fh(x, r)}
 }

@@ -59,6 +59,7 @@ type decision struct {
 	until time.Time // zero: lasts as long as the table
 }
 
+// valid reports whether d is a decision and has not expired.
 func (d *decision) valid() bool {
 	return (d.may != nil || d.err != nil) && (d.until.IsZero() || time.Now().Before(d.until))
 }

@@ -77,6 +77,7 @@ func (t *syncTable) lead(s *syncing, run func(dataOnly bool) error) {
 	err = run(dataOnly)
 }
 
+// enter returns the syncing of key with one more call; mu is held.
 func (t *syncTable) enter(key Ref) *syncing {
 	s := t.busy[key]
 	if s == nil {
@@ -95,6 +96,7 @@ func (t *syncTable) enter(key Ref) *syncing {
 	return s
 }
 
+// leave is the opposite of enter. The last call returns s to free; mu is held.
 func (t *syncTable) leave(key Ref, s *syncing) {
 	if s.calls--; s.calls > 0 {
 		return

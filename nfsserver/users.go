@@ -28,6 +28,7 @@ type userKey uint64
 
 const anonymous userKey = 1 << 32
 
+// userOf returns the user claimed in a call's credential.
 func userOf(c *transport.Call) userKey {
 	if c.Cred.Flavor != oncrpc.FlavorSys {
 		return anonymous

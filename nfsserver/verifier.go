@@ -21,6 +21,7 @@ func (w *writeVerifier) renew() {
 	w.v.Store(binary.BigEndian.Uint64(b[:]))
 }
 
+// get returns the verifier in wire form.
 func (w *writeVerifier) get() (v nfs3.Verf) {
 	binary.BigEndian.PutUint64(v[:], w.v.Load())
 	return v

@@ -1,4 +1,4 @@
-// Client specifications, and which of them an address falls under.
+// Client specifications, and the match of an address against them.
 
 package exports
 
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// kind is how a client is named.
+// kind is the form of a client specification.
 type kind uint8
 
 const (
@@ -20,8 +20,8 @@ const (
 	everybody
 )
 
-// rank is the place in the order of exports(5): single hosts, networks, wildcards, everybody. Of
-// several of one rank the first in the file decides.
+// rank is the position in the order of exports(5): single hosts, networks, wildcards, everybody.
+// Within one rank the first in the file decides.
 func (k kind) rank() int {
 	switch k {
 	case byAddress, byName:
@@ -34,13 +34,13 @@ func (k kind) rank() int {
 	return 3
 }
 
-// clientSpec reads the client, up to its options.
+// clientSpec parses a client specification, up to its options.
 func (p *parser) clientSpec() (c Client, err error) {
 	begin := p.at
 	c.Spec = p.until("(")
 	fail := func(format string, args ...any) (Client, error) { return Client{}, p.fail(begin, format, args...) }
 	switch spec := c.Spec; {
-	case spec == "*" || spec == "<world>": // as exportfs -v has it
+	case spec == "*" || spec == "<world>": // as printed by exportfs -v
 		c.kind, c.Spec = everybody, "*"
 		return c, nil
 	case spec[0] == '@':
@@ -82,12 +82,12 @@ func (p *parser) clientSpec() (c Client, err error) {
 	return c, nil
 }
 
-// numeric reports whether a name is made as an address is, wildcards apart.
+// numeric reports whether a name looks like an address, apart from wildcards.
 func numeric(name string) bool {
 	return strings.Trim(name, "0123456789*?[]-.") == "" && strings.ContainsAny(name, "0123456789")
 }
 
-// network reads an address with the length of its network or with a netmask.
+// network parses an address with a prefix length or a netmask.
 func (p *parser) network(begin int, c Client) (Client, error) {
 	host, mask, _ := strings.Cut(c.Spec, "/")
 	at := begin + len(host) + 1
@@ -110,7 +110,7 @@ func (p *parser) network(begin int, c Client) (Client, error) {
 	return c, nil
 }
 
-// maskLength counts the one bits of a netmask; ok is false where a zero bit stands before one.
+// maskLength counts the one bits of a netmask; ok is false if a zero bit precedes a one bit.
 func maskLength(m [4]byte) (n int, ok bool) {
 	v := uint32(m[0])<<24 | uint32(m[1])<<16 | uint32(m[2])<<8 | uint32(m[3])
 	for ; v&(1<<31) != 0; v <<= 1 {
@@ -119,7 +119,7 @@ func maskLength(m [4]byte) (n int, ok bool) {
 	return n, v == 0
 }
 
-// Host is the host name that the client is given by, in lower case; "" if it is given otherwise.
+// Host returns the client's host name in lower case, or "" for another kind of client.
 func (c *Client) Host() string {
 	if c.kind == byName {
 		return c.name
@@ -127,24 +127,24 @@ func (c *Client) Host() string {
 	return ""
 }
 
-// A Resolver has names and addresses of hosts in memory: it never waits. known is false while it
+// A Resolver has names and addresses of hosts in memory and never blocks. known is false while it
 // looks them up.
 type Resolver interface {
-	// Addrs are the addresses of a host.
+	// Addrs returns a host's addresses.
 	Addrs(host string) (addrs []netip.Addr, known bool)
-	// Names are the names of an address, in lower case, each of which has that address.
+	// Names returns an address's names in lower case, each of which resolves to that address.
 	Names(addr netip.Addr) (names []string, known bool)
 }
 
-// A Match is which client of an export an address falls under.
+// A Match is the result of matching an address against an export's clients.
 type Match struct {
 	Client  *Client // nil: none
-	Pending bool    // it depends on names that are being looked up, and is not known yet
-	ByName  bool    // names had a part in it, so that it is true for a while only
+	Pending bool    // undecided: it depends on names being looked up
+	ByName  bool    // names had a part in it, so it is valid only for a while
 }
 
-// Match finds the client of the export that addr falls under. An IPv4 address in the form of an
-// IPv6 one is that IPv4 address. It allocates nothing where no client is given by name.
+// Match finds the export's client for addr. An IPv4-mapped IPv6 address counts as the IPv4 address.
+// It allocates nothing if no client is given by name.
 func (x *Export) Match(addr netip.Addr, r Resolver) (m Match) {
 	addr = addr.Unmap().WithZone("")
 	for i, c := range x.ranked {
@@ -176,8 +176,8 @@ func (x *Export) Match(addr netip.Addr, r Resolver) (m Match) {
 	return m
 }
 
-// askAhead has the other hosts of an export looked up beside the first that is not known yet, as
-// the answer can depend on all of them.
+// askAhead starts look-ups of the export's other hosts beside the first unknown one, because the
+// result can depend on all of them.
 func askAhead(rest []*Client, r Resolver) {
 	for _, c := range rest {
 		if c.kind == byName {
@@ -186,6 +186,7 @@ func askAhead(rest []*Client, r Resolver) {
 	}
 }
 
+// contains reports whether addr is in the list, with mapped addresses unmapped and zones ignored.
 func contains(addrs []netip.Addr, addr netip.Addr) bool {
 	for _, a := range addrs {
 		if a.Unmap().WithZone("") == addr {
@@ -195,10 +196,10 @@ func contains(addrs []netip.Addr, addr netip.Addr) bool {
 	return false
 }
 
-// matches reports whether one of the names fits the pattern. A star stands for dots, too.
+// matches reports whether one of the names fits the pattern. A star also matches dots.
 func (c *Client) matches(names []string) bool {
 	for _, name := range names {
-		if ok, _ := path.Match(c.name, name); ok { // a pattern of the file has no error
+		if ok, _ := path.Match(c.name, name); ok { // patterns of a parsed file are valid
 			return true
 		}
 	}

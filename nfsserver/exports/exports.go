@@ -1,4 +1,4 @@
-// What an exports file says: directories, clients, and what each of them may do.
+// The content of an exports file: directories, clients, and their options.
 
 // Package exports reads files in the grammar of exports(5) and finds the rule that a client falls
 // under. An Export of a file is the Rules of an nfsserver.Export.
@@ -7,13 +7,13 @@
 //	if err != nil {
 //		log.Fatal(err)
 //	}
-//	match := file.Exports[0].Match(netip.MustParseAddr(client), nil) // no Resolver: no host is given by name
+//	// No Resolver: no client is given by host name.
+//	match := file.Exports[0].Match(netip.MustParseAddr(client), nil)
 //	fmt.Println(client, match.Client.Options.String())
 //
-// Parse is strict: what the server does not have is an error with line and column, since a rule
-// that is silently left out gives rights that nobody meant to give. Match chooses among the clients
-// of one export. Neither waits for anything: host names are asked of a Resolver, which answers from
-// memory (Names).
+// Parse is strict. An unsupported option is an error with line and column, because a silently
+// ignored rule would give unintended rights. Match chooses among the clients of one export. Neither
+// blocks: host names come from a Resolver, which answers from memory (Names).
 //
 // Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package exports
@@ -24,67 +24,65 @@ import (
 	"slices"
 )
 
-// nobody is the user and group of squashed callers where anonuid and anongid do not say.
+// nobody is the user and group of squashed callers without anonuid and anongid.
 const nobody = 65534
 
-// A File is an exports file, with the exports in the order of their first lines.
+// A File is a parsed exports file, with the exports in the order of their first lines.
 type File struct {
 	Exports []*Export
 }
 
-// An Export is a directory with the clients that may use it, from one line or several. It does not
-// change.
+// An Export is a directory with its clients, from one line or several. It does not change.
 type Export struct {
 	Path    string // absolute and clean
-	Line    int    // of the file, the first that has it
+	Line    int    // first line in the file with this path
 	Clients []Client
 	Whole   Whole
 
 	ranked []*Client // by rank, then in the order of the file: Match takes the first that matches
 }
 
-// Whole is the options that hold for an export and not for one client: all its clients have the
-// same.
+// Whole holds the options of an export as a whole: all its clients have the same.
 type Whole struct {
-	CrossMounts  bool   // crossmnt: what is mounted below is served, too
-	NoHide       bool   // nohide: clients of an export above enter this one
-	SubtreeCheck bool   // handles of what was moved out of the directory are stale
+	CrossMounts  bool   // crossmnt: file systems mounted below are served, too
+	NoHide       bool   // nohide: clients of an outer export enter this one
+	SubtreeCheck bool   // a handle is stale once its file has left the directory
 	HasFSID      bool   // fsid= is given
-	FSID         uint64 // its number; 0 for "root"; of a UUID its two halves, xored
+	FSID         uint64 // its number; 0 for "root"; for a UUID its two halves, xored
 }
 
-// A Client is one client specification of an export, with the options that hold for it.
+// A Client is one client specification of an export, with its options.
 type Client struct {
 	Spec    string // as in the file
 	Options Options
 
 	line, column int
 	kind         kind
-	name         string       // of a host, or the pattern of a wildcard, in lower case
-	net          netip.Prefix // of an address, all bits of it, or of a network
+	name         string       // host name, or wildcard pattern, in lower case
+	net          netip.Prefix // an address with all its bits, or a network
 }
 
-// Options is what a client may do. The zero value is not the default: that is ReadOnly, Secure, and
+// Options are a client's options. The zero value is not the default: that is ReadOnly, Secure, and
 // user and group 65534.
 type Options struct {
 	ReadOnly         bool
-	Async            bool // changes are answered before they are on stable storage
-	Secure           bool // over TCP only from ports below 1024
+	Async            bool // changes are answered before they are stable
+	Secure           bool // TCP only from ports below 1024
 	NoRootSquash     bool
 	AllSquash        bool
-	NoACL            bool   // clients neither see nor set ACLs, which hold all the same
-	AnonUID, AnonGID uint32 // as whom squashed callers act
+	NoACL            bool   // clients neither see nor set ACLs, which stay in force
+	AnonUID, AnonGID uint32 // of squashed callers
 
 	whole Whole
 }
 
-// defaults are those of exports(5).
+// defaults returns the defaults of exports(5).
 func defaults() Options {
 	return Options{ReadOnly: true, Secure: true, AnonUID: nobody, AnonGID: nobody}
 }
 
-// String is the options in the words of the file, defaults included, those of the whole export
-// apart.
+// String returns the options in the file's words, including defaults but without those of the whole
+// export.
 func (o *Options) String() string {
 	word := func(on bool, yes, no string) string {
 		if on {
@@ -100,7 +98,7 @@ func (o *Options) String() string {
 	return s
 }
 
-// Specs are the clients in the order of the file, as showmount(8) lists them.
+// Specs returns the clients in file order, as showmount(8) lists them.
 func (x *Export) Specs() (specs []string) {
 	for i := range x.Clients {
 		specs = append(specs, x.Clients[i].Spec)
@@ -108,12 +106,13 @@ func (x *Export) Specs() (specs []string) {
 	return specs
 }
 
-// Mistake is an Error at the place of the client. Options of the whole export stand at its first.
+// Mistake returns an Error at the client's position. A mistake in the whole export's options is
+// reported at its first client.
 func (c *Client) Mistake(file, problem string) *Error {
 	return &Error{file, c.line, c.column, problem}
 }
 
-// rank puts the clients in the order in which they are tried.
+// rank sorts the clients in matching order.
 func (x *Export) rank() {
 	x.ranked = nil
 	for i := range x.Clients {

@@ -1,4 +1,4 @@
-// Host names: looked up beside the calls, kept for a while, bounded in number.
+// Host names: looked up in the background, cached for a while, bounded in number.
 
 package exports
 
@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// How long an answer is used, how long one is used on until the name service answers, how long a
-// look-up may take, how many answers of each table are kept, and how many look-ups for each of them
-// run at once: clients choose the addresses, and can have name servers of their own that are slow.
+// How long a result is used; how long a failed one is; how long an old one is used while the name
+// service does not answer; how long a look-up may take; and bounds: results for each table, and
+// concurrent look-ups for each. Clients choose the addresses, and their name servers may be slow.
 const (
 	nameAge     = time.Minute
 	failedAge   = 10 * time.Second
@@ -22,7 +22,7 @@ const (
 	lookupWait  = 5 * time.Second
 	mostNames   = 4096
 	lookupsMost = 16
-	namesMost   = 8 // of one address
+	namesMost   = 8 // for one address
 )
 
 // A Lookup is a name service; net.Resolver is one.
@@ -31,10 +31,10 @@ type Lookup interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Names is a Resolver that asks a name service and remembers. A name of an address counts only if
-// it leads back to that address, as anybody can give his addresses any name. An answer that is old
-// is used while it is looked up again, but not if it has been old for staleAge: the address may
-// have another owner by then. All methods may be called at once.
+// Names is a Resolver that queries a name service and caches the results. A name of an address
+// counts only if it resolves back to the address, because the owner of an address can give it any
+// name. An old result is used during the next look-up, but not for longer than staleAge: the
+// address may have another owner by then. Its methods may be called concurrently.
 type Names struct {
 	// Set once.
 	lookup Lookup
@@ -45,23 +45,23 @@ type Names struct {
 	names table[netip.Addr, string]
 }
 
-// A table has the answers to questions of one sort. Those of addresses, which clients choose, take
-// nothing from those of hosts, which the exports file names.
+// A table holds the results of one kind of query. Addresses, chosen by clients, have another table
+// than hosts, named by the exports file, so neither displaces the other.
 type table[K comparable, T any] struct {
 	answers map[K]*answer[T]
-	running int // look-ups
+	running int // running look-ups
 }
 
-// An answer is what is known of a name or an address; Names.mu guards it.
+// An answer is the cached result for a name or an address; Names.mu guards it.
 type answer[T any] struct {
-	list  []T // replaced, never changed
+	list  []T // replaced, never modified
 	known bool
-	busy  bool      // a look-up runs
-	renew time.Time // when it is looked up again; it is set by each look-up, with and without an answer
-	good  time.Time // when the name service last answered
+	busy  bool      // a look-up is running
+	renew time.Time // when to look it up again; set after each look-up, also a failed one
+	good  time.Time // time of the name service's last answer
 }
 
-// NewNames returns a Names that asks l; nil: what this machine asks.
+// NewNames returns a Names that queries l; nil: this machine's resolver.
 func NewNames(l Lookup) *Names {
 	if l == nil {
 		l = net.DefaultResolver
@@ -71,24 +71,24 @@ func NewNames(l Lookup) *Names {
 
 func newTable[K comparable, T any]() table[K, T] { return table[K, T]{answers: map[K]*answer[T]{}} }
 
-// Addrs are the addresses of a host.
+// Addrs returns a host's addresses.
 func (n *Names) Addrs(host string) (addrs []netip.Addr, known bool) {
 	return ask(n, &n.addrs, host, n.forward)
 }
 
-// Names are the names of an address that lead back to it.
+// Names returns an address's names that resolve back to it.
 func (n *Names) Names(addr netip.Addr) (names []string, known bool) {
 	return ask(n, &n.names, addr, n.reverse)
 }
 
-// ask returns what is known of key, and has it looked up where that is needed.
+// ask returns the cached result for key, and starts a look-up if one is needed.
 func ask[K comparable, T any](n *Names, t *table[K, T], key K, look func(context.Context, K) ([]T, error)) ([]T, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := t.answers[key]
 	if a == nil {
 		if !makeRoom(t.answers) {
-			return nil, false // who asks again finds a look-up less under way
+			return nil, false // another look-up will have finished by the next attempt
 		}
 		a = &answer[T]{}
 		t.answers[key] = a
@@ -105,7 +105,7 @@ func ask[K comparable, T any](n *Names, t *table[K, T], key K, look func(context
 	return a.list, a.known
 }
 
-// makeRoom takes one answer out of a full table.
+// makeRoom removes one answer from a full table; false: all are being looked up.
 func makeRoom[K comparable, T any](answers map[K]*answer[T]) bool {
 	if len(answers) < mostNames {
 		return true
@@ -119,7 +119,7 @@ func makeRoom[K comparable, T any](answers map[K]*answer[T]) bool {
 	return false
 }
 
-// fetch looks key up and notes the answer.
+// fetch looks up key and stores the result.
 func fetch[K comparable, T any](n *Names, t *table[K, T], a *answer[T], key K, look func(context.Context, K) ([]T, error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupWait)
 	defer cancel()
@@ -140,17 +140,19 @@ func fetch[K comparable, T any](n *Names, t *table[K, T], a *answer[T], key K, l
 	}
 }
 
-// isMissing reports whether an error is the answer that there is no such name.
+// isMissing reports whether an error means that the name does not exist.
 func isMissing(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, &dns) && dns.IsNotFound
 }
 
+// forward queries the name service for a host's addresses.
 func (n *Names) forward(ctx context.Context, host string) ([]netip.Addr, error) {
 	return n.lookup.LookupNetIP(ctx, "ip", host)
 }
 
-// reverse returns the names that lead back. An error stands for those that may do so.
+// reverse returns the names that resolve back to addr. It returns an error if a name's look-up
+// failed, because that name may resolve back, too.
 func (n *Names) reverse(ctx context.Context, addr netip.Addr) (out []string, failed error) {
 	names, err := n.lookup.LookupAddr(ctx, addr.String())
 	if err != nil {
@@ -158,8 +160,8 @@ func (n *Names) reverse(ctx context.Context, addr netip.Addr) (out []string, fai
 	}
 	for _, name := range names[:min(len(names), namesMost)] {
 		if _, err := netip.ParseAddr(name); err == nil {
-			// An address, which its owner can have a name server give as its own name, and with a
-			// zone of any text, leads back to itself without a look-up.
+			// Skip an address in place of a name. The owner of addr can make a name server return
+			// it, with a zone of any text, and it would resolve to itself without a look-up.
 			continue
 		}
 		addrs, err := n.lookup.LookupNetIP(ctx, "ip", name)

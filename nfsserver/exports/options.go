@@ -1,4 +1,4 @@
-// The options: those that there are, and why others are refused.
+// The options: accepted ones, and reasons for refusing others.
 
 package exports
 
@@ -14,16 +14,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/similar"
 )
 
-// An option is a word of the list.
+// An option is a word in an option list.
 type option struct {
-	// about is the field that it sets. Two of a list about the same contradict each other, unless
-	// they set the same.
+	// about is the field that the option sets. Two options with the same about contradict each
+	// other, unless they set the same value.
 	about string
-	set   func(o *Options, value string) error // nil: it has no effect
-	value string                               // what stands after "=" in messages; "": nothing
+	set   func(o *Options, value string) error // nil: no effect
+	value string                               // placeholder in messages; "": takes no value
 }
 
-// flag is an option that takes no value.
+// flag returns an option without a value.
 func flag(about string, set func(o *Options)) option {
 	return option{about: about, set: func(o *Options, _ string) error { set(o); return nil }}
 }
@@ -47,20 +47,20 @@ var options = map[string]option{
 	"hide":             flag("hide", func(o *Options) { o.whole.NoHide = false }),
 	"subtree_check":    flag("subtree", func(o *Options) { o.whole.SubtreeCheck = true }),
 	"no_subtree_check": flag("subtree", func(o *Options) { o.whole.SubtreeCheck = false }),
-	"wdelay":           {}, // no write waits for others here
+	"wdelay":           {}, // no write is delayed for others here
 	"no_wdelay":        {},
-	"auth_nlm":         {}, // locks need AUTH_SYS, as files do
+	"auth_nlm":         {}, // locks need AUTH_SYS, like files
 	"no_auth_nlm":      {},
 	"secure_locks":     {},
 	"insecure_locks":   {},
-	"no_pnfs":          {}, // of NFS version 4
+	"no_pnfs":          {}, // for NFS version 4
 	"anonuid":          {"anonuid", func(o *Options, v string) error { return id(&o.AnonUID, v) }, "UID"},
 	"anongid":          {"anongid", func(o *Options, v string) error { return id(&o.AnonGID, v) }, "GID"},
 	"sec":              {"sec", func(_ *Options, v string) error { return flavor(v) }, "sys"},
 	"fsid":             {"fsid", fsid, "NUMBER, root or a UUID"},
 }
 
-// refused are the words of exports(5) that this server does not have, with the reason.
+// refused lists the words of exports(5) that this server does not support, with the reason.
 var refused = map[string]string{
 	"pnfs":           "pNFS is of NFS version 4",
 	"security_label": "security labels are of NFS version 4.2",
@@ -73,14 +73,14 @@ var refused = map[string]string{
 	"mp":             "the server does not check for mount points",
 }
 
-// A Word is an option as documents list it.
+// A Word is an option for documentation.
 type Word struct {
 	Name     string
 	Refused  string // the reason; "": the option is accepted
-	NoEffect bool   // it is accepted
+	NoEffect bool   // accepted without effect
 }
 
-// Words lists the options by name, those that are refused at the end.
+// Words lists the accepted options by name, then the refused ones.
 func Words() (words []Word) {
 	for _, name := range slices.Sorted(maps.Keys(options)) {
 		words = append(words, Word{Name: name, NoEffect: options[name].set == nil})
@@ -91,8 +91,8 @@ func Words() (words []Word) {
 	return words
 }
 
-// options reads a list of options up to a byte of stop or the end of the word. It keeps mistakes of
-// single options, and goes on.
+// options parses a list of options up to a byte of stop or the end of the word. It records mistakes
+// in single options, and continues.
 func (p *parser) options(o *Options, stop string) error {
 	seen := map[string]string{}
 	for {
@@ -114,7 +114,7 @@ func (p *parser) options(o *Options, stop string) error {
 	}
 }
 
-// option takes one option, which begins at offset begin.
+// option parses one option, which begins at offset begin.
 func (p *parser) option(o *Options, seen map[string]string, begin int, word string) error {
 	name, value, valued := strings.Cut(word, "=")
 	opt, ok := options[name]
@@ -145,7 +145,7 @@ func (p *parser) option(o *Options, seen map[string]string, begin int, word stri
 	return nil
 }
 
-// suggestion is what to do about an unknown option.
+// suggestion returns advice on an unknown option.
 func suggestion(name string) string {
 	if word := similar.Word(name, slices.Sorted(maps.Keys(options))); word != "" {
 		return "did you mean " + word + "?"
@@ -153,8 +153,8 @@ func suggestion(name string) string {
 	return "nfsrdma-exports(5) lists the options"
 }
 
-// id reads a user or group; -2, which old files have for nobody, is the number with the same 32
-// bits.
+// id parses a user or group. Old files write nobody as -2, which becomes the number with the same
+// 32 bits.
 func id(to *uint32, value string) error {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < -1<<31 || n >= 1<<32-1 || n == -1 {
@@ -164,6 +164,7 @@ func id(to *uint32, value string) error {
 	return nil
 }
 
+// flavor checks the value of sec=.
 func flavor(value string) error {
 	if value != "sys" {
 		return errors.New("only sec=sys is implemented, and no Kerberos: write sec=sys")
@@ -171,8 +172,8 @@ func flavor(value string) error {
 	return nil
 }
 
-// fsid reads a number of 32 bits, root, or a UUID with or without its dashes. As in exportfs(8) a
-// number can be hexadecimal (0x) or octal (0).
+// fsid parses a number of 32 bits, root, or a UUID with or without dashes. As in exportfs(8) a
+// number may be hexadecimal (0x) or octal (0).
 func fsid(o *Options, value string) error {
 	w := &o.whole
 	w.HasFSID = true

@@ -16,14 +16,16 @@ const maxPath = 1024
 // A parser builds the File.
 type parser struct {
 	scanner
-	byPath   map[string]*Export
-	byFSID   map[uint64]*Export
+	// keys are clean paths
+	byPath map[string]*Export
+	byFSID map[uint64]*Export
+	// the first specification of each client, for messages about a second one
 	given    map[identity]position
 	out      File
 	mistakes []error
 }
 
-// An identity is the same for all specifications of the same clients of an export.
+// An identity is equal for all specifications of the same clients in an export.
 type identity struct {
 	x    *Export
 	kind kind
@@ -34,15 +36,15 @@ type identity struct {
 // A position is a place in the text, from 1.
 type position struct{ line, column int }
 
-// keep keeps a mistake that does not keep the rest of its line from being read.
+// keep records a mistake after which the rest of the line can still be parsed.
 func (p *parser) keep(err error) {
 	if err != nil {
 		p.mistakes = append(p.mistakes, err)
 	}
 }
 
-// Parse reads the text of an exports file; name is what errors, which are of type *Error, call it.
-// It returns the first mistake.
+// Parse parses the text of an exports file. Errors have type *Error and contain name as the file's
+// name. Parse returns the first mistake.
 func Parse(name string, text []byte) (*File, error) {
 	f, mistakes := ParseAll(name, text)
 	if len(mistakes) > 0 {
@@ -51,9 +53,8 @@ func Parse(name string, text []byte) (*File, error) {
 	return f, nil
 }
 
-// ParseAll is Parse that goes on after a mistake, and returns all of them in the order of the file.
-// A line is read to its end unless it is not clear where its next word begins. The File is nil
-// then.
+// ParseAll is Parse, but continues after a mistake and returns all of them in file order. It parses
+// a line to its end unless the start of the next word is unclear. With mistakes the File is nil.
 func ParseAll(name string, text []byte) (*File, []error) {
 	p := parser{scanner: scanner{file: name, text: text}, byPath: map[string]*Export{}, byFSID: map[uint64]*Export{}, given: map[identity]position{}}
 	if i := bytes.IndexByte(text, 0); i >= 0 {
@@ -74,7 +75,7 @@ func ParseAll(name string, text []byte) (*File, []error) {
 	return &p.out, nil
 }
 
-// line reads one line, with those that continue it.
+// line parses one line, with its continuation lines.
 func (p *parser) line() error {
 	p.blanks()
 	if p.lineEnd() {
@@ -123,8 +124,8 @@ func (p *parser) line() error {
 	return nil
 }
 
-// exportfsBreak skips a line end between a directory and its client, where the next line is a
-// client: exportfs -v breaks the line after a long path, and begins the next one with two tabs.
+// exportfsBreak skips a line end between a directory and its client, if the next line is a client:
+// exportfs -v breaks the line after a long path, and begins the next one with two tabs.
 func (p *parser) exportfsBreak() {
 	next, ok := bytes.CutPrefix(p.text[min(p.at, len(p.text)):], []byte("\n\t\t"))
 	if ok && len(next) > 0 && !bytes.ContainsRune([]byte("/\"# \t\r\n"), rune(next[0])) {
@@ -148,7 +149,7 @@ func (p *parser) checkPath(at int, dir string) (string, error) {
 	return path.Clean(dir), nil
 }
 
-// client reads one client, with its options if it has some, for export x.
+// client parses one client and its options for export x.
 func (p *parser) client(x *Export, o Options) error {
 	begin, kept := p.at, len(p.mistakes)
 	c, err := Client{}, error(nil)
@@ -169,7 +170,7 @@ func (p *parser) client(x *Export, o Options) error {
 		p.at++
 	}
 	if len(p.mistakes) > kept {
-		return nil // without all of its options it would be another client
+		return nil // without all its options it would be another client
 	}
 	c.Options = o
 	c.line, c.column = p.place(begin)
@@ -181,8 +182,8 @@ func (p *parser) client(x *Export, o Options) error {
 	return p.join(begin, x, c)
 }
 
-// detached is the mistake of options with no client directly before them, which exports(5) would
-// give to all hosts.
+// detached describes the mistake of options without a client directly before them. exports(5) would
+// apply them to all hosts.
 func (p *parser) detached(x *Export) string {
 	line, _ := p.place(p.at)
 	if n := len(x.Clients); n > 0 && x.Clients[n-1].line == line {
@@ -210,7 +211,7 @@ func (p *parser) join(begin int, x *Export, c Client) error {
 	return nil
 }
 
-// differs returns the option that is not the same in both, or "".
+// differs returns an option that differs between the two, or "".
 func (w *Whole) differs(v *Whole) string {
 	switch {
 	case w.CrossMounts != v.CrossMounts:

@@ -1,4 +1,4 @@
-// From bytes to words: quotes, escapes, comments and lines that go on.
+// From bytes to words: quotes, escapes, comments and continuation lines.
 
 package exports
 
@@ -9,25 +9,26 @@ import (
 	"unicode"
 )
 
-// A scanner walks over the bytes of a file. A line that ends with a backslash goes on in the next
-// one, where backslash and line end stand for a blank.
+// A scanner reads the bytes of a file. A line ending with a backslash continues in the next one;
+// backslash and line end count as a blank.
 type scanner struct {
 	file string
 	text []byte
 	at   int // of the next byte
 
-	// The last place that was asked for: a line and the offset at which it begins. Places are asked
-	// for from the start of the text to its end, so that the text is counted once.
+	// The last position asked for: line, and offset of its first byte. Positions are asked for in
+	// ascending order, so the text is counted once.
 	line, begins int
 }
 
-// fail is the error of what stands at offset at.
+// fail returns an error at offset at.
 func (s *scanner) fail(at int, format string, args ...any) error {
 	line, column := s.place(at)
 	return &Error{s.file, line, column, printable(fmt.Sprintf(format, args...))}
 }
 
-// printable is a text in one line: control bytes, which a path can have, as in the file.
+// printable returns a text in one line: control bytes, which a path may contain, are escaped as in
+// the file.
 func printable(text string) string {
 	if strings.IndexFunc(text, unicode.IsControl) < 0 {
 		return text
@@ -43,7 +44,7 @@ func printable(text string) string {
 	return b.String()
 }
 
-// place is the line and the column of an offset, from 1.
+// place returns the line and column of an offset, from 1.
 func (s *scanner) place(at int) (line, column int) {
 	if at < s.begins {
 		s.line, s.begins = 0, 0
@@ -54,7 +55,7 @@ func (s *scanner) place(at int) (line, column int) {
 	return 1 + s.line, 1 + at - s.begins
 }
 
-// peek is the next byte, or a line end where there is none.
+// peek returns the next byte, or a line end at the end of the text.
 func (s *scanner) peek() byte {
 	if s.at < len(s.text) {
 		return s.text[s.at]
@@ -62,7 +63,7 @@ func (s *scanner) peek() byte {
 	return '\n'
 }
 
-// continued reports whether a line end that does not count is next, and its length.
+// continued reports whether an escaped line end is next, and its length.
 func (s *scanner) continued() (n int, ok bool) {
 	rest := s.text[s.at:]
 	switch {
@@ -95,7 +96,7 @@ func (s *scanner) blanks() {
 	}
 }
 
-// skipLine goes to the next line that does not continue this one.
+// skipLine skips this line and its continuation lines.
 func (s *scanner) skipLine() {
 	for s.peek() != '\n' {
 		if n, ok := s.continued(); ok {
@@ -120,11 +121,10 @@ func (s *scanner) wordEnd() bool {
 	return ok
 }
 
-// path reads a path, with double quotes around any part of it and \ooo for bytes that are hard to
-// write.
+// path parses a path, with double quotes around any part and \ooo for bytes that are hard to type.
 func (s *scanner) path() (string, error) {
 	var out []byte
-	quote := -1 // where the one that is open began
+	quote := -1 // offset of the open quote
 	for {
 		c := s.peek()
 		switch {
@@ -151,7 +151,7 @@ func (s *scanner) path() (string, error) {
 	}
 }
 
-// octal reads \ooo.
+// octal parses \ooo.
 func (s *scanner) octal() (byte, error) {
 	begin, n := s.at, 0
 	for i := 1; i <= 3; i++ {
@@ -171,7 +171,7 @@ func (s *scanner) octal() (byte, error) {
 	return byte(n), nil
 }
 
-// until reads up to one of the bytes of stop, or to the end of the word.
+// until returns the text up to one of the bytes in stop, or to the end of the word.
 func (s *scanner) until(stop string) string {
 	begin := s.at
 	for !s.wordEnd() && !strings.ContainsRune(stop, rune(s.peek())) {

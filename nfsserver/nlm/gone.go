@@ -22,9 +22,9 @@ import (
 // machine: a machine is up if its port mapper's port accepts or refuses a connection.
 //
 // A client is gone after Options.Gone without a probe answer, a connection and a call, if its
-// machine answered at its first lock. Its locks are then freed. A machine behind a packet filter
-// dropping the probes never answers, so it is never gone. A requester must also be heard at the end
-// of the client's silence; otherwise this server may be the one cut off.
+// machine answered at its first lock. Its locks are then freed. If a packet filter drops the probes
+// the machine never answers, so it is never gone. A requester must also be heard at the end of the
+// client's silence; otherwise this server may be the one cut off.
 //
 // A client back after being cut off receives SM_NOTIFY, as after a restart of this server. It
 // reclaims its locks, is refused, and so learns that they are lost.

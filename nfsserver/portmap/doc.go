@@ -1,9 +1,9 @@
-// The two sides of rpcbind: being it, and being known to it.
+// The two sides of rpcbind: serving as a port mapper, and registering with one.
 
-// Package portmap has clients find the programs of this machine by rpcbind (RFC 1833), port 111.
+// Package portmap lets clients find this machine's programs by rpcbind (RFC 1833), port 111.
 //
-// A Table is a port mapper of our own, for machines and containers that have none. A Registrar has
-// programs known to the rpcbind that a machine has, and keeps them known when that is started anew.
+// A Table is our own port mapper, for machines and containers without one. A Registrar registers
+// programs with the machine's rpcbind, and registers them again after rpcbind restarts.
 package portmap
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// Bindings are those of one program at one address, by the transports "tcp", "udp" or
-// "rdma": also for IPv4 where the address is all of IPv6, which has IPv4 callers too.
+// Bindings returns the bindings of one program at one address, by the transport "tcp", "udp" or
+// "rdma". The unspecified IPv6 address also accepts IPv4 callers, so it gets an IPv4 binding, too.
 func Bindings(prog, vers uint32, transport string, at netip.AddrPort) []rpcbind.Binding {
 	v4 := rpcbind.Binding{Prog: prog, Vers: vers, Netid: transport, Addr: rpcbind.UniversalAddr(at)}
 	if at.Addr().Unmap().Is4() {
@@ -29,7 +29,7 @@ func Bindings(prog, vers uint32, transport string, at netip.AddrPort) []rpcbind.
 	return []rpcbind.Binding{v4, v6}
 }
 
-// A service is what a Binding is of.
+// A service is the key of a Binding.
 type service struct {
 	prog, vers uint32
 	netid      string

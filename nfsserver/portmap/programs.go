@@ -17,9 +17,9 @@ import (
 
 // Programs returns the port mapper, to be served over TCP and UDP.
 //
-// Anybody may ask. Only root of this machine and the user that the process runs as may change
-// anything, as the kernel says whose socket a call comes from. There is no CALLIT, BCAST or
-// INDIRECT, by which a port mapper makes calls of its own in another's name.
+// All callers may query it. Only local root and the process's own user may change it, identified by
+// the kernel as the owner of the call's socket. CALLIT, BCAST and INDIRECT are missing: they would
+// make a port mapper call other programs on behalf of its callers.
 func (t *Table) Programs() []*transport.Program {
 	null := transport.Procedure{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { return nil }}
 	ask := func(name string, run func(*transport.Call) error) transport.Procedure {
@@ -58,7 +58,7 @@ func (t *Table) Programs() []*transport.Program {
 	return versions
 }
 
-// mayChange returns the owner that a change is made as, or that its caller has no right to one.
+// mayChange returns the owner for a change; ok is false if the caller may not make one.
 func mayChange(c *transport.Call) (owner string, ok bool) {
 	if c.Owner.Kind != transport.OwnerLocal || c.Owner.UID != 0 && c.Owner.UID != uint32(os.Geteuid()) {
 		return "", false
@@ -69,15 +69,16 @@ func mayChange(c *transport.Call) (owner string, ok bool) {
 	return strconv.FormatUint(uint64(c.Owner.UID), 10), true
 }
 
-// args reads the arguments of a call.
+// args decodes a call's arguments.
 func args(c *transport.Call, v xdr.Unmarshaler) error {
 	v.DecodeXDR(c.Args)
 	return c.ArgsErr()
 }
 
-// pmapNetids are the transports of version 2, which knows IPv4 alone.
+// pmapNetids are the transports of version 2, which supports only IPv4.
 var pmapNetids = map[uint32]string{rpcbind.TCP: rpcbind.NetTCP, rpcbind.UDP: rpcbind.NetUDP}
 
+// pmapSet is SET of version 2: an IPv4 binding at all addresses of this machine.
 func (t *Table) pmapSet(c *transport.Call) error {
 	var m rpcbind.Mapping
 	if err := args(c, &m); err != nil {
@@ -90,8 +91,8 @@ func (t *Table) pmapSet(c *transport.Call) error {
 	return nil
 }
 
-// pmapUnset takes a program out over all that version 2 knows, whatever the protocol of the
-// arguments says (RFC 1833 §3.2).
+// pmapUnset removes a program from all transports of version 2, regardless of the protocol in the
+// arguments (RFC 1833 §3.2).
 func (t *Table) pmapUnset(c *transport.Call) error {
 	var m rpcbind.Mapping
 	if err := args(c, &m); err != nil {
@@ -107,6 +108,7 @@ func (t *Table) pmapUnset(c *transport.Call) error {
 	return nil
 }
 
+// getport is GETPORT; port 0 in the reply means "not registered".
 func (t *Table) getport(c *transport.Call) error {
 	var m rpcbind.Mapping
 	if err := args(c, &m); err != nil {
@@ -117,6 +119,7 @@ func (t *Table) getport(c *transport.Call) error {
 	return nil
 }
 
+// pmapDump is DUMP of version 2, which omits IPv6 and RDMA.
 func (t *Table) pmapDump(c *transport.Call) error {
 	var res rpcbind.DumpRes
 	for _, b := range t.list() {
@@ -130,6 +133,7 @@ func (t *Table) pmapDump(c *transport.Call) error {
 	return encode(c, &res)
 }
 
+// rpcbSet is SET of versions 3 and 4.
 func (t *Table) rpcbSet(c *transport.Call) error {
 	var b rpcbind.Binding
 	if err := args(c, &b); err != nil {
@@ -140,6 +144,7 @@ func (t *Table) rpcbSet(c *transport.Call) error {
 	return nil
 }
 
+// rpcbUnset is UNSET of versions 3 and 4; an empty netid means all transports.
 func (t *Table) rpcbUnset(c *transport.Call) error {
 	var b rpcbind.Binding
 	if err := args(c, &b); err != nil {
@@ -150,8 +155,8 @@ func (t *Table) rpcbUnset(c *transport.Call) error {
 	return nil
 }
 
-// getaddr is GETADDR, and where exact GETVERSADDR. A caller that names no transport we know is told
-// of the one by which it calls (RFC 1833 §2.2.1).
+// getaddr is GETADDR and, with exact, GETVERSADDR. A caller that names no supported transport gets
+// the address for the transport of its call (RFC 1833 §2.2.1).
 func (t *Table) getaddr(c *transport.Call, exact bool) error {
 	var b rpcbind.Binding
 	if err := args(c, &b); err != nil {
@@ -168,8 +173,8 @@ func (t *Table) getaddr(c *transport.Call, exact bool) error {
 	return encode(c, &res)
 }
 
-// reachable is at as its caller reaches it, who has named the address where it has reached us: a
-// program that listens at all addresses listens there too.
+// reachable returns at as its caller can reach it. The caller sends the address at which it reached
+// us, asked: a program listening at all addresses also listens there.
 func reachable(at netip.AddrPort, asked string) netip.AddrPort {
 	here, err := rpcbind.ParseUniversalAddr(asked)
 	if err != nil || !at.Addr().IsUnspecified() || here.Addr().Is4() != at.Addr().Is4() {
@@ -178,7 +183,7 @@ func reachable(at netip.AddrPort, asked string) netip.AddrPort {
 	return netip.AddrPortFrom(here.Addr(), at.Port())
 }
 
-// netidOf is the transport by which a caller calls.
+// netidOf returns the transport of a call.
 func netidOf(remote net.Addr) string {
 	netid, ip := rpcbind.NetTCP, net.IP(nil)
 	switch a := remote.(type) {
@@ -197,11 +202,12 @@ func (t *Table) rpcbDump(c *transport.Call) error {
 	return encode(c, &rpcbind.ListRes{Bindings: t.list()})
 }
 
+// gettime is GETTIME: seconds of the Unix epoch.
 func gettime(c *transport.Call) error {
 	return encode(c, &rpcbind.TimeRes{Seconds: uint32(time.Now().Unix())})
 }
 
-// encode writes results that may be large.
+// encode writes results that may exceed the reply's buffer.
 func encode(c *transport.Call, res xdr.Marshaler) error {
 	e := xdr.NewEncoder(nil)
 	res.EncodeXDR(e)

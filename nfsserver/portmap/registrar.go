@@ -1,4 +1,4 @@
-// Being known to the rpcbind of this machine.
+// Registering with this machine's rpcbind.
 
 package portmap
 
@@ -17,13 +17,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// ErrNone is that no rpcbind runs on this machine.
+// ErrNone: no rpcbind runs on this machine.
 var ErrNone = errors.New("no rpcbind runs on this machine")
 
-// A ConflictError is a program that somebody else has registered, and serves.
+// A ConflictError reports a program that another server has registered, and serves.
 type ConflictError struct {
-	Binding rpcbind.Binding // the one of ours that is not registered
-	Other   string          // where the other one is: a universal address
+	Binding rpcbind.Binding // ours, not registered
+	Other   string          // universal address of the other server
 }
 
 func (e *ConflictError) Error() string {
@@ -38,8 +38,7 @@ func (e *ConflictError) Error() string {
 const (
 	rpcbindSocket = "/run/rpcbind.sock"
 	askTimeout    = 5 * time.Second
-	// lookEvery is how often it is looked whether rpcbind still knows us: one that was started anew
-	// knows nobody.
+	// lookEvery is the interval of checking our registrations: a restarted rpcbind has lost them.
 	lookEvery = 15 * time.Second
 )
 
@@ -53,14 +52,15 @@ type Registrar struct {
 	done   sync.WaitGroup
 }
 
-// Register registers bindings and keeps them registered until Close. The error is ErrNone, another
-// one of rpcbind as a whole, or, for each program that another server has, a ConflictError
-// (errors.Join), and then the others are registered. The Registrar is never nil, and goes on
-// trying.
+// Register registers bindings and keeps them registered until Close. The error is ErrNone, or
+// another error of rpcbind as a whole. If other servers hold some of the programs, it joins a
+// ConflictError for each (errors.Join), and the remaining ones are registered. The Registrar is
+// never nil, and keeps trying.
 func Register(ctx context.Context, list []rpcbind.Binding) (*Registrar, error) {
 	return register(ctx, list, rpcbindSocket, lookEvery)
 }
 
+// register is Register with the socket and the interval as arguments, for tests.
 func register(ctx context.Context, list []rpcbind.Binding, socket string, every time.Duration) (*Registrar, error) {
 	r := &Registrar{list: list, socket: socket, every: every}
 	err := r.all(ctx)
@@ -70,7 +70,7 @@ func register(ctx context.Context, list []rpcbind.Binding, socket string, every 
 	return r, err
 }
 
-// Close takes the bindings out again.
+// Close removes the bindings.
 func (r *Registrar) Close(ctx context.Context) error {
 	r.cancel()
 	r.done.Wait()
@@ -90,7 +90,7 @@ func (r *Registrar) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// keep looks now and then whether rpcbind knows us.
+// keep checks the registrations at intervals.
 func (r *Registrar) keep(ctx context.Context) {
 	tick := time.NewTicker(r.every)
 	defer tick.Stop()
@@ -99,12 +99,12 @@ func (r *Registrar) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = r.all(ctx) // what is in the way was told when it was first met
+			_ = r.all(ctx) // Register has returned the conflicts
 		}
 	}
 }
 
-// all registers what is not registered.
+// all registers the missing bindings.
 func (r *Registrar) all(ctx context.Context) error {
 	c, err := r.dial(ctx)
 	if err != nil {
@@ -124,8 +124,8 @@ func (r *Registrar) all(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// dial connects to rpcbind: by its socket, where the kernel tells it who we are, or else over
-// loopback from a reserved port, by which it knows root.
+// dial connects to rpcbind: by its socket, which identifies our user, or else over loopback from a
+// reserved port, which identifies root.
 func (r *Registrar) dial(ctx context.Context) (*transport.Client, error) {
 	cfg := transport.ClientConfig{Service: "rpcbind", CallTimeout: askTimeout, MaxRetries: -1, ReservedPort: true}
 	bySocket := cfg
@@ -144,8 +144,8 @@ func (r *Registrar) dial(ctx context.Context) (*transport.Client, error) {
 	return c, nil
 }
 
-// set registers b, which is not registered, but other may be. That is taken out where nobody serves
-// it any more: rpcbind knows a server that was killed until it is told otherwise.
+// set registers b. If another server's address is registered instead (other), it removes that
+// first, unless the server still answers: rpcbind keeps a killed server's registration.
 func set(ctx context.Context, c *transport.Client, b *rpcbind.Binding, other string) error {
 	if other != "" {
 		if served(ctx, b, other) {
@@ -162,8 +162,8 @@ func set(ctx context.Context, c *transport.Client, b *rpcbind.Binding, other str
 	return err
 }
 
-// served reports whether what is registered at other answers: over TCP, as iWARP's port does, too.
-// Of UDP it is not known, so what is registered there stays.
+// served reports whether a server answers at other: over TCP, and so for iWARP's port. UDP has no
+// such test, so those registrations count as served.
 func served(ctx context.Context, b *rpcbind.Binding, other string) bool {
 	at, err := rpcbind.ParseUniversalAddr(other)
 	if err != nil {
@@ -193,15 +193,15 @@ func loopback(a netip.Addr) netip.Addr {
 	return netip.IPv6Loopback()
 }
 
-// change calls SET or UNSET. false: rpcbind did not do it.
+// change calls SET or UNSET; false: rpcbind refused.
 func change(ctx context.Context, c *transport.Client, proc uint32, b *rpcbind.Binding) (bool, error) {
 	var res rpcbind.BoolRes
 	err := call(ctx, c, proc, b, &res)
 	return res.OK, err
 }
 
-// dump returns all that is registered, as universal addresses. Where one service is rpcbind says by
-// this alone, whatever the transport that it is asked over.
+// dump returns all registrations, as universal addresses. Only DUMP returns a service's address
+// independently of the transport of the query.
 func dump(ctx context.Context, c *transport.Client) (map[service]string, error) {
 	var list rpcbind.ListRes
 	if err := call(ctx, c, rpcbind.ProcDump, nothing{}, &list); err != nil {
@@ -218,6 +218,7 @@ type nothing struct{}
 
 func (nothing) EncodeXDR(*xdr.Encoder) {}
 
+// call makes one call of rpcbind version 4.
 func call(ctx context.Context, c *transport.Client, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
 	p := transport.Proc{Prog: rpcbind.Program, Vers: rpcbind.Version4, Proc: proc, Name: "RPCBPROC", MaxReply: rpcbind.MaxList}
 	return c.Call(ctx, &p, args, res, nil, 0)

@@ -1,4 +1,4 @@
-// What a port mapper knows: which program is where.
+// The port mapper's table of programs and their addresses.
 
 package portmap
 
@@ -12,13 +12,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// maxRows bounds what programs of this machine can register.
+// maxRows bounds the registrations of other local programs.
 const maxRows = 1024
 
-// netids are the transports that a Table knows. A registration of any other is refused.
+// netids are the supported transports. A registration with any other is refused.
 var netids = []string{rpcbind.NetTCP, rpcbind.NetTCP6, rpcbind.NetUDP, rpcbind.NetUDP6, rpcbind.NetRDMA, rpcbind.NetRDMA6}
 
-// A Table is what a port mapper knows. All methods may be called at once.
+// A Table maps services to addresses. Its methods may be called concurrently.
 type Table struct {
 	mu   sync.Mutex // guards rows
 	rows map[service]row
@@ -26,18 +26,18 @@ type Table struct {
 
 type row struct {
 	at    netip.AddrPort
-	owner string // of the process that has set it, as DUMP tells
-	own   bool   // set by the program that has the Table: nobody else takes it out
+	owner string // user of the registering process, as DUMP reports it
+	own   bool   // set by the process with the Table: no caller can remove it
 }
 
-// NewTable returns a Table of the bindings, which only the caller can take out again.
+// NewTable returns a Table with the bindings own. Callers of the port mapper cannot remove them.
 func NewTable(own []rpcbind.Binding) *Table {
 	t := &Table{rows: map[service]row{}}
 	t.Add(own)
 	return t
 }
 
-// Add adds bindings that only the caller can take out again.
+// Add adds bindings that callers cannot remove.
 func (t *Table) Add(own []rpcbind.Binding) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,8 +48,8 @@ func (t *Table) Add(own []rpcbind.Binding) {
 	}
 }
 
-// set registers what another program of this machine asks for. It reports whether that is
-// registered, now or already: one that stands elsewhere has to be taken out first.
+// set registers a binding for another local program. It reports whether the binding is registered,
+// now or already. A service registered at another address must be unset first.
 func (t *Table) set(b *rpcbind.Binding, owner string) bool {
 	at, err := rpcbind.ParseUniversalAddr(b.Addr)
 	if err != nil || !slices.Contains(netids, b.Netid) || at.Port() == 0 || at.Addr().Is6() != strings.HasSuffix(b.Netid, "6") {
@@ -67,11 +67,11 @@ func (t *Table) set(b *rpcbind.Binding, owner string) bool {
 	return true
 }
 
-// superuser is the owner of what root has set, who can take out all that others have set.
+// superuser is root's name as an owner. Root can remove all owners' registrations.
 const superuser = "superuser"
 
-// unset takes out what owner has set: a program over one transport, or over each where netid is
-// empty. It reports whether there was anything.
+// unset removes registrations made by owner: a program over one transport, or over all if netid is
+// empty. It reports whether there was any.
 func (t *Table) unset(prog, vers uint32, netid, owner string) (done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,9 +85,9 @@ func (t *Table) unset(prog, vers uint32, netid, owner string) (done bool) {
 	return done
 }
 
-// find returns where a program is over a transport. Of one that is served in other versions alone
-// it returns the lowest of those, unless exact: its caller learns from the program itself which
-// there are.
+// find returns a program's address over a transport. If only other versions are registered it
+// returns the lowest one's address, unless exact: the caller learns the versions from the program
+// itself.
 func (t *Table) find(s service, exact bool) (netip.AddrPort, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,7 +104,7 @@ func (t *Table) find(s service, exact bool) (netip.AddrPort, bool) {
 	return best.at, found
 }
 
-// list returns all, in order of program, version and transport.
+// list returns all bindings, ordered by program, version and transport.
 func (t *Table) list() []rpcbind.Binding {
 	t.mu.Lock()
 	all := make([]rpcbind.Binding, 0, len(t.rows))
