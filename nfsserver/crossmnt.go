@@ -63,8 +63,8 @@ func (q *request) isAt(p string) bool {
 	return at == q.ref
 }
 
-// cross looks up the nested export behind a name. It returns the export's root in place of the FS's
-// own object; ok is false if there is no nested export the caller may enter. dir is the directory's
+// cross looks up the nested export of a name. It returns the export's root in place of the FS's own
+// object; ok is false if there is no nested export the caller may enter. dir is the directory's
 // attributes.
 func (q *request) cross(name string, dir *Attr) (x *export, r Ref, at Attr, ok bool, err error) {
 	n := q.nestedAt(name)

@@ -45,8 +45,8 @@ type FS interface {
 	Info() Info
 
 	// Getattr returns the attributes, all of one moment between two changes. With Info.Quick it
-	// does not block on other methods of the same file. Durability: changes nothing; its result may
-	// not be stable yet. It does not allocate in the steady state.
+	// does not block on other methods of the same file. Durability: changes nothing; its result is
+	// possibly not stable yet. It does not allocate in the steady state.
 	Getattr(r Ref) (Attr, error)
 	// Access returns c's share of the permissions want (MayRead, MayWrite, MayExec). Concurrency:
 	// true at the moment of the call; each later method checks again. Durability: changes nothing.
@@ -63,8 +63,8 @@ type FS interface {
 	// mean the end of the file, which is no error. The owner may read regardless of the mode, and
 	// so may a user with execute permission (RFC 1813 §4.4). Permission is checked even if p is
 	// empty. Concurrency: beside a WriteAt of the same bytes each byte is the old or the new one.
-	// Durability: changes nothing but, later, the access time; the bytes read may not be stable
-	// yet. It does not allocate in the steady state, and keeps no reference to p.
+	// Durability: changes nothing but, later, the access time; the bytes read are possibly not
+	// stable yet. It does not allocate in the steady state, and keeps no reference to p.
 	ReadAt(c Cred, r Ref, p []byte, off uint64) (int, error)
 	// WriteAt writes p at off, which may be beyond the end: the gap reads as zeros. The owner may
 	// write regardless of the mode (RFC 1813 §4.4). With p empty it only checks permission; a
@@ -83,8 +83,8 @@ type FS interface {
 
 	// Lookup finds name in dir. ".." of the root is the root. It keeps no reference to name,
 	// because the caller reuses its bytes afterwards. Concurrency: a name being replaced by Rename
-	// is found, as the old or the new file. Durability: changes nothing; the name may not be stable
-	// yet.
+	// is found, as the old or the new file. Durability: changes nothing; the name is possibly not
+	// stable yet.
 	Lookup(c Cred, dir Ref, name string) (Ref, Attr, error)
 	// Readlink returns the target of a symbolic link, EINVAL for other objects.
 	// Concurrency: a target never changes. Durability: changes nothing.
@@ -126,7 +126,7 @@ type FS interface {
 	// that is cheap and c may search dir. emit must not call the FS; the Dirent is valid only
 	// inside it. eof: no entry is left. Concurrency: over all calls of a listing, a name present
 	// throughout is emitted once, regardless of other changes. A name created or removed meanwhile
-	// is emitted once or never. Durability: changes nothing; names may not be stable yet.
+	// is emitted once or never. Durability: changes nothing; names are possibly not stable yet.
 	ReadDir(c Cred, dir Ref, cookie uint64, plus bool, emit func(*Dirent) bool) (eof bool, err error)
 	// Statfs returns the free space, which other calls change at any time. Durability: changes
 	// nothing.

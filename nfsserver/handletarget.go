@@ -1,5 +1,4 @@
-// Access for programs besides NFS and MOUNT: the file behind a handle, and the caller's effective
-// user.
+// Access for programs besides NFS and MOUNT: the file of a handle, and the caller's effective user.
 
 package nfsserver
 

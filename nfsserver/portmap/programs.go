@@ -58,7 +58,7 @@ func (t *Table) Programs() []*transport.Program {
 	return versions
 }
 
-// mayChange returns the owner for a change; ok is false if the caller may not make one.
+// mayChange returns the owner for a change; ok is false if its caller has no right to one.
 func mayChange(c *transport.Call) (owner string, ok bool) {
 	if c.Owner.Kind != transport.OwnerLocal || c.Owner.UID != 0 && c.Owner.UID != uint32(os.Geteuid()) {
 		return "", false
