@@ -1,4 +1,4 @@
-// POSIX ACLs, which JuiceFS keeps for volumes that have them enabled.
+// POSIX ACLs, which JuiceFS stores for volumes with ACLs enabled.
 
 package juicefs
 
@@ -13,12 +13,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/posixacl"
 )
 
-// aclTypes are the ACLs as JuiceFS numbers them; noEntry stands for an entry that a rule does not have.
+// aclTypes are JuiceFS's numbers for the ACLs. noEntry in a rule means an absent entry.
 var aclTypes = [...]uint8{nfsserver.AccessACL: acl.TypeAccess, nfsserver.DefaultACL: acl.TypeDefault}
 
 const noEntry = 0xffff
 
-// ACL returns an ACL. A volume has none until they are enabled, which cannot be taken back; who is told that asks no more.
+// ACL returns an ACL. A volume has none until they are enabled, which cannot be undone; a client
+// that got EOPNOTSUPP asks no more.
 func (f *FS) ACL(r nfsserver.Ref, t nfsserver.ACLType) (posixacl.ACL, error) {
 	if !f.m.GetFormat().EnableACL {
 		return nil, syscall.EOPNOTSUPP
@@ -35,14 +36,14 @@ func (f *FS) ACL(r nfsserver.Ref, t nfsserver.ACLType) (posixacl.ACL, error) {
 	return f.acl(n.ino, t)
 }
 
-// acl asks for an ACL that there is.
+// acl reads an existing ACL.
 func (f *FS) acl(ino meta.Ino, t nfsserver.ACLType) (posixacl.ACL, error) {
 	var rule acl.Rule
 	switch no := f.m.GetFacl(system, ino, aclTypes[t], &rule); no {
 	case 0:
 		return fromRule(&rule), nil
 	case meta.ENOATTR:
-		return nil, nil // it has just been taken away
+		return nil, nil // removed just now
 	default:
 		return nil, failedOn(no)
 	}
@@ -66,7 +67,7 @@ func (f *FS) SetACL(c nfsserver.Cred, r nfsserver.Ref, t nfsserver.ACLType, a po
 	if err := failedOn(f.m.SetFacl(system, n.ino, aclTypes[t], rule)); err != nil || t != nfsserver.AccessACL || c.UID == 0 {
 		return err
 	}
-	// As chmod(2): the set-group-id bit is for members of the group.
+	// As chmod(2): only a member of the group may keep the set-group-id bit.
 	s := nfsserver.SetAttr{Mask: nfsserver.SetMode}
 	at, err := f.attrOf(n.ino)
 	if err != nil {
@@ -80,7 +81,7 @@ func (f *FS) SetACL(c nfsserver.Cred, r nfsserver.Ref, t nfsserver.ACLType, a po
 	return f.set(n.ino, meta.SetAttrMode, &meta.Attr{Mode: uint16(s.Mode)})
 }
 
-// fromRule is a rule of JuiceFS as a list.
+// fromRule converts a JuiceFS rule to a list.
 func fromRule(r *acl.Rule) posixacl.ACL {
 	list := posixacl.ACL{{Tag: posixacl.UserObj, Perm: r.Owner & 7, ID: posixacl.NoID}}
 	list = appendNamed(list, posixacl.User, r.NamedUsers)
@@ -101,7 +102,7 @@ func appendNamed(list posixacl.ACL, tag posixacl.Tag, named acl.Entries) posixac
 	return list
 }
 
-// toRule is a valid list as a rule of JuiceFS.
+// toRule converts a valid list to a JuiceFS rule.
 func toRule(list posixacl.ACL) *acl.Rule {
 	r := acl.EmptyRule()
 	for _, e := range list {

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/perm"
 )
 
-// Getattr returns the attributes, those of what is buffered among them.
+// Getattr returns the attributes, including the effect of buffered writes.
 func (f *FS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 	ino, t, err := f.parse(&r)
 	if err != nil {
@@ -26,7 +26,7 @@ func (f *FS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 	return a, nil
 }
 
-// attrOf is Getattr of an inode.
+// attrOf is Getattr by inode number.
 func (f *FS) attrOf(ino meta.Ino) (nfsserver.Attr, error) {
 	a, _, err := f.files.getattr(ino)
 	if err != nil {
@@ -37,7 +37,7 @@ func (f *FS) attrOf(ino meta.Ino) (nfsserver.Attr, error) {
 	return n.attr, nil
 }
 
-// Access returns those of the permissions want that c has.
+// Access returns c's share of the permissions want.
 func (f *FS) Access(c nfsserver.Cred, r nfsserver.Ref, want uint32) (have uint32, err error) {
 	n, err := f.load(&r)
 	if err != nil {
@@ -73,7 +73,7 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 	set := *s
 	perm.SettleMode(&c, n.attr, &set)
 	if !s.Has(nfsserver.SetMode|nfsserver.SetUID|nfsserver.SetGID) && set.Mode == n.attr.Mode {
-		set.Mask &^= nfsserver.SetMode // another server has possibly set it since
+		set.Mask &^= nfsserver.SetMode // another server may have set it meanwhile
 	}
 	if s.Has(nfsserver.SetSize) {
 		o := f.files.use(n.ino)
@@ -86,10 +86,10 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 	return f.apply(n, &set)
 }
 
-// apply sets all that s names but the size. With a new owner s has the mode.
+// apply sets the attributes in s except the size. With a new owner s includes the mode.
 func (f *FS) apply(n *inode, s *nfsserver.SetAttr) error {
 	if s.HasTimes() && n.attr.Type == nfsserver.TypeReg {
-		f.files.settle(n.ino) // a commit that comes later would set the time of its write
+		f.files.settle(n.ino) // a later commit would set the time of its write
 	}
 	mask, a := wanted(s)
 	mode := n.attr.Mode
@@ -98,7 +98,7 @@ func (f *FS) apply(n *inode, s *nfsserver.SetAttr) error {
 		if no := f.m.SetAttr(system, n.ino, mask, 0, &got); no != 0 {
 			return failedOn(no)
 		}
-		mode = uint32(got.Mode) & nfsserver.ModeAll // without set-id bits after a change of the owner
+		mode = uint32(got.Mode) & nfsserver.ModeAll // without set-id bits after a change of owner
 	}
 	if n.attr.Type == nfsserver.TypeSymlink {
 		return nil // has no mode
@@ -109,7 +109,7 @@ func (f *FS) apply(n *inode, s *nfsserver.SetAttr) error {
 	return f.set(n.ino, meta.SetAttrMode, &meta.Attr{Mode: uint16(s.Mode)})
 }
 
-// wanted is what s sets, but for size and mode, as JuiceFS takes it.
+// wanted converts s, without size and mode, to JuiceFS's form.
 func wanted(s *nfsserver.SetAttr) (mask uint16, a meta.Attr) {
 	set := func(m nfsserver.SetMask, bit uint16) {
 		if s.Has(m) {
@@ -127,7 +127,7 @@ func wanted(s *nfsserver.SetAttr) (mask uint16, a meta.Attr) {
 	return mask, a
 }
 
-// set sets attributes of an inode.
+// set sets attributes by inode number.
 func (f *FS) set(ino meta.Ino, mask uint16, a *meta.Attr) error {
 	if mask&meta.SetAttrUID != 0 && !f.keeps(a.Uid) || mask&meta.SetAttrGID != 0 && !f.keeps(a.Gid) {
 		return syscall.EINVAL

@@ -1,4 +1,4 @@
-// Whether the object storage answers: JuiceFS makes EIO of every error that it has with an object.
+// Detection of an unresponsive object storage: JuiceFS turns every object error into EIO.
 
 package juicefs
 
@@ -18,33 +18,36 @@ import (
 	"github.com/juicedata/juicefs/pkg/object"
 )
 
-// An object storage that does not answer has refused nothing, and clients are to ask again, as where the metadata service is away
-// (failed): an error would end their programs, or have them give up what they had to write, for an outage that passes.
+// An object storage that does not answer has refused nothing. So clients must retry, as with an
+// unreachable metadata service (failed). An error would end their programs, or make them drop
+// unwritten data, because of a temporary outage.
 
-// A silence is when a request last ended without an answer.
+// A silence records the end of the last unanswered request.
 type silence struct {
 	log *slog.Logger // set once; nil: slog.Default()
 
 	at  atomic.Pointer[time.Time] // nil: never
-	tls atomic.Pointer[time.Time] // when the log last had a line on TLS; nil: never
+	tls atomic.Pointer[time.Time] // time of the last log line on TLS; nil: never
 }
 
 const (
-	// tlsEvery is between two lines of the log on TLS.
+	// tlsEvery is the interval between log lines on TLS.
 	tlsEvery = 10 * time.Minute
-	// awayFor is how long that counts: longer than from one try of a request to the end of the next.
+	// awayFor is how long an unanswered request counts: longer than from one attempt of a request
+	// to the end of the next.
 	awayFor = 3 * time.Minute
-	// givenUp is after what time JuiceFS ends a request as it has not been answered, and not as nobody wants it any more. (It waits a minute.)
+	// givenUp separates two causes of a request canceled by JuiceFS. After a longer time it was
+	// unanswered (JuiceFS waits a minute); after a shorter time its result was no longer needed.
 	givenUp = 30 * time.Second
 )
 
-// away reports whether the storage has left a request without an answer lately.
+// away reports whether a request was left unanswered within awayFor.
 func (s *silence) away() bool {
 	at := s.at.Load()
 	return at != nil && time.Since(*at) < awayFor
 }
 
-// note takes the error of a request, and reports whether that was left without an answer.
+// note takes a request's error, and reports whether the request was unanswered.
 func (s *silence) note(began time.Time, err error) bool {
 	silent := unanswered(err, time.Since(began))
 	switch {
@@ -59,25 +62,26 @@ func (s *silence) note(began time.Time, err error) bool {
 	return silent
 }
 
-// noTLS reports whether err is that one of both sides does not accept what the other one says of itself: a certificate that has expired, or is of
-// another name or authority. Somebody is there, and says the same for as long as nobody changes that.
+// noTLS reports whether the TLS handshake failed because one side rejects the other: an expired
+// certificate, another name or another authority. The peer answers, and the error lasts until it is
+// reconfigured.
 func noTLS(err error) bool {
 	var (
 		certificate *tls.CertificateVerificationError
-		record      tls.RecordHeaderError // it does not speak TLS
+		record      tls.RecordHeaderError // the peer does not speak TLS
 		alert       *net.OpError
 	)
 	return errors.As(err, &certificate) || errors.As(err, &record) || errors.As(err, &alert) && alert.Op == remoteAlert
 }
 
-// remoteAlert is the operation that crypto/tls names in the error for an alert of the peer.
+// remoteAlert is the operation in crypto/tls's error for an alert from the peer.
 const remoteAlert = "remote error"
 
-// unanswered reports whether err, of a request that took some time, is of the way to the storage: refusals of its own are none of these types, but
-// those of TLS.
+// unanswered reports whether err, from a request that took some time, came from the path to the
+// storage. Refusals by the storage have none of these types, except TLS failures.
 func unanswered(err error, took time.Duration) bool {
 	var (
-		dial *net.OpError // no net.Error, which every syscall.Errno is
+		dial *net.OpError // not net.Error, which every syscall.Errno implements
 		name *net.DNSError
 		send *url.Error
 	)
@@ -92,7 +96,7 @@ func unanswered(err error, took time.Duration) bool {
 	return errors.As(err, &dial) || errors.As(err, &name) || errors.As(err, &send)
 }
 
-// Get notes a request that is not answered, or not to its end.
+// Get notes an unanswered or interrupted request.
 func (r *room) Get(ctx context.Context, key string, off, limit int64, getters ...object.AttrGetter) (io.ReadCloser, error) {
 	began := time.Now()
 	in, err := r.ObjectStorage.Get(ctx, key, off, limit, getters...)
@@ -103,14 +107,14 @@ func (r *room) Get(ctx context.Context, key string, off, limit int64, getters ..
 	return &content{in, &r.silence, began}, nil
 }
 
-// A content is that of an object.
+// A content is an object's content while it is read.
 type content struct {
 	io.ReadCloser
 	silence *silence
 	began   time.Time
 }
 
-// Read passes on an end, which is where the object ends.
+// Read passes on io.EOF, the end of the object.
 func (c *content) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -1,4 +1,5 @@
-// The commits of JuiceFS's writer: at which time, and which service has refused the bytes of a file, for the writer says EIO of both.
+// Commits by JuiceFS's writer: their times, and the service that refused them. The writer reports
+// EIO for both services.
 
 package juicefs
 
@@ -11,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// commits is a metadata client that commits at the times which clients have been told, and
-// remembers the files whose bytes it could not commit, though the object storage has them.
+// commits is a metadata client that commits with the times reported to clients. It remembers files
+// after a failed commit of bytes that the object storage has.
 type commits struct {
 	meta.Meta
 	timeOf func(ino meta.Ino, at nfsserver.Time) nfsserver.Time
@@ -24,9 +25,8 @@ func newCommits(m meta.Meta, timeOf func(meta.Ino, nfsserver.Time) nfsserver.Tim
 	return &commits{Meta: m, timeOf: timeOf, failed: map[meta.Ino]bool{}}
 }
 
-// Write commits a slice of a file. JuiceFS's time of it is that of the writer's last copy; ours,
-// which getattr has told, is a moment later, and to set it afterwards would be a second
-// transaction.
+// Write commits a slice of a file. JuiceFS passes the time of the writer's last copy. The time
+// reported by getattr is a moment later; setting it afterwards would be a second transaction.
 func (c *commits) Write(ctx meta.Context, ino meta.Ino, chunk, off uint32, s meta.Slice, at time.Time) syscall.Errno {
 	mtime := c.timeOf(ino, asTime(at.Unix(), uint32(at.Nanosecond())))
 	no := c.Meta.Write(ctx, ino, chunk, off, s, time.Unix(mtime.Sec, int64(mtime.Nsec)))
@@ -38,7 +38,7 @@ func (c *commits) Write(ctx meta.Context, ino meta.Ino, chunk, off uint32, s met
 	return no
 }
 
-// take reports whether a commit of the file has failed since it was last asked.
+// take reports whether a commit of the file has failed since the last call.
 func (c *commits) take(ino meta.Ino) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,4 +1,4 @@
-// Contents of files.
+// Reading and writing files.
 
 package juicefs
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/perm"
 )
 
-// ReadAt reads what has been committed; so what was written to the file is stored first.
+// ReadAt reads committed data, so it first stores the file's buffered writes.
 func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.loadFile(&r)
 	switch {
@@ -26,7 +26,7 @@ func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	return o.get(p[:min(uint64(len(p)), n.attr.Size-off)], off, n)
 }
 
-// WriteAt gives the bytes to JuiceFS's buffer.
+// WriteAt copies the bytes to JuiceFS's buffer.
 func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.loadFile(&r)
 	switch {
@@ -34,7 +34,7 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 		return 0, err
 	case !n.rights().MayWrite(&c):
 		return 0, syscall.EACCES
-	case n.fixed && len(p) > 0: // JuiceFS looks at this when a file is opened only
+	case n.fixed && len(p) > 0: // JuiceFS checks this only when it opens a file
 		return 0, syscall.EPERM
 	case off > maxFileSize || uint64(len(p)) > maxFileSize-off:
 		return 0, syscall.EFBIG

@@ -9,15 +9,18 @@
 //	if err != nil {
 //		log.Fatal(err)
 //	}
-//	server, err := nfsserver.New(nfsserver.Options{Squash: me, Exports: []nfsserver.Export{{Name: "/vol", FS: vol}}})
+//	server, err := nfsserver.New(nfsserver.Options{
+//		Squash:  me,
+//		Exports: []nfsserver.Export{{Name: "/vol", FS: vol}},
+//	})
 //	if err != nil {
 //		log.Fatal(err)
 //	}
 //	defer server.Close() // and the volume
 //	service, err := server.Start(nfsserver.Listen{RDMA: "127.0.0.1:0"})
 //
-// Local is a volume in a directory of this machine, for one server at a time. Of other volumes,
-// Options.Meta is the URL of the metadata service, and New makes them. Names and attributes are in
+// Local is a volume in a directory of this machine, for one server at a time. New makes other
+// volumes; Options.Meta is the URL of their metadata service. Names and attributes are in
 // that service, and contents are in an object storage.
 //
 // # Durability

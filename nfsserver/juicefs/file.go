@@ -1,4 +1,4 @@
-// An open file: JuiceFS's buffers of one file, and what they hold that the metadata does not know yet.
+// An open file: JuiceFS's buffers of one file, and their changes unknown to the metadata.
 
 package juicefs
 
@@ -12,33 +12,36 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// A file is open from the first call that reads or writes it until it has been idle for a while. JuiceFS commits what
-// is written when a block is full, after a second or so, or when it is asked to: until then size and times of the metadata
-// are those of before, and getattr puts ours in their place. Each of these commits is a change of the file to JuiceFS. To a client it
-// is none, and would cost it its cache; so getattr tells of the time of the last write until the client has commits made, by sync.
+// A file is open from the first call that reads or writes it until it has been idle for a while.
+// JuiceFS commits written data when a block is full, after about a second, or on request. Until
+// then the metadata has the old size and times, and getattr substitutes ours. Each commit changes
+// the file's times. A client would drop its cache at each of them, so getattr reports the time of
+// the last write until sync, at a client's request, commits everything.
 //
-// The life of a WRITE: put gives the bytes to the writer and notes in state what they change; settle, for a COMMIT or a
-// READ, has the writer upload and commit all of it, and forgets the note. An error of the writer is about bytes that are lost, no
-// matter which call sees it: fail keeps it in lost until sync has told it, and the next write begins with a new writer, as JuiceFS's repeats its
-// first error for ever.
+// The life of a WRITE: put passes the bytes to the writer and records their effect in state.
+// settle, for a COMMIT or a READ, makes the writer upload and commit everything, and clears the
+// record. A writer's error concerns lost bytes, whichever call gets it: fail keeps it in lost until
+// sync has reported it. The next write begins with a new writer, because JuiceFS's writer repeats
+// its first error forever.
 //
-// JuiceFS's reader has buffers, which a commit marks as old; one that two reads share at that moment is given to the second
-// as it is. So nothing is written or committed while something is read: reads share mu once all is committed, and all else is alone.
+// JuiceFS's reader has buffers that a commit marks as stale. If two reads share a buffer at that
+// moment, the second gets the stale data. So nothing is written or committed during a read: reads
+// share mu once everything is committed, and all other operations hold it exclusively.
 type file struct {
 	set *files
 	ino meta.Ino
 
 	// Guarded by files.mu.
 	users int
-	idle  time.Time // since when there are no users
+	idle  time.Time // when users became 0
 
 	mu sync.RWMutex
 	// Guarded by mu.
 	r    vfs.FileReader
 	w    vfs.FileWriter
-	seen stamp // of the content of which r has possibly buffered something
+	seen stamp // of the content that r may have buffered
 
-	// What getattr needs, which does not wait for a read or a write.
+	// State for getattr, which does not wait for a read or a write.
 	state struct {
 		sync.Mutex
 		pending
@@ -46,19 +49,19 @@ type file struct {
 	}
 }
 
-// A pending is what the metadata does not know, or knows otherwise.
+// A pending holds values that the metadata does not have yet, or has differently.
 type pending struct {
-	dirty bool           // something has not been committed
-	end   uint64         // of the writes since the file was clean
-	told  bool           // mtime is what getattr tells
+	dirty bool           // uncommitted writes exist
+	end   uint64         // highest end of the writes since the file was clean
+	told  bool           // getattr reports mtime
 	mtime nfsserver.Time // of the last write
-	prior nfsserver.Time // of the write before
-	given nfsserver.Time // the last mtime that a commit has got
-	base  identity       // of the file when it was written
-	epoch uint64         // changes whenever the file becomes clean, or told ends
+	prior nfsserver.Time // of the write before it
+	given nfsserver.Time // the last mtime used for a commit
+	base  identity       // of the file at the last write
+	epoch uint64         // changes whenever the file becomes clean, or told becomes false
 }
 
-// An identity is what commits of data do not change.
+// An identity holds the attributes that commits of data do not change.
 type identity struct {
 	mode, uid, gid, nlink, acl uint32
 	parent                     meta.Ino
@@ -68,7 +71,8 @@ func identify(a *meta.Attr) identity {
 	return identity{uint32(a.Mode), a.Uid, a.Gid, a.Nlink, a.AccessACL, a.Parent}
 }
 
-// over puts what is pending in the place of what the metadata has, in a. A change that is none of a commit shows.
+// over replaces the metadata's values in a by pending ones. A change other than a commit stays
+// visible.
 func (p *pending) over(a *meta.Attr) {
 	if p.dirty {
 		a.Length = max(a.Length, p.end)
@@ -90,7 +94,7 @@ func (o *file) pending() pending {
 	return o.state.pending
 }
 
-// isStored reports whether nothing is left to be stored, or told.
+// isStored reports whether nothing is left to store or to report.
 func (o *file) isStored() bool {
 	o.state.Lock()
 	defer o.state.Unlock()
@@ -98,13 +102,14 @@ func (o *file) isStored() bool {
 }
 
 const (
-	// An error that a writer still has after endFor is told to the next write, too.
+	// A writer with an error after endFor reports it to the next write, too.
 	endFor  = 10 * time.Second
 	endPoll = time.Millisecond
 )
 
-// openWriter opens a writer for a file of length bytes; mu is held. JuiceFS gives the one before, with its error, until the
-// goroutines that committed for it have ended, which is a moment after it was closed. To write nothing tells its error.
+// openWriter opens a writer for a file of length bytes; mu is held. Until the goroutines that
+// committed for the previous writer have ended, shortly after its close, JuiceFS returns that
+// writer with its error. An empty write returns the error.
 func (o *file) openWriter(length uint64) {
 	began := time.Now()
 	o.w = o.set.writer.Open(o.ino, length, 0)
@@ -115,13 +120,13 @@ func (o *file) openWriter(length uint64) {
 	}
 }
 
-// clean notes that all is committed; the caller has state locked.
+// clean records that everything is committed; state is locked.
 func (o *file) clean() {
 	o.state.dirty, o.state.end = false, 0
 	o.state.epoch++
 }
 
-// untell has the times be those of the metadata from now on, unless more has been written.
+// untell makes getattr report the metadata's times again, unless more has been written.
 func (o *file) untell() {
 	o.state.Lock()
 	defer o.state.Unlock()
@@ -131,7 +136,7 @@ func (o *file) untell() {
 	}
 }
 
-// put writes p at off of the file, which was n just before.
+// put writes p at off. n is the file's inode just before.
 func (o *file) put(p []byte, off uint64, n *inode) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -149,7 +154,7 @@ func (o *file) put(p []byte, off uint64, n *inode) error {
 	return nil
 }
 
-// settle has all stored that was written before. The error is kept for sync.
+// settle stores all earlier writes. An error is kept for sync.
 func (o *file) settle() {
 	if !o.pending().dirty {
 		return
@@ -159,7 +164,7 @@ func (o *file) settle() {
 	o.settleLocked()
 }
 
-// settleLocked is settle for who holds mu.
+// settleLocked is settle with mu held.
 func (o *file) settleLocked() {
 	p := o.pending()
 	if !p.dirty {
@@ -175,19 +180,19 @@ func (o *file) settleLocked() {
 	o.clean()
 }
 
-// mtimeSlack is the most, in seconds, by which JuiceFS's time of a write differs from ours.
+// mtimeSlack is the largest difference in seconds between JuiceFS's time of a write and ours.
 const mtimeSlack = 10
 
-// justAfter reports whether mtime, which was told of a write, is later than the time that JuiceFS has for it.
+// justAfter reports whether mtime, reported for a write, is later than JuiceFS's time has for it.
 func justAfter(has, mtime nfsserver.Time) bool {
 	return has != mtime && later(has, mtime) == mtime && mtime.Sec-has.Sec < mtimeSlack
 }
 
-// commitTime is the time of a commit whose bytes were copied last at the time at. Bytes of several
-// WRITEs, or those of one across a border of JuiceFS's chunks, are several commits, which clients
-// of other servers see come one by one. So no two have the same time: who has read between them
-// would have the second's bytes old in its cache for good. That of the last WRITE has the time that
-// getattr tells; if another one follows it, that is told of a later time.
+// commitTime returns the time for a commit with bytes last copied at the time at. Several WRITEs,
+// or one WRITE across a border of JuiceFS's chunks, make several commits, which other servers'
+// clients see one by one. So no two commits have the same time: a client that read between them
+// would keep the second one's old bytes in its cache for good. The last WRITE's commit gets the
+// time that getattr reports. If another commit follows, getattr reports a later time for it.
 func (o *file) commitTime(at nfsserver.Time) nfsserver.Time {
 	s := &o.state
 	s.Lock()
@@ -206,12 +211,13 @@ func (o *file) commitTime(at nfsserver.Time) nfsserver.Time {
 	return s.mtime
 }
 
-// keepMtime has the modification time be the one that getattr has told. It is already, but where JuiceFS committed the last bytes before put had
-// noted their time. (Its DataWriter.UpdateMtime would set that of what is pending, but races with the commits of it.)
+// keepMtime sets the modification time that getattr has reported. The commit usually has it
+// already, except if JuiceFS committed the last bytes before put recorded their time. (JuiceFS's
+// DataWriter.UpdateMtime would set the pending time, but races with the commits.)
 func (o *file) keepMtime(mtime nfsserver.Time) {
 	var a meta.Attr
 	if no := o.set.m.GetAttr(system, o.ino, &a); no != 0 {
-		return // the next call on the file sees it
+		return // the next call on the file gets the error
 	}
 	has := asTime(a.Mtime, a.Mtimensec)
 	if justAfter(has, mtime) {
@@ -220,9 +226,10 @@ func (o *file) keepMtime(mtime nfsserver.Time) {
 	}
 }
 
-// fail notes that the writer has lost bytes, and has the next write begin anew; mu is held. It returns the error with what the object storage
-// has said of its room. Bytes that one of the services was not there for are lost all the same, but clients are to send them again, which the
-// write verifier has them do: that is no error of theirs.
+// fail records that the writer has lost bytes, and makes the next write open a new one; mu is held.
+// It returns the error, or ENOSPC if the object storage has reported a lack of space. Bytes lost
+// because a service was unreachable are no error of the clients: ErrBusy and a new write verifier
+// make them send the bytes again.
 func (o *file) fail(no syscall.Errno) error {
 	err := failedData(no)
 	switch away := o.set.commits.take(o.ino); {
@@ -238,7 +245,7 @@ func (o *file) fail(no syscall.Errno) error {
 	s.Lock()
 	o.clean()
 	s.told = false
-	if no != syscall.ENOENT { // nobody misses the bytes of a file that has gone
+	if no != syscall.ENOENT { // a removed file's bytes are not missed
 		s.lost = err
 	}
 	s.Unlock()
@@ -246,7 +253,7 @@ func (o *file) fail(no syscall.Errno) error {
 	return err
 }
 
-// get reads into p, from an offset within the file, which was n just before.
+// get reads into p from an offset within the file. n is the file's inode just before.
 func (o *file) get(p []byte, off uint64, n *inode) (int, error) {
 	var failing vfs.FileReader
 	o.mu.RLock()
@@ -277,14 +284,15 @@ func (o *file) get(p []byte, off uint64, n *inode) (int, error) {
 	return got, err
 }
 
-// closeReader has the next get begin with a new reader: one repeats its first error for ever, as a writer does.
+// closeReader makes the next get open a new reader: like a writer, a reader repeats its first error
+// forever.
 func (o *file) closeReader() {
 	o.r.Close(system)
 	o.r = nil
 }
 
-// refresh returns the length of the file and has a reader open for it, without the buffers of an older content: it has possibly been
-// written, here, or through another server or a mount; mu is held exclusively.
+// refresh returns the file's length and opens a reader without buffers of older content. The file
+// may have been written here, through another server, or in a mount. mu is held exclusively.
 func (o *file) refresh() (uint64, error) {
 	var a meta.Attr
 	if no := o.set.m.GetAttr(system, o.ino, &a); no != 0 {
@@ -301,10 +309,10 @@ func (o *file) refresh() (uint64, error) {
 	return a.Length, nil
 }
 
-// read has the reader read; mu is held.
+// read reads through the reader; mu is held.
 func (o *file) read(p []byte, off uint64) (int, error) {
 	n, no := o.r.Read(system, off, p)
-	for no == syscall.EAGAIN { // its buffers changed under it
+	for no == syscall.EAGAIN { // its buffers changed meanwhile
 		n, no = o.r.Read(system, off, p)
 	}
 	if no == syscall.EIO && o.set.room.away() {
@@ -313,7 +321,7 @@ func (o *file) read(p []byte, off uint64) (int, error) {
 	return n, failedData(no)
 }
 
-// resize sets the size. What was written before counts as written before.
+// resize sets the size, after storing all earlier writes.
 func (o *file) resize(size uint64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -325,7 +333,7 @@ func (o *file) resize(size uint64) error {
 	if no := o.set.m.Truncate(system, o.ino, 0, size, &a, true); no != 0 {
 		return failedOn(no)
 	}
-	if was.Length == size { // JuiceFS does not touch the times then, truncate(2) does
+	if was.Length == size { // then JuiceFS leaves the times, but truncate(2) sets them
 		if no := o.set.m.SetAttr(system, o.ino, meta.SetAttrMtimeNow, 0, &a); no != 0 {
 			return failedOn(no)
 		}
@@ -336,7 +344,7 @@ func (o *file) resize(size uint64) error {
 	return nil
 }
 
-// takeLost returns the error of bytes that were lost, once.
+// takeLost returns the error of lost bytes, once.
 func (o *file) takeLost() error {
 	s := &o.state
 	s.Lock()
@@ -346,7 +354,7 @@ func (o *file) takeLost() error {
 	return err
 }
 
-// close is for who is the last to know o.
+// close closes the reader and writer; no other goroutine has o.
 func (o *file) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,4 +1,4 @@
-// The table of open files, and attributes as they are with what is buffered.
+// The table of open files, and attributes including buffered writes.
 
 package juicefs
 
@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// idleTime is how long a file stays open without a call; maxOpen is how many stay open without one.
+	// idleTime is how long an unused file stays open; maxOpen bounds the unused open files.
 	idleTime = 10 * time.Second
 	maxOpen  = 10000
-	// sweepEvery is how often idle files are looked for.
+	// sweepEvery is the interval between looks for idle files.
 	sweepEvery = time.Second
-	// storeAtOnce is how many files are stored at once to be closed.
+	// storeAtOnce bounds the files being stored for closing at a time.
 	storeAtOnce = 16
 )
 
-// files are the open files of an FS.
+// files are an FS's open files.
 type files struct {
 	// Set once.
 	m        meta.Meta
@@ -35,17 +35,17 @@ type files struct {
 	reader   vfs.DataReader
 	writer   vfs.DataWriter
 	stop     chan struct{}
-	swept    chan struct{} // closed by the sweeper's end
-	storing  chan struct{} // has room for who stores a file that is idle, or to be closed with all
+	swept    chan struct{} // closed when the sweeper ends
+	storing  chan struct{} // semaphore for storing idle files, or all files at close
 
 	root rootAttr
 
-	mu     sync.Mutex // guards open, closed, and users and idle of the files
+	mu     sync.Mutex // guards open, closed, and the files' users and idle
 	open   map[meta.Ino]*file
-	closed uint64 // how many have been
+	closed uint64 // number of closed files so far
 }
 
-// start makes the buffers, and has idle files closed until close.
+// start makes the buffers, and starts closing idle files until close.
 func (t *files) start(m meta.Meta, store chunk.ChunkStore, conf *vfs.Config) {
 	t.m, t.readOnly, t.open = m, conf.Meta.ReadOnly, map[meta.Ino]*file{}
 	t.reader = vfs.NewDataReader(conf, m, store)
@@ -68,7 +68,7 @@ func (t *files) use(ino meta.Ino) *file {
 	return o
 }
 
-// useOpen is use of a file that is open already; nil: it is not.
+// useOpen is use of an open file; nil: it is not open.
 func (t *files) useOpen(ino meta.Ino) *file {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +79,7 @@ func (t *files) useOpen(ino meta.Ino) *file {
 	return o
 }
 
-// commitTime is the time of a commit of a file, whose bytes were copied last at the time at.
+// commitTime returns the time for a commit of a file with bytes last copied at the time at.
 func (t *files) commitTime(ino meta.Ino, at nfsserver.Time) nfsserver.Time {
 	t.mu.Lock()
 	o := t.open[ino]
@@ -98,7 +98,7 @@ func (t *files) release(o *file) {
 	}
 }
 
-// raw asks for the attributes that the metadata has.
+// raw returns the metadata's attributes.
 func (t *files) raw(ino meta.Ino) (a meta.Attr, err error) {
 	if ino == rootIno {
 		return t.rawRoot()
@@ -109,7 +109,8 @@ func (t *files) raw(ino meta.Ino) (a meta.Attr, err error) {
 	return a, t.hideTrash(ino, &a)
 }
 
-// hideTrash takes the names that are in the trash from the count; what has no other is gone.
+// hideTrash subtracts the names in the trash from the link count. An object without other names is
+// stale.
 func (t *files) hideTrash(ino meta.Ino, a *meta.Attr) error {
 	if a.Parent.IsTrash() || a.Nlink == 0 {
 		return nfsserver.ErrStale
@@ -129,11 +130,12 @@ func (t *files) hideTrash(ino meta.Ino, a *meta.Attr) error {
 	return nil
 }
 
-// hasTrash reports whether names that are removed go to the trash, which `juicefs config` changes at any time.
+// hasTrash reports whether removed names go to the trash; `juicefs config` can change this at any
+// time.
 func (t *files) hasTrash() bool { return t.m.GetFormat().TrashDays > 0 }
 
-// getattr returns the attributes as they will be when what is buffered has been committed, and the stamp of those that
-// the metadata has.
+// getattr returns the attributes as they will be once everything buffered is committed, and the
+// stamp of the metadata's.
 func (t *files) getattr(ino meta.Ino) (a meta.Attr, is stamp, err error) {
 	o := t.useOpen(ino)
 	if o == nil {
@@ -142,7 +144,8 @@ func (t *files) getattr(ino meta.Ino) (a meta.Attr, is stamp, err error) {
 	}
 	defer t.release(o)
 	for {
-		// In this order: what becomes clean after the look at it is in the metadata that is asked for next.
+		// In this order: if the file becomes clean after pending, the attributes read next include
+		// the commit.
 		p := o.pending()
 		a, err = t.raw(ino)
 		is = stampOf(&a)
@@ -150,24 +153,24 @@ func (t *files) getattr(ino meta.Ino) (a meta.Attr, is stamp, err error) {
 			return a, is, err
 		}
 		if o.pending().epoch != p.epoch {
-			continue // committed, or cut, meanwhile: the two would not be of one moment
+			continue // committed or truncated meanwhile: the two are from different moments
 		}
 		p.over(&a)
 		return a, is, nil
 	}
 }
 
-// closes is how many files have been closed.
+// closes returns the number of closed files so far.
 func (t *files) closes() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.closed
 }
 
-// found is getattr of what a name led to, with the attributes a that came with the name, after
-// closed files had been closed. They are those that getattr would tell, without asking a second
-// time, where the file is not open and was not meanwhile; a service that has lost them gives some
-// of them.
+// found is getattr after a look-up that returned the attributes a; closed is the value of closes
+// before the look-up. If the file is not open and was not open meanwhile, a is complete and needs
+// no second query. A service may lose attributes and return only some of them; then found asks
+// again.
 func (t *files) found(ino meta.Ino, a meta.Attr, closed uint64) (meta.Attr, stamp, error) {
 	if !t.isTold(ino, &a, closed) {
 		return t.getattr(ino)
@@ -175,14 +178,14 @@ func (t *files) found(ino meta.Ino, a meta.Attr, closed uint64) (meta.Attr, stam
 	return a, stampOf(&a), t.hideTrash(ino, &a)
 }
 
-// isTold reports whether getattr would tell the attributes a, which were asked for after closed files had been closed.
+// isTold reports whether getattr would return a, which was read after closed files had been closed.
 func (t *files) isTold(ino meta.Ino, a *meta.Attr, closed uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return a.Full && t.open[ino] == nil && t.closed == closed
 }
 
-// settle has the buffers of a file stored before something else changes it, and keeps an error for sync.
+// settle stores a file's buffered writes before another change. An error is kept for sync.
 func (t *files) settle(ino meta.Ino) {
 	if o := t.useOpen(ino); o != nil {
 		defer t.release(o)
@@ -191,7 +194,7 @@ func (t *files) settle(ino meta.Ino) {
 	}
 }
 
-// sync has the buffers of a file stored. It tells of bytes that were lost since the last time.
+// sync stores a file's buffered writes. It returns the error of bytes lost since the last call.
 func (t *files) sync(ino meta.Ino) error {
 	o := t.useOpen(ino)
 	if o == nil {
@@ -219,9 +222,9 @@ func (t *files) sweeper() {
 	}
 }
 
-// sweep closes the files that are idle. One that has to be stored before, or whose lost bytes the
-// metadata service has to be asked about, may wait long for that: all counts it, and the others do
-// not wait for it.
+// sweep closes idle files. Storing a file, or asking the metadata service about a file with lost
+// bytes, may block for long. Such files are closed in goroutines counted by all, so the others do
+// not wait.
 func (t *files) sweep(now time.Time, all *sync.WaitGroup) {
 	for _, o := range t.idleFiles(now) {
 		if o.isStored() {
@@ -234,7 +237,7 @@ func (t *files) sweep(now time.Time, all *sync.WaitGroup) {
 				defer func() { <-t.storing }()
 				t.closeIdle(o)
 			})
-		default: // as many as can be wait: another time
+		default: // the limit is reached: try again later
 			t.mu.Lock()
 			o.users--
 			t.mu.Unlock()
@@ -242,7 +245,7 @@ func (t *files) sweep(now time.Time, all *sync.WaitGroup) {
 	}
 }
 
-// idleFiles are those to be closed; the caller uses each.
+// idleFiles returns the files to close, with a use of each.
 func (t *files) idleFiles(now time.Time) (list []*file) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -257,7 +260,7 @@ func (t *files) idleFiles(now time.Time) (list []*file) {
 	return list
 }
 
-// closeIdle closes a file that nobody else uses, unless it has something to tell and somebody can ask.
+// closeIdle closes a file without other users, unless it has an error that a later sync can report.
 func (t *files) closeIdle(o *file) {
 	o.settle()
 	t.forgive(o)
@@ -278,7 +281,7 @@ func (t *files) closeIdle(o *file) {
 	}
 }
 
-// forgive forgets the lost bytes of a file that has gone: no Sync comes to be told of them.
+// forgive drops the error of lost bytes if the file has been removed: no sync will ask for it.
 func (t *files) forgive(o *file) {
 	s := &o.state
 	s.Lock()
@@ -292,11 +295,11 @@ func (t *files) forgive(o *file) {
 	}
 }
 
-// close stores and closes all files. It returns what nobody has been told.
+// close stores and closes all files. It returns the unreported errors.
 func (t *files) close() error {
 	close(t.stop)
 	<-t.swept
-	t.mu.Lock() // nobody calls any more, but JuiceFS's writer commits, of files that are still open
+	t.mu.Lock() // no call runs any more, but JuiceFS's writer still commits open files
 	open := slices.Collect(maps.Values(t.open))
 	t.mu.Unlock()
 	errs := make([]error, len(open))
@@ -312,7 +315,7 @@ func (t *files) close() error {
 	return errors.Join(errs...)
 }
 
-// closeLast stores and closes a file. It returns what nobody has been told.
+// closeLast stores and closes a file. It returns its unreported error.
 func (t *files) closeLast(o *file) error {
 	o.settle()
 	t.forgive(o)

@@ -35,10 +35,10 @@ type New struct {
 	Compression string
 	// Capacity and Inodes are the most bytes and objects; 0: no limit.
 	Capacity, Inodes uint64
-	// TrashDays is the number of days that removed files are kept in the trash; 0: none.
+	// TrashDays is the number of days removed files stay in the trash; 0: no trash.
 	TrashDays int
-	// Replace is the name of the existing volume that loses its files; "": the metadata service
-	// must have none.
+	// Replace is the name of an existing volume to be erased; "": the metadata service must have
+	// none.
 	Replace string
 }
 
@@ -62,9 +62,8 @@ func (n *New) check() error {
 	return nil
 }
 
-// Make makes the volume, once the object storage has stored and returned an object. It touches
-// neither a volume of the metadata service nor objects under the name, unless Replace names that
-// volume.
+// Make makes the volume, after a test that stores and reads back an object. It leaves a volume in
+// the metadata service, and objects under the name, unchanged, unless Replace names that volume.
 func (n New) Make(ctx context.Context) (err error) {
 	if err := n.check(); err != nil {
 		return fmt.Errorf("juicefs: %w", err)
@@ -77,7 +76,7 @@ func (n New) Make(ctx context.Context) (err error) {
 		if n.Bucket, err = filepath.Abs(n.Bucket); err != nil {
 			return fmt.Errorf("juicefs: %w", err)
 		}
-		n.Bucket += "/" // JuiceFS takes text after the last slash for a prefix
+		n.Bucket += "/" // JuiceFS treats text after the last slash as a prefix
 	}
 	m, err := connect(n.Meta, conf)
 	if err != nil {
@@ -115,8 +114,7 @@ func (n New) Make(ctx context.Context) (err error) {
 	return nil
 }
 
-// mayMake reports whether a volume exists that is to be replaced. Another existing volume is an
-// error.
+// mayMake reports whether the volume named by Replace exists. Another existing volume is an error.
 func (n *New) mayMake(m meta.Meta) (there bool, err error) {
 	old, err := m.Load(false)
 	switch {
@@ -124,7 +122,7 @@ func (n *New) mayMake(m meta.Meta) (there bool, err error) {
 		return true, nil
 	case err == nil:
 		return false, fmt.Errorf("%s has a volume already, %s: it is left as it is", Label(n.Meta), old.Name)
-	case !strings.HasPrefix(err.Error(), "database is not formatted"): // JuiceFS has no error value for it
+	case !strings.HasPrefix(err.Error(), "database is not formatted"): // no error value exists
 		return false, err
 	case n.Replace != "":
 		return false, fmt.Errorf("%s has no volume %s to be replaced", Label(n.Meta), n.Replace)
@@ -175,7 +173,7 @@ func tryStorage(ctx context.Context, blob object.ObjectStorage) error {
 	return nil
 }
 
-// oneObject returns the key of an object that has content, and "" if there is none.
+// oneObject returns the key of an object with content, or "".
 func oneObject(ctx context.Context, blob object.ObjectStorage) (string, error) {
 	key, err := oneObjectBelow(ctx, blob, "")
 	if !errors.Is(err, utils.ErrNotSUP) {
@@ -186,7 +184,7 @@ func oneObject(ctx context.Context, blob object.ObjectStorage) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for o := range objects { // to the end, because a goroutine waits to send the rest
+	for o := range objects { // to the end, because a goroutine is blocked sending the rest
 		switch {
 		case o == nil:
 			err = errors.New("the listing broke off")
@@ -198,7 +196,8 @@ func oneObject(ctx context.Context, blob object.ObjectStorage) (string, error) {
 }
 
 // oneObjectBelow is oneObject for the keys that begin with prefix, which is empty or ends with a
-// slash. It lists a directory at a time, and ends at the first object: a bucket may have millions.
+// slash. It lists one directory at a time, and stops at the first object: a bucket may have
+// millions.
 func oneObjectBelow(ctx context.Context, blob object.ObjectStorage, prefix string) (string, error) {
 	const page = 1000
 	last, token := "", ""

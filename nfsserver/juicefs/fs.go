@@ -1,4 +1,4 @@
-// The FS of a volume, and what is asked of it as a whole.
+// The FS of a volume, and the operations on it as a whole.
 
 package juicefs
 
@@ -23,7 +23,8 @@ const (
 	rootIno meta.Ino = meta.RootInode
 )
 
-// FS is a JuiceFS volume. See the package for what its methods promise beside nfsserver.FS.
+// FS is a JuiceFS volume. The package comment describes its methods' guarantees beyond
+// nfsserver.FS.
 //
 // Lock order: removals or renames, file.mu, file.state; listings.mu; files.mu last.
 type FS struct {
@@ -31,31 +32,31 @@ type FS struct {
 	log      *slog.Logger // nil: slog.Default()
 	m        meta.Meta
 	uuid     string                       // of the volume
-	settings func() (*meta.Format, error) // asks for those of the volume that is there (gone.go)
+	settings func() (*meta.Format, error) // of the volume that exists now (gone.go)
 	readOnly bool
-	sole     bool                    // its metadata is Badger's, which no other process opens meanwhile
-	key      [nfsserver.KeySize]byte // of the handles
+	sole     bool                    // its metadata is in Badger, which only this process has open
+	key      [nfsserver.KeySize]byte // for file handles
 	blob     object.ObjectStorage
 	local    *localDirs
 	work     background
 	root     meta.Ino
 	volume   uint64   // in Refs, and the fsid
-	hashKey  [16]byte // of the cookies
+	hashKey  [16]byte // for cookies
 	session  sessionFile
-	kept     keeper // of the process before
+	kept     keeper // locks of the previous process
 
 	calls calls
-	now   func() time.Time // of marks and records
+	now   func() time.Time // for marks and records
 
-	sid      uint64         // of the session; 0: there is none. Set once
-	locked   atomic.Int64   // files that clients have possibly locked
-	gone     atomic.Bool    // the volume is not there any more
-	looks    sync.WaitGroup // those who look whether it is
+	sid      uint64         // session number; 0: no session. Set once
+	locked   atomic.Int64   // open files that clients may have locked
+	gone     atomic.Bool    // the volume no longer exists
+	looks    sync.WaitGroup // running checks of whether it exists
 	files    files
 	listings listings
 	removals removals
-	// renames is held while a directory moves to another one, so that none gets below itself. It does not reach
-	// other servers of the volume.
+	// renames is held while a directory moves to another one, so that none moves below itself. It
+	// does not exclude other servers of the volume.
 	renames sync.Mutex
 }
 
@@ -65,18 +66,18 @@ var (
 	_ nfsserver.Locker = (*FS)(nil)
 )
 
-// Root is the top directory.
+// Root returns the top directory.
 func (f *FS) Root() nfsserver.Ref { return f.ref(f.root, nfsserver.TypeDir) }
 
-// Info tells the limits. It is not Quick: attributes are asked for at a service. All servers of the
-// volume share its key. Marks of calls cost nothing, but a read-only volume has none.
+// Info returns the limits. Quick is unset, because attributes come from a service. All servers of
+// the volume share its key. Marks of calls cost nothing, but a read-only volume has none.
 func (f *FS) Info() nfsserver.Info {
 	return nfsserver.Info{MaxFileSize: maxFileSize, NameMax: nameMax, LinkMax: linkMax, TimeDelta: nfsserver.Time{Nsec: 1},
 		CookieVerf: cookieVersion, HardLinks: true, Symlinks: true, Shared: !f.sole, SyncSetsTimes: true,
 		HandleKey: f.key, RecordsCalls: !f.readOnly}
 }
 
-// Statfs tells the room that the volume and the quotas of the directories above r leave.
+// Statfs returns the space left by the volume and by the quotas of the directories above r.
 func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
 	n, err := f.load(&r)
 	if err != nil {
@@ -97,9 +98,9 @@ func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
 	return nfsserver.Statfs{TotalBytes: total, FreeBytes: avail, AvailBytes: avail, TotalFiles: used + free, FreeFiles: free, AvailFiles: free}, nil
 }
 
-// Sync has the buffers of a file stored, and whatever is left to this machine's page cache. Names
-// and attributes have been committed to the metadata service by the methods that changed them, so
-// nothing is asked there: each change of a name is followed by one or two of these.
+// Sync stores buffered writes, and syncs data left in this machine's page cache. The methods that
+// change names and attributes have committed them to the metadata service, so Sync does not query
+// it: each change of a name is followed by one or two Syncs.
 func (f *FS) Sync(r nfsserver.Ref, _ bool) error {
 	ino, t, err := f.parse(&r)
 	switch {
@@ -115,7 +116,7 @@ func (f *FS) Sync(r nfsserver.Ref, _ bool) error {
 	return f.local.sync()
 }
 
-// Close stores what is buffered and ends the session. JuiceFS leaves some idle goroutines.
+// Close stores buffered writes and ends the session. JuiceFS leaves some idle goroutines.
 func (f *FS) Close() error {
 	opened.remove(f)
 	f.calls.close()
@@ -137,10 +138,10 @@ func (f *FS) Close() error {
 	return err
 }
 
-// asTime is a time as JuiceFS has it.
+// asTime converts a JuiceFS time.
 func asTime(sec int64, nsec uint32) nfsserver.Time { return nfsserver.Time{Sec: sec, Nsec: nsec} }
 
-// later is the later of two times.
+// later returns the later of two times.
 func later(a, b nfsserver.Time) nfsserver.Time {
 	if a.Sec < b.Sec || a.Sec == b.Sec && a.Nsec < b.Nsec {
 		return b

@@ -1,4 +1,4 @@
-// Volumes that are destroyed, or replaced by another, while they are served.
+// Volumes destroyed, or replaced by another, while they are served.
 
 package juicefs
 
@@ -16,23 +16,26 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// At each heartbeat JuiceFS looks at the settings of its volume. Where the metadata service does not answer it looks again at the next one; where
-// the settings are not there any more, or are those of another volume, it ends the process.
-// A server has other volumes. What JuiceFS logs just before is the only sign of it, so a hook of its log ends that goroutine of JuiceFS
-// in place of the process, and has all volumes that are open look for themselves until each has an answer.
+// At each heartbeat JuiceFS reads its volume's settings. If the metadata service does not answer it
+// retries at the next heartbeat. If the settings are missing, or are another volume's, it ends the
+// process. But a server has other volumes. The only sign is the log line just before, so a hook of
+// JuiceFS's log ends the heartbeat goroutine instead of the process. The hook then makes all open
+// volumes check themselves until each has an answer.
 //
-// With that goroutine a session's heartbeat ends for good. Nobody needs that of a volume that is gone. But where the settings were missing only for a
-// moment, as while another instance takes the service over, the volume would be served on by a session that other servers take for dead after
-// five heartbeats: they would free its locks. JuiceFS starts that goroutine once in a session, nor does the hook learn whose it was; but where
-// more have ended than volumes are gone this process has to end, as JuiceFS wanted it, and to be started again: its unit does so.
+// The session's heartbeat has then ended for good. A destroyed volume does not need it. But the
+// settings may be missing only for a moment, for instance while another instance takes over the
+// service. Then other servers would consider the session dead after five heartbeats, and free its
+// locks. JuiceFS starts the goroutine only once in a session, and the hook does not learn its
+// volume. So if more heartbeats have ended than volumes are gone, this process must end, as JuiceFS
+// intended, and its unit restarts it.
 type goneHook struct{}
 
-// lastWords are how the lines begin that JuiceFS logs before it ends the process.
+// lastWords are the beginnings of the lines that JuiceFS logs before it ends the process.
 var lastWords = []string{"reload setting: database is not formatted", "incompatible metadata version", "UUID changed from"}
 
 func (goneHook) Levels() []logrus.Level { return []logrus.Level{logrus.ErrorLevel} }
 
-// Fire does not return after the last words.
+// Fire does not return after one of lastWords.
 func (goneHook) Fire(e *logrus.Entry) error {
 	for _, words := range lastWords {
 		if strings.HasPrefix(e.Message, words) {
@@ -43,19 +46,19 @@ func (goneHook) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// waitToLook is between two looks for volumes whose metadata service has not answered, and endProcess ends the process as one that has failed. Tests
-// have others.
+// waitToLook is the pause between two checks while a metadata service does not answer. endProcess
+// ends the process with a failure. Tests replace both.
 var (
 	waitToLook = func() { time.Sleep(time.Second) }
 	endProcess = func() { os.Exit(1) }
 )
 
-// openVolumes are the volumes that are open in this process.
+// openVolumes are this process's open volumes.
 type openVolumes struct {
 	mu    sync.Mutex
 	set   map[*FS]bool // guarded by mu
-	ended int          // heartbeats that have ended so, guarded by mu
-	gone  int          // volumes that are gone, those that have been closed since included; guarded by mu
+	ended int          // ended heartbeats; guarded by mu
+	gone  int          // volumes that are gone, including closed ones; guarded by mu
 }
 
 var opened = openVolumes{set: map[*FS]bool{}}
@@ -66,7 +69,7 @@ func (o *openVolumes) add(f *FS) {
 	o.set[f] = true
 }
 
-// remove returns when nobody looks whether the volume is there.
+// remove returns once no check of the volume is running.
 func (o *openVolumes) remove(f *FS) {
 	o.mu.Lock()
 	delete(o.set, f)
@@ -74,7 +77,7 @@ func (o *openVolumes) remove(f *FS) {
 	f.looks.Wait()
 }
 
-// heartbeatEnds finds out which volumes are gone, in the goroutine of a heartbeat that ends.
+// heartbeatEnds checks which volumes are gone. It runs in the goroutine of the ended heartbeat.
 func (o *openVolumes) heartbeatEnds() {
 	o.mu.Lock()
 	o.ended++
@@ -84,17 +87,17 @@ func (o *openVolumes) heartbeatEnds() {
 	}
 }
 
-// A look is what a volume has found out about itself.
+// A look is the result of a volume's check.
 type look struct{ there, answered bool }
 
-// look has all volumes find out whether they are gone. A metadata service that does not answer
-// holds up nobody but who closes its own volume. ended is how many heartbeats had ended before: of
-// one that ends meanwhile the volume may have been looked at too early.
+// look checks all volumes. An unresponsive metadata service delays only the close of its own
+// volume. ended is the number of heartbeats ended before: the volume of a heartbeat that ends
+// meanwhile may have been checked too early.
 func (o *openVolumes) look() (found map[*FS]*look, ended int) {
 	found = map[*FS]*look{}
 	o.mu.Lock()
 	for f := range o.set {
-		f.looks.Add(1) // before remove waits, which takes f out of the set first
+		f.looks.Add(1) // before remove waits, because remove deletes f from the set first
 		found[f] = new(look)
 	}
 	ended = o.ended
@@ -110,13 +113,13 @@ func (o *openVolumes) look() (found map[*FS]*look, ended int) {
 	return found, ended
 }
 
-// check has volumes find out whether they are gone, and returns of how many that is not known.
+// check checks all volumes, and returns the number without an answer.
 func (o *openVolumes) check() (unknown int) {
 	found, ended := o.look()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	there := 0
-	var log *slog.Logger // of a volume that is there
+	var log *slog.Logger // from a volume that exists
 	for f, l := range found {
 		switch {
 		case !l.answered && o.set[f]:
@@ -136,8 +139,9 @@ func (o *openVolumes) check() (unknown int) {
 	return unknown
 }
 
-// lookForItself reports whether a volume is still there; one that is gone is so for good: its Refs are stale. A metadata service that does not
-// answer says nothing. One in Badger is not asked: nobody else can have taken it away.
+// lookForItself reports whether a volume still exists. A volume that is gone stays gone: its Refs
+// are stale. An unresponsive metadata service leaves the question open. A volume in Badger is not
+// checked: no other process can have removed it.
 func (f *FS) lookForItself() (there, answered bool) {
 	if f.sole {
 		return true, true
@@ -152,12 +156,12 @@ func (f *FS) lookForItself() (there, answered bool) {
 	return err == nil && format.UUID == f.uuid && format.MetaVersion <= meta.MaxVersion, true
 }
 
-// lookRetries is how often the service is asked again in a look. There is another look a second later.
+// lookRetries is the number of retries in one check. The next check follows a second later.
 const lookRetries = 1
 
-// settingsOf asks for the settings of the volume that is there, by a client of its own: JuiceFS's
-// keeps what it is told as those of its volume, so that of one which was replaced it would not find
-// that any more, and its heartbeat would not end. (And it reads them without a lock.)
+// settingsOf reads the settings of the volume that exists now, with a client of its own. JuiceFS's
+// client would take another volume's settings for its own, so its heartbeat would no longer notice
+// the replacement. (It also reads them without a lock.)
 func settingsOf(url string, conf *meta.Config) (*meta.Format, error) {
 	its := *conf
 	its.Retries = lookRetries
@@ -165,6 +169,6 @@ func settingsOf(url string, conf *meta.Config) (*meta.Format, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer m.Shutdown() // it has told all that it knows
+	defer m.Shutdown() // the Load below has its result
 	return m.Load(false)
 }

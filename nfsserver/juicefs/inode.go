@@ -1,4 +1,4 @@
-// Refs, and the inodes that they name.
+// Refs and their inodes.
 
 package juicefs
 
@@ -12,8 +12,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/posixacl"
 )
 
-// A Ref is 17 bytes: volume (8), inode number (8) and type (1). An inode keeps its number and its type; a volume restored
-// from a backup of its metadata gives numbers anew, and then a type that differs tells at least some of the old Refs.
+// A Ref is 17 bytes: volume (8), inode number (8) and type (1). An inode keeps its number and type.
+// A volume restored from a backup of its metadata reuses numbers; a different type then reveals at
+// least some of the old Refs.
 const refSize = 17
 
 func (f *FS) ref(ino meta.Ino, t nfsserver.FileType) nfsserver.Ref {
@@ -25,7 +26,7 @@ func (f *FS) ref(ino meta.Ino, t nfsserver.FileType) nfsserver.Ref {
 	return r
 }
 
-// parse takes a Ref apart. The trash and JuiceFS's own files have numbers that no Ref has.
+// parse splits a Ref. No Ref has the numbers of the trash and of JuiceFS's own files.
 func (f *FS) parse(r *nfsserver.Ref) (ino meta.Ino, t nfsserver.FileType, err error) {
 	b := r.Bytes()
 	if len(b) != refSize || binary.BigEndian.Uint64(b) != f.volume || f.gone.Load() {
@@ -38,13 +39,13 @@ func (f *FS) parse(r *nfsserver.Ref) (ino meta.Ino, t nfsserver.FileType, err er
 	return ino, t, nil
 }
 
-// An inode is an object as it was at one moment.
+// An inode is an object's state at one moment.
 type inode struct {
 	ino    meta.Ino
 	attr   nfsserver.Attr
-	parent meta.Ino // the directory of the only name; 0: there were several
+	parent meta.Ino // directory of its only name; 0: it had several names
 	acl    posixacl.ACL
-	stamp  stamp // in the metadata
+	stamp  stamp // from the metadata
 	base   identity
 	// dflt: a directory with a default ACL.
 	dflt bool
@@ -52,8 +53,8 @@ type inode struct {
 	fixed bool
 }
 
-// A stamp changes with the content of a file or the names of a directory: by the change time also where somebody sets the
-// modification time back.
+// A stamp changes with a file's content or a directory's names. The change time reveals a change
+// even if the modification time is set back.
 type stamp struct {
 	mtime, ctime nfsserver.Time
 	length       uint64
@@ -63,7 +64,7 @@ func stampOf(a *meta.Attr) stamp {
 	return stamp{asTime(a.Mtime, a.Mtimensec), asTime(a.Ctime, a.Ctimensec), a.Length}
 }
 
-// rights is what permissions on n depend on.
+// rights returns the state that permissions on n depend on.
 func (n *inode) rights() perm.Object { return perm.Object{Attr: &n.attr, ACL: n.acl} }
 
 // load returns the inode of a Ref with its ACL.
@@ -82,7 +83,7 @@ func (f *FS) load(r *nfsserver.Ref) (*inode, error) {
 	return n, nil
 }
 
-// loadInode fills n, with the ACL.
+// loadInode fills n, including the ACL.
 func (f *FS) loadInode(n *inode, ino meta.Ino) error {
 	a, is, err := f.files.getattr(ino)
 	if err != nil {
@@ -91,7 +92,7 @@ func (f *FS) loadInode(n *inode, ino meta.Ino) error {
 	return f.loaded(n, ino, &a, is)
 }
 
-// loaded is loadInode of attributes that are there.
+// loaded is loadInode with known attributes.
 func (f *FS) loaded(n *inode, ino meta.Ino, a *meta.Attr, is stamp) (err error) {
 	f.fill(n, ino, a)
 	n.stamp = is
@@ -101,7 +102,7 @@ func (f *FS) loaded(n *inode, ino meta.Ino, a *meta.Attr, is stamp) (err error) 
 	return err
 }
 
-// loadDir is load of what has to be a directory.
+// loadDir is load for a directory.
 func (f *FS) loadDir(r *nfsserver.Ref) (*inode, error) {
 	n, err := f.load(r)
 	if err == nil && n.attr.Type != nfsserver.TypeDir {
@@ -110,7 +111,7 @@ func (f *FS) loadDir(r *nfsserver.Ref) (*inode, error) {
 	return n, err
 }
 
-// loadFile is load of what has to be a regular file.
+// loadFile is load for a regular file.
 func (f *FS) loadFile(r *nfsserver.Ref) (*inode, error) {
 	n, err := f.load(r)
 	switch {
@@ -124,13 +125,13 @@ func (f *FS) loadFile(r *nfsserver.Ref) (*inode, error) {
 	return n, nil
 }
 
-// types are the kinds as JuiceFS numbers them.
+// types maps JuiceFS's type numbers.
 var types = [...]nfsserver.FileType{
 	meta.TypeFile: nfsserver.TypeReg, meta.TypeDirectory: nfsserver.TypeDir, meta.TypeSymlink: nfsserver.TypeSymlink, meta.TypeFIFO: nfsserver.TypeFIFO,
 	meta.TypeBlockDev: nfsserver.TypeBlock, meta.TypeCharDev: nfsserver.TypeChar, meta.TypeSocket: nfsserver.TypeSocket,
 }
 
-// kind is the number of a type in JuiceFS.
+// kind returns JuiceFS's number for a type, or 0.
 func kind(t nfsserver.FileType) uint8 {
 	for k, other := range types {
 		if other == t {
@@ -147,16 +148,16 @@ func typeOf(k uint8) nfsserver.FileType {
 	return 0
 }
 
-// blockBytes is what JuiceFS counts space in.
+// blockBytes is JuiceFS's unit of space.
 const blockBytes = 4096
 
-// fill sets n to the attributes a, but for the ACL.
+// fill sets n to the attributes a, without the ACL.
 func (f *FS) fill(n *inode, ino meta.Ino, a *meta.Attr) {
 	n.ino, n.parent, n.dflt = ino, a.Parent, a.DefaultACL != 0
 	n.fixed = a.Flags&(meta.FlagImmutable|meta.FlagAppend) != 0
 	n.attr = nfsserver.Attr{
 		Type: typeOf(a.Typ), Mode: uint32(a.Mode) & nfsserver.ModeAll, Nlink: a.Nlink, UID: a.Uid, GID: a.Gid, Size: a.Length,
-		// Holes count, as they do for JuiceFS's quotas.
+		// Holes count, as in JuiceFS's quotas.
 		Used: (a.Length + blockBytes - 1) &^ (blockBytes - 1),
 		Fsid: f.volume, Fileid: uint64(ino),
 		Atime: asTime(a.Atime, a.Atimensec), Mtime: asTime(a.Mtime, a.Mtimensec), Ctime: asTime(a.Ctime, a.Ctimensec),
@@ -167,7 +168,7 @@ func (f *FS) fill(n *inode, ino meta.Ino, a *meta.Attr) {
 	n.base = identify(a)
 }
 
-// Device numbers are kept as FUSE has them, the same in a mount of the volume: 12 bits and 20.
+// Device numbers are stored in FUSE's form, as in a mount of the volume: 12 bits and 20.
 const (
 	maxMajor = 1<<12 - 1
 	maxMinor = 1<<20 - 1

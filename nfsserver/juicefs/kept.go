@@ -1,4 +1,4 @@
-// Locks of the process before, which are held until its clients have had the time to reclaim them.
+// Locks of the previous process, held until its clients have had the time to reclaim them.
 
 package juicefs
 
@@ -13,13 +13,14 @@ import (
 	"github.com/juicedata/juicefs/pkg/meta"
 )
 
-// keepPause is how long after the metadata service was not there it is tried again to release what is kept.
+// keepPause is the pause before another attempt to release locks while the metadata service is
+// unreachable.
 const keepPause = time.Second
 
-// A span is bytes of a file, both ends included.
+// A span is a range of bytes, both ends included.
 type span struct{ start, end uint64 }
 
-// without returns what of all is not within s.
+// without returns the parts of all outside s.
 func without(all []span, s span) (rest []span) {
 	for _, a := range all {
 		if a.end < s.start || a.start > s.end {
@@ -36,14 +37,15 @@ func without(all []span, s span) (rest []span) {
 	return rest
 }
 
-// A keptFile is the locks of one file that the process before had. To the volume they are ours, as are those that are taken since.
+// A keptFile is the previous process's locks on one file. The volume sees them as ours, like the
+// locks taken since.
 type keptFile struct {
-	locks *fileLocks // without this
+	locks *fileLocks // plain locks, without this
 
-	mu        sync.Mutex // guards all below; the volume is called under it
+	mu        sync.Mutex // guards all below; held during calls to the volume
 	over      bool       // nothing is kept any more
-	exclusive []span     // of one client each: who locks any of it has reclaimed that
-	shared    []span     // of several, perhaps: others may be about to reclaim theirs
+	exclusive []span     // held by one client each: a client that locks any part has reclaimed it
+	shared    []span     // may be held by several clients: others may be about to reclaim theirs
 	held      []span     // taken since
 }
 
@@ -69,7 +71,7 @@ func (k *keptFile) set(s span, kind uint32) error {
 	return err
 }
 
-// release releases bytes but those of some others. mu is held.
+// release releases all except the spans in but. mu is held.
 func (k *keptFile) release(all []span, but ...[]span) error {
 	for _, list := range but {
 		for _, b := range list {
@@ -84,29 +86,30 @@ func (k *keptFile) release(all []span, but ...[]span) error {
 	return nil
 }
 
-// end releases what has not been reclaimed.
+// end releases the locks that were not reclaimed.
 func (k *keptFile) end() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	err := k.release(slices.Concat(k.exclusive, k.shared), k.held)
-	if errors.Is(err, syscall.ENOENT) { // SQL: the file has been removed, and nobody else can lock it
+	if errors.Is(err, syscall.ENOENT) { // SQL: the file was removed, so no other client can lock it
 		err = nil
 	}
 	k.over = err == nil
 	return err
 }
 
-// A keeper is the locks of the process before.
+// A keeper holds the previous process's locks.
 type keeper struct {
 	files map[meta.Ino]*keptFile // set once
 	end   sync.Once              // closes grace
-	grace chan struct{}          // closed when clients reclaim no more; nil: nothing is kept
+	grace chan struct{}          // closed at the end of the grace period; nil: no locks are kept
 	stop  chan struct{}          // closed by close
-	ended chan struct{}          // closed when nothing runs any more
+	ended chan struct{}          // closed when endLoop returns
 }
 
-// hold holds the locks of a session that m goes on with until endGrace. All are the server's: it has one owner (lockOwner), and key-value
-// stores are listed by JuiceFS with the session's number for it.
+// hold holds the locks of a session that m continues, until endGrace. All belong to the server,
+// which has one owner (lockOwner). For key-value stores JuiceFS lists them with the session's
+// number as the owner.
 func (k *keeper) hold(m meta.Meta, s *meta.Session) {
 	k.files = map[meta.Ino]*keptFile{}
 	for _, p := range s.Plocks {
@@ -125,14 +128,14 @@ func (k *keeper) hold(m meta.Meta, s *meta.Session) {
 	go k.endLoop()
 }
 
-// endGrace has what is kept released. It does not wait for that.
+// endGrace starts releasing the kept locks, and does not wait for it.
 func (k *keeper) endGrace() {
 	if k.grace != nil {
 		k.end.Do(func() { close(k.grace) })
 	}
 }
 
-// endLoop ends what is kept. A file that cannot be ended now keeps no other waiting.
+// endLoop releases the kept locks. A file that fails does not delay the others.
 func (k *keeper) endLoop() {
 	defer close(k.ended)
 	select {
@@ -162,7 +165,7 @@ func (k *keeper) endLoop() {
 	}
 }
 
-// close is for the end of the server, which ends the session.
+// close stops at the end of the server, before the session ends.
 func (k *keeper) close() {
 	if k.grace != nil {
 		close(k.stop)

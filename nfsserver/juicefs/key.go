@@ -1,4 +1,4 @@
-// What the servers of one volume have to agree on, kept in the volume's own metadata.
+// The handle key shared by all servers of a volume, stored in the volume's own metadata.
 
 package juicefs
 
@@ -11,12 +11,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// keyName is the extended attribute of the volume's root that has the key of file handles. The kernel shows those called "trusted" to
-// root alone, also in a mount of the volume; this server shows none.
+// keyName is the extended attribute of the volume's root that stores the handle key. The kernel
+// shows "trusted" attributes only to root, also in a mount of the volume; this server shows none.
 const keyName = "trusted.nfsrdma.handle-key"
 
-// handleKey returns the volume's key. The first server that may write makes it: of several, one does. Zero: there is none, and the
-// volume is not to be changed.
+// handleKey returns the volume's key. The first server with write access creates it; of several,
+// one succeeds. Zero: there is none, and the volume is read-only.
 func handleKey(m meta.Meta, readOnly bool) (key [nfsserver.KeySize]byte, err error) {
 	has, err := readHandleKey(m)
 	if err != nil || has != key || readOnly {
@@ -47,7 +47,7 @@ func readHandleKey(m meta.Meta) (key [nfsserver.KeySize]byte, err error) {
 	return [nfsserver.KeySize]byte(b), nil
 }
 
-// Name asks the metadata service of a volume for the volume's name.
+// Name reads a volume's name from its metadata service.
 func Name(url string) (string, error) {
 	conf := meta.DefaultConf()
 	conf.ReadOnly = true

@@ -1,4 +1,4 @@
-// Listings: the names of a directory in the order of their cookies.
+// Listings: a directory's names in cookie order.
 
 package juicefs
 
@@ -15,20 +15,21 @@ import (
 	"github.com/juicedata/juicefs/pkg/meta"
 )
 
-// A cookie is 59 bits of a hash of the name, under a key of the volume, and 3 bits that number names with the same hash.
-// So it depends on nothing but the name: a listing goes on after a restart or on another server, and what is
-// made or removed meanwhile moves no other name. In a directory of a million names two have the same hash with a chance of one in a
-// million; then one is passed over if the other is removed just between two pages. Cookies stay below 2^62,
-// and those below 8 are free for "." and "..".
+// A cookie consists of 59 bits of the name's hash, keyed by the volume, and 3 bits that number
+// names with the same hash. So it depends only on the name: a listing continues after a restart or
+// on another server, and names made or removed meanwhile move no other name. In a directory of a
+// million names two have the same hash with a probability of one in a million. One of them is then
+// skipped if the other is removed just between two pages. Cookies stay below 2^62, and those below
+// 8 are free for "." and "..".
 const (
 	rankBits      = 3
 	hashBits      = 59
 	cookieDot     = 1
 	cookieDotDot  = 2
-	cookieVersion = 1 // of this scheme: the cookie verifier
+	cookieVersion = 1 // version of this scheme: the cookie verifier
 )
 
-// hash is that of a name; never 0.
+// hash returns a name's hash, never 0.
 func (f *FS) hash(name []byte) uint64 {
 	var b [16 + nameMax]byte
 	copy(b[:], f.hashKey[:])
@@ -36,9 +37,9 @@ func (f *FS) hash(name []byte) uint64 {
 	return max(binary.BigEndian.Uint64(sum[:])>>(64-hashBits), 1)
 }
 
-// A listing is the names of a directory as they were at one moment, sorted by cookie. It does not change.
+// A listing holds a directory's names at one moment, sorted by cookie. It does not change.
 type listing struct {
-	stamp   stamp // of the directory just before
+	stamp   stamp // of the directory, just before
 	made    time.Time
 	took    time.Duration
 	names   []byte
@@ -48,11 +49,11 @@ type listing struct {
 type entry struct {
 	cookie uint64
 	ino    meta.Ino
-	at     uint32 // in names
+	at     uint32 // offset in names
 	size   uint8
 }
 
-// marked reports whether a later change of the names changes the stamp.
+// marked reports whether each later change of the names changes the stamp.
 func (l *listing) marked() bool {
 	return l.made.Sub(time.Unix(l.stamp.mtime.Sec, int64(l.stamp.mtime.Nsec))) >= unmarked
 }
@@ -68,7 +69,7 @@ func (l *listing) after(cookie uint64) []entry {
 	return l.entries[i:]
 }
 
-// read makes a listing. JuiceFS reads a directory as a whole.
+// read makes a listing. JuiceFS always reads a whole directory.
 func (f *FS) read(d *inode) (*listing, error) {
 	start := time.Now()
 	var all []*meta.Entry
@@ -88,7 +89,8 @@ func (f *FS) read(d *inode) (*listing, error) {
 	return l, nil
 }
 
-// sort orders the entries, those of one hash by name, and numbers these. Redis tells a name twice when its tables grow meanwhile.
+// sort orders the entries by hash, then by name, and numbers entries of equal hash. It removes
+// duplicates: Redis returns a name twice if its tables grow meanwhile.
 func (l *listing) sort() {
 	slices.SortFunc(l.entries, func(a, b entry) int {
 		if c := cmp.Compare(a.cookie, b.cookie); c != 0 {
@@ -107,35 +109,37 @@ func (l *listing) sort() {
 }
 
 const (
-	// keepNames is how many names of listings are kept, some 60 bytes each.
+	// keepNames bounds the names in kept listings, some 60 bytes each.
 	keepNames = 4 << 20
-	// A page that goes on takes them from a listing that is no longer true for this long, or as many times as long as the
-	// directory took to read: to read it anew for each page of an `rm -r` of a million names would never end.
+	// A continued listing uses names read before for goOnFor, or for goOnTimes the time it took to
+	// read them, even after changes. Reading the directory again for each page of an `rm -r` of a
+	// million names would take forever.
 	goOnFor, goOnTimes = 2 * time.Second, 20
-	// JuiceFS's mounts leave a directory's times as they are when its names change until so much later than its modification time
-	// (skip-dir-mtime): a tenth of a second for each try of the transaction. Where that time lies in the future they never change it.
+	// JuiceFS's mounts leave a directory's times unchanged when its names change, until this long
+	// after its modification time (skip-dir-mtime): a tenth of a second for each attempt of the
+	// transaction. With a time in the future they never change it.
 	unmarked = 10 * time.Second
 )
 
-// listings are those that have been used last.
+// listings are the most recently used listings.
 type listings struct {
 	mu    sync.Mutex // guards the rest
 	of    map[meta.Ino]*kept
-	order list.List // of the inode numbers, the last used first
+	order list.List // inode numbers, most recently used first
 	names int
 
-	page atomic.Int64 // how many names with attributes the last full reply had
+	page atomic.Int64 // number of names with attributes in the last full reply
 }
 
-// A kept is a listing and its maker's lock.
+// A kept is a listing, and the lock for making it.
 type kept struct {
-	making sync.Mutex    // held by who reads the directory; taken without listings.mu
+	making sync.Mutex    // held while reading the directory; taken without listings.mu
 	l      *listing      // guarded by listings.mu
 	at     *list.Element // in listings.order, guarded by listings.mu
 }
 
-// list returns the names of d for a page that begins after a cookie. A listing that begins, cookie 0, has all names that there are;
-// one that goes on has those that there were when it began, whatever else.
+// list returns the names of d for a page that begins after a cookie. A new listing (cookie 0) has
+// all names present now; a continued one has those present when it began.
 func (f *FS) list(d *inode, cookie uint64) (*listing, error) {
 	called := time.Now()
 	k := f.listings.keep(d.ino)
@@ -145,7 +149,7 @@ func (f *FS) list(d *inode, cookie uint64) (*listing, error) {
 	k.making.Lock()
 	defer k.making.Unlock()
 	if l := f.listings.usable(k, d, cookie, called); l != nil {
-		return l, nil // somebody else has just read it
+		return l, nil // another call has just read it
 	}
 	l, err := f.read(d)
 	if err == nil {
@@ -170,7 +174,7 @@ func (s *listings) keep(ino meta.Ino) *kept {
 	return k
 }
 
-// usable returns what is kept if it will do for a page that was asked for at the time called.
+// usable returns the kept listing if it fits a page requested at the time called.
 func (s *listings) usable(k *kept, d *inode, cookie uint64, called time.Time) *listing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,12 +188,12 @@ func (s *listings) usable(k *kept, d *inode, cookie uint64, called time.Time) *l
 	return nil
 }
 
-// put keeps a listing, and forgets those that have not been used for longest.
+// put keeps a listing, and forgets the least recently used ones.
 func (s *listings) put(ino meta.Ino, k *kept, l *listing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of[ino] != k {
-		return // was forgotten meanwhile
+		return // forgotten meanwhile
 	}
 	s.names -= k.size()
 	k.l = l
@@ -202,7 +206,7 @@ func (s *listings) put(ino meta.Ino, k *kept, l *listing) {
 	}
 }
 
-// keptCost is what a directory counts for beside its names.
+// keptCost is the cost of a directory in names, besides its own.
 const keptCost = 16
 
 func (k *kept) size() int {

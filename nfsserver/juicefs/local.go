@@ -1,4 +1,5 @@
-// Stable storage of volumes in directories of this machine: what Badger and JuiceFS's "file" storage leave to the page cache.
+// Stable storage of volumes in local directories: data that Badger and JuiceFS's "file" storage
+// leave in the page cache.
 
 package juicefs
 
@@ -11,20 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// JuiceFS opens Badger without syncing and its "file" storage writes and renames: both survive the process, not the
-// machine. localDirs brings their file systems to the disk. Syncs that are asked for while one runs share the next.
+// JuiceFS opens Badger without syncing, and its "file" storage writes and renames. Both survive the
+// process, but not a crash of the machine. localDirs syncs their file systems. Syncs requested
+// while one runs share the next.
 type localDirs struct {
-	fds []int // one of each file system; set once
+	fds []int // one for each file system; set once
 
 	mu          sync.Mutex // guards the rest
-	ended       sync.Cond  // a sync has
+	ended       sync.Cond  // signals the end of a sync
 	running     bool
-	begun, done uint64 // syncs so far
-	failed      uint64 // the last that failed
-	err         error  // how
+	begun, done uint64 // counts of syncs
+	failed      uint64 // number of the last failed sync
+	err         error  // its error
 }
 
-// openLocal opens the directories of a volume that are on this machine; there are possibly none.
+// openLocal opens a volume's directories on this machine, if any.
 func openLocal(url string, format *meta.Format) (*localDirs, error) {
 	l := new(localDirs)
 	l.ended.L = &l.mu
@@ -53,14 +55,14 @@ func openLocal(url string, format *meta.Format) (*localDirs, error) {
 	return l, nil
 }
 
-// sync returns when all that was written before it was called is stable.
+// sync returns when all data written before the call is stable.
 func (l *localDirs) sync() error {
 	if len(l.fds) == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	mine := l.begun + 1 // one that runs has possibly begun too early for us
+	mine := l.begun + 1 // a running sync may have begun too early for us
 	for l.done < mine {
 		if l.running {
 			l.ended.Wait()

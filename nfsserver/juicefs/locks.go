@@ -11,19 +11,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// lockOwner is who holds the server's locks, within its session. Lock managers of one server have been at one with each
-// other before they ask here, and so one owner is enough.
+// lockOwner is the owner of the server's locks within its session. One owner is enough, because the
+// server's lock manager resolves conflicts between its clients before it calls here.
 const lockOwner = 1
 
 // fileLocks are the server's locks on one file.
 type fileLocks struct {
 	m    meta.Meta
 	ino  meta.Ino
-	kept *keptFile // what the process before had; nil: nothing
+	kept *keptFile // locks of the previous process; nil: none
 	open *atomic.Int64
 }
 
-// OpenLocks releases what was left of the same session, but for what clients are to reclaim.
+// OpenLocks releases leftover locks of the same session, except those that clients may reclaim.
 func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	n, err := f.loadFile(&r)
 	if err != nil {
@@ -40,14 +40,14 @@ func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	return l, nil
 }
 
-// EndGrace has the locks of the process before released that no client has reclaimed. Until then they are held, by whatever the lock manager calls
-// grace and however long opening took.
+// EndGrace releases the previous process's locks that no client has reclaimed. Until this call they
+// are held, regardless of the lock manager's grace period and the time spent opening.
 func (f *FS) EndGrace() { f.kept.endGrace() }
 
-// lockTypes are the types of locks in JuiceFS, those of fcntl(2).
+// lockTypes are JuiceFS's types of locks, those of fcntl(2).
 var lockTypes = [...]uint32{nfsserver.Unlocked: syscall.F_UNLCK, nfsserver.Shared: syscall.F_RDLCK, nfsserver.Exclusive: syscall.F_WRLCK}
 
-// Set locks bytes, or releases them. It does not wait for another client.
+// Set locks or releases bytes. It does not wait for another client.
 func (l *fileLocks) Set(start, end uint64, t nfsserver.LockType) error {
 	if l.kept != nil {
 		return l.kept.set(span{start, end}, lockTypes[t])
@@ -59,7 +59,7 @@ func (l *fileLocks) lock(s span, kind uint32) error {
 	return failed(l.m.Setlk(system, l.ino, lockOwner, false, kind, s.start, s.end, 0))
 }
 
-// Test finds a lock of another client.
+// Test returns another client's conflicting lock.
 func (l *fileLocks) Test(start, end uint64, t nfsserver.LockType) (at, last uint64, other nfsserver.LockType, err error) {
 	k, pid := lockTypes[t], uint32(0)
 	if no := l.m.Getlk(system, l.ino, lockOwner, &k, &start, &end, &pid); no != 0 {
@@ -80,7 +80,8 @@ func (l *fileLocks) Close() error {
 	return l.Set(0, math.MaxInt64, nfsserver.Unlocked)
 }
 
-// noLocks are those of a server that has no session in the volume, and so nothing to hold locks by: its clients exclude one another only.
+// noLocks are the locks of a server without a session in the volume, which cannot hold locks there:
+// only its own clients exclude one another.
 type noLocks struct{}
 
 func (noLocks) Set(uint64, uint64, nfsserver.LockType) error { return nil }

@@ -1,4 +1,4 @@
-// A volume in a directory of this machine: nothing to set up.
+// A volume in a local directory: nothing to set up.
 
 package juicefs
 
@@ -13,24 +13,24 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// A Local is a volume with its metadata in Badger and its objects in files, both below one directory. One process
-// at a time has it open.
+// A Local is a volume with its metadata in Badger and its objects in files, both below one
+// directory. Only one process at a time can open it.
 type Local struct {
 	Dir string
-	// UID, GID and Mode are of the root directory; Mode 0: 0755.
+	// UID, GID and Mode are the root directory's; Mode 0: 0755.
 	UID, GID, Mode uint32
 	// Capacity and Inodes are the most bytes and objects; 0: no limit but the disk's.
 	Capacity, Inodes uint64
-	// TrashDays is the number of days that removed files are kept in the trash; 0: none.
+	// TrashDays is the number of days removed files stay in the trash; 0: no trash.
 	TrashDays int
 	// ACL: objects can have POSIX ACLs.
 	ACL bool
 }
 
-// blockKiB is the size of a block in KiB, that which JuiceFS recommends.
+// blockKiB is the block size in KiB, as recommended by JuiceFS.
 const blockKiB = 4096
 
-// Make makes the volume, unless there is one in the directory, and returns the URL for Options.Meta.
+// Make makes the volume, unless the directory has one, and returns the URL for Options.Meta.
 func (l Local) Make() (url string, err error) {
 	dir, err := filepath.Abs(l.Dir)
 	if err != nil {
@@ -57,7 +57,7 @@ func (l Local) Make() (url string, err error) {
 	return url, l.format(m, dir)
 }
 
-// format writes the settings of a new volume, and its root directory.
+// format writes a new volume's settings, and its root directory.
 func (l *Local) format(m meta.Meta, dir string) error {
 	mode := l.Mode
 	if mode == 0 {

@@ -28,7 +28,7 @@ func (f *FS) Lookup(c nfsserver.Cred, dir nfsserver.Ref, name string) (nfsserver
 	return f.ref(n.ino, n.attr.Type), n.attr, nil
 }
 
-// find returns the object of a name in d, with its ACL. The trash has none.
+// find returns the object with a name in d, including its ACL. The trash cannot be found.
 func (f *FS) find(d *inode, name string) (*inode, error) {
 	n := new(inode)
 	switch {
@@ -58,12 +58,12 @@ func (f *FS) find(d *inode, name string) (*inode, error) {
 		if !errors.Is(err, nfsserver.ErrStale) {
 			return n, err
 		}
-		// It went between the two: removed, or replaced.
+		// Removed or replaced between the two queries.
 	}
 	return nil, nfsserver.ErrBusy
 }
 
-// replacements is how often a name that is always being replaced is looked for.
+// replacements bounds the look-ups of a name that keeps being replaced.
 const replacements = 100
 
 // Create makes an empty file.
@@ -109,8 +109,8 @@ func (f *FS) Mknod(c nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver
 	return f.add(&c, dir, name, t, s, "", dev)
 }
 
-// add makes an object. Type, mode and owner hold from its first moment; a size, times, and a group that is not the directory's
-// where that gives its own, are set in the next transactions.
+// add makes an object. Type, mode and owner hold from its first moment. Later transactions set the
+// size, times, and a group other than the one inherited from the directory.
 func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.FileType, s *nfsserver.SetAttr, target string, dev uint32) (r nfsserver.Ref, _ nfsserver.Attr, err error) {
 	d, err := f.newName(c, &dir, name)
 	if err != nil {
@@ -129,9 +129,9 @@ func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.
 	var ino meta.Ino
 	var a meta.Attr
 	if m := f.mark(c.Call, t, period(f.now())); m != 0 {
-		dev, a.Rdev = m, m // a.Rdev is for directories and symbolic links, which JuiceFS gives no device number
+		dev, a.Rdev = m, m // a.Rdev: for directories and symbolic links
 	}
-	var all bool // the object has all that it is to have
+	var all bool // the object is complete
 	no := f.m.Mknod(as(set.UID, set.GID), d.ino, name, kind(t), uint16(set.Mode&nfsserver.ModeAll), 0, dev, target, &ino, &a)
 	if no == syscall.EEXIST {
 		if was, at, ok := f.made(c, d, name, t); ok {
@@ -144,8 +144,9 @@ func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.
 	n := new(inode)
 	f.fill(n, ino, &a)
 	r = f.ref(ino, t)
-	// A server that has died may have left an object without the rest. It is not set again once its owner has changed the object: the call
-	// is possibly a late one, whose copy was answered by another server.
+	// A server that crashed may have left an object incomplete. Once its owner has changed the
+	// object it is not completed: the call may be a late copy of one that another server has
+	// answered.
 	if all || !f.complete(n, &set) {
 		return r, n.attr, nil
 	}
@@ -156,13 +157,13 @@ func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.
 	return r, at, err
 }
 
-// complete reports whether a new object has not yet all that s gives it.
+// complete reports whether a new object still lacks something from s.
 func (f *FS) complete(n *inode, s *nfsserver.SetAttr) bool {
 	return s.Has(nfsserver.SetAtime|nfsserver.SetMtime) || s.GID != n.attr.GID ||
 		n.attr.Type == nfsserver.TypeReg && s.Has(nfsserver.SetSize) && s.Size > 0
 }
 
-// finish gives a new object the rest of s.
+// finish sets the rest of s on a new object.
 func (f *FS) finish(n *inode, s *nfsserver.SetAttr) error {
 	if n.attr.Type == nfsserver.TypeReg && s.Has(nfsserver.SetSize) && s.Size > 0 {
 		o := f.files.use(n.ino)
@@ -174,7 +175,7 @@ func (f *FS) finish(n *inode, s *nfsserver.SetAttr) error {
 	}
 	rest := *s
 	rest.Mask &= nfsserver.SetAtime | nfsserver.SetMtime | nfsserver.SetAtimeNow | nfsserver.SetMtimeNow
-	rest.Mode = n.attr.Mode // less what a default ACL takes away
+	rest.Mode = n.attr.Mode // limited by the default ACL
 	if s.GID != n.attr.GID {
 		rest.Mask |= nfsserver.SetGID | nfsserver.SetMode
 	}
@@ -184,7 +185,7 @@ func (f *FS) finish(n *inode, s *nfsserver.SetAttr) error {
 	return f.apply(n, &rest)
 }
 
-// newName returns the directory in which c may make name.
+// newName returns a directory where c may create name.
 func (f *FS) newName(c *nfsserver.Cred, dir *nfsserver.Ref, name string) (*inode, error) {
 	d, err := f.loadDir(dir)
 	if err == nil {
@@ -207,11 +208,13 @@ func (f *FS) newName(c *nfsserver.Cred, dir *nfsserver.Ref, name string) (*inode
 	return d, nil
 }
 
-// changed gives directory d the present time after a call that has changed its names, if no is 0, where JuiceFS leaves the
-// time that there is: one in the far future. Clients keep their caches by it. It returns no.
+// changed sets directory d to the current time after a successful change of its names (no is 0) if
+// JuiceFS leaves a time in the far future. Clients validate their caches by this time. It returns
+// no.
 func (f *FS) changed(d *inode, no syscall.Errno) syscall.Errno {
 	if no == 0 && time.Unix(d.attr.Mtime.Sec, 0).After(time.Now().Add(clockAhead)) {
-		f.m.SetAttr(system, d.ino, meta.SetAttrMtimeNow, 0, new(meta.Attr)) // fails without harm: the names are changed
+		// It may fail: the names are changed.
+		f.m.SetAttr(system, d.ino, meta.SetAttrMtimeNow, 0, new(meta.Attr))
 	}
 	return no
 }
@@ -254,7 +257,7 @@ func (f *FS) Remove(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	}
 	end := f.calls.begin(f, opRemove, c.Call, n)
 	if n.attr.Nlink > 1 || f.files.hasTrash() {
-		f.files.settle(n.ino) // of the file that stays; that of no other name needs no commit
+		f.files.settle(n.ino) // for the remaining file; without another name no commit is needed
 	}
 	no := f.changed(d, f.m.Unlink(system, d.ino, name))
 	end(no)
@@ -280,7 +283,7 @@ func (f *FS) Rmdir(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	return f.removed(opRmdir, &c, &dir, name, failed(no))
 }
 
-// named returns a directory that c may search and the object of that name in it.
+// named returns a directory that c may search, and the object with a name in it.
 func (f *FS) named(c *nfsserver.Cred, dir *nfsserver.Ref, name string) (d, n *inode, err error) {
 	if d, err = f.loadDir(dir); err == nil {
 		err = d.rights().Check(c, nfsserver.MayExec)

@@ -1,4 +1,4 @@
-// Passwords in the URLs of metadata services, which are for nobody who reads a log.
+// Passwords in URLs of metadata services, which must not appear in logs.
 
 package juicefs
 
@@ -13,18 +13,19 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// hidden is what stands for a password.
+// hidden replaces a password.
 const hidden = "****"
 
-// inQuery is a password among the parameters of a URL, as PostgreSQL's driver takes it, too.
+// inQuery matches a password among a URL's parameters, which PostgreSQL's driver also accepts.
 var inQuery = regexp.MustCompile(`([?&](?:ssl)?password=)[^&\s"]*`)
 
-// Label is the URL of a metadata service without its password.
+// Label returns a metadata service's URL without its password.
 func Label(url string) string {
 	return inQuery.ReplaceAllString(utils.RemovePassword(url), "${1}"+hidden)
 }
 
-// passwordOf is what stands between the user and the host of a URL that is possibly none: a "@" in a password is not always escaped.
+// passwordOf returns the text between the user and the host of a URL, which may be malformed: a "@"
+// in a password is not always escaped.
 func passwordOf(url string) string {
 	_, rest, _ := strings.Cut(url, "://")
 	at := strings.LastIndex(rest, "@")
@@ -35,7 +36,7 @@ func passwordOf(url string) string {
 	return password
 }
 
-// A passwordSet has the passwords of all volumes that this process was asked for.
+// A passwordSet has the passwords of all volumes opened by this process.
 type passwordSet struct {
 	mu   sync.Mutex
 	list []string // guarded by mu
@@ -43,7 +44,7 @@ type passwordSet struct {
 
 var passwords passwordSet
 
-// add notes the password of a URL, and the one that JuiceFS puts into it from the environment.
+// add records the password of a URL, and the one that JuiceFS inserts from the environment.
 func (s *passwordSet) add(at string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +56,9 @@ func (s *passwordSet) add(at string) {
 	}
 }
 
-// hide takes the passwords out of a message. JuiceFS quotes a URL that it cannot read, and the parser of URLs the part of it that is wrong, which
-// is of the password where that has a "%", "#" or "/" that is not escaped: the end of such a message is left out.
+// hide removes the passwords from a message. JuiceFS quotes an unparsable URL, and the URL parser
+// quotes the faulty part. With an unescaped "%", "#" or "/" in the password that is a part of the
+// password, so hide cuts the end of such a message.
 func (s *passwordSet) hide(message string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +71,7 @@ func (s *passwordSet) hide(message string) string {
 	return inQuery.ReplaceAllString(message, "${1}"+hidden)
 }
 
-// A passwordHook has JuiceFS log no passwords.
+// A passwordHook keeps passwords out of JuiceFS's log.
 type passwordHook struct{}
 
 func (passwordHook) Levels() []logrus.Level { return logrus.AllLevels }

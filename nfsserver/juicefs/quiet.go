@@ -1,4 +1,4 @@
-// The end of what JuiceFS does by itself, which has to come before Badger's.
+// The end of JuiceFS's background work, which must precede Badger's close.
 
 package juicefs
 
@@ -11,11 +11,12 @@ import (
 	"github.com/juicedata/juicefs/pkg/meta"
 )
 
-// JuiceFS deletes the data of removed files and compacts chunks in goroutines that CloseSession does not wait for. Badger unmaps
-// its tables when it is closed, and a goroutine that reads one then ends the process. So the metadata client is
-// closed when it counts none of them: maxDeleting has an element for each deletion, compacting for each compaction, and no
-// compaction begins once the session is closed. JuiceFS tells neither count; both are looked at by reflection, and
-// a version without them is refused when a volume is opened.
+// JuiceFS deletes removed files' data and compacts chunks in goroutines that CloseSession does not
+// wait for. Badger unmaps its tables when it is closed, and a goroutine that still reads one
+// crashes the process. So the metadata client is closed only when no such goroutine runs.
+// maxDeleting has an element for each deletion and compacting for each compaction; no compaction
+// begins after the session is closed. JuiceFS exports neither count, so we read both by reflection.
+// Opening a volume fails with a version without them.
 type background struct {
 	mu                      sync.Locker // guards compacting
 	maxDeleting, compacting reflect.Value
@@ -41,11 +42,12 @@ func (b *background) count() int {
 
 const (
 	quietPoll = 10 * time.Millisecond
-	// quietPolls is how often in a row there has to be none: some shorter work, such as fetching the next inode numbers, is not counted.
+	// quietPolls is the number of consecutive polls that must find none: some shorter work, such as
+	// fetching the next inode numbers, is not counted.
 	quietPolls = 5
 )
 
-// wait returns when there is nothing left.
+// wait returns when no background work is left.
 func (b *background) wait() {
 	for quiet := 0; quiet < quietPolls; quiet++ {
 		if b.count() > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// ReadDir goes over the names in the order of their cookies.
+// ReadDir emits the names in cookie order.
 func (f *FS) ReadDir(c nfsserver.Cred, dir nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	d, err := f.loadDir(&dir)
 	if err == nil {
@@ -51,10 +51,10 @@ func (f *FS) ReadDir(c nfsserver.Cred, dir nfsserver.Ref, cookie uint64, plus bo
 	return true, nil
 }
 
-// ahead is for how many names attributes are asked at once.
+// ahead is the number of names with concurrent queries for attributes.
 const ahead = 16
 
-// A page is a part of a listing on its way.
+// A page is the part of a listing in one reply.
 type page struct {
 	f    *FS
 	dir  *inode
@@ -62,7 +62,7 @@ type page struct {
 	emit func(*nfsserver.Dirent) bool
 	de   nfsserver.Dirent
 
-	expect, sent int // names that the reply is expected to have, and that it has
+	expect, sent int // names that the reply probably has in the end, and has so far
 	all          attrs
 }
 
@@ -71,14 +71,15 @@ func (p *page) dot(name string, cookie uint64, ino meta.Ino) bool {
 	return p.emit(&p.de)
 }
 
-// An answer is an entry's object and its attributes, or why there are none.
+// An answer is an entry's object and its attributes, or the error instead.
 type answer struct {
 	ino  meta.Ino
 	attr nfsserver.Attr
 	err  error
 }
 
-// ask finds the attributes of an entry. If its object has gone, another one has possibly taken the name.
+// ask reads an entry's attributes. If its object is gone, the name may belong to another one by
+// now.
 func (p *page) ask(l *listing, e *entry) (a answer) {
 	a.ino = e.ino
 	if a.attr, a.err = p.f.attrOf(e.ino); !errors.Is(a.err, nfsserver.ErrStale) {
@@ -92,7 +93,7 @@ func (p *page) ask(l *listing, e *entry) (a answer) {
 	return a
 }
 
-// send emits entries. With plus, those that have gone since the directory was read are left out.
+// send emits entries. With plus it omits names removed since the directory was read.
 func (p *page) send(l *listing, entries []entry) (more bool, err error) {
 	var got [ahead]answer
 	if p.plus {

@@ -17,16 +17,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// JuiceFS keeps extended attributes of inode numbers that it never gives to anything, and asks for no inode. Each server has a slot, and in
-// that pages, each an attribute of a number of its own, as Redis has all attributes of a number in one key: changes of one key
-// take turns. The call says which page its record is in, so that who looks for it reads one page of each slot. A page has
-// the records of its last calls; a server knows what is in its own, and writes it as a whole.
+// JuiceFS stores extended attributes also under unused inode numbers, without checking for an
+// inode. Each server has a slot with pages, and each page is an attribute under a number of its
+// own. Redis stores all attributes of a number in one key, and changes of one key take turns. The
+// call determines the page of its record, so a search reads one page in each slot. A page has the
+// records of its most recent calls. A server knows its own pages and writes each as a whole.
 //
-// Slots are taken in turn by making an attribute, and their number is bounded: a server takes the slot of one that has ended, or
-// was killed, if that was so long ago that its records have expired. Where two take one slot at once, or a server that was stopped has lost its own,
-// each undoes records of the other, and calls are not recognized, as without records; until one sees who has the slot, and takes another.
+// Servers take slots in order by creating an attribute; the number of slots is bounded. A server
+// takes over the slot of an ended or killed one once its records have expired. Two servers may take
+// one slot at once, or a stopped server may have lost its slot without knowing. Then each
+// overwrites records of the other, and calls are not recognized, as without records, until one sees
+// the other as the owner and takes another slot.
 const (
-	recordsIno meta.Ino = 0x7FFFFFFE_00000000 // of the slots; pages follow it
+	recordsIno meta.Ino = 0x7FFFFFFE_00000000 // for the slots; the pages follow
 
 	slots       = 64
 	pages       = 512
@@ -35,19 +38,21 @@ const (
 
 	pageName = "trusted.nfsrdma.calls"
 
-	// recordAge is how long a record is good, by the clock of who looks: clocks agree to some seconds.
+	// recordAge is how long a record is valid, by the reader's clock: clocks agree within some
+	// seconds.
 	recordAge = 2 * time.Minute
-	// slotRenewed is how often a server says that it has its slot, slotAge after what time of silence it is another's: longer than its records are
-	// good, and no longer than a server that ends every few seconds after its start takes to use up all slots.
+	// slotRenewed is the interval of renewing a slot. After slotAge without renewal another server
+	// may take it. That is longer than its records are valid. It is short enough that a server
+	// restarting every few seconds does not use up all slots.
 	slotRenewed = 30 * time.Second
 	slotAge     = 4 * time.Minute
 )
 
-// A record is of a call that is about to change names.
+// A record describes a call that is about to change names.
 type record struct {
 	sum   [16]byte
-	ino   meta.Ino // what is removed, moved or linked
-	nlink uint32   // before
+	ino   meta.Ino // the object to be removed, moved or linked
+	nlink uint32   // before the call
 	at    time.Time
 }
 
@@ -58,7 +63,7 @@ func (r *record) append(b []byte) []byte {
 	return append(b, encodeTime(r.at)...)
 }
 
-// parseRecord is of recordSize bytes.
+// parseRecord parses recordSize bytes.
 func parseRecord(b []byte) (r record) {
 	r.sum = [16]byte(b)
 	r.ino = meta.Ino(binary.BigEndian.Uint64(b[16:]))
@@ -67,29 +72,30 @@ func parseRecord(b []byte) (r record) {
 	return r
 }
 
-// A callPage is the newest records of the calls that belong to it, the oldest first.
+// A callPage holds the newest records of its calls, oldest first.
 type callPage struct {
-	mu      sync.Mutex // held while it is written, so that what is stored is never older than what was written before
+	mu      sync.Mutex // held during the write, so stored pages never go back to an older state
 	records []record
 }
 
-// calls are the records of a server.
+// calls are a server's records.
 type calls struct {
-	owner uint64       // drawn, so that a server knows its slot from that of another one
-	slot  atomic.Int64 // -1: none are written
+	owner uint64       // random, to distinguish our slot from another server's
+	slot  atomic.Int64 // -1: no records are written
 	pages [pages]callPage
 
-	stop, stopped chan struct{} // of renewLoop; nil: it does not run
+	stop, stopped chan struct{} // of renewLoop; nil: not running
 }
 
 func slotName(n int64) string { return fmt.Sprint(pageName, ".", n) }
 
-// pageIno is the number that has a page of a slot.
+// pageIno returns the number that holds a page of a slot.
 func pageIno(slot int64, page int) meta.Ino {
 	return recordsIno + 1 + meta.Ino(slot)*pages + meta.Ino(page)
 }
 
-// start takes a slot and keeps it. Where none is free, or the service does not answer, calls are not recorded until there is one.
+// start takes a slot and keeps it. While none is free, or the service does not answer, calls are
+// not recorded.
 func (k *calls) start(m meta.Meta) {
 	k.owner = rand.Uint64()
 	k.slot.Store(claim(m, k.owner, time.Now()))
@@ -97,7 +103,7 @@ func (k *calls) start(m meta.Meta) {
 	go k.renewLoop(m)
 }
 
-// close ends renewLoop. The slot stays as it is: its records are possibly looked for.
+// close ends renewLoop. It leaves the slot, because other servers may still need its records.
 func (k *calls) close() {
 	if k.stop != nil {
 		close(k.stop)
@@ -105,9 +111,9 @@ func (k *calls) close() {
 	}
 }
 
-// claim returns a slot that nobody has now, or that is the owner's since a call whose answer was
-// lost; -1: there is none, or the service does not answer, which is found out once: for each slot
-// it would take as long again as the service's client tries, and Close waits for it.
+// claim returns a slot that is free, or already the owner's after a call with a lost reply; -1:
+// there is none, or the service does not answer. It stops at the first unanswered query: each
+// further one would take as long again, and Close waits for it.
 func claim(m meta.Meta, owner uint64, now time.Time) int64 {
 	for slot := range int64(slots) {
 		no := m.SetXattr(system, recordsIno, slotName(slot), slotOf(owner, now), meta.XattrCreate)
@@ -129,7 +135,7 @@ func claim(m meta.Meta, owner uint64, now time.Time) int64 {
 	return -1
 }
 
-// renewLoop says that the slot is in use, also of a server that is idle.
+// renewLoop renews the slot, also for an idle server.
 func (k *calls) renewLoop(m meta.Meta) {
 	defer close(k.stopped)
 	tick := time.NewTicker(slotRenewed)
@@ -144,7 +150,8 @@ func (k *calls) renewLoop(m meta.Meta) {
 	}
 }
 
-// renew says that the slot is in use, or takes another one where it is another server's. What fails is done by the next one.
+// renew renews the slot, or takes another if another server has it. After an error the next renewal
+// tries again.
 func (k *calls) renew(m meta.Meta, now time.Time) {
 	slot := k.slot.Load()
 	if slot >= 0 {
@@ -160,7 +167,7 @@ func (k *calls) renew(m meta.Meta, now time.Time) {
 	k.slot.Store(claim(m, k.owner, now))
 }
 
-// slotOf is what is stored of a slot that owner has, and slotAt who has had a slot when.
+// slotOf encodes a slot's owner and time, and slotAt reads them.
 func slotOf(owner uint64, at time.Time) []byte {
 	return binary.BigEndian.AppendUint64(encodeTime(at), owner)
 }
@@ -173,18 +180,19 @@ func slotAt(m meta.Meta, slot int64) (owner uint64, at time.Time, known bool) {
 	return binary.BigEndian.Uint64(b[8:]), decodeTime(b), true
 }
 
-// encodeTime and decodeTime are of a time in records and slots.
+// encodeTime and decodeTime convert times in records and slots, in seconds.
 func encodeTime(t time.Time) []byte { return binary.BigEndian.AppendUint64(nil, uint64(t.Unix())) }
 func decodeTime(b []byte) time.Time { return time.Unix(int64(binary.BigEndian.Uint64(b)), 0) }
 
-// recordOf is the sum and the page of a call's record.
+// recordOf returns the sum and the page for a call's record.
 func (f *FS) recordOf(op byte, id *nfsserver.CallID) (sum [16]byte, page int) {
 	mac := f.mac(op, id, 0)
 	return [16]byte(mac[:]), int(binary.BigEndian.Uint16(mac[16:])) % pages
 }
 
-// begin records a call that is about to change names of n; end is told what has become of that. A record that cannot be written is
-// none, and the call goes on as without.
+// begin records a call about to change names of n. The caller passes the result to end, which
+// removes the record of a refused change. If the record cannot be written the call continues
+// without it.
 func (k *calls) begin(f *FS, op byte, id *nfsserver.CallID, n *inode) (end func(no syscall.Errno)) {
 	if k.slot.Load() < 0 || id == nil {
 		return func(syscall.Errno) {}
@@ -206,7 +214,7 @@ func (k *calls) begin(f *FS, op byte, id *nfsserver.CallID, n *inode) (end func(
 	}
 }
 
-// change changes the records of a page and writes it.
+// change modifies the records of a page and writes it.
 func (k *calls) change(m meta.Meta, number int, do func(*callPage)) {
 	p := &k.pages[number]
 	p.mu.Lock()
@@ -216,14 +224,15 @@ func (k *calls) change(m meta.Meta, number int, do func(*callPage)) {
 	if slot < 0 {
 		return
 	}
-	b := make([]byte, 1, 1+pageRecords*recordSize) // a service takes no empty value; the first byte is the version
+	// Services refuse empty values. The first byte is the version.
+	b := make([]byte, 1, 1+pageRecords*recordSize)
 	for i := range p.records {
 		b = p.records[i].append(b)
 	}
 	m.SetXattr(system, pageIno(slot, number), pageName, b, 0)
 }
 
-// find looks for the record that another server has of a call which has moved.
+// find searches for another server's record of a moved call.
 func (k *calls) find(f *FS, op byte, id *nfsserver.CallID) (record, bool) {
 	if id == nil || !id.Moved || f.readOnly {
 		return record{}, false
@@ -236,7 +245,7 @@ func (k *calls) find(f *FS, op byte, id *nfsserver.CallID) (record, bool) {
 			continue
 		}
 		switch no := f.m.GetXattr(system, pageIno(slot, number), pageName, &b); {
-		case no == meta.ENOATTR: // possibly a slot that nobody has had, and then there are none after it
+		case no == meta.ENOATTR: // maybe a slot never used; then no slot after it is used
 			if f.m.GetXattr(system, recordsIno, slotName(slot), &b) == meta.ENOATTR {
 				return record{}, false
 			}
@@ -251,7 +260,7 @@ func (k *calls) find(f *FS, op byte, id *nfsserver.CallID) (record, bool) {
 	return record{}, false
 }
 
-// search looks for a record in what is stored of a page.
+// search finds a record in a stored page.
 func search(b []byte, sum [16]byte, now time.Time) (record, bool) {
 	if len(b) == 0 || b[0] != 0 {
 		return record{}, false

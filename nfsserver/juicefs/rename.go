@@ -31,7 +31,7 @@ func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 		return syscall.ENAMETOOLONG
 	}
 	if n.attr.Type == nfsserver.TypeDir && src.ino != dst.ino {
-		// JuiceFS looks no further up than the parent.
+		// JuiceFS checks only the parent.
 		f.renames.Lock()
 		defer f.renames.Unlock()
 		if inside, err := f.inside(dst, n); err != nil || inside {
@@ -65,8 +65,9 @@ func either(err error, otherwise error) error {
 	return otherwise
 }
 
-// mayMove checks that c may move n from directory src to dst, over old if there is
-// one, and that old can give its name to it. To move a directory to another one changes its "..": it must be writable.
+// mayMove checks that c may move n from directory src to dst, replacing old if it is not nil, and
+// that old can be replaced. Moving a directory to another one changes its "..", which needs write
+// permission on it.
 func mayMove(c *nfsserver.Cred, src, n, dst, old *inode) error {
 	err := src.rights().MayUnlink(c, &n.attr)
 	switch {

@@ -1,4 +1,5 @@
-// Calls that another server of the volume has done: what a client repeats, as their replies were lost, succeeds here too.
+// Calls executed by another server of the volume: a client repeats them after a lost reply, and
+// they succeed here, too.
 
 package juicefs
 
@@ -15,23 +16,29 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// A server's duplicate request cache ends with it. A client that has lost its server repeats what was not answered at another
-// one, with the same XID, and there a REMOVE that was done finds no name, a MKDIR one that exists. To be told apart from
-// others that fail so, what was done has to be known with its call (nfsserver.CallID), and for sure: a success that
-// was none is worse than an error. There is no transaction of JuiceFS's with something of ours in it but one.
+// A server's duplicate request cache ends with the server. A client that has lost its server
+// repeats the unanswered calls at another one, with the same XID. There an executed REMOVE finds no
+// name, and a MKDIR finds an existing one. To distinguish them from other failing calls, the volume
+// must identify the executed call (nfsserver.CallID), with certainty: a false success is worse than
+// an error. Only one kind of JuiceFS transaction can carry additional data.
 //
-//   - CREATE, MKDIR, SYMLINK, MKNOD of a FIFO or socket: the new object has a mark, 31 bits of a MAC of the call and of the time, where
-//     JuiceFS has the numbers of devices: written by the transaction that makes the object, so it is there if and only if
-//     that call made it. It costs nothing.
-//   - REMOVE, RMDIR, RENAME, LINK: nothing that stays has room for a mark. A record of the call and of the inode
-//     is written before the change, once that is known to be possible as far as it can be (records.go): one transaction more. It says
-//     what was to be done. That it was, the inode tells: it has lost a link, or has its new name. So of a server that dies
-//     between the two, nothing is taken for done unless somebody else has done the very same meanwhile.
-//   - MKNOD of a device has its numbers where the mark would be, and a SETATTR with a guard that was done gives NOT_SYNC: they stay as they are.
+// CREATE, MKDIR, SYMLINK, and MKNOD of a FIFO or socket: the new object has a mark, 31 bits of a
+// MAC of the call and the time, in JuiceFS's field for device numbers. The transaction that makes
+// the object writes it, so the mark exists if and only if that call made the object. It costs
+// nothing.
 //
-// Marks and records are looked at only when a call fails as a repeated one does, and only on a connection that is new: a client
-// repeats calls as soon as it has connected. A repeated call that does not fail, since others have used the name again in the
-// meantime, is not recognized.
+// REMOVE, RMDIR, RENAME, LINK: no remaining object has a field for a mark. A record with the call
+// and the inode is written before the change, once the change appears possible (records.go): one
+// more transaction. It records only the intention. The inode shows the execution: it has lost a
+// link, or has its new name. So if a server crashes between the two, the call counts as executed
+// only if another client has made the very same change meanwhile.
+//
+// MKNOD of a device needs the field itself, and an executed SETATTR with a guard gives NOT_SYNC:
+// these stay as they are.
+//
+// Marks and records are read only when a call fails as a repeated one would, and only on a new
+// connection: a client repeats calls right after connecting. A repeated call that does not fail,
+// because others have reused the name meanwhile, is not recognized.
 
 // The operations, in marks and records.
 const (
@@ -42,10 +49,12 @@ const (
 	opLink
 )
 
-// markPeriod is for how long marks of one call are the same: one is recognized for at least that, and for less than twice that.
+// markPeriod is the time in which marks of one call are equal. A mark is recognized for at least
+// that long, and for less than twice as long.
 const markPeriod = 2 * time.Minute
 
-// mac authenticates a call, an operation and a number by the key that the volume's servers share: nobody makes up a call that has the sum of another.
+// mac authenticates a call, an operation and a number with the key shared by the volume's servers,
+// so a client cannot construct a call with another call's sum.
 func (f *FS) mac(op byte, id *nfsserver.CallID, n uint64) (sum [sha256.Size]byte) {
 	h := hmac.New(sha256.New, f.key[:])
 	var b [9]byte
@@ -57,10 +66,11 @@ func (f *FS) mac(op byte, id *nfsserver.CallID, n uint64) (sum [sha256.Size]byte
 	return sum
 }
 
-// period is that of a time.
+// period returns the number of a time's period.
 func period(t time.Time) uint64 { return uint64(t.Unix()) / uint64(markPeriod/time.Second) }
 
-// mark is that of an object of type t which the call makes in a period; 0: none. All services keep 31 bits.
+// mark returns the mark of an object of type t made by the call in a period; 0: none. All services
+// store 31 bits.
 func (f *FS) mark(id *nfsserver.CallID, t nfsserver.FileType, in uint64) uint32 {
 	if id == nil || t == nfsserver.TypeBlock || t == nfsserver.TypeChar {
 		return 0
@@ -69,17 +79,19 @@ func (f *FS) mark(id *nfsserver.CallID, t nfsserver.FileType, in uint64) uint32 
 	return max(1, binary.BigEndian.Uint32(sum[:])&^(1<<31))
 }
 
-// made returns the object that a call which finds its name taken has made before; ok is false when it has not.
+// made returns the object that a call finding its name taken has made earlier; ok is false if it
+// has not.
 func (f *FS) made(c *nfsserver.Cred, d *inode, name string, t nfsserver.FileType) (ino meta.Ino, a meta.Attr, ok bool) {
 	if c.Call == nil || !c.Call.Moved {
 		return 0, a, false
 	}
-	// Asked for anew: a service that does not tell of what is in the way would leave the mark of this call.
+	// Look it up again: a service that does not return the conflicting object would leave this
+	// call's mark in a.
 	if no := f.m.Lookup(system, d.ino, name, &ino, &a, false); no != 0 || typeOf(a.Typ) != t || a.Rdev == 0 {
 		return 0, a, false
 	}
 	now := period(f.now())
-	for in := now - 1; in <= now+1; in++ { // also of a server whose clock is ahead
+	for in := now - 1; in <= now+1; in++ { // also by a server with a faster clock
 		if a.Rdev == f.mark(c.Call, t, in) {
 			return ino, a, true
 		}
@@ -87,12 +99,14 @@ func (f *FS) made(c *nfsserver.Cred, d *inode, name string, t nfsserver.FileType
 	return ino, a, false
 }
 
-// untouched reports whether an object is as it was made. JuiceFS sets all times of a new one to the same nanosecond.
+// untouched reports whether an object is unchanged since its creation. JuiceFS then sets all times
+// to the same nanosecond.
 func untouched(a *meta.Attr) bool {
 	return a.Atime == a.Ctime && a.Mtime == a.Ctime && a.Atimensec == a.Ctimensec && a.Mtimensec == a.Ctimensec
 }
 
-// removed is what a REMOVE or RMDIR that ends with err returns: nil if it finds no name, and has been done before, or meanwhile.
+// removed returns the result of a REMOVE or RMDIR that ended with err: nil if the name is missing
+// because this call was executed earlier, or meanwhile.
 func (f *FS) removed(op byte, c *nfsserver.Cred, dir *nfsserver.Ref, name string, err error) error {
 	if !errors.Is(err, syscall.ENOENT) {
 		return err
@@ -103,18 +117,20 @@ func (f *FS) removed(op byte, c *nfsserver.Cred, dir *nfsserver.Ref, name string
 	}
 	var a meta.Attr
 	switch no := f.m.GetAttr(system, rec.ino, &a); {
-	case no == syscall.ENOENT, no == 0 && a.Parent.IsTrash(): // the volume's trash
+	case no == syscall.ENOENT, no == 0 && a.Parent.IsTrash(): // in the volume's trash
 		return nil
-	case no == 0 && op == opRemove && a.Nlink < rec.nlink: // it has other names, or is still open in a mount
+	// It has other names, or is still open in a mount.
+	case no == 0 && op == opRemove && a.Nlink < rec.nlink:
 		return nil
-	case no == 0 && op == opRemove && f.trashed(dir, name, &rec): // it has other names, and the trash has one of them
+	// It has other names, and the trash has this one.
+	case no == 0 && op == opRemove && f.trashed(dir, name, &rec):
 		return nil
 	}
-	return err // it was renamed by others
+	return err // others have renamed it
 }
 
-// trashed reports whether the trash has a name of what is recorded since the record was written: JuiceFS gives it a directory for each hour, and the
-// names in that begin with the numbers of both inodes.
+// trashed reports whether the trash got the recorded object's name after the record was written.
+// JuiceFS's trash has a directory for each hour, and a name in it begins with both inode numbers.
 func (f *FS) trashed(dir *nfsserver.Ref, name string, rec *record) bool {
 	d, _, err := f.parse(dir)
 	if err != nil {
@@ -133,7 +149,8 @@ func (f *FS) trashed(dir *nfsserver.Ref, name string, rec *record) bool {
 	return false
 }
 
-// renamed is that of a RENAME: nil if what it finds gone, and was to move, has the new name.
+// renamed returns the result of a RENAME: nil if the source is missing because the recorded object
+// has its new name.
 func (f *FS) renamed(c *nfsserver.Cred, to *nfsserver.Ref, toName string, err error) error {
 	if !errors.Is(err, syscall.ENOENT) {
 		return err
@@ -144,8 +161,9 @@ func (f *FS) renamed(c *nfsserver.Cred, to *nfsserver.Ref, toName string, err er
 	return err
 }
 
-// linked is that of a LINK which finds its name taken: nil if that is the file's, by its own doing. A file that had the name when the record was
-// written has no link more now, and then the server has died before it was refused.
+// linked returns the result of a LINK whose name is taken: nil if this call created the name. If
+// the file had the name before the record was written, its link count has not grown: the server
+// crashed before it refused the call.
 func (f *FS) linked(c *nfsserver.Cred, dir *nfsserver.Ref, name string, err error) error {
 	if !errors.Is(err, syscall.EEXIST) {
 		return err
@@ -154,13 +172,14 @@ func (f *FS) linked(c *nfsserver.Cred, dir *nfsserver.Ref, name string, err erro
 	if !ok || !f.has(dir, name, rec.ino) {
 		return err
 	}
-	if a, e := f.files.raw(rec.ino); e != nil || a.Nlink <= rec.nlink { // a name in the trash is no link, as in the record
+	// Names in the trash do not count, as in the record.
+	if a, e := f.files.raw(rec.ino); e != nil || a.Nlink <= rec.nlink {
 		return err
 	}
 	return nil
 }
 
-// has reports whether a name in dir is one of ino.
+// has reports whether a name in dir refers to ino.
 func (f *FS) has(dir *nfsserver.Ref, name string, ino meta.Ino) bool {
 	d, _, err := f.parse(dir)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Whether the object storage has room: JuiceFS makes EIO of every error that it has with an object.
+// Detection of a full object storage: JuiceFS turns every object error into EIO.
 
 package juicefs
 
@@ -14,17 +14,19 @@ import (
 	"github.com/juicedata/juicefs/pkg/object"
 )
 
-// A room is an object storage that remembers whether it has refused objects for want of room, or has not answered.
+// A room is an object storage that records whether it refused objects for lack of space, or did not
+// answer.
 type room struct {
 	object.ObjectStorage
 	silence
-	full atomic.Pointer[time.Time] // when it did last; nil: it has taken one since
+	full atomic.Pointer[time.Time] // last refusal; nil: it has stored an object since
 }
 
-// fullFor is how long a refusal counts: an upload is tried for some minutes before its writer is told.
+// fullFor is how long a refusal counts: JuiceFS retries an upload for some minutes before its
+// writer gets the error.
 const fullFor = 10 * time.Minute
 
-// Put notes a refusal. One that it takes ends it.
+// Put records a refusal. A stored object clears it.
 func (r *room) Put(ctx context.Context, key string, in io.Reader, getters ...object.AttrGetter) error {
 	began := time.Now()
 	err := r.ObjectStorage.Put(ctx, key, in, getters...)
@@ -37,17 +39,17 @@ func (r *room) Put(ctx context.Context, key string, in io.Reader, getters ...obj
 	return err
 }
 
-// short reports whether the storage has had no room when it was last asked for some.
+// short reports whether the last request for space was refused.
 func (r *room) short() bool {
 	at := r.full.Load()
 	return at != nil && time.Since(*at) < fullFor
 }
 
-// refusal is what S3 servers say: MinIO, Ceph, and others by the status of RFC 4918, which is not
-// to be found within other numbers: ports, those of requests.
+// refusal matches errors of S3 servers: MinIO and Ceph by code, others by the status in RFC 4918.
+// That number must not match inside others, such as ports and request ids.
 var refusal = regexp.MustCompile(`XMinioStorageFull|QuotaExceeded|InsufficientStorage|StorageFull|\b507\b`)
 
-// wantsRoom reports whether an object was refused for want of room.
+// wantsRoom reports whether an object was refused for lack of space.
 func wantsRoom(err error) bool {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return true

@@ -1,4 +1,4 @@
-// The attributes of the volume's root, about which JuiceFS is asked in another way.
+// The attributes of the volume's root, which need another query.
 
 package juicefs
 
@@ -10,26 +10,28 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// GetAttr makes the root's attributes up, with mode 0777 and no times, when the service takes 0.3 s, and what it has asked races with
-// that. There are two other ways: to resolve the path "/", which Redis does in one question, and to set nothing, which returns what
-// there is. That is a transaction, of several questions, and refused where nothing is to be changed.
+// JuiceFS's GetAttr invents the root's attributes, with mode 0777 and no times, when the service
+// takes longer than 0.3 s, and the late reply races with that. There are two other queries.
+// Resolving the path "/" is one query in Redis. Setting nothing returns the present attributes, but
+// is a transaction of several queries, and is refused on a read-only volume.
 //
-// The root is asked about by every walk from it, and the first way is no concurrent one: JuiceFS forgets its script where Redis
-// fails. So there is one question at a time, which answers all who came before it was asked.
+// Every walk from the root queries it. The first query is not safe for concurrent use: JuiceFS
+// drops its script when Redis fails. So only one query runs at a time, and its result serves all
+// callers that arrived before it began.
 type rootAttr struct {
 	mu    sync.Mutex  // guards all below
-	asked *rootAnswer // of the last question that was asked, which is possibly under way; nil: there was none
-	next  *rootAnswer // of the question that is asked after that; nil: nobody has come
+	asked *rootAnswer // of the last query, which may still be running; nil: none so far
+	next  *rootAnswer // of the query after that; nil: no caller is waiting
 }
 
-// A rootAnswer is set by who asks, before done is closed.
+// The caller that runs the query sets a rootAnswer, before it closes done.
 type rootAnswer struct {
 	done chan struct{}
 	a    meta.Attr
 	no   syscall.Errno
 }
 
-// get returns what ask does, which begins after get does.
+// get returns the result of a call of ask that began after get.
 func (r *rootAttr) get(ask func(*meta.Attr) syscall.Errno) (meta.Attr, syscall.Errno) {
 	r.mu.Lock()
 	w, before := r.next, r.asked
@@ -47,19 +49,20 @@ func (r *rootAttr) get(ask func(*meta.Attr) syscall.Errno) (meta.Attr, syscall.E
 		<-before.done
 	}
 	r.mu.Lock()
-	r.asked, r.next = w, nil // who comes from now on is not answered by this
+	r.asked, r.next = w, nil // later callers need another query
 	r.mu.Unlock()
 	defer close(w.done)
 	w.no = ask(&w.a)
 	return w.a, w.no
 }
 
-// askRoot asks for the root's attributes.
+// askRoot queries the root's attributes.
 func (t *files) askRoot(a *meta.Attr) syscall.Errno {
 	ino := rootIno
 	no := t.m.Resolve(system, rootIno, "/", &ino, a, false)
 	switch {
-	case no != syscall.ENOTSUP: // which is the answer of all services but Redis, of a session that only reads, and of a Redis that has failed
+	// ENOTSUP comes from all services except Redis, in a read-only session, and from a failed Redis.
+	case no != syscall.ENOTSUP:
 		return no
 	case t.readOnly:
 		return t.m.GetAttr(system, rootIno, a)
@@ -67,13 +70,13 @@ func (t *files) askRoot(a *meta.Attr) syscall.Errno {
 	return t.m.SetAttr(system, rootIno, 0, 0, a)
 }
 
-// rawRoot is raw of the root.
+// rawRoot is raw for the root.
 func (t *files) rawRoot() (meta.Attr, error) {
 	a, no := t.root.get(t.askRoot)
 	switch {
 	case no != 0:
 		return a, failedOn(no)
-	case a.Ctime == 0: // made up
+	case a.Ctime == 0: // invented
 		return a, nfsserver.ErrBusy
 	}
 	return a, t.hideTrash(rootIno, &a)

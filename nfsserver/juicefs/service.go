@@ -1,4 +1,4 @@
-// How JuiceFS is called: as whom, what its errors mean, and how it is kept from ending the process.
+// Calls of JuiceFS: their user, the meaning of errors, and protection against its exits.
 
 package juicefs
 
@@ -19,14 +19,15 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// An actor is the meta.Context of a call. JuiceFS checks nothing of it, and makes what it makes as its user and group.
+// An actor is the meta.Context of a call. JuiceFS checks no permission for it, and new objects get
+// its user and group.
 type actor struct {
 	context.Context
 	uid uint32
 	gid [1]uint32
 }
 
-// system is who calls JuiceFS where nothing is made.
+// system is the actor for calls that make no object.
 var system meta.Context = &actor{Context: context.Background()}
 
 func as(uid, gid uint32) meta.Context {
@@ -40,7 +41,7 @@ func (a *actor) Pid() uint32    { return 0 }
 func (a *actor) Cancel()        {}
 func (a *actor) Canceled() bool { return false }
 
-// CheckPermission is false: the rights have been checked.
+// CheckPermission returns false: the rights have been checked.
 func (a *actor) CheckPermission() bool { return false }
 
 // WithValue returns a copy with the value.
@@ -50,9 +51,9 @@ func (a *actor) WithValue(k, v any) meta.Context {
 	return &b
 }
 
-// failed is the error of a call of the metadata service, where ENOENT is an answer. What JuiceFS knows no other error for, EIO, or
-// ETIMEDOUT, is that the service is away, restarts or has not the time: nothing is wrong with the object, and clients are to ask
-// again. What they asked for has possibly been done, as with any answer that is lost.
+// failed converts an error of the metadata service where ENOENT is a result. JuiceFS reports EIO or
+// ETIMEDOUT when the service is unreachable, restarting or overloaded. The object is fine, and
+// clients must retry. The change may have been executed, as with any lost reply.
 func failed(no syscall.Errno) error {
 	switch no {
 	case 0:
@@ -63,10 +64,10 @@ func failed(no syscall.Errno) error {
 	return no
 }
 
-// refused reports whether a change has certainly not been done.
+// refused reports whether a change was certainly not executed.
 func refused(no syscall.Errno) bool { return no != 0 && no != syscall.EIO && no != syscall.ETIMEDOUT }
 
-// failedOn is that of a call on an object, where ENOENT says that the object has gone.
+// failedOn is failed for a call on an object, where ENOENT means that the object is gone.
 func failedOn(no syscall.Errno) error {
 	if no == syscall.ENOENT {
 		return nfsserver.ErrStale
@@ -74,7 +75,7 @@ func failedOn(no syscall.Errno) error {
 	return failed(no)
 }
 
-// failedData is the error of bytes that a reader or a writer has not got, or not stored.
+// failedData converts an error of a reader or a writer.
 func failedData(no syscall.Errno) error {
 	switch no {
 	case 0:
@@ -85,7 +86,7 @@ func failedData(no syscall.Errno) error {
 	return no
 }
 
-// A fatal is what JuiceFS would end the process with.
+// A fatal is an error for which JuiceFS would exit.
 type fatal struct{ why string }
 
 // A fatalHook keeps the last message of that level.
@@ -103,7 +104,8 @@ func (h *fatalHook) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// A redisLog has Redis's client, which writes to standard error by itself, log as JuiceFS does.
+// A redisLog routes messages of Redis's client, which would write to standard error, to JuiceFS's
+// log.
 type redisLog struct {
 	log interface{ Warnf(string, ...any) }
 }
@@ -112,13 +114,14 @@ func (r redisLog) Printf(_ context.Context, format string, v ...any) {
 	r.log.Warnf("redis: "+strings.TrimPrefix(format, "redis: "), v...)
 }
 
-// tameLogs has JuiceFS and what it calls log warnings and errors only, and panic with a fatal where it would call os.Exit.
+// tameLogs makes JuiceFS and its libraries log only warnings and errors, and panic with a fatal
+// instead of calling os.Exit.
 var tameLogs = sync.OnceFunc(func() {
 	log := utils.GetLogger("juicefs")
 	utils.GetLogger("badger")
-	utils.SetLogLevel(logrus.WarnLevel) // of those that there are
+	utils.SetLogLevel(logrus.WarnLevel) // of existing loggers
 	hook := new(fatalHook)
-	log.AddHook(passwordHook{}) // before the one that keeps a message
+	log.AddHook(passwordHook{}) // before the hook that keeps a message
 	log.AddHook(hook)
 	log.AddHook(goneHook{})
 	log.AddHook(staleHook{})
@@ -131,8 +134,8 @@ var tameLogs = sync.OnceFunc(func() {
 	}
 })
 
-// A limited passes some lines in each period, and says how many it has dropped: clients cause some of them, as
-// by removing a file that is being written.
+// A limited passes some lines in each period and logs the number of dropped ones. Clients can cause
+// lines, for instance by removing a file that is being written.
 type limited struct {
 	to io.Writer
 
@@ -162,7 +165,7 @@ func (l *limited) Write(b []byte) (int, error) {
 	return l.to.Write(b)
 }
 
-// connect opens the metadata service. meta.NewClient returns no error but exits.
+// connect opens the metadata service. meta.NewClient exits instead of returning an error.
 func connect(url string, conf *meta.Config) (m meta.Meta, err error) {
 	tameLogs()
 	passwords.add(url)

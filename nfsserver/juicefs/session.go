@@ -1,4 +1,5 @@
-// The session of a server in the volume, which goes on with the next process: its locks are held while clients reclaim them.
+// A server's session in the volume, continued by the next process so that its locks are held while
+// clients reclaim them.
 
 package juicefs
 
@@ -16,30 +17,32 @@ import (
 	"github.com/juicedata/juicefs/pkg/meta"
 )
 
-// JuiceFS releases the locks of a session that it has not heard of for five heartbeats. A server that is killed and started again before that
-// would find its own locks in the way of its clients, who reclaim them at once; and were they released at the start, clients of other servers
-// could have them first. So the next process goes on with the session. What is not reclaimed it releases (kept.go).
-// One that comes so late that the session is about to end has it end at once, and clients reclaim what nobody else has had first.
+// JuiceFS releases a session's locks after five heartbeats of silence. A server restarted after a
+// kill before that would find its own old locks conflicting with its reclaiming clients. If it
+// released them at the start, clients of other servers could take them first. So the next process
+// continues the session, and later releases the locks that were not reclaimed (kept.go). If it
+// starts when the session is about to expire, it ends the session at once, and clients reclaim the
+// locks that no other client took first.
 //
-// Two processes with one session would both be given the same lock, so no process goes on with a
-// session whose own may still run. A file of the state directory has the session's number, and is
-// locked (flock(2)) by the process for as long as it runs: who has that lock in the same run of the
-// same kernel, on the same inode, knows that the process before has ended. A copy of the directory
-// has another inode, and a copy of the machine, or one that has started anew, has another boot_id:
-// nothing is known there of the process before, and the session ends in its own time, as it does
-// without this.
+// Two processes with one session would both be granted the same lock, so a process never continues
+// a session that may still have its own process. A file in the state directory has the session's
+// number. A process locks it (flock(2)) as long as it runs. If the lock is free, with the same boot
+// of the kernel and the same inode, the previous process has ended. A copied directory has another
+// inode. A copied or rebooted machine has another boot_id. In both cases the previous process's
+// state is unknown, and the session expires by itself, as it does without a StateDir.
 
-// A sessionFile is that file; nil: there is none, or another process uses it, and the next one begins a session of its own.
+// A sessionFile is that file; nil: there is none, or another process uses it, and the next process
+// begins its own session.
 type sessionFile struct{ *os.File }
 
-// A sessionRecord is what the file has. One that was not written to its end is none.
+// A sessionRecord is the file's content. A partly written one is invalid.
 type sessionRecord struct {
 	Session uint64
-	// Since is when the session began, or a process went on with it, as the volume has it: a volume that is restored from a copy
-	// gives numbers for the second time.
+	// Since is when the session began or was continued, from the volume's records: a volume
+	// restored from a copy reuses numbers.
 	Since  time.Time
-	Boot   string // boot_id, of the run of the kernel
-	Device uint64 // with Inode, the file itself
+	Boot   string // boot_id of the kernel
+	Device uint64 // with Inode, identifies the file itself
 	Inode  uint64
 }
 
@@ -61,7 +64,8 @@ func openSession(dir, uuid string) (sessionFile, error) {
 	return sessionFile{f}, nil
 }
 
-// earlier is the number of the session of the process before, and when it ends unless it is renewed; 0: none is known, or it has ended.
+// earlier returns the previous process's session, and its expiry unless it is renewed; 0: unknown
+// or ended.
 func (s sessionFile) earlier(m meta.Meta) (sid uint64, until time.Time) {
 	r, err := s.read()
 	if err != nil {
@@ -78,19 +82,19 @@ func (s sessionFile) earlier(m meta.Meta) (sid uint64, until time.Time) {
 	return r.Session, in.Expire
 }
 
-// A server goes on with a session that has a heartbeat left to be renewed in. With lateAfter of a
-// heartbeat left, or less, when it has been, by the clocks of other servers it had perhaps ended:
-// one of them may be about to clean it up, and locks that are taken by it from now on would go with
-// it.
+// A server continues a session that has at least one heartbeat left. If after the renewal at most
+// 1/lateAfter of a heartbeat was left, the session may have expired by other servers' clocks. One
+// of them may be about to clean it up, together with locks taken from now on.
 const lateAfter = 4
 
-// errLate: a session has been renewed too late.
+// errLate: a session was renewed too late.
 var errLate = errors.New("juicefs: the session of the process before was renewed too late")
 
-// now is the time; a test has another.
+// now returns the time; a test replaces it.
 var now = time.Now
 
-// endSession ends a session of a process that has ended: nobody can reclaim its locks, and they are in the way of who could by another.
+// endSession ends a dead process's session: its locks cannot be reclaimed any more, and would block
+// clients.
 func endSession(url string, conf *meta.Config, sid uint64) error {
 	its := *conf
 	its.Sid = sid
@@ -112,7 +116,7 @@ func (s sessionFile) read() (r sessionRecord, err error) {
 	return r, err
 }
 
-// record is what is written of a session here and now.
+// record returns the record of a session, here and now.
 func (s sessionFile) record(in *meta.Session) (sessionRecord, error) {
 	r := sessionRecord{Session: in.Sid, Since: in.MountTime}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -132,12 +136,13 @@ func (s sessionFile) record(in *meta.Session) (sessionRecord, error) {
 	return r, nil
 }
 
-// write has the next process go on with a session. It need not be on stable storage: nobody goes on after a crash of the machine.
+// write lets the next process continue a session. It need not be on stable storage: after a machine
+// crash no process continues the session.
 func (s sessionFile) write(in *meta.Session) error {
 	err := s.Truncate(0)
 	r, e := s.record(in)
 	if err != nil || e != nil {
-		return err // e: an empty file, and no next process goes on
+		return err // e: the file stays empty, and no process continues
 	}
 	b, err := json.Marshal(r)
 	if err == nil {
@@ -152,14 +157,14 @@ func (s sessionFile) close() {
 	}
 }
 
-// handOn has the next process go on with the session that has begun, before it has locks. With
-// goneOn it is that of the process before, which would have ended at the time until: the locks of
-// that are held.
+// handOn lets the next process continue the new session, before it has locks. With goneOn the
+// session is the previous process's, which would have expired at until, and its locks are kept.
 func (f *FS) handOn(conf *meta.Config, goneOn bool, until time.Time) error {
 	if f.session.File == nil {
 		return nil
 	}
-	// It is read after it has been renewed: from here on it is there, with what it has, for another five heartbeats.
+	// Read it after the renewal: from now on it exists, with its locks, for another five
+	// heartbeats.
 	in, err := f.m.GetSession(conf.Sid, goneOn)
 	if err != nil {
 		return fmt.Errorf("juicefs: session %d: %w", conf.Sid, err)

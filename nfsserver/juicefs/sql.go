@@ -1,4 +1,4 @@
-// What JuiceFS leaves open on SQL databases.
+// Workarounds for JuiceFS on SQL databases.
 
 package juicefs
 
@@ -10,17 +10,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// keeps reports whether the metadata service keeps a user, group or device number: on PostgreSQL JuiceFS has columns of 32 bits with a
-// sign for them, and what does not fit would be an error of input and output.
+// keeps reports whether the metadata service can store a user, group or device number. On
+// PostgreSQL JuiceFS has signed 32-bit columns, and a larger number would be an I/O error.
 func (f *FS) keeps(n uint32) bool { return n <= math.MaxInt32 || f.m.Name() != "postgres" }
 
-// removals let one caller at a time remove a name: in two transactions at once on an SQL database both find the name, and both succeed. Those of
-// two servers still do.
+// removals serialize the removal of a name: in two concurrent transactions on an SQL database both
+// would find the name, and both would succeed. Two servers' transactions still do.
 type removals [64]sync.Mutex
 
 var removalSeed = maphash.MakeSeed()
 
-// lock takes the lock of a name and returns what releases it.
+// lock locks a name and returns the function to unlock it.
 func (r *removals) lock(dir nfsserver.Ref, name string) (unlock func()) {
 	var h maphash.Hash
 	h.SetSeed(removalSeed)

@@ -1,4 +1,4 @@
-// Sessions that other clients of the volume have taken for dead, of servers that are not.
+// Live servers' sessions that other clients of the volume have ended as dead.
 
 package juicefs
 
@@ -10,13 +10,13 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// A server that was stopped, or could not reach the metadata service, for five heartbeats comes
-// back to a session that another one has ended, and whose locks others may have by then; and when
-// the service was away from all for that long, who is back first ends the sessions of the rest.
-// JuiceFS makes such a session anew, without its locks, says so in its log and goes on. A client
-// would have a lock that another one has, too. So where clients have locks the process ends at that
-// line, before the session is there again, and is started again, as where a heartbeat ends: its
-// clients reclaim what nobody else has had, and are refused the rest.
+// A server may be stopped, or cut off from the metadata service, for five heartbeats. Then another
+// client has ended its session, and others may hold its locks. If the service was unreachable for
+// all, the first client back ends the sessions of the rest. JuiceFS recreates such a session
+// without its locks, logs a line and continues. A client could then hold a lock that another one
+// holds, too. So if clients have locks, the process ends at that line, before the session exists
+// again, and its unit restarts it, as after an ended heartbeat. Its clients reclaim the locks that
+// no other client took, and are refused the rest.
 type staleHook struct{}
 
 func (staleHook) Levels() []logrus.Level { return []logrus.Level{logrus.WarnLevel} }
@@ -29,8 +29,8 @@ func (staleHook) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// sessionEnded ends the process if clients have locks by a session of that number. Which volume it
-// is of is not told: one of another volume may have the same.
+// sessionEnded ends the process if clients hold locks in a session of that number. The line does
+// not name the volume: a session of another volume may have the same number.
 func (o *openVolumes) sessionEnded(sid uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -20,40 +20,47 @@ import (
 	"github.com/juicedata/juicefs/pkg/vfs"
 )
 
-// Options say which volume to open, and how. The zero values but Meta are right for most.
+// Options select a volume and configure the FS. The zero values except Meta's suit most uses.
 type Options struct {
-	// Meta is the URL of the volume's metadata service, as for `juicefs mount`, or what Local.Make returned.
+	// Meta is the URL of the volume's metadata service, as for `juicefs mount`, or the result of
+	// Local.Make.
 	Meta string
-	// Dir is the path of the volume's directory that is the root of the FS; "": all of the volume.
+	// Dir is the path of the directory in the volume that becomes the FS's root; "": the volume's
+	// root.
 	Dir string
-	// CacheDir is where blocks of the object storage are kept on this machine, CacheSize their most bytes; 0: none are
-	// kept beside the buffers.
+	// CacheDir stores blocks of the object storage on this machine, at most CacheSize bytes; 0: no
+	// cache besides the buffers.
 	CacheDir  string
 	CacheSize uint64
-	// BufferSize is the most bytes of data on its way to and from the object storage; 0: 300 MiB.
+	// BufferSize bounds the bytes in transit to and from the object storage; 0: 300 MiB.
 	BufferSize uint64
-	// UploadLimit and DownloadLimit are megabits per second; 0: those of the volume.
+	// UploadLimit and DownloadLimit are in megabits per second; 0: the volume's limits.
 	UploadLimit, DownloadLimit int64
-	// MaxUploads is how many blocks are uploaded at once; 0: 20.
+	// MaxUploads bounds concurrent uploads of blocks; 0: 20.
 	MaxUploads int
-	// Heartbeat is how often the server tells the volume's other clients that it lives, and looks for what they have changed of settings
-	// and quotas; its locks are theirs after five. 0: 12 s. It is not for volumes in directories, which have no other clients.
+	// Heartbeat is the interval at which the server renews its session and reads changes of
+	// settings and quotas. After five missed ones its locks are free. 0: 12 s. It does not apply to
+	// volumes in directories, which have no other clients.
 	Heartbeat time.Duration
-	// Retries is how often JuiceFS tries again what a service has not done, each time after a longer wait; 0: 10, which takes some minutes.
+	// Retries bounds JuiceFS's retries of a failed request, with growing pauses; 0: 10, which take
+	// some minutes.
 	Retries int
-	// StateDir is a directory of this server alone that outlives its process: a server that is
-	// killed and started again on the same machine within three heartbeats holds the locks of its
-	// clients while they reclaim them, until EndGrace (session.go), and one that is started later
-	// releases them. "": they are free five heartbeats after its end, and nobody can reclaim them
-	// before.
+	// StateDir is a directory for this server alone that outlives its process. A server killed and
+	// restarted on the same machine within three heartbeats holds its clients' locks while they
+	// reclaim them, until EndGrace (session.go). A server restarted later releases them. "": the
+	// locks are free five heartbeats after the server's end, and cannot be reclaimed before.
 	StateDir string
-	// SharedReplies: before a REMOVE, RMDIR, RENAME or LINK it is recorded in the metadata, so that another server recognizes it when
-	// the client repeats it there. That is a transaction more for each. New objects are recognized without. It is not for volumes in directories.
+	// SharedReplies: each REMOVE, RMDIR, RENAME and LINK is recorded in the metadata first, so that
+	// another server recognizes it when the client repeats it there. That costs one more
+	// transaction each. New objects are recognized without a record. It does not apply to volumes
+	// in directories.
 	SharedReplies bool
-	// ReadOnly: nothing is changed in the volume, not even the list of its clients. So it holds no locks there, either.
+	// ReadOnly: nothing in the volume is changed, including its list of clients. So the server
+	// holds no locks there, either.
 	ReadOnly bool
-	// Logger takes lines for an operator: a volume that is gone, a storage that is refused, and why the process ends. nil: slog.Default().
-	// JuiceFS itself logs warnings and errors to standard error, whatever this is.
+	// Logger receives lines for an operator: a missing volume, a rejected storage, and the reason
+	// to end the process. nil: slog.Default(). JuiceFS itself always logs warnings and errors to
+	// standard error.
 	Logger *slog.Logger
 }
 
@@ -65,20 +72,20 @@ const (
 	mbit = 1e6 / 8
 )
 
-// soleHeartbeat is how often a client that is the only one looks for what others have changed: JuiceFS's longest time.
+// soleHeartbeat is the heartbeat of a client without other clients: JuiceFS's longest interval.
 const soleHeartbeat = 10 * time.Minute
 
-// JuiceFS changes the times of a directory with its names if that is later than its modification
-// time by SkipDirMtime. That time may be ahead of our clock, where another server whose clock is
-// has just changed the directory; clients of that server would not learn of our change. So it is
-// less than nothing, and who gives a directory a time in the far future has it changed by us
-// (FS.changed), from clockAhead on: some of them are changed twice, and none never.
+// JuiceFS updates a directory's times after a change of names only if that is later than its
+// modification time plus SkipDirMtime. That time may be ahead of our clock, if a server with a
+// faster clock has just changed the directory. Clients of that server would then not notice our
+// change. So SkipDirMtime is negative. For a directory with a time further ahead than clockAhead,
+// FS.changed sets it: some are set twice, and none is missed.
 const (
 	clockAhead   = time.Hour
 	skipDirMtime = -2 * clockAhead
 )
 
-// Open opens a volume, and has it known as one more of its clients.
+// Open opens a volume, and registers as one of its clients.
 func Open(o Options) (*FS, error) {
 	for {
 		f, err := tryOpen(o)
@@ -88,7 +95,7 @@ func Open(o Options) (*FS, error) {
 	}
 }
 
-// configure checks o, and says what JuiceFS's metadata client is to do.
+// configure checks o, and returns the configuration of JuiceFS's metadata client.
 func configure(o *Options) (*meta.Config, error) {
 	driver, _, ok := strings.Cut(o.Meta, "://")
 	if !ok {
@@ -112,12 +119,13 @@ func configure(o *Options) (*meta.Config, error) {
 		conf.Heartbeat = soleHeartbeat
 	}
 	if o.ReadOnly || isBadger(o.Meta) {
-		o.StateDir = "" // there is no session
+		o.StateDir = "" // no session
 	}
 	return conf, nil
 }
 
-// tryOpen is Open. errLate: the session of the process before has ended now, and the next one is another.
+// tryOpen is Open. errLate: the previous process's session has ended now, and the next attempt
+// begins another.
 func tryOpen(o Options) (*FS, error) {
 	conf, err := configure(&o)
 	if err != nil {
@@ -134,7 +142,7 @@ func tryOpen(o Options) (*FS, error) {
 	earlier, until := file.earlier(m)
 	goOn := earlier != 0 && until.Sub(now()) >= conf.Heartbeat
 	switch {
-	case goOn: // a client has the number of its session from its beginning
+	case goOn: // a client gets its session's number when it is made
 		err = m.Shutdown()
 		conf.Sid = earlier
 		if err == nil {
@@ -158,14 +166,14 @@ func tryOpen(o Options) (*FS, error) {
 	f.session = file
 	if err := f.handOn(conf, goOn, until); err != nil {
 		if e := f.Close(); e != nil {
-			return nil, fmt.Errorf("%v: %w", err, e) // and nothing is tried again
+			return nil, fmt.Errorf("%v: %w", err, e) // not retried
 		}
 		return nil, err
 	}
 	return f, nil
 }
 
-// load makes a metadata client, and asks for the settings of its volume.
+// load makes a metadata client, and reads its volume's settings.
 func load(url string, conf *meta.Config) (meta.Meta, *meta.Format, error) {
 	m, err := connect(url, conf)
 	if err != nil {
@@ -210,7 +218,7 @@ func open(o Options, m meta.Meta, conf *meta.Config, format *meta.Format) (_ *FS
 	return f, f.begin(&o, conf, format)
 }
 
-// loadFormat asks for the settings of a volume, and refuses those that cannot be served.
+// loadFormat reads a volume's settings, and refuses those that cannot be served.
 func loadFormat(m meta.Meta) (*meta.Format, error) {
 	format, err := m.Load(true)
 	if err != nil {
@@ -236,8 +244,8 @@ func (f *FS) begin(o *Options, conf *meta.Config, format *meta.Format) error {
 	f.m.OnMsg(meta.CompactChunk, func(args ...any) error {
 		return vfs.Compact(*cc, store, args[0].([]meta.Slice), args[1].(uint64), args[2].(uint8))
 	})
-	// A volume in Badger is this process's alone: nobody else's session ends while ours goes on, so there is no need
-	// to be known by one, and no lock of a session that a killed process left behind is in our way.
+	// A volume in Badger belongs to this process alone. No other session can end while ours runs,
+	// so it needs no registered session, and no locks of a killed process's session remain.
 	if err := f.m.NewSession(!f.sole); err != nil {
 		return fmt.Errorf("juicefs: %w", err)
 	}
@@ -253,7 +261,7 @@ func (f *FS) begin(o *Options, conf *meta.Config, format *meta.Format) error {
 	return nil
 }
 
-// resolve finds a directory of the volume.
+// resolve looks up a directory in the volume.
 func resolve(m meta.Meta, path string) (meta.Ino, error) {
 	ino := rootIno
 	for name := range strings.SplitSeq(path, "/") {
@@ -273,7 +281,7 @@ func resolve(m meta.Meta, path string) (meta.Ino, error) {
 
 func isBadger(url string) bool { return strings.HasPrefix(url, "badger://") }
 
-// limit is a limit in megabits per second: ours, or that of the volume.
+// limit returns a limit in megabits per second: ours if set, or the volume's.
 func limit(own, volume int64) int64 {
 	if own > 0 {
 		return own
@@ -281,13 +289,13 @@ func limit(own, volume int64) int64 {
 	return volume
 }
 
-// objectTimeout is how long JuiceFS waits for an answer of the object storage before it tries
-// again. Tests have another: when that has passed it writes an error without a lock which the
-// goroutine of the request writes, too, and a test that is slow would find a race.
+// objectTimeout is how long JuiceFS waits for the object storage before it retries. Tests use
+// another value: after the timeout JuiceFS writes an error without a lock that the request's
+// goroutine also writes, which a slow test would report as a race.
 var objectTimeout = time.Minute
 
-// blocks configures the block store. Nothing is acknowledged from a cache of this machine (writeback): only the object
-// storage makes data stable.
+// blocks configures the block store. Data is never acknowledged from a local cache (writeback):
+// only the object storage makes it stable.
 func blocks(o *Options, format *meta.Format) *chunk.Config {
 	c := &chunk.Config{
 		BlockSize: format.BlockSize << 10, Compress: format.Compression, HashPrefix: format.HashPrefix,
@@ -310,7 +318,7 @@ func blocks(o *Options, format *meta.Format) *chunk.Config {
 	return c
 }
 
-// storage opens the object storage that a volume names.
+// storage opens the volume's object storage.
 func storage(format meta.Format) (object.ObjectStorage, error) {
 	if err := format.Decrypt(); err != nil {
 		return nil, err
@@ -328,7 +336,7 @@ func storage(format meta.Format) (object.ObjectStorage, error) {
 	}
 	blob = object.WithPrefix(blob, format.Name+"/")
 	if tiered, ok := blob.(object.SupportTier); ok {
-		_ = tiered.InitTiers(format.Tiers) // where there are no classes of storage, all objects are of one
+		_ = tiered.InitTiers(format.Tiers) // a storage without classes stores all objects alike
 	}
 	if format.EncryptKey == "" {
 		return blob, nil

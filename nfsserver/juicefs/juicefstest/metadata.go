@@ -13,7 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// Redis starts a Redis that has each transaction on its disk before it answers. Its URL is of an empty volume.
+// Redis starts a Redis that syncs each transaction before its reply. The URL is for an empty
+// volume.
 func Redis(t testing.TB) (p *Process, url string) {
 	t.Helper()
 	port := machine.Port(t)
@@ -22,10 +23,10 @@ func Redis(t testing.TB) (p *Process, url string) {
 	return p, "redis://" + p.Addr + "/1"
 }
 
-// nobody runs PostgreSQL where the test is root, whom it refuses.
+// nobody is the user for PostgreSQL if the test runs as root, which PostgreSQL refuses.
 const nobody = 65534
 
-// Postgres starts a PostgreSQL with a cluster of its own. Its URL is of an empty volume.
+// Postgres starts a PostgreSQL with a new cluster. The URL is for an empty volume.
 func Postgres(t testing.TB) (p *Process, url string) {
 	t.Helper()
 	bin, err := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -50,8 +51,10 @@ func Postgres(t testing.TB) (p *Process, url string) {
 		return exec.Command(filepath.Join(bin[0], "pg_isready"), "-h", "127.0.0.1", "-p", strconv.Itoa(port)).Run() == nil
 	}
 	p = run(t, port, uid, ready, filepath.Join(bin[0], "postgres"), "-D", data, "-p", strconv.Itoa(port), "-k", "", "-c", "listen_addresses=127.0.0.1",
-		"-c", "dynamic_shared_memory_type=mmap") // files of its directory, which end with that
-	// Killed, it would leave its shared memory of System V to the machine, which has a few thousand of these: it is to end at once by itself.
+		// Shared memory is in files of its directory, which are removed with it.
+		"-c", "dynamic_shared_memory_type=mmap")
+	// If killed, it would leave its System V shared memory, of which a machine has a few thousand.
+	// SIGQUIT makes it end at once by itself.
 	t.Cleanup(func() { p.end(syscall.SIGQUIT) })
 	return p, "postgres://postgres@" + p.Addr + "/postgres?sslmode=disable"
 }

@@ -24,8 +24,9 @@ const (
 	secretKey = "test-secret"
 )
 
-// builtS3 is the program of the S3 server, built once for all tests of a process. It is versitygw: it
-// keeps objects as plain files, and its license is that of JuiceFS. (testdata/versitygw has its version.)
+// builtS3 is the path of the S3 server's program, built once for all tests of a process. It is
+// versitygw: it stores objects as plain files, and has JuiceFS's license. (testdata/versitygw has
+// its version.)
 var builtS3 = sync.OnceValues(func() (path string, err error) {
 	built = true
 	dir, err := os.MkdirTemp("", "versitygw-")
@@ -46,7 +47,7 @@ var builtS3 = sync.OnceValues(func() (path string, err error) {
 	return path, nil
 })
 
-// moduleRoot is the directory of the module of JuiceFS, which the test is in or requires.
+// moduleRoot returns the directory of the JuiceFS module, which the test is in or requires.
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/nfsrdma/nfsrdma/nfsserver/juicefs").CombinedOutput()
 	if err != nil {
@@ -55,10 +56,10 @@ func moduleRoot() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// built: there is something to remove. It is read once no test runs.
+// built: there is a program to remove. It is read after the last test.
 var built bool
 
-// Done removes what was built. A test's main calls it at its end.
+// Done removes the built program. Call it at the end of a test's main.
 func Done() {
 	if !built {
 		return
@@ -68,10 +69,10 @@ func Done() {
 	}
 }
 
-// An S3 is an S3 server with a proxy in front that can break.
+// An S3 is an S3 server after a proxy that can inject faults.
 type S3 struct {
 	*Proxy
-	Dir string // of the buckets
+	Dir string // with the buckets
 }
 
 // StartS3 starts an S3 server.
@@ -93,11 +94,13 @@ func StartS3In(t testing.TB, buckets string) *S3 {
 	return &S3{newProxy(t, p.Addr), buckets}
 }
 
-// Format makes a volume with its metadata at url and its objects in a bucket of s. It is what `juicefs format` does.
+// Format makes a volume with its metadata at url and its objects in a bucket of s, like `juicefs
+// format`.
 func Format(t testing.TB, url string, s *S3) {
 	t.Helper()
 	name := "bucket-" + uuid.NewString()
-	if err := os.Mkdir(filepath.Join(s.Dir, name), 0o755); err != nil { // a bucket, to the server
+	// The server treats a directory as a bucket.
+	if err := os.Mkdir(filepath.Join(s.Dir, name), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	m := meta.NewClient(url, meta.DefaultConf())

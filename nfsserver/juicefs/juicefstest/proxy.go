@@ -1,4 +1,4 @@
-// A proxy in front of a service, for what goes wrong between a server and it.
+// A proxy in front of a service, to inject faults.
 
 package juicefstest
 
@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// A Fault is what a Proxy does instead of passing a request on: nil: pass it on. It may answer w, or wait until the request's context
-// ends; it reports whether it has answered.
+// A Fault replaces the passing on of a request; nil: pass it on. It may reply to w, or wait until
+// the request's context ends. It reports whether it has replied.
 type Fault func(w http.ResponseWriter, r *http.Request) (answered bool)
 
 // A Proxy passes HTTP requests to a service.
@@ -25,9 +25,10 @@ type Proxy struct {
 	fault atomic.Pointer[Fault]
 }
 
-// newProxy starts a proxy for the service at addr. It keeps the Host of requests, which their signatures cover. What it passes on it passes on to the
-// end: a server that gives up an upload ends its connection, and versitygw would take what has come of the object for all of it, and put that in the
-// place of the object that the next try has stored. S3 keeps no part of an object.
+// newProxy starts a proxy for the service at addr. It keeps the Host of requests, because their
+// signatures cover it. It reads each request completely before passing it on. A server that
+// abandons an upload closes its connection; versitygw would store the partial object, possibly over
+// the complete one of the next attempt. S3 never stores a partial object.
 func newProxy(t testing.TB, addr string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,11 +45,12 @@ func newProxy(t testing.TB, addr string) *Proxy {
 			return
 		}
 		body, err := io.ReadAll(r.Body)
-		if err != nil { // who has sent it has gone
+		if err != nil { // the sender is gone
 			Away(w, r)
 			return
 		}
-		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // one that can end, or ReverseProxy watches the connection
+		// Without a context that can end, ReverseProxy would watch the connection.
+		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 		defer cancel()
 		whole := r.WithContext(ctx)
 		whole.Body = io.NopCloser(bytes.NewReader(body))
@@ -66,13 +68,13 @@ func newProxy(t testing.TB, addr string) *Proxy {
 	return p
 }
 
-// Break has requests fail from now on, until Mend.
+// Break makes requests fail until Mend.
 func (p *Proxy) Break(f Fault) { p.fault.Store(&f) }
 
-// Mend ends what Break began.
+// Mend ends Break.
 func (p *Proxy) Mend() { p.fault.Store(nil) }
 
-// Away resets connections, as of a service that is not there.
+// Away resets connections, like an absent service.
 func Away(w http.ResponseWriter, _ *http.Request) bool {
 	if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
 		c.Close()
@@ -80,7 +82,8 @@ func Away(w http.ResponseWriter, _ *http.Request) bool {
 	return true
 }
 
-// Answer answers requests of a method with a status and a code of S3; method "": of all.
+// Answer replies to requests of a method with a status and an S3 error code; method "": all
+// requests.
 func Answer(method string, status int, code string) Fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if method != "" && r.Method != method {
@@ -94,7 +97,7 @@ func Answer(method string, status int, code string) Fault {
 	}
 }
 
-// Hung answers no request until release is closed, when all are passed on.
+// Hung blocks all requests until release is closed, then passes them on.
 func Hung(release <-chan struct{}) Fault {
 	return func(_ http.ResponseWriter, r *http.Request) bool {
 		select {
@@ -105,7 +108,7 @@ func Hung(release <-chan struct{}) Fault {
 	}
 }
 
-// Slow passes requests of a method on once release is closed.
+// Slow blocks requests of a method until release is closed.
 func Slow(method string, release <-chan struct{}) Fault {
 	return func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == method {

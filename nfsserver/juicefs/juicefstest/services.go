@@ -1,7 +1,7 @@
-// Real services for tests, each with a port and a directory of its own: they end with the test.
+// Real services for tests, each with its own port and directory. They end with the test.
 
-// Package juicefstest starts, for tests of volumes and of their servers, what volumes are made of:
-// Redis and PostgreSQL from Debian's packages, and an S3 server.
+// Package juicefstest starts the services of volumes for tests: Redis and PostgreSQL from Debian's
+// packages, and an S3 server.
 package juicefstest
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// startWait is how long a service may take to listen, on a machine that does much else.
+// startWait is how long a service may take to listen on a busy machine.
 const startWait = 5 * time.Minute
 
-// A Process is a service that runs, and can be stopped and started again.
+// A Process is a running service that can be stopped and restarted.
 type Process struct {
 	Addr string
 
@@ -30,15 +30,15 @@ type Process struct {
 	path string
 	args []string
 	uid  uint32
-	// ready reports whether it serves, beyond that it listens; nil: it does.
+	// ready reports whether the service serves, beyond listening; nil: listening suffices.
 	ready func() bool
 
 	mu  sync.Mutex // guards all below
 	cmd *exec.Cmd
-	log *bytes.Buffer // of the last run; to be read once that has ended
+	log *bytes.Buffer // of the last run; read it after its end
 }
 
-// run starts a program that is going to listen at port.
+// run starts a program that will listen at port.
 func run(t testing.TB, port int, uid uint32, ready func() bool, path string, args ...string) *Process {
 	t.Helper()
 	p := &Process{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), t: t, path: path, args: args, uid: uid, ready: ready}
@@ -58,8 +58,8 @@ func (p *Process) Start() {
 	if p.uid != 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: p.uid, Gid: p.uid}
 	}
-	// The signal comes when the thread that started the program ends: that is as long as the test's process lives, if no thread
-	// is locked to a goroutine.
+	// The signal is sent when the thread that started the program ends. No thread is locked to a
+	// goroutine, so it lives as long as the test's process.
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
@@ -84,10 +84,11 @@ func (p *Process) Start() {
 	}
 }
 
-// Kill ends the service as a failing machine would.
+// Kill ends the service like a machine failure.
 func (p *Process) Kill() { p.end(syscall.SIGKILL) }
 
-// end ends the service by a signal, if it runs, and returns when its last process has ended: all have its log open.
+// end sends the service a signal, if it runs, and returns when its last process has ended: all have
+// its log open.
 func (p *Process) end(by syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,16 +103,16 @@ func (p *Process) end(by syscall.Signal) {
 	p.cmd = nil
 }
 
-// leastRoom is what all services of a test need at most.
+// leastRoom is the most space that a test's services need.
 const leastRoom = 1 << 30
 
-// dir is a directory that belongs to a user: in memory, where there is room.
+// dir makes a directory owned by a user: in memory, if there is room.
 func dir(t testing.TB, uid uint32) string {
 	t.Helper()
 	in := "/dev/shm"
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(in, &st); err != nil || st.Bavail*uint64(st.Bsize) < leastRoom {
-		in = "" // where users may search every directory, which those of t.TempDir do not let them
+		in = "" // where any user can search the parent directories, unlike t.TempDir's
 	}
 	d, err := os.MkdirTemp(in, "juicefstest-")
 	if err != nil {
@@ -126,7 +127,7 @@ func dir(t testing.TB, uid uint32) string {
 	return d
 }
 
-// program finds a program of a package.
+// program returns the path of a package's program.
 func program(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

@@ -1,5 +1,5 @@
-// Package lz4 has what JuiceFS calls of the module whose path it takes, without cgo: blocks are those of the LZ4 block
-// format, so either reads what the other wrote.
+// Package lz4 replaces, without cgo, the part used by JuiceFS of the module with its path. It reads
+// and writes the LZ4 block format, so each of the two reads the other's blocks.
 package lz4
 
 import (
@@ -18,7 +18,7 @@ func CompressDefault(src, dst []byte) (int, error) {
 	var c lz4.Compressor
 	n, err := c.CompressBlock(src, dst)
 	if err == nil && n == 0 && len(src) > 0 {
-		// What cannot be compressed is told by 0, if dst has no room for it as literals.
+		// 0 means incompressible data without room in dst for its literals.
 		err = errShort
 	}
 	return n, err

@@ -1,5 +1,6 @@
-// Package shellescape has what JuiceFS calls of the module whose path it takes, which says nowhere by what license others may use it: words
-// for a shell, of the workers that juicefs sync starts on other machines. Our server starts none, but is linked with that package.
+// Package shellescape replaces the part used by JuiceFS of the module with its path, which declares
+// no license. It quotes words for a shell, for the workers that juicefs sync starts on other
+// machines. Our server starts none, but is linked with that package.
 package shellescape
 
 import (
@@ -7,12 +8,13 @@ import (
 	"strings"
 )
 
-// plain are the bytes that mean themselves in every shell, wherever they stand in a word.
+// plain are the bytes without a special meaning in every shell, at any position in a word.
 const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789%+,-./:=@_"
 
-// EscapeArgs returns each word as a shell reads it back. JuiceFS hands them to ssh, which takes the first, the host, for itself, so one of
-// plain bytes stays as it is; and those of the form NAME=value stand before the command, where a quoted name is no assignment (POSIX, Shell
-// Command Language §2.9.1). So only what needs it is quoted, not the word.
+// EscapeArgs quotes each word so that a shell reads it back. JuiceFS passes them to ssh, which
+// takes the first one, the host, itself, so a word of plain bytes stays unquoted. Words of the form
+// NAME=value stand before the command, where a quoted name is no assignment (POSIX, Shell Command
+// Language §2.9.1). So EscapeArgs quotes only special bytes, not whole words.
 func EscapeArgs(words []string) []string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -33,7 +35,7 @@ func quote(word string) string {
 		if n = strings.IndexAny(word, plain); n < 0 {
 			n = len(word)
 		}
-		if n > 0 { // in single quotes nothing but themselves means anything (§2.2.2)
+		if n > 0 { // in single quotes each byte stands for itself (§2.2.2)
 			out.WriteString("'" + strings.ReplaceAll(word[:n], "'", `'\''`) + "'")
 		}
 		word = word[n:]

@@ -1,5 +1,5 @@
-// Package zstd has what JuiceFS calls of the module whose path it takes, without cgo: frames are those of RFC 8878,
-// so either reads what the other wrote.
+// Package zstd replaces, without cgo, the part used by JuiceFS of the module with its path. It
+// reads and writes frames of RFC 8878, so each of the two reads the other's frames.
 package zstd
 
 import (
@@ -8,20 +8,20 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// CompressBound is the size of dst with which CompressLevel needs no memory of its own for n bytes, whatever they are.
+// CompressBound returns a size of dst with which CompressLevel never allocates for n bytes.
 func CompressBound(n int) int {
 	const small = 128 << 10
 	bound := n + n>>8
 	if n < small {
 		bound += (small - n) >> 11
 	}
-	return bound + 32 // for the header and the checksum, which the other module counts elsewhere
+	return bound + 32 // header and checksum, which the other module counts elsewhere
 }
 
-// encoders has one for each level; they can be used at once.
+// encoders has an encoder for each level, safe for concurrent use.
 var encoders sync.Map
 
-// CompressLevel compresses src into dst, or into new memory where dst is too short.
+// CompressLevel compresses src into dst, or into new memory if dst is too short.
 func CompressLevel(dst, src []byte, level int) ([]byte, error) {
 	e, ok := encoders.Load(level)
 	if !ok {
@@ -36,7 +36,7 @@ func CompressLevel(dst, src []byte, level int) ([]byte, error) {
 
 var decoder = sync.OnceValues(func() (*zstd.Decoder, error) { return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0)) })
 
-// Decompress decompresses src into dst, or into new memory where dst is too short.
+// Decompress decompresses src into dst, or into new memory if dst is too short.
 func Decompress(dst, src []byte) ([]byte, error) {
 	d, err := decoder()
 	if err != nil {
