@@ -32,8 +32,9 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid()) // of this process
 	server, err := nfsserver.New(nfsserver.Options{
-		Squash:  nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
+		Squash:  nfsserver.Squash{All: true, UID: uid, GID: gid},
 		Exports: []nfsserver.Export{{Name: "/share", FS: tree, ReadOnly: true}},
 	})
 	if err != nil {

@@ -18,7 +18,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, client := range []string{"192.168.1.7", "10.0.0.1"} {
-		match := file.Exports[0].Match(netip.MustParseAddr(client), nil) // no Resolver: no host is given by name
+		// No Resolver: no client is given by host name.
+		match := file.Exports[0].Match(netip.MustParseAddr(client), nil)
 		fmt.Println(client, match.Client.Options.String())
 	}
 	_, err = exports.Parse("exports", []byte("/srv/data *(rw,no_root_sqash)\n"))

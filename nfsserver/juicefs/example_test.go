@@ -30,7 +30,10 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server, err := nfsserver.New(nfsserver.Options{Squash: me, Exports: []nfsserver.Export{{Name: "/vol", FS: vol}}})
+	server, err := nfsserver.New(nfsserver.Options{
+		Squash:  me,
+		Exports: []nfsserver.Export{{Name: "/vol", FS: vol}},
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -22,12 +22,16 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	locks, err := nlm.New(server, nlm.Options{}) // with a StateDir clients get their locks back after a restart
+	// With a StateDir clients get their locks back after a restart.
+	locks, err := nlm.New(server, nlm.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer locks.Close()
-	service, err := server.Start(nfsserver.Listen{RDMA: "127.0.0.1:0", Programs: locks.Programs()})
+	service, err := server.Start(nfsserver.Listen{
+		RDMA:     "127.0.0.1:0",
+		Programs: locks.Programs(),
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
