@@ -208,8 +208,8 @@ func (s *Service) send(rpc *transport.Client, m outgoing) error {
 // confirm ends a granted waiter after the reply to GRANTED: its client took the lock, or does not
 // want it. A waiter ended by a client's call meanwhile stays as that call left it.
 func (s *Service) confirm(w *waiter, wanted bool) {
-	f := s.hold(w.file.key)
-	defer s.letGo(f)
+	f := s.lockFile(w.file.key)
+	defer s.unlockFile(f)
 	if f != w.file || !f.has(w) {
 		return
 	}

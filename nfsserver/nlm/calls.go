@@ -52,9 +52,9 @@ func (s *Service) on(c *transport.Call, l *nlm4.Lock, exclusive, known bool, do 
 	return st
 }
 
-// hold returns the request's file, locked; pair it with letGo.
-func (q *request) hold() *file {
-	return q.svc.hold(fileKey{q.target.Export, q.target.Ref})
+// lockFile returns the request's file, locked; pair it with unlockFile.
+func (q *request) lockFile() *file {
+	return q.svc.lockFile(fileKey{q.target.Export, q.target.Ref})
 }
 
 // mayLock checks the caller's right to lock the file at all. For each kind of lock the caller must
@@ -90,9 +90,9 @@ func (s *Service) test(c *transport.Call, a *nlm4.TestArgs) nlm4.TestRes {
 		if err := q.mayLock(); err != nil && !errors.Is(err, syscall.EROFS) {
 			return status(err)
 		}
-		f := q.hold()
-		defer s.letGo(f)
-		found, err := f.inTheWay(q)
+		f := q.lockFile()
+		defer s.unlockFile(f)
+		found, err := f.firstConflict(q)
 		if found != nil {
 			res.Holder = *found
 			return nlm4.Denied
@@ -102,9 +102,9 @@ func (s *Service) test(c *transport.Call, a *nlm4.TestArgs) nlm4.TestRes {
 	return res
 }
 
-// inTheWay returns the first lock conflicting with a request, or nil. For a local program's lock
+// firstConflict returns the first lock conflicting with a request, or nil. For a local program's lock
 // the owner is unknown and stays empty.
-func (f *file) inTheWay(q *request) (*nlm4.Holder, error) {
+func (f *file) firstConflict(q *request) (*nlm4.Holder, error) {
 	if h := f.locks.conflict(q.owner, q.span, q.exclusive); h != nil {
 		return &nlm4.Holder{Exclusive: h.exclusive, Svid: h.owner.key.svid, Owner: []byte(h.owner.key.object),
 			Offset: h.start, Length: wireLength(h.span)}, nil
@@ -153,9 +153,9 @@ func (s *Service) tryLock(c *transport.Call, a *nlm4.LockArgs, monitored bool) n
 				return nlm4.DeniedNoLocks
 			}
 		}
-		s.meet(q.owner.host)
-		f := q.hold()
-		defer s.letGo(f)
+		s.probeNew(q.owner.host)
+		f := q.lockFile()
+		defer s.unlockFile(f)
 		return f.lock(q, a)
 	})
 }
@@ -166,8 +166,8 @@ func (s *Service) tryLock(c *transport.Call, a *nlm4.LockArgs, monitored bool) n
 func (s *Service) reclaimLate(c *transport.Call, a *nlm4.LockArgs) nlm4.Status {
 	return s.on(c, &a.Lock, a.Exclusive, true, func(q *request) nlm4.Status {
 		if q.owner != nil {
-			f := q.hold()
-			defer s.letGo(f)
+			f := q.lockFile()
+			defer s.unlockFile(f)
 			if f.locks.covers(q.owner, q.span, q.exclusive) {
 				return nlm4.Granted
 			}
@@ -189,7 +189,7 @@ func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 	if err := f.open(q.target.Locks, q.owner.host); err != nil {
 		return status(err)
 	}
-	f.settle(q.owner, q.span) // the client may retry after BLOCKED and hold the lock by now
+	f.endGranted(q.owner, q.span) // the client may retry after BLOCKED and hold the lock by now
 	err := f.acquire(q.owner, q.span, q.exclusive)
 	w := f.find(q.owner, q.span, q.exclusive)
 	if errors.Is(err, errConflict) {
@@ -248,8 +248,8 @@ func (s *Service) cancel(c *transport.Call, a *nlm4.CancelArgs) nlm4.Status {
 		if q.owner == nil {
 			return nlm4.Denied
 		}
-		f := q.hold()
-		defer s.letGo(f)
+		f := q.lockFile()
+		defer s.unlockFile(f)
 		w := f.find(q.owner, q.span, q.exclusive)
 		if w == nil {
 			return nlm4.Denied
@@ -270,9 +270,9 @@ func (s *Service) unlock(c *transport.Call, a *nlm4.UnlockArgs) nlm4.Status {
 		if q.owner == nil {
 			return nlm4.Granted
 		}
-		f := q.hold()
-		defer s.letGo(f)
-		f.settle(q.owner, q.span)
+		f := q.lockFile()
+		defer s.unlockFile(f)
+		f.endGranted(q.owner, q.span)
 		if err := f.release(q.owner, q.span); err != nil {
 			return status(err)
 		}

@@ -100,7 +100,7 @@ func (s *search) clients(at *step) bool {
 		if s.looks--; s.looks < 0 || h.start > at.end {
 			break
 		}
-		if !h.inTheWay(at.owner, at.span, at.exclusive) || s.owners[h.owner] {
+		if !h.conflicts(at.owner, at.span, at.exclusive) || s.owners[h.owner] {
 			continue
 		}
 		if h.owner == s.from {

@@ -161,9 +161,9 @@ func (f *file) find(o *owner, s span, exclusive bool) *waiter {
 // has reports whether a waiter is still in the queue or being confirmed.
 func (f *file) has(w *waiter) bool { return slices.Contains(f.waiters, w) }
 
-// settle ends the granted waiters of o overlapping s: a client's further call about these bytes
+// endGranted ends the granted waiters of o overlapping s: a client's further call about these bytes
 // proves its knowledge of the grant.
-func (f *file) settle(o *owner, s span) {
+func (f *file) endGranted(o *owner, s span) {
 	for _, w := range slices.Clone(f.waiters) {
 		if w.owner == o && w.granted && w.overlaps(s) {
 			f.drop(w)

@@ -35,7 +35,7 @@ const (
 	wantedFor   = 2 * time.Minute  // after a request for the locks; Linux repeats it each 30 s
 	probeAtOnce = 16
 	mostAbsent  = 1 << 10 // addresses to notify when they are back
-	mostRounds  = 31      // rounds of tellAbsent between two attempts for one address: 16 minutes
+	mostRounds  = 31      // rounds of notifyAbsent between two attempts for one address: 16 minutes
 )
 
 // presence records whether a client's machine is up. ledger.mu guards it.
@@ -84,12 +84,12 @@ func (s *Service) probe(addr netip.Addr) bool {
 	return err == nil || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// meet probes a client's machine at its first lock, in the background.
-func (s *Service) meet(h *host) {
+// probeNew probes a client's machine at its first lock, in the background.
+func (s *Service) probeNew(h *host) {
 	g := &s.ledger
 	g.mu.Lock()
-	first := !h.there.asked
-	h.there.asked = true
+	first := !h.presence.asked
+	h.presence.asked = true
 	g.mu.Unlock()
 	if !first || s.opts.Gone < 0 {
 		return
@@ -98,7 +98,7 @@ func (s *Service) meet(h *host) {
 	case s.probes <- struct{}{}:
 	default: // probe with the client's next lock
 		g.mu.Lock()
-		h.there.asked = false
+		h.presence.asked = false
 		g.mu.Unlock()
 		return
 	}
@@ -107,7 +107,7 @@ func (s *Service) meet(h *host) {
 		if s.reach(h.key.addr) {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			h.there.answered = true
+			h.presence.answered = true
 		}
 	})
 }
@@ -116,8 +116,8 @@ func (s *Service) meet(h *host) {
 func (g *ledger) wants(h *host, heard time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if heard.After(h.there.wanted) {
-		h.there.wanted = heard
+	if heard.After(h.presence.wanted) {
+		h.presence.wanted = heard
 	}
 }
 
@@ -126,19 +126,19 @@ func (g *ledger) wantedHosts(now time.Time) (list []*host) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, h := range g.hosts {
-		if !h.isIdle() && !h.there.wanted.IsZero() && now.Sub(h.there.wanted) < wantedFor {
+		if !h.isIdle() && !h.presence.wanted.IsZero() && now.Sub(h.presence.wanted) < wantedFor {
 			list = append(list, h)
 		}
 	}
 	return list
 }
 
-// found records a probe's result and reports whether the client is gone. A silence continues only
+// probed records a probe's result and reports whether the client is gone. A silence continues only
 // if the previous failed probe is not older than since.
-func (g *ledger) found(h *host, there bool, now, since time.Time, gone time.Duration) bool {
+func (g *ledger) probed(h *host, there bool, now, since time.Time, gone time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := &h.there
+	p := &h.presence
 	switch {
 	case there:
 		p.answered, p.silent = true, time.Time{}
@@ -153,7 +153,7 @@ func (g *ledger) found(h *host, there bool, now, since time.Time, gone time.Dura
 }
 
 // goneLoop looks for gone clients until Close.
-func (s *Service) goneLoop() { s.repeat(lookEvery(s.opts.Gone), s.lookForGone) }
+func (s *Service) goneLoop() { s.repeat(lookEvery(s.opts.Gone), s.probeGone) }
 
 // lookEvery returns the interval of goneLoop: a quarter of gone, to exceed a short Options.Gone by
 // little.
@@ -161,7 +161,7 @@ func lookEvery(gone time.Duration) time.Duration { return min(goneEvery, max(gon
 
 // backLoop notifies absent clients once they are back. A loop apart from goneLoop keeps many absent
 // clients from delaying lock requesters.
-func (s *Service) backLoop() { s.repeat(goneEvery, s.tellAbsent) }
+func (s *Service) backLoop() { s.repeat(goneEvery, s.notifyAbsent) }
 
 // repeat runs work at each interval until Close.
 func (s *Service) repeat(every time.Duration, work func()) {
@@ -208,11 +208,11 @@ func (s *Service) wantAll(holders map[*host]bool, heard time.Time) {
 func (g *ledger) lastCall(h *host) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return h.there.called
+	return h.presence.called
 }
 
-// lookForGone probes the clients blocking others, and frees the gone clients' locks.
-func (s *Service) lookForGone() {
+// probeGone probes the clients blocking others, and frees the gone clients' locks.
+func (s *Service) probeGone() {
 	s.wantWaiting()
 	since := s.looked.Add(-wantedFor) // a round may skip hosts
 	s.looked = time.Now()
@@ -220,8 +220,8 @@ func (s *Service) lookForGone() {
 	there := make([]bool, len(hosts))
 	s.each(len(hosts), func(i int) { there[i] = s.isThere(hosts[i].key.addr) })
 	for i, h := range hosts {
-		if s.ledger.found(h, there[i], time.Now(), since, s.opts.Gone) && s.ctx.Err() == nil {
-			s.bury(h)
+		if s.ledger.probed(h, there[i], time.Now(), since, s.opts.Gone) && s.ctx.Err() == nil {
+			s.freeGone(h)
 		}
 	}
 }
@@ -250,8 +250,8 @@ func (s *Service) isConnected(addr netip.Addr) bool {
 	return connected != nil && connected(addr)
 }
 
-// bury frees the locks of a gone client, and queues the notice.
-func (s *Service) bury(h *host) {
+// freeGone frees the locks of a gone client, and queues the notice.
+func (s *Service) freeGone(h *host) {
 	n := s.free(func(*file) bool { return true }, func(o *host) bool { return o == h })
 	if n == 0 {
 		return
@@ -293,9 +293,9 @@ func (a *absence) due() (now, perhaps map[netip.Addr]time.Time) {
 	return now, perhaps
 }
 
-// told records how an attempt ended. An address with locks lost again meanwhile (another since)
+// attempted records how an attempt ended. An address with locks lost again meanwhile (another since)
 // stays. mu is held.
-func (a *absence) told(addr netip.Addr, since time.Time, there, done bool) {
+func (a *absence) attempted(addr netip.Addr, since time.Time, there, done bool) {
 	switch e := a.left[addr]; {
 	case e == nil || !e.since.Equal(since):
 	case done:
@@ -306,8 +306,8 @@ func (a *absence) told(addr netip.Addr, since time.Time, there, done bool) {
 	}
 }
 
-// tellAbsent notifies returned clients of a restart: for their locks the effect is the same.
-func (s *Service) tellAbsent() {
+// notifyAbsent notifies returned clients of a restart: for their locks the effect is the same.
+func (s *Service) notifyAbsent() {
 	s.absent.mu.Lock()
 	since, perhaps := s.absent.due()
 	s.absent.mu.Unlock()
@@ -332,7 +332,7 @@ func (s *Service) tellAbsent() {
 		done := back[i] && err == nil && s.notify(list[i]) == nil
 		s.absent.mu.Lock()
 		defer s.absent.mu.Unlock()
-		s.absent.told(list[i], since[list[i]], back[i], done)
+		s.absent.attempted(list[i], since[list[i]], back[i], done)
 	})
 }
 

@@ -61,8 +61,8 @@ func TestClientThatIsGone(t *testing.T) {
 	before := r.locks.monitor.number()
 	m.set(false)
 	look := func() {
-		r.locks.lookForGone()
-		r.locks.tellAbsent()
+		r.locks.probeGone()
+		r.locks.notifyAbsent()
 		time.Sleep(time.Millisecond)
 	}
 	for range 3 {
@@ -109,7 +109,7 @@ func TestClientsThatAreThere(t *testing.T) {
 	}{
 		"calls":        {true, func(_ *rig, _ *machines, a *peer, fh []byte) { a.lock(fh, 1, 20, 1, true) }},
 		"connected":    {true, func(r *rig, _ *machines, _ *peer, _ []byte) { r.locks.Connected(func(netip.Addr) bool { return true }) }},
-		"answers":      {true, func(r *rig, m *machines, _ *peer, _ []byte) { m.set(true); r.locks.lookForGone(); m.set(false) }},
+		"answers":      {true, func(r *rig, m *machines, _ *peer, _ []byte) { m.set(true); r.locks.probeGone(); m.set(false) }},
 		"never-has":    {false, func(*rig, *machines, *peer, []byte) {}},
 		"its-own-wait": {true, nil},
 	} {
@@ -123,7 +123,7 @@ func TestClientsThatAreThere(t *testing.T) {
 					b.want("another client", b.lock(fh, 2, 0, 1, true), nlm4.Denied)
 					c.wait(r, m, a, fh)
 				}
-				r.locks.lookForGone()
+				r.locks.probeGone()
 				time.Sleep(time.Millisecond)
 			}
 			st, _ := b.test(fh, 9, 0, 1, true)
@@ -148,12 +148,12 @@ func TestSilenceIsOneStretch(t *testing.T) {
 		g.init(defaultBounds(64))
 		h := &host{}
 		now := time.Now()
-		g.found(h, true, now, now, gone)
+		g.probed(h, true, now, now, gone)
 		begin := now.Add(c.every)
 		var after time.Duration
 		for now = begin; now.Sub(begin) < time.Hour && after == 0; now = now.Add(c.every) {
 			g.wants(h, now)
-			if g.found(h, false, now, now.Add(-goneEvery-wantedFor), gone) {
+			if g.probed(h, false, now, now.Add(-goneEvery-wantedFor), gone) {
 				after = now.Sub(begin)
 			}
 		}
@@ -200,9 +200,9 @@ func TestServerThatIsCutOff(t *testing.T) {
 			g := &r.locks.ledger
 			g.mu.Lock()
 			for _, h := range g.hosts {
-				h.there.wanted = time.Time{} // it is long ago
+				h.presence.wanted = time.Time{} // it is long ago
 				if c.quiet {
-					h.there.called = time.Now().Add(-2 * wantedFor)
+					h.presence.called = time.Now().Add(-2 * wantedFor)
 				}
 			}
 			g.mu.Unlock()
@@ -210,7 +210,7 @@ func TestServerThatIsCutOff(t *testing.T) {
 				if c.calls {
 					b.test(fh, 9, 0, 1, true)
 				}
-				r.locks.lookForGone()
+				r.locks.probeGone()
 				time.Sleep(time.Millisecond)
 			}
 			if c.gone {
@@ -250,7 +250,7 @@ func TestThoseWhoAreBackAreToldAtOnce(t *testing.T) {
 		r.locks.absent.add(netip.AddrFrom4([4]byte{127, 0, 0, byte(1 + i)}), time.Now())
 	}
 	r.locks.absent.mu.Unlock()
-	r.locks.tellAbsent()
+	r.locks.notifyAbsent()
 	select {
 	case <-all:
 	default:
@@ -285,14 +285,14 @@ func TestWhoHasNoStatusMonitor(t *testing.T) {
 		if i%2 == 0 {
 			add(byte(1 + i))
 		}
-		r.locks.tellAbsent()
+		r.locks.notifyAbsent()
 		if got := r.locks.monitor.number() - before; got != want {
 			t.Errorf("told %d times: number %d, want %d", i+1, got, want)
 		}
 	}
 	const day = int(24 * time.Hour / goneEvery)
 	for range day {
-		r.locks.tellAbsent()
+		r.locks.notifyAbsent()
 	}
 	if n, most := int(asked.Load()), 2*(day/mostRounds+8); n < 2*day/(mostRounds+1) || n > most {
 		t.Errorf("two clients are asked %d times in a day, want %d at most", n, most)
@@ -317,22 +317,22 @@ func TestWhoHasBeenAwayForLong(t *testing.T) {
 	before := m.asked()
 	const rounds = 4 * mostRounds
 	for range rounds {
-		r.locks.tellAbsent()
+		r.locks.notifyAbsent()
 	}
 	if n := m.asked() - before; n < 4 || n > 10 {
 		t.Errorf("asked %d times in %d rounds", n, rounds)
 	}
 	// In the middle of its longest wait.
 	for n := m.asked(); m.asked() == n; {
-		r.locks.tellAbsent()
+		r.locks.notifyAbsent()
 	}
 	m.set(true)
-	r.locks.tellAbsent()
+	r.locks.notifyAbsent()
 	if told.Load() {
 		t.Error("who may be there is asked in each round")
 	}
 	connected.Store(true)
-	r.locks.tellAbsent()
+	r.locks.notifyAbsent()
 	if !told.Load() {
 		t.Error("who has a connection again is not told")
 	}

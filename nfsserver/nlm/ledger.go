@@ -22,9 +22,9 @@ type host struct {
 	owners map[ownerKey]*owner
 	used   counts
 
-	idle  time.Time // when its last use ended
-	state int32     // from its status monitor's last notice; 0: none so far
-	there presence
+	idle     time.Time // when its last use ended
+	state    int32     // from its status monitor's last notice; 0: none so far
+	presence presence
 }
 
 // An ownerKey identifies an owner within its host.
@@ -112,7 +112,7 @@ func (g *ledger) enter(hk hostKey, ok ownerKey) *owner {
 }
 
 // calls records a call at this moment.
-func (h *host) calls() { h.there.silent, h.there.called = time.Time{}, time.Now() }
+func (h *host) calls() { h.presence.silent, h.presence.called = time.Time{}, time.Now() }
 
 // known is enter for an existing owner, or nil.
 func (g *ledger) known(hk hostKey, ok ownerKey) *owner {

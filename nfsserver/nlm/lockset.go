@@ -29,8 +29,8 @@ type holding struct {
 	since     time.Time // when the owner was granted it, or last a part of it
 }
 
-// inTheWay reports whether another owner's request for s conflicts with the holding.
-func (h *holding) inTheWay(o *owner, s span, exclusive bool) bool {
+// conflicts reports whether another owner's request for s conflicts with the holding.
+func (h *holding) conflicts(o *owner, s span, exclusive bool) bool {
 	return h.owner != o && (exclusive || h.exclusive) && h.overlaps(s)
 }
 
@@ -51,7 +51,7 @@ func (l lockset) conflict(o *owner, s span, exclusive bool) *holding {
 		if l[i].start > s.end {
 			break
 		}
-		if l[i].inTheWay(o, s, exclusive) {
+		if l[i].conflicts(o, s, exclusive) {
 			return &l[i]
 		}
 	}
@@ -74,7 +74,7 @@ func (l lockset) near(s span) (found lockset) {
 
 // take removes and returns o's holdings beginning at or before last for which goes returns true.
 func (l *lockset) take(o *owner, last uint64, goes func(*holding) bool) (taken []holding) {
-	behind, kept := l.place(last+1), 0
+	behind, kept := l.indexFrom(last+1), 0
 	for i := range behind {
 		h := &(*l)[i]
 		if h.owner == o && goes(h) {
@@ -112,10 +112,10 @@ func (l *lockset) set(o *owner, s span, exclusive bool) {
 }
 
 // insert adds h in order of start. It overlaps no other holding of its owner.
-func (l *lockset) insert(h holding) { *l = slices.Insert(*l, l.place(h.start), h) }
+func (l *lockset) insert(h holding) { *l = slices.Insert(*l, l.indexFrom(h.start), h) }
 
-// place returns the index of the first holding beginning at or after start.
-func (l lockset) place(start uint64) int {
+// indexFrom returns the index of the first holding beginning at or after start.
+func (l lockset) indexFrom(start uint64) int {
 	at, _ := slices.BinarySearchFunc(l, start, func(e holding, start uint64) int { return cmp.Compare(e.start, start) })
 	return at
 }

@@ -25,14 +25,14 @@ type monitor struct {
 	sync func(dir string) error // brings the file's name to stable storage; nil: syncDir
 	log  *slog.Logger           // nil: slog.Default()
 
-	mu      sync.Mutex // guards all below, and the file
-	dir     string     // for the state; "": nothing is stored
-	path    string     // of the file; "": the directory is not usable yet
-	held    *os.File   // locks the file against other processes; nil: none
-	state   int32      // our NSM state number: odd, and larger with each start
-	watched map[hostKey]bool
-	earlier map[hostKey]bool // from the last run, until grace ends and they are notified
-	told    bool             // the earlier clients are notified, or the time for that is over
+	mu       sync.Mutex // guards all below, and the file
+	dir      string     // for the state; "": nothing is stored
+	path     string     // of the file; "": the directory is not usable yet
+	held     *os.File   // locks the file against other processes; nil: none
+	state    int32      // our NSM state number: odd, and larger with each start
+	watched  map[hostKey]bool
+	earlier  map[hostKey]bool // from the last run, until grace ends and they are notified
+	notified bool             // the earlier clients are notified, or the time for that is over
 }
 
 // record is the file's content.
@@ -80,7 +80,7 @@ func (m *monitor) begin() error {
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return fmt.Errorf("clients with locks: %w: make it a directory of this user", err)
 	}
-	if err := m.hold(filepath.Join(m.dir, "locks.lock")); err != nil {
+	if err := m.lockDir(filepath.Join(m.dir, "locks.lock")); err != nil {
 		return fmt.Errorf("clients with locks: %s: %w", m.dir, err)
 	}
 	path := filepath.Join(m.dir, "locks.json")
@@ -102,12 +102,12 @@ func (m *monitor) begin() error {
 			m.earlier[hostKey{c.Addr, c.UID, string(c.Name)}] = true
 		}
 	}
-	m.path, m.told = path, false
+	m.path, m.notified = path, false
 	return nil
 }
 
-// hold locks the state directory, until close or the end of the process.
-func (m *monitor) hold(path string) error {
+// lockDir locks the state directory, until close or the end of the process.
+func (m *monitor) lockDir(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil { // storing is impossible, but clients of the last run can be notified
 		f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
@@ -199,7 +199,7 @@ func (m *monitor) retain(left func() map[hostKey]bool, graceOver bool) error {
 			changed = true
 		}
 	}
-	if graceOver && m.told && len(m.earlier) > 0 {
+	if graceOver && m.notified && len(m.earlier) > 0 {
 		clear(m.earlier)
 		changed = true
 	}
@@ -226,11 +226,11 @@ func (m *monitor) lost() (list []hostKey) {
 	return list
 }
 
-// allTold records that notices to the last run's clients have ended.
-func (m *monitor) allTold() {
+// noticesEnded records that notices to the last run's clients have ended.
+func (m *monitor) noticesEnded() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.told = true
+	m.notified = true
 }
 
 // number returns our current state number.

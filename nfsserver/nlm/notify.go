@@ -54,7 +54,7 @@ func (s *Service) notifyLoop(lost []hostKey) {
 		case <-time.After(pause):
 		}
 	}
-	s.monitor.allTold()
+	s.monitor.noticesEnded()
 }
 
 func keys(set map[netip.Addr]bool) (list []netip.Addr) {

@@ -171,7 +171,7 @@ func TestSavedBeforeNotified(t *testing.T) {
 	none := func() map[hostKey]bool { return nil }
 	for _, notified := range []bool{false, true} {
 		if notified {
-			m.allTold()
+			m.noticesEnded()
 		}
 		if err := m.retain(none, true); err != nil {
 			t.Fatal(err)

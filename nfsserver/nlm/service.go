@@ -210,8 +210,8 @@ func (s *Service) Close() {
 // stuckWait is how long Close waits for the loops.
 const stuckWait = 5 * time.Second
 
-// hold returns the file of a key, locked; pair it with letGo.
-func (s *Service) hold(key fileKey) *file {
+// lockFile returns the file of a key, locked; pair it with unlockFile.
+func (s *Service) lockFile(key fileKey) *file {
 	s.mu.Lock()
 	f := s.files[key]
 	if f == nil {
@@ -224,8 +224,8 @@ func (s *Service) hold(key fileKey) *file {
 	return f
 }
 
-// letGo unlocks a file, and forgets it if it is empty and unused.
-func (s *Service) letGo(f *file) {
+// unlockFile unlocks a file, and forgets it if it is empty and unused.
+func (s *Service) unlockFile(f *file) {
 	f.mu.Unlock()
 	s.mu.Lock()
 	f.users--
@@ -287,7 +287,7 @@ func (s *Service) pollLoop() {
 		for _, f := range list {
 			f.mu.Lock()
 			f.grant() // which polls it again if need be
-			s.letGo(f)
+			s.unlockFile(f)
 		}
 	}
 }
@@ -347,7 +347,7 @@ func (s *Service) free(of func(*file) bool, gone func(*host) bool) (lost int) {
 	for _, f := range list {
 		f.mu.Lock()
 		lost += f.free(gone)
-		s.letGo(f)
+		s.unlockFile(f)
 	}
 	return lost
 }

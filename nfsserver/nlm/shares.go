@@ -23,8 +23,8 @@ func (s *Service) doShare(c *transport.Call, a *nlm4.ShareArgs) nlm4.Status {
 		if err := q.mayLock(); err != nil {
 			return status(err)
 		}
-		f := q.hold()
-		defer s.letGo(f)
+		f := q.lockFile()
+		defer s.unlockFile(f)
 		return f.share(q.owner, a.Mode, a.Access)
 	})
 }
@@ -33,8 +33,8 @@ func (s *Service) doShare(c *transport.Call, a *nlm4.ShareArgs) nlm4.Status {
 func (s *Service) doUnshare(c *transport.Call, a *nlm4.ShareArgs) nlm4.Status {
 	return s.onShare(c, a, true, func(q *request) nlm4.Status {
 		if q.owner != nil {
-			f := q.hold()
-			defer s.letGo(f)
+			f := q.lockFile()
+			defer s.unlockFile(f)
 			f.unshare(q.owner)
 		}
 		return nlm4.Granted

@@ -168,7 +168,7 @@ func TestOldestIsServedFirst(t *testing.T) {
 }
 
 // TestNobodyIsInsideTwice: owners that lock, wait for GRANTED where they must, and unlock, never
-// meet inside.
+// probeNew inside.
 func TestNobodyIsInsideTwice(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
