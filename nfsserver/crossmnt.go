@@ -24,8 +24,8 @@ func (t *table) nest() {
 		if e.rules == nil {
 			continue
 		}
-		for _, place := range t.above(e.x.name) {
-			up := place.e
+		for _, outer := range t.above(e.x.name) {
+			up := outer.e
 			if up == e {
 				continue
 			}

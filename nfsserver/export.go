@@ -27,15 +27,15 @@ type export struct {
 	key   *sipKey   // for its handles; nil: the server's key
 	ready atomic.Bool
 
-	opening opening
-	calls   atomic.Int64             // running calls that use it (enter)
-	retired atomic.Bool              // in no table any more: no new call may use it
-	closing atomic.Bool              // its FS is being closed, or is closed
-	stuck   atomic.Bool              // calls were abandoned in fs, which stays open
-	asked   atomic.Pointer[question] // a check by Exports that fs has not answered yet
-	written writeVerifier
-	locks   lockTable
-	syncs   syncTable
+	opening  opening
+	calls    atomic.Int64                // running calls that use it (enter)
+	retired  atomic.Bool                 // in no table any more: no new call may use it
+	closing  atomic.Bool                 // its FS is being closed, or is closed
+	stuck    atomic.Bool                 // calls were abandoned in fs, which stays open
+	checking atomic.Pointer[healthCheck] // a check by Exports that fs has not answered yet
+	written  writeVerifier
+	locks    lockTable
+	syncs    syncTable
 }
 
 // served sets the fields that come from the FS. No other goroutine reads them before ready.

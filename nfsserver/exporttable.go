@@ -116,30 +116,30 @@ func exportID(e *Export) uint32 {
 	return uint32(sipKey{}.sum([]byte(of)))
 }
 
-// A place is an export at one of its paths.
-type place struct {
+// An exportPath is an export at one of its paths.
+type exportPath struct {
 	e  *entry
 	at string
 }
 
 // above returns the exports at path p or above, the longest path first. Of equal paths, an export
 // with that name comes before one with that link target.
-func (t *table) above(p string) (found []place) {
+func (t *table) above(p string) (found []exportPath) {
 	for _, e := range t.entries {
 		for _, at := range e.x.paths() {
 			if p == at || strings.HasPrefix(p, strings.TrimSuffix(at, "/")+"/") {
-				found = append(found, place{e, at})
+				found = append(found, exportPath{e, at})
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b place) int {
+	slices.SortStableFunc(found, func(a, b exportPath) int {
 		return cmp.Or(len(b.at)-len(a.at), strings.Compare(a.other(), b.other()))
 	})
 	return found
 }
 
-// other returns a place's path, or "" if that is its export's name.
-func (p *place) other() string {
+// other returns its path, or "" if that is its export's name.
+func (p *exportPath) other() string {
 	if p.at == p.e.x.name {
 		return ""
 	}

@@ -94,13 +94,13 @@ type RuleInfo struct {
 func (v *Service) Exports(wait time.Duration) (list []ExportInfo) {
 	entries := v.srv.table.Load().entries
 	end := time.After(wait)
-	asked := make([]*question, len(entries))
+	checks := make([]*healthCheck, len(entries))
 	for i, e := range entries {
-		asked[i] = e.x.ask()
+		checks[i] = e.x.check()
 	}
 	late := false
 	for i, e := range entries {
-		x, q := e.x, asked[i]
+		x, q := e.x, checks[i]
 		info := ExportInfo{Name: x.name, ID: x.id, Open: q != nil, Rules: e.ruleInfos()}
 		x.opening.mu.Lock()
 		info.Err = x.opening.err
@@ -109,34 +109,34 @@ func (v *Service) Exports(wait time.Duration) (list []ExportInfo) {
 			info.Whole = e.rules.Whole
 		}
 		if info.Open {
-			info.Answers = q.answered(end, &late)
+			info.Answers = q.passed(end, &late)
 		}
 		list = append(list, info)
 	}
 	return list
 }
 
-// A question is one check of an export's file system.
-type question struct {
+// A healthCheck is one query to an export's file system.
+type healthCheck struct {
 	over    chan struct{} // closed at the end
 	answers bool          // set before over is closed
 }
 
-// ask checks an export's file system in the background; nil: the export is not open. While a file
+// check queries an export's file system in the background; nil: the export is not open. While a file
 // system does not answer, all callers share one check.
-func (x *export) ask() *question {
+func (x *export) check() *healthCheck {
 	if !x.ready.Load() {
 		return nil
 	}
-	q := &question{over: make(chan struct{})}
-	for !x.asked.CompareAndSwap(nil, q) {
-		if other := x.asked.Load(); other != nil {
+	q := &healthCheck{over: make(chan struct{})}
+	for !x.checking.CompareAndSwap(nil, q) {
+		if other := x.checking.Load(); other != nil {
 			return other
 		}
 	}
 	go func() {
 		defer close(q.over)
-		defer x.asked.Store(nil)
+		defer x.checking.Store(nil)
 		if !x.enter() {
 			return
 		}
@@ -147,8 +147,8 @@ func (x *export) ask() *question {
 	return q
 }
 
-// answered waits for the result until end, and then sets late.
-func (q *question) answered(end <-chan time.Time, late *bool) bool {
+// passed waits for the result until end, and then sets late.
+func (q *healthCheck) passed(end <-chan time.Time, late *bool) bool {
 	if !*late {
 		select {
 		case <-q.over:

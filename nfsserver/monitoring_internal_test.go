@@ -23,18 +23,18 @@ func (f *waitingFS) Getattr(Ref) (Attr, error) {
 func TestTwoAskAtOnce(t *testing.T) {
 	f := &waitingFS{asked: make(chan struct{}), answer: make(chan struct{})}
 	x := &export{fs: f}
-	if x.ask() != nil {
+	if x.check() != nil {
 		t.Error("an export that is not open is asked")
 	}
 	x.ready.Store(true)
 	for round := range 2 {
-		first := x.ask()
+		first := x.check()
 		<-f.asked
-		second := x.ask()
+		second := x.check()
 		f.answer <- struct{}{}
-		for i, q := range []*question{first, second} {
+		for i, q := range []*healthCheck{first, second} {
 			late := false
-			if !q.answered(time.After(time.Hour), &late) {
+			if !q.passed(time.After(time.Hour), &late) {
 				t.Errorf("round %d, caller %d: no answer", round, i)
 			}
 		}
@@ -46,13 +46,13 @@ func TestAnswerThatIsLate(t *testing.T) {
 	over := make(chan time.Time)
 	close(over)
 	late := false
-	silent := &question{over: make(chan struct{})}
-	if silent.answered(over, &late) || !late {
+	silent := &healthCheck{over: make(chan struct{})}
+	if silent.passed(over, &late) || !late {
 		t.Errorf("without an answer: late %t, want true", late)
 	}
-	quick := &question{over: make(chan struct{}), answers: true}
+	quick := &healthCheck{over: make(chan struct{}), answers: true}
 	close(quick.over)
-	if !quick.answered(nil, &late) {
+	if !quick.passed(nil, &late) {
 		t.Error("an answer that came after the end is not seen")
 	}
 }

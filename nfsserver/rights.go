@@ -193,15 +193,15 @@ func (s *Server) rightsInTime(c *transport.Call, e *entry) (*rights, error) {
 // may have access to another above it.
 func (s *Server) above(c *transport.Call, p string) (e *entry, at string, may *rights, err error) {
 	err = nfs3.ErrNoEnt
-	for i, place := range s.table.Load().above(p) {
-		if !place.e.x.enter() {
+	for i, outer := range s.table.Load().above(p) {
+		if !outer.e.x.enter() {
 			return s.above(c, p) // a new table has replaced this one
 		}
 		var why error
-		if may, why = s.rightsInTime(c, place.e); why == nil {
-			return place.e, place.at, may, nil
+		if may, why = s.rightsInTime(c, outer.e); why == nil {
+			return outer.e, outer.at, may, nil
 		}
-		place.e.x.leave()
+		outer.e.x.leave()
 		if errors.Is(why, nfs3.ErrPerm) {
 			why = nfs3.ErrAcces // MOUNT's status for every refusal
 		}
