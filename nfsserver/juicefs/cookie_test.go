@@ -194,10 +194,10 @@ func TestReplacedWhileListed(t *testing.T) {
 func TestListingsAreForgotten(t *testing.T) {
 	var s listings
 	for i := range 10 {
-		k := s.keep(rootIno + 1 + 1<<uint(i))
-		s.put(rootIno+1+1<<uint(i), k, &listing{entries: make([]entry, keepNames/4)})
+		k := s.cached(rootIno + 1 + 1<<uint(i))
+		s.put(rootIno+1+1<<uint(i), k, &listing{entries: make([]entry, cachedNames/4)})
 	}
-	if len(s.of) > 4 || s.names > keepNames {
+	if len(s.of) > 4 || s.names > cachedNames {
 		t.Errorf("%d listings with %d names are kept", len(s.of), s.names)
 	}
 	if s.of[rootIno+1+1<<9] == nil {
@@ -208,9 +208,9 @@ func TestListingsAreForgotten(t *testing.T) {
 	}
 	// A million small ones: to look at all for each that is forgotten would take an hour.
 	for ino := range meta.Ino(1 << 20) {
-		s.put(ino, s.keep(ino), new(listing))
+		s.put(ino, s.cached(ino), new(listing))
 	}
-	if len(s.of) > keepNames/keptCost || s.of[1<<20-1] == nil || s.of[0] != nil {
+	if len(s.of) > cachedNames/listingCost || s.of[1<<20-1] == nil || s.of[0] != nil {
 		t.Errorf("%d small listings are kept, the first: %v", len(s.of), s.of[0] != nil)
 	}
 }

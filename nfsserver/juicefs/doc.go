@@ -64,7 +64,7 @@ package juicefs
 // themselves, so Sync does it (local.go). file.go has the rest.
 //
 // Locks. They belong to the server's session in the volume (locks.go). After a kill, the next
-// process continues the session (session.go). It holds the locks of the previous one (kept.go)
+// process continues the session (session.go). It holds the locks of the previous one (gracelocks.go)
 // until the lock manager calls EndGrace.
 //
 // Cookies. JuiceFS's positions in a directory are ordinals within one listing. A cookie here is a

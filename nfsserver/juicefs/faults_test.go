@@ -341,7 +341,7 @@ func TestLookChangesNoSettings(t *testing.T) {
 				}
 			}
 		})
-		if there, answered := f.lookForItself(); there != want || !answered {
+		if there, answered := f.exists(); there != want || !answered {
 			t.Errorf("it is there: %v; its service answers: %v", there, answered)
 		}
 		wg.Wait()

@@ -51,14 +51,14 @@ type file struct {
 
 // A pending holds values that the metadata does not have yet, or has differently.
 type pending struct {
-	dirty bool           // uncommitted writes exist
-	end   uint64         // highest end of the writes since the file was clean
-	told  bool           // getattr reports mtime
-	mtime nfsserver.Time // of the last write
-	prior nfsserver.Time // of the write before it
-	given nfsserver.Time // the last mtime used for a commit
-	base  identity       // of the file at the last write
-	epoch uint64         // changes whenever the file becomes clean, or told becomes false
+	dirty    bool           // uncommitted writes exist
+	end      uint64         // highest end of the writes since the file was clean
+	reported bool           // getattr reports mtime
+	mtime    nfsserver.Time // of the last write
+	prior    nfsserver.Time // of the write before it
+	given    nfsserver.Time // the last mtime used for a commit
+	base     identity       // of the file at the last write
+	epoch    uint64         // changes whenever the file becomes clean, or reported becomes false
 }
 
 // An identity holds the attributes that commits of data do not change.
@@ -77,7 +77,7 @@ func (p *pending) over(a *meta.Attr) {
 	if p.dirty {
 		a.Length = max(a.Length, p.end)
 	}
-	if !p.told {
+	if !p.reported {
 		return
 	}
 	m, c := asTime(a.Mtime, a.Mtimensec), asTime(a.Ctime, a.Ctimensec)
@@ -126,12 +126,12 @@ func (o *file) clean() {
 	o.state.epoch++
 }
 
-// untell makes getattr report the metadata's times again, unless more has been written.
-func (o *file) untell() {
+// endReported makes getattr report the metadata's times again, unless more has been written.
+func (o *file) endReported() {
 	o.state.Lock()
 	defer o.state.Unlock()
 	if !o.state.dirty {
-		o.state.told = false
+		o.state.reported = false
 		o.state.epoch++
 	}
 }
@@ -148,7 +148,7 @@ func (o *file) put(p []byte, off uint64, n *inode) error {
 	}
 	s := &o.state
 	s.Lock()
-	s.dirty, s.told, s.base, s.end = true, true, n.base, max(s.end, off+uint64(len(p)))
+	s.dirty, s.reported, s.base, s.end = true, true, n.base, max(s.end, off+uint64(len(p)))
 	s.prior, s.mtime = s.mtime, later(s.mtime, nfsserver.Now())
 	s.Unlock()
 	return nil
@@ -198,7 +198,7 @@ func (o *file) commitTime(at nfsserver.Time) nfsserver.Time {
 	s.Lock()
 	defer s.Unlock()
 	switch {
-	case !s.told || !justAfter(at, s.mtime):
+	case !s.reported || !justAfter(at, s.mtime):
 		return at
 	case s.given == s.mtime:
 		t := time.Unix(s.mtime.Sec, int64(s.mtime.Nsec)+1)
@@ -234,9 +234,9 @@ func (o *file) fail(no syscall.Errno) error {
 	err := failedData(no)
 	switch away := o.set.commits.take(o.ino); {
 	case no != syscall.EIO:
-	case o.set.room.short():
+	case o.set.objects.short():
 		err = syscall.ENOSPC
-	case away, o.set.room.away():
+	case away, o.set.objects.away():
 		err = nfsserver.ErrBusy
 	}
 	w := o.w
@@ -244,7 +244,7 @@ func (o *file) fail(no syscall.Errno) error {
 	s := &o.state
 	s.Lock()
 	o.clean()
-	s.told = false
+	s.reported = false
 	if no != syscall.ENOENT { // a removed file's bytes are not missed
 		s.lost = err
 	}
@@ -315,7 +315,7 @@ func (o *file) read(p []byte, off uint64) (int, error) {
 	for no == syscall.EAGAIN { // its buffers changed meanwhile
 		n, no = o.r.Read(system, off, p)
 	}
-	if no == syscall.EIO && o.set.room.away() {
+	if no == syscall.EIO && o.set.objects.away() {
 		return n, nfsserver.ErrBusy
 	}
 	return n, failedData(no)
@@ -340,7 +340,7 @@ func (o *file) resize(size uint64) error {
 	}
 	o.set.writer.Truncate(o.ino, size)
 	o.set.reader.Truncate(o.ino, size)
-	o.untell()
+	o.endReported()
 	return nil
 }
 

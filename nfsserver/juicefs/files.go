@@ -30,7 +30,7 @@ type files struct {
 	// Set once.
 	m        meta.Meta
 	readOnly bool
-	room     *room
+	objects  *watchedStorage
 	commits  *commits
 	reader   vfs.DataReader
 	writer   vfs.DataWriter
@@ -149,7 +149,7 @@ func (t *files) getattr(ino meta.Ino) (a meta.Attr, is stamp, err error) {
 		p := o.pending()
 		a, err = t.raw(ino)
 		is = stampOf(&a)
-		if err != nil || !p.told {
+		if err != nil || !p.reported {
 			return a, is, err
 		}
 		if o.pending().epoch != p.epoch {
@@ -172,14 +172,14 @@ func (t *files) closes() uint64 {
 // no second query. A service may lose attributes and return only some of them; then found asks
 // again.
 func (t *files) found(ino meta.Ino, a meta.Attr, closed uint64) (meta.Attr, stamp, error) {
-	if !t.isTold(ino, &a, closed) {
+	if !t.isCurrent(ino, &a, closed) {
 		return t.getattr(ino)
 	}
 	return a, stampOf(&a), t.hideTrash(ino, &a)
 }
 
-// isTold reports whether getattr would return a, which was read after closed files had been closed.
-func (t *files) isTold(ino meta.Ino, a *meta.Attr, closed uint64) bool {
+// isCurrent reports whether getattr would return a, which was read after closed files had been closed.
+func (t *files) isCurrent(ino meta.Ino, a *meta.Attr, closed uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return a.Full && t.open[ino] == nil && t.closed == closed
@@ -190,7 +190,7 @@ func (t *files) settle(ino meta.Ino) {
 	if o := t.useOpen(ino); o != nil {
 		defer t.release(o)
 		o.settle()
-		o.untell()
+		o.endReported()
 	}
 }
 
@@ -202,7 +202,7 @@ func (t *files) sync(ino meta.Ino) error {
 	}
 	defer t.release(o)
 	o.settle()
-	o.untell()
+	o.endReported()
 	return o.takeLost()
 }
 

@@ -32,7 +32,7 @@ type FS struct {
 	log      *slog.Logger // nil: slog.Default()
 	m        meta.Meta
 	uuid     string                       // of the volume
-	settings func() (*meta.Format, error) // of the volume that exists now (gone.go)
+	settings func() (*meta.Format, error) // of the volume that exists now (gonevolume.go)
 	readOnly bool
 	sole     bool                    // its metadata is in Badger, which only this process has open
 	key      [nfsserver.KeySize]byte // for file handles
@@ -43,7 +43,7 @@ type FS struct {
 	volume   uint64   // in Refs, and the fsid
 	hashKey  [16]byte // for cookies
 	session  sessionFile
-	kept     keeper // locks of the previous process
+	grace    graceLocks // locks of the previous process
 
 	calls calls
 	now   func() time.Time // for marks and records
@@ -121,7 +121,7 @@ func (f *FS) Close() error {
 	opened.remove(f)
 	f.calls.close()
 	err := f.files.close()
-	f.kept.close()
+	f.grace.close()
 	if e := f.m.CloseSession(); err == nil {
 		err = e
 	}

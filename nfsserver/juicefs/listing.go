@@ -109,8 +109,8 @@ func (l *listing) sort() {
 }
 
 const (
-	// keepNames bounds the names in kept listings, some 60 bytes each.
-	keepNames = 4 << 20
+	// cachedNames bounds the names in kept listings, some 60 bytes each.
+	cachedNames = 4 << 20
 	// A continued listing uses names read before for goOnFor, or for goOnTimes the time it took to
 	// read them, even after changes. Reading the directory again for each page of an `rm -r` of a
 	// million names would take forever.
@@ -124,15 +124,15 @@ const (
 // listings are the most recently used listings.
 type listings struct {
 	mu    sync.Mutex // guards the rest
-	of    map[meta.Ino]*kept
+	of    map[meta.Ino]*cachedListing
 	order list.List // inode numbers, most recently used first
 	names int
 
 	page atomic.Int64 // number of names with attributes in the last full reply
 }
 
-// A kept is a listing, and the lock for making it.
-type kept struct {
+// A cachedListing is a listing, and the lock for making it.
+type cachedListing struct {
 	making sync.Mutex    // held while reading the directory; taken without listings.mu
 	l      *listing      // guarded by listings.mu
 	at     *list.Element // in listings.order, guarded by listings.mu
@@ -142,7 +142,7 @@ type kept struct {
 // all names present now; a continued one has those present when it began.
 func (f *FS) list(d *inode, cookie uint64) (*listing, error) {
 	called := time.Now()
-	k := f.listings.keep(d.ino)
+	k := f.listings.cached(d.ino)
 	if l := f.listings.usable(k, d, cookie, called); l != nil {
 		return l, nil
 	}
@@ -158,24 +158,24 @@ func (f *FS) list(d *inode, cookie uint64) (*listing, error) {
 	return l, err
 }
 
-func (s *listings) keep(ino meta.Ino) *kept {
+func (s *listings) cached(ino meta.Ino) *cachedListing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.of[ino]
 	if k == nil {
-		k = &kept{at: s.order.PushFront(ino)}
+		k = &cachedListing{at: s.order.PushFront(ino)}
 		if s.of == nil {
-			s.of = map[meta.Ino]*kept{}
+			s.of = map[meta.Ino]*cachedListing{}
 		}
 		s.of[ino] = k
-		s.names += keptCost
+		s.names += listingCost
 	}
 	s.order.MoveToFront(k.at)
 	return k
 }
 
 // usable returns the kept listing if it fits a page requested at the time called.
-func (s *listings) usable(k *kept, d *inode, cookie uint64, called time.Time) *listing {
+func (s *listings) usable(k *cachedListing, d *inode, cookie uint64, called time.Time) *listing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := k.l
@@ -189,7 +189,7 @@ func (s *listings) usable(k *kept, d *inode, cookie uint64, called time.Time) *l
 }
 
 // put keeps a listing, and forgets the least recently used ones.
-func (s *listings) put(ino meta.Ino, k *kept, l *listing) {
+func (s *listings) put(ino meta.Ino, k *cachedListing, l *listing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of[ino] != k {
@@ -199,19 +199,19 @@ func (s *listings) put(ino meta.Ino, k *kept, l *listing) {
 	k.l = l
 	s.names += k.size()
 	s.order.MoveToFront(k.at)
-	for s.names > keepNames && len(s.of) > 1 {
+	for s.names > cachedNames && len(s.of) > 1 {
 		oldest := s.order.Remove(s.order.Back()).(meta.Ino)
 		s.names -= s.of[oldest].size()
 		delete(s.of, oldest)
 	}
 }
 
-// keptCost is the cost of a directory in names, besides its own.
-const keptCost = 16
+// listingCost is the cost of a directory in names, besides its own.
+const listingCost = 16
 
-func (k *kept) size() int {
+func (k *cachedListing) size() int {
 	if k.l == nil {
-		return keptCost
+		return listingCost
 	}
-	return keptCost + len(k.l.entries)
+	return listingCost + len(k.l.entries)
 }

@@ -17,10 +17,10 @@ const lockOwner = 1
 
 // fileLocks are the server's locks on one file.
 type fileLocks struct {
-	m    meta.Meta
-	ino  meta.Ino
-	kept *keptFile // locks of the previous process; nil: none
-	open *atomic.Int64
+	m     meta.Meta
+	ino   meta.Ino
+	grace *graceFile // locks of the previous process; nil: none
+	open  *atomic.Int64
 }
 
 // OpenLocks releases leftover locks of the same session, except those that clients may reclaim.
@@ -32,7 +32,7 @@ func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	if f.readOnly {
 		return noLocks{}, nil
 	}
-	l := &fileLocks{f.m, n.ino, f.kept.files[n.ino], &f.locked}
+	l := &fileLocks{f.m, n.ino, f.grace.files[n.ino], &f.locked}
 	if err := l.Set(0, math.MaxInt64, nfsserver.Unlocked); err != nil {
 		return nil, err
 	}
@@ -42,15 +42,15 @@ func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 
 // EndGrace releases the previous process's locks that no client has reclaimed. Until this call they
 // are held, regardless of the lock manager's grace period and the time spent opening.
-func (f *FS) EndGrace() { f.kept.endGrace() }
+func (f *FS) EndGrace() { f.grace.endGrace() }
 
 // lockTypes are JuiceFS's types of locks, those of fcntl(2).
 var lockTypes = [...]uint32{nfsserver.Unlocked: syscall.F_UNLCK, nfsserver.Shared: syscall.F_RDLCK, nfsserver.Exclusive: syscall.F_WRLCK}
 
 // Set locks or releases bytes. It does not wait for another client.
 func (l *fileLocks) Set(start, end uint64, t nfsserver.LockType) error {
-	if l.kept != nil {
-		return l.kept.set(span{start, end}, lockTypes[t])
+	if l.grace != nil {
+		return l.grace.set(span{start, end}, lockTypes[t])
 	}
 	return l.lock(span{start, end}, lockTypes[t])
 }

@@ -27,7 +27,7 @@ func TestLoggerOfTheProgram(t *testing.T) {
 
 	var got []string
 	machine.CaptureLog(t, func(l machine.LogLine) { got = append(got, l.Message) })
-	f.files.room.note(time.Now(), tls.RecordHeaderError{})
+	f.files.objects.note(time.Now(), tls.RecordHeaderError{})
 	o.check()
 	f.locked.Add(1)
 	o.sessionEnded(f.sid)

@@ -45,7 +45,7 @@ func (p *page) askAll(l *listing, rest int) {
 // known returns the result of ask from askAll's attributes, if they include it.
 func (p *page) known(e *entry) (a answer, ok bool) {
 	at := p.all.of[e.ino]
-	if at == nil || !p.f.files.isTold(e.ino, at, p.all.closed) || p.f.files.hideTrash(e.ino, at) != nil {
+	if at == nil || !p.f.files.isCurrent(e.ino, at, p.all.closed) || p.f.files.hideTrash(e.ino, at) != nil {
 		return a, false
 	}
 	var n inode

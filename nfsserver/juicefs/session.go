@@ -20,7 +20,7 @@ import (
 // JuiceFS releases a session's locks after five heartbeats of silence. A server restarted after a
 // kill before that would find its own old locks conflicting with its reclaiming clients. If it
 // released them at the start, clients of other servers could take them first. So the next process
-// continues the session, and later releases the locks that were not reclaimed (kept.go). If it
+// continues the session, and later releases the locks that were not reclaimed (gracelocks.go). If it
 // starts when the session is about to expire, it ends the session at once, and clients reclaim the
 // locks that no other client took first.
 //
@@ -173,7 +173,7 @@ func (f *FS) handOn(conf *meta.Config, goneOn bool, until time.Time) error {
 		if until.Sub(now()) < conf.Heartbeat/lateAfter {
 			return errLate
 		}
-		f.kept.hold(f.m, in)
+		f.grace.hold(f.m, in)
 	}
 	if err := f.session.write(in); err != nil {
 		return fmt.Errorf("juicefs: session: %w", err)

@@ -72,7 +72,7 @@ func TestRefusedCertificateIsNoSilence(t *testing.T) {
 			if err == nil {
 				t.Fatal("it is accepted")
 			}
-			r := &room{ObjectStorage: &refuser{err: err}, silence: silence{log: machine.LogTo(said.take)}}
+			r := &watchedStorage{ObjectStorage: &refuser{err: err}, outage: outage{log: machine.LogTo(said.take)}}
 			for range 3 {
 				if got := r.Put(t.Context(), "key", nil); got == nil || r.away() || r.short() {
 					t.Errorf("%v: %v, away %v, full %v", err, got, r.away(), r.short())

@@ -235,9 +235,9 @@ func loadFormat(m meta.Meta) (*meta.Format, error) {
 
 // begin starts the block store and the session.
 func (f *FS) begin(o *Options, conf *meta.Config, format *meta.Format) error {
-	f.files.room = &room{ObjectStorage: f.blob, silence: silence{log: o.Logger}}
+	f.files.objects = &watchedStorage{ObjectStorage: f.blob, outage: outage{log: o.Logger}}
 	cc := blocks(o, format)
-	store := chunk.NewCachedStore(f.files.room, *cc, nil)
+	store := chunk.NewCachedStore(f.files.objects, *cc, nil)
 	f.m.OnMsg(meta.DeleteSlice, func(args ...any) error {
 		return store.Remove(args[0].(uint64), int(args[1].(uint32)))
 	})

@@ -109,7 +109,7 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 		first.EndGrace() // which keeps nothing
 		next.EndGrace()
 		next.EndGrace()
-		<-next.kept.ended
+		<-next.grace.ended
 		taken(t, "in the end", others, 60)
 		if start, end, _, err := others.Test(0, 100, nfsserver.Exclusive); err != nil || start != 60 || end != 65 {
 			t.Errorf("in the end %d to %d are locked, %v", start, end, err)
@@ -148,8 +148,8 @@ func TestKeptLocksEnd(t *testing.T) {
 		next := openShared(t, Options{Meta: url, StateDir: dir})
 		defer closeFS(t, next)
 		again := func() {
-			next.kept.close()
-			next.kept = keeper{}
+			next.grace.close()
+			next.grace = graceLocks{}
 			s, err := next.m.GetSession(numberOf(t, next), true)
 			if err != nil || len(s.Plocks) != 2 {
 				t.Fatalf("the session of the process before: %+v, %v", s, err)
@@ -157,13 +157,13 @@ func TestKeptLocksEnd(t *testing.T) {
 			for i := range s.Plocks {
 				s.Plocks[i].Owner = s.Sid + lockOwner
 			}
-			next.kept.hold(next.m, s)
+			next.grace.hold(next.m, s)
 		}
 		again()
 		again()
 		taken(t, "while it is kept", others, 0)
 		next.EndGrace()
-		<-next.kept.ended
+		<-next.grace.ended
 		taken(t, "after it", others)
 	})
 }
@@ -287,7 +287,7 @@ func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
 	for of, dir := range map[string]string{"the same directory": dir, "a copy of it": copied, "no directory": ""} {
 		g := openShared(t, Options{Meta: url, StateDir: dir})
 		taken(t, "to a server of "+of+" while the process runs", locksOf(t, g, "locked"), 0)
-		if g.kept.ended != nil {
+		if g.grace.ended != nil {
 			t.Errorf("a server of %s keeps locks of another process", of)
 		}
 		closeFS(t, g)
@@ -342,7 +342,7 @@ func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
 	if now := numberOf(t, next); now == sid {
 		t.Errorf("session %d has ended, and goes on", sid)
 	}
-	if next.kept.ended != nil {
+	if next.grace.ended != nil {
 		t.Error("locks of a session that has ended are kept")
 	}
 }

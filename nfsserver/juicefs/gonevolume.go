@@ -106,7 +106,7 @@ func (o *openVolumes) look() (found map[*FS]*look, ended int) {
 	for f, l := range found {
 		all.Go(func() {
 			defer f.looks.Done()
-			l.there, l.answered = f.lookForItself()
+			l.there, l.answered = f.exists()
 		})
 	}
 	all.Wait()
@@ -139,10 +139,10 @@ func (o *openVolumes) check() (unknown int) {
 	return unknown
 }
 
-// lookForItself reports whether a volume still exists. A volume that is gone stays gone: its Refs
+// exists reports whether a volume still exists. A volume that is gone stays gone: its Refs
 // are stale. An unresponsive metadata service leaves the question open. A volume in Badger is not
 // checked: no other process can have removed it.
-func (f *FS) lookForItself() (there, answered bool) {
+func (f *FS) exists() (there, answered bool) {
 	if f.sole {
 		return true, true
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/juicedata/juicefs/pkg/object"
 )
 
-// A room is an object storage that records whether it refused objects for lack of space, or did not
+// A watchedStorage is an object storage that records whether it refused objects for lack of space, or did not
 // answer.
-type room struct {
+type watchedStorage struct {
 	object.ObjectStorage
-	silence
+	outage
 	full atomic.Pointer[time.Time] // last refusal; nil: it has stored an object since
 }
 
@@ -27,20 +27,20 @@ type room struct {
 const fullFor = 10 * time.Minute
 
 // Put records a refusal. A stored object clears it.
-func (r *room) Put(ctx context.Context, key string, in io.Reader, getters ...object.AttrGetter) error {
+func (r *watchedStorage) Put(ctx context.Context, key string, in io.Reader, getters ...object.AttrGetter) error {
 	began := time.Now()
 	err := r.ObjectStorage.Put(ctx, key, in, getters...)
 	switch silent := r.note(began, err); {
 	case err == nil:
 		r.full.Store(nil)
-	case !silent && wantsRoom(err):
+	case !silent && wantsSpace(err):
 		r.full.Store(new(time.Now()))
 	}
 	return err
 }
 
 // short reports whether the last request for space was refused.
-func (r *room) short() bool {
+func (r *watchedStorage) short() bool {
 	at := r.full.Load()
 	return at != nil && time.Since(*at) < fullFor
 }
@@ -49,8 +49,8 @@ func (r *room) short() bool {
 // That number must not match inside others, such as ports and request ids.
 var refusal = regexp.MustCompile(`XMinioStorageFull|QuotaExceeded|InsufficientStorage|StorageFull|\b507\b`)
 
-// wantsRoom reports whether an object was refused for lack of space.
-func wantsRoom(err error) bool {
+// wantsSpace reports whether an object was refused for lack of space.
+func wantsSpace(err error) bool {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return true
 	}

@@ -37,9 +37,9 @@ func without(all []span, s span) (rest []span) {
 	return rest
 }
 
-// A keptFile is the previous process's locks on one file. The volume sees them as ours, like the
+// A graceFile is the previous process's locks on one file. The volume sees them as ours, like the
 // locks taken since.
-type keptFile struct {
+type graceFile struct {
 	locks *fileLocks // plain locks, without this
 
 	mu        sync.Mutex // guards all below; held during calls to the volume
@@ -50,7 +50,7 @@ type keptFile struct {
 }
 
 // set is fileLocks.Set while locks are kept.
-func (k *keptFile) set(s span, kind uint32) error {
+func (k *graceFile) set(s span, kind uint32) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.over {
@@ -72,7 +72,7 @@ func (k *keptFile) set(s span, kind uint32) error {
 }
 
 // release releases all except the spans in but. mu is held.
-func (k *keptFile) release(all []span, but ...[]span) error {
+func (k *graceFile) release(all []span, but ...[]span) error {
 	for _, list := range but {
 		for _, b := range list {
 			all = without(all, b)
@@ -87,7 +87,7 @@ func (k *keptFile) release(all []span, but ...[]span) error {
 }
 
 // end releases the locks that were not reclaimed.
-func (k *keptFile) end() error {
+func (k *graceFile) end() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	err := k.release(slices.Concat(k.exclusive, k.shared), k.held)
@@ -98,22 +98,22 @@ func (k *keptFile) end() error {
 	return err
 }
 
-// A keeper holds the previous process's locks.
-type keeper struct {
-	files map[meta.Ino]*keptFile // set once
-	end   sync.Once              // closes grace
-	grace chan struct{}          // closed at the end of the grace period; nil: no locks are kept
-	stop  chan struct{}          // closed by close
-	ended chan struct{}          // closed when endLoop returns
+// graceLocks holds the previous process's locks.
+type graceLocks struct {
+	files map[meta.Ino]*graceFile // set once
+	end   sync.Once               // closes grace
+	grace chan struct{}           // closed at the end of the grace period; nil: no locks are kept
+	stop  chan struct{}           // closed by close
+	ended chan struct{}           // closed when endLoop returns
 }
 
 // hold holds the locks of a session that m continues, until endGrace. All belong to the server,
 // which has one owner (lockOwner). For key-value stores JuiceFS lists them with the session's
 // number as the owner.
-func (k *keeper) hold(m meta.Meta, s *meta.Session) {
-	k.files = map[meta.Ino]*keptFile{}
+func (k *graceLocks) hold(m meta.Meta, s *meta.Session) {
+	k.files = map[meta.Ino]*graceFile{}
 	for _, p := range s.Plocks {
-		file := &keptFile{locks: &fileLocks{m: m, ino: p.Inode}}
+		file := &graceFile{locks: &fileLocks{m: m, ino: p.Inode}}
 		for _, r := range p.Records {
 			switch s := (span{r.Start, r.End}); r.Type {
 			case syscall.F_WRLCK:
@@ -129,14 +129,14 @@ func (k *keeper) hold(m meta.Meta, s *meta.Session) {
 }
 
 // endGrace starts releasing the kept locks, and does not wait for it.
-func (k *keeper) endGrace() {
+func (k *graceLocks) endGrace() {
 	if k.grace != nil {
 		k.end.Do(func() { close(k.grace) })
 	}
 }
 
 // endLoop releases the kept locks. A file that fails does not delay the others.
-func (k *keeper) endLoop() {
+func (k *graceLocks) endLoop() {
 	defer close(k.ended)
 	select {
 	case <-k.grace:
@@ -166,7 +166,7 @@ func (k *keeper) endLoop() {
 }
 
 // close stops at the end of the server, before the session ends.
-func (k *keeper) close() {
+func (k *graceLocks) close() {
 	if k.grace != nil {
 		close(k.stop)
 		<-k.ended

@@ -22,8 +22,8 @@ import (
 // unreachable metadata service (failed). An error would end their programs, or make them drop
 // unwritten data, because of a temporary outage.
 
-// A silence records the end of the last unanswered request.
-type silence struct {
+// An outage records the end of the last unanswered request.
+type outage struct {
 	log *slog.Logger // set once; nil: slog.Default()
 
 	at  atomic.Pointer[time.Time] // nil: never
@@ -42,13 +42,13 @@ const (
 )
 
 // away reports whether a request was left unanswered within awayFor.
-func (s *silence) away() bool {
+func (s *outage) away() bool {
 	at := s.at.Load()
 	return at != nil && time.Since(*at) < awayFor
 }
 
 // note takes a request's error, and reports whether the request was unanswered.
-func (s *silence) note(began time.Time, err error) bool {
+func (s *outage) note(began time.Time, err error) bool {
 	silent := unanswered(err, time.Since(began))
 	switch {
 	case silent:
@@ -97,28 +97,28 @@ func unanswered(err error, took time.Duration) bool {
 }
 
 // Get notes an unanswered or interrupted request.
-func (r *room) Get(ctx context.Context, key string, off, limit int64, getters ...object.AttrGetter) (io.ReadCloser, error) {
+func (r *watchedStorage) Get(ctx context.Context, key string, off, limit int64, getters ...object.AttrGetter) (io.ReadCloser, error) {
 	began := time.Now()
 	in, err := r.ObjectStorage.Get(ctx, key, off, limit, getters...)
 	if err != nil {
 		r.note(began, err)
 		return nil, err
 	}
-	return &content{in, &r.silence, began}, nil
+	return &content{in, &r.outage, began}, nil
 }
 
 // A content is an object's content while it is read.
 type content struct {
 	io.ReadCloser
-	silence *silence
-	began   time.Time
+	outage *outage
+	began  time.Time
 }
 
 // Read passes on io.EOF, the end of the object.
 func (c *content) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		c.silence.note(c.began, err)
+		c.outage.note(c.began, err)
 	}
 	return n, err
 }

@@ -65,7 +65,7 @@ func TestWantOfRoom(t *testing.T) {
 		{errors.New("https response error StatusCode: 403, RequestID: 185070AF, api error AccessDenied"), false},
 		{fmt.Errorf("PUT: %w", &net.OpError{Op: "read", Net: "tcp", Source: from, Err: syscall.ECONNRESET}), false},
 	} {
-		r := &room{ObjectStorage: &refuser{err: c.err}}
+		r := &watchedStorage{ObjectStorage: &refuser{err: c.err}}
 		if err := r.Put(t.Context(), "key", nil); !errors.Is(err, c.err) || r.short() != c.want {
 			t.Errorf("%v: %v, %v, want %v", c.err, err, r.short(), c.want)
 		}
