@@ -296,12 +296,12 @@ func TestACLRights(t *testing.T) {
 	needTools(t, "setfacl")
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o640); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	rules := func(options string) *exports.Export {
 		f, err := exports.Parse("test", []byte("/x *("+options+")\n"))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("exports.Parse: %v", err)
 		}
 		return f.Exports[0]
 	}

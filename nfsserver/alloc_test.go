@@ -84,13 +84,13 @@ func BenchmarkRules(b *testing.B) {
 			if rules != "" {
 				f, err := exports.Parse("exports", []byte(rules))
 				if err != nil {
-					b.Fatal(err)
+					b.Fatalf("exports.Parse: %v", err)
 				}
 				list[0].Rules = f.Exports[0]
 			}
 			srv, err := nfsserver.New(nfsserver.Options{Exports: list, Squash: nfsserver.Squash{TrustLocal: true}})
 			if err != nil {
-				b.Fatal(err)
+				b.Fatalf("nfsserver.New: %v", err)
 			}
 			defer srv.Close()
 			e := xdr.NewEncoder(nil)
@@ -104,7 +104,7 @@ func BenchmarkRules(b *testing.B) {
 				call.Res.Reset(buf)
 				program.Authorize(&call)
 				if err := proc.Run(&call); err != nil {
-					b.Fatal(err)
+					b.Fatalf("Run: %v", err)
 				}
 			}
 		})

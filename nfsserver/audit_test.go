@@ -185,7 +185,7 @@ func TestAuditorAllocatesNothing(t *testing.T) {
 			call.Args.Reset(e.Bytes(), nil)
 			call.Res.Reset(buf)
 			if err := proc.Run(&call); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Run: %v", err)
 			}
 		})
 	}

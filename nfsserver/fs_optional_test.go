@@ -49,7 +49,7 @@ func TestOptionalOfAbleFS(t *testing.T) {
 func TestOptionalHasEachInterface(t *testing.T) {
 	page, err := os.ReadFile("../docs/library.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	want := slices.Sorted(maps.Keys(optionalInterfaces(t)))
 	var got []string
@@ -84,7 +84,7 @@ func optionalInterfaces(t *testing.T) map[string]bool {
 	for _, name := range sources(t, ".", false) {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("parser.ParseFile: %v", err)
 		}
 		for _, d := range file.Decls {
 			decl, ok := d.(*ast.GenDecl)
@@ -111,7 +111,7 @@ func TestOnlyOptionalOfAsserts(t *testing.T) {
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, name, nil, 0)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("parser.ParseFile: %v", err)
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			for _, as := range assertedTypes(n) {
@@ -165,7 +165,7 @@ func sources(t *testing.T, dir string, deep bool) (names []string) {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.WalkDir: %v", err)
 	}
 	return names
 }

@@ -63,7 +63,7 @@ type tcpLine struct {
 func dialFuzzTCP(t *testing.T, l *rnictest.Listener) *tcpLine {
 	c, err := l.Dial()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	line := &tcpLine{inbox: inbox{t: t}, c: c}
 	go line.hear()
@@ -123,13 +123,13 @@ type rdmaLine struct {
 func dialFuzzRDMA(t *testing.T, l *rnictest.Listener) *rdmaLine {
 	c, err := l.Dial()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	line := &rdmaLine{inbox: inbox{t: t}, peer: rnictest.NewPeer(c), asks: make(chan rdmap.ReadRequest, 1024), mem: map[uint32][]byte{}}
 	private := rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{SendSize: 4096, RecvSize: 4096})
 	if _, err := line.peer.Initiate(mpa.Frame{CRC: true, Rev: mpa.Rev2, HasEnhanced: true,
 		Enhanced: mpa.Enhanced{IRD: 8, ORD: 8}, PrivateData: private}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Initiate: %v", err)
 	}
 	go line.answer()
 	go func() {

@@ -167,7 +167,7 @@ func newFuzzHost(t *testing.T) *fuzzHost {
 	fs := memfs.New(memfs.Options{Limit: 8 << 20, Mode: 0o777})
 	srv, err := nfsserver.New(nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: fs}}, Key: [nfsserver.KeySize]byte{1}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	h := &fuzzHost{t: t, srv: srv, tcp: rnictest.Listen(), rdma: rnictest.Listen(), ended: make(chan error, 2), xid: 100}
 	h.rpc = transport.NewServer(transport.ServerConfig{Workers: 4, RDMA: rpcrdma.Config{Credits: 4}}, srv.Programs()...)
@@ -188,7 +188,7 @@ func (h *fuzzHost) end() {
 		}
 	}
 	if err := h.rpc.Shutdown(context.Background()); err != nil {
-		h.t.Error(err)
+		h.t.Errorf("Shutdown: %v", err)
 	}
 	for range 2 {
 		if err := <-h.ended; err != transport.ErrClosed {

@@ -29,22 +29,22 @@ func TestGoNFSClient(t *testing.T) {
 
 func useGoNFS(t *testing.T, target *gonfs.Target) {
 	if _, err := target.Mkdir("d", 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	data := bytes.Repeat([]byte("all work and no play "), 10000)
 	w, err := target.OpenFile("/d/f", 0o644)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenFile: %v", err)
 	}
 	if n, err := io.Copy(w, bytes.NewReader(data)); err != nil || n != int64(len(data)) {
 		t.Fatalf("write: %d, %v", n, err)
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Close: %v", err)
 	}
 	r, err := target.Open("/d/f")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("read: %d bytes, %v", len(got), err)
@@ -54,7 +54,7 @@ func useGoNFS(t *testing.T, target *gonfs.Target) {
 	}
 	for i := range 100 {
 		if _, err := target.Create("/d/"+string(rune('A'+i%26))+string(rune('a'+i/26)), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Create: %v", err)
 		}
 	}
 	if list, err := target.ReadDirPlus("/d"); err != nil || len(list) != 103 {
@@ -95,15 +95,15 @@ func mountGoNFS(t *testing.T, fs nfsserver.FS) *gonfs.Target {
 	t.Helper()
 	pm, err := net.Listen("tcp", portmapHost+":111")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	srv, err := nfsserver.New(nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: fs}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	svc, err := srv.Start(nfsserver.Listen{TCP: portmapHost + ":0"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	names := transport.NewServer(transport.ServerConfig{}, portmapper(svc.TCPAddr.(*net.TCPAddr).Port))
 	go names.ServeTCP(pm)
@@ -114,12 +114,12 @@ func mountGoNFS(t *testing.T, fs nfsserver.FS) *gonfs.Target {
 	})
 	m, err := gonfs.DialMount(portmapHost)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("gonfs.DialMount: %v", err)
 	}
 	t.Cleanup(func() { m.Close() })
 	target, err := m.Mount("/x", rpc.NewAuthUnix("test", 0, 0).Auth())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mount: %v", err)
 	}
 	t.Cleanup(func() { target.Close() })
 	return target

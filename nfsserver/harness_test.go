@@ -39,11 +39,11 @@ func serve(t *testing.T, o nfsserver.Options) *host {
 	t.Helper()
 	srv, err := nfsserver.New(o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	svc, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	h := &host{t, srv, svc}
 	t.Cleanup(func() { h.stop() })
@@ -73,7 +73,7 @@ func diskAt(t *testing.T, dir string) nfsserver.FS {
 	t.Helper()
 	f, err := osfs.New(dir, osfs.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("osfs.New: %v", err)
 	}
 	return f
 }
@@ -90,7 +90,7 @@ func (h *host) dial(cred transport.Cred) *client {
 	h.Helper()
 	rpc, err := transport.DialTCP(context.Background(), h.svc.TCPAddr.String(), transport.ClientConfig{Cred: cred})
 	if err != nil {
-		h.Fatal(err)
+		h.Fatalf("transport.DialTCP: %v", err)
 	}
 	h.Cleanup(func() { rpc.Close() })
 	return &client{T: h.T, rpc: rpc}
@@ -101,7 +101,7 @@ func (h *host) dialRDMA(cred transport.Cred) *client {
 	h.Helper()
 	rpc, err := transport.DialRDMA(context.Background(), iwarp.Open(rnic.DeviceConfig{}), h.svc.RDMAAddr.String(), transport.ClientConfig{Cred: cred})
 	if err != nil {
-		h.Fatal(err)
+		h.Fatalf("transport.DialRDMA: %v", err)
 	}
 	h.Cleanup(func() { rpc.Close() })
 	return &client{T: h.T, rpc: rpc}
@@ -117,7 +117,7 @@ func (c *client) mount(path string) *client {
 	}
 	fh, err := nfs3.MakeFH(res.Handle)
 	if err != nil {
-		c.Fatal(err)
+		c.Fatalf("nfs3.MakeFH: %v", err)
 	}
 	c.root = fh
 	return c

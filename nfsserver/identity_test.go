@@ -37,7 +37,7 @@ func serveSecret(t *testing.T, q nfsserver.Squash, owner *transport.Owner) (tcp,
 	tree := memfs.New(memfs.Options{Mode: 0o777})
 	srv, err := nfsserver.New(nfsserver.Options{Squash: q, Exports: []nfsserver.Export{{Name: "/x", FS: tree}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	srv.SetGroups(func(uid uint32) (uint32, []uint32, error) {
 		if uid != 1000 {
@@ -48,7 +48,7 @@ func serveSecret(t *testing.T, q nfsserver.Squash, owner *transport.Owner) (tcp,
 	secret := func(gid uint32, name string) {
 		s := nfsserver.SetAttr{Mask: nfsserver.SetMode | nfsserver.SetUID | nfsserver.SetGID, Mode: 0o040, UID: 7, GID: gid}
 		if _, _, err := tree.Create(nfsserver.Cred{}, tree.Root(), name, &s); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Create: %v", err)
 		}
 	}
 	secret(groupOfSecret, "secret")
@@ -59,13 +59,13 @@ func serveSecret(t *testing.T, q nfsserver.Squash, owner *transport.Owner) (tcp,
 	}
 	svc, err := srv.Start(l)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := errors.Join(svc.Shutdown(ctx), srv.Close()); err != nil {
-			t.Error(err)
+			t.Errorf("close: %v", err)
 		}
 	})
 	return svc.TCPAddr, svc.RDMAAddr
@@ -257,7 +257,7 @@ func TestReservedPortAskedFor(t *testing.T) {
 		}
 		conn, err := transport.DialTCP(ctx, at("127.0.0.1", tcp), transport.ClientConfig{Cred: sys(1000, 5), ReservedPort: c.reserved})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("transport.DialTCP: %v", err)
 		}
 		got, err := makeFile(ctx, conn)
 		if err != nil {

@@ -68,10 +68,10 @@ func TestKeysThatAreNoSecret(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "state")
 			path := filepath.Join(dir, key0)
 			if _, err := nfsserver.LoadKey(dir); err != nil {
-				t.Fatal(err)
+				t.Fatalf("nfsserver.LoadKey: %v", err)
 			}
 			if err := c.spoil(t, dir, path); err != nil {
-				t.Fatal(err)
+				t.Fatalf("spoil: %v", err)
 			}
 			key, err := nfsserver.LoadKey(dir)
 			if err == nil || key != (aKey{}) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {

@@ -68,11 +68,11 @@ func TestLogger(t *testing.T) {
 	h.dial(root).mount("/x")
 	c, err := net.Dial("tcp", h.svc.TCPAddr.String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	defer c.Close()
 	if _, err := c.Write([]byte("GET / HTTP/1.0\r\n\r\n")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write: %v", err)
 	}
 	_, _ = c.Read(make([]byte, 1)) // the server closes it
 	for _, line := range []string{"mount", "connection cut off", "served from now on"} {
@@ -100,14 +100,14 @@ func TestLoggerOfTheProgram(t *testing.T) {
 	}
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/late", Open: answer}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	l := record(t)
 	open <- fmt.Errorf("away")
 	open <- nil
 	<-opened
 	if err := srv.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close: %v", err)
 	}
 	if got := l.count("not served until this is repaired: away"); got != 1 {
 		t.Errorf("%d lines of the failure at the default logger, want 1", got)

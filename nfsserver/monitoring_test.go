@@ -46,7 +46,7 @@ func TestClients(t *testing.T) {
 		for range i + 2 {
 			var res nfs3.GetattrRes
 			if err := tcp.rpc.CallAs(t.Context(), transport.NewAuth(cred), &getattr, &nfs3.GetattrArgs{FH: tcp.root}, &res, nil, 0); err != nil {
-				t.Fatal(err)
+				t.Fatalf("CallAs: %v", err)
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func TestClients(t *testing.T) {
 	}
 
 	if err := h.svc.Replace([]nfsserver.Export{{Name: "/ruled", Rules: rules(t, "/ruled *(ro,insecure) 10.0.0.1")}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Replace: %v", err)
 	}
 	list, _ = h.svc.Clients()
 	if c := of(t, list, ""); len(c.Exports) != 0 || len(c.Users) != 3 {

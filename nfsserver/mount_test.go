@@ -151,11 +151,11 @@ func TestMountThroughLinks(t *testing.T) {
 func TestExportOfALink(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.EvalSymlinks: %v", err)
 	}
 	link, sub := filepath.Join(dir, "link"), filepath.Join(dir, "real", "sub")
 	if err := errors.Join(os.MkdirAll(sub, 0o755), os.Symlink("real", link)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the tree: %v", err)
 	}
 	real := filepath.Dir(sub)
 	byLink := nfsserver.Export{Name: link, ByPath: true, FS: diskAt(t, link)}
@@ -204,7 +204,7 @@ func TestHandlesSurvive(t *testing.T) {
 	dir := t.TempDir()
 	key, err := nfsserver.LoadKey(filepath.Join(t.TempDir(), "state", "deeper"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.LoadKey: %v", err)
 	}
 	start := func() (*host, *client) {
 		h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: diskAt(t, dir)}}, Key: key,
@@ -221,17 +221,17 @@ func TestHandlesSurvive(t *testing.T) {
 	h.stop()
 
 	if err := os.Rename(filepath.Join(dir, "g"), filepath.Join(dir, "d", "moved behind our back")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Rename: %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "d", "gone")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Remove: %v", err)
 	}
 	for range 100 { // inode numbers come again
 		if err := os.WriteFile(filepath.Join(dir, "d", "gone"), nil, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 		if err := os.Rename(filepath.Join(dir, "d", "gone"), filepath.Join(dir, "d", "new")); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Rename: %v", err)
 		}
 	}
 	_, c = start()

@@ -49,11 +49,11 @@ func TestReasonsAreLoggedOnce(t *testing.T) {
 			return tree, err
 		}}}})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("nfsserver.New: %v", err)
 		}
 		time.Sleep(time.Duration(len(answers)) * time.Second)
 		if err := srv.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	})
 	for line, want := range map[string]int{"not served until this is repaired: a": 2, "not served until this is repaired: b": 1, "served from now on": 1} {
@@ -118,10 +118,10 @@ func TestCloseWhileAnExportOpens(t *testing.T) {
 	fs := &closingFS{memory(t), make(chan struct{})}
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/late", Open: func() (nfsserver.FS, error) { return fs, <-answers }}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	if err := srv.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close: %v", err)
 	}
 	answers <- nil
 	<-fs.closed
@@ -146,18 +146,18 @@ func TestReadWhileAnExportIsOpened(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{Squash: believeAll, Key: key,
 		Exports: []nfsserver.Export{{Name: "/late", Open: func() (nfsserver.FS, error) { return tree, <-answers }}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	defer srv.Close()
 	programs := srv.Programs()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	dial := func() *client {
 		rpc, err := transport.DialTCP(t.Context(), l.Addr().String(), transport.ClientConfig{Cred: root})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("transport.DialTCP: %v", err)
 		}
 		t.Cleanup(func() { rpc.Close() })
 		return &client{T: t, rpc: rpc}

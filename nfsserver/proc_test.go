@@ -441,7 +441,7 @@ func TestReadOnly(t *testing.T) {
 			fs := mk(t)
 			at := nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777}
 			if _, _, err := fs.Create(nfsserver.Self(), fs.Root(), "f", &at); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Create: %v", err)
 			}
 			h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: fs, ReadOnly: true}}})
 			c := h.dial(root).mount("/x")

@@ -180,12 +180,12 @@ func TestPagesAreFull(t *testing.T) {
 func TestListingWithinBudget(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: memory(t)}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	const budget = 128 << 10
 	svc, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RPC: transport.ServerConfig{MaxRecord: 64 << 10, Budget: mem.NewBudget(budget)}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	h := &host{t, srv, svc}
 	t.Cleanup(h.stop)
@@ -256,7 +256,7 @@ func TestHugeDirectory(t *testing.T) {
 			defer os.RemoveAll(dir)
 			for i := range n {
 				if err := unix.Mknod(filepath.Join(dir, fmt.Sprintf("a-name-of-some-length-%06d", i)), unix.S_IFREG|0o600, 0); err != nil {
-					t.Fatal(err)
+					t.Fatalf("unix.Mknod: %v", err)
 				}
 			}
 			h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: diskAt(t, dir)}},

@@ -42,7 +42,7 @@ func TestReadWithoutDataIsAtTheEnd(t *testing.T) {
 	resize := func(n uint64) func(nfsserver.Cred, nfsserver.Ref) {
 		return func(c nfsserver.Cred, r nfsserver.Ref) {
 			if err := fs.FS.Setattr(c, r, &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: n}); err != nil {
-				t.Error(err)
+				t.Errorf("Setattr: %v", err)
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func rules(t *testing.T, text string) *exports.Export {
 	t.Helper()
 	f, err := exports.Parse("exports", []byte(text))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("exports.Parse: %v", err)
 	}
 	return f.Exports[0]
 }
@@ -81,12 +81,12 @@ func TestReplaceUnderLoad(t *testing.T) {
 		more := []nfsserver.Export{{Name: "/stay", Rules: rules(t, fmt.Sprintf("/stay *(rw,insecure) 10.0.0.%d(ro)", i))},
 			{Name: "/come", FS: come, Rules: rules(t, "/come *(rw,insecure)")}}
 		if err := h.svc.Replace(more); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Replace more: %v", err)
 		}
 		other.mount("/come")
 		other.want("GETATTR of what came", other.getattr(other.root).Status, nfs3.OK)
 		if err := h.svc.Replace([]nfsserver.Export{{Name: "/stay", Rules: rules(t, "/stay *(rw,insecure)")}}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Replace: %v", err)
 		}
 		other.want("GETATTR of what went", other.getattr(other.root).Status, nfs3.ErrStale)
 		<-come.closed
@@ -108,12 +108,12 @@ func TestReplaceTakesRightsAway(t *testing.T) {
 		two[name].mount("/x")
 		two[name].want("WRITE", two[name].write(f, 0, "x", nfs3.Unstable).Status, nfs3.OK)
 		if err := h.svc.Replace([]nfsserver.Export{{Name: "/x", Rules: rules(t, "/x 127.0.0.1(ro,insecure)")}}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Replace: %v", err)
 		}
 		one[name].want("WRITE of a client that may now read", one[name].write(f, 0, "x", nfs3.Unstable).Status, nfs3.ErrROFS)
 		two[name].want("WRITE of a client that is none any more", two[name].write(f, 0, "x", nfs3.Unstable).Status, nfs3.ErrAcces)
 		if err := h.svc.Replace([]nfsserver.Export{{Name: "/x", Rules: rules(t, "/x *(rw,insecure)")}}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Replace: %v", err)
 		}
 		two[name].want("WRITE of a client that is one again", two[name].write(f, 0, "x", nfs3.Unstable).Status, nfs3.OK)
 	}
@@ -126,7 +126,7 @@ func TestReplaceReopens(t *testing.T) {
 	c := h.dial(root).mount("/x")
 	f := c.file(c.root, "f", 0o644)
 	if err := h.svc.Replace([]nfsserver.Export{{Name: "/x", FS: diskAt(t, dir), Rules: rules(t, "/x *(rw,insecure,no_root_squash,crossmnt)")}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Replace: %v", err)
 	}
 	c.want("GETATTR", c.getattr(f).Status, nfs3.OK)
 	c.want("RENAME", c.rename(c.root, "f", c.root, "g").Status, nfs3.OK)
@@ -171,7 +171,7 @@ func TestReplaceWaitsForCalls(t *testing.T) {
 	go func() { done <- h.dial(user).getattr(root).Status }()
 	<-slow.asked
 	if err := h.svc.Replace([]nfsserver.Export{{Name: "/stay", Rules: rules(t, "/stay *(rw,insecure)")}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Replace: %v", err)
 	}
 	c.want("GETATTR of what went", c.getattr(root).Status, nfs3.ErrStale)
 	c.want("GETATTR of what stays", c.getattr(c.root).Status, nfs3.OK)

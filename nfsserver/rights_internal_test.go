@@ -34,7 +34,7 @@ func TestAbovePrefersBusy(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f, err := exports.Parse("exports", []byte(c.text))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("exports.Parse: %v", err)
 			}
 			o := Options{Names: silentNames{}}
 			for _, x := range f.Exports {
@@ -42,7 +42,7 @@ func TestAbovePrefersBusy(t *testing.T) {
 			}
 			s, err := New(o)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("New: %v", err)
 			}
 			defer s.Close()
 			call := &transport.Call{Remote: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 700}}

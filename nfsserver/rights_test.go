@@ -64,7 +64,7 @@ func newVolume(t *testing.T) *volume {
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	for path, mode := range map[string]os.FileMode{dir: 0o777, filepath.Dir(dir): 0o755} { // for processes of the users
 		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Chmod: %v", err)
 		}
 	}
 	old := unix.Umask(0) // as nfsrdmad does
@@ -84,7 +84,7 @@ func (v *volume) file(name string, mode os.FileMode, uid, gid int) nfs3.FH {
 	v.Helper()
 	path := filepath.Join(v.dir, name)
 	if err := os.WriteFile(path, []byte("content"), mode); err != nil {
-		v.Fatal(err)
+		v.Fatalf("os.WriteFile: %v", err)
 	}
 	v.chown(path, mode, uid, gid)
 	return v.root.lookup(v.root.root, name).FH
@@ -93,10 +93,10 @@ func (v *volume) file(name string, mode os.FileMode, uid, gid int) nfs3.FH {
 func (v *volume) chown(path string, mode os.FileMode, uid, gid int) {
 	v.Helper()
 	if err := os.Lchown(path, uid, gid); err != nil {
-		v.Fatal(err)
+		v.Fatalf("os.Lchown: %v", err)
 	}
 	if err := os.Chmod(path, mode); err != nil {
-		v.Fatal(err)
+		v.Fatalf("os.Chmod: %v", err)
 	}
 }
 

@@ -26,7 +26,7 @@ func ruled(t *testing.T, text string) (list []nfsserver.Export) {
 	t.Helper()
 	f, err := exports.Parse("exports", []byte(text))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("exports.Parse: %v", err)
 	}
 	for _, x := range f.Exports {
 		list = append(list, nfsserver.Export{Name: x.Path, FS: memfs.New(memfs.Options{Mode: 0o777}), Rules: x})
@@ -44,11 +44,11 @@ func (h *host) dialFrom(from string, cred transport.Cred) map[string]*client {
 	cfg := transport.ClientConfig{Cred: cred, Dial: d.DialContext}
 	tcp, err := transport.DialTCP(context.Background(), h.svc.TCPAddr.String(), cfg)
 	if err != nil {
-		h.Fatal(err)
+		h.Fatalf("transport.DialTCP: %v", err)
 	}
 	rdma, err := transport.DialRDMA(context.Background(), iwarp.Open(rnic.DeviceConfig{Dial: d.DialContext}), h.svc.RDMAAddr.String(), cfg)
 	if err != nil {
-		h.Fatal(err)
+		h.Fatalf("transport.DialRDMA: %v", err)
 	}
 	h.Cleanup(func() { tcp.Close(); rdma.Close() })
 	return map[string]*client{"tcp": {T: h.T, rpc: tcp}, "rdma": {T: h.T, rpc: rdma}}
@@ -137,11 +137,11 @@ func TestRulesSecure(t *testing.T) {
 func TestMountBelowAnExport(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.MkdirAll: %v", err)
 	}
 	f, err := exports.Parse("exports", []byte("/srv 127.0.0.1(ro,insecure) 127.0.0.2(insecure)\n/srv/a 127.0.0.1(rw,insecure)"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("exports.Parse: %v", err)
 	}
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: []nfsserver.Export{
 		{Name: "/srv", FS: diskAt(t, dir), Rules: f.Exports[0]}, {Name: "/srv/a", FS: diskAt(t, filepath.Join(dir, "a")), Rules: f.Exports[1]}}})

@@ -149,15 +149,15 @@ func TestCommitOfRunningProgram(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: diskAt(t, dir)}}})
 	path, err := exec.LookPath("sleep")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("exec.LookPath: %v", err)
 	}
 	run(t, "cp", path, filepath.Join(dir, "program"))
 	if err := os.Chmod(filepath.Join(dir, "program"), 0o777); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Chmod: %v", err)
 	}
 	cmd := exec.Command(filepath.Join(dir, "program"), "3600")
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	defer func() { cmd.Process.Kill(); cmd.Wait() }()
 	u := h.dial(user).mount("/x")

@@ -19,7 +19,7 @@ func TestSyncsAreShared(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := tab.sync(key, true, func(bool) error { close(begun); <-goOn; return nil }); err != nil {
-			t.Error(err)
+			t.Errorf("sync: %v", err)
 		}
 	})
 	<-begun

@@ -297,7 +297,7 @@ func TestBytesThatAreNotSeen(t *testing.T) {
 func TestClientsOfAFile(t *testing.T) {
 	f, err := exports.Parse("f", []byte("# x\n/a pc1.x *.x\\\n\t10.0.0.1\n/b *\n/a 10.0.0.0/8\n"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("exports.Parse: %v", err)
 	}
 	for i, want := range []string{"/a 2 [pc1.x *.x 10.0.0.1 10.0.0.0/8]", "/b 4 [*]"} {
 		x := f.Exports[i]

@@ -45,7 +45,7 @@ func (l *lister) page(f *FS, n int, plus bool) (names []string, eof bool) {
 		return true
 	})
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("ReadDir: %v", err)
 	}
 	for _, name := range names {
 		l.seen[name]++
@@ -59,7 +59,7 @@ func TestLargeDirectory(t *testing.T) {
 	f := reopen(t, l)
 	dir, _, err := f.Mkdir(me, f.Root(), "d", &nfsserver.SetAttr{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	n := names()
 	for i := range n {
@@ -71,7 +71,7 @@ func TestLargeDirectory(t *testing.T) {
 		for _, name := range page {
 			if name[0] != '.' {
 				if err := f.Remove(me, dir, name); err != nil {
-					t.Fatal(err)
+					t.Fatalf("Remove: %v", err)
 				}
 				removed++
 				break
@@ -143,7 +143,7 @@ func TestUnmarkedChanges(t *testing.T) {
 	future.Sec += 1000 * 86400
 	create(t, f, f.Root(), "a")
 	if err := f.Setattr(me, f.Root(), &nfsserver.SetAttr{Mask: nfsserver.SetMtime, Mtime: future}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Setattr: %v", err)
 	}
 	names := func(want string) {
 		t.Helper()
@@ -174,10 +174,10 @@ func TestReplacedWhileListed(t *testing.T) {
 	l.page(f, 2, true) // "." and ".."
 	r, _ := create(t, f, f.Root(), "new")
 	if err := f.Rename(me, f.Root(), "new", f.Root(), "kept"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Rename: %v", err)
 	}
 	if err := f.Remove(me, f.Root(), "removed"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Remove: %v", err)
 	}
 	ino, _, _ := f.parse(&r)
 	var got []nfsserver.Dirent

@@ -64,7 +64,7 @@ func TestSyncOfNamesAsksNothing(t *testing.T) {
 	defer closeFS(t, f)
 	dir, _, err := f.Mkdir(me, f.Root(), "d", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	r, _ := create(t, f, dir, "f")
 	c := &counted{Meta: f.m}
@@ -112,7 +112,7 @@ func TestRenameAsksOnce(t *testing.T) {
 	defer closeFS(t, f)
 	dir, _, err := f.Mkdir(me, f.Root(), "d", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	create(t, f, dir, "f")
 	c := &counted{Meta: f.m}
@@ -123,13 +123,13 @@ func TestRenameAsksOnce(t *testing.T) {
 	}{{dir, dir, 1}, {dir, f.Root(), 2}} {
 		before := c.gets.Load()
 		if err := f.Rename(me, s.from, "f", s.to, "g"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Rename f: %v", err)
 		}
 		if n := c.gets.Load() - before; n != s.want {
 			t.Errorf("asked %d times beside the names, want %d", n, s.want)
 		}
 		if err := f.Rename(me, s.to, "g", dir, "f"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Rename g: %v", err)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestClosedMeanwhile(t *testing.T) {
 	closed := f.files.closes()
 	old, _, err := f.files.getattr(ino)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("getattr: %v", err)
 	}
 	o := f.files.use(ino) // so that it is closed here, and not before by the sweeper
 	put(t, f, r, []byte("hello"), 0)

@@ -38,7 +38,7 @@ func TestFutureTimeOfDirectory(t *testing.T) {
 	dir := f.Root()
 	other, _, err := f.Mkdir(me, dir, "other", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	for _, by := range []int64{1, 1000, int64(clockAhead / time.Second), 3 * int64(clockAhead/time.Second), 50 * 365 * 86400} {
 		for _, c := range changesOfNames(t, f, dir, other) {
@@ -51,7 +51,7 @@ func TestFutureTimeOfDirectory(t *testing.T) {
 			was := make([]nfsserver.Attr, len(dirs))
 			for i, d := range dirs {
 				if err := f.Setattr(me, d, &nfsserver.SetAttr{Mask: nfsserver.SetMtime, Mtime: future}); err != nil {
-					t.Fatal(err)
+					t.Fatalf("Setattr: %v", err)
 				}
 				was[i] = attrOf(t, f, d)
 			}
@@ -66,7 +66,7 @@ func TestFutureTimeOfDirectory(t *testing.T) {
 		}
 		for _, name := range []string{"f", "g"} {
 			if err := f.Remove(me, dir, name); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Remove: %v", err)
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func mkdir(t *testing.T, f *FS, dir nfsserver.Ref, name string) nfsserver.Ref {
 	t.Helper()
 	r, _, err := f.Mkdir(superuser, dir, name, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	return r
 }

@@ -83,7 +83,7 @@ func TestObjectStorageAway(t *testing.T) {
 	commit(t, f, there)
 	buf := make([]byte, 6)
 	if _, err := f.ReadAt(me, there, buf, 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadAt: %v", err)
 	}
 	release := make(chan struct{})
 	s3.Break(juicefstest.Slow("PUT", release))
@@ -95,16 +95,16 @@ func TestObjectStorageAway(t *testing.T) {
 		name := fmt.Sprint("other-", i)
 		r, _ := create(t, f, f.Root(), name)
 		if _, err := f.Getattr(r); err != nil {
-			t.Error(err)
+			t.Errorf("Getattr: %v", err)
 		}
 		if err := f.Rename(me, f.Root(), name, f.Root(), name+"~"); err != nil {
-			t.Error(err)
+			t.Errorf("Rename: %v", err)
 		}
 		if n, err := f.ReadAt(me, there, buf, 0); err != nil || string(buf[:n]) != "stored" {
 			t.Errorf("another file: %q, %v", buf[:n], err)
 		}
 		if _, err := f.WriteAt(me, r, []byte("x"), 0); err != nil {
-			t.Error(err)
+			t.Errorf("WriteAt: %v", err)
 		}
 	}
 	select {
@@ -209,7 +209,7 @@ func TestRedisAwayFromCommit(t *testing.T) {
 	put(t, f, r, []byte("lost"), 0)
 	n, err := f.load(&r)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("load: %v", err)
 	}
 	redis.Kill()
 	close(release)
@@ -243,19 +243,19 @@ func replace(t *testing.T, url string) {
 	t.Helper()
 	m, err := connect(url, meta.DefaultConf())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("connect: %v", err)
 	}
 	format, err := m.Load(true)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Load: %v", err)
 	}
 	other := *format
 	other.UUID = uuid.NewString()
 	if err := m.Init(&other, true); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Init: %v", err)
 	}
 	if err := m.Shutdown(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Shutdown: %v", err)
 	}
 }
 
@@ -287,7 +287,7 @@ func TestHeartbeatEnds(t *testing.T) {
 	url, _, _ := newVolume(t)
 	f, err := Open(Options{Meta: url, ReadOnly: true, Heartbeat: soleHeartbeat})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	defer closeFS(t, f)
 	ends := endHeartbeat(t, func() { t.Error("the service has answered") })
@@ -303,7 +303,7 @@ func TestHeartbeatEndsUnseen(t *testing.T) {
 			url, redis, _ := newVolume(t)
 			f, err := Open(Options{Meta: url, ReadOnly: true, Heartbeat: soleHeartbeat, Retries: 2})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Open: %v", err)
 			}
 			defer closeFS(t, f)
 			if gone { // and the process has another volume, with which it goes on
@@ -337,7 +337,7 @@ func TestLookChangesNoSettings(t *testing.T) {
 		wg.Go(func() {
 			for i := range 10 {
 				if _, _, err := f.Create(me, f.Root(), fmt.Sprint(want, i), &nfsserver.SetAttr{}); err != nil {
-					t.Error(err)
+					t.Errorf("Create: %v", err)
 				}
 			}
 		})
@@ -360,11 +360,11 @@ func TestVolumeReplaced(t *testing.T) {
 	url, _, _ := newVolume(t)
 	f, err := Open(Options{Meta: url, ReadOnly: true, Heartbeat: 100 * time.Millisecond})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	defer closeFS(t, f)
 	if _, err := f.Getattr(f.Root()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Getattr: %v", err)
 	}
 	replace(t, url)
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {

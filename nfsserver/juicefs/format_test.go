@@ -21,12 +21,12 @@ func TestNewVolumes(t *testing.T) {
 	bucket := t.TempDir()
 	n := juicefs.New{Meta: url, Name: "one", Storage: "file", Bucket: bucket, AccessKey: "joe", SecretKey: "very secret", TrashDays: 2, Capacity: 1 << 30}
 	if err := n.Make(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Make: %v", err)
 	}
 	m := meta.NewClient(url, meta.DefaultConf())
 	format, err := m.Load(true)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Load: %v", err)
 	}
 	if format.Name != "one" || format.TrashDays != 2 || format.Capacity != 1<<30 || !format.EnableACL {
 		t.Errorf("settings %+v", format)
@@ -35,7 +35,7 @@ func TestNewVolumes(t *testing.T) {
 		t.Errorf("the secret key is kept as %q", format.SecretKey)
 	}
 	if err := m.Shutdown(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Shutdown: %v", err)
 	}
 	if got := readBack(t, url, "content"); got != "content" {
 		t.Errorf("read %q, want content", got)
@@ -71,7 +71,7 @@ func readBack(t *testing.T, url, text string) string {
 	t.Helper()
 	f, err := juicefs.Open(juicefs.Options{Meta: url})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("juicefs.Open: %v", err)
 	}
 	defer f.Close()
 	ref, _, err := f.Lookup(nfsserver.Self(), f.Root(), "file")
@@ -83,16 +83,16 @@ func readBack(t *testing.T, url, text string) string {
 	}
 	if text != "" {
 		if _, err := f.WriteAt(nfsserver.Self(), ref, []byte(text), 0); err != nil {
-			t.Fatal(err)
+			t.Fatalf("WriteAt: %v", err)
 		}
 		if err := f.Sync(ref, false); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Sync: %v", err)
 		}
 	}
 	p := make([]byte, 100)
 	k, err := f.ReadAt(nfsserver.Self(), ref, p, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadAt: %v", err)
 	}
 	return string(p[:k])
 }
@@ -104,7 +104,7 @@ func TestNoVolumeWhereItCannotBeUsed(t *testing.T) {
 	good := juicefs.New{Meta: url, Name: "vol", Storage: "file", Bucket: t.TempDir()}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	for want, change := range map[string]func(*juicefs.New){
 		`volume name "V"`:                func(n *juicefs.New) { n.Name = "V" },

@@ -38,7 +38,7 @@ func TestLookForVolumesHoldsUpNobody(t *testing.T) {
 		defer close(others)
 		f := openNew(t, Local{})
 		if _, err := f.Getattr(f.Root()); err != nil {
-			t.Error(err)
+			t.Errorf("Getattr: %v", err)
 		}
 		closeFS(t, f)
 	}()

@@ -40,11 +40,11 @@ func locksOf(t *testing.T, f *FS, name string) nfsserver.FileLocks {
 	t.Helper()
 	r, _, err := f.Lookup(superuser, f.Root(), name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Lookup: %v", err)
 	}
 	l, err := f.OpenLocks(r)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenLocks: %v", err)
 	}
 	return l
 }
@@ -55,7 +55,7 @@ func taken(t *testing.T, why string, l nfsserver.FileLocks, want ...uint64) {
 	var got []uint64
 	for _, at := range []uint64{0, 20, 40, 60} {
 		if _, _, of, err := l.Test(at, at, nfsserver.Exclusive); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Test: %v", err)
 		} else if of != nfsserver.Unlocked {
 			got = append(got, at)
 		}
@@ -75,7 +75,7 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 		l := locksOf(t, first, "locked")
 		for at, kind := range map[uint64]nfsserver.LockType{0: nfsserver.Exclusive, 20: nfsserver.Exclusive, 40: nfsserver.Shared, 60: nfsserver.Shared} {
 			if err := l.Set(at, at+9, kind); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Set at: %v", err)
 			}
 		}
 		other := openShared(t, Options{Meta: url, StateDir: dir}) // the directory is in use
@@ -96,12 +96,12 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 		}
 		for _, at := range []uint64{0, 40} {
 			if err := again.Set(0, at+9, nfsserver.Unlocked); err != nil {
-				t.Error(err)
+				t.Errorf("Set: %v", err)
 			}
 		}
 		taken(t, "released by who had reclaimed it", others, 20, 40, 60) // of the shared ones others may be about to reclaim theirs
 		if err := again.Set(60, 65, nfsserver.Shared); err != nil {
-			t.Error(err)
+			t.Errorf("Set: %v", err)
 		}
 		if err := others.Set(20, 20, nfsserver.Shared); !errors.Is(err, syscall.EAGAIN) {
 			t.Errorf("what a client is to reclaim another server gets: %v", err)
@@ -115,7 +115,7 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 			t.Errorf("in the end %d to %d are locked, %v", start, end, err)
 		}
 		if err := again.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 		taken(t, "closed", others)
 		sessions(t, next, 2)
@@ -134,14 +134,14 @@ func TestKeptLocksEnd(t *testing.T) {
 		for _, name := range []string{"locked", "removed"} {
 			create(t, first, first.Root(), name)
 			if err := locksOf(t, first, name).Set(0, 9, nfsserver.Exclusive); err != nil {
-				t.Fatal(err)
+				t.Fatalf("locksOf.Set: %v", err)
 			}
 		}
 		other := openShared(t, Options{Meta: url})
 		defer closeFS(t, other)
 		others := locksOf(t, other, "locked")
 		if err := other.Remove(superuser, other.Root(), "removed"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Remove: %v", err)
 		}
 		first.session.close() // as the end of the process does
 		first.session = sessionFile{}
@@ -185,14 +185,14 @@ func TestLateProcessReleasesLocks(t *testing.T) {
 		dir := t.TempDir()
 		first, err := Open(Options{Meta: url, StateDir: dir, Heartbeat: soleHeartbeat / 6}) // it ends within one heartbeat of the next
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Open: %v", err)
 		}
 		sid := numberOf(t, first)
 		create(t, first, first.Root(), "locked")
 		l := locksOf(t, first, "locked")
 		for _, at := range []uint64{0, 20} {
 			if err := l.Set(at, at+9, nfsserver.Exclusive); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Set: %v", err)
 			}
 		}
 		first.session.close() // as the end of the process does
@@ -231,7 +231,7 @@ func TestSlowProcessReleasesLocks(t *testing.T) {
 		sid := numberOf(t, first)
 		create(t, first, first.Root(), "locked")
 		if err := locksOf(t, first, "locked").Set(0, 9, nfsserver.Exclusive); err != nil {
-			t.Fatal(err)
+			t.Fatalf("locksOf.Set: %v", err)
 		}
 		first.session.close() // as the end of the process does
 		asked := 0
@@ -277,12 +277,12 @@ func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
 	sid := numberOf(t, f)
 	create(t, f, f.Root(), "locked")
 	if err := locksOf(t, f, "locked").Set(0, 9, nfsserver.Exclusive); err != nil {
-		t.Fatal(err)
+		t.Fatalf("locksOf.Set: %v", err)
 	}
 
 	copied := filepath.Join(t.TempDir(), "copied")
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.CopyFS: %v", err)
 	}
 	for of, dir := range map[string]string{"the same directory": dir, "a copy of it": copied, "no directory": ""} {
 		g := openShared(t, Options{Meta: url, StateDir: dir})
@@ -295,7 +295,7 @@ func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
 
 	right, err := f.session.read()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read: %v", err)
 	}
 	for what, change := range map[string]func(r *sessionRecord){
 		"this":                           func(*sessionRecord) {},
@@ -309,7 +309,7 @@ func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
 		change(&r)
 		b, err := json.Marshal(r)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("json.Marshal: %v", err)
 		}
 		rewrite(t, f.session, b)
 		want := sid

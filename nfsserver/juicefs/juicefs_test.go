@@ -32,7 +32,7 @@ func openNew(t *testing.T, l Local) *FS {
 	f := reopen(t, l)
 	top, _, err := f.Mkdir(me, f.Root(), "top", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	f.root, _, _ = f.parse(&top)
 	return f
@@ -43,11 +43,11 @@ func reopen(t *testing.T, l Local) *FS {
 	t.Helper()
 	url, err := l.Make()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Make: %v", err)
 	}
 	f, err := Open(Options{Meta: url})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	return f
 }

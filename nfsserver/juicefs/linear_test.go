@@ -102,11 +102,11 @@ func TestLinearizable(t *testing.T) {
 		if i == 0 {
 			var err error
 			if root, err = c.MountHandle(t.Context(), "/vol"); err != nil {
-				t.Fatal(err)
+				t.Fatalf("MountHandle: %v", err)
 			}
 			file = (&side{f, c, root}).create(t, "content")
 			if _, err := c.Write(t.Context(), file, []byte("00000000"), 0, nfs3.FileSync); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Write: %v", err)
 			}
 		}
 		for k := range linearClients {

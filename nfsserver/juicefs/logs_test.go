@@ -26,13 +26,13 @@ func TestClientOfRedisLogsAsJuiceFS(t *testing.T) {
 	conf.Retries = 1
 	m, err := connect("redis://127.0.0.1:1/1", conf)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("connect: %v", err)
 	}
 	if _, err := m.Load(false); err == nil {
 		t.Fatal("it was opened")
 	}
 	if err := m.Shutdown(); err != nil {
-		t.Error(err)
+		t.Errorf("Shutdown: %v", err)
 	}
 	if text := told.String(); !strings.Contains(text, "<WARNING>: redis: connection pool: failed to dial") {
 		t.Errorf("logged is %q", text)

@@ -40,7 +40,7 @@ func plusPage(t *testing.T, f *FS, dir nfsserver.Ref, cookie uint64, n int) (pag
 		return true
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadDir: %v", err)
 	}
 	return page, last, eof
 }
@@ -51,7 +51,7 @@ func TestAttributesOfAllAtOnce(t *testing.T) {
 	defer closeFS(t, f)
 	dir, _, err := f.Mkdir(me, f.Root(), "d", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	const n = 400
 	refs := map[string]nfsserver.Ref{}
@@ -60,7 +60,7 @@ func TestAttributesOfAllAtOnce(t *testing.T) {
 		refs[name], _ = create(t, f, dir, name)
 	}
 	if err := f.Link(me, refs["f3"], dir, "link"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Link: %v", err)
 	}
 	refs["link"] = refs["f3"]
 	c := &countedDir{counted: counted{Meta: f.m}}
@@ -77,7 +77,7 @@ func TestAttributesOfAllAtOnce(t *testing.T) {
 	for round := range 3 {
 		put(t, f, refs["f7"], []byte("hello"), uint64(round)) // not committed
 		if err := f.Setattr(me, refs["f8"], &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600 + uint32(round)}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Setattr: %v", err)
 		}
 		gets, plus := c.gets.Load(), c.plus.Load()
 		page, _, eof := plusPage(t, f, dir, 0, n+10)
@@ -108,7 +108,7 @@ func TestAttributesOfFew(t *testing.T) {
 	for eof := false; !eof; {
 		for name, r := range refs { // one that is possibly on the next page
 			if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600 + uint32(seen)&7}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Setattr: %v", err)
 			}
 			delete(refs, name)
 			break

@@ -40,7 +40,7 @@ func openRecording(t *testing.T, l Local) (*FS, Local) {
 	f := reopen(t, l)
 	top, _, err := f.Mkdir(me, f.Root(), "top", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	f.root, _, _ = f.parse(&top)
 	f.calls.start(f.m)
@@ -64,14 +64,14 @@ func changes(t *testing.T, f *FS, dir nfsserver.Ref) []change {
 	}
 	two, _ := create(t, f, dir, "two")
 	if err := f.Link(me, two, dir, "two-again"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Link: %v", err)
 	}
 	if _, _, err := f.Mkdir(me, dir, "gone-dir", &mode755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	old, _, err := f.Lookup(me, dir, "old")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Lookup: %v", err)
 	}
 	none := func(err error) (nfsserver.Ref, error) { return nfsserver.Ref{}, err }
 	timed := nfsserver.SetAttr{Mask: nfsserver.SetMode | nfsserver.SetMtime, Mode: 0o640, Mtime: nfsserver.Time{Sec: 77}}
@@ -111,7 +111,7 @@ func changes(t *testing.T, f *FS, dir nfsserver.Ref) []change {
 func repeated(t *testing.T, a *FS, other func() *FS) {
 	dir, _, err := a.Mkdir(me, a.Root(), "repeated", &mode755)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	list := changes(t, a, dir)
 	refs := make([]nfsserver.Ref, len(list))
@@ -158,7 +158,7 @@ func TestRepeatedAtAnother(t *testing.T) {
 		a := openShared(t, Options{Meta: url, SharedReplies: true})
 		defer closeFS(t, a)
 		if err := a.Setattr(nfsserver.Cred{}, a.Root(), &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Setattr: %v", err)
 		}
 		b := openShared(t, Options{Meta: url, SharedReplies: true})
 		defer closeFS(t, b)
@@ -179,11 +179,11 @@ func TestRecordedButNotDone(t *testing.T) {
 	n := func(name string) *inode {
 		r, _, err := f.Lookup(me, dir, name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Lookup: %v", err)
 		}
 		n, err := f.load(&r)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("load: %v", err)
 		}
 		return n
 	}
@@ -196,7 +196,7 @@ func TestRecordedButNotDone(t *testing.T) {
 	// Another client moves both files, and makes the name that the link was to have.
 	for _, name := range []string{"removed", "renamed"} {
 		if err := f.Rename(me, dir, name, dir, name+"-elsewhere"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Rename: %v", err)
 		}
 	}
 	create(t, f, dir, "link")
@@ -222,7 +222,7 @@ func TestLinkThatWasThere(t *testing.T) {
 			err := errors.Join(f.Link(me, r, dir, "name"), f.Link(me, r, dir, "removed"), f.Remove(me, dir, "removed"))
 			n, loaded := f.load(&r)
 			if err = errors.Join(err, loaded); err != nil {
-				t.Fatal(err)
+				t.Fatalf("load and write: %v", err)
 			}
 			f.calls.begin(f, opLink, calling("link", false).Call, n)(syscall.EIO)
 			f = restarted(t, f, l)
@@ -239,7 +239,7 @@ func TestFailedCallHasNoRecord(t *testing.T) {
 	f, l := openRecording(t, Local{})
 	dir, _, err := f.Mkdir(me, f.Root(), "d", &mode755)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	create(t, f, dir, "f")
 	if err := f.Rmdir(calling("rmdir", false), f.Root(), "d"); !errors.Is(err, syscall.ENOTEMPTY) {
@@ -248,10 +248,10 @@ func TestFailedCallHasNoRecord(t *testing.T) {
 	f = restarted(t, f, l)
 	defer closeFS(t, f)
 	if err := f.Remove(me, dir, "f"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Remove: %v", err)
 	}
 	if err := f.Rmdir(me, f.Root(), "d"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Rmdir: %v", err)
 	}
 	if err := f.Rmdir(calling("rmdir", true), f.Root(), "d"); !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("RMDIR that was refused, repeated: %v", err)
@@ -343,7 +343,7 @@ func TestRestOfWhatWasMade(t *testing.T) {
 	call := calling("create", true)
 	r, _, err := f.Create(call, dir, "f", &mode755) // what the transaction that makes it does
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Create: %v", err)
 	}
 	timed := nfsserver.SetAttr{Mask: nfsserver.SetMode | nfsserver.SetSize | nfsserver.SetAtime | nfsserver.SetMtime, Mode: 0o755, Size: 10,
 		Atime: nfsserver.Time{Sec: 66}, Mtime: nfsserver.Time{Sec: 77}}
@@ -357,7 +357,7 @@ func TestRestOfWhatWasMade(t *testing.T) {
 	is("repeated", 10, timed.Mtime)
 	later := nfsserver.SetAttr{Mask: nfsserver.SetSize | nfsserver.SetMtime, Size: 20, Mtime: nfsserver.Time{Sec: 99}}
 	if err := f.Setattr(me, r, &later); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Setattr: %v", err)
 	}
 	is("repeated after a change", 20, later.Mtime)
 }
@@ -391,11 +391,11 @@ func TestDoneMeanwhile(t *testing.T) {
 	}{"remove": {"gone", opRemove}, "rmdir": {"gone-dir", opRmdir}, "rename": {"from", opRename}} {
 		d, err := f.loadDir(&dir)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("loadDir: %v", err)
 		}
 		n, err := f.find(d, op.of)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("find: %v", err)
 		}
 		f.calls.begin(f, op.op, calling(name, false).Call, n)(syscall.EIO)
 	}
@@ -431,7 +431,7 @@ func TestMarkOfAnotherPeriod(t *testing.T) {
 	at(time.Second)
 	call := calling("mkdir", true)
 	if _, _, err := f.Mkdir(call, f.Root(), "d", &mode755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	for _, d := range []time.Duration{-time.Second, markPeriod - time.Second, markPeriod + time.Second} {
 		at(d)

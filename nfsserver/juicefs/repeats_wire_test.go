@@ -32,19 +32,19 @@ func send(t *testing.T, addr string, call []byte) nfs3.Status {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	defer c.Close()
 	if _, err := c.Write(call); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write: %v", err)
 	}
 	var mark [4]byte
 	if _, err := io.ReadFull(c, mark[:]); err != nil {
-		t.Fatal(err)
+		t.Fatalf("io.ReadFull c: %v", err)
 	}
 	reply := make([]byte, binary.BigEndian.Uint32(mark[:])&^(1<<31))
 	if _, err := io.ReadFull(c, reply); err != nil {
-		t.Fatal(err)
+		t.Fatalf("io.ReadFull c: %v", err)
 	}
 	const header = 24 // XID, REPLY, accepted, a verifier without a body, SUCCESS
 	if len(reply) < header+4 {
@@ -62,7 +62,7 @@ func TestSameBytesAtAnotherServer(t *testing.T) {
 	c, _ := mount(t, addr)
 	root, err := c.MountHandle(t.Context(), "/vol")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("MountHandle: %v", err)
 	}
 	at := func(name string) nfs3.DirOpArgs { return nfs3.DirOpArgs{Dir: root, Name: []byte(name)} }
 	remove := func(xid, uid uint32) []byte { a := at("f"); return rawCall(xid, uid, nfs3.ProcRemove, &a) }

@@ -99,10 +99,10 @@ func TestKilled(t *testing.T) {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdoutPipe: %v", err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	last := -1
 	for lines := bufio.NewScanner(out); last < 20 && lines.Scan(); {
@@ -155,7 +155,7 @@ func TestRefsOutliveRestart(t *testing.T) {
 	r, a := create(t, f, root, "f")
 	gone, _ := create(t, f, root, "gone")
 	if err := f.Remove(me, root, "gone"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Remove: %v", err)
 	}
 	closeFS(t, f)
 
@@ -188,7 +188,7 @@ func create(t *testing.T, f *FS, dir nfsserver.Ref, name string) (nfsserver.Ref,
 	t.Helper()
 	r, a, err := f.Create(me, dir, name, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o644})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Create: %v", err)
 	}
 	return r, a
 }
@@ -218,7 +218,7 @@ func TestCloseAfterRemoval(t *testing.T) {
 	}
 	commit(t, f, r)
 	if err := f.Remove(me, f.Root(), "f"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Remove: %v", err)
 	}
 	closeFS(t, f)
 	if n := f.work.count(); n > 0 {
@@ -231,7 +231,7 @@ func TestObjectsInMemory(t *testing.T) {
 	url := "badger://" + newDir(t)
 	m, err := connect(url, meta.DefaultConf())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("connect: %v", err)
 	}
 	err = m.Init(&meta.Format{Name: "local", UUID: "u", Storage: "mem", Bucket: "b/", BlockSize: blockKiB, MetaVersion: meta.MaxVersion}, false)
 	if e := m.Shutdown(); err != nil || e != nil {

@@ -24,7 +24,7 @@ func shared(t *testing.T, mode uint32) (*FS, nfsserver.Ref) {
 	t.Cleanup(func() { closeFS(t, f) })
 	dir, _, err := f.Mkdir(superuser, f.Root(), "shared", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: mode})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	return f, dir
 }
@@ -44,7 +44,7 @@ func want(t *testing.T, what string, got, want error) {
 func TestNewObjectsBelongToTheirMaker(t *testing.T) {
 	f, dir := shared(t, 0o2777)
 	if err := f.Setattr(superuser, dir, &nfsserver.SetAttr{Mask: nfsserver.SetGID | nfsserver.SetMode, GID: 50, Mode: 0o2777}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Setattr: %v", err)
 	}
 	_, a, err := f.Create(ann, dir, "f", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o2775})
 	if err != nil || a.UID != ann.UID || a.GID != 50 || a.Mode != 0o775 {
@@ -93,20 +93,20 @@ func TestSetIDBits(t *testing.T) {
 	f, dir := shared(t, 0o777)
 	r := f.touch(ann, dir, "f", 0o6777)
 	if _, err := f.WriteAt(bob, r, []byte("x"), 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteAt: %v", err)
 	}
 	if a := attrOf(t, f, r); a.Mode != 0o777 {
 		t.Errorf("after another's write the mode is %o", a.Mode)
 	}
 	r = f.touch(ann, dir, "g", 0o4755)
 	if err := f.Setattr(superuser, r, &nfsserver.SetAttr{Mask: nfsserver.SetUID, UID: bob.UID}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Setattr superuser: %v", err)
 	}
 	if a := attrOf(t, f, r); a.Mode != 0o755 || a.UID != bob.UID {
 		t.Errorf("after a change of the owner: %+v", a)
 	}
 	if err := f.Setattr(superuser, r, &nfsserver.SetAttr{Mask: nfsserver.SetUID | nfsserver.SetMode, UID: ann.UID, Mode: 0o4711}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Setattr superuser: %v", err)
 	}
 	if a := attrOf(t, f, r); a.Mode != 0o4711 || a.UID != ann.UID {
 		t.Errorf("after a change of owner and mode: %+v", a)
@@ -182,7 +182,7 @@ func TestLoops(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		next, _, err := f.Mkdir(superuser, d, name, &nfsserver.SetAttr{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Mkdir: %v", err)
 		}
 		want(t, "into "+name, f.Rename(superuser, f.Root(), "shared", next, "x"), syscall.EINVAL)
 		d = next
@@ -197,18 +197,18 @@ func TestTrashIsHidden(t *testing.T) {
 	format := f.m.GetFormat()
 	format.TrashDays = 1
 	if err := f.m.Init(&format, false); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Init: %v", err)
 	}
 	r, _ := create(t, f, f.Root(), "f")
 	if err := f.Link(me, r, f.Root(), "g"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Link: %v", err)
 	}
 	for i, name := range []string{"f", "g"} {
 		if a := attrOf(t, f, r); a.Nlink != uint32(2-i) {
 			t.Errorf("%d names, want %d", a.Nlink, 2-i)
 		}
 		if err := f.Remove(me, f.Root(), name); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Remove: %v", err)
 		}
 	}
 	_, err := f.Getattr(r)

@@ -27,11 +27,11 @@ func serveAt(t *testing.T, f *FS, l nfsserver.Listen) (service *nfsserver.Servic
 	t.Helper()
 	s, err := nfsserver.New(nfsserver.Options{Squash: nfsserver.Squash{All: true, UID: me.UID, GID: me.GID, GIDs: me.GIDs}, Exports: []nfsserver.Export{{Name: "/vol", FS: f}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	service, err = s.Start(l)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	return service, func() {
 		service.Shutdown(t.Context())
@@ -43,12 +43,12 @@ func mount(t *testing.T, addr string) (*nfsclient.Client, *nfsclient.FS) {
 	t.Helper()
 	c, err := nfsclient.Dial(context.Background(), addr, nfsclient.Options{Transport: nfsclient.TCP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsclient.Dial: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	fs, err := c.Mount(context.Background(), "/vol")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mount: %v", err)
 	}
 	return c, fs
 }
@@ -67,17 +67,17 @@ func TestServed(t *testing.T) {
 			rnd := rand.New(rand.NewSource(int64(i)))
 			dir := fmt.Sprintf("client-%d", i)
 			if err := fs.Mkdir(ctx, dir, 0o755); err != nil {
-				t.Error(err)
+				t.Errorf("Mkdir: %v", err)
 			}
 			for k := range files {
 				b := make([]byte, rnd.Intn(1<<20))
 				rnd.Read(b)
 				name := fmt.Sprintf("%s/%d", dir, k)
 				if err := fs.WriteFile(ctx, name+"~", b, 0o644); err != nil {
-					t.Error(err)
+					t.Errorf("WriteFile: %v", err)
 				}
 				if err := fs.Rename(ctx, name+"~", name); err != nil {
-					t.Error(err)
+					t.Errorf("Rename: %v", err)
 				}
 			}
 		})
@@ -86,7 +86,7 @@ func TestServed(t *testing.T) {
 	c, _ := mount(t, addr)
 	root, err := c.MountHandle(ctx, "/vol")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("MountHandle: %v", err)
 	}
 	verf := unstable(t, c, root)
 	end()
@@ -119,7 +119,7 @@ func unstable(t *testing.T, c *nfsclient.Client, root nfs3.FH) nfs3.Verf {
 	ctx := context.Background()
 	made, err := c.Create(ctx, root, "unstable", nfs3.Unchecked, nfs3.Sattr{}, nfs3.Verf{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Create: %v", err)
 	}
 	w, err := c.Write(ctx, made.FH, []byte("x"), 0, nfs3.Unstable)
 	if err != nil || w.Committed != nfs3.Unstable {

@@ -35,7 +35,7 @@ func openShared(t *testing.T, o Options) *FS {
 	o.Heartbeat = soleHeartbeat
 	f, err := Open(o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	return f
 }
@@ -49,7 +49,7 @@ func TestServices(t *testing.T) {
 		fstest.Run(t, func(t *testing.T) nfsserver.FS {
 			dir := fmt.Sprint("check-", n.Add(1))
 			if _, _, err := parent.Mkdir(nfsserver.Cred{}, parent.Root(), dir, &nfsserver.SetAttr{Mask: nfsserver.SetMode | nfsserver.SetUID | nfsserver.SetGID, Mode: 0o755, UID: me.UID, GID: me.GID}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Mkdir: %v", err)
 			}
 			return openShared(t, Options{Meta: url, Dir: dir})
 		}, fstest.Allocates, fstest.ChargesHoles)

@@ -34,14 +34,14 @@ func TestTwoServers(t *testing.T) {
 			c, _ := mount(t, addr)
 			root, err := c.MountHandle(t.Context(), "/vol")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("MountHandle: %v", err)
 			}
 			sides[i] = &side{f, c, root}
 		}
 		a, b := sides[0], sides[1]
 		// The root of a new volume is root's.
 		if err := a.fs.Setattr(nfsserver.Cred{}, a.fs.Root(), &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Setattr: %v", err)
 		}
 		t.Run("handles", func(t *testing.T) { sharedHandles(t, a, b) })
 		t.Run("contents", func(t *testing.T) { sharedContents(t, a, b) })
@@ -57,7 +57,7 @@ func (s *side) create(t *testing.T, name string) nfs3.FH {
 	t.Helper()
 	made, err := s.c.Create(t.Context(), s.root, name, nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: 0o666}, nfs3.Verf{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Create: %v", err)
 	}
 	return made.FH
 }
@@ -71,7 +71,7 @@ func sharedHandles(t *testing.T, a, b *side) {
 		t.Errorf("a handle of one server, at the other: %+v, %v", at, err)
 	}
 	if err := b.c.Remove(t.Context(), a.root, "handle"); err != nil {
-		t.Error(err)
+		t.Errorf("Remove: %v", err)
 	}
 	if _, err := a.c.Getattr(t.Context(), fh); !errors.Is(err, nfs3.ErrStale) {
 		t.Errorf("removed at the other server: %v", err)
@@ -113,7 +113,7 @@ func sharedVerifiers(t *testing.T, a, b *side) {
 	fh := a.create(t, "verifier")
 	w, err := a.c.Write(t.Context(), fh, []byte("x"), 0, nfs3.Unstable)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write: %v", err)
 	}
 	verf, err := b.c.Commit(t.Context(), fh, 0, 0)
 	if err != nil || verf == w.Verf {
@@ -140,11 +140,11 @@ func sharedNames(t *testing.T, a, b *side) {
 			t.Fatalf("%s: made at one server %v, at the other %v", name, made[0], made[1])
 		}
 		if err := a.c.Rename(t.Context(), a.root, name, a.root, "target"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Rename: %v", err)
 		}
 		old, err := b.c.Lookup(t.Context(), b.root, "target")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Lookup: %v", err)
 		}
 		now, err := a.c.Lookup(t.Context(), a.root, "target")
 		if err != nil || now.FH != old.FH {
@@ -163,18 +163,18 @@ func sharedLocks(t *testing.T, a, b *side) {
 		t.Helper()
 		r, _, err := s.fs.Lookup(me, s.fs.Root(), "locked")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Lookup: %v", err)
 		}
 		l, err := s.fs.OpenLocks(r)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("OpenLocks: %v", err)
 		}
 		t.Cleanup(func() { l.Close() })
 		return l
 	}
 	la, lb := open(a), open(b)
 	if err := la.Set(0, 9, nfsserver.Exclusive); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Set: %v", err)
 	}
 	if err := lb.Set(5, 20, nfsserver.Shared); !errors.Is(err, syscall.EAGAIN) {
 		t.Errorf("a lock that another server holds: %v", err)
@@ -186,7 +186,7 @@ func sharedLocks(t *testing.T, a, b *side) {
 		t.Errorf("bytes beside it: %v", err)
 	}
 	if err := la.Set(0, 9, nfsserver.Unlocked); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Set: %v", err)
 	}
 	if err := lb.Set(5, 20, nfsserver.Shared); err != nil {
 		t.Errorf("after it was released: %v", err)
@@ -198,7 +198,7 @@ func sharedBefore(t *testing.T, a *side) {
 	args := nfs3.MkdirArgs{Where: nfs3.DirOpArgs{Dir: a.root, Name: []byte("before")}, Attr: nfs3.Sattr{SetMode: true, Mode: 0o755}}
 	var res nfs3.MkdirRes
 	if err := a.c.Do(t.Context(), nfs3.ProcMkdir, &args, &res, &res.Status, nil, 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Do: %v", err)
 	}
 	if res.DirWcc.Before.Present || !res.DirWcc.After.Present {
 		t.Errorf("%+v", res.DirWcc)

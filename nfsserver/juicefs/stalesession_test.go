@@ -16,7 +16,7 @@ func TestSessionThatOthersEnded(t *testing.T) {
 	defer closeFS(t, f)
 	r, _, err := f.Create(superuser, f.Root(), "file", &nfsserver.SetAttr{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Create: %v", err)
 	}
 	end := endProcess
 	defer func() { endProcess = end }()
@@ -36,15 +36,15 @@ func TestSessionThatOthersEnded(t *testing.T) {
 	ends(f.sid, false)
 	l, err := f.OpenLocks(r)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenLocks: %v", err)
 	}
 	if err := l.Set(0, 9, nfsserver.Exclusive); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Set: %v", err)
 	}
 	ends(f.sid, true)
 	ends(f.sid+1, false)
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Close: %v", err)
 	}
 	ends(f.sid, false)
 }

@@ -27,7 +27,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 	inode := func(r nfsserver.Ref) meta.Ino {
 		n, err := f.load(&r)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("load: %v", err)
 		}
 		return n.ino
 	}
@@ -99,7 +99,7 @@ func refOf(t *testing.T, f *FS, name string) nfsserver.Ref {
 	t.Helper()
 	r, _, err := f.Lookup(me, f.Root(), name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Lookup: %v", err)
 	}
 	return r
 }

@@ -52,7 +52,7 @@ func TestRefusedCertificateIsNoSilence(t *testing.T) {
 		"certificate of nobody we trust": {func(url string) error {
 			s3, err := object.CreateStorage("s3", url+"/bucket", "access", "secret", "")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("object.CreateStorage: %v", err)
 			}
 			return s3.Put(t.Context(), "key", strings.NewReader("content"))
 		}, serve(same, (*httptest.Server).StartTLS), "certificate"},

@@ -21,7 +21,7 @@ func goTree(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("exec.Command.Output: %v", err)
 	}
 	root := strings.TrimSpace(string(out))
 	if os.Getenv("NFSRDMA_FULL") != "" {
@@ -67,7 +67,7 @@ func TestTreeOutAndBack(t *testing.T) {
 	build.Dir = filepath.Join("..", "..")
 	run(t, build)
 	if err := os.Mkdir(tree, 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Mkdir: %v", err)
 	}
 	run(t, exec.Command("cp", "-a", goTree(t), tree))
 	oddTree(t, tree)
@@ -83,7 +83,7 @@ func TestTreeOutAndBack(t *testing.T) {
 			f := openShared(t, Options{Meta: url})
 			// The root of a new volume is root's.
 			if err := f.Setattr(nfsserver.Cred{}, f.Root(), &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Setattr: %v", err)
 			}
 			s, end := serveAt(t, f, nfsserver.Listen{RDMA: "127.0.0.1:0"})
 			run(t, exec.Command(nfsrdma, way("nfsrdma://"+s.RDMAAddr.String()+"/vol/tree")...))
@@ -151,7 +151,7 @@ func treeOf(t *testing.T, root string) map[string]copied {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.WalkDir: %v", err)
 	}
 	return all
 }

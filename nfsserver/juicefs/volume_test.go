@@ -73,7 +73,7 @@ func TestWrittenIsSeen(t *testing.T) {
 	// As if JuiceFS had committed the write with a time of its own.
 	ino, _, _ := f.parse(&r)
 	if err := f.set(ino, meta.SetAttrMtime, &meta.Attr{Mtime: told.Mtime.Sec - 1}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("set ino: %v", err)
 	}
 	if a := attrOf(t, f, r); a.Mtime != told.Mtime {
 		t.Errorf("the time is %v, and %v was told", a.Mtime, told.Mtime)
@@ -82,7 +82,7 @@ func TestWrittenIsSeen(t *testing.T) {
 	told = attrOf(t, f, r)
 	f.files.writer.Flush(system, ino)
 	if err := f.set(ino, meta.SetAttrMtime, &meta.Attr{Mtime: told.Mtime.Sec - 1}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("set ino: %v", err)
 	}
 	commit(t, f, r)
 	stored := attrOf(t, f, r)
@@ -105,14 +105,14 @@ func TestChangeShows(t *testing.T) {
 	put(t, f, r, []byte("x"), 0)
 	told := attrOf(t, f, r)
 	if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Setattr me: %v", err)
 	}
 	if a := attrOf(t, f, r); a.Mode != 0o600 || later(a.Ctime, told.Ctime) == told.Ctime || a.Mtime != told.Mtime {
 		t.Errorf("a change of the mode made %+v of %+v", a, told)
 	}
 	old := nfsserver.Time{Sec: 1000, Nsec: 7}
 	if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMtime, Mtime: old}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Setattr me: %v", err)
 	}
 	commit(t, f, r)
 	if a := attrOf(t, f, r); a.Mtime != old {
@@ -126,11 +126,11 @@ func TestQuota(t *testing.T) {
 	f := reopen(t, l)
 	dir, _, err := f.Mkdir(me, f.Root(), "d", &nfsserver.SetAttr{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	quota := map[string]*meta.Quota{"/d": {MaxSpace: 1 << 20, MaxInodes: 3}}
 	if err := f.m.HandleQuota(system, meta.QuotaSet, "/d", meta.DirQuotaType, quota, false, false, false); err != nil {
-		t.Fatal(err)
+		t.Fatalf("HandleQuota: %v", err)
 	}
 	closeFS(t, f) // clients take a new quota in with their next heartbeat, or when they start
 	f = reopen(t, l)
@@ -189,7 +189,7 @@ func TestWriteAfterLoss(t *testing.T) {
 		put(t, f, r, []byte("x"), 0)
 		commit(t, f, r)
 		if err := f.Remove(me, f.Root(), name); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Remove: %v", err)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func TestLossOfRemoved(t *testing.T) {
 		get(t, f, r, 1) // has it stored, in vain
 	}
 	if err := f.Remove(me, f.Root(), "gone"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Remove: %v", err)
 	}
 	for _, o := range f.files.idleFiles(time.Now().Add(2 * idleTime)) {
 		f.files.closeIdle(o)
@@ -235,7 +235,7 @@ func TestACL(t *testing.T) {
 
 	dir, _, err := f.Mkdir(superuser, f.Root(), "d", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	list := posixacl.ACL{
 		{Tag: posixacl.UserObj, Perm: 7, ID: posixacl.NoID}, {Tag: posixacl.User, Perm: 7, ID: ann.UID},
@@ -247,7 +247,7 @@ func TestACL(t *testing.T) {
 			t.Errorf("SetACL by another: %v", err)
 		}
 		if err := f.SetACL(superuser, dir, which, list); err != nil {
-			t.Fatal(err)
+			t.Fatalf("SetACL superuser: %v", err)
 		}
 		if got, err := f.ACL(dir, which); err != nil || !reflect.DeepEqual(got, list) {
 			t.Errorf("ACL %d is %v, %v", which, got, err)
@@ -272,7 +272,7 @@ func TestACL(t *testing.T) {
 		}
 	}
 	if err := f.SetACL(ann, r, nfsserver.AccessACL, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SetACL ann: %v", err)
 	}
 	if got, err := f.ACL(r, nfsserver.AccessACL); err != nil || len(got) != 0 {
 		t.Errorf("an ACL that was taken away is %v, %v", got, err)
@@ -288,17 +288,17 @@ func TestDirectory(t *testing.T) {
 	f := reopen(t, l)
 	a, _, err := f.Mkdir(me, f.Root(), "a", &nfsserver.SetAttr{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir a: %v", err)
 	}
 	b, _, err := f.Mkdir(me, a, "b", &nfsserver.SetAttr{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir b: %v", err)
 	}
 	create(t, f, b, "f")
 	closeFS(t, f)
 	url, err := l.Make()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Make: %v", err)
 	}
 	for _, dir := range []string{"/a/x", "/a/b/f", ".trash"} {
 		if _, err := Open(Options{Meta: url, Dir: dir}); err == nil {
@@ -307,7 +307,7 @@ func TestDirectory(t *testing.T) {
 	}
 	f, err = Open(Options{Meta: url, Dir: "/a/b/"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	defer closeFS(t, f)
 	up, _, err := f.Lookup(me, b, "..")
@@ -315,7 +315,7 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("the root is %v, and .. of it %v, %v", f.Root(), up, err)
 	}
 	if _, _, err := f.Lookup(me, f.Root(), "f"); err != nil {
-		t.Error(err)
+		t.Errorf("Lookup: %v", err)
 	}
 }
 
@@ -348,14 +348,14 @@ func TestLocks(t *testing.T) {
 	}
 	mine, err := f.OpenLocks(r)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenLocks: %v", err)
 	}
 	ino, _, _ := f.parse(&r)
 	other := func(typ uint32, start, end uint64) error {
 		return failed(f.m.Setlk(system, ino, lockOwner+1, false, typ, start, end, 1))
 	}
 	if err := other(syscall.F_WRLCK, 10, 19); err != nil {
-		t.Fatal(err)
+		t.Fatalf("other: %v", err)
 	}
 	if err := mine.Set(0, math.MaxInt64, nfsserver.Shared); !errors.Is(err, syscall.EAGAIN) {
 		t.Errorf("over another's lock: %v", err)
@@ -367,13 +367,13 @@ func TestLocks(t *testing.T) {
 		t.Errorf("Test beside it: %v, %v", typ, err)
 	}
 	if err := mine.Set(20, math.MaxInt64, nfsserver.Exclusive); err != nil {
-		t.Error(err)
+		t.Errorf("Set: %v", err)
 	}
 	if err := other(syscall.F_RDLCK, 1<<40, 1<<41); !errors.Is(err, syscall.EAGAIN) {
 		t.Errorf("the other over ours: %v", err)
 	}
 	if err := mine.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close: %v", err)
 	}
 	if err := other(syscall.F_RDLCK, 1<<40, 1<<41); err != nil {
 		t.Errorf("after ours was closed: %v", err)
@@ -397,13 +397,13 @@ func TestLocksLeft(t *testing.T) {
 	defer closeFS(t, f)
 	mine, err = f.OpenLocks(r)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenLocks: %v", err)
 	}
 	if at, _, typ, err := mine.Test(0, math.MaxInt64, nfsserver.Exclusive); typ != nfsserver.Unlocked || err != nil {
 		t.Errorf("a lock at %d is left: %v, %v", at, typ, err)
 	}
 	if err := mine.Set(5, 6, nfsserver.Exclusive); err != nil {
-		t.Error(err)
+		t.Errorf("Set: %v", err)
 	}
 }
 
@@ -427,7 +427,7 @@ func TestCloseToOpen(t *testing.T) {
 		want := bytes.Repeat([]byte{byte('a' + i)}, 200000-i*1000)
 		put(t, f, r, want, 0)
 		if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: uint64(len(want))}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Setattr me: %v", err)
 		}
 		commit(t, f, r)
 		if got := get(t, g, r, 300000); got != string(want) {
@@ -445,7 +445,7 @@ func TestCloseToOpen(t *testing.T) {
 	put(t, g, r, []byte("again"), 5)
 	commit(t, g, r)
 	if err := g.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMtime, Mtime: was.Mtime}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Setattr me: %v", err)
 	}
 	if got := get(t, f, r, 10); got[5:] != "again" {
 		t.Errorf("with the modification time set back: read %q", got)
@@ -456,7 +456,7 @@ func TestCloseToOpen(t *testing.T) {
 		t.Errorf("the other's name is not listed: %v, %v", seen, err)
 	}
 	if err := g.files.close(); err != nil {
-		t.Error(err)
+		t.Errorf("close: %v", err)
 	}
 	closeFS(t, f)
 }

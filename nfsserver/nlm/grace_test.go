@@ -33,7 +33,7 @@ func TestFileSystemsAreToldOfTheEndOfGrace(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/held", FS: held}, {Name: "/plain", FS: memfs.New(memfs.Options{})},
 		{Name: "/late", Open: func() (nfsserver.FS, error) { return late, <-answers }}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	defer srv.Close()
 	s := newService(srv, Options{})

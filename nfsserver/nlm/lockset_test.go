@@ -23,7 +23,7 @@ func openOFD(t *testing.T, path string) ofd {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.OpenFile: %v", err)
 	}
 	t.Cleanup(func() { f.Close() })
 	return ofd{t, f}
@@ -53,7 +53,7 @@ func (d ofd) conflicts(typ int16, s span) int16 {
 	d.t.Helper()
 	l := flock(typ, s)
 	if err := unix.FcntlFlock(d.f.Fd(), unix.F_OFD_GETLK, &l); err != nil {
-		d.t.Fatal(err)
+		d.t.Fatalf("unix.FcntlFlock: %v", err)
 	}
 	return l.Type
 }
@@ -147,16 +147,16 @@ func TestPartsOnOneDescription(t *testing.T) {
 	probe := openOFD(t, filepath.Join(dir, "f"))
 	fs, err := osfs.New(dir, osfs.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("osfs.New: %v", err)
 	}
 	t.Cleanup(func() { fs.Close() })
 	ref, _, err := fs.Lookup(nfsserver.Self(), fs.Root(), "f")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Lookup: %v", err)
 	}
 	locks, err := fs.OpenLocks(ref)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenLocks: %v", err)
 	}
 	defer locks.Close()
 	r := rand.New(rand.NewPCG(3, 4))

@@ -78,10 +78,10 @@ func TestLogOfLocksThatCannotBeKept(t *testing.T) {
 	r.newFile("f", 0o666)
 	inTheWay := filepath.Join(state, "locks.json")
 	if err := os.Remove(inTheWay); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Remove: %v", err)
 	}
 	if err := os.Mkdir(inTheWay, 0o700); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Mkdir: %v", err)
 	}
 	for i := range 20 {
 		p := r.tcp(fmt.Sprint("client", i), rootCred)

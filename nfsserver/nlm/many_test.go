@@ -27,10 +27,10 @@ func BenchmarkManyLocksInOneFile(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := f.acquire(o, s, true); err != nil {
-			b.Fatal(err)
+			b.Fatalf("acquire: %v", err)
 		}
 		if err := f.release(o, s); err != nil {
-			b.Fatal(err)
+			b.Fatalf("release: %v", err)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestLocksAreCounted(t *testing.T) {
 		o, s, exclusive := owners[r.IntN(2)], randomSpan(r), r.IntN(2) == 0
 		if r.IntN(3) == 0 {
 			if err := f.release(o, s); err != nil {
-				t.Fatal(err)
+				t.Fatalf("release: %v", err)
 			}
 			want.clear(o, s)
 		} else if f.acquire(o, s, exclusive) == nil {
@@ -85,7 +85,7 @@ func TestSearchesSeeNoLocksThatChange(t *testing.T) {
 	f.svc.waits.init()
 	first := span{0, 9}
 	if err := f.acquire(holder, first, true); err != nil {
-		t.Fatal(err)
+		t.Fatalf("acquire: %v", err)
 	}
 	w := &waiter{file: f, span: first, owner: waiting, exclusive: true}
 	var all sync.WaitGroup

@@ -58,14 +58,14 @@ func newProcess(t *testing.T, paths ...string) *process {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	to, err := cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdinPipe: %v", err)
 	}
 	from, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdoutPipe: %v", err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -107,7 +107,7 @@ func TestProgramOfOurs(t *testing.T) {
 	for _, path := range os.Args[3:] {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.OpenFile: %v", err)
 		}
 		defer f.Close()
 		files = append(files, f)

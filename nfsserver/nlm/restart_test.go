@@ -94,7 +94,7 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	must.Equal(t, "name", lost.name, "other")
 	must.Equal(t, "address", lost.addr, netip.MustParseAddr("127.0.0.1"))
 	if err := os.WriteFile(filepath.Join(state, "locks.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	var damaged monitor
 	must.Succeed(t, damaged.load(state))
@@ -133,7 +133,7 @@ func lostInNextRun(dir string) []hostKey {
 func TestNothingCanBeKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	if err := os.WriteFile(dir, nil, 0o600); err != nil { // root could write to a read-only directory
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	var m monitor
 	must.Succeed(t, m.load(dir))
@@ -142,10 +142,10 @@ func TestNothingCanBeKept(t *testing.T) {
 		t.Error("watch succeeds without a state directory")
 	}
 	if err := os.Remove(dir); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Remove: %v", err)
 	}
 	if err := m.watch(k); err != nil {
-		t.Error(err)
+		t.Errorf("watch: %v", err)
 	}
 	m.close()
 	if got := lostInNextRun(dir); len(got) != 1 || got[0] != k {
@@ -174,7 +174,7 @@ func TestSavedBeforeNotified(t *testing.T) {
 			m.noticesEnded()
 		}
 		if err := m.retain(none, true); err != nil {
-			t.Fatal(err)
+			t.Fatalf("retain: %v", err)
 		}
 		if kept := len(m.lost()) == 1; kept == notified {
 			t.Errorf("notified %v: kept %v, want %v", notified, kept, !notified)
@@ -297,7 +297,7 @@ func TestUDP(t *testing.T) {
 	p.want("LOCK", p.lock(fh, 1, 0, 10, true), nlm4.Granted)
 	pc, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.ListenUDP: %v", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- r.locks.ServeUDP(pc) }()
@@ -318,7 +318,7 @@ func TestUDP(t *testing.T) {
 	}
 	c, err := net.DialUDP("udp", nil, pc.LocalAddr().(*net.UDPAddr))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.DialUDP: %v", err)
 	}
 	call(c, 3)
 	st, _ := p.test(fh, 2, 0, 0, true)
@@ -333,7 +333,7 @@ func TestUDP(t *testing.T) {
 	}
 	r.locks.Close()
 	if err := await(t, "the end", ended); err != nil {
-		t.Error(err)
+		t.Errorf("await: %v", err)
 	}
 }
 

@@ -54,7 +54,7 @@ func newDaemon(t *testing.T) *daemon {
 	d := &daemon{granted: make(chan nlm4.TestArgs, 1000), results: make(chan nlm4.Res, 100), notified: make(chan nsm.StatChange, 100)}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	d.port = netip.MustParseAddrPort(l.Addr().String()).Port()
 	result := func(c *transport.Call) error {
@@ -117,7 +117,7 @@ func newRig(t *testing.T, o Options, squash nfsserver.Squash, readOnly bool, tun
 	t.Helper()
 	r := &rig{T: t, dir: t.TempDir(), daemon: newDaemon(t)}
 	if err := os.Chmod(r.dir, 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Chmod: %v", err)
 	}
 	r.begin(o, squash, readOnly, tune)
 	t.Cleanup(r.end)
@@ -133,12 +133,12 @@ func (r *rig) begin(o Options, squash nfsserver.Squash, readOnly bool, tune func
 	r.Helper()
 	disk, err := osfs.New(r.dir, osfs.Options{})
 	if err != nil {
-		r.Fatal(err)
+		r.Fatalf("osfs.New: %v", err)
 	}
 	r.srv, err = nfsserver.New(nfsserver.Options{Key: [nfsserver.KeySize]byte{1}, Squash: squash, Exports: []nfsserver.Export{
 		{Name: "/disk", FS: disk, ReadOnly: readOnly}, {Name: "/memory", FS: memfs.New(memfs.Options{Mode: 0o777})}}})
 	if err != nil {
-		r.Fatal(err)
+		r.Fatalf("nfsserver.New: %v", err)
 	}
 	r.locks = newService(r.srv, o)
 	r.locks.pause = 5 * time.Millisecond
@@ -152,12 +152,12 @@ func (r *rig) begin(o Options, squash nfsserver.Squash, readOnly bool, tune func
 		tune(r.locks)
 	}
 	if err := r.locks.monitor.load(o.StateDir); err != nil {
-		r.Fatal(err)
+		r.Fatalf("load: %v", err)
 	}
 	r.locks.start()
 	r.nfs, err = r.srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0", Programs: r.locks.Programs()})
 	if err != nil {
-		r.Fatal(err)
+		r.Fatalf("Start: %v", err)
 	}
 }
 
@@ -166,11 +166,11 @@ func (r *rig) end() {
 		return
 	}
 	if err := r.nfs.Shutdown(context.Background()); err != nil {
-		r.Error(err)
+		r.Errorf("Shutdown: %v", err)
 	}
 	r.locks.Close()
 	if err := r.srv.Close(); err != nil {
-		r.Error(err)
+		r.Errorf("Close: %v", err)
 	}
 	r.nfs = nil
 }
@@ -191,7 +191,7 @@ func (r *rig) tcp(name string, cred transport.Cred) *peer {
 	r.Helper()
 	rpc, err := transport.DialTCP(context.Background(), r.nfs.TCPAddr.String(), transport.ClientConfig{Cred: cred})
 	if err != nil {
-		r.Fatal(err)
+		r.Fatalf("transport.DialTCP: %v", err)
 	}
 	r.Cleanup(func() { rpc.Close() })
 	return &peer{r.T, rpc, name}
@@ -201,7 +201,7 @@ func (r *rig) rdma(name string, cred transport.Cred) *peer {
 	r.Helper()
 	rpc, err := transport.DialRDMA(context.Background(), iwarp.Open(rnic.DeviceConfig{}), r.nfs.RDMAAddr.String(), transport.ClientConfig{Cred: cred})
 	if err != nil {
-		r.Fatal(err)
+		r.Fatalf("transport.DialRDMA: %v", err)
 	}
 	r.Cleanup(func() { rpc.Close() })
 	return &peer{r.T, rpc, name}
@@ -243,10 +243,10 @@ func (r *rig) newFile(name string, mode os.FileMode) string {
 	r.Helper()
 	path := filepath.Join(r.dir, name)
 	if err := os.WriteFile(path, []byte("0123456789"), mode); err != nil {
-		r.Fatal(err)
+		r.Fatalf("os.WriteFile: %v", err)
 	}
 	if err := os.Chmod(path, mode); err != nil {
-		r.Fatal(err)
+		r.Fatalf("os.Chmod: %v", err)
 	}
 	return path
 }

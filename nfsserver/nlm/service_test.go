@@ -85,7 +85,7 @@ func TestProgramsOfThisMachine(t *testing.T) {
 	fh := p.file("/disk", "f")
 	fcntl := program(t, path)
 	if err := fcntl(unix.F_WRLCK, span{4, 7}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("fcntl: %v", err)
 	}
 	p.want("in the way", p.lock(fh, 1, 0, 5, false), nlm4.Denied)
 	st, h := p.test(fh, 1, 0, 0, false)
@@ -103,7 +103,7 @@ func TestProgramsOfThisMachine(t *testing.T) {
 		t.Errorf("what clients share: %v", err)
 	}
 	if err := fcntl(unix.F_UNLCK, span{8, lastByte}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("fcntl: %v", err)
 	}
 	p.want("UNLOCK of one of two", p.unlock(fh, 2, 0, 0), nlm4.Granted)
 	if err := fcntl(unix.F_WRLCK, span{15, 15}); err != unix.EAGAIN {
@@ -116,7 +116,7 @@ func TestProgramsOfThisMachine(t *testing.T) {
 	p.want("LOCK that waits", p.block(fh, 7, 4, 4, true), nlm4.Blocked)
 	time.Sleep(10 * r.locks.pause) // for some looks in vain
 	if err := fcntl(unix.F_UNLCK, span{0, lastByte}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("fcntl: %v", err)
 	}
 	a := await(t, "GRANTED", r.daemon.granted)
 	must.Equal(t, "process of GRANTED", a.Lock.Svid, 7)
@@ -136,16 +136,16 @@ func TestFilesThatCannotBeLocked(t *testing.T) {
 	r.newFile("secret", 0o600)
 	own := r.newFile("own", 0o000)
 	if err := os.Chown(own, 1000, 1000); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Chown: %v", err)
 	}
 	if err := os.Mkdir(filepath.Join(r.dir, "dir"), 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Mkdir: %v", err)
 	}
 	gone := r.newFile("gone", 0o666)
 	root, user := r.tcp("a", rootCred), r.tcp("a", userCred)
 	open, secret, owned, dir, lost := user.file("/disk", "open"), user.file("/disk", "secret"), user.file("/disk", "own"), user.file("/disk", "dir"), user.file("/disk", "gone")
 	if err := os.Remove(gone); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Remove: %v", err)
 	}
 	user.want("who can read", user.lock(open, 1, 0, 0, true), nlm4.Granted)
 	user.want("who can not", user.lock(secret, 1, 0, 0, false), nlm4.Failed)
@@ -179,7 +179,7 @@ func TestLockedFileThatIsRemoved(t *testing.T) {
 	fh := p.file("/disk", "f")
 	p.want("LOCK", p.lock(fh, 1, 0, 0, true), nlm4.Granted)
 	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Remove: %v", err)
 	}
 	p.want("UNLOCK", p.unlock(fh, 1, 0, 0), nlm4.Granted)
 	if n := r.lockedFiles(); n != 0 {
@@ -197,7 +197,7 @@ func TestExportThatIsNoMore(t *testing.T) {
 	p.want("LOCK", p.lock(disk, 1, 0, 0, true), nlm4.Granted)
 	p.want("LOCK", p.lock(memory, 1, 0, 0, true), nlm4.Granted)
 	if err := r.nfs.Replace([]nfsserver.Export{{Name: "/memory"}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Replace: %v", err)
 	}
 	p.want("UNLOCK of a file that is no more", p.unlock(disk, 1, 0, 0), nlm4.StaleFH)
 	r.locks.sweep(time.Now())
@@ -224,10 +224,10 @@ func TestExportsRules(t *testing.T) {
 	} {
 		rules, err := exports.Parse("rules", []byte(c.line+"\n"))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("exports.Parse: %v", err)
 		}
 		if err := r.nfs.Replace([]nfsserver.Export{{Name: "/disk", Rules: rules.Exports[0]}, {Name: "/memory"}}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Replace: %v", err)
 		}
 		p.want(c.line+" exclusive", p.lock(fh, 1, 0, 0, true), c.exclusive)
 		p.want(c.line+" shared", p.lock(fh, 1, 0, 0, false), c.sharing)

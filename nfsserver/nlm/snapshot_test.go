@@ -26,7 +26,7 @@ func TestSnapshot(t *testing.T) {
 	must.Equal(t, "number of files that are busy", snap.Busy, 0)
 	path, err := filepath.EvalSymlinks(filepath.Join(r.dir, "f"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.EvalSymlinks: %v", err)
 	}
 	for i, l := range snap.Locks {
 		must.Equal(t, "owner", l.Owner, "owner")

@@ -25,7 +25,7 @@ func startRpcbind(t *testing.T) (end func()) {
 	t.Helper()
 	cmd := exec.Command("rpcbind", "-f")
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	end = func() {
 		_ = cmd.Process.Kill()
@@ -97,14 +97,14 @@ func TestRpcbind(t *testing.T) {
 	defer end()
 	awaitRegistered(t, 100003, all...)
 	if err := r.Close(ctx); err != nil {
-		t.Error(err)
+		t.Errorf("Close: %v", err)
 	}
 	awaitRegistered(t, 100003)
 
 	// Over loopback, where there is no socket.
 	r, err = register(ctx, list, filepath.Join(t.TempDir(), "none"), time.Hour)
 	if err != nil {
-		t.Error(err)
+		t.Errorf("register: %v", err)
 	}
 	awaitRegistered(t, 100003, all...)
 
@@ -112,7 +112,7 @@ func TestRpcbind(t *testing.T) {
 	var conflict *ConflictError
 	l, err := net.Listen("tcp", "127.0.0.1:2049")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	second := Bindings(100003, 3, "tcp", netip.MustParseAddrPort("0.0.0.0:2050"))
 	r2, err := register(ctx, second, rpcbindSocket, time.Hour)
@@ -120,7 +120,7 @@ func TestRpcbind(t *testing.T) {
 		t.Errorf("beside another server: %v", err)
 	}
 	if err := r2.Close(ctx); err != nil {
-		t.Error(err)
+		t.Errorf("Close: %v", err)
 	}
 	awaitRegistered(t, 100003, all...)
 	l.Close()
@@ -130,10 +130,10 @@ func TestRpcbind(t *testing.T) {
 	// The others of the one that is gone are its own, and stay for it to take out.
 	awaitRegistered(t, 100003, "rdma 0.0.0.0.78.81", "rdma6 ::.78.81", "tcp 0.0.0.0.8.2", "tcp6 ::.8.1")
 	if err := r2.Close(ctx); err != nil {
-		t.Error(err)
+		t.Errorf("Close: %v", err)
 	}
 	if err := r.Close(ctx); err != nil {
-		t.Error(err)
+		t.Errorf("Close: %v", err)
 	}
 	awaitRegistered(t, 100003)
 }

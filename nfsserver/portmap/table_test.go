@@ -76,14 +76,14 @@ func serveTable(t testing.TB, table *Table, owner transport.Owner) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	s := transport.NewServer(transport.ServerConfig{Owner: func(local, remote netip.AddrPort) transport.Owner { return owner }}, table.Programs()...)
 	done := make(chan error, 1)
 	go func() { done <- s.ServeTCP(l) }()
 	t.Cleanup(func() {
 		if err := errors.Join(s.Shutdown(context.Background())); err != nil {
-			t.Error(err)
+			t.Errorf("close: %v", err)
 		}
 		<-done
 	})
@@ -99,7 +99,7 @@ func ask(t testing.TB, addr string) asker {
 	t.Helper()
 	c, err := transport.DialTCP(context.Background(), addr, transport.ClientConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("transport.DialTCP: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	return asker{t, c}

@@ -14,7 +14,7 @@ func sharedBy(t *testing.T, pid int) (list []string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/sysvipc/shm")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) > 4 && f[4] == fmt.Sprint(pid) { // key shmid perms size cpid

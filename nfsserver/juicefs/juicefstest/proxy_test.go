@@ -29,16 +29,16 @@ func TestProxyPassesWholeRequests(t *testing.T) {
 		t.Helper()
 		c, err := net.Dial("tcp", p.Addr)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.Dial: %v", err)
 		}
 		defer c.Close()
 		if _, err := fmt.Fprintf(c, "PUT /%s HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", name, size, strings.Repeat("x", part)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("fmt.Fprintf: %v", err)
 		}
 		if await {
 			res, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("http.ReadResponse: %v", err)
 			}
 			res.Body.Close()
 		}
