@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// TestNetworkEdges: the first and the last address of a network are in it, their neighbors are not,
-// and a network of one family has nothing of the other.
+// TestNetworkEdges: the first and the last address of a network match, their neighbors do not, and
+// a network matches only its own family.
 func TestNetworkEdges(t *testing.T) {
 	for _, c := range []struct{ net, in, out string }{
 		{"0.0.0.0/0", "0.0.0.0 255.255.255.255 ::ffff:10.0.0.1", ":: ::1 ::a00:1 64:ff9b::a00:1"},
@@ -45,12 +45,12 @@ func TestNetworkEdges(t *testing.T) {
 	}
 }
 
-// TestAddressesAreWrittenInOneWay: forms of an address that others read as another one are
-// mistakes.
+// TestAddressesAreWrittenInOneWay: ambiguous forms of addresses are mistakes.
 func TestAddressesAreWrittenInOneWay(t *testing.T) {
 	for spec, want := range map[string]string{
-		"010.0.0.1":            "010.0.0.1 is not an address", // octal for some
-		"10.0.0":               "10.0.0 is not an address",    // 10.0.0.0 for some, and 10.0.0.0/24 for others
+		"010.0.0.1": "010.0.0.1 is not an address", // octal for some
+		// 10.0.0.0 for some programs, and 10.0.0.0/24 for others
+		"10.0.0":               "10.0.0 is not an address",
 		"167772161":            "167772161 is not an address",
 		"10.0.0.1.":            "10.0.0.1. is not an address",
 		"10.0.0.0-10.0.0.9":    "10.0.0.0-10.0.0.9 is not an address",
@@ -101,7 +101,7 @@ func TestAddressesAreWrittenInOneWay(t *testing.T) {
 	}
 }
 
-// TestNamesHaveNoCase: neither hosts nor wildcards, nor the lists in them.
+// TestNamesHaveNoCase: hosts, wildcards and lists in them ignore case.
 func TestNamesHaveNoCase(t *testing.T) {
 	for spec, addr := range map[string]string{
 		"A.X": "10.0.0.1", "a.X.": "10.0.0.1", "*.X": "10.0.0.2", "[A-B].x": "10.0.0.2", "[^A].X": "10.0.0.2", "?B.X.": "10.0.0.3",
@@ -124,8 +124,7 @@ func TestNamesHaveNoCase(t *testing.T) {
 	}
 }
 
-// TestNumbers: users and groups are decimal, and what has 32 bits; no number of more bits becomes
-// another one of 32.
+// TestNumbers: users and groups are decimal, with 32 bits; a larger number is not truncated.
 func TestNumbers(t *testing.T) {
 	for value, want := range map[string]uint32{"0": 0, "-0": 0, "1": 1, "010": 10, "+5": 5, "4294967294": 1<<32 - 2, "-2": 1<<32 - 2, "-2147483648": 1 << 31, "65534": 65534} {
 		for _, name := range []string{"anonuid", "anongid"} {
@@ -149,7 +148,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestFSIDs: numbers as exportfs(8) reads them, root, and UUIDs with any punctuation between.
+// TestFSIDs: numbers in exportfs(8)'s forms, root, and UUIDs with any punctuation.
 func TestFSIDs(t *testing.T) {
 	for value, want := range map[string]uint64{
 		"0": 0, "root": 0, "7": 7, "010": 8, "0x10": 16, "0XfF": 255, "4294967295": 1<<32 - 1,
@@ -169,7 +168,7 @@ func TestFSIDs(t *testing.T) {
 	}
 }
 
-// TestOptionsOverrideTheDefaultsOfTheLine: and only of theirs.
+// TestOptionsOverrideTheDefaultsOfTheLine: and only those.
 func TestOptionsOverrideTheDefaultsOfTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"/a -rw,async,anonuid=7 b(ro) c(anonuid=8) d": "/a b ro,async,secure,root_squash,anonuid=7,anongid=65534\n/a c rw,async,secure,root_squash,anonuid=8,anongid=65534\n" +
@@ -193,10 +192,11 @@ func TestOptionsOverrideTheDefaultsOfTheLine(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"/a -crossmnt b c(nocrossmnt)":  "1:16: crossmnt is for the whole",
-		"/a -nohide b c(hide)":          "1:14: nohide is for the whole",
-		"/a b\n/a c(subtree_check)":     "2:4: subtree_check is for the whole",
-		"/a b\n/a c(fsid=0)":            "2:4: fsid= is for the whole", // no number, and the number 0
+		"/a -crossmnt b c(nocrossmnt)": "1:16: crossmnt is for the whole",
+		"/a -nohide b c(hide)":         "1:14: nohide is for the whole",
+		"/a b\n/a c(subtree_check)":    "2:4: subtree_check is for the whole",
+		// no number, and the number 0
+		"/a b\n/a c(fsid=0)":            "2:4: fsid= is for the whole",
 		"/a b(fsid=0)\n/a c":            "2:4: fsid= is for the whole",
 		"/a b(fsid=0)\n/c d(fsid=root)": "2:4: /a has that fsid= already",
 	} {
@@ -204,8 +204,8 @@ func TestOptionsOverrideTheDefaultsOfTheLine(t *testing.T) {
 	}
 }
 
-// TestSizes: paths of up to 1024 bytes, lines and files of any length; the place of a mistake is
-// right at their end.
+// TestSizes: paths of up to 1024 bytes, lines and files of any length. The position of a mistake is
+// right even at their end.
 func TestSizes(t *testing.T) {
 	if x := modelMust(t, "/"+strings.Repeat("a", 1023)+" b"); len(x.Path) != 1024 {
 		t.Errorf("a path of %d bytes, want 1024", len(x.Path))
@@ -230,7 +230,7 @@ func TestSizes(t *testing.T) {
 	wantMistake(t, "/a b("+strings.Repeat("x", 1<<16)+")", "1:6: there is no option")
 }
 
-// TestTheFirstOfMany: the order of the file decides among any number of clients of one kind.
+// TestTheFirstOfMany: file order decides among any number of clients of one kind.
 func TestTheFirstOfMany(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("/a *(rw)")
@@ -244,7 +244,7 @@ func TestTheFirstOfMany(t *testing.T) {
 	}
 }
 
-// TestBytesThatAreNotSeen: a byte that an editor does not show is no part of a rule.
+// TestBytesThatAreNotSeen: a byte that editors do not show is not part of a rule.
 func TestBytesThatAreNotSeen(t *testing.T) {
 	for text, want := range map[string]string{
 		"\ufeff/a b":             "1:1: \"\\ufeff/a\" is not an absolute path",
@@ -293,7 +293,7 @@ func TestBytesThatAreNotSeen(t *testing.T) {
 	}
 }
 
-// TestClientsOfAFile: what other packages read of a file.
+// TestClientsOfAFile: the parts of a file that other packages read.
 func TestClientsOfAFile(t *testing.T) {
 	f, err := exports.Parse("f", []byte("# x\n/a pc1.x *.x\\\n\t10.0.0.1\n/b *\n/a 10.0.0.0/8\n"))
 	if err != nil {
@@ -317,7 +317,7 @@ func TestClientsOfAFile(t *testing.T) {
 	}
 }
 
-// TestWordsAreThoseOfTheParser: each option of the list is accepted, or refused with its reason.
+// TestWordsAreThoseOfTheParser: each option in the list is accepted, or refused with its reason.
 func TestWordsAreThoseOfTheParser(t *testing.T) {
 	values := map[string]string{"anonuid": "=7", "anongid": "=7", "sec": "=sys", "fsid": "=7"}
 	for _, w := range exports.Words() {

@@ -1,4 +1,4 @@
-// An example of use: which rule of an exports file a client falls under.
+// An example of use: the rule of an exports file for a client.
 
 package exports_test
 

@@ -20,7 +20,7 @@ var seeds = []string{"/ master(rw) trusty(rw,no_root_squash)\n", "/srv/www -sync
 	"/a *(subtree_check,fsid=00112233-4455-6677-8899-aabbccddeeff)\r\n/b <world>(fsid=0x10)\r\n", "/long/path\n\t\tb(rw)\n", "/a b\n/a c(all_squash,no_acl)\n/a/ 10.0.0.1",
 	"/a\\012b c(bad)", "\ufeff/a b"}
 
-// format writes a file anew: a line for each client, with all of its options.
+// format writes a file again: one line for each client, with all its options.
 func format(f *exports.File) string {
 	var b strings.Builder
 	for _, x := range f.Exports {
@@ -38,7 +38,7 @@ func format(f *exports.File) string {
 	return b.String()
 }
 
-// formatWhole is the options of a whole export. A number above 32 bits is that of a UUID.
+// formatWhole formats a whole export's options. A number above 32 bits belongs to a UUID.
 func formatWhole(w *exports.Whole) (s string) {
 	for _, o := range []struct {
 		on   bool
@@ -51,7 +51,8 @@ func formatWhole(w *exports.Whole) (s string) {
 	return s
 }
 
-// wantPlace checks that an error is of the package, in one line, and at a place of the text.
+// wantPlace checks that an error has the package's type, is one line, and has a position in the
+// text.
 func wantPlace(t *testing.T, text []byte, err error) {
 	t.Helper()
 	e, ok := errors.AsType[*exports.Error](err)
@@ -70,8 +71,8 @@ func wantPlace(t *testing.T, text []byte, err error) {
 	}
 }
 
-// FuzzParse: a text is an error at a place in it, or a file that is the same when it is written
-// anew and read again.
+// FuzzParse: a text gives an error with a position, or a file that is equal after formatting and
+// parsing it again.
 func FuzzParse(f *testing.F) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
@@ -98,8 +99,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzUnrelatedRule: a client that no address of the test has, and an export that is not in the
-// file, change no answer of those that are.
+// FuzzUnrelatedRule: a client that no test address matches, and an unrelated export, change no
+// result.
 func FuzzUnrelatedRule(f *testing.F) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
@@ -128,7 +129,7 @@ func FuzzUnrelatedRule(f *testing.F) {
 	})
 }
 
-// wantSameAnswers compares the answers of the exports of a with those of the same paths of b.
+// wantSameAnswers compares the results of a's exports with those of b's at the same paths.
 func wantSameAnswers(t *testing.T, a, b *exports.File) {
 	t.Helper()
 	of := map[string]*exports.Export{}

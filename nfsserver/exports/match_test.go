@@ -1,4 +1,4 @@
-// Which client an address falls under, and where the names come from.
+// The client that an address matches, and the source of names.
 
 package exports
 
@@ -23,7 +23,7 @@ type zone struct {
 	names   map[string][]string
 	asked   int
 	err     error
-	blocked chan struct{} // nil: answers come at once
+	blocked chan struct{} // nil: replies come at once
 }
 
 func (z *zone) answer(ctx context.Context, table map[string][]string, key string) ([]string, error) {
@@ -63,7 +63,7 @@ func (z *zone) LookupNetIP(ctx context.Context, _, host string) (out []netip.Add
 	return out, err
 }
 
-// one is the only export of a text.
+// one returns the only export of a text.
 func one(t *testing.T, text string) *Export {
 	t.Helper()
 	f, err := Parse("f", []byte(text))
@@ -83,18 +83,20 @@ func TestMatchTakesTheFirstOfTheMostSpecific(t *testing.T) {
 		{"/a * *.x.org 10.0.0.0/8 pc1", "10.0.0.1", "pc1"},
 		{"/a * *.x.org 10.0.0.0/8 10.0.0.1 pc1", "10.0.0.1", "10.0.0.1"},
 		{"/a * *.x.org 10.0.0.0/8 10.0.0.1", "10.0.0.2", "10.0.0.0/8"},
-		{"/a 10.0.0.0/8 10.0.0.0/24", "10.0.0.2", "10.0.0.0/8"}, // of one sort the first in the file
+		// among equal kinds the first in the file
+		{"/a 10.0.0.0/8 10.0.0.0/24", "10.0.0.2", "10.0.0.0/8"},
 		{"/a 10.0.0.0/24 10.0.0.0/8", "10.0.0.2", "10.0.0.0/24"},
 		{"/a * *.x.org", "10.0.0.2", "*.x.org"},
 		{"/a * pc[2-3].x.org", "10.0.0.2", "pc[2-3].x.org"},
 		{"/a * pc[2-3].x.org", "10.0.0.1", "*"},
 		{"/a * PC?.X.ORG", "10.0.0.1", "PC?.X.ORG"},
-		{"/a *.x.org", "10.0.0.3", ""}, // a name that does not lead back
+		{"/a *.x.org", "10.0.0.3", ""}, // a name that does not resolve back
 		{"/a *.x.org", "10.0.0.4", ""},
 		{"/a *.x.org", "2001:db8::1", "*.x.org"},
 		{"/a 2001:db8::/32 *", "2001:db8::1", "2001:db8::/32"},
 		{"/a fe80::/10", "fe80::1%lo", "fe80::/10"},
-		{"/a mapped.x.org", "10.0.0.5", "mapped.x.org"}, // name services may map IPv4 addresses to IPv6
+		// name services may map IPv4 addresses to IPv6
+		{"/a mapped.x.org", "10.0.0.5", "mapped.x.org"},
 		{"/a m*.x.org", "10.0.0.5", "m*.x.org"},
 		{"/a zoned.x.org", "fe80::5", "zoned.x.org"},
 		{"/a 192.168.4.0/255.255.252.0", "192.168.7.9", "192.168.4.0/255.255.252.0"},
@@ -121,8 +123,8 @@ func TestMatchTakesTheFirstOfTheMostSpecific(t *testing.T) {
 	}
 }
 
-// TestNamesNeverBlock: while the name service is silent the question is open, and after the bounded
-// wait answered.
+// TestNamesNeverBlock: while the name service is silent the result is pending; after the timeout it
+// is decided.
 func TestNamesNeverBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{blocked: make(chan struct{})}
@@ -145,8 +147,8 @@ func TestNamesNeverBlock(t *testing.T) {
 	})
 }
 
-// TestNamesAreRenewed: an answer lives for its time; while the name service fails the old one goes
-// on, not for ever.
+// TestNamesAreRenewed: a result lives for its time. While the name service fails the old one stays
+// in use, but not forever.
 func TestNamesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{addrs: map[string][]string{"pc": {"10.0.0.1"}}}
@@ -174,18 +176,18 @@ func TestNamesAreRenewed(t *testing.T) {
 		z.err = nil
 		step(failedAge+time.Second, "[10.0.0.2] true")
 		delete(z.addrs, "pc")
-		step(nameAge+time.Second, "[] true") // it is known that there is none
+		step(nameAge+time.Second, "[] true") // known not to exist
 	})
 }
 
-// TestOldNamesAreNotUsed: an answer that nobody has asked for in a long time is not used, as its
-// address may have another owner; until there is a new one the question is open.
+// TestOldNamesAreNotUsed: a result unused for long is not used, because the address may have
+// another owner. Until the next look-up ends the result is pending.
 func TestOldNamesAreNotUsed(t *testing.T) {
 	for _, c := range []struct {
 		idle time.Duration
 		want string
 	}{
-		{nameAge, "pc"}, // is renewed beside
+		{nameAge, "pc"}, // renewed in the background
 		{nameAge + staleAge - time.Second, "pc"},
 		{nameAge + staleAge, "pending"},
 		{24 * time.Hour, "pending"},
@@ -214,8 +216,8 @@ func TestOldNamesAreNotUsed(t *testing.T) {
 	}
 }
 
-// A literalZone answers as net.Resolver does: the address of a name that is an address is that one,
-// with its zone.
+// A literalZone replies like net.Resolver: a name that is an address resolves to itself, including
+// its zone.
 type literalZone struct{ *zone }
 
 func (z *literalZone) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
@@ -248,8 +250,8 @@ func TestNamesThatAreAddresses(t *testing.T) {
 	}
 }
 
-// TestHostsAreAskedTogether: the hosts of an export are looked up beside one another, as many as
-// look-ups may run, and not one in each attempt of the client.
+// TestHostsAreAskedTogether: an export's hosts are looked up concurrently, up to the limit, not one
+// at each attempt of the client.
 func TestHostsAreAskedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{addrs: map[string][]string{}}
@@ -274,8 +276,8 @@ func TestHostsAreAskedTogether(t *testing.T) {
 	})
 }
 
-// TestAddressesTakeNoLookUpsFromHosts: clients whose name servers do not answer delay no host of
-// the exports file.
+// TestAddressesTakeNoLookUpsFromHosts: clients with unresponsive name servers delay no host of the
+// exports file.
 func TestAddressesTakeNoLookUpsFromHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{addrs: map[string][]string{"pc": {"10.0.0.1"}}, blocked: make(chan struct{})}
@@ -297,7 +299,7 @@ func TestAddressesTakeNoLookUpsFromHosts(t *testing.T) {
 	})
 }
 
-// A halfZone does not look up the addresses of some names.
+// A halfZone fails to look up the addresses of some names.
 type halfZone struct {
 	*zone
 	silent map[string]bool
@@ -310,8 +312,8 @@ func (z *halfZone) LookupNetIP(ctx context.Context, network, host string) ([]net
 	return z.zone.LookupNetIP(ctx, network, host)
 }
 
-// TestNamesThatMayLeadBack: names of an address of which it is not known whether they lead back to
-// it do not end an answer that is known. Those that lead back count at once.
+// TestNamesThatMayLeadBack: a failed look-up of one name leaves the known result unchanged. Names
+// that resolve back count at once.
 func TestNamesThatMayLeadBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		addr := netip.MustParseAddr("10.0.0.1")
@@ -343,7 +345,7 @@ func TestNamesThatMayLeadBack(t *testing.T) {
 	})
 }
 
-// TestNamesAreBounded: neither the look-ups at once nor what is kept grow with the clients.
+// TestNamesAreBounded: neither the concurrent look-ups nor the cache grow with the clients.
 func TestNamesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{blocked: make(chan struct{})}
@@ -373,8 +375,7 @@ func TestNamesAreBounded(t *testing.T) {
 	})
 }
 
-// TestNamesOfAnAddressAreBounded: the owner of an address who gives it many names has few of them
-// looked up.
+// TestNamesOfAnAddressAreBounded: only a few of an address's many names are looked up.
 func TestNamesOfAnAddressAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{names: map[string][]string{}, addrs: map[string][]string{}}
@@ -394,7 +395,7 @@ func TestNamesOfAnAddressAreBounded(t *testing.T) {
 	})
 }
 
-// TestPlacesInAnyOrder: a place is right also if one after it has been asked for.
+// TestPlacesInAnyOrder: a position is right even after a later one was asked for.
 func TestPlacesInAnyOrder(t *testing.T) {
 	s := scanner{text: []byte("ab\n\ncd\n")}
 	for _, c := range []struct{ at, line, column int }{{5, 3, 2}, {0, 1, 1}, {2, 1, 3}, {7, 4, 1}, {3, 2, 1}, {4, 3, 1}, {4, 3, 1}} {

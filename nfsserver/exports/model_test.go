@@ -1,4 +1,4 @@
-// The decision of Match against a slow one written from exports(5), on random files.
+// Match compared with a slow model written from exports(5), on random files.
 
 package exports_test
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// modelHosts are the hosts of the model, with their addresses. Each address leads to the names that
+// modelHosts are the model's hosts with their addresses. Each address resolves to the names that
 // have it.
 var modelHosts = map[string][]string{
 	"a.x": {"10.0.0.1", "2001:db8::1"}, "b.x": {"10.0.0.2"}, "ab.x": {"10.0.0.3", "10.0.0.1"},
@@ -24,7 +24,7 @@ var modelHosts = map[string][]string{
 var modelAddrs = []string{"10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.7", "138.0.0.1",
 	"2001:db8::", "2001:db8::1", "2001:db8::2", "2001:db8::7", "a001:db8::1"}
 
-// A modelResolver knows all that is not in unknown.
+// A modelResolver knows all names except those in unknown.
 type modelResolver struct{ unknown map[string]bool }
 
 func (r modelResolver) Addrs(host string) (addrs []netip.Addr, known bool) {
@@ -44,7 +44,7 @@ func (r modelResolver) Names(addr netip.Addr) (names []string, known bool) {
 	return modelNames(addr.String()), true
 }
 
-// modelNames are the names of an address.
+// modelNames returns an address's names.
 func modelNames(addr string) (names []string) {
 	for host, addrs := range modelHosts {
 		if slices.Contains(addrs, addr) {
@@ -54,16 +54,16 @@ func modelNames(addr string) (names []string) {
 	return names
 }
 
-// A modelRule is a client of the file: its class in the order of exports(5), and what it matches.
+// A modelRule is a client of the file: its class in the order of exports(5), and its matches.
 type modelRule struct {
 	class int    // 0: hosts and addresses, 1: networks, 2: wildcards, 3: everybody
 	spec  string // as in the file
-	bits  int    // of a network, or of an address
+	bits  int    // of a network or an address
 	base  string // its address
 	want  string // its options
 }
 
-// matches is written for its plainness: bit by bit, character by character.
+// matches favors simplicity: bit by bit, character by character.
 func (r *modelRule) matches(addr string) bool {
 	switch {
 	case r.class == 3:
@@ -85,7 +85,7 @@ func (r *modelRule) matches(addr string) bool {
 	return true
 }
 
-// modelGlob matches *, ?, and lists with ranges, as exports(5) has them: none is special to dots.
+// modelGlob matches *, ?, and lists with ranges, as in exports(5): none treats dots specially.
 func modelGlob(pattern, name string) bool {
 	switch {
 	case pattern == "":
@@ -98,13 +98,13 @@ func modelGlob(pattern, name string) bool {
 		return modelGlob(pattern[1:], name[1:])
 	case pattern[0] == '[':
 		list, rest, _ := strings.Cut(pattern[1:], "]")
-		others, not := strings.CutPrefix(list, "^") // any character but those, as in exportfs(8)
+		others, not := strings.CutPrefix(list, "^") // any other character, as in exportfs(8)
 		return strings.Contains(modelList(others), name[:1]) != not && modelGlob(rest, name[1:])
 	}
 	return pattern[0] == name[0] && modelGlob(pattern[1:], name[1:])
 }
 
-// modelList is the characters of a list such as ab0-9.
+// modelList returns the characters of a list such as ab0-9.
 func modelList(list string) (all string) {
 	for i := 0; i < len(list); i++ {
 		if i+2 < len(list) && list[i+1] == '-' {
@@ -119,7 +119,8 @@ func modelList(list string) (all string) {
 	return all
 }
 
-// modelDecide is the rule that exports(5) has decide: the first of the first class that has one.
+// modelDecide returns the rule that decides by exports(5): the first match of the first class that
+// has one.
 func modelDecide(rules []modelRule, addr string) *modelRule {
 	for class := range 4 {
 		for i := range rules {
@@ -156,8 +157,8 @@ func modelClient(r *rand.Rand) modelRule {
 	return modelRule{class: 3, spec: "*"}
 }
 
-// modelOptions is a random list of options, and all that hold then. Defaults stand before the
-// client, in a word with a dash.
+// modelOptions returns a random list of options, and all options then in force. Defaults precede
+// the client, in a word with a dash.
 func modelOptions(r *rand.Rand) (defaults, list, want string) {
 	var words [2][]string
 	field := func(usual string, others ...string) string {
@@ -187,7 +188,7 @@ func modelOptions(r *rand.Rand) (defaults, list, want string) {
 	return strings.Join(words[0], ","), strings.Join(words[1], ","), want
 }
 
-// modelFile is a random export, written in one of the ways that the grammar has.
+// modelFile returns a random export in one of the forms that the grammar permits.
 func modelFile(r *rand.Rand) (text string, rules []modelRule) {
 	var b strings.Builder
 	given := map[string]bool{}
@@ -229,7 +230,7 @@ func modelMust(t *testing.T, text string) *exports.Export {
 	return f.Exports[0]
 }
 
-// answer is a match in words.
+// answer formats a match.
 func answer(m exports.Match) string {
 	switch {
 	case m.Pending:
@@ -240,8 +241,8 @@ func answer(m exports.Match) string {
 	return m.Client.Spec + " " + m.Client.Options.String()
 }
 
-// TestDecisionsAreThoseOfTheManual: every address of the model falls under the rule that the
-// order of exports(5) gives it, with the options that stand in the file, and its defaults.
+// TestDecisionsAreThoseOfTheManual: every model address gets the rule determined by the order of
+// exports(5), with the options in the file and their defaults.
 func TestDecisionsAreThoseOfTheManual(t *testing.T) {
 	for seed := range uint64(2000) {
 		text, rules := modelFile(rand.New(rand.NewPCG(seed, 0)))
@@ -259,8 +260,8 @@ func TestDecisionsAreThoseOfTheManual(t *testing.T) {
 	}
 }
 
-// TestUnknownNamesGiveNoOtherAnswer: as long as names are not known, the answer is open, or the one
-// that they leave. ByName is set if names had a part in it.
+// TestUnknownNamesGiveNoOtherAnswer: while names are unknown the result is pending, or independent
+// of them. ByName is set if names had a part in it.
 func TestUnknownNamesGiveNoOtherAnswer(t *testing.T) {
 	pending := 0
 	for seed := range uint64(2000) {
@@ -295,8 +296,8 @@ func TestUnknownNamesGiveNoOtherAnswer(t *testing.T) {
 	}
 }
 
-// TestUnrelatedRulesChangeNothing: a rule that matches no client of the model, and another export,
-// leave each answer as it was, wherever they stand.
+// TestUnrelatedRulesChangeNothing: a rule that matches no model client, and another export, change
+// no result, wherever they are.
 func TestUnrelatedRulesChangeNothing(t *testing.T) {
 	unrelated := []string{"/d 192.0.2.1(rw,no_root_squash)\n", "/d 192.0.2.0/24(rw)\n", "/d other.z(rw)\n", "/d *.z(rw)\n", "/d 2001:db9::/32(rw)\n",
 		"/d/e *(rw,no_root_squash)\n", "/ *(rw)\n", "/dd *(rw)\n", "# /d *(rw)\n"}

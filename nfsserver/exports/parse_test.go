@@ -1,4 +1,4 @@
-// What files say: exports(5)'s own examples, the grammar, and mistakes with their place.
+// Parsing: exports(5)'s own examples, the grammar, and mistakes with their positions.
 
 package exports_test
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// show is a file in one line for each client, as it was understood.
+// show formats a parsed file in one line for each client.
 func show(f *exports.File) string {
 	var b strings.Builder
 	for _, x := range f.Exports {
@@ -29,8 +29,8 @@ func show(f *exports.File) string {
 
 const rest = ",sync,secure,root_squash"
 
-// TestManualsExamples: the lines of the example in exports(5), less those with netgroups, which are
-// refused.
+// TestManualsExamples: the lines of the example in exports(5), except those with netgroups, which
+// are refused.
 func TestManualsExamples(t *testing.T) {
 	for line, want := range map[string]string{
 		"/               master(rw) trusty(rw,no_root_squash)":             "/ master rw" + rest + "\n/ trusty rw,sync,secure,no_root_squash\n",
@@ -58,18 +58,19 @@ func TestManualsExamples(t *testing.T) {
 
 func TestGrammar(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                         "",
-		"# nothing\n\n  \t\n#":     "",
-		"/a b":                     "/a b ro" + rest + "\n",
-		"/a b # c(rw)\n":           "/a b ro" + rest + "\n",
-		"/a b\r\n/c d\r\n":         "/a b ro" + rest + "\n/c d ro" + rest + "\n",
-		"\"/with blank\" b\n":      "/with blank b ro" + rest + "\n",
-		"/with\" blank\"s b\n":     "/with blanks b ro" + rest + "\n",
-		`/with\040blank b` + "\n":  "/with blank b ro" + rest + "\n",
-		`/a\377 b`:                 "/a\xff b ro" + rest + "\n",
-		`"/a\134\"` + "\n":         "",
-		`/a#b c` + "\n":            "/a#b c ro" + rest + "\n",
-		"/a b # x \\\n/c d":        "/a b ro" + rest + "\n/c d ro" + rest + "\n", // as exportfs(8) reads it
+		"":                        "",
+		"# nothing\n\n  \t\n#":    "",
+		"/a b":                    "/a b ro" + rest + "\n",
+		"/a b # c(rw)\n":          "/a b ro" + rest + "\n",
+		"/a b\r\n/c d\r\n":        "/a b ro" + rest + "\n/c d ro" + rest + "\n",
+		"\"/with blank\" b\n":     "/with blank b ro" + rest + "\n",
+		"/with\" blank\"s b\n":    "/with blanks b ro" + rest + "\n",
+		`/with\040blank b` + "\n": "/with blank b ro" + rest + "\n",
+		`/a\377 b`:                "/a\xff b ro" + rest + "\n",
+		`"/a\134\"` + "\n":        "",
+		`/a#b c` + "\n":           "/a#b c ro" + rest + "\n",
+		// as exportfs(8) parses it
+		"/a b # x \\\n/c d":        "/a b ro" + rest + "\n/c d ro" + rest + "\n",
 		"# /a b \\\r\n/c d":        "/c d ro" + rest + "\n",
 		"/a \\\n  b(rw) \\\r\n c":  "/a b rw" + rest + "\n/a c ro" + rest + "\n",
 		"/a -rw b -insecure c(ro)": "/a b rw" + rest + "\n/a c ro,sync,insecure,root_squash\n",
@@ -101,37 +102,38 @@ func TestGrammar(t *testing.T) {
 func TestMistakesHaveTheirPlace(t *testing.T) {
 	const uuid = "00112233445566778899aabbccddeeff"
 	for text, want := range map[string]string{
-		"/a b\nc d":                            "2:1: \"c\" is not an absolute",
-		"/a":                                   "1:1: /a has no clients",
-		"/a -rw":                               "1:1: /a has no clients",
-		"\n  /a (rw)":                          "2:6: options without a client",
-		"/a b (rw)":                            "1:6: a blank before the parenthesis: remove it, as in b(rw); options without",
-		"/a b(rw, sync)":                       "1:9: a blank inside the parentheses: write the options without blanks, such as (rw,sync)",
-		"/a b(rw sync)":                        "1:8: options are separated",
-		"/a b(rw":                              "1:8: options are separated",
-		"/a b()":                               "1:6: an option is missing here: write one, such as ro or rw",
-		"/a b(rw)c(ro)":                        "1:9: a blank is missing",
-		"/a - b":                               "1:5: an option is missing here: a dash",
-		"/a -rw(ro) b":                         "1:5: there is no option \"rw(ro)\"",
-		"/a b(rw,ro)":                          "1:9: ro stands beside rw",
-		"/a b(root_squash,no_root_squash":      "1:18: no_root_squash stands beside",
-		"/a b(acl,rw,no_acl)":                  "1:13: no_acl stands beside acl",
-		"/a b(pnfs)":                           "1:6: option pnfs is not supported",
-		"/a b(rw,security_label)":              "1:9: option security_label is not supported",
-		"/a b(refer=/x@y)":                     "1:6: option refer is not supported",
-		"/a b(noexec)":                         "1:6: there is no option \"noexec\": nfsrdma-exports(5) lists the options",
-		"/a b(no_root_sqash)":                  "1:6: there is no option \"no_root_sqash\": did you mean no_root_squash?",
-		"/a b c (rw)":                          "1:8: a blank before the parenthesis: remove it, as in c(rw);",
-		"/a b\n/a (rw)":                        "2:4: options without a client: write one directly before them",
-		"/a b(rw=1)":                           "1:6: option rw takes no value",
-		"/a b(anonuid)":                        "1:6: the value of anonuid is missing: write anonuid=UID",
-		"/a b(anonuid=x)":                      "1:14: anonuid=x: must be a number",
-		"/a b(anongid=4294967295)":             "1:14: anongid=4294967295: must be a number",
-		"/a b(anongid=-1)":                     "1:14: anongid=-1: must be a number",
-		"/a b(sec=krb5)":                       "1:10: sec=krb5: only sec=sys is implemented",
-		"/a b(sec=sys:krb5)":                   "1:10: sec=sys:krb5: only sec=sys is implemented",
-		"/a b(fsid=-1)":                        "1:11: fsid=-1: must be a number",
-		"/a b(fsid=00ff00ff00ff00ff)":          "1:11: fsid=00ff00ff00ff00ff: must be a number", // half a UUID
+		"/a b\nc d":                       "2:1: \"c\" is not an absolute",
+		"/a":                              "1:1: /a has no clients",
+		"/a -rw":                          "1:1: /a has no clients",
+		"\n  /a (rw)":                     "2:6: options without a client",
+		"/a b (rw)":                       "1:6: a blank before the parenthesis: remove it, as in b(rw); options without",
+		"/a b(rw, sync)":                  "1:9: a blank inside the parentheses: write the options without blanks, such as (rw,sync)",
+		"/a b(rw sync)":                   "1:8: options are separated",
+		"/a b(rw":                         "1:8: options are separated",
+		"/a b()":                          "1:6: an option is missing here: write one, such as ro or rw",
+		"/a b(rw)c(ro)":                   "1:9: a blank is missing",
+		"/a - b":                          "1:5: an option is missing here: a dash",
+		"/a -rw(ro) b":                    "1:5: there is no option \"rw(ro)\"",
+		"/a b(rw,ro)":                     "1:9: ro stands beside rw",
+		"/a b(root_squash,no_root_squash": "1:18: no_root_squash stands beside",
+		"/a b(acl,rw,no_acl)":             "1:13: no_acl stands beside acl",
+		"/a b(pnfs)":                      "1:6: option pnfs is not supported",
+		"/a b(rw,security_label)":         "1:9: option security_label is not supported",
+		"/a b(refer=/x@y)":                "1:6: option refer is not supported",
+		"/a b(noexec)":                    "1:6: there is no option \"noexec\": nfsrdma-exports(5) lists the options",
+		"/a b(no_root_sqash)":             "1:6: there is no option \"no_root_sqash\": did you mean no_root_squash?",
+		"/a b c (rw)":                     "1:8: a blank before the parenthesis: remove it, as in c(rw);",
+		"/a b\n/a (rw)":                   "2:4: options without a client: write one directly before them",
+		"/a b(rw=1)":                      "1:6: option rw takes no value",
+		"/a b(anonuid)":                   "1:6: the value of anonuid is missing: write anonuid=UID",
+		"/a b(anonuid=x)":                 "1:14: anonuid=x: must be a number",
+		"/a b(anongid=4294967295)":        "1:14: anongid=4294967295: must be a number",
+		"/a b(anongid=-1)":                "1:14: anongid=-1: must be a number",
+		"/a b(sec=krb5)":                  "1:10: sec=krb5: only sec=sys is implemented",
+		"/a b(sec=sys:krb5)":              "1:10: sec=sys:krb5: only sec=sys is implemented",
+		"/a b(fsid=-1)":                   "1:11: fsid=-1: must be a number",
+		// half a UUID
+		"/a b(fsid=00ff00ff00ff00ff)":          "1:11: fsid=00ff00ff00ff00ff: must be a number",
 		"/a b(fsid=" + uuid + "x)":             "1:11: fsid=" + uuid + "x: must be a number",
 		"/a @g":                                "1:4: netgroups such as @g",
 		"/a gss/krb5(rw)":                      "1:4: gss/krb5 is not supported",
@@ -175,7 +177,7 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 	}
 }
 
-// wantMistake checks the first mistake of a text: its place, and how its words begin.
+// wantMistake checks the first mistake of a text: its position, and the start of its message.
 func wantMistake(t *testing.T, text, want string) {
 	t.Helper()
 	_, err := exports.Parse("f", []byte(text))
@@ -192,7 +194,7 @@ func wantMistake(t *testing.T, text, want string) {
 	}
 }
 
-// TestOptionsThatContradict: two values of one field, and not one value in two forms.
+// TestOptionsThatContradict: two values of one field are a mistake; one value in two forms is none.
 func TestOptionsThatContradict(t *testing.T) {
 	for text, want := range map[string]string{
 		"/a b(anonuid=7,anonuid=8)": "1:16: anonuid=8 stands beside anonuid=7",
@@ -217,8 +219,8 @@ func TestOptionsThatContradict(t *testing.T) {
 	}
 }
 
-// TestLinesOfExportfs: the lines of exportfs -v can stand in a file as they are, and what has to
-// change in a file of Linux is listed at once.
+// TestLinesOfExportfs: exportfs -v's lines are accepted unchanged, and all mistakes in a Linux file
+// are listed at once.
 func TestLinesOfExportfs(t *testing.T) {
 	const options = "(sync,wdelay,hide,no_subtree_check,sec=sys,rw,secure,root_squash,no_all_squash)\n"
 	for text, want := range map[string]string{
@@ -244,7 +246,7 @@ func TestLinesOfExportfs(t *testing.T) {
 	}
 }
 
-// TestAllMistakes: all of each line, and none that comes of another line's.
+// TestAllMistakes: all mistakes of each line, and none caused by another line's.
 func TestAllMistakes(t *testing.T) {
 	for text, want := range map[string][]string{
 		"/a b\n/c d":                                                     nil,

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// TestBounds: who takes all that he can leaves room for others, and has room again once he gives
-// back.
+// TestBounds: a client that takes all it can leaves room for others, and has room again after
+// releasing.
 func TestBounds(t *testing.T) {
 	r := newRig(t, Options{}, believeAll, false, func(s *Service) {
 		s.ledger.bounds = bounds{hosts: 5, hostsAt: 4, all: counts{4, 40, 4, 20}, one: counts{2, 20, 2, 10}}
@@ -94,7 +94,7 @@ func TestMessages(t *testing.T) {
 	p.want("NM_LOCK", p.status(nlm4.ProcNMLock, &nlm4.LockArgs{Cookie: []byte("cookie"), Exclusive: true, Lock: p.about(fh, 3, 50, 1)}), nlm4.Granted)
 }
 
-// TestShares: what one denies another cannot have, and what one has another cannot deny.
+// TestShares: denied access cannot be taken, and taken access cannot be denied.
 func TestShares(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)

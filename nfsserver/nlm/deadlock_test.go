@@ -1,4 +1,4 @@
-// Owners that wait for one another.
+// Owners waiting for one another.
 
 package nlm
 
@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// TestWhoWouldWaitForHimselfIsTold, and nobody else: of two and of three clients, over two files;
-// the others have their locks when he goes on.
-func TestWhoWouldWaitForHimselfIsTold(t *testing.T) {
+// TestDeadlockIsRefused: the client that would close a circle gets an error, and no other: with two and three clients,
+// over two files. The others get their locks once it continues.
+func TestDeadlockIsRefused(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
 	r.newFile("g", 0o666)
@@ -40,7 +40,7 @@ func TestWhoWouldWaitForHimselfIsTold(t *testing.T) {
 	await(t, "GRANTED", r.daemon.granted)
 }
 
-// TestSharesThatBothWantAlone: each waits for the share of the other.
+// TestSharesThatBothWantAlone: each waits for the other's shared lock.
 func TestSharesThatBothWantAlone(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -56,8 +56,8 @@ func TestSharesThatBothWantAlone(t *testing.T) {
 	}
 }
 
-// TestWaitersThatLeaveAreInNoCircle: who has given up, or has been freed with its client, keeps
-// nobody from waiting.
+// TestWaitersThatLeaveAreInNoCircle: a waiter that gave up, or was freed with its client, closes no
+// circle.
 func TestWaitersThatLeaveAreInNoCircle(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -79,8 +79,8 @@ func TestWaitersThatLeaveAreInNoCircle(t *testing.T) {
 	}
 }
 
-// TestCirclesOfManyEndTheSearch: a row of owners that each wait for the next, closed by its last;
-// and one that is too long to be looked at in full.
+// TestCirclesOfManyEndTheSearch: a row of owners that each wait for the next, closed by the last;
+// and a row too long for one search.
 func TestCirclesOfManyEndTheSearch(t *testing.T) {
 	for _, c := range []struct {
 		owners int
@@ -102,8 +102,8 @@ func TestCirclesOfManyEndTheSearch(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoAtOnceIsTold: two requests that close a circle at the same time, on two files.
-func TestOneOfTwoAtOnceIsTold(t *testing.T) {
+// TestConcurrentDeadlockRefusesOne: two requests close a circle at the same time, on two files, and one is refused.
+func TestConcurrentDeadlockRefusesOne(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
 	r.newFile("g", 0o666)

@@ -1,4 +1,4 @@
-// Clients that take all that they can.
+// Clients that take all they can.
 
 package nlm
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// counted counts what is set on a file, whose lock guards it.
+// counted counts the Set calls on a file, whose lock guards it.
 type counted struct {
 	nfsserver.FileLocks
 	sets int
@@ -22,8 +22,8 @@ func (c *counted) Set(start, end uint64, t nfsserver.LockType) error {
 	return c.FileLocks.Set(start, end, t)
 }
 
-// TestReleaseCostsWhatItChanges: not what others have in the file, of which a client can make as
-// many as it likes.
+// TestReleaseCostsWhatItChanges: it does not cost more with many other locks in the file, which any
+// client can make.
 func TestReleaseCostsWhatItChanges(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -61,8 +61,8 @@ func TestReleaseCostsWhatItChanges(t *testing.T) {
 	}
 }
 
-// TestHostsOfOneAddress: a client that gives itself ever new names is remembered by a few of them,
-// in memory and on stable storage, and others have room.
+// TestHostsOfOneAddress: a client with ever new names is remembered by a few of them, in memory and
+// on stable storage, and others have room.
 func TestHostsOfOneAddress(t *testing.T) {
 	state := t.TempDir()
 	r := newRig(t, Options{StateDir: state}, believeAll, false, nil)
@@ -89,6 +89,6 @@ func TestHostsOfOneAddress(t *testing.T) {
 	must.Succeed(t, m.load(state))
 	defer m.close()
 	if n := len(m.lost()); n != most {
-		t.Errorf("%d hosts are to be told, want %d", n, most)
+		t.Errorf("%d hosts are to be notified, want %d", n, most)
 	}
 }

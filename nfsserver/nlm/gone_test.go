@@ -1,4 +1,4 @@
-// Clients whose machines do not answer any more.
+// Clients with machines that no longer answer.
 
 package nlm
 
@@ -15,11 +15,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// machines are whether those of clients answer.
+// machines simulates whether clients' machines answer.
 type machines struct {
 	mu sync.Mutex
 	up bool // guarded by mu
-	n  int  // questions, guarded by mu
+	n  int  // probes, guarded by mu
 }
 
 func (m *machines) reach(netip.Addr) bool {
@@ -41,11 +41,11 @@ func (m *machines) asked() int {
 	return m.n
 }
 
-// goneRig has one client, that has a lock, and another one. Its loop does not run.
+// goneRig has a client with a lock, and another client. Its loops do not run.
 func goneRig(t *testing.T, up bool) (r *rig, m *machines, a, b *peer, fh []byte) {
 	m = &machines{up: up}
 	r = newRig(t, Options{Gone: -1}, believeAll, false, func(s *Service) { s.reach = m.reach })
-	r.locks.opts.Gone = time.Nanosecond // which is less than any two looks are apart
+	r.locks.opts.Gone = time.Nanosecond // shorter than the time between any two rounds
 	r.newFile("f", 0o666)
 	a, b = r.tcp("a", rootCred), r.rdma("b", rootCred)
 	fh = a.file("/disk", "f")
@@ -54,8 +54,8 @@ func goneRig(t *testing.T, up bool) (r *rig, m *machines, a, b *peer, fh []byte)
 	return r, m, a, b, fh
 }
 
-// TestClientThatIsGone: what it has is freed when others have asked for it, and it is told when it
-// is there again, with a number that is new; what it was given since it keeps.
+// TestClientThatIsGone: its locks are freed once others have requested them. When it is back it is
+// notified with a new number. It keeps locks granted since.
 func TestClientThatIsGone(t *testing.T) {
 	r, m, a, b, fh := goneRig(t, true)
 	before := r.locks.monitor.number()
@@ -69,7 +69,7 @@ func TestClientThatIsGone(t *testing.T) {
 		look()
 	}
 	if m.asked() != 1 {
-		t.Error("a machine is asked although nobody wants what its client has")
+		t.Error("a machine is asked although no other client wants its locks")
 	}
 	b.want("what it has", b.block(fh, 2, 0, 1, true), nlm4.Blocked)
 	look()
@@ -80,28 +80,28 @@ func TestClientThatIsGone(t *testing.T) {
 	}
 	look()
 	if n := len(r.daemon.notified); n != 0 {
-		t.Errorf("a machine that does not answer is told %d times", n)
+		t.Errorf("a machine that does not answer is notified %d times", n)
 	}
 	m.set(true)
 	a.want("it is there again", a.lock(fh, 1, 5, 1, true), nlm4.Granted)
 	r.locks.Connected(func(netip.Addr) bool { return true })
 	look()
 	if n := await(t, "SM_NOTIFY", r.daemon.notified); n.State <= before || n.State&1 != 1 {
-		t.Errorf("told of state %d after %d", n.State, before)
+		t.Errorf("notified of state %d after %d", n.State, before)
 	}
 	reclaim := nlm4.LockArgs{Exclusive: true, Reclaim: true, Lock: a.about(fh, 1, 5, 1)}
 	a.want("reclaim of what it was given since", a.lockArgs(&reclaim), nlm4.Granted)
 	reclaim.Lock = a.about(fh, 1, 0, 10)
 	a.want("reclaim of what another has", a.lockArgs(&reclaim), nlm4.DeniedGracePeriod)
-	told := len(r.daemon.notified) // by each of our names
+	told := len(r.daemon.notified) // one for each of our names
 	look()
 	if n := len(r.daemon.notified); n != told {
-		t.Error("it is told again")
+		t.Error("it is notified again")
 	}
 }
 
-// TestClientsThatAreThere: one that calls, that has a connection, whose machine answers again, or
-// has never answered, keeps what it has.
+// TestClientsThatAreThere: a client keeps its locks if it calls, has a connection, or if its
+// machine answers again or never answered.
 func TestClientsThatAreThere(t *testing.T) {
 	for name, c := range map[string]struct {
 		up   bool
@@ -132,12 +132,12 @@ func TestClientsThatAreThere(t *testing.T) {
 	}
 }
 
-// TestSilenceIsOneStretch: between two looks that are far apart a machine may have been up, and one
-// that does not answer now has not been silent since the first.
+// TestSilenceIsOneStretch: between two distant rounds a machine may have been up. So a silence
+// begins anew after them.
 func TestSilenceIsOneStretch(t *testing.T) {
 	const gone = 10 * time.Minute
 	for name, c := range map[string]struct {
-		every time.Duration // between two looks
+		every time.Duration // between two rounds
 		want  time.Duration // when it is gone; 0: never, in an hour
 	}{
 		"looked at all the time":        {goneEvery, gone},
@@ -163,7 +163,7 @@ func TestSilenceIsOneStretch(t *testing.T) {
 	}
 }
 
-// TestLooksForGone: the shorter the time after which a client is gone, the more often it is looked.
+// TestLooksForGone: a shorter Options.Gone means shorter intervals.
 func TestLooksForGone(t *testing.T) {
 	for gone, want := range map[time.Duration]time.Duration{
 		defaultGone: goneEvery, 2 * time.Minute: goneEvery, 20 * time.Second: 5 * time.Second, time.Second: time.Second, 1: time.Second,
@@ -174,12 +174,12 @@ func TestLooksForGone(t *testing.T) {
 	}
 }
 
-// TestServerThatIsCutOff does not take all for gone: who waits has to be heard once a client has
-// been silent for long enough, by a call, or as its machine answers when it has not called for a
-// time.
+// TestServerThatIsCutOff: a server that is cut off itself does not take all clients for gone. A
+// requester must be heard after a client's silence: by a call, or because its machine answers a
+// probe after a time without calls.
 func TestServerThatIsCutOff(t *testing.T) {
 	for name, c := range map[string]struct {
-		calls, quiet, answers bool // what who waits does; quiet: it last called long ago
+		calls, quiet, answers bool // activity of the requester; quiet: it last called long ago
 		gone                  bool
 	}{
 		"nobody is heard":      {},
@@ -192,7 +192,7 @@ func TestServerThatIsCutOff(t *testing.T) {
 			r.locks.Connected(func(netip.Addr) bool { return false })
 			b.want("what another has", b.block(fh, 2, 0, 1, true), nlm4.Blocked)
 			must.Become(t, "its machine has been asked", func() bool { return m.asked() == 2 && len(r.locks.probes) == 0 })
-			witness := false // who waits is asked first, where it is
+			witness := false // the requester is probed first, where it is up
 			r.locks.reach = func(netip.Addr) bool {
 				witness = !witness
 				return c.answers && witness
@@ -200,7 +200,7 @@ func TestServerThatIsCutOff(t *testing.T) {
 			g := &r.locks.ledger
 			g.mu.Lock()
 			for _, h := range g.hosts {
-				h.presence.wanted = time.Time{} // it is long ago
+				h.presence.wanted = time.Time{} // long ago
 				if c.quiet {
 					h.presence.called = time.Now().Add(-2 * wantedFor)
 				}
@@ -223,8 +223,8 @@ func TestServerThatIsCutOff(t *testing.T) {
 	}
 }
 
-// TestThoseWhoAreBackAreToldAtOnce: a status monitor that does not answer holds up nobody else.
-func TestThoseWhoAreBackAreToldAtOnce(t *testing.T) {
+// TestReturnedClientsAreNotifiedConcurrently: an unresponsive status monitor delays no other notice.
+func TestReturnedClientsAreNotifiedConcurrently(t *testing.T) {
 	r, m, _, _, _ := goneRig(t, true)
 	m.set(true)
 	const clients = 8
@@ -254,23 +254,23 @@ func TestThoseWhoAreBackAreToldAtOnce(t *testing.T) {
 	select {
 	case <-all:
 	default:
-		t.Error("they are told one after the other")
+		t.Error("they are notified one after the other")
 	}
 	r.locks.absent.mu.Lock()
 	defer r.locks.absent.mu.Unlock()
-	if r.locks.absent.left[netip.AddrFrom4([4]byte{127, 0, 0, 1})] != nil { // where there is a status monitor
-		t.Error("one that answers is told again")
+	if r.locks.absent.left[netip.AddrFrom4([4]byte{127, 0, 0, 1})] != nil { // with a status monitor
+		t.Error("one that answers is notified again")
 	}
 	if now := r.locks.monitor.number(); now != before+2 {
-		t.Errorf("told of state %d after %d", now, before)
+		t.Errorf("notified of state %d after %d", now, before)
 	}
 }
 
-// TestWhoHasNoStatusMonitor is told in vain, each time with the same number, until another has lost
-// locks.
-func TestWhoHasNoStatusMonitor(t *testing.T) {
+// TestClientWithoutStatusMonitor: it is notified in vain, each time with the same number, until
+// another client loses locks.
+func TestClientWithoutStatusMonitor(t *testing.T) {
 	r, _, _, _, _ := goneRig(t, true)
-	var asked atomic.Int32 // those of one round are told at once
+	var asked atomic.Int32 // notices of one round are concurrent
 	r.locks.portOf = func(context.Context, netip.Addr, uint32, uint32) (uint16, error) {
 		asked.Add(1)
 		return 0, errors.New("none")
@@ -287,7 +287,7 @@ func TestWhoHasNoStatusMonitor(t *testing.T) {
 		}
 		r.locks.notifyAbsent()
 		if got := r.locks.monitor.number() - before; got != want {
-			t.Errorf("told %d times: number %d, want %d", i+1, got, want)
+			t.Errorf("notified %d times: number %d, want %d", i+1, got, want)
 		}
 	}
 	const day = int(24 * time.Hour / goneEvery)
@@ -299,9 +299,9 @@ func TestWhoHasNoStatusMonitor(t *testing.T) {
 	}
 }
 
-// TestWhoHasBeenAwayForLong is asked less and less often whether it is there, and told at once when
-// it has a connection.
-func TestWhoHasBeenAwayForLong(t *testing.T) {
+// TestLongAbsentClientIsProbedRarely: it is probed less and less often, and notified at once when it has a
+// connection.
+func TestLongAbsentClientIsProbedRarely(t *testing.T) {
 	r, m, _, _, _ := goneRig(t, true)
 	m.set(false)
 	addr := netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -322,23 +322,23 @@ func TestWhoHasBeenAwayForLong(t *testing.T) {
 	if n := m.asked() - before; n < 4 || n > 10 {
 		t.Errorf("asked %d times in %d rounds", n, rounds)
 	}
-	// In the middle of its longest wait.
+	// In the middle of its longest pause.
 	for n := m.asked(); m.asked() == n; {
 		r.locks.notifyAbsent()
 	}
 	m.set(true)
 	r.locks.notifyAbsent()
 	if told.Load() {
-		t.Error("who may be there is asked in each round")
+		t.Error("an absent client is probed in each round")
 	}
 	connected.Store(true)
 	r.locks.notifyAbsent()
 	if !told.Load() {
-		t.Error("who has a connection again is not told")
+		t.Error("a client with a connection again is not notified")
 	}
 }
 
-// TestTooManyAway: the latest are remembered.
+// TestTooManyAway: the most recent ones are remembered.
 func TestTooManyAway(t *testing.T) {
 	a := absence{left: map[netip.Addr]*absent{}}
 	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }

@@ -1,5 +1,4 @@
-// The end of the period to reclaim locks in, of which file systems are told that hold what the
-// process before had locked.
+// The end of the grace period, reported to file systems that hold locks of the previous process.
 
 package nlm
 
@@ -13,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A heldFS counts how often it is told that grace is over.
+// A heldFS counts the calls of EndGrace.
 type heldFS struct {
 	nfsserver.FS
 	ends atomic.Int32
@@ -27,8 +26,8 @@ func (h *heldFS) OpenLocks(nfsserver.Ref) (nfsserver.FileLocks, error) {
 	return nil, nfsserver.ErrStale
 }
 
-// TestFileSystemsAreToldOfTheEndOfGrace: not before, and those that are opened after it, too.
-func TestFileSystemsAreToldOfTheEndOfGrace(t *testing.T) {
+// TestEndOfGraceReachesFileSystems: no FS gets EndGrace before the end, and also FSs opened later get it.
+func TestEndOfGraceReachesFileSystems(t *testing.T) {
 	held, late, answers := newHeldFS(), newHeldFS(), make(chan error)
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/held", FS: held}, {Name: "/plain", FS: memfs.New(memfs.Options{})},
 		{Name: "/late", Open: func() (nfsserver.FS, error) { return late, <-answers }}}})
@@ -41,15 +40,15 @@ func TestFileSystemsAreToldOfTheEndOfGrace(t *testing.T) {
 	s.graceEnd.Store(new(time.Now().Add(time.Hour)))
 	s.sweep(time.Now())
 	if n := held.ends.Load(); n != 0 {
-		t.Errorf("told %d times in the period of grace", n)
+		t.Errorf("EndGrace is called %d times in the grace period", n)
 	}
 	s.graceEnd.Store(nil)
 	s.sweep(time.Now())
 	if held.ends.Load() == 0 {
-		t.Error("never told")
+		t.Error("EndGrace is never called")
 	}
 	answers <- nil
-	must.Become(t, "told what was opened after it", func() bool {
+	must.Become(t, "EndGrace for the export opened later", func() bool {
 		s.sweep(time.Now())
 		return late.ends.Load() > 0
 	})

@@ -1,4 +1,4 @@
-// The locks of a file against the kernel's own, and what other programs see of them.
+// A file's locks compared with the kernel's own, and other programs' view of them.
 
 package nlm
 
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ofd is an open file description, which the kernel takes for an owner of locks.
+// An ofd is an open file description, which the kernel treats as a lock owner.
 type ofd struct {
 	t *testing.T
 	f *os.File
@@ -48,7 +48,7 @@ func (d ofd) set(typ int16, s span) bool {
 	return err == nil
 }
 
-// conflicts reports what kind of lock, F_UNLCK: none, an exclusive one of s would wait for.
+// conflicts returns the kind of lock that an exclusive one on s would wait for; F_UNLCK: none.
 func (d ofd) conflicts(typ int16, s span) int16 {
 	d.t.Helper()
 	l := flock(typ, s)
@@ -58,9 +58,9 @@ func (d ofd) conflicts(typ int16, s span) int16 {
 	return l.Type
 }
 
-const modelBytes = 24 // offsets from here on are given by lastByte
+const modelBytes = 24 // lastByte stands for offsets from here on
 
-// randomSpan is a range among the first bytes, now and then to the end of the file.
+// randomSpan returns a range among the first bytes, sometimes to the end of the file.
 func randomSpan(r *rand.Rand) span {
 	s := span{start: r.Uint64N(modelBytes)}
 	s.end = s.start + r.Uint64N(modelBytes-s.start)
@@ -70,7 +70,7 @@ func randomSpan(r *rand.Rand) span {
 	return s
 }
 
-// probes are the single bytes and the rest, each of which one kind of lock covers at most.
+// probes returns the single bytes and the rest; each is covered by one kind of lock at most.
 func probes() (list []span) {
 	for i := range uint64(modelBytes) {
 		list = append(list, span{i, i})
@@ -80,8 +80,8 @@ func probes() (list []span) {
 
 var typeOf = map[nfsserver.LockType]int16{nfsserver.Unlocked: unix.F_UNLCK, nfsserver.Shared: unix.F_RDLCK, nfsserver.Exclusive: unix.F_WRLCK}
 
-// TestLocksetIsAsTheKernels: every request is granted or refused as the kernel does for owners that
-// are open file descriptions, and afterwards every byte is locked as there.
+// TestLocksetIsAsTheKernels: every request has the kernel's result for open file descriptions as
+// owners, and afterwards every byte is locked as in the kernel.
 func TestLocksetIsAsTheKernels(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	r := rand.New(rand.NewPCG(1, 2))
@@ -112,7 +112,7 @@ func TestLocksetIsAsTheKernels(t *testing.T) {
 				}
 			}
 			for _, p := range probes() {
-				// The first lock that the kernel finds is of any kind where there are several.
+				// With several conflicting locks the kernel returns any of them.
 				if parts, got := set.parts(p), probe.conflicts(unix.F_WRLCK, p); len(parts) == 1 && got != typeOf[parts[0].kind] {
 					t.Fatalf("step %d: bytes %v: %v, the kernel has %d", step, p, parts, got)
 				}
@@ -125,7 +125,7 @@ func TestLocksetIsAsTheKernels(t *testing.T) {
 	}
 }
 
-// checkShape: in order, none of an owner overlaps or goes on in another of the same kind.
+// checkShape: the holdings are in order; no two of an owner overlap, or touch with the same kind.
 func checkShape(t *testing.T, set lockset) {
 	t.Helper()
 	for i, a := range set {
@@ -140,8 +140,8 @@ func checkShape(t *testing.T, set lockset) {
 	}
 }
 
-// TestPartsOnOneDescription: the server is one owner to the kernel, and yet another program sees
-// each byte locked as strongly as the strongest of its clients' locks.
+// TestPartsOnOneDescription: the server is one owner to the kernel. Yet another program sees each
+// byte locked as strongly as by the strongest client lock.
 func TestPartsOnOneDescription(t *testing.T) {
 	dir := t.TempDir()
 	probe := openOFD(t, filepath.Join(dir, "f"))

@@ -1,4 +1,4 @@
-// The log of locks that are lost: whose they were, and how many; nothing where there were none.
+// Log lines about lost locks: their owner and number; nothing without losses.
 
 package nlm
 
@@ -45,7 +45,8 @@ func TestLogOfLostLocks(t *testing.T) {
 	}
 	home := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 700)
 	r.locks.restarted(home, &nsm.StatChange{Name: []byte("client"), State: 5})
-	r.locks.restarted(home, &nsm.StatChange{Name: []byte("client"), State: 7}) // of what there is no more
+	// Nothing is left to free.
+	r.locks.restarted(home, &nsm.StatChange{Name: []byte("client"), State: 7})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	must.Equal(t, "number of lines", len(l.lines), 1)
@@ -54,7 +55,7 @@ func TestLogOfLostLocks(t *testing.T) {
 	}
 }
 
-// A textLog counts the lines about the clients that are kept, by text.
+// A textLog counts the lines about the recorded clients, by text.
 type textLog struct {
 	mu    sync.Mutex
 	texts map[string]int // guarded by mu
@@ -68,8 +69,8 @@ func (l *textLog) take(e machine.LogLine) {
 	}
 }
 
-// TestLogOfLocksThatCannotBeKept: refused clients cause lines of one text, of which the log has one
-// each second. The error has the name of a file that is another each time.
+// TestLogOfLocksThatCannotBeKept: refused clients cause lines of one text, at most one a second.
+// The error contains a file name that differs each time.
 func TestLogOfLocksThatCannotBeKept(t *testing.T) {
 	l := &textLog{texts: map[string]int{}}
 	machine.CaptureLog(t, l.take)

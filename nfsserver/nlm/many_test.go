@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// BenchmarkManyLocksInOneFile takes and releases a lock behind as many others as one client can
+// BenchmarkManyLocksInOneFile takes and releases a lock after as many others as one client can
 // have.
 func BenchmarkManyLocksInOneFile(b *testing.B) {
 	const many = 32 << 10
@@ -35,15 +35,15 @@ func BenchmarkManyLocksInOneFile(b *testing.B) {
 	}
 }
 
-// TestLocksAreCounted: a file's locks are charged one by one, whatever a request joins and cuts,
-// although it looks at few of them.
+// TestLocksAreCounted: a file's locks are charged one by one, for any joining and splitting,
+// although a request reads only a few.
 func TestLocksAreCounted(t *testing.T) {
 	h := &host{owners: map[ownerKey]*owner{}}
 	owners := []*owner{{host: h, refs: 1}, {host: h, refs: 1}}
 	f := &file{svc: &Service{}, kernel: noKernel{}}
 	f.svc.ledger.init(defaultBounds(64))
 	f.svc.waits.init()
-	var want lockset // by changes of all of it, which TestLocksetIsAsTheKernels holds against the kernel
+	var want lockset // changed as a whole; TestLocksetIsAsTheKernels compares that with the kernel
 	r := rand.New(rand.NewPCG(5, 6))
 	for step := range 3000 {
 		o, s, exclusive := owners[r.IntN(2)], randomSpan(r), r.IntN(2) == 0
@@ -65,18 +65,18 @@ func TestLocksAreCounted(t *testing.T) {
 	}
 }
 
-// sameHolding leaves out since when.
+// sameHolding ignores since.
 func sameHolding(a, b holding) bool {
 	return a.span == b.span && a.owner == b.owner && a.exclusive == b.exclusive
 }
 
-// noKernel lets everything be locked.
+// noKernel permits all locks.
 type noKernel struct{ nfsserver.FileLocks }
 
 func (noKernel) Set(_, _ uint64, _ nfsserver.LockType) error { return nil }
 
-// TestSearchesSeeNoLocksThatChange: those of a file are changed in place, and searches look at them
-// from other files: the race detector holds that they take turns.
+// TestSearchesSeeNoLocksThatChange: a file's locks change in place, and searches read them from
+// other files. The race detector checks the locking.
 func TestSearchesSeeNoLocksThatChange(t *testing.T) {
 	h, other := &host{owners: map[ownerKey]*owner{}}, &host{owners: map[ownerKey]*owner{}}
 	holder, waiting := &owner{host: h, refs: 1}, &owner{host: other, refs: 1}

@@ -1,4 +1,4 @@
-// Circles of clients and of programs of this machine.
+// Circles of clients and local programs.
 
 package nlm
 
@@ -40,8 +40,7 @@ func TestProgramsAsTheKernelListsThem(t *testing.T) {
 	must.Equal(t, "process of the second that waits", p.waits[1].pid, 4322)
 }
 
-// A process is another program of this machine: this test's locks are those of the server's
-// process.
+// A process is another local program: this test's own locks would be those of the server's process.
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -74,10 +73,10 @@ func newProcess(t *testing.T, paths ...string) *process {
 	return &process{t, cmd, to, bufio.NewScanner(from)}
 }
 
-// lock has the program take the first byte of its nth file, and wait for it where it must.
+// lock makes the program lock the first byte of its nth file, and wait if it must.
 func (p *process) lock(n int) { fmt.Fprintln(p.to, n) }
 
-// has waits until it has a lock that it was to take.
+// has waits until the program has a requested lock.
 func (p *process) has() {
 	p.t.Helper()
 	if !p.say.Scan() || p.say.Text() != "locked" {
@@ -85,7 +84,7 @@ func (p *process) has() {
 	}
 }
 
-// waits waits until it waits for a lock.
+// waits waits until the program waits for a lock.
 func (p *process) waits() {
 	p.t.Helper()
 	must.Become(p.t, "the program waits", func() bool {
@@ -126,9 +125,9 @@ func TestProgramOfOurs(t *testing.T) {
 	}
 }
 
-// TestCirclesWithPrograms: a client that waits for a program, which waits for it, is told; so is
-// one that waits for a client that does; and who waits for the program alone is not. A program that
-// closes a circle waits until the client asks again.
+// TestCirclesWithPrograms: a client in a circle with a program is refused, directly or through
+// another client. A client that waits only for a program is not. A program that closes a circle
+// waits until the client retries.
 func TestCirclesWithPrograms(t *testing.T) {
 	r := plainRig(t)
 	paths := []string{r.newFile("f", 0o666), r.newFile("g", 0o666), r.newFile("h", 0o666)}
@@ -149,7 +148,7 @@ func TestCirclesWithPrograms(t *testing.T) {
 	b.want("asks again", b.block(g, 2, 0, 1, true), nlm4.Blocked)
 	a.want("UNLOCK", a.unlock(f, 1, 0, 0), nlm4.Granted)
 	p.has()
-	p.lock(2) // what b has, who waits for it
+	p.lock(2) // locked by b, which waits for it
 	p.waits()
 	b.want("asks again, in a circle by now", b.block(g, 2, 0, 1, true), nlm4.Deadlock)
 	b.want("UNLOCK", b.unlock(h, 2, 0, 0), nlm4.Granted)

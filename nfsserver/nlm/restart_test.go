@@ -1,4 +1,4 @@
-// Restarts: ours, which clients reclaim their locks after, and theirs, which frees those.
+// Restarts: after ours clients reclaim their locks; a client's restart frees its locks.
 
 package nlm
 
@@ -22,8 +22,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// TestRestart: the clients that had locks are told, with a larger number, by each of our names; in
-// the period of grace they reclaim, and nobody else gets anything.
+// TestRestart: clients with locks are notified, with a larger number, by each of our names. During
+// the grace period they reclaim, and no other client gets a lock.
 func TestRestart(t *testing.T) {
 	state := t.TempDir()
 	o := Options{StateDir: state, Names: []string{"server"}, Grace: time.Hour}
@@ -68,7 +68,7 @@ func TestRestart(t *testing.T) {
 	r.end()
 }
 
-// TestClientsWithoutLocksAreForgotten: they are neither told of the next restart nor waited for.
+// TestClientsWithoutLocksAreForgotten: the next start neither notifies them nor has a grace period.
 func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	state := t.TempDir()
 	o := Options{StateDir: state}
@@ -118,7 +118,7 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	}
 }
 
-// lostInNextRun returns the clients with locks that the next run reads from a state directory.
+// lostInNextRun returns the clients with locks that the next run would read from a state directory.
 func lostInNextRun(dir string) []hostKey {
 	var next monitor
 	if err := next.load(dir); err != nil {
@@ -128,11 +128,12 @@ func lostInNextRun(dir string) []hostKey {
 	return next.lost()
 }
 
-// TestNothingCanBeKept: without a writable state directory no client gets a lock. Each does once
-// the directory is writable.
+// TestNothingCanBeKept: without a writable state directory no client gets a lock. Once it is
+// writable each client does.
 func TestNothingCanBeKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	if err := os.WriteFile(dir, nil, 0o600); err != nil { // root could write to a read-only directory
+	// Root could write to a read-only directory.
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatalf("os.WriteFile: %v", err)
 	}
 	var m monitor
@@ -154,7 +155,7 @@ func TestNothingCanBeKept(t *testing.T) {
 }
 
 // TestSavedBeforeNotified: a saved record has its name on stable storage. Clients of the last run
-// are kept until they are notified, even when grace is over.
+// stay recorded until they are notified, even after the grace period.
 func TestSavedBeforeNotified(t *testing.T) {
 	synced := 0
 	dir, k := t.TempDir(), hostKey{netip.MustParseAddr("192.0.2.1"), 0, "client"}
@@ -187,7 +188,7 @@ func TestSavedBeforeNotified(t *testing.T) {
 	}
 }
 
-// TestWatchBesideSweep: a sweep does not forget a client that comes while it runs.
+// TestWatchBesideSweep: a sweep does not forget a client that arrives meanwhile.
 func TestWatchBesideSweep(t *testing.T) {
 	r := plainRig(t)
 	const clients = 2000
@@ -228,7 +229,7 @@ func TestWatchBesideSweep(t *testing.T) {
 	}
 }
 
-// TestNumberOfAStart: it is odd, larger than the last, and positive.
+// TestNumberOfAStart: the number is odd, larger than the last, and positive.
 func TestNumberOfAStart(t *testing.T) {
 	for last, want := range map[int32]int32{1: 3, 6: 9, math.MaxInt32 - 2: math.MaxInt32, math.MaxInt32: 1} {
 		dir := t.TempDir()
@@ -241,8 +242,8 @@ func TestNumberOfAStart(t *testing.T) {
 	}
 }
 
-// TestWhoHasStartedAgain: NOTIFY frees the locks of who sends it, once, and of nobody else.
-func TestWhoHasStartedAgain(t *testing.T) {
+// TestNotifyFreesLocksOfItsSender: NOTIFY frees the locks of its sender, once, and no others.
+func TestNotifyFreesLocksOfItsSender(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
 	p, q := r.tcp("client", rootCred), r.tcp("other", rootCred)
@@ -277,7 +278,7 @@ func TestWhoHasStartedAgain(t *testing.T) {
 	locked("the same again", 0, nlm4.Denied)
 	notify(netip.MustParseAddr("::ffff:127.0.0.1"), 700, "client", 7)
 	locked("the next", 0, nlm4.Granted)
-	// Over TCP, from a port that anybody can have.
+	// Over TCP, from an unprivileged port.
 	p.want("LOCK", p.lock(fh, 1, 0, 10, true), nlm4.Granted)
 	p.do(nsm.Program, nsm.Version, nsm.ProcNotify, &nsm.StatChange{Name: []byte("client"), State: 9}, void{})
 	locked("over TCP", 0, nlm4.Denied)
@@ -288,7 +289,7 @@ func TestWhoHasStartedAgain(t *testing.T) {
 	}
 }
 
-// TestUDP: a reboot is told over UDP, and believed of a reserved port.
+// TestUDP: a restart can be reported over UDP, and is accepted from a reserved port.
 func TestUDP(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -337,7 +338,7 @@ func TestUDP(t *testing.T) {
 	}
 }
 
-// notifyCall is a call of NOTIFY, as it is in a datagram.
+// notifyCall returns a call of NOTIFY as a datagram.
 func notifyCall(name string, state int32) []byte {
 	e := xdr.NewEncoder(nil)
 	h := oncrpc.CallHeader{XID: 7, Prog: nsm.Program, Vers: nsm.Version, Proc: nsm.ProcNotify}

@@ -1,5 +1,4 @@
-// A served Server with locks, clients of it made by hand, and the lock and status managers of
-// those.
+// A running Server with locks, hand-made clients, and their lock and status managers.
 
 package nlm
 
@@ -41,13 +40,13 @@ type rig struct {
 // A daemon is the lock manager and the status monitor of a client.
 type daemon struct {
 	mu       sync.Mutex
-	fail     int         // calls of GRANTED to leave without an answer
+	fail     int         // calls of GRANTED to leave unanswered
 	answer   nlm4.Status // to GRANTED
 	granted  chan nlm4.TestArgs
 	results  chan nlm4.Res
 	notified chan nsm.StatChange
 	port     uint16
-	asked    int // how often the port mapper has been
+	asked    int // number of port mapper queries
 }
 
 func newDaemon(t *testing.T) *daemon {
@@ -105,14 +104,14 @@ func (d *daemon) runGranted(c *transport.Call) error {
 	return nil
 }
 
-// set changes how the next GRANTED are answered.
+// set changes the replies to the next GRANTED calls.
 func (d *daemon) set(fail int, answer nlm4.Status) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fail, d.answer = fail, answer
 }
 
-// newRig serves; tune, if not nil, changes the service before it starts.
+// newRig starts a rig; tune, if not nil, changes the service before it starts.
 func newRig(t *testing.T, o Options, squash nfsserver.Squash, readOnly bool, tune func(*Service)) *rig {
 	t.Helper()
 	r := &rig{T: t, dir: t.TempDir(), daemon: newDaemon(t)}
@@ -126,7 +125,7 @@ func newRig(t *testing.T, o Options, squash nfsserver.Squash, readOnly bool, tun
 
 var believeAll = nfsserver.Squash{NoRootSquash: true, TrustLocal: true}
 
-// plainRig is newRig without anything special.
+// plainRig is newRig with default options.
 func plainRig(t *testing.T) *rig { return newRig(t, Options{}, believeAll, false, nil) }
 
 func (r *rig) begin(o Options, squash nfsserver.Squash, readOnly bool, tune func(*Service)) {
@@ -180,7 +179,7 @@ var (
 	userCred = transport.Cred{Flavor: 1, Machine: "test", UID: 1000, GID: 1000}
 )
 
-// A peer is a client: a connection and the name that it gives itself.
+// A peer is a client: a connection, and the name it calls itself.
 type peer struct {
 	*testing.T
 	rpc  *transport.Client
@@ -216,7 +215,7 @@ func (p *peer) do(prog, vers, proc uint32, args xdr.Marshaler, res xdr.Unmarshal
 	}
 }
 
-// file is the handle of a file of an export; in /memory it is made.
+// file returns the handle of a file in an export; in /memory it creates the file.
 func (p *peer) file(export, name string) []byte {
 	p.Helper()
 	var mnt mount3.MntRes
@@ -238,7 +237,7 @@ func (p *peer) file(export, name string) []byte {
 	return res.FH.Bytes()
 }
 
-// newFile makes a file of /disk that everybody may read and write, and returns its path.
+// newFile creates a file in /disk that all users may read and write, and returns its path.
 func (r *rig) newFile(name string, mode os.FileMode) string {
 	r.Helper()
 	path := filepath.Join(r.dir, name)
@@ -261,7 +260,7 @@ func (p *peer) lock(fh []byte, svid int32, off, n uint64, exclusive bool) nlm4.S
 	return p.lockArgs(&nlm4.LockArgs{Exclusive: exclusive, Lock: p.about(fh, svid, off, n)})
 }
 
-// block is LOCK that waits.
+// block is a blocking LOCK.
 func (p *peer) block(fh []byte, svid int32, off, n uint64, exclusive bool) nlm4.Status {
 	p.Helper()
 	return p.lockArgs(&nlm4.LockArgs{Block: true, Exclusive: exclusive, Lock: p.about(fh, svid, off, n)})
@@ -283,7 +282,7 @@ func (p *peer) cancel(fh []byte, svid int32, off, n uint64, exclusive bool) nlm4
 	return p.status(nlm4.ProcCancel, &nlm4.CancelArgs{Cookie: []byte("cookie"), Block: true, Exclusive: exclusive, Lock: p.about(fh, svid, off, n)})
 }
 
-// status is the result of a procedure with an nlm4_res, whose cookie must be "cookie".
+// status returns the status of a procedure with an nlm4_res. The cookie must be "cookie".
 func (p *peer) status(proc uint32, args xdr.Marshaler) nlm4.Status {
 	p.Helper()
 	var res nlm4.Res
@@ -301,7 +300,7 @@ func (p *peer) test(fh []byte, svid int32, off, n uint64, exclusive bool) (nlm4.
 	return res.Status, res.Holder
 }
 
-// heldRes keeps the owner beyond the message.
+// heldRes keeps the owner after the message is gone.
 type heldRes struct{ nlm4.TestRes }
 
 func (r *heldRes) DecodeXDR(d *xdr.Decoder) {
@@ -309,7 +308,7 @@ func (r *heldRes) DecodeXDR(d *xdr.Decoder) {
 	r.Holder.Owner = append([]byte(nil), r.Holder.Owner...)
 }
 
-// want fails the test where a status is not the one wanted.
+// want fails the test if a status differs.
 func (p *peer) want(what string, got, want nlm4.Status) {
 	p.Helper()
 	if got != want {
@@ -317,7 +316,7 @@ func (p *peer) want(what string, got, want nlm4.Status) {
 	}
 }
 
-// await waits for what a daemon is told.
+// await waits for a daemon's next event.
 func await[T any](t *testing.T, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {

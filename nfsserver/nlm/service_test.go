@@ -1,4 +1,4 @@
-// Locks through the whole stack: clients among themselves, and with programs of this machine.
+// Locks through the whole stack: between clients, and with local programs.
 
 package nlm
 
@@ -65,9 +65,8 @@ func TestClientsExcludeOneAnother(t *testing.T) {
 	}
 }
 
-// program is another program of this machine, with the file open: to the kernel an open file
-// description is as much another as a process, whose locks would end here with any descriptor of
-// the file.
+// program is another local program with the file open. To the kernel an open file description is as
+// distinct as a process; a process's locks would end here with any descriptor of the file.
 func program(t *testing.T, path string) func(typ int16, s span) error {
 	t.Helper()
 	f := openOFD(t, path)
@@ -77,7 +76,7 @@ func program(t *testing.T, path string) func(typ int16, s span) error {
 	}
 }
 
-// TestProgramsOfThisMachine exclude clients, and clients them.
+// TestProgramsOfThisMachine: programs exclude clients, and clients exclude programs.
 func TestProgramsOfThisMachine(t *testing.T) {
 	r := plainRig(t)
 	path := r.newFile("f", 0o666)
@@ -112,9 +111,9 @@ func TestProgramsOfThisMachine(t *testing.T) {
 	if err := fcntl(unix.F_WRLCK, span{9, 9}); err != nil {
 		t.Errorf("what it has not: %v", err)
 	}
-	// One that waits for a program has the lock once that is gone.
+	// A client waiting for a program gets the lock once the program's lock is gone.
 	p.want("LOCK that waits", p.block(fh, 7, 4, 4, true), nlm4.Blocked)
-	time.Sleep(10 * r.locks.pause) // for some looks in vain
+	time.Sleep(10 * r.locks.pause) // some polls in vain
 	if err := fcntl(unix.F_UNLCK, span{0, lastByte}); err != nil {
 		t.Fatalf("fcntl: %v", err)
 	}
@@ -128,7 +127,7 @@ func TestProgramsOfThisMachine(t *testing.T) {
 	}
 }
 
-// TestFilesThatCannotBeLocked, and who can lock one.
+// TestFilesThatCannotBeLocked: which files, and which users, cannot lock.
 func TestFilesThatCannotBeLocked(t *testing.T) {
 	machine.NeedRoot(t, "needs root: files of several users")
 	r := newRig(t, Options{}, nfsserver.Squash{TrustLocal: true}, false, nil)
@@ -160,7 +159,7 @@ func TestFilesThatCannotBeLocked(t *testing.T) {
 	root.want("TEST of what it cannot read", st, nlm4.Failed)
 }
 
-// TestReadOnlyExport: there is nothing to exclude others from but reading.
+// TestReadOnlyExport: only shared locks make sense.
 func TestReadOnlyExport(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t, Options{StateDir: dir}, believeAll, true, nil)
@@ -171,7 +170,7 @@ func TestReadOnlyExport(t *testing.T) {
 	p.want("shared", p.lock(fh, 1, 0, 0, false), nlm4.Granted)
 }
 
-// TestLockedFileThatIsRemoved: its locks are released all the same.
+// TestLockedFileThatIsRemoved: its locks can still be released.
 func TestLockedFileThatIsRemoved(t *testing.T) {
 	r := plainRig(t)
 	path := r.newFile("f", 0o666)
@@ -187,8 +186,8 @@ func TestLockedFileThatIsRemoved(t *testing.T) {
 	}
 }
 
-// TestExportThatIsNoMore: its locks are released, so that its file system can be unmounted, and
-// those of others stay.
+// TestExportThatIsNoMore: its locks are released, so its file system can be unmounted. Those of
+// other exports stay.
 func TestExportThatIsNoMore(t *testing.T) {
 	r := plainRig(t)
 	path := r.newFile("f", 0o666)
@@ -207,8 +206,8 @@ func TestExportThatIsNoMore(t *testing.T) {
 	p.want("another export's", p.lock(memory, 2, 0, 0, true), nlm4.Denied)
 }
 
-// TestExportsRules: who is no client of an export cannot lock its files, and who cannot write locks
-// none exclusively.
+// TestExportsRules: a stranger to an export cannot lock its files, and a client without write
+// access cannot lock exclusively.
 func TestExportsRules(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)

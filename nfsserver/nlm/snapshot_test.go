@@ -1,4 +1,4 @@
-// Snapshot: locks, waiters and shares as they are, without waiting for a file system.
+// Snapshot: locks, waiters and shares, without waiting for a file system.
 
 package nlm
 
@@ -14,11 +14,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// TestSnapshot: what is held and what waits, with who, where and since when; and no more than asked
-// for.
+// TestSnapshot: held and waiting locks with owner, place and time; and no more than requested.
 func TestSnapshot(t *testing.T) {
 	begin := time.Now()
-	r, _, b, fh := waiting(t) // a has 0 to 9 of svid 1, b waits for 5 to 14 of svid 2
+	r, _, b, fh := waiting(t) // a holds 0 to 9 for svid 1, b waits for 5 to 14 for svid 2
 	snap := r.locks.Snapshot(100)
 	slices.SortFunc(snap.Locks, func(x, y LockInfo) int { return int(x.Svid - y.Svid) })
 	must.Equal(t, "number of locks", len(snap.Locks), 2)
@@ -56,7 +55,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotLeavesOutWhatHangs: a file on which a call is kept waiting by its file system.
+// TestSnapshotLeavesOutWhatHangs: a file with a call blocked in its file system is left out.
 func TestSnapshotLeavesOutWhatHangs(t *testing.T) {
 	r, _, _, _ := waiting(t)
 	r.newFile("g", 0o666)

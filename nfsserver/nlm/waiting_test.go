@@ -1,4 +1,4 @@
-// Those who wait: GRANTED, what becomes of it, and who changes his mind.
+// Waiting clients: GRANTED, its results, and clients that stop waiting.
 
 package nlm
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// waiting is a file that client a has locked, and that b waits for.
+// waiting returns a file locked by client a, with b waiting for it.
 func waiting(t *testing.T) (r *rig, a, b *peer, fh []byte) {
 	r = plainRig(t)
 	r.newFile("f", 0o666)
@@ -23,8 +23,8 @@ func waiting(t *testing.T) (r *rig, a, b *peer, fh []byte) {
 	return r, a, b, fh
 }
 
-// TestWhoWaitsIsGranted, with the arguments of its own call, once.
-func TestWhoWaitsIsGranted(t *testing.T) {
+// TestWaiterIsGranted: GRANTED has the arguments of the client's own call, and is sent once.
+func TestWaiterIsGranted(t *testing.T) {
 	r, a, b, fh := waiting(t)
 	a.want("what is not in the way released", a.unlock(fh, 1, 0, 5), nlm4.Granted)
 	select {
@@ -50,7 +50,7 @@ func TestWhoWaitsIsGranted(t *testing.T) {
 	}
 }
 
-// lockedFiles is how many files the service knows.
+// lockedFiles returns the number of files known to the service.
 func (r *rig) lockedFiles() int {
 	r.locks.mu.Lock()
 	defer r.locks.mu.Unlock()
@@ -63,7 +63,8 @@ func (r *rig) count() counts {
 	return r.locks.ledger.used
 }
 
-// TestLostGrantIsRepeated, at a port that is asked for again, until it is answered.
+// TestLostGrantIsRepeated: GRANTED is repeated until it is answered, each time at a port queried
+// again.
 func TestLostGrantIsRepeated(t *testing.T) {
 	r, a, b, fh := waiting(t)
 	r.daemon.set(1, nlm4.Granted)
@@ -79,7 +80,8 @@ func TestLostGrantIsRepeated(t *testing.T) {
 	b.want("UNLOCK", b.unlock(fh, 2, 0, 0), nlm4.Granted)
 }
 
-// TestGrantThatIsNotWanted goes to the next, and its owner has again what it had before.
+// TestGrantThatIsNotWanted: the lock goes to the next waiter, and the owner's earlier locks are
+// restored.
 func TestGrantThatIsNotWanted(t *testing.T) {
 	r, a, b, fh := waiting(t)
 	b.want("a part, shared", b.lock(fh, 2, 12, 1, false), nlm4.Granted)
@@ -92,8 +94,8 @@ func TestGrantThatIsNotWanted(t *testing.T) {
 	a.want("what b had before, exclusive", a.lock(fh, 1, 12, 1, true), nlm4.Denied)
 }
 
-// TestClientThatAsksInsteadOfListening has its lock with the reply to LOCK, and is not called any
-// more.
+// TestClientThatAsksInsteadOfListening: it gets its lock with the reply to LOCK, and is not called
+// any more.
 func TestClientThatAsksInsteadOfListening(t *testing.T) {
 	r, a, b, fh := waiting(t)
 	r.daemon.set(1<<30, nlm4.Granted)
@@ -107,8 +109,8 @@ func TestClientThatAsksInsteadOfListening(t *testing.T) {
 	a.want("b has it", a.lock(fh, 1, 5, 1, false), nlm4.Denied)
 }
 
-// TestUnlockOfWhatNobodyHasConfirmed ends the calls, and nothing of before comes back.
-func TestUnlockOfWhatNobodyHasConfirmed(t *testing.T) {
+// TestUnlockOfUnconfirmedGrant: UNLOCK ends the calls, and no earlier locks come back.
+func TestUnlockOfUnconfirmedGrant(t *testing.T) {
 	r, a, b, fh := waiting(t)
 	b.want("a part, shared", b.lock(fh, 2, 12, 1, false), nlm4.Granted)
 	r.daemon.set(1<<30, nlm4.Granted)
@@ -124,7 +126,7 @@ func TestUnlockOfWhatNobodyHasConfirmed(t *testing.T) {
 	}
 }
 
-// TestCancel: before the lock is granted, after it, and of what nobody waits for.
+// TestCancel: before the grant, after it, and without a waiter.
 func TestCancel(t *testing.T) {
 	r, a, b, fh := waiting(t)
 	b.want("CANCEL of another range", b.cancel(fh, 2, 5, 9, true), nlm4.Denied)
@@ -139,7 +141,7 @@ func TestCancel(t *testing.T) {
 	a.want("nobody has it", a.lock(fh, 1, 0, 0, true), nlm4.Granted)
 }
 
-// TestOldestIsServedFirst, and all that can share are served together.
+// TestOldestIsServedFirst: and all compatible requests are granted together.
 func TestOldestIsServedFirst(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -167,9 +169,8 @@ func TestOldestIsServedFirst(t *testing.T) {
 	}
 }
 
-// TestNobodyIsInsideTwice: owners that lock, wait for GRANTED where they must, and unlock, never
-// probeNew inside.
-func TestNobodyIsInsideTwice(t *testing.T) {
+// TestLocksExclude: owners that lock, wait for GRANTED if they must, and unlock, never hold the lock together.
+func TestLocksExclude(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
 	const owners, rounds = 6, 8

@@ -1,4 +1,4 @@
-// Any calls whatever of the port mapper's programs.
+// Arbitrary calls of the port mapper's programs.
 
 package portmap
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// rawArgs are arguments as they are on the wire, and rawResults take any.
+// rawArgs are arguments in wire form, and rawResults accept any.
 type rawArgs []byte
 
 func (a rawArgs) EncodeXDR(e *xdr.Encoder) { e.Raw(a) }
@@ -22,7 +22,7 @@ type rawResults struct{}
 
 func (rawResults) DecodeXDR(*xdr.Decoder) {}
 
-// steps are calls of a script: version, procedure, number of words of arguments, arguments.
+// steps makes the calls of a script: version, procedure, number of argument words, arguments.
 func steps(script []byte, call func(vers, proc uint32, args []byte)) {
 	for len(script) >= 3 {
 		vers, proc, n := uint32(script[0]%3)+2, uint32(script[1]%16), min(4*int(script[2]), len(script)-3)
@@ -31,9 +31,9 @@ func steps(script []byte, call func(vers, proc uint32, args []byte)) {
 	}
 }
 
-// FuzzPrograms: whatever is asked, by root of this machine or by another, the port mapper goes on
-// to answer, what the server itself has registered stays as it is, others change nothing, and there
-// are never more programs than there is room for.
+// FuzzPrograms: after any calls, by local root or another caller, the port mapper still answers,
+// and the server's own registrations are unchanged. Other callers change nothing, and the number of
+// programs stays bounded.
 func FuzzPrograms(f *testing.F) {
 	seed := func(vers, proc uint32, args xdr.Marshaler) []byte {
 		e := xdr.NewEncoder(nil)
@@ -48,7 +48,7 @@ func FuzzPrograms(f *testing.F) {
 		}
 	}
 	own := Bindings(100003, 3, "tcp", netip.MustParseAddrPort("[::]:2049"))
-	// One connection for all scripts of an owner: ports are few.
+	// One connection for all scripts of an owner, because ports are few.
 	table := NewTable(nil)
 	askers := map[bool]asker{}
 	for root, kind := range map[bool]transport.OwnerKind{true: transport.OwnerLocal, false: transport.OwnerRemote} {
@@ -62,7 +62,8 @@ func FuzzPrograms(f *testing.F) {
 		a := asker{t, askers[root].c}
 		steps(script, func(vers, proc uint32, args []byte) {
 			p := transport.Proc{Prog: rpcbind.Program, Vers: vers, Proc: proc, Name: "any", MaxReply: 1 << 20}
-			_ = a.c.Call(context.Background(), &p, rawArgs(args), rawResults{}, nil, 0) // an error is an answer, too
+			// An error is a reply, too.
+			_ = a.c.Call(context.Background(), &p, rawArgs(args), rawResults{}, nil, 0)
 		})
 		a.call(2, rpcbind.ProcNull, none{}, none{})
 		list := table.list()

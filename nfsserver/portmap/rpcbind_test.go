@@ -1,5 +1,5 @@
-// A Registrar and the rpcbind of Debian, in a network of their own: the port and the socket are one
-// on each machine.
+// A Registrar with Debian's rpcbind, in a network namespace: each machine has one port and one
+// socket.
 
 package portmap
 
@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// startRpcbind starts it and waits until it answers.
+// startRpcbind starts rpcbind and waits until it answers.
 func startRpcbind(t *testing.T) (end func()) {
 	t.Helper()
 	cmd := exec.Command("rpcbind", "-f")
@@ -45,7 +45,7 @@ func startRpcbind(t *testing.T) (end func()) {
 	return nil
 }
 
-// registered is what rpcbind knows of a program.
+// registered returns rpcbind's registrations of a program.
 func registered(t *testing.T, prog uint32) (all []string) {
 	t.Helper()
 	var list rpcbind.ListRes
@@ -59,7 +59,7 @@ func registered(t *testing.T, prog uint32) (all []string) {
 	return all
 }
 
-// awaitRegistered waits until rpcbind knows what it is to know of a program.
+// awaitRegistered waits until rpcbind has the wanted registrations of a program.
 func awaitRegistered(t *testing.T, prog uint32, want ...string) {
 	t.Helper()
 	for range 6000 {
@@ -71,8 +71,8 @@ func awaitRegistered(t *testing.T, prog uint32, want ...string) {
 	t.Errorf("%d is registered as %q, want %q", prog, registered(t, prog), want)
 }
 
-// TestRpcbind: what is registered with an rpcbind, before there is one, when it starts again, and
-// in the way of another server.
+// TestRpcbind: registrations before rpcbind starts, after it restarts, and in conflict with another
+// server.
 func TestRpcbind(t *testing.T) {
 	if !machine.Apart(t, "rpcbind") {
 		return
@@ -101,14 +101,14 @@ func TestRpcbind(t *testing.T) {
 	}
 	awaitRegistered(t, 100003)
 
-	// Over loopback, where there is no socket.
+	// Over loopback, without a socket.
 	r, err = register(ctx, list, filepath.Join(t.TempDir(), "none"), time.Hour)
 	if err != nil {
 		t.Errorf("register: %v", err)
 	}
 	awaitRegistered(t, 100003, all...)
 
-	// Another server in the way: one that lives stays, one that is gone makes room.
+	// A conflicting server: a live one keeps its registration, a dead one loses it.
 	var conflict *ConflictError
 	l, err := net.Listen("tcp", "127.0.0.1:2049")
 	if err != nil {
@@ -127,7 +127,7 @@ func TestRpcbind(t *testing.T) {
 	if r2, err = register(ctx, second, rpcbindSocket, time.Hour); err != nil {
 		t.Errorf("in place of a server that is gone: %v", err)
 	}
-	// The others of the one that is gone are its own, and stay for it to take out.
+	// The dead server's other registrations stay for it to remove.
 	awaitRegistered(t, 100003, "rdma 0.0.0.0.78.81", "rdma6 ::.78.81", "tcp 0.0.0.0.8.2", "tcp6 ::.8.1")
 	if err := r2.Close(ctx); err != nil {
 		t.Errorf("Close: %v", err)

@@ -1,4 +1,4 @@
-// The Table by itself, and as the program that is served.
+// The Table by itself, and as a served program.
 
 package portmap
 
@@ -41,7 +41,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("set %v: %v", b, got)
 		}
 	}
-	set(own, true) // as it stands
+	set(own, true) // unchanged
 	set(rpcbind.Binding{Prog: 100003, Vers: 3, Netid: "tcp", Addr: "0.0.0.0.8.2"}, false)
 	if table.unset(100003, 3, "", superuser) {
 		t.Error("somebody has taken out what is not his")
@@ -124,7 +124,7 @@ func TestPrograms(t *testing.T) {
 	for vers := uint32(2); vers <= 4; vers++ {
 		root.call(vers, rpcbind.ProcNull, none{}, none{})
 	}
-	// Version 2 as NFS clients ask it, and what it says of what it has not.
+	// Version 2 as NFS clients use it, and its replies for missing programs.
 	var port rpcbind.PortRes
 	for _, c := range []struct {
 		m    rpcbind.Mapping
@@ -154,7 +154,8 @@ func TestPrograms(t *testing.T) {
 	}{
 		{rpcbind.ProcGetaddr, rpcbind.Binding{Prog: 100003, Vers: 3, Netid: "rdma", Addr: "192.0.2.7.0.111"}, "192.0.2.7.78.81"},
 		{rpcbind.ProcGetaddr, rpcbind.Binding{Prog: 100003, Vers: 3, Netid: "tcp6", Addr: "192.0.2.7.0.111"}, "::.8.1"},
-		{rpcbind.ProcGetaddr, rpcbind.Binding{Prog: 100003, Vers: 4}, "0.0.0.0.8.1"}, // by the transport of the call
+		// by the call's transport
+		{rpcbind.ProcGetaddr, rpcbind.Binding{Prog: 100003, Vers: 4}, "0.0.0.0.8.1"},
 		{rpcbind.ProcGetversaddr, rpcbind.Binding{Prog: 100003, Vers: 4}, ""},
 		{rpcbind.ProcGetversaddr, rpcbind.Binding{Prog: 100003, Vers: 3}, "0.0.0.0.8.1"},
 	} {
@@ -173,7 +174,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// Who is not root of this machine, nor the server's user, changes nothing.
+// A caller other than local root and the server's user changes nothing.
 func TestOthersChangeNothing(t *testing.T) {
 	for _, owner := range []transport.Owner{{Kind: transport.OwnerRemote}, {}, {Kind: transport.OwnerLocal, UID: uint32(os.Geteuid()) + 1}} {
 		table := NewTable(nil)
