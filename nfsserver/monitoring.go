@@ -122,8 +122,8 @@ type healthCheck struct {
 	answers bool          // set before over is closed
 }
 
-// check queries an export's file system in the background; nil: the export is not open. While a file
-// system does not answer, all callers share one check.
+// check queries an export's file system in the background; nil: the export is not open. While a
+// file system does not answer, all callers share one check.
 func (x *export) check() *healthCheck {
 	if !x.ready.Load() {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// TestDeadlockIsRefused: the client that would close a circle gets an error, and no other: with two and three clients,
-// over two files. The others get their locks once it continues.
+// TestDeadlockIsRefused: the client that would close a circle gets an error, and no other: with two
+// and three clients, over two files. The others get their locks once it continues.
 func TestDeadlockIsRefused(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -102,7 +102,8 @@ func TestCirclesOfManyEndTheSearch(t *testing.T) {
 	}
 }
 
-// TestConcurrentDeadlockRefusesOne: two requests close a circle at the same time, on two files, and one is refused.
+// TestConcurrentDeadlockRefusesOne: two requests close a circle at the same time, on two files, and
+// one is refused.
 func TestConcurrentDeadlockRefusesOne(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)

@@ -223,7 +223,8 @@ func TestServerThatIsCutOff(t *testing.T) {
 	}
 }
 
-// TestReturnedClientsAreNotifiedConcurrently: an unresponsive status monitor delays no other notice.
+// TestReturnedClientsAreNotifiedConcurrently: an unresponsive status monitor delays no other
+// notice.
 func TestReturnedClientsAreNotifiedConcurrently(t *testing.T) {
 	r, m, _, _, _ := goneRig(t, true)
 	m.set(true)
@@ -299,8 +300,8 @@ func TestClientWithoutStatusMonitor(t *testing.T) {
 	}
 }
 
-// TestLongAbsentClientIsProbedRarely: it is probed less and less often, and notified at once when it has a
-// connection.
+// TestLongAbsentClientIsProbedRarely: it is probed less and less often, and notified at once when
+// it has a connection.
 func TestLongAbsentClientIsProbedRarely(t *testing.T) {
 	r, m, _, _, _ := goneRig(t, true)
 	m.set(false)

@@ -169,7 +169,8 @@ func TestOldestIsServedFirst(t *testing.T) {
 	}
 }
 
-// TestLocksExclude: owners that lock, wait for GRANTED if they must, and unlock, never hold the lock together.
+// TestLocksExclude: owners that lock, wait for GRANTED if they must, and unlock, never hold the
+// lock together.
 func TestLocksExclude(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
