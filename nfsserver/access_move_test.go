@@ -8,12 +8,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Who moves a directory to another one changes its "..", and must be allowed to
-// write to it; a rename in its place, and the move of a file, ask for no such thing.
+// Moving a directory to another one changes its "..", and needs write permission on it. A rename in
+// place, and the move of a file, do not.
 func TestMoveOfDirectory(t *testing.T) {
 	eachFS(t, func(c *client, h *host) {
 		a, b := c.dir(c.root, "a", 0o777), c.dir(c.root, "b", 0o777)
-		c.dir(a, "d", 0o755) // of the superuser
+		c.dir(a, "d", 0o755) // owned by the superuser
 		c.file(a, "f", 0o644)
 		u := h.dial(user)
 		u.want("RENAME in its place", u.rename(a, "d", a, "e").Status, nfs3.OK)
@@ -27,7 +27,7 @@ func TestMoveOfDirectory(t *testing.T) {
 	})
 }
 
-// CREATE that empties a file takes its set-id bits as any other change of its content does.
+// CREATE that truncates a file clears its set-id bits, like any other change of its content.
 func TestCreateKillsSetID(t *testing.T) {
 	eachFS(t, func(c *client, h *host) {
 		c.want("SETATTR", c.setattr(c.root, nfs3.Sattr{SetMode: true, Mode: 0o777}).Status, nfs3.OK)

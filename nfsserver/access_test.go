@@ -1,4 +1,4 @@
-// What callers may do: modes, owners, groups.
+// Callers' permissions: modes, owners, groups.
 
 package nfsserver_test
 

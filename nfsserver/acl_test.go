@@ -1,4 +1,4 @@
-// NFSACL: lists that clients read and set are those of the file system, beside setfacl and getfacl.
+// NFSACL: clients read and set the file system's own lists, as setfacl and getfacl show.
 
 package nfsserver_test
 
@@ -80,7 +80,7 @@ func (h *host) transports(f func(t *testing.T, dial func(transport.Cred) *client
 	}
 }
 
-// wantFacl compares what getfacl shows of a file, without the trailing lines' comments.
+// wantFacl compares getfacl's output for a file, without the trailing comments.
 func (v *volume) wantFacl(name string, want ...string) {
 	v.Helper()
 	if got := strings.Fields(v.acl(name)); !slices.Equal(got, want) {
@@ -88,8 +88,8 @@ func (v *volume) wantFacl(name string, want ...string) {
 	}
 }
 
-// TestGetACL: what setfacl has set travels with owner and group; what has no ACL has that of its
-// mode.
+// TestGetACL: setfacl's list includes owner and group in the reply; a file without a list has its
+// mode's.
 func TestGetACL(t *testing.T) {
 	conformance.Proves(t, "R8267-019", "R8267-021")
 	v := newVolume(t)
@@ -98,7 +98,8 @@ func TestGetACL(t *testing.T) {
 	run(t, "setfacl", "-m", "u:2000:r,u:1999:rw,g:7:x", filepath.Join(v.dir, "file"))
 	run(t, "setfacl", "-d", "-m", "u:2000:rwx,g::r", filepath.Join(v.dir, "dir"))
 	v.host.transports(func(t *testing.T, dial func(transport.Cred) *client) {
-		c := dial(transport.Cred{Flavor: 1, UID: 1500, GID: 1500}) // whom no mode lets read them
+		// No mode permits reading to this user.
+		c := dial(transport.Cred{Flavor: 1, UID: 1500, GID: 1500})
 		for _, w := range []struct {
 			name string
 			fh   nfs3.FH
@@ -128,8 +129,8 @@ func TestGetACL(t *testing.T) {
 	})
 }
 
-// TestSetACL: getfacl shows what was set, mode and mask follow each other, and only owner and root
-// may.
+// TestSetACL: getfacl shows the list that was set, mode and mask follow each other, and only owner
+// and root may set it.
 func TestSetACL(t *testing.T) {
 	v := newVolume(t)
 	v.host.transports(func(t *testing.T, dial func(transport.Cred) *client) {
@@ -158,7 +159,7 @@ func TestSetACL(t *testing.T) {
 		if !refused.Attr.Present {
 			t.Error("no attributes beside the refusal")
 		}
-		// What says no more than a mode leaves no ACL.
+		// A list equal to a mode leaves no ACL.
 		if mode := owner.setAccess(fh, entries{{uo, 0, 6}, {go_, 0, 4}, {ot, 0, 0}}.wire()...); mode != 0o640 {
 			t.Errorf("mode %o", mode)
 		}
@@ -168,19 +169,19 @@ func TestSetACL(t *testing.T) {
 		}
 		root := dial(root)
 		root.setAccess(fh, full...)
-		root.setAccess(fh) // taken away, twice
+		root.setAccess(fh) // removed, twice
 		root.setAccess(fh)
 		v.wantFacl(name, "user::rw-", "group::rw-", "other::---")
 		dflt := nfsacl3.ACLs{Mask: bothACLs, Access: entries{{uo, 0, 6}, {go_, 0, 4}, {ot, 0, 0}}.wire(), Default: full}
 		owner.want("a default ACL of a file", owner.setACL(fh, dflt).Status, nfs3.ErrAcces)
-		v.wantFacl(name, "user::rw-", "group::rw-", "other::---") // nothing was set
+		v.wantFacl(name, "user::rw-", "group::rw-", "other::---") // unchanged
 		dflt.Default = nil
 		owner.want("none of a file", owner.setACL(fh, dflt).Status, nfs3.OK)
 	})
 }
 
-// TestSetDefaultACL: what is made in a directory has what its default ACL says, whoever set it; a
-// list that does not travel stays.
+// TestSetDefaultACL: new objects in a directory get its default ACL, whoever set it; a list outside
+// the mask stays.
 func TestSetDefaultACL(t *testing.T) {
 	v := newVolume(t)
 	v.host.transports(func(t *testing.T, dial func(transport.Cred) *client) {
@@ -201,7 +202,7 @@ func TestSetDefaultACL(t *testing.T) {
 		u := dial(transport.Cred{Flavor: 1, UID: 2000, GID: 2000})
 		u.want("WRITE of who may by the inherited ACL", u.write(u.lookup(dir, "file").FH, 0, "x", nfs3.Unstable).Status, nfs3.OK)
 
-		// Taken away, and the access ACL stays.
+		// Removed; the access ACL stays.
 		c.want("SETACL of no default", c.setACL(dir, nfsacl3.ACLs{Mask: nfsacl3.MaskDefault}).Status, nfs3.OK)
 		v.wantFacl(name, "user::rwx", "user:2000:r-x", "group::r-x", "mask::r-x", "other::--x")
 		c.file(dir, "later", 0o666)
@@ -209,7 +210,7 @@ func TestSetDefaultACL(t *testing.T) {
 	})
 }
 
-// TestInvalidACLs: lists that are none give NFS3ERR_INVAL, or do not decode; nothing changes.
+// TestInvalidACLs: invalid lists give NFS3ERR_INVAL, or do not decode; nothing changes.
 func TestInvalidACLs(t *testing.T) {
 	v := newVolume(t)
 	fh := v.file("file", 0o640, 0, 0)
@@ -225,7 +226,7 @@ func TestInvalidACLs(t *testing.T) {
 			"a mask alone":    {{ma, 0, 7}},
 		} {
 			c.want(what, c.setACL(fh, nfsacl3.ACLs{Mask: nfsacl3.MaskAccess, Access: list.wire()}).Status, nfs3.ErrInval)
-			// Beside it one that is good is not set either.
+			// A valid list beside it is not set either.
 			c.want(what, c.setACL(c.root, nfsacl3.ACLs{Mask: bothACLs, Access: good.wire(), Default: list.wire()}).Status, nfs3.ErrInval)
 		}
 		for what, list := range map[string]entries{
@@ -242,7 +243,7 @@ func TestInvalidACLs(t *testing.T) {
 				t.Errorf("%s: %v, %v", what, res.Status, err)
 			}
 		}
-		// The counts of an attacker: nothing is made as large.
+		// An attacker's counts cause no large allocation.
 		err := c.acl(nfsacl3.ProcSetACL, hostile{fh, 1<<32 - 1}, &nfsacl3.SetACLRes{})
 		if err == nil || !strings.Contains(err.Error(), "GARBAGE_ARGS") {
 			t.Errorf("4 billion entries: %v", err)
@@ -253,7 +254,7 @@ func TestInvalidACLs(t *testing.T) {
 	v.wantFacl(".", "user::rwx", "group::rwx", "other::r-x")
 }
 
-// hostile is the arguments of a SETACL whose lists are said to be longer than they are.
+// hostile encodes a SETACL with counts larger than its lists.
 type hostile struct {
 	fh    nfs3.FH
 	count uint32
@@ -266,13 +267,13 @@ func (h hostile) EncodeXDR(e *xdr.Encoder) {
 	e.Uint32(h.count)
 }
 
-// TestLargestACLs: as many entries as the protocol has travel both ways, as long calls and replies
-// over RDMA.
+// TestLargestACLs: the protocol's largest lists travel both ways, as long calls and replies over
+// RDMA.
 func TestLargestACLs(t *testing.T) {
 	conformance.Proves(t, "R8267-022")
 	needTools(t)
 	dir := t.TempDir()
-	run(t, "mount", "-t", "tmpfs", "none", dir) // which has no limit of its own
+	run(t, "mount", "-t", "tmpfs", "none", dir) // tmpfs has no limit of its own
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: diskAt(t, dir)}}})
 	list := entries{{uo, 0, 7}}.wire()
@@ -290,8 +291,8 @@ func TestLargestACLs(t *testing.T) {
 	})
 }
 
-// TestACLRights: read-only exports refuse, squashed callers are who they act as, no_acl and file
-// systems without ACLs have none.
+// TestACLRights: read-only exports refuse, squashed callers have their effective user's rights, and
+// no_acl and file systems without ACLs have no lists.
 func TestACLRights(t *testing.T) {
 	needTools(t, "setfacl")
 	dir := t.TempDir()
@@ -334,7 +335,7 @@ func TestACLRights(t *testing.T) {
 	}
 }
 
-// TestFileSystemWithoutACLs: modes are shown as ACLs, as by Linux's server, and none can be set.
+// TestFileSystemWithoutACLs: modes appear as ACLs, as with Linux's server, and none can be set.
 func TestFileSystemWithoutACLs(t *testing.T) {
 	needTools(t)
 	dir := t.TempDir()

@@ -1,4 +1,4 @@
-// Kinds of objects in words.
+// Names of object types.
 
 package nfsserver
 

@@ -1,5 +1,4 @@
-// The Auditor is told of all changes of names and attributes, of those refused too, and of nothing
-// else.
+// The Auditor receives all changes of names and attributes, also refused ones, and nothing else.
 
 package nfsserver_test
 
@@ -18,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
 )
 
-// auditLines is an Auditor that keeps what it is told of as text.
+// auditLines is an Auditor that keeps the changes as text.
 type auditLines struct {
 	mu    sync.Mutex
 	lines []string
@@ -70,7 +69,7 @@ func (r *auditLines) Change(c *nfsserver.Change) {
 	r.lines = append(r.lines, fmt.Sprint(b.String(), " rdma=", c.RDMA))
 }
 
-// take is what was told since the last time.
+// take returns the changes since the last call.
 func (r *auditLines) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,9 +78,9 @@ func (r *auditLines) take() []string {
 	return lines
 }
 
-// TestAuditorIsToldOfEachChange: each operation over each transport, with its user as sent and
-// after root was squashed.
-func TestAuditorIsToldOfEachChange(t *testing.T) {
+// TestAuditorSeesEachChange: each operation over each transport, with the claimed user and the
+// effective one.
+func TestAuditorSeesEachChange(t *testing.T) {
 	var told auditLines
 	h := serve(t, nfsserver.Options{Squash: nfsserver.Squash{TrustLocal: true}, Auditor: &told, Exports: []nfsserver.Export{
 		{Name: "/x", FS: memfs.New(memfs.Options{Mode: 0o757})}, {Name: "/ro", FS: memory(t), ReadOnly: true}}})
@@ -135,7 +134,7 @@ func TestAuditorIsToldOfEachChange(t *testing.T) {
 			want[i] += fmt.Sprint(" rdma=", rdma)
 		}
 		if got := told.take(); !slices.Equal(got, want) {
-			t.Errorf("told of\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("changes\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 	told.take()
@@ -148,13 +147,13 @@ func TestAuditorIsToldOfEachChange(t *testing.T) {
 		`MKDIR /x NFS3_OK 0:0 as 65534:65534 root/"of root" 700 numbered rdma=false`,
 		`MKDIR /x NFS3_OK as 65534:65534 root/"of nobody" 700 numbered rdma=false`, `MKDIR /ro NFS3ERR_ROFS 0:0 as 65534:65534 root/"d" 700 rdma=false`}
 	if !slices.Equal(got, want) {
-		t.Errorf("told of\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("changes\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// TestAuditorIsToldOfStrangers: who is no client of an export, or makes handles up, is told of
-// without a user.
-func TestAuditorIsToldOfStrangers(t *testing.T) {
+// TestAuditorSeesStrangers: calls by strangers to an export, and with forged handles, are reported
+// without an effective user.
+func TestAuditorSeesStrangers(t *testing.T) {
 	var told auditLines
 	h := serve(t, nfsserver.Options{Squash: remote, Auditor: &told, Exports: ruled(t, "/x 10.0.0.1\n/y *\n")})
 	c := h.dial(user)
@@ -162,7 +161,7 @@ func TestAuditorIsToldOfStrangers(t *testing.T) {
 	c.want("REMOVE", c.remove(nfs3.FH{}, "f").Status, nfs3.ErrBadHandle)
 	want := []string{`REMOVE /x NFS3ERR_ACCES 1000:1000 dir/"f" rdma=false`, `REMOVE  NFS3ERR_BADHANDLE 1000:1000 rdma=false`}
 	if got := told.take(); !slices.Equal(got, want) {
-		t.Errorf("told of\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("changes\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -171,8 +170,7 @@ type silent struct{}
 
 func (silent) Change(*nfsserver.Change) {}
 
-// TestAuditorAllocatesNothing: a SETATTR that is refused allocates as much with an Auditor as
-// without.
+// TestAuditorAllocatesNothing: a refused SETATTR allocates as much with an Auditor as without.
 func TestAuditorAllocatesNothing(t *testing.T) {
 	var n [2]float64
 	for i, a := range []nfsserver.Auditor{nil, silent{}} {

@@ -1,4 +1,4 @@
-// Exports inside others, entered through them or not.
+// Nested exports, entered through the outer one or not.
 
 package nfsserver_test
 
@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestExportsInside: the export below, on another file system, is entered with crossmnt above or
-// nohide, by those who are its clients, and its own rules hold there; a listing gives no handle of
-// the directory that lies under it.
+// TestExportsInside: clients of an inner export on another file system enter it, with crossmnt on
+// the outer one or nohide. The inner export's rules hold there. A listing gives no handle of the
+// covered directory.
 func TestExportsInside(t *testing.T) {
 	for _, c := range []struct {
 		name, up, down string
@@ -27,7 +27,8 @@ func TestExportsInside(t *testing.T) {
 			cl := h.dialFrom("127.0.0.1", user)["tcp"].mount("/srv")
 			a := cl.dir(cl.root, "a", 0o777)
 			under := cl.dir(a, "in", 0o777)
-			elsewhere := cl.dir(cl.dir(cl.root, "b", 0o777), "in", 0o777) // of the same name, in another directory
+			// The same name in another directory.
+			elsewhere := cl.dir(cl.dir(cl.root, "b", 0o777), "in", 0o777)
 			got := cl.lookup(a, "in")
 			inside := h.srv.RootHandle("/srv/a/in")
 			switch {

@@ -61,12 +61,12 @@ func ExampleNew() {
 	}
 	fmt.Printf("%s\n", content)
 	client.Close()
-	service.Shutdown(ctx) // takes no more calls, and waits for those that run
+	service.Shutdown(ctx) // takes no more calls, and waits for running ones
 	// Output: hello from the disk
 }
 
-// A shouting tree shows the content of another one in capital letters, and takes
-// none. What it does not say itself, the tree that it wraps does.
+// A shouting tree shows the content of another one in capital letters, and refuses writes. The
+// wrapped tree does the rest.
 type shouting struct{ nfsserver.FS }
 
 func (s shouting) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
@@ -79,9 +79,10 @@ func (shouting) WriteAt(nfsserver.Cred, nfsserver.Ref, []byte, uint64) (int, err
 	return 0, syscall.EROFS
 }
 
-// Serve two trees, one of them of one's own, and use them over both transports.
+// Serve two trees, one with an FS of its own, and use them over both transports.
 func Example() {
-	me := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())} // all callers act as this user
+	// All callers act as this user.
+	me := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	tree := memfs.New(memfs.Options{UID: me.UID, GID: me.GID})
 	server, err := nfsserver.New(nfsserver.Options{Squash: me, Exports: []nfsserver.Export{
 		{Name: "/plain", FS: tree},

@@ -1,10 +1,10 @@
-// What tests outside the package set inside it.
+// Access to the package's internals for external tests.
 
 package nfsserver
 
 import "github.com/nfsrdma/nfsrdma/xdr/nfs3"
 
-// SetGroups has the groups of this machine's users looked up by f.
+// SetGroups replaces the look-up of local users' groups.
 func (s *Server) SetGroups(f func(uid uint32) (gid uint32, gids []uint32, err error)) {
 	s.groups.lookup = f
 }
@@ -17,7 +17,7 @@ func (s *Server) Locked(export string, r Ref) bool {
 	return t.held[r] != nil
 }
 
-// RootHandle is the handle of the root of an export.
+// RootHandle returns the handle of an export's root.
 func (s *Server) RootHandle(name string) nfs3.FH {
 	x := s.table.Load().byID[exportID(&Export{Name: name})].x
 	return s.fh(x, &x.root)

@@ -1,4 +1,4 @@
-// The optional interfaces of an FS: all of them are collected, in one place, and documented.
+// The optional interfaces of an FS: all are collected in one place, and documented.
 
 package nfsserver
 
@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// plainFS has the methods of FS and no others.
+// plainFS has only FS's methods.
 type plainFS struct{ FS }
 
 // ableFS has every optional interface.
@@ -45,7 +45,7 @@ func TestOptionalOfAbleFS(t *testing.T) {
 }
 
 // TestOptionalHasEachInterface: an interface whose comment begins with "A Name is an FS" is a field
-// of optional, and in the table for people that write an FS.
+// of optional, and in the table for authors of an FS.
 func TestOptionalHasEachInterface(t *testing.T) {
 	page, err := os.ReadFile("../docs/library.md")
 	if err != nil {
@@ -77,7 +77,7 @@ func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
 	}
 }
 
-// optionalInterfaces finds the interfaces of this package that an FS can have beside FS.
+// optionalInterfaces returns this package's optional interfaces.
 func optionalInterfaces(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -101,7 +101,7 @@ func optionalInterfaces(t *testing.T) map[string]bool {
 	return found
 }
 
-// TestOnlyOptionalOfAsserts: no other code asks an FS what it can do beside FS.
+// TestOnlyOptionalOfAsserts: no other code asserts an FS's type.
 func TestOnlyOptionalOfAsserts(t *testing.T) {
 	optional := optionalInterfaces(t)
 	for _, name := range sources(t, ".", true) {
@@ -124,7 +124,7 @@ func TestOnlyOptionalOfAsserts(t *testing.T) {
 	}
 }
 
-// assertedTypes are the types of a type assertion, or of a case of a type switch.
+// assertedTypes returns the types in a type assertion, or in a case of a type switch.
 func assertedTypes(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.TypeAssertExpr:
@@ -137,7 +137,7 @@ func assertedTypes(n ast.Node) []ast.Expr {
 	return nil
 }
 
-// nameHere is the name of a type of this package, as it and others write it; otherwise empty.
+// nameHere returns the name of this package's type as it and other packages write it, or "".
 func nameHere(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -150,7 +150,7 @@ func nameHere(e ast.Expr) string {
 	return ""
 }
 
-// sources are the Go files of a directory, tests apart, and with deep also of those below it.
+// sources returns the Go files in a directory, except tests, and with deep also below it.
 func sources(t *testing.T, dir string, deep bool) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

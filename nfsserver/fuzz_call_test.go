@@ -1,4 +1,4 @@
-// What the clients of FuzzServer send and what they want to hear.
+// The calls that FuzzServer's clients send, and the replies they require.
 
 package nfsserver_test
 
@@ -17,23 +17,23 @@ import (
 
 // A line is one connection of a client.
 type line interface {
-	raw(b []byte)           // says bytes
-	call(m *fuzzCall)       // says a call
-	reply() *chunks.Message // takes the oldest reply, nil when there is none
+	raw(b []byte)           // sends bytes
+	call(m *fuzzCall)       // sends a call
+	reply() *chunks.Message // takes the oldest reply; nil: none
 	close()
-	lost() bool // the server has ended it, or may have misunderstood something
+	lost() bool // the server has closed it, or may be out of step
 }
 
-// fuzzACL is what the procedures of NFSACL are numbered from in a script.
+// fuzzACL is the first number of NFSACL's procedures in a script.
 const fuzzACL = 64
 
-// A fuzzCall is one call as the script wants it.
+// A fuzzCall is one call as the script describes it.
 type fuzzCall struct {
 	flags byte
 	xid   uint32
 	proc  uint32
 	msg   []byte
-	tail  int // bytes at the end that may be a Read chunk
+	tail  int // bytes at the end that may become a Read chunk
 }
 
 // step does one step of the script.
@@ -83,7 +83,7 @@ func (h *fuzzHost) step(s *rnictest.Script) {
 	h.check(l, c)
 }
 
-// handle is one that was given, or one that was not.
+// handle returns a received handle, or a forged one.
 func (h *fuzzHost) handle(i byte) nfs3.FH {
 	if int(i) < len(h.handles) {
 		return h.handles[i]
@@ -97,7 +97,7 @@ func (h *fuzzHost) handle(i byte) nfs3.FH {
 	return fh
 }
 
-// check wants the reply.
+// check requires the reply.
 func (h *fuzzHost) check(l line, c *fuzzCall) {
 	m := l.reply()
 	if m == nil {
@@ -121,7 +121,7 @@ func (h *fuzzHost) check(l line, c *fuzzCall) {
 	}
 }
 
-// results wants the results to be the procedure's, and keeps handles.
+// results requires the procedure's results, and keeps handles.
 func (h *fuzzHost) results(c *fuzzCall, d *xdr.Decoder) {
 	var res xdr.Unmarshaler
 	if c.flags&fuzzMount != 0 {
@@ -214,7 +214,7 @@ func result(proc uint32) xdr.Unmarshaler {
 	return nil
 }
 
-// line is the connection to use.
+// line returns the connection to use.
 func (h *fuzzHost) line(i byte) line {
 	if h.lines[i] != nil && !h.lines[i].lost() {
 		return h.lines[i]

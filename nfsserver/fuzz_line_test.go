@@ -17,14 +17,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// inbox is what a connection has heard.
+// inbox holds a connection's received replies.
 type inbox struct {
 	t *testing.T
 
 	mu      sync.Mutex
 	replies []*chunks.Message
 	ended   bool
-	muddled bool // raw bytes were said: what is answered then is not known
+	muddled bool // raw bytes were sent: replies are unpredictable
 }
 
 func (i *inbox) put(m *chunks.Message) {
@@ -97,7 +97,7 @@ func (l *tcpLine) call(c *fuzzCall) {
 
 func (l *tcpLine) close() { l.c.Close() }
 
-// Handles of the memory that an rdmaLine offers, by their last two bits.
+// Handles of the memory offered by an rdmaLine, by their last two bits.
 const (
 	memCall = iota
 	memItem
@@ -105,11 +105,10 @@ const (
 	memResult
 )
 
-// maxResult is the most bytes of a result that an rdmaLine has room for; larger
-// ones are refused.
+// maxResult is the most result bytes that an rdmaLine accepts.
 const maxResult = 64 << 10
 
-// An rdmaLine is a connection that keeps to the rules of RPC-over-RDMA, but in raw.
+// An rdmaLine is a connection that follows the rules of RPC-over-RDMA, on raw messages.
 type rdmaLine struct {
 	inbox
 	peer *rnictest.Peer
@@ -117,7 +116,7 @@ type rdmaLine struct {
 	msg  []byte
 
 	memMu sync.Mutex
-	mem   map[uint32][]byte // what is offered, by handle
+	mem   map[uint32][]byte // offered memory, by handle
 }
 
 func dialFuzzRDMA(t *testing.T, l *rnictest.Listener) *rdmaLine {
@@ -142,7 +141,7 @@ func dialFuzzRDMA(t *testing.T, l *rnictest.Listener) *rdmaLine {
 	return line
 }
 
-// answer answers the server's RDMA Reads.
+// answer replies to the server's RDMA Reads.
 func (l *rdmaLine) answer() {
 	for q := range l.asks {
 		l.memMu.Lock()
@@ -165,7 +164,7 @@ func (l *rdmaLine) raw(b []byte) {
 
 func (l *rdmaLine) close() { l.peer.Close() }
 
-// offer makes memory, and the segment that names it.
+// offer makes memory, and the segment for it.
 func (l *rdmaLine) offer(c *fuzzCall, kind uint32, b []byte) chunks.Segment {
 	handle := c.xid<<2 | kind
 	l.memMu.Lock()
@@ -195,7 +194,7 @@ func (l *rdmaLine) call(c *fuzzCall) {
 	_ = l.peer.Send(append(h.Append(nil), body...))
 }
 
-// hear takes what the server says.
+// hear handles a message from the server.
 func (l *rdmaLine) hear(s *rnictest.Segment) error {
 	switch {
 	case s.Op == rdmap.OpWrite:
@@ -225,7 +224,7 @@ func (l *rdmaLine) hear(s *rnictest.Segment) error {
 	return nil
 }
 
-// message puts a reply together from what was sent and what was written before.
+// message assembles a reply from the Send and earlier RDMA Writes.
 func (l *rdmaLine) message(msg []byte) error {
 	var h rpcrdma.Header
 	if err := h.Parse(msg); err != nil {
@@ -235,7 +234,7 @@ func (l *rdmaLine) message(msg []byte) error {
 	l.memMu.Lock()
 	defer l.memMu.Unlock()
 	switch h.Proc {
-	case rpcrdma.ProcError: // to chunks that do not belong
+	case rpcrdma.ProcError: // for chunks that do not fit
 		m.Stream = garbage(h.XID)
 	case rpcrdma.ProcNoMsg:
 		m.Stream = l.mem[h.Reply[0].Handle][:h.Reply[0].Length]
@@ -249,7 +248,7 @@ func (l *rdmaLine) message(msg []byte) error {
 	return nil
 }
 
-// garbage is a reply that says GARBAGE_ARGS.
+// garbage returns a GARBAGE_ARGS reply.
 func garbage(xid uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, xid)
 	return append(b, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4)

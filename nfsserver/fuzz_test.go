@@ -1,4 +1,4 @@
-// A whole server and clients that say anything, over TCP and RDMA, in simulated time.
+// A whole server with arbitrary clients, over TCP and RDMA, in simulated time.
 
 package nfsserver_test
 
@@ -22,29 +22,27 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
 )
 
-// A step is: flags, procedure, handle, bytes of arguments, second handle,
-// bytes of further arguments. Arguments stand after a handle in each procedure but
-// NULL, and after two in RENAME and LINK.
+// A step is: flags, procedure, handle, argument bytes, second handle, further argument bytes.
+// Arguments follow one handle in each procedure except NULL, and two in RENAME and LINK.
 const (
 	fuzzRDMA      = 1 << iota // not TCP
 	fuzzMount                 // a call of MOUNT: no handles
 	fuzzRaw                   // the bytes are a stream or a Send, not arguments
 	fuzzUser                  // not the superuser
-	fuzzAgain                 // the XID of the call before
-	fuzzTail                  // RDMA: the last bytes come as Read chunk
-	fuzzLongCall              // RDMA: all of it does
+	fuzzAgain                 // the XID of the previous call
+	fuzzTail                  // RDMA: the last bytes come as a Read chunk
+	fuzzLongCall              // RDMA: the whole call does
 	fuzzLongReply             // RDMA: a Reply chunk is offered
 )
 
-// Longer scripts say little that shorter ones do not, and keep others waiting.
+// Longer scripts add little and take time from others.
 const (
 	maxScript = 4096
 	maxSteps  = 24
 )
 
-// FuzzServer: a script is calls, made of handles that earlier calls gave, and
-// raw bytes. Every call must be answered, by a reply of the type that its
-// procedure has, and never because the server failed.
+// FuzzServer: a script consists of calls, with handles from earlier replies, and raw bytes. Every
+// call must be answered, with its procedure's type of reply, and never with a server failure.
 func FuzzServer(f *testing.F) {
 	for _, s := range serverSeeds() {
 		f.Add(s)
@@ -79,7 +77,7 @@ func scripted(flags byte, proc uint32, handle byte, args xdr.Marshaler, more ...
 	return append(append([]byte{flags, byte(proc), handle, byte(len(b) >> 8), byte(len(b))}, b...), more...)
 }
 
-// noHandle is arguments without the handle that they begin with.
+// noHandle encodes arguments without their leading handle.
 type noHandle struct{ m xdr.Marshaler }
 
 func (n noHandle) EncodeXDR(e *xdr.Encoder) { e.Raw(encoded(n.m)[4:]) }
@@ -88,7 +86,7 @@ func encoded(m xdr.Marshaler) (out []byte) {
 	e := xdr.NewEncoder(nil)
 	m.EncodeXDR(e)
 	at := 0
-	for _, it := range e.Items() { // back in their places
+	for _, it := range e.Items() { // back in place
 		out = append(append(out, e.Bytes()[at:it.Off]...), it.Data...)
 		out = append(out, make([]byte, xdr.Pad(len(it.Data)))...)
 		at = it.Off
@@ -140,12 +138,12 @@ func serverSeeds() (seeds [][]byte) {
 	return seeds
 }
 
-// raw is bytes as they are.
+// raw is bytes, unchanged.
 type raw []byte
 
 func (r raw) EncodeXDR(e *xdr.Encoder) {
 	if r == nil {
-		r = make(raw, 4) // what noHandle takes away
+		r = make(raw, 4) // removed by noHandle
 	}
 	e.Raw(r)
 }

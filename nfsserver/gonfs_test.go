@@ -17,7 +17,7 @@ import (
 	"github.com/vmware/go-nfs-client/nfs/rpc"
 )
 
-// TestGoNFSClient does all that go-nfs-client can do.
+// TestGoNFSClient uses all operations of go-nfs-client.
 func TestGoNFSClient(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -74,11 +74,11 @@ func useGoNFS(t *testing.T, target *gonfs.Target) {
 	}
 }
 
-// portmapHost is where go-nfs-client finds the server: it asks a portmapper
-// at port 111 of the server's address, always.
+// portmapHost is the server's address for go-nfs-client, which always queries a portmapper at port
+// 111 there.
 const portmapHost = "127.0.0.1"
 
-// portmapper answers GETPORT (RFC 1833 §3.2) with one port, whatever the program.
+// portmapper answers GETPORT (RFC 1833 §3.2) with one port for all programs.
 func portmapper(port int) *transport.Program {
 	getport := func(c *transport.Call) error {
 		for range 4 {

@@ -1,5 +1,5 @@
-// Handles of a file system that several servers serve: good at each of them, and sealed by its own
-// key alone.
+// Handles of a file system served by several servers: valid at each of them, and sealed only with
+// its own key.
 
 package nfsserver_test
 
@@ -23,9 +23,8 @@ func (k *keyed) Info() nfsserver.Info {
 	return in
 }
 
-// TestHandlesOfSharedFileSystem: two servers with keys of their own take each other's handles of
-// the file system that both serve, and of no other; who has a server's key cannot make handles of
-// it.
+// TestHandlesOfSharedFileSystem: two servers with different keys accept each other's handles of the
+// shared file system, and of no other. A server's key does not make valid handles of it.
 func TestHandlesOfSharedFileSystem(t *testing.T) {
 	shared, own := memory(t), [nfsserver.KeySize]byte{9}
 	start := func(key byte, of [nfsserver.KeySize]byte) (*client, *client) {
@@ -44,14 +43,14 @@ func TestHandlesOfSharedFileSystem(t *testing.T) {
 	b.want("a handle of another export", b.getattr(aHere.root).Status, nfs3.ErrBadHandle)
 	b.want("RENAME between exports", b.rename(b.root, "g", bHere.root, "g").Status, nfs3.ErrXDev)
 	b.want("RENAME to the other server's export", b.rename(b.root, "g", aHere.root, "g").Status, nfs3.ErrBadHandle)
-	// A server of the same key, whose volume has another: its handles are no handles of the volume.
+	// A server with the same key and a volume with another: its handles are invalid for the volume.
 	aHere.want("a handle by its key, of another tree", aHere.getattr(otherHere.root).Status, nfs3.ErrStale)
 	zero, _ := start(1, [nfsserver.KeySize]byte{})
 	a.want("a handle of the volume by a server's key", a.getattr(zero.root).Status, nfs3.ErrBadHandle)
 }
 
-// TestKeyOfLateFileSystem: until a file system is open its key is not known, and clients are to ask
-// again rather than be told that their handles are bad.
+// TestKeyOfLateFileSystem: until a file system is open its key is unknown. Clients then retry,
+// instead of getting BADHANDLE.
 func TestKeyOfLateFileSystem(t *testing.T) {
 	tree := memfs.New(memfs.Options{Mode: 0o777})
 	first := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/vol", FS: &keyed{tree, [nfsserver.KeySize]byte{9}}}}})

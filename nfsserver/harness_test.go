@@ -1,4 +1,4 @@
-// A server in the process and a client of it, for the tests of the procedures.
+// A server in this process and its client, for the tests of the procedures.
 
 package nfsserver_test
 
@@ -18,16 +18,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// root calls as the superuser, user as somebody.
+// root is the superuser, user is an ordinary one.
 var (
 	root = transport.Cred{Flavor: 1, Machine: "test"}
 	user = transport.Cred{Flavor: 1, Machine: "test", UID: 1000, GID: 1000, GIDs: []uint32{100, 200}}
 )
 
-// believeAll takes callers for who they say they are, on this machine and as root too.
+// believeAll trusts all callers, also local ones and root.
 var believeAll = nfsserver.Squash{NoRootSquash: true, TrustLocal: true}
 
-// A host is a served Server.
+// A host is a running Server.
 type host struct {
 	*testing.T
 	srv *nfsserver.Server
@@ -78,7 +78,7 @@ func diskAt(t *testing.T, dir string) nfsserver.FS {
 	return f
 }
 
-// A user is a client with one identity, and the root of what it mounted.
+// A client is a connection with one identity, and the root of its mount.
 type client struct {
 	*testing.T
 	rpc  *transport.Client
@@ -123,7 +123,7 @@ func (c *client) mount(path string) *client {
 	return c
 }
 
-// void is no arguments and no results.
+// void has no arguments and no results.
 type void struct{}
 
 func (void) EncodeXDR(*xdr.Encoder) {}
@@ -137,7 +137,7 @@ func (c *client) mountCall(proc uint32, args xdr.Marshaler, res xdr.Unmarshaler)
 	}
 }
 
-// call calls an NFS procedure that must be answered.
+// call makes an NFS call that must be answered.
 func (c *client) call(proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) {
 	c.Helper()
 	if err := c.try(proc, args, res); err != nil {
@@ -155,7 +155,7 @@ func (c *client) try(proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error
 	return c.rpc.Call(context.Background(), &p, args, res, nil, extra)
 }
 
-// want fails the test if a status is not the one wanted.
+// want fails the test if a status differs.
 func (c *client) want(what string, got, want nfs3.Status) {
 	c.Helper()
 	if got != want {
@@ -212,7 +212,7 @@ func (c *client) read(fh nfs3.FH, off uint64, n uint32) (res nfs3.ReadRes, data 
 	return res, keep.data
 }
 
-// readRes copies the data while the message is there.
+// readRes copies the data before the message is freed.
 type readRes struct {
 	*nfs3.ReadRes
 	data string
@@ -241,7 +241,7 @@ func (c *client) create(dir nfs3.FH, name string, mode nfs3.CreateMode, s nfs3.S
 	return res
 }
 
-// file makes a file that is not there yet.
+// file creates a missing file.
 func (c *client) file(dir nfs3.FH, name string, mode uint32) nfs3.FH {
 	c.Helper()
 	res := c.create(dir, name, nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: mode}, nfs3.Verf{})
@@ -255,7 +255,7 @@ func (c *client) mkdir(dir nfs3.FH, name string, mode uint32) (res nfs3.MkdirRes
 	return res
 }
 
-// dir makes a directory that is not there yet.
+// dir creates a missing directory.
 func (c *client) dir(dir nfs3.FH, name string, mode uint32) nfs3.FH {
 	c.Helper()
 	res := c.mkdir(dir, name, mode)

@@ -1,4 +1,4 @@
-// Who is believed, at the edges: ports, and the groups of users while the machine looks them up.
+// Edges of trust: ports, and users' groups while the machine looks them up.
 
 package nfsserver
 
@@ -43,7 +43,7 @@ func TestGroupsOfMachine(t *testing.T) {
 	}
 }
 
-// TestGroupsOfUnknownUser: none, not even those that a failed lookup brought along.
+// TestGroupsOfUnknownUser: none, not even those returned with the error.
 func TestGroupsOfUnknownUser(t *testing.T) {
 	table := groupTable{lookup: func(uint32) (uint32, []uint32, error) { return 5, []uint32{6}, errors.New("no such user") }}
 	w := Cred{UID: 1000, GID: 5, GIDs: []uint32{5, 6, 7}}
@@ -53,8 +53,8 @@ func TestGroupsOfUnknownUser(t *testing.T) {
 	}
 }
 
-// TestGroupsAreLookedUpOnce: for all calls of a minute, and again after it by one goroutine,
-// while those that are there are used.
+// TestGroupsAreLookedUpOnce: one look-up serves all calls for a minute. After it one goroutine
+// looks them up again, while the old ones are used.
 func TestGroupsAreLookedUpOnce(t *testing.T) {
 	lookups, answers := make(chan uint32), make(chan uint32)
 	table := groupTable{lookup: func(uid uint32) (uint32, []uint32, error) {
@@ -90,13 +90,13 @@ func TestGroupsAreLookedUpOnce(t *testing.T) {
 	default:
 	}
 	answers <- 71
-	for table.of(7).gid != 71 { // the lookup is still putting it there
+	for table.of(7).gid != 71 { // the look-up is still storing it
 		runtime.Gosched()
 	}
 }
 
-// TestFailedLookupIsRepeated: a user whose groups could not be looked up has them soon after the
-// directory service answers again, and is not asked for at each call.
+// TestFailedLookupIsRepeated: a user gets the groups soon after the directory service answers
+// again, and there is not a query for each call.
 func TestFailedLookupIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, down := 0, true
@@ -133,8 +133,8 @@ func TestFailedLookupIsRepeated(t *testing.T) {
 	})
 }
 
-// TestGroupsAreLookedUpAFewAtOnce: a caller chooses the users, so there are never
-// more lookups under way than the bound; others wait, and all get their answer.
+// TestGroupsAreLookedUpAFewAtOnce: callers choose the users, so concurrent look-ups are bounded.
+// Others wait, and all get their result.
 func TestGroupsAreLookedUpAFewAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const users = 3*groupsAtOnce + 1
@@ -168,8 +168,8 @@ func TestGroupsAreLookedUpAFewAtOnce(t *testing.T) {
 	})
 }
 
-// TestGroupsInTime: a directory service that hangs costs the groups, not the call, and who
-// hangs in it is no reason to forget others or to ask without end.
+// TestGroupsInTime: a hanging directory service costs the groups, not the call. It neither evicts
+// other users nor is queried without end.
 func TestGroupsInTime(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)

@@ -1,5 +1,4 @@
-// Who is believed, and as whom callers act: squashing, and processes of other users on this
-// machine.
+// Trust in callers, and effective users: squashing, and local processes of other users.
 
 package nfsserver_test
 
@@ -27,11 +26,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// groupOfSecret may read the file "secret" of an export of serveSecret, and nobody else may.
+// groupOfSecret is the only group that may read the file "secret" in an export of serveSecret.
 const groupOfSecret = 4242
 
-// serveSecret serves /x, where everybody may make files, for callers owned as owner says (nil: by
-// the kernel).
+// serveSecret serves /x, where all users may create files. owner overrides the kernel's socket
+// owner; nil: the kernel's.
 func serveSecret(t *testing.T, q nfsserver.Squash, owner *transport.Owner) (tcp, rdma net.Addr) {
 	t.Helper()
 	tree := memfs.New(memfs.Options{Mode: 0o777})
@@ -71,13 +70,13 @@ func serveSecret(t *testing.T, q nfsserver.Squash, owner *transport.Owner) (tcp,
 	return svc.TCPAddr, svc.RDMAAddr
 }
 
-// at is a port at an address of this machine.
+// at returns a port at a local address.
 func at(ip string, a net.Addr) string {
 	return (&net.TCPAddr{IP: net.ParseIP(ip), Port: a.(*net.TCPAddr).Port}).String()
 }
 
-// actAs makes a file as cred, and says as whom it was made and whether it may read "secret"
-// and "wheel"; or how it was refused.
+// actAs creates a file as cred. It returns the file's owner and whether it may read "secret" and
+// "wheel", or the refusal.
 func actAs(rdma bool, addr string, cred transport.Cred) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -146,7 +145,7 @@ func sys(uid, gid uint32, gids ...uint32) transport.Cred {
 	return transport.Cred{Flavor: 1, Machine: "m", UID: uid, GID: gid, GIDs: gids}
 }
 
-// TestSquash: the zero value takes user and group 0 away from everybody.
+// TestSquash: the zero value removes user and group 0.
 func TestSquash(t *testing.T) {
 	keep := nfsserver.Squash{NoRootSquash: true}
 	for _, c := range []struct {
@@ -180,8 +179,8 @@ func TestSquash(t *testing.T) {
 
 const tooWeak = "rpc: credentials refused (AUTH_TOOWEAK)"
 
-// TestOwnersOfCallers: on this machine root speaks for others, everybody else for himself
-// with groups of his own, and who is not known not at all.
+// TestOwnersOfCallers: on this machine root speaks for others, all others for themselves with their
+// own groups, and unknown callers are refused.
 func TestOwnersOfCallers(t *testing.T) {
 	local := func(uid uint32) *transport.Owner { return &transport.Owner{Kind: transport.OwnerLocal, UID: uid} }
 	unknown := &transport.Owner{}
@@ -230,7 +229,7 @@ func TestOwnersOfCallers(t *testing.T) {
 	}
 }
 
-// TestReservedPortAskedFor: of callers whom the kernel does not know, over TCP.
+// TestReservedPortAskedFor: for callers unknown to the kernel, over TCP.
 func TestReservedPortAskedFor(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	rnictest.OwnNetwork(t)
@@ -270,10 +269,10 @@ func TestReservedPortAskedFor(t *testing.T) {
 	}
 }
 
-// actorEnv has TestActor be a client in a process of its own: "NETWORK ADDRESS UID GID...".
+// actorEnv makes TestActor a client in a process of its own: "NETWORK ADDRESS UID GID...".
 const actorEnv = "NFSRDMA_TEST_ACTOR"
 
-// TestActor is the process of another user; there is nothing to test in it.
+// TestActor is another user's process; by itself it tests nothing.
 func TestActor(t *testing.T) {
 	words := strings.Fields(os.Getenv(actorEnv))
 	if len(words) < 4 {

@@ -1,4 +1,4 @@
-// READs that run where they arrived, and those that find that they would wait.
+// READs that run on the receiving goroutine, and those that find out they would wait.
 
 package nfsserver_test
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A hotFS has its files in memory, or says that it has not.
+// A hotFS has its files in memory, or reports that it has not.
 type hotFS struct {
 	nfsserver.FS
 	cold               atomic.Bool
@@ -44,9 +44,9 @@ func (f *hotFS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) 
 	return f.FS.ReadAt(c, r, p, off)
 }
 
-// TestReadsWhereTheyArrive: a short READ of what is in memory is done there, any other by a worker,
-// with the same results.
-func TestReadsWhereTheyArrive(t *testing.T) {
+// TestReadsRunInline: a short READ of cached data runs inline, any other on a worker, with the same
+// results.
+func TestReadsRunInline(t *testing.T) {
 	fs := &hotFS{FS: memory(t)}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: fs}}})
 	data := bytes.Repeat([]byte("0123456789abcdef"), 4<<10)

@@ -1,4 +1,4 @@
-// WRITEs that the receive loop of their connection may run.
+// WRITEs that their connection's receive loop may run.
 
 package nfsserver_test
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A remoteFS is on no disk of this machine.
+// A remoteFS is on no local disk.
 type remoteFS struct{ nfsserver.FS }
 
 func (f remoteFS) Info() nfsserver.Info {
@@ -21,8 +21,8 @@ func (f remoteFS) Info() nfsserver.Info {
 	return in
 }
 
-// TestShortWrites: a WRITE is short that has few bytes, waits for no disk, and is to a file of this
-// machine that is in use.
+// TestShortWrites: a WRITE is short if it has few bytes, needs no disk, and is to a local file in
+// use.
 func TestShortWrites(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{
 		{Name: "/x", FS: memory(t)}, {Name: "/remote", FS: remoteFS{memory(t)}}, {Name: "/disk", FS: disk(t)}}})
@@ -48,8 +48,7 @@ func TestShortWrites(t *testing.T) {
 		x.args.EncodeXDR(e)
 		call := transport.Call{Cred: root, Args: xdr.NewDecoder(e.Bytes())}
 		got := short(&call)
-		// A file of a disk is closed for a moment when it has been synced; an attribute asked for
-		// opens it for a while.
+		// A synced file is closed for a moment; a GETATTR opens it for a while.
 		for end := time.Now().Add(time.Minute); x.want && !got && x.args.FH == used && time.Now().Before(end); got = short(&call) {
 			c.attr(used)
 			call.Args = xdr.NewDecoder(e.Bytes())

@@ -1,4 +1,4 @@
-// The parts by themselves: MAC, handles, statuses, and what a failing disk does.
+// Units: MAC, handles, statuses, and a failing disk.
 
 package nfsserver
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestSipHash: the vectors that its authors publish for key 00 01 … 0f and input 00 01 ….
+// TestSipHash: the authors' published vectors for key 00 01 … 0f and input 00 01 ….
 func TestSipHash(t *testing.T) {
 	var key [KeySize]byte
 	in := make([]byte, 16)
@@ -103,8 +103,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestWireTime: the wire has the years 1970 to 2106; what is before or after them is at
-// their end, and what is just within them is itself.
+// TestWireTime: the wire form covers the years 1970 to 2106. Times outside are clamped, and times
+// just inside are unchanged.
 func TestWireTime(t *testing.T) {
 	const last = 1<<32 - 1
 	for at, want := range map[Time]nfs3.Time{
@@ -125,8 +125,8 @@ type badDisk struct {
 
 func (b *badDisk) Sync(Ref, bool) error { return b.err }
 
-// TestFailedSync: an error of the disk is told, and the verifier changes, so
-// that all clients send their unstable data again.
+// TestFailedSync: a disk error is reported, and the verifier changes, so all clients send their
+// unstable data again.
 func TestFailedSync(t *testing.T) {
 	disk := &badDisk{}
 	o := object{x: &export{fs: disk}, may: &rights{}}

@@ -1,4 +1,4 @@
-// What one export waits for, or loses, is no other's: locks, write verifiers, names across exports.
+// Isolation of exports: locks, write verifiers, names across exports.
 
 package nfsserver_test
 
@@ -12,12 +12,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A hungFS does not return from the methods below until it is released.
+// A hungFS blocks in the methods below until it is released.
 type hungFS struct {
 	nfsserver.FS
 	hang chan struct{} // closed: it answers
 	once sync.Once
-	in   chan struct{} // gets an element for each call that hangs
+	in   chan struct{} // receives an element for each blocked call
 }
 
 func newHungFS(t *testing.T, fs nfsserver.FS) *hungFS {
@@ -42,8 +42,8 @@ func (h *hungFS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr
 	return h.FS.Setattr(c, r, s)
 }
 
-// Calls that change objects of an export whose disk does not answer hold the locks of those
-// objects, and no others: neither in another export nor in their own.
+// Calls blocked on an export's disk hold the locks of their objects only, neither in another export
+// nor of others in their own.
 func TestHungObjectsLockNoOthers(t *testing.T) {
 	const hung, healthy = 40, 200
 	disk := newHungFS(t, memory(t))
@@ -64,7 +64,7 @@ func TestHungObjectsLockNoOthers(t *testing.T) {
 		ok.want("SETATTR beside a hung export", ok.setattr(f, chmod.Attr).Status, nfs3.OK)
 	}
 	for i := range healthy {
-		// WRITE takes the lock of its file, too.
+		// WRITE also takes its file's lock.
 		f := bad.file(bad.root, fmt.Sprint("g", i), 0o644)
 		bad.want("WRITE beside hung files", bad.write(f, 0, "x", nfs3.Unstable).Status, nfs3.OK)
 	}
@@ -101,15 +101,15 @@ func (d *interruptedDisk) set(during func(), err error) {
 	d.during, d.err, d.syncs = during, err, 0
 }
 
-// count is how many Syncs were begun since set.
+// count returns the number of Syncs begun since set.
 func (d *interruptedDisk) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.syncs
 }
 
-// A Sync that fails changes the write verifier of its own export, and makes no WRITE to
-// another be done again or fail.
+// A failed Sync changes the write verifier of its own export only. A WRITE to another neither fails
+// nor is repeated.
 func TestFailedSyncIsOfOneExport(t *testing.T) {
 	bad, good := &interruptedDisk{FS: memory(t)}, &interruptedDisk{FS: memory(t)}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/bad", FS: bad}, {Name: "/ok", FS: good}}})

@@ -1,4 +1,4 @@
-// Where the handle key is kept, and what is refused as no secret.
+// The file of the handle key, and keys refused as not secret.
 
 package nfsserver_test
 
@@ -15,7 +15,7 @@ import (
 
 type aKey = [nfsserver.KeySize]byte
 
-// TestLoadKey: one key, kept where nobody else can read it.
+// TestLoadKey: one key, stored where no other user can read it.
 func TestLoadKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	first, err := nfsserver.LoadKey(dir)
@@ -35,7 +35,7 @@ func TestLoadKey(t *testing.T) {
 	}
 }
 
-// TestKeysThatAreNoSecret: each is refused, with the path and what to do in one line.
+// TestKeysThatAreNoSecret: each is refused, with the path and advice in one line.
 func TestKeysThatAreNoSecret(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, dir, key string) error

@@ -1,4 +1,4 @@
-// The log: mounts, refusals, roots that are squashed; each told once, none by the thousand.
+// The log: mounts, refusals, squashed roots; each once, none by the thousand.
 
 package nfsserver_test
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A logged keeps the lines that are logged, as "message key=value …" with the fields of its list.
+// A logged keeps the log lines as "message key=value …" with the fields in its list.
 type logged struct {
 	fields []string
 
@@ -39,7 +39,7 @@ func (l *logged) take(e machine.LogLine) {
 	l.lines = append(l.lines, line)
 }
 
-// count is how many lines begin with a text.
+// count returns the number of lines that begin with a text.
 func (l *logged) count(text string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,8 +59,7 @@ func record(t *testing.T, fields ...string) *logged {
 	return l
 }
 
-// TestLogger: Options.Logger gets all lines, those of the transport too, and the default logger
-// none.
+// TestLogger: Options.Logger receives all lines, also the transport's, and the default logger none.
 func TestLogger(t *testing.T) {
 	others, own := record(t), &logged{}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Logger: machine.LogTo(own.take), Exports: []nfsserver.Export{
@@ -87,8 +86,8 @@ func TestLogger(t *testing.T) {
 	}
 }
 
-// TestLoggerOfTheProgram: without a Logger lines go to the default logger of the time when they are
-// written. One from before slog.SetDefault would turn each into text of level INFO.
+// TestLoggerOfTheProgram: without a Logger each line goes to the default logger of its time. One
+// from before slog.SetDefault would turn each line into text of level INFO.
 func TestLoggerOfTheProgram(t *testing.T) {
 	tree, open, opened := memory(t), make(chan error), make(chan struct{})
 	answer := func() (nfsserver.FS, error) {
@@ -129,7 +128,7 @@ func TestLogOfMounts(t *testing.T) {
 		t.Errorf("MNT from elsewhere: %v", st)
 	}
 	one["tcp"].mountCall(mount3.ProcUmnt, &mount3.PathArgs{Path: "/x"}, nil)
-	one["tcp"].mountCall(mount3.ProcUmnt, &mount3.PathArgs{Path: "/x"}, nil) // which is not there any more
+	one["tcp"].mountCall(mount3.ProcUmnt, &mount3.PathArgs{Path: "/x"}, nil) // not there any more
 	one["rdma"].mountCall(mount3.ProcUmntall, nil, nil)
 	for want, n := range map[string]int{
 		"mount peer=127.0.0.1 transport=rdma vers=3 export=/x dir=/x":                       1,
@@ -147,8 +146,8 @@ func TestLogOfMounts(t *testing.T) {
 	}
 }
 
-// TestLogIsBounded: of a thousand mounts the log has some, and says nothing of others' calls for
-// it.
+// TestLogIsBounded: of a thousand mounts the log shows some, and still has room for other calls'
+// lines.
 func TestLogIsBounded(t *testing.T) {
 	l := record(t)
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x *(rw,insecure)\n")})
@@ -158,14 +157,15 @@ func TestLogIsBounded(t *testing.T) {
 		c.mountCall(mount3.ProcUmnt, &mount3.PathArgs{Path: "/x"}, nil)
 	}
 	for _, what := range []string{"mount", "unmount"} {
-		if n := l.count(what); n < 1 || n > 500 { // the bound is 32, and one for each second that this took
+		// The bound is 32, and one more for each second of this test.
+		if n := l.count(what); n < 1 || n > 500 {
 			t.Errorf("%d lines of %s", n, what)
 		}
 	}
 }
 
-// TestLogOfSquashedRoot: once for each client and export, whatever it calls, over all its
-// connections; not for users, nor where root is root.
+// TestLogOfSquashedRoot: once for each client and export, for any calls on all its connections; not
+// for users, nor if root stays root.
 func TestLogOfSquashedRoot(t *testing.T) {
 	l := record(t, "peer", "export", "as-uid")
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x *(rw,insecure)\n/y *(rw,insecure,anonuid=77)\n/z *(rw,insecure,no_root_squash)\n")})

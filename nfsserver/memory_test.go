@@ -1,4 +1,4 @@
-// When a busy time is over.
+// The end of a busy time.
 
 package nfsserver
 
@@ -8,7 +8,7 @@ func TestQuiet(t *testing.T) {
 	q := quiet{}
 	at := uint64(0)
 	for i, look := range []struct {
-		allocated uint64 // since the look before
+		allocated uint64 // since the last sample
 		want      bool
 	}{
 		{quietBytes / 2, false},             // never busy

@@ -1,4 +1,4 @@
-// Questions of Exports that several callers ask at once.
+// Health checks requested by several callers at once.
 
 package nfsserver
 
@@ -19,7 +19,7 @@ func (f *waitingFS) Getattr(Ref) (Attr, error) {
 	return Attr{}, nil
 }
 
-// TestTwoAskAtOnce: an export answers all who ask at once, by one question. A later one is another.
+// TestTwoAskAtOnce: an export answers concurrent callers with one query. A later one is another.
 func TestTwoAskAtOnce(t *testing.T) {
 	f := &waitingFS{asked: make(chan struct{}), answer: make(chan struct{})}
 	x := &export{fs: f}
@@ -41,7 +41,7 @@ func TestTwoAskAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnswerThatIsLate: an export that does not answer in time takes no time from those after it.
+// TestAnswerThatIsLate: an export that does not answer in time takes no time from the next ones.
 func TestAnswerThatIsLate(t *testing.T) {
 	over := make(chan time.Time)
 	close(over)

@@ -1,4 +1,4 @@
-// What a server tells of its clients and exports, and how it is drained.
+// A server's description of its clients and exports, and draining.
 
 package nfsserver_test
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// of is the only client of a provider.
+// of returns the only client of a provider.
 func of(t *testing.T, list []nfsserver.Client, provider string) nfsserver.Client {
 	t.Helper()
 	list = slices.DeleteFunc(slices.Clone(list), func(c nfsserver.Client) bool { return c.Provider != provider })
@@ -26,8 +26,8 @@ func of(t *testing.T, list []nfsserver.Client, provider string) nfsserver.Client
 	return list[0]
 }
 
-// TestClients: connections with what they have moved and which exports they use, with rules and
-// without, as which users; what has ended is counted on.
+// TestClients: connections with their traffic, exports and users, with rules and without; ended
+// connections stay counted.
 func TestClients(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/plain", FS: memory(t)},
 		{Name: "/ruled", FS: memory(t), Rules: rules(t, "/ruled *(rw,insecure,no_root_squash)")},
@@ -40,7 +40,7 @@ func TestClients(t *testing.T) {
 	for range 8 {
 		rdma.want("WRITE", rdma.write(f, 0, string(make([]byte, 1<<18)), nfs3.Unstable).Status, nfs3.OK)
 	}
-	tcp.mnt("/other") // which is refused
+	tcp.mnt("/other") // refused
 	for i, cred := range []transport.Cred{root, {}, user} {
 		getattr := transport.Proc{Prog: nfs3.Program, Vers: nfs3.Version, Proc: nfs3.ProcGetattr, Name: "GETATTR", MaxReply: 4 << 10}
 		for range i + 2 {
@@ -67,7 +67,8 @@ func TestClients(t *testing.T) {
 		t.Errorf("users: %+v, of %d calls", c.Users, c.Calls)
 	}
 	c = of(t, list, "iwarp")
-	if len(c.Users) != 1 || c.Users[0].UID != 0 || c.Users[0].Calls != c.Calls-1 { // but for the NULL that a connection over RDMA begins with
+	// The NULL that begins an RDMA connection does not count.
+	if len(c.Users) != 1 || c.Users[0].UID != 0 || c.Users[0].Calls != c.Calls-1 {
 		t.Errorf("over RDMA: users %+v, of %d calls", c.Users, c.Calls)
 	}
 	if !slices.Equal(c.Exports, []string{"/ruled"}) || c.Calls < 10 || c.In < 8<<18 || c.In > 9<<18 || c.Out > 8<<10 {
@@ -94,7 +95,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestExportsInForce: rules as they are in force, and whether file systems answer.
+// TestExportsInForce: the rules in force, and whether file systems answer.
 func TestExportsInForce(t *testing.T) {
 	hung := make(chan struct{})
 	h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/plain", FS: memory(t)},
@@ -116,8 +117,8 @@ func TestExportsInForce(t *testing.T) {
 	}
 }
 
-// TestDrain: while a server is drained it takes nobody new, over no transport; who is connected
-// goes on, with new connections too, and when that is undone all are taken again.
+// TestDrain: a drained server refuses new clients on all transports. Connected clients continue,
+// also with new connections. Undone, it accepts all again.
 func TestDrain(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/plain", FS: memory(t)}}})
 	old := h.dialFrom("127.0.0.1", user)

@@ -1,4 +1,4 @@
-// The MOUNT program, over TCP and over RDMA, and the life of handles.
+// The MOUNT program over TCP and RDMA, and the lifetime of handles.
 
 package nfsserver_test
 
@@ -87,13 +87,14 @@ func TestMount(t *testing.T) {
 	}
 }
 
-// TestOtherPrograms: what is not served is told so, and the connection lives on.
+// TestOtherPrograms: unserved programs get the right error, and the connection lives on.
 func TestOtherPrograms(t *testing.T) {
 	conformance.Proves(t, "R8166-194", "R8267-019", "R8267-021")
 	h := serve(t, nfsserver.Options{Squash: believeAll, NoACL: true, Exports: []nfsserver.Export{{Name: "/x", FS: memory(t)}}})
 	for _, c := range []*client{h.dial(root), h.dialRDMA(root)} {
 		for want, p := range map[error]transport.Proc{
-			transport.ErrProgUnavail: {Prog: 100227, Vers: 3, MaxReply: 100}, // NFSACL, which Linux asks for
+			// NFSACL, which Linux queries
+			transport.ErrProgUnavail: {Prog: 100227, Vers: 3, MaxReply: 100},
 			transport.ErrProcUnavail: {Prog: nfs3.Program, Vers: 3, Proc: 22, MaxReply: 100},
 		} {
 			if err := c.rpc.Call(context.Background(), &p, void{}, void{}, nil, 0); err == nil || !strings.Contains(err.Error(), strings.Fields(want.Error())[1]) {
@@ -104,7 +105,7 @@ func TestOtherPrograms(t *testing.T) {
 	}
 }
 
-// TestMountThroughLinks: MNT follows symbolic links as a local process does: within an export, into
+// TestMountThroughLinks: MNT follows symbolic links like a local process: within an export, into
 // another export under its rules, and nowhere else.
 func TestMountThroughLinks(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/srv/x *(rw,insecure)\n/srv/y 127.0.0.1(ro,insecure)\n/srv/z 192.0.2.1(rw,insecure)\n")})
@@ -147,7 +148,7 @@ func TestMountThroughLinks(t *testing.T) {
 }
 
 // TestExportOfALink: the directory is mounted by the link's name and by its own path. Its own path
-// is not used if another export has that name, or if the name is not meant as a path.
+// is not used if another export has that name, or if the name is not a path.
 func TestExportOfALink(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -198,8 +199,8 @@ func TestExportNames(t *testing.T) {
 	}
 }
 
-// TestHandlesSurvive: a handle names the file through rename, hard links and a
-// restart of the server, and no other file ever.
+// TestHandlesSurvive: a handle names the file through rename, hard links and a restart of the
+// server, and never another file.
 func TestHandlesSurvive(t *testing.T) {
 	dir := t.TempDir()
 	key, err := nfsserver.LoadKey(filepath.Join(t.TempDir(), "state", "deeper"))
@@ -226,7 +227,7 @@ func TestHandlesSurvive(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "d", "gone")); err != nil {
 		t.Fatalf("os.Remove: %v", err)
 	}
-	for range 100 { // inode numbers come again
+	for range 100 { // inode numbers are reused
 		if err := os.WriteFile(filepath.Join(dir, "d", "gone"), nil, 0o600); err != nil {
 			t.Fatalf("os.WriteFile: %v", err)
 		}

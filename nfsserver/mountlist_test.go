@@ -1,4 +1,4 @@
-// The list of mounts, and the ports of --secure, at their ends.
+// Bounds of the mount list.
 
 package nfsserver
 

@@ -1,5 +1,5 @@
-// Every change of an object is made under its lock, so that attributes before and
-// after a change hold nothing of another.
+// Every change of an object is made under its lock, so attributes before and after it include no
+// other change.
 
 package nfsserver_test
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A lockedFS checks that the server holds the locks of what a call changes.
+// A lockedFS checks that the server holds the locks of the objects that a call changes.
 type lockedFS struct {
 	nfsserver.FS
 	*testing.T
@@ -22,14 +22,14 @@ type lockedFS struct {
 	saw map[string]bool
 }
 
-// served sets the Server whose locks are checked, and forgets what was seen.
+// served sets the Server with the locks to check, and forgets earlier calls.
 func (l *lockedFS) served(s *nfsserver.Server) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.srv, l.saw = s, map[string]bool{}
 }
 
-// seen returns the methods that were called.
+// seen returns the called methods.
 func (l *lockedFS) seen() map[string]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,8 +99,8 @@ func (l *lockedFS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string,
 	return l.FS.Rename(c, from, fromName, to, toName)
 }
 
-// TestChangesAreMadeUnderLocks: with the lock of the file a CREATE UNCHECKED that cuts
-// it cannot come between the two looks of a WRITE at its attributes, nor anything else.
+// TestChangesAreMadeUnderLocks: with the file's lock a truncating CREATE UNCHECKED, or any other
+// change, cannot come between a WRITE's two reads of the attributes.
 func TestChangesAreMadeUnderLocks(t *testing.T) {
 	l := &lockedFS{FS: memory(t), T: t}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: l}}})
@@ -128,7 +128,7 @@ func TestChangesAreMadeUnderLocks(t *testing.T) {
 	}
 }
 
-// A vanishingFS loses a file when its size is to be set.
+// A vanishingFS loses a file when its size is set.
 type vanishingFS struct{ nfsserver.FS }
 
 func (v vanishingFS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
@@ -140,8 +140,8 @@ func (v vanishingFS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.Set
 	return v.FS.Setattr(c, r, s)
 }
 
-// TestCreateOfWhatGoesAway: a file that is removed while CREATE UNCHECKED cuts it is
-// no stale handle of the client, who has sent none: asked again, it is made.
+// TestCreateOfWhatGoesAway: a file removed while CREATE UNCHECKED truncates it is no stale handle,
+// because the client sent none. Repeated, CREATE makes the file.
 func TestCreateOfWhatGoesAway(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: vanishingFS{memory(t)}}}})
 	c := h.dial(root).mount("/x")

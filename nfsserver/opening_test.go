@@ -1,4 +1,4 @@
-// An export that cannot be opened at the start keeps nobody from the others.
+// An export that cannot be opened at the start does not delay the others.
 
 package nfsserver_test
 
@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A closingFS tells when it is closed.
+// A closingFS reports its Close.
 type closingFS struct {
 	nfsserver.FS
 	closed chan struct{}
@@ -34,8 +34,8 @@ type keptFS struct{ nfsserver.FS }
 
 func (keptFS) Close() error { return nil }
 
-// TestReasonsAreLoggedOnce: an export that fails to open again and again has one line in the log
-// for each reason in a row.
+// TestReasonsAreLoggedOnce: an export that keeps failing to open has one log line for each run of
+// the same reason.
 func TestReasonsAreLoggedOnce(t *testing.T) {
 	l := record(t)
 	a, b := errors.New("a"), errors.New("b")
@@ -63,8 +63,8 @@ func TestReasonsAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// Clients of an export that is not open are told to come again, with handles of an
-// earlier run too; once it is open they are served. Meanwhile the others are.
+// Clients of an unopened export get JUKEBOX, also with handles of an earlier run. Once it is open
+// they are served. The others are served meanwhile.
 func TestExportOpenedLate(t *testing.T) {
 	key := [nfsserver.KeySize]byte{1}
 	tree := keptFS{memory(t)}
@@ -112,7 +112,7 @@ func TestExportThatCannotBeOpenedLate(t *testing.T) {
 	}
 }
 
-// A server ends though an export is not open, and what is opened afterwards is closed.
+// A server ends even if an export is not open, and an FS opened afterwards is closed.
 func TestCloseWhileAnExportOpens(t *testing.T) {
 	answers := make(chan error)
 	fs := &closingFS{memory(t), make(chan struct{})}
@@ -127,8 +127,8 @@ func TestCloseWhileAnExportOpens(t *testing.T) {
 	<-fs.closed
 }
 
-// A READ that comes while its export is not open, and runs when it is, waits for the disk
-// elsewhere: it was let run where it arrived since there was nothing to wait for.
+// A READ that arrives before its export is open, and runs after it, waits for the disk on a worker.
+// It was permitted to run inline because there was nothing to wait for.
 func TestReadWhileAnExportIsOpened(t *testing.T) {
 	key := [nfsserver.KeySize]byte{1}
 	tree := keptFS{memory(t)}

@@ -1,4 +1,4 @@
-// The procedures on files and names, over TCP, RFC 1813 §3.3 in hand.
+// The procedures on files and names over TCP, following RFC 1813 §3.3.
 
 package nfsserver_test
 
@@ -31,7 +31,8 @@ type bareFS struct{ nfsserver.FS }
 
 func (bareFS) Info() nfsserver.Info { return nfsserver.Info{} }
 
-// TestZeroInfoIsUsable: an FS that sets no limits has the defaults. A limit of 0 would refuse all.
+// TestZeroInfoIsUsable: an FS without limits has the defaults. A limit of 0 would refuse
+// everything.
 func TestZeroInfoIsUsable(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: bareFS{memory(t)}}}})
 	c := h.dial(root).mount("/x")
@@ -274,7 +275,7 @@ func TestCreateProc(t *testing.T) {
 	})
 }
 
-// badNames are names that cannot be made.
+// badNames are invalid names.
 var badNames = map[string]nfs3.Status{"": nfs3.ErrAcces, ".": nfs3.ErrExist, "..": nfs3.ErrExist, "a/b": nfs3.ErrAcces,
 	"../x": nfs3.ErrAcces, "\x00": nfs3.ErrAcces, strings.Repeat("n", 256): nfs3.ErrNameTooLong}
 

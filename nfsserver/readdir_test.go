@@ -1,4 +1,4 @@
-// READDIR and READDIRPLUS: sizes held to the byte, and 100,000 names.
+// READDIR and READDIRPLUS: sizes exact to the byte, and 100,000 names.
 
 package nfsserver_test
 
@@ -122,7 +122,7 @@ func TestReaddirSizes(t *testing.T) {
 				}
 			}
 		}
-		// Exactly the room of the first entry, and one byte less.
+		// Exactly the size of the first entry, and one byte less.
 		first, _ := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: 1 << 16})
 		exact := uint32(nfs3.ListSize(true) + nfs3.EntrySize(len(first.Entries[0].Name)))
 		if res, size := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: exact}); len(res.Entries) != 1 || size != int(exact) {
@@ -140,8 +140,8 @@ func TestReaddirSizes(t *testing.T) {
 	})
 }
 
-// TestPagesAreFull: an entry that just fits into what the client asked for is in the
-// page, by count, by dircount and by maxcount.
+// TestPagesAreFull: an entry that just fits the client's limits is in the page, by count, by
+// dircount and by maxcount.
 func TestPagesAreFull(t *testing.T) {
 	eachFS(t, func(c *client, h *host) {
 		for i := range 6 {
@@ -175,8 +175,8 @@ func TestPagesAreFull(t *testing.T) {
 	})
 }
 
-// TestListingWithinBudget: a listing that the server has no memory for ends early,
-// and goes on from there.
+// TestListingWithinBudget: a listing without memory for all of it ends early, and continues from
+// there.
 func TestListingWithinBudget(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: memory(t)}}})
 	if err != nil {
@@ -244,8 +244,7 @@ func TestReaddirErrors(t *testing.T) {
 	})
 }
 
-// TestHugeDirectory lists 100,000 names over RDMA, each once. Fewer where
-// making them goes through a disk.
+// TestHugeDirectory lists 100,000 names over RDMA, each once; fewer on a disk.
 func TestHugeDirectory(t *testing.T) {
 	for base, n := range map[string]int{os.TempDir(): 10000, "/dev/shm": 100000} {
 		t.Run(base, func(t *testing.T) {

@@ -1,4 +1,4 @@
-// The end of a file that grows and shrinks while it is read.
+// The end of a file that grows and shrinks during reads.
 
 package nfsserver_test
 
@@ -18,7 +18,7 @@ type restlessFS struct {
 	before, after func(c nfsserver.Cred, r nfsserver.Ref) // guarded by mu
 }
 
-// around sets what happens before and after each ReadAt.
+// around sets the functions to run before and after each ReadAt.
 func (f *restlessFS) around(before, after func(c nfsserver.Cred, r nfsserver.Ref)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -34,8 +34,8 @@ func (f *restlessFS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uin
 	return f.FS.ReadAt(c, r, p, off)
 }
 
-// TestReadWithoutDataIsAtTheEnd: a reply that holds no data says that the file ends there.
-// Clients take one that does not for an I/O error.
+// TestReadWithoutDataIsAtTheEnd: a reply without data has EOF. Clients treat one without EOF as an
+// I/O error.
 func TestReadWithoutDataIsAtTheEnd(t *testing.T) {
 	fs := &restlessFS{FS: memory(t)}
 	same := func(nfsserver.Cred, nfsserver.Ref) {}

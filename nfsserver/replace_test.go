@@ -1,4 +1,4 @@
-// Exports that take the place of others while clients are at work.
+// Replacing exports while clients are active.
 
 package nfsserver_test
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// watchedFS tells when it is closed, and fails calls that come after.
+// watchedFS reports its Close, and fails later calls.
 type watchedFS struct {
 	nfsserver.FS
 	t      *testing.T
@@ -37,7 +37,7 @@ func (w *watchedFS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 	return w.FS.Getattr(r)
 }
 
-// rules is the only export of a text.
+// rules returns the only export of a text.
 func rules(t *testing.T, text string) *exports.Export {
 	t.Helper()
 	f, err := exports.Parse("exports", []byte(text))
@@ -47,8 +47,8 @@ func rules(t *testing.T, text string) *exports.Export {
 	return f.Exports[0]
 }
 
-// TestReplaceUnderLoad: while exports come, go and change their rules no call on one that stays
-// fails, and each file system that went is closed when its last call has ended.
+// TestReplaceUnderLoad: while exports come, go and change their rules no call on a remaining one
+// fails. Each removed file system is closed after its last call.
 func TestReplaceUnderLoad(t *testing.T) {
 	stay := ruled(t, "/stay *(rw,insecure)\n")
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: stay})
@@ -98,7 +98,7 @@ func TestReplaceUnderLoad(t *testing.T) {
 	wg.Wait()
 }
 
-// TestReplaceTakesRightsAway: of connections that are there, at once.
+// TestReplaceTakesRightsAway: at once, from existing connections.
 func TestReplaceTakesRightsAway(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x 127.0.0.1(rw,insecure) 127.0.0.2(rw,insecure)")})
 	one, two := h.dialFrom("127.0.0.1", user), h.dialFrom("127.0.0.2", user)
@@ -119,7 +119,7 @@ func TestReplaceTakesRightsAway(t *testing.T) {
 	}
 }
 
-// TestReplaceReopens: handles of a directory that is served by another FS from now on go on.
+// TestReplaceReopens: handles of a directory stay valid when another FS serves it.
 func TestReplaceReopens(t *testing.T) {
 	dir := t.TempDir()
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: []nfsserver.Export{{Name: "/x", FS: diskAt(t, dir), Rules: rules(t, "/x *(rw,insecure,no_root_squash)")}}})
@@ -147,7 +147,7 @@ func TestReplaceRefuses(t *testing.T) {
 	}
 }
 
-// slowFS keeps GETATTR waiting.
+// slowFS blocks GETATTR.
 type slowFS struct {
 	*watchedFS
 	asked, answer chan struct{}
@@ -159,7 +159,7 @@ func (s *slowFS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 	return s.watchedFS.Getattr(r)
 }
 
-// TestReplaceWaitsForCalls: a file system that went is not closed while a call is in it, and nobody
+// TestReplaceWaitsForCalls: a removed file system stays open while a call is in it, and nothing
 // waits for that call.
 func TestReplaceWaitsForCalls(t *testing.T) {
 	slow := &slowFS{&watchedFS{memory(t), t, make(chan struct{})}, make(chan struct{}), make(chan struct{})}
@@ -175,7 +175,7 @@ func TestReplaceWaitsForCalls(t *testing.T) {
 	}
 	c.want("GETATTR of what went", c.getattr(root).Status, nfs3.ErrStale)
 	c.want("GETATTR of what stays", c.getattr(c.root).Status, nfs3.OK)
-	time.Sleep(100 * time.Millisecond) // some looks at whether the export is still used
+	time.Sleep(100 * time.Millisecond) // some checks of whether the export is still used
 	select {
 	case <-slow.closed:
 		t.Error("closed with a call in it")
@@ -193,8 +193,8 @@ type countingFS struct{ nfsserver.FS }
 
 func (countingFS) Mechanisms() tally.Table { return tally.Table{"guess": {Won: 1}} }
 
-// TestMechanismsOfExports: the sum over the exports keeps the decisions of those that have been
-// replaced, once each.
+// TestMechanismsOfExports: the sum over the exports keeps the decisions of replaced ones, once
+// each.
 func TestMechanismsOfExports(t *testing.T) {
 	export := func() nfsserver.Export {
 		return nfsserver.Export{Name: "/a", FS: countingFS{memory(t)}}
@@ -208,7 +208,7 @@ func TestMechanismsOfExports(t *testing.T) {
 	}
 	want := tally.Counts{Won: 2}
 	for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if got := h.svc.Mechanisms()["guess"]; got != want { // while it is closed, and after that
+		if got := h.svc.Mechanisms()["guess"]; got != want { // during its close, and after it
 			t.Fatalf("of one that counts, and one before it: got %+v, want %+v", got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-// The export above a path that decides, while the name of a client is not resolved.
+// The deciding export above a path, while a client's name is not resolved.
 
 package nfsserver
 
@@ -20,8 +20,8 @@ type silentNames struct{}
 func (silentNames) Addrs(string) ([]netip.Addr, bool) { return nil, false }
 func (silentNames) Names(netip.Addr) ([]string, bool) { return nil, false }
 
-// TestAbovePrefersBusy: the nearest export that refuses decides, unless one above it is undecided.
-// A refusal is final for a client, and wrong if the name service is merely slow.
+// TestAbovePrefersBusy: the nearest refusing export decides, unless one above it is undecided. A
+// refusal is final for a client, and wrong if the name service is merely slow.
 func TestAbovePrefersBusy(t *testing.T) {
 	for _, c := range []struct {
 		text string

@@ -1,4 +1,4 @@
-// What callers may do on a file system of this machine is what local processes may.
+// Callers have the same permissions on a local file system as local processes.
 
 package nfsserver_test
 
@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needTools skips a test where this process is not root or a program is missing,
-// and writes that down for the report of the whole run. In CI it fails instead.
+// needTools skips a test if this process is not root or a program is missing, and records that for
+// the report of the whole run. In CI it fails instead.
 func needTools(t *testing.T, programs ...string) {
 	t.Helper()
 	why := ""
@@ -45,8 +45,8 @@ func run(t *testing.T, args ...string) {
 	}
 }
 
-// volume is an ext4 of its own of some megabytes, of which a fifth is reserved for
-// root, with a server of it. Who has no name in the test is told by user number.
+// volume is a new ext4 of some megabytes with a server. A fifth of it is reserved for root. The
+// tests identify users by number.
 type volume struct {
 	*testing.T
 	dir  string
@@ -62,7 +62,8 @@ func newVolume(t *testing.T) *volume {
 	run(t, "mkfs.ext4", "-q", "-m", "20", image)
 	run(t, "mount", "-o", "loop,acl", image, dir)
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	for path, mode := range map[string]os.FileMode{dir: 0o777, filepath.Dir(dir): 0o755} { // for processes of the users
+	// For the users' processes.
+	for path, mode := range map[string]os.FileMode{dir: 0o777, filepath.Dir(dir): 0o755} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatalf("os.Chmod: %v", err)
 		}
@@ -73,13 +74,13 @@ func newVolume(t *testing.T) *volume {
 	return &volume{T: t, dir: dir, host: h, root: h.dial(root).mount("/x")}
 }
 
-// as is a connection of user uid, whose group has the same number, and of other groups.
+// as returns a connection of user uid, with the group of the same number and further groups.
 func (v *volume) as(uid uint32, gids ...uint32) *client {
 	v.Helper()
 	return v.host.dial(transport.Cred{Flavor: 1, UID: uid, GID: uid, GIDs: gids}).mount("/x")
 }
 
-// file makes a file on the server's own machine.
+// file creates a file locally on the server.
 func (v *volume) file(name string, mode os.FileMode, uid, gid int) nfs3.FH {
 	v.Helper()
 	path := filepath.Join(v.dir, name)
@@ -114,11 +115,11 @@ func (v *volume) mayRead(what string, c *client, fh nfs3.FH, want bool) {
 	}
 }
 
-// TestAccessControlLists: an ACL gives and takes what the mode bits do not show.
+// TestAccessControlLists: an ACL grants and denies access beyond the mode bits.
 func TestAccessControlLists(t *testing.T) {
 	v := newVolume(t)
 	given := v.file("given", 0o600, 1000, 3000)
-	run(t, "setfacl", "-m", "u:2000:rw", filepath.Join(v.dir, "given")) // the mode shows 0660 now
+	run(t, "setfacl", "-m", "u:2000:rw", filepath.Join(v.dir, "given")) // the mode is 0660 now
 	v.mayRead("the user that the ACL names", v.as(2000), given, true)
 	v.mayRead("the group, which the mode seems to allow", v.as(1500, 3000), given, false)
 	v.mayRead("others", v.as(1500), given, false)
@@ -142,8 +143,8 @@ func TestAccessControlLists(t *testing.T) {
 	o := v.as(1500)
 	o.want("LOOKUP by others", o.lookup(dir, "made").Status, nfs3.ErrAcces)
 	o.want("CREATE by others", o.create(dir, "x", nfs3.Guarded, nfs3.Sattr{}, nfs3.Verf{}).Status, nfs3.ErrAcces)
-	// A yes of before does not outlive the ACL: a change through the server, and by
-	// others once an attribute is seen to have changed.
+	// A cached permission does not outlive the ACL, after a change through the server, or by others
+	// once a changed attribute is seen.
 	u.want("READ", first(u.read(given, 0, 1)).Status, nfs3.OK)
 	run(t, "setfacl", "-n", "-m", "u:2000:-", filepath.Join(v.dir, "given")) // the mode stays
 	v.mayRead("the user that the ACL named", u, given, false)
@@ -151,7 +152,7 @@ func TestAccessControlLists(t *testing.T) {
 
 func first[A, B any](a A, _ B) A { return a }
 
-// TestDefaultACL: what a directory's default ACL says of new objects stands.
+// TestDefaultACL: a directory's default ACL applies to new objects.
 func TestDefaultACL(t *testing.T) {
 	v := newVolume(t)
 	u := v.as(1000)
@@ -160,7 +161,7 @@ func TestDefaultACL(t *testing.T) {
 	u.file(dir, "remote", 0o666)
 	u.dir(dir, "remote-dir", 0o777)
 	u.mknod(dir, "remote-fifo", nfs3.TypeFIFO, nfs3.Specdata{})
-	// The same by a local process of that user.
+	// The same by that user's local process.
 	cmd := exec.Command("sh", "-c", "umask 0; : > local; mkdir local-dir; mkfifo -m 600 local-fifo")
 	cmd.Dir = filepath.Join(v.dir, "dir")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
@@ -186,7 +187,7 @@ func (v *volume) acl(name string) string {
 	return string(out)
 }
 
-// TestReservedBlocks: what ext4 keeps for root only root gets.
+// TestReservedBlocks: only root gets the blocks that ext4 reserves for root.
 func TestReservedBlocks(t *testing.T) {
 	v := newVolume(t)
 	fill := func(c *client, name string) (n uint64, st nfs3.Status) {
@@ -210,7 +211,7 @@ func TestReservedBlocks(t *testing.T) {
 	}
 }
 
-// TestImmutableFiles: what chattr forbids it forbids to everybody.
+// TestImmutableFiles: chattr's flags bind all users.
 func TestImmutableFiles(t *testing.T) {
 	v := newVolume(t)
 	for flag, name := range map[string]string{"i": "immutable", "a": "append-only"} {
@@ -232,8 +233,8 @@ func TestImmutableFiles(t *testing.T) {
 	}
 }
 
-// TestNewObjectsBelongToTheirMaker from their first moment: a process that watches
-// the directory never sees them otherwise.
+// TestNewObjectsBelongToTheirMaker: from their first moment. A process that watches the directory
+// never sees another owner.
 func TestNewObjectsBelongToTheirMaker(t *testing.T) {
 	v := newVolume(t)
 	u := v.as(1000, 4000)
@@ -283,7 +284,7 @@ func TestNewObjectsBelongToTheirMaker(t *testing.T) {
 	if a := u.attr(u.dir(u.root, "set-gid-dir", 0o2775)); a.Mode != 0o2775 {
 		t.Errorf("a directory made with mode 2775 has %04o", a.Mode)
 	}
-	// A group of the caller's may be given at once; any other, and another user, not.
+	// One of the caller's groups may be set at once; another group or user may not.
 	res := u.create(u.root, "g", nfs3.Guarded, nfs3.Sattr{SetGID: true, GID: 4000}, nfs3.Verf{})
 	u.want("CREATE for a group of one's own", res.Status, nfs3.OK)
 	for _, s := range []nfs3.Sattr{{SetGID: true, GID: 4001}, {SetUID: true, UID: 2000}, {SetUID: true}} {
@@ -292,9 +293,9 @@ func TestNewObjectsBelongToTheirMaker(t *testing.T) {
 	}
 }
 
-// TestNobodyIsActedAsRoot: a user number that the kernel takes for "leave it" must
-// not leave the server's own.
-func TestNobodyIsActedAsRoot(t *testing.T) {
+// TestInvalidUIDIsNotRoot: a user number that the kernel takes as "unchanged" must not leave the
+// server's own.
+func TestInvalidUIDIsNotRoot(t *testing.T) {
 	v := newVolume(t)
 	secret := v.file("secret", 0o600, 0, 0)
 	for _, cred := range []transport.Cred{{Flavor: 1, UID: ^uint32(0), GID: 1}, {Flavor: 1, UID: 1, GID: ^uint32(0)}, {Flavor: 1, UID: 1, GID: 1, GIDs: []uint32{^uint32(0)}}} {

@@ -1,4 +1,4 @@
-// Rules: what each client may do in each export, in every call, over TCP and over RDMA.
+// Rules: each client's rights in each export, in every call, over TCP and over RDMA.
 
 package nfsserver_test
 
@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// ruled is the exports of a text, each with a tree in memory that everybody may write to.
+// ruled returns the exports of a text, each with a memory tree writable by all.
 func ruled(t *testing.T, text string) (list []nfsserver.Export) {
 	t.Helper()
 	f, err := exports.Parse("exports", []byte(text))
@@ -34,10 +34,10 @@ func ruled(t *testing.T, text string) (list []nfsserver.Export) {
 	return list
 }
 
-// remote takes callers for who they say they are, as those of other machines.
+// remote trusts callers like those of other machines.
 var remote = nfsserver.Squash{TrustLocal: true}
 
-// dialFrom connects as cred from an address of this machine, over both transports.
+// dialFrom connects as cred from a local address, over both transports.
 func (h *host) dialFrom(from string, cred transport.Cred) map[string]*client {
 	h.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -54,7 +54,7 @@ func (h *host) dialFrom(from string, cred transport.Cred) map[string]*client {
 	return map[string]*client{"tcp": {T: h.T, rpc: tcp}, "rdma": {T: h.T, rpc: rdma}}
 }
 
-// mnt is the answer to MNT.
+// mnt returns MNT's result.
 func (c *client) mnt(path string) (res mount3.MntRes) {
 	c.Helper()
 	c.mountCall(mount3.ProcMnt, &mount3.PathArgs{Path: path}, &res)
@@ -62,7 +62,7 @@ func (c *client) mnt(path string) (res mount3.MntRes) {
 }
 
 // TestRulesByClient: of three clients one writes, one reads, and one is refused, by MNT and, with
-// the handle of another, by every procedure.
+// another's handle, by every procedure.
 func TestRulesByClient(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x 127.0.0.1(rw,insecure) 127.0.0.2(insecure)\n/y *(insecure)\n")})
 	one, two, three := h.dialFrom("127.0.0.1", user), h.dialFrom("127.0.0.2", user), h.dialFrom("127.0.0.3", user)
@@ -121,7 +121,8 @@ func TestRulesSquashByExport(t *testing.T) {
 	}
 }
 
-// TestRulesSecure: a port of others is refused over TCP, MNT and NFS alike, and taken over RDMA.
+// TestRulesSecure: an unprivileged port is refused over TCP, by MNT and NFS, and accepted over
+// RDMA.
 func TestRulesSecure(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x *(rw)\n")})
 	c := h.dialFrom("127.0.0.1", user)
@@ -132,7 +133,7 @@ func TestRulesSecure(t *testing.T) {
 	c["tcp"].want("GETATTR from a high port", c["tcp"].getattr(c["rdma"].root).Status, nfs3.ErrPerm)
 }
 
-// TestMountBelowAnExport: a subdirectory can be mounted, by the nearest export that the client may
+// TestMountBelowAnExport: a subdirectory is mounted through the nearest export that the client may
 // use.
 func TestMountBelowAnExport(t *testing.T) {
 	dir := t.TempDir()
@@ -170,7 +171,7 @@ func TestExportListShowsRules(t *testing.T) {
 	}
 }
 
-// laterNames knows no name until it is told to.
+// laterNames resolves no name until known is closed.
 type laterNames struct{ known chan struct{} }
 
 func (l laterNames) Addrs(string) (addrs []netip.Addr, known bool) {
@@ -184,8 +185,8 @@ func (l laterNames) Addrs(string) (addrs []netip.Addr, known bool) {
 
 func (l laterNames) Names(netip.Addr) ([]string, bool) { return nil, true }
 
-// TestCallsDoNotWaitForNames: while the name of a client is looked up NFS calls are told to come
-// again, and MNT, which has no answer for that, gets its result when the name is known.
+// TestCallsDoNotWaitForNames: while a client's name is looked up NFS calls get JUKEBOX. MNT has no
+// such status, and waits until the name is known.
 func TestCallsDoNotWaitForNames(t *testing.T) {
 	names := laterNames{make(chan struct{})}
 	h := serve(t, nfsserver.Options{Squash: remote, Names: names, Exports: ruled(t, "/x pc(rw,insecure) 127.0.0.2(rw,insecure)\n")})

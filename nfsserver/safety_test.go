@@ -1,5 +1,5 @@
-// Rules whose breach nothing else here would show: what a failed WRITE says, what FILE_SYNC means,
-// which file an EXCLUSIVE CREATE takes for its own, and what is no handle, size or time.
+// Rules that no other test checks: results of a failed WRITE, the effect of FILE_SYNC, the file
+// that an EXCLUSIVE CREATE accepts, and invalid handles, sizes and times.
 
 package nfsserver_test
 
@@ -19,16 +19,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A brokenDisk writes nothing, and keeps what it was asked to sync.
+// A brokenDisk writes nothing, and records its Syncs.
 type brokenDisk struct {
 	nfsserver.FS
 
 	mu    sync.Mutex
 	fail  error  // guarded by mu
-	syncs []bool // dataOnly of each; guarded by mu
+	syncs []bool // dataOnly of each Sync; guarded by mu
 }
 
-// next sets what the next writes return, and forgets what was synced.
+// next sets the result of the next writes, and returns the recorded Syncs.
 func (d *brokenDisk) next(fail error) (synced []bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,9 +53,9 @@ func (d *brokenDisk) Sync(r nfsserver.Ref, dataOnly bool) error {
 	return d.FS.Sync(r, dataOnly)
 }
 
-// TestFailedWriteIsTold: in each stability, also where the sync after it succeeds; and FILE_SYNC
-// syncs all of a file, DATA_SYNC its data (RFC 1813 §3.3.7).
-func TestFailedWriteIsTold(t *testing.T) {
+// TestFailedWriteIsReported: in each stability, even if the sync after it succeeds. FILE_SYNC syncs
+// all of a file, DATA_SYNC its data (RFC 1813 §3.3.7).
+func TestFailedWriteIsReported(t *testing.T) {
 	d := &brokenDisk{FS: memory(t)}
 	h := serve(t, nfsserver.Options{Squash: believeAll, AsyncNames: true, Exports: []nfsserver.Export{{Name: "/e", FS: d}}})
 	c := h.dial(root).mount("/e")
@@ -74,8 +74,8 @@ func TestFailedWriteIsTold(t *testing.T) {
 	}
 }
 
-// TestExclusiveTakesOnlyItsOwn: a file with another verifier in either half, or with data in it, is
-// another client's (RFC 1813 §3.3.8).
+// TestExclusiveTakesOnlyItsOwn: a file with another verifier in either half, or with data in it,
+// belongs to another client (RFC 1813 §3.3.8).
 func TestExclusiveTakesOnlyItsOwn(t *testing.T) {
 	eachFS(t, func(c *client, _ *host) {
 		v := nfs3.Verf{1, 2, 3, 4, 5, 6, 7, 8}
@@ -102,8 +102,8 @@ func TestExclusiveTakesOnlyItsOwn(t *testing.T) {
 	})
 }
 
-// TestExclusiveTakesOnlyTheCallersOwn: an empty file that somebody else has given the
-// times of the verifier was not made by an earlier transmission.
+// TestExclusiveTakesOnlyTheCallersOwn: an empty file with the verifier's times, set by another
+// user, was not made by an earlier transmission.
 func TestExclusiveTakesOnlyTheCallersOwn(t *testing.T) {
 	eachFS(t, func(c *client, h *host) {
 		d := c.dir(c.root, "d", 0o777)
@@ -122,8 +122,8 @@ func TestExclusiveTakesOnlyTheCallersOwn(t *testing.T) {
 	})
 }
 
-// TestCommitTakesPermission: who is not allowed to write a file is not allowed to have it synced,
-// and its owner may whatever the mode. A program that runs from it does not matter.
+// TestCommitTakesPermission: COMMIT needs write permission; the owner has it in any mode. A program
+// running from the file does not matter.
 func TestCommitTakesPermission(t *testing.T) {
 	eachFS(t, func(c *client, h *host) {
 		u := h.dial(user)
@@ -141,7 +141,7 @@ func TestCommitTakesPermission(t *testing.T) {
 	})
 }
 
-// TestCommitOfRunningProgram: the data of a program that runs on the server is safe,
+// TestCommitOfRunningProgram: the data of a program running on the server is stable after COMMIT,
 // whoever wrote it.
 func TestCommitOfRunningProgram(t *testing.T) {
 	needTools(t, "sleep")
@@ -166,7 +166,7 @@ func TestCommitOfRunningProgram(t *testing.T) {
 	u.want("COMMIT", u.commit(f).Status, nfs3.OK)
 }
 
-// TestLimitsOfArguments: sizes, names, times and owners at and beyond their ends.
+// TestLimitsOfArguments: sizes, names, times and owners at and beyond their limits.
 func TestLimitsOfArguments(t *testing.T) {
 	eachFS(t, func(c *client, _ *host) {
 		f := c.file(c.root, "f", 0o644)
@@ -199,7 +199,7 @@ func TestLimitsOfArguments(t *testing.T) {
 	})
 }
 
-// TestPageOfManyNames: READDIRPLUS fills the room that it is given.
+// TestPageOfManyNames: READDIRPLUS fills the given size.
 func TestPageOfManyNames(t *testing.T) {
 	eachFS(t, func(c *client, _ *host) {
 		for _, name := range []string{"a", "b", "c", "d"} {
@@ -208,13 +208,13 @@ func TestPageOfManyNames(t *testing.T) {
 		n := 0
 		res := nfs3.ReaddirplusRes{Each: func(*nfs3.EntryPlus) { n++ }}
 		c.call(nfs3.ProcReaddirplus, &nfs3.ReaddirplusArgs{Dir: c.root, Dircount: 8 << 10, Maxcount: 32 << 10}, &res)
-		if n < 6 || !res.EOF { // "." and ".." too; the tree may have had names before
+		if n < 6 || !res.EOF { // including "." and ".."; the tree may have had names before
 			t.Errorf("%d names, end %v", n, res.EOF)
 		}
 	})
 }
 
-// TestHandleOfAnExportThatIsGone: good by its MAC, and of nothing that is served: STALE in every
+// TestHandleOfAnExportThatIsGone: valid by its MAC, but its export is not served: STALE in every
 // procedure.
 func TestHandleOfAnExportThatIsGone(t *testing.T) {
 	key := [nfsserver.KeySize]byte{7}

@@ -1,4 +1,4 @@
-// What is told to be on stable storage has been synced before.
+// Replies report data as stable only after a sync.
 
 package nfsserver_test
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A forgetfulDisk knows what a loss of power would cost: bytes that were written and
-// whole directories, devices and attributes that were changed since the last Sync.
+// A forgetfulDisk tracks the losses of a power failure: bytes written, and directories, devices and
+// attributes changed, since the last Sync.
 type forgetfulDisk struct {
 	nfsserver.FS
 	mu    sync.Mutex
@@ -70,7 +70,7 @@ func (d *forgetfulDisk) Symlink(c nfsserver.Cred, dir nfsserver.Ref, name, targe
 	return r, a, err
 }
 
-// lost is what a loss of power would cost now.
+// lost returns the present losses of a power failure.
 func (d *forgetfulDisk) lost() (data, other int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,8 +91,8 @@ func forgetful(t *testing.T) (*client, *forgetfulDisk) {
 	return h.dial(root).mount("/e"), disk
 }
 
-// COMMIT, and a WRITE that says so, answer when the bytes are on the disk and not
-// before (RFC 1813 §3.3.7, §3.3.21).
+// COMMIT, and a stable WRITE, return only when the bytes are on the disk (RFC 1813 §3.3.7,
+// §3.3.21).
 func TestStableDataIsSynced(t *testing.T) {
 	c, disk := forgetful(t)
 	f := c.file(c.root, "f", 0o644)
@@ -112,7 +112,7 @@ func TestStableDataIsSynced(t *testing.T) {
 			t.Error("COMMIT is answered while bytes are not on the disk")
 		}
 	}
-	disk.dirty(disk.other, nfsserver.Ref{}) // so that another file's state would show
+	disk.dirty(disk.other, nfsserver.Ref{}) // another file's state would show
 	c.write(f, 0, "x", nfs3.Unstable)
 	c.want("COMMIT", c.commit(f).Status, nfs3.OK)
 	if data, other := disk.lost(); data != 0 || other != 1 {

@@ -1,4 +1,4 @@
-// Syncs that are shared.
+// Shared syncs.
 
 package nfsserver
 
@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Those who come while a sync runs share the next one, and its error; it is for
-// attributes too when one of them wants that.
+// Calls that arrive during a sync share the next one, and its error. It includes attributes if one
+// of them needs that.
 func TestSyncsAreShared(t *testing.T) {
 	var tab syncTable
 	key := Ref{n: 20}
@@ -48,14 +48,14 @@ func TestSyncsAreShared(t *testing.T) {
 		t.Errorf("%d syncs, want one for all", n)
 	}
 	if len(tab.busy) != 0 {
-		t.Error("an object is kept that nobody syncs")
+		t.Error("an object without running syncs is kept")
 	}
 	if err := tab.sync(key, true, func(bool) error { return nil }); err != nil {
 		t.Errorf("an old error: %v", err)
 	}
 }
 
-// A panic below ends the call that it befell, and leaves the others their turn.
+// A panic in run ends its own call, and the others get their turn.
 func TestSyncPanics(t *testing.T) {
 	var tab syncTable
 	func() {

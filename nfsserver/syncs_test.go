@@ -12,16 +12,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A failingDisk fails one Sync, as a kernel does: what was written until the
-// failure is lost, and nobody but the caller of that Sync is told.
+// A failingDisk fails one Sync like a kernel: the data written before the failure is lost, and only
+// the caller of that Sync gets the error.
 type failingDisk struct {
 	nfsserver.FS
 	begun   chan struct{} // receives when the Sync that will fail has begun
 	fail    chan struct{} // closed to let it fail
 	mu      sync.Mutex
 	syncs   int
-	taken   int // bytes written, ever
-	written int // of which are not on the disk
+	taken   int // total bytes written
+	written int // bytes not on the disk
 	lost    int
 }
 
@@ -52,10 +52,9 @@ func (d *failingDisk) Sync(nfsserver.Ref, bool) error {
 	return nil
 }
 
-// A client whose data was lost by a sync that another one had asked for must
-// not be told that it is safe: neither by COMMIT nor by a stable WRITE (RFC 1813
-// §3.3.7, §3.3.21).
-func TestLossIsToldToAll(t *testing.T) {
+// A client whose data was lost in a sync requested by another must not get a success, neither for
+// COMMIT nor for a stable WRITE (RFC 1813 §3.3.7, §3.3.21).
+func TestLossIsReportedToAll(t *testing.T) {
 	disk := &failingDisk{FS: memory(t), begun: make(chan struct{}), fail: make(chan struct{})}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/e", FS: disk}}, AsyncNames: true})
 	a, b := h.dial(root).mount("/e"), h.dial(root)
@@ -74,7 +73,7 @@ func TestLossIsToldToAll(t *testing.T) {
 	}
 	wg.Go(func() { cb = b.commit(fh) })
 	wg.Go(func() { w = b.write(fh, 4, "more", nfs3.FileSync) })
-	for b.attr(fh).Size < 8 { // the write has been done before the sync fails
+	for b.attr(fh).Size < 8 { // the write happens before the sync fails
 		runtime.Gosched()
 	}
 	close(disk.fail)
@@ -84,7 +83,7 @@ func TestLossIsToldToAll(t *testing.T) {
 		t.Error("a COMMIT tells a client that what was lost is safe")
 	}
 	a.want("the stable WRITE", w.Status, nfs3.OK)
-	disk.mu.Lock() // a reply over the network orders nothing for the race detector
+	disk.mu.Lock() // the network orders nothing for the race detector
 	defer disk.mu.Unlock()
 	if disk.lost != 8 || disk.written != 0 {
 		t.Fatalf("%d bytes lost, %d not on disk", disk.lost, disk.written)

@@ -1,5 +1,5 @@
-// The users of a connection: each call counted once, from many goroutines, the newest known, and
-// never more than there is room for.
+// A connection's users: each call counted once, from many goroutines, the newest known, and their
+// number bounded.
 
 package nfsserver
 
@@ -49,7 +49,7 @@ func TestUsersOfAConnection(t *testing.T) {
 	}
 }
 
-// TestUsersCountedAtOnce: calls of a connection may come from several goroutines, and be looked at
+// TestUsersCountedAtOnce: a connection's calls may come from several goroutines, and be listed
 // meanwhile.
 func TestUsersCountedAtOnce(t *testing.T) {
 	const each = 1000
@@ -78,8 +78,7 @@ func TestUsersCountedAtOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkUsers is what a call costs, by the user that makes it: the one of the call before, or
-// another one.
+// BenchmarkUsers measures the cost of a call by the previous call's user, and by another one.
 func BenchmarkUsers(b *testing.B) {
 	for name, of := range map[string]userKey{"same": 1, "of2": 2, "of32": maxUsers} {
 		b.Run(name, func(b *testing.B) {

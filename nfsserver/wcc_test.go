@@ -1,4 +1,4 @@
-// Attributes before and after an operation: of the same moment, or not told.
+// Attributes before and after an operation: from the same moment, or omitted.
 
 package nfsserver_test
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A slowDisk has others do something in each Sync.
+// A slowDisk runs other calls in each Sync.
 type slowDisk struct {
 	nfsserver.FS
 	meanwhile atomic.Pointer[func()]
@@ -23,10 +23,10 @@ func (d *slowDisk) Sync(r nfsserver.Ref, dataOnly bool) error {
 	return d.FS.Sync(r, dataOnly)
 }
 
-// TestCommitTellsOfOneMoment: what another client writes while a COMMIT waits for the disk is not
-// between its attributes before and after: the client that commits would take it for its own, and
+// TestCommitHasAttributesOfOneMoment: another client's write while a COMMIT waits for the disk is
+// not between its attributes before and after. The committing client would take it for its own, and
 // keep its cache.
-func TestCommitTellsOfOneMoment(t *testing.T) {
+func TestCommitHasAttributesOfOneMoment(t *testing.T) {
 	disk := &slowDisk{FS: memory(t)}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/e", FS: disk}}})
 	a, b := h.dial(root).mount("/e"), h.dial(root).mount("/e")
@@ -50,7 +50,7 @@ func TestCommitTellsOfOneMoment(t *testing.T) {
 	}
 }
 
-// A sharedFS is served by others, too.
+// A sharedFS is served by other servers, too.
 type sharedFS struct{ nfsserver.FS }
 
 func (f sharedFS) Info() nfsserver.Info {
@@ -59,9 +59,9 @@ func (f sharedFS) Info() nfsserver.Info {
 	return in
 }
 
-// TestNothingIsToldOfSharedDirectoriesBefore: another server may change them between the look at
-// them and the operation.
-func TestNothingIsToldOfSharedDirectoriesBefore(t *testing.T) {
+// TestSharedDirectoriesHaveNoAttributesBefore: another server may change them between the query and
+// the operation.
+func TestSharedDirectoriesHaveNoAttributesBefore(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/e", FS: sharedFS{memory(t)}}}})
 	c := h.dial(root).mount("/e")
 	dir := c.dir(c.root, "d", 0o755)
@@ -126,6 +126,6 @@ func TestNothingIsToldOfSharedDirectoriesBefore(t *testing.T) {
 		t.Errorf("WRITE: %+v", r.Wcc.Before)
 	}
 	if r := c.setattr(f, nfs3.Sattr{SetMode: true, Mode: 0o600}); !r.Wcc.Before.Present {
-		t.Error("SETATTR of a file: nothing is told of before")
+		t.Error("SETATTR of a file: no attributes before")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestNamesDoNotCrossExports: two trees of the same kind, so that a handle of one would
-// mean something in the other. What is refused leaves both as they were.
+// TestNamesDoNotCrossExports: two trees of the same kind, so a handle of one would be meaningful in
+// the other. A refused call leaves both unchanged.
 func TestNamesDoNotCrossExports(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{
 		{Name: "/x", FS: memfs.New(memfs.Options{})}, {Name: "/y", FS: memfs.New(memfs.Options{})}}})
