@@ -284,7 +284,7 @@ func TestNewObjectsBelongToTheirMaker(t *testing.T) {
 	if a := u.attr(u.dir(u.root, "set-gid-dir", 0o2775)); a.Mode != 0o2775 {
 		t.Errorf("a directory made with mode 2775 has %04o", a.Mode)
 	}
-	// One of the caller's groups may be set at once; another group or user may not.
+	// One of the caller's groups may be set at once; another group or user is refused.
 	res := u.create(u.root, "g", nfs3.Guarded, nfs3.Sattr{SetGID: true, GID: 4000}, nfs3.Verf{})
 	u.want("CREATE for a group of one's own", res.Status, nfs3.OK)
 	for _, s := range []nfs3.Sattr{{SetGID: true, GID: 4001}, {SetUID: true, UID: 2000}, {SetUID: true}} {

@@ -66,7 +66,8 @@ func TestEachCommitHasItsTime(t *testing.T) {
 	}
 }
 
-// A committing is a metadata client that has the time of a commit asked for whenever attributes are.
+// A committing is a metadata client that has the time of a commit asked for whenever attributes
+// are.
 type committing struct {
 	meta.Meta
 	timeOf func()
@@ -78,7 +79,8 @@ func (c *committing) GetAttr(ctx meta.Context, ino meta.Ino, a *meta.Attr) sysca
 	return c.Meta.GetAttr(ctx, ino, a)
 }
 
-// TestCommitsWhileFilesAreClosed: JuiceFS's writer commits by itself what is written to one file, while Close closes others.
+// TestCommitsWhileFilesAreClosed: JuiceFS's writer commits by itself what is written to one file,
+// while Close closes others.
 func TestCommitsWhileFilesAreClosed(t *testing.T) {
 	f := openNew(t, Local{})
 	for _, name := range []string{"a", "b", "c"} {

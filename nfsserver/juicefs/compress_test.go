@@ -48,7 +48,8 @@ func TestCompressedVectors(t *testing.T) {
 		{"lz4", []byte{0x50, 'h', 'e', 'l', 'l', 'o'}, "hello"},
 		// 1 literal, a match of 4+15+1 from 1 back, then 5 literals, as the last have to be.
 		{"lz4", []byte{0x1f, 'a', 1, 0, 1, 0x50, 'b', 'b', 'b', 'b', 'b'}, strings.Repeat("a", 21) + "bbbbb"},
-		// RFC 8878 §3.1.1: magic, a descriptor with the size in one byte and no checksum, a last raw block of 5.
+		// RFC 8878 §3.1.1: magic, a descriptor with the size in one byte and no checksum, a last
+		// raw block of 5.
 		{"zstd", []byte{0x28, 0xb5, 0x2f, 0xfd, 0x20, 5, 5<<3 | 1, 0, 0, 'h', 'e', 'l', 'l', 'o'}, "hello"},
 		// A last block of one byte, repeated.
 		{"zstd", []byte{0x28, 0xb5, 0x2f, 0xfd, 0x20, 9, 9<<3 | 1<<1 | 1, 0, 0, 'x'}, "xxxxxxxxx"},

@@ -53,7 +53,8 @@ func (l *lister) page(f *FS, n int, plus bool) (names []string, eof bool) {
 	return names, eof
 }
 
-// TestLargeDirectory: a listing goes on over removals, additions and a restart, and names what stayed once.
+// TestLargeDirectory: a listing goes on over removals, additions and a restart, and names what
+// stayed once.
 func TestLargeDirectory(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -109,7 +110,8 @@ func TestLargeDirectory(t *testing.T) {
 	}
 }
 
-// TestSameHash: names with one hash have cookies of their own, in the order of the names; a name that was told twice has one.
+// TestSameHash: names with one hash have cookies of their own, in the order of the names; a name
+// that was told twice has one.
 func TestSameHash(t *testing.T) {
 	var l listing
 	for _, name := range []string{"c", "a", "b", "a"} {
@@ -134,8 +136,9 @@ func TestSameHash(t *testing.T) {
 	}
 }
 
-// TestUnmarkedChanges: names that came and went through another client of the volume without a change of the directory's
-// times, which JuiceFS leaves as they are when they lie in the far future.
+// TestUnmarkedChanges: names that came and went through another client of the volume without a
+// change of the directory's times, which JuiceFS leaves as they are when they lie in the far
+// future.
 func TestUnmarkedChanges(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -164,7 +167,8 @@ func TestUnmarkedChanges(t *testing.T) {
 	names("b")
 }
 
-// TestReplacedWhileListed: a name that gets another object while a listing goes on is in it, with what it names now.
+// TestReplacedWhileListed: a name that gets another object while a listing goes on is in it, with
+// what it names now.
 func TestReplacedWhileListed(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

@@ -1,4 +1,5 @@
-// How often the metadata service is asked for a call: each question is a round trip, and each change a sync of its disk.
+// How often the metadata service is asked for a call: each question is a round trip, and each
+// change a sync of its disk.
 
 package juicefs
 
@@ -28,13 +29,15 @@ func (c *counted) SetAttr(ctx meta.Context, ino meta.Ino, set uint16, mode uint8
 	return c.Meta.SetAttr(ctx, ino, set, mode, a)
 }
 
-// TestCommitIsOneTransaction: what is written is committed at the time that was told, so nothing has to set that afterwards.
+// TestCommitIsOneTransaction: what is written is committed at the time that was told, so nothing
+// has to set that afterwards.
 func TestCommitIsOneTransaction(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
 	c := &counted{Meta: f.m}
 	f.files.m = c
-	// JuiceFS commits by itself what is a second old. Where put was kept from noting the time for as long, that would have to be set.
+	// JuiceFS commits by itself what is a second old. Where put was kept from noting the time for
+	// as long, that would have to be set.
 	var writing sync.Mutex
 	timeOf := f.files.commits.timeOf
 	f.files.commits.timeOf = func(ino meta.Ino, at nfsserver.Time) nfsserver.Time {
@@ -76,7 +79,8 @@ func TestSyncOfNamesAsksNothing(t *testing.T) {
 	}
 }
 
-// TestLookupAsksOnce: the attributes that come with a name are those of its object, but where there are bytes that have not been committed.
+// TestLookupAsksOnce: the attributes that come with a name are those of its object, but where there
+// are bytes that have not been committed.
 func TestLookupAsksOnce(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -134,7 +138,8 @@ func TestRenameAsksOnce(t *testing.T) {
 	}
 }
 
-// TestClosedMeanwhile: attributes that were asked for before a file was closed are possibly those of before its last commit.
+// TestClosedMeanwhile: attributes that were asked for before a file was closed are possibly those
+// of before its last commit.
 func TestClosedMeanwhile(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

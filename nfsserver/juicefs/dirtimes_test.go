@@ -31,7 +31,8 @@ type nameChange struct {
 	other *nfsserver.Ref
 }
 
-// TestFutureTimeOfDirectory: a change of the names shows in the times of a directory also where these lie in the future.
+// TestFutureTimeOfDirectory: a change of the names shows in the times of a directory also where
+// these lie in the future.
 func TestFutureTimeOfDirectory(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -115,8 +116,8 @@ func (c *clockBehind) Rename(ctx meta.Context, src meta.Ino, from string, dst me
 	return c.Meta.Rename(ctx, src, from, dst, to, flags, ino, a)
 }
 
-// TestClocksDiffer: a change of names shows in the times of a directory also where a server whose clock is ahead has just changed it: its clients
-// would never learn of the name.
+// TestClocksDiffer: a change of names shows in the times of a directory also where a server whose
+// clock is ahead has just changed it: its clients would never learn of the name.
 func TestClocksDiffer(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		f := openShared(t, Options{Meta: url})

@@ -45,9 +45,9 @@
 // Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package juicefs
 
-// The FS calls JuiceFS's metadata client (pkg/meta), its block store (pkg/chunk) and the buffers
-// of its readers and writers (pkg/vfs). JuiceFS keeps file handles for a kernel; NFS has none, so
-// they are not used.
+// The FS calls JuiceFS's metadata client (pkg/meta), its block store (pkg/chunk) and the buffers of
+// its readers and writers (pkg/vfs). JuiceFS keeps file handles for a kernel; NFS has none, so they
+// are not used.
 //
 // Refs. A Ref is the volume, an inode number and the type. JuiceFS never gives a number again, so
 // the number is also the generation. A removed object is stale, even while the volume's trash has
@@ -56,16 +56,16 @@ package juicefs
 //
 // Rights. Package perm decides, and JuiceFS is called as a user that may do everything. JuiceFS's
 // own checks differ from a kernel's, which decides before them in a mount: set-id bits, times of
-// files of other users, sticky directories, and a move of a directory below itself. A check and
-// the change that follows are two transactions. JuiceFS's conditions on names (exists, is empty,
-// is a directory) hold in the second.
+// files of other users, sticky directories, and a move of a directory below itself. A check and the
+// change that follows are two transactions. JuiceFS's conditions on names (exists, is empty, is a
+// directory) hold in the second.
 //
 // Durability. Badger and "file", the services of a volume in a directory, do not sync by
 // themselves, so Sync does it (local.go). file.go has the rest.
 //
 // Locks. They belong to the server's session in the volume (locks.go). After a kill, the next
-// process continues the session (session.go). It holds the locks of the previous one (gracelocks.go)
-// until the lock manager calls EndGrace.
+// process continues the session (session.go). It holds the locks of the previous one
+// (gracelocks.go) until the lock manager calls EndGrace.
 //
 // Cookies. JuiceFS's positions in a directory are ordinals within one listing. A cookie here is a
 // hash of the name (listing.go). So it stays the same while other names come and go, after a

@@ -1,4 +1,5 @@
-// What becomes of calls when the services of a volume fail: the right error, none for other files, and nothing that was acknowledged is lost.
+// What becomes of calls when the services of a volume fail: the right error, none for other files,
+// and nothing that was acknowledged is lost.
 
 package juicefs
 
@@ -45,7 +46,8 @@ func onRedis(t *testing.T) (f *FS, url string, redis *juicefstest.Process, s3 *j
 	return f, url, redis, s3
 }
 
-// TestObjectStorageResets: a COMMIT goes on when storage that resets connections is there again, and what it has stored is whole.
+// TestObjectStorageResets: a COMMIT goes on when storage that resets connections is there again,
+// and what it has stored is whole.
 func TestObjectStorageResets(t *testing.T) {
 	f, _, _, s3 := onRedis(t)
 	r, _ := create(t, f, f.Root(), "file")
@@ -75,7 +77,8 @@ func TestObjectStorageResets(t *testing.T) {
 	}
 }
 
-// TestObjectStorageAway: a COMMIT waits for the storage, while other files and all names are served, and succeeds once it is there.
+// TestObjectStorageAway: a COMMIT waits for the storage, while other files and all names are
+// served, and succeeds once it is there.
 func TestObjectStorageAway(t *testing.T) {
 	f, url, _, s3 := onRedis(t)
 	there, _ := create(t, f, f.Root(), "there")
@@ -129,7 +132,8 @@ func TestObjectStorageAway(t *testing.T) {
 	}
 }
 
-// TestObjectStorageRefuses: COMMIT tells why bytes could not be stored, once, and what is written next is stored again.
+// TestObjectStorageRefuses: COMMIT tells why bytes could not be stored, once, and what is written
+// next is stored again.
 func TestObjectStorageRefuses(t *testing.T) {
 	f, _, _, s3 := onRedis(t)
 	for i, c := range []struct {
@@ -158,7 +162,8 @@ func TestObjectStorageRefuses(t *testing.T) {
 	}
 }
 
-// TestRedisRestarted: while the metadata service is away callers are to ask again, and then all that was acknowledged is there.
+// TestRedisRestarted: while the metadata service is away callers are to ask again, and then all
+// that was acknowledged is there.
 func TestRedisRestarted(t *testing.T) {
 	f, _, redis, _ := onRedis(t)
 	const files = 10
@@ -197,8 +202,9 @@ func TestRedisRestarted(t *testing.T) {
 	}
 }
 
-// TestRedisAwayFromCommit: what could not be committed while the metadata service was away clients are to send again: they are told to ask once more,
-// of no error, and then nothing is held against the file.
+// TestRedisAwayFromCommit: what could not be committed while the metadata service was away clients
+// are to send again: they are told to ask once more, of no error, and then nothing is held against
+// the file.
 func TestRedisAwayFromCommit(t *testing.T) {
 	f, _, redis, s3 := onRedis(t)
 	r, _ := create(t, f, f.Root(), "file")
@@ -259,8 +265,8 @@ func replace(t *testing.T, url string) {
 	}
 }
 
-// endHeartbeat has JuiceFS find that a volume of this process is not there, and returns whether the process would have ended. waiting is what
-// happens before volumes are looked for once more.
+// endHeartbeat has JuiceFS find that a volume of this process is not there, and returns whether the
+// process would have ended. waiting is what happens before volumes are looked for once more.
 func endHeartbeat(t *testing.T, waiting func()) bool {
 	t.Helper()
 	end, wait := endProcess, waitToLook
@@ -281,8 +287,8 @@ func endHeartbeat(t *testing.T, waiting func()) bool {
 	return process
 }
 
-// TestHeartbeatEnds although its volume is there, since the settings were missing for a moment: the process has to be started again, for the other
-// servers would take its session for dead.
+// TestHeartbeatEnds although its volume is there, since the settings were missing for a moment: the
+// process has to be started again, for the other servers would take its session for dead.
 func TestHeartbeatEnds(t *testing.T) {
 	url, _, _ := newVolume(t)
 	f, err := Open(Options{Meta: url, ReadOnly: true, Heartbeat: soleHeartbeat})
@@ -296,7 +302,8 @@ func TestHeartbeatEnds(t *testing.T) {
 	}
 }
 
-// TestHeartbeatEndsUnseen: where the metadata service does not answer when a volume is looked for, it is looked for until that does.
+// TestHeartbeatEndsUnseen: where the metadata service does not answer when a volume is looked for,
+// it is looked for until that does.
 func TestHeartbeatEndsUnseen(t *testing.T) {
 	for _, gone := range []bool{true, false} {
 		t.Run(fmt.Sprint(gone), func(t *testing.T) {
@@ -325,8 +332,8 @@ func TestHeartbeatEndsUnseen(t *testing.T) {
 	}
 }
 
-// TestLookChangesNoSettings: a volume that is looked for has its own settings afterwards, whatever is in its place: JuiceFS finds by them that it was
-// replaced. It is used meanwhile.
+// TestLookChangesNoSettings: a volume that is looked for has its own settings afterwards, whatever
+// is in its place: JuiceFS finds by them that it was replaced. It is used meanwhile.
 func TestLookChangesNoSettings(t *testing.T) {
 	url, _, _ := newVolume(t)
 	f := openShared(t, Options{Meta: url})
@@ -354,8 +361,9 @@ func TestLookChangesNoSettings(t *testing.T) {
 	looks(false)
 }
 
-// TestVolumeReplaced: where another volume has taken the place of the one that is served the process goes on, and no Ref names anything of the
-// other. (The heartbeat of a read-only client has no race of JuiceFS's own: see openShared.)
+// TestVolumeReplaced: where another volume has taken the place of the one that is served the
+// process goes on, and no Ref names anything of the other. (The heartbeat of a read-only client has
+// no race of JuiceFS's own: see openShared.)
 func TestVolumeReplaced(t *testing.T) {
 	url, _, _ := newVolume(t)
 	f, err := Open(Options{Meta: url, ReadOnly: true, Heartbeat: 100 * time.Millisecond})

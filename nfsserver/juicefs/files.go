@@ -178,7 +178,8 @@ func (t *files) found(ino meta.Ino, a meta.Attr, closed uint64) (meta.Attr, stam
 	return a, stampOf(&a), t.hideTrash(ino, &a)
 }
 
-// isCurrent reports whether getattr would return a, which was read after closed files had been closed.
+// isCurrent reports whether getattr would return a, which was read after closed files had been
+// closed.
 func (t *files) isCurrent(ino meta.Ino, a *meta.Attr, closed uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

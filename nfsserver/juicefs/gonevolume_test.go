@@ -24,8 +24,8 @@ func (m *silentMeta) settings() (*meta.Format, error) {
 	return nil, errors.New("timeout")
 }
 
-// TestLookForVolumesHoldsUpNobody: while one is looked for whose metadata service does not answer others are opened, used and closed. That one
-// is closed when nobody looks for it any more.
+// TestLookForVolumesHoldsUpNobody: while one is looked for whose metadata service does not answer
+// others are opened, used and closed. That one is closed when nobody looks for it any more.
 func TestLookForVolumesHoldsUpNobody(t *testing.T) {
 	m := &silentMeta{asked: make(chan struct{}), release: make(chan struct{})}
 	silent := &FS{settings: m.settings}

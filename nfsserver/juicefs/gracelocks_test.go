@@ -65,8 +65,9 @@ func taken(t *testing.T, why string, l nfsserver.FileLocks, want ...uint64) {
 	}
 }
 
-// TestLocksOfTheProcessBefore: what a server that has ended had locked the next one holds, though none of its clients have asked yet, or have
-// released a part; what has not been reclaimed is free in the end, and what has is not.
+// TestLocksOfTheProcessBefore: what a server that has ended had locked the next one holds, though
+// none of its clients have asked yet, or have released a part; what has not been reclaimed is free
+// in the end, and what has is not.
 func TestLocksOfTheProcessBefore(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
@@ -124,8 +125,9 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 	})
 }
 
-// TestKeptLocksEnd: with the period of grace, and with the server where that ends first. A file that has been removed keeps none of the others, and
-// locks end that are listed with another owner than they have, as JuiceFS lists those in key-value stores.
+// TestKeptLocksEnd: with the period of grace, and with the server where that ends first. A file
+// that has been removed keeps none of the others, and locks end that are listed with another owner
+// than they have, as JuiceFS lists those in key-value stores.
 func TestKeptLocksEnd(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
@@ -178,8 +180,8 @@ func numberOf(t *testing.T, f *FS) uint64 {
 	return r.Session
 }
 
-// TestLateProcessReleasesLocks: a process that is started when the session of the one before is about to end has a new one, and the locks are
-// whose who comes first.
+// TestLateProcessReleasesLocks: a process that is started when the session of the one before is
+// about to end has a new one, and the locks are whose who comes first.
 func TestLateProcessReleasesLocks(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
@@ -269,7 +271,8 @@ func sessions(t *testing.T, f *FS, want int) {
 	}
 }
 
-// TestSessionsThatAreNotGoneOnWith: those of processes that may still run, those that have ended, and what is no session's file.
+// TestSessionsThatAreNotGoneOnWith: those of processes that may still run, those that have ended,
+// and what is no session's file.
 func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
 	url, _, _ := newVolume(t)
 	dir := t.TempDir()

@@ -13,7 +13,8 @@ import (
 // me is who calls.
 var me = nfsserver.Self()
 
-// newDir is a directory in memory, where there is one: a sync of a disk waits for what all programs have written to it.
+// newDir is a directory in memory, where there is one: a sync of a disk waits for what all programs
+// have written to it.
 func newDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "juicefs-test-")
@@ -24,8 +25,8 @@ func newDir(t *testing.T) string {
 	return dir
 }
 
-// openNew makes a volume in a new directory and opens a directory of it: on the root of a volume JuiceFS has races of its own
-// when the machine is slow.
+// openNew makes a volume in a new directory and opens a directory of it: on the root of a volume
+// JuiceFS has races of its own when the machine is slow.
 func openNew(t *testing.T, l Local) *FS {
 	t.Helper()
 	l.Dir, l.UID, l.GID = newDir(t), me.UID, me.GID

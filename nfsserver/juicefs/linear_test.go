@@ -1,4 +1,5 @@
-// Whether what clients of two servers see can have happened in one order: the names of a directory, and the content of a file.
+// Whether what clients of two servers see can have happened in one order: the names of a directory,
+// and the content of a file.
 
 package juicefs
 
@@ -26,7 +27,8 @@ type step struct {
 	value int
 }
 
-// history is a model whose state is the number that a content has, or of a name 1 while it is there.
+// history is a model whose state is the number that a content has, or of a name 1 while it is
+// there.
 var history = porcupine.Model{
 	Partition: func(all []porcupine.Operation) (parts [][]porcupine.Operation) {
 		byName := map[string][]porcupine.Operation{}
@@ -85,8 +87,9 @@ const (
 	linearSteps   = 40
 )
 
-// TestLinearizable: clients of two servers make, remove and look up the same names, and write and read one file. (On PostgreSQL two servers that
-// remove a name at the same moment both succeed: see sql.go.)
+// TestLinearizable: clients of two servers make, remove and look up the same names, and write and
+// read one file. (On PostgreSQL two servers that remove a name at the same moment both succeed: see
+// sql.go.)
 func TestLinearizable(t *testing.T) {
 	url, _, _ := newVolume(t)
 	var mu sync.Mutex

@@ -13,8 +13,9 @@ import (
 	"github.com/juicedata/juicefs/pkg/utils"
 )
 
-// TestClientOfRedisLogsAsJuiceFS: where Redis is away its client says so for each connection that it tries to make. That goes the way of all of
-// JuiceFS's lines, as warnings, a few in each period, with the number of those that are left out.
+// TestClientOfRedisLogsAsJuiceFS: where Redis is away its client says so for each connection that
+// it tries to make. That goes the way of all of JuiceFS's lines, as warnings, a few in each period,
+// with the number of those that are left out.
 func TestClientOfRedisLogsAsJuiceFS(t *testing.T) {
 	tameLogs()
 	log := utils.GetLogger("juicefs")

@@ -1,4 +1,5 @@
-// READDIRPLUS by few questions: of a directory as a whole where that is less, and with what is there at the time of each call.
+// READDIRPLUS by few questions: of a directory as a whole where that is less, and with what is
+// there at the time of each call.
 
 package juicefs
 
@@ -45,7 +46,8 @@ func plusPage(t *testing.T, f *FS, dir nfsserver.Ref, cookie uint64, n int) (pag
 	return page, last, eof
 }
 
-// TestAttributesOfAllAtOnce: a reply with most of a directory asks once for all attributes, which are those that GETATTR tells at that time.
+// TestAttributesOfAllAtOnce: a reply with most of a directory asks once for all attributes, which
+// are those that GETATTR tells at that time.
 func TestAttributesOfAllAtOnce(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -92,7 +94,8 @@ func TestAttributesOfAllAtOnce(t *testing.T) {
 	}
 }
 
-// TestAttributesOfFew: small replies of a directory do not read all of it, and each has what is there at its time.
+// TestAttributesOfFew: small replies of a directory do not read all of it, and each has what is
+// there at its time.
 func TestAttributesOfFew(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

@@ -1,4 +1,5 @@
-// What one server has done is recognized by another when the client repeats it there, and nothing else is.
+// What one server has done is recognized by another when the client repeats it there, and nothing
+// else is.
 
 package juicefs
 
@@ -141,7 +142,8 @@ func repeated(t *testing.T, a *FS, other func() *FS) {
 	}
 }
 
-// TestRepeatedAfterRestart: a server that is started again recognizes what it has done before, as another one does.
+// TestRepeatedAfterRestart: a server that is started again recognizes what it has done before, as
+// another one does.
 func TestRepeatedAfterRestart(t *testing.T) {
 	for _, l := range []Local{{}, {TrashDays: 1}} {
 		t.Run(fmt.Sprint("trash-", l.TrashDays), func(t *testing.T) {
@@ -169,7 +171,8 @@ func TestRepeatedAtAnother(t *testing.T) {
 	})
 }
 
-// TestRecordedButNotDone: what a server was about to do when it ended is not taken for done because others have used the names.
+// TestRecordedButNotDone: what a server was about to do when it ended is not taken for done because
+// others have used the names.
 func TestRecordedButNotDone(t *testing.T) {
 	f, l := openRecording(t, Local{})
 	dir := f.Root()
@@ -211,8 +214,8 @@ func TestRecordedButNotDone(t *testing.T) {
 	}
 }
 
-// TestLinkThatWasThere: a server died before it could refuse a LINK to a name that the file has already. The call has not made that name, and nor
-// has it one that is in the trash.
+// TestLinkThatWasThere: a server died before it could refuse a LINK to a name that the file has
+// already. The call has not made that name, and nor has it one that is in the trash.
 func TestLinkThatWasThere(t *testing.T) {
 	for _, days := range []int{0, 1} {
 		t.Run(fmt.Sprintf("trash for %d days", days), func(t *testing.T) {
@@ -234,7 +237,8 @@ func TestLinkThatWasThere(t *testing.T) {
 	}
 }
 
-// TestFailedCallHasNoRecord: a call that was refused is not taken for done after others have done it.
+// TestFailedCallHasNoRecord: a call that was refused is not taken for done after others have done
+// it.
 func TestFailedCallHasNoRecord(t *testing.T) {
 	f, l := openRecording(t, Local{})
 	dir, _, err := f.Mkdir(me, f.Root(), "d", &mode755)
@@ -298,8 +302,8 @@ func (c *attrCounted) SetXattr(ctx meta.Context, ino meta.Ino, name string, b []
 	return c.Meta.SetXattr(ctx, ino, name, b, flags)
 }
 
-// TestCostOfRecords: new objects cost nothing; what takes away or moves a name costs one write, and one that fails over a
-// connection that is not new no question.
+// TestCostOfRecords: new objects cost nothing; what takes away or moves a name costs one write, and
+// one that fails over a connection that is not new no question.
 func TestCostOfRecords(t *testing.T) {
 	f, _ := openRecording(t, Local{})
 	defer closeFS(t, f)
@@ -334,8 +338,8 @@ func TestCostOfRecords(t *testing.T) {
 	}
 }
 
-// TestRestOfWhatWasMade: an object whose server died before it had its times gets them when the call is repeated; it gets them not again
-// when somebody has changed it since.
+// TestRestOfWhatWasMade: an object whose server died before it had its times gets them when the
+// call is repeated; it gets them not again when somebody has changed it since.
 func TestRestOfWhatWasMade(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -362,7 +366,8 @@ func TestRestOfWhatWasMade(t *testing.T) {
 	is("repeated after a change", 20, later.Mtime)
 }
 
-// A doneTwice does what takes a name away or moves it, and answers as if that had been done by another server just before.
+// A doneTwice does what takes a name away or moves it, and answers as if that had been done by
+// another server just before.
 type doneTwice struct{ meta.Meta }
 
 func (d doneTwice) Unlink(ctx meta.Context, parent meta.Ino, name string, skip ...bool) syscall.Errno {
@@ -380,7 +385,8 @@ func (d doneTwice) Rename(ctx meta.Context, from meta.Ino, name string, to meta.
 	return d.Meta.Rename(ctx, from, name, to, toName, flags, ino, a)
 }
 
-// TestDoneMeanwhile: a server that has the call still at work does it while another one has found the name.
+// TestDoneMeanwhile: a server that has the call still at work does it while another one has found
+// the name.
 func TestDoneMeanwhile(t *testing.T) {
 	f, l := openRecording(t, Local{})
 	dir := f.Root()
@@ -421,8 +427,8 @@ func TestDoneMeanwhile(t *testing.T) {
 	}
 }
 
-// TestMarkOfAnotherPeriod: the clocks of servers differ by seconds, and the next period has begun for the one that has made the object; or it has
-// since.
+// TestMarkOfAnotherPeriod: the clocks of servers differ by seconds, and the next period has begun
+// for the one that has made the object; or it has since.
 func TestMarkOfAnotherPeriod(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

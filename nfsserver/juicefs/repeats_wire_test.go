@@ -53,8 +53,8 @@ func send(t *testing.T, addr string, call []byte) nfs3.Status {
 	return nfs3.Status(binary.BigEndian.Uint32(reply[header:]))
 }
 
-// TestSameBytesAtAnotherServer: what a server has done, and answered to nobody, is answered by the next one as done; another XID or user is
-// another call.
+// TestSameBytesAtAnotherServer: what a server has done, and answered to nobody, is answered by the
+// next one as done; another XID or user is another call.
 func TestSameBytesAtAnotherServer(t *testing.T) {
 	f, l := openRecording(t, Local{})
 	create(t, f, f.Root(), "f")

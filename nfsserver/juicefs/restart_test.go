@@ -147,7 +147,8 @@ func closeFS(t *testing.T, f *FS) {
 	}
 }
 
-// TestRefsOutliveRestart: the same Refs after a restart, stale ones stay stale, and those of another volume are.
+// TestRefsOutliveRestart: the same Refs after a restart, stale ones stay stale, and those of
+// another volume are.
 func TestRefsOutliveRestart(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -208,7 +209,8 @@ func TestOpenTwice(t *testing.T) {
 	}
 }
 
-// TestCloseAfterRemoval: what JuiceFS does with the data of a removed file has ended when Badger is closed.
+// TestCloseAfterRemoval: what JuiceFS does with the data of a removed file has ended when Badger is
+// closed.
 func TestCloseAfterRemoval(t *testing.T) {
 	f := openNew(t, Local{})
 	r, _ := create(t, f, f.Root(), "f")

@@ -113,7 +113,8 @@ func TestSetIDBits(t *testing.T) {
 	}
 }
 
-// A meddler does something just before the next SetAttr of a metadata client, as another client of the volume does.
+// A meddler does something just before the next SetAttr of a metadata client, as another client of
+// the volume does.
 type meddler struct {
 	meta.Meta
 	before func()
@@ -127,7 +128,8 @@ func (m *meddler) SetAttr(ctx meta.Context, ino meta.Ino, set uint16, clear uint
 	return m.Meta.SetAttr(ctx, ino, set, clear, a)
 }
 
-// TestModeOfOthers: a time that is set does not bring back the mode that was there when its permission was checked.
+// TestModeOfOthers: a time that is set does not bring back the mode that was there when its
+// permission was checked.
 func TestModeOfOthers(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -190,7 +192,8 @@ func TestLoops(t *testing.T) {
 	want(t, "up again", f.Rename(superuser, dir, "a", f.Root(), "a"), nil)
 }
 
-// TestTrashIsHidden: the trash is no directory of clients, also where the volume has got it since it was opened.
+// TestTrashIsHidden: the trash is no directory of clients, also where the volume has got it since
+// it was opened.
 func TestTrashIsHidden(t *testing.T) {
 	f := reopen(t, Local{Dir: newDir(t), UID: me.UID, GID: me.GID})
 	defer closeFS(t, f)

@@ -61,7 +61,8 @@ func (t *files) askRoot(a *meta.Attr) syscall.Errno {
 	ino := rootIno
 	no := t.m.Resolve(system, rootIno, "/", &ino, a, false)
 	switch {
-	// ENOTSUP comes from all services except Redis, in a read-only session, and from a failed Redis.
+	// ENOTSUP comes from all services except Redis, in a read-only session, and from a failed
+	// Redis.
 	case no != syscall.ENOTSUP:
 		return no
 	case t.readOnly:

@@ -15,7 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
-// A lateRoot is a metadata client whose service takes 0.3 s for the root's attributes, so that it makes them up.
+// A lateRoot is a metadata client whose service takes 0.3 s for the root's attributes, so that it
+// makes them up.
 type lateRoot struct{ counted }
 
 func (c *lateRoot) GetAttr(ctx meta.Context, ino meta.Ino, a *meta.Attr) syscall.Errno {

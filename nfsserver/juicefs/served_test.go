@@ -15,7 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// serve exports f as /vol on this machine, over TCP. Its key is random: that of the handles is the volume's.
+// serve exports f as /vol on this machine, over TCP. Its key is random: that of the handles is the
+// volume's.
 func serve(t *testing.T, f *FS) (addr string, end func()) {
 	t.Helper()
 	service, end := serveAt(t, f, nfsserver.Listen{TCP: "127.0.0.1:0"})
@@ -113,7 +114,8 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// unstable writes without committing and returns the verifier; it also sees that FILE_SYNC is what the server says it is.
+// unstable writes without committing and returns the verifier; it also sees that FILE_SYNC is what
+// the server says it is.
 func unstable(t *testing.T, c *nfsclient.Client, root nfs3.FH) nfs3.Verf {
 	t.Helper()
 	ctx := context.Background()

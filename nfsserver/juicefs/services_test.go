@@ -28,8 +28,9 @@ func onServices(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// openShared opens a volume as one more of its servers. Its first heartbeat comes after the test: JuiceFS starts their goroutine before
-// it writes the number of the session that this reads, which the race detector would find.
+// openShared opens a volume as one more of its servers. Its first heartbeat comes after the test:
+// JuiceFS starts their goroutine before it writes the number of the session that this reads, which
+// the race detector would find.
 func openShared(t *testing.T, o Options) *FS {
 	t.Helper()
 	o.Heartbeat = soleHeartbeat
@@ -40,7 +41,8 @@ func openShared(t *testing.T, o Options) *FS {
 	return f
 }
 
-// TestServices: the FS does on services what every FS does. Each check has a directory of the volume as its root.
+// TestServices: the FS does on services what every FS does. Each check has a directory of the
+// volume as its root.
 func TestServices(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		parent := openShared(t, Options{Meta: url})

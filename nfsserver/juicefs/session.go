@@ -20,9 +20,9 @@ import (
 // JuiceFS releases a session's locks after five heartbeats of silence. A server restarted after a
 // kill before that would find its own old locks conflicting with its reclaiming clients. If it
 // released them at the start, clients of other servers could take them first. So the next process
-// continues the session, and later releases the locks that were not reclaimed (gracelocks.go). If it
-// starts when the session is about to expire, it ends the session at once, and clients reclaim the
-// locks that no other client took first.
+// continues the session, and later releases the locks that were not reclaimed (gracelocks.go). If
+// it starts when the session is about to expire, it ends the session at once, and clients reclaim
+// the locks that no other client took first.
 //
 // Two processes with one session would both be granted the same lock, so a process never continues
 // a session that may still have its own process. A file in the state directory has the session's

@@ -1,4 +1,5 @@
-// Several servers of one volume: what clients of one do, clients of another see, and handles are good at both.
+// Several servers of one volume: what clients of one do, clients of another see, and handles are
+// good at both.
 
 package juicefs
 
@@ -78,7 +79,8 @@ func sharedHandles(t *testing.T, a, b *side) {
 	}
 }
 
-// sharedContents: after a COMMIT, or a WRITE that is FILE_SYNC, the next READ at the other server has the bytes.
+// sharedContents: after a COMMIT, or a WRITE that is FILE_SYNC, the next READ at the other server
+// has the bytes.
 func sharedContents(t *testing.T, a, b *side) {
 	fh := a.create(t, "contents")
 	got := make([]byte, 100)
@@ -121,7 +123,8 @@ func sharedVerifiers(t *testing.T, a, b *side) {
 	}
 }
 
-// sharedNames: of several that make or rename one name at both servers one succeeds, and each sees the outcome at once.
+// sharedNames: of several that make or rename one name at both servers one succeeds, and each sees
+// the outcome at once.
 func sharedNames(t *testing.T, a, b *side) {
 	for i := range 20 {
 		name := fmt.Sprint("made-", i)
@@ -193,7 +196,8 @@ func sharedLocks(t *testing.T, a, b *side) {
 	}
 }
 
-// sharedBefore: what a directory was before a change is not told, since the other server may have changed it in between.
+// sharedBefore: what a directory was before a change is not told, since the other server may have
+// changed it in between.
 func sharedBefore(t *testing.T, a *side) {
 	args := nfs3.MkdirArgs{Where: nfs3.DirOpArgs{Dir: a.root, Name: []byte("before")}, Attr: nfs3.Sattr{SetMode: true, Mode: 0o755}}
 	var res nfs3.MkdirRes

@@ -10,7 +10,8 @@ import (
 	"github.com/juicedata/juicefs/pkg/meta"
 )
 
-// TestSlots: servers have slots of their own, and that of one which has ended is another's when its records have expired.
+// TestSlots: servers have slots of their own, and that of one which has ended is another's when its
+// records have expired.
 func TestSlots(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -57,7 +58,8 @@ func (m *awayMeta) GetXattr(ctx meta.Context, ino meta.Ino, name string, value *
 	return m.Meta.GetXattr(ctx, ino, name, value)
 }
 
-// TestSlotOfServiceThatIsAway: it is not asked for each slot, as that would take hours for which Close waits.
+// TestSlotOfServiceThatIsAway: it is not asked for each slot, as that would take hours for which
+// Close waits.
 func TestSlotOfServiceThatIsAway(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -69,8 +71,8 @@ func TestSlotOfServiceThatIsAway(t *testing.T) {
 	}
 }
 
-// TestSlotIsKept: a server that lives keeps its slot; one that was silent for too long takes another, and one that found none takes one as soon
-// as there is one.
+// TestSlotIsKept: a server that lives keeps its slot; one that was silent for too long takes
+// another, and one that found none takes one as soon as there is one.
 func TestSlotIsKept(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

@@ -49,7 +49,8 @@ type refuser struct {
 
 func (r *refuser) Put(context.Context, string, io.Reader, ...object.AttrGetter) error { return r.err }
 
-// TestWantOfRoom: what an error of the object storage says of its room, where numbers in it are none of its status.
+// TestWantOfRoom: what an error of the object storage says of its room, where numbers in it are
+// none of its status.
 func TestWantOfRoom(t *testing.T) {
 	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 507}
 	for _, c := range []struct {

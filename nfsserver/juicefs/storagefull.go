@@ -14,8 +14,8 @@ import (
 	"github.com/juicedata/juicefs/pkg/object"
 )
 
-// A watchedStorage is an object storage that records whether it refused objects for lack of space, or did not
-// answer.
+// A watchedStorage is an object storage that records whether it refused objects for lack of space,
+// or did not answer.
 type watchedStorage struct {
 	object.ObjectStorage
 	outage

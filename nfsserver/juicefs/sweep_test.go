@@ -21,7 +21,8 @@ func isOpen(f *FS, ino meta.Ino) bool {
 	return f.files.open[ino] != nil
 }
 
-// TestIdleFilesAreClosed while one waits for the object storage: those with nothing to store, and those whose objects are taken.
+// TestIdleFilesAreClosed while one waits for the object storage: those with nothing to store, and
+// those whose objects are taken.
 func TestIdleFilesAreClosed(t *testing.T) {
 	f, _, _, s3 := onRedis(t)
 	inode := func(r nfsserver.Ref) meta.Ino {

@@ -1,4 +1,5 @@
-// A tree of many files: out and back by nfsrdma cp over RDMA, on each metadata service and an S3 server.
+// A tree of many files: out and back by nfsrdma cp over RDMA, on each metadata service and an S3
+// server.
 
 package juicefs
 
@@ -16,7 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// goTree is the tree that is copied, Go's own: some 1,200 files of it, with NFSRDMA_FULL=1 all, some 15,000.
+// goTree is the tree that is copied, Go's own: some 1,200 files of it, with NFSRDMA_FULL=1 all,
+// some 15,000.
 func goTree(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
@@ -30,7 +32,8 @@ func goTree(t *testing.T) string {
 	return filepath.Join(root, "src", "crypto")
 }
 
-// oddTree adds to a tree what Go's does not have: modes, times, links, a hole, and more bytes than a block of the volume has.
+// oddTree adds to a tree what Go's does not have: modes, times, links, a hole, and more bytes than
+// a block of the volume has.
 func oddTree(t *testing.T, root string) {
 	t.Helper()
 	must := func(err error) {
@@ -59,7 +62,8 @@ func oddTree(t *testing.T, root string) {
 	}
 }
 
-// TestTreeOutAndBack copies a tree to a volume, and back through another server, which has nothing of it: each byte comes from the object storage.
+// TestTreeOutAndBack copies a tree to a volume, and back through another server, which has nothing
+// of it: each byte comes from the object storage.
 func TestTreeOutAndBack(t *testing.T) {
 	dir := t.TempDir()
 	nfsrdma, tree := filepath.Join(dir, "nfsrdma"), filepath.Join(dir, "tree")

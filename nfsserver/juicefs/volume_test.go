@@ -54,7 +54,8 @@ func commit(t *testing.T, f *FS, r nfsserver.Ref) {
 	}
 }
 
-// TestWrittenIsSeen: size and times show before anything is stored, and the modification time stays what was told.
+// TestWrittenIsSeen: size and times show before anything is stored, and the modification time stays
+// what was told.
 func TestWrittenIsSeen(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -97,7 +98,8 @@ func TestWrittenIsSeen(t *testing.T) {
 	}
 }
 
-// TestChangeShows: a change of attributes between write and sync shows in the change time, and times that are set stay.
+// TestChangeShows: a change of attributes between write and sync shows in the change time, and
+// times that are set stay.
 func TestChangeShows(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -194,7 +196,8 @@ func TestWriteAfterLoss(t *testing.T) {
 	}
 }
 
-// TestLossOfRemoved: a file that has gone does not stay open for an error that nobody can ask for; one that is there does.
+// TestLossOfRemoved: a file that has gone does not stay open for an error that nobody can ask for;
+// one that is there does.
 func TestLossOfRemoved(t *testing.T) {
 	f := openNew(t, Local{Capacity: 1 << 20})
 	defer closeFS(t, f)
@@ -407,7 +410,8 @@ func TestLocksLeft(t *testing.T) {
 	}
 }
 
-// another is a second server of the volume: its own buffers, and the same services. The caller closes its files.
+// another is a second server of the volume: its own buffers, and the same services. The caller
+// closes its files.
 func another(t *testing.T, f *FS) *FS {
 	t.Helper()
 	format := f.m.GetFormat()

@@ -102,8 +102,8 @@ func (s *Service) test(c *transport.Call, a *nlm4.TestArgs) nlm4.TestRes {
 	return res
 }
 
-// firstConflict returns the first lock conflicting with a request, or nil. For a local program's lock
-// the owner is unknown and stays empty.
+// firstConflict returns the first lock conflicting with a request, or nil. For a local program's
+// lock the owner is unknown and stays empty.
 func (f *file) firstConflict(q *request) (*nlm4.Holder, error) {
 	if h := f.locks.conflict(q.owner, q.span, q.exclusive); h != nil {
 		return &nlm4.Holder{Exclusive: h.exclusive, Svid: h.owner.key.svid, Owner: []byte(h.owner.key.object),

@@ -293,8 +293,8 @@ func (a *absence) due() (now, perhaps map[netip.Addr]time.Time) {
 	return now, perhaps
 }
 
-// attempted records how an attempt ended. An address with locks lost again meanwhile (another since)
-// stays. mu is held.
+// attempted records how an attempt ended. An address with locks lost again meanwhile (another
+// since) stays. mu is held.
 func (a *absence) attempted(addr netip.Addr, since time.Time, there, done bool) {
 	switch e := a.left[addr]; {
 	case e == nil || !e.since.Equal(since):
