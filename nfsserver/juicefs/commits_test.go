@@ -1,4 +1,4 @@
-// The times of commits: clients of other servers keep what they have read by them.
+// The times of commits: clients of other servers keep data read at them.
 
 package juicefs
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// A timed is a metadata client that remembers the times of commits.
+// A timed is a metadata client that records the times of commits.
 type timed struct {
 	meta.Meta
 	mu sync.Mutex
@@ -27,9 +27,8 @@ func (c *timed) Write(ctx meta.Context, ino meta.Ino, chunk, off uint32, s meta.
 	return c.Meta.Write(ctx, ino, chunk, off, s, at)
 }
 
-// TestEachCommitHasItsTime: who reads between two commits of a file, at another server, finds out
-// about the second by its time. What is told after the last of them is what getattr tells from then
-// on.
+// TestEachCommitHasItsTime: a reader at another server between two commits of a file notices the
+// second by its time. The time reported after the last one stays getattr's time.
 func TestEachCommitHasItsTime(t *testing.T) {
 	const chunk = meta.ChunkSize
 	for name, c := range map[string]struct {
@@ -66,8 +65,7 @@ func TestEachCommitHasItsTime(t *testing.T) {
 	}
 }
 
-// A committing is a metadata client that has the time of a commit asked for whenever attributes
-// are.
+// A committing is a metadata client that asks for a commit's time at each query for attributes.
 type committing struct {
 	meta.Meta
 	timeOf func()
@@ -79,8 +77,8 @@ func (c *committing) GetAttr(ctx meta.Context, ino meta.Ino, a *meta.Attr) sysca
 	return c.Meta.GetAttr(ctx, ino, a)
 }
 
-// TestCommitsWhileFilesAreClosed: JuiceFS's writer commits by itself what is written to one file,
-// while Close closes others.
+// TestCommitsWhileFilesAreClosed: JuiceFS's writer commits one file by itself while Close closes
+// others.
 func TestCommitsWhileFilesAreClosed(t *testing.T) {
 	f := openNew(t, Local{})
 	for _, name := range []string{"a", "b", "c"} {
@@ -88,7 +86,8 @@ func TestCommitsWhileFilesAreClosed(t *testing.T) {
 		put(t, f, r, []byte("content"), 0)
 	}
 	c := &committing{Meta: f.files.m, timeOf: func() {
-		if at := nfsserver.Now(); f.files.commitTime(rootIno, at) != at { // of a file that is not open
+		// A file that is not open.
+		if at := nfsserver.Now(); f.files.commitTime(rootIno, at) != at {
 			t.Error("a commit has another time")
 		}
 	}}

@@ -1,4 +1,4 @@
-// The compression in Go: what it takes and gives is what the C libraries take and give.
+// Compression in Go, compatible with the C libraries.
 
 package juicefs
 
@@ -37,16 +37,17 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// Vectors by hand, from the formats' specifications.
+// Vectors written by hand from the formats' specifications.
 func TestCompressedVectors(t *testing.T) {
 	for _, v := range []struct {
 		name   string
 		packed []byte
 		want   string
 	}{
-		// A token of 5 literals and none of a match.
+		// A token with 5 literals and no match.
 		{"lz4", []byte{0x50, 'h', 'e', 'l', 'l', 'o'}, "hello"},
-		// 1 literal, a match of 4+15+1 from 1 back, then 5 literals, as the last have to be.
+		// 1 literal, a match of 4+15+1 from 1 back, then 5 literals, as the format requires at the
+		// end.
 		{"lz4", []byte{0x1f, 'a', 1, 0, 1, 0x50, 'b', 'b', 'b', 'b', 'b'}, strings.Repeat("a", 21) + "bbbbb"},
 		// RFC 8878 §3.1.1: magic, a descriptor with the size in one byte and no checksum, a last
 		// raw block of 5.

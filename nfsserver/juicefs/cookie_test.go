@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// names is how many the large directory has: NFSRDMA_FULL=1 takes a million.
+// names is the number of names in the large directory: a million with NFSRDMA_FULL=1.
 func names() int {
 	if os.Getenv("NFSRDMA_FULL") != "" {
 		return 1000000
@@ -53,8 +53,8 @@ func (l *lister) page(f *FS, n int, plus bool) (names []string, eof bool) {
 	return names, eof
 }
 
-// TestLargeDirectory: a listing goes on over removals, additions and a restart, and names what
-// stayed once.
+// TestLargeDirectory: a listing continues over removals, additions and a restart, and has each
+// remaining name once.
 func TestLargeDirectory(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -68,7 +68,8 @@ func TestLargeDirectory(t *testing.T) {
 	}
 	ls := &lister{t: t, dir: dir, seen: map[string]int{}}
 	removed, added := 0, 0
-	change := func(page []string) { // removes one of the page, which has been seen, and makes a new one
+	// Removes one name of the page, which has been seen, and makes a new one.
+	change := func(page []string) {
 		for _, name := range page {
 			if name[0] != '.' {
 				if err := f.Remove(me, dir, name); err != nil {
@@ -110,8 +111,8 @@ func TestLargeDirectory(t *testing.T) {
 	}
 }
 
-// TestSameHash: names with one hash have cookies of their own, in the order of the names; a name
-// that was told twice has one.
+// TestSameHash: names with one hash have different cookies, in the order of the names; a duplicate
+// name has one.
 func TestSameHash(t *testing.T) {
 	var l listing
 	for _, name := range []string{"c", "a", "b", "a"} {
@@ -136,9 +137,8 @@ func TestSameHash(t *testing.T) {
 	}
 }
 
-// TestUnmarkedChanges: names that came and went through another client of the volume without a
-// change of the directory's times, which JuiceFS leaves as they are when they lie in the far
-// future.
+// TestUnmarkedChanges: another client of the volume makes and removes names without a change of the
+// directory's times, which JuiceFS leaves unchanged in the far future.
 func TestUnmarkedChanges(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -167,8 +167,8 @@ func TestUnmarkedChanges(t *testing.T) {
 	names("b")
 }
 
-// TestReplacedWhileListed: a name that gets another object while a listing goes on is in it, with
-// what it names now.
+// TestReplacedWhileListed: a name that gets another object during a listing is listed with its
+// present object.
 func TestReplacedWhileListed(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -194,7 +194,7 @@ func TestReplacedWhileListed(t *testing.T) {
 	}
 }
 
-// TestListingsAreForgotten: those that are kept are bounded.
+// TestListingsAreForgotten: the cache is bounded.
 func TestListingsAreForgotten(t *testing.T) {
 	var s listings
 	for i := range 10 {
@@ -210,7 +210,7 @@ func TestListingsAreForgotten(t *testing.T) {
 	if s.order.Len() != len(s.of) {
 		t.Errorf("%d are in order, %d are kept", s.order.Len(), len(s.of))
 	}
-	// A million small ones: to look at all for each that is forgotten would take an hour.
+	// A million small ones: a scan of all for each eviction would take an hour.
 	for ino := range meta.Ino(1 << 20) {
 		s.put(ino, s.cached(ino), new(listing))
 	}

@@ -1,5 +1,5 @@
-// How often the metadata service is asked for a call: each question is a round trip, and each
-// change a sync of its disk.
+// The number of metadata queries for a call: each query is a round trip, and each change a sync of
+// the service's disk.
 
 package juicefs
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// A counted is a metadata client that counts what it is asked.
+// A counted is a metadata client that counts its queries.
 type counted struct {
 	meta.Meta
 	gets, sets atomic.Int64
@@ -29,15 +29,15 @@ func (c *counted) SetAttr(ctx meta.Context, ino meta.Ino, set uint16, mode uint8
 	return c.Meta.SetAttr(ctx, ino, set, mode, a)
 }
 
-// TestCommitIsOneTransaction: what is written is committed at the time that was told, so nothing
-// has to set that afterwards.
+// TestCommitIsOneTransaction: writes are committed with the reported time, so no second transaction
+// sets it.
 func TestCommitIsOneTransaction(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
 	c := &counted{Meta: f.m}
 	f.files.m = c
-	// JuiceFS commits by itself what is a second old. Where put was kept from noting the time for
-	// as long, that would have to be set.
+	// JuiceFS commits by itself after a second. If put could not record the time for as long, it
+	// would have to be set.
 	var writing sync.Mutex
 	timeOf := f.files.commits.timeOf
 	f.files.commits.timeOf = func(ino meta.Ino, at nfsserver.Time) nfsserver.Time {
@@ -61,7 +61,7 @@ func TestCommitIsOneTransaction(t *testing.T) {
 	}
 }
 
-// TestSyncOfNamesAsksNothing: names have been committed by who changed them.
+// TestSyncOfNamesAsksNothing: the methods that change names have committed them.
 func TestSyncOfNamesAsksNothing(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -79,8 +79,8 @@ func TestSyncOfNamesAsksNothing(t *testing.T) {
 	}
 }
 
-// TestLookupAsksOnce: the attributes that come with a name are those of its object, but where there
-// are bytes that have not been committed.
+// TestLookupAsksOnce: the attributes that come with a name are its object's, unless bytes are
+// uncommitted.
 func TestLookupAsksOnce(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -99,7 +99,7 @@ func TestLookupAsksOnce(t *testing.T) {
 		}
 		return a
 	}
-	if a := look(0, 1); a != made { // the directory's rights
+	if a := look(0, 1); a != made { // checks the directory's rights
 		t.Errorf("%+v, made as %+v", a, made)
 	}
 	put(t, f, r, []byte("hello"), 0)
@@ -110,7 +110,7 @@ func TestLookupAsksOnce(t *testing.T) {
 	}
 }
 
-// TestRenameAsksOnce: a directory in which a name is changed is asked about once.
+// TestRenameAsksOnce: a directory where a name changes is queried once.
 func TestRenameAsksOnce(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -138,8 +138,7 @@ func TestRenameAsksOnce(t *testing.T) {
 	}
 }
 
-// TestClosedMeanwhile: attributes that were asked for before a file was closed are possibly those
-// of before its last commit.
+// TestClosedMeanwhile: attributes read before a file was closed may be from before its last commit.
 func TestClosedMeanwhile(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -150,7 +149,7 @@ func TestClosedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatalf("getattr: %v", err)
 	}
-	o := f.files.use(ino) // so that it is closed here, and not before by the sweeper
+	o := f.files.use(ino) // so that it is closed here, not earlier by the sweeper
 	put(t, f, r, []byte("hello"), 0)
 	commit(t, f, r)
 	f.files.closeIdle(o)

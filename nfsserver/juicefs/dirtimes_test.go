@@ -1,4 +1,4 @@
-// The times of directories, by which clients know that names have changed.
+// The times of directories, which show clients that names have changed.
 
 package juicefs
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// changesOfNames are those of a directory that has the file f, and another directory.
+// changesOfNames returns the changes for a directory with the file f, and another directory.
 func changesOfNames(t *testing.T, f *FS, dir, other nfsserver.Ref) []nameChange {
 	r, _ := create(t, f, dir, "f")
 	return []nameChange{
@@ -24,15 +24,15 @@ func changesOfNames(t *testing.T, f *FS, dir, other nfsserver.Ref) []nameChange 
 	}
 }
 
-// A nameChange changes names of a directory, and of another one if there is one.
+// A nameChange changes names of a directory, and of another one if given.
 type nameChange struct {
 	what  string
 	do    func() error
 	other *nfsserver.Ref
 }
 
-// TestFutureTimeOfDirectory: a change of the names shows in the times of a directory also where
-// these lie in the future.
+// TestFutureTimeOfDirectory: a change of names shows in a directory's times even if these are in
+// the future.
 func TestFutureTimeOfDirectory(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -73,13 +73,13 @@ func TestFutureTimeOfDirectory(t *testing.T) {
 	}
 }
 
-// A clockBehind is the metadata client of a server whose clock is two seconds behind that of
-// another one, which changes the same directories just before each change of its own, when it has
-// looked at them.
+// A clockBehind is the metadata client of a server with a clock two seconds behind another one's.
+// The other server changes the same directories just before each of its changes, after it has read
+// them.
 type clockBehind struct {
 	meta.Meta
 	t    *testing.T
-	told map[meta.Ino]meta.Attr // what the other server's clients are told
+	told map[meta.Ino]meta.Attr // attributes that the other server's clients see
 }
 
 func (c *clockBehind) otherChanges(dirs ...meta.Ino) {
@@ -116,8 +116,8 @@ func (c *clockBehind) Rename(ctx meta.Context, src meta.Ino, from string, dst me
 	return c.Meta.Rename(ctx, src, from, dst, to, flags, ino, a)
 }
 
-// TestClocksDiffer: a change of names shows in the times of a directory also where a server whose
-// clock is ahead has just changed it: its clients would never learn of the name.
+// TestClocksDiffer: a change of names shows in a directory's times even if a server with a faster
+// clock has just changed it. Its clients would otherwise never see the name.
 func TestClocksDiffer(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		f := openShared(t, Options{Meta: url})
@@ -126,7 +126,7 @@ func TestClocksDiffer(t *testing.T) {
 	})
 }
 
-// TestClockIsSetBack: the same of a volume in a directory, whose server has but one clock.
+// TestClockIsSetBack: the same for a volume in a directory, with the server's one clock.
 func TestClockIsSetBack(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -156,7 +156,7 @@ func clocksDiffer(t *testing.T, f *FS) {
 	}
 }
 
-// mkdir makes a directory for all, as root.
+// mkdir makes a directory writable by all, as root.
 func mkdir(t *testing.T, f *FS, dir nfsserver.Ref, name string) nfsserver.Ref {
 	t.Helper()
 	r, _, err := f.Mkdir(superuser, dir, name, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777})

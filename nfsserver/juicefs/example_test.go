@@ -20,8 +20,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	me := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())} // all callers act as this user
-	// Of a volume that `juicefs format` has made the URL is that of its metadata service.
+	// All callers act as this user.
+	me := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	// The URL of a volume made by `juicefs format` is its metadata service's.
 	url, err := juicefs.Local{Dir: dir, UID: me.UID, GID: me.GID, TrashDays: 1, ACL: true}.Make()
 	if err != nil {
 		log.Fatal(err)

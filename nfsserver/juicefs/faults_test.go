@@ -1,5 +1,5 @@
-// What becomes of calls when the services of a volume fail: the right error, none for other files,
-// and nothing that was acknowledged is lost.
+// Calls while a volume's services fail: they get the right error, other files none, and no
+// acknowledged data is lost.
 
 package juicefs
 
@@ -20,10 +20,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
-// deadline is for what takes moments on a machine that does nothing else.
+// deadline bounds steps that take moments on an idle machine.
 const deadline = 5 * time.Minute
 
-// newVolume is a volume on Redis and S3.
+// newVolume makes a volume on Redis and S3.
 func newVolume(t *testing.T) (url string, redis *juicefstest.Process, s3 *juicefstest.S3) {
 	t.Helper()
 	tameLogs()
@@ -33,7 +33,7 @@ func newVolume(t *testing.T) (url string, redis *juicefstest.Process, s3 *juicef
 	return url, redis, s3
 }
 
-// onRedis is a new volume, opened with few retries.
+// onRedis makes and opens a volume with few retries.
 func onRedis(t *testing.T) (f *FS, url string, redis *juicefstest.Process, s3 *juicefstest.S3) {
 	t.Helper()
 	url, redis, s3 = newVolume(t)
@@ -46,8 +46,8 @@ func onRedis(t *testing.T) (f *FS, url string, redis *juicefstest.Process, s3 *j
 	return f, url, redis, s3
 }
 
-// TestObjectStorageResets: a COMMIT goes on when storage that resets connections is there again,
-// and what it has stored is whole.
+// TestObjectStorageResets: a COMMIT continues when a storage that reset connections is back, and
+// its objects are complete.
 func TestObjectStorageResets(t *testing.T) {
 	f, _, _, s3 := onRedis(t)
 	r, _ := create(t, f, f.Root(), "file")
@@ -78,7 +78,7 @@ func TestObjectStorageResets(t *testing.T) {
 }
 
 // TestObjectStorageAway: a COMMIT waits for the storage, while other files and all names are
-// served, and succeeds once it is there.
+// served, and succeeds once it is back.
 func TestObjectStorageAway(t *testing.T) {
 	f, url, _, s3 := onRedis(t)
 	there, _ := create(t, f, f.Root(), "there")
@@ -132,8 +132,8 @@ func TestObjectStorageAway(t *testing.T) {
 	}
 }
 
-// TestObjectStorageRefuses: COMMIT tells why bytes could not be stored, once, and what is written
-// next is stored again.
+// TestObjectStorageRefuses: COMMIT reports once why bytes could not be stored, and later writes are
+// stored again.
 func TestObjectStorageRefuses(t *testing.T) {
 	f, _, _, s3 := onRedis(t)
 	for i, c := range []struct {
@@ -162,8 +162,8 @@ func TestObjectStorageRefuses(t *testing.T) {
 	}
 }
 
-// TestRedisRestarted: while the metadata service is away callers are to ask again, and then all
-// that was acknowledged is there.
+// TestRedisRestarted: callers retry while the metadata service is away, and then all acknowledged
+// data is there.
 func TestRedisRestarted(t *testing.T) {
 	f, _, redis, _ := onRedis(t)
 	const files = 10
@@ -202,16 +202,16 @@ func TestRedisRestarted(t *testing.T) {
 	}
 }
 
-// TestRedisAwayFromCommit: what could not be committed while the metadata service was away clients
-// are to send again: they are told to ask once more, of no error, and then nothing is held against
-// the file.
+// TestRedisAwayFromCommit: clients resend data that could not be committed while the metadata
+// service was away. They get JUKEBOX, not an error, and afterwards the file has none.
 func TestRedisAwayFromCommit(t *testing.T) {
 	f, _, redis, s3 := onRedis(t)
 	r, _ := create(t, f, f.Root(), "file")
 	put(t, f, r, []byte("kept"), 0)
-	commit(t, f, r) // with numbers of slices to spare, which JuiceFS would wait for
+	commit(t, f, r) // leaves numbers of slices to spare, which JuiceFS would wait for
 	release := make(chan struct{})
-	s3.Break(juicefstest.Slow(http.MethodPut, release)) // after a second JuiceFS stores and commits by itself
+	// After a second JuiceFS stores and commits by itself.
+	s3.Break(juicefstest.Slow(http.MethodPut, release))
 	put(t, f, r, []byte("lost"), 0)
 	n, err := f.load(&r)
 	if err != nil {
@@ -244,7 +244,7 @@ func TestRedisAwayFromCommit(t *testing.T) {
 	}
 }
 
-// replace puts another volume in the place of the one there is.
+// replace replaces the volume by another.
 func replace(t *testing.T, url string) {
 	t.Helper()
 	m, err := connect(url, meta.DefaultConf())
@@ -265,8 +265,8 @@ func replace(t *testing.T, url string) {
 	}
 }
 
-// endHeartbeat has JuiceFS find that a volume of this process is not there, and returns whether the
-// process would have ended. waiting is what happens before volumes are looked for once more.
+// endHeartbeat makes JuiceFS find a volume of this process missing, and returns whether the process
+// would have ended. waiting runs before the next check of the volumes.
 func endHeartbeat(t *testing.T, waiting func()) bool {
 	t.Helper()
 	end, wait := endProcess, waitToLook
@@ -274,7 +274,7 @@ func endHeartbeat(t *testing.T, waiting func()) bool {
 	process := false
 	endProcess = func() { // opened.mu is held
 		process = true
-		opened.ended-- // the next test is not to find it
+		opened.ended-- // for the next test
 	}
 	waitToLook = waiting
 	done := make(chan struct{})
@@ -287,8 +287,8 @@ func endHeartbeat(t *testing.T, waiting func()) bool {
 	return process
 }
 
-// TestHeartbeatEnds although its volume is there, since the settings were missing for a moment: the
-// process has to be started again, for the other servers would take its session for dead.
+// TestHeartbeatEnds: the volume is there, but its settings were missing for a moment. The process
+// must be restarted, because the other servers would consider its session dead.
 func TestHeartbeatEnds(t *testing.T) {
 	url, _, _ := newVolume(t)
 	f, err := Open(Options{Meta: url, ReadOnly: true, Heartbeat: soleHeartbeat})
@@ -302,8 +302,8 @@ func TestHeartbeatEnds(t *testing.T) {
 	}
 }
 
-// TestHeartbeatEndsUnseen: where the metadata service does not answer when a volume is looked for,
-// it is looked for until that does.
+// TestHeartbeatEndsUnseen: while the metadata service does not answer, the volume's check is
+// repeated.
 func TestHeartbeatEndsUnseen(t *testing.T) {
 	for _, gone := range []bool{true, false} {
 		t.Run(fmt.Sprint(gone), func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestHeartbeatEndsUnseen(t *testing.T) {
 				t.Fatalf("Open: %v", err)
 			}
 			defer closeFS(t, f)
-			if gone { // and the process has another volume, with which it goes on
+			if gone { // the process has another volume, and continues with it
 				replace(t, url)
 				other := openNew(t, Local{})
 				defer closeFS(t, other)
@@ -332,8 +332,8 @@ func TestHeartbeatEndsUnseen(t *testing.T) {
 	}
 }
 
-// TestLookChangesNoSettings: a volume that is looked for has its own settings afterwards, whatever
-// is in its place: JuiceFS finds by them that it was replaced. It is used meanwhile.
+// TestLookChangesNoSettings: a checked volume keeps its own settings, even if another is in its
+// place: JuiceFS needs them to notice the replacement. It is used meanwhile.
 func TestLookChangesNoSettings(t *testing.T) {
 	url, _, _ := newVolume(t)
 	f := openShared(t, Options{Meta: url})
@@ -361,9 +361,9 @@ func TestLookChangesNoSettings(t *testing.T) {
 	looks(false)
 }
 
-// TestVolumeReplaced: where another volume has taken the place of the one that is served the
-// process goes on, and no Ref names anything of the other. (The heartbeat of a read-only client has
-// no race of JuiceFS's own: see openShared.)
+// TestVolumeReplaced: when another volume replaces the served one the process continues, and no Ref
+// names an object of the other. (A read-only client's heartbeat has no race of JuiceFS's own: see
+// openShared.)
 func TestVolumeReplaced(t *testing.T) {
 	url, _, _ := newVolume(t)
 	f, err := Open(Options{Meta: url, ReadOnly: true, Heartbeat: 100 * time.Millisecond})

@@ -14,8 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
-// TestNewVolumes: a volume is made and keeps its files. Another volume replaces it only if it is
-// named.
+// TestNewVolumes: a volume is made and keeps its files. Only a volume named by Replace is replaced.
 func TestNewVolumes(t *testing.T) {
 	_, url := juicefstest.Redis(t)
 	bucket := t.TempDir()

@@ -1,4 +1,4 @@
-// Looking for volumes whose metadata service does not answer.
+// Checks of volumes with an unresponsive metadata service.
 
 package juicefs
 
@@ -24,9 +24,9 @@ func (m *silentMeta) settings() (*meta.Format, error) {
 	return nil, errors.New("timeout")
 }
 
-// TestLookForVolumesHoldsUpNobody: while one is looked for whose metadata service does not answer
-// others are opened, used and closed. That one is closed when nobody looks for it any more.
-func TestLookForVolumesHoldsUpNobody(t *testing.T) {
+// TestVolumeChecksDelayNoOthers: while a volume with an unresponsive metadata service is checked,
+// others are opened, used and closed. It is closed itself after the check.
+func TestVolumeChecksDelayNoOthers(t *testing.T) {
 	m := &silentMeta{asked: make(chan struct{}), release: make(chan struct{})}
 	silent := &FS{settings: m.settings}
 	opened.add(silent)

@@ -1,4 +1,4 @@
-// Locks of a server whose process has ended without releasing them, and those of the next one.
+// Locks of a server's ended process, held by the next one.
 
 package juicefs
 
@@ -35,7 +35,7 @@ func TestBytesWithoutOthers(t *testing.T) {
 	}
 }
 
-// locksOf are the locks of a server on a file.
+// locksOf returns a server's locks on a file.
 func locksOf(t *testing.T, f *FS, name string) nfsserver.FileLocks {
 	t.Helper()
 	r, _, err := f.Lookup(superuser, f.Root(), name)
@@ -49,7 +49,7 @@ func locksOf(t *testing.T, f *FS, name string) nfsserver.FileLocks {
 	return l
 }
 
-// taken checks which of the bytes 0, 20, 40 and 60 somebody else than a server has locked.
+// taken checks which of the bytes 0, 20, 40 and 60 another server has locked.
 func taken(t *testing.T, why string, l nfsserver.FileLocks, want ...uint64) {
 	t.Helper()
 	var got []uint64
@@ -65,9 +65,9 @@ func taken(t *testing.T, why string, l nfsserver.FileLocks, want ...uint64) {
 	}
 }
 
-// TestLocksOfTheProcessBefore: what a server that has ended had locked the next one holds, though
-// none of its clients have asked yet, or have released a part; what has not been reclaimed is free
-// in the end, and what has is not.
+// TestLocksOfTheProcessBefore: the next process holds an ended one's locks, before any of its
+// clients have asked, or after they have released a part. Unreclaimed locks are free in the end,
+// and reclaimed ones are not.
 func TestLocksOfTheProcessBefore(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
@@ -84,7 +84,7 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 		others := locksOf(t, other, "locked")
 		taken(t, "before", others, 0, 20, 40, 60)
 
-		first.session.close() // as the end of the process does
+		first.session.close() // as at the end of the process
 		next := openShared(t, Options{Meta: url, StateDir: dir})
 		defer closeFS(t, next)
 		again := locksOf(t, next, "locked")
@@ -100,7 +100,8 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 				t.Errorf("Set: %v", err)
 			}
 		}
-		taken(t, "released by who had reclaimed it", others, 20, 40, 60) // of the shared ones others may be about to reclaim theirs
+		// Of the shared ones others may be about to reclaim theirs.
+		taken(t, "released by who had reclaimed it", others, 20, 40, 60)
 		if err := again.Set(60, 65, nfsserver.Shared); err != nil {
 			t.Errorf("Set: %v", err)
 		}
@@ -125,14 +126,15 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 	})
 }
 
-// TestKeptLocksEnd: with the period of grace, and with the server where that ends first. A file
-// that has been removed keeps none of the others, and locks end that are listed with another owner
-// than they have, as JuiceFS lists those in key-value stores.
+// TestKeptLocksEnd: kept locks end with the grace period, or with the server if that ends first. A
+// removed file does not delay the others. Locks that JuiceFS lists with another owner, as in
+// key-value stores, also end.
 func TestKeptLocksEnd(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
 		first := openShared(t, Options{Meta: url, StateDir: dir})
-		defer closeFS(t, first) // one that stays open would be looked for, without its service, at the end of any heartbeat
+		// An open volume would be checked, without its service, at the end of any heartbeat.
+		defer closeFS(t, first)
 		for _, name := range []string{"locked", "removed"} {
 			create(t, first, first.Root(), name)
 			if err := locksOf(t, first, name).Set(0, 9, nfsserver.Exclusive); err != nil {
@@ -145,7 +147,7 @@ func TestKeptLocksEnd(t *testing.T) {
 		if err := other.Remove(superuser, other.Root(), "removed"); err != nil {
 			t.Fatalf("Remove: %v", err)
 		}
-		first.session.close() // as the end of the process does
+		first.session.close() // as at the end of the process
 		first.session = sessionFile{}
 		next := openShared(t, Options{Meta: url, StateDir: dir})
 		defer closeFS(t, next)
@@ -170,7 +172,7 @@ func TestKeptLocksEnd(t *testing.T) {
 	})
 }
 
-// numberOf is the number of a server's session, which the next process goes on with.
+// numberOf returns the number of a server's session, which the next process continues.
 func numberOf(t *testing.T, f *FS) uint64 {
 	t.Helper()
 	r, err := f.session.read()
@@ -180,12 +182,13 @@ func numberOf(t *testing.T, f *FS) uint64 {
 	return r.Session
 }
 
-// TestLateProcessReleasesLocks: a process that is started when the session of the one before is
-// about to end has a new one, and the locks are whose who comes first.
+// TestLateProcessReleasesLocks: a process started when the previous session is about to expire
+// begins a new one, and the first client gets each lock.
 func TestLateProcessReleasesLocks(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
-		first, err := Open(Options{Meta: url, StateDir: dir, Heartbeat: soleHeartbeat / 6}) // it ends within one heartbeat of the next
+		// It expires within one heartbeat of the next.
+		first, err := Open(Options{Meta: url, StateDir: dir, Heartbeat: soleHeartbeat / 6})
 		if err != nil {
 			t.Fatalf("Open: %v", err)
 		}
@@ -197,7 +200,7 @@ func TestLateProcessReleasesLocks(t *testing.T) {
 				t.Fatalf("Set: %v", err)
 			}
 		}
-		first.session.close() // as the end of the process does
+		first.session.close() // as at the end of the process
 		next := openShared(t, Options{Meta: url, StateDir: dir})
 		defer closeFS(t, next)
 		if now := numberOf(t, next); now == sid {
@@ -223,9 +226,8 @@ func TestLateProcessReleasesLocks(t *testing.T) {
 	})
 }
 
-// TestSlowProcessReleasesLocks: while a process opens the volume the session of the one before has
-// come near to its end, so that another server may be about to clean it up. Nobody holds locks by
-// it.
+// TestSlowProcessReleasesLocks: the previous session nearly expires while a process opens the
+// volume, so another server may be about to clean it up. No locks are held in it.
 func TestSlowProcessReleasesLocks(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
@@ -235,7 +237,7 @@ func TestSlowProcessReleasesLocks(t *testing.T) {
 		if err := locksOf(t, first, "locked").Set(0, 9, nfsserver.Exclusive); err != nil {
 			t.Fatalf("locksOf.Set: %v", err)
 		}
-		first.session.close() // as the end of the process does
+		first.session.close() // as at the end of the process
 		asked := 0
 		now = func() time.Time {
 			if asked++; asked > 1 { // after the session was chosen
@@ -271,9 +273,9 @@ func sessions(t *testing.T, f *FS, want int) {
 	}
 }
 
-// TestSessionsThatAreNotGoneOnWith: those of processes that may still run, those that have ended,
-// and what is no session's file.
-func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
+// TestSessionsThatAreNotContinued: sessions of processes that may still run, ended ones, and files
+// of another content.
+func TestSessionsThatAreNotContinued(t *testing.T) {
 	url, _, _ := newVolume(t)
 	dir := t.TempDir()
 	f := openShared(t, Options{Meta: url, StateDir: dir})
@@ -350,7 +352,7 @@ func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
 	}
 }
 
-// rewrite gives a session's file another content.
+// rewrite replaces the content of a session's file.
 func rewrite(t *testing.T, s sessionFile, b []byte) {
 	t.Helper()
 	err := s.Truncate(0)

@@ -1,4 +1,4 @@
-// The FS does what every FS does, on a volume in a directory.
+// The FS passes the tests of every FS, on a volume in a directory.
 
 package juicefs
 
@@ -10,11 +10,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
 )
 
-// me is who calls.
+// me is the calling user.
 var me = nfsserver.Self()
 
-// newDir is a directory in memory, where there is one: a sync of a disk waits for what all programs
-// have written to it.
+// newDir makes a directory in memory, if possible: a sync of a disk waits for all programs' writes.
 func newDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "juicefs-test-")
@@ -25,8 +24,8 @@ func newDir(t *testing.T) string {
 	return dir
 }
 
-// openNew makes a volume in a new directory and opens a directory of it: on the root of a volume
-// JuiceFS has races of its own when the machine is slow.
+// openNew makes a volume in a new directory and opens a directory of it. On a volume's root JuiceFS
+// has races of its own on a slow machine.
 func openNew(t *testing.T, l Local) *FS {
 	t.Helper()
 	l.Dir, l.UID, l.GID = newDir(t), me.UID, me.GID
@@ -39,7 +38,7 @@ func openNew(t *testing.T, l Local) *FS {
 	return f
 }
 
-// reopen opens the volume l, which is possibly there already.
+// reopen opens the volume l, and makes it if it is missing.
 func reopen(t *testing.T, l Local) *FS {
 	t.Helper()
 	url, err := l.Make()
@@ -57,7 +56,7 @@ func TestFS(t *testing.T) {
 	fstest.Run(t, func(t *testing.T) nfsserver.FS { return openNew(t, Local{ACL: true}) }, fstest.Allocates, fstest.ChargesHoles)
 }
 
-// TestFSWithTrash: what is removed is gone for NFS, though the volume still has it.
+// TestFSWithTrash: removed objects are gone for NFS, though the volume still has them.
 func TestFSWithTrash(t *testing.T) {
 	fstest.Run(t, func(t *testing.T) nfsserver.FS { return openNew(t, Local{TrashDays: 1}) }, fstest.Allocates, fstest.ChargesHoles)
 }

@@ -1,5 +1,4 @@
-// Whether what clients of two servers see can have happened in one order: the names of a directory,
-// and the content of a file.
+// Linearizability of two servers: a directory's names, and a file's content.
 
 package juicefs
 
@@ -20,15 +19,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A step is what a client asks: of a name create, remove or lookup; of a content write or read.
+// A step is a client's request: create, remove or lookup for a name; write or read for the content.
 type step struct {
 	what  string
-	name  string // the names and the content are checked each by itself
+	name  string // the names and the content are checked separately
 	value int
 }
 
-// history is a model whose state is the number that a content has, or of a name 1 while it is
-// there.
+// history is a model. Its state is the content's number, or 1 for an existing name.
 var history = porcupine.Model{
 	Partition: func(all []porcupine.Operation) (parts [][]porcupine.Operation) {
 		byName := map[string][]porcupine.Operation{}
@@ -47,9 +45,9 @@ var history = porcupine.Model{
 		switch s.what {
 		case "write":
 			return true, s.value
-		case "create": // 1: it was made, 0: it was there
+		case "create": // 1: created, 0: it existed
 			return got == 1-is, 1
-		case "remove": // 1: it was there
+		case "remove": // 1: it existed
 			return got == is, 0
 		}
 		return got == is, is // read, lookup
@@ -57,7 +55,7 @@ var history = porcupine.Model{
 	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v: %v", in, out) },
 }
 
-// ask does a step and returns its outcome as the model has it.
+// ask makes a step's call and returns its outcome in the model's form.
 func (s step) ask(ctx context.Context, c *nfsclient.Client, root, file nfs3.FH) (out int, err error) {
 	switch s.what {
 	case "write":
@@ -83,7 +81,7 @@ func (s step) ask(ctx context.Context, c *nfsclient.Client, root, file nfs3.FH) 
 }
 
 const (
-	linearClients = 4 // of each server
+	linearClients = 4 // for each server
 	linearSteps   = 40
 )
 

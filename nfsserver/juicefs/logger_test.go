@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestLoggerOfTheProgram: without a Logger lines go to the default logger of the time when they are
-// written, not to that of the time when the volume was opened.
+// TestLoggerOfTheProgram: without a Logger each line goes to the default logger of its time, not to
+// the one from the opening of the volume.
 func TestLoggerOfTheProgram(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

@@ -1,4 +1,4 @@
-// What JuiceFS and the clients below it log, and how much of that.
+// The log lines of JuiceFS and its clients, and their number.
 
 package juicefs
 
@@ -13,9 +13,9 @@ import (
 	"github.com/juicedata/juicefs/pkg/utils"
 )
 
-// TestClientOfRedisLogsAsJuiceFS: where Redis is away its client says so for each connection that
-// it tries to make. That goes the way of all of JuiceFS's lines, as warnings, a few in each period,
-// with the number of those that are left out.
+// TestClientOfRedisLogsAsJuiceFS: while Redis is away its client logs each failed connection. These
+// lines become warnings like all of JuiceFS's lines: a few in each period, with the number of
+// dropped ones.
 func TestClientOfRedisLogsAsJuiceFS(t *testing.T) {
 	tameLogs()
 	log := utils.GetLogger("juicefs")

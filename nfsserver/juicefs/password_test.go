@@ -1,4 +1,4 @@
-// No password of a metadata service in what is logged or returned.
+// No password of a metadata service in logs and errors.
 
 package juicefs
 
@@ -10,8 +10,8 @@ import (
 	"github.com/juicedata/juicefs/pkg/utils"
 )
 
-// TestNoPasswordIsTold: URLs with a mistake, which JuiceFS quotes as they are.
-func TestNoPasswordIsTold(t *testing.T) {
+// TestPasswordsAreHidden: URLs with a mistake, which JuiceFS quotes unchanged.
+func TestPasswordsAreHidden(t *testing.T) {
 	tameLogs()
 	log := utils.GetLogger("juicefs")
 	var told bytes.Buffer

@@ -1,5 +1,5 @@
-// READDIRPLUS by few questions: of a directory as a whole where that is less, and with what is
-// there at the time of each call.
+// READDIRPLUS with few queries: for a whole directory where that is cheaper, and with the state at
+// the time of each call.
 
 package juicefs
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// A countedDir is a metadata client that counts readings of directories, too.
+// A countedDir is a metadata client that also counts reads of directories.
 type countedDir struct {
 	counted
 	reads, plus atomic.Int64
@@ -46,8 +46,8 @@ func plusPage(t *testing.T, f *FS, dir nfsserver.Ref, cookie uint64, n int) (pag
 	return page, last, eof
 }
 
-// TestAttributesOfAllAtOnce: a reply with most of a directory asks once for all attributes, which
-// are those that GETATTR tells at that time.
+// TestAttributesOfAllAtOnce: a reply with most of a directory queries all attributes once. They
+// equal GETATTR's at that time.
 func TestAttributesOfAllAtOnce(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -94,8 +94,8 @@ func TestAttributesOfAllAtOnce(t *testing.T) {
 	}
 }
 
-// TestAttributesOfFew: small replies of a directory do not read all of it, and each has what is
-// there at its time.
+// TestAttributesOfFew: small replies do not read the whole directory, and each has the state at its
+// time.
 func TestAttributesOfFew(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -109,7 +109,7 @@ func TestAttributesOfFew(t *testing.T) {
 	f.m, f.files.m = c, c
 	seen, cookie := 0, uint64(0)
 	for eof := false; !eof; {
-		for name, r := range refs { // one that is possibly on the next page
+		for name, r := range refs { // one that may be on the next page
 			if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600 + uint32(seen)&7}); err != nil {
 				t.Fatalf("Setattr: %v", err)
 			}

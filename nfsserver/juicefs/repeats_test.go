@@ -1,5 +1,5 @@
-// What one server has done is recognized by another when the client repeats it there, and nothing
-// else is.
+// A call executed by one server is recognized by another when the client repeats it there, and no
+// other call is.
 
 package juicefs
 
@@ -16,14 +16,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// calling is me with a call; moved: over a connection that is new.
+// calling is me with a call; moved: over a new connection.
 func calling(name string, moved bool) nfsserver.Cred {
 	c := me
 	c.Call = &nfsserver.CallID{Sum: sha256.Sum256([]byte(name)), Moved: moved}
 	return c
 }
 
-// restarted ends a server and starts another one of its volume, in a directory.
+// restarted ends a server and starts another one for its volume, in a directory.
 func restarted(t *testing.T, f *FS, l Local) *FS {
 	t.Helper()
 	root := f.root
@@ -34,7 +34,7 @@ func restarted(t *testing.T, f *FS, l Local) *FS {
 	return g
 }
 
-// openRecording is openNew of a server with records.
+// openRecording is openNew for a server with records.
 func openRecording(t *testing.T, l Local) (*FS, Local) {
 	t.Helper()
 	l.Dir, l.UID, l.GID = newDir(t), me.UID, me.GID
@@ -48,16 +48,16 @@ func openRecording(t *testing.T, l Local) (*FS, Local) {
 	return f, l
 }
 
-// A change is one call of a client.
+// A change is one client call.
 type change struct {
 	name  string
-	again error // what it gets where it is not recognized
+	again error // its error if it is not recognized
 	do    func(*FS, nfsserver.Cred) (nfsserver.Ref, error)
 }
 
 var mode755 = nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755}
 
-// changes are those of names in dir, after what they need has been made.
+// changes returns calls that change names in dir, after making their objects.
 func changes(t *testing.T, f *FS, dir nfsserver.Ref) []change {
 	t.Helper()
 	for _, name := range []string{"gone", "from", "old"} {
@@ -108,7 +108,7 @@ func changes(t *testing.T, f *FS, dir nfsserver.Ref) []change {
 	}
 }
 
-// repeated does changes at a server and repeats them at another one of the volume.
+// repeated makes changes at a server and repeats them at another one of the volume.
 func repeated(t *testing.T, a *FS, other func() *FS) {
 	dir, _, err := a.Mkdir(me, a.Root(), "repeated", &mode755)
 	if err != nil {
@@ -142,8 +142,7 @@ func repeated(t *testing.T, a *FS, other func() *FS) {
 	}
 }
 
-// TestRepeatedAfterRestart: a server that is started again recognizes what it has done before, as
-// another one does.
+// TestRepeatedAfterRestart: a restarted server recognizes its earlier calls, as another one does.
 func TestRepeatedAfterRestart(t *testing.T) {
 	for _, l := range []Local{{}, {TrashDays: 1}} {
 		t.Run(fmt.Sprint("trash-", l.TrashDays), func(t *testing.T) {
@@ -154,7 +153,7 @@ func TestRepeatedAfterRestart(t *testing.T) {
 	}
 }
 
-// TestRepeatedAtAnother: two servers are at work in one volume.
+// TestRepeatedAtAnother: two servers serve one volume.
 func TestRepeatedAtAnother(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		a := openShared(t, Options{Meta: url, SharedReplies: true})
@@ -171,8 +170,8 @@ func TestRepeatedAtAnother(t *testing.T) {
 	})
 }
 
-// TestRecordedButNotDone: what a server was about to do when it ended is not taken for done because
-// others have used the names.
+// TestRecordedButNotDone: a call that a server recorded but did not execute does not count as
+// executed because others have used the names.
 func TestRecordedButNotDone(t *testing.T) {
 	f, l := openRecording(t, Local{})
 	dir := f.Root()
@@ -196,7 +195,7 @@ func TestRecordedButNotDone(t *testing.T) {
 	linked := f.ref(n("linked").ino, nfsserver.TypeReg)
 	f = restarted(t, f, l)
 	defer closeFS(t, f)
-	// Another client moves both files, and makes the name that the link was to have.
+	// Another client moves both files, and makes the link's name.
 	for _, name := range []string{"removed", "renamed"} {
 		if err := f.Rename(me, dir, name, dir, name+"-elsewhere"); err != nil {
 			t.Fatalf("Rename: %v", err)
@@ -214,8 +213,8 @@ func TestRecordedButNotDone(t *testing.T) {
 	}
 }
 
-// TestLinkThatWasThere: a server died before it could refuse a LINK to a name that the file has
-// already. The call has not made that name, and nor has it one that is in the trash.
+// TestLinkThatWasThere: a server crashed before it could refuse a LINK to a name that the file
+// already has. The call has made neither that name nor one in the trash.
 func TestLinkThatWasThere(t *testing.T) {
 	for _, days := range []int{0, 1} {
 		t.Run(fmt.Sprintf("trash for %d days", days), func(t *testing.T) {
@@ -237,8 +236,8 @@ func TestLinkThatWasThere(t *testing.T) {
 	}
 }
 
-// TestFailedCallHasNoRecord: a call that was refused is not taken for done after others have done
-// it.
+// TestFailedCallHasNoRecord: a refused call does not count as executed after others have made the
+// same change.
 func TestFailedCallHasNoRecord(t *testing.T) {
 	f, l := openRecording(t, Local{})
 	dir, _, err := f.Mkdir(me, f.Root(), "d", &mode755)
@@ -262,7 +261,7 @@ func TestFailedCallHasNoRecord(t *testing.T) {
 	}
 }
 
-// TestSearchOfRecords: the service gives back what was written, or anything.
+// TestSearchOfRecords: the service returns the stored bytes, or anything.
 func TestSearchOfRecords(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	r := record{sum: [16]byte{1, 2, 3}, ino: 7, nlink: 3, at: now}
@@ -286,7 +285,7 @@ func TestSearchOfRecords(t *testing.T) {
 	}
 }
 
-// An attrCounted counts questions for extended attributes.
+// An attrCounted counts queries for extended attributes.
 type attrCounted struct {
 	meta.Meta
 	gets, sets atomic.Int64
@@ -302,8 +301,8 @@ func (c *attrCounted) SetXattr(ctx meta.Context, ino meta.Ino, name string, b []
 	return c.Meta.SetXattr(ctx, ino, name, b, flags)
 }
 
-// TestCostOfRecords: new objects cost nothing; what takes away or moves a name costs one write, and
-// one that fails over a connection that is not new no question.
+// TestCostOfRecords: new objects cost nothing. Removing or moving a name costs one write. A call
+// that fails over an old connection costs no query.
 func TestCostOfRecords(t *testing.T) {
 	f, _ := openRecording(t, Local{})
 	defer closeFS(t, f)
@@ -323,7 +322,7 @@ func TestCostOfRecords(t *testing.T) {
 		if n := c.sets.Load() - sets; n != want {
 			t.Errorf("%s writes %d times, want %d", ch.name, n, want)
 		}
-		if ch.name != "link" { // which has written its record when it finds the name
+		if ch.name != "link" { // its record is written before it finds the name
 			sets = c.sets.Load()
 			if _, err := ch.do(f, calling("other", false)); !errors.Is(err, ch.again) {
 				t.Errorf("%s: %v", ch.name, err)
@@ -338,14 +337,14 @@ func TestCostOfRecords(t *testing.T) {
 	}
 }
 
-// TestRestOfWhatWasMade: an object whose server died before it had its times gets them when the
-// call is repeated; it gets them not again when somebody has changed it since.
+// TestRestOfWhatWasMade: a new object of a crashed server gets its times when the call is repeated,
+// but not after another client has changed it.
 func TestRestOfWhatWasMade(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
 	dir := f.Root()
 	call := calling("create", true)
-	r, _, err := f.Create(call, dir, "f", &mode755) // what the transaction that makes it does
+	r, _, err := f.Create(call, dir, "f", &mode755) // as the transaction that makes it
 	if err != nil {
 		t.Fatalf("Create: %v", err)
 	}
@@ -366,8 +365,7 @@ func TestRestOfWhatWasMade(t *testing.T) {
 	is("repeated after a change", 20, later.Mtime)
 }
 
-// A doneTwice does what takes a name away or moves it, and answers as if that had been done by
-// another server just before.
+// A doneTwice executes a removal or a move, and replies as if another server had just executed it.
 type doneTwice struct{ meta.Meta }
 
 func (d doneTwice) Unlink(ctx meta.Context, parent meta.Ino, name string, skip ...bool) syscall.Errno {
@@ -385,8 +383,8 @@ func (d doneTwice) Rename(ctx meta.Context, from meta.Ino, name string, to meta.
 	return d.Meta.Rename(ctx, from, name, to, toName, flags, ino, a)
 }
 
-// TestDoneMeanwhile: a server that has the call still at work does it while another one has found
-// the name.
+// TestDoneMeanwhile: a server still working on the call executes it after another one has found the
+// name.
 func TestDoneMeanwhile(t *testing.T) {
 	f, l := openRecording(t, Local{})
 	dir := f.Root()
@@ -427,8 +425,8 @@ func TestDoneMeanwhile(t *testing.T) {
 	}
 }
 
-// TestMarkOfAnotherPeriod: the clocks of servers differ by seconds, and the next period has begun
-// for the one that has made the object; or it has since.
+// TestMarkOfAnotherPeriod: servers' clocks differ by seconds, and the next period has begun for the
+// server that made the object, or since then.
 func TestMarkOfAnotherPeriod(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// rawCall is an RPC record of a call as a user.
+// rawCall returns an RPC record with a call as a user.
 func rawCall(xid, uid, proc uint32, args xdr.Marshaler) []byte {
 	var cred xdr.Encoder
 	(&oncrpc.AuthSys{Machine: []byte("client"), UID: uid, GID: 1000}).EncodeXDR(&cred)
@@ -27,7 +27,7 @@ func rawCall(xid, uid, proc uint32, args xdr.Marshaler) []byte {
 	return b
 }
 
-// send sends a record over a connection of its own, and returns the status of the reply.
+// send sends a record over a new connection, and returns the reply's status.
 func send(t *testing.T, addr string, call []byte) nfs3.Status {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -53,8 +53,8 @@ func send(t *testing.T, addr string, call []byte) nfs3.Status {
 	return nfs3.Status(binary.BigEndian.Uint32(reply[header:]))
 }
 
-// TestSameBytesAtAnotherServer: what a server has done, and answered to nobody, is answered by the
-// next one as done; another XID or user is another call.
+// TestSameBytesAtAnotherServer: the next server answers a call as executed if another one executed
+// it without a reply. Another XID or user is another call.
 func TestSameBytesAtAnotherServer(t *testing.T) {
 	f, l := openRecording(t, Local{})
 	create(t, f, f.Root(), "f")

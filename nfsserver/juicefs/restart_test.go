@@ -1,4 +1,4 @@
-// What Sync has acknowledged is there after the process was killed, and Refs outlive it.
+// Data acknowledged by Sync survives a kill of the process, and so do Refs.
 
 package juicefs
 
@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
-// killedDir is the environment in which the test's program is the one that is killed.
+// killedDir is the environment variable that makes the test's program the process to kill.
 const killedDir = "NFSRDMA_JUICEFS_KILLED"
 
 // TestMain runs the writer in the process that TestKilled starts.
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(rc)
 }
 
-// content is what the file of a number holds: up to 300 kB, at an offset.
+// contentOf returns the content of file i: up to 300 kB, at an offset.
 func contentOf(i int) (b []byte, off uint64) {
 	rnd := rand.New(rand.NewSource(int64(i)))
 	b = make([]byte, 1+rnd.Intn(300000))
@@ -45,7 +45,7 @@ func contentOf(i int) (b []byte, off uint64) {
 	return b, uint64(rnd.Intn(100000))
 }
 
-// writeForEver makes files and overwrites one, and says what Sync has acknowledged.
+// writeForEver makes files and overwrites one, and reports the acknowledged Syncs.
 func writeForEver(dir string) error {
 	l := Local{Dir: dir, UID: me.UID, GID: me.GID}
 	url, err := l.Make()
@@ -147,8 +147,8 @@ func closeFS(t *testing.T, f *FS) {
 	}
 }
 
-// TestRefsOutliveRestart: the same Refs after a restart, stale ones stay stale, and those of
-// another volume are.
+// TestRefsOutliveRestart: Refs are the same after a restart, stale ones stay stale, and another
+// volume's are stale.
 func TestRefsOutliveRestart(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -209,8 +209,7 @@ func TestOpenTwice(t *testing.T) {
 	}
 }
 
-// TestCloseAfterRemoval: what JuiceFS does with the data of a removed file has ended when Badger is
-// closed.
+// TestCloseAfterRemoval: JuiceFS's work on a removed file's data has ended when Badger is closed.
 func TestCloseAfterRemoval(t *testing.T) {
 	f := openNew(t, Local{})
 	r, _ := create(t, f, f.Root(), "f")
@@ -228,7 +227,7 @@ func TestCloseAfterRemoval(t *testing.T) {
 	}
 }
 
-// TestObjectsInMemory: a volume whose contents no restart survives is refused.
+// TestObjectsInMemory: a volume with contents in memory only is refused.
 func TestObjectsInMemory(t *testing.T) {
 	url := "badger://" + newDir(t)
 	m, err := connect(url, meta.DefaultConf())

@@ -1,4 +1,4 @@
-// Callers' rights: what a kernel would say, though JuiceFS would say something else.
+// Callers' rights: as in a kernel, where JuiceFS differs.
 
 package juicefs
 
@@ -17,7 +17,7 @@ var (
 	bob       = nfsserver.Cred{UID: 1002, GID: 1002, GIDs: []uint32{50}}
 )
 
-// a tree of others, in a directory that everybody may write.
+// shared makes a tree of others' files, in a directory writable by all.
 func shared(t *testing.T, mode uint32) (*FS, nfsserver.Ref) {
 	t.Helper()
 	f := openNew(t, Local{})
@@ -74,7 +74,7 @@ func TestOthersFiles(t *testing.T) {
 	want(t, "chmod", f.Setattr(bob, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777}), syscall.EPERM)
 	want(t, "chown", f.Setattr(ann, r, &nfsserver.SetAttr{Mask: nfsserver.SetUID, UID: bob.UID}), syscall.EPERM)
 	want(t, "cut", f.Setattr(bob, r, &nfsserver.SetAttr{Mask: nfsserver.SetSize}), syscall.EACCES)
-	// JuiceFS lets who may write set any time.
+	// JuiceFS lets a user with write permission set any time.
 	w := f.touch(ann, dir, "w", 0o666)
 	want(t, "a time", f.Setattr(bob, w, &nfsserver.SetAttr{Mask: nfsserver.SetMtime}), syscall.EPERM)
 	want(t, "the present time", f.Setattr(bob, w, &nfsserver.SetAttr{Mask: nfsserver.SetMtimeNow}), nil)
@@ -113,8 +113,8 @@ func TestSetIDBits(t *testing.T) {
 	}
 }
 
-// A meddler does something just before the next SetAttr of a metadata client, as another client of
-// the volume does.
+// A meddler makes a change just before the next SetAttr of a metadata client, like another client
+// of the volume.
 type meddler struct {
 	meta.Meta
 	before func()
@@ -128,8 +128,7 @@ func (m *meddler) SetAttr(ctx meta.Context, ino meta.Ino, set uint16, clear uint
 	return m.Meta.SetAttr(ctx, ino, set, clear, a)
 }
 
-// TestModeOfOthers: a time that is set does not bring back the mode that was there when its
-// permission was checked.
+// TestModeOfOthers: setting a time does not restore the mode from the check of its permission.
 func TestModeOfOthers(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -147,7 +146,7 @@ func TestModeOfOthers(t *testing.T) {
 	}
 }
 
-// TestChattr: a file that is immutable or append-only is not written to, by anybody.
+// TestChattr: no user can write to an immutable or append-only file.
 func TestChattr(t *testing.T) {
 	f, dir := shared(t, 0o777)
 	r := f.touch(ann, dir, "f", 0o666)
@@ -177,7 +176,7 @@ func TestStickyDirectory(t *testing.T) {
 	want(t, "remove by the owner", f.Remove(ann, dir, "f"), nil)
 }
 
-// TestLoops: a directory does not get below itself, which JuiceFS would let it two levels down.
+// TestLoops: a directory cannot move below itself; JuiceFS would permit it two levels down.
 func TestLoops(t *testing.T) {
 	f, dir := shared(t, 0o777)
 	d := dir
@@ -192,8 +191,8 @@ func TestLoops(t *testing.T) {
 	want(t, "up again", f.Rename(superuser, dir, "a", f.Root(), "a"), nil)
 }
 
-// TestTrashIsHidden: the trash is no directory of clients, also where the volume has got it since
-// it was opened.
+// TestTrashIsHidden: the trash is no directory for clients, even if the volume got it after it was
+// opened.
 func TestTrashIsHidden(t *testing.T) {
 	f := reopen(t, Local{Dir: newDir(t), UID: me.UID, GID: me.GID})
 	defer closeFS(t, f)

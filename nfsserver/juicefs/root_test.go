@@ -1,4 +1,4 @@
-// The root's attributes: never made up, by one question for all who ask at the same time.
+// The root's attributes: never invented, and with one query for all concurrent callers.
 
 package juicefs
 
@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
-// A lateRoot is a metadata client whose service takes 0.3 s for the root's attributes, so that it
-// makes them up.
+// A lateRoot is a metadata client with a service that takes 0.3 s for the root's attributes, so
+// that it invents them.
 type lateRoot struct{ counted }
 
 func (c *lateRoot) GetAttr(ctx meta.Context, ino meta.Ino, a *meta.Attr) syscall.Errno {
@@ -45,8 +45,8 @@ func TestRootIsNotMadeUp(t *testing.T) {
 	}
 }
 
-// TestRootOnRedisIsOneQuestion: there it takes no transaction. A session that only reads has no
-// script for it, and asks as a volume in a directory does.
+// TestRootOnRedisIsOneQuestion: on Redis it takes no transaction. A read-only session has no script
+// for it, and queries like a volume in a directory.
 func TestRootOnRedisIsOneQuestion(t *testing.T) {
 	tameLogs()
 	_, url := juicefstest.Redis(t)
@@ -68,8 +68,8 @@ func TestRootOnRedisIsOneQuestion(t *testing.T) {
 	}
 }
 
-// TestRootQuestionIsShared: those who come while a question is under way share the next one, and
-// none is answered by one that was asked before he came.
+// TestRootQuestionIsShared: callers that arrive during a query share the next one, and none gets
+// the result of a query begun earlier.
 func TestRootQuestionIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 10
@@ -77,7 +77,7 @@ func TestRootQuestionIsShared(t *testing.T) {
 		var asked, came atomic.Int64
 		release := make(chan struct{})
 		ask := func(a *meta.Attr) syscall.Errno {
-			a.Ctime = came.Load() // how many had come when it was asked
+			a.Ctime = came.Load() // number of earlier callers
 			asked.Add(1)
 			<-release
 			return 0

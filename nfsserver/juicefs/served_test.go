@@ -1,4 +1,4 @@
-// A volume served over NFS: what clients of the server see of it.
+// A volume served over NFS, as clients see it.
 
 package juicefs
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// serve exports f as /vol on this machine, over TCP. Its key is random: that of the handles is the
+// serve exports f as /vol on this machine, over TCP. The server's key is random; handles use the
 // volume's.
 func serve(t *testing.T, f *FS) (addr string, end func()) {
 	t.Helper()
@@ -114,8 +114,8 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// unstable writes without committing and returns the verifier; it also sees that FILE_SYNC is what
-// the server says it is.
+// unstable writes without committing and returns the verifier. It also checks that the reply to
+// FILE_SYNC says FILE_SYNC.
 func unstable(t *testing.T, c *nfsclient.Client, root nfs3.FH) nfs3.Verf {
 	t.Helper()
 	ctx := context.Background()

@@ -1,4 +1,4 @@
-// The FS on real services: Redis and PostgreSQL with the metadata, an S3 server with the contents.
+// The FS on real services: Redis and PostgreSQL for the metadata, an S3 server for the contents.
 
 package juicefs
 
@@ -28,9 +28,9 @@ func onServices(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// openShared opens a volume as one more of its servers. Its first heartbeat comes after the test:
-// JuiceFS starts their goroutine before it writes the number of the session that this reads, which
-// the race detector would find.
+// openShared opens a volume as a further server. Its first heartbeat comes after the test: JuiceFS
+// starts the goroutine before it writes the session number that the goroutine reads, and the race
+// detector would report that.
 func openShared(t *testing.T, o Options) *FS {
 	t.Helper()
 	o.Heartbeat = soleHeartbeat
@@ -41,7 +41,7 @@ func openShared(t *testing.T, o Options) *FS {
 	return f
 }
 
-// TestServices: the FS does on services what every FS does. Each check has a directory of the
+// TestServices: the FS passes every FS's tests on services. Each check has a directory of the
 // volume as its root.
 func TestServices(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {

@@ -1,5 +1,5 @@
-// Several servers of one volume: what clients of one do, clients of another see, and handles are
-// good at both.
+// Several servers of one volume: clients of each see the other's changes, and handles are valid at
+// both.
 
 package juicefs
 
@@ -21,7 +21,7 @@ import (
 type side struct {
 	fs   *FS
 	c    *nfsclient.Client
-	root nfs3.FH // as this server gives it out
+	root nfs3.FH // as this server returns it
 }
 
 // TestTwoServers serves one volume twice.
@@ -40,7 +40,7 @@ func TestTwoServers(t *testing.T) {
 			sides[i] = &side{f, c, root}
 		}
 		a, b := sides[0], sides[1]
-		// The root of a new volume is root's.
+		// A new volume's root belongs to root.
 		if err := a.fs.Setattr(nfsserver.Cred{}, a.fs.Root(), &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777}); err != nil {
 			t.Fatalf("Setattr: %v", err)
 		}
@@ -79,8 +79,8 @@ func sharedHandles(t *testing.T, a, b *side) {
 	}
 }
 
-// sharedContents: after a COMMIT, or a WRITE that is FILE_SYNC, the next READ at the other server
-// has the bytes.
+// sharedContents: after a COMMIT, or a FILE_SYNC WRITE, the next READ at the other server has the
+// bytes.
 func sharedContents(t *testing.T, a, b *side) {
 	fh := a.create(t, "contents")
 	got := make([]byte, 100)
@@ -110,7 +110,7 @@ func sharedContents(t *testing.T, a, b *side) {
 	}
 }
 
-// sharedVerifiers: who has written at one server and commits at another is told to write again.
+// sharedVerifiers: a client that wrote at one server and commits at another must write again.
 func sharedVerifiers(t *testing.T, a, b *side) {
 	fh := a.create(t, "verifier")
 	w, err := a.c.Write(t.Context(), fh, []byte("x"), 0, nfs3.Unstable)
@@ -123,8 +123,8 @@ func sharedVerifiers(t *testing.T, a, b *side) {
 	}
 }
 
-// sharedNames: of several that make or rename one name at both servers one succeeds, and each sees
-// the outcome at once.
+// sharedNames: of several calls that make or rename one name at both servers one succeeds, and each
+// sees the outcome at once.
 func sharedNames(t *testing.T, a, b *side) {
 	for i := range 20 {
 		name := fmt.Sprint("made-", i)
@@ -159,7 +159,7 @@ func sharedNames(t *testing.T, a, b *side) {
 	}
 }
 
-// sharedLocks: what one server holds for its clients, another does not get.
+// sharedLocks: a lock held by one server for its clients is refused to another.
 func sharedLocks(t *testing.T, a, b *side) {
 	a.create(t, "locked")
 	open := func(s *side) nfsserver.FileLocks {
@@ -196,8 +196,8 @@ func sharedLocks(t *testing.T, a, b *side) {
 	}
 }
 
-// sharedBefore: what a directory was before a change is not told, since the other server may have
-// changed it in between.
+// sharedBefore: a directory's attributes before a change are omitted, because the other server may
+// have changed it in between.
 func sharedBefore(t *testing.T, a *side) {
 	args := nfs3.MkdirArgs{Where: nfs3.DirOpArgs{Dir: a.root, Name: []byte("before")}, Attr: nfs3.Sattr{SetMode: true, Mode: 0o755}}
 	var res nfs3.MkdirRes
@@ -209,7 +209,7 @@ func sharedBefore(t *testing.T, a *side) {
 	}
 }
 
-// A volume in a directory has one server, which has all that changes in its hands.
+// A volume in a directory has one server, which makes all changes.
 func TestVolumeInDirectoryIsNotShared(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

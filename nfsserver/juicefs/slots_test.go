@@ -1,4 +1,4 @@
-// Slots for the records of calls: who gets one, and who keeps it.
+// Slots for the records of calls: taking and keeping one.
 
 package juicefs
 
@@ -10,8 +10,8 @@ import (
 	"github.com/juicedata/juicefs/pkg/meta"
 )
 
-// TestSlots: servers have slots of their own, and that of one which has ended is another's when its
-// records have expired.
+// TestSlots: each server has its own slot, and an ended server's slot is free when its records have
+// expired.
 func TestSlots(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -37,10 +37,10 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// An awayMeta is a service that does not answer some questions.
+// An awayMeta is a service that leaves some queries unanswered.
 type awayMeta struct {
 	meta.Meta
-	get, set bool // do not
+	get, set bool // unanswered
 	asked    int
 }
 
@@ -58,8 +58,8 @@ func (m *awayMeta) GetXattr(ctx meta.Context, ino meta.Ino, name string, value *
 	return m.Meta.GetXattr(ctx, ino, name, value)
 }
 
-// TestSlotOfServiceThatIsAway: it is not asked for each slot, as that would take hours for which
-// Close waits.
+// TestSlotOfServiceThatIsAway: only the first slot is queried, because hours of queries would delay
+// Close.
 func TestSlotOfServiceThatIsAway(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -71,8 +71,8 @@ func TestSlotOfServiceThatIsAway(t *testing.T) {
 	}
 }
 
-// TestSlotIsKept: a server that lives keeps its slot; one that was silent for too long takes
-// another, and one that found none takes one as soon as there is one.
+// TestSlotIsKept: a live server keeps its slot. One that was silent for too long takes another, and
+// one without a slot takes the first free one.
 func TestSlotIsKept(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

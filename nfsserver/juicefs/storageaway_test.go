@@ -1,4 +1,4 @@
-// An object storage that does not answer for longer than JuiceFS waits.
+// An object storage that is unresponsive for longer than JuiceFS waits.
 
 package juicefs
 
@@ -41,7 +41,7 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// A refuser is an object storage that fails by an error.
+// A refuser is an object storage that fails with an error.
 type refuser struct {
 	object.ObjectStorage
 	err error
@@ -49,8 +49,7 @@ type refuser struct {
 
 func (r *refuser) Put(context.Context, string, io.Reader, ...object.AttrGetter) error { return r.err }
 
-// TestWantOfRoom: what an error of the object storage says of its room, where numbers in it are
-// none of its status.
+// TestWantOfRoom: errors of the object storage about space; other numbers in them are no status.
 func TestWantOfRoom(t *testing.T) {
 	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 507}
 	for _, c := range []struct {
@@ -73,9 +72,8 @@ func TestWantOfRoom(t *testing.T) {
 	}
 }
 
-// TestObjectStorageAwayForLong: what was tried as often as it is to be is no error: COMMIT and READ
-// are to be asked for again, COMMIT of what was lost once; and when the storage is back all is
-// there that is written again.
+// TestObjectStorageAwayForLong: exhausted retries are no error. COMMIT and READ return JUKEBOX,
+// COMMIT once for the lost data, and when the storage is back all data written again is there.
 func TestObjectStorageAwayForLong(t *testing.T) {
 	url, _, s3 := newVolume(t)
 	f := openShared(t, Options{Meta: url, Retries: 1})

@@ -1,4 +1,4 @@
-// Files that are idle, and those that are stored for long.
+// Idle files, and files that take long to store.
 
 package juicefs
 
@@ -14,15 +14,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// isOpen reports whether a file is.
+// isOpen reports whether a file is open.
 func isOpen(f *FS, ino meta.Ino) bool {
 	f.files.mu.Lock()
 	defer f.files.mu.Unlock()
 	return f.files.open[ino] != nil
 }
 
-// TestIdleFilesAreClosed while one waits for the object storage: those with nothing to store, and
-// those whose objects are taken.
+// TestIdleFilesAreClosed: while one file waits for the object storage, files with nothing to store
+// are closed, and so are those with accepted objects.
 func TestIdleFilesAreClosed(t *testing.T) {
 	f, _, _, s3 := onRedis(t)
 	inode := func(r nfsserver.Ref) meta.Ino {
@@ -68,7 +68,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 			t.Fatal("the sweeper waits for one file")
 		}
 	}
-	sweep() // it takes the one that is stored slowly, and all others
+	sweep() // it takes the slow one, and all others
 	<-first
 	for i := range 5 {
 		name := fmt.Sprint("written-", i)
@@ -76,7 +76,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 		put(t, f, r, []byte("at once"), 0)
 		stored[name] = inode(r)
 	}
-	for i := range 20 { // and is asked for again
+	for i := range 20 { // and it is tried again
 		name := fmt.Sprint("read-", i)
 		if n, err := f.ReadAt(me, refOf(t, f, name), make([]byte, 1), 0); n != 1 || err != nil {
 			t.Fatalf("%s: %d, %v", name, n, err)
@@ -95,7 +95,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 	}
 }
 
-// refOf looks a name of the root up.
+// refOf looks up a name in the root.
 func refOf(t *testing.T, f *FS, name string) nfsserver.Ref {
 	t.Helper()
 	r, _, err := f.Lookup(me, f.Root(), name)

@@ -1,4 +1,4 @@
-// An object storage whose certificate is not accepted, or that does not accept ours.
+// An object storage with a rejected certificate, or one that rejects ours.
 
 package juicefs
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// A lines hook keeps the lines of the log that have a part.
+// A lines hook keeps the log lines that contain a text.
 type lines struct {
 	part string
 	mu   sync.Mutex
@@ -31,7 +31,7 @@ func (l *lines) take(e machine.LogLine) {
 	}
 }
 
-// TestRefusedCertificateIsNoSilence: it is an error to clients, and one line of the log.
+// TestRefusedCertificateIsNoSilence: clients get an error, and the log one line.
 func TestRefusedCertificateIsNoSilence(t *testing.T) {
 	serve := func(change func(*httptest.Server), start func(*httptest.Server)) string {
 		s := httptest.NewUnstartedServer(http.NotFoundHandler())

@@ -1,4 +1,4 @@
-// What a volume has beside a plain FS: quotas, ACLs, locks, trash, and other servers.
+// Features of a volume beyond a plain FS: quotas, ACLs, locks, trash, and other servers.
 
 package juicefs
 
@@ -54,8 +54,8 @@ func commit(t *testing.T, f *FS, r nfsserver.Ref) {
 	}
 }
 
-// TestWrittenIsSeen: size and times show before anything is stored, and the modification time stays
-// what was told.
+// TestWrittenIsSeen: size and times show before anything is stored, and the reported modification
+// time stays.
 func TestWrittenIsSeen(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -71,7 +71,7 @@ func TestWrittenIsSeen(t *testing.T) {
 	if a := attrOf(t, f, r); a != told {
 		t.Errorf("a read made %+v of %+v", a, told)
 	}
-	// As if JuiceFS had committed the write with a time of its own.
+	// As if JuiceFS had committed the write with another time.
 	ino, _, _ := f.parse(&r)
 	if err := f.set(ino, meta.SetAttrMtime, &meta.Attr{Mtime: told.Mtime.Sec - 1}); err != nil {
 		t.Fatalf("set ino: %v", err)
@@ -99,7 +99,7 @@ func TestWrittenIsSeen(t *testing.T) {
 }
 
 // TestChangeShows: a change of attributes between write and sync shows in the change time, and
-// times that are set stay.
+// explicitly set times stay.
 func TestChangeShows(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -122,7 +122,7 @@ func TestChangeShows(t *testing.T) {
 	}
 }
 
-// TestQuota: what has no room is told by the Sync of the file, once, and by Statfs before.
+// TestQuota: the file's Sync reports data without room, once, and Statfs reports it before.
 func TestQuota(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -134,7 +134,7 @@ func TestQuota(t *testing.T) {
 	if err := f.m.HandleQuota(system, meta.QuotaSet, "/d", meta.DirQuotaType, quota, false, false, false); err != nil {
 		t.Fatalf("HandleQuota: %v", err)
 	}
-	closeFS(t, f) // clients take a new quota in with their next heartbeat, or when they start
+	closeFS(t, f) // clients learn a new quota at their next heartbeat, or when they start
 	f = reopen(t, l)
 	defer closeFS(t, f)
 	if st, err := f.Statfs(dir); err != nil || st.AvailBytes != 1<<20 || st.AvailFiles != 3 {
@@ -163,7 +163,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestCapacity: a volume that is full says so.
+// TestCapacity: a full volume reports it.
 func TestCapacity(t *testing.T) {
 	f := openNew(t, Local{Capacity: 1 << 20})
 	defer closeFS(t, f)
@@ -177,7 +177,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestWriteAfterLoss: an error that Sync has told is not told again, by the next write or its Sync.
+// TestWriteAfterLoss: an error reported by Sync is not reported again, by the next write or its
+// Sync.
 func TestWriteAfterLoss(t *testing.T) {
 	f := openNew(t, Local{Capacity: 1 << 20})
 	defer closeFS(t, f)
@@ -196,8 +197,8 @@ func TestWriteAfterLoss(t *testing.T) {
 	}
 }
 
-// TestLossOfRemoved: a file that has gone does not stay open for an error that nobody can ask for;
-// one that is there does.
+// TestLossOfRemoved: a removed file does not stay open for an error that no call can ask for; an
+// existing one does.
 func TestLossOfRemoved(t *testing.T) {
 	f := openNew(t, Local{Capacity: 1 << 20})
 	defer closeFS(t, f)
@@ -205,7 +206,7 @@ func TestLossOfRemoved(t *testing.T) {
 	gone, _ := create(t, f, f.Root(), "gone")
 	for _, r := range []nfsserver.Ref{kept, gone} {
 		put(t, f, r, []byte("x"), 2<<20)
-		get(t, f, r, 1) // has it stored, in vain
+		get(t, f, r, 1) // stores it, in vain
 	}
 	if err := f.Remove(me, f.Root(), "gone"); err != nil {
 		t.Fatalf("Remove: %v", err)
@@ -231,7 +232,7 @@ func TestLossOfRemoved(t *testing.T) {
 	}
 }
 
-// TestACL: what is set comes back, decides, and is inherited.
+// TestACL: a list that was set is returned, enforced, and inherited.
 func TestACL(t *testing.T) {
 	f := openNew(t, Local{ACL: true})
 	defer closeFS(t, f)
@@ -322,7 +323,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestNoACL: a volume without ACLs says so, and the metadata service is not asked.
+// TestNoACL: a volume without ACLs reports that without a query to the metadata service.
 func TestNoACL(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -383,7 +384,7 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// TestLocksLeft: locks of a server that was killed are not in the way of the next.
+// TestLocksLeft: a killed server's locks do not block the next one.
 func TestLocksLeft(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -395,7 +396,7 @@ func TestLocksLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeFS(t, f) // not the locks
+	closeFS(t, f) // the locks stay
 	f = reopen(t, l)
 	defer closeFS(t, f)
 	mine, err = f.OpenLocks(r)
@@ -410,7 +411,7 @@ func TestLocksLeft(t *testing.T) {
 	}
 }
 
-// another is a second server of the volume: its own buffers, and the same services. The caller
+// another returns a second server of the volume: its own buffers, and the same services. The caller
 // closes its files.
 func another(t *testing.T, f *FS) *FS {
 	t.Helper()
@@ -422,7 +423,7 @@ func another(t *testing.T, f *FS) *FS {
 	return o
 }
 
-// TestCloseToOpen: what one server has stored is what the other reads, whatever it has buffered.
+// TestCloseToOpen: one server reads data stored by the other, regardless of its buffers.
 func TestCloseToOpen(t *testing.T) {
 	f := openNew(t, Local{})
 	g := another(t, f)
@@ -437,7 +438,7 @@ func TestCloseToOpen(t *testing.T) {
 		if got := get(t, g, r, 300000); got != string(want) {
 			t.Fatalf("round %d: the other reads %d bytes that begin with %.3q", i, len(got), got)
 		}
-		get(t, f, r, 300000) // both have it in their buffers now
+		get(t, f, r, 300000) // both have it buffered now
 		put(t, g, r, []byte("other"), 5)
 		commit(t, g, r)
 		get(t, g, r, 300000)
