@@ -254,7 +254,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.swap = time.Minute // a disk that others use may be slow
+	l.reopenWait = time.Minute // a disk that others use may be slow
 	const n = 20000
 	sent := make(chan struct{})
 	go func() {
@@ -304,7 +304,7 @@ func TestFullDiskIsReplaced(t *testing.T) {
 	d := &disk{room: 1000}
 	path := filepath.Join(t.TempDir(), "audit")
 	l := start(path, d, queueSize)
-	l.swap = time.Minute
+	l.reopenWait = time.Minute
 	for i := range 10 {
 		l.Change(sample(t, fmt.Sprint(i)))
 	}
@@ -344,7 +344,7 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.swap = time.Minute
+	l.reopenWait = time.Minute
 	l.Change(sample(t, "0"))
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)

@@ -47,14 +47,14 @@ func appendChange(b []byte, c *nfsserver.Change) []byte {
 	if c.Export != "" {
 		l.text("export", []byte(c.Export))
 	}
-	l.place(c, &c.At, "")
+	l.object(c, &c.At, "")
 	if len(c.To.FH.Bytes()) > 0 {
-		l.place(c, &c.To, "to_")
+		l.object(c, &c.To, "to_")
 	}
 	if c.Fileid != 0 {
 		l.number("fileid", c.Fileid)
 	}
-	l.asked(c)
+	l.arguments(c)
 	l.word("result", c.Status.String())
 	return append(l, '}', '\n')
 }
@@ -68,9 +68,9 @@ func appendLoss(b []byte, now time.Time, n uint64) []byte {
 	return append(l, '}', '\n')
 }
 
-// place writes an object or a name. The path is known only for the root of its export and for names
-// directly in it.
-func (l *line) place(c *nfsserver.Change, p *nfsserver.Place, prefix string) {
+// object writes an object or a name. The path is known only for the root of its export and for
+// names directly in it.
+func (l *line) object(c *nfsserver.Change, p *nfsserver.Place, prefix string) {
 	root := p.FH == c.Root && len(c.Root.Bytes()) > 0
 	if p.Name == nil {
 		if root {
@@ -95,8 +95,8 @@ func (l *line) place(c *nfsserver.Change, p *nfsserver.Place, prefix string) {
 	l.text(prefix+"name", p.Name)
 }
 
-// asked writes the arguments of the operation other than names.
-func (l *line) asked(c *nfsserver.Change) {
+// arguments writes the arguments of the operation other than names.
+func (l *line) arguments(c *nfsserver.Change) {
 	if c.How != nil {
 		l.word("how", c.How.String())
 	}

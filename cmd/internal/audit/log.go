@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	queueSize  = 4 << 20
-	retryAfter = time.Second
-	complain   = time.Minute     // interval between log lines about lost records or failing writes
-	swapWait   = 5 * time.Second // lets the old file take the records queued for it
+	queueSize   = 4 << 20
+	retryAfter  = time.Second
+	logInterval = time.Minute     // interval between log lines about lost records or failing writes
+	reopenWait  = 5 * time.Second // lets the old file take the records queued for it
 )
 
 // A sink is the part of *os.File that the log uses.
@@ -40,13 +40,13 @@ type sink interface {
 // A Log is an audit log. It implements nfsserver.Auditor. Its methods are safe for concurrent use.
 type Log struct {
 	// Set once.
-	path string
-	size int           // of the queue, in bytes
-	swap time.Duration // limit of Reopen's wait
-	wake chan struct{} // signals queued records
-	kick chan struct{} // signals a new file, or the end
-	quit chan struct{} // closed: unwritten records are dropped
-	done chan struct{} // closed when the writer returns
+	path       string
+	size       int           // of the queue, in bytes
+	reopenWait time.Duration // limit of Reopen's wait
+	wake       chan struct{} // signals queued records
+	kick       chan struct{} // signals a new file, or the end
+	quit       chan struct{} // closed: unwritten records are dropped
+	done       chan struct{} // closed when the writer returns
 
 	lines   sync.Pool    // of *[]byte, buffers for new records
 	waiting atomic.Int64 // queued records, not yet written
@@ -60,11 +60,11 @@ type Log struct {
 	closing bool
 
 	// Owned by the writer goroutine.
-	file    sink
-	out     []byte    // whole lines; the first off bytes are in the file
-	off     int       // bytes
-	told    time.Time // time of the last line about a failure
-	toldOff time.Time // time of the last line about a loss
+	file          sink
+	out           []byte    // whole lines; the first off bytes are in the file
+	off           int       // bytes
+	failureLogged time.Time // time of the last line about a failure
+	lossLogged    time.Time // time of the last line about a loss
 }
 
 // Open opens the log's file, creating it with mode 0600, and starts the writer. It refuses a
@@ -76,13 +76,13 @@ func Open(path string) (*Log, error) {
 	}
 	l := start(path, f, queueSize)
 	if torn {
-		l.take([]byte{'\n'})
+		l.enqueue([]byte{'\n'})
 	}
 	return l, nil
 }
 
 func start(path string, f sink, size int) *Log {
-	l := &Log{path: path, size: size, swap: swapWait, file: f, wake: make(chan struct{}, 1), kick: make(chan struct{}, 1),
+	l := &Log{path: path, size: size, reopenWait: reopenWait, file: f, wake: make(chan struct{}, 1), kick: make(chan struct{}, 1),
 		quit: make(chan struct{}), done: make(chan struct{})}
 	l.lines.New = func() any { return new([]byte) }
 	go l.run()
@@ -128,12 +128,12 @@ func openFile(path string) (f *os.File, torn bool, err error) {
 func (l *Log) Change(c *nfsserver.Change) {
 	b := l.lines.Get().(*[]byte)
 	*b = appendChange((*b)[:0], c)
-	l.take(*b)
+	l.enqueue(*b)
 	l.lines.Put(b)
 }
 
-// take queues a line if there is room.
-func (l *Log) take(b []byte) {
+// enqueue queues a line if there is room.
+func (l *Log) enqueue(b []byte) {
 	l.mu.Lock()
 	if l.lost > 0 || len(l.pending)+len(b) > l.size {
 		l.lost++
@@ -142,10 +142,10 @@ func (l *Log) take(b []byte) {
 		l.waiting.Add(1)
 	}
 	l.mu.Unlock()
-	poke(l.wake)
+	signal(l.wake)
 }
 
-func poke(c chan struct{}) {
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -173,11 +173,11 @@ func (l *Log) Reopen() error {
 	if unused != nil {
 		unused.Close()
 	}
-	poke(l.kick)
+	signal(l.kick)
 	select {
 	case <-done:
 		return nil
-	case <-time.After(l.swap):
+	case <-time.After(l.reopenWait):
 		return fmt.Errorf("audit file %s: its disk does not answer; the new file is used once it does", l.path)
 	}
 }
@@ -188,7 +188,7 @@ func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.closing = true
 	l.mu.Unlock()
-	poke(l.kick)
+	signal(l.kick)
 	select {
 	case <-l.done:
 		return nil
@@ -204,7 +204,7 @@ func (l *Log) Close(ctx context.Context) error {
 func (l *Log) run() {
 	defer close(l.done)
 	for {
-		ending := l.turn()
+		ending := l.nextBatch()
 		if l.off < len(l.out) {
 			if err := l.write(); err != nil && !l.pause(err) {
 				return
@@ -222,9 +222,9 @@ func (l *Log) run() {
 	}
 }
 
-// turn takes the queued lines, if all earlier ones are written, and the next file. ending: no more
-// lines will come.
-func (l *Log) turn() (ending bool) {
+// nextBatch takes the queued lines, if all earlier ones are written, and the next file. ending: no
+// more lines will come.
+func (l *Log) nextBatch() (ending bool) {
 	l.mu.Lock()
 	next, torn, swapped := l.next, l.torn, l.swapped
 	l.next, l.swapped = nil, nil
@@ -239,7 +239,7 @@ func (l *Log) turn() (ending bool) {
 	ending = l.closing && len(l.pending) == 0
 	l.mu.Unlock()
 	if lost > 0 {
-		l.tell(&l.toldOff, "audit file %s: the disk is too slow, or full: lost records: %d", l.path, lost)
+		l.logRarely(&l.lossLogged, "audit file %s: the disk is too slow, or full: lost records: %d", l.path, lost)
 	}
 	if next != nil {
 		old := l.replace(next, torn)
@@ -291,7 +291,7 @@ func (l *Log) write() error {
 
 // pause waits after a failed write. It returns false if the log must end.
 func (l *Log) pause(err error) bool {
-	l.tell(&l.told, "audit file %s: %v: records are kept, and written when that goes", l.path, err)
+	l.logRarely(&l.failureLogged, "audit file %s: %v: records are kept, and written when that goes", l.path, err)
 	t := time.NewTimer(retryAfter)
 	defer t.Stop()
 	select {
@@ -306,13 +306,13 @@ func (l *Log) pause(err error) bool {
 // release syncs and closes a file.
 func (l *Log) release(f sink) {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		l.tell(&l.told, "audit file %s: %v", l.path, err)
+		l.logRarely(&l.failureLogged, "audit file %s: %v", l.path, err)
 	}
 }
 
-// tell logs an error, at most once per complain.
-func (l *Log) tell(last *time.Time, format string, args ...any) {
-	if now := time.Now(); last.IsZero() || now.Sub(*last) >= complain {
+// logRarely logs an error, at most once per logInterval.
+func (l *Log) logRarely(last *time.Time, format string, args ...any) {
+	if now := time.Now(); last.IsZero() || now.Sub(*last) >= logInterval {
 		*last = now
 		logrus.Errorf(format, args...)
 	}
