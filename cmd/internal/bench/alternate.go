@@ -14,12 +14,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// turns is the number of slices of a figure.
-const turns = 5
+// sliceCount is the number of slices of a figure.
+const sliceCount = 5
 
-// inTurns measures the largest RDMA Writes and Reads and raw UDP in alternating slices of d. The
+// alternate measures the largest RDMA Writes and Reads and raw UDP in alternating slices of d. The
 // ratio is the median of the ratios of neighboring slices.
-func (r *VerbsReport) inTurns(ctx context.Context, v *verbsRun, m Mode, d time.Duration) error {
+func (r *VerbsReport) alternate(ctx context.Context, v *verbsRun, m Mode, d time.Duration) error {
 	peer, err := child.Start(ctx, "_rawudp")
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (r *VerbsReport) inTurns(ctx context.Context, v *verbsRun, m Mode, d time.D
 		return err
 	}
 	defer conn.Close()
-	load, d := verbsLoads[len(verbsLoads)-1], d/turns
+	load, d := verbsLoads[len(verbsLoads)-1], d/sliceCount
 	raw, err := udpStreamRate(conn, to, d)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (r *VerbsReport) inTurns(ctx context.Context, v *verbsRun, m Mode, d time.D
 	r.streams = append(r.streams, raw)
 	figures := []*verbsFigure{{Mode: m, Test: "write", Size: load.size, Depth: load.depth}, {Mode: m, Test: "read", Size: load.size, Depth: load.depth}}
 	rates, shares := make([][]float64, len(figures)), make([][]float64, len(figures))
-	for range turns {
+	for range sliceCount {
 		for i, op := range []rnic.Opcode{rnic.OpWrite, rnic.OpRead} {
 			var one VerbsReport
 			if err := one.bulk(ctx, v, m, op, load, d); err != nil {
@@ -60,23 +60,23 @@ func (r *VerbsReport) inTurns(ctx context.Context, v *verbsRun, m Mode, d time.D
 		}
 	}
 	for i, f := range figures {
-		f.MiBs, f.Ratio = middle(rates[i]), middle(shares[i])
+		f.MiBs, f.Ratio = median(rates[i]), median(shares[i])
 	}
 	r.Figures = append(r.Figures, figures...)
-	if err := v.same(load.size); err != nil {
+	if err := v.checkEqual(load.size); err != nil {
 		return err
 	}
 	return nil
 }
 
-// middle returns the median; for an even number of values the larger of the middle two.
-func middle(values []float64) float64 {
+// median returns the median; for an even number of values the larger of the middle two.
+func median(values []float64) float64 {
 	s := slices.Sorted(slices.Values(values))
 	return s[len(s)/2]
 }
 
-// same checks that the bytes read back equal the bytes written.
-func (v *verbsRun) same(n int) error {
+// checkEqual checks that the bytes read back equal the bytes written.
+func (v *verbsRun) checkEqual(n int) error {
 	if !slices.Equal(v.mem[:n], v.src[:n]) {
 		return fmt.Errorf("%d bytes that were written came back different", n)
 	}

@@ -74,9 +74,9 @@ func (l limitReport) named() (rows []namedRate) {
 	return rows
 }
 
-// of returns the limit for a test, 0 if it has none. crc is the mode in use: "" over TCP, "auto" if
-// it is unknown.
-func (l limitReport) of(test, crc string) float64 {
+// forTest returns the limit for a test, 0 if it has none. crc is the mode in use: "" over TCP,
+// "auto" if it is unknown.
+func (l limitReport) forTest(test, crc string) float64 {
 	checked := crc == "on" || crc == "strict"
 	switch {
 	case crc == "auto":

@@ -219,11 +219,11 @@ func TestLimitOfATest(t *testing.T) {
 		{"read", "on", 2}, {"read", "off", 3}, {"read", "", 3}, {"read", "auto", 0},
 		{"write", "on", 5}, {"write", "off", 4}, {"write", "", 4}, {"write", "auto", 0}, {"randread", "on", 0}, {"null", "", 0},
 	} {
-		if got := l.of(c.test, c.crc); got != c.want {
+		if got := l.forTest(c.test, c.crc); got != c.want {
 			t.Errorf("%s, CRC %q: %v, want %v", c.test, c.crc, got, c.want)
 		}
 	}
-	if got := (limitReport{Read: 7, Sendfile: 3}).of("read", ""); got != 7 {
+	if got := (limitReport{Read: 7, Sendfile: 3}).forTest("read", ""); got != 7 {
 		t.Errorf("the better of pread and sendfile: %v", got)
 	}
 	if got := l.mean(limitReport{3, 4, 5, 6, 7}); got != (limitReport{2, 3, 4, 5, 6}) {

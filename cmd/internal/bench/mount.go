@@ -120,11 +120,11 @@ func (b *mountRun) makeWork(ctx context.Context) error {
 	return b.fsys.Mkdir(ctx, b.work, 0o755)
 }
 
-// at returns the mount point of a mount.
-func (b *mountRun) at(mount string) string { return filepath.Join(b.rig.Scratch, "mnt-"+mount) }
+// mountPoint returns the mount point of a mount.
+func (b *mountRun) mountPoint(mount string) string { return filepath.Join(b.rig.Scratch, "mnt-"+mount) }
 
-// in returns the working directory of a mount.
-func (b *mountRun) in(mount string) string { return filepath.Join(b.at(mount), b.work) }
+// workDir returns the working directory of a mount.
+func (b *mountRun) workDir(mount string) string { return filepath.Join(b.mountPoint(mount), b.work) }
 
 // mount mounts through a new process, with empty caches. That process outlives ctx, so that it can
 // be unmounted.
@@ -132,7 +132,7 @@ func (b *mountRun) mount(ctx context.Context, mount string) error {
 	if err := errors.Join(ctx.Err(), b.unmount(mount)); err != nil {
 		return err
 	}
-	dir := b.at(mount)
+	dir := b.mountPoint(mount)
 	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
 		return err
 	}
@@ -161,7 +161,7 @@ func (b *mountRun) cleanUp() error {
 	var failed error
 	for _, mount := range []string{MountOurs, MountNull, MountLoopback} {
 		failed = errors.Join(failed, b.unmount(mount))
-		dir := b.at(mount)
+		dir := b.mountPoint(mount)
 		if _, err := os.Lstat(dir); os.IsNotExist(err) {
 			continue
 		}

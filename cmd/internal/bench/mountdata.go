@@ -21,25 +21,25 @@ type benchFile interface {
 	Sync() error
 }
 
-// A way is one route to a file's bytes.
-type way struct {
+// A route is one route to a file's bytes.
+type route struct {
 	open  func(flags int) (benchFile, error)
 	depth int                             // sequential reads and writes in flight
 	check func(p []byte, off int64) error // checks the bytes read
 	into  func(*DataRow) *Figure          // selects the figure to fill
 }
 
-// ways returns the routes of a round, in their order.
-func (b *mountRun) ways(ctx context.Context) []way {
+// routes returns the routes of a round, in their order.
+func (b *mountRun) routes(ctx context.Context) []route {
 	calls := context.WithoutCancel(ctx)
 	library := func(flags int) (benchFile, error) { return b.fsys.OpenFile(calls, b.name, flags&^unix.O_DIRECT, 0) }
 	mounted := func(name string) func(int) (benchFile, error) {
 		return func(flags int) (benchFile, error) { return openUncached(name, flags) }
 	}
-	return []way{
+	return []route{
 		{library, b.opts.Depth, b.pat.sample, func(r *DataRow) *Figure { return &r.Library }},
-		{mounted(filepath.Join(b.at(MountNull), "data")), 1, touch, func(r *DataRow) *Figure { return &r.Null }},
-		{mounted(filepath.Join(b.in(MountOurs), "data")), 1, b.pat.sample, func(r *DataRow) *Figure { return &r.Mount }},
+		{mounted(filepath.Join(b.mountPoint(MountNull), "data")), 1, touch, func(r *DataRow) *Figure { return &r.Null }},
+		{mounted(filepath.Join(b.workDir(MountOurs), "data")), 1, b.pat.sample, func(r *DataRow) *Figure { return &r.Mount }},
 	}
 }
 
@@ -72,7 +72,7 @@ func touch(p []byte, _ int64) error {
 // A dataTest measures one way and returns its figure.
 type dataTest struct {
 	row *DataRow
-	do  func(context.Context, way) (float64, error)
+	do  func(context.Context, route) (float64, error)
 }
 
 // data measures reads and writes in rounds, and verifies every byte afterwards.
@@ -96,7 +96,7 @@ func (b *mountRun) data(ctx context.Context) error {
 	}
 	for range b.opts.Rounds {
 		for _, t := range tests {
-			for _, w := range b.ways(ctx) {
+			for _, w := range b.routes(ctx) {
 				figure, err := t.do(ctx, w)
 				if err != nil {
 					return fmt.Errorf("%s: %w", t.row.Name, err)
@@ -112,21 +112,21 @@ func (b *mountRun) data(ctx context.Context) error {
 	if err := b.verify(ctx, f); err != nil {
 		return err
 	}
-	return b.again(ctx)
+	return b.reread(ctx)
 }
 
 // readInOrder reads the whole file once.
-func (b *mountRun) readInOrder(ctx context.Context, w way) (float64, error) {
+func (b *mountRun) readInOrder(ctx context.Context, w route) (float64, error) {
 	f, err := w.open(os.O_RDONLY)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	return b.pass(ctx, f, w)
+	return b.readAll(ctx, f, w)
 }
 
-// pass reads the file once, and returns MiB/s.
-func (b *mountRun) pass(ctx context.Context, f benchFile, w way) (float64, error) {
+// readAll reads the file once, and returns MiB/s.
+func (b *mountRun) readAll(ctx context.Context, f benchFile, w route) (float64, error) {
 	l := loop{slots: b.slots[:w.depth], count: b.opts.Size / seqBlock}
 	l.op = func(s *slot, i int64) (int, error) {
 		if _, err := f.ReadAt(s.in, i*seqBlock); err != nil {
@@ -142,7 +142,7 @@ func (b *mountRun) pass(ctx context.Context, f benchFile, w way) (float64, error
 func mibs(m *measured) float64 { return float64(m.bytes) / (1 << 20) / m.elapsed.Seconds() }
 
 // writeInOrder rewrites the whole file and syncs it.
-func (b *mountRun) writeInOrder(ctx context.Context, w way) (float64, error) {
+func (b *mountRun) writeInOrder(ctx context.Context, w route) (float64, error) {
 	f, err := w.open(os.O_RDWR)
 	if err != nil {
 		return 0, err
@@ -158,7 +158,7 @@ func (b *mountRun) writeInOrder(ctx context.Context, w way) (float64, error) {
 }
 
 // readAnywhere reads small random blocks, randDepth at once, bypassing the kernel's cache.
-func (b *mountRun) readAnywhere(ctx context.Context, w way) (float64, error) {
+func (b *mountRun) readAnywhere(ctx context.Context, w route) (float64, error) {
 	f, err := w.open(os.O_RDONLY | unix.O_DIRECT)
 	if err != nil {
 		return 0, err
@@ -176,25 +176,25 @@ func (b *mountRun) readAnywhere(ctx context.Context, w way) (float64, error) {
 	return float64(m.h.N) / m.elapsed.Seconds(), err
 }
 
-// again reads a file from the kernel's cache, compared with a file in tmpfs.
-func (b *mountRun) again(ctx context.Context) error {
+// reread reads a file from the kernel's cache, compared with a file in tmpfs.
+func (b *mountRun) reread(ctx context.Context) error {
 	row := &PairRow{Name: "read again, from the cache", Unit: "MiB/s", Beside: "a file in tmpfs"}
 	local := filepath.Join(b.rig.Scratch, "again")
 	defer os.Remove(local)
 	if err := b.copyHere(ctx, local); err != nil {
 		return err
 	}
-	warm := way{depth: 1, check: b.pat.sample}
+	warm := route{depth: 1, check: b.pat.sample}
 	for range b.opts.Rounds {
-		for name, into := range map[string]*Figure{local: &row.Other, filepath.Join(b.in(MountOurs), "data"): &row.Mount} {
+		for name, into := range map[string]*Figure{local: &row.Other, filepath.Join(b.workDir(MountOurs), "data"): &row.Mount} {
 			f, err := os.Open(name)
 			if err != nil {
 				return err
 			}
 			// The first pass fills the cache; the second reads from it.
-			if _, err = b.pass(ctx, f, warm); err == nil {
+			if _, err = b.readAll(ctx, f, warm); err == nil {
 				var figure float64
-				figure, err = b.pass(ctx, f, warm)
+				figure, err = b.readAll(ctx, f, warm)
 				into.add(figure)
 			}
 			f.Close()

@@ -108,14 +108,14 @@ func TestMountSurvivesNoLostServer(t *testing.T) {
 	}
 }
 
-// A pass reads every block once, and what the check finds ends it.
+// readAll reads every block once, and an error of the check ends it.
 func TestPassReadsEveryBlockOnce(t *testing.T) {
 	const blocks = 6
 	pat := newPattern(5)
 	b := &mountRun{run: run{pat: pat, slots: slots(3)}, opts: MountOptions{Size: blocks * seqBlock}}
 	for _, depth := range []int{1, 3} {
 		f := &blockFile{pat: pat}
-		if rate, err := b.pass(t.Context(), f, way{depth: depth, check: pat.check}); err != nil || rate <= 0 {
+		if rate, err := b.readAll(t.Context(), f, route{depth: depth, check: pat.check}); err != nil || rate <= 0 {
 			t.Errorf("depth %d: %v, %v MiB/s", depth, err, rate)
 		}
 		for i := range f.reads {
@@ -124,7 +124,7 @@ func TestPassReadsEveryBlockOnce(t *testing.T) {
 			}
 		}
 		bad := errors.New("bad")
-		if _, err := b.pass(t.Context(), f, way{depth: depth, check: func([]byte, int64) error { return bad }}); !errors.Is(err, bad) {
+		if _, err := b.readAll(t.Context(), f, route{depth: depth, check: func([]byte, int64) error { return bad }}); !errors.Is(err, bad) {
 			t.Errorf("what the check found: %v", err)
 		}
 	}

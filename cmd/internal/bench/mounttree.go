@@ -23,8 +23,10 @@ const (
 
 // The trees in the working directory. The kept tree has a repository in it. Each mount also has a
 // fresh tree, unpacked and removed in each round.
-func (b *mountRun) kept(mount string) string  { return filepath.Join(b.in(mount), "kept") }
-func (b *mountRun) fresh(mount string) string { return filepath.Join(b.in(mount), "fresh-"+mount) }
+func (b *mountRun) keptTree(mount string) string { return filepath.Join(b.workDir(mount), "kept") }
+func (b *mountRun) freshTree(mount string) string {
+	return filepath.Join(b.workDir(mount), "fresh-"+mount)
+}
 
 // A treeTest is one program run on a tree.
 type treeTest struct {
@@ -37,20 +39,20 @@ type treeTest struct {
 // treeTests returns the tests in their order.
 func (b *mountRun) treeTests() []treeTest {
 	n := b.opts.Files
-	find := func(m string) []string { return []string{"find", b.kept(m), "-ls"} }
-	git := func(m string) []string { return []string{"git", "-C", b.kept(m), "status"} }
+	find := func(m string) []string { return []string{"find", b.keptTree(m), "-ls"} }
+	git := func(m string) []string { return []string{"git", "-C", b.keptTree(m), "status"} }
 	row := func(name string, args ...any) *PairRow {
 		return &PairRow{Name: fmt.Sprintf(name, args...), Unit: "s", Beside: "loopback"}
 	}
 	return []treeTest{
 		{row("untar of %d files", n), true, "tar", func(m string) []string {
-			return []string{"tar", "-xf", b.archive(), "-C", b.fresh(m)}
+			return []string{"tar", "-xf", b.archive(), "-C", b.freshTree(m)}
 		}},
 		{row("find -ls, cold"), true, "find", find},
 		{row("find -ls, warm"), false, "find", find},
 		{row("git status, cold"), true, "git", git},
 		{row("git status, warm"), false, "git", git},
-		{row("rm -r"), true, "rm", func(m string) []string { return []string{"rm", "-r", b.fresh(m)} }},
+		{row("rm -r"), true, "rm", func(m string) []string { return []string{"rm", "-r", b.freshTree(m)} }},
 	}
 }
 
@@ -68,7 +70,7 @@ func (b *mountRun) trees(ctx context.Context) error {
 	}
 	tests := b.treeTests()
 	mounts := []string{MountOurs, MountLoopback}
-	if err := b.keepAll(ctx, mounts); err != nil {
+	if err := b.makeKeptTrees(ctx, mounts); err != nil {
 		return err
 	}
 	for i := range b.opts.Rounds {
@@ -102,7 +104,7 @@ func (b *mountRun) treeRound(ctx context.Context, mount string, tests []treeTest
 			}
 		}
 		if i == 0 {
-			if err := os.Mkdir(b.fresh(mount), 0o755); err != nil {
+			if err := os.Mkdir(b.freshTree(mount), 0o755); err != nil {
 				return err
 			}
 		}
@@ -120,24 +122,24 @@ func (b *mountRun) treeRound(ctx context.Context, mount string, tests []treeTest
 	return b.unmount(mount)
 }
 
-// keepAll makes the kept trees; a single one if all mounts show the same directory.
-func (b *mountRun) keepAll(ctx context.Context, mounts []string) error {
+// makeKeptTrees makes the kept trees; a single one if all mounts show the same directory.
+func (b *mountRun) makeKeptTrees(ctx context.Context, mounts []string) error {
 	if b.rig.Same {
-		return b.keep(ctx, filepath.Join(b.rig.Loopback, b.work, "kept"))
+		return b.makeKeptTree(ctx, filepath.Join(b.rig.Loopback, b.work, "kept"))
 	}
 	for _, m := range mounts {
 		if err := b.mount(ctx, m); err != nil {
 			return err
 		}
-		if err := b.keep(ctx, b.kept(m)); err != nil {
+		if err := b.makeKeptTree(ctx, b.keptTree(m)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// keep makes a tree with a repository of all its files.
-func (b *mountRun) keep(ctx context.Context, dir string) error {
+// makeKeptTree makes a tree with a repository of all its files.
+func (b *mountRun) makeKeptTree(ctx context.Context, dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}

@@ -65,12 +65,12 @@ func lister(ctx context.Context, dir *nfsclient.FS, slots []*slot) op {
 	}
 }
 
-// warmMost limits the warm-up of a short loop.
-const warmMost = 250 * time.Millisecond
+// maxWarmUp limits the warm-up of a short loop.
+const maxWarmUp = 250 * time.Millisecond
 
 // warmUp returns the warm-up time for a loop of duration.
 func warmUp(duration time.Duration) time.Duration {
-	return max(duration/10, min(duration/2, warmMost))
+	return max(duration/10, min(duration/2, maxWarmUp))
 }
 
 // measure warms up, so that connections are at speed and pools are filled, then runs the loop.

@@ -83,7 +83,7 @@ func (r *Report) compare(raw rawReport) {
 		case "null":
 			t.Ratio = float64(t.AvgUs / r.Raw.PingPongUs)
 		}
-		if limit := raw.Limits.of(t.Name, r.CRC); limit > 0 {
+		if limit := raw.Limits.forTest(t.Name, r.CRC); limit > 0 {
 			t.Limit = t.MiBs / limit
 		}
 	}

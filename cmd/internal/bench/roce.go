@@ -33,7 +33,7 @@ func RoCE(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.UDP.StreamMiBs = middle(r.streams)
+	r.UDP.StreamMiBs = median(r.streams)
 	r.ratios(r.UDP.StreamMiBs, float64(r.UDP.PingPongUs))
 	return r, nil
 }

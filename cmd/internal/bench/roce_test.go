@@ -30,11 +30,11 @@ func TestRoCEBetweenProcesses(t *testing.T) {
 	for _, f := range r.Figures {
 		got = append(got, f.Mode.String()+" "+f.Test)
 		of := f.MiBs / r.UDP.StreamMiBs
-		if f.ping() {
+		if f.isLatency() {
 			of = float64(f.AvgUs / r.UDP.PingPongUs)
 		}
 		inTurns := f.Size == verbsLoads[len(verbsLoads)-1].size && f.Mode.Lost == 0
-		if f.Count < 1 || f.Ratio <= 0 || f.Ratio != of && !inTurns || inTurns && f.Count < turns {
+		if f.Count < 1 || f.Ratio <= 0 || f.Ratio != of && !inTurns || inTurns && f.Count < sliceCount {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -77,7 +77,7 @@ func Server(ctx context.Context, fsys *nfsclient.FS, name string, o Options, r *
 	o.Size = max(o.Size/seqBlock, 1) * seqBlock
 	b := &run{fsys: fsys, name: name, opts: o, pat: newPattern(uint64(time.Now().UnixNano())), report: r}
 	r.Depth, r.Size, r.Block = o.Depth, o.Size, o.Block
-	defer endLate(ctx, fsys.Client())()
+	defer closeLate(ctx, fsys.Client())()
 	for range o.Depth {
 		b.slots = append(b.slots, newSlot(b.pat))
 	}
@@ -91,9 +91,9 @@ func Server(ctx context.Context, fsys *nfsclient.FS, name string, o Options, r *
 	return err
 }
 
-// endLate closes the client cleanUpTime after ctx has ended, unless stop is called first. Running
+// closeLate closes the client cleanUpTime after ctx has ended, unless stop is called first. Running
 // calls are not interrupted earlier, so an interrupted run still removes its file.
-func endLate(ctx context.Context, c *nfsclient.Client) (stop func()) {
+func closeLate(ctx context.Context, c *nfsclient.Client) (stop func()) {
 	ended, most := make(chan struct{}), cleanUpTime
 	context.AfterFunc(ctx, func() {
 		late := time.NewTimer(most)

@@ -84,7 +84,7 @@ func (r *VerbsReport) measure(ctx context.Context, m Mode, d time.Duration) erro
 		if err := r.bulk(ctx, v, m, rnic.OpRead, load, d); err != nil {
 			return err
 		}
-		if err := v.same(load.size); err != nil {
+		if err := v.checkEqual(load.size); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (r *VerbsReport) measure(ctx context.Context, m Mode, d time.Duration) erro
 		return nil
 	}
 	if m.RoCE {
-		if err := r.inTurns(ctx, v, m, d); err != nil {
+		if err := r.alternate(ctx, v, m, d); err != nil {
 			return err
 		}
 	}
@@ -150,7 +150,7 @@ func (r *VerbsReport) bulk(ctx context.Context, v *verbsRun, m Mode, op rnic.Opc
 	start, flying, count := time.Now(), 0, int64(0)
 	drain := func(down int) error {
 		for flying > down {
-			k, err := v.some(ctx, n <= verbsSmall)
+			k, err := v.waitSome(ctx, n <= verbsSmall)
 			if err != nil {
 				return err
 			}
@@ -213,7 +213,7 @@ func (v *verbsRun) pingPong(ctx context.Context, d time.Duration) (*Histogram, e
 			}
 		}
 	})
-	v.waits.Store(true)
+	v.signals.Store(true)
 	v.qp.Rouse()
 	if err := v.qp.PostSend(ping); err != nil {
 		return nil, err

@@ -141,7 +141,7 @@ type verbsEnd struct {
 	wcs  [verbsDeep]rnic.WC
 	bufs [verbsDepth][grhRoom + verbsMessage]byte
 
-	waits atomic.Bool // the handler signals completions, because no goroutine drives the QP
+	signals atomic.Bool // the handler signals completions, because no goroutine drives the QP
 }
 
 // grhRoom is the number of bytes in front of a datagram, for the network header.
@@ -153,7 +153,7 @@ func newVerbsEndOf(dev *rnic.Device, service rnic.Service) (*verbsEnd, error) {
 	e := &verbsEnd{pd: dev.AllocPD(), cq: dev.NewCQ(2*verbsDeep + 2*verbsDepth)}
 	var err error
 	e.qp, err = e.pd.CreateQP(rnic.QPConfig{Service: service, SendCQ: e.cq, RecvCQ: e.cq, SQDepth: 2 * verbsDeep, RQDepth: verbsDepth,
-		Waiting: e.waits.Load})
+		Waiting: e.signals.Load})
 	if err != nil {
 		return nil, err
 	}
@@ -167,10 +167,10 @@ func newVerbsEndOf(dev *rnic.Device, service rnic.Service) (*verbsEnd, error) {
 
 func (e *verbsEnd) recv(id uint64) rnic.RecvWR { return rnic.RecvWR{ID: id, Buf: e.bufs[id][:]} }
 
-// some waits for at least one completion and returns their number. With drives it polls the
+// waitSome waits for at least one completion and returns their number. With drives it polls the
 // connection itself meanwhile, like a program without other work: small messages arrive sooner, but
 // large ones are faster with two CPUs.
-func (e *verbsEnd) some(ctx context.Context, drives bool) (n int, err error) {
+func (e *verbsEnd) waitSome(ctx context.Context, drives bool) (n int, err error) {
 	if drives {
 		e.qp.Drive(func() bool {
 			n, err = e.each(func(rnic.WC) {})
@@ -181,8 +181,8 @@ func (e *verbsEnd) some(ctx context.Context, drives bool) (n int, err error) {
 		return n, err
 	}
 	// The receive loop rests after a drive and would next check for input 10 to 20 ms later.
-	e.waits.Store(true)
-	defer e.waits.Store(false)
+	e.signals.Store(true)
+	defer e.signals.Store(false)
 	e.qp.Rouse()
 	for n == 0 && err == nil { // another goroutine receives
 		if err = e.cq.Wait(ctx); err == nil {

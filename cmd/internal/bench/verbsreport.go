@@ -37,11 +37,11 @@ type verbsFigure struct {
 	Ratio float64 `json:"ratio_to_raw"`
 }
 
-// ping reports whether the figure is a time rather than a rate.
-func (f *verbsFigure) ping() bool { return f.Test == "send" || f.Test == "datagram" }
+// isLatency reports whether the figure is a time rather than a rate.
+func (f *verbsFigure) isLatency() bool { return f.Test == "send" || f.Test == "datagram" }
 
-// deep returns a note for a depth other than the usual one.
-func (f *verbsFigure) deep() string {
+// depthNote returns a note for a depth other than the usual one.
+func (f *verbsFigure) depthNote() string {
 	if f.Depth == verbsDeep {
 		return fmt.Sprintf(", %d in flight", f.Depth)
 	}
@@ -58,7 +58,7 @@ func (r *VerbsReport) ratios(stream, pingPong float64) {
 	for _, f := range r.Figures {
 		switch {
 		case f.Ratio > 0: // set by the alternating measurement
-		case f.ping():
+		case f.isLatency():
 			f.Ratio = float64(f.AvgUs) / pingPong
 		default:
 			f.Ratio = f.MiBs / stream
@@ -90,9 +90,9 @@ func (r *VerbsReport) Table(w io.Writer) error {
 		case "datagram":
 			fmt.Fprintf(tw, "Datagram and answer\t%d\t\t%.1f\t%.1f\t%.1f\t%.2f×\t\n", f.Size, f.AvgUs, f.P50Us, f.P99Us, f.Ratio)
 		case "write":
-			fmt.Fprintf(tw, "RDMA Write%s\t%d\t%.0f\t\t\t\t%.0f%%\t\n", f.deep(), f.Size, f.MiBs, 100*f.Ratio)
+			fmt.Fprintf(tw, "RDMA Write%s\t%d\t%.0f\t\t\t\t%.0f%%\t\n", f.depthNote(), f.Size, f.MiBs, 100*f.Ratio)
 		default:
-			fmt.Fprintf(tw, "RDMA Read%s\t%d\t%.0f\t\t\t\t%.0f%%\t\n", f.deep(), f.Size, f.MiBs, 100*f.Ratio)
+			fmt.Fprintf(tw, "RDMA Read%s\t%d\t%.0f\t\t\t\t%.0f%%\t\n", f.depthNote(), f.Size, f.MiBs, 100*f.Ratio)
 		}
 	}
 	if err := tw.Flush(); err != nil {
