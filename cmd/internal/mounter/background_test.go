@@ -102,7 +102,7 @@ func TestBackgroundReturnsWhenTheMountWorks(t *testing.T) {
 func TestFaultInTheBackgroundIsKept(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "log")
-	for _, f := range []struct{ flag, kept string }{{file, file}, {"", filepath.Join(dir, lastWordsFile)}} {
+	for _, f := range []struct{ flag, kept string }{{file, file}, {"", filepath.Join(dir, crashLogFile)}} {
 		out, stderr := terminal(t)
 		must.Succeed(t, Background(t.Context(), []string{"panics", f.flag, dir}, stderr))
 		stderr.Close()
@@ -130,10 +130,10 @@ func TestLastWordsAreBounded(t *testing.T) {
 	dir, real := t.TempDir(), ownDir
 	ownDir = func() (string, error) { return dir, nil }
 	defer func() { ownDir = real }()
-	name := filepath.Join(dir, lastWordsFile)
-	for size, want := range map[int64]int64{lastWordsMost: lastWordsMost, lastWordsMost + 1: 0} {
+	name := filepath.Join(dir, crashLogFile)
+	for size, want := range map[int64]int64{maxCrashLog: maxCrashLog, maxCrashLog + 1: 0} {
 		must.Succeed(t, os.WriteFile(name, make([]byte, size), 0o600))
-		f, err := openLastWords()
+		f, err := openCrashLog()
 		must.Succeed(t, err)
 		f.Close()
 		if st, err := os.Stat(name); err != nil || st.Size() != want {

@@ -16,15 +16,15 @@ import (
 
 // The waits between two attempts.
 const (
-	retryFirst = time.Second
-	retryMost  = 30 * time.Second
+	firstRetryWait = time.Second
+	maxRetryWait   = 30 * time.Second
 )
 
-// connect opens the export and retries for as long as the options allow. It calls away once, with
-// the first error that leads to a retry.
-func (r *Request) connect(ctx context.Context, s *session.Session, responding func(bool), tell func(string), away func(error)) (*nfsclient.FS, error) {
+// connect opens the export and retries for as long as the options allow. It calls onRetry once,
+// with the first error that leads to a retry.
+func (r *Request) connect(ctx context.Context, s *session.Session, responding func(bool), tell func(string), onRetry func(error)) (*nfsclient.FS, error) {
 	end := time.Now().Add(r.retry())
-	wait := retryFirst
+	wait := firstRetryWait
 	for {
 		fsys, err := r.attempt(ctx, s, responding, tell)
 		var u session.Unreachable
@@ -33,16 +33,16 @@ func (r *Request) connect(ctx context.Context, s *session.Session, responding fu
 			return fsys, err
 		case time.Now().Add(wait).After(end):
 			return nil, err
-		case away != nil:
-			away(err)
-			away = nil
+		case onRetry != nil:
+			onRetry(err)
+			onRetry = nil
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(wait):
 		}
-		wait = min(2*wait, retryMost)
+		wait = min(2*wait, maxRetryWait)
 	}
 }
 
@@ -62,14 +62,14 @@ func (r *Request) attempt(ctx context.Context, s *session.Session, responding fu
 		case errors.Is(err, nfsclient.ErrOtherVolume): // the same over any transport
 			return nil, err
 		case err == nil && len(r.Source.Targets) > 1:
-			tell(fmt.Sprintf("%s: over %s%s", r.Spec, strings.ToUpper(t.Transport.String()), r.why(before)))
+			tell(fmt.Sprintf("%s: over %s%s", r.Spec, strings.ToUpper(t.Transport.String()), r.rdmaReason(before)))
 			return fsys, nil
 		case err == nil:
 			return fsys, nil
 		case i > 0 && errors.Is(err, syscall.ECONNREFUSED) && errors.Is(before, syscall.ECONNREFUSED):
 			return nil, session.RefusedByAll(r.Spec, r.Source.Targets)
 		case i > 0:
-			return nil, fmt.Errorf("%w%s", err, r.why(before))
+			return nil, fmt.Errorf("%w%s", err, r.rdmaReason(before))
 		case len(r.Source.Targets) == 1:
 			return nil, err
 		}
@@ -91,8 +91,8 @@ func (r *Request) checkServers(ctx context.Context, fsys *nfsclient.FS, tell fun
 	return nil
 }
 
-// why returns the reason in brackets why RDMA was not used.
-func (r *Request) why(err error) string {
+// rdmaReason returns the reason in brackets why RDMA was not used.
+func (r *Request) rdmaReason(err error) string {
 	if err == nil {
 		return ""
 	}

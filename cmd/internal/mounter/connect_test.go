@@ -39,7 +39,7 @@ func TestRefusedConnection(t *testing.T) {
 // Where the time of retry= is over before the next attempt there is none.
 func TestRetryIsOver(t *testing.T) {
 	r := requestOf(t, "tcp", target(nfsclient.TCP, closedPort(t)))
-	r.Options.Retry = retryFirst / 2
+	r.Options.Retry = firstRetryWait / 2
 	_, err := r.connect(t.Context(), newSession(t), nil, new(told).add, tried(t))
 	says(t, err, r.Spec, "connection refused")
 }

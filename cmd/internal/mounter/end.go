@@ -14,11 +14,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 )
 
-// A signalled process checks every lookEvery whether its mount has left the tree. After elsewhere
-// such checks in a row, programs in another mount namespace must be keeping it.
+// A signalled process checks every mountCheckInterval whether its mount has left the tree. After
+// elsewhereChecks such checks in a row, programs in another mount namespace must be keeping it.
 const (
-	lookEvery = time.Second
-	elsewhere = 5
+	mountCheckInterval = time.Second
+	elsewhereChecks    = 5
 )
 
 // untilEnd returns when the mount is gone and all data is written, or known to be lost.
@@ -53,9 +53,9 @@ var errElsewhere = errors.New("another mount namespace has it")
 // awaitUnmount waits for the result of Unmount. If the mount has left our tree and the kernel still
 // holds it, another namespace has a copy, which may never end.
 func (r *Request) awaitUnmount(unmounted <-chan error, m *fusefs.MountPoint) error {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(mountCheckInterval)
 	defer tick.Stop()
-	for gone := 0; gone < elsewhere; {
+	for gone := 0; gone < elsewhereChecks; {
 		select {
 		case err := <-unmounted:
 			return err

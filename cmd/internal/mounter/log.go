@@ -18,10 +18,10 @@ import (
 
 // A Log writes the lines of a mount's process. It is safe for concurrent use.
 type Log struct {
-	mu    sync.Mutex // guards to
-	to    func(line string)
-	later func(line string) // replaces to in Detach; nil: unchanged
-	file  *os.File          // the file that lines go to, or nil
+	mu          sync.Mutex // guards to
+	to          func(line string)
+	afterDetach func(line string) // replaces to in Detach; nil: unchanged
+	file        *os.File          // the file that lines go to, or nil
 }
 
 // NewLog writes to w in the form of the program's messages, or to a file if one is named. In the
@@ -35,14 +35,14 @@ func NewLog(w io.Writer, file string, background bool) (*Log, error) {
 			return nil, fmt.Errorf("--log-file: %w", err)
 		}
 		l.file = f
-		l.later = func(line string) {
+		l.afterDetach = func(line string) {
 			fmt.Fprintf(f, "%s nfsrdma[%d]: %s\n", time.Now().Format(time.RFC3339), os.Getpid(), line)
 		}
 		if !background {
-			l.to = l.later
+			l.to = l.afterDetach
 		}
 	case background:
-		l.later = systemLog()
+		l.afterDetach = systemLog()
 	}
 	return l, nil
 }
@@ -68,29 +68,29 @@ func (l *Log) Line(line string) {
 func (l *Log) Detach() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.later != nil {
-		l.to = l.later
+	if l.afterDetach != nil {
+		l.to = l.afterDetach
 	}
-	keepLastWords(l.file)
+	redirectCrashOutput(l.file)
 	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
 		_ = unix.Dup3(int(null.Fd()), 2, 0)
 		null.Close()
 	}
 }
 
-// lastWordsFile, in the directory of the user's sockets, has the crash output of mounts. A new
-// process truncates it if it exceeds lastWordsMost bytes.
+// crashLogFile, in the directory of the user's sockets, has the crash output of mounts. A new
+// process truncates it if it exceeds maxCrashLog bytes.
 const (
-	lastWordsFile = "crash.log"
-	lastWordsMost = 1 << 20
+	crashLogFile = "crash.log"
+	maxCrashLog  = 1 << 20
 )
 
-// keepLastWords directs the Go runtime's crash output to a file: the log's, if it has one.
-func keepLastWords(log *os.File) {
+// redirectCrashOutput directs the Go runtime's crash output to a file: the log's, if it has one.
+func redirectCrashOutput(log *os.File) {
 	f := log
 	if f == nil {
 		var err error
-		if f, err = openLastWords(); err != nil {
+		if f, err = openCrashLog(); err != nil {
 			return
 		}
 		defer f.Close()
@@ -101,16 +101,16 @@ func keepLastWords(log *os.File) {
 // ownDir is a variable for tests.
 var ownDir = mountctl.OwnDir
 
-func openLastWords() (*os.File, error) {
+func openCrashLog() (*os.File, error) {
 	dir, err := ownDir()
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, lastWordsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, crashLogFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if st, err := f.Stat(); err == nil && st.Size() > lastWordsMost {
+	if st, err := f.Stat(); err == nil && st.Size() > maxCrashLog {
 		_ = f.Truncate(0)
 	}
 	return f, nil

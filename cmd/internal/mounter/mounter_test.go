@@ -189,7 +189,7 @@ func TestLogFile(t *testing.T) {
 // Why RDMA was not taken stands in brackets, without the name again.
 func TestWhy(t *testing.T) {
 	r := request(t, "proto=auto")
-	if got := r.why(errors.New("server:/export: connection refused")); got != " (RDMA: connection refused)" || r.why(nil) != "" {
+	if got := r.rdmaReason(errors.New("server:/export: connection refused")); got != " (RDMA: connection refused)" || r.rdmaReason(nil) != "" {
 		t.Errorf("%q", got)
 	}
 	if len(r.Source.Targets) != 2 {

@@ -81,8 +81,8 @@ func (r *Request) warnMapped(ctx context.Context, s *session.Session, fsys *nfsc
 	}
 }
 
-// notGot warns about connection options that the server did not grant.
-func (r *Request) notGot(fsys *nfsclient.FS, tell func(string)) {
+// warnUngranted warns about connection options that the server did not grant.
+func (r *Request) warnUngranted(fsys *nfsclient.FS, tell func(string)) {
 	o, say := r.Options, func(format string, args ...any) { tell(r.Spec + ": " + fmt.Sprintf(format, args...)) }
 	links := fsys.Client().Links()
 	if len(links) == 0 {

@@ -54,7 +54,7 @@ func (r *Request) fuseOptions(log func(string)) fusefs.Options {
 		Logger: logto.Standard,
 		Source: r.Source.Name, ReadOnly: o.ReadOnly, DefaultPermissions: o.DefaultPermissions,
 		AllowOther: o.AllowOther || root && !o.OnlyMe,
-		AcRegMin:   none(o.AttrFileMin), AcRegMax: none(o.AttrFileMax), AcDirMin: none(o.AttrDirMin), AcDirMax: none(o.AttrDirMax),
+		AcRegMin:   negativeIfZero(o.AttrFileMin), AcRegMax: negativeIfZero(o.AttrFileMax), AcDirMin: negativeIfZero(o.AttrDirMin), AcDirMax: negativeIfZero(o.AttrDirMax),
 		NoAC: o.NoAttrCache, NoCTO: o.NoCTO, Sync: o.Sync, NoReaddirplus: o.NoReaddirPlus, NoACL: o.NoACL,
 		LookupCache: fusefs.LookupCache(o.Lookup), SoftErr: o.Recovery == mountopt.SoftErr,
 		LocalPosix: o.LocalPosix, LocalFlock: o.LocalFlock,
@@ -99,8 +99,9 @@ func selinux() bool {
 	return err == nil
 }
 
-// none converts an attribute-cache time for fusefs, where zero is written as a negative number.
-func none(d time.Duration) time.Duration {
+// negativeIfZero converts an attribute-cache time for fusefs, where zero is written as a negative
+// number.
+func negativeIfZero(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
 	}

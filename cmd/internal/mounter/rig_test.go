@@ -30,7 +30,7 @@ import (
 // TestMain is the process of a mount too, in the part that its first argument says.
 func TestMain(m *testing.M) {
 	if !slices.Contains(os.Environ(), child.Env) {
-		tellAfter = 10 * time.Minute
+		noticeDelay = 10 * time.Minute
 		os.Exit(m.Run())
 	}
 	parts["serve"] = serveMount

@@ -28,7 +28,7 @@ func (r *Request) Serve(ctx context.Context, s *session.Session, log *Log, ready
 		return fmt.Errorf("%s on %s: %w", r.Spec, r.Dir, err)
 	}
 	detached := false
-	away := func(err error) {
+	onRetry := func(err error) {
 		if r.Options.Background {
 			log.Line(err.Error() + "; trying again in the background")
 			detached = true
@@ -43,12 +43,12 @@ func (r *Request) Serve(ctx context.Context, s *session.Session, log *Log, ready
 		}
 	}()
 	responding := session.SilenceNotice(r.Source.Targets[0].Hosts(), log.Line)
-	fsys, err := r.connect(ctx, s, responding, log.Line, away)
+	fsys, err := r.connect(ctx, s, responding, log.Line, onRetry)
 	if err != nil {
 		return err
 	}
 	defer fsys.Client().Close()
-	r.notGot(fsys, log.Line)
+	r.warnUngranted(fsys, log.Line)
 	r.warnMapped(ctx, s, fsys, log.Line)
 	m, err := fusefs.Mount(ctx, fsys, r.Dir, r.fuseOptions(log.Line))
 	if err != nil {

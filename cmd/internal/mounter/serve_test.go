@@ -96,27 +96,27 @@ func (p *process) status(t *testing.T) int {
 }
 
 // newMount mounts an export in memory. away sees the same files without the mount.
-func newMount(t *testing.T, options string) (p *process, dir string, away *nfsclient.FS) {
+func newMount(t *testing.T, options string) (p *process, dir string, onRetry *nfsclient.FS) {
 	t.Helper()
 	syscall.Close(openFUSE(t)) // or the test is skipped
 	addr := serveOn(t, "127.0.0.1:0")
 	var err error
-	away, err = requestOf(t, "tcp", target(nfsclient.TCP, addr)).connect(t.Context(), newSession(t), nil, new(told).add, nil)
+	onRetry, err = requestOf(t, "tcp", target(nfsclient.TCP, addr)).connect(t.Context(), newSession(t), nil, new(told).add, nil)
 	must.Succeed(t, err)
-	t.Cleanup(func() { away.Client().Close() })
+	t.Cleanup(func() { onRetry.Client().Close() })
 	dir, err = mountctl.Resolve(t.TempDir())
 	must.Succeed(t, err)
 	p, ready := startMount(t, "nfs://"+addr.String()+"/mem", dir, options)
 	if !ready {
 		t.Fatalf("status %d: %s", p.status(t), &p.stderr)
 	}
-	return p, dir, away
+	return p, dir, onRetry
 }
 
 // What was written is on the server when umount returns, the process ends with the status 0, and it
 // gave figures before.
 func TestMountFromBeginningToEnd(t *testing.T) {
-	p, dir, away := newMount(t, "tcp")
+	p, dir, onRetry := newMount(t, "tcp")
 	m, err := mountctl.Find(dir)
 	must.Succeed(t, err)
 	if !strings.HasSuffix(m.Source, ":/mem") || m.Type != mountctl.FSType {
@@ -136,7 +136,7 @@ func TestMountFromBeginningToEnd(t *testing.T) {
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), content, 0o644))
 	var notes bytes.Buffer
 	must.Succeed(t, Unmount(t.Context(), dir, false, &notes))
-	if got, err := away.ReadFile(t.Context(), "f"); err != nil || !bytes.Equal(got, content) {
+	if got, err := onRetry.ReadFile(t.Context(), "f"); err != nil || !bytes.Equal(got, content) {
 		t.Errorf("%d bytes on the server, %v", len(got), err)
 	}
 	if s := p.status(t); s != 0 || mounted(t, dir) || p.stderr.Len() > 0 || notes.Len() > 0 {
@@ -150,13 +150,13 @@ func TestSignalsEndTheMount(t *testing.T) {
 	signals := []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 	machine.HeedSignals(signals...)
 	for _, sig := range signals {
-		p, dir, away := newMount(t, "tcp")
+		p, dir, onRetry := newMount(t, "tcp")
 		must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o644))
 		must.Succeed(t, p.cmd.Process.Signal(sig))
 		if s := p.status(t); s != 0 || mounted(t, dir) || p.stderr.Len() > 0 {
 			t.Errorf("%v: status %d, %s", sig, s, &p.stderr)
 		}
-		if got, err := away.ReadFile(t.Context(), "f"); err != nil || string(got) != "x" {
+		if got, err := onRetry.ReadFile(t.Context(), "f"); err != nil || string(got) != "x" {
 			t.Errorf("%v: %q, %v", sig, got, err)
 		}
 	}
@@ -165,7 +165,7 @@ func TestSignalsEndTheMount(t *testing.T) {
 // A mount that is in use when the signal comes is detached: what was written is on the server, and
 // one line says what was done.
 func TestSignalWhileInUse(t *testing.T) {
-	p, dir, away := newMount(t, "tcp")
+	p, dir, onRetry := newMount(t, "tcp")
 	f, err := os.Create(filepath.Join(dir, "f"))
 	must.Succeed(t, err)
 	defer f.Close()
@@ -178,7 +178,7 @@ func TestSignalWhileInUse(t *testing.T) {
 	if line := p.stderr.String(); !strings.HasPrefix(line, "nfsrdma: "+dir+": detached while it was in use") || strings.Count(line, "\n") != 1 {
 		t.Errorf("%q", line)
 	}
-	if got, err := away.ReadFile(t.Context(), "f"); err != nil || string(got) != "kept" {
+	if got, err := onRetry.ReadFile(t.Context(), "f"); err != nil || string(got) != "kept" {
 		t.Errorf("on the server: %q, %v", got, err)
 	}
 	if _, err := f.WriteString("more"); err == nil {

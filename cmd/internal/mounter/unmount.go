@@ -21,16 +21,16 @@ import (
 // unmountNoFollow is UMOUNT_NOFOLLOW of umount2(2).
 const unmountNoFollow = 8
 
-// tellAfter is the delay before a waiting user is informed. Tests set a longer one for busy
+// noticeDelay is the delay before a waiting user is informed. Tests set a longer one for busy
 // machines.
-var tellAfter = 3 * time.Second
+var noticeDelay = 3 * time.Second
 
-// After unmounting, the kernel is asked up to heldLooks times, every heldEvery, whether it still
-// has the mount. After that the cause must be another mount of it, and not a program that is just
-// accessing it.
+// After unmounting, the kernel is asked up to heldChecks times, every heldInterval, whether it
+// still has the mount. After that the cause must be another mount of it, and not a program that is
+// just accessing it.
 const (
-	heldEvery = 500 * time.Millisecond
-	heldLooks = 10
+	heldInterval = 500 * time.Millisecond
+	heldChecks   = 10
 )
 
 // A HeldError means that the mount is unmounted but its process continues, because another mount of
@@ -75,19 +75,19 @@ func Unmount(ctx context.Context, arg string, lazy bool, notes io.Writer) error 
 		fmt.Fprintf(notes, "nfsrdma: %s: its process was gone already: what programs had not synced may be lost\n", arg)
 		return nil
 	}
-	wait := time.AfterFunc(tellAfter, func() {
+	wait := time.AfterFunc(noticeDelay, func() {
 		fmt.Fprintf(notes, "nfsrdma: %s: unmounted; waiting until everything is written (Ctrl-C ends the wait)\n", arg)
 	})
 	defer wait.Stop()
 	err = c.Wait(ctx)
 	for looks := 1; errors.Is(err, mountctl.ErrHeld); looks++ {
-		if wait.Stop(); looks == heldLooks {
-			return held(arg, m)
+		if wait.Stop(); looks == heldChecks {
+			return heldError(arg, m)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(heldEvery):
+		case <-time.After(heldInterval):
 		}
 		err = c.Wait(ctx)
 	}
@@ -97,8 +97,8 @@ func Unmount(ctx context.Context, arg string, lazy bool, notes io.Writer) error 
 	return nil
 }
 
-// held returns the error of a mount that the kernel keeps.
-func held(arg string, m mountctl.Mount) error {
+// heldError returns the error of a mount that the kernel keeps.
+func heldError(arg string, m mountctl.Mount) error {
 	e := &HeldError{Name: arg}
 	if other, ok := mountctl.Listed(unix.Mkdev(0, uint32(m.Minor))); ok {
 		e.Dir = other.Dir
