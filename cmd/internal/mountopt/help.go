@@ -10,7 +10,7 @@ import (
 // names lists the options with an effect, in the order of the help text.
 func names() (list []string) {
 	for _, x := range options {
-		if x.kind == done {
+		if x.kind == implemented {
 			list = append(list, x.name)
 		}
 	}
@@ -20,7 +20,7 @@ func names() (list []string) {
 // Completions lists the shell completions after -o, each with its help after a tab.
 func Completions() (list []string) {
 	for _, x := range options {
-		if x.kind != done {
+		if x.kind != implemented {
 			continue
 		}
 		name := x.name
@@ -44,10 +44,10 @@ type Treatment = kind
 
 // The treatments.
 const (
-	Works   = done    // as its help says
-	Same    = same    // an alias of another option, or the default
-	Ignored = ignored // without effect; the help says why
-	Refused = refused // an error
+	Works   = implemented // as its help says
+	Same    = same        // an alias of another option, or the default
+	Ignored = ignored     // without effect; the help says why
+	Refused = refused     // an error
 )
 
 // A Row is one line of the option table. Options with the same help share a line.
@@ -63,7 +63,7 @@ func Rows() (rows []Row) {
 		if x.kind == renamed {
 			continue
 		}
-		if last := len(rows) - 1; i > 0 && x.kind != done && x.kind == options[i-1].kind && x.help == options[i-1].help {
+		if last := len(rows) - 1; i > 0 && x.kind != implemented && x.kind == options[i-1].kind && x.help == options[i-1].help {
 			rows[last].Usage = append(rows[last].Usage, x.usage())
 			continue
 		}

@@ -17,14 +17,14 @@ type given struct{ name, value, text string }
 // A parser remembers the options seen, to find contradictions.
 type parser struct {
 	o    *Options
-	said map[string]given // by group, except options that replace one another
+	seen map[string]given // by group, except options that replace one another
 }
 
 // Parse reads the comma-separated lists of -o in order. Options of mount(8), such as ro and rw,
 // replace one another; contradicting options of nfs(5) are an error. With sloppy, unknown options
 // are ignored (mount(8) -s).
 func Parse(lists []string, sloppy bool) (*Options, error) {
-	p := parser{o: defaults(), said: make(map[string]given)}
+	p := parser{o: defaults(), seen: make(map[string]given)}
 	var texts []string
 	for _, list := range lists {
 		more, err := splitList(list)
@@ -119,15 +119,15 @@ func (p *parser) contradicts(opt *option, w given) error {
 	if group == "" {
 		group = opt.name
 	}
-	if before, ok := p.said[group]; ok && before.text != w.text && !alike(before, w) {
+	if before, ok := p.seen[group]; ok && before.text != w.text && !equivalent(before, w) {
 		return fmt.Errorf("options %s and %s contradict each other: give one of them", before.text, w.text)
 	}
-	p.said[group] = w
+	p.seen[group] = w
 	return nil
 }
 
-// alike reports whether two differently written options of a group mean the same.
-func alike(a, b given) bool {
+// equivalent reports whether two differently written options of a group mean the same.
+func equivalent(a, b given) bool {
 	say := func(w given) string {
 		switch {
 		case w.text == "rdma" || w.name == "tcp":
@@ -148,28 +148,28 @@ func alike(a, b given) bool {
 // check finds contradictions between options of different groups.
 func (p *parser) check() error {
 	o := p.o
-	off := p.said["ac"].name == "noac"
+	off := p.seen["ac"].name == "noac"
 	for _, name := range []string{"acregmin", "acregmax", "acdirmin", "acdirmax", "actimeo"} {
-		w, ok := p.said[name]
+		w, ok := p.seen[name]
 		if ok && off && w.value != "0" {
 			return fmt.Errorf("options noac and %s contradict each other: give one of them", w.text)
 		}
-		all, both := p.said["actimeo"]
+		all, both := p.seen["actimeo"]
 		if ok && both && w.value != all.value {
 			return fmt.Errorf("options %s and %s contradict each other: give one of them", all.text, w.text)
 		}
 	}
-	if err := p.order("acregmin", "acregmax", &o.AttrFileMin, &o.AttrFileMax); err != nil {
+	if err := p.orderBounds("acregmin", "acregmax", &o.AttrFileMin, &o.AttrFileMax); err != nil {
 		return err
 	}
-	if err := p.order("acdirmin", "acdirmax", &o.AttrDirMin, &o.AttrDirMax); err != nil {
+	if err := p.orderBounds("acdirmin", "acdirmax", &o.AttrDirMin, &o.AttrDirMax); err != nil {
 		return err
 	}
-	lock, said := p.said["lock"]
-	if local, ok := p.said["local_lock"]; ok && said && lock.name == "nolock" && local.value != "all" {
+	lock, said := p.seen["lock"]
+	if local, ok := p.seen["local_lock"]; ok && said && lock.name == "nolock" && local.value != "all" {
 		return fmt.Errorf("options nolock and %s contradict each other: give one of them", local.text)
 	}
-	if off && p.said["sync"].name == "async" {
+	if off && p.seen["sync"].name == "async" {
 		return fmt.Errorf("options noac and async contradict each other: noac writes at once")
 	}
 	if o.NoAttrCache {
@@ -178,14 +178,14 @@ func (p *parser) check() error {
 	return nil
 }
 
-// order keeps a minimum from exceeding its maximum. If only one is given, the other's default
+// orderBounds keeps a minimum from exceeding its maximum. If only one is given, the other's default
 // moves; if both are given, they must fit.
-func (p *parser) order(least, most string, lo, hi *time.Duration) error {
+func (p *parser) orderBounds(least, most string, lo, hi *time.Duration) error {
 	if *lo <= *hi {
 		return nil
 	}
-	low, givenLow := p.said[least]
-	high, givenHigh := p.said[most]
+	low, givenLow := p.seen[least]
+	high, givenHigh := p.seen[most]
 	switch {
 	case givenLow && givenHigh:
 		return fmt.Errorf("options %s and %s contradict each other: the minimum is above the maximum", low.text, high.text)

@@ -171,7 +171,7 @@ func TestOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := o.owned(me); !reflect.DeepEqual(got, want) {
+		if got := o.withOwner(me); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", in, got, want)
 		}
 		s, _ := o.Source("h:/x")
@@ -192,7 +192,7 @@ func TestHelpIsWrapped(t *testing.T) {
 		t.Errorf("got %q, want %q", got.String(), want)
 	}
 	got.Reset()
-	appendHelp(&got, []string{a, b + "b"}, done, "x")
+	appendHelp(&got, []string{a, b + "b"}, implemented, "x")
 	if want := fmt.Sprintf("    %s\n    %s\n%26sx\n", a, b+"b", ""); got.String() != want {
 		t.Errorf("got %q, want %q", got.String(), want)
 	}
@@ -285,8 +285,8 @@ func TestEachOptionIsDocumented(t *testing.T) {
 	}
 }
 
-// Each option of nfs(5) and mount(8) is in the table: done, ignored with a reason, or refused with
-// an alternative.
+// Each option of nfs(5) and mount(8) is in the table: implemented, ignored with a reason, or
+// refused with an alternative.
 func TestOptionsOfTheManualPages(t *testing.T) {
 	text, err := os.ReadFile("testdata/options")
 	if err != nil {
@@ -317,7 +317,7 @@ func TestOptionsOfTheManualPages(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, x.help)
 		}
 	}
-	for k, least := range map[kind]int{done: 30, ignored: 30, refused: 3} {
+	for k, least := range map[kind]int{implemented: 30, ignored: 30, refused: 3} {
 		if kinds[k] < least {
 			t.Errorf("%d options of kind %d, want at least %d", kinds[k], k, least)
 		}

@@ -80,9 +80,9 @@ func (p Proto) String() string {
 	return [...]string{"default", "rdma", "tcp", "auto"}[p]
 }
 
-// owned returns the credential for a user with the credential c, changed by the options uid and
+// withOwner returns the credential for a user with the credential c, changed by the options uid and
 // gid.
-func (o *Options) owned(c transport.Cred) transport.Cred {
+func (o *Options) withOwner(c transport.Cred) transport.Cred {
 	if o.UID.Set && o.UID.Value != c.UID {
 		c.UID, c.GIDs = o.UID.Value, nil // another user's groups are unknown
 	}
@@ -108,7 +108,7 @@ func (o *Options) Client(t nfsclient.Target) nfsclient.Options {
 		}
 	}
 	if o.UID.Set || o.GID.Set {
-		cred := o.owned(transport.SysCred())
+		cred := o.withOwner(transport.SysCred())
 		c.Cred = &cred
 	}
 	return c

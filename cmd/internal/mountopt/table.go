@@ -22,11 +22,11 @@ type kind uint8
 
 // The kinds.
 const (
-	done    kind = iota // works as help says
-	same                // an alias of other options, or the default
-	ignored             // accepted without effect; help says why
-	refused             // an error with the text of help, which names an alternative
-	renamed             // works as the option named by help, with a warning
+	implemented kind = iota // works as help says
+	same                    // an alias of other options, or the default
+	ignored                 // accepted without effect; help says why
+	refused                 // an error with the text of help, which names an alternative
+	renamed                 // works as the option named by help, with a warning
 )
 
 // An option is one name from nfs(5) or mount(8), or an additional one.
@@ -43,86 +43,86 @@ type option struct {
 	group string
 
 	set  func(o *Options, v string) error // nil: no effect
-	help string                           // one line; neighbors with a kind other than done share it
+	help string                           // one line; neighbors with a kind other than implemented share it
 }
 
 // options is the table, in the order of the help text.
 var options = []option{
-	{done, "proto", "rdma|tcp|auto", "", setProto, "transport; auto tries RDMA, then TCP, and reports which it is"},
-	{done, "rdma", "[auto|iwarp|roce]", "rdma", setRDMA, "protocol of RDMA: auto is iWARP, else RoCE (default). rdma alone is proto=rdma"},
-	{done, "tcp", "", "proto", func(o *Options, _ string) error { o.Proto = TCP; return nil }, "the same as proto=tcp"},
-	{done, "port", "N", "", number(0, 65535, func(o *Options, n int) { o.Port = n }), "the server's NFS port (default 20049 for RDMA, 2049 for TCP)"},
-	{done, "mountport", "N", "", number(0, 65535, func(o *Options, n int) { o.MountPort = n }), "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)"},
-	{done, "mounthost", "HOST", "mounthost", setMountHost, "host of the server's MOUNT service (default: the server)"},
+	{implemented, "proto", "rdma|tcp|auto", "", setProto, "transport; auto tries RDMA, then TCP, and reports which it is"},
+	{implemented, "rdma", "[auto|iwarp|roce]", "rdma", setRDMA, "protocol of RDMA: auto is iWARP, else RoCE (default). rdma alone is proto=rdma"},
+	{implemented, "tcp", "", "proto", func(o *Options, _ string) error { o.Proto = TCP; return nil }, "the same as proto=tcp"},
+	{implemented, "port", "N", "", number(0, 65535, func(o *Options, n int) { o.Port = n }), "the server's NFS port (default 20049 for RDMA, 2049 for TCP)"},
+	{implemented, "mountport", "N", "", number(0, 65535, func(o *Options, n int) { o.MountPort = n }), "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)"},
+	{implemented, "mounthost", "HOST", "mounthost", setMountHost, "host of the server's MOUNT service (default: the server)"},
 	{same, "mountaddr", "HOST", "mounthost", setMountHost, "the same as mounthost"},
-	{ignored, "mountproto", "tcp|udp", "", word("tcp", "tcp6", "udp", "udp6"), "accepted: MOUNT calls always use TCP"},
-	{done, "nconnect", "N", "", number(1, 64, func(o *Options, n int) { o.NConnect = n }), "connections that calls are spread over (default 1)"},
-	{done, "crc", "on|auto|off|strict", "", setCRC, "MPA CRC over RDMA (default on)"},
-	{done, "write", "lazy|eager|wait", "", setWrite, "wait is the same as sync, lazy and eager are async"},
-	{done, "resvport", "", "resvport", nil, "over TCP, connect from a port below 1024 if possible (default)"},
-	{done, "noresvport", "", "resvport", func(o *Options, _ string) error { o.AnyPort = true; return nil }, "connect from any port"},
-	{done, "hard", "", "hard", nil, "wait for a silent server without limit; signals end the wait (default)"},
-	{done, "soft", "", "hard", func(o *Options, _ string) error { o.Recovery = Soft; return nil }, "fail with EIO after timeo × retrans"},
-	{done, "softerr", "", "hard", func(o *Options, _ string) error { o.Recovery = SoftErr; return nil }, "fail with ETIMEDOUT after timeo × retrans"},
-	{done, "timeo", "N", "", numberOf("tenths of a second (timeo=50 is 5 s)", 1, 6000, func(o *Options, n int) { o.Timeo = time.Duration(n) * time.Second / 10 }), "send a call again after N tenths of a second without an answer (default 600 with soft, else 200)"},
-	{done, "retrans", "N", "", number(0, 1000, func(o *Options, n int) { o.Retrans = n }), "send a call again N times before a soft mount fails (default 2)"},
+	{ignored, "mountproto", "tcp|udp", "", oneOf("tcp", "tcp6", "udp", "udp6"), "accepted: MOUNT calls always use TCP"},
+	{implemented, "nconnect", "N", "", number(1, 64, func(o *Options, n int) { o.NConnect = n }), "connections that calls are spread over (default 1)"},
+	{implemented, "crc", "on|auto|off|strict", "", setCRC, "MPA CRC over RDMA (default on)"},
+	{implemented, "write", "lazy|eager|wait", "", setWrite, "wait is the same as sync, lazy and eager are async"},
+	{implemented, "resvport", "", "resvport", nil, "over TCP, connect from a port below 1024 if possible (default)"},
+	{implemented, "noresvport", "", "resvport", func(o *Options, _ string) error { o.AnyPort = true; return nil }, "connect from any port"},
+	{implemented, "hard", "", "hard", nil, "wait for a silent server without limit; signals end the wait (default)"},
+	{implemented, "soft", "", "hard", func(o *Options, _ string) error { o.Recovery = Soft; return nil }, "fail with EIO after timeo × retrans"},
+	{implemented, "softerr", "", "hard", func(o *Options, _ string) error { o.Recovery = SoftErr; return nil }, "fail with ETIMEDOUT after timeo × retrans"},
+	{implemented, "timeo", "N", "", numberOf("tenths of a second (timeo=50 is 5 s)", 1, 6000, func(o *Options, n int) { o.Timeo = time.Duration(n) * time.Second / 10 }), "send a call again after N tenths of a second without an answer (default 600 with soft, else 200)"},
+	{implemented, "retrans", "N", "", number(0, 1000, func(o *Options, n int) { o.Retrans = n }), "send a call again N times before a soft mount fails (default 2)"},
 	{ignored, "intr", "", "intr", nil, "accepted: signals end each wait in any case"},
 	{ignored, "nointr", "", "intr", nil, "accepted: signals end each wait in any case"},
-	{done, "fg", "", "bg", nil, "fail if the server does not answer (default)"},
-	{done, "bg", "", "bg", func(o *Options, _ string) error { o.Background = true; return nil }, "if the server does not answer at first, try again in the background"},
-	{done, "retry", "N", "", numberOf("minutes", 0, 1<<20, func(o *Options, n int) { o.Retry = time.Duration(n) * time.Minute }), "try to mount for N minutes (default 0; 2 in mount.nfsrdma, 10000 with bg)"},
+	{implemented, "fg", "", "bg", nil, "fail if the server does not answer (default)"},
+	{implemented, "bg", "", "bg", func(o *Options, _ string) error { o.Background = true; return nil }, "if the server does not answer at first, try again in the background"},
+	{implemented, "retry", "N", "", numberOf("minutes", 0, 1<<20, func(o *Options, n int) { o.Retry = time.Duration(n) * time.Minute }), "try to mount for N minutes (default 0; 2 in mount.nfsrdma, 10000 with bg)"},
 
-	{done, "rsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.ReadSize = transferSize(n) }), "most bytes of one READ (default: the largest size of both sides, up to 1 MiB)"},
-	{done, "wsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.WriteSize = transferSize(n) }), "most bytes of one WRITE (default as for rsize)"},
-	{done, "memory", "SIZE", "", setMemory, "most memory for data that is read ahead, or not stable on the server yet (default 384M, at least 16M)"},
-	{done, "acregmin", "N", "acregmin", seconds(func(o *Options, d time.Duration) { o.AttrFileMin = d }), "cache attributes of files at least N seconds (default 3)"},
-	{done, "acregmax", "N", "acregmax", seconds(func(o *Options, d time.Duration) { o.AttrFileMax = d }), "cache attributes of unchanged files at most N seconds (default 60)"},
-	{done, "acdirmin", "N", "acdirmin", seconds(func(o *Options, d time.Duration) { o.AttrDirMin = d }), "cache attributes of directories at least N seconds (default 30)"},
-	{done, "acdirmax", "N", "acdirmax", seconds(func(o *Options, d time.Duration) { o.AttrDirMax = d }), "cache attributes of directories at most N seconds (default 60)"},
-	{done, "actimeo", "N", "actimeo", seconds(setActimeo), "set all four of them to N"},
-	{done, "ac", "", "ac", nil, "cache attributes (default)"},
-	{done, "noac", "", "ac", func(o *Options, _ string) error { o.NoAttrCache, o.Sync = true, true; return nil }, "cache no attributes, and write at once"},
-	{done, "cto", "", "cto", nil, "close-to-open consistency (default)"},
-	{done, "nocto", "", "cto", func(o *Options, _ string) error { o.NoCTO = true; return nil }, "use cached attributes at open, for data that does not change"},
-	{done, "lookupcache", "all|pos|none", "", setLookup, "which looked-up names are cached (default all)"},
-	{done, "rdirplus", "", "rdirplus", nil, "list directories with attributes (default)"},
-	{done, "nordirplus", "", "rdirplus", func(o *Options, _ string) error { o.NoReaddirPlus = true; return nil }, "list directories without attributes"},
-	{done, "sync", "", "sync", func(o *Options, _ string) error { o.Sync = true; return nil }, "each write is on the server's disk when it returns"},
-	{done, "async", "", "sync", nil, "data is written in the background, and is on disk after fsync and close (default)"},
-	{done, "acl", "", "acl", nil, "read and set POSIX ACLs if the server supports NFSACL (default)"},
-	{done, "noacl", "", "acl", func(o *Options, _ string) error { o.NoACL = true; return nil }, "do not read or set ACLs; the server still applies them"},
-	{done, "lock", "", "lock", nil, "locks of files hold among all clients of the server (default)"},
-	{done, "nolock", "", "lock", func(o *Options, _ string) error { o.LocalPosix, o.LocalFlock = true, true; return nil }, "locks hold between the programs of this mount only"},
-	{done, "local_lock", "all|flock|posix|none", "", setLocalLock, "which kinds of locks hold between the programs of this mount only (default none)"},
-	{done, "nlmport", "N", "", number(0, 65535, func(o *Options, n int) { o.LockPort = n }), "TCP port of the server's lock manager (default: the NFS port, then rpcbind)"},
-	{done, "sec", "sys", "", setSec, "security flavor AUTH_SYS, the only one"},
-	{done, "uid", "N", "", id(func(o *Options, n uint32) { o.UID = ID{true, n} }), "act as user N on the server for all programs"},
-	{done, "gid", "N", "", id(func(o *Options, n uint32) { o.GID = ID{true, n} }), "act as group N on the server for all programs"},
-	{done, "vers", "3", "vers", setVersion, "NFS version 3, the only one"},
+	{implemented, "rsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.ReadSize = transferSize(n) }), "most bytes of one READ (default: the largest size of both sides, up to 1 MiB)"},
+	{implemented, "wsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.WriteSize = transferSize(n) }), "most bytes of one WRITE (default as for rsize)"},
+	{implemented, "memory", "SIZE", "", setMemory, "most memory for data that is read ahead, or not stable on the server yet (default 384M, at least 16M)"},
+	{implemented, "acregmin", "N", "acregmin", seconds(func(o *Options, d time.Duration) { o.AttrFileMin = d }), "cache attributes of files at least N seconds (default 3)"},
+	{implemented, "acregmax", "N", "acregmax", seconds(func(o *Options, d time.Duration) { o.AttrFileMax = d }), "cache attributes of unchanged files at most N seconds (default 60)"},
+	{implemented, "acdirmin", "N", "acdirmin", seconds(func(o *Options, d time.Duration) { o.AttrDirMin = d }), "cache attributes of directories at least N seconds (default 30)"},
+	{implemented, "acdirmax", "N", "acdirmax", seconds(func(o *Options, d time.Duration) { o.AttrDirMax = d }), "cache attributes of directories at most N seconds (default 60)"},
+	{implemented, "actimeo", "N", "actimeo", seconds(setActimeo), "set all four of them to N"},
+	{implemented, "ac", "", "ac", nil, "cache attributes (default)"},
+	{implemented, "noac", "", "ac", func(o *Options, _ string) error { o.NoAttrCache, o.Sync = true, true; return nil }, "cache no attributes, and write at once"},
+	{implemented, "cto", "", "cto", nil, "close-to-open consistency (default)"},
+	{implemented, "nocto", "", "cto", func(o *Options, _ string) error { o.NoCTO = true; return nil }, "use cached attributes at open, for data that does not change"},
+	{implemented, "lookupcache", "all|pos|none", "", setLookup, "which looked-up names are cached (default all)"},
+	{implemented, "rdirplus", "", "rdirplus", nil, "list directories with attributes (default)"},
+	{implemented, "nordirplus", "", "rdirplus", func(o *Options, _ string) error { o.NoReaddirPlus = true; return nil }, "list directories without attributes"},
+	{implemented, "sync", "", "sync", func(o *Options, _ string) error { o.Sync = true; return nil }, "each write is on the server's disk when it returns"},
+	{implemented, "async", "", "sync", nil, "data is written in the background, and is on disk after fsync and close (default)"},
+	{implemented, "acl", "", "acl", nil, "read and set POSIX ACLs if the server supports NFSACL (default)"},
+	{implemented, "noacl", "", "acl", func(o *Options, _ string) error { o.NoACL = true; return nil }, "do not read or set ACLs; the server still applies them"},
+	{implemented, "lock", "", "lock", nil, "locks of files hold among all clients of the server (default)"},
+	{implemented, "nolock", "", "lock", func(o *Options, _ string) error { o.LocalPosix, o.LocalFlock = true, true; return nil }, "locks hold between the programs of this mount only"},
+	{implemented, "local_lock", "all|flock|posix|none", "", setLocalLock, "which kinds of locks hold between the programs of this mount only (default none)"},
+	{implemented, "nlmport", "N", "", number(0, 65535, func(o *Options, n int) { o.LockPort = n }), "TCP port of the server's lock manager (default: the NFS port, then rpcbind)"},
+	{implemented, "sec", "sys", "", setSec, "security flavor AUTH_SYS, the only one"},
+	{implemented, "uid", "N", "", id(func(o *Options, n uint32) { o.UID = ID{true, n} }), "act as user N on the server for all programs"},
+	{implemented, "gid", "N", "", id(func(o *Options, n uint32) { o.GID = ID{true, n} }), "act as group N on the server for all programs"},
+	{implemented, "vers", "3", "vers", setVersion, "NFS version 3, the only one"},
 	{same, "nfsvers", "3", "vers", setVersion, "the same as vers=3"},
 	{same, "v3", "", "vers", nil, "the same as vers=3"},
 	{same, "mountvers", "3", "", setVersion, "the same as vers=3"},
 	{ignored, "sharecache", "", "sharecache", nil, "accepted: each mount has caches of its own"},
 	{ignored, "nosharecache", "", "sharecache", nil, "accepted: each mount has caches of its own"},
 
-	{done, "allow_other", "", "allow_other", func(o *Options, _ string) error { o.AllowOther = true; return nil }, "other users may use the mount, each with their own rights (default for root)"},
-	{done, "noallow_other", "", "allow_other", func(o *Options, _ string) error { o.OnlyMe = true; return nil }, "only the user that mounts it (default for others)"},
-	{done, "default_permissions", "", "", func(o *Options, _ string) error { o.DefaultPermissions = true; return nil }, "check permission bits on this machine too"},
-	{done, "ro", "", "+rw", func(o *Options, _ string) error { o.ReadOnly = true; return nil }, "read-only"},
+	{implemented, "allow_other", "", "allow_other", func(o *Options, _ string) error { o.AllowOther = true; return nil }, "other users may use the mount, each with their own rights (default for root)"},
+	{implemented, "noallow_other", "", "allow_other", func(o *Options, _ string) error { o.OnlyMe = true; return nil }, "only the user that mounts it (default for others)"},
+	{implemented, "default_permissions", "", "", func(o *Options, _ string) error { o.DefaultPermissions = true; return nil }, "check permission bits on this machine too"},
+	{implemented, "ro", "", "+rw", func(o *Options, _ string) error { o.ReadOnly = true; return nil }, "read-only"},
 	{same, "rw", "", "+rw", func(o *Options, _ string) error { o.ReadOnly = false; return nil }, "as if ro had not been given"},
-	{done, "nosuid", "", "+suid", func(o *Options, _ string) error { o.NoSuid = true; return nil }, "set-id bits have no effect"},
+	{implemented, "nosuid", "", "+suid", func(o *Options, _ string) error { o.NoSuid = true; return nil }, "set-id bits have no effect"},
 	{same, "suid", "", "+suid", func(o *Options, _ string) error { o.NoSuid = false; return nil }, "as if nosuid had not been given"},
-	{done, "nosymfollow", "", "+symfollow", func(o *Options, _ string) error { o.NoSymfollow = true; return nil }, "symbolic links are not followed on the mount; root only"},
+	{implemented, "nosymfollow", "", "+symfollow", func(o *Options, _ string) error { o.NoSymfollow = true; return nil }, "symbolic links are not followed on the mount; root only"},
 	{same, "symfollow", "", "+symfollow", func(o *Options, _ string) error { o.NoSymfollow = false; return nil }, "as if nosymfollow had not been given"},
-	{done, "context", "LABEL", "", label("context"), "the SELinux label of all files; ignored if SELinux is off"},
-	{done, "fscontext", "LABEL", "", label("fscontext"), "the SELinux label of the file system"},
-	{done, "defcontext", "LABEL", "", label("defcontext"), "the SELinux label of files without one"},
-	{done, "rootcontext", "LABEL", "", label("rootcontext"), "the SELinux label of the root of the mount"},
-	{done, "nodev", "", "+dev", func(o *Options, _ string) error { o.NoDev = true; return nil }, "device files cannot be opened"},
+	{implemented, "context", "LABEL", "", label("context"), "the SELinux label of all files; ignored if SELinux is off"},
+	{implemented, "fscontext", "LABEL", "", label("fscontext"), "the SELinux label of the file system"},
+	{implemented, "defcontext", "LABEL", "", label("defcontext"), "the SELinux label of files without one"},
+	{implemented, "rootcontext", "LABEL", "", label("rootcontext"), "the SELinux label of the root of the mount"},
+	{implemented, "nodev", "", "+dev", func(o *Options, _ string) error { o.NoDev = true; return nil }, "device files cannot be opened"},
 	{same, "dev", "", "+dev", func(o *Options, _ string) error { o.NoDev = false; return nil }, "as if nodev had not been given"},
-	{done, "noexec", "", "+exec", func(o *Options, _ string) error { o.NoExec = true; return nil }, "nothing can be executed"},
+	{implemented, "noexec", "", "+exec", func(o *Options, _ string) error { o.NoExec = true; return nil }, "nothing can be executed"},
 	{same, "exec", "", "+exec", func(o *Options, _ string) error { o.NoExec = false; return nil }, "as if noexec had not been given"},
-	{done, "noatime", "", "+atime", func(o *Options, _ string) error { o.NoAtime = true; return nil }, "accepted as in mount(8); times of access are the server's in any case"},
+	{implemented, "noatime", "", "+atime", func(o *Options, _ string) error { o.NoAtime = true; return nil }, "accepted as in mount(8); times of access are the server's in any case"},
 	{ignored, "atime", "", "+atime", clearAtime, "accepted: times of access are the server's in any case"},
 	{ignored, "relatime", "", "+atime", clearAtime, "accepted: times of access are the server's in any case"},
 	{ignored, "norelatime", "", "+atime", clearAtime, "accepted: times of access are the server's in any case"},
@@ -163,7 +163,7 @@ var options = []option{
 	{ignored, "clientaddr", "ADDR", "", nil, "accepted: for NFS version 4 alone"},
 	{ignored, "migration", "", "migration", nil, "accepted: for NFS version 4 alone"},
 	{ignored, "nomigration", "", "migration", nil, "accepted: for NFS version 4 alone"},
-	{ignored, "xprtsec", "none", "", word("none"), "accepted: the transport is not encrypted"},
+	{ignored, "xprtsec", "none", "", oneOf("none"), "accepted: the transport is not encrypted"},
 	{ignored, "lazytime", "", "+lazytime", nil, "accepted: times are the server's"},
 	{ignored, "nolazytime", "", "+lazytime", nil, "accepted: times are the server's"},
 	{ignored, "dirsync", "", "+dirsync", nil, "accepted: changes of names are on the server's disk when they return, in any case"},
@@ -233,12 +233,12 @@ func setLookup(o *Options, v string) error {
 	return nil
 }
 
-// memoryLeast is the minimum memory of a mount, in bytes.
-const memoryLeast = 16 << 20
+// minMemory is the minimum memory of a mount, in bytes.
+const minMemory = 16 << 20
 
 func setMemory(o *Options, v string) error {
 	n, err := cli.ParseSize(v)
-	if err != nil || n < memoryLeast {
+	if err != nil || n < minMemory {
 		return fmt.Errorf("must be a size of at least 16M, such as 512M or 2G")
 	}
 	o.Memory = n
@@ -258,8 +258,8 @@ func setLocalLock(o *Options, v string) error {
 	return fmt.Errorf("must be all, flock, posix or none")
 }
 
-// word accepts some values with the same effect.
-func word(want ...string) func(*Options, string) error {
+// oneOf accepts some values with the same effect.
+func oneOf(want ...string) func(*Options, string) error {
 	return func(_ *Options, v string) error {
 		if !slices.Contains(want, v) {
 			return fmt.Errorf("must be %s", strings.Join(want, " or "))
@@ -297,7 +297,7 @@ func setMountHost(o *Options, v string) error {
 
 func setWrite(o *Options, v string) error {
 	o.Sync = o.Sync || v == "wait"
-	return word("lazy", "eager", "wait")(o, v)
+	return oneOf("lazy", "eager", "wait")(o, v)
 }
 
 // label keeps an SELinux label as mount(2) takes it: in quotes, because labels contain commas.
@@ -328,12 +328,12 @@ func numberOf(unit string, least, most int, set func(*Options, int)) func(*Optio
 	}
 }
 
-// secondsMost limits the attribute-cache times, and so their sums.
-const secondsMost = 1 << 30
+// maxSeconds limits the attribute-cache times, and so their sums.
+const maxSeconds = 1 << 30
 
 // seconds parses an attribute-cache time.
 func seconds(set func(*Options, time.Duration)) func(*Options, string) error {
-	return numberOf("seconds", 0, secondsMost, func(o *Options, n int) { set(o, time.Duration(n)*time.Second) })
+	return numberOf("seconds", 0, maxSeconds, func(o *Options, n int) { set(o, time.Duration(n)*time.Second) })
 }
 
 // id parses a user or group number. The last number is invalid, because system calls use it for
