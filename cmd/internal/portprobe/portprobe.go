@@ -173,8 +173,9 @@ func guess(b []byte) (Kind, bool) {
 	return Unknown, len(b) >= 64
 }
 
-// ask connects, sends question, and passes the received bytes to tell until its result is final.
-func ask(ctx context.Context, dial Dialer, addr string, question []byte, tell func([]byte) (Kind, bool), frame func() mpa.Frame) Result {
+// ask connects, sends question, and passes the received bytes to identify until its result is
+// final.
+func ask(ctx context.Context, dial Dialer, addr string, question []byte, identify func([]byte) (Kind, bool), frame func() mpa.Frame) Result {
 	c, err := dial(ctx, "tcp", addr)
 	if err != nil {
 		if errors.Is(err, syscall.ECONNREFUSED) {
@@ -192,7 +193,7 @@ func ask(ctx context.Context, dial Dialer, addr string, question []byte, tell fu
 		var m int
 		m, err = c.Read(buf[n:])
 		if n += m; m > 0 {
-			kind, sure = tell(buf[:n])
+			kind, sure = identify(buf[:n])
 		}
 	}
 	if kind == Silent && err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
