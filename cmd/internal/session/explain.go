@@ -60,7 +60,7 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, l *lim
 	case hint != "":
 		return fmt.Errorf("%s: %s", s.Name(t), hint)
 	case gone.Timeout():
-		return s.silence(t, "connect", l)
+		return s.timeoutError(t, "connect", l)
 	}
 	return Unreachable{fmt.Errorf("%s: %w", s.Name(t), gone.Err)}
 }

@@ -25,22 +25,22 @@ func (s *Session) InFull(err error) error {
 	var le *os.LinkError
 	switch {
 	case errors.As(err, &pe):
-		inner, full = pe, &fs.PathError{Op: pe.Op, Path: s.written(pe.Path), Err: pe.Err}
+		inner, full = pe, &fs.PathError{Op: pe.Op, Path: s.typedPath(pe.Path), Err: pe.Err}
 	case errors.As(err, &le):
-		old := s.written(le.Old)
+		old := s.typedPath(le.Old)
 		if le.Op == "symlink" {
 			old = le.Old // the target is only text
 		}
-		inner, full = le, &os.LinkError{Op: le.Op, Old: old, New: s.written(le.New), Err: le.Err}
+		inner, full = le, &os.LinkError{Op: le.Op, Old: old, New: s.typedPath(le.New), Err: le.Err}
 	default:
 		return err
 	}
 	return errors.New(strings.Replace(err.Error(), inner.Error(), full.Error(), 1))
 }
 
-// written returns the remote path as typed for name, a path below an export's root. The most
+// typedPath returns the remote path as typed for name, a path below an export's root. The most
 // recently opened path that equals or contains it is used.
-func (s *Session) written(name string) string {
+func (s *Session) typedPath(name string) string {
 	for i := len(s.opened) - 1; i >= 0; i-- {
 		o := s.opened[i]
 		rest := strings.Trim(o.rest, "/")

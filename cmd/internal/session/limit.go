@@ -53,14 +53,14 @@ func (s *Session) explainSilence(t nfsclient.Target, what string, l *limit, err 
 	case err == nil:
 		return nil
 	case errors.As(err, &over) && over.Timeout() && !errors.Is(err, syscall.EAGAIN):
-		return s.silence(t, what, l)
+		return s.timeoutError(t, what, l)
 	}
 	return fmt.Errorf("%s: %w", s.Name(t), err)
 }
 
-// silence returns the error after a timeout of t's server, with possible causes. It shows the
+// timeoutError returns the error after a timeout of t's server, with possible causes. It shows the
 // elapsed time, because a wait has parts and the last part may end before the limit.
-func (s *Session) silence(t nfsclient.Target, what string, l *limit) error {
+func (s *Session) timeoutError(t nfsclient.Target, what string, l *limit) error {
 	cause := "a firewall may drop packets to it, or its port is that of another protocol"
 	if p, err := nfsclient.ParseProvider(s.Flags.RDMA); t.Transport == nfsclient.RDMA && err == nil && p == nfsclient.RoCE {
 		cause = "a firewall may drop packets to UDP port 4791, or it has no RoCE (nfsrdmad: --rdma auto)"

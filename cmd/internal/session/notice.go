@@ -30,9 +30,9 @@ func (s *Session) notice(t nfsclient.Target) func(bool) {
 
 func (s *Session) say(line string) { fmt.Fprintln(s.Stderr, "nfsrdma: "+line) }
 
-// moved returns the callback for a failover, or for a server that is not used. A failover is shown
-// only on a terminal; an unused server always.
-func (s *Session) moved() func(server string, err error) {
+// failoverNotice returns the callback for a failover, or for a server that is not used. A failover
+// is shown only on a terminal; an unused server always.
+func (s *Session) failoverNotice() func(server string, err error) {
 	tell := MoveNotice(s.say)
 	return func(server string, err error) {
 		if err != nil || isTerminal(s.Stderr) {

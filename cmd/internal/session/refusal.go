@@ -86,7 +86,7 @@ func (s *Session) Advise(ctx context.Context) {
 }
 
 // view returns the View of an operand's directory, or of its nearest existing ancestor.
-func (o *opened) view(ctx context.Context) (v rights.View, err error) {
+func (o *openedPath) view(ctx context.Context) (v rights.View, err error) {
 	for p := strings.Trim(o.rest, "/"); ; p = path.Dir(p) {
 		if p == "." {
 			p = ""

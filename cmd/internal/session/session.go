@@ -37,14 +37,14 @@ type Session struct {
 	Flags  Flags     // set once, before the first path is resolved
 
 	typed   map[nfsclient.Target]string // the path as typed
-	opened  []opened
+	opened  []openedPath
 	clients map[string]*nfsclient.Client // by transport and address
 
 	refused refusals
 }
 
-// An opened is a mounted remote path: as typed, and below the export's root.
-type opened struct {
+// An openedPath is a mounted remote path: as typed, and below the export's root.
+type openedPath struct {
 	arg, rest string
 	name      string // HOST:/export
 	fsys      *nfsclient.FS
@@ -131,7 +131,7 @@ func (s *Session) Options(t nfsclient.Target) (nfsclient.Options, error) {
 			return o, fmt.Errorf("--rdma %q: must be auto, iwarp or roce", s.Flags.RDMA)
 		}
 	}
-	o.Responding, o.Moved = s.notice(t), s.moved()
+	o.Responding, o.Moved = s.notice(t), s.failoverNotice()
 	modes := map[string]rnic.CRCMode{"on": rnic.CRCOn, "auto": rnic.CRCAuto, "off": rnic.CRCOff, "strict": rnic.CRCStrict}
 	var ok bool
 	if o.CRC, ok = modes[s.Flags.CRC]; !ok {
@@ -245,7 +245,7 @@ func (s *Session) Mount(ctx context.Context, t nfsclient.Target) (*nfsclient.FS,
 	if err != nil {
 		return nil, "", s.explainMount(ctx, c, t, &limit, rights.MayReserve(), err)
 	}
-	s.opened = append(s.opened, opened{arg: s.Name(t), rest: rest, name: t.Hosts() + ":" + fsys.Path(), fsys: fsys})
+	s.opened = append(s.opened, openedPath{arg: s.Name(t), rest: rest, name: t.Hosts() + ":" + fsys.Path(), fsys: fsys})
 	return fsys, rest, nil
 }
 

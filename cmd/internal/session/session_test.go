@@ -125,7 +125,7 @@ func TestFailedOperandsKeepTheOthers(t *testing.T) {
 // TestErrorsNameTheWholePath: what is below an export's root in an error becomes the path as it was
 // typed.
 func TestErrorsNameTheWholePath(t *testing.T) {
-	s := &Session{opened: []opened{{arg: "nfs://h/x/sub", rest: "sub"}, {arg: "nfs://h/x/sub/deep/", rest: "sub/deep"}}}
+	s := &Session{opened: []openedPath{{arg: "nfs://h/x/sub", rest: "sub"}, {arg: "nfs://h/x/sub/deep/", rest: "sub/deep"}}}
 	status := &nfsclient.StatusError{Status: nfs3.ErrNoEnt}
 	for _, c := range []struct{ err, want error }{
 		{&fs.PathError{Op: "open", Path: "sub/f", Err: status}, &fs.PathError{Op: "open", Path: "nfs://h/x/sub/f", Err: status}},
