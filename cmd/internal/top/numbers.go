@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// count formats a rate or number in at most seven characters.
-func count(v float64) string {
+// formatCount formats a rate or number in at most seven characters.
+func formatCount(v float64) string {
 	switch {
 	case v == 0:
 		return "0"
@@ -28,11 +28,12 @@ func count(v float64) string {
 	return "999P+"
 }
 
-// mebi formats bytes in MiB.
-func mebi(bytes float64) string { return count(bytes / (1 << 20)) }
+// formatMiB formats bytes in MiB.
+func formatMiB(bytes float64) string { return formatCount(bytes / (1 << 20)) }
 
-// took formats seconds with three digits, in ASCII because not all terminals have the letter µ.
-func took(seconds float64) string {
+// formatSeconds formats seconds with three digits, in ASCII because not all terminals have the
+// letter µ.
+func formatSeconds(seconds float64) string {
 	switch {
 	case seconds <= 0:
 		return "-"
@@ -56,8 +57,8 @@ func digits(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// span formats a long time with its two largest units.
-func span(seconds float64) string {
+// formatDuration formats a long time with its two largest units.
+func formatDuration(seconds float64) string {
 	const day = 24 * time.Hour
 	d := time.Duration(min(seconds, 1e9) * float64(time.Second)).Round(time.Second)
 	switch {

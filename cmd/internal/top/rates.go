@@ -125,9 +125,9 @@ type delta struct {
 	seconds     float64
 }
 
-// grown returns a counter's growth. A counter below its old value has restarted, as with
+// growth returns a counter's growth. A counter below its old value has restarted, as with
 // Prometheus.
-func grown(now, before float64) float64 {
+func growth(now, before float64) float64 {
 	if now < before {
 		before = 0
 	}
@@ -163,7 +163,7 @@ func byKey(set figures.Set, name, without string) map[string]figures.Sample {
 func (d *delta) sum(name string) float64 {
 	before, total := byKey(d.before, name, ""), 0.0
 	for key, s := range byKey(d.now, name, "") {
-		total += grown(s.Value, before[key].Value)
+		total += growth(s.Value, before[key].Value)
 	}
 	return d.rate(total)
 }
@@ -180,19 +180,19 @@ func (d *delta) operations() []Operation {
 	errs, errsBefore := by(nameErrors, "status")
 	took, tookBefore := by(nameTook, "")
 	for key, s := range calls {
-		n := grown(s.Value, callsBefore[key].Value)
+		n := growth(s.Value, callsBefore[key].Value)
 		if n < 1 { // counts are whole numbers
 			continue
 		}
 		o := Operation{Program: s.Labels["program"], Procedure: s.Labels["procedure"], Transport: s.Labels["transport"], Calls: d.rate(n),
-			In: d.rate(grown(in[key].Value, inBefore[key].Value)), Out: d.rate(grown(out[key].Value, outBefore[key].Value)),
-			Errors: d.rate(grown(errs[key].Value, errsBefore[key].Value))}
+			In: d.rate(growth(in[key].Value, inBefore[key].Value)), Out: d.rate(growth(out[key].Value, outBefore[key].Value)),
+			Errors: d.rate(growth(errs[key].Value, errsBefore[key].Value))}
 		h, earlier := took[key], tookBefore[key]
 		if h.Count() < earlier.Count() {
 			earlier = figures.Sample{}
 		}
-		if ran := grown(h.Count(), earlier.Count()); ran >= 1 {
-			busy := grown(h.Value, earlier.Value)
+		if ran := growth(h.Count(), earlier.Count()); ran >= 1 {
+			busy := growth(h.Value, earlier.Value)
 			o.Mean, o.Queue = busy/ran, d.rate(busy)
 			o.P99 = figures.Quantile(classesSince(h.Classes, earlier.Classes), 0.99)
 		}
@@ -238,8 +238,8 @@ func clientsSince(now, before []Client, seconds float64, restarted bool) []Clien
 		if b == nil || restarted || c.Age < seconds || c.Calls < b.Calls || c.In < b.In || c.Out < b.Out {
 			b = &Client{}
 		}
-		r := ClientRate{Address: c.Address, Transport: c.Transport, Exports: append([]string{}, c.Exports...), Users: d.users(c.Users, b.Users), Calls: d.rate(grown(c.Calls, b.Calls)),
-			In: d.rate(grown(c.In, b.In)), Out: d.rate(grown(c.Out, b.Out)), Age: c.Age, Idle: c.Idle}
+		r := ClientRate{Address: c.Address, Transport: c.Transport, Exports: append([]string{}, c.Exports...), Users: d.users(c.Users, b.Users), Calls: d.rate(growth(c.Calls, b.Calls)),
+			In: d.rate(growth(c.In, b.In)), Out: d.rate(growth(c.Out, b.Out)), Age: c.Age, Idle: c.Idle}
 		if c.RDMA != nil {
 			r.Queue, r.Credits = c.RDMA.Used, c.RDMA.Granted
 		}
@@ -256,7 +256,7 @@ func (d *delta) users(now, before []User) []UserRate {
 	}
 	list := []UserRate{}
 	for i := range now {
-		if n := grown(now[i].Calls, earlier[now[i].key()]); n >= 1 { // counts are whole numbers
+		if n := growth(now[i].Calls, earlier[now[i].key()]); n >= 1 { // counts are whole numbers
 			list = append(list, UserRate{now[i].UID, d.rate(n)})
 		}
 	}

@@ -58,9 +58,9 @@ func (s *style) lines(r *Report) []string {
 	}
 	s.order.operations(r.Operations)
 	s.order.clients(r.Clients)
-	operations, clients := rows(operationColumns, first(s, r.Operations), s.width), rows(clientColumns, first(s, r.Clients), s.width)
+	operations, clients := rows(operationColumns, visibleRows(s, r.Operations), s.width), rows(clientColumns, visibleRows(s, r.Clients), s.width)
 	if s.height > 0 {
-		operations, clients = s.share(operations, clients, s.height-len(all), r.ClientsSeen)
+		operations, clients = s.divideLines(operations, clients, s.height-len(all), r.ClientsSeen)
 	}
 	for i, table := range [][]string{operations, clients} {
 		if len(table) == 0 || i == 1 && !r.ClientsSeen {
@@ -76,18 +76,18 @@ func (s *style) lines(r *Report) []string {
 	return all
 }
 
-// first returns the rows that may fit the screen. A server can report a hundred thousand, and each
-// key redraws them.
-func first[T any](s *style, items []T) []T {
+// visibleRows returns the rows that may fit the screen. A server can report a hundred thousand, and
+// each key redraws them.
+func visibleRows[T any](s *style, items []T) []T {
 	if s.height > 0 {
 		return items[:min(len(items), s.height)]
 	}
 	return items
 }
 
-// share divides the remaining lines between two tables: half for each, and the lines that the other
-// does not need.
-func (s *style) share(operations, clients []string, left int, both bool) (o, c []string) {
+// divideLines divides the remaining lines between two tables: half for each, and the lines that the
+// other does not need.
+func (s *style) divideLines(operations, clients []string, left int, both bool) (o, c []string) {
 	if !both {
 		return operations[:max(min(len(operations), left-1), 0)], nil
 	}
@@ -100,10 +100,10 @@ func (s *style) share(operations, clients []string, left int, both bool) (o, c [
 func (s *style) title(r *Report) string {
 	title := "nfsrdma top: " + text.HideControl(r.Server)
 	if r.Version != "" {
-		title += ", nfsrdmad " + text.HideControl(r.Version[:min(len(r.Version), mostBytes)])
+		title += ", nfsrdmad " + text.HideControl(r.Version[:min(len(r.Version), maxNameBytes)])
 	}
 	if r.Uptime > 0 {
-		title += ", up " + span(r.Uptime)
+		title += ", up " + formatDuration(r.Uptime)
 	}
 	return title + ", " + r.Time.Local().Format("15:04:05") + ", " + fmt.Sprintf("%.1f s", r.Interval)
 }
@@ -113,7 +113,7 @@ func (s *style) totals(r *Report) []string {
 	total := 0
 	for _, by := range slices.Sorted(maps.Keys(r.Connections)) {
 		if n := r.Connections[by]; n > 0 {
-			conns = append(conns, fmt.Sprintf("%d %s", n, name(by)))
+			conns = append(conns, fmt.Sprintf("%d %s", n, safeName(by)))
 			total += n
 		}
 	}
@@ -122,10 +122,10 @@ func (s *style) totals(r *Report) []string {
 		of = " (" + strings.Join(conns, ", ") + ")"
 	}
 	return []string{
-		fmt.Sprintf("calls %s/s   in %s MiB/s   out %s MiB/s   errors %s/s   repeated %s/s", count(r.Calls), mebi(r.In), mebi(r.Out), count(r.Errors), count(r.Repeated)),
+		fmt.Sprintf("calls %s/s   in %s MiB/s   out %s MiB/s   errors %s/s   repeated %s/s", formatCount(r.Calls), formatMiB(r.In), formatMiB(r.Out), formatCount(r.Errors), formatCount(r.Repeated)),
 		fmt.Sprintf("cpu %.0f%%   memory %s   data under way %s of %s   connections %d%s", min(100*r.CPU, 1e6), text.Size(uint64(r.Memory)), text.Size(uint64(r.BudgetUsed)),
 			text.Size(uint64(r.Budget)), total, of),
-		fmt.Sprintf("credits used %s of %s   locks %.0f   waiting for locks %.0f", count(r.Queued), count(r.Credits), r.Locks, r.LocksWaiting),
+		fmt.Sprintf("credits used %s of %s   locks %.0f   waiting for locks %.0f", formatCount(r.Queued), formatCount(r.Credits), r.Locks, r.LocksWaiting),
 	}
 }
 
@@ -140,7 +140,7 @@ func warnings(r *Report) string {
 		what string
 	}{{r.Refused, "refused %s/s"}, {r.Retransmissions, "RoCE retransmissions %s/s"}, {r.LocksLost, "locks lost %s/s"}, {r.Waiting, "connections that wait for memory: %s"}} {
 		if w.n > 0 {
-			list = append(list, fmt.Sprintf(w.what, count(w.n)))
+			list = append(list, fmt.Sprintf(w.what, formatCount(w.n)))
 		}
 	}
 	return strings.Join(list, "   ")
@@ -149,39 +149,39 @@ func warnings(r *Report) string {
 var operationColumns = []column[Operation]{
 	{"OPERATION", 0, true, func(o *Operation) string {
 		if o.Program == "nfs" {
-			return name(o.Procedure)
+			return safeName(o.Procedure)
 		}
-		return name(o.Program) + " " + name(o.Procedure)
+		return safeName(o.Program) + " " + safeName(o.Procedure)
 	}},
-	{"OVER", 6, true, func(o *Operation) string { return name(o.Transport) }},
-	{"CALLS/s", 1, false, func(o *Operation) string { return count(o.Calls) }},
-	{"IN MiB/s", 4, false, func(o *Operation) string { return mebi(o.In) }},
-	{"OUT MiB/s", 5, false, func(o *Operation) string { return mebi(o.Out) }},
-	{"MEAN", 2, false, func(o *Operation) string { return took(o.Mean) }},
-	{"P99", 3, false, func(o *Operation) string { return took(o.P99) }},
-	{"QUEUE", 8, false, func(o *Operation) string { return count(o.Queue) }},
-	{"ERRORS/s", 7, false, func(o *Operation) string { return count(o.Errors) }},
+	{"OVER", 6, true, func(o *Operation) string { return safeName(o.Transport) }},
+	{"CALLS/s", 1, false, func(o *Operation) string { return formatCount(o.Calls) }},
+	{"IN MiB/s", 4, false, func(o *Operation) string { return formatMiB(o.In) }},
+	{"OUT MiB/s", 5, false, func(o *Operation) string { return formatMiB(o.Out) }},
+	{"MEAN", 2, false, func(o *Operation) string { return formatSeconds(o.Mean) }},
+	{"P99", 3, false, func(o *Operation) string { return formatSeconds(o.P99) }},
+	{"QUEUE", 8, false, func(o *Operation) string { return formatCount(o.Queue) }},
+	{"ERRORS/s", 7, false, func(o *Operation) string { return formatCount(o.Errors) }},
 }
 
 var clientColumns = []column[ClientRate]{
-	{"CLIENT", 0, true, func(c *ClientRate) string { return name(c.Address) }},
-	{"OVER", 4, true, func(c *ClientRate) string { return name(c.Transport) }},
-	{"CALLS/s", 1, false, func(c *ClientRate) string { return count(c.Calls) }},
-	{"IN MiB/s", 2, false, func(c *ClientRate) string { return mebi(c.In) }},
-	{"OUT MiB/s", 3, false, func(c *ClientRate) string { return mebi(c.Out) }},
+	{"CLIENT", 0, true, func(c *ClientRate) string { return safeName(c.Address) }},
+	{"OVER", 4, true, func(c *ClientRate) string { return safeName(c.Transport) }},
+	{"CALLS/s", 1, false, func(c *ClientRate) string { return formatCount(c.Calls) }},
+	{"IN MiB/s", 2, false, func(c *ClientRate) string { return formatMiB(c.In) }},
+	{"OUT MiB/s", 3, false, func(c *ClientRate) string { return formatMiB(c.Out) }},
 	{"CREDITS", 6, false, func(c *ClientRate) string {
 		if c.Credits <= 0 {
 			return "-"
 		}
 		return fmt.Sprintf("%.0f/%.0f", c.Queue, c.Credits)
 	}},
-	{"AGE", 7, false, func(c *ClientRate) string { return span(c.Age) }},
-	{"IDLE", 5, false, func(c *ClientRate) string { return span(c.Idle) }},
+	{"AGE", 7, false, func(c *ClientRate) string { return formatDuration(c.Age) }},
+	{"IDLE", 5, false, func(c *ClientRate) string { return formatDuration(c.Idle) }},
 	{"USERS", 9, true, func(c *ClientRate) string { return usersCell(c.Users) }},
 	{"EXPORTS", 8, true, func(c *ClientRate) string {
 		list := make([]string, len(c.Exports))
 		for i, x := range c.Exports {
-			list[i] = name(x)
+			list[i] = safeName(x)
 		}
 		if len(list) == 0 {
 			return "-"

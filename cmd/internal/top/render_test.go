@@ -125,7 +125,7 @@ func TestDrawIsBounded(t *testing.T) {
 	r.Operations[999].Transport, r.Clients[999].Transport = "a-long-name", "a-long-name"
 	lines := (&style{width: 120, height: 20, order: "calls"}).lines(r)
 	for _, l := range lines {
-		if len(l) > 2*mostBytes+120 {
+		if len(l) > 2*maxNameBytes+120 {
 			t.Errorf("a line of %d bytes", len(l))
 		}
 		if strings.Contains(l, "OVER         ") {
@@ -140,23 +140,23 @@ func TestDrawIsBounded(t *testing.T) {
 // TestNumbersAreShort: at most seven characters, whatever the number.
 func TestNumbersAreShort(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.05: "<0.1", 0.1: "0.1", 99.94: "99.9", 99.96: "100", 999_999: "999999", 1e6: "1.0M", 12.34e9: "12.3G", 5e15: "5.0P", 1e19: "999P+"} {
-		if got := count(v); got != want {
+		if got := formatCount(v); got != want {
 			t.Errorf("%v: %s, want %s", v, got, want)
 		}
 	}
 	for v, want := range map[float64]string{0: "-", 1e-9: "0.00us", 12.34e-6: "12.3us", 999.6e-6: "1.00ms", 0.25: "250ms", 9.99: "9.99s", 123: "123s", 5e6: "999s+"} {
-		if got := took(v); got != want {
+		if got := formatSeconds(v); got != want {
 			t.Errorf("%v: %s, want %s", v, got, want)
 		}
 	}
 	for v, want := range map[float64]string{0: "0s", 59.4: "59s", 61: "1m01s", 7322: "2h02m", 200000: "2d07h", 1e300: "11574d01h"} {
-		if got := span(v); got != want {
+		if got := formatDuration(v); got != want {
 			t.Errorf("%v: %s, want %s", v, got, want)
 		}
 	}
 	for e := -30.0; e < 300; e += 0.01 {
-		if v := math.Pow(10, e); len(count(v)) > 7 || len(took(v)) > 7 {
-			t.Fatal(fmt.Sprint(v, count(v), took(v)))
+		if v := math.Pow(10, e); len(formatCount(v)) > 7 || len(formatSeconds(v)) > 7 {
+			t.Fatal(fmt.Sprint(v, formatCount(v), formatSeconds(v)))
 		}
 	}
 }

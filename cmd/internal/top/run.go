@@ -30,7 +30,7 @@ func Screen(ctx context.Context, in, out *os.File, o *Options) error {
 	}
 	defer t.close()
 	s := &screen{style: style{order: o.Order, colors: o.Colors}, interval: o.Interval, server: o.Source.Name}
-	s.take(first, nil)
+	s.update(first, nil)
 	return s.run(ctx, t, o.Source)
 }
 
@@ -69,7 +69,7 @@ func (s *screen) run(ctx context.Context, t *terminal, source *Source) error {
 			ask()
 		case a := <-answers:
 			asking = false
-			s.take(a.snapshot, a.err)
+			s.update(a.snapshot, a.err)
 		case sig := <-signals:
 			if sig == unix.SIGTSTP {
 				if err := t.suspend(); err != nil {

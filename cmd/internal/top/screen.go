@@ -81,8 +81,8 @@ func (s *screen) key(k byte) action {
 	return nothing
 }
 
-// take stores a new snapshot, or the error in its place.
-func (s *screen) take(next *Snapshot, err error) {
+// update stores a new snapshot, or the error in its place.
+func (s *screen) update(next *Snapshot, err error) {
 	if s.err = err; err != nil {
 		return
 	}

@@ -41,21 +41,21 @@ func lastLine(drawn string) string { return drawn[strings.LastIndex(drawn, "\n")
 func TestDraw(t *testing.T) {
 	s := &screen{interval: time.Second, server: "server", style: style{width: 80, height: 24, order: "bytes"}}
 	first, second := snapshot(t, when.Add(-2*time.Second), firstText), snapshot(t, when, secondText)
-	s.take(first, nil)
+	s.update(first, nil)
 	if out := s.draw(); !strings.Contains(out, "the first report comes") {
 		t.Errorf("%q", out)
 	}
-	s.take(second, nil)
+	s.update(second, nil)
 	out := s.draw()
 	if !strings.HasPrefix(out, topLeft) || !strings.HasSuffix(out, eraseLine+eraseScreen) || strings.Count(out, "\n") != 23 || !strings.Contains(out, "\nREAD ") ||
 		!strings.HasPrefix(lastLine(out), "every 1s, by bytes") {
 		t.Errorf("%q", out)
 	}
-	s.take(nil, errors.New("it is\x1b gone"))
+	s.update(nil, errors.New("it is\x1b gone"))
 	if out = s.draw(); !strings.HasPrefix(lastLine(out), "no answer: it is") || strings.Contains(strings.TrimPrefix(lastLine(out), eraseLine), "\x1b gone") || !strings.Contains(out, "\nREAD ") {
 		t.Errorf("%q", out)
 	}
-	s.take(second, nil)
+	s.update(second, nil)
 	if s.key('h'); !strings.Contains(s.draw(), "sort by calls") || strings.Contains(s.draw(), "\nREAD ") {
 		t.Error("no help")
 	}

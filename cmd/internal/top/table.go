@@ -18,8 +18,8 @@ type column[T any] struct {
 	cell func(*T) string
 }
 
-// most limits the width of a cell.
-const most = 40
+// maxCell limits the width of a cell.
+const maxCell = 40
 
 // rows formats items as a table with a header. width is the screen's; 0: unlimited.
 func rows[T any](columns []column[T], items []T, width int) (lines []string) {
@@ -28,7 +28,7 @@ func rows[T any](columns []column[T], items []T, width int) (lines []string) {
 	for i, c := range columns {
 		cells[i] = append(cells[i], c.head)
 		for j := range items {
-			cells[i] = append(cells[i], runewidth.Truncate(c.cell(&items[j]), most, "~"))
+			cells[i] = append(cells[i], runewidth.Truncate(c.cell(&items[j]), maxCell, "~"))
 		}
 		for _, s := range cells[i] {
 			widths[i] = max(widths[i], runewidth.StringWidth(s))
@@ -67,14 +67,14 @@ func fit[T any](columns []column[T], widths []int, width int) (shown []int) {
 	return shown
 }
 
-// mostBytes limits the processed bytes of a name. Combining marks have no width, so the displayed
-// width is no limit.
-const mostBytes = 8 * most
+// maxNameBytes limits the processed bytes of a name. Combining marks have no width, so the
+// displayed width is no limit.
+const maxNameBytes = 8 * maxCell
 
-// name makes a server's string one cell without characters that control a terminal.
-func name(s string) string {
+// safeName makes a server's string one cell without characters that control a terminal.
+func safeName(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return text.Quote(text.Escape, s[:min(len(s), mostBytes)])
+	return text.Quote(text.Escape, s[:min(len(s), maxNameBytes)])
 }
