@@ -26,9 +26,9 @@ type fileSystem struct {
 // plain reports whether the lists say no more than a mode.
 func plain(a *nfsclient.ACLs) bool { return a.Access.IsMode() && len(a.Default) == 0 }
 
-// narrowed removes from a mode the rights that the ACL denies the file's group. The mode alone does
-// not show them: its group bits are the mask, the limit for all named users and groups.
-func narrowed(mode fs.FileMode, acl posixacl.ACL) fs.FileMode {
+// groupNarrowed removes from a mode the rights that the ACL denies the file's group. The mode alone
+// does not show them: its group bits are the mask, the limit for all named users and groups.
+func groupNarrowed(mode fs.FileMode, acl posixacl.ACL) fs.FileMode {
 	for _, e := range acl {
 		if e.Tag == posixacl.GroupObj {
 			mode &= fs.FileMode(e.Perm)<<3 | ^fs.FileMode(0o070)
@@ -67,7 +67,7 @@ func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read acl
 	ok = true
 	switch {
 	case err != nil:
-		ok = r.notKept(ctx, what, err)
+		ok = r.reportNotKept(ctx, what, err)
 		mode &^= 0o070 // the group's part of it is unknown
 	case !plain(&acls):
 		if len(acls.Access) == 0 {
@@ -76,13 +76,13 @@ func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read acl
 		if err = set(ctx, Attr{SetACLs: true, ACLs: acls}); err == nil {
 			return mode&^fs.ModePerm | fs.FileMode(acls.Access.Mode()), true, true
 		}
-		ok = r.notKept(ctx, what, err)
-		mode = narrowed(mode, acls.Access)
+		ok = r.reportNotKept(ctx, what, err)
+		mode = groupNarrowed(mode, acls.Access)
 	}
 	acls = nfsclient.ACLs{Access: posixacl.FromMode(uint32(mode.Perm()))}
 	if e := set(ctx, Attr{SetACLs: true, ACLs: acls}); e != nil {
 		if err == nil { // otherwise one line was already printed
-			r.notKept(ctx, what, e)
+			r.reportNotKept(ctx, what, e)
 		}
 		return 0, false, false
 	}

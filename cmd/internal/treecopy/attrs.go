@@ -31,8 +31,8 @@ func (r *Run) preserve(ctx context.Context, text string, src, cur *Meta, read ac
 		} else if gid != src.GID && set(ctx, Attr{SetOwner: true, UID: -1, GID: int(src.GID)}) == nil {
 			gid = src.GID // an owner may give a file to another of the owner's groups
 		}
-		if err != nil && (r.opt.Privileged || !refused(err)) {
-			ok = r.notKept(ctx, "failed to preserve ownership for "+r.quote(text), err)
+		if err != nil && (r.opt.Privileged || !isPermissionError(err)) {
+			ok = r.reportNotKept(ctx, "failed to preserve ownership for "+r.quote(text), err)
 		}
 	}
 	var a Attr
@@ -65,15 +65,15 @@ func (r *Run) preserve(ctx context.Context, text string, src, cur *Meta, read ac
 		what = "preserving times for "
 	}
 	if err != nil {
-		ok = r.notKept(ctx, what+r.quote(text), err) && ok
+		ok = r.reportNotKept(ctx, what+r.quote(text), err) && ok
 	}
 	return ok
 }
 
-// notKept reports an attribute that the copy lacks. For mv(1) this is no failure: the move
+// reportNotKept reports an attribute that the copy lacks. For mv(1) this is no failure: the move
 // continues even if the new file system, or its server, cannot store an owner, an ACL or a time.
 // Otherwise the file would stay at its old name.
-func (r *Run) notKept(ctx context.Context, what string, err error) (ok bool) {
+func (r *Run) reportNotKept(ctx context.Context, what string, err error) (ok bool) {
 	var gone *transport.ConnectError
 	if !r.opt.move || ctx.Err() != nil || errors.As(err, &gone) {
 		return r.fail(ctx, what, err)

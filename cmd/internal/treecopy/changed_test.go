@@ -45,7 +45,7 @@ func TestSourceThatChangedStays(t *testing.T) {
 		l := &log{}
 		r := New(l.options(Options{}))
 		r.opt.move, r.moved = true, map[key]movedFile{}
-		r.note(&job{src: m})
+		r.recordMoved(&job{src: m})
 		if err := change(name); err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refused reports whether an error is about missing permission.
-func refused(err error) bool {
+// isPermissionError reports whether an error is about missing permission.
+func isPermissionError(err error) bool {
 	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EINVAL)
 }
 
@@ -33,8 +33,8 @@ type job struct {
 	inPlace bool  // old can only be written through the name
 }
 
-// asContent reports whether to copy the source's bytes rather than its type.
-func (r *Run) asContent(j *job) bool {
+// copiesContent reports whether to copy the source's bytes rather than its type.
+func (r *Run) copiesContent(j *job) bool {
 	t := j.src.Mode.Type()
 	return t == 0 || !r.opt.Recursive && t != fs.ModeSymlink
 }
@@ -60,7 +60,7 @@ func (r *Run) entry(ctx context.Context, j *job) bool {
 			return ok
 		}
 		j.decided = r.opt.RemoveDest
-		if j.old.Mode.Type() == fs.ModeSymlink && r.asContent(j) && !j.decided {
+		if j.old.Mode.Type() == fs.ModeSymlink && r.copiesContent(j) && !j.decided {
 			done, ok := r.throughLink(ctx, j)
 			if !ok {
 				return false
@@ -79,7 +79,7 @@ func (r *Run) entry(ctx context.Context, j *job) bool {
 		r.made[mark] = true
 	}
 	if ok {
-		r.note(j)
+		r.recordMoved(j)
 	}
 	return ok
 }
@@ -88,7 +88,7 @@ func (r *Run) entry(ctx context.Context, j *job) bool {
 // mismatched types, a target of this run.
 func (r *Run) mayOverwrite(ctx context.Context, j *job, mark madeKey) (proceed, ok bool) {
 	target := *j.old
-	if target.Mode.Type() == fs.ModeSymlink && r.asContent(j) {
+	if target.Mode.Type() == fs.ModeSymlink && r.copiesContent(j) {
 		m, err := j.to.Stat(ctx, j.name)
 		switch {
 		case err == nil:
@@ -106,7 +106,7 @@ func (r *Run) mayOverwrite(ctx context.Context, j *job, mark madeKey) (proceed, 
 	if target.Mode.IsDir() {
 		return false, r.fail(ctx, "cannot overwrite directory "+r.quote(j.dstText)+" with non-directory", nil)
 	}
-	if j.top && r.made[mark] && j.old.Mode.Type() == fs.ModeSymlink && r.asContent(j) {
+	if j.top && r.made[mark] && j.old.Mode.Type() == fs.ModeSymlink && r.copiesContent(j) {
 		return false, r.fail(ctx, "will not copy "+r.quote(j.srcText)+" through just-created symlink "+r.quote(j.dstText), nil)
 	}
 	if j.top && r.made[mark] {
@@ -189,7 +189,7 @@ func (r *Run) throughLink(ctx context.Context, j *job) (done func(), ok bool) {
 // make copies the source, whatever its type, and returns the target's attributes.
 func (r *Run) make(ctx context.Context, j *job) (Meta, bool) {
 	switch {
-	case r.asContent(j):
+	case r.copiesContent(j):
 		return r.copyFile(ctx, j)
 	case j.src.Mode.Type() == fs.ModeSymlink:
 		return r.copyLink(ctx, j)

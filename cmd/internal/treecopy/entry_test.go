@@ -221,7 +221,7 @@ func TestRefused(t *testing.T) {
 		unix.ENOENT: false, unix.ENOSPC: false, unix.EIO: false, fs.ErrPermission: false,
 		&os.PathError{Op: "open", Path: "p", Err: unix.EACCES}: true,
 	} {
-		if refused(err) != want {
+		if isPermissionError(err) != want {
 			t.Errorf("refused(%v) = %v", err, !want)
 		}
 	}

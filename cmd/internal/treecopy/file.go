@@ -79,10 +79,10 @@ const (
 // failure it removes the file, and the old target stays unchanged.
 func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state tempState) {
 	what := "cannot create regular file " + r.quote(j.dstText)
-	late, cancel := r.linger(ctx)
+	late, cancel := r.cleanupContext(ctx)
 	defer cancel()
 	tmp, sink, err := r.createTemp(late, j, c)
-	if err != nil && j.old != nil && !j.decided && refused(err) {
+	if err != nil && j.old != nil && !j.decided && isPermissionError(err) {
 		return Meta{}, needsInPlace
 	}
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 		return m, written
 	}
 	if err := j.to.RenameTo(ctx, tmp, j.to, j.name); err != nil {
-		if j.old != nil && !j.decided && refused(err) {
+		if j.old != nil && !j.decided && isPermissionError(err) {
 			return Meta{}, needsInPlace // a sticky directory
 		}
 		r.fail(ctx, what, err)
@@ -144,7 +144,7 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 // is incomplete only for a call or two. A longer write could be interrupted, so larger files are
 // replaced, as are files that get their source's mode or owner.
 func (r *Run) keepsFile(ctx context.Context, j *job, c *content) bool {
-	if j.old == nil || j.decided || j.old.FH.Len() == 0 || c.whole() < 0 || r.opt.Preserve.Mode || r.opt.Preserve.Owner {
+	if j.old == nil || j.decided || j.old.FH.Len() == 0 || c.wholeSize() < 0 || r.opt.Preserve.Mode || r.opt.Preserve.Owner {
 		return false
 	}
 	return !r.opt.Force || j.to.Writable(ctx, *j.old) == nil
@@ -209,7 +209,7 @@ func (r *Run) createTemp(ctx context.Context, j *job, c *content) (name string, 
 	base := j.name
 	for try := 0; errors.Is(err, fs.ErrExist) && try < maxNames; try++ {
 		name = tempName(base)
-		sink, err = j.to.Create(ctx, name, r.newPerm(j), c.whole())
+		sink, err = j.to.Create(ctx, name, r.newPerm(j), c.wholeSize())
 		if errors.Is(err, unix.ENAMETOOLONG) && base != "" {
 			base, err = "", fs.ErrExist // a file system with shorter names
 		}
@@ -238,7 +238,7 @@ func (r *Run) writeInPlace(ctx context.Context, j *job, c *content) (Meta, bool)
 		return Meta{}, r.fail(ctx, "cannot create regular file "+r.quote(j.dstText), errConsumed)
 	}
 	sink, err := j.to.Overwrite(ctx, *j.old)
-	if err != nil && r.opt.Force && j.old.Mode.IsRegular() && refused(err) {
+	if err != nil && r.opt.Force && j.old.Mode.IsRegular() && isPermissionError(err) {
 		if err = j.to.Remove(ctx, j.name); err == nil {
 			j.old = nil
 			return r.writeNew(ctx, j, c)
@@ -252,7 +252,7 @@ func (r *Run) writeInPlace(ctx context.Context, j *job, c *content) (Meta, bool)
 
 // writeNew creates the target itself and writes it.
 func (r *Run) writeNew(ctx context.Context, j *job, c *content) (Meta, bool) {
-	sink, err := j.to.Create(ctx, j.name, r.newPerm(j), c.whole())
+	sink, err := j.to.Create(ctx, j.name, r.newPerm(j), c.wholeSize())
 	if err != nil {
 		return Meta{}, r.fail(ctx, "cannot create regular file "+r.quote(j.dstText), err)
 	}
@@ -285,5 +285,5 @@ func (r *Run) writeTo(ctx context.Context, j *job, c *content, sink Sink) (Meta,
 // target.
 var errConsumed = errors.New("the directory does not let a new file take its place, and the source cannot be read again")
 
-// lostWrites reports whether a restarted server needs the data again.
-func lostWrites(err error) bool { return errors.Is(err, nfsclient.ErrLostWrites) }
+// isLostWrites reports whether a restarted server needs the data again.
+func isLostWrites(err error) bool { return errors.Is(err, nfsclient.ErrLostWrites) }

@@ -348,7 +348,7 @@ func TestLingerOutlivesItsContext(t *testing.T) {
 	outer, end := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 	r := New(Options{})
 	r.cleanup = time.Minute
-	late, cancel := r.linger(outer)
+	late, cancel := r.cleanupContext(outer)
 	end()
 	if late.Err() != nil || late.Value(key{}) != "value" {
 		t.Errorf("%v, %v", late.Err(), late.Value(key{}))

@@ -141,8 +141,8 @@ func (r *Run) moveAcross(ctx context.Context, src Operand, j *job) {
 	}
 }
 
-// note records a source's attributes at the time of its copy.
-func (r *Run) note(j *job) {
+// recordMoved records a source's attributes at the time of its copy.
+func (r *Run) recordMoved(j *job) {
 	if r.opt.move {
 		r.mu.Lock()
 		r.moved[j.src.key()] = movedFile{j.src.Size, j.src.Mtime}

@@ -49,8 +49,8 @@ func (c *content) begin(b []byte) error {
 	return err
 }
 
-// whole returns the file's size if one write can hold it, or -1.
-func (c *content) whole() int {
+// wholeSize returns the file's size if one write can hold it, or -1.
+func (c *content) wholeSize() int {
 	if c.eof {
 		return len(c.head)
 	}
@@ -91,14 +91,14 @@ func (r *Run) pump(ctx context.Context, c *content, sink Sink, durable bool) err
 	_, local := sink.(*localSink)
 	for try := 0; ; try++ {
 		w := &writer{r: r, sink: sink, zeros: r.findZeros(c.m) && !sink.Stream()}
-		err := r.pour(ctx, c, w)
+		err := r.copyContent(ctx, c, w)
 		if err == nil && (!local || durable) {
 			err = sink.Sync()
 		}
 		if err != nil {
 			r.Bytes.Add(-w.counted.Load())
 		}
-		if err == nil || try == maxResend || !lostWrites(err) || c.consumed {
+		if err == nil || try == maxResend || !isLostWrites(err) || c.consumed {
 			return err
 		}
 	}
@@ -109,8 +109,8 @@ func (r *Run) findZeros(m *Meta) bool {
 	return r.opt.Sparse == SparseAlways || r.opt.Sparse == SparseAuto && m.sparse()
 }
 
-// pour copies all content, then sets the size in case the file ends in a hole.
-func (r *Run) pour(ctx context.Context, c *content, w *writer) error {
+// copyContent copies all content, then sets the size in case the file ends in a hole.
+func (r *Run) copyContent(ctx context.Context, c *content, w *writer) error {
 	end := int64(len(c.head))
 	if err := w.write(c.head, 0); err != nil {
 		return err
@@ -197,7 +197,7 @@ type parallel struct {
 
 // blocks reads from off to end and returns the offset reached.
 func (p *parallel) blocks(off, end int64) int64 {
-	raise(&p.last, off)
+	raiseTo(&p.last, off)
 	for ; off < end && p.ctx.Err() == nil && !p.eof.Load(); off += blockSize {
 		at := off
 		p.g.Go(func() error {
@@ -211,7 +211,7 @@ func (p *parallel) blocks(off, end int64) int64 {
 				p.eof.Store(true)
 			}
 			if n > 0 {
-				raise(&p.last, at+int64(n))
+				raiseTo(&p.last, at+int64(n))
 			}
 			return p.w.write((*b)[:n], at)
 		})
@@ -245,7 +245,7 @@ func (p *parallel) segments(off int64) int64 {
 		default:
 			p.w.count(max(size-off, 0))
 			p.eof.Store(true)
-			raise(&p.last, size)
+			raiseTo(&p.last, size)
 			return off
 		}
 	}
@@ -254,7 +254,7 @@ func (p *parallel) segments(off int64) int64 {
 
 // extent reads one segment of data.
 func (p *parallel) extent(off, end int64) {
-	raise(&p.last, off)
+	raiseTo(&p.last, off)
 	for ; off < end && p.ctx.Err() == nil; off += blockSize {
 		at, n := off, min(blockSize, end-off)
 		p.g.Go(func() error {
@@ -269,8 +269,8 @@ func (p *parallel) extent(off, end int64) {
 	}
 }
 
-// raise makes v at least n.
-func raise(v *atomic.Int64, n int64) {
+// raiseTo makes v at least n.
+func raiseTo(v *atomic.Int64, n int64) {
 	for old := v.Load(); old < n && !v.CompareAndSwap(old, n); old = v.Load() {
 	}
 }
@@ -329,7 +329,7 @@ func (w *writer) put(p []byte, off int64) error {
 	if _, err := w.sink.WriteAt(p, off); err != nil {
 		return err
 	}
-	raise(&w.max, off+int64(len(p)))
+	raiseTo(&w.max, off+int64(len(p)))
 	w.count(int64(len(p)))
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 // target. An object that replaces another gets its attributes before it is visible under the
 // target's name.
 func (r *Run) create(ctx context.Context, j *job, what string, make func(ctx context.Context, name string) (Meta, error)) (Meta, bool) {
-	late, cancel := r.linger(ctx)
+	late, cancel := r.cleanupContext(ctx)
 	defer cancel()
 	name := j.name
 	var m Meta
@@ -146,7 +146,7 @@ func (r *Run) link(ctx context.Context, e *linkEntry, j *job) error {
 	if j.old == nil {
 		return e.dir.LinkTo(ctx, e.m, j.to, j.name)
 	}
-	late, cancel := r.linger(ctx)
+	late, cancel := r.cleanupContext(ctx)
 	defer cancel()
 	err := fs.ErrExist
 	var tmp string

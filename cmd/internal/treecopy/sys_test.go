@@ -256,11 +256,11 @@ func TestXattrsThatAreCarried(t *testing.T) {
 func TestNarrowed(t *testing.T) {
 	for group, want := range map[uint16]fs.FileMode{0: 0o606, 2: 0o626, 5: 0o646, 7: 0o666} {
 		acl := posixacl.ACL{{Tag: posixacl.UserObj, Perm: 1}, {Tag: posixacl.GroupObj, Perm: group}, {Tag: posixacl.Mask, Perm: 6}}
-		if got := narrowed(0o666|fs.ModeSetuid|fs.ModeDir, acl); got != want|fs.ModeSetuid|fs.ModeDir {
+		if got := groupNarrowed(0o666|fs.ModeSetuid|fs.ModeDir, acl); got != want|fs.ModeSetuid|fs.ModeDir {
 			t.Errorf("group %o: %v", group, got)
 		}
 	}
-	if got := narrowed(0o666, nil); got != 0o666 {
+	if got := groupNarrowed(0o666, nil); got != 0o666 {
 		t.Errorf("no ACL: %v", got)
 	}
 }

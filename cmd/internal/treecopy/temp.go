@@ -46,9 +46,9 @@ func (r *Run) discard(ctx context.Context, d Dir, name string) {
 	}
 }
 
-// linger returns a context for the creation of a temporary file. It continues for a while after ctx
-// has ended, because the result shows whether there is a file to remove.
-func (r *Run) linger(ctx context.Context) (context.Context, context.CancelFunc) {
+// cleanupContext returns a context for the creation of a temporary file. It continues for a while
+// after ctx has ended, because the result shows whether there is a file to remove.
+func (r *Run) cleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		select {

@@ -47,7 +47,7 @@ type dirTask struct {
 	srcText  string
 	dstText  string
 	fresh    bool // made by this run
-	borrowed bool // to belongs to the operand and stays open
+	keepOpen bool // to belongs to the operand and stays open
 	pending  atomic.Int64
 }
 
@@ -64,7 +64,7 @@ func (r *Run) copyTree(ctx context.Context, src Operand, m Meta, to Dir, name st
 		return
 	}
 	t := &dirTask{src: m, name: name, from: from, srcText: src.Text, dstText: to.Text(name)}
-	t.borrowed = name == "." && src.Name != "."
+	t.keepOpen = name == "." && src.Name != "."
 	if t.to, t.fresh = r.top(ctx, src, m, to, name); t.to == nil {
 		from.Close()
 		return
@@ -97,7 +97,7 @@ func (r *Run) top(ctx context.Context, src Operand, m Meta, to Dir, name string)
 	}
 	old, err := to.Lstat(ctx, name)
 	if err == nil && !old.Mode.IsDir() {
-		return r.reenter(ctx, old, src.Text, to, to.Text(name))
+		return r.openExisting(ctx, old, src.Text, to, to.Text(name))
 	}
 	if err == nil && same(&m, &old) {
 		r.fail(ctx, r.quote(src.Text)+" and "+r.quote(to.Text(name))+" are the same file", nil)
@@ -122,7 +122,7 @@ func (r *Run) enter(ctx context.Context, m Meta, srcText string, to Dir, name st
 	if !parentFresh || r.caseBlind {
 		old, err := to.Lstat(ctx, name)
 		if err == nil {
-			return r.reenter(ctx, old, srcText, to, text)
+			return r.openExisting(ctx, old, srcText, to, text)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, r.fail(ctx, "failed to access "+r.quote(text), err)
@@ -135,7 +135,7 @@ func (r *Run) enter(ctx context.Context, m Meta, srcText string, to Dir, name st
 	d, err := to.Mkdir(ctx, name, perm)
 	if errors.Is(err, fs.ErrExist) { // another program was faster
 		if old, e := to.Lstat(ctx, name); e == nil {
-			return r.reenter(ctx, old, srcText, to, text)
+			return r.openExisting(ctx, old, srcText, to, text)
 		}
 	}
 	if err != nil {
@@ -149,8 +149,8 @@ func (r *Run) enter(ctx context.Context, m Meta, srcText string, to Dir, name st
 	return d, true
 }
 
-// reenter opens an existing target directory.
-func (r *Run) reenter(ctx context.Context, old Meta, srcText string, to Dir, text string) (Dir, bool) {
+// openExisting opens an existing target directory.
+func (r *Run) openExisting(ctx context.Context, old Meta, srcText string, to Dir, text string) (Dir, bool) {
 	if !old.Mode.IsDir() {
 		return nil, r.fail(ctx, "cannot overwrite non-directory "+r.quote(text)+" with directory "+r.quote(srcText), nil)
 	}
@@ -212,7 +212,7 @@ func (w *walk) open(ctx context.Context, t *dirTask) bool {
 	if w.r.inside(t) {
 		return w.r.fail(ctx, "cannot copy a directory, "+w.r.quote(t.srcText)+", into itself, "+w.r.quote(t.dstText), nil)
 	}
-	if t.circle() {
+	if t.isLoop() {
 		return w.r.fail(ctx, "cannot copy cyclic symbolic link "+w.r.quote(t.srcText), nil)
 	}
 	if t.to, t.fresh = w.r.enter(ctx, t.src, t.srcText, t.parent.to, t.name, t.parent.fresh); t.to == nil {
@@ -242,8 +242,8 @@ func (r *Run) inside(t *dirTask) bool {
 	return r.madeDirs[t.src.key()]
 }
 
-// circle reports whether a followed link leads back to a directory being walked.
-func (t *dirTask) circle() bool {
+// isLoop reports whether a followed link leads back to a directory being walked.
+func (t *dirTask) isLoop() bool {
 	if !t.src.followed {
 		return false
 	}
@@ -319,7 +319,7 @@ func (w *walk) finish(ctx context.Context, t *dirTask) {
 		if t.to != nil && ctx.Err() == nil {
 			w.r.finishDir(ctx, t)
 		}
-		if t.to != nil && !t.borrowed {
+		if t.to != nil && !t.keepOpen {
 			t.to.Close()
 		}
 		if t.from != nil {
