@@ -21,8 +21,9 @@ type control struct {
 	cm      *cmConn // the Conn, if the connection manager made it
 }
 
-// meet connects to the server's port, or accepts one client. The connection ends with ctx.
-func meet(ctx context.Context, o *Options) (*control, error) {
+// connectControl connects to the server's port, or accepts one client. The connection ends with
+// ctx.
+func connectControl(ctx context.Context, o *Options) (*control, error) {
 	c, err := o.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func (t *control) peer() netip.Addr {
 func (t *control) send(b []byte) error {
 	_ = t.SetWriteDeadline(time.Now().Add(t.silence))
 	_, err := t.Write(b)
-	return t.why("send to", err)
+	return t.wrap("send to", err)
 }
 
 // receive waits for a message of n bytes, at most for silence.
@@ -97,7 +98,7 @@ func (t *control) await(n int) ([]byte, error) {
 func (t *control) read(n int) ([]byte, error) {
 	b := make([]byte, n)
 	_, err := io.ReadFull(t, b)
-	return b, t.why("receive from", err)
+	return b, t.wrap("receive from", err)
 }
 
 // exchange sends b and receives as many bytes. The client sends first, the server receives first.
@@ -114,8 +115,8 @@ func (t *control) exchange(server bool, b []byte, wait func(n int) ([]byte, erro
 	return got, t.send(b)
 }
 
-// why adds the attempted step to an error.
-func (t *control) why(what string, err error) error {
+// wrap adds the attempted step to an error.
+func (t *control) wrap(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -26,8 +26,8 @@ type end struct {
 	ctx context.Context
 
 	stop    context.CancelCauseFunc
-	silent  *time.Timer  // ends ctx when next has waited for longest
-	longest atomic.Int64 // a time.Duration
+	silent  *time.Timer  // ends ctx when next has waited for maxWait
+	maxWait atomic.Int64 // a time.Duration
 
 	wcs    [32]rnic.WC // polled
 	at, n  int         // the next completion in wcs, and their number
@@ -46,23 +46,23 @@ func newEnd(ctx context.Context, o *Options, sends, recvs int) (*end, error) {
 		return nil, err
 	}
 	e.ctx, e.stop = context.WithCancelCause(ctx)
-	e.longest.Store(int64(o.silence()))
+	e.maxWait.Store(int64(o.silence()))
 	e.silent = time.AfterFunc(o.silence(), func() { e.stop(errSilent) })
 	e.silent.Stop()
 	return e, nil
 }
 
-// roomForMore is the minimum size of a receive buffer, so that a message of an unexpected size is
-// reported as such.
-const roomForMore = 64 << 10
+// minReceiveSize is the minimum size of a receive buffer, so that a message of an unexpected size
+// is reported as such.
+const minReceiveSize = 64 << 10
 
-// makeRoom allocates the buffers, once the message size is known.
-func (e *end) makeRoom() {
+// allocateBuffers allocates the buffers, once the message size is known.
+func (e *end) allocateBuffers() {
 	e.out = make([]byte, e.o.Size)
 	for i := range e.out {
 		e.out[i] = byte(i) + byte(i>>8)
 	}
-	e.in = make([]byte, e.prefix()+max(e.o.Size, roomForMore))
+	e.in = make([]byte, e.prefix()+max(e.o.Size, minReceiveSize))
 }
 
 // bind gives the queue pair the selected address, or the one that leads to peer.
@@ -98,21 +98,21 @@ func (e *end) close() {
 	e.qp.Close()
 }
 
-// farTime limits the wait in finish for the peer's acknowledgments.
-const farTime = 5 * time.Second
+// disconnectTimeout limits the wait in finish for the peer's acknowledgments.
+const disconnectTimeout = 5 * time.Second
 
 // finish disconnects after all sends to the peer are acknowledged. It ignores errors, because the
 // peer may have left.
 func (e *end) finish() {
-	ctx, cancel := context.WithTimeout(e.ctx, farTime)
+	ctx, cancel := context.WithTimeout(e.ctx, disconnectTimeout)
 	defer cancel()
 	_ = e.qp.Disconnect(ctx)
 }
 
-// left waits for the peer to disconnect first, up to farTime. Linux's rping fails its test if the
-// connection ends before it has handled the last message.
-func (e *end) left() {
-	t := time.NewTimer(farTime)
+// awaitPeerClose waits for the peer to disconnect first, up to disconnectTimeout. Linux's rping
+// fails its test if the connection ends before it has handled the last message.
+func (e *end) awaitPeerClose() {
+	t := time.NewTimer(disconnectTimeout)
 	defer t.Stop()
 	select {
 	case <-e.qp.Done():
@@ -144,7 +144,7 @@ func (e *end) receives(n int) error {
 
 // send posts a message of n bytes.
 func (e *end) send(n int) error {
-	return e.why(e.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{e.out[:n]}, AH: &e.target}))
+	return e.wrap(e.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{e.out[:n]}, AH: &e.target}))
 }
 
 // next returns the next completion.
@@ -153,7 +153,7 @@ func (e *end) next() (rnic.WC, error) {
 		if e.at, e.n = 0, e.cq.Poll(e.wcs[:]); e.n > 0 {
 			break
 		}
-		e.silent.Reset(time.Duration(e.longest.Load()))
+		e.silent.Reset(time.Duration(e.maxWait.Load()))
 		err := e.cq.Wait(e.ctx)
 		e.silent.Stop()
 		if err != nil {
@@ -163,15 +163,15 @@ func (e *end) next() (rnic.WC, error) {
 	wc := e.wcs[e.at]
 	e.at++
 	if wc.Status != rnic.WCSuccess {
-		return wc, e.why(fmt.Errorf("%v: %v", wc.Op, wc.Status))
+		return wc, e.wrap(fmt.Errorf("%v: %v", wc.Op, wc.Status))
 	}
 	return wc, nil
 }
 
-// lastWait limits the waits of next to d from now on, after which no more messages are expected.
+// limitWaits limits the waits of next to d from now on, after which no more messages are expected.
 // Any goroutine may call it.
-func (e *end) lastWait(d time.Duration) {
-	e.longest.Store(int64(d))
+func (e *end) limitWaits(d time.Duration) {
+	e.maxWait.Store(int64(d))
 	e.silent.Reset(d)
 }
 
@@ -183,8 +183,8 @@ func (e *end) message(wc *rnic.WC) error {
 	return nil
 }
 
-// why adds the cause of the queue pair's end to an error that follows from it.
-func (e *end) why(err error) error {
+// wrap adds the cause of the queue pair's end to an error that follows from it.
+func (e *end) wrap(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -37,9 +37,9 @@ var perfTests = map[string]*perfTest{
 	"send_bw": {services: []rnic.Service{rnic.RC, rnic.UC, rnic.UD}, size: 65536, iters: 1000, reads: 1,
 		before: 1, after: 3, client: (*perf).stream, server: (*perf).drain},
 	"write_bw": {services: []rnic.Service{rnic.RC, rnic.UC}, size: 65536, iters: 5000, reads: 1, access: rnic.RemoteWrite,
-		before: 1, after: 2, figures: true, client: (*perf).stream, server: (*perf).idle},
+		before: 1, after: 2, figures: true, client: (*perf).stream, server: (*perf).awaitClient},
 	"read_lat": {services: []rnic.Service{rnic.RC}, size: 2, iters: 1000, reads: 16, access: rnic.RemoteRead,
-		before: 2, after: 2, client: (*perf).readEach, server: (*perf).idle},
+		before: 2, after: 2, client: (*perf).readEach, server: (*perf).awaitClient},
 }
 
 // PerfTests returns the names of the tests, sorted.
@@ -97,9 +97,9 @@ func Perf(ctx context.Context, name string, o Options) (*PerfReport, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	to := meet
+	to := connectControl
 	if o.CM {
-		to = meetByCM
+		to = connectControlByCM
 	}
 	t, err := to(ctx, &o)
 	if err != nil {
@@ -130,7 +130,7 @@ func (p *perf) setUp(asked int) (key exchange.Key, err error) {
 	if err != nil {
 		return key, err
 	}
-	if err = p.agree(); err != nil {
+	if err = p.negotiate(); err != nil {
 		return key, err
 	}
 	if p.o.Service == rnic.UD && asked == 0 {
@@ -139,7 +139,7 @@ func (p *perf) setUp(asked int) (key exchange.Key, err error) {
 	if err = fitDatagram(p.o, p.mtu); err != nil {
 		return key, err
 	}
-	p.makeRoom()
+	p.allocateBuffers()
 	if err = p.prepare(); err != nil {
 		return key, err
 	}
@@ -150,7 +150,7 @@ func (p *perf) setUp(asked int) (key exchange.Key, err error) {
 	}
 	key = p.key()
 	for range p.test.before {
-		if err = p.tell(key, p.t.receive); err != nil {
+		if err = p.exchangeKeys(key, p.t.receive); err != nil {
 			return key, err
 		}
 	}
@@ -161,24 +161,26 @@ func (p *perf) setUp(asked int) (key exchange.Key, err error) {
 		}
 	}
 	for range p.test.after {
-		if err = p.tell(key, p.t.receive); err != nil {
+		if err = p.exchangeKeys(key, p.t.receive); err != nil {
 			return key, err
 		}
 	}
 	return key, nil
 }
 
-// swap exchanges one message in setUp.
-func (p *perf) swap(b []byte) ([]byte, error) { return p.t.exchange(p.o.server(), b, p.t.receive) }
+// exchangeSetup exchanges one message in setUp.
+func (p *perf) exchangeSetup(b []byte) ([]byte, error) {
+	return p.t.exchange(p.o.server(), b, p.t.receive)
+}
 
-// agree exchanges versions, sizes and path MTUs. The larger size and the smaller MTU count.
-func (p *perf) agree() error {
+// negotiate exchanges versions, sizes and path MTUs. The larger size and the smaller MTU count.
+func (p *perf) negotiate() error {
 	if err := p.versions(); err != nil {
 		return err
 	}
 	p.cycle = pageSize
 	for i, ours := range []uint32{pageSize, cacheLine} {
-		b, err := p.swap(exchange.AppendSize(nil, ours))
+		b, err := p.exchangeSetup(exchange.AppendSize(nil, ours))
 		if err != nil {
 			return err
 		}
@@ -197,7 +199,7 @@ func (p *perf) agree() error {
 	if p.mtu == 0 {
 		p.mtu = p.id.MTU
 	}
-	b, err := p.swap(exchange.AppendMTU(nil, p.mtu))
+	b, err := p.exchangeSetup(exchange.AppendMTU(nil, p.mtu))
 	if err != nil {
 		return err
 	}
@@ -271,8 +273,8 @@ func (p *perf) appendKey(key exchange.Key) []byte {
 	return exchange.AppendKey(nil, key)
 }
 
-// tell exchanges keys. Later exchanges are barriers with the same keys.
-func (p *perf) tell(key exchange.Key, wait func(int) ([]byte, error)) error {
+// exchangeKeys exchanges keys. Later exchanges are barriers with the same keys.
+func (p *perf) exchangeKeys(key exchange.Key, wait func(int) ([]byte, error)) error {
 	b, err := p.t.exchange(p.o.server(), p.appendKey(key), wait)
 	switch {
 	case err != nil:

@@ -188,7 +188,7 @@ func TestPerfByCMOfStrangers(t *testing.T) {
 // strange sends messages, the next when an answer has come, and leaves when the last of them was
 // answered. After one that is nil it stays until the server leaves.
 func strange(ctx context.Context, o *Options, messages [][]byte) error {
-	t, err := meetByCM(ctx, o)
+	t, err := connectControlByCM(ctx, o)
 	if err != nil {
 		return nil // what the server says counts
 	}

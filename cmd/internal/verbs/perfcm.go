@@ -27,11 +27,11 @@ type cmConn struct {
 	mtu      int
 	listener rnic.Listener // server: where the test's queue pair is connected
 
-	rest  []byte    // unread bytes of the current message
-	came  []rnic.WC // messages received during a Write, oldest first
-	read  time.Time // deadlines
-	write time.Time //
-	once  sync.Once // of Close
+	rest     []byte    // unread bytes of the current message
+	received []rnic.WC // messages received during a Write, oldest first
+	read     time.Time // deadlines
+	write    time.Time //
+	once     sync.Once // of Close
 }
 
 // cmRoom is the number of messages that may arrive unread, each of at most cmMessage bytes.
@@ -41,8 +41,8 @@ const (
 	cmMessage = 256
 )
 
-// meetByCM is meet through the connection manager.
-func meetByCM(ctx context.Context, o *Options) (*control, error) {
+// connectControlByCM is connectControl through the connection manager.
+func connectControlByCM(ctx context.Context, o *Options) (*control, error) {
 	own := *o
 	own.Service, own.Size = rnic.RC, cmMessage
 	e, err := newEnd(ctx, &own, cmRoom, cmRoom)
@@ -106,7 +106,7 @@ func (c *cmConn) until(t time.Time) {
 	if !t.IsZero() {
 		d = max(time.Until(t), 1)
 	}
-	c.e.longest.Store(int64(d))
+	c.e.maxWait.Store(int64(d))
 }
 
 // Write sends one message and returns when the peer has acknowledged it.
@@ -118,9 +118,9 @@ func (c *cmConn) Write(b []byte) (int, error) {
 		if wc, err = c.e.next(); err == nil && wc.Op != rnic.OpRecv {
 			return len(b), nil
 		}
-		c.came = append(c.came, wc)
+		c.received = append(c.received, wc)
 	}
-	return 0, c.e.why(err)
+	return 0, c.e.wrap(err)
 }
 
 // Read returns bytes of the current or the next message.
@@ -138,15 +138,15 @@ func (c *cmConn) Read(b []byte) (int, error) {
 // message takes the next message and reposts its receive.
 func (c *cmConn) message() error {
 	c.until(c.read)
-	if len(c.came) == 0 {
+	if len(c.received) == 0 {
 		wc, err := c.e.next()
 		if err != nil {
-			return c.e.why(err)
+			return c.e.wrap(err)
 		}
-		c.came = append(c.came, wc)
+		c.received = append(c.received, wc)
 	}
-	wc := c.came[0]
-	c.came = c.came[1:]
+	wc := c.received[0]
+	c.received = c.received[1:]
 	c.rest = bytes.Clone(wc.Buf[:wc.Len])
 	// the peer may have left after its message; the next completion reports that
 	_ = c.e.qp.PostRecv(rnic.RecvWR{Buf: wc.Buf})
@@ -177,7 +177,7 @@ func (c *cmConn) SetWriteDeadline(t time.Time) error { c.write = t; return nil }
 // connectByCM connects the test's queue pair between two barriers, so that both ends are ready. The
 // barriers' keys name no queue pair yet.
 func (p *perf) connectByCM() error {
-	if err := p.tell(exchange.Key{}, p.t.receive); err != nil {
+	if err := p.exchangeKeys(exchange.Key{}, p.t.receive); err != nil {
 		return err
 	}
 	params := rnic.ConnParams{IRD: p.test.reads, ORD: p.test.reads}
@@ -185,7 +185,7 @@ func (p *perf) connectByCM() error {
 	if p.o.server() {
 		err = p.admit(p.ctx, p.t.cm.listener, params)
 	} else {
-		err = p.reachSoon(params)
+		err = p.connectWithRetry(params)
 	}
 	if err != nil {
 		return err
@@ -196,26 +196,26 @@ func (p *perf) connectByCM() error {
 	if p.o.Service == rnic.UD && !p.o.server() {
 		p.target = p.qp.Peer()
 	}
-	return p.tell(exchange.Key{}, p.t.receive)
+	return p.exchangeKeys(exchange.Key{}, p.t.receive)
 }
 
 // Retries if the server does not listen yet for the test's queue pair: Linux's starts after the
 // barrier.
 const (
-	reachTries = 100
-	reachAgain = 50 * time.Millisecond
+	connectTries     = 100
+	connectRetryWait = 50 * time.Millisecond
 )
 
-// reachSoon connects to a server that possibly does not listen yet.
-func (p *perf) reachSoon(params rnic.ConnParams) error {
+// connectWithRetry connects to a server that possibly does not listen yet.
+func (p *perf) connectWithRetry(params rnic.ConnParams) error {
 	for tries := 1; ; tries++ {
 		err := p.o.Device.Connect(p.ctx, p.qp, p.o.address(), params)
 		var rejected *rnic.RejectError
-		if err == nil || tries == reachTries || errors.As(err, &rejected) || errors.Is(err, rnic.ErrConnLost) {
+		if err == nil || tries == connectTries || errors.As(err, &rejected) || errors.Is(err, rnic.ErrConnLost) {
 			return err
 		}
 		select {
-		case <-time.After(reachAgain):
+		case <-time.After(connectRetryWait):
 		case <-p.ctx.Done():
 			return context.Cause(p.ctx)
 		}
@@ -226,11 +226,11 @@ func (p *perf) reachSoon(params rnic.ConnParams) error {
 // it.
 func (p *perf) leaveByCM() {
 	if p.o.server() && p.o.Service == rnic.RC {
-		p.left()
+		p.awaitPeerClose()
 	}
 	p.finish()
 	if p.o.server() {
-		p.t.cm.e.left()
+		p.t.cm.e.awaitPeerClose()
 	}
 	p.t.cm.e.finish()
 }

@@ -65,7 +65,7 @@ func (p *perf) release(key exchange.Key) error {
 	if p.o.server() {
 		return p.t.send(p.appendKey(key))
 	}
-	return p.tell(key, p.t.await)
+	return p.exchangeKeys(key, p.t.await)
 }
 
 // swapFigures exchanges the results. A server has none and reports its client's.
@@ -76,7 +76,7 @@ func (p *perf) swapFigures() error {
 	}
 	var theirs []byte
 	for b := exchange.AppendFigures(nil, ours); len(b) > 0; b = b[exchange.FigureLen:] {
-		got, err := p.swap(b[:exchange.FigureLen])
+		got, err := p.exchangeSetup(b[:exchange.FigureLen])
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (p *perf) stream() error {
 	for posted, done := 0, 0; done < p.o.Iterations; done++ {
 		for ; posted < p.o.Iterations && posted-done < perfSends; posted++ {
 			if err := p.qp.PostSend(wr); err != nil {
-				return p.why(err)
+				return p.wrap(err)
 			}
 		}
 		if _, err := p.next(); err != nil {
@@ -121,7 +121,7 @@ func (p *perf) readEach() error {
 	for i := range p.o.Iterations {
 		start := time.Now()
 		if err := p.qp.PostSend(wr); err != nil {
-			return p.why(err)
+			return p.wrap(err)
 		}
 		if _, err := p.next(); err != nil {
 			return fmt.Errorf("after %d of %d Reads: %w", i, p.o.Iterations, err)
@@ -132,8 +132,8 @@ func (p *perf) readEach() error {
 	return nil
 }
 
-// idle waits while the client writes and reads.
-func (p *perf) idle() error {
+// awaitClient waits while the client writes and reads.
+func (p *perf) awaitClient() error {
 	done, watched := make(chan struct{}), make(chan struct{})
 	go func() { // a lost connection ends the wait, which RC would not notice
 		defer close(watched)
@@ -147,14 +147,14 @@ func (p *perf) idle() error {
 	close(done)
 	<-watched // the queue pair's end follows and is no error
 	if err != nil {
-		return p.why(err)
+		return p.wrap(err)
 	}
 	return nil
 }
 
-// lateTime is the wait for messages after the client has sent all of them, because UC and UD lose
-// some.
-const lateTime = 2 * time.Second
+// lateMessageWait is the wait for messages after the client has sent all of them, because UC and UD
+// lose some.
+const lateMessageWait = 2 * time.Second
 
 // drain receives messages until all have arrived, or the client is done and no more arrive.
 func (p *perf) drain() error {
@@ -166,7 +166,7 @@ func (p *perf) drain() error {
 			p.stop(err)
 			return
 		}
-		p.lastWait(lateTime)
+		p.limitWaits(lateMessageWait)
 	}()
 	var first, last time.Time
 	n := 0

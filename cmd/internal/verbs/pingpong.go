@@ -45,7 +45,7 @@ func Pingpong(ctx context.Context, o Options) (*PingpongReport, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	t, err := meet(ctx, &o)
+	t, err := connectControl(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func pingpongConnect(t *control, e *end) (peer roce.Identity, err error) {
 	if err = fitDatagram(e.o, e.id.MTU); err != nil {
 		return peer, err
 	}
-	e.makeRoom()
+	e.allocateBuffers()
 	if err = e.receives(pingpongReceives); err != nil {
 		return peer, err
 	}
@@ -149,7 +149,7 @@ func pingpong(e *end) error {
 	return nil
 }
 
-// named formats a queue pair.
-func named(id roce.Identity) string {
+// formatIdentity formats a queue pair.
+func formatIdentity(id roce.Identity) string {
 	return net.JoinHostPort(id.Addr.String(), strconv.FormatUint(uint64(id.QPN), 10))
 }

@@ -28,7 +28,7 @@ type Common struct {
 }
 
 func common(test string, o *Options, local, remote roce.Identity, took time.Duration) Common {
-	c := Common{Test: test, Role: o.role(), Service: serviceNames[o.Service], Local: named(local), Remote: named(remote), MTU: o.MTU, Size: o.Size,
+	c := Common{Test: test, Role: o.role(), Service: serviceNames[o.Service], Local: formatIdentity(local), Remote: formatIdentity(remote), MTU: o.MTU, Size: o.Size,
 		Iterations: o.Iterations, Bytes: 2 * uint64(o.Size) * uint64(o.Iterations), Seconds: took.Seconds()}
 	if c.MTU == 0 {
 		c.MTU = local.MTU

@@ -30,11 +30,11 @@ const (
 // An rping is one end. Each side has one message in flight at a time.
 type rping struct {
 	*end
-	mr    *rnic.MR // client: source of Reads and target of Writes; server: destination of Reads
-	buf   []byte   // its memory
-	back  *rnic.MR
-	heard [][]byte // received messages, oldest first
-	done  int      // completed work requests not yet waited for
+	mr       *rnic.MR // client: source of Reads and target of Writes; server: destination of Reads
+	buf      []byte   // its memory
+	back     *rnic.MR
+	received [][]byte // received messages, oldest first
+	done     int      // completed work requests not yet waited for
 }
 
 // Rping runs rping's test against rping or itself. The client decides the number of iterations.
@@ -75,7 +75,7 @@ func Rping(ctx context.Context, o Options) (*PingpongReport, error) {
 	}
 	took := time.Since(start)
 	if o.server() {
-		e.left()
+		e.awaitPeerClose()
 	}
 	e.finish()
 	r := &PingpongReport{Common: Common{Test: "rping", Role: o.role(), Service: serviceNames[o.Service], Local: e.qp.LocalAddr().String(),
@@ -172,10 +172,10 @@ func (p *rping) run() (n int, err error) {
 func (p *rping) ask(n int) error {
 	fill(p.buf, n)
 	for _, mr := range []*rnic.MR{p.mr, p.back} {
-		if err := p.tell(mr); err != nil {
+		if err := p.sendRegion(mr); err != nil {
 			return err
 		}
-		if _, err := p.hear(); err != nil { // the server has read it, then written it
+		if _, err := p.receiveRegion(); err != nil { // the server has read it, then written it
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func fill(b []byte, n int) {
 // answer is the server's iteration: it reads the client's message, confirms that, and writes it to
 // the announced memory.
 func (p *rping) answer() error {
-	from, err := p.hear()
+	from, err := p.receiveRegion()
 	if err != nil {
 		return err
 	}
@@ -211,12 +211,12 @@ func (p *rping) answer() error {
 	}
 	err = p.work(rnic.SendWR{Op: rnic.OpRead, MR: p.mr, Length: from.Size, RemoteSTag: rnic.STag(from.RKey), RemoteTO: from.Addr})
 	if err == nil {
-		err = p.tell(p.mr)
+		err = p.sendRegion(p.mr)
 	}
 	if err != nil {
 		return err
 	}
-	to, err := p.hear()
+	to, err := p.receiveRegion()
 	if err != nil {
 		return err
 	}
@@ -229,11 +229,11 @@ func (p *rping) answer() error {
 	if err != nil {
 		return err
 	}
-	return p.tell(p.mr)
+	return p.sendRegion(p.mr)
 }
 
-// tell announces a memory region. The server's message is only a confirmation.
-func (p *rping) tell(mr *rnic.MR) error {
+// sendRegion announces a memory region. The server's message is only a confirmation.
+func (p *rping) sendRegion(mr *rnic.MR) error {
 	b := exchange.AppendRegion(nil, exchange.Region{Addr: mr.Base(), RKey: uint32(mr.STag()), Size: uint32(p.o.Size)})
 	return p.work(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{b}})
 }
@@ -241,10 +241,10 @@ func (p *rping) tell(mr *rnic.MR) error {
 // work posts one work request and waits for its completion.
 func (p *rping) work(wr rnic.SendWR) error {
 	if err := p.qp.PostSend(wr); err != nil {
-		return p.why(err)
+		return p.wrap(err)
 	}
 	for p.done == 0 {
-		if err := p.take(); err != nil {
+		if err := p.handleCompletion(); err != nil {
 			return err
 		}
 	}
@@ -252,15 +252,15 @@ func (p *rping) work(wr rnic.SendWR) error {
 	return nil
 }
 
-// hear waits for the peer's next message.
-func (p *rping) hear() (exchange.Region, error) {
-	for len(p.heard) == 0 {
-		if err := p.take(); err != nil {
+// receiveRegion waits for the peer's next message.
+func (p *rping) receiveRegion() (exchange.Region, error) {
+	for len(p.received) == 0 {
+		if err := p.handleCompletion(); err != nil {
 			return exchange.Region{}, err
 		}
 	}
-	b := p.heard[0]
-	p.heard = p.heard[1:]
+	b := p.received[0]
+	p.received = p.received[1:]
 	r, err := exchange.ParseRegion(b)
 	if err != nil {
 		return r, fmt.Errorf("a message of %d bytes: is it rping?", len(b))
@@ -268,8 +268,8 @@ func (p *rping) hear() (exchange.Region, error) {
 	return r, nil
 }
 
-// take handles one completion.
-func (p *rping) take() error {
+// handleCompletion handles one completion.
+func (p *rping) handleCompletion() error {
 	wc, err := p.next()
 	switch {
 	case err != nil:
@@ -278,7 +278,7 @@ func (p *rping) take() error {
 		p.done++
 		return nil
 	}
-	p.heard = append(p.heard, bytes.Clone(wc.Buf[:wc.Len]))
+	p.received = append(p.received, bytes.Clone(wc.Buf[:wc.Len]))
 	// the peer may have left after its message; the next completion reports that
 	_ = p.qp.PostRecv(rnic.RecvWR{Buf: wc.Buf})
 	return nil

@@ -74,7 +74,7 @@ func TestRpingOfStrangers(t *testing.T) {
 			if err := p.work(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{exchange.AppendRegion(nil, r)}}); err != nil {
 				return err
 			}
-			_, err := p.hear()
+			_, err := p.receiveRegion()
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ func Ucmatose(ctx context.Context, o Options) (*PingpongReport, error) {
 		return nil, err
 	}
 	defer e.close()
-	e.makeRoom()
+	e.allocateBuffers()
 	// The peer may send at once, so the receives must be posted first.
 	if err = e.receives(o.Iterations); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func Ucmatose(ctx context.Context, o Options) (*PingpongReport, error) {
 		return nil, err
 	}
 	start := time.Now()
-	if err = e.turns(); err != nil {
+	if err = e.exchangeAll(); err != nil {
 		return nil, err
 	}
 	took := time.Since(start)
@@ -58,9 +58,9 @@ func Ucmatose(ctx context.Context, o Options) (*PingpongReport, error) {
 	return r, nil
 }
 
-// turns sends all messages and receives as many. The server sends first, the client after it has
-// received all.
-func (e *end) turns() error {
+// exchangeAll sends all messages and receives as many. The server sends first, the client after it
+// has received all.
+func (e *end) exchangeAll() error {
 	n := e.o.Iterations
 	if e.o.server() {
 		return e.transfer(n, n)

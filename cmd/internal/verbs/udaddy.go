@@ -41,7 +41,7 @@ func datagrams(ctx context.Context, o *Options) (*end, error) {
 	}
 	e, err := newEnd(ctx, o, o.Iterations, o.Iterations)
 	if err == nil {
-		e.makeRoom()
+		e.allocateBuffers()
 	}
 	return e, err
 }
@@ -58,7 +58,7 @@ func Udaddy(ctx context.Context, o Options) (*PingpongReport, error) {
 		return nil, err
 	}
 	if err = e.reach(ctx, rnic.ConnParams{}); err == nil {
-		err = e.known()
+		err = e.noteIdentity()
 	}
 	if err != nil {
 		return nil, err
@@ -66,13 +66,13 @@ func Udaddy(ctx context.Context, o Options) (*PingpongReport, error) {
 	start := time.Now()
 	if !o.server() {
 		e.target = e.qp.Peer()
-		err = e.burst()
+		err = e.postAll()
 	}
 	if err == nil {
 		err = e.collect(true)
 	}
 	if err == nil && o.server() {
-		if err = e.burst(); err == nil {
+		if err = e.postAll(); err == nil {
 			err = e.collect(false)
 		}
 	}
@@ -102,7 +102,7 @@ func Mckey(ctx context.Context, o Options, group netip.Addr, send bool) (*Pingpo
 	}
 	start := time.Now()
 	if send {
-		if err = e.burst(); err == nil {
+		if err = e.postAll(); err == nil {
 			err = e.collect(false)
 		}
 	} else {
@@ -126,7 +126,7 @@ func (e *end) member(group netip.Addr, send bool) (err error) {
 		_, err = roce.BindFor(e.qp, group, roce.UDPQKey)
 	}
 	if err == nil {
-		err = e.known()
+		err = e.noteIdentity()
 	}
 	if err == nil {
 		err = roce.ConnectOutOfBand(e.qp, roce.OutOfBand{})
@@ -144,21 +144,21 @@ func (e *end) member(group netip.Addr, send bool) (err error) {
 	return err
 }
 
-// known records the queue pair's number and checks that messages fit.
-func (e *end) known() (err error) {
+// noteIdentity records the queue pair's number and checks that messages fit.
+func (e *end) noteIdentity() (err error) {
 	if e.id, err = roce.IdentityOf(e.qp); err != nil {
 		return err
 	}
 	return fitDatagram(e.o, e.id.MTU)
 }
 
-// burst posts all messages. Each has the queue pair's number as immediate data, which Linux's
+// postAll posts all messages. Each has the queue pair's number as immediate data, which Linux's
 // programs use as the address for replies.
-func (e *end) burst() error {
+func (e *end) postAll() error {
 	for range e.o.Iterations {
 		wr := rnic.SendWR{Op: rnic.OpSendImmediate, SGL: [][]byte{e.out}, Immediate: uint64(e.id.QPN), AH: &e.target}
 		if err := e.qp.PostSend(wr); err != nil {
-			return e.why(err)
+			return e.wrap(err)
 		}
 	}
 	return nil
