@@ -40,7 +40,7 @@ var limits = []struct {
 		{"time without an answer after which a client's locks can end, if others wait for them", "nfsserver/nlm", "defaultGone", "ns"},
 		{"time after a restart in which clients with locks are told of it", "nfsserver/nlm", "notifyFor", "ns"},
 		{"name of a client", "nfsserver/nlm", "maxHostName", "bytes"},
-		{"locks in `nfsrdmad locks`", "cmd/nfsrdmad/program", "mostLocks", ""},
+		{"locks in `nfsrdmad locks`", "cmd/nfsrdmad/program", "maxLocks", ""},
 	}},
 	{"Connections and calls", []limit{
 		{"data of the Read chunks, or of the Reply chunk, of a call", "rpcrdma", "defaultMaxChunk", "bytes"},

@@ -105,7 +105,7 @@ func (p *folder) logged(fn *ast.FuncDecl, call *ast.CallExpr) (all []message) {
 	if sel, ok := call.Fun.(*ast.SelectorExpr); ok && isLog(sel.X) {
 		level = levels[strings.TrimSuffix(sel.Sel.Name, "f")]
 	}
-	if slices.Contains(strings.Fields(notices[p.dir]), called(call)) {
+	if slices.Contains(strings.Fields(notices[p.dir]), calleeName(call)) {
 		level = "notice"
 	}
 	if level == "" {
@@ -207,7 +207,7 @@ func parameter(fn *ast.FuncDecl, name string) int {
 func (p *folder) assigned(fn *ast.FuncDecl, name string) (all []string) {
 	if at := parameter(fn, name); at >= 0 {
 		p.inspect(func(x ast.Node) {
-			if call, ok := x.(*ast.CallExpr); ok && called(call) == fn.Name.Name && at < len(call.Args) && isLiteral(call.Args[at]) {
+			if call, ok := x.(*ast.CallExpr); ok && calleeName(call) == fn.Name.Name && at < len(call.Args) && isLiteral(call.Args[at]) {
 				all = append(all, text(call.Args[at]))
 			}
 		})
@@ -225,7 +225,7 @@ func (p *folder) assigned(fn *ast.FuncDecl, name string) (all []string) {
 			if len(s.Rhs) == len(s.Lhs) && text(s.Rhs[i]) != "…" {
 				all = append(all, text(s.Rhs[i]))
 			} else if call, ok := s.Rhs[0].(*ast.CallExpr); ok {
-				all = append(all, p.results(called(call))...)
+				all = append(all, p.results(calleeName(call))...)
 			}
 		}
 		return true
@@ -259,8 +259,8 @@ func (p *folder) inspect(f func(ast.Node)) {
 	}
 }
 
-// called returns the name of the called function or method.
-func called(call *ast.CallExpr) string {
+// calleeName returns the name of the called function or method.
+func calleeName(call *ast.CallExpr) string {
 	switch f := call.Fun.(type) {
 	case *ast.Ident:
 		return f.Name
@@ -280,7 +280,7 @@ func fieldsOf(fn *ast.FuncDecl, call *ast.CallExpr) (keys []string) {
 	if id, ok := call.Args[len(call.Args)-1].(*ast.Ident); ok && call.Ellipsis.IsValid() {
 		ast.Inspect(fn.Body, func(x ast.Node) bool {
 			if s, ok := x.(*ast.AssignStmt); ok && isName(s.Lhs[0], id.Name) {
-				keys = append(keys, added(s.Rhs[0])...)
+				keys = append(keys, appendedKeys(s.Rhs[0])...)
 			}
 			return true
 		})
@@ -293,13 +293,13 @@ func isName(e ast.Expr, name string) bool {
 	return ok && id.Name == name
 }
 
-// added returns the keys in a slice of fields, or in an append to one.
-func added(e ast.Expr) []string {
+// appendedKeys returns the keys in a slice of fields, or in an append to one.
+func appendedKeys(e ast.Expr) []string {
 	switch e := e.(type) {
 	case *ast.CompositeLit:
 		return alternating(e.Elts)
 	case *ast.CallExpr:
-		if called(e) == "append" {
+		if calleeName(e) == "append" {
 			return alternating(e.Args[1:])
 		}
 	}
@@ -319,7 +319,7 @@ func alternating(list []ast.Expr) (keys []string) {
 // withField returns the field keys of the logrus entry that a call logs to.
 func withField(call *ast.CallExpr) (keys []string) {
 	ast.Inspect(call.Fun, func(x ast.Node) bool {
-		if c, ok := x.(*ast.CallExpr); ok && called(c) == "WithField" && isLiteral(c.Args[0]) {
+		if c, ok := x.(*ast.CallExpr); ok && calleeName(c) == "WithField" && isLiteral(c.Args[0]) {
 			keys = append(keys, text(c.Args[0]))
 		}
 		return true

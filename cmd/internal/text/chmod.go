@@ -51,9 +51,9 @@ func octalMode(s string) (n uint32, ok bool) {
 // keep is setIDs for a directory, otherwise 0.
 func modeClause(clause string, keep, umask uint32, bits *uint32) error {
 	rest := strings.TrimLeft(clause, "ugoa")
-	who := uint32(0) // the bits of the named classes; 0: none named
+	classes := uint32(0) // the bits of the named classes; 0: none named
 	for _, c := range clause[:len(clause)-len(rest)] {
-		who |= map[rune]uint32{'u': 0o4700, 'g': 0o2070, 'o': 0o1007, 'a': modeBits}[c]
+		classes |= map[rune]uint32{'u': 0o4700, 'g': 0o2070, 'o': 0o1007, 'a': modeBits}[c]
 	}
 	for first := true; first || rest != ""; first = false {
 		if rest == "" || !strings.Contains("+-=", rest[:1]) {
@@ -67,7 +67,7 @@ func modeClause(clause string, keep, umask uint32, bits *uint32) error {
 		perms := rest[1:end]
 		rest = rest[end:]
 		if n, ok := octalMode(perms); ok {
-			if who != 0 || rest != "" {
+			if classes != 0 || rest != "" {
 				return fs.ErrInvalid
 			}
 			change(bits, op, n, modeBits, 0)
@@ -77,12 +77,12 @@ func modeClause(clause string, keep, umask uint32, bits *uint32) error {
 		if err != nil {
 			return err
 		}
-		among, kept := who, keep&^set
-		if who == 0 {
+		among, kept := classes, keep&^set
+		if classes == 0 {
 			among = modeBits
 			set &^= umask
 		} else {
-			kept = keep &^ (set & who)
+			kept = keep &^ (set & classes)
 		}
 		change(bits, op, set, among, kept)
 	}

@@ -50,10 +50,10 @@ func modeWords() []string {
 		"4000", "6711", "07777", "0000000644", "+755", "-022", "=644", "=02750", "+4000", "-6000", "u+r-w+x", "ug=rw,o=", "a=,u+s", "a=rwx,g-s", "g+s,g=rx",
 		"u=s", "g=s", "o=s", "a=s", "u=t", "u=rwxs", "+s", "-s", "=s", "=t", "=st", "ugo+X", "-x,+X", "u-x,a+X", "a-x+X", "=X", "a=X", "u+", "a-", "=",
 		"+", "u=g+w", "u=g,g=o,o=u", "uuu+w", "ua+w", "go-rwx,a+t", "a-t", "o-t", "u-t", "u+rw+x", "ug-w=r", "+r-w=x", "u=rw-r", "u+xX", "u=,g=u,o=g"}
-	for _, who := range []string{"", "u", "go", "a"} {
+	for _, classes := range []string{"", "u", "go", "a"} {
 		for _, op := range []string{"+", "-", "="} {
 			for _, what := range []string{"r", "w", "rwx", "X", "s", "t", "g", "wst"} {
-				list = append(list, who+op+what)
+				list = append(list, classes+op+what)
 			}
 		}
 	}
