@@ -63,7 +63,7 @@ func (s *sockets) take(o *options, f *pflag.FlagSet, file *os.File) error {
 			return fmt.Errorf("socket %q of the service manager: %w", file.Name(), err)
 		}
 		at = l.Addr().(*net.TCPAddr).AddrPort()
-		err = s.place(&l, o, file.Name(), at.Port())
+		err = s.assign(&l, o, file.Name(), at.Port())
 		if err != nil {
 			l.Close()
 			return err
@@ -74,7 +74,7 @@ func (s *sockets) take(o *options, f *pflag.FlagSet, file *os.File) error {
 			return fmt.Errorf("socket %q of the service manager: %w", file.Name(), err)
 		}
 		at = c.LocalAddr().(*net.UDPAddr).AddrPort()
-		if err := s.placeUDP(c.(*net.UDPConn), o, file.Name(), at.Port()); err != nil {
+		if err := s.assignUDP(c.(*net.UDPConn), o, file.Name(), at.Port()); err != nil {
 			c.Close()
 			return err
 		}
@@ -87,8 +87,8 @@ func (s *sockets) take(o *options, f *pflag.FlagSet, file *os.File) error {
 	return nil
 }
 
-// place stores a listener by its purpose.
-func (s *sockets) place(l *net.Listener, o *options, name string, port uint16) error {
+// assign stores a listener by its purpose.
+func (s *sockets) assign(l *net.Listener, o *options, name string, port uint16) error {
 	to, flag := &s.nfs, &o.tcpPort
 	switch {
 	case name == "nfs":
@@ -112,8 +112,8 @@ func (s *sockets) place(l *net.Listener, o *options, name string, port uint16) e
 	return nil
 }
 
-// placeUDP does the same for a UDP socket.
-func (s *sockets) placeUDP(c *net.UDPConn, o *options, name string, port uint16) error {
+// assignUDP does the same for a UDP socket.
+func (s *sockets) assignUDP(c *net.UDPConn, o *options, name string, port uint16) error {
 	to := &s.statd
 	switch {
 	case name == "rpcbind" || port == rpcbind.Port:

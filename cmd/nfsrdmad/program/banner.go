@@ -16,8 +16,8 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// mostMounts is the number of exports whose mount commands are in the banner.
-const mostMounts = 3
+// maxMounts is the number of exports whose mount commands are in the banner.
+const maxMounts = 3
 
 // printServed prints the exports, the addresses and the mount commands.
 func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfsserver.Service, p *portMapping) {
@@ -59,7 +59,7 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 	if warning := o.trust.warning(&who, s); warning != "" && set.open() {
 		logrus.Warn(warning)
 	}
-	some := names[:min(len(names), mostMounts)]
+	some := names[:min(len(names), maxMounts)]
 	fmt.Fprintln(w, "mount, with nothing but the client binary:")
 	for _, name := range some {
 		fmt.Fprintf(w, "  %s\n", clientLine(name, s))

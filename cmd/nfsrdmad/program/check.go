@@ -206,22 +206,22 @@ func (k *Kind) checkClient(ctx context.Context, w io.Writer, client string, aske
 	var errs []error
 	names := exports.NewNames(nil)
 	if dir == "" {
-		return allRights(ctx, w, f, names, addrs)
+		return printAllRights(ctx, w, f, names, addrs)
 	}
 	for _, addr := range addrs {
-		if err := tellRights(ctx, w, f, names, addr, path.Clean(dir)); err != nil {
+		if err := printRights(ctx, w, f, names, addr, path.Clean(dir)); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// allRights prints a client's rights in each export. It fails if no export admits the client.
-func allRights(ctx context.Context, w io.Writer, f *exports.File, names *exports.Names, addrs []netip.Addr) error {
+// printAllRights prints a client's rights in each export. It fails if no export admits the client.
+func printAllRights(ctx context.Context, w io.Writer, f *exports.File, names *exports.Names, addrs []netip.Addr) error {
 	granted := false
 	for _, addr := range addrs {
 		for _, x := range f.Exports {
-			if err := tellRights(ctx, w, f, names, addr, x.Path); err != nil {
+			if err := printRights(ctx, w, f, names, addr, x.Path); err != nil {
 				fmt.Fprintln(w, err)
 				continue
 			}
@@ -249,8 +249,8 @@ func addressesOf(ctx context.Context, client string) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// tellRights prints the rights of addr in path p.
-func tellRights(ctx context.Context, w io.Writer, f *exports.File, names *exports.Names, addr netip.Addr, p string) error {
+// printRights prints the rights of addr in path p.
+func printRights(ctx context.Context, w io.Writer, f *exports.File, names *exports.Names, addr netip.Addr, p string) error {
 	exported := false
 	for dir := p; ; dir = path.Dir(dir) {
 		for _, x := range f.Exports {

@@ -158,7 +158,7 @@ func showClients(w io.Writer, r *clientsReport) error {
 			names = []string{"-"}
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Address, c.Transport, c.Calls, text.HumanSize(c.BytesIn), text.HumanSize(c.BytesOut),
-			age(c.Age), age(c.Idle), userCell(c.Users), credits, inline, agreed, strings.Join(names, ","))
+			formatAge(c.Age), formatAge(c.Idle), userCell(c.Users), credits, inline, agreed, strings.Join(names, ","))
 	}
 	return t.Flush()
 }

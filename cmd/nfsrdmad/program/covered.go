@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keep records the served exports. The caller holds mu, or the set is not in use yet.
-func (s *exportSet) keep(all []nfsserver.Export) {
+// recordServed records the served exports. The caller holds mu, or the set is not in use yet.
+func (s *exportSet) recordServed(all []nfsserver.Export) {
 	s.list = slices.Clone(all)
 	for i := range s.list {
 		s.list[i].FS, s.list[i].Open = nil, nil

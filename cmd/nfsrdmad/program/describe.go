@@ -19,8 +19,8 @@ type Metric struct {
 	Labels           []string
 }
 
-// described parses the text of a description; there is no other way to read one.
-var described = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), unit: "[^"]*", constLabels: \{\}, variableLabels: \{(.*)\}\}$`)
+// descText parses the text of a description; there is no other way to read one.
+var descText = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), unit: "[^"]*", constLabels: \{\}, variableLabels: \{(.*)\}\}$`)
 
 // Metrics lists the registered metrics in the order of their descriptions, except those of Go and
 // of the process.
@@ -36,7 +36,7 @@ func Metrics() (list []Metric, err error) {
 		if !strings.HasPrefix(d.String(), `Desc{fqName: "`+namespace+"_") {
 			continue
 		}
-		parts := described.FindStringSubmatch(d.String())
+		parts := descText.FindStringSubmatch(d.String())
 		if parts == nil {
 			err = fmt.Errorf("a description that cannot be read: %s", d)
 			continue

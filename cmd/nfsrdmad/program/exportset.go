@@ -67,7 +67,7 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 			return nil, err
 		}
 		s.memory.Store(memory)
-		if err := s.apart(fixed, f); err != nil {
+		if err := s.checkDisjoint(fixed, f); err != nil {
 			return nil, err
 		}
 		if !osfs.ActsAsCallers() {
@@ -84,7 +84,7 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 		return nil, err // the command line is wrong; all disks of a file may be late
 	}
 	if s.file != "" && s.o.kind != nil {
-		if err := s.ruled(all); err != nil {
+		if err := s.applyRules(all); err != nil {
 			closeAll(all)
 			return nil, err
 		}
@@ -110,7 +110,7 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 	for _, src := range list {
 		s.from[src.name] = src
 	}
-	s.keep(all)
+	s.recordServed(all)
 	for _, e := range all[:n] {
 		s.fixed = append(s.fixed, nfsserver.Export{Name: e.Name, ReadOnly: e.ReadOnly})
 	}
@@ -170,9 +170,9 @@ func (s *exportSet) open() bool {
 	return slices.ContainsFunc(s.fixed, func(e nfsserver.Export) bool { return !s.fromFile(e.Name) })
 }
 
-// apart returns an error if the file has an export of the command line, because one's rules would
-// be ignored.
-func (s *exportSet) apart(fixed []string, f *exports.File) error {
+// checkDisjoint returns an error if the file has an export of the command line, because one's rules
+// would be ignored.
+func (s *exportSet) checkDisjoint(fixed []string, f *exports.File) error {
 	for _, x := range f.Exports {
 		if slices.Contains(fixed, x.Path) {
 			return fmt.Errorf("%s:%d: the command line exports %s, too: name it in one of the two alone", s.file, x.Line, x.Path)
@@ -216,7 +216,7 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	for _, e := range s.fixed {
 		fixed = append(fixed, e.Name)
 	}
-	if err := s.apart(fixed, f); err != nil {
+	if err := s.checkDisjoint(fixed, f); err != nil {
 		return 0, err
 	}
 	whole := map[string]exports.Whole{}
@@ -254,7 +254,7 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	}
 	list = slices.DeleteFunc(list, func(e nfsserver.Export) bool { return slices.Contains(again, e.Name) })
 	more, err := openExports(added)
-	if errors.Is(err, errDescriptors) && leaving(s.list, list) {
+	if errors.Is(err, errDescriptors) && hasRemoved(s.list, list) {
 		err = nil // removed exports release descriptors, and Replace then opens the rest
 	}
 	if err != nil {
@@ -273,12 +273,12 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	for _, src := range added {
 		s.from[src.name] = src
 	}
-	s.keep(append(list, more...))
+	s.recordServed(append(list, more...))
 	return len(list) + len(more), nil
 }
 
-// leaving reports whether an export in old is missing in list.
-func leaving(old, list []nfsserver.Export) bool {
+// hasRemoved reports whether an export in old is missing in list.
+func hasRemoved(old, list []nfsserver.Export) bool {
 	return slices.ContainsFunc(old, func(o nfsserver.Export) bool {
 		return !slices.ContainsFunc(list, func(e nfsserver.Export) bool { return e.Name == o.Name })
 	})

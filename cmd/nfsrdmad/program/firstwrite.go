@@ -27,8 +27,8 @@ func reachLine(s *nfsserver.Service, addr, file string) string {
 	return line
 }
 
-// mostListed is the number of directories or clients listed in a banner line.
-const mostListed = 3
+// maxListed is the number of directories or clients listed in a banner line.
+const maxListed = 3
 
 // firstWriteLines warn of directories that only root may write, although the root of clients acts
 // as another user. Without a change on the server these clients cannot write there. Directories
@@ -61,7 +61,7 @@ func (s *exportSet) firstWriteLines(names []string) (lines []string) {
 	for _, g := range groups {
 		lines = append(lines,
 			fmt.Sprintf("warning: only root may write in %s, and root of %s acts as another user: writes there fail with \"permission denied\"", listed(dirs[g]), g.clients),
-			fmt.Sprintf("  to let a user write: chown USER %s; to let root of clients be root: %s", strings.Join(words[g][:min(len(words[g]), mostListed)], " "), g.cure))
+			fmt.Sprintf("  to let a user write: chown USER %s; to let root of clients be root: %s", strings.Join(words[g][:min(len(words[g]), maxListed)], " "), g.cure))
 	}
 	return lines
 }
@@ -79,8 +79,8 @@ func (s *exportSet) sourcesOf(names []string) (list []source) {
 
 // listed returns the first words of a list and the number of the others.
 func listed(words []string) string {
-	if more := len(words) - mostListed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(words[:mostListed], ", "), more)
+	if more := len(words) - maxListed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(words[:maxListed], ", "), more)
 	}
 	return strings.Join(words, ", ")
 }

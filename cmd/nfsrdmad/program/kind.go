@@ -148,8 +148,8 @@ func rulesOf(file string, f *exports.File, names []string) (map[string]*exports.
 	return rules, nil
 }
 
-// ruled adds the rules in the file to the command line's exports.
-func (s *exportSet) ruled(list []nfsserver.Export) error {
+// applyRules adds the rules in the file to the command line's exports.
+func (s *exportSet) applyRules(list []nfsserver.Export) error {
 	f, memory, err := s.read()
 	if err != nil {
 		return err

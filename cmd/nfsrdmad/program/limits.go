@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leastBudget allows a few concurrent calls of the largest size.
-const leastBudget = 16 << 20
+// minBudget allows a few concurrent calls of the largest size.
+const minBudget = 16 << 20
 
 // limits has the values of the flags about limits.
 type limits struct {
@@ -30,14 +30,14 @@ type limits struct {
 
 // The defaults, if the descriptor limit allows them.
 const (
-	mostConns      = 1024
-	mostHandshakes = 256
+	defaultConns      = 1024
+	defaultHandshakes = 256
 )
 
 func (m *limits) flags(f *pflag.FlagSet) {
-	f.IntVar(&m.conns, "max-conns", mostConns, "accept at most `N` connections at once; one more replaces an idle one or is refused (fewer if ulimit -n is low)")
+	f.IntVar(&m.conns, "max-conns", defaultConns, "accept at most `N` connections at once; one more replaces an idle one or is refused (fewer if ulimit -n is low)")
 	f.IntVar(&m.perHost, "max-conns-per-host", 0, "accept at most `N` of these from one IPv4 address or IPv6 /64 (default: a quarter, at least 64)")
-	f.IntVar(&m.handshakes, "max-handshakes", mostHandshakes, "keep at most `N` RDMA connections in start-up; one more replaces the oldest")
+	f.IntVar(&m.handshakes, "max-handshakes", defaultHandshakes, "keep at most `N` RDMA connections in start-up; one more replaces the oldest")
 	f.IntVar(&m.credits, "credits", rpcrdma.DefaultCredits, "grant `N` calls at once to an RDMA connection")
 	m.given = f.Changed
 	f.StringVar(&m.budget, "budget", "256M", "hold at most `SIZE` bytes of data in flight, with K, M or G")
@@ -91,8 +91,8 @@ func (m *limits) apply(l *nfsserver.Listen) error {
 	if err != nil {
 		return fmt.Errorf("--budget: %w", err)
 	}
-	if budget < leastBudget {
-		return fmt.Errorf("--budget %s: want %dM or more", m.budget, leastBudget>>20)
+	if budget < minBudget {
+		return fmt.Errorf("--budget %s: want %dM or more", m.budget, minBudget>>20)
 	}
 	l.Device.MaxHandshakes = m.handshakes
 	l.RPC.MaxConns, l.RPC.MaxConnsPerHost = m.conns, m.perHost

@@ -144,7 +144,7 @@ func (k *locks) register(ctx context.Context, all []rpcbind.Binding) (known bool
 	}
 	r, err := portmap.Register(ctx, all)
 	if err != nil && !errors.Is(err, portmap.ErrNone) {
-		logrus.Warnf("locks: cannot register NLM and NSM with rpcbind: %s%s; until then Linux clients must mount with nolock", firstLine(err), inTheWay(err))
+		logrus.Warnf("locks: cannot register NLM and NSM with rpcbind: %s%s; until then Linux clients must mount with nolock", firstLine(err), conflictAdvice(err))
 	}
 	return err == nil, func(ctx context.Context) { closeRegistrar(ctx, r) }
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// mostLocks limits the number of locks shown.
-const mostLocks = 10000
+// maxLocks limits the number of locks shown.
+const maxLocks = 10000
 
 // A locksReport is the answer to locks, by export, file and first byte.
 type locksReport struct {
@@ -71,7 +71,7 @@ func (r *running) locks() *locksReport {
 	if svc == nil {
 		return report
 	}
-	snap := svc.Snapshot(mostLocks)
+	snap := svc.Snapshot(maxLocks)
 	report.On, report.Grace, report.More, report.BusyFiles = true, svc.Grace().Seconds(), snap.More, snap.Busy
 	for i := range snap.Locks {
 		report.Locks = append(report.Locks, newLockReport(&snap.Locks[i]))
@@ -108,7 +108,7 @@ func showLocks(w io.Writer, r *locksReport) error {
 		return nil
 	}
 	if r.Grace > 0 {
-		fmt.Fprintf(w, "for %s clients may only reclaim locks that they had before the restart\n", age(r.Grace))
+		fmt.Fprintf(w, "for %s clients may only reclaim locks that they had before the restart\n", formatAge(r.Grace))
 	}
 	t := newTable(w, "CLIENT\tHOST\tSVID\tOWNER\tSTATE\tKIND\tFIRST\tLAST\tAGE\tFILE")
 	for i := range r.Locks {
@@ -118,7 +118,7 @@ func showLocks(w io.Writer, r *locksReport) error {
 			last = fmt.Sprint(*l.End)
 		}
 		if l.Age != nil {
-			since = age(*l.Age)
+			since = formatAge(*l.Age)
 		}
 		file := cell(l.Path)
 		if l.Path == "" {

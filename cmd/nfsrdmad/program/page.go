@@ -68,15 +68,15 @@ func (m *metrics) pageFigures() (*pageFigures, error) {
 }
 
 func (m *metrics) servePage(w http.ResponseWriter, _ *http.Request) {
-	m.give(w, "text/html; charset=utf-8", func(p *pageFigures, b *bytes.Buffer) error { return pageTemplate.Execute(b, p) })
+	m.sendFigures(w, "text/html; charset=utf-8", func(p *pageFigures, b *bytes.Buffer) error { return pageTemplate.Execute(b, p) })
 }
 
 func (m *metrics) servePageJSON(w http.ResponseWriter, _ *http.Request) {
-	m.give(w, "application/json", func(p *pageFigures, b *bytes.Buffer) error { return json.NewEncoder(b).Encode(p) })
+	m.sendFigures(w, "application/json", func(p *pageFigures, b *bytes.Buffer) error { return json.NewEncoder(b).Encode(p) })
 }
 
-// give sends the metrics as formatted by write, or only an error.
-func (m *metrics) give(w http.ResponseWriter, kind string, write func(*pageFigures, *bytes.Buffer) error) {
+// sendFigures sends the metrics as formatted by write, or only an error.
+func (m *metrics) sendFigures(w http.ResponseWriter, kind string, write func(*pageFigures, *bytes.Buffer) error) {
 	pageHeader(w.Header())
 	var b bytes.Buffer
 	p, err := m.pageFigures()

@@ -200,14 +200,14 @@ func (c *pageCell) finish(of *pageColumn) {
 	case "bytes":
 		c.Text = text.Size(uint64(c.Value))
 	case "seconds":
-		c.Text = spell(c.Value)
+		c.Text = formatSeconds(c.Value)
 	default:
 		c.Text = fmt.Sprintf("%.0f", c.Value)
 	}
 }
 
-// spell formats seconds with three digits.
-func spell(seconds float64) string {
+// formatSeconds formats seconds with three digits.
+func formatSeconds(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	unit := time.Nanosecond
 	for d/unit >= 1000 && unit < time.Second {

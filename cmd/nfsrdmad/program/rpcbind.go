@@ -91,7 +91,7 @@ func register(ctx context.Context, all []rpcbind.Binding) *portMapping {
 		p.line = "none runs here, so mounts need the ports (--rpcbind serve is one)"
 	case err != nil:
 		p.line = "not all is registered, so mounts need the ports"
-		logrus.Warnf("rpcbind: %s%s", firstLine(err), inTheWay(err))
+		logrus.Warnf("rpcbind: %s%s", firstLine(err), conflictAdvice(err))
 	}
 	return p
 }
@@ -105,9 +105,9 @@ func firstLine(err error) string {
 	return first
 }
 
-// inTheWay returns the advice about another server that has our program's registration: the first
-// one in err.
-func inTheWay(err error) string {
+// conflictAdvice returns the advice about another server that has our program's registration: the
+// first one in err.
+func conflictAdvice(err error) string {
 	var c *portmap.ConflictError
 	if !errors.As(err, &c) {
 		return ""

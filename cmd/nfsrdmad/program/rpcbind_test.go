@@ -116,7 +116,7 @@ func TestProgramsInTheWay(t *testing.T) {
 		{taken(100003), []string{"nfs-server"}},
 		{errors.New("rpcbind refuses program 100003 over tcp: root may register it"), nil},
 	} {
-		line := inTheWay(c.err)
+		line := conflictAdvice(c.err)
 		if !has(c.want...)(line) || strings.Contains(line, "\n") || (line == "") != (c.want == nil) {
 			t.Errorf("%v: %q", c.err, line)
 		}

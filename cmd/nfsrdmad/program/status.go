@@ -139,9 +139,9 @@ func descriptors() (used int, limit uint64) {
 func showStatus(w io.Writer, s *statusReport) error {
 	state := s.State
 	if s.Grace > 0 {
-		state += fmt.Sprintf(", for %s clients may only reclaim locks", age(s.Grace))
+		state += fmt.Sprintf(", for %s clients may only reclaim locks", formatAge(s.Grace))
 	}
-	fmt.Fprintf(w, "%s %s, pid %d, up %s: %s\n", cmp.Or(s.Program, "nfsrdmad"), s.Version, s.PID, age(s.Uptime), state)
+	fmt.Fprintf(w, "%s %s, pid %d, up %s: %s\n", cmp.Or(s.Program, "nfsrdmad"), s.Version, s.PID, formatAge(s.Uptime), state)
 	var at, conns []string
 	for _, l := range s.Listeners {
 		at = append(at, fmt.Sprintf("%s (%s)", l.Address, l.Transport))

@@ -58,8 +58,8 @@ func cell(s string) string {
 	return text.Quote(text.Escape, s)
 }
 
-// age formats a time in seconds with its two largest units.
-func age(seconds float64) string {
+// formatAge formats a time in seconds with its two largest units.
+func formatAge(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
 	const day = 24 * time.Hour
 	switch {
