@@ -157,7 +157,7 @@ func (b *bed) sampleSide(ctx context.Context, c contest, s *side) error {
 	}
 	stream := reading(c.job.target, 3*b.config.duration)
 	stream.server = s.server
-	return b.beside(ctx, stream, sample)
+	return b.whileRunning(ctx, stream, sample)
 }
 
 // compare measures contests on both sides, in random order. A contest that fails on one side is
@@ -176,7 +176,7 @@ func (b *bed) compare(ctx context.Context, chosen []contest, sides [2]*side) (fa
 				if err := b.sampleSide(ctx, c, s); ctx.Err() != nil {
 					return failed, ctx.Err()
 				} else if err != nil {
-					failed[c.group+c.name] = s.name + ": " + complaint(err)
+					failed[c.group+c.name] = s.name + ": " + lastLine(err)
 				}
 			}
 		}
@@ -184,8 +184,8 @@ func (b *bed) compare(ctx context.Context, chosen []contest, sides [2]*side) (fa
 	return failed, nil
 }
 
-// complaint returns the last line of a failed command's output.
-func complaint(err error) string {
+// lastLine returns the last line of a failed command's output.
+func lastLine(err error) string {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	last := lines[len(lines)-1]
 	if _, own, ok := strings.Cut(last, ": exit status "); ok {
@@ -202,7 +202,7 @@ func (b *bed) measureAgainst(ctx context.Context, of []group) (found, error) {
 		return nil, fmt.Errorf("-against %s: %w", b.config.against, err)
 	}
 	if slices.ContainsFunc(chosen, func(c contest) bool { return c.job.dir == "large" }) {
-		remove, err := b.names("large", largeDir)
+		remove, err := b.makeNames("large", largeDir)
 		if err != nil {
 			return nil, err
 		}

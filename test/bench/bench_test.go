@@ -24,7 +24,8 @@ func TestSettings(t *testing.T) {
 	}{
 		{config{}, strings.Join(groupNames(), " "), "5 500ms"},
 		{config{quick: true}, strings.Join(quickGroups, " "), "3 200ms"},
-		{config{rows: "tail,data", rounds: 2, duration: time.Second}, "data tail", "2 1s"}, // in the order of the table
+		// in the order of the table
+		{config{rows: "tail,data", rounds: 2, duration: time.Second}, "data tail", "2 1s"},
 		{config{rows: "nonsense"}, "", "-rows nonsense: there are data, "},
 		{config{rounds: -1}, "", "-rounds and -duration have to be more than 0"},
 		{config{place: "apart,wire"}, strings.Join(groupNames(), " "), "5 500ms"},
@@ -177,9 +178,9 @@ func testLoads(t *testing.T, b *bed) {
 		t.Errorf("%v, %v", err, cold.String())
 	}
 	in, hold := io.Pipe()
-	out, told := io.Pipe()
+	out, signals := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- load([]string{"_idle", "20", b.ours.url("nfsrdma", "")}, in, told) }()
+	go func() { ended <- load([]string{"_idle", "20", b.ours.url("nfsrdma", "")}, in, signals) }()
 	line := make([]byte, 32)
 	n, err := out.Read(line)
 	if err != nil {

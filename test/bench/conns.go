@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// own returns this process's PID in its /proc.
-func own() int { return os.Getpid() }
+// ownPID returns this process's PID in its /proc.
+func ownPID() int { return os.Getpid() }
 
 // resident returns a process's resident memory, in bytes.
 func resident(pid int) (int64, error) { return memory(pid, "VmRSS") }

@@ -51,7 +51,7 @@ func (b *bed) measureDisk(ctx context.Context) error {
 		fmt.Fprintln(os.Stderr, "bench: without fio (it has to be installed)")
 	}
 	return b.each(func() error {
-		if err := forget(name); err != nil {
+		if err := dropPages(name); err != nil {
 			return err
 		}
 		out, err := output(exec.CommandContext(ctx, self, "_cold", b.config.duration.String(), s.url("nfsrdma", "cold")))
@@ -61,7 +61,7 @@ func (b *bed) measureDisk(ctx context.Context) error {
 		if err := b.samples.addCold(out); err != nil || missing != nil {
 			return err
 		}
-		if err := forget(name); err != nil {
+		if err := dropPages(name); err != nil {
 			return err
 		}
 		out, err = output(exec.CommandContext(ctx, "fio", "--name=cold", "--filename="+name, "--rw=randread", "--bs="+strconv.Itoa(diskBlock),
@@ -74,8 +74,8 @@ func (b *bed) measureDisk(ctx context.Context) error {
 	})
 }
 
-// forget makes the kernel write a file to disk and drop its pages.
-func forget(name string) error {
+// dropPages makes the kernel write a file to disk and drop its pages.
+func dropPages(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err

@@ -61,8 +61,8 @@ func (q *delayQueue) next() ([]byte, time.Duration) {
 // pop removes the oldest frame.
 func (q *delayQueue) pop() { q.first, q.n = (q.first+1)%frameQueue, q.n-1 }
 
-// A passed counts the traffic in one direction or both.
-type passed struct {
+// A traffic counts the traffic in one direction or both.
+type traffic struct {
 	Frames  int64         `json:"frames"`
 	Longest int           `json:"longest_bytes"` // without frameHeader
 	Delay   time.Duration `json:"delay_ns"`      // sum over all frames
@@ -70,8 +70,8 @@ type passed struct {
 	Failed  int64         `json:"failed"`        // rejected by the device
 }
 
-func (p passed) plus(o passed) passed {
-	return passed{p.Frames + o.Frames, max(p.Longest, o.Longest), p.Delay + o.Delay, p.Late + o.Late, p.Failed + o.Failed}
+func (p traffic) plus(o traffic) traffic {
+	return traffic{p.Frames + o.Frames, max(p.Longest, o.Longest), p.Delay + o.Delay, p.Late + o.Late, p.Failed + o.Failed}
 }
 
 // A direction passes frames from one nonblocking descriptor to another. One goroutine uses it.
@@ -81,7 +81,7 @@ type direction struct {
 	start         time.Time
 	queue         delayQueue
 	full          bool // out accepts no more at the moment
-	passed        passed
+	passed        traffic
 }
 
 func (d *direction) now() time.Duration { return time.Since(d.start) }
@@ -183,10 +183,10 @@ func (d *direction) wait() (over bool, err error) {
 }
 
 // forwardBetween passes frames in both directions until in ends, and returns the traffic.
-func forwardBetween(a, b int, delay time.Duration, in io.Reader) (passed, error) {
+func forwardBetween(a, b int, delay time.Duration, in io.Reader) (traffic, error) {
 	over, end, err := os.Pipe()
 	if err != nil {
-		return passed{}, err
+		return traffic{}, err
 	}
 	defer over.Close()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)) // see wait
@@ -198,7 +198,7 @@ func forwardBetween(a, b int, delay time.Duration, in io.Reader) (passed, error)
 	}
 	_, err = io.Copy(io.Discard, in)
 	end.Close()
-	sum := passed{}
+	sum := traffic{}
 	for range ways {
 		err = errors.Join(err, <-ended)
 	}

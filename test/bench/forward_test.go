@@ -105,7 +105,7 @@ func TestForwarderKeepsFramesAndDelay(t *testing.T) {
 	b, right := frameSockets(t)
 	in, end := io.Pipe()
 	type result struct {
-		passed
+		traffic
 		err error
 	}
 	ended := make(chan result, 1)
@@ -147,7 +147,7 @@ func TestForwarderKeepsFramesAndDelay(t *testing.T) {
 }
 
 func TestDescribePath(t *testing.T) {
-	p := passed{Frames: 4, Longest: 1514, Delay: 480 * time.Microsecond, Late: 1, Failed: 1}
+	p := traffic{Frames: 4, Longest: 1514, Delay: 480 * time.Microsecond, Late: 1, Failed: 1}
 	got := p.describe(2, 8*time.Microsecond, time.Second)
 	for _, want := range []string{"not netem", "4 frames of at most 1514 bytes", "3 dropped", "mean delay 120µs", "25.00% more than 50µs late", "2.00 µs a frame"} {
 		if !strings.Contains(got, want) {

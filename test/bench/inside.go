@@ -19,8 +19,8 @@ import (
 // insideEnv is in the measuring process's environment.
 const insideEnv = "NFSRDMA_BENCH_INSIDE"
 
-// errSaid stands for an error that a child process has already printed.
-var errSaid = errors.New("said")
+// errPrinted stands for an error that a child process has already printed.
+var errPrinted = errors.New("said")
 
 // runInside starts this program again and waits for it: bound to the CPUs, for root in new
 // namespaces, and with env added to its environment. Its processes end with it, because it is the
@@ -52,17 +52,17 @@ func runInside(cpus string, env ...string) error {
 		return err
 	}
 	// The child cleans up; this process only waits for it.
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, os.Interrupt, syscall.SIGTERM)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		for s := range told {
+		for s := range signals {
 			_ = cmd.Process.Signal(s)
 		}
 	}()
 	if err := cmd.Wait(); err != nil {
 		var failed *exec.ExitError
 		if errors.As(err, &failed) {
-			return errSaid
+			return errPrinted
 		}
 		return err
 	}

@@ -146,7 +146,7 @@ func TestAgain(t *testing.T) {
 		{[]error{unix.EINTR, unix.EIO}, unix.EIO},
 	} {
 		left := c.answers
-		err := again(func() error {
+		err := retryInterrupted(func() error {
 			err := left[0]
 			left = left[1:]
 			return err

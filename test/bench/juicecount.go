@@ -142,7 +142,7 @@ func (j *juice) calls(ctx context.Context, at, kind string, servers []*server, n
 	for i, s := range servers {
 		pids[strconv.Itoa(i)] = s.pid
 	}
-	if _, err := atRest(ctx, pids); err != nil {
+	if _, err := awaitIdle(ctx, pids); err != nil {
 		return err
 	}
 	after, err := j.used(servers)

@@ -57,7 +57,7 @@ func (j *juice) work(ctx context.Context, at, kind, dir string, n, threads int, 
 	s.add(key, d.Count/d.Seconds)
 	used := float64((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Microseconds())
 	s.add(key+"/cpu/program", used/d.Count)
-	after, err := atRest(ctx, pids)
+	after, err := awaitIdle(ctx, pids)
 	if err != nil {
 		return err
 	}
@@ -88,9 +88,9 @@ const (
 	restLimit = 20 * time.Second // limit of the wait for idle processes
 )
 
-// atRest waits until the processes have finished deferred work, such as removing objects and
+// awaitIdle waits until the processes have finished deferred work, such as removing objects and
 // uploading blocks. That work belongs to the present measurement rather than the next.
-func atRest(ctx context.Context, pids map[string]int) (map[string]float64, error) {
+func awaitIdle(ctx context.Context, pids map[string]int) (map[string]float64, error) {
 	was, err := cpuTimes(pids)
 	for end := time.Now().Add(restLimit); err == nil; {
 		if err = sleep(ctx, restTime); err != nil {

@@ -28,7 +28,7 @@ func (b *bed) measureMemory(ctx context.Context) error {
 		return err
 	}
 	for _, kind := range mountKinds {
-		if err := j.look(ctx, kind, dirs*memoryDir); err != nil {
+		if err := j.lookUpAll(ctx, kind, dirs*memoryDir); err != nil {
 			return fmt.Errorf("%s: %w", kind, err)
 		}
 	}
@@ -125,8 +125,8 @@ func plantTree(dump []byte, dirs, files int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// look mounts, looks up all files, and adds the processes' memory before and after.
-func (j *juice) look(ctx context.Context, kind string, files int) error {
+// lookUpAll mounts, looks up all files, and adds the processes' memory before and after.
+func (j *juice) lookUpAll(ctx context.Context, kind string, files int) error {
 	m, err := j.mount(ctx, kind)
 	if err != nil {
 		return err

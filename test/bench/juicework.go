@@ -101,8 +101,8 @@ func readLarge(dir string, _, _ int) (float64, error) {
 	return fileSize >> 20, nil
 }
 
-// share calls do for n files, divided among threads.
-func share(dir string, n, threads int, do func(name string) error) (float64, error) {
+// divideFiles calls do for n files, divided among threads.
+func divideFiles(dir string, n, threads int, do func(name string) error) (float64, error) {
 	failed := make([]error, threads)
 	var wg sync.WaitGroup
 	for t := range threads {
@@ -124,7 +124,7 @@ func share(dir string, n, threads int, do func(name string) error) (float64, err
 // createFiles makes small files.
 func createFiles(dir string, n, threads int) (float64, error) {
 	p := make([]byte, workSmall)
-	return share(dir, n, threads, func(name string) error {
+	return divideFiles(dir, n, threads, func(name string) error {
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err != nil {
 			return err
@@ -137,10 +137,10 @@ func createFiles(dir string, n, threads int) (float64, error) {
 	})
 }
 
-// again repeats a system call that a signal has interrupted: Go's scheduler sends signals, and
-// JuiceFS's mount gives up a request if its caller gets one. done is the error if the interrupted
-// attempt had succeeded.
-func again(do func() error, done error) error {
+// retryInterrupted repeats a system call that a signal has interrupted: Go's scheduler sends
+// signals, and JuiceFS's mount gives up a request if its caller gets one. done is the error if the
+// interrupted attempt had succeeded.
+func retryInterrupted(do func() error, done error) error {
 	err := do()
 	for interrupted := false; ; err = do() {
 		switch {
@@ -156,21 +156,21 @@ func again(do func() error, done error) error {
 
 // touchFiles makes empty files.
 func touchFiles(dir string, n, threads int) (float64, error) {
-	return share(dir, n, threads, func(name string) error {
-		return again(func() error { return unix.Mknod(name, unix.S_IFREG|0o644, 0) }, unix.EEXIST)
+	return divideFiles(dir, n, threads, func(name string) error {
+		return retryInterrupted(func() error { return unix.Mknod(name, unix.S_IFREG|0o644, 0) }, unix.EEXIST)
 	})
 }
 
 func statFiles(dir string, n, threads int) (float64, error) {
-	return share(dir, n, threads, func(name string) error {
+	return divideFiles(dir, n, threads, func(name string) error {
 		_, err := os.Lstat(name)
 		return err
 	})
 }
 
 func removeFiles(dir string, n, threads int) (float64, error) {
-	return share(dir, n, threads, func(name string) error {
-		return again(func() error { return unix.Unlink(name) }, unix.ENOENT)
+	return divideFiles(dir, n, threads, func(name string) error {
+		return retryInterrupted(func() error { return unix.Unlink(name) }, unix.ENOENT)
 	})
 }
 

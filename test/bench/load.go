@@ -155,7 +155,7 @@ func idle(n int, url string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	self := own()
+	self := ownPID()
 	before, err := resident(self)
 	if err != nil {
 		return err

@@ -155,7 +155,7 @@ func exit(err error) {
 	if err == nil {
 		os.Exit(0)
 	}
-	if !errors.Is(err, errSaid) {
+	if !errors.Is(err, errPrinted) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 	}
 	os.Exit(1)

@@ -57,7 +57,7 @@ func (b *bed) measureLatency(ctx context.Context) error {
 		if err := b.round(ctx, "latency", j, rdma, tcp); err != nil {
 			return err
 		}
-		return b.beside(ctx, reading(rdma, 8*b.config.duration), func() error { return b.round(ctx, "loaded", j, rdma) })
+		return b.whileRunning(ctx, reading(rdma, 8*b.config.duration), func() error { return b.round(ctx, "loaded", j, rdma) })
 	})
 }
 
@@ -66,9 +66,9 @@ func reading(from target, most time.Duration) job {
 	return job{target: from, tests: "read", depth: 8, time: most + time.Second}
 }
 
-// beside runs f while another process runs j, which takes longer than f. The process is ended after
-// f.
-func (b *bed) beside(ctx context.Context, j job, f func() error) error {
+// whileRunning runs f while another process runs j, which takes longer than f. The process is ended
+// after f.
+func (b *bed) whileRunning(ctx context.Context, j job, f func() error) error {
 	args, err := b.args(j)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (b *bed) measureTail(ctx context.Context) error {
 			if err := b.round(ctx, "alone", j, over); err != nil {
 				return err
 			}
-			err := b.beside(ctx, reading(over, 3*b.config.duration), func() error { return b.round(ctx, "beside", j, over) })
+			err := b.whileRunning(ctx, reading(over, 3*b.config.duration), func() error { return b.round(ctx, "beside", j, over) })
 			if err != nil {
 				return err
 			}
@@ -104,8 +104,8 @@ func (b *bed) measureTail(ctx context.Context) error {
 	})
 }
 
-// names makes a directory of n empty files, and returns a function that removes it.
-func (b *bed) names(dir string, n int) (remove func(), err error) {
+// makeNames makes a directory of n empty files, and returns a function that removes it.
+func (b *bed) makeNames(dir string, n int) (remove func(), err error) {
 	dir = filepath.Join(b.served, dir)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (b *bed) names(dir string, n int) (remove func(), err error) {
 }
 
 func (b *bed) measureList(ctx context.Context) error {
-	remove, err := b.names("thousand", 1000)
+	remove, err := b.makeNames("thousand", 1000)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (b *bed) measureList(ctx context.Context) error {
 // measureMillion lists a directory with a million names completely, at least once, and samples the
 // server's memory.
 func (b *bed) measureMillion(ctx context.Context) error {
-	remove, err := b.names("million", 1_000_000)
+	remove, err := b.makeNames("million", 1_000_000)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (b *bed) measureShare(ctx context.Context) error {
 		for of, other := range map[target]target{roce: tcp, tcp: roce} {
 			beside := j
 			beside.target, beside.time = other, 4*linkTime
-			if err := b.beside(ctx, beside, func() error { return b.round(ctx, "beside", j, of) }); err != nil {
+			if err := b.whileRunning(ctx, beside, func() error { return b.round(ctx, "beside", j, of) }); err != nil {
 				return err
 			}
 		}

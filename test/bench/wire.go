@@ -123,7 +123,7 @@ func (b *bed) describeWire() (string, error) {
 	took := time.Since(w.start)
 	w.in.Close() // it then writes its counts
 	line, err := w.out.ReadBytes('\n')
-	var p passed
+	var p traffic
 	if err := errors.Join(err, w.close(), json.Unmarshal(line, &p)); err != nil {
 		return "", fmt.Errorf("the forwarder: %w", err)
 	}
@@ -132,7 +132,7 @@ func (b *bed) describeWire() (string, error) {
 }
 
 // describe formats a forwarder's traffic.
-func (p passed) describe(dropped int64, cpu, took time.Duration) string {
+func (p traffic) describe(dropped int64, cpu, took time.Duration) string {
 	frames := max(p.Frames, 1)
 	return fmt.Sprintf("path: a forwarder of our own between two tap devices (not netem, which is not here), %v each way, MTU 1500, no segmentation offload; "+
 		"%d frames of at most %d bytes, %d dropped, mean delay %v, %.2f%% more than %v late; its CPU: %.1f s of %.1f s, %.2f µs a frame",

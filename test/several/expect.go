@@ -91,10 +91,10 @@ func (m *model) open(s Step, o Outcome) string {
 	flags := " " + s.Flags + " "
 	switch {
 	case ino != nil && s.Op == Create:
-		m.asked(s.Actor, s.Name)
+		m.noteLookup(s.Actor, s.Name)
 		return fails(o, "EEXIST")
 	case ino == nil && s.Op == Open && !strings.Contains(flags, " creat "):
-		m.asked(s.Actor, s.Name)
+		m.noteLookup(s.Actor, s.Name)
 		return fails(o, "ENOENT")
 	}
 	if o.Err == "ENOENT" && m.absent(s.Actor, s.Name) && !strings.Contains(flags, " creat ") {
@@ -110,7 +110,7 @@ func (m *model) open(s Step, o Outcome) string {
 	} else if strings.Contains(flags, " trunc ") {
 		m.change(s.Actor, ino, true, func(v *version) { v.data, v.time = nil, truncated(v, 0) })
 	}
-	m.asked(s.Actor, s.Name)
+	m.noteLookup(s.Actor, s.Name)
 	f := &opened{actor: s.Actor, fd: s.Fd, ino: ino, name: s.Name, append: strings.Contains(flags, " append ")}
 	f.write = s.Op == Create || strings.Contains(flags, " w ")
 	if !m.keeps(s.Actor, ino) {
@@ -138,7 +138,7 @@ func (m *model) name(s Step, o Outcome) string {
 		return m.listed(s, o)
 	}
 	if ino == nil && s.Op != CopyIn {
-		m.asked(s.Actor, s.Name)
+		m.noteLookup(s.Actor, s.Name)
 		return fails(o, "ENOENT")
 	}
 	if o.Err == "ENOENT" && m.absent(s.Actor, s.Name) {
@@ -161,9 +161,9 @@ func (m *model) name(s Step, o Outcome) string {
 		}
 	case Truncate:
 		m.change(s.Actor, ino, true, func(v *version) { v.data, v.time = resized(v.data, s.Off), 0 })
-		m.asked(s.Actor, s.Name)
+		m.noteLookup(s.Actor, s.Name)
 	case Stat:
-		m.asked(s.Actor, s.Name)
+		m.noteLookup(s.Actor, s.Name)
 		return m.see(s, ino, o)
 	case Cat:
 		if want := ino.last().data; !bytes.Equal(o.Data, want) {

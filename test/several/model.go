@@ -152,8 +152,8 @@ func (m *model) removed(actor int, name string, ino *inode) {
 	}
 }
 
-// asked records that an actor has the newest binding of a name.
-func (m *model) asked(actor int, name string) {
+// noteLookup records that an actor has the newest binding of a name.
+func (m *model) noteLookup(actor int, name string) {
 	m.seen[nameKey{actor, name}] = []*inode{m.names[name]}
 }
 
@@ -180,7 +180,7 @@ func (m *model) bind(actor int, name string, ino *inode) {
 			m.seen[k] = append(m.seen[k], ino)
 		}
 	}
-	m.asked(actor, name)
+	m.noteLookup(actor, name)
 }
 
 // settle advances an actor's oldest version of a file to the server's.
@@ -266,8 +266,8 @@ func resized(data []byte, n int64) []byte {
 	return out
 }
 
-// may returns the versions of a file that an actor may see.
-func (m *model) may(actor int, ino *inode) []version {
+// permitted returns the versions of a file that an actor may see.
+func (m *model) permitted(actor int, ino *inode) []version {
 	return ino.versions[m.oldest(actor, ino):]
 }
 

@@ -76,7 +76,7 @@ func (m *model) prepareFile(f *opened, s *Step) bool {
 		return within(s, size)
 	case Read:
 		s.N = 64
-		for _, v := range m.may(s.Actor, f.ino) {
+		for _, v := range m.permitted(s.Actor, f.ino) {
 			s.N = max(s.N, int64(len(v.data))+64)
 		}
 		return true

@@ -12,7 +12,7 @@ func (m *model) see(s Step, ino *inode, o Outcome) string {
 	if ino.torn {
 		return ""
 	}
-	may := slices.Clone(m.may(s.Actor, ino))
+	may := slices.Clone(m.permitted(s.Actor, ino))
 	ok := false
 	switch s.Op {
 	case Stat, FStat:
@@ -44,7 +44,7 @@ func (m *model) see(s Step, ino *inode, o Outcome) string {
 
 // describe formats a step's permitted outcomes.
 func (m *model) describe(s Step, ino *inode) string {
-	may, text := m.may(s.Actor, ino), ""
+	may, text := m.permitted(s.Actor, ino), ""
 	for i := range may {
 		if i > 0 {
 			text += ", or of an older version "

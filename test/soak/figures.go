@@ -101,8 +101,8 @@ func (s *server) scrape(f *figures) error {
 	return err
 }
 
-// most returns the maximum of each figure.
-func (f figures) most(g figures) figures {
+// maxOf returns the maximum of each figure.
+func (f figures) maxOf(g figures) figures {
 	for _, x := range allFigures {
 		*x.of(&f) = max(*x.of(&f), *x.of(&g))
 	}

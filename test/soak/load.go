@@ -129,7 +129,7 @@ func (w *worker) served(name string) string { return filepath.Join(w.server.serv
 // url returns the URL of a worker's file.
 func (w *worker) url(name string) string { return w.server.url(w.transport, w.name+"/"+name) }
 
-// chance returns a random duration below most.
-func (w *worker) chance(most time.Duration) time.Duration {
+// randomDuration returns a random duration below most.
+func (w *worker) randomDuration(most time.Duration) time.Duration {
 	return time.Duration(w.rand.Int64N(int64(most)))
 }

@@ -66,7 +66,7 @@ func run(ctx context.Context, cfg config) (r report, err error) {
 		defer close(watched)
 		for !l.ended() {
 			if f, err := s.figures(); err == nil {
-				r.peak = r.peak.most(f)
+				r.peak = r.peak.maxOf(f)
 			}
 			time.Sleep(sampleInterval)
 		}

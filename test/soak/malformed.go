@@ -25,7 +25,7 @@ func (w *worker) malformed(ctx context.Context) error {
 	}
 	defer c.Close()
 	w.done.malformed.Add(1)
-	c.SetDeadline(time.Now().Add(w.chance(malformedWait)))
+	c.SetDeadline(time.Now().Add(w.randomDuration(malformedWait)))
 	c.Write(w.garbage()) // the server may end the connection at any byte
 	switch w.rand.IntN(3) {
 	case 0: // closed at once, with a reset if there is unread data

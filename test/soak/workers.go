@@ -120,7 +120,7 @@ func (w *worker) killOne(ctx context.Context) error {
 	if w.rand.IntN(2) == 0 {
 		from, to = w.url("big"), filepath.Join(w.local, "back")
 	}
-	killed, err := w.server.killedClient(w.chance(killWait), "cp", from, to)
+	killed, err := w.server.killedClient(w.randomDuration(killWait), "cp", from, to)
 	if killed {
 		w.done.killed.Add(1)
 	}

@@ -50,7 +50,7 @@ func Check(t *testing.T, path string, want Want) *Report {
 		askTshark(t, path, r)
 	}
 	t.Logf("%d connections, %d FPDUs (%d for tshark, in %v), %d calls, %d RDMA Writes, %d RDMA Reads, Terminates %q, %d and %d calls without a reply",
-		r.Connections, r.FPDUs, r.early, time.Since(asked).Round(time.Millisecond), r.Calls, r.Writes, r.Reads, r.Terminates, r.Unanswered, r.Ignored)
+		r.Connections, r.FPDUs, r.tsharkFPDUs, time.Since(asked).Round(time.Millisecond), r.Calls, r.Writes, r.Reads, r.Terminates, r.Unanswered, r.Ignored)
 	return r
 }
 

@@ -34,9 +34,9 @@ type endpoints struct {
 
 // half is one direction during reassembly.
 type half struct {
-	started bool
-	next    uint32
-	early   []segment // after next
+	started    bool
+	next       uint32
+	outOfOrder []segment // after next
 }
 
 type segment struct {
@@ -145,8 +145,8 @@ func (a *assembler) packet(frame int, ip []byte) {
 		dir = 1
 	}
 	data := tcp[offset:]
-	if len(h.early) > 0 || seq != h.next {
-		h.early = append(h.early, segment{seq, slices.Clone(data)})
+	if len(h.outOfOrder) > 0 || seq != h.next {
+		h.outOfOrder = append(h.outOfOrder, segment{seq, slices.Clone(data)})
 		for _, data := range h.ready() {
 			s.take(chunk{frame, dir, data})
 		}
@@ -158,14 +158,14 @@ func (a *assembler) packet(frame int, ip []byte) {
 
 // ready returns the contiguous segments, and drops repeated bytes.
 func (h *half) ready() (out [][]byte) {
-	slices.SortStableFunc(h.early, func(a, b segment) int { return int(int32(a.seq - b.seq)) })
-	for len(h.early) > 0 {
-		s := h.early[0]
+	slices.SortStableFunc(h.outOfOrder, func(a, b segment) int { return int(int32(a.seq - b.seq)) })
+	for len(h.outOfOrder) > 0 {
+		s := h.outOfOrder[0]
 		gap := int32(s.seq - h.next)
 		if gap > 0 {
 			return out
 		}
-		h.early = h.early[1:]
+		h.outOfOrder = h.outOfOrder[1:]
 		if known := int(-gap); known < len(s.data) {
 			out = append(out, s.data[known:])
 			h.next += uint32(len(s.data) - known)

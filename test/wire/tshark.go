@@ -52,8 +52,8 @@ func askTshark(t *testing.T, path string, r *Report) {
 		}
 		checkRemarks(t, f)
 	}
-	if fpdus != r.early {
-		t.Errorf("tshark sees %d FPDUs, we see %d", fpdus, r.early)
+	if fpdus != r.tsharkFPDUs {
+		t.Errorf("tshark sees %d FPDUs, we see %d", fpdus, r.tsharkFPDUs)
 	}
 }
 

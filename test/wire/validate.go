@@ -47,7 +47,7 @@ type Report struct {
 	// violation: Linux sends such pads (RFC 5044 says they should be zero).
 	DirtyPads [2]int
 
-	early int // FPDUs in tshark's part
+	tsharkFPDUs int // FPDUs in tshark's part
 }
 
 var sideNames = [2]string{"client", "server"}
@@ -204,7 +204,7 @@ func (c *conn) fatal(frame, dir int, message, rule string) {
 func (c *conn) fpdu(f fpdu, dir int, pad []byte) {
 	c.r.FPDUs++
 	if f.frame <= tsharkFrames {
-		c.r.early++
+		c.r.tsharkFPDUs++
 	}
 	if c.sides[1].startup == nil {
 		c.fatal(f.frame, dir, "FPDU", "sent before the MPA Reply")

@@ -55,7 +55,7 @@ func run(args []string) error {
 			args = args[3:]
 		}
 		if err != nil && tells != "" {
-			err = errors.Join(err, tell(tells, err))
+			err = errors.Join(err, writeError(tells, err))
 		}
 		if err != nil {
 			return err
@@ -87,8 +87,8 @@ func count(f *os.File, times string) error {
 	return err
 }
 
-// tell writes an error to a file, atomically.
-func tell(path string, err error) error {
+// writeError writes an error to a file, atomically.
+func writeError(path string, err error) error {
 	if err := os.WriteFile(path+".new", []byte(err.Error()), 0o644); err != nil {
 		return err
 	}
