@@ -1,4 +1,4 @@
-// Records as they are written; a queue that is full, a disk that is, and a file that is replaced.
+// Records as written; a full queue, a full disk, and a replaced file.
 
 package audit
 
@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	logrus.SetLevel(logrus.PanicLevel) // failures are what is tested
+	logrus.SetLevel(logrus.PanicLevel) // the tests provoke failures
 	os.Exit(m.Run())
 }
 
@@ -48,7 +48,7 @@ func sample(t testing.TB, name string) *nfsserver.Change {
 			AtimeHow: nfs3.SetToServerTime, MtimeHow: nfs3.SetToClientTime, Mtime: nfs3.Time{Sec: 12, Nsec: 34}}}
 }
 
-// TestLines: what stands in the records.
+// TestLines: the content of records.
 func TestLines(t *testing.T) {
 	where := `"time":"2001-09-09T01:46:40.000000005Z","client":"192.0.2.1","port":700,"transport":"tcp","uid":0,"gid":0,"as_uid":65534,"as_gid":65534`
 	rename := sample(t, "a")
@@ -74,7 +74,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// FuzzNames: each name is one line of JSON, without control characters, and can be had back.
+// FuzzNames: each name becomes one line of JSON without control characters, and can be recovered.
 func FuzzNames(f *testing.F) {
 	for _, s := range []string{"", "plain", "caf\xe9", `\xe9`, `\`, "\xff\xfe\\", "\n\"\x00\x1b[2J", "\u0085\u009b", "ä\u2028\ufffd", "\xed\xa0\x80", "\xf0\x9f\x92"} {
 		f.Add([]byte(s))
@@ -96,7 +96,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// unescape undoes what the documentation says of names.
+// unescape reverses the documented escapes of names.
 func unescape(t *testing.T, s string) (b []byte) {
 	for i := 0; i < len(s); i++ {
 		switch {
@@ -117,11 +117,11 @@ func unescape(t *testing.T, s string) (b []byte) {
 	return b
 }
 
-// A disk is a sink that is full, or does not answer, for a time.
+// A disk is a sink that can be full or slow.
 type disk struct {
 	mu   sync.Mutex
 	data []byte
-	room int           // bytes; -1: no end
+	room int           // bytes; -1: unlimited
 	slow chan struct{} // not nil: writes wait until it is closed
 }
 
@@ -155,7 +155,7 @@ func end(t *testing.T, l *Log) {
 	}
 }
 
-// numbers are the names of the records in files, in order, and how many are said to be lost.
+// numbers returns the names of the records in files, in order, and the number of lost records.
 func numbers(t *testing.T, data []byte) (names []int, lost int) {
 	t.Helper()
 	for line := range bytes.Lines(data) {
@@ -182,24 +182,24 @@ func numbers(t *testing.T, data []byte) (names []int, lost int) {
 	return names, lost
 }
 
-// TestFullQueueIsCounted: while the disk does not answer the queue fills; what is lost then stands
-// where it would have been.
+// TestFullQueueIsCounted: while the disk does not respond, the queue fills; the record about lost
+// ones stands in their place.
 func TestFullQueueIsCounted(t *testing.T) {
 	d := &disk{room: -1, slow: make(chan struct{})}
 	l := start("x", d, 4096)
 	const n = 200
 	for i := range n {
-		// where a long one has no room a short one could
+		// a short record might fit where a long one does not
 		l.Change(sample(t, fmt.Sprintf("%0*d", 1+i%2*2000, i)))
 	}
-	l.mu.Lock() // the writer may be taking the first ones only now
+	l.mu.Lock() // the writer may only now take the first ones
 	queued := len(l.pending)
 	l.mu.Unlock()
 	if queued > 4096 {
 		t.Errorf("%d bytes in the queue", queued)
 	}
 	close(d.slow)
-	for begin := time.Now(); l.waiting.Load() > 0; { // the loss has been written, too
+	for begin := time.Now(); l.waiting.Load() > 0; { // the loss has been written too
 		if time.Since(begin) > time.Minute {
 			t.Fatal("nothing is written")
 		}
@@ -214,7 +214,7 @@ func TestFullQueueIsCounted(t *testing.T) {
 	}
 }
 
-// TestFullDiskTearsNoLine: once a full disk has room again writing goes on where it ended.
+// TestFullDiskTearsNoLine: when a full disk has room again, writing continues where it ended.
 func TestFullDiskTearsNoLine(t *testing.T) {
 	d := &disk{room: 1000}
 	l := start("x", d, queueSize)
@@ -233,7 +233,7 @@ func TestFullDiskTearsNoLine(t *testing.T) {
 	}
 }
 
-// TestCloseSaysWhatIsNotWritten: a disk that stays full does not keep the server from ending.
+// TestCloseSaysWhatIsNotWritten: a disk that stays full does not prevent the end of the server.
 func TestCloseSaysWhatIsNotWritten(t *testing.T) {
 	l := start("x", &disk{}, queueSize)
 	for range 3 {
@@ -247,14 +247,14 @@ func TestCloseSaysWhatIsNotWritten(t *testing.T) {
 	<-l.done
 }
 
-// TestRotationUnderLoad: renamed and opened again while records come, no file lacks one.
+// TestRotationUnderLoad: the file is renamed and reopened while records arrive; no file lacks one.
 func TestRotationUnderLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	l, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.reopenWait = time.Minute // a disk that others use may be slow
+	l.reopenWait = time.Minute // a shared disk may be slow
 	const n = 20000
 	sent := make(chan struct{})
 	go func() {
@@ -262,7 +262,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		for i := range n {
 			l.Change(sample(t, fmt.Sprint(i)))
 			for i%1000 == 0 && l.waiting.Load() > 0 {
-				// to be rotated between, and never more than the queue holds
+				// leaves time for rotations, and never exceeds the queue
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -298,8 +298,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFullDiskIsReplaced: a line of which the full disk has a part is whole in the file that takes
-// its place.
+// TestFullDiskIsReplaced: a line that the full disk has in part is whole in the replacing file.
 func TestFullDiskIsReplaced(t *testing.T) {
 	d := &disk{room: 1000}
 	path := filepath.Join(t.TempDir(), "audit")
@@ -333,7 +332,7 @@ func TestFullDiskIsReplaced(t *testing.T) {
 	}
 }
 
-// TestOpen: the mode, a line that was cut off, and what is refused.
+// TestOpen: the mode, an incomplete line, and refused files.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit")
@@ -382,8 +381,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// BenchmarkChange is what a record costs the call. The writer's CPU is not in it where there is
-// another.
+// BenchmarkChange measures a record's cost for the call. The writer's CPU time is excluded if there
+// is another CPU.
 func BenchmarkChange(b *testing.B) {
 	l := start("x", devNull{}, queueSize)
 	c := sample(b, "a name of the usual length")

@@ -1,4 +1,4 @@
-// The keys of records: the documents have each of them.
+// The keys of records: all are documented.
 
 package audit
 

@@ -1,4 +1,4 @@
-// CPU times: of this process, of another, and out of lines as the kernel writes them.
+// CPU times: of this process, of another, and parsed from the kernel's lines.
 
 package bench
 
@@ -12,7 +12,7 @@ func TestStatIsParsed(t *testing.T) {
 	const rest = " S 1 2 3 0 -1 4194560 100 0 0 0 70 12 5 6 20 0 1 0 100"
 	for line, want := range map[string]time.Duration{
 		"1 (nfsrdmad)" + rest: 820 * time.Millisecond,
-		// a name with what looks like an end
+		// a name that looks like the end of the field
 		"1 (a) S 9 (b)" + rest:                    820 * time.Millisecond,
 		"1 (x) S 1 2 3 0 -1 4194560 100 0 0 0 70": 0,
 		"1 (x) S 1 2 3 0 -1 4 100 0 0 0 x 12 5":   0,
@@ -24,7 +24,7 @@ func TestStatIsParsed(t *testing.T) {
 	}
 }
 
-// A process that works has used CPU time, by the meter of its own and by that of a server.
+// Both meters see the CPU time of a busy process.
 func TestMeterCountsWork(t *testing.T) {
 	used := cpuMeter(os.Getpid())
 	var got cpuTime

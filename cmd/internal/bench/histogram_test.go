@@ -39,13 +39,13 @@ func TestHistogramOfNothing(t *testing.T) {
 		t.Errorf("%d, %v, %v, %v to %v", h.N, h.Mean(), h.Quantile(0.5), h.Min, h.Max)
 	}
 	other.Add(time.Second)
-	h.merge(&other) // the least is that of the other, not the 0 of nothing
+	h.merge(&other) // the least is the other's, rather than 0 for no durations
 	if h.N != 1 || h.Min != time.Second || h.Max != time.Second {
 		t.Errorf("%d, %v to %v", h.N, h.Min, h.Max)
 	}
 }
 
-// Quantiles stay between the least and the largest, whatever a bucket spans.
+// Quantiles stay between the least and the largest duration, whatever the width of a bucket.
 func TestQuantilesAreBounded(t *testing.T) {
 	var h Histogram
 	h.Add(1000*time.Nanosecond + 3)

@@ -1,5 +1,5 @@
-// The honest limit: what the peer sends and stores, that wrong bytes are no figure, and which limit
-// a test has.
+// The limit: the data sent and stored by the peer, errors instead of figures for wrong bytes, and
+// the limit for each test.
 
 package bench
 
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// pieceAt is what the memory file holds at each multiple of limitPiece.
+// pieceAt is the memory file's content at each multiple of limitPiece.
 func pieceAt() []byte {
 	p := make([]byte, limitPiece)
 	for i := range p {
@@ -25,8 +25,8 @@ func pieceAt() []byte {
 	return p
 }
 
-// Every kind of reading brings the file's bytes from its beginning, with a CRC after each piece
-// where it should.
+// Every kind of reading returns the file's bytes from the start, with a CRC after each piece where
+// required.
 func TestPeerSendsItsFile(t *testing.T) {
 	addr, stop := startRawPeer(t)
 	defer stop()
@@ -52,7 +52,7 @@ func TestPeerSendsItsFile(t *testing.T) {
 	}
 }
 
-// The file starts over at its end, whichever way it is sent.
+// The file starts over at its end, with each way of sending.
 func TestSentFileStartsOver(t *testing.T) {
 	f, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
@@ -75,7 +75,7 @@ func TestSentFileStartsOver(t *testing.T) {
 	}
 }
 
-// tcpPair is both ends of a connection.
+// tcpPair returns both ends of a connection.
 func tcpPair(t *testing.T) (a, b net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,7 +93,7 @@ func tcpPair(t *testing.T) (a, b net.Conn) {
 	return a, b
 }
 
-// Pieces that come are in the file, in their order; the count leaves CRCs out.
+// Received pieces are in the file, in order; the count excludes CRCs.
 func TestReceivedPiecesAreStored(t *testing.T) {
 	for _, crc := range []bool{false, true} {
 		f, err := memoryFile()
@@ -115,7 +115,7 @@ func TestReceivedPiecesAreStored(t *testing.T) {
 		if n, err := receivePieces(theirs, f, crc); err != nil || n != 2*limitPiece {
 			t.Errorf("%d bytes, %v", n, err)
 		}
-		for i, want := range []byte{100, 101, 0} { // the third piece is still that of memoryFile
+		for i, want := range []byte{100, 101, 0} { // the third piece is still memoryFile's
 			b := make([]byte, 1)
 			if _, err := f.ReadAt(b, int64(i)*limitPiece); err != nil || b[0] != want {
 				t.Errorf("CRC %v: piece %d begins with %d, want %d, %v", crc, i, b[0], want, err)
@@ -124,8 +124,8 @@ func TestReceivedPiecesAreStored(t *testing.T) {
 	}
 }
 
-// A piece with a wrong CRC, or half a piece, ends the measurement at the peer, and then at
-// our end, as the count never comes.
+// A piece with a wrong CRC, or half a piece, ends the measurement at the peer, and then at our end,
+// because the count never arrives.
 func TestWrongPieceIsRefusedByThePeer(t *testing.T) {
 	addr, stop := startRawPeer(t)
 	defer stop()
@@ -149,7 +149,7 @@ func TestWrongPieceIsRefusedByThePeer(t *testing.T) {
 	}
 }
 
-// answering is a peer that answers every connection with what f writes.
+// answering is a peer that replies to every connection with f.
 func answering(t *testing.T, f func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -192,7 +192,8 @@ func TestWrongAnswersAreNoLimit(t *testing.T) {
 	}
 }
 
-// Only what is asked for is measured, and even with no time each figure is of one piece.
+// Only the requested limits are measured, and each figure covers at least one piece, even without
+// time.
 func TestLimitsAreMeasured(t *testing.T) {
 	addr, stop := startRawPeer(t)
 	l, err := measureLimits(addr, 0, true, true)

@@ -1,4 +1,4 @@
-// The loop: each call once, the first error ends it, and nothing is allocated.
+// The loop: each call once, an end at the first error, no allocation.
 
 package bench
 
@@ -29,7 +29,7 @@ func TestCountedLoopMakesEachCallOnce(t *testing.T) {
 		made[i].Add(1)
 		return 3, nil
 	}
-	for round := 1; round <= 2; round++ { // the second finds nothing left of the first
+	for round := 1; round <= 2; round++ { // the second must not see the first round's state
 		m, err := l.run(t.Context())
 		if err != nil || m.h.N != count || m.bytes != 3*count || m.elapsed <= 0 || ended != round {
 			t.Fatalf("round %d: %v, %d calls, %d bytes, %v, ended %d times", round, err, m.h.N, m.bytes, m.elapsed, ended)
@@ -58,7 +58,7 @@ func TestDepthIsTheCallsInFlight(t *testing.T) {
 	}
 }
 
-// A loop whose time is over before its first call makes one: no figure is of nothing.
+// A loop with no time left before its first call still makes one.
 func TestTimedLoopMakesOneCall(t *testing.T) {
 	l := loop{slots: slots(2), op: func(*slot, int64) (int, error) { return 1, nil }}
 	if m, err := l.run(t.Context()); err != nil || m.h.N != 1 || m.bytes != 1 {
@@ -109,8 +109,8 @@ func TestContextEndsTheLoop(t *testing.T) {
 	}
 }
 
-// What the loop itself allocates would be counted as the client's: only its
-// goroutines and closures, which many calls divide among them.
+// Allocations of the loop would count as the client's. There are only its goroutines and closures,
+// divided by many calls.
 func TestLoopAllocatesNothingForACall(t *testing.T) {
 	l := loop{slots: slots(2), count: 200_000, op: func(s *slot, _ int64) (int, error) {
 		s.random(1 << 20)
@@ -122,7 +122,7 @@ func TestLoopAllocatesNothingForACall(t *testing.T) {
 	}
 }
 
-// Offsets are in range, the same in each run, and spread over all blocks.
+// Offsets are in range, the same in each run, and cover all blocks.
 func TestRandomOffsets(t *testing.T) {
 	const n, rounds = 64, 64 * 200
 	var seen [n]int
@@ -135,7 +135,7 @@ func TestRandomOffsets(t *testing.T) {
 		seen[x]++
 	}
 	for i, k := range seen {
-		if k < 100 || k > 300 { // 200 expected, some 14 of deviation
+		if k < 100 || k > 300 { // 200 expected, with a deviation of about 14
 			t.Errorf("block %d was taken %d times of %d", i, k, rounds)
 		}
 	}

@@ -1,5 +1,4 @@
-// Measurements of mounts: their options, what is mounted when, and that failures leave nothing
-// behind.
+// Measurements of mounts: options, the mounts at each time, and cleanup after failures.
 
 package bench
 
@@ -44,14 +43,14 @@ func TestMountOptionsAreChecked(t *testing.T) {
 		if c.want == "" {
 			continue
 		}
-		// Nothing is begun: a rig without a server is not touched.
+		// Nothing starts: a rig without a server is not touched.
 		if err := Mount(t.Context(), MountRig{}, c.o, new(MountReport)); err == nil || err.Error() != c.want {
 			t.Errorf("Mount with %+v: %v", c.o, err)
 		}
 	}
 }
 
-// The whole measurement, with the programs of this machine: every row, with a value of each round.
+// The whole measurement with this machine's programs: every row has a value for each round.
 func TestMountIsMeasured(t *testing.T) {
 	m := newMountTest(t)
 	m.opts.Rounds, m.opts.Files = 2, 12
@@ -88,9 +87,8 @@ func TestMountIsMeasured(t *testing.T) {
 	}
 }
 
-// The cold programs of a round get a mount that has just been made, each round begins with another
-// mount than the one before, and nothing stays mounted meanwhile but what FUSE alone is measured
-// with.
+// The cold programs of a round get a new mount, each round begins with another mount than the
+// previous one, and meanwhile only the mount for measuring FUSE alone stays mounted.
 func TestMountsAreFreshForColdPrograms(t *testing.T) {
 	fakePrograms(t, map[string]string{"tar": "", "find": "", "git": "", "rm": `exec /bin/rm "$@"`, "cp": ""})
 	m := newMountTest(t)
@@ -109,7 +107,7 @@ func TestMountsAreFreshForColdPrograms(t *testing.T) {
 	}
 }
 
-// Without files there are no trees, no programs, and no loopback.
+// Without files there are no trees, programs and loopback.
 func TestNoTreesWithoutFiles(t *testing.T) {
 	t.Setenv("PATH", "")
 	m := newMountTest(t)
@@ -122,7 +120,7 @@ func TestNoTreesWithoutFiles(t *testing.T) {
 	}
 }
 
-// A file is at least one block, and with one round each figure is its own median.
+// A file has at least one block, and with one round each figure is its median.
 func TestMountOfTheLeastFile(t *testing.T) {
 	m := newMountTest(t)
 	m.opts.Size, m.opts.Depth = 1, 1
@@ -137,7 +135,7 @@ func TestMountOfTheLeastFile(t *testing.T) {
 	}
 }
 
-// A mount that does not start, and one that fails as it ends, end the measurement with its name.
+// A mount that does not start, or fails at its end, ends the measurement with its name.
 func TestFailuresOfTheMountsAreReported(t *testing.T) {
 	for _, c := range []struct{ mount, mode, want string }{
 		{MountNull, startsNot, "child process _mount did not start"},
@@ -153,7 +151,7 @@ func TestFailuresOfTheMountsAreReported(t *testing.T) {
 	}
 }
 
-// What cannot be unmounted is named, and what the server has is not removed by way of it.
+// A mount that cannot be unmounted is named, and the server's files are not removed through it.
 func TestMountThatStaysIsNamed(t *testing.T) {
 	m := newMountTest(t)
 	m.modes[MountNull] = staysThere
@@ -172,17 +170,17 @@ func TestMountThatStaysIsNamed(t *testing.T) {
 		t.Errorf("what was mounted is gone: %v", err)
 	}
 	if names, err := os.ReadDir(m.exported); err != nil || len(names) != 0 {
-		// the rest is removed all the same
+		// the rest is removed nevertheless
 		t.Errorf("%v, %v", names, err)
 	}
 }
 
-// An interruption unmounts all and removes what was made: before anything, as the file is laid out,
-// and in the first and the last kind of reads.
+// An interruption unmounts everything and removes all files: at the start, during the layout, and
+// in the first and the last kind of reads.
 func TestInterruptedMountLeavesNothing(t *testing.T) {
-	for _, after := range []int64{0, 1, 5, 40} { // reads that the server has had
+	for _, after := range []int64{0, 1, 5, 40} { // reads served before
 		m := newMountTest(t)
-		m.opts.Duration = time.Hour // of the random reads, which only the interruption ends
+		m.opts.Duration = time.Hour // of the random reads; only the interruption ends them
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		if after == 0 {
@@ -201,7 +199,7 @@ func TestInterruptedMountLeavesNothing(t *testing.T) {
 	}
 }
 
-// A directory of the name that is worked in, made by somebody else, is left alone.
+// An existing directory with the working directory's name is left alone.
 func TestDirectoryOfSomebodyElse(t *testing.T) {
 	m := newMountTest(t)
 	work := filepath.Join(m.exported, fmt.Sprintf(".nfsrdma-bench-%d", os.Getpid()))
@@ -216,7 +214,7 @@ func TestDirectoryOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// A refuser is a file tree of a server that makes no directories.
+// A refuser is a server's file tree that refuses to make directories.
 type refuser struct{ nfsserver.FS }
 
 func (refuser) Mkdir(nfsserver.Cred, nfsserver.Ref, string, *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
@@ -234,7 +232,7 @@ func TestDirectoryMustBeWritable(t *testing.T) {
 	}
 }
 
-// Without the scratch directory there is no mount point; the server is cleaned up all the same.
+// Without the scratch directory there is no mount point; the server is cleaned up nevertheless.
 func TestScratchMustBeThere(t *testing.T) {
 	m := newMountTest(t)
 	scratch := m.rig.Scratch
@@ -247,8 +245,7 @@ func TestScratchMustBeThere(t *testing.T) {
 	}
 }
 
-// A directory is removed with all that is in it, whatever its depth; one that is gone already is no
-// error.
+// A directory is removed with all its contents at any depth; a missing one is no error.
 func TestTreesOfTheServerAreRemoved(t *testing.T) {
 	fsys := serve(t, nfsclient.TCP, memory())
 	for _, dir := range []string{"work", "work/a", "work/a/b", "work/c"} {

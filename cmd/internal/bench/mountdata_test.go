@@ -1,5 +1,5 @@
-// Bytes through a mount: wrong ones are found wherever they come from, and errors name what was
-// measured.
+// Data through a mount: wrong bytes are detected wherever they originate, and errors name the
+// measurement.
 
 package bench
 
@@ -20,8 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// A mount that shows other bytes than the server has is found out by the stamps, while the clock
-// runs.
+// The stamps reveal a mount that shows other bytes than the server, during the timed reads.
 func TestWrongDataOfTheMountIsFound(t *testing.T) {
 	m := newMountTest(t)
 	m.modes[MountOurs] = showsOther
@@ -30,14 +29,14 @@ func TestWrongDataOfTheMountIsFound(t *testing.T) {
 	}
 }
 
-// A server that lies is found out: by a stamp in the test that meets it, by any other byte when the
-// file is verified, before the tests and after them.
+// Wrong data from a server is detected: a stamp by the reading test, any other byte by the
+// verification before and after the tests.
 func TestWrongDataOfTheServerIsFound(t *testing.T) {
 	const size = 2 * seqBlock
 	for _, c := range []struct {
 		name, want string
-		at         uint64 // the byte that is changed
-		from       int64  // the read of that byte that is the first to be changed
+		at         uint64 // offset of the changed byte
+		from       int64  // number of the first changed read of that byte
 	}{
 		{"a stamp, as it is laid out", "verify: wrong data at offset 1048576", seqBlock + 1, 1},
 		{"a byte, as it is laid out", "verify: wrong data in the block at offset 1048576", seqBlock + 100, 1},
@@ -60,10 +59,10 @@ func TestWrongDataOfTheServerIsFound(t *testing.T) {
 	}
 }
 
-// Errors of the server end the measurement with the name of the row, and the server is cleaned up.
+// A server error ends the measurement with the row's name, and the server is cleaned up.
 func TestErrorsOfTheServerNameTheRow(t *testing.T) {
 	for _, c := range []struct {
-		allowed int64 // writes, of 1 MiB each, of which two lay the file out
+		allowed int64 // writes of 1 MiB each; two of them lay the file out
 		want    string
 	}{
 		{0, "lay out the file: "},
@@ -84,15 +83,14 @@ func TestErrorsOfTheServerNameTheRow(t *testing.T) {
 	}
 }
 
-// A connection that ends in the middle ends the measurement, with that error and not that of wrong
-// data. What was mounted is unmounted; what the server has stays there, and the error reports that,
-// too.
+// A lost connection ends the measurement with that error rather than with one about wrong data.
+// Mounts are unmounted; the server's files stay, and the error reports that too.
 func TestMountSurvivesNoLostServer(t *testing.T) {
 	m := newMountTest(t)
 	var once sync.Once
 	var reads atomic.Int64
 	m.tree.onRead(func([]byte, uint64) {
-		if reads.Add(1) == 3 { // the first after the layout was verified
+		if reads.Add(1) == 3 { // the first after the verification of the layout
 			once.Do(func() { m.rig.FS.Client().Close() })
 		}
 	})
@@ -130,7 +128,7 @@ func TestPassReadsEveryBlockOnce(t *testing.T) {
 	}
 }
 
-// A blockFile has the content of the pattern, and counts the reads of each block.
+// A blockFile has the pattern's content, and counts the reads of each block.
 type blockFile struct {
 	benchFile
 	pat   *pattern
@@ -143,7 +141,7 @@ func (f *blockFile) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// Files whose pages cannot be dropped are not measured: the figure would be that of the cache.
+// Files whose pages cannot be dropped are not measured, because the figure would be the cache's.
 func TestOpenUncached(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "file")
@@ -174,8 +172,7 @@ func TestOpenUncached(t *testing.T) {
 	}
 }
 
-// What is read of the file system that drops everything is looked at, one byte of each block, and
-// accepted.
+// touch reads one byte of each block from the null file system, and accepts any.
 func TestTouchLooksAtEachBlock(t *testing.T) {
 	p := make([]byte, 3*patternBlock)
 	p[0], p[1], p[patternBlock], p[2*patternBlock] = 1, 100, 2, 4
@@ -185,8 +182,7 @@ func TestTouchLooksAtEachBlock(t *testing.T) {
 	}
 }
 
-// The copy that the cache is compared with has every byte that the server has, and replaces no
-// file.
+// The cache's comparison copy has every byte of the server's file, and replaces no file.
 func TestCopyHere(t *testing.T) {
 	pat := newPattern(8)
 	b := &mountRun{run: run{pat: pat, slots: []*slot{newSlot(pat)}}, opts: MountOptions{Size: 2 * seqBlock}}

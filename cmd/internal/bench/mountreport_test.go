@@ -1,4 +1,4 @@
-// The report of a mount: medians, spreads, limits, its table and its JSON, as they are written.
+// The report of a mount: medians, spreads, limits, and the exact table and JSON.
 
 package bench
 
@@ -19,8 +19,8 @@ func figure(values ...float64) (f Figure) {
 	return f
 }
 
-// The median is that of the values in their order of size, and of two in the middle the mean; the
-// values stay in the order of the rounds.
+// The median is the middle of the sorted values, or the mean of the middle two; the values keep the
+// rounds' order.
 func TestMedians(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
@@ -52,8 +52,7 @@ func TestSpreads(t *testing.T) {
 	}
 }
 
-// The limit is what both cost one after the other: never more than either alone, and half of two
-// alike.
+// The limit is the cost of both in sequence: never above either alone, and half of two equal ones.
 func TestLimitOfAMount(t *testing.T) {
 	for _, c := range []struct{ library, null, mount, limit, share float64 }{
 		{100, 100, 50, 50, 1}, {300, 600, 100, 200, 0.5}, {600, 300, 400, 200, 2},
@@ -73,7 +72,7 @@ func TestLimitOfAMount(t *testing.T) {
 	}
 }
 
-// mountSample is a report of rows of both kinds.
+// mountSample returns a report with both kinds of rows.
 func mountSample() *MountReport {
 	d := &DataRow{Name: "READ 1 MiB in order", Unit: "MiB/s", Library: figure(3000, 2900, 3200), Null: figure(6000, 5000, 6500), Mount: figure(1000, 1100, 900)}
 	p := &PairRow{Name: "rm -r", Unit: "s", Mount: figure(0.5, 0.25), Beside: "loopback", Other: figure(0.125, 0.125)}
@@ -85,7 +84,7 @@ func mountSample() *MountReport {
 		Verified: 128 << 20, Data: []*DataRow{d}, Pairs: []*PairRow{q, p}, Skipped: []string{"git status, cold: there is no git here"}}
 }
 
-// golden compares with a file of testdata.
+// golden compares with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	want, err := os.ReadFile(filepath.Join("testdata", name))
@@ -97,7 +96,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// The tables of people, to the space: columns are what makes them readable.
+// The tables are compared to the space, because columns make them readable.
 func TestTablesAreAsTheyWere(t *testing.T) {
 	r := sample()
 	r.compare(rawReport{StreamMiBs: 1024, PingPongUs: 10, Limits: limitReport{ReadCRC: 512}})
@@ -114,7 +113,7 @@ func TestTablesAreAsTheyWere(t *testing.T) {
 	}
 }
 
-// JSON is what scripts read: every field, its name, its place and its value.
+// Scripts read the JSON: every field with its name, position and value.
 func TestJSONIsAsItWas(t *testing.T) {
 	r := sample()
 	r.compare(rawReport{StreamMiBs: 1024, PingPongUs: 10, Limits: limitReport{ReadCRC: 512}})
@@ -127,7 +126,7 @@ func TestJSONIsAsItWas(t *testing.T) {
 	}
 }
 
-// What is not known, or was not skipped, is left out of both forms.
+// Unknown values, and skips that did not happen, are omitted in both forms.
 func TestMountReportLeavesOutWhatThereIsNot(t *testing.T) {
 	r := mountSample()
 	r.Transport, r.CRC, r.Conns, r.CPUs, r.Rounds, r.Skipped = "tcp", "", 2, 1, 1, nil
@@ -146,7 +145,7 @@ func TestMountReportLeavesOutWhatThereIsNot(t *testing.T) {
 	}
 }
 
-// Wherever a table cannot be written on, that is the error.
+// A write error at any point of a table is returned.
 func TestMountTableReportsWriteErrors(t *testing.T) {
 	var b strings.Builder
 	if err := mountSample().Table(&b); err != nil {

@@ -1,4 +1,4 @@
-// The rig of measurements of mounts: child processes whose mounts are symbolic links, so that no
+// The rig for measurements of mounts: child processes with symbolic links as mounts, so that no
 // FUSE is needed.
 
 package bench
@@ -18,16 +18,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 )
 
-// What a stand-in does with its mount.
+// A stand-in's behavior with its mount.
 const (
 	keepsOrder = "keeps order" // mounts, and unmounts when its standard input ends
 	startsNot  = "starts not"  // ends before it has mounted
 	endsBadly  = "ends badly"  // unmounts, and fails
 	staysThere = "stays there" // ends without unmounting
-	showsOther = "shows other" // its directory holds a file of zeros in the place of the data
+	showsOther = "shows other" // its directory has a file of zeros instead of the data
 )
 
-// A standIn is the child process of a mount: the mount point is a link to what is mounted.
+// A standIn is a mount's child process: the mount point is a link to the directory.
 type standIn struct {
 	mode, what, dir string
 	log             string // a line for each mount and unmount
@@ -59,8 +59,8 @@ func (s *standIn) serve() error {
 	return nil
 }
 
-// makeOther mounts a directory of its own. The one that is worked in is named by the process that
-// measures.
+// makeOther mounts a separate directory. The measuring process decides the name of the working
+// directory.
 func (s *standIn) makeOther() error {
 	s.what = s.log + "-other"
 	work := filepath.Join(s.what, fmt.Sprintf(".nfsrdma-bench-%d", os.Getppid()))
@@ -77,17 +77,17 @@ func (s *standIn) note(what string) error {
 	return err
 }
 
-// A mountTest is a server of a directory, and all that a measurement of a mount of it needs.
+// A mountTest is a server of a directory, with everything for a measurement of its mount.
 type mountTest struct {
 	rig      MountRig
 	opts     MountOptions
-	exported string            // the directory of the server
+	exported string            // the server's directory
 	log      string            // of the stand-ins
-	modes    map[string]string // of the stand-ins; keepsOrder where it names none
+	modes    map[string]string // of the stand-ins; the default is keepsOrder
 	tree     *liar
 }
 
-// newMountTest serves a directory, which is that of the loopback, too.
+// newMountTest serves a directory, which is also the loopback's.
 func newMountTest(t *testing.T) *mountTest {
 	t.Helper()
 	dir := t.TempDir()
@@ -122,7 +122,7 @@ func newMountTest(t *testing.T) *mountTest {
 	return m
 }
 
-// measure measures, and fails the test if anything is left behind or still mounted.
+// measure measures, and fails the test if any file remains or a mount stays.
 func (m *mountTest) measure(t *testing.T) (*MountReport, error) {
 	t.Helper()
 	r := new(MountReport)
@@ -149,7 +149,7 @@ func (m *mountTest) nothingLeft(t *testing.T) {
 	}
 }
 
-// mounts are the lines that the stand-ins wrote: "+mount", "-null", and the like.
+// mounts returns the stand-ins' log lines: "+mount", "-null", and the like.
 func (m *mountTest) mounts(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile(m.log)
@@ -159,8 +159,8 @@ func (m *mountTest) mounts(t *testing.T) []string {
 	return strings.Fields(string(b))
 }
 
-// fakePrograms has the given programs, and no others, be scripts that write down their arguments
-// before they do anything else. The function that it returns reads what was written.
+// fakePrograms replaces PATH by scripts that first record their arguments. The returned function
+// reads the record.
 func fakePrograms(t *testing.T, scripts map[string]string) func() []string {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,5 +1,4 @@
-// Small files through a mount: the tree, what programs are asked, and what becomes of their
-// complaints.
+// Small files through a mount: the tree, the programs' arguments, and their error output.
 
 package bench
 
@@ -19,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// archiveOf makes the archive of a tree of n files.
+// archiveOf returns the archive of a tree with n files.
 func archiveOf(t *testing.T, n int) []byte {
 	t.Helper()
 	b := &mountRun{rig: MountRig{Scratch: t.TempDir()}, opts: MountOptions{Files: n}}
@@ -33,8 +32,8 @@ func archiveOf(t *testing.T, n int) []byte {
 	return content
 }
 
-// The tree has as many files as asked, of all sizes, each after its directory, and is the same each
-// time.
+// The tree has the requested number of files, of all sizes, each after its directory, and is always
+// the same.
 func TestArchiveOfTheTree(t *testing.T) {
 	for _, n := range []int{1, 99, 100, 101, 250} {
 		content := archiveOf(t, n)
@@ -84,7 +83,7 @@ func TestArchiveNeedsItsDirectory(t *testing.T) {
 	}
 }
 
-// Programs work below the mount they measure, and a repository is of the kept tree.
+// Programs work below the mount being measured, and a repository belongs to the kept tree.
 func TestProgramsWorkOnTheMounts(t *testing.T) {
 	asked := fakePrograms(t, map[string]string{"tar": "", "find": "", "rm": "", "git": "", "cp": ""})
 	m := newMountTest(t)
@@ -106,7 +105,7 @@ func TestProgramsWorkOnTheMounts(t *testing.T) {
 	}
 }
 
-// Where the mounts show different directories, each gets a tree that is kept, and both are removed.
+// If the mounts show different directories, each gets a kept tree, and both are removed.
 func TestEachDirectoryHasItsTree(t *testing.T) {
 	asked := fakePrograms(t, map[string]string{"tar": ""})
 	m := newMountTest(t)
@@ -126,7 +125,7 @@ func TestEachDirectoryHasItsTree(t *testing.T) {
 	}
 }
 
-// A program that there is not leaves out its rows, and nothing else; the report names it.
+// A missing program omits only its rows, and the report names it.
 func TestMissingProgramsAreNamed(t *testing.T) {
 	fakePrograms(t, map[string]string{"tar": "", "find": "", "rm": ""})
 	m := newMountTest(t)
@@ -147,7 +146,7 @@ func TestMissingProgramsAreNamed(t *testing.T) {
 	}
 }
 
-// A program that fails ends the measurement with its row, its mount and its first complaint.
+// A failing program ends the measurement with its row, its mount and its first error line.
 func TestFailingProgramNamesItsRow(t *testing.T) {
 	fakePrograms(t, map[string]string{"tar": "", "rm": "", "find": `case "$1" in *mnt-loopback*) echo out of luck >&2; exit 1;; esac`})
 	m := newMountTest(t)
@@ -157,7 +156,7 @@ func TestFailingProgramNamesItsRow(t *testing.T) {
 	}
 }
 
-// An interruption ends the program that runs, and all is removed.
+// An interruption ends the running program, and all files are removed.
 func TestInterruptionEndsTheProgram(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
@@ -180,8 +179,8 @@ func TestInterruptionEndsTheProgram(t *testing.T) {
 	m.nothingLeft(t)
 }
 
-// The first line of what a program complains of is the error, or how it ended if it complains of
-// nothing; what it prints otherwise is dropped, and settings of the user do not reach it.
+// The error is the first line of a program's error output, or its status without output. Other
+// output is dropped, and the user's settings do not reach it.
 func TestProgram(t *testing.T) {
 	t.Setenv("GIT_CONFIG_GLOBAL", "/somewhere")
 	t.Setenv("LC_ALL", "de_DE.UTF-8")

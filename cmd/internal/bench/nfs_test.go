@@ -1,5 +1,4 @@
-// What each test asks of the server: which bytes, in which order, and that what was written is
-// committed.
+// The calls of each test: their bytes and order, and a commit of all written data.
 
 package bench
 
@@ -12,20 +11,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// A span is the bytes of one READ or WRITE.
+// A span is the byte range of one READ or WRITE.
 type span struct {
 	off uint64
 	n   int
 }
 
-// A record is what a file tree was asked.
+// A record is the list of calls to a file tree.
 type record struct {
 	reads, writes []span
 	syncs         int
 	unsynced      int // writes since the last Sync
 }
 
-// A witness is a file tree that writes down what it is asked.
+// A witness is a file tree that records its calls.
 type witness struct {
 	nfsserver.FS
 	mu     sync.Mutex
@@ -42,7 +41,7 @@ func (w *witness) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64
 
 func (w *witness) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := w.FS.WriteAt(c, r, p, off)
-	if len(p) == 0 { // COMMIT asks whether it would be allowed
+	if len(p) == 0 { // COMMIT asks for permission only
 		return n, err
 	}
 	w.mu.Lock()
@@ -60,10 +59,9 @@ func (w *witness) Sync(r nfsserver.Ref, dataOnly bool) error {
 	return w.FS.Sync(r, dataOnly)
 }
 
-// seen measures with one test and returns what the tree saw of it. The file has
-// blocks of 1 MiB, and one call is in flight, so the order is that of the calls. A machine that
-// is busy elsewhere may do next to nothing in the time of a test, so that is doubled until the
-// test has done enough for the caller to look at.
+// seen runs one test and returns the calls seen by the tree. The file has blocks of 1 MiB, and one
+// call is in flight, so the order is that of the calls. On a busy machine little may happen in the
+// test's time, so that is doubled until enough reports sufficient calls.
 func seen(t *testing.T, test string, blocks int, enough func(*record) bool) *record {
 	t.Helper()
 	for d := 20 * time.Millisecond; ; d *= 2 {
@@ -84,7 +82,7 @@ func seen(t *testing.T, test string, blocks int, enough func(*record) bool) *rec
 	}
 }
 
-// The file is laid out in order, and read whole to verify it, before any test.
+// Before any test, the file is laid out in order and read whole to verify it.
 func TestLayoutIsWrittenAndVerified(t *testing.T) {
 	w := seen(t, "lookup", 3, func(*record) bool { return true })
 	if len(w.writes) != 3 || len(w.reads) != 3 || w.syncs != 1 || w.unsynced != 0 {
@@ -97,7 +95,7 @@ func TestLayoutIsWrittenAndVerified(t *testing.T) {
 	}
 }
 
-// Sequential tests go through the file in blocks of 1 MiB, and start over at its end.
+// Sequential tests go through the file in 1 MiB blocks, and start over at its end.
 func TestSequentialTestsAreInOrder(t *testing.T) {
 	const blocks = 2
 	for test, spans := range map[string]func(*record) []span{
@@ -108,7 +106,7 @@ func TestSequentialTestsAreInOrder(t *testing.T) {
 		next := uint64(0)
 		for i, s := range list {
 			if s.off == 0 {
-				next = 0 // the warm-up has ended, or the file has
+				next = 0 // the warm-up or the file has ended
 			}
 			if s.off != next || s.n != seqBlock {
 				t.Fatalf("%s: call %d is %v, want offset %d", test, i, s, next)
@@ -125,14 +123,14 @@ func TestSequentialBlocksHaveTheirSize(t *testing.T) {
 	if err := Server(t.Context(), serve(t, nfsclient.TCP, w), "file", o, new(Report)); err != nil {
 		t.Fatal(err)
 	}
-	w.mu.Lock() // a call whose reply has been read may still be under way in the server's goroutine
+	w.mu.Lock() // a call whose reply was read may still run in the server's goroutine
 	defer w.mu.Unlock()
 	for name, spans := range map[string][]span{"reads": w.record.reads, "writes": w.record.writes} {
 		n := 0
 		for _, s := range spans {
 			if s.n == 64<<10 && s.off%(64<<10) == 0 {
 				n++
-			} else if s.n != seqBlock { // laid out, or verified
+			} else if s.n != seqBlock { // from the layout or the verification
 				t.Errorf("%s: %v", name, s)
 			}
 		}
@@ -151,7 +149,7 @@ func TestRandomTestsAreAlignedAndInside(t *testing.T) {
 		different := make(map[uint64]bool)
 		for _, s := range spans(seen(t, test, 1, func(r *record) bool { return len(spans(r)) > 8 })) {
 			if s.n == seqBlock && s.off == 0 {
-				continue // of the verification after the test
+				continue // from the verification after the test
 			}
 			if s.n != randBlock || s.off%randBlock != 0 || s.off >= seqBlock {
 				t.Fatalf("%s: %v", test, s)
@@ -164,7 +162,7 @@ func TestRandomTestsAreAlignedAndInside(t *testing.T) {
 	}
 }
 
-// The time of a test that writes counts the COMMIT: what it wrote is stable when it ends.
+// The time of a writing test includes the COMMIT: the data is stable at its end.
 func TestWritesAreCommitted(t *testing.T) {
 	for _, test := range []string{"write", "randwrite"} {
 		if w := seen(t, test, 1, func(r *record) bool { return len(r.writes) > 1 }); w.unsynced != 0 || w.syncs < 2 {

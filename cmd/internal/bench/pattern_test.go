@@ -1,4 +1,4 @@
-// The pattern of measured data: every change of a byte is found.
+// The pattern of measured data: every changed byte is found.
 
 package bench
 
@@ -23,7 +23,7 @@ func TestPatternFindsEveryChange(t *testing.T) {
 	}
 }
 
-// Blocks differ from their neighbors in each byte of the stamp, so no shift passes.
+// Neighboring blocks differ in each byte of the stamp, so no shifted data passes.
 func TestStampsOfNeighborsDiffer(t *testing.T) {
 	p := newPattern(99)
 	same := 0
@@ -38,12 +38,12 @@ func TestStampsOfNeighborsDiffer(t *testing.T) {
 			}
 		}
 	}
-	if most := 1 << 14 * 8 / 256 * 2; same > most { // twice what chance has
+	if most := 1 << 14 * 8 / 256 * 2; same > most { // twice the random expectation
 		t.Errorf("%d bytes of stamps are the same as their neighbor's, want at most %d", same, most)
 	}
 }
 
-// Another run's file does not pass for this one's.
+// Another run's file is not accepted.
 func TestSeedsDiffer(t *testing.T) {
 	p, q := newPattern(1), newPattern(2)
 	b := make([]byte, patternBlock)

@@ -1,5 +1,4 @@
-// The yardstick: what the peer does with each kind of connection, and that a wrong count is no
-// figure.
+// The baseline: the peer's behavior for each kind of connection, and no figure for a wrong count.
 
 package bench
 
@@ -15,7 +14,7 @@ import (
 	"time"
 )
 
-// startRawPeer runs the peer in this process; stop ends it as a parent does.
+// startRawPeer runs the peer in this process; stop ends it like a parent.
 func startRawPeer(t *testing.T) (addr string, stop func() error) {
 	t.Helper()
 	in, holdIn := io.Pipe()
@@ -85,7 +84,7 @@ func TestRawFigures(t *testing.T) {
 	}
 	addr, stop := startRawPeer(t)
 	defer stop()
-	// A machine that has no time for us still gives figures: of one message.
+	// Even a machine without time for us gives figures: for one message.
 	if mean, err := rawPingPongTime(addr, 0); err != nil || mean <= 0 {
 		t.Errorf("round trips: %v, %v", mean, err)
 	}
@@ -94,7 +93,7 @@ func TestRawFigures(t *testing.T) {
 	}
 }
 
-// A peer that has counted other than what was sent makes no figure.
+// A peer with another count than sent gives no figure.
 func TestLostDataIsNoFigure(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -108,7 +107,7 @@ func TestLostDataIsNoFigure(t *testing.T) {
 		}
 		defer conn.Close()
 		n, _ := io.Copy(io.Discard, conn)
-		binary.Write(conn, binary.BigEndian, uint64(n-2)) // one is the kind
+		binary.Write(conn, binary.BigEndian, uint64(n-2)) // one byte is the kind
 	}()
 	if rate, err := rawStreamRate(l.Addr().String(), time.Millisecond); err == nil || err.Error() != "raw TCP lost data" {
 		t.Errorf("%v, %v", rate, err)
@@ -145,8 +144,7 @@ func TestPeerThatIsGone(t *testing.T) {
 	}
 }
 
-// The yardstick is the mean of what was before and what was after; what failed
-// between has none.
+// The baseline is the mean of before and after; after a failure there is none.
 func TestYardstickIsMeasuredAround(t *testing.T) {
 	calls := 0
 	raw, err := rawPlan{each: 2 * time.Millisecond}.around(t.Context(), func() error { calls++; return nil })

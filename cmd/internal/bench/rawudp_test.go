@@ -1,4 +1,4 @@
-// The yardstick of RoCE by itself: what is sent, what is acknowledged, and what ends it.
+// RoCE's baseline alone: the packets sent and acknowledged, and its end.
 
 package bench
 
@@ -16,7 +16,7 @@ import (
 // A udpPeer is RawUDPPeer in this process.
 type udpPeer struct {
 	addr netip.AddrPort
-	in   *io.PipeWriter // its end ends the peer
+	in   *io.PipeWriter // closing it ends the peer
 	done chan error
 }
 
@@ -59,8 +59,8 @@ func come(t *testing.T, c *net.UDPConn) []byte {
 	return b[:n]
 }
 
-// The peer sends a ping-pong back, and a byte for each udpAckEach messages of the stream, however
-// those come.
+// The peer echoes a ping-pong and sends one byte per udpAckEach stream messages, however those
+// arrive.
 func TestRawUDPPeerAnswers(t *testing.T) {
 	p, c := startUDPPeer(t), benchUDP(t)
 	ping := make([]byte, udpMessage)
@@ -88,7 +88,7 @@ func TestRawUDPPeerAnswers(t *testing.T) {
 	}
 }
 
-// A message of the stream is on the wire in packets as RoCE's are.
+// A stream message is on the wire in RoCE-sized packets.
 func TestRawUDPIsCutIntoPackets(t *testing.T) {
 	plain, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -100,13 +100,14 @@ func TestRawUDPIsCutIntoPackets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range udpJoined {
-		if got := come(t, plain); len(got) != udpPacket { // it has not asked for joined ones
+		if got := come(t, plain); len(got) != udpPacket {
+			// this socket has not asked for joined packets
 			t.Errorf("packet %d has %d bytes", i, len(got))
 		}
 	}
 }
 
-// However short the time, there is something to divide by it.
+// Even for the shortest time there is a figure.
 func TestRawUDPFigures(t *testing.T) {
 	p, c := startUDPPeer(t), benchUDP(t)
 	for _, d := range []time.Duration{0, time.Millisecond} {
@@ -119,7 +120,7 @@ func TestRawUDPFigures(t *testing.T) {
 	}
 }
 
-// An answer that is none is a lost packet, and a socket that is closed is an error.
+// An invalid answer counts as a lost packet, and a closed socket is an error.
 func TestRawUDPGoesWrong(t *testing.T) {
 	wrong, c := benchUDP(t), benchUDP(t)
 	go func() {

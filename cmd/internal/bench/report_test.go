@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// sample is a report of one call of each kind.
+// sample returns a report with one call of each kind.
 func sample() *Report {
 	r := &Report{Target: "nfsrdma://h/x", Transport: "rdma", CRC: "on", Depth: 4, Conns: 1, Size: 64 << 20, Verified: 3 << 30}
 	for name, m := range map[string]*measured{
@@ -21,7 +21,7 @@ func sample() *Report {
 		m.h.Add(30 * time.Microsecond)
 		r.add(name, m, 4)
 	}
-	if r.Tests[0].Name != "null" { // of the map's order
+	if r.Tests[0].Name != "null" { // map order
 		r.Tests[0], r.Tests[1] = r.Tests[1], r.Tests[0]
 	}
 	return r
@@ -93,7 +93,7 @@ func TestTableWithoutYardstickAndCRC(t *testing.T) {
 	}
 }
 
-// Blocks of another size have another title, and what READDIRPLUS counts is entries, not bytes.
+// Other block sizes have other titles, and READDIRPLUS counts entries rather than bytes.
 func TestTitlesAndEntries(t *testing.T) {
 	r := &Report{Block: 64 << 10}
 	for _, name := range []string{"read", "write", "readdirplus"} {
@@ -119,7 +119,7 @@ func TestTitlesAndEntries(t *testing.T) {
 	}
 }
 
-// The names of fields are what scripts depend on.
+// Scripts depend on the names of fields.
 func TestJSONFields(t *testing.T) {
 	r := sample()
 	r.compare(rawReport{StreamMiBs: 1024, PingPongUs: 10, Limits: limitReport{ReadCRC: 512, Write: 1}})
@@ -154,7 +154,7 @@ func TestJSONFields(t *testing.T) {
 	}
 }
 
-// A brokenWriter takes that many bytes, and then fails.
+// A brokenWriter accepts that many bytes and then fails.
 type brokenWriter int
 
 var errBroken = errors.New("broken")

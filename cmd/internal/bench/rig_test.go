@@ -1,5 +1,5 @@
-// The rig: this test binary as the child processes, and a server of one export whose file tree can
-// lie.
+// The rig: this test binary as the child processes, and a server with one export whose file tree
+// can lie.
 
 package bench
 
@@ -25,7 +25,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// TestMain lets the test binary be the other end of a measurement, as the program is.
+// TestMain lets the test binary be the other end of a measurement, like the program.
 func TestMain(m *testing.M) {
 	if !slices.Contains(os.Environ(), child.Env) {
 		UDPOverdue, cleanUpTime = time.Minute, time.Minute
@@ -53,14 +53,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A liar is a file tree that does to reads and writes what a test says. It may say so while they
-// are served: what lies between a mount's program and the server is no order of events to the race
-// detector.
+// A liar is a file tree that changes reads and writes as a test says. The lock orders changes of
+// the functions for the race detector, which sees no order through the mount and the server.
 type liar struct {
 	nfsserver.FS
-	mu    sync.Mutex                       // guards what follows while it is served
-	read  func(p []byte, off uint64)       // changes what was read; nil: the truth
-	write func(p []byte, off uint64) error // before each write; nil: all succeed
+	mu    sync.Mutex                       // guards the rest while it is served
+	read  func(p []byte, off uint64)       // changes the data read; nil: unchanged
+	write func(p []byte, off uint64) error // called before each write; nil: all succeed
 }
 
 func (l *liar) onRead(f func(p []byte, off uint64)) {
@@ -144,12 +143,12 @@ func serve(t *testing.T, over nfsclient.Transport, tree nfsserver.FS) *nfsclient
 	return fsys
 }
 
-// memory is a tree that the user of the tests owns.
+// memory returns a tree owned by the tests' user.
 func memory() nfsserver.FS {
 	return memfs.New(memfs.Options{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
 }
 
-// left fails the test if a measurement left its file behind.
+// left fails the test if a measurement left its file.
 func left(t *testing.T, fsys *nfsclient.FS, name string) {
 	t.Helper()
 	if _, err := fsys.Stat(t.Context(), name); !errors.Is(err, fs.ErrNotExist) {

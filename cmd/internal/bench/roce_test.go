@@ -1,4 +1,4 @@
-// RoCE beside raw UDP: a run between processes, what the lossy network does, and the report.
+// RoCE compared with raw UDP: a run between processes, the lossy network, and the report.
 
 package bench
 
@@ -15,14 +15,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// The whole run, between processes: each figure, and what it is of raw UDP's.
+// The whole run between processes: each figure, and its ratio to raw UDP.
 func TestRoCEBetweenProcesses(t *testing.T) {
 	r, err := RoCE(t.Context(), time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var want []string
-	for range verbsLoads { // the largest in turns with raw UDP
+	for range verbsLoads { // the largest alternates with raw UDP
 		want = append(want, "RoCE write", "RoCE read")
 	}
 	want = append(want, "RoCE send", "RoCE, 1 % of packets lost write", "RoCE, 1 % of packets lost read", "RoCE datagram")
@@ -54,7 +54,7 @@ func TestRoCEIsInterrupted(t *testing.T) {
 	}
 }
 
-// A still wire keeps what is added, and has one packet that came.
+// A stillWire keeps the added packets, and has one received packet.
 type stillWire struct {
 	udp.Wire
 	room  [64]byte
@@ -72,7 +72,7 @@ func (w *stillWire) Packet(int) (network, datagram []byte, good bool) {
 	return []byte("network"), []byte("datagram"), true
 }
 
-// As many packets are lost as was asked for, in each direction, and the others pass as they are.
+// The requested share of packets is lost in each direction, and the others pass unchanged.
 func TestLossyWire(t *testing.T) {
 	const n = 4000
 	for _, percent := range []int{0, 10, 100} {
@@ -106,7 +106,7 @@ func TestLossyWire(t *testing.T) {
 	}
 }
 
-// roceSample is a report of one figure of each kind.
+// roceSample returns a report with one figure of each kind.
 func roceSample() *VerbsReport {
 	m := Mode{CRC: true, RoCE: true}
 	r := &VerbsReport{Depth: 8, UDP: udpReport{StreamMiBs: 2000, PingPongUs: 20}, Figures: []*verbsFigure{

@@ -1,5 +1,4 @@
-// Measurements of whole servers: what the report holds, what is found wrong, and that nothing stays
-// behind.
+// Measurements of whole servers: the report, detected errors, and complete cleanup.
 
 package bench
 
@@ -19,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// quick is a measurement of a few milliseconds without a yardstick.
+// quick returns options for a measurement of a few milliseconds without a baseline.
 func quick() Options {
 	return Options{Depth: 3, Size: 2 << 20, Duration: 5 * time.Millisecond, Tests: Tests, NoRaw: true}
 }
@@ -58,8 +57,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// Every test runs over both transports, in the order of Tests whatever the order
-// asked for, and what it counted fits together.
+// Every test runs over both transports, in the order of Tests rather than the requested order, and
+// its counts are consistent.
 func TestServerIsMeasured(t *testing.T) {
 	for _, over := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
 		t.Run(over.String(), func(t *testing.T) {
@@ -87,7 +86,7 @@ func TestServerIsMeasured(t *testing.T) {
 					t.Errorf("%s: latencies out of order: %+v", x.Name, x)
 				}
 			}
-			// When it was laid out, and after each of the two tests that write.
+			// After the layout, and after each of the two writing tests.
 			if want := 3 * r.Size; r.Verified != want {
 				t.Errorf("verified %d bytes, want %d", r.Verified, want)
 			}
@@ -105,8 +104,7 @@ func TestFileHasAtLeastOneBlock(t *testing.T) {
 	}
 }
 
-// A listing goes through the whole directory of the file, again and again, and counts what it
-// brings.
+// A listing repeatedly covers the file's whole directory and counts the entries.
 func TestDirectoryIsListed(t *testing.T) {
 	fsys := serve(t, nfsclient.RDMA, memory())
 	if err := fsys.Mkdir(t.Context(), "dir", 0o755); err != nil {
@@ -124,7 +122,7 @@ func TestDirectoryIsListed(t *testing.T) {
 	if err := Server(t.Context(), fsys, "dir/file", o, &r); err != nil {
 		t.Fatal(err)
 	}
-	// One page holds the directory, "." and ".." with it, for each call.
+	// Each call's page holds the directory with "." and "..".
 	if x := r.Tests[0]; x.Calls == 0 || math.Abs(x.Entries*x.Secs-float64(x.Calls*(names+2))) > 0.5 {
 		t.Errorf("%+v", x)
 	}
@@ -133,7 +131,7 @@ func TestDirectoryIsListed(t *testing.T) {
 	}
 }
 
-// Without a test that needs it no file is made.
+// No file is made without a test that needs it.
 func TestNoFileWithoutNeed(t *testing.T) {
 	var writes atomic.Int64
 	tree := &liar{FS: memory(), write: func([]byte, uint64) error { writes.Add(1); return nil }}
@@ -146,13 +144,13 @@ func TestNoFileWithoutNeed(t *testing.T) {
 	}
 }
 
-// A server that returns other bytes than were written is found out by the test
-// that meets them: by a stamp while the clock runs, and by any byte when not.
+// Wrong data from a server is detected by the first affected test: a stamp during the timed reads,
+// any other byte by the verification.
 func TestWrongDataIsFound(t *testing.T) {
 	for _, c := range []struct {
 		name, test, want string
-		at               uint64 // the byte that is changed
-		from             int64  // the read of that block that is the first to be changed
+		at               uint64 // offset of the changed byte
+		from             int64  // number of the first changed read of that block
 	}{
 		{"a stamp, as it is laid out", "read", "read: verify: wrong data at offset 4096", 4096 + 3, 0},
 		{"a byte, as it is laid out", "read", "read: verify: wrong data in the block at offset 1048576", 1<<20 + 4000, 0},
@@ -169,7 +167,7 @@ func TestWrongDataIsFound(t *testing.T) {
 			}}
 			fsys := serve(t, nfsclient.TCP, tree)
 			o := quick()
-			o.Tests, o.Duration = []string{c.test}, time.Hour // ended by the finding
+			o.Tests, o.Duration = []string{c.test}, time.Hour // the detection ends it
 			if c.test == "write" {
 				o.Duration = time.Millisecond
 			}
@@ -190,7 +188,7 @@ func TestErrorsOfTheServerEndTheMeasurement(t *testing.T) {
 	if !errors.Is(err, syscall.ENOSPC) || !strings.HasPrefix(err.Error(), "lookup: lay out the file: ") {
 		t.Errorf("%v", err)
 	}
-	if len(r.Tests) != 2 { // those that need no file
+	if len(r.Tests) != 2 { // the two that need no file
 		t.Errorf("%d tests", len(r.Tests))
 	}
 	left(t, fsys, "file")
@@ -199,7 +197,7 @@ func TestErrorsOfTheServerEndTheMeasurement(t *testing.T) {
 	}
 }
 
-// An interruption ends a test in its middle, and the file is removed all the same.
+// An interruption ends a test in its middle, and the file is removed nevertheless.
 func TestInterruptionLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -218,7 +216,7 @@ func TestInterruptionLeavesNothing(t *testing.T) {
 	left(t, fsys, "file")
 }
 
-// Raw TCP is measured in the same run, and the report relates to it what can be.
+// Raw TCP is measured in the same run, and the report has the possible ratios to it.
 func TestYardstickIsInTheReport(t *testing.T) {
 	fsys := serve(t, nfsclient.RDMA, memory())
 	o := quick()
@@ -241,8 +239,8 @@ func TestYardstickIsInTheReport(t *testing.T) {
 	}
 }
 
-// Each figure is measured for half a second, or less when the tests are shorter; limits only of
-// what is tested.
+// Each figure is measured for half a second, or less if the tests are shorter. Limits are measured
+// only for the selected tests.
 func TestPlanOfTheYardstick(t *testing.T) {
 	for d, want := range map[time.Duration]time.Duration{time.Millisecond: time.Millisecond / 2, 2 * time.Second: time.Second, time.Hour: time.Second} {
 		b := run{opts: Options{Duration: d, Tests: []string{"null", "read"}, RawPeer: "h:1"}}
@@ -258,7 +256,7 @@ func TestPlanOfTheYardstick(t *testing.T) {
 
 var _ nfsserver.FS = (*liar)(nil)
 
-// stuck is a file tree that answers no READ until it is let go.
+// stuck is a file tree that answers no READ until it is released.
 type stuck struct {
 	nfsserver.FS
 	asked, end chan struct{}
@@ -271,7 +269,7 @@ func (s *stuck) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) 
 	return s.FS.ReadAt(c, r, p, off)
 }
 
-// TestInterruptedBesideASilentServer: a run that is interrupted ends, although its calls do not.
+// TestInterruptedBesideASilentServer: an interrupted run ends although its calls do not.
 func TestInterruptedBesideASilentServer(t *testing.T) {
 	before := cleanUpTime
 	cleanUpTime = time.Millisecond

@@ -1,4 +1,4 @@
-// What is made of ucx_perftest: one that is there, one that is not, and one that talks nonsense.
+// Uses of ucx_perftest: one that works, a missing one, and one with nonsense output.
 
 package bench
 
@@ -33,7 +33,7 @@ func TestParseUCX(t *testing.T) {
 	}
 }
 
-// fakeUCX puts a shell script in the place of ucx_perftest, and nothing else.
+// fakeUCX replaces PATH by a shell script named ucx_perftest.
 func fakeUCX(t *testing.T, script string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,8 +58,8 @@ func ucx(t *testing.T) (list []*ucxFigure, table string) {
 	return list, strings.TrimSpace(b.String())
 }
 
-// The server of the script waits for ever, as that of UCX does: it has to be killed.
-// The first clients find it not there yet.
+// The script's server waits forever, like UCX's, so it must be killed. The first clients do not
+// find it ready.
 const ucxScript = `
 [ "$1" = -p ] && exec /bin/sleep 1000
 echo "$@" >> "${0%/*}/asked"

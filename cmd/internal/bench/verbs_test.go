@@ -1,4 +1,4 @@
-// The verbs: the peer's end, what a run measures, and peers that do not keep their part.
+// The verbs: the peer's end, the measurements of a run, and misbehaving peers.
 
 package bench
 
@@ -18,7 +18,7 @@ import (
 
 var modes = []Mode{{CRC: true}, {}, {CRC: true, Markers: true}, {Markers: true}}
 
-// startVerbsPeer runs the peer in this process; wait ends it, and returns how it ended.
+// startVerbsPeer runs the peer in this process; wait ends it and returns its error.
 func startVerbsPeer(t *testing.T, m Mode) (addr string, wait func() error) {
 	t.Helper()
 	in, holdIn := io.Pipe()
@@ -35,8 +35,7 @@ func startVerbsPeer(t *testing.T, m Mode) (addr string, wait func() error) {
 	}
 }
 
-// In each mode the figures are those of the bytes that were moved, and what was
-// written comes back by a Read.
+// In each mode the figures match the bytes moved, and the written data returns by a Read.
 func TestVerbsInEachMode(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.String(), func(t *testing.T) {
@@ -75,7 +74,7 @@ func TestVerbsInEachMode(t *testing.T) {
 	}
 }
 
-// The whole run, between processes: a figure for each size, operation and mode.
+// The whole run between processes: a figure for each size, operation and mode.
 func TestVerbsBetweenProcesses(t *testing.T) {
 	fakeUCX(t, "")
 	r, err := Verbs(t.Context(), time.Millisecond)
@@ -98,7 +97,7 @@ func TestVerbsBetweenProcesses(t *testing.T) {
 	}
 }
 
-// UCX that fails leaves our own figures as they are, and its error beside them.
+// A failing UCX leaves our figures unchanged, and its error is in the report.
 func TestVerbsStandWithoutUCX(t *testing.T) {
 	fakeUCX(t, "exit 3")
 	r, err := Verbs(t.Context(), time.Millisecond)
@@ -128,7 +127,7 @@ func TestVerbsAreInterrupted(t *testing.T) {
 	}
 }
 
-// A peer ends with its parent when nobody ever connects.
+// A peer without a connection ends with its parent.
 func TestVerbsPeerEndsWithItsParent(t *testing.T) {
 	_, wait := startVerbsPeer(t, Mode{CRC: true})
 	if err := wait(); err != nil {
@@ -136,7 +135,7 @@ func TestVerbsPeerEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// A peer that is gone ends each measurement, with the connection's own error.
+// A lost peer ends each measurement with the connection's error.
 func TestLostPeerEndsTheMeasurement(t *testing.T) {
 	addr, wait := startVerbsPeer(t, Mode{})
 	v, err := dialVerbs(t.Context(), Mode{}, addr)
@@ -160,7 +159,7 @@ func TestLostPeerEndsTheMeasurement(t *testing.T) {
 	wait()
 }
 
-// Private data that does not name memory is not taken for an address.
+// Private data without a memory address is not used as one.
 func TestPeerMustNameItsMemory(t *testing.T) {
 	dev := Mode{}.open()
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
@@ -194,7 +193,7 @@ func TestModesInWords(t *testing.T) {
 	}
 }
 
-// verbsSample is a report of two modes.
+// verbsSample returns a report with two modes.
 func verbsSample() *VerbsReport {
 	r := &VerbsReport{Depth: 8, Figures: []*verbsFigure{
 		{Mode: Mode{CRC: true}, Test: "write", Size: 4096, Count: 5, MiBs: 500},

@@ -1,4 +1,4 @@
-// Children: this test binary again, in the part that its argument says.
+// Children: this test binary in the role given by its argument.
 
 package child
 
@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestMain is the child too: it says its process and waits for the end of its input,
-// says nothing, or fails at the end.
+// TestMain is also the child: it prints its PID and waits for the end of its input, prints nothing,
+// or fails at the end.
 func TestMain(m *testing.M) {
 	if !slices.Contains(os.Environ(), Env) {
 		os.Exit(m.Run())

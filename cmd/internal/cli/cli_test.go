@@ -1,4 +1,4 @@
-// The manners: one line, and what to do.
+// Errors: one line each, with the remedy.
 
 package cli
 
@@ -28,7 +28,7 @@ func testRoot() *cobra.Command {
 	return root
 }
 
-// Mistakes of arguments, flags and values: each is one line that says what to write.
+// Wrong arguments, flags and values give one line that says what to write.
 func TestOneLine(t *testing.T) {
 	for args, want := range map[string]string{
 		"copy":                   "an argument is missing: usage is prog copy FROM TO; see prog copy --help",

@@ -1,4 +1,4 @@
-// Help texts as Markdown: two columns, examples, and words that mean something there.
+// Help texts as Markdown: two columns, examples, and special characters.
 
 package cli
 

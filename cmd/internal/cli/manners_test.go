@@ -1,4 +1,4 @@
-// What commands have in common: one line for each mistake, manual pages of helpers, versions, exit
+// Common behavior of commands: one line per error, manual pages of helpers, versions, exit
 // statuses.
 
 package cli
@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// An exit status passes through wrapping, and counts as errors that were reported.
+// An exit status survives wrapping, and counts as reported errors.
 func TestExitErrorIsReported(t *testing.T) {
 	err := fmt.Errorf("mount: %w", ExitError(32))
 	var exit ExitError
@@ -31,7 +31,7 @@ func TestExitErrorIsReported(t *testing.T) {
 	}
 }
 
-// Several goroutines report at once: each line is whole, and each error is counted.
+// With several concurrent reporters each line is whole, and each error is counted.
 func TestReporterIsSafeForGoroutines(t *testing.T) {
 	var out strings.Builder
 	r := NewReporter(&out, "rm", nil)
@@ -51,7 +51,7 @@ func TestReporterIsSafeForGoroutines(t *testing.T) {
 	}
 }
 
-// Reasons are the system's sentence with a capital letter, found through what wraps it.
+// A reason is the system's message with a capital letter, found inside wrapped errors.
 func TestReasonsOfWrappedErrors(t *testing.T) {
 	for want, err := range map[string]error{
 		"Permission denied":       &os.LinkError{Op: "link", Old: "a", New: "b", Err: syscall.EACCES},
@@ -64,7 +64,7 @@ func TestReasonsOfWrappedErrors(t *testing.T) {
 	}
 }
 
-// Errors of several lines become one, and the page of a helper is in section 8 under its own name.
+// A multi-line error becomes one line, and a helper's page is in section 8 under its name.
 func TestOneLineOfMany(t *testing.T) {
 	root := testRoot()
 	if got := OneLine(root, errors.Join(errors.New("first"), errors.New("second\r\n"))); got != "first; second" {
@@ -96,7 +96,7 @@ func TestManualPagesOfHelpers(t *testing.T) {
 	}
 }
 
-// --version is the one of the build, and commands do not write their usage beside an error.
+// --version shows the build's version, and commands do not print their usage with an error.
 func TestVersionAndSilence(t *testing.T) {
 	version, _ := Build()
 	root := testRoot()
@@ -117,7 +117,7 @@ func TestVersionAndSilence(t *testing.T) {
 	}
 }
 
-// The commit is there where the build recorded it, and so is what was not committed.
+// The commit is shown if the build recorded it, as are uncommitted changes.
 func TestCommitOfVersion(t *testing.T) {
 	settings := []debug.BuildSetting{{Key: "vcs.revision", Value: "0123abc"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: "false"}}
 	if got := commit(settings); got != "commit 0123abc of 2026-01-02T03:04:05Z\n" {

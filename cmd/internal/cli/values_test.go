@@ -1,4 +1,4 @@
-// Values of flags: each spelling that is taken, and what a wrong one is answered.
+// Flag values: each accepted spelling, and the errors for wrong ones.
 
 package cli
 

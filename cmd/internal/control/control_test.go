@@ -1,4 +1,4 @@
-// The socket: who is answered, and peers that send anything and take nothing.
+// The socket: permitted peers, and peers that send garbage or read nothing.
 
 package control
 
@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// echo answers with the command, and fails for one.
+// echo returns the command, and fails for one.
 func echo(command string) (any, error) {
 	switch command {
 	case "fail":
@@ -35,7 +35,7 @@ func echo(command string) (any, error) {
 	return command, nil
 }
 
-// listen serves echo at a socket of its own.
+// listen serves echo at a new socket.
 func listen(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dir", "control")
@@ -47,13 +47,13 @@ func listen(t *testing.T) string {
 	return path
 }
 
-// asked is the answer to a command.
+// asked returns the answer to a command.
 func asked(path, command string) (answer string, err error) {
 	err = Ask(context.Background(), path, command, &answer)
 	return answer, err
 }
 
-// TestAsk: results, errors in one line, and a socket that only its user can reach.
+// TestAsk: results, one-line errors, and a socket that only its user can reach.
 func TestAsk(t *testing.T) {
 	path := listen(t)
 	if got, err := asked(path, "status"); err != nil || got != "status" {
@@ -78,8 +78,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestNoServer: where there is no socket, where one is left of a server that was killed, and after
-// Close.
+// TestNoServer: no socket, a killed server's socket, and after Close.
 func TestNoServer(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "control")
@@ -110,7 +109,7 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// TestServersThatStartAtOnce: one of them has the socket, and answers there.
+// TestServersThatStartAtOnce: one of them gets the socket and answers there.
 func TestServersThatStartAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control")
 	for range 20 {
@@ -144,13 +143,13 @@ func say(t *testing.T, path string, line []byte) []byte {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	go c.Write(line) // of which the server takes what it likes
+	go c.Write(line) // the server may read only a part
 	answer, _ := io.ReadAll(c)
 	return answer
 }
 
-// TestHostilePeers: noise, lines without end, versions of another time, and peers that say half of
-// something; when they have gone the next one is answered.
+// TestHostilePeers: noise, endless lines, other versions, and peers that send half a request; after
+// them the next one is answered.
 func TestHostilePeers(t *testing.T) {
 	path := listen(t)
 	for name, line := range map[string][]byte{"noise": []byte("\x00\xff{}[]\n"), "old": []byte("reload\n"), "10 MB": append(bytes.Repeat([]byte("x"), 10<<20), '\n'),
@@ -163,7 +162,7 @@ func TestHostilePeers(t *testing.T) {
 		t.Errorf("another version: %v", err)
 	}
 	var silent []net.Conn
-	for range 2 * maxConns { // of which those beyond the bound are closed
+	for range 2 * maxConns { // those beyond the limit are closed
 		c, err := net.Dial("unix", path)
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +185,7 @@ func TestHostilePeers(t *testing.T) {
 	}
 }
 
-// TestSlowReader: who does not take a large answer keeps nobody else waiting.
+// TestSlowReader: a peer that does not read a large answer delays no other peer.
 func TestSlowReader(t *testing.T) {
 	path := listen(t)
 	c, err := net.Dial("unix", path)
@@ -203,7 +202,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestOtherUsersAreRefused, even where the socket's mode lets them connect.
+// TestOtherUsersAreRefused, even if the socket's mode lets them connect.
 func TestOtherUsersAreRefused(t *testing.T) {
 	machine.NeedRoot(t, "needs root, to be another user")
 	dir, err := os.MkdirTemp("/tmp", "control")
@@ -238,7 +237,7 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	}
 }
 
-// askAs asks as another user: of one thread, which ends with it.
+// askAs asks as another user, on a thread that ends with the goroutine.
 func askAs(t *testing.T, uid uintptr, path string) error {
 	t.Helper()
 	result := make(chan error)
@@ -275,7 +274,7 @@ func askAs(t *testing.T, uid uintptr, path string) error {
 	}
 }
 
-// FuzzRequest: any line is refused or a command, and an answer to it is one line of JSON.
+// FuzzRequest: any line is refused or a command, and its answer is one line of JSON.
 func FuzzRequest(f *testing.F) {
 	for _, line := range []string{`{"version":1,"command":"status"}`, `{"version":2}`, `[]`, "\xff", `{"version":1,"command":"\u0000"}`, `{"version":1e9,"command":{}}`} {
 		f.Add([]byte(line))

@@ -1,4 +1,4 @@
-// Command lines, summaries, the order of the checks, and what programs read.
+// Command lines, summaries, the order of checks, and the JSON form.
 
 package doctor
 
@@ -16,9 +16,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// The command lines are of the transports that answer, with the options that the server needs.
+// The command lines use the transports that answer, with the options that the server needs.
 func TestMountCommands(t *testing.T) {
-	up := new(transport.Client) // is only there or not
+	up := new(transport.Client) // only its presence matters
 	rpc := portprobe.Result{Kind: portprobe.RPC}
 	nlm := []rpcbind.Mapping{{Prog: progNLM, Vers: 4, Prot: rpcbind.TCP, Port: 4045}}
 	const mountd = ",mountproto=tcp,mountport=635"
@@ -52,7 +52,7 @@ func TestMountCommands(t *testing.T) {
 	}
 }
 
-// Where a command line of nfsrdma is advised, the program takes the server and the export in it.
+// The program accepts the server and the export in an advised nfsrdma command line.
 func TestAdvisedCommandsName(t *testing.T) {
 	for _, host := range []string{"server", "10.0.0.1", "::1"} {
 		cu := newCheckup(Options{Host: host})
@@ -70,7 +70,8 @@ func TestAdvisedCommandsName(t *testing.T) {
 	}
 }
 
-// A check comes after all that it needs, and each name is there once: else it would wait for ever.
+// A check comes after all its dependencies, and each name is unique; otherwise it would wait
+// forever.
 func TestTableIsInOrder(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range table() {
@@ -86,8 +87,8 @@ func TestTableIsInOrder(t *testing.T) {
 	}
 }
 
-// A check runs where those it needs are well or only warn; a failure skips what is built on it, all
-// the way.
+// A check runs if its dependencies passed or only warn; a failure skips everything built on it,
+// transitively.
 func TestWhatIsSkipped(t *testing.T) {
 	ran := map[string]bool{}
 	made := func(name string, f Finding, needs, after []string) check {
@@ -95,7 +96,7 @@ func TestWhatIsSkipped(t *testing.T) {
 			if _, bounded := ctx.Deadline(); !bounded {
 				t.Errorf("%s has no bound", name)
 			}
-			ran[name] = true // one at a time: each is after the one before
+			ran[name] = true // sequential: each comes after the previous one
 			return f
 		}}
 	}
@@ -122,7 +123,7 @@ func TestWhatIsSkipped(t *testing.T) {
 	}
 }
 
-// The form for programs: words for statuses, and nothing that is not known.
+// The JSON form: words for statuses, and no unknown values.
 func TestJSONOfAReport(t *testing.T) {
 	b, err := json.Marshal(Report{Server: "h", Findings: []Finding{{Check: "name", Text: "x"}, {Check: "route", Status: Fail, Text: "y", Advice: "do"}, {Check: "z", Status: Skip}, {Check: "w", Status: Warn}}})
 	const want = `{"server":"h","ok":false,"checks":[{"check":"name","status":"OK","finding":"x"},{"check":"route","status":"FAIL","finding":"y","advice":"do"},` +

@@ -1,5 +1,4 @@
-// Broken configurations, each with the advice that fixes it, and without steps that are done
-// already.
+// Broken configurations, each with the advice that fixes it, and without steps already done.
 
 package doctor
 
@@ -18,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 )
 
-// TestServerThatWantsReservedPorts: a server that requires reserved ports lets root in, because the
-// connections come from there as those of a mount do.
+// TestServerThatWantsReservedPorts: a server that requires reserved ports admits root, whose
+// connections use them like a mount's.
 func TestServerThatWantsReservedPorts(t *testing.T) {
 	if !machine.Apart(t) { // on a busy machine all reserved ports are in use for a while
 		return
@@ -45,7 +44,7 @@ func TestAdviceToBeLetIn(t *testing.T) {
 		reserved bool
 		rdma     bool
 		want     string // parts of the advice
-		not      string // parts that are missing in it
+		not      string // parts missing in it
 	}{
 		{nil, true, false, nat, add + "|" + root},
 		{nil, false, false, root, add},
@@ -92,8 +91,8 @@ func TestAdviceToBeLetIn(t *testing.T) {
 	}
 }
 
-// TestServerOnLoopbackAlone: the advice for a server that listens on 127.0.0.1 alone is not to
-// start one.
+// TestServerOnLoopbackAlone: the advice for a server that listens only on 127.0.0.1 is not to start
+// one.
 func TestServerOnLoopbackAlone(t *testing.T) {
 	const serve, alone, where = "serve it", "on 127.0.0.1 alone: start it with --addr 192.0.2.7", "have it listen at 192.0.2.7"
 	for _, c := range []struct {
@@ -121,8 +120,8 @@ func TestServerOnLoopbackAlone(t *testing.T) {
 	}
 }
 
-// A narrow is a connection on a path that loses packets of more than some bytes: after the first
-// such packet nothing arrives.
+// A narrow is a connection on a path that loses packets above a size: after the first such packet
+// nothing arrives.
 type narrow struct {
 	net.Conn
 	most, segment int
@@ -138,8 +137,8 @@ func (n *narrow) Write(p []byte) (int, error) {
 	return n.Conn.Write(p)
 }
 
-// narrowPath dials on a path with packets of at most some bytes of payload, and segments of at most
-// segment bytes.
+// narrowPath dials on a path that passes packets with at most most bytes of payload, with segments
+// of at most segment bytes.
 func narrowPath(most, segment int) portprobe.Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)
@@ -171,7 +170,7 @@ func TestPathThatLosesLargePackets(t *testing.T) {
 	}
 }
 
-// TestRoCEOfAServerOfIWARP: a server with only iWARP is not reported as unreachable over RoCE.
+// TestRoCEOfAServerOfIWARP: an iWARP-only server is not reported as unreachable over RoCE.
 func TestRoCEOfAServerOfIWARP(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	rdma, tcp := serve(t, programs...)

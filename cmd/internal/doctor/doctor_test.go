@@ -1,4 +1,4 @@
-// Whole examinations, of servers that are well and of every kind that is not.
+// Whole runs, on healthy servers and on every kind of broken one.
 
 package doctor
 
@@ -25,19 +25,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// TestMain has checks take the time that they need on a machine that has much else to do.
+// TestMain extends the checks' time limits for a busy machine.
 func TestMain(m *testing.M) {
 	Slow = 60
 	os.Exit(m.Run())
 }
 
-// A wanted is the status of a check, and a part of its text or its advice.
+// A wanted is the expected status of a check, and a part of its text or advice.
 type wanted struct {
 	status Status
 	part   string
 }
 
-// examine runs an examination of 127.0.0.1 and compares the checks that are named.
+// examine runs all checks on 127.0.0.1 and compares the named ones.
 func examine(t *testing.T, o Options, healthy bool, want map[string]wanted) Report {
 	t.Helper()
 	setDefault(&o.Host, "127.0.0.1")
@@ -70,7 +70,7 @@ func examine(t *testing.T, o Options, healthy bool, want map[string]wanted) Repo
 
 func port(a net.Addr) int { return int(netip.MustParseAddrPort(a.String()).Port()) }
 
-// listen takes connections at a port and does with each what act does.
+// listen accepts connections on a port and calls act for each.
 func listen(t *testing.T, act func(net.Conn)) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -91,7 +91,7 @@ func listen(t *testing.T, act func(net.Conn)) int {
 	return port(l.Addr())
 }
 
-// A tree is an NFS server's programs over memory, in which all callers are one user.
+// tree returns an NFS server's programs over memory, with all callers mapped to one user.
 func tree(t *testing.T, uid uint32, readOnly bool) ([]*transport.Program, *memfs.FS) {
 	t.Helper()
 	fs := memfs.New(memfs.Options{UID: uid, GID: uid})
@@ -128,7 +128,7 @@ func serve(t *testing.T, programs ...*transport.Program) (rdma, tcp int) {
 	return port(rl.Addr()), port(tl.Addr())
 }
 
-// withProc returns programs in which a procedure of one does something else.
+// withProc returns programs with one procedure replaced.
 func withProc(programs []*transport.Program, prog, proc uint32, run func(old func(*transport.Call) error, c *transport.Call) error) []*transport.Program {
 	programs = slices.Clone(programs)
 	for i, p := range programs {
@@ -160,7 +160,7 @@ func left(t *testing.T, tcp int) (names []string) {
 	return names
 }
 
-// A server that is well in all, and one of each transport alone.
+// A server that passes everything, and one of each transport alone.
 func TestServersThatAreWell(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	rdma, tcp := serve(t, programs...)
@@ -189,7 +189,7 @@ func TestServersThatAreWell(t *testing.T) {
 	examine(t, Options{RDMAPort: machine.Port(t), TCPPort: tcp}, false, map[string]wanted{portRDMA: {Fail, "serve RDMA"}, mntCheck: {OK, "/m"}})
 }
 
-// The server is told that the mount was given up, before the connections are closed.
+// The server receives UMNT before the connections are closed.
 func TestUnmounts(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	var unmounts atomic.Int32
@@ -203,7 +203,7 @@ func TestUnmounts(t *testing.T) {
 	}
 }
 
-// Ports that are not what they were taken for.
+// Ports with another service than expected.
 func TestPortsThatAreWrong(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	rdma, tcp := serve(t, programs...)
@@ -232,19 +232,19 @@ func TestPortsThatAreWrong(t *testing.T) {
 	}
 }
 
-// says answers the first bytes with text, and hangs up.
+// says replies to the first bytes with text, and hangs up.
 func says(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		c.Read(make([]byte, 1024))
 		c.Write([]byte(text))
 		c.(*net.TCPConn).CloseWrite()
-		// until the peer has read it: a reset would overtake what was written
+		// until the peer has read it, because a reset would overtake the reply
 		io.Copy(io.Discard, c)
 		c.Close()
 	}
 }
 
-// Names that lead nowhere, or to several hosts.
+// Names without an address, or with several hosts.
 func TestNames(t *testing.T) {
 	lookup := func(addrs ...string) func(context.Context, string, string) ([]netip.Addr, error) {
 		return func(context.Context, string, string) (list []netip.Addr, err error) {
@@ -268,7 +268,7 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// A host that answers nothing at all costs seconds, not minutes: no probe waits longer than it may.
+// An unresponsive host costs seconds rather than minutes: no probe exceeds its limit.
 func TestDeadHost(t *testing.T) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		if _, bounded := ctx.Deadline(); !bounded {
@@ -282,7 +282,7 @@ func TestDeadHost(t *testing.T) {
 	})
 }
 
-// MOUNT that refuses, wants Kerberos, or is elsewhere.
+// MOUNT that refuses, requires Kerberos, or is on another port.
 func TestMountRefusals(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	mnt := func(res mount3.MntRes) []*transport.Program {
@@ -307,7 +307,7 @@ func TestMountRefusals(t *testing.T) {
 		rdma, tcp := serve(t, c.programs...)
 		examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Export: c.export}, false, map[string]wanted{mntCheck: c.want, fsinfoCheck: {Skip, mntCheck}})
 	}
-	// No list, and nothing named: there is nothing to try, which is no failure.
+	// Without a list and a named export there is nothing to try, which is no failure.
 	hidden := withProc(programs, mount3.Program, mount3.ProcExport, func(func(*transport.Call) error, *transport.Call) error {
 		return transport.ErrProcUnavail
 	})
@@ -316,7 +316,7 @@ func TestMountRefusals(t *testing.T) {
 	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Export: "/m"}, true, map[string]wanted{mntCheck: {OK, "/m"}})
 }
 
-// MOUNT at a port of its own, which rpcbind knows, as Linux has it.
+// MOUNT on a separate port registered with rpcbind, as on Linux.
 func TestMountByRpcbind(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	var nfs, mount []*transport.Program
@@ -346,7 +346,7 @@ func TestMountByRpcbind(t *testing.T) {
 	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, MountPort: machine.Port(t)}, false, map[string]wanted{mountCheck: {Fail, "mountd runs"}})
 }
 
-// Other versions of NFS than 3, and programs that are not NFS.
+// Other versions of NFS than 3, and programs other than NFS.
 func TestOtherPrograms(t *testing.T) {
 	null := []transport.Procedure{{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { return nil }}}
 	rdma, tcp := serve(t, &transport.Program{Name: "NFS", Number: nfs3.Program, Version: 4, Procs: null})

@@ -1,4 +1,4 @@
-// The checks of the export, against servers that answer each of its questions wrongly or poorly.
+// The checks of the export, against servers with wrong or poor answers.
 
 package doctor
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// answer has a procedure of programs give one result, whatever is asked.
+// answer makes a procedure of programs always return one result.
 func answer(programs []*transport.Program, prog, proc uint32, res xdr.Marshaler) []*transport.Program {
 	return withProc(programs, prog, proc, func(_ func(*transport.Call) error, c *transport.Call) error {
 		res.EncodeXDR(c.Res)
@@ -20,20 +20,20 @@ func answer(programs []*transport.Program, prog, proc uint32, res xdr.Marshaler)
 	})
 }
 
-// unable has a procedure of programs fail as RPC.
+// unable makes a procedure of programs fail with an RPC error.
 func unable(programs []*transport.Program, prog, proc uint32, err error) []*transport.Program {
 	return withProc(programs, prog, proc, func(func(*transport.Call) error, *transport.Call) error { return err })
 }
 
-// overTCP serves programs, and is an examination of them that needs no RDMA.
+// overTCP serves programs and returns options that need no RDMA.
 func overTCP(t *testing.T, programs []*transport.Program) Options {
 	t.Helper()
 	_, tcp := serve(t, programs...)
 	return Options{RDMAPort: machine.Port(t), TCPPort: tcp, TCP: true}
 }
 
-// Each answer about the export decides the verdict of its own check, and what to do; one that fails
-// skips those that need it.
+// Each answer about the export decides its check's status and advice; a failure skips the checks
+// that need it.
 func TestExportsThatAreUnwell(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	nfs := func(proc uint32, res xdr.Marshaler) []*transport.Program {
@@ -80,8 +80,8 @@ func TestExportsThatAreUnwell(t *testing.T) {
 	}
 }
 
-// A read-only export is named as the only cause, and its space is of no use. ACCESS of the server
-// does not say which of its causes it is.
+// A read-only export is named as the only cause, and its space is not reported. The server's ACCESS
+// does not reveal which cause applies.
 func TestReadOnlyExport(t *testing.T) {
 	programs, _ := tree(t, me(), true)
 	full := answer(programs, nfs3.Program, nfs3.ProcFsstat, &nfs3.FsstatRes{Tbytes: 1 << 30, Tfiles: 9})
@@ -97,7 +97,7 @@ func TestReadOnlyExport(t *testing.T) {
 	}
 }
 
-// The list of exports: who may mount, and no more names than fit.
+// The list of exports: the permitted clients, and a limited number of names.
 func TestListsOfExports(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	list := func(exports ...mount3.Export) Options {
@@ -112,7 +112,7 @@ func TestListsOfExports(t *testing.T) {
 	examine(t, list(), true, map[string]wanted{exportsCheck: {Warn, "the list is empty → export a directory"}, mntCheck: {Skip, "none is listed"}})
 }
 
-// What to do about a refusal depends on what is exported, to whom, and on the status.
+// The advice about a refusal depends on the exports, their clients, and the status.
 func TestRefusalAdvice(t *testing.T) {
 	list := func(dirs ...string) (l []mount3.Export) {
 		for _, d := range dirs {

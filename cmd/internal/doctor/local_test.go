@@ -1,4 +1,4 @@
-// The checks of this machine, on trees of files that stand for machines.
+// The checks of this machine, on file trees that represent machines.
 
 package doctor
 
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// examined makes a tree of files.
+// examined makes a file tree.
 func examined(t *testing.T, files map[string]string) *checkup {
 	t.Helper()
 	root := t.TempDir()
@@ -86,7 +86,7 @@ func TestThisMachine(t *testing.T) {
 	}
 }
 
-// A device that is there is of no use to a user that is not allowed to open it.
+// An existing device is useless for a user without permission to open it.
 func TestFUSEThatCannotBeOpened(t *testing.T) {
 	cu := examined(t, map[string]string{"/dev/fuse": "", "/usr/bin/fusermount3": ""})
 	if err := os.Chmod(filepath.Join(cu.Root, "/dev/fuse"), 0); err != nil {
@@ -108,7 +108,7 @@ func TestFUSEThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// Locks of a kernel's mount need NLM where rpcbind says that it is, and rpc.statd here.
+// Locks of a kernel mount need NLM in rpcbind and rpc.statd on this machine.
 func TestLocking(t *testing.T) {
 	up := new(transport.Client)
 	nlm := []rpcbind.Mapping{{Prog: progNLM, Vers: 4, Prot: rpcbind.TCP, Port: 4045}}
@@ -138,7 +138,7 @@ func TestLocking(t *testing.T) {
 func device(cu *checkup) Finding  { return checkDevice(context.Background(), cu) }
 func modules(cu *checkup) Finding { return checkModules(context.Background(), cu) }
 
-// roceDevice and roceModules are the checks where RoCE is what the server answers by.
+// roceDevice and roceModules are the checks for a server that answers over RoCE.
 func roceDevice(cu *checkup) Finding {
 	cu.roce = true
 	return device(cu)
@@ -152,7 +152,7 @@ func roceModules(cu *checkup) Finding {
 func kernel(cu *checkup) Finding { return checkKernelClient(context.Background(), cu) }
 func fuse(cu *checkup) Finding   { return checkFUSE(context.Background(), cu) }
 
-// What a server tells is one line on a terminal, whatever it holds.
+// A server's text is one line on a terminal, whatever it contains.
 func TestPrint(t *testing.T) {
 	var b strings.Builder
 	Print(&b, Finding{Check: "exports", Status: Warn, Text: "/a\n\x1b[2J", Advice: "do\rthis"})

@@ -1,4 +1,4 @@
-// Whole examinations of a server that serves RoCE, and of this machine where it cannot.
+// Whole runs against a RoCE server, and on a machine that cannot use RoCE.
 
 package doctor
 
@@ -18,9 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// serveRoCE serves programs over RoCE at a port of an address, at which nobody listens over TCP. Of
-// the usual one that is not certain: a server of another package's test may have it at all
-// addresses.
+// serveRoCE serves programs over RoCE on a port of an address without a TCP listener. The usual
+// port may have one: a server in another package's test may listen on all addresses.
 func serveRoCE(t *testing.T, addr string, programs ...*transport.Program) (port int) {
 	t.Helper()
 	port = machine.Port(t)
@@ -39,8 +38,8 @@ func serveRoCE(t *testing.T, addr string, programs ...*transport.Program) (port 
 	return port
 }
 
-// TestRoCE: asked for, or found because nothing answers by iWARP, RoCE is what the checks and the
-// command lines go by.
+// TestRoCE: if requested, or because nothing answers over iWARP, the checks and command lines use
+// RoCE.
 func TestRoCE(t *testing.T) {
 	programs, _ := tree(t, 0, false)
 	addr := machine.Addr(t).String()
@@ -68,14 +67,14 @@ func TestRoCE(t *testing.T) {
 	}
 }
 
-// TestRoCEPortInUse: where another program has the UDP port on this machine, the finding says so.
-// Of ::1 there is no other address to connect from, as there is of 127.0.0.1.
+// TestRoCEPortInUse: if another program on this machine has the UDP port, the finding says so. ::1
+// has no alternative source address, unlike 127.0.0.1.
 func TestRoCEPortInUse(t *testing.T) {
 	c, err := net.ListenPacket("udp6", fmt.Sprintf("[::1]:%d", roce.UDPPort))
 	switch {
 	case err == nil:
 		defer c.Close()
-	case errors.Is(err, syscall.EADDRINUSE): // by somebody else, which is as good
+	case errors.Is(err, syscall.EADDRINUSE): // another program has it, which serves as well
 	default:
 		t.Fatal("this test needs IPv6 on the loopback interface: ", err)
 	}

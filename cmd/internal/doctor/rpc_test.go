@@ -1,4 +1,4 @@
-// What is made of an MPA Reply, and of what rpcbind lists.
+// The interpretation of MPA Replies and of rpcbind's list.
 
 package doctor
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// Where TCP is wanted, what is wrong with RDMA only warns.
+// If TCP is wanted, RDMA problems only warn.
 func TestRepliesOfStartUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply mpa.Frame
@@ -34,7 +34,7 @@ func TestRepliesOfStartUp(t *testing.T) {
 	}
 }
 
-// Only a TCP port that can be one counts, of the very version.
+// Only a valid TCP port of the exact version counts.
 func TestPortsThatRpcbindHas(t *testing.T) {
 	list := []rpcbind.Mapping{{Prog: nfs3.Program, Vers: 3, Prot: rpcbind.UDP, Port: 1}, {Prog: nfs3.Program, Vers: 2, Prot: rpcbind.TCP, Port: 2},
 		{Prog: nfs3.Program, Vers: 3, Prot: rpcbind.TCP}, {Prog: nfs3.Program, Vers: 3, Prot: rpcbind.TCP, Port: 1 << 16}}

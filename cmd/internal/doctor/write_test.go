@@ -1,4 +1,4 @@
-// The check that writes: what it tells of the server, and that it leaves nothing behind.
+// The write check: its conclusions about the server, and its cleanup.
 
 package doctor
 
@@ -21,12 +21,12 @@ var nfsPage nfsclient.DirPage // the first
 
 func me() uint32 { return uint32(os.Geteuid()) }
 
-// Servers that let us write, but not as who we are, or with another clock.
+// Servers that let us write under another identity, or with another clock.
 func TestSquashAndClock(t *testing.T) {
 	programs, _ := tree(t, me()+4242, false)
 	rdma, tcp := serve(t, programs...)
 	part := "belong to"
-	if me() == 0 { // root is told of both ways to be root there: that of other servers, and of ours
+	if me() == 0 { // root gets advice for both other servers and ours
 		part = "no_root_squash in exports(5), or nfsrdmad --no-root-squash"
 	}
 	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Write: true}, true, map[string]wanted{writeCheck: {Warn, part}})
@@ -36,7 +36,7 @@ func TestSquashAndClock(t *testing.T) {
 		now := func() time.Time { return time.Now().Add(skew) }
 		begin := time.Now()
 		r := examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Write: true, Now: now}, true, map[string]wanted{writeCheck: {status, "clock"}})
-		// The check says what is sure, which is less by as long as CREATE took.
+		// The check reports the certain part, which is smaller by CREATE's duration.
 		told, took := toldSkew(t, r), time.Since(begin)
 		least := max(skew.Abs()-took, 0).Truncate(time.Second)
 		if told.Abs() < least || told.Abs() > skew.Abs() || told != 0 && (told > 0) != (skew > 0) {
@@ -48,7 +48,7 @@ func TestSquashAndClock(t *testing.T) {
 	}
 }
 
-// toldSkew is by how much the server's clock is behind ours, as a report says.
+// toldSkew returns the reported lag of the server's clock.
 func toldSkew(t *testing.T, r Report) time.Duration {
 	t.Helper()
 	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == writeCheck })
@@ -67,8 +67,8 @@ func toldSkew(t *testing.T, r Report) time.Duration {
 	return skew
 }
 
-// Servers that do not let us write, or do it wrong. What could be removed is gone,
-// and what could not is named.
+// Servers that refuse writes, or perform them wrongly. Files are removed if possible, and otherwise
+// named.
 func TestWritesThatFail(t *testing.T) {
 	programs, _ := tree(t, me(), true)
 	rdma, tcp := serve(t, programs...)
@@ -83,7 +83,7 @@ func TestWritesThatFail(t *testing.T) {
 
 	reads := 0
 	stale := withProc(programs, nfs3.Program, nfs3.ProcWrite, func(old func(*transport.Call) error, c *transport.Call) error {
-		if reads++; reads == 2 { // says that it is written, and it is not
+		if reads++; reads == 2 { // claims to have written
 			var a nfs3.WriteArgs
 			a.DecodeXDR(c.Args)
 			(&nfs3.WriteRes{Count: a.Count}).EncodeXDR(c.Res)
@@ -108,7 +108,7 @@ func TestWritesThatFail(t *testing.T) {
 	}
 }
 
-// A failure at any step is told with the step that failed, and leaves nothing behind.
+// A failure at any step names the step, and leaves no file.
 func TestNothingIsLeftBehind(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	_, good := serve(t, programs...)
@@ -119,11 +119,11 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		if err := old(c); err != nil {
 			return err
 		}
-		return transport.ErrSystem // it is made, and the client is not told
+		return transport.ErrSystem // the file is made, but the client gets an error
 	})
 	gone := 0
 	vanished := withProc(programs, nfs3.Program, nfs3.ProcGetattr, func(old func(*transport.Call) error, c *transport.Call) error {
-		if gone++; gone > 1 { // the first is of the root
+		if gone++; gone > 1 { // the first one is for the root
 			(&nfs3.GetattrRes{Status: nfs3.ErrStale}).EncodeXDR(c.Res)
 			return nil
 		}
@@ -158,7 +158,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
-// A user who gives up while the file is written leaves nothing behind either.
+// An interruption during the write leaves no file either.
 func TestInterruptedWriteIsRemoved(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	_, good := serve(t, programs...)
@@ -177,7 +177,7 @@ func TestInterruptedWriteIsRemoved(t *testing.T) {
 	}
 }
 
-// A server that does not make the file has said why, and there is nothing to remove.
+// A server that refuses the file has given its reason, and there is nothing to remove.
 func TestRefusedFiles(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	removes := 0
@@ -198,7 +198,7 @@ func TestRefusedFiles(t *testing.T) {
 	}
 }
 
-// What the new file tells: whose it is, and how far the clocks are apart.
+// The new file shows its owner and the clocks' difference.
 func TestWhatTheFileTells(t *testing.T) {
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
 	begin := time.Unix(1000, 0)

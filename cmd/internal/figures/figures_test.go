@@ -1,4 +1,4 @@
-// The text that Prometheus reads: golden samples, what is no number, texts that are cut or hostile.
+// Prometheus' text format: golden samples, invalid numbers, truncated and hostile texts.
 
 package figures
 
@@ -53,7 +53,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestRefused: what is no such text is an error with its line, not a guess.
+// TestRefused: invalid text is an error with its line number.
 func TestRefused(t *testing.T) {
 	for _, bad := range []string{"<html>\n", "name", "name{", `name{a="b" 1`, `name{a="b\`, `name{a=b} 1`, "name x", "name 1 2 3", "{} 1", " = 1 2 3 4",
 		"name{" + strings.Repeat(`a="b",`, 5) + strings.Repeat("=", 9), "x 1\n" + strings.Repeat("x 1\n", maxSamples)} {
@@ -70,7 +70,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestQuantile is histogram_quantile of Prometheus, at the ends of classes and beyond.
+// TestQuantile matches Prometheus' histogram_quantile, at class bounds and beyond.
 func TestQuantile(t *testing.T) {
 	classes := []Class{{0.01, 50}, {0.1, 90}, {1, 90}, {0, 100}}
 	for share, want := range map[float64]float64{0.25: 0.005, 0.5: 0.01, 0.7: 0.055, 0.9: 0.1, 0.99: 1} {
@@ -83,7 +83,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text is too much, and of what is read every value is a number.
+// FuzzParse: no text breaks the parser, and every parsed value is a number.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{text, "", "a{} 1", `a{b="c"} -0`, "# TYPE a histogram\na_bucket 1\na_bucket{le=\"x\"} 1\na_count 0x1p-2"} {
 		f.Add(s)

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// localRow is a row of a local file, as a server of the same files would have it.
+// localRow returns a row for a local file, as a server with the same files would give it.
 func localRow(t *testing.T, name string) *row {
 	t.Helper()
 	fi, err := os.Lstat(name)
@@ -30,8 +30,8 @@ func localRow(t *testing.T, name string) *row {
 		Size: uint64(st.Size), Used: uint64(st.Blocks) * 512, Fileid: st.Ino, Atime: at(st.Atim), Mtime: at(st.Mtim), Ctime: at(st.Ctim)}}
 }
 
-// localTree fills the working directory with names, sizes, times and modes that look different in
-// some option.
+// localTree fills the working directory with names, sizes, times and modes that differ under some
+// option.
 func localTree(t *testing.T) (names []string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -65,7 +65,7 @@ func localTree(t *testing.T) (names []string) {
 	return append(names, "dir", "pipe", "link")
 }
 
-// lines is what our ls writes of rows, which it sorts itself.
+// lines returns our ls output of rows, which it sorts itself.
 func lines(t *testing.T, o Options, names []string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -141,7 +141,7 @@ func TestLinesAreThoseOfLs(t *testing.T) {
 	} {
 		names := names
 		if o.Long || o.Numeric {
-			names = names[:len(names)-1] // where a link leads is asked of a server
+			names = names[:len(names)-1] // the target's type is a call to the server
 		}
 		cmd := exec.Command(tool, append(append(strings.Fields(args), "-d", "--"), names...)...)
 		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "LC_COLLATE=C", "TIME_STYLE=locale", "QUOTING_STYLE=literal", "COLUMNS=80")

@@ -1,4 +1,4 @@
-// The rig of the listings' tests: an export in memory with one file of each type.
+// The rig of the listing tests: an export in memory with one file of each type.
 
 package listing
 
@@ -17,10 +17,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// old is the time of the files' contents: long enough ago to be shown by its year.
+// old is the files' modification time: long enough ago to be shown with its year.
 var old = time.Date(2001, time.February, 3, 4, 5, 6, 0, time.Local)
 
-// A rig is a mounted export, and what was reported.
+// A rig is a mounted export with its reported errors.
 type rig struct {
 	t      *testing.T
 	url    string
@@ -56,7 +56,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// operand is the path below the export, mounted.
+// operand returns the mounted path below the export.
 func (r *rig) operand(path string) session.Operand {
 	r.t.Helper()
 	o, err := r.s.Operand(r.t.Context(), r.url+path)
@@ -71,7 +71,7 @@ func (r *rig) must(err error) {
 	}
 }
 
-// file makes a file of n bytes whose content is of the time old plus after.
+// file makes a file of n bytes with the modification time old plus after.
 func (r *rig) file(name string, n int, mode os.FileMode, after time.Duration) {
 	r.t.Helper()
 	ctx := r.t.Context()
@@ -97,7 +97,7 @@ func (r *rig) tree() {
 	r.must(r.fsys.Chtimes(ctx, "d/pipe", old, old.Add(3*time.Hour)))
 }
 
-// ls runs ls on paths below the export, and returns what it writes, with the URL as "URL".
+// ls runs ls on paths below the export and returns its output, with the URL as "URL".
 func (r *rig) ls(o Options, paths ...string) (string, error) {
 	r.t.Helper()
 	var out bytes.Buffer

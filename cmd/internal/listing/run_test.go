@@ -1,4 +1,4 @@
-// ls: which names, in which order and form, and what happens to those that cannot be had.
+// ls: the names, their order and form, and the handling of unavailable ones.
 
 package listing
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestNamesAndOrder: the letters that choose names, sort them and write them, as ls(1) has them.
+// TestNamesAndOrder: the options that select, sort and format names, as in ls(1).
 func TestNamesAndOrder(t *testing.T) {
 	r := newRig(t)
 	r.tree()
@@ -49,7 +49,7 @@ func TestNamesAndOrder(t *testing.T) {
 		if err != nil || r.stderr.Len() > 0 {
 			t.Fatalf("%s: %v, %s", name, err, &r.stderr)
 		}
-		if c.want == "" { // the times are those of this run: the order is all that is known
+		if c.want == "" { // the times are this run's: only the order is known
 			if len(strings.Fields(got)) != 6 {
 				t.Errorf("%s: %q", name, got)
 			}
@@ -61,7 +61,7 @@ func TestNamesAndOrder(t *testing.T) {
 	}
 }
 
-// TestSizesAreSorted: -S has the largest first, by all 64 bits, and names decide among equals.
+// TestSizesAreSorted: -S puts the largest first, by all 64 bits, and equal sizes by name.
 func TestSizesAreSorted(t *testing.T) {
 	rows := []*row{{name: "b", attr: &nfs3.Fattr{Size: 7}}, {name: "huge", attr: &nfs3.Fattr{Size: 1<<63 + 1}},
 		{name: "a", attr: &nfs3.Fattr{Size: 7}}, {name: "lost"}, {name: "none", attr: new(nfs3.Fattr)}}
@@ -118,7 +118,7 @@ func TestLongForm(t *testing.T) {
 	}
 }
 
-// TestDeviceColumns: a device has its numbers where others have their size.
+// TestDeviceColumns: a device shows its numbers in the size column.
 func TestDeviceColumns(t *testing.T) {
 	var out strings.Builder
 	l, err := New(newRig(t).s, &out, Options{Long: true, Numeric: true})
@@ -141,8 +141,8 @@ func TestDeviceColumns(t *testing.T) {
 	}
 }
 
-// TestErrorsKeepTheOthers: an operand that is not there is reported with the name that was typed
-// and the exit status 2, and does not keep the others from being listed.
+// TestErrorsKeepTheOthers: a missing operand is reported as typed, with exit status 2, and the
+// others are still listed.
 func TestErrorsKeepTheOthers(t *testing.T) {
 	r := newRig(t)
 	r.tree()
@@ -162,8 +162,8 @@ func TestErrorsKeepTheOthers(t *testing.T) {
 	}
 }
 
-// TestLinksToNothing: a link that leads nowhere is shown; with -L it is an error of status 1, and
-// the name is shown all the same.
+// TestLinksToNothing: a dangling link is listed; with -L it is an error with status 1, and the name
+// is still listed.
 func TestLinksToNothing(t *testing.T) {
 	r := newRig(t)
 	r.must(r.fsys.Mkdir(t.Context(), "d", 0o755))
@@ -181,8 +181,7 @@ func TestLinksToNothing(t *testing.T) {
 	}
 }
 
-// TestUnsortedBatches: -U writes batches that are not kept, so no sum of blocks comes before the
-// first.
+// TestUnsortedBatches: -U writes batches immediately, so no total precedes the first.
 func TestUnsortedBatches(t *testing.T) {
 	r := newRig(t)
 	dir, err := r.fsys.Walk(t.Context(), "/", true)
@@ -207,8 +206,8 @@ func TestUnsortedBatches(t *testing.T) {
 	}
 }
 
-// TestJSON: an object for each name, with the target of a link, and bytes that are no UTF-8 in
-// base64 beside the name.
+// TestJSON: an object per name, with a link's target, and invalid UTF-8 as base64 in a second
+// field.
 func TestJSON(t *testing.T) {
 	r := newRig(t)
 	r.tree()
@@ -245,7 +244,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestShownTimes: the time of day up to half a year back, the year before that and for the future.
+// TestShownTimes: the time of day for the last half year, the year for older and future times.
 func TestShownTimes(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
@@ -262,7 +261,7 @@ func TestShownTimes(t *testing.T) {
 	}
 }
 
-// TestTotals: blocks of 512 bytes are rounded up for each file, and shown in units of 1024.
+// TestTotals: 512-byte blocks are rounded up per file, and shown in units of 1024.
 func TestTotals(t *testing.T) {
 	var s sum
 	for _, used := range []uint64{0, 1, 512, 513} {
@@ -274,8 +273,8 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// TestSigns: a file with any execute bit has a star, whichever class has it. Other types have their
-// signs only with -F, and directories also with -p.
+// TestSigns: a file with any execute bit has a star, whichever class has it. Other types have signs
+// only with -F, and directories also with -p.
 func TestSigns(t *testing.T) {
 	for _, c := range []struct {
 		o    Options
@@ -297,7 +296,7 @@ func TestSigns(t *testing.T) {
 }
 
 // TestOperandsAsTheyAre: with -l a file has no arrow after its name, and with -F a link to a
-// directory is the link.
+// directory is listed itself.
 func TestOperandsAsTheyAre(t *testing.T) {
 	r := newRig(t)
 	r.tree()

@@ -1,4 +1,4 @@
-// stat: the usual form, and each letter of -c.
+// stat: the default format, and each directive of -c.
 
 package listing
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// made is a device with all that stat can show of it.
+// made returns a device with everything that stat can show.
 func made(r *rig) *Stat {
 	s := &Stat{Operand: r.operand(""), target: "the/target"}
 	s.Arg = "it's"
@@ -25,7 +25,7 @@ func made(r *rig) *Stat {
 	return s
 }
 
-// TestLettersOfStat: each letter of -c, with the flags, widths and precisions of printf.
+// TestLettersOfStat: each directive of -c, with printf's flags, widths and precisions.
 func TestLettersOfStat(t *testing.T) {
 	r := newRig(t)
 	s := made(r)
@@ -49,7 +49,7 @@ func TestLettersOfStat(t *testing.T) {
 	}
 }
 
-// TestTypeBits: %f has the type of Unix above the permissions.
+// TestTypeBits: %f has Unix's type bits above the permissions.
 func TestTypeBits(t *testing.T) {
 	p := NewPrinter(nil)
 	for typ, want := range map[nfs3.FileType]string{nfs3.TypeReg: "81a4", nfs3.TypeDir: "41a4", nfs3.TypeLnk: "a1a4", nfs3.TypeChr: "21a4", nfs3.TypeSock: "c1a4", nfs3.TypeFIFO: "11a4"} {
@@ -59,7 +59,7 @@ func TestTypeBits(t *testing.T) {
 	}
 }
 
-// TestStatForm: the usual form of a file, a link, which shows its target, and a device.
+// TestStatForm: the default format of a file, a link with its target, and a device.
 func TestStatForm(t *testing.T) {
 	r := newRig(t)
 	r.tree()
@@ -91,7 +91,7 @@ func TestStatForm(t *testing.T) {
 	}
 }
 
-// TestControlCharacters: they go to a program that asks for a form of its own, and not to a person.
+// TestControlCharacters: written to a program with -c, and hidden from users.
 func TestControlCharacters(t *testing.T) {
 	r := newRig(t)
 	s := made(r)

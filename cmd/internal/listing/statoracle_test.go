@@ -1,4 +1,5 @@
-// The letters of stat -c compared with stat of coreutils, on a local file of the same attributes.
+// The directives of stat -c compared with coreutils' stat, on a local file with the same
+// attributes.
 
 package listing
 
@@ -18,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// statOf is a local file as a server would show it.
+// statOf returns a local file as a server would show it.
 func statOf(t *testing.T, name string) Stat {
 	t.Helper()
 	fi, err := os.Lstat(name)
@@ -39,8 +40,7 @@ func statOf(t *testing.T, name string) Stat {
 }
 
 // TestFormatsAreThoseOfStat: every directive with every flag, and widths and precisions of each
-// kind. Those of the birth, the mount point, the transfer size and the security context differ on a
-// server.
+// kind. Birth time, mount point, transfer size and security context differ on a server.
 func TestFormatsAreThoseOfStat(t *testing.T) {
 	tool, err := exec.LookPath("stat")
 	if err != nil {

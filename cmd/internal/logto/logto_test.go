@@ -1,4 +1,4 @@
-// Lines of the libraries in the log of the programs: as if they had been written to logrus.
+// The libraries' lines in the programs' log: as if written to logrus.
 
 package logto
 
@@ -17,19 +17,19 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// formats are those of nfsrdmad's log; the formatter is of the test, as a line has a time.
+// formats are nfsrdmad's log formats; the test's formatter omits the time.
 var formats = map[string]logrus.Formatter{
 	"text": &logrus.TextFormatter{DisableTimestamp: true},
 	"JSON": &logrus.JSONFormatter{DisableTimestamp: true},
 }
 
-// values are what the libraries log, each under its own key.
+// values are values logged by the libraries, each under its own key.
 var values = []any{
 	"peer", &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 700}, "addr", netip.MustParseAddr("fe80::1%eth0"), "error", errors.New(`no "such" file`),
 	"vers", 3, "as-uid", uint32(65534), "count", uint64(1) << 63, "dir", "/a\x1b b\n", "empty", "", "RDMA", true, "wait", 90 * time.Second, "share", 0.5, "none", nil,
 }
 
-// TestSameLine: a line by slog is the same bytes as one by logrus.
+// TestSameLine: slog and logrus lines are byte-identical.
 func TestSameLine(t *testing.T) {
 	fields := logrus.Fields{}
 	for i := 0; i < len(values); i += 2 {
@@ -50,7 +50,7 @@ func TestSameLine(t *testing.T) {
 	}
 }
 
-// TestLevel: what logrus would not write is not made, whenever the level is set.
+// TestLevel: records below logrus' level are not created, whenever the level is set.
 func TestLevel(t *testing.T) {
 	to := &logrus.Logger{Level: logrus.WarnLevel}
 	l := slog.New(&handler{to: to})
@@ -84,7 +84,7 @@ func TestHandler(t *testing.T) {
 	})
 }
 
-// nested makes objects of groups, whose members have a full stop in their keys.
+// nested converts keys with full stops to nested objects.
 func nested(line map[string]any) map[string]any {
 	all := map[string]any{}
 	for key, v := range line {
