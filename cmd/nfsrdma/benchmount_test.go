@@ -33,8 +33,8 @@ func mountsIn(t *testing.T, dir string) (lines []string) {
 	return lines
 }
 
-// benchHere has measurements make their directories in one of this test, which is looked at in the
-// end.
+// benchHere makes measurements create their directories in the test's directory, which is checked
+// at the end.
 func benchHere(t *testing.T) string {
 	t.Helper()
 	if err := mounter.CheckFUSE(); err != nil {

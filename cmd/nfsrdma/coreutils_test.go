@@ -1,5 +1,4 @@
-// Commands compared with those of coreutils: the same lines on a local directory and on a served
-// one.
+// Commands compared with coreutils: the same lines on a local and on a served directory.
 
 package main
 
@@ -37,7 +36,7 @@ func newTwin(t *testing.T) *twin {
 	return &twin{t: t, base: base + "/dir", served: top, local: t.TempDir()}
 }
 
-// fresh makes both trees anew.
+// fresh recreates both trees.
 func (w *twin) fresh() (local, served, url string) {
 	defer syscall.Umask(syscall.Umask(0o022))
 	w.turn++

@@ -1,5 +1,4 @@
-// The documents: the commands and flags that they name are those of the programs, in their present
-// spelling.
+// The documents: their commands and flags exist in the programs, with their present spelling.
 
 package main
 
@@ -29,8 +28,8 @@ var (
 // ofOthers are flags of podman and juicefs.
 var ofOthers = []string{"network", "user", "pid", "skip-dir-mtime", "writeback", "enable-acl"}
 
-// unknownFlag is the first word of a command line that is no command or flag of the program; "":
-// there is none.
+// unknownFlag returns the first word of a command line that is neither a command nor a flag of the
+// program, or "".
 func unknownFlag(root *cobra.Command, words []string) string {
 	cmd, below := root, true
 	for i, word := range words {
@@ -55,7 +54,7 @@ func unknownFlag(root *cobra.Command, words []string) string {
 	return ""
 }
 
-// unknownOption is the first of a list of mount options that is none.
+// unknownOption returns the first unknown mount option in a list.
 func unknownOption(list string) string {
 	for option := range strings.SplitSeq(strings.Trim(list, `"'`), ",") {
 		name, _, _ := strings.Cut(option, "=")
@@ -127,8 +126,7 @@ func TestDocumentsNameFlags(t *testing.T) {
 	}
 }
 
-// TestWrongFlagsAreFound: a flag, an option or a spelling that is not there is found, wherever a
-// command line stands.
+// TestWrongFlagsAreFound: an unknown flag, option or spelling is found anywhere in a command line.
 func TestWrongFlagsAreFound(t *testing.T) {
 	root := newRoot(&session.Session{})
 	for line, want := range map[string]string{
@@ -145,7 +143,7 @@ func TestWrongFlagsAreFound(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameMetrics: the metrics in the documents are those that a server has.
+// TestDocumentsNameMetrics: the metrics in the documents exist.
 func TestDocumentsNameMetrics(t *testing.T) {
 	list, err := program.Metrics()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Servers that cannot be used: the error says why and what to do, in one line.
+// Unusable servers: the error has the cause and the remedy in one line.
 
 package main
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// listen takes connections on a loopback port and does with each what act does.
+// listen accepts connections on a loopback port and calls act for each.
 func listen(t *testing.T, act func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,7 +42,7 @@ func unusable(t *testing.T, want, args string) {
 	_, errs, code := try(t, strings.Fields(args)...)
 	status := 1
 	if strings.HasPrefix(args, "ls ") {
-		status = 2 // as ls(1) has it for its operands
+		status = 2 // ls(1)'s status for its operands
 	}
 	if code != status || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 		t.Errorf("nfsrdma %s: code %d, %q; want %q in one line", args, code, errs, want)
@@ -73,7 +73,7 @@ func TestUnusableServers(t *testing.T) {
 		c.Close()
 	})
 	patient := listen(t, func(c net.Conn) {
-		// waits for the rest of what it takes for a long record, as some servers do
+		// waits for the rest of an apparently long record, as some servers do
 		go func() {
 			b := make([]byte, 4096)
 			if n, _ := c.Read(b); n > 12 && b[0] == 0x80 {
@@ -100,16 +100,15 @@ func TestUnusableServers(t *testing.T) {
 		{"nfsrdma showmount " + host, "ls nfsrdma://" + host + "/nothing"},
 		{"Is a directory", "cat " + base + "/mem"},
 		{"an argument is missing", "ls"},
-		// What follows depends on the usual port of TCP, which a test of another package may have;
-		// TestRefusedPorts of package session has one of its own.
+		// The rest of the line depends on the default TCP port, which another package's test may
+		// use; package session's TestRefusedPorts covers it with a private port.
 		{nobody + "/x': connection refused: ", "ls nfsrdma://" + nobody + "/x"},
 	} {
 		unusable(t, c.want, c.args)
 	}
 }
 
-// --timeout ends the wait for a server that has fallen silent, and the error names the server as it
-// was typed.
+// --timeout ends the wait for a silent server, and the error names the server as typed.
 func TestTimeout(t *testing.T) {
 	_, base := serve(t)
 	calls := 0

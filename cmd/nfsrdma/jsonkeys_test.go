@@ -1,5 +1,4 @@
-// The reference has each key of the JSON that commands can print, those that are left out without a
-// value too.
+// The reference has each JSON key that commands can print, including optional ones.
 
 package main
 

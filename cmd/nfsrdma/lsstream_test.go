@@ -112,7 +112,7 @@ func TestUnsortedListingsKeepUp(t *testing.T) {
 	}
 }
 
-// Names that are no text and hold newlines can be told apart in each machine form.
+// Names with newlines and invalid text are distinguishable in each machine format.
 func TestNamesOfAnyBytesCanBeScripted(t *testing.T) {
 	dir := t.TempDir()
 	_, base := serveDir(t, dir)

@@ -122,9 +122,8 @@ func sampleTree(t *testing.T) string {
 	return top
 }
 
-// TestCopyTree copies a tree in, from one export to the other, and out again;
-// names, types, modes, times and content are the same with -a, and a second time over
-// what is there too.
+// TestCopyTree copies a tree in, from one export to the other, and out again. With -a names, types,
+// modes, times and content are the same, also over existing targets.
 func TestCopyTree(t *testing.T) {
 	src := sampleTree(t)
 	want, err := treeSum(os.DirFS(src))
@@ -227,7 +226,7 @@ func TestHelpHasExamples(t *testing.T) {
 	}
 }
 
-// TestBenchReportsTheCRCInUse: not the one that was asked for, if the server requires another.
+// TestBenchReportsTheCRCInUse: the actual mode, if the server requires another than requested.
 func TestBenchReportsTheCRCInUse(t *testing.T) {
 	rdma, _ := serve(t)
 	for asked, want := range map[string]string{"on": "on", "auto": "on", "off": "on"} {

@@ -1,5 +1,4 @@
-// The manual pages: what groff finds wrong with them, and whether they say all that the help texts
-// say.
+// The manual pages: groff's errors, and completeness compared with the help texts.
 
 package main
 

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 )
 
-// TestMountErrorsNameTheLine: mount -a calls the program for each line of fstab, so a message about
-// a line has its first two fields once, in front.
+// TestMountErrorsNameTheLine: mount -a runs the program for each fstab line, so a message begins,
+// once, with the line's first two fields.
 func TestMountErrorsNameTheLine(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ spec, options, want string }{

@@ -1,5 +1,5 @@
-// Names of flags: each means the same in all commands, stands only where it has a meaning, and
-// works under its old spelling.
+// Flag names: each means the same in all commands, exists only where it has a meaning, and works
+// under its old spelling.
 
 package main
 
@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// TestOldNamesOfFlags: an old name works, is not in the help, and causes one line that has the new
+// TestOldNamesOfFlags: an old name works, is hidden in the help, and causes one line with the new
 // name.
 func TestOldNamesOfFlags(t *testing.T) {
 	rdma, tcp := serve(t)
@@ -47,8 +47,8 @@ func TestOldNamesOfFlags(t *testing.T) {
 	}
 }
 
-// TestCountFlags: a number of repetitions is --count in each command that has one. The old name of
-// those of verbs works, is not in their help, and causes one line.
+// TestCountFlags: repetitions are --count in every command. The old name in verbs works, is hidden
+// in the help, and causes one line.
 func TestCountFlags(t *testing.T) {
 	for _, command := range []string{"ping", "top", "verbs pingpong", "verbs perf", "verbs rping", "verbs ucmatose", "verbs udaddy", "verbs mckey"} {
 		help := nfs(t, append(strings.Fields(command), "--help")...)
@@ -64,7 +64,7 @@ func TestCountFlags(t *testing.T) {
 }
 
 // TestConnectionFlagsStandWhereTheyMeanSomething: commands that connect have them, before and after
-// their name, and others none.
+// their name; others do not.
 func TestConnectionFlagsStandWhereTheyMeanSomething(t *testing.T) {
 	root := newRoot(&session.Session{})
 	for command, want := range map[string]bool{"ls": true, "cp": true, "ping": true, "doctor": true, "bench": true, "showmount": true,
@@ -90,8 +90,8 @@ func TestConnectionFlagsStandWhereTheyMeanSomething(t *testing.T) {
 	}
 }
 
-// TestProtoAuto: without RDMA the server is reached over TCP. What --proto auto cannot mean is an
-// error.
+// TestProtoAuto: without RDMA the server is reached over TCP. Contradictions of --proto auto are
+// errors.
 func TestProtoAuto(t *testing.T) {
 	if !machine.Apart(t) { // the ports are the usual ones
 		return

@@ -1,4 +1,4 @@
-// The pages of docs/reference: what the code makes of them is what is there.
+// The pages of docs/reference are up to date with the code.
 
 package main
 
@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference")
 
-// volumesRoot is the command line of nfsrdmad-juicefs, without what its commands do.
+// volumesRoot returns nfsrdmad-juicefs's command line without its implementation.
 func volumesRoot() *cobra.Command {
 	return program.NewRoot(volumes.Kind(&volumes.Serve{}, nil, nil))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 )
 
-// serveSquashed exports a private directory of this user in memory, in which all callers act as
+// serveSquashed exports a private directory of this user in memory, with all callers mapped to
 // nobody, and returns its URL.
 func serveSquashed(t *testing.T) string {
 	t.Helper()
@@ -64,7 +64,7 @@ func TestRefusedCommands(t *testing.T) {
 	}
 }
 
-// TestPortInALocalPath: HOST:PORT/path is a path of this machine, and meant as none.
+// TestPortInALocalPath: HOST:PORT/path is parsed as a local path, which the user did not mean.
 func TestPortInALocalPath(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -25,8 +25,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// TestMain lets the test binary be the child processes that commands start. What a busy machine may
-// be late with has more time than a user waits.
+// TestMain lets the test binary be the child processes of commands. Time limits are longer than a
+// user's, for a busy machine.
 func TestMain(m *testing.M) {
 	if slices.Contains(os.Environ(), child.Env) {
 		main()
@@ -96,7 +96,7 @@ func both(t *testing.T, f func(t *testing.T, base string)) {
 	}
 }
 
-// nfs runs the program and returns what it wrote; it must succeed.
+// nfs runs the program, which must succeed, and returns its output.
 func nfs(t *testing.T, args ...string) string {
 	t.Helper()
 	out, errOut, code := try(t, args...)

@@ -34,7 +34,7 @@ func TestRnicBench(t *testing.T) {
 	}
 }
 
-// Over RoCE the yardstick is raw UDP, and there is no UCX; what names no provider is refused.
+// Over RoCE the baseline is raw UDP, without UCX; an unknown provider is refused.
 func TestRnicBenchRoCE(t *testing.T) {
 	out := nfs(t, "rnic-bench", "--rdma", "roce", "--duration", "1ms")
 	for _, word := range []string{"raw UDP:", "RoCE, 1 % of packets lost", "Datagram and answer"} {

@@ -1,4 +1,4 @@
-// nfsrdma top: its mistakes, its lines, and its screen on a terminal of its own.
+// nfsrdma top: its errors, its lines, and its screen on a pseudoterminal.
 
 package main
 
@@ -47,7 +47,7 @@ func TestTopRefuses(t *testing.T) {
 	}
 }
 
-// counting is a server whose figures grow with every question; hidden has it give none.
+// counting returns a server whose metrics grow with every request; hidden makes it return none.
 func counting(t *testing.T) (addr string, hidden *atomic.Bool) {
 	t.Helper()
 	var n atomic.Int64
@@ -79,7 +79,7 @@ type pty struct {
 	end           chan error
 
 	mu  sync.Mutex
-	all strings.Builder // what the program has written; guarded by mu
+	all strings.Builder // the program's output; guarded by mu
 }
 
 // onTerminal runs the program on a terminal of 90 columns and 20 lines.
@@ -147,15 +147,15 @@ func (p *pty) termios(t *testing.T) unix.Termios {
 	return *as
 }
 
-// written is all that there is now.
+// written returns the output so far.
 func (p *pty) written() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.all.String()
 }
 
-// await waits until what was written after the first bytes has a word, and returns how much there
-// is.
+// await waits until the output after the first bytes contains a word, and returns the output's
+// length.
 func (p *pty) await(t *testing.T, after int, word string) int {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
@@ -176,7 +176,7 @@ func (p *pty) press(t *testing.T, keys string) {
 	}
 }
 
-// ended waits for the end of the program, which has to leave the terminal as it was.
+// ended waits for the end of the program, which must restore the terminal.
 func (p *pty) ended(t *testing.T) {
 	t.Helper()
 	select {
@@ -221,8 +221,8 @@ func TestTopScreen(t *testing.T) {
 	p.ended(t)
 }
 
-// TestTopSuspended: Ctrl-Z gives the terminal back until the program goes on, Ctrl-C ends it, and
-// NO_COLOR is heeded.
+// TestTopSuspended: Ctrl-Z restores the terminal until the program continues, Ctrl-C ends it, and
+// NO_COLOR is respected.
 func TestTopSuspended(t *testing.T) {
 	addr, _ := counting(t)
 	p := onTerminal(t, []string{"NO_COLOR=1"}, "top", "--interval", "100ms", addr)
@@ -250,7 +250,7 @@ func TestTopSuspended(t *testing.T) {
 	}
 }
 
-// stopped reports whether a process has been stopped.
+// stopped reports whether a process is stopped.
 func stopped(t *testing.T, pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// A waiting is the standard error of a server: ready is told what it waits at.
+// A waiting is a server's standard error: it sends the line with the server's address.
 type waiting chan string
 
 func (w waiting) Write(b []byte) (int, error) {
@@ -26,8 +26,8 @@ func (w waiting) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// serveVerbs runs a server with JSON, and returns what runs a client of it, and what it reports in
-// the end.
+// serveVerbs runs a server with JSON. It returns a function that runs a client, and one that
+// returns the server's report.
 func serveVerbs(t *testing.T, args ...string) (client func(...string) string, report func() string) {
 	t.Helper()
 	host, port := machine.Addr(t).String(), strconv.Itoa(machine.Port(t))
@@ -99,7 +99,7 @@ func TestVerbsRping(t *testing.T) {
 	}
 }
 
-// TestVerbsMistakes: of what cannot be, one line tells.
+// TestVerbsMistakes: an invalid option gives one line.
 func TestVerbsMistakes(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--service xrc: one of rc, uc, ud": {"pingpong", "-c", "xrc"},

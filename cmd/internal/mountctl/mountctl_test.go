@@ -20,7 +20,7 @@ const lines = `22 1 254:0 / / rw,relatime - ext4 /dev/root rw
 a line that is none
 `
 
-// useLines has the package look at other mounts.
+// useLines replaces the list of mounts.
 func useLines(t *testing.T, text string) {
 	t.Helper()
 	old := mountinfo
@@ -54,7 +54,7 @@ func TestMountinfo(t *testing.T) {
 	}
 }
 
-// Resolve follows links to a mount point, and does not touch what is mounted there.
+// Resolve follows links to a mount point, and does not access the mounted file system.
 func TestResolve(t *testing.T) {
 	dir := t.TempDir()
 	dir, err := filepath.EvalSymlinks(dir)
@@ -142,7 +142,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// A process that was killed has said nothing, and its socket does not stand in the next one's way.
+// A killed process has sent nothing, and its socket does not block the next one.
 func TestKilledProcess(t *testing.T) {
 	m, s := serveOne(t)
 	c, err := Dial(m)
@@ -165,7 +165,7 @@ func TestKilledProcess(t *testing.T) {
 	next.Close(nil)
 }
 
-// Nobody else can put himself in the process's place.
+// Another user cannot impersonate the process.
 func TestForeignDirectory(t *testing.T) {
 	m, s := serveOne(t)
 	defer s.Close(nil)
@@ -192,9 +192,9 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
-// Who waits for the end hears when everything is written and the kernel has the mount still, each
-// time that he asks, and what could not be written; the end itself is the answer as soon as there
-// is one, though what is asked takes longer.
+// A waiting peer is notified each time it asks whether all data is written while the kernel still
+// has the mount, and which data was lost. The end itself is the answer as soon as it is known, even
+// if the running request takes longer.
 func TestHeld(t *testing.T) {
 	type answer struct {
 		kept bool
@@ -236,7 +236,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// The end does not wait for an answer that nobody needs any more.
+// The end does not wait for an answer that is no longer needed.
 func TestEndWhileHeldIsAsked(t *testing.T) {
 	asked := make(chan struct{})
 	m, s := serveHeld(t, func(ctx context.Context) (bool, error) {

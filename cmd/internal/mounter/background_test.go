@@ -1,5 +1,4 @@
-// The process in the background: what it is started with, what it reports, and how its end becomes
-// an exit status.
+// The background process: its arguments, its report, and the exit status after its end.
 
 package mounter
 
@@ -20,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// parts are what a child of the tests can be. Each returns its exit status.
+// parts are the roles of the tests' child processes. Each returns its exit status.
 var parts = map[string]func(args []string) int{
 	"facts": func(args []string) int {
 		dir, _ := os.Getwd()
@@ -66,13 +65,13 @@ var parts = map[string]func(args []string) int{
 	},
 }
 
-// parentGroup is the process group of who started this process.
+// parentGroup returns the process group of this process's parent.
 func parentGroup() int {
 	group, _ := syscall.Getpgid(os.Getppid())
 	return group
 }
 
-// terminal is a standard error for children, whose end is read when none has it any more.
+// terminal returns a standard error for children; it ends when no process has it open.
 func terminal(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -89,7 +88,7 @@ func TestBackgroundReturnsWhenTheMountWorks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	must.Succeed(t, Background(t.Context(), []string{"facts", file}, stderr))
 	stderr.Close()
-	said, err := io.ReadAll(out) // until the child has ended, or let go of it
+	said, err := io.ReadAll(out) // until the child has ended or closed it
 	if want := "nfsrdma: nfsrdma in /, with its parent true\n"; err != nil || string(said) != want {
 		t.Errorf("on the terminal %q, %v; want %q", said, err, want)
 	}
@@ -98,7 +97,7 @@ func TestBackgroundReturnsWhenTheMountWorks(t *testing.T) {
 	}
 }
 
-// What a process in the background dies of is in the log file, or in a file beside its socket.
+// A background process's crash output is in the log file, or in a file beside its socket.
 func TestFaultInTheBackgroundIsKept(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "log")
@@ -124,8 +123,7 @@ func TestFaultInTheBackgroundIsKept(t *testing.T) {
 	}
 }
 
-// The file of last words is kept from one process to the next, and begun anew where it has become
-// long.
+// The crash log is kept across processes, and truncated when it is too long.
 func TestLastWordsAreBounded(t *testing.T) {
 	dir, real := t.TempDir(), ownDir
 	ownDir = func() (string, error) { return dir, nil }
@@ -184,14 +182,13 @@ func TestInterruptedBackground(t *testing.T) {
 	}
 }
 
-// What is written after the report is in the log file, with the time and the process, and what was
-// before it is not.
+// Lines after the report are in the log file, with time and process; earlier ones are not.
 func TestLogAfterTheReport(t *testing.T) {
 	out, stderr := terminal(t)
 	file := filepath.Join(t.TempDir(), "log")
 	must.Succeed(t, Background(t.Context(), []string{"facts", file}, stderr))
 	for {
-		// the child is ours, though Background has released it, and so may be those of other tests
+		// Background has released our child, and there may be children of other tests
 		if _, err := syscall.Wait4(-1, nil, 0, nil); err == syscall.ECHILD {
 			break
 		}

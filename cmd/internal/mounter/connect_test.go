@@ -1,4 +1,4 @@
-// Reaching the server: which transport, which errors are tried again, and what is told meanwhile.
+// Connecting to the server: the transport, the retried errors, and the lines meanwhile.
 
 package mounter
 
@@ -14,18 +14,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A told is the lines that a person gets.
+// A told has the lines shown to the user.
 type told []string
 
 func (l *told) add(line string) { *l = append(*l, line) }
 
-// tried ends the test if there is another attempt.
+// tried ends the test at a further attempt.
 func tried(t *testing.T) func(error) {
 	return func(err error) { t.Fatalf("tried again after %v", err) }
 }
 
-// A server that is not there is one line with the name that was typed, and is not tried again where
-// nobody asked for it.
+// A missing server gives one line with the name as typed, and no retry unless requested.
 func TestRefusedConnection(t *testing.T) {
 	r := requestOf(t, "tcp", target(nfsclient.TCP, closedPort(t)))
 	var lines told
@@ -36,7 +35,7 @@ func TestRefusedConnection(t *testing.T) {
 	}
 }
 
-// Where the time of retry= is over before the next attempt there is none.
+// If retry= has passed before the next attempt, there is none.
 func TestRetryIsOver(t *testing.T) {
 	r := requestOf(t, "tcp", target(nfsclient.TCP, closedPort(t)))
 	r.Options.Retry = firstRetryWait / 2
@@ -44,7 +43,7 @@ func TestRetryIsOver(t *testing.T) {
 	says(t, err, r.Spec, "connection refused")
 }
 
-// A server that comes up while it is tried is mounted, and the first failure was told once.
+// A server that starts during the retries is mounted, and the first failure was reported once.
 func TestServerComesUpLater(t *testing.T) {
 	addr := closedPort(t)
 	r := requestOf(t, "tcp,retry=60", target(nfsclient.TCP, addr))
@@ -73,7 +72,7 @@ func TestInterruptedRetry(t *testing.T) {
 	}
 }
 
-// What time does not mend is not tried again, however long retry= is.
+// Permanent errors are not retried, however long retry= is.
 func TestWhatIsNotTriedAgain(t *testing.T) {
 	there := target(nfsclient.TCP, serveOn(t, "127.0.0.1:0"))
 	for path, words := range map[string][]string{
@@ -91,7 +90,7 @@ func TestWhatIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-// A directory below the export's root can be what is mounted.
+// A directory below the export's root can be mounted.
 func TestDirectoryOfAnExport(t *testing.T) {
 	to := target(nfsclient.TCP, serveOn(t, "127.0.0.1:0"))
 	root, err := requestOf(t, "tcp", to).connect(t.Context(), newSession(t), nil, new(told).add, nil)
@@ -108,7 +107,7 @@ func TestDirectoryOfAnExport(t *testing.T) {
 	}
 }
 
-// With proto=auto it is TCP where RDMA is refused, and the line that says so has the reason.
+// With proto=auto, TCP is used if RDMA is refused, and the line about it has the reason.
 func TestAutoTakesTCPAfterRDMA(t *testing.T) {
 	r := requestOf(t, "proto=auto", target(nfsclient.RDMA, closedPort(t)), target(nfsclient.TCP, serveOn(t, "127.0.0.1:0")))
 	var lines told
@@ -123,8 +122,8 @@ func TestAutoTakesTCPAfterRDMA(t *testing.T) {
 	}
 }
 
-// With proto=auto and neither transport the line has both reasons; it counts as a server that may
-// come up.
+// With proto=auto and neither transport, the line has both reasons; the server counts as possibly
+// starting later.
 func TestAutoWithoutAServer(t *testing.T) {
 	addr := closedPort(t)
 	r := requestOf(t, "proto=auto", target(nfsclient.RDMA, addr), target(nfsclient.TCP, addr))
@@ -148,7 +147,7 @@ func TestAutoTakesTheFirst(t *testing.T) {
 	}
 }
 
-// A context that has ended is the error, whichever transport was on.
+// After the end of the context, that is the error, whichever transport was tried.
 func TestInterruptedAttempt(t *testing.T) {
 	r := requestOf(t, "proto=auto", target(nfsclient.TCP, closedPort(t)), target(nfsclient.TCP, serveOn(t, "127.0.0.1:0")))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

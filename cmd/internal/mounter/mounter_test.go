@@ -1,4 +1,4 @@
-// What a mount's request means, and the checks before it, with no mount and no server.
+// The meaning of a mount request, and its checks, without a mount or a server.
 
 package mounter
 
@@ -48,7 +48,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// The options of a mount arrive at fusefs, and none else.
+// The options of a mount reach fusefs, and no others.
 func TestFUSEOptions(t *testing.T) {
 	lines := 0
 	f := request(t, "ro,softerr,nocto,lookupcache=pos,memory=64M,uid=7,gid=8,noatime,nosuid,actimeo=5,nordirplus,default_permissions").fuseOptions(func(string) { lines++ })
@@ -88,7 +88,7 @@ func TestFUSEOptions(t *testing.T) {
 	}
 }
 
-// What can be mounted on, and one line about what cannot.
+// Possible mount points, and one line about impossible ones.
 func TestCheckPoint(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -112,7 +112,7 @@ func TestCheckPoint(t *testing.T) {
 	}
 }
 
-// allow_other is for users where the machine's file has the line, alone and not in a comment.
+// Users may use allow_other if the machine's file has that line, alone and not in a comment.
 func TestUserAllowOther(t *testing.T) {
 	was := fuseConf
 	t.Cleanup(func() { fuseConf = was })
@@ -130,7 +130,7 @@ func TestUserAllowOther(t *testing.T) {
 	}
 }
 
-// What fusermount3 says becomes an error that the callers know.
+// fusermount3's message becomes an error known to the callers.
 func TestFusermount(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
@@ -152,7 +152,7 @@ func TestFusermount(t *testing.T) {
 	}
 }
 
-// What is not mounted cannot be unmounted, and that is one line with the name that was typed.
+// Unmounting something else than a mount fails with one line that has the name as typed.
 func TestUnmountOfNothing(t *testing.T) {
 	var notes bytes.Buffer
 	err := Unmount(t.Context(), t.TempDir()+"/none", false, &notes)

@@ -1,5 +1,4 @@
-// Mount points where something is mounted already, or on the way to them, and what a user's mount
-// needs.
+// Mount points that are in use or below a dead mount, and the requirements of a user's mount.
 
 package mounter
 
@@ -16,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// One mount of ours stands on a directory: whether its process lives decides what the line says to
-// do.
+// For a directory with one of our mounts, the advice depends on whether its process lives.
 func TestCheckPointOfOurMounts(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/once")
 	s := m.serving(t, struct{}{})
@@ -31,8 +29,8 @@ func TestCheckPointOfOurMounts(t *testing.T) {
 	}
 }
 
-// A dead mount of another program, and one on the way, are told apart from a directory that is not
-// there.
+// Another program's dead mount, also above the directory, is distinguished from a missing
+// directory.
 func TestCheckPointOfDeadMounts(t *testing.T) {
 	m := mountFUSE(t, "fuse.other", "srv:/dead")
 	m.kill()
@@ -72,8 +70,8 @@ func TestCheckPointOfLinks(t *testing.T) {
 	}
 }
 
-// What keeps a user from mounting is found before the server is asked, and the line says what to
-// install or to write.
+// A user's missing requirements are detected before any call to the server, and the line says what
+// to install or write.
 func TestWhatAUserNeedsToMount(t *testing.T) {
 	was := fuseConf
 	t.Cleanup(func() { fuseConf = was })
@@ -125,7 +123,7 @@ func TestWhatAUserNeedsToMount(t *testing.T) {
 	}
 }
 
-// A user's mount is his alone, and is not given what FUSE takes away.
+// A user's mount is private, and lacks the options that FUSE removes.
 func TestOptionsOfAUsersMount(t *testing.T) {
 	machine.AsUser(t, 4242, func() {
 		f := request(t, "noexec").fuseOptions(nil)
@@ -145,8 +143,7 @@ func TestOptionsOfAUsersMount(t *testing.T) {
 	}
 }
 
-// A directory is unmounted where it is mounted, and an error of the kernel stays the one that
-// callers know.
+// A directory is unmounted, and the kernel's error stays one that callers know.
 func TestDetach(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/detach")
 	release := holdOpen(t, m.dir)

@@ -28,8 +28,8 @@ func serveIWARP(t *testing.T, crc rnic.CRCMode) net.Addr {
 	return l.Addr()
 }
 
-// TestOptionsWithoutEffectAreSaid: each option of the connection without effect causes one line,
-// and others none. The list of mounts has the values in effect.
+// TestOptionsWithoutEffectAreSaid: each connection option without effect causes one line, other
+// options none. The list of mounts shows the effective values.
 func TestOptionsWithoutEffectAreSaid(t *testing.T) {
 	insists, lets := serveIWARP(t, rnic.CRCOn), serveIWARP(t, rnic.CRCAuto)
 	tcp := serveOn(t, "127.0.0.1:0")
@@ -66,8 +66,8 @@ func TestOptionsWithoutEffectAreSaid(t *testing.T) {
 	}
 }
 
-// TestSquashedRootIsSaid: the log of a mount says that its user has no rights of its own, where the
-// root directory shows it.
+// TestSquashedRootIsSaid: the log of a mount reports that its user is mapped, if the root directory
+// shows it.
 func TestSquashedRootIsSaid(t *testing.T) {
 	machine.NeedRoot(t, "root, to be squashed")
 	const cause = "root acts as another user there (root_squash; to change it: no_root_squash in exports(5); nfsrdmad: --no-root-squash)"

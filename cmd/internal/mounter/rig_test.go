@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(part(os.Args[2:]))
 }
 
-// says fails unless err is one line that begins with the name that was typed and has all the words.
+// says fails unless err is one line that begins with the name as typed and contains all words.
 func says(t testing.TB, err error, name string, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -113,10 +113,10 @@ func requestOf(t *testing.T, options string, targets ...nfsclient.Target) *Reque
 	return r
 }
 
-// requestFlags are those of the command line when nothing is said.
+// requestFlags are the command line's defaults.
 var requestFlags = session.Flags{NConnect: 1, CRC: "on", ConnectTimeout: time.Minute}
 
-// newSession has the flags of the command line as they are when nothing is said.
+// newSession returns a session with the command line's defaults.
 func newSession(t *testing.T) *session.Session {
 	s := &session.Session{Stderr: new(strings.Builder), Flags: requestFlags}
 	t.Cleanup(s.Close)
@@ -128,7 +128,7 @@ type fuseMount struct {
 	dir  string
 	fd   int
 	once sync.Once     // guards closing fd
-	gone chan struct{} // closed when the kernel has let go of it
+	gone chan struct{} // closed when the kernel has released it
 }
 
 // openFUSE is a connection to the kernel, or the test is skipped.
@@ -142,7 +142,7 @@ func openFUSE(t *testing.T) (fd int) {
 	return fd
 }
 
-// mountFUSE mounts on a directory of its own. The type is that of our mounts, or another one.
+// mountFUSE mounts on a new directory. The type is our mounts' or another one.
 func mountFUSE(t *testing.T, fstype, source string) *fuseMount {
 	t.Helper()
 	fd := openFUSE(t)
@@ -158,7 +158,7 @@ func mountFUSE(t *testing.T, fstype, source string) *fuseMount {
 // kill is the death of the mount's process.
 func (m *fuseMount) kill() { m.once.Do(func() { unix.Close(m.fd) }) }
 
-// drain takes the kernel's requests, and answers none, until the mount is gone.
+// drain reads the kernel's requests without answering until the mount is gone.
 func (m *fuseMount) drain() {
 	defer close(m.gone)
 	buf := make([]byte, 1<<20)
@@ -171,8 +171,7 @@ func (m *fuseMount) drain() {
 	}
 }
 
-// serving has a test answer for the mount, as its process does. The server is the caller's to
-// close.
+// serving makes a test answer for the mount, like its process. The caller closes the server.
 func (m *fuseMount) serving(t *testing.T, figures any) *mountctl.Server {
 	t.Helper()
 	at, ok, err := mountctl.At(m.dir)

@@ -1,5 +1,4 @@
-// A mount from its first byte to its end: what programs write arrives, and each way to end it
-// leaves nothing.
+// A mount from start to end: written data arrives, and each way to end it leaves nothing.
 
 package mounter
 
@@ -113,8 +112,8 @@ func newMount(t *testing.T, options string) (p *process, dir string, onRetry *nf
 	return p, dir, onRetry
 }
 
-// What was written is on the server when umount returns, the process ends with the status 0, and it
-// gave figures before.
+// When umount returns, written data is on the server, and the process ends with status 0. It has
+// returned figures before.
 func TestMountFromBeginningToEnd(t *testing.T) {
 	p, dir, onRetry := newMount(t, "tcp")
 	m, err := mountctl.Find(dir)
@@ -162,8 +161,7 @@ func TestSignalsEndTheMount(t *testing.T) {
 	}
 }
 
-// A mount that is in use when the signal comes is detached: what was written is on the server, and
-// one line says what was done.
+// A mount in use at the signal is detached: written data is on the server, and one line reports it.
 func TestSignalWhileInUse(t *testing.T) {
 	p, dir, onRetry := newMount(t, "tcp")
 	f, err := os.Create(filepath.Join(dir, "f"))
@@ -186,7 +184,7 @@ func TestSignalWhileInUse(t *testing.T) {
 	}
 }
 
-// The options of a mount are what the kernel holds programs to.
+// The kernel enforces the options of a mount.
 func TestReadOnlyMount(t *testing.T) {
 	p, dir, _ := newMount(t, "tcp,ro,noexec")
 	if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o644); !errors.Is(err, syscall.EROFS) {
@@ -202,8 +200,8 @@ func TestReadOnlyMount(t *testing.T) {
 	}
 }
 
-// A mount that cannot be made reports nothing, is one line and the status 32, and leaves the
-// directory as it was.
+// A mount that fails is not reported as ready, gives one line and status 32, and leaves the
+// directory unchanged.
 func TestMountThatCannotBeMade(t *testing.T) {
 	syscall.Close(openFUSE(t)) // or the test is skipped
 	dir, err := mountctl.Resolve(t.TempDir())
@@ -221,8 +219,8 @@ func TestMountThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// With bg the mount is reported before the server is there; a signal ends it, and what happened is
-// in the log alone.
+// With bg the mount is reported before the server exists; a signal ends it, and all lines are only
+// in the log.
 func TestBackgroundMountWaits(t *testing.T) {
 	syscall.Close(openFUSE(t)) // or the test is skipped
 	dir, err := mountctl.Resolve(t.TempDir())

@@ -1,4 +1,4 @@
-// Unmounting: what is waited for, what is cleared, what stays, and the line that a person gets.
+// Unmounting: waits, cleared mounts, remaining mounts, and the line for the user.
 
 package mounter
 
@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The end of the mount's process is waited for, and what it could not write is the error of the
-// unmount.
+// Unmount waits for the mount's process, and its error is about the data that the process could not
+// write.
 func TestUnmountGivesTheResultOfTheProcess(t *testing.T) {
 	for _, result := range []error{nil, errors.New("2 files could not be written: no space left on device")} {
 		m := mountFUSE(t, "fuse.nfsrdma", "srv:/end")
@@ -51,7 +51,7 @@ func TestInterruptedUnmount(t *testing.T) {
 	}
 }
 
-// A mount whose process was killed is cleared, and the note says what may be lost.
+// A killed process's mount is cleared, and the note mentions possible data loss.
 func TestUnmountClearsWhatIsLeft(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/killed")
 	m.kill()
@@ -79,7 +79,7 @@ func TestUnmountBySource(t *testing.T) {
 // A process that takes the connection and gives no figures is on its way out: it is not waited for.
 func TestUnmountDoesNotWaitForAProcessThatDoesNotAnswer(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/mute")
-	s := m.serving(t, func() {}) // there is no JSON of it: the connection ends
+	s := m.serving(t, func() {}) // it has no JSON form, so the connection ends
 	defer s.Close(errors.New("nobody listens"))
 	var notes bytes.Buffer
 	if err := Unmount(t.Context(), m.dir, false, &notes); err != nil || mounted(t, m.dir) || !bytes.Contains(notes.Bytes(), []byte("was gone already")) {
@@ -87,8 +87,8 @@ func TestUnmountDoesNotWaitForAProcessThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// What is in use stays mounted, and the line says how to find who uses it; --lazy takes it away at
-// once and waits for nobody.
+// A mount in use stays, and the line says how to find its users; --lazy detaches it at once without
+// waiting.
 func TestUnmountOfWhatIsInUse(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/busy")
 	s := m.serving(t, struct{}{})
@@ -112,15 +112,15 @@ func TestUnmountOfWhatIsInUse(t *testing.T) {
 	<-m.gone
 }
 
-// A mount of which there is another one: its process is not waited for, and the line says where it
-// is. That one, and what is told of it, are as any mount and its end.
+// If another mount of the same file system exists, Unmount does not wait for the process, and the
+// line names that mount. That one then behaves like any mount at its end.
 func TestUnmountOfOneOfTwo(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/twice")
 	s := m.serving(t, struct{}{})
 	second := t.TempDir()
 	must.Succeed(t, unix.Mount(m.dir, second, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { _ = unix.Unmount(second, unix.MNT_DETACH) })
-	// what is told of a process that takes long depends on this machine
+	// the lines about a slow process depend on this machine
 	err := Unmount(t.Context(), m.dir, false, io.Discard)
 	var held *HeldError
 	if !errors.As(err, &held) || held.Dir != second || mounted(t, m.dir) {
@@ -136,7 +136,7 @@ func TestUnmountOfOneOfTwo(t *testing.T) {
 	}
 }
 
-// A mount of another type is none of ours: it is left, and the line names its type.
+// A mount of another type is left alone, and the line names its type.
 func TestUnmountLeavesOtherMounts(t *testing.T) {
 	m := mountFUSE(t, "fuse.other", "srv:/other")
 	for _, lazy := range []bool{false, true} {
@@ -147,7 +147,7 @@ func TestUnmountLeavesOtherMounts(t *testing.T) {
 	}
 }
 
-// A mount that another one covers is not what is unmounted: the directory shows the other.
+// A covered mount is not unmounted: the directory shows the other one.
 func TestUnmountBelowAnotherMount(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:"+t.TempDir())
 	m.kill()

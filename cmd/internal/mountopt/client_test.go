@@ -1,4 +1,4 @@
-// What options come to: the defaults, several lists, the times of caches, and the connection.
+// The result of options: defaults, several lists, cache times, and the connection.
 
 package mountopt
 
@@ -26,7 +26,7 @@ func mustParse(t *testing.T, lists ...string) *Options {
 	return o
 }
 
-// TestDefaults: those of nfs(5), one by one.
+// TestDefaults: the defaults of nfs(5), one by one.
 func TestDefaults(t *testing.T) {
 	want := Options{NConnect: 1, Provider: nfsclient.AutoProvider, Retrans: 2, Retry: -1, AttrFileMin: 3 * time.Second, AttrFileMax: time.Minute, AttrDirMin: 30 * time.Second, AttrDirMax: time.Minute}
 	for _, lists := range [][]string{nil, {""}, {"", " ", ",,"}, {"defaults"}, {"rw", "hard,fg,ac,cto,lock"}} {
@@ -74,8 +74,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestSloppy: options that are none are left out, and what is wrong about others is an error still,
-// as a mount without them is another one.
+// TestSloppy: unknown options are ignored. Invalid values of known ones are still errors, because
+// the mount would differ without them.
 func TestSloppy(t *testing.T) {
 	for _, list := range []string{"zzz", "zzz=1", "ro,zzz,yyy=a=b", "RO", "=", `zzz="a,soft"`} {
 		if _, err := Parse([]string{list}, true); err != nil {
@@ -95,8 +95,8 @@ func TestSloppy(t *testing.T) {
 	}
 }
 
-// attrTimes is what the options of attribute caches come to, as the help text has it: given times,
-// else the defaults, which give way to what was given.
+// attrTimes computes the attribute-cache times as in the help text: given times, otherwise the
+// defaults, adjusted to the given ones.
 func attrTimes(given map[string]int) (times [4]int, ok bool) {
 	all, every := given["actimeo"]
 	names := [4]string{"acregmin", "acregmax", "acdirmin", "acdirmax"}

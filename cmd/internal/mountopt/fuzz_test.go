@@ -1,4 +1,4 @@
-// Any text as a list of options, and what holds for all lists.
+// Any text as an option list, and the properties of all lists.
 
 package mountopt
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// formatted is a list of options that says what o does, without words for defaults.
+// formatted returns an option list equivalent to o, without defaults.
 func formatted(o *Options) string {
 	d, words := defaults(), []string{}
 	add := func(differs bool, format string, args ...any) {
@@ -72,8 +72,8 @@ func wantSame(t *testing.T, from, list string, o *Options) {
 	}
 }
 
-// FuzzParse: a list is one clear error, or options that are the same when they are written anew,
-// and with options for others beside them.
+// FuzzParse: a list is one clear error, or gives the same options after formatting them, and with
+// foreign options added.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "proto=tcp,port=77", "rdma=roce,soft,timeo=15,retrans=0", "noac,sync", "actimeo=5,acdirmax=5", "acregmin=100", `context="a:b:c,d",fscontext=e`,
 		"nolock,local_lock=all", "user,exec,suid", "ro,rw,defaults", "uid=0,gid=4294967294", "memory=2G,rsize=1,wsize=99999999", "provider=iwarp", "mounthost=[::1]", `x-a="b,c",bg,retry=3`, "sloppy,zzz"} {
@@ -93,8 +93,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzSource: no text makes the reading of what is mounted fail in another way than with an error,
-// and the name that a mount gets is mounted again as the same export.
+// FuzzSource: no text breaks the parser of mount sources, and the resulting name mounts the same
+// export again.
 func FuzzSource(f *testing.F) {
 	for _, seed := range []string{"h:/x", "[fe80::1%eth0]:/x", "nfs://a,[::1]:7/x/", "nfsrdma://h/a%20b%23", "a:88,[fe80::1]:99,c:/x", "::1:/x", "h:/../x", "h:/a:/b", "h:", "/x"} {
 		f.Add(seed, false)
@@ -141,7 +141,7 @@ func randomList(r *rand.Rand) []string {
 	return list
 }
 
-// replaces reports whether an option is one of mount(8), of which the last one counts.
+// replaces reports whether an option belongs to mount(8), where the last one counts.
 func replaces(word string) bool {
 	name, _, _ := strings.Cut(word, "=")
 	for i := range options {
@@ -153,7 +153,7 @@ func replaces(word string) bool {
 }
 
 // TestOrderMattersForMountOptionsOnly: options of nfs(5) mean the same in each order, or are an
-// error in each; no order of theirs changes what those of mount(8) beside them mean.
+// error in each. Their order does not affect mount(8) options.
 func TestOrderMattersForMountOptionsOnly(t *testing.T) {
 	accepted := 0
 	for seed := range uint64(20000) {
@@ -194,7 +194,7 @@ func TestTheLastOfMountCounts(t *testing.T) {
 	for seed := range uint64(5000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		var list []string
-		is := map[string]bool{} // what holds: ro, nosuid, nodev, noexec
+		is := map[string]bool{} // the result: ro, nosuid, nodev, noexec
 		for range r.IntN(7) {
 			word := words[r.IntN(len(words))]
 			list = append(list, word)

@@ -1,4 +1,4 @@
-// Options that are refused, and what their errors say.
+// Refused options, and their errors.
 
 package mountopt
 
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A mistake is one line that names what was typed, and says what is accepted.
+// An error is one line that names the option as typed and the accepted values.
 func TestMistakes(t *testing.T) {
 	for in, want := range map[string]string{
 		"sofft":                     `unknown option "sofft": did you mean soft?`,
@@ -75,7 +75,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// wantMistake checks the one line that says what is wrong with a list.
+// wantMistake checks the one-line error of a list.
 func wantMistake(t *testing.T, list, want string) {
 	t.Helper()
 	switch _, err := Parse([]string{list}, false); {

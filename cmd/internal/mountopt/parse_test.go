@@ -1,4 +1,4 @@
-// Each name, each contradiction, and what a mistake is told.
+// Each name, each contradiction, and the errors.
 
 package mountopt
 
@@ -20,7 +20,7 @@ import (
 
 func unchanged(*Options) {}
 
-// edge has the edges of values, words that mean the same, and the order of options.
+// edge has limits of values, synonyms, and the order of options.
 var edge = map[string]func(*Options){
 	"ro,nosuid,nodev,noexec,defaults": func(o *Options) { o.ReadOnly, o.NoSuid, o.NoDev, o.NoExec = true, true, true, true },
 	"defaults,ro":                     func(o *Options) { o.ReadOnly = true },
@@ -54,7 +54,7 @@ var lesser = map[string]func(*Options){
 	"zzz=1,sloppy,soft": func(o *Options) { o.Recovery = Soft },
 }
 
-// Every option of the table is read, and changes exactly what it is for.
+// Every option in the table is parsed and changes exactly its own fields.
 func TestOptions(t *testing.T) {
 	type change = func(*Options)
 	none := unchanged
@@ -135,7 +135,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// timeo × retrans bounds a call of a soft mount, and none of a hard one.
+// timeo × retrans limits a call of a soft mount, and not of a hard one.
 func TestClientOptions(t *testing.T) {
 	for in, want := range map[string]time.Duration{
 		"": -1, "timeo=10": -1, "soft": 2 * time.Minute, "soft,timeo=10": 2 * time.Second, "softerr,timeo=50,retrans=3": 15 * time.Second, "soft,timeo=5,retrans=0": time.Second / 2,
@@ -158,7 +158,7 @@ func TestClientOptions(t *testing.T) {
 	}
 }
 
-// TestOwner: a mount as another user has none of the groups of the user that mounts.
+// TestOwner: a mount as another user lacks the mounting user's groups.
 func TestOwner(t *testing.T) {
 	me := transport.Cred{UID: 5, GID: 6, GIDs: []uint32{7, 8}}
 	for in, want := range map[string]transport.Cred{
@@ -181,7 +181,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestHelpIsWrapped: a line has as many names, and as many words, as fit.
+// TestHelpIsWrapped: lines have as many names and words as fit.
 func TestHelpIsWrapped(t *testing.T) {
 	a, b, c := strings.Repeat("a", 40), strings.Repeat("b", helpWidth-helpIndent-41), strings.Repeat("c", 9)
 	var got strings.Builder
@@ -198,7 +198,7 @@ func TestHelpIsWrapped(t *testing.T) {
 	}
 }
 
-// What is mounted is written as mount(8) and as the other commands have it.
+// A mount source is accepted in the forms of mount(8) and of the other commands.
 func TestSources(t *testing.T) {
 	for in, want := range map[string]string{
 		"h:/x":                             "h:/x rdma h:20049",
@@ -249,7 +249,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// Help has each option that means something, in lines of a terminal.
+// Help has each option with an effect, in terminal-width lines.
 func TestHelp(t *testing.T) {
 	help := Help()
 	for _, name := range names() {
@@ -324,8 +324,7 @@ func TestOptionsOfTheManualPages(t *testing.T) {
 	}
 }
 
-// What the documents mount can be mounted: the options of each command line and of each line of
-// fstab are accepted.
+// The mounts in the documents work: the options in each command line and fstab line are accepted.
 func TestOptionsOfTheDocuments(t *testing.T) {
 	lists := 0
 	docs, err := filepath.Glob("../../../docs/*.md")

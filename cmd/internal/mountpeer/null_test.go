@@ -44,8 +44,7 @@ func TestNullAttributes(t *testing.T) {
 	}
 }
 
-// Files are opened as those of our mounts are: pages are kept, and O_DIRECT goes past them, in
-// parallel.
+// Files are opened like our mounts': pages are kept, and O_DIRECT bypasses them, in parallel.
 func TestNullOpens(t *testing.T) {
 	f := newNull(1)
 	for flags, want := range map[uint32]uint32{
@@ -60,7 +59,7 @@ func TestNullOpens(t *testing.T) {
 	}
 }
 
-// A read brings what was asked for, less what is beyond the end of the file or of the memory.
+// A read returns the requested bytes, limited by the end of the file and of the memory.
 func TestNullReadsEndWithTheFile(t *testing.T) {
 	const size = 3<<20 + 100
 	f := newNull(size)
@@ -84,7 +83,7 @@ func TestNullReadsEndWithTheFile(t *testing.T) {
 	}
 }
 
-// All that is written is taken, and none of it is kept; what programs do beside that succeeds.
+// All writes are accepted and dropped; other operations of programs succeed.
 func TestNullDropsWhatIsWritten(t *testing.T) {
 	f := newNull(8)
 	if n, s := f.Write(nil, &fuse.WriteIn{Offset: 4}, []byte("bytes")); s != fuse.OK || n != 5 {

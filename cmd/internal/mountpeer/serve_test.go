@@ -1,5 +1,5 @@
-// The processes of mounts: what they show, that they unmount when their standard input ends, and
-// that one which was killed is cleared away.
+// The mounts' processes: their files, the unmount at the end of standard input, and the cleanup
+// after a killed one.
 
 package mountpeer
 
@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerEnv has what a child process mounts: it must be another than that which uses the mount.
+// peerEnv selects the child's mount. It must be another process than the user of the mount.
 const peerEnv = "NFSRDMA_MOUNTPEER_TEST"
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ type peer struct {
 	dir string
 }
 
-// start mounts a file of zeros if what is a number, and otherwise the directory that it names.
+// start mounts a file of zeros if what is a number, and otherwise the directory what.
 func start(t *testing.T, what string) *peer {
 	t.Helper()
 	machine.NeedRoot(t, "mounts: needs root")
@@ -137,8 +137,8 @@ func TestLoopbackShowsItsDirectory(t *testing.T) {
 	}
 }
 
-// TestEndsWhereAnotherNamespaceHasACopy: the kernel keeps the connection as long as any mount
-// namespace has the mount.
+// TestEndsWhereAnotherNamespaceHasACopy: the kernel keeps the connection while any mount namespace
+// has the mount.
 func TestEndsWhereAnotherNamespaceHasACopy(t *testing.T) {
 	p := start(t, "10")
 	other := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", machine.LeaveMounts(`"$0"`)+"echo there; read end", p.dir)
@@ -160,8 +160,7 @@ func TestEndsWhereAnotherNamespaceHasACopy(t *testing.T) {
 	p.end(t)
 }
 
-// What a process that was killed leaves is detached and removed; a directory with something in it
-// is not.
+// A killed process's mount is detached and its directory removed; a nonempty directory is not.
 func TestClear(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	if err := os.MkdirAll(filepath.Join(dir, "inside"), 0o755); err != nil {
@@ -191,7 +190,7 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// A directory that there is not is nothing to mount on, nor to show.
+// A missing directory can be neither a mount point nor the source.
 func TestNothingToMount(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	for name, err := range map[string]error{
@@ -205,7 +204,7 @@ func TestNothingToMount(t *testing.T) {
 	}
 }
 
-// A mount that cannot say it is ready has no user, and is unmounted at once.
+// A mount that cannot report its readiness has no user, and is unmounted at once.
 func TestUnmountedWhenNobodyListens(t *testing.T) {
 	start(t, "1").end(t) // or skip
 	dir := t.TempDir()

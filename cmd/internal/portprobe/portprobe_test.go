@@ -1,4 +1,4 @@
-// Every kind of port is told from the others, and none takes longer than its bound.
+// Every kind of port is recognized within the time limit.
 
 package portprobe
 
@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// listen takes connections and does with each what act does.
+// listen accepts connections and calls act for each.
 func listen(t *testing.T, act func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -92,8 +92,7 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// TestExpectedIsAskedFirst: a service that is what it is expected to be gets no question of another
-// protocol.
+// TestExpectedIsAskedFirst: a service of the expected kind gets no request in another protocol.
 func TestExpectedIsAskedFirst(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/m", FS: memfs.New(memfs.Options{})}}})
 	if err != nil {
@@ -119,7 +118,7 @@ func TestExpectedIsAskedFirst(t *testing.T) {
 	}
 }
 
-// MPAStart gives what the peer's Reply says.
+// MPAStart returns the fields of the peer's Reply.
 func TestMPAStart(t *testing.T) {
 	dev := iwarp.Open(rnic.DeviceConfig{MaxIRD: 7, CRC: rnic.CRCOn})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")

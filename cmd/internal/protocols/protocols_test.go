@@ -1,4 +1,4 @@
-// The list says what the RFCs have as numbers of programs and versions.
+// The list has the RFCs' program and version numbers.
 
 package protocols
 

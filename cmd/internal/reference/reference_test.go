@@ -1,5 +1,4 @@
-// What the pages read out of code: messages with their texts and fields, keys of JSON, values of
-// constants.
+// Extraction from code: messages with texts and fields, JSON keys, values of constants.
 
 package reference
 

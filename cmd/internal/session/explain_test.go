@@ -1,4 +1,4 @@
-// The words about servers that cannot be used: each says what is wrong, and what to type instead.
+// Errors about unusable servers: each has the cause and the remedy.
 
 package session
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// TestWrongPorts: what is at the port, and the path that would work.
+// TestWrongPorts: the service on the port, and the path that would work.
 func TestWrongPorts(t *testing.T) {
 	rdma := nfsclient.Target{Transport: nfsclient.RDMA, Host: "h", Path: "/e"}
 	tcp := rdma
@@ -47,7 +47,7 @@ func TestWrongPorts(t *testing.T) {
 	}
 }
 
-// TestServerArguments: what is advised as an argument leads to the same server again.
+// TestServerArguments: an advised argument leads to the same server.
 func TestServerArguments(t *testing.T) {
 	for _, arg := range []string{"h:/e", "nfsrdma://h:77/e", "nfs://h/e", "nfs://h:88/e", "[::1]:/e", "nfsrdma://[::1]:77/e", "nfs://[::1]/e"} {
 		t1, err := nfsclient.ParseTarget(arg)
@@ -61,7 +61,7 @@ func TestServerArguments(t *testing.T) {
 	}
 }
 
-// TestFlagsThatCannotBe: each is named with its value; those that can be reach the client.
+// TestFlagsThatCannotBe: each invalid flag is named with its value; valid ones reach the client.
 func TestFlagsThatCannotBe(t *testing.T) {
 	good := Flags{NConnect: 2, CRC: "auto", ConnectTimeout: time.Second, MountPort: 635}
 	s := &Session{Stderr: new(strings.Builder), Flags: good}

@@ -1,5 +1,4 @@
-// The bounds of the flags, what a silent server is said to be, and exports that are opened with
-// options of one's own.
+// The limits of flags, the error for a silent server, and exports opened with custom options.
 
 package session
 
@@ -16,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// TestBoundsOfFlags: each is refused by its name and value, just outside of what it can be.
+// TestBoundsOfFlags: values just outside the limits are refused with name and value.
 func TestBoundsOfFlags(t *testing.T) {
 	for want, set := range map[string]func(*Flags){
 		"--mount-port -1: must be a port, from 0 to 65535":    func(f *Flags) { f.MountPort = -1 },
@@ -35,7 +34,7 @@ func TestBoundsOfFlags(t *testing.T) {
 	}
 }
 
-// TestFlagsBecomeOptions: no limit is that of a hard mount, and each flag arrives.
+// TestFlagsBecomeOptions: no limit means a hard mount, and each flag has its effect.
 func TestFlagsBecomeOptions(t *testing.T) {
 	s := newSession(t, new(strings.Builder))
 	s.Flags = Flags{NConnect: 3, MountPort: 635, CRC: "auto", ConnectTimeout: time.Second}
@@ -63,8 +62,8 @@ func TestSilenceOfSeveralConnections(t *testing.T) {
 	}
 }
 
-// TestOpenedExportsAreTheCallers: each has a connection of its own, its errors have the name that
-// was typed, and only a server that is not reached may be tried again.
+// TestOpenedExportsAreTheCallers: each has a separate connection, its errors have the name as
+// typed, and only an unreachable server is retried.
 func TestOpenedExportsAreTheCallers(t *testing.T) {
 	_, tcp := serve(t)
 	s := newSession(t, new(strings.Builder))

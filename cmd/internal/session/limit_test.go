@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// never is a dialer whose packets are dropped.
+// never is a dialer for a path that drops all packets.
 func never(ctx context.Context, _, _ string) (net.Conn, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -111,8 +111,8 @@ func TestPortIsLookedAtWithinTheLimit(t *testing.T) {
 	})
 }
 
-// TestSilentCallIsExplained: a call that gets no answer has the reasons of a connection that gets
-// none. Any other error stays as it is.
+// TestSilentCallIsExplained: a call without a reply gets the same reasons as a connection without
+// one. Other errors stay unchanged.
 func TestSilentCallIsExplained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Session{Flags: Flags{ConnectTimeout: 3 * time.Second, RDMA: "roce"}}

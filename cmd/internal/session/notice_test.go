@@ -1,4 +1,4 @@
-// What a terminal is told while a server is away.
+// Messages on a terminal while a server does not respond.
 
 package session
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
-// A terminal is told once that a server is away, and once that it is back, whatever
-// the number of connections; a file or a pipe is told nothing.
+// A terminal shows once that a server does not respond, and once that it does again, whatever the
+// number of connections. A file or pipe gets nothing.
 func TestNoticeOfSilence(t *testing.T) {
 	look := isTerminal
 	defer func() { isTerminal = look }()

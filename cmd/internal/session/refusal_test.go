@@ -50,7 +50,7 @@ func TestAdvice(t *testing.T) {
 			url := serveAs(t, c.squash, c.readOnly)
 			var stderr strings.Builder
 			s := newSession(t, &stderr)
-			// Two errors have one reason. That of a name that is absent has none.
+			// Two errors have the same reason; a missing name has no reason.
 			err := s.EachOperand(t.Context(), s.Reporter("mkdir"), "cannot create directory", []string{url + "/mem/a", url + "/mem/b", url + "/mem/none/c"}, func(o Operand) error {
 				return o.FS.Mkdir(t.Context(), o.Path, 0o755)
 			})
@@ -120,8 +120,8 @@ func TestAdviceOfLocalErrors(t *testing.T) {
 	}
 }
 
-// TestMountRefusedForItsPort: a server that takes ports below 1024 only says no more than "access
-// denied"; the list of clients shows that the port is the cause.
+// TestMountRefusedForItsPort: a server that requires ports below 1024 only reports "access denied";
+// the list of clients shows that the port is the cause.
 func TestMountRefusedForItsPort(t *testing.T) {
 	anyPort := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, addr)

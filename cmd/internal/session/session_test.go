@@ -1,4 +1,4 @@
-// What a session makes of paths and flags, and the words of its errors.
+// A session's use of paths and flags, and the text of its errors.
 
 package session
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// newSession has the flags of the command line as they are when nothing is said.
+// newSession returns a session with the command line's defaults.
 func newSession(t *testing.T, stderr *strings.Builder) *Session {
 	t.Helper()
 	s := &Session{Stderr: stderr, Flags: Flags{NConnect: 1, CRC: "on", ConnectTimeout: time.Minute}}
@@ -50,7 +50,7 @@ func TestOperandsShareConnections(t *testing.T) {
 	}
 }
 
-// TestFlagsCountForPaths: --proto is put on each path, and what no connection can be is refused by
+// TestFlagsCountForPaths: --proto applies to each path, and impossible connections are refused with
 // the flag's name.
 func TestFlagsCountForPaths(t *testing.T) {
 	s := newSession(t, new(strings.Builder))
@@ -79,8 +79,8 @@ func TestFlagsCountForPaths(t *testing.T) {
 	}
 }
 
-// TestFailuresAreThoseOfCoreutils: the operation, the name in quotes, the reason of the C library;
-// what names its operand already stays as it is.
+// TestFailuresAreThoseOfCoreutils: the operation, the quoted name, the C library's reason. An error
+// that names its operand stays unchanged.
 func TestFailuresAreThoseOfCoreutils(t *testing.T) {
 	gone := fmt.Errorf("LOOKUP: %w", syscall.ENOENT)
 	for _, c := range []struct {
@@ -99,8 +99,8 @@ func TestFailuresAreThoseOfCoreutils(t *testing.T) {
 	}
 }
 
-// TestFailedOperandsKeepTheOthers: each is reported in a line of its own, with the whole argument,
-// and the rest is done.
+// TestFailedOperandsKeepTheOthers: each failure is reported in a line with the whole argument, and
+// the rest is done.
 func TestFailedOperandsKeepTheOthers(t *testing.T) {
 	_, tcp := serve(t)
 	var stderr strings.Builder
@@ -122,8 +122,7 @@ func TestFailedOperandsKeepTheOthers(t *testing.T) {
 	}
 }
 
-// TestErrorsNameTheWholePath: what is below an export's root in an error becomes the path as it was
-// typed.
+// TestErrorsNameTheWholePath: a path below an export's root in an error becomes the path as typed.
 func TestErrorsNameTheWholePath(t *testing.T) {
 	s := &Session{opened: []openedPath{{arg: "nfs://h/x/sub", rest: "sub"}, {arg: "nfs://h/x/sub/deep/", rest: "sub/deep"}}}
 	status := &nfsclient.StatusError{Status: nfs3.ErrNoEnt}
@@ -145,8 +144,7 @@ func TestErrorsNameTheWholePath(t *testing.T) {
 	}
 }
 
-// TestMountErrorsSayWhatToDo: an export that is not there, and a directory in one that is not
-// there.
+// TestMountErrorsSayWhatToDo: a missing export, and a directory in a missing export.
 func TestMountErrorsSayWhatToDo(t *testing.T) {
 	_, tcp := serve(t)
 	s := newSession(t, new(strings.Builder))

@@ -120,7 +120,7 @@ func TestServerThatHangsUpIsWaitedFor(t *testing.T) {
 		t.Fatalf("%v after %d connections", kind, looks)
 	}
 	found := probeLate(ctx, cancel, nfsclient.Target{Transport: nfsclient.TCP, Host: "h", Path: "/e"})
-	for range 2 * looks { // those of the first probe, too
+	for range 2 * looks { // including the first probe's
 		<-looked
 	}
 	if _, sure := found(); sure || ctx.Err() != nil {
@@ -128,7 +128,7 @@ func TestServerThatHangsUpIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestInterruptedConnectionIsNotExplained: the user has ended the wait, and needs no reason.
+// TestInterruptedConnectionIsNotExplained: the user has ended the wait and needs no reason.
 func TestInterruptedConnectionIsNotExplained(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -138,8 +138,8 @@ func TestInterruptedConnectionIsNotExplained(t *testing.T) {
 	}
 }
 
-// TestReportedOnce: an operand's error that a command has reported gets no second line, and an
-// error of the output ends the command.
+// TestReportedOnce: an error that a command has reported gets no second line, and an output error
+// ends the command.
 func TestReportedOnce(t *testing.T) {
 	rdma, _ := serve(t)
 	var stderr strings.Builder

@@ -1,4 +1,4 @@
-// Modes of chmod(1): clauses, the umask, what is refused, and chmod itself as the oracle.
+// Modes of chmod(1): clauses, the umask, refusals, and chmod itself as the oracle.
 
 package text
 

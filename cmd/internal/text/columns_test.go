@@ -1,4 +1,4 @@
-// Columns, padding, owners and arrays: what a terminal and a program get.
+// Columns, padding, owners and arrays, for terminals and programs.
 
 package text
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// Columns are those of ls -C, at widths where one, some and all names fit in a line.
+// Columns match ls -C, at widths for one, some and all names per line.
 func TestColumnsAreThoseOfLs(t *testing.T) {
 	dir := t.TempDir()
 	var names []string
@@ -85,7 +85,7 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// Each user and group of this machine has the name that its own tables have first for the number.
+// Each user and group of this machine has the first name for its number in the machine's tables.
 func TestOwnersAreThoseOfThisMachine(t *testing.T) {
 	o := NewOwners(false)
 	for file, name := range map[string]func(uint32) string{"/etc/passwd": o.User, "/etc/group": o.Group} {

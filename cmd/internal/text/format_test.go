@@ -129,7 +129,7 @@ func TestModesAndTypesAreThoseOfStat(t *testing.T) {
 	diffLines(t, "stat", got.String(), string(want))
 }
 
-// Words of types for programs do not depend on sizes, as those of stat do.
+// Type names for programs do not depend on sizes, unlike stat's.
 func TestTypeNames(t *testing.T) {
 	for m, want := range map[fs.FileMode]string{0o644: "regular file", fs.ModeDir | 0o755: "directory", fs.ModeSymlink: "symbolic link", fs.ModeNamedPipe: "FIFO",
 		fs.ModeSocket: "socket", fs.ModeDevice: "block device", fs.ModeDevice | fs.ModeCharDevice: "character device", fs.ModeIrregular: "file of unknown type"} {

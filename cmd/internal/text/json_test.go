@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// TestJSONHasNoControlCharacters, and says the same with what stands for them; other text is as it
-// was.
+// TestJSONHasNoControlCharacters: the escaped form decodes to the same value; other text is
+// unchanged.
 func TestJSONHasNoControlCharacters(t *testing.T) {
 	all := make([]rune, 0x110)
 	for i := range all {

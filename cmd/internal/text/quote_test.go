@@ -1,4 +1,4 @@
-// Quoting compared with that of ls on this machine.
+// Quoting compared with this machine's ls.
 
 package text
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// lsTool runs ls of coreutils in a locale of UTF-8; the test is skipped where there is none.
+// lsTool runs coreutils' ls in a UTF-8 locale, or skips the test without one.
 func lsTool(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("ls")
@@ -32,7 +32,7 @@ func lsTool(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// oddNames has each byte alone and beside others, and what is special in pairs.
+// oddNames returns each byte alone and next to others, and pairs of special characters.
 func oddNames() []string {
 	list := []string{"a b", "it's", `it's "both"`, "it's $x", "#a", "a#", "~a", "a~", "{", "}", "{}", "a{", "-x", "a'", "'", "''", "a\nb", "\nb",
 		"a\n\nb'c", "ä", "ä'", "ä ö", "\xff", "a\xffb", "日本", "\u00a0", "a\u0085b", "\u2028", "é\xffé", "x\ty", "*", "a=b", "a:b", "a,b", "\x1b[31m",
@@ -75,8 +75,8 @@ func TestQuotingIsThatOfLs(t *testing.T) {
 	diffLines(t, "-q", got.String(), lsTool(t, dir, "-AU", "-1", "-q", "-N"))
 }
 
-// Names in messages are those of cat(1), which names a file where the message begins with it, and
-// of rm(1), which names it in the middle.
+// Names in messages match cat(1), whose messages begin with the name, and rm(1), with the name in
+// the middle.
 func TestNamesInMessagesAreThoseOfCoreutils(t *testing.T) {
 	for tool, c := range map[string]struct{ before, after string }{
 		"cat": {"cat: ", ": No such file or directory\n"}, "rm": {"rm: cannot remove ", ": No such file or directory\n"},
@@ -88,7 +88,7 @@ func TestNamesInMessagesAreThoseOfCoreutils(t *testing.T) {
 		cmd := exec.Command(path, append([]string{"--"}, oddNames()...)...)
 		cmd.Args[0], cmd.Dir = tool, t.TempDir()
 		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
-		out, _ := cmd.CombinedOutput() // it fails, as it should
+		out, _ := cmd.CombinedOutput() // it must fail
 		rest := string(out)
 		for _, name := range oddNames() {
 			var want string
@@ -97,7 +97,7 @@ func TestNamesInMessagesAreThoseOfCoreutils(t *testing.T) {
 			if tool == "cat" {
 				got = QuoteNeeded(name)
 				if plain := strings.Trim(want, "'"); plain == name && strings.Contains(name, ":") {
-					want = plain // each URL has a colon: it is no reason for quotes here
+					want = plain // a URL's colon is no reason for quotes here
 				}
 			}
 			if got != want {
@@ -107,7 +107,7 @@ func TestNamesInMessagesAreThoseOfCoreutils(t *testing.T) {
 	}
 }
 
-// What is quoted for a shell is one word to it: the name, byte by byte.
+// A name quoted for a shell is one word: the name, byte by byte.
 func TestShellsReadTheNameBack(t *testing.T) {
 	shell, err := exec.LookPath("bash") // $'' is not in every sh
 	if err != nil {
@@ -147,7 +147,7 @@ func diffLines(t *testing.T, what, got, want string) {
 	}
 }
 
-// What is quoted is one word to sh.
+// A quoted word is one word for sh.
 func TestShellReadsWordsBack(t *testing.T) {
 	words := []string{"/plain", "/a b", "it's", "'", "$(x)", "a\nb", "*", "\\", "`x`", "~", "", "a=b", "!", "#c", "-x", "é", "\xff"}
 	script := "printf '%s\\0'"

@@ -1,4 +1,4 @@
-// Rates from two snapshots: golden figures, and figures that nobody should believe.
+// Rates from two snapshots: golden values, and implausible ones.
 
 package top
 
@@ -200,8 +200,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestCountersBeginAgain: after a restart, which the start time shows, and where one goes back
-// without: what was counted since.
+// TestCountersBeginAgain: after a restart, visible in the start time, and after a counter's
+// decrease without one, the rates cover the counts since.
 func TestCountersBeginAgain(t *testing.T) {
 	const name = `nfsrdma_calls_total{procedure="READ",program="nfs",transport="tcp"} `
 	for text, want := range map[string]Report{
@@ -218,15 +218,14 @@ func TestCountersBeginAgain(t *testing.T) {
 			t.Errorf("%q: %v calls/s, restarted %v", text, r.Calls, r.Restarted)
 		}
 	}
-	// A connection with the address of another: one that is younger than the interval, and one that
-	// has done less.
+	// A connection with another's address: one is younger than the interval, and one has done less.
 	list := clientsSince([]Client{{Address: "a", Calls: 90, Age: 1}, {Address: "b", Calls: 8, Age: 9}}, []Client{{Address: "a", Calls: 80, Age: 50}, {Address: "b", Calls: 10, Age: 7}}, 2, false)
 	if list[0].Calls != 45 || list[1].Calls != 4 {
 		t.Errorf("%+v", list)
 	}
 }
 
-// TestHostileFigures: whatever a server says, a report has numbers, and lines that fit.
+// TestHostileFigures: whatever a server sends, a report has valid numbers, and lines that fit.
 func TestHostileFigures(t *testing.T) {
 	values := []string{"NaN", "-Inf", "+Inf", "1e308", "-1e308", "18446744073709551615", "1e-320", "0", "-0", "1e19"}
 	var texts []string

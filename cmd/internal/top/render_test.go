@@ -68,7 +68,7 @@ CLIENT        CALLS/s  IN MiB/s  OUT MiB/s
 	}
 }
 
-// TestColors: there are some, and none where they are not wanted; the words are the same.
+// TestColors: colors appear only if wanted; the words are the same.
 func TestColors(t *testing.T) {
 	with, without := shown(t, style{order: "calls", colors: true}), shown(t, style{order: "calls"})
 	if !strings.Contains(with, reverse+"OPERATION") || strings.Contains(without, "\x1b") {
@@ -113,8 +113,8 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// TestDrawIsBounded: rows that there is no room for take no part in a draw, not even in the widths
-// of columns, and names of marks that have no width do not fill the screen's connection.
+// TestDrawIsBounded: rows beyond the screen are not processed, even for the widths of columns, and
+// names with zero-width marks do not flood the terminal.
 func TestDrawIsBounded(t *testing.T) {
 	marks := "e" + strings.Repeat("\u0301", 100_000)
 	r := &Report{Version: marks, ClientsSeen: true}
@@ -137,7 +137,7 @@ func TestDrawIsBounded(t *testing.T) {
 	}
 }
 
-// TestNumbersAreShort: at most seven characters, whatever the number.
+// TestNumbersAreShort: at most seven characters for any number.
 func TestNumbersAreShort(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.05: "<0.1", 0.1: "0.1", 99.94: "99.9", 99.96: "100", 999_999: "999999", 1e6: "1.0M", 12.34e9: "12.3G", 5e15: "5.0P", 1e19: "999P+"} {
 		if got := formatCount(v); got != want {

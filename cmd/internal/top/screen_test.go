@@ -1,4 +1,4 @@
-// The screen: what keys do, what is drawn, and a server that stops to answer.
+// The screen: keys, drawing, and a server that stops answering.
 
 package top
 
@@ -67,8 +67,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestSequences: of arrows, function keys and what a terminal answers nothing is taken for a key;
-// what follows is.
+// TestSequences: arrows, function keys and the terminal's replies are not keys; the bytes after
+// them are.
 func TestSequences(t *testing.T) {
 	for typed, want := range map[string]string{"abc": "abc", "\x1b[A": "", "\x1b[Aq": "q", "\x1bOPq": "q", "\x1b[1;5Cp\x1b[15~e": "pe", "\x1bq": "q", "\x1b\x1b[Bq": "q",
 		"\x1b[<0;35;5M+": "+", "\x1b[": ""} {

@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/figures"
 )
 
-// TestAddresses: what the user types, and where that is.
+// TestAddresses: addresses as typed, and their URLs.
 func TestAddresses(t *testing.T) {
 	for typed, want := range map[string]string{"host": "http://host:9049/metrics", "host:1": "http://host:1/metrics", "::1": "http://[::1]:9049/metrics", "[::1]": "http://[::1]:9049/metrics",
 		"[::1]:7": "http://[::1]:7/metrics", "fe80::1%eth0": "http://[fe80::1%25eth0]:9049/metrics", "https://h": "https://h/metrics", "http://h:1/": "http://h:1/metrics", "http://h/p/m": "http://h/p/m"} {
@@ -35,7 +35,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// answering is a source whose server answers as handler does.
+// answering returns a source whose server is handler.
 func answering(t *testing.T, handler http.HandlerFunc) *Source {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -95,8 +95,8 @@ func TestPasswordsAreNotTold(t *testing.T) {
 	}
 }
 
-// TestLines: as many reports as were asked for, as text and as JSON; the first has no interval and
-// is not shown.
+// TestLines: as many reports as requested, as text and as JSON; the first snapshot has no interval
+// and is not shown.
 func TestLines(t *testing.T) {
 	var asked atomic.Int32
 	source := answering(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -127,8 +127,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLocal: figures and clients of a control socket; and what is said where there is none, or one
-// of another version.
+// TestLocal: metrics and clients from a control socket, and the errors without one or with another
+// version.
 func TestLocal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control")
 	if _, err := Local(path).Read(context.Background()); err == nil || !strings.Contains(err.Error(), "start one with nfsrdmad serve") {

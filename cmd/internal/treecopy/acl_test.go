@@ -1,4 +1,4 @@
-// ACLs: a copy lets in nobody whom its source, or the target before it, kept out.
+// ACLs: a copy grants access to no user without access to its source or the previous target.
 
 package treecopy
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// setfacl runs setfacl, or skips the test where there are no ACLs.
+// setfacl runs setfacl, or skips the test without ACLs.
 func setfacl(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("setfacl", args...).CombinedOutput(); err != nil {
@@ -34,8 +34,8 @@ func acl(t *testing.T, path string) []byte {
 	return out
 }
 
-// TestDefaultACLDoesNotOpenCopies: a directory's default ACL names a user. What has
-// its source's mode, or the mode of what it replaces, does not get that user with it.
+// TestDefaultACLDoesNotOpenCopies: a directory's default ACL names a user. A file with its source's
+// mode, or its predecessor's, does not get that user.
 func TestDefaultACLDoesNotOpenCopies(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	file := write(t, "x", src, "f")
@@ -103,9 +103,8 @@ func aclsOfTree(t *testing.T, dir string) string {
 	return string(out)
 }
 
-// TestACLsGoAlong: to a server, from it and between two, over RDMA and TCP, a tree has the ACLs
-// that cp -a gives it. What is made has nothing of its directory's default ACL, whether it is new
-// or was there.
+// TestACLsGoAlong: to a server, from it and between two, over RDMA and TCP, a tree has the same
+// ACLs as with cp -a. New and existing targets keep nothing of their directory's default ACL.
 func TestACLsGoAlong(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	src, out := aclTree(t), t.TempDir()
@@ -121,7 +120,7 @@ func TestACLsGoAlong(t *testing.T) {
 	for tr, addr := range map[nfsclient.Transport]string{nfsclient.TCP: r.addr, nfsclient.RDMA: rdma} {
 		x, y := mountBy(t, tr, addr, "/dir"), other.mount(t, "/dir")
 		name := "/" + tr.String()
-		for range 2 { // the second time over what is there
+		for range 2 { // the second time over existing targets
 			cp(t, all, at(x, name), local(src+"/.")).want(t)
 			cp(t, all, at(y, name), at(x, name+"/.")).want(t)
 			cp(t, all, local(out+name), at(y, name+"/.")).want(t)
@@ -130,7 +129,7 @@ func TestACLsGoAlong(t *testing.T) {
 					t.Errorf("%s by %v:\n%s\nnot\n%s", what, tr, got, want)
 				}
 			}
-			setfacl(t, "-R", "-m", "u:1002:rwx,d:u:1002:rwx", r.dir+name) // which has to go again
+			setfacl(t, "-R", "-m", "u:1002:rwx,d:u:1002:rwx", r.dir+name) // which must be removed
 		}
 		setfacl(t, "-k", r.dir+name) // the target's ACL is its own, and no default ACL hints at it
 		one := Options{InPlace: true, Preserve: Preserve{Mode: true}}
@@ -144,9 +143,9 @@ func TestACLsGoAlong(t *testing.T) {
 	}
 }
 
-// TestACLsWithoutRoom: a target that has no ACLs gives one line for each object, as cp -p does, and
-// the group gets what its entry gives it, not the mask. With mv they are warnings, and the source
-// goes.
+// TestACLsWithoutRoom: a target without ACLs gives one line per object, as cp -p does, and the
+// group gets its entry's rights rather than the mask. With mv they are warnings, and the source is
+// removed.
 func TestACLsWithoutRoom(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	r := newRig(t, asCaller)
@@ -182,8 +181,8 @@ func TestACLsWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestCallsForACLs: what is known costs no call. A source costs a GETACL with -p and none without;
-// a target that needs no ACL costs one for all that goes into a directory that was there.
+// TestCallsForACLs: known facts cost no call. A source costs a GETACL with -p and none without. A
+// target that needs no ACL costs one call for all files in an existing directory.
 func TestCallsForACLs(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	r := newRig(t, asCaller)
@@ -215,7 +214,7 @@ func TestCallsForACLs(t *testing.T) {
 			t.Errorf("%s: %d GETACL and %d SETACL, want %d to %d", c.what, get, set, c.least, c.most)
 		}
 	}
-	mem := r.mount(t, "/mem") // which has no ACLs
+	mem := r.mount(t, "/mem") // without ACLs
 	cp(t, all, at(mem, "/up"), local(src)).want(t)
 	cp(t, all, local(out+"/mem"), at(mem, "/up")).want(t)
 	if get, set := calls(mem); get > copyWorkers+copyWalkers || set != 0 {
@@ -241,8 +240,8 @@ func TestTargetsKeepACLs(t *testing.T) {
 	}
 }
 
-// TestACLsComeFirst: nobody has more in between than in the end. A directory is its owner's alone
-// while it is filled, and a file has its ACL before the mode that shows the mask.
+// TestACLsComeFirst: no user has more access during the copy than at its end. A directory is
+// private while it is filled, and a file gets its ACL before the mode that shows the mask.
 func TestACLsComeFirst(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	src, dst := t.TempDir()+"/d", t.TempDir()
@@ -275,8 +274,8 @@ func TestACLsComeFirst(t *testing.T) {
 	}
 }
 
-// TestACLsThatCannotBeRead: one line says so, and the group has nothing of a mode that may show a
-// mask.
+// TestACLsThatCannotBeRead: one line reports it, and the group gets nothing of a mode that may show
+// a mask.
 func TestACLsThatCannotBeRead(t *testing.T) {
 	dst := t.TempDir()
 	file := write(t, "x", t.TempDir(), "f")
@@ -288,15 +287,15 @@ func TestACLsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A noACLSource is a file whose ACLs cannot be read.
+// A noACLSource is a file with unreadable ACLs.
 type noACLSource struct{ Source }
 
 func (noACLSource) ACLs(context.Context) (nfsclient.ACLs, error) {
 	return nfsclient.ACLs{}, syscall.EIO
 }
 
-// TestACLOfAnUnreadableDirectory: what cannot be listed has its ACL in the copy all the same, as
-// with cp -a.
+// TestACLOfAnUnreadableDirectory: the copy of an unreadable directory still gets its ACL, as with
+// cp -a.
 func TestACLOfAnUnreadableDirectory(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	write(t, "x", src, "d/shut/f")

@@ -69,7 +69,7 @@ func TestSourceThatChangedStays(t *testing.T) {
 	}
 }
 
-// A forgetful sink has lost its data the first time that it is synced.
+// A forgetful sink has lost its data at the first sync.
 type forgetful struct {
 	buffer
 	syncs int

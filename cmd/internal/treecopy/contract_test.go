@@ -1,5 +1,4 @@
-// What a Dir promises, tried on each kind there is: this machine, and a server's memory and
-// directory.
+// The contract of Dir, for each kind: local, and a server's memory and directory.
 
 package treecopy
 
@@ -73,7 +72,7 @@ func contentOf(t *testing.T, d Dir, name string) string {
 	return string(b)
 }
 
-// list is the names of a Dir, sorted, and whether each has the Meta that Lstat has.
+// list returns the sorted names of a Dir, and checks each Meta against Lstat.
 func list(t *testing.T, d Dir) string {
 	t.Helper()
 	var names []string
@@ -157,7 +156,7 @@ func TestDirFiles(t *testing.T) {
 // second is the error of a call that returns something else too.
 func second[T any](_ T, err error) error { return err }
 
-// TestDirAdoptsWhatItReplaces: a new file gets owner and mode of the one whose place it will take.
+// TestDirAdoptsWhatItReplaces: a new file gets owner and mode of the file it will replace.
 func TestDirAdoptsWhatItReplaces(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	eachDir(t, func(t *testing.T, _ Tree, d Dir) {
@@ -272,7 +271,7 @@ func TestDirManyEntries(t *testing.T) {
 			t.Errorf("%d names of %d", len(seen), n)
 		}
 		for range d.Entries(t.Context()) {
-			break // which closes what the listing has open
+			break // closes the listing's files
 		}
 	})
 }
@@ -409,7 +408,7 @@ func TestDirNamesMove(t *testing.T) {
 	})
 }
 
-// TestTreePaths: paths of a Tree are resolved with what is there, not by their text.
+// TestTreePaths: a Tree resolves paths by the actual files rather than by their text.
 func TestTreePaths(t *testing.T) {
 	eachDir(t, func(t *testing.T, tree Tree, d Dir) {
 		ctx := t.Context()

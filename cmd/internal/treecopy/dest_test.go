@@ -28,17 +28,17 @@ func setup(t *testing.T) string {
 	return top
 }
 
-// A destination is one form of the last operand, and what comes of it.
+// A destination is one form of the last operand, with its result.
 type destination struct {
 	what string
 	o    Options
 	src  []string
 	dst  string
-	said string // after the path of the destination has become DST
+	said string // with the destination's path replaced by DST
 	made string // the new names
 }
 
-// TestDestinations: where a file and a directory arrive, and what is said where they cannot.
+// TestDestinations: the targets of a file and a directory, and the errors for impossible ones.
 func TestDestinations(t *testing.T) {
 	for _, c := range []destination{
 		{"a new name", Options{}, []string{"s"}, "new", "", "new"},
@@ -141,8 +141,7 @@ func sorted(s string) []string {
 	return list
 }
 
-// TestOperandsWithoutATree: what could not be reached is reported in its turn, and the others are
-// copied.
+// TestOperandsWithoutATree: unreachable operands are reported in order, and the others are copied.
 func TestOperandsWithoutATree(t *testing.T) {
 	src, dst := write(t, "x", t.TempDir(), "src"), t.TempDir()
 	bad := Operand{Text: "nfs://nowhere/x", Name: "x", Err: errors.New("cannot reach 'nfs://nowhere/x'")}
@@ -176,7 +175,7 @@ func TestEndOfTheRun(t *testing.T) {
 	}
 }
 
-// TestFollowOfOperands: -H follows what is named, -P nothing, -L all.
+// TestFollowOfOperands: -H follows operands, -P nothing, -L everything.
 func TestFollowOfOperands(t *testing.T) {
 	src := setup(t)
 	for how, links := range map[Follow]string{FollowNever: "lf t/lf", FollowOperands: "t/lf", FollowAlways: ""} {

@@ -1,5 +1,4 @@
-// What has the target's name already: the decisions of -u, -n, -i, -f and of links, and their
-// words.
+// Existing targets: the decisions of -u, -n, -i, -f and of links, and their messages.
 
 package treecopy
 
@@ -67,7 +66,7 @@ type unwritable struct{ Dir }
 
 func (unwritable) Writable(context.Context, Meta) error { return unix.EACCES }
 
-// TestQuestionOfAnUnwritableTarget: names the mode, and what will be done about it.
+// TestQuestionOfAnUnwritableTarget: it names the mode and the consequence.
 func TestQuestionOfAnUnwritableTarget(t *testing.T) {
 	d, err := (Local{}).OpenDir(t.Context(), t.TempDir(), "d")
 	if err != nil {
@@ -93,8 +92,8 @@ func TestQuestionOfAnUnwritableTarget(t *testing.T) {
 	}
 }
 
-// TestTargetsThatAreLinks: the bytes go to what a link leads to, on this machine and on a server; a
-// dangling one is not written through, and --remove-destination replaces the link itself.
+// TestTargetsThatAreLinks: the bytes go to the link's target, locally and on a server. A dangling
+// link is not written through, and --remove-destination replaces the link itself.
 func TestTargetsThatAreLinks(t *testing.T) {
 	r := newRig(t, asCaller)
 	for _, side := range []string{"local", "remote"} {
@@ -151,8 +150,8 @@ func TestServersTreeIsNotWrittenThroughLinks(t *testing.T) {
 	cp(t, o, local(top+"/dst"), local(r.dir+"/src")).want(t) // of this machine's own tree
 }
 
-// TestLinksReplaceWhatTheyShould: a symbolic link that is copied replaces a file and a link, but
-// not a directory, nor what it leads to itself.
+// TestLinksReplaceWhatTheyShould: a copied symbolic link replaces a file and a link, but not a
+// directory or its own target.
 func TestLinksReplaceWhatTheyShould(t *testing.T) {
 	for _, tree := range []func(t *testing.T) (dir string, at func(string) Operand){
 		func(t *testing.T) (string, func(string) Operand) {
@@ -190,8 +189,7 @@ func TestLinksReplaceWhatTheyShould(t *testing.T) {
 	}
 }
 
-// TestNonDirectoryOverTheOperandItself: "." is what the destination is when it has to be the
-// target.
+// TestNonDirectoryOverTheOperandItself: the name "." stands for the destination as the target.
 func TestNonDirectoryOverTheOperandItself(t *testing.T) {
 	src, dst := write(t, "x", t.TempDir(), "src"), t.TempDir()
 	cp(t, Options{NoTargetDir: true}, local(dst), local(src)).want(t, "cannot overwrite directory '"+dst)
@@ -214,7 +212,7 @@ func TestNamesThatCannotBeLookedUp(t *testing.T) {
 	}
 }
 
-// TestRefused: what another user might be allowed to do, or another way might manage.
+// TestRefused: errors that another user, or another way, might avoid.
 func TestRefused(t *testing.T) {
 	for err, want := range map[error]bool{
 		unix.EPERM: true, unix.EACCES: true, unix.EROFS: true, unix.EINVAL: true,

@@ -98,8 +98,8 @@ func TestInterruptedCopyLeavesNoHalfFile(t *testing.T) {
 	wantFile(t, "small", old)
 }
 
-// TestFullDiskLeavesNoHalfFile fills a server's memory, and a small tmpfs: what
-// does not fit is reported, what has the name stays, the rest is copied.
+// TestFullDiskLeavesNoHalfFile fills a server's memory and a small tmpfs. Files that do not fit are
+// reported, existing targets stay, the rest is copied.
 func TestFullDiskLeavesNoHalfFile(t *testing.T) {
 	r := newRig(t, asCaller)
 	big := write(t, strings.Repeat("x", memLimit+1), t.TempDir(), "big")
@@ -131,8 +131,8 @@ func TestFullDiskLeavesNoHalfFile(t *testing.T) {
 	}
 }
 
-// TestLostServerEndsTheCopy: one line says so, what could not be removed is named,
-// and no half file has its final name.
+// TestLostServerEndsTheCopy: one line reports it, temporary files that remain are named, and no
+// incomplete file has its final name.
 func TestLostServerEndsTheCopy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, asCaller)
@@ -188,7 +188,7 @@ func TestErrorsDoNotEndTheCopy(t *testing.T) {
 	onlyWhole(t, out, 0)
 }
 
-// A restarting sink loses what was written, as a server that restarts does, some times.
+// A restarting sink loses written data some times, like a server that restarts.
 type restarting struct {
 	Sink
 	left *int
@@ -202,7 +202,7 @@ func (s *restarting) Sync() error {
 	return s.Sink.Sync()
 }
 
-// TestLostWritesAreSentAgain: whatever the size of the file, up to a limit.
+// TestLostWritesAreSentAgain: for any file size, up to a limit.
 func TestLostWritesAreSentAgain(t *testing.T) {
 	for _, size := range []int{10, 5 << 20} {
 		want := strings.Repeat("r", size)
@@ -232,7 +232,7 @@ func TestLostWritesAreSentAgain(t *testing.T) {
 	}
 }
 
-// TestSizesAreNotBelieved: what there is counts, whatever was listed.
+// TestSizesAreNotBelieved: the actual bytes count, whatever size was listed.
 func TestSizesAreNotBelieved(t *testing.T) {
 	dir := t.TempDir()
 	for _, n := range []int{0, 1, smallRead - 1, smallRead, blockSize - 1, blockSize, blockSize + 1, 3*blockSize + 5} {

@@ -1,4 +1,4 @@
-// One file: the temporary file, what goes wrong with it, and the ways around it.
+// One file: the temporary file, its failures, and the alternatives.
 
 package treecopy
 
@@ -63,8 +63,8 @@ func (s *sinkAs) SetAttr(ctx context.Context, a Attr) error {
 	return s.Sink.SetAttr(ctx, a)
 }
 
-// TestFilesThatCannotBeCompleted: wherever it fails, one line says so, what had the name is as
-// before, and no temporary file is left.
+// TestFilesThatCannotBeCompleted: at any failure one line reports it, the old target is unchanged,
+// and no temporary file remains.
 func TestFilesThatCannotBeCompleted(t *testing.T) {
 	fails := func() error { return unix.EIO }
 	for _, c := range []struct {
@@ -90,9 +90,9 @@ func TestFilesThatCannotBeCompleted(t *testing.T) {
 	}
 }
 
-// TestTargetsWrittenInPlace: where a new file cannot take the old one's place, the old one is
-// written to: its owner cannot be kept, the directory lets nobody make a file, the file has other
-// names, or it was asked for.
+// TestTargetsWrittenInPlace: if a new file cannot replace the old one, the old one is rewritten:
+// its owner cannot be kept, the directory permits no new file, the file has other names, or it was
+// requested.
 func TestTargetsWrittenInPlace(t *testing.T) {
 	for what, how := range map[string]func(dst string) (*fake, Options){
 		"no new files": func(dst string) (*fake, Options) {
@@ -136,7 +136,7 @@ func TestTargetsWrittenInPlace(t *testing.T) {
 	}
 }
 
-// TestInPlaceThatFailsSaysSo: a part is all that there is, and the user has to know.
+// TestInPlaceThatFailsSaysSo: only a part remains, and the user must be informed.
 func TestInPlaceThatFailsSaysSo(t *testing.T) {
 	src, dst := write(t, strings.Repeat("x", 3*blockSize), t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
 	tree := &fake{open: func(m Meta, s Source) (Source, error) {
@@ -146,8 +146,8 @@ func TestInPlaceThatFailsSaysSo(t *testing.T) {
 	cp(t, Options{InPlace: true}, local(dst+"-new"), at(tree, src)).want(t, "error reading '"+src, "warning: '"+dst+"-new' is incomplete")
 }
 
-// TestStreamThatWasReadIsNotReadAgain: a stream went to a temporary file, which then cannot take
-// the target's place: the target stays, for there is nothing left to write to it.
+// TestStreamThatWasReadIsNotReadAgain: a stream went to a temporary file that cannot replace the
+// target. The target stays, because there is nothing left to write to it.
 func TestStreamThatWasReadIsNotReadAgain(t *testing.T) {
 	src, dst := write(t, "", t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
 	tree := &fake{open: func(m Meta, s Source) (Source, error) { return &cutSource{s, 3 * blockSize, io.EOF}, nil }}
@@ -176,8 +176,8 @@ func TestStreamThatWasReadIsNotReadAgain(t *testing.T) {
 	wantFile(t, "old", dst)
 }
 
-// TestNewFileIsRefused: where nothing has the name, a temporary file that is refused, or refused
-// that name, is an error, and nothing is written in place.
+// TestNewFileIsRefused: without an old target, a refused temporary file or rename is an error, and
+// nothing is written in place.
 func TestNewFileIsRefused(t *testing.T) {
 	src, dir := write(t, "new", t.TempDir(), "src"), t.TempDir()
 	dst := filepath.Join(dir, "dst")
@@ -235,8 +235,8 @@ type statless struct{ Sink }
 func (statless) Stat() (Meta, error)                 { return Meta{}, unix.EIO }
 func (statless) SetAttr(context.Context, Attr) error { return unix.ENOTSUP }
 
-// TestOwnerThatIsRefused: an error for a process that may give files away, and for others unless
-// the refusal is for want of the right. The group alone is set where it is another.
+// TestOwnerThatIsRefused: an error for a process that may change owners, and for others unless the
+// permission is missing. A different group alone is set.
 func TestOwnerThatIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		privileged bool
@@ -264,7 +264,7 @@ func TestOwnerThatIsRefused(t *testing.T) {
 	}
 }
 
-// A stickyDir lets nobody rename a file over another.
+// A stickyDir refuses to rename a file over another.
 type stickyDir struct{ Dir }
 
 func (stickyDir) RenameTo(context.Context, string, Dir, string) error { return unix.EPERM }
@@ -317,8 +317,8 @@ func TestTemporaryNamesThatAreTaken(t *testing.T) {
 	}
 }
 
-// TestDiscardNamesWhatStays: a temporary file that cannot be removed, and no word of one that is
-// gone.
+// TestDiscardNamesWhatStays: a temporary file that cannot be removed is named, a missing one is
+// not.
 func TestDiscardNamesWhatStays(t *testing.T) {
 	d, err := (Local{}).OpenDir(t.Context(), t.TempDir(), "d")
 	if err != nil {

@@ -1,4 +1,4 @@
-// What a copy keeps: holes, links, kinds, modes and owners, and what a target keeps.
+// Properties kept by a copy: holes, links, types, modes and owners; and those kept by a target.
 
 package treecopy
 
@@ -76,8 +76,8 @@ func TestHolesStayHoles(t *testing.T) {
 	}
 }
 
-// TestLinksAndKinds: hard links across directories and operands, symbolic links,
-// FIFOs, sockets and devices arrive as what they are, up and down.
+// TestLinksAndKinds: hard links across directories and operands, symbolic links, FIFOs, sockets and
+// devices keep their type in both directions.
 func TestLinksAndKinds(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	r := newRig(t, asCaller)
@@ -107,7 +107,7 @@ func TestLinksAndKinds(t *testing.T) {
 		}
 	}
 	x := r.mount(t, "/dir")
-	for range 2 { // the second time over what is there
+	for range 2 { // the second time over existing targets
 		cp(t, all, at(x, "/"), local(src+"/tree"), local(top)).want(t)
 		cp(t, all, local(out), at(x, "/tree"), at(x, "/operand")).want(t)
 	}
@@ -234,8 +234,8 @@ func TestMoveAcross(t *testing.T) {
 	}
 }
 
-// TestMoveKeepsWhatIsNotThere: a source of which something failed, or changed,
-// stays: all of it in the first case, what changed in the second.
+// TestMoveKeepsWhatIsNotThere: a source with a failure stays completely; a changed source keeps the
+// changed parts.
 func TestMoveKeepsWhatIsNotThere(t *testing.T) {
 	src := bigTree(t)
 	want := names(t, src)

@@ -4,8 +4,8 @@ package treecopy
 
 import "testing"
 
-// TestLinksOfTwoServers: files of two servers that have the same numbers, as those
-// of machines made from one image do, are two files.
+// TestLinksOfTwoServers: files with equal numbers on two servers, for example cloned machines, are
+// two files.
 func TestLinksOfTwoServers(t *testing.T) {
 	one := Meta{Fsid: 1, Fileid: 2, Nlink: 2, domain: new(int)}
 	two := one

@@ -1,4 +1,4 @@
-// What is only of this machine: paths without a directory, and files without a size or positions.
+// Local special cases: paths without a directory, and files without size or positions.
 
 package treecopy
 
@@ -28,8 +28,7 @@ func TestLocalPathsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestLocalFilesThatAreStreams: what has no size, or no positions, is read from its front to its
-// end.
+// TestLocalFilesThatAreStreams: files without size or positions are read sequentially.
 func TestLocalFilesThatAreStreams(t *testing.T) {
 	for path, want := range map[string]string{"/proc/sys/kernel/ostype": "Linux\n", "/dev/null": ""} {
 		d, base, err := (Local{}).Parent(t.Context(), path, path)

@@ -1,4 +1,4 @@
-// No test may leave a goroutine or a file descriptor behind: what a run opens it closes, however it
+// No test may leak a goroutine or a file descriptor: a run closes everything it opens, however it
 // ends.
 
 package treecopy
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// endsWith waits for what is ending to end, and reports whether no more than that is left.
+// endsWith waits for running ends, and reports whether no more than the given numbers remain.
 func endsWith(goroutines, fds int) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -37,7 +37,7 @@ func endsWith(goroutines, fds int) bool {
 	return false
 }
 
-// openFiles counts descriptors, without those of the runtime's poller, which come with the first
+// openFiles counts descriptors without the runtime poller's, which are opened with the first
 // socket.
 func openFiles() (n int) {
 	list, err := os.ReadDir("/proc/self/fd")

@@ -1,5 +1,4 @@
-// Moves: what a rename does, what a copy has to do where there is none, and what keeps a source
-// where it is.
+// Moves: by rename, by copy if there is none, and the conditions that keep a source.
 
 package treecopy
 
@@ -97,7 +96,7 @@ func TestMovesOverWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestMoveKeepsKinds: all that a move by copy has to carry, and that links among what is moved stay
+// TestMoveKeepsKinds: everything that a move by copy must carry. Links among the moved files stay
 // links.
 func TestMoveKeepsKinds(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
@@ -156,8 +155,8 @@ func (d *brokenDir) Rmdir(ctx context.Context, name string) error {
 	return d.Dir.Rmdir(ctx, name)
 }
 
-// TestMoveThatCannotEnd: a commit that fails keeps the whole source; what cannot be removed is
-// named, and the copy stays either way.
+// TestMoveThatCannotEnd: a failed commit keeps the whole source. Files that cannot be removed are
+// named, and the copy stays in both cases.
 func TestMoveThatCannotEnd(t *testing.T) {
 	for _, c := range []struct {
 		what   string
@@ -208,8 +207,8 @@ func TestMoveThatCannotEnd(t *testing.T) {
 	}
 }
 
-// TestMoveSaysWhatItDoes: with -v, in the words of mv(1): one line for a rename, and for a copy
-// what was copied and then what was removed.
+// TestMoveSaysWhatItDoes: with -v, in mv(1)'s words: one line for a rename; for a copy the copied
+// files and then the removed ones.
 func TestMoveSaysWhatItDoes(t *testing.T) {
 	for _, tree := range []Tree{Local{}, apart{}} {
 		top := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBadNames: whatever has no single component, or is a way out of a directory.
+// TestBadNames: names that are no single component, or leave the directory.
 func TestBadNames(t *testing.T) {
 	for name, bad := range map[string]bool{
 		"": true, ".": true, "..": true, "/": true, "a/b": true, "/a": true, "a/": true, "../x": true,
@@ -25,8 +25,8 @@ func TestBadNames(t *testing.T) {
 	}
 }
 
-// TestPathsAreSplitAsWritten: the last component of a path, what is before it, and the text that
-// messages have; together they are the path as the user wrote it, less slashes at its end.
+// TestPathsAreSplitAsWritten: a path's last component, the part before it, and the message text.
+// Together they are the path as typed, without trailing slashes.
 func TestPathsAreSplitAsWritten(t *testing.T) {
 	for _, c := range []struct{ path, dir, base, last, textDir string }{
 		{"a", "", "a", "a", ""},
@@ -120,7 +120,7 @@ func TestErrorsSayWhatAndWhy(t *testing.T) {
 	}
 }
 
-// TestQuote: between single quotes unless the caller has another way.
+// TestQuote: between single quotes unless the caller sets another style.
 func TestQuote(t *testing.T) {
 	if got := New(Options{}).quote("a b"); got != "'a b'" {
 		t.Errorf("%s", got)

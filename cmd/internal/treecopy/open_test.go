@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTargetsThatOthersHaveOpen: another client goes on reading a file of up to a block that is
+// TestTargetsThatOthersHaveOpen: another client continues to read a file of up to a block that is
 // copied over. A larger one, or one that gets its source's mode or owner, is replaced, and the old
 // one is stale.
 func TestTargetsThatOthersHaveOpen(t *testing.T) {
@@ -73,7 +73,7 @@ func TestTargetsThatOthersHaveOpen(t *testing.T) {
 	}
 }
 
-// A torn tree is one of a server that fails when a file that is there is written to.
+// A torn tree belongs to a server that fails writes to an existing file.
 type torn struct{ Remote }
 
 func (t torn) Parent(ctx context.Context, path, text string) (Dir, string, error) {
@@ -119,7 +119,7 @@ func TestRewriteThatFails(t *testing.T) {
 	}
 }
 
-// A locked tree has files that must not be written.
+// A locked tree has unwritable files.
 type locked struct{ torn }
 
 func (l locked) Parent(ctx context.Context, path, text string) (Dir, string, error) {
@@ -142,8 +142,8 @@ func (d lockedDir) Overwrite(context.Context, Meta) (Sink, error) {
 	panic("a file that must not be written is written to")
 }
 
-// TestForceReplacesWhatMustNotBeWritten: a server lets an owner write whatever the mode is, so -f
-// checks access before it writes to the file.
+// TestForceReplacesWhatMustNotBeWritten: a server lets the owner write whatever the mode, so -f
+// checks access before it writes.
 func TestForceReplacesWhatMustNotBeWritten(t *testing.T) {
 	r := newRig(t, asCaller)
 	name := write(t, "old", r.dir, "target")

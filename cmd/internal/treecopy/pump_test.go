@@ -18,7 +18,7 @@ import (
 // A sparseSource asks before the word of the file system goes out.
 type sparseSource struct {
 	Source
-	next func(off int64, err error) // err is what NextData is about to return
+	next func(off int64, err error) // err is NextData's result
 }
 
 func (s *sparseSource) NextData(off int64) (start, end int64, ok bool, err error) {
@@ -50,8 +50,8 @@ func (l Local) stat(t *testing.T, p string) (Meta, error) {
 	return d.Lstat(t.Context(), base)
 }
 
-// TestGrowingSparseSource: data that is appended just when the file system has said that there is
-// none further is copied, or left out, but no zeros stand in its place.
+// TestGrowingSparseSource: data appended just after the file system has reported the last data is
+// copied or left out, but never replaced by zeros.
 func TestGrowingSparseSource(t *testing.T) {
 	src := sparseFile(t, 5<<20)
 	appended := 0
@@ -83,8 +83,8 @@ func TestGrowingSparseSource(t *testing.T) {
 	}
 }
 
-// TestShrinkingSparseSource: a source that is cut while it is read makes a copy that is no longer
-// than the longest that the source has been after the cut, or what had been read before it.
+// TestShrinkingSparseSource: the copy of a source truncated while it is read is no longer than the
+// source's largest size after the truncation, or the bytes read before it.
 func TestShrinkingSparseSource(t *testing.T) {
 	src := sparseFile(t, 20<<20)
 	cut := false
@@ -122,8 +122,8 @@ func (c *cutSource) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestCutStreamIsNoWholeFile: a stream whose own error is io.ErrUnexpectedEOF has not ended, and
-// what it gave does not take the target's name, whether it breaks in the first block or after it.
+// TestCutStreamIsNoWholeFile: a stream whose error is io.ErrUnexpectedEOF has not ended. Its bytes
+// do not replace the target, whether it breaks in the first block or later.
 func TestCutStreamIsNoWholeFile(t *testing.T) {
 	for _, given := range []int{0, 10, blockSize, 3*blockSize + 10} {
 		for _, why := range []error{io.EOF, io.ErrUnexpectedEOF, fmt.Errorf("connection: %w", io.EOF)} {
@@ -147,8 +147,8 @@ func TestCutStreamIsNoWholeFile(t *testing.T) {
 	}
 }
 
-// TestSparseCopiesAreEqual: what is copied has the bytes of its source, and no more disk space,
-// whichever way the source has its holes.
+// TestSparseCopiesAreEqual: a copy has its source's bytes and no more disk space, however the
+// source reports its holes.
 func TestSparseCopiesAreEqual(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	dir := t.TempDir()

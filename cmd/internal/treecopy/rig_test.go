@@ -32,7 +32,7 @@ type rig struct {
 	kill func()
 }
 
-// memLimit is what the server's memory holds: enough for small trees.
+// memLimit is the server's memory: enough for small trees.
 const memLimit = 64 << 20
 
 func newRig(t *testing.T, squash nfsserver.Squash) *rig {
@@ -109,7 +109,7 @@ func at(tree Tree, path string) Operand {
 
 func local(path string) Operand { return at(Local{}, path) }
 
-// A log is what a run said.
+// A log has the messages of a run.
 type log struct {
 	mu    sync.Mutex
 	lines []string
@@ -133,7 +133,7 @@ func (l *log) options(o Options) Options {
 	return o
 }
 
-// wantLines compares what was said, in any order, by what each line contains.
+// want compares the messages, in any order, by parts of each line.
 func (l *log) want(t *testing.T, lines ...string) {
 	t.Helper()
 	ok := len(l.lines) == len(lines)
@@ -207,8 +207,8 @@ func names(t *testing.T, dir string) string {
 type fake struct {
 	Local
 	list []Meta                                  // listed as well
-	open func(m Meta, s Source) (Source, error)  // instead of what Open returns
-	sink func(name string, s Sink) (Sink, error) // instead of what Create returns
+	open func(m Meta, s Source) (Source, error)  // replaces the result of Open
+	sink func(name string, s Sink) (Sink, error) // replaces the result of Create
 	sub  func(ctx context.Context, m Meta) error // before a directory is opened
 }
 
@@ -280,5 +280,5 @@ func (d *fakeDir) RenameTo(ctx context.Context, name string, to Dir, newName str
 	return d.Dir.RenameTo(ctx, name, to, newName)
 }
 
-// asCaller is a server on which every caller, root too, is who he is.
+// asCaller is a server that maps no caller, not even root.
 var asCaller = nfsserver.Squash{NoRootSquash: true}

@@ -126,8 +126,7 @@ func TestSetIDStaysWithItsOwner(t *testing.T) {
 	}
 }
 
-// TestTreeIsNotCopiedIntoItself: nothing is made, whatever hides that the
-// destination is inside.
+// TestTreeIsNotCopiedIntoItself: nothing is made, however the destination inside is disguised.
 func TestTreeIsNotCopiedIntoItself(t *testing.T) {
 	r := newRig(t, asCaller)
 	write(t, "x", r.dir, "d/in/f")
@@ -180,7 +179,7 @@ func TestHostileTree(t *testing.T) {
 			t.Errorf("%s: %q, made %s", name, l.lines, names(t, dst))
 		}
 	}
-	// What an earlier copy has put there, a link, is not written through by a later one.
+	// A later copy does not write through a link from an earlier one.
 	top := t.TempDir()
 	victim := write(t, "victim", top, "victim")
 	if err := os.MkdirAll(filepath.Join(top, "dst/src"), 0o755); err != nil {

@@ -69,8 +69,8 @@ func TestSparseFiles(t *testing.T) {
 	}
 }
 
-// TestLinkTableForgetsWhatIsComplete: the first to come copies, all others link, and when the last
-// name was seen the table has nothing left; a further name, made meanwhile, begins anew.
+// TestLinkTableForgetsWhatIsComplete: the first caller copies, all others link. After the last name
+// the table is empty; an additional name, made meanwhile, starts a new entry.
 func TestLinkTableForgetsWhatIsComplete(t *testing.T) {
 	var table linkTable
 	m := Meta{Fsid: 1, Fileid: 2, Nlink: 50, domain: localDomain}

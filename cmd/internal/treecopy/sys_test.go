@@ -1,4 +1,4 @@
-// The system's words for what Go has others for, against the system itself.
+// Conversions between the system's and Go's values, compared with the system itself.
 
 package treecopy
 
@@ -19,8 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestModesBothWays: every mode that stat(2) can give has a mode in Go with the same bits, and
-// back.
+// TestModesBothWays: every mode of stat(2) has a Go mode with the same bits, and vice versa.
 func TestModesBothWays(t *testing.T) {
 	types := []uint32{unix.S_IFREG, unix.S_IFDIR, unix.S_IFLNK, unix.S_IFIFO, unix.S_IFSOCK, unix.S_IFBLK, unix.S_IFCHR}
 	for _, typ := range types {
@@ -69,7 +68,7 @@ func TestStatIsThatOfPackageOS(t *testing.T) {
 	}
 }
 
-// TestNextDataOfTheFileSystem: data, a hole, data, a hole; and of what has no word for it, a FIFO.
+// TestNextDataOfTheFileSystem: data, a hole, data, a hole; and no answer for a FIFO.
 func TestNextDataOfTheFileSystem(t *testing.T) {
 	const page = 64 << 10
 	p := filepath.Join(t.TempDir(), "f")
@@ -251,8 +250,7 @@ func TestXattrsThatAreCarried(t *testing.T) {
 	}
 }
 
-// TestNarrowed: the group has what its entry gives it and the mask leaves of that; nothing else
-// changes.
+// TestNarrowed: the group gets its entry's rights, limited by the mask; nothing else changes.
 func TestNarrowed(t *testing.T) {
 	for group, want := range map[uint16]fs.FileMode{0: 0o606, 2: 0o626, 5: 0o646, 7: 0o666} {
 		acl := posixacl.ACL{{Tag: posixacl.UserObj, Perm: 1}, {Tag: posixacl.GroupObj, Perm: group}, {Tag: posixacl.Mask, Perm: 6}}
@@ -265,7 +263,7 @@ func TestNarrowed(t *testing.T) {
 	}
 }
 
-// TestDropACLErrors: no ACL, or none on this file system, is what is wanted; another error is one.
+// TestDropACLErrors: a missing ACL, or a file system without ACLs, is no error; others are.
 func TestDropACLErrors(t *testing.T) {
 	for _, c := range []struct{ access, def, want error }{
 		{nil, nil, nil}, {unix.ENODATA, nil, nil}, {unix.EOPNOTSUPP, unix.EOPNOTSUPP, nil},
@@ -285,7 +283,7 @@ func TestDropACLErrors(t *testing.T) {
 	}
 }
 
-// TestWireAttr: what SETATTR is asked for is what Attr has, and no more.
+// TestWireAttr: SETATTR gets exactly the attributes in Attr.
 func TestWireAttr(t *testing.T) {
 	when := time.Unix(1_000_000_000, 5)
 	for _, c := range []struct {

@@ -1,5 +1,5 @@
-// The walk of a tree: what is listed, made, entered and closed, and in what order a directory gets
-// its mode.
+// The walk of a tree: listing, making, entering and closing directories, and the time at which a
+// directory gets its mode.
 
 package treecopy
 
@@ -90,8 +90,8 @@ func TestTreesOfAllShapes(t *testing.T) {
 	}
 }
 
-// TestDirectoriesGetTheirModeLast: one that nobody may write to is filled all the same, and its
-// time is that of its source though its entries were made later.
+// TestDirectoriesGetTheirModeLast: an unwritable directory is filled nevertheless, and its time is
+// its source's although its entries were made later.
 func TestDirectoriesGetTheirModeLast(t *testing.T) {
 	r := newRig(t, asCaller)
 	src := filepath.Join(t.TempDir(), "src")
@@ -123,8 +123,8 @@ func TestDirectoriesGetTheirModeLast(t *testing.T) {
 	}
 }
 
-// TestTreeIntoWhatIsThere: directories are entered, what is there and not in the source stays, and
-// kinds that do not match are reported one by one.
+// TestTreeIntoWhatIsThere: existing directories are entered, files missing in the source stay, and
+// mismatched types are reported one by one.
 func TestTreeIntoWhatIsThere(t *testing.T) {
 	src, dst := filepath.Join(t.TempDir(), "src"), t.TempDir()
 	write(t, "new", src, "both/f")
@@ -176,8 +176,8 @@ func TestCancelledTreesCloseWhatTheyOpened(t *testing.T) {
 	}
 }
 
-// TestListingThatFails: what was listed before is copied, the failure is reported, and a name that
-// is none ends the listing.
+// TestListingThatFails: entries before the failure are copied, the failure is reported, and an
+// invalid name ends the listing.
 func TestListingThatFails(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "src")
 	write(t, "1", src, "a/f")
@@ -204,8 +204,8 @@ func TestListingThatFails(t *testing.T) {
 	}
 }
 
-// TestFollowedLinksInTrees: with -L links are what they lead to, dangling ones are reported, and
-// one that leads to a directory above is not followed for ever.
+// TestFollowedLinksInTrees: with -L links become their targets, dangling ones are reported, and a
+// link to a directory above is not followed forever.
 func TestFollowedLinksInTrees(t *testing.T) {
 	top := t.TempDir()
 	src := filepath.Join(top, "src")
@@ -231,7 +231,7 @@ func TestFollowedLinksInTrees(t *testing.T) {
 	}
 }
 
-// TestVerboseNamesEachObject: once, source and target, directories before what is in them.
+// TestVerboseNamesEachObject: each once, source and target, directories before their contents.
 func TestVerboseNamesEachObject(t *testing.T) {
 	src, dst := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "dst")
 	tree(t, src, 1, 2, 1)

@@ -44,7 +44,7 @@ func testPerf(t *testing.T, cm bool) {
 			if c.Messages != 200 || c.Bytes != 200*uint64(c.Size) || c.Seconds <= 0 || (c.Max > 0) != latency || (c.Average > 0) == latency {
 				t.Errorf("%+v", c)
 			}
-			// UC and UD lose what the socket has no room for.
+			// UC and UD lose messages that exceed the socket's buffer.
 			if !latency && (s.Messages > 200 || s.Messages < 200 && (service == rnic.RC || s.Messages == 0)) {
 				t.Errorf("%s over %v: %d messages have come", name, service, s.Messages)
 			}
@@ -65,8 +65,8 @@ func testPerf(t *testing.T, cm bool) {
 	}
 }
 
-// TestPerfAgrees: of path MTUs the smaller counts, and a datagram has as many bytes unless it is
-// asked for less.
+// TestPerfAgrees: the smaller path MTU counts, and a datagram has that size unless a smaller one is
+// requested.
 func TestPerfAgrees(t *testing.T) {
 	s, c, err, err2 := both(t, Options{Service: rnic.UD, Iterations: 10}, perfOf("send_bw"), func(o *Options) { o.MTU = 512 }, nil)
 	if err != nil || err2 != nil {
@@ -83,7 +83,7 @@ func TestPerfAgrees(t *testing.T) {
 	}
 }
 
-// TestPerfLost: a server of UD reports what has come when its client is done.
+// TestPerfLost: a UD server reports the received messages when its client is done.
 func TestPerfLost(t *testing.T) {
 	s, _, err, err2 := both(t, Options{Service: rnic.UD, Iterations: 40}, perfOf("send_bw"), nil, func(o *Options) { o.Iterations = 30 })
 	if err != nil || err2 != nil || s.Messages > 30 || s.Messages == 0 || s.Iterations != 40 {
@@ -95,8 +95,7 @@ func TestPerfLost(t *testing.T) {
 	}
 }
 
-// TestPerfTestsDiffer: what one end does not give the other one is refused, with words at one end
-// at least.
+// TestPerfTestsDiffer: a mismatch of tests is refused, with an explanation at one end at least.
 func TestPerfTestsDiffer(t *testing.T) {
 	_, _, err, err2 := both(t, Options{Service: rnic.RC, Iterations: 3, Size: 100}, func(ctx context.Context, o Options) (*PerfReport, error) {
 		if o.server() {
@@ -126,8 +125,8 @@ func TestPerfChecksOptions(t *testing.T) {
 	}
 }
 
-// TestPerfOfStrangers: a client that does not know the exchange is refused where it shows, with
-// words.
+// TestPerfOfStrangers: a client with another exchange is refused as soon as possible, with an
+// explanation.
 func TestPerfOfStrangers(t *testing.T) {
 	good := string(exchange.AppendVersion(nil, "5.99")) + "\x00\x00\x10\x00\x00\x00\x00\x40" + "3\x00"
 	for want, text := range map[string]string{
@@ -185,12 +184,12 @@ func TestPerfByCMOfStrangers(t *testing.T) {
 	}
 }
 
-// strange sends messages, the next when an answer has come, and leaves when the last of them was
-// answered. After one that is nil it stays until the server leaves.
+// strange sends messages, each after the answer to the previous one, and leaves after the last
+// answer. After a nil message it stays until the server leaves.
 func strange(ctx context.Context, o *Options, messages [][]byte) error {
 	t, err := connectControlByCM(ctx, o)
 	if err != nil {
-		return nil // what the server says counts
+		return nil // the server's error counts
 	}
 	defer t.close()
 	for _, m := range messages {

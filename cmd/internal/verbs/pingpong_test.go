@@ -42,7 +42,7 @@ func TestPingpong(t *testing.T) {
 	}
 }
 
-// TestPingpongOptionsDiffer: what the ends do not agree on is told by one that notices.
+// TestPingpongOptionsDiffer: one of the ends reports a mismatch.
 func TestPingpongOptionsDiffer(t *testing.T) {
 	for _, service := range []rnic.Service{rnic.RC, rnic.UC, rnic.UD} {
 		_, _, err, err2 := both(t, Options{Service: service, Size: 100, Iterations: 3}, Pingpong, nil, func(o *Options) { o.Size = 200 })
@@ -85,7 +85,7 @@ func TestPingpongLost(t *testing.T) {
 	}
 }
 
-// TestPingpongOfStrangers: what is no pingpong is refused with the address it came from.
+// TestPingpongOfStrangers: anything but a pingpong is refused with its source address.
 func TestPingpongOfStrangers(t *testing.T) {
 	line := string(exchange.AppendPingpong(nil, exchange.Pingpong{QPN: 17, GID: mustAddr("127.0.0.1")}))
 	for want, text := range map[string]string{

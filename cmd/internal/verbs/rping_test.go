@@ -27,7 +27,7 @@ func TestRping(t *testing.T) {
 	}
 }
 
-// TestRpingText: the message begins with its number and ends with NUL, whatever its size.
+// TestRpingText: the message begins with its number and ends with NUL, at any size.
 func TestRpingText(t *testing.T) {
 	b := make([]byte, 30)
 	fill(b, 2)
@@ -40,7 +40,7 @@ func TestRpingText(t *testing.T) {
 	}
 }
 
-// rpingPeer connects as a client of rping and has f do the rest.
+// rpingPeer connects as an rping client and then calls f.
 func rpingPeer(f func(*rping) error) func(context.Context, Options) (*PingpongReport, error) {
 	return func(ctx context.Context, o Options) (*PingpongReport, error) {
 		if o.server() {
@@ -57,14 +57,13 @@ func rpingPeer(f func(*rping) error) func(context.Context, Options) (*PingpongRe
 			err = p.reach(ctx, rnic.ConnParams{IRD: 1, ORD: 1})
 		}
 		if err == nil {
-			_ = f(p) // what the server says counts
+			_ = f(p) // the server's error counts
 		}
 		return nil, err
 	}
 }
 
-// TestRpingOfStrangers: a server reads and writes no more than it has room for, and only what the
-// client gives.
+// TestRpingOfStrangers: a server reads and writes only within its buffer and the client's memory.
 func TestRpingOfStrangers(t *testing.T) {
 	say := func(r exchange.Region) func(*rping) error {
 		return func(p *rping) error {

@@ -1,5 +1,4 @@
-// What a client of perftest 6.06 says to a server, message by message, as recorded from Debian 12's
-// programs.
+// The messages of a perftest 6.06 client to a server, as recorded from Debian 12's programs.
 
 package verbs
 
@@ -24,9 +23,9 @@ const (
 	recordedEnd  = "|done\x00"
 )
 
-// TestPerfTranscript: a server of ours answers each message of a recorded client with one of the
-// same length, in turn. The tests are those that the exchange alone can end: of UD nothing has come
-// then.
+// TestPerfTranscript: our server answers each message of a recorded client with one of the same
+// length, in turn. The tests are those that end with the exchange alone; with UD no message
+// arrives.
 func TestPerfTranscript(t *testing.T) {
 	conformance.Proves(t, "IBU-255")
 	for name, text := range map[string]string{
@@ -62,7 +61,7 @@ func speak(at string, messages []string) error {
 		return err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(time.Minute)) // of an exchange that has got stuck
+	_ = c.SetDeadline(time.Now().Add(time.Minute)) // for an exchange that hangs
 	for i, m := range messages {
 		if _, err := io.WriteString(c, m); err != nil {
 			return err
@@ -83,7 +82,7 @@ func speak(at string, messages []string) error {
 	return nil
 }
 
-// TestPingpongDefaults: what Linux's pingpongs do unless they are told otherwise.
+// TestPingpongDefaults: the defaults of Linux's pingpongs.
 func TestPingpongDefaults(t *testing.T) {
 	conformance.Proves(t, "IBU-254")
 	for service, want := range map[rnic.Service]Common{rnic.RC: {MTU: 1024, Size: 4096}, rnic.UC: {MTU: 1024, Size: 4096}, rnic.UD: {MTU: 4096, Size: 1024}} {

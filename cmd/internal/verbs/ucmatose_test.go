@@ -20,8 +20,8 @@ func TestUcmatose(t *testing.T) {
 	}
 }
 
-// TestUcmatoseChecked: options that cannot be are refused; a server notices a client of other
-// messages, and one that leaves early.
+// TestUcmatoseChecked: invalid options are refused. A server notices a client with other messages,
+// and one that leaves early.
 func TestUcmatoseChecked(t *testing.T) {
 	if _, err := Ucmatose(t.Context(), Options{Port: 1, Iterations: 5000}); err == nil || !strings.Contains(err.Error(), "--count 5000: 1 to 4096") {
 		t.Error(err)
@@ -40,8 +40,8 @@ func TestUcmatoseChecked(t *testing.T) {
 		return rpingPeer(func(*rping) error { return nil })(ctx, o)
 	}
 	_, _, err, _ = both(t, Options{Iterations: 20}, leaves, nil, nil)
-	// While the server sends, or before the client has gone, whose receives are short for what it
-	// sends.
+	// While the server sends, or before the client has gone: the client's receives are too short
+	// for its messages.
 	if err == nil || !strings.Contains(err.Error(), "EOF") && !strings.Contains(err.Error(), "connection lost") && !strings.Contains(err.Error(), "the peer refused it") {
 		t.Errorf("a client that leaves: %v", err)
 	}

@@ -21,7 +21,7 @@ func TestUdaddy(t *testing.T) {
 	}
 }
 
-// mckey is Mckey to a group that is this test's alone; who has a Host is the sender.
+// mckey is Mckey with a group unique to this test; the end with a Host is the sender.
 func mckey(ctx context.Context, o Options) (*PingpongReport, error) {
 	receiver := o.Local
 	if !o.server() {
@@ -41,8 +41,8 @@ func TestMckey(t *testing.T) {
 	}
 }
 
-// TestDatagramsChecked: what cannot be is told before anything is sent; ends that disagree tell
-// that.
+// TestDatagramsChecked: invalid options are reported before anything is sent; ends with different
+// options report that.
 func TestDatagramsChecked(t *testing.T) {
 	if _, err := Mckey(t.Context(), Options{Port: 1}, netip.MustParseAddr("10.1.2.3"), true); err == nil || !strings.Contains(err.Error(), "10.1.2.3: not a multicast address") {
 		t.Error(err)

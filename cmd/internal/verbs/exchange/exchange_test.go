@@ -1,4 +1,4 @@
-// The formats, from bytes written by hand; what is cut or wrong is refused.
+// The formats, from hand-written bytes; truncated and invalid ones are refused.
 
 package exchange
 
@@ -45,7 +45,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// refused has every beginning of good refused, and good with each of the replacements.
+// refused checks that every prefix of good and each of the replacements are refused.
 func refused(t *testing.T, good string, parse func([]byte) error, replacements ...string) {
 	t.Helper()
 	for n := range good {
