@@ -24,7 +24,7 @@ import (
 // scriptTime bounds a script that hangs.
 const scriptTime = 15 * time.Minute
 
-// A client is a guest that mounts the volume by a server of its own.
+// A client is a guest that mounts the volume through its own server.
 type client struct {
 	t       *testing.T
 	g       *guest.Guest
@@ -56,7 +56,7 @@ func bootClient(t *testing.T, series string) *client {
 	return &client{t: t, g: g}
 }
 
-// equip puts programs into the guest and starts what it needs for locks.
+// equip copies programs into the guest and starts its lock services.
 func (c *client) equip(programs string) {
 	c.t.Helper()
 	for name, command := range map[string]*string{"fscheck": &c.fscheck, "locker": &c.locker} {
@@ -97,10 +97,10 @@ func (c *client) run(script string) string {
 	return out
 }
 
-// unmounted ends a mount, if there is one.
+// unmounted is a script that unmounts /mnt if it is mounted.
 const unmounted = "cd /; if grep -q ' /mnt ' /proc/mounts; then umount /mnt || exit 1; fi"
 
-// mount mounts the volume, with more options, in place of what was mounted.
+// mount mounts the volume with additional options, replacing the previous mount.
 func (c *client) mount(options string) {
 	c.t.Helper()
 	c.run(unmounted + "; mount -t nfs -o vers=3," + options + " " + c.g.Host + ":/vol /mnt || { dmesg | tail -n 15; exit 1; }")
@@ -119,9 +119,9 @@ func buildForGuests(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestLinuxGuests: what Linux does on a volume over RDMA is as on a disk; and of two guests, each
-// with a server of its own, the one sees when it opens what the other has closed, and locks and
-// renames of both exclude each other: both over RDMA, and one over TCP.
+// TestLinuxGuests: Linux behaves on a volume over RDMA like on a disk. Two guests, each with its
+// own server, have close-to-open consistency, and their locks and renames exclude each other: both
+// over RDMA, and one over TCP.
 func TestLinuxGuests(t *testing.T) {
 	if os.Getenv("NFSRDMA_LINUX") == "" {
 		t.Skip("the Linux suite runs with NFSRDMA_LINUX=1, as in ./test/run")
@@ -166,7 +166,7 @@ func guestsShare(t *testing.T, both []*client, start metadata) {
 			}
 			t.Run("exchange", func(t *testing.T) { exchange(t, both) })
 			t.Run("locks", func(t *testing.T) { together(t, both, counting, 2*2*10) })
-			// A name that the other guest has changed is seen when attributes are asked for.
+			// The other guest's change of a name is visible when attributes are requested.
 			for i, c := range both {
 				c.mount("actimeo=0,lookupcache=none,proto=" + []string{"rdma", proto}[i])
 			}
@@ -176,11 +176,11 @@ func guestsShare(t *testing.T, both []*client, start metadata) {
 	}
 }
 
-// charged is what differs from a disk: in JuiceFS a file uses its whole size, holes included
+// charged matches the difference to a disk: in JuiceFS a file uses its whole size, including holes
 // (docs/scale.md).
 var charged = regexp.MustCompile(`^sparse \S+ a file with holes has size \d+ and \d+ blocks$`)
 
-// checks has the guest check the volume as a file system.
+// checks makes the guest check the volume as a file system.
 func (c *client) checks(t *testing.T, args string) {
 	out, err := c.try(c.fscheck + " -dir /mnt " + args)
 	code := 0
@@ -194,9 +194,9 @@ func (c *client) checks(t *testing.T, args string) {
 	}
 }
 
-// complaints are what is wrong with a run of fscheck that has written out and ended with a code: 1
-// is for lines that say FAIL, which may all be of what differs from a disk, and any other that it
-// did not come to its end.
+// complaints returns the errors in a run of fscheck with its output and status. Status 1 means FAIL
+// lines, which may all be expected differences to a disk; any other status means that it did not
+// finish.
 func complaints(out string, code int) (list []string) {
 	n, failed := 0, 0
 	for line := range strings.Lines(out) {
@@ -228,7 +228,7 @@ func TestComplaintsOfChecks(t *testing.T) {
 		{"ok a 1ms\n" + holes, 1, 0},
 		{"ok a 1ms\nFAIL b 1ms no\n" + holes, 1, 1},
 		{"ok a 1ms\n", 137, 1},         // killed
-		{"ok a 1ms\n" + holes, 137, 1}, // after what is expected
+		{"ok a 1ms\n" + holes, 137, 1}, // after expected failures
 		{"ok a 1ms\n" + holes, 0, 1},
 		{"ok a 1ms\nmkdir check-b: no space\n", 1, 1},
 		{"ok a 1ms\nFAIL b 1ms no\npanic: it\n", 2, 2},
@@ -240,7 +240,7 @@ func TestComplaintsOfChecks(t *testing.T) {
 	}
 }
 
-// exchange has the guests write a file by turns, of one size, and read what the other has written.
+// exchange makes the guests write files alternately, of one size, and read the other's.
 func exchange(t *testing.T, both []*client) {
 	for i := range 10 {
 		from, to := both[i%2], both[1-i%2]
@@ -257,7 +257,7 @@ func counting(c *client, _ int) string {
 	return fmt.Sprintf("%[1]s /mnt/number count 10 > /tmp/one & %[1]s /mnt/number count 10 > /tmp/two; a=$?; wait $! && [ $a = 0 ]; a=$?; cat /tmp/one /tmp/two; exit $a", c.locker)
 }
 
-// renaming adds 10 times to a number while it has a file by another name.
+// renaming increments a number 10 times, each time while it has renamed a file.
 func renaming(_ *client, i int) string {
 	return fmt.Sprintf(`cd /mnt; for i in $(seq 10); do
 	until mv token token-%[1]d 2> /dev/null; do :; done
@@ -266,7 +266,7 @@ func renaming(_ *client, i int) string {
 done`, i)
 }
 
-// atOnce has both guests run a script at the same time.
+// atOnce runs a script concurrently in both guests.
 func atOnce(t *testing.T, both []*client, script func(c *client, i int) string) (outs []string) {
 	t.Helper()
 	outs = make([]string, len(both))
@@ -282,8 +282,8 @@ func atOnce(t *testing.T, both []*client, script func(c *client, i int) string) 
 	return outs
 }
 
-// together has both guests do something at the same time, after which each number up to n was given
-// once.
+// together runs a script concurrently in both guests. Afterwards each number up to n must have been
+// printed once.
 func together(t *testing.T, both []*client, script func(c *client, i int) string, n int) {
 	both[0].run("echo 0 > /mnt/number; : > /mnt/token")
 	outs := atOnce(t, both, script)
@@ -292,8 +292,8 @@ func together(t *testing.T, both []*client, script func(c *client, i int) string
 	}
 }
 
-// namesTogether has both guests make, write and rename files of one directory, after which both see
-// all of them, with what they hold, and remove each other's.
+// namesTogether makes both guests create, write and rename files in one directory. Afterwards both
+// see all files with their content, and remove each other's.
 func namesTogether(t *testing.T, both []*client) {
 	const each = 30
 	both[0].run("mkdir /mnt/dir")

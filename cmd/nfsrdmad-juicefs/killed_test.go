@@ -1,5 +1,5 @@
-// Two servers of one volume, one of which is killed under writers: what it had acknowledged is
-// there, and clients go on at the other.
+// Two servers of one volume, one of which is killed during writes: acknowledged data is kept, and
+// clients continue with the other.
 
 package main
 
@@ -26,7 +26,7 @@ const (
 	leastBlocks = 40
 )
 
-// block is what a writer writes at a place.
+// block returns a writer's data for one position.
 func block(writer, k int) []byte {
 	return bytes.Repeat([]byte(fmt.Sprintf("%07d %07d\n", writer, k)), blockSize/16)
 }
@@ -39,7 +39,7 @@ type writer struct {
 	writes int // blocks written
 }
 
-// write goes on until at blocks are committed or it fails.
+// write writes until at blocks are committed or a call fails.
 func (w *writer) write(ctx context.Context, c *nfsclient.Client, at int, acked *atomic.Int64) error {
 	for w.writes < at {
 		from := w.acked
@@ -126,8 +126,8 @@ func TestServerKilled(t *testing.T) {
 				}
 			}
 			<-killed
-			// Its handle is good at the other server, which has all that was acknowledged before
-			// anything is written again.
+			// Its handle works at the other server, which has all acknowledged data before any
+			// further write.
 			if err := w.check(ctx, b); err != nil {
 				t.Errorf("writer %d, at the other server: %v", i, err)
 				return

@@ -1,4 +1,4 @@
-// Locks of clients whose server is killed: it is started again, or is not.
+// Locks of clients of a killed server, with and without its restart.
 
 package main
 
@@ -22,7 +22,7 @@ type locker struct {
 	t    *testing.T
 	rpc  *transport.Client
 	name string
-	fh   nfs3.FH // of a file that everybody may lock
+	fh   nfs3.FH // of a file that all users may lock
 }
 
 func newLocker(t *testing.T, p *process, name, file string) *locker {
@@ -56,8 +56,8 @@ func (l *locker) lock() nlm4.Status {
 	return res.Status
 }
 
-// held are the files of which a server says that clients have locked them, but those of which a
-// call has it wait just then.
+// held returns the files that a server reports as locked, except those that a running call keeps
+// busy.
 func (p *process) held() (names []string) {
 	p.t.Helper()
 	out, err := run(p.t.Context(), "locks", "--json", "--control", p.control)
@@ -91,11 +91,11 @@ func (c *cluster) sessions() int {
 	return len(list)
 }
 
-// TestLocksOutliveTheServer: a program has a lock by a server that is killed and started again. It
-// has the lock then, and one of another server, who waits, does not get it before it is released.
-// What its client does not reclaim is free when grace is over. (Five heartbeats are longer than all
-// of that: nothing is free by the end of a session. And three are time to start again for any
-// machine.)
+// TestLocksOutliveTheServer: a program holds a lock through a server that is killed and restarted.
+// It still has the lock afterwards, and a waiting client of another server gets it only after its
+// release. Locks that the client does not reclaim are free after the grace period. (Five heartbeats
+// are longer than the test, so no lock is freed by the end of a session. And three are enough for a
+// restart on any machine.)
 func TestLocksOutliveTheServer(t *testing.T) { onEach(t, locksOutliveServer, "--heartbeat", "10m") }
 
 func locksOutliveServer(t *testing.T, c *cluster) {
@@ -143,8 +143,8 @@ func locksOutliveServer(t *testing.T, c *cluster) {
 // TestLocksOfServerThatStaysAway: they are free when its session has ended, and nothing of that is
 // left in the volume.
 func TestLocksOfServerThatStaysAway(t *testing.T) {
-	// Not shorter: where a volume takes longer than that to open, as on a machine that has no time,
-	// JuiceFS refreshes the session while it is being made, and cannot make it then.
+	// Not shorter: if opening a volume takes longer, as on a busy machine, JuiceFS refreshes the
+	// session during its creation, which then fails.
 	onEach(t, locksOfServerAway, "--heartbeat", "12s")
 }
 
@@ -162,8 +162,7 @@ func locksOfServerAway(t *testing.T, c *cluster) {
 	await(t, "the session of the server that was killed has ended", func() bool { return c.sessions() == 1 })
 }
 
-// endSession ends the session of a server that runs, as another one does that has not heard of it
-// for five heartbeats.
+// endSession ends a running server's session, as another server does after five missed heartbeats.
 func (c *cluster) endSession(p *process) {
 	c.t.Helper()
 	m := meta.NewClient(c.url, meta.DefaultConf())
@@ -190,9 +189,9 @@ func (c *cluster) endSession(p *process) {
 	}
 }
 
-// TestLocksOfServerTakenForDead: a server that was silent for five heartbeats, and comes back, ends
-// where clients have locks by it, as others may have them by then. When it is started again it has
-// none of what others have. A server without locks goes on.
+// TestLocksOfServerTakenForDead: a server that returns after five missed heartbeats ends if clients
+// have locks through it, because others may have them by then. After its restart it has none of the
+// others' locks. A server without locks continues.
 func TestLocksOfServerTakenForDead(t *testing.T) { onEach(t, locksOfServerTakenForDead) }
 
 func locksOfServerTakenForDead(t *testing.T, c *cluster) {

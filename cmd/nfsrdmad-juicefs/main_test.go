@@ -1,4 +1,4 @@
-// The program: what it takes for volumes, what it refuses, and that what it serves can be used.
+// The program: accepted and refused volumes, and use of the served ones.
 
 package main
 
@@ -27,8 +27,7 @@ import (
 // serverEnv is the environment in which the test's program is the server, with its arguments.
 const serverEnv = "NFSRDMA_JUICEFS_SERVER"
 
-// parallel is how many tests run at once: most of their time they wait for what is away, or was
-// killed.
+// parallel is the number of concurrent tests, which mostly wait for absent or killed services.
 const parallel = "6"
 
 func TestMain(m *testing.M) {
@@ -115,8 +114,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestFlagsOfVolumes: the flags of juicefs mount reach the volume in its units. (That JuiceFS's
-// cache on a disk works is not tested here: the race detector finds races of its own in it.)
+// TestFlagsOfVolumes: the flags of juicefs mount reach the volume in its units. (JuiceFS's disk
+// cache is not tested here, because the race detector finds races in it.)
 func TestFlagsOfVolumes(t *testing.T) {
 	var s settings
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -132,10 +131,10 @@ func TestFlagsOfVolumes(t *testing.T) {
 	}
 }
 
-// A server is one that runs in this process.
+// A server is a server running in this process.
 type server struct {
 	addr string
-	stop func() string // ends it and returns what it has told
+	stop func() string // ends it and returns its output
 }
 
 // serve runs the server until the test ends.
@@ -206,8 +205,8 @@ func mount(t *testing.T, addr, name string) (*nfsclient.FS, error) {
 	return c.Mount(t.Context(), name)
 }
 
-// TestEmbeddedVolume: a directory that is not there becomes a volume, is served under its path, and
-// has what was written after a restart; what the server says names the volume.
+// TestEmbeddedVolume: a missing directory becomes a volume, is served under its path, and has its
+// data after a restart; the server's output names the volume.
 func TestEmbeddedVolume(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "volume")
 	s := serve(t, dir, "--no-root-squash")
@@ -233,7 +232,7 @@ func TestEmbeddedVolume(t *testing.T) {
 	}
 }
 
-// TestRulesOfVolumes: an exports file says who may use a volume, and a changed one is taken in
+// TestRulesOfVolumes: an exports file controls access to a volume, and a changed file is reloaded
 // while it is served.
 func TestRulesOfVolumes(t *testing.T) {
 	dir := t.TempDir()
@@ -267,7 +266,7 @@ func TestRulesOfVolumes(t *testing.T) {
 	}
 }
 
-// TestHelp: each command tells of this program by its name.
+// TestHelp: each command names this program.
 func TestHelp(t *testing.T) {
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {

@@ -34,7 +34,7 @@ var builtClient = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// clientDir is to be removed. It is read once no test runs.
+// clientDir must be removed at the end. It is read when no test runs.
 var clientDir string
 
 // A cluster is a volume on services, its servers, and mounts of them.
@@ -116,8 +116,8 @@ func (c *cluster) mount(options string, servers ...int) {
 	c.t.Fatalf("no mount begins with server %d", servers[0])
 }
 
-// umount unmounts dir. That a mount namespace has the mount too, such as one that a test beside
-// this one has made, is no error.
+// umount unmounts dir. It is no error if another mount namespace, such as a concurrent test's,
+// still has the mount.
 func (c *cluster) umount(dir string) (out []byte, err error) {
 	c.t.Helper()
 	const held = 64
@@ -139,7 +139,7 @@ func (c *cluster) nfsrdma(args ...string) (out []byte, err error) {
 	return exec.Command(filepath.Join(bin, "nfsrdma"), args...).CombinedOutput()
 }
 
-// used is the number of the server that a mount uses, and -1 where it is none.
+// used returns the number of the server used by a mount, and -1 for none.
 func (c *cluster) used(dir string) int {
 	c.t.Helper()
 	out, err := c.nfsrdma("mountstats", "--json", dir)
@@ -170,5 +170,5 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// patience is for what takes moments on a machine that does nothing else.
+// patience limits operations that take moments on an idle machine.
 const patience = 10 * time.Minute

@@ -1,4 +1,4 @@
-// Volumes whose services are away when the server starts.
+// Volumes with services that are unreachable when the server starts.
 
 package main
 
@@ -44,8 +44,8 @@ func TestVolumeWhoseServiceComesBackLate(t *testing.T) {
 	}
 }
 
-// TestVolumeThatCannotBeOpened: an error that comes at once ends the server. After one that comes
-// late the volume is opened when it can be.
+// TestVolumeThatCannotBeOpened: an immediate error ends the server. After a late error the volume
+// is opened when possible.
 func TestVolumeThatCannotBeOpened(t *testing.T) {
 	defer func() { openVolume = juicefs.Open }()
 	for _, c := range []struct {

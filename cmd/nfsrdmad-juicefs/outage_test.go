@@ -63,7 +63,7 @@ func readWorker(args []string, lines *bufio.Scanner) error {
 
 const storeSize = 256 << 10
 
-// storeWorker writes a file anew and syncs it, and prints how that ended: FILE.
+// storeWorker rewrites and syncs a file and prints the result: FILE.
 func storeWorker(args []string, lines *bufio.Scanner) error {
 	for i := 0; lines.Scan(); i++ {
 		f, err := os.Create(args[0])
@@ -91,10 +91,10 @@ func storeWorker(args []string, lines *bufio.Scanner) error {
 	return nil
 }
 
-// TestObjectStorageAwayFromMounts: while the object storage ends connections, of which the server
-// has soon had enough, or answers nothing, fsync and reads of what nobody has cached wait, names
-// and cached contents go on; when it is back all goes on, a server that was killed meanwhile or
-// not, and nothing that was acknowledged is missing.
+// TestObjectStorageAwayFromMounts: the object storage closes connections, which the server soon
+// stops retrying, or does not respond. Meanwhile fsync and reads of uncached data wait, while names
+// and cached contents work. After its return everything works, whether or not a server was killed
+// meanwhile, and no acknowledged data is missing.
 func TestObjectStorageAwayFromMounts(t *testing.T) {
 	release := make(chan struct{})
 	for _, way := range []struct {
@@ -121,7 +121,7 @@ func TestObjectStorageAwayFromMounts(t *testing.T) {
 
 			c.s3.Break(way.fault)
 			w.do(1)
-			remote.do(1) // which server 1 has never read
+			remote.do(1) // server 1 has never read it
 			names.do(20)
 			names.await(20)
 			cached.do(20)
@@ -156,7 +156,7 @@ func TestObjectStorageAwayFromMounts(t *testing.T) {
 	}
 }
 
-// told checks what a worker has been told last, of n results.
+// told checks a worker's last result, of n results.
 func told(t *testing.T, w *worker, n int, want string) {
 	t.Helper()
 	w.await(n)
@@ -165,8 +165,8 @@ func told(t *testing.T, w *worker, n int, want string) {
 	}
 }
 
-// TestObjectStorageRefusesMounts: an error of the object storage reaches the program that syncs,
-// which is told once; then what it writes is stored.
+// TestObjectStorageRefusesMounts: an object-storage error reaches the syncing program once; later
+// data is stored.
 func TestObjectStorageRefusesMounts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--io-retries", "2")
@@ -198,8 +198,8 @@ func TestObjectStorageRefusesMounts(t *testing.T) {
 	names.end()
 }
 
-// TestObjectStorageFull: the disk of the object storage has no room. The program that syncs is
-// told, names go on, and when there is room again so does all else.
+// TestObjectStorageFull: the object storage's disk is full. The syncing program gets the error,
+// names work, and with space again everything does.
 func TestObjectStorageFull(t *testing.T) {
 	t.Parallel()
 	needMounts(t)

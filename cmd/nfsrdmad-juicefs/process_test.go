@@ -1,4 +1,4 @@
-// Servers as processes of their own, which can be killed and started again.
+// Servers as separate processes, which can be killed and restarted.
 
 package main
 
@@ -77,7 +77,7 @@ func (p *process) start() {
 	s.await(p.t, ended)
 }
 
-// addr is where it serves NFS over TCP.
+// addr returns its address for NFS over TCP.
 func (p *process) addr() string { return p.host + ":" + p.tcp }
 
 // kill ends the server as a failing machine would.

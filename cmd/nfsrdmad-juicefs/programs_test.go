@@ -1,4 +1,4 @@
-// What the workers do.
+// The workers' programs.
 
 package main
 
@@ -19,11 +19,11 @@ import (
 const (
 	// A record is no whole number of pages, so that records share some.
 	recordSize = 5000
-	// Records that have a place of their own: the next one takes that of the first.
+	// Number of record positions; the next record overwrites the first.
 	recordPlaces = 16
 )
 
-// record is what has a number, and place is where that is.
+// record returns the content of a numbered record, and place its position.
 func record(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%09d\n", i), recordSize/10) }
 func place(i int) int64   { return int64(i%recordPlaces) * recordSize }
 
@@ -67,8 +67,8 @@ func writtenWorker(args []string, _ *bufio.Scanner) error {
 	return nil
 }
 
-// exchangeWorker writes a file in one directory and reads it in the other, by turns: what was
-// closed before an open is seen by that: A B.
+// exchangeWorker writes a file in one directory and reads it in the other, alternately. Data closed
+// before an open is visible: A B.
 func exchangeWorker(args []string, lines *bufio.Scanner) error {
 	for i := 0; lines.Scan(); i++ {
 		from, to := args[i%2], args[1-i%2]
@@ -113,7 +113,7 @@ func increment(f *os.File) (int, error) {
 	return n, nil
 }
 
-// lock takes a lock of fcntl(2) on the first byte, and waits where it has to.
+// lock takes an fcntl(2) lock on the first byte, and waits if necessary.
 func lock(f *os.File, kind int16, how int) error {
 	err := syscall.EINTR
 	for errors.Is(err, syscall.EINTR) {
@@ -128,8 +128,7 @@ func lock(f *os.File, kind int16, how int) error {
 	return err
 }
 
-// countWorker adds one to the number in a file while it has it locked, and prints what it has made
-// of it: FILE.
+// countWorker increments the number in a file while it holds the lock, and prints the result: FILE.
 func countWorker(args []string, lines *bufio.Scanner) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR, 0)
 	if err != nil {
@@ -151,8 +150,8 @@ func countWorker(args []string, lines *bufio.Scanner) error {
 	return f.Close()
 }
 
-// tokenWorker does the same while it has renamed a file, which one can at a time, and renames it
-// back: DIR NAME.
+// tokenWorker does the same while it has renamed a file, which only one worker can at a time, and
+// renames it back: DIR NAME.
 func tokenWorker(args []string, lines *bufio.Scanner) error {
 	free, mine := filepath.Join(args[0], "token"), filepath.Join(args[0], "token-"+args[1])
 	for lines.Scan() {
@@ -173,8 +172,8 @@ func tokenWorker(args []string, lines *bufio.Scanner) error {
 		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		// Nobody else renames it from here. That it is gone is said by the second server where the
-		// first has renamed it and died before it could tell, and another worker has it by now.
+		// No other worker renames it from here. The second server reports it as missing if the
+		// first has renamed it and died before its reply, and another worker has it by now.
 		if err := os.Rename(mine, free); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -183,8 +182,8 @@ func tokenWorker(args []string, lines *bufio.Scanner) error {
 	return nil
 }
 
-// holdWorker locks a file, prints "locked", releases it with the next line, and prints "released",
-// by turns: FILE.
+// holdWorker alternately locks a file and prints "locked", and releases it with the next line and
+// prints "released": FILE.
 func holdWorker(args []string, lines *bufio.Scanner) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR, 0)
 	if err != nil {

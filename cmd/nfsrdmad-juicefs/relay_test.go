@@ -1,4 +1,4 @@
-// A relay between a client and the servers of a volume, which loses replies that it is told to.
+// A relay between a client and a volume's servers, which drops chosen replies.
 
 package main
 
@@ -20,12 +20,12 @@ const lastFragment = 1 << 31 // in the mark before a fragment (RFC 5531 §11)
 type relay struct {
 	t    *testing.T
 	l    net.Listener
-	lost chan struct{} // has a value for each reply that was lost
+	lost chan struct{} // has a value for each dropped reply
 	wg   sync.WaitGroup
 
 	mu    sync.Mutex
 	to    string
-	lose  uint32 // the procedure of the next call whose reply is lost; 0: of none
+	lose  uint32 // the procedure of the next call to lose its reply; 0: none
 	conns map[net.Conn]bool
 	ended bool
 }
@@ -45,8 +45,8 @@ func startRelay(t *testing.T, host, to string) *relay {
 
 func (r *relay) port() int { return r.l.Addr().(*net.TCPAddr).Port }
 
-// loses has the next call of a procedure get no reply; move has clients that connect from now on
-// get to another server.
+// loses makes the next call of a procedure lose its reply; move directs new connections to another
+// server.
 func (r *relay) loses(proc uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +89,7 @@ func (r *relay) accept() {
 	}
 }
 
-// keep has end close both connections.
+// keep registers both connections to be closed by end.
 func (r *relay) keep(both ...net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +115,7 @@ func (r *relay) carry(client, server net.Conn) {
 		}
 	}
 	defer end()
-	losing := make(chan uint32, 1) // the XID whose reply is to be lost
+	losing := make(chan uint32, 1) // the XID of the reply to drop
 	r.wg.Go(func() {
 		defer end()
 		_ = records(server, client, func(call []byte) bool {
@@ -142,7 +142,7 @@ func (r *relay) carry(client, server net.Conn) {
 	})
 }
 
-// chosen is the XID of a call whose reply is to be lost.
+// chosen returns the XID of a call that must lose its reply.
 func (r *relay) chosen(call []byte) (xid uint32, ok bool) {
 	if len(call) < 24 || binary.BigEndian.Uint32(call[12:]) != nfs3.Program {
 		// XID, CALL, RPC version, program, version, procedure (RFC 5531 §9)
@@ -157,7 +157,7 @@ func (r *relay) chosen(call []byte) (xid uint32, ok bool) {
 	return binary.BigEndian.Uint32(call), true
 }
 
-// records copies records of one fragment each, but for those that pass refuses.
+// records copies single-fragment records, except those that pass refuses.
 func records(to io.Writer, from io.Reader, pass func(record []byte) bool) error {
 	for {
 		var mark [4]byte

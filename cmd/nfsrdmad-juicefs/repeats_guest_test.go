@@ -1,5 +1,5 @@
-// A Linux machine whose server dies when it has done a call and not answered it: the kernel repeats
-// the call at the other server of the volume.
+// A Linux client whose server dies after executing a call and before replying: the kernel repeats
+// the call at the volume's other server.
 
 package main
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// repeats are commands, in this order, of each of which the reply of one call is lost.
+// repeats are commands in order; each loses the reply to one call.
 var repeats = []struct {
 	name    string
 	proc    uint32
@@ -36,8 +36,8 @@ var repeats = []struct {
 	{"RMDIR in a tree", nfs3.ProcRmdir, "rm -r a"},
 }
 
-// TestLinuxRepeatsAtAnotherServer: no program is told of a name that exists, or does not, because
-// the server that died had done what was asked.
+// TestLinuxRepeatsAtAnotherServer: no program gets EEXIST or ENOENT because the dead server had
+// executed the call.
 func TestLinuxRepeatsAtAnotherServer(t *testing.T) {
 	if os.Getenv("NFSRDMA_LINUX") == "" {
 		t.Skip("the Linux suite runs with NFSRDMA_LINUX=1, as in ./test/run")

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/several"
 )
 
-// TestSeveral: mounts of two servers of one volume, and the commands, see of each other what NFS
+// TestSeveral: mounts of two servers of one volume, and the commands, have the consistency that NFS
 // promises: random schedules, and some cells of the matrix of changes and sights.
 func TestSeveral(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ func (c *cluster) file(name, content string) {
 	}
 }
 
-// atServer finds at a server what a worker finds in a mount: the records of a file.
+// atServer reads a file's records at a server, as a worker does in a mount.
 func (c *cluster) atServer(s *process, name string, n int) {
 	c.t.Helper()
 	fs, err := mount(c.t, s.addr(), "/vol")
@@ -62,9 +62,8 @@ const (
 )
 
 // TestMountsWhoseServersAreKilled: the servers are killed in turn under writers and readers of two
-// mounts. After each kill all that fsync has acknowledged is there, in both mounts and at the
-// servers, with no older byte; and what is closed in one mount is seen by who opens it in the
-// other.
+// mounts. After each kill all data acknowledged by fsync is present, in both mounts and at the
+// servers, with no older byte; and data closed in one mount is visible after an open in the other.
 func TestMountsWhoseServersAreKilled(t *testing.T) { onEach(t, mountsOfKilledServers) }
 
 func mountsOfKilledServers(t *testing.T, c *cluster) {
@@ -97,7 +96,7 @@ func mountsOfKilledServers(t *testing.T, c *cluster) {
 	}
 }
 
-// distinct checks that of numbers each from 1 on is there once, and returns how many there are.
+// distinct checks that each number from 1 on occurs once, and returns the count.
 func distinct(t *testing.T, all []string) int {
 	t.Helper()
 	var got []int
@@ -117,8 +116,8 @@ func distinct(t *testing.T, all []string) int {
 	return len(got)
 }
 
-// exclusive has workers of both mounts add to a number, one at a time, while the servers are killed
-// in turn.
+// exclusive makes workers of both mounts increment a number, one at a time, while the servers are
+// killed in turn.
 func exclusive(t *testing.T, c *cluster, start func(dir string, k int) *worker, rounds, each int) {
 	t.Helper()
 	var all []*worker
@@ -144,10 +143,9 @@ func exclusive(t *testing.T, c *cluster, start func(dir string, k int) *worker, 
 	distinct(t, numbers)
 }
 
-// TestLocksOfMountsWhoseServersAreKilled: programs of two mounts exclude one another by locks, also
-// when the server that has granted one dies. (What a mount that has gone on with the other server
-// had locked is free when nobody has reclaimed it. The heartbeat is the usual one: see
-// TestLocksOfServerThatStaysAway.)
+// TestLocksOfMountsWhoseServersAreKilled: programs of two mounts exclude each other by locks, also
+// when the granting server dies. (Locks of a mount that failed over are free once nobody has
+// reclaimed them. The heartbeat is the default: see TestLocksOfServerThatStaysAway.)
 func TestLocksOfMountsWhoseServersAreKilled(t *testing.T) { onEach(t, locksOfKilledServers) }
 
 func locksOfKilledServers(t *testing.T, c *cluster) {
@@ -169,9 +167,9 @@ func renamesOfKilledServers(t *testing.T, c *cluster) {
 	exclusive(t, c, func(dir string, k int) *worker { return startWorker(t, "token", dir, fmt.Sprint(k)) }, killRounds, 20)
 }
 
-// TestMetadataRestartedUnderMounts: the metadata service is killed and started again, twice, under
-// programs of two mounts that write, rename, lock and exchange files. They wait for it, none is
-// told an error, and all that was acknowledged is there.
+// TestMetadataRestartedUnderMounts: the metadata service is killed and restarted twice under
+// programs of two mounts that write, rename, lock and exchange files. They wait for it without
+// errors, and all acknowledged data is present.
 func TestMetadataRestartedUnderMounts(t *testing.T) { onEach(t, metadataRestarted) }
 
 func metadataRestarted(t *testing.T, c *cluster) {

@@ -1,5 +1,5 @@
-// What calls over RDMA are answered while a service of the volume is away, slow, full, or refuses
-// (RFC 1813 §2.6).
+// The statuses of calls over RDMA while a service of the volume is unreachable, slow, full, or
+// refuses (RFC 1813 §2.6).
 
 package main
 
@@ -85,7 +85,7 @@ func (c *handleClient) store(fh nfs3.FH, p []byte) {
 	}
 }
 
-// has checks what is in a file.
+// has checks a file's content.
 func (c *handleClient) has(fh nfs3.FH, want []byte) {
 	c.t.Helper()
 	got := make([]byte, len(want)+1)
@@ -95,7 +95,7 @@ func (c *handleClient) has(fh nfs3.FH, want []byte) {
 	}
 }
 
-// names makes a file, and has it found, renamed, listed and removed.
+// names creates a file, looks it up, renames, lists and removes it.
 func (c *handleClient) names(name string) {
 	c.t.Helper()
 	ctx := c.t.Context()
@@ -115,7 +115,7 @@ func (c *handleClient) names(name string) {
 	}
 }
 
-// statusOf is the status by which a call was refused, OK where it was not.
+// statusOf returns the status in a call's error, OK without one.
 func statusOf(t *testing.T, err error) nfs3.Status {
 	t.Helper()
 	var refused *nfsclient.StatusError
@@ -134,8 +134,8 @@ type commitment struct {
 	content []byte
 }
 
-// commitAll has files that by has written committed, all at once; each must succeed. ended counts
-// those that have.
+// commitAll commits files written by by, concurrently; each must succeed. ended counts the finished
+// ones.
 func (c *handleClient) commitAll(prefix string, by *handleClient, n int, ended *atomic.Int64, wg *sync.WaitGroup) (all []commitment) {
 	c.t.Helper()
 	var verfs []nfs3.Verf
@@ -155,11 +155,11 @@ func (c *handleClient) commitAll(prefix string, by *handleClient, n int, ended *
 	return all
 }
 
-// TestCallsWhileObjectStorageHangs: COMMITs wait for an object storage that accepts and does not
-// answer, and no other call does, on the same connection, another, and at another server. Where
-// they take all workers that a client can have its other calls are put off, and those of other
-// clients are not. When the storage answers all succeed, and what they were for is at the other
-// server.
+// TestCallsWhileObjectStorageHangs: COMMITs wait for an object storage that accepts connections and
+// does not respond. No other call waits, on the same connection, another, or at another server. If
+// the COMMITs occupy all workers that a client can have, its other calls get NFS3ERR_JUKEBOX, and
+// other clients' calls do not. When the storage responds all succeed, and their data is visible at
+// the other server.
 func TestCallsWhileObjectStorageHangs(t *testing.T) {
 	t.Parallel()
 	const uploads = 20 // --max-uploads
@@ -194,7 +194,7 @@ func TestCallsWhileObjectStorageHangs(t *testing.T) {
 		probe(fmt.Sprint("beside-", i, "-"), a, other, stranger)
 		elsewhere.names(fmt.Sprint("elsewhere-", i))
 	}
-	// The files are another client's, who is not the one that is put off.
+	// The files belong to another client than the delayed one.
 	all = append(all, other.commitAll("many-", stranger, 100, ended, &wg)...)
 	var attr nfs3.GetattrRes
 	await(t, "calls that are put off", func() bool {
@@ -212,8 +212,8 @@ func TestCallsWhileObjectStorageHangs(t *testing.T) {
 	}
 }
 
-// TestFullBuffersWhileObjectStorageHangs: WRITEs wait when the server has no more room for what it
-// cannot upload, and names go on. Nothing of what was taken is missing in the end.
+// TestFullBuffersWhileObjectStorageHangs: WRITEs wait when the server has no more buffers for data
+// that it cannot upload, and names work. No accepted data is missing at the end.
 func TestFullBuffersWhileObjectStorageHangs(t *testing.T) {
 	t.Parallel()
 	// --buffer-size: JuiceFS takes twice that
@@ -265,9 +265,9 @@ func TestFullBuffersWhileObjectStorageHangs(t *testing.T) {
 	}
 }
 
-// TestStatusesOfObjectStorage: what the object storage refuses COMMIT and a stable WRITE tell by
-// their status, and READ where it refuses that, or has lost an object. Such a COMMIT changes the
-// verifier, so that what it was for is written again; then it is stored.
+// TestStatusesOfObjectStorage: COMMIT and a stable WRITE return an error status if the object
+// storage refuses the data, and READ if it refuses, or has lost an object. Such a COMMIT changes
+// the verifier, so the client writes the data again; then it is stored.
 func TestStatusesOfObjectStorage(t *testing.T) {
 	t.Parallel()
 	c := newServers(t, "--io-retries", "1")
@@ -323,8 +323,8 @@ func TestStatusesOfObjectStorage(t *testing.T) {
 	}
 }
 
-// A jukebox is results of which one status is enough: it ends the call with the first
-// NFS3ERR_JUKEBOX, after which a client asks again.
+// A jukebox is results that need only one status: it ends the call with the first NFS3ERR_JUKEBOX,
+// after which a client retries.
 type jukebox struct {
 	xdr.Unmarshaler
 	status *nfs3.Status
@@ -357,8 +357,8 @@ func (c *handleClient) putOff(proc uint32, args xdr.Marshaler, res xdr.Unmarshal
 	}
 }
 
-// TestStatusesOfAbsentObjectStorage: what could not be stored or read as the object storage does
-// not answer is put off by NFS3ERR_JUKEBOX. The verifier changes with a COMMIT that is.
+// TestStatusesOfAbsentObjectStorage: stores and reads fail with NFS3ERR_JUKEBOX while the object
+// storage does not respond. A COMMIT with that status changes the verifier.
 func TestStatusesOfAbsentObjectStorage(t *testing.T) {
 	t.Parallel()
 	c := newServers(t, "--io-retries", "1")
@@ -380,9 +380,9 @@ func TestStatusesOfAbsentObjectStorage(t *testing.T) {
 	b.has(fh, []byte("content"))
 }
 
-// TestStatusesWithoutMetadata: while the metadata service is away calls are put off by
-// NFS3ERR_JUKEBOX, so that clients ask again, and none fails for good. Then what was acknowledged
-// is there, and what could not be committed is not acknowledged.
+// TestStatusesWithoutMetadata: while the metadata service is unreachable, calls get
+// NFS3ERR_JUKEBOX, so clients retry and none fails permanently. Then acknowledged data is present,
+// and uncommitted data was not acknowledged.
 func TestStatusesWithoutMetadata(t *testing.T) {
 	t.Parallel()
 	c := newServers(t, "--io-retries", "2")

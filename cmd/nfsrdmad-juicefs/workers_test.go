@@ -1,5 +1,5 @@
-// The programs that use a mount: this test's binary again. The test's own process never touches a
-// mount, for one that is stuck there could not end.
+// The programs that use a mount: this test binary again. The test's own process never touches a
+// mount, because a process stuck there could not end.
 
 package main
 
@@ -15,11 +15,10 @@ import (
 	"testing"
 )
 
-// workerEnv has the test's binary be a worker, by name; its arguments are the worker's.
+// workerEnv makes the test binary a worker, by name; its arguments are the worker's.
 const workerEnv = "NFSRDMA_JUICEFS_WORKER"
 
-// workers do something each time that their standard input has a line, and write a line for each
-// result.
+// workers run one step per line of standard input, and write a line per result.
 var workers = map[string]func(args []string, lines *bufio.Scanner) error{
 	"records": recordsWorker, "written": writtenWorker, "exchange": exchangeWorker, "count": countWorker, "token": tokenWorker, "hold": holdWorker,
 	"names": namesWorker, "read": readWorker, "store": storeWorker,
@@ -34,13 +33,13 @@ func runWorker(name string) int {
 	return 0
 }
 
-// A worker is one that runs.
+// A worker is a running worker process.
 type worker struct {
 	t     *testing.T
 	name  string
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	over  chan struct{} // closed when it has written its last line
+	over  chan struct{} // closed after its last line
 
 	mu    sync.Mutex // guards lines
 	lines []string   // of its results
@@ -79,7 +78,7 @@ func startWorker(t *testing.T, name string, args ...string) *worker {
 	return w
 }
 
-// do has the worker do something n more times.
+// do makes the worker run n more steps.
 func (w *worker) do(n int) {
 	w.t.Helper()
 	if _, err := io.WriteString(w.stdin, strings.Repeat("\n", n)); err != nil {
@@ -94,7 +93,7 @@ func (w *worker) results() []string {
 	return append([]string(nil), w.lines...)
 }
 
-// has reports whether n lines are there. One that the worker fails with ends the test.
+// has reports whether n lines have arrived. A worker's failure ends the test.
 func (w *worker) has(n int) bool {
 	w.t.Helper()
 	w.mu.Lock()
@@ -111,7 +110,7 @@ func (w *worker) await(n int) {
 	await(w.t, fmt.Sprintf("%s: %d results", w.name, n), func() bool { return w.has(n) })
 }
 
-// end has the worker end, with no error, and not by a crash either, of which it writes no line.
+// end ends the worker and checks for errors and crashes; a crash writes no line.
 func (w *worker) end() {
 	w.t.Helper()
 	w.stdin.Close()
@@ -122,7 +121,7 @@ func (w *worker) end() {
 	}
 }
 
-// mustRun runs a worker that has to find nothing wrong.
+// mustRun runs a worker that must find no errors.
 func mustRun(t *testing.T, name string, args ...string) {
 	t.Helper()
 	w := startWorker(t, name, args...)

@@ -1,5 +1,5 @@
-// A bill of materials from settings by hand, and of the program of this test; notices of what has a
-// license, and of what has none.
+// A bill of materials from hand-written settings, and of this test's program; notices of modules
+// with and without a license.
 
 package main
 
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// given is what a toolchain would record of a program with a module, one that is replaced by
-// another, and one replaced by a directory.
+// given returns the build information of a program with a module, a replaced one, and one replaced
+// by a directory.
 func given() *debug.BuildInfo {
 	return &debug.BuildInfo{GoVersion: "go1.26.0", Path: "example.org/m/cmd/p",
 		Main: debug.Module{Path: "example.org/m", Version: "v1.2.3"},
@@ -55,7 +55,7 @@ func TestDescribe(t *testing.T) {
 	if h := b.Components[1].Hashes; len(h) != 1 || h[0].Content != strings.Repeat("00", 32) {
 		t.Errorf("%+v", h)
 	}
-	// What the schema of CycloneDX 1.6 asks of a serial number.
+	// The form of serial numbers in the CycloneDX 1.6 schema.
 	if !regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(b.Serial) ||
 		b.Serial == describe(given(), [32]byte{2}, time.Time{}).Serial {
 		t.Errorf("%s", b.Serial)
@@ -84,14 +84,14 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestNotices: the toolchain's license and that of a real module are there; a module without any is
+// TestNotices: the toolchain's license and a real module's are included; a module without any is
 // refused.
 func TestNotices(t *testing.T) {
 	info, err := buildinfo.ReadFile(os.Args[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	// This test has no modules in it. That one is in the programs.
+	// This test has no modules in it; this one is in the programs.
 	info.Deps = []*debug.Module{{Path: "github.com/spf13/cobra", Version: "v1.10.2"}}
 	file := filepath.Join(t.TempDir(), "NOTICES")
 	if err := writeNotices(file, info); err != nil {
@@ -107,8 +107,8 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestNoticesOfParts: where the root has none those of the parts count, and only there; a module
-// with none at all is refused.
+// TestNoticesOfParts: the parts' notices count only if the root has none; a module without any is
+// refused.
 func TestNoticesOfParts(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer

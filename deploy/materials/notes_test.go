@@ -1,4 +1,4 @@
-// What deploy/notes cuts out of the changelog as the notes of a release.
+// The release notes that deploy/notes extracts from the changelog.
 
 package main
 
@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// TestReleaseNotes: a version has its own section, whole and without its heading, with links that
-// lead to its own files; what is not released is what is asked for by no name; and a version that
-// there is not is an error.
+// TestReleaseNotes: a version gives its section, complete and without its heading, with links to
+// its own files. No name gives the unreleased section, and an unknown version is an error.
 func TestReleaseNotes(t *testing.T) {
 	dir := t.TempDir()
 	script, err := os.ReadFile("../notes")
@@ -43,7 +42,7 @@ func TestReleaseNotes(t *testing.T) {
 			t.Errorf("%q: %q, %v; want %q", version, out, err, want)
 		}
 	}
-	// That of this repository has its releases. What comes next can be nothing yet.
+	// This repository's changelog has its releases. The unreleased section may be empty.
 	released, err := os.ReadFile("../../CHANGELOG.md")
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-// Under a service manager: its sockets outlive the server, and it is told what the server does.
+// Under a service manager: sockets that outlive the server, and notifications.
 
 package program
 
@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// A manager does what systemd does with nfsrdmad.socket and nfsrdmad.service.
+// A manager acts like systemd with nfsrdmad.socket and nfsrdmad.service.
 type manager struct {
 	*testing.T
 	tcp, rdma net.Listener
@@ -30,7 +30,7 @@ type manager struct {
 	args      []string
 }
 
-// plainTCP is a socket as systemd opens it: not of MPTCP, which is what Go takes.
+// plainTCP returns a socket as systemd opens it: without MPTCP, Go's default.
 func plainTCP(t *testing.T) net.Listener {
 	t.Helper()
 	var c net.ListenConfig
@@ -85,7 +85,7 @@ func (m *manager) start() *exec.Cmd {
 	return cmd
 }
 
-// await waits until the server has told want.
+// await waits until the server has sent want.
 func (m *manager) await(want string) {
 	m.Helper()
 	b := make([]byte, 1000)
@@ -146,7 +146,7 @@ func TestServiceManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.end(server)
-	// While there is no server: calls of a mount, and new connections.
+	// While no server runs: a mount's calls, and new connections.
 	done := make(chan error)
 	go func() {
 		done <- tree.WriteFile(t.Context(), "f", []byte("x"), 0o644)
@@ -179,8 +179,8 @@ func TestServiceManager(t *testing.T) {
 	m.end(server)
 }
 
-// TestPassedSockets: what a socket is for is in its name, or else in its port; what is for nothing
-// is a mistake in one line.
+// TestPassedSockets: a socket's name or else its port decides its purpose; a socket without a
+// purpose gives a one-line error.
 func TestPassedSockets(t *testing.T) {
 	socket := func(network string) (*os.File, string) { return boundSocket(t, network) }
 	named := func(f *os.File, name string) *os.File {

@@ -1,4 +1,4 @@
-// --addr: every form of an address that people write, and what is said of the others.
+// --addr: every accepted form of an address, and the errors for others.
 
 package program
 
@@ -39,8 +39,8 @@ func TestListenHost(t *testing.T) {
 	}
 }
 
-// TestAddressWithPort: --addr HOST:PORT sets the TCP port too. A --tcp-port beside it must be the
-// same.
+// TestAddressWithPort: --addr HOST:PORT also sets the TCP port. An additional --tcp-port must be
+// the same.
 func TestAddressWithPort(t *testing.T) {
 	for args, want := range map[string]string{
 		"--addr 192.0.2.1:2050":                 "192.0.2.1 2050",

@@ -1,5 +1,5 @@
-// serve --audit: what is written of what clients do, over both transports, and how the file is
-// replaced.
+// serve --audit: the records of clients' changes over both transports, and the replacement of the
+// file.
 
 package program
 
@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// auditRecord is what a test looks at of a record.
+// auditRecord has the checked fields of a record.
 type auditRecord struct {
 	Client, Transport, Op, Export, Path, Name, Dir, Result string
 
@@ -146,7 +146,7 @@ func TestServeAudit(t *testing.T) {
 	}
 }
 
-// TestServeAuditRefused: a file that cannot be had is told in one line, before anything is served.
+// TestServeAuditRefused: an unusable file gives a one-line error before anything is served.
 func TestServeAuditRefused(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(dir, "link")
@@ -164,8 +164,7 @@ func TestServeAuditRefused(t *testing.T) {
 	}
 }
 
-// TestServeAuditFullDisk: a full disk keeps nobody waiting, and once it has room again all records
-// are there.
+// TestServeAuditFullDisk: a full disk delays no call, and with space again all records are written.
 func TestServeAuditFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	small := filepath.Join(dir, "small")

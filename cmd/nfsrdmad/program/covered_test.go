@@ -1,4 +1,4 @@
-// Exports beside a mount table that cannot be read.
+// Exports while the mount table is unreadable.
 
 package program
 
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openNothing has this process open nothing until restore.
+// openNothing prevents this process from opening files until restore.
 func openNothing(t *testing.T) (restore func()) {
 	t.Helper()
 	var limit unix.Rlimit
@@ -27,8 +27,8 @@ func openNothing(t *testing.T) (restore func()) {
 	return func() { set(limit) }
 }
 
-// TestLastDescriptor: a directory that was opened with the last descriptor lacks one for the mount
-// table. The reason is named, and a reload that releases others goes on by it.
+// TestLastDescriptor: a directory opened with the last descriptor leaves none for the mount table.
+// The error names the reason, and a reload that releases other descriptors continues with it.
 func TestLastDescriptor(t *testing.T) {
 	defer func() { newFS = osfs.New }()
 	restore := func() {}
@@ -44,8 +44,8 @@ func TestLastDescriptor(t *testing.T) {
 	}
 }
 
-// TestMountTableUnread: without descriptors the server does not see whether the mounts have
-// changed. Exports go on until it does.
+// TestMountTableUnread: without descriptors the server does not see changes of the mounts. Exports
+// stay in place until it does.
 func TestMountTableUnread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "exports")
 	put(t, file, t.TempDir()+" *(rw,insecure)\n")

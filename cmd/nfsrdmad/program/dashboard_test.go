@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// exposition is what a server has: by name of a figure its labels, by label its values.
+// exposition is a server's metrics: the labels by metric name, and the values by label.
 type exposition map[string]map[string]map[string]bool
 
 var (
@@ -25,8 +25,8 @@ var (
 	expositionLabel = regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
 )
 
-// readExposition reads figures as /metrics gives them out, and adds what Prometheus itself knows:
-// the targets, and their labels.
+// readExposition parses the text of /metrics and adds Prometheus' own data: the targets and their
+// labels.
 func readExposition(text string) exposition {
 	all := exposition{"up": {}}
 	for _, m := range expositionLine.FindAllStringSubmatch(text, -1) {
@@ -51,7 +51,7 @@ func readExposition(text string) exposition {
 	return all
 }
 
-// A promQuery is what a PromQL expression names.
+// A promQuery has the names in a PromQL expression.
 type promQuery struct {
 	metrics  []string
 	matchers []promMatcher
@@ -65,8 +65,8 @@ type promMatcher struct{ metric, label, op, value string }
 // character.
 var promToken = regexp.MustCompile(`"[^"]*"|\[[^\]]*\]|[0-9.]+|[a-zA-Z_][a-zA-Z0-9_:]*|[!=]~|!=|==|\S`)
 
-// parsePromQL finds names in an expression: those before a parenthesis are functions, those in the
-// parentheses after by are labels, those in braces labels too, all others metrics.
+// parsePromQL finds names in an expression: before a parenthesis functions, in the parentheses
+// after by labels, in braces also labels, all others metrics.
 func parsePromQL(expr string) (q promQuery) {
 	words := append(promToken.FindAllString(expr, -1), "", "", "")
 	for i := 0; words[i] != ""; i++ {
@@ -92,8 +92,8 @@ func parsePromQL(expr string) (q promQuery) {
 
 func isName(word string) bool { return regexp.MustCompile(`^[a-zA-Z_]`).MatchString(word) }
 
-// check returns what the expression names that is not there. shown are the labels that its text in
-// a legend or message uses.
+// check returns the names in the expression that do not exist. shown are the labels used in its
+// legend or message.
 func (all exposition) check(expr string, shown []string) (wrong []string) {
 	q := parsePromQL(expr)
 	if len(q.metrics) == 0 {
@@ -145,7 +145,7 @@ func labelsOf(text string) (labels []string) {
 	return labels
 }
 
-// dashboardUses are the expressions of the dashboard, those of its variables too.
+// dashboardUses returns the expressions of the dashboard, including its variables'.
 func dashboardUses(t *testing.T) (uses []promUse) {
 	t.Helper()
 	b, err := os.ReadFile("../../../deploy/grafana-nfsrdma.json")
@@ -200,8 +200,8 @@ func alertUses(t *testing.T) (uses []promUse) {
 	return uses
 }
 
-// TestDashboardAndAlerts: what they ask for is what a server under a small load has, and the
-// dashboard leaves no figure of the server out.
+// TestDashboardAndAlerts: all their metrics exist on a server under a small load, and the dashboard
+// shows every metric of the server.
 func TestDashboardAndAlerts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -235,7 +235,7 @@ func TestDashboardAndAlerts(t *testing.T) {
 	}
 }
 
-// checkTypes compares the metrics of a server with those that documents list.
+// checkTypes compares a server's metrics with the documented ones.
 func checkTypes(t *testing.T, exposed string) {
 	t.Helper()
 	list, err := Metrics()
@@ -264,7 +264,7 @@ func checkTypes(t *testing.T, exposed string) {
 	}
 }
 
-// TestDashboardCheckFindsMistakes: what an expression names wrongly is found.
+// TestDashboardCheckFindsMistakes: wrong names in an expression are found.
 func TestDashboardCheckFindsMistakes(t *testing.T) {
 	all := readExposition("a_total{x=\"1\",y=\"2\"} 3\nb_total{x=\"1\"} 3\nc 1e-05\n")
 	for _, c := range []struct {

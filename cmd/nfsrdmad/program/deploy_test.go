@@ -1,4 +1,4 @@
-// What deploy has beside the units of the server: the image, units of mounts, the firewall, kernel
+// The files in deploy other than the server's units: the image, mount units, the firewall, kernel
 // settings.
 
 package program
@@ -28,7 +28,7 @@ type instruction struct {
 	args []string
 }
 
-// containerfile reads deploy's, which has no continuation lines.
+// containerfile parses deploy's, which has no continuation lines.
 func containerfile(t *testing.T) (list []instruction) {
 	t.Helper()
 	text, err := os.ReadFile("../../../deploy/Containerfile")
@@ -53,8 +53,8 @@ func containerfile(t *testing.T) (list []instruction) {
 	return list
 }
 
-// TestContainerfile: what it copies is there, what it builds is built with the toolchain of go.mod,
-// and what it runs can be run.
+// TestContainerfile: the copied files exist, the programs are built with go.mod's toolchain, and
+// the commands can run.
 func TestContainerfile(t *testing.T) {
 	built := map[string]bool{}
 	var bases []string
@@ -95,8 +95,8 @@ func TestContainerfile(t *testing.T) {
 	}
 }
 
-// TestContainer: the image's command, as its user, without any privilege and with nothing that it
-// can write to, serves files. The ports are those of the image, so it has a network of its own.
+// TestContainer: the image's command serves files as its user, without privileges or writable
+// files. The ports are the image's, so it has a separate network.
 func TestContainer(t *testing.T) {
 	if !machine.Apart(t, "setpriv") {
 		return
@@ -193,8 +193,7 @@ func TestMountUnits(t *testing.T) {
 	}
 }
 
-// TestFirewall: nft takes the rules, twice; who is in the sets reaches the ports, and nobody else
-// does.
+// TestFirewall: nft accepts the rules, twice; only hosts in the sets reach the ports.
 func TestFirewall(t *testing.T) {
 	if !machine.Apart(t, "nft") {
 		return
@@ -224,7 +223,7 @@ func TestFirewall(t *testing.T) {
 	}
 }
 
-// TestSysctl: the kernel has what is set.
+// TestSysctl: the kernel has the settings.
 func TestSysctl(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/nfsrdma.sysctl.conf")
 	if err != nil {

@@ -1,4 +1,4 @@
-// A server that has few file descriptors: what it says, whom it refuses, and that it goes on.
+// A server with few file descriptors: its messages, its refusals, and its survival.
 
 package program
 
@@ -22,10 +22,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childEnv has TestServeChild run nfsrdmad with these arguments, one on each line.
+// childEnv makes TestServeChild run nfsrdmad with these arguments, one per line.
 const childEnv = "NFSRDMA_TEST_SERVE"
 
-// TestServeChild is a server in a process of its own; there is nothing to test in it.
+// TestServeChild is a server in a separate process; it tests nothing.
 func TestServeChild(t *testing.T) {
 	args := os.Getenv(childEnv)
 	if args == "" {
@@ -40,7 +40,7 @@ func TestServeChild(t *testing.T) {
 	os.Exit(0)
 }
 
-// few is a server with few descriptors, and where it is served.
+// few is a server with few descriptors, and its addresses.
 type few struct {
 	*testing.T
 	tcp, rdma string
@@ -50,8 +50,8 @@ type few struct {
 func startFew(t *testing.T, ulimit string, args ...string) *few {
 	t.Helper()
 	tcp, rdma := freePort(t), freePort(t)
-	// Without RoCE and rpcbind, of which the machine has one: a warning where another test has it
-	// is a line too many.
+	// Without RoCE and rpcbind, which exist once per machine: a warning about another test's would
+	// be an extra line.
 	args = append([]string{"serve", t.TempDir() + "=/x", "--ephemeral-key", "--no-root-squash", "--tcp-port", tcp, "--rdma-port", rdma, "--rdma", "iwarp", "--rpcbind", "off"}, args...)
 	cmd := exec.Command("sh", "-c", ulimit+`; exec "$0" -test.run='^TestServeChild$'`, os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(args, "\n"))
@@ -82,7 +82,7 @@ func startFew(t *testing.T, ulimit string, args ...string) *few {
 	return nil
 }
 
-// connect is a connection that has made a call; nil when it was refused.
+// connect returns a connection after a successful call; nil if it was refused.
 func (f *few) connect(rdma bool) *transport.Client {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -91,7 +91,7 @@ func (f *few) connect(rdma bool) *transport.Client {
 	var c *transport.Client
 	var err error
 	if rdma {
-		// A start-up that hangs must not pass for one that is refused.
+		// A start-up that hangs must not count as a refused one.
 		c, err = transport.DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{HandshakeTimeout: time.Minute}), f.rdma, cfg)
 	} else {
 		c, err = transport.DialTCP(ctx, f.tcp, cfg)
@@ -110,8 +110,7 @@ func (f *few) connect(rdma bool) *transport.Client {
 	return nil
 }
 
-// crowd connects as often as is asked, in turns over TCP and RDMA, and returns those that are
-// served.
+// crowd connects n times, alternating TCP and RDMA, and returns the served connections.
 func (f *few) crowd(n int) (served []*transport.Client) {
 	f.Helper()
 	for i := range n {
@@ -165,7 +164,8 @@ func (f *few) checkLog(log string, atStart string, often ...string) {
 	}
 }
 
-// TestFewDescriptors: connections are bounded by what is left, and refused at once beyond.
+// TestFewDescriptors: connections are limited by the available descriptors, and refused immediately
+// beyond the limit.
 func TestFewDescriptors(t *testing.T) {
 	f := startFew(t, "ulimit -n 256", "--max-conns-per-host", "1000")
 	first, err := nfsclient.Dial(context.Background(), f.tcp, nfsclient.Options{Transport: nfsclient.TCP})
@@ -181,8 +181,8 @@ func TestFewDescriptors(t *testing.T) {
 	f.checkLog(f.end(), "the limit of 256 file descriptors leaves room for 96 connections", "connection refused: there are too many")
 }
 
-// TestNoDescriptors: the bound was asked to be higher than can be; those beyond what can be
-// had are refused all the same, and what is there goes on.
+// TestNoDescriptors: the requested limit exceeds the possible one; connections beyond that are
+// refused nevertheless, and existing ones continue.
 func TestNoDescriptors(t *testing.T) {
 	f := startFew(t, "ulimit -n 256", "--max-conns", "1000", "--max-conns-per-host", "1000")
 	first, err := nfsclient.Dial(context.Background(), f.tcp, nfsclient.Options{Transport: nfsclient.TCP})
@@ -211,7 +211,7 @@ func TestNoDescriptors(t *testing.T) {
 	f.checkLog(f.end(), "--max-conns 1000 is more than the limit of 256 file descriptors", "connection refused: there are no file descriptors left")
 }
 
-// TestDescriptorsAreRaised: what the soft limit withholds is taken.
+// TestDescriptorsAreRaised: the soft limit is raised to the hard one.
 func TestDescriptorsAreRaised(t *testing.T) {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil || lim.Max < 3000 {

@@ -1,4 +1,4 @@
-// The figures of RoCE: what it has dropped, and why.
+// Metrics of RoCE: dropped packets by reason.
 
 package program
 
@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// TestRoCEDrops: a datagram that is too short for a packet is counted under its reason, beside
-// reasons that have not occurred.
+// TestRoCEDrops: a datagram too short for a packet is counted under its reason; other reasons stay
+// 0.
 func TestRoCEDrops(t *testing.T) {
 	addr := machine.Addr(t).String()
 	figures := "127.0.0.1:" + freePort(t)
@@ -41,7 +41,7 @@ func TestRoCEDrops(t *testing.T) {
 			t.Fatalf("no %s in %s", want, all)
 		}
 		if strings.Contains(all, `{reason="malformed"} 0`) {
-			// it is served; a datagram that comes before has nobody to count it
+			// it is served; an earlier datagram is not counted
 			c.Write([]byte("short"))
 			for strings.Contains(scrape(figures), `{reason="malformed"} 0`) && ctx.Err() == nil {
 				time.Sleep(time.Millisecond)

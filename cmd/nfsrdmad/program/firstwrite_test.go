@@ -129,7 +129,7 @@ func TestReachLine(t *testing.T) {
 	}
 }
 
-// TestMetricsHost: the address of the metrics page is one that a client can use.
+// TestMetricsHost: the address of the metrics page is usable for a client.
 func TestMetricsHost(t *testing.T) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -145,7 +145,7 @@ func TestMetricsHost(t *testing.T) {
 	}
 }
 
-// TestFirstWriteBesideReload: a server takes commands before it has told what it serves.
+// TestFirstWriteBesideReload: a server accepts commands before it has printed its exports.
 func TestFirstWriteBesideReload(t *testing.T) {
 	file, dirs := filepath.Join(t.TempDir(), "exports"), []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	putFirst := func(n int) { put(t, file, strings.Join(dirs[:n], " *(rw,insecure)\n")+" *(rw,insecure)\n") }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestLookupGroups asks the machine itself: everybody knows root.
+// TestLookupGroups asks this machine, where root always exists.
 func TestLookupGroups(t *testing.T) {
 	gid, gids, err := lookupGroups(0)
 	if err != nil || gid != 0 || !slices.Contains(gids, 0) {
@@ -21,7 +21,7 @@ func TestLookupGroups(t *testing.T) {
 	}
 }
 
-// TestLookupGroupsOfFiles: without getent there are /etc/passwd and /etc/group.
+// TestLookupGroupsOfFiles: without getent, /etc/passwd and /etc/group are used.
 func TestLookupGroupsOfFiles(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if gid, gids, err := lookupGroups(0); err != nil || gid != 0 || !slices.Contains(gids, 0) {
@@ -29,8 +29,8 @@ func TestLookupGroupsOfFiles(t *testing.T) {
 	}
 }
 
-// TestLookupGroupsOfDirectory: what a directory service adds counts; programs that
-// fail, or answer nonsense, or about somebody else, name no groups.
+// TestLookupGroupsOfDirectory: a directory service's groups count. Programs that fail, or answer
+// nonsense or about another user, give no groups.
 func TestLookupGroupsOfDirectory(t *testing.T) {
 	for _, c := range []struct {
 		getent, id string
@@ -40,7 +40,7 @@ func TestLookupGroupsOfDirectory(t *testing.T) {
 	}{
 		{"echo 'u ser:x:1000:100:U:/:/bin/sh'", `[ "$3" = "u ser" ] && echo "100 7 70000"`, 100, []uint32{100, 7, 70000}, true},
 		{"echo '-x:x:1000:100:U:/:/bin/sh'", `[ "$2$3" = "---x" ] && echo 100`, 100, []uint32{100}, true},
-		// a user whose name is the number
+		// a user with the number as name
 		{"echo '1000:x:7:7:U:/:/bin/sh'", "echo 0", 0, nil, false},
 		{"exit 2", "echo 0", 0, nil, false},
 		{"exit 1", "echo 0", 0, nil, false},

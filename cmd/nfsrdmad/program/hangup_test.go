@@ -1,5 +1,4 @@
-// SIGHUP ends no server: not one that has nothing to read again, and not one that does not serve
-// yet.
+// SIGHUP ends no server, not even one without files to reload or one that is still starting.
 
 package program
 
@@ -20,8 +19,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 )
 
-// TestHangupWithNothingToRead: the server goes on, says so in one line, and its end is an orderly
-// one.
+// TestHangupWithNothingToRead: the server continues, logs that in one line, and ends in order
+// later.
 func TestHangupWithNothingToRead(t *testing.T) {
 	dir, port := t.TempDir(), freePort(t)
 	socket := filepath.Join(dir, "control")
@@ -57,8 +56,8 @@ func TestHangupWithNothingToRead(t *testing.T) {
 	}
 }
 
-// TestHangupBeforeServing: a SIGHUP that comes while the server starts has the file read again once
-// it serves.
+// TestHangupBeforeServing: a SIGHUP during the start makes the server reload the file once it
+// serves.
 func TestHangupBeforeServing(t *testing.T) {
 	// without it a server that does not heed the signal ends the tests
 	guard := make(chan os.Signal, 1)

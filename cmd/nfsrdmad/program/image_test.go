@@ -20,17 +20,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// podmanEnv is the directory of podman's storage, which the test has to itself.
+// podmanEnv is the directory of podman's storage, exclusive to the test.
 const podmanEnv = "NFSRDMA_TEST_PODMAN"
 
-// podmanConf has podman keep all in one directory, and copy files where it could use overlays:
-// those are not to be had everywhere.
+// podmanConf makes podman keep everything in one directory, and copy files instead of using
+// overlays, which are not always available.
 const podmanConf = "[storage]\ndriver = \"vfs\"\nrunroot = \"%[1]s/run\"\ngraphroot = \"%[1]s/root\"\n"
 
-// buildLimit is how long podman may take for the programs, of which nothing may be compiled yet.
+// buildLimit is podman's time limit for building the programs, possibly without compiled packages.
 const buildLimit = 15 * time.Minute
 
-// podman runs a command of podman's, and returns what it says.
+// podman runs a podman command and returns its output.
 func podman(ctx context.Context, args ...string) (string, error) {
 	at := os.Getenv(podmanEnv)
 	// crun, which podman takes by itself, does without version 1 of control groups.
@@ -55,8 +55,8 @@ func mustPodman(t *testing.T, args ...string) string {
 	return out
 }
 
-// awaitPodman returns when no process of podman's is left: who has watched a container cleans up
-// after it, and nobody waits for that.
+// awaitPodman returns when no podman process is left: the process that watches a container cleans
+// up after it asynchronously.
 func awaitPodman(t *testing.T, dir string) {
 	t.Helper()
 	var left []string
@@ -69,8 +69,8 @@ func awaitPodman(t *testing.T, dir string) {
 	t.Error("podman is still at work:", left)
 }
 
-// startedIn returns the processes whose storage of podman is dir: those of this test, and conmon,
-// which watches a container and is told of dir in its arguments alone.
+// startedIn returns the processes with dir as storage: those of this test, and conmon, which
+// watches a container and has dir only in its arguments.
 func startedIn(dir string) (found []string) {
 	for _, of := range []string{"environ", "cmdline"} {
 		all, _ := filepath.Glob("/proc/[0-9]*/" + of)
@@ -83,9 +83,9 @@ func startedIn(dir string) (found []string) {
 	return found
 }
 
-// TestImage: podman builds the images, without a registry, and runs them with no privilege on a
-// file system that cannot be written to: with files in memory; as a user, with his directory, where
-// handles outlive the container; and with a JuiceFS volume.
+// TestImage: podman builds the images without a registry and runs them without privileges on a
+// read-only file system: with files in memory; as a user with a directory, where handles survive
+// the container; and with a JuiceFS volume.
 func TestImage(t *testing.T) {
 	if os.Getenv(podmanEnv) == "" {
 		machine.NeedRoot(t, "runs services as the system does: needs root", "podman", "runc", "busybox")
@@ -103,9 +103,9 @@ func TestImage(t *testing.T) {
 	t.Run("volume", imageOfVolume)
 }
 
-// buildImages builds the images from what the machine has: in place of the image of golang a shell
-// and this machine's own Go, with its caches, at the places that Go has in it. JuiceFS is without
-// the services that the tests do not use, as in all tests of that module.
+// buildImages builds the images from this machine's files: instead of the golang image a shell and
+// this machine's Go with its caches, in the same places. JuiceFS lacks the services that the tests
+// do not use, as in all tests of that module.
 func buildImages(t *testing.T, dir string) {
 	t.Helper()
 	goEnv := func(name string) string {
@@ -143,8 +143,8 @@ func buildImages(t *testing.T, dir string) {
 	}
 }
 
-// runImage runs an image with further arguments, as docs/deploy.md does, but in the network of the
-// test, whose ports are its own.
+// runImage runs an image with further arguments, as in docs/deploy.md, but in the test's network
+// with its own ports.
 func runImage(t *testing.T, args ...string) {
 	t.Helper()
 	var files syscall.Rlimit
@@ -177,7 +177,7 @@ func unprivileged(t *testing.T, name string, uid int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name = name[:min(len(name), 15)] // what the kernel keeps of it
+	name = name[:min(len(name), 15)] // the kernel truncates it
 	for _, want := range []string{"Name:\t" + name + "\n", fmt.Sprintf("Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\n", uid), "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n",
 		"CapBnd:\t0000000000000000\n"} {
 		if !strings.Contains(string(text), want) {
@@ -186,7 +186,7 @@ func unprivileged(t *testing.T, name string, uid int) {
 	}
 }
 
-// nobody is the user of the images.
+// nobody is the images' user.
 const nobody = 65534
 
 func imageInMemory(t *testing.T) {
@@ -240,9 +240,8 @@ func imageOfDirectory(t *testing.T) {
 	}
 }
 
-// imageOfVolume: the volume and the state are the user's of the image, who has made them, and a
-// container that is killed and started again has what was committed, under the handles that clients
-// have.
+// imageOfVolume: volume and state belong to the image's user, who has created them. A container
+// that is killed and restarted still has the committed data, under the clients' handles.
 func imageOfVolume(t *testing.T) {
 	runImage(t, "--read-only-tmpfs=false", "-v", "juicefs-volume:/volume", "-v", "juicefs-state:/state", "nfsrdmad-juicefs")
 	unprivileged(t, "nfsrdmad-juicefs", nobody)

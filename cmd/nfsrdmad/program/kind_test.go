@@ -1,5 +1,4 @@
-// A program that serves something else than directories: it is called by its own name, and has
-// files and sockets of its own.
+// A program that serves something other than directories: it uses its own name, files and sockets.
 
 package program
 
@@ -70,8 +69,8 @@ func TestKindCheck(t *testing.T) {
 	}
 }
 
-// TestKindSocket: its commands find its server without flags, beside one of nfsrdmad that has its
-// own, and say what it is called.
+// TestKindSocket: its commands find its server without flags, even if an nfsrdmad runs with its own
+// socket, and print its name.
 func TestKindSocket(t *testing.T) {
 	k := volumes("")
 	if _, err := runKind(t.Context(), k, "status"); err == nil || !strings.Contains(err.Error(), "start one with nfsrdmad-volumes serve, ") {

@@ -1,4 +1,4 @@
-// A directory whose file system does not answer when the server starts.
+// A directory on an unresponsive file system at the server's start.
 
 package program
 
@@ -113,7 +113,7 @@ func TestRefusedReloadClosesWhatOpensLate(t *testing.T) {
 	}
 }
 
-// isOpen reports whether this process has a descriptor of a file or directory.
+// isOpen reports whether this process has a file or directory open.
 func isOpen(t *testing.T, name string) bool {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

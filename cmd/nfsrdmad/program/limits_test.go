@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// listen is what the flags make of a Listen.
+// listen returns the Listen that results from the flags.
 func listen(t *testing.T, args ...string) (l nfsserver.Listen, err error) {
 	t.Helper()
 	var m limits

@@ -17,7 +17,8 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// TestLogFormat: with --log-format json each line is an object, that of a mount with who and what.
+// TestLogFormat: with --log-format json each line is an object; a mount's has the client and the
+// export.
 func TestLogFormat(t *testing.T) {
 	port := freePort(t)
 	log := new(sharedBuffer)

@@ -1,5 +1,5 @@
-// The manual pages: what groff finds wrong with them, whether they say all that the help texts say,
-// and that the units' are there.
+// The manual pages: groff's errors, completeness compared with the help texts, and the units'
+// pages.
 
 package program
 

@@ -1,4 +1,4 @@
-// The figures: what calls over both transports make of them.
+// The metrics of calls over both transports.
 
 package program
 
@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// scrape reads the figures, or "" when there are none yet.
+// scrape returns the metrics, or "" if there are none yet.
 func scrape(addr string) string {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get("http://" + addr + "/metrics")
@@ -66,7 +66,7 @@ func TestMetrics(t *testing.T) {
 		`nfsrdma_call_errors_total{procedure="LOOKUP",program="nfs",status="NFS3ERR_NOENT",transport="rdma"} 2`,
 		`nfsrdma_call_errors_total{procedure="LOOKUP",program="nfs",status="NFS3ERR_NOENT",transport="tcp"} 2`,
 		`nfsrdma_call_duration_seconds_count{procedure="READ",program="nfs",transport="rdma"} 1`,
-		// Beside the data: status, attributes, count, end of file, length.
+		// In addition to the data: status, attributes, count, end of file, length.
 		`nfsrdma_result_bytes_total{procedure="READ",program="nfs",transport="rdma"} 100104`,
 		`nfsrdma_result_bytes_total{procedure="READ",program="nfs",transport="tcp"} 100104`,
 		`nfsrdma_budget_bytes{budget="data"} 2.68435456e+08`,
@@ -199,7 +199,7 @@ func TestMetricsRefusals(t *testing.T) {
 	}
 }
 
-// TestCallIsCheap: a call is counted without allocation, one that is refused too.
+// TestCallIsCheap: counting a call does not allocate, nor does counting a failed one.
 func TestCallIsCheap(t *testing.T) {
 	m, s := cheapCall()
 	if n := testing.AllocsPerRun(100, func() { m.Call(s) }); n != 0 {

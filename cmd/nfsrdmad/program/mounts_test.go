@@ -1,5 +1,5 @@
-// Exports files whose directories have file systems mounted in them, as their rules say: hidden,
-// nohide, crossmnt, with rules of their own.
+// Exports files with mounts inside their directories, according to their rules: hidden, nohide,
+// crossmnt, with separate rules.
 
 package program
 
@@ -15,11 +15,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestExportsOnMounts: a file system that is mounted in an export, and is an export itself, is
-// entered through the one above where that has crossmnt or it has nohide, and its own rules hold
-// there; otherwise the directory below is seen. Its own name leads to it in any case.
+// TestExportsOnMounts: a file system mounted in an export, and exported itself, is entered through
+// the export above if that has crossmnt or it has nohide, and its own rules apply there. Otherwise
+// the covered directory is visible. Its own name leads to it in any case.
 func TestExportsOnMounts(t *testing.T) {
-	if !machine.Apart(t) { // with mounts of its own
+	if !machine.Apart(t) { // with separate mounts
 		return
 	}
 	dir := t.TempDir()

@@ -1,4 +1,4 @@
-// The command line: what it exports, what it says, how it refuses.
+// The command line: its exports, its output, its errors.
 
 package program
 
@@ -29,7 +29,7 @@ func run(ctx context.Context, args ...string) (out string, err error) {
 	return b.String(), err
 }
 
-// freePort is a port that nobody listens on, for a flag.
+// freePort returns an unused port, for a flag.
 func freePort(t *testing.T) string {
 	t.Helper()
 	return strconv.Itoa(machine.Port(t))
@@ -141,7 +141,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestProviders: RoCE is left out where it cannot be had only if nobody has asked for it.
+// TestProviders: RoCE is omitted if it is unavailable, unless it was requested.
 func TestProviders(t *testing.T) {
 	at := "192.0.2.1:20049"
 	for word, want := range map[string]nfsserver.Listen{"auto": {RDMA: at, RoCE: at, RoCEOptional: true}, "iwarp": {RDMA: at}, "roce": {RoCE: at}, "iwarp,roce": {RDMA: at, RoCE: at}} {
@@ -155,7 +155,7 @@ func TestProviders(t *testing.T) {
 	}
 }
 
-// The command for our own client names what is not usual, and RDMA first.
+// The command for our client has only unusual settings, and RDMA first.
 func TestClientLine(t *testing.T) {
 	at := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port} }
 	for _, c := range []struct {

@@ -85,7 +85,7 @@ func TestPageWithoutScript(t *testing.T) {
 	if t.Failed() {
 		t.Log(bodies["/"])
 	}
-	// Every figure of the tables is one that there is: a column that is empty has a wrong name.
+	// Every metric in the tables exists: an empty column would have a wrong name.
 	var p pageFigures
 	if err := json.Unmarshal([]byte(bodies["/figures.json"]), &p); err != nil {
 		t.Fatal(err)
@@ -104,9 +104,9 @@ func TestPageWithoutScript(t *testing.T) {
 	}
 }
 
-// browserProxy stands between a browser and the figures of a server: every request of the browser
-// comes to it. It leaves some questions without an answer, then has the server look as if it had
-// been started again, and notes who asks for something else.
+// browserProxy is a proxy between a browser and a server's metrics that sees every request of the
+// browser. It leaves some requests unanswered, then makes the server look restarted, and records
+// requests for other things.
 type browserProxy struct {
 	addr  string
 	again func() // uses the server
@@ -149,16 +149,15 @@ func (p *browserProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, table := range f["tables"].([]any) {
 		table := table.(map[string]any)
 		if table["id"] == "errors" {
-			table["rows"] = []any{} // of a server that has refused nothing yet
+			table["rows"] = []any{} // like a server without refusals so far
 		}
 	}
 	b, _ := json.Marshal(f)
 	w.Write(b)
 }
 
-// TestPageInBrowser: Chromium shows figures, rates and charts without a mistake and asks nobody
-// else for anything; the page goes on after a server that did not answer for a while, and after one
-// that was started again.
+// TestPageInBrowser: Chromium shows metrics, rates and charts without errors and contacts no other
+// server; the page continues after a server's pause and after a restart.
 func TestPageInBrowser(t *testing.T) {
 	const browser = "chromium-headless-shell"
 	if _, err := exec.LookPath(browser); err != nil {

@@ -74,8 +74,8 @@ func serveUntilEnd(t *testing.T, args ...string) {
 	})
 }
 
-// TestServeExportsFile: a file is served, a changed one is taken in, by reload and by SIGHUP, one
-// with a mistake is not, and what went is stale.
+// TestServeExportsFile: a file is served, a changed file is applied by reload and by SIGHUP, an
+// invalid one is not, and removed exports are stale.
 func TestServeExportsFile(t *testing.T) {
 	dir := t.TempDir()
 	file, socket, tcp := filepath.Join(dir, "exports"), filepath.Join(dir, "run", "control"), freePort(t)
@@ -149,8 +149,8 @@ func TestServeExportsFile(t *testing.T) {
 	}
 }
 
-// TestFileBesideCommandLine: what the file names is told with its line, be it not there or on the
-// command line, too; at start and by a reload.
+// TestFileBesideCommandLine: an error about an export in the file, either missing or also on the
+// command line, has the file's line; at start and by a reload.
 func TestFileBesideCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	file, socket := filepath.Join(dir, "exports"), filepath.Join(dir, "control")
@@ -178,7 +178,7 @@ func TestFileBesideCommandLine(t *testing.T) {
 	}
 }
 
-// TestRulesOfMemory: a line of the file says who may use the file tree in memory, at start and
+// TestRulesOfMemory: a line of the file controls access to the file tree in memory, at start and
 // after each reload; its files stay.
 func TestRulesOfMemory(t *testing.T) {
 	dir, tcp := t.TempDir(), freePort(t)

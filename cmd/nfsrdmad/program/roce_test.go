@@ -62,7 +62,7 @@ func startRoCE(t *testing.T, in string, args ...string) (log *sharedBuffer, end 
 	return log, end
 }
 
-// awaitText waits until a log has a text.
+// awaitText waits until a log contains a text.
 func awaitText(t *testing.T, log *sharedBuffer, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); !strings.Contains(log.String(), text); time.Sleep(10 * time.Millisecond) {
@@ -73,8 +73,8 @@ func awaitText(t *testing.T, log *sharedBuffer, text string) {
 }
 
 // TestExportsOfThisHost: a line of the exports file for this host, by any of its names and
-// addresses, lets its clients in over RoCE as over TCP. The RoCE port of their own address is then
-// the server's. A line for other addresses does not let them in.
+// addresses, admits its clients over RoCE as over TCP. The RoCE port of their address is then the
+// server's. A line for other addresses does not admit them.
 func TestExportsOfThisHost(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -163,8 +163,8 @@ ip addr add fe80::7:1/64 dev pair0 nodad; ip -n other addr add fe80::7:2/64 dev 
 	}
 }
 
-// TestRoCEPartlyServed: if another program has the RoCE port of one address, the server logs that
-// once, and serves there when the port is free.
+// TestRoCEPartlyServed: if another program has one address's RoCE port, the server logs that once,
+// and serves there when the port is free.
 func TestRoCEPartlyServed(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -227,12 +227,12 @@ func reads(t *testing.T, server, change string) (log *sharedBuffer) {
 	return log
 }
 
-// lostForLength is the server's message about a connection whose long packets were lost without a
+// lostForLength is the server's message about a connection with lost long packets and without a
 // router's report.
 const lostForLength = "and short ones are not"
 
-// TestRoCEInterfaceMadeSmaller: a mount over RoCE goes on when jumbo frames are turned off at both
-// ends, or at one.
+// TestRoCEInterfaceMadeSmaller: a mount over RoCE continues when jumbo frames are turned off at one
+// end or both.
 func TestRoCEInterfaceMadeSmaller(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -246,7 +246,7 @@ func TestRoCEInterfaceMadeSmaller(t *testing.T) {
 	}
 }
 
-// TestRoCEBlackHole: a mount over RoCE goes on when the network silently drops long packets in
+// TestRoCEBlackHole: a mount over RoCE continues when the network silently drops long packets in
 // either direction, even those of 1,000 bytes.
 func TestRoCEBlackHole(t *testing.T) {
 	if !machine.Apart(t, "nft") {

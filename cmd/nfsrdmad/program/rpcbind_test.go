@@ -1,4 +1,4 @@
-// serve and rpcbind, as rpcinfo sees them, in namespaces of their own.
+// serve and rpcbind, as seen by rpcinfo, in separate namespaces.
 
 package program
 
@@ -28,7 +28,7 @@ func TestRpcbind(t *testing.T) {
 	t.Run("auto", registersWithRpcbind)
 }
 
-// served runs serve on an address that stands for many; end stops it and returns what it said.
+// served runs serve on a wildcard address; end stops it and returns its output.
 func served(t *testing.T, addr, mode string, more ...string) (end func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -69,7 +69,7 @@ func awaitPort(t *testing.T, addr string) {
 // rpcinfo runs it; its answer without superfluous blanks.
 func rpcinfo(t *testing.T, args ...string) string {
 	t.Helper()
-	out, _ := exec.Command("rpcinfo", args...).CombinedOutput() // it says itself what is wrong
+	out, _ := exec.Command("rpcinfo", args...).CombinedOutput() // its output has the error
 	var b strings.Builder
 	for line := range strings.Lines(string(out)) {
 		b.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
@@ -77,7 +77,7 @@ func rpcinfo(t *testing.T, args ...string) string {
 	return b.String()
 }
 
-// awaitInfo waits until rpcinfo says what it is to say.
+// awaitInfo waits for the expected output of rpcinfo.
 func awaitInfo(t *testing.T, right func(string) bool, args ...string) {
 	t.Helper()
 	var out string
@@ -101,8 +101,8 @@ func has(words ...string) func(string) bool {
 	}
 }
 
-// TestProgramsInTheWay: the line on a program that another server has says what has it, most
-// likely, and what to do.
+// TestProgramsInTheWay: the line about a program registered by another server names the probable
+// owner and the remedy.
 func TestProgramsInTheWay(t *testing.T) {
 	taken := func(prog uint32) error {
 		return &portmap.ConflictError{Binding: rpcbind.Binding{Prog: prog, Vers: 1, Netid: "tcp"}, Other: "0.0.0.0.189.37"}
@@ -136,7 +136,7 @@ func servesRpcbind(t *testing.T) {
 	}
 	// and that it is not there
 	awaitInfo(t, has("not registered"), "-T", "tcp", "127.0.0.1", "100099", "4")
-	// What other programs of this machine, such as statd, register and take out again.
+	// Other programs of this machine, such as statd, register and unregister.
 	if _, err := exec.Command("rpcinfo", "-d", "100003", "3").CombinedOutput(); err == nil {
 		t.Error("rpcinfo has taken out what is ours")
 	}

@@ -1,4 +1,4 @@
-// Who asks for the figures gets them, whoever else holds connections open.
+// Metrics are available to any peer, even if others hold connections open.
 
 package program
 
@@ -28,8 +28,8 @@ func listenFigures(t *testing.T) string {
 	return addr
 }
 
-// TestScrapesAreBounded: of more connections than there may be, idle ones are closed, the
-// oldest first, and the figures are there for the next who asks.
+// TestScrapesAreBounded: beyond the limit, idle connections are closed, the oldest first, and the
+// next peer gets the metrics.
 func TestScrapesAreBounded(t *testing.T) {
 	addr := listenFigures(t)
 	var idle []net.Conn
@@ -59,8 +59,8 @@ func TestScrapesAreBounded(t *testing.T) {
 	}
 }
 
-// TestScrapesThatRun: a connection that is being answered is not closed for another one, and a
-// connection that has ended makes room.
+// TestScrapesThatRun: a connection with a running request is not closed for another one, and a
+// closed connection makes room.
 func TestScrapesThatRun(t *testing.T) {
 	l := limitScrapes(nil)
 	var busy []net.Conn
@@ -76,7 +76,7 @@ func TestScrapesThatRun(t *testing.T) {
 	if l.admit(next) != next {
 		t.Error("a connection that is being answered was closed, or there are too many")
 	}
-	l.state(next, http.StateActive) // late news of one that is gone
+	l.state(next, http.StateActive) // a late event of a closed connection
 	l.state(busy[3], http.StateIdle)
 	if l.admit(next) != busy[3] {
 		t.Error("the idle connection did not make room")

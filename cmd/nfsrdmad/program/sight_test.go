@@ -30,13 +30,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// controlEnv has, for servers that are processes of their own, how the names of their directories
-// begin.
+// controlEnv has, for servers in separate processes, the prefix of their directories' names.
 const controlEnv = "NFSRDMA_TEST_CONTROL"
 
-// TestMain has servers of root, which name no socket, use none that others on the machine use. What
-// servers leave that are killed, or end by themselves, is removed with the process that has started
-// them.
+// TestMain makes servers run by root, which name no socket, avoid the machine's other sockets.
+// Files left by killed or exiting servers are removed with the process that started them.
 func TestMain(m *testing.M) {
 	prefix, child := os.LookupEnv(controlEnv)
 	if !child {
@@ -60,7 +58,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// shape is the fields of JSON and their types, those of the first element for an array.
+// shape returns the fields of JSON and their types; for an array those of the first element.
 func shape(v any) string {
 	switch v := v.(type) {
 	case map[string]any:
@@ -80,8 +78,8 @@ func shape(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// mechanismsShape is the shape of the mechanisms of a server of a directory that has had a
-// connection over iWARP.
+// mechanismsShape returns the shape of the mechanisms of a directory's server after an iWARP
+// connection.
 func mechanismsShape() string {
 	all := map[string]any{}
 	for _, name := range []string{"poll", "sleep", "turns", "mute", "drive", "lend", "early_part", "cold_read", "read_at_once", "parallel_listing"} {
@@ -90,7 +88,7 @@ func mechanismsShape() string {
 	return shape(all)
 }
 
-// view runs a command with --json and reads what it writes.
+// view runs a command with --json and parses its output.
 func view(t *testing.T, socket string, args ...string) map[string]any {
 	t.Helper()
 	out, err := run(context.Background(), append(args, "--json", "--control", socket)...)
@@ -245,7 +243,8 @@ func TestSight(t *testing.T) {
 	asText(t, socket, disk)
 }
 
-// asText checks what the commands print: for a terminal, and of exports another server.
+// asText checks the commands' output on a terminal, and that printed exports work as another
+// server's file.
 func asText(t *testing.T, socket, disk string) {
 	t.Helper()
 	for command, want := range map[string]string{"status": "connections  ", "clients": " USERS ", "locks": `pc\033[7m7`} {
@@ -347,7 +346,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	}
 }
 
-// TestManyClients: 200 connections, each in a line of its own.
+// TestManyClients: 200 connections, one line each.
 func TestManyClients(t *testing.T) {
 	dir := t.TempDir()
 	socket, tcp := filepath.Join(dir, "control"), freePort(t)
@@ -379,7 +378,7 @@ func TestManyClients(t *testing.T) {
 	}
 }
 
-// TestNoServer: one line that says what to do.
+// TestNoServer: one line with the remedy.
 func TestNoServer(t *testing.T) {
 	for _, command := range []string{"status", "clients", "locks", "exports", "drain"} {
 		_, err := run(context.Background(), command, "--control", filepath.Join(t.TempDir(), "none"))
@@ -419,8 +418,8 @@ func TestReloadIfRunning(t *testing.T) {
 	}
 }
 
-// TestDefaultSocket: without flags commands find a server that has none, and a second one leaves it
-// alone.
+// TestDefaultSocket: without flags, commands find a server without flags, and a second server
+// leaves its socket alone.
 func TestDefaultSocket(t *testing.T) {
 	dir := t.TempDir()
 	first, second := freePort(t), freePort(t)
@@ -454,7 +453,7 @@ func TestDefaultSocket(t *testing.T) {
 	}
 }
 
-// TestUserCell: the newest users of a client, and how many there are beside them.
+// TestUserCell: the most recent users of a client, and the number of others.
 func TestUserCell(t *testing.T) {
 	uid := func(n uint32) userReport { return userReport{UID: &n} }
 	for want, users := range map[string][]userReport{
@@ -470,8 +469,7 @@ func TestUserCell(t *testing.T) {
 	}
 }
 
-// TestDocumentedKeys: the reference has each key of the answers, those that are left out without a
-// value too.
+// TestDocumentedKeys: the reference has each key of the answers, including optional ones.
 func TestDocumentedKeys(t *testing.T) {
 	for command, v := range map[string]any{
 		"status": &statusReport{}, "clients": &clientsReport{}, "exports": &exportsReport{}, "locks": &locksReport{}, "drain": &drainReport{},

@@ -1,5 +1,5 @@
-// Calls to the port mapper over UDP in other hosts' names: none changes anything, and no answer is
-// larger than its call.
+// Spoofed calls to the port mapper over UDP: none changes anything, and no reply is larger than its
+// call.
 
 package program
 
@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The server's address on the device of the test, that of a host which has never called, and the
+// The server's address on the test's device, the address of a host that has never called, and the
 // port of all forged calls.
 const (
 	serversAddr = "192.0.2.1"
@@ -27,8 +27,8 @@ const (
 	rootsPort   = 700
 )
 
-// A forger is the network that a device of this machine leads to: it sends datagrams in any host's
-// name, and sees what is sent back.
+// A forger is the network of a local device: it sends datagrams with any source address, and sees
+// the replies.
 type forger struct {
 	t   *testing.T
 	tun int
@@ -93,7 +93,7 @@ func (f *forger) received() (n int) {
 			return n
 		case err != nil:
 			f.t.Fatal(err)
-		case b[0]>>4 == 4: // of IPv6 the kernel has to say something itself
+		case b[0]>>4 == 4: // over IPv6 the kernel sends its own packets
 			n += got
 		}
 	}
@@ -111,8 +111,8 @@ func rpcCall(vers, proc uint32, args xdr.Marshaler) []byte {
 	return e.Bytes()
 }
 
-// askUDP makes a call over UDP from an address of this machine, and returns the reply; nil: there
-// was none before that to a later call.
+// askUDP makes a call over UDP from a local address and returns the reply, or nil if the reply to a
+// later call came first.
 func askUDP(t *testing.T, from string, call []byte) []byte {
 	t.Helper()
 	c, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.ParseIP(from), Port: 0}, &net.UDPAddr{IP: net.ParseIP(from), Port: rpcbind.Port})
@@ -142,9 +142,9 @@ type none struct{}
 
 func (none) EncodeXDR(*xdr.Encoder) {}
 
-// TestSpoofedPortMapperCalls: a flood of every procedure of every version in the name of a host
-// that has never called brings it fewer bytes than the forger has sent; and neither calls in its
-// name nor in that of this machine register or take out anything.
+// TestSpoofedPortMapperCalls: a flood of every procedure of every version with the source address
+// of a host that has never called sends it fewer bytes than the forger sent. Calls with its address
+// or this machine's do not register or remove anything.
 func TestSpoofedPortMapperCalls(t *testing.T) {
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
 		machine.Skip(t, "needs /dev/net/tun")
@@ -156,8 +156,8 @@ func TestSpoofedPortMapperCalls(t *testing.T) {
 	end := served(t, "::", "serve")
 	defer end()
 	awaitPort(t, "127.0.0.1:111")
-	// Of the port that the forged calls come from root has a socket here, so that were they taken
-	// for this machine's, they would be root's.
+	// Root has a socket on the forged calls' port. If the calls were accepted as local, they would
+	// count as root's.
 	roots, err := net.ListenUDP("udp4", &net.UDPAddr{Port: rootsPort})
 	if err != nil {
 		t.Fatal(err)
@@ -176,10 +176,10 @@ func TestSpoofedPortMapperCalls(t *testing.T) {
 			for _, args := range forgedArgs(vers) {
 				call := rpcCall(vers, proc, args)
 				for _, from := range []string{victimsAddr, serversAddr, "127.0.0.1"} {
-					// the kernel takes those of this machine's from no network
+					// the kernel drops packets from a network with this machine's address
 					f.received()
 					sent := f.send(from, call)
-					// after whose reply the one to the forged call has left
+					// after its reply, the one to the forged call would have been sent
 					askUDP(t, "127.0.0.1", rpcCall(2, rpcbind.ProcNull, none{}))
 					got := f.received()
 					if got > sent {
@@ -201,7 +201,7 @@ func TestSpoofedPortMapperCalls(t *testing.T) {
 	}
 }
 
-// unchanged checks that what is registered still is, and what is not is not.
+// unchanged checks that the registrations are unchanged.
 func unchanged(t *testing.T, after string) {
 	t.Helper()
 	for m, want := range map[rpcbind.Mapping]uint32{{Prog: 100003, Vers: 3, Prot: rpcbind.TCP}: 2049, {Prog: 100099, Vers: 1, Prot: rpcbind.UDP}: 0} {
@@ -212,7 +212,7 @@ func unchanged(t *testing.T, after string) {
 	}
 }
 
-// forgedArgs are arguments of procedures of a version: what is there, what is not, and none.
+// forgedArgs returns arguments for a version's procedures: registered, unregistered, and none.
 func forgedArgs(vers uint32) []xdr.Marshaler {
 	if vers == 2 {
 		return []xdr.Marshaler{none{},

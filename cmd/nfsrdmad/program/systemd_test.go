@@ -1,4 +1,4 @@
-// The units under a systemd of their own, set up by the words of docs/admin.md: sockets, sandbox,
+// The units under a separate systemd, set up with the commands in docs/admin.md: sockets, sandbox,
 // reload, watchdog.
 
 package program
@@ -18,9 +18,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// bootScript makes of this machine's files, of which none is changed, those of another one, and
-// starts systemd there, as the first process of namespaces of its own. Arguments: an empty
-// directory; the source, and Go's root, modules and cache.
+// bootScript builds another machine's files from this machine's, without changing any, and starts
+// systemd there as the init process of new namespaces. Arguments: an empty directory; the source,
+// and Go's root, modules and cache.
 const bootScript = `
 mount --make-rprivate /
 R=$1/root
@@ -44,7 +44,7 @@ for u in systemd-udevd systemd-logind getty@tty1 console-getty systemd-resolved 
 exec chroot "$R" env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --system --unit=multi-user.target
 `
 
-// A booted machine is one with a systemd of its own.
+// A booted machine has its own systemd.
 type booted struct {
 	t   *testing.T
 	pid string // of its systemd
@@ -105,7 +105,7 @@ func boot(t *testing.T) *booted {
 	})
 	b.await("the end of its start", func() bool {
 		state, _ := b.run("systemctl is-system-running")
-		// what else this machine has that fails is no matter
+		// other failing units of this machine do not matter
 		return state == "running\n" || state == "degraded\n"
 	})
 	return b
@@ -161,8 +161,7 @@ func firstCommands(t *testing.T) string {
 	return string(m[1])
 }
 
-// TestFirstServer: what docs/admin.md has one type on an empty machine makes a server of it, and
-// that is as the page says.
+// TestFirstServer: the commands in docs/admin.md turn an empty machine into a server as described.
 func TestFirstServer(t *testing.T) {
 	machine.NeedRoot(t, "runs services as the system does: needs root", "unshare", "nsenter", "chroot", "ip", "systemctl", "rpcbind")
 	if _, err := os.Stat("/lib/systemd/systemd"); err != nil {
@@ -187,8 +186,7 @@ func TestFirstServer(t *testing.T) {
 	t.Run("watchdog", func(t *testing.T) { (&booted{t, b.pid, b.env}).watchdog() })
 }
 
-// sandbox: users act as themselves in the exports, and the server has no more than the unit gives
-// it.
+// sandbox: users act as themselves in the exports, and the server has only the unit's permissions.
 func (b *booted) sandbox() {
 	b.must(`chown 0:0 /srv/data && chmod 1777 /srv/data
 echo text > /tmp/text && chmod 644 /tmp/text
@@ -240,7 +238,7 @@ func (b *booted) sockets() {
 		if out := b.must(client); !strings.Contains(out, "of-user") {
 			b.t.Errorf("%s: %s", client, out)
 		}
-		// Its sockets are answered before systemd has been told that it is ready.
+		// Its sockets are answered before systemd has been notified of readiness.
 		b.await("the service to be active, by "+client, func() bool { return b.property("ActiveState") == "active" })
 	}
 	if n, used := b.must("nfsrdmad status"), b.property("TriggeredBy"); !strings.Contains(n, "2049") || used != "nfsrdmad.socket" {

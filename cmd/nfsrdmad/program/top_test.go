@@ -1,4 +1,4 @@
-// What nfsrdma top shows of a server under load, by its control socket and by its figures.
+// nfsrdma top on a server under load, through its control socket and its metrics.
 
 package program
 
@@ -109,8 +109,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// TestTopWithoutMetrics: the control socket has the figures without an address for them, which has
-// none.
+// TestTopWithoutMetrics: the control socket has the metrics even if they have no address.
 func TestTopWithoutMetrics(t *testing.T) {
 	dir := t.TempDir()
 	socket, tcp := filepath.Join(dir, "control"), freePort(t)

@@ -1,4 +1,4 @@
-// The flags about callers: what they make of a Squash, and what is said of it at start.
+// The flags about callers: the resulting Squash, and the lines at the start.
 
 package program
 
@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// trusted is what the flags make of a Squash.
+// trusted returns the Squash that results from the flags.
 func trusted(t *testing.T, base nfsserver.Squash, args ...string) (trust, nfsserver.Squash) {
 	t.Helper()
 	var m trust
@@ -42,7 +42,7 @@ func TestTrustFlags(t *testing.T) {
 	}
 }
 
-// TestHandleKey: directories want one that is kept, unless told otherwise; memory does not.
+// TestHandleKey: directories need a stored key, unless told otherwise by a flag; memory does not.
 func TestHandleKey(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -77,7 +77,7 @@ func TestHandleKey(t *testing.T) {
 	}
 }
 
-// TestTrustIsTold: one line says who may do what, and a warning stands where others can call.
+// TestTrustIsTold: one line about callers' rights, and a warning if other machines can call.
 func TestTrustIsTold(t *testing.T) {
 	here := &nfsserver.Service{TCPAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
 	there := &nfsserver.Service{RDMAAddr: &net.TCPAddr{IP: net.IPv6unspecified}}
@@ -110,7 +110,7 @@ func TestTrustIsTold(t *testing.T) {
 	}
 }
 
-// TestTrustOfAFile: what becomes of root an exports file says itself, and no flag.
+// TestTrustOfAFile: an exports file decides the mapping of root, and no flag.
 func TestTrustOfAFile(t *testing.T) {
 	here := &nfsserver.Service{TCPAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
 	fixed := []nfsserver.Export{{Name: "/x"}}

@@ -1,5 +1,5 @@
-// The units in deploy: what systemd says of them, and that the server has in them what it needs,
-// and no more.
+// The units in deploy: systemd's verdict, and the server's permissions in them, neither too few nor
+// too many.
 
 package program
 
@@ -56,7 +56,7 @@ func TestUnits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The program has to be where the unit says.
+		// The program must be where the unit says.
 		text = bytes.ReplaceAll(text, []byte("/usr/local/sbin/nfsrdmad"), []byte(os.Args[0]))
 		put(t, filepath.Join(dir, name), string(text))
 		units = append(units, filepath.Join(dir, name))
@@ -97,8 +97,8 @@ func TestUnitsSayThingsOnce(t *testing.T) {
 	}
 }
 
-// TestUnitsControlSocket: reload of a unit, and of logrotate, reaches its server, whatever socket
-// its flags name.
+// TestUnitsControlSocket: a unit's reload, and logrotate's, reach its server with any socket in its
+// flags.
 func TestUnitsControlSocket(t *testing.T) {
 	for _, name := range []string{"nfsrdmad", "nfsrdmad-juicefs"} {
 		unit, err := os.ReadFile("../../../deploy/" + name + ".service")
@@ -135,7 +135,7 @@ type sandboxed struct {
 	log       *sharedBuffer
 }
 
-// startSandboxed starts a server in what by runs; end stops it.
+// startSandboxed starts a server through the command by; end stops it.
 func startSandboxed(t *testing.T, by ...string) (s *sandboxed, end func()) {
 	t.Helper()
 	dir, port := t.TempDir(), freePort(t)
@@ -193,7 +193,7 @@ func (s *sandboxed) mount(t *testing.T, uid uint32) *nfsclient.FS {
 	return tree
 }
 
-// works does what clients may do, and returns what does not work.
+// works performs clients' operations and returns the failures.
 func (s *sandboxed) works(t *testing.T) (failed []error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -268,11 +268,11 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// lateCall is what strace before 6.5 names cachestat(2).
+// lateCall is the name of cachestat(2) in strace before 6.5.
 var lateCall = fmt.Sprintf("syscall_%#x", unix.SYS_CACHESTAT)
 
-// TestSystemCalls: the server makes no system call, and no socket, that the unit forbids, but for
-// those that without a capability give the same error.
+// TestSystemCalls: the server uses no system call or socket that the unit forbids, except those
+// that give the same error without a capability.
 func TestSystemCalls(t *testing.T) {
 	machine.NeedRoot(t, "runs services as the system does: needs root", "setpriv", "strace", "systemd-analyze")
 	allowed := map[string]bool{}
@@ -294,7 +294,7 @@ func TestSystemCalls(t *testing.T) {
 	}
 	families := unitWords(t, "RestrictAddressFamilies")
 	seen := map[string]bool{}
-	// A call that another thread's came between has its result on a line of its own.
+	// An interrupted call's result is on a separate line.
 	for _, m := range regexp.MustCompile(`(?m)^\d+ +(?:<\.\.\. )?([a-z0-9_]+)(?:\(| resumed>)([A-Z_0-9]*).*`).FindAllSubmatch(text, -1) {
 		call, first := string(m[1]), string(m[2])
 		if call == lateCall {
@@ -314,7 +314,7 @@ func TestSystemCalls(t *testing.T) {
 	}
 }
 
-// allowCalls adds a system call, or those of a group and of the groups in it.
+// allowCalls adds a system call, or the calls of a group and its subgroups.
 func allowCalls(t *testing.T, allowed map[string]bool, word string) {
 	t.Helper()
 	if !strings.HasPrefix(word, "@") {

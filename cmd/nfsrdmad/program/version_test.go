@@ -1,4 +1,4 @@
-// --version tells what the server serves.
+// --version shows the served protocols.
 
 package program
 
