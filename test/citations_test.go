@@ -1,4 +1,4 @@
-// Requirement ids in the code stand beside the section that they are of.
+// Requirement ids in the code stand beside their section.
 
 package test
 
@@ -14,17 +14,19 @@ var (
 	requirementID = regexp.MustCompile(`R\d{4}-\d{3}`)
 	citation      = regexp.MustCompile(`RFC (\d{4}) §([\w.]+) \[(R\d{4}-\d{3}(?: R\d{4}-\d{3})*)\]`)
 	ibID          = regexp.MustCompile(`IBU-\d{3}`)
-	goesOn        = regexp.MustCompile(`\n\s*// ?`)                    // a comment that goes on in the next line
-	claimedIDs    = regexp.MustCompile(`"[^"\n]*R\d{4}-\d{3}[^"\n]*"`) // arguments of conformance.Proves, names of cases
+	goesOn        = regexp.MustCompile(`\n\s*// ?`) // a comment that goes on in the next line
+	// arguments of conformance.Proves, names of cases
+	claimedIDs = regexp.MustCompile(`"[^"\n]*R\d{4}-\d{3}[^"\n]*"`)
 )
 
-// TestCitations: code names a requirement as `RFC 5040 §4.8 [R5040-086]`, with the section that
-// the catalogue has for it. What tests claim, and the names of their cases, are ids alone.
+// TestCitations: code names a requirement as `RFC 5040 §4.8 [R5040-086]`, with its section from the
+// catalogue. Claims of tests, and the names of their cases, are ids alone.
 func TestCitations(t *testing.T) {
 	sections := requirementSections(t)
 	found := 0
 	eachFile(t, func(path string, src []byte) {
-		if path == "test/citations_test.go" || path == "test/conformance/conformance_test.go" { // ids of no requirement
+		if path == "test/citations_test.go" || path == "test/conformance/conformance_test.go" {
+			// ids of no requirement
 			return
 		}
 		text := goesOn.ReplaceAllString(claimedIDs.ReplaceAllString(string(src), ""), " ")
@@ -40,7 +42,7 @@ func TestCitations(t *testing.T) {
 			t.Errorf("%s: no section beside %q", path, ids)
 		}
 	})
-	// Those of InfiniBand have sections in words: the id is what is checked.
+	// InfiniBand sections are written in words: only the id is checked.
 	eachFile(t, func(path string, src []byte) {
 		for _, id := range ibID.FindAllString(string(src), -1) {
 			if _, ok := sections[id]; !ok {

@@ -15,8 +15,8 @@ import (
 
 const module = "github.com/nfsrdma/nfsrdma/"
 
-// floors are the folders from the ground up, each with the folders that its
-// packages may import beside one another. Any other import is a fault.
+// floors are the folders from the ground up, each with the folders whose packages it may import
+// from the same floor. Any other import is a fault.
 var floors = []struct {
 	folder string
 	knows  []string
@@ -39,7 +39,7 @@ var floors = []struct {
 	{"test", []string{"posixacl", "cmd", "nfsserver", "nfsclient", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
 }
 
-// exactly lists packages whose imports from this module are these and no others.
+// exactly lists packages that import these packages of this module and no others.
 var exactly = map[string][]string{
 	"rnic/iwarp/term":             nil,
 	"rnic/iwarp/mpa":              {"rnic/internal/crc32c", "rnic/iwarp/term"},
@@ -111,8 +111,7 @@ var exactly = map[string][]string{
 	"nfsserver/osfs/internal/inodegen": nil,
 }
 
-// pure lists folders that take bytes and give bytes: they have no sockets,
-// files, locks or contexts of their own.
+// pure lists folders that turn bytes into bytes: they have no sockets, files, locks or contexts.
 var pure = []string{"rnic/iwarp/term", "rnic/iwarp/mpa", "rnic/iwarp/ddp", "rnic/iwarp/rdmap", "rnic/roce/mad", "rnic/roce/packet", "posixacl", "xdr", "chunks", "cmd/internal/verbs/exchange"}
 
 var impure = []string{"context", "net", "os", "os/exec", "sync", "sync/atomic", "syscall", "unsafe", "runtime", "golang.org/x/sys/unix"}
@@ -176,8 +175,9 @@ func packages(t *testing.T) []aPackage {
 	return ps
 }
 
-// What of the suites tests of every floor may import, since it knows nothing of ours: the catalogue
-// of requirements, what a test needs of the machine, and conditions without which it ends.
+// Test packages that tests on every floor may import because they know nothing of our code: the
+// catalogue of requirements, the needs of a test from its machine, and conditions without which a
+// test ends.
 const (
 	claims  = "test/conformance"
 	machine = "test/machine"
@@ -268,7 +268,7 @@ func TestPure(t *testing.T) {
 	}
 }
 
-// TestCoreDoesNoIO: the protocol core has a lock where its halves meet, and no socket, clock or
+// TestCoreDoesNoIO: the protocol core has a lock where its halves meet, but no socket, clock or
 // goroutine.
 func TestCoreDoesNoIO(t *testing.T) {
 	for _, p := range packages(t) {
@@ -283,8 +283,8 @@ func TestCoreDoesNoIO(t *testing.T) {
 	}
 }
 
-// TestProviderIsChosenAbove: only what opens devices knows a provider; the verbs and what is
-// written against them do not.
+// TestProviderIsChosenAbove: only packages that open devices know a provider; the verbs and the
+// code above them do not.
 func TestProviderIsChosenAbove(t *testing.T) {
 	for _, p := range packages(t) {
 		if p.name != "rnic" && !in(p.name, "rpcrdma", "transport", "chunks", "xdr") {

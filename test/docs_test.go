@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// documents are what users read, by path from the root.
+// documents are the pages for users, by path from the root.
 func documents(t *testing.T) []string {
 	t.Helper()
 	docs, err := filepath.Glob("../docs/*.md")
@@ -49,7 +49,7 @@ func TestReadmeFunction(t *testing.T) {
 	}
 }
 
-// readmeLines is how much a visitor of the README has to read at most.
+// readmeLines bounds how much a visitor to the README has to read.
 const readmeLines = 150
 
 func TestReadmeIsShort(t *testing.T) {
@@ -81,8 +81,8 @@ func TestLinks(t *testing.T) {
 var (
 	anchored = regexp.MustCompile(`\]\(([^)#:\s]*)#([^)]*)\)`)
 	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	// What a heading loses on its way to an anchor: all but letters, digits, blanks, hyphens and
-	// underscores.
+	// The characters that a heading loses in its anchor: all but letters, digits, blanks, hyphens
+	// and underscores.
 	noAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 

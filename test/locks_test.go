@@ -12,17 +12,17 @@ import (
 	"testing"
 )
 
-// lockFolders are those whose locks are looked at.
+// lockFolders are the folders whose locks are checked.
 var lockFolders = []string{"rnic/", "rpcrdma/", "transport/"}
 
-// passesLock are functions that end with a lock that another one has taken, or has to give back.
+// passesLock lists functions that end holding a lock from elsewhere, or releasing one.
 var passesLock = map[string]string{
 	"rnic/provider_qp.go Return":     "the end of Borrow, and a lock by another name",
 	"rnic/iwarp/receiver.go release": "aim takes the lock of the memory that a read places in",
 }
 
 // TestLocksEndWhereTheyBegin: no function is entered with a lock held and left without it, or the
-// other way round. One that gives a lock back for a while and has it again at its end is fine.
+// other way round. A function may release a lock for a while and hold it again at its end.
 func TestLocksEndWhereTheyBegin(t *testing.T) {
 	eachFile(t, func(path string, src []byte) {
 		if strings.HasSuffix(path, "_test.go") || !slices.ContainsFunc(lockFolders, func(f string) bool { return strings.HasPrefix(path, f) }) {

@@ -21,8 +21,8 @@ const (
 	maxLines        = 300
 )
 
-// unedited are the pages that do not keep these limits yet. The list only shrinks: a page that
-// keeps them has to leave it.
+// unedited lists the pages that do not keep these limits yet. The list only shrinks: a page that
+// keeps them must leave it.
 var unedited = []string{
 	"docs/conformance.md", // which is generated, from requirements that keep the RFCs' words
 }
@@ -36,8 +36,8 @@ var (
 	linkText   = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	listItem   = regexp.MustCompile(`^([-*]|[0-9]+\.) `)
 	tableRule  = regexp.MustCompile(`^\|[-| :]*-[-| :]*\|$`)
-	// A sentence ends with a full stop, and perhaps a bracket, before a blank and what can open
-	// one.
+	// A sentence ends with a full stop, perhaps a bracket, then a blank and a character that can
+	// start one.
 	sentenceEnd = regexp.MustCompile(`[.!?][)"*]*\s+[A-Z"*(0-9]`)
 	wordIn      = regexp.MustCompile(`\w`)
 )
@@ -112,7 +112,7 @@ func sentencesOf(paragraph string) (all []string) {
 	return all
 }
 
-// faults are what a page has that readers stumble over.
+// faults returns the places in a page where readers stumble.
 func (p page) faults() (found []string) {
 	sum := 0
 	for _, s := range p.sentences {
@@ -171,7 +171,7 @@ func TestProse(t *testing.T) {
 	}
 }
 
-// The checker finds what it is for, and nothing beside it.
+// The checker finds its faults, and nothing else.
 func TestProseIsChecked(t *testing.T) {
 	long := strings.Repeat("word ", maxSentence+1)
 	for text, want := range map[string]int{
@@ -192,7 +192,7 @@ func TestProseIsChecked(t *testing.T) {
 	}
 }
 
-// Every experiment has its four parts, once and in order, and stands in the index.
+// Every experiment has its four parts, once and in order, and appears in the index.
 func TestExperimentsHaveOneForm(t *testing.T) {
 	pages, err := filepath.Glob("../" + experiments + "*.md")
 	if err != nil || len(pages) < 2 {

@@ -1,4 +1,4 @@
-// The messages in two documents are those of the code, or of other programs.
+// The messages in two documents come from our code or from other programs.
 
 package test
 
@@ -11,8 +11,8 @@ import (
 
 var (
 	quoted = regexp.MustCompile("`([^`]+)`")
-	// otherWords are what stands as code in a symptom and is no message of ours: a command with an
-	// option, and the messages of the C library, of mount and of the kernel.
+	// otherWords matches code in a symptom that is no message of ours: a command with an option,
+	// and messages from the C library, mount and the kernel.
 	otherWords = regexp.MustCompile(`^([a-z]+ -.*|Permission denied|access denied by server.*|Read-only file system|Operation not supported|` +
 		`Stale file handle|Input/output error|No space left on device|File exists|No such file|Transport endpoint is not connected|` +
 		`No locks available|Resource deadlock avoided|rpc\.statd is not running|lockd: .*|no such host)$`)

@@ -121,7 +121,7 @@ func buildWithClocks(dir string) error {
 	return nil
 }
 
-// A clock is that of one program.
+// A clock belongs to one program.
 type clock struct{ socket string }
 
 func newClock(t *testing.T) clock {

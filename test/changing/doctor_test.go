@@ -1,5 +1,5 @@
-// Broken situations between two hosts, and what nfsrdma doctor advises: the repair of each, and
-// nothing that is so already.
+// Broken situations between two hosts, and the advice from nfsrdma doctor: the repair for each, and
+// nothing that is already so.
 
 package changing
 
@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The hosts of the matrix: the server has a network of its own.
+// The hosts in the matrix: the server has its own network.
 const (
 	serverAddr = "192.0.2.1"
 	clientAddr = "192.0.2.2"
@@ -41,8 +41,7 @@ func inServer(t *testing.T, line string) {
 	sh(t, "ip", "netns", "exec", "srv", "sh", "-euc", line)
 }
 
-// filter has the server's network do as a rule of nft says to packets that come in, until the row
-// ends.
+// filter applies an nft rule to packets that come into the server's network, until the row ends.
 func filter(t *testing.T, rule string) {
 	t.Helper()
 	inServer(t, `nft "add table inet row; add chain inet row in { type filter hook input priority 0; }; add rule inet row in `+rule+`"`)
@@ -51,7 +50,7 @@ func filter(t *testing.T, rule string) {
 
 const ports = "tcp dport { 111, 2049, 20049 } "
 
-// rows of the matrix. Before each, the server serves a directory to all; options are those of its
+// rows of the matrix. Before each, the server serves a directory to all; options come from its
 // exports file.
 var rows = []struct {
 	name    string
@@ -118,8 +117,8 @@ var rows = []struct {
 	}, want: []string{"make room on the server"}, not: []string{"do not trust", "squash"}},
 }
 
-// TestDoctor: each broken situation has the advice that repairs it, and none that is so already or
-// is of another one.
+// TestDoctor: each broken situation has the advice that repairs it, and no advice that is already
+// followed or belongs to another situation.
 func TestDoctor(t *testing.T) {
 	if !machine.Apart(t, "nft", "setpriv") {
 		return

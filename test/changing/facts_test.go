@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A fact is one that a server or a mount reads from the machine.
+// A fact is something that a server or a mount reads from the machine.
 type fact struct {
 	fact, again string
 	test        string   // in this package, or with a path before it
@@ -67,7 +67,7 @@ var facts = []fact{
 	{"the kernel's read-ahead", "when a mount begins", "test/mount.TestFigures", []string{"nfsclient/fusefs/mount.go"}},
 }
 
-// TestFacts: each fact has a test, and all files that read one are in the list.
+// TestFacts: each fact has a test, and the list has every file that reads one.
 func TestFacts(t *testing.T) {
 	listed := map[string]bool{}
 	for _, f := range facts {

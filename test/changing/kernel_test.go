@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forbidEnv has this process forbid a system call, and become another program.
+// forbidEnv makes this process forbid a system call, then become another program.
 const forbidEnv = "NFSRDMA_TEST_FORBID"
 
 // forbid makes a system call, "number error", fail with that error in this process and its

@@ -24,8 +24,8 @@ func (s *server) limit(n uint64) {
 	must.Succeed(s.T, unix.Prlimit(s.cmd.Process.Pid, unix.RLIMIT_NOFILE, &l, nil))
 }
 
-// TestDescriptorLimitLowered: a server that may open nothing more goes on answering its clients,
-// and takes new ones when it may again.
+// TestDescriptorLimitLowered: a server that cannot open anything more still answers its clients,
+// and accepts new ones when it can again.
 func TestDescriptorLimitLowered(t *testing.T) {
 	dir := t.TempDir()
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), []byte("content"), 0o644))

@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build makes the programs, unless the test runs in a network of its own, started by a test that
-// has made them.
+// build makes the programs, unless the test runs in its own network, started by a test that has
+// made them.
 func build(m *testing.M) (int, error) {
 	const env = "NFSRDMA_TEST_CHANGING"
 	dir := os.Getenv(env)
@@ -142,7 +142,7 @@ func (s *server) await(what string, holds func() bool) {
 	}
 }
 
-// reload has the server read its exports file again.
+// reload makes the server read its exports file again.
 func (s *server) reload() {
 	s.Helper()
 	sh(s.T, program, "reload", "--control", filepath.Join(s.dir, "control"))
@@ -161,7 +161,7 @@ func (s *server) mount(name string) (*nfsclient.FS, error) {
 	return s.client.Mount(ctx, name)
 }
 
-// connect has the test call the server in another way.
+// connect lets the test call the server in another way.
 func (s *server) connect(o nfsclient.Options, port string) {
 	s.Helper()
 	host, _, err := net.SplitHostPort(s.addr)
@@ -172,7 +172,7 @@ func (s *server) connect(o nfsclient.Options, port string) {
 	s.client = c
 }
 
-// has reports whether an export is served and has a file of that name.
+// has reports whether an export is served and holds a file with that name.
 func (s *server) has(export, name string) bool {
 	tree, err := s.mount(export)
 	if err != nil {

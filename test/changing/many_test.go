@@ -1,5 +1,4 @@
-// Many exports: more than a small limit of descriptors has room for, and than one list or message
-// holds.
+// Many exports: more than a small descriptor limit allows, and more than one list or message holds.
 
 package changing
 
@@ -16,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestManyExports: 1,500 directories are exported, listed, completed, examined, taken in again and
-// mounted, over both transports. With few descriptors those that there are some for are.
+// TestManyExports: 1,500 directories are exported, listed, completed, checked, reloaded and
+// mounted, over both transports. With few descriptors, as many are served as the descriptors allow.
 func TestManyExports(t *testing.T) {
 	if !machine.Apart(t) {
 		return

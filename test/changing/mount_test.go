@@ -89,7 +89,7 @@ func hosts(addr, name string) []byte {
 	return fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", addr, name)
 }
 
-// TestServerMoves: a mount goes on after its server has moved to another address of its name.
+// TestServerMoves: a mount goes on after its server has moved to another address for its name.
 func TestServerMoves(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -124,7 +124,7 @@ func TestHostNameChanges(t *testing.T) {
 	if !machine.Apart(t) {
 		return
 	}
-	runtime.LockOSThread() // which ends with the test, as it is in a UTS namespace of its own
+	runtime.LockOSThread() // the thread ends with the test, as it is in its own UTS namespace
 	must.Succeed(t, unix.Unshare(unix.CLONE_NEWUTS), unix.Sethostname([]byte("before.example")))
 	dir := t.TempDir()
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o666))

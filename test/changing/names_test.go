@@ -101,7 +101,7 @@ func nameServer(t *testing.T, at, name string, addr [4]byte) (stop func()) {
 			m := append([]byte{b[0], b[1], 0x81, 0x80, 0, 0, 0, 0, 0, 0, 0, 0}, b[header:end]...)
 			switch {
 			case !known:
-				m[3] |= 3 // no such name
+				m[3] |= 3 // a name that does not exist
 			case binary.BigEndian.Uint16(b[end-fixed:]) == 1:
 				m[7] = 1
 				m = append(m, 0xc0, header, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4)
@@ -116,9 +116,9 @@ func nameServer(t *testing.T, at, name string, addr [4]byte) (stop func()) {
 	return func() { c.Close() }
 }
 
-// TestNamesChange: a client in an exports line has the current address of its name, from /etc/hosts
-// or from the servers of /etc/resolv.conf. While no server answers, the last address holds for ten
-// minutes.
+// TestNamesChange: a client in an exports line has the current address for its name, from
+// /etc/hosts or from the servers in /etc/resolv.conf. While no server answers, the last address
+// holds for ten minutes.
 func TestNamesChange(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -126,7 +126,8 @@ func TestNamesChange(t *testing.T) {
 	const name = "client.example"
 	replace(t, "/etc/nsswitch.conf", "hosts: files dns\n")
 	replace(t, "/etc/hosts", string(hosts("127.0.0.77", name)))
-	replace(t, "/etc/resolv.conf", "nameserver 127.0.0.52\noptions timeout:1 attempts:1\n") // refuses
+	// refuses
+	replace(t, "/etc/resolv.conf", "nameserver 127.0.0.52\noptions timeout:1 attempts:1\n")
 	dir := t.TempDir()
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o644))
 	file := filepath.Join(t.TempDir(), "exports")

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// translate listens for connections and forwards each from an address and port of its own, as a
-// router with NAT does. It returns its port.
+// translate listens for connections and forwards each from its own address and port, as a router
+// with NAT does. It returns its port.
 func translate(t *testing.T, target string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,8 +49,8 @@ func translate(t *testing.T, target string) string {
 	return port
 }
 
-// TestClientsBehindOneAddress: two mounts that the server cannot tell apart by address, and cannot
-// call, keep their calls and locks apart.
+// TestClientsBehindOneAddress: two mounts keep their calls and locks apart although the server sees
+// one address and cannot call either.
 func TestClientsBehindOneAddress(t *testing.T) {
 	if !machine.Apart(t) {
 		return

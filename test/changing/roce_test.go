@@ -30,8 +30,8 @@ func readsOver(s *server, port, export, name string) bool {
 }
 
 // TestAddressAppearsForRoCE: a server at an address that does not exist yet serves RoCE there as
-// soon as it exists, both with --rdma auto and with roce. It does so again after the address has
-// gone and come back.
+// soon as it exists, both with --rdma auto and with roce, and again after the address has gone and
+// come back.
 func TestAddressAppearsForRoCE(t *testing.T) {
 	if !machine.Apart(t) {
 		return

@@ -69,8 +69,8 @@ func TestMountedOver(t *testing.T) {
 	}
 }
 
-// TestUnmountedByForce: nothing is written to a file system that was unmounted by force, nor to the
-// directory below. Clients wait, and go on when it is mounted again, or when a reload takes in that
+// TestUnmountedByForce: nothing is written to a file system after a forced unmount, nor to the
+// directory below. Clients wait, and go on when it is mounted again, or when a reload accepts that
 // directory.
 func TestUnmountedByForce(t *testing.T) {
 	if !machine.Apart(t, "mkfs.ext4") {
@@ -112,8 +112,8 @@ func TestUnmountedByForce(t *testing.T) {
 	s.await("export of the directory below", func() bool { return s.has(dir, "instead") })
 }
 
-// TestReloadAfterARefusedOne: a refused reload leaves an export of the command line as it was, so
-// the next one takes in the directory below its unmounted file system.
+// TestReloadAfterARefusedOne: a refused reload leaves an export from the command line as it was, so
+// the next reload accepts the directory below its unmounted file system.
 func TestReloadAfterARefusedOne(t *testing.T) {
 	if !machine.Apart(t) {
 		return

@@ -1,4 +1,4 @@
-// Captures of what goes over the wire, and the verdict on them.
+// Captures of the traffic, and the verdict on them.
 
 package linux
 
@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
 
-// tapping puts a tap with a capture before an address, for peers that call listen; the
-// function that it returns ends both and checks what went through.
+// tapping puts a tap with a capture before an address, for peers that call listen; the returned
+// function ends both and checks the traffic.
 func tapping(t *testing.T, listen, upstream string) (*tap.Tap, func(wire.Want)) {
 	t.Helper()
 	dir := os.Getenv("NFSRDMA_CAPTURES") // kept there to be read

@@ -1,5 +1,5 @@
-// Linux mounts us and does what users do: file semantics, random operations, trees,
-// archives, programs, large directories.
+// Linux mounts us and does what users do: file semantics, random operations, trees, archives,
+// programs, large directories.
 
 package linux
 
@@ -39,8 +39,8 @@ func checks(t *testing.T, g *guest.Guest, args string) {
 	}
 }
 
-// export is what the guest mounts: our server, or Linux's when NFSRDMA_LINUX_PEER=knfsd
-// asks whether a failure is ours.
+// export is the server that the guest mounts: ours, or Linux's when NFSRDMA_LINUX_PEER=knfsd tests
+// whether a failure is ours.
 type export interface {
 	mount(proto, options string) string
 }
@@ -57,7 +57,7 @@ func serveOrPeer(t *testing.T, g *guest.Guest, series, dir string, args ...strin
 
 const unmount = "cd /; umount /mnt"
 
-// The whole list over RDMA on 6.1, with 64 MB; what touches the transport most elsewhere.
+// The whole list over RDMA on 6.1, with 64 MB; elsewhere the parts with most transport work.
 func TestFileSemantics(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

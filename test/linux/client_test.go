@@ -17,12 +17,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/wire"
 )
 
-// sizes are those at which the transport changes its ways: the limits of inline and
-// chunk, of page and segment, and one to each side.
+// sizes are those where the transport changes its methods: the limits for inline and chunk, for
+// page and segment, and one to each side.
 var sizes = []int{0, 1, 3, 4, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 1<<20 - 1, 1 << 20}
 
-// All of it on 6.1; less of what takes long on 6.12, and little with CRCs where the user network
-// cuts trailers: when siw ends a connection for one that it misread, 6.12's svcrdma frees a QP
+// All of it on 6.1; less of the slow parts on 6.12, and little with CRCs where the user network
+// cuts trailers: when siw ends a connection after a misread trailer, 6.12's svcrdma frees a QP
 // whose MRs are in use, and its kernel does not always survive that.
 func TestWeUseLinux(t *testing.T) {
 	t.Parallel()
@@ -122,8 +122,8 @@ func freshConnections(t *testing.T, c tool, connections int) {
 	}
 }
 
-// knfsd goes away and comes back while we copy: the copy ends well or with an error
-// within its time, and what it says it has copied is there.
+// knfsd goes away and comes back while we copy: the copy ends well or with an error within its
+// time, and all bytes that it reports copied are there.
 func serverRestarts(t *testing.T, s *far) {
 	a := s.again(t)
 	c := rdmaTool(t, a.far)
@@ -132,7 +132,7 @@ func serverRestarts(t *testing.T, s *far) {
 		c.args = append(c.args, "--crc", "off")
 	}
 	restartWhileCopying(t, s.Guest, c)
-	// What Linux has put away may be asked for once more, which it ends with a Terminate.
+	// Reads may ask again for memory that Linux has put away, which it ends with a Terminate.
 	a.check(wire.Want{ClientOurs: true, Cut: true, Terminates: 1})
 }
 
@@ -143,7 +143,7 @@ func restartWhileCopying(t *testing.T, g *guest.Guest, c tool) {
 	write(t, filepath.Join(dir, "out"), want)
 	watching := filepath.Join(g.Share, "watching")
 	os.Remove(watching)
-	// While cp writes, the file has a temporary name. Who looks for it is there first: a copy may
+	// While cp writes, the file has a temporary name. The watcher must be there first: a copy may
 	// be quicker than a shell's start.
 	away := start(t, g, `
 : > /share/watching
@@ -179,5 +179,5 @@ rpc.nfsd 0 && sleep 1 && rpc.nfsd 8 && echo "rdma 20049" > /proc/fs/nfsd/portlis
 	c.do("cp", c.path("again"), filepath.Join(dir, "in"))
 	sameFile(t, filepath.Join(dir, "in"), small)
 	run(t, g, "rm -f /export/big /export/again")
-	quiet(t, g, ` NFSD: `) // what each start of it says
+	quiet(t, g, ` NFSD: `) // its message at each start
 }

@@ -1,4 +1,4 @@
-// What the guest's kernel says about RPC and RDMA while a test runs.
+// The guest kernel's messages about RPC and RDMA while a test runs.
 
 package linux
 
@@ -17,9 +17,9 @@ import (
 // concerns picks the lines of the kernel's log that are about us.
 var concerns = regexp.MustCompile(`(?i)rpc|rdma|siw|nfs|\bBUG:|WARNING:|Oops|blocked for more than`)
 
-// quiet fails when the kernel has said something about us since the last call that
-// expected does not match. That siw misread a trailer is never ours, nor is what comes of
-// the end of the connection.
+// quiet fails when the kernel has logged a message about us since the last call that expected does
+// not match. A trailer that siw misread is never our fault, nor is a result of the connection's
+// end.
 func quiet(t *testing.T, g *guest.Guest, expected ...string) {
 	t.Helper()
 	said := run(t, g, "dmesg -c")
@@ -45,8 +45,8 @@ func quiet(t *testing.T, g *guest.Guest, expected ...string) {
 	}
 }
 
-// comesOfMisreading takes out of the kernel's log what siw does to a server that reads from us when
-// it misreads a trailer.
+// comesOfMisreading removes from the kernel's log the effects of a trailer that siw misread on a
+// server that reads from us.
 func comesOfMisreading(t *testing.T, said string) string {
 	said = lostMRs.ReplaceAllStringFunc(said, func(warning string) string {
 		t.Logf("the guest's kernel says, as expected:\n%s", warning)
@@ -61,20 +61,20 @@ func comesOfMisreading(t *testing.T, said string) string {
 	})
 }
 
-// blockedTask is the kernel's report of a thread of knfsd that waits for too long. Of 6.1's it is
-// no fault of ours when the thread waits for an RDMA Read: siw has forgotten that one; see misread.
+// blockedTask is the kernel's report about a knfsd thread that waits for too long. On 6.1 it is no
+// fault of ours when the thread waits for an RDMA Read: siw has forgotten that one; see misread.
 var blockedTask = regexp.MustCompile(`(?s)[^\n]*INFO: task nfsd:\d+ blocked for more than .*?</TASK>`)
 
-// lostMRs is what svcrdma of 6.12 brings about when a connection ends while it reads
-// from the client: from the warning to the end of its trace.
+// lostMRs is the trace in 6.12's svcrdma when a connection ends while it reads from the client:
+// from the warning to its end.
 var lostMRs = regexp.MustCompile(`(?s)[^\n]*WARNING: [^\n]* ib_destroy_qp_user\+.*?---\[ end trace [^\n]*`)
 
 var crcError = regexp.MustCompile(`siw: crc error\. in: ([0-9a-f]{8}), own ([0-9a-f]{8}),`)
 
-// misreadTrailer tells siw's own fault from an FPDU with a wrong CRC. When a trailer comes
-// in two pieces siw stores the second, of n bytes, over the first: what it then takes for
-// the CRC begins with the last n bytes of the right one, and after these the first piece
-// is as it was. The user network of QEMU cuts where it likes, so any test may see this.
+// misreadTrailer tells siw's own fault from an FPDU with a wrong CRC. When a trailer comes in two
+// pieces siw stores the second, n bytes long, over the first: its CRC then begins with the last n
+// bytes of the right one, and after these the first piece is as it was. QEMU's user network cuts
+// where it likes, so any test may see this.
 func misreadTrailer(line string) bool {
 	m := crcError.FindStringSubmatch(line)
 	if m == nil {
@@ -96,7 +96,8 @@ func misreadTrailer(line string) bool {
 
 func TestMisreadTrailer(t *testing.T) {
 	for line, want := range map[string]bool{
-		"[   10.773332] siw: crc error. in: 2255f2ff, own ff55f289, op 2": true, // one byte over four
+		// one byte over four
+		"[   10.773332] siw: crc error. in: 2255f2ff, own ff55f289, op 2": true,
 		"siw: crc error. in: 0a10d97b, own 7b10d9d4, op 2":                true,
 		"siw: crc error. in: 99883344, own 33441122, op 0":                true, // two
 		"siw: crc error. in: 99112233, own 11223344, op 0":                true, // three

@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/wire"
 )
 
-// underRules mounts each directory; what it prints is what differs from what the rules say.
+// underRules mounts each directory; it prints the differences from the rules.
 const underRules = `
 mount $opt $host:$dir/other /mnt 2> /tmp/said && echo "mounted what is another client's"
 grep -q "access denied" /tmp/said || cat /tmp/said
@@ -38,10 +38,9 @@ echo text > /mnt/of-nobody-$proto
 umount /mnt
 `
 
-// TestExportsFile: a guest is told "access denied" where the file names another client, reads where
-// it may only read, while a client here writes to the same directory, and is squashed as its rule
-// says. It notices nothing of new rules that leave its own as they were, and has a stale handle
-// when its own has gone.
+// TestExportsFile: a guest gets "access denied" where the file names another client, reads where it
+// may only read, while a local client writes to the same directory, and is squashed by its rule. It
+// notices nothing when new rules keep its own, and has a stale handle when its own has gone.
 func TestExportsFile(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
@@ -105,18 +104,18 @@ func exportsFile(t *testing.T, series string) {
 	quiet(t, g)
 }
 
-// exportRules is an exports file of a directory, a client that may do less, and one that may do
-// more; exportRW is a rule that goes.
+// exportRules is an exports file with a directory, a client with fewer rights, and one with more;
+// exportRW is a rule that goes.
 const (
 	exportRules = "%[1]s/ro %[2]s(ro) %[3]s(rw,no_root_squash,insecure)\n%[1]s/squash %[2]s(rw)\n%[1]s/other 192.0.2.7(rw)\n"
 	exportRW    = "%s/rw %s(rw,no_root_squash)"
 )
 
-// becomesStale waits until what is mounted has gone from the exports, and unmounts it.
+// becomesStale waits until the mounted directory has gone from the exports, and unmounts it.
 const becomesStale = `n=0; until stat /mnt/last 2>&1 | grep -q "Stale file handle"; do n=$((n + 1)); [ $n -lt 3000 ] || exit 1; sleep 0.2; done; umount -l /mnt`
 
-// meetRules has the guest mount what it may and what it MUST NOT, with a mount line that names no
-// port.
+// meetRules makes the guest mount the allowed and the forbidden exports, with a mount line that
+// names no port.
 func meetRules(t *testing.T, g *guest.Guest, dir, proto string) {
 	t.Helper()
 	opt := fmt.Sprintf("-t nfs -o vers=3,nolock,proto=%s", proto)
@@ -130,8 +129,8 @@ const makeExports = `modprobe ext4 && modprobe brd rd_nr=1 rd_size=24576 && /sbi
 mkdir /rules && mount -t ext4 /dev/ram0 /rules && cd /rules && mkdir rw ro other squash && chmod 777 squash && echo kept > ro/kept
 `
 
-// exportsOfLinux has a guest meet the same rules of Linux's server in another one. That sees this
-// machine, which relays, and no reserved port, so its rules have insecure as well.
+// exportsOfLinux gives a guest the same rules at Linux's server in another guest. That server sees
+// this machine, which relays, and no reserved port, so its rules have insecure as well.
 func exportsOfLinux(t *testing.T, series string, g *guest.Guest) {
 	s := knfsd(t, series, guest.Fixed, g, wire.Want{})
 	for _, port := range []int{111, 2049, 20048, 20049} {
@@ -158,7 +157,7 @@ func exportsOfLinux(t *testing.T, series string, g *guest.Guest) {
 	quiet(t, g)
 }
 
-// relayPort has a guest that calls listen reach a port of another machine at the same one.
+// relayPort lets a guest that calls listen reach another machine's port under the same number.
 func relayPort(t *testing.T, port int, listen, upstream string) {
 	t.Helper()
 	at := strconv.Itoa(port)
@@ -220,7 +219,7 @@ done; echo $i > /share/rounds
 	}
 }
 
-// hangup has the server read its exports file again, and waits until it says that it has.
+// hangup makes the server read its exports file again, and waits until it reports that it has.
 func (s *server) hangup() {
 	s.t.Helper()
 	const says = " is in force: "
@@ -230,7 +229,7 @@ func (s *server) hangup() {
 	time.Sleep(10 * time.Millisecond) // for calls of the guest in between
 }
 
-// ownedBy checks who owns a file on this machine.
+// ownedBy checks a file's owner on this machine.
 func ownedBy(t *testing.T, path string, uid uint32) {
 	t.Helper()
 	info, err := os.Lstat(path)

@@ -1,5 +1,5 @@
-// What Linux sees when things go wrong: the server killed, connections cut, errors that
-// must come through as themselves.
+// What Linux sees when things go wrong: the server killed, connections cut, errors that must come
+// through as themselves.
 
 package linux
 
@@ -20,8 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
 
-// reconnects is what the guest's kernel says when its calls go unanswered for long, and
-// when they are answered at last. The break of a connection by itself it passes over.
+// reconnects are the guest kernel's messages when its calls go unanswered for long, and when they
+// are answered at last. It logs nothing about a broken connection alone.
 var reconnects = []string{`nfs: server [0-9.]+ (not responding, still trying|OK)$`}
 
 // background is a script that runs while the test goes on.
@@ -49,7 +49,7 @@ func start(t *testing.T, g *guest.Guest, script string) *background {
 	return b
 }
 
-// wait returns what the script has printed; it must end well.
+// wait returns the script's output; it must end well.
 func (b *background) wait() string {
 	b.t.Helper()
 	<-b.done
@@ -75,8 +75,8 @@ func (b *background) until(what string, ok func() bool) {
 	}
 }
 
-// The RDMA connection is cut in the middle of a READ, a WRITE and a READDIR. The guest
-// connects anew and its operation goes on.
+// The RDMA connection is cut in the middle of a READ, a WRITE and a READDIR. The guest connects
+// anew and its operation goes on.
 func TestConnectionCut(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
@@ -123,7 +123,7 @@ func connectionCut(t *testing.T, series string) {
 	sameFile(t, filepath.Join(dir, "new"), want)
 }
 
-// Errors reach the guest's programs as what they are.
+// Errors reach the guest's programs as themselves.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
@@ -203,8 +203,8 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// What Linux and we say to each other is lawful, message by message, on the kernel and with
-// the CRC mode that TestFileSemantics leaves out.
+// The traffic between Linux and us is lawful, message by message, on the kernel and with the CRC
+// mode that TestFileSemantics leaves out.
 func TestLinuxMountsUsOnTheWire(t *testing.T) {
 	enter(t, "6.12")
 	g := client(t, "6.12")

@@ -23,18 +23,18 @@ import (
 // peerName is "knfsd", "ganesha", or empty for our own server.
 func peerName() string { return os.Getenv("NFSRDMA_LINUX_PEER") }
 
-// A foreign is a server that guests reach at the ports of its rpcbind. What it answers the tests
-// log: it differs from ours.
+// A foreign is another project's server that guests reach at the ports of its rpcbind. The tests
+// log its answers: it differs from ours.
 type foreign struct {
 	t      *testing.T
 	name   string
 	g      *guest.Guest // where knfsd is
-	export string       // what clients mount
+	export string       // the path that clients mount
 	dir    string       // the same to programs of its machine
 
 	// Of nfs-ganesha.
 	state  string   // a directory
-	inside []string // what runs a command where it is
+	inside []string // the command prefix for running a command where it is
 }
 
 // startForeign starts the server that is asked for. Of series is the kernel of knfsd.
@@ -71,7 +71,7 @@ func (f *foreign) mount(client *guest.Guest, proto string) string {
 	return fmt.Sprintf("mount -t nfs -o vers=3,proto=%s %s:%s /mnt", proto, f.address(client), f.export)
 }
 
-// there runs a line on its machine, and returns what it prints, errors as well.
+// there runs a line on its machine, and returns its output, errors as well.
 func (f *foreign) there(line string) string {
 	f.t.Helper()
 	if f.g != nil {
@@ -108,7 +108,7 @@ func (f *foreign) bootKnfsd(series string) {
 	lockUp(t, g)
 }
 
-// forwards lets what comes by a device go on to other machines.
+// forwards lets packets from a device go on to other machines.
 func forwards(t *testing.T, device string) {
 	t.Helper()
 	if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+device+"/forwarding", []byte("1"), 0); err != nil {
@@ -116,8 +116,8 @@ func forwards(t *testing.T, device string) {
 	}
 }
 
-// ganeshaRules exports a directory to all, another to a machine that is not there. What is not said
-// is its default.
+// ganeshaRules exports a directory to all, another to a machine that is not there. Other settings
+// have their defaults.
 const ganeshaRules = `
 NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_NLM = true; Enable_RQUOTA = false; mount_path_pseudo = true; }
 NFSV4 { RecoveryRoot = "%[1]s"; }
@@ -127,7 +127,7 @@ EXPORT { Export_Id = 2; Path = "%[1]s"; Pseudo = "/other"; Access_Type = NONE; F
 EXPORT { Export_Id = 3; Path = "%[1]s"; Pseudo = "/ro"; Access_Type = RO; FSAL { Name = VFS; } }
 `
 
-// ganeshaLoop has rpcbind, a status monitor and nfs-ganesha, which starts again when it has ended,
+// ganeshaLoop runs rpcbind, a status monitor and nfs-ganesha, which starts again when it has ended,
 // but not while there is a file "away".
 const ganeshaLoop = `mount -t tmpfs none /run; mount -t tmpfs none /var/lib/nfs; mkdir /var/lib/nfs/sm /var/lib/nfs/sm.bak; cd "$1"
 rpcbind; rpc.statd --no-notify
@@ -183,7 +183,7 @@ func (f *foreign) await(n int) {
 	})
 }
 
-// kill ends the server, its locks with it. That of Linux can only be stopped.
+// kill ends the server and its locks. Linux's server can only be stopped.
 func (f *foreign) kill() {
 	f.t.Helper()
 	if f.g != nil {
@@ -205,7 +205,7 @@ func (f *foreign) again() {
 	f.await(strings.Count(string(log), "NFS SERVER INITIALIZED") + 1)
 }
 
-// notify tells all whom the status monitor has a record of that this machine has started again.
+// notify tells all machines in the status monitor's records that this machine has started again.
 func (f *foreign) notify() {
 	f.t.Helper()
 	command := "sm-notify"
@@ -215,7 +215,7 @@ func (f *foreign) notify() {
 	f.t.Logf("whom the status monitor knows: %s", strings.Join(strings.Fields(f.there("ls /var/lib/nfs/sm; "+command+" -f")), " "))
 }
 
-// guestFile is a file of a guest that serves, as a program there sees who has locked it.
+// guestFile is a file on a serving guest, with the lock owner as a program there sees it.
 type guestFile struct{ l *locking }
 
 func (f guestFile) taken() bool { return f.has(0, 0) }

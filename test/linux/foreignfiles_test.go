@@ -1,5 +1,5 @@
-// Files at a server of others: what is mounted in its export, ACLs, a mount that is told no port,
-// one that its rules refuse. Answers are logged.
+// Files at another project's server: mounts inside its export, ACLs, a mount without a port, and a
+// mount that its rules refuse. Answers are logged.
 
 package linux
 
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// mountsAtForeign asks a server of others what TestMountsInExport asks ours. Of nfs-ganesha there
-// is no option, and it sees what is mounted when it starts.
+// mountsAtForeign runs TestMountsInExport's checks at another project's server. nfs-ganesha has no
+// option for it, and sees existing mounts when it starts.
 func mountsAtForeign(t *testing.T, series string) {
 	f := startForeign(t, series)
 	g := client(t, series)
@@ -99,7 +99,7 @@ func rightsAtGanesha(t *testing.T, series string) {
 	t.Logf("there:\n%s", f.there("cd "+f.dir+"; getfacl -nR . | grep -v '^$'"))
 }
 
-// withoutPorts is a mount that is told no port, and one of an export of another client.
+// withoutPorts is a mount without a port, and one of another client's export.
 func withoutPorts(t *testing.T) {
 	f := startForeign(t, "6.1")
 	g := client(t, "6.1")

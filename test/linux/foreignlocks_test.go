@@ -1,5 +1,5 @@
-// Locks at a server of others: what TestTwoGuestsLock and TestGuestAndMountLock ask ours. Answers
-// are logged.
+// Locks at another project's server: the questions of TestTwoGuestsLock and TestGuestAndMountLock.
+// Answers are logged.
 
 package linux
 
@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// A foreignLocks is a server of others and all who lock a file of its: the first is of its own
-// machine.
+// A foreignLocks is another project's server and all machines that lock its file: the first is its
+// own.
 type foreignLocks struct {
 	*foreign
 	lockingAll
 }
 
-// lockAtForeign asks a server of others what TestTwoGuestsLock asks ours.
+// lockAtForeign runs TestTwoGuestsLock's checks at another project's server.
 func lockAtForeign(t *testing.T) {
 	f := startForeign(t, "6.1")
 	tool, count := program(t, "test/linux/cmd/locker"), new(int)
@@ -79,7 +79,7 @@ func (l *foreignLocks) log(format string, args ...any) {
 	l.lockingAll.t.Logf(format, args...)
 }
 
-// who names one of all for the log.
+// who names one machine for the log.
 func (l *foreignLocks) who(one *locking) string {
 	switch {
 	case one.server:
@@ -92,7 +92,7 @@ func (l *foreignLocks) who(one *locking) string {
 
 func (l *foreignLocks) eachKind() { l.kinds() }
 
-// eachWaiter is each who waits for each, until the lock is free.
+// eachWaiter makes each wait for each, until the lock is free.
 func (l *foreignLocks) eachWaiter() {
 	for _, holder := range l.all {
 		for _, waiter := range l.all {
@@ -110,7 +110,7 @@ func (l *foreignLocks) waits(holder, waiter *locking) {
 	first := holder.start("w 0 0")
 	comes(t, "the first lock", first.has)
 	second := waiter.start("w 5 1")
-	time.Sleep(2 * time.Second) // it shall wait, for what would come at once if it did not
+	time.Sleep(2 * time.Second) // it must wait; without waiting, the lock would arrive at once
 	if second.has() {
 		t.Errorf("%s has what %s has locked", l.who(waiter), l.who(holder))
 	}
@@ -123,8 +123,8 @@ func (l *foreignLocks) waits(holder, waiter *locking) {
 	}
 }
 
-// eachPart is each client that waits for each, while the process that has the lock releases a part
-// of it, and goes on.
+// eachPart makes each client wait for each, while the process that has the lock releases a part,
+// and goes on.
 func (l *foreignLocks) eachPart() {
 	t := l.lockingAll.t
 	for _, holder := range l.all {
@@ -159,7 +159,7 @@ func (l *foreignLocks) eachPart() {
 	}
 }
 
-// circles are two who wait for each other.
+// circles are two that wait for each other.
 func (l *foreignLocks) circles() {
 	t := l.lockingAll.t
 	here, a, b := l.all[0], l.all[1], l.all[2]
@@ -195,8 +195,8 @@ func (l *foreignLocks) circles() {
 	}
 }
 
-// restart is a server that is killed and starts again: alone, and with a status monitor that says
-// so. One client, whose own monitor hangs, is told too late.
+// restart kills a server and starts it again: alone, and with a status monitor that reports it. One
+// client, whose own monitor hangs, hears of it too late.
 func (l *foreignLocks) restart() {
 	t := l.lockingAll.t
 	a, b := l.all[1], l.all[2]
@@ -330,18 +330,19 @@ func (l *foreignLocks) withMount() {
 		took, _ := within(30*time.Second, func() bool { return l.here.has(0, 10) })
 		l.log("the server started again: the mount has its lock %s", took)
 		held.end()
-		took, _ = within(2*time.Minute, func() bool { return !l.here.taken() }) // knfsd takes no UNLOCK in its period of grace
+		// knfsd takes no UNLOCK in its period of grace
+		took, _ = within(2*time.Minute, func() bool { return !l.here.taken() })
 		l.log("it is released %s", took)
 	})
 }
 
-// circlesWithMount is two of these who wait for each other.
+// circlesWithMount makes two of these wait for each other.
 func (l *foreignLocks) circlesWithMount() {
 	l.mounting(func(three *foreignLocks, _ *locking) { three.circles() })
 }
 
-// mounting has nfsrdma mount on a further machine, with a port mapper, beside a guest and a program
-// of the server's machine.
+// mounting runs nfsrdma mount on a further machine, with a port mapper, beside a guest and a
+// program on the server's machine.
 func (l *foreignLocks) mounting(ask func(three *foreignLocks, ours *locking)) {
 	t := l.lockingAll.t
 	const host, address = "198.19.255.253", "198.19.255.254"

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// killScript appends records and syncs each; the number of the last one that fsync has
-// acknowledged is known to the host at any time. Meanwhile another process rewrites a
-// larger file again and again, so that unstable writes are on their way at each kill. At
-// its end it reads all back, and a file that was open the whole time.
+// killScript appends records and syncs each; the host knows at any time the number of the last one
+// that fsync has acknowledged. Meanwhile another process rewrites a larger file again and again, so
+// that unstable writes are on their way at each kill. At its end it reads all back, and a file that
+// was open the whole time.
 const killScript = `
 exec 3> /mnt/held
 head -c 1000000 /dev/urandom > /tmp/large
@@ -41,11 +41,11 @@ cat /mnt/hello.txt
 rm /tmp/large
 cd /; umount /mnt`
 
-// record is what killScript writes as number i.
+// record returns record number i of killScript.
 func record(i int) []byte { return bytes.Repeat([]byte{byte('A' + i%26)}, 4000) }
 
-// The mount recovers by itself, what fsync acknowledged is there at each kill, byte by
-// byte, and no handle is stale.
+// The mount recovers by itself, acknowledged data is there at each kill, byte by byte, and no
+// handle is stale.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -65,8 +65,8 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// killWhileWriting kills a server that its guest writes to, when it has acknowledged a number of
-// records, and starts it again.
+// killWhileWriting kills a server while its guest writes to it, once it has acknowledged a number
+// of records, and starts it again.
 func killWhileWriting(t *testing.T, s *server, proto string, kills []int) {
 	t.Helper()
 	progress := filepath.Join(s.g.Share, "acknowledged")

@@ -18,8 +18,8 @@ func (p *process) marks(name string) bool {
 	return err == nil
 }
 
-// eachOther is two who wait for each other, of two guests, of one guest, and of a guest and here:
-// one is told (EDEADLK), and the other has all when that one has ended.
+// eachOther makes two wait for each other, on two guests, on one guest, and on a guest and here:
+// one gets EDEADLK, and the other has all its locks when that one has ended.
 func (l *lockingAll) eachOther() {
 	here, a, b := l.all[0], l.all[1], l.all[2]
 	for _, pair := range [][2]*locking{{a, b}, {b, a}, {a, a}, {here, a}, {here, b}} {
@@ -35,7 +35,7 @@ func (l *lockingAll) eachOther() {
 			if err := os.WriteFile(p.here(names[j]), nil, 0o644); err != nil {
 				l.t.Fatal(err)
 			}
-			if pair[j].onServer() { // who is here is told nothing: the guest is to be the second
+			if pair[j].onServer() { // a local process gets no error: the guest must be the second
 				comes(l.t, "the program here waits", func() bool { return waits(l.t, p.pid) })
 			}
 		}
@@ -69,8 +69,8 @@ func waits(t *testing.T, pid string) bool {
 	return false
 }
 
-// tooLate is a server that is killed: one guest reclaims its lock in time; the other, which is not
-// told, too late: what another client has taken since that one keeps.
+// tooLate kills a server: one guest reclaims its lock in time; the other, which is not notified,
+// too late: another client keeps what it has locked since.
 func (l *lockingAll) tooLate(s *server) {
 	a, b := l.all[1], l.all[2]
 	first, second := a.start("w 0 10"), b.start("w 20 10")
@@ -95,7 +95,7 @@ func (l *lockingAll) tooLate(s *server) {
 	comes(l.t, "the kernel logs that its lock is lost", func() bool {
 		return strings.Contains(b.run("dmesg"), "lockd: failed to reclaim lock")
 	})
-	second.end() // which releases what it does not have
+	second.end() // also releases the lock that it does not have
 	first.end()
 	comes(l.t, "what was reclaimed is released", func() bool { return !l.here.has(0, 10) })
 	if !l.here.has(20, 10) {
@@ -105,8 +105,8 @@ func (l *lockingAll) tooLate(s *server) {
 	l.free()
 }
 
-// crash is a guest that ends with its pid: what it had locked it has until it has started again,
-// when its sm-notify says so.
+// crash ends a guest by its pid: its locks stay until it has started again, when its sm-notify
+// reports that.
 func (l *lockingAll) crash(s *server) {
 	a, b := l.all[1], l.all[2]
 	before, series := b.g, "6.12"
@@ -144,9 +144,9 @@ func (l *lockingAll) crash(s *server) {
 	run(l.t, b.g, "mount -t nfs -o vers=3,proto=tcp "+b.g.Host+":/export /mnt")
 }
 
-// gone is a guest that others wait for, and that the server has no call of for many times
-// --locks-gone. While its machine answers it has its lock, with a connection and without. Killed
-// for good, so that nobody answers at its address, it loses the lock to who waits.
+// gone is a guest that others wait for and that has sent the server no call for many times
+// --locks-gone. While its machine answers, it keeps its lock, with a connection and without. Killed
+// for good, so that nothing answers at its address, it loses the lock to the waiter.
 func (l *lockingAll) gone(s *server) {
 	a, b := l.all[1], l.all[2]
 	b.start("w 0 10")
@@ -159,17 +159,20 @@ func (l *lockingAll) gone(s *server) {
 		l.t.Error("the server has no connection of who has just locked something")
 	}
 	began := time.Now()
-	// Its connections end: with NFSRDMA_FULL=1 as Linux ends those that are idle, after 5 minutes;
-	// else nothing of them gets to the server any more, which then gives them up after 150 s. Until
-	// then it does not ask the machine: a connection is answer enough.
+	// Its connections end: with NFSRDMA_FULL=1 as Linux ends idle ones, after 5 minutes; otherwise
+	// none of their packets reaches the server any more, which then gives them up after 150 s.
+	// Until then it does not ask the machine: a connection is answer enough.
 	if !full {
-		b.run("/bin/ip rule add to " + b.g.Host + " dport 2049 prohibit") // ip alone would be busybox's
+		// ip alone would be busybox's
+		b.run("/bin/ip rule add to " + b.g.Host + " dport 2049 prohibit")
 	}
 	comes(l.t, "the connections of who is idle have ended", func() bool {
 		time.Sleep(time.Second)
 		return !connected()
 	})
-	time.Sleep(100 * time.Second) // in which the server asks the machine three times, and would free the lock if that did not answer
+	// in which the server asks the machine three times, and would free the lock if that did not
+	// answer
+	time.Sleep(100 * time.Second)
 	if waiter.has() || !l.here.has(0, 10) || strings.Contains(s.log.String(), lostToGone) {
 		l.t.Error("a client whose machine answers has lost its lock")
 	}
@@ -190,5 +193,5 @@ func (l *lockingAll) gone(s *server) {
 	l.free()
 }
 
-// lostToGone is what the server logs.
+// lostToGone is the server's log line.
 const lostToGone = "locks lost: others wait for them, and their client does not answer"

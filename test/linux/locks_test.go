@@ -1,4 +1,4 @@
-// Locks of Linux's client at our server, beside those of a program here.
+// Locks by Linux's client at our server, beside a local program's.
 
 package linux
 
@@ -53,10 +53,10 @@ func (l fileLock) set(typ int16, start, n int64) {
 	}
 }
 
-// taken reports whether somebody else has locked any of the file.
+// taken reports whether another process has locked any part of the file.
 func (l fileLock) taken() bool { return l.has(0, 0) }
 
-// has reports whether somebody else has locked any of n bytes.
+// has reports whether another process has locked any of n bytes.
 func (l fileLock) has(start, n int64) bool {
 	k := unix.Flock_t{Type: unix.F_WRLCK, Start: start, Len: n}
 	if err := unix.FcntlFlock(l.f.Fd(), unix.F_OFD_GETLK, &k); err != nil {
@@ -65,9 +65,9 @@ func (l fileLock) has(start, n int64) bool {
 	return k.Type != unix.F_UNLCK
 }
 
-// TestLinuxLocks: processes of a guest, which mounts without nolock, and a program here exclude one
-// another; who waits is granted its lock; Linux reclaims it when the server has been killed; and it
-// is freed when Linux says that it has started again.
+// TestLinuxLocks: guest processes, which mount without nolock, and a local program exclude one
+// another; a waiter is granted its lock; Linux reclaims it after the server was killed; and it is
+// freed when Linux reports that it has started again.
 func TestLinuxLocks(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
@@ -116,13 +116,13 @@ func linuxLocks(t *testing.T, series, proto string) {
 	if out := run(t, g, flock+" -n /mnt/lock true && echo locked || echo refused"); !strings.Contains(out, "refused") {
 		t.Errorf("beside a lock of a program here: %s", out)
 	}
-	// A process of the guest that has the lock says so in a file of the host's, and goes on until
-	// there is another one.
+	// A guest process with the lock reports it in a host file, and goes on until another file
+	// appears.
 	hold := func(says, until string) {
 		run(t, g, fmt.Sprintf("setsid %s /mnt/lock sh -c ': > /share/%s; while [ ! -e /share/%s ]; do sleep 0.1; done' > /dev/null 2>&1 < /dev/null &", flock, says, until))
 	}
 	hold("first", "release")
-	time.Sleep(2 * time.Second) // it shall wait, for what would come at once if it did not
+	time.Sleep(2 * time.Second) // it must wait; without waiting, the lock would arrive at once
 	if exists("first")() {
 		t.Error("a guest has the lock of a program here")
 	}

@@ -1,4 +1,4 @@
-// What a trailer that siw misreads does to Linux's server while it reads from us.
+// What happens to Linux's server when siw misreads a trailer while the server reads from us.
 
 package linux
 
@@ -21,10 +21,9 @@ const blockedThreads = `for p in /proc/[0-9]*; do
 	grep -q '^nfsd$' $p/comm 2> /dev/null && grep -q '^State:.D' $p/status && { echo "thread ${p#/proc/}:"; cat $p/stack; }
 done; true`
 
-// misread cuts the CRC of a Read Response while Linux's server reads what we write. siw ends the
-// connection; of the RDMA Reads that it still waited for it completes none, so each of knfsd's
-// threads that had one is blocked for good. We go on over another connection, with the threads that
-// are left.
+// misread cuts the CRC in a Read Response while Linux's server reads our data. siw ends the
+// connection and completes none of its waiting RDMA Reads, so each knfsd thread that had one is
+// blocked for good. We go on over another connection, with the remaining threads.
 func misread(t *testing.T, s *far) {
 	a := s.again(t)
 	var responses atomic.Int64

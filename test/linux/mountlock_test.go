@@ -15,9 +15,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestGuestAndMountLock: processes of a guest, which mounts without nolock, and programs by nfsrdma
-// mount exclude one another, and one that locks the served file itself: each kind of lock beside
-// each, on bytes that overlap and that do not; who waits, until the process of a lock ends and
+// TestGuestAndMountLock: processes of a guest, which mounts without nolock, programs on nfsrdma
+// mount, and a program that locks the served file itself exclude one another: each kind of lock
+// beside each, on overlapping and separate bytes, with waiters, until the lock's process ends and
 // until it releases the lock.
 func TestGuestAndMountLock(t *testing.T) {
 	t.Parallel()
@@ -60,8 +60,8 @@ func guestAndMountLock(t *testing.T, guests, ours string) {
 }
 
 // heldStatus is the exit status of umount where another mount namespace has the mount too, such as
-// one that another test made meanwhile. It is unmounted here, and its process ends with the last of
-// those.
+// a namespace that another test made meanwhile. The mount is unmounted here, and its process ends
+// with the last namespace.
 const heldStatus = 64
 
 // needMounts skips a test where we cannot mount for all users.
@@ -83,7 +83,7 @@ func mountOurs(t *testing.T, proto, host string) string {
 	return dir
 }
 
-// unmountOurs unmounts what a mount of ours has mounted, in any case.
+// unmountOurs unmounts our mounts, in any case.
 func unmountOurs(t *testing.T, nfsrdma, dir string) {
 	t.Helper()
 	out, err := exec.Command(nfsrdma, "umount", dir).CombinedOutput()
@@ -96,8 +96,8 @@ func unmountOurs(t *testing.T, nfsrdma, dir string) {
 	}
 }
 
-// releases is each client that waits for each, while the process that has the lock releases it and
-// goes on. Locks of flock(2), too.
+// releases makes each client wait for each, while the process that has the lock releases it and
+// goes on. Locks by flock(2), too.
 func (l *lockingAll) releases() {
 	for _, holder := range l.all {
 		for _, waiter := range l.all {
@@ -110,7 +110,8 @@ func (l *lockingAll) releases() {
 				first := holder.start(kinds[0] + " says " + has + " await " + goes + " " + kinds[1])
 				comes(l.t, "the first lock", func() bool { return first.marks(has) })
 				second := waiter.start(kinds[2])
-				time.Sleep(time.Second) // it shall wait, for what would come at once if it did not
+				// it must wait; without waiting, the lock would arrive at once
+				time.Sleep(time.Second)
 				if second.has() {
 					l.t.Errorf("before it is released %s", what)
 				}

@@ -1,4 +1,4 @@
-// What is mounted inside an export, as Linux clients see it.
+// Mounts inside an export, as Linux clients see them.
 
 package linux
 
@@ -79,8 +79,8 @@ func mountsInExport(t *testing.T, series string) {
 }
 
 // mountsComeAndGo mounts a file system inside the one that is mounted in the export, while the
-// guest uses that, has it go, and mounts another one in its place. The guest has each as a mount
-// and a device of its own.
+// guest uses that, removes it, and mounts another one in its place. The guest has each as its own
+// mount and device.
 func mountsComeAndGo(t *testing.T, g *guest.Guest, inner string) {
 	t.Helper()
 	deep := filepath.Join(inner, "deep")
@@ -95,15 +95,16 @@ func mountsComeAndGo(t *testing.T, g *guest.Guest, inner string) {
 		}
 		t.Cleanup(func() { syscall.Unmount(deep, syscall.MNT_DETACH) })
 		write(t, filepath.Join(deep, "file"), []byte(content))
-		// The guest knows the directory that is under it now, and asks for its name again when it
-		// has forgotten it.
+		// The guest knows the directory under it now, and asks for its name again when it has
+		// forgotten it.
 		out := run(t, g, `n=0; until drop_caches; grep -qs `+content+` /mnt/inner/deep/file; do n=$((n + 1)); [ $n -lt 3000 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done
 stat -c %d /mnt /mnt/inner /mnt/inner/deep | sort -u | wc -l; grep -c " /mnt/inner/deep nfs " /proc/mounts; echo written > /mnt/inner/deep/of-guest && sync`)
 		if strings.Join(strings.Fields(out), " ") != "3 1" {
 			t.Errorf("%s: devices and mounts of the guest: %q", content, out)
 		}
 		sameFile(t, filepath.Join(deep, "of-guest"), []byte("written\n"))
-		run(t, g, "exec 5< /mnt/inner/deep/file; read line <&5; echo > /dev/null") // a file that was open is no obstacle
+		// a file that was open is no obstacle
+		run(t, g, "exec 5< /mnt/inner/deep/file; read line <&5; echo > /dev/null")
 		eventually(t, "unmounting what is mounted in it", func() error { return syscall.Unmount(deep, 0) })
 		run(t, g, `n=0; until ls /mnt/inner/deep 2>&1 | grep -q -e "Stale file handle" -e under; do n=$((n + 1)); [ $n -lt 3000 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done
 umount /mnt/inner/deep 2> /dev/null; n=0; until drop_caches; [ -e /mnt/inner/deep/under ]; do n=$((n + 1)); [ $n -lt 3000 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done`)

@@ -20,7 +20,7 @@ import (
 // clientSmall lists a mounted directory and reads a small file.
 const clientSmall = `ls -la /mnt && cat /mnt/hello.txt && umount /mnt`
 
-// client1MB writes 1 MB, drops what the guest has cached, reads and compares.
+// client1MB writes 1 MB, drops the guest's cache, reads and compares.
 const client1MB = `
 dd if=/dev/urandom of=/tmp/r bs=64k count=16 2>/dev/null
 dd if=/tmp/r of=/mnt/one.bin bs=1M conv=fsync 2>/dev/null || exit 1
@@ -103,7 +103,7 @@ func prepareExport(t *testing.T, dir string) string {
 	return dir
 }
 
-// What must work before anything else is worth a look. Over RDMA the wire is checked.
+// The basis for all other tests. Over RDMA the wire is checked.
 func TestLinuxMountsUs(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {

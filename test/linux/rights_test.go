@@ -1,5 +1,4 @@
-// What users may do through a Linux mount of a file system that has ACLs, quotas and reserved
-// blocks.
+// Users' rights through a Linux mount, on a file system that has ACLs, quotas and reserved blocks.
 
 package linux
 
@@ -15,9 +14,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/wire"
 )
 
-// makeVolume runs in the guest that serves, since the host's kernel need not have
-// quotas: an ext4 of 24 MB, a quarter of it for root alone, on which user 1000 may
-// have 2 MB and 10 files. The shell takes its own mke2fs unless told by path.
+// makeVolume runs in the serving guest, since the host's kernel need not have quotas: an ext4 with
+// 24 MB, a quarter for root alone, where user 1000 may have 2 MB and 10 files. The shell uses its
+// own mke2fs unless it gets a path.
 const makeVolume = `
 set -e
 modprobe quota_v2
@@ -65,7 +64,7 @@ shows() {
 }
 `
 
-// asUsers runs on the client; it prints nothing but what is wrong.
+// asUsers runs on the client; it prints only faults.
 const asUsers = `
 as() { user=$1; shift; su "$user" -c "$*" > /tmp/said 2>&1; }
 allowed() { as "$@" || echo "refused to $*: $(cat /tmp/said)"; }
@@ -138,8 +137,8 @@ refused "No space left" u2000 'dd if=/dev/zero of=/mnt/fill bs=64k count=400 con
 allowed root 'dd if=/dev/zero of=/mnt/reserved bs=64k count=64 conv=fsync'
 cd /; umount /mnt`
 
-// afterwards runs on the server, once the client has unmounted; it prints nothing but what is
-// wrong. The files of user 1000 are given, blocks-1000 and as many more as the quota allows.
+// afterwards runs on the server, once the client has unmounted; it prints only faults. User 1000's
+// files are given, blocks-1000 and as many more as the quota allows.
 const afterwards = `
 cd /export
 want() { [ "$2" = "$3" ] || echo "$1: $2, want $3"; }
@@ -162,8 +161,8 @@ want "size of blocks-1000" $(stat -c %s blocks-1000) 1048576
 want "size of blocks-2000" $(stat -c %s blocks-2000) 3145728
 want "size of reserved" $(stat -c %s reserved) 4194304`
 
-// volumeGuest boots a guest with such a volume and serves it to another over both transports,
-// by our server or, as serveOrPeer does, by Linux's. What goes over RDMA is checked.
+// volumeGuest boots a guest with such a volume and serves it to another over both transports, by
+// our server or, as serveOrPeer does, by Linux's. The RDMA traffic is checked.
 func volumeGuest(t *testing.T, series string, client *guest.Guest) *far {
 	t.Helper()
 	const rdma, tcp, mountd = 20049, 2049, 20048
@@ -193,8 +192,8 @@ func volumeGuest(t *testing.T, series string, client *guest.Guest) *far {
 	return reach(t, s, client, &wire.Want{ServerOurs: true})
 }
 
-// Users get what they would get from the file system as local processes, no less and no more:
-// ACLs, default ACLs, quotas of blocks and of files, reserved blocks, set-id bits.
+// Users have the same rights as local processes have on the file system, no less and no more: ACLs,
+// default ACLs, quotas for blocks and files, reserved blocks, set-id bits.
 func TestRightsOfUsers(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {

@@ -1,4 +1,4 @@
-// A mount that is told no port: rpcbind of ours.
+// A mount without a port: our rpcbind.
 
 package linux
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestMountWithoutPorts: the guest asks port 111 of the host, which is on a network of their own.
+// TestMountWithoutPorts: the guest asks port 111 on the host, in their own network.
 func TestMountWithoutPorts(t *testing.T) {
 	enter(t, "6.1")
 	if err := guest.Direct(); err != nil {

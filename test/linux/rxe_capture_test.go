@@ -1,4 +1,4 @@
-// Captures of a tap device, and what must hold of each RoCEv2 packet in them.
+// Captures from a tap device, and the conditions for each RoCEv2 packet in them.
 
 package linux
 
@@ -108,8 +108,8 @@ func (c *deviceCapture) run(t *testing.T) {
 	}
 }
 
-// close ends the capture when no packet has come for a moment, and says how many the kernel had no
-// room for.
+// close ends the capture when no packet has come for a moment, and returns how many packets the
+// kernel had no room for.
 func (c *deviceCapture) close(t *testing.T) (lost int) {
 	t.Helper()
 	c.mu.Lock()
@@ -128,15 +128,15 @@ func (c *deviceCapture) close(t *testing.T) (lost int) {
 
 func bigEndian16(n uint16) uint16 { return n<<8 | n>>8 }
 
-// check closes the capture and checks all of it; packets of each kind that NFS has are in it.
+// check closes the capture and checks all packets; it must have packets of each kind that NFS uses.
 func (c *deviceCapture) check(t *testing.T, lossy bool) {
 	t.Helper()
 	c.checkKinds(t, lossy, packet.UDSendOnly, packet.RCSendOnly, packet.RCAck, packet.RCWriteOnly, packet.RCReadRequest)
 }
 
-// checkKinds closes the capture and takes each packet apart: all have a valid ICRC, whoever sent
-// them. Nothing is refused, and only what was lost is told to be missing; where netem loses
-// packets, lossy, it cannot be seen from here which. Some of each of the kinds have to be in it.
+// checkKinds closes the capture and parses each packet: all have a valid ICRC, from either sender.
+// Nothing is refused, and only lost packets are reported missing; where netem loses packets, lossy,
+// the capture cannot show which. Some of each of the kinds must be in it.
 func (c *deviceCapture) checkKinds(t *testing.T, lossy bool, kinds ...packet.Opcode) {
 	t.Helper()
 	lost := c.close(t)
@@ -159,7 +159,7 @@ func (c *deviceCapture) checkKinds(t *testing.T, lossy bool, kinds ...packet.Opc
 	tsharkRoCE(t, c)
 }
 
-// packets is what a capture that is closed has, numbered from 1.
+// packets returns the packets in a closed capture, numbered from 1.
 func (c *deviceCapture) packets(t *testing.T) iter.Seq2[int, []byte] {
 	t.Helper()
 	return func(yield func(int, []byte) bool) {
@@ -187,7 +187,7 @@ func (c *deviceCapture) packets(t *testing.T) iter.Seq2[int, []byte] {
 	}
 }
 
-// ends closes the capture and returns how many connections we have told the peer the end of.
+// ends closes the capture and returns how many connections we have ended towards the peer.
 func (c *deviceCapture) ends(t *testing.T) int {
 	t.Helper()
 	c.close(t)
@@ -220,7 +220,7 @@ type sentPSN struct {
 // An answerPSN is a packet of a Read's data that we have sent.
 type answerPSN struct{ qpn, psn uint32 }
 
-// frames is what is known of a capture so far.
+// frames is the knowledge about a capture so far.
 type frames struct {
 	ours    netip.Addr
 	seen    map[sentPSN]bool
@@ -279,8 +279,8 @@ func (f *frames) check(t *testing.T, frame int, ip []byte) (op packet.Opcode, ok
 	return h.Opcode, true
 }
 
-// answer checks that no acknowledge of ours has the PSN of a Read's data: rxe completes the Read
-// with what has come of it.
+// answer checks that no acknowledge of ours has the PSN of a Read's data: rxe would complete the
+// Read with the data so far.
 func (f *frames) answer(t *testing.T, frame int, h *packet.Header) {
 	t.Helper()
 	at := answerPSN{h.DestQP, h.PSN}
@@ -292,9 +292,9 @@ func (f *frames) answer(t *testing.T, frame int, h *packet.Header) {
 	}
 }
 
-// nak checks a NAK for a packet that is missing. A machine that is busy enough loses packets
-// without netem: those of the guest before they come to the device, and ours after it. So we MUST
-// NOT miss what the capture has, nor the guest what we have not sent.
+// nak checks a NAK for a missing packet. A machine that is busy enough loses packets without netem:
+// the guest's before they reach the device, and ours after it. So we MUST NOT miss a packet in the
+// capture, nor the guest one that we have not sent.
 func (f *frames) nak(t *testing.T, frame int, v4 *packet.IPv4, psn uint32) {
 	t.Helper()
 	f.missing++
@@ -303,9 +303,8 @@ func (f *frames) nak(t *testing.T, frame int, v4 *packet.IPv4, psn uint32) {
 	}
 }
 
-// tsharkRoCE asks tshark for what is malformed in the headers of InfiniBand. It takes each Send of
-// a connection that it has seen made for RPC-over-RDMA, and messages of perftest for cut ones,
-// unless it is told that there are none.
+// tsharkRoCE asks tshark for malformed InfiniBand headers. By default it takes each Send on a
+// connection whose start it has seen for RPC-over-RDMA, and messages from perftest for cut ones.
 func tsharkRoCE(t *testing.T, c *deviceCapture) {
 	t.Helper()
 	if _, err := exec.LookPath("tshark"); err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// losses is what netem does to packets, both ways. In the short form none overtake each other: rxe
-// copes badly with that, and takes long.
+// losses is netem's treatment of packets, both ways. In the short form none overtake each other:
+// rxe copes badly with that, and takes long.
 func losses() []string {
 	if full {
 		return []string{"loss 0.1%", "loss 1%", "loss 5%", "delay 2ms reorder 25%", "duplicate 2%"}
@@ -16,7 +16,7 @@ func losses() []string {
 	return []string{"loss 1% duplicate 1%"}
 }
 
-// TestRxeLosses: what netem does to packets costs time, and nothing else.
+// TestRxeLosses: netem's treatment of packets costs time, and nothing else.
 func TestRxeLosses(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {

@@ -20,15 +20,15 @@ import (
 // full asks for the long form.
 var full = os.Getenv("NFSRDMA_FULL") != ""
 
-// rxeClient boots a guest with a device of rxe for one test: Linux chooses between that and siw by
-// itself where it has both.
+// rxeClient boots a guest with an rxe device for one test: Linux itself chooses between that and
+// siw where it has both.
 func rxeClient(t *testing.T, series string) *guest.Guest {
 	t.Helper()
 	g, err := guest.Boot(t.Context(), guest.Config{Image: kernel(t, series), MemoryMB: 1024, MTU: mtu[series], Direct: true})
 	return rxeUp(t, g, err, "rxe_client_up")
 }
 
-// rxeUp has a guest that was booted, or not, end with the test.
+// rxeUp makes a guest that was booted, or not, end with the test.
 func rxeUp(t *testing.T, g *guest.Guest, err error, script string) *guest.Guest {
 	t.Helper()
 	if errors.Is(err, image.ErrUnavailable) {
@@ -47,8 +47,8 @@ func rxeUp(t *testing.T, g *guest.Guest, err error, script string) *guest.Guest 
 	return g
 }
 
-// TestRxe: RoCE from an ordinary socket of ours is RoCE to Linux. One kernel has an MTU of 4096,
-// the other one of 1024.
+// TestRxe: RoCE from our ordinary socket is RoCE to Linux. One kernel has an MTU of 4096, the other
+// one of 1024.
 func TestRxe(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -97,8 +97,8 @@ func rxeMountsUs(t *testing.T, series string, large, names int, kills []int) {
 	})
 }
 
-// registersTwice is what rxe of 6.1 says when it begins again with what has had no answer, as it
-// does when a server is started again too slowly: it also registers memory again that it has
+// registersTwice is the message from 6.1's rxe when it repeats requests without an answer, as it
+// does when a server is started again too slowly: it also registers memory again that is already
 // registered, fails, and sends nothing any more.
 const registersTwice = `rdma_rxe: rxe_reg_fast_mr: mr->lkey = 0x[0-9a-f]+ not free$`
 
@@ -120,7 +120,7 @@ func rxeManyNames(t *testing.T, g *guest.Guest, names int) {
 	quiet(t, g)
 }
 
-// rxeErrors shows that what the server refuses comes to the guest's programs as what it is.
+// rxeErrors shows that the guest's programs get the server's refusals as themselves.
 func rxeErrors(t *testing.T, g *guest.Guest, s *server) {
 	t.Helper()
 	secret := filepath.Join(s.dir, "secret")

@@ -23,8 +23,7 @@ type verbsRun struct {
 	theirs      string // of Linux
 }
 
-// Sizes and counts are such that nothing is lost where nobody tells of it: what is sent fits in the
-// receives that wait.
+// Sizes and counts avoid silent losses: the messages fit in the posted receives.
 var verbsRuns = []verbsRun{
 	{"ibv_rc_pingpong -d rxe0 -g 1", "pingpong -c rc", "-n 200 -s 4096", "-n 200 -s 4096"},
 	{"ibv_uc_pingpong -d rxe0 -g 1", "pingpong -c uc", "-n 200 -s 4096", "-n 200 -s 4096"},
@@ -59,8 +58,8 @@ func TestRxeVerbs(t *testing.T) {
 	}
 }
 
-// rxeVerbs runs them in a guest that has a device of rxe, which no server of ours on this host
-// speaks to.
+// rxeVerbs runs them in a guest that has an rxe device, which no server of ours on this host speaks
+// to.
 func rxeVerbs(t *testing.T, g *guest.Guest) {
 	c := captureDevice(t, g.Device)
 	c.bare = true
@@ -75,14 +74,14 @@ func rxeVerbs(t *testing.T, g *guest.Guest) {
 	c.checkKinds(t, false, packet.UDSendOnly, packet.UDSendOnlyImm, packet.UCSendFirst, packet.UCWriteOnly, packet.RCSendMiddle, packet.RCWriteMiddle, packet.RCReadRequest)
 }
 
-// weServeVerbs has ours wait, and Linux's program connect to it.
+// weServeVerbs makes our program wait, and Linux's program connect to it.
 func weServeVerbs(t *testing.T, g *guest.Guest, r verbsRun) {
 	out := weWait(t, g, r, "waiting for a client", r.command(g.Host), "--addr", g.Host)
 	verbsReport(t, r, "server", out.Bytes())
 }
 
-// weWait starts ours with further arguments, and when that says what it waits for, a command in the
-// guest. Both MUST end well.
+// weWait starts our program with further arguments, and once it reports what it waits for, a
+// command in the guest. Both MUST end well.
 func weWait(t *testing.T, g *guest.Guest, r verbsRun, waiting, command string, last ...string) *bytes.Buffer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
@@ -133,13 +132,15 @@ n=0; until %s; do sleep 0.2; n=$((n+1)); [ $n -lt 3000 ] || die "$(cat /tmp/verb
 	return out
 }
 
-// The group of mckey's test, and what Linux's device has when a queue pair of rxe's has joined it.
+// The group in mckey's test, and the address of Linux's device once an rxe queue pair has joined
+// it.
 const (
 	mckeyGroup  = "239.1.2.3"
 	mckeyJoined = "grep -q 3333ef010203 /proc/net/dev_mcast"
 )
 
-// weSendToGroup has mckey join a group, and ours send to it. mckey ends when it has received all.
+// weSendToGroup makes mckey join a group, and our program send to it. mckey ends when it has
+// received all.
 func weSendToGroup(t *testing.T, g *guest.Guest) {
 	r := verbsRun{linux: "mckey", ours: "mckey", options: "-n 20 -s 500"}
 	command := "mckey -b " + g.Network.Guest + " -m " + mckeyGroup + " -C 20 -S 500"
@@ -147,9 +148,9 @@ func weSendToGroup(t *testing.T, g *guest.Guest) {
 	verbsReport(t, r, "sender", out.Bytes())
 }
 
-// linuxSendsToGroup has ours join the group, and mckey send to it. mckey does not wait until its
-// messages have been sent: it destroys the queue pair, and with it what rxe has not got to. So it
-// sends many, of which ours takes one.
+// linuxSendsToGroup makes our program join the group, and mckey send to it. mckey does not wait
+// until its messages have been sent: it destroys the queue pair, and with it the messages that rxe
+// has not reached. So it sends many, and our program takes one.
 func linuxSendsToGroup(t *testing.T, g *guest.Guest) {
 	r := verbsRun{linux: "mckey", ours: "mckey", options: "-n 1 -s 500"}
 	out := weWait(t, g, r, "waiting for datagrams", "mckey -s -b "+g.Network.Guest+" -m "+mckeyGroup+" -C 1000 -S 500", "--addr", g.Host, mckeyGroup)

@@ -26,13 +26,15 @@ type server struct {
 	t         *testing.T
 	g         *guest.Guest
 	dir       string
-	rdma, tcp int    // rdma is that of a tap: all that goes over it is checked
-	behind    int    // what the tap stands before
-	state     string // a directory for what it keeps between its starts: no other server's, such as that of the other kernel's test
-	control   string // the socket of --control, where args name one
-	args      []string
-	want      wire.Want
-	roce      bool // by RoCE and not by iWARP; the tap is then the device itself
+	rdma, tcp int // rdma is a tap's port: all its traffic is checked
+	behind    int // the port behind the tap
+	// a directory for its state between starts, shared with no other server, such as the other
+	// kernel's
+	state   string
+	control string // the socket of --control, where args name one
+	args    []string
+	want    wire.Want
+	roce    bool // by RoCE and not by iWARP; the tap is then the device itself
 
 	cmd   *exec.Cmd
 	gone  chan error
@@ -52,7 +54,7 @@ func serve(t *testing.T, g *guest.Guest, dir string, args ...string) *server {
 	return s
 }
 
-// serveRoCE is serve by the other provider; what goes over the wire is the caller's to capture.
+// serveRoCE is serve by the other provider; the caller captures the traffic.
 func serveRoCE(t *testing.T, g *guest.Guest, dir string) *server {
 	t.Helper()
 	const service = 20049 // of the connection manager, on the guest's own subnet
@@ -67,7 +69,7 @@ func (s *server) start() {
 	if s.state == "" {
 		s.state = s.t.TempDir()
 	}
-	// The suite looks at what root does in a guest: squash_test.go takes this flag back.
+	// The suite checks what root does in a guest: squash_test.go takes this flag back.
 	args := append([]string{"serve", s.dir + "=/export", "--addr", s.g.Listen, "--no-root-squash", "--state-dir", s.state,
 		"--rdma-port", fmt.Sprint(s.behind), "--tcp-port", fmt.Sprint(s.tcp)}, s.args...)
 	cmd := exec.Command(program(s.t, "cmd/nfsrdmad"), args...)
@@ -159,7 +161,7 @@ func (s *server) tapping(t *testing.T) (*tap.Tap, func(wire.Want)) {
 
 func (s *server) mountAt(port int) string { return mountCommand("rdma", s.g.Host, port, s.tcp, "") }
 
-// address is that of a port of the server on this machine.
+// address is that of a server port on this machine.
 func (s *server) address(port int) string { return net.JoinHostPort(s.g.Listen, fmt.Sprint(port)) }
 
 func mountCommand(proto, host string, port, mountPort int, options string) string {

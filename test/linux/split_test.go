@@ -15,15 +15,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
 
-// siwTrailer is what stock siw does with a trailer that comes in two pieces when CRCs are
-// on: it stores the second piece over the first and ends the connection for a CRC that
-// was right. The client has to recover from that by itself.
+// siwTrailer is the reaction of stock siw when a trailer comes in two pieces with CRCs on: it
+// stores the second piece over the first and ends the connection for a CRC that was right. The
+// client must recover from that by itself.
 var siwTrailer = append([]string{`siw: crc error\. .*`}, reconnects...)
 
-// Whatever TCP makes of our FPDUs, Linux reads the right bytes.
+// However TCP splits our FPDUs, Linux reads the right bytes.
 func TestSplitFPDUs(t *testing.T) {
 	t.Parallel()
-	const odd, even = 1001, 1000 // in one FPDU on any network, with a pad of three bytes, and with none
+	// in one FPDU on any network, with a pad of three bytes, and with none
+	const odd, even = 1001, 1000
 	behindPad := func(fpdu []byte) int { return len(fpdu) - mpa.CRCLen }
 	insideCRC := func(fpdu []byte) int { return len(fpdu) - mpa.CRCLen/2 }
 	places := []struct {
@@ -93,7 +94,7 @@ func TestSegmentsOfOurOwn(t *testing.T) {
 	enter(t, "6.12")
 	g := client(t, "6.12")
 	if err := guest.Direct(); err != nil {
-		t.Skip(err) // client has left a line about it
+		t.Skip(err) // client has logged a line about it
 	}
 	dir := exportDir(t)
 	want := pattern(16<<20, 9)

@@ -1,4 +1,4 @@
-// Root of a Linux client on an export that squashes root, as exports do unless told otherwise.
+// Root on a Linux client, at an export that squashes root, as exports do by default.
 
 package linux
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// asSquashedRoot makes objects as root of the guest, and tries what only root may.
+// asSquashedRoot makes objects as the guest's root, and tries operations for root only.
 const asSquashedRoot = `
 echo text > /mnt/made-PROTO || exit 1
 mkdir /mnt/dir-PROTO || exit 1
@@ -25,8 +25,8 @@ rm /mnt/closed/inside 2>/dev/null && echo "removed what is root's"
 ls -ln /mnt
 umount /mnt`
 
-// What a guest's root makes belongs to nobody, and it may do no more than nobody may; the
-// server's own processes and qemu, which calls for the guest, are of the same machine and user.
+// Files from a guest's root belong to the anonymous user, with its rights; the server's own
+// processes and qemu, which calls for the guest, run on the same machine as the same user.
 func TestRootIsSquashed(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {

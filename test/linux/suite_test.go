@@ -33,7 +33,7 @@ var (
 
 func TestMain(m *testing.M) {
 	several.Main()
-	// Tests that wait for their turn are among those that go test counts as running.
+	// go test counts tests that wait for their turn as running.
 	flag.Parse()
 	flag.Set("test.parallel", "64")
 	code := m.Run()
@@ -81,7 +81,8 @@ func onUserNetwork(t *testing.T) {
 
 var userNetwork sync.Once
 
-// turns let the kernels' tests run side by side, and those of one kernel one after another.
+// turns run the tests for different kernels side by side, and those for one kernel one after
+// another.
 var turns = map[string]*sync.Mutex{"6.1": {}, "6.12": {}}
 
 // enter waits for the test's turn with the guests of kernels, in the order of turns, which lasts
@@ -109,7 +110,7 @@ var mtu = map[string]int{"6.1": 9000, "6.12": 1500}
 // client returns the long-lived guest that mounts things; one for each kernel.
 func client(t *testing.T, series string) *guest.Guest { return clientOn(t, series, "") }
 
-// clientOn is client where a new one has the network of a guest that has ended, if device is not
+// clientOn is client for a new guest that takes over an ended guest's network, if device is not
 // empty.
 func clientOn(t *testing.T, series, device string) *guest.Guest {
 	t.Helper()
@@ -139,8 +140,8 @@ func clientOn(t *testing.T, series, device string) *guest.Guest {
 type far struct {
 	*guest.Guest
 	host              string
-	rdma, tcp, mountd int    // rdma is that of a tap: all that goes over it is checked
-	behind            string // what that tap stands before
+	rdma, tcp, mountd int    // rdma is a tap's port: all its traffic is checked
+	behind            string // the address behind the tap
 }
 
 // reach lets a client use a server in a guest: another guest, or ours when it is nil.
@@ -198,19 +199,19 @@ func knfsd(t *testing.T, series string, siw guest.Siw, client *guest.Guest, want
 		}
 		s.Close()
 	})
-	run(t, s.Guest, "dmesg -c > /dev/null") // what its start has to say
+	run(t, s.Guest, "dmesg -c > /dev/null") // messages from its start
 	return reach(t, s, client, &want)
 }
 
-// Bounds of what hangs: of one script in a guest, and of one command of ours. They leave
-// room for a machine that is ten times too busy.
+// Bounds against hanging: for one script in a guest, and for one command of ours. They suit a
+// machine that is ten times too busy.
 const (
 	scriptTime  = 15 * time.Minute
 	commandTime = 10 * time.Minute
 )
 
-// run runs a script that must end well, and returns its output. A guest whose script
-// hangs is given up, so that later tests get a fresh one.
+// run runs a script that must end well, and returns its output. A guest whose script hangs is given
+// up, so that later tests get a fresh one.
 func run(t *testing.T, g *guest.Guest, script string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), scriptTime)

@@ -35,7 +35,7 @@ func tcpTool(t *testing.T, s *far) tool {
 	return tool{t: t, scheme: "nfs", port: s.tcp, args: append([]string{"--mount-port", fmt.Sprint(s.mountd)}, patience...)}
 }
 
-// host is the server's URL, url that of its export.
+// host is the server's URL, url its export's.
 func (c tool) host() string {
 	return fmt.Sprintf("%s://%s:%d", c.scheme, cmp.Or(c.at, "127.0.0.1"), c.port)
 }
@@ -46,7 +46,7 @@ func (c tool) command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, program(c.t, "cmd/nfsrdma"), append(args, c.args...)...)
 }
 
-// do runs one command that must end well and returns what it prints.
+// do runs one command that must end well and returns its output.
 func (c tool) do(args ...string) string {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), commandTime)
@@ -102,7 +102,7 @@ func treeRoundTrip(t *testing.T, c tool, files int) {
 	c.do("rm", "-r", c.path("tree"))
 }
 
-// commands runs each command once and looks at what it did.
+// commands runs each command once and checks its effect.
 func commands(t *testing.T, c tool) {
 	t.Helper()
 	want := func(part string, args ...string) {

@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// A locking is who locks the file: processes of a guest, or of this machine where g is nil.
+// A locking is a machine that locks the file: a guest, or this machine where g is nil.
 type locking struct {
 	t       *testing.T
 	g       *guest.Guest
@@ -41,7 +41,7 @@ func (l *locking) name() string {
 // onServer reports whether it locks the served file itself, and is no client.
 func (l *locking) onServer() bool { return l.g == nil && !l.mounted || l.server }
 
-// A process is one that locks, waits where it must, and ends when it is told to.
+// A process locks, waits where it must, and ends on request.
 type process struct {
 	l          *locking
 	says, ends string // files
@@ -85,7 +85,7 @@ func (p *process) here(path string) string {
 	return filepath.Join(p.l.g.Share, filepath.Base(path))
 }
 
-// has reports whether the process has all that it wants.
+// has reports whether the process has all its locks.
 func (p *process) has() bool {
 	_, err := os.Stat(p.here(p.says))
 	return err == nil
@@ -105,19 +105,19 @@ func (p *process) end() {
 	}
 }
 
-// A lockingAll is all who lock the file.
+// A lockingAll is all machines that lock the file.
 type lockingAll struct {
 	t    *testing.T
-	here interface { // what others have locked, as a program of the server's machine sees it
+	here interface { // the others' locks, as a program on the server's machine sees them
 		taken() bool
 		has(start, n int64) bool
 	}
 	all []*locking // the first is of this machine
 }
 
-// TestTwoGuestsLock: a guest over RDMA, one with another kernel over TCP, and a program here, in
-// each order: each kind of lock beside each, on bytes that overlap and that do not; who waits; and
-// two that wait for each other. Then a guest is killed, the server is, and a guest for good.
+// TestTwoGuestsLock: a guest over RDMA, one with another kernel over TCP, and a local program, in
+// each order: each kind of lock beside each, on overlapping and separate bytes; waiters; and two
+// that wait for each other. Then a guest is killed, the server is, and a guest for good.
 func TestTwoGuestsLock(t *testing.T) {
 	enter(t, "6.1", "6.12")
 	if err := guest.Direct(); err != nil {
@@ -164,8 +164,8 @@ func TestTwoGuestsLock(t *testing.T) {
 	}
 }
 
-// endLocks ends, after a failure, what locks in a guest, while the server is there: what stayed
-// mounted would be stale for later tests.
+// endLocks ends, after a failure, the locking processes in a guest while the server is there: a
+// remaining mount would be stale for later tests.
 func endLocks(t *testing.T, g *guest.Guest) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -183,14 +183,14 @@ func unmountLocked(t *testing.T, g *guest.Guest) {
 	quiet(t, g, reconnects...)
 }
 
-// free waits until nobody has a lock.
+// free waits until no lock is left.
 func (l *lockingAll) free() {
 	l.t.Helper()
 	comes(l.t, "all is free", func() bool { return !l.here.taken() })
 }
 
-// kinds is each kind of lock beside each. Those of flock(2) are of all bytes for clients, and for
-// programs here nothing that clients see.
+// kinds tries each kind of lock beside each. Locks by flock(2) cover all bytes for clients, and
+// clients do not see those of programs here.
 func (l *lockingAll) kinds() {
 	const tries = " try r 15 5 w 15 10 r 20 0 w 20 0 R 0 0 W 0 0"
 	wants := map[string]string{
@@ -222,7 +222,7 @@ func (l *lockingAll) kinds() {
 	}
 }
 
-// waiters is each who waits for each.
+// waiters makes each wait for each.
 func (l *lockingAll) waiters() {
 	for _, holder := range l.all {
 		for _, waiter := range l.all {
@@ -232,7 +232,7 @@ func (l *lockingAll) waiters() {
 			first := holder.start("w 0 0")
 			comes(l.t, "the first lock", first.has)
 			second := waiter.start("w 5 1")
-			time.Sleep(time.Second) // it shall wait, for what would come at once if it did not
+			time.Sleep(time.Second) // it must wait; without waiting, the lock would arrive at once
 			if second.has() {
 				l.t.Errorf("%s has what %s has locked", waiter.name(), holder.name())
 			}

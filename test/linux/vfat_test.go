@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// vfatTests are those of nfsserver/osfs that run on every file system there is.
+// vfatTests are the tests in nfsserver/osfs that run on every file system.
 var vfatTests = []string{"TestHandlesNameTheirFile", "TestGranularityOfTimes", "TestListingsDoNotDisturb"}
 
-// TestVFAT: handles, times and listings are right on a vfat, of which few kernels of
-// hosts for tests have the module.
+// TestVFAT: handles, times and listings are right on a vfat; few kernels on test hosts have the
+// module.
 func TestVFAT(t *testing.T) {
 	enter(t, "6.1")
 	binary := filepath.Join(t.TempDir(), "osfs.test")

@@ -1,4 +1,4 @@
-// A network of one's own has a port 111 and a /run of its own.
+// A test's own network has its own port 111 and /run.
 
 package machine
 
@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outsideEnv is the network that TestApart has begun in.
+// outsideEnv is the network where TestApart began.
 const outsideEnv = "NFSRDMA_TEST_OUTSIDE"
 
-// TestApart: where it is, port 111 is free and /run empty, and not so for anybody else.
+// TestApart: inside, port 111 is free and /run empty; outside nothing changes.
 func TestApart(t *testing.T) {
 	network, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// TestApartTells: what fails there, is not found or says nothing of having passed does not pass
+// TestApartTells: a test that fails inside, is not found or prints no sign of passing does not pass
 // here.
 func TestApartTells(t *testing.T) {
 	if os.Getenv(apartEnv) != "" {
@@ -62,8 +62,8 @@ func TestApartTells(t *testing.T) {
 	}
 }
 
-// TestLeaveMounts: of the mounts of tests, also of names with spaces, a namespace keeps the one
-// that is named, and what that is in.
+// TestLeaveMounts: among the test mounts, also names with spaces, a namespace keeps the named one
+// and the mount that holds it.
 func TestLeaveMounts(t *testing.T) {
 	if !Apart(t) {
 		return

@@ -1,4 +1,4 @@
-// Nobody else is given what a test has, and ports can be listened at.
+// A test's numbers are given to no other, and it can listen at its ports.
 
 package machine
 
@@ -41,7 +41,8 @@ func TestOwn(t *testing.T) {
 	release()
 }
 
-// TestPortIsIdle: a port is not given while somebody listens there, at one address, by TCP or UDP.
+// TestPortIsIdle: a port is not given while another program listens there, at one address, by TCP
+// or UDP.
 func TestPortIsIdle(t *testing.T) {
 	at := fmt.Sprint(Addr(t), ":", Port(t))
 	_, text, _ := net.SplitHostPort(at)

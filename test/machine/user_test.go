@@ -1,4 +1,4 @@
-// What a test needs of the machine.
+// A test's needs from the machine.
 
 package machine
 

@@ -1,5 +1,5 @@
-// The packages themselves: the same bytes from any directory, what lintian says, what the programs
-// tell of themselves, and the bill.
+// The packages themselves: the same bytes from any directory, lintian's findings, the version
+// output from the programs, and the bill of materials.
 
 package packages
 
@@ -41,8 +41,8 @@ func build(t *testing.T, dir string) {
 	untagged(t, dir, source)
 }
 
-// untagged builds a commit without tags: it is on the way to the topmost release of the changelog,
-// and has its notes.
+// untagged builds a commit without tags: it leads to the topmost release in the changelog, and has
+// its notes.
 func untagged(t *testing.T, dir, source string) {
 	t.Helper()
 	clone, out := filepath.Join(dir, "untagged"), filepath.Join(dir, "out")
@@ -117,7 +117,7 @@ func contents(t *testing.T, dir string) map[string][]byte {
 	return all
 }
 
-// check looks at what was built without installing it.
+// check checks the built packages without installing them.
 func check(t *testing.T, dir string) {
 	out := filepath.Join(dir, older)
 	debs, err := filepath.Glob(filepath.Join(out, "*.deb"))
@@ -144,8 +144,8 @@ func check(t *testing.T, dir string) {
 	}
 }
 
-// unit: systemd finds nothing wrong with the units of a server, and little that they leave open.
-// Those of nfsrdmad have a test of their own beside the server.
+// unit: systemd finds nothing wrong with a server's units, and little that they leave open. The
+// units for nfsrdmad have their own test beside the server.
 func unit(t *testing.T, bin, name string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -164,7 +164,7 @@ func unit(t *testing.T, bin, name string) {
 	must(t, dir, "systemd-analyze", "security", "--offline=true", "--threshold=32", args[2])
 }
 
-// bill compares a bill of materials with what the toolchain says of the program.
+// bill compares a bill of materials with the toolchain's report on the program.
 func bill(t *testing.T, program, file string) {
 	t.Helper()
 	info, err := buildinfo.ReadFile(program)

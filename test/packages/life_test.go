@@ -29,8 +29,8 @@ type system struct {
 // A server is how the machine is set up that runs it.
 type server struct {
 	name     string
-	export   string // the name of what is exported
-	local    string // the exported directory; "": what is exported is in a volume
+	export   string // the export's name
+	local    string // the exported directory; "": the export is in a volume
 	exports  string // the exports file
 	own      string // the name of its directories of state and logs
 	volumes  string // the line of /etc/default that names volumes; "": the exports file does
@@ -80,7 +80,7 @@ func (m *system) apt(action string, names ...string) {
 	m.do(append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", action}, names...)...)
 }
 
-// insideNamespaces is the suite where it changes nothing of the machine.
+// insideNamespaces is the suite inside namespaces, where it changes nothing on the machine.
 func insideNamespaces(t *testing.T, dir string) {
 	root := filepath.Join(dir, "root")
 	if err := os.Mkdir(filepath.Join(root, "packages"), 0o755); err != nil {
@@ -94,7 +94,7 @@ func insideNamespaces(t *testing.T, dir string) {
 	}
 }
 
-// life is that of one server's package and the client's, from one clean system to another.
+// life takes one server's package and the client's from one clean system to another.
 func life(t *testing.T, dir string, s server) {
 	root := filepath.Join(dir, "root")
 	must(t, "/", "mount", "-t", "tmpfs", "tmpfs", root+"/run")
@@ -123,8 +123,8 @@ func life(t *testing.T, dir string, s server) {
 	m.nothingLeft(before)
 }
 
-// documented: what the units name as documentation, and the pages that users ask for, man finds;
-// bash completes.
+// documented: man finds the documentation named in the units and the pages for users; bash
+// completes.
 func (m *system) documented() {
 	m.t.Helper()
 	pages := [][]string{{"1", "nfsrdma"}, {"1", "nfsrdma-cp"}, {"8", "mount.nfsrdma"}}
@@ -157,10 +157,10 @@ func (m *system) documented() {
 	}
 }
 
-// begin does what an administrator does after installation: exports, flags, enable, start, mount.
+// begin takes an administrator's steps after installation: exports, flags, enable, start, mount.
 func (m *system) begin() {
 	m.t.Helper()
-	// Nothing is exported by what comes with the package, and the server says so.
+	// Nothing is exported by the package's own files, and the server says so.
 	if out, err := m.run(m.server.name, "serve", "--exports", "/etc/nfsrdma/"+m.exports, "--ephemeral-key"); err == nil || !strings.Contains(out, "nothing to export") {
 		m.t.Errorf("%q, %v", out, err)
 	}
@@ -180,8 +180,8 @@ func (m *system) begin() {
 	}
 }
 
-// content is what the server has in a file: as its directory has it, or as a client sees it that
-// has cached nothing.
+// content returns a file's content on the server: from its directory, or through a client that has
+// cached nothing.
 func (m *system) content(name string) string {
 	m.t.Helper()
 	if m.local == "" {
@@ -194,7 +194,7 @@ func (m *system) content(name string) string {
 	return string(text)
 }
 
-// writeAndRead: what is written on the mount is on the server, and the other way round.
+// writeAndRead: a file written on the mount appears on the server, and the other way round.
 func (m *system) writeAndRead(name string) {
 	m.t.Helper()
 	on := m.path("mnt/data/" + name)
@@ -211,8 +211,8 @@ func (m *system) writeAndRead(name string) {
 	name += " of the server"
 	on = m.path("mnt/data/" + name)
 	put(m.t, m.path(m.local+"/"+name), "from the server", 0o644)
-	// What the server makes by itself a mount sees when what it has cached of the directory is old:
-	// with actimeo=1, after a second.
+	// The mount sees the server's own changes when its cached copy of the directory is old: with
+	// actimeo=1, after a second.
 	text, err := os.ReadFile(on)
 	for end := time.Now().Add(3 * time.Minute); errors.Is(err, fs.ErrNotExist) && time.Now().Before(end); text, err = os.ReadFile(on) {
 		time.Sleep(100 * time.Millisecond)
@@ -228,7 +228,7 @@ func (m *system) writeAndRead(name string) {
 // audit is the file of --audit that the package's file for logrotate is for.
 func (m *system) audit() string { return "/var/log/" + m.own + "/audit.log" }
 
-// awaitRecord returns the audit log when it tells of a file; records are written when their calls
+// awaitRecord returns the audit log once it mentions a file; records are written after their calls
 // have been answered.
 func (m *system) awaitRecord(name string) (log []byte) {
 	m.t.Helper()
@@ -242,14 +242,14 @@ func (m *system) awaitRecord(name string) (log []byte) {
 	return nil
 }
 
-// rotate: logrotate renames the records and finds nothing wrong, whatever the server is doing; one
-// that runs goes on in a new file.
+// rotate: logrotate renames the records and finds nothing wrong, whether the server runs or not; a
+// running server goes on in a new file.
 func (m *system) rotate(server string) {
 	m.t.Helper()
 	log := m.path(m.audit())
 	if server == "running" {
 		m.awaitRecord("first")
-	} else { // there is not always anything to tell
+	} else { // there is not always anything to report
 		put(m.t, log, "{}\n", 0o600)
 	}
 	before, err := os.ReadFile(log)
@@ -268,8 +268,8 @@ func (m *system) rotate(server string) {
 	}
 }
 
-// upgrade: the next version is installed while a program has a file open, which stays good, and so
-// does the mount.
+// upgrade: the next version is installed while a program has a file open; the file stays good, and
+// so does the mount.
 func (m *system) upgrade() {
 	m.t.Helper()
 	f, err := os.OpenFile(m.path("mnt/data/open"), os.O_CREATE|os.O_RDWR, 0o644)
@@ -320,7 +320,7 @@ func (m *system) upgrade() {
 	}
 }
 
-// key is the state of the server that has to outlive it.
+// key is the server state that must outlive it.
 func (m *system) key() map[string]string {
 	m.t.Helper()
 	all := map[string]string{}
@@ -338,7 +338,7 @@ func (m *system) key() map[string]string {
 	return all
 }
 
-// mountProcesses are those that run the client's program, of whatever version.
+// mountProcesses are those that run the client's program, in any version.
 func (m *system) mountProcesses() (pids []string) {
 	m.t.Helper()
 	exes, err := filepath.Glob("/proc/[0-9]*/exe")
@@ -367,7 +367,7 @@ func (m *system) removeClient() {
 	}
 }
 
-// removeServer: the server is stopped, and what makes it the same to its clients stays.
+// removeServer: the server is stopped, and its identity towards clients stays.
 func (m *system) removeServer() {
 	m.t.Helper()
 	key := m.key()
@@ -384,7 +384,7 @@ func (m *system) removeServer() {
 	}
 }
 
-// files are all names of the system with what is in them, without what apt and dpkg keep for
+// files are all names on the system with their content, without what apt and dpkg keep for
 // themselves.
 func (m *system) files() map[string]string {
 	m.t.Helper()
@@ -416,7 +416,7 @@ func (m *system) files() map[string]string {
 	return all
 }
 
-// nothingLeft compares the system with what it was before anything was installed.
+// nothingLeft compares the system with its state before any installation.
 func (m *system) nothingLeft(before map[string]string) {
 	m.t.Helper()
 	after := m.files()

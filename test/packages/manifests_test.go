@@ -1,5 +1,5 @@
-// The manifests for Kubernetes: by its own types, and whether their names, ports, flags and options
-// are those of our programs.
+// The manifests for Kubernetes: checked by its own types, and their names, ports, flags and options
+// against our programs.
 
 package packages
 
@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// An object has the fields of all kinds that are looked at.
+// An object has the checked fields of all kinds.
 type object struct {
 	Kind     string
 	Metadata struct{ Name, Namespace string }
@@ -36,7 +36,7 @@ type object struct {
 	}
 }
 
-// A pod is what a template makes.
+// A pod is the result of a template.
 type pod struct {
 	HostPID         bool
 	SecurityContext struct {
@@ -101,7 +101,7 @@ func (c *cluster) pod(o object) (p pod, labels map[string]string) {
 	return p, meta.Labels
 }
 
-// manifests reads what deploy has for Kubernetes and compares it with the programs.
+// manifests reads the Kubernetes files in deploy and compares them with the programs.
 func manifests(t *testing.T, dir string) {
 	files, err := filepath.Glob("../../deploy/kubernetes/*.yaml")
 	if err != nil || len(files) != 3 {
@@ -115,7 +115,7 @@ func manifests(t *testing.T, dir string) {
 	for line := range strings.Lines(must(t, ".", "env", append([]string{"GOFLAGS=", "go"}, args...)...)) {
 		var o object
 		if !strings.HasPrefix(line, "{") {
-			continue // what go says of downloads
+			continue // go's messages about downloads
 		}
 		if err := json.Unmarshal([]byte(line), &o); err != nil {
 			t.Fatalf("%v: %s", err, line)
@@ -172,7 +172,7 @@ func (c *cluster) servers() (export string) {
 	return export
 }
 
-// mounts checks that what a container mounts is there, and returns where.
+// mounts checks that the mounts of a container exist, and returns where.
 func (c *cluster) mounts(o object, p pod, k container) (paths []string) {
 	c.t.Helper()
 	known := map[string]bool{}
@@ -200,8 +200,7 @@ func (c *cluster) mounts(o object, p pod, k container) (paths []string) {
 
 var longFlag = regexp.MustCompile(`(?m)^ +(?:-(\w), )?--([a-z-]+)(?: (\S+))?`)
 
-// flags takes the arguments of a program apart by the help text of its command; what it does not
-// know is an error.
+// flags parses a program's arguments by the help text for its command; an unknown flag is an error.
 func (c *cluster) flags(program string, args []string) (values map[string]string, rest []string) {
 	c.t.Helper()
 	help := must(c.t, "/", filepath.Join(c.bin, program), args[0], "--help")
@@ -238,8 +237,7 @@ func defaultOf(help, flag string) string {
 	return m[1]
 }
 
-// ports: those of the container are those that the program serves on, and the Services lead to
-// them.
+// ports: the container has the ports that the program serves on, and the Services lead to them.
 func (c *cluster) ports(k container, flags map[string]string, labels map[string]string) {
 	c.t.Helper()
 	help := must(c.t, "/", filepath.Join(c.bin, "nfsrdmad-juicefs"), "serve", "--help")
@@ -272,7 +270,7 @@ func (c *cluster) ports(k container, flags map[string]string, labels map[string]
 	}
 }
 
-// exports: the file is one that the server takes, and it is of the volume.
+// exports: the server accepts the file, and its export is on the volume.
 func (c *cluster) exports(file, export string) {
 	c.t.Helper()
 	text, ok := c.get("ConfigMap", "exports").Data[file]

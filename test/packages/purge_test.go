@@ -1,4 +1,4 @@
-// What a purge removes, without a system to purge it from.
+// What a purge removes, without a system for it.
 
 package packages
 
@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestPurge: the script takes what the server keeps, and leaves a volume that somebody has made
-// beside it.
+// TestPurge: the script removes what the server keeps, and leaves a user's volume beside it.
 func TestPurge(t *testing.T) {
 	script, err := os.ReadFile("../../deploy/packages/server.postrm")
 	if err != nil {

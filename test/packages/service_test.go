@@ -1,4 +1,4 @@
-// What systemd does for the server, done by the test: sockets, directories and the command of the
+// systemd's work for the server, done by the test: sockets, directories and the command from the
 // installed units, with their privileges.
 
 package packages
@@ -27,16 +27,16 @@ type manager struct {
 	root string
 	name string // of the service, and of its program
 
-	sockets []*os.File // those of the socket unit: open as long as the test runs
+	sockets []*os.File // from the socket unit: open as long as the test runs
 	ready   *net.UnixConn
 
 	mu     sync.Mutex
-	cmd    *exec.Cmd // the server that runs; nil: none does. Guarded by mu.
+	cmd    *exec.Cmd // the running server, or nil. Guarded by mu.
 	starts int       // guarded by mu
-	asked  []string  // what systemctl was called with, guarded by mu
+	asked  []string  // arguments of systemctl calls, guarded by mu
 }
 
-// systemctl hands what it is called with to the test, and waits for its answer.
+// systemctl hands its arguments to the test, and waits for the answer.
 const systemctl = `#!/bin/sh
 echo "$*" > /run/systemctl.asked
 read -r status < /run/systemctl.answer
@@ -52,7 +52,8 @@ func newManager(t *testing.T, root, name string) *manager {
 		t.Fatal(err)
 	}
 	put(t, filepath.Join(root, "usr/bin/systemctl"), systemctl, 0o755)
-	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil { // systemd runs: sd_booted(3)
+	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil {
+		// systemd runs: sd_booted(3)
 		t.Fatal(err)
 	}
 	fifo := func(name string) *os.File {
@@ -60,7 +61,8 @@ func newManager(t *testing.T, root, name string) *manager {
 		if err := syscall.Mkfifo(name, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, err := os.OpenFile(name, os.O_RDWR, 0) // both ends, so that neither open waits nor a reader sees an end
+		// both ends, so that neither open waits nor a reader sees an end
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +88,7 @@ func newManager(t *testing.T, root, name string) *manager {
 	return m
 }
 
-// obey does what systemctl is asked for.
+// obey does what systemctl requests.
 func (m *manager) obey(line string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +108,7 @@ func (m *manager) obey(line string) error {
 	return errors.New("is not expected")
 }
 
-// calls are those of systemctl since it was last asked for.
+// calls returns the systemctl calls since its last call.
 func (m *manager) calls() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,7 +174,7 @@ func (m *manager) listen() {
 	}
 }
 
-// environment is what EnvironmentFile= has.
+// environment holds the variables from EnvironmentFile=.
 func (m *manager) environment() map[string]string {
 	all := map[string]string{}
 	for _, name := range m.setting("service", "EnvironmentFile") {
@@ -211,7 +213,7 @@ func (m *manager) start() {
 	}
 }
 
-// startLocked starts the server and returns when it has told that it serves.
+// startLocked starts the server and returns when it has reported that it serves.
 func (m *manager) startLocked() error {
 	for setting, below := range map[string]string{"StateDirectory": "var/lib", "RuntimeDirectory": "run", "LogsDirectory": "var/log", "ConfigurationDirectory": "etc"} {
 		if err := os.MkdirAll(filepath.Join(m.root, below, m.setting("service", setting)[0]), 0o700); err != nil {

@@ -1,5 +1,5 @@
-// When the suite runs, and what it makes for all its steps: the source as a repository, the
-// packages, a clean system to install them in.
+// When the suite runs, and its common parts: the source as a repository, the packages, a clean
+// system for installing them.
 
 // Package packages builds the Debian packages, installs them in a clean system, and uses, upgrades
 // and removes them there.
@@ -20,14 +20,15 @@ import (
 )
 
 const (
-	asked  = "NFSRDMA_PACKAGES"        // how ./test/run turns the suite on; go test ./... stays quick and hermetic
+	// how ./test/run turns the suite on; go test ./... stays quick and hermetic
+	asked  = "NFSRDMA_PACKAGES"
 	inside = "NFSRDMA_PACKAGES_INSIDE" // the directory of the suite, in its namespaces
 )
 
-// The versions that are built: the same source, so what differs is what an upgrade has to keep.
+// The versions to build: the source is the same, so they differ only in what an upgrade must keep.
 const older, newer = "1.0.0", "1.1.0"
 
-// tools is what the suite needs beside Go, as root.
+// tools is what the suite needs besides Go, as root.
 var tools = []string{"git", "mmdebstrap", "lintian", "dpkg-deb", "unshare", "ip", "mount", "setpriv", "systemctl", "systemd-analyze", "/dev/fuse"}
 
 func needed(t *testing.T) {
@@ -47,7 +48,7 @@ func needed(t *testing.T) {
 	}
 }
 
-// command runs a program in a directory and returns what it says.
+// command runs a program in a directory and returns its output.
 func command(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
@@ -68,8 +69,8 @@ func must(t *testing.T, dir, name string, args ...string) string {
 	return out
 }
 
-// repository makes a repository of the source as it is, changes that are not committed included,
-// with a tag for each version.
+// repository makes a repository from the source as it is, uncommitted changes included, with a tag
+// for each version.
 func repository(t *testing.T, dir string) {
 	t.Helper()
 	list := must(t, "../..", "git", "ls-files", "-z", "-co", "--exclude-standard")
@@ -120,7 +121,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestPackages is the suite: the packages, then, in namespaces of its own, what is done with them.
+// TestPackages is the suite: it builds the packages, then tries them in its own namespaces.
 func TestPackages(t *testing.T) {
 	if os.Getenv(inside) != "" {
 		insideNamespaces(t, os.Getenv(inside))
@@ -128,7 +129,7 @@ func TestPackages(t *testing.T) {
 	}
 	needed(t)
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil { // apt reads packages as a user of its own
+	if err := os.Chmod(dir, 0o755); err != nil { // apt reads packages as another user
 		t.Fatal(err)
 	}
 	var system sync.WaitGroup
@@ -149,8 +150,8 @@ func TestPackages(t *testing.T) {
 	t.Run("use", func(t *testing.T) { enter(t, dir) })
 }
 
-// cleanSystem makes a Debian of this machine's release, from where its apt has it, with what an
-// ordinary one has beyond the least and these packages work with.
+// cleanSystem makes a Debian with this machine's release, from the source that its apt uses, with
+// the additions of an ordinary system that these packages use.
 func cleanSystem(root string) error {
 	release, err := command("/", "sh", "-c", `. /etc/os-release && echo "$VERSION_CODENAME"`)
 	if err != nil {

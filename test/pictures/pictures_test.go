@@ -1,4 +1,4 @@
-// The pictures: up to date, legible, and shown with words for those who do not see them.
+// The pictures: up to date, legible, and shown with words for readers who cannot see them.
 
 package main
 
@@ -16,8 +16,8 @@ import (
 
 const root = "../.."
 
-// TestPicturesAreUpToDate: docs/img has the charts and drawings that this code makes of the tables
-// of today.
+// TestPicturesAreUpToDate: docs/img has the charts and drawings that this code makes from the
+// current tables.
 func TestPicturesAreUpToDate(t *testing.T) {
 	all, err := drawings(root)
 	if err != nil {
@@ -65,7 +65,7 @@ func wellFormed(t *testing.T, name, svg string) {
 	}
 }
 
-// TestFaultsAreFound: a drawing notices what cannot be read in it.
+// TestFaultsAreFound: a drawing reports unreadable parts.
 func TestFaultsAreFound(t *testing.T) {
 	for want, draw := range map[string]func(d *drawing){
 		"covers": func(d *drawing) {
@@ -91,8 +91,8 @@ var (
 	decimal = regexp.MustCompile(`[0-9]+\.[0-9]+`)
 )
 
-// TestPicturesAreShown: each file of docs/img is small, stands on a page, and has words in its
-// place there, with ratios of today.
+// TestPicturesAreShown: each file in docs/img is small, stands on a page, and has words in its
+// place there, with current ratios.
 func TestPicturesAreShown(t *testing.T) {
 	const (
 		most     = 150_000 // bytes
@@ -138,7 +138,7 @@ func TestPicturesAreShown(t *testing.T) {
 	}
 }
 
-// TestTables: cells are found by section, row and column, and one that is not there is an error.
+// TestTables: cells are found by section, row and column; a missing cell is an error.
 func TestTables(t *testing.T) {
 	const page = "## One\n\n| call | time | beside |\n|---|---|---|\n| `GET` | 213,470.5 calls/s | 2× |\n\n## Two\n\n| call | time |\n|---|---|\n| `GET` | none |\n"
 	f := figures{tables: readTables(page)}

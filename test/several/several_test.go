@@ -31,7 +31,7 @@ func local(t *testing.T, n int) *World {
 	return w
 }
 
-// TestLocal: a local directory keeps all promises, those of newest versions above all.
+// TestLocal: a local directory keeps all promises, even those for newest versions.
 func TestLocal(t *testing.T) {
 	w := local(t, 3)
 	steps := 0
@@ -72,9 +72,9 @@ func (b *broken) Do(dir string, s Step) (Outcome, error) {
 	return o, err
 }
 
-// TestBrokenPromises: each is found, and the schedule that is left has few steps.
+// TestBrokenPromises: each is found, and the remaining schedule has few steps.
 func TestBrokenPromises(t *testing.T) {
-	size := int64(-1) // that a broken actor has found first
+	size := int64(-1) // the size that a broken actor found first
 	for name, b := range map[string]broken{
 		"a read that ends too early": {say: func(s Step, o *Outcome) {
 			if s.Op == PRead && len(o.Data) > 1 {
@@ -136,8 +136,8 @@ func replaced[T comparable](s Step, op Op, is, from, to T) T {
 	return is
 }
 
-// An older actor has a cache that it never looks past: the model does not let it pass where the
-// newest version is promised, and does where it is not.
+// An older actor never refreshes its cache: the model rejects it where the newest version is
+// promised, and accepts it where it is not.
 func TestOlderVersions(t *testing.T) {
 	kinds := []Kind{{Name: "a mount"}, {Name: "another mount"}}
 	m := newModel(kinds)
@@ -158,7 +158,8 @@ func TestOlderVersions(t *testing.T) {
 		{Step{Actor: 1, Op: PRead, Fd: 1, N: 3}, Outcome{Data: []byte("xx\x00")}, false},
 		{Step{Actor: 1, Op: FStat, Fd: 1}, Outcome{N: 2, Mode: 0o644}, true},
 		{Step{Actor: 1, Op: FStat, Fd: 1}, Outcome{N: 3, Mode: 0o644}, true},
-		{Step{Actor: 1, Op: PRead, Fd: 1, N: 3}, Outcome{Data: []byte("xx")}, false}, // known to be longer
+		// known to be longer
+		{Step{Actor: 1, Op: PRead, Fd: 1, N: 3}, Outcome{Data: []byte("xx")}, false},
 		{Step{Actor: 0, Op: FTruncate, Fd: 1, Off: 1}, Outcome{}, true},
 		{Step{Actor: 1, Op: SeekEnd, Fd: 1}, Outcome{N: 3}, true},
 		{Step{Actor: 1, Op: Lock, Fd: 1, Flags: "fcntl"}, Outcome{}, true},
@@ -172,8 +173,8 @@ func TestOlderVersions(t *testing.T) {
 	}
 }
 
-// TestAbsentNames: a mount that caches absent names may report a name as absent that another actor
-// has made, and not one that it has seen.
+// TestAbsentNames: a mount that caches absent names may report another actor's new name as absent,
+// but not a name that it has seen.
 func TestAbsentNames(t *testing.T) {
 	m := newModel([]Kind{{Name: "a mount"}, {Name: "a mount with lookupcache=all", Absent: true}})
 	steps := []struct {
@@ -201,8 +202,8 @@ func TestAbsentNames(t *testing.T) {
 	}
 }
 
-// TestListedNames: our mount may have a name from before another actor gave its file another one,
-// though no step has used it, until the file is gone. Another mount asks for the name.
+// TestListedNames: our mount may keep a name from before another actor renamed its file, though no
+// step has used it, until the file is gone. Another mount asks for the name.
 func TestListedNames(t *testing.T) {
 	m := newModel([]Kind{{Name: "our mount", Unasked: true}, {Name: "another mount"}, {Name: "a process", Local: true}})
 	for i, s := range []Step{{Op: Create, Name: "b", Fd: 1}, {Op: Rename, Name: "b", To: "a"}, {Op: Unlink, Name: "a"}} {
@@ -218,8 +219,8 @@ func TestListedNames(t *testing.T) {
 	}
 }
 
-// TestLostData: a mount that has the error for its lost data may have sent any part of it. Without
-// that error others see what it wrote, once it has closed the file.
+// TestLostData: a mount that has the error for its lost data may have sent any part. Without that
+// error, others see its data once it has closed the file.
 func TestLostData(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		m := newModel([]Kind{{Name: "a mount"}, {Name: "a process", Local: true}})

@@ -1,4 +1,4 @@
-// What was written, read and synced, and which reads it allows.
+// The writes, reads and syncs so far, and the reads that they allow.
 
 package sim
 
@@ -15,7 +15,7 @@ type history struct {
 	start time.Time
 
 	mu      sync.Mutex
-	clock   int // counts events, so that those of one moment have an order
+	clock   int // counts events, so that those in one moment have an order
 	writes  []*written
 	crashes []int
 }
@@ -29,7 +29,7 @@ type written struct {
 	firm  int // since when no crash can take it back; 0: it can
 }
 
-// fillBlock is what a write with this stamp leaves in its block.
+// fillBlock makes a block's content after a write with this stamp.
 func fillBlock(p []byte, stamp uint32) {
 	for i := range p {
 		p[i] = byte(stamp >> (8 * (i % 4)))
@@ -60,8 +60,7 @@ func (h *history) end(x *written, stable bool) {
 	}
 }
 
-// sync notes a Sync that began when clock stood at begun and has succeeded, of what was
-// written through one File.
+// sync notes a successful Sync that began at clock value begun, for the writes through one File.
 func (h *history) sync(begun int, through []*written) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,9 +84,8 @@ func (h *history) crash() {
 	h.crashes = append(h.crashes, h.tick())
 }
 
-// read holds a block that was read, by an operation that began when clock stood at begun,
-// to the history: older data MUST NOT be there once newer has been acknowledged, unless a
-// crash may have taken that back.
+// read compares a block from an operation that began at clock value begun with the history: older
+// data MUST NOT be there once newer has been acknowledged, unless a crash may have taken that back.
 func (h *history) read(block int, data []byte, begun int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -25,7 +25,7 @@ type link struct {
 // A direction is the bytes from one end to the other. The link's mu guards it.
 type direction struct {
 	plan    *pathPlan
-	tamper  *tamper // nil: what arrives is what was sent
+	tamper  *tamper // nil: bytes arrive unchanged
 	window  int     // bytes that may be on their way or wait to be read
 	sent    []byte  // written, on their way
 	here    []byte  // arrived, not read
@@ -34,7 +34,8 @@ type direction struct {
 	finHere bool
 	err     error // the connection is reset
 
-	toCarry, arrived, freed, clock sync.Cond // there is something to carry, to read, room; a wait is over
+	// there is something to carry, to read, room; a wait is over
+	toCarry, arrived, freed, clock sync.Cond
 }
 
 func (d *direction) conds() []*sync.Cond {
@@ -112,7 +113,7 @@ func (l *link) carry(d, back *direction, to *end) {
 			l.sleep(d, d.plan.dead)
 			l.reset(syscall.ECONNRESET)
 			return
-		case d.plan.event(d.carried) == eventFIN: // somebody on the way ends both directions
+		case d.plan.event(d.carried) == eventFIN: // a middlebox ends both directions
 			l.broken = true
 			d.finHere, back.finHere, d.fin, back.fin = true, true, true, true
 			d.sent, back.sent = nil, nil
@@ -170,7 +171,7 @@ func (l *link) wake() {
 	l.mu.Unlock()
 }
 
-// wakeAll has all who wait look again. The caller holds mu.
+// wakeAll wakes all waiters. The caller holds mu.
 func (l *link) wakeAll() {
 	for _, e := range l.ends {
 		for _, c := range e.out.conds() {
@@ -179,7 +180,7 @@ func (l *link) wakeAll() {
 	}
 }
 
-// reset ends both directions at once; what is on its way is lost. The caller holds mu.
+// reset ends both directions at once; bytes on their way are lost. The caller holds mu.
 func (l *link) reset(err error) {
 	for _, e := range l.ends {
 		e.in.sent, e.in.here = nil, nil
@@ -190,7 +191,7 @@ func (l *link) reset(err error) {
 	l.wakeAll()
 }
 
-// SetLinger with 0 makes Close a RST: what has not arrived never does.
+// SetLinger with 0 makes Close a RST: bytes on their way never arrive.
 func (e *end) SetLinger(sec int) error {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()
@@ -198,7 +199,7 @@ func (e *end) SetLinger(sec int) error {
 	return nil
 }
 
-// Close is FIN, or RST when there are bytes that nobody has read.
+// Close is FIN, or RST when there are unread bytes.
 func (e *end) Close() error {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()

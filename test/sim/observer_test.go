@@ -1,4 +1,4 @@
-// The observer: what is on the wire, and what of it the RFCs and the calls under way allow.
+// The observer: the bytes on the wire, and which of them the RFCs and the current calls allow.
 
 package sim
 
@@ -10,19 +10,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// An observer sees the bytes of both directions where they are sent and where they
-// arrive. A ulp, if there is one, checks the segments.
+// An observer sees the bytes in both directions where they are sent and where they arrive. A ulp,
+// if there is one, checks the segments.
 type observer struct {
 	mu      sync.Mutex
 	streams [2]struct{ out, in stream } // by sender: as sent, as arrived
-	reads   [2]readQueue                // by who reads
+	reads   [2]readQueue                // by reader
 	ulp     ulp
 	fail    func(format string, args ...any)
 	trace   func(format string, args ...any)
-	blind   bool // something was wrong: what follows cannot be checked
+	blind   bool // something was wrong: later bytes cannot be checked
 }
 
-// A ulp checks what the layer above makes of the segments. Calls are in order.
+// A ulp checks the upper layer's use of the segments. Calls are in order.
 type ulp interface {
 	sent(side int, seg *segment, msg []byte, whole bool) error
 	arrived(side int, seg *segment, msg []byte, whole bool) error
@@ -38,7 +38,7 @@ func newObserver(fail func(string, ...any)) *observer {
 	return o
 }
 
-// close ends the checks: what follows was changed on purpose.
+// close ends the checks: later bytes were changed on purpose.
 func (o *observer) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -47,7 +47,7 @@ func (o *observer) close() {
 
 // sent takes in bytes that side hands to the network.
 func (o *observer) sent(side int, b []byte) {
-	if o == nil { // nobody looks
+	if o == nil { // no observer
 		return
 	}
 	o.mu.Lock()
@@ -112,7 +112,7 @@ func (o *observer) arrived(side int, b []byte) {
 	}
 }
 
-// check is what holds of any segment that side sends, whatever is above.
+// check applies the conditions for any segment from side, whatever is above.
 func (o *observer) check(side int, seg *segment) error {
 	switch seg.op {
 	case rdmap.OpReadRequest:
@@ -134,7 +134,7 @@ func (o *observer) check(side int, seg *segment) error {
 // A readQueue is the RDMA Reads of one side, in order.
 type readQueue struct {
 	asks    []rdmap.ReadRequest // not answered in full, as the other side sends
-	come    int                 // of asks, those that have arrived there
+	come    int                 // number of asks that have arrived there
 	done    uint32              // bytes of the response to asks[0] that have been sent
 	pending int                 // not answered in full, as the reader sees it
 }

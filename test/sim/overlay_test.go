@@ -15,10 +15,10 @@ import (
 	"testing"
 )
 
-// Between two locked sections of one goroutine any other may run, but on one processor
-// hardly any ever does. So the simulation runs a build of the module whose sources have
-// been changed on the way to the compiler (go build -overlay): each line that releases a lock
-// is followed by a call of preempt.Point. Lines keep their numbers.
+// Between two locked sections in one goroutine any other may run, but on one processor hardly any
+// ever does. So the simulation runs a build of the module whose sources have been changed on the
+// way to the compiler (go build -overlay): each line that releases a lock is followed by a call of
+// preempt.Point. Lines keep their numbers.
 var (
 	unlocked = regexp.MustCompile(`(?m)^(\s*)((?:\w+\.)+R?Unlock\(\))(\s*//.*)?$`)
 	deferred = regexp.MustCompile(`(?m)^(\s*)(defer (?:\w+\.)+R?Unlock\(\))(\s*//.*)?$`)

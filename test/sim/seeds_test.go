@@ -32,7 +32,7 @@ var (
 const (
 	block     = 50               // seeds of one child process
 	stuckCPU  = 20 * time.Second // of processor time, within which a child ends a seed
-	stuckReal = 5 * time.Minute  // and of real time, for one that waits for itself
+	stuckReal = 5 * time.Minute  // and of real time, for a run that waits for itself
 	announced = "seed "
 )
 
@@ -119,8 +119,8 @@ func children(t *testing.T, name string) {
 	all.Wait()
 }
 
-// child runs count seeds in a process of their own. One that does not get on is
-// asked for its goroutines.
+// child runs count seeds in their own process. A child without progress is asked for its
+// goroutines.
 func child(t *testing.T, name string, first uint64, count int) {
 	cmd := exec.Command(program(t), "-test.run=^"+name+"$", "-test.timeout=0", "-child",
 		fmt.Sprintf("-first=%d", first), fmt.Sprintf("-count-seeds=%d", count))
@@ -159,8 +159,8 @@ func child(t *testing.T, name string, first uint64, count int) {
 	}
 }
 
-// watch asks a child that does not get on for its goroutines. What counts is the time that it
-// computes: on a machine that is busy elsewhere it may wait for long.
+// watch asks a child without progress for its goroutines. Its computing time counts: on a machine
+// that is busy elsewhere it may wait for long.
 func watch(child *os.Process, seen, ended <-chan struct{}) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -181,7 +181,7 @@ func watch(child *os.Process, seen, ended <-chan struct{}) {
 	}
 }
 
-// cpuTime is the processor time that a process has used so far, 0 where that cannot be known.
+// cpuTime is the processor time that a process has used so far, 0 where it is unknown.
 func cpuTime(p *os.Process) time.Duration {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
 	_, rest, ok := strings.Cut(string(b), ") ") // the name before may hold anything

@@ -24,7 +24,7 @@ const (
 	endDrop    // the caller has a time limit
 	endTooLong // more than the call has room for
 	endHold    // when all are asked for
-	endSpoil   // with a header that is wrong, if that can be; the caller has a time limit
+	endSpoil   // with a wrong header, where possible; the caller has a time limit
 )
 
 // A plan is all that is chosen of one call. XIDs lead to it.
@@ -34,9 +34,9 @@ type plan struct {
 	args     int           // bytes in the stream
 	items    []int         // bytes of each argument item
 	results  int           // bytes in the stream of the reply
-	item     int           // bytes of the result item; -1: there is none
+	item     int           // bytes in the result item; -1: there is none
 	sink     bool          // the caller has memory for it
-	late     time.Duration // the handler's; 0: it answers where it is called
+	late     time.Duration // the handler's delay; 0: it answers where it is called
 	end      ending
 	limit    time.Duration // after which the caller gives up; 0: never
 	byExpiry bool          // by Call.Expired, else by the context
@@ -132,7 +132,7 @@ func (s *service) serve(r *rpcrdma.Request, p *plan) {
 	s.reply(r, p)
 }
 
-// reply sends what the plan says.
+// reply sends the plan's answer.
 func (s *service) reply(r *rpcrdma.Request, p *plan) {
 	var e xdr.Encoder
 	e.Reset(r.Scratch())
@@ -176,7 +176,7 @@ func (s *service) release() int {
 	return len(held)
 }
 
-// checkCall demands that the call has come as it was made.
+// checkCall demands that the call has arrived unchanged.
 func (p *plan) checkCall(m chunks.Message) error {
 	var d xdr.Decoder
 	d.Reset(m.Stream, m.Items)
@@ -196,8 +196,8 @@ func (p *plan) checkCall(m chunks.Message) error {
 	return nil
 }
 
-// checkReply demands that the reply has come as it was made; noRoom says that it is
-// the answer of a spent budget.
+// checkReply demands that the reply has arrived unchanged; noRoom reports the answer for a spent
+// budget.
 func (p *plan) checkReply(m chunks.Message) (noRoom bool, err error) {
 	var d xdr.Decoder
 	d.Reset(m.Stream, m.Items)

@@ -1,5 +1,5 @@
-// The sockets of a simulated connection: those whose calls block, and those that tell when they are
-// ready.
+// The sockets on a simulated connection: those whose calls block, and those that report when they
+// are ready.
 
 package sim
 
@@ -18,9 +18,10 @@ import (
 // A socketPlan is how one end's socket behaves.
 type socketPlan struct {
 	ready bool // it is a iwarp.ReadyConn; else its calls block
-	short int  // bytes that one TryWrite takes at most; 0: what there is room for
+	short int  // bytes that one TryWrite takes at most; 0: as much as there is room for
 	mss   int  // bytes of a segment, of a ready socket
-	yield int  // how often the writer lets others run after its bytes have left, before the call returns
+	// how often the writer lets others run after its bytes have left, before the call returns
+	yield int
 }
 
 // lingers is how many writes of an end return late.
@@ -34,7 +35,7 @@ func (e *end) conn() net.Conn {
 	return e
 }
 
-// canRead reports whether read has something to say. The caller holds mu.
+// canRead reports whether read has a result. The caller holds mu.
 func (e *end) canRead() bool {
 	d := e.in
 	return e.closed || over(e.rd) || len(d.here) > 0 || d.err != nil || d.finHere
@@ -81,7 +82,7 @@ func (e *end) writeError() error {
 	return nil
 }
 
-// write takes what there is room for. The caller holds mu.
+// write takes as much as there is room for. The caller holds mu.
 func (e *end) write(p []byte) int {
 	n := min(len(p), e.out.room())
 	if n <= 0 {
@@ -122,8 +123,8 @@ func (e *end) Write(p []byte) (int, error) {
 	}
 }
 
-// linger is the time between the moment at which a system call has taken the bytes and its
-// return: the peer may have answered by then.
+// linger is the time between a system call's taking of the bytes and its return: the peer may have
+// answered by then.
 func (e *end) linger() {
 	if e.writes++; e.writes <= lingers {
 		for range e.plan.yield {

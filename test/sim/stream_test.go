@@ -1,4 +1,4 @@
-// One direction as it is seen at one place: start-up frame, FPDUs, segments, messages.
+// One direction as seen at one place: start-up frame, FPDUs, segments, messages.
 
 package sim
 
@@ -29,7 +29,7 @@ type stream struct {
 	send    []byte // of the Send that is on its way
 }
 
-// feed parses what b makes whole.
+// feed parses the units that b completes.
 func (s *stream) feed(b []byte, each func(*segment) error) error {
 	s.buf = append(s.buf, b...)
 	for {
@@ -82,7 +82,7 @@ func (s *stream) next() (ulpdu []byte, n int, err error) {
 	return mpa.ParseFPDU(s.buf, crc)
 }
 
-// sequence holds MSN and MO of an untagged segment to those that are due.
+// sequence compares MSN and MO in an untagged segment with the expected ones.
 func (s *stream) sequence(seg *segment) error {
 	q := seg.QN
 	if !s.open[q] {

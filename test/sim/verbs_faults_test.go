@@ -1,5 +1,5 @@
-// What is done to a pair of QPs beside their work: looks at moments of rest, and answers that
-// nobody asked for.
+// Disturbances for a pair of QPs beside their work: samples at moments of rest, and unrequested
+// answers.
 
 package sim
 
@@ -14,8 +14,8 @@ import (
 // looks is how often a run is stopped at a moment when nothing can happen but by time.
 const looks = 12
 
-// sample looks again and again until the work has ended: at rest no completion waits in a
-// queue for which somebody is to be told, however full the sockets are.
+// sample checks again and again until the work has ended: at rest no completion waits in a queue
+// that has a waiter, however full the sockets are.
 func (w *verbsWorld) sample(done <-chan struct{}) {
 	rng := newRand(w.seed, purposeSample)
 	for range looks {
@@ -31,7 +31,7 @@ func (w *verbsWorld) sample(done <-chan struct{}) {
 	}
 }
 
-// wantTold takes what was left in the queues for nobody to fetch.
+// wantTold takes the completions left in the queues without a waiter.
 func (p *peer) wantTold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,8 +46,8 @@ func (p *peer) wantTold() {
 	}
 }
 
-// planForgery may choose a Read of p that is answered, before it has been asked for, by
-// somebody who knows where it goes.
+// planForgery may choose a Read by p that is answered, before it has been requested, by an attacker
+// who knows where it goes.
 func (w *verbsWorld) planForgery(p *peer) {
 	rng := newRand(w.seed, purposeForgery+uint64(p.side))
 	if rng.IntN(4) > 0 || w.peers[p.side].dev.Caps().MaxORD == 0 || p.markers {
@@ -66,7 +66,7 @@ func (w *verbsWorld) planForgery(p *peer) {
 	w.link.ends[1-p.side].out.tamper = &tamper{reply: p.side == 0}
 }
 
-// planDamage may choose an FPDU of which one bit is changed on its way, where CRCs find it.
+// planDamage may choose an FPDU in which one bit is changed on its way, where CRCs find it.
 func (w *verbsWorld) planDamage(rng *rand.Rand) {
 	from := rng.IntN(2)
 	asks := func(p *peer) bool { return p.crc == rnic.CRCOn || p.crc == rnic.CRCStrict }
@@ -78,7 +78,7 @@ func (w *verbsWorld) planDamage(rng *rand.Rand) {
 		out.tamper = &tamper{reply: from == 1}
 	}
 	out.tamper.damage, out.tamper.where = logUniform(rng, 60), rng.Uint32()
-	if rng.IntN(2) == 0 { // one that is placed as it comes
+	if rng.IntN(2) == 0 { // a segment that is placed as it comes
 		out.tamper.damage, out.tamper.least = 1+rng.IntN(6), 17<<10
 	}
 	out.tamper.told = func() { // with the link's lock

@@ -118,7 +118,7 @@ func (p *peer) listen(all *sync.WaitGroup) {
 	all.Go(func() { <-p.drained; cancel() })
 }
 
-// post posts the script in its batches; what finds the queue full is tried again.
+// post posts the script in its batches; a request that finds the queue full is tried again.
 func (p *peer) post() {
 	at := 0
 	for i, n := range p.batches {
@@ -155,7 +155,7 @@ func (p *peer) post() {
 	}
 }
 
-// wind takes in what an ended QP has left.
+// wind processes what an ended QP has left.
 func (p *peer) wind() {
 	<-p.qp.Done()
 	p.takeSends()
@@ -190,7 +190,7 @@ func (p *peer) takeSends() {
 	p.checkDrained(false)
 }
 
-// sendDone checks one completion: those before it that have none must not have wanted one.
+// sendDone checks one completion: earlier ones without a completion must not have wanted one.
 func (p *peer) sendDone(wc rnic.WC) {
 	for ; p.next < p.posted && uint64(p.next) != wc.ID; p.next++ {
 		x := p.script[p.next]
@@ -217,7 +217,8 @@ func (p *peer) sendDone(wc rnic.WC) {
 func (p *peer) settled(x *work, s rnic.Status) {
 	switch {
 	case x.wr.Op <= rnic.OpWrite:
-		for _, b := range x.wr.SGL { // ours again: what the peer has not got yet must not change by it
+		for _, b := range x.wr.SGL {
+			// ours again: bytes on their way to the peer must not change by it
 			poison(b)
 		}
 	case s != rnic.WCSuccess:
@@ -268,7 +269,7 @@ func (p *peer) recvDone(wc rnic.WC) {
 }
 
 // checkDrained notices that all completions are in. The caller holds mu. over: the QP has ended and
-// all that it had to say has been polled.
+// all its completions have been polled.
 func (p *peer) checkDrained(over bool) {
 	for ; over && p.next < p.posted; p.next++ {
 		if x := p.script[p.next]; !x.wr.Unsignaled {
@@ -320,8 +321,8 @@ func (w *verbsWorld) end() {
 	}
 }
 
-// wantRefusal demands that work which the peer must refuse has ended the connection,
-// where nothing else may have done so before.
+// wantRefusal demands that work which the peer must refuse has ended the connection, where nothing
+// else may have done so before.
 func (w *verbsWorld) wantRefusal() {
 	a, b := w.peers[0], w.peers[1]
 	if !w.bad && w.forgeries.Load() == 0 || w.leave > 0 || a.revoke > 0 || b.revoke > 0 || w.link.isBroken() || w.damaged.Load() || a.connectErr != nil || b.connectErr != nil {
@@ -340,8 +341,8 @@ func (w *verbsWorld) wantRefusal() {
 	}
 }
 
-// wantDamageFound demands that a bit that was changed has ended the connection by its CRC, where
-// nothing else may have done so before.
+// wantDamageFound demands that a changed bit has ended the connection by its CRC, where nothing
+// else may have done so before.
 func (w *verbsWorld) wantDamageFound() {
 	a, b := w.peers[0], w.peers[1]
 	if !w.damaged.Load() || w.bad || w.forgeries.Load() > 0 || w.leave > 0 || a.revoke > 0 || b.revoke > 0 || a.connectErr != nil || b.connectErr != nil {
@@ -360,7 +361,7 @@ func (w *verbsWorld) wantDamageFound() {
 	}
 }
 
-// wantCause demands that a connection that nothing has disturbed ends for no bad reason.
+// wantCause demands that an undisturbed connection ends for no bad reason.
 func (p *peer) wantCause() {
 	err := p.qp.Err()
 	_, fault := term.CodeOf(err)
@@ -372,8 +373,8 @@ func (p *peer) wantCause() {
 	}
 }
 
-// compare holds the memory of p to what the other side has written: all of it where
-// nothing was flushed, else any part.
+// compare compares p's memory with the other side's writes: all of them where nothing was flushed,
+// else any part.
 func (p *peer) compare(from *peer) {
 	if p.revoked {
 		for _, b := range [][]byte{p.target, p.source} {
@@ -393,8 +394,8 @@ func (p *peer) compare(from *peer) {
 				for i := range x.data {
 					could[x.at+i] = true
 				}
-				// What a damaged segment, but not the first of a Write, has brought is undefined,
-				// to the end of the region.
+				// The data from a damaged segment, except a Write's first, is undefined, to the end
+				// of the region.
 				for i := x.at + len(x.data); from.w.damaged.Load() && len(x.data) > 1400 && i < len(b); i++ {
 					could[i] = true
 				}

@@ -1,4 +1,4 @@
-// What bare verbs may have on the wire: who speaks first, and what a fence holds back.
+// What bare verbs may have on the wire: which side sends first, and what a fence holds back.
 
 package sim
 
@@ -49,7 +49,7 @@ func (v *verbsWire) read(side int, seg *segment) error {
 		return err
 	}
 	p, n := v.w.peers[side], int(seg.MSN)-1
-	if side == 0 && v.w.rtr == iwarp.RTRRead { // the first is none of the program's
+	if side == 0 && v.w.rtr == iwarp.RTRRead { // the first is not the program's
 		n--
 	}
 	if n < 0 {
@@ -80,7 +80,7 @@ func (v *verbsWire) first(side int, seg *segment) error {
 	if was || v.w.rtr == 0 {
 		return nil
 	}
-	if v.w.rtr&iwarp.RTRWrite != 0 { // what B takes for its part is the cheapest
+	if v.w.rtr&iwarp.RTRWrite != 0 { // B takes the cheapest for its part
 		if seg.op != rdmap.OpWrite || len(seg.data) > 0 {
 			return fmt.Errorf("%v of %d bytes where a Write is the RTR", seg.op, len(seg.data))
 		}

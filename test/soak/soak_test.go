@@ -12,12 +12,12 @@ import (
 // shortLoad is how long the load of the short form lasts: each worker does its thing at least once.
 const shortLoad = 4 * time.Second
 
-// restless are the bounds of a server that has had no time to rest: its workers stay
-// for half a minute, and memory is given back after some looks that find it idle.
+// restless are the bounds for a server that has had no time to rest: its workers stay for half a
+// minute, and memory is given back after several idle checks.
 var restless = bounds{resident: 128 << 20, heap: 64 << 20, goroutines: 300, threads: 200, descriptors: 16}
 
-// TestSoak: all hashes are right, and after a while there is no connection left, no byte
-// under way, and few descriptors.
+// TestSoak: all hashes are right, and after a while there is no connection left, no byte in flight,
+// and few descriptors.
 func TestSoak(t *testing.T) {
 	s, err := startServer(t.TempDir())
 	if err != nil {
@@ -50,7 +50,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// TestCheck: each figure above its bound is named, and none that is at it.
+// TestCheck: each figure above its bound is named, and none at its bound.
 func TestCheck(t *testing.T) {
 	before := figures{resident: 1 << 20, descriptors: 11}
 	b := bounds{resident: 1 << 20, descriptors: 1}

@@ -1,4 +1,4 @@
-// The checks hold on a local file system, and notice one that is broken.
+// The checks hold on a local file system, and notice a broken one.
 
 package fscheck
 

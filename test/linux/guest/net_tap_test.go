@@ -16,11 +16,10 @@ func needTaps(t *testing.T) {
 	}
 }
 
-// Each device has a subnet of its own, is up with its address and its MTU, and goes when it is
-// closed.
+// Each device has its own subnet, is up with its address and its MTU, and goes when it is closed.
 func TestTaps(t *testing.T) {
 	needTaps(t)
-	if !machine.Apart(t) { // a device that is gone for a moment would be anybody's
+	if !machine.Apart(t) { // another test could take a device that is gone for a moment
 		return
 	}
 	seen := map[string]bool{}
@@ -69,7 +68,7 @@ func TestTaps(t *testing.T) {
 	}
 }
 
-// A subnet that somebody else has on this machine is passed over.
+// A subnet that is taken on this machine is passed over.
 func TestTapPassesOverWhatIsTaken(t *testing.T) {
 	needTaps(t)
 	if !machine.Apart(t) {

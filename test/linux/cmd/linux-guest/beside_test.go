@@ -1,4 +1,4 @@
-// The ratios beside knfsd: read from what a turn prints, and none of a turn that lacks a figure.
+// The ratios beside knfsd: read from a turn's output, and none for a turn that lacks a figure.
 
 package main
 
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// aTurn is what a turn prints, with a remark of a program in between.
+// aTurn is a turn's output, with a program's remark in between.
 const aTurn = `linux tcp write 32 10.00 12.00
 linux tcp read 32 12.00 13.00
 linux tcp lookup 500 13.00 13.25
