@@ -105,7 +105,7 @@ func (l *lockingAll) tooLate(s *server) {
 	l.free()
 }
 
-// crash ends a guest by its pid: its locks stay until it has started again, when its sm-notify
+// crash kills a guest: its locks stay until it has started again, when its sm-notify
 // reports that.
 func (l *lockingAll) crash(s *server) {
 	a, b := l.all[1], l.all[2]
