@@ -13,8 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// TestEveryErrorHasItsPlace: whoever looks for the check of an error code finds the function that
-// does it.
+// TestEveryErrorHasItsPlace: each error code leads to the function that checks for it.
 func TestEveryErrorHasItsPlace(t *testing.T) {
 	page, err := os.ReadFile("../docs/rnic.md")
 	if err != nil {

@@ -1,5 +1,4 @@
-// What the libraries export: each name has a user outside of its package, or a reason that can be
-// read.
+// The exported names of the libraries: each has a user outside its package, or a reason.
 
 package test
 
@@ -14,8 +13,8 @@ import (
 	"testing"
 )
 
-// kept are exported names, or beginnings of names, that nothing else of the module uses and no
-// other rule of reason covers, each with what it is exported for.
+// kept are exported names, or beginnings of names, that nothing else in the module uses and no
+// other rule in reason covers, each with its purpose.
 var kept = map[string]string{
 	"nfsclient.FS.ACLs":               "for programs of one's own: what getfacl shows",
 	"nfsclient.FS.Access":             "a procedure of NFS, as every other is a method of FS",
@@ -91,7 +90,7 @@ func (e exported) String() string {
 	return e.pkg + "." + e.obj.Name()
 }
 
-// names lists what the libraries export. A type without a capital has no surface of its own.
+// names lists the libraries' exported names. A type without a capital has no surface.
 func (s *surface) names() (all []exported) {
 	for path, p := range s.checked {
 		name := strings.TrimPrefix(path, module)
@@ -134,7 +133,7 @@ func (s *surface) names() (all []exported) {
 	return all
 }
 
-// reach marks the types in the signatures of what is used: a user meets them without their names.
+// reach marks the types in the signatures of used names: a user meets them without their names.
 func (s *surface) reach(all []exported) {
 	byPos := map[token.Pos]bool{}
 	var meet func(t types.Type)
@@ -181,7 +180,7 @@ func (s *surface) reach(all []exported) {
 	}
 }
 
-// reason says why a name is exported: "" if it has no reason.
+// reason returns why a name is exported: "" if it has no reason.
 func (s *surface) reason(e exported) string {
 	switch {
 	case s.used[e.obj.Pos()]:
@@ -207,7 +206,7 @@ func (s *surface) reason(e exported) string {
 			return "error" // that a caller may match
 		case e.owner == nil:
 		case in(e.pkg, "xdr"):
-			return "wire" // the fields of a message are those of its RFC
+			return "wire" // the fields of a message are those in its RFC
 		case settings.MatchString(e.owner.Name()):
 			return "setting"
 		}
@@ -218,7 +217,7 @@ func (s *surface) reason(e exported) string {
 // settings are the types that a user fills in, or prints, as a whole.
 var settings = regexp.MustCompile(`(Config|Options|Stats)$`)
 
-// implements reports whether a method is one that an interface asks of its type.
+// implements reports whether a method is one that an interface requires from its type.
 func (s *surface) implements(owner *types.TypeName, method string) bool {
 	if types.IsInterface(owner.Type()) {
 		return false

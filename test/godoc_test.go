@@ -1,5 +1,5 @@
-// The packages as their users read them: each has a comment, and the code in it is that of an
-// example which runs.
+// The packages as their users read them: each has a comment, and its code comes from an example
+// that runs.
 
 package test
 
@@ -20,7 +20,7 @@ var shown = []string{
 	"transport", "xdr",
 }
 
-// mayChange is what the comment of such a package says about later versions.
+// mayChange is the statement about later versions in such a package's comment.
 const mayChange = "Until version 1"
 
 // shownLines bounds the code in a comment: more than a line, and to be read at a glance.
@@ -40,8 +40,8 @@ func codeIn(comment *ast.CommentGroup) (lines []string) {
 	return lines
 }
 
-// occurs reports the first of the lines that does not occur in a source after those before it; ""
-// if all do.
+// occurs returns the first line that does not occur in a source after the earlier ones; "" if all
+// do.
 func occurs(lines []string, source string) (missing string) {
 	rest := strings.Split(source, "\n")
 	for _, line := range lines {
@@ -102,7 +102,7 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// The comparison finds what it is for.
+// The comparison finds its faults.
 func TestShownCodeIsCompared(t *testing.T) {
 	source := "func Example() {\n\ta := 1\n\tb := 2\n\tuse(a, b)\n}\n"
 	for _, c := range []struct{ code, missing string }{

@@ -19,7 +19,7 @@ import (
 	"unicode/utf8"
 )
 
-// Budgets: where a file, and where a function, has to be split.
+// Budgets: above them, a file or a function must be split.
 const (
 	maxFileLines = 500
 	maxFuncLines = 80
@@ -59,9 +59,9 @@ func TestFormat(t *testing.T) {
 	})
 }
 
-// A file opens with a sentence that says what it holds, and an empty line. A
-// build constraint may stand before, more prose may follow after a bare "//", and
-// a package's or command's own doc may take the sentence's place.
+// A file opens with a sentence about its content, and an empty line. A build constraint may stand
+// before, more prose may follow after a bare "//", and a package's or command's own doc may take
+// the sentence's place.
 func TestOpenings(t *testing.T) {
 	eachFile(t, func(path string, src []byte) {
 		lines := strings.Split(string(src), "\n")
@@ -159,8 +159,8 @@ func TestFinished(t *testing.T) {
 	})
 }
 
-// unplain are the words that are not used, each with the one that is. A pattern is
-// written in two parts so that this file may be searched too.
+// unplain are the words that are not used, each with its replacement. A pattern is written in two
+// parts so that this file may be searched too.
 var unplain = []struct {
 	not *regexp.Regexp
 	but string
@@ -180,8 +180,8 @@ var unplain = []struct {
 	{regexp.MustCompile(`([jJ]ud` + `ge|[fF]are` + `well|[bB]la` + `me|[lL]and` + `ing|[oO]c` + `tets?)[A-Z_]|[a-z](Jud` + `ge|Fare` + `well|Bla` + `me|Land` + `ing|Oc` + `tet|Wea` + `ther)[ds]?\b`), "no metaphors in identifiers", []string{"jud" + "ge", "fare" + "well", "bla" + "me", "land" + "ing", "oc" + "tet", "wea" + "ther"}},
 }
 
-// unplainLines finds the lines with a word that is not used. What is quoted from an
-// RFC, a comment's line that begins with a tab, keeps the RFC's words.
+// unplainLines finds the lines with a word that is not used. An RFC quotation, a comment line that
+// begins with a tab, keeps the RFC's words.
 func unplainLines(src []byte) (found []string) {
 	n := 0
 	for line := range strings.Lines(string(src)) {
@@ -249,7 +249,8 @@ var (
 	fieldOfServer = regexp.MustCompile(`--[a-z-]+ \(Squash\.[A-Z]\w+ in Go\)`)
 )
 
-// TestServerMessagesNameTheField: a program that serves with the library has no flags of nfsrdmad.
+// TestServerMessagesNameTheField: a program that serves with the library does not have nfsrdmad's
+// flags.
 func TestServerMessagesNameTheField(t *testing.T) {
 	messages := 0
 	eachFile(t, func(path string, src []byte) {
@@ -267,7 +268,7 @@ func TestServerMessagesNameTheField(t *testing.T) {
 	}
 }
 
-// The patterns find what they are for, and nothing beside it.
+// The patterns find their words, and nothing else.
 func TestWordsAreFound(t *testing.T) {
 	for line, want := range map[string]int{
 		"// n oc" + "tets of it": 1, "func jud" + "ge() {": 1, "x.wasJud" + "ged": 1, "the oc" + "tetCount": 1, "// It hang" + "s on y, and goes ho" + "me": 2,

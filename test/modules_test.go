@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// A goMod is what is compared of a go.mod.
+// A goMod is the compared part of a go.mod.
 type goMod struct {
 	required map[string]string // versions by path
-	replaced map[string]string // what is used for "path version", a folder from the root
+	replaced map[string]string // the replacement for "path version", a folder from the root
 }
 
 func readGoMod(t *testing.T, folder string) goMod {
@@ -44,8 +44,8 @@ func readGoMod(t *testing.T, folder string) goMod {
 	return m
 }
 
-// TestJuiceFSModules: the program is made of the versions that the library is tested with. Go takes
-// the replaces of the main module only, so the program repeats those of the library.
+// TestJuiceFSModules: the program is built with the versions that the library is tested with. Go
+// takes only the main module's replaces, so the program repeats the library's.
 func TestJuiceFSModules(t *testing.T) {
 	const library = "nfsserver/juicefs"
 	lib, prog := readGoMod(t, library), readGoMod(t, "cmd/nfsrdmad-juicefs")

@@ -1,4 +1,4 @@
-// The module type-checked from source: who uses which declaration.
+// The module type-checked from source: the users of each declaration.
 
 package test
 
@@ -26,7 +26,7 @@ type listed struct {
 	Imports, TestImports, XTestImports []string
 }
 
-// goList runs the go command and decodes what it lists.
+// goList runs the go command and decodes its list.
 func goList(t *testing.T, args ...string) (ps []*listed) {
 	t.Helper()
 	fields := "-json=ImportPath,Dir,Export,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports"
@@ -48,8 +48,8 @@ func goList(t *testing.T, args ...string) (ps []*listed) {
 	}
 }
 
-// A surface is the module, type-checked from source, so that one declaration is one
-// position in the file set for all its users; what it imports comes from the build cache.
+// A surface is the module, type-checked from source, so that one declaration is one position in the
+// file set for all its users; its imports come from the build cache.
 type surface struct {
 	fset    *token.FileSet
 	listed  map[string]*listed
@@ -109,7 +109,7 @@ func (s *surface) Import(path string) (*types.Package, error) {
 	return s.foreign.Import(path)
 }
 
-// check type-checks a package and its tests, and marks what they use of others.
+// check type-checks a package and its tests, and marks what they use from others.
 func (s *surface) check(t *testing.T, path string) {
 	l := s.listed[path]
 	p, err := s.Import(path)
@@ -137,8 +137,8 @@ func (w withPackage) Import(path string) (*types.Package, error) {
 	return w.surface.Import(path)
 }
 
-// checkFiles type-checks files as one package. Errors end it only in a package without
-// its tests: two instances of one type, as tests of a package can have, are none here.
+// checkFiles type-checks files as one package. Errors end it only in a package without its tests:
+// two instances of one type, as a package's tests can have, are no error here.
 func (s *surface) checkFiles(l *listed, path string, names []string, imports types.Importer) (*types.Package, error) {
 	var files []*ast.File
 	for _, name := range names {
@@ -165,11 +165,11 @@ func (s *surface) checkFiles(l *listed, path string, names []string, imports typ
 	return p, nil
 }
 
-// mark notes what files use of other packages, and what examples use of their own.
+// mark notes what files use from other packages, and what examples use from their own.
 func (s *surface) mark(path string, files []*ast.File, info *types.Info) {
 	own := strings.TrimSuffix(path, "_test")
 	var example bool
-	named := map[*ast.InterfaceType]bool{} // whose methods are compared with their types in implements
+	named := map[*ast.InterfaceType]bool{} // implements compares their methods with their types
 	foreign := func(o types.Object) bool { return o.Pkg() != nil && (example || o.Pkg().Path() != own) }
 	visit := func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -242,7 +242,7 @@ func (s *surface) markPath(sel *types.Selection, foreign func(types.Object) bool
 	}
 }
 
-// collectInterfaces collects the interfaces with a name in the module and in what it imports.
+// collectInterfaces collects the named interfaces in the module and its imports.
 func (s *surface) collectInterfaces() {
 	seen := map[*types.Package]bool{}
 	var visit func(p *types.Package)

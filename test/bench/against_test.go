@@ -1,4 +1,5 @@
-// Comparisons: ratios of rounds and their table, what each contest measures, and sides that cannot.
+// Comparisons: ratios from rounds and their table, each contest's measurements, and sides that
+// cannot measure.
 
 package main
 
@@ -23,7 +24,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// A ratio is that of a round, and a side without a figure has none.
+// A ratio compares one round, and a side without a figure has none.
 func TestComparisonTable(t *testing.T) {
 	chosen := []contest{
 		{"data", ", TCP", job{target: tcp, tests: "read,write", depth: 8}, false},
@@ -69,7 +70,7 @@ func TestComparisonTable(t *testing.T) {
 	}
 }
 
-// Every row of a contest has a figure and the CPU time of both ends, also out of the JSON of
+// Every row in a contest has a figure and the CPU time on both ends, also from the JSON of
 // revisions that had microseconds.
 func TestContestsReadWhatIsMeasured(t *testing.T) {
 	old := strings.NewReplacer(`"mean_seconds":0.`, `"avg_us":1.`, `"p50_seconds":0.`, `"p50_us":1.`, `"p99_seconds":0.`, `"p99_us":1.`)

@@ -1,4 +1,4 @@
-// The command: its flags, what it asks of nfsrdma, and one run of milliseconds on our own server.
+// The command: its flags, its arguments for nfsrdma, and one run of milliseconds on our own server.
 
 package main
 
@@ -66,7 +66,7 @@ func TestCPUsAreParsed(t *testing.T) {
 	}
 }
 
-// What is asked of nfsrdma bench is what the row says.
+// The arguments for nfsrdma bench are the row's.
 func TestArguments(t *testing.T) {
 	b := &bed{base: "/b", config: config{duration: time.Second}, ours: &server{pid: 7, rdma: "127.0.0.1:1", tcp: "127.0.0.1:2", export: "/bench"}}
 	if _, err := b.args(job{target: ganesha}); !errors.Is(err, errNoGanesha) {
@@ -107,7 +107,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// A run of some milliseconds measures rows of our own server, in a process of its own, and leaves
+// A run of some milliseconds measures our own server's rows, in a separate process, and leaves
 // nothing.
 func TestSmoke(t *testing.T) {
 	dir := t.TempDir()
@@ -153,7 +153,7 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// testLoads has connections read a file, and stay idle.
+// testLoads makes connections read a file, and stay idle.
 func testLoads(t *testing.T, b *bed) {
 	remove, err := b.layOut("shared")
 	if err != nil {

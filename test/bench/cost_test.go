@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// The file has as many rules as it is asked for, and of those of the directory the last is ours.
+// The file has as many rules as requested, and of those for the directory the last is ours.
 func TestCostRules(t *testing.T) {
 	f, err := exports.Parse("exports", []byte(exportsOf("/srv", costRules)))
 	if err != nil {
@@ -34,7 +34,7 @@ func TestCostRules(t *testing.T) {
 	}
 }
 
-// testCost measures all variants, each of which has what its name says.
+// testCost measures all variants, each true to its name.
 func testCost(t *testing.T, b *bed) {
 	args := []string{"_cost", "2", (costSlices * time.Millisecond).String()}
 	for _, v := range costVariants {

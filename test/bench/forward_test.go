@@ -63,7 +63,7 @@ func frameSockets(t *testing.T) (device, network int) {
 }
 
 // sendFrames sends n frames with their number and time as fast as they are taken, and closes held
-// after the first half of what the forwarder can have.
+// after the first half of the forwarder's capacity.
 func sendFrames(fd, n int, start time.Time, held chan<- struct{}) error {
 	p := make([]byte, frameLimit)
 	for i := range n {
@@ -79,7 +79,7 @@ func sendFrames(fd, n int, start time.Time, held chan<- struct{}) error {
 	return nil
 }
 
-// receiveFrames returns what is wrong with the frames that come.
+// receiveFrames returns the faults in the arriving frames.
 func receiveFrames(fd, n int, start time.Time, delay time.Duration) error {
 	p := make([]byte, 2*frameLimit)
 	for i := range n {
@@ -97,8 +97,8 @@ func receiveFrames(fd, n int, start time.Time, delay time.Duration) error {
 	return nil
 }
 
-// Frames that are sent as fast as possible both ways, to receivers that begin late, arrive all,
-// in their order, and none before its delay.
+// Frames that are sent as fast as possible both ways, to receivers that begin late, arrive all, in
+// their order, and none before its delay.
 func TestForwarderKeepsFramesAndDelay(t *testing.T) {
 	const n, delay = 2*frameQueue + 100, 200 * time.Microsecond
 	a, left := frameSockets(t)

@@ -1,4 +1,4 @@
-// JuiceFS's groups, without a volume: what is read of processes, Redis and perf, the work on a
+// JuiceFS's groups, without a volume: the figures from processes, Redis and perf, the work on a
 // directory, and calls to our own server.
 
 package main
@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCPUTime: that of this process is no less than what it has used for certain, and a process
-// that has gone has none.
+// TestCPUTime: this process's figure is no less than its certain use, and an ended process has
+// none.
 func TestCPUTime(t *testing.T) {
 	before, err := cpuTime(os.Getpid())
 	if err != nil {
@@ -133,7 +133,7 @@ func TestWorks(t *testing.T) {
 	}
 }
 
-// TestAgain: what was interrupted is done once more, and its first attempt counts.
+// TestAgain: interrupted work is done once more, and its first attempt counts.
 func TestAgain(t *testing.T) {
 	for _, c := range []struct {
 		answers []error
@@ -209,7 +209,7 @@ func TestJuiceRows(t *testing.T) {
 	}
 }
 
-// TestPlantedTree: a dump has the tree that is asked for, as JSON, with an inode number for each.
+// TestPlantedTree: a dump has the requested tree, as JSON, with an inode number for each entry.
 func TestPlantedTree(t *testing.T) {
 	const empty = `{"FSTree": {"attr": {"inode":1}, "entries": {
     }}, "Trash": {"entries": {

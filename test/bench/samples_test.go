@@ -26,8 +26,8 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// A share compares what was measured in the same round: here the machine is at half speed
-// in the second, did well for one side in the third, and had no time at all in the fourth.
+// A share compares measurements from the same round: here the machine is at half speed in the
+// second, did well for one side in the third, and had no time at all in the fourth.
 func TestShareIsThatOfRounds(t *testing.T) {
 	s := samples{"a": {80, 40, 90, 5}, "b": {100, 50, 45, 0}, "none": nil}
 	if got, ok := s.share("a", "b"); got != 0.8 || !ok {
@@ -64,8 +64,8 @@ func TestStateOfABar(t *testing.T) {
 	}
 }
 
-// Every key that a row reads is one that its group can have written: a typing error
-// would be a row that is never measured.
+// Every key that a row reads is one that its group can have written: a typing error would be a row
+// that is never measured.
 func TestRowsReadWhatIsMeasured(t *testing.T) {
 	s := make(samples)
 	var r report

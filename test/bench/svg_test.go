@@ -56,7 +56,7 @@ func TestChartScale(t *testing.T) {
 	}
 }
 
-// Every graph has a file and a title of its own, and each place is another job.
+// Every graph has its own file and title, and each place is another job.
 func TestGraphsDiffer(t *testing.T) {
 	names := map[string]bool{}
 	for _, w := range sweeps {

@@ -33,7 +33,7 @@ const (
 // A corpus is seeds by the path of their file below the module's root.
 type corpus map[string]string
 
-// add takes a seed in unless the target has one of that name.
+// add takes a seed in unless the target has one with that name.
 func (c corpus) add(target, name string, b []byte) {
 	path := filepath.Join(filepath.Dir(target), "testdata", "fuzz", filepath.Base(target), "capture-"+name)
 	if _, have := c[path]; have || len(b) > maxSeed {
@@ -42,7 +42,7 @@ func (c corpus) add(target, name string, b []byte) {
 	c[path] = fmt.Sprintf("go test fuzz v1\n[]byte(%q)\n", b)
 }
 
-// TestCorpora compares the seeds in the tree with those that the captures give.
+// TestCorpora compares the seeds in the tree with those from the captures.
 func TestCorpora(t *testing.T) {
 	c := corpus{}
 	for _, conv := range conversations(t) {
@@ -129,7 +129,7 @@ func (c corpus) messages(t *testing.T, conv *Conversation) {
 	}
 }
 
-// message adds what one RPC-over-RDMA message has for the targets of each layer.
+// message adds one RPC-over-RDMA message's seeds for the targets in each layer.
 func (c corpus) message(t *testing.T, r *RPC, call *oncrpc.CallHeader, head, body codec) {
 	dir, header, odd := "call", byte(seedCallHeader), byte(0)
 	if !r.FromInitiator {

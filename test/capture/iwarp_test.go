@@ -29,7 +29,7 @@ func conversations(t *testing.T) []Conversation {
 	return all
 }
 
-// What the kernel's client and server say to begin with.
+// The first messages from the kernel's client and server.
 func TestStartup(t *testing.T) {
 	for _, c := range conversations(t) {
 		request, reply, modes, err := c.Startup()
@@ -48,9 +48,9 @@ func TestStartup(t *testing.T) {
 	}
 }
 
-// reencode builds the bytes that one end sent from what was parsed of them. sent is what it did
-// send, but for pads: siw leaves what its buffer held before in them, and their content means
-// nothing (RFC 5044 §4.1 [R5044-020]).
+// reencode builds the bytes that one end sent from their parsed form. sent is the real bytes,
+// except pads: siw leaves old bytes from its buffer there, and their content means nothing (RFC
+// 5044 §4.1 [R5044-020]).
 func reencode(t *testing.T, c *Conversation, fromInitiator bool) (got, sent []byte) {
 	t.Helper()
 	request, reply, modes, err := c.Startup()
@@ -105,8 +105,8 @@ func TestReencodeStreams(t *testing.T) {
 	}
 }
 
-// Every kind of message that NFS over RDMA uses is in the captures; sequence
-// numbers begin at 1 and leave none out; each Read has its Response.
+// The captures have every kind of message that NFS over RDMA uses; sequence numbers begin at 1 and
+// leave none out; each Read has its Response.
 func TestMessages(t *testing.T) {
 	kinds := map[rdmap.Opcode]int{}
 	for _, c := range conversations(t) {

@@ -14,13 +14,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// codec is what every type of a message has.
+// codec is common to every type in a message.
 type codec interface {
 	xdr.Marshaler
 	xdr.Unmarshaler
 }
 
-// opaque is what we have no types for: it is passed through.
+// opaque is data without a type: it is passed through.
 type opaque struct{ b []byte }
 
 func (o *opaque) EncodeXDR(e *xdr.Encoder) { e.Raw(o.b) }
@@ -154,8 +154,8 @@ func peekCall(t *testing.T, r RPC, call *oncrpc.CallHeader) (args, res codec) {
 	return types(call)
 }
 
-// reencodeMessage decodes an RPC message, encodes what it said, and wants the
-// same bytes, wherever each of them travelled.
+// reencodeMessage decodes an RPC message, encodes the result, and wants the same bytes, wherever
+// each travelled.
 func reencodeMessage(t *testing.T, name string, r *RPC, head, body codec) {
 	t.Helper()
 	var d xdr.Decoder

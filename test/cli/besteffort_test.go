@@ -13,9 +13,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestMoveToASquashedExport: root is nobody there, and cannot give files away. As with mv(1), which
-// preserves attributes as far as possible, each failure has one line, the status is 0, and the
-// source is removed.
+// TestMoveToASquashedExport: root is squashed there, and cannot give files away. As with mv(1),
+// which preserves attributes as far as possible, each failure has one line, the status is 0, and
+// the source is removed.
 func TestMoveToASquashedExport(t *testing.T) {
 	machine.NeedRoot(t, "only root is squashed")
 	r := newKillRig(t)
@@ -98,7 +98,7 @@ func TestTimesThatTheProtocolCannotSay(t *testing.T) {
 	}
 }
 
-// startSquashed serves a directory, with root mapped to nobody.
+// startSquashed serves a directory, with root mapped to the anonymous user.
 func startSquashed(dir string) (*server, error) {
 	return startServer(dir, "--no-root-squash=false")
 }

@@ -1,4 +1,4 @@
-// Commands whose output has figures that cannot be the same: what is the same in it is compared.
+// Commands whose output has figures that cannot be the same: the rest is compared.
 
 package cli
 
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// statMasks are what two file systems, or two files of one, do not have in common in the output of
-// stat.
+// statMasks are the parts of stat's output that differ between two file systems, or two files in
+// one.
 var statMasks = []struct {
 	what *regexp.Regexp
 	with string

@@ -20,16 +20,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// bigSize is what takes long enough to be interrupted in its middle.
+// bigSize takes long enough to be interrupted in its middle.
 const bigSize = 200 << 20
 
 // kills is how many copies of a kind are interrupted.
 const kills = 5
 
-// tempMark is in the names that cp gives to what is not complete.
+// tempMark is in the names that cp gives to incomplete files.
 const tempMark = ".nfsrdma-"
 
-// A killRig is a directory of this machine, one that is served, and its URL.
+// A killRig is a local directory, a served one, and its URL.
 type killRig struct{ local, served, url string }
 
 func newKillRig(t *testing.T) killRig {
@@ -118,8 +118,8 @@ func (r run) interruptAt(whole time.Duration, sig os.Signal) {
 	_ = r.cmd.Process.Signal(sig)
 }
 
-// checkLeft complains about what is not complete under dir and was not told of.
-// Who is killed cannot tell.
+// checkLeft complains about incomplete files under dir that the output did not mention. A killed
+// process cannot mention any.
 func (r run) checkLeft(t *testing.T, dir string, killed bool) {
 	t.Helper()
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -148,7 +148,7 @@ func checkFile(t *testing.T, name string, contents ...[]byte) int {
 
 var signals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL, syscall.SIGHUP, syscall.SIGQUIT}
 
-// A copy that is interrupted leaves what had the name, or the whole of the new.
+// An interrupted copy leaves the name's old content, or all of the new.
 func TestInterruptedCopyLeavesNoHalfFile(t *testing.T) {
 	r := newKillRig(t)
 	big, old := pattern(bigSize, 1), []byte("old\n")
@@ -288,8 +288,8 @@ func TestInterruptedTreeHasWholeFiles(t *testing.T) {
 				t.Errorf("%v: status 0, and %s is not there", sig, name)
 			}
 		}
-		// Of its own directory: what the server does for a process that was killed may come when
-		// the next one has begun.
+		// In its own directory: the server may finish work for a killed process after the next one
+		// has begun.
 		p.checkLeft(t, r.served+to, sig == syscall.SIGKILL)
 	}
 }
@@ -336,7 +336,7 @@ func fullFS(t *testing.T, size string) string {
 	return dir
 }
 
-// Where there is no room, what had the name stays, nothing is left, and both are told.
+// Where there is no room, the name's old content stays, nothing is left, and both report it.
 func TestNoSpaceLeavesNoHalfFile(t *testing.T) {
 	r := newKillRig(t)
 	full := fullFS(t, "8m")
@@ -374,7 +374,7 @@ func TestNoSpaceLeavesNoHalfFile(t *testing.T) {
 	checkFile(t, r.local+"/big", big)
 }
 
-// What fits of a tree is there whole, and the rest is not there at all.
+// The files that fit are there whole, and the rest are not there at all.
 func TestNoSpaceInATree(t *testing.T) {
 	r := newKillRig(t)
 	full := fullFS(t, "8m")

@@ -1,5 +1,5 @@
 // The same command lines given to coreutils on a local directory and to nfsrdma on a served one,
-// and what they leave compared.
+// and their results compared.
 
 // Package cli holds the suite that measures nfsrdma's file commands by coreutils: see testdata for
 // the cases.
@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// exportName is what the server calls the directory that it serves.
+// exportName is the server's name for its directory.
 const exportName = "/export"
 
 // The rig is set once, by TestMain.
@@ -71,7 +71,7 @@ func runSuite(m *testing.M) (int, error) {
 	}
 	defer srv.stop()
 	rig.url = srv.url
-	// What runs is mostly other processes that wait for one another.
+	// The running work is mostly other processes that wait for one another.
 	flag.Parse()
 	_ = flag.Set("test.parallel", "4")
 	return m.Run(), nil
@@ -84,8 +84,8 @@ type server struct {
 	log *strings.Builder
 }
 
-// startServer serves a directory as /export on a port that stays this process's own: who asks a
-// server that is gone meets no other.
+// startServer serves a directory as /export on a port that stays this process's own: a client of an
+// ended server reaches no other.
 func startServer(dir string, extra ...string) (*server, error) {
 	port, _, err := machine.ReservePort()
 	if err != nil {

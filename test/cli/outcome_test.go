@@ -24,7 +24,7 @@ func (c *testCase) diffOutcomes(want, got *outcome) (diffs []string) {
 	return append(diffs, diffMessages(want.stderr, got.stderr)...)
 }
 
-// diffLines compares what was written to the standard output.
+// diffLines compares standard outputs.
 func diffLines(want, got string, unordered bool) (diffs []string) {
 	if want == got {
 		return nil
@@ -46,15 +46,15 @@ func diffLines(want, got string, unordered bool) (diffs []string) {
 	return diffs
 }
 
-// A message is what a line of the standard error says: of what kind it is, and about which names.
+// A message is the meaning of a line on the standard error: its kind, and its names.
 type message struct {
 	line  string
 	kind  string
 	names []string
 }
 
-// kinds are the things that messages say, in the words by which they are known:
-// the first one that a line has counts. Case does not.
+// kinds are the meanings of messages, with the words that identify them: the first match in a line
+// counts. Case does not.
 var kinds = []struct {
 	kind  string
 	words []string

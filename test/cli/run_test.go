@@ -1,4 +1,4 @@
-// One case: the two sides made, its command lines run on each, and what came of it compared.
+// One case: the two sides made, its command lines run on each, and the results compared.
 
 package cli
 
@@ -19,23 +19,23 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// The ordinary user, and a second group of his.
+// The ordinary user, and his second group.
 const (
 	userID      = 4242
 	secondGroup = 4243
 )
 
-// stepLimit is how long one command line may take on a busy machine, and limits
-// what it may take of the machine: a tree copied into itself has no end.
+// stepLimit is how long one command line may take on a busy machine, and limits bound its use of
+// the machine: a tree copied into itself has no end.
 const (
 	stepLimit = 4 * time.Minute
 	limits    = "ulimit -t 30; ulimit -v 6000000\n"
 )
 
-// commands are those of nfsrdma that a script's command lines have.
+// commands are the nfsrdma commands in a script's command lines.
 var commands = []string{"cp", "mv", "rm", "ln", "mkdir", "stat", "df", "ls", "cat"}
 
-// A caller is who runs the commands: nil is who runs the suite.
+// A caller is the user that runs the commands: nil is the suite's own.
 type caller = *syscall.Credential
 
 func TestCommands(t *testing.T) {
@@ -125,12 +125,12 @@ func (c *testCase) conclude(t *testing.T, diffs []string, expected []difference)
 // A side is where one of the two runs: a tree, and a directory of this machine to start in.
 type side struct {
 	dir, tree, scratch string
-	url                string // what @ is, for nfsrdma
+	url                string // replaces @, for nfsrdma
 	as                 caller
 	outcome            outcome
 }
 
-// An outcome is what one command line came to, paths put back to @ and %.
+// An outcome is the result of one command line, paths put back to @ and %.
 type outcome struct {
 	status         int
 	stdout, stderr string

@@ -1,4 +1,4 @@
-// The scripts in testdata: what they may say, and how they are read.
+// The scripts in testdata: their language, and how they are read.
 
 package cli
 
@@ -28,10 +28,9 @@ import (
 //	  form stat         the output has figures that cannot be the same: see forms_test.go
 //	  differs REASON PATTERN   a difference that is expected, see reasons
 //
-// In a run, $(n NAME) is a name as it is written after @: in a URL, with each
-// byte escaped. In a line, @ at the start of a word is the tree: a directory for coreutils, a
-// URL for nfsrdma; % is a directory of this machine for both, where commands
-// start. Setups have @ as a directory for both.
+// In a run, $(n NAME) is a name as it is written after @: in a URL, with each byte escaped. In a
+// line, @ at the start of a word is the tree: a directory for coreutils, a URL for nfsrdma; % is a
+// directory of this machine for both, where commands start. Setups have @ as a directory for both.
 type testCase struct {
 	file, name string
 	rootSetup  []string
@@ -49,7 +48,7 @@ type step struct{ line, stdin string }
 
 type check struct{ what, path string }
 
-// A difference is a pattern of lines of a comparison, * being anything, and why there is such a
+// A difference is a pattern for lines in a comparison, * being anything, and the reason for such a
 // line.
 type difference struct{ reason, pattern string }
 
@@ -186,7 +185,7 @@ var (
 	scratchWord = regexp.MustCompile(`(^|[\s'"=:;(<>])%(/|$|[\s'"])`)
 )
 
-// expand puts what @ and % stand for in a line of a script.
+// expand replaces @ and % in a script's line.
 func expand(line, tree, scratch string) string {
 	// Twice, as words that touch share the blank between them.
 	for range 2 {

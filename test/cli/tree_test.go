@@ -1,4 +1,4 @@
-// What a tree is, entry by entry, and how two of them differ.
+// A tree, entry by entry, and how two trees differ.
 
 package cli
 
@@ -75,8 +75,8 @@ func content(path string, mode uint32) (string, error) {
 	return "", nil
 }
 
-// sum is a hash of what a file holds. Blocks of zeros do not count, in a hole or not: a file may be
-// gigabytes of them, and how long it is is compared by itself.
+// sum is a hash of a file's content. Blocks of zeros do not count, in a hole or not: a file may
+// have gigabytes of them, and its length is compared separately.
 func sum(f *os.File) (string, error) {
 	const block = 64 << 10
 	h, buf, zeros := sha256.New(), make([]byte, block), make([]byte, block)
@@ -137,8 +137,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// stamps are the times that a case starts with: all of them long ago, no two the same, none on a
-// full second.
+// stamps are a case's initial times: all long ago, no two the same, none on a full second.
 var firstStamp = time.Date(2020, 2, 3, 4, 5, 6, 123456789, time.UTC)
 
 // stampTree gives each entry below dir that the setup made an old time, unless the setup gave it
@@ -167,8 +166,8 @@ func stampTree(t *testing.T, dir string, since time.Time) {
 	}
 }
 
-// diffTrees lists in words what is otherwise in got than in want. Times from
-// before start must be the same; later ones must only be later ones.
+// diffTrees describes the differences between got and want. Times from before start must be the
+// same; later ones must only be later ones.
 func diffTrees(want, got map[string]*entry, start time.Time) (diffs []string) {
 	names := slices.Sorted(maps.Keys(want))
 	for name := range got {
@@ -238,7 +237,7 @@ func age(ts syscall.Timespec, start time.Time) string {
 // than the other.
 const slack = 256 << 10
 
-// diffChecks compares what only some cases ask for.
+// diffChecks compares what only some cases check.
 func diffChecks(checks []check, want, got map[string]*entry, start time.Time) (diffs []string) {
 	for _, c := range checks {
 		path := strings.NewReplacer("@", "tree", "%", "scratch").Replace(c.path)

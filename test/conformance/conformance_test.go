@@ -1,4 +1,4 @@
-// The catalogue is in order, and the check finds what it is there to find.
+// The catalogue is in order, and the check finds its faults.
 
 package conformance
 
@@ -81,7 +81,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// failing is a test that has failed, whose end is where the test wants it.
+// failing is a failed test that ends where the test wants it.
 type failing struct {
 	testing.TB
 	cleanup func()

@@ -1,4 +1,4 @@
-// What a flood costs the others: the throughput of one client alone, and beside attackers.
+// The cost of a flood for the others: the throughput of one client alone, and beside attackers.
 
 package hostile
 
@@ -17,10 +17,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// BenchmarkBeside measures READs of 1 MiB of a client that has done nothing
-// wrong: alone, then beside each kind of attacker. Beside any it should have half of
-// what it has alone at least. Attackers, server and client share this process's
-// CPUs, so those who connect do so a thousand times a second and no faster.
+// BenchmarkBeside measures 1 MiB READs by a well-behaved client: alone, then beside each kind of
+// attacker. Beside any it should have at least half of its throughput alone. Attackers, server and
+// client share this process's CPUs, so attackers connect a thousand times a second and no faster.
 func BenchmarkBeside(b *testing.B) {
 	for _, k := range []struct {
 		name   string
@@ -93,7 +92,7 @@ func connections(_ *testing.B, s *rig.Server, _ nfs3.FH, stop chan struct{}) {
 	})
 }
 
-// guesses has each connection refused for a guess.
+// guesses makes connections that are each refused for a guess.
 func guesses(b *testing.B, s *rig.Server, _ nfs3.FH, stop chan struct{}) {
 	often(stop, func() {
 		p := peer.Dial(b, s.RDMA)
@@ -103,7 +102,7 @@ func guesses(b *testing.B, s *rig.Server, _ nfs3.FH, stop chan struct{}) {
 	})
 }
 
-// closedWindows asks for as much as there are credits for, and takes nothing.
+// closedWindows uses all credits for requests, and takes nothing.
 func closedWindows(b *testing.B, s *rig.Server, fh nfs3.FH, stop chan struct{}) {
 	for range 20 {
 		p := peer.Dial(b, s.RDMA)

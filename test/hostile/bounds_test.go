@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
-// A bound is what may be added to what there was when it was made.
+// A bound limits additions to the resources at its creation.
 type bound struct {
 	t          *testing.T
 	heap       uint64
@@ -20,14 +20,14 @@ type bound struct {
 
 func newBound(t *testing.T) *bound {
 	runtime.GC()
-	runtime.GC() // what pools kept is gone after the second
+	runtime.GC() // the contents of pools are gone after the second
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return &bound{t, m.HeapAlloc, runtime.NumGoroutine()}
 }
 
-// within wants at most heap more bytes of live heap and goroutines more goroutines
-// than before. What is garbage, or on its way out, does not count.
+// within wants at most heap more bytes of live heap and goroutines more goroutines than before.
+// Garbage, or memory on its way out, does not count.
 func (b *bound) within(what string, heap uint64, goroutines int) {
 	b.t.Helper()
 	var h uint64
@@ -50,7 +50,8 @@ func served(t *testing.T, s *rig.Server) {
 	t.Helper()
 	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
 		var err error
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); { // a place may have to be made, and clients try again
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+			// a place may have to be made, and clients try again
 			var c *nfsclient.Client
 			if c, err = nfsclient.Dial(bg, s.Addr(tr), nfsclient.Options{Transport: tr}); err != nil {
 				continue

@@ -14,8 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// write is a WRITE of data whose Read list is what list makes of the Position where the data
-// belongs.
+// write is a WRITE of data whose Read list is made by list from the data's Position.
 func (a *target) write(fh nfs3.FH, n int, list func(pos uint32) []chunks.ReadSegment) (xid uint32) {
 	a.t.Helper()
 	xid = peer.XID()
@@ -74,7 +73,7 @@ func TestReadListPositionOfNoItem(t *testing.T) {
 		xid := a.write(fh, 100, func(pos uint32) []chunks.ReadSegment { return one(uint32(int32(pos)+d), 9, 100, off) })
 		a.WantErrChunk(fmt.Sprintf("Position off by %d", d), xid)
 	}
-	// A call that has no item at all.
+	// A call without any item.
 	xid := peer.XID()
 	stream := peer.NFS(xid, nfs3.ProcGetattr, &nfs3.GetattrArgs{FH: fh})
 	a.Message(append(peer.Header(xid, rpcrdma.ProcMsg, func(h *rpcrdma.Header) { h.Read = one(uint32(len(stream)), 9, 100, off) }), stream...))
@@ -96,8 +95,8 @@ func TestReadListPositionBeyondMessage(t *testing.T) {
 	a.works()
 }
 
-// The sum of the lengths is 2^32 + 100, which is 100 to who counts in 32 bits (RFC 8166 §3.4.4
-// [R8166-049]). Nothing may be read before that is found.
+// The sum of the lengths is 2^32 + 100, which is 100 in 32 bits (RFC 8166 §3.4.4 [R8166-049]).
+// Nothing may be read before that is found.
 func TestSegmentLengthsOverflow(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -110,7 +109,7 @@ func TestSegmentLengthsOverflow(t *testing.T) {
 		a.WantErrChunk(fmt.Sprintf("%d + %d bytes", first, 100-first), xid)
 	}
 	a.noRead("lengths that overflow")
-	// As much in Write chunks is only an offer: what fits is used.
+	// As much in Write chunks is only an offer: the fitting part is used.
 	xid := peer.XID()
 	a.Message(append(peer.Header(xid, rpcrdma.ProcMsg, func(h *rpcrdma.Header) {
 		h.AddWrite(chunks.Segment{Handle: 9, Length: 1<<32 - 1, Offset: off}, chunks.Segment{Handle: 9, Length: 1<<32 - 1, Offset: off})
@@ -169,8 +168,8 @@ func TestZeroSegmentChunks(t *testing.T) {
 	a.works()
 }
 
-// Two segments of one Read chunk, and two of one Write chunk, over the same
-// bytes: odd, but nobody is harmed.
+// Two segments in one Read chunk, and two in one Write chunk, over the same bytes: odd, but
+// harmless.
 func TestOverlappingChunks(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")

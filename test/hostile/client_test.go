@@ -1,4 +1,4 @@
-// What a hostile server does to a client of ours.
+// What a hostile server does to our client.
 
 package hostile
 
@@ -50,8 +50,8 @@ func hunt(t *testing.T, credits int) *prey {
 	return h
 }
 
-// callTime is when a call is given up that does not end; of many at once each waits for those
-// before it.
+// callTime is when a call without an end is abandoned; each of many simultaneous calls waits for
+// those before it.
 const callTime = 10 * time.Minute
 
 // call begins a NULL call; its end comes to calls.
@@ -79,8 +79,8 @@ func (h *prey) wantCall(what string) {
 	}
 }
 
-// A grant of none is one, and one of 2^32-1 is no more than the client has asked for
-// (RFC 8166 §3.3.1 [R8166-025]): it has receives for no more.
+// A grant of none is one, and one of 2^32-1 is no more than the client has asked for (RFC 8166
+// §3.3.1 [R8166-025]): it has receives for no more.
 func TestCreditGrants(t *testing.T) {
 	conformance.Proves(t, "R8166-021", "R8166-025")
 	const own = 4
@@ -115,18 +115,18 @@ func TestCreditGrants(t *testing.T) {
 	}
 }
 
-// malformed is replies that are none, for the call xid.
+// malformed returns invalid replies to the call xid.
 func malformed(xid uint32) [][]byte {
 	good := peer.Success(xid, 4)
 	return [][]byte{
 		good[:0], good[:3], good[:16], good[:27], // short
 		peer.Words(xid, 2, 4, 0, 0, 0, 0, xid, 1, 0, 0, 0, 0),          // version
 		peer.Words(xid, 1, 4, 2, 0, 0, 0, 0, 0, xid, 1, 0, 0, 0, 0),    // MSGP
-		peer.Words(xid, 1, 4, 9, 0, 0, 0, xid, 1, 0, 0, 0, 0),          // no kind there is
+		peer.Words(xid, 1, 4, 9, 0, 0, 0, xid, 1, 0, 0, 0, 0),          // unknown kind
 		peer.Words(xid, 1, 4, 0, 7, 0, 0, xid, 1, 0, 0, 0, 0),          // list word
 		peer.Words(xid, 1, 4, 0, 0, 1, 1<<31, 0, xid, 1, 0, 0, 0, 0),   // count
 		peer.Words(xid, 1, 4, 0, 1, 0, 5, 5, 0, 0, 0, 0, 0, xid, 1, 0), // Read list in a reply
-		peer.Words(xid, 1, 4, 0, 0, 1, 1, 5, 5, 0, 0, 0, 0, xid, 1, 0), // Write chunk that nobody offered
+		peer.Words(xid, 1, 4, 0, 0, 1, 1, 5, 5, 0, 0, 0, 0, xid, 1, 0), // unoffered Write chunk
 		peer.Words(xid, 1, 4, 1, 0, 0, 0),                              // NOMSG without a Reply chunk
 		peer.Words(xid, 1, 4, 4, 3),                                    // RDMA_ERROR of no meaning
 		peer.Words(xid, 1, 4, 4, 1),                                    // ERR_VERS cut short
@@ -138,7 +138,9 @@ func malformed(xid uint32) [][]byte {
 func TestMalformedReplyThenTheNext(t *testing.T) {
 	conformance.Proves(t, "R8166-032", "R8166-149")
 	h := hunt(t, 4)
-	const burst = 5 // beside the good one; a server that sends more than it was called for has no right to receives
+	// beside the good one; a server that sends more replies than it had calls has no right to
+	// receives
+	const burst = 5
 	for round := range 60 {
 		h.call()
 		xid := h.NextCall()
@@ -183,8 +185,8 @@ func TestErrorReplies(t *testing.T) {
 	h.wantCall("after errors")
 }
 
-// A reply of more bytes than the receive has ends the stream with the code of
-// DDP, and each call with an error that says so.
+// A reply with more bytes than the receive has ends the stream with DDP's code, and each call with
+// an error that says so.
 func TestInlineReplyTooLarge(t *testing.T) {
 	h := hunt(t, 4)
 	h.call()

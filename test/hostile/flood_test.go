@@ -65,8 +65,8 @@ func TestEndlessReads(t *testing.T) {
 	b.within("Reads that nobody takes", small, 20)
 }
 
-// A peer that does not count its credits runs out of receives, or is cut off:
-// it is served no more than others.
+// A peer that does not count its credits runs out of receives, or is cut off: it is served no more
+// than others.
 func TestCreditsIgnored(t *testing.T) {
 	a := attack(t)
 	b := newBound(t)
@@ -96,7 +96,7 @@ func TestCreditsIgnored(t *testing.T) {
 	b.within("credits ignored", perConn+small, 80)
 }
 
-// Guesses of the server's STags, in the moment when there are some: each costs a connection.
+// Guesses at the server's STags, while there are some: each costs a connection.
 func TestSTagGuesses(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -111,7 +111,8 @@ func TestSTagGuesses(t *testing.T) {
 		}
 		c := &target{Peer: p, t: t}
 		c.write(fh, 5000, func(pos uint32) []chunks.ReadSegment { return one(pos, 5, 5000, 0) })
-		if _, err := p.Next(); err != peer.ErrRead { // it has asked for the chunk: its sink is there
+		if _, err := p.Next(); err != peer.ErrRead {
+			// it has asked for the chunk: its sink is there
 			t.Fatal(err)
 		}
 		guess := r.Uint32()

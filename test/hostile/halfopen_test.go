@@ -17,7 +17,7 @@ import (
 const (
 	places  = 32 // connections that the flooded servers take
 	perConn = 1 << 20
-	small   = 8 << 20 // what all else may come to
+	small   = 8 << 20 // bound for everything else
 )
 
 // open connects n times and says the same each time. It reads nothing.
@@ -33,9 +33,9 @@ func open(t *testing.T, addr string, n int, say []byte) {
 	}
 }
 
-// Ten thousand connections that never say a whole Request, that say it and
-// nothing more, or that connect by TCP and make no call. What they cost is
-// bounded by the places that there are; clients who were there stay, and others get in.
+// Ten thousand connections that never send a whole Request, that send it and nothing more, or that
+// connect by TCP and make no call. Their cost is bounded by the number of places; existing clients
+// stay, and others get in.
 func TestHalfOpenConnections(t *testing.T) {
 	s, works := rig.Attacked(t, rig.Config{
 		Device: rnic.DeviceConfig{MaxHandshakes: 64},
@@ -63,8 +63,8 @@ func TestHalfOpenConnections(t *testing.T) {
 	}
 }
 
-// A Request that comes a byte at a time has as long for all of it as any other, however long a byte
-// is waited for (RFC 5044 §7.1.2 [R5044-125]).
+// A Request that comes a byte at a time has no more time than any other, however long each byte
+// takes (RFC 5044 §7.1.2 [R5044-125]).
 func TestTricklingRequest(t *testing.T) {
 	s, works := rig.Attacked(t, rig.Config{Device: rnic.DeviceConfig{HandshakeTimeout: 3 * time.Second}})
 	request := mpa.AppendFrame(nil, peer.Request())

@@ -82,7 +82,7 @@ func (m *fuseMount) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// stop has the disk not answer, from when stop returns.
+// stop makes the disk stop answering, from its return on.
 func (m *fuseMount) stop(t *testing.T) {
 	t.Helper()
 	m.signal(t, syscall.SIGSTOP)
@@ -101,7 +101,7 @@ func (m *fuseMount) stop(t *testing.T) {
 
 func (m *fuseMount) resume(t *testing.T) { m.signal(t, syscall.SIGCONT) }
 
-// A hungServer exports a fuseMount as /hung and a directory of its own as /ok.
+// A hungServer exports a fuseMount as /hung and its own directory as /ok.
 type hungServer struct {
 	*testing.T
 	fuse *fuseMount
@@ -239,7 +239,7 @@ func threads(t *testing.T) int {
 	return len(list)
 }
 
-// load has n connections make calls at once each, on one place, until wait is called.
+// load makes simultaneous calls on n connections each, in one place, until wait is called.
 type load struct {
 	clients []*nfsclient.Client
 	calls   sync.WaitGroup
@@ -265,10 +265,9 @@ func (h *hungServer) load(p place, conns, each int) *load {
 	return l
 }
 
-// TestHungDisk: many connections with many calls each on a disk that does not answer. The
-// users of another export are served all the time, on connections of their own and
-// on those very connections; the calls take a bounded number of threads, and are all
-// answered when the disk answers again.
+// TestHungDisk: many connections with many calls each on a disk that does not answer. The users of
+// another export are served all the time, on their own connections and on those very connections;
+// the calls take a bounded number of threads, and are all answered when the disk answers again.
 func TestHungDisk(t *testing.T) {
 	conns, each := 24, 150 // more than a connection may have at once
 	if full {
@@ -328,8 +327,8 @@ func TestHungDisk(t *testing.T) {
 	h.within("the end", h.end)
 }
 
-// TestHungDiskShutdown: a server ends in bounded time though calls hang, says where, and
-// closes what answers.
+// TestHungDiskShutdown: a server ends in bounded time though calls hang, says where, and closes the
+// files that answer.
 func TestHungDiskShutdown(t *testing.T) {
 	h := serveHung(t)
 	first := h.dial(false)

@@ -1,4 +1,4 @@
-// What all tests here share: silence in the log, many descriptors, servers to attack.
+// Common to all tests here: silence in the log, many descriptors, servers to attack.
 
 package hostile
 
@@ -47,7 +47,7 @@ type target struct {
 	*peer.Peer
 	t     *testing.T
 	s     *rig.Server
-	works func() // the clients beside get on
+	works func() // the other clients make progress
 	root  nfs3.FH
 }
 
@@ -60,7 +60,7 @@ func attackWith(t *testing.T, cfg rig.Config) *target {
 	return &target{Peer: p, t: t, s: s, works: works, root: p.Mount(rig.Export)}
 }
 
-// memory tells the peer of b under a handle, at an offset that is not zero.
+// memory registers b with the peer under a handle, at an offset that is not zero.
 func (a *target) memory(handle uint32, b []byte) (offset uint64) {
 	offset = uint64(handle)<<32 + 0x1000
 	a.Memory[handle] = &peer.Region{Base: offset, B: b}

@@ -1,5 +1,4 @@
-// What connections cost a server that is a process of its own, and what it keeps when they are
-// gone.
+// The cost of connections for a server in a separate process, and what it keeps when they are gone.
 
 package hostile
 
@@ -28,8 +27,8 @@ import (
 // serverEnv makes this test binary the server; see TestMain.
 const serverEnv = "NFSRDMA_TEST_SERVER"
 
-// serveAlone serves until the standard input ends. It writes the addresses of RDMA and
-// TCP, then, for each line of input, how many goroutines there are.
+// serveAlone serves until the standard input ends. It writes the addresses for RDMA and TCP, then,
+// for each line of input, how many goroutines there are.
 func serveAlone() error {
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: memfs.New(memfs.Options{})}}})
 	if err != nil {
@@ -48,7 +47,7 @@ func serveAlone() error {
 	return nil
 }
 
-// A lone is a server in a process of its own.
+// A lone is a server in a separate process.
 type lone struct {
 	t         *testing.T
 	cmd       *exec.Cmd
@@ -84,7 +83,7 @@ func startLone(t *testing.T) *lone {
 	return s
 }
 
-// A cost is what the server's process has.
+// A cost is the resources of the server's process.
 type cost struct {
 	resident                int // KB
 	descriptors, goroutines int
@@ -115,7 +114,7 @@ func (s *lone) cost() (c cost) {
 	return c
 }
 
-// connPlan is what a connection may cost: figures are in docs/lab/many-connections.md, with room
+// connPlan is a connection's allowed cost: figures are in docs/lab/many-connections.md, with room
 // here for the garbage of a server that has few connections to share it.
 const connPlan = 110 // KB
 
@@ -123,10 +122,10 @@ const connPlan = 110 // KB
 // would have been in every receive buffer that its credits give it once.
 const memoryCalls = 150
 
-// callsAtOnce is how many of them are on their way at a time, within what every reply grants.
+// callsAtOnce is how many calls are on their way at a time, within every reply's grant.
 const callsAtOnce = 15
 
-// nulls makes the calls of a connection and reads their replies, in whatever order they come.
+// nulls makes a connection's calls and reads their replies, in any order.
 func nulls(t *testing.T, call func(xid uint32), reply func() oncrpc.ReplyHeader) {
 	t.Helper()
 	for range memoryCalls / callsAtOnce {
@@ -146,7 +145,7 @@ func nulls(t *testing.T, call func(xid uint32), reply func() oncrpc.ReplyHeader)
 	}
 }
 
-// A batch keeps what is written until somebody waits for an answer. One goroutine uses it.
+// A batch keeps the written bytes until a caller waits for an answer. One goroutine uses it.
 type batch struct {
 	net.Conn
 	out []byte
@@ -168,7 +167,7 @@ func (b *batch) Read(p []byte) (int, error) {
 }
 
 // TestConnectionsAreCheapAndGivenBack: connections that have made some calls and wait, over RDMA
-// and over TCP. With NFSRDMA_FULL there are 5,000 of each. The race detector keeps notes of all
+// and over TCP. With NFSRDMA_FULL there are 5,000 of each. The race detector keeps notes about all
 // memory, so that with it only descriptors and goroutines are counted.
 func TestConnectionsAreCheapAndGivenBack(t *testing.T) {
 	n := min(some(200, 5000), descriptors*4/5)
@@ -184,7 +183,7 @@ func TestConnectionsAreCheapAndGivenBack(t *testing.T) {
 				if over == "RDMA" {
 					p := peer.Dial(t, s.rdma)
 					ends = append(ends, p.C)
-					p.Null("a connection") // its reply grants what comes now
+					p.Null("a connection") // its reply grants the following calls
 					p.C = &batch{Conn: p.C}
 					nulls(t, func(xid uint32) { p.Message(peer.Inline(xid, peer.NFS(xid, nfs3.ProcNull, nil))) },
 						func() oncrpc.ReplyHeader { return p.Want().RPC })

@@ -59,7 +59,7 @@ func TestWrongVersion(t *testing.T) {
 	a.works()
 }
 
-// RFC 8166 §4.5.2 [R8166-160]: the XID of the header and that of the RPC message, inline and long.
+// RFC 8166 §4.5.2 [R8166-160]: the XIDs in the header and the RPC message, inline and long.
 func TestXIDMismatch(t *testing.T) {
 	a := attack(t)
 	xid := peer.XID()
@@ -93,8 +93,8 @@ func TestKindAndPositionZero(t *testing.T) {
 	a.works()
 }
 
-// A reply that does not fit what the call offers is ERR_CHUNK, with no byte written
-// (RFC 8166 §4.5.3 [R8166-165]).
+// A reply that does not fit the call's offer is ERR_CHUNK, with no byte written (RFC 8166 §4.5.3
+// [R8166-165]).
 func TestReplyThatDoesNotFit(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -123,7 +123,8 @@ func TestSendLargerThanReceive(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			a := attack(t)
 			a.Null("before")
-			a.Message(append(peer.Words(1, 1, 0, 3), make([]byte, n-16)...)) // RDMA_DONE, which is not answered
+			// RDMA_DONE, which is not answered
+			a.Message(append(peer.Words(1, 1, 0, 3), make([]byte, n-16)...))
 			if n <= rpcrdma.DefaultInlineSize {
 				a.Null("a full receive")
 			} else {
@@ -134,7 +135,7 @@ func TestSendLargerThanReceive(t *testing.T) {
 	}
 }
 
-// Replies that nobody waits for, sent to a server, are dropped.
+// Replies without a waiter, sent to a server, are dropped.
 func TestReplyToServer(t *testing.T) {
 	a := attack(t)
 	for range 5 {
@@ -146,7 +147,7 @@ func TestReplyToServer(t *testing.T) {
 	a.works()
 }
 
-// Credits of a call are only what the client would like: none and all are taken alike.
+// A call's credits are only the client's wish: none and all are taken alike.
 func TestCreditRequests(t *testing.T) {
 	a := attack(t)
 	for _, n := range []uint32{0, 1, 1<<32 - 1} {

@@ -1,4 +1,4 @@
-// What a client does not try again.
+// Calls that a client does not try again.
 
 package hostile
 
@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// ERR_CHUNK ends a call with an error. It is not sent again with a larger Reply
-// chunk, or at all: what the server has done with it nobody knows (RFC 8267 §3.1, §4).
+// ERR_CHUNK ends a call with an error. It is not sent again with a larger Reply chunk, or at all:
+// it is unknown whether the server has done it (RFC 8267 §3.1, §4).
 func TestErrChunkIsNotTriedAgain(t *testing.T) {
 	conformance.Proves(t, "R8166-154", "R8267-008", "R8267-015", "R8267-016")
 	rig.NoLeaks(t)

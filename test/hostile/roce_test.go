@@ -1,5 +1,5 @@
-// Strangers at the UDP port of RoCE: noise, requests in the names of others, guesses, while a
-// client works beside.
+// Strangers at RoCE's UDP port: noise, requests in others' names, guesses, while another client
+// works.
 
 package hostile
 
@@ -23,8 +23,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
-// A forger sends datagrams from an address where nobody speaks RoCE, and counts those that come
-// back.
+// A forger sends datagrams from an address without RoCE, and counts the answers.
 type forger struct {
 	t    *testing.T
 	r    *rand.Rand
@@ -55,7 +54,7 @@ func newForger(t *testing.T, r *rand.Rand, at, server netip.Addr) *forger {
 	return f
 }
 
-// say sends what was built at the front of the wire's room.
+// say sends the n bytes built at the front of the wire's room.
 func (f *forger) say(n int) {
 	if err := f.wire.Add(n, packet.Tail{}, f.to); err != nil {
 		f.t.Fatal(err)
@@ -70,8 +69,8 @@ func (f *forger) say(n int) {
 	f.sent++
 }
 
-// noise is a packet of any opcode to any queue pair, of right ICRC. Some are a BTH whose opcode
-// promises more headers: what is random is rarely that, and the test expects to see them counted.
+// noise is a packet with any opcode to any queue pair, with a right ICRC. Some are a BTH whose
+// opcode promises more headers: random bytes rarely do, and the test expects to see them counted.
 func (f *forger) noise() {
 	b := f.wire.Room()
 	n := packet.BTHLen + 4*f.r.IntN(100)
@@ -95,7 +94,8 @@ func (f *forger) mad(d *cm.Datagram) { f.say(len(d.Append(f.wire.Room()[:0], f.r
 
 // request asks for a connection that is never confirmed.
 func (f *forger) request() {
-	c := cm.New(cm.Config{Addr: f.wire.Local().Addr(), GUID: f.r.Uint64(), MTU: 3, Rand: f.r.Uint64}) // a new one, which holds nothing
+	// a new one, which holds nothing
+	c := cm.New(cm.Config{Addr: f.wire.Local().Addr(), GUID: f.r.Uint64(), MTU: 3, Rand: f.r.Uint64})
 	_, err := c.Connect(0, cm.Request{Peer: f.to.Addr(), Service: mad.IPService(mad.ProtocolTCP, 20049),
 		Local: cm.QP{QPN: 2 + f.r.Uint32()>>9, PathMTU: 3, Transport: mad.ServiceRC}})
 	if err != nil {
@@ -119,10 +119,10 @@ func (f *forger) guess() {
 	f.mad(&d)
 }
 
-// TestRoCEStrangers: strangers flood a server over RoCE with noise, requests to connect that nobody
-// confirms, and guesses, from many addresses. The client beside works, one that comes is served,
-// what is held stays small, all is counted, and nobody is sent more datagrams than came from his
-// address.
+// TestRoCEStrangers: strangers flood a server over RoCE with noise, requests to connect that are
+// never confirmed, and guesses, from many addresses. The other client works, a new one is served,
+// the held memory stays small, all is counted, and no address is sent more datagrams than came from
+// it.
 func TestRoCEStrangers(t *testing.T) {
 	host := machine.Addr(t).String()
 	s := rig.Start(t, rig.Config{Host: host, RoCE: roce.Open(rnic.DeviceConfig{MaxHandshakes: 64})})
@@ -165,7 +165,8 @@ func TestRoCEStrangers(t *testing.T) {
 	}
 	works()
 	b.within("strangers", small, 150)
-	late := s.Mount(t, nfsclient.Options{Provider: nfsclient.RoCE}) // comes in the middle of what is half-open
+	// comes in the middle of the half-open connections
+	late := s.Mount(t, nfsclient.Options{Provider: nfsclient.RoCE})
 	if _, err := late.ReadFile(bg, "beside"); err != nil {
 		t.Error(err)
 	}
@@ -174,7 +175,7 @@ func TestRoCEStrangers(t *testing.T) {
 			t.Errorf("nothing was dropped for %q", d.Reason)
 		}
 	}
-	time.Sleep(50 * time.Millisecond) // for what is on its way to them
+	time.Sleep(50 * time.Millisecond) // for datagrams on their way to them
 	for _, f := range forgers {
 		f.wire.Close()
 		if came := <-f.came; came > f.sent {
@@ -183,5 +184,5 @@ func TestRoCEStrangers(t *testing.T) {
 	}
 }
 
-// counted is what has to be seen in the metrics after all of that.
+// counted is what the metrics must show after all that.
 var counted = map[string]bool{"no such QP": true, "malformed": true, "CM: no such connection": true, "CM: attribute": true}

@@ -86,7 +86,7 @@ func TestEnhancedWithoutRoom(t *testing.T) {
 	}
 }
 
-// fin has a stream end at each byte of an FPDU.
+// fin makes a stream end at each byte of an FPDU.
 func TestFINInsideFPDU(t *testing.T) {
 	s, works := rig.Attacked(t, rig.Config{})
 	xid := peer.XID()
@@ -133,7 +133,7 @@ func TestFPDULength1(t *testing.T) {
 	fpdu(t, "length 13", framed(make([]byte, 13)), term.DDPLocal)
 }
 
-// The longest length there is: a Send of more than the receive has.
+// The longest length: a Send with more than the receive has.
 func TestFPDULength65535(t *testing.T) {
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpSend), MSN: 2}
 	fpdu(t, "length 65535", framed(append(h.Append(nil), make([]byte, 65535-18)...)), term.DDPTooLong)

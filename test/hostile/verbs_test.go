@@ -1,5 +1,4 @@
-// Segments that the RNIC has to refuse: other people's STags, and queues and numbers that are
-// wrong.
+// Segments that the RNIC must refuse: foreign STags, and wrong queues and numbers.
 
 package hostile
 
@@ -57,7 +56,8 @@ func newVictim(t *testing.T) *victim {
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
 	}
-	v.Segment(ddp.Header{Tagged: true, Last: true, Ctrl: rdmap.Control(rdmap.OpWrite)}, nil) // opens the way back
+	// opens the way back
+	v.Segment(ddp.Header{Tagged: true, Last: true, Ctrl: rdmap.Control(rdmap.OpWrite)}, nil)
 	return v
 }
 
@@ -116,7 +116,7 @@ func (v *victim) untouched() {
 	}
 }
 
-// refused has a fresh victim attacked, and wants the code and that nothing was placed.
+// refused attacks a fresh victim, and wants the code and that nothing was placed.
 func refused(t *testing.T, code term.Code, what string, do func(v *victim)) {
 	t.Helper()
 	t.Run(what, func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// memory is what the servers here may hold for data over RDMA, for arguments
-// over TCP and for results over TCP.
+// memory is the servers' budget for data over RDMA, for arguments over TCP and for results over
+// TCP.
 const memory = 16 << 20
 
 // greedy is a server of a large file and a large directory with little memory.
@@ -63,7 +63,7 @@ func (a *target) deaf() *peer.Peer {
 	return p
 }
 
-// asks sends as many calls as there are credits, with these lists.
+// asks uses all credits for calls with these lists.
 func asks(p *peer.Peer, proc uint32, args xdr.Marshaler, lists func(*rpcrdma.Header)) {
 	for range peer.Grant {
 		xid := peer.XID()
@@ -73,8 +73,8 @@ func asks(p *peer.Peer, proc uint32, args xdr.Marshaler, lists func(*rpcrdma.Hea
 
 const deafPeers = 6
 
-// The window of those who ask for megabytes stays shut. What waits for them is
-// bounded by the memory budget, and others get their share of it.
+// The window of peers that ask for megabytes stays shut. The waiting data is bounded by the memory
+// budget, and others get their share of it.
 func TestClosedWindowREAD(t *testing.T) {
 	a, fh := greedy(t)
 	b := newBound(t)
@@ -121,8 +121,8 @@ func TestClosedWindowTCP(t *testing.T) {
 	b.within("replies that nobody takes", 2*memory+deafPeers*perConn+small, 64+deafPeers*80)
 }
 
-// A gigabyte of Read chunks is offered and never given. Pulls wait their turn
-// for the budget; nothing is made for what was only promised.
+// A gigabyte in Read chunks is offered and never given. Pulls wait their turn for the budget; a
+// mere promise costs no memory.
 func TestAdvertisedGigabyte(t *testing.T) {
 	a, fh := greedy(t)
 	b := newBound(t)

@@ -1,4 +1,5 @@
-// A mount that the kernel asks for when a program first enters its directory, as x-systemd.automount has it.
+// A mount that the kernel requests when a program first enters its directory, as with
+// x-systemd.automount.
 
 package mount
 
@@ -19,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What autofs of the kernel says and is told (linux/auto_fs.h).
+// Messages from and to the kernel's autofs (linux/auto_fs.h).
 const (
 	autofsPacket  = 304 // bytes of an autofs_v5_packet, its padding included
 	autofsToken   = 8   // offset of the number of the request
@@ -34,12 +35,12 @@ const (
 type autoPoint struct {
 	dir   string
 	pipe  *os.File // of requests
-	root  int      // the directory under what will be mounted
+	root  int      // the directory under the future mount
 	token int      // of the last request
 }
 
-// newAutoPoint is what systemd does for a unit of type automount. Processes of the group of
-// this one do not set it off, and do not wait for the mount: systemd has mount(8) in its own.
+// newAutoPoint does systemd's work for an automount unit. Processes in this process's group do not
+// trigger it, and do not wait for the mount: systemd has mount(8) in its own.
 func newAutoPoint(t *testing.T) *autoPoint {
 	t.Helper()
 	a := &autoPoint{dir: tempDir(t, "auto")}
@@ -83,7 +84,7 @@ func (a *autoPoint) request(t *testing.T) {
 	a.token = int(binary.NativeEndian.Uint32(p[autofsToken:]))
 }
 
-// answer lets those go on who wait.
+// answer lets the waiters go on.
 func (a *autoPoint) answer(t *testing.T, how uint) {
 	t.Helper()
 	if err := unix.IoctlSetInt(a.root, how, a.token); err != nil {
@@ -91,7 +92,7 @@ func (a *autoPoint) answer(t *testing.T, how uint) {
 	}
 }
 
-// release has nobody wait for the mount any more.
+// release ends all waiting for the mount.
 func (a *autoPoint) release() { _ = unix.IoctlSetInt(a.root, autofsEnd, 0) }
 
 // outside is a command of another process group, which sets the mount off like any program.
@@ -101,8 +102,8 @@ func outside(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// The first program that enters an automount point waits for the mount, and is in it then. Neither the helper nor
-// the process that it leaves in the background waits for what they are to bring about.
+// The first program that enters an automount point waits for the mount, and is in it then. Neither
+// the helper nor the process that it leaves in the background waits for the mount that they make.
 func TestAutomount(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -115,7 +116,8 @@ func TestAutomount(t *testing.T) {
 	defer cancel()
 	helper := func(options string) (string, int) {
 		line := []string{"127.0.0.1:/export", a.dir, "-o", "rw,noauto,nofail,_netdev,x-systemd.automount,x-systemd.idle-timeout=60," + options}
-		stuck := time.AfterFunc(autoLimit, a.release) // programs that wait for autofs can hardly be killed
+		// programs that wait for autofs can hardly be killed
+		stuck := time.AfterFunc(autoLimit, a.release)
 		defer stuck.Stop()
 		return command(t, "", nil, filepath.Join(rig.bin, "mount.nfsrdma"), line...)
 	}

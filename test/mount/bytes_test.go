@@ -15,7 +15,7 @@ import (
 // fileMost is the size up to which the file grows.
 const fileMost = 4 << 20
 
-// A byteFile is the file, and what must be in it.
+// A byteFile is the file with its expected content.
 type byteFile struct {
 	path string
 	how  string // buffered, mmap, direct or sync
@@ -94,13 +94,13 @@ func (b *byteFile) step() error {
 	return nil
 }
 
-// resize has the model be n bytes, with zeros where it grows.
+// resize makes the model n bytes long, with zeros where it grows.
 func (b *byteFile) resize(n int) {
 	if n <= len(b.want) {
 		b.want = b.want[:n]
 		return
 	}
-	b.want = append(b.want, make([]byte, n-len(b.want))...) // what was cut off before is zero again
+	b.want = append(b.want, make([]byte, n-len(b.want))...) // bytes cut off before are zero again
 }
 
 func (b *byteFile) write(off, n int) error {

@@ -1,4 +1,5 @@
-// The commands around a mount: how they end, what they say, and what mount(8), fstab and service managers find.
+// The commands around a mount: their exit status, their output, and what mount(8), fstab and
+// service managers find.
 
 package mount
 
@@ -50,8 +51,9 @@ func TestLooksLikeAMount(t *testing.T) {
 	}
 }
 
-// looksOpen finds what lsof and fuser go by: an open file has its path, and the device of the mount's line. statfs has the
-// number of FUSE, which stat(1) calls fuseblk, and the block size of the calls, as a mount by the kernel has.
+// looksOpen checks what lsof and fuser rely on: an open file has its path, and the device in the
+// mount's line. statfs has the number for FUSE, which stat(1) calls fuseblk, and the block size of
+// the calls, as a kernel mount has.
 func looksOpen(t *testing.T, dir string) {
 	t.Helper()
 	file := filepath.Join(dir, "opened")
@@ -186,8 +188,8 @@ func TestBackground(t *testing.T) {
 	mustWork(t, "touch", dir, "OK")
 }
 
-// In the foreground the process tells a service manager when the mount works, logs
-// that the server is away and back, once each, and ends cleanly on a signal.
+// In the foreground the process reports to a service manager when the mount works, logs that the
+// server is away and back, once each, and ends cleanly on a signal.
 func TestForeground(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -242,7 +244,7 @@ func TestForeground(t *testing.T) {
 	}
 }
 
-// An ordinary user mounts by fusermount3, for himself, and unmounts; root is kept out by the kernel.
+// An ordinary user mounts by fusermount3, for himself, and unmounts; the kernel keeps root out.
 func TestOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -264,7 +266,7 @@ func runScript(t *testing.T, name string, by []string, args ...string) {
 	}
 }
 
-// The figures count what was done, as text, as JSON, and again and again.
+// The figures count the work, as text, as JSON, and again and again.
 func TestMountstats(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, _ *server, dir string) {
@@ -291,8 +293,8 @@ func TestMountstats(t *testing.T) {
 	})
 }
 
-// mount(8) finds mount.nfsrdma, also for a line of fstab, and proto=auto finds the
-// transport that there is: with the default ports, in a network of its own.
+// mount(8) finds mount.nfsrdma, also for a line in fstab, and proto=auto finds the available
+// transport: with the default ports, in a separate network.
 func TestMountHelper(t *testing.T) {
 	t.Parallel()
 	needMounts(t)

@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockerWorker is a process that locks bytes of a file, and waits where it must: it reads a byte's number a line, and says how each ended.
+// lockerWorker is a process that locks bytes in a file, and waits where it must: it reads a byte's
+// number a line, and reports how each ended.
 func lockerWorker(args []string) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR, 0)
 	if err != nil {
@@ -83,8 +84,9 @@ func (p *lockerProcess) want(answer string) {
 	}
 }
 
-// Two programs of a mount that wait for each other: the second is told, also where the server cannot call who waits, and so has nobody in
-// its queue; the first has all when it has ended.
+// Two programs on a mount that wait for each other: the second gets the error, also where the
+// server cannot call waiters, and so has none in its queue; the first has all locks when the second
+// has ended.
 func TestProgramsThatWaitForEachOther(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// A mount that another one stands on: the process writes back, ends, and leaves the other one alone.
+// A mount with another one on it: the process writes back, ends, and leaves the other one alone.
 func TestTerminatedUnderAnotherMount(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {
@@ -50,7 +50,7 @@ func TestTerminatedUnderAnotherMount(t *testing.T) {
 	})
 }
 
-// A mount that another mount namespace has a copy of: the process ends all the same.
+// A mount with a copy in another mount namespace: the process ends all the same.
 func TestTerminatedInTwoNamespaces(t *testing.T) {
 	t.Parallel()
 	need(t, "unshare")
@@ -68,8 +68,9 @@ func TestTerminatedInTwoNamespaces(t *testing.T) {
 	})
 }
 
-// An unmount does not wait for the copy of another mount namespace, for which the process goes on: what was written here is on the server
-// when it returns, and programs there see it, and write, until that namespace ends.
+// An unmount does not wait for the copy in another mount namespace, for which the process goes on:
+// the data written here is on the server when it returns, and programs there see it, and write,
+// until that namespace ends.
 func TestUnmountInOneOfTwoNamespaces(t *testing.T) {
 	t.Parallel()
 	need(t, "unshare")
@@ -98,9 +99,9 @@ func TestUnmountInOneOfTwoNamespaces(t *testing.T) {
 	})
 }
 
-// copyElsewhere has a mount namespace of its own keep a copy of the mount, and of no other test's,
-// until leave is called for the first time: then a program there appends a line to the file whose
-// name ends as the mount's, and leave returns what it reads then.
+// copyElsewhere keeps a copy of the mount, and of no other test's, in another mount namespace until
+// leave is called for the first time: then a program there appends a line to the file whose name
+// ends as the mount's, and leave returns what it reads then.
 func copyElsewhere(t *testing.T, dir string) (leave func() string) {
 	t.Helper()
 	script := machine.LeaveMounts(`"$0"`) + `echo there; read end; cd "$0" && f=$(echo *-"${0##*/}") && test -f "$f" && echo there >> "$f" && cat "$f"`

@@ -1,4 +1,5 @@
-// What happens around a mount that is in use: servers that are killed, stopped or full, connections that are cut, mount processes that end.
+// Trouble around a mount in use: servers that are killed, stopped or full, connections that are
+// cut, mount processes that end.
 
 package mount
 
@@ -66,7 +67,7 @@ func (r *running) next() bool {
 	return ok
 }
 
-// stop has the worker end, and returns its last line and how it ended.
+// stop ends the worker, and returns its last line and how it ended.
 func (r *running) stop() (string, error) {
 	r.stdin.Close()
 	for r.next() {
@@ -84,7 +85,7 @@ func (r *running) progress(t *testing.T, n int) {
 	}
 }
 
-// check finds everything that the writer was told is stable, on the server's own disk.
+// check finds all the data that the writer knows to be stable, on the server's own disk.
 func (r *running) check(t *testing.T, s *server, file string) {
 	t.Helper()
 	last, err := r.stop()
@@ -112,7 +113,8 @@ func TestServerKilled(t *testing.T) {
 	})
 }
 
-// A server that is stopped is waited for; whoever waits can be killed, and what waits goes on afterwards.
+// Programs wait for a stopped server; they can be killed while they wait, and the others go on
+// afterwards.
 func TestServerStopped(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {
@@ -126,7 +128,8 @@ func TestServerStopped(t *testing.T) {
 		if err := stuck.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(scaled(1, 60)) * time.Second) // the server is away; nothing is measured
+		// the server is away; nothing is measured
+		time.Sleep(time.Duration(scaled(1, 60)) * time.Second)
 		_ = stuck.Process.Kill()
 		if err := stuck.Wait(); err == nil {
 			t.Error("a program had an answer while the server was stopped")
@@ -157,7 +160,8 @@ func TestSoft(t *testing.T) {
 	}
 }
 
-// Connections that break at random, in the middle of a transfer too, are made again; nobody sees it.
+// Connections that break at random, in the middle of a transfer too, are made again; programs do
+// not notice.
 func TestConnectionsCut(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -181,8 +185,8 @@ func TestConnectionsCut(t *testing.T) {
 	}
 }
 
-// A mount whose process is killed is an error for who uses it and for who mounts there,
-// umount clears it, and the directory can be mounted on again.
+// A mount whose process is killed is an error for its users and for a mount on top, umount clears
+// it, and the directory can be mounted on again.
 func TestMountProcessKilled(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {
@@ -227,8 +231,8 @@ func TestMountProcessKilled(t *testing.T) {
 	})
 }
 
-// SIGTERM writes back what programs have written and not synced, though they still
-// have the file open, and unmounts.
+// SIGTERM writes back the programs' unsynced data, though they still have the file open, and
+// unmounts.
 func TestMountProcessTerminated(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {
@@ -246,7 +250,7 @@ func TestMountProcessTerminated(t *testing.T) {
 	})
 }
 
-// A disk that is full is told to the program that writes, and to no other.
+// A full disk is reported to the program that writes, and to no other.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	needMounts(t)

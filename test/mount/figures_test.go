@@ -1,4 +1,4 @@
-// What mountstats shows: calls with their times, connections, and memory within its bound.
+// The output of mountstats: calls with their times, connections, and memory within its bound.
 
 package mount
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 )
 
-// figures are what mountstats says of a mount.
+// figures are the figures from mountstats for a mount.
 func figures(t *testing.T, dir string) fusefs.Stats {
 	t.Helper()
 	out, code := nfsrdma(t, "mountstats", "--json", dir)
@@ -22,7 +22,8 @@ func figures(t *testing.T, dir string) fusefs.Stats {
 	return statsOf(t, out)
 }
 
-// statsOf reads the figures of mountstats --json, whose keys are those of the fields with underscores, and times in seconds.
+// statsOf reads the figures from mountstats --json, whose keys are the field names with
+// underscores, and times in seconds.
 func statsOf(t *testing.T, out string) fusefs.Stats {
 	t.Helper()
 	var report struct{ Stats map[string]any }
@@ -51,7 +52,7 @@ func fieldNames(v any) any {
 				value = int64(f * 1e9)
 			}
 			if name != "times_least" {
-				if strings.ToUpper(name) != name { // else it is that of a procedure
+				if strings.ToUpper(name) != name { // otherwise it names a procedure
 					name = strings.ReplaceAll(name, "_", "")
 				}
 				object[name] = fieldNames(value)
@@ -66,7 +67,8 @@ func fieldNames(v any) any {
 	return v
 }
 
-// Each call is counted with its bytes and times, those of the data path too, and the connections are shown.
+// Each call is counted with its bytes and times, also on the data path, and the connections are
+// shown.
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, _ *server, dir string) {
@@ -107,7 +109,7 @@ func TestFigures(t *testing.T) {
 	}, "nconnect=2")
 }
 
-// The memory option bounds what is held, while programs write and read more than that.
+// The memory option bounds the held data, while programs write and read more than that.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, _ *server, dir string) {

@@ -38,8 +38,8 @@ EXPORT {
 }
 `
 
-// startGanesha starts the server in network and process namespaces of its own: it does
-// not start without an rpcbind, which has a port and a socket that the machine may use. It locks nothing for
+// startGanesha starts the server in its own network and process namespaces: it does not start
+// without an rpcbind, which has a port and a socket that the machine may use. It locks nothing for
 // clients that no status monitor watches.
 func startGanesha(t *testing.T) peer {
 	t.Helper()
@@ -96,7 +96,7 @@ func startGanesha(t *testing.T) peer {
 	}
 }
 
-// Programs find on an export of nfs-ganesha what they find on ours.
+// Programs find the same on an export from nfs-ganesha as on ours.
 func TestGanesha(t *testing.T) {
 	needMounts(t)
 	need(t, "ganesha.nfsd", "rpcbind", "rpc.statd", "unshare", "nsenter", "ip")

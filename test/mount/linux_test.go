@@ -1,4 +1,5 @@
-// Linux in a guest as the peer: its server under our mounts, and its client beside them on our server.
+// Linux in a guest as the peer: its server under our mounts, and its client beside them on our
+// server.
 
 package mount
 
@@ -18,7 +19,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// linuxImage is what guests boot; the test is skipped where guests are not asked for, as in test/linux.
+// linuxImage is the guests' image; the test is skipped where guests are not wanted, as in
+// test/linux.
 func linuxImage(t *testing.T, series string) *image.Image {
 	t.Helper()
 	if os.Getenv("NFSRDMA_LINUX") == "" {
@@ -51,7 +53,7 @@ func closing(t *testing.T, g *guest.Guest) {
 	})
 }
 
-// Programs find on an export of Linux's own server what they find on ours, over RDMA and TCP.
+// Programs find the same on an export from Linux's server as on ours, over RDMA and TCP.
 func TestLinuxServer(t *testing.T) {
 	s, err := guest.BootServer(t.Context(), guest.Config{Image: linuxImage(t, "6.1")}, guest.Fixed)
 	mustBoot(t, err)
@@ -98,8 +100,8 @@ type side struct {
 	run  func(script string) string // in the directory of the mount
 }
 
-// What Linux's client has closed our mount sees at the next open, and the reverse; names
-// once the directory's attributes have been asked for again.
+// Our mount sees files that Linux's client has closed at the next open, and the reverse; names once
+// the directory's attributes have been asked for again.
 func TestLinuxClient(t *testing.T) {
 	g, err := guest.Boot(t.Context(), guest.Config{Image: linuxImage(t, "6.1"), MemoryMB: 768})
 	mustBoot(t, err)
@@ -138,7 +140,7 @@ func TestLinuxClient(t *testing.T) {
 	}
 }
 
-// contentsBothWays has the sides write and read by turns.
+// contentsBothWays lets the sides write and read by turns.
 func contentsBothWays(t *testing.T, us, them side) {
 	t.Helper()
 	const check = "\nfor f in f0 f1 f2 log; do sha256sum < $f; wc -c < $f; done"
@@ -160,7 +162,7 @@ func contentsBothWays(t *testing.T, us, them side) {
 	}
 }
 
-// namesBothWays has each side make, rename and remove names that the other waits for: a
+// namesBothWays lets each side make, rename and remove names that the other waits for: a
 // directory's entries may be as old as its attributes.
 func namesBothWays(t *testing.T, us, them side) {
 	t.Helper()

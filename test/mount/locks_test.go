@@ -1,4 +1,4 @@
-// Locks of programs on mounts whose machine has a port mapper: servers call who waits.
+// Locks by programs on mounts whose machine has a port mapper: servers call the waiters.
 
 package mount
 
@@ -19,12 +19,12 @@ import (
 // A lockRig is a machine with a port mapper: the server, which is not known to it, and mounts.
 type lockRig struct {
 	*testing.T
-	by     []string // what runs a program there
+	by     []string // the command prefix for a program there
 	srv    *server
-	onDisk *os.File // the file that is locked, beside the mounts
+	onDisk *os.File // the locked file, beside the mounts
 }
 
-// leaveMounts begins what is done in a mount namespace of its own.
+// leaveMounts is the start of commands in a separate mount namespace.
 var leaveMounts = machine.LeaveMounts(`""`)
 
 func newLockRig(t *testing.T) *lockRig {
@@ -52,13 +52,13 @@ func newLockRig(t *testing.T) *lockRig {
 	return r
 }
 
-// mapped is what the port mapper knows.
+// mapped is the port mapper's list.
 func (r *lockRig) mapped() string {
 	out, _ := exec.Command(r.by[0], append(r.by[1:], "rpcinfo", "-p", "127.0.0.1")...).CombinedOutput()
 	return string(out)
 }
 
-// callbacks is the port where servers find a lock manager of this machine, "" where they find none.
+// callbacks is the port where servers find this machine's lock manager, "" where they find none.
 func (r *lockRig) callbacks() string {
 	for line := range strings.Lines(r.mapped()) {
 		if f := strings.Fields(line); len(f) > 3 && f[0] == "100021" && f[1] == "4" && f[2] == "tcp" {
@@ -73,14 +73,14 @@ func (r *lockRig) mount(proto string) string {
 	return mountAs(r.T, r.by, "127.0.0.1", r.srv.options(proto), "/export")
 }
 
-// free reports whether nobody has the lock.
+// free reports whether the lock is free.
 func (r *lockRig) free() bool {
 	lock := unix.Flock_t{Type: unix.F_WRLCK}
 	err := unix.FcntlFlock(r.onDisk.Fd(), unix.F_OFD_GETLK, &lock)
 	return err == nil && lock.Type == unix.F_UNLCK
 }
 
-// hold has a program have the lock by a mount until release.
+// hold makes a program hold the lock by a mount until release.
 func (r *lockRig) hold(dir string) (release func()) {
 	r.Helper()
 	waitFor(r.T, "the lock of before to be free", r.free) // which follows the end of its program
@@ -92,7 +92,7 @@ func (r *lockRig) hold(dir string) (release func()) {
 	}
 }
 
-// flock starts a program that locks the file by a mount, and waits for that where it has to.
+// flock starts a program that locks the file by a mount, and waits where it must.
 func (r *lockRig) flock(dir string, then ...string) *exec.Cmd {
 	r.Helper()
 	p := exec.Command("flock", append([]string{"--no-fork", filepath.Join(dir, "file")}, then...)...)
@@ -133,8 +133,8 @@ func (r *lockRig) standsInQueue(dir string) {
 	waitFor(r.T, "LOCK that waits", func() bool { return r.calls(dir, "NLM_LOCK") >= before+2 })
 }
 
-// Who waits is called by the server, and asks for nothing in between; who gives up leaves the queue; one mount
-// of the machine is called at a time, and none that is no more.
+// The server calls a waiter, which asks for nothing in between; a waiter that gives up leaves the
+// queue; one mount on the machine is called at a time, and none that has gone.
 func TestServerCallsWhoWaits(t *testing.T) {
 	t.Parallel()
 	for _, proto := range []string{"tcp", "rdma"} {
@@ -181,8 +181,9 @@ func TestServerCallsWhoWaits(t *testing.T) {
 	}
 }
 
-// callbackEndsTheWait has one program wait by b while another has the lock by a, until a round shows that the server is relied on:
-// how soon its first callback is there the machine decides.
+// callbackEndsTheWait makes one program wait by b while another has the lock by a, until a round
+// shows that the mount relies on the server: how soon its first callback is there the machine
+// decides.
 func (r *lockRig) callbackEndsTheWait(a, b string) {
 	r.Helper()
 	for range 20 {
@@ -191,7 +192,7 @@ func (r *lockRig) callbackEndsTheWait(a, b string) {
 		p := r.flock(b, "true")
 		waitFor(r.T, "LOCK that waits", func() bool { return r.calls(b, "NLM_LOCK") >= before+2 })
 		asked := r.calls(b, "NLM_LOCK")
-		time.Sleep(3 * time.Second) // in which one that is not called asks three times
+		time.Sleep(3 * time.Second) // during which a waiter without callbacks asks three times
 		quiet := r.calls(b, "NLM_LOCK") == asked
 		begun := time.Now()
 		release()
@@ -238,7 +239,7 @@ func (r *lockRig) killedMount(a, proto string) {
 	}
 }
 
-// opened is the file of a process whose path begins like this.
+// opened is a process's open file whose path begins with prefix.
 func opened(t *testing.T, pid int, prefix string) string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
@@ -254,11 +255,13 @@ func opened(t *testing.T, pid int, prefix string) string {
 	return ""
 }
 
-// After a crash of the machine, which leaves nothing below /run, the next mount has the server free what was locked.
+// After a crash of the machine, which leaves nothing below /run, the next mount makes the server
+// free the old locks.
 func TestLocksAfterACrashOfTheMachine(t *testing.T) {
 	t.Parallel()
 	r := newLockRig(t)
-	const host = "127.90.1.1" // which no other test's mounts have: they would be those of the next start
+	// no other test's mounts have this host: they would count as the next start
+	const host = "127.90.1.1"
 	mount := func() string { return mountAs(t, r.by, host, r.srv.options("tcp"), "/export") }
 	dir := mount()
 	release := r.hold(dir)
@@ -267,7 +270,7 @@ func TestLocksAfterACrashOfTheMachine(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	release() // who has a file of the mount open keeps it there
+	release() // a program with an open file on the mount keeps it there
 	waitFor(t, "the mount to be gone", func() bool { _, code := nfsrdma(t, "umount", dir); return code == 0 })
 	if err := os.Remove(journal); err != nil {
 		t.Fatal(err)
@@ -299,7 +302,7 @@ func TestLocksAfterACrashOfTheMachine(t *testing.T) {
 	}
 }
 
-// monitorPort is the port where servers tell that they have started again, "" where nobody is told.
+// monitorPort is the port where servers report their restart, "" where there is none.
 func (r *lockRig) monitorPort(transport string) string {
 	for line := range strings.Lines(r.mapped()) {
 		if f := strings.Fields(line); len(f) > 3 && f[0] == "100024" && f[1] == "1" && f[2] == transport {
@@ -309,8 +312,8 @@ func (r *lockRig) monitorPort(transport string) string {
 	return ""
 }
 
-// A mount with locks is told of a restart of its server where the machine has no status monitor: Debian's sm-notify tells it, and it reclaims
-// what it has, over a connection that goes on.
+// A mount with locks hears of its server's restart where the machine has no status monitor:
+// Debian's sm-notify reports it, and the mount reclaims its locks, over a connection that goes on.
 func TestServerTellsTheMount(t *testing.T) {
 	t.Parallel()
 	r := newLockRig(t)
@@ -323,7 +326,8 @@ func TestServerTellsTheMount(t *testing.T) {
 	waitFor(t, "the port mapper to know the mount", func() bool { return r.monitorPort("tcp") != "" && r.monitorPort("udp") != "" })
 	home := tempDir(t, "nsm")
 	script(t, home, "mkdir sm sm.bak")
-	// As rpc.statd keeps who is to be told: the address, program, version and procedure of the lock manager, a cookie, and the names of both.
+	// A record of rpc.statd: the lock manager's address, program, version and procedure, a cookie,
+	// and the names of both.
 	record := "0100007f 000186b5 00000003 00000010 " + strings.Repeat("0", 32) + " 127.0.0.1 localhost\n"
 	before := r.calls(dir, "NLM_LOCK")
 	waitFor(t, "the mount to reclaim its lock", func() bool {

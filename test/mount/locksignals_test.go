@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// signalLocker locks a file by flock or fcntl, and waits for that or not. It has a handler of
-// SIGALRM, after which system calls are restarted or not, and sends itself that signal at an
-// interval in seconds. For 0 it writes how one attempt to lock ended, and for 1 it unlocks. For 2 it
-// tries again after an interruption, adds 1 to the number in the file under the lock, and unlocks.
+// signalLocker locks a file by flock or fcntl, waiting or not. It has a SIGALRM handler, after
+// which system calls are restarted or not, and sends itself that signal at an interval in seconds.
+// For 0 it writes how one attempt to lock ended, and for 1 it unlocks. For 2 it tries again after
+// an interruption, adds 1 to the number in the file under the lock, and unlocks.
 const signalLocker = `use Fcntl qw(:flock :seek F_SETLKW F_SETLK F_WRLCK F_UNLCK); use POSIX; use Time::HiRes qw(setitimer ITIMER_REAL);
 my ($path, $call, $wait, $restart, $every) = @ARGV;
 open F, "+<", $path or die "$path: $!"; $| = 1;
@@ -47,7 +47,7 @@ func (r *lockRig) startSignalLocker(dir, call, wait, restart, every string) *loc
 	return startLockerBy(r.T, cmd)
 }
 
-// beCalled has the server call a program that waits by a mount, so that the next ones enter its
+// beCalled makes the server call a program that waits by a mount, so that the next ones enter its
 // queue.
 func (r *lockRig) beCalled(a, b string) {
 	r.Helper()
@@ -59,8 +59,8 @@ func (r *lockRig) beCalled(a, b string) {
 }
 
 // TestSignalsToThoseThatWait: a signal with a handler ends the wait for a lock with EINTR, unless
-// the handler has the call repeated. The request leaves the server's queue, and no program has the
-// lock afterwards. The same holds of a program that is killed.
+// the handler makes the call repeat. The request leaves the server's queue, and no program has the
+// lock afterwards. The same holds for a killed program.
 func TestSignalsToThoseThatWait(t *testing.T) {
 	t.Parallel()
 	need(t, "perl")
@@ -99,9 +99,9 @@ func (r *lockRig) signalWhileItWaits(a, b, call, restart string, signal os.Signa
 	p.signal(os.Kill)
 }
 
-// TestSignalsWhileTheServerIsSilent: a program asks for a lock that is free. A signal with a
-// handler changes nothing: the program has the lock when the server answers. After the end of a
-// program by a signal nothing has it, though the server grants it then.
+// TestSignalsWhileTheServerIsSilent: a program asks for a free lock. A signal with a handler
+// changes nothing: the program has the lock when the server answers. After a program's end by a
+// signal nothing has it, though the server grants it then.
 func TestSignalsWhileTheServerIsSilent(t *testing.T) {
 	t.Parallel()
 	need(t, "perl")

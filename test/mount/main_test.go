@@ -28,10 +28,10 @@ var rig struct {
 	skip string // why nothing can be mounted here; "" where it can
 }
 
-// full has the suite run at length.
+// full makes the suite run at length.
 var full = os.Getenv("NFSRDMA_FULL") != ""
 
-// thin has the suite do less where everything costs three times as much.
+// thin makes the suite do less where everything costs three times as much.
 var thin = raceOn && !full
 
 // scaled is a count of operations: few in the standing test, many at length.
@@ -90,8 +90,8 @@ func runSuite(m *testing.M) (int, error) {
 	return code, nil
 }
 
-// buildPrograms builds the programs under test, with the race detector if the suite has
-// it. Mounts in the background have no standard error: what it finds goes to files.
+// buildPrograms builds the programs under test, with the race detector if the suite has it. Mounts
+// in the background have no standard error: races are reported to files.
 func buildPrograms() error {
 	args := []string{"build", "-o", rig.bin + "/", "./cmd/nfsrdma", "./cmd/nfsrdmad"}
 	if raceOn {
@@ -146,14 +146,14 @@ func need(t *testing.T, programs ...string) {
 
 // A server is a process of nfsrdmad with a directory and memory to serve.
 type server struct {
-	dir    string // what /export is
+	dir    string // the directory behind /export
 	state  string
 	rdma   int // ports
 	tcp    int
 	cmd    *exec.Cmd
 	log    *os.File
 	extras []string
-	by     []string // what runs it, where it is in a network of its own
+	by     []string // the command prefix for it, where it has its own network
 }
 
 // startServer serves a directory as /export and memory as /memory, over RDMA and TCP.

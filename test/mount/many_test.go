@@ -57,14 +57,14 @@ func manyWorker(args []string) error {
 	return nil
 }
 
-// A held is what a process holds.
+// A held is a process's resources.
 type held struct {
 	goroutines, files int
 	heap              uint64
 }
 
-// settled counts what the process holds once what is ending has ended: it waits until
-// that is no more than there was, or for some minutes; what there is at first for a few seconds.
+// settled counts the process's resources once everything has ended: it waits until there are no
+// more than before, or for some minutes; at first for a few seconds.
 func settled(before held) (h held) {
 	rounds := 100
 	if before != (held{}) {

@@ -84,8 +84,8 @@ func (m *model) close(i int) error {
 	})
 }
 
-// lose remembers that the name of open files is about to go. Names that were reached by
-// another path, through a link, are not known: settle closes what could be one.
+// lose remembers that the name of open files is about to go. Names that were reached by another
+// path, through a link, are not known: settle closes their possible files.
 func (m *model) lose(p string) {
 	for _, fd := range m.open {
 		if base(m.names[fd]) == base(p) {
@@ -94,8 +94,8 @@ func (m *model) lose(p string) {
 	}
 }
 
-// settle closes the files whose names are gone: on NFS they have hidden names until
-// then, so that their directory is not empty.
+// settle closes the files whose names are gone: on NFS they have hidden names until then, so that
+// their directory is not empty.
 func (m *model) settle() {
 	for i := len(m.open) - 1; i >= 0; i-- {
 		if m.orphan[m.open[i]] || len(m.orphan) > 0 {

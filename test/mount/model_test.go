@@ -1,4 +1,5 @@
-// The model: one sequence of random operations on two directories at once, whose results must be the same at every step.
+// The model: one sequence of random operations on two directories at once, whose results must be
+// the same at every step.
 
 package mount
 
@@ -27,7 +28,7 @@ type model struct {
 	rnd    *rand.Rand
 	sides  [2]*modelSide
 	open   []int        // descriptors, by number, in both sides
-	orphan map[int]bool // of those: whose name is gone
+	orphan map[int]bool // those whose name is gone
 	names  map[int]string
 	next   int
 	trace  []string
@@ -35,8 +36,8 @@ type model struct {
 	noLinkTimes bool // a server ignores the times of symbolic links
 }
 
-// modelWorker runs COUNT operations with SEED on two directories, of which the second is
-// local: SEED COUNT DIR DIR [no-link-times].
+// modelWorker runs COUNT operations with SEED on two directories; the second is local: SEED COUNT
+// DIR DIR [no-link-times].
 func modelWorker(args []string) error {
 	seed, _ := strconv.ParseUint(args[0], 10, 64)
 	count, _ := strconv.Atoi(args[1])
@@ -63,7 +64,7 @@ func (m *model) pick() string {
 	return dirs[m.rnd.IntN(len(dirs))] + string(rune('a'+m.rnd.IntN(10)))
 }
 
-// both runs an operation on both sides, and compares what it returns.
+// both runs an operation on both sides, and compares the results.
 func (m *model) both(what string, op func(s *modelSide) string) error {
 	m.trace = append(m.trace, what)
 	if len(m.trace) > 25 {
@@ -76,7 +77,7 @@ func (m *model) both(what string, op func(s *modelSide) string) error {
 	return nil
 }
 
-// call is both for an operation that has an error and nothing else.
+// call is both for an operation that has only an error.
 func (m *model) call(what string, op func(s *modelSide) error) error {
 	return m.both(what, func(s *modelSide) string { return errName(op(s)) })
 }
@@ -155,7 +156,7 @@ func (s *modelSide) isLink(p string) bool {
 	return unix.Lstat(s.path(p), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
-// dirSearch keeps directories open to everybody who runs the model.
+// dirSearch keeps directories open to every user that runs the model.
 func dirSearch(p string) uint32 {
 	if st, err := os.Stat(p); err == nil && st.IsDir() {
 		return 0o700
@@ -201,7 +202,7 @@ func (m *model) writeFile(p string) error {
 	})
 }
 
-// describe is what stat(2) shows of a path that must be the same on both sides.
+// describe is the part of stat(2) for a path that must be the same on both sides.
 func describe(p string, times bool) string {
 	var st unix.Stat_t
 	if err := unix.Lstat(p, &st); err != nil {
@@ -217,7 +218,7 @@ func describe(p string, times bool) string {
 	return s
 }
 
-// listing is the names of a directory, but those of files that were removed while they were open.
+// listing is a directory's names, except those of files that were removed while open.
 func listing(dir string) string {
 	names, err := readNames(dir)
 	var kept []string
@@ -229,9 +230,9 @@ func listing(dir string) string {
 	return strings.Join(kept, " ") + " " + errName(err)
 }
 
-// sameTrees compares names, attributes, and contents of two trees. The hidden names of
-// files that were removed while open go after the last close has returned, so those of
-// the first tree are waited for.
+// sameTrees compares names, attributes, and contents in two trees. The hidden names of files that
+// were removed while open go after the last close has returned, so those in the first tree are
+// waited for.
 func sameTrees(a, b string) error {
 	x, err := readTree(a)
 	for end := time.Now().Add(time.Minute); err == nil && hasHidden(x) && time.Now().Before(end); x, err = readTree(a) {
@@ -258,7 +259,7 @@ func sameTrees(a, b string) error {
 	return nil
 }
 
-// hasHidden reports whether a tree has a name of a file that was removed while open.
+// hasHidden reports whether a tree has the name of a file that was removed while open.
 func hasHidden(tree map[string]string) bool {
 	for name := range tree {
 		if strings.HasPrefix(base(name), ".nfs") {

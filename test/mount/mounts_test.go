@@ -1,4 +1,4 @@
-// Mounts made by the client binary, and cleared whatever happened to them.
+// Mounts made by the client binary, and cleared in any case.
 
 package mount
 
@@ -39,7 +39,7 @@ func mountAs(t *testing.T, by []string, host, options, export string, more ...st
 	return dir
 }
 
-// heldStatus is the exit status of umount where the kernel has another mount of it.
+// heldStatus is the exit status of umount where the kernel has another copy of the mount.
 const heldStatus = 64
 
 // unmount unmounts a directory if it is mounted: as a user does, and if that does not
@@ -50,7 +50,7 @@ func unmount(t *testing.T, dir string) {
 		return
 	}
 	out, code := nfsrdma(t, "umount", dir)
-	if code == heldStatus { // a test beside it, of any package, has made a mount namespace meanwhile
+	if code == heldStatus { // a parallel test, in any package, has made a mount namespace meanwhile
 		waitFor(t, "the end of the process", func() bool { return findProcess(dir) == 0 })
 		return
 	}
@@ -62,7 +62,7 @@ func unmount(t *testing.T, dir string) {
 	_ = syscall.Unmount(dir, syscall.MNT_DETACH)
 }
 
-// mountLine is the line of /proc/self/mountinfo of a mount point, "" where there is none.
+// mountLine is a mount point's line in /proc/self/mountinfo, "" where there is none.
 func mountLine(dir string) string {
 	b, _ := os.ReadFile("/proc/self/mountinfo")
 	found := ""
@@ -76,7 +76,7 @@ func mountLine(dir string) string {
 
 func isMounted(dir string) bool { return mountLine(dir) != "" }
 
-// abort ends a mount's connection by fusectl: whoever waits in it gets an error.
+// abort ends a mount's connection by fusectl: its waiters get an error.
 func abort(dir string) {
 	f := strings.Fields(mountLine(dir))
 	if len(f) < 3 {
@@ -90,8 +90,8 @@ func abort(dir string) {
 	_ = os.WriteFile(file, []byte("1"), 0)
 }
 
-// clearMounts detaches what the tests have left mounted, and returns where that was:
-// removing the suite's files would go into it, and not end if its server is gone.
+// clearMounts detaches the mounts that the tests have left, and returns their directories: removing
+// the suite's files would go into them, and not end if the server is gone.
 func clearMounts() (left []string) {
 	b, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(b)) {
@@ -114,7 +114,7 @@ func processOf(t *testing.T, dir string) int {
 	return pid
 }
 
-// findProcess is the process that was told by its arguments to serve a mount, 0 where there is none.
+// findProcess is the process whose arguments serve a mount, 0 where there is none.
 func findProcess(dir string) int {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -188,7 +188,7 @@ func seed(t *testing.T) string {
 	return s
 }
 
-// credential is a user with a group of his own number, and supplementary groups.
+// credential is a user with a group under his own number, and supplementary groups.
 func credential(uid uint32, groups []uint32) *syscall.Credential {
 	return &syscall.Credential{Uid: uid, Gid: uid, Groups: groups}
 }

@@ -1,4 +1,4 @@
-// Locks on exports of others' servers: what must hold between two mounts.
+// Locks on exports from other projects' servers: the conditions between two mounts.
 
 package mount
 
@@ -41,8 +41,8 @@ func (l lockedFile) free() bool {
 	return lock.Type == unix.F_UNLCK
 }
 
-// locks has two mounts of the peer lock one file: each kind beside each, bytes that overlap and that do not, programs that wait, are
-// interrupted, and are killed.
+// locks makes two mounts of the peer lock one file: each kind beside each, overlapping and separate
+// bytes, programs that wait, are interrupted, and are killed.
 func (p peer) locks(t *testing.T) {
 	need(t, "flock")
 	dirs := [2]string{p.mount(t), p.mount(t)}
@@ -64,7 +64,7 @@ func (p peer) locks(t *testing.T) {
 	l.waiters(dirs[0], dirs[1], name)
 }
 
-// kinds is each kind of lock beside each, in either order of the mounts.
+// kinds tries each kind of lock beside each, in either order of the mounts.
 func (l lockedFile) kinds() {
 	l.Helper()
 	for _, pair := range [][2]*os.File{{l.a, l.b}, {l.b, l.a}} {
@@ -91,7 +91,7 @@ func (l lockedFile) kinds() {
 	}
 }
 
-// parts is a lock of which a part is released, made weaker, and asked for.
+// parts releases, weakens and requests a part of a lock.
 func (l lockedFile) parts() {
 	l.Helper()
 	l.set(l.a, unix.F_WRLCK, 10, 10)
@@ -114,7 +114,8 @@ func (l lockedFile) parts() {
 	l.set(l.a, unix.F_UNLCK, 0, 0)
 }
 
-// waiters is a program that waits for another one's lock: it has it once that is killed, and where it is interrupted nobody has.
+// waiters is a program that waits for another one's lock: it has it once that is killed, and after
+// an interruption the lock is free.
 func (l lockedFile) waiters(a, b, name string) {
 	l.Helper()
 	start := func(dir string, then ...string) *exec.Cmd {

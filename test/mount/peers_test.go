@@ -1,4 +1,4 @@
-// Servers of others as what is mounted, and what must hold on their exports.
+// Other projects' servers under our mounts, and the conditions on their exports.
 
 package mount
 
@@ -13,11 +13,11 @@ import (
 
 // A peer is a server that is not ours.
 type peer struct {
-	name    string   // testdata/NAME.txt has the cases of POSIX in which it differs
+	name    string   // testdata/NAME.txt has the POSIX cases where it differs
 	host    string   // its address
-	export  string   // what is mounted
+	export  string   // the mounted export
 	options string   // how it is reached
-	by      []string // what runs the mount, where the peer is in a network of its own
+	by      []string // the command prefix for the mount, where the peer has its own network
 	model   []string // further arguments of the model
 	slow    bool     // it runs on an emulated machine
 	unknown bool     // its port mapper cannot be reached, by which its lock manager is found
@@ -79,7 +79,8 @@ func (p peer) check(t *testing.T) {
 				t.Run(s.name, func(t *testing.T) {
 					empty := inside(t, dir, s.name+"-"+filepath.Base(dir))
 					s.run(t, empty)
-					script(t, dir, "rm -r "+empty) // a guest's export is a few hundred MB of its memory
+					// a guest's export is a few hundred MB of its memory
+					script(t, dir, "rm -r "+empty)
 				})
 			}
 		}
@@ -95,7 +96,7 @@ func (p peer) several(t *testing.T) *several.World {
 	}
 	noac := p.mount(t, "noac,noacl")
 	w.process(several.Kind{Name: "a mount with noac", NoCache: true, Unasked: true, NoLocks: p.unknown}, noac)
-	w.tick(filepath.Join(noac, "tick-"+filepath.Base(noac))) // the peer may have a clock of its own
+	w.tick(filepath.Join(noac, "tick-"+filepath.Base(noac))) // the peer may have its own clock
 	return w.World
 }
 

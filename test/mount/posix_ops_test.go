@@ -19,11 +19,11 @@ const (
 	groupID = 4444
 )
 
-// A posixRun is one case being run in a directory of its own. It runs on one thread,
-// whose file system identity its statements change.
+// A posixRun is one case being run in its own directory. It runs on one thread, whose file system
+// identity its statements change.
 type posixRun struct{ dir string }
 
-// statements are what a case can say, with the number of words after each.
+// statements are the statements in a case, with the number of words after each.
 var statements = map[string]struct {
 	least, most int
 	do          func(r *posixRun, a []string) error
@@ -73,7 +73,7 @@ var statements = map[string]struct {
 	"rmdirunlink": {2, 2, (*posixRun).rmdirWithOpen},
 }
 
-// path is a path below the case's directory; "." and what begins with "/" are as they are.
+// path is a path below the case's directory; "." and paths that begin with "/" are as they are.
 func (r *posixRun) path(p string) string {
 	p = expand(p)
 	if p == "" || p[0] == '/' {
@@ -133,7 +133,7 @@ func mode(a []string, i int, def uint32) uint32 {
 	return uint32(n)
 }
 
-// become changes who this thread is to the file system. Its capabilities go with it.
+// become changes this thread's identity towards the file system. Its capabilities go with it.
 func become(who string) error {
 	id := map[string]int{"root": 0, "user": userID, "other": otherID}[who]
 	if err := unix.Setfsgid(id); err != nil {
@@ -258,7 +258,7 @@ func (r *posixRun) openUnlink(a []string) error {
 	})
 }
 
-// openRename has an open file's name taken by another.
+// openRename gives an open file's name to another.
 func (r *posixRun) openRename(a []string) error {
 	return r.with(a[1], unix.O_RDWR, func(fd int) error {
 		if err := unix.Rename(r.path(a[0]), r.path(a[1])); err != nil {
@@ -293,7 +293,7 @@ func readBack(fd int) error {
 	return nil
 }
 
-// errName is the symbol of an error, "OK" for none, or its text.
+// errName is the symbol for an error, "OK" for none, or its text.
 func errName(err error) string {
 	var errno syscall.Errno
 	switch {

@@ -1,4 +1,5 @@
-// Running the cases of testdata/posix.txt in any directory: statements that must work, the one that is looked at, and what it must have changed.
+// Running the cases from testdata/posix.txt in any directory: statements that must work, the tested
+// one, and its required effects.
 
 package mount
 
@@ -148,7 +149,7 @@ func posixWorker(args []string) error {
 	return nil
 }
 
-// run runs one case, and returns what is wrong.
+// run runs one case, and returns its faults.
 func (c *posixCase) run(dir string) string {
 	r := &posixRun{dir: dir}
 	for _, s := range c.setup {

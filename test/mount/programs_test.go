@@ -1,4 +1,5 @@
-// Small programs that use a mount: many that append, two that take turns, one whose synced data is counted, one that fills the disk.
+// Small programs that use a mount: many that append, two that take turns, one whose synced data is
+// counted, one that fills the disk.
 
 package mount
 
@@ -66,8 +67,8 @@ func appendedWorker(args []string) error {
 	return nil
 }
 
-// ctoWorker writes a file in one directory and reads it in the other, by turns; both
-// are the same export: A B COUNT SEED. What was closed before an open must be seen.
+// ctoWorker writes a file in one directory and reads it in the other, by turns; both are the same
+// export: A B COUNT SEED. A file closed before an open must be seen.
 func ctoWorker(args []string) error {
 	count, _ := strconv.Atoi(args[2])
 	seed, _ := strconv.ParseUint(args[3], 10, 64)
@@ -96,7 +97,8 @@ func ctoWorker(args []string) error {
 		if err != nil {
 			return err
 		}
-		// The other side may remember that there was no such name: only opens are told at once.
+		// The other side may remember that the name was absent: only opens learn of changes at
+		// once.
 		got, err := os.ReadFile(filepath.Join(to, name))
 		if err != nil {
 			return fmt.Errorf("round %d, way %d: %w", i, what, err)
@@ -177,8 +179,8 @@ func writtenWorker(args []string) error {
 	return nil
 }
 
-// fillWorker writes a file until the disk is full, and must be told so: FILE BYTES ERRNO.
-// By then nothing of the error is left for others.
+// fillWorker writes a file until the disk is full, and must get that error: FILE BYTES ERRNO. By
+// then nothing of the error is left for others.
 func fillWorker(args []string) error {
 	size, _ := strconv.Atoi(args[1])
 	f, err := os.Create(args[0])
@@ -206,7 +208,7 @@ func fillWorker(args []string) error {
 	return os.WriteFile(args[0]+"-small", []byte("there is room again"), 0o644)
 }
 
-// heldSize is what holdWorker has written, and not synced.
+// heldSize is how many unsynced bytes holdWorker has written.
 const heldSize = 1 << 20
 
 // holdWorker writes a file, keeps it open, says so, and ends with its standard input: FILE.

@@ -1,4 +1,5 @@
-// Many of everything: open files, names of one directory, and programs at once; what the processes hold then.
+// Many of everything: open files, names in one directory, and simultaneous programs; and the
+// resources of the processes then.
 
 package mount
 
@@ -44,7 +45,8 @@ func descriptors(t *testing.T, pid int) int {
 // manyName is the name of file i of many.
 func manyName(i int) string { return fmt.Sprintf("name-%07d", i) }
 
-// openWorker makes and opens COUNT files, holds them until its standard input ends, and reads each then: DIR COUNT.
+// openWorker makes and opens COUNT files, holds them until its standard input ends, and reads each
+// then: DIR COUNT.
 func openWorker(args []string) error {
 	count, _ := strconv.Atoi(args[1])
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(count) + 100, Max: uint64(count) + 100}); err != nil {
@@ -75,7 +77,8 @@ func openWorker(args []string) error {
 	return nil
 }
 
-// Thousands of files are open at once; neither the process of the mount nor the server has a descriptor for each.
+// Thousands of files are open at once; neither the mount's process nor the server has a descriptor
+// for each.
 func TestManyOpenFiles(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -93,7 +96,8 @@ func TestManyOpenFiles(t *testing.T) {
 	if ours > 100 {
 		t.Errorf("%d descriptors of the mount", ours)
 	}
-	// The server closes what has not been used for a moment. On a fast machine it may have all of them until then.
+	// The server closes files that have not been used for a moment. On a fast machine it may have
+	// all of them until then.
 	waitFor(t, "the server to close idle files", func() bool { return descriptors(t, s.cmd.Process.Pid) < 100 })
 	if last, err := w.stop(); err != nil {
 		t.Errorf("%s, %v", last, err)
@@ -129,7 +133,8 @@ func listWorker(args []string) error {
 	}
 }
 
-// A directory of any size is listed whole, while what the mount keeps of it is bounded by the memory option.
+// A directory of any size is listed whole, while the mount's memory for it is bounded by the memory
+// option.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -181,14 +186,15 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// Sixty-four programs write at once while the server is away: what waits for it is within the bound of memory, and a
-// buffer for each program, which is shown.
+// Sixty-four programs write at once while the server is away: the waiting data stays within the
+// memory bound, plus a buffer for each program, which is shown.
 func TestManyPrograms(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
 	const programs, block = 64, 1 << 20
 	s := startServer(t)
-	dir, local := s.mount(t, "rdma", "/export", "memory=16M", "actimeo=600"), tempDir(t, "local") // dd asks for attributes first
+	// dd asks for attributes first
+	dir, local := s.mount(t, "rdma", "/export", "memory=16M", "actimeo=600"), tempDir(t, "local")
 	inside(t, dir, "many")
 	done := make(chan struct{})
 	go func() {

@@ -1,4 +1,5 @@
-// What programs rely on: the errors of POSIX, the same results as a local directory, every byte of a file, and what two mounts see of each other.
+// What programs rely on: POSIX errors, the same results as a local directory, every byte in a file,
+// and how two mounts see each other.
 
 package mount
 
@@ -52,8 +53,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// Every byte that is read is the one that was written last, however both are done. At
-// length it is 1,000,000 operations: 62,500 in each of four ways on each of four mounts.
+// Every byte that is read is the one that was written last, however both are done. At length it is
+// 1,000,000 operations: 62,500 in each of four ways on each of four mounts.
 func TestBytes(t *testing.T) {
 	ways := []string{"buffered", "mmap", "direct", "sync"}
 	count := strconv.Itoa(scaled(400, 62_500))
@@ -69,7 +70,7 @@ func TestBytes(t *testing.T) {
 	})
 }
 
-// What one mount has closed, another one that opens it sees, by whichever transport.
+// A file closed on one mount is seen by another that opens it, by either transport.
 func TestCloseToOpen(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)

@@ -36,7 +36,7 @@ func startTwins(t *testing.T, n int) []*server {
 	return twins
 }
 
-// url is what is mounted of several servers, each at its own port.
+// url names several servers, each at its own port.
 func url(twins []*server, proto string) string {
 	scheme := map[string]string{"rdma": "nfsrdma", "tcp": "nfs"}[proto]
 	var hosts []string
@@ -64,7 +64,7 @@ func mountTwins(t *testing.T, twins []*server, proto, options string) string {
 	return dir
 }
 
-// inUse is the server of a mount, and -1 where it is none of them.
+// inUse is a mount's current server, and -1 where it is none of them.
 func inUse(t *testing.T, twins []*server, proto, dir string) int {
 	t.Helper()
 	at := figures(t, dir).Connections[0].Addr
@@ -76,8 +76,9 @@ func inUse(t *testing.T, twins []*server, proto, dir string) int {
 	return -1
 }
 
-// TestServersKilledInTurn: the server of a mount is killed under a writer, again and again, and started again when the mount has gone on with
-// the other one. The writer sees no error, and all that fsync has acknowledged is on the disk.
+// TestServersKilledInTurn: a mount's server is killed under a writer, again and again, and started
+// again when the mount has gone on with the other one. The writer sees no error, and all data
+// acknowledged by fsync is on the disk.
 func TestServersKilledInTurn(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -107,7 +108,8 @@ func TestServersKilledInTurn(t *testing.T) {
 	}
 }
 
-// TestSilentServerIsLeft: the server of a mount says nothing any more, and does not refuse connections either.
+// TestSilentServerIsLeft: a mount's server sends nothing any more, and does not refuse connections
+// either.
 func TestSilentServerIsLeft(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -131,7 +133,8 @@ func TestSilentServerIsLeft(t *testing.T) {
 	}
 }
 
-// TestLocksFollowTheMount: a program has a lock by a mount whose server is killed: the next server has it then, and excludes others.
+// TestLocksFollowTheMount: a program has a lock by a mount whose server is killed: the next server
+// then has it, and excludes others.
 func TestLocksFollowTheMount(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -165,7 +168,8 @@ func TestLocksFollowTheMount(t *testing.T) {
 	}
 }
 
-// TestCommandsPassDeadServers: cp, ls and cat work while one of three servers is alive, whichever that is.
+// TestCommandsPassDeadServers: cp, ls and cat work while one of three servers is alive, whichever
+// that is.
 func TestCommandsPassDeadServers(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -202,7 +206,8 @@ func TestCommandsPassDeadServers(t *testing.T) {
 	}
 }
 
-// TestServersOfTwoVolumes are refused when they are mounted, whichever is found first, and so is a server that nobody of the list is.
+// TestServersOfTwoVolumes are refused at mount time, whichever is found first, and so is a server
+// that is not in the list.
 func TestServersOfTwoVolumes(t *testing.T) {
 	t.Parallel()
 	needMounts(t)

@@ -41,8 +41,8 @@ func severalOn(t *testing.T, w *several.World, count int) {
 	t.Logf("%d steps", taken)
 }
 
-// severalMatrix runs half of the matrix, each cell for one of the pairs of a changer and a looker.
-// A full run has the whole matrix for all pairs.
+// severalMatrix runs half of the matrix, each cell for one pair of a changer and a looker. A full
+// run has the whole matrix for all pairs.
 func severalMatrix(t *testing.T, w *several.World, pairs ...[2]int) {
 	t.Helper()
 	first, err := strconv.ParseUint(severalSeed(t), 10, 64)
@@ -88,7 +88,7 @@ func (w severalWorld) process(k several.Kind, dir string) {
 	}
 }
 
-// tick gives changes distinct times, by those of a file.
+// tick gives changes distinct times, by a file's times.
 func (w severalWorld) tick(file string) {
 	w.t.Helper()
 	var err error
@@ -99,11 +99,14 @@ func (w severalWorld) tick(file string) {
 
 // A severalBed is where schedules run.
 type severalBed struct {
-	name     string
-	protos   [2]string // of the two mounts; the third, with noac, has the first, and the commands TCP
+	name string
+	// for the two mounts; the third, with noac, has the first, and the commands TCP
+	protos   [2]string
 	export   string
 	provider string
-	restarts bool // the server is killed at times, and started again; then without locks, which wait for its period of grace
+	// the server is killed at times, and started again; then without locks, which wait for its
+	// period of grace
+	restarts bool
 }
 
 var severalBeds = []severalBed{
@@ -130,8 +133,8 @@ func (b severalBed) world(t *testing.T, lookups string) *several.World {
 		k.Unasked, k.NoLocks = true, b.restarts
 		w.process(k, mountAs(t, nil, host, s.options(proto), b.export, more))
 	}
-	// The first actor makes the schedules' directories, which one that keeps absent names would not
-	// find.
+	// The first actor makes the schedules' directories, which an actor that keeps absent names
+	// would not find.
 	mount(several.Kind{Name: "a mount over " + b.protos[0] + " with lookupcache=" + lookups, Absent: lookups == "all"}, b.protos[0], "lookupcache="+lookups)
 	mount(several.Kind{Name: "a mount over " + b.protos[1]}, b.protos[1], "lookupcache=pos")
 	if b.export == "/export" {

@@ -1,5 +1,5 @@
-// What the servers make of file systems that are mounted below an export: with crossmnt and without, in one another, and when they
-// go and come while clients use them.
+// How the servers treat file systems that are mounted below an export: with crossmnt and without,
+// in one another, and when they go and come while clients use them.
 
 package mount
 
@@ -13,8 +13,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// sidesMounts mounts file systems below two exports: one with crossmnt, in which one is mounted in another one, and one without. $base is that
-// of the exports. What lies under a mount point is a file named under.
+// sidesMounts mounts file systems below two exports: one with crossmnt, where one is mounted in
+// another one, and one without. $base is that of the exports. A file named under lies under each
+// mount point.
 const sidesMounts = mountedSmall + `cd "$base" && mkdir cross cross/in cross/later plain plain/in && chmod 777 cross plain && touch cross/in/under cross/later/under plain/in/under cross/file
 mounted cross/in && mkdir cross/in/deep && touch cross/in/deep/under && mounted cross/in/deep && mounted plain/in
 touch cross/in/mounted cross/in/deep/deepest plain/in/mounted`
@@ -23,7 +24,7 @@ touch cross/in/mounted cross/in/deep/deepest plain/in/mounted`
 const mountedSmall = `mounted() { mount -t tmpfs -o size=4m,mode=777 none "$1"; }
 `
 
-// sidesRemount has what is mounted there go, and something else come; unmounted unmounts its argument.
+// sidesRemount removes those mounts and mounts others; unmounted unmounts its argument.
 const sidesRemount = `cd "$base" && unmounted cross/in/deep && unmounted cross/in && unmounted plain/in && mounted cross/later && touch cross/later/late`
 
 // sidesCross are the rules of the two exports: %[1]s is the base, %[2]s the client.
@@ -67,7 +68,7 @@ func (s *sides) names(fh nfs3.FH) string {
 	}
 }
 
-// holds is what is in a directory of an export.
+// holds lists a directory in an export.
 func holds(export string, names ...string) func(*sides) string {
 	return func(s *sides) string {
 		fh, _, err := s.at(export, names...)
@@ -78,7 +79,8 @@ func holds(export string, names ...string) func(*sides) string {
 	}
 }
 
-// differs reports whether two directories of an export are of two file systems, as a client sees it.
+// differs reports whether two directories in an export are on two file systems, as a client sees
+// it.
 func differs(export string, one, other []string) func(*sides) string {
 	return func(s *sides) string {
 		_, a, err := s.at(export, one...)
@@ -96,7 +98,7 @@ func differs(export string, one, other []string) func(*sides) string {
 	}
 }
 
-// listed is how READDIRPLUS describes the mount point in of an export, beside what LOOKUP says of it.
+// listed is READDIRPLUS's description of the mount point in of an export, beside LOOKUP's.
 func listed(export string) func(*sides) string {
 	return func(s *sides) string {
 		root, _, err := s.at(export)
@@ -202,7 +204,8 @@ var crossQuestions = []question{
 		where := nfs3.DirOpArgs{Dir: root, Name: []byte("in")}
 		var dir nfs3.RmdirRes
 		var name nfs3.RemoveRes
-		var done nfs3.Status // is never theirs, so that JUKEBOX is an answer, too, and not waited out
+		// is never theirs, so that JUKEBOX is an answer, too, and not waited out
+		var done nfs3.Status
 		if err := s.c.Do(s.ctx, nfs3.ProcRmdir, &where, &dir, &done, nil, 0); err != nil {
 			return verdict(err)
 		}
@@ -230,8 +233,8 @@ var crossQuestions = []question{
 	}},
 }
 
-// remountQuestions are about handles of what is not mounted any more, and about what is mounted now: the first is asked
-// before that, the others after it.
+// remountQuestions are about handles for file systems that are not mounted any more, and about
+// those mounted now: the first is asked before that, the others after it.
 var remountBefore, remountQuestions = func() (question, []question) {
 	handles := map[string]nfs3.FH{}
 	stays := func(name string) func(*sides) string {
@@ -259,7 +262,7 @@ var remountBefore, remountQuestions = func() (question, []question) {
 		}
 }()
 
-// nothingHelps is that no command is needed: who serves a file system lets go of it by himself.
+// nothingHelps means that no command is needed: the server itself releases a file system.
 const nothingHelps = "nothing"
 
 // remountScript is sidesRemount for a shell; by is the command that helps where a file system
@@ -267,7 +270,7 @@ const nothingHelps = "nothing"
 func remountScript(base, by string) string {
 	tries := 40 // a tenth of a second each
 	if by == nothingHelps {
-		tries = 3000 // what has to be given back is waited for, on whatever machine
+		tries = 3000 // time enough for a release on any machine
 	}
 	return fmt.Sprintf(`base=%s
 %ssaid=OK

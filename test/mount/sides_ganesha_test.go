@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// ganeshaCore is what there is beside the exports; %[1]s is its own directory.
+// ganeshaCore is the configuration besides the exports; %[1]s is its own directory.
 const ganeshaCore = `
 NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_NLM = true; Enable_RQUOTA = false; mount_path_pseudo = false; }
 NFSV4 { RecoveryRoot = "%[1]s"; Graceless = true; }

@@ -1,4 +1,4 @@
-// What servers answer about locks (NLM 4), of the questions of sides_probe_test.go.
+// Servers' answers about locks (NLM 4), to the questions in sides_probe_test.go.
 
 package mount
 
@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// An asker is who locks a file: two with one name are processes of one client. Linux's server tells them apart by svid alone.
+// An asker requests locks: two with one name are processes on one client. Linux's server tells them
+// apart by svid alone.
 type asker struct {
 	s    *sides
 	fh   nfs3.FH
@@ -115,7 +116,7 @@ func (a asker) test(off, n uint64) string {
 	return text
 }
 
-// words joins what several calls have come to.
+// words joins the results of several calls.
 func words(all ...string) string { return strings.Join(all, " ") }
 
 var lockQuestions = []question{

@@ -1,4 +1,5 @@
-// The worker that asks a server what it does where the protocol leaves it open: the same questions to all servers.
+// The worker that asks a server about behaviour that the protocol leaves open: the same questions
+// for all servers.
 
 package mount
 
@@ -26,12 +27,13 @@ type sides struct {
 	ctx  context.Context
 	c    *nfsclient.Client // as root
 	base string            // above all exports
-	home string            // where the worker and the test tell each other how far they are
+	home string            // where the worker and the test report their progress to each other
 
-	grace bool // no lock has been asked for outside of the period of grace
+	grace bool // no lock has been requested outside the grace period
 }
 
-// sidesWorker asks all questions, and prints an answer a line. Arguments: address of NFS, port of MOUNT, base, home.
+// sidesWorker asks all questions, and prints an answer a line. Arguments: address of NFS, port of
+// MOUNT, base, home.
 func sidesWorker(args []string) error {
 	port, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -57,7 +59,7 @@ func (s *sides) as(uid uint32) *nfsclient.Client {
 	return s.c.As(transport.Cred{Flavor: oncrpc.FlavorSys, Machine: "sides", UID: uid, GID: uid})
 }
 
-// verdict is what a call has come to, in the server's word.
+// verdict is a call's result, in the server's word.
 func verdict(err error) string {
 	var status *nfsclient.StatusError
 	var mount *nfsclient.MountError
@@ -72,7 +74,7 @@ func verdict(err error) string {
 	return err.Error()
 }
 
-// mount is what MNT of a path below the base says.
+// mount is MNT's answer for a path below the base.
 func (s *sides) mount(name string) string {
 	_, err := s.c.MountHandle(s.ctx, path.Join(s.base, name))
 	return verdict(err)
@@ -87,7 +89,7 @@ func (s *sides) root(name string) nfs3.FH {
 	return fh
 }
 
-// made is who owns what root makes in an export, and with which mode.
+// made is the owner and mode of a file that root makes in an export.
 func (s *sides) made(export, name string) string {
 	n, err := s.c.Create(s.ctx, s.root(export), name, nfs3.Unchecked, nfs3.Sattr{SetMode: true, Mode: 0o640}, nfs3.Verf{})
 	if err != nil {
@@ -96,7 +98,7 @@ func (s *sides) made(export, name string) string {
 	return fmt.Sprintf("%d:%d", n.Attr.UID, n.Attr.GID)
 }
 
-// reads is what READ of a file says, which only root may read.
+// reads is READ's answer for a file that only root may read.
 func (s *sides) reads(export string) string {
 	n, err := s.c.Lookup(s.ctx, s.root(export), "secret")
 	if err == nil {
@@ -105,7 +107,7 @@ func (s *sides) reads(export string) string {
 	return verdict(err)
 }
 
-// access is the letters of what ACCESS allows.
+// access is the letters for the rights that ACCESS allows.
 func access(c *nfsclient.Client, ctx context.Context, fh nfs3.FH) string {
 	bits, err := c.Access(ctx, fh, nfs3.AccessAll)
 	if err != nil {
@@ -120,7 +122,7 @@ func access(c *nfsclient.Client, ctx context.Context, fh nfs3.FH) string {
 	return strings.TrimSpace(b.String())
 }
 
-// lists is what EXPORT says, without the base.
+// lists is EXPORT's answer, without the base.
 func (s *sides) lists() string {
 	list, err := s.c.Exports(s.ctx)
 	if err != nil {
@@ -150,7 +152,7 @@ func (s *sides) changed() string {
 	}
 }
 
-// A question is one line of what is found.
+// A question is one line in the findings.
 type question struct {
 	name string
 	ask  func(*sides) string
@@ -211,7 +213,7 @@ func namedUser(uid uint32, perm uint16) posixacl.ACL {
 		{Tag: posixacl.GroupObj, ID: posixacl.NoID}, {Tag: posixacl.Mask, Perm: perm, ID: posixacl.NoID}, {Tag: posixacl.Other, ID: posixacl.NoID}}
 }
 
-// withACL asks something of such a file.
+// withACL asks about such a file.
 func withACL(ask func(s *sides, fh nfs3.FH) string) func(*sides) string {
 	return func(s *sides) string {
 		fh, err := s.aclFile("acl")
@@ -239,7 +241,7 @@ func aclText(acl posixacl.ACL) string {
 	return strings.Join(words, ",")
 }
 
-// acl is what GETACL says of an object.
+// acl is GETACL's answer for an object.
 func (s *sides) acl(fh nfs3.FH) string {
 	acls, _, err := s.c.GetACL(s.ctx, fh)
 	if err != nil {
@@ -347,7 +349,8 @@ var aclQuestions = []question{
 	}},
 }
 
-// changeQuestions are about an export that goes, one that stays and one that comes, and one that can only be read from then on.
+// changeQuestions are about an export that goes, one that stays and one that comes, and one that
+// becomes read-only.
 var changeQuestions = func() []question {
 	var gone, stays, fixed nfs3.FH
 	return []question{

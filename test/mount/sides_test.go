@@ -1,4 +1,5 @@
-// Our server, Linux's and nfs-ganesha side by side: the same exports, the same questions, and what each answers.
+// Our server, Linux's and nfs-ganesha side by side: the same exports, the same questions, and each
+// server's answers.
 
 package mount
 
@@ -45,17 +46,18 @@ const (
 
 // A subject is a server that is asked.
 type subject struct {
-	name   string        // its column in testdata/sides.txt
-	also   string        // another one, of what this version alone answers
-	peer                 // how it is reached; by runs programs where it can be
-	port   string        // of NFS
-	mnt    string        // of MOUNT
-	base   string        // of the exports, where it runs
-	client string        // as what it sees us
-	change func() string // has other rules, and other file systems mounted, and says what there is to say of it
+	name   string // its column in testdata/sides.txt
+	also   string // another name, for the answers of this version alone
+	peer          // how it is reached; by runs programs where it can be
+	port   string // of NFS
+	mnt    string // of MOUNT
+	base   string // the exports' directory, where it runs
+	client string // our name at the server
+	// applies other rules, mounts other file systems, and returns remarks about it
+	change func() string
 }
 
-// ask asks a server all questions, and compares its answers with those that are known of it.
+// ask asks a server all questions, and compares its answers with its known ones.
 func (s *subject) ask(t *testing.T) {
 	t.Helper()
 	home := tempDir(t, "sides")
@@ -95,7 +97,7 @@ func (s *subject) ask(t *testing.T) {
 	s.compare(t, answers)
 }
 
-// showmount is what Debian's showmount lists.
+// showmount is the list from Debian's showmount.
 func (s *subject) showmount(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -136,7 +138,8 @@ func (s *subject) rpcinfo(t *testing.T) string {
 	return "rpcinfo -p: " + strings.Join(slices.Compact(known), "; ") + "\n"
 }
 
-// compare compares answers with testdata/sides.txt, whose lines are a question, and below it for each server or several what it answers.
+// compare compares answers with testdata/sides.txt, whose lines are a question, and below it for
+// each server or several the answer.
 func (s *subject) compare(t *testing.T, answers string) {
 	t.Helper()
 	known := sidesKnown(t, s.name)
@@ -156,7 +159,7 @@ func (s *subject) compare(t *testing.T, answers string) {
 	}
 }
 
-// sidesKnown is what a server answers, by question.
+// sidesKnown are a server's answers, by question.
 func sidesKnown(t *testing.T, name string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "sides.txt"))
@@ -182,13 +185,14 @@ func sidesKnown(t *testing.T, name string) map[string]string {
 	return known
 }
 
-// A confined process runs in network, mount and process namespaces of its own, and ends with the test.
+// A confined process runs in its own network, mount and process namespaces, and ends with the test.
 type confined struct {
 	cmd *exec.Cmd
 	log string
 }
 
-// confine starts a shell command with arguments there, which has to end in exec; ready is what it writes when it serves.
+// confine starts a shell command with arguments there, which must end in exec; ready is its output
+// when it serves.
 func confine(t *testing.T, text, ready string, args ...string) *confined {
 	t.Helper()
 	c := &confined{log: filepath.Join(tempDir(t, "confined"), "log")}
@@ -231,8 +235,9 @@ func confine(t *testing.T, text, ready string, args ...string) *confined {
 	return c
 }
 
-// killConfined ends what unshare has started, and so itself. Its --kill-child does not do for programs that take another user's
-// place: the kernel forgets then whose death is to end them (prctl(2), PR_SET_PDEATHSIG).
+// killConfined ends the processes that unshare has started, and so itself. Its --kill-child fails
+// for programs that change their user: the kernel then forgets whose death must end them (prctl(2),
+// PR_SET_PDEATHSIG).
 func killConfined(unshare *exec.Cmd) {
 	pid := strconv.Itoa(unshare.Process.Pid)
 	text, _ := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
@@ -254,7 +259,7 @@ func (c *confined) by() []string {
 	return []string{"nsenter", "--net=/proc/" + strconv.Itoa(c.cmd.Process.Pid) + "/ns/net"}
 }
 
-// remount runs remountScript where it sees what it sees mounted.
+// remount runs remountScript inside its mount namespace.
 func (c *confined) remount(t *testing.T, base, by string) string {
 	t.Helper()
 	out, code := command(t, "", nil, "nsenter", "--mount=/proc/"+strconv.Itoa(c.cmd.Process.Pid)+"/ns/mnt", "sh", "-c", remountScript(base, by))
@@ -281,7 +286,7 @@ func (c *confined) signal(t *testing.T, sig syscall.Signal) {
 	}
 }
 
-// needSides skips where there is no room for servers of their own.
+// needSides skips where there is no room for separate servers.
 func needSides(t *testing.T, programs ...string) (base string) {
 	t.Helper()
 	needMounts(t)
@@ -346,7 +351,7 @@ func linuxSides(t *testing.T, series string) {
 		return "cat > /etc/exports << E\n" + fmt.Sprintf(text, "/sides", s.Host) + "E\nexportfs -ra\n"
 	}
 	watchClients(t, s.Guest)
-	run("echo Y > /proc/fs/nfsd/v4_end_grace") // which leaves that of lockd
+	run("echo Y > /proc/fs/nfsd/v4_end_grace") // which leaves lockd's
 	run(`modprobe ext4 && modprobe brd rd_nr=1 rd_size=24576 && /sbin/mke2fs -q -t ext4 -J size=2 /dev/ram0 || exit 1
 mkdir /sides && mount -t ext4 -o acl /dev/ram0 /sides && cd /sides && rmdir lost+found || exit 1
 ` + sidesTree + "\nbase=/sides\n" + sidesMounts + "\n" + rules(sidesRules+sidesBefore))
@@ -363,7 +368,8 @@ mkdir /sides && mount -t ext4 -o acl /dev/ram0 /sides && cd /sides && rmdir lost
 	}
 }
 
-// aclsBothWays sets ACLs through a mount of ours that the server's own getfacl shows, and the reverse; what they give and refuse counts.
+// aclsBothWays sets ACLs through our mount that the server's own getfacl shows, and the reverse; it
+// checks the rights that they give and refuse.
 func aclsBothWays(t *testing.T, dir string, there func(string) string) {
 	t.Helper()
 	need(t, "getfacl", "setfacl")

@@ -1,4 +1,5 @@
-// Real programs on a mount: version control, a compiler, a database, archives, synchronization, and a disk tester.
+// Real programs on a mount: version control, a compiler, a database, archives, synchronization, and
+// a disk tester.
 
 package mount
 
@@ -13,7 +14,7 @@ type program struct {
 	name  string
 	needs []string
 	text  string
-	full  string // what NFSRDMA_FULL adds
+	full  string // additions with NFSRDMA_FULL
 }
 
 // run runs it in an empty directory of a mount.
@@ -29,7 +30,7 @@ func (p program) run(t *testing.T, dir string) {
 	}
 }
 
-// scripts are what the programs do, each in an empty directory; $1 is one on a local disk.
+// scripts are the programs' work, each in an empty directory; $1 is one on a local disk.
 var scripts = []program{
 	{"git", []string{"git"}, `
 export HOME=$1 GIT_CONFIG_NOSYSTEM=1

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// workerEnv has the test binary be a worker: its arguments are the worker's.
+// workerEnv makes the test binary a worker: its arguments are the worker's.
 const workerEnv = "NFSRDMA_MOUNT_WORKER"
 
-// workers are the programs, by name; each gets its arguments, and says on standard
-// output what is wrong.
+// workers are the programs, by name; each gets its arguments, and prints its faults on standard
+// output.
 var workers = map[string]func(args []string) error{
 	"posix": posixWorker, "model": modelWorker, "bytes": bytesWorker, "append": appendWorker, "appended": appendedWorker,
 	"cto": ctoWorker, "writer": writerWorker, "written": writtenWorker, "fill": fillWorker, "hold": holdWorker, "touch": touchWorker, "many": manyWorker,

@@ -1,4 +1,4 @@
-// That a condition which is not met ends a test, and with what.
+// An unmet condition ends a test, with the right message.
 
 package must
 
@@ -22,7 +22,7 @@ func (f *failing) Helper()                           {}
 func (f *failing) Fatal(args ...any)                 { f.with = fmt.Sprint(args...); panic(ended{}) }
 func (f *failing) Fatalf(format string, args ...any) { f.Fatal(fmt.Sprintf(format, args...)) }
 
-// end runs a condition and returns what it ends the test with; "": it goes on.
+// end runs a condition and returns the message that ends the test; "": it goes on.
 func end(condition func(testing.TB)) (with string) {
 	f := &failing{}
 	defer func() {

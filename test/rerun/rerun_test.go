@@ -1,4 +1,4 @@
-// Failures are found in the output of go test, and only those without harm are run again.
+// Failures are found in go test's output, and only harmless ones are run again.
 
 package main
 

@@ -1,5 +1,5 @@
-// What is done to calls beside what the network does: replies that never come or are wrong, and
-// many calls that are cancelled together while a slow link takes them.
+// Disturbances for calls beside the network's: replies that never come or are wrong, and many calls
+// that are cancelled together while a slow link takes them.
 
 package sim
 
@@ -39,7 +39,7 @@ func burst(p *plan) {
 	p.limit = min(max(p.limit*100, 1), slowLimit)
 }
 
-// lose has the server of svc lose replies, as many as it likes: whoever waits gives up.
+// lose lets svc's server lose replies, as many as it likes: waiters give up.
 func (w *world) lose(svc *service) {
 	for _, p := range svc.plans {
 		rng := newRand(w.seed, purposeLoss+uint64(p.xid))
@@ -57,8 +57,8 @@ func (w *world) lose(svc *service) {
 // unofferedLen is how much longer an offer of one segment makes a header: a count and the segment.
 const unofferedLen = 20
 
-// spoil changes replies of side so that their header is none of an answer to their call: with a
-// Reply chunk that was not offered. The requester drops them (RFC 8166 §4.5 [R8166-149]).
+// spoil changes replies from side so that their header does not answer their call: with a Reply
+// chunk that was not offered. The requester drops them (RFC 8166 §4.5 [R8166-149]).
 func (w *world) spoil(side int) {
 	if w.hosts[1-side].markers {
 		return
@@ -88,7 +88,7 @@ func (w *world) spoil(side int) {
 	}}
 }
 
-// windowLost reports whether a side has no credit left but those of calls that nobody will answer.
+// windowLost reports whether a side's credits are all held by calls that will never be answered.
 func (w *world) windowLost() bool {
 	w.obs.mu.Lock()
 	defer w.obs.mu.Unlock()

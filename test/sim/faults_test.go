@@ -1,4 +1,4 @@
-// What a run has found wrong.
+// The faults in a run.
 
 package sim
 
@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// faults are the broken invariants of one run, each told once.
+// faults are the broken invariants in one run, each reported once.
 type faults struct {
 	mu       sync.Mutex
 	failures []string

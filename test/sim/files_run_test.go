@@ -54,7 +54,7 @@ type filesWorld struct {
 	calm    bool // connections have no events
 }
 
-// A writer is one user of the file, with a File of its own.
+// A writer is one user of the file, with its own File.
 type writer struct {
 	w       *filesWorld
 	rng     *rand.Rand
@@ -147,7 +147,7 @@ func (w *filesWorld) mount(ctx context.Context) (*nfsclient.FS, error) {
 	return fsys, err
 }
 
-// run has all writers do their work while connections are cut and the server restarts.
+// run lets all writers do their work while connections are cut and the server restarts.
 func (w *filesWorld) run() {
 	ctx, cancel := context.WithTimeout(context.Background(), filesEnd)
 	defer cancel()
@@ -180,7 +180,7 @@ func (w *filesWorld) run() {
 	all.Wait()
 	end()
 	disturbed.Wait()
-	time.Sleep(2 * longestStall) // what stalls goes on
+	time.Sleep(2 * longestStall) // stalled operations go on
 	for _, x := range writers {
 		x.sync()
 	}
@@ -294,5 +294,5 @@ func (x *writer) read(block int) {
 		return
 	}
 	x.w.note("read of block %d: %x", block, p[:min(n, 4)])
-	h.read(block, p, begun) // what is not there yet reads as zeros
+	h.read(block, p, begun) // missing bytes read as zeros
 }

@@ -1,4 +1,4 @@
-// The server of the simulation of files: it may forget what was not synced, stall, and restart.
+// The server in the simulation of files: it may forget unsynced data, stall, and restart.
 
 package sim
 
@@ -21,7 +21,7 @@ import (
 
 const exported = "/e"
 
-// A disk is a tree in memory that loses what was written and not synced when the power fails.
+// A disk is a tree in memory that loses unsynced writes when the power fails.
 type disk struct {
 	nfsserver.FS
 
@@ -29,7 +29,7 @@ type disk struct {
 	undo []undo // the oldest first
 }
 
-// An undo is what a WRITE has taken the place of.
+// An undo is the content that a WRITE has replaced.
 type undo struct {
 	ref nfsserver.Ref
 	off uint64
@@ -158,7 +158,7 @@ func (s *fileService) stop() {
 	s.done.Wait()
 }
 
-// restart is a power failure: what was not synced is gone, and another run begins.
+// restart is a power failure: unsynced data is gone, and another run begins.
 func (w *filesWorld) restart() {
 	w.mu.Lock()
 	old := w.service

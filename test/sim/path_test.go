@@ -1,4 +1,4 @@
-// The path plan: what the network does to the bytes of one direction.
+// The path plan: how the network treats the bytes in one direction.
 
 package sim
 
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What happens once in a direction's life, when a number of bytes have arrived.
+// Events that happen once in a direction's life, when a number of bytes have arrived.
 const (
 	eventNone = iota
 	eventStall
@@ -84,7 +84,7 @@ func (w *pathPlan) duration(n int) time.Duration {
 	return time.Duration(n) * time.Second / time.Duration(w.rate)
 }
 
-// event is what happens now.
+// event is the current event.
 func (w *pathPlan) event(carried int) int {
 	if w.passed || carried < w.at {
 		return eventNone

@@ -1,4 +1,4 @@
-// What RPC-over-RDMA may have on the wire: calls under way, what they advertise, and credits.
+// RPC-over-RDMA on the wire: current calls, the memory that they advertise, and credits.
 
 package sim
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
-// A wireCall is a call that has been sent.
+// A wireCall is a sent call.
 type wireCall struct {
 	read, write []chunks.Segment
 	come        bool // the responder has it
@@ -31,7 +31,7 @@ type rpcWire struct {
 	sides [2]requester
 	inval [2]bool // a reply by this side may invalidate
 
-	spoiled map[uint32]bool // replies that are none any more; guarded by the link's mu
+	spoiled map[uint32]bool // replies that are no longer valid; guarded by the link's mu
 }
 
 func newRPCWire(credits [2]int, inval [2]bool) *rpcWire {
@@ -116,7 +116,7 @@ func (k *wireCall) offers(stag uint32) bool {
 	return false
 }
 
-// advertised holds a range of a requester's memory to what its calls have said.
+// advertised compares a range of a requester's memory with the ranges in its calls.
 func (w *rpcWire) advertised(side int, stag uint32, to, n uint64, write bool) error {
 	for _, k := range w.sides[side].calls {
 		if !k.come || k.replied {

@@ -1,4 +1,4 @@
-// Running a world: connect, call, hold the outcome against what was chosen, end, and look what is
+// Running a world: connect, call, compare the outcome with the choices, end, and check what is
 // left.
 
 package sim
@@ -20,15 +20,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// Bounds in simulated time. Everything has to be over long before them.
+// Bounds in simulated time. Everything must be over long before them.
 const (
-	patience  = 30 * time.Minute      // for all calls
-	parting   = 30 * time.Second      // for the end of a connection
-	prompt    = 30 * time.Millisecond // for the end of a call that has left; a caller that drives is called back after two ticks of 10 ms
-	abandoned = 10 * time.Minute      // for late replies, and the end of a connection that has no credit left
+	patience = 30 * time.Minute // for all calls
+	parting  = 30 * time.Second // for the end of a connection
+	// for the end of a call that has left; a caller that drives is called back after two ticks of
+	// 10 ms
+	prompt = 30 * time.Millisecond
+	// for late replies, and the end of a connection that has no credit left
+	abandoned = 10 * time.Minute
 )
 
-// run runs the seed, and returns what was found wrong.
+// run runs the seed, and returns the faults.
 func run(t *testing.T, seed uint64, trace bool) (failures []string) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(seed)
@@ -49,7 +52,7 @@ func run(t *testing.T, seed uint64, trace bool) (failures []string) {
 	return failures
 }
 
-// describe prints what was chosen.
+// describe prints the choices.
 func (w *world) describe() {
 	for i, h := range w.hosts {
 		fmt.Printf("%c: credits %d inline %d budget %d serves %v leaves %v abort %v\n", 'A'+i, h.cfg.Credits,
@@ -240,8 +243,8 @@ func (h *host) peer(w *world) *host {
 	return w.hosts[0]
 }
 
-// wantEnd demands that the seed has ended the connection. A call that is given up on, with all
-// that it has exposed, does not.
+// wantEnd demands that the seed has ended the connection. An abandoned call, with all its exposed
+// memory, does not.
 func (w *world) wantEnd(err error) {
 	if !w.eventful() && !w.windowLost() {
 		w.fail("the connection ends: %v", err)
@@ -314,7 +317,7 @@ func (w *world) close(h *host) {
 	}
 }
 
-// end closes both sides and looks at what they leave.
+// end closes both sides and checks what they leave.
 func (w *world) end() {
 	time.Sleep(time.Duration(w.rng.IntN(3)) * 100 * time.Millisecond)
 	var all sync.WaitGroup

@@ -1,4 +1,4 @@
-// What a hostile peer, or somebody on the way, does to FPDUs: changes them, and adds others.
+// What a hostile peer or a middlebox does to FPDUs: changes them, and adds others.
 
 package sim
 
@@ -17,8 +17,8 @@ type tamper struct {
 	framed bool                      // it has gone by
 	held   []byte                    // of an FPDU that is not whole
 	extra  []byte                    // FPDUs to add at the next boundary
-	change func(ulpdu []byte) []byte // nil: FPDUs go on as they are; it returns what takes a ULPDU's place
-	damage int                       // the number of the FPDU, among those of least bytes, that is damaged, from 1; 0: none
+	change func(ulpdu []byte) []byte // returns a ULPDU's replacement; nil: FPDUs go on unchanged
+	damage int                       // the number of the damaged FPDU, among those of least bytes or more, from 1; 0: none
 	least  int
 	where  uint32 // which bit of it, its length apart
 	told   func() // called when it has been
@@ -76,7 +76,7 @@ func (t *tamper) changed(fpdu []byte) []byte {
 	return fpdu
 }
 
-// boundary returns what is to be added now, if this is between two FPDUs.
+// boundary returns the bytes to add now, if this is between two FPDUs.
 func (t *tamper) boundary() []byte {
 	if !t.framed || len(t.held) > 0 {
 		return nil

@@ -1,5 +1,4 @@
-// The world of bare verbs: work that both sides post, memory that it is for, and what that must
-// come to.
+// The world of bare verbs: the work that both sides post, its memory, and the expected result.
 
 package sim
 
@@ -23,13 +22,13 @@ const (
 	sendSize   = 24 << 10
 )
 
-// A work is one work request with what is known of it.
+// A work is one work request with its state.
 type work struct {
 	wr    rnic.SendWR
-	data  []byte // what its payload is, or what its sink is to have
+	data  []byte // its payload, or the expected content of its sink
 	sink  []byte
 	at    int // Write: offset in the target
-	spare int // Write, Send with Invalidate: which spare of the peer's; -1: none
+	spare int // Write, Send with Invalidate: number of the peer's spare; -1: none
 }
 
 // A peer is one side: its memory, its work, its completions.
@@ -51,7 +50,7 @@ type peer struct {
 	reads      []*work // likewise
 	batches    []int   // how many are posted at once
 	pauses     []time.Duration
-	polls      bool // completions are awaited, not told of
+	polls      bool // completions are polled, not notified
 	revoke     time.Duration
 	recvs      [][]byte
 	connectErr error
@@ -75,7 +74,7 @@ type verbsWorld struct {
 	peers [2]*peer
 	link  *link
 	obs   *observer
-	rtr   iwarp.RTR // what A offers to begin with; 0: the client-server model
+	rtr   iwarp.RTR // A's offer at the start; 0: the client-server model
 	bad   bool      // one of the works must end the connection
 	leave time.Duration
 	faults
@@ -108,7 +107,8 @@ func newVerbsWorld(seed uint64) *verbsWorld {
 	if rng.IntN(8) == 0 {
 		w.leave = time.Duration(logUniform(rng, 100_000_000))
 	}
-	w.rtr = iwarp.RTR(newRand(seed, purposeRTR).IntN(4)) & (iwarp.RTRWrite | iwarp.RTRRead) // a Send would use a receive
+	// a Send would use a receive
+	w.rtr = iwarp.RTR(newRand(seed, purposeRTR).IntN(4)) & (iwarp.RTRWrite | iwarp.RTRRead)
 	w.obs.ulp = &verbsWire{w: w}
 	w.link = newLink(chooseLink(rng, seed, 10*time.Minute), w.obs)
 	for _, p := range w.peers {
@@ -138,7 +138,7 @@ func (p *peer) plan(to *peer, rng *rand.Rand) {
 	for n := 2 + rng.IntN(40); len(p.script) < n; {
 		op := rnic.Opcode(rng.IntN(int(rnic.OpLocalInvalidate) + 1))
 		if len(p.script) == 0 && p.side == 0 {
-			op = rnic.OpSend // somebody has to begin: a responder MUST NOT
+			op = rnic.OpSend // one side must begin: a responder MUST NOT
 		}
 		x := &work{spare: -1, wr: rnic.SendWR{ID: uint64(len(p.script)), Op: op, Unsignaled: rng.IntN(3) == 0, Fence: rng.IntN(5) == 0}}
 		switch op {
@@ -202,7 +202,7 @@ func (p *peer) planWrite(x *work, to *peer, gone int, rng *rand.Rand) {
 	x.wr.RemoteSTag, x.wr.RemoteTO = to.targetMR.STag(), to.targetMR.Base()+uint64(x.at)
 }
 
-// spoil makes one Write or Read of the script one that the peer must refuse.
+// spoil makes one Write or Read in the script one that the peer must refuse.
 func (p *peer) spoil(to *peer, rng *rand.Rand) {
 	x := p.script[len(p.script)-1]
 	sink := make([]byte, 64)

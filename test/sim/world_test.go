@@ -1,4 +1,4 @@
-// A world: what a seed has chosen for both endpoints and the network between them.
+// A world: a seed's choices for both endpoints and the network between them.
 
 package sim
 
@@ -19,12 +19,12 @@ type host struct {
 	total   int64 // of the budget
 	svc     *service
 	conn    *rpcrdma.Conn
-	calls   [][]*plan // those of each caller, in order
+	calls   [][]*plan // each caller's, in order
 	probes  []*plan
 	markers bool          // it asks for markers
 	leave   time.Duration // when it closes the connection; 0: when all is done
 	abort   bool          // and does not wait for anything
-	limits  []limit       // what it grants, one after the other
+	limits  []limit       // its grants, one after the other
 }
 
 // A limit is a grant that holds from some time after the one before.
@@ -50,7 +50,7 @@ type world struct {
 	poisoned [][]byte
 }
 
-// newRand returns the generator of one purpose: what others draw does not change what it gives.
+// newRand returns the generator for one purpose: draws for other purposes do not change its values.
 func newRand(seed, purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, purpose)) }
 
 // Purposes of generators.
@@ -111,7 +111,7 @@ func newWorld(seed uint64) *world {
 			w.planCalls(1-i, h.svc)
 		}
 	}
-	if a, b := w.hosts[0], w.hosts[1]; reverse && rng.IntN(2) == 0 { // one process, as it were
+	if a, b := w.hosts[0], w.hosts[1]; reverse && rng.IntN(2) == 0 { // as if in one process
 		a.cfg.Budget, a.total, a.svc.tight = b.cfg.Budget, b.total, b.svc.tight
 	}
 	w.wire = newRPCWire(credits, [2]bool{inval[1], inval[0]})
@@ -120,7 +120,7 @@ func newWorld(seed uint64) *world {
 	if w.slow {
 		link = slowLink(link, slowRNG)
 	}
-	if reverse { // a call that was given up on then waits for Reads, whose answers wait for Writes
+	if reverse { // an abandoned call then waits for Reads, whose answers wait for Writes
 		link.paths[0].rate, link.paths[1].rate = 0, 0
 	}
 	w.link = newLink(link, w.obs)
@@ -189,7 +189,7 @@ func (w *world) planCalls(side int, svc *service) {
 			}
 			calls = append(calls, p)
 		}
-		if c == 0 { // somebody has to begin: a responder MUST NOT
+		if c == 0 { // one side must begin: a responder MUST NOT
 			calls = append([]*plan{add(&plan{item: -1})}, calls...)
 		}
 		h.calls = append(h.calls, calls)
@@ -227,7 +227,8 @@ func choosePlan(rng *rand.Rand, borders []int, spread int) *plan {
 		p.end = endReject
 	case 1:
 		p.end = endDrop
-		p.start = max(p.start, 1) // after the call that begins: the only credit would be lost for good
+		// after the call that begins: the only credit would be lost for good
+		p.start = max(p.start, 1)
 		p.limit = time.Duration(logUniform(rng, 40_000_000))
 	case 2:
 		if p.item >= 0 {

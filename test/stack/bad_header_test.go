@@ -14,9 +14,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Each truncation of a call with all kinds of chunks: silence below 28 bytes,
-// ERR_CHUNK while the lists are short and while there is no XID after them to
-// compare, and silence for what is not the whole header of an RPC call.
+// Each truncation of a call with all kinds of chunks: silence below 28 bytes, ERR_CHUNK while the
+// lists are short and while there is no XID after them to compare, and silence for an incomplete
+// header of an RPC call.
 func TestTruncatedHeader(t *testing.T) {
 	s, works := attacked(t)
 	p := peer.Dial(t, s.RDMA)
@@ -43,9 +43,9 @@ func TestTruncatedHeader(t *testing.T) {
 // interesting is values that break arithmetic.
 var interesting = []uint32{0, 1, 2, 3, 5, 0x80, 1 << 16, 1<<31 - 1, 1 << 31, 1<<32 - 4, 1<<32 - 1}
 
-// Each word of the header of a WRITE with a Read chunk and a Reply chunk, and of
-// a READ with a Write chunk, is replaced. Whatever comes of it the connection
-// serves on, or it ends, and nobody else is harmed.
+// Each word in the header of a WRITE with a Read chunk and a Reply chunk, and of a READ with a
+// Write chunk, is replaced. The connection then serves on, or it ends, and no other client is
+// harmed.
 func TestReplacedWords(t *testing.T) {
 	s, works := attacked(t)
 	c := &victim{t: t, s: s}
@@ -90,7 +90,7 @@ func (c *victim) connect() {
 	c.fh = c.p.Create(root, "victim")
 	c.p.Memory[dataSTag] = &peer.Region{Base: 1 << 32, B: randomBytes(1, 5000), ReadOnly: true}
 	c.p.Memory[sinkSTag] = &peer.Region{Base: 1 << 33, B: make([]byte, 8192)}
-	// What the header then says of memory that is not there, a RNIC would refuse.
+	// The header may then name memory that is not there, which a RNIC would refuse.
 	c.p.Strict = false
 }
 
@@ -112,7 +112,7 @@ func (c *victim) read(xid uint32) []byte {
 	return append(head, peer.NFS(xid, nfs3.ProcRead, &nfs3.ReadArgs{FH: c.fh, Count: 4096})...)
 }
 
-// try says msg and then NULL, and takes what comes until that is answered or the connection ends.
+// try sends msg and then NULL, and accepts anything until that is answered or the connection ends.
 func (c *victim) try(xid uint32, msg []byte) {
 	c.t.Helper()
 	p := c.p

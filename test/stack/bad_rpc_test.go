@@ -63,7 +63,7 @@ func overCallers(t *testing.T, f func(t *testing.T, c caller)) {
 	})
 }
 
-// wordsOf are calls with something wrong in their RPC header, and what answers each.
+// wordsOf are calls with a fault in their RPC header, and the answer to each.
 func TestBadRPCHeader(t *testing.T) {
 	cred := func(flavor, n uint32) []byte {
 		return append(peer.Words(flavor, n), make([]byte, xdr.RoundUp(int(n)))...)
@@ -134,8 +134,8 @@ func goodArgs() [nfs3.NumProcs]xdr.Marshaler {
 	}
 }
 
-// Arguments that are cut short are GARBAGE_ARGS, whole ones with a handle that is
-// none of ours are NFS3ERR_BADHANDLE, and random ones are one of the two.
+// Arguments that are cut short are GARBAGE_ARGS, whole ones with a foreign handle are
+// NFS3ERR_BADHANDLE, and random ones are one of the two.
 func TestBadArgs(t *testing.T) {
 	overCallers(t, func(t *testing.T, c caller) {
 		for n, args := range goodArgs() {
@@ -153,7 +153,8 @@ func TestBadArgs(t *testing.T) {
 				want := oncrpc.GarbageArgs
 				whole := cut == size
 				if proc == nfs3.ProcWrite || proc == nfs3.ProcSymlink {
-					whole = cut > size-4 // clients may leave the last pad out, and these end with 5 bytes
+					// clients may leave the last pad out, and these end with 5 bytes
+					whole = cut > size-4
 				}
 				if whole {
 					want = oncrpc.Success

@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
-// attacked is a server with clients beside that have to work on.
+// attacked is a server with other clients that must keep working.
 func attacked(t *testing.T) (*rig.Server, func()) {
 	t.Helper()
 	return rig.Attacked(t, rig.Config{})
@@ -53,7 +53,7 @@ func TestBadStartup(t *testing.T) {
 		if i%2 == 0 { // a good key, then nonsense
 			b = append(good[:16:16], b...)
 			if len(b) > 17 {
-				b[17] |= 0x80 // not a revision there is
+				b[17] |= 0x80 // an unknown revision
 			}
 		}
 		p := peer.Raw(t, s.RDMA)
@@ -65,15 +65,15 @@ func TestBadStartup(t *testing.T) {
 	works()
 }
 
-// An error in the very first FPDU closes the connection without a Terminate: a
-// responder MUST NOT send before it has had a good one (RFC 5044 §7.1.2).
+// An error in the very first FPDU closes the connection without a Terminate: a responder MUST NOT
+// send before it has had a good one (RFC 5044 §7.1.2).
 func TestBadFirstFPDU(t *testing.T) {
 	s, works := attacked(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range trials() {
 		p := peer.Dial(t, s.RDMA)
 		b := randomBytes(uint64(i), 1+r.IntN(100))
-		b[0] |= 0x03 // no DDP version there is
+		b[0] |= 0x03 // an unknown DDP version
 		switch i % 3 {
 		case 0: // framed well
 			p.FPDU(b)
@@ -91,8 +91,7 @@ func TestBadFirstFPDU(t *testing.T) {
 	works()
 }
 
-// pureFault is the fault of a segment that is wrong whatever the connection's
-// state is, or nil.
+// pureFault is the fault in a segment that is wrong in any state of the connection, or nil.
 func pureFault(ulpdu []byte) *term.Error {
 	var e *term.Error
 	h, _, err := ddp.Parse(ulpdu)
@@ -101,7 +100,7 @@ func pureFault(ulpdu []byte) *term.Error {
 		op, err = rdmap.ParseControl(h.Ctrl)
 		switch {
 		case err != nil:
-		case op > rdmap.OpTerminate: // those of RFC 7306 have not been agreed on
+		case op > rdmap.OpTerminate: // RFC 7306 operations have not been agreed on
 			return term.New(term.RDMAPOpcode, "")
 		default:
 			err = op.Check(h.Tagged, h.QN)
@@ -144,7 +143,7 @@ func TestBadMidStream(t *testing.T) {
 	works()
 }
 
-// A stream that ends inside of an FPDU just ends; a bad CRC is told.
+// A stream that ends inside an FPDU just ends; a bad CRC is reported.
 func TestCutMidStream(t *testing.T) {
 	s, works := attacked(t)
 	xid := peer.XID()
@@ -164,7 +163,7 @@ func TestCutMidStream(t *testing.T) {
 		bad := append([]byte(nil), f...)
 		bad[n] ^= 0x10
 		if n < 2 {
-			bad = append(bad, make([]byte, 1<<16)...) // a longer length has to find its bytes
+			bad = append(bad, make([]byte, 1<<16)...) // a longer length must find its bytes
 		}
 		p.Say(bad)
 		p.WantTerminate(fmt.Sprintf("byte %d of an FPDU damaged", n), term.MPACRC)

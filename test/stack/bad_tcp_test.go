@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/peer"
 )
 
-// A record that cannot be taken ends the connection: nobody knows where the next begins.
+// A bad record ends the connection: the start of the next one is unknown.
 func TestBadRecordMarks(t *testing.T) {
 	s, works := attacked(t)
 	null := peer.NFS(peer.XID(), 0, nil)
@@ -36,8 +36,8 @@ func TestBadRecordMarks(t *testing.T) {
 	works()
 }
 
-// A record that is no call, or not the whole header of one, is dropped, and the
-// next one is served: the marks still say where it begins.
+// A record that is no call, or lacks part of its header, is dropped, and the next one is served:
+// the marks still show where it begins.
 func TestDroppedRecords(t *testing.T) {
 	s, works := attacked(t)
 	p := peer.DialTCP(t, s.TCP)
@@ -56,7 +56,7 @@ func TestDroppedRecords(t *testing.T) {
 	p.Null("noise")
 	p.Message(peer.Words(1, 1, 0, 0, 0, 0)) // a reply
 	p.Null("a reply")
-	// In fragments of one byte, and of none between, a call is still a call.
+	// A call in one-byte fragments, with empty ones between, is still a call.
 	var b []byte
 	xid := peer.XID()
 	for i, o := range peer.NFS(xid, 0, nil) {

@@ -1,4 +1,4 @@
-// READDIR and READDIRPLUS of no names up to 20,000, with replies of every form: each name once,
+// READDIR and READDIRPLUS with no names up to 20,000, with replies in every form: each name once,
 // none left out.
 
 package stack
@@ -100,7 +100,7 @@ func (l *seen) add(name []byte, cookie uint64) {
 	l.last = cookie
 }
 
-// check wants n names as fill has made them, and "." and "..".
+// check wants fill's n names, and "." and "..".
 func (l *seen) check(n int) error {
 	if l.twice != "" || len(l.names) != n+2 || !l.names["."] || !l.names[".."] {
 		return fmt.Errorf("%d names, want %d and . and ..; %q came twice", len(l.names), n, l.twice)

@@ -1,4 +1,4 @@
-// An NFS client that is not ours, over TCP, sees what our client wrote over RDMA, and the other way
+// Another project's NFS client, over TCP, sees our client's writes over RDMA, and the other way
 // round.
 
 package stack
@@ -115,7 +115,7 @@ func TestIndependentClient(t *testing.T) {
 	}
 }
 
-// ourWrite writes by RDMA and has the other client read.
+// ourWrite writes by RDMA and lets the other client read.
 func ourWrite(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target, n int) {
 	t.Helper()
 	name, want := fmt.Sprintf("ours-%d", n), randomBytes(uint64(n), n)
@@ -135,7 +135,7 @@ func ourWrite(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target, n int) {
 	}
 }
 
-// theirWrite has the other client write and reads by RDMA.
+// theirWrite lets the other client write and reads by RDMA.
 func theirWrite(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target, n int) {
 	t.Helper()
 	name, want := fmt.Sprintf("theirs-%d", n), randomBytes(uint64(n)+1, n)
@@ -158,7 +158,7 @@ func theirWrite(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target, n int) {
 	}
 }
 
-// names has each client make and remove names, and the other look.
+// names lets each client make and remove names, and the other check.
 func names(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target) {
 	t.Helper()
 	if err := ours.Symlink(bg, "over/there", "link"); err != nil {

@@ -41,7 +41,7 @@ func TestInlineSweep(t *testing.T) {
 	})
 }
 
-// sweep does every n-th size, from the w-th on, in a file of its own.
+// sweep does every n-th size, from the w-th on, in its own file.
 func sweep(f *nfsclient.FS, w, n int) error {
 	fh, err := create(f, fmt.Sprint("sweep", w))
 	if err != nil {
@@ -62,7 +62,7 @@ func sweep(f *nfsclient.FS, w, n int) error {
 	return nil
 }
 
-// sweepOne writes and reads size bytes; what surrounds the sink must stay as it is.
+// sweepOne writes and reads size bytes; the bytes around the sink must stay as they are.
 func sweepOne(c *nfsclient.Client, fh nfs3.FH, source, sink []byte, size, align int) error {
 	data := source[size%3+align:][:size]
 	off := uint64(4*size + align)

@@ -1,5 +1,5 @@
-// READs that are made when their reply leaves: the same bytes as by a copy, and a reply that knows
-// what the file has by then.
+// READs made when their reply leaves: the same bytes as by a copy, and a reply with the file's
+// state at that time.
 
 package stack
 
@@ -46,7 +46,7 @@ func (w *laterFS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, n int, off uint64
 	return heldLater{l, w}, nil
 }
 
-// wantNoneHeld waits until every file is let go: that comes after the reply.
+// wantNoneHeld waits until every file is released: that comes after the reply.
 func (w *laterFS) wantNoneHeld(t *testing.T) {
 	t.Helper()
 	eventually(t, "files are let go", func() error {
@@ -139,8 +139,8 @@ func TestReadsAreLeftForLaterWhereThatPays(t *testing.T) {
 	}
 }
 
-// TestFileCutBeforeItIsRead: the reply ends where the file does by then, and has no byte that was
-// never in the file.
+// TestFileCutBeforeItIsRead: the reply ends where the file does at that time, and has no byte that
+// was never in the file.
 func TestFileCutBeforeItIsRead(t *testing.T) {
 	rig.NoLeaks(t)
 	dir := t.TempDir()
@@ -154,8 +154,8 @@ func TestFileCutBeforeItIsRead(t *testing.T) {
 				got := make([]byte, len(content))
 				var n int
 				var err error
-				// Once more where it was not left for later: the page cache, and what it says of
-				// itself, is the machine's.
+				// Once more where it was not left for later: the page cache, and its report, depend
+				// on the machine.
 				for try, before := 0, w.later.Load(); try < 5 && w.later.Load() == before; try++ {
 					putRead(t, name, content)
 					g, openErr := fsys.Open(t.Context(), "f")

@@ -1,4 +1,4 @@
-// What all tests here share: silence in the log.
+// Common to all tests here: silence in the log.
 
 package stack
 

@@ -22,14 +22,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A countedRead is a READ of which count are expected to take the way that is counted.
+// A countedRead is a READ; count READs are expected to take the counted way.
 type countedRead struct {
 	off   int64
 	n     int
 	count int64
 }
 
-// wantReads has each READ give what content has there, and take the way that counter counts or not.
+// wantReads requires that each READ returns content's bytes there, and takes or avoids the way that
+// counter counts.
 func wantReads(t *testing.T, g *nfsclient.File, content []byte, counter *atomic.Int64, reads []countedRead) {
 	t.Helper()
 	for _, r := range reads {
@@ -79,7 +80,7 @@ func (r *readCounter) Call(s transport.CallStats) {
 }
 
 // TestFileCutWhileRepliesWait: a file is cut to whole pages, and to part of one, while replies with
-// all of it wait for a slow client. No reply has a byte that the file never had.
+// all its bytes wait for a slow client. No reply has a byte that the file never had.
 func TestFileCutWhileRepliesWait(t *testing.T) {
 	rig.NoLeaks(t)
 	dir := t.TempDir()

@@ -1,4 +1,4 @@
-// What the users of a served directory may do, seen through nfsclient: ACLs decide, makers own.
+// The rights of users in a served directory, seen through nfsclient: ACLs decide, makers own.
 
 package stack
 
@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// aclVolume is an ext4 of its own, which anybody may make files in.
+// aclVolume is a separate ext4 where all users may make files.
 func aclVolume(t *testing.T) string {
 	t.Helper()
 	machine.NeedRoot(t, "acts as several users: needs root")
@@ -43,7 +43,7 @@ func aclVolume(t *testing.T) string {
 	return dir
 }
 
-// runTool runs a program, and returns what it prints.
+// runTool runs a program, and returns its output.
 func runTool(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
@@ -53,8 +53,8 @@ func runTool(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// TestCallersRights: with an unprivileged user, another one, and root, of whom the
-// server believes that they are root, over both transports.
+// TestCallersRights: with an unprivileged user, another one, and root, whom the server trusts to be
+// root, over both transports.
 func TestCallersRights(t *testing.T) {
 	for name, tr := range map[string]nfsclient.Transport{"rdma": nfsclient.RDMA, "tcp": nfsclient.TCP} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,8 @@ func TestCallersRights(t *testing.T) {
 	}
 }
 
-// checkACLs: an ACL gives 2000 what the mode does not, takes from 1000 what the mode gives.
+// checkACLs: an ACL gives 2000 a right that the mode does not, and takes from 1000 a right that the
+// mode gives.
 func checkACLs(t *testing.T, dir string, as map[int]*nfsclient.FS) {
 	ctx := context.Background()
 	for name, c := range map[string]struct {
@@ -88,8 +89,8 @@ func checkACLs(t *testing.T, dir string, as map[int]*nfsclient.FS) {
 		if err := os.WriteFile(path, []byte("content"), c.mode); err != nil {
 			t.Fatal(err)
 		}
-		// The group is that of 1000: the mask that chmod and stat show as its
-		// permissions gives it nothing.
+		// The group is that of 1000: the mask that chmod and stat show as its permissions gives it
+		// nothing.
 		if err := os.Chown(path, 3000, 1000); err != nil {
 			t.Fatal(err)
 		}
@@ -115,8 +116,8 @@ func want(t *testing.T, what string, err error, allowed bool) {
 	}
 }
 
-// checkDefaultACL: a new file has the ACL that its directory has for new files, as one
-// made by a local process has.
+// checkDefaultACL: a new file has its directory's ACL for new files, as a file from a local process
+// has.
 func checkDefaultACL(t *testing.T, dir string, as map[int]*nfsclient.FS) {
 	ctx := context.Background()
 	if err := as[1000].Mkdir(ctx, "dir", 0o755); err != nil {
@@ -136,7 +137,7 @@ func checkDefaultACL(t *testing.T, dir string, as map[int]*nfsclient.FS) {
 	want(t, "writing by the user whom the default ACL names", as[2000].WriteFile(ctx, "dir/remote", []byte("content"), 0o666), true)
 }
 
-// checkOwners: what a user makes is his, with the mode that he asked for.
+// checkOwners: users own what they make, with the requested mode.
 func checkOwners(t *testing.T, dir string, as map[int]*nfsclient.FS) {
 	ctx := context.Background()
 	for uid, f := range as {

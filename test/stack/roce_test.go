@@ -38,7 +38,7 @@ func TestRoCEOverABadWire(t *testing.T) {
 	}
 }
 
-// useTree makes a directory with files of each size, and reads what it has written.
+// useTree makes a directory with files in each size, and reads them back.
 func useTree(f *nfsclient.FS, seed uint64) error {
 	name := fmt.Sprintf("dir%d", seed)
 	if err := f.Mkdir(bg, name, 0o700); err != nil {

@@ -1,4 +1,4 @@
-// What the served machine can do while clients are at work: run, delete, mount, unmount.
+// Actions on the served machine while clients are at work: run, delete, mount, unmount.
 
 package stack
 
@@ -20,8 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// eventually tries do until it succeeds: what has to happen takes a second, or
-// minutes on a machine that has much else to do.
+// eventually tries do until it succeeds: this takes a second, or minutes on a busy machine.
 func eventually(t *testing.T, what string, do func() error) {
 	t.Helper()
 	var err error
@@ -33,8 +32,8 @@ func eventually(t *testing.T, what string, do func() error) {
 	t.Fatalf("%s: %v", what, err)
 }
 
-// TestUploadedProgramRuns: on the served machine, while its client is connected
-// and goes on reading it.
+// TestUploadedProgramRuns: on the served machine, while its client is connected and goes on reading
+// it.
 func TestUploadedProgramRuns(t *testing.T) {
 	dir := t.TempDir()
 	fsys := rig.Start(t, rig.Config{Dir: dir}).Mount(t, nfsclient.Options{})
@@ -70,7 +69,8 @@ func mountTmpfs(t *testing.T, dir string) {
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 }
 
-// TestDeletedFileGivesSpaceBack: one that a client has read and written, deleted by the machine.
+// TestDeletedFileGivesSpaceBack: a client has read and written the file, and the machine deletes
+// it.
 func TestDeletedFileGivesSpaceBack(t *testing.T) {
 	dir := t.TempDir()
 	mountTmpfs(t, dir)
@@ -91,8 +91,8 @@ func TestDeletedFileGivesSpaceBack(t *testing.T) {
 	})
 }
 
-// TestMountInsideExport: by default its mount point is an empty directory; with
-// CrossMounts a file system of its own, which can be unmounted.
+// TestMountInsideExport: by default its mount point is an empty directory; with CrossMounts it is a
+// separate file system, which can be unmounted.
 func TestMountInsideExport(t *testing.T) {
 	for name, cross := range map[string]bool{"nocrossmnt": false, "crossmnt": true} {
 		t.Run(name, func(t *testing.T) {

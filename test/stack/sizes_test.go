@@ -66,7 +66,7 @@ func (l *lane) server(t *testing.T, cfg rig.Config) *rig.Server {
 	return rig.Start(t, cfg)
 }
 
-// overLanes runs f on a server of its own for each lane.
+// overLanes runs f on a separate server for each lane.
 func overLanes(t *testing.T, f func(t *testing.T, l lane, s *rig.Server)) {
 	for _, l := range lanes() {
 		t.Run(l.name, func(t *testing.T) { f(t, l, l.server(t, rig.Config{})) })
@@ -95,7 +95,7 @@ func create(f *nfsclient.FS, name string) (nfs3.FH, error) {
 	return n.FH, err
 }
 
-// writeAll is one WRITE, which has to take all.
+// writeAll is one WRITE, which must take all.
 func writeAll(c *nfsclient.Client, fh nfs3.FH, p []byte, off uint64) error {
 	w, err := c.Write(bg, fh, p, off, nfs3.Unstable)
 	if err == nil && w.N != len(p) {
@@ -104,8 +104,7 @@ func writeAll(c *nfsclient.Client, fh nfs3.FH, p []byte, off uint64) error {
 	return err
 }
 
-// readAll is one READ with room for more, which has to give these bytes and say that they are the
-// last.
+// readAll is one READ with room for more, which must return these bytes with end of file.
 func readAll(c *nfsclient.Client, fh nfs3.FH, want []byte, off uint64, room int) error {
 	got := bytes.Repeat([]byte{0xee}, room)
 	n, eof, err := c.Read(bg, fh, got, off)
@@ -180,7 +179,7 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// What one kind of client writes, another reads, to the byte.
+// One kind of client writes, another reads, to the byte.
 func TestAcross(t *testing.T) {
 	for _, l := range lanes() {
 		if l.opt.Transport == nfsclient.TCP {

@@ -1,5 +1,5 @@
-// Captures that break one rule each: bytes of real Linux traffic changed, and the rules
-// that need a conversation of their own.
+// Captures that break one rule each: changed bytes from real Linux traffic, and the rules that need
+// a conversation of their own.
 
 package wire
 
@@ -35,7 +35,7 @@ func (t *talk) said() string {
 	return strings.Join(all, "\n")
 }
 
-// What TestValidateNotices leaves out.
+// The mistakes that TestValidateNotices leaves out.
 func TestValidateNoticesMore(t *testing.T) {
 	untagged := func(ddp, rdmap byte, queue, msn, mo int) []byte {
 		return append([]byte{ddp, rdmap}, encode(0, queue, msn, mo)...)
@@ -147,8 +147,8 @@ func TestValidateCountsWhatIsOpen(t *testing.T) {
 	}
 }
 
-// change shows edit the ULPDUs of a capture, those that lie in one packet, until it says
-// that it has changed one, whose CRC it makes right again.
+// change shows edit the ULPDUs in a capture that lie in one packet, until it reports a change, then
+// corrects that CRC.
 func change(t *testing.T, capture []byte, edit func(dir int, ulpdu []byte) bool) []byte {
 	t.Helper()
 	b := bytes.Clone(capture)

@@ -1,4 +1,4 @@
-// Validation passes what Linux sends, and notices each kind of mistake.
+// Validation passes Linux's traffic, and notices each kind of mistake.
 
 package wire
 
@@ -210,7 +210,7 @@ func TestValidateNotices(t *testing.T) {
 	}
 }
 
-// terminates has one side end the stream as siw does, with a code of layer 2.
+// terminates makes one side end the stream as siw does, with a layer 2 code.
 func (t *talk) terminates(dir int, code byte) { t.terminate(dir, 0x02, code) }
 
 func (t *talk) terminate(dir int, layer, code byte) {
@@ -218,7 +218,7 @@ func (t *talk) terminate(dir int, layer, code byte) {
 	t.fpdu(dir, append(head, layer, code, 0, 0), false)
 }
 
-// What siw does by a fault of its own is told from what is a fault of ours.
+// siw's own faults are told from ours.
 func TestValidateKnowsSiw(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -1,4 +1,4 @@
-// The program of docs/tutorial-embed.md, run, and the page's code beside it.
+// The program in docs/tutorial-embed.md, run, and the page's code beside it.
 
 package main
 

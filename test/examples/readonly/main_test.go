@@ -39,7 +39,7 @@ func TestReadOnlyTree(t *testing.T) {
 	}
 }
 
-// read compares what a client sees with the files that are served, and changes nothing.
+// read compares a client's view with the served files, and changes nothing.
 func read(t *testing.T, url string, files fstest.MapFS) {
 	t.Helper()
 	target, err := nfsclient.ParseTarget(url)

@@ -1,4 +1,4 @@
-// The transfer between two devices of this process, and peers that ask for what they do not get.
+// The transfer between two devices in this process, and peers whose requests are refused.
 
 package main
 
@@ -27,8 +27,7 @@ func each(t *testing.T, test func(t *testing.T, dev *rnic.Device)) {
 	}
 }
 
-// listen starts to receive once, at an address that no other test has, and returns what comes of
-// that.
+// listen starts to receive once, at an address that no other test has, and returns the outcome.
 func listen(t *testing.T, dev *rnic.Device) (at string, received <-chan []byte, failed <-chan error) {
 	t.Helper()
 	at = net.JoinHostPort(machine.Addr(t).String(), strconv.Itoa(machine.Port(t)))

@@ -29,7 +29,7 @@ func TestWholeUnits(t *testing.T) {
 	}
 }
 
-// What is not MPA is not held back, however short.
+// Bytes that are not MPA are not held back, however short.
 func TestNoUnits(t *testing.T) {
 	var f framer
 	for _, b := range []string{"x", "MPA", "y"} {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A record is one unit, or several of which all but the last fill their segment, whatever
-// pieces they come in: then no segment ends inside a unit.
+// A record is one unit, or several where all but the last fill their segment, in whatever pieces
+// they come: then no segment ends inside a unit.
 func TestRecordsHoldWholeSegments(t *testing.T) {
 	const mss = 1400
 	const full = mss - 6

@@ -1,4 +1,4 @@
-// Splitting changes where segments end, never what they carry.
+// Splitting changes where segments end, never their content.
 
 package tap
 
@@ -28,8 +28,8 @@ func stream(lengths ...int) (b []byte, ends []int) {
 	return b, ends
 }
 
-// through sends bytes through a tap, in one piece and with the end of the stream, and
-// returns what comes out as it was read.
+// through sends bytes through a tap, in one piece and with the end of the stream, and returns the
+// output as it was read.
 func through(t *testing.T, b []byte, at func(fpdu []byte) int) (pieces [][]byte) {
 	t.Helper()
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -91,7 +91,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// A stream that ends inside an FPDU, or is none of ours, comes through as it is.
+// A stream that ends inside an FPDU, or is not ours, comes through as it is.
 func TestSplitOddStreams(t *testing.T) {
 	b, _ := stream(100, 101)
 	for _, b := range [][]byte{b[:len(b)-5], b[:10], []byte("\x80\x00\x00\x28 a record of ONC RPC over TCP, say")} {
