@@ -16,10 +16,6 @@ import (
 // each for itself. The kernel's yes to a caller is remembered for a second at
 // most, and no longer than mode, owner and group of the object stay what they
 // were and nothing but its content changes. A no is never remembered.
-const (
-	grantTime = int64(time.Second)
-	maxGrants = 16 // of one node; with more callers the oldest asks again
-)
 
 // A grant is one permission of one caller. It does not change.
 type grant struct {

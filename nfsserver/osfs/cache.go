@@ -9,8 +9,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-const shards = 16
-
 // A cache maps Refs to nodes. It holds no more nodes than its own limit and the
 // budget of all caches (fdbudget.go) allow, beside those in use, and none for long
 // after its last use (sweep.go).

@@ -8,10 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// coldMax is the longest read that goes through the ring: of what reads on the kernel has more in
-// its cache than was asked for, and the next read finds it there.
-const coldMax = 64 << 10
-
 // pread reads as pread(2) does, from the descriptor fd of n. What is not in the page cache, of a
 // disk of this machine, is waited for without a thread.
 func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {

@@ -11,10 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringIdle is how long a ring is kept that nobody uses: it is two descriptors, a thread and some
-// memory, and takes less time to make than a read of a disk.
-const ringIdle = 250 * time.Millisecond
-
 // A coldRing is the ring of an FS, while there is one.
 type coldRing struct {
 	open func() (*uring.Ring, error) // set once: uring.Open, but for tests

@@ -17,9 +17,6 @@ type births struct {
 
 type birth struct{ made, now uint64 }
 
-// maxBirths bounds the memory; what falls out and was copied up has a new Ref.
-const maxBirths = 1 << 20
-
 func (b *births) get(k inodeKey) (birth, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -44,9 +44,6 @@ func (f *FS) inMemory(fd int, off uint64, n int) bool {
 	return all && errno == 0 && f.keepsAtime(fd) && arrived(fd, off, n)
 }
 
-// arrivedStep is how far apart the places are that arrived looks at.
-const arrivedStep = 256 << 10
-
 // arrived reports whether pages of a range, all of which are in memory, have come from the disk:
 // the kernel enters them before it asks for them, as it does ahead of readers in order. They come
 // in that order as a rule, so it looks at the last bytes of steps. It is false as well where

@@ -7,9 +7,6 @@ import (
 	"encoding/binary"
 )
 
-// direntBuf is how many bytes of entries are asked for at once.
-const direntBuf = 32 << 10
-
 // A rawDirent is a struct linux_dirent64 (getdents64(2)), in the machine's byte order:
 //
 //	offset  size  field

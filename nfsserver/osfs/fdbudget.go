@@ -27,9 +27,6 @@ type budget struct {
 	caches map[*cache]struct{}
 }
 
-// leastNodes is how many nodes are kept however many FSs there are.
-const leastNodes = 32
-
 // join adds a cache, and reads the limit on descriptors, which may have been raised. An FS has
 // three descriptors for as long as it is open, and a node up to three, beside listings. Both
 // together have three eighths of all, and half is left to connections. EMFILE: there are as many
@@ -55,14 +52,14 @@ func (b *budget) leave(c *cache) {
 
 // share leaves nodes the room that FSs do not take; mu is held.
 func (b *budget) share(room int) {
-	b.limit.Store(int64(max(leastNodes, min(room-len(b.caches), 4096))))
+	b.limit.Store(int64(max(leastNodes, min(room-len(b.caches), mostNodes))))
 }
 
 // threes returns how many times three descriptors FSs and nodes may have.
 func threes() int {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
-		return 128
+		return unknownThrees
 	}
 	return int(min(lim.Cur/8, 1<<30))
 }
@@ -97,10 +94,6 @@ func (b *budget) most(tried map[*cache]bool) (most *cache) {
 	}
 	return most
 }
-
-// closeWait bounds the wait for a file system of somebody else, who possibly does not
-// answer, to let go of files.
-const closeWait = 100 * time.Millisecond
 
 // reclaimOf closes up to count unused nodes of c. Who asks need not be a user of c:
 // so it syncs nothing, and does not wait long for those that c's file system,
@@ -142,10 +135,6 @@ func (c *cache) retireSoon(out *node) {
 		}
 	}
 }
-
-// reclaimStep is how many nodes are closed when the process or the machine is
-// out of descriptors.
-const reclaimStep = 32
 
 // opened calls open, again when it was interrupted, and when there was no descriptor
 // left and some could be closed.

@@ -25,14 +25,6 @@ type flusher struct {
 	lostAny error                   // of a file that did not fit in lost
 }
 
-const (
-	// maxFlushes bounds the files that wait to be synced and closed; beyond it
-	// whoever adds one syncs it himself, unless that is a reply (holdLater).
-	maxFlushes = 32
-	// maxLost bounds the errors kept.
-	maxLost = 4096
-)
-
 func (q *flusher) init() {
 	q.pending, q.lost = make(map[nfsserver.Ref]int), make(map[nfsserver.Ref]error)
 	q.ended.L = &q.mu

@@ -9,9 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxHints bounds the memory of the index; what falls out is found again by a walk.
-var maxHints = 1 << 20
-
 // A hint says under which name, in which directory, an inode was last seen.
 // It may be wrong: who follows it compares what is found.
 type hint struct {
@@ -21,6 +18,8 @@ type hint struct {
 
 // An index maps inodes to hints.
 type index struct {
+	max int // set once: maxHints, but for tests
+
 	mu    sync.Mutex
 	hints map[inodeKey]hint
 	gone  map[nfsserver.Ref]struct{} // removed by this server: not worth a walk
@@ -28,6 +27,7 @@ type index struct {
 }
 
 func (x *index) init() {
+	x.max = maxHints
 	x.hints, x.gone = make(map[inodeKey]hint), make(map[nfsserver.Ref]struct{})
 	x.walk.init()
 }
@@ -43,7 +43,7 @@ func (f *FS) note(x *file, d *node, name string) {
 func (x *index) set(k inodeKey, h hint) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.hints) >= maxHints {
+	if len(x.hints) >= x.max {
 		for old := range x.hints {
 			delete(x.hints, old)
 			break
@@ -57,7 +57,7 @@ func (x *index) set(k inodeKey, h hint) {
 func (x *index) add(k inodeKey, h hint) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if _, ok := x.hints[k]; ok || len(x.hints) < maxHints {
+	if _, ok := x.hints[k]; ok || len(x.hints) < x.max {
 		x.hints[k] = h
 	}
 }
@@ -73,7 +73,7 @@ func (x *index) get(k inodeKey) (hint, bool) {
 func (x *index) markGone(r *nfsserver.Ref) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.gone) >= maxHints/16 {
+	if len(x.gone) >= x.max/16 {
 		clear(x.gone)
 	}
 	x.gone[*r] = struct{}{}
@@ -110,12 +110,11 @@ func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
 // openHint opens an inode where the index has it, from the root down. An error that is not scarce
 // means that it is not there.
 func (f *FS) openHint(k inodeKey, depth int) (int, error) {
-	const maxDepth = 1024
 	if k == f.rootKey {
 		return f.tree.openPath(f.tree.root, ".")
 	}
 	h, ok := f.index.get(k)
-	if !ok || depth > maxDepth {
+	if !ok || depth > maxHintDepth {
 		return -1, nfsserver.ErrStale
 	}
 	dir, err := f.openHint(h.dir, depth+1)

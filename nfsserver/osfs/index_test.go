@@ -14,21 +14,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// smallIndex bounds the index for one test.
-func smallIndex(t *testing.T, hints int) {
-	old := maxHints
-	maxHints = hints
-	t.Cleanup(func() { maxHints = old })
-}
-
 // TestWalkFindsWhatTheIndexCannotHold: in a tree that is much larger than the
 // index every handle names its file after a restart, also when many are asked
 // for at once.
 func TestWalkFindsWhatTheIndexCannotHold(t *testing.T) {
-	smallIndex(t, 20)
 	dir := t.TempDir()
 	refs := map[string]nfsserver.Ref{}
 	f := newFS(t, dir, Options{noKernelHandles: true})
+	f.index.max = 20
 	for d := range 10 {
 		sub := fmt.Sprint("d", d)
 		at, _, err := f.Mkdir(me, f.Root(), sub, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
@@ -40,6 +33,7 @@ func TestWalkFindsWhatTheIndexCannotHold(t *testing.T) {
 	}
 	f.Close()
 	f = newFS(t, dir, Options{noKernelHandles: true})
+	f.index.max = 20
 	var g errgroup.Group
 	g.SetLimit(16)
 	for path, r := range refs {

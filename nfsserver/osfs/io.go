@@ -66,13 +66,6 @@ func (n *node) isFile() error {
 	return unix.EINVAL
 }
 
-// writePiece is how much one system call writes to a file system of this machine, some 10 µs of
-// copying. Go's runtime looks at system calls every 20 µs while there are such, takes one that it
-// finds twice to be waiting, and wakes a thread for the processor which it seems to have left free:
-// for a WRITE of 1 MiB that, and one thread more than there are processors, costs more than the
-// calls that it would save.
-const writePiece = 32 << 10
-
 // mostAtOnce is how much one system call writes. Where each is on the disk before it returns, as on
 // what is mounted with "sync", pieces would be as many waits.
 func (f *FS) mostAtOnce() int {

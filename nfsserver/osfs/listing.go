@@ -18,10 +18,6 @@ type listing struct {
 	pos uint64
 }
 
-// maxListings bounds those that are kept of one directory; one that is left out
-// goes on with a new descriptor.
-const maxListings = 8
-
 // takeListing returns the listing that has been read up to the cookie, or a new
 // one put there. It belongs to the caller, who has a reference to n.
 func (n *node) takeListing(cookie uint64) (l listing, err error) {

@@ -159,7 +159,6 @@ func (f *FS) parent(d *node) (nfsserver.Ref, nfsserver.Attr, error) {
 // below reports whether the directory fd, with attributes st, is the root or lies under it. Its
 // only error is one that is scarce.
 func (f *FS) below(fd int, st *unix.Stat_t) (bool, error) {
-	const maxDepth = 4096
 	at := *st
 	cur := -1
 	defer func() {
@@ -167,7 +166,7 @@ func (f *FS) below(fd int, st *unix.Stat_t) (bool, error) {
 			unix.Close(cur)
 		}
 	}()
-	for range maxDepth {
+	for range maxUpDepth {
 		if at.Dev == f.top.dev && at.Ino == f.top.ino {
 			return true, nil
 		}

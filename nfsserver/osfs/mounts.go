@@ -26,9 +26,6 @@ type mountTable struct {
 	unknown  map[uint64]uint32 // ids that nothing mounted has, with the tick of the search
 }
 
-// maxUnknown bounds the ids that are known to be of nothing mounted.
-const maxUnknown = 1024
-
 func (t *mountTable) init() {
 	t.byNumber, t.byID, t.unknown = make(map[int]*mount), make(map[uint64]*mount), make(map[uint64]uint32)
 }

@@ -22,10 +22,6 @@ const (
 	atimeFree                      // never, or it costs nothing
 )
 
-// atimeDay is less than the day after which relatime changes an access time: the clocks of the two
-// decisions are not one.
-const atimeDay = 23 * time.Hour
-
 // readRules finds out whether, and when, reads of this file system can be known not to wait.
 func (f *FS) readRules() (can bool, rule atimeRule) {
 	var st unix.Statfs_t

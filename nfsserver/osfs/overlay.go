@@ -11,9 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// apartLook bounds the entries of a directory that are looked at for layersApart.
-const apartLook = 1000
-
 // layersApart reports whether fd, the root of an export with attributes st, is on an
 // overlay whose layers are on different file systems and whose mount option xino is
 // off. Directories of such have numbers that change whenever the kernel forgets them.

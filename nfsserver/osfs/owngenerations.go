@@ -32,6 +32,8 @@ import (
 
 // An identities holds the files that have generations of ours.
 type identities struct {
+	max int // set once: maxIdentities, but for tests
+
 	mu    sync.Mutex // guards all below; nothing else is locked under it
 	known map[inodeKey]identity
 }
@@ -43,15 +45,12 @@ type identity struct {
 	pins         int32 // of open descriptors and of calls that change it
 }
 
-// maxIdentities bounds the memory. A file whose identity is evicted gets another generation later.
-var maxIdentities = 1 << 20
-
 // generationsGiven is the last one, for all FSs: the same directory can be opened again.
 var generationsGiven atomic.Uint64
 
 func newGeneration() uint64 { return generationsGiven.Add(1) }
 
-func (t *identities) init() { t.known = make(map[inodeKey]identity) }
+func (t *identities) init() { t.max, t.known = maxIdentities, make(map[inodeKey]identity) }
 
 // get returns the identity of k, whose generation is 0 if there is none.
 func (t *identities) get(k inodeKey) identity {
@@ -67,7 +66,7 @@ func (t *identities) replace(k inodeKey, old uint64, e identity) bool {
 	if t.known[k].generation != old {
 		return false
 	}
-	if old == 0 && len(t.known) >= maxIdentities {
+	if old == 0 && len(t.known) >= t.max {
 		for other, e := range t.known {
 			if e.pins == 0 {
 				delete(t.known, other)

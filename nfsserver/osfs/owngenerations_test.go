@@ -333,11 +333,11 @@ func TestOtherNameIsFound(t *testing.T) {
 	eachUnnumbered(t, false, check)
 }
 
-// TestIdentitiesBounded: there are no more than maxIdentities, and those in use stay.
+// TestIdentitiesBounded: there are no more than the limit, and those in use stay.
 func TestIdentitiesBounded(t *testing.T) {
-	defer func(n int) { maxIdentities = n }(maxIdentities)
-	maxIdentities = 8
+	const most = 8
 	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
+		f.identities.max = most
 		r := createFile(t, f, f.Root(), "open", "content")
 		n, err := f.acquire(&r)
 		must.Succeed(t, err)
@@ -349,19 +349,20 @@ func TestIdentitiesBounded(t *testing.T) {
 		}
 		f.identities.mu.Lock()
 		defer f.identities.mu.Unlock()
-		if n := len(f.identities.known); n > maxIdentities {
-			t.Errorf("%d identities, want at most %d", n, maxIdentities)
+		if n := len(f.identities.known); n > most {
+			t.Errorf("%d identities, want at most %d", n, most)
 		}
 	})
 	var x identities
 	x.init()
+	x.max = most
 	for generation := range uint64(2) {
 		for i := range uint64(8) {
 			x.replace(inodeKey{ino: i}, generation, identity{generation: generation + 1})
 		}
 	}
-	if n := len(x.known); n != maxIdentities {
-		t.Errorf("%d identities after each was replaced, want %d", n, maxIdentities)
+	if n := len(x.known); n != most {
+		t.Errorf("%d identities after each was replaced, want %d", n, most)
 	}
 }
 

@@ -12,21 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-const (
-	partEntries = 32 // entries that are described in one go
-	partsAhead  = 6  // parts that are described, or being described, before the one that is emitted
-	partsMax    = direntBuf/24/partEntries + 1
-
-	// helpFrom is the part with which help is asked for. A page that is small ends before, and
-	// nothing is described for nothing.
-	helpFrom = 2
-	// helpParts is how many parts have to be left then.
-	helpParts = 4
-
-	idleTurns = 5000 // how often the second goroutine looks for a part before it gives up
-	waitTurns = 100  // how often the first looks for the end of one, before it sleeps
-	waitSleep = 50 * time.Microsecond
-)
+// partsMax is the most parts that a buffer of entries can have, each of 24 bytes at least.
+const partsMax = direntBuf/24/partEntries + 1
 
 // A shared is what two goroutines know of one buffer of entries. Its parts are emitted in order by
 // the one that lists; each is described by the one that has claimed it: the first directly before

@@ -176,10 +176,6 @@ func inodeKeyOf(r *nfsserver.Ref) (inodeKey, bool) {
 	return inodeKey{binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), binary.BigEndian.Uint64(b[17:])}, true
 }
 
-// maxPause bounds the wait for a handle whose inode number ext4 is just giving to
-// a new file: until it has, the kernel says ENOMEM, and ESTALE from then on.
-const maxPause = 64 * time.Millisecond
-
 // openRef opens the file of a Ref for reference alone (O_PATH). Whether it is
 // that file is for the caller to check.
 func (f *FS) openRef(r *nfsserver.Ref) (int, error) {

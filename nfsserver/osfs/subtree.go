@@ -19,7 +19,6 @@ import (
 // opened, the index under which it was last seen, and the last resort is a walk.
 // What is said is checked by opening that name. Unlike knfsd's, the handle does
 // not hold the directory: it survives a rename from one to another.
-const checkTicks = 4
 
 // confine returns ErrStale if n does not lie in the export.
 func (f *FS) confine(n *node) error {

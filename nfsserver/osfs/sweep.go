@@ -17,10 +17,6 @@ import (
 // idleTicks periods of sweepEvery after its last use, and one that is open for
 // writing no longer than one period after its file was synced. To open a file
 // again by its handle takes some microseconds.
-const (
-	sweepEvery = 250 * time.Millisecond
-	idleTicks  = 3
-)
 
 // A sweeper runs while there is anything open or kept, and not otherwise: an idle server
 // has no timer.

@@ -11,9 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxWalkDepth bounds the descriptors that are open on the way down.
-const maxWalkDepth = 256
-
 // A walker looks for inodes in the whole tree, for all who want one at once, and
 // fills the index on the way. Handles are authenticated before they get here, so
 // a client cannot ask for walks at will; still no more than half of the time is
@@ -33,9 +30,6 @@ type wanted struct {
 	fd     int  // the inode, or -1
 	missed bool // a walk that began after the call has not found it
 }
-
-// walkBurst is how much time walks may take before they must wait.
-const walkBurst = time.Second
 
 func (w *walker) init() { w.want = make(map[inodeKey][]*wanted) }
 
