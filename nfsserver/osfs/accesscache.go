@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
 
@@ -138,7 +139,7 @@ func (f *FS) mayWrite(n *node, c *nfsserver.Cred) error {
 
 // isOwner reports whether c owns n, by the last stat.
 func (f *FS) isOwner(n *node, c *nfsserver.Cred) bool {
-	return n.grants.owner.Load() == c.UID && (f.creds.switches || c.UID == f.creds.self.UID)
+	return n.grants.owner.Load() == c.UID && (f.creds.Switches || c.UID == f.creds.Self.UID)
 }
 
 // ask has the kernel decide whether c has the permission want of n. To read or
@@ -153,11 +154,11 @@ func (f *FS) ask(n *node, c *nfsserver.Cred, want uint32) error {
 		flags = unix.O_WRONLY
 	}
 	fd, err := opened(func() (int, error) {
-		a, err := f.creds.act(c)
+		a, err := f.creds.Act(c)
 		if err != nil {
 			return -1, err
 		}
-		defer a.end()
+		defer a.End()
 		return unix.Open(procPath(n.fd()), flags|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	})
 	if err == nil {
@@ -168,18 +169,18 @@ func (f *FS) ask(n *node, c *nfsserver.Cred, want uint32) error {
 
 // askAccess is access(2) on a descriptor.
 func (f *FS) askAccess(fd int, c *nfsserver.Cred, want uint32) error {
-	a, err := f.creds.act(c)
+	a, err := f.creds.Act(c)
 	if err != nil {
 		return err
 	}
-	defer a.end()
+	defer a.End()
 	return access(fd, want)
 }
 
 // access asks for permissions, MayRead and so on, by the effective identity of this thread.
 func access(fd int, want uint32) error {
 	var empty byte
-	return again(func() error {
+	return eintr.Retry(func() error {
 		_, _, errno := unix.Syscall6(unix.SYS_FACCESSAT2, uintptr(fd), uintptr(unsafe.Pointer(&empty)), uintptr(want),
 			unix.AT_EACCESS|unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, 0, 0)
 		return errnoError(errno)
@@ -193,11 +194,11 @@ func (f *FS) Access(c nfsserver.Cred, r nfsserver.Ref, want uint32) (uint32, err
 		return 0, err
 	}
 	defer f.cache.release(n)
-	a, err := f.creds.act(&c)
+	a, err := f.creds.Act(&c)
 	if err != nil {
 		return 0, nil // who cannot be acted as may do nothing
 	}
-	defer a.end()
+	defer a.End()
 	fd := n.fd()
 	if access(fd, want) == nil {
 		return want, nil

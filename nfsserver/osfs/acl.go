@@ -4,6 +4,7 @@ package osfs
 
 import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"github.com/nfsrdma/nfsrdma/posixacl"
 	"golang.org/x/sys/unix"
 )
@@ -25,10 +26,10 @@ func (f *FS) ACL(r nfsserver.Ref, t nfsserver.ACLType) (posixacl.ACL, error) {
 	defer f.cache.release(n)
 	path := procPath(n.fd())
 	b := make([]byte, posixacl.Size(16)) // enough for most
-	size, err := again2(func() (int, error) { return unix.Getxattr(path, aclNames[t], b) })
+	size, err := eintr.RetryN(func() (int, error) { return unix.Getxattr(path, aclNames[t], b) })
 	if err == unix.ERANGE { // at most once: no value is longer
 		b = make([]byte, maxXattr)
-		size, err = again2(func() (int, error) { return unix.Getxattr(path, aclNames[t], b) })
+		size, err = eintr.RetryN(func() (int, error) { return unix.Getxattr(path, aclNames[t], b) })
 	}
 	switch err {
 	case nil:
@@ -47,7 +48,7 @@ func (f *FS) SetACL(c nfsserver.Cred, r nfsserver.Ref, t nfsserver.ACLType, a po
 		return err
 	}
 	defer f.cache.release(n)
-	if !f.creds.switches {
+	if !f.creds.Switches {
 		n.mu.Lock() // openOwn puts back the mode that it found
 		defer n.mu.Unlock()
 	}

@@ -4,6 +4,7 @@ package osfs
 
 import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
 
@@ -106,7 +107,7 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 			return err
 		}
 	}
-	if !f.creds.switches {
+	if !f.creds.Switches {
 		n.mu.Lock() // openOwn puts back the mode that it found
 		defer n.mu.Unlock()
 	}
@@ -137,10 +138,10 @@ func (f *FS) resizer(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr) (int, err
 		return -1, unix.EFBIG
 	}
 	owners := nfsserver.SetMode | nfsserver.SetUID | nfsserver.SetGID | nfsserver.SetAtime | nfsserver.SetMtime
-	if !f.creds.switches && !s.Has(nfsserver.SetMtimeNow) {
+	if !f.creds.Switches && !s.Has(nfsserver.SetMtimeNow) {
 		owners |= nfsserver.SetAtimeNow // by itself; see setAttr
 	}
-	if root := c.UID == 0 && f.creds.switches; !root && s.Has(owners) && !f.isOwner(n, c) {
+	if root := c.UID == 0 && f.creds.Switches; !root && s.Has(owners) && !f.isOwner(n, c) {
 		return -1, unix.EPERM
 	}
 	if err := f.mayWrite(n, c); err != nil {
@@ -154,18 +155,18 @@ func (f *FS) resizer(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr) (int, err
 // two, rest is what is left: utimensat(2) lets owners alone do that, while RFC 1813
 // §3.3.2 has no such rule and clients ask for it on behalf of who may write.
 func (f *FS) setAttr(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr, size int) (rest nfsserver.SetMask, err error) {
-	a, err := f.creds.act(c)
+	a, err := f.creds.Act(c)
 	if err != nil {
 		return 0, err
 	}
-	defer a.end()
+	defer a.End()
 	if s.Has(nfsserver.SetUID | nfsserver.SetGID) {
 		if err := chown(n.fd(), s); err != nil {
 			return 0, err
 		}
 	}
 	if size >= 0 {
-		if err := again(func() error { return unix.Ftruncate(size, int64(s.Size)) }); err != nil {
+		if err := eintr.Retry(func() error { return unix.Ftruncate(size, int64(s.Size)) }); err != nil {
 			return 0, err
 		}
 		if !s.Has(nfsserver.SetAtimeNow) {
@@ -195,13 +196,13 @@ func chown(fd int, s *nfsserver.SetAttr) error {
 	if s.Has(nfsserver.SetGID) {
 		gid = int(s.GID)
 	}
-	return again(func() error { return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW) })
+	return eintr.Retry(func() error { return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW) })
 }
 
 // chmod sets the mode of a descriptor of any sort, O_PATH too. The path is a
 // link of /proc that leads to the inode itself.
 func chmod(fd int, mode uint32) error {
-	return again(func() error { return unix.Fchmodat(unix.AT_FDCWD, procPath(fd), mode&nfsserver.ModeAll, 0) })
+	return eintr.Retry(func() error { return unix.Fchmodat(unix.AT_FDCWD, procPath(fd), mode&nfsserver.ModeAll, 0) })
 }
 
 // setTimes sets the times that s names.
@@ -213,7 +214,7 @@ func setTimes(fd int, s *nfsserver.SetAttr) error {
 		timespec(s.Has(nfsserver.SetAtime), s.Atime, s.Has(nfsserver.SetAtimeNow)),
 		timespec(s.Has(nfsserver.SetMtime), s.Mtime, s.Has(nfsserver.SetMtimeNow)),
 	}
-	return again(func() error { return unix.UtimesNanoAt(fd, "", ts[:], unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW) })
+	return eintr.Retry(func() error { return unix.UtimesNanoAt(fd, "", ts[:], unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW) })
 }
 
 func timespec(set bool, t nfsserver.Time, now bool) unix.Timespec {

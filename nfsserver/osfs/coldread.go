@@ -5,6 +5,7 @@ package osfs
 import (
 	"unsafe"
 
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,7 +23,7 @@ func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
 			}
 		}
 	}
-	return again2(func() (int, error) { return unix.Pread(fd, p, off) })
+	return eintr.RetryN(func() (int, error) { return unix.Pread(fd, p, off) })
 }
 
 // preadCold reads through the ring. ok is false if that is not possible: there is no ring, it is

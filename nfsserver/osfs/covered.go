@@ -3,10 +3,14 @@
 
 package osfs
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/mountinfo"
+)
 
 // Mounts is the mount table of this process at one moment.
-type Mounts struct{ entries []mountEntry }
+type Mounts struct{ entries []mountinfo.Entry }
 
 // ReadMounts reads the current mount table. It waits for no file system.
 func ReadMounts() (m Mounts, err error) {
@@ -17,7 +21,7 @@ func ReadMounts() (m Mounts, err error) {
 // A position is the path of an exported directory and the mount that it was opened in.
 type position struct {
 	path  string
-	mount mountEntry
+	mount mountinfo.Entry
 	known bool
 }
 
@@ -30,16 +34,16 @@ func positionOf(fd int) (p position, err error) {
 	}
 	p.mount, p.known = m.covering(p.path)
 	id, err := mountID(fd)
-	p.known = p.known && err == nil && p.mount.id == id
+	p.known = p.known && err == nil && p.mount.ID == id
 	return p, nil
 }
 
 // covering is the mount that a path leads to: the one with the longest mount point, and the last of
 // several there.
-func (m Mounts) covering(path string) (found mountEntry, ok bool) {
+func (m Mounts) covering(path string) (found mountinfo.Entry, ok bool) {
 	for _, e := range m.entries {
-		below := e.point == path || strings.HasPrefix(path, strings.TrimSuffix(e.point, "/")+"/")
-		if below && len(e.point) >= len(found.point) {
+		below := e.Point == path || strings.HasPrefix(path, strings.TrimSuffix(e.Point, "/")+"/")
+		if below && len(e.Point) >= len(found.Point) {
 			found, ok = e, true
 		}
 	}
@@ -63,9 +67,9 @@ func (f *FS) Covering(m Mounts) Covering {
 	p := &f.position
 	now, ok := m.covering(p.path)
 	switch {
-	case !p.known, ok && now.id == p.mount.id && now.device == p.mount.device:
+	case !p.known, ok && now.ID == p.mount.ID && now.Device == p.mount.Device:
 		return InPlace
-	case !ok || len(now.point) < len(p.mount.point):
+	case !ok || len(now.Point) < len(p.mount.Point):
 		return Unmounted
 	}
 	return Covered

@@ -2,33 +2,37 @@
 
 package osfs
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/mountinfo"
+)
 
 func TestCovering(t *testing.T) {
-	at := func(id int, device uint64, point string) mountEntry {
-		return mountEntry{id: id, device: device, point: point}
+	at := func(id int, device uint64, point string) mountinfo.Entry {
+		return mountinfo.Entry{ID: id, Device: device, Point: point}
 	}
 	root, disk := at(1, 10, "/"), at(2, 20, "/srv")
 	for _, c := range []struct {
 		name   string
 		path   string
-		opened mountEntry
-		now    []mountEntry
+		opened mountinfo.Entry
+		now    []mountinfo.Entry
 		want   Covering
 	}{
-		{"as it was", "/srv/a", disk, []mountEntry{root, disk}, InPlace},
-		{"mounted beside", "/srv/a", disk, []mountEntry{root, disk, at(3, 30, "/srv/ab")}, InPlace},
-		{"mounted below", "/srv/a", disk, []mountEntry{root, disk, at(3, 30, "/srv/a/b")}, InPlace},
-		{"mounted over it", "/srv/a", disk, []mountEntry{root, disk, at(3, 30, "/srv/a")}, Covered},
-		{"mounted over its file system", "/srv/a", disk, []mountEntry{root, disk, at(3, 30, "/srv")}, Covered},
-		{"the first of two there", "/srv/a", at(3, 30, "/srv"), []mountEntry{root, at(3, 30, "/srv"), disk}, Covered},
-		{"mounted again", "/srv/a", disk, []mountEntry{root, at(2, 30, "/srv")}, Covered},
-		{"unmounted", "/srv/a", disk, []mountEntry{root}, Unmounted},
+		{"as it was", "/srv/a", disk, []mountinfo.Entry{root, disk}, InPlace},
+		{"mounted beside", "/srv/a", disk, []mountinfo.Entry{root, disk, at(3, 30, "/srv/ab")}, InPlace},
+		{"mounted below", "/srv/a", disk, []mountinfo.Entry{root, disk, at(3, 30, "/srv/a/b")}, InPlace},
+		{"mounted over it", "/srv/a", disk, []mountinfo.Entry{root, disk, at(3, 30, "/srv/a")}, Covered},
+		{"mounted over its file system", "/srv/a", disk, []mountinfo.Entry{root, disk, at(3, 30, "/srv")}, Covered},
+		{"the first of two there", "/srv/a", at(3, 30, "/srv"), []mountinfo.Entry{root, at(3, 30, "/srv"), disk}, Covered},
+		{"mounted again", "/srv/a", disk, []mountinfo.Entry{root, at(2, 30, "/srv")}, Covered},
+		{"unmounted", "/srv/a", disk, []mountinfo.Entry{root}, Unmounted},
 		{"no mount table", "/srv/a", disk, nil, Unmounted},
-		{"the root", "/", root, []mountEntry{root, disk}, InPlace},
-		{"not found when it was opened", "/srv/a", mountEntry{}, []mountEntry{root}, InPlace},
+		{"the root", "/", root, []mountinfo.Entry{root, disk}, InPlace},
+		{"not found when it was opened", "/srv/a", mountinfo.Entry{}, []mountinfo.Entry{root}, InPlace},
 	} {
-		f := FS{position: position{path: c.path, mount: c.opened, known: c.opened != mountEntry{}}}
+		f := FS{position: position{path: c.path, mount: c.opened, known: c.opened != mountinfo.Entry{}}}
 		if got := f.Covering(Mounts{c.now}); got != c.want {
 			t.Errorf("%s: state %d, want %d", c.name, got, c.want)
 		}
@@ -39,7 +43,7 @@ func TestCovering(t *testing.T) {
 // none.
 func TestPositionOf(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{})
-	if p, err := positionOf(f.tree.named); err != nil || !p.known || p.mount.point == "" {
+	if p, err := positionOf(f.tree.named); err != nil || !p.known || p.mount.Point == "" {
 		t.Errorf("of a directory: %+v, %v, want a known one", p, err)
 	}
 	if p, err := positionOf(-1); err != nil || p.known {

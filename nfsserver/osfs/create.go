@@ -3,7 +3,12 @@
 package osfs
 
 import (
+	"os"
+	"strconv"
+	"strings"
+
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
 
@@ -173,7 +178,7 @@ func (f *FS) finishMode(c *nfsserver.Cred, fd int, st *unix.Stat_t, mode uint32,
 	}
 	who := c
 	if typ == nfsserver.TypeDir && st.Mode&unix.S_ISGID != 0 && st.Uid == c.UID {
-		who = &f.creds.self // a maker who is not of the group it inherits would take the bit away
+		who = &f.creds.Self // a maker who is not of the group it inherits would take the bit away
 	}
 	return f.as(who, func() error { return chmod(fd, mode) })
 }
@@ -197,7 +202,7 @@ func (f *FS) moreMode(d *node, s *nfsserver.SetAttr, st *unix.Stat_t) (more uint
 		return more
 	}
 	if masked := missing & umask(); masked != 0 {
-		size, err := again2(func() (int, error) { return unix.Getxattr(procPath(d.fd()), "system.posix_acl_default", nil) })
+		size, err := eintr.RetryN(func() (int, error) { return unix.Getxattr(procPath(d.fd()), "system.posix_acl_default", nil) })
 		if err == nil && size <= 0 || err == unix.ENODATA || err == unix.EOPNOTSUPP {
 			more |= masked
 		}
@@ -252,3 +257,16 @@ const (
 	maxMajor = 1<<12 - 1
 	maxMinor = 1<<20 - 1
 )
+
+// umask is the bits that new objects of this process miss. To ask umask(2) is to
+// change it, so the kernel's account of the process is read.
+func umask() (mask uint32) {
+	b, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, "Umask:"); ok {
+			n, _ := strconv.ParseUint(strings.TrimSpace(v), 8, 32)
+			mask = uint32(n)
+		}
+	}
+	return mask
+}

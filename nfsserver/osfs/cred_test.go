@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -38,47 +37,6 @@ func status(t *testing.T, path string) map[string]string {
 
 // credLines are those of a thread's identity.
 var credLines = []string{"Uid", "Gid", "Groups", "CapEff", "CapPrm"}
-
-// TestActing: a thread that acts has the caller's effective identity and no
-// capability, one that acts as root for a group keeps its capabilities, and after
-// it is what it was.
-func TestActing(t *testing.T) {
-	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cr := newCreds()
-	before := status(t, "/proc/thread-self/status")
-	for _, c := range []nfsserver.Cred{{UID: 1000, GID: 2000, GIDs: []uint32{1, 2, 3}}, {UID: 1000}, {GID: 5}, {}, {UID: 7, GID: 7, GIDs: make([]uint32, 16)}} {
-		a, err := cr.act(&c)
-		must.Succeed(t, err)
-		got := status(t, "/proc/thread-self/status")
-		a.end()
-		want := fmt.Sprintf("0 %d 0 %d", c.UID, c.UID)
-		if got["Uid"] != want {
-			t.Errorf("%v: users %q, want %q", c, got["Uid"], want)
-		}
-		if want := fmt.Sprintf("0 %d 0 %d", c.GID, c.GID); got["Gid"] != want {
-			t.Errorf("%v: groups %q, want %q", c, got["Gid"], want)
-		}
-		if c.UID == 0 {
-			if got["CapEff"] != before["CapEff"] {
-				t.Errorf("%v: capabilities %s, want %s", c, got["CapEff"], before["CapEff"])
-			}
-		} else {
-			if got["CapEff"] != "0000000000000000" {
-				t.Errorf("%v: capabilities %s", c, got["CapEff"])
-			}
-			if groups := strings.Trim(strings.ReplaceAll(fmt.Sprint(c.GIDs), ",", ""), "[]"); got["Groups"] != groups {
-				t.Errorf("%v: supplementary groups %q, want %q", c, got["Groups"], groups)
-			}
-		}
-		for after, i := status(t, "/proc/thread-self/status"), 0; i < len(credLines); i++ {
-			if name := credLines[i]; after[name] != before[name] {
-				t.Errorf("after acting as %v: %s is %s, was %s", c, name, after[name], before[name])
-			}
-		}
-	}
-}
 
 // TestThreadsAreRestored: many callers at once, and threads that come and go under
 // them, leave no thread that is not the server's own; and each call was made as
@@ -213,22 +171,5 @@ func TestGrants(t *testing.T) {
 	g.given.Store(&expired)
 	if g.have(&expired[0].cred, nfsserver.MayRead) {
 		t.Error("given for ever")
-	}
-}
-
-// TestLostThreadEndsProcess: a thread that cannot be root again takes the process
-// with it, before anything else runs on it.
-func TestLostThreadEndsProcess(t *testing.T) {
-	if os.Getenv("NFSRDMA_LOSE_THREAD") != "" {
-		defer fmt.Println("went on")
-		giveBack(func() error { return unix.ENOMEM })
-		fmt.Println("went on")
-		return
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestLostThreadEndsProcess$")
-	cmd.Env = append(os.Environ(), "NFSRDMA_LOSE_THREAD=1")
-	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "its own identity") || strings.Contains(string(out), "went on") {
-		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"golang.org/x/sys/unix"
 )
@@ -93,7 +94,7 @@ var laters = sync.Pool{New: func() any { return new(later) }}
 // ReadAt is as mem.DeferredRead has it.
 func (l *later) ReadAt(p []byte, off int64) (int, error) {
 	for done := 0; done < len(p); {
-		k, err := again2(func() (int, error) { return unix.Pread(l.fd, p[done:], off+int64(done)) })
+		k, err := eintr.RetryN(func() (int, error) { return unix.Pread(l.fd, p[done:], off+int64(done)) })
 		switch {
 		case err != nil:
 			return done, err

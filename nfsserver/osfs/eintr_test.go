@@ -3,13 +3,11 @@
 package osfs
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -91,36 +89,5 @@ func numbers(t *testing.T, f *FS) {
 		if ino := inoOf(f.tree.root, ".", 0); ino != f.top.ino {
 			t.Errorf("inode %d, want %d", ino, f.top.ino)
 		}
-	}
-}
-
-// TestAlwaysInterrupted: a call that never gets through ends, is made with signals
-// held back after it was interrupted, and leaves the thread as it was.
-func TestAlwaysInterrupted(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	blocked := func() string { return status(t, "/proc/thread-self/status")["SigBlk"] }
-	before := blocked()
-	var masks []string
-	err := again(func() error {
-		masks = append(masks, blocked())
-		return unix.EINTR
-	})
-	_, err2 := again2(func() (int, error) { return -1, unix.EINTR })
-	if !errors.Is(err, unix.EINTR) || !errors.Is(err2, unix.EINTR) || len(masks) != 1+interruptTries {
-		t.Errorf("%v, %v after %d tries", err, err2, len(masks))
-	}
-	for i, mask := range masks {
-		n, err := strconv.ParseUint(mask, 16, 64)
-		if held := n>>(unix.SIGURG-1)&1 == 1; err != nil || held != (i > 0) || n&faults != 0 {
-			t.Errorf("try %d: blocked are %s, %v", i, mask, err)
-		}
-	}
-	if after := blocked(); after != before {
-		t.Errorf("blocked are %s afterwards, were %s", after, before)
-	}
-	n, err := again2(func() (int, error) { return 7, nil })
-	if n != 7 || err != nil {
-		t.Errorf("%d, %v", n, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
 
@@ -139,9 +140,9 @@ func (c *cache) retireSoon(out *node) {
 // opened calls open, again when it was interrupted, and when there was no descriptor
 // left and some could be closed.
 func opened(open func() (int, error)) (int, error) {
-	fd, err := again2(open)
+	fd, err := eintr.RetryN(open)
 	for (err == unix.EMFILE || err == unix.ENFILE) && shared.reclaim(reclaimStep) > 0 {
-		fd, err = again2(open)
+		fd, err = eintr.RetryN(open)
 	}
 	return fd, err
 }

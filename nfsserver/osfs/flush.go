@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
 
@@ -136,7 +137,7 @@ func (f *FS) flushLoop() {
 func (f *FS) flushNode(n *node) {
 	var err error
 	if n.unsynced() && !f.closed.Load() {
-		err = again(func() error { return flushData(int(n.write.Load())) })
+		err = eintr.Retry(func() error { return flushData(int(n.write.Load())) })
 	}
 	n.close()
 	q := &f.flush

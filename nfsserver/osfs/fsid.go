@@ -92,8 +92,8 @@ func mountSource(fd int) (string, error) {
 	}
 	all, err := readMounts()
 	for _, m := range all {
-		if m.id == id {
-			return m.source, nil
+		if m.ID == id {
+			return m.Source, nil
 		}
 	}
 	return "", err

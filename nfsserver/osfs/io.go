@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
 
@@ -106,12 +107,12 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	if err != nil {
 		return 0, err
 	}
-	defer a.end()
+	defer a.End()
 	done := 0
 	defer n.dirty.Store(true) // after the data, or a Sync that began before it would clear it
 	for done < len(p) {
 		piece := p[done : done+min(len(p)-done, f.atOnce)]
-		k, err := again2(func() (int, error) { return unix.Pwrite(fd, piece, int64(off)+int64(done)) })
+		k, err := eintr.RetryN(func() (int, error) { return unix.Pwrite(fd, piece, int64(off)+int64(done)) })
 		// What has been written counts: the client learns how much, writes the rest, and gets the
 		// error then.
 		if err != nil && done == 0 {
@@ -145,9 +146,9 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 	case fd < 0:
 		err = f.syncMount(n)
 	case dataOnly:
-		err = again(func() error { return fdatasync(fd) })
+		err = eintr.Retry(func() error { return fdatasync(fd) })
 	default:
-		err = again(func() error { return fsync(fd) })
+		err = eintr.Retry(func() error { return fsync(fd) })
 	}
 	f.synced(n)
 	if lost := f.takeLost(&r); err == nil {
@@ -188,7 +189,7 @@ func (f *FS) syncMount(n *node) error {
 		return err
 	}
 	defer f.mounts.release(m)
-	return again(func() error { return syncfs(m.fd) })
+	return eintr.Retry(func() error { return syncfs(m.fd) })
 }
 
 // The calls by which the kernel is asked for stable storage. No result shows that

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
 
@@ -80,7 +81,7 @@ func (l *fileLock) Set(start, end uint64, t nfsserver.LockType) error {
 		return unix.EROFS
 	}
 	k := flockRange(start, end, t)
-	err := again(func() error { return unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_SETLK, &k) })
+	err := eintr.Retry(func() error { return unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_SETLK, &k) })
 	if err == unix.EACCES { // which fcntl(2) allows in its place
 		err = unix.EAGAIN
 	}
@@ -90,7 +91,7 @@ func (l *fileLock) Set(start, end uint64, t nfsserver.LockType) error {
 // Test finds a lock of another program.
 func (l *fileLock) Test(start, end uint64, t nfsserver.LockType) (at, last uint64, other nfsserver.LockType, err error) {
 	k := flockRange(start, end, t)
-	if err := again(func() error { return unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_GETLK, &k) }); err != nil {
+	if err := eintr.Retry(func() error { return unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_GETLK, &k) }); err != nil {
 		return 0, 0, nfsserver.Unlocked, err
 	}
 	switch k.Type {
@@ -130,7 +131,7 @@ func (l *fileLock) Path() string {
 // others, which no lock is listed with.
 func (l *fileLock) Inode() (major, minor uint32, number uint64, err error) {
 	var st unix.Stat_t
-	if err := again(func() error { return unix.Fstat(l.fd, &st) }); err != nil {
+	if err := eintr.Retry(func() error { return unix.Fstat(l.fd, &st) }); err != nil {
 		return 0, 0, 0, err
 	}
 	return unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)), st.Ino, nil

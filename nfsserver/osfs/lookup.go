@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
 
@@ -197,6 +198,6 @@ func (f *FS) Readlink(_ nfsserver.Cred, r nfsserver.Ref) (string, error) {
 		return "", unix.EINVAL
 	}
 	b := make([]byte, unix.PathMax)
-	k, err := again2(func() (int, error) { return unix.Readlinkat(n.fd(), "", b) })
+	k, err := eintr.RetryN(func() (int, error) { return unix.Readlinkat(n.fd(), "", b) })
 	return string(b[:max(k, 0)]), err
 }

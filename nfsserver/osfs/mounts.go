@@ -4,12 +4,16 @@ package osfs
 
 import (
 	"errors"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -54,7 +58,7 @@ func (f *FS) mountOf(fd int) (*mount, error) {
 		return nil, err
 	}
 	for _, e := range all {
-		if e.id == number {
+		if e.ID == number {
 			return f.enter(&e)
 		}
 	}
@@ -108,7 +112,7 @@ func (f *FS) mountByID(id uint64) (*mount, error) {
 }
 
 // mountsBelow returns the mounts inside the export, the last made first.
-func (f *FS) mountsBelow() (below []mountEntry, err error) {
+func (f *FS) mountsBelow() (below []mountinfo.Entry, err error) {
 	root, err := fdPath(f.tree.named)
 	if err != nil {
 		return nil, err
@@ -119,7 +123,7 @@ func (f *FS) mountsBelow() (below []mountEntry, err error) {
 		return nil, err
 	}
 	for i := len(all) - 1; i >= 0; i-- {
-		if strings.HasPrefix(all[i].point, prefix) {
+		if strings.HasPrefix(all[i].Point, prefix) {
 			below = append(below, all[i])
 		}
 	}
@@ -128,12 +132,12 @@ func (f *FS) mountsBelow() (below []mountEntry, err error) {
 
 // enter opens a mount of mountinfo below the root, if that is what its path
 // leads to, and adds it to the table. It has a reference.
-func (f *FS) enter(e *mountEntry) (*mount, error) {
+func (f *FS) enter(e *mountinfo.Entry) (*mount, error) {
 	root, err := fdPath(f.tree.named)
 	if err != nil {
 		return nil, err
 	}
-	rel, err := filepath.Rel(root, e.point)
+	rel, err := filepath.Rel(root, e.Point)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +147,7 @@ func (f *FS) enter(e *mountEntry) (*mount, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	if n, err := mountID(fd); err != nil || n != e.id {
+	if n, err := mountID(fd); err != nil || n != e.ID {
 		return nil, nfsserver.ErrStale
 	}
 	// Opening a device or a FIFO acts on it: a mount of one by itself is not served.
@@ -249,4 +253,32 @@ func fdPath(fd int) (string, error) {
 		return "", errors.New("path too long")
 	}
 	return string(b[:n]), nil
+}
+
+// readMounts returns all mounts of this process, in the order in which they were mounted.
+func readMounts() ([]mountinfo.Entry, error) {
+	fd, err := openHere(unix.AT_FDCWD, "/proc/self/mountinfo", unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), "mountinfo")
+	defer file.Close()
+	b, err := io.ReadAll(file)
+	if err != nil {
+		return nil, err
+	}
+	return mountinfo.Parse(string(b)), nil
+}
+
+// mountID returns the number, in mountinfo, of the mount that fd was opened in. The kernel reuses
+// it once that mount is gone.
+func mountID(fd int) (int, error) {
+	var sx unix.Statx_t
+	if err := eintr.Retry(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &sx) }); err != nil {
+		return -1, err
+	}
+	if sx.Mask&unix.STATX_MNT_ID == 0 {
+		return -1, unix.ENOSYS // Linux before 5.8
+	}
+	return int(sx.Mnt_id), nil
 }

@@ -6,17 +6,18 @@ import (
 	"errors"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
 
 // as makes system calls as the caller. If they are interrupted all are made again.
 func (f *FS) as(c *nfsserver.Cred, calls func() error) error {
-	a, err := f.creds.act(c)
+	a, err := f.creds.Act(c)
 	if err != nil {
 		return err
 	}
-	defer a.end()
-	return again(calls)
+	defer a.End()
+	return eintr.Retry(calls)
 }
 
 // Link gives an inode another name. The path of /proc leads to the inode itself,

@@ -28,6 +28,8 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/cred"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/inodegen"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/uring"
 	"golang.org/x/sys/unix"
@@ -78,7 +80,7 @@ type FS struct {
 	root    nfsserver.Ref
 	rootKey inodeKey
 	info    nfsserver.Info
-	creds   creds
+	creds   cred.Process
 
 	anyWriter bool // it makes no difference on the export's file system who writes
 
@@ -131,13 +133,13 @@ func New(dir string, o Options) (*FS, error) {
 
 func (f *FS) init(o Options) error {
 	var proc unix.Stat_t
-	if err := again(func() error { return unix.Stat(procPath(f.tree.root), &proc) }); err != nil {
+	if err := eintr.Retry(func() error { return unix.Stat(procPath(f.tree.root), &proc) }); err != nil {
 		return errors.New("/proc is not mounted, and is needed")
 	}
 	if err := access(f.tree.root, nfsserver.MayExec); forbidden(err) {
 		return fmt.Errorf("faccessat2 is not available (%v): it takes a kernel from 5.8 on, and a container whose filter allows it", err)
 	}
-	f.creds = newCreds()
+	f.creds = cred.New()
 	f.index.init()
 	f.mounts.init()
 	f.identities.init()
@@ -237,6 +239,11 @@ func (f *FS) KernelHandles() bool { return f.top.kernel }
 // restart. They do not on file systems that do not keep their inode numbers,
 // such as FUSE, and on an overlay without nfs_export=on.
 func (f *FS) KeepsHandles() bool { return f.top.keeps }
+
+// ActsAsCallers reports whether this process can make calls as their callers, as root can outside of
+// restricted containers. If not, a Server of an FS must have all callers act as nfsserver.Self
+// (Squash.All): others are refused.
+func ActsAsCallers() bool { return cred.New().Switches }
 
 // Statfs tells the room on the file system that holds r.
 func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {

@@ -54,8 +54,8 @@ func filesApart(fd int, st *unix.Stat_t) (apart, known bool) {
 func optionsOfMount(dev uint64) (bool, error) {
 	all, err := readMounts()
 	for _, m := range all { // by its device: the server's private mount is not there
-		if m.device == dev && m.fstype == "overlay" {
-			return optionsApart(m.options, deviceOf), nil
+		if m.Device == dev && m.Type == "overlay" {
+			return optionsApart(m.Options, deviceOf), nil
 		}
 	}
 	return false, err

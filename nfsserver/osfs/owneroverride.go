@@ -18,7 +18,7 @@ func (f *FS) openOwn(n *node, open func() (int, error)) (int, error) {
 		return -1, err
 	}
 	mode := st.Mode & nfsserver.ModeAll
-	if f.creds.switches || st.Uid != f.creds.self.UID || mode&nfsserver.ModeSetgid != 0 || mode&0o600 == 0o600 {
+	if f.creds.Switches || st.Uid != f.creds.Self.UID || mode&nfsserver.ModeSetgid != 0 || mode&0o600 == 0o600 {
 		return -1, unix.EACCES
 	}
 	if err := chmod(n.fd(), mode|0o600); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
 
@@ -220,7 +221,7 @@ func (f *FS) endPin(n *node) {
 // refresh makes the kernel fetch the attributes of fd from the file system.
 func refresh(fd int) error {
 	var sx unix.Statx_t
-	return again(func() error {
+	return eintr.Retry(func() error {
 		return unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_FORCE_SYNC, unix.STATX_BASIC_STATS, &sx)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
 
@@ -137,7 +138,7 @@ func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, now time.Time, d
 // or of the subvolume.
 func inoOf(fd int, name string, entry uint64) uint64 {
 	var st unix.Stat_t
-	err := again(func() error { return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) })
+	err := eintr.Retry(func() error { return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) })
 	if err != nil {
 		return entry
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
 
@@ -145,7 +146,7 @@ func putKernelRef(b *[nfsserver.MaxRef]byte, m *mount, typ int32, handle []byte)
 // birthTime is when a file was made, in nanoseconds; 0 where that is not kept.
 func birthTime(fd int) (at uint64, kept bool, err error) {
 	var sx unix.Statx_t
-	err = again(func() error {
+	err = eintr.Retry(func() error {
 		return unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &sx)
 	})
 	if err != nil || sx.Mask&unix.STATX_BTIME == 0 {

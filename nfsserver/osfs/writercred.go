@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/cred"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,16 +18,16 @@ import (
 //     a matter of the effective user and of capabilities. The group that ext4 can
 //     be told to keep room for (resgid) is not looked at.
 //   - Where there is neither, the writer makes no difference.
-func (f *FS) actWriter(n *node, c *nfsserver.Cred) (acting, error) {
+func (f *FS) actWriter(n *node, c *nfsserver.Cred) (cred.Acting, error) {
 	if n.grants.setID.Load() {
-		return f.creds.act(c)
+		return f.creds.Act(c)
 	}
-	if f.anyWriter && n.key.mount == f.top.id && f.creds.switches {
-		return acting{}, nil
+	if f.anyWriter && n.key.mount == f.top.id && f.creds.Switches {
+		return cred.Acting{}, nil
 	}
-	who := f.creds.self
+	who := f.creds.Self
 	who.UID = c.UID
-	return f.creds.act(&who)
+	return f.creds.Act(&who)
 }
 
 // writersAreAlike reports whether the file system of fd gives room to one writer

@@ -25,7 +25,7 @@ type fact struct {
 var facts = []fact{
 	{"an export's directory", "each second while it cannot be opened", "TestDirectoryAppears", nil},
 	{"the mount at an export's directory", "when the kernel reports changed mounts", "TestMountedOver",
-		[]string{"cmd/nfsrdmad/program/covered.go", "nfsserver/osfs/mountinfo.go"}},
+		[]string{"cmd/nfsrdmad/program/covered.go", "nfsserver/osfs/mounts.go"}},
 	{"that an export's file system is mounted", "when the kernel says that mounts have changed", "TestUnmountedByForce", nil},
 	{"the addresses of the machine, for TCP", "never: the kernel serves one once it is there", "TestAddressAppears", []string{"cmd/nfsrdmad/program/addr.go"}},
 	{"the addresses of the machine, for RoCE", "each second", "cmd/nfsrdmad/program.TestRoCEPartlyServed",
@@ -54,7 +54,7 @@ var facts = []fact{
 	{"system calls that the kernel has and allows", "when an export is opened, or with their first use", "TestKernelForbids", nil},
 	{"/proc/self/fd, by which open files are opened again", "with each use", "nfsserver/osfs.TestHandlesNameTheirFile", []string{"nfsserver/osfs/ref.go"}},
 	{"locks of programs of this machine", "with each lock that waits", "nfsserver/nlm.TestProgramsAsTheKernelListsThem", []string{"nfsserver/nlm/programs.go"}},
-	{"the umask", "at start", "nfsserver/osfs.TestReplacedObjectKeepsItsAttributes", []string{"nfsserver/osfs/cred.go"}},
+	{"the umask", "at start", "nfsserver/osfs.TestReplacedObjectKeepsItsAttributes", []string{"nfsserver/osfs/create.go"}},
 	{"processors", "when Go's scheduler follows them, and when a device is opened", "rnic/internal/look.TestLimitFollowsProcessors",
 		[]string{"nfsserver/osfs/parallellisting.go", "rnic/iwarp/iwarp.go", "rnic/internal/look/look.go"}},
 	{"files that are watched by a poller", "when a reader is made", "rnic/internal/look.TestMute", []string{"rnic/internal/look/mute.go"}},
