@@ -21,8 +21,8 @@ const (
 	// an access decision (grantTime).
 	checkTicks = 4
 
-	// leastNodes is the number of nodes that a process may have in any case: so many calls at once
-	// each find room for their file.
+	// leastNodes is the number of nodes that a process may have in any case: 32 calls at once each
+	// find room for their file.
 	leastNodes = 32
 	// mostNodes is the number of nodes of a process whose limit on descriptors is high. More files
 	// than 4,096 are seldom in use within a second, and a sweep looks at each.

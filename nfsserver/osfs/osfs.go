@@ -240,8 +240,8 @@ func (f *FS) KernelHandles() bool { return f.top.kernel }
 // such as FUSE, and on an overlay without nfs_export=on.
 func (f *FS) KeepsHandles() bool { return f.top.keeps }
 
-// ActsAsCallers reports whether this process can make calls as their callers, as root can outside of
-// restricted containers. If not, a Server of an FS must have all callers act as nfsserver.Self
+// ActsAsCallers reports whether this process can make calls as their callers, as root can outside
+// of restricted containers. If not, a Server of an FS must make all callers act as nfsserver.Self
 // (Squash.All): others are refused.
 func ActsAsCallers() bool { return cred.New().Switches }
 

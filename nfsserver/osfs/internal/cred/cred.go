@@ -14,12 +14,13 @@ import (
 
 // A Process is the identity of this process, and its right to act as others.
 //
-// Credentials belong to threads. A goroutine locks itself to its thread, sets the thread's effective
-// user, group and supplementary groups by raw system calls (the wrappers of Go's libraries change
-// all threads), makes the caller's system calls, and restores the thread. A change of the effective
-// user from 0 also empties the effective capabilities and sets the fsuid. So permissions, ACLs,
-// quotas, reserved blocks and set-id bits are handled as for a process of that user. The real and
-// saved user stay 0: no other user may signal or trace the thread, and it can become root again.
+// Credentials belong to threads. A goroutine locks itself to its thread, and sets the thread's
+// effective user, group and supplementary groups by raw system calls: the wrappers of Go's
+// libraries change all threads. It makes the caller's system calls, and restores the thread. A
+// change of the effective user from 0 also empties the effective capabilities and sets the fsuid.
+// So permissions, ACLs, quotas, reserved blocks and set-id bits are handled as for a process of
+// that user. The real and saved user stay 0: no other user may signal or trace the thread, and it
+// can become root again.
 //
 // Between Act and End there are only system calls: the goroutine waits for no lock of Go's.
 type Process struct {
