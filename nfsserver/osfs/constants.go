@@ -118,6 +118,11 @@ const (
 	// direntBuf is the number of bytes of entries of one getdents64(2): about a thousand entries,
 	// as libc asks for.
 	direntBuf = 32 << 10
+	// direntLeast is the least number of bytes that are asked for: some entries of the longest
+	// names, 280 bytes each.
+	direntLeast = 2 << 10
+	// direntSlack is the share of the last page's bytes that is asked for beyond them: a sixteenth.
+	direntSlack = 16
 
 	// partEntries is the number of entries that are described in one go, some 30 µs.
 	partEntries = 32

@@ -98,6 +98,8 @@ type FS struct {
 	flush  flusher
 	cold   coldRing
 
+	lastPage, lastPagePlus pageSize // of READDIR, and with attributes
+
 	helpers   atomic.Int32 // goroutines that help with listings
 	decisions decisions
 }

@@ -85,14 +85,13 @@ func (s *sharedList) split(b []byte) bool {
 // part is the entries of part k.
 func (s *sharedList) part(k int) []byte { return s.b[s.start[k]:s.start[k+1]] }
 
-// emitTogether emits the entries of b, which are of directory d and start where l stands, as
-// readDir does. ok: there are enough of them to share.
-func (f *FS) emitTogether(d *node, l *listing, b []byte, now time.Time, emit func(*nfsserver.Dirent) bool) (end, ok bool) {
+// emitTogether is emitEntries with plus, if there are enough entries to share: ok.
+func (f *FS) emitTogether(d *node, l *listing, b []byte, now time.Time, emit func(*nfsserver.Dirent) bool) (used int, ok bool) {
 	s := sharedLists.Get().(*sharedList)
 	s.users.Store(1)
 	defer s.release()
 	if !s.split(b) {
-		return false, false
+		return 0, false
 	}
 	s.f, s.d, s.fd, s.now = f, d, l.fd, now
 	for k := range s.parts {
@@ -107,8 +106,9 @@ func (f *FS) emitTogether(d *node, l *listing, b []byte, now time.Time, emit fun
 	return s.emit(l, emit), true
 }
 
-// emit emits all entries in order, and reports whether it has come to the end.
-func (s *sharedList) emit(l *listing, emit func(*nfsserver.Dirent) bool) (end bool) {
+// emit emits the entries in order. It returns the number of bytes before the first one that emit
+// refused, all if there is none.
+func (s *sharedList) emit(l *listing, emit func(*nfsserver.Dirent) bool) (used int) {
 	var de nfsserver.Dirent
 	for k := range s.parts {
 		s.at.Store(int32(k))
@@ -121,23 +121,22 @@ func (s *sharedList) emit(l *listing, emit func(*nfsserver.Dirent) bool) (end bo
 			s.helped = true
 		}
 		var raw rawDirent
-		i := 0
-		for b := raw.next(s.part(k)); b != nil; b = raw.next(b) {
-			if mine {
-				if raw.ino != 0 && s.f.dirent(s.d, s.fd, &raw, true, s.now, &de) && !emit(&de) {
-					return false
-				}
-			} else if e := &s.ahead[k%partsAhead][i]; e.ok {
-				e.de.Name = raw.name
-				if !emit(&e.de) {
-					return false
-				}
+		part, i := s.part(k), 0
+		for rest, next := part, raw.next(part); next != nil; rest, next = next, raw.next(next) {
+			at := &de
+			if !mine {
+				at = &s.ahead[k%partsAhead][i].de
+				at.Name = raw.name
+			}
+			ok := !mine && s.ahead[k%partsAhead][i].ok || mine && raw.ino != 0 && s.f.dirent(s.d, s.fd, &raw, true, s.now, at)
+			if ok && !emit(at) {
+				return int(s.start[k+1]) - len(rest)
 			}
 			l.pos = raw.off
 			i++
 		}
 	}
-	return true
+	return len(s.b)
 }
 
 // ask starts the second goroutine, unless the FS has as many as leave one processor for everything

@@ -5,6 +5,7 @@ package osfs
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -50,32 +51,75 @@ func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool
 func (f *FS) readDir(d *node, l *listing, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	buf := direntBufs.Get().(*[]byte)
 	defer direntBufs.Put(buf)
-	var de nfsserver.Dirent
+	last := &f.lastPage
+	if plus {
+		last = &f.lastPagePlus
+	}
+	taken := 0 // bytes of entries that this page has
 	for {
 		now := time.Now()
-		n, err := getdents(l.fd, *buf)
+		n, err := getdents(l.fd, (*buf)[:last.rest(taken)])
 		if err != nil {
 			return false, readDirError(err)
 		}
 		if n == 0 {
 			return true, nil
 		}
+		used, ok := 0, false
 		if plus && f.byName {
-			if end, ok := f.emitTogether(d, l, (*buf)[:n], now, emit); ok {
-				if !end {
-					return false, nil
-				}
-				continue
-			}
+			used, ok = f.emitTogether(d, l, (*buf)[:n], now, emit)
 		}
-		var raw rawDirent
-		for b := raw.next((*buf)[:n]); b != nil; b = raw.next(b) {
-			if raw.ino != 0 && f.dirent(d, l.fd, &raw, plus, now, &de) && !emit(&de) {
-				return false, nil
-			}
-			l.pos = raw.off
+		if !ok {
+			used = f.emitEntries(d, l, (*buf)[:n], plus, now, emit)
+		}
+		if taken += used; used < n {
+			last.set(taken)
+			return false, nil
 		}
 	}
+}
+
+// emitEntries emits the entries of b, which are of directory d and start where l stands. It returns
+// the number of bytes before the first one that emit refused, len(b) if there is none.
+func (f *FS) emitEntries(d *node, l *listing, b []byte, plus bool, now time.Time, emit func(*nfsserver.Dirent) bool) (used int) {
+	var de nfsserver.Dirent
+	var raw rawDirent
+	for rest := b; ; {
+		next := raw.next(rest)
+		if next == nil {
+			return len(b)
+		}
+		if raw.ino != 0 && f.dirent(d, l.fd, &raw, plus, now, &de) && !emit(&de) {
+			return len(b) - len(rest)
+		}
+		l.pos, rest = raw.off, next
+	}
+}
+
+// A pageSize is the number of bytes of entries, as getdents64(2) returns them, that the last full
+// page of an FS took. Clients ask for pages of one size as a rule. So the kernel is asked for about
+// a page of entries: others would be read, and described by a helper, for nothing, because the next
+// page reads them again. A wrong size only costs such work, or another system call.
+type pageSize struct{ bytes atomic.Int32 }
+
+func (s *pageSize) set(n int) {
+	if n := int32(min(n, math.MaxInt32)); s.bytes.Load() != n { // not written by each call
+		s.bytes.Store(n)
+	}
+}
+
+// rest returns the number of bytes to ask for when a page has taken some already: the difference to
+// the last page, and some more for names that are longer. A page that has taken more than that asks
+// for twice as much, and pages before the first full one for direntBuf.
+func (s *pageSize) rest(taken int) int {
+	last := int(s.bytes.Load())
+	if last == 0 {
+		return direntBuf
+	}
+	if last += last / direntSlack; last <= taken {
+		last = 2 * taken
+	}
+	return min(max(last-taken, direntLeast), direntBuf)
 }
 
 // readDirError: a directory that was removed lists as ENOENT.
