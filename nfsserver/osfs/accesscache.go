@@ -1,4 +1,4 @@
-// What callers were allowed on a node, so that the kernel is not asked with every call.
+// Caches permissions that the kernel granted to callers, for each node.
 
 package osfs
 
@@ -13,33 +13,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A local process asks for permission once, with open(2); calls of NFS stand
-// each for itself. The kernel's yes to a caller is remembered for a second at
-// most, and no longer than mode, owner and group of the object stay what they
-// were and nothing but its content changes. A no is never remembered.
+// A local process asks for permission once, with open(2); each NFS call stands alone. A permission
+// that the kernel granted is cached for a second at most, and ends earlier if mode, owner or group
+// of the object change, or an attribute alone. A refusal is never cached.
 
 // A grant is one permission of one caller. It does not change.
 type grant struct {
-	cred   nfsserver.Cred // GIDs is its own
+	cred   nfsserver.Cred // a clone: the caller's GIDs are reused
 	want   uint32
-	state  uint64 // of the object when it was given
+	state  uint64 // the object's state when it was granted
 	expiry int64
 }
 
-// grants belong to a node.
+// grants are the cached permissions of a node. Reading takes no lock.
 type grants struct {
-	given atomic.Pointer[[]grant] // replaced, never changed
-	// What the last stat of the object showed.
+	given atomic.Pointer[[]grant] // copy on write
+	// From the last stat of the object.
 	owner atomic.Uint32
 	setID atomic.Bool
-	state atomic.Uint64 // a hash of what permissions depend on
+	state atomic.Uint64 // hash of mode, owner, group and ctime
 }
 
-// epoch is what expiry is counted from.
+// epoch is the zero of expiry times: monotonic, unlike wall-clock time.
 var epoch = time.Now()
 
-// see takes note of a stat. A change of ctime alone is a change of attributes,
-// such as an ACL; content changes mtime with it.
+// see records a stat. A new ctime with the old mtime is a change of attributes, such as an ACL; a
+// change of content sets both.
 func (g *grants) see(st *unix.Stat_t) {
 	h := uint64(st.Mode)<<32 | 1
 	h = mix(h ^ uint64(st.Uid)<<32 ^ uint64(st.Gid))
@@ -56,7 +55,7 @@ func mix(h uint64) uint64 {
 	return h ^ h>>29
 }
 
-// have reports whether c was allowed want a moment ago.
+// have reports whether c has a valid grant for want.
 func (g *grants) have(c *nfsserver.Cred, want uint32) bool {
 	list := g.given.Load()
 	if list == nil {
@@ -72,7 +71,7 @@ func (g *grants) have(c *nfsserver.Cred, want uint32) bool {
 	return false
 }
 
-// add remembers that c was allowed want when the object was in state.
+// add caches that c was granted want when the object was in state.
 func (g *grants) add(c *nfsserver.Cred, want uint32, state uint64) {
 	now := int64(time.Since(epoch))
 	e := grant{cred: *c, want: want, state: state, expiry: now + grantTime}
@@ -94,10 +93,11 @@ func (g *grants) add(c *nfsserver.Cred, want uint32, state uint64) {
 	}
 }
 
-// forget takes all grants back: attributes were changed.
+// forget drops all grants, after attributes were changed.
 func (g *grants) forget() { g.given.Store(nil) }
 
-// allowed checks that c has the permission want, one bit, of node n.
+// allowed checks that c has the permission want, one bit, on node n: in the cache, or else by the
+// kernel.
 func (f *FS) allowed(n *node, c *nfsserver.Cred, want uint32) error {
 	if n.grants.have(c, want) {
 		return nil
@@ -115,8 +115,8 @@ func (f *FS) allowed(n *node, c *nfsserver.Cred, want uint32) error {
 	return nil
 }
 
-// mayRead checks a READ of a regular file: its owner may, and who may execute it,
-// which takes reading (RFC 1813 §4.4).
+// mayRead checks a READ of a regular file. Its owner may read it, and so may a user with execute
+// permission: to run a program the client reads it (RFC 1813 §4.4).
 func (f *FS) mayRead(n *node, c *nfsserver.Cred) error {
 	if f.isOwner(n, c) {
 		return nil
@@ -128,8 +128,8 @@ func (f *FS) mayRead(n *node, c *nfsserver.Cred) error {
 	return err
 }
 
-// mayWrite checks a WRITE or a change of the size of a regular file: its owner
-// may (RFC 1813 §4.4).
+// mayWrite checks a WRITE to a regular file or a change of its size. Its owner may do both (RFC
+// 1813 §4.4).
 func (f *FS) mayWrite(n *node, c *nfsserver.Cred) error {
 	if f.isOwner(n, c) {
 		return nil
@@ -142,9 +142,8 @@ func (f *FS) isOwner(n *node, c *nfsserver.Cred) bool {
 	return n.grants.owner.Load() == c.UID && (f.creds.Switches || c.UID == f.creds.Self.UID)
 }
 
-// ask has the kernel decide whether c has the permission want of n. To read or
-// write a regular file is to open it, which is all that some file systems
-// (FUSE, networks) and security modules decide by.
+// ask asks the kernel whether c has the permission want on n. Reading and writing a regular file is
+// checked by opening it: some file systems (FUSE, networks) and security modules decide only then.
 func (f *FS) ask(n *node, c *nfsserver.Cred, want uint32) error {
 	if n.typ != nfsserver.TypeReg || want == nfsserver.MayExec {
 		return f.askAccess(n.fd(), c, want)
@@ -177,7 +176,7 @@ func (f *FS) askAccess(fd int, c *nfsserver.Cred, want uint32) error {
 	return access(fd, want)
 }
 
-// access asks for permissions, MayRead and so on, by the effective identity of this thread.
+// access checks permissions (MayRead and so on) for the effective identity of this thread.
 func access(fd int, want uint32) error {
 	var empty byte
 	return eintr.Retry(func() error {
@@ -187,7 +186,7 @@ func access(fd int, want uint32) error {
 	})
 }
 
-// Access returns those of the permissions want that c has.
+// Access returns the subset of want that c has.
 func (f *FS) Access(c nfsserver.Cred, r nfsserver.Ref, want uint32) (uint32, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -196,7 +195,7 @@ func (f *FS) Access(c nfsserver.Cred, r nfsserver.Ref, want uint32) (uint32, err
 	defer f.cache.release(n)
 	a, err := f.creds.Act(&c)
 	if err != nil {
-		return 0, nil // who cannot be acted as may do nothing
+		return 0, nil // the server cannot act as c: no permission
 	}
 	defer a.End()
 	fd := n.fd()

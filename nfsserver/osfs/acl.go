@@ -1,4 +1,4 @@
-// POSIX ACLs: the extended attributes in which the kernel has them.
+// POSIX ACLs, which the kernel keeps in extended attributes.
 
 package osfs
 
@@ -11,13 +11,14 @@ import (
 
 var _ nfsserver.ACLer = (*FS)(nil)
 
-// aclNames are the attributes.
+// aclNames are the names of the attributes.
 var aclNames = [...]string{nfsserver.AccessACL: posixacl.AttrAccess, nfsserver.DefaultACL: posixacl.AttrDefault}
 
 // maxXattr is the longest value of an extended attribute (XATTR_SIZE_MAX).
 const maxXattr = 64 << 10
 
-// ACL reads the attribute. A file system without ACLs has none, as with Linux's server.
+// ACL reads the attribute. On a file system without ACLs it returns an empty one, as Linux's server
+// does.
 func (f *FS) ACL(r nfsserver.Ref, t nfsserver.ACLType) (posixacl.ACL, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -40,8 +41,8 @@ func (f *FS) ACL(r nfsserver.Ref, t nfsserver.ACLType) (posixacl.ACL, error) {
 	return nil, err
 }
 
-// SetACL sets the attribute or removes it, as the caller: the kernel decides, and has the mode
-// follow.
+// SetACL sets or removes the attribute as the caller. The kernel checks the permission and adjusts
+// the mode.
 func (f *FS) SetACL(c nfsserver.Cred, r nfsserver.Ref, t nfsserver.ACLType, a posixacl.ACL) error {
 	n, err := f.acquire(&r)
 	if err != nil {

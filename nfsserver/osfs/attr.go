@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileType is the kind in an st_mode.
+// fileType returns the type in an st_mode.
 func fileType(mode uint32) nfsserver.FileType {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFDIR:
@@ -27,11 +27,11 @@ func fileType(mode uint32) nfsserver.FileType {
 	return nfsserver.TypeReg
 }
 
-// attr is the attributes of x.
+// attr returns the attributes of x.
 func (x *file) attr() nfsserver.Attr { return attrOf(&x.st, x.fsid) }
 
-// attrOf is the attributes in a stat of a file on file system fsid: a number that
-// outlives reboots, which st_dev does not.
+// attrOf converts a stat of a file on file system fsid, a number that survives reboots, unlike
+// st_dev.
 func attrOf(st *unix.Stat_t, fsid uint64) nfsserver.Attr {
 	a := nfsserver.Attr{
 		Type: fileType(st.Mode), Mode: st.Mode & nfsserver.ModeAll, Nlink: uint32(st.Nlink), UID: st.Uid, GID: st.Gid,
@@ -56,7 +56,8 @@ func (f *FS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 	return f.getattr(n)
 }
 
-// fstatNode is fstat of a node; where that waits for nothing the scheduler need not know of it.
+// fstatNode is fstat of a node. With Info.Quick it waits for nothing, so it does not notify the
+// scheduler.
 func (f *FS) fstatNode(n *node, st *unix.Stat_t) error {
 	if f.info.Quick {
 		return fstatQuick(n.fd(), st)
@@ -64,7 +65,7 @@ func (f *FS) fstatNode(n *node, st *unix.Stat_t) error {
 	return fstat(n.fd(), st)
 }
 
-// getattr is the attributes of a node; one that has lost its last name is stale.
+// getattr returns the attributes of a node. A node without a name left is stale.
 func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 	var st unix.Stat_t
 	err := f.fstatNode(n, &st)
@@ -87,14 +88,14 @@ func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 	}
 	n.grants.see(&st)
 	if n.shifts && st.Ctim != n.ctime && !n.settled.Swap(true) {
-		f.seeBirth(n) // what was changed has been copied up, and is not again
+		f.seeBirth(n) // the change has copied it up, which happens once
 	}
 	return attrOf(&st, n.fsid), nil
 }
 
-// Setattr sets owner, size, mode and times, in this order: each of the first two
-// clears set-id bits, all change times, and who is not allowed to give the file away has
-// not cut it before. The kernel decides on each, as for the caller.
+// Setattr sets owner, size, mode and times, in this order. Owner and size clear set-id bits, and
+// each changes times. The owner comes first, so that a refused change of it leaves the content
+// uncut. The kernel checks each as for the caller.
 func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -113,7 +114,7 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 	}
 	defer n.grants.forget()
 	if n.numbered {
-		// Both times that identify the file can change.
+		// The change can set ctime and atime, which identify the file.
 		f.identities.pin(n.key, generationIn(&n.ref))
 		defer f.endPin(n)
 	}
@@ -127,9 +128,8 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 	return setTimes(n.fd(), &nfsserver.SetAttr{Mask: rest})
 }
 
-// resizer checks that c may set the size of n and all else that s names, and
-// returns the descriptor to do it by. What only an owner may is refused here, before
-// the content is cut.
+// resizer checks that c may set the size of n and everything else in s, and returns the descriptor
+// for ftruncate(2). It refuses changes that only an owner may make before the content is cut.
 func (f *FS) resizer(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr) (int, error) {
 	if err := n.isFile(); err != nil {
 		return -1, err
@@ -150,10 +150,10 @@ func (f *FS) resizer(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr) (int, err
 	return f.writer(n)
 }
 
-// setAttr sets as c what s names; size is the descriptor to set the size by. When
-// it fails only because no more than the present time is to be set, of one of the
-// two, rest is what is left: utimensat(2) lets owners alone do that, while RFC 1813
-// §3.3.2 has no such rule and clients ask for it on behalf of who may write.
+// setAttr makes the changes in s as c; size is the descriptor for ftruncate(2), or -1. A failure to
+// set only the present time, of one of the two times, returns it in rest: utimensat(2) lets only
+// owners do that. RFC 1813 §3.3.2 has no such rule, and clients ask for it for users with write
+// permission.
 func (f *FS) setAttr(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr, size int) (rest nfsserver.SetMask, err error) {
 	a, err := f.creds.Act(c)
 	if err != nil {
@@ -187,7 +187,7 @@ func (f *FS) setAttr(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr, size int)
 	return rest, err
 }
 
-// chown sets owner and group, those that s names.
+// chown sets owner and group, as far as s has them.
 func chown(fd int, s *nfsserver.SetAttr) error {
 	uid, gid := -1, -1
 	if s.Has(nfsserver.SetUID) {
@@ -199,13 +199,13 @@ func chown(fd int, s *nfsserver.SetAttr) error {
 	return eintr.Retry(func() error { return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW) })
 }
 
-// chmod sets the mode of a descriptor of any sort, O_PATH too. The path is a
-// link of /proc that leads to the inode itself.
+// chmod sets the mode of any descriptor, O_PATH too. The path is a link of /proc to the inode
+// itself.
 func chmod(fd int, mode uint32) error {
 	return eintr.Retry(func() error { return unix.Fchmodat(unix.AT_FDCWD, procPath(fd), mode&nfsserver.ModeAll, 0) })
 }
 
-// setTimes sets the times that s names.
+// setTimes sets the times in s.
 func setTimes(fd int, s *nfsserver.SetAttr) error {
 	if !s.HasTimes() {
 		return nil

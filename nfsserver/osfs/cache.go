@@ -1,4 +1,4 @@
-// The cache of nodes: bounded, least recently used first out, in shards.
+// The cache of nodes: bounded, with LRU eviction, in shards.
 
 package osfs
 
@@ -9,18 +9,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// A cache maps Refs to nodes. It holds no more nodes than its own limit and the
-// budget of all caches (fdbudget.go) allow, beside those in use, and none for long
-// after its last use (sweep.go).
+// A cache maps Refs to nodes. Beside the nodes in use it holds no more than its own limit and the
+// budget of all caches (fdbudget.go) allow. The sweeper removes each soon after its last use
+// (sweep.go).
 type cache struct {
 	// Set once.
-	retire func(*node)   // closes a node that nobody holds a reference to
+	retire func(*node)   // closes a node without references
 	wake   func()        // there is a node to sweep
-	room   func() int    // how many nodes retire can take that must be synced
-	slow   bool          // to close a file may wait for another program or machine
-	tick   atomic.Uint32 // the sweeper's clock; it alone advances it
+	room   func() int    // number of unsynced nodes that retire can take
+	slow   bool          // closing a file may wait for another program or machine
+	tick   atomic.Uint32 // the sweeper's clock; only the sweeper advances it
 
-	stuck atomic.Int32  // reclaims of others that this slow one has not done in time
+	stuck atomic.Int32  // reclaims by others that this slow cache has not finished in time
 	nodes atomic.Int64  // in all shards
 	first atomic.Uint32 // shard to evict from first
 	shard [shards]shard
@@ -31,14 +31,15 @@ type shard struct {
 	cache *cache
 	max   int // 0: no limit of its own
 
-	// Shard locks are innermost: nothing is opened, closed or synced under one. What is to be
-	// closed is taken out under the lock, in a list, and closed when the lock is free (retireAll).
-	mu    sync.Mutex // guards all below and the list fields of the nodes
+	// Shard locks are innermost: nothing is opened, closed or synced under one. Nodes to close
+	// leave the shard under the lock, as a list, and retireAll closes them after it.
+	mu    sync.Mutex // guards the fields below and the list fields of the nodes
 	nodes map[nfsserver.Ref]*node
-	lru   node // ring: lru.next is the node used last
+	lru   node // ring; lru.next is the most recently used node
 }
 
-// init makes the cache; limit 0 leaves it to the budget of all caches, which it joins next.
+// init prepares the cache. With limit 0 only the budget of all caches bounds it, which it joins
+// next.
 func (c *cache) init(limit int, retire func(*node), wake func(), room func() int) {
 	c.retire, c.wake, c.room = retire, wake, room
 	for i := range c.shard {
@@ -69,8 +70,8 @@ func (c *cache) get(r *nfsserver.Ref) *node {
 	return n
 }
 
-// put adds a new node and returns it with a reference; where there is one of
-// that Ref already, the new one is closed and the old one returned.
+// put adds a new node and returns it with a reference. If the Ref has a node already, put closes
+// the new one and returns the old one.
 func (c *cache) put(n *node) *node {
 	s := c.of(&n.ref)
 	s.mu.Lock()
@@ -82,8 +83,7 @@ func (c *cache) put(n *node) *node {
 	}
 	n.refs, n.used = 1, c.tick.Load()
 	n.written.Store(n.used)
-	// Entered before anything is evicted: the new node has a reference, and cannot be the one to
-	// go.
+	// The new node is entered before the eviction: its reference keeps it in the cache.
 	s.nodes[n.ref] = n
 	s.pushFront(n)
 	s.count(1)
@@ -91,7 +91,7 @@ func (c *cache) put(n *node) *node {
 	s.mu.Unlock()
 	c.retireAll(out)
 	if over := shared.over(); over > 0 && shared.reclaim(over) == 0 {
-		// All that could go waits for a disk. Who adds to it waits, too, for his own.
+		// All evictable nodes wait for a disk. The caller that adds one waits too, for its own.
 		out, _ := c.evict(1, nil)
 		c.retireAll(out)
 	}
@@ -99,7 +99,7 @@ func (c *cache) put(n *node) *node {
 	return n
 }
 
-// over is how many nodes there are beyond the shard's own limit; s.mu is held.
+// over returns the number of nodes beyond the shard's own limit; s.mu is held.
 func (s *shard) over() int {
 	if s.max == 0 {
 		return 0
@@ -107,9 +107,8 @@ func (s *shard) over() int {
 	return len(s.nodes) - s.max
 }
 
-// evict removes up to count unused nodes, those used longest ago first, and
-// returns them as a list; s.mu is held. Of those that must be synced it takes no
-// more than room, which it lowers; nil: all.
+// evict removes up to count unused nodes, the least recently used first, and returns them as a
+// list; s.mu is held. It takes at most room unsynced nodes, and lowers room by them; nil: no limit.
 func (s *shard) evict(count int, room *int) (out *node) {
 	for n := s.lru.prev; n != &s.lru && count > 0; {
 		prev := n.prev
@@ -123,8 +122,8 @@ func (s *shard) evict(count int, room *int) (out *node) {
 	return out
 }
 
-// evict is evict of the shards, a different one first each time; count tells how
-// many nodes the list has.
+// evict evicts from the shards, starting with a different one each time. It returns a list of count
+// nodes.
 func (c *cache) evict(most int, room *int) (out *node, count int) {
 	first := c.first.Add(1)
 	for i := range uint32(shards) {
@@ -163,12 +162,12 @@ func (c *cache) release(n *node) {
 	}
 }
 
-// unref is release that reports whether n is to be retired.
+// unref is release without the retirement, and reports whether n has to be retired.
 func (c *cache) unref(n *node) (out bool) {
 	s := c.of(&n.ref)
 	s.mu.Lock()
 	n.refs--
-	// A dead node is closed by its last user; while it is in use its descriptors are still good.
+	// The last user closes a dead node. Until then its descriptors are valid.
 	out = n.refs == 0 && (n.dead || s.over() > 0)
 	if out && !n.dead {
 		s.remove(n)
@@ -177,8 +176,8 @@ func (c *cache) unref(n *node) (out bool) {
 	return out
 }
 
-// drop removes a node from the cache: its file is gone, or is to be opened anew.
-// It is closed with its last reference.
+// drop removes a node from the cache: its file is gone, or has to be opened anew. The last
+// reference closes it.
 func (c *cache) drop(n *node) {
 	s := c.of(&n.ref)
 	s.mu.Lock()
@@ -202,7 +201,7 @@ func (c *cache) all() (nodes []*node) {
 	return nodes
 }
 
-// closeAll closes all nodes that are not in use.
+// closeAll closes all unused nodes; the last users of the others close those.
 func (c *cache) closeAll() {
 	for _, n := range c.all() {
 		c.drop(n)
@@ -210,13 +209,13 @@ func (c *cache) closeAll() {
 	}
 }
 
-// count records that n nodes were added.
+// count records n more nodes.
 func (s *shard) count(n int64) {
 	s.cache.nodes.Add(n)
 	shared.nodes.Add(n)
 }
 
-// remove takes n out of map and list; s.mu is held.
+// remove removes n from map and list; s.mu is held.
 func (s *shard) remove(n *node) {
 	delete(s.nodes, n.ref)
 	n.unlink()

@@ -1,4 +1,4 @@
-// Reads that wait for a disk: through io_uring, where there is one, so that they take no thread.
+// Reads that wait for a disk: through io_uring if the kernel has it, so that they occupy no thread.
 
 package osfs
 
@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pread reads as pread(2) does, from the descriptor fd of n. What is not in the page cache, of a
-// disk of this machine, is waited for without a thread.
+// pread is pread(2) of fd, a descriptor of n. A read of a local disk that misses the page cache
+// waits without a thread.
 func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
 	if f.nowait && len(p) > 0 && len(p) <= coldMax {
 		k, errno := f.preadCached(fd, p, off)
@@ -27,8 +27,8 @@ func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
 }
 
 // preadCold reads through the ring. ok is false if that is not possible: there is no ring, it is
-// full, its kernel (5.5) has no such operation, or the read fails for a reason of the file, which
-// pread(2) then reports.
+// full, its kernel (5.5) has no such operation, or the read fails for a reason of the file.
+// pread(2) then reports that.
 func (f *FS) preadCold(fd int, p []byte, off int64) (n int, ok bool) {
 	r := f.cold.take()
 	if r == nil {
@@ -41,9 +41,10 @@ func (f *FS) preadCold(fd int, p []byte, off int64) (n int, ok bool) {
 	return n, err == nil
 }
 
-// A daxState is whether a file is in memory that is its disk, and has no pages in the page cache
-// (ext4, XFS): a read copies from there and waits for nothing, but cachestat(2) finds nothing of
-// it. It is asked for once in the life of a node: the kernel changes it while nobody has the inode.
+// A daxState is whether a file lies in memory that is its disk (DAX; ext4, XFS). Such a file has no
+// pages in the page cache: a read copies from its memory and waits for nothing, but cachestat(2)
+// finds no pages. A node asks for it once, because the kernel changes it only while no process has
+// the inode open.
 type daxState = int32
 
 const (
@@ -52,7 +53,7 @@ const (
 	daxIs
 )
 
-// isDAX reports whether the file of n, which fd is open on, is so.
+// isDAX reports whether the file of n is DAX; fd is open on it.
 func (n *node) isDAX(fd int) bool {
 	is := n.dax.Load()
 	if is == daxUnknown {
@@ -66,12 +67,12 @@ func (n *node) isDAX(fd int) bool {
 	return is == daxIs
 }
 
-// statx is a variable for tests.
+// statx is unix.Statx, but for tests.
 var statx = unix.Statx
 
-// preadCached is preadNow, but asks before that whether the kernel has the pages, where that can be
-// known: else it would begin to read them from the disk, one read at a time, and the ring, which is
-// given several at once, would begin with all of it again.
+// preadCached is preadNow after a look whether the kernel has the pages, where cachestat(2) is
+// available. preadNow alone would begin to read missing pages from the disk, one read at a time,
+// and the ring, which takes several reads at once, would read all of it again.
 func (f *FS) preadCached(fd int, p []byte, off int64) (int, unix.Errno) {
 	if f.quickReads {
 		if all, errno := cached(fd, uint64(off), len(p)); errno == 0 && !all {
@@ -81,10 +82,10 @@ func (f *FS) preadCached(fd int, p []byte, off int64) (int, unix.Errno) {
 	return preadNow(fd, p, off)
 }
 
-// preadNow is preadv2(2) with RWF_NOWAIT: it waits for no data of the file. It can wait, though:
-// where pages are missing the kernel begins to read ahead, for which it may need the file's map
-// from the disk, or room in the disk's queue. So the scheduler is told of it: else this processor,
-// and with the next garbage collection all others, would stand still for that long.
+// preadNow is preadv2(2) with RWF_NOWAIT, which waits for no data of the file. It may still block:
+// for missing pages the kernel starts readahead, and that may need the file's map from the disk, or
+// room in the disk's queue. So the call notifies the scheduler. Otherwise this processor would stop
+// for that time, and all others at the next garbage collection.
 func preadNow(fd int, p []byte, off int64) (int, unix.Errno) {
 	v := unix.Iovec{Base: &p[0], Len: uint64(len(p))}
 	n, _, errno := unix.Syscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&v)), 1, uintptr(off), uintptr(uint64(off)>>32), unix.RWF_NOWAIT)
@@ -94,7 +95,7 @@ func preadNow(fd int, p []byte, off int64) (int, unix.Errno) {
 	return int(n), 0
 }
 
-// readsWithoutWaiting reports whether files can be read with RWF_NOWAIT: of tmpfs they cannot.
+// readsWithoutWaiting reports whether the file system supports RWF_NOWAIT. tmpfs does not.
 func (f *FS) readsWithoutWaiting() bool {
 	if !f.top.kernel {
 		return false

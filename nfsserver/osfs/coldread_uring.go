@@ -1,4 +1,4 @@
-// The ring of an FS: made when a read has to wait, ended when none has for some time.
+// The ring of an FS: opened when a read has to wait, closed after a time without such reads.
 
 package osfs
 
@@ -15,15 +15,15 @@ import (
 type coldRing struct {
 	open func() (*uring.Ring, error) // set once: uring.Open, but for tests
 
-	mu     sync.Mutex // guards all that follows
+	mu     sync.Mutex // guards the fields below
 	ring   *uring.Ring
-	none   bool // there can be none, now or later
+	none   bool // the kernel has none, or does not allow it
 	users  int
 	clock  *time.Timer   // calls sweep
-	closed chan struct{} // not nil: told when an idle ring has been ended; for tests
+	closed chan struct{} // gets a value when an idle ring is closed; nil but for tests
 }
 
-// take returns the ring, which put gives back; nil where there is none.
+// take returns the ring, or nil if there is none. Each ring taken is given back by put.
 func (c *coldRing) take() *uring.Ring {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *coldRing) take() *uring.Ring {
 	return c.ring
 }
 
-// put ends what take began.
+// put gives the ring back. The last user starts the timer.
 func (c *coldRing) put() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,8 +55,8 @@ func (c *coldRing) put() {
 	}
 }
 
-// sweep ends a ring that nobody uses. Where it has been used since the clock was started, the clock
-// has been started again, or will be.
+// sweep closes an unused ring. If the ring was used after the timer started, put has restarted the
+// timer or will do so.
 func (c *coldRing) sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

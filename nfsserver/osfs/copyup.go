@@ -1,15 +1,15 @@
-// Overlays without handles of the kernel: files that change their time of birth.
+// Overlays without kernel handles, where a file changes its birth time.
 
 package osfs
 
 import "sync"
 
-// On an overlay a file of a lower layer is copied up when it is first changed:
-// its inode number stays (layers on one file system), but its time of birth, by
-// which an inodeRef is told from that of a later file with the same number, is
-// from then on that of the copy. births has, for each inode, the time that its
-// Ref was made of and the one that it has now. A new time is taken for a copy's
-// if a descriptor that was open before shows it, too; else the file is another.
+// On an overlay the first change of a lower layer's file copies it up. Its inode number stays, if
+// the layers are on one file system, but from then on its birth time is the copy's. An inodeRef has
+// the birth time to exclude a later file of the same number.
+//
+// births maps an inode to the birth time in its Ref and the present one. A new time is accepted as
+// a copy's if a descriptor opened before shows it too. Otherwise the file is another one.
 type births struct {
 	mu    sync.Mutex
 	known map[inodeKey]birth
@@ -33,7 +33,7 @@ func (b *births) set(k inodeKey, e birth) {
 	b.known[k] = e
 }
 
-// madeAt is the time of birth in the Ref of inode k, which fd is open on.
+// madeAt returns the birth time in the Ref of inode k, which fd is open on.
 func (f *FS) madeAt(fd int, k inodeKey) (uint64, error) {
 	now, _, err := birthTime(fd)
 	if err != nil {
@@ -50,7 +50,7 @@ func (f *FS) madeAt(fd int, k inodeKey) (uint64, error) {
 	return now, nil
 }
 
-// copiedUp reports whether the node of inode k, if it is open, has the time of birth now.
+// copiedUp reports whether inode k has an open node whose birth time is now.
 func (f *FS) copiedUp(k inodeKey, e birth, now uint64) bool {
 	r := inodeRefOf(k, e.made)
 	n := f.cache.get(&r)
@@ -65,7 +65,7 @@ func (f *FS) copiedUp(k inodeKey, e birth, now uint64) bool {
 	return true
 }
 
-// seeBirth takes note of the time of birth of an open node, which may just have been copied up.
+// seeBirth records the birth time of an open node, which may just have been copied up.
 func (f *FS) seeBirth(n *node) {
 	now, _, err := birthTime(n.fd())
 	if err != nil {

@@ -1,4 +1,4 @@
-// Making objects: as the caller, who owns them from their first moment.
+// Makes objects as the caller, so that it owns them from the start.
 
 package osfs
 
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create makes a file, and keeps it open for the writes that follow.
+// Create makes a file, and keeps it open for the WRITEs that follow.
 func (f *FS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	d, err := f.acquireDir(&dir)
 	if err != nil {
@@ -40,8 +40,8 @@ func (f *FS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserv
 	return x.ref, x.attr(), nil
 }
 
-// inDir is the error of a call that makes a name in d. Such a name is not missing: if
-// anything is, it is the directory.
+// inDir returns the error of a call that makes a name in d. ENOENT then concerns the directory, not
+// the name.
 func (f *FS) inDir(d *node, err error) error {
 	if err == unix.ENOENT && f.dropIfGone(d) {
 		return nfsserver.ErrStale
@@ -49,7 +49,7 @@ func (f *FS) inDir(d *node, err error) error {
 	return err
 }
 
-// newMode is the mode of a new object, usual if s has none.
+// newMode returns the mode of a new object, or usual if s has none.
 func newMode(s *nfsserver.SetAttr, usual uint32) uint32 {
 	if s.Has(nfsserver.SetMode) {
 		return s.Mode & nfsserver.ModeAll
@@ -57,8 +57,8 @@ func newMode(s *nfsserver.SetAttr, usual uint32) uint32 {
 	return usual
 }
 
-// make runs mk as the caller in directory dir, then completes the new object name
-// there; undo is the flag of unlinkat that removes it.
+// make runs mk as the caller in directory dir, then completes the new object name there. undo is
+// the flag for unlinkat(2) to remove it after an error.
 func (f *FS) make(c *nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr, undo int, mk func(dirfd int) error) (nfsserver.Ref, nfsserver.Attr, error) {
 	d, err := f.acquireDir(&dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func (f *FS) make(c *nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserve
 		return nfsserver.Ref{}, nfsserver.Attr{}, f.inDir(d, err)
 	}
 	fd, err := f.tree.openPath(d.fd(), name)
-	if err != nil { // no descriptor left, say: what is told to have failed is not there
+	if err != nil { // such as a lack of descriptors: after an error the name is removed
 		f.as(c, func() error { return unix.Unlinkat(d.fd(), name, undo) })
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
@@ -84,8 +84,8 @@ func (f *FS) make(c *nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserve
 	return x.ref, x.attr(), nil
 }
 
-// complete sets what the call that made name could not set, and describes the new
-// object in x. On an error the name is removed again, and fd closed.
+// complete sets the attributes that the creating call could not set, and describes the new object
+// in x. After an error it removes the name and closes fd.
 func (f *FS) complete(d *node, c *nfsserver.Cred, name string, s *nfsserver.SetAttr, undo, fd int, x *file) error {
 	err := f.finish(d, c, s, fd)
 	if err == nil {
@@ -98,7 +98,7 @@ func (f *FS) complete(d *node, c *nfsserver.Cred, name string, s *nfsserver.SetA
 	return err
 }
 
-// finish sets the attributes that s names and the new object fd does not have.
+// finish sets the attributes in s that the new object fd lacks.
 func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) error {
 	var st unix.Stat_t
 	if err := fstat(fd, &st); err != nil {
@@ -118,7 +118,7 @@ func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) er
 		if err != nil {
 			return err
 		}
-		if !given { // set-id bits were for the owner who is not there
+		if !given { // the set-id bits were meant for another owner
 			mode = mode&^setIDBits | inherited(&st)
 		}
 	}
@@ -126,23 +126,23 @@ func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) er
 		return err
 	}
 	if fileType(st.Mode) != nfsserver.TypeReg {
-		// As the caller: others may have put an object of their own under the name since.
+		// As the caller: another process may have put an object of its own under the name.
 		return f.as(c, func() error { return setTimes(fd, s) })
 	}
-	// As the server: where files belong to whom a mount option names (vfat), their
-	// maker could not set the times that tell an exclusive CREATE from another. The
-	// descriptor is that of the call that made the file.
+	// As the server: where a mount option determines the owner of files (vfat), their maker could
+	// not set the times by which an exclusive CREATE is recognized. The descriptor is from the call
+	// that made the file.
 	return setTimes(fd, s)
 }
 
-// give gives the new object fd, with attributes st, to the user and group of s, and
-// reports whether it has them now. A user or group that does not exist in the
-// server's user namespace is passed over, as it is by Linux's server: the object is
-// there and is the caller's, and clients name owners in CREATE unasked.
+// give gives the new object fd, with attributes st, the user and group in s, and reports whether it
+// has them now. A user or group unknown in the server's user namespace is skipped, as Linux's
+// server does: the object exists and belongs to the caller, and clients send owners in CREATE
+// unasked.
 func (f *FS) give(c *nfsserver.Cred, s *nfsserver.SetAttr, fd int, st *unix.Stat_t) (given bool, err error) {
 	given = true
 	err = f.as(c, func() error {
-		// The group first: with the user goes the right to set it.
+		// The group first: without ownership the caller may not set it.
 		for _, id := range [...]nfsserver.SetMask{nfsserver.SetGID, nfsserver.SetUID} {
 			one := *s
 			if one.Mask &= id; one.Mask == 0 || id == nfsserver.SetUID && st.Uid == s.UID || id == nfsserver.SetGID && st.Gid == s.GID {
@@ -161,7 +161,7 @@ func (f *FS) give(c *nfsserver.Cred, s *nfsserver.SetAttr, fd int, st *unix.Stat
 	return given, err
 }
 
-// inherited is the set-id bit that a new directory has from the one it is in.
+// inherited returns the set-group-id bit of a new directory, which it has from its parent.
 func inherited(st *unix.Stat_t) uint32 {
 	if fileType(st.Mode) == nfsserver.TypeDir {
 		return st.Mode & unix.S_ISGID
@@ -169,8 +169,8 @@ func inherited(st *unix.Stat_t) uint32 {
 	return 0
 }
 
-// finishMode sets the mode of the new object fd, which was made as st says; cleared:
-// size or owner were set since, and have taken set-id bits away.
+// finishMode sets the mode of the new object fd, which was made with st. cleared: a change of size
+// or owner since has cleared set-id bits.
 func (f *FS) finishMode(c *nfsserver.Cred, fd int, st *unix.Stat_t, mode uint32, cleared bool) error {
 	typ := fileType(st.Mode)
 	if typ == nfsserver.TypeSymlink || mode == st.Mode && !(cleared && mode&setIDBits != 0) {
@@ -178,18 +178,16 @@ func (f *FS) finishMode(c *nfsserver.Cred, fd int, st *unix.Stat_t, mode uint32,
 	}
 	who := c
 	if typ == nfsserver.TypeDir && st.Mode&unix.S_ISGID != 0 && st.Uid == c.UID {
-		who = &f.creds.Self // a maker who is not of the group it inherits would take the bit away
+		who = &f.creds.Self // a caller outside the inherited group would clear the bit
 	}
 	return f.as(who, func() error { return chmod(fd, mode) })
 }
 
 const setIDBits = nfsserver.ModeSetuid | nfsserver.ModeSetgid
 
-// moreMode is the bits of the mode that s asks for which the call that made st
-// could not set: set-id bits of a directory, and those in the umask of the
-// process, which counts only where the directory has no default ACL. All other
-// bits that are missing were taken away by ACLs, or because they are not the
-// caller's to give.
+// moreMode returns the bits in the mode of s that the creating call could not set: set-id bits of a
+// directory, and bits in the umask of the process, which applies only if the directory has no
+// default ACL. ACLs removed the other missing bits, or the caller may not set them.
 func (f *FS) moreMode(d *node, s *nfsserver.SetAttr, st *unix.Stat_t) (more uint32) {
 	missing := s.Mode & nfsserver.ModeAll &^ st.Mode
 	if !s.Has(nfsserver.SetMode) || missing == 0 || fileType(st.Mode) == nfsserver.TypeSymlink {
@@ -243,7 +241,7 @@ func (f *FS) Mknod(c nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver
 	}
 	if t == nfsserver.TypeChar || t == nfsserver.TypeBlock {
 		if rdev.Major > maxMajor || rdev.Minor > maxMinor {
-			return nfsserver.Ref{}, nfsserver.Attr{}, unix.EINVAL // mknod(2) would make another device
+			return nfsserver.Ref{}, nfsserver.Attr{}, unix.EINVAL // mknod(2) would truncate it
 		}
 		dev = int(unix.Mkdev(rdev.Major, rdev.Minor))
 	}
@@ -252,14 +250,14 @@ func (f *FS) Mknod(c nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver
 	})
 }
 
-// The device numbers that Linux has: 12 and 20 bits.
+// Linux's largest device numbers: 12 and 20 bits.
 const (
 	maxMajor = 1<<12 - 1
 	maxMinor = 1<<20 - 1
 )
 
-// umask is the bits that new objects of this process miss. To ask umask(2) is to
-// change it, so the kernel's account of the process is read.
+// umask returns the bits that new objects of this process lack. umask(2) can only be read by
+// changing it, so /proc is read.
 func umask() (mask uint32) {
 	b, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(b)) {
