@@ -1,4 +1,4 @@
-// Reads of what is in the kernel's memory, made when their reply leaves.
+// Reads from the page cache, made when their reply is sent.
 
 package osfs
 
@@ -16,9 +16,9 @@ import (
 
 var _ nfsserver.LaterReader = (*FS)(nil)
 
-// ReadLater does not look the pages up: that costs as much again as to copy from them. It is for
-// what the kernel has in memory now. What it throws out until the reply leaves is waited for then;
-// of tmpfs, which has nothing to read from, that is what was swapped out.
+// ReadLater does not look up the pages, which would cost as much as to copy them. It serves data
+// that the kernel has in memory now. If the kernel evicts pages before the reply is sent, that read
+// waits for them; tmpfs evicts only to swap.
 func (f *FS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, count int, off uint64) (mem.DeferredRead, error) {
 	if !f.later || off > math.MaxInt64-uint64(count) {
 		return nil, errors.ErrUnsupported
@@ -36,7 +36,7 @@ func (f *FS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, count int, off uint64)
 	return l, nil
 }
 
-// inMemory reports whether a read of a range would find all of it, and wait for no disk.
+// inMemory reports whether a read of a range finds all of it in memory and waits for no disk.
 func (f *FS) inMemory(fd int, off uint64, n int) bool {
 	if f.onlyTmpfs() {
 		return true
@@ -45,10 +45,10 @@ func (f *FS) inMemory(fd int, off uint64, n int) bool {
 	return all && errno == 0 && f.keepsAtime(fd) && arrived(fd, off, n)
 }
 
-// arrived reports whether pages of a range, all of which are in memory, have come from the disk:
-// the kernel enters them before it asks for them, as it does ahead of readers in order. They come
-// in that order as a rule, so it looks at the last bytes of steps. It is false as well where
-// somebody writes to the file, and the file system has readers wait for that (XFS).
+// arrived reports whether the pages of a range, all in the page cache, have been read from the
+// disk: the kernel enters pages before it reads them, as in readahead. They arrive in order as a
+// rule, so it reads the last byte of each step. It also returns false while another process writes
+// to the file, if the file system makes readers wait for that (XFS).
 func arrived(fd int, off uint64, n int) bool {
 	var b [1]byte
 	for at := 0; at < n; {
@@ -63,9 +63,9 @@ func arrived(fd int, off uint64, n int) bool {
 // onlyTmpfs reports whether all files are on a tmpfs.
 func (f *FS) onlyTmpfs() bool { return f.top.magic == unix.TMPFS_MAGIC && !f.cross }
 
-// holdLater counts one more reply that is going to read n, and reports false where such replies
-// hold half of all nodes already. How long they do is up to their clients, who may read nothing:
-// descriptors have to be left for others.
+// holdLater counts one more reply that will read n. It returns false if such replies hold half of
+// all nodes already: a client decides how long they do, by not reading them, and other calls need
+// descriptors too.
 func (n *node) holdLater() bool {
 	if n.laters.Add(1) > 1 || shared.later.Add(1) <= shared.limit.Load()/2 {
 		return true
@@ -74,15 +74,15 @@ func (n *node) holdLater() bool {
 	return false
 }
 
-// dropLater is the opposite of holdLater. The first and the last of a node's replies count the
-// node, whichever they are by then.
+// dropLater undoes holdLater. The first and the last of a node's replies count the node, in
+// whatever order they come.
 func (n *node) dropLater() {
 	if n.laters.Add(-1) == 0 {
 		shared.later.Add(-1)
 	}
 }
 
-// A later is an open file of which a reply is going to read, with a reference to its node.
+// A later is an open file that a reply will read, with a reference to its node.
 type later struct {
 	f  *FS
 	n  *node
@@ -91,7 +91,7 @@ type later struct {
 
 var laters = sync.Pool{New: func() any { return new(later) }}
 
-// ReadAt is as mem.DeferredRead has it.
+// ReadAt implements mem.DeferredRead. An offset beyond the end returns io.EOF.
 func (l *later) ReadAt(p []byte, off int64) (int, error) {
 	for done := 0; done < len(p); {
 		k, err := eintr.RetryN(func() (int, error) { return unix.Pread(l.fd, p[done:], off+int64(done)) })
@@ -106,7 +106,7 @@ func (l *later) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// Done releases the node. It waits for nothing: what completes replies calls it.
+// Done releases the node. It never waits, because the completion of replies calls it.
 func (l *later) Done() {
 	l.n.dropLater()
 	if l.f.cache.unref(l.n) {

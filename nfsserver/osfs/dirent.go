@@ -1,4 +1,4 @@
-// Directory entries as getdents64 gives them.
+// Directory entries in the format of getdents64(2).
 
 package osfs
 
@@ -24,7 +24,7 @@ type rawDirent struct {
 
 const direntHeader = 19
 
-// next reads the entry at the head of b and returns what follows; nil: there was none.
+// next reads the entry at the start of b and returns the rest of b, or nil if there is no entry.
 func (d *rawDirent) next(b []byte) []byte {
 	if len(b) < direntHeader {
 		return nil

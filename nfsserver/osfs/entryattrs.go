@@ -1,4 +1,4 @@
-// Entries of a directory described by name, without opening them.
+// Describes directory entries by name, without opening them.
 
 package osfs
 
@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An entry that is opened takes four system calls: open, handle, attributes, close. By name it
-// takes two, and one where its generation is kept (inodegen). But the name can be given to
-// another file between them, so that is done only where the handle itself has the inode number,
-// which must be that of the attributes; where the entry may be of another volume or mount, or has
-// to be noted in the index, it is opened.
+// To describe an entry through a descriptor takes four system calls: open, handle, attributes,
+// close. By name it takes two, and one if its generation is cached (inodegen). But another file may
+// get the name between the two calls. So this is done only if the handle contains the inode number,
+// which must equal the one in the attributes. An entry that may be on another volume or mount, or
+// that the index has to have, is opened.
 
-// describesByName reports whether entries can be described by describeName.
+// describesByName reports whether describeName can describe entries.
 func (f *FS) describesByName() bool {
 	if !f.top.kernel || f.cross || f.mixed || f.indexed || f.tree.noXdev {
 		return false
@@ -30,14 +30,14 @@ func (f *FS) describesByName() bool {
 	return false
 }
 
-// Types of handles, as the kernel numbers them (enum fid_type, and XFS's own).
+// Handle types, as the kernel numbers them (enum fid_type, and XFS's own).
 const (
-	handleIno32    = 1    // inode number and generation, 32 bits each; tmpfs: generation, then 64 bits of number
+	handleIno32    = 1    // inode number and generation, 32 bits each; tmpfs: generation, then 64 bits of inode
 	handleXFSIno64 = 0x81 // 64 bits of inode number, generation
 )
 
-// splitHandle returns the inode number and the generation in a handle of a file system of
-// which describesByName holds.
+// splitHandle returns inode number and generation from a handle, on a file system with
+// describesByName.
 func splitHandle(magic int64, typ int32, b []byte) (ino uint64, gen inodegen.Generation, ok bool) {
 	switch {
 	case magic == unix.TMPFS_MAGIC && typ == handleIno32 && len(b) == 12:
@@ -52,7 +52,7 @@ func splitHandle(magic int64, typ int32, b []byte) (ino uint64, gen inodegen.Gen
 	return 0, inodegen.Generation{}, false
 }
 
-// joinHandle makes again, at the start of b, what splitHandle has taken apart, and returns its
+// joinHandle writes the handle that splitHandle has split to the start of b, and returns its
 // length.
 func joinHandle(magic int64, ino uint64, gen inodegen.Generation, b []byte) int {
 	switch {
@@ -70,26 +70,26 @@ func joinHandle(magic int64, ino uint64, gen inodegen.Generation, b []byte) int 
 	return 12
 }
 
-// A rawHandle is a struct file_handle with room for what fits a Ref.
+// A rawHandle is a struct file_handle with room for the handles that fit a Ref.
 type rawHandle struct {
 	size uint32
 	typ  int32
 	b    [nfsserver.MaxRef - kernelRefHeader]byte
 }
 
-// describeName fills st with the attributes of the file that has the name in directory
-// fd, and ref with its Ref. name ends in a NUL; ino is the inode number that the file
-// probably has, and now a time before the call. With ENOENT the name is gone;
-// after any other error the file has to be opened.
+// describeName stores in st the attributes, and in ref the Ref, of the file with the name in
+// directory fd. name ends in a NUL; ino is the inode number that the file probably has, and now a
+// time before the call. ENOENT: the name is gone. After any other error the caller has to open the
+// file.
 func (f *FS) describeName(fd int, name []byte, ino uint64, now time.Time, st *unix.Stat_t, ref *nfsserver.Ref) error {
 	if f.gens.Has(ino) {
 		if known, err := f.statKnown(fd, name, st, ref); known || err != nil {
 			return err
 		}
 	}
-	// The handle comes first: if its file is removed, and the new one of that name is given
-	// its inode number, before the attributes are read, then the handle is stale for whoever
-	// uses it, while the other order would give a living file another's attributes.
+	// The handle comes first. If the file is removed before the attributes are read, and a new file
+	// of that name gets its inode number, the handle is stale for its users. The other order would
+	// give a living file another's attributes.
 	var h rawHandle
 	if err := handleOfName(fd, name, &h); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (f *FS) describeName(fd int, name []byte, ino uint64, now time.Time, st *un
 	return nil
 }
 
-// statKnown is describeName of a file whose generation is kept; known reports whether it is.
+// statKnown is describeName of a file with a cached generation; known reports whether there is one.
 func (f *FS) statKnown(fd int, name []byte, st *unix.Stat_t, ref *nfsserver.Ref) (known bool, err error) {
 	if err := f.statName(fd, name, st); err != nil {
 		return false, err
@@ -119,15 +119,15 @@ func (f *FS) statKnown(fd int, name []byte, st *unix.Stat_t, ref *nfsserver.Ref)
 	return true, nil
 }
 
-// keepGeneration keeps the generation of the file with the attributes st, which it was asked for at
-// now or later.
+// keepGeneration caches the generation of the file with attributes st, which was read at now or
+// later.
 func (f *FS) keepGeneration(st *unix.Stat_t, gen inodegen.Generation, now time.Time) {
 	if f.gens.Settled(st, now) && f.gens.Put(st, gen, f.cache.tick.Load()) {
 		f.wakeSweeper()
 	}
 }
 
-// refOf is the Ref of an inode of the export's file system.
+// refOf returns the Ref of an inode on the export's file system.
 func (f *FS) refOf(ino uint64, gen inodegen.Generation) nfsserver.Ref {
 	var handle [12]byte
 	n := joinHandle(f.top.magic, ino, gen, handle[:])
@@ -151,10 +151,10 @@ func handleOfName(fd int, name []byte, h *rawHandle) error {
 	return nil
 }
 
-// statName is fstatat(2) without an allocation, of the name itself; it ends in a NUL. The scheduler
-// has to know of the call on every file system: a name that is not in the kernel's memory, as one
-// that is not there never is on tmpfs, waits for the lock of its directory, which any user who may
-// list it can hold for as long as he likes.
+// statName is fstatat(2) of the name itself, without an allocation; name ends in a NUL. It notifies
+// the scheduler on every file system. A name that is not in the dentry cache, such as a missing one
+// on tmpfs, waits for the directory's lock, and any user who may list the directory can hold that
+// for any time.
 func (f *FS) statName(fd int, name []byte, st *unix.Stat_t) error {
 	_, _, errno := unix.Syscall6(unix.SYS_NEWFSTATAT, uintptr(fd), uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(st)),
 		unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, 0)

@@ -1,4 +1,4 @@
-// The budget of descriptors, one for all FSs of the process.
+// The budget of descriptors, for all FSs of the process.
 
 package osfs
 
@@ -11,13 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shared is the budget of the process: descriptors are limited for it as a
-// whole, so that one FS has to give way to another, and all of them to
-// connections.
+// shared is the budget of the process. It is process-wide because the limit on descriptors is: one
+// FS has to leave descriptors to others, and all of them to connections.
 var shared = budget{caches: make(map[*cache]struct{})}
 
-// A budget bounds the nodes of all caches together, and in the same number the
-// listings that are kept with them (listing.go).
+// A budget bounds the nodes of all caches together, and by the same number the listings that they
+// keep (listing.go).
 type budget struct {
 	nodes    atomic.Int64 // in all caches
 	listings atomic.Int64 // kept by all nodes
@@ -28,10 +27,9 @@ type budget struct {
 	caches map[*cache]struct{}
 }
 
-// join adds a cache, and reads the limit on descriptors, which may have been raised. An FS has
-// three descriptors for as long as it is open, and a node up to three, beside listings. Both
-// together have three eighths of all, and half is left to connections. EMFILE: there are as many
-// FSs as that is for.
+// join adds a cache, and reads the limit on descriptors, which may have been raised. An open FS has
+// three descriptors, and a node up to three, beside listings. Together they may have three eighths
+// of all; half is left to connections. EMFILE: there are too many FSs for that.
 func (b *budget) join(c *cache) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,12 +49,13 @@ func (b *budget) leave(c *cache) {
 	b.share(threes())
 }
 
-// share leaves nodes the room that FSs do not take; mu is held.
+// share gives nodes the descriptors that FSs do not take; mu is held.
 func (b *budget) share(room int) {
 	b.limit.Store(int64(max(leastNodes, min(room-len(b.caches), mostNodes))))
 }
 
-// threes returns how many times three descriptors FSs and nodes may have.
+// threes returns an eighth of the limit on descriptors: the number of FSs and nodes, with three
+// descriptors each.
 func threes() int {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
@@ -65,12 +64,12 @@ func threes() int {
 	return int(min(lim.Cur/8, 1<<30))
 }
 
-// over is how many nodes there are beyond the limit.
+// over returns the number of nodes beyond the limit.
 func (b *budget) over() int { return int(b.nodes.Load() - b.limit.Load()) }
 
-// reclaim closes up to count unused nodes and returns how many: those of the
-// cache that has most of them, so that one that works much leaves others theirs.
-// b.mu is not held while they are closed: that can wait for a file system.
+// reclaim closes up to count unused nodes and returns their number. It starts with the cache that
+// has most, so that a busy FS leaves others theirs. b.mu is not held during the closes, which can
+// wait for a file system.
 func (b *budget) reclaim(count int) (done int) {
 	tried := make(map[*cache]bool)
 	for done < count {
@@ -84,7 +83,7 @@ func (b *budget) reclaim(count int) (done int) {
 	return done
 }
 
-// most is the cache with most nodes of those that have not been tried, or nil.
+// most returns the largest cache that has not been tried, or nil.
 func (b *budget) most(tried map[*cache]bool) (most *cache) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,9 +95,8 @@ func (b *budget) most(tried map[*cache]bool) (most *cache) {
 	return most
 }
 
-// reclaimOf closes up to count unused nodes of c. Who asks need not be a user of c:
-// so it syncs nothing, and does not wait long for those that c's file system,
-// which is not the kernel's alone, has to be told of.
+// reclaimOf closes up to count unused nodes of c. The caller may use another FS. So reclaimOf syncs
+// nothing, and does not wait long for a file system that is a program or another machine.
 func (b *budget) reclaimOf(c *cache, count int) int {
 	if c.stuck.Load() > 0 {
 		return 0
@@ -115,9 +113,9 @@ func (b *budget) reclaimOf(c *cache, count int) int {
 	return done
 }
 
-// retireSoon is retireAll, but leaves it to a goroutine when it takes longer than closeWait.
+// retireSoon is retireAll, but after closeWait a goroutine completes it.
 func (c *cache) retireSoon(out *node) {
-	var ended atomic.Bool // the work, or the wait for it, whichever is first
+	var ended atomic.Bool // set by the work or by the timeout, whichever is first
 	closed := make(chan struct{})
 	go func() {
 		c.retireAll(out)
@@ -137,8 +135,8 @@ func (c *cache) retireSoon(out *node) {
 	}
 }
 
-// opened calls open, again when it was interrupted, and when there was no descriptor
-// left and some could be closed.
+// opened calls open, and repeats it after a signal, and after idle nodes were closed because of a
+// lack of descriptors.
 func opened(open func() (int, error)) (int, error) {
 	fd, err := eintr.RetryN(open)
 	for (err == unix.EMFILE || err == unix.ENFILE) && shared.reclaim(reclaimStep) > 0 {

@@ -1,4 +1,4 @@
-// Closing files whose data nobody has synced, without losing what the disk says of it.
+// Closes unsynced files without losing their write-back errors.
 
 package osfs
 
@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel tells of a failed write-back to descriptors that were open when it
-// failed, and to the next one opened only as long as it still has the inode in
-// memory. So a file with data that no Sync has covered is synced before its last
-// descriptor is closed, and an error is kept for the next Sync of that file.
+// The kernel reports a failed write-back to descriptors that were open when it failed, and to the
+// next one only while it still has the inode in memory. So a file with data that no Sync has
+// covered is synced before its last descriptor is closed. An error is kept for the next Sync of
+// that file.
 type flusher struct {
 	mu      sync.Mutex // guards all below
 	queue   []*node
 	running bool
 	done    sync.WaitGroup
-	pending map[nfsserver.Ref]int   // nodes in queue, or being synced
-	ended   sync.Cond               // one of pending
-	lost    map[nfsserver.Ref]error // told to nobody yet
-	lostAny error                   // of a file that did not fit in lost
+	pending map[nfsserver.Ref]int   // number of nodes in queue or being synced
+	ended   sync.Cond               // signals that a pending node was synced
+	lost    map[nfsserver.Ref]error // not reported yet
+	lostAny error                   // of a file beyond maxLost
 }
 
 func (q *flusher) init() {
@@ -31,8 +31,8 @@ func (q *flusher) init() {
 	q.ended.L = &q.mu
 }
 
-// end waits for the goroutine. No other one is begun: the FS is closed, and who has not seen that
-// yet has begun his by the time that mu is had.
+// end waits for the goroutine. No other one starts: the FS is closed, and a call that has not seen
+// that yet has started its goroutine by the time that end has mu.
 func (q *flusher) end() {
 	q.mu.Lock()
 	running := q.running
@@ -42,15 +42,15 @@ func (q *flusher) end() {
 	}
 }
 
-// room is how many more files can be queued.
+// room returns the number of files that can still be queued.
 func (q *flusher) room() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return maxFlushes - len(q.queue)
 }
 
-// hasRoom reports whether n may be closed now: it need not be synced, or room,
-// which is then lowered, has not run out.
+// hasRoom reports whether n may be closed now: it need not be synced, or room is left. It lowers
+// room.
 func (n *node) hasRoom(room *int) bool {
 	if room == nil || !n.dirty.Load() {
 		return true
@@ -59,10 +59,10 @@ func (n *node) hasRoom(room *int) bool {
 	return *room >= 0
 }
 
-// flushData is how the kernel is asked for the data of a file; a test fails it.
+// flushData syncs a file; a test makes it fail.
 var flushData = unix.Fdatasync
 
-// retire closes a node that nobody has a reference to.
+// retire closes a node without references.
 func (f *FS) retire(n *node) {
 	if n.shifts {
 		f.seeBirth(n)
@@ -74,15 +74,14 @@ func (f *FS) retire(n *node) {
 		n.close()
 		return
 	}
-	// On the goroutine of whoever has let go of the file: who writes faster than the disk takes it
-	// waits for the disk.
+	// On the caller's goroutine: one that writes faster than the disk waits for the disk.
 	if !f.enqueue(n, maxFlushes) {
 		f.flushNode(n)
 	}
 }
 
-// retireAside is retire for who MUST NOT wait, for a connection waits for him: to close a large
-// file that has been removed takes as long as to free all of its pages.
+// retireAside is retire for a caller that MUST NOT wait, because a connection waits for it. Even
+// the close of a large removed file takes as long as the kernel needs to free its pages.
 func (f *FS) retireAside(n *node) {
 	if n.shifts {
 		f.seeBirth(n)
@@ -95,11 +94,11 @@ func (f *FS) retireAside(n *node) {
 	}
 }
 
-// unsynced reports whether n has been written to and not synced since.
+// unsynced reports whether n was written to and not synced since.
 func (n *node) unsynced() bool { return n.dirty.Load() && n.write.Load() >= 0 }
 
-// enqueue has a goroutine close n, and reports whether it does; else, with most or more in the
-// queue or after Close, flushNode is for the caller to call.
+// enqueue queues n for a goroutine that syncs and closes it, and returns true. With most or more in
+// the queue, or after Close, it returns false, and the caller MUST call flushNode.
 func (f *FS) enqueue(n *node, most int) bool {
 	q := &f.flush
 	q.mu.Lock()
@@ -116,7 +115,7 @@ func (f *FS) enqueue(n *node, most int) bool {
 	return true
 }
 
-// flushLoop syncs and closes what is queued, and ends.
+// flushLoop syncs and closes the queued nodes, and ends.
 func (f *FS) flushLoop() {
 	q := &f.flush
 	for {
@@ -156,9 +155,9 @@ func (f *FS) flushNode(n *node) {
 	q.ended.Broadcast()
 }
 
-// takeLost returns, once, the error that r had when it was closed. Whoever
-// asks has just synced r himself: an error that his own descriptor was opened too
-// late to see was found by a flush that is pending or has ended.
+// takeLost returns and clears the error with which r was closed. The caller has just synced r. If
+// its descriptor was opened too late to see an error, a flush has found it, which is pending or has
+// ended.
 func (f *FS) takeLost(r *nfsserver.Ref) error {
 	q := &f.flush
 	q.mu.Lock()

@@ -1,4 +1,4 @@
-// The identity of a file system: what tells it from another one in its place.
+// The identity of a file system, which distinguishes it from another one mounted in its place.
 
 package osfs
 
@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ioctls that tell the UUID: number, where it stands in the answer.
+// ioctls that return the UUID: their numbers, and its offset in the answer.
 const (
 	getFSUUID   = 0x80111500 // FS_IOC_GETFSUUID: 1 byte length, 16 UUID; Linux 6.9
 	xfsGeometry = 0x80705864 // XFS_IOC_FSGEOMETRY_V1: 112 bytes
@@ -21,7 +21,7 @@ const (
 	uuidLen     = 16
 )
 
-// hash64 is a number for values, the same in each run and never 0.
+// hash64 returns a hash of values, the same in each run and never 0.
 func hash64(parts ...uint64) uint64 {
 	var b []byte
 	for _, p := range parts {
@@ -31,15 +31,15 @@ func hash64(parts ...uint64) uint64 {
 	return max(1, binary.BigEndian.Uint64(sum[:]))
 }
 
-// statFsid is f_fsid of a statfs.
+// statFsid returns f_fsid of a statfs.
 func statFsid(sfs *unix.Statfs_t) uint64 {
 	return uint64(uint32(sfs.Fsid.Val[0]))<<32 | uint64(uint32(sfs.Fsid.Val[1]))
 }
 
-// fsIdentity is a number for the file system of the open file fd. It outlives
-// reboots where the file system has a UUID: its own, from an ioctl, for xfs says
-// the number of the device in f_fsid; else f_fsid, which ext4 and others make of
-// it. Of a file system with neither it is where it is mounted from.
+// fsIdentity returns a number for the file system of the open file fd. It survives reboots if the
+// file system has a UUID. The UUID comes from an ioctl for XFS, where f_fsid is the device number;
+// ext4 and others derive f_fsid from it. Without UUID and f_fsid the number depends on the mount
+// source.
 func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) (uint64, error) {
 	b := make([]byte, 1024)
 	ask := func(request uintptr) bool {
@@ -47,7 +47,7 @@ func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) (uint64, error) {
 		return e == 0
 	}
 	var uuid []byte
-	// The same question on every kernel, or handles would end when it is renewed.
+	// The same source on every kernel version, or an update would end all handles.
 	switch sfs.Type {
 	case unix.EXT4_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC: // f_fsid
 	case unix.XFS_SUPER_MAGIC:
@@ -59,7 +59,7 @@ func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) (uint64, error) {
 			uuid = b[btrfsUUIDAt : btrfsUUIDAt+uuidLen]
 		}
 	default:
-		// One that is not known would ask a program that may never answer.
+		// Other file systems may be programs that never answer.
 		if keeper(int64(sfs.Type)) && ask(getFSUUID) && b[0] == uuidLen {
 			uuid = b[1 : 1+uuidLen]
 		}
@@ -72,9 +72,9 @@ func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) (uint64, error) {
 		source, err := mountSource(fd)
 		return hash64(uint64(sfs.Type), hashString(source), dev), err
 	case sfs.Type != unix.BTRFS_SUPER_MAGIC:
-		fsid = 0 // may be the number of the device
+		fsid = 0 // may be the device number
 	}
-	// Of btrfs f_fsid tells the subvolumes apart.
+	// On btrfs f_fsid distinguishes the subvolumes.
 	return hash64(uint64(sfs.Type), binary.BigEndian.Uint64(uuid), binary.BigEndian.Uint64(uuid[8:]), fsid), nil
 }
 
@@ -83,8 +83,8 @@ func hashString(s string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// mountSource is what the file system of fd was mounted from, such as a device
-// or a directory, "" if that is not known.
+// mountSource returns the mount source of the file system of fd, such as a device or a directory,
+// or "" if it is unknown.
 func mountSource(fd int) (string, error) {
 	id, err := mountID(fd)
 	if err != nil {
@@ -99,10 +99,9 @@ func mountSource(fd int) (string, error) {
 	return "", err
 }
 
-// keeper reports whether a file system of that magic number keeps its inode
-// numbers and handles: over remounts, and while nobody has the file open. Of
-// others a number may be given to another file at any time, so a handle made of
-// it could open that one.
+// keeper reports whether a file system of that magic number keeps inode numbers and handles: over
+// remounts, and while no process has the file open. On others a number may be reused at any time,
+// and an old handle would open the new file.
 func keeper(magic int64) bool {
 	switch uint32(magic) {
 	case unix.EXT4_SUPER_MAGIC, // ext2 and ext3, too
@@ -116,7 +115,7 @@ func keeper(magic int64) bool {
 	return false
 }
 
-// Magic numbers that x/sys has not.
+// Magic numbers missing in x/sys.
 const (
 	bcachefsMagic = 0xca451a4e
 	zfsMagic      = 0x2fc12fc1

@@ -1,4 +1,4 @@
-// The index: where inodes that the kernel does not open by handle were last seen.
+// The index: the last known place of inodes that the kernel does not open by handle.
 
 package osfs
 
@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A hint says under which name, in which directory, an inode was last seen.
-// It may be wrong: who follows it compares what is found.
+// A hint is the name and directory under which an inode was last seen. It may be wrong: its users
+// compare the inode found there.
 type hint struct {
 	dir  inodeKey
 	name string
@@ -22,7 +22,7 @@ type index struct {
 
 	mu    sync.Mutex
 	hints map[inodeKey]hint
-	gone  map[nfsserver.Ref]struct{} // removed by this server: not worth a walk
+	gone  map[nfsserver.Ref]struct{} // removed by this server: a walk would not find them
 	walk  walker
 }
 
@@ -39,7 +39,7 @@ func (f *FS) note(x *file, d *node, name string) {
 	}
 }
 
-// set adds a hint, in the place of any other when there are too many.
+// set adds a hint, which replaces any other one when the index is full.
 func (x *index) set(k inodeKey, h hint) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -52,8 +52,7 @@ func (x *index) set(k inodeKey, h hint) {
 	x.hints[k] = h
 }
 
-// add is set, but of what a walk comes across: it takes no hint's place, for
-// those that were set are in use.
+// add is set for hints found by a walk: they replace no others, because hints from set are in use.
 func (x *index) add(k inodeKey, h hint) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -86,8 +85,8 @@ func (x *index) isGone(r *nfsserver.Ref) bool {
 	return ok
 }
 
-// openIdentity opens the inode that an inodeRef names: by its hint, or by a walk
-// of the whole tree. The descriptor is O_PATH.
+// openIdentity opens the inode of an inodeRef, by its hint or by a walk of the whole tree. The
+// descriptor is O_PATH.
 func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
 	k, ok := inodeKeyOf(r)
 	if !ok || f.index.isGone(r) {
@@ -98,7 +97,7 @@ func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
 	case scarce(err):
 		return -1, err
 	case err == nil:
-		// The caller MUST NOT see cached attributes of an earlier file of that name.
+		// The kernel may have cached the attributes of an earlier file of that name.
 		if refresh(fd) == nil {
 			return fd, nil
 		}
@@ -107,8 +106,8 @@ func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
 	return f.index.walk.find(f, k)
 }
 
-// openHint opens an inode where the index has it, from the root down. An error that is not scarce
-// means that it is not there.
+// openHint opens an inode at its place in the index, from the root down. An error that is not
+// scarce means that it is not there.
 func (f *FS) openHint(k inodeKey, depth int) (int, error) {
 	if k == f.rootKey {
 		return f.tree.openPath(f.tree.root, ".")

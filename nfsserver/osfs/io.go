@@ -1,4 +1,4 @@
-// Contents: pread, pwrite and fsync on cached descriptors.
+// Reads, writes and syncs contents by cached descriptors.
 
 package osfs
 
@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadAt reads until p is full or the file ends. What the caller may is asked
-// before; the descriptor is the server's own, shared by all callers.
+// ReadAt reads until p is full or the file ends. It checks the caller's permission first; the
+// descriptor belongs to the server and is shared by all callers.
 func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, fd, err := f.toRead(&c, &r)
 	if err != nil {
@@ -24,8 +24,8 @@ func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	}
 	done := 0
 	for done < len(p) {
-		// Short reads are for signals and ends: the server tells its client the end of the file by
-		// a short one, so it must not tell one that is none.
+		// A short read may come from a signal. The server reports the end of the file after a short
+		// ReadAt, so only the end may cause one.
 		k, err := f.pread(n, fd, p[done:], int64(off)+int64(done))
 		if err != nil {
 			return done, err
@@ -38,7 +38,7 @@ func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	return done, nil
 }
 
-// toRead returns the node of r, with a reference, and its descriptor, if c may read it.
+// toRead checks that c may read r, and returns its node, with a reference, and a descriptor.
 func (f *FS) toRead(c *nfsserver.Cred, r *nfsserver.Ref) (n *node, fd int, err error) {
 	if n, err = f.acquire(r); err != nil {
 		return nil, -1, err
@@ -56,7 +56,7 @@ func (f *FS) toRead(c *nfsserver.Cred, r *nfsserver.Ref) (n *node, fd int, err e
 	return n, fd, nil
 }
 
-// isFile: only regular files have content.
+// isFile returns an error unless n is a regular file, which alone has content.
 func (n *node) isFile() error {
 	switch n.typ {
 	case nfsserver.TypeReg:
@@ -67,8 +67,8 @@ func (n *node) isFile() error {
 	return unix.EINVAL
 }
 
-// mostAtOnce is how much one system call writes. Where each is on the disk before it returns, as on
-// what is mounted with "sync", pieces would be as many waits.
+// maxWrite returns the number of bytes that one system call writes at most. If each call waits for
+// the disk, as on a mount with "sync", small pieces would mean more waits.
 func (f *FS) mostAtOnce() int {
 	var st unix.Statfs_t
 	if !f.info.Quick || fstatfs(f.tree.root, &st) != nil || st.Flags&unix.ST_SYNCHRONOUS != 0 {
@@ -77,9 +77,8 @@ func (f *FS) mostAtOnce() int {
 	return writePiece
 }
 
-// WriteAt writes until p is empty or nothing more goes. It does so as the caller,
-// as far as that makes a difference: quotas hold, the blocks reserved for root are
-// not touched, and set-id bits go.
+// WriteAt writes until p is empty or a write fails. It writes as the caller as far as that matters:
+// quotas hold, the blocks reserved for root stay free, and set-id bits are cleared.
 func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -91,7 +90,7 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	}
 	err = f.mayWrite(n, &c)
 	if len(p) == 0 && err == unix.ETXTBSY {
-		return 0, nil // the kernel asks for permission first
+		return 0, nil // the kernel checks permission first
 	}
 	if len(p) == 0 || err != nil {
 		return 0, err
@@ -109,12 +108,12 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	}
 	defer a.End()
 	done := 0
-	defer n.dirty.Store(true) // after the data, or a Sync that began before it would clear it
+	defer n.dirty.Store(true) // after the data: a Sync that started earlier would clear it
 	for done < len(p) {
 		piece := p[done : done+min(len(p)-done, f.atOnce)]
 		k, err := eintr.RetryN(func() (int, error) { return unix.Pwrite(fd, piece, int64(off)+int64(done)) })
-		// What has been written counts: the client learns how much, writes the rest, and gets the
-		// error then.
+		// Bytes written before an error count: the client learns their number, writes the rest, and
+		// gets the error then.
 		if err != nil && done == 0 {
 			return 0, err
 		}
@@ -126,9 +125,9 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	return done, nil
 }
 
-// Sync is fdatasync or fsync. The kernel keeps the error of a failed write-back
-// until one of our descriptors has been told. Objects that cannot be opened for it
-// are synced with their whole file system.
+// Sync is fdatasync or fsync. The kernel keeps the error of a failed write-back until one of our
+// descriptors has returned it. For objects that cannot be opened, Sync syncs their whole file
+// system.
 func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -139,8 +138,7 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 	if err != nil {
 		return err
 	}
-	// Before the sync and not after: a WRITE that comes in between makes it dirty again, and is
-	// covered by the next.
+	// Before the sync: a concurrent WRITE sets dirty again, and the next sync covers it.
 	n.dirty.Store(false)
 	switch {
 	case fd < 0:
@@ -157,11 +155,10 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 	return err
 }
 
-// syncer is a descriptor to sync n by, one that is open if there is any; -1: n is
-// neither file nor directory, or this process is not allowed to open it. What was changed
-// could be changed all the same, so that is no failure: a mode without the
-// owner's bits, a directory in which names are made and not listed, or no descriptor
-// left.
+// syncer returns a descriptor of n for a sync, an open one if possible. It returns -1 if n is
+// neither file nor directory, or if this process may not open it. That is no failure, because the
+// change itself was possible: with a mode without the owner's bits, in a directory that cannot be
+// listed, or without free descriptors.
 func (f *FS) syncer(n *node) (int, error) {
 	if n.typ != nfsserver.TypeReg && n.typ != nfsserver.TypeDir {
 		return -1, nil
@@ -192,8 +189,7 @@ func (f *FS) syncMount(n *node) error {
 	return eintr.Retry(func() error { return syncfs(m.fd) })
 }
 
-// The calls by which the kernel is asked for stable storage. No result shows that
-// they were made, so a test listens here.
+// The sync calls. Tests replace them, because no result shows that they were made.
 var (
 	fsync     = unix.Fsync
 	fdatasync = unix.Fdatasync

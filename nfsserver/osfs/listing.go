@@ -1,4 +1,4 @@
-// Listings of a directory: a descriptor for each that clients are at.
+// Open listings of a directory, one for each client that reads it page by page.
 
 package osfs
 
@@ -9,17 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A listing is an open directory and the cookie that it was read up to. Each
-// client that reads a directory page by page goes on with its own: on an overlay
-// a descriptor holds the list of names of the moment when it was last rewound, by
-// which its positions count, so that two clients with one would miss names.
+// A listing is an open directory, and the cookie up to which it was read. Each client continues
+// with its own: on an overlay a descriptor holds the list of names from its last rewind, and
+// positions count in that list. Two clients with one descriptor would miss names.
 type listing struct {
 	fd  int
 	pos uint64
 }
 
-// takeListing returns the listing that has been read up to the cookie, or a new
-// one put there. It belongs to the caller, who has a reference to n.
+// takeListing returns the listing that was read up to the cookie, or a new one positioned there. It
+// belongs to the caller, which has a reference to n.
 func (n *node) takeListing(cookie uint64) (l listing, err error) {
 	l.fd = -1
 	if cookie != 0 {
@@ -36,7 +35,7 @@ func (n *node) takeListing(cookie uint64) (l listing, err error) {
 			return l, err
 		}
 	}
-	if cookie != 0 { // it has been read further than what was sent
+	if cookie != 0 { // the kernel has read beyond the page that was sent
 		if _, err := unix.Seek(l.fd, int64(cookie), unix.SEEK_SET); err != nil {
 			unix.Close(l.fd)
 			return l, nfsserver.ErrBadCookie
@@ -46,8 +45,8 @@ func (n *node) takeListing(cookie uint64) (l listing, err error) {
 	return l, nil
 }
 
-// keepListing keeps l for whoever reads on, unless as many are kept in the process
-// as there may be nodes: descriptors are for connections, too.
+// keepListing keeps l for the next page, unless the process keeps as many as there may be nodes:
+// connections need descriptors too.
 func (n *node) keepListing(l listing) {
 	n.dirMu.Lock()
 	defer n.dirMu.Unlock()

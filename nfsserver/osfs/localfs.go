@@ -1,5 +1,5 @@
-// File systems of this machine's own: attributes of open files wait for no disk there, and others
-// change directories through this machine alone.
+// Distinguishes local file systems: only on those do attributes of open files wait for no disk, and
+// only this machine changes directories.
 
 package osfs
 
@@ -9,9 +9,8 @@ import (
 )
 
 // local reports whether a file system of that magic number has the attributes of open files in this
-// machine's memory. Others ask a program (FUSE), a network (also GFS2 and OCFS2), or file systems
-// of either sort below them (overlay), which possibly never answer. Of those that are not known
-// that is assumed.
+// machine's memory. Others ask a program (FUSE), a network (also GFS2 and OCFS2), or lower file
+// systems of either kind (overlay), which may never answer. Unknown ones count as such.
 func local(magic int64) bool {
 	switch uint32(magic) {
 	case unix.EXT4_SUPER_MAGIC, // ext2 and ext3, too
@@ -23,11 +22,11 @@ func local(magic int64) bool {
 	return false
 }
 
-// isShared reports whether a file system of that magic number is possibly changed by other
-// machines, or by whom its program likes. The kernel then tells a directory's attributes as they
-// were when it asked last, up to a minute ago with NFS, and after a change of its own those that it
-// is given with that. What lies below an overlay does not change while it is mounted
-// (overlayfs.rst, "Changes to underlying filesystems"). Of those that are not known it is assumed.
+// isShared reports whether other machines, or a program's other users, may change a file system of
+// that magic number. The kernel then returns a directory's attributes from its last request, up to
+// a minute old with NFS. After a change of its own it returns those in the reply. The layers below
+// an overlay do not change while it is mounted (overlayfs.rst, "Changes to underlying
+// filesystems"). Unknown file systems count as shared.
 func isShared(magic int64) bool {
 	switch uint32(magic) {
 	case unix.OVERLAYFS_SUPER_MAGIC, unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:
@@ -36,7 +35,7 @@ func isShared(magic int64) bool {
 	return !local(magic)
 }
 
-// InUse reports whether r is open, so that its attributes can be had without a disk.
+// InUse reports whether r is open, so that its attributes need no disk.
 func (f *FS) InUse(r nfsserver.Ref) bool {
 	s := f.cache.of(&r)
 	s.mu.Lock()

@@ -1,4 +1,4 @@
-// Locks on files against other programs: open file description locks, fcntl(2).
+// Locks on files against other programs: open file description locks of fcntl(2).
 
 package osfs
 
@@ -17,16 +17,16 @@ var (
 	_ nfsserver.LocalLocks = (*fileLock)(nil)
 )
 
-// A fileLock is the server's locks on one file. They belong to an open file description of their
-// own: the descriptors of nodes come and go, and locks end with the last descriptor of theirs.
+// A fileLock holds the server's locks on one file. They need an open file description of their own,
+// because locks end with its last descriptor, and nodes close theirs.
 type fileLock struct {
 	tree     *tree // of the FS, which stays open
 	fd       int
-	readOnly bool // the kernel takes exclusive locks only where the description can write
+	readOnly bool // the kernel requires a writable description for exclusive locks
 }
 
-// OpenLocks opens the file once more, for as long as it has locks. It is opened as the server,
-// whatever a caller may do: who asks for a lock has been checked before.
+// OpenLocks opens the file once more, as the server: the caller's permission has been checked. The
+// descriptor stays open while the file has locks.
 func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -47,11 +47,10 @@ func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	return l, nil
 }
 
-// EndGrace does nothing: locks of the process before ended with it.
+// EndGrace does nothing: locks of an earlier process ended with it.
 func (f *FS) EndGrace() {}
 
-// openToLock opens the file of n, also where its mode forbids that to this process, whose file it
-// is.
+// openToLock opens the file of n, also if this process owns it and its mode forbids that.
 func (f *FS) openToLock(n *node, flags int) (int, error) {
 	reopen := func() (int, error) { return openHere(unix.AT_FDCWD, procPath(n.fd()), flags|unix.O_NONBLOCK) }
 	fd, err := reopen()
@@ -63,10 +62,10 @@ func (f *FS) openToLock(n *node, flags int) (int, error) {
 	return fd, err
 }
 
-// flockTypes are the types of locks as fcntl(2) has them.
+// flockTypes are the lock types of fcntl(2).
 var flockTypes = [...]int16{nfsserver.Unlocked: unix.F_UNLCK, nfsserver.Shared: unix.F_RDLCK, nfsserver.Exclusive: unix.F_WRLCK}
 
-// flockRange is a range as fcntl(2) has it, where length 0 is "to the end".
+// flockRange returns a range for fcntl(2), where length 0 means "to the end".
 func flockRange(start, end uint64, t nfsserver.LockType) unix.Flock_t {
 	l := unix.Flock_t{Type: flockTypes[t], Start: int64(start)}
 	if end < math.MaxInt64 {
@@ -82,7 +81,7 @@ func (l *fileLock) Set(start, end uint64, t nfsserver.LockType) error {
 	}
 	k := flockRange(start, end, t)
 	err := eintr.Retry(func() error { return unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_SETLK, &k) })
-	if err == unix.EACCES { // which fcntl(2) allows in its place
+	if err == unix.EACCES { // fcntl(2) allows it instead
 		err = unix.EAGAIN
 	}
 	return err
@@ -109,8 +108,8 @@ func (l *fileLock) Test(start, end uint64, t nfsserver.LockType) (at, last uint6
 	return at, last, other, nil
 }
 
-// Path returns the name by which the file was opened, as the kernel follows it through renames; "
-// (deleted)" stands after one that was removed.
+// Path returns the name by which the file was opened, as the kernel updates it after renames. It
+// ends in " (deleted)" after a removal.
 func (l *fileLock) Path() string {
 	name, err := os.Readlink(procPath(l.fd))
 	if err != nil || !strings.HasPrefix(name, "/") {
@@ -119,7 +118,7 @@ func (l *fileLock) Path() string {
 	if l.tree.copied < 0 {
 		return name
 	}
-	// The copy of the mount has the directory as its root.
+	// The private mount has the directory as its root.
 	dir, err := os.Readlink(procPath(l.tree.named))
 	if err != nil {
 		return ""
@@ -127,8 +126,8 @@ func (l *fileLock) Path() string {
 	return strings.TrimSuffix(dir, "/") + name
 }
 
-// Inode is the file's, where the file system has the device of its files: those of btrfs have
-// others, which no lock is listed with.
+// Inode returns the device and inode number. Lock lists have them only if the file system gives
+// files its own device number; btrfs does not.
 func (l *fileLock) Inode() (major, minor uint32, number uint64, err error) {
 	var st unix.Stat_t
 	if err := eintr.Retry(func() error { return unix.Fstat(l.fd, &st) }); err != nil {

@@ -1,4 +1,4 @@
-// Lookup, and how a name becomes a node.
+// LOOKUP, and the step from a name to a node.
 
 package osfs
 
@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lookup opens a name of a directory and keeps it open: its attributes and
-// content are asked for next.
+// Lookup opens a name in a directory and keeps it open, because requests for attributes and content
+// follow.
 func (f *FS) Lookup(c nfsserver.Cred, dir nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
 	d, err := f.acquireDir(&dir)
 	if err != nil {
@@ -41,9 +41,8 @@ func (f *FS) Lookup(c nfsserver.Cred, dir nfsserver.Ref, name string) (nfsserver
 	return f.adopt(d, strings.Clone(name), fd)
 }
 
-// lookupOpen is Lookup of a file that is open, by one system call in place of four: by
-// name and without a descriptor of its own. ok reports whether that is so; whatever
-// went wrong the name can be opened.
+// lookupOpen is Lookup of an open file, by name: one system call in place of four, and no
+// descriptor. If ok is false, for whatever reason, the caller opens the name.
 func (f *FS) lookupOpen(d *node, name string) (ref nfsserver.Ref, attr nfsserver.Attr, ok bool) {
 	var z zname
 	var st unix.Stat_t
@@ -56,7 +55,7 @@ func (f *FS) lookupOpen(d *node, name string) (ref nfsserver.Ref, attr nfsserver
 	return f.attrOpen(ref, &st)
 }
 
-// attrOpen is what Lookup returns of a file with attributes st, if it is open.
+// attrOpen returns the results of Lookup for a file with attributes st, if it is open.
 func (f *FS) attrOpen(ref nfsserver.Ref, st *unix.Stat_t) (nfsserver.Ref, nfsserver.Attr, bool) {
 	n := f.cache.get(&ref)
 	if n == nil {
@@ -67,16 +66,15 @@ func (f *FS) attrOpen(ref nfsserver.Ref, st *unix.Stat_t) (nfsserver.Ref, nfsser
 	return ref, attrOf(st, n.fsid), true
 }
 
-// A zname is a name that ends in a NUL, for system calls that allocate nothing.
+// A zname is a name that ends in a NUL, for system calls without an allocation.
 type zname [unix.NAME_MAX + 1]byte
 
-// set makes z the name; false: there is no room for it.
+// set stores the name, and returns false if it is too long.
 func (z *zname) set(name string) bool { return copy(z[:len(z)-1], name) == len(name) }
 
-// LookupInUse is Lookup of a file that is open, in a directory that is open and that c was allowed
-// to search a moment ago. The kernel is told to look no further than its memory (RESOLVE_CACHED),
-// for which the file has to be opened: on tmpfs too, where a name that is not there waits for the
-// lock of its directory.
+// LookupInUse is Lookup of an open file, in an open directory that c was allowed to search within
+// the last second. The kernel only looks in its memory (RESOLVE_CACHED). That flag needs an open of
+// the file, on tmpfs too, where the lookup of a missing name waits for the directory's lock.
 func (f *FS) LookupInUse(c nfsserver.Cred, dir nfsserver.Ref, name string) (ref nfsserver.Ref, attr nfsserver.Attr, ok bool) {
 	if !f.byName || name == "." || name == ".." {
 		return ref, attr, false
@@ -105,9 +103,9 @@ func (f *FS) LookupInUse(c nfsserver.Cred, dir nfsserver.Ref, name string) (ref 
 	return f.attrOpen(f.refOf(st.Ino, gen), &st)
 }
 
-const resolveCached = 0x20 // RESOLVE_CACHED of openat2(2), Linux 5.12, which x/sys has not
+const resolveCached = 0x20 // RESOLVE_CACHED of openat2(2), Linux 5.12; missing in x/sys
 
-// openCached is openPath where the kernel needs no disk for it; without an allocation.
+// openCached is openPath without an allocation, if the kernel needs no disk for it.
 func openCached(dirfd int, name string) (fd int, ok bool) {
 	var z zname
 	if !z.set(name) {
@@ -118,7 +116,7 @@ func openCached(dirfd int, name string) (fd int, ok bool) {
 	return int(r), errno == 0
 }
 
-// adopt makes a node of an O_PATH descriptor, which it takes over, of name in d.
+// adopt makes a node of fd, an O_PATH descriptor of name in d, and owns fd from now on.
 func (f *FS) adopt(d *node, name string, fd int) (nfsserver.Ref, nfsserver.Attr, error) {
 	var x file
 	if err := f.describe(fd, &x); err != nil {
@@ -128,13 +126,13 @@ func (f *FS) adopt(d *node, name string, fd int) (nfsserver.Ref, nfsserver.Attr,
 	f.note(&x, d, name)
 	n := newNode(&x)
 	n.path.Store(int32(fd))
-	n.proven.Store(d.proven.Load()) // it lies where d does
+	n.proven.Store(d.proven.Load()) // it lies in d
 	f.cache.release(f.cache.put(n))
 	return x.ref, x.attr(), nil
 }
 
-// parent is the directory above d, which is not the root. A directory that
-// somebody has moved out of the export has none that we may show.
+// parent returns the directory above d, which is not the root. If the directory has been moved out
+// of the export, its parent MUST NOT be shown.
 func (f *FS) parent(d *node) (nfsserver.Ref, nfsserver.Attr, error) {
 	fd, err := f.tree.openPath(d.fd(), "..")
 	if err != nil {
@@ -157,7 +155,7 @@ func (f *FS) parent(d *node) (nfsserver.Ref, nfsserver.Attr, error) {
 	return x.ref, x.attr(), nil
 }
 
-// below reports whether the directory fd, with attributes st, is the root or lies under it. Its
+// below reports whether the directory fd, with attributes st, is the root or lies below it. Its
 // only error is one that is scarce.
 func (f *FS) below(fd int, st *unix.Stat_t) (bool, error) {
 	at := *st
@@ -187,7 +185,7 @@ func (f *FS) below(fd int, st *unix.Stat_t) (bool, error) {
 	return false, nil
 }
 
-// Readlink returns the target of a symbolic link, which everybody may read.
+// Readlink returns the target of a symbolic link, which every caller may read.
 func (f *FS) Readlink(_ nfsserver.Cred, r nfsserver.Ref) (string, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
