@@ -10,45 +10,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mount is a mounted file system: that of the export, or, with CrossMounts, one
-// mounted in it.
+// A mount is a mounted file system: the export's, or one mounted inside it (CrossMounts).
 type mount struct {
 	// Set once.
-	id     uint64 // in Refs: another file system in the same place has another
-	fsid   uint64 // attribute of its files
-	fd     int    // a file or directory of it; O_RDONLY, as open_by_handle_at needs
-	number int    // of the mount, -1: not known
+	id     uint64 // in Refs; another file system in the same place has another id
+	fsid   uint64 // fsid attribute of its files
+	fd     int    // a file or directory on it; O_RDONLY, as open_by_handle_at(2) needs
+	number int    // the kernel's number of the mount; -1: unknown
 	dev    uint64 // st_dev of fd
 	ino    uint64 // st_ino of fd
 	stat   uint64 // f_fsid of fd
 	magic  int64
-	top    bool // that of the export: always open
-	kernel bool // handles are the kernel's
-	keeps  bool // handles outlive this run
-	shifts bool // a file's time of birth changes when it is first changed
-	merges bool // a directory may be made of several, and have no count of links
-	apart  bool // see layersApart; asked of that of the export alone
+	top    bool // the export's own, which is always open
+	kernel bool // handles are kernel handles
+	keeps  bool // handles survive a restart of the server
+	shifts bool // a file's birth time changes when the file is first changed
+	merges bool // a directory may be merged from several, and then has no link count
+	apart  bool // see layersApart; only set for the export's own
 
-	numbered bool // files have no generation but one of ours
+	numbered bool // only the server gives files generations (owngenerations.go)
 
-	// Guarded by mountTable.mu, for those of the table.
+	// Guarded by mountTable.mu, for mounts in the table.
 	refs int
-	used uint32 // the cache's tick when it was last got
+	used uint32 // the cache's tick of the last use
 }
 
-// runID makes handles of file systems that do not keep their inode numbers end
-// with this process: a later one could take them for those of other files.
+// runID is part of the ids of file systems that do not keep their inode numbers. It makes handles
+// end with this process: a later one could take them for handles of other files. It is process-wide
+// because handles of two FSs of the same directory are equal.
 var runID = func() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
 	return binary.BigEndian.Uint64(b[:])
 }()
 
-// givenFSID is what ids of numbers that were given are made with, and no magic number of a file
-// system.
+// givenFSID is hashed with a given fsid. It is no magic number of a file system, so the id differs
+// from all derived ones.
 const givenFSID = 1<<32 + 1
 
-// newMount describes the file system of fd, which it keeps.
+// newMount describes the file system of fd, and owns fd from now on.
 func newMount(fd int, o *Options, top bool) (*mount, error) {
 	var st unix.Stat_t
 	var sfs unix.Statfs_t
@@ -93,7 +93,7 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 		m.fsid, m.id = *o.FSID, hash64(givenFSID, *o.FSID)
 	}
 	if !top {
-		m.id = hash64(m.fsid, st.Ino) // a directory of a file system can be mounted by itself
+		m.id = hash64(m.fsid, st.Ino) // a directory of the file system may be mounted alone
 	}
 	if !m.keeps {
 		m.id = hash64(m.id, runID)
@@ -101,7 +101,7 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 	return m, nil
 }
 
-// probe reports whether handles can be made and opened here. On an error the answer is open.
+// probe reports whether kernel handles can be made and opened here. An error leaves that open.
 func (m *mount) probe() (bool, error) {
 	h, _, err := unix.NameToHandleAt(m.fd, "", unix.AT_EMPTY_PATH)
 	if err != nil || !handleFits(&h) {
@@ -118,14 +118,14 @@ func (m *mount) probe() (bool, error) {
 	return false, nil
 }
 
-// handleFits reports whether a handle of the kernel has room in a Ref.
+// handleFits reports whether a kernel handle fits in a Ref.
 func handleFits(h *unix.FileHandle) bool {
 	return h.Size() <= nfsserver.MaxRef-kernelRefHeader && h.Type() >= 0 && h.Type() <= 255
 }
 
-// volume is the part of the mount that an open file with device number dev is
-// of: 0 for that of m.fd. Subvolumes of btrfs have inode numbers of their own, and so
-// have the layers of an overlay that are of several file systems.
+// volume returns the volume of an open file with device number dev, 0 for that of m.fd. btrfs
+// subvolumes have inode numbers of their own, and so have the layers of an overlay on several file
+// systems.
 func (m *mount) volume(fd int, dev uint64) uint64 {
 	if dev == m.dev {
 		return 0

@@ -1,4 +1,4 @@
-// The table of what is mounted inside an export, for those that are served with it.
+// The table of mounts inside an export, for exports with CrossMounts.
 
 package osfs
 
@@ -17,24 +17,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mountTable has the file systems below an export in whose files clients are
-// at work. Each has one file open, which keeps it mounted, so it leaves the table
-// like a node when it has been idle. It is found again by the number of its
-// mount, when a file of it was opened by name, or by the id in a Ref.
+// A mountTable has the mounts below an export with files in use. Each has one open file, which
+// keeps it mounted, so the sweeper removes it like an idle node. It is found again by its mount
+// number, after a file on it was opened by name, or by the id in a Ref.
 type mountTable struct {
 	len atomic.Int64
 
-	mu       sync.Mutex // guards all below, and refs and used of the mounts
+	mu       sync.Mutex // guards the fields below, and refs and used of the mounts
 	byNumber map[int]*mount
 	byID     map[uint64]*mount
-	unknown  map[uint64]uint32 // ids that nothing mounted has, with the tick of the search
+	unknown  map[uint64]uint32 // ids without a mount, with the tick of the search
 }
 
 func (t *mountTable) init() {
 	t.byNumber, t.byID, t.unknown = make(map[int]*mount), make(map[uint64]*mount), make(map[uint64]uint32)
 }
 
-// mountOf returns, with a reference, the mount that fd was opened in.
+// mountOf returns the mount on which fd was opened, with a reference.
 func (f *FS) mountOf(fd int) (*mount, error) {
 	if !f.cross {
 		return f.top, nil
@@ -62,10 +61,10 @@ func (f *FS) mountOf(fd int) (*mount, error) {
 			return f.enter(&e)
 		}
 	}
-	return nil, nfsserver.ErrStale // unmounted, or moved elsewhere, since
+	return nil, nfsserver.ErrStale // unmounted or moved since
 }
 
-// mountByID returns, with a reference, the mount of an id in a Ref.
+// mountByID returns the mount with an id from a Ref, with a reference.
 func (f *FS) mountByID(id uint64) (*mount, error) {
 	if id == f.top.id {
 		return f.top, nil
@@ -95,7 +94,7 @@ func (f *FS) mountByID(id uint64) (*mount, error) {
 		case scarce(err):
 			return nil, err
 		case err != nil:
-			continue // covered by another, or gone
+			continue // covered by another mount, or gone
 		}
 		if m.id == id {
 			return m, nil
@@ -111,7 +110,7 @@ func (f *FS) mountByID(id uint64) (*mount, error) {
 	return nil, nfsserver.ErrStale
 }
 
-// mountsBelow returns the mounts inside the export, the last made first.
+// mountsBelow returns the mounts inside the export, the newest first.
 func (f *FS) mountsBelow() (below []mountinfo.Entry, err error) {
 	root, err := fdPath(f.tree.named)
 	if err != nil {
@@ -130,8 +129,8 @@ func (f *FS) mountsBelow() (below []mountinfo.Entry, err error) {
 	return below, nil
 }
 
-// enter opens a mount of mountinfo below the root, if that is what its path
-// leads to, and adds it to the table. It has a reference.
+// enter opens a mount of the mount table below the root, if its path still leads to it, and adds it
+// to mounts. It has a reference.
 func (f *FS) enter(e *mountinfo.Entry) (*mount, error) {
 	root, err := fdPath(f.tree.named)
 	if err != nil {
@@ -150,7 +149,7 @@ func (f *FS) enter(e *mountinfo.Entry) (*mount, error) {
 	if n, err := mountID(fd); err != nil || n != e.ID {
 		return nil, nfsserver.ErrStale
 	}
-	// Opening a device or a FIFO acts on it: a mount of one by itself is not served.
+	// Opening a device or a FIFO has effects: a mount of one alone is not served.
 	var st unix.Stat_t
 	if err := fstat(fd, &st); err != nil {
 		return nil, err
@@ -170,7 +169,7 @@ func (f *FS) enter(e *mountinfo.Entry) (*mount, error) {
 	return f.add(m), nil
 }
 
-// add adds a mount to the table, unless it has it, and returns it with a reference.
+// add adds a mount to the table, unless it is there, and returns it with a reference.
 func (f *FS) add(m *mount) *mount {
 	t := &f.mounts
 	t.mu.Lock()
@@ -181,7 +180,7 @@ func (f *FS) add(m *mount) *mount {
 		delete(t.unknown, m.id)
 		t.len.Add(1)
 	}
-	if t.byID[m.id] == nil { // or another mount of it, that was detached while in use, has left since
+	if t.byID[m.id] == nil { // or the mount with this id was detached while in use, and has left since
 		t.byID[m.id] = t.byNumber[m.number]
 	}
 	t.mu.Unlock()
@@ -193,7 +192,7 @@ func (f *FS) add(m *mount) *mount {
 	return m
 }
 
-// hold takes a reference on m, if there is one; mounts.mu is held.
+// hold adds a reference to m, which may be nil; mounts.mu is held.
 func (f *FS) hold(m *mount) *mount {
 	if m != nil {
 		m.refs++
@@ -202,7 +201,7 @@ func (f *FS) hold(m *mount) *mount {
 	return m
 }
 
-// release returns a reference on m; that of the export has none.
+// release returns a reference to m; the export's own mount has none.
 func (t *mountTable) release(m *mount) {
 	if m.top {
 		return
@@ -212,7 +211,7 @@ func (t *mountTable) release(m *mount) {
 	t.mu.Unlock()
 }
 
-// idle removes the mounts to close at tick now and returns them.
+// idle removes and returns the mounts to close at tick now.
 func (t *mountTable) idle(now uint32) (out []*mount) {
 	if t.len.Load() == 0 {
 		return nil
@@ -233,7 +232,7 @@ func (t *mountTable) idle(now uint32) (out []*mount) {
 	return out
 }
 
-// closeAll closes all mounts; nobody uses one.
+// closeAll closes all mounts; none is in use.
 func (t *mountTable) closeAll() {
 	for _, m := range t.byNumber {
 		unix.Close(m.fd)
@@ -242,7 +241,7 @@ func (t *mountTable) closeAll() {
 	clear(t.byID)
 }
 
-// fdPath is the path of an open directory as this process sees it now.
+// fdPath returns the present path of an open directory in this process's view.
 func fdPath(fd int) (string, error) {
 	b := make([]byte, unix.PathMax)
 	n, err := unix.Readlink(procPath(fd), b)

@@ -1,4 +1,4 @@
-// Names: link, remove, rename.
+// Changes names: link, remove, rename.
 
 package osfs
 
@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// as makes system calls as the caller. If they are interrupted all are made again.
+// as makes system calls as the caller. After an interruption it repeats all of them.
 func (f *FS) as(c *nfsserver.Cred, calls func() error) error {
 	a, err := f.creds.Act(c)
 	if err != nil {
@@ -20,8 +20,8 @@ func (f *FS) as(c *nfsserver.Cred, calls func() error) error {
 	return eintr.Retry(calls)
 }
 
-// Link gives an inode another name. The path of /proc leads to the inode itself,
-// a symbolic link too.
+// Link gives an inode another name. The path of /proc leads to the inode itself, even if that is a
+// symbolic link.
 func (f *FS) Link(c nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -45,12 +45,12 @@ func (f *FS) Link(c nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 	return f.inDir(d, err)
 }
 
-// Remove takes away a name that is no directory's.
+// Remove removes a name, unless it is a directory's.
 func (f *FS) Remove(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	return f.unlink(&c, dir, name, 0)
 }
 
-// Rmdir takes away an empty directory.
+// Rmdir removes an empty directory.
 func (f *FS) Rmdir(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	return f.unlink(&c, dir, name, unix.AT_REMOVEDIR)
 }
@@ -69,15 +69,15 @@ func (f *FS) unlink(c *nfsserver.Cred, dir nfsserver.Ref, name string, flags int
 		return err
 	}
 	if n != nil {
-		f.dropIfGone(n) // or our descriptor would keep its disk space
+		f.dropIfGone(n) // or our descriptor would keep its space on the disk
 	}
 	return nil
 }
 
-// cached returns the node of name in d, with a reference, if it is in the cache,
-// or if the index has to know when it is gone.
+// cached returns the node of name in d, with a reference, if it is in the cache, or if the index
+// has to know of its removal.
 func (f *FS) cached(d *node, name string) *node {
-	if f.byName && !f.indexed { // one system call in place of four
+	if f.byName && !f.indexed { // one system call instead of four
 		var z zname
 		var st unix.Stat_t
 		var ref nfsserver.Ref
@@ -105,8 +105,8 @@ func (f *FS) cached(d *node, name string) *node {
 	return f.cache.put(n)
 }
 
-// Rename is renameat: what it says of existing targets, and of two names of one
-// file, is what RFC 1813 §3.3.14 wants.
+// Rename is renameat(2), which treats existing targets and two names of one file as RFC 1813
+// §3.3.14 demands.
 func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nfsserver.Ref, toName string) error {
 	src, err := f.acquireDir(&from)
 	if err != nil {
@@ -118,7 +118,7 @@ func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 		return err
 	}
 	defer f.cache.release(dst)
-	if f.indexed { // an open node tells, if it is copied up, that it is the same file
+	if f.indexed { // an open node shows, after a copy-up, that the file is the same
 		if n := f.cached(src, fromName); n != nil {
 			defer f.cache.release(n)
 		}
@@ -139,7 +139,7 @@ func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 	return nil
 }
 
-// noteName brings the index up to date on a name.
+// noteName updates the index for a name.
 func (f *FS) noteName(d *node, name string) {
 	fd, err := f.tree.openPath(d.fd(), name)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A node is an inode with open descriptors. Who holds a reference (see cache)
-// may use them; they are opened when first needed and closed with the node.
+// A node is an inode with open descriptors. They are open from their first use until the node is
+// closed, and holders of a reference (see cache) may use them.
 type node struct {
 	// Set once.
 	ref  nfsserver.Ref
@@ -21,37 +21,37 @@ type node struct {
 	fsid uint64
 	typ  nfsserver.FileType
 
-	shifts   bool          // the time of birth may change
-	merges   bool          // of the mount
-	numbered bool          // the generation is one of ours
-	ctime    unix.Timespec // when the node was made
+	shifts   bool          // the birth time may change
+	merges   bool          // see mount.merges
+	numbered bool          // the server gave the generation (owngenerations.go)
+	ctime    unix.Timespec // ctime when the node was made
 
-	// Guarded by the cache shard's mu. A node that is in the map, or has a reference, is open.
-	// dead, it is out of the map, and the last reference closes it.
+	// Guarded by the shard's mu. A node in the map or with a reference is open. A dead node is out
+	// of the map, and its last reference closes it.
 	refs       int
-	dead       bool   // not in the cache any more
-	used       uint32 // the cache's tick when it was last got
+	dead       bool   // out of the cache
+	used       uint32 // the cache's tick of the last get
 	prev, next *node
 
-	// Descriptors, -1: not open. Written under mu, from -1 once. Two may be the same.
-	// They only ever go from -1 to open while there is a reference, so they are read without mu.
+	// Descriptors; -1: not open. Two may be equal. They are opened under mu, once each, while there
+	// is a reference. So holders of a reference read them without mu.
 	mu          sync.Mutex
 	path        atomic.Int32 // O_PATH
 	read, write atomic.Int32
-	written     atomic.Uint32 // the cache's tick when write was last used
-	dirty       atomic.Bool   // written to since the last Sync began
-	settled     atomic.Bool   // it shifts no more
-	alive       atomic.Uint32 // 1 + the cache's tick when isDead was last asked; 0: never
-	inUse       wait.Backoff  // of ReadInUse
-	laters      atomic.Int32  // replies that are going to read it
+	written     atomic.Uint32 // the cache's tick of the last use of write
+	dirty       atomic.Bool   // a write since the last Sync began
+	settled     atomic.Bool   // its birth time changes no more
+	alive       atomic.Uint32 // 1 + the cache's tick of the last isDead; 0: never
+	inUse       wait.Backoff  // backoff of ReadInUse
+	laters      atomic.Int32  // number of replies that will read it
 	dax         atomic.Int32  // daxState
-	proven      atomic.Uint32 // 1 + the cache's tick when it was last seen to lie in the export; 0: never
-	pinned      atomic.Bool   // its descriptors hold a pin (owngenerations.go)
+	proven      atomic.Uint32 // 1 + the cache's tick of the last subtree check; 0: never
+	pinned      atomic.Bool   // its descriptors pin its generation (owngenerations.go)
 
 	grants grants
 
 	dirMu    sync.Mutex // guards listings
-	listings []listing  // of a directory, those begun and not in use, the oldest first
+	listings []listing  // of a directory: begun and unused, the oldest first
 }
 
 func newNode(x *file) *node {
@@ -63,7 +63,7 @@ func newNode(x *file) *node {
 	return n
 }
 
-// fd is any descriptor of the node: good for fstat and the *at calls.
+// fd returns any descriptor of the node, for fstat and the *at calls.
 func (n *node) fd() int {
 	if fd := n.path.Load(); fd >= 0 {
 		return int(fd)
@@ -71,7 +71,7 @@ func (n *node) fd() int {
 	return int(n.read.Load())
 }
 
-// reader is the descriptor to read a file or a directory.
+// reader returns the descriptor for reading a file or a directory.
 func (f *FS) reader(n *node) (int, error) {
 	if fd := n.read.Load(); fd >= 0 {
 		return int(fd), nil
@@ -79,7 +79,7 @@ func (f *FS) reader(n *node) (int, error) {
 	return f.open(n, &n.read, unix.O_RDONLY, true)
 }
 
-// writer is the descriptor to write a file.
+// writer returns the descriptor for writing a file.
 func (f *FS) writer(n *node) (int, error) {
 	n.written.Store(f.cache.tick.Load())
 	if fd := n.write.Load(); fd >= 0 {
@@ -88,9 +88,9 @@ func (f *FS) writer(n *node) (int, error) {
 	return f.open(n, &n.write, unix.O_WRONLY, true)
 }
 
-// open opens a regular file or a directory once more, into slot; with own a file
-// of this process's user also where its mode forbids that. Nothing else is ever
-// opened: a device or FIFO acts when opened.
+// open opens a regular file or a directory once more, into slot. With own it also opens a file of
+// this process's user whose mode forbids that. Nothing else is ever opened: opening a device or a
+// FIFO has effects.
 func (f *FS) open(n *node, slot *atomic.Int32, flags int, own bool) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -116,11 +116,11 @@ func (f *FS) open(n *node, slot *atomic.Int32, flags int, own bool) (int, error)
 			unix.Close(fd)
 		}
 	}
-	if err == unix.ENOENT { // its path is gone
+	if err == unix.ENOENT { // the path is gone
 		err = nfsserver.ErrStale
 	}
 	if n.numbered && err == nfsserver.ErrStale {
-		f.cache.drop(n) // the next call searches again
+		f.cache.drop(n) // the next call searches for the file again
 	}
 	if err != nil {
 		return -1, err
@@ -129,15 +129,15 @@ func (f *FS) open(n *node, slot *atomic.Int32, flags int, own bool) (int, error)
 	return fd, nil
 }
 
-// synced records that what was written so far is on stable storage: the
-// descriptor for writing goes with the next sweep unless it is used again.
+// synced records that all writes so far are on stable storage. The next sweep closes the descriptor
+// for writing, unless it is used again.
 func (f *FS) synced(n *node) {
 	if n.write.Load() >= 0 {
 		n.written.Store(f.cache.tick.Load() - (idleTicks - 1))
 	}
 }
 
-// close closes all descriptors; nobody holds a reference.
+// close closes all descriptors; there are no references.
 func (n *node) close() {
 	path, read, write := n.path.Swap(-1), n.read.Swap(-1), n.write.Swap(-1)
 	for _, fd := range [...]int32{path, read} {
@@ -168,7 +168,7 @@ func (f *FS) acquire(r *nfsserver.Ref) (*node, error) {
 	return n, nil
 }
 
-// acquireAny is acquire, wherever the file has been moved.
+// acquireAny is acquire for a file anywhere, even outside of the export.
 func (f *FS) acquireAny(r *nfsserver.Ref) (*node, error) {
 	if n := f.cache.get(r); n != nil {
 		return n, nil
@@ -180,16 +180,16 @@ func (f *FS) acquireAny(r *nfsserver.Ref) (*node, error) {
 	var x file
 	err = f.describe(fd, &x)
 	if err == nil && (x.st.Nlink == 0 || x.ref != *r) {
-		err = nfsserver.ErrStale // gone, or a Ref that is not as we make them
+		err = nfsserver.ErrStale // the file is gone, or the Ref is not one that this FS makes
 	}
-	if err == unix.ENOENT { // its path is gone
+	if err == unix.ENOENT { // the path is gone
 		err = nfsserver.ErrStale
 	}
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
-	// Two calls may come here for the same Ref at once: put keeps one node, and closes the other's
+	// Two calls may get here for the same Ref at once. put keeps one node, and closes the other's
 	// descriptor.
 	n := newNode(&x)
 	n.path.Store(int32(fd))

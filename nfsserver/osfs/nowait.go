@@ -1,4 +1,4 @@
-// Reads of what is in the kernel's memory: those that wait for nothing run where the call arrived.
+// Reads from the page cache that cannot wait, which run where the call arrived.
 
 package osfs
 
@@ -12,17 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An atimeRule is when a read changes the access time of a file, which on a file system with a
-// journal can wait for that.
+// An atimeRule is when a read changes a file's access time. On a file system with a journal such a
+// change can wait for the journal.
 type atimeRule uint8
 
 const (
-	atimeEach     atimeRule = iota // with each read
-	atimeRelative                  // where it is older than a change of the file, or than a day (relatime of mount(8))
-	atimeFree                      // never, or it costs nothing
+	atimeEach     atimeRule = iota // after each read
+	atimeRelative                  // if it is older than a change of the file, or than a day (relatime of mount(8))
+	atimeFree                      // never, or without cost
 )
 
-// readRules finds out whether, and when, reads of this file system can be known not to wait.
+// readRules returns whether ReadInUse can know that reads of this file system do not wait, and the
+// rule for access times.
 func (f *FS) readRules() (can bool, rule atimeRule) {
 	var st unix.Statfs_t
 	if !f.info.Quick || f.opts.SubtreeCheck || !f.nowait && f.top.magic != unix.TMPFS_MAGIC || fstatfs(f.tree.root, &st) != nil {
@@ -34,16 +35,15 @@ func (f *FS) readRules() (can bool, rule atimeRule) {
 	case st.Flags&unix.ST_RELATIME != 0:
 		rule = atimeRelative
 	}
-	// Linux before 6.5 does not know the call, and a filter of system calls forbids what it does
-	// not know.
+	// cachestat(2) is missing in Linux before 6.5, and filters forbid unknown system calls.
 	_, errno := cached(f.tree.root, 0, 1)
 	return rule != atimeEach && errno != unix.ENOSYS && errno != unix.EPERM, rule
 }
 
 var _ nfsserver.NonBlocker = (*FS)(nil)
 
-// ReadsInUse is false for a while after each read in vain, and for longer after several in a row:
-// to try costs as much as what it can save.
+// ReadsInUse returns false for a while after each failed ReadInUse, and for longer after several in
+// a row: a try costs as much as it can save.
 func (f *FS) ReadsInUse(r nfsserver.Ref) bool {
 	if !f.quickReads {
 		return false
@@ -62,10 +62,10 @@ func (f *FS) ReadsInUse(r nfsserver.Ref) bool {
 	return true
 }
 
-// ReadInUse is ReadAt of a file that is open, by a caller who was allowed it a moment ago or owns
-// it, where the kernel has all pages in memory. On a disk it is told not to wait (RWF_NOWAIT) as
-// well: a page that is there may still be on its way from the disk. Of tmpfs, which knows no such
-// thing, pages are elsewhere only when they are swapped out.
+// ReadInUse is ReadAt of an open file, by its owner or by a caller with a grant, if the kernel has
+// all pages in memory. On a disk it also sets RWF_NOWAIT: a cached page may still be on its way
+// from the disk. tmpfs does not support that flag, and its pages are elsewhere only after a
+// swap-out.
 func (f *FS) ReadInUse(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (count int, ok bool) {
 	n := f.cache.get(&r)
 	if n == nil {
@@ -80,8 +80,8 @@ func (f *FS) ReadInUse(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) 
 	if fd < 0 || n.isFile() != nil || len(p) == 0 || off > math.MaxInt64-uint64(len(p)) || !f.mayReadNow(n, &c) || !f.keepsAtime(fd) {
 		return 0, false
 	}
-	// Asked for first: where pages are missing, a read begins to read ahead before it refuses to
-	// wait, and can wait in that.
+	// cachestat(2) first: a read of missing pages starts readahead before it refuses to wait, and
+	// that can block.
 	if all, errno := cached(fd, off, len(p)); errno != 0 || !all {
 		return 0, false
 	}
@@ -93,13 +93,13 @@ func (f *FS) ReadInUse(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) 
 	return k, err == nil && k == len(p)
 }
 
-// mayReadNow is mayRead where nothing has to be asked for.
+// mayReadNow is mayRead without a system call.
 func (f *FS) mayReadNow(n *node, c *nfsserver.Cred) bool {
 	return f.isOwner(n, c) || n.grants.have(c, nfsserver.MayRead) || n.grants.have(c, nfsserver.MayExec)
 }
 
-// keepsAtime reports whether a read of a file leaves its access time as it is, or may change it for
-// nothing.
+// keepsAtime reports whether a read of a file leaves its access time unchanged, or changes it
+// without cost.
 func (f *FS) keepsAtime(fd int) bool {
 	if f.atime == atimeFree {
 		return true
@@ -108,7 +108,7 @@ func (f *FS) keepsAtime(fd int) bool {
 	return fstatQuick(fd, &st) == nil && atimeIsNew(&st, time.Now())
 }
 
-// atimeIsNew reports whether relatime leaves the access time in st as it is.
+// atimeIsNew reports whether relatime leaves the access time in st unchanged.
 func atimeIsNew(st *unix.Stat_t, now time.Time) bool {
 	at := st.Atim.Nano()
 	return at > st.Mtim.Nano() && at > st.Ctim.Nano() && now.UnixNano()-at < int64(atimeDay)

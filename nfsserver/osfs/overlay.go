@@ -1,4 +1,4 @@
-// What overlays do otherwise than other file systems.
+// Rules for overlays, which differ from other file systems.
 
 package osfs
 
@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// layersApart reports whether fd, the root of an export with attributes st, is on an
-// overlay whose layers are on different file systems and whose mount option xino is
-// off. Directories of such have numbers that change whenever the kernel forgets them.
+// layersApart reports whether fd, the root of an export with attributes st, is on an overlay with
+// layers on several file systems and without the mount option xino. The inode numbers of its
+// directories change whenever the kernel forgets them.
 func layersApart(fd int, st *unix.Stat_t) (bool, error) {
 	if apart, known := filesApart(fd, st); known {
 		return apart, nil
@@ -21,8 +21,8 @@ func layersApart(fd int, st *unix.Stat_t) (bool, error) {
 	return optionsOfMount(st.Dev)
 }
 
-// filesApart is layersApart by the first entry of the root that is no directory, if
-// there is one: it has the device number of its layer there.
+// filesApart is layersApart by the first entry of the root that is not a directory, if there is
+// one: its device number is its layer's.
 func filesApart(fd int, st *unix.Stat_t) (apart, known bool) {
 	dir, err := openHere(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -48,12 +48,11 @@ func filesApart(fd int, st *unix.Stat_t) (apart, known bool) {
 	return false, false
 }
 
-// optionsOfMount is layersApart by the options of the overlay with device number dev.
-// Layers that this process does not see under these paths are taken for those of one
-// file system.
+// optionsOfMount is layersApart by the options of the overlay with device number dev. Layers that
+// this process cannot see under these paths count as one file system.
 func optionsOfMount(dev uint64) (bool, error) {
 	all, err := readMounts()
-	for _, m := range all { // by its device: the server's private mount is not there
+	for _, m := range all { // by the device: the server's private mount is not in the table
 		if m.Device == dev && m.Type == "overlay" {
 			return optionsApart(m.Options, deviceOf), nil
 		}
@@ -61,15 +60,15 @@ func optionsOfMount(dev uint64) (bool, error) {
 	return false, err
 }
 
-// deviceOf is the device number of a directory.
+// deviceOf returns the device number of a directory.
 func deviceOf(path string) (uint64, bool) {
 	var st unix.Stat_t
 	err := unix.Stat(path, &st)
 	return st.Dev, err == nil
 }
 
-// optionsApart reports whether an overlay with these options has layers on different
-// devices, and no numbers that are the same for all.
+// optionsApart reports whether an overlay with these options has layers on several devices, without
+// common inode numbers.
 func optionsApart(options string, device func(path string) (uint64, bool)) bool {
 	seen := map[uint64]bool{}
 	for option := range strings.SplitSeq(options, ",") {
@@ -82,7 +81,7 @@ func optionsApart(options string, device func(path string) (uint64, bool)) bool 
 		case "lowerdir", "lowerdir+", "upperdir":
 			for path := range strings.SplitSeq(value, ":") {
 				if !filepath.IsAbs(path) {
-					continue // as who mounted it saw it
+					continue // as the mounting process saw it
 				}
 				if dev, ok := device(path); ok {
 					seen[dev] = true
@@ -93,32 +92,32 @@ func optionsApart(options string, device func(path string) (uint64, bool)) bool 
 	return len(seen) > 1
 }
 
-// LayersApart reports whether the FS is an overlay with layers on different file
-// systems and without the mount option xino=on. Its directories change their fileid
-// when the kernel is short of memory, and without nfs_export=on their handles, too.
+// LayersApart reports whether the FS is an overlay with layers on several file systems and without
+// the mount option xino=on. The fileids of its directories change when the kernel is short of
+// memory, and without nfs_export=on their handles change too.
 func (f *FS) LayersApart() bool { return f.top.apart }
 
-// isDead reports whether a directory has been removed though its link count is not
-// 0, as it is of a merged directory of an overlay.
+// isDead reports whether a directory has been removed, though its link count is not 0. Merged
+// directories of an overlay keep it.
 func (f *FS) isDead(n *node) bool {
 	if n.typ != nfsserver.TypeDir || !n.merges {
 		return false
 	}
-	// The end of the kernel's own name of it is the quick test, which a name can pass too.
+	// The kernel's name of it shows that quickly, but a real name can end like that too.
 	path, err := os.Readlink(procPath(n.fd()))
 	if err != nil || !strings.HasSuffix(path, " (deleted)") {
 		return false
 	}
 	fd, err := openHere(n.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		return true // by a server that is not allowed to read it
+		return true // this process may not read it
 	}
 	defer unix.Close(fd)
 	_, err = getdents(fd, make([]byte, direntBuf))
 	return err == unix.ENOENT
 }
 
-// isDeadNow is isDead, found out once in a tick of the sweeper at most.
+// isDeadNow is isDead, evaluated at most once in each tick of the sweeper.
 func (f *FS) isDeadNow(n *node) bool {
 	if !n.merges {
 		return false

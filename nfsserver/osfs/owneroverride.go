@@ -1,4 +1,4 @@
-// Files that their owner, who runs the server, is not allowed to open.
+// Opens files whose mode forbids it to their owner, which runs the server.
 
 package osfs
 
@@ -7,11 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openOwn opens a file of this process's own user whose mode does not let it. The
-// owner may read and write all the same (RFC 1813 §4.4), as a client does that made
-// a file with mode 0444 and writes it; root would simply open it. The mode has the
-// missing bit for a moment, which gives nobody else anything. A set-group-id bit
-// could be lost by that: such a file is refused. n.mu is held.
+// openOwn opens a file of this process's user whose mode forbids that. The owner may read and write
+// it (RFC 1813 §4.4): a client may create a file with mode 0444 and write it. Root would simply
+// open it. The mode has the missing bits for a moment, which give no other user anything. This
+// could clear a set-group-id bit, so such a file is refused. n.mu is held.
 func (f *FS) openOwn(n *node, open func() (int, error)) (int, error) {
 	var st unix.Stat_t
 	if err := fstat(n.fd(), &st); err != nil {

@@ -1,5 +1,5 @@
-// Generations of ours, for file systems that reuse inode numbers and have no generation or birth
-// time.
+// Generations that the server gives, on file systems that reuse inode numbers and have neither
+// generations nor birth times.
 
 package osfs
 
@@ -31,36 +31,37 @@ import (
 // same name and number; and, if numbers belong to paths, a file that replaces one which the server
 // has open. The attributes of an open descriptor are those of the path, too.
 
-// An identities holds the files that have generations of ours.
+// An identities has the files with generations given by the server.
 type identities struct {
 	max int // set once: maxIdentities, but for tests
 
-	mu    sync.Mutex // guards all below; nothing else is locked under it
+	mu    sync.Mutex // guards known; innermost
 	known map[inodeKey]identity
 }
 
-// An identity describes the file that has an inode number now.
+// An identity describes the present file of an inode number.
 type identity struct {
 	generation   uint64
 	ctime, atime int64 // nanoseconds, as last seen
-	pins         int32 // of open descriptors and of calls that change it
+	pins         int32 // number of open descriptors and of calls that change it
 }
 
-// generationsGiven is the last one, for all FSs: the same directory can be opened again.
+// generationsGiven is the last generation given. It is process-wide: two FSs of one directory MUST
+// NOT give a generation twice.
 var generationsGiven atomic.Uint64
 
 func newGeneration() uint64 { return generationsGiven.Add(1) }
 
 func (t *identities) init() { t.max, t.known = maxIdentities, make(map[inodeKey]identity) }
 
-// get returns the identity of k, whose generation is 0 if there is none.
+// get returns the identity of k; its generation is 0 if there is none.
 func (t *identities) get(k inodeKey) identity {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known[k]
 }
 
-// replace sets the identity of k to e, unless its generation is no longer old (0: none).
+// replace sets the identity of k to e, unless its generation differs from old (0: none).
 func (t *identities) replace(k inodeKey, old uint64, e identity) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +80,8 @@ func (t *identities) replace(k inodeKey, old uint64, e identity) bool {
 	return true
 }
 
-// note records the times of a file. Times that the kernel caches can be older than the last.
+// note records the times of a file. Times from the kernel's cache can be older than the recorded
+// ones.
 func (t *identities) note(k inodeKey, generation uint64, st *unix.Stat_t) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +91,7 @@ func (t *identities) note(k inodeKey, generation uint64, st *unix.Stat_t) {
 	}
 }
 
-// pin keeps a generation as it is until the pin is released.
+// pin keeps a generation unchanged until the pin is released.
 func (t *identities) pin(k inodeKey, generation uint64) { t.addPins(k, generation, 1) }
 
 func (t *identities) addPins(k inodeKey, generation uint64, n int32) {
@@ -101,7 +103,7 @@ func (t *identities) addPins(k inodeKey, generation uint64, n int32) {
 	}
 }
 
-// forget ends a generation: its file is gone.
+// forget ends a generation, because its file is gone.
 func (t *identities) forget(k inodeKey, generation uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,11 +112,11 @@ func (t *identities) forget(k inodeKey, generation uint64) {
 	}
 }
 
-// identify returns the generation of x, the file that fd is open on.
+// identify returns the generation of x, which fd is open on.
 func (f *FS) identify(fd int, x *file) (uint64, error) {
 	for {
 		e := f.identities.get(x.key)
-		// One that was first seen since the call that made x began is x.
+		// An identity first seen since the call that made x began is that of x.
 		same := e.generation > x.after
 		if same && x.after == 0 {
 			var err error
@@ -133,8 +135,8 @@ func (f *FS) identify(fd int, x *file) (uint64, error) {
 	}
 }
 
-// isSame reports whether the file fd, with the number k and the attributes st, is e. Before it
-// returns false it refreshes cached attributes, into st. Its only error is one that is scarce.
+// isSame reports whether the file fd, with number k and attributes st, is e. Before it returns
+// false it refreshes cached attributes in st. Its only error is one that is scarce.
 func (f *FS) isSame(fd int, k inodeKey, e identity, st *unix.Stat_t) (bool, error) {
 	if e.pins > 0 || e.hasTimes(st) {
 		return true, nil
@@ -149,20 +151,20 @@ func (f *FS) isSame(fd int, k inodeKey, e identity, st *unix.Stat_t) (bool, erro
 		return false, nil
 	}
 	at, err := f.openHint(k, 0)
-	unix.Close(at) // -1 if it is not found
+	unix.Close(at) // -1 if not found
 	if scarce(err) {
 		return false, err
 	}
 	return err == nil, nil
 }
 
-// hasTimes reports whether one of the times of st shows that it is the same file. An atime of 0
-// counts as none: the file system does not keep it.
+// hasTimes reports whether a time in st shows that the file is the same. An atime of 0 counts as
+// none, because then the file system does not keep it.
 func (e *identity) hasTimes(st *unix.Stat_t) bool {
 	return st.Ctim.Nano() == e.ctime || e.atime != 0 && st.Atim.Nano() == e.atime
 }
 
-// still returns ErrStale if n is not the file any more that is open as fd, with attributes st.
+// still returns ErrStale if the file open as fd, with attributes st, is no longer n.
 func (f *FS) still(n *node, fd int, st *unix.Stat_t) error {
 	generation := generationIn(&n.ref)
 	e := f.identities.get(n.key)
@@ -180,8 +182,8 @@ func (f *FS) still(n *node, fd int, st *unix.Stat_t) error {
 	return nil
 }
 
-// pinOpened pins n if fd, which was opened for it, is its file: the path may lead to another file
-// by now, and then it returns ErrStale. n.mu is held.
+// pinOpened pins n if fd, opened by the path of n, is its file. It returns ErrStale if the path
+// leads to another file by now. n.mu is held.
 func (f *FS) pinOpened(n *node, fd int) error {
 	var st unix.Stat_t
 	if refresh(fd) != nil || fstat(fd, &st) != nil {
@@ -201,14 +203,14 @@ func (f *FS) pin(n *node) {
 	}
 }
 
-// unpin is for a node that is about to be closed. It records the times, because our own reads and
-// writes have changed both.
+// unpin releases the pin of a node that will be closed. It records the times, because our own reads
+// and writes have changed both.
 func (f *FS) unpin(n *node) {
-	_ = refresh(n.fd()) // on an error, the cached times have to do
+	_ = refresh(n.fd()) // after an error the cached times serve
 	f.endPin(n)
 }
 
-// endPin notes the times of n as they are now, and releases a pin.
+// endPin records the present times of n, and releases a pin.
 func (f *FS) endPin(n *node) {
 	var st unix.Stat_t
 	generation := generationIn(&n.ref)
