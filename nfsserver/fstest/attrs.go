@@ -163,10 +163,10 @@ func checkSizeErrors(t *tree) {
 	t.want(t.Setattr(t.me, t.file(t.root, "f"), &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: 1 << 63}), "size over all bounds", fbig, inval)
 }
 
-// later makes sure that the next change has a time of its own.
+// later waits until the next change gets a later time.
 func (t *tree) later() { time.Sleep(12 * time.Millisecond) } // a tick of a kernel with HZ=100 is 10 ms
 
-// changed reports which of mtime and ctime of r the change do touches.
+// changed reports whether do changes mtime and ctime of r.
 func (t *tree) changed(r nfsserver.Ref, do func()) (mtime, ctime bool) {
 	t.Helper()
 	before := t.attr(r)
@@ -243,7 +243,7 @@ func checkDevices(t *tree) {
 			r, a, err := t.Mknod(t.me, t.root, name, typ, rdev, mode(0o600))
 			switch {
 			case errors.Is(err, syscall.EPERM) && t.me.UID != 0:
-				return // is for root
+				return // only root may
 			case err != nil:
 				t.want(err, fmt.Sprintf("device %v, which is not kept", rdev), inval)
 				eq(t, "numbers that everybody has", i > 0, true)

@@ -53,7 +53,7 @@ func checkEOF(t *tree) {
 	eq(t, "nothing", t.get(f, 0, 3), "")
 }
 
-// corners are the sizes around which inline and chunk, page and block begin.
+// corners are sizes at the limits of inline data, chunks, pages and blocks.
 var corners = []int{0, 1, 3, 4, 511, 512, 513, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 1<<20 - 1, 1 << 20}
 
 func checkCornerSizes(t *tree) {
@@ -96,7 +96,7 @@ func checkHoles(t *tree) {
 	}
 }
 
-// checkModel does random writes, reads and cuts, and does the same to a slice.
+// checkModel makes random writes, reads and truncations, and repeats them on a slice.
 func checkModel(t *tree) {
 	f := t.file(t.root, "f")
 	rnd := rand.New(rand.NewSource(2))
@@ -174,7 +174,7 @@ func checkReadlink(t *tree) {
 	for i, target := range []string{"x", "/etc/passwd", "../../..", "a b\n\xff", string(bytes.Repeat([]byte("y"), 1000)), string(bytes.Repeat([]byte("z/"), 2047))} {
 		r, _, err := t.Symlink(t.me, t.root, fmt.Sprint("l", i), target, mode(0o777))
 		if errors.Is(err, syscall.ENAMETOOLONG) && len(target) > 1024 {
-			continue // xfs has no longer ones
+			continue // XFS has no longer ones
 		}
 		t.ok(err, "Symlink")
 		got, err := t.Readlink(t.me, r)

@@ -60,7 +60,7 @@ func checkEntries(t *tree) {
 	eq(t, "fileid of .. in the root", ids[".."], t.attr(t.root).Fileid)
 }
 
-// fill makes n files in dir and returns all names of it, sorted.
+// fill makes n files in dir and returns all its names, sorted.
 func (t *tree) fill(dir nfsserver.Ref, n int) []string {
 	names := []string{".", ".."}
 	for i := range n {
@@ -85,7 +85,7 @@ func checkPages(t *tree) {
 	}
 }
 
-// page reads n names from the cookie on.
+// page reads n names after the cookie.
 func (t *tree) page(d nfsserver.Ref, cookie uint64, n int) (names []string, next uint64, eof bool) {
 	t.Helper()
 	next = cookie

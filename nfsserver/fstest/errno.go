@@ -1,4 +1,4 @@
-// The errors that the checks want.
+// Errors that checks want.
 
 package fstest
 

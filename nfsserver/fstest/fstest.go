@@ -1,4 +1,4 @@
-// Package fstest is what every FS must do: one list of checks, run against each.
+// Package fstest checks the contract of nfsserver.FS: one list of checks, run for each FS.
 package fstest
 
 import (
@@ -11,19 +11,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// A Habit is a way in which an FS differs from others of which a check would complain.
+// A Habit is a permitted difference of an FS, which a check would report.
 type Habit int
 
 // The habits.
 const (
-	// Allocates: what is below the FS allocates memory for each call.
+	// Allocates: the layer below the FS allocates memory for each call.
 	Allocates Habit = iota
-	// ChargesHoles: Attr.Used has the whole size, as quotas and Statfs do.
+	// ChargesHoles: Attr.Used includes holes, as quotas and Statfs do.
 	ChargesHoles
 )
 
-// Run runs the whole list, each check on a fresh FS made by mk. The FS is
-// closed at the end of its check.
+// Run runs all checks, each on a new FS from mk, which it closes.
 func Run(t *testing.T, mk func(t *testing.T) nfsserver.FS, habits ...Habit) {
 	for _, group := range [][]check{attrChecks, dataChecks, nameChecks, renameChecks, dirChecks, refChecks, parallelChecks} {
 		for _, c := range group {
@@ -40,17 +39,17 @@ func Run(t *testing.T, mk func(t *testing.T) nfsserver.FS, habits ...Habit) {
 	}
 }
 
-// A check is one entry of the list.
+// A check is an entry of the list.
 type check struct {
 	name string
 	run  func(*tree)
 }
 
-// A tree is a FS under test, with calls that fail the test.
+// A tree is an FS under test, with calls that fail the test.
 type tree struct {
 	*testing.T
 	nfsserver.FS
-	me   nfsserver.Cred // who calls
+	me   nfsserver.Cred // the caller
 	root nfsserver.Ref
 
 	habits []Habit
@@ -58,7 +57,7 @@ type tree struct {
 
 func (t *tree) has(h Habit) bool { return slices.Contains(t.habits, h) }
 
-// attrs for new objects.
+// attrs returns attributes for new objects.
 func mode(m uint32) *nfsserver.SetAttr { return &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: m} }
 
 // ok ends the test if err is not nil.
@@ -69,7 +68,7 @@ func (t *tree) ok(err error, what string) {
 	}
 }
 
-// want fails the test if err is not one of those wanted.
+// want fails the test if err is not one of the wanted errors.
 func (t *tree) want(err error, what string, wanted ...error) {
 	t.Helper()
 	for _, w := range wanted {
@@ -80,7 +79,7 @@ func (t *tree) want(err error, what string, wanted ...error) {
 	t.Errorf("%s: got %v, want %v", what, err, wanted)
 }
 
-// eq fails the test if got is not want.
+// eq fails the test if got and want differ.
 func eq[V comparable](t *tree, what string, got, want V) {
 	t.Helper()
 	if got != want {
@@ -132,7 +131,7 @@ func (t *tree) gone(dir nfsserver.Ref, name string) {
 func (t *tree) stale(r nfsserver.Ref) {
 	t.Helper()
 	_, err := t.Getattr(r)
-	for range 100 { // a busy host possibly does not know yet, and have the client ask again
+	for range 100 { // a busy server may not know yet, and returns ErrBusy
 		if !errors.Is(err, syscall.ENOMEM) {
 			break
 		}
@@ -157,7 +156,7 @@ func (t *tree) get(r nfsserver.Ref, n int, off uint64) string {
 	return string(b[:k])
 }
 
-// names lists a directory, in pages of at most page entries (0: all at once).
+// names lists a directory, in pages of at most page entries (0: one page).
 func (t *tree) names(dir nfsserver.Ref, page int, plus bool) (names []string) {
 	t.Helper()
 	var cookie uint64

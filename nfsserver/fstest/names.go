@@ -1,4 +1,4 @@
-// Checks of names: make, find, link, remove.
+// Checks of names: create, look up, link, remove.
 
 package fstest
 
@@ -23,10 +23,10 @@ var nameChecks = []check{
 	{"names/deep", checkDeep},
 }
 
-// allocs is the allocations of one f, in the mean.
+// allocs returns the mean number of allocations of f.
 func allocs(f func()) float64 { return testing.AllocsPerRun(100, f) }
 
-// makers make an object of each kind.
+// makers make one object of each type.
 func (t *tree) makers() map[string]func(dir nfsserver.Ref, name string) error {
 	return map[string]func(dir nfsserver.Ref, name string) error{
 		"Create": func(d nfsserver.Ref, n string) error { _, _, err := t.Create(t.me, d, n, mode(0o600)); return err },
@@ -172,7 +172,7 @@ func checkDotDot(t *tree) {
 	eq(t, ".. after a move", t.find(b, ".."), t.root)
 }
 
-// checkNoFollow: a symbolic link is an object, not a way.
+// checkNoFollow: the FS follows no symbolic link.
 func checkNoFollow(t *tree) {
 	for _, target := range []string{"/", "/etc", "..", "../..", "d", ".", "/proc/self/root"} {
 		l := t.link(t.root, "l", target)

@@ -1,4 +1,4 @@
-// Checks of many callers at once; run them under the race detector.
+// Checks with many callers at once; run them under the race detector.
 
 package fstest
 
@@ -19,7 +19,7 @@ var parallelChecks = []check{
 	{"parallel/remove under use", checkRemoveUnderUse},
 }
 
-// together runs f n times at once.
+// together runs f n times concurrently.
 func together(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	for i := range n {
@@ -69,7 +69,7 @@ func checkParallelNames(t *tree) {
 	eq(t, "names left", len(t.names(d, 0, false)), 8*20+2)
 }
 
-// checkParallelData: each writer has bytes of its own, in the same pages.
+// checkParallelData: writers with separate bytes share pages.
 func checkParallelData(t *tree) {
 	f := t.file(t.root, "f")
 	const writers, size, each = 8, 1000, 50
@@ -99,7 +99,7 @@ func checkParallelData(t *tree) {
 	}
 }
 
-// checkParallelRename: a name that is always replaced is always there.
+// checkParallelRename: a name that is replaced all the time always exists.
 func checkParallelRename(t *tree) {
 	t.file(t.root, "target")
 	var done atomic.Bool
@@ -128,8 +128,7 @@ func checkParallelRename(t *tree) {
 	eq(t, "names", len(t.names(t.root, 0, false)), 3)
 }
 
-// checkRemoveUnderUse: a file that goes away under reads and writes is stale,
-// and nothing worse.
+// checkRemoveUnderUse: a file removed during reads and writes is stale, without worse effects.
 func checkRemoveUnderUse(t *tree) {
 	for range 20 {
 		f := t.file(t.root, "f")

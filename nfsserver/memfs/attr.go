@@ -57,7 +57,7 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 	return nil
 }
 
-// apply sets all that s names but the size; n.mu is held or n is new.
+// apply sets all attributes in s except the size; n.mu is held or n is new.
 func (n *inode) apply(s *nfsserver.SetAttr, now nfsserver.Time) {
 	a := &n.attr
 	if s.Has(nfsserver.SetMode) && n.typ != nfsserver.TypeSymlink {
@@ -82,13 +82,13 @@ func setTime(t *nfsserver.Time, set bool, v nfsserver.Time, setNow bool, now nfs
 	}
 }
 
-// touch notes a change of the content; n.mu is held.
+// touch sets the times after a change of the content; n.mu is held.
 func (n *inode) touch() {
 	n.attr.Mtime = nfsserver.Now()
 	n.attr.Ctime = n.attr.Mtime
 }
 
-// touchDir notes a change of a directory's names.
+// touchDir sets the times after a change of a directory's names.
 func (n *inode) touchDir() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -1,4 +1,4 @@
-// Contents of files: pages of 64 KiB, present only where something was written.
+// Contents of files: pages of 64 KiB, allocated only where data was written.
 
 package memfs
 
@@ -9,9 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/perm"
 )
 
-// A page holds the bytes of a file from index×pageSize on. It may be shorter
-// than pageSize, or absent: what it does not hold reads as zeros. Bytes after
-// the end of the file are zero.
+// A page holds the bytes of a file from index×pageSize on. It may be shorter than pageSize, or
+// absent: the missing bytes read as zeros. Bytes after the end of the file are zero.
 const pageSize = 64 << 10
 
 // ReadAt copies out of the pages.
@@ -43,7 +42,7 @@ func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	return len(p), nil
 }
 
-// WriteAt copies into the pages. Without room for all it writes what has room.
+// WriteAt copies into the pages. If the limit does not suffice it writes the first bytes only.
 func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.file(&r)
 	if err != nil {
@@ -76,7 +75,7 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	return done, err
 }
 
-// writePage writes the head of p that falls into one page; n.mu is held.
+// writePage writes the first bytes of p, those within one page; n.mu is held.
 func (f *FS) writePage(n *inode, p []byte, off uint64) (int, error) {
 	in := int(off % pageSize)
 	p = p[:min(len(p), pageSize-in)]
@@ -100,7 +99,7 @@ func (f *FS) writePage(n *inode, p []byte, off uint64) (int, error) {
 	return copy(page[in:], p), nil
 }
 
-// pageCap is the size of a page that shall hold n bytes: the next power of two, at least 512.
+// pageCap returns the size of a page for n bytes: the next power of two, at least 512.
 func pageCap(n int) int {
 	size := 512
 	for size < n {
@@ -121,7 +120,7 @@ func (f *FS) truncate(n *inode, size uint64) error {
 	return nil
 }
 
-// dropPages frees the pages after size and zeroes the rest of the one it falls into; n.mu is held.
+// dropPages frees the pages after size, and clears the rest of the last one; n.mu is held.
 func (f *FS) dropPages(n *inode, size uint64) {
 	for i, page := range n.pages {
 		switch start := i * pageSize; {

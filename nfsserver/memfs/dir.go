@@ -1,4 +1,4 @@
-// Directories: names by hash, and in the order they came, which is the order of cookies.
+// Directories: names by hash, and in the order of their creation, which is the order of cookies.
 
 package memfs
 
@@ -9,18 +9,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// Cookies of the two entries every directory has; names are numbered from the next on.
+// Cookies of "." and ".."; names get the following numbers.
 const (
 	cookieDot    = 1
 	cookieDotDot = 2
 )
 
-// A directory is guarded by FS.mu.
+// A directory has the names of one inode. FS.mu guards it.
 type directory struct {
 	parent *inode
 	names  map[string]*entry
-	// order is sorted by cookie. A name that is taken away leaves its entry with
-	// no inode until half of them are such: so cookies stay what they were.
+	// order is sorted by cookie. A removed name leaves its entry without an inode until half of the
+	// entries are such: so other cookies do not change.
 	order []*entry
 	next  uint64
 }
@@ -29,7 +29,7 @@ type directory struct {
 type entry struct {
 	name   string
 	cookie uint64
-	inode  *inode // nil: taken away
+	inode  *inode // nil: removed
 }
 
 func newDir(parent *inode) *directory {
@@ -71,7 +71,7 @@ func (f *FS) findDir(r *nfsserver.Ref) (*inode, error) {
 	return n, err
 }
 
-// ReadDir goes over the entries in cookie order.
+// ReadDir emits the entries in the order of cookies.
 func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

@@ -23,40 +23,40 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// Limits of the file system.
+// The limits of the file system.
 const (
 	maxFileSize = math.MaxInt64
 	nameMax     = 255
 	linkMax     = math.MaxUint32
-	// defaultLimit is how many bytes a FS holds when Options do not say.
+	// defaultLimit is the number of bytes in an FS without Options.Limit.
 	defaultLimit = 1 << 30
 	// inodeCost and nameCost are charged for each inode, and for each name beside its bytes.
 	inodeCost, nameCost = 512, 128
 )
 
-// Options sizes a FS. The zero value is right for most.
+// Options configures an FS. The zero value is right for most uses.
 type Options struct {
-	// Limit is the most bytes of content, names and inodes together; beyond it
-	// calls fail with ENOSPC. 0: 1 GiB.
+	// Limit is the largest number of bytes of content, names and inodes together. Beyond it calls
+	// fail with ENOSPC. 0: 1 GiB.
 	Limit int64
 	// UID, GID and Mode are of the root directory; Mode 0: 0755.
 	UID, GID, Mode uint32
 }
 
-// FS is a file tree in memory. It is empty at first, and gone with the process:
-// Sync has nothing to do, and the Refs of another FS are stale.
+// FS is a file tree in memory. It is empty at first, and ends with the process: Sync does nothing,
+// and Refs of another FS are stale.
 //
 // Lock order: FS.mu, then inode.mu of a directory, then inode.mu of another object.
 type FS struct {
 	// Set once.
-	id    uint64 // tells this FS's Refs from another's
+	id    uint64 // distinguishes this FS's Refs from others
 	limit int64
 	root  *inode
 
 	used atomic.Int64
 
-	mu      sync.RWMutex      // guards all names, link counts and the table
-	inodes  map[uint64]*inode // those with a name, by number
+	mu      sync.RWMutex      // guards all names, link counts and the fields below
+	inodes  map[uint64]*inode // inodes with a name, by number
 	nextIno uint64
 }
 
@@ -94,7 +94,7 @@ type inode struct {
 	dir    *directory        // of a directory
 }
 
-// newInode makes an object with no name yet; FS.mu is held or f is new.
+// newInode makes an object without a name; FS.mu is held or f is new.
 func (f *FS) newInode(t nfsserver.FileType, s *nfsserver.SetAttr) *inode {
 	n := &inode{ino: f.nextIno, typ: t}
 	f.nextIno++
@@ -104,7 +104,7 @@ func (f *FS) newInode(t nfsserver.FileType, s *nfsserver.SetAttr) *inode {
 	return n
 }
 
-// ref is the Ref of an inode: the FS's id and the number, which is never given twice.
+// ref returns the Ref of an inode: the FS's id and the inode number, which is never reused.
 func (f *FS) ref(n *inode) nfsserver.Ref {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:], f.id)
@@ -126,14 +126,14 @@ func (f *FS) find(r *nfsserver.Ref) (*inode, error) {
 	return n, nil
 }
 
-// get is find for those who do not hold FS.mu.
+// get is find for callers without FS.mu.
 func (f *FS) get(r *nfsserver.Ref) (*inode, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.find(r)
 }
 
-// charge takes n bytes of the limit.
+// charge takes n bytes from the limit. ENOSPC: they are not left.
 func (f *FS) charge(n int64) error {
 	if f.used.Add(n) > f.limit {
 		f.used.Add(-n)
@@ -144,16 +144,16 @@ func (f *FS) charge(n int64) error {
 
 func (f *FS) refund(n int64) { f.used.Add(-n) }
 
-// Root is the top directory.
+// Root returns the top directory.
 func (f *FS) Root() nfsserver.Ref { return f.ref(f.root) }
 
-// Info tells the limits. Cookies are valid as long as the directory is.
+// Info returns the limits. Cookies are valid as long as their directory exists.
 func (f *FS) Info() nfsserver.Info {
 	return nfsserver.Info{MaxFileSize: maxFileSize, NameMax: nameMax, LinkMax: linkMax,
 		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: f.id, Quick: true, HardLinks: true, Symlinks: true}
 }
 
-// Statfs tells how much of the limit is left.
+// Statfs returns the space that is left of the limit.
 func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
 	if _, err := f.get(&r); err != nil {
 		return nfsserver.Statfs{}, err
@@ -167,13 +167,13 @@ func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
 		TotalFiles: files + room, FreeFiles: room, AvailFiles: room}, nil
 }
 
-// Sync does nothing: memory is as stable as this FS gets.
+// Sync does nothing: memory does not become more stable.
 func (f *FS) Sync(r nfsserver.Ref, _ bool) error {
 	_, err := f.get(&r)
 	return err
 }
 
-// Close forgets everything.
+// Close drops all objects.
 func (f *FS) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

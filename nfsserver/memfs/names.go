@@ -1,4 +1,4 @@
-// Operations on names: make, link, remove, rename.
+// Operations on names: make, link, remove.
 
 package memfs
 
@@ -44,8 +44,8 @@ func (f *FS) Mknod(c nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver
 	return f.add(&c, dir, name, t, s, 0, func(n *inode) { n.attr.Rdev = rdev })
 }
 
-// add makes an object of type t, lets fill complete it, and gives it a name.
-// extra bytes are charged for it beside the usual.
+// add makes an object of type t, calls fill to complete it, and gives it a name. It charges extra
+// bytes beside the usual ones.
 func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.FileType, s *nfsserver.SetAttr, extra int64, fill func(*inode)) (nfsserver.Ref, nfsserver.Attr, error) {
 	var none nfsserver.Ref
 	f.mu.Lock()
@@ -121,7 +121,7 @@ func (f *FS) Link(c nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 	return nil
 }
 
-// Remove takes a name away, and the object with its last name.
+// Remove removes a name, and the object with its last name.
 func (f *FS) Remove(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,7 +139,7 @@ func (f *FS) Remove(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	return nil
 }
 
-// Rmdir takes an empty directory away.
+// Rmdir removes an empty directory.
 func (f *FS) Rmdir(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,7 +159,7 @@ func (f *FS) Rmdir(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	return nil
 }
 
-// named returns a directory that c may search and the object of that name in it; f.mu is held.
+// named returns a directory that c may search, and the object of that name in it; f.mu is held.
 func (f *FS) named(c *nfsserver.Cred, dir *nfsserver.Ref, name string) (d, n *inode, err error) {
 	if d, err = f.findDir(dir); err == nil {
 		err = d.check(c, nfsserver.MayExec)
@@ -180,7 +180,7 @@ func (f *FS) named(c *nfsserver.Cred, dir *nfsserver.Ref, name string) (d, n *in
 	return d, e.inode, nil
 }
 
-// drop takes away a name, and the object if it was the last; f.mu is held for writing.
+// drop removes a name, and the object if it was its last one; f.mu is held for writing.
 func (f *FS) drop(d *inode, name string, n *inode) {
 	d.dir.remove(name)
 	d.touchDir()

@@ -7,17 +7,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/perm"
 )
 
-// rights is what permissions on n depend on; n.mu is held.
+// rights returns the attributes on which permissions for n depend; n.mu is held.
 func (n *inode) rights() perm.Object { return perm.Object{Attr: &n.attr} }
 
-// check is rights().Check for those who do not hold n.mu.
+// check is rights().Check for callers without n.mu.
 func (n *inode) check(c *nfsserver.Cred, want uint32) error {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.rights().Check(c, want)
 }
 
-// Access returns those of the permissions want that c has.
+// Access returns the subset of want that c has.
 func (f *FS) Access(c nfsserver.Cred, r nfsserver.Ref, want uint32) (have uint32, err error) {
 	n, err := f.get(&r)
 	if err != nil {

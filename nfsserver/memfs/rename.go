@@ -1,4 +1,4 @@
-// Rename, the operation with the most ways to be wrong.
+// Rename, with its checks of both names and directories.
 
 package memfs
 
@@ -32,7 +32,7 @@ func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 	}
 	old := dst.dir.names[toName]
 	if old != nil && old.inode == n {
-		return nil // two names of one file stay (RFC 1813 §3.3.14)
+		return nil // RFC 1813 §3.3.14: two names of one file both stay
 	}
 	if err := mayMove(&c, src, n, dst, old); err != nil {
 		return err
@@ -47,8 +47,8 @@ func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 	return nil
 }
 
-// mayMove checks that c may move n from directory src to dst, over old if there is
-// one. To move a directory to another one changes its "..": it must be writable.
+// mayMove checks that c may move n from directory src to dst, over old if there is one. A move of a
+// directory to another one changes its "..", so it must be writable.
 func mayMove(c *nfsserver.Cred, src, n, dst *inode, old *entry) error {
 	err := mayUnlink(c, src, n)
 	switch {
@@ -64,7 +64,7 @@ func mayMove(c *nfsserver.Cred, src, n, dst *inode, old *entry) error {
 	return err
 }
 
-// move does a rename to a name that is free; f.mu is held for writing.
+// move renames to a free name; f.mu is held for writing.
 func (f *FS) move(src *inode, fromName string, dst *inode, toName string, n *inode) {
 	src.dir.remove(fromName)
 	dst.dir.add(toName, n)

@@ -24,7 +24,7 @@ const (
 	// leastNodes is the number of nodes that a process may have in any case: 32 calls at once each
 	// find room for their file.
 	leastNodes = 32
-	// mostNodes is the number of nodes of a process whose limit on descriptors is high. More files
+	// mostNodes is the number of nodes of a process with a high limit on descriptors. More files
 	// than 4,096 are seldom in use within a second, and a sweep looks at each.
 	mostNodes = 4096
 	// unknownThrees stands for an eighth of the limit on descriptors where that cannot be read: as
@@ -40,8 +40,9 @@ const (
 	// syncs its own, unless it sends replies (holdLater): a writer that outruns the disk then waits
 	// for it.
 	maxFlushes = 32
-	// maxLost is the number of files whose error of a lost write is kept for their next Sync. A
-	// disk that fails has one for each file written since; beyond 4,096 the next Sync gets it.
+	// maxLost is the number of files with a kept error of a lost write, for their next Sync. A
+	// failed disk has one for each file written since; beyond 4,096 the next Sync of any file gets
+	// it.
 	maxLost = 4096
 	// maxListings is the number of open listings of one directory. A ninth client that reads it
 	// page by page takes a new descriptor for each page.
@@ -76,9 +77,9 @@ const (
 	walkBurst = time.Second
 	// apartLook is the number of entries of the root in which layersApart looks for a file.
 	apartLook = 1000
-	// maxPause bounds the wait for a handle whose inode number ext4 is just giving to a new file:
-	// until it has, the kernel returns ENOMEM, and ESTALE from then on. It is asked again after
-	// pauses that double from 1 ms.
+	// maxPause bounds the wait for a handle with an inode number that ext4 is just giving to a new
+	// file: until it has, the kernel returns ENOMEM, and ESTALE from then on. It is asked again
+	// after pauses that double from 1 ms.
 	maxPause = 64 * time.Millisecond
 )
 

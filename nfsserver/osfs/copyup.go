@@ -50,7 +50,7 @@ func (f *FS) madeAt(fd int, k inodeKey) (uint64, error) {
 	return now, nil
 }
 
-// copiedUp reports whether inode k has an open node whose birth time is now.
+// copiedUp reports whether inode k has an open node with the birth time now.
 func (f *FS) copiedUp(k inodeKey, e birth, now uint64) bool {
 	r := inodeRefOf(k, e.made)
 	n := f.cache.get(&r)

@@ -25,7 +25,7 @@ type position struct {
 	known bool
 }
 
-// positionOf is the position of an open directory.
+// positionOf returns the position of an open directory.
 func positionOf(fd int) (p position, err error) {
 	p.path, _ = fdPath(fd) // an empty path is below no mount
 	m, err := ReadMounts()
@@ -38,8 +38,8 @@ func positionOf(fd int) (p position, err error) {
 	return p, nil
 }
 
-// covering is the mount that a path leads to: the one with the longest mount point, and the last of
-// several there.
+// covering returns the mount that a path leads to: the one with the longest mount point, and the
+// last one of several there.
 func (m Mounts) covering(path string) (found mountinfo.Entry, ok bool) {
 	for _, e := range m.entries {
 		below := e.Point == path || strings.HasPrefix(path, strings.TrimSuffix(e.Point, "/")+"/")
@@ -55,14 +55,14 @@ type Covering uint8
 
 // The states of an exported directory.
 const (
-	InPlace   Covering = iota // its path leads to it
-	Covered                   // its path leads to another file system, mounted since
-	Unmounted                 // its file system is no longer mounted there, and no other one is
+	InPlace   Covering = iota // the path leads to the directory
+	Covered                   // the path leads to another file system, mounted since
+	Unmounted                 // the file system is not mounted there any more, and no other one is
 )
 
 // Covering returns the directory's state in m, also after Close. The kernel reuses mount numbers,
-// but a number and a device together name the same file system. A directory whose mount was not
-// found when it was opened stays InPlace.
+// but a number and a device together name the same file system. A directory without a known mount
+// when it was opened stays InPlace.
 func (f *FS) Covering(m Mounts) Covering {
 	p := &f.position
 	now, ok := m.covering(p.path)

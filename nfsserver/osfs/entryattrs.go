@@ -32,7 +32,7 @@ func (f *FS) describesByName() bool {
 
 // Handle types, as the kernel numbers them (enum fid_type, and XFS's own).
 const (
-	handleIno32    = 1    // inode number and generation, 32 bits each; tmpfs: generation, then 64 bits of inode
+	handleIno32    = 1    // inode, generation: 32 bits each; tmpfs: generation, 64 bits of inode
 	handleXFSIno64 = 0x81 // 64 bits of inode number, generation
 )
 

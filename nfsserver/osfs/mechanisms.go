@@ -1,4 +1,4 @@
-// The decisions of mechanisms for speed, counted for each FS.
+// Counts the decisions of mechanisms for speed, for each FS.
 
 package osfs
 
@@ -9,10 +9,15 @@ import (
 
 // decisions counts for one FS. All of its calls share the counters: one atomic addition costs
 // little beside the system calls of each decision.
+//
+// coldRead is won if the ring has read, lost if it could not, and passed if there is no ring.
+// readAtOnce is won if ReadInUse has read, lost if not, and passed during the backoff node.inUse.
+// parallelListing is won if a helper has described entries that were sent, lost if none, and passed
+// without a processor for a helper.
 type decisions struct {
-	coldRead        tally.Counter // won: the ring has read; lost: it could not; passed: there is none
-	readAtOnce      tally.Counter // won: ReadInUse has read; lost: it has not; passed: node.inUse backs off
-	parallelListing tally.Counter // won: a helper has described entries that were sent; lost: none; passed: no processor for it
+	coldRead        tally.Counter
+	readAtOnce      tally.Counter
+	parallelListing tally.Counter
 }
 
 var _ nfsserver.MechanismCounter = (*FS)(nil)

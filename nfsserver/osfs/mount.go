@@ -36,8 +36,8 @@ type mount struct {
 }
 
 // runID is part of the ids of file systems that do not keep their inode numbers. It makes handles
-// end with this process: a later one could take them for handles of other files. It is process-wide
-// because handles of two FSs of the same directory are equal.
+// end with this process: a later one could take them for handles of other files. It is
+// process-wide, so that handles survive when an export is opened again.
 var runID = func() uint64 {
 	var b [8]byte
 	rand.Read(b[:])

@@ -180,7 +180,7 @@ func (f *FS) add(m *mount) *mount {
 		delete(t.unknown, m.id)
 		t.len.Add(1)
 	}
-	if t.byID[m.id] == nil { // or the mount with this id was detached while in use, and has left since
+	if t.byID[m.id] == nil { // or its mount was detached while in use, and has left
 		t.byID[m.id] = t.byNumber[m.number]
 	}
 	t.mu.Unlock()

@@ -89,8 +89,8 @@ func (f *FS) writer(n *node) (int, error) {
 }
 
 // open opens a regular file or a directory once more, into slot. With own it also opens a file of
-// this process's user whose mode forbids that. Nothing else is ever opened: opening a device or a
-// FIFO has effects.
+// this process's user with a mode that forbids it. Nothing else is ever opened: opening a device or
+// a FIFO has effects.
 func (f *FS) open(n *node, slot *atomic.Int32, flags int, own bool) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

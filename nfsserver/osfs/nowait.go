@@ -18,7 +18,7 @@ type atimeRule uint8
 
 const (
 	atimeEach     atimeRule = iota // after each read
-	atimeRelative                  // if it is older than a change of the file, or than a day (relatime of mount(8))
+	atimeRelative                  // if older than the last change or a day (relatime of mount(8))
 	atimeFree                      // never, or without cost
 )
 

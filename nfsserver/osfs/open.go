@@ -1,4 +1,4 @@
-// The calls that open: none fails for lack of descriptors while idle ones can be closed.
+// Opens files. No open fails for lack of descriptors while idle ones can be closed.
 
 package osfs
 
@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scarce reports whether an error is a lack of descriptors or memory at this moment. It shows
-// nothing of the file, so no handle becomes stale by it.
+// scarce reports whether an error is a temporary lack of descriptors or memory. It says nothing
+// about the file, so it makes no handle stale.
 func scarce(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// openat is openat(2) of a name, with O_CLOEXEC. Where the tree has no mount of
-// its own, a name that something is mounted on is EACCES.
+// openat is openat(2) of a name, with O_CLOEXEC. In a tree without a private mount, a mount point
+// returns EACCES.
 func (t *tree) openat(dirfd int, name string, flags int) (int, error) {
 	if !t.noXdev {
 		return openHere(dirfd, name, flags)
@@ -28,8 +28,8 @@ func (t *tree) openat(dirfd int, name string, flags int) (int, error) {
 	return fd, err
 }
 
-// openPath opens name in a directory for reference alone, whatever it is; a
-// symbolic link is not followed.
+// openPath opens name in a directory with O_PATH, whatever it is. It does not follow a symbolic
+// link.
 func (t *tree) openPath(dirfd int, name string) (int, error) {
 	return t.openat(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW)
 }

@@ -1,22 +1,20 @@
-// Package osfs is a directory of a Linux file system, as an nfsserver.FS: New opens it, and
-// an Export of nfsserver.Options serves it. The example of nfsserver.New shows both.
+// Package osfs serves a directory of a Linux file system as an nfsserver.FS. New opens the
+// directory, and an Export of nfsserver.Options serves it. The example of nfsserver.New shows both.
 //
-// It never leaves the directory: names are single components, opened relative to
-// the descriptor of their directory with no symbolic link followed, and ".." is
-// taken only where the root lies above. What is mounted inside is not seen, or
-// served as a file system of its own (Options.CrossMounts). Symbolic links are the
-// client's to follow.
+// An FS never leaves the directory. Names are single components, opened relative to their
+// directory's descriptor without following symbolic links, and ".." only where the root lies above.
+// File systems mounted inside are hidden, or served with their own fsid (Options.CrossMounts).
+// Clients follow symbolic links themselves.
 //
-// Handles name a file system and an inode of it. Where the kernel opens
-// inodes by handle (CAP_DAC_READ_SEARCH; ext4, xfs, btrfs, tmpfs, …) they are the
-// kernel's own; elsewhere inode number and generation, found again by an index of
-// names or by walking the tree. On file systems that give their numbers anew, such
-// as FUSE, they end with the process.
+// A handle names a file system and an inode. Where the kernel opens inodes by handle
+// (CAP_DAC_READ_SEARCH; ext4, xfs, btrfs, tmpfs, …) it is the kernel's own. Elsewhere it has inode
+// number and generation, and the file is found again by an index of names or by a walk of the tree.
+// On file systems that reuse inode numbers, such as FUSE, handles end with the process.
 //
-// No descriptor stays open for long after its last use, except that of the directory.
+// Descriptors are closed soon after their last use, except the directory's.
 //
-// /proc must be mounted: it is how an open descriptor is opened again, linked or
-// has its mode changed, with no name in between.
+// /proc must be mounted: by its links an open descriptor is opened again, linked, or given another
+// mode, without a name in between.
 package osfs
 
 import (
@@ -35,45 +33,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options adjusts a FS. The zero value is right for most.
+// Options configures an FS. The zero value is right for most uses.
 type Options struct {
-	// CacheFiles is how many files are kept open, each with up to three
-	// descriptors. 0: as many as the FSs of the process may have together, which
-	// is an eighth of the limit on descriptors, at most 4096.
+	// CacheFiles is the number of files that are kept open, each with up to three descriptors. 0:
+	// as many as all FSs of the process may have together, which is an eighth of the limit on
+	// descriptors, at most 4096.
 	CacheFiles int
-	// noKernelHandles makes the FS use its own handles even where the kernel's would do.
+	// noKernelHandles makes the FS use its own handles even where kernel handles work.
 	noKernelHandles bool
-	// CrossMounts serves the file systems that are mounted inside the directory,
-	// too, each with an fsid and room of its own (crossmnt in exports(5)). Without
-	// it clients see the directories that lie under them.
+	// CrossMounts also serves the file systems mounted inside the directory, each with its own fsid
+	// and free space (crossmnt in exports(5)). Without it clients see the directories below the
+	// mount points.
 	CrossMounts bool
-	// SubtreeCheck makes handles of what has been moved out of the directory
-	// stale, about a second after it (subtree_check in exports(5)). Without it they
-	// go on naming the file, wherever it is.
+	// SubtreeCheck makes handles of files that were moved out of the directory stale, about a
+	// second later (subtree_check in exports(5)). Without it they continue to name the file,
+	// wherever it is.
 	SubtreeCheck bool
-	// FSID, if set, is the fsid of the directory's own file system in attributes and, in handles,
-	// what tells it from others, in place of what the file system says of itself (fsid= in
-	// exports(5)).
+	// FSID, if set, replaces the identity that the file system reports: it is the fsid of the
+	// directory's own file system in attributes, and distinguishes it from others in handles (fsid=
+	// in exports(5)).
 	FSID *uint64
 }
 
-// FS is a directory of the machine. Run by root, calls act as their callers and
-// the kernel decides what they may do; else as the user of the process, and
-// callers who are not that user are refused.
+// FS is a directory of this machine. If root runs it, calls act as their callers, and the kernel
+// checks permissions. Otherwise they act as the user of the process, and other callers are refused.
 type FS struct {
 	// Set once.
 	opts    Options
 	tree    tree
-	top     *mount // of the export
-	cross   bool   // what is mounted below is served, too
-	indexed bool   // there are files that are found by the index
-	mixed   bool   // entries of a directory may be of other file systems than it is
+	top     *mount // the export's own
+	cross   bool   // mounts below are served too
+	indexed bool   // some files are found by the index
+	mixed   bool   // entries of a directory may be on other file systems than the directory
 	byName  bool   // entries are described without opening them
-	nowait  bool   // files can be read without waiting for their disk
-	later   bool   // and, what is in memory, when a reply leaves
+	nowait  bool   // files can be read without waiting for their disk (RWF_NOWAIT)
+	later   bool   // and cached data can be read when the reply is sent
 	atime   atimeRule
-	// quickReads: the kernel reports which pages of a file are in memory, and a read of these
-	// changes no access time.
+	// quickReads: the kernel reports which pages of a file are cached, and a read of those changes
+	// no access time.
 	quickReads bool
 
 	atOnce  int // bytes that one system call writes at most
@@ -82,25 +79,25 @@ type FS struct {
 	info    nfsserver.Info
 	creds   cred.Process
 
-	anyWriter bool // it makes no difference on the export's file system who writes
+	anyWriter bool // the export's file system treats all writers alike
 
 	mounts mountTable // with cross
-	births births     // of files that shift
+	births births     // of files with changing birth times
 
-	identities identities // of files that have no other generation
+	identities identities // of files without other generations
 	position   position   // set once
 
 	cache  cache
-	gens   inodegen.Cache // of files that describesByName holds of
+	gens   inodegen.Cache // of files on file systems with describesByName
 	index  index
 	closed atomic.Bool
 	sweep  sweeper
 	flush  flusher
 	cold   coldRing
 
-	lastPage, lastPagePlus pageSize // of READDIR, and with attributes
+	lastPage, lastPagePlus pageSize // of READDIR and of READDIRPLUS
 
-	helpers   atomic.Int32 // goroutines that help with listings
+	helpers   atomic.Int32 // number of helper goroutines of listings
 	decisions decisions
 }
 
@@ -121,14 +118,14 @@ func New(dir string, o Options) (*FS, error) {
 	if err == nil {
 		f.cache.slow = f.cross || !keeper(f.top.magic)
 		f.cache.init(o.CacheFiles, f.retire, f.wakeSweeper, f.flush.room)
-		err = shared.join(&f.cache) // from here on other FSs close files of this one
+		err = shared.join(&f.cache) // other FSs may close files of this one from now on
 	}
 	if err != nil {
 		t.close()
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}
-	// The kernel has no path for a tree, which is a copy of a mount. If a link changes at this
-	// moment, MNT of its new target gives the tree of the old one.
+	// The kernel has no path for the tree, a copy of a mount. If a link changes at this moment, MNT
+	// of its new target gives the tree of the old one.
 	f.info.Path, _ = filepath.EvalSymlinks(dir)
 	return f, nil
 }
@@ -161,19 +158,19 @@ func (f *FS) init(o Options) error {
 	}
 	f.root, f.rootKey = x.ref, x.key
 	if x.numbered {
-		f.identities.pin(x.key, generationIn(&x.ref)) // it is open throughout
+		f.identities.pin(x.key, generationIn(&x.ref)) // it stays open
 	}
 	f.info = f.readInfo()
 	f.nowait = f.readsWithoutWaiting()
 	f.quickReads, f.atime = f.readRules()
 	f.later = f.quickReads || f.info.Quick && f.onlyTmpfs()
 	f.atOnce = f.mostAtOnce()
-	f.byName = f.describesByName() // only now: what is kept in gens is swept
+	f.byName = f.describesByName() // after the others: entries in gens are swept
 	f.gens.Init(time.Duration(f.info.TimeDelta.Sec)*time.Second + time.Duration(f.info.TimeDelta.Nsec))
 	return nil
 }
 
-// readInfo asks what the file system can do.
+// readInfo returns the limits and features of the file system.
 func (f *FS) readInfo() nfsserver.Info {
 	in := nfsserver.Info{MaxFileSize: math.MaxInt64, NameMax: 255, LinkMax: 32000,
 		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: cookieVerf, Quick: f.top.kernel && !f.cross && local(f.top.magic),
@@ -189,7 +186,7 @@ func (f *FS) readInfo() nfsserver.Info {
 	case unix.EXT4_SUPER_MAGIC:
 		in.MaxFileSize, in.LinkMax = 16<<40-4096, 65000
 		in.TimeDelta = f.timesWithBirth()
-	case unix.OVERLAYFS_SUPER_MAGIC: // times are kept by the upper layer
+	case unix.OVERLAYFS_SUPER_MAGIC: // the upper layer keeps the times
 		in.TimeDelta = f.timesWithBirth()
 	case unix.XFS_SUPER_MAGIC:
 		in.LinkMax = math.MaxInt32
@@ -206,9 +203,9 @@ func (f *FS) readInfo() nfsserver.Info {
 	return in
 }
 
-// timesOfRoot is the granularity of times on a file system in user space, as the root's own times
-// show it: on sshfs none has nanoseconds, because SFTP carries whole seconds. So it is with a root
-// that has not changed since mkfs: a granularity that is too large does no harm.
+// timesOfRoot returns the time granularity of a file system in user space, by the root's own times.
+// On sshfs none has nanoseconds, because SFTP carries whole seconds. A root unchanged since mkfs
+// looks the same; a granularity that is too large does no harm.
 func (f *FS) timesOfRoot() nfsserver.Time {
 	var st unix.Stat_t
 	if fstat(f.tree.root, &st) == nil && st.Atim.Nsec|st.Mtim.Nsec|st.Ctim.Nsec == 0 {
@@ -217,10 +214,9 @@ func (f *FS) timesOfRoot() nfsserver.Time {
 	return nfsserver.Time{Nsec: 1}
 }
 
-// timesWithBirth is the granularity of times where those that keep nanoseconds keep
-// the time of birth, too: ext4 has both in what its inodes of 256 bytes have more than
-// those of 128, which keep seconds, as do those of ext2. No file need be changed to
-// find that out.
+// timesWithBirth returns the time granularity of ext2/3/4. Inodes of 256 bytes have both
+// nanoseconds and the birth time in their second half; those of 128 bytes, as on ext2, have
+// neither. So a look at the birth time suffices, and no file has to be changed.
 func (f *FS) timesWithBirth() nfsserver.Time {
 	if _, kept, err := birthTime(f.tree.root); err == nil && !kept {
 		return nfsserver.Time{Sec: 1}
@@ -228,18 +224,17 @@ func (f *FS) timesWithBirth() nfsserver.Time {
 	return nfsserver.Time{Nsec: 1}
 }
 
-// Root is the Ref of the directory.
+// Root returns the Ref of the directory.
 func (f *FS) Root() nfsserver.Ref { return f.root }
 
-// Info tells what the file system can do.
+// Info returns the limits and features of the file system.
 func (f *FS) Info() nfsserver.Info { return f.info }
 
-// KernelHandles reports whether handles are the kernel's own.
+// KernelHandles reports whether handles are kernel handles.
 func (f *FS) KernelHandles() bool { return f.top.kernel }
 
-// KeepsHandles reports whether handles go on to name their files after a
-// restart. They do not on file systems that do not keep their inode numbers,
-// such as FUSE, and on an overlay without nfs_export=on.
+// KeepsHandles reports whether handles survive a restart. They do not on file systems that do not
+// keep their inode numbers, such as FUSE, and on an overlay without nfs_export=on.
 func (f *FS) KeepsHandles() bool { return f.top.keeps }
 
 // ActsAsCallers reports whether this process can make calls as their callers, as root can outside
@@ -247,7 +242,7 @@ func (f *FS) KeepsHandles() bool { return f.top.keeps }
 // (Squash.All): others are refused.
 func ActsAsCallers() bool { return cred.New().Switches }
 
-// Statfs tells the room on the file system that holds r.
+// Statfs returns the space on the file system of r.
 func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -266,7 +261,7 @@ func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
 		TotalFiles: st.Files, FreeFiles: st.Ffree, AvailFiles: st.Ffree}, nil
 }
 
-// Close closes all descriptors.
+// Close closes all descriptors. A second call does nothing.
 func (f *FS) Close() error {
 	if f.closed.Swap(true) {
 		return nil

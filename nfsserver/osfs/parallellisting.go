@@ -1,5 +1,4 @@
-// A listing with attributes that two processors make: a second goroutine describes entries whose
-// turn has not come.
+// READDIRPLUS on two processors: a helper goroutine describes entries ahead of the lister.
 
 package osfs
 
@@ -12,39 +11,39 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// partsMax is the most parts that a buffer of entries can have, each of 24 bytes at least.
+// partsMax is the largest number of parts in a buffer: an entry has at least 24 bytes.
 const partsMax = direntBuf/24/partEntries + 1
 
-// A shared is what two goroutines know of one buffer of entries. Its parts are emitted in order by
-// the one that lists; each is described by the one that has claimed it: the first directly before
-// it emits it, or either some parts ahead of that. So the first never waits for a goroutine that
-// the scheduler does not run: what nobody has claimed it does itself.
+// A sharedList is one buffer of entries, shared by two goroutines: the lister, which emits its
+// parts in order, and a helper. A goroutine describes a part after it has claimed it: the lister
+// directly before it emits it, or either some parts ahead. The lister never waits for a goroutine
+// that the scheduler does not run, because it claims and describes every unclaimed part itself.
 //
-// The buffer, the directory and its descriptor are the first's: it does not return before the
-// second is out of them (leave).
+// The lister owns the buffer, the directory and its descriptor. It does not return before the
+// helper has stopped using them (leave).
 type sharedList struct {
-	// set by the first before the second is started
+	// Set by the lister before the helper starts.
 	f     *FS
 	d     *node
 	fd    int
 	now   time.Time
-	b     []byte              // the entries
-	start [partsMax + 1]int32 // of the parts in b
+	b     []byte              // the entries, as getdents64(2) returned them
+	start [partsMax + 1]int32 // start of each part in b
 	parts int
 
-	helped bool // a part has been emitted that the second described; only the first has this
+	helped bool // a part from the helper was emitted; only the lister uses this
 
-	at    atomic.Int32                        // the part that is emitted
-	stop  atomic.Bool                         // nothing more is needed
+	at    atomic.Int32                        // the part being emitted
+	stop  atomic.Bool                         // the helper has to stop
 	help  atomic.Int32                        // helpNone, helpAsked, helpRuns, helpOver
-	users atomic.Int32                        // goroutines that have not let go of it
-	claim [partsMax]atomic.Bool               // somebody describes the part, or has done so
-	done  [partsMax]atomic.Bool               // it is in ahead
-	ahead [partsAhead][partEntries]entryAhead // of part k in ahead[k%partsAhead]
+	users atomic.Int32                        // number of goroutines that use it
+	claim [partsMax]atomic.Bool               // a goroutine describes the part, or has done so
+	done  [partsMax]atomic.Bool               // the part is in ahead
+	ahead [partsAhead][partEntries]entryAhead // part k is in ahead[k%partsAhead]
 }
 
-// What the second goroutine does. One that has not begun when the first is done never touches the
-// list.
+// States of the helper. A helper that has not started when the lister is done (helpOver) never
+// touches the list.
 const (
 	helpNone int32 = iota
 	helpAsked
@@ -52,8 +51,7 @@ const (
 	helpOver
 )
 
-// An entryAhead is an entry that has been described before its turn, all but its name; ok: it is
-// there.
+// An entryAhead is an entry described ahead, except its name; ok: the entry still exists.
 type entryAhead struct {
 	de nfsserver.Dirent
 	ok bool
@@ -61,7 +59,7 @@ type entryAhead struct {
 
 var sharedLists = sync.Pool{New: func() any { return new(sharedList) }}
 
-// split finds the parts of b, and reports whether there are enough to share.
+// split divides b into parts, and reports whether there are enough to share.
 func (s *sharedList) split(b []byte) bool {
 	s.b, s.parts = b, 0
 	var raw rawDirent
@@ -75,14 +73,14 @@ func (s *sharedList) split(b []byte) bool {
 			break
 		}
 	}
-	if n%partEntries == 0 { // an empty one
+	if n%partEntries == 0 { // an empty part
 		s.parts--
 	}
 	s.start[s.parts] = int32(len(b))
 	return s.parts >= helpFrom+helpParts
 }
 
-// part is the entries of part k.
+// part returns the entries of part k.
 func (s *sharedList) part(k int) []byte { return s.b[s.start[k]:s.start[k+1]] }
 
 // emitTogether is emitEntries with plus, if there are enough entries to share: ok.
@@ -107,7 +105,7 @@ func (f *FS) emitTogether(d *node, l *listing, b []byte, now time.Time, emit fun
 }
 
 // emit emits the entries in order. It returns the number of bytes before the first one that emit
-// refused, all if there is none.
+// refused, or all.
 func (s *sharedList) emit(l *listing, emit func(*nfsserver.Dirent) bool) (used int) {
 	var de nfsserver.Dirent
 	for k := range s.parts {
@@ -139,8 +137,7 @@ func (s *sharedList) emit(l *listing, emit func(*nfsserver.Dirent) bool) (used i
 	return len(s.b)
 }
 
-// ask starts the second goroutine, unless the FS has as many as leave one processor for everything
-// else.
+// ask starts a helper, unless the FS has as many as leave one processor for everything else.
 func (s *sharedList) ask() {
 	if int(s.f.helpers.Add(1)) >= runtime.GOMAXPROCS(0) {
 		s.f.helpers.Add(-1)
@@ -152,8 +149,7 @@ func (s *sharedList) ask() {
 	go s.second()
 }
 
-// second describes what it can have until nothing more is needed, or there is nothing for some
-// time.
+// second is the helper. It describes parts until it has to stop, or has found none for some time.
 func (s *sharedList) second() {
 	if s.help.CompareAndSwap(helpAsked, helpRuns) {
 		for idle := 0; !s.stop.Load() && idle < idleTurns; {
@@ -170,7 +166,7 @@ func (s *sharedList) second() {
 	s.release()
 }
 
-// leave returns when the second goroutine uses nothing of the first's any more.
+// leave returns after the helper has stopped using the lister's buffer and directory.
 func (s *sharedList) leave() {
 	s.stop.Store(true)
 	if s.help.Load() != helpNone {
@@ -181,7 +177,7 @@ func (s *sharedList) leave() {
 	}
 }
 
-// pause returns when over reports true: soon, if the thread of the other goroutine is run.
+// pause returns when over returns true: soon, if the other goroutine's thread runs.
 func pause(over func() bool) {
 	for turns := 0; !over(); turns++ {
 		if turns < waitTurns {
@@ -192,14 +188,14 @@ func pause(over func() bool) {
 	}
 }
 
-// await returns when part k has been described by the second; the first describes others meanwhile.
+// await returns after part k has been described by the helper. Meanwhile the lister describes
+// others.
 func (s *sharedList) await(k int) {
 	pause(func() bool { return s.done[k].Load() || s.describeNext() && s.done[k].Load() })
 }
 
-// describeNext describes the first part after the one that is emitted which nobody has claimed, and
-// reports whether there was one. A part's room is free from the moment in which the part that had
-// it has been emitted.
+// describeNext describes the first unclaimed part after the emitted one, and reports whether there
+// was one. A part's place in ahead is free as soon as its former part has been emitted.
 func (s *sharedList) describeNext() bool {
 	at := int(s.at.Load())
 	for k := at + 1; k < min(at+partsAhead, s.parts); k++ {
@@ -223,7 +219,7 @@ func (s *sharedList) describe(k int) {
 	}
 }
 
-// release lets go of it. The last one puts it back.
+// release ends the use by one goroutine. The last one returns the list to the pool.
 func (s *sharedList) release() {
 	if s.users.Add(-1) == 0 {
 		s.f, s.d, s.b = nil, nil, nil

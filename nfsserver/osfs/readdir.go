@@ -1,4 +1,4 @@
-// Reading directories: kernel positions as cookies.
+// Lists directories, with kernel positions as cookies.
 
 package osfs
 
@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cookieVerf is the verifier of all cookies. A cookie is the kernel's own
-// position (d_off), which stays good while entries come and go and, on file
-// systems fit for export, over restarts: so it never changes ("NFSRDMA1").
+// cookieVerf is the verifier of all cookies ("NFSRDMA1"). A cookie is the kernel's own position
+// (d_off). It stays valid while entries come and go and, on file systems fit for export, over
+// restarts. So the verifier never changes.
 const cookieVerf = 0x4e46535244_4d4131
 
 var direntBufs = sync.Pool{New: func() any { b := make([]byte, direntBuf); return &b }}
 
-// ReadDir goes over a directory from the cookie on.
+// ReadDir emits the entries of a directory after the cookie.
 func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	if cookie > math.MaxInt64 {
-		return false, nfsserver.ErrBadCookie // no position is negative
+		return false, nfsserver.ErrBadCookie // positions are never negative
 	}
 	d, err := f.acquireDir(&r)
 	if err != nil {
@@ -47,7 +47,7 @@ func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool
 	return false, nil
 }
 
-// readDir emits entries from where l stands.
+// readDir emits entries from the position of l on.
 func (f *FS) readDir(d *node, l *listing, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	buf := direntBufs.Get().(*[]byte)
 	defer direntBufs.Put(buf)
@@ -55,7 +55,7 @@ func (f *FS) readDir(d *node, l *listing, plus bool, emit func(*nfsserver.Dirent
 	if plus {
 		last = &f.lastPagePlus
 	}
-	taken := 0 // bytes of entries that this page has
+	taken := 0 // bytes of entries in this page
 	for {
 		now := time.Now()
 		n, err := getdents(l.fd, (*buf)[:last.rest(taken)])
@@ -79,8 +79,8 @@ func (f *FS) readDir(d *node, l *listing, plus bool, emit func(*nfsserver.Dirent
 	}
 }
 
-// emitEntries emits the entries of b, which are of directory d and start where l stands. It returns
-// the number of bytes before the first one that emit refused, len(b) if there is none.
+// emitEntries emits the entries in b, from directory d at the position of l. It returns the number
+// of bytes before the first one that emit refused, or len(b).
 func (f *FS) emitEntries(d *node, l *listing, b []byte, plus bool, now time.Time, emit func(*nfsserver.Dirent) bool) (used int) {
 	var de nfsserver.Dirent
 	var raw rawDirent
@@ -96,21 +96,21 @@ func (f *FS) emitEntries(d *node, l *listing, b []byte, plus bool, now time.Time
 	}
 }
 
-// A pageSize is the number of bytes of entries, as getdents64(2) returns them, that the last full
-// page of an FS took. Clients ask for pages of one size as a rule. So the kernel is asked for about
-// a page of entries: others would be read, and described by a helper, for nothing, because the next
-// page reads them again. A wrong size only costs such work, or another system call.
+// A pageSize is the number of bytes of entries, in the format of getdents64(2), in the last full
+// page of an FS. Clients ask for pages of one size as a rule, so the kernel is asked for about one
+// page of entries. Entries beyond the page would be read and described in vain: the next page reads
+// them again. A wrong size only costs such work, or another system call.
 type pageSize struct{ bytes atomic.Int32 }
 
 func (s *pageSize) set(n int) {
-	if n := int32(min(n, math.MaxInt32)); s.bytes.Load() != n { // not written by each call
+	if n := int32(min(n, math.MaxInt32)); s.bytes.Load() != n { // each call reads it; few write it
 		s.bytes.Store(n)
 	}
 }
 
 // rest returns the number of bytes to ask for when a page has taken some already: the difference to
-// the last page, and some more for names that are longer. A page that has taken more than that asks
-// for twice as much, and pages before the first full one for direntBuf.
+// the last page, and some more for longer names. A page that has taken more than that asks for
+// twice as much, and pages before the first full one for direntBuf.
 func (s *pageSize) rest(taken int) int {
 	last := int(s.bytes.Load())
 	if last == 0 {
@@ -122,7 +122,7 @@ func (s *pageSize) rest(taken int) int {
 	return min(max(last-taken, direntLeast), direntBuf)
 }
 
-// readDirError: a directory that was removed lists as ENOENT.
+// readDirError translates the errors of getdents64(2): a removed directory returns ENOENT.
 func readDirError(err error) error {
 	switch err {
 	case unix.ENOENT:
@@ -133,12 +133,13 @@ func readDirError(err error) error {
 	return err
 }
 
-// dirent makes an entry of what the kernel gave, at now or later; false: it is gone already.
+// dirent converts an entry, read from the kernel at now or later. It returns false if the name is
+// gone.
 func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, now time.Time, de *nfsserver.Dirent) bool {
 	de.Name, de.Fileid, de.Cookie, de.HasAttr = raw.name, raw.ino, raw.off, false
 	if string(raw.name) == ".." {
 		if d.ref == f.root {
-			de.Fileid = f.top.ino // above the root is nothing
+			de.Fileid = f.top.ino // the root has no parent
 		} else if f.mixed {
 			de.Fileid = inoOf(fd, "..", raw.ino)
 		}
@@ -177,9 +178,8 @@ func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, now time.Time, d
 	return true
 }
 
-// inoOf is the inode number of name in directory fd, as LOOKUP and GETATTR give it.
-// That of its entry is the number of what lies under it, if it is a mount point,
-// or of the subvolume.
+// inoOf returns the inode number of name in directory fd, as in LOOKUP and GETATTR. For a mount
+// point or a subvolume the entry has another one, of the directory below.
 func inoOf(fd int, name string, entry uint64) uint64 {
 	var st unix.Stat_t
 	err := eintr.Retry(func() error { return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) })

@@ -1,4 +1,4 @@
-// Refs: which file system, then the kernel's file handle, or inode number and generation.
+// Refs: the file system, and the kernel's file handle or inode number and generation.
 
 package osfs
 
@@ -18,9 +18,10 @@ import (
 //	kernelRef  1 byte kind, 8 mount, 1 handle type, then the handle of name_to_handle_at(2)
 //	inodeRef   1 byte kind, 8 mount, 8 volume, 8 inode number, 8 generation
 //
-// A kernel handle holds the inode's generation, so that a number used again is stale. An inodeRef
-// has a hash of that handle, because a process without the right to open a handle may still get it.
-// Without kernel handles it has the time of birth, or else a number of ours (owngenerations.go).
+// A kernel handle contains the inode's generation, so a handle of a reused number is stale. An
+// inodeRef has a hash of that handle, because a process may get a handle without the right to open
+// it. Without kernel handles it has the birth time, or else a generation given by the server
+// (owngenerations.go).
 const (
 	kernelRef = 3
 	inodeRef  = 4
@@ -30,27 +31,25 @@ const (
 	inodeRefLen     = mountHeader + 3*8
 )
 
-// An inodeKey is an inode without regard to its generation.
+// An inodeKey names an inode without its generation.
 type inodeKey struct{ mount, volume, ino uint64 }
 
-// A file is what an open file turns out to be.
+// A file describes an open file.
 type file struct {
 	ref  nfsserver.Ref
 	key  inodeKey
 	fsid uint64
 	st   unix.Stat_t
 
-	shifts   bool // the time of birth may change
-	merges   bool // of the mount
-	numbered bool // the generation is one of ours
+	shifts   bool // the birth time may change
+	merges   bool // see mount.merges
+	numbered bool // the server gave the generation (owngenerations.go)
 
-	// after is set for a file made by the call that describes it: a generation given before the
-	// call.
+	// after is set if the describing call made the file: a generation given before the call.
 	after uint64
 }
 
-// locate fills in all of x but its Ref for the open file fd, and returns its mount with a
-// reference.
+// locate sets all of x except its Ref, for the open file fd. It returns the mount with a reference.
 func (f *FS) locate(fd int, x *file) (*mount, error) {
 	if err := fstat(fd, &x.st); err != nil {
 		return nil, err
@@ -68,7 +67,7 @@ func (f *FS) locate(fd int, x *file) (*mount, error) {
 	return m, nil
 }
 
-// describe fills x for the open file fd.
+// describe sets all of x, for the open file fd.
 func (f *FS) describe(fd int, x *file) error {
 	m, err := f.locate(fd, x)
 	if err != nil {
@@ -90,7 +89,7 @@ func (f *FS) describe(fd int, x *file) error {
 	return err
 }
 
-// describeKernel fills in the Ref of the open file fd, of which x has the attributes.
+// describeKernel sets the Ref of the open file fd, with attributes in x.
 func (f *FS) describeKernel(m *mount, fd int, x *file) (err error) {
 	known := f.byName && x.st.Dev == m.dev
 	if known {
@@ -99,7 +98,7 @@ func (f *FS) describeKernel(m *mount, fd int, x *file) (err error) {
 			return nil
 		}
 	}
-	now := time.Now() // the open file keeps its inode number until later
+	now := time.Now() // before the handle: the open file keeps its inode number
 	if x.ref, err = kernelRefOf(m, fd); err != nil || !known {
 		return err
 	}
@@ -110,8 +109,8 @@ func (f *FS) describeKernel(m *mount, fd int, x *file) (err error) {
 	return nil
 }
 
-// generationOf is a number that tells an inode from others that have its number
-// before or after it.
+// generationOf returns a number that distinguishes an inode from earlier and later ones of its
+// number.
 func generationOf(m *mount, fd int) (uint64, error) {
 	if m.keeps {
 		if h, _, err := unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH); err == nil {
@@ -168,7 +167,7 @@ func inodeRefOf(k inodeKey, generation uint64) nfsserver.Ref {
 // generationIn is the generation in an inodeRef.
 func generationIn(r *nfsserver.Ref) uint64 { return binary.BigEndian.Uint64(r.Bytes()[inodeRefLen-8:]) }
 
-// inodeKeyOf is the key in an inodeRef.
+// inodeKeyOf returns the key in an inodeRef.
 func inodeKeyOf(r *nfsserver.Ref) (inodeKey, bool) {
 	b := r.Bytes()
 	if len(b) != inodeRefLen || b[0] != inodeRef {
@@ -177,8 +176,7 @@ func inodeKeyOf(r *nfsserver.Ref) (inodeKey, bool) {
 	return inodeKey{binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), binary.BigEndian.Uint64(b[17:])}, true
 }
 
-// openRef opens the file of a Ref for reference alone (O_PATH). Whether it is
-// that file is for the caller to check.
+// openRef opens the file of a Ref (O_PATH). The caller has to check that it is the right file.
 func (f *FS) openRef(r *nfsserver.Ref) (int, error) {
 	b := r.Bytes()
 	if len(b) <= kernelRefHeader {
@@ -212,5 +210,5 @@ func openKernelRef(m *mount, b []byte) (int, error) {
 	return fd, err
 }
 
-// procPath is the path under which a descriptor is opened again.
+// procPath returns a path by which a descriptor can be opened again.
 func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -1,4 +1,4 @@
-// The subtree check: whether what a handle names still lies in the export.
+// The subtree check: whether a handle's file still lies in the export.
 
 package osfs
 
@@ -9,16 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A handle names an inode, wherever it is. What somebody on this machine moves
-// out of the export goes on being served to those who have its handle, unless
-// this is asked for (exports(5), subtree_check). Then every object is checked
-// before its first use, and again when checkTicks of the sweeper have passed.
+// A handle names an inode anywhere. A file moved out of the export stays available by its handle,
+// unless the export has subtree_check (exports(5)). Then every object is checked before its first
+// use, and again after checkTicks of the sweeper.
 //
-// A directory is checked by going up. A file knows no directory, and it may have
-// several: the kernel's own memory of names (/proc) says under which it was
-// opened, the index under which it was last seen, and the last resort is a walk.
-// What is said is checked by opening that name. Unlike knfsd's, the handle does
-// not hold the directory: it survives a rename from one to another.
+// A directory is checked by the way up to the root. A file does not know its directories, and may
+// have several names. The kernel (/proc) has the name by which it was opened, and the index the
+// name under which it was last seen; the last resort is a walk. Each answer is checked by opening
+// that name. Unlike knfsd's, the handle does not contain the directory, so it survives a rename
+// from one to another.
 
 // confine returns ErrStale if n does not lie in the export.
 func (f *FS) confine(n *node) error {
@@ -51,7 +50,7 @@ func (f *FS) inside(n *node) (bool, error) {
 	}
 	if connected {
 		leads, err := f.leadsTo(path, &st)
-		if leads || err != nil || st.Nlink <= 1 { // its only name is elsewhere
+		if leads || err != nil || st.Nlink <= 1 { // its only name is outside
 			return leads, err
 		}
 	}
@@ -66,14 +65,13 @@ func (f *FS) inside(n *node) (bool, error) {
 	return true, nil
 }
 
-// pathOf is the path, from the root of the export if it lies there, under which
-// the kernel has the open file fd. One that was opened by handle may have none,
-// as long as nobody has looked up a name of it.
+// pathOf returns the kernel's path of the open file fd, relative to the export's root if it lies
+// below that. A file opened by handle may have none, until a name of it has been looked up.
 func (f *FS) pathOf(fd int) (path string, connected bool, err error) {
 	if path, err = fdPath(fd); err != nil || path == "/" {
 		return "", false, err
 	}
-	base := "/" // the private mount begins at the export
+	base := "/" // the private mount has the export as its root
 	if f.tree.copied < 0 {
 		if base, err = fdPath(f.tree.named); err != nil {
 			return "", false, err
@@ -83,8 +81,8 @@ func (f *FS) pathOf(fd int) (path string, connected bool, err error) {
 	return path, true, err
 }
 
-// leadsTo reports whether path, from the root of the export, names the file with attributes st. Its
-// only error is one that is scarce.
+// leadsTo reports whether path, relative to the export's root, names the file with attributes st.
+// Its only error is one that is scarce.
 func (f *FS) leadsTo(path string, st *unix.Stat_t) (bool, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
 	if f.tree.noXdev {

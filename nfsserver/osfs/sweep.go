@@ -1,4 +1,4 @@
-// The sweeper: closes what no client has used for a moment.
+// The sweeper closes files soon after their last use.
 
 package osfs
 
@@ -11,15 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An open descriptor is felt on the served machine: a file open for writing
-// cannot be run, a mounted file system with anything open cannot be unmounted,
-// and a deleted file keeps its space. So none stays open for longer than
-// idleTicks periods of sweepEvery after its last use, and one that is open for
-// writing no longer than one period after its file was synced. To open a file
-// again by its handle takes some microseconds.
+// Open descriptors disturb the served machine: a file open for writing cannot be executed, a file
+// system with an open file cannot be unmounted, and a removed file keeps its space. So each is
+// closed idleTicks periods of sweepEvery after its last use at the latest, and one open for writing
+// a period after its file was synced. To open a file again by its handle takes some microseconds.
 
-// A sweeper runs while there is anything open or kept, and not otherwise: an idle server
-// has no timer.
+// A sweeper runs only while something is open or cached: an idle server has no timer.
 type sweeper struct {
 	live atomic.Bool // the loop runs; written under mu
 
@@ -31,7 +28,7 @@ type sweeper struct {
 
 func (s *sweeper) init() { s.quit = make(chan struct{}) }
 
-// wakeSweeper starts the loop if it does not run.
+// wakeSweeper starts the loop, unless it runs.
 func (f *FS) wakeSweeper() {
 	s := &f.sweep
 	if s.live.Load() {
@@ -58,7 +55,7 @@ func (f *FS) sweepLoop() {
 			continue
 		}
 		f.sweep.live.Store(false)
-		if f.anyOpen() { // added before that was seen
+		if f.anyOpen() { // something was added before live was cleared
 			f.wakeSweeper()
 		}
 		return
@@ -78,7 +75,7 @@ func (s *sweeper) stop() {
 	s.done.Wait()
 }
 
-// sweepOnce lets one period pass and closes what has been idle for long enough.
+// sweepOnce advances the clock by a tick, and closes files that have been idle for long enough.
 func (f *FS) sweepOnce() {
 	now := f.cache.tick.Add(1)
 	room := f.flush.room()
@@ -95,14 +92,13 @@ func (f *FS) sweepOnce() {
 	f.gens.Drop(now, inodegen.IdleTicks)
 }
 
-// idle removes the nodes to close and returns those that are not in use as a
-// list; s.mu is held. A node in use whose descriptor for writing is idle leaves
-// the cache, and is closed by its last user: the next one opens the file anew,
-// without that descriptor. room is how many more files can wait to be synced;
-// the others stay until the next sweep.
+// idle removes the nodes to close, and returns those without users as a list; s.mu is held. A used
+// node with an idle descriptor for writing leaves the cache, and its last user closes it. The next
+// user opens the file anew, without that descriptor. room is the number of files that can still
+// wait for a sync; others stay until the next sweep.
 func (s *shard) idle(now uint32, room *int) (out *node) {
-	// From the one used longest ago. The order tells when a node was last got, but not when its
-	// descriptor for writing was used: so all are looked at, and the loop does not stop at the
+	// From the least recently used one. The order shows the last get of a node, but not the last
+	// use of its descriptor for writing. So the loop looks at all nodes, and does not stop at the
 	// first that stays.
 	for n := s.lru.prev; n != &s.lru; {
 		prev := n.prev
@@ -124,7 +120,7 @@ func (f *FS) dropIfGone(n *node) bool {
 	if err := fstat(n.fd(), &st); err == nil && st.Nlink > 0 && !f.isDead(n) {
 		return false
 	}
-	n.dirty.Store(false) // to write its data to the disk would only keep the space
+	n.dirty.Store(false) // a sync would only keep its space
 	f.cache.drop(n)
 	if k, ok := inodeKeyOf(&n.ref); ok {
 		f.index.markGone(&n.ref)

@@ -1,4 +1,4 @@
-// The tree that is served: the export's own file system, without what is mounted in it.
+// The exported tree: the export's own file system, without the mounts inside it.
 
 package osfs
 
@@ -9,24 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tree is the descriptors through which the export is reached.
+// A tree holds the descriptors of the export's root.
 //
-// What others mount inside the export must not be seen by clients (exports(5),
-// nocrossmnt). With CAP_SYS_ADMIN the server has a mount of its own for that: a
-// private copy of the export's mount, without those below it, in which the
-// directory under a mount point is a directory like any other. No lookup can
-// stray into a mounted file system, whenever it was mounted. Without the
-// privilege the kernel is asked to refuse each step over a mount point
-// (RESOLVE_NO_XDEV), and the mount point itself cannot be shown: EACCES.
+// Clients MUST NOT see file systems mounted inside the export (exports(5), nocrossmnt). With
+// CAP_SYS_ADMIN the server makes a private copy of the export's mount, without the mounts below it.
+// There the directory under a mount point is a directory like any other, and no lookup enters a
+// mounted file system, whenever it was mounted. Without the privilege the kernel is asked to refuse
+// each step over a mount point (RESOLVE_NO_XDEV), and a mount point itself returns EACCES.
 type tree struct {
 	// Set once.
-	root   int  // the directory; O_RDONLY, as open_by_handle_at wants no O_PATH
+	root   int  // the directory; O_RDONLY, because open_by_handle_at(2) does not take O_PATH
 	copied int  // the private mount, or -1
-	named  int  // the directory by its name: keeps the export itself from being unmounted unnoticed
-	noXdev bool // lookups must be told to stay on the mount
+	named  int  // the directory by its name; keeps the export from being unmounted unnoticed
+	noXdev bool // lookups need RESOLVE_NO_XDEV
 }
 
-// openTree opens directory dir; with cross what is mounted below belongs to it.
+// openTree opens directory dir. With cross the mounts below belong to it.
 func openTree(dir string, cross bool) (t tree, err error) {
 	t = tree{root: -1, copied: -1}
 	if t.named, err = openHere(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
@@ -54,21 +52,20 @@ func openTree(dir string, cross bool) (t tree, err error) {
 	return t, nil
 }
 
-// forbidden reports whether a system call is not there, or kept from this process by a filter: a
-// right that is missing is EACCES.
+// forbidden reports whether a system call is missing, or forbidden by a filter. A missing right is
+// EACCES.
 func forbidden(err error) bool { return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) }
 
-// copyMount is privateMount, but for tests of a server that is not allowed to do that.
+// copyMount is privateMount, but for tests of a server without that right.
 var copyMount = privateMount
 
-// privateMount returns a mount of the directory fd that is nowhere attached and
-// has none below it, now or later.
+// privateMount returns a detached mount of the directory fd, which never has mounts below.
 func privateMount(fd int) (int, error) {
 	m, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 	if err != nil {
 		return -1, err
 	}
-	// Or what is mounted in a shared mount from now on would be mounted here too.
+	// Otherwise later mounts inside a shared mount would appear here too.
 	if err := unix.MountSetattr(m, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Propagation: unix.MS_PRIVATE}); err != nil {
 		unix.Close(m)
 		return -1, err

@@ -1,4 +1,4 @@
-// The walk: finding inodes again after a restart, or after somebody moved them.
+// The walk: searches the tree for inodes after a restart, or after another program moved them.
 
 package osfs
 
@@ -11,29 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A walker looks for inodes in the whole tree, for all who want one at once, and
-// fills the index on the way. Handles are authenticated before they get here, so
-// a client cannot ask for walks at will; still no more than half of the time is
-// spent on them, but for a burst.
+// A walker searches the whole tree for inodes, for all callers at once, and fills the index on the
+// way. Handles are authenticated before, so clients cannot cause walks at will. Still, after a
+// burst, walks take no more than half of the time.
 type walker struct {
-	wantMu sync.Mutex // guards want and the fields of the wanted; taken after mu
+	wantMu sync.Mutex // guards want and the fields of its elements; taken after mu
 	want   map[inodeKey][]*wanted
 
-	mu    sync.Mutex    // held by who walks
-	debt  time.Duration // time spent on walks, less half of the time that has passed
-	asOf  time.Time     // debt
-	short error         // of this walk: the last lack that hid something from it; nil: none
+	mu    sync.Mutex    // held during a walk
+	debt  time.Duration // time spent on walks, less half of the time since
+	asOf  time.Time     // the time of debt
+	short error         // the last lack that hid something from this walk; nil: none
 }
 
-// A wanted is a call that looks for an inode.
+// A wanted is a call that searches for an inode.
 type wanted struct {
-	fd     int  // the inode, or -1
+	fd     int  // of the inode, or -1
 	missed bool // a walk that began after the call has not found it
 }
 
 func (w *walker) init() { w.want = make(map[inodeKey][]*wanted) }
 
-// find opens inode k, wherever it is in the tree.
+// find opens inode k, anywhere in the tree.
 func (w *walker) find(f *FS, k inodeKey) (int, error) {
 	me := &wanted{fd: -1}
 	w.wantMu.Lock()
@@ -89,21 +88,21 @@ func (w *walker) run(f *FS, me *wanted) error {
 	return nil
 }
 
-// note keeps the error of something that the walk could not look at, if it is a lack.
+// note records an error that hid something from the walk, if it is a lack.
 func (w *walker) note(err error) {
 	if scarce(err) {
 		w.short = err
 	}
 }
 
-// answered reports whether a walk has looked for me.
+// answered reports whether a walk has found me, or has missed me.
 func (w *walker) answered(me *wanted) bool {
 	w.wantMu.Lock()
 	defer w.wantMu.Unlock()
 	return me.fd >= 0 || me.missed
 }
 
-// all returns all that is wanted now.
+// all returns all calls that search now.
 func (w *walker) all() (all []*wanted) {
 	w.wantMu.Lock()
 	defer w.wantMu.Unlock()
@@ -113,14 +112,14 @@ func (w *walker) all() (all []*wanted) {
 	return all
 }
 
-// isWanted reports whether somebody looks for inode k.
+// isWanted reports whether a call searches for inode k.
 func (w *walker) isWanted(k inodeKey) bool {
 	w.wantMu.Lock()
 	defer w.wantMu.Unlock()
 	return len(w.want[k]) > 0
 }
 
-// deliver gives each who wants inode k a descriptor of his own; fd is one.
+// deliver gives each call that searches for inode k a duplicate of fd.
 func (w *walker) deliver(k inodeKey, fd int) {
 	w.wantMu.Lock()
 	defer w.wantMu.Unlock()
@@ -134,7 +133,7 @@ func (w *walker) deliver(k inodeKey, fd int) {
 	}
 }
 
-// walkDir goes over the entries of directory fd, which it closes, and of those below.
+// walkDir walks the entries of directory fd, and of the directories below. It closes fd.
 func (f *FS) walkDir(fd int, k inodeKey, depth int) {
 	defer unix.Close(fd)
 	buf := make([]byte, direntBuf)
@@ -154,7 +153,7 @@ func (f *FS) walkDir(fd int, k inodeKey, depth int) {
 	}
 }
 
-// walkEntry notes one entry; a directory is walked unless it lies too deep.
+// walkEntry records one entry. It walks a directory, unless that is too deep.
 func (f *FS) walkEntry(fd int, k inodeKey, de *rawDirent, depth int) {
 	if de.dots() {
 		return
@@ -180,14 +179,14 @@ func (f *FS) walkEntry(fd int, k inodeKey, de *rawDirent, depth int) {
 		unix.Close(sub)
 		return
 	}
-	f.index.add(x.key, hint{k, name}) // x.key, as a mount point has not the number that its entry says
+	f.index.add(x.key, hint{k, name}) // x.key: the entry of a mount point has another number
 	if f.index.walk.isWanted(x.key) {
 		f.walkWanted(x.key, fd, name)
 	}
 	f.walkDir(sub, x.key, depth+1)
 }
 
-// walkFile notes an entry that is no directory.
+// walkFile records an entry that is not a directory.
 func (f *FS) walkFile(dir int, k inodeKey, h hint) {
 	f.index.add(k, h)
 	if f.index.walk.isWanted(k) {

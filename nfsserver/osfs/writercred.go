@@ -1,4 +1,4 @@
-// Whether it matters to a file system who writes to a file that is open.
+// Decides which part of the writer's identity matters to the file system.
 
 package osfs
 
@@ -10,14 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// actWriter is act for a WRITE to n, which c may do. Not all of the identity
-// matters then, and each part of it is a system call more, on either side:
+// actWriter is Act for a WRITE to n that c is permitted. Each part of the identity costs a system
+// call before and one after the WRITE, and not all parts matter:
 //
-//   - A file with set-id bits loses them by who writes, groups included.
-//   - Room that is kept for root, and limits that do not hold for it (quotas), are
-//     a matter of the effective user and of capabilities. The group that ext4 can
-//     be told to keep room for (resgid) is not looked at.
-//   - Where there is neither, the writer makes no difference.
+//   - The writer, with its groups, decides whether a file's set-id bits are cleared.
+//   - Blocks reserved for root, and limits that exempt root (quotas), depend on the effective user
+//     and on capabilities. The group for which ext4 can reserve blocks (resgid) is not supported.
+//   - Without either the writer makes no difference.
 func (f *FS) actWriter(n *node, c *nfsserver.Cred) (cred.Acting, error) {
 	if n.grants.setID.Load() {
 		return f.creds.Act(c)
@@ -30,9 +29,8 @@ func (f *FS) actWriter(n *node, c *nfsserver.Cred) (cred.Acting, error) {
 	return f.creds.Act(&who)
 }
 
-// writersAreAlike reports whether the file system of fd gives room to one writer
-// as to another: XFS sets its limits by the owner alone, and tmpfs has none but
-// quotas. Of no other is that assumed.
+// writersAreAlike reports whether the file system of fd treats all writers alike: XFS has limits
+// for owners only, and tmpfs has only quotas. On other file systems it returns false.
 func writersAreAlike(fd int, magic int64) bool {
 	switch magic {
 	case unix.XFS_SUPER_MAGIC:
@@ -49,8 +47,8 @@ const (
 	getGroupFormat = 0x800004<<8 | 1
 )
 
-// hasQuotas reports whether quotas are on, or may be: a kernel that cannot be
-// asked (before 5.14) has no quotas on tmpfs, which came with 6.6.
+// hasQuotas reports whether quotas may be enabled. A kernel before 5.14 cannot be asked, and has no
+// quotas on tmpfs, which came with 6.6.
 func hasQuotas(fd int) bool {
 	var format uint32
 	for _, cmd := range [...]uintptr{getUserFormat, getGroupFormat} {

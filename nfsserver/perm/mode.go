@@ -1,4 +1,4 @@
-// What becomes of a mode: set-id bits, and the attributes of new objects.
+// Modes after a change: set-id bits, and the attributes of new objects.
 
 package perm
 
@@ -8,14 +8,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// dropsSetgid reports whether a change by c removes the set-group-id bit: from
-// what its group may execute, and from what is of a group that is not c's.
+// dropsSetgid reports whether a change by c clears the set-group-id bit: of an object that its
+// group may execute, or of one with a group that c is not in.
 func dropsSetgid(c *nfsserver.Cred, a *nfsserver.Attr) bool {
 	return a.Mode&0o010 != 0 || !hasGroup(c, a.GID)
 }
 
-// Written is the mode of a file after c changed its content: a program that runs
-// as its owner must not become another program.
+// Written returns the mode of a file after c changed its content: a program that runs as its owner
+// MUST NOT become another program.
 func Written(c *nfsserver.Cred, a *nfsserver.Attr) uint32 {
 	if c.UID == 0 {
 		return a.Mode
@@ -27,8 +27,8 @@ func Written(c *nfsserver.Cred, a *nfsserver.Attr) uint32 {
 	return mode
 }
 
-// chowned is the mode of an object after c gave it to group gid: set-id bits do
-// not pass to another owner (POSIX chown; as in Linux, the superuser is no exception).
+// chowned returns the mode of an object after c gave it to group gid. Set-id bits do not pass to
+// another owner (POSIX chown). As in Linux, this includes changes by the superuser.
 func chowned(c *nfsserver.Cred, a *nfsserver.Attr, gid uint32) uint32 {
 	if a.Type == nfsserver.TypeDir {
 		return a.Mode
@@ -40,7 +40,7 @@ func chowned(c *nfsserver.Cred, a *nfsserver.Attr, gid uint32) uint32 {
 	return mode
 }
 
-// chmoded is mode as c may give it to an object of group gid.
+// chmoded returns mode, as far as c may set it on an object of group gid.
 func chmoded(c *nfsserver.Cred, mode, gid uint32) uint32 {
 	if !hasGroup(c, gid) {
 		mode &^= nfsserver.ModeSetgid
@@ -48,8 +48,7 @@ func chmoded(c *nfsserver.Cred, mode, gid uint32) uint32 {
 	return mode & nfsserver.ModeAll
 }
 
-// SettleMode completes s, which c may set on an object with attributes a, by what becomes of the
-// mode.
+// SettleMode adds to s, which c may set on an object with attributes a, the mode after the change.
 func SettleMode(c *nfsserver.Cred, a nfsserver.Attr, s *nfsserver.SetAttr) {
 	gid := a.GID
 	if s.Has(nfsserver.SetGID) {
@@ -68,8 +67,8 @@ func SettleMode(c *nfsserver.Cred, a nfsserver.Attr, s *nfsserver.SetAttr) {
 	s.Mask, s.Mode = s.Mask|nfsserver.SetMode, a.Mode
 }
 
-// Newborn is the attributes of a new object of type t that c makes in a directory
-// with attributes dir. Mode, owner and group are among them.
+// Newborn returns the attributes of a new object of type t, which c makes in a directory with
+// attributes dir. They include mode, owner and group. EPERM: c may not give it that owner or group.
 func Newborn(c *nfsserver.Cred, dir *nfsserver.Attr, t nfsserver.FileType, s *nfsserver.SetAttr) (nfsserver.SetAttr, error) {
 	set := *s
 	if c.UID != 0 && s.Has(nfsserver.SetUID) && s.UID != c.UID {

@@ -1,5 +1,5 @@
-// Package perm decides what a caller may do, as a kernel would, from mode, owner, group and ACL:
-// for an FS whose objects no kernel guards.
+// Package perm checks permissions as a kernel does, by mode, owner, group and ACL. It is for an FS
+// without a kernel's checks.
 package perm
 
 import (
@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/posixacl"
 )
 
-// An Object is what its permissions depend on. ACL is the access ACL; empty: the mode says all.
+// An Object has the attributes on which permissions depend. ACL is the access ACL; with an empty
+// one the mode alone decides.
 type Object struct {
 	*nfsserver.Attr
 	ACL posixacl.ACL
@@ -19,14 +20,14 @@ type Object struct {
 // inGroup reports whether c belongs to group g.
 func inGroup(c *nfsserver.Cred, g uint32) bool { return c.GID == g || slices.Contains(c.GIDs, g) }
 
-// hasGroup reports whether c may give objects of group g the set-group-id bit.
+// hasGroup reports whether c may set the set-group-id bit of objects in group g.
 func hasGroup(c *nfsserver.Cred, g uint32) bool { return c.UID == 0 || inGroup(c, g) }
 
-// Owns reports whether c may do what only an owner may.
+// Owns reports whether c has an owner's rights.
 func Owns(c *nfsserver.Cred, a *nfsserver.Attr) bool { return c.UID == 0 || c.UID == a.UID }
 
-// May reports whether c has all of the permissions want (nfsserver.MayRead …). The superuser has
-// all, but to execute a file that nobody may.
+// May reports whether c has all permissions in want (nfsserver.MayRead …). The superuser has all,
+// except to execute a file without any execute bit.
 func (o Object) May(c *nfsserver.Cred, want uint32) bool {
 	if c.UID == 0 {
 		return want&nfsserver.MayExec == 0 || o.Type == nfsserver.TypeDir || o.Mode&0o111 != 0
@@ -44,9 +45,9 @@ func (o Object) May(c *nfsserver.Cred, want uint32) bool {
 	return bits&want == want
 }
 
-// byACL is May of one who is not the owner, in the order of acl(5): an entry for the user decides;
-// else any of those for groups that gives all of want, and if there are only others nobody gets it;
-// else the entry for everybody.
+// byACL is May for a caller other than the owner, in the order of acl(5). An entry for the user
+// decides. Otherwise any entry for one of its groups that grants all of want decides; if such
+// entries exist and none does, the result is false. Otherwise the entry for others decides.
 func byACL(c *nfsserver.Cred, a *nfsserver.Attr, acl posixacl.ACL, want uint32) bool {
 	mask := uint32(7)
 	for _, e := range acl {
@@ -81,7 +82,7 @@ func byACL(c *nfsserver.Cred, a *nfsserver.Attr, acl posixacl.ACL, want uint32) 
 	return false
 }
 
-// Check is May as an error.
+// Check is May with an error: EACCES.
 func (o Object) Check(c *nfsserver.Cred, want uint32) error {
 	if !o.May(c, want) {
 		return syscall.EACCES
@@ -89,19 +90,20 @@ func (o Object) Check(c *nfsserver.Cred, want uint32) error {
 	return nil
 }
 
-// MayRead reports whether c may read a file: who owns it may, as it might have been opened before
-// its mode changed; and who may execute it must read it to do so (RFC 1813 §4.4).
+// MayRead reports whether c may read a file. Its owner may, because it might have opened the file
+// before the mode changed. A user with execute permission may, because the client has to read a
+// program to run it (RFC 1813 §4.4).
 func (o Object) MayRead(c *nfsserver.Cred) bool {
 	return o.May(c, nfsserver.MayRead) || c.UID == o.UID || o.May(c, nfsserver.MayExec)
 }
 
-// MayWrite is as MayRead.
+// MayWrite reports whether c may write a file, or owns it.
 func (o Object) MayWrite(c *nfsserver.Cred) bool {
 	return o.May(c, nfsserver.MayWrite) || c.UID == o.UID
 }
 
-// MayUnlink checks that c may remove the name of an object with attributes a from directory o: it
-// must be writable, and a sticky one lets only owners.
+// MayUnlink checks that c may remove the name of an object with attributes a from directory o. The
+// directory must be writable; in a sticky one only the owner of either may do it.
 func (o Object) MayUnlink(c *nfsserver.Cred, a *nfsserver.Attr) error {
 	if err := o.Check(c, nfsserver.MayWrite|nfsserver.MayExec); err != nil {
 		return err
@@ -112,7 +114,7 @@ func (o Object) MayUnlink(c *nfsserver.Cred, a *nfsserver.Attr) error {
 	return nil
 }
 
-// MaySet checks a change to the attributes of s.
+// MaySet checks a change to the attributes in s: EPERM or EACCES.
 func (o Object) MaySet(c *nfsserver.Cred, s *nfsserver.SetAttr) error {
 	if c.UID == 0 {
 		return nil

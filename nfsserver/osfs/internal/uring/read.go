@@ -1,5 +1,4 @@
-// A read: submitted by the goroutine that has a thread for that, and completed by the one that
-// reaps.
+// A read: submitted by a goroutine with a thread of its own, and completed by another.
 
 package uring
 
@@ -13,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A read is one under way. Its owner is who took it from free; between submit and done the kernel
-// writes to p, which is on the heap and held here.
+// A read is a read under way. The goroutine that took it from free owns it. From submit until done
+// the kernel writes to p, which is on the heap and referenced here.
 type read struct {
 	p    []byte
 	res  atomic.Int32
-	done chan struct{} // one token
+	done chan struct{} // holds one token
 }
 
-// ErrFull is of a ring that has as many reads under way as it has entries.
+// ErrFull is the error of a ring with as many reads under way as it has entries.
 var ErrFull = errors.New("uring: as many reads are under way as there are entries")
 
-// ReadAt reads once at an offset of fd, as pread(2) does, and waits for it without a thread. p is
-// on the heap. It does not wait for other reads, which may be of a disk that has ceased to answer:
-// see ErrFull.
+// ReadAt reads once at an offset of fd, as pread(2) does, and waits without a thread. p MUST be on
+// the heap. It does not wait for other reads, which may be of a disk that does not answer: see
+// ErrFull.
 func (r *Ring) ReadAt(fd int, p []byte, off int64) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -47,11 +46,11 @@ func (r *Ring) ReadAt(fd int, p []byte, off int64) (int, error) {
 	return int(max(res, 0)), errnoOf(res)
 }
 
-// submit leaves one read to the submitter.
+// submit queues one read for the submitter.
 func (r *Ring) submit(rd *read, s submission) {
-	s.data = uint64(uintptr(unsafe.Pointer(rd)) - uintptr(unsafe.Pointer(&r.reads))) // never a pointer: its place in reads
+	s.data = uint64(uintptr(unsafe.Pointer(rd)) - uintptr(unsafe.Pointer(&r.reads))) // its offset in reads, no pointer
 	r.mu.Lock()
-	// There is room: no more are under way than the ring has entries.
+	// There is room, because reads has no more elements than the ring entries.
 	r.submissions[r.tail&r.sqMask] = s
 	r.tail++
 	r.pending++
@@ -60,18 +59,17 @@ func (r *Ring) submit(rd *read, s submission) {
 	r.entering = true
 	r.mu.Unlock()
 	if wake {
-		// Others that were woken together with this one are about to submit as well. The submitter
-		// is a thread of its own: to wake it, and to have another thread take the processor from it
-		// again, costs several times what a read does.
+		// Other goroutines woken together with this one will submit soon. Waking the submitter's
+		// thread, and another thread to take the processor back, costs several reads' time.
 		runtime.Gosched()
-		r.wake <- struct{}{} // has room: it is awake from here until entering is false
+		r.wake <- struct{}{} // never blocks: the submitter is awake until entering is false
 	}
 }
 
-// submitter tells the kernel of submissions, of several in one call, until the ring is closed. It
-// has a thread of its own: pages that come are copied by the thread that has submitted the read,
-// and one that waits for something else meanwhile, such as a fsync, would have the read wait for
-// that too; of one that has ended its reads fail.
+// submitter passes submissions to the kernel, several in one call, until the ring is closed. It
+// needs a thread of its own. The submitting thread copies arriving pages, so one that blocks
+// meanwhile, for example in fsync(2), would delay the read too. If the submitting thread ends, its
+// reads fail.
 func (r *Ring) submitter() {
 	defer close(r.gone)
 	runtime.LockOSThread()
@@ -90,8 +88,8 @@ func (r *Ring) submitter() {
 	}
 }
 
-// enter tells the kernel of n submissions, and returns how many it has taken: none while it has no
-// memory for them.
+// enter passes n submissions to the kernel, and returns the number taken: none while the kernel has
+// no memory for them.
 func (r *Ring) enter(n uint32) uint32 {
 	took, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(n), 0, 0, 0, 0)
 	switch errno {
@@ -104,16 +102,16 @@ func (r *Ring) enter(n uint32) uint32 {
 	return 0
 }
 
-// enterMost is how many reads the kernel is told of in one call. A call of more than 20 µs is taken
-// for one that waits by Go's runtime, which wakes a thread for the processor; and the disk begins
-// with the first reads only when all of a call have been prepared.
+// enterMost is the number of reads in one call. Go's runtime takes a call of more than 20 µs for
+// one that blocks, and wakes a thread for the processor. And the disk begins with the first reads
+// only after the kernel has prepared all of a call.
 const enterMost = 3
 
-// enterSleep is between two attempts to tell the kernel.
+// enterSleep is the time between two attempts to submit.
 const enterSleep = time.Millisecond
 
-// reap completes reads until the ring is closed. Go's poller tells it of completions; it need not
-// read the event's counter for that, as each completion is an edge of its own.
+// reap completes reads until the ring is closed. Go's poller reports completions. It need not read
+// the event's counter, because each completion is an edge.
 func (r *Ring) reap() {
 	defer close(r.ended)
 	rc, err := r.event.SyscallConn()
@@ -126,7 +124,7 @@ func (r *Ring) reap() {
 	})
 }
 
-// drain completes what there is.
+// drain completes all reads in the completion queue.
 func (r *Ring) drain() {
 	head := r.cqHead.Load()
 	for tail := r.cqTail.Load(); head != tail; tail = r.cqTail.Load() {

@@ -1,6 +1,6 @@
-// The ring: what is shared with the kernel, and how it is laid out.
+// The ring: memory shared with the kernel, and its layout.
 
-// Package uring reads files through io_uring(7), so that a goroutine that waits for a disk takes no
+// Package uring reads files through io_uring(7). A goroutine that waits for a disk occupies no
 // thread, and several reads share a system call.
 package uring
 
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// params is struct io_uring_params; of the offsets only those that are used have names.
+// params is struct io_uring_params; only used offsets have names.
 type params struct {
 	sqEntries, cqEntries, flags, cpu, idle, features, wq uint32
 	_                                                    [3]uint32
@@ -29,7 +29,7 @@ type params struct {
 	}
 }
 
-// A submission is struct io_uring_sqe of a read.
+// A submission is struct io_uring_sqe for a read.
 type submission struct {
 	op, flags uint8
 	prio      uint16
@@ -50,7 +50,7 @@ type completion struct {
 const (
 	opRead          = 22 // IORING_OP_READ
 	featSingleMmap  = 1  // IORING_FEAT_SINGLE_MMAP
-	featNoDrop      = 2  // IORING_FEAT_NODROP: completions that find no room are kept
+	featNoDrop      = 2  // IORING_FEAT_NODROP: the kernel keeps completions that do not fit
 	setupClamp      = 16 // IORING_SETUP_CLAMP
 	registerEventfd = 4  // IORING_REGISTER_EVENTFD
 	offSubmissions  = 0x10000000
@@ -60,11 +60,11 @@ const (
 
 var errFeatures = errors.New("uring: a kernel without what is needed")
 
-// A Ring has reads under way. Its methods may be called from any goroutine.
+// A Ring has reads under way. Its methods are for any goroutine.
 type Ring struct {
-	// set once
+	// Set once.
 	fd             int
-	event          *os.File // tells of completions
+	event          *os.File // an eventfd; signals completions
 	memory, sqes   []byte
 	sqHead, sqTail *atomic.Uint32
 	cqHead, cqTail *atomic.Uint32
@@ -72,20 +72,20 @@ type Ring struct {
 	array          []uint32
 	submissions    []submission
 	completions    []completion
-	free           chan *read    // reads that are not under way: no more than the ring has entries
-	ended          chan struct{} // no completions are waited for
-	wake           chan struct{} // one token: there are submissions
-	gone           chan struct{} // the submitter has ended
+	free           chan *read    // reads not under way: at most entries
+	ended          chan struct{} // closed when reap has ended
+	wake           chan struct{} // holds one token while there are submissions
+	gone           chan struct{} // closed when submitter has ended
 
 	mu       sync.Mutex
-	tail     uint32 // guarded by mu: submissions that have been written
-	pending  uint32 // guarded by mu: of those, the ones that the kernel has not been told of
-	entering bool   // guarded by mu: the submitter is telling it, or about to
+	tail     uint32 // guarded by mu: number of submissions written
+	pending  uint32 // guarded by mu: submissions not yet passed to the kernel
+	entering bool   // guarded by mu: the submitter passes them, or will do so
 
 	reads [entries]read
 }
 
-// Open makes a ring. It fails where the kernel has none, or does not let this process have one.
+// Open makes a ring. It fails if the kernel has none, or does not let this process have one.
 func Open() (*Ring, error) {
 	p := params{flags: setupClamp}
 	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, entries, uintptr(unsafe.Pointer(&p)), 0)
@@ -122,7 +122,7 @@ func (r *Ring) init(p *params) error {
 	r.array = unsafe.Slice((*uint32)(unsafe.Pointer(&r.memory[p.sq.array])), p.sqEntries)
 	r.submissions = unsafe.Slice((*submission)(unsafe.Pointer(&r.sqes[0])), p.sqEntries)
 	r.completions = unsafe.Slice((*completion)(unsafe.Pointer(&r.memory[p.cq.cqes])), p.cqEntries)
-	for i := range r.array { // a slot of the ring has the submission of the same number
+	for i := range r.array { // slot i has submission i
 		r.array[i] = uint32(i)
 	}
 	event, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
@@ -142,7 +142,7 @@ func (r *Ring) init(p *params) error {
 	return nil
 }
 
-// Close ends the ring. No read is under way, and none follows.
+// Close ends the ring. There MUST be no read under way or later.
 func (r *Ring) Close() {
 	close(r.wake)
 	<-r.gone
@@ -163,7 +163,7 @@ func (r *Ring) unmap() {
 	unix.Close(r.fd)
 }
 
-// errnoOf is the error in the result of a completion.
+// errnoOf returns the error in the result of a completion.
 func errnoOf(res int32) error {
 	if res < 0 {
 		return syscall.Errno(-res)
