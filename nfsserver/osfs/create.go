@@ -142,7 +142,7 @@ func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) er
 func (f *FS) give(c *nfsserver.Cred, s *nfsserver.SetAttr, fd int, st *unix.Stat_t) (given bool, err error) {
 	given = true
 	err = f.as(c, func() error {
-		// The group first: without ownership the caller may not set it.
+		// The group first: without ownership the caller cannot set it.
 		for _, id := range [...]nfsserver.SetMask{nfsserver.SetGID, nfsserver.SetUID} {
 			one := *s
 			if one.Mask &= id; one.Mask == 0 || id == nfsserver.SetUID && st.Uid == s.UID || id == nfsserver.SetGID && st.Gid == s.GID {
@@ -187,7 +187,7 @@ const setIDBits = nfsserver.ModeSetuid | nfsserver.ModeSetgid
 
 // moreMode returns the bits in the mode of s that the creating call could not set: set-id bits of a
 // directory, and bits in the umask of the process, which applies only if the directory has no
-// default ACL. ACLs removed the other missing bits, or the caller may not set them.
+// default ACL. ACLs removed the other missing bits, or the caller cannot set them.
 func (f *FS) moreMode(d *node, s *nfsserver.SetAttr, st *unix.Stat_t) (more uint32) {
 	missing := s.Mode & nfsserver.ModeAll &^ st.Mode
 	if !s.Has(nfsserver.SetMode) || missing == 0 || fileType(st.Mode) == nfsserver.TypeSymlink {

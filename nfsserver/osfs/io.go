@@ -156,7 +156,7 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 }
 
 // syncer returns a descriptor of n for a sync, an open one if possible. It returns -1 if n is
-// neither file nor directory, or if this process may not open it. That is no failure, because the
+// neither file nor directory, or if this process cannot open it. That is no failure, because the
 // change itself was possible: with a mode without the owner's bits, in a directory that cannot be
 // listed, or without free descriptors.
 func (f *FS) syncer(n *node) (int, error) {

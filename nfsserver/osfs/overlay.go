@@ -110,7 +110,7 @@ func (f *FS) isDead(n *node) bool {
 	}
 	fd, err := openHere(n.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		return true // this process may not read it
+		return true // this process cannot read it
 	}
 	defer unix.Close(fd)
 	_, err = getdents(fd, make([]byte, direntBuf))
