@@ -68,7 +68,7 @@ func SettleMode(c *nfsserver.Cred, a nfsserver.Attr, s *nfsserver.SetAttr) {
 }
 
 // Newborn returns the attributes of a new object of type t, which c makes in a directory with
-// attributes dir. They include mode, owner and group. EPERM: c is refused to give it that owner or group.
+// attributes dir. They include mode, owner and group. EPERM: c cannot give it that owner or group.
 func Newborn(c *nfsserver.Cred, dir *nfsserver.Attr, t nfsserver.FileType, s *nfsserver.SetAttr) (nfsserver.SetAttr, error) {
 	set := *s
 	if c.UID != 0 && s.Has(nfsserver.SetUID) && s.UID != c.UID {
