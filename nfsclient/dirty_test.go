@@ -49,7 +49,7 @@ func TestWritesAfterCommitBeganNeedAnother(t *testing.T) {
 	l.needs(false)
 }
 
-func TestLossIsToldOnce(t *testing.T) {
+func TestLossIsReportedOnce(t *testing.T) {
 	l := &ledger{T: t}
 	l.write(verf1)
 	l.write(verf2) // the server restarted between the two

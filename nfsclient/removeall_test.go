@@ -60,7 +60,7 @@ func TestRemoveAllEndsWhenListedNamesAreNotThere(t *testing.T) {
 }
 
 // What can be removed is, each failure is told once, and directories above it stay.
-func TestRemoveTreeGoesOn(t *testing.T) {
+func TestRemoveTreeContinuesAfterErrors(t *testing.T) {
 	rows := map[uint32]func(run) run{nfs3.ProcRemove: refuseRemove(nfs3.ErrAcces, func(name []byte) bool {
 		return bytes.HasPrefix(name, []byte("keep"))
 	})}

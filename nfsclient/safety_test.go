@@ -55,9 +55,9 @@ func failAt(off uint64) map[uint32]func(run) run {
 	}
 }
 
-// TestErrorsOfPartsAreTold: a disk that fails in the middle of a file of several pieces. What was
+// TestErrorsOfPiecesAreReported: a disk that fails in the middle of a file of several pieces. What was
 // done in front of the error counts, and the error is told, by streams too.
-func TestErrorsOfPartsAreTold(t *testing.T) {
+func TestErrorsOfPiecesAreReported(t *testing.T) {
 	const bad = 2 << 20
 	data := random(bad+1<<20, 3)
 	faulty(t, failAt(bad), func(t *testing.T, fsys *nfsclient.FS) {

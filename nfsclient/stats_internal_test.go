@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-func TestCountersAreOfWhatWasCalled(t *testing.T) {
+func TestCountersOnlyForCalledProcedures(t *testing.T) {
 	c := &Client{calls: new(callCounts)}
 	times := []time.Duration{1, 90 * time.Microsecond, 100 * time.Microsecond, 101 * time.Microsecond, time.Hour} // of three powers of two
 	for _, d := range times {

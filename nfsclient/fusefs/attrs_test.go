@@ -67,8 +67,8 @@ func TestRepliesNeverGoBack(t *testing.T) {
 	}
 }
 
-// TestWhoseChange: only another client's change makes what is cached void.
-func TestWhoseChange(t *testing.T) {
+// TestOwnAndForeignChanges: only another client's change makes what is cached void.
+func TestOwnAndForeignChanges(t *testing.T) {
 	one, two, three := version(1), version(2), version(3)
 	for _, c := range []struct {
 		what string

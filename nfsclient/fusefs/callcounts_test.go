@@ -56,9 +56,9 @@ func TestNewNameOfAnotherIsSeenSoon(t *testing.T) {
 	}
 }
 
-// TestLookingAtAllFilesListsTheDirectory: stat(2) of each file of a directory is not a call for
+// TestCheckingAllFilesListsTheDirectory: stat(2) of each file of a directory is not a call for
 // each.
-func TestLookingAtAllFilesListsTheDirectory(t *testing.T) {
+func TestCheckingAllFilesListsTheDirectory(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must.Succeed(t, os.Mkdir(m.there("d"), 0o755))
 	const files = 1000

@@ -83,8 +83,8 @@ func TestAttributesOfANewFileAreOneCall(t *testing.T) {
 	}
 }
 
-// TestHeldTimesAreSent: by whatever shows them to others, or would change them.
-func TestHeldTimesAreSent(t *testing.T) {
+// TestDeferredTimesAreSent: by whatever shows them to others, or would change them.
+func TestDeferredTimesAreSent(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
 	for what, then := range map[string]func(f *os.File){
 		"close": func(f *os.File) { must.Succeed(t, f.Close()) },
@@ -139,9 +139,9 @@ func TestHeldTimesAreSent(t *testing.T) {
 	}
 }
 
-// TestOnlyNewFilesAreHeld: what others may see, or what may be refused, is done when the system
+// TestOnlyNewFilesDeferSetattr: what others may see, or what may be refused, is done when the system
 // call returns.
-func TestOnlyNewFilesAreHeld(t *testing.T) {
+func TestOnlyNewFilesDeferSetattr(t *testing.T) {
 	for what, prepare := range map[string]func(m *mounted) *os.File{
 		"opened": func(m *mounted) *os.File {
 			must.Succeed(t, newFile(t, m.at("file")).Close())
@@ -190,8 +190,8 @@ func TestOnlyNewFilesAreHeld(t *testing.T) {
 	}
 }
 
-// TestErrorOfHeldTimesIsTold: once, by what has them sent, or the next that can.
-func TestErrorOfHeldTimesIsTold(t *testing.T) {
+// TestErrorOfDeferredTimesIsReported: once, by what has them sent, or the next that can.
+func TestErrorOfDeferredTimesIsReported(t *testing.T) {
 	told := func(m *mounted, what string, then func(f *os.File) error) {
 		t.Helper()
 		f := newFile(t, m.at(what))

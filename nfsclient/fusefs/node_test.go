@@ -17,8 +17,8 @@ func handleOf(s string) nfs3.FH {
 	return fh
 }
 
-// TestNodesLiveAsLongAsTheyAreHeld: by the kernel's lookups or by an open file.
-func TestNodesLiveAsLongAsTheyAreHeld(t *testing.T) {
+// TestNodesLiveWhileReferenced: by the kernel's lookups or by an open file.
+func TestNodesLiveWhileReferenced(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	a := tab.enter(handleOf("a"), tab.root, "a", 0)
 	if again := tab.enter(handleOf("a"), tab.root, "link", 0); again != a || len(a.dirNames) != 2 {

@@ -102,9 +102,9 @@ func TestNoticeIsPutOffOnce(t *testing.T) {
 	})
 }
 
-// TestLooksWaitForReads: looks at open files drop no pages during a READ, whose short reply the
+// TestPollsWaitForReads: looks at open files drop no pages during a READ, whose short reply the
 // kernel would ignore.
-func TestLooksWaitForReads(t *testing.T) {
+func TestPollsWaitForReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, f, n := noted(5, 9)
 		f.add(&handle{n: n, data: new(datapath.Handle)})

@@ -46,9 +46,9 @@ func (r *rememberingFS) Access(c nfsserver.Cred, ref nfsserver.Ref, want uint32)
 	return r.FS.Access(c, ref, want)
 }
 
-// TestReplacedFileIsFoundAnew: a file that another client has replaced is not opened by its
+// TestReplacedFileIsFoundAgain: a file that another client has replaced is not opened by its
 // handle, though the server still answers for that.
-func TestReplacedFileIsFoundAnew(t *testing.T) {
+func TestReplacedFileIsFoundAgain(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, Remember: true})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("old"), 0o600))
 	for range 3 { // the name is in the cache once the directory is known

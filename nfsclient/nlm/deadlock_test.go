@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestWhoWouldWaitForItself is told at once, of two and of three, and of two that share; the others
+// TestDeadlockIsReported is told at once, of two and of three, and of two that share; the others
 // have their locks when it has ended.
-func TestWhoWouldWaitForItself(t *testing.T) {
+func TestDeadlockIsReported(t *testing.T) {
 	simulate(t, func(b *bench) {
 		soon, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
@@ -44,8 +44,8 @@ func TestWhoWouldWaitForItself(t *testing.T) {
 	})
 }
 
-// TestWhoHasGivenUpIsInNoDeadlock, nor is a lock of flock(2), which has no such error.
-func TestWhoHasGivenUpIsInNoDeadlock(t *testing.T) {
+// TestGivenUpWaitIsInNoDeadlock, nor is a lock of flock(2), which has no such error.
+func TestGivenUpWaitIsInNoDeadlock(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(0, 0, 0, true), 0)
 		b.want(b.lock(1, 4, 4, true), 0)

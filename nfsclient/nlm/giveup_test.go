@@ -94,8 +94,8 @@ func TestCloseOfSoftMount(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsHasUnlockMadeAtOnce where the server is there again.
-func TestWhoWaitsHasUnlockMadeAtOnce(t *testing.T) {
+// TestWaiterRetriesUnlockAtOnce where the server is there again.
+func TestWaiterRetriesUnlockAtOnce(t *testing.T) {
 	simulate(t, func(b *bench) {
 		unlocks := 0 // guarded by the model's lock
 		mend := b.silence(false)

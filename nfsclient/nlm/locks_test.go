@@ -218,8 +218,8 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// TestHandlesReleaseWhatIsLeft: locks by an open file that is gone, and no others.
-func TestHandlesReleaseWhatIsLeft(t *testing.T) {
+// TestHandlesReleaseRemainingLocks: locks by an open file that is gone, and no others.
+func TestHandlesReleaseRemainingLocks(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 0, 1, true), 0)
 		b.want(b.lock(2, 4, 5, true), 0)

@@ -101,9 +101,9 @@ func simulateCrashes(t *testing.T, test func(r *teller)) {
 	simulate(t, func(b *bench) { test(&teller{b: b, dir: dir}) })
 }
 
-// TestServerIsToldOfACrash once, by the first mount of the next start, with a number that grows;
+// TestCrashNoticeIsSentOnce once, by the first mount of the next start, with a number that grows;
 // and neither of the end of a process nor of a mount.
-func TestServerIsToldOfACrash(t *testing.T) {
+func TestCrashNoticeIsSentOnce(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		idle := r.mount("1")
 		r.left(0) // nothing was locked
@@ -148,9 +148,9 @@ func TestServerIsToldOfACrash(t *testing.T) {
 	})
 }
 
-// TestNoLockBeforeTheServerIsTold: it would be freed as well. Who is interrupted does not wait for
+// TestNoLockBeforeTheCrashNotice: it would be freed as well. Who is interrupted does not wait for
 // that.
-func TestNoLockBeforeTheServerIsTold(t *testing.T) {
+func TestNoLockBeforeTheCrashNotice(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		l := r.mount("1")
 		r.take(l, 0)
@@ -176,9 +176,9 @@ func TestNoLockBeforeTheServerIsTold(t *testing.T) {
 	})
 }
 
-// TestServerThatCannotBeTold: locks work, the log has a line, and the next mount that is alone
+// TestServerWithoutCrashNotice: locks work, the log has a line, and the next mount that is alone
 // tries again; one beside others with locks does not.
-func TestServerThatCannotBeTold(t *testing.T) {
+func TestServerWithoutCrashNotice(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		l := r.mount("1")
 		r.take(l, 0)

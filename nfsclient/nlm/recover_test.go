@@ -147,9 +147,9 @@ func TestDeadServerLetsGoLate(t *testing.T) {
 	})
 }
 
-// TestHolderGoesWhileItIsAskedFor: a lock that the server did not give back was another's, who
+// TestHolderReleasesBetweenTwoTests: a lock that the server did not give back was another's, who
 // releases it between the two questions who that is. It is lost all the same.
-func TestHolderGoesWhileItIsAskedFor(t *testing.T) {
+func TestHolderReleasesBetweenTwoTests(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 0, 3, true), 0)
 		b.m.restart(0)

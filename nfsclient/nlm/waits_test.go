@@ -237,9 +237,9 @@ func TestServerRestartsWhileOneWaits(t *testing.T) {
 	})
 }
 
-// TestNobodyIsCalledWhereAnotherListens: requests stay out of the queue, for which nobody would
+// TestNoQueueWithoutListener: requests stay out of the queue, for which nobody would
 // take the lock, and that is looked at again after a time.
-func TestNobodyIsCalledWhereAnotherListens(t *testing.T) {
+func TestNoQueueWithoutListener(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		b.m.set(func() { b.m.deny = errors.New("the kernel's") })
 		ended := waitFor(context.Background(), b.l, nil, request(1, 2, 5, true))
@@ -378,9 +378,9 @@ type nothing struct{}
 
 func (nothing) DecodeXDR(*xdr.Decoder) {}
 
-// TestNobodyAsksAtTheEnd: who is about to ask when the mount ends, or when his program has gone,
+// TestNoLockCallAfterTheEnd: who is about to ask when the mount ends, or when his program has gone,
 // enters no queue that nobody would take him out of: of the end of his call nobody would be told.
-func TestNobodyAsksAtTheEnd(t *testing.T) {
+func TestNoLockCallAfterTheEnd(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		q := request(5, 2, 5, true)
 		asks := func(ctx context.Context) error {

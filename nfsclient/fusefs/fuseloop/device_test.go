@@ -27,7 +27,7 @@ func tells(t *testing.T, d *device) (yes bool) {
 
 // The poller is told of a message for which the reader sleeps, and of none that the reader finds
 // itself.
-func TestPollerIsToldWhereTheReaderSleeps(t *testing.T) {
+func TestPollerIsArmedOnlyWhileTheReaderParks(t *testing.T) {
 	k, fd := connect(t)
 	d, err := openDevice(fd)
 	if err != nil {

@@ -72,7 +72,7 @@ func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
 
 // What a program leaves to be done and does not wait for is no sign of another program: its calls
 // are still the reader's.
-func TestWhatNobodyWaitsForIsNoOtherProgram(t *testing.T) {
+func TestQueuedMessagesAreNoOtherProgram(t *testing.T) {
 	f := newTestFS()
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	f.read = func(<-chan struct{}, *fuse.ReadIn, []byte) (fuse.ReadResult, fuse.Status) {
@@ -184,7 +184,7 @@ func TestEndWhileTheReaderRunsARequest(t *testing.T) {
 
 // Whose requests the reader runs: those that come one by one, and not after one that kept another
 // thread waiting.
-func TestWhoRunsARequest(t *testing.T) {
+func TestChoiceOfReaderOrWorker(t *testing.T) {
 	var g readerState
 	one := &request{}
 	passAll := func(want int) {
@@ -227,7 +227,7 @@ func TestWhoRunsARequest(t *testing.T) {
 }
 
 // Requests for which no program waits are no others; all else is.
-func TestWhatCountsAsOthers(t *testing.T) {
+func TestRequestsOfOtherPrograms(t *testing.T) {
 	var f inflight
 	for _, c := range []struct {
 		opcode uint32

@@ -11,7 +11,7 @@ import (
 
 // The reader looks for a bounded time. One that nothing came in is a miss, and a request that came
 // in time ends the row of them.
-func TestLookingForNothing(t *testing.T) {
+func TestSpinningWithoutInput(t *testing.T) {
 	var l spinner
 	at := time.Now()
 	for i, want := range []int{0, 1, 3, 1} {
@@ -37,7 +37,7 @@ func TestLookingForNothing(t *testing.T) {
 
 // A request that was found when the processor had been away for long is none that was won by
 // looking.
-func TestLookingThatOthersInterrupt(t *testing.T) {
+func TestPreemptedSpinning(t *testing.T) {
 	var l spinner
 	at := time.Now()
 	if !l.keepSpinning(at) {
@@ -50,7 +50,7 @@ func TestLookingThatOthersInterrupt(t *testing.T) {
 }
 
 // A request that was there without a look says nothing about looking.
-func TestRequestsThatWereThereDoNotCount(t *testing.T) {
+func TestReadyRequestsDoNotCount(t *testing.T) {
 	var l spinner
 	l.note(false)
 	l.note(false)
@@ -65,7 +65,7 @@ func TestRequestsThatWereThereDoNotCount(t *testing.T) {
 
 // Looks are won with a request, and lost with none or where the processor was away for long; waits
 // without one are passed.
-func TestLooksAreCounted(t *testing.T) {
+func TestSpinsAreCounted(t *testing.T) {
 	s := &Server{}
 	l, at := &s.reader.spin, time.Now()
 	l.keepSpinning(at)

@@ -48,7 +48,7 @@ func pattern(n int) []byte {
 	return p
 }
 
-func TestErrorIsToldOnceToEachHandle(t *testing.T) {
+func TestEachHandleReturnsAnErrorOnce(t *testing.T) {
 	for _, proc := range []string{"WRITE", "COMMIT"} {
 		synctest.Test(t, func(t *testing.T) {
 			m := newModel(t, 1)
@@ -156,7 +156,7 @@ func TestErrorWaitsForTheNextOpen(t *testing.T) {
 }
 
 // A full server is found at the write itself, from the first error on until a WRITE has succeeded.
-func TestFullServerIsToldAtOnce(t *testing.T) {
+func TestFullServerFailsWritesAtOnce(t *testing.T) {
 	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		synctest.Test(t, func(t *testing.T) {
 			m := newModel(t, 1)

@@ -71,7 +71,7 @@ func TestWritesWaitForTruncate(t *testing.T) {
 }
 
 // Data that takes the place of data which was not sent yet is owed to whoever waits for that.
-func TestOverwritingPassesOnWhatIsOwed(t *testing.T) {
+func TestOverwritingDataKeepsItsObligations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
 		_, f, h := rig(t, m, Config{WriteSize: 4096})

@@ -302,7 +302,7 @@ func TestSyncMode(t *testing.T) {
 
 // A Sync that returns has made stable what was written before it, though that was overwritten
 // meanwhile, so that no extent of it is left, and the server has lost it.
-func TestSyncCoversWhatIsOverwrittenMeanwhile(t *testing.T) {
+func TestSyncCoversOverwrittenData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
 		_, _, h := rig(t, m, Config{WriteSize: 4096, FlushAfter: time.Hour})
@@ -331,7 +331,7 @@ func TestSyncCoversWhatIsOverwrittenMeanwhile(t *testing.T) {
 
 // The same where the WRITE of the old data has not even been answered, and where a
 // truncation keeps all data from being sent.
-func TestSyncWaitsForWhatIsOnItsWay(t *testing.T) {
+func TestSyncWaitsForWritesInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
 		_, f, h := rig(t, m, Config{WriteSize: 4096, FlushAfter: time.Hour})
