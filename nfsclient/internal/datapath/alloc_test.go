@@ -1,6 +1,6 @@
 //go:build !race
 
-// What the steady state allocates: nothing (the race detector makes pools lose things on purpose).
+// The steady state allocates nothing (the race detector makes pools drop items on purpose).
 
 package datapath
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// null is a server that does nothing, at once.
+// null is a server that answers at once and does nothing.
 type null struct{}
 
 func (null) Read(_ context.Context, _ nfs3.FH, _ Cred, p []byte, _ uint64) (int, bool, error) {
@@ -24,7 +24,7 @@ func (null) Write(_ context.Context, _ nfs3.FH, _ Cred, p []byte, _ uint64, how 
 
 func (null) Commit(context.Context, nfs3.FH, Cred) (nfs3.Verf, error) { return nfs3.Verf{}, nil }
 
-// steady is what goes on for long: one step of it, at an offset.
+// steady has the steps of long-running use, each at an offset.
 var steady = map[string]struct {
 	size int
 	step func(h *Handle, p []byte, off int64) error
@@ -52,7 +52,7 @@ func readStep(h *Handle, p []byte, off int64) error {
 	return err
 }
 
-// bench returns a function that does the next step, on a file that never ends.
+// bench returns a function for the next step, on an endless file.
 func bench(tb testing.TB, size int, step func(h *Handle, p []byte, off int64) error) func() {
 	e := New(Config{DirtyFile: 16 << 20}, null{})
 	f := e.File(handleOf(1))
@@ -67,7 +67,7 @@ func bench(tb testing.TB, size int, step func(h *Handle, p []byte, off int64) er
 	p, off := make([]byte, size), int64(0)
 	return func() {
 		if err := step(h, p, off); err != nil {
-			tb.Fatal(err)
+			tb.Fatalf("step: %v", err)
 		}
 		off += int64(size)
 	}

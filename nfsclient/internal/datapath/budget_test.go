@@ -1,4 +1,4 @@
-// The line for memory: who is served when, and who is passed over.
+// The queue for memory: order of service, and waiters that are passed over.
 
 package datapath
 
@@ -53,8 +53,11 @@ func TestBudgetLine(t *testing.T) {
 			t.Error("over the bound of the account, after a wait")
 		}
 		b.give(hog, 15)
-		if err := <-kept; err != nil || b.used() != 61 || b.waiting.Load() != 0 {
-			t.Errorf("%v, %d are held, %d wait", err, b.used(), b.waiting.Load())
+		if err := <-kept; err != nil {
+			t.Errorf("the waiter that was passed over: %v", err)
+		}
+		if got, want := [2]int64{b.used(), int64(b.waiting.Load())}, [2]int64{61, 0}; got != want {
+			t.Errorf("bytes used and waiters: got %v, want %v", got, want)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-// Who is told of a write error, and how often.
+// Write errors: the Handles that return one, and how often.
 
 package datapath
 
@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -18,7 +19,7 @@ import (
 
 var bg = context.Background()
 
-// failOnce has the next call of proc fail.
+// failOnce makes the next call of proc fail.
 func (m *model) failOnce(proc string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,7 +39,7 @@ func mustWrite(t *testing.T, h *Handle, p []byte, off int64) {
 	}
 }
 
-// pattern is n bytes that tell where they are.
+// pattern returns n bytes that identify their offset.
 func pattern(n int) []byte {
 	p := make([]byte, n)
 	r := rand.New(rand.NewPCG(9, uint64(n)))
@@ -76,7 +77,7 @@ func TestEachHandleReturnsAnErrorOnce(t *testing.T) {
 			late := f.Open()
 			for _, h := range []*Handle{a, b, c, late} {
 				if err := errors.Join(h.Flush(bg), h.Close()); err != nil {
-					t.Errorf("%s: told twice: %v", proc, err)
+					t.Errorf("%s: returned twice: %v", proc, err)
 				}
 			}
 			got := m.content(handleOf(1))
@@ -91,7 +92,7 @@ func TestEachHandleReturnsAnErrorOnce(t *testing.T) {
 	}
 }
 
-// Data that cannot be committed is not kept, nor sent again without end.
+// Data that cannot be committed is dropped, and is not sent forever.
 func TestCommitThatFailsForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -106,14 +107,15 @@ func TestCommitThatFailsForEver(t *testing.T) {
 		if err := h.Sync(bg); err != syscall.EIO {
 			t.Errorf("sync: %v", err)
 		}
-		if s := e.Stats(); s.WriteMemory != 0 || s.Rewritten != 0 || s.Errors != 1 {
-			t.Errorf("%+v", s)
+		s := e.Stats()
+		if got, want := [3]int64{s.WriteMemory, s.Rewritten, s.Errors}, [3]int64{0, 0, 1}; got != want {
+			t.Errorf("memory, rewritten bytes and errors: got %v, want %v", got, want)
 		}
 	})
 }
 
-// An error that comes when nobody has the file open is told to the next who opens it, and
-// if the File goes before that, to Config.Lost.
+// The next Open returns an error from a time without Handles. If the File goes first, Config.Lost
+// receives it.
 func TestErrorWaitsForTheNextOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -135,10 +137,10 @@ func TestErrorWaitsForTheNextOpen(t *testing.T) {
 			}
 			h = f.Open()
 			if err := h.Sync(bg); err != syscall.EIO {
-				t.Errorf("the next open is told %v", err)
+				t.Errorf("the next open returns %v", err)
 			}
 			if err := errors.Join(h.Sync(bg), h.Close(), f.Open().Close()); err != nil {
-				t.Errorf("told twice: %v", err)
+				t.Errorf("returned twice: %v", err)
 			}
 		}
 		m.failOnce("WRITE", syscall.EDQUOT)
@@ -148,14 +150,17 @@ func TestErrorWaitsForTheNextOpen(t *testing.T) {
 		f.Release()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(lost) != 1 || lost[0] != syscall.EDQUOT || len(e.files) != 0 {
-			t.Errorf("lost: %v, %d files", lost, len(e.files))
+		if want := []error{syscall.EDQUOT}; !slices.Equal(lost, want) {
+			t.Errorf("lost: got %v, want %v", lost, want)
+		}
+		if len(e.files) != 0 {
+			t.Errorf("%d files are left, want none", len(e.files))
 		}
 		_ = e.Close(bg)
 	})
 }
 
-// A full server is found at the write itself, from the first error on until a WRITE has succeeded.
+// On a full server each write waits for its own WRITE, from the first error until a WRITE succeeds.
 func TestFullServerFailsWritesAtOnce(t *testing.T) {
 	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		synctest.Test(t, func(t *testing.T) {
@@ -188,29 +193,29 @@ func TestFullServerFailsWritesAtOnce(t *testing.T) {
 				t.Error("the second one did")
 			}
 			if err := other.Sync(bg); err != full {
-				t.Errorf("the other was told %v", err)
+				t.Errorf("the other returned %v", err)
 			}
 			if err := errors.Join(other.Sync(bg), h.Close(), other.Close()); err != nil {
-				t.Errorf("told twice: %v", err)
+				t.Errorf("returned twice: %v", err)
 			}
 			f.Release()
 			if err := e.Close(bg); err != nil {
-				t.Error(err)
+				t.Errorf("close: %v", err)
 			}
 		})
 	}
 }
 
-// Nobody hears of errors of a file that was removed, and its data is not sent.
+// A removed file reports no errors, and its data is not sent.
 func TestDiscard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
-		e := New(Config{WriteSize: 4096, Lost: func(_ nfs3.FH, err error) { t.Error(err) }}, m)
+		e := New(Config{WriteSize: 4096, Lost: func(_ nfs3.FH, err error) { t.Errorf("lost: %v", err) }}, m)
 		f := e.File(handleOf(1))
 		h := f.Open()
 		m.fail = func(string, nfs3.FH, uint64, int) error { return syscall.ESTALE }
 		release := m.hang(handleOf(1))
-		mustWrite(t, h, pattern(4096+100), 0) // the first is on its way
+		mustWrite(t, h, pattern(4096+100), 0) // the first is in flight
 		f.Discard()
 		release()
 		time.Sleep(time.Minute)
@@ -219,7 +224,7 @@ func TestDiscard(t *testing.T) {
 			t.Errorf("%d WRITEs, %+v", m.writes, e.Stats())
 		}
 		if err := h.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("close: %v", err)
 		}
 		f.Release()
 		if err := e.Close(bg); err != nil || len(e.files) != 0 {
@@ -228,8 +233,8 @@ func TestDiscard(t *testing.T) {
 	})
 }
 
-// With WRITEs and COMMITs that fail now and then, each handle is told once for each time at most,
-// and at least once if there was one; and if none was told of any, all is there.
+// With occasional WRITE and COMMIT errors each Handle returns one error at most for each, and one
+// at least. Without errors all data is there.
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(seeds / 4) {
 		faults(t, seed)
@@ -255,7 +260,7 @@ func faults(t *testing.T, seed uint64) {
 		e := New(Config{WriteSize: 256, DirtyFile: 32 << 10, DirtyMount: 64 << 10, FlushAfter: 10 * time.Millisecond}, m)
 		f := e.File(handleOf(1))
 		var want [8192]byte
-		told := make([]int, 3)
+		returned := make([]int, 3)
 		hs := []*Handle{f.Open(), f.Open(), f.Open()}
 		var all sync.WaitGroup
 		for i, h := range hs {
@@ -265,12 +270,12 @@ func faults(t *testing.T, seed uint64) {
 					off := int64(i + 3*r.IntN(2700))
 					b := byte(1 + r.IntN(255))
 					if n, err := h.Write(bg, nil, []byte{b}, off, nfs3.Unstable); err != nil {
-						told[i]++
+						returned[i]++
 					} else if n == 1 {
 						want[off] = b
 					}
 					if r.IntN(20) == 0 && h.Sync(bg) != nil {
-						told[i]++
+						returned[i]++
 					}
 					time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
 				}
@@ -279,20 +284,20 @@ func faults(t *testing.T, seed uint64) {
 		all.Wait()
 		for i, h := range hs {
 			if h.Flush(bg) != nil {
-				told[i]++
+				returned[i]++
 			}
 		}
-		for i, h := range hs { // of what the flush of another has found
+		for i, h := range hs { // errors found by another Handle's flush
 			if h.Close() != nil {
-				told[i]++
+				returned[i]++
 			}
-			if told[i] > m.failed || told[i] == 0 && m.failed > 0 {
-				t.Errorf("handle %d was told %d times of %d failures", i, told[i], m.failed)
+			if least := min(m.failed, 1); returned[i] < least || returned[i] > m.failed {
+				t.Errorf("handle %d returned %d errors, want %d to %d", i, returned[i], least, m.failed)
 			}
 		}
 		f.Release()
 		if err := e.Close(bg); err != nil {
-			t.Error(err)
+			t.Errorf("close: %v", err)
 		}
 		if got := put(m.content(handleOf(1)), nil, int64(len(want))); m.failed == 0 && !bytes.Equal(got, want[:]) {
 			t.Error("no error, and data is not there")

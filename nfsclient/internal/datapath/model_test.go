@@ -1,4 +1,4 @@
-// A server in memory that delays, reorders, fails, restarts, and loses what was not committed.
+// A server in memory: it delays, reorders, fails, restarts, and loses uncommitted data.
 
 package datapath
 
@@ -16,12 +16,12 @@ import (
 
 // A disk is one file of the model server.
 type disk struct {
-	now    []byte     // what a READ sees
-	stable []byte     // what a restart leaves
-	busy   [][2]int64 // WRITEs that are being done
+	now    []byte     // content for READs
+	stable []byte     // content after a restart
+	busy   [][2]int64 // WRITEs in progress
 }
 
-// A model is the server. Its methods are called from many goroutines of one bubble.
+// A model is the server. Many goroutines of one bubble call its methods.
 type model struct {
 	t *testing.T
 
@@ -29,10 +29,10 @@ type model struct {
 	rand  *rand.Rand
 	disks map[nfs3.FH]*disk
 	verf  uint64
-	delay time.Duration // the most that a call waits before and after it is done
+	delay time.Duration // the longest wait before and after each call
 	fail  func(proc string, fh nfs3.FH, off uint64, n int) error
-	hung  map[nfs3.FH]chan struct{} // calls on this file wait for it
-	short bool                      // READ and WRITE may do a part only
+	hung  map[nfs3.FH]chan struct{} // calls on this file wait for the channel
+	short bool                      // READ and WRITE may be short
 
 	reads, writes, commits, failed int
 	readBytes, writeBytes          int
@@ -52,7 +52,7 @@ func handleOf(n byte) nfs3.FH {
 	return fh
 }
 
-// disk returns the file; mu is held.
+// disk returns the file. The caller holds m.mu.
 func (m *model) disk(fh nfs3.FH) *disk {
 	d := m.disks[fh]
 	if d == nil {
@@ -62,7 +62,7 @@ func (m *model) disk(fh nfs3.FH) *disk {
 	return d
 }
 
-// wait waits as long as the server takes.
+// wait waits for the server's delay.
 func (m *model) wait(ctx context.Context, fh nfs3.FH) error {
 	m.mu.Lock()
 	var d time.Duration
@@ -83,7 +83,7 @@ func (m *model) wait(ctx context.Context, fh nfs3.FH) error {
 	return ctx.Err()
 }
 
-// broken returns the error that the test wants of a call.
+// broken returns the test's error for a call.
 func (m *model) broken(proc string, fh nfs3.FH, off uint64, n int) error {
 	if m.fail == nil {
 		return nil
@@ -95,7 +95,7 @@ func (m *model) broken(proc string, fh nfs3.FH, off uint64, n int) error {
 	return err
 }
 
-// part is how much of n bytes is done.
+// part returns how many of n bytes to handle.
 func (m *model) part(n int) int {
 	if m.short && n > 1 && m.rand.IntN(4) == 0 {
 		return 1 + m.rand.IntN(n-1)
@@ -124,7 +124,7 @@ func (m *model) Read(ctx context.Context, fh nfs3.FH, cred Cred, p []byte, off u
 	return n, eof, m.wait(ctx, fh)
 }
 
-// put writes p into a file's content, with zeros where it grows.
+// put writes p into a file's content; it fills gaps with zeros.
 func put(to []byte, p []byte, off int64) []byte {
 	if need := off + int64(len(p)); int64(len(to)) < need {
 		to = append(to, make([]byte, need-int64(len(to)))...)
@@ -204,7 +204,7 @@ func (m *model) Commit(ctx context.Context, fh nfs3.FH, cred Cred) (nfs3.Verf, e
 	return verf, m.wait(ctx, fh)
 }
 
-// truncate is SETATTR of the size, which is stable at once.
+// truncate is SETATTR of the size, stable at once.
 func (m *model) truncate(ctx context.Context, fh nfs3.FH, size int64) error {
 	if err := m.wait(ctx, fh); err != nil {
 		return err
@@ -222,7 +222,7 @@ func (m *model) truncate(ctx context.Context, fh nfs3.FH, size int64) error {
 	return m.wait(ctx, fh)
 }
 
-// restart loses all that was not committed.
+// restart drops all uncommitted data.
 func (m *model) restart() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -232,7 +232,15 @@ func (m *model) restart() {
 	}
 }
 
-// set gives a file its content.
+// show replaces a file's content without copying it, for tests that do not write.
+func (m *model) show(fh nfs3.FH, content []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.disk(fh)
+	d.now, d.stable = content, content
+}
+
+// set replaces a file's content.
 func (m *model) set(fh nfs3.FH, content []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -240,14 +248,14 @@ func (m *model) set(fh nfs3.FH, content []byte) {
 	d.now, d.stable = bytes.Clone(content), bytes.Clone(content)
 }
 
-// content returns what is stable.
+// content returns the stable content.
 func (m *model) content(fh nfs3.FH) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return bytes.Clone(m.disk(fh).stable)
 }
 
-// hang has calls on a file wait until the function that it returns is called.
+// hang makes calls on a file wait for release.
 func (m *model) hang(fh nfs3.FH) (release func()) {
 	ch := make(chan struct{})
 	m.mu.Lock()

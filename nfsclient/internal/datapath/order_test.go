@@ -1,4 +1,4 @@
-// The order of writes, of the changes of size between them, and of a Sync beside both.
+// The order of writes, size changes between them, and a concurrent Sync.
 
 package datapath
 
@@ -13,8 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A Write that is called while the size is being changed comes after that, also when it
-// had waited for memory before.
+// A Write called during a size change comes after it, even if it waited for memory first.
 func TestWritesWaitForTruncate(t *testing.T) {
 	for _, scarce := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -59,9 +58,11 @@ func TestWritesWaitForTruncate(t *testing.T) {
 				}
 				return m.truncate(ctx, handleOf(1), 10)
 			})
-			err = errors.Join(err, <-done, h.Sync(bg))
-			if got := m.content(handleOf(1)); err != nil || len(got) != 105 || string(got[100:]) != "after" {
-				t.Errorf("%v, %q", err, got)
+			if err = errors.Join(err, <-done, h.Sync(bg)); err != nil {
+				t.Errorf("truncate, write and sync: %v", err)
+			}
+			if got := m.content(handleOf(1)); len(got) != 105 || string(got[100:]) != "after" {
+				t.Errorf("content: got %q, want 100 bytes and \"after\"", got)
 			}
 			for _, o := range others {
 				_ = o.Close()
@@ -70,14 +71,14 @@ func TestWritesWaitForTruncate(t *testing.T) {
 	}
 }
 
-// Data that takes the place of data which was not sent yet is owed to whoever waits for that.
+// Data that replaces unsent data inherits the callers waiting for it.
 func TestOverwritingDataKeepsItsObligations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
 		_, f, h := rig(t, m, Config{WriteSize: 4096})
 		release := m.hang(handleOf(1))
 		defer release()
-		mustWrite(t, h, pattern(4096), 0) // on its way, so what follows has to wait
+		mustWrite(t, h, pattern(4096), 0) // in flight, so later data has to wait
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
@@ -86,16 +87,18 @@ func TestOverwritingDataKeepsItsObligations(t *testing.T) {
 		}
 		owed := f.seq
 		if _, err := h.Write(bg, 2, []byte("other user"), 0, nfs3.Unstable); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write: %v", err)
 		}
-		if x := f.ext[0]; x.seq != owed || x.how != nfs3.FileSync || x.cred != 2 {
-			t.Errorf("%+v", x)
+		x := f.ext[0]
+		got := [3]any{x.seq, x.how, x.cred}
+		if want := [3]any{owed, nfs3.FileSync, Cred(2)}; got != want {
+			t.Errorf("number, stability and credentials: got %v, want %v", got, want)
 		}
 	})
 }
 
-// A restart of the server in the middle of an extent, of which it takes a part at a time, is
-// found by a Sync although the data was overwritten.
+// The server restarts within an extent that it accepts in parts. A Sync finds this even after the
+// data was overwritten.
 func TestRestartInTheMiddleOfAnExtent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -104,7 +107,7 @@ func TestRestartInTheMiddleOfAnExtent(t *testing.T) {
 		f := e.File(handleOf(1))
 		h := f.Open()
 		release := func() {}
-		hold := func() { // the reply of the call that is being done; m.mu is held
+		hold := func() { // delays the reply of the call in progress; m.mu is held
 			ch := make(chan struct{})
 			m.hung[handleOf(1)] = ch
 			release = func() { m.mu.Lock(); delete(m.hung, handleOf(1)); m.mu.Unlock(); close(ch) }
@@ -135,10 +138,14 @@ func TestRestartInTheMiddleOfAnExtent(t *testing.T) {
 		}
 		release()
 		if err := <-done; err != nil {
-			t.Fatal(err)
+			t.Fatalf("sync: %v", err)
 		}
-		if got := m.content(handleOf(1)); len(got) < 4096 || got[0] == 0 || got[4095] == 0 {
-			t.Errorf("%d bytes are stable after sync, and the first is lost", len(got))
+		got := m.content(handleOf(1))
+		if len(got) < 4096 {
+			t.Fatalf("%d bytes are stable after sync, want 4096 at least", len(got))
+		}
+		if got[0] == 0 || got[4095] == 0 {
+			t.Errorf("after sync bytes 0 and 4095 are %d and %d, want others than 0", got[0], got[4095])
 		}
 		_ = h.Close()
 		f.Release()
@@ -146,14 +153,14 @@ func TestRestartInTheMiddleOfAnExtent(t *testing.T) {
 	})
 }
 
-// A halfModel takes 2048 bytes at a time.
+// A halfModel accepts 2048 bytes at a time.
 type halfModel struct{ *model }
 
 func (m *halfModel) Write(ctx context.Context, fh nfs3.FH, cred Cred, p []byte, off uint64, how nfs3.StableHow) (int, nfs3.StableHow, nfs3.Verf, error) {
 	return m.model.Write(ctx, fh, cred, p[:min(len(p), 2048)], off, how)
 }
 
-// Where a COMMIT is needed anyway, the last WRITE need not be stable by itself.
+// If a COMMIT is needed anyway, the last WRITE is unstable too.
 func TestLastWriteBeforeCommitIsUnstable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -161,14 +168,16 @@ func TestLastWriteBeforeCommitIsUnstable(t *testing.T) {
 		mustWrite(t, h, pattern(4096), 0)
 		synctest.Wait()
 		mustWrite(t, h, pattern(10), 4096)
-		if err := h.Sync(bg); err != nil || m.how[nfs3.FileSync] != 0 || m.commits != 1 {
-			t.Errorf("%v, %v, %d COMMITs", err, m.how, m.commits)
+		if err := h.Sync(bg); err != nil {
+			t.Errorf("sync: %v", err)
+		}
+		if m.how[nfs3.FileSync] != 0 || m.commits != 1 {
+			t.Errorf("%d stable WRITEs, %d COMMITs, want 0, 1", m.how[nfs3.FileSync], m.commits)
 		}
 	})
 }
 
-// A READ that is answered before written data after it has been sent finds the end of the file too
-// early.
+// A READ answered before later written data is sent finds the end of the file too early.
 func TestEndBeforeWrittenData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -182,7 +191,7 @@ func TestEndBeforeWrittenData(t *testing.T) {
 		mustRead(t, h, content, 8192, 4096)
 		synctest.Wait() // read ahead up to the server's end
 		if err := h.Sync(bg); err != nil {
-			t.Fatal(err)
+			t.Fatalf("sync: %v", err)
 		}
 		for off := 12288; off < len(content); off += 4096 {
 			mustRead(t, h, content, off, 4096)
@@ -190,7 +199,7 @@ func TestEndBeforeWrittenData(t *testing.T) {
 	})
 }
 
-// If the size cannot be set, written data beyond it is kept, and WRITEs beyond it are done before.
+// If setting the size fails, written data beyond it stays, and WRITEs beyond it run first.
 func TestTruncateThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)

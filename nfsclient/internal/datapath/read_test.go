@@ -1,4 +1,4 @@
-// Read-ahead: for whom, how far, and what becomes of it.
+// Read-ahead: for sequential readers only, how far, and its end.
 
 package datapath
 
@@ -16,20 +16,25 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// mustRead reads, and compares with the content that the file has.
+// mustRead reads and compares with the file's content.
 func mustRead(t *testing.T, h *Handle, content []byte, off, n int) {
 	t.Helper()
 	v, err := h.View(bg, nil, make([]byte, n), int64(off))
 	defer v.Release()
-	if want := content[min(off, len(content)):min(off+n, len(content))]; err != nil || !bytes.Equal(v.Data, want) || v.eof != (off+n >= len(content)) {
-		t.Fatalf("read of %d at %d: %d bytes, end %v, %v", n, off, len(v.Data), v.eof, err)
+	if err != nil {
+		t.Fatalf("read of %d at %d: %v", n, off, err)
+	}
+	if want := content[min(off, len(content)):min(off+n, len(content))]; !bytes.Equal(v.Data, want) {
+		t.Fatalf("read of %d at %d: got %d bytes, want %d with the right content", n, off, len(v.Data), len(want))
+	}
+	if want := off+n >= len(content); v.eof != want {
+		t.Fatalf("read of %d at %d: end %v, want %v", n, off, v.eof, want)
 	}
 }
 
 const readSize = 64 << 10
 
-// readers are ways through a file that are found to be sequential. Each returns the next
-// offset for a Handle.
+// readers are sequential ways through a file. swap exchanges neighbouring steps.
 var readers = map[string]struct{ step, handles, streams, swap int }{
 	"one":                        {readSize, 1, 1, 0},
 	"small steps":                {4000, 1, 1, 0},
@@ -41,15 +46,15 @@ var readers = map[string]struct{ step, handles, streams, swap int }{
 	"out of order":               {16 << 10, 1, 1, 1},
 }
 
-// Sequential readers find most data there already, and no byte is read twice.
+// Sequential readers find most data read ahead, and no byte is read twice.
 func TestSequentialReadersAreFound(t *testing.T) {
-	const part = 2 << 20 // what each reader goes through
+	const part = 2 << 20 // bytes for each reader
 	for name, c := range readers {
 		synctest.Test(t, func(t *testing.T) {
 			m := newModel(t, 1)
 			e, f, h := rig(t, m, Config{ReadSize: readSize, ReadAhead: 512 << 10, ReadMemory: 32 << 20})
 			content := pattern(part * c.handles * c.streams)
-			m.set(handleOf(1), content)
+			m.show(handleOf(1), content)
 			f.SetSize(int64(len(content)))
 			hs := []*Handle{h}
 			for range c.handles - 1 {
@@ -93,7 +98,7 @@ func TestReadAheadHidesTheRoundTrip(t *testing.T) {
 		m := newModel(t, 1)
 		_, f, h := rig(t, m, Config{ReadSize: readSize, ReadAhead: 1 << 20})
 		content := pattern(8 << 20)
-		m.set(handleOf(1), content)
+		m.show(handleOf(1), content)
 		m.delay = 10 * time.Millisecond
 		f.SetSize(int64(len(content)))
 		start := time.Now()
@@ -106,9 +111,10 @@ func TestReadAheadHidesTheRoundTrip(t *testing.T) {
 	})
 }
 
-// Random reads, and reads from the end to the start, bring what was asked for and no more.
+// Random and backward reads fetch the requested bytes and no more.
 func TestRandomReadersCauseNoReadAhead(t *testing.T) {
 	const size, step = 64 << 20, 4096
+	content := make([]byte, size)
 	r := rand.New(rand.NewPCG(1, 1))
 	ways := map[string]func(i int) int{
 		"random":   func(int) int { return r.IntN(size/step-1) * step },
@@ -119,8 +125,7 @@ func TestRandomReadersCauseNoReadAhead(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := newModel(t, 1)
 			e, f, h := rig(t, m, Config{ReadSize: readSize})
-			content := make([]byte, size)
-			m.set(handleOf(1), content)
+			m.show(handleOf(1), content)
 			f.SetSize(size)
 			for i := range 1000 {
 				off := at(i)
@@ -136,7 +141,7 @@ func TestRandomReadersCauseNoReadAhead(t *testing.T) {
 	}
 }
 
-// A lateModel holds back the replies of READs from an offset on, once they are done.
+// A lateModel delays the replies of READs from an offset on, after running them.
 type lateModel struct {
 	*model
 	from uint64
@@ -151,8 +156,8 @@ func (m *lateModel) Read(ctx context.Context, fh nfs3.FH, cred Cred, p []byte, o
 	return n, eof, err
 }
 
-// Data of a read that was sent before the file was written to or invalidated is not given to a
-// reader who comes after that, be the reply on its way at that time or here.
+// A reader after a write or an invalidation never gets data of an earlier READ, whether its reply
+// came before or after.
 func TestStaleReadAheadIsNotDelivered(t *testing.T) {
 	for _, how := range []string{"write", "invalidate", "truncate"} {
 		for _, late := range []bool{false, true} {
@@ -181,8 +186,8 @@ func staleReadAhead(t *testing.T, how string, late bool) {
 	switch how {
 	case "write":
 		mustWrite(t, h, content, 0)
-		if err := h.Sync(bg); err != nil { // it is clean, and only the server has it
-			t.Fatal(err)
+		if err := h.Sync(bg); err != nil { // clean: only the server has it
+			t.Fatalf("sync: %v", err)
 		}
 	case "invalidate":
 		m.set(handleOf(1), content)
@@ -190,7 +195,7 @@ func staleReadAhead(t *testing.T, how string, late bool) {
 	case "truncate":
 		err := f.Truncate(bg, 64<<10, func(context.Context) error { m.set(handleOf(1), content); return nil })
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("truncate: %v", err)
 		}
 	}
 	if late {
@@ -210,8 +215,8 @@ func staleReadAhead(t *testing.T, how string, late bool) {
 	}
 }
 
-// Where a READ has found the end of the file means nothing after the file has grown, be the
-// reply on its way at that time, here already, or of no bytes at all.
+// An end of file found by a READ is void after the file has grown, whether its reply is in flight,
+// has arrived, or is empty.
 func TestEndIsForgottenWhenTheFileGrows(t *testing.T) {
 	const size = 10000
 	for name, known := range map[string]int64{"short piece": size + 1, "empty piece": 12288 + 100} {
@@ -224,7 +229,7 @@ func TestEndIsForgottenWhenTheFileGrows(t *testing.T) {
 					content = pattern(12288)
 				}
 				m.set(handleOf(1), content)
-				f.SetSize(known) // a little wrong, so that the end is found by reading
+				f.SetSize(known) // slightly wrong, so that reading finds the end
 				release := func() {}
 				if hung {
 					release = m.hang(handleOf(1))
@@ -241,7 +246,7 @@ func TestEndIsForgottenWhenTheFileGrows(t *testing.T) {
 				content = put(content, []byte("far away"), 40000)
 				mustWrite(t, h, content[40000:], 40000)
 				if err := h.Sync(bg); err != nil {
-					t.Fatal(err)
+					t.Fatalf("sync: %v", err)
 				}
 				release()
 				synctest.Wait()
@@ -253,7 +258,7 @@ func TestEndIsForgottenWhenTheFileGrows(t *testing.T) {
 	}
 }
 
-// An error of a read nobody asked for is nobody's; who asks later has his own.
+// An error of read-ahead is dropped; the reader's own READ returns its own error.
 func TestReadAheadErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -287,8 +292,7 @@ func TestReadAheadErrors(t *testing.T) {
 	})
 }
 
-// What was read ahead for nobody is dropped when it has grown old, and when the last has closed the
-// file.
+// Unread read-ahead is dropped when it is old, and at the last close.
 func TestReadAheadIsForgotten(t *testing.T) {
 	for _, how := range []string{"age", "close"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -327,8 +331,8 @@ func TestReadAheadIsForgotten(t *testing.T) {
 	}
 }
 
-// Readers of many files, with more to read ahead than there is memory, stay within the bound,
-// and get what they ask for.
+// Readers of many files stay within the memory bound, even with more to read ahead, and get their
+// data.
 func TestReadMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -350,7 +354,8 @@ func TestReadMemoryIsBounded(t *testing.T) {
 				h := f.Open()
 				f.SetSize(1 << 20)
 				step := 64 << 10
-				for off := 0; off < len(content)-int(i)<<14; off += step { // some stop in the middle
+				// Some readers stop in the middle.
+				for off := 0; off < len(content)-int(i)<<14; off += step {
 					mustRead(t, h, content, off, step)
 				}
 				time.Sleep(time.Minute)
@@ -365,7 +370,7 @@ func TestReadMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// A reader that waits is let go by its context, and holds nothing then.
+// A waiting reader ends with its context, and holds nothing afterwards.
 func TestReadContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -393,7 +398,7 @@ func TestReadContext(t *testing.T) {
 	})
 }
 
-// Nothing is read ahead after the size that is known, and a direct read uses nothing of what was.
+// Nothing is read ahead beyond the known size, and a direct read uses no read-ahead.
 func TestReadAheadStaysInTheFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -408,13 +413,16 @@ func TestReadAheadStaysInTheFile(t *testing.T) {
 		}
 		m.set(handleOf(1), bytes.Repeat([]byte{2}, 10000))
 		p := make([]byte, 100)
-		if n, _, err := h.ReadDirect(bg, nil, p, 5000); n != 100 || err != nil || p[0] != 2 {
-			t.Errorf("a direct read: %d, %v, %d", n, err, p[0])
+		if n, _, err := h.ReadDirect(bg, nil, p, 5000); n != 100 || err != nil {
+			t.Errorf("a direct read: %d bytes, %v, want 100", n, err)
+		}
+		if p[0] != 2 {
+			t.Errorf("a direct read returns %d, want the new content, 2", p[0])
 		}
 	})
 }
 
-// A View of a piece is the memory that the READ was answered to.
+// A View of a piece is the READ's memory.
 func TestViewDoesNotCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &placeModel{model: newModel(t, 1), places: map[*byte]bool{}}
@@ -429,11 +437,14 @@ func TestViewDoesNotCopy(t *testing.T) {
 			m.mu.Lock()
 			placed := len(v.Data) > 0 && m.places[&v.Data[0]]
 			m.mu.Unlock()
-			if err != nil || !placed || !bytes.Equal(v.Data, content[off:min(off+4096, len(content))]) {
-				t.Errorf("view at %d: %v", off, err)
+			if err != nil || !placed {
+				t.Errorf("view at %d: %v, in the READ's memory %v, want true", off, err, placed)
+			}
+			if want := content[off:min(off+4096, len(content))]; !bytes.Equal(v.Data, want) {
+				t.Errorf("view at %d: got %d bytes, want %d with the right content", off, len(v.Data), len(want))
 			}
 			v.Release()
-			v.Release() // a second one does nothing
+			v.Release() // a second call does nothing
 		}
 		_ = h.Close()
 		f.Release()
@@ -451,7 +462,8 @@ func (m *placeModel) Read(ctx context.Context, fh nfs3.FH, cred Cred, p []byte, 
 	m.places[&p[0]] = true
 	m.mu.Unlock()
 	if off >= 64<<10 {
-		time.Sleep(time.Second) // simulated: the view of the short last piece comes before its reply
+		// Simulated time: the view of the short last piece comes before its reply.
+		time.Sleep(time.Second)
 	}
 	return m.model.Read(ctx, fh, cred, p, off)
 }

@@ -1,6 +1,6 @@
 //go:build race
 
-// How many seeds of random operations are played with the race detector.
+// The number of random seeds with the race detector.
 
 package datapath
 

@@ -1,6 +1,6 @@
 //go:build !race
 
-// How many seeds of random operations are played without the race detector.
+// The number of random seeds without the race detector.
 
 package datapath
 
