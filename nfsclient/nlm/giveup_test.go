@@ -1,4 +1,4 @@
-// Calls that a soft mount gives up.
+// Calls given up by a soft mount.
 
 package nlm
 
@@ -13,11 +13,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// softTime is how long calls of the soft mount wait.
+// softTime is the timeout of the soft mount's calls.
 const softTime = 5 * time.Second
 
-// silence has calls given up after softTime, until it is mended. What they would do the server has
-// done where done says so.
+// silence makes calls time out after softTime, until mend. With done the server runs them
+// nevertheless.
 func (b *bench) silence(done bool) (mend func()) {
 	give := func(uint32) error {
 		b.m.mu.Unlock()
@@ -33,9 +33,8 @@ func (b *bench) silence(done bool) (mend func()) {
 	return func() { b.m.set(func() { b.m.before, b.m.after = nil, nil }) }
 }
 
-// TestSoftCallsEnd, each after the time of one call, also those after a LOCK of which nothing is
-// known: UNLOCK is not answered either. What the program was told has failed is then released, and
-// no more than that.
+// Each call of a soft mount ends after one timeout, also after a LOCK without an answer, with
+// UNLOCK unanswered too. Locks that a program did not get are released later, and no others.
 func TestSoftCallsEnd(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		simulate(t, func(b *bench) {
@@ -54,14 +53,14 @@ func TestSoftCallsEnd(t *testing.T) {
 					b.Errorf("%s failed after %v", what, took)
 				}
 			}
-			for range 4 { // the longer UNLOCK is not answered, the longer it waits until it is made again
+			for range 4 { // the longer UNLOCK has no answer, the longer its pauses
 				fails("LOCK", func(ctx context.Context) error { return b.Lock(ctx, nil, request(1, 4, 9, true)) })
 				time.Sleep(repeatMost)
 			}
 			fails("LOCK of another owner", func(ctx context.Context) error { return b.Lock(ctx, nil, request(2, 12, 13, true)) })
 			fails("UNLOCK", func(ctx context.Context) error { return b.Unlock(ctx, testFH, Key{ID: 1}, 0, 0) })
 			mend()
-			time.Sleep(2 * softTime) // UNLOCK that was on its way is given up, too
+			time.Sleep(2 * softTime) // an UNLOCK in flight is given up too
 			b.want(b.lock(1, 6, 9, true), 0)
 			time.Sleep(2 * repeatMost)
 			b.held("-1----xxxx")
@@ -70,7 +69,7 @@ func TestSoftCallsEnd(t *testing.T) {
 	}
 }
 
-// TestCloseOfSoftMount waits for its locks to be released for as long as it is given.
+// Close of a soft mount waits for its locks' release as long as its context.
 func TestCloseOfSoftMount(t *testing.T) {
 	simulate(t, func(b *bench) {
 		l := b.another()
@@ -94,7 +93,7 @@ func TestCloseOfSoftMount(t *testing.T) {
 	})
 }
 
-// TestWaiterRetriesUnlockAtOnce where the server is there again.
+// A waiter makes UNLOCK repeat at once after the server is back.
 func TestWaiterRetriesUnlockAtOnce(t *testing.T) {
 	simulate(t, func(b *bench) {
 		unlocks := 0 // guarded by the model's lock
@@ -102,7 +101,7 @@ func TestWaiterRetriesUnlockAtOnce(t *testing.T) {
 		if err := b.lock(1, 0, 1, true); err == nil {
 			b.Error("a server that does not answer has given a lock")
 		}
-		time.Sleep(20 * repeatMost) // UNLOCK is made once in repeatMost by now
+		time.Sleep(20 * repeatMost) // by now UNLOCK repeats once in repeatMost
 		mend()
 		time.Sleep(2 * softTime)
 		b.m.set(func() {

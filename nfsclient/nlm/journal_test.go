@@ -1,4 +1,4 @@
-// Processes that are killed, and the next mount that finds what they have left.
+// Killed processes, and the next mount that finds their journals.
 
 package nlm
 
@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// kill ends Locks as the end of the process does: nothing is released, but the lock of the journal.
+// kill ends Locks like the end of the process: only the journal's lock is released.
 func (l *Locks) kill() {
 	l.end()
 	l.work.Wait()
 	_ = l.journal.file.Close()
 }
 
-// TestNextMountReleases what a killed process had locked, and nothing of one that lives or is of
-// another server.
+// The next mount releases the locks of a killed process, and none of a living one or of another
+// server.
 func TestNextMountReleases(t *testing.T) {
 	dir := t.TempDir()
 	left := func(t *testing.T, want int) {
@@ -59,7 +59,7 @@ func TestNextMountReleases(t *testing.T) {
 	})
 }
 
-// TestJournalStaysSmall where owners come and go beside one that stays.
+// The journal stays small while owners come and go beside a permanent one.
 func TestJournalStaysSmall(t *testing.T) {
 	dir := t.TempDir()
 	simulate(t, func(b *bench) {
@@ -81,8 +81,8 @@ func TestJournalStaysSmall(t *testing.T) {
 	})
 }
 
-// TestJournalOfAServerThatRefuses is left for the next mount: the search for its lock manager may
-// have come too early.
+// A journal stays for the next mount if the server refuses: the search for its lock manager may
+// have been too early.
 func TestJournalOfAServerThatRefuses(t *testing.T) {
 	dir := t.TempDir()
 	simulate(t, func(b *bench) {

@@ -1,4 +1,4 @@
-// Taking, waiting, giving up, and what becomes of calls whose program has gone.
+// Locking, waiting, giving up, and calls of ended programs.
 
 package nlm
 
@@ -20,8 +20,7 @@ import (
 
 var errLost = errors.New("no answer")
 
-// TestRangesAsTheServerHasThem: after many random calls of some owners what is remembered here is
-// what the server has.
+// After many random calls of several owners the mount's ranges equal the server's.
 func TestRangesAsTheServerHasThem(t *testing.T) {
 	simulate(t, func(b *bench) {
 		rnd := rand.New(rand.NewPCG(1, 2))
@@ -39,14 +38,14 @@ func TestRangesAsTheServerHasThem(t *testing.T) {
 			b.want(b.Release(context.Background(), testFH, Key{ID: owner}), 0)
 		}
 		b.held("")
-		synctest.Wait() // calls are carried to their end behind their callers
+		synctest.Wait() // calls continue after their callers ended
 		if n := b.ownerCount.Load(); n != 0 || len(b.files) != 0 {
 			b.Errorf("%d owners of %d files are left", n, len(b.files))
 		}
 	})
 }
 
-// compare fails the test where the server has other locks than are remembered.
+// compare fails the test if the server's locks differ from the mount's.
 func (b *bench) compare() {
 	b.Helper()
 	b.m.mu.Lock()
@@ -71,8 +70,8 @@ func (b *bench) compare() {
 	}
 }
 
-// TestWaiting: until it is free, until a signal, not at all for too many; and at once for what is
-// released here.
+// A wait ends with a free lock or a signal. Too many waiters fail at once, and a local release ends
+// a wait at once.
 func TestWaiting(t *testing.T) {
 	simulate(t, func(b *bench) {
 		other := b.another()
@@ -116,8 +115,8 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// TestProgramGoneDuringTheCall: what its LOCK takes is given back when the reply comes, and what it
-// had before is as it was.
+// If a program ends during its LOCK, the reply's lock is returned, and its previous locks are
+// restored.
 func TestProgramGoneDuringTheCall(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 5, false), 0)
@@ -136,9 +135,8 @@ func TestProgramGoneDuringTheCall(t *testing.T) {
 	})
 }
 
-// TestLostReplies: a LOCK of which nothing is known is taken back, an UNLOCK is made again; also
-// where the connection was lost with an error of the system, which is nothing that the server has
-// said.
+// After a lost reply LOCK is undone and UNLOCK repeated. A connection lost with a system error
+// counts as a lost reply too.
 func TestLostReplies(t *testing.T) {
 	for _, cause := range []error{errLost, &net.OpError{Op: "read", Err: syscall.ECONNRESET}} {
 		simulate(t, func(b *bench) {
@@ -177,8 +175,7 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
-// TestLostDowngrade: a lock that was to become shared is exclusive again, also where the replies to
-// that are lost.
+// A failed downgrade to a shared lock restores the exclusive one, even if replies get lost.
 func TestLostDowngrade(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 5, true), 0)
@@ -200,12 +197,16 @@ func TestLostDowngrade(t *testing.T) {
 	})
 }
 
-// TestErrors are those of Linux.
+// Statuses map to Linux's errors.
 func TestErrors(t *testing.T) {
 	for st, want := range map[nlm4.Status]syscall.Errno{nlm4.Granted: 0, nlm4.Denied: syscall.EAGAIN, nlm4.DeniedNoLocks: syscall.ENOLCK,
 		nlm4.Deadlock: syscall.EDEADLK, nlm4.ROFS: syscall.EROFS, nlm4.StaleFH: syscall.ESTALE, nlm4.FBig: syscall.EOVERFLOW, nlm4.Failed: syscall.ENOLCK} {
-		if got := errno(st); want == 0 && got != nil || want != 0 && got != want {
-			t.Errorf("%v: %v", st, got)
+		var wanted error
+		if want != 0 {
+			wanted = want
+		}
+		if got := errno(st); got != wanted {
+			t.Errorf("%v: got %v, want %v", st, got, wanted)
 		}
 	}
 	simulate(t, func(b *bench) {
@@ -218,7 +219,7 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// TestHandlesReleaseRemainingLocks: locks by an open file that is gone, and no others.
+// ReleaseHandle releases locks made through a closed file, and no others.
 func TestHandlesReleaseRemainingLocks(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 0, 1, true), 0)
@@ -233,7 +234,7 @@ func TestHandlesReleaseRemainingLocks(t *testing.T) {
 	})
 }
 
-// An expiring server refuses the calls of everybody but the mount.
+// An expiring server accepts only the mount's own calls.
 type expiring struct {
 	*model
 	expired atomic.Bool
@@ -246,8 +247,7 @@ func (s *expiring) NLM(ctx context.Context, who any, proc uint32, args xdr.Marsh
 	return s.model.NLM(ctx, who, proc, args, res)
 }
 
-// TestExpiredTicket: what a program has locked does not outlive it, though the server does not know
-// it any more.
+// A program's locks end with it even if the server no longer accepts its credentials.
 func TestExpiredTicket(t *testing.T) {
 	simulate(t, func(b *bench) {
 		s := &expiring{model: b.m}

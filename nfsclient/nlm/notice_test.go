@@ -1,4 +1,4 @@
-// SM_NOTIFY of servers whose connections go on.
+// SM_NOTIFY from servers with a living connection.
 
 package nlm
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 )
 
-// tell is a notice that has come.
+// tell simulates a received notice.
 func (b *bench) tell() {
 	select {
 	case b.notices.arrived <- struct{}{}:
@@ -22,8 +22,7 @@ func (b *bench) tell() {
 	}
 }
 
-// TestNoticeReclaims what a server has lost whose connection goes on, and no more often than is
-// good for it.
+// After a notice the mount reclaims locks lost by the server, at a bounded rate.
 func TestNoticeReclaims(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -41,7 +40,7 @@ func TestNoticeReclaims(t *testing.T) {
 			b.tell()
 			time.Sleep(checkEvery)
 		}
-		// Ten notices count, each for three locks, beside the calls that try the connection.
+		// Ten notices count, each for three locks, plus the connection probes.
 		if n := b.m.count() - before; n > 10*(3+3*3)+10 {
 			b.Errorf("%d calls", n)
 		}
@@ -49,8 +48,7 @@ func TestNoticeReclaims(t *testing.T) {
 	})
 }
 
-// TestNoticeThatIsNotTrue changes nothing; one of locks that are another's now loses them, with one
-// line.
+// A wrong notice changes nothing. A lock that another client has now is lost, with one log line.
 func TestNoticeThatIsNotTrue(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -73,8 +71,8 @@ func TestNoticeThatIsNotTrue(t *testing.T) {
 	})
 }
 
-// TestNoticesAreListenedForWithTheFirstLock, until the end, and again where it did not work; and
-// only the server's count.
+// Listening starts with the first lock and retries after a failure, until the end. Only the
+// server's notices count.
 func TestNoticesAreListenedForWithTheFirstLock(t *testing.T) {
 	simulate(t, func(b *bench) {
 		var mu sync.Mutex
@@ -112,7 +110,7 @@ func TestNoticesAreListenedForWithTheFirstLock(t *testing.T) {
 	})
 }
 
-// TestNotify over TCP: of the server, and of somebody else.
+// NOTIFY over TCP, from the server and from another host.
 func TestNotify(t *testing.T) {
 	var mu sync.Mutex
 	from := false
@@ -123,7 +121,7 @@ func TestNotify(t *testing.T) {
 		t.Helper()
 		p := transport.Proc{Prog: nsm.Program, Vers: nsm.Version, Proc: nsm.ProcNotify, Name: "NOTIFY"}
 		if err := c.Call(context.Background(), &p, &nsm.StatChange{Name: []byte("server"), State: 3}, nothing{}, nil, 0); err != nil {
-			t.Error(err)
+			t.Errorf("call: %v", err)
 		}
 		if n := len(l.notices.arrived); n != want {
 			t.Errorf("%d notices, want %d", n, want)

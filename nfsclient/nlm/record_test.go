@@ -19,21 +19,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A teller is who the server is told by.
+// A teller records the notices to servers.
 type teller struct {
 	b   *bench
 	dir string
 
 	mu    sync.Mutex // guards all below
 	told  []record   // without Boot
-	peers []string   // to whom
-	early bool       // all was told before any call of locks
+	peers []string   // the receivers
+	early bool       // all notices came before any lock call
 	fail  error
 	only  string        // that fails; "": any
-	hold  chan struct{} // not nil: it takes until its end
+	hold  chan struct{} // not nil: a notice takes until it is closed
 }
 
-// mount is a mount in one start of the machine.
+// mount returns a mount in one boot of the machine.
 func (r *teller) mount(boot string) *Locks { return r.mountAt(boot, "server") }
 
 // mountAt is mount by one of the server's addresses.
@@ -44,7 +44,7 @@ func (r *teller) mountIn(net, boot, address string) *Locks {
 	return r.mountOf(net, boot, func() string { return address })
 }
 
-// mountOf is mountIn of a server that is found at one address and another.
+// mountOf is mountIn for a server with a changing address.
 func (r *teller) mountOf(net, boot string, peer func() string) *Locks {
 	l := New(Options{Server: r.b.m, Name: "host", Log: r.b.log, Stable: &Stable{Dir: r.dir, Peer: peer, Boot: boot, Net: net,
 		Restarted: func(ctx context.Context, peer, name string, state int32) error {
@@ -68,7 +68,7 @@ func (r *teller) mountOf(net, boot string, peer func() string) *Locks {
 	return l
 }
 
-// crash ends a mount as the machine does.
+// crash ends a mount like the machine's crash.
 func (l *Locks) crash() {
 	l.end()
 	l.work.Wait()
@@ -88,7 +88,7 @@ func (r *teller) take(l *Locks, at uint64) {
 	r.b.want(l.Lock(context.Background(), nil, request(1, at, at, true)), 0)
 }
 
-// left fails the test unless the directory has want files, beside the gate.
+// left fails the test unless the directory has want files besides the gate.
 func (r *teller) left(want int) {
 	r.b.Helper()
 	if n := len((&Stable{Dir: r.dir}).records()); n != want {
@@ -101,12 +101,12 @@ func simulateCrashes(t *testing.T, test func(r *teller)) {
 	simulate(t, func(b *bench) { test(&teller{b: b, dir: dir}) })
 }
 
-// TestCrashNoticeIsSentOnce once, by the first mount of the next start, with a number that grows;
-// and neither of the end of a process nor of a mount.
+// The first mount of the next boot sends a crash notice once, with a growing number. The end of a
+// process or of a mount sends none.
 func TestCrashNoticeIsSentOnce(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		idle := r.mount("1")
-		r.left(0) // nothing was locked
+		r.left(0) // no locks yet
 		killed := r.mount("1")
 		r.take(killed, 0)
 		r.left(1)
@@ -148,8 +148,8 @@ func TestCrashNoticeIsSentOnce(t *testing.T) {
 	})
 }
 
-// TestNoLockBeforeTheCrashNotice: it would be freed as well. Who is interrupted does not wait for
-// that.
+// No lock comes before the crash notice, which would free it. An interrupted program does not wait
+// for the notice.
 func TestNoLockBeforeTheCrashNotice(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		l := r.mount("1")
@@ -176,8 +176,8 @@ func TestNoLockBeforeTheCrashNotice(t *testing.T) {
 	})
 }
 
-// TestServerWithoutCrashNotice: locks work, the log has a line, and the next mount that is alone
-// tries again; one beside others with locks does not.
+// Locks work without the notice, and the log has a line. A later mount without others retries; one
+// beside others with locks does not.
 func TestServerWithoutCrashNotice(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		l := r.mount("1")
@@ -212,8 +212,8 @@ func TestServerWithoutCrashNotice(t *testing.T) {
 	})
 }
 
-// TestServerWithSeveralAddresses: the first mount after a crash tells them all, before it takes a
-// lock, and no mount tells any after it.
+// The first mount after a crash notifies all addresses before its first lock, and later mounts
+// notify none.
 func TestServerWithSeveralAddresses(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		for i, address := range []string{"one", "two", "three"} {
@@ -242,8 +242,8 @@ func TestServerWithSeveralAddresses(t *testing.T) {
 	})
 }
 
-// TestAddressThatDidNotAnswer is told when no mount has locks any more, and not while one has some
-// by another address.
+// A silent address is notified when no mount has locks any more, not while one has locks through
+// another address.
 func TestAddressThatDidNotAnswer(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		for i, address := range []string{"one", "two"} {
@@ -275,7 +275,7 @@ func TestAddressThatDidNotAnswer(t *testing.T) {
 	})
 }
 
-// TestMountsOfOtherNetworks are none whose locks the server would free.
+// Mounts in other networks have no locks that the server would free.
 func TestMountsOfOtherNetworks(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		l := r.mountAt("1", "one")
@@ -290,7 +290,7 @@ func TestMountsOfOtherNetworks(t *testing.T) {
 			}
 			next.Close(context.Background())
 		}
-		third := r.mountAt("2", "two") // whose file the other network's mount has
+		third := r.mountAt("2", "two") // the other network's mount has its file
 		r.take(third, 2)
 		if !third.sharesNet(other.records[0].Name()) || !other.sharesNet(other.records[0].Name()) {
 			r.b.Error("a file does not say that mounts of both networks have it")
@@ -300,15 +300,12 @@ func TestMountsOfOtherNetworks(t *testing.T) {
 	})
 }
 
-// TestRecordThatWasNotWritten to its end is of a mount that had no lock yet; and without a
-// directory locks work.
+// A partly written record belongs to a mount without locks. Locks work without a directory.
 func TestRecordThatWasNotWritten(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		path := filepath.Join(r.dir, "server-server")
 		for _, text := range []string{"", `{"Name":"ho`} {
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				r.b.Fatal(err)
-			}
+			must.Succeed(r.b, os.WriteFile(path, []byte(text), 0o600))
 			l := r.mount("2")
 			r.take(l, 1)
 			if n := r.count(); n != 0 {
@@ -327,8 +324,8 @@ func TestRecordThatWasNotWritten(t *testing.T) {
 	})
 }
 
-// TestServersOfAMountThatMoved are all told of the crash: the first may still have what was locked
-// there, the second has it now.
+// After failover both servers are notified of the crash: the first may still have the locks, the
+// second has them now.
 func TestServersOfAMountThatMoved(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		var at atomic.Pointer[string]
@@ -339,7 +336,7 @@ func TestServersOfAMountThatMoved(t *testing.T) {
 		r.left(1)
 		be("b")
 		r.b.m.move()
-		time.Sleep(2 * probeEvery) // no program locks anything: what there is is taken anew
+		time.Sleep(2 * probeEvery) // no program locks: existing locks are taken again
 		r.left(2)
 		be("c")
 		r.b.m.move()
@@ -353,19 +350,19 @@ func TestServersOfAMountThatMoved(t *testing.T) {
 		r.left(0)
 
 		be("a")
-		r.b.m.move() // one that has no locks of the mount that crashed
+		r.b.m.move() // without locks of the crashed mount
 		ends := r.mountOf("net", "2", func() string { return *at.Load() })
 		r.take(ends, 0)
 		be("b")
 		r.b.m.move()
 		r.take(ends, 1)
 		ends.Close(context.Background())
-		r.left(1) // what the server that it has left may have
+		r.left(1) // locks possibly left at the previous server
 	})
 }
 
-// TestMountsOfManyNetworks, as of a machine with many containers, are all in the file, and it is
-// read whole.
+// Mounts in many networks, as on a machine with many containers, are all in the file, and it is
+// read completely.
 func TestMountsOfManyNetworks(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		stays := r.mount("1")
@@ -383,8 +380,7 @@ func TestMountsOfManyNetworks(t *testing.T) {
 	})
 }
 
-// TestServersThatDoNotAnswer, many of them and that of the mount itself, keep the first lock
-// waiting for a time that does not grow with them.
+// Many silent servers delay the first lock for a constant time, the mount's own server included.
 func TestServersThatDoNotAnswer(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		const servers = 3 * notifyAtOnce
@@ -427,7 +423,7 @@ func TestServersThatDoNotAnswer(t *testing.T) {
 		l.Close(context.Background())
 		r.left(servers)
 
-		// Else some that do not answer would have those after them never told.
+		// Otherwise silent servers would hide the later ones forever.
 		l = mount()
 		r.take(l, servers)
 		l.Close(context.Background())

@@ -1,4 +1,4 @@
-// The file of a record in the midst of a change.
+// A record file during a change.
 
 package nlm
 
@@ -12,17 +12,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestRecordIsOnlyAddedTo: while there are locks a crash in the midst of a change loses nothing
-// that was there, and what is added to the remains of it counts.
+// While there are locks a crash during a change loses no earlier content. Additions after the
+// remains count.
 func TestRecordIsOnlyAddedTo(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		path := filepath.Join(r.dir, "server-server")
 		content := func() []byte {
 			r.b.Helper()
 			b, err := os.ReadFile(path)
-			if err != nil {
-				r.b.Fatal(err)
-			}
+			must.Succeed(r.b, err)
 			return b
 		}
 		first := r.mountIn("one", "1", "server")
@@ -37,20 +35,16 @@ func TestRecordIsOnlyAddedTo(t *testing.T) {
 			r.b.Fatalf("%q, then %q", before, after)
 		}
 		for n := len(before); n <= len(after); n++ {
-			if err := os.WriteFile(path, after[:n], 0o600); err != nil {
-				r.b.Fatal(err)
-			}
+			must.Succeed(r.b, os.WriteFile(path, after[:n], 0o600))
 			file, err := os.OpenFile(path, os.O_RDWR, 0)
-			if err != nil {
-				r.b.Fatal(err)
-			}
+			must.Succeed(r.b, err)
 			got, err := readRecord(file)
 			must.Succeed(r.b, err)
 			must.Equal(r.b, fmt.Sprintf("boot in %q", after[:n]), got.Boot, "1")
 			must.Equal(r.b, fmt.Sprintf("name in %q", after[:n]), got.Name, "host")
 			must.Equal(r.b, fmt.Sprintf("net one is in %q", after[:n]), slices.Contains(got.Nets, "one"), true)
 			if err := addToRecord(file, &record{Nets: []string{"three"}}); err != nil {
-				r.b.Error(err)
+				r.b.Errorf("add a line: %v", err)
 			}
 			got, err = readRecord(file)
 			must.Succeed(r.b, err)
@@ -59,15 +53,10 @@ func TestRecordIsOnlyAddedTo(t *testing.T) {
 			}
 			file.Close()
 		}
-		// What a file system says is longer than what it has brought to the disk reads as zeros
-		// there.
-		if err := os.WriteFile(path, append(slices.Clone(before), make([]byte, len(after)-len(before))...), 0o600); err != nil {
-			r.b.Fatal(err)
-		}
+		// A file system may report a size beyond the data on disk: the rest reads as zeros.
+		must.Succeed(r.b, os.WriteFile(path, append(slices.Clone(before), make([]byte, len(after)-len(before))...), 0o600))
 		file, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			r.b.Fatal(err)
-		}
+		must.Succeed(r.b, err)
 		defer file.Close()
 		for _, net := range []string{"one", "three"} {
 			got, err := readRecord(file)
@@ -75,7 +64,7 @@ func TestRecordIsOnlyAddedTo(t *testing.T) {
 			must.Equal(r.b, "boot, with zeros", got.Boot, "1")
 			must.Equal(r.b, "net "+net+" is there, with zeros", slices.Contains(got.Nets, net), true)
 			if err := addToRecord(file, &record{Nets: []string{"three"}}); err != nil {
-				r.b.Error(err)
+				r.b.Errorf("add a line: %v", err)
 			}
 		}
 	})

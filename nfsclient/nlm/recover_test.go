@@ -1,4 +1,4 @@
-// Restarts of the server, and connections that are lost alone.
+// Server restarts, and lost connections without one.
 
 package nlm
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// some locks, of two owners.
+// takeSome takes some locks for two owners.
 func (b *bench) takeSome() string {
 	b.Helper()
 	b.want(b.lock(1, 0, 3, true), 0)
@@ -21,8 +21,7 @@ func (b *bench) takeSome() string {
 	return "xxxx--2211"
 }
 
-// TestReclaim: after a restart all locks are there again before the period of grace is over, and
-// new ones wait for its end.
+// After a restart all locks are back before the grace period ends; new ones wait for its end.
 func TestReclaim(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -43,8 +42,7 @@ func TestReclaim(t *testing.T) {
 	})
 }
 
-// TestReclaimTooLate: locks that the server does not give back are lost, with one line, and are
-// nobody's concern then.
+// Locks refused by the server are lost, with one log line, and forgotten.
 func TestReclaimTooLate(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.takeSome()
@@ -63,8 +61,8 @@ func TestReclaimTooLate(t *testing.T) {
 	})
 }
 
-// TestLocksMoveToAnotherServer: it knows none of them and is in no period of grace. What nobody
-// holds there is taken anew, what another client has taken is lost, and one line tells of each.
+// Another server has none of the locks and no grace period. Free ones are taken again, taken ones
+// are lost, and one log line reports each kind.
 func TestLocksMoveToAnotherServer(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -84,7 +82,7 @@ func TestLocksMoveToAnotherServer(t *testing.T) {
 			b.Errorf("logged %q", lines)
 		}
 		other.Close(context.Background())
-		// A start of the server that was moved to is a start, and no move.
+		// A restart of the new server is a restart and no failover.
 		b.m.restart(0)
 		time.Sleep(2 * probeEvery)
 		b.held("")
@@ -92,7 +90,7 @@ func TestLocksMoveToAnotherServer(t *testing.T) {
 	})
 }
 
-// TestFileThatTheNextServerRefuses is lost with its locks, and keeps no program waiting.
+// Locks on a file refused by the next server are lost without delaying a program.
 func TestFileThatTheNextServerRefuses(t *testing.T) {
 	for _, st := range []nlm4.Status{nlm4.StaleFH, nlm4.Failed, nlm4.ROFS, nlm4.FBig, nlm4.DeniedNoLocks} {
 		simulate(t, func(b *bench) {
@@ -115,8 +113,7 @@ func TestFileThatTheNextServerRefuses(t *testing.T) {
 	}
 }
 
-// TestRestartOfTheServerMovedTo: where the move was before the first lock it is no move, and locks
-// that are not given back are lost.
+// A failover before the first lock does not count: locks refused after a restart are lost.
 func TestRestartOfTheServerMovedTo(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.m.move()
@@ -130,8 +127,7 @@ func TestRestartOfTheServerMovedTo(t *testing.T) {
 	})
 }
 
-// TestDeadServerLetsGoLate: what the last server had locked on the files is still locked for a
-// moment.
+// Locks of the previous server on the files may last a moment longer.
 func TestDeadServerLetsGoLate(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -147,8 +143,8 @@ func TestDeadServerLetsGoLate(t *testing.T) {
 	})
 }
 
-// TestHolderReleasesBetweenTwoTests: a lock that the server did not give back was another's, who
-// releases it between the two questions who that is. It is lost all the same.
+// A refused lock belonged to another client, which releases it between the two TESTs. It is lost
+// nevertheless.
 func TestHolderReleasesBetweenTwoTests(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 0, 3, true), 0)
@@ -179,8 +175,8 @@ func TestHolderReleasesBetweenTwoTests(t *testing.T) {
 	})
 }
 
-// TestLostConnectionLosesNoLocks: the server has not started again, and says who holds them; the
-// one of Linux without the object, and with the number of its own thread for the svid.
+// Without a restart the server names the holders. Linux's omits the object and returns its own
+// thread's number as svid.
 func TestLostConnectionLosesNoLocks(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -199,7 +195,7 @@ func TestLostConnectionLosesNoLocks(t *testing.T) {
 	})
 }
 
-// TestFirstConnectionIsNoRestart: nothing is reclaimed, and nothing asked for.
+// The first connection is no restart: nothing is reclaimed or asked.
 func TestFirstConnectionIsNoRestart(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.m.set(func() {
@@ -217,8 +213,8 @@ func TestFirstConnectionIsNoRestart(t *testing.T) {
 	})
 }
 
-// TestUnlockDuringGrace keeps no other owner from its reclaim, though it has to wait for the end:
-// neither of the owners that are reclaimed before it, nor of those after.
+// An UNLOCK that waits for the end of the grace period delays no other owner's reclaim, before or
+// after it.
 func TestUnlockDuringGrace(t *testing.T) {
 	for owner, left := range map[uint64]string{1: "------1111", 2: "xxxx--11"} {
 		simulate(t, func(b *bench) {
@@ -235,7 +231,7 @@ func TestUnlockDuringGrace(t *testing.T) {
 	}
 }
 
-// TestUnlockOfAPartDuringGrace does not keep the rest of the owner's locks from their reclaim.
+// An UNLOCK of a part does not delay the reclaim of the owner's other locks.
 func TestUnlockOfAPartDuringGrace(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.takeSome()
@@ -254,7 +250,7 @@ func TestUnlockOfAPartDuringGrace(t *testing.T) {
 	})
 }
 
-// TestSilentServerAtTheEnd is not waited for longer than the caller wants.
+// Close does not wait for a silent server longer than its context.
 func TestSilentServerAtTheEnd(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.takeSome()
@@ -269,7 +265,7 @@ func TestSilentServerAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestNothingRunsWithoutLocks: the watch ends, and nobody asks the server.
+// Without locks the watch ends, and no calls are sent.
 func TestNothingRunsWithoutLocks(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.takeSome()

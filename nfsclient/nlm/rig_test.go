@@ -1,5 +1,5 @@
-// A lock manager for the tests: its locks byte by byte, restarts, grace, calls that hang or get
-// lost.
+// A lock manager for the tests: locks byte by byte, restarts, grace periods, hanging and lost
+// calls.
 
 package nlm
 
@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// bytesOfFile is how many bytes of a file can be locked in the model.
+// bytesOfFile is the number of lockable bytes in the model's file.
 const bytesOfFile = 24
 
 // A modelOwner is a caller of the model: its object and svid.
@@ -36,17 +36,17 @@ type model struct {
 	connects uint64
 	moves    uint64
 	graceEnd time.Time
-	noObject bool // holders are described without the object, as Linux's server does,
+	noObject bool // holders are returned without the object, like Linux's server,
 	noSvid   bool // and with another svid
 	calls    int
-	before   func(proc uint32) error // with mu held; an error comes in place of the call
-	after    func(proc uint32) error // in place of the reply
-	hang     chan struct{}           // not nil: calls wait for its end
+	before   func(proc uint32) error // with mu held; an error replaces the call
+	after    func(proc uint32) error // replaces the reply
+	hang     chan struct{}           // not nil: calls wait until it is closed
 
-	queue    []*nlm4.LockArgs // who waits, the oldest first
-	granters []*Locks         // where callbacks go
+	queue    []*nlm4.LockArgs // waiting requests, oldest first
+	granters []*Locks         // receivers of callbacks
 	deaf     bool             // callbacks get lost
-	refuse   nlm4.Status      // of each LOCK, if it is not GRANTED
+	refuse   nlm4.Status      // for each LOCK, if not GRANTED
 	deny     error            // of Listen
 	listens  int
 	last     nlm4.Status // the result of the last callback
@@ -65,7 +65,7 @@ func (m *model) forget() {
 	}
 }
 
-// restart forgets all locks and begins a period of grace.
+// restart drops all locks and begins a grace period.
 func (m *model) restart(grace time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,8 +86,7 @@ func (m *model) Moves() uint64 {
 	return m.moves
 }
 
-// move has another server take the place of this one: it knows no locks, and has no period of
-// grace.
+// move replaces the server by another one, without locks and without a grace period.
 func (m *model) move() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,15 +182,15 @@ func (m *model) answer(args xdr.Marshaler) xdr.Marshaler {
 	return nil
 }
 
-// queued is where a request stands in the queue; less than 0: it does not.
+// queued returns a request's index in the queue, or less than 0.
 func (m *model) queued(l *nlm4.Lock, exclusive bool) int {
 	return slices.IndexFunc(m.queue, func(a *nlm4.LockArgs) bool {
 		return bytes.Equal(a.Lock.Owner, l.Owner) && a.Lock.Svid == l.Svid && a.Lock.Offset == l.Offset && a.Lock.Length == l.Length && a.Exclusive == exclusive
 	})
 }
 
-// grant gives what is free to who waits for it, and calls, as Linux's server does: its callback
-// says another cookie and the server's own name.
+// grant grants free locks to queued requests, with callbacks like Linux's server: with another
+// cookie and the server's own name.
 func (m *model) grant() {
 	for i := 0; i < len(m.queue); {
 		a := m.queue[i]
@@ -220,35 +219,35 @@ func (m *model) grant() {
 	}
 }
 
-// waits is how many stand in the queue.
+// waits returns the length of the queue.
 func (m *model) waits() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.queue)
 }
 
-// set changes the model. The watch of the locks may be asking it at the same moment.
+// set changes the model under its lock, because the watch may call it at the same moment.
 func (m *model) set(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
 }
 
-// hangUp has calls wait until the channel is closed.
+// hangUp makes calls wait until the channel is closed.
 func (m *model) hangUp() chan struct{} {
 	hang := make(chan struct{})
 	m.set(func() { m.hang = hang })
 	return hang
 }
 
-// count is how many calls there were.
+// count returns the number of calls.
 func (m *model) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.calls
 }
 
-// each calls do for the bytes of a lock.
+// each calls do for each byte of a lock.
 func (m *model) each(l *nlm4.Lock, do func(held map[modelOwner]bool, o modelOwner)) {
 	for i := range m.bytes {
 		if at := uint64(i); at >= l.Offset && (l.Length == 0 || at-l.Offset < l.Length) {
@@ -274,7 +273,8 @@ func (m *model) conflict(l *nlm4.Lock, exclusive bool) (found *nlm4.Holder) {
 	return found
 }
 
-// picture is who has which byte: "-" nobody, "x" one exclusively, a digit how many share it.
+// picture shows the owner of each byte: "-" none, "x" an exclusive one, a digit the number of
+// shared ones.
 func (m *model) picture() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -291,17 +291,17 @@ func (m *model) picture() string {
 	return string(b)
 }
 
-// A bench is locks of a model.
+// A bench is a mount's locks with a model.
 type bench struct {
 	*testing.T
 	*Locks
 	m *model
 
-	mu    sync.Mutex // of the bench, not of Locks
-	lines []string   // what was logged
+	mu    sync.Mutex // guards the bench, not Locks
+	lines []string   // the log
 }
 
-// logged is what was logged so far, when all that runs waits.
+// logged returns the log after all goroutines are waiting.
 func (b *bench) logged() []string {
 	synctest.Wait()
 	b.mu.Lock()
@@ -317,7 +317,7 @@ var testFH = func() nfs3.FH {
 	return fh
 }()
 
-// simulate runs a test with a clock of its own; no goroutine must be left at its end.
+// simulate runs a test in a bubble; it must leave no goroutine.
 func simulate(t *testing.T, test func(b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{T: t, m: newModel()}
@@ -327,7 +327,7 @@ func simulate(t *testing.T, test func(b *bench)) {
 	})
 }
 
-// another is the locks of one more mount.
+// another returns the locks of one more mount.
 func (b *bench) another() *Locks {
 	return New(Options{Server: b.m, Name: "host", Log: b.log})
 }
@@ -338,7 +338,7 @@ func (b *bench) log(line string) {
 	b.lines = append(b.lines, line)
 }
 
-// called is another mount, which the server can call.
+// called returns another mount that the server can call.
 func (b *bench) called(o Options) *Locks {
 	var l *Locks
 	o.Server, o.Name = b.m, "host"
@@ -367,12 +367,12 @@ func (b *bench) lock(owner uint64, start, end uint64, exclusive bool) error {
 	return b.Lock(context.Background(), nil, request(owner, start, end, exclusive))
 }
 
-// begin is Lock that waits, in the background.
+// begin starts a waiting Lock in the background.
 func (b *bench) begin(ctx context.Context, stop <-chan struct{}, owner uint64, start, end uint64) <-chan error {
 	return waitFor(ctx, b.Locks, stop, request(owner, start, end, true))
 }
 
-// waitFor is Lock of a mount that waits, in the background.
+// waitFor starts a mount's waiting Lock in the background.
 func waitFor(ctx context.Context, l *Locks, stop <-chan struct{}, q *Request) <-chan error {
 	q.Wait = true
 	ended := make(chan error, 1)
@@ -385,10 +385,16 @@ func (b *bench) unlock(owner uint64, start, end uint64) {
 	b.want(b.Unlock(context.Background(), testFH, Key{ID: owner}, start, end), 0)
 }
 
-// want fails the test where an error is not the one wanted; 0: none.
+// want fails the test unless got is the wanted error; 0: none.
 func (b *bench) want(got error, want syscall.Errno) {
 	b.Helper()
-	if want == 0 && got != nil || want != 0 && !errors.Is(got, want) {
+	if want == 0 {
+		if got != nil {
+			b.Errorf("got %v, want no error", got)
+		}
+		return
+	}
+	if !errors.Is(got, want) {
 		b.Errorf("got %v, want %v", got, want)
 	}
 }

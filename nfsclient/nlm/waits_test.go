@@ -1,4 +1,4 @@
-// Waiting in the server's queue: callbacks that come, are lost, or cross what they are about.
+// Waiting in the server's queue: callbacks that arrive, get lost, or cross other calls.
 
 package nlm
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A queue is a mount that the server can call, and one that has the lock that it waits for.
+// A queue has a mount that the server can call, and one with the lock it waits for.
 type queue struct {
 	*bench
 	l     *Locks
@@ -36,7 +36,7 @@ func simulateQueue(t *testing.T, test func(b queue)) {
 	})
 }
 
-// take and give are of the other mount.
+// take and give lock and unlock for the other mount.
 func (b queue) take() {
 	b.Helper()
 	b.want(b.other.Lock(context.Background(), nil, request(9, 0, 9, true)), 0)
@@ -47,7 +47,7 @@ func (b queue) give() {
 	b.want(b.other.Unlock(context.Background(), testFH, Key{ID: 9}, 0, lastByte), 0)
 }
 
-// wait has owner 1 wait for bytes 2 to 5, until it stands in the queue.
+// wait makes owner 1 wait for bytes 2 to 5, in the server's queue.
 func (b queue) wait(ctx context.Context, stop <-chan struct{}) <-chan error {
 	b.Helper()
 	ended := waitFor(ctx, b.l, stop, request(1, 2, 5, true))
@@ -58,7 +58,7 @@ func (b queue) wait(ctx context.Context, stop <-chan struct{}) <-chan error {
 	return ended
 }
 
-// round is one whole wait; it returns how long after the release the lock came.
+// round makes one whole wait. It returns the time between the release and the lock.
 func (b queue) round() time.Duration {
 	b.Helper()
 	ended := b.wait(context.Background(), nil)
@@ -72,7 +72,7 @@ func (b queue) round() time.Duration {
 	return d
 }
 
-// hear has the server's first callback come.
+// hear receives the server's first callback.
 func (b queue) hear() {
 	b.Helper()
 	if d := b.round(); d != 0 || !b.l.heard() {
@@ -80,16 +80,15 @@ func (b queue) hear() {
 	}
 }
 
-// TestCallbackEndsTheWait at once, and until then few calls are made, once the server has been
-// heard.
+// A callback ends the wait at once. After a first callback, few calls are made until the next.
 func TestCallbackEndsTheWait(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		b.hear()
 		ended := b.wait(context.Background(), nil)
 		before := b.m.count()
 		time.Sleep(time.Hour)
-		// Each of the two mounts tries the connection every ten seconds, as long as it has
-		// something to lose by a restart.
+		// Each of the two mounts probes the connection every ten seconds while a restart could take
+		// its locks.
 		if n := b.m.count() - before; n > 3600/30+2*3600/10+2 {
 			b.Errorf("%d calls in an hour", n)
 		}
@@ -108,7 +107,7 @@ func TestCallbackEndsTheWait(t *testing.T) {
 	})
 }
 
-// TestLostCallback costs one long pause, and the server is not relied on again until it has called.
+// A lost callback costs one long pause. Until the next callback the mount polls again.
 func TestLostCallback(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		b.hear()
@@ -124,7 +123,7 @@ func TestLostCallback(t *testing.T) {
 	})
 }
 
-// makeRoom has who is in the way release its lock just before a CANCEL.
+// makeRoom releases the blocking lock just before a CANCEL.
 func (b queue) makeRoom(proc uint32) error {
 	if proc == nlm4.ProcCancel {
 		b.m.each(&nlm4.Lock{}, func(held map[modelOwner]bool, _ modelOwner) {
@@ -135,8 +134,8 @@ func (b queue) makeRoom(proc uint32) error {
 	return nil
 }
 
-// TestGivenUpWaitLeavesTheQueue: interrupted, and killed; nobody has the lock afterwards, and what
-// was held before still is.
+// An interrupted or killed wait leaves the queue. No owner has the lock afterwards, and earlier
+// locks stay.
 func TestGivenUpWaitLeavesTheQueue(t *testing.T) {
 	for name, crosses := range map[string]bool{"in the queue": false, "granted meanwhile": true} {
 		for _, killed := range []bool{false, true} {
@@ -173,7 +172,7 @@ func TestGivenUpWaitLeavesTheQueue(t *testing.T) {
 	}
 }
 
-// TestReplyLostInTheQueue: a request of whose place nothing is known leaves the queue.
+// A request without a reply leaves the queue.
 func TestReplyLostInTheQueue(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		b.hear()
@@ -199,8 +198,7 @@ func TestReplyLostInTheQueue(t *testing.T) {
 	})
 }
 
-// TestUnmountLeavesTheQueue: also who waits at the end of the mount is not granted anything after
-// it.
+// At unmount a waiting request leaves the queue: it is granted nothing afterwards.
 func TestUnmountLeavesTheQueue(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		l := b.called(Options{})
@@ -217,7 +215,7 @@ func TestUnmountLeavesTheQueue(t *testing.T) {
 	})
 }
 
-// TestServerRestartsWhileOneWaits: the queue is gone, and who stood in it asks again.
+// After a server restart the queue is gone, and its waiters ask again.
 func TestServerRestartsWhileOneWaits(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		b.hear()
@@ -237,8 +235,8 @@ func TestServerRestartsWhileOneWaits(t *testing.T) {
 	})
 }
 
-// TestNoQueueWithoutListener: requests stay out of the queue, for which nobody would
-// take the lock, and that is looked at again after a time.
+// If another program listens, requests stay out of the queue, because a granted lock would go
+// unnoticed. Listening is retried after a time.
 func TestNoQueueWithoutListener(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		b.m.set(func() { b.m.deny = errors.New("the kernel's") })
@@ -261,14 +259,14 @@ func TestNoQueueWithoutListener(t *testing.T) {
 	})
 }
 
-// TestKilledInTheQueue: the next mount takes the request out of the queue.
+// After a kill the next mount removes the request from the queue.
 func TestKilledInTheQueue(t *testing.T) {
 	dir := t.TempDir()
 	simulateQueue(t, func(b queue) {
 		killed := b.called(Options{Dir: dir, Source: "a:/x"})
 		ended := waitFor(context.Background(), killed, nil, request(5, 2, 5, true))
 		time.Sleep(time.Minute)
-		b.m.hangUp() // who waits cannot leave the queue
+		b.m.hangUp() // waiters cannot leave the queue
 		killed.kill()
 		killed.closing.Do(func() { close(killed.leaving) })
 		<-ended
@@ -286,8 +284,8 @@ func TestKilledInTheQueue(t *testing.T) {
 	})
 }
 
-// TestCallbacksThatAreNotOurs are denied, so that the server gives the lock to another; of an owner
-// that has locks they are not.
+// Callbacks for other owners are denied, so that the server grants the lock elsewhere. Callbacks
+// for held locks are not.
 func TestCallbacksThatAreNotOurs(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 5, true), 0)
@@ -318,7 +316,7 @@ func TestCallbacksThatAreNotOurs(t *testing.T) {
 	})
 }
 
-// A resultServer takes GRANTED_RES.
+// A resultServer receives GRANTED_RES.
 type resultServer struct {
 	Server
 	results chan nlm4.Res
@@ -331,26 +329,25 @@ func (s *resultServer) NLM(_ context.Context, _ any, proc uint32, args xdr.Marsh
 	return nil
 }
 
-// caller calls a program over TCP.
+// caller returns a TCP client of a program.
 func caller(t *testing.T, p *transport.Program) *transport.Client {
 	t.Helper()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	srv := transport.NewServer(transport.ServerConfig{}, p)
 	go srv.ServeTCP(tcp)
 	t.Cleanup(func() { srv.Shutdown(context.Background()) })
 	c, err := transport.DialTCP(context.Background(), tcp.Addr().String(), transport.ClientConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial TCP: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
-// TestBothFormsOfGranted: the procedure has a reply, the message is answered by a call to the
-// server.
+// GRANTED has a reply; GRANTED_MSG is answered by a call to the server.
 func TestBothFormsOfGranted(t *testing.T) {
 	s := &resultServer{results: make(chan nlm4.Res, 1)}
 	l := New(Options{Server: s, Name: "host"})
@@ -378,8 +375,8 @@ type nothing struct{}
 
 func (nothing) DecodeXDR(*xdr.Decoder) {}
 
-// TestNoLockCallAfterTheEnd: who is about to ask when the mount ends, or when his program has gone,
-// enters no queue that nobody would take him out of: of the end of his call nobody would be told.
+// At the end of the mount or of its program a request enters no queue, because no callback would
+// remove it.
 func TestNoLockCallAfterTheEnd(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		q := request(5, 2, 5, true)
@@ -396,7 +393,7 @@ func TestNoLockCallAfterTheEnd(t *testing.T) {
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
 		before := b.m.count()
-		for range 100 { // which of two ready channels is taken is random
+		for range 100 { // select takes one of two ready channels at random
 			if err := asks(gone); !errors.Is(err, context.Canceled) {
 				b.Errorf("a program that has gone: %v", err)
 			}
@@ -413,14 +410,15 @@ func TestNoLockCallAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestLateCallback: the lock that it says was taken by LOCK before, and a part was released and
-// another is shared since. The server releases what it is denied.
+// A late callback names a lock that LOCK has taken already. A part was released and another shared
+// since. The server releases denied locks.
 func TestLateCallback(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 9, true), 0)
 		b.want(b.lock(1, 6, 7, false), 0)
 		b.unlock(1, 8, 9)
-		for _, taken := range []bool{false, true} { // once more: a server that has not the lock takes it before it calls
+		// Second: a server without the lock takes it before it calls.
+		for _, taken := range []bool{false, true} {
 			a := nlm4.TestArgs{Exclusive: true, Lock: b.wire(testFH, b.svid, span{2, 9, true})}
 			b.m.set(func() {
 				if taken {
