@@ -1,4 +1,4 @@
-// Who is told of what there is to be read.
+// Events of the network poller for the reader.
 
 package fuseloop
 
@@ -8,30 +8,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tells reports whether Go's poller is told of something.
+// tells reports whether Go's poller gets an event.
 func tells(t *testing.T, d *device) (yes bool) {
 	t.Helper()
 	err := d.conn.Control(func(ep uintptr) {
 		p := []unix.PollFd{{Fd: int32(ep), Events: unix.POLLIN}}
 		n, err := unix.Poll(p, 0)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("poll: %v", err)
 		}
 		yes = n > 0
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("control: %v", err)
 	}
 	return yes
 }
 
-// The poller is told of a message for which the reader sleeps, and of none that the reader finds
+// The poller gets an event if the reader is parked, and none if the reader finds the message
 // itself.
 func TestPollerIsArmedOnlyWhileTheReaderParks(t *testing.T) {
 	k, fd := connect(t)
 	d, err := openDevice(fd)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open device: %v", err)
 	}
 	defer d.close()
 	buf := make([]byte, 1<<10)
@@ -39,8 +39,14 @@ func TestPollerIsArmedOnlyWhileTheReaderParks(t *testing.T) {
 	read := func() bool {
 		tries++
 		n, errno := read(uintptr(d.fd), buf)
-		if errno != 0 && errno != unix.EAGAIN || errno == 0 && n == 0 {
-			t.Errorf("%d bytes, %v", n, errno)
+		switch errno {
+		case 0:
+			if n == 0 {
+				t.Error("read returns no bytes and no error, want a message")
+			}
+		case unix.EAGAIN:
+		default:
+			t.Errorf("read: got %v, want a message or %v", errno, unix.EAGAIN)
 		}
 		return errno == 0
 	}
@@ -82,18 +88,18 @@ func TestPollerIsArmedOnlyWhileTheReaderParks(t *testing.T) {
 	}
 	k.send(getattrMessage(3, 1))
 	if err := d.await(read); err != nil {
-		t.Fatal(err)
+		t.Fatalf("await: %v", err)
 	}
 	quiet("after a wait for what was there")
 }
 
-// What has been read or waits makes no difference to whether the kernel has the mount; its end
-// does, before anybody has read that.
+// Read or waiting messages do not affect Connected. The end of the connection does, before the
+// reader sees it.
 func TestConnected(t *testing.T) {
 	k, fd := connect(t)
 	d, err := openDevice(fd)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open device: %v", err)
 	}
 	if !d.connected() {
 		t.Error("not connected at first")

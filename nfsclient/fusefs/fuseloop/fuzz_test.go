@@ -1,4 +1,4 @@
-// Bytes of any kind in place of requests.
+// Arbitrary bytes as requests.
 
 package fuseloop
 
@@ -12,8 +12,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// FuzzRequests: whatever a message is, nothing breaks, and it gets one well-formed reply with its
-// number, or none where its operation has none.
+// An arbitrary message breaks nothing. It gets one well-formed reply with its number, or none if
+// its operation has none.
 func FuzzRequests(f *testing.F) {
 	for op := range uint32(54) {
 		f.Add(message(op, 9, 1, make([]byte, 64)...))
@@ -68,7 +68,7 @@ func FuzzRequests(f *testing.F) {
 }
 
 // waits reports whether a message is a SETLKW, which waits for its INTERRUPT, or an INTERRUPT of
-// itself, which is done without a reply.
+// itself, which gets no reply.
 func waits(msg []byte) bool {
 	if len(msg) < interruptLen {
 		return false

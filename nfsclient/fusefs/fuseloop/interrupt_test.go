@@ -1,4 +1,4 @@
-// INTERRUPT, of requests in each state that one can be in.
+// INTERRUPT, for requests in each possible state.
 
 package fuseloop
 
@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The wait of a request ends, whoever has its channel; the INTERRUPT itself gets no reply.
+// An INTERRUPT ends the request's wait, in either implementation, and gets no reply itself.
 func TestInterruptEndsTheWait(t *testing.T) {
 	f := newTestFS()
 	f.interruptible()
@@ -30,7 +30,7 @@ func TestInterruptEndsTheWait(t *testing.T) {
 	}
 }
 
-// An interrupted request leaves no mark on those that use its memory after it.
+// An interrupted request does not affect later ones in the same memory.
 func TestInterruptEndsOneWaitOnly(t *testing.T) {
 	f := newTestFS()
 	f.interruptible()
@@ -49,8 +49,8 @@ func TestInterruptEndsOneWaitOnly(t *testing.T) {
 	}
 }
 
-// EAGAIN has the kernel ask again: for a request whose worker has not begun, and one that it drops
-// itself.
+// EAGAIN makes the kernel ask again: for a request not begun yet. The kernel drops it for an
+// answered request.
 func TestInterruptThatComesTooEarlyOrLate(t *testing.T) {
 	f := newTestFS()
 	k := start(t, f)
@@ -80,7 +80,7 @@ func TestInterruptThatComesTooEarlyOrLate(t *testing.T) {
 	}
 }
 
-// A READ may be interrupted before its worker begins: it finds its wait at an end.
+// A READ interrupted before its worker begins finds its wait ended.
 func TestInterruptOfAReadThatHasNotBegun(t *testing.T) {
 	f := newTestFS()
 	f.interruptible()
@@ -93,7 +93,7 @@ func TestInterruptOfAReadThatHasNotBegun(t *testing.T) {
 	k.serve()
 	k.send(readMessage(10, 1, 0, 4096))
 	k.send(interruptMessage(11, 10))
-	k.send(interruptMessage(12, 4711)) // answered when the one before has been
+	k.send(interruptMessage(12, 4711)) // answered after the previous one
 	if out := k.next(); out.unique != 12 {
 		t.Fatalf("%+v", out)
 	}
@@ -103,7 +103,7 @@ func TestInterruptOfAReadThatHasNotBegun(t *testing.T) {
 	}
 }
 
-// An INTERRUPT that is cut names nothing.
+// A short INTERRUPT names no request.
 func TestInterruptThatIsCut(t *testing.T) {
 	k := start(t, newTestFS())
 	k.serve()
@@ -113,9 +113,8 @@ func TestInterruptThatIsCut(t *testing.T) {
 	}
 }
 
-// Linux may send an INTERRUPT twice, when the signal comes while the request is being read. The
-// second must not be answered with EAGAIN: it would come again, and again, for as long as the
-// request takes.
+// Linux may send an INTERRUPT twice, if the signal comes while the request is being read. The
+// second must not get EAGAIN: it would repeat as long as the request runs.
 func TestInterruptThatComesTwice(t *testing.T) {
 	f := newTestFS()
 	goOn := make(chan struct{})
@@ -127,7 +126,7 @@ func TestInterruptThatComesTwice(t *testing.T) {
 	for range 3 {
 		k.send(interruptMessage(11, 10))
 	}
-	k.send(interruptMessage(13, 4711)) // answered when those before have been
+	k.send(interruptMessage(13, 4711)) // answered after the previous ones
 	if out := k.next(); out.unique != 13 {
 		t.Errorf("%+v", out)
 	}

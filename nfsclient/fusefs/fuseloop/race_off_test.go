@@ -1,6 +1,6 @@
 //go:build !race
 
-// Whether the race detector runs.
+// raceEnabled reports whether the race detector runs.
 
 package fuseloop
 

@@ -1,4 +1,4 @@
-// Requests that the reader runs itself, and what comes meanwhile.
+// Requests run by the reader itself, and messages meanwhile.
 
 package fuseloop
 
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alone makes requests one after the other until the reader runs the next one itself.
+// alone sends requests one at a time until the reader runs the next one itself.
 func (k *kernel) alone() {
 	k.t.Helper()
 	for i := range uint64(lead.AloneMin) {
@@ -26,7 +26,7 @@ func (k *kernel) alone() {
 	}
 }
 
-// A program that makes one call after the other has them run by the reader: no worker is given any.
+// The reader runs the requests of a program with one call at a time; workers get none.
 func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
 	f := newTestFS()
 	f.interruptible()
@@ -52,7 +52,7 @@ func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
 		}
 		k.ended()
 	}
-	k.send(lkwMessage(7)) // waits by its nature: another reader takes what comes
+	k.send(lkwMessage(7)) // waits by nature: another reader takes later messages
 	must.Become(t, "the SETLKW at work", func() bool { return f.waiters() == 1 })
 	k.send(interruptMessage(8, 7))
 	if out := k.next(); out.unique != 7 {
@@ -70,8 +70,8 @@ func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
 	}
 }
 
-// What a program leaves to be done and does not wait for is no sign of another program: its calls
-// are still the reader's.
+// Messages without a waiting program do not count as another program: the reader still runs its
+// calls.
 func TestQueuedMessagesAreNoOtherProgram(t *testing.T) {
 	f := newTestFS()
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -132,8 +132,8 @@ func TestQueuedMessagesAreNoOtherProgram(t *testing.T) {
 	k.cut()
 }
 
-// A request of the reader's own that waits holds others back for a moment only, and can be
-// interrupted; then workers get what comes, until requests have been alone again for long enough.
+// A waiting request run by the reader delays others only for a moment, and can be interrupted.
+// Afterwards workers get all requests until enough came alone.
 func TestSlowRequestOfTheReader(t *testing.T) {
 	f := newTestFS()
 	f.interruptible()
@@ -170,7 +170,7 @@ func TestSlowRequestOfTheReader(t *testing.T) {
 	k.cut()
 }
 
-// The end of the connection is seen while the reader runs a request, and ends its wait.
+// The end of the connection is noticed while the reader runs a request, and ends its wait.
 func TestEndWhileTheReaderRunsARequest(t *testing.T) {
 	f := newTestFS()
 	f.interruptible()
@@ -182,8 +182,7 @@ func TestEndWhileTheReaderRunsARequest(t *testing.T) {
 	k.cut()
 }
 
-// Whose requests the reader runs: those that come one by one, and not after one that kept another
-// thread waiting.
+// The reader runs requests that come one at a time, except after one that delayed another thread.
 func TestChoiceOfReaderOrWorker(t *testing.T) {
 	var g readerState
 	one := &request{}
@@ -226,7 +225,7 @@ func TestChoiceOfReaderOrWorker(t *testing.T) {
 	}
 }
 
-// Requests for which no program waits are no others; all else is.
+// Requests without a waiting program do not count as others; all else does.
 func TestRequestsOfOtherPrograms(t *testing.T) {
 	var f inflight
 	for _, c := range []struct {
@@ -245,7 +244,7 @@ func TestRequestsOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// takesAgain has the reader be alone again.
+// takesAgain makes the reader run requests again.
 func (g *readerState) takesAgain() bool {
 	for range lead.AloneMin {
 		g.shouldRun(&request{}, false)
@@ -253,7 +252,7 @@ func (g *readerState) takesAgain() bool {
 	return g.shouldRun(&request{}, false)
 }
 
-// The request of another thread that was there when the reader had done one had to wait.
+// A request of another thread that is ready after the reader's request had to wait.
 func TestRequestsOfTwoThreads(t *testing.T) {
 	k := start(t, newTestFS())
 	by := func(unique uint64, pid byte) []byte {

@@ -1,4 +1,4 @@
-// READ's replies: data from wherever it is, and no garbage.
+// READ replies: data from any memory, and nothing else.
 
 package fuseloop
 
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pieces result has its data in pieces of its own memory.
+// A pieces result has its data in several slices of its own memory.
 type pieces struct {
 	list   [][]byte
 	status fuse.Status
@@ -61,8 +61,9 @@ func TestReadReplies(t *testing.T) {
 		f := newTestFS()
 		var given fuse.ReadResult
 		f.read = func(_ <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
-			if in.Fh != 77 || in.Offset != 88 || in.Size != size || len(p) != size || in.NodeId != 2 {
-				t.Errorf("%s: %+v with %d bytes", c.name, in, len(p))
+			got := [5]uint64{in.NodeId, in.Fh, in.Offset, uint64(in.Size), uint64(len(p))}
+			if want := [5]uint64{2, 77, 88, size, size}; got != want {
+				t.Errorf("%s: node, handle, offset, size and buffer: got %v, want %v", c.name, got, want)
 			}
 			r, st := c.give(p)
 			given = r
@@ -72,8 +73,11 @@ func TestReadReplies(t *testing.T) {
 		k.serve()
 		k.send(readMessage(10, 77, 88, size))
 		out := k.next()
-		if out.unique != 10 || out.status != -int32(c.err) || !bytes.Equal(out.body, data[:c.want]) {
-			t.Errorf("%s: %d bytes, status %d", c.name, len(out.body), out.status)
+		if out.unique != 10 || out.status != -int32(c.err) {
+			t.Errorf("%s: reply to %d with status %d, want 10 and %d", c.name, out.unique, out.status, -int32(c.err))
+		}
+		if !bytes.Equal(out.body, data[:c.want]) {
+			t.Errorf("%s: got %d bytes, want the first %d of the data", c.name, len(out.body), c.want)
 		}
 		k.cut()
 		if p, ok := given.(*pieces); ok && p.done.Load() != 1 {
@@ -82,8 +86,7 @@ func TestReadReplies(t *testing.T) {
 	}
 }
 
-// A reply that the device does not take is followed by an error, so that the program does not wait
-// for ever.
+// A reply refused by the device is followed by an error, so the program does not wait forever.
 func TestReplyThatIsRefused(t *testing.T) {
 	f := newTestFS()
 	large := make([]byte, 100<<10)
@@ -92,7 +95,7 @@ func TestReplyThatIsRefused(t *testing.T) {
 	}
 	k := start(t, f)
 	if err := unix.SetsockoptInt(k.s.dev.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 16<<10); err != nil {
-		t.Fatal(err)
+		t.Fatalf("setsockopt: %v", err)
 	}
 	k.serve()
 	k.send(readMessage(10, 1, 0, uint32(len(large))))
@@ -101,7 +104,7 @@ func TestReplyThatIsRefused(t *testing.T) {
 	}
 }
 
-// A panic in READ is told with the place where it was, as go-fuse does for other operations.
+// A panic in READ is logged with its location, as go-fuse does for other operations.
 func TestPanicInReadIsLocated(t *testing.T) {
 	f := newTestFS()
 	f.read = func(<-chan struct{}, *fuse.ReadIn, []byte) (fuse.ReadResult, fuse.Status) { panic("in READ") }
@@ -117,7 +120,7 @@ func TestPanicInReadIsLocated(t *testing.T) {
 	}
 }
 
-// READ allocates nothing in the steady state.
+// READ does not allocate in the steady state.
 func TestReadDoesNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools drop some of what they are given under the race detector")
@@ -133,7 +136,7 @@ func TestReadDoesNotAllocate(t *testing.T) {
 	msg, out := readMessage(10, 1, 0, 4096), make([]byte, 8<<10)
 	n := testing.AllocsPerRun(2000, func() {
 		if _, err := k.socket.Write(msg); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write: %v", err)
 		}
 		if n, err := k.socket.Read(out); err != nil || n != outHeaderLen+4096 {
 			t.Fatal(n, err)
@@ -161,8 +164,12 @@ func TestNotices(t *testing.T) {
 		if st := c.send(); st != fuse.OK {
 			t.Errorf("%s: %v", c.name, st)
 		}
-		if out := k.next(); out.unique != 0 || out.status != c.code || !bytes.Equal(out.body, c.want) {
-			t.Errorf("%s: %+v", c.name, out)
+		out := k.next()
+		if out.unique != 0 || out.status != c.code {
+			t.Errorf("%s: number %d and code %d, want 0 and %d", c.name, out.unique, out.status, c.code)
+		}
+		if !bytes.Equal(out.body, c.want) {
+			t.Errorf("%s: got % x, want % x", c.name, out.body, c.want)
 		}
 	}
 	if st := k.s.PruneNotify(nil); st != fuse.OK {

@@ -1,5 +1,4 @@
-// The rig: a socket that keeps the bounds of messages stands for /dev/fuse, and the test for the
-// kernel.
+// The rig: a socket that keeps message bounds serves as /dev/fuse, and the test as the kernel.
 
 package fuseloop
 
@@ -18,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is for what must come, on whatever machine.
+// patience bounds waits for expected messages on slow machines.
 const patience = 2 * time.Minute
 
 // Numbers of fuse.h that go-fuse does not export.
@@ -35,34 +34,34 @@ type kernel struct {
 	s      *Server
 }
 
-// testOptions are those of a mount.
+// testOptions returns a mount's options.
 func testOptions() *fuse.MountOptions {
 	return &fuse.MountOptions{MaxWrite: 1 << 20, MaxBackground: 16, Logger: log.New(io.Discard, "", 0)}
 }
 
-// connect is a kernel and what it is connected with.
+// connect returns a kernel and the Server's end of its connection.
 func connect(t testing.TB) (*kernel, int) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("socketpair: %v", err)
 	}
 	if err := unix.SetNonblock(pair[0], true); err != nil {
-		t.Fatal(err)
+		t.Fatalf("set nonblock: %v", err)
 	}
 	k := &kernel{t: t, socket: os.NewFile(uintptr(pair[0]), "kernel")}
 	t.Cleanup(func() { k.socket.Close() })
 	return k, pair[1]
 }
 
-// start is a kernel that has said what it can, and the Server that serves fs to it.
+// start returns a kernel after INIT with a Server for fs.
 func start(t testing.TB, fs fuse.RawFileSystem) *kernel {
 	t.Helper()
 	k, fd := connect(t)
 	k.send(initMessage(7, 45))
 	s, err := newServer(fd, fs, testOptions())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("new server: %v", err)
 	}
 	k.s = s
 	if out := k.next(); out.unique != 1 || out.status != 0 {
@@ -71,7 +70,7 @@ func start(t testing.TB, fs fuse.RawFileSystem) *kernel {
 	return k
 }
 
-// serve runs Serve; the connection is cut and Serve waited for at the end of the test.
+// serve runs Serve. The end of the test cuts the connection and waits for Serve.
 func (k *kernel) serve() {
 	k.served = make(chan struct{})
 	go func() {
@@ -81,7 +80,7 @@ func (k *kernel) serve() {
 	k.t.Cleanup(k.cut)
 }
 
-// cut ends the connection, and returns when Serve has.
+// cut ends the connection and waits for Serve.
 func (k *kernel) cut() {
 	k.socket.Close()
 	select {
@@ -94,7 +93,7 @@ func (k *kernel) cut() {
 func (k *kernel) send(msg []byte) {
 	k.t.Helper()
 	if _, err := k.socket.Write(msg); err != nil {
-		k.t.Fatal(err)
+		k.t.Fatalf("send: %v", err)
 	}
 }
 
@@ -105,7 +104,7 @@ type out struct {
 	body           []byte
 }
 
-// next is the next message to the kernel.
+// next returns the next message to the kernel.
 func (k *kernel) next() out {
 	k.t.Helper()
 	_ = k.socket.SetReadDeadline(time.Now().Add(patience))
@@ -121,7 +120,7 @@ func (k *kernel) next() out {
 	return o
 }
 
-// silent fails the test if there is a message. What could have caused one must have been done.
+// silent fails the test if there is a message. Its possible cause must have ended.
 func (k *kernel) silent() {
 	k.t.Helper()
 	_ = k.socket.SetReadDeadline(time.Now())
@@ -131,8 +130,8 @@ func (k *kernel) silent() {
 	}
 }
 
-// ended waits until requests that have been answered are entered no more, so that their numbers can
-// be used again. The kernel does not do that.
+// ended waits until answered requests are no longer entered, so that the test can reuse their
+// numbers. The kernel does not.
 func (k *kernel) ended() {
 	k.t.Helper()
 	must.Become(k.t, "the end of the requests", func() bool {
@@ -142,7 +141,7 @@ func (k *kernel) ended() {
 	})
 }
 
-// message is a request of a node, with what follows the header.
+// message returns a request for a node with a body.
 func message(opcode uint32, unique, node uint64, body ...byte) []byte {
 	b := binary.NativeEndian.AppendUint32(nil, uint32(inHeaderLen+len(body)))
 	b = binary.NativeEndian.AppendUint32(b, opcode)
@@ -152,7 +151,7 @@ func message(opcode uint32, unique, node uint64, body ...byte) []byte {
 	return append(b, body...)
 }
 
-// words are numbers as the kernel writes them: uint32 and uint64.
+// words encodes uint32 and uint64 like the kernel.
 func words(list ...any) (b []byte) {
 	for _, w := range list {
 		switch w := w.(type) {
@@ -169,7 +168,7 @@ func initMessage(major, minor uint32) []byte {
 	return message(opInit, 1, 0, append(words(major, minor, uint32(1<<17), uint32(0)), make([]byte, 48)...)...)
 }
 
-// readMessage is a READ of a file handle.
+// readMessage returns a READ for a file handle.
 func readMessage(unique, fh, off uint64, size uint32) []byte {
 	return message(opRead, unique, 2, words(fh, off, size, uint32(0), uint64(0), uint32(0), uint32(0))...)
 }
@@ -185,13 +184,13 @@ func interruptMessage(unique, of uint64) []byte {
 	return message(opInterrupt, unique, 0, words(of)...)
 }
 
-// A testFS answers READ as its test says, and waits in SETLKW.
+// A testFS answers READ as its test requires, and waits in SETLKW.
 type testFS struct {
 	fuse.RawFileSystem
 	read func(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status)
 
 	write  func(p []byte) bool // reports whether the data is right; nil: any is
-	linger <-chan struct{}     // SETLKW goes on until it is closed, though it was interrupted; nil: it does not
+	linger <-chan struct{}     // SETLKW ignores interruption until it is closed; nil: it does not
 
 	mu      sync.Mutex // guards all below
 	forgot  map[uint64]uint64
@@ -246,14 +245,14 @@ func (f *testFS) wait(cancel <-chan struct{}) {
 	<-cancel
 }
 
-// waiters are how many requests have begun to wait.
+// waiters returns the number of waiting requests.
 func (f *testFS) waiters() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.waiting
 }
 
-// interruptible has READs wait for their interruption.
+// interruptible makes READs wait for their interruption.
 func (f *testFS) interruptible() {
 	f.read = func(cancel <-chan struct{}, _ *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
 		f.wait(cancel)

@@ -1,4 +1,4 @@
-// The end of the connection as Go's network poller sees it.
+// The end of the connection in Go's network poller.
 
 package fuseloop
 
@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A connection that ends right after the last request was taken is nothing to complain of: the
-// reader does not wait, and the device says that the file system is unmounted.
+// A connection that ends right after the last request causes no log line: the reader does not wait,
+// and the device reports the unmount.
 func TestEndBeforeTheWait(t *testing.T) {
-	// Of a full pipe whose reader is gone epoll tells the same as of a dead connection: an error,
+	// For a full pipe without a reader epoll reports the same as for a dead connection: an error,
 	// and nothing else.
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		t.Fatal(err)
+		t.Fatalf("pipe: %v", err)
 	}
 	var err error
 	for err == nil {
@@ -26,7 +26,7 @@ func TestEndBeforeTheWait(t *testing.T) {
 	}
 	dev, err := openDevice(pipe[1])
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open device: %v", err)
 	}
 	var said bytes.Buffer
 	s := &Server{dev: dev, log: log.New(&said, "", 0)}

@@ -1,4 +1,4 @@
-// The start of a connection, the way of requests, and the end.
+// The start of a connection, its requests, and its end.
 
 package fuseloop
 
@@ -20,12 +20,16 @@ func TestInitAnswersTheKernel(t *testing.T) {
 	k.send(initMessage(7, 45))
 	s, err := newServer(fd, newTestFS(), testOptions())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("new server: %v", err)
 	}
 	defer s.dev.file.Close()
 	out := k.next()
-	if out.unique != 1 || out.status != 0 || !bytes.Equal(out.body[:4], words(uint32(7))) || !bytes.Equal(out.body[20:24], words(uint32(1<<20))) {
-		t.Errorf("%+v", out)
+	if out.unique != 1 || out.status != 0 {
+		t.Errorf("reply to %d with status %d, want 1 and 0", out.unique, out.status)
+	}
+	major, most := out.body[:4], out.body[20:24]
+	if got, want := append(major[:4:4], most...), words(uint32(7), uint32(1<<20)); !bytes.Equal(got, want) {
+		t.Errorf("version and largest WRITE: got % x, want % x", got, want)
 	}
 	if s.settings.Minor != 45 {
 		t.Errorf("the kernel's version is taken for %d.%d", s.settings.Major, s.settings.Minor)
@@ -47,7 +51,7 @@ func TestInitThatFails(t *testing.T) {
 	}
 }
 
-// Requests that wait hold none back that come after them, however many they are.
+// Any number of waiting requests delay none of the later ones.
 func TestWaitingRequestsHoldNoneBack(t *testing.T) {
 	const waiting = 3 * idleMost
 	f := newTestFS()
@@ -76,7 +80,7 @@ func TestWaitingRequestsHoldNoneBack(t *testing.T) {
 	must.Become(t, "as many idle workers as are kept", func() bool { return idle() == idleMost })
 }
 
-// FORGET gets no reply, and has been done before what comes after it.
+// FORGET gets no reply, and is done before later messages.
 func TestForgetHasNoReply(t *testing.T) {
 	k := start(t, newTestFS())
 	k.serve()
@@ -90,8 +94,7 @@ func TestForgetHasNoReply(t *testing.T) {
 	}
 }
 
-// WRITEs that are under way at the same time have each their own data: a large one keeps the
-// reader's buffer.
+// Concurrent WRITEs have their own data: a large one keeps the reader's buffer.
 func TestWritesHaveTheirData(t *testing.T) {
 	f := newTestFS()
 	sizes := []int{0, 1, 4096, smallBuffer - 80, smallBuffer - 79, smallBuffer, 100_000, 100_000, 5}
@@ -120,7 +123,7 @@ func TestWritesHaveTheirData(t *testing.T) {
 	}
 }
 
-// Replies whose size the request does not bound fit, and requests with absurd sizes are refused.
+// Replies of unbounded size fit, and requests with absurd sizes are refused.
 func TestRoomOfReplies(t *testing.T) {
 	const opReadlink, opUnheardOf = 5, 4711
 	f := newTestFS()
@@ -141,8 +144,12 @@ func TestRoomOfReplies(t *testing.T) {
 		{"an unknown operation", message(opUnheardOf, 3, 1), unix.ENOSYS},
 	} {
 		k.send(c.msg)
-		if out := k.next(); out.unique != 3 || out.status != -int32(c.want) || len(out.body) > 0 {
-			t.Errorf("%s: %+v", c.what, out)
+		out := k.next()
+		if out.unique != 3 || out.status != -int32(c.want) {
+			t.Errorf("%s: reply to %d with status %d, want 3 and %d", c.what, out.unique, out.status, -int32(c.want))
+		}
+		if len(out.body) > 0 {
+			t.Errorf("%s: %d bytes in the reply, want none", c.what, len(out.body))
 		}
 	}
 }
@@ -179,7 +186,7 @@ func TestEndOfTheConnection(t *testing.T) {
 	}
 }
 
-// What the device says instead of a request, and what follows from it.
+// Errors of the device in place of a request, and their effects.
 func TestErrorsOfTheDevice(t *testing.T) {
 	for _, last := range []syscall.Errno{unix.ENODEV, unix.ECONNABORTED} {
 		k := start(t, newTestFS())
@@ -200,8 +207,11 @@ func TestErrorsOfTheDevice(t *testing.T) {
 		k.send(getattrMessage(3, 1))
 		k.s.Serve()
 		got := map[uint64]bool{k.next().unique: true, k.next().unique: true}
-		if !got[2] || !got[3] || len(script) > 0 {
-			t.Errorf("%v: answered %v, %v left", last, got, script)
+		if !got[2] || !got[3] {
+			t.Errorf("%v: answered %v, want 2 and 3", last, got)
+		}
+		if len(script) > 0 {
+			t.Errorf("%v: %v left, want nothing", last, script)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// How long the reader looks for requests, and when it gives that up.
+// Spinning for requests: its length, and backing off.
 
 package fuseloop
 
@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
-// The reader looks for a bounded time. One that nothing came in is a miss, and a request that came
-// in time ends the row of them.
+// The reader spins for a bounded time. Without input that is a miss, and a request in time ends the
+// row of misses.
 func TestSpinningWithoutInput(t *testing.T) {
 	var l spinner
 	at := time.Now()
@@ -21,7 +21,7 @@ func TestSpinningWithoutInput(t *testing.T) {
 		if n != want {
 			t.Fatalf("miss %d: slept %d times at once before, want %d", i, n, want)
 		}
-		if i == 2 { // it finds what comes, and looks again
+		if i == 2 { // it finds a request, and spins again
 			l.end(at)
 			l.keepSpinning(at)
 		}
@@ -35,8 +35,7 @@ func TestSpinningWithoutInput(t *testing.T) {
 	}
 }
 
-// A request that was found when the processor had been away for long is none that was won by
-// looking.
+// A request after a long preemption does not count as won by spinning.
 func TestPreemptedSpinning(t *testing.T) {
 	var l spinner
 	at := time.Now()
@@ -49,7 +48,7 @@ func TestPreemptedSpinning(t *testing.T) {
 	}
 }
 
-// A request that was there without a look says nothing about looking.
+// A request that was ready without spinning is not counted.
 func TestReadyRequestsDoNotCount(t *testing.T) {
 	var l spinner
 	l.note(false)
@@ -63,14 +62,14 @@ func TestReadyRequestsDoNotCount(t *testing.T) {
 	}
 }
 
-// Looks are won with a request, and lost with none or where the processor was away for long; waits
-// without one are passed.
+// A spin is won with a request, and lost without one or after a preemption. Waits without spinning
+// are passed.
 func TestSpinsAreCounted(t *testing.T) {
 	s := &Server{}
 	l, at := &s.reader.spin, time.Now()
 	l.keepSpinning(at)
 	l.end(at)
-	l.end(at) // without a look
+	l.end(at) // without spinning
 	l.keepSpinning(at)
 	l.end(at.Add(preemptedTime))
 	l.keepSpinning(at)
