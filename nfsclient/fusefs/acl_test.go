@@ -1,4 +1,4 @@
-// ACLs of a mount, by the tools that users have for them, beside the same commands on the server's
+// ACLs in a mount through the users' tools, compared with the same commands in the server's
 // directory.
 
 package fusefs_test
@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/posixacl"
 )
 
-// needTools skips the test where a command is missing.
+// needTools skips the test if a command is missing.
 func needTools(t testing.TB, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -40,9 +40,8 @@ func sh(t testing.TB, dir, script string) string {
 	return string(out)
 }
 
-// same runs a script in the mount and in a directory of this machine beside the exported one, and
-// compares what it prints, what getfacl shows of all that is there then, and what getfacl shows on
-// the server.
+// same runs a script in the mount and in a local directory beside the exported one. It compares the
+// output, and getfacl's output there and on the server.
 func (m *mounted) same(local, script string) {
 	m.t.Helper()
 	const show = "getfacl -nR . 2>&1; find . -type f -o -type d | sort | xargs ls -ld | cut -d' ' -f1"
@@ -58,7 +57,7 @@ func (m *mounted) same(local, script string) {
 	}
 }
 
-// beside is a directory on the file system of the export, with the same mode and owner.
+// beside returns a directory on the export's file system with the same mode and owner.
 func (m *mounted) beside() string {
 	local := filepath.Join(filepath.Dir(m.export), "local")
 	must.Succeed(m.t, os.Mkdir(local, 0o777))
@@ -66,8 +65,7 @@ func (m *mounted) beside() string {
 	return local
 }
 
-// TestACLsAsLocally: setfacl, getfacl, chmod, ls and cp mean in a mount what they mean in a
-// directory.
+// setfacl, getfacl, chmod, ls and cp work in a mount as in a directory.
 func TestACLsAsLocally(t *testing.T) {
 	needTools(t, "setfacl", "getfacl", "getfattr")
 	for _, rdma := range []bool{true, false} {
@@ -98,8 +96,8 @@ func TestACLsAsLocally(t *testing.T) {
 	}
 }
 
-// TestNewFilesInDirectoryWithDefaultACL: the umask does not count there, and does everywhere else,
-// whoever makes what.
+// The umask is ignored in a directory with a default ACL, and applies elsewhere, for all kinds of
+// new objects.
 func TestNewFilesInDirectoryWithDefaultACL(t *testing.T) {
 	needTools(t, "setfacl", "getfacl")
 	m := mountOver(t, options{AcMin: long, AcMax: long}, true)
@@ -113,7 +111,8 @@ func TestNewFilesInDirectoryWithDefaultACL(t *testing.T) {
 			m.same(local, script)
 		}
 	}
-	for _, dir := range []string{m.dir, local} { // another client's default ACL counts once the directory is seen to have changed
+	// Another client's default ACL counts after the directory's change is seen.
+	for _, dir := range []string{m.dir, local} {
 		sh(t, dir, "rm -rf acl no; mkdir acl")
 	}
 	sh(t, m.export, "setfacl -m d:u:1002:rwx acl")
@@ -123,8 +122,7 @@ func TestNewFilesInDirectoryWithDefaultACL(t *testing.T) {
 	m.same(local, "umask 077; touch acl/file; mkdir acl/dir")
 }
 
-// TestUserWithRightsByACL: who may read by an ACL alone reads, and does not any more when it is
-// gone.
+// A user with the right to read only by an ACL can read, and cannot after its removal.
 func TestUserWithRightsByACL(t *testing.T) {
 	needTools(t, "setfacl")
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
@@ -158,8 +156,7 @@ func TestUserWithRightsByACL(t *testing.T) {
 	}
 }
 
-// TestACLsOfOthersAreSeen: what is set on the server is shown once the attributes are asked for
-// again.
+// ACLs set on the server are visible after the attributes are fetched again.
 func TestACLsOfOthersAreSeen(t *testing.T) {
 	needTools(t, "setfacl", "getfacl")
 	m := mount(t, options{AcMin: -1, AcMax: -1})
@@ -170,7 +167,7 @@ func TestACLsOfOthersAreSeen(t *testing.T) {
 	}
 }
 
-// TestAttributeBuffers: a buffer of no bytes asks for the size, one that is too small is refused.
+// An empty buffer asks for the size; a buffer that is too small is an error.
 func TestAttributeBuffers(t *testing.T) {
 	m := mount(t, options{})
 	file := m.at("file")
@@ -203,7 +200,8 @@ func TestAttributeBuffers(t *testing.T) {
 	if n, err := list(nil); n != 0 || err != nil {
 		t.Error(n, err)
 	}
-	if fi, err := os.Stat(file); err != nil || fi.Mode().Perm() != 0o640 { // as of local file systems: what was the mask stays
+	// As in local file systems, the mask becomes the group's bits.
+	if fi, err := os.Stat(file); err != nil || fi.Mode().Perm() != 0o640 {
 		t.Error(fi.Mode(), err)
 	}
 	want(t, unix.Setxattr(file, posixacl.AttrDefault, acl.Append(nil), 0), syscall.EACCES)
@@ -213,8 +211,7 @@ func TestAttributeBuffers(t *testing.T) {
 	want(t, unix.Removexattr(file, "user.x"), syscall.EOPNOTSUPP)
 }
 
-// TestACLsCostFewCalls: ls -l asks once for each file that is not its own, and for none where there
-// are no ACLs.
+// ls -l costs one call for each file of another owner, and none without ACLs.
 func TestACLsCostFewCalls(t *testing.T) {
 	const files = "100"
 	for _, noACL := range []bool{false, true} {
@@ -227,14 +224,23 @@ func TestACLsCostFewCalls(t *testing.T) {
 			return calls() - before
 		}
 		sh(t, m.dir, "mkdir ours; cd ours; for i in $(seq "+files+"); do echo $i >$i; done")
-		if n := calls(); noACL && n > 0 || n > 5 {
-			t.Errorf("no ACLs %v: %d GETACL to make files", noACL, n)
+		most := uint64(5)
+		if noACL {
+			most = 0
+		}
+		if n := calls(); n > most {
+			t.Errorf("no ACLs %v: %d GETACL to make files, want %d at most", noACL, n, most)
 		}
 		if n := list("ours"); n > 20 {
 			t.Errorf("no ACLs %v: %d GETACL of files that we have made", noACL, n)
 		}
-		if n := list("theirs"); noACL && n > 0 || !noACL && n < 100 || n > 105 {
-			t.Errorf("no ACLs %v: %d GETACL of files that others have made", noACL, n)
+		least := uint64(100)
+		most = 105
+		if noACL {
+			least, most = 0, 0
+		}
+		if n := list("theirs"); n < least || n > most {
+			t.Errorf("no ACLs %v: %d GETACL of files that others have made, want %d to %d", noACL, n, least, most)
 		}
 		if n := list("theirs"); n > 20 {
 			t.Errorf("no ACLs %v: %d GETACL at the second look", noACL, n)
@@ -249,8 +255,7 @@ func TestACLsCostFewCalls(t *testing.T) {
 	}
 }
 
-// TestNoACLsCostNoCalls: of a file system that has no ACLs the server is asked once, and the rights
-// of new files are those of any file system.
+// A file system without ACLs costs one call, and new files get the usual modes.
 func TestNoACLsCostNoCalls(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, Plain: true})
 	sh(t, m.export, "mkdir theirs; cd theirs; touch $(seq 100)")
@@ -264,8 +269,8 @@ func TestNoACLsCostNoCalls(t *testing.T) {
 	}
 }
 
-// TestNamedUserIsKeptOut: who must not search a directory that the mode opens to everybody does not
-// get in by names that another has walked by.
+// The mode opens a directory to all users and its ACL excludes one: that user does not get in by
+// names that another user has looked up.
 func TestNamedUserIsKeptOut(t *testing.T) {
 	needTools(t, "setfacl")
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
@@ -281,8 +286,7 @@ func TestNamedUserIsKeptOut(t *testing.T) {
 		}
 		sh(t, m.dir, "rm -r d")
 	}
-	// Everywhere else the kernel walks by itself, and one call for each directory is all that it
-	// costs.
+	// Elsewhere the kernel walks by itself; each directory costs only one call.
 	sh(t, m.export, "mkdir -p a/b/c; touch $(seq -f a/b/c/%.0f 100)")
 	before := m.stats()
 	for range 5 {

@@ -1,4 +1,4 @@
-// Asynchronous direct writes beside readers that use the page cache.
+// Asynchronous direct writes beside readers of the page cache.
 
 package fusefs_test
 
@@ -30,7 +30,7 @@ type iocb struct {
 
 const iocbPwrite = 1 // IOCB_CMD_PWRITE
 
-// writeAsync writes p at the start of the file by io_submit(2), and waits for the end of that.
+// writeAsync writes p at the start of the file by io_submit(2), and waits for its completion.
 func writeAsync(t *testing.T, ring uintptr, fd int, p []byte) {
 	t.Helper()
 	cb := &iocb{opcode: iocbPwrite, fd: uint32(fd), buf: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(p)))), count: uint64(len(p))}
@@ -58,8 +58,7 @@ func writeAsync(t *testing.T, ring uintptr, fd int, p []byte) {
 	}
 }
 
-// TestAsyncDirectWriteIsReadAtOnce: pages that readers fill while an asynchronous direct write is
-// under way are not there when it has ended.
+// Pages filled by readers during an asynchronous direct write are gone after it.
 func TestAsyncDirectWriteIsReadAtOnce(t *testing.T) {
 	const size = 640 << 10
 	m := mount(t, options{})
@@ -71,7 +70,8 @@ func TestAsyncDirectWriteIsReadAtOnce(t *testing.T) {
 	file, err := os.OpenFile(m.at("file"), os.O_CREATE|os.O_RDWR|syscall.O_DIRECT, 0o600)
 	must.Succeed(t, err)
 	defer file.Close()
-	p, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON) // direct I/O needs whole pages
+	// Direct I/O needs whole pages.
+	p, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	must.Succeed(t, err)
 	defer unix.Munmap(p)
 	over := make(chan struct{})

@@ -1,5 +1,5 @@
-// Names of a directory in all orders of calls, replies and changes by others: none is believed for
-// good that another client has changed.
+// Names of a directory in all orders of calls, replies and foreign changes: a foreign change voids
+// all earlier names in time.
 
 package fusefs
 
@@ -11,24 +11,23 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A directory is one of a server that does changes one after the other, and what a mount knows of
-// it.
+// A directory of a server that runs changes one at a time, and a mount's cache of it.
 type directory struct {
 	object
 	rng     *rand.Rand
-	shared  bool // the server does not say how it was before a change
+	shared  bool // the server omits attributes from before a change
 	now     time.Time
-	version uint32 // how many changes there were
-	foreign uint32 // version of the last one that was another client's
+	version uint32 // number of changes
+	foreign uint32 // version of the last foreign change
 	pending []*dirCall
 	names   []believed
 }
 
-// A dirCall is one on its way: to the server, or back.
+// A dirCall is a call in flight: to the server, or back.
 type dirCall struct {
 	kind    dirCallKind
 	sent    stamp
-	content uint64 // when it was sent, which a name is known under
+	content uint64 // the content number at its start, for its name
 	done    bool   // by the server
 	pre, is uint32
 }
@@ -36,12 +35,12 @@ type dirCall struct {
 type dirCallKind int
 
 const (
-	callLook   dirCallKind = iota // brings attributes
+	callLook   dirCallKind = iota // returns attributes
 	callChange                    // makes a name
-	callLookup                    // finds out about a name
+	callLookup                    // looks up a name
 )
 
-// A believed name was true of a version.
+// A believed name was right at a version.
 type believed struct {
 	content uint64
 	version uint32
@@ -62,7 +61,7 @@ func (d *directory) send(kind dirCallKind) {
 	d.pending = append(d.pending, &dirCall{kind: kind, sent: stamp{d.tick, d.now}, content: d.content})
 }
 
-// step has the server do one of the calls, or its reply arrive.
+// step runs one of the calls at the server, or delivers its reply.
 func (d *directory) step() {
 	i := d.rng.IntN(len(d.pending))
 	c := d.pending[i]
@@ -94,20 +93,20 @@ func (d *directory) step() {
 	}
 }
 
-// settle has all calls answered.
+// settle delivers all replies.
 func (d *directory) settle() {
 	for len(d.pending) > 0 {
 		d.step()
 	}
 }
 
-// ask makes a call while no other is on its way.
+// ask makes a call without others in flight.
 func (d *directory) ask(kind dirCallKind) {
 	d.send(kind)
 	d.settle()
 }
 
-// wrong reports whether a name is believed that another client's change came after.
+// wrong reports whether a cached name is older than a foreign change.
 func (d *directory) wrong() bool {
 	for _, n := range d.names {
 		if n.content == d.content && n.version < d.foreign {
@@ -117,8 +116,8 @@ func (d *directory) wrong() bool {
 	return false
 }
 
-// TestForeignNamesAreSeen: whatever comes in whatever order, when the attributes have timed out and
-// were asked for, no name is believed that is older than another client's change.
+// In any order of events, after the attributes have timed out and been fetched, no cached name is
+// older than a foreign change.
 func TestForeignNamesAreSeen(t *testing.T) {
 	for seed := range uint64(20000) {
 		d := newDirectory(seed, seed%2 > 0)
@@ -143,8 +142,7 @@ func TestForeignNamesAreSeen(t *testing.T) {
 	}
 }
 
-// TestOwnNamesAreKept: calls one after the other, of which the server says how the directory was
-// before them, make nothing void.
+// Successive calls with attributes from before them void nothing.
 func TestOwnNamesAreKept(t *testing.T) {
 	for seed := range uint64(200) {
 		d := newDirectory(seed, false)

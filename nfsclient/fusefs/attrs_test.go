@@ -1,4 +1,4 @@
-// The attribute cache by itself: order of replies, whose change it was, and for how long it holds.
+// The attribute cache by itself: order of replies, own and foreign changes, and timeouts.
 
 package fusefs
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A server is what a test has the object be, and the tickets of calls.
+// An object is a test's file with its attribute cache and tickets.
 type object struct {
 	tick uint64
 	lim  timeouts
@@ -23,18 +23,18 @@ func newObject() *object {
 	return o
 }
 
-// version is the attributes of a file after n changes.
+// version returns the attributes of a file after n changes.
 func version(n uint32) nfs3.Fattr {
 	return nfs3.Fattr{Type: nfs3.TypeReg, Size: uint64(n), Mtime: nfs3.Time{Sec: n}, Ctime: nfs3.Time{Sec: n}}
 }
 
-// call is the moment when a call is sent.
+// call returns the moment of sending a call.
 func (o *object) call() stamp {
 	o.tick++
 	return stamp{o.tick, time.Now()}
 }
 
-// reply is the reply to the call of s.
+// reply enters the reply to the call at s.
 func (o *object) reply(s stamp, a nfs3.Fattr, pre *nfs3.Fattr, own bool) (foreign bool) {
 	r := report{tick: s.tick, sent: s.at, attr: &a, own: own}
 	if pre != nil {
@@ -45,7 +45,7 @@ func (o *object) reply(s stamp, a nfs3.Fattr, pre *nfs3.Fattr, own bool) (foreig
 	return o.take(r, o.tick, o.lim)
 }
 
-// TestRepliesNeverGoBack: a reply that was under way while a newer one came changes nothing.
+// A reply in flight during a newer one changes nothing.
 func TestRepliesNeverGoBack(t *testing.T) {
 	o := newObject()
 	old, young := o.call(), o.call()
@@ -53,11 +53,11 @@ func TestRepliesNeverGoBack(t *testing.T) {
 	if o.reply(old, version(2), nil, false); o.attr.Size != 3 || o.expired {
 		t.Errorf("size %d after an old reply", o.attr.Size)
 	}
-	// One that was sent later counts, even if the server's clock has been set back.
+	// A later call counts even if the server's clock has been set back.
 	if o.reply(o.call(), version(2), nil, false); o.attr.Size != 2 {
 		t.Errorf("size %d after a new reply", o.attr.Size)
 	}
-	// Two that differ within one tick of the server's clock cannot be ordered.
+	// Two different replies within one tick of the server's clock have no order.
 	a, b := o.call(), o.call()
 	o.reply(b, version(5), nil, false)
 	other := version(5)
@@ -67,7 +67,7 @@ func TestRepliesNeverGoBack(t *testing.T) {
 	}
 }
 
-// TestOwnAndForeignChanges: only another client's change makes what is cached void.
+// Only a foreign change voids cached data.
 func TestOwnAndForeignChanges(t *testing.T) {
 	one, two, three := version(1), version(2), version(3)
 	for _, c := range []struct {
@@ -116,8 +116,7 @@ func TestOwnAndForeignChanges(t *testing.T) {
 	}
 }
 
-// TestTrustGrows: from the least time, doubled while nothing changes, up to the most; and down
-// again.
+// Trust grows from the minimum, doubled while nothing changes, to the maximum, and falls back.
 func TestTrustGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newObject()
@@ -140,7 +139,7 @@ func TestTrustGrows(t *testing.T) {
 		if got := o.ttl(time.Now()); got != 3*time.Second {
 			t.Errorf("trusted for %v after another's change", got)
 		}
-		// Time counts from when the call was sent: its reply may have been long under way.
+		// Time counts from sending the call: the reply may have been in flight for long.
 		late := o.call()
 		time.Sleep(2 * time.Second)
 		o.reply(late, version(2), nil, false)
@@ -150,9 +149,8 @@ func TestTrustGrows(t *testing.T) {
 	})
 }
 
-// TestChangeOfUnknownBeginning: where the server does not say how a directory was before a change
-// of ours, its names are believed for as long as they would have been without it, and for no
-// longer, however often we change it.
+// If the server omits the attributes from before our change of a directory, its names keep their
+// deadline, however often we change it.
 func TestChangeOfUnknownBeginning(t *testing.T) {
 	dir := func(n uint32) nfs3.Fattr {
 		a := version(n)
@@ -173,25 +171,31 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		o := begin()
-		for n := range uint32(6) { // one of them has another client's change with it
-			if own(o, 2+n, nil) || o.content != 0 || o.attr.Size != uint64(2+n) {
-				t.Fatalf("change %d: content %d, size %d", n, o.content, o.attr.Size)
+		for n := range uint32(6) { // one of them has a foreign change with it
+			if own(o, 2+n, nil) {
+				t.Fatalf("change %d counts as foreign, want own", n)
+			}
+			if o.content != 0 || o.attr.Size != uint64(2+n) {
+				t.Fatalf("change %d: content %d, size %d, want 0, %d", n, o.content, o.attr.Size, 2+n)
 			}
 			time.Sleep(500 * time.Millisecond)
 		}
 		if o.ttl(time.Now()) > 0 {
 			t.Error("our own changes have the names believed for longer")
 		}
-		if o.reply(o.call(), dir(7), nil, false) || o.content != 1 || o.ttl(time.Now()) != 3*time.Second {
-			t.Errorf("a look after that: content %d, trusted for %v", o.content, o.ttl(time.Now()))
+		if o.reply(o.call(), dir(7), nil, false) {
+			t.Error("a stat after that shows a foreign change, want none")
+		}
+		if ttl := o.ttl(time.Now()); o.content != 1 || ttl != 3*time.Second {
+			t.Errorf("a stat after that: content %d, trusted for %v, want 1, 3s", o.content, ttl)
 		}
 		time.Sleep(3 * time.Second)
 		if o.reply(o.call(), dir(7), nil, false) || o.content != 1 {
 			t.Errorf("a second look: content %d", o.content)
 		}
 
-		// The next change finds out as well as a look does, and so does one of which the server
-		// says how the directory was.
+		// The next change finds this out like a stat does, and so does one with the directory's
+		// earlier attributes.
 		for i, pre := range []*nfs3.Fattr{nil, new(nfs3.Fattr)} {
 			o = begin()
 			own(o, 2, nil)
@@ -208,12 +212,15 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 			}
 		}
 
-		// A look that sees another's change makes them void at once; a change of ours that changed
-		// nothing proves that none did.
+		// A stat that sees a foreign change voids the names at once. A change of ours with equal
+		// times before proves that there was none.
 		o = begin()
 		own(o, 2, nil)
-		if !o.reply(o.call(), dir(3), nil, false) || o.content != 1 || o.unproven {
-			t.Error("another's change is taken for ours")
+		if !o.reply(o.call(), dir(3), nil, false) {
+			t.Error("a foreign change counts as ours")
+		}
+		if o.content != 1 || o.unproven {
+			t.Errorf("after a foreign change: content %d, unproven %v, want 1, false", o.content, o.unproven)
 		}
 		o = begin()
 		if own(o, 1, nil); o.unproven {
@@ -226,9 +233,9 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 	})
 }
 
-// TestChangeBesideOthersCalls: attributes that come while an operation of ours on a directory is
-// under way can have another client's name in them, which nothing tells of later. So the names are
-// void when their time is over, unless the attributes before prove that all was ours.
+// Attributes that arrive during our operation on a directory may include a foreign name, which
+// nothing shows later. So the names are void after their deadline, unless the attributes before
+// prove that all changes were ours.
 func TestChangeBesideOthersCalls(t *testing.T) {
 	dir := func(n uint32) nfs3.Fattr {
 		a := version(n)

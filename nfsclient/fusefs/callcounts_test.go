@@ -1,5 +1,4 @@
-// How few calls programs cost that work on many small files, and that none is spared that is
-// needed.
+// Programs with many small files cost few calls, and no necessary call is missing.
 
 package fusefs_test
 
@@ -14,24 +13,24 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestNamesOfOwnDirectoryAreNotLookedUp: what is in a directory that we have made is known, until
-// another client is seen to have changed it.
+// The names in a directory that we made are known until a foreign change is seen.
 func TestNamesOfOwnDirectoryAreNotLookedUp(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
-	must.Succeed(t, os.Mkdir(m.at("d"), 0o700)) // no names of it are kept by the kernel, since not all may search it
+	// The kernel keeps none of its names, because not all users may search it.
+	must.Succeed(t, os.Mkdir(m.at("d"), 0o700))
 	calls := func() uint64 { return m.stats().Calls["LOOKUP"].Count + m.stats().Calls["ACCESS"].Count }
 	before := calls()
 	const files = 50
 	for i := range files {
 		must.Succeed(t, os.WriteFile(m.at(fmt.Sprint("d/", i)), nil, 0o600))
 	}
-	// On a machine that stands still for a second between two of them some are asked for.
+	// If the machine stalls for a second between two, some are looked up.
 	if n := calls() - before; n > files/2 {
 		t.Errorf("%d LOOKUPs and ACCESSes for %d new files", n, files)
 	}
 	for i := range files {
 		if _, err := os.Lstat(m.at(fmt.Sprint("d/", i))); err != nil {
-			t.Error(err)
+			t.Errorf("lstat: %v", err)
 		}
 	}
 	must.Succeed(t, os.Remove(m.at("d/7")))
@@ -39,25 +38,24 @@ func TestNamesOfOwnDirectoryAreNotLookedUp(t *testing.T) {
 	want(t, err, syscall.ENOENT)
 	must.Succeed(t, os.Rename(m.at("d/8"), m.at("d/7")))
 	if _, err := os.Lstat(m.at("d/7")); err != nil {
-		t.Error(err)
+		t.Errorf("lstat: %v", err)
 	}
 }
 
-// TestNewNameOfAnotherIsSeenSoon: a name that nobody here has asked for appears though the
-// attributes of its directory are trusted for long.
+// An unknown foreign name appears even while its directory's attributes are trusted for long.
 func TestNewNameOfAnotherIsSeenSoon(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must.Succeed(t, os.Mkdir(m.at("d"), 0o755))
 	must.Succeed(t, os.WriteFile(m.at("d/own"), nil, 0o644)) // so that the right to search is known
 	must.Succeed(t, os.WriteFile(m.there("d/result"), []byte("x"), 0o644))
-	time.Sleep(1100 * time.Millisecond) // for so long the directory is as it was when it was made
+	// For this time the directory counts as unchanged since its creation.
+	time.Sleep(1100 * time.Millisecond)
 	if b, err := os.ReadFile(m.at("d/result")); err != nil || string(b) != "x" {
 		t.Errorf("%q, %v", b, err)
 	}
 }
 
-// TestCheckingAllFilesListsTheDirectory: stat(2) of each file of a directory is not a call for
-// each.
+// stat(2) of each file in a directory does not cost one call each.
 func TestCheckingAllFilesListsTheDirectory(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must.Succeed(t, os.Mkdir(m.there("d"), 0o755))
@@ -75,7 +73,7 @@ func TestCheckingAllFilesListsTheDirectory(t *testing.T) {
 	if n := c["LOOKUP"].Count + c["READDIRPLUS"].Count; n > files/4 {
 		t.Errorf("%d LOOKUPs and %d READDIRPLUSes of %d names", c["LOOKUP"].Count, c["READDIRPLUS"].Count, files)
 	}
-	// What has been removed, and what has got another mode, is not as it was listed.
+	// Removed names and changed modes override the listing.
 	must.Succeed(t, os.Chmod(m.at("d/0900"), 0o600))
 	must.Succeed(t, os.Remove(m.at("d/0901")))
 	must.Succeed(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("2"), 0))
@@ -86,7 +84,7 @@ func TestCheckingAllFilesListsTheDirectory(t *testing.T) {
 	want(t, err, syscall.ENOENT)
 }
 
-// TestTimesOfASmallFileSpareTheCommit: what is written before its times are set is stable by then.
+// Data written before the times are set is stable by then.
 func TestTimesOfASmallFileSpareTheCommit(t *testing.T) {
 	m := mount(t, options{})
 	when := time.Unix(1_000_000_000, 0)
@@ -101,7 +99,7 @@ func TestTimesOfASmallFileSpareTheCommit(t *testing.T) {
 			t.Errorf("%q, %v", b, err)
 		}
 	}
-	// A file that a busy machine does not get on with for seconds is written in the background.
+	// A file delayed for seconds on a busy machine is written in the background.
 	if s := m.stats().Data; s.Writes != 10 || s.Commits > 3 {
 		t.Errorf("%d WRITEs and %d COMMITs", s.Writes, s.Commits)
 	}

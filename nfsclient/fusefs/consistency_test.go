@@ -1,4 +1,4 @@
-// What two clients see of each other, and what one keeps of its own.
+// Two clients' views of each other's changes, and a client's cache of its own.
 
 package fusefs_test
 
@@ -17,11 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// long is a time for which nothing times out in a test.
+// long is a timeout that never ends in a test.
 const long = time.Hour
 
-// TestCloseToOpen: what another client has written and closed is there at the next open,
-// however long attributes are trusted.
+// Data written and closed by another client is visible at the next open, however long attributes
+// are trusted.
 func TestCloseToOpen(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for i := range 20 {
@@ -38,8 +38,8 @@ func TestCloseToOpen(t *testing.T) {
 	}
 }
 
-// cached does something until the kernel does without us for it: the first times we may have told
-// it to forget, of what was on the server before the mount.
+// cached repeats an operation until the kernel does it from its cache. At first notices about data
+// from before the mount may interfere.
 func (m *mounted) cached(operation string, do func()) {
 	m.t.Helper()
 	must.Become(m.t, "no more "+operation, func() bool {
@@ -49,8 +49,8 @@ func (m *mounted) cached(operation string, do func()) {
 	})
 }
 
-// TestOpenWaitsForOldPagesToGo: where another client has changed a file, the kernel's pages of it
-// are gone when open returns, and not a moment later.
+// If another client has changed a file, the kernel's old pages are gone when open returns, not
+// later.
 func TestOpenWaitsForOldPagesToGo(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	read := func(want string) {
@@ -66,8 +66,8 @@ func TestOpenWaitsForOldPagesToGo(t *testing.T) {
 	read("after!")
 }
 
-// TestCachesGrowOldInSleep: attributes and names that are trusted for an hour are asked for again
-// after the machine has slept for two, though no clock of the process has moved.
+// Attributes and names trusted for an hour are fetched again after a suspend of two hours, although
+// no clock of the process has moved.
 func TestCachesGrowOldInSleep(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("x"), 0o600))
@@ -94,8 +94,8 @@ func TestCachesGrowOldInSleep(t *testing.T) {
 	must.Become(t, "the new size and name", func() bool { return size() == 6 && !absent() })
 }
 
-// TestOwnWritesKeepPages: data that was written here, or read once, is read from the kernel's
-// pages from then on, through opens and closes, until another client changes it.
+// Data written here or read once stays in the kernel's pages, through opens and closes, until a
+// foreign change.
 func TestOwnWritesKeepPages(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	data := []byte(strings.Repeat("0123456789abcdef", 1<<14))
@@ -132,8 +132,7 @@ func TestOwnWritesKeepPages(t *testing.T) {
 	}
 }
 
-// TestForeignChangeReachesOpenFile: a file that is open is read anew when the attributes
-// have timed out, though nobody opens it again.
+// An open file is read again after the attributes have timed out, without a new open.
 func TestForeignChangeReachesOpenFile(t *testing.T) {
 	m := mount(t, options{AcMin: 50 * time.Millisecond, AcMax: 100 * time.Millisecond})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("before"), 0o600))
@@ -150,8 +149,8 @@ func TestForeignChangeReachesOpenFile(t *testing.T) {
 	})
 }
 
-// TestNamesOfOthers: names that another client makes and removes are seen when the directory's
-// attributes have timed out; until then absent names are known to be absent.
+// Names made and removed by another client are visible after the directory's attributes have timed
+// out; absent names stay absent until then.
 func TestNamesOfOthers(t *testing.T) {
 	m := mount(t, options{AcMin: 50 * time.Millisecond, AcMax: 100 * time.Millisecond})
 	exists := func(name string) bool {
@@ -170,7 +169,7 @@ func TestNamesOfOthers(t *testing.T) {
 	}
 }
 
-// TestAbsentNamesAreCached: a name that is absent is asked for once, until we make it.
+// An absent name costs one call, until we make it.
 func TestAbsentNamesAreCached(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for range 10 {
@@ -182,11 +181,11 @@ func TestAbsentNamesAreCached(t *testing.T) {
 	}
 	must.Succeed(t, os.WriteFile(m.at("absent"), []byte("x"), 0o600))
 	if _, err := os.Stat(m.at("absent")); err != nil {
-		t.Error(err)
+		t.Errorf("stat: %v", err)
 	}
 }
 
-// TestListingBringsAttributes: after a listing the attributes of all names are known.
+// A listing provides the attributes of all names.
 func TestListingBringsAttributes(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for i := range 100 {
@@ -210,8 +209,8 @@ func TestListingBringsAttributes(t *testing.T) {
 	}
 }
 
-// TestStaleHandleIsFoundByName: a file whose directories another client has replaced is found under
-// its name, also where the server shows no change of the topmost.
+// A file below directories replaced by another client is found by its name, even if the server
+// shows no change of the top one.
 func TestStaleHandleIsFoundByName(t *testing.T) {
 	for _, remember := range []bool{false, true} {
 		m := mount(t, options{AcMin: long, AcMax: long, Remember: remember})
@@ -229,7 +228,7 @@ func TestStaleHandleIsFoundByName(t *testing.T) {
 	}
 }
 
-// TestExclusiveAndAppend: O_EXCL refuses what exists, O_APPEND writes at the end, O_TRUNC empties.
+// O_EXCL fails for an existing file, O_APPEND writes at the end, O_TRUNC truncates.
 func TestExclusiveAndAppend(t *testing.T) {
 	m := mount(t, options{})
 	file, err := os.OpenFile(m.at("file"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
@@ -263,7 +262,7 @@ func TestExclusiveAndAppend(t *testing.T) {
 	}
 }
 
-// TestTimesToTheNanosecond: times survive, written data does not change them later.
+// Times keep their nanoseconds; data written before does not change them later.
 func TestTimesToTheNanosecond(t *testing.T) {
 	m := mount(t, options{})
 	file, err := os.Create(m.at("file"))
@@ -286,7 +285,7 @@ func TestTimesToTheNanosecond(t *testing.T) {
 	}
 }
 
-// TestSharedMapping: what is written by way of a mapping is on the server after msync.
+// Data written through a mapping is on the server after msync.
 func TestSharedMapping(t *testing.T) {
 	m := mount(t, options{})
 	must.Succeed(t, os.WriteFile(m.at("file"), make([]byte, 10_000), 0o600))
@@ -303,7 +302,7 @@ func TestSharedMapping(t *testing.T) {
 	must.Succeed(t, unix.Munmap(mem))
 }
 
-// TestDirectIO reads and writes past the kernel's pages.
+// Direct I/O bypasses the kernel's pages.
 func TestDirectIO(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	fd, err := unix.Open(m.at("file"), unix.O_RDWR|unix.O_CREAT|unix.O_DIRECT, 0o600)
@@ -338,8 +337,8 @@ func (f sharedFS) Info() nfsserver.Info {
 	return in
 }
 
-// TestNameBesideOwnChange: where the server does not tell how a directory was before a change of
-// ours, another client's that came just before it is seen when the attributes have timed out.
+// If the server omits the directory's attributes from before our change, a foreign change just
+// before it is seen after the attributes have timed out.
 func TestNameBesideOwnChange(t *testing.T) {
 	m := mount(t, options{AcMin: time.Second, AcMax: time.Second, Shared: true})
 	must.Succeed(t, os.Mkdir(m.at("d"), 0o755))
@@ -353,17 +352,17 @@ func TestNameBesideOwnChange(t *testing.T) {
 	})
 }
 
-// TestListedNameIsThere: a name that a program has read in a directory is there for it, though the
-// kernel believed that nothing has the name, and no notice has come.
+// A name read in a listing exists for the program, although the kernel had it as absent and no
+// notice has come.
 func TestListedNameIsThere(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	must.Succeed(t, unix.Access(m.dir, unix.R_OK)) // so that the listing itself brings the news
+	must.Succeed(t, unix.Access(m.dir, unix.R_OK)) // so that the listing itself shows the change
 	_, err := os.Lstat(m.at("name"))
 	want(t, err, syscall.ENOENT)
 	m.say("hold notices")
 	must.Succeed(t, os.WriteFile(m.there("name"), nil, 0o644))
 	_, err = os.Lstat(m.at("name"))
-	want(t, err, syscall.ENOENT) // else the rest tests nothing
+	want(t, err, syscall.ENOENT) // otherwise the rest tests nothing
 	names, err := os.ReadDir(m.dir)
 	must.Succeed(t, err)
 	if len(names) != 1 {
@@ -373,8 +372,7 @@ func TestListedNameIsThere(t *testing.T) {
 	must.Succeed(t, err)
 }
 
-// TestOwnCallsHideNoChange: the reply to a call that changes no content shows that another client
-// has changed it, and the open that follows brings that.
+// The reply to a call that changes no content shows a foreign change, and the next open sees it.
 func TestOwnCallsHideNoChange(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	acl := posixacl.ACL{{Tag: posixacl.UserObj, Perm: 6, ID: posixacl.NoID}, {Tag: posixacl.User, Perm: 4, ID: 7}, {Tag: posixacl.GroupObj, Perm: 0, ID: posixacl.NoID},
@@ -395,9 +393,9 @@ func TestOwnCallsHideNoChange(t *testing.T) {
 	}
 }
 
-// TestAbsentNamesAreForgotten: a name that nothing had is there once the mount knows that another
-// client has changed the directory. That holds for any number of such names, and for those that the
-// mount knew to be absent without a LOOKUP, in a directory that it has made.
+// An absent name appears once the mount has seen a foreign change of the directory. This holds for
+// any number of names, and for names known to be absent without a LOOKUP, in a directory made by
+// the mount.
 func TestAbsentNamesAreForgotten(t *testing.T) {
 	for _, count := range []int{1, fusefs.MaxAbsent + 10} {
 		for _, made := range []bool{false, true} {
@@ -421,9 +419,8 @@ func TestAbsentNamesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestNoacAsksForAbsentNames: with noac the server is asked for a name each time, also for one that
-// it did not have. The attributes of the directory do not answer that: a program on the server can
-// have made a name in the moment of a change of ours, and they then say that all of it was ours.
+// With noac each use of an absent name asks the server. The directory's attributes cannot answer: a
+// foreign name made just beside our change looks like ours.
 func TestNoacAsksForAbsentNames(t *testing.T) {
 	const walks = 10
 	m := mount(t, options{NoAC: true})

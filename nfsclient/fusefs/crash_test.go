@@ -1,4 +1,4 @@
-// Which servers are not told of a crash.
+// Servers that get no crash notice.
 
 package fusefs
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// A network namespace can have the number of one that has ended, but not its name.
+// Network namespaces may reuse a number, but not a name.
 func TestNetworksHaveNamesOfTheirOwn(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		machine.Skip(t, "only root can make network namespaces")
@@ -26,7 +26,7 @@ func TestNetworksHaveNamesOfTheirOwn(t *testing.T) {
 	for end := time.Now().Add(20 * time.Second); !again && time.Now().Before(end); {
 		made := make(chan [2]string)
 		go func() {
-			runtime.LockOSThread() // and the thread, with its namespace, ends with the goroutine
+			runtime.LockOSThread() // the thread ends with the goroutine, and with its namespace
 			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 				made <- [2]string{err.Error(), err.Error()}
 				return
@@ -46,8 +46,8 @@ func TestNetworksHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestOtherMounts of the kernel's NFSv3 from one server, whatever the way, and of users, and no
-// others.
+// otherMounts finds the kernel's NFSv3 mounts from one server, over any transport, users' mounts,
+// and no others.
 func TestOtherMounts(t *testing.T) {
 	const before = "24 1 254:0 / / rw - ext4 /dev/vda rw\n"
 	for line, want := range map[string]error{

@@ -1,5 +1,4 @@
-// Changes of attributes that wait: how few calls they are, what has them sent, and that no error of
-// theirs is lost.
+// Deferred SETATTR: few calls, the operations that send it, and no lost errors.
 
 package fusefs_test
 
@@ -14,10 +13,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// old is a time that no file has by itself.
+// old is a time that no file gets by itself.
 var old = time.Unix(1_000_000_000, 5000)
 
-// A fullFS has no room for times.
+// A fullFS has no space for times.
 type fullFS struct{ nfsserver.FS }
 
 func (f fullFS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
@@ -27,7 +26,7 @@ func (f fullFS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr)
 	return f.FS.Setattr(c, r, s)
 }
 
-// newFile makes a file with content, as programs do that unpack archives.
+// newFile makes a file with content, like programs that unpack archives.
 func newFile(t *testing.T, name string) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
@@ -45,7 +44,7 @@ func setOld(t *testing.T, f *os.File) {
 	must.Succeed(t, syscall.Futimes(int(f.Fd()), []syscall.Timeval{tv, tv}))
 }
 
-// stat is the attributes of a name on the server.
+// stat returns a name's attributes on the server.
 func (m *mounted) stat(name string) os.FileInfo {
 	m.t.Helper()
 	fi, err := os.Lstat(m.there(name))
@@ -53,11 +52,11 @@ func (m *mounted) stat(name string) os.FileInfo {
 	return fi
 }
 
-// TestAttributesOfANewFileAreOneCall: times, owner and mode of a file that is unpacked.
+// Times, owner and mode of an unpacked file are one call.
 func TestAttributesOfANewFileAreOneCall(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	m.say("hold long")                // on a machine that stands still for a while some were sent by time
-	newFile(t, m.at("first")).Close() // by which the server's way with times is found out
+	m.say("hold long")                // if the machine stalls, some were sent by the timer
+	newFile(t, m.at("first")).Close() // shows whether the server keeps times
 	const files = 40
 	before := m.stats()
 	for i := range files {
@@ -66,13 +65,19 @@ func TestAttributesOfANewFileAreOneCall(t *testing.T) {
 		setOld(t, f)
 		must.Succeed(t, f.Chown(0, 0))
 		must.Succeed(t, f.Chmod(0o640))
-		if fi := m.stat(name); fi.Mode() != 0o640 || !fi.ModTime().Equal(old) || fi.Size() != 7 {
-			t.Errorf("%s after chmod: %v, %v, %d bytes", name, fi.Mode(), fi.ModTime(), fi.Size())
+		is := func(when string, fi os.FileInfo) {
+			if fi.Mode() != 0o640 || fi.Size() != 7 {
+				t.Errorf("%s %s: mode %v, %d bytes, want 0640, 7", name, when, fi.Mode(), fi.Size())
+			}
+			if !fi.ModTime().Equal(old) {
+				t.Errorf("%s %s: mtime %v, want %v", name, when, fi.ModTime(), old)
+			}
 		}
+		is("after chmod", m.stat(name))
 		must.Succeed(t, f.Close())
-		if fi, err := os.Lstat(m.at(name)); err != nil || fi.Mode() != 0o640 || !fi.ModTime().Equal(old) || fi.Size() != 7 {
-			t.Errorf("%s: %v, %v", name, fi, err)
-		}
+		fi, err := os.Lstat(m.at(name))
+		must.Succeed(t, err)
+		is("in the mount", fi)
 	}
 	s := m.stats().Since(&before)
 	if n := s.Calls["SETATTR"].Count; n < files || n >= 2*files {
@@ -83,7 +88,7 @@ func TestAttributesOfANewFileAreOneCall(t *testing.T) {
 	}
 }
 
-// TestDeferredTimesAreSent: by whatever shows them to others, or would change them.
+// Operations that show or would change deferred times send them first.
 func TestDeferredTimesAreSent(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
 	for what, then := range map[string]func(f *os.File){
@@ -98,7 +103,7 @@ func TestDeferredTimesAreSent(t *testing.T) {
 		},
 		"read": func(f *os.File) {
 			if _, err := f.ReadAt(make([]byte, 1), 0); err != nil {
-				t.Error(err)
+				t.Errorf("read at: %v", err)
 			}
 		},
 		"chown": func(f *os.File) { must.Succeed(t, f.Chown(1001, -1)) },
@@ -114,7 +119,7 @@ func TestDeferredTimesAreSent(t *testing.T) {
 			t.Errorf("after %s: %v, %d bytes", what, fi.ModTime(), fi.Size())
 		}
 	}
-	// What comes after them is not undone.
+	// Later changes are not undone.
 	for what, then := range map[string]func(f *os.File) error{
 		"write":    func(f *os.File) error { _, err := f.WriteString("more"); return err },
 		"truncate": func(f *os.File) error { return f.Truncate(3) },
@@ -127,7 +132,7 @@ func TestDeferredTimesAreSent(t *testing.T) {
 			t.Errorf("after %s: %v", what, fi.ModTime())
 		}
 	}
-	// An owner that is set once more moves the ctime, with nothing else to do it.
+	// Setting an unchanged owner still moves the ctime.
 	f := newFile(t, m.at("owner"))
 	must.Succeed(t, f.Sync())
 	was := m.stat("owner").Sys().(*syscall.Stat_t).Ctim
@@ -139,8 +144,7 @@ func TestDeferredTimesAreSent(t *testing.T) {
 	}
 }
 
-// TestOnlyNewFilesDeferSetattr: what others may see, or what may be refused, is done when the system
-// call returns.
+// Changes that others may see, or that may be refused, are done when the system call returns.
 func TestOnlyNewFilesDeferSetattr(t *testing.T) {
 	for what, prepare := range map[string]func(m *mounted) *os.File{
 		"opened": func(m *mounted) *os.File {
@@ -190,7 +194,8 @@ func TestOnlyNewFilesDeferSetattr(t *testing.T) {
 	}
 }
 
-// TestErrorOfDeferredTimesIsReported: once, by what has them sent, or the next that can.
+// An error of deferred times is reported once, by the operation that sends them or the next one
+// that can.
 func TestErrorOfDeferredTimesIsReported(t *testing.T) {
 	told := func(m *mounted, what string, then func(f *os.File) error) {
 		t.Helper()

@@ -1,4 +1,4 @@
-// Errors of the server as programs get them, and the line about an export that is read-only.
+// The server's errors as programs get them, and the log line for a read-only export.
 
 package fusefs
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestReadOnlyExportIsLogged: the log of a mount has the reason of EROFS once.
+// The mount's log has the reason for EROFS once.
 func TestReadOnlyExportIsLogged(t *testing.T) {
 	var lines []string
 	f := &fileSystem{opt: Options{Log: func(line string) { lines = append(lines, line) }}}

@@ -1,4 +1,4 @@
-// Mounting from a program of one's own.
+// Mounting from your own program.
 
 package fusefs_test
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 )
 
-// A program mounts an export, and serves it until somebody unmounts it.
+// A program mounts an export, and serves it until it is unmounted.
 func Example() {
 	ctx := context.Background()
 	client, err := nfsclient.Dial(ctx, "server.example", nfsclient.Options{CallTimeout: -1}) // hard

@@ -1,4 +1,4 @@
-// O_EXCL: that it costs one call, and that a CREATE whose reply was lost is told from another client's.
+// O_EXCL: one call, and telling a repeated CREATE from another client's file.
 
 package fusefs_test
 
@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A repeatingFS makes each file twice: the second attempt is that of a call that was sent again,
-// by a client whose first reply was lost, to a server that does not remember it.
+// A repeatingFS makes each file twice. The second attempt stands for a retransmission after a lost
+// reply, to a server without memory of the first.
 type repeatingFS struct{ nfsserver.FS }
 
 func (r repeatingFS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
@@ -25,7 +25,7 @@ func (r repeatingFS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s 
 	return r.FS.Create(c, dir, name, s)
 }
 
-// makeNew makes a file that must not be there, and closes it.
+// makeNew makes a file that must not exist, and closes it.
 func makeNew(name string, mode os.FileMode) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
@@ -34,8 +34,7 @@ func makeNew(name string, mode os.FileMode) error {
 	return f.Close()
 }
 
-// TestExclusiveCreateBringsTheMode: only the first new file, on which it is seen whether the server keeps times
-// exactly, needs a SETATTR.
+// Only the first new file needs a SETATTR: it shows whether the server keeps exact times.
 func TestExclusiveCreateBringsTheMode(t *testing.T) {
 	m := mount(t, options{})
 	const files = 10
@@ -45,8 +44,11 @@ func TestExclusiveCreateBringsTheMode(t *testing.T) {
 		for _, path := range []string{m.at(name), m.there(name)} {
 			var st syscall.Stat_t
 			must.Succeed(t, syscall.Stat(path, &st))
-			if age := start.Sub(time.Unix(st.Atim.Unix())); st.Mode&0o7777 != 0o640 || age > 2*time.Second || time.Since(time.Unix(st.Atim.Unix())) < 0 {
-				t.Errorf("%s: mode %o, atime %v before it was made", path, st.Mode&0o7777, age)
+			if mode := st.Mode & 0o7777; mode != 0o640 {
+				t.Errorf("%s: mode %o, want 640", path, mode)
+			}
+			if at := time.Unix(st.Atim.Unix()); at.Before(start.Add(-2*time.Second)) || at.After(time.Now()) {
+				t.Errorf("%s: atime %v, want 2 s before %v at most, and not in the future", path, at, start)
 			}
 		}
 	}
@@ -55,8 +57,7 @@ func TestExclusiveCreateBringsTheMode(t *testing.T) {
 	}
 }
 
-// TestExclusiveCreateThatWasRepeatedIsOurs: a file that the first transmission of a CREATE has made is not taken
-// for another client's, and one of another client not for ours.
+// A file made by an earlier transmission of a CREATE counts as ours, and another client's does not.
 func TestExclusiveCreateThatWasRepeatedIsOurs(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, Twice: true})
 	for i := range 5 {
@@ -67,19 +68,19 @@ func TestExclusiveCreateThatWasRepeatedIsOurs(t *testing.T) {
 		if fi.Mode().Perm() != 0o640 {
 			t.Errorf("%s: mode %o", name, fi.Mode().Perm())
 		}
-		_, err = os.Lstat(m.at("lock" + name)) // the kernel believes for long that it is not there
+		_, err = os.Lstat(m.at("lock" + name)) // the kernel caches the absent name for long
 		want(t, err, syscall.ENOENT)
 		must.Succeed(t, makeNew(m.there("lock"+name), 0o640))
 		want(t, makeNew(m.at("lock"+name), 0o640), syscall.EEXIST)
 	}
-	if c := m.stats().Calls; c["CREATE"].Errors < 5 { // four that were repeated, and at least the first name of another client
+	// Four repeated ones, and at least the first name of another client.
+	if c := m.stats().Calls; c["CREATE"].Errors < 5 {
 		t.Errorf("%d CREATEs were refused: another client's files were not met", c["CREATE"].Errors)
 	}
 }
 
-// TestMakingAsksForKnownNames: a name that the kernel believes for long is free again when another
-// client has removed it, however an object is made by that name. To look at it costs no call
-// meanwhile.
+// A name cached by the kernel is free again after another client has removed it, for each kind of
+// new object. Meanwhile stat costs no call.
 func TestMakingAsksForKnownNames(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for kind, make := range map[string]func(name string) error{
@@ -104,7 +105,8 @@ func TestMakingAsksForKnownNames(t *testing.T) {
 			_, err := os.Lstat(m.at(kind))
 			must.Succeed(t, err)
 		}
-		if n := m.stats().Calls["LOOKUP"].Count - before; n > 5 { // the last removal may have reached the kernel only now
+		// The last removal may reach the kernel only now.
+		if n := m.stats().Calls["LOOKUP"].Count - before; n > 5 {
 			t.Errorf("%s: got %d LOOKUPs of a name that is known, want none", kind, n)
 		}
 		must.Succeed(t, os.Remove(m.there(kind)))
@@ -114,7 +116,7 @@ func TestMakingAsksForKnownNames(t *testing.T) {
 	}
 }
 
-// TestMakingAsksForListedNames: the same for a name that a listing brought while it was known.
+// The same for a name from a listing.
 func TestMakingAsksForListedNames(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for i := range 9 {
@@ -134,8 +136,8 @@ func TestMakingAsksForListedNames(t *testing.T) {
 	}
 }
 
-// TestMakingAsksWithoutACLs: the same on a mount for several users in directories without ACLs, of
-// which the server is asked about the first alone.
+// The same on a mount for several users in directories without ACLs; the server is asked only about
+// the first.
 func TestMakingAsksWithoutACLs(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true, Plain: true})
 	for _, dir := range []string{"first", "second"} {
@@ -157,8 +159,8 @@ func TestMakingAsksWithoutACLs(t *testing.T) {
 	}
 }
 
-// TestMakingAsksInAChangedDirectory: the same in a directory that another client has changed before the
-// name is looked up, so that what was known of its ACL is void.
+// The same in a directory changed by another client before the LOOKUP, so that its cached ACL is
+// void.
 func TestMakingAsksInAChangedDirectory(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
 	must.Succeed(t, os.Mkdir(m.at("dir"), 0o755))
@@ -176,8 +178,7 @@ func TestMakingAsksInAChangedDirectory(t *testing.T) {
 	}
 }
 
-// lookAt makes files and looks at them, so that there are no pages of them here, and opens the
-// first.
+// lookAt makes files and stats them, so that they have no pages here, and opens the first.
 func (m *mounted) lookAt(names ...string) {
 	m.t.Helper()
 	for _, name := range names {
@@ -191,8 +192,7 @@ func (m *mounted) lookAt(names ...string) {
 	must.Succeed(m.t, syscall.Access(m.dir, 1)) // the right to search need not be asked for again
 }
 
-// TestReplacingAsksForTheKnownName: a file that is open here, and that another client has given the
-// name which is replaced, gets a hidden name.
+// An open file that another client has renamed to the replaced name gets a hidden name.
 func TestReplacingAsksForTheKnownName(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	m.lookAt("open", "replaced", "new")
@@ -208,11 +208,11 @@ func TestReplacingAsksForTheKnownName(t *testing.T) {
 	}
 }
 
-// TestRenameOverANameThatIsGone: a file that is open here, and that another client has removed,
-// does not hinder it, also where each walk is answered by the names that are known.
+// An open file removed by another client does not hinder a rename over its name, even if each walk
+// is answered from known names.
 func TestRenameOverANameThatIsGone(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
-	must.Succeed(t, os.Chmod(m.export, 0o700)) // not all may search it, so the kernel believes no names
+	must.Succeed(t, os.Chmod(m.export, 0o700)) // excludes users, so the kernel caches no names
 	m.lookAt("open", "new")
 	must.Succeed(t, os.Remove(m.there("open")))
 	must.Succeed(t, os.Rename(m.at("new"), m.at("open")))

@@ -1,14 +1,13 @@
-// What tests of mounts need of the inside: a sleep of the machine, notices that are late, changes
-// that are held for long.
+// Internals for tests of mounts: a suspend of the machine, late notices, long deferred changes.
 
 package fusefs
 
 import "time"
 
-// Sleep has a mount see that the machine has slept.
+// Sleep simulates a suspend of the machine for a mount.
 func Sleep(m *MountPoint, d time.Duration) { m.fs.slept(d) }
 
-// HoldNotices keeps the mount from telling the kernel anything but at an open.
+// HoldNotices suppresses the mount's notices, except during an open.
 func HoldNotices(m *MountPoint) {
 	q := &m.fs.notices
 	q.mu.Lock()
@@ -19,15 +18,14 @@ func HoldNotices(m *MountPoint) {
 // SendNotices sends the waiting notices.
 func SendNotices(m *MountPoint) { m.fs.notices.run() }
 
-// HoldFor has the mount hold changes of new files for as long.
+// HoldFor sets how long a mount defers changes of new files.
 func HoldFor(m *MountPoint, d time.Duration) {
 	m.fs.deferred.mu.Lock()
 	m.fs.deferred.delay = d
 	m.fs.deferred.mu.Unlock()
 }
 
-// BoundNodes has the mount prune more than count nodes, by names where byName is set, as before
-// Linux 6.18.
+// BoundNodes makes the mount prune above count nodes; by names with byName, as before Linux 6.18.
 func BoundNodes(m *MountPoint, count int, byName bool) {
 	m.fs.table.mu.Lock()
 	m.fs.table.most = count
@@ -35,8 +33,8 @@ func BoundNodes(m *MountPoint, count int, byName bool) {
 	m.fs.pruner.byName.Store(byName)
 }
 
-// Unseen makes a mount interrupt requests of processes that it does not see soon after a signal,
-// and puts all users into these groups.
+// Unseen shortens the wait before interrupting requests of unseen processes, and gives all users
+// these groups.
 func Unseen(m *MountPoint, groups ...string) {
 	m.fs.requests.mu.Lock()
 	m.fs.requests.unseen = 0
@@ -46,7 +44,7 @@ func Unseen(m *MountPoint, groups ...string) {
 	m.fs.callers.mu.Unlock()
 }
 
-// ForgetNames has the kernel forget all names.
+// ForgetNames makes the kernel forget all names.
 func ForgetNames(m *MountPoint) {
 	for _, n := range m.fs.table.all() {
 		for _, p := range m.fs.table.dirNamesOf(n.id) {
@@ -59,11 +57,11 @@ func ForgetNames(m *MountPoint) {
 	}
 }
 
-// LetNoticesGo sends those that were held, and does not wait until they are sent.
+// LetNoticesGo starts sending the suppressed notices, without waiting.
 func LetNoticesGo(m *MountPoint) { m.fs.notices.startSender() }
 
-// LoginGroups is the groups of a user whose login has the group.
+// LoginGroups returns the groups of a user if its login has the group.
 var LoginGroups = loginGroups
 
-// MaxAbsent is how many absent names of a directory are known.
+// MaxAbsent bounds the known absent names of a directory.
 const MaxAbsent = maxAbsent

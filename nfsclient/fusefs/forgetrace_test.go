@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestForgottenFileHasItsSize: another client gives a file a new name and makes it longer, and the
-// kernel forgets it while a program opens it by the new name. A mapping has the server's size.
+// Another client renames a file and makes it longer. The kernel forgets it while a program opens
+// the new name. A mapping has the server's size.
 func TestForgottenFileHasItsSize(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	const size = 11889
@@ -30,7 +30,7 @@ func TestForgottenFileHasItsSize(t *testing.T) {
 		must.Succeed(t, err)
 		data, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ, syscall.MAP_SHARED)
 		must.Succeed(t, err)
-		if _, err := sink.Write(data); err != nil { // write(2) reports a fault as an error
+		if _, err := sink.Write(data); err != nil { // write(2) returns a fault as an error
 			t.Errorf("round %d: got %v, want the mapping's bytes", round, err)
 		}
 		forget.Wait()

@@ -1,4 +1,4 @@
-// Removal of one of several names of an open file.
+// Removing one of several names of an open file.
 
 package fusefs_test
 
@@ -11,11 +11,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestOneOfTwoNamesIsRemoved: a removal hides an open file only under its last name. That may be
-// the last one because another client has removed the other.
+// A removal hides an open file only under its last name. It may be the last because another client
+// has removed the other.
 func TestOneOfTwoNamesIsRemoved(t *testing.T) {
 	for _, c := range []struct {
-		elsewhere bool // another client removes the other name before
+		elsewhere bool // another client removes the other name first
 		hidden    uint64
 	}{{false, 0}, {true, 1}} {
 		m := mount(t, options{AcMin: long, AcMax: long})

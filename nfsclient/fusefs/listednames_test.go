@@ -1,5 +1,4 @@
-// What is known of a directory's names: it follows every change, and is forgotten where it may be
-// wrong.
+// Known names of a directory follow every change, and are dropped if they may be wrong.
 
 package fusefs
 
@@ -11,8 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestKnownNamesFollowChanges: a name that a listing brought is used once, and each change of a
-// name counts.
+// A listed name is used once, and each change of a name counts.
 func TestKnownNamesFollowChanges(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	dir := tab.root
@@ -46,7 +44,7 @@ func TestKnownNamesFollowChanges(t *testing.T) {
 	want("y", true, false) // another client may have made it
 	dir.content--
 	want("y", true, true)
-	// What is held while a listing brings it may have changed by the time it is forgotten.
+	// A node referenced during a listing may have changed when it is forgotten.
 	e := tab.enter(handleOf("e"), dir, "e", 0)
 	listing := &listedNames{names: make(map[string]*dirEntry)}
 	if tab.dropListings(dir); !tab.continueListing(dir, listing, time.Hour) {
@@ -67,7 +65,7 @@ func TestKnownNamesFollowChanges(t *testing.T) {
 	}
 }
 
-// TestKnownNamesAreBounded: neither one directory nor many fill memory.
+// Neither one directory nor many fill memory.
 func TestKnownNamesAreBounded(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	tab.storeListing(tab.root, &listedNames{whole: true, names: map[string]*dirEntry{}})

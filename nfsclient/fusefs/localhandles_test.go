@@ -1,4 +1,4 @@
-// File handles of this machine for what the kernel has forgotten.
+// Local file handles of nodes forgotten by the kernel.
 
 package fusefs_test
 
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handleFor is the kernel's handle of a path.
+// handleFor returns the kernel's handle of a path.
 func handleFor(t *testing.T, path string) unix.FileHandle {
 	t.Helper()
 	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, path, 0)
@@ -22,7 +22,7 @@ func handleFor(t *testing.T, path string) unix.FileHandle {
 	return h
 }
 
-// openHandle opens what has the handle in the mount on dir.
+// openHandle opens a handle in the mount on dir.
 func openHandle(dir string, h unix.FileHandle) (*os.File, error) {
 	top, err := os.Open(dir)
 	if err != nil {
@@ -36,7 +36,7 @@ func openHandle(dir string, h unix.FileHandle) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "handle"), nil
 }
 
-// forgetAll waits until the kernel has forgotten all but the root.
+// forgetAll waits until the kernel has forgotten everything except the root.
 func (m *mounted) forgetAll() {
 	m.t.Helper()
 	must.Become(m.t, "the kernel forgets all nodes", func() bool {
@@ -45,9 +45,8 @@ func (m *mounted) forgetAll() {
 	})
 }
 
-// TestHandlesOutliveForgetting: a handle opens its file or directory after the kernel has forgotten
-// that, and after a rename; one of a removed file, by whom ever, and one of another mount open
-// nothing.
+// A handle opens its file or directory after the kernel has forgotten it, and after a rename.
+// Handles of removed files and of other mounts open nothing.
 func TestHandlesOutliveForgetting(t *testing.T) {
 	m := mountTwin(t, options{AcMin: long, AcMax: long}, false, true)
 	must.Succeed(t, os.MkdirAll(m.there("a/b/c"), 0o755))
@@ -115,7 +114,7 @@ func TestHandlesOutliveForgetting(t *testing.T) {
 	}
 }
 
-// TestOldestHandlesAreGivenUp: more nodes than the bound are not kept for handles.
+// Handles are kept only for as many nodes as the bound.
 func TestOldestHandlesAreGivenUp(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	m.say("bound nodes")

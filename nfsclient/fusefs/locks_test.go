@@ -1,4 +1,4 @@
-// Locks of two mounts and of a program on the server's machine: fcntl and flock.
+// Locks by two mounts and by a program on the server's machine: fcntl and flock.
 
 package fusefs_test
 
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockable is one file, opened in a mount, in its twin, and on the server's machine.
+// A lockable is one file, opened in a mount, in its twin, and on the server's machine.
 type lockable struct {
 	m                   *mounted
 	here, there, across *os.File
@@ -34,7 +34,7 @@ func openLockable(t *testing.T, opt options, rdma bool) *lockable {
 	return &lockable{m, open(m.at("file")), open(m.there("file")), open(m.twin("file"))}
 }
 
-// setlk is F_SETLK, or F_OFD_SETLK where that is the command.
+// setlk is F_SETLK, or F_OFD_SETLK, by cmd.
 func setlk(file *os.File, cmd int, kind int16, start, length int64) error {
 	return unix.FcntlFlock(file.Fd(), cmd, &unix.Flock_t{Type: kind, Start: start, Len: length})
 }
@@ -57,7 +57,7 @@ func taken(t *testing.T, what string, file *os.File, start, length int64) {
 	}
 }
 
-// TestLocksHoldAmongMountsAndTheServersMachine: ranges of fcntl, over both transports.
+// Ranges of fcntl conflict between mounts and the server's machine, over both transports.
 func TestLocksHoldAmongMountsAndTheServersMachine(t *testing.T) {
 	for name, rdma := range map[string]bool{"tcp": false, "rdma": true} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestLocksHoldAmongMountsAndTheServersMachine(t *testing.T) {
 				free(t, who, file, 0, 10)
 				free(t, who, file, 20, 0)
 			}
-			// Taken in part, made weaker in part, and made stronger again.
+			// Partly taken, partly downgraded, and upgraded again.
 			must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_UNLCK, 14, 2))
 			free(t, "a gap", l.across, 14, 2)
 			must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_RDLCK, 16, 4))
@@ -79,8 +79,12 @@ func TestLocksHoldAmongMountsAndTheServersMachine(t *testing.T) {
 
 			got := unix.Flock_t{Type: unix.F_RDLCK, Start: 0, Len: 0}
 			must.Succeed(t, unix.FcntlFlock(l.across.Fd(), unix.F_GETLK, &got))
-			if got.Type != unix.F_WRLCK || got.Start != 10 || got.Len != 4 {
-				t.Errorf("F_GETLK of the other mount: %+v", got)
+			type lock struct {
+				kind       int16
+				start, len int64
+			}
+			if got, want := (lock{got.Type, got.Start, got.Len}), (lock{unix.F_WRLCK, 10, 4}); got != want {
+				t.Errorf("F_GETLK of the other mount: got %+v, want %+v", got, want)
 			}
 			must.Succeed(t, setlk(l.there, unix.F_OFD_SETLK, unix.F_WRLCK, 100, 0))
 			taken(t, "what the server's machine has", l.here, 1<<40, 1)
@@ -88,7 +92,7 @@ func TestLocksHoldAmongMountsAndTheServersMachine(t *testing.T) {
 	}
 }
 
-// reopen opens the file of a mount once more.
+// reopen opens a mount's file again.
 func reopen(t *testing.T, file *os.File) *os.File {
 	t.Helper()
 	again, err := os.OpenFile(file.Name(), os.O_RDWR, 0)
@@ -97,8 +101,7 @@ func reopen(t *testing.T, file *os.File) *os.File {
 	return again
 }
 
-// TestCloseReleases: a process that closes a file any way loses its locks of fcntl; locks of an
-// open file go with it.
+// Any close by a process releases its fcntl locks; an open file's locks end with it.
 func TestCloseReleases(t *testing.T) {
 	l := openLockable(t, options{}, false)
 	must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 0))
@@ -128,8 +131,7 @@ func TestCloseReleases(t *testing.T) {
 	})
 }
 
-// within fails the test with a line of its own where what should end does not: the call stays
-// behind.
+// within fails the test with its own message if the call does not end; the call stays behind.
 func within(t *testing.T, what string, call func() error) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -142,11 +144,10 @@ func within(t *testing.T, what string, call func() error) {
 	}
 }
 
-// waitMost is far more than the slowest machine needs for a lock that is free.
+// waitMost is far longer than any machine needs for a free lock.
 const waitMost = 2 * time.Minute
 
-// start runs a program, which is killed at the end of the test, and waits until it has written a
-// line.
+// start runs a program and waits for its line; the end of the test kills it.
 func start(t *testing.T, line, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -165,8 +166,7 @@ func start(t *testing.T, line, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestKilledProgramReleases, and who waits for its lock has it, while others read and write the
-// file.
+// The locks of a killed program go to a waiter, while others read and write the file.
 func TestKilledProgramReleases(t *testing.T) {
 	l := openLockable(t, options{}, false)
 	holder := start(t, "locked", "flock", "--no-fork", l.here.Name(), "sh", "-c", "printf locked; exec sleep 1000")
@@ -186,7 +186,7 @@ func TestKilledProgramReleases(t *testing.T) {
 	within(t, "who waits for the lock of a killed program has it", func() error { return <-got })
 }
 
-// TestSignalEndsTheWait for a lock, and nobody has it afterwards.
+// A signal ends the wait for a lock, and the lock stays free afterwards.
 func TestSignalEndsTheWait(t *testing.T) {
 	l := openLockable(t, options{}, false)
 	must.Succeed(t, unix.Flock(int(l.here.Fd()), unix.LOCK_EX))
@@ -202,13 +202,13 @@ alarm 1; print flock(F, LOCK_EX) ? "locked" : $!{EINTR} ? "interrupted" : $!; sl
 		t.Errorf("%q, %v", out, err)
 	}
 	must.Succeed(t, unix.Flock(int(l.here.Fd()), unix.LOCK_UN))
-	must.Succeed(t, unix.Flock(int(l.there.Fd()), unix.LOCK_EX|unix.LOCK_NB)) // of another kind on this machine
-	must.Become(t, "free", func() bool {                                      // a call that was under way at the signal is undone after its reply
+	must.Succeed(t, unix.Flock(int(l.there.Fd()), unix.LOCK_EX|unix.LOCK_NB)) // another kind here
+	must.Become(t, "free", func() bool {                                      // a call in flight is undone later
 		return setlk(l.there, unix.F_OFD_SETLK, unix.F_WRLCK, 0, 0) == nil
 	})
 }
 
-// TestLockBringsTheOthersData, though nothing of the attributes has timed out.
+// A lock shows another client's data although no attributes have timed out.
 func TestLockBringsTheOthersData(t *testing.T) {
 	l := openLockable(t, options{AcMin: long, AcMax: long}, false)
 	b := make([]byte, 2)
@@ -232,8 +232,7 @@ func TestLockBringsTheOthersData(t *testing.T) {
 	}
 }
 
-// TestLocksOutliveTheServer: after a restart they are reclaimed, and programs of its machine find
-// them there again.
+// After a server restart locks are reclaimed, and programs on its machine find them again.
 func TestLocksOutliveTheServer(t *testing.T) {
 	l := openLockable(t, options{AcMin: time.Millisecond, AcMax: time.Millisecond}, false)
 	must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 5))
@@ -242,7 +241,7 @@ func TestLocksOutliveTheServer(t *testing.T) {
 	must.Become(t, "reclaimed", func() bool {
 		for _, at := range []string{l.m.at("file"), l.m.twin("file")} {
 			if _, err := os.Stat(at); err != nil { // over a new connection
-				t.Error(err)
+				t.Errorf("stat: %v", err)
 			}
 		}
 		one, two := unix.Flock_t{Type: unix.F_RDLCK, Len: 5}, unix.Flock_t{Type: unix.F_WRLCK, Start: 7, Len: 1}
@@ -254,7 +253,7 @@ func TestLocksOutliveTheServer(t *testing.T) {
 	must.Succeed(t, setlk(l.there, unix.F_OFD_SETLK, unix.F_WRLCK, 0, 5))
 }
 
-// TestLocksWithoutALockManager fail, and those of nolock hold within the mount.
+// Without a lock manager locks fail; with nolock they work within the mount.
 func TestLocksWithoutALockManager(t *testing.T) {
 	l := openLockable(t, options{NoLocks: true}, false)
 	want(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 0), unix.ENOLCK)
@@ -267,7 +266,7 @@ func TestLocksWithoutALockManager(t *testing.T) {
 	free(t, "the other mount", l.across, 0, 0)
 }
 
-// TestDatabase has two mounts count in one database of SQLite, which relies on locks.
+// Two mounts count in one SQLite database, which relies on locks.
 func TestDatabase(t *testing.T) {
 	if _, err := exec.LookPath("sqlite3"); err != nil {
 		machine.Skip(t, "needs sqlite3")

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A smallFS reports this maxfilesize, and does not enforce it.
+// A smallFS reports this maxfilesize without enforcing it.
 type smallFS struct {
 	nfsserver.FS
 	most uint64
@@ -24,8 +24,8 @@ func (s smallFS) Info() nfsserver.Info {
 	return in
 }
 
-// TestLargestFile: a write beyond FSINFO's maxfilesize fails at once, as with Linux's client. A
-// write across it is cut there (write(2)).
+// A write beyond FSINFO's maxfilesize fails at once, as with Linux's client. A write across it is
+// shortened (write(2)).
 func TestLargestFile(t *testing.T) {
 	const most = 1<<20 + 100
 	m := mount(t, options{MaxFile: most})

@@ -1,4 +1,4 @@
-// A mount as programs use it: files, directories, links, and what NFSv3 has not.
+// A mount as programs use it: files, directories, links, and features that NFSv3 lacks.
 
 package fusefs_test
 
@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFilesRoundTrip writes and reads files of many sizes over both transports.
+// Files of many sizes survive writing and reading over both transports.
 func TestFilesRoundTrip(t *testing.T) {
 	for name, rdma := range map[string]bool{"tcp": false, "rdma": true} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestFilesRoundTrip(t *testing.T) {
 	}
 }
 
-// TestNoSymfollow: with the option a symbolic link can be read, and leads nowhere.
+// With nosymfollow a symbolic link can be read but not followed.
 func TestNoSymfollow(t *testing.T) {
 	machine.NeedRoot(t, "only root can use nosymfollow")
 	m := mount(t, options{Words: "nosymfollow"})
@@ -66,7 +66,7 @@ func TestNoSymfollow(t *testing.T) {
 	want(t, err, syscall.ELOOP)
 }
 
-// TestTreeOfTools has coreutils and tar make, copy, compare and remove a tree.
+// coreutils and tar make, copy, compare and remove a tree.
 func TestTreeOfTools(t *testing.T) {
 	m := mount(t, options{})
 	script := `set -e
@@ -87,8 +87,7 @@ mv -T x/a a/d2; rm -r a copy x t.tar; [ -z "$(ls -A)" ]`
 	}
 }
 
-// TestAbsentFeaturesHaveTheKernelsErrors: what NFSv3 has not is refused as the kernel's client
-// does.
+// Features missing in NFSv3 fail like in the kernel's client.
 func TestAbsentFeaturesHaveTheKernelsErrors(t *testing.T) {
 	m := mount(t, options{})
 	file, err := os.Create(m.at("file"))
@@ -116,7 +115,7 @@ func TestAbsentFeaturesHaveTheKernelsErrors(t *testing.T) {
 	want(t, err, unix.EOPNOTSUPP)
 }
 
-// TestNamesOfAnyBytes: names of 255 bytes, that are no UTF-8, or too long.
+// Names of 255 bytes, without valid UTF-8, or too long.
 func TestNamesOfAnyBytes(t *testing.T) {
 	m := mount(t, options{})
 	for _, name := range []string{strings.Repeat("n", 255), "\xff\xfe\x80", "line\nbreak", "-rf", "ünï"} {
@@ -137,8 +136,8 @@ func TestNamesOfAnyBytes(t *testing.T) {
 	want(t, err, unix.ENAMETOOLONG)
 }
 
-// TestRemovedFileStaysUntilClosed: an open file that is removed, or replaced by a rename, is
-// readable until it is closed, and then leaves nothing.
+// An open file that is removed or replaced stays readable until it is closed, and leaves nothing
+// afterwards.
 func TestRemovedFileStaysUntilClosed(t *testing.T) {
 	m := mount(t, options{})
 	must.Succeed(t, os.WriteFile(m.at("gone"), []byte("removed"), 0o600))
@@ -180,8 +179,7 @@ func TestRemovedFileStaysUntilClosed(t *testing.T) {
 	}
 }
 
-// TestListingOfManyNames lists a directory of several pages, from the start and from positions in
-// it.
+// A directory of several pages lists completely, from the start and from positions in it.
 func TestListingOfManyNames(t *testing.T) {
 	m := mount(t, options{})
 	var names []string
@@ -204,7 +202,7 @@ func TestListingOfManyNames(t *testing.T) {
 	}
 }
 
-// TestRenameOverOpenDirectory: an empty directory is replaced though somebody has it open.
+// An empty directory is replaced although a program has it open.
 func TestRenameOverOpenDirectory(t *testing.T) {
 	m := mount(t, options{})
 	must.Succeed(t, os.Mkdir(m.at("a"), 0o755))
@@ -218,8 +216,7 @@ func TestRenameOverOpenDirectory(t *testing.T) {
 	}
 }
 
-// TestRemovedFIFOIsStillThere: FUSE does not tell of an open FIFO, which has its attributes when it
-// is removed, too.
+// FUSE does not report an open FIFO: it keeps its attributes after removal.
 func TestRemovedFIFOIsStillThere(t *testing.T) {
 	m := mount(t, options{AcMin: time.Millisecond, AcMax: time.Millisecond})
 	must.Succeed(t, unix.Mkfifo(m.at("fifo"), 0o640))
@@ -235,7 +232,7 @@ func TestRemovedFIFOIsStillThere(t *testing.T) {
 	}
 }
 
-// TestRmdirAfterLastClose: a directory whose removed file has just been closed can be removed.
+// A directory is removable right after the close of its removed file.
 func TestRmdirAfterLastClose(t *testing.T) {
 	m := mount(t, options{})
 	for range 20 {
@@ -248,8 +245,7 @@ func TestRmdirAfterLastClose(t *testing.T) {
 	}
 }
 
-// TestRmdirWaitsForNoOpenFile: where a program has the removed file open, the directory is not
-// empty, at once.
+// If a program has the removed file open, the directory is not empty, at once.
 func TestRmdirWaitsForNoOpenFile(t *testing.T) {
 	m := mount(t, options{})
 	must.Succeed(t, os.Mkdir(m.at("dir"), 0o755))
@@ -264,8 +260,7 @@ func TestRmdirWaitsForNoOpenFile(t *testing.T) {
 	must.Succeed(t, file.Close())
 }
 
-// TestListingBringsNoRemovedName: a name that is removed while a listing goes on stays removed,
-// though the page that the server sent before has it.
+// A name removed during a listing stays removed, although the server's earlier page has it.
 func TestListingBringsNoRemovedName(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	const files = 250

@@ -1,5 +1,4 @@
-// What programs have in a directory that another client changes: their working directory, and
-// mounts.
+// Working directories and mounts in a directory that another client changes.
 
 package fusefs_test
 
@@ -14,9 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestForeignChangeKeepsMountsAndWorkingDirectories: a new name of another client, and a chmod that
-// takes no right away, end neither what is mounted on a directory in the same one, nor the name of
-// the directory that a program is in.
+// A new foreign name, or a chmod that takes no right, ends no mount below the directory and no
+// working directory's path.
 func TestForeignChangeKeepsMountsAndWorkingDirectories(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: 50 * time.Millisecond, AcMax: 50 * time.Millisecond})
 	for _, dir := range []string{"d", "d/in", "d/on"} {
@@ -47,9 +45,9 @@ func TestForeignChangeKeepsMountsAndWorkingDirectories(t *testing.T) {
 		return m.stats().ForeignChanges > before
 	})
 	must.Succeed(t, os.Chmod(m.at("d"), 0o775))
-	time.Sleep(300 * time.Millisecond) // for what should not happen
+	time.Sleep(300 * time.Millisecond) // for unwanted effects
 	if _, err := os.Stat(m.at("d/on/x")); err != nil {
-		t.Error(err)
+		t.Errorf("stat: %v", err)
 	}
 	if b, err := os.ReadFile(m.at("d/a file")); err != nil || string(b) != "above" {
 		t.Errorf("the file that is mounted on another: %q, %v", b, err)

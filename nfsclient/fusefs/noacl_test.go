@@ -1,4 +1,4 @@
-// What is known of file systems without ACLs, and for how long.
+// File systems without ACLs: known for a time.
 
 package fusefs
 

@@ -1,8 +1,9 @@
-// The table of nodes: counts, names, and what is let go.
+// The table of nodes: counts, names, and removal.
 
 package fusefs
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func handleOf(s string) nfs3.FH {
 	return fh
 }
 
-// TestNodesLiveWhileReferenced: by the kernel's lookups or by an open file.
+// Nodes live while the kernel has lookups or a file is open.
 func TestNodesLiveWhileReferenced(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	a := tab.enter(handleOf("a"), tab.root, "a", 0)
@@ -34,8 +35,11 @@ func TestNodesLiveWhileReferenced(t *testing.T) {
 		t.Error("let go while open")
 	}
 	tab.close(a)
-	if tab.get(a.id) != nil || tab.find(handleOf("a")) != nil || len(tab.root.children) != 0 {
-		t.Error("kept though nobody holds it")
+	if tab.get(a.id) != nil || tab.find(handleOf("a")) != nil {
+		t.Error("the table has a node without lookups and opens")
+	}
+	if n := len(tab.root.children); n != 0 {
+		t.Errorf("the root has %d names, want none", n)
 	}
 	if b := tab.enter(handleOf("b"), tab.root, "b", 0); b.id == a.id {
 		t.Error("an id is used for two handles")
@@ -46,28 +50,30 @@ func TestNodesLiveWhileReferenced(t *testing.T) {
 	}
 }
 
-// TestNamesFollowRenames: a name has one node, and a rename takes it along.
+// A name has one node, and a rename moves it.
 func TestNamesFollowRenames(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	a, b := tab.enter(handleOf("a"), tab.root, "a", 0), tab.enter(handleOf("b"), tab.root, "b", 0)
 	d := tab.enter(handleOf("d"), tab.root, "d", 0)
 	tab.moved(tab.root, "a", d, "x", 0)
-	if c, ok := tab.child(d, "x"); !ok || c.n != a || len(a.dirNames) != 1 || a.dirNames[0] != (dirName{d, "x"}) {
-		t.Errorf("moved: %v", a.dirNames)
+	if c, ok := tab.child(d, "x"); !ok || c.n != a {
+		t.Errorf("moved: the new name has node %p, want %p", c.n, a)
+	}
+	if want := []dirName{{d, "x"}}; !slices.Equal(a.dirNames, want) {
+		t.Errorf("moved: names %v, want %v", a.dirNames, want)
 	}
 	tab.moved(tab.root, "b", d, "x", 0)
 	if c, _ := tab.child(d, "x"); c.n != b || len(a.dirNames) != 0 {
 		t.Error("the replaced node still has the name")
 	}
-	// A directory that is let go takes its names from their nodes.
+	// A forgotten directory removes its names from their nodes.
 	tab.forget(d.id, 1)
 	if len(b.dirNames) != 0 {
 		t.Error("a name in a directory that is gone")
 	}
 }
 
-// TestNamesAreBelieved: the kernel believes a name until the time in the reply, or until another
-// node has it.
+// kernelHas is true until the time in the reply, or until another node has the name.
 func TestNamesAreBelieved(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	a := tab.enter(handleOf("a"), tab.root, "name", 0)
@@ -85,8 +91,7 @@ func TestNamesAreBelieved(t *testing.T) {
 	}
 }
 
-// TestStaleNodesAreFoundNoMore: a handle that the server does not know is not met under its name
-// again.
+// A stale node is not found under its name again.
 func TestStaleNodesAreFoundNoMore(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	a := tab.enter(handleOf("a"), tab.root, "a", 0)
@@ -101,7 +106,7 @@ func TestStaleNodesAreFoundNoMore(t *testing.T) {
 	}
 }
 
-// TestAbsentNamesAreBounded: a program that tries names without end fills no memory.
+// A program that tries endless names does not fill memory.
 func TestAbsentNamesAreBounded(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	for i := range 3 * maxAbsent {
@@ -111,15 +116,15 @@ func TestAbsentNamesAreBounded(t *testing.T) {
 		t.Errorf("%d names, %d counted", n, tab.root.absent)
 	}
 	for name := range tab.root.children {
-		tab.enter(handleOf(name), tab.root, name, 0) // it is there now
+		tab.enter(handleOf(name), tab.root, name, 0) // it exists now
 	}
 	if tab.root.absent != 0 {
 		t.Errorf("%d absent names are counted, want 0", tab.root.absent)
 	}
 }
 
-// TestAbsentBeforeAChange: the kernel is not given an absent name whose LOOKUP began before another
-// client's change of the directory was seen, since the notice of that may have gone before.
+// An absent name from a LOOKUP before a foreign change was seen does not reach the kernel, because
+// the notice may have gone out before.
 func TestAbsentBeforeAChange(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	early := tab.beginLookup(dirName{tab.root, "name"})

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A notedKernel counts how often it has dropped all pages, and calls stored when it has stored one.
+// A notedKernel counts dropped files, and calls stored after storing a page.
 type notedKernel struct {
 	notifier
 	dropped int
@@ -32,8 +32,8 @@ func (k *notedKernel) StoreNotify(uint64, uint64, []byte) fuse.Status {
 	return fuse.OK
 }
 
-// noted is a file system with a file of this size, which another client has changed. The kernel has
-// old pages of it, and the size shown.
+// noted returns a file system with a file of this size, changed by another client. The kernel has
+// old pages and the size shown.
 func noted(size, shown uint64) (*notedKernel, *fileSystem, *node) {
 	k, n := new(notedKernel), &node{seen: true, shown: shown}
 	now := time.Now()
@@ -43,7 +43,7 @@ func noted(size, shown uint64) (*notedKernel, *fileSystem, *node) {
 	return k, f, n
 }
 
-// wantDropped waits until nothing goes on, and compares how often pages were dropped.
+// wantDropped waits until all is idle, and compares the number of drops.
 func (k *notedKernel) wantDropped(t *testing.T, want int, when string) {
 	t.Helper()
 	synctest.Wait()
@@ -52,8 +52,8 @@ func (k *notedKernel) wantDropped(t *testing.T, want int, when string) {
 	}
 }
 
-// TestOpensAtOnceDropPagesOnce: the second of two opens that find the same change does not drop the
-// pages that programs have read and written since the first one.
+// Of two opens with the same change the second does not drop pages that programs have used since
+// the first.
 func TestOpensAtOnceDropPagesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, f, n := noted(5, 9)
@@ -69,8 +69,8 @@ func TestOpensAtOnceDropPagesOnce(t *testing.T) {
 	})
 }
 
-// TestCutBesideTheLastByte: a file is cut here while the kernel stores the last byte of the larger
-// one: it is not taken to have the larger size.
+// A file is truncated here while the kernel stores the last byte of the larger one: the larger size
+// does not count.
 func TestCutBesideTheLastByte(t *testing.T) {
 	for name, cut := range map[string]func(n *node){
 		"SETATTR":         func(n *node) { n.replaced(5) },
@@ -86,8 +86,7 @@ func TestCutBesideTheLastByte(t *testing.T) {
 	}
 }
 
-// TestNoticeIsPutOffOnce: a notice waits for the READs under way when it becomes due, and for none
-// that begins later.
+// A notice waits for the READs in flight when it becomes due, and for no later ones.
 func TestNoticeIsPutOffOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, f, n := noted(5, 9)
@@ -102,8 +101,7 @@ func TestNoticeIsPutOffOnce(t *testing.T) {
 	})
 }
 
-// TestPollsWaitForReads: looks at open files drop no pages during a READ, whose short reply the
-// kernel would ignore.
+// Polls of open files drop no pages during a READ: the kernel would ignore its short reply.
 func TestPollsWaitForReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, f, n := noted(5, 9)

@@ -1,4 +1,4 @@
-// Removals of files whose names have come and gone by another client's hand.
+// Removals of files with names made and removed by another client.
 
 package fusefs
 
@@ -12,12 +12,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestOpenFileUnderAnUnknownName: a file stays while it is open, if another client has taken its
-// name away and given it back, and only the first was seen here, or if a directory was to have the
-// name.
+// An open file survives a removal although its name is unknown here: another client has removed and
+// restored it, or a directory was expected under it.
 func TestOpenFileUnderAnUnknownName(t *testing.T) {
 	f := withoutKernel(t, new(sync.RWMutex))
-	f.notices.stopped = true // there is no kernel to tell
+	f.notices.stopped = true // there is no kernel
 	defer f.stop()
 	k := &kernel{f, make(chan struct{}, 1)}
 	anothers := func(name, to string) {
@@ -26,7 +25,7 @@ func TestOpenFileUnderAnUnknownName(t *testing.T) {
 		args := nfs3.RenameArgs{From: nfs3.DirOpArgs{Dir: root, Name: []byte(name)}, To: nfs3.DirOpArgs{Dir: root, Name: []byte(to)}}
 		var res nfs3.RenameRes
 		if err := f.client.Do(t.Context(), nfs3.ProcRename, &args, &res, &res.Status, nil, 0); err != nil {
-			t.Fatal(err)
+			t.Fatalf("rename: %v", err)
 		}
 	}
 	h := header(fuse.Caller{}, rootID)

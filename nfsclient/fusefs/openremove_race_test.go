@@ -1,4 +1,4 @@
-// Opens beside removals of the name, through the kernel: an opened file stays, and no open fails
+// Opens beside removals of the name, through the kernel: an open file survives, and no open fails
 // because the file is gone.
 
 package fusefs_test
@@ -17,8 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestOpenUnderWayHoldsAFile: a file that is removed before the server has answered its open is
-// still there.
+// A file removed before the server has answered its open survives.
 func TestOpenUnderWayHoldsAFile(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must.Succeed(t, os.WriteFile(m.at("file"), []byte("data"), 0o600))
@@ -47,8 +46,8 @@ func TestOpenUnderWayHoldsAFile(t *testing.T) {
 	must.Succeed(t, file.Close())
 }
 
-// TestFailedOpenKeepsNoOtherFile: a thread first fails to open a file that another client has
-// removed. It then removes a file that is not open, and no hidden name stays.
+// A thread fails to open a file that another client has removed. It then removes a closed file, and
+// no hidden name stays.
 func TestFailedOpenKeepsNoOtherFile(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	runtime.LockOSThread()
@@ -93,8 +92,7 @@ func opener(path string, flags int, size int, over <-chan struct{}) error {
 	}
 }
 
-// uses calls operations on an open file that fail if it is gone. It must have size equal bytes;
-// size 0: any.
+// uses calls operations that fail if the file is gone. It must have size equal bytes; size 0: any.
 func uses(file *os.File, size int) error {
 	if _, err := file.Stat(); err != nil {
 		return err
@@ -107,7 +105,8 @@ func uses(file *os.File, size int) error {
 	if err != nil && n == 0 && size > 0 {
 		return err
 	}
-	if size > 0 && (n != size || strings.Count(string(buf[:n]), string(buf[:1])) != size) {
+	alike := strings.Count(string(buf[:n]), string(buf[:1]))
+	if want := [2]int{size, size}; size > 0 && [2]int{n, alike} != want {
 		return fmt.Errorf("read %d bytes that begin with %.10q, want %d alike", n, buf[:n], size)
 	}
 	return nil
@@ -128,17 +127,17 @@ func raceWith(t *testing.T, path string, flags, size int, change func(i int)) {
 	close(over)
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
-		t.Error(err)
+		t.Errorf("openers: %v", err)
 	}
 }
 
-// TestOpenBesideRemoval: programs open a file that another one removes and makes again.
+// Programs open a file that another one removes and makes again.
 func TestOpenBesideRemoval(t *testing.T) {
 	for _, flags := range []int{os.O_RDWR, os.O_RDWR | os.O_CREATE} {
 		m := mount(t, options{})
 		raceWith(t, m.at("file"), flags, 0, func(int) {
 			if err := os.Remove(m.at("file")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				t.Error(err)
+				t.Errorf("remove: %v", err)
 			}
 			file, err := os.OpenFile(m.at("file"), os.O_CREATE|os.O_WRONLY, 0o600)
 			must.Succeed(t, err)
@@ -152,8 +151,7 @@ func TestOpenBesideRemoval(t *testing.T) {
 	}
 }
 
-// TestOpenBesideReplacement: programs read a file that another one replaces by a rename, and each
-// reads one whole version.
+// Programs read a file that another one replaces by renames; each reads one whole version.
 func TestOpenBesideReplacement(t *testing.T) {
 	const size = 200_000
 	m := mount(t, options{})
@@ -163,7 +161,7 @@ func TestOpenBesideReplacement(t *testing.T) {
 		must.Succeed(t, os.WriteFile(m.at("new"), version(i), 0o600))
 		must.Succeed(t, os.Rename(m.at("new"), m.at("file")))
 		if _, err := os.Stat(m.at("file")); err != nil {
-			t.Error(err)
+			t.Errorf("stat: %v", err)
 		}
 	})
 	must.Become(t, "no hidden name is left", func() bool {
@@ -172,8 +170,7 @@ func TestOpenBesideReplacement(t *testing.T) {
 	})
 }
 
-// TestHiddenNameOfAnOpenFileStays: a program that finds the hidden name of an open file does not
-// remove it.
+// The hidden name of an open file cannot be removed by hand.
 func TestHiddenNameOfAnOpenFileStays(t *testing.T) {
 	m := mount(t, options{})
 	must.Succeed(t, os.WriteFile(m.at("file"), []byte("data"), 0o600))

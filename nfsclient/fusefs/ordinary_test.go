@@ -14,9 +14,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// asNobody runs the child of a description as nobody, whom fusermount3 finds in passwd, in a mount
-// namespace where /dev/fuse is open to all. $1 is the child's program, $2 an empty directory, $3
-// the mount point, $4 what is done there.
+// asNobody runs the child of a description as the user nobody, known to fusermount3 from passwd, in
+// a mount namespace with /dev/fuse open to all. $1 is the child's program, $2 an empty directory,
+// $3 the mount point, $4 the command there.
 const asNobody = `
 mknod $2/fuse c 10 229
 chmod 666 $2/fuse
@@ -40,8 +40,8 @@ wait $child || true
 cat $2/out
 if grep " $3 " /proc/mounts; then exit 1; fi`
 
-// TestOrdinaryUser: who cannot call mount(2) mounts by fusermount3, for himself, and is told in one
-// line what allow_other wants.
+// A user without mount(2) mounts by fusermount3 for their own use, and an error line explains
+// allow_other.
 func TestOrdinaryUser(t *testing.T) {
 	needFUSE(t)
 	for _, tool := range []string{"unshare", "setpriv", "fusermount3"} {
@@ -59,7 +59,7 @@ func TestOrdinaryUser(t *testing.T) {
 		must.Succeed(t, os.Mkdir(dir, 0o700))
 		must.Succeed(t, os.Chown(dir, 65534, 65534))
 	}
-	program, err := os.ReadFile(os.Args[0]) // go test keeps it where root alone may look
+	program, err := os.ReadFile(os.Args[0]) // go test keeps it where only root can read
 	must.Succeed(t, err)
 	must.Succeed(t, os.WriteFile(filepath.Join(base, "child"), program, 0o755)) //nolint:gosec // it is run
 	run := func() string {
@@ -77,14 +77,24 @@ func TestOrdinaryUser(t *testing.T) {
 		}
 		return string(out)
 	}
-	if out := run(); !strings.HasPrefix(out, "mine\n") || !strings.HasSuffix(out, "ready\nunmounted\n") || strings.Contains(out, "root sees") {
-		t.Errorf("%s", out)
+	out := run()
+	if !strings.HasPrefix(out, "mine\n") || !strings.HasSuffix(out, "ready\nunmounted\n") {
+		t.Errorf("got %q, want \"mine\" at first, \"ready\" and \"unmounted\" at the end", out)
+	}
+	if strings.Contains(out, "root sees") {
+		t.Errorf("root has access to the user's mount: %q", out)
 	}
 	if b, err := os.ReadFile(filepath.Join(d.Export, "f")); err != nil || string(b) != "mine\n" {
 		t.Errorf("on the server: %q, %v", b, err)
 	}
 	d.Opt.AllowOther = true
-	if out := run(); strings.Contains(out, "ready") || !strings.Contains(out, "mount "+d.Dir+": ") || !strings.Contains(out, "/etc/fuse.conf has the line user_allow_other") {
-		t.Errorf("allow_other: %s", out)
+	out = run()
+	if strings.Contains(out, "ready") {
+		t.Errorf("allow_other: got %q, want no mount", out)
+	}
+	for _, want := range []string{"mount " + d.Dir + ": ", "/etc/fuse.conf has the line user_allow_other"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("allow_other: got %q, want %q in it", out, want)
+		}
 	}
 }

@@ -16,11 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slowAt is the offset from which a slowFS answers late.
+// slowAt is the first offset with late answers of a slowFS.
 const slowAt = 1 << 29
 
-// reads is locked while a slowFS does not answer, and readsHeld has an element for each READ that
-// waits.
+// reads is locked while a slowFS does not answer; readsHeld has an element for each waiting READ.
 var (
 	reads     sync.Mutex
 	readsHeld = make(chan struct{}, 1024)
@@ -44,7 +43,7 @@ func (m *mounted) large(names ...string) (files []*os.File) {
 	m.t.Helper()
 	for _, name := range names {
 		must.Succeed(m.t, os.WriteFile(m.there(name), []byte("before"), 0o644))
-		must.Succeed(m.t, os.Truncate(m.there(name), 2*slowAt)) // much more than is read ahead
+		must.Succeed(m.t, os.Truncate(m.there(name), 2*slowAt)) // far beyond read-ahead
 		f, err := os.Open(m.at(name))
 		must.Succeed(m.t, err)
 		m.t.Cleanup(func() { f.Close() })
@@ -55,7 +54,7 @@ func (m *mounted) large(names ...string) (files []*os.File) {
 	return files
 }
 
-// overwrite has another client write text, of 6 bytes.
+// overwrite writes text, of 6 bytes, as another client.
 func (m *mounted) overwrite(name, text string) {
 	m.t.Helper()
 	f, err := os.OpenFile(m.there(name), os.O_WRONLY, 0)
@@ -65,8 +64,8 @@ func (m *mounted) overwrite(name, text string) {
 	must.Succeed(m.t, f.Close())
 }
 
-// asksFor has f read at off, and reports whether the mount is asked for that. ended is closed when
-// the read has ended.
+// asksFor makes f read at off, and reports whether a READ reaches the mount. ended is closed after
+// the read.
 func (m *mounted) asksFor(f *os.File, off int64) (ended chan struct{}, asked bool) {
 	m.t.Helper()
 	before := m.stats().Operations["READ"]
@@ -87,9 +86,8 @@ func (m *mounted) asksFor(f *os.File, off int64) (ended chan struct{}, asked boo
 	return ended, asked
 }
 
-// TestSilentServerLeavesOthersFree: a page of a file waits for the server, and so pages of the file
-// that another client has changed cannot be dropped. A program that opens the file meanwhile can be
-// killed, and notices of other files are sent.
+// A page waits for the server, so the pages of a file changed by another client cannot be dropped.
+// A program opening the file meanwhile can be killed, and notices for other files are sent.
 func TestSilentServerLeavesOthersFree(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, NoCTO: true})
 	names := []string{"stuck", "free"}
@@ -98,7 +96,7 @@ func TestSilentServerLeavesOthersFree(t *testing.T) {
 	for _, name := range names {
 		m.overwrite(name, "after!")
 	}
-	_, err := os.ReadDir(m.dir) // brings their new attributes
+	_, err := os.ReadDir(m.dir) // fetches their new attributes
 	must.Succeed(t, err)
 	for _, name := range names {
 		must.Succeed(t, unix.Access(m.at(name), unix.R_OK)) // the open asks no more
@@ -143,8 +141,8 @@ func TestSilentServerLeavesOthersFree(t *testing.T) {
 	})
 }
 
-// TestSlowFileLeavesOthersWatched: a file has a page that the server does not fill, and so its
-// pages cannot be dropped. Other files that are open still show the writes of another client.
+// A file has a page that the server does not fill, so its pages cannot be dropped. Other open files
+// still show another client's writes.
 func TestSlowFileLeavesOthersWatched(t *testing.T) {
 	m := mount(t, options{AcMin: 10 * time.Millisecond, AcMax: 20 * time.Millisecond, NoCTO: true, Slow: true})
 	files := m.large("stuck", "free")
@@ -166,15 +164,15 @@ func TestSlowFileLeavesOthersWatched(t *testing.T) {
 	}
 }
 
-// TestInterruptedOpenFails: a signal ends an open while the kernel has old pages. The program has
-// no open file, since it would read those.
+// A signal ends an open while the kernel has old pages. The program gets no open file, because it
+// would read those.
 func TestInterruptedOpenFails(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, NoCTO: true, Slow: true, OwnPIDs: true})
 	m.say("unseen")
 	files := m.large("stuck")
 	m.say("hold notices")
 	m.overwrite("stuck", "after!")
-	_, err := os.ReadDir(m.dir) // brings the new attributes
+	_, err := os.ReadDir(m.dir) // fetches the new attributes
 	must.Succeed(t, err)
 	must.Succeed(t, unix.Access(m.at("stuck"), unix.R_OK)) // the open asks no more
 	m.say("hold reads")
@@ -186,7 +184,7 @@ func TestInterruptedOpenFails(t *testing.T) {
 	opens := m.stats().Operations["OPEN"]
 	thread, opened := make(chan int, 1), make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // which ends with the goroutine
+		runtime.LockOSThread() // the thread ends with the goroutine
 		thread <- unix.Gettid()
 		fd, err := unix.Open(m.at("stuck"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err == nil {

@@ -1,4 +1,4 @@
-// Programs that the process of the mount does not see: they are in another PID namespace.
+// Programs invisible to the mount's process, in another PID namespace.
 
 package fusefs_test
 
@@ -13,8 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestUnseenProgramHasItsUsersGroups: a caller in another PID namespace has the groups of its user
-// on this machine.
+// A caller in another PID namespace has its user's groups on this machine.
 func TestUnseenProgramHasItsUsersGroups(t *testing.T) {
 	m := mount(t, options{AllowOther: true, OwnPIDs: true})
 	m.say("unseen")
@@ -29,8 +28,7 @@ func TestUnseenProgramHasItsUsersGroups(t *testing.T) {
 	}
 }
 
-// TestUnseenProgramCanBeKilled: a program in another PID namespace that waits for a silent server
-// can be killed.
+// A program in another PID namespace can be killed while it waits for a silent server.
 func TestUnseenProgramCanBeKilled(t *testing.T) {
 	m := mount(t, options{OwnPIDs: true})
 	m.say("unseen")
@@ -47,8 +45,7 @@ func TestUnseenProgramCanBeKilled(t *testing.T) {
 	m.say("go")
 }
 
-// TestLoginGroupsAreOfTheLoginsGroup: a process with another group than its user's login gets no
-// groups of it.
+// A process with another group than its user's login gets none of its groups.
 func TestLoginGroupsAreOfTheLoginsGroup(t *testing.T) {
 	if got := fusefs.LoginGroups("0", "0"); !slices.Contains(got, "0") {
 		t.Errorf("got %q of root, want 0 among them", got)

@@ -1,4 +1,4 @@
-// How many objects the kernel is left to know.
+// The bound of objects in the kernel's caches.
 
 package fusefs_test
 
@@ -11,9 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestNodesAreBounded: a listing of many names does not stay in memory; what is open stays, and
-// what was forgotten is there when it is asked for, by a kernel that forgets objects and by an
-// older one that forgets names.
+// A listing of many names does not stay in memory. Open files stay, and forgotten ones are found
+// again. This holds for a kernel that prunes objects, and for an older one that forgets names.
 func TestNodesAreBounded(t *testing.T) {
 	for _, how := range []string{"bound nodes", "bound names"} {
 		t.Run(how, func(t *testing.T) {

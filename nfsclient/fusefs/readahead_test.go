@@ -1,4 +1,4 @@
-// Replies in memory of the read-ahead, which must stay until the kernel has them.
+// Replies in read-ahead memory, which must stay until the kernel has them.
 
 package fusefs_test
 
@@ -13,8 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestReadersGetTheirOwnData: programs that read files in order at the same time, through memory
-// that is used again at once, each get what their file has.
+// Concurrent sequential readers, with quickly reused memory, each get their own file's data.
 func TestReadersGetTheirOwnData(t *testing.T) {
 	m := mountOver(t, options{AcMin: long, AcMax: long}, true)
 	const files, size = 32, 4 << 20

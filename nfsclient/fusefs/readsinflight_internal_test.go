@@ -1,4 +1,4 @@
-// READs under way and notices that become due: a model with random schedules.
+// READs in flight and notices that become due: a model with random schedules.
 
 package fusefs
 
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNoticesWaitForReads: a notice that becomes due while READs of one group alone are under way
-// comes when all of these have ended, whatever begins meanwhile. None waits without a READ.
+// A notice due during READs of only one group comes after all of them have ended, whatever begins
+// meanwhile. Without READs none waits.
 func TestNoticesWaitForReads(t *testing.T) {
 	for seed := range uint64(2000) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -42,8 +42,7 @@ func TestNoticesWaitForReads(t *testing.T) {
 	}
 }
 
-// TestNewReadsDoNotPutANoticeOff: READs that overlap without a pause let a notice through when
-// those are answered that were under way.
+// Overlapping READs without a pause let a notice through after the ones in flight.
 func TestNewReadsDoNotPutANoticeOff(t *testing.T) {
 	var r readGroups
 	last := r.begin()

@@ -1,4 +1,4 @@
-// Files that are kept for opens that are made again, and a server that does not answer.
+// Files kept for repeated opens, and a silent server.
 
 package fusefs
 
@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// A silencedConn is a connection whose peer's answers do not arrive while silent is locked.
+// A silencedConn drops the peer's answers while silent is locked.
 type silencedConn struct {
 	net.Conn
 	silent *sync.RWMutex
@@ -32,7 +32,7 @@ func (c silencedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// withoutKernel is a file system whose server answers while silent is not locked.
+// withoutKernel returns a file system with a server that answers unless silent is locked.
 func withoutKernel(t *testing.T, silent *sync.RWMutex) *fileSystem {
 	t.Helper()
 	srv, err := nfsserver.New(nfsserver.Options{
@@ -40,11 +40,11 @@ func withoutKernel(t *testing.T, silent *sync.RWMutex) *fileSystem {
 		Squash:  nfsserver.Squash{NoRootSquash: true, TrustLocal: true},
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", machine.Port(t)))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
 	go rpc.ServeTCP(l)
@@ -57,25 +57,25 @@ func withoutKernel(t *testing.T, silent *sync.RWMutex) *fileSystem {
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	fs, err := client.Mount(t.Context(), "/export")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("mount: %v", err)
 	}
 	var opt Options
 	if err := opt.setDefaults(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("set defaults: %v", err)
 	}
 	f, err := newFileSystem(t.Context(), fs, opt)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("new file system: %v", err)
 	}
 	return f
 }
 
-// keepOne has a file be kept for a thread.
+// keepOne keeps a file for a thread.
 func keepOne(f *fileSystem, name string) *node {
 	n := f.table.enter(handleOf(name), f.table.root, name, 0)
 	f.table.open(n)
@@ -83,8 +83,7 @@ func keepOne(f *fileSystem, name string) *node {
 	return n
 }
 
-// TestKeptFilesEndWithoutTheServer: the end of a mount does not wait for a silent server to remove
-// the hidden name of a file that was kept.
+// The end of a mount does not wait for a silent server to remove a kept file's hidden name.
 func TestKeptFilesEndWithoutTheServer(t *testing.T) {
 	var silent sync.RWMutex
 	f := withoutKernel(t, &silent)
@@ -98,7 +97,7 @@ func TestKeptFilesEndWithoutTheServer(t *testing.T) {
 	}
 }
 
-// TestThreadKeepsOneFile: threads that cannot be told from each other leave no file open for good.
+// Indistinguishable threads leave no file open forever.
 func TestThreadKeepsOneFile(t *testing.T) {
 	f := withoutKernel(t, new(sync.RWMutex))
 	kept := make([]*node, 10)
@@ -115,8 +114,7 @@ func TestThreadKeepsOneFile(t *testing.T) {
 	}
 }
 
-// TestAbsentNameHasNoNode: the answer that nothing has a name names no node, also where an earlier
-// try of the same request has found one.
+// The reply for an absent name has no node, even if an earlier attempt of the request found one.
 func TestAbsentNameHasNoNode(t *testing.T) {
 	f := withoutKernel(t, new(sync.RWMutex))
 	f.opt.LookupCache = LookupAll

@@ -1,4 +1,4 @@
-// The rig of the tests that mount: a child process serves a directory and mounts it.
+// The rig for tests that mount: a child process serves a directory and mounts it.
 
 package fusefs_test
 
@@ -30,16 +30,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// childEnv has the description of the mount in the environment of a child process. A
-// process that used files of a mount which it serves itself could not be ended.
+// childEnv has the description of the mount in a child process's environment. A process that uses
+// files of its own mount could not be killed.
 const childEnv = "NFSRDMA_FUSEFS_TEST"
 
-// A description is what the child mounts.
+// A description is the child's mount.
 type description struct {
 	Export string // a directory
 	Dir    string // the mount point
 	RDMA   bool
-	Port   int    // of the server: it comes back there
+	Port   int    // of the server: it restarts there
 	Twin   string // another mount point, of another client; "": none
 	Opt    options
 }
@@ -47,19 +47,19 @@ type description struct {
 // options is the part of fusefs.Options that tests set.
 type options struct {
 	AllowOther, ReadOnly, NoACL, NoAC, NoCTO, Sync bool
-	Remember                                       bool // the server knows files that are gone
-	Twice                                          bool // the server carries out each CREATE twice, and answers the second
-	Full                                           bool // the server has no room for times
-	Shared                                         bool // the server does not tell how directories were before a change
+	Remember                                       bool // the server knows removed files
+	Twice                                          bool // the server runs each CREATE twice
+	Full                                           bool // the server has no space for times
+	Shared                                         bool // the server omits wcc attributes
 	Plain                                          bool // the server's file system has no ACLs
 	Slow                                           bool // see slowFS
 	NoLocks                                        bool // the server has no lock manager
 	LocalLocks                                     bool
-	OwnPIDs                                        bool // the mount's process is in a PID namespace of its own
+	OwnPIDs                                        bool // the mount has its own PID namespace
 	AcMin, AcMax                                   time.Duration
 	LookupCache                                    fusefs.LookupCache
-	Words                                          string // of the mount itself
-	MaxFile                                        uint64 // FSINFO's maxfilesize; 0: that of the disk
+	Words                                          string // mount options
+	MaxFile                                        uint64 // FSINFO's maxfilesize; 0: the disk's
 }
 
 func TestMain(m *testing.M) {
@@ -78,13 +78,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// boundNodes is the bound of nodes that the lines "bound nodes" and "bound names" set.
+// boundNodes is the bound set by the lines "bound nodes" and "bound names".
 const boundNodes = 64
 
-// restart stops the server, with all that only its memory has, and starts it again. It is for TCP.
+// restart stops the server, drops its memory, and starts it again. It is for TCP.
 var restart func() error
 
-// obey does what the lines of standard input say with the mount, until they end.
+// obey runs the lines of standard input on the mount, until they end.
 func obey(m *fusefs.MountPoint) {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		switch in.Text() {
@@ -140,8 +140,7 @@ func obey(m *fusefs.MountPoint) {
 	}
 }
 
-// serve is the child: it says "ready", unmounts at the end of its input, and says
-// "unmounted".
+// serve is the child: it prints "ready", unmounts at the end of its input, and prints "unmounted".
 func (d *description) serve() error {
 	ctx := context.Background()
 	srv, err := d.exported()
@@ -186,7 +185,7 @@ func (d *description) serve() error {
 		go rpc.ServeTCP(l)
 		return nil
 	}
-	opt.RetryTimeout = time.Hour // a stall of the test is not for the transport to end
+	opt.RetryTimeout = time.Hour // the transport must not end a stall of the test
 	opt.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return &stallConn{conn}, err
@@ -212,7 +211,7 @@ func (d *description) serve() error {
 	return nil
 }
 
-// listen has the server take connections.
+// listen makes the server accept connections.
 func listen(rpc *transport.Server, d *description) (net.Addr, error) {
 	at := fmt.Sprint("127.0.0.1:", d.Port)
 	if d.RDMA {
@@ -232,7 +231,7 @@ func listen(rpc *transport.Server, d *description) (net.Addr, error) {
 	return l.Addr(), nil
 }
 
-// exported is a server of the export.
+// exported returns a server of the export.
 func (d *description) exported() (*nfsserver.Server, error) {
 	tree, err := osfs.New(d.Export, osfs.Options{})
 	if err != nil {
@@ -240,7 +239,7 @@ func (d *description) exported() (*nfsserver.Server, error) {
 	}
 	var served nfsserver.FS = tree
 	if d.Opt.Plain {
-		served = struct{ nfsserver.FS }{tree} // and none of what osfs has beside
+		served = struct{ nfsserver.FS }{tree} // without osfs's optional methods
 	}
 	if d.Opt.Remember {
 		served = &rememberingFS{FS: tree, known: make(map[nfsserver.Ref]nfsserver.Attr)}
@@ -296,7 +295,7 @@ func (d *description) mountAt(ctx context.Context, addr string, opt nfsclient.Op
 // stall is locked while the server's answers do not arrive.
 var stall sync.Mutex
 
-// A stallConn is a connection whose peer may seem to be silent.
+// A stallConn is a connection with a peer that may seem silent.
 type stallConn struct{ net.Conn }
 
 func (c *stallConn) Read(p []byte) (int, error) {
@@ -306,7 +305,7 @@ func (c *stallConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// say has the child do something, and waits until it has.
+// say makes the child run a line, and waits for it.
 func (m *mounted) say(word string) {
 	m.t.Helper()
 	fmt.Fprintln(m.in, word)
@@ -318,7 +317,7 @@ func (m *mounted) say(word string) {
 // A mounted is a mount in a child process.
 type mounted struct {
 	t      testing.TB
-	export string // what is on the server, to be changed as another client would
+	export string // the server's directory, to be changed as another client would
 	dir    string // the mount
 	other  string // the other mount; "": there is none
 	in     io.WriteCloser
@@ -327,7 +326,7 @@ type mounted struct {
 	done   bool
 }
 
-// mount mounts an empty directory; it is unmounted at the end of the test.
+// mount mounts an empty directory; the end of the test unmounts it.
 func mount(t testing.TB, opt options) *mounted { return mountOver(t, opt, false) }
 
 func mountOver(t testing.TB, opt options, rdma bool) *mounted {
@@ -335,13 +334,13 @@ func mountOver(t testing.TB, opt options, rdma bool) *mounted {
 	return mountTwin(t, opt, rdma, false)
 }
 
-// mountTwin has another mount of the same export if asked to, at twin.
+// mountTwin makes another mount of the same export at twin, if requested.
 func mountTwin(t testing.TB, opt options, rdma, twin bool) *mounted {
 	t.Helper()
 	needFUSE(t)
 	top := t.TempDir()
-	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil { // other users are to reach the mount
-		t.Fatal(err)
+	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil { // other users need access
+		t.Fatalf("chmod: %v", err)
 	}
 	d := description{Export: filepath.Join(top, "export"), Dir: filepath.Join(top, "mnt"), RDMA: rdma, Port: machine.Port(t), Opt: opt}
 	dirs := []string{d.Export, d.Dir}
@@ -351,15 +350,15 @@ func mountTwin(t testing.TB, opt options, rdma, twin bool) *mounted {
 	}
 	for _, dir := range dirs {
 		if err := os.Mkdir(dir, 0o777); err != nil {
-			t.Fatal(err)
+			t.Fatalf("mkdir: %v", err)
 		}
 		if err := os.Chmod(dir, 0o777); err != nil {
-			t.Fatal(err)
+			t.Fatalf("chmod: %v", err)
 		}
 	}
 	text, err := json.Marshal(&d)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("marshal: %v", err)
 	}
 	m := &mounted{t: t, export: d.Export, dir: d.Dir, other: d.Twin, cmd: exec.Command(os.Args[0])}
 	m.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
@@ -368,16 +367,16 @@ func mountTwin(t testing.TB, opt options, rdma, twin bool) *mounted {
 		m.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	}
 	if m.in, err = m.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("stdin pipe: %v", err)
 	}
 	out, err := m.cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("stdout pipe: %v", err)
 	}
 	m.out = bufio.NewScanner(out)
 	m.out.Buffer(nil, 1<<20)
 	if err := m.cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 	t.Cleanup(m.end)
 	if !m.out.Scan() || m.out.Text() != "ready" {
@@ -387,7 +386,7 @@ func mountTwin(t testing.TB, opt options, rdma, twin bool) *mounted {
 	return m
 }
 
-// end unmounts, and fails the test if that does not work.
+// end unmounts, and fails the test on an error.
 func (m *mounted) end() {
 	if m.done {
 		return
@@ -403,8 +402,7 @@ func (m *mounted) end() {
 	}
 }
 
-// abort ends a mount that does not end by itself: by the control file of the kernel, so that
-// nothing waits for it.
+// abort ends a hanging mount through the kernel's control file, so that nothing waits for it.
 func (m *mounted) abort() {
 	var st syscall.Stat_t
 	if syscall.Stat(m.dir, &st) == nil {
@@ -416,7 +414,7 @@ func (m *mounted) abort() {
 	_ = m.cmd.Process.Kill()
 }
 
-// stats is what the mount has counted.
+// stats returns the mount's counters.
 func (m *mounted) stats() (s fusefs.Stats) {
 	m.t.Helper()
 	fmt.Fprintln(m.in, "stats")
@@ -424,17 +422,17 @@ func (m *mounted) stats() (s fusefs.Stats) {
 		m.t.Fatal("no stats")
 	}
 	if err := json.Unmarshal(m.out.Bytes(), &s); err != nil {
-		m.t.Fatal(err)
+		m.t.Fatalf("stats: %v", err)
 	}
 	return s
 }
 
-// at is a path in the mount, there is the same on the server.
+// at returns a path in the mount, there the same on the server.
 func (m *mounted) at(name string) string    { return filepath.Join(m.dir, name) }
 func (m *mounted) twin(name string) string  { return filepath.Join(m.other, name) }
 func (m *mounted) there(name string) string { return filepath.Join(m.export, name) }
 
-// needFUSE skips the test where nothing can be mounted.
+// needFUSE skips the test if mounting is impossible.
 func needFUSE(t testing.TB) {
 	t.Helper()
 	machine.NeedRoot(t, "mounts, and serves other users: needs root")

@@ -1,4 +1,4 @@
-// Signals to a program whose call waits for a server that does not answer.
+// Signals to a program during a call to a silent server.
 
 package fusefs_test
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestFatalSignalEndsAWait: a program that waits for a server that is silent can be killed, by
-// a signal that comes after others which do not end it, too.
+// A program waiting for a silent server can be killed, even by a signal after others that do not
+// end it.
 func TestFatalSignalEndsAWait(t *testing.T) {
 	m := mount(t, options{})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("data"), 0o600))
@@ -25,7 +25,8 @@ func TestFatalSignalEndsAWait(t *testing.T) {
 		must.Succeed(t, cmd.Start())
 		_, err = started.Read(make([]byte, 1))
 		must.Succeed(t, err)
-		time.Sleep(50 * time.Millisecond) // the open is under way now, or the signal comes before: both must work
+		// The open is in flight now, or the signal comes before: both must work.
+		time.Sleep(50 * time.Millisecond)
 		if first != 0 {
 			must.Succeed(t, cmd.Process.Signal(first))
 			time.Sleep(50 * time.Millisecond)
@@ -41,8 +42,7 @@ func TestFatalSignalEndsAWait(t *testing.T) {
 	}
 }
 
-// TestHandledSignalEndsNoCall: a signal that the program handles does not make a call fail; its
-// call goes on when the server answers.
+// A handled signal fails no call: the call continues when the server answers.
 func TestHandledSignalEndsNoCall(t *testing.T) {
 	m := mount(t, options{})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("data\n"), 0o600))

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAppendIsSeenByThoseWithPages: an append bypasses the kernel's pages, and is there for
-// programs of the mount that have the file open and in pages.
+// An append bypasses the kernel's pages, and programs of the mount with the file open and cached
+// see it.
 func TestAppendIsSeenByThoseWithPages(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for _, size := range []int{0, 1, 100, 4095, 4096, 5000} {
@@ -48,8 +48,8 @@ func TestAppendIsSeenByThoseWithPages(t *testing.T) {
 	}
 }
 
-// TestAppendBesideAWriter: an append does not overwrite data that a program of the mount has
-// written a moment ago, even if the server does not have it yet.
+// An append does not overwrite data written just before by a program of the mount, even if the
+// server does not have it yet.
 func TestAppendBesideAWriter(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	w, err := os.Create(m.at("file"))
@@ -72,8 +72,7 @@ func TestAppendBesideAWriter(t *testing.T) {
 	must.Succeed(t, errors.Join(err, same("the server", got, want)))
 }
 
-// TestSynchronousAppend: an append to a file that is open with O_SYNC is on the server when it
-// returns.
+// An append to a file open with O_SYNC is on the server when it returns.
 func TestSynchronousAppend(t *testing.T) {
 	m := mount(t, options{})
 	for i, flag := range []int{syscall.O_SYNC, syscall.O_DSYNC, syscall.O_SYNC | syscall.O_DIRECT} {
@@ -90,8 +89,8 @@ func TestSynchronousAppend(t *testing.T) {
 	}
 }
 
-// TestLateNoticeIsLeftOut: a change that an open has made known to the kernel needs no notice,
-// which would void the size in the next reply, and the pages that were read since.
+// A change shown to the kernel by an open needs no notice. It would void the size in the next
+// reply, and pages read since.
 func TestLateNoticeIsLeftOut(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	read := func(want string) {
@@ -113,9 +112,8 @@ func TestLateNoticeIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestCutFileShowsNoZeros: a program has a file open, with only its first page in memory. It reads
-// no zeros after another client has emptied the file, also while the mount looks at open files
-// often.
+// A program has a file open with only its first page cached. It reads no zeros after another client
+// has truncated the file, even if the mount polls open files often.
 func TestCutFileShowsNoZeros(t *testing.T) {
 	for _, trusted := range []time.Duration{long, 10 * time.Millisecond} {
 		m := mount(t, options{AcMin: trusted, AcMax: trusted})
@@ -125,13 +123,13 @@ func TestCutFileShowsNoZeros(t *testing.T) {
 		defer f.Close()
 		data, buf := bytes.Repeat([]byte("o"), 4401), make([]byte, 8192)
 		for i := range 300 {
-			_, err := f.WriteAt(data, 0) // the second page is not filled by that
+			_, err := f.WriteAt(data, 0) // does not fill the second page
 			must.Succeed(t, err)
 			must.Succeed(t, f.Sync())
 			must.Succeed(t, os.Truncate(m.there("file"), 0))
 			n, err := f.ReadAt(buf, 0)
 			if err != nil && !errors.Is(err, io.EOF) {
-				t.Fatal(err)
+				t.Fatalf("read: %v", err)
 			}
 			if bytes.IndexByte(buf[:n], 0) >= 0 {
 				t.Fatalf("trusted for %v, round %d: got %d bytes with zeros, want none", trusted, i, n)
@@ -140,8 +138,7 @@ func TestCutFileShowsNoZeros(t *testing.T) {
 	}
 }
 
-// TestTruncatingOpenSendsNoPages: data stored through a mapping, and changes by another client, are
-// gone after an open with O_TRUNC.
+// Data stored through a mapping, and foreign changes, are gone after an open with O_TRUNC.
 func TestTruncatingOpenSendsNoPages(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	m.say("hold notices")
@@ -162,8 +159,8 @@ func TestTruncatingOpenSendsNoPages(t *testing.T) {
 	must.Succeed(t, errors.Join(err, same("the server", got, nil)))
 }
 
-// TestAppendAfterAnothersIsSeen: after an append to a file that another client has made longer,
-// programs of the mount that have it open have all of it, without a look at its attributes.
+// After an append to a file that another client has extended, programs with the file open see all
+// of it, without fetching attributes.
 func TestAppendAfterAnothersIsSeen(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for _, how := range []int{os.O_APPEND, 0} { // with the flag from the start, or by F_SETFL
@@ -202,8 +199,7 @@ func TestAppendAfterAnothersIsSeen(t *testing.T) {
 	}
 }
 
-// TestAppendShowsARewrite: an append to a file that another client has given other content of the
-// same size leaves no page of the old content.
+// An append to a file rewritten by another client with the same size leaves no old page.
 func TestAppendShowsARewrite(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must.Succeed(t, os.WriteFile(m.at("file"), bytes.Repeat([]byte("o"), 9000), 0o644))
@@ -224,8 +220,8 @@ func TestAppendShowsARewrite(t *testing.T) {
 	must.Succeed(t, errors.Join(err, same("read", got, append(want, "ours"...))))
 }
 
-// TestListingShowsNoZeros: the size in a listing does not extend an open file while its page of the
-// former end is cached, with zeros after it.
+// The size in a listing does not extend an open file while its page at the previous end is cached,
+// with zeros after it.
 func TestListingShowsNoZeros(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("before"), 0o644))
@@ -246,8 +242,7 @@ func TestListingShowsNoZeros(t *testing.T) {
 	}
 }
 
-// TestLockDoesNotBelieveTimes: under a lock, data that another client has written is seen even if
-// no attribute shows it.
+// Under a lock another client's data is visible even if no attribute shows it.
 func TestLockDoesNotBelieveTimes(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("before"), 0o644))
@@ -265,8 +260,8 @@ func TestLockDoesNotBelieveTimes(t *testing.T) {
 	must.Succeed(t, errors.Join(err, same("read", got, []byte("after!"))))
 }
 
-// TestGrownAfterACut: a file that was cut, so that the kernel has that size, and is then made
-// longer by another client is whole at the next open.
+// A file truncated here, with that size in the kernel, and then extended by another client is
+// complete at the next open.
 func TestGrownAfterACut(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	base := bytes.Repeat([]byte("o"), 9000)
@@ -323,8 +318,8 @@ func TestGrownAfterACut(t *testing.T) {
 	}
 }
 
-// TestSeekEndAfterACut: SEEK_END finds the end that another client has made, even if the kernel's
-// size is larger and it fetches attributes only now.
+// SEEK_END finds another client's end, even if the kernel's size is larger and it fetches
+// attributes only now.
 func TestSeekEndAfterACut(t *testing.T) {
 	for _, noac := range []bool{false, true} {
 		opt := options{NoAC: noac}
@@ -342,7 +337,7 @@ func TestSeekEndAfterACut(t *testing.T) {
 			must.Succeed(t, err)
 			must.Succeed(t, os.WriteFile(m.there(name), []byte("cut"), 0o644))
 			want := int64(3)
-			if !noac { // the append shows how the file is
+			if !noac { // the append shows the file's state
 				_, err = f.WriteString("appended")
 				must.Succeed(t, err)
 				want += 8
@@ -354,8 +349,8 @@ func TestSeekEndAfterACut(t *testing.T) {
 	}
 }
 
-// TestCutBesideAnOpenThatFindsMore: an open finds that another client has made the file longer, and
-// a program here makes it shorter meanwhile. The kernel keeps the shorter size.
+// An open finds that another client has extended the file, and a program here truncates it
+// meanwhile. The kernel keeps the smaller size.
 func TestCutBesideAnOpenThatFindsMore(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, Slow: true})
 	must.Succeed(t, os.WriteFile(m.there("f"), []byte("content"), 0o644))
@@ -384,8 +379,8 @@ func TestCutBesideAnOpenThatFindsMore(t *testing.T) {
 	}
 }
 
-// TestSeekEndAfterAnOpen: SEEK_END finds the end, even if the kernel kept a larger size at the last
-// open, and another client has changed the file since.
+// SEEK_END finds the end, even if the kernel kept a larger size at the last open, and another
+// client has changed the file since.
 func TestSeekEndAfterAnOpen(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must.Succeed(t, os.WriteFile(m.at("file"), matrixBase, 0o644))
@@ -406,8 +401,8 @@ func TestSeekEndAfterAnOpen(t *testing.T) {
 	}
 }
 
-// TestFileChangesBesideFstat: another client has made an open file longer, and changes it once more
-// while the mount answers fstat. The kernel has the size that fstat shows, or the last one.
+// Another client has extended an open file, and changes it again while the mount answers fstat. The
+// kernel has fstat's size, or the last one.
 func TestFileChangesBesideFstat(t *testing.T) {
 	m := mountTwin(t, options{AcMin: long, AcMax: long}, false, true)
 	for name, change := range map[string]func(path string) error{
@@ -420,7 +415,7 @@ func TestFileChangesBesideFstat(t *testing.T) {
 			must.Succeed(t, err)
 			defer f.Close()
 			must.Succeed(t, os.WriteFile(m.twin(name), matrixBase, 0o644))
-			_, err = os.ReadDir(m.dir) // which brings the attributes that fstat has
+			_, err = os.ReadDir(m.dir) // fetches the attributes that fstat has
 			must.Succeed(t, errors.Join(err, change(m.twin(name))))
 			fi, err := f.Stat()
 			var got []byte
@@ -438,8 +433,8 @@ func TestFileChangesBesideFstat(t *testing.T) {
 	}
 }
 
-// TestCutAndChangedIsReadAfterFstat: a look at an open file that another client has made shorter,
-// with other content, is followed by reads of that content.
+// After fstat of an open file that another client has truncated and rewritten, reads return the new
+// content.
 func TestCutAndChangedIsReadAfterFstat(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must.Succeed(t, os.WriteFile(m.there("f"), []byte("content"), 0o644))
@@ -458,8 +453,8 @@ func TestCutAndChangedIsReadAfterFstat(t *testing.T) {
 	must.Succeed(t, errors.Join(err, same("pread", b[:n], []byte("new"))))
 }
 
-// TestSeekEndBesideNotices: with noac SEEK_END finds the end, though a notice may have voided the
-// reply by which the kernel was to have the size, and another client has changed the file since.
+// With noac SEEK_END finds the end, although a notice may have voided the reply with the size, and
+// another client has changed the file since.
 func TestSeekEndBesideNotices(t *testing.T) {
 	m := mount(t, options{NoAC: true})
 	for i := range 200 {

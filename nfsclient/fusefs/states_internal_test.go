@@ -1,4 +1,4 @@
-// States of nodes: random schedules of names, opens and removals of one mount, without a kernel.
+// Node states: random schedules of names, opens and removals in one mount, without a kernel.
 
 package fusefs
 
@@ -26,7 +26,7 @@ import (
 
 func pause() { time.Sleep(rand.N(5 * time.Millisecond)) }
 
-// slow has calls run, and their replies leave, at any time and in any order.
+// slow delays calls and replies, in any order.
 func slow(programs []*transport.Program) []*transport.Program {
 	for _, p := range programs {
 		p.Procs = slices.Clone(p.Procs)
@@ -44,7 +44,7 @@ func slow(programs []*transport.Program) []*transport.Program {
 	return programs
 }
 
-// A pipeListener accepts connections in this process. Its connections have addresses of TCP.
+// A pipeListener accepts connections in this process, with TCP addresses.
 type pipeListener struct {
 	conns chan net.Conn
 	ended chan struct{}
@@ -73,14 +73,14 @@ func (l *pipeListener) dial(context.Context, string, string) (net.Conn, error) {
 	return pipeConn{ours}, nil
 }
 
-// A kernel sends what Linux sends for programs. It holds the lock of a directory while names in it
-// are made, removed or replaced, and none for a look at a name.
+// A kernel sends Linux's requests for programs. It locks a directory while it makes, removes or
+// replaces names, and not for a lookup.
 type kernel struct {
 	fs   *fileSystem
 	lock chan struct{}
 }
 
-// do runs change with the lock of the directory.
+// do runs change with the directory's lock.
 func (k *kernel) do(change func()) {
 	k.lock <- struct{}{}
 	change()
@@ -89,7 +89,7 @@ func (k *kernel) do(change func()) {
 
 func header(c fuse.Caller, node uint64) fuse.InHeader { return fuse.InHeader{NodeId: node, Caller: c} }
 
-// lookup returns the node of a name, 0 if there is none, with one lookup counted.
+// lookup returns the node of a name with one lookup counted, or 0.
 func (k *kernel) lookup(c fuse.Caller, name string) (uint64, fuse.Status) {
 	var out fuse.EntryOut
 	h := header(c, rootID)
@@ -180,7 +180,7 @@ func (k *kernel) change(c fuse.Caller, name, from string) (st fuse.Status) {
 	return st
 }
 
-// program is one of several that use the same names. The name "kept" is replaced, and never
+// program is one of several programs with the same names. The name "kept" is replaced, and never
 // removed.
 func (k *kernel) program(c fuse.Caller) error {
 	for range 20 {
@@ -222,11 +222,12 @@ func (k *kernel) program(c fuse.Caller) error {
 	return nil
 }
 
-// TestNodeStates: a file that is open here stays until it is closed, and opens succeed, whatever
-// programs do with the names meanwhile. Nothing is left in the end: no node, no hidden name.
+// An open file survives until it is closed, and opens succeed, whatever programs do with the names
+// meanwhile. At the end no node and no hidden name is left.
 func TestNodeStates(t *testing.T) {
 	const child = "NFSRDMA_NODE_STATES"
-	if os.Getenv(child) == "" { // other tests would be given memory of the bubble again, and the other way round
+	// Otherwise other tests would share pooled memory with the bubble.
+	if os.Getenv(child) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestNodeStates$")
 		cmd.Env = append(os.Environ(), child+"=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -247,28 +248,28 @@ func nodeStates(t *testing.T) {
 		Squash: nfsserver.Squash{NoRootSquash: true, TrustLocal: true},
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	rpc, l := transport.NewServer(transport.ServerConfig{}, slow(srv.Programs())...), &pipeListener{make(chan net.Conn), make(chan struct{})}
 	served := make(chan error)
 	go func() { served <- rpc.ServeTCP(l) }()
 	client, err := nfsclient.Dial(t.Context(), pipeAddr.String(), nfsclient.Options{Transport: nfsclient.TCP, Dial: l.dial})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	exported, err := client.Mount(t.Context(), "/export")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("mount: %v", err)
 	}
 	opt := Options{Cred: &transport.Cred{}, LocalPosix: true, LocalFlock: true}
 	if err = opt.setDefaults(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("set defaults: %v", err)
 	}
 	fs, err := newFileSystem(t.Context(), exported, opt)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("new file system: %v", err)
 	}
-	fs.notices.stopped = true // there is no kernel to tell
+	fs.notices.stopped = true // there is no kernel
 	k := &kernel{fs, make(chan struct{}, 1)}
 	f, st := k.open(fuse.Caller{}, "kept", true)
 	if st != fuse.OK {
@@ -285,13 +286,13 @@ func nodeStates(t *testing.T) {
 		err = errors.Join(err, <-ended)
 	}
 	if err != nil {
-		t.Error(err)
+		t.Errorf("programs: %v", err)
 	}
 	k.settled(t, exported)
 	fs.stop()
 	client.Close()
 	if err := rpc.Shutdown(context.Background()); err != nil {
-		t.Error(err)
+		t.Errorf("shutdown: %v", err)
 	}
 	if err := <-served; !errors.Is(err, transport.ErrClosed) {
 		t.Errorf("the server ended with %v, want %v", err, transport.ErrClosed)
@@ -315,10 +316,10 @@ func (k *kernel) settled(t *testing.T, exported *nfsclient.FS) {
 		}
 		fs.Forget(node, 1)
 	}
-	time.Sleep(2 * reopenFor) // what is kept for a second walk goes
+	time.Sleep(2 * reopenFor) // files kept for a second walk end
 	for e, err := range exported.Names(t.Context(), ".") {
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("list the export: %v", err)
 		}
 		if isHidden(e.Name()) {
 			t.Errorf("got %s in the end, want no hidden name", e.Name())

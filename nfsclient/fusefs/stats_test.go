@@ -1,8 +1,9 @@
-// Differences of figures: what has happened between two looks at a mount.
+// Differences of counters between two moments of a mount.
 
 package fusefs
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -11,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient/internal/datapath"
 )
 
-// TestFiguresSince: what is counted is of the time between, what is held is of the later moment,
-// and means and quantiles are those of the calls between.
+// Counters cover the time between, states are those of the later moment, and means and quantiles
+// cover the calls between.
 func TestFiguresSince(t *testing.T) {
 	at := func(slow uint64) Stats {
 		c := nfsclient.CallStats{Count: 10 + slow, Errors: slow, SentBytes: 100 * slow, Queue: 10 * time.Microsecond,
@@ -26,17 +27,28 @@ func TestFiguresSince(t *testing.T) {
 	}
 	before := at(0)
 	d := at(2).Since(&before)
-	if d.Age != 2*time.Second || d.Open != 2 || d.AttrHits != 2 || d.Memory != 2 || d.Data.Dirty != 2 || d.Data.Writes != 2 {
-		t.Errorf("%+v", d)
+	if d.Age != 2*time.Second {
+		t.Errorf("age %v, want 2s", d.Age)
 	}
-	if len(d.Operations) != 1 || d.Operations["OPEN"] != 2 || len(d.Calls) != 1 {
-		t.Errorf("%+v", d)
+	got := [5]int64{int64(d.Open), int64(d.AttrHits), d.Memory, d.Data.Dirty, d.Data.Writes}
+	if want := [5]int64{2, 2, 2, 2, 2}; got != want {
+		t.Errorf("open files, hits, memory, dirty bytes and WRITEs: got %v, want %v", got, want)
+	}
+	if want := map[string]uint64{"OPEN": 2}; !maps.Equal(d.Operations, want) {
+		t.Errorf("operations: got %v, want %v", d.Operations, want)
+	}
+	if len(d.Calls) != 1 {
+		t.Errorf("%d procedures, want 1", len(d.Calls))
 	}
 	if got, want := d.Mechanisms["poll"], (tally.Counts{Won: 2, Passed: 4}); got != want {
 		t.Errorf("decisions of poll: got %+v, want %+v", got, want)
 	}
 	c := d.Calls["READ"]
-	if c.Count != 2 || c.Errors != 2 || c.SentBytes != 200 || c.RoundTripMean.Round(time.Millisecond) != time.Second || c.RoundTripP99 != nfsclient.TimeBucket(3) {
-		t.Errorf("%+v", c)
+	if got, want := [3]uint64{c.Count, c.Errors, c.SentBytes}, [3]uint64{2, 2, 200}; got != want {
+		t.Errorf("calls, errors and bytes: got %v, want %v", got, want)
+	}
+	times := [2]time.Duration{c.RoundTripMean.Round(time.Millisecond), c.RoundTripP99}
+	if want := [2]time.Duration{time.Second, nfsclient.TimeBucket(3)}; times != want {
+		t.Errorf("mean and p99: got %v, want %v", times, want)
 	}
 }

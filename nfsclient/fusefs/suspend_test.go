@@ -1,4 +1,4 @@
-// Sleep of the machine: that it is noticed, by clocks that tests turn.
+// Suspend of the machine is detected, with clocks controlled by the test.
 
 package fusefs
 
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestSleepIsNoticed: each time that the clock is changed, what it has slept since the last time
-// counts, and a clock that was only set is no sleep.
+// After each change of the clock the suspend time since the last one counts, and a mere setting of
+// the clock is no suspend.
 func TestSleepIsNoticed(t *testing.T) {
 	offsets := []time.Duration{5, 5, 5 + time.Hour, 5 + time.Hour + time.Millisecond, 5 + 3*time.Hour}
 	next := -1
@@ -31,12 +31,11 @@ func TestSleepIsNoticed(t *testing.T) {
 	}
 }
 
-// TestClockAlarmEnds: the kernel gives a timer that tells of its clock, and stop ends the wait for
-// it.
+// The kernel's timer for clock changes works, and stop ends the wait for it.
 func TestClockAlarmEnds(t *testing.T) {
 	a, err := newClockAlarm()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("new clock alarm: %v", err)
 	}
 	ended := make(chan error)
 	go func() { ended <- a.wait() }()

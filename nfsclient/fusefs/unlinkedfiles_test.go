@@ -1,5 +1,4 @@
-// A server that knows files for longer than they have names, as Linux's does while it has them
-// open.
+// A server that knows files for longer than their names, like Linux's while it has them open.
 
 package fusefs_test
 
@@ -12,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A rememberingFS answers for files that are gone with what they were, and no link. Its top
-// directory never shows a change, as one whose clock ticks slowly does not for a while.
+// A rememberingFS answers for removed files with their last attributes and link count 0. Its top
+// directory never shows a change, like one with a coarse clock.
 type rememberingFS struct {
 	nfsserver.FS
 
@@ -46,8 +45,8 @@ func (r *rememberingFS) Access(c nfsserver.Cred, ref nfsserver.Ref, want uint32)
 	return r.FS.Access(c, ref, want)
 }
 
-// TestReplacedFileIsFoundAgain: a file that another client has replaced is not opened by its
-// handle, though the server still answers for that.
+// A file replaced by another client is not opened by its old handle, although the server still
+// accepts it.
 func TestReplacedFileIsFoundAgain(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, Remember: true})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("old"), 0o600))

@@ -25,8 +25,7 @@ func as(t testing.TB, uid, gid uint32, groups []uint32, script string) (string, 
 	return strings.TrimSpace(string(out)), err == nil
 }
 
-// TestEachUserHasHisOwnRights: calls are made in the name of the caller with his groups, and what
-// one user has looked up opens nothing to another.
+// Calls carry the caller's user and groups, and lookups by one user open nothing to another.
 func TestEachUserHasHisOwnRights(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
 	if out, ok := as(t, 1001, 1001, nil, "cd "+m.dir+" && umask 077 && mkdir private && echo secret >private/file && echo open >mine && chgrp 1001 mine && chmod 640 mine"); !ok {
@@ -64,8 +63,8 @@ func TestEachUserHasHisOwnRights(t *testing.T) {
 	}
 }
 
-// TestRightToSearchEndsWithChmod: an open right after the chmod is refused, though the kernel still
-// knows the name and has not been told to forget it.
+// An open right after chmod is refused, although the kernel still has the name and no notice has
+// come.
 func TestRightToSearchEndsWithChmod(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
 	out, ok := as(t, 1001, 1001, nil, "cd "+m.dir+` && mkdir d && echo x >d/f && for i in $(seq 100); do
@@ -77,8 +76,7 @@ func TestRightToSearchEndsWithChmod(t *testing.T) {
 	}
 }
 
-// TestFailedRenameKeepsItsTarget: a rename that the server refuses leaves the file that it would
-// have replaced under its name, open or not, with one name or two.
+// A refused rename leaves its target under its name, open or not, with one name or two.
 func TestFailedRenameKeepsItsTarget(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
 	if out, ok := as(t, 1001, 1001, nil, "cd "+m.dir+" && mkdir -m 755 theirs && echo new >theirs/source && mkdir -m 777 ours"); !ok {
@@ -92,8 +90,7 @@ func TestFailedRenameKeepsItsTarget(t *testing.T) {
 	}
 }
 
-// TestSetIDBitsAreTakenOff: the server takes them off when another than root writes, and the mount
-// shows it.
+// The server clears set-id bits when a user other than root writes, and the mount shows it.
 func TestSetIDBitsAreTakenOff(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
 	if out, ok := as(t, 1001, 1001, nil, "cd "+m.dir+" && echo x >file && chmod 6777 file"); !ok {
@@ -104,12 +101,12 @@ func TestSetIDBitsAreTakenOff(t *testing.T) {
 	}
 }
 
-// asUser runs do on a thread with another user's and group's rights to files.
+// asUser runs do on a thread with another user's and group's file rights.
 func asUser(uid, gid int, do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		_ = unix.Setfsgid(gid)
 		_ = unix.Setfsuid(uid)
 		do()
@@ -117,8 +114,7 @@ func asUser(uid, gid int, do func()) {
 	<-done
 }
 
-// TestTruncatingOpenNeedsTheRightToWrite: the owner of a file of mode 0444 cannot open it for
-// reading with O_TRUNC.
+// The owner of a file of mode 0444 cannot open it for reading with O_TRUNC.
 func TestTruncatingOpenNeedsTheRightToWrite(t *testing.T) {
 	m := mount(t, options{AllowOther: true})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("data"), 0o444))
@@ -136,8 +132,7 @@ func TestTruncatingOpenNeedsTheRightToWrite(t *testing.T) {
 	}
 }
 
-// TestSpecialFilesAreForThoseWithRights: the kernel opens devices, FIFOs and sockets itself, and
-// their permission bits count.
+// The kernel opens devices, FIFOs and sockets itself, and their permission bits apply.
 func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
 	for name, made := range map[string]struct{ mode, dev uint32 }{
@@ -159,7 +154,7 @@ func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 	}
 	use := func(refused error) {
 		t.Helper()
-		const fmodeExec = 0x20 // of the kernel alone, which ignores it here
+		const fmodeExec = 0x20 // only the kernel sets it, and ignores it here
 		for _, flags := range []int{unix.O_RDONLY, unix.O_RDWR, unix.O_RDWR | fmodeExec, unix.O_PATH} {
 			if err := open("fifo", flags); !errors.Is(err, refused) {
 				t.Errorf("fifo with %#x: got %v, want %v", flags, err, refused)
@@ -187,11 +182,11 @@ func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 		must.Succeed(t, os.Remove(m.at("moved")))
 	})
 	err = open("null", unix.O_RDWR)
-	want(t, err, unix.EACCES) // devices are for no one without default_permissions
+	want(t, err, unix.EACCES) // devices need default_permissions
 }
 
-// TestWriteTakesSetIDBits: when a write to a set-id file by a user returns, the server has taken
-// the bits off, and the mount shows that.
+// When a user's write to a set-id file returns, the server has cleared the bits, and the mount
+// shows that.
 func TestWriteTakesSetIDBits(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("program"), 0o777))

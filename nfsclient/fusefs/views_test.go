@@ -1,4 +1,4 @@
-// How tests see a file otherwise than by read(2), and compare it.
+// Other ways than read(2) to see a file, and comparing it.
 
 package fusefs_test
 
@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// matrixBase is how the file is at first: a page and the start of the next one.
+// matrixBase is the initial content: a page and the start of the next one.
 var matrixBase = bytes.Repeat([]byte("o"), 5000)
 
-// same says where two contents differ.
+// same reports where two contents differ.
 func same(what string, got, want []byte) error {
 	if bytes.Equal(got, want) {
 		return nil
@@ -29,7 +29,7 @@ func same(what string, got, want []byte) error {
 	return fmt.Errorf("%s: %d bytes %.20q… at %d, want %d bytes %.20q…", what, len(got), got[at:], at, len(want), want[at:])
 }
 
-// onMapping has do use a mapping of the first size bytes of f. A fault is an error.
+// onMapping calls do with a mapping of the first size bytes of f. A fault is an error.
 func onMapping(f *os.File, size int, do func([]byte)) (err error) {
 	if size == 0 {
 		return nil
@@ -49,7 +49,7 @@ func onMapping(f *os.File, size int, do func([]byte)) (err error) {
 	return errors.Join(unix.Msync(p, unix.MS_SYNC), f.Sync())
 }
 
-// pipedBy collects through a pipe what move moves into it, until that is no more.
+// pipedBy collects the data that move puts into a pipe, until there is no more.
 func pipedBy(f *os.File, move func(out, count int) (int, error)) ([]byte, error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
@@ -61,7 +61,7 @@ func pipedBy(f *os.File, move func(out, count int) (int, error)) ([]byte, error)
 		return nil, err
 	}
 	var all []byte
-	buf := make([]byte, 16<<10) // which a pipe has room for
+	buf := make([]byte, 16<<10) // fits into a pipe
 	for {
 		n, err := move(p[1], len(buf))
 		if n <= 0 || err != nil {
