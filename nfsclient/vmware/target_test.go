@@ -1,4 +1,4 @@
-// The life of a program written for go-nfs-client, over RDMA and over TCP.
+// A program for go-nfs-client, over RDMA and over TCP.
 
 package vmware_test
 
@@ -23,7 +23,7 @@ import (
 	"github.com/vmware/go-nfs-client/nfs"
 )
 
-// serve exports an empty tree as /v and returns a URL for either transport.
+// serve exports an empty tree as /v and returns a URL for each transport.
 func serve(t *testing.T) []string {
 	t.Helper()
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
@@ -32,17 +32,17 @@ func serve(t *testing.T) []string {
 		Squash:  nfsserver.Squash{All: true, UID: uid, GID: gid},
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	rl, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	tl, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	done := make(chan struct{}, 2)
 	go func() { rpc.ServeRDMA(dev, rl); done <- struct{}{} }()
@@ -63,30 +63,34 @@ func TestProgramOfGoNFSClient(t *testing.T) {
 		t.Run(url[:7], func(t *testing.T) {
 			m, err := vmware.DialMount(t.Context(), url, nfsclient.Options{})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("dial mount: %v", err)
 			}
 			defer m.Close()
 			v, err := m.Mount("/v")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("mount: %v", err)
 			}
 			defer v.Close()
 			program(t, v)
 			if err := m.Unmount(); err != nil {
-				t.Error(err)
+				t.Errorf("unmount: %v", err)
 			}
 		})
 	}
 }
 
-// program does what such programs do.
+// program runs the usual operations of such programs.
 func program(t *testing.T, v *vmware.Target) {
-	if info, err := v.FSInfo(); err != nil || info.RTMax == 0 || info.WTMax == 0 {
-		t.Fatalf("FSInfo: %+v, %v", info, err)
+	info, err := v.FSInfo()
+	if err != nil {
+		t.Fatalf("FSInfo: %v", err)
+	}
+	if info.RTMax == 0 || info.WTMax == 0 {
+		t.Fatalf("FSInfo: %+v, want sizes", info)
 	}
 	for _, d := range []string{"dir", "dir/a", "dir/a/b"} {
 		if _, err := v.Mkdir(d, 0o775); err != nil {
-			t.Fatal(err)
+			t.Fatalf("mkdir: %v", err)
 		}
 		if _, err := v.Mkdir(d, 0o775); !os.IsExist(err) {
 			t.Fatalf("second mkdir: %v", err)
@@ -98,7 +102,7 @@ func program(t *testing.T, v *vmware.Target) {
 			t.Errorf("RemoveAll of a file: %v", err)
 		}
 		if err := v.Remove("dir/a/file"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("remove: %v", err)
 		}
 	}
 	if _, _, err := v.Lookup("dir/a/file"); !os.IsNotExist(err) {
@@ -109,7 +113,7 @@ func program(t *testing.T, v *vmware.Target) {
 	}
 	list, err := v.ReadDirPlus("dir")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read dir plus: %v", err)
 	}
 	var names []string
 	for _, e := range list {
@@ -125,7 +129,7 @@ func program(t *testing.T, v *vmware.Target) {
 		t.Errorf("RmDir of a full directory: %v", err)
 	}
 	if err := v.RemoveAll("dir"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("remove all: %v", err)
 	}
 	if err := v.RemoveAll("dir"); err != nil {
 		t.Errorf("RemoveAll of nothing: %v", err)
@@ -138,20 +142,23 @@ func file(t *testing.T, v *vmware.Target, name string, n int) {
 	_, _ = rand.Read(want)
 	f, err := v.OpenFile(name, 0o640)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open file: %v", err)
 	}
 	if _, err := io.Copy(f, bytes.NewReader(want)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("copy: %v", err)
 	}
 	if err := f.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	fi, _, err := v.Lookup(name)
-	if err != nil || fi.Size() != int64(n) || fi.Mode() != 0o640 {
-		t.Fatalf("%s: %+v, %v", name, fi, err)
+	if err != nil {
+		t.Fatalf("lookup of %s: %v", name, err)
+	}
+	if fi.Size() != int64(n) || fi.Mode() != 0o640 {
+		t.Fatalf("%s: %d bytes, mode %v, want %d and 0640", name, fi.Size(), fi.Mode(), n)
 	}
 	if f, err = v.Open(name); err != nil {
-		t.Fatal(err)
+		t.Fatalf("open: %v", err)
 	}
 	defer f.Close()
 	got, err := io.ReadAll(f)
