@@ -1,4 +1,4 @@
-// The data path does not allocate, at either end (the race detector makes pools lose things on
+// The data path does not allocate, at either end (the race detector makes pools drop items on
 // purpose).
 
 //go:build !race
@@ -42,13 +42,13 @@ func TestDataPathDoesNotAllocate(t *testing.T) {
 			measure := func() float64 {
 				return testing.AllocsPerRun(200, func() {
 					if err := do(); err != nil {
-						t.Fatal(err)
+						t.Fatalf("%s: %v", name, err)
 					}
 				})
 			}
 			n := measure()
-			// The server keeps nothing of a file that has just changed: its LOOKUP is the long one
-			// for some ticks of the clock.
+			// The server caches nothing about a file changed just now: its LOOKUP takes the slow
+			// path for some clock ticks.
 			for try := 0; n >= 1 && name == "LOOKUP" && try < 100; try++ {
 				time.Sleep(10 * time.Millisecond)
 				n = measure()

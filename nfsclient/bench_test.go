@@ -1,4 +1,4 @@
-// Benchmarks of one call, with the allocations of both ends.
+// Benchmarks of single calls, with the allocations at both ends.
 
 package nfsclient_test
 
@@ -13,10 +13,10 @@ func benchFile(b *testing.B, tr nfsclient.Transport) *nfsclient.File {
 	fsys := mountNew(b, tr, "memfs", nfsclient.Options{})
 	f, err := fsys.Create(context.Background(), "f", 0o600)
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("create: %v", err)
 	}
 	if _, err := f.WriteAt(make([]byte, 1<<20), 0); err != nil {
-		b.Fatal(err)
+		b.Fatalf("write at: %v", err)
 	}
 	return f
 }
@@ -43,7 +43,7 @@ func BenchmarkCalls(b *testing.B) {
 				b.SetBytes(int64(x.n))
 				for b.Loop() {
 					if err := x.do(); err != nil {
-						b.Fatal(err)
+						b.Fatalf("%s: %v", x.name, err)
 					}
 				}
 			})

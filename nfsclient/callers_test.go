@@ -1,4 +1,4 @@
-// Calls in the names of several callers over the same connections.
+// Calls with several callers' credentials over the same connections.
 
 package nfsclient_test
 
@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// TestEachCallerActsAsHimself: what a Client of As makes is his, and what he may is
-// his alone. A refusal brings the attributes that the server sends with it.
+// A Client from As acts with its own credentials: it owns its files, and has only its own rights. A
+// refusal includes the attributes sent with it.
 func TestEachCallerActsAsHimself(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{
 		Exports: []nfsserver.Export{{Name: exportName, FS: memfs.New(memfs.Options{})}}, Squash: nfsserver.Squash{NoRootSquash: true}, AsyncNames: true,
@@ -48,14 +48,20 @@ func TestEachCallerActsAsHimself(t *testing.T) {
 			args := nfs3.SetattrArgs{FH: n.FH, Attr: nfs3.Sattr{SetMode: true, Mode: 0o666}}
 			var res nfs3.SetattrRes
 			err = other.Do(t.Context(), nfs3.ProcSetattr, &args, &res, &res.Status, nil, 0)
-			if err == nil || !res.Wcc.After.Present || res.Wcc.After.Attr.UID != 1001 {
-				t.Errorf("another's chmod: %v, %+v", err, res.Wcc.After)
+			if err == nil {
+				t.Error("another user's chmod succeeds, want a refusal")
+			}
+			if after := res.Wcc.After; !after.Present || after.Attr.UID != 1001 {
+				t.Errorf("another user's chmod: attributes %+v, want owner 1001", after)
 			}
 			var wcc nfs3.WccData
 			_, err = owner.WriteWcc(t.Context(), n.FH, []byte("data"), 0, nfs3.Unstable, &wcc)
 			must.Succeed(t, err)
-			if !wcc.Before.Present || wcc.Before.Attr.Size != 0 || wcc.After.Attr.Size != 4 {
-				t.Errorf("WRITE: %+v", wcc)
+			if !wcc.Before.Present {
+				t.Error("WRITE: no attributes from before")
+			}
+			if got, want := [2]uint64{wcc.Before.Attr.Size, wcc.After.Attr.Size}, [2]uint64{0, 4}; got != want {
+				t.Errorf("WRITE: sizes before and after %v, want %v", got, want)
 			}
 		})
 	}

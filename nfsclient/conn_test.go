@@ -1,4 +1,4 @@
-// Which of several connections a call takes, and what is counted of it.
+// The connection chosen for a call among several, and the counters.
 
 package nfsclient
 
@@ -20,15 +20,14 @@ func okGetattr(c *transport.Call) error {
 	return nil
 }
 
-// TestSmallCallsDoNotWaitBehindPayload has 64 transfers of 1 MiB under way on 2, 3 and 4
-// connections: they are spread, and for small calls there is one with no more than one transfer on
-// it.
+// 64 transfers of 1 MiB run on 2, 3 and 4 connections. They are spread, and one connection for
+// small calls has at most one transfer.
 func TestSmallCallsDoNotWaitBehindPayload(t *testing.T) {
 	addr := serveGetattr(t, okGetattr)
 	for n := 2; n <= 4; n++ {
 		c, err := Dial(t.Context(), addr, Options{Transport: TCP, Conns: n})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("dial: %v", err)
 		}
 		defer c.Close()
 		for range 64 {
@@ -47,8 +46,7 @@ func TestSmallCallsDoNotWaitBehindPayload(t *testing.T) {
 	}
 }
 
-// TestLostConnectionCostsTheOthersNothing: one of three connections is cut and cannot be made
-// again; all further calls are answered over the others.
+// One of three connections is cut and cannot reconnect: all later calls use the others.
 func TestLostConnectionCostsTheOthersNothing(t *testing.T) {
 	addr := serveGetattr(t, okGetattr)
 	var made []net.Conn
@@ -65,20 +63,20 @@ func TestLostConnectionCostsTheOthersNothing(t *testing.T) {
 	}
 	c, err := Dial(t.Context(), addr, opt)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	defer c.Close()
 	made[1].Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	found := make(chan error, 1)
-	go func() { // it notices
+	go func() { // the client notices the loss
 		_, err := c.conns[1].call(ctx, 0, nil, nfs3.ProcNull, void{}, void{}, nil, 0)
 		found <- err
 	}()
 	waitUntil(func() bool { return !c.conns[1].Up() && dials.Load() > 3 })
 	for range 30 {
 		if _, err := c.Getattr(t.Context(), nfs3.FH{}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("getattr: %v", err)
 		}
 	}
 	cancel()
@@ -96,7 +94,7 @@ func TestLostConnectionCostsTheOthersNothing(t *testing.T) {
 	}
 }
 
-// TestCallsAreCounted: how many, with what end, how many bytes, and how long they took.
+// Calls are counted: number, results, bytes and times.
 func TestCallsAreCounted(t *testing.T) {
 	var asked atomic.Int32
 	addr := serveGetattr(t, func(c *transport.Call) error {
@@ -109,7 +107,7 @@ func TestCallsAreCounted(t *testing.T) {
 	})
 	c, err := Dial(t.Context(), addr, Options{Transport: TCP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	defer c.Close()
 	as := c.As(transport.Cred{UID: 5})
@@ -118,30 +116,56 @@ func TestCallsAreCounted(t *testing.T) {
 		_, _ = as.Getattr(t.Context(), nfs3.FH{})
 	}
 	s := c.Calls()["GETATTR"]
-	if s.Count != 10 || s.Errors != 5 || s.Retransmits != 0 || len(c.Calls()) != 1 {
-		t.Errorf("%+v", c.Calls())
+	if got, want := [3]uint64{s.Count, s.Errors, s.Retransmits}, [3]uint64{10, 5, 0}; got != want {
+		t.Errorf("calls, errors and retransmissions: got %v, want %v", got, want)
 	}
-	if s.SentBytes < 400 || s.ReceivedBytes < 5*84+5*28 || s.RoundTrip <= 0 || s.Queue <= 0 {
-		t.Errorf("%+v", s)
+	if n := len(c.Calls()); n != 1 {
+		t.Errorf("%d procedures, want 1", n)
+	}
+	if least := uint64(5*84 + 5*28); s.SentBytes < 400 || s.ReceivedBytes < least {
+		t.Errorf("%d bytes sent, %d received, want 400 and %d at least", s.SentBytes, s.ReceivedBytes, least)
+	}
+	if s.RoundTrip <= 0 || s.Queue <= 0 {
+		t.Errorf("round trips %v, queue %v, want times", s.RoundTrip, s.Queue)
 	}
 	var timed uint64
 	for _, n := range s.Times {
 		timed += n
 	}
-	if p99 := s.Quantile(0.99); timed != 10 || p99 <= 0 || s.Quantile(0) > p99 || p99 > s.RoundTrip {
-		t.Errorf("%d round trips, p99 %v: %+v", timed, p99, s)
+	if timed != 10 {
+		t.Errorf("%d round trips, want 10", timed)
 	}
-	if l := c.Links(); len(l) != 1 || !l[0].Up || l[0].Connects != 1 || l[0].Addr != addr {
-		t.Errorf("%+v", l)
+	if p99 := s.Quantile(0.99); p99 <= 0 || p99 > s.RoundTrip {
+		t.Errorf("p99 %v, want more than 0 and %v at most", p99, s.RoundTrip)
+	}
+	if least, p99 := s.Quantile(0), s.Quantile(0.99); least > p99 {
+		t.Errorf("the least round trip is %v, above p99 %v", least, p99)
+	}
+	l := c.Links()
+	if len(l) != 1 {
+		t.Fatalf("%d connections, want 1", len(l))
+	}
+	if !l[0].Up || l[0].Connects != 1 {
+		t.Errorf("up %v, connected %d times, want true, 1", l[0].Up, l[0].Connects)
+	}
+	if l[0].Addr != addr {
+		t.Errorf("address %s, want %s", l[0].Addr, addr)
 	}
 }
 
-// TestTimeBuckets: each duration is in a bucket that begins at most an eighth below it.
+// Each duration is in a bucket that begins at most an eighth below it.
 func TestTimeBuckets(t *testing.T) {
 	for d := time.Duration(1); d > 0 && d < 1<<62; d += d/16 + 1 {
 		i := timeBucket(d)
-		if least := TimeBucket(i); i >= timeBuckets || least > d || d-least > d/8 || i > 0 && TimeBucket(i-1) >= least {
+		if i >= timeBuckets {
+			t.Fatalf("%d ns is in bucket %d of %d", d, i, timeBuckets)
+		}
+		least := TimeBucket(i)
+		if least > d || d-least > d/8 {
 			t.Fatalf("%d ns is in bucket %d, which begins at %d", d, i, least)
+		}
+		if i > 0 && TimeBucket(i-1) >= least {
+			t.Fatalf("bucket %d begins at %d, not before the next one at %d", i-1, TimeBucket(i-1), least)
 		}
 	}
 	if i := timeBucket(1<<63 - 1); i >= timeBuckets {
@@ -149,7 +173,7 @@ func TestTimeBuckets(t *testing.T) {
 	}
 }
 
-// TestRetransmitsAreCounted: a call whose connection is cut is sent again, and that shows.
+// A call with a cut connection is sent again and counted as a retransmission.
 func TestRetransmitsAreCounted(t *testing.T) {
 	entered, release := make(chan struct{}, 2), make(chan struct{})
 	addr := serveGetattr(t, func(c *transport.Call) error {
@@ -167,7 +191,7 @@ func TestRetransmitsAreCounted(t *testing.T) {
 	}}
 	c, err := Dial(t.Context(), addr, opt)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	defer c.Close()
 	done := make(chan error, 1)
@@ -176,10 +200,11 @@ func TestRetransmitsAreCounted(t *testing.T) {
 	first.Close()
 	close(release)
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("getattr: %v", err)
 	}
-	if s := c.Calls()["GETATTR"]; s.Count != 1 || s.Retransmits != 1 || s.Errors != 0 {
-		t.Errorf("%+v", s)
+	s := c.Calls()["GETATTR"]
+	if got, want := [3]uint64{s.Count, s.Retransmits, s.Errors}, [3]uint64{1, 1, 0}; got != want {
+		t.Errorf("calls, retransmissions and errors: got %v, want %v", got, want)
 	}
 	if l := c.Links(); l[0].Connects != 2 {
 		t.Errorf("%+v", l)

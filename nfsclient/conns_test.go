@@ -1,4 +1,4 @@
-// A Client of several connections, and one whose server has not yet what is asked for.
+// A Client with several connections, and one with a server that is not ready yet.
 
 package nfsclient
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// serveGetattr serves GETATTR alone, by run.
+// serveGetattr serves only GETATTR, by run.
 func serveGetattr(t *testing.T, run func(c *transport.Call) error) string {
 	t.Helper()
 	procs := make([]transport.Procedure, nfs3.ProcGetattr+1)
@@ -24,7 +24,7 @@ func serveGetattr(t *testing.T, run func(c *transport.Call) error) string {
 	s := transport.NewServer(transport.ServerConfig{}, &transport.Program{Name: "NFS", Number: nfs3.Program, Version: nfs3.Version, Procs: procs})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); s.ServeTCP(l) }()
@@ -32,10 +32,10 @@ func serveGetattr(t *testing.T, run func(c *transport.Call) error) string {
 	return l.Addr().String()
 }
 
-// A dam forwards connections to a server; it can be told to hold back what the clients send on one.
+// A dam forwards connections to a server; it can hold back one client's bytes.
 type dam struct {
 	mu   sync.Mutex
-	held net.Conn // of the clients'
+	held net.Conn // a client's connection
 	free sync.Cond
 }
 
@@ -43,7 +43,7 @@ func newDam(t *testing.T, to string) (d *dam, addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	d = &dam{}
 	d.free.L = &d.mu
@@ -63,7 +63,7 @@ func newDam(t *testing.T, to string) (d *dam, addr string) {
 	return d, l.Addr().String()
 }
 
-// hold holds back what comes on a connection from now on; nil: nothing.
+// hold holds back later bytes from a client's connection; nil: none.
 func (d *dam) hold(c net.Conn) {
 	d.mu.Lock()
 	d.held = c
@@ -92,10 +92,10 @@ func (d *dam) pass(far, near net.Conn) {
 	}
 }
 
-// anyConn held is the one on which something comes next.
+// anyConn makes hold choose the next connection with bytes.
 var anyConn net.Conn = new(net.TCPConn)
 
-// waitUntil waits for a condition, and ends by it or by the deadline of the tests.
+// waitUntil waits for a condition, at most until the tests' deadline.
 func waitUntil(cond func() bool) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -104,8 +104,8 @@ func waitUntil(cond func() bool) {
 	}
 }
 
-// TestSilentConnectionsAreAvoided: a call waits on one of three connections; once that is seen to
-// be silent, the others take all further calls, and when it speaks again it takes its share.
+// A call waits on one of three connections. Once that is noticed as silent, the others take all
+// further calls. Afterwards it takes its share again.
 func TestSilentConnectionsAreAvoided(t *testing.T) {
 	d, addr := newDam(t, serveGetattr(t, func(c *transport.Call) error {
 		c.Args.Rest()
@@ -114,7 +114,7 @@ func TestSilentConnectionsAreAvoided(t *testing.T) {
 	}))
 	c, err := Dial(t.Context(), addr, Options{Transport: TCP, Conns: 3, CallTimeout: transport.Hard, RetryTimeout: 2 * time.Second})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	defer c.Close()
 	d.hold(anyConn)
@@ -134,12 +134,12 @@ func TestSilentConnectionsAreAvoided(t *testing.T) {
 			t.Error("a silent connection is picked")
 		}
 		if _, err := c.Getattr(t.Context(), nfs3.FH{}); err != nil {
-			t.Error(err)
+			t.Errorf("getattr: %v", err)
 		}
 	}
 	d.hold(nil)
 	if err := <-held; err != nil {
-		t.Error(err)
+		t.Errorf("the call on the silent connection: %v", err)
 	}
 	waitUntil(func() bool { return silent() == 0 })
 	picked := map[*conn]int{}
@@ -153,7 +153,7 @@ func TestSilentConnectionsAreAvoided(t *testing.T) {
 	}
 }
 
-// TestOneSilentConnectionIsUsed: there is no other.
+// A single silent connection is still used.
 func TestOneSilentConnectionIsUsed(t *testing.T) {
 	only := newConn(&transport.Client{})
 	c := &Client{conns: []*conn{only}, turn: new(atomic.Uint32)}
@@ -164,8 +164,7 @@ func TestOneSilentConnectionIsUsed(t *testing.T) {
 	}
 }
 
-// TestJukeboxIsOutwaitedWhenHard: a Client that waits for its server for as long as it takes does
-// so too when the server says that it needs time, and its context ends that.
+// A hard Client also waits out JUKEBOX, until its context ends.
 func TestJukeboxIsOutwaitedWhenHard(t *testing.T) {
 	var asked, puts atomic.Int32
 	addr := serveGetattr(t, func(c *transport.Call) error {
@@ -179,12 +178,16 @@ func TestJukeboxIsOutwaitedWhenHard(t *testing.T) {
 	})
 	c, err := Dial(t.Context(), addr, Options{Transport: TCP, CallTimeout: transport.Hard})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	defer c.Close()
 	puts.Store(2)
-	if a, err := c.Getattr(t.Context(), nfs3.FH{}); err != nil || a.Type != nfs3.TypeReg || asked.Load() != 3 {
-		t.Errorf("%v after %d calls", err, asked.Load())
+	a, err := c.Getattr(t.Context(), nfs3.FH{})
+	if err != nil {
+		t.Errorf("getattr: %v", err)
+	}
+	if n := asked.Load(); a.Type != nfs3.TypeReg || n != 3 {
+		t.Errorf("type %v after %d calls, want %v after 3", a.Type, n, nfs3.TypeReg)
 	}
 	puts.Store(1 << 30)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -199,7 +202,7 @@ func TestJukeboxIsOutwaitedWhenHard(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestJukeboxPatience: how long a server may put a call off depends on the time-out.
+// The bound for waiting out JUKEBOX depends on the timeout.
 func TestJukeboxPatience(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{0: 10 * time.Minute, time.Second: 10 * time.Second, time.Hour: 10 * time.Hour} {
 		if got := (&Client{opt: Options{CallTimeout: timeout}}).jukeboxTimeout(); got != want {
@@ -208,8 +211,7 @@ func TestJukeboxPatience(t *testing.T) {
 	}
 }
 
-// TestCancelledDialsEnd: whether a host has one address or several, and its time is shared among
-// these.
+// A cancelled Dial ends, with one address or several that share its time.
 func TestCancelledDialsEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -1,4 +1,4 @@
-// Decoding of results into the caller's memory: inline, in place, too long, and fuzzed.
+// Decoding results into the caller's memory: inline, in place, too long, and fuzzed.
 
 package nfsclient
 
@@ -11,16 +11,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// readReply is an encoded READ result with its data inline.
+// readReply returns an encoded READ result with inline data.
 func readReply(data []byte) []byte {
 	e := xdr.NewEncoder(nil)
 	(&nfs3.ReadRes{Count: uint32(len(data)), EOF: true}).EncodeXDR(e)
-	e.Truncate(e.Len() - 4) // the length word of no data
+	e.Truncate(e.Len() - 4) // without the length word
 	e.Opaque(data)
 	return e.Bytes()
 }
 
-// TestReadPlacement: data lands in the sink whichever way it travels, and only there.
+// Data lands in the sink, inline or not, and nowhere else.
 func TestReadPlacement(t *testing.T) {
 	data := []byte("hello world")
 	reply := readReply(data)
@@ -30,23 +30,32 @@ func TestReadPlacement(t *testing.T) {
 		d := xdr.NewDecoder(reply)
 		op.DecodeXDR(d)
 		if n < len(data) {
-			if d.Err() == nil || op.n != 0 || bytes.Count(backing, []byte{0xA5}) != 24 {
-				t.Errorf("room for %d: %d bytes, %v", n, op.n, d.Err())
+			if d.Err() == nil || op.n != 0 {
+				t.Errorf("room for %d: %d bytes, %v, want an error", n, op.n, d.Err())
+			}
+			if untouched := bytes.Count(backing, []byte{0xA5}); untouched != 24 {
+				t.Errorf("room for %d: %d bytes untouched, want 24", n, untouched)
 			}
 			continue
 		}
-		if d.Err() != nil || op.n != len(data) || !bytes.Equal(backing[:op.n], data) || bytes.Count(backing, []byte{0xA5}) != 24-op.n {
-			t.Errorf("room for %d: %q, %v", n, backing, d.Err())
+		if d.Err() != nil || op.n != len(data) {
+			t.Errorf("room for %d: %d bytes, %v, want %d", n, op.n, d.Err(), len(data))
+		}
+		if want := append(bytes.Clone(data), bytes.Repeat([]byte{0xA5}, 24-len(data))...); !bytes.Equal(backing, want) {
+			t.Errorf("room for %d: got %q, want %q", n, backing, want)
 		}
 	}
-	// In place already: the item is the sink's own front.
+	// In place already: the item is the start of the sink.
 	sink := append([]byte(nil), data...)
 	op := &readOp{sink: sink}
 	var d xdr.Decoder
 	stream := reply[:len(reply)-xdr.RoundUp(len(data))]
 	d.Reset(stream, []xdr.Item{{Off: xdr.AnyOffset, Data: sink}})
-	if op.DecodeXDR(&d); d.Err() != nil || op.n != len(data) || !bytes.Equal(sink, data) {
-		t.Errorf("in place: %q, %v", sink, d.Err())
+	if op.DecodeXDR(&d); d.Err() != nil || op.n != len(data) {
+		t.Errorf("in place: %d bytes, %v, want %d", op.n, d.Err(), len(data))
+	}
+	if !bytes.Equal(sink, data) {
+		t.Errorf("in place: got %q, want %q", sink, data)
 	}
 }
 

@@ -1,4 +1,4 @@
-// What a File knows of data that is not stable: writes, COMMITs and verifiers in each order.
+// A File's record of unstable data: writes, COMMITs and verifiers in each order.
 
 package nfsclient
 
@@ -12,7 +12,7 @@ import (
 
 var verf1, verf2 = nfs3.Verf{1}, nfs3.Verf{2}
 
-// A ledger is a dirty with what a test does to it.
+// A ledger applies a test's steps to a dirty.
 type ledger struct {
 	*testing.T
 	dirty
@@ -20,7 +20,7 @@ type ledger struct {
 
 func (l *ledger) write(v nfs3.Verf) { l.wrote(&Written{N: 1, Verf: v}) }
 
-// needs wants begin to report that a COMMIT is needed, or is not.
+// needs checks whether begin asks for a COMMIT.
 func (l *ledger) needs(want bool) commitMark {
 	l.Helper()
 	m, needed := l.begin()
@@ -42,7 +42,7 @@ func TestWritesAfterCommitBeganNeedAnother(t *testing.T) {
 	l.needs(false)
 	l.write(verf1)
 	m := l.needs(true)
-	l.write(verf1) // while the COMMIT is under way: it does not have to cover this one
+	l.write(verf1) // during the COMMIT, which need not cover it
 	l.commit(m, verf1, nil)
 	m = l.needs(true)
 	l.commit(m, verf1, nil)
@@ -60,8 +60,7 @@ func TestLossIsReportedOnce(t *testing.T) {
 	l.needs(false)
 }
 
-// TestWritesDuringALossyCommitAreLostToo: what was answered under the old verifier while the COMMIT
-// ran is not what it reports; the next Sync does.
+// Replies with the old verifier during a COMMIT are not in its result; the next Sync reports them.
 func TestWritesDuringALossyCommitAreLostToo(t *testing.T) {
 	l := &ledger{T: t}
 	l.write(verf1)
@@ -72,7 +71,7 @@ func TestWritesDuringALossyCommitAreLostToo(t *testing.T) {
 	l.needs(false)
 }
 
-// TestRestartAfterSyncIsNoLoss: nothing was at stake.
+// A restart after a Sync loses nothing.
 func TestRestartAfterSyncIsNoLoss(t *testing.T) {
 	l := &ledger{T: t}
 	l.write(verf1)
@@ -82,7 +81,7 @@ func TestRestartAfterSyncIsNoLoss(t *testing.T) {
 	l.needs(false)
 }
 
-// TestEachOfTwoSyncsReportsTheLoss: both began when the data was not safe, and neither made it so.
+// Two Syncs that began with unsafe data both report the loss.
 func TestEachOfTwoSyncsReportsTheLoss(t *testing.T) {
 	l := &ledger{T: t}
 	l.write(verf1)
@@ -94,8 +93,8 @@ func TestEachOfTwoSyncsReportsTheLoss(t *testing.T) {
 	l.commit(l.needs(true), verf2, nil)
 }
 
-// TestSyncOfOldWritesBesideNewOnes: a COMMIT that was answered before the restart holds, though
-// a later write has shown the restart before its reply was seen.
+// A COMMIT answered before a restart counts, even if a later write shows the restart before its
+// reply is seen.
 func TestSyncOfOldWritesBesideNewOnes(t *testing.T) {
 	l := &ledger{T: t}
 	l.write(verf1)
@@ -106,12 +105,12 @@ func TestSyncOfOldWritesBesideNewOnes(t *testing.T) {
 	l.needs(false)
 }
 
-// A modelWrite is what a simulated server and the File know of one write.
+// A modelWrite is the state of one write at the simulated server and the File.
 type modelWrite struct {
 	number   uint64 // 0: its reply has not been seen
-	epoch    byte   // of the server when it was done
+	epoch    byte   // the server's when it ran the write
 	stable   bool
-	reported bool // lost, and a Sync that covers it has said so
+	reported bool // lost, and reported by a Sync that covers it
 }
 
 // A modelSync is a Sync in progress.
@@ -119,12 +118,11 @@ type modelSync struct {
 	m     commitMark
 	done  bool // at the server
 	epoch byte
-	told  []bool // reported, of each write when it began
+	told  []bool // for each write, whether its loss was reported at the Sync's start
 }
 
-// TestSyncsAgainstAModel: writes, Syncs and restarts in any order, with replies seen late. No Sync
-// reports success with lost data that no earlier one has reported, and without a restart none
-// reports a loss.
+// Writes, Syncs and restarts in random order, with late replies. No Sync succeeds with lost data
+// unless an earlier one reported it. Without a restart none reports a loss.
 func TestSyncsAgainstAModel(t *testing.T) {
 	for seed := range uint64(20000) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -187,8 +185,7 @@ func TestSyncsAgainstAModel(t *testing.T) {
 	}
 }
 
-// TestSecondCommitOfTheSameWrites: its verifier says nothing of data that the first has made
-// stable.
+// A second COMMIT's verifier means nothing for data made stable by the first.
 func TestSecondCommitOfTheSameWrites(t *testing.T) {
 	l := &ledger{T: t}
 	l.write(verf1)
@@ -199,7 +196,7 @@ func TestSecondCommitOfTheSameWrites(t *testing.T) {
 	l.commit(l.needs(true), verf2, nil)
 }
 
-// TestCommitsAnsweredInTheOtherOrder: the one that covers more counts, whichever reply comes last.
+// Of COMMITs answered out of order the one that covers more counts.
 func TestCommitsAnsweredInTheOtherOrder(t *testing.T) {
 	for verf, want := range map[nfs3.Verf]error{verf1: nil, verf2: ErrLostWrites} {
 		l := &ledger{T: t}

@@ -15,9 +15,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 )
 
-// serveMemory serves a tree in memory as /share over RDMA, at a free port of this machine. It is
-// what the examples connect to. Servers with one key and one tree give out the same handles, as
-// those of a shared volume do.
+// serveMemory serves a tree in memory as /share over RDMA, at a free port of this machine, for the
+// examples. Servers with one key and one tree return the same handles, like those of a shared
+// volume.
 func serveMemory(tree nfsserver.FS) (addr string, stop func()) {
 	me := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	server, err := nfsserver.New(nfsserver.Options{
@@ -35,7 +35,7 @@ func serveMemory(tree nfsserver.FS) (addr string, stop func()) {
 	return service.RDMAAddr.String(), func() { service.Shutdown(context.Background()) }
 }
 
-// memory returns an empty tree that the user of this process may write to.
+// memory returns an empty tree, writable by this process's user.
 func memory() nfsserver.FS {
 	return memfs.New(memfs.Options{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
 }
@@ -74,7 +74,7 @@ func Example() {
 	// hello over RDMA
 }
 
-// Dial connects to a server; Mount of the client gives one of its exports.
+// Dial connects to a server; Mount of the client opens one of its exports.
 func ExampleDial() {
 	addr, stop := serveMemory(memory())
 	defer stop()
@@ -106,7 +106,7 @@ func ExampleDial() {
 	// drwxr-xr-x
 }
 
-// IO makes an export an fs.FS, for all that package io/fs and its users can do.
+// IO makes an export an fs.FS, for all uses of package io/fs.
 func ExampleFS_IO() {
 	addr, stop := serveMemory(memory())
 	defer stop()
@@ -143,8 +143,7 @@ func ExampleFS_IO() {
 	// docs/one.md
 }
 
-// Errors are those of io/fs and of package syscall; the status of the server stands in a
-// *StatusError.
+// Errors are those of io/fs and of package syscall; a *StatusError has the server's status.
 func Example_errors() {
 	addr, stop := serveMemory(memory())
 	defer stop()
@@ -235,11 +234,11 @@ func ExampleFile_WriteAt() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	block := make([]byte, 8<<20) // travels in pieces of MaxWrite bytes, several at once
+	block := make([]byte, 8<<20) // sent in pieces of MaxWrite bytes, several at once
 	if _, err := f.WriteAt(block, 0); err != nil {
 		log.Fatal(err)
 	}
-	if err := f.Close(); err != nil { // COMMIT: an error here means that data may be lost
+	if err := f.Close(); err != nil { // COMMIT: an error here means possible data loss
 		log.Fatal(err)
 	}
 	info, err := tree.Stat(ctx, "big")

@@ -1,4 +1,4 @@
-// Tests of the way from a path to its export.
+// From a path to its export.
 
 package nfsclient
 
@@ -33,12 +33,16 @@ func TestSplitExport(t *testing.T) {
 		"/none/../exp":            {"", ""},
 	} {
 		dir, rest, ok := splitExport(p, exports)
-		if ok != (want[0] != "") || ok && (dir != want[0] || rest != want[1]) {
-			t.Errorf("%s: %q, %q, %v; want %q", p, dir, rest, ok, want)
+		if wantOK := want[0] != ""; ok != wantOK {
+			t.Errorf("%s: in an export %v, want %v", p, ok, wantOK)
+		}
+		if got := [2]string{dir, rest}; ok && got != want {
+			t.Errorf("%s: got %q, want %q", p, got, want)
 		}
 	}
-	if dir, rest, ok := splitExport("/a/../b/", []string{"/", "/c"}); !ok || dir != "/" || rest != "a/../b/" {
-		t.Errorf("below an exported root: %q, %q, %v", dir, rest, ok)
+	dir, rest, ok := splitExport("/a/../b/", []string{"/", "/c"})
+	if got, want := [2]string{dir, rest}, [2]string{"/", "a/../b/"}; !ok || got != want {
+		t.Errorf("below an exported root: got %q, %v, want %q", got, ok, want)
 	}
 }
 

@@ -1,4 +1,4 @@
-// The list of exports of a server that has many.
+// Exports of a server with many.
 
 package nfsclient_test
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// TestManyExportsAreListed: the list has no bound that a server reaches, over RDMA as over TCP.
+// The list of exports has no practical bound, over RDMA and over TCP.
 func TestManyExportsAreListed(t *testing.T) {
 	const n = 5000
 	list := make([]nfsserver.Export, n)
@@ -35,16 +35,16 @@ func TestManyExportsAreListed(t *testing.T) {
 	}
 }
 
-// TestMountHost: MOUNT calls go to the named host, and NFS calls to the server.
+// MOUNT calls go to the named host, and NFS calls to the server.
 func TestMountHost(t *testing.T) {
 	rdma, tcp := serveTrees(t, nfsserver.Export{Name: "/here", FS: memfs.New(memfs.Options{})})
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/there", FS: memfs.New(memfs.Options{})}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	rpc, done := transport.NewServer(transport.ServerConfig{}, srv.Programs()...), make(chan struct{})
 	go func() { rpc.ServeTCP(l); close(done) }()
@@ -57,8 +57,11 @@ func TestMountHost(t *testing.T) {
 	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
 		c := dial(t, tr, rdma, tcp, nfsclient.Options{MountHost: "127.0.0.2", MountPort: port})
 		got, err := c.Exports(t.Context())
-		if err != nil || len(got) != 1 || got[0].Dir != "/there" {
-			t.Errorf("%v: exports %v, %v; want /there", tr, got, err)
+		if err != nil {
+			t.Errorf("%v: exports: %v", tr, err)
+		}
+		if len(got) != 1 || got[0].Dir != "/there" {
+			t.Errorf("%v: exports %v, want /there", tr, got)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Which of several servers the Clients of a test begin with, and how long they wait for one.
+// Test settings: the first of several servers, and the wait for one.
 
 package nfsclient
 
@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// BeginWith has all Clients of a test begin with one of their servers.
+// BeginWith makes all Clients of a test begin with one of their servers.
 func BeginWith(t *testing.T, server int) {
 	was := firstServer
 	firstServer = func(int) int { return server }
 	t.Cleanup(func() { firstServer = was })
 }
 
-// WaitForServers has the Clients of a test pass no server over that is alive and late, as on a busy
-// machine. One that is dead refuses them.
+// WaitForServers makes a test's Clients wait for live but slow servers, as on a busy machine. A
+// dead one refuses them.
 func WaitForServers(t *testing.T) {
 	was := oneDialTimeout
 	oneDialTimeout = time.Minute

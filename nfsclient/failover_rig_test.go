@@ -1,5 +1,5 @@
-// The rig of the tests with several servers: servers of one directory, with one handle key, that
-// are killed and started again.
+// The rig for tests with several servers: servers of one directory with one handle key, killed and
+// restarted.
 
 package nfsclient_test
 
@@ -35,8 +35,8 @@ type twin struct {
 	done chan struct{}
 }
 
-// newTwin starts a server of a directory at an address of its own. Rows of NFSv3 are replaced; wrap
-// gets the row that was there.
+// newTwin starts a server of a directory at its own address. rows replace rows of NFSv3; wrap gets
+// the original row.
 func newTwin(t *testing.T, tr nfsclient.Transport, dir string, key byte, rows map[uint32]func(run) run) *twin {
 	t.Helper()
 	tree, err := osfs.New(dir, osfs.Options{})
@@ -63,7 +63,7 @@ func newTwin(t *testing.T, tr nfsclient.Transport, dir string, key byte, rows ma
 	return w
 }
 
-// start serves at the address of before.
+// start serves at the previous address.
 func (w *twin) start() {
 	w.t.Helper()
 	rpc, dev, done := transport.NewServer(transport.ServerConfig{}, w.programs...), iwarp.Open(rnic.DeviceConfig{}), make(chan struct{})
@@ -81,7 +81,7 @@ func (w *twin) start() {
 	w.rpc, w.done = rpc, done
 }
 
-// kill ends all connections without waiting for the calls under way, which are not answered.
+// kill ends all connections without answering the calls in flight.
 func (w *twin) kill() {
 	if w.rpc == nil {
 		return
@@ -93,7 +93,7 @@ func (w *twin) kill() {
 	w.rpc = nil
 }
 
-// together are the addresses of servers, to be dialed.
+// together returns the servers' addresses for Dial.
 func together(twins ...*twin) string {
 	var all []string
 	for _, w := range twins {
@@ -102,7 +102,7 @@ func together(twins ...*twin) string {
 	return strings.Join(all, ",")
 }
 
-// eachTwin runs a test over each transport, in a directory of its own.
+// eachTwin runs a test over each transport, each in a new directory.
 func eachTwin(t *testing.T, f func(t *testing.T, tr nfsclient.Transport, dir string)) {
 	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
 		t.Run(tr.String(), func(t *testing.T) {
@@ -113,7 +113,7 @@ func eachTwin(t *testing.T, f func(t *testing.T, tr nfsclient.Transport, dir str
 	}
 }
 
-// mountTwins mounts what several servers serve, with calls that wait for them as of a hard mount.
+// mountTwins mounts the servers' directory with hard calls.
 func mountTwins(t *testing.T, opt nfsclient.Options, twins ...*twin) *nfsclient.FS {
 	t.Helper()
 	opt.Transport = twins[0].tr
@@ -128,7 +128,7 @@ func mountTwins(t *testing.T, opt nfsclient.Options, twins ...*twin) *nfsclient.
 	return fsys
 }
 
-// moves notes what Options.Moved is told.
+// moves records the calls of Options.Moved.
 type moves struct {
 	mu   sync.Mutex
 	list []move

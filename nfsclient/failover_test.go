@@ -1,4 +1,4 @@
-// Several servers: which one is used, where calls go when it dies, and what is not lost.
+// Several servers: choosing one, failing over, and losing no data.
 
 package nfsclient_test
 
@@ -20,9 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A volatile is what a server has in memory and has not brought to the disk: it is gone when the
-// server is killed. Its write verifier is that of all others, and always the same: the worst that a
-// client can meet.
+// A volatile has a server's uncommitted data in memory: killing the server drops it. Its write
+// verifier is constant and equal on all servers, the worst case for a client.
 type volatile struct {
 	dir string
 
@@ -63,13 +62,13 @@ func (v *volatile) rows(t *testing.T) map[uint32]func(run) run {
 				// The tests have one file.
 				f, err := os.OpenFile(filepath.Join(v.dir, "file"), os.O_WRONLY, 0)
 				if err != nil {
-					t.Error(err)
+					t.Errorf("open the file of the tests: %v", err)
 					return err
 				}
 				defer f.Close()
 				for _, p := range v.written[a.FH] {
 					if _, err := f.WriteAt(p.data, int64(p.off)); err != nil {
-						t.Error(err)
+						t.Errorf("write at: %v", err)
 					}
 				}
 				delete(v.written, a.FH)
@@ -86,9 +85,8 @@ func (v *volatile) lose() {
 	clear(v.written)
 }
 
-// TestSyncedDataOutlivesServers: a program writes and syncs while the servers die in turn, with all
-// that they have not committed, and have equal write verifiers. What a Sync has acknowledged is on
-// the disk.
+// A program writes and syncs while the servers die in turn with their uncommitted data and have
+// equal write verifiers. All data acknowledged by a Sync is on disk.
 func TestSyncedDataOutlivesServers(t *testing.T) {
 	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
 		must.Succeed(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o666))
@@ -108,7 +106,7 @@ func TestSyncedDataOutlivesServers(t *testing.T) {
 					must.Succeed(t, err)
 				}
 			}
-			// Half of a round goes to a server that is killed before it is asked to commit.
+			// Half of a round goes to a server killed before its COMMIT.
 			write(first, first+perRound/2)
 			dying, other := []*twin{a, b}[round%2], []*twin{a, b}[1-round%2]
 			if other.rpc == nil {
@@ -123,7 +121,7 @@ func TestSyncedDataOutlivesServers(t *testing.T) {
 					break
 				}
 				if !errors.Is(err, nfsclient.ErrLostWrites) {
-					t.Fatal(err)
+					t.Fatalf("sync: got %v, want %v", err, nfsclient.ErrLostWrites)
 				}
 				lost++
 				write(first, first+perRound)
@@ -142,8 +140,7 @@ func TestSyncedDataOutlivesServers(t *testing.T) {
 	})
 }
 
-// TestConnectionsMoveTogether: when the server dies all connections go to the same other one, and
-// back when that dies.
+// When the server dies all connections move to the same other one, and back when that dies.
 func TestConnectionsMoveTogether(t *testing.T) {
 	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
 		a, b := newTwin(t, tr, dir, 1, nil), newTwin(t, tr, dir, 1, nil)
@@ -154,7 +151,7 @@ func TestConnectionsMoveTogether(t *testing.T) {
 			for range 32 {
 				calls.Go(func() {
 					if _, err := fsys.Stat(t.Context(), "/"); err != nil {
-						t.Error(err)
+						t.Errorf("stat: %v", err)
 					}
 				})
 			}
@@ -178,20 +175,22 @@ func TestConnectionsMoveTogether(t *testing.T) {
 		a.kill()
 		at(b)
 		a.start()
-		at(b) // nobody leaves a server that answers
+		at(b) // connections stay with a live server
 		b.kill()
 		at(a)
 		for i, m := range told.all() {
-			if want := []*twin{b, a}[i%2].addr; i > 1 || m.to != want || m.err != nil {
+			if i > 1 {
+				t.Errorf("move %d, want two", i+1)
+			}
+			if want := []*twin{b, a}[i%2].addr; m.to != want || m.err != nil {
 				t.Errorf("move %d: to %s, %v; want %s", i, m.to, m.err, want)
 			}
 		}
 	})
 }
 
-// TestConnectionsToTheOldServerEnd: one of several connections is cut and cannot be made again,
-// while the server answers on the others. They follow it: no file is written at two servers at
-// once.
+// One of several connections is cut and cannot reconnect, while the server answers on the others.
+// They follow it, so that no file is written at two servers at once.
 func TestConnectionsToTheOldServerEnd(t *testing.T) {
 	nfsclient.BeginWith(t, 0)
 	nfsclient.WaitForServers(t)
@@ -217,7 +216,7 @@ func TestConnectionsToTheOldServerEnd(t *testing.T) {
 	mu.Unlock()
 	within(t, "not all connections are to the other server", func() bool {
 		if _, err := fsys.Stat(t.Context(), "/"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("stat: %v", err)
 		}
 		for _, l := range fsys.Client().Links() {
 			if !l.Up || l.Addr != b.addr {
@@ -228,7 +227,7 @@ func TestConnectionsToTheOldServerEnd(t *testing.T) {
 	})
 }
 
-// TestDeadServerIsPassedOver when a Client begins, wherever it stands.
+// Dial skips a dead server at any position.
 func TestDeadServerIsPassedOver(t *testing.T) {
 	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
 		a, b, c := newTwin(t, tr, dir, 1, nil), newTwin(t, tr, dir, 1, nil), newTwin(t, tr, dir, 1, nil)
@@ -250,8 +249,7 @@ func TestDeadServerIsPassedOver(t *testing.T) {
 	})
 }
 
-// otherFile answers GETATTR with the attributes of an object of another file system, by the same
-// handle.
+// otherFile answers GETATTR with an object of another file system under the same handle.
 func otherFile(real run) run {
 	return func(c *transport.Call) error {
 		c.Args.Rest()
@@ -260,9 +258,8 @@ func otherFile(real run) run {
 	}
 }
 
-// TestOtherVolumeIsNotUsed: the only server that is left has another handle key, or something else
-// by the same handle. No call goes there, and the error says why. When the one of before is back
-// all goes on.
+// The only remaining server has another handle key, or another object under the handle. It gets no
+// call, and the error has the reason. After the previous server is back all continues.
 func TestOtherVolumeIsNotUsed(t *testing.T) {
 	for what, key := range map[string]byte{"key": 2, "file": 1} {
 		t.Run(what, func(t *testing.T) {
@@ -290,14 +287,18 @@ func TestOtherVolumeIsNotUsed(t *testing.T) {
 				a.start()
 				must.Succeed(t, <-made)
 				if _, err := os.Stat(filepath.Join(dir, "dir")); err != nil {
-					t.Error(err)
+					t.Errorf("stat: %v", err)
 				}
 				if n := asked.Load(); n != 0 {
 					t.Errorf("%d calls went to the server of another volume", n)
 				}
 				for _, m := range told.all() {
-					if m.err != nil && (m.to != b.addr || !errors.Is(m.err, nfsclient.ErrOtherVolume)) || m.err == nil && m.to != a.addr {
-						t.Errorf("told: %+v", m)
+					to, want := a.addr, error(nil)
+					if m.err != nil {
+						to, want = b.addr, nfsclient.ErrOtherVolume
+					}
+					if m.to != to || !errors.Is(m.err, want) {
+						t.Errorf("a move to %s, %v, want %s, %v", m.to, m.err, to, want)
 					}
 				}
 			})
@@ -305,7 +306,7 @@ func TestOtherVolumeIsNotUsed(t *testing.T) {
 	}
 }
 
-// TestSameVolumePassesTheCheck: servers that answer are no error, and those that do not are named.
+// Servers that pass the check are no error; silent ones are named.
 func TestSameVolumePassesTheCheck(t *testing.T) {
 	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
 		a, b, c := newTwin(t, tr, dir, 1, nil), newTwin(t, tr, dir, 1, nil), newTwin(t, tr, dir, 1, nil)
@@ -319,15 +320,15 @@ func TestSameVolumePassesTheCheck(t *testing.T) {
 	})
 }
 
-// A death is that of a server which has carried a call out and not answered.
+// A death is a server's end after it has run a call and before its reply.
 type death struct {
 	victim  *twin
-	instead func() error  // is done in place of the call; nil: the call itself
-	again   chan struct{} // closed when the call has come to the next server
+	instead func() error  // replaces the call; nil: the call itself
+	again   chan struct{} // closed when the call has reached the next server
 	dead    chan struct{} // closed when the server is dead
 }
 
-// dying is the call at the server that dies.
+// dying is the call at the dying server.
 func (d *death) dying(real run) run {
 	return func(c *transport.Call) (err error) {
 		if d.instead != nil {
@@ -351,14 +352,16 @@ func (d *death) next(real run) run {
 	}
 }
 
-// A lostReply is a call whose reply is lost with its server.
+// A lostReply is a call with a reply that is lost with its server.
 type lostReply struct {
 	name    string
 	proc    uint32
-	prepare func(dir string) error                              // what is there before
-	call    func(ctx context.Context, fsys *nfsclient.FS) error // fails unless it is done
-	check   func(dir string) error                              // what is to be there then
-	other   func(dir string) error                              // what another client does in place of the call: then the error tells of that
+	prepare func(dir string) error // prepares the tree
+	// An error means that the call counts as failed.
+	call  func(ctx context.Context, fsys *nfsclient.FS) error
+	check func(dir string) error // checks the tree afterwards
+	// Another client's action in place of the call: its error must then show.
+	other   func(dir string) error
 	refused error
 }
 
@@ -421,14 +424,13 @@ func makeFIFO(ctx context.Context, f *nfsclient.FS) error {
 	return err
 }
 
-// TestLostRepliesOfDeadServers: a server carries a call out and dies, and the next one, which knows
-// nothing of it, refuses it: it counts as done. Where another client has done the same meanwhile,
-// it does not.
+// A server runs a call and dies, and the next server refuses the call, which counts as done. If
+// another client has done the same meanwhile, it does not.
 func TestLostRepliesOfDeadServers(t *testing.T) {
 	for _, l := range lostReplies {
 		for _, ours := range []bool{true, false} {
 			if !ours && l.other == nil {
-				continue // nobody can tell
+				continue // indistinguishable
 			}
 			t.Run(fmt.Sprintf("%s/%v", l.name, ours), func(t *testing.T) {
 				eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
@@ -459,8 +461,7 @@ func TestLostRepliesOfDeadServers(t *testing.T) {
 	}
 }
 
-// TestLostReplyOfAServerThatPutsOff: the next server wants the call again later before it refuses
-// it.
+// The next server first delays the call by JUKEBOX, then refuses it.
 func TestLostReplyOfAServerThatPutsOff(t *testing.T) {
 	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
 		must.Succeed(t, makeFile("x")(dir))

@@ -1,5 +1,5 @@
-// Tests against servers that are slow, poor, restarted or hostile: the real
-// server's table of procedures with some rows replaced.
+// Slow, limited, restarted or hostile servers: the real server's table of procedures with some rows
+// replaced.
 
 package nfsclient_test
 
@@ -27,11 +27,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A run is what a procedure does.
+// A run is a procedure's function.
 type run = func(c *transport.Call) error
 
-// programs are those of a server of an empty tree in memory, with rows of NFSv3
-// replaced; wrap gets the row that was there.
+// programs returns a server's programs for an empty tree in memory, with rows of NFSv3 replaced;
+// wrap gets the original row.
 func programs(t *testing.T, rows map[uint32]func(run) run) []*transport.Program {
 	t.Helper()
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
@@ -99,8 +99,7 @@ func TestJukeboxIsAskedAgain(t *testing.T) {
 	})
 }
 
-// TestLostWrites: a verifier that changes between WRITE and COMMIT means that the
-// server may have lost the data (RFC 1813 §3.3.21).
+// A verifier that changes between WRITE and COMMIT means possible data loss (RFC 1813 §3.3.21).
 func TestLostWrites(t *testing.T) {
 	var restarted atomic.Bool
 	rows := map[uint32]func(run) run{nfs3.ProcCommit: func(real run) run {
@@ -124,15 +123,14 @@ func TestLostWrites(t *testing.T) {
 		_, err = f.WriteAt([]byte("data"), 0) // written again
 		must.Succeed(t, err)
 		must.Succeed(t, f.Sync())
-		restarted.Store(true) // nothing is unsynced: Close sends no COMMIT
+		restarted.Store(true) // all is synced: Close sends no COMMIT
 		must.Succeed(t, f.Close())
 		restarted.Store(false)
 	})
 }
 
-// TestChangedVerifierBetweenWrites: the server restarted between two writes, and
-// COMMIT tells the verifier of the second one: only the two replies to WRITE show
-// that the data of the first may be lost (RFC 1813 §3.3.7).
+// The server restarts between two writes, and COMMIT returns the second one's verifier. Only the
+// two WRITE replies show the possible loss of the first (RFC 1813 §3.3.7).
 func TestChangedVerifierBetweenWrites(t *testing.T) {
 	var n atomic.Uint32
 	verf := func() nfs3.Verf { return nfs3.Verf{byte(n.Load())} }
@@ -172,8 +170,7 @@ func TestChangedVerifierBetweenWrites(t *testing.T) {
 	})
 }
 
-// TestShortTransfers: a server may read and write less than was asked for (RFC 1813 §3.3.6,
-// §3.3.7).
+// A server may read and write less than requested (RFC 1813 §3.3.6, §3.3.7).
 func TestShortTransfers(t *testing.T) {
 	const most = 1000
 	content := random(10_123, 9)
@@ -217,13 +214,17 @@ func TestShortTransfers(t *testing.T) {
 		}
 		mu.Unlock()
 		got := make([]byte, len(content)+5)
-		if n, err := f.ReadAt(got, 0); n != len(content) || err != io.EOF || !bytes.Equal(got[:n], content) {
-			t.Errorf("ReadAt: %d, %v", n, err)
+		n, err := f.ReadAt(got, 0)
+		if err != io.EOF {
+			t.Errorf("ReadAt: got %v, want %v", err, io.EOF)
+		}
+		if !bytes.Equal(got[:n], content) {
+			t.Errorf("ReadAt: %d bytes, want %d with the right content", n, len(content))
 		}
 	})
 }
 
-// TestPoorServer: one that leaves out all that RFC 1813 lets it leave out, and has no READDIRPLUS.
+// A server may omit everything optional in RFC 1813, and lack READDIRPLUS.
 func TestPoorServer(t *testing.T) {
 	strip := func(real run, res xdr.Unmarshaler, edit func()) run {
 		return func(c *transport.Call) error {
@@ -255,8 +256,14 @@ func TestPoorServer(t *testing.T) {
 		must.Succeed(t, fsys.WriteFile(ctx, "d/f", []byte("x"), 0o600))
 		list, err := fsys.ReadDir(ctx, "d")
 		must.Succeed(t, err)
-		if len(list) != 2 || list[0].Name() != "f" || list[0].IsDir() || !list[1].IsDir() {
-			t.Errorf("listing: %v", list)
+		if len(list) != 2 {
+			t.Fatalf("listing: %v, want two names", list)
+		}
+		if list[0].Name() != "f" || list[0].IsDir() {
+			t.Errorf("first name: %v, want the file f", list[0])
+		}
+		if !list[1].IsDir() {
+			t.Errorf("second name: %v, want a directory", list[1])
 		}
 		must.Succeed(t, fsys.RemoveAll(ctx, "d"))
 	})
@@ -309,7 +316,7 @@ func TestHostileData(t *testing.T) {
 	})
 }
 
-// TestNoProgress: a READ of nothing that is not the end must not go on for ever.
+// An empty READ before the end must not repeat forever.
 func TestNoProgress(t *testing.T) {
 	faulty(t, map[uint32]func(run) run{nfs3.ProcRead: answer(&nfs3.ReadRes{})}, func(t *testing.T, fsys *nfsclient.FS) {
 		f, err := fsys.Create(t.Context(), "f", 0o600)
@@ -320,7 +327,7 @@ func TestNoProgress(t *testing.T) {
 	})
 }
 
-// TestStatuses: each status of RFC 1813 §2.6 is the error that a program expects.
+// Each status of RFC 1813 §2.6 maps to the expected error.
 func TestStatuses(t *testing.T) {
 	var status atomic.Uint32
 	rows := map[uint32]func(run) run{nfs3.ProcGetattr: func(run) run {
@@ -348,7 +355,7 @@ func TestStatuses(t *testing.T) {
 	})
 }
 
-// TestMountElsewhere: a server, like Linux, whose MOUNT is on a port of its own.
+// MOUNT on a separate port, as on Linux.
 func TestMountElsewhere(t *testing.T) {
 	all := programs(t, nil)
 	isNFS := func(p *transport.Program) bool { return p.Number == nfs3.Program }

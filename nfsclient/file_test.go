@@ -1,5 +1,5 @@
-// Tests of files: all sizes around the edges of inline, chunk and piece, at odd
-// offsets, at once; flags, positions, streams.
+// Files: all sizes around the edges of inline, chunk and piece, at odd offsets and concurrently;
+// flags, positions, streams.
 
 package nfsclient_test
 
@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
-// sizes are those around which forms change: word, inline threshold (1024 and
-// 4096), segment, piece, several pieces.
+// sizes are around the edges between forms: word, inline threshold (1024 and 4096), segment, piece,
+// several pieces.
 var sizes = []int{0, 1, 3, 4, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 1<<20 - 1, 1 << 20, 1<<20 + 1, 5 << 20}
 
 func random(n int, seed uint64) []byte {
@@ -43,8 +43,8 @@ func TestSizesAtOddOffsets(t *testing.T) {
 	})
 }
 
-// roundTrip writes n bytes at off and reads them back: exactly, with too much
-// room, and unaligned in a larger slice that must stay as it is around them.
+// roundTrip writes n bytes at off and reads them back: exactly, with too much room, and unaligned
+// within a larger slice that must stay unchanged around them.
 func roundTrip(t *testing.T, fsys *nfsclient.FS, name string, n int, off int64) error {
 	want := random(n, uint64(n))
 	f, err := fsys.Create(t.Context(), name, 0o644)
@@ -59,8 +59,12 @@ func roundTrip(t *testing.T, fsys *nfsclient.FS, name string, n int, off int64) 
 	}
 	buf := bytes.Repeat([]byte{0xA5}, n+10)
 	got := buf[3 : 3+n]
-	if k, err := f.ReadAt(got, off); k != n || err != nil && (err != io.EOF || n > 0) {
-		return fmt.Errorf("ReadAt: %d, %w", k, err)
+	k, err := f.ReadAt(got, off)
+	if n == 0 && err == io.EOF {
+		err = nil
+	}
+	if k != n || err != nil {
+		return fmt.Errorf("ReadAt: %d bytes, want %d: %w", k, n, err)
 	}
 	if !bytes.Equal(got, want) {
 		return errors.New("what was read differs")
@@ -69,10 +73,10 @@ func roundTrip(t *testing.T, fsys *nfsclient.FS, name string, n int, off int64) 
 		return errors.New("bytes outside the slice were written")
 	}
 	long := make([]byte, n+off2(n)+int(off))
-	k, err := f.ReadAt(long, 0)
+	k, err = f.ReadAt(long, 0)
 	size := int(off) + n
 	if n == 0 {
-		size = 0 // a write of nothing does not extend the file
+		size = 0 // an empty write does not extend the file
 	}
 	if k != size || err != io.EOF {
 		return fmt.Errorf("ReadAt beyond the end: %d of %d, %v", k, size, err)
@@ -83,18 +87,18 @@ func roundTrip(t *testing.T, fsys *nfsclient.FS, name string, n int, off int64) 
 	return f.Close()
 }
 
-// off2 is how far beyond the end a read goes: less and more than a piece.
+// off2 returns how far a read goes beyond the end: less and more than a piece.
 func off2(n int) int { return 1 + n%2*(1<<20) }
 
 func TestReadAtManyAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		data := random(2<<20+5, 1)
 		if err := fsys.WriteFile(t.Context(), "f", data, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write file: %v", err)
 		}
 		f, err := fsys.Open(t.Context(), "f")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open: %v", err)
 		}
 		defer f.Close()
 		var wg sync.WaitGroup
@@ -107,8 +111,16 @@ func TestReadAtManyAtOnce(t *testing.T) {
 					p := buf[:r.IntN(len(buf))]
 					n, err := f.ReadAt(p, int64(off))
 					want := data[off:min(off+len(p), len(data))]
-					if !bytes.Equal(p[:n], want) || err != nil && err != io.EOF || err == nil && n < len(p) {
-						t.Errorf("ReadAt(%d bytes, %d) = %d, %v", len(p), off, n, err)
+					if !bytes.Equal(p[:n], want) {
+						t.Errorf("ReadAt(%d bytes, %d): %d bytes, want %d with the right content", len(p), off, n, len(want))
+						return
+					}
+					if n < len(p) && err == nil {
+						t.Errorf("ReadAt(%d bytes, %d): %d bytes without an error", len(p), off, n)
+						return
+					}
+					if err != nil && err != io.EOF {
+						t.Errorf("ReadAt(%d bytes, %d): %v", len(p), off, err)
 						return
 					}
 				}
@@ -122,15 +134,15 @@ func TestFileReader(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		data := random(1500, 2)
 		if err := fsys.WriteFile(t.Context(), "f", data, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write file: %v", err)
 		}
 		f, err := fsys.Open(t.Context(), "f")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open: %v", err)
 		}
 		defer f.Close()
 		if err := iotest.TestReader(f, data); err != nil {
-			t.Error(err)
+			t.Errorf("iotest reader: %v", err)
 		}
 	})
 }
@@ -141,16 +153,16 @@ func TestStreams(t *testing.T) {
 			want := random(n, 3)
 			f, err := fsys.Create(t.Context(), "s", 0o600)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("create: %v", err)
 			}
 			if k, err := io.Copy(f, struct{ io.Reader }{bytes.NewReader(want)}); k != int64(n) || err != nil {
 				t.Fatalf("copy in %d: %d, %v", n, k, err)
 			}
 			if err := f.Close(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("close: %v", err)
 			}
 			if f, err = fsys.Open(t.Context(), "s"); err != nil {
-				t.Fatal(err)
+				t.Fatalf("open: %v", err)
 			}
 			var got bytes.Buffer
 			if k, err := io.Copy(struct{ io.Writer }{&got}, f); k != int64(n) || err != nil {
@@ -172,19 +184,23 @@ func TestOpenFlags(t *testing.T) {
 		}
 		f, err := fsys.OpenFile(ctx, "f", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open file: %v", err)
 		}
-		if fi, err := f.Stat(); err != nil || fi.Mode() != 0o640 || fi.Size() != 0 {
-			t.Errorf("exclusive create made %v, %v", fi, err)
+		fi, err := f.Stat()
+		if err != nil {
+			t.Fatalf("stat: %v", err)
+		}
+		if fi.Mode() != 0o640 || fi.Size() != 0 {
+			t.Errorf("exclusive create: mode %v, %d bytes, want 0640, 0", fi.Mode(), fi.Size())
 		}
 		if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("read of a file opened to write: %v", err)
 		}
 		if _, err := f.Write([]byte("hello")); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write: %v", err)
 		}
 		if err := f.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close: %v", err)
 		}
 		if err := f.Close(); !errors.Is(err, fs.ErrClosed) {
 			t.Errorf("second close: %v", err)
@@ -197,10 +213,10 @@ func TestOpenFlags(t *testing.T) {
 		}
 		a, err := fsys.OpenFile(ctx, "f", os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open file: %v", err)
 		}
 		if _, err := a.Write([]byte(" world")); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write: %v", err)
 		}
 		a.Close()
 		if b, err := fsys.ReadFile(ctx, "f"); string(b) != "hello world" || err != nil {
@@ -221,7 +237,7 @@ func TestOpenFlags(t *testing.T) {
 		}
 		r.Close()
 		if _, err := fsys.OpenFile(ctx, "f", os.O_RDWR|os.O_TRUNC, 0); err != nil {
-			t.Fatal(err)
+			t.Fatalf("open file: %v", err)
 		}
 		if fi, err := fsys.Stat(ctx, "f"); err != nil || fi.Size() != 0 {
 			t.Errorf("after O_TRUNC: %v, %v", fi, err)

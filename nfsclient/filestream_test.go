@@ -1,4 +1,4 @@
-// Streams: what the other side of ReadFrom and WriteTo does wrong is told, and told as it is.
+// Streams: errors of the other side of ReadFrom and WriteTo are returned unchanged.
 
 package nfsclient_test
 
@@ -20,13 +20,13 @@ var (
 	errCut   = fmt.Errorf("the other side's connection: %w", io.EOF)
 )
 
-// A brokenReader gives data in pieces, then err, with the last piece or after it.
+// A brokenReader returns data in pieces, then err, with the last piece or after it.
 type brokenReader struct {
 	data    []byte
 	piece   int
 	err     error
 	with    bool
-	empties int // how often it gives nothing, before each piece
+	empties int // empty reads before each piece
 	skipped int
 }
 
@@ -46,8 +46,8 @@ func (r *brokenReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestReadFromReportsItsReadersErrors: only io.EOF itself is an end. An io.ErrUnexpectedEOF of the
-// reader, as an HTTP body or an archive that was cut gives it, is not, wherever it comes.
+// Only io.EOF itself is an end. A reader's io.ErrUnexpectedEOF, from a truncated HTTP body or
+// archive, is an error anywhere.
 func TestReadFromReportsItsReadersErrors(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	wtmax := fsys.MaxWrite()
@@ -76,8 +76,7 @@ func TestReadFromReportsItsReadersErrors(t *testing.T) {
 	}
 }
 
-// TestReadFromOfAnIdleReader: one that gives nothing now and then is asked on, one that never gives
-// anything is not asked for ever.
+// An occasionally idle reader is read on; one that never returns anything is not read forever.
 func TestReadFromOfAnIdleReader(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	f, err := fsys.Create(t.Context(), "f", 0o600)
@@ -94,7 +93,7 @@ func TestReadFromOfAnIdleReader(t *testing.T) {
 	}
 }
 
-// A badWriter takes left bytes, then is short, with an error or without.
+// A badWriter accepts left bytes, then writes short, with an error or without.
 type badWriter struct {
 	left int
 	err  error
@@ -109,8 +108,7 @@ func (w *badWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestWriteToStopsAtAShortWrite: what its writer did not take is not counted, nor passed over by
-// the position.
+// Bytes not accepted by the writer are neither counted nor skipped by the position.
 func TestWriteToStopsAtAShortWrite(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	data := random(5<<20, 8)
@@ -123,15 +121,18 @@ func TestWriteToStopsAtAShortWrite(t *testing.T) {
 				t.Errorf("a writer that takes %d: %d, %v", taken, n, e)
 			}
 			var rest bytes.Buffer
-			if n, e := f.WriteTo(&rest); e != nil || n != int64(len(data)-taken) || !bytes.Equal(rest.Bytes(), data[taken:]) {
-				t.Errorf("the rest after %d: %d, %v", taken, n, e)
+			if n, e := f.WriteTo(&rest); e != nil || n != int64(len(data)-taken) {
+				t.Errorf("the rest after %d: %d bytes, %v, want %d", taken, n, e, len(data)-taken)
+			}
+			if !bytes.Equal(rest.Bytes(), data[taken:]) {
+				t.Errorf("the rest after %d has other content", taken)
 			}
 			must.Succeed(t, f.Close())
 		}
 	}
 }
 
-// TestStreamsOfUnusableFiles: closed, or open for the other direction.
+// Streams on closed files, or files open for the other direction.
 func TestStreamsOfUnusableFiles(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	must.Succeed(t, fsys.WriteFile(t.Context(), "f", []byte("old"), 0o600))

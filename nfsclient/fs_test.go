@@ -1,4 +1,4 @@
-// Tests of paths, names, attributes and listings.
+// Paths, names, attributes and listings.
 
 package nfsclient_test
 
@@ -29,8 +29,11 @@ func TestNames(t *testing.T) {
 		must.Succeed(t, fsys.Symlink(ctx, "b/h", "a/s"))
 		fi, err := fsys.Stat(ctx, "a/s")
 		must.Succeed(t, err)
-		if fi.Name() != "s" || fi.Size() != 7 || fi.Attr.Nlink != 2 {
-			t.Errorf("stat through a link: %+v", fi)
+		if fi.Name() != "s" {
+			t.Errorf("stat through a link: name %q, want s", fi.Name())
+		}
+		if fi.Size() != 7 || fi.Attr.Nlink != 2 {
+			t.Errorf("stat through a link: %d bytes, %d links, want 7, 2", fi.Size(), fi.Attr.Nlink)
 		}
 		if fi, err = fsys.Lstat(ctx, "a/s"); err != nil || fi.Mode().Type() != fs.ModeSymlink {
 			t.Errorf("lstat of a link: %v, %v", fi, err)
@@ -57,7 +60,7 @@ func TestSymlinkWalk(t *testing.T) {
 		ctx := t.Context()
 		must.Succeed(t, fsys.MkdirAll(ctx, "d/e", 0o755))
 		must.Succeed(t, fsys.WriteFile(ctx, "d/f", []byte("here"), 0o600))
-		long := strings.Repeat("./", 2000) + "f" // longer than the inline threshold of RFC 8166 alone
+		long := strings.Repeat("./", 2000) + "f" // exceeds the inline threshold alone
 		for link, target := range map[string]string{
 			"d/e/up": "../f", "abs": "/d/f", "dir": "d", "out": "../../../d/f", "loop": "loop2", "loop2": "loop", "d/long": long,
 		} {
@@ -95,8 +98,11 @@ func TestAttributes(t *testing.T) {
 		must.Succeed(t, fsys.Chtimes(ctx, "f", atime, mtime))
 		fi, err := fsys.Stat(ctx, "f")
 		must.Succeed(t, err)
-		if fi.Mode() != 0o754|fs.ModeSetuid || !fi.ModTime().Equal(mtime) || !fi.AccessTime().Equal(atime) {
-			t.Errorf("mode %v, mtime %v, atime %v", fi.Mode(), fi.ModTime(), fi.AccessTime())
+		if want := 0o754 | fs.ModeSetuid; fi.Mode() != want {
+			t.Errorf("mode %v, want %v", fi.Mode(), want)
+		}
+		if !fi.ModTime().Equal(mtime) || !fi.AccessTime().Equal(atime) {
+			t.Errorf("mtime %v, atime %v, want %v, %v", fi.ModTime(), fi.AccessTime(), mtime, atime)
 		}
 		must.Succeed(t, fsys.Truncate(ctx, "f", 4))
 		if b, err := fsys.ReadFile(ctx, "f"); string(b) != "0123" || err != nil {
@@ -108,8 +114,11 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("access: %#x, %v", got, err)
 		}
 		st, err := fsys.StatFS(ctx)
-		if err != nil || st.Tbytes == 0 || st.Fbytes > st.Tbytes {
-			t.Errorf("statfs: %+v, %v", st, err)
+		if err != nil {
+			t.Errorf("statfs: %v", err)
+		}
+		if st.Tbytes == 0 || st.Fbytes > st.Tbytes {
+			t.Errorf("statfs: %d bytes free of %d", st.Fbytes, st.Tbytes)
 		}
 	})
 }
@@ -164,7 +173,7 @@ func TestIOFS(t *testing.T) {
 			must.Succeed(t, fsys.WriteFile(ctx, f, random(i*400, 4), 0o644))
 		}
 		if err := fstest.TestFS(fsys.IO(ctx), files...); err != nil {
-			t.Error(err)
+			t.Errorf("fstest: %v", err)
 		}
 	})
 }
@@ -182,7 +191,7 @@ func TestManyNames(t *testing.T) {
 					for i := g; i < count; i += 16 {
 						f, err := fsys.Create(ctx, name(i), 0o600)
 						if err != nil {
-							t.Error(err)
+							t.Errorf("create: %v", err)
 							return
 						}
 						f.Close()
@@ -219,7 +228,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// name is a name of growing length, so that pages end in many ways.
+// name returns a name of varying length, so that pages end in many ways.
 func name(i int) string { return fmt.Sprintf("%06d%s", i, strings.Repeat("x", i%97)) }
 
 func TestMountPath(t *testing.T) {
@@ -229,8 +238,12 @@ func TestMountPath(t *testing.T) {
 		must.Succeed(t, fsys.MkdirAll(ctx, "a/b", 0o755))
 		for p, want := range map[string]string{exportName: "", exportName + "/a/b": "a/b", exportName + "/a/../x/": "a/../x/"} {
 			f, rest, err := c.MountPath(ctx, p)
-			if err != nil || rest != want || f.Path() != exportName {
-				t.Errorf("MountPath(%s) = %v, %q, %v", p, f, rest, err)
+			if err != nil {
+				t.Errorf("MountPath(%s): %v", p, err)
+				continue
+			}
+			if got, want := [2]string{f.Path(), rest}, [2]string{exportName, want}; got != want {
+				t.Errorf("MountPath(%s): got %q, want %q", p, got, want)
 			}
 		}
 		for _, p := range []string{"/", "/export", "/export/ones", "/nothing/at/all"} {
@@ -240,8 +253,11 @@ func TestMountPath(t *testing.T) {
 			}
 		}
 		list, err := c.Exports(ctx)
-		if err != nil || len(list) != 1 || list[0].Dir != exportName {
-			t.Errorf("Exports: %v, %v", list, err)
+		if err != nil {
+			t.Errorf("Exports: %v", err)
+		}
+		if len(list) != 1 || list[0].Dir != exportName {
+			t.Errorf("Exports: got %v, want %s", list, exportName)
 		}
 		must.Succeed(t, c.Unmount(ctx, exportName))
 	}

@@ -1,4 +1,4 @@
-// A WRITE that is sent again while its first copy is still at work in the server.
+// A retransmitted WRITE while its first copy is still running in the server.
 
 package nfsclient_test
 
@@ -51,13 +51,13 @@ func (r *relay) forward(c net.Conn) {
 	r.mu.Unlock()
 	for _, p := range [][2]net.Conn{{c, s}, {s, c}} {
 		go func() {
-			io.Copy(struct{ io.Writer }{p[0]}, p[1]) // no splice, whose pipes stay in a pool
+			io.Copy(struct{ io.Writer }{p[0]}, p[1]) // no splice: its pipes stay in a pool
 			p[0].Close()
 		}()
 	}
 }
 
-// cut ends all connections that there are.
+// cut ends all present connections.
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,9 +67,8 @@ func (r *relay) cut() {
 	r.conns = nil
 }
 
-// TestLateWriteDoesNotUndoNewerOnes: a WRITE stalls in the server, its connection is cut,
-// and it is sent again; then the same bytes are written anew and synced. When the first copy
-// goes on at last, what was synced stays.
+// A WRITE stalls in the server, its connection is cut, and it is sent again. Then the same bytes
+// are overwritten and synced. When the first copy finally continues, the synced data stays.
 func TestLateWriteDoesNotUndoNewerOnes(t *testing.T) {
 	stalled, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	var stall sync.Mutex
@@ -102,7 +101,7 @@ func TestLateWriteDoesNotUndoNewerOnes(t *testing.T) {
 			go func() {
 				<-stalled
 				r.cut()
-				select { // the newer data would be there by then, if it could overtake
+				select { // by now the newer data would be there if it could overtake
 				case <-synced:
 				case <-time.After(time.Second):
 				}
@@ -117,8 +116,11 @@ func TestLateWriteDoesNotUndoNewerOnes(t *testing.T) {
 			close(synced)
 			<-ended
 			got := make([]byte, size)
-			if _, err := f.ReadAt(got, 0); err != nil && err != io.EOF || !bytes.Equal(got, newer) {
-				t.Errorf("%v, %d bytes: %d of what was synced are left (%v)", tr, size, bytes.Count(got, []byte("B")), err)
+			if _, err := f.ReadAt(got, 0); err != nil && err != io.EOF {
+				t.Errorf("%v, %d bytes: read: %v", tr, size, err)
+			}
+			if !bytes.Equal(got, newer) {
+				t.Errorf("%v, %d bytes: %d synced bytes are left, want all", tr, size, bytes.Count(got, []byte("B")))
 			}
 		}
 	}

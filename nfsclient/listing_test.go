@@ -1,5 +1,4 @@
-// Tests of listings by servers that lose their cookies or go in circles, and of what io/fs makes of
-// them.
+// Listings by servers that lose their cookies or loop, and through io/fs.
 
 package nfsclient_test
 
@@ -20,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// listing serves READDIRPLUS pages made by next from the cookie and the number of the call.
+// listing serves READDIRPLUS pages from next, by cookie and call number.
 func listing(next func(cookie uint64, call int64) *nfs3.ReaddirplusRes) (map[uint32]func(run) run, *atomic.Int64) {
 	calls := new(atomic.Int64)
 	return map[uint32]func(run) run{nfs3.ProcReaddirplus: func(run) run {
@@ -37,7 +36,7 @@ func entryPlus(n uint64, cookie uint64) nfs3.EntryPlus {
 	return nfs3.EntryPlus{Fileid: n + 2, Name: fmt.Appendf(nil, "n%d", n), Cookie: cookie}
 }
 
-// Cookies that lead in a circle end the listing, however long the way into it and the circle are.
+// Looping cookies end the listing, for any length of the loop and the way into it.
 func TestListingsInACircleEnd(t *testing.T) {
 	for _, c := range []struct{ lead, circle uint64 }{{0, 2}, {1, 1}, {0, 7}, {5, 3}, {13, 40}} {
 		rows, calls := listing(func(cookie uint64, _ int64) *nfs3.ReaddirplusRes {
@@ -59,10 +58,10 @@ func TestListingsInACircleEnd(t *testing.T) {
 	}
 }
 
-// A server that forgets its cookies, as some do when the directory changes, is
-// asked from the start, and each name comes once; one that never stops is given up.
+// After a server has dropped its cookies, as some do when a directory changes, the listing restarts
+// and each name comes once. A server that never stops is given up.
 func TestListingsBeginAgainAfterBadCookie(t *testing.T) {
-	var forget atomic.Int64 // how many calls in the middle fail
+	var forget atomic.Int64 // number of failing calls in the middle
 	rows, _ := listing(func(cookie uint64, _ int64) *nfs3.ReaddirplusRes {
 		if cookie == 3 && forget.Add(-1) >= 0 {
 			return &nfs3.ReaddirplusRes{Status: nfs3.ErrBadCookie}
@@ -86,7 +85,7 @@ func TestListingsBeginAgainAfterBadCookie(t *testing.T) {
 	})
 }
 
-// What was read before an error is not dropped.
+// Entries read before an error are not dropped.
 func TestIOReadDirGivesThePartItHas(t *testing.T) {
 	rows, _ := listing(func(cookie uint64, _ int64) *nfs3.ReaddirplusRes {
 		if cookie == 3 {
@@ -113,7 +112,7 @@ func TestIOReadDirGivesThePartItHas(t *testing.T) {
 	})
 }
 
-// Links below fs.Sub lead where those below a directory of os.DirFS do.
+// Links below fs.Sub lead to the same objects as those below os.DirFS.
 func TestIOSubFollowsLinksAsDirFS(t *testing.T) {
 	top := t.TempDir()
 	fsys := mountDir(t, top)
@@ -137,7 +136,7 @@ func TestIOSubFollowsLinksAsDirFS(t *testing.T) {
 			}
 		}
 	}
-	// Twice below each other.
+	// Nested Sub.
 	once, err := fs.Sub(fsys.IO(t.Context()), "a")
 	must.Succeed(t, err)
 	twice, err := fs.Sub(once, "b")

@@ -1,4 +1,4 @@
-// Whether a server has a lock manager, when it dies while that is looked for.
+// A server that dies during the search for its lock manager.
 
 package nfsclient
 
@@ -16,14 +16,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A dyingServer has a port for files and one for locks, each served when the test says so.
+// A dyingServer has a port for files and one for locks, each served on demand.
 type dyingServer struct {
 	t           *testing.T
 	files, lock string // addresses
 	c           *Client
 }
 
-// newDyingServer returns one that serves files, and a Client of it.
+// newDyingServer returns a server of files with a Client.
 func newDyingServer(t *testing.T, callTimeout time.Duration) (s *dyingServer, stop func()) {
 	t.Helper()
 	port, lockPort := machine.Port(t), machine.Port(t)
@@ -32,13 +32,13 @@ func newDyingServer(t *testing.T, callTimeout time.Duration) (s *dyingServer, st
 	stop = s.serve(s.files, nfs3.Program, nfs3.Version)
 	var err error
 	if s.c, err = Dial(t.Context(), s.files, Options{Transport: TCP, LockPort: lockPort, CallTimeout: callTimeout}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	t.Cleanup(func() { s.c.Close() })
 	return s, stop
 }
 
-// serve serves the procedure NULL of a program at an address until stop is called.
+// serve serves a program's NULL at an address until stop.
 func (s *dyingServer) serve(addr string, program, version uint32) (stop func()) {
 	s.t.Helper()
 	null := transport.Procedure{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { return nil }}
@@ -46,7 +46,7 @@ func (s *dyingServer) serve(addr string, program, version uint32) (stop func()) 
 		&transport.Program{Name: "null", Number: program, Version: version, Procs: []transport.Procedure{null}})
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("listen: %v", err)
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); server.ServeTCP(l) }()
@@ -60,14 +60,14 @@ func (s *dyingServer) serve(addr string, program, version uint32) (stop func()) 
 	return stop
 }
 
-// ask calls the lock manager, and returns where its error comes when the call has ended.
+// ask calls the lock manager in the background.
 func (s *dyingServer) ask(ctx context.Context) <-chan error {
 	asked := make(chan error, 1)
 	go func() { asked <- s.c.CallLockManager(ctx, nlm4.ProcNull, nil, nil) }()
 	return asked
 }
 
-// await returns when a condition holds, which it does while the call that was asked for waits.
+// await waits for a condition that holds while the call waits.
 func (s *dyingServer) await(asked <-chan error, what string, holds func(transport.LinkFigures) bool) {
 	s.t.Helper()
 	for !holds(s.c.conns[0].Figures()) {
@@ -83,14 +83,13 @@ func (s *dyingServer) await(asked <-chan error, what string, holds func(transpor
 
 func waits(f transport.LinkFigures) bool { return f.Waiting > 0 }
 
-// TestServerThatDiesHasALockManager, as far as is known: who asks first waits until the server is
-// there again, and its lock manager after it.
+// The first lock call waits until the server is back, and its lock manager after it.
 func TestServerThatDiesHasALockManager(t *testing.T) {
 	s, stop := newDyingServer(t, transport.Hard)
 	if err := <-s.ask(t.Context()); !errors.Is(err, ErrNoLockManager) {
 		t.Fatalf("a server that lives, and has none: %v", err)
 	}
-	s.c.locks.leave() // which forgets that
+	s.c.locks.leave() // drops that result
 	stop()
 	before := s.c.conns[0].Figures().Connects
 	asked := s.ask(t.Context())
@@ -103,8 +102,8 @@ func TestServerThatDiesHasALockManager(t *testing.T) {
 	}
 }
 
-// TestSearchOfALockManagerEnds with its context, also where the server is dead, and for all who
-// wait for it.
+// The search for a lock manager ends with its context, even with a dead server, for all its
+// callers.
 func TestSearchOfALockManagerEnds(t *testing.T) {
 	s, stop := newDyingServer(t, transport.Hard)
 	stop()
@@ -123,8 +122,7 @@ func TestSearchOfALockManagerEnds(t *testing.T) {
 	}
 }
 
-// TestSearchOfALockManagerSoft: a Client that does not wait for a dead server for as long as it
-// takes gets its error, which is not that of a server without a lock manager.
+// A soft Client gets its timeout's error, not the error for a server without a lock manager.
 func TestSearchOfALockManagerSoft(t *testing.T) {
 	s, stop := newDyingServer(t, time.Second)
 	stop()

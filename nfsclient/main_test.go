@@ -15,7 +15,8 @@ import (
 func TestMain(m *testing.M) {
 	goroutines, fds := runtime.NumGoroutine(), openFiles()
 	code := m.Run()
-	fuzzing := flag.Lookup("test.fuzz").Value.String() != "" // the engine has goroutines of its own
+	// The fuzzing engine has its own goroutines.
+	fuzzing := flag.Lookup("test.fuzz").Value.String() != ""
 	if code == 0 && !fuzzing && !endsWith(goroutines, fds) {
 		fmt.Fprintf(os.Stderr, "left behind: goroutines %d, were %d; descriptors %d, were %d\n",
 			runtime.NumGoroutine(), goroutines, openFiles(), fds)
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// endsWith waits for what is ending to end, and reports whether no more than that is left.
+// endsWith waits for goroutines and descriptors to end, and reports whether no more are left.
 func endsWith(goroutines, fds int) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -38,7 +39,7 @@ func endsWith(goroutines, fds int) bool {
 	return false
 }
 
-// openFiles counts descriptors, without that of the runtime's poller, which comes with the first
+// openFiles counts descriptors, except those of the runtime's poller, which come with the first
 // socket.
 func openFiles() (n int) {
 	list, err := os.ReadDir("/proc/self/fd")

@@ -1,5 +1,4 @@
-// Names on servers that refuse in other words than Linux: a directory is told by its attributes,
-// not by the status.
+// Names on servers with other statuses than Linux: attributes show a directory, not the status.
 
 package nfsclient_test
 
@@ -18,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// refusing answers REMOVE with a status, of directories only or of all.
+// refusing answers REMOVE with a status, for directories only or for all.
 func refusing(status *atomic.Uint32, all bool) func(run) run {
 	return func(real run) run {
 		return func(c *transport.Call) error {
@@ -35,8 +34,8 @@ func refusing(status *atomic.Uint32, all bool) func(run) run {
 	}
 }
 
-// TestRemoveOfDirectories: servers refuse REMOVE of one with ISDIR, PERM or INVAL. Remove falls
-// back on RMDIR for those alone, and Unlink says EISDIR, as unlink(2) of Linux does.
+// Servers refuse REMOVE of a directory with ISDIR, PERM or INVAL. Only then Remove falls back on
+// RMDIR, and Unlink returns EISDIR, like unlink(2) of Linux.
 func TestRemoveOfDirectories(t *testing.T) {
 	for _, c := range []struct {
 		status nfs3.Status
@@ -65,8 +64,7 @@ func TestRemoveOfDirectories(t *testing.T) {
 	}
 }
 
-// TestRemoveOfFilesThatAreRefused: the same words for a file are what they say, and RMDIR is not
-// tried.
+// The same statuses for a file are real errors, and RMDIR is not tried.
 func TestRemoveOfFilesThatAreRefused(t *testing.T) {
 	for s, want := range map[nfs3.Status]error{nfs3.ErrPerm: syscall.EPERM, nfs3.ErrInval: syscall.EINVAL, nfs3.ErrAcces: syscall.EACCES} {
 		var status atomic.Uint32
@@ -92,7 +90,7 @@ func TestRemoveOfFilesThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreNone: of the root and of dots, with the errors of the system calls.
+// Operations on the root and on dots return the system calls' errors.
 func TestNamesThatAreNone(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
@@ -131,7 +129,7 @@ func TestNamesThatAreNone(t *testing.T) {
 	})
 }
 
-// listed is the names of the root.
+// listed returns the names in the root.
 func listed(t *testing.T, fsys *nfsclient.FS) (list []string) {
 	t.Helper()
 	for name := range names(t, fsys) {
@@ -140,8 +138,7 @@ func listed(t *testing.T, fsys *nfsclient.FS) (list []string) {
 	return list
 }
 
-// TestRenameOfDirectoriesWithASlash: either slash asks for a directory, and the target may have one
-// too.
+// A slash after either name requires a directory. The target may also have one.
 func TestRenameOfDirectoriesWithASlash(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
@@ -157,8 +154,11 @@ func TestRenameOfDirectoriesWithASlash(t *testing.T) {
 		}
 		err := fsys.Rename(ctx, "none", "x")
 		var link *os.LinkError
-		if !errors.As(err, &link) || link.Op != "rename" || link.Old != "none" || link.New != "x" {
-			t.Errorf("%v", err)
+		if !errors.As(err, &link) {
+			t.Fatalf("rename of a missing name: got %v, want a LinkError", err)
+		}
+		if got, want := [3]string{link.Op, link.Old, link.New}, [3]string{"rename", "none", "x"}; got != want {
+			t.Errorf("rename of a missing name: got %q, want %q", got, want)
 		}
 		if got := strings.Join(listed(t, fsys), " "); got != "d f" {
 			t.Errorf("left: %s", got)
@@ -166,7 +166,7 @@ func TestRenameOfDirectoriesWithASlash(t *testing.T) {
 	})
 }
 
-// TestLinkRefusesDirectories: as link(2), whatever the server's word would be; what exists comes
+// Link refuses directories like link(2), whichever status the server has; an existing name comes
 // first.
 func TestLinkRefusesDirectories(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
@@ -184,8 +184,17 @@ func TestLinkRefusesDirectories(t *testing.T) {
 		} {
 			err := fsys.Link(ctx, c.from, c.to)
 			var link *os.LinkError
-			if !errors.Is(err, c.want) || err != nil && (!errors.As(err, &link) || link.Op != "link" || link.Old != c.from || link.New != c.to) {
+			if !errors.Is(err, c.want) {
 				t.Errorf("%s to %.10s: %v, want %v", c.from, c.to, err, c.want)
+			}
+			if err == nil {
+				continue
+			}
+			if !errors.As(err, &link) {
+				t.Fatalf("%s to %.10s: got %v, want a LinkError", c.from, c.to, err)
+			}
+			if got, want := [3]string{link.Op, link.Old, link.New}, [3]string{"link", c.from, c.to}; got != want {
+				t.Errorf("%s to %.10s: got %q, want %q", c.from, c.to, got, want)
 			}
 		}
 		if to, err := fsys.ReadLink(ctx, "s2"); to != "f" || err != nil {
@@ -194,7 +203,7 @@ func TestLinkRefusesDirectories(t *testing.T) {
 	})
 }
 
-// TestSymlinkContents: what no link can contain is refused before the server is asked.
+// Impossible link contents fail without a call.
 func TestSymlinkContents(t *testing.T) {
 	var n counts
 	faulty(t, n.rows(nil), func(t *testing.T, fsys *nfsclient.FS) {
@@ -219,7 +228,7 @@ func TestSymlinkContents(t *testing.T) {
 	})
 }
 
-// TestMknodKinds: each kind with its mode and numbers, and nothing for what is no such kind.
+// Mknod makes each kind with its mode and numbers, and fails for other kinds.
 func TestMknodKinds(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	ctx := t.Context()
@@ -239,8 +248,8 @@ func TestMknodKinds(t *testing.T) {
 	}
 }
 
-// TestMkdirAllThroughLinks: directories that are missing are made where links lead, not in place of
-// a link that leads nowhere, and what is no directory is in the way.
+// MkdirAll makes missing directories at the targets of links. A dangling link or a non-directory in
+// the way is an error.
 func TestMkdirAllThroughLinks(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
@@ -268,12 +277,12 @@ func TestMkdirAllThroughLinks(t *testing.T) {
 	})
 }
 
-// TestMkdirAllBesideOthers: a directory that another client makes at that moment is as good.
+// A directory made by another client at the same moment is accepted.
 func TestMkdirAllBesideOthers(t *testing.T) {
 	rows := map[uint32]func(run) run{nfs3.ProcMkdir: func(real run) run {
 		return func(c *transport.Call) error {
 			at := c.Res.Len()
-			if err := real(c); err != nil { // it is made, but another one is told so
+			if err := real(c); err != nil { // it is made, but the reply is EXIST
 				return err
 			}
 			c.Res.Truncate(at)
@@ -286,7 +295,7 @@ func TestMkdirAllBesideOthers(t *testing.T) {
 		must.Succeed(t, fsys.RemoveAll(t.Context(), "a"))
 	})
 	rows[nfs3.ProcMkdir] = answer(&nfs3.MkdirRes{Status: nfs3.ErrExist})
-	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) { // and gone again
+	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) { // and removed again
 		if err := fsys.MkdirAll(t.Context(), "a/b", 0o755); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("%v", err)
 		}

@@ -1,4 +1,4 @@
-// What opening a file asks the server, and what it refuses without a word: counted call by call.
+// The calls made by opening a file, and errors without a call.
 
 package nfsclient_test
 
@@ -19,13 +19,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// counts is how often each procedure was called.
+// counts is the number of calls for each procedure.
 type counts [nfs3.NumProcs]atomic.Int32
 
-// take returns the count of a procedure and begins anew.
+// take returns and clears a procedure's count.
 func (c *counts) take(proc uint32) int { return int(c[proc].Swap(0)) }
 
-// rows counts all procedures; those in over are replaced besides.
+// rows counts all procedures; those in over are also replaced.
 func (c *counts) rows(over map[uint32]func(run) run) map[uint32]func(run) run {
 	all := map[uint32]func(run) run{}
 	for proc := uint32(1); proc < nfs3.NumProcs; proc++ {
@@ -42,7 +42,7 @@ func (c *counts) rows(over map[uint32]func(run) run) map[uint32]func(run) run {
 	return all
 }
 
-// A switched row answers res while it is on, and what the server answers otherwise.
+// A switched row answers res while it is on, and the server's result otherwise.
 type switched struct {
 	on  atomic.Bool
 	res xdr.Marshaler
@@ -58,8 +58,8 @@ func (s *switched) row(real run) run {
 	}
 }
 
-// TestOpenAsksWhetherItMayRead: where the mode leaves it open, for a file, and only to read it: a
-// server lets a file's owner read whatever its mode (RFC 1813 §4.4).
+// OpenFile asks ACCESS only for reading a file with an undecided mode: a server lets a file's owner
+// read regardless of the mode (RFC 1813 §4.4).
 func TestOpenAsksWhetherItMayRead(t *testing.T) {
 	var n counts
 	none := &switched{res: &nfs3.AccessRes{}}
@@ -73,7 +73,7 @@ func TestOpenAsksWhetherItMayRead(t *testing.T) {
 			name  string
 			flag  int
 			asks  int
-			error error // when the server refuses
+			error error // if the server refuses
 		}{
 			{"open", os.O_RDONLY, 0, nil}, {"open", os.O_RDWR, 0, nil}, {"open", os.O_WRONLY, 0, nil},
 			{"shut", os.O_RDONLY, 1, nfsclient.ErrNoAccess}, {"shut", os.O_RDWR, 1, syscall.EACCES},
@@ -84,8 +84,12 @@ func TestOpenAsksWhetherItMayRead(t *testing.T) {
 				none.on.Store(refuses)
 				n.take(nfs3.ProcAccess)
 				f, err := fsys.OpenFile(ctx, c.name, c.flag, 0o600)
-				if want := c.error; refuses && !errors.Is(err, want) || !refuses && err != nil {
-					t.Errorf("%s with %#x, refused %v: %v", c.name, c.flag, refuses, err)
+				var want error
+				if refuses {
+					want = c.error
+				}
+				if !errors.Is(err, want) {
+					t.Errorf("%s with %#x, refused %v: got %v, want %v", c.name, c.flag, refuses, err, want)
 				}
 				if asks := n.take(nfs3.ProcAccess); asks != c.asks {
 					t.Errorf("%s with %#x: asked %d times, want %d", c.name, c.flag, asks, c.asks)
@@ -101,7 +105,7 @@ func TestOpenAsksWhetherItMayRead(t *testing.T) {
 	})
 }
 
-// TestOpenReportsWhyItCannotAsk: the error of ACCESS is the error, not a refusal.
+// An error of ACCESS is returned, not treated as a refusal.
 func TestOpenReportsWhyItCannotAsk(t *testing.T) {
 	rows := map[uint32]func(run) run{nfs3.ProcAccess: answer(&nfs3.AccessRes{Status: nfs3.ErrIO})}
 	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
@@ -112,7 +116,7 @@ func TestOpenReportsWhyItCannotAsk(t *testing.T) {
 	})
 }
 
-// TestOpenEmptiesOnlyWhatItShould: O_TRUNC needs a file, that has something in it, open to write.
+// O_TRUNC only affects a non-empty file open for writing.
 func TestOpenEmptiesOnlyWhatItShould(t *testing.T) {
 	var n counts
 	faulty(t, n.rows(nil), func(t *testing.T, fsys *nfsclient.FS) {
@@ -142,8 +146,8 @@ func TestOpenEmptiesOnlyWhatItShould(t *testing.T) {
 			}
 			n.take(nfs3.ProcSetattr)
 			f, err := fsys.OpenFile(ctx, c.name, c.flag, 0o644)
-			if !errors.Is(err, c.error) || err != nil && c.error == nil {
-				t.Errorf("%s with %#x: %v", c.name, c.flag, err)
+			if !errors.Is(err, c.error) {
+				t.Errorf("%s with %#x: got %v, want %v", c.name, c.flag, err, c.error)
 			}
 			if calls := n.take(nfs3.ProcSetattr); calls != c.calls {
 				t.Errorf("%s of %d bytes with %#x: %d SETATTRs, want %d", c.name, len(c.content), c.flag, calls, c.calls)
@@ -159,8 +163,7 @@ func TestOpenEmptiesOnlyWhatItShould(t *testing.T) {
 	})
 }
 
-// TestZeroBytesInNames: no such name exists, for any operation, wherever in the path the byte is;
-// the server is not asked.
+// Names with zero bytes do not exist, for any operation and anywhere in the path; no call is sent.
 func TestZeroBytesInNames(t *testing.T) {
 	var n counts
 	faulty(t, n.rows(nil), func(t *testing.T, fsys *nfsclient.FS) {
@@ -198,11 +201,10 @@ func TestZeroBytesInNames(t *testing.T) {
 	})
 }
 
-// second is the error of a call that returns something else too.
+// second returns the error of a call with two results.
 func second[T any](_ T, err error) error { return err }
 
-// TestExclusiveCreateReportsItsAttributes: a file that was made, but whose mode or times could not
-// be set, or whose attributes could not be read, is not one that is open.
+// A new file without its mode or times, or with unreadable attributes, is not opened.
 func TestExclusiveCreateReportsItsAttributes(t *testing.T) {
 	const excl = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	setattr, getattr := &switched{res: &nfs3.SetattrRes{Status: nfs3.ErrIO}}, &switched{res: &nfs3.GetattrRes{Status: nfs3.ErrStale}}
@@ -223,7 +225,7 @@ func TestExclusiveCreateReportsItsAttributes(t *testing.T) {
 	})
 }
 
-// TestReadGivesTheEndByItself: like that of os.File, Read does not give data and io.EOF at once.
+// Like os.File, Read does not return data together with io.EOF.
 func TestReadGivesTheEndByItself(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		must.Succeed(t, fsys.WriteFile(t.Context(), "f", []byte("content"), 0o600))
@@ -246,7 +248,7 @@ func TestReadGivesTheEndByItself(t *testing.T) {
 	})
 }
 
-// TestFileErrorsNameTheFile: whatever was to be done with it, by the name it was opened by.
+// Errors name the file by its path at open, for any operation.
 func TestFileErrorsNameTheFile(t *testing.T) {
 	rows := map[uint32]func(run) run{}
 	for proc, res := range map[uint32]xdr.Marshaler{
@@ -264,12 +266,18 @@ func TestFileErrorsNameTheFile(t *testing.T) {
 			"seek": second(f.Seek(0, io.SeekEnd)), "write": second(a.Write(b)),
 		} {
 			var p *fs.PathError
-			if !errors.As(err, &p) || p.Op != op || p.Path != "dir/name" || !errors.Is(err, syscall.ESTALE) {
-				t.Errorf("%s: %v", op, err)
+			if !errors.As(err, &p) || !errors.Is(err, syscall.ESTALE) {
+				t.Fatalf("%s: got %v, want a PathError of %v", op, err, syscall.ESTALE)
+			}
+			if got, want := [2]string{p.Op, p.Path}, [2]string{op, "dir/name"}; got != want {
+				t.Errorf("%s: got %q, want %q", op, got, want)
 			}
 		}
-		if f.Name() != "dir/name" || f.FH() != fsys.Root() || f.Client() != fsys.Client() {
-			t.Errorf("%s, %v", f.Name(), f.FH())
+		if f.Name() != "dir/name" {
+			t.Errorf("name %q, want dir/name", f.Name())
+		}
+		if f.FH() != fsys.Root() || f.Client() != fsys.Client() {
+			t.Errorf("handle %v, want that of the root, and its Client", f.FH())
 		}
 		if _, err := f.Seek(0, 77); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("Seek from nowhere: %v", err)
@@ -277,7 +285,7 @@ func TestFileErrorsNameTheFile(t *testing.T) {
 	})
 }
 
-// TestSyncThatFailsIsTriedAgain: what a COMMIT did not make stable is not forgotten.
+// Data not made stable by a COMMIT stays unsynced.
 func TestSyncThatFailsIsTriedAgain(t *testing.T) {
 	bad := &switched{res: &nfs3.CommitRes{Status: nfs3.ErrIO}}
 	var n counts

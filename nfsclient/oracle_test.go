@@ -1,5 +1,5 @@
-// Path resolution compared with the kernel's: the same tree, the same operation, the same path, the
-// same error and result.
+// Path resolution compared with the kernel's: the same tree, operation and path give the same error
+// and result.
 
 package nfsclient_test
 
@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// oracleTree is what every case begins with: directories end in a slash, links have a target.
+// oracleTree is the tree before every case: directories end in a slash, links have a target.
 var oracleTree = []struct{ name, target string }{
 	{"f", ""}, {"d/", ""}, {"d/g", ""}, {"d/e/", ""}, {"d/e/h", ""}, {"z/", ""},
 	{"lf", "f"}, {"ld", "d"}, {"le", "d/e"}, {"lz", "z/"}, {"lfs", "f/"}, {"d/e/up", "../g"}, {"d/out", "../f"},
@@ -29,7 +29,7 @@ var oracleTree = []struct{ name, target string }{
 	{"dots", "d/e/../.."}, {"lldots", "le/.."},
 }
 
-// forms are the paths; names that are not in the tree too.
+// forms are the paths, including names that are not in the tree.
 var forms = func() []string {
 	list := []string{
 		".", "./", "d/.", "d/..", "d/./", "d/../", "ld/.", "ld/..", "f/.", "f/..", "new/.", "new/..", "dang/.", "loop/.",
@@ -127,7 +127,7 @@ var oracleOps = []oracleOp{
 }
 
 // A pathPair is served by nfs and, as another directory of the same tree, by the kernel.
-type pathPair struct {
+type pathPair struct { // on disk; its directory nfs is the FS's export
 	t     *testing.T
 	base  string // on disk; the FS has the directory nfs of it as its export
 	fsys  *nfsclient.FS
@@ -135,10 +135,10 @@ type pathPair struct {
 
 	local, served string // the trees of this turn; "" when they have to be made
 	sub           *nfsclient.FS
-	fresh         string // what treeOf says of a fresh tree
+	fresh         string // treeOf a fresh tree
 }
 
-// next makes two fresh trees, unless those of before have not changed.
+// next makes two fresh trees, unless the previous ones are unchanged.
 func (o *pathPair) next() {
 	if o.local != "" {
 		return
@@ -166,7 +166,7 @@ func (o *pathPair) next() {
 	o.fresh = treeOf(o.t, o.local)
 }
 
-// compare reports where errors or trees differ, and drops the trees when they have changed.
+// compare reports different errors or trees, and drops changed trees.
 func (o *pathPair) compare(what string, want, got error) {
 	o.t.Helper()
 	if a, b := errnoOf(want), errnoOf(got); a != b {
@@ -196,7 +196,7 @@ func errnoOf(err error) error {
 	return err
 }
 
-// treeOf writes names, types, modes, link contents and sizes of a tree.
+// treeOf formats names, types, modes, link contents and sizes of a tree.
 func treeOf(t *testing.T, top string) string {
 	var b strings.Builder
 	must.Succeed(t, filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
@@ -224,9 +224,9 @@ func newPathPair(t *testing.T) *pathPair {
 	return &pathPair{t: t, base: base, fsys: mountDir(t, filepath.Join(base, "nfs"))}
 }
 
-// TestPathsAsKernel does each operation on each form of path here and on the server.
+// Each operation on each form of path, in the kernel and on the server.
 func TestPathsAsKernel(t *testing.T) {
-	defer syscall.Umask(syscall.Umask(0)) // the library takes modes as they are given
+	defer syscall.Umask(syscall.Umask(0)) // the library applies no umask
 	o := newPathPair(t)
 	for _, op := range oracleOps {
 		for _, form := range forms {
@@ -234,14 +234,14 @@ func TestPathsAsKernel(t *testing.T) {
 			want := op.local(o.local + "/" + form)
 			got := op.nfs(t.Context(), o.sub, form)
 			if op.name == "mkdirall" && want != nil && got != nil {
-				got = want // Go's own has several words for a path that ends at a file
+				got = want // package os has several errors for a path that ends at a file
 			}
 			o.compare(fmt.Sprintf("%s %q", op.name, form), want, got)
 		}
 	}
 }
 
-// TestTwoPathsAsKernel does rename and link for pairs of paths.
+// Rename and link for pairs of paths.
 func TestTwoPathsAsKernel(t *testing.T) {
 	o := newPathPair(t)
 	some := []string{"f", "f/", "d", "d/", "d/.", "d/..", "z", "z/", "lf", "lf/", "ld", "ld/", "lz/", "dang", "dang/", "new", "new/",
@@ -260,7 +260,7 @@ func TestTwoPathsAsKernel(t *testing.T) {
 	}
 }
 
-// TestLinkChains: 40 links are followed, 41 are not, as the kernel counts.
+// 40 links are followed, 41 are not, as in the kernel.
 func TestLinkChains(t *testing.T) {
 	o := newPathPair(t)
 	o.next()
@@ -273,7 +273,8 @@ func TestLinkChains(t *testing.T) {
 	for i := 38; i <= 42; i++ {
 		name := fmt.Sprintf("c%d", i)
 		_, want := os.Stat(o.local + "/" + name)
-		for range 20 { // a walk that a change beside it makes the kernel repeat counts its links twice
+		// If a concurrent change makes the kernel repeat a walk, it counts its links twice.
+		for range 20 {
 			if want != nil {
 				_, want = os.Stat(o.local + "/" + name)
 			}
@@ -285,7 +286,7 @@ func TestLinkChains(t *testing.T) {
 	}
 }
 
-// TestRootIsItsOwnParent: no path, and no link, leads out of an FS.
+// No path and no link leads out of an FS.
 func TestRootIsItsOwnParent(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()

@@ -1,4 +1,4 @@
-// Tests of removing trees: failures do not stop it, and no server keeps it for ever.
+// Removing trees: failures do not stop it, and no server makes it endless.
 
 package nfsclient_test
 
@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// refuseRemove answers REMOVE with a status for the names that it is asked of.
+// refuseRemove answers REMOVE with a status for selected names.
 func refuseRemove(status nfs3.Status, which func(name []byte) bool) func(run) run {
 	return func(real run) run {
 		return func(c *transport.Call) error {
@@ -37,7 +37,7 @@ func refuseRemove(status nfs3.Status, which func(name []byte) bool) func(run) ru
 	}
 }
 
-// A name that is listed and cannot be found must not be tried for ever.
+// A listed name that does not exist must not be tried forever.
 func TestRemoveAllEndsWhenListedNamesAreNotThere(t *testing.T) {
 	var listings atomic.Int64
 	rows := map[uint32]func(run) run{
@@ -59,7 +59,7 @@ func TestRemoveAllEndsWhenListedNamesAreNotThere(t *testing.T) {
 	})
 }
 
-// What can be removed is, each failure is told once, and directories above it stay.
+// As much as possible is removed, each failure is reported once, and its directories stay.
 func TestRemoveTreeContinuesAfterErrors(t *testing.T) {
 	rows := map[uint32]func(run) run{nfs3.ProcRemove: refuseRemove(nfs3.ErrAcces, func(name []byte) bool {
 		return bytes.HasPrefix(name, []byte("keep"))
@@ -80,8 +80,14 @@ func TestRemoveTreeContinuesAfterErrors(t *testing.T) {
 			Removed: func(string, bool) { removed++ },
 		})
 		slices.Sort(failed)
-		if !errors.Is(err, syscall.EACCES) || !slices.Equal(failed, []string{"d/1/keep", "d/keep"}) || removed != 103 {
-			t.Errorf("%v; failed: %q; %d removed", err, failed, removed)
+		if !errors.Is(err, syscall.EACCES) {
+			t.Errorf("got %v, want %v", err, syscall.EACCES)
+		}
+		if want := []string{"d/1/keep", "d/keep"}; !slices.Equal(failed, want) {
+			t.Errorf("failed: got %q, want %q", failed, want)
+		}
+		if removed != 103 {
+			t.Errorf("%d removed, want 103", removed)
 		}
 		for dir, want := range map[string][]string{"d": {"1", "keep"}, "d/1": {"keep"}} {
 			sub, err := fsys.Sub(ctx, dir)
@@ -93,8 +99,7 @@ func TestRemoveTreeContinuesAfterErrors(t *testing.T) {
 	})
 }
 
-// A listing that leaves names out after removals, as cookies that are positions
-// do, is done again.
+// If a listing skips names after removals, because its cookies are positions, it runs again.
 func TestRemoveAllListsAgain(t *testing.T) {
 	rows := map[uint32]func(run) run{nfs3.ProcReaddirplus: func(real run) run {
 		return func(c *transport.Call) error {
@@ -104,7 +109,7 @@ func TestRemoveAllListsAgain(t *testing.T) {
 			}
 			var res nfs3.ReaddirplusRes
 			res.DecodeXDR(xdr.NewDecoder(bytes.Clone(c.Res.Bytes()[at:])))
-			res.Entries = res.Entries[:min(3, len(res.Entries))] // and the end is there
+			res.Entries = res.Entries[:min(3, len(res.Entries))] // and reports the end
 			c.Res.Truncate(at)
 			res.EncodeXDR(c.Res)
 			return nil
@@ -118,7 +123,7 @@ func TestRemoveAllListsAgain(t *testing.T) {
 	})
 }
 
-// TestRemoveTreeAsks: what is declined stays, and so do the directories above it.
+// Declined objects stay, and so do the directories above them.
 func TestRemoveTreeAsks(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
@@ -139,7 +144,7 @@ func TestRemoveTreeAsks(t *testing.T) {
 			t.Errorf("asked %q, want %q", asked, want)
 		}
 		if _, err := fsys.Stat(ctx, "d/a/no"); err != nil {
-			t.Error(err)
+			t.Errorf("stat: %v", err)
 		}
 		for _, p := range []string{"d/b", "d/empty", "d/a/yes"} {
 			if _, err := fsys.Stat(ctx, p); !errors.Is(err, os.ErrNotExist) {

@@ -1,4 +1,4 @@
-// Servers of several addresses, of which a Client stays with one, and servers that put calls off.
+// Servers with several addresses, of which a Client keeps one, and servers with JUKEBOX.
 
 package nfsclient
 
@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// serveAt serves MOUNT and NFS on a port of an address; whose counts the calls.
+// serveAt serves MOUNT and NFS on an address and port; whose counts the calls.
 func serveAt(t *testing.T, addr string, whose *atomic.Int32) string {
 	t.Helper()
 	null := transport.Procedure{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { whose.Add(1); return nil }}
@@ -34,7 +34,7 @@ func serveAt(t *testing.T, addr string, whose *atomic.Int32) string {
 		&transport.Program{Name: "MOUNT", Number: mount3.Program, Version: mount3.Version, Procs: procs})
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); s.ServeTCP(l) }()
@@ -42,8 +42,8 @@ func serveAt(t *testing.T, addr string, whose *atomic.Int32) string {
 	return l.Addr().String()
 }
 
-// TestOneAddressOfManyIsUsed gives a name three addresses, nobody at the first and a
-// server of its own at either of the others, in another order at each look-up.
+// A name has three addresses: no server at the first, and different ones at the others, in another
+// order at each look-up.
 func TestOneAddressOfManyIsUsed(t *testing.T) {
 	var second, third atomic.Int32
 	port := strconv.Itoa(machine.Port(t)) // at all three
@@ -62,24 +62,24 @@ func TestOneAddressOfManyIsUsed(t *testing.T) {
 	}
 	c, err := Dial(t.Context(), "name:"+port, Options{Transport: TCP, Conns: 4})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	defer c.Close()
 	for range 8 {
 		if err := c.Null(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("null: %v", err)
 		}
 		if _, err := c.Exports(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("exports: %v", err)
 		}
 	}
-	if lookups != 1 || second.Load() != 16 || third.Load() != 0 {
-		t.Errorf("%d look-ups, %d calls at one, %d at the other; want 1, 16, 0", lookups, second.Load(), third.Load())
+	got := [3]int{int(lookups), int(second.Load()), int(third.Load())}
+	if want := [3]int{1, 16, 0}; got != want {
+		t.Errorf("look-ups, calls at one server and at the other: got %v, want %v", got, want)
 	}
 }
 
-// A server that puts a call off for ever is asked for ten times CallTimeout, and then its status is
-// told.
+// Endless JUKEBOX is retried for ten times CallTimeout, then its status is returned.
 func TestJukeboxEnds(t *testing.T) {
 	procs := make([]transport.Procedure, nfs3.ProcGetattr+1)
 	var asked atomic.Int32
@@ -91,22 +91,23 @@ func TestJukeboxEnds(t *testing.T) {
 	s := transport.NewServer(transport.ServerConfig{}, &transport.Program{Name: "NFS", Number: nfs3.Program, Version: nfs3.Version, Procs: procs})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); s.ServeTCP(l) }()
 	defer func() { s.Shutdown(context.Background()); <-done }()
 	c, err := Dial(t.Context(), l.Addr().String(), Options{Transport: TCP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	defer c.Close()
-	c.opt.CallTimeout = 40 * time.Millisecond // of what follows it bounds the patience only
+	c.opt.CallTimeout = 40 * time.Millisecond // from here on it only bounds waiting out JUKEBOX
 	var status *StatusError
 	if _, err = c.Getattr(t.Context(), nfs3.FH{}); !errors.As(err, &status) || status.Status != nfs3.ErrJukebox {
 		t.Errorf("%v, want NFS3ERR_JUKEBOX", err)
 	}
-	if n := asked.Load(); n < 2 || n > 4 { // at once, after 50, 150 and 350 ms; later on a busy machine
+	// At once, after 50, 150 and 350 ms; later on a busy machine.
+	if n := asked.Load(); n < 2 || n > 4 {
 		t.Errorf("asked %d times, want 2 to 4", n)
 	}
 }

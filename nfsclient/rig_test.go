@@ -1,4 +1,4 @@
-// The rig of the tests: a server over memory or a directory, reached by RDMA and by TCP.
+// The rig: a server of memory or a directory, reached by RDMA and by TCP.
 
 package nfsclient_test
 
@@ -21,13 +21,13 @@ import (
 
 const exportName = "/export/one"
 
-// serveTrees serves file trees and returns the addresses of RDMA and TCP.
+// serveTrees serves file trees and returns the addresses for RDMA and TCP.
 func serveTrees(t testing.TB, exports ...nfsserver.Export) (rdma, tcp string) {
 	t.Helper()
 	squash := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	srv, err := nfsserver.New(nfsserver.Options{Exports: exports, Squash: squash, AsyncNames: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	rdma, tcp = servePrograms(t, srv.Programs()...)
 	t.Cleanup(func() { srv.Close() })
@@ -41,11 +41,11 @@ func servePrograms(t testing.TB, programs ...*transport.Program) (rdma, tcp stri
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	rl, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	tl, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	done := make(chan struct{}, 2)
 	go func() { rpc.ServeRDMA(dev, rl); done <- struct{}{} }()
@@ -70,7 +70,7 @@ func dial(t testing.TB, tr nfsclient.Transport, rdma, tcp string, opt nfsclient.
 	opt.Transport = tr
 	c, err := nfsclient.Dial(t.Context(), addr, opt)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -88,14 +88,14 @@ func each(t *testing.T, f func(t *testing.T, fsys *nfsclient.FS)) {
 	}
 }
 
-// mountNew mounts an empty tree of its own.
+// mountNew mounts a new empty tree.
 func mountNew(t testing.TB, tr nfsclient.Transport, kind string, opt nfsclient.Options) *nfsclient.FS {
 	t.Helper()
 	var tree nfsserver.FS
 	if kind == "osfs" {
 		o, err := osfs.New(t.TempDir(), osfs.Options{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("osfs.New: %v", err)
 		}
 		tree = o
 	} else {
@@ -104,7 +104,7 @@ func mountNew(t testing.TB, tr nfsclient.Transport, kind string, opt nfsclient.O
 	rdma, tcp := serveTrees(t, nfsserver.Export{Name: exportName, FS: tree})
 	fsys, err := dial(t, tr, rdma, tcp, opt).Mount(t.Context(), exportName)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("mount: %v", err)
 	}
 	return fsys
 }
@@ -114,21 +114,21 @@ func mountDir(t testing.TB, dir string) *nfsclient.FS {
 	t.Helper()
 	tree, err := osfs.New(dir, osfs.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("osfs.New: %v", err)
 	}
 	rdma, tcp := serveTrees(t, nfsserver.Export{Name: exportName, FS: tree})
 	fsys, err := dial(t, nfsclient.TCP, rdma, tcp, nfsclient.Options{}).Mount(t.Context(), exportName)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("mount: %v", err)
 	}
 	return fsys
 }
 
-// names yields the names in the root of an FS, sorted.
+// names yields the names in an FS's root, sorted.
 func names(t testing.TB, fsys *nfsclient.FS) iter.Seq[string] {
 	list, err := fsys.ReadDir(t.Context(), "/")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read dir: %v", err)
 	}
 	return func(yield func(string) bool) {
 		for _, e := range list {

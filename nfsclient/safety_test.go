@@ -1,5 +1,5 @@
-// Rules of data safety, each with a server that breaks what is promised: no error of a part is
-// lost, no promise is believed that was not given, no name leads out of a directory.
+// Data safety, with servers that break promises: no error of a piece is lost, no missing promise is
+// assumed, no name leads out of a directory.
 
 package nfsclient_test
 
@@ -25,7 +25,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// failAt answers READs and WRITEs that begin at off or after it with an error.
+// failAt answers READs and WRITEs from off on with an error.
 func failAt(off uint64) map[uint32]func(run) run {
 	return map[uint32]func(run) run{
 		nfs3.ProcRead: func(real run) run {
@@ -55,8 +55,8 @@ func failAt(off uint64) map[uint32]func(run) run {
 	}
 }
 
-// TestErrorsOfPiecesAreReported: a disk that fails in the middle of a file of several pieces. What was
-// done in front of the error counts, and the error is told, by streams too.
+// A disk fails in the middle of a file of several pieces. The data before it counts, and the error
+// is returned, by streams too.
 func TestErrorsOfPiecesAreReported(t *testing.T) {
 	const bad = 2 << 20
 	data := random(bad+1<<20, 3)
@@ -73,8 +73,12 @@ func TestErrorsOfPiecesAreReported(t *testing.T) {
 		_, err = f.Seek(0, io.SeekStart)
 		must.Succeed(t, err)
 		got := make([]byte, len(data))
-		if n, err := f.Read(got); n != bad || !errors.Is(err, syscall.EIO) || !bytes.Equal(got[:n], data[:n]) {
-			t.Errorf("Read: %d, %v", n, err)
+		n, err := f.Read(got)
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("Read: got %v, want %v", err, syscall.EIO)
+		}
+		if !bytes.Equal(got[:n], data[:bad]) {
+			t.Errorf("Read: %d bytes, want %d with the right content", n, bad)
 		}
 		_, err = f.Seek(0, io.SeekStart)
 		must.Succeed(t, err)
@@ -85,8 +89,7 @@ func TestErrorsOfPiecesAreReported(t *testing.T) {
 	})
 }
 
-// TestUnstableAnswerToStableWrite: what was to be on stable storage and is not is an error (RFC
-// 1813 §3.3.7).
+// Less stability than requested is an error (RFC 1813 §3.3.7).
 func TestUnstableAnswerToStableWrite(t *testing.T) {
 	for _, committed := range []nfs3.StableHow{nfs3.Unstable, nfs3.DataSync} {
 		rows := map[uint32]func(run) run{nfs3.ProcWrite: answer(&nfs3.WriteRes{Count: 4, Committed: committed})}
@@ -110,7 +113,7 @@ func TestEmptyWrite(t *testing.T) {
 	})
 }
 
-// TestNamesThatLeadAway: a listing that is whole but for names that no directory can have.
+// A listing with impossible names is an error.
 func TestNamesThatLeadAway(t *testing.T) {
 	for _, name := range []string{"../../etc/passwd", "/etc", "a/", "", "a\x00b", "\x00"} {
 		entry := nfs3.Entry{Fileid: 1, Name: []byte(name), Cookie: 1}
@@ -126,8 +129,7 @@ func TestNamesThatLeadAway(t *testing.T) {
 	}
 }
 
-// TestHalfEntries: a listing that brings a handle without attributes, or attributes without a
-// handle, is completed by a LOOKUP; half of it is not taken for the whole.
+// An entry with only a handle or only attributes is completed by a LOOKUP.
 func TestHalfEntries(t *testing.T) {
 	other := nfs3.Fattr{Type: nfs3.TypeDir, Size: 99}
 	stray, err := nfs3.MakeFH([]byte("no handle of this server"))
@@ -146,16 +148,18 @@ func TestHalfEntries(t *testing.T) {
 			must.Succeed(t, err)
 			n, err := list[0].Node()
 			must.Succeed(t, err)
-			if n.Attr.Type != nfs3.TypeReg || n.Attr.Size != 5 || n.FH == stray {
-				t.Errorf("%s: %+v", what, n)
+			if n.Attr.Type != nfs3.TypeReg || n.Attr.Size != 5 {
+				t.Errorf("%s: type %v, %d bytes, want %v, 5", what, n.Attr.Type, n.Attr.Size, nfs3.TypeReg)
+			}
+			if n.FH == stray {
+				t.Errorf("%s: the listing's handle was used, want the LOOKUP's", what)
 			}
 		})
 	}
 }
 
-// TestExclusiveCreate: a server without EXCLUSIVE gets GUARDED, which still makes no file that is
-// there; and the times of a new file are those of the clock, not the verifier that servers keep in
-// them.
+// A server without EXCLUSIVE gets GUARDED, which never replaces a file. A new file's times come
+// from the clock, not from the verifier that servers keep in them.
 func TestExclusiveCreate(t *testing.T) {
 	const excl = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	rows := map[uint32]func(run) run{nfs3.ProcCreate: func(real run) run {
@@ -176,7 +180,8 @@ func TestExclusiveCreate(t *testing.T) {
 		if _, err := fsys.OpenFile(t.Context(), "f", excl, 0o640); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("a second time: %v", err)
 		}
-		must.Succeed(t, fsys.Remove(t.Context(), "f")) // for the other transport, which sees the same tree
+		// For the other transport, which sees the same tree.
+		must.Succeed(t, fsys.Remove(t.Context(), "f"))
 	})
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		for i := range 3 {
@@ -194,7 +199,7 @@ func TestExclusiveCreate(t *testing.T) {
 	})
 }
 
-// TestFlagsAndOffsets: what a File refuses by itself, and where O_APPEND writes.
+// Checks made by File itself, and the offset of O_APPEND.
 func TestFlagsAndOffsets(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
@@ -220,7 +225,7 @@ func TestFlagsAndOffsets(t *testing.T) {
 	})
 }
 
-// conns counts the connections of a server.
+// conns counts a server's connections.
 type conns struct{ open, all atomic.Int32 }
 
 func (c *conns) Connection(_ bool, delta int) {
@@ -229,8 +234,8 @@ func (c *conns) Connection(_ bool, delta int) {
 }
 func (c *conns) Call(transport.CallStats) {}
 
-// TestFailedDialsLeaveNothing: what was connected before the failure is closed, when a mount
-// is refused and when there is no place for all connections.
+// A failed Dial or mount closes its connections, if the mount is refused or the connections are too
+// many.
 func TestFailedDialsLeaveNothing(t *testing.T) {
 	var seen conns
 	rpc := transport.NewServer(transport.ServerConfig{MaxConns: 64, MaxConnsPerHost: 2, Observer: &seen}, programs(t, nil)...)
@@ -241,12 +246,13 @@ func TestFailedDialsLeaveNothing(t *testing.T) {
 	go func() { rpc.ServeRDMA(dev, l); close(done) }()
 	defer func() {
 		if err := rpc.Shutdown(context.Background()); err != nil {
-			t.Error(err)
+			t.Errorf("shutdown: %v", err)
 		}
 		<-done
 	}()
 	closed := func(least int32) {
-		tick := time.NewTicker(time.Millisecond) // until the test's own deadline: a leak is what it would wait for
+		// Until the test's own deadline: a leak would wait for it.
+		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for seen.all.Load() < least || seen.open.Load() > 0 {
 			<-tick.C

@@ -1,4 +1,4 @@
-// A server that moves to another address, which its name then has.
+// A server that moves to a new address of its name.
 
 package nfsclient
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// useNames puts a name service in place of the machine's for one test.
+// useNames replaces the machine's name service for one test.
 func useNames(t *testing.T) (set func(addrs ...string)) {
 	t.Helper()
 	was := resolve
@@ -41,8 +41,8 @@ func useNames(t *testing.T) (set func(addrs ...string)) {
 	}
 }
 
-// TestServerIsFollowedToItsNewAddress: the connections of a Client are cut, nobody answers at the
-// old address, and the name has another one: that is used from then on, by all of them.
+// A Client's connections are cut, the old address is silent, and the name has another one: all
+// connections use that from then on.
 func TestServerIsFollowedToItsNewAddress(t *testing.T) {
 	set := useNames(t)
 	set("127.0.0.2")
@@ -65,7 +65,7 @@ func TestServerIsFollowedToItsNewAddress(t *testing.T) {
 	}
 	c, err := Dial(t.Context(), "server:"+port, opt)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	defer c.Close()
 	serveAt(t, "127.0.0.3:"+port, &later)
@@ -78,7 +78,7 @@ func TestServerIsFollowedToItsNewAddress(t *testing.T) {
 	mu.Unlock()
 	for range 4 {
 		if err := c.Null(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("null: %v", err)
 		}
 	}
 	if later.Load() == 0 {
@@ -94,8 +94,8 @@ func TestServerIsFollowedToItsNewAddress(t *testing.T) {
 	}
 }
 
-// TestHomeIsKept: while the name has the address, it stays, whatever else the name has; and
-// without a name service too. An address that has never answered is not stayed with.
+// An address stays while the name has it, whatever else the name has, and without a name service.
+// An address that never answered does not stay.
 func TestHomeIsKept(t *testing.T) {
 	set := useNames(t)
 	h := &namedServer{name: "server"}
@@ -114,14 +114,14 @@ func TestHomeIsKept(t *testing.T) {
 	next("10.0.0.1:2049", "10.0.0.8:2049") // another connection follows
 	next("10.0.0.8:2049", "10.0.0.9:2049") // it has not answered
 	if err := h.Connected(t.Context(), "10.0.0.9:2049", nil); err != nil {
-		t.Error(err)
+		t.Errorf("connected: %v", err)
 	}
 	next("10.0.0.9:2049", "10.0.0.9:2049")
 	set("fd00::1")
 	next("10.0.0.9:2049", "[fd00::1]:2049")
 }
 
-// TestServerAddress is one for all ways to write it: what is kept of a server is found by it.
+// All spellings of an address are equal: records of a server are found by it.
 func TestServerAddress(t *testing.T) {
 	for given, want := range map[string]string{"10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1",
 		"FD00:0:0::1": "fd00::1", "fd00:0000::0001": "fd00::1", "fe80::01%eth0": "fe80::1%eth0"} {

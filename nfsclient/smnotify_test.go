@@ -1,4 +1,4 @@
-// SM_NOTIFY to a server of ours.
+// SM_NOTIFY to our own server.
 
 package nfsclient_test
 
@@ -17,42 +17,41 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// TestNotifyRestartFreesLocks of the machine of that name, once for each number, over both
-// transports.
+// NotifyRestart frees the named machine's locks, once for each number, over both transports.
 func TestNotifyRestartFreesLocks(t *testing.T) {
 	machine.NeedRoot(t, "servers believe it of a reserved port, which is root's")
 	tree := memfs.New(memfs.Options{})
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: exportName, FS: tree}}, Squash: nfsserver.Squash{NoRootSquash: true}, AsyncNames: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nfsserver.New: %v", err)
 	}
 	locks, err := nlm.New(srv, nlm.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("nlm.New: %v", err)
 	}
 	t.Cleanup(func() { locks.Close(); srv.Close() })
 	rdma, tcp := servePrograms(t, append(srv.Programs(), locks.Programs()...)...)
 	_, port, err := net.SplitHostPort(tcp)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("split host port: %v", err)
 	}
 	mountPort, err := net.LookupPort("tcp", port)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("lookup port: %v", err)
 	}
 	for i, tr := range []nfsclient.Transport{nfsclient.TCP, nfsclient.RDMA} {
 		t.Run(tr.String(), func(t *testing.T) {
 			c := dial(t, tr, rdma, tcp, nfsclient.Options{MountPort: mountPort})
 			fsys, err := c.Mount(t.Context(), exportName)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("mount: %v", err)
 			}
 			if err := fsys.WriteFile(t.Context(), "file", nil, 0o666); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write file: %v", err)
 			}
 			found, err := c.Lookup(t.Context(), fsys.Root(), "file")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("lookup: %v", err)
 			}
 			fh := found.FH
 			lock := func(svid int32) nlm4.Status {
@@ -60,20 +59,21 @@ func TestNotifyRestartFreesLocks(t *testing.T) {
 				var res nlm4.Res
 				args := nlm4.LockArgs{Exclusive: true, Lock: nlm4.Lock{Caller: []byte("machine"), FH: fh.Bytes(), Owner: []byte("o"), Svid: svid}}
 				if err := c.CallLockManager(t.Context(), nlm4.ProcLock, &args, &res); err != nil {
-					t.Fatal(err)
+					t.Fatalf("call lock manager: %v", err)
 				}
 				return res.Status
 			}
 			tell := func(state int32) {
 				t.Helper()
-				// Other tests may have used up the reserved ports, for the minute of TIME_WAIT.
+				// Other tests may have used up the reserved ports for a minute (TIME_WAIT).
 				for end := time.Now().Add(3 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 					err := c.NotifyRestart(t.Context(), []string{"", "127.0.0.1"}[i], "machine", state)
 					if err == nil {
 						return
 					}
-					if !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EADDRNOTAVAIL) || time.Now().After(end) {
-						t.Fatal(err)
+					usedUp := errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL)
+					if !usedUp || time.Now().After(end) {
+						t.Fatalf("notify: %v", err)
 					}
 				}
 			}

@@ -1,4 +1,4 @@
-// The counters of a Client: that they count right, and take memory for what was called.
+// A Client's counters: their values, and memory only for called procedures.
 
 package nfsclient
 
@@ -12,14 +12,18 @@ import (
 
 func TestCountersOnlyForCalledProcedures(t *testing.T) {
 	c := &Client{calls: new(callCounts)}
-	times := []time.Duration{1, 90 * time.Microsecond, 100 * time.Microsecond, 101 * time.Microsecond, time.Hour} // of three powers of two
+	// Durations in three powers of two.
+	times := []time.Duration{1, 90 * time.Microsecond, 100 * time.Microsecond, 101 * time.Microsecond, time.Hour}
 	for _, d := range times {
 		c.calls.observe(&procs[nfs3.ProcLookup], transport.CallFigures{RoundTrip: d, Sent: 10, Received: 20})
 	}
 	c.calls.refused(nfs3.ProcLookup)
 	s := c.Calls()["LOOKUP"]
-	if s.Count != 5 || s.Errors != 1 || s.SentBytes != 50 || s.ReceivedBytes != 100 || len(c.Calls()) != 1 {
-		t.Errorf("%+v of %d procedures", s, len(c.Calls()))
+	if got, want := [4]uint64{s.Count, s.Errors, s.SentBytes, s.ReceivedBytes}, [4]uint64{5, 1, 50, 100}; got != want {
+		t.Errorf("calls, errors, bytes sent and received: got %v, want %v", got, want)
+	}
+	if n := len(c.Calls()); n != 1 {
+		t.Errorf("%d procedures, want 1", n)
 	}
 	for _, d := range times {
 		if i := timeBucket(d); i >= len(s.Times) || s.Times[i] == 0 {
@@ -38,12 +42,12 @@ func TestCountersOnlyForCalledProcedures(t *testing.T) {
 		}
 	}
 	if kept != 1 || blocks != 3 {
-		t.Errorf("counters of %d procedures, %d blocks of times", kept, blocks)
+		t.Errorf("counters of %d procedures, %d blocks of times, want 1, 3", kept, blocks)
 	}
 }
 
-// NLM_GRANTED_RES has the highest number of all, and is called when a server calls by GRANTED_MSG,
-// as Linux's does.
+// NLM_GRANTED_RES has the highest number. It is called when a server calls back by GRANTED_MSG,
+// like Linux's.
 func TestCallsToTheLockManagerAreCounted(t *testing.T) {
 	c := &Client{calls: new(callCounts)}
 	for i := range lockProcs {
