@@ -74,16 +74,11 @@ func (d *directory) step() {
 		return
 	}
 	d.pending = append(d.pending[:i], d.pending[i+1:]...)
-	attr := func(n uint32) nfs3.Fattr {
-		a := version(n)
-		a.Type = nfs3.TypeDir
-		return a
-	}
 	var pre *nfs3.Fattr
 	if c.kind == callChange && !d.shared {
-		pre = new(attr(c.pre))
+		pre = new(dirVersion(c.pre))
 	}
-	d.reply(c.sent, attr(c.is), pre, c.kind == callChange)
+	d.reply(c.sent, dirVersion(c.is), pre, c.kind == callChange)
 	switch c.kind {
 	case callChange:
 		d.tick++

@@ -28,6 +28,13 @@ func version(n uint32) nfs3.Fattr {
 	return nfs3.Fattr{Type: nfs3.TypeReg, Size: uint64(n), Mtime: nfs3.Time{Sec: n}, Ctime: nfs3.Time{Sec: n}}
 }
 
+// dirVersion returns the attributes of a directory after n changes.
+func dirVersion(n uint32) nfs3.Fattr {
+	a := version(n)
+	a.Type = nfs3.TypeDir
+	return a
+}
+
 // call returns the moment of sending a call.
 func (o *object) call() stamp {
 	o.tick++
@@ -152,21 +159,16 @@ func TestTrustGrows(t *testing.T) {
 // If the server omits the attributes from before our change of a directory, its names keep their
 // deadline, however often we change it.
 func TestChangeOfUnknownBeginning(t *testing.T) {
-	dir := func(n uint32) nfs3.Fattr {
-		a := version(n)
-		a.Type = nfs3.TypeDir
-		return a
-	}
 	own := func(o *object, n uint32, pre *nfs3.Fattr) bool {
 		o.begin()
-		foreign := o.reply(o.call(), dir(n), pre, true)
+		foreign := o.reply(o.call(), dirVersion(n), pre, true)
 		o.tick++
 		o.end(o.tick)
 		return foreign
 	}
 	begin := func() *object {
 		o := &object{lim: timeouts{3 * time.Second, 60 * time.Second}}
-		o.reply(o.call(), dir(1), nil, false)
+		o.reply(o.call(), dirVersion(1), nil, false)
 		return o
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -183,14 +185,14 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 		if o.ttl(time.Now()) > 0 {
 			t.Error("our own changes have the names believed for longer")
 		}
-		if o.reply(o.call(), dir(7), nil, false) {
+		if o.reply(o.call(), dirVersion(7), nil, false) {
 			t.Error("a stat after that shows a foreign change, want none")
 		}
 		if ttl := o.ttl(time.Now()); o.content != 1 || ttl != 3*time.Second {
 			t.Errorf("a stat after that: content %d, trusted for %v, want 1, 3s", o.content, ttl)
 		}
 		time.Sleep(3 * time.Second)
-		if o.reply(o.call(), dir(7), nil, false) || o.content != 1 {
+		if o.reply(o.call(), dirVersion(7), nil, false) || o.content != 1 {
 			t.Errorf("a second look: content %d", o.content)
 		}
 
@@ -201,7 +203,7 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 			own(o, 2, nil)
 			time.Sleep(time.Second)
 			if pre != nil {
-				*pre = dir(2)
+				*pre = dirVersion(2)
 			}
 			if own(o, 3, pre); o.content != 0 || o.ttl(time.Now()) != 2*time.Second {
 				t.Errorf("%d: content %d, trusted for %v", i, o.content, o.ttl(time.Now()))
@@ -216,7 +218,7 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 		// times before proves that there was none.
 		o = begin()
 		own(o, 2, nil)
-		if !o.reply(o.call(), dir(3), nil, false) {
+		if !o.reply(o.call(), dirVersion(3), nil, false) {
 			t.Error("a foreign change counts as ours")
 		}
 		if o.content != 1 || o.unproven {
@@ -227,7 +229,7 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 			t.Error("the directory is as it was")
 		}
 		time.Sleep(3 * time.Second)
-		if o.reply(o.call(), dir(1), nil, false); o.content != 0 {
+		if o.reply(o.call(), dirVersion(1), nil, false); o.content != 0 {
 			t.Error("void, and nothing had changed")
 		}
 	})
@@ -237,12 +239,7 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 // nothing shows later. So the names are void after their deadline, unless the attributes before
 // prove that all changes were ours.
 func TestChangeBesideOthersCalls(t *testing.T) {
-	dir := func(n uint32) nfs3.Fattr {
-		a := version(n)
-		a.Type = nfs3.TypeDir
-		return a
-	}
-	one, two, three := dir(1), dir(2), dir(3)
+	one, two, three := dirVersion(1), dirVersion(2), dirVersion(3)
 	for _, c := range []struct {
 		what string
 		do   func(o *object)
