@@ -1,5 +1,5 @@
-// Bytes that setfacl has written, what the kernel says of lists, truncations, round trips, and the
-// fuzz target.
+// Attributes written by setfacl, the kernel's verdicts, truncations, round trips, and the fuzz
+// target.
 
 package posixacl
 
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// golden are attributes as getfattr has shown them after setfacl.
+// golden are attributes shown by getfattr after setfacl.
 var golden = []struct {
 	name, bytes string
 	acl         ACL
@@ -50,7 +50,7 @@ func TestGoldenAttributes(t *testing.T) {
 	}
 }
 
-// list is an attribute of any version.
+// list is an attribute with any version.
 func list(version byte, entries ...Entry) []byte {
 	b := ACL(entries).Append(nil)
 	b[0] = version
@@ -65,7 +65,7 @@ var (
 	user5 = Entry{User, 6, 5}
 )
 
-// verdicts are attributes, and what setxattr(2) of Linux says of them: nil, EINVAL or EOPNOTSUPP.
+// verdicts are attributes with the results of Linux's setxattr(2): nil, EINVAL or EOPNOTSUPP.
 var verdicts = []struct {
 	name string
 	attr []byte
@@ -109,14 +109,14 @@ func TestParseDecidesAsKernel(t *testing.T) {
 	}
 }
 
-// The table above is the kernel's own, wherever a file system with ACLs is at hand.
+// The kernel agrees with the table above, on a file system with ACLs.
 func TestKernelDecidesAsTable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o640); err != nil {
 		t.Fatalf("WriteFile: %v", err)
 	}
 	if err := unix.Setxattr(file, AttrAccess, list(2, owner, user5, group, mask, other), 0); errors.Is(err, unix.EOPNOTSUPP) {
-		t.Log("no ACLs on the file system of " + file) // the table is checked against Parse all the same
+		t.Log("no ACLs on the file system of " + file) // the table is still checked against Parse
 		return
 	}
 	for _, v := range verdicts {
@@ -128,7 +128,7 @@ func TestKernelDecidesAsTable(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		// Where a mode says it all, the kernel has kept no ACL.
+		// The kernel stores no ACL equivalent to a mode.
 		acl, _ := Parse(v.attr)
 		n, err := unix.Getxattr(file, AttrAccess, nil)
 		if kept := err == nil && n > 0; kept == acl.IsMode() {

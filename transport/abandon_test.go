@@ -1,4 +1,4 @@
-// Connections that are asked for by datagrams, and not made.
+// Connections requested by datagrams and never completed.
 
 package transport
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
-// An endless request is of a peer that never confirms; it is its own listener.
+// An endless request's peer never confirms; it is also its own listener.
 type endless struct {
 	rnic.ConnRequest
 	asked, waits, abandoned, closed chan struct{}
@@ -48,8 +48,8 @@ func (e *endless) Accept(*rnic.QP, rnic.ConnParams) error {
 	return rnic.ErrClosed
 }
 
-// TestShutdownAbandons: Shutdown does not wait for a peer that has asked for a connection and is
-// not heard of again.
+// TestShutdownAbandons: Shutdown does not wait for a peer that has requested a connection and
+// fallen silent.
 func TestShutdownAbandons(t *testing.T) {
 	e := &endless{asked: make(chan struct{}, 1), waits: make(chan struct{}), abandoned: make(chan struct{}), closed: make(chan struct{})}
 	s := NewServer(ServerConfig{})

@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
-// TestRepeatsAcrossTransports: each live connection of a host has its own reply to the same bytes.
-// A later connection, of whatever transport, has the reply of one that has ended.
+// TestRepeatsAcrossTransports: each live connection of a host gets its own reply to the same
+// bytes. A later connection, by any transport, gets the reply of one that has ended.
 func TestRepeatsAcrossTransports(t *testing.T) {
 	_, s, addr := networks[1].start(t, ServerConfig{})
 	tcp, _, err := listenTCP(s, "127.0.0.1:0")

@@ -1,4 +1,4 @@
-// What a call costs, over each network.
+// A call's cost over each network.
 
 package transport
 

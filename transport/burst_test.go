@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
-// A piecewise reader gives 64 KiB at most, as sockets give less than was asked for.
+// A piecewise reader returns at most 64 KiB, as sockets return less than requested.
 type piecewise struct{ r io.Reader }
 
 func (p piecewise) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), 64<<10)]) }

@@ -1,5 +1,4 @@
-// A Client between its connections: what is closed, kept and reported when an end, a call and a
-// dial meet.
+// A Client between two connections: races of ends, calls and dials.
 
 package transport
 
@@ -18,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A madeLink is a connection that a test makes: it counts its end, and its calls do what trip does.
+// A madeLink is a test's connection: it counts its end, and its calls run trip.
 type madeLink struct {
 	closed atomic.Int32
 	why    error
@@ -33,7 +32,7 @@ func (l *madeLink) close(why error) error {
 	return nil
 }
 
-// linked is a Client whose connections are made by dial, the first one at once.
+// linked is a Client with connections from dial, the first one at once.
 func linked(t *testing.T, cfg ClientConfig, dial func(ctx context.Context) (clientConn, error)) *Client {
 	t.Helper()
 	simulateCalls(t)
@@ -46,8 +45,8 @@ func linked(t *testing.T, cfg ClientConfig, dial func(ctx context.Context) (clie
 	return c
 }
 
-// TestCallAtTheEndOfItsClient: a call that runs when Close is called fails with ErrClosed, however
-// often it might be repeated, and not with what the connection says of its end.
+// TestCallAtTheEndOfItsClient: a call running during Close fails with ErrClosed, with any number
+// of retries, and not with the connection's error.
 func TestCallAtTheEndOfItsClient(t *testing.T) {
 	for _, retries := range []int{0, -1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -73,8 +72,8 @@ func TestCallAtTheEndOfItsClient(t *testing.T) {
 	}
 }
 
-// TestLateLossReportsItsCause: a connection that is lost when the call's time is over is not made
-// again for it.
+// TestLateLossReportsItsCause: a connection lost after the call's timeout is not replaced for
+// that call.
 func TestLateLossReportsItsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0
@@ -93,8 +92,8 @@ func TestLateLossReportsItsCause(t *testing.T) {
 	})
 }
 
-// TestLateLossSparesTheNewConnection: of two calls that lose one connection, the second to notice
-// does not end the one that has been made since.
+// TestLateLossSparesTheNewConnection: if two calls lose one connection, the second to notice does
+// not end its replacement.
 func TestLateLossSparesTheNewConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var made []*madeLink
@@ -123,8 +122,7 @@ func TestLateLossSparesTheNewConnection(t *testing.T) {
 	})
 }
 
-// TestConnectionThatComesAfterClose: a dial that succeeds though the Client is closed leaves
-// nothing open.
+// TestConnectionThatComesAfterClose: a dial that succeeds after Close leaves nothing open.
 func TestConnectionThatComesAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := &madeLink{trip: func(context.Context) error { return &lostError{errors.New("cut")} }}
@@ -136,7 +134,7 @@ func TestConnectionThatComesAfterClose(t *testing.T) {
 				return first, nil
 			}
 			close(dialing)
-			<-let // whatever becomes of the context
+			<-let // regardless of the context
 			return late, nil
 		})
 		called, closed := make(chan error, 1), make(chan error, 1)
@@ -153,8 +151,7 @@ func TestConnectionThatComesAfterClose(t *testing.T) {
 	})
 }
 
-// TestWhyADialIsWaitedForInVain: what was wrong with the attempt before says more than that time is
-// over.
+// TestWhyADialIsWaitedForInVain: the previous attempt's error is reported instead of the timeout.
 func TestWhyADialIsWaitedForInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cause := errors.New("connection refused")
@@ -178,8 +175,8 @@ func TestWhyADialIsWaitedForInVain(t *testing.T) {
 	})
 }
 
-// TestResultsOverTheBound: an item that came inside of a reply that is longer than was made room
-// for is ErrNoRoom; results without an item are not measured, and damaged ones are damaged.
+// TestResultsOverTheBound: an item inside an oversized reply fails with ErrNoRoom; results
+// without an item are not measured, and damaged ones are reported as damaged.
 func TestResultsOverTheBound(t *testing.T) {
 	reply := func(words int) *xdr.Encoder {
 		e := new(xdr.Encoder)
@@ -210,7 +207,7 @@ func TestResultsOverTheBound(t *testing.T) {
 	}
 }
 
-// TestFailuresOverRDMA: only the end of the connection has a call sent again over a new one.
+// TestFailuresOverRDMA: only a connection's end makes a call repeat over a new one.
 func TestFailuresOverRDMA(t *testing.T) {
 	_, _, addr := networks[1].start(t, ServerConfig{})
 	c := networks[1].client(t, addr, ClientConfig{})
@@ -241,8 +238,7 @@ func TestFailuresOverRDMA(t *testing.T) {
 	}
 }
 
-// TestWhatAProbeTakesForAnAnswer: any reply will do, but not one that says that nothing can be
-// understood.
+// TestWhatAProbeTakesForAnAnswer: any reply suffices, except one that reports an unknown version.
 func TestWhatAProbeTakesForAnAnswer(t *testing.T) {
 	ended, cancel := context.WithCancel(bg)
 	cancel()
@@ -268,8 +264,8 @@ func TestWhatAProbeTakesForAnAnswer(t *testing.T) {
 	}
 }
 
-// TestHungUpIsNotTheEndOfAFile: a server that closes its connections is reported in words of its
-// own. An io.EOF would tell the reader of a file that it has all of it.
+// TestHungUpIsNotTheEndOfAFile: a server closing its connections has its own error: io.EOF would
+// mean to a file's reader that the file is complete.
 func TestHungUpIsNotTheEndOfAFile(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		p, s, addr := n.start(t, ServerConfig{})

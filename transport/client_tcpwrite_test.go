@@ -1,5 +1,4 @@
-// Callers that write for each other over a simulated TCP connection: when the right to write passes
-// on.
+// Callers writing for each other over a simulated TCP connection: handing over the writer's role.
 
 package transport
 
@@ -20,15 +19,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A pipedLink is a link of a Client to a test's own end of a connection without any buffer.
+// A pipedLink is a Client's connection to the test's end of an unbuffered pipe.
 type pipedLink struct {
 	*tcpClientConn
 	c      *Client
 	far    net.Conn
-	server sync.WaitGroup // what reads and writes far, until it is closed
+	server sync.WaitGroup // the goroutines that read and write far, until it is closed
 }
 
-// pipeLink makes a link in the bubble of a test.
+// pipeLink makes such a connection in the test's bubble.
 func pipeLink(t *testing.T, cfg ClientConfig) *pipedLink {
 	near, far := net.Pipe()
 	p := &pipedLink{c: newClient(cfg, "server:2049"), far: far}
@@ -42,14 +41,14 @@ func pipeLink(t *testing.T, cfg ClientConfig) *pipedLink {
 	return p
 }
 
-// writeCall is a WRITE of n bytes that are all like its XID.
+// writeCall is a WRITE of n bytes derived from its XID.
 func (p *pipedLink) writeCall(xid uint32, n int) *outCall {
 	k := p.c.outCallOf(xid)
 	k.proc, k.args, k.res = testProc(tWrite), &writeArgs{bytes.Repeat([]byte{byte(xid)}, n)}, words{0, 0}
 	return k
 }
 
-// begin has the call made; its error comes by the channel.
+// begin starts the call; its error arrives on the channel.
 func (p *pipedLink) begin(ctx context.Context, k *outCall, limit time.Duration) chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- k.attempt(ctx, p.tcpClientConn, time.Now().Add(limit)) }()
@@ -57,7 +56,7 @@ func (p *pipedLink) begin(ctx context.Context, k *outCall, limit time.Duration) 
 	return ended
 }
 
-// writeReply is the reply to a WRITE as the server took it in; nil: the record is damaged.
+// writeReply is a server's reply to a WRITE; nil: the record is damaged.
 func writeReply(call []byte) []byte {
 	d := xdr.NewDecoder(call)
 	var h oncrpc.CallHeader
@@ -73,8 +72,8 @@ func writeReply(call []byte) []byte {
 	return fragment(e.Bytes(), true)
 }
 
-// TestReplyFreesTheWriter: a caller whose reply has come returns, though the server takes no bytes
-// of the call that the caller has begun to write for another. That call goes on where it stood.
+// TestReplyFreesTheWriter: a caller with a reply returns, even if the server accepts no bytes of
+// another call that it has begun to write. That call continues from there.
 func TestReplyFreesTheWriter(t *testing.T) {
 	for _, end := range []string{"reply", "context", "timer"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -85,7 +84,7 @@ func TestReplyFreesTheWriter(t *testing.T) {
 			second := l.begin(t.Context(), l.writeCall(2, 1<<20), time.Hour)
 			third := l.begin(t.Context(), l.writeCall(3, 100), time.Hour)
 			call := readCall(l.far)
-			head := make([]byte, 300) // of the second, which the first caller writes
+			head := make([]byte, 300) // the second call, which the first caller writes
 			if _, err := io.ReadFull(l.far, head); err != nil {
 				t.Fatal(err)
 			}
@@ -117,8 +116,8 @@ func TestReplyFreesTheWriter(t *testing.T) {
 	}
 }
 
-// TestNoCallerWritesForAllOthers: on a slow link that many callers keep full, no call takes longer
-// than the bytes that were queued before it.
+// TestNoCallerWritesForAllOthers: on a slow connection kept full by many callers, no call takes
+// longer than the bytes queued before it.
 func TestNoCallerWritesForAllOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, each, size, step = 16, 8, 256 << 10, 16 << 10
@@ -148,7 +147,7 @@ func TestNoCallerWritesForAllOthers(t *testing.T) {
 	})
 }
 
-// serveSlowly takes a step of bytes at a time with a pause after it, and replies to each WRITE.
+// serveSlowly reads step bytes at a time with a pause after them, and replies to each WRITE.
 func serveSlowly(nc net.Conn, step int, pause time.Duration) {
 	r := newRecordReader(&slowReader{nc, step, pause}, 4096, 2<<20)
 	for {
@@ -172,7 +171,7 @@ func (s *slowReader) Read(p []byte) (int, error) {
 	return io.ReadFull(s.r, p[:min(len(p), s.step)])
 }
 
-// TestReplyWinsOverTimerAndContext: whichever of them await happens to see first.
+// TestReplyWinsOverTimerAndContext: in any order in which await may see them.
 func TestReplyWinsOverTimerAndContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := pipeLink(t, ClientConfig{})
@@ -191,7 +190,7 @@ func TestReplyWinsOverTimerAndContext(t *testing.T) {
 	})
 }
 
-// TestSmallCallsAreWrittenTogether: what comes while a call is written follows in one piece, up to
+// TestSmallCallsAreWrittenTogether: calls queued during a write follow in one batch, up to
 // batchMax.
 func TestSmallCallsAreWrittenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -221,9 +220,8 @@ func TestSmallCallsAreWrittenTogether(t *testing.T) {
 	})
 }
 
-// TestWritersStorm: calls of all sizes that are given up at any moment, on a link that stops and
-// goes on. Every record that arrives is whole and right, every call ends as it should, and nothing
-// is left.
+// TestWritersStorm: calls with all sizes, canceled at any moment, on a stalling connection. Each
+// received record is complete and right, each call ends correctly, and nothing remains.
 func TestWritersStorm(t *testing.T) {
 	seeds := uint64(300)
 	if testing.Short() {
@@ -304,7 +302,7 @@ func writersStorm(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// A randomReader takes some bytes at a time, and now and then stops for a while.
+// A randomReader reads some bytes at a time, and sometimes pauses.
 type randomReader struct {
 	r      io.Reader
 	random func(int) int
@@ -317,7 +315,7 @@ func (r *randomReader) Read(p []byte) (int, error) {
 	return r.r.Read(p[:min(len(p), 1+r.random(64<<10))])
 }
 
-// TestRecordSize: the mark says what the record has.
+// TestRecordSize: the mark has the record's size.
 func TestRecordSize(t *testing.T) {
 	for n := range 9 {
 		k := new(Client).newOutCall()
@@ -336,8 +334,8 @@ func TestRecordSize(t *testing.T) {
 	}
 }
 
-// TestHandedOverBatchOfADeadConnection: when the connection has ended before the new writer of a
-// half-written batch looks, the batch's calls are released all the same.
+// TestHandedOverBatchOfADeadConnection: if the connection ends before a half-written batch's new
+// writer runs, the batch's calls are still released.
 func TestHandedOverBatchOfADeadConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := pipeLink(t, ClientConfig{})

@@ -1,4 +1,4 @@
-// The client's bytes, and what it makes of a server that sends nonsense.
+// The client's bytes, and its handling of invalid replies.
 
 package transport
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// scripted serves one TCP connection after the other by a script.
+// scripted serves TCP connections one after the other by a script.
 func scripted(t *testing.T, script func(n int, nc net.Conn)) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,7 +48,7 @@ func readCall(nc net.Conn) []byte {
 	return rec.B
 }
 
-// sumReply is the reply of ADD to a call.
+// sumReply is ADD's reply to a call.
 func sumReply(call []byte, v uint32) []byte {
 	var e xdr.Encoder
 	h := oncrpc.ReplyHeader{XID: xdr.NewDecoder(call).Uint32()}
@@ -84,8 +84,8 @@ func TestCallGolden(t *testing.T) {
 	}
 }
 
-// Replies in fragments, replies to nobody, and nonsense that breaks the stream:
-// the call comes through, over a new connection where it must.
+// Fragmented replies, replies for unknown calls, and invalid data that breaks the stream: the
+// call succeeds, over a new connection if necessary.
 func TestNonsenseOnTheStream(t *testing.T) {
 	for name, script := range map[string]func(n int, nc net.Conn, call []byte){
 		"fragments": func(_ int, nc net.Conn, call []byte) {
@@ -138,7 +138,7 @@ func TestNonsenseOnTheStream(t *testing.T) {
 	}
 }
 
-// Every cut of a reply is ErrBadReply, never a result.
+// Each truncated reply is ErrBadReply, never a result.
 func TestReplyTruncated(t *testing.T) {
 	whole := sumReply([]byte{0, 0, 0, 1}, 3)[markLen:]
 	for n := range whole {
@@ -151,7 +151,7 @@ func TestReplyTruncated(t *testing.T) {
 	}
 }
 
-// An item has to come the way that was offered (RFC 8166 §6.1 [R8166-190 R8166-191]).
+// An item must arrive the offered way (RFC 8166 §6.1 [R8166-190 R8166-191]).
 func TestItemsOfReplies(t *testing.T) {
 	conformance.Proves(t, "R8166-083", "R8166-190", "R8166-191")
 	var e, flat xdr.Encoder
@@ -160,7 +160,7 @@ func TestItemsOfReplies(t *testing.T) {
 	h.EncodeXDR(&flat)
 	data := []byte("0123456789")
 	e.Uint32(10)
-	e.Uint32(10) // the length word of what was taken out
+	e.Uint32(10) // the length word of the removed item
 	flat.Uint32(10)
 	flat.Opaque(data)
 	item := []xdr.Item{{Off: xdr.AnyOffset, Data: data}}

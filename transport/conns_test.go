@@ -1,4 +1,4 @@
-// Who may connect: connections of one host, and of all.
+// Limits of connections, for one host and for all.
 
 package transport
 
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A standIn is a connection that does nothing but leave when it is told.
+// A standIn is a connection that only leaves on request.
 type standIn struct {
 	used    usage
 	aborted bool
@@ -22,13 +22,13 @@ func (c *standIn) usage() *usage { return &c.used }
 
 func (c *standIn) describe(*ConnInfo) {}
 
-// A hall is a Server and the connections that come to it.
+// A hall is a Server and its connections.
 type hall struct {
 	t *testing.T
 	s *Server
 }
 
-// enter adds a connection from ip; nil when it is refused.
+// enter adds a connection from ip; nil if refused.
 func (h hall) enter(ip string) *standIn {
 	c := &standIn{}
 	if !h.s.add(c, &net.TCPAddr{IP: net.ParseIP(ip), Port: 1000}) {
@@ -37,7 +37,7 @@ func (h hall) enter(ip string) *standIn {
 	return c
 }
 
-// used is enter for one that makes a call.
+// used is enter for a connection that makes a call.
 func (h hall) used(ip string) *standIn {
 	h.t.Helper()
 	c := h.enter(ip)
@@ -52,7 +52,7 @@ func newHall(t *testing.T, all, each int) hall {
 	return hall{t, NewServer(ServerConfig{MaxConns: all, MaxConnsPerHost: each})}
 }
 
-// One host that fills its share drives out its own connections alone.
+// A host that fills its share displaces only its own connections.
 func TestMaxConnsPerHost(t *testing.T) {
 	h := newHall(t, 100, 3)
 	other := h.enter("192.0.2.1")
@@ -62,7 +62,7 @@ func TestMaxConnsPerHost(t *testing.T) {
 		t.Error("not the oldest without a call made room")
 	}
 	h.s.count(third, 0)
-	h.used("192.0.2.2") // takes the place of the fourth
+	h.used("192.0.2.2") // displaces the fourth
 	for range 5 {
 		if h.enter("192.0.2.2") != nil {
 			t.Error("a connection over the limit of its host")
@@ -102,7 +102,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// Nothing is kept of hosts that have gone.
+// Nothing is kept about hosts without connections.
 func TestHostsGoHome(t *testing.T) {
 	h := newHall(t, 10, 2)
 	var all []*standIn
@@ -119,7 +119,7 @@ func TestHostsGoHome(t *testing.T) {
 	}
 }
 
-// The looks of a host through its own connections leave those through all their turn.
+// A host's own scans do not postpone those through all connections.
 func TestIdlestOfHost(t *testing.T) {
 	h := newHall(t, 100, 1)
 	mine, other := h.used("192.0.2.1"), h.used("192.0.2.2")

@@ -1,5 +1,5 @@
-// The duplicate request cache under random schedules: clients with the same XIDs, connections that
-// are cut and closed, copies.
+// The duplicate request cache under random schedules: clients with equal XIDs, cut and closed
+// connections, copies.
 
 package transport
 
@@ -18,14 +18,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// Procedures of the model's program.
+// The model program's procedures.
 const (
 	mOnce  = 1 + iota // not idempotent
-	mFails            // the same, and fails at times
-	mAlone            // idempotent, but not beside a copy of itself
+	mFails            // the same, and sometimes fails
+	mAlone            // idempotent, but not beside its own copy
 )
 
-// A drcModel holds the call that each connection carries. The server has no such information.
+// A drcModel knows each connection's call. The server has no such information.
 type drcModel struct {
 	t *testing.T
 	s *Server
@@ -33,9 +33,9 @@ type drcModel struct {
 	mu      sync.Mutex // guards all
 	rand    *rand.Rand
 	calls   int             // so far
-	by      map[carrier]int // the call that a connection carries
-	runs    map[int]int     // of a call: number of times it was done
-	running map[int]int     // of a call: number of it that run
+	by      map[carrier]int // a connection's call
+	runs    map[int]int     // by call: number of executions
+	running map[int]int     // by call: number of running executions
 	results []int           // by result: the call with that result
 }
 
@@ -45,7 +45,7 @@ func (m *drcModel) upTo(n int) int {
 	return m.rand.IntN(n)
 }
 
-// pause is simulated time in the order of a call's duration.
+// pause takes simulated time similar to a call's duration.
 func (m *drcModel) pause() { time.Sleep(time.Duration(m.upTo(60)) * time.Millisecond) }
 
 func (m *drcModel) run(c *Call) error {
@@ -80,7 +80,7 @@ func modelCall(xid, proc, user uint32) chunks.Message {
 	return chunks.Message{Stream: e.Bytes()}
 }
 
-// connect is a new connection of a client.
+// connect returns a client's new connection.
 func (m *drcModel) connect() *tape {
 	k := newTape("10.0.0.1")
 	k.ctx, k.lost = context.WithCancel(m.t.Context())
@@ -95,9 +95,9 @@ func (m *drcModel) send(k *tape, id int, call chunks.Message) {
 	k.start(m.s, call)
 }
 
-// client makes calls one after the other, as a user. It counts XIDs from 1, as all clients do, and
-// starts again at 1 as another process after it has closed its connection. cuts: it loses
-// connections, and repeats its call over the next one.
+// client makes calls one by one, as a user. It counts XIDs from 1, like all clients, and restarts
+// at 1 as another process after closing its connection. cuts: it loses connections, and repeats
+// its call over the next one.
 func (m *drcModel) client(user uint32, cuts bool, calls int) {
 	k, xid := m.connect(), uint32(0)
 	for range calls {
@@ -134,7 +134,7 @@ func (m *drcModel) client(user uint32, cuts bool, calls int) {
 	}
 }
 
-// answered makes the call over a live connection, at times more than once, and checks the reply.
+// answered makes the call over a live connection, sometimes repeatedly, and checks the reply.
 func (m *drcModel) answered(k *tape, id int, xid, proc uint32, call chunks.Message) {
 	m.send(k, id, call)
 	copies := 1
@@ -172,8 +172,8 @@ func (m *drcModel) answered(k *tape, id int, xid, proc uint32, call chunks.Messa
 	}
 }
 
-// TestRepeatedCallsModel: each call is done once, and its client gets the reply, however
-// connections end. No other client gets it, though XIDs, users and bytes are the same.
+// TestRepeatedCallsModel: each call is executed once, and its client gets the reply, however
+// connections end. No other client gets it, even with equal XIDs, users and bytes.
 func TestRepeatedCallsModel(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestRepeatedCallsModel(t *testing.T) {
 					mAlone: {Name: "ALONE", Idempotent: true, NoOverlap: true, Run: m.run},
 				}})
 				var clients sync.WaitGroup
-				for range 4 { // that differ only in their connections
+				for range 4 { // they differ only in their connections
 					clients.Go(func() { m.client(1, false, 40) })
 				}
 				for user := range uint32(4) {

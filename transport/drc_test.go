@@ -1,4 +1,4 @@
-// The duplicate request cache: once is once, over whatever connection.
+// The duplicate request cache: one execution, over any connections.
 
 package transport
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// callOf is a call with one word of arguments.
+// callOf is a call with a one-word argument.
 func callOf(xid, proc, arg uint32) chunks.Message {
 	var e xdr.Encoder
 	h := oncrpc.CallHeader{XID: xid, Prog: testProg, Vers: testVers, Proc: proc}
@@ -40,8 +40,8 @@ func TestDuplicateHasTheFirstReply(t *testing.T) {
 	}
 }
 
-// TestDuplicateOfADatagramPeer: a client over RoCE, which has a UDP address, is known by it as any
-// other, and keeps it when it changes to TCP.
+// TestDuplicateOfADatagramPeer: a RoCE client, with a UDP address, is identified by it like any
+// other, also when it changes to TCP.
 func TestDuplicateOfADatagramPeer(t *testing.T) {
 	s, p := newTestServer(t)
 	over := func(remote net.Addr) *tape {
@@ -68,8 +68,8 @@ func TestDuplicateOfADatagramPeer(t *testing.T) {
 	}
 }
 
-// forms is a call with an item of n bytes, in all the ways that it may travel: as one stream
-// (TCP, or RDMA inline), and with its item in a chunk, which has the pad or lacks it.
+// forms returns a call with an item of n bytes in all wire forms: in the stream (TCP, or RDMA
+// inline), and with the item in a chunk, with and without its pad.
 func forms(xid, proc uint32, n int, fill byte) []chunks.Message {
 	var e xdr.Encoder
 	h := oncrpc.CallHeader{XID: xid, Prog: testProg, Vers: testVers, Proc: proc}
@@ -86,8 +86,8 @@ func forms(xid, proc uint32, n int, fill byte) []chunks.Message {
 	}
 }
 
-// TestDuplicateInAnotherForm: a call is the same when it comes again over the other
-// transport, where its item is in a chunk or is not (SYMLINK).
+// TestDuplicateInAnotherForm: a call is the same over the other transport, with its item in a
+// chunk or not (SYMLINK).
 func TestDuplicateInAnotherForm(t *testing.T) {
 	for _, n := range []int{5, 100, drcSummed + 1, 4095} {
 		for i := range forms(0, tLink, n, 'a') {
@@ -113,7 +113,7 @@ func TestDuplicateInAnotherForm(t *testing.T) {
 	}
 }
 
-// TestNoOverlapInAnotherForm: the same of a call that runs (WRITE).
+// TestNoOverlapInAnotherForm: the same for a running call (WRITE).
 func TestNoOverlapInAnotherForm(t *testing.T) {
 	const n = 4095
 	for i := range forms(0, tOverItem, n, 'a') {
@@ -144,7 +144,8 @@ func TestOtherCallsAreNoDuplicates(t *testing.T) {
 	for _, row := range []struct {
 		ip       string
 		xid, arg uint32
-	}{{"10.0.0.1", 7, 1}, {"10.0.0.2", 7, 1}, {"10.0.0.1", 8, 1}, {"10.0.0.1", 7, 2}} { // other client, XID, argument
+		// Other client, XID, argument.
+	}{{"10.0.0.1", 7, 1}, {"10.0.0.2", 7, 1}, {"10.0.0.1", 8, 1}, {"10.0.0.1", 7, 2}} {
 		k := newTape(row.ip)
 		k.do(s, callOf(row.xid, tCount, row.arg))
 		k.cut()
@@ -154,8 +155,8 @@ func TestOtherCallsAreNoDuplicates(t *testing.T) {
 	}
 }
 
-// TestDuplicateOfARunningCall: copies over connections that are lost, one after the other, wait for
-// the call, and the newest is answered.
+// TestDuplicateOfARunningCall: copies over lost connections, one after the other, wait for the
+// call, and the newest is answered.
 func TestDuplicateOfARunningCall(t *testing.T) {
 	for _, proc := range []uint32{tHold, tOver} {
 		s, p := newTestServer(t)
@@ -185,8 +186,8 @@ func TestDuplicateOfARunningCall(t *testing.T) {
 	}
 }
 
-// TestCopyOfACallThatFailsRuns: a client that has repeated its call over a new connection waits
-// there for a reply. It gets one even if the first call failed, which is not kept.
+// TestCopyOfACallThatFailsRuns: a client with a repeated call waits on its new connection. It
+// gets a reply even if the first call failed, which is not stored.
 func TestCopyOfACallThatFailsRuns(t *testing.T) {
 	s, p := newTestServer(t)
 	one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
@@ -205,7 +206,7 @@ func TestCopyOfACallThatFailsRuns(t *testing.T) {
 	}
 }
 
-// What failed as an RPC is not kept: the next attempt may do better.
+// A failed RPC is not stored: the next attempt may succeed.
 func TestFailedCallIsNotKept(t *testing.T) {
 	s, _ := newTestServer(t)
 	newTape("10.0.0.1").do(s, callOf(7, tSystem, 0))
@@ -225,7 +226,7 @@ func enterDone(d *drc, ip string, user, xid uint32, n int) *drcEntry {
 	return e
 }
 
-// TestDRCExpiresByItself: replies do not stay in an idle server for longer than their time.
+// TestDRCExpiresByItself: an idle server does not keep replies past their lifetime.
 func TestDRCExpiresByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDRC()
@@ -235,7 +236,7 @@ func TestDRCExpiresByItself(t *testing.T) {
 			defer d.mu.Unlock()
 			return len(d.entries)
 		}
-		for range 2 { // the timer is set again for the next busy time
+		for range 2 { // the timer is rearmed for the next busy time
 			enterDone(d, "10.0.0.1", 1, 1, 24)
 			time.Sleep(drcAge / 2)
 			enterDone(d, "10.0.0.1", 1, 2, 24)
@@ -264,11 +265,11 @@ func TestDRCExpiresByItself(t *testing.T) {
 	})
 }
 
-// TestDRCBounds: the cache holds no more than its bytes, and a busy client loses its own replies.
-// Neither another user of its host nor another host loses one, until it is the one with most.
+// TestDRCBounds: the cache stays within its size, and a busy client loses its own replies. Other
+// users on its host and other hosts lose none, unless they have most.
 func TestDRCBounds(t *testing.T) {
 	d := newDRC()
-	defer d.close() // or its timer comes when a later test runs
+	defer d.close() // otherwise its timer fires in a later test
 	const size = 24
 	most := drcBytes / (drcEntrySize + size)
 	var quiet []*drcEntry
@@ -297,7 +298,7 @@ func TestDRCBounds(t *testing.T) {
 	if d.entries[second.key] != second {
 		t.Error("the newer half of the busy user's replies was pushed out")
 	}
-	// A host with many users has no more than one with a single user.
+	// A host with many users gets no more than one with a single user.
 	for i := range uint32(2 * most) {
 		enterDone(d, "10.0.0.3", i, i, size)
 	}
@@ -310,8 +311,8 @@ func TestDRCBounds(t *testing.T) {
 	}
 }
 
-// TestDRCOfManyHosts: of hosts with equal shares of the cache, the one without a new reply for the
-// longest time loses one.
+// TestDRCOfManyHosts: among hosts with equal shares, the one without a new reply for the longest
+// time loses one.
 func TestDRCOfManyHosts(t *testing.T) {
 	d := newDRC()
 	defer d.close()
@@ -329,8 +330,8 @@ func TestDRCOfManyHosts(t *testing.T) {
 	}
 }
 
-// TestNoOverlapRunsBesideNoCopy: a copy of a call that runs waits for it, also over another
-// connection, and has its reply; afterwards nothing of it is kept.
+// TestNoOverlapRunsBesideNoCopy: a running call's copy waits for it, also over another
+// connection, and gets its reply; nothing is stored afterwards.
 func TestNoOverlapRunsBesideNoCopy(t *testing.T) {
 	s, p := newTestServer(t)
 	one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
@@ -361,8 +362,8 @@ func TestNoOverlapRunsBesideNoCopy(t *testing.T) {
 	}
 }
 
-// TestQueuedCallOfEndedConnectionDoesNotRun: its client has sent it again, over a
-// connection that lives: that copy runs, once, in its place.
+// TestQueuedCallOfEndedConnectionDoesNotRun: its client has repeated it over a live connection:
+// that copy runs instead, once.
 func TestQueuedCallOfEndedConnectionDoesNotRun(t *testing.T) {
 	s, p := newTestServer(t)
 	one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
@@ -373,7 +374,7 @@ func TestQueuedCallOfEndedConnectionDoesNotRun(t *testing.T) {
 		<-p.entered
 	}
 	before := p.runs.Load()
-	one.start(s, callOf(7, tCount, 1)) // waits for a worker, as does the next
+	one.start(s, callOf(7, tCount, 1)) // waits for a worker, like the next
 	one.start(s, callOf(8, tCount, 1))
 	one.cut()
 	two.start(s, callOf(7, tCount, 1))
@@ -390,13 +391,13 @@ func TestQueuedCallOfEndedConnectionDoesNotRun(t *testing.T) {
 	if n := p.runs.Load() - before; n != 1 {
 		t.Errorf("ran %d times, want once", n)
 	}
-	if again := two.do(s, callOf(8, tCount, 1)); again.how != "reply" { // nothing of it is left over
+	if again := two.do(s, callOf(8, tCount, 1)); again.how != "reply" { // nothing of it remains
 		t.Errorf("sent again: %s", again.how)
 	}
 }
 
-// TestCopyTakesThePlaceOfACall: a copy that waits for a call which does not run
-// runs in its place, and others wait for it.
+// TestCopyTakesThePlaceOfACall: a copy waiting for a call that does not run runs in its place,
+// and others wait for it.
 func TestCopyTakesThePlaceOfACall(t *testing.T) {
 	for _, idempotent := range []bool{false, true} {
 		d := newDRC()

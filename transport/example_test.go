@@ -1,5 +1,4 @@
-// Examples of use: a program of one's own over TCP and RDMA, its calls, who may make them, and its
-// end.
+// Examples: an RPC program over TCP and RDMA, calls, authorization, and shutdown.
 
 package transport_test
 
@@ -17,8 +16,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// blobArgs asks for size bytes; blob is the answer, whose data travels as one
-// item: over RDMA it is placed in the caller's memory with no copy.
+// blobArgs requests size bytes; blob is the result, with its data as one item: over RDMA it is
+// placed in the caller's memory without a copy.
 type blobArgs struct{ size uint32 }
 
 func (a blobArgs) EncodeXDR(e *xdr.Encoder) { e.Uint32(a.size) }
@@ -27,7 +26,7 @@ type blob struct{ data []byte }
 
 func (b *blob) DecodeXDR(d *xdr.Decoder) { b.data = d.Item(1 << 20) }
 
-// fetch is the one procedure of the program.
+// fetch is the program's procedure.
 func fetch(c *transport.Call) error {
 	n := c.Args.Uint32()
 	if err := c.ArgsErr(); err != nil {
@@ -44,7 +43,7 @@ func fetch(c *transport.Call) error {
 	return nil
 }
 
-// The number of the program: 0x20000000 and up are free for local use.
+// The program's number: 0x20000000 and up are free for local use.
 const number, version = 0x20001234, 1
 
 // Serve one program over both transports, and call it over both.
@@ -93,7 +92,7 @@ func Example() {
 	// 65536 xxx
 }
 
-// serveBlobs serves the program of the examples over RDMA. authorize may be nil.
+// serveBlobs serves the examples' program over RDMA. authorize may be nil.
 func serveBlobs(authorize func(*transport.Call) oncrpc.AuthStat) (*transport.Server, *rnic.Device, net.Addr) {
 	server := transport.NewServer(transport.ServerConfig{}, &transport.Program{
 		Name: "BLOB", Number: number, Version: version, Authorize: authorize,
@@ -111,8 +110,8 @@ func serveBlobs(authorize func(*transport.Call) oncrpc.AuthStat) (*transport.Ser
 	return server, device, listener.Addr()
 }
 
-// MaxReply is the most bytes of the results without the item that goes to the sink. Over RDMA the
-// sink is offered to the server as memory to write to, so the item is in it when Call returns.
+// MaxReply is the largest result in bytes without the sink's item. Over RDMA the server writes
+// directly to the sink, so the item is in it when Call returns.
 func ExampleClient_Call() {
 	ctx := context.Background()
 	server, device, addr := serveBlobs(nil)
@@ -123,7 +122,7 @@ func ExampleClient_Call() {
 	}
 	defer client.Close()
 
-	proc := &transport.Proc{Prog: number, Vers: version, Proc: 1, Name: "FETCH", MaxReply: 4} // the length of the item
+	proc := &transport.Proc{Prog: number, Vers: version, Proc: 1, Name: "FETCH", MaxReply: 4} // the item's length word
 	sink := make([]byte, 10_000)
 	var result blob
 	if err := client.Call(ctx, proc, blobArgs{10_000}, &result, sink, 0); err != nil {
@@ -131,14 +130,14 @@ func ExampleClient_Call() {
 	}
 	fmt.Println(len(result.data), "bytes, in the sink:", &result.data[0] == &sink[0])
 
-	err = client.Call(ctx, proc, blobArgs{10_000}, &result, sink[:100], 0) // which is too small
+	err = client.Call(ctx, proc, blobArgs{10_000}, &result, sink[:100], 0) // too small
 	fmt.Println(errors.Is(err, transport.ErrNoRoom))
 	// Output:
 	// 10000 bytes, in the sink: true
 	// true
 }
 
-// Shutdown takes no more calls, and waits for those that run: each gets its reply.
+// Shutdown takes no more calls, and waits for running ones: each gets its reply.
 func ExampleServer_Shutdown() {
 	ctx := context.Background()
 	runs, end := make(chan struct{}), make(chan struct{})
@@ -148,7 +147,7 @@ func ExampleServer_Shutdown() {
 			0: {Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { return nil }},
 			1: {Name: "WAIT", Run: func(c *transport.Call) error {
 				close(runs)
-				<-end // a long one also ends with c.Ctx, which is done if the connection is
+				<-end // a long call also ends with c.Ctx, which ends with the connection
 				return nil
 			}},
 		},
@@ -169,16 +168,16 @@ func ExampleServer_Shutdown() {
 		reply <- client.Call(ctx, &transport.Proc{Prog: number, Vers: version, Proc: 1, Name: "WAIT"}, nil, nil, nil, 0)
 	}()
 	<-runs
-	go close(end)                                // while Shutdown waits
-	if err := server.Shutdown(ctx); err != nil { // a ctx that ends first cuts the calls off
+	go close(end)                                // during Shutdown
+	if err := server.Shutdown(ctx); err != nil { // a ctx that ends first cuts off the calls
 		log.Fatal(err)
 	}
 	fmt.Println("the call returned", <-reply)
 	// Output: the call returned <nil>
 }
 
-// Authorize is asked before each call but those of procedure 0. What AUTH_SYS says is the word of
-// the client's machine: decide by Remote, or by Owner for a client of this machine, too.
+// Authorize is called before each call except procedure 0. AUTH_SYS contains the client machine's
+// claims: decide by Remote, or for a client on this machine also by Owner.
 func ExampleProgram_authorize() {
 	ctx := context.Background()
 	server, device, addr := serveBlobs(func(c *transport.Call) oncrpc.AuthStat {

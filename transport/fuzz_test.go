@@ -1,4 +1,4 @@
-// Any bytes, taken for records, and each of those for a call and for a reply.
+// Arbitrary bytes as records, and each record as a call and a reply.
 
 package transport
 
@@ -13,9 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// FuzzRecords: the first byte is the window of the record reader, the second says
-// where in each message an item has been taken out, and of which length; the rest
-// is the stream.
+// FuzzRecords: the first byte is the record reader's window, the second the offset and length of
+// an item removed from each message; the rest is the stream.
 func FuzzRecords(f *testing.F) {
 	f.Add([]byte{7, 0, 0x80, 0, 0, 4, 1, 2, 3, 4})
 	f.Add([]byte{1, 0, 0, 0, 0, 1, 9, 0x80, 0, 0, 0})
@@ -53,7 +52,7 @@ func FuzzRecords(f *testing.F) {
 			}
 			fuzzReply(t, m)
 			fuzzDispatch(t, s, m)
-			select { // drain what HOLD reported
+			select { // drain HOLD's notifications
 			case <-p.entered:
 			default:
 			}
@@ -61,7 +60,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// fuzzReply takes the message for a reply to READ, its item in the sink already.
+// fuzzReply decodes the message as a reply to READ, with its item already in the sink.
 func fuzzReply(t *testing.T, m chunks.Message) {
 	k := new(Client).newOutCall()
 	defer k.recycle()
@@ -76,7 +75,7 @@ func fuzzReply(t *testing.T, m chunks.Message) {
 	}
 }
 
-// fuzzDispatch wants each call to end, and a reply to be one to that call.
+// fuzzDispatch expects each call to end, and each reply to match its call.
 func fuzzDispatch(t *testing.T, s *Server, m chunks.Message) {
 	got := newTape("10.0.0.1").do(s, m)
 	if got.how != "reply" {

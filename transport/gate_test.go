@@ -1,4 +1,4 @@
-// The gate of a connection.
+// A connection's gate.
 
 package transport
 
@@ -43,7 +43,7 @@ func TestGateFull(t *testing.T) {
 	}
 }
 
-// A gate that is shut lets nobody wait.
+// A shut gate makes no caller wait.
 func TestGateShut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate

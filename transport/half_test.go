@@ -1,4 +1,4 @@
-// Half a record: what it has taken is given back, and its deadline ends with it.
+// Incomplete records: they release their memory, and their deadline ends with them.
 
 package transport
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// piped is a client's end of a connection that s serves.
+// piped returns the client's end of a connection served by s.
 func piped(t *testing.T, s *Server) net.Conn {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -25,7 +25,7 @@ func piped(t *testing.T, s *Server) net.Conn {
 	return ours
 }
 
-// record is a call of NULL with n bytes after it, with its mark.
+// record is a NULL call with n more bytes, including its mark.
 func record(n int) []byte {
 	e := xdr.NewEncoder(nil)
 	e.Uint32(0)
@@ -36,8 +36,8 @@ func record(n int) []byte {
 	return e.Bytes()
 }
 
-// TestCutRecordsGiveBack: peers that promise large records and leave in the middle of them do not
-// use up the budget.
+// TestCutRecordsGiveBack: peers that announce large records and leave in the middle do not use up
+// the budget.
 func TestCutRecordsGiveBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(ServerConfig{}, newTestProgram().program())
@@ -58,8 +58,8 @@ func TestCutRecordsGiveBack(t *testing.T) {
 	})
 }
 
-// TestLargeRecordWaitsForTheBudget: it is served when another gives back, and cut off when nobody
-// does in time; then it holds nothing.
+// TestLargeRecordWaitsForTheBudget: it is served when memory is released, and cut off after a
+// timeout without; then it holds no memory.
 func TestLargeRecordWaitsForTheBudget(t *testing.T) {
 	for _, inTime := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestLargeRecordWaitsForTheBudget(t *testing.T) {
 	}
 }
 
-// TestPauseAfterASplitRecord: a record that came in two parts leaves no deadline behind; half a one
+// TestPauseAfterASplitRecord: a record in two parts leaves no deadline behind; an incomplete one
 // does.
 func TestPauseAfterASplitRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Accept where descriptors are short: what is returned, what is closed, and that it goes on.
+// Accept without free descriptors: returned and closed connections, and recovery.
 
 package transport
 
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A shortListener gives the results of a script, each an error or a connection.
+// A shortListener returns a script's results, each an error or a connection.
 type shortListener struct {
 	net.Listener
 	script []any
@@ -29,8 +29,8 @@ func (l *shortListener) Accept() (net.Conn, error) {
 	return nil, next.(error)
 }
 
-// TestListenAtTheLimit: with no descriptor left, of the process or the machine, the place
-// of the reserve is free when the next connection is accepted.
+// TestListenAtTheLimit: without a free descriptor in process or machine, the reserve's is used
+// for the next connection.
 func TestListenAtTheLimit(t *testing.T) {
 	for _, cause := range []error{syscall.EMFILE, syscall.ENFILE} {
 		a, b := net.Pipe()
@@ -57,8 +57,8 @@ func TestListenAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestListenersShowTheirSocket: what sets options of a listener's socket reaches that one; a
-// listener without a socket says so.
+// TestListenersShowTheirSocket: socket options reach the underlying listener; a listener without
+// a socket reports that.
 func TestListenersShowTheirSocket(t *testing.T) {
 	l, err := Listen("127.0.0.1:0")
 	if err != nil {
@@ -83,7 +83,7 @@ func TestListenersShowTheirSocket(t *testing.T) {
 	}
 }
 
-// TestListenHasOnePath: a connection is one pair of ports, for whose owner the kernel is asked.
+// TestListenHasOnePath: a connection has one pair of ports, for the kernel's owner lookup.
 func TestListenHasOnePath(t *testing.T) {
 	l, err := Listen("127.0.0.1:0")
 	if err != nil {
@@ -101,7 +101,7 @@ func TestListenHasOnePath(t *testing.T) {
 	}
 }
 
-// TestListenFamilies: 0.0.0.0 is IPv4 and nothing else, :: is all there is, over TCP and UDP.
+// TestListenFamilies: 0.0.0.0 means only IPv4, :: means both, over TCP and UDP.
 func TestListenFamilies(t *testing.T) {
 	open := func(network, addr string) (net.Addr, func() error) {
 		t.Helper()
@@ -126,7 +126,7 @@ func TestListenFamilies(t *testing.T) {
 			if host != want {
 				t.Errorf("%s at %s: on %s", network, addr, at)
 			}
-			// A socket that has the port by IPv6 as well keeps another from it.
+			// A socket that also has the port for IPv6 blocks another there.
 			other, err := net.Listen("tcp6", net.JoinHostPort("::", port))
 			if network == "udp" {
 				var c net.PacketConn

@@ -14,12 +14,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if spec := os.Getenv(childEnv); spec != "" { // a client of owner_test.go
+	if spec := os.Getenv(childEnv); spec != "" { // a client for owner_test.go
 		ownerChild(spec)
 		return
 	}
 	machine.QuietLog()
-	probeWait = time.Minute // however busy the machine is, no probe is taken for lost
+	probeWait = time.Minute // so that a busy machine loses no probe
 	code := m.Run()
 	if code == 0 {
 		code = leaks()
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaks waits for the goroutines of this module to end, and shows those that do not.
+// leaks waits for this module's goroutines to end, and prints those that do not.
 func leaks() int {
 	var left []string
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -39,7 +39,7 @@ func leaks() int {
 	return 1
 }
 
-// ours is the stacks of the goroutines that this module started, but for the main one.
+// ours returns the stacks of this module's goroutines, except the main one.
 func ours() (left []string) {
 	buf := make([]byte, 1<<20)
 	stacks := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")

@@ -1,4 +1,4 @@
-// Call.Memo: each connection has its own, and a socket that many clients use has none.
+// Call.Memo: each connection has one, and a socket shared by clients has none.
 
 package transport
 
@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestMemoIsOfOneConnection: what is kept for one client is never found in the calls of another.
+// TestMemoIsOfOneConnection: one client's memo never appears in another's calls.
 func TestMemoIsOfOneConnection(t *testing.T) {
 	memos := make(chan *atomic.Value, 1)
 	const number = 0x2fff0001

@@ -1,4 +1,4 @@
-// Calls that repeat others, over the kernel's own connections.
+// Repeated calls over real kernel connections.
 
 package transport
 
@@ -36,7 +36,7 @@ func sendRaw(t *testing.T, c net.Conn, m chunks.Message) {
 	}
 }
 
-// resultRaw reads a reply, and returns the first word of its results.
+// resultRaw reads a reply, and returns its results' first word.
 func resultRaw(t *testing.T, c net.Conn) uint32 {
 	t.Helper()
 	var mark [markLen]byte
@@ -50,9 +50,9 @@ func resultRaw(t *testing.T, c net.Conn) uint32 {
 	return binary.BigEndian.Uint32(b[24:])
 }
 
-// TestCallsOfSeveralConnections: the same bytes over another connection are the same call if the
+// TestCallsOfSeveralConnections: equal bytes over another connection are the same call if the
 // reply over the first was possibly lost. They are another call if the client has the reply. This
-// distinguishes two programs of a machine, or two machines behind one address.
+// distinguishes two programs on a machine, or two machines behind one address.
 func TestCallsOfSeveralConnections(t *testing.T) {
 	reset := func(t *testing.T, c *net.TCPConn) { _ = c.SetLinger(0); c.Close() }
 	for _, row := range []struct {
@@ -96,8 +96,8 @@ func TestCallsOfSeveralConnections(t *testing.T) {
 	}
 }
 
-// TestClosedWhileItsCallRuns: a client that closes its connection before the reply arrives may
-// repeat the call.
+// TestClosedWhileItsCallRuns: a client that closes its connection before the reply may repeat the
+// call.
 func TestClosedWhileItsCallRuns(t *testing.T) {
 	p, s, addr := networks[0].start(t, ServerConfig{})
 	one, two := dialFrom(t, addr, 0), dialFrom(t, addr, 0)
@@ -116,8 +116,8 @@ func TestClosedWhileItsCallRuns(t *testing.T) {
 	}
 }
 
-// TestClosedBeforeItHasTheReply: the kernel has the reply, and the client has not read the bytes
-// before it.
+// TestClosedBeforeItHasTheReply: the kernel has the reply, but the client has not read earlier
+// bytes.
 func TestClosedBeforeItHasTheReply(t *testing.T) {
 	p, _, addr := networks[0].start(t, ServerConfig{})
 	one, two := dialFrom(t, addr, 0), dialFrom(t, addr, 0)
@@ -139,7 +139,7 @@ func TestClosedBeforeItHasTheReply(t *testing.T) {
 	}
 }
 
-// peek waits for input and leaves it.
+// peek waits for input and leaves it unread.
 func peek(c *net.TCPConn, b []byte) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -156,8 +156,8 @@ func peek(c *net.TCPConn, b []byte) error {
 	return got
 }
 
-// TestSamePortsAreOneClient: a call from the ports of a connection that looks live, because its end
-// was lost on the way, repeats a call of that connection.
+// TestSamePortsAreOneClient: a call from the same ports as a connection that looks live, because
+// its end was lost, repeats that connection's call.
 func TestSamePortsAreOneClient(t *testing.T) {
 	s, p := newTestServer(t)
 	from := func(local, remote int) *tape {
@@ -177,8 +177,8 @@ func TestSamePortsAreOneClient(t *testing.T) {
 	}
 }
 
-// TestFatesOfAConnection: a call repeats that of another connection if the client has lost that
-// one, or possibly has.
+// TestFatesOfAConnection: a call repeats another connection's call if the client has lost that
+// connection, or possibly has.
 func TestFatesOfAConnection(t *testing.T) {
 	for f, again := range map[fate]uint32{fateLive: 2, fateDoubtful: 1, fateHalf: 1, fateClosed: 2, fateCut: 1} {
 		s, p := newTestServer(t)
@@ -196,8 +196,8 @@ func TestFatesOfAConnection(t *testing.T) {
 	}
 }
 
-// TestRepliesOfClosedConnections: one reply is kept for programs that run one after the other and
-// start with the same XID.
+// TestRepliesOfClosedConnections: one reply is stored for programs that run one after the other
+// and start with the same XID.
 func TestRepliesOfClosedConnections(t *testing.T) {
 	s, p := newTestServer(t)
 	for range 5 {
@@ -213,8 +213,8 @@ func TestRepliesOfClosedConnections(t *testing.T) {
 	}
 }
 
-// TestManyClientsOfOneXID: each of many live connections gets its own reply to the same bytes, even
-// while the first call runs.
+// TestManyClientsOfOneXID: each of many live connections gets its own reply to the same bytes,
+// even during the first call.
 func TestManyClientsOfOneXID(t *testing.T) {
 	for _, proc := range []uint32{tHold, tOver} {
 		s, p := newTestServer(t)
@@ -236,8 +236,8 @@ func TestManyClientsOfOneXID(t *testing.T) {
 	}
 }
 
-// TestClosedAtOnce: a client that closes its connection as soon as it has the reply counts as one
-// that has it. The server's writer need not have run again.
+// TestClosedAtOnce: a client that closes its connection right after the reply counts as having
+// it, even if the server's writer has not run again.
 func TestClosedAtOnce(t *testing.T) {
 	_, _, addr := networks[0].start(t, ServerConfig{})
 	for want := uint32(1); want <= 300; want++ {
@@ -250,13 +250,13 @@ func TestClosedAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnreadCallOfAClosedConnection: a call that the server reads of a connection whose client has
-// closed its direction does not run if a copy by another connection has: the client has gone there,
-// and the first connection ends.
+// TestUnreadCallOfAClosedConnection: the client has closed its direction and repeated the call
+// over another connection. If the server then reads the first copy, it does not run, and the
+// first connection ends.
 func TestUnreadCallOfAClosedConnection(t *testing.T) {
 	p, _, addr := networks[0].start(t, ServerConfig{Workers: 1})
 	one, two := dialFrom(t, addr, 0), dialFrom(t, addr, 0)
-	for xid := range uint32(2) { // as many as the server holds at once
+	for xid := range uint32(2) { // as many as the server permits concurrently
 		sendRaw(t, one, callOf(1+xid, tHold, 1))
 	}
 	<-p.entered
@@ -277,8 +277,8 @@ func TestUnreadCallOfAClosedConnection(t *testing.T) {
 	}
 }
 
-// TestCallsReadAfterTheirCopies: only a live connection, or one that possibly is, has its call done
-// beside that of another one.
+// TestCallsReadAfterTheirCopies: a call is executed beside another connection's copy only if its
+// connection is live, or possibly is.
 func TestCallsReadAfterTheirCopies(t *testing.T) {
 	for f, want := range map[fate]string{fateLive: "reply", fateDoubtful: "reply", fateHalf: "drop", fateCut: "drop"} {
 		for _, proc := range []uint32{tHold, tOver} {
@@ -299,9 +299,9 @@ func TestCallsReadAfterTheirCopies(t *testing.T) {
 	}
 }
 
-// TestFatesAreAskedOnce: a call asks once about each other connection that has made it, and a
-// repetition by its own connection about none: those of a host that has many with one XID would
-// else hold up all others.
+// TestFatesAreAskedOnce: a call checks each other connection with the same call once, and a
+// repetition over the same connection none: otherwise a host with many connections and one XID
+// would delay all others.
 func TestFatesAreAskedOnce(t *testing.T) {
 	s, _ := newTestServer(t)
 	asked := 0

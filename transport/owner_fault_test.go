@@ -1,4 +1,4 @@
-// Whose the peer's socket is when the kernel is slow, silent or strange, and across namespaces.
+// Socket owners with a slow, silent or faulty kernel, and across namespaces.
 
 package transport
 
@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOwnerTakesNoLonger: a kernel that does not answer costs the connection, and one goroutine.
+// TestOwnerTakesNoLonger: an unresponsive kernel costs the connection, and one goroutine.
 func TestOwnerTakesNoLonger(t *testing.T) {
 	release := make(chan struct{})
 	asked := make(chan struct{}, 10)
@@ -45,13 +45,13 @@ func TestOwnerTakesNoLonger(t *testing.T) {
 	o.close()
 }
 
-// TestOwnerWaitEndsConnection: who is not known in time makes no call.
+// TestOwnerWaitEndsConnection: a peer without a timely owner makes no call.
 func TestOwnerWaitEndsConnection(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		p := newTestProgram()
 		s := NewServer(ServerConfig{}, p.program())
 		s.owners.wait = time.Millisecond
-		s.owners.turn <- struct{}{} // the kernel is stuck, in somebody else's question
+		s.owners.turn <- struct{}{} // the kernel is stuck in another lookup
 		addr, done, err := n.serve(s, "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +71,7 @@ func TestOwnerWaitEndsConnection(t *testing.T) {
 	})
 }
 
-// TestOwnerOfOtherNetworks: what has no addresses is nobody's that could be asked for.
+// TestOwnerOfOtherNetworks: a network without addresses has no owners.
 func TestOwnerOfOtherNetworks(t *testing.T) {
 	var o owners
 	o.init(func(local, remote netip.AddrPort) Owner { return Owner{OwnerLocal, 7} })
@@ -96,7 +96,7 @@ func TestOwnerOfOtherNetworks(t *testing.T) {
 	}
 }
 
-// TestSockDiagWithoutKernel: without an answer, peers of this machine are not taken for others.
+// TestSockDiagWithoutKernel: without an answer, local peers do not count as remote.
 func TestSockDiagWithoutKernel(t *testing.T) {
 	local, remote := netip.MustParseAddrPort("192.0.2.2:2049"), netip.MustParseAddrPort("198.51.100.7:700")
 	for name, breakIt := range map[string]func(n *netlink){
@@ -142,7 +142,7 @@ func TestSockDiagWithoutKernel(t *testing.T) {
 	}
 }
 
-// TestNetlinkMessages: lengths that lie are refused.
+// TestNetlinkMessages: wrong lengths are rejected.
 func TestNetlinkMessages(t *testing.T) {
 	msg := func(size uint32, rest int) []byte {
 		b := binary.NativeEndian.AppendUint32(nil, size)
@@ -167,8 +167,8 @@ func TestNetlinkMessages(t *testing.T) {
 	}
 }
 
-// TestOwnerInOtherNamespace: its processes are as strange to this kernel's tables as
-// those of another machine.
+// TestOwnerInOtherNamespace: its processes are as unknown to this kernel's tables as another
+// machine's.
 func TestOwnerInOtherNamespace(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	if _, err := exec.LookPath("ip"); err != nil {

@@ -1,4 +1,4 @@
-// Whose the peer's socket is: processes of other users connect in every way there is.
+// Socket owners: other users' processes connect in all ways.
 
 package transport
 
@@ -23,10 +23,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childEnv asks a run of the test binary to be a client: "WAY ADDRESS".
+// childEnv makes the test binary a client: "WAY ADDRESS".
 const childEnv = "NFSRDMA_TEST_OWNER"
 
-// ownerProgram answers with the Owner of the connection that a call came by.
+// ownerProgram answers with the Owner of the call's connection.
 func ownerProgram() *Program {
 	return &Program{Name: "OWNER", Number: testProg, Version: testVers, Procs: []Procedure{
 		{Name: "NULL", Run: func(*Call) error { return nil }},
@@ -50,7 +50,7 @@ func askOwner(c *Client) string {
 	return res.text
 }
 
-// ownerChild is the client in a process of its own: it prints what the server says.
+// ownerChild is the client in another process: it prints the server's answer.
 func ownerChild(spec string) {
 	way, addr, _ := strings.Cut(spec, " ")
 	cfg := ClientConfig{MaxRetries: -1}
@@ -72,7 +72,7 @@ func ownerChild(spec string) {
 			return newTCPClientConn(nc, &c.cfg), nil
 		}
 		c, err = c.connectFirst(context.Background())
-	case "gone": // its process is away before the server looks
+	case "gone": // its process has exited before the lookup
 		nc, err := net.Dial("tcp", addr)
 		if err == nil {
 			nc.Write([]byte{0})
@@ -88,7 +88,7 @@ func ownerChild(spec string) {
 	c.Close()
 }
 
-// dialRaw connects a socket of IPv6 to an address of IPv4, or one that is bound to a device.
+// dialRaw connects an IPv6 socket to an IPv4 address, or one bound to a device.
 func dialRaw(way string, a netip.AddrPort) (net.Conn, error) {
 	family := unix.AF_INET6
 	var to unix.Sockaddr = &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
@@ -112,7 +112,7 @@ func dialRaw(way string, a netip.AddrPort) (net.Conn, error) {
 	return net.FileConn(f)
 }
 
-// asUser runs the child as a user of this machine and returns what it prints.
+// asUser runs the child as a local user and returns its output.
 func asUser(t *testing.T, uid uint32, way string, addr net.Addr) string {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -151,7 +151,7 @@ func serveOwners(t *testing.T, cfg ServerConfig, addr string) (tcp, rdma net.Add
 	return tl.Addr(), rl.Addr()
 }
 
-// TestOwnerOfPeer: whoever connects from this machine is known by user.
+// TestOwnerOfPeer: each local peer is identified by its user.
 func TestOwnerOfPeer(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	tcp4, rdma4 := serveOwners(t, ServerConfig{}, "127.0.0.1:0")
@@ -177,9 +177,9 @@ func TestOwnerOfPeer(t *testing.T) {
 	}
 }
 
-// TestOwnerAtEveryAddress: the machine's own addresses are on it whatever they are.
+// TestOwnerAtEveryAddress: all of the machine's addresses count as local.
 func TestOwnerAtEveryAddress(t *testing.T) {
-	if !machine.Apart(t, "sh") { // where no address comes or goes meanwhile
+	if !machine.Apart(t, "sh") { // without address changes meanwhile
 		return
 	}
 	const setUp = `ip link add own type veth peer name other
@@ -206,7 +206,7 @@ ip link set other up`
 			to := &net.TCPAddr{IP: a.(*net.IPNet).IP, Port: tcp.(*net.TCPAddr).Port}
 			if to.IP.IsLinkLocalUnicast() && to.IP.To4() == nil {
 				if i.Name != "own" {
-					continue // of the kernel's, which may be tentative yet
+					continue // the kernel's, possibly tentative
 				}
 				to.Zone = i.Name
 			}
@@ -221,8 +221,8 @@ ip link set other up`
 	}
 }
 
-// TestOwnerOfClosedSocket: one that its process has left is nobody's: above all it is
-// not root's, and not another machine's.
+// TestOwnerOfClosedSocket: a socket closed by its process has no owner: above all not root, nor
+// another machine.
 func TestOwnerOfClosedSocket(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -244,8 +244,8 @@ func TestOwnerOfClosedSocket(t *testing.T) {
 	}
 }
 
-// TestOwnerOfResetConnection: its ports are free for another one, which root makes here;
-// what the first one sent is still nobody's.
+// TestOwnerOfResetConnection: its ports are free for another connection, opened by root here;
+// bytes from the first one still have no owner.
 func TestOwnerOfResetConnection(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -279,7 +279,7 @@ func TestOwnerOfResetConnection(t *testing.T) {
 		if again, second, err = dial(there.LocalAddr()); err == nil {
 			break
 		}
-		if try == 100 { // some other process was quicker to take the port, each time
+		if try == 100 { // another process took the port, each time
 			t.Fatal(err)
 		}
 	}
@@ -293,8 +293,8 @@ func TestOwnerOfResetConnection(t *testing.T) {
 	}
 }
 
-// TestOwnerIsNotTheListener: with no socket connected the kernel offers one that
-// listens on the port, whoever's it is.
+// TestOwnerIsNotTheListener: without a connected socket the kernel returns a listener on the
+// port, with any owner.
 func TestOwnerIsNotTheListener(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -309,7 +309,7 @@ func TestOwnerIsNotTheListener(t *testing.T) {
 	}
 }
 
-// TestOwnerElsewhere: other machines are no business of this kernel.
+// TestOwnerElsewhere: this kernel knows nothing about other machines.
 func TestOwnerElsewhere(t *testing.T) {
 	var d sockDiag
 	defer d.close()

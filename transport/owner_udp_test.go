@@ -1,4 +1,4 @@
-// Whose a UDP socket is: requests for connections over RoCE come from one that many share.
+// Owners of UDP sockets: many RoCE connection requests share a socket.
 
 package transport
 
@@ -13,15 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOwnerUDP: who has bound the peer's address and port is its owner. Where nobody of this
-// machine has, and it is an address of this machine, nobody is known; one that is bound to all
-// addresses is not the peer's.
+// TestOwnerUDP: the owner is the user with a socket bound to the peer's address and port. Without
+// one at a local address the owner is unknown; a socket bound to all addresses does not count.
 func TestOwnerUDP(t *testing.T) {
 	var d sockDiag
 	defer d.close()
 	local := netip.MustParseAddrPort("127.0.0.1:4791")
 	for _, host := range []string{"127.0.0.1", "[::1]"} {
-		at := fmt.Sprint(host, ":", machine.Port(t)) // which nobody has afterwards either
+		at := fmt.Sprint(host, ":", machine.Port(t)) // unused afterwards, too
 		c, err := net.ListenPacket("udp", at)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-// A server that loses the first call of a new connection.
+// A server that loses a new connection's first call.
 
 package transport
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A loser drops the calls of a connection, or answers PROG_UNAVAIL.
+// A loser drops a connection's calls, or answers PROG_UNAVAIL.
 type loser struct {
 	drops bool
 	lost  func()
@@ -35,8 +35,8 @@ func (l *loser) ServeRPC(r *rpcrdma.Request) {
 	_ = r.Reply(chunks.Message{Stream: e.Bytes()})
 }
 
-// serveLoser drops the calls of the first connections, and tells lost of each.
-// It returns how many connections it has taken.
+// serveLoser drops the calls on the first connections, and calls lost for each. It returns the
+// number of accepted connections.
 func serveLoser(t *testing.T, lose int32, lost func()) (addr string, conns *atomic.Int32) {
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
@@ -93,7 +93,7 @@ func TestAllCallsLost(t *testing.T) {
 	}
 }
 
-// A caller who gives up while the first call is out does not wait for the next try.
+// A caller that gives up during the first call does not wait for the next try.
 func TestCancelOfAProbe(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg)
 	addr, conns := serveLoser(t, 1000, cancel)

@@ -1,4 +1,4 @@
-// What a client does when the connection is lost, or the server is not there.
+// The client after a lost connection, or without a server.
 
 package transport
 
@@ -18,8 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// A call that runs while its connection is cut is sent again under its XID, and
-// done once.
+// A call running when its connection is cut is retransmitted under its XID, and executed once.
 func TestReconnect(t *testing.T) {
 	conformance.Proves(t, "R8166-170")
 	overEach(t, func(t *testing.T, n network) {
@@ -43,7 +42,7 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
-// cut closes all connections of a server that goes on to serve.
+// cut closes all connections of a server that continues to serve.
 func cut(s *Server) {
 	s.mu.Lock()
 	var conns []serverConn
@@ -56,8 +55,7 @@ func cut(s *Server) {
 	}
 }
 
-// Calls that are not idempotent run exactly once each, however often the
-// connections are cut under them.
+// Non-idempotent calls run exactly once each, however often their connections are cut.
 func TestOnceUnderCuts(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		p, s, addr := n.start(t, ServerConfig{Workers: 4})
@@ -90,7 +88,7 @@ func TestOnceUnderCuts(t *testing.T) {
 	})
 }
 
-// A server that is started again on the same port is found again.
+// A server restarted on the same port is found again.
 func TestServerComesBack(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		p := newTestProgram()
@@ -128,8 +126,8 @@ func TestDialOfNobody(t *testing.T) {
 	})
 }
 
-// refused returns a client of a server that has gone, which has tried to reach it
-// once, and how often it has.
+// refused returns a client of a gone server, which has tried to reach it once, and the number of
+// attempts.
 func refused(t *testing.T, callTimeout time.Duration) (c *Client, dials *atomic.Int32) {
 	c = newClient(ClientConfig{Service: "nfs", CallTimeout: callTimeout}, "server:20049")
 	t.Cleanup(func() { c.Close() })
@@ -142,13 +140,13 @@ func refused(t *testing.T, callTimeout time.Duration) (c *Client, dials *atomic.
 	return c, dials
 }
 
-// dialOnce is one attempt to connect, while no other runs.
+// dialOnce makes one connection attempt, while no other runs.
 func dialOnce(c *Client) {
 	c.dialing = make(chan struct{})
 	c.reconnect(c.delay)
 }
 
-// A call to a server that has gone fails within its time, and says why in one line.
+// A call to a gone server fails in time, with the reason in one line.
 func TestCallOfADeadServer(t *testing.T) {
 	c, _ := refused(t, 300*time.Millisecond)
 	err := c.Call(bg, testProc(tNull), nil, nil, nil, 0)
@@ -165,7 +163,7 @@ func TestCallOfADeadServer(t *testing.T) {
 	}
 }
 
-// A client whose calls may take less time than it waits between dials still dials.
+// A client with a CallTimeout below its pause between dials still dials.
 func TestDelayBeyondCallTimeout(t *testing.T) {
 	c, dials := refused(t, time.Millisecond)
 	c.delay = 20 * time.Millisecond
@@ -174,7 +172,7 @@ func TestDelayBeyondCallTimeout(t *testing.T) {
 	}
 }
 
-// silent is a TCP server that takes connections and says nothing.
+// silent is a TCP server that accepts connections and sends nothing.
 func silent(t *testing.T) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -211,7 +209,7 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// A call that its caller gives up leaves the connection in good order.
+// A canceled call leaves the connection usable.
 func TestCancel(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		p, s, addr := n.start(t, ServerConfig{})

@@ -57,7 +57,7 @@ func TestRecordGolden(t *testing.T) {
 	}
 }
 
-// Every cut of a record in two and in three fragments gives the same record.
+// Every split of a record into two and three fragments yields the same record.
 func TestRecordSplits(t *testing.T) {
 	msg := []byte("0123456789abcdef")
 	for i := range len(msg) + 1 {
@@ -99,7 +99,7 @@ func TestRecordLimits(t *testing.T) {
 	}
 }
 
-// A large record is charged for whole, once, before its bytes are read.
+// A large record is charged in full, once, before its bytes are read.
 func TestRecordCharge(t *testing.T) {
 	part := make([]byte, 10<<10)
 	for _, tc := range []struct {
@@ -128,8 +128,7 @@ func TestRecordCharge(t *testing.T) {
 	}
 }
 
-// What a gather writes, a recordReader reads: items and pads in place, whatever is copied and
-// whatever pointed at.
+// A recordReader reads the records of a gather: items and pads in place, copied or referenced.
 func TestGatherRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var g gather

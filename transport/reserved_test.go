@@ -1,4 +1,4 @@
-// Source ports of TCP clients: reserved ones where they may be had.
+// TCP clients' source ports: reserved ones if available.
 
 package transport
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// portOf is the source port of a connection made by dialReserved.
+// portOf returns the source port of a dialReserved connection.
 func portOf(t *testing.T, addr string) (port int, c net.Conn) {
 	t.Helper()
 	c, err := dialReserved(bg, "tcp", addr)
@@ -37,7 +37,7 @@ func TestReservedPort(t *testing.T) {
 		}
 		defer l.Close()
 		seen := map[int]bool{}
-		for range 8 { // all are there at once, so none is another's
+		for range 8 { // all exist at once, so the ports differ
 			port, c := portOf(t, l.Addr().String())
 			defer c.Close()
 			if port >= 1024 || port < 512 || seen[port] || slices.Contains(wellKnown, port) {
@@ -48,7 +48,7 @@ func TestReservedPort(t *testing.T) {
 	}
 }
 
-// TestReservedPortsAreNotAllTaken: with all in use a connection comes from an ordinary one.
+// TestReservedPortsAreNotAllTaken: with all in use, a connection comes from an ordinary port.
 func TestReservedPortsAreNotAllTaken(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	rnictest.OwnNetwork(t)
@@ -69,8 +69,7 @@ func TestReservedPortsAreNotAllTaken(t *testing.T) {
 	}
 }
 
-// TestReservedOnly: of all ports in use but one that one is found, and without any there is no
-// connection.
+// TestReservedOnly: the only free port is found, and without one there is no connection.
 func TestReservedOnly(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	rnictest.OwnNetwork(t)
@@ -103,8 +102,8 @@ func TestReservedOnly(t *testing.T) {
 	}
 }
 
-// TestReservedPortIsNoMust: a server that refuses is told of, and who is not allowed to bind
-// connects all the same.
+// TestReservedPortIsNoMust: a server's refusal is reported, and a process without the right to
+// bind still connects.
 func TestReservedPortIsNoMust(t *testing.T) {
 	addr := fmt.Sprint("127.0.0.1:", machine.Port(t))
 	if _, err := dialReserved(bg, "tcp", addr); !errors.Is(err, syscall.ECONNREFUSED) {
@@ -117,7 +116,7 @@ func TestReservedPortIsNoMust(t *testing.T) {
 	}
 }
 
-// TestClientsPort: DialTCP takes a reserved port when it is told to.
+// TestClientsPort: DialTCP uses a reserved port if configured.
 func TestClientsPort(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	rnictest.OwnNetwork(t)

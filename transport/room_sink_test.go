@@ -1,4 +1,4 @@
-// Results that have no room: the same error over TCP and over RDMA, and the connection goes on.
+// Results without room: the same error over TCP and RDMA, and the connection survives.
 
 package transport
 
@@ -34,8 +34,8 @@ type item struct{ data []byte }
 func (i *item) EncodeXDR(e *xdr.Encoder) { e.Item(i.data) }
 func (i *item) DecodeXDR(d *xdr.Decoder) { i.data = d.Item(1 << 20) }
 
-// TestResultsWithoutRoom: sizes that travel inline, by a Write chunk and by a Reply chunk; no sink,
-// an empty one, and sinks that are short by one byte and by all but one.
+// TestResultsWithoutRoom: sizes that travel inline, by Write chunk and by Reply chunk; no sink,
+// an empty one, and sinks too short by one byte and by all but one.
 func TestResultsWithoutRoom(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		s := NewServer(ServerConfig{}, mirror)
@@ -78,7 +78,7 @@ func TestResultsWithoutRoom(t *testing.T) {
 	})
 }
 
-// keptItem copies an item that is a part of the message.
+// keptItem copies an item inside the message.
 type keptItem struct{ data []byte }
 
 func (i *keptItem) DecodeXDR(d *xdr.Decoder) { i.data = bytes.Clone(d.Item(1 << 20)) }

@@ -1,4 +1,4 @@
-// Results that are large and no items: they count in the memory budget.
+// Large results without items: they count in the memory budget.
 
 package transport
 
@@ -14,7 +14,7 @@ import (
 
 const roomProg = 0x20000f11
 
-// roomProgram gives half a megabyte, piece by piece, as long as there is room.
+// roomProgram returns half a megabyte, piece by piece, while there is room.
 func roomProgram() *Program {
 	return &Program{Name: "room", Number: roomProg, Version: 1, Procs: []Procedure{{Name: "LIST", Idempotent: true,
 		Run: func(c *Call) error {
@@ -33,7 +33,7 @@ func roomProgram() *Program {
 		}}}}
 }
 
-// listing is all bytes of a result.
+// listing is a whole result.
 type listing struct{ b []byte }
 
 func (l *listing) DecodeXDR(d *xdr.Decoder) { l.b = bytes.Clone(d.Rest()) }

@@ -1,5 +1,5 @@
-// Rules whose breach nothing else here would show: shares of memory, what is kept and for how
-// long, and what happens to a call that is given up on before it has left.
+// Rules not covered elsewhere: memory shares, stored replies and their lifetime, and calls
+// canceled before they leave.
 
 package transport
 
@@ -28,8 +28,7 @@ func (p *poorCarrier) buffer(_ *Call, n int) []byte {
 	return make([]byte, n)
 }
 
-// TestBufferWaitsOffTheLoopOnly: the receive loop asks once, a worker until it has a buffer, and
-// then no more.
+// TestBufferWaitsOffTheLoopOnly: the receive loop asks once, a worker until it gets a buffer.
 func TestBufferWaitsOffTheLoopOnly(t *testing.T) {
 	for _, row := range []struct {
 		onLoop         bool
@@ -45,8 +44,7 @@ func TestBufferWaitsOffTheLoopOnly(t *testing.T) {
 	}
 }
 
-// sloppy is a program whose procedure does not ask whether its arguments decode, and gives large
-// results.
+// sloppy is a program with a procedure that ignores decoding errors, and returns large results.
 func sloppy(runs *atomic.Int32, size int) *Program {
 	return &Program{Name: "SLOPPY", Number: testProg, Version: testVers, Procs: []Procedure{{Name: "SLOPPY", Run: func(c *Call) error {
 		runs.Add(1)
@@ -56,8 +54,7 @@ func sloppy(runs *atomic.Int32, size int) *Program {
 	}}}}
 }
 
-// TestNoResultsOfBadArguments: GARBAGE_ARGS, whatever the procedure has made of arguments that do
-// not decode.
+// TestNoResultsOfBadArguments: GARBAGE_ARGS, regardless of the procedure's results.
 func TestNoResultsOfBadArguments(t *testing.T) {
 	s := NewServer(ServerConfig{}, sloppy(new(atomic.Int32), 4))
 	defer s.Shutdown(context.Background())
@@ -68,7 +65,7 @@ func TestNoResultsOfBadArguments(t *testing.T) {
 	}
 }
 
-// TestWhatTheCacheKeeps: replies above a size are not kept, and none for longer than its time.
+// TestWhatTheCacheKeeps: replies above a size are not stored, and none beyond its lifetime.
 func TestWhatTheCacheKeeps(t *testing.T) {
 	for _, row := range []struct {
 		size int
@@ -93,8 +90,8 @@ func TestWhatTheCacheKeeps(t *testing.T) {
 	}
 }
 
-// TestLongerArgumentsAreAnotherCall: the checksum covers the beginning of the arguments, their
-// length all of them.
+// TestLongerArgumentsAreAnotherCall: the checksum covers the arguments' beginning, the length all
+// of them.
 func TestLongerArgumentsAreAnotherCall(t *testing.T) {
 	var runs atomic.Int32
 	s := NewServer(ServerConfig{}, sloppy(&runs, 4))
@@ -108,7 +105,7 @@ func TestLongerArgumentsAreAnotherCall(t *testing.T) {
 	}
 }
 
-// TestNoPlaceWhenClosing, and none made while many are on their way out already.
+// TestNoPlaceWhenClosing, and no connection is displaced while many are already leaving.
 func TestNoPlaceWhenClosing(t *testing.T) {
 	h := newHall(t, 64, 64)
 	for range 64 {
@@ -130,15 +127,15 @@ func TestNoPlaceWhenClosing(t *testing.T) {
 	}
 }
 
-// outCallOf is a call that is not from the pool, whose calls have channels of other bubbles.
+// outCallOf is a call outside the pool, whose calls have other bubbles' channels.
 func (c *Client) outCallOf(xid uint32) *outCall {
 	k := outCallPool.New().(*outCall)
 	k.xid, k.proc, k.answers = xid, testProc(tNull), &c.answers
 	return k
 }
 
-// TestQueuedCallIsTakenBack: a call that is cancelled while another one is being written never
-// leaves, and returns at once; the other one is not disturbed.
+// TestQueuedCallIsTakenBack: a call canceled while another is being written never leaves, and
+// returns at once; the other one is unaffected.
 func TestQueuedCallIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -154,7 +151,7 @@ func TestQueuedCallIsTakenBack(t *testing.T) {
 			synctest.Wait()
 			return ended
 		}
-		first := call(t.Context(), 1) // nobody reads: it is being written
+		first := call(t.Context(), 1) // without a reader: it is being written
 		ctx, cancel := context.WithCancel(t.Context())
 		second := call(ctx, 2)
 		cancel()
@@ -183,9 +180,9 @@ func TestQueuedCallIsTakenBack(t *testing.T) {
 	})
 }
 
-// TestCallIsNotWrittenAfterItReturned: a call that is cancelled while its record is being written,
-// by itself or by another call, returns when nobody reads its memory any more. With half a record
-// sent the connection is of no use.
+// TestCallIsNotWrittenAfterItReturned: a call canceled while its record is being written, by
+// itself or by another call, returns only when its memory is no longer read. With half a record
+// sent the connection is useless.
 func TestCallIsNotWrittenAfterItReturned(t *testing.T) {
 	for _, byAnother := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -209,7 +206,7 @@ func TestCallIsNotWrittenAfterItReturned(t *testing.T) {
 			if byAnother {
 				io.ReadFull(theirs, make([]byte, markLen+40))
 			}
-			theirs.Read(make([]byte, 10)) // a part of the record
+			theirs.Read(make([]byte, 10)) // part of the record
 			synctest.Wait()
 			began := time.Now()
 			cancel()

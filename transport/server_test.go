@@ -1,4 +1,4 @@
-// What bounds a server, and how it ends.
+// A server's limits, and its shutdown.
 
 package transport
 
@@ -53,7 +53,7 @@ func TestShutdownWaits(t *testing.T) {
 	})
 }
 
-// Shutdown that does not wait cuts off, and a procedure learns it from its Ctx.
+// An expired Shutdown cuts calls off, and a procedure notices it by its Ctx.
 func TestShutdownCutsOff(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		entered := make(chan struct{})
@@ -83,8 +83,8 @@ func TestShutdownCutsOff(t *testing.T) {
 	})
 }
 
-// A procedure that learns from its Ctx that it is cut off, and fails, gives no
-// reply over a connection that has not yet gone: the client is to call again.
+// A procedure that is cut off by its Ctx and fails sends no reply over a connection that still
+// exists: the client must repeat the call.
 func TestCutOffCallHasNoReply(t *testing.T) {
 	entered := make(chan struct{})
 	s := NewServer(ServerConfig{}, &Program{Name: "TEST", Number: testProg, Version: testVers, Procs: []Procedure{{Name: "WAIT", Run: func(c *Call) error {
@@ -116,8 +116,7 @@ func TestCutOffCallHasNoReply(t *testing.T) {
 	}
 }
 
-// No more calls of a connection run at once than there are workers for it; the
-// others wait, and all are answered.
+// A connection's concurrent calls are limited by its workers; others wait, and all are answered.
 func TestWorkersAreBounded(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		const workers = 3
@@ -134,7 +133,7 @@ func TestWorkersAreBounded(t *testing.T) {
 		for range workers {
 			<-p.entered
 		}
-		if n.name == "RDMA" { // TCP is read no further: nothing passes those that wait
+		if n.name == "RDMA" { // TCP is not read further: nothing passes waiting calls
 			if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
 				t.Error(err)
 			}
@@ -147,7 +146,7 @@ func TestWorkersAreBounded(t *testing.T) {
 	})
 }
 
-// raw connects with no client.
+// raw connects without a client.
 func raw(t *testing.T, addr string) net.Conn {
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -158,7 +157,7 @@ func raw(t *testing.T, addr string) net.Conn {
 	return nc
 }
 
-// wantCut expects that the server ends the connection with no further byte.
+// wantCut expects the server to end the connection without another byte.
 func wantCut(t *testing.T, nc net.Conn) {
 	t.Helper()
 	n, err := io.Copy(io.Discard, nc)
@@ -206,8 +205,8 @@ func TestMaxConns(t *testing.T) {
 	})
 }
 
-// Connections that make no call give way to those that do, the oldest first, and
-// so do those that have made none for long; those in use stay.
+// Connections without a call make room for those with calls, oldest first, and so do long-idle
+// ones; connections in use stay.
 func TestMakeRoom(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		_, s, addr := n.start(t, ServerConfig{MaxConns: 3})
@@ -267,7 +266,7 @@ func TestIdlest(t *testing.T) {
 	}
 }
 
-// A peer that sends calls and reads no reply is read from no more, and cut off.
+// A peer that sends calls and reads no reply is not read further, and is cut off.
 func TestSlowReader(t *testing.T) {
 	_, s, addr := networks[0].start(t, ServerConfig{Workers: 2, Budget: mem.NewBudget(16 << 20), HalfTimeout: 200 * time.Millisecond})
 	nc := raw(t, addr)
@@ -285,7 +284,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// A peer that closes its direction behind its calls gets all replies.
+// A peer that closes its direction after its calls gets all replies.
 func TestHalfClose(t *testing.T) {
 	p, _, addr := networks[0].start(t, ServerConfig{})
 	nc := raw(t, addr)
@@ -303,7 +302,7 @@ func TestHalfClose(t *testing.T) {
 	}
 }
 
-// The budget refuses large results, and waits with large arguments until there is room.
+// The budget refuses large results, and delays large arguments until there is room.
 func TestMemoryBudget(t *testing.T) {
 	_, s, addr := networks[0].start(t, ServerConfig{Budget: mem.NewBudget(1 << 20), MaxRecord: 1 << 20})
 	c := networks[0].client(t, addr, ClientConfig{})
@@ -328,7 +327,7 @@ func TestMemoryBudget(t *testing.T) {
 	}
 }
 
-// A reply that does not decode is an error of its own, over each network.
+// An undecodable reply has its own error, over each network.
 func TestBadReply(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		_, _, addr := n.start(t, ServerConfig{})

@@ -49,7 +49,7 @@ func serveUDP(t *testing.T, addr string) (at netip.AddrPort, p *testProgram, end
 	return pc.LocalAddr().(*net.UDPAddr).AddrPort(), p, end
 }
 
-// callBytes is a call of the test program.
+// callBytes is a call to the test program.
 func callBytes(xid, proc uint32, args xdr.Marshaler) []byte {
 	e := xdr.NewEncoder(nil)
 	h := oncrpc.CallHeader{XID: xid, Prog: testProg, Vers: testVers, Proc: proc}
@@ -68,7 +68,7 @@ func dialUDP(t *testing.T, to netip.AddrPort) *net.UDPConn {
 	return c
 }
 
-// exchange sends a call until there is a reply to it, and returns the words of its results.
+// exchange sends a call until there is a reply, and returns its results' words.
 func exchange(t *testing.T, c *net.UDPConn, call []byte) []byte {
 	t.Helper()
 	buf := make([]byte, 64<<10)
@@ -94,7 +94,7 @@ func exchange(t *testing.T, c *net.UDPConn, call []byte) []byte {
 func TestUDP(t *testing.T) {
 	for _, at := range []struct{ listen, call string }{
 		{"127.0.0.1:0", "127.0.0.1"},
-		{"0.0.0.0:0", "127.0.0.2"}, // the reply comes from there, or a connected socket never gets it
+		{"0.0.0.0:0", "127.0.0.2"}, // the reply's source, required by a connected socket
 		{"[::]:0", "127.0.0.3"},
 		{"[::]:0", "::1"},
 	} {
@@ -119,7 +119,7 @@ func TestUDP(t *testing.T) {
 	}
 }
 
-// What is not done twice is not done twice for a datagram that came twice.
+// A non-idempotent call is executed once for a duplicated datagram.
 func TestUDPDuplicate(t *testing.T) {
 	to, p, _ := serveUDP(t, "127.0.0.1:0")
 	c := dialUDP(t, to)
@@ -130,7 +130,7 @@ func TestUDPDuplicate(t *testing.T) {
 	}
 }
 
-// Whatever comes, the next call is served.
+// After any garbage the next call is served.
 func TestUDPGarbage(t *testing.T) {
 	to, _, _ := serveUDP(t, "127.0.0.1:0")
 	c := dialUDP(t, to)
@@ -149,7 +149,7 @@ func TestUDPGarbage(t *testing.T) {
 	}
 }
 
-// Calls beyond the bound are dropped, and those that are held get their replies.
+// Calls beyond the limit are dropped, and calls in progress get their replies.
 func TestUDPIsBounded(t *testing.T) {
 	to, p, _ := serveUDP(t, "127.0.0.1:0")
 	c := dialUDP(t, to)
@@ -174,8 +174,7 @@ func TestUDPIsBounded(t *testing.T) {
 	}
 }
 
-// A reply that is larger than its call leaves to this machine alone, whoever the datagram says it
-// is from.
+// A reply larger than its call goes only to this machine, whatever the datagram's source.
 func TestUDPIsNoAmplifier(t *testing.T) {
 	for _, c := range []struct {
 		remote     string

@@ -1,4 +1,4 @@
-// Peers that are slow, and peers that have stopped.
+// Slow peers, and stalled peers.
 
 package transport
 
@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
-// A call whose context ends returns though the server takes no byte of it, long
-// before the connection is given up for its silence; and the next call is served.
+// A call with an ended context returns even if the server accepts no byte of it, long before the
+// connection is discarded for silence; and the next call is served.
 func TestCancelOfAStuckCall(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -56,8 +56,8 @@ func TestCancelOfAStuckCall(t *testing.T) {
 	}
 }
 
-// A client that takes its replies slowly, but takes them, is not cut off, though
-// many together need longer than one may stop.
+// A client that reads replies slowly but steadily is not cut off, even if many replies together
+// exceed the stall limit.
 func TestSlowButSteadyReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(ServerConfig{HalfTimeout: 500 * time.Millisecond}, newTestProgram().program())

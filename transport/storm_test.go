@@ -1,4 +1,4 @@
-// Many calls, many of which are given up on at any moment.
+// Many calls, many of them canceled at any moment.
 
 package transport
 
@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Whatever is cancelled, the others have their right results, memory that was
-// given back stays as it is, and over RDMA the connection stays.
+// In spite of cancellations, the other calls have correct results, returned memory stays
+// unchanged, and over RDMA the connection survives.
 func TestCancelStorm(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		_, s, addr := n.start(t, ServerConfig{})
@@ -45,7 +45,7 @@ func TestCancelStorm(t *testing.T) {
 	})
 }
 
-// stormCall does one READ or WRITE that may be given up on, and looks at what it left.
+// stormCall makes one READ or WRITE that may be canceled, and checks the memory.
 func stormCall(c *Client, b []byte) error {
 	ctx, cancel := context.WithTimeout(bg, time.Duration(rand.IntN(3000))*time.Microsecond)
 	defer cancel()
@@ -55,7 +55,7 @@ func stormCall(c *Client, b []byte) error {
 		want := sum(b[:size])
 		out := words{0, 0}
 		err := c.Call(ctx, testProc(tWrite), &writeArgs{b[:size]}, out, nil, 0)
-		clear(b) // it is ours again, and may be read late only as it was
+		clear(b) // it is ours again, and a late reader must see the old content
 		if err == nil && (int(out[0]) != size || out[1] != want) {
 			return errors.New("WRITE came out wrong")
 		}
@@ -75,7 +75,8 @@ func stormCall(c *Client, b []byte) error {
 	for i := range b {
 		b[i] = 0xa5
 	}
-	if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil { // what was on its way comes before its reply
+	// Earlier messages come before its reply.
+	if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
 		return err
 	}
 	if bytes.Count(b, []byte{0xa5}) != len(b) {

@@ -1,4 +1,4 @@
-// Which replies are held back for those of other calls.
+// Replies held back for other calls' replies.
 
 package transport
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A short reply of a call that had to wait, though its procedure usually does not, is sent together
-// with others, if there are any.
+// A short reply that had to wait, though its procedure usually does not, is sent together with
+// others, if there are any.
 func TestRepliesOfCallsThatWaited(t *testing.T) {
 	inline, other := &Procedure{Inline: true}, &Procedure{}
 	short, long := make([]byte, 4096), make([]byte, 64<<10)

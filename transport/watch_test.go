@@ -1,4 +1,4 @@
-// Servers that are slow, and servers that are silent, in simulated time.
+// Slow and silent servers, in simulated time.
 
 package transport
 
@@ -14,14 +14,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
-// A simulated is a Client over TCP of a server in the bubble of a test.
+// A simulated is a TCP Client with its server in the test's bubble.
 type simulated struct {
 	*Client
 	p        *testProgram
 	dials    atomic.Int32
-	silenced atomic.Bool // new connections lead to nobody
-	heard    chan bool   // what Responding was told
-	tooMany  func()      // called when there have been far too many connections
+	silenced atomic.Bool // new connections lead to no server
+	heard    chan bool   // Responding's arguments
+	tooMany  func()      // called after far too many connections
 }
 
 // simulate serves the test program in the bubble, and connects to it.
@@ -30,8 +30,8 @@ func simulate(t *testing.T, cfg ClientConfig) *simulated {
 	return simulateBeside(t, cfg)
 }
 
-// simulateCalls gives the test calls of its own: the timers of those that were made before are of
-// real time. It is for the beginning of a test: nobody is to use the pool that it replaces.
+// simulateCalls gives the test its own pool of calls: older calls have real-time timers. Call it
+// at a test's beginning, when the pool is unused.
 func simulateCalls(t *testing.T) {
 	pool := outCallPool
 	outCallPool = newOutCallPool()
@@ -52,7 +52,7 @@ func simulateBeside(t *testing.T, cfg ClientConfig) *simulated {
 		if s.silenced.Load() {
 			near, far := net.Pipe()
 			t.Cleanup(func() { far.Close() })
-			go func() { // takes all and answers nothing
+			go func() { // reads all and answers nothing
 				for b := make([]byte, 1024); ; {
 					if _, err := far.Read(b); err != nil {
 						return
@@ -78,8 +78,8 @@ func simulateBeside(t *testing.T, cfg ClientConfig) *simulated {
 	return s
 }
 
-// A call that takes long is waited for on its connection, and run once, while the
-// server answers a NULL; others are served meanwhile.
+// A long call stays on its connection and runs once while the server answers a NULL; others are
+// served meanwhile.
 func TestLongCallKeepsItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulate(t, ClientConfig{CallTimeout: Hard})
@@ -115,9 +115,8 @@ func TestExpiredCallKeepsTheConnection(t *testing.T) {
 	})
 }
 
-// The timer of a call is left as the call before it had set it: it fires too early then, and that
-// ends nothing. A Client that waits for ever is not ended by the timer of another one, whose calls
-// it uses again.
+// A call's timer may still have the previous call's deadline: then it fires early, which ends
+// nothing. A Client without timeout is not affected by another's timer whose calls it reuses.
 func TestTimerOfAnEarlierCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulate(t, ClientConfig{CallTimeout: 30 * time.Second})
@@ -144,8 +143,8 @@ func TestTimerOfAnEarlierCall(t *testing.T) {
 	})
 }
 
-// A server that falls silent is reported once, its connections are given up one
-// after another while the call waits, and the call is done when it answers again.
+// A server's silence is reported once, its connections are discarded one after another while the
+// call waits, and the call succeeds when it answers again.
 func TestSilenceIsReportedOnceAndOutlived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulate(t, ClientConfig{CallTimeout: Hard})
@@ -178,8 +177,8 @@ func TestSilenceIsReportedOnceAndOutlived(t *testing.T) {
 	})
 }
 
-// A server that takes connections and closes them is not asked without a pause,
-// whether one call comes again or many callers try once each.
+// A server that accepts and closes connections is retried with pauses, for one repeated call as
+// well as for many callers with one try each.
 func TestReconnectsToAFullServerArePaced(t *testing.T) {
 	for _, retries := range []int{0, -1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -197,8 +196,8 @@ func TestReconnectsToAFullServerArePaced(t *testing.T) {
 	}
 }
 
-// A call that ends each connection on which it is made takes pauses too, though
-// the others on these connections are answered.
+// A call that ends each of its connections also pauses, even though other calls there are
+// answered.
 func TestRepeatsOfADeadlyCallArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulate(t, ClientConfig{CallTimeout: time.Minute})
@@ -215,8 +214,8 @@ func TestRepeatsOfADeadlyCallArePaced(t *testing.T) {
 	})
 }
 
-// closing has all connections from now on be cut by the server at the first call;
-// busy: after others were answered.
+// closing makes the server cut all connections from now on at the first call; busy: after
+// answering others.
 func (s *simulated) closing(t *testing.T, busy bool) {
 	good := s.dial
 	s.dial = func(ctx context.Context) (clientConn, error) {

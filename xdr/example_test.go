@@ -1,4 +1,4 @@
-// Examples of use: values, and an item that travels apart from its message.
+// Examples: values, and an item outside its message.
 
 package xdr_test
 
@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A user is a type of a protocol: field by field in the order of its specification.
+// A user is a protocol's type: field by field in the specification's order.
 type user struct {
 	id   uint32
 	name string
@@ -22,10 +22,10 @@ func (u *user) EncodeXDR(e *xdr.Encoder) {
 
 func (u *user) DecodeXDR(d *xdr.Decoder) {
 	u.id = d.Uint32()
-	u.name = d.String(255) // the limit of the specification
+	u.name = d.String(255) // the specification's limit
 }
 
-// Encode a type and decode it again. The Decoder keeps the first error, so it is asked once.
+// Encode a type and decode it again. The Decoder keeps the first error, so check it once.
 func Example() {
 	var e xdr.Encoder
 	(&user{7, "ada"}).EncodeXDR(&e)
@@ -48,8 +48,8 @@ func Example() {
 	// xdr: message ends early
 }
 
-// An item is the content of an opaque that is not copied into the stream: only its length is there.
-// Over RDMA it goes from memory to memory, over TCP it is written from where it lies.
+// An item is an opaque's content outside the stream, which has only its length. Over RDMA it goes
+// from memory to memory, over TCP it is written without a copy.
 func ExampleEncoder_Item() {
 	data := []byte("a large result")
 	var e xdr.Encoder
@@ -63,9 +63,9 @@ func ExampleEncoder_Item() {
 	// item at 8 is the slice itself: true
 }
 
-// A Decoder reads an item alike, whether it came apart or in the stream.
+// A Decoder reads an item the same way, detached or from the stream.
 func ExampleDecoder_Item() {
-	apart := []byte{0, 0, 0, 5} // the length; the content came by another way
+	apart := []byte{0, 0, 0, 5} // the length; the content arrived separately
 	var d xdr.Decoder
 	d.Reset(apart, []xdr.Item{{Off: 4, Data: []byte("hello")}})
 	fmt.Printf("%s\n", d.Item(1024))
@@ -83,7 +83,7 @@ func ExampleDecoder_Item() {
 	// xdr: length over its limit
 }
 
-// Marshal and Unmarshal code whole types by reflection, for messages that are seldom.
+// Marshal and Unmarshal code whole types by reflection, for rare messages.
 func ExampleMarshal() {
 	type point struct{ X, Y int32 }
 	var e xdr.Encoder

@@ -1,4 +1,4 @@
-// Any bytes, read as each message of the small protocols: ONC RPC, MOUNT, rpcbind.
+// Arbitrary bytes as each message of the small protocols: ONC RPC, MOUNT, rpcbind.
 
 package xdr_test
 
@@ -19,7 +19,7 @@ type message interface {
 
 func mk[T any]() message { return any(new(T)).(message) }
 
-// protocols is every type of message, in an order that the seeds keep to.
+// protocols has every message type, in an order that the seeds rely on.
 var protocols = []func() message{
 	mk[oncrpc.CallHeader], mk[oncrpc.ReplyHeader], mk[oncrpc.OpaqueAuth], mk[oncrpc.AuthSys],
 	mk[mount3.PathArgs], mk[mount3.MntRes], mk[mount3.DumpRes], mk[mount3.ExportRes],
@@ -48,8 +48,8 @@ var protocolSeeds = []struct {
 	{10, &rpcbind.DumpRes{Mappings: []rpcbind.Mapping{{Prog: 1, Vers: 2, Prot: 3, Port: 4}}}},
 }
 
-// FuzzProtocols: the first byte picks the type; what decodes must encode, and
-// decode again to the same.
+// FuzzProtocols: the first byte selects the type; a decoded message must encode, and decode to
+// the same.
 func FuzzProtocols(f *testing.F) {
 	encode := func(to []byte, m message) []byte {
 		e := xdr.NewEncoder(to)

@@ -44,7 +44,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// all is one of every kind, as go-xdr takes it.
+// all has one field of each kind, for go-xdr.
 type all struct {
 	A uint32
 	B int32
@@ -72,7 +72,7 @@ func (a *all) DecodeXDR(d *Decoder) {
 		G: d.Opaque(1 << 16), H: d.String(1 << 16)}
 }
 
-// TestOracle: our bytes are those of go-xdr, and each reads the other's.
+// TestOracle: our bytes equal go-xdr's, and each reads the other's.
 func TestOracle(t *testing.T) {
 	if err := quick.Check(func(a all) bool {
 		var w bytes.Buffer
@@ -98,7 +98,7 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// TestTruncated: cut anywhere, both decoders say so; the pad at the very end may be missing.
+// TestTruncated: both decoders report each truncation; the very last pad may be missing.
 func TestTruncated(t *testing.T) {
 	a := all{G: []byte{1, 2, 3}, H: "abcde"}
 	e := NewEncoder(nil)
@@ -134,7 +134,7 @@ func TestSticky(t *testing.T) {
 	}
 }
 
-// TestLimits: a length is held against its limit and the bytes at hand before it is used.
+// TestLimits: a length is checked against its limit and the available bytes before its use.
 func TestLimits(t *testing.T) {
 	huge := []byte{0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4}
 	for _, limit := range []int{0, 4, math.MaxInt32} {
@@ -199,7 +199,7 @@ func TestItem(t *testing.T) {
 }
 
 // TestSink: inline content is placed in the sink, once, and is refused where it does not fit.
-// TestUnreduced: what has not been read yet, as it was before its items were detached.
+// TestUnreduced: the unread part, as before its items were detached.
 func TestUnreduced(t *testing.T) {
 	whole := []byte("hddr0000....item1...mid.item22..tail")
 	for _, limit := range []int{0, 3, 8, 12, 17, 19, 22, 31, 36, 100} {
@@ -285,7 +285,7 @@ func TestPad(t *testing.T) {
 	}
 }
 
-// FuzzDecoder: the script picks the reads; none may panic or give bytes that were not there.
+// FuzzDecoder: the script selects the reads; none may panic or return bytes from elsewhere.
 func FuzzDecoder(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8}, []byte("\x00\x00\x00\x01\x00\x00\x00\x02ab\x00\x00"), []byte("xy"), 8)
 	f.Fuzz(func(t *testing.T, script, b, item []byte, off int) {

@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/internal/xdrtest"
 )
 
-// golden: each message with its bytes, written by hand from RFC 1813 §5.2.
+// golden has each message with its bytes, hand-written from RFC 1813 §5.2.
 var golden = []xdrtest.Golden{
 	{"MNT args", &PathArgs{"/a/bc"}, "00000005" + "2f612f62" + "63000000"},
 	{"MNT OK", &MntRes{OK, []byte{1, 2, 3, 4, 5}, []uint32{1, 0}},
@@ -24,7 +24,7 @@ var golden = []xdrtest.Golden{
 
 func TestGolden(t *testing.T) { xdrtest.Check(t, golden) }
 
-// TestLimits: lengths over the protocol's limits are refused, however many bytes there are.
+// TestLimits: lengths over the protocol's limits are refused, for any number of bytes.
 func TestLimits(t *testing.T) {
 	long := make([]byte, 2000)
 	for _, c := range []struct {

@@ -1,4 +1,4 @@
-// What a GETATTR and a READ result cost the codec.
+// The codec's cost for a GETATTR and a READ result.
 
 package nfs3
 

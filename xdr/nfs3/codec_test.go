@@ -1,4 +1,4 @@
-// Round trips, truncations, detached items, limits and allocations of every message.
+// Round trips, truncations, detached items, limits and allocations for every message.
 
 package nfs3
 
@@ -32,8 +32,8 @@ func eachMessage(t *testing.T, n int, f func(proc uint32, m message)) {
 	}
 }
 
-// TestRoundTrip: what was decoded encodes to the same bytes, item inline or
-// detached, into a message that held another before.
+// TestRoundTrip: a decoded message encodes to the same bytes, with its item inline or detached,
+// even if it held another message before.
 func TestRoundTrip(t *testing.T) {
 	used := map[reflect.Type]message{}
 	eachMessage(t, 100, func(proc uint32, m message) {
@@ -63,7 +63,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// sameMessage compares all fields; an empty list is as good as none.
+// sameMessage compares all fields; an empty list equals none.
 func sameMessage(a, b message) bool {
 	for _, m := range []message{a, b} {
 		switch m := m.(type) {
@@ -80,8 +80,8 @@ func sameMessage(a, b message) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// TestTruncated: every message cut short anywhere is refused, the pad at its
-// very end apart, which peers may leave out.
+// TestTruncated: each truncated message is refused, except without its very last pad, which peers
+// may omit.
 func TestTruncated(t *testing.T) {
 	eachMessage(t, 4, func(proc uint32, m message) {
 		b := whole(m)
@@ -95,8 +95,7 @@ func TestTruncated(t *testing.T) {
 	})
 }
 
-// TestItems: the four items of RFC 8267 are detached, and nothing else (RFC 8166 §3.4.2
-// [R8166-043]).
+// TestItems: RFC 8267's four items are detached, and nothing else (RFC 8166 §3.4.2 [R8166-043]).
 func TestItems(t *testing.T) {
 	conformance.Proves(t, "R8166-043", "R8166-054", "R8166-055", "R8166-183", "R8166-185", "R8166-186", "R8267-010", "R8267-011",
 		"R8267-012", "R8267-013", "R8267-014")
@@ -129,8 +128,8 @@ func TestItems(t *testing.T) {
 	})
 }
 
-// TestBounds: no result without its item is larger than its binding says, and
-// one with everything in it is as large.
+// TestBounds: no result without its item exceeds its binding's bound, and one with all parts
+// reaches it.
 func TestBounds(t *testing.T) {
 	conformance.Proves(t, "R8166-184", "R8166-192")
 	most := map[uint32]int{}
@@ -172,7 +171,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestValues: enumerations, booleans and lengths that the protocol does not allow are refused.
+// TestValues: enumerations, booleans and lengths outside the protocol are refused.
 func TestValues(t *testing.T) {
 	fh := []byte{0, 0, 0, 0}
 	name := slices.Clip(append(fh, 0, 0, 0, 1, 'a', 0, 0, 0))
@@ -235,7 +234,7 @@ func TestDoNotAllocate(t *testing.T) {
 	}
 }
 
-// TestCutRead: a reply that is cut says what one of the data that is left would have said.
+// TestCutRead: a shortened reply equals one with only the remaining data.
 func TestCutRead(t *testing.T) {
 	for _, c := range []struct {
 		n   int

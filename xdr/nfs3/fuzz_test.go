@@ -1,4 +1,4 @@
-// Any bytes, read as the arguments and the result of every procedure.
+// Arbitrary bytes as each procedure's arguments and result.
 
 package nfs3
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// FuzzMessages: the first byte picks the message, an odd one a result; what
-// decodes must encode to bytes that decode to the same.
+// FuzzMessages: the first byte selects the message, an odd one a result; a decoded message must
+// encode to bytes that decode to the same.
 func FuzzMessages(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 2 * len(messages) {

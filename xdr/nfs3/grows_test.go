@@ -1,4 +1,4 @@
-// How large replies can be whose size the call decides.
+// Replies with a size that depends on the call.
 
 package nfs3
 
@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// READ is bounded by its count, READDIR and READDIRPLUS by count and maxcount, and
-// READLINK by a limit of the client's; no other reply depends on its call.
+// READ is bounded by its count, READDIR and READDIRPLUS by count and maxcount, READLINK by the
+// client's limit; no other reply depends on its call.
 func TestGrows(t *testing.T) {
 	conformance.Proves(t, "R8166-193", "R8267-003", "R8267-004", "R8267-005")
 	want := map[uint32]Grows{ProcRead: GrowsCount, ProcReaddir: GrowsCount, ProcReaddirplus: GrowsMaxcount, ProcReadlink: GrowsPath}
@@ -22,8 +22,8 @@ func TestGrows(t *testing.T) {
 			t.Errorf("%s: 4093 add %d bytes", b.Name, got)
 		}
 	}
-	// What is counted may be the entries alone: verifier, attributes and the
-	// words around the list (RFC 1813 §3.3.16, §3.3.17) must fit beside them.
+	// A server may count only the entries: verifier, attributes and the words around the list
+	// (RFC 1813 §3.3.16, §3.3.17) must fit beside them.
 	for _, proc := range []uint32{ProcReaddir, ProcReaddirplus} {
 		if n := Bindings[proc].MaxReply; n < statusSize+postOpAttr+verfSize+2*4 {
 			t.Errorf("%s: %d bytes beside the entries", Bindings[proc].Name, n)
@@ -31,7 +31,7 @@ func TestGrows(t *testing.T) {
 	}
 }
 
-// The program is 100003 in its version 3, and has 22 procedures (RFC 1813 §2, §3).
+// The program is 100003, version 3, with 22 procedures (RFC 1813 §2, §3).
 func TestNumbers(t *testing.T) {
 	conformance.Proves(t, "R8166-219")
 	if Program != 100003 || Version != 3 || NumProcs != 22 || ProcRead != 6 || ProcWrite != 7 || ProcCommit != 21 {

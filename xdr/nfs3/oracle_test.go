@@ -1,4 +1,4 @@
-// go-xdr as oracle: its bytes and ours must be the same.
+// go-xdr as oracle: its bytes and ours must be equal.
 
 package nfs3
 
@@ -11,7 +11,7 @@ import (
 	goxdr "github.com/rasky/go-xdr/xdr2"
 )
 
-// The optional parts, as go-xdr wants them.
+// The optional parts, in go-xdr's form.
 type (
 	oAttr struct {
 		A *Fattr `xdr:"optional"`
@@ -75,7 +75,7 @@ func sattr(s Sattr) oSattr {
 	}
 }
 
-// arms is the parts of a result: status and ok, or status and the error arm.
+// arms returns a result's parts: status and ok, or status and the error arm.
 func arms(s Status, ok, failed []any) []any {
 	if s == OK {
 		return append([]any{s}, ok...)
@@ -87,7 +87,7 @@ type parts = []any
 
 func where(a DirOpArgs) parts { return parts{a.Dir.Bytes(), a.Name} }
 
-// join is several lists of parts as one.
+// join concatenates lists of parts.
 func join(lists ...parts) (all parts) {
 	for _, l := range lists {
 		all = append(all, l...)
@@ -95,7 +95,7 @@ func join(lists ...parts) (all parts) {
 	return all
 }
 
-// partsOf is what a message consists of, in the order of RFC 1813.
+// partsOf returns a message's parts, in RFC 1813's order.
 func partsOf(m message) parts {
 	switch m := m.(type) {
 	case *FHArgs:
@@ -190,7 +190,7 @@ func partsOfResult(m message) parts {
 	panic(fmt.Sprintf("no oracle for %T", m))
 }
 
-// oracle is the bytes of m as go-xdr makes them.
+// oracle returns go-xdr's bytes for m.
 func oracle(t *testing.T, m message) []byte {
 	t.Helper()
 	var w bytes.Buffer

@@ -1,4 +1,4 @@
-// Random messages: every field of a type filled, by reflection, with values the wire can carry.
+// Random messages: reflection fills each field of a type with values valid on the wire.
 
 package nfs3
 
@@ -15,7 +15,7 @@ type message interface {
 	xdr.Unmarshaler
 }
 
-// messages has the arguments and the result of every procedure that has any.
+// messages has the arguments and result of each procedure.
 var messages = []struct {
 	proc uint32
 	args func() message
@@ -111,14 +111,14 @@ func randomBytes(r *rand.Rand, limit int) []byte {
 	return b
 }
 
-// encode is the stream of m and its items.
+// encode returns m's stream and items.
 func encode(m xdr.Marshaler) ([]byte, []xdr.Item) {
 	e := xdr.NewEncoder(nil)
 	m.EncodeXDR(e)
 	return e.Bytes(), e.Items()
 }
 
-// whole is m with its item, if any, back in the stream.
+// whole returns m with its item, if any, back in the stream.
 func whole(m xdr.Marshaler) []byte {
 	b, items := encode(m)
 	if len(items) == 0 {

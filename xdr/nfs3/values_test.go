@@ -1,4 +1,4 @@
-// Single values: handles, statuses, times, sizes of directory entries, golden bytes of attributes.
+// Single values: handles, statuses, times, directory entry sizes, golden attribute bytes.
 
 package nfs3
 
@@ -97,8 +97,8 @@ func TestGoldenAttributes(t *testing.T) {
 	}
 }
 
-// TestEntrySizes: a directory written entry by entry is what the whole result
-// encodes to, and exactly as large as was told before.
+// TestEntrySizes: a directory written entry by entry equals the whole encoded result, with the
+// announced size.
 func TestEntrySizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for range 200 {
@@ -130,7 +130,7 @@ func TestEntrySizes(t *testing.T) {
 	}
 }
 
-// TestEach: entries are given one by one instead of being kept.
+// TestEach: entries are passed one by one instead of being stored.
 func TestEach(t *testing.T) {
 	want := &ReaddirplusRes{Entries: []EntryPlus{{Fileid: 1, Name: []byte("a"), Cookie: 2}, {Fileid: 3, Name: []byte("b"), Cookie: 4}}, EOF: true}
 	var names string

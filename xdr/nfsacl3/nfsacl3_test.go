@@ -1,4 +1,4 @@
-// Golden bytes, round trips, truncations, refusals and arbitrary bytes of the NFSACL types.
+// Golden bytes, round trips, truncations, refusals and arbitrary bytes for the NFSACL types.
 
 package nfsacl3
 
@@ -17,8 +17,8 @@ var fh, _ = nfs3.MakeFH([]byte{1, 2, 3, 4, 5})
 
 const fhHex = "00000005" + "0102030405000000"
 
-// A file of user 1000 and group 100 that user 1001 may read, as `setfacl -m u:1001:r` makes it; a
-// directory's default ACL of three entries.
+// A file of user 1000 and group 100, readable by user 1001, as made by `setfacl -m u:1001:r`; a
+// directory's default ACL with three entries.
 var (
 	access   = []Entry{{TagUserObj, 1000, 6}, {TagUser, 1001, 4}, {TagGroupObj, 100, 0}, {TagMask, 0, 4}, {TagOther, 0, 0}}
 	default3 = []Entry{{TagUserObj, 1000, 7}, {TagGroupObj, 100, 5}, {TagOther, 0, 1}}
@@ -27,7 +27,7 @@ var (
 const (
 	accessHex = "00000005" + "00000005" + "00000001" + "000003e8" + "00000006" + "00000002" + "000003e9" + "00000004" +
 		"00000004" + "00000064" + "00000000" + "00000010" + "00000000" + "00000004" + "00000020" + "00000000" + "00000000"
-	// Three entries travel as four: the mask is what the owning group has.
+	// Three entries travel as four: the mask equals the owning group's entry.
 	defaultHex = "00000004" + "00000004" + "00001001" + "000003e8" + "00000007" + "00001004" + "00000064" + "00000005" +
 		"00001010" + "00000000" + "00000005" + "00001020" + "00000000" + "00000001"
 	noneHex = "00000000" + "00000000"
@@ -48,7 +48,7 @@ var golden = []xdrtest.Golden{
 
 func TestGolden(t *testing.T) { xdrtest.Check(t, golden) }
 
-// list encodes a list with words of one's own.
+// list encodes a list with arbitrary words.
 func list(count, length uint32, entries ...Entry) []byte {
 	e := xdr.NewEncoder(nil)
 	e.Uint32(MaskAccess)
@@ -70,7 +70,7 @@ func decode(b []byte) (ACLs, error) {
 	return a, d.Err()
 }
 
-// TestRefused: what no list can be is refused by its number, before anything is made as large.
+// TestRefused: an invalid list is refused by its count, before allocation.
 func TestRefused(t *testing.T) {
 	full := slices.Repeat([]Entry{{TagUser, 7, 4}}, MaxEntries+1)
 	for name, b := range map[string][]byte{
@@ -99,8 +99,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOrder: entries come out sorted, whatever their order and flags were; one of four whose mask
-// says nothing loses it, any other keeps it.
+// TestOrder: entries are sorted, regardless of order and flags; a redundant mask in a list of
+// four is removed, any other stays.
 func TestOrder(t *testing.T) {
 	four := []Entry{{TagOther, 0, 1}, {TagMask, 0, 0xfd}, {TagGroupObj, 1, 5}, {TagUserObj | tagDefault, noID, 7}}
 	for _, c := range []struct{ in, want []Entry }{

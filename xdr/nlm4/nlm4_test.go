@@ -1,4 +1,4 @@
-// Golden bytes, round trips, truncations and arbitrary bytes of the NLM types.
+// Golden bytes, round trips, truncations and arbitrary bytes for the NLM types.
 
 package nlm4
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/internal/xdrtest"
 )
 
-// lock and its bytes, written by hand from RFC 1813 §6.1.
+// lock and its bytes, hand-written from RFC 1813 §6.1.
 var lock = Lock{Caller: []byte("abc"), FH: []byte{1, 2, 3, 4, 5}, Owner: []byte{9}, Svid: -2, Offset: 1 << 32, Length: 7}
 
 const (
@@ -38,10 +38,10 @@ var golden = []xdrtest.Golden{
 
 func TestGolden(t *testing.T) { xdrtest.Check(t, golden) }
 
-// TestLimits: what is longer than the protocol allows is refused, what is as long is taken.
+// TestLimits: lengths over the protocol's limit are refused, equal ones accepted.
 func TestLimits(t *testing.T) {
 	long := make([]byte, MaxName+2)
-	at, over := long[:MaxName], long[:MaxName+1] // an object is as long as a name
+	at, over := long[:MaxName], long[:MaxName+1] // objects and names have the same limit
 	for _, c := range []struct {
 		msg  xdrtest.Message
 		want error

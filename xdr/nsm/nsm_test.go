@@ -1,4 +1,4 @@
-// Golden bytes, truncations, limits and arbitrary bytes of the NSM types.
+// Golden bytes, truncations, limits and arbitrary bytes for the NSM types.
 
 package nsm
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/internal/xdrtest"
 )
 
-// golden: each message with its bytes, written by hand.
+// golden has each message with its hand-written bytes.
 var golden = []xdrtest.Golden{
 	{"stat_chge", &StatChange{[]byte("host"), -3}, "00000004" + "686f7374" + "fffffffd"},
 	{"sm_stat_res", &StatRes{Fail, 7}, "00000001" + "00000007"},

@@ -1,4 +1,4 @@
-// Golden bytes, truncations, bad values and allocations of the RPC headers.
+// Golden bytes, truncations, bad values and allocations for the RPC headers.
 
 package oncrpc
 
@@ -23,7 +23,7 @@ var caller = AuthSys{Stamp: 1, Machine: []byte("host5"), UID: 1000, GID: 100, Nu
 
 const callerHex = "00000001" + "00000005686f737435000000" + "000003e8" + "00000064" + "00000002" + "00000004" + "00000018"
 
-// golden: each header with its bytes, written by hand from RFC 5531 §9.
+// golden has each header with its bytes, hand-written from RFC 5531 §9.
 var golden = []struct {
 	name string
 	msg  message
@@ -85,7 +85,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestFaults: each fault has its error, and the XID is there to answer with.
+// TestFaults: each error is reported, with the XID for an answer.
 func TestFaults(t *testing.T) {
 	call := encode(&CallHeader{XID: 7, Prog: 1, Vers: 2})
 	reply := encode(&ReplyHeader{XID: 7})

@@ -1,4 +1,4 @@
-// Golden bytes, round trips and bad input of the port mapper's types.
+// Golden bytes, round trips and bad input for the port mapper's types.
 
 package rpcbind
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/internal/xdrtest"
 )
 
-// golden: each message with its bytes, written by hand from RFC 1833.
+// golden has each message with its bytes, hand-written from RFC 1833.
 var golden = []xdrtest.Golden{
 	{"mapping", &Mapping{100003, 3, TCP, 2049}, "000186a3" + "00000003" + "00000006" + "00000801"},
 	{"port", &PortRes{2049}, "00000801"},
@@ -30,7 +30,7 @@ var golden = []xdrtest.Golden{
 
 func TestGolden(t *testing.T) { xdrtest.Check(t, golden) }
 
-// A list that would never end is not read to its end.
+// An endless list is not read to its end.
 func TestDumpIsBounded(t *testing.T) {
 	for _, list := range []struct {
 		one, back xdrtest.Message
@@ -40,7 +40,7 @@ func TestDumpIsBounded(t *testing.T) {
 		{&ListRes{[]Binding{{1, 2, NetTCP, "::.0.4", ""}}}, new(ListRes), func(m xdrtest.Message) int { return len(m.(*ListRes).Bindings) }},
 	} {
 		element := xdrtest.Encode(list.one)
-		element = element[:len(element)-4] // without the end of the list
+		element = element[:len(element)-4] // without the list's end
 		long := bytes.Repeat(element, MaxList/len(element)+1)
 		d := xdr.NewDecoder(append(long, 0, 0, 0, 0))
 		if list.back.DecodeXDR(d); !errors.Is(d.Err(), xdr.ErrLimit) || list.count(list.back) != 0 {
@@ -86,7 +86,8 @@ func TestUniversalAddr(t *testing.T) {
 
 func FuzzMessages(f *testing.F) { xdrtest.Fuzz(f, golden) }
 
-// FuzzUniversalAddr: any text is refused, or an address that is written as one that reads the same.
+// FuzzUniversalAddr: any text is refused, or its address is formatted so that it parses to the
+// same.
 func FuzzUniversalAddr(f *testing.F) {
 	for _, s := range []string{"192.0.2.1.8.1", "::1.8.11", "1.2.3.4.256.1", ".."} {
 		f.Add(s)
